@@ -1,0 +1,105 @@
+// The C interface between a candidate's shared object (compiled against shim/) and the process that
+// records it. Everything that crosses is plain data; no C++ type, exception or allocation does.
+// The recorder implements the cupel_rt_* functions; the candidate's object, through PYBIND11_MODULE or
+// TORCH_LIBRARY, exports cupel_candidate_*.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CUPEL_ABI_VERSION 1
+#define CUPEL_MAX_DIMS 16
+#define CUPEL_EXPORT __attribute__((visibility("default")))
+
+enum { CUPEL_CPU = 0, CUPEL_CUDA = 1 }; /* device of a tensor */
+
+/* dtype: c10::ScalarType numbers. sizes, strides and offset in elements; strides may be 0.
+   The first element is at storage + offset * itemsize. */
+typedef struct CupelTensor {
+  uint64_t storage; /* address of the storage (fake when device == CUPEL_CUDA) */
+  uint64_t storage_bytes;
+  int64_t offset;
+  int32_t dtype;
+  int32_t device;
+  int32_t ndim;
+  int32_t reserved;
+  int64_t sizes[CUPEL_MAX_DIMS];
+  int64_t strides[CUPEL_MAX_DIMS];
+} CupelTensor;
+
+enum CupelKind {
+  CUPEL_NONE = 0,
+  CUPEL_BOOL = 1,   /* i */
+  CUPEL_INT = 2,    /* i */
+  CUPEL_DOUBLE = 3, /* d */
+  CUPEL_STRING = 4, /* s, count bytes */
+  CUPEL_TENSOR = 5, /* tensor */
+  CUPEL_TUPLE = 6   /* items, count */
+};
+
+typedef struct CupelValue {
+  int32_t kind;
+  int32_t count;
+  union {
+    int64_t i;
+    double d;
+    const char* s;
+    const CupelTensor* tensor;
+    const struct CupelValue* items;
+  };
+} CupelValue;
+
+/* How a call ended. */
+enum CupelStatus {
+  CUPEL_OK = 0,
+  CUPEL_EXCEPTION = 1,     /* the candidate threw (TORCH_CHECK, std::runtime_error ...): message */
+  CUPEL_BAD_ARGUMENTS = 2, /* wrong number or types of arguments: message names the position */
+  CUPEL_UNSUPPORTED = 3,   /* needs a framework operator that the shim lacks: message */
+  CUPEL_NO_FUNCTION = 4
+};
+
+/* Receives the result of a call while the candidate's tensors are still alive. */
+typedef void (*CupelReturn)(void* context, const CupelValue* result);
+/* Receives one exported function: its name and a signature for people, e.g.
+   "forward(x: Tensor, eps: float = 1e-05)". */
+typedef void (*CupelDescribe)(void* context, const char* name, const char* signature);
+
+/* ---- exported by the candidate's shared object (defined by the shim) ---- */
+CUPEL_EXPORT int cupel_candidate_abi(void); /* CUPEL_ABI_VERSION */
+CUPEL_EXPORT void cupel_candidate_describe(CupelDescribe describe, void* context);
+/* Calls `function`; on failure `message` receives a NUL-terminated text of at most message_size
+   bytes. */
+CUPEL_EXPORT int cupel_candidate_call(const char* function, const CupelValue* args, int32_t count,
+                                      CupelReturn ret, void* context, char* message,
+                                      int32_t message_size);
+
+/* ---- provided by the recorder ---- */
+/* Device memory of the caching allocator (torch::empty): 512-byte aligned, never null; bytes may be
+   0. */
+uint64_t cupel_rt_alloc(uint64_t bytes);
+void cupel_rt_free(uint64_t storage);
+/* Element-wise copy with dtype conversion between CUDA tensors of equal sizes, on the current stream
+   (contiguous(), to(dtype), copy_, clone). */
+void cupel_rt_copy(const CupelTensor* to, const CupelTensor* from);
+/* Fills all elements of a CUDA tensor with one element's bytes (zeros, ones, full, fill_, zero_). */
+void cupel_rt_fill(const CupelTensor* to, const void* element);
+/* Host bytes to a contiguous CUDA tensor (tensors made on the CPU and moved with .to(kCUDA)). */
+void cupel_rt_upload(const CupelTensor* to, const void* bytes, uint64_t size);
+/* .item(): reads one element of a CUDA tensor. Only one-element inputs have a value on the host; for
+   anything else the recorder ends the recording with a refusal and does not return. */
+void cupel_rt_item(const CupelTensor* from, void* element);
+/* c10::cuda::getCurrentCUDAStream and the guards that change it. 0 is the legacy default stream. */
+uint64_t cupel_rt_current_stream(void);
+void cupel_rt_set_current_stream(uint64_t stream);
+uint64_t cupel_rt_pool_stream(int32_t high_priority); /* getStreamFromPool */
+/* Ends the recording with a refusal: `code` e.g. "unsupported_operator", one sentence. Never
+   returns. */
+void cupel_rt_refuse(const char* code, const char* message) __attribute__((noreturn));
+
+#ifdef __cplusplus
+}
+#endif

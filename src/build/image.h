@@ -1,0 +1,56 @@
+// What a build yields: the host shared object (for the recorder), the PTX (for the emulator), the
+// cubin (for the GPU), resources and diagnostics as data.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace cupel::build {
+
+struct Diagnostic {
+  enum class Severity { kError, kWarning, kNote } severity = Severity::kError;
+  std::string file;  // relative to the candidate's folder when inside it
+  int line = 0;
+  std::string message;
+};
+
+/// ptxas's report for one kernel.
+struct KernelResources {
+  std::string kernel;  // mangled
+  int registers = 0;
+  int static_shared = 0;
+  int local_bytes = 0;   // stack frame
+  int spill_stores = 0;  // bytes
+  int spill_loads = 0;
+  int constant_bytes = 0;
+};
+
+struct Image {
+  std::string key;                     // SHA-256 over source, flags, toolkit and shim
+  std::filesystem::path shared_object; // in the build cache; loaded only by the recorder
+  std::string ptx;
+  std::filesystem::path cubin;         // may be empty when only PTX was asked for
+  std::vector<KernelResources> resources;
+  std::vector<Diagnostic> warnings;
+  std::vector<std::string> notes;      // "uses inline assembly", "uses cuBLAS": legal, worth knowing
+  std::filesystem::path source;        // the candidate as the user named it, for messages
+  std::string source_hash;
+  std::string toolkit;                 // "nvcc 13.0.88"
+  std::vector<std::string> flags;
+  bool from_cache = false;
+  double build_seconds = 0;            // of the original build
+};
+
+/// The candidate does not compile: data, not an Error.
+struct BuildFailure {
+  /// "compile_error", "unsupported_operator", "no_module", "build_timeout", "build_limits"
+  std::string code;
+  std::string message;   // one sentence
+  std::string where;     // "kernel.cu:12" or empty
+  std::vector<Diagnostic> diagnostics;
+  bool unsupported = false;  // exit status 3 rather than 1
+};
+
+}  // namespace cupel::build

@@ -1,0 +1,106 @@
+// The interface of engines: something that executes a plan on bound inputs and tells what happened.
+// Two engines implement it: emu (CPU) and gpu.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "build/image.h"
+#include "device/device.h"
+#include "plan/plan.h"
+#include "task/tensor.h"
+
+namespace cupel::engine {
+
+enum class Severity { kError, kWarning };
+
+/// Something an engine saw that a correct kernel does not do.
+struct Finding {
+  std::string code;      // "out_of_bounds", "misaligned", "illegal_launch", "barrier_divergence", …
+  Severity severity = Severity::kError;
+  std::string kernel;    // demangled name with template arguments
+  std::string file;      // of the source line; empty when unknown
+  int line = 0;
+  plan::Dim3 block{0, 0, 0}, thread{0, 0, 0};
+  std::string where;     // "argument 1 (weights) + 5120 bytes, 4 past its end"; may be empty
+  std::string message;   // one sentence
+  uint64_t count = 1;    // occurrences of the same code at the same line
+};
+
+/// What one launch cost, summed over its blocks.
+struct LaunchCounters {
+  std::string kernel;
+  plan::Dim3 grid, block;
+  uint64_t warp_instructions = 0;
+  uint64_t lane_instructions = 0;
+  uint64_t global_load_sectors = 0, global_store_sectors = 0;   // 32-byte sectors
+  uint64_t global_load_bytes = 0, global_store_bytes = 0;       // useful bytes
+  uint64_t shared_wavefronts = 0;
+  uint64_t global_atomics = 0;
+  uint64_t barriers = 0;
+  uint64_t floating_point_operations = 0;
+  double occupancy = 0;            // resident warps over the maximum
+  double estimated_us = 0;         // always called an estimate
+};
+
+struct Counters {
+  std::vector<LaunchCounters> launches;
+  double estimated_us = 0;         // whole plan on the described device, an estimate
+};
+
+/// An output tensor with its own bytes, contiguous.
+struct OutputTensor {
+  bool is_none = false;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> bytes;
+  task::Tensor View() const;
+};
+
+struct Run {
+  /// False when execution stopped early; findings say why, outputs are empty.
+  bool completed = false;
+  /// Set when the program uses what this engine does not implement ("mbarrier.init at kernel.cu:31").
+  std::string unsupported;
+  std::vector<OutputTensor> outputs;
+  std::vector<Finding> findings;
+  Counters counters;
+  double seconds = 0;  // wall time of the execution
+};
+
+struct RunOptions {
+  uint64_t seed = 0;                       // of schedules and poisons
+  uint64_t max_warp_instructions = 200'000'000'000;  // per launch: ends endless loops
+  bool counters = true;
+  /// Checked now and then; returning true ends the run with kCancelled.
+  std::function<bool()> cancelled;
+};
+
+/// A loaded image. Thread-compatible: one Execute at a time.
+class Program {
+ public:
+  virtual ~Program() = default;
+  /// `arguments` are the storages of the tensor leaves in order (task::TensorLeaves); they are copied,
+  /// never written. The plan has been validated. Candidate misbehaviour is a Finding; Error means the
+  /// engine failed.
+  virtual Result<Run> Execute(const plan::Plan& plan,
+                              std::span<const std::span<const std::byte>> arguments,
+                              const RunOptions& options) = 0;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual std::string Name() const = 0;  // "emu"
+  virtual const device::Description& Device() const = 0;
+  /// Prepares an image; `unsupported` constructs may surface here or at Execute.
+  virtual Result<std::unique_ptr<Program>> Load(const build::Image& image) = 0;
+};
+
+}  // namespace cupel::engine

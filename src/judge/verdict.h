@@ -1,0 +1,61 @@
+// The verdict: the decision about a candidate with reasons that a person and an LLM can act on, and
+// its JSON form "cupel.verdict/1" (docs/formats/verdict.md).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/engine.h"
+#include "judge/compare.h"
+
+namespace cupel::judge {
+
+enum class Decision { kAccepted, kRejected, kUnsupported, kError };
+const char* Name(Decision decision);
+/// 0, 1, 3, 2 (design: exit statuses).
+int ExitStatus(Decision decision);
+
+struct Reason {
+  std::string code;     // stable, snake_case
+  std::string message;  // one or two sentences
+  std::string where;    // "kernel.cu:31", "single-0 trial 2 output 0"; may be empty
+};
+
+struct TrialReport {
+  uint64_t seed = 0;
+  bool ok = false;
+  std::vector<Comparison> outputs;
+};
+
+struct SettingReport {
+  std::string id, kind, description;
+  /// "passed", "failed", "not_run", "no_reference" (the task's own reference fails here)
+  std::string status = "not_run";
+  std::string note;
+  std::vector<TrialReport> trials;
+  std::vector<engine::Finding> findings;
+  engine::Counters counters;   // of the first trial
+  double host_us = 0;          // median recorded host time of a call
+  double oracle_seconds = 0, record_seconds = 0, engine_seconds = 0, judge_seconds = 0;
+};
+
+struct Verdict {
+  Decision decision = Decision::kError;
+  std::vector<Reason> reasons;       // empty only when accepted
+  std::vector<std::string> notes;    // legal, worth knowing; limits; what was not checked
+  std::string task, direction, kernel_path, device, seed_origin;  // "entropy" or "user"
+  uint64_t seed = 0;
+  int trials = 0;
+  std::string source_hash, image_key, task_hash, toolkit, torch_version, cupel_version;
+  std::vector<std::string> flags;
+  std::vector<build::KernelResources> resources;
+  std::vector<SettingReport> settings;
+  double build_seconds = 0, total_seconds = 0;
+};
+
+/// All times are inside "timing", so that two runs with one seed differ nowhere else.
+Json ToJson(const Verdict& verdict);
+
+}  // namespace cupel::judge

@@ -1,0 +1,69 @@
+// The oracle: a long-lived Python child beside the user's PyTorch that alone runs task code and turns
+// it into cases; and the pool of cases on disk, so that most checks need no PyTorch.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "task/case.h"
+#include "task/task.h"
+
+namespace cupel::oracle {
+
+struct Options {
+  std::filesystem::path script;      // oracle.py
+  std::string python;                // empty: $CUPEL_PYTHON, then python3 on PATH, then /usr/bin/python3
+  std::filesystem::path cache;       // folder of the case pool; empty switches it off
+  uint64_t cache_bytes = 4ull << 30; // bound of the pool, least recently used first
+  std::function<void(const std::string&)> progress;  // "starting PyTorch", "computing truth …"
+};
+
+/// Why a setting yields no case: the reference itself fails. Data about the task.
+struct SettingFailure {
+  std::string message;  // the last line of Python's error, and the remedy where one is known
+};
+
+using CaseOutcome = std::variant<task::Case, SettingFailure>;
+
+/// Not thread-safe, but Prefetch lets the child work while the caller judges.
+class Oracle {
+ public:
+  explicit Oracle(Options options);
+  ~Oracle();
+
+  /// `count` distinct cases of a setting. Without `seed`: from the secret pool (system entropy, each
+  /// case used a bounded number of times). With `seed`: the same cases every time. `fresh` never
+  /// takes from the pool. Errors: PyTorch missing (kEnvironment, with what to install), task code
+  /// that does not load.
+  Result<std::vector<CaseOutcome>> Cases(const task::Task& task, task::Direction direction,
+                                         const task::Setting& setting, int count,
+                                         std::optional<uint64_t> seed, bool fresh = false);
+
+  /// Cases one at a time, so that large ones need not be held together: begins computing in the
+  /// child; Next() hands them over in order.
+  class Stream {
+   public:
+    virtual ~Stream() = default;
+    /// The next case, or nullopt after the last.
+    virtual Result<std::optional<CaseOutcome>> Next() = 0;
+  };
+  Result<std::unique_ptr<Stream>> Open(const task::Task& task, task::Direction direction,
+                                       const task::Setting& setting, int count,
+                                       std::optional<uint64_t> seed, bool fresh = false);
+
+  /// Warnings about the task that were met (dropped config keys …), once each.
+  const std::vector<std::string>& warnings() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cupel::oracle

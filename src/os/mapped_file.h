@@ -1,0 +1,31 @@
+// A read-only memory mapping of a file or of shared memory.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+#include "base/result.h"
+
+namespace cupel::os {
+
+/// Move-only; unmaps on destruction. An empty object maps nothing.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  /// Maps all of a regular file, private and read-only. An empty file maps nothing.
+  static Result<MappedFile> Open(const std::filesystem::path& path);
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace cupel::os

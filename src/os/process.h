@@ -1,0 +1,84 @@
+// Child processes: argv vectors (never a shell), pipes, deadlines, and no survivors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "os/fd.h"
+
+namespace cupel::os {
+
+struct Confinement;
+struct SandboxReport;
+
+struct SpawnOptions {
+  std::vector<std::string> argv;              // argv[0] is a path
+  std::map<std::string, std::string> env;     // the whole environment of the child
+  std::filesystem::path directory;            // working directory; empty keeps ours
+  const Confinement* confinement = nullptr;   // null: a trusted child
+  bool pipe_stdin = false;                    // else /dev/null
+  bool pipe_stdout = false;                   // else /dev/null
+  bool pipe_stderr = false;                   // else /dev/null
+  bool merge_stderr = false;                  // stderr goes where stdout goes
+  /// Descriptors the child gets as 3, 4, … in this order. All others are closed.
+  std::vector<int> extra_fds;
+};
+
+struct ExitStatus {
+  bool exited = false;     // else killed by `signal`
+  int code = 0;
+  int signal = 0;
+  bool timed_out = false;  // we killed it at the deadline
+  /// "exit status 1", "killed by SIGSEGV", "killed after 10 s".
+  std::string Describe() const;
+};
+
+/// Move-only. The destructor kills the child and everything it started (PID namespace or process
+/// group) and reaps it.
+class Process {
+ public:
+  static Result<Process> Spawn(const SpawnOptions& options);
+  Process(Process&&) noexcept;
+  Process& operator=(Process&&) noexcept;
+  ~Process();
+
+  Fd& stdin_pipe() { return stdin_; }
+  Fd& stdout_pipe() { return stdout_; }
+  Fd& stderr_pipe() { return stderr_; }
+  pid_t pid() const { return pid_; }
+  const SandboxReport& sandbox() const;
+
+  /// Waits until exit or deadline; at the deadline kills and reports timed_out.
+  Result<ExitStatus> Wait(std::optional<std::chrono::milliseconds> deadline);
+  void Kill();
+
+ private:
+  Process() = default;
+  pid_t pid_ = -1;
+  Fd pidfd_, stdin_, stdout_, stderr_;
+  std::unique_ptr<SandboxReport> sandbox_;
+};
+
+struct RunResult {
+  ExitStatus status;
+  std::string out, err;       // at most `max_output` bytes each
+  bool out_truncated = false, err_truncated = false;
+  double seconds = 0;
+};
+
+/// Spawns, feeds `input`, collects output, waits. Sets pipe_stdout/pipe_stderr itself.
+Result<RunResult> Run(SpawnOptions options, std::chrono::milliseconds deadline,
+                      size_t max_output = 4u << 20, std::string_view input = {});
+
+/// Asks every Wait/Run/read in this process to give up with kCancelled (Ctrl-C). Async-signal-safe.
+void RequestCancel();
+bool CancelRequested();
+
+}  // namespace cupel::os

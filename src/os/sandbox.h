@@ -1,0 +1,50 @@
+// Runs a program that is hostile text's plaything (nvcc on a candidate) or hostile code itself (the
+// recorder): namespaces, Landlock, seccomp, rlimits, a deadline, an empty environment, no inherited
+// descriptors. What the kernel does not grant is reported, never silently skipped.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "os/process.h"
+
+namespace cupel::os {
+
+enum class SyscallProfile {
+  kUnrestricted,  // trusted children: the oracle
+  kCompiler,      // nvcc and its children: files, pipes, fork/exec; no sockets, ptrace, mounts, keys
+  kRecorder,      // hostile code: after exec and dynamic loading only memory, read/write on open
+                  // descriptors, futex, clock, exit; no open, clone, fork, exec, socket
+};
+
+struct Confinement {
+  SyscallProfile syscalls = SyscallProfile::kUnrestricted;
+  std::vector<std::filesystem::path> readable;  // files and folders, also executable
+  std::vector<std::filesystem::path> writable;
+  bool network = false;
+  // 0 means no limit.
+  uint64_t address_space_bytes = 0;  // RLIMIT_AS
+  uint64_t data_bytes = 0;           // RLIMIT_DATA
+  uint64_t file_bytes = 0;           // RLIMIT_FSIZE, each file
+  uint64_t cpu_seconds = 0;          // RLIMIT_CPU, each process
+  uint64_t processes = 0;            // RLIMIT_NPROC inside the user namespace
+};
+
+/// What of a Confinement was in force; `missing` names each part that the kernel refused.
+struct SandboxReport {
+  bool user_namespace = false, mount_namespace = false, pid_namespace = false,
+       network_namespace = false, landlock = false, seccomp = false;
+  int landlock_abi = 0;
+  std::vector<std::string> missing;
+};
+
+/// What this machine grants, found by starting a trivial child. For `cupel doctor`.
+SandboxReport ProbeSandbox();
+
+}  // namespace cupel::os

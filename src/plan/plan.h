@@ -1,0 +1,127 @@
+// A plan: everything a candidate asks of the GPU for one call, as data. Buffers, nodes in stream
+// order, outputs. It holds no device address: pointers are (buffer, byte offset) relocations.
+// The JSON form is plan/codec.h and docs/formats/plan.md.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace cupel::plan {
+
+enum class BufferKind {
+  kArgument,   // storage of the tensor argument `argument` (index among tensor leaves)
+  kTemporary,  // allocated during the call: contents undefined until written
+  kWorkspace,  // kept across calls: poisoned before every replay
+  kSymbol,     // a __device__ or __constant__ variable `symbol`; starts with the module's initialiser
+};
+
+struct Buffer {
+  BufferKind kind = BufferKind::kTemporary;
+  uint64_t bytes = 0;
+  int argument = -1;     // kArgument
+  std::string symbol;    // kSymbol: mangled name
+};
+
+/// A device address: byte `offset` of `buffer`. buffer == -1 is the null pointer plus offset.
+struct Address {
+  int buffer = -1;
+  int64_t offset = 0;
+  bool operator==(const Address&) const = default;
+};
+
+/// Eight bytes at `at` of a byte string hold the device address `target`.
+struct Relocation {
+  uint32_t at = 0;
+  Address target;
+  bool operator==(const Relocation&) const = default;
+};
+
+/// A strided view. Strides are in elements; `address` is the first element.
+struct View {
+  Address address;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;
+};
+
+struct Dim3 {
+  uint32_t x = 1, y = 1, z = 1;
+  bool operator==(const Dim3&) const = default;
+  uint64_t Count() const { return uint64_t{x} * y * z; }
+};
+
+/// A kernel launch. `parameters` is laid out as the PTX .param space of the kernel.
+struct Launch {
+  std::string kernel;  // mangled entry name
+  Dim3 grid, block;
+  Dim3 cluster;        // 1,1,1 without clusters
+  uint32_t dynamic_shared = 0;
+  bool cooperative = false;
+  std::string parameters;  // raw bytes; relocated words are zero
+  std::vector<Relocation> relocations;
+};
+
+/// Device-to-device copy of bytes.
+struct Copy {
+  Address to, from;
+  uint64_t bytes = 0;
+};
+
+/// Bytes from the host (cudaMemcpy host-to-device, cudaMemcpyToSymbol, tensors made on the host).
+struct Upload {
+  Address to;
+  std::string bytes;  // relocated words are zero
+  std::vector<Relocation> relocations;
+};
+
+/// Repeats `pattern` (1, 2, 4 or 8 bytes) `count` times: cudaMemset, torch::zeros, torch::full.
+struct Fill {
+  Address to;
+  std::string pattern;
+  uint64_t count = 0;
+};
+
+/// Element-wise copy between views of equal shape, converting dtype as PyTorch's copy_ does:
+/// Tensor::contiguous, to(dtype), copy_, strided fills are expressed with a zero-stride source.
+struct CopyView {
+  View to, from;
+};
+
+/// D = alpha * op(A) * op(B) + beta * D, column-major as cuBLAS; `batch` > 1 adds strides (elements).
+struct Gemm {
+  bool transpose_a = false, transpose_b = false;
+  int64_t m = 0, n = 0, k = 0;
+  double alpha = 1, beta = 0;
+  Address a, b, c;
+  int64_t lda = 0, ldb = 0, ldc = 0;
+  DType a_type = DType::kF32, b_type = DType::kF32, c_type = DType::kF32;
+  std::string compute = "f32";  // "f32", "f32_tf32", "f16", "f64": cuBLAS compute type
+  int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
+  std::vector<std::array<Address, 3>> pointers;  // pointer-array batching; empty otherwise
+};
+
+struct Node {
+  std::variant<Launch, Copy, Upload, Fill, CopyView, Gemm> work;
+  /// Indices of earlier nodes that must finish first (stream order, events). The list order of nodes
+  /// is one valid total order.
+  std::vector<int> after;
+};
+
+struct Plan {
+  std::vector<Buffer> buffers;
+  std::vector<Node> nodes;
+  std::vector<View> outputs;   // in the order returned; a None return is a View with address.buffer -2
+  bool returns_tuple = false;
+  std::string function;        // "forward" or "backward"
+  std::string device;          // device::Description::name that the host code was shown
+};
+
+inline constexpr int kNoneOutput = -2;
+
+}  // namespace cupel::plan

@@ -1,0 +1,77 @@
+// Turns a candidate's host code into plans: runs it in a locked-down child against a stand-in CUDA
+// runtime whose device addresses are fake and unmapped (docs/architecture.md, "Record").
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "build/image.h"
+#include "device/device.h"
+#include "os/sandbox.h"
+#include "plan/plan.h"
+#include "task/tensor.h"
+
+namespace cupel::record {
+
+/// The candidate cannot be recorded, or its host code failed: data, not an Error.
+struct Refusal {
+  /// "host_crash", "host_timeout", "host_exception", "wrong_arguments", "no_function",
+  /// "wrong_return", "reads_device_memory", "impure" (earlier calls or addresses change the plan),
+  /// "unordered_work", "host_privilege" (threads, files, sockets …), "illegal_launch",
+  /// "unsupported_operator", "unsupported_api"
+  std::string code;
+  std::string message;  // one sentence with the cause
+  std::string where;    // argument, API or kernel concerned; may be empty
+  bool unsupported = false;
+};
+
+struct Recording {
+  plan::Plan plan;
+  double host_us = 0;      // median host time of one steady-state call
+  int recordings = 0;      // how many had to agree
+};
+
+using Outcome = std::variant<Recording, Refusal>;
+
+struct Options {
+  /// The program whose main() hands over to RecorderMain when argv[1] is "recorder".
+  std::filesystem::path program;
+  std::chrono::milliseconds deadline{10000};  // for one Record call
+  int recordings = 256;                        // at least; a random number is added
+  uint64_t seed = 0;                           // of fake addresses
+};
+
+/// One child process that serves one candidate. A crash or refusal ends the child; later calls start
+/// a new one.
+class Recorder {
+ public:
+  static Result<Recorder> Start(const build::Image& image, const device::Description& device,
+                                const Options& options);
+  Recorder(Recorder&&) noexcept;
+  Recorder& operator=(Recorder&&) noexcept;
+  ~Recorder();
+
+  /// Records `function` ("forward" or "backward") on arguments like these. Values of tensors are not
+  /// shown to the child, except those of one-element tensors, which count as scalars.
+  Result<Outcome> Record(const std::string& function, const std::vector<task::Value>& args);
+
+  /// Records everything seen so far once more and compares: refused as "impure" when a plan changed.
+  Result<std::variant<std::monostate, Refusal>> Recheck();
+
+  const os::SandboxReport& sandbox() const;
+
+ private:
+  struct Impl;
+  explicit Recorder(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Body of the child process: `argv` as main() got it. Returns the exit status.
+int RecorderMain(int argc, char** argv);
+
+}  // namespace cupel::record

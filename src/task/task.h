@@ -1,0 +1,58 @@
+// Tasks and their settings: readers of robust-kbench's folder format, of KernelBench problem files, and
+// of our task.json. Nothing here runs Python: see oracle/.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+
+namespace cupel::task {
+
+enum class Direction { kForward, kBackward };
+/// "forward" / "backward": also the name of the candidate's function.
+std::string_view Name(Direction direction);
+
+enum class SettingKind { kSingle, kMulti, kHeldout };
+std::string_view Name(SettingKind kind);
+
+/// One combination of constructor and input arguments.
+struct Setting {
+  std::string id;        // "single-0", "multi-3": stable, used in records
+  SettingKind kind = SettingKind::kSingle;
+  Json init = Json::object();    // keyword arguments of Model (shared ones included)
+  Json inputs = Json::object();  // keyword arguments of get_inputs (shared ones included)
+  /// "batch_size=64 num_input_features=128": for people.
+  std::string Describe() const;
+};
+
+enum class Format { kFolder, kKernelBench };
+
+struct Task {
+  std::string name;
+  Format format = Format::kFolder;
+  std::filesystem::path path;                 // the folder, or the problem file
+  std::filesystem::path code[2];              // by Direction: the Python file; empty when absent
+  std::vector<Setting> settings[2];           // by Direction; in the order single, multi, held-out
+  std::filesystem::path baseline[2];          // forward.cu / backward.cu when present
+  std::string title;                          // task.json, else the name
+  std::string content_hash[2];                // SHA-256 of code + configs: keys the case pool
+
+  bool Has(Direction direction) const { return !code[static_cast<int>(direction)].empty(); }
+  const std::vector<Setting>& SettingsOf(Direction direction) const {
+    return settings[static_cast<int>(direction)];
+  }
+};
+
+/// `name_or_path`: a name under `tasks_root`, a folder, or a KernelBench .py file. Errors say which
+/// file is missing or malformed and what it should hold.
+Result<Task> LoadTask(const std::string& name_or_path, const std::filesystem::path& tasks_root);
+
+/// Names of the task folders below `tasks_root`, sorted.
+Result<std::vector<std::string>> ListTasks(const std::filesystem::path& tasks_root);
+
+}  // namespace cupel::task
