@@ -1,0 +1,28 @@
+# The two commands of the README. Each sets up what the machine lacks first.
+#   make demo   build cupel and let it improve a kernel on the emulator
+#   make test   build and run all tests (with CI=true also formatting, lint and sanitizers)
+.PHONY: all build demo test lint setup clean
+
+all: build
+
+setup:
+	@tools/setup build
+
+build: setup
+	@cmake --preset release >build-configure.log 2>&1 || { cat build-configure.log; exit 1; }
+	@rm -f build-configure.log
+	@cmake --build --preset release
+
+demo: build
+	@tools/setup torch
+	build/cupel optimize mnist_linear_relu --device emu
+
+test:
+	@tools/run_tests
+
+lint:
+	@tools/setup lint
+	@tools/lint
+
+clean:
+	rm -rf build build-*
