@@ -1,0 +1,198 @@
+// Tested by memory_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/memory.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/random.h"
+
+namespace cupel::emu {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+// Buffers are as far apart as they are large, up to this much: an index that is wrong by a row, or
+// by a factor of two, then lands between buffers and not in the next one.
+constexpr uint64_t kLargestGap = uint64_t{1} << 32;
+// Above this, Reset gives pages back to the system rather than keeping them for the next plan.
+constexpr uint64_t kKeepCommitted = uint64_t{1} << 30;
+constexpr uint64_t kHugePageThreshold = uint64_t{8} << 20;
+
+constexpr uint64_t RoundUp(uint64_t value, uint64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+uint64_t PhysicalBytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  return pages > 0 ? static_cast<uint64_t>(pages) * kPage : uint64_t{1} << 32;
+}
+
+void FillPattern(std::byte* at, uint64_t bytes, uint32_t pattern) {
+  uint64_t done = std::min<uint64_t>(bytes, 4096);
+  for (uint64_t i = 0; i < done; ++i) {
+    at[i] = static_cast<std::byte>(pattern >> (8 * (i % 4)));
+  }
+  while (done < bytes) {  // doubles what is there already: as fast as memcpy
+    const uint64_t step = std::min(done, bytes - done);
+    std::memcpy(at + done, at, step);
+    done += step;
+  }
+}
+
+}  // namespace
+
+Result<GlobalMemory> GlobalMemory::Create() {
+  GlobalMemory memory;
+  void* base =
+      mmap(nullptr, kReservedBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) {
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("cannot reserve {} GiB of address space: {}", kReservedBytes >> 30,
+                            std::strerror(errno)),
+                "raise the limit on virtual memory (ulimit -v)");
+  }
+  memory.base_ = static_cast<std::byte*>(base);
+  memory.SetPoison(0);
+  return memory;
+}
+
+GlobalMemory::GlobalMemory(GlobalMemory&& other) noexcept { *this = std::move(other); }
+
+GlobalMemory& GlobalMemory::operator=(GlobalMemory&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  base_ = std::exchange(other.base_, nullptr);
+  next_ = std::exchange(other.next_, 0);
+  committed_ = std::exchange(other.committed_, 0);
+  poison_ = other.poison_;
+  allocations_ = std::move(other.allocations_);
+  symbols_ = std::move(other.symbols_);
+  return *this;
+}
+
+GlobalMemory::~GlobalMemory() { Release(); }
+
+void GlobalMemory::Release() noexcept {
+  if (base_ != nullptr) munmap(base_, kReservedBytes);
+  base_ = nullptr;
+}
+
+void GlobalMemory::SetPoison(uint64_t seed) {
+  // Each halfword is sign, 0x7ff8 and three payload bits: a quiet NaN as float16 and bfloat16, and
+  // so are the words and doublewords that begin with it.
+  const uint64_t bits = Random(seed)();
+  auto half = [](uint64_t b) { return static_cast<uint32_t>(0x7ff8 | (b & 7) | ((b & 8) << 12)); };
+  poison_ = half(bits) | (half(bits >> 4) << 16);
+}
+
+Status GlobalMemory::Commit(uint64_t begin, uint64_t end) {
+  if (mprotect(base_ + begin, end - begin, PROT_READ | PROT_WRITE) != 0) {
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("cannot map {} bytes for a device buffer: {}", end - begin,
+                            std::strerror(errno)),
+                "free memory or use smaller settings");
+  }
+  if (end - begin >= kHugePageThreshold) {
+    madvise(base_ + begin, end - begin, MADV_HUGEPAGE);  // advice: failing costs time only
+  }
+  committed_ += end - begin;
+  return {};
+}
+
+Result<uint64_t> GlobalMemory::Allocate(uint64_t bytes, int buffer, bool read_only_argument,
+                                        std::string name) {
+  const uint64_t zone_begin = next_;
+  const uint64_t begin = zone_begin + kRedZone;  // pages are multiples of kBufferAlignment
+  if (bytes > PhysicalBytes() || bytes > kReservedBytes - begin) {
+    return Fail(
+        ErrorCode::kEnvironment,
+        fmt::format("{} needs {} bytes of emulated device memory, more than this machine has", name,
+                    bytes),
+        "use smaller settings");
+  }
+  const uint64_t zone_end = RoundUp(begin + bytes + kRedZone, kPage);
+  const uint64_t gap = std::min(RoundUp(std::max<uint64_t>(bytes, 1 << 20), kPage), kLargestGap);
+  if (zone_end > kReservedBytes) {
+    return Fail(ErrorCode::kEnvironment, "the plan's buffers exceed the emulated address space",
+                "use smaller settings");
+  }
+  TRY(Commit(zone_begin, zone_end));
+  FillPattern(base_ + zone_begin, zone_end - zone_begin, poison_);
+  next_ = std::min(zone_end + gap, kReservedBytes - kRedZone);
+  allocations_.push_back({kDeviceBase + begin, kDeviceBase + begin + bytes, buffer,
+                          read_only_argument, std::move(name)});
+  return kDeviceBase + begin;
+}
+
+void GlobalMemory::BindSymbol(std::string name, uint64_t address) {
+  auto at = std::lower_bound(symbols_.begin(), symbols_.end(), name,
+                             [](const Symbol& s, const std::string& n) { return s.name < n; });
+  if (at != symbols_.end() && at->name == name) {
+    at->address = address;
+  } else {
+    symbols_.insert(at, {std::move(name), address});
+  }
+}
+
+std::optional<uint64_t> GlobalMemory::SymbolAddress(std::string_view name) const {
+  auto at = std::lower_bound(symbols_.begin(), symbols_.end(), name,
+                             [](const Symbol& s, std::string_view n) { return s.name < n; });
+  if (at == symbols_.end() || at->name != name) return std::nullopt;
+  return at->address;
+}
+
+void GlobalMemory::Reset() {
+  if (committed_ > kKeepCommitted) {
+    // Mapping anew drops the pages and makes the gaps of the old layout inaccessible again.
+    void* fresh = mmap(base_, kReservedBytes, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    CHECK(fresh == base_);
+    committed_ = 0;
+  }
+  next_ = 0;
+  allocations_.clear();
+  symbols_.clear();
+}
+
+const Allocation* GlobalMemory::Find(uint64_t address) const {
+  auto after = std::upper_bound(allocations_.begin(), allocations_.end(), address,
+                                [](uint64_t a, const Allocation& x) { return a < x.begin; });
+  if (after == allocations_.begin()) return nullptr;
+  const Allocation& candidate = *std::prev(after);
+  return address < candidate.end ? &candidate : nullptr;
+}
+
+bool GlobalMemory::Contains(uint64_t address, uint64_t bytes) const {
+  const Allocation* allocation = Find(address);
+  return allocation != nullptr && bytes <= allocation->end - address;
+}
+
+std::string GlobalMemory::Describe(uint64_t address) const {
+  if (address < kBufferAlignment) return fmt::format("null pointer + {} bytes", address);
+  if (address < kDeviceBase || address - kDeviceBase >= kReservedBytes || allocations_.empty()) {
+    return fmt::format("address {:#x}, far from every buffer", address);
+  }
+  auto after = std::upper_bound(allocations_.begin(), allocations_.end(), address,
+                                [](uint64_t a, const Allocation& x) { return a < x.begin; });
+  const Allocation* before = after == allocations_.begin() ? nullptr : &*std::prev(after);
+  if (before != nullptr && address < before->end) {
+    return fmt::format("{} + {} bytes", before->name, address - before->begin);
+  }
+  const bool after_is_nearer =
+      after != allocations_.end() &&
+      (before == nullptr || after->begin - address < address - before->end);
+  if (after_is_nearer) {
+    return fmt::format("{} bytes before the start of {}", after->begin - address, after->name);
+  }
+  // Byte `end` is the first one outside, so an address equal to it is 0 bytes past the end.
+  return fmt::format("{} + {} bytes, {} past its end", before->name, address - before->begin,
+                     address - before->end);
+}
+
+}  // namespace cupel::emu
