@@ -78,6 +78,8 @@ struct RunOptions {
   uint64_t seed = 0;                       // of schedules and poisons
   uint64_t max_warp_instructions = 200'000'000'000;  // per launch: ends endless loops
   bool counters = true;
+  /// Also looks for races on shared memory and reads of shared memory that nobody wrote (slower).
+  bool full_checks = false;
   /// Checked now and then; returning true ends the run with kCancelled.
   std::function<bool()> cancelled;
 };

@@ -1,0 +1,42 @@
+// Runs one kernel launch on the CPU: every warp of every block, all memory accesses checked.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "emu/kernel.h"
+#include "emu/memory.h"
+#include "engine/engine.h"
+#include "plan/plan.h"
+
+namespace cupel::emu {
+
+class ThreadPool;
+
+struct LaunchRequest {
+  const Kernel* kernel = nullptr;
+  plan::Dim3 grid, block;
+  plan::Dim3 cluster;
+  uint32_t dynamic_shared = 0;
+  bool cooperative = false;
+  std::span<const std::byte> parameters;  // the .param block, pointers relocated to device addresses
+};
+
+struct LaunchOutcome {
+  bool completed = false;    // false: an error finding or `unsupported` ended the launch early
+  std::string unsupported;   // "wgmma.mma_async… at kernel.cu:31"
+  std::vector<engine::Finding> findings;
+  engine::LaunchCounters counters;  // kernel, grid, block and all counts; not occupancy, estimated_us
+};
+
+/// Executes the launch. Findings are data; an Error is ours (kCancelled when options.cancelled said
+/// so). Deterministic for a given request, memory contents and options, whatever the pool's size.
+Result<LaunchOutcome> RunLaunch(const LaunchRequest& request, GlobalMemory& memory,
+                                const engine::RunOptions& options, ThreadPool& pool);
+
+}  // namespace cupel::emu
