@@ -1,6 +1,6 @@
-// Typed representation of a PTX module as nvcc 12 and 13 print it: one Instr per instruction with its
-// mnemonic, ordered modifiers, typed operands, guard and source location. It keeps what the text says
-// and interprets nothing; meaning belongs to the engines. Reference: PTX ISA 8.x/9.x.
+// Typed representation of a PTX module as nvcc 12 and 13 print it: one Instr per instruction with
+// its mnemonic, ordered modifiers, typed operands, guard and source location. It keeps what the
+// text says and interprets nothing; meaning belongs to the engines. Reference: PTX ISA 8.x/9.x.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,30 +12,68 @@
 namespace cupel::ptx {
 
 enum class Type : uint8_t {
-  kNone, kPred,
-  kB8, kB16, kB32, kB64, kB128,
-  kU8, kU16, kU32, kU64,
-  kS8, kS16, kS32, kS64,
-  kF16, kF16x2, kBF16, kBF16x2, kTF32, kF32, kF32x2, kF64,
-  kE4M3, kE5M2, kE4M3x2, kE5M2x2,
-  kU16x2, kS16x2,
+  kNone,
+  kPred,
+  kB8,
+  kB16,
+  kB32,
+  kB64,
+  kB128,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kS8,
+  kS16,
+  kS32,
+  kS64,
+  kF16,
+  kF16x2,
+  kBF16,
+  kBF16x2,
+  kTF32,
+  kF32,
+  kF32x2,
+  kF64,
+  kE4M3,
+  kE5M2,
+  kE4M3x2,
+  kE5M2x2,
+  kU16x2,
+  kS16x2,
+  kB1,
+  kS4,
+  kU4,
+  kE2M1,
+  kE2M3,
+  kE3M2,
+  kE2M1x2,
+  kE2M3x2,
+  kE3M2x2,
+  kUE8M0x2,
 };
-/// Bytes; 0 for kNone and kPred.
+/// Bytes of one value; 0 for kNone, kPred and types narrower than a byte.
 int SizeOf(Type type);
 std::string_view Name(Type type);  // "u32", without the dot
 
 enum class Space : uint8_t { kNone, kGlobal, kShared, kLocal, kConst, kParam, kReg };
 
 /// A source position; `file` indexes Module::files (-1: unknown). `inlined_at` indexes
-/// Module::inlined_sites (-1: not inlined), so that a line inside an inlined function leads to its call.
+/// Module::inlined_sites (-1: not inlined), so that a line inside an inlined function leads to its
+/// call.
 struct Location {
   int file = -1;
   int line = 0;
   int inlined_at = -1;
+  int column = 0;
+
+  bool operator==(const Location&) const = default;
 };
 struct InlinedSite {
   std::string function;  // mangled name of the inlined function, when given
   Location call;
+
+  bool operator==(const InlinedSite&) const = default;
 };
 
 enum class OperandKind : uint8_t {
@@ -43,45 +81,59 @@ enum class OperandKind : uint8_t {
   kImmediate,  // bits (integers sign-extended to 64 bits; floats as their own bits), imm_type
   kSymbol,     // symbol (+ offset): a variable, function or parameter as a value
   kSpecial,    // special register, symbol = "tid.x", "laneid", "clock64" …
-  kAddress,    // [reg + offset], [symbol + offset], [offset]
-  kVector,     // {elements}
-  kLabel,      // symbol = label; block target resolved in `target`
-  kPair,       // a|b (setp, shfl): elements[0], elements[1]
-  kSink,       // _
+  kAddress,    // [reg + offset], [symbol + offset], [offset]; what follows a comma inside the
+             // brackets (tensor coordinates: one kVector) is in elements
+  kVector,  // {elements}
+  kLabel,   // symbol = label; block target resolved in `target`
+  kPair,    // a|b (setp, shfl): elements[0], elements[1]
+  kSink,    // _
 };
 
 struct Operand {
   OperandKind kind = OperandKind::kRegister;
-  bool negated = false;        // !p
-  int reg = -1;                // index into Function::registers (kRegister; kAddress base, -1: none)
-  uint64_t bits = 0;           // kImmediate
-  Type imm_type = Type::kNone; // kF32/kF64 for 0f…/0d… and decimal floats (kF64), else kS64/kU64
-  std::string symbol;          // kSymbol, kSpecial, kLabel; kAddress base symbol
-  int64_t offset = 0;          // kAddress, kSymbol
-  int target = -1;             // kLabel: index into Function::body of the next instruction
+  bool negated = false;  // !p
+  int reg = -1;          // index into Function::registers (kRegister; kAddress base, -1: none)
+  uint64_t bits = 0;     // kImmediate
+  Type imm_type = Type::kNone;  // kF32/kF64 for 0f…/0d… and decimal floats (kF64), else kS64/kU64
+  std::string symbol;           // kSymbol, kSpecial, kLabel; kAddress base symbol
+  int64_t offset = 0;           // kAddress, kSymbol
+  /// kLabel: index into Function::body of the next instruction (body.size(): the end, an implicit
+  /// return). kSymbol: of brx.idx, index into branch_tables; last of call, index into prototypes.
+  int target = -1;
   std::vector<Operand> elements;
+
+  bool operator==(const Operand&) const = default;
 };
 
+/// A call is always written as: kVector of result parameters (may be empty), callee (kSymbol or
+/// kRegister), kVector of argument parameters (may be empty), and for indirect calls the prototype.
 struct Instr {
-  std::string op;                       // "ld", "mad", "mma", "cp", "bar" …: text before the first dot
-  std::vector<std::string> modifiers;   // in order, without dots: "global", "nc", "v4", "f32", "::" kept
-  int guard = -1;                       // predicate register, -1: none
+  std::string op;  // "ld", "mad", "mma", "cp", "bar" …: text before the first dot
+  std::vector<std::string>
+      modifiers;   // in order, without dots: "global", "nc", "v4", "f32", "::" kept
+  int guard = -1;  // predicate register, -1: none
   bool guard_negated = false;
-  std::vector<Operand> operands;        // destination(s) first, as written
+  std::vector<Operand> operands;  // destination(s) first, as written
   Location location;
-  int text_line = 0;                    // line in the PTX text
+  int text_line = 0;  // line in the PTX text (after parsing; 0 otherwise)
 
   bool Has(std::string_view modifier) const;
   /// The last, or second-to-last, modifier that names a type (cvt: [0] destination, [1] source).
   std::vector<Type> Types() const;
   /// "ld.global.nc.v4.f32"
   std::string Mnemonic() const;
+
+  bool operator==(const Instr&) const = default;
 };
 
 struct Register {
   std::string name;  // "%r12"
   Type type = Type::kNone;
+
+  bool operator==(const Register&) const = default;
 };
+
+enum class Linkage : uint8_t { kNone, kExtern, kVisible, kWeak, kCommon };
 
 /// A variable in .global, .const, .shared, .local or .param space.
 struct Variable {
@@ -89,12 +141,22 @@ struct Variable {
   Space space = Space::kNone;
   Type type = Type::kB8;
   int align = 0;
-  uint64_t bytes = 0;           // whole size; 0 for `extern .shared x[]`
+  uint64_t bytes = 0;  // whole size; 0 for `extern .shared x[]`
   bool is_extern = false;
-  std::string initializer;      // raw little-endian bytes (may be shorter than `bytes`: rest zero)
+  std::string initializer;  // raw little-endian bytes (may be shorter than `bytes`: rest zero)
   /// Initialised with the address of another symbol: 8 bytes at `at`.
-  struct SymbolInit { uint64_t at; std::string symbol; int64_t offset; bool generic; };
+  struct SymbolInit {
+    uint64_t at;
+    std::string symbol;
+    int64_t offset;
+    bool generic;
+    bool operator==(const SymbolInit&) const = default;
+  };
   std::vector<SymbolInit> symbol_inits;
+  Linkage linkage = Linkage::kNone;
+  bool managed = false;  // .attribute(.managed)
+
+  bool operator==(const Variable&) const = default;
 };
 
 struct Param {
@@ -102,41 +164,82 @@ struct Param {
   Type type = Type::kB8;
   int align = 1;
   uint32_t bytes = 0;
-  uint32_t offset = 0;          // in the kernel's parameter block
+  uint32_t offset = 0;      // in the kernel's parameter block
+  bool is_pointer = false;  // .ptr was given, with the space and alignment of what it points to
+  Space pointer_space = Space::kNone;
+  int pointer_align = 0;  // 0: not given
+
+  bool operator==(const Param&) const = default;
 };
 
 struct Label {
   std::string name;
-  int index = 0;                // into Function::body
+  int index = 0;  // into Function::body
+
+  bool operator==(const Label&) const = default;
 };
 
+/// .callprototype: the signature of an indirect call.
+struct Prototype {
+  std::string name;
+  std::vector<Param> returns;
+  std::vector<Param> params;
+  bool noreturn = false;
+
+  bool operator==(const Prototype&) const = default;
+};
+
+/// A .pragma; inside a body it stands before body[index].
+struct Pragma {
+  int index = -1;
+  std::string text;
+
+  bool operator==(const Pragma&) const = default;
+};
+
+/// Names are unique within a function: what nested scopes declare again is renamed ("t", "t$1" …),
+/// so that registers, variables and labels of all scopes stand side by side.
+
 struct Function {
-  std::string name;             // mangled
+  std::string name;  // mangled
   bool is_entry = false;
   bool is_declaration = false;
   std::vector<Param> params;
-  std::vector<Param> returns;   // .func only
+  std::vector<Param> returns;  // .func only
   std::vector<Register> registers;
-  std::vector<Variable> variables;  // .shared/.local/.param declared inside
-  std::vector<Label> labels;        // sorted by index
+  std::vector<Variable> variables;                      // .shared/.local/.param declared inside
+  std::vector<Label> labels;                            // sorted by index
   std::vector<std::vector<std::string>> branch_tables;  // .branchtargets, referenced by brx.idx
   std::vector<std::string> branch_table_names;
+  std::vector<std::vector<int>> branch_table_targets;  // the same, as indices into body
+  std::vector<Prototype> prototypes;
+  std::vector<Pragma> pragmas;
   std::vector<Instr> body;
   std::vector<int> max_ntid, req_ntid, min_nctapersm, cluster_dims;  // empty: not given
   int max_nreg = 0;
-  uint32_t param_bytes = 0;     // whole parameter block of a kernel
+  uint32_t param_bytes = 0;  // whole parameter block of a kernel
   int text_line = 0;
+  Linkage linkage = Linkage::kNone;
+  bool noreturn = false;
+  bool explicit_cluster = false;
+  int max_cluster_rank = 0;  // 0: not given
+  int variables_before = 0;  // how many of Module::variables stand before it in the text
+
+  bool operator==(const Function&) const = default;
 };
 
 struct Module {
   int version_major = 0, version_minor = 0;
-  std::string target;           // "sm_90a"
+  std::string target;  // "sm_90a"
   std::vector<std::string> files;
   std::vector<InlinedSite> inlined_sites;
-  std::vector<Variable> variables;   // module scope
+  std::vector<Variable> variables;  // module scope
   std::vector<Function> functions;
 
+  /// The definition of that name, else its declaration, else null.
   const Function* Find(std::string_view name) const;
+
+  bool operator==(const Module&) const = default;
 };
 
 }  // namespace cupel::ptx
