@@ -66,7 +66,8 @@ float HalfToFloat(uint16_t bits) {
   const uint32_t exponent = (bits >> 10) & 31;
   const uint32_t mantissa = bits & 1023;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
   const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
   return sign != 0 ? -magnitude : magnitude;
 }
@@ -75,7 +76,8 @@ uint16_t FloatToHalf(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
   const uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000u) return sign | 0x7e00 | static_cast<uint16_t>((magnitude >> 13) & 1023);
+  if (magnitude > 0x7f800000u)
+    return sign | 0x7e00 | static_cast<uint16_t>((magnitude >> 13) & 1023);
   if (magnitude >= 0x477ff000u) return sign | 0x7c00;  // rounds to 65536 or more
   if (magnitude >= 0x38800000u) {
     const uint32_t rounded = magnitude + 0xfff + ((magnitude >> 13) & 1);
@@ -98,16 +100,26 @@ uint16_t FloatToBFloat16(float value) {
 
 double LoadAsDouble(DType dtype, const void* data, int64_t index) {
   switch (dtype) {
-    case DType::kU8: return Load<uint8_t>(data, index);
-    case DType::kI8: return Load<int8_t>(data, index);
-    case DType::kI16: return Load<int16_t>(data, index);
-    case DType::kI32: return Load<int32_t>(data, index);
-    case DType::kI64: return static_cast<double>(Load<int64_t>(data, index));
-    case DType::kF16: return HalfToFloat(Load<uint16_t>(data, index));
-    case DType::kF32: return Load<float>(data, index);
-    case DType::kF64: return Load<double>(data, index);
-    case DType::kBool: return Load<uint8_t>(data, index) != 0 ? 1 : 0;
-    case DType::kBF16: return BFloat16ToFloat(Load<uint16_t>(data, index));
+    case DType::kU8:
+      return Load<uint8_t>(data, index);
+    case DType::kI8:
+      return Load<int8_t>(data, index);
+    case DType::kI16:
+      return Load<int16_t>(data, index);
+    case DType::kI32:
+      return Load<int32_t>(data, index);
+    case DType::kI64:
+      return static_cast<double>(Load<int64_t>(data, index));
+    case DType::kF16:
+      return HalfToFloat(Load<uint16_t>(data, index));
+    case DType::kF32:
+      return Load<float>(data, index);
+    case DType::kF64:
+      return Load<double>(data, index);
+    case DType::kBool:
+      return Load<uint8_t>(data, index) != 0 ? 1 : 0;
+    case DType::kBF16:
+      return BFloat16ToFloat(Load<uint16_t>(data, index));
   }
   return std::numeric_limits<double>::quiet_NaN();
 }

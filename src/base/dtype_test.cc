@@ -20,11 +20,11 @@ TEST(DType, EveryHalfSurvivesARoundTrip) {
 }
 
 TEST(DType, HalfRoundsToNearestEven) {
-  EXPECT_EQ(FloatToHalf(1.0f + 0x1p-11f), 0x3c00);               // tie goes to even
-  EXPECT_EQ(FloatToHalf(1.0f + 0x1p-11f + 0x1p-20f), 0x3c01);    // above the tie
-  EXPECT_EQ(FloatToHalf(65519.0f), 0x7bff);                      // just below the overflow tie
-  EXPECT_EQ(FloatToHalf(65520.0f), 0x7c00);                      // the tie overflows
-  EXPECT_EQ(FloatToHalf(0x1p-25f), 0x0000);                      // tie to zero
+  EXPECT_EQ(FloatToHalf(1.0f + 0x1p-11f), 0x3c00);             // tie goes to even
+  EXPECT_EQ(FloatToHalf(1.0f + 0x1p-11f + 0x1p-20f), 0x3c01);  // above the tie
+  EXPECT_EQ(FloatToHalf(65519.0f), 0x7bff);                    // just below the overflow tie
+  EXPECT_EQ(FloatToHalf(65520.0f), 0x7c00);                    // the tie overflows
+  EXPECT_EQ(FloatToHalf(0x1p-25f), 0x0000);                    // tie to zero
   EXPECT_EQ(FloatToHalf(0x1.8p-25f), 0x0001);
 }
 

@@ -9,7 +9,8 @@
 namespace cupel {
 namespace {
 
-/// Deepest nesting of brackets outside strings: checked before parsing, so that recursion is bounded.
+/// Deepest nesting of brackets outside strings: checked before parsing, so that recursion is
+/// bounded.
 int Depth(std::string_view text) {
   int depth = 0;
   int deepest = 0;
@@ -46,8 +47,8 @@ const Json* Member(const Json& object, const char* key) {
 Result<Json> ParseJson(std::string_view text, std::string_view what) {
   if (text.size() > kMaxJsonBytes) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: JSON of {} bytes is larger than the limit of {}", what, text.size(),
-                            kMaxJsonBytes));
+                fmt::format("{}: JSON of {} bytes is larger than the limit of {}", what,
+                            text.size(), kMaxJsonBytes));
   }
   if (Depth(text) > kMaxJsonDepth) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -136,8 +137,7 @@ Result<std::string> Base64Decode(std::string_view text, std::string_view what) {
   size_t size = 0;
   const char* end = nullptr;
   if (sodium_base642bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(), text.data(),
-                        text.size(), nullptr, &size, &end,
-                        sodium_base64_VARIANT_ORIGINAL) != 0 ||
+                        text.size(), nullptr, &size, &end, sodium_base64_VARIANT_ORIGINAL) != 0 ||
       end != text.data() + text.size()) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: not valid base64", what));
   }

@@ -1,6 +1,5 @@
-// nlohmann::ordered_json behind functions that return values instead of throwing, and that bound what
-// hostile text can make us do (size, nesting).
-// SPDX-License-Identifier: Apache-2.0
+// nlohmann::ordered_json behind functions that return values instead of throwing, and that bound
+// what hostile text can make us do (size, nesting). SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -18,8 +17,8 @@ using Json = nlohmann::ordered_json;
 inline constexpr size_t kMaxJsonBytes = 64u << 20;
 inline constexpr int kMaxJsonDepth = 64;
 
-/// Parses UTF-8 JSON. `what` names the text in the message, e.g. a path. Errors are kInvalidArgument
-/// and give line and column.
+/// Parses UTF-8 JSON. `what` names the text in the message, e.g. a path. Errors are
+/// kInvalidArgument and give line and column.
 Result<Json> ParseJson(std::string_view text, std::string_view what);
 
 /// Serialises; never throws (invalid UTF-8 is replaced). indent < 0 gives one line.
@@ -34,7 +33,8 @@ Result<bool> JsonBool(const Json& object, const char* key, std::string_view what
 Result<const Json*> JsonArray(const Json& object, const char* key, std::string_view what);
 Result<const Json*> JsonObject(const Json& object, const char* key, std::string_view what);
 /// An array of integers, each within int64.
-Result<std::vector<int64_t>> JsonIntList(const Json& object, const char* key, std::string_view what);
+Result<std::vector<int64_t>> JsonIntList(const Json& object, const char* key,
+                                         std::string_view what);
 
 /// Standard base64 with padding.
 std::string Base64Encode(std::string_view bytes);

@@ -10,14 +10,22 @@ std::string Error::ToString() const { return remedy.empty() ? message : message 
 
 const char* ErrorCodeName(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kInvalidArgument: return "invalid_argument";
-    case ErrorCode::kNotFound: return "not_found";
-    case ErrorCode::kEnvironment: return "environment";
-    case ErrorCode::kIo: return "io";
-    case ErrorCode::kTimeout: return "timeout";
-    case ErrorCode::kUnsupported: return "unsupported";
-    case ErrorCode::kCancelled: return "cancelled";
-    case ErrorCode::kInternal: return "internal";
+    case ErrorCode::kInvalidArgument:
+      return "invalid_argument";
+    case ErrorCode::kNotFound:
+      return "not_found";
+    case ErrorCode::kEnvironment:
+      return "environment";
+    case ErrorCode::kIo:
+      return "io";
+    case ErrorCode::kTimeout:
+      return "timeout";
+    case ErrorCode::kUnsupported:
+      return "unsupported";
+    case ErrorCode::kCancelled:
+      return "cancelled";
+    case ErrorCode::kInternal:
+      return "internal";
   }
   return "internal";
 }

@@ -1,6 +1,6 @@
-// Errors as values. An `Error` means that cupel itself could not do its work (a missing tool, a broken
-// file, a full disk); what is wrong with a candidate is data (see record/outcome.h, judge/verdict.h).
-// SPDX-License-Identifier: Apache-2.0
+// Errors as values. An `Error` means that cupel itself could not do its work (a missing tool, a
+// broken file, a full disk); what is wrong with a candidate is data (see record/outcome.h,
+// judge/verdict.h). SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -51,17 +51,17 @@ const char* ErrorCodeName(ErrorCode code);
 #define CUPEL_CONCAT(a, b) CUPEL_CONCAT_INNER(a, b)
 
 /// Returns the error of a Status/Result expression from the enclosing function.
-#define TRY(expr)                                                                  \
-  do {                                                                             \
-    auto try_result_ = (expr);                                                     \
+#define TRY(expr)                                                                 \
+  do {                                                                            \
+    auto try_result_ = (expr);                                                    \
     if (!try_result_) return tl::unexpected<::cupel::Error>(try_result_.error()); \
   } while (0)
 
 /// `TRY_ASSIGN(auto x, F());` assigns the value or returns the error.
 #define TRY_ASSIGN(lhs, expr) TRY_ASSIGN_INNER(CUPEL_CONCAT(try_value_, __LINE__), lhs, expr)
-#define TRY_ASSIGN_INNER(tmp, lhs, expr)                             \
-  auto tmp = (expr);                                                 \
-  if (!tmp) return tl::unexpected<::cupel::Error>(tmp.error());      \
+#define TRY_ASSIGN_INNER(tmp, lhs, expr)                        \
+  auto tmp = (expr);                                            \
+  if (!tmp) return tl::unexpected<::cupel::Error>(tmp.error()); \
   lhs = std::move(*tmp)
 
 #define CHECK(condition) \

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/assay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "assay/setting_judge.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "base/version.h"
+#include "os/process.h"
+
+namespace cupel::assay {
+namespace {
+
+/// A verdict with everything filled in that is known before judging.
+judge::Verdict Begin(const Candidate& candidate, const Question& question,
+                     const engine::Engine& engine, uint64_t seed) {
+  judge::Verdict verdict;
+  verdict.task = question.task->name;
+  verdict.direction = task::Name(question.direction);
+  verdict.kernel_path = candidate.path.string();
+  verdict.device = fmt::format("{} ({})", engine.Name(), engine.Device().name);
+  verdict.seed = seed;
+  verdict.seed_origin = question.seed ? "user" : "entropy";
+  verdict.trials = question.trials;
+  verdict.task_hash = question.task->content_hash[static_cast<int>(question.direction)];
+  verdict.cupel_version = kVersion;
+  if (const auto* image = std::get_if<build::Image>(&candidate.built)) {
+    verdict.source_hash = image->source_hash;
+    verdict.image_key = image->key;
+    verdict.toolkit = image->toolkit;
+    verdict.flags = image->flags;
+    verdict.resources = image->resources;
+    verdict.notes = image->notes;
+    verdict.build_seconds = image->from_cache ? 0 : image->build_seconds;
+  }
+  return verdict;
+}
+
+void AddReason(judge::Verdict& verdict, judge::Decision decision, judge::Reason reason) {
+  verdict.decision = decision;
+  verdict.reasons.push_back(std::move(reason));
+}
+
+judge::Decision DecisionFor(bool unsupported) {
+  return unsupported ? judge::Decision::kUnsupported : judge::Decision::kRejected;
+}
+
+std::vector<const task::Setting*> Chosen(const Question& question) {
+  std::vector<const task::Setting*> chosen;
+  for (const task::Setting& setting : question.task->SettingsOf(question.direction)) {
+    if (question.kinds.empty() || std::find(question.kinds.begin(), question.kinds.end(),
+                                            setting.kind) != question.kinds.end()) {
+      chosen.push_back(&setting);
+    }
+  }
+  return chosen;
+}
+
+/// True when running further settings would only waste time: the code hangs or stops dead.
+bool IsHopeless(const judge::SettingReport& report) {
+  return std::any_of(report.findings.begin(), report.findings.end(), [](const auto& finding) {
+    return finding.code == "instruction_budget" || finding.code == "deadlock";
+  });
+}
+
+}  // namespace
+
+Assay::Assay(Parts parts, std::function<void(const Progress&)> progress)
+    : parts_(std::move(parts)), progress_(std::move(progress)) {}
+
+Result<Candidate> Assay::Build(const std::filesystem::path& kernel) const {
+  TRY_ASSIGN(build::Outcome outcome, build::Build(kernel, parts_.build));
+  return Candidate{kernel, std::move(outcome)};
+}
+
+Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question) {
+  const auto start = std::chrono::steady_clock::now();
+  const uint64_t seed = question.seed ? *question.seed : EntropySeed();
+  Judged judged;
+  judge::Verdict& verdict = judged.verdict;
+  verdict = Begin(candidate, question, *parts_.engine, seed);
+  const auto finish = [&] {
+    verdict.total_seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return std::move(judged);
+  };
+
+  if (const auto* failure = std::get_if<build::BuildFailure>(&candidate.built)) {
+    AddReason(verdict, DecisionFor(failure->unsupported),
+              {failure->code, failure->message, failure->where});
+    return finish();
+  }
+  const auto& image = std::get<build::Image>(candidate.built);
+
+  const std::vector<const task::Setting*> settings = Chosen(question);
+  if (settings.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("task {} has no settings of the kind asked for in its {} direction",
+                            question.task->name, task::Name(question.direction)),
+                "choose another --settings value");
+  }
+
+  auto program = parts_.engine->Load(image);
+  if (!program) {
+    if (program.error().code != ErrorCode::kUnsupported) return tl::unexpected(program.error());
+    AddReason(verdict, judge::Decision::kUnsupported,
+              {"unsupported_instruction", program.error().message, ""});
+    return finish();
+  }
+  record::Options record_options = parts_.record;
+  record_options.seed = Random(seed).Fork("addresses")();
+  TRY_ASSIGN(record::Recorder recorder,
+             record::Recorder::Start(image, parts_.engine->Device(), record_options));
+
+  const int total = static_cast<int>(settings.size()) * question.trials;
+  bool ended = false;
+  for (size_t i = 0; i < settings.size(); ++i) {
+    const task::Setting* setting = settings[i];
+    if (ended) {
+      judge::SettingReport skipped;
+      skipped.id = setting->id;
+      skipped.kind = task::Name(setting->kind);
+      skipped.description = setting->Describe();
+      verdict.settings.push_back(std::move(skipped));
+      continue;
+    }
+    SettingContext context;
+    context.question = &question;
+    context.setting = setting;
+    context.oracle = parts_.oracle;
+    context.recorder = &recorder;
+    context.program = program->get();
+    context.seed = seed;
+    int done = static_cast<int>(i) * question.trials;
+    context.begin_trial = [&](const std::string& stage) { progress_({stage, done++, total}); };
+    TRY_ASSIGN(SettingResult result, JudgeSetting(context));
+    if (!result.torch_version.empty()) verdict.torch_version = result.torch_version;
+    if (!judged.plan && result.plan) judged.plan = std::move(result.plan);
+    const bool failed = result.report.status == "failed";
+    ended = IsHopeless(result.report) || (failed && question.stop_at_first_failure);
+    verdict.settings.push_back(std::move(result.report));
+    if (result.refusal) {
+      const record::Refusal& refusal = *result.refusal;
+      AddReason(verdict, DecisionFor(refusal.unsupported),
+                {refusal.code, refusal.message, refusal.where});
+      return finish();
+    }
+    if (!result.unsupported.empty()) {
+      AddReason(verdict, judge::Decision::kUnsupported,
+                {"unsupported_instruction", "the emulator does not know " + result.unsupported,
+                 setting->id});
+      return finish();
+    }
+  }
+
+  TRY_ASSIGN(auto rechecked, recorder.Recheck());
+  if (const auto* refusal = std::get_if<record::Refusal>(&rechecked)) {
+    AddReason(verdict, DecisionFor(refusal->unsupported),
+              {refusal->code, refusal->message, refusal->where});
+    return finish();
+  }
+  judge::Decide(verdict);
+  return finish();
+}
+
+}  // namespace cupel::assay

@@ -1,0 +1,75 @@
+// Walks the one path for a candidate: build, record, execute, judge; case by case, setting by
+// setting. It knows the parts through their interfaces only, and decides nothing that judge/ can
+// decide. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "build/build.h"
+#include "engine/engine.h"
+#include "judge/verdict.h"
+#include "oracle/oracle.h"
+#include "plan/plan.h"
+#include "record/recorder.h"
+#include "task/task.h"
+
+namespace cupel::assay {
+
+/// What is asked about a candidate.
+struct Question {
+  const task::Task* task = nullptr;
+  task::Direction direction = task::Direction::kForward;
+  std::vector<task::SettingKind> kinds;  // empty: all
+  int trials = 5;                        // a setting
+  std::optional<uint64_t> seed;          // the user's; else system entropy, and told in the verdict
+  bool fresh_cases = false;              // never from the pool: for a new best
+  bool stop_at_first_failure = false;    // optimise: one failed setting is enough
+};
+
+/// Where long work stands, for the progress line.
+struct Progress {
+  std::string stage;        // "building", "recording", "single-0 trial 2 of 5"
+  int done = 0, total = 0;  // trials
+};
+
+/// The parts, owned by the caller; all must outlive the Assay.
+struct Parts {
+  oracle::Oracle* oracle = nullptr;
+  engine::Engine* engine = nullptr;
+  build::Options build;
+  record::Options record;
+};
+
+/// A candidate and what its build yielded.
+struct Candidate {
+  std::filesystem::path path;  // as the user named it, for messages
+  build::Outcome built;
+};
+
+struct Judged {
+  judge::Verdict verdict;
+  std::optional<plan::Plan> plan;  // of the first setting that was recorded
+};
+
+class Assay {
+ public:
+  Assay(Parts parts, std::function<void(const Progress&)> progress);
+
+  /// Compiles; thread-safe, so that builds can run ahead of judging.
+  Result<Candidate> Build(const std::filesystem::path& kernel) const;
+
+  /// Judges a built candidate. An Error means that cupel could not do its work (PyTorch missing,
+  /// disk full, cancelled); everything that is the candidate's fault is in the verdict.
+  Result<Judged> Judge(const Candidate& candidate, const Question& question);
+
+ private:
+  Parts parts_;
+  std::function<void(const Progress&)> progress_;
+};
+
+}  // namespace cupel::assay

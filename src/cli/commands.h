@@ -1,0 +1,17 @@
+// One function a command; each returns the exit status or an Error, which main prints.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/result.h"
+#include "cli/options.h"
+
+namespace cupel::cli {
+
+Result<int> Run(const BuildCommand& command);
+Result<int> Run(const CheckCommand& command);
+Result<int> Run(const OptimizeCommand& command);
+Result<int> Run(const TaskCommand& command);
+Result<int> Run(const ReportCommand& command);
+Result<int> Run(const DoctorCommand& command);
+
+}  // namespace cupel::cli

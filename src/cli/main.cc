@@ -1,0 +1,55 @@
+// The program's entry. The recorder, a locked-down child of ours, is this same program: it must
+// hold the stand-in CUDA runtime that a candidate's host code links against.
+// SPDX-License-Identifier: Apache-2.0
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "cli/commands.h"
+#include "os/process.h"
+#include "record/recorder.h"
+
+namespace {
+
+/// The first Ctrl-C asks politely: children are ended and folders removed. The second does not
+/// wait.
+extern "C" void OnSignal(int) {
+  if (cupel::os::CancelRequested()) std::_Exit(130);
+  cupel::os::RequestCancel();
+}
+
+int StatusOf(const cupel::Error& error) {
+  switch (error.code) {
+    case cupel::ErrorCode::kUnsupported:
+      return 3;
+    case cupel::ErrorCode::kCancelled:
+      return 130;
+    default:
+      return 2;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "recorder") {
+    return cupel::record::RecorderMain(argc, argv);
+  }
+  std::signal(SIGINT, OnSignal);
+  std::signal(SIGTERM, OnSignal);
+  std::signal(SIGHUP, OnSignal);
+  std::signal(SIGPIPE, SIG_IGN);
+
+  auto parsed = cupel::cli::ParseCommandLine(argc, argv);
+  if (const int* status = std::get_if<int>(&parsed)) return *status;
+  const auto result = std::visit([](const auto& command) { return cupel::cli::Run(command); },
+                                 std::get<cupel::cli::Command>(parsed));
+  if (result) return *result;
+  std::fflush(stdout);
+  std::fprintf(stderr, "cupel: %s\n", result.error().message.c_str());
+  if (!result.error().remedy.empty()) {
+    std::fprintf(stderr, "       %s\n", result.error().remedy.c_str());
+  }
+  return StatusOf(result.error());
+}

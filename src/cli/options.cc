@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/options.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "base/version.h"
+
+namespace cupel::cli {
+namespace {
+
+void AddCommon(CLI::App* app, Common& common, bool uses_device) {
+  if (uses_device) {
+    app->add_option(
+        "--device", common.device,
+        "emu (the built-in emulator) or gpu[:N]; default: a GPU if there is one, else emu");
+    app->add_option("--model", common.model, "GPU that the emulator describes: h100, h200, a100")
+        ->capture_default_str();
+    app->add_option("--seed", common.seed, "Repeat a verdict: the number it printed");
+    app->add_option("--python", common.python,
+                    "Python that has PyTorch (default: $CUPEL_PYTHON, python3, /usr/bin/python3)");
+  }
+  app->add_option("--json", common.json, "Write the same facts to FILE as JSON")->type_name("FILE");
+  app->add_flag("-q,--quiet", common.quiet, "Print the result alone");
+}
+
+void AddCompile(CLI::App* app, Compile& compile) {
+  app->add_option("--arch", compile.arch, "Target of nvcc: sm_80, sm_90, sm_90a, sm_100")
+      ->capture_default_str();
+  app->add_option("--flag", compile.flags,
+                  "One more flag for nvcc, from the allow-list (repeatable)")
+      ->type_name("FLAG")
+      ->allow_extra_args(false);
+  app->add_option("--include", compile.include_roots,
+                  "Folder of headers that the kernel may include, read-only (repeatable)")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+}
+
+void AddTarget(CLI::App* app, Target& target, bool positional) {
+  if (positional) {
+    app->add_option("task", target.task, "Task: a name under tasks/, a folder, or a .py file");
+  } else {
+    app->add_option("--task", target.task, "Task: a name under tasks/, a folder, or a .py file")
+        ->required();
+  }
+  app->add_flag("--backward", target.backward, "The backward direction of the task");
+  app->add_option("--settings", target.settings, "single, multi, heldout or all")
+      ->check(CLI::IsMember({"single", "multi", "heldout", "all"}))
+      ->capture_default_str();
+  app->add_option("--trials", target.trials, "Trials with fresh inputs for each setting")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
+  CLI::App app{
+      "cupel takes a PyTorch operation and returns a CUDA kernel that is proved right and measured "
+      "fast, and judges anyone's CUDA kernels."};
+  app.set_version_flag("--version", std::string("cupel ") + kVersion);
+  app.require_subcommand(1);
+  app.footer(
+      "Exit status: 0 accepted or done, 1 rejected, 2 wrong usage or a broken environment,\n"
+      "3 unsupported (something cupel does not know: never silently passed).");
+
+  BuildCommand build;
+  auto* build_app = app.add_subcommand("build", "Does it compile? Diagnostics, resources, audit");
+  build_app->add_option("kernel", build.kernel, "The .cu file")->required();
+  AddCommon(build_app, build.common, false);
+  AddCompile(build_app, build.compile);
+
+  CheckCommand check;
+  auto* check_app = app.add_subcommand("check", "Is it right? A verdict with reasons");
+  check_app->add_option("kernel", check.kernel, "The .cu file")->required();
+  AddTarget(check_app, check.target, false);
+  AddCommon(check_app, check.common, true);
+  AddCompile(check_app, check.compile);
+  check_app->add_option("--plan", check.plan, "Write the plan of the first setting to FILE as JSON")
+      ->type_name("FILE");
+  check_app->add_flag("--fresh", check.fresh, "Draw new cases instead of using the pool");
+
+  OptimizeCommand optimize;
+  auto* optimize_app = app.add_subcommand("optimize", "Evolve a faster kernel for a task");
+  AddTarget(optimize_app, optimize.target, true);
+  AddCommon(optimize_app, optimize.common, true);
+  AddCompile(optimize_app, optimize.compile);
+  optimize_app->add_option("--kernel", optimize.kernel,
+                           "Start from this .cu (default: the task's)");
+  optimize_app->add_option("--candidates", optimize.candidates, "How many variants to try")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  optimize_app->add_option("--batch", optimize.batch, "Variants proposed at a time")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  optimize_app->add_option("-o,--run", optimize.run, "Folder of the run (default: cupel-runs/…)");
+  optimize_app->add_option("--resume", optimize.resume, "Go on with the run in this folder")
+      ->type_name("RUN");
+
+  TaskCommand task;
+  auto* task_app = app.add_subcommand("task", "The benchmark: list, show");
+  task_app->require_subcommand(1);
+  auto* list_app = task_app->add_subcommand("list", "All tasks");
+  AddCommon(list_app, task.common, false);
+  auto* show_app = task_app->add_subcommand("show", "Settings and files of one task");
+  show_app->add_option("task", task.task, "Name or path")->required();
+  AddCommon(show_app, task.common, false);
+
+  ReportCommand report;
+  auto* report_app = app.add_subcommand("report", "What a run tried and found");
+  report_app->add_option("run", report.run, "Folder of the run")->required();
+  AddCommon(report_app, report.common, false);
+
+  DoctorCommand doctor;
+  auto* doctor_app = app.add_subcommand("doctor", "What this machine offers, and what is missing");
+  doctor_app->add_option("--python", doctor.common.python, "Python that has PyTorch");
+  AddCommon(doctor_app, doctor.common, false);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int status = app.exit(error, std::cout, std::cerr);
+    return status == 0 ? 0 : 2;
+  }
+  if (*build_app) return Command(std::move(build));
+  if (*check_app) return Command(std::move(check));
+  if (*optimize_app) {
+    if (optimize.target.task.empty() == optimize.resume.empty()) {
+      std::cerr << "cupel optimize: name a task, or a run with --resume RUN\n";
+      return 2;
+    }
+    return Command(std::move(optimize));
+  }
+  if (*report_app) return Command(std::move(report));
+  if (*doctor_app) return Command(std::move(doctor));
+  task.action = *show_app ? "show" : "list";
+  return Command(std::move(task));
+}
+
+}  // namespace cupel::cli

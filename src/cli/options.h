@@ -1,0 +1,86 @@
+// The command line as data. CLI11, a heavy header, is used in options.cc alone.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace cupel::cli {
+
+/// Options that most commands share.
+struct Common {
+  std::string device = "auto";  // auto, emu, gpu[:N]
+  std::string model = "h100";   // GPU that the emulator describes and estimates
+  std::string json;             // file to write; empty: none
+  std::optional<uint64_t> seed;
+  bool quiet = false;
+  std::string python;  // the Python that has PyTorch
+};
+
+/// How a candidate is compiled.
+struct Compile {
+  std::string arch = "sm_90";
+  std::vector<std::string> flags;
+  std::vector<std::filesystem::path> include_roots;
+};
+
+/// Which task, direction and settings are meant.
+struct Target {
+  std::string task;
+  bool backward = false;
+  std::string settings = "all";  // single, multi, heldout, all
+  int trials = 5;
+};
+
+struct BuildCommand {
+  Common common;
+  Compile compile;
+  std::filesystem::path kernel;
+};
+
+struct CheckCommand {
+  Common common;
+  Compile compile;
+  Target target;
+  std::filesystem::path kernel;
+  std::filesystem::path plan;  // file to write; empty: none
+  bool fresh = false;
+};
+
+struct OptimizeCommand {
+  Common common;
+  Compile compile;
+  Target target;
+  std::filesystem::path kernel;  // start; empty: the task's baseline
+  std::filesystem::path run;     // folder; empty: a new one below cupel-runs/
+  std::string resume;            // run folder to go on with
+  int candidates = 32;
+  int batch = 8;
+};
+
+struct TaskCommand {
+  Common common;
+  std::string action;  // list, show
+  std::string task;
+};
+
+struct ReportCommand {
+  Common common;
+  std::string run;
+};
+
+struct DoctorCommand {
+  Common common;
+};
+
+using Command = std::variant<BuildCommand, CheckCommand, OptimizeCommand, TaskCommand,
+                             ReportCommand, DoctorCommand>;
+
+/// Either a command, or an exit status after help or a message was printed.
+std::variant<Command, int> ParseCommandLine(int argc, char** argv);
+
+}  // namespace cupel::cli

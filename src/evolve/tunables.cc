@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evolve/tunables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+namespace cupel::evolve {
+namespace {
+
+constexpr int64_t kLargest = 4096;  // beyond this a constant is hardly a block size or a tile
+
+struct Token {
+  enum class Kind { kWord, kNumber, kPunctuation, kComment, kDirective } kind;
+  std::string_view text;
+  size_t begin = 0;
+  int line = 1;
+};
+
+bool IsWordChar(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+/// Words, numbers and punctuation of C++; strings are dropped, line comments kept (they may hold
+/// tune:).
+class Scanner {
+ public:
+  explicit Scanner(std::string_view source) : source_(source) {}
+
+  std::vector<Token> Scan() {
+    while (at_ < source_.size()) Step();
+    return std::move(tokens_);
+  }
+
+ private:
+  void Step() {
+    const char c = source_[at_];
+    if (c == '\n') {
+      ++line_;
+      ++at_;
+    } else if (c == '/' && Peek(1) == '/') {
+      Take(Token::Kind::kComment, source_.find('\n', at_));
+    } else if (c == '/' && Peek(1) == '*') {
+      Skip(source_.find("*/", at_ + 2), 2);
+    } else if (c == '"') {
+      SkipString();
+    } else if (c == '\'') {
+      SkipQuoted('\'');
+    } else if (IsDigit(c)) {
+      size_t end = at_;
+      while (end < source_.size() &&
+             (IsWordChar(source_[end]) || source_[end] == '.' || source_[end] == '\'')) {
+        ++end;
+      }
+      Take(Token::Kind::kNumber, end);
+    } else if (IsWordChar(c)) {
+      size_t end = at_;
+      while (end < source_.size() && IsWordChar(source_[end])) ++end;
+      Take(Token::Kind::kWord, end);
+    } else if (c == ' ' || c == '\t' || c == '\r') {
+      ++at_;
+    } else {
+      Take(Token::Kind::kPunctuation, at_ + 1);
+    }
+  }
+
+  char Peek(size_t ahead) const {
+    return at_ + ahead < source_.size() ? source_[at_ + ahead] : '\0';
+  }
+
+  void Take(Token::Kind kind, size_t end) {
+    end = std::min(end, source_.size());
+    tokens_.push_back({kind, source_.substr(at_, end - at_), at_, line_});
+    at_ = end;
+  }
+
+  void Skip(size_t end, size_t extra) {
+    end = end == std::string_view::npos ? source_.size() : end + extra;
+    for (; at_ < end; ++at_) line_ += source_[at_] == '\n';
+  }
+
+  void SkipString() {
+    const bool raw = !tokens_.empty() && tokens_.back().begin + tokens_.back().text.size() == at_ &&
+                     tokens_.back().text.ends_with('R');
+    if (!raw) return SkipQuoted('"');
+    const size_t open = source_.find('(', at_);
+    if (open == std::string_view::npos) return Skip(open, 0);
+    const std::string close = ")" + std::string(source_.substr(at_ + 1, open - at_ - 1)) + "\"";
+    Skip(source_.find(close, open), close.size());
+  }
+
+  void SkipQuoted(char quote) {
+    for (++at_; at_ < source_.size() && source_[at_] != quote && source_[at_] != '\n'; ++at_) {
+      if (source_[at_] == '\\') ++at_;
+    }
+    if (at_ < source_.size() && source_[at_] == quote) ++at_;
+  }
+
+  std::string_view source_;
+  size_t at_ = 0;
+  int line_ = 1;
+  std::vector<Token> tokens_;
+};
+
+/// A plain decimal literal (suffixes u, l allowed); floats and hex are no tunables.
+std::optional<int64_t> DecimalValue(std::string_view text, size_t& digits) {
+  digits = 0;
+  while (digits < text.size() && IsDigit(text[digits])) ++digits;
+  const std::string_view suffix = text.substr(digits);
+  if (digits == 0 || digits > 9 || suffix.find_first_not_of("uUlL") != std::string_view::npos) {
+    return std::nullopt;
+  }
+  if (digits > 1 && text[0] == '0') return std::nullopt;
+  int64_t value = 0;
+  std::from_chars(text.data(), text.data() + digits, value);
+  return value;
+}
+
+bool IsIntegerType(std::string_view word) {
+  return word == "int" || word == "unsigned" || word == "int32_t" || word == "uint32_t" ||
+         word == "int64_t" || word == "size_t" || word == "long" || word == "short";
+}
+
+bool LooksLikeLaunchSize(std::string_view name) {
+  std::string lower(name);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lower.find("thread") != std::string::npos || lower.find("block") != std::string::npos ||
+         lower.find("tile") != std::string::npos || lower.find("warp") != std::string::npos;
+}
+
+class Finder {
+ public:
+  explicit Finder(std::string_view source) : source_(source), all_(Scanner(source).Scan()) {
+    for (const Token& token : all_) {
+      if (token.kind != Token::Kind::kComment) tokens_.push_back(token);
+    }
+  }
+
+  Result<std::vector<Tunable>> Find() {
+    for (size_t i = 0; i < tokens_.size(); ++i) {
+      FindDefine(i);
+      FindConstant(i);
+      FindCall(i);
+    }
+    TRY(ApplyComments());
+    return std::move(found_);
+  }
+
+ private:
+  bool Is(size_t i, std::string_view text) const {
+    return i < tokens_.size() && tokens_[i].text == text;
+  }
+
+  void Add(std::string name, const Token& number) {
+    size_t digits = 0;
+    const auto value = DecimalValue(number.text, digits);
+    if (!value) return;
+    for (const Tunable& other : found_) {
+      if (other.begin == number.begin) return;
+      if (other.name == name)
+        return;  // a second definition (#else branch, other scope): left alone
+    }
+    Tunable tunable;
+    tunable.name = std::move(name);
+    tunable.value = *value;
+    tunable.begin = number.begin;
+    tunable.end = number.begin + digits;
+    tunable.line = number.line;
+    found_.push_back(std::move(tunable));
+  }
+
+  /// #define NAME 128
+  void FindDefine(size_t i) {
+    if (!Is(i, "#") || !Is(i + 1, "define") || i + 3 >= tokens_.size()) return;
+    const Token& name = tokens_[i + 2];
+    const Token& value = tokens_[i + 3];
+    const bool alone = i + 4 >= tokens_.size() || tokens_[i + 4].line != value.line;
+    if (name.line == value.line && value.kind == Token::Kind::kNumber && alone) {
+      Add(std::string(name.text), value);
+    }
+  }
+
+  /// [constexpr|const] int NAME = 128;   without const only for names of launch sizes
+  void FindConstant(size_t i) {
+    if (!Is(i + 1, "=") || i == 0 || !Is(i + 3, ";")) return;
+    const Token& name = tokens_[i];
+    if (name.kind != Token::Kind::kWord || tokens_[i + 2].kind != Token::Kind::kNumber) return;
+    bool typed = false;
+    bool constant = false;
+    for (size_t back = 1; back <= 4 && back <= i; ++back) {
+      const std::string_view word = tokens_[i - back].text;
+      if (IsIntegerType(word)) typed = true;
+      if (word == "const" || word == "constexpr") constant = true;
+      if (word == "auto") typed = true;
+      if (word == ";" || word == "{" || word == "}" || word == "(" || word == ",") break;
+    }
+    if (typed && (constant || LooksLikeLaunchSize(name.text))) {
+      Add(std::string(name.text), tokens_[i + 2]);
+    }
+  }
+
+  /// __launch_bounds__(256), dim3 block(16, 16)
+  void FindCall(size_t i) {
+    const bool bounds = Is(i, "__launch_bounds__") && Is(i + 1, "(");
+    const bool dim = Is(i, "dim3") && Is(i + 2, "(") && LooksLikeLaunchSize(tokens_[i + 1].text);
+    if (!bounds && !dim) return;
+    const std::string name = bounds ? "__launch_bounds__" : std::string(tokens_[i + 1].text);
+    int place = 0;
+    for (size_t at = i + (bounds ? 2 : 3); at < tokens_.size() && !Is(at, ")"); ++at) {
+      const bool whole =
+          (Is(at - 1, "(") || Is(at - 1, ",")) && (Is(at + 1, ")") || Is(at + 1, ","));
+      if (tokens_[at].kind == Token::Kind::kNumber && whole) {
+        Add(fmt::format("{}#{}.{}", name, tokens_[i].line, place), tokens_[at]);
+      }
+      if (Is(at, ",")) ++place;
+    }
+  }
+
+  /// Reads "tune: NAME in a, b, c" comments; without any, gives every tunable implicit choices.
+  Status ApplyComments() {
+    bool any = false;
+    for (const Token& token : all_) {
+      if (token.kind != Token::Kind::kComment) continue;
+      const size_t mark = token.text.find("tune:");
+      if (mark == std::string_view::npos) continue;
+      TRY(ApplyComment(token.text.substr(mark + 5), token.line));
+      any = true;
+    }
+    if (any) {
+      std::erase_if(found_, [](const Tunable& t) { return !t.explicit_choices; });
+    } else {
+      for (Tunable& tunable : found_) GiveImplicitChoices(tunable);
+      std::erase_if(found_, [](const Tunable& t) { return t.choices.size() < 2; });
+    }
+    return {};
+  }
+
+  Status ApplyComment(std::string_view text, int line) {
+    const std::vector<Token> words = Scanner(text).Scan();
+    if (words.size() < 3 || words[1].text != "in") {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("line {}: a tune comment reads \"tune: NAME in 1, 2, 4\"", line));
+    }
+    const auto tunable = std::find_if(found_.begin(), found_.end(),
+                                      [&](const Tunable& t) { return t.name == words[0].text; });
+    if (tunable == found_.end()) {
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          fmt::format("line {}: tune comment names {}, which is no integer constant of this "
+                      "file",
+                      line, words[0].text),
+          "define it as constexpr int or #define with a decimal literal");
+    }
+    std::vector<int64_t> choices = {tunable->value};
+    for (size_t i = 2; i < words.size(); ++i) {
+      if (words[i].text == ",") continue;
+      size_t digits = 0;
+      const auto value = DecimalValue(words[i].text, digits);
+      if (!value) break;
+      choices.push_back(*value);
+    }
+    std::sort(choices.begin(), choices.end());
+    choices.erase(std::unique(choices.begin(), choices.end()), choices.end());
+    if (choices.size() < 2) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("line {}: tune comment for {} offers no choice but the present value",
+                              line, words[0].text));
+    }
+    tunable->choices = std::move(choices);
+    tunable->explicit_choices = true;
+    return {};
+  }
+
+  /// Powers of two from a quarter to four times the value; other constants are not block-like.
+  static void GiveImplicitChoices(Tunable& tunable) {
+    const int64_t v = tunable.value;
+    if (v < 2 || v > kLargest || (v & (v - 1)) != 0) return;
+    for (int64_t choice = std::max<int64_t>(1, v / 4); choice <= std::min<int64_t>(kLargest, v * 4);
+         choice *= 2) {
+      tunable.choices.push_back(choice);
+    }
+  }
+
+  std::string_view source_;
+  std::vector<Token> all_, tokens_;
+  std::vector<Tunable> found_;
+};
+
+}  // namespace
+
+Result<std::vector<Tunable>> FindTunables(std::string_view source) { return Finder(source).Find(); }
+
+Result<std::string> Rewrite(std::string_view source, const std::vector<Tunable>& tunables,
+                            const Assignment& assignment) {
+  std::vector<std::pair<const Tunable*, int64_t>> edits;
+  for (const auto& [name, value] : assignment) {
+    const auto tunable = std::find_if(tunables.begin(), tunables.end(),
+                                      [&](const Tunable& t) { return t.name == name; });
+    if (tunable == tunables.end()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} is no tunable of this kernel", name));
+    }
+    edits.emplace_back(&*tunable, value);
+  }
+  std::sort(edits.begin(), edits.end(),
+            [](const auto& a, const auto& b) { return a.first->begin < b.first->begin; });
+  std::string result;
+  size_t at = 0;
+  for (const auto& [tunable, value] : edits) {
+    result += source.substr(at, tunable->begin - at);
+    result += std::to_string(value);
+    at = tunable->end;
+  }
+  result += source.substr(at);
+  return result;
+}
+
+std::string Describe(const Assignment& assignment) {
+  std::string text;
+  for (const auto& [name, value] : assignment) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, value);
+  }
+  return text;
+}
+
+}  // namespace cupel::evolve

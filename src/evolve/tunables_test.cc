@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evolve/tunables.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace cupel::evolve {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<std::string> Names(std::string_view source) {
+  std::vector<std::string> names;
+  const auto tunables = FindTunables(source);
+  for (const Tunable& tunable : *tunables) names.push_back(tunable.name);
+  return names;
+}
+
+TEST(FindTunables, TakesConstantsThatLookLikeSizes) {
+  EXPECT_THAT(Names("#define BLOCK 256\n"
+                    "constexpr int kTile = 16;\n"
+                    "static const unsigned kWide = 4u;\n"
+                    "void f() { int threads = 128; int other = 128; dim3 block(16, n); }\n"
+                    "__global__ void __launch_bounds__(512, 2) k();\n"),
+              ElementsAre("BLOCK", "kTile", "kWide", "threads", "block#4.0",
+                          "__launch_bounds__#5.0", "__launch_bounds__#5.1"));
+}
+
+TEST(FindTunables, LeavesOtherNumbersAlone) {
+  EXPECT_THAT(Names("// constexpr int kOld = 16;\n"
+                    "/* #define OLD 32 */ const char* s = \"constexpr int kText = 8;\";\n"
+                    "constexpr float kScale = 16;\nconstexpr int kOdd = 10;\n"
+                    "constexpr int kHex = 0x10;\nconstexpr int kSum = 16 + 1;\n"
+                    "#define MACRO 16 * 2\n"),
+              ElementsAre());
+}
+
+TEST(FindTunables, ExplicitChoicesSwitchTheImplicitOnesOff) {
+  const auto tunables = *FindTunables(
+      "constexpr int kRows = 3;  // tune: kRows in 1, 2, 6 (rows per block)\n"
+      "constexpr int kOther = 16;\n");
+  ASSERT_EQ(tunables.size(), 1u);
+  EXPECT_EQ(tunables[0].name, "kRows");
+  EXPECT_THAT(tunables[0].choices, ElementsAre(1, 2, 3, 6));
+}
+
+TEST(FindTunables, SaysWhichTuneCommentIsWrong) {
+  EXPECT_EQ(FindTunables("\n// tune: kNone in 1, 2\n").error().message,
+            "line 2: tune comment names kNone, which is no integer constant of this file");
+  EXPECT_FALSE(FindTunables("constexpr int k = 1;  // tune: k 1 2\n"));
+  EXPECT_FALSE(FindTunables("constexpr int k = 1;  // tune: k in 1\n"));
+}
+
+TEST(Rewrite, ChangesTheDigitsOnly) {
+  const std::string source = "#define A 8\nconstexpr unsigned kB = 16u;  // tune: kB in 8, 32\n";
+  const auto tunables = *FindTunables(source);
+  EXPECT_EQ(*Rewrite(source, tunables, {{"kB", 32}}),
+            "#define A 8\nconstexpr unsigned kB = 32u;  // tune: kB in 8, 32\n");
+  EXPECT_EQ(*Rewrite(source, tunables, {}), source);
+  EXPECT_FALSE(Rewrite(source, tunables, {{"A", 16}}));
+}
+
+}  // namespace
+}  // namespace cupel::evolve
