@@ -18,14 +18,15 @@ enum class BufferKind {
   kArgument,   // storage of the tensor argument `argument` (index among tensor leaves)
   kTemporary,  // allocated during the call: contents undefined until written
   kWorkspace,  // kept across calls: poisoned before every replay
-  kSymbol,     // a __device__ or __constant__ variable `symbol`; starts with the module's initialiser
+  kSymbol,  // a __device__ or __constant__ variable `symbol`; starts with the module's initialiser
 };
 
 struct Buffer {
   BufferKind kind = BufferKind::kTemporary;
   uint64_t bytes = 0;
-  int argument = -1;     // kArgument
-  std::string symbol;    // kSymbol: mangled name
+  int argument = -1;   // kArgument
+  std::string symbol;  // kSymbol: mangled name
+  bool operator==(const Buffer&) const = default;
 };
 
 /// A device address: byte `offset` of `buffer`. buffer == -1 is the null pointer plus offset.
@@ -48,6 +49,7 @@ struct View {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;
+  bool operator==(const View&) const = default;
 };
 
 struct Dim3 {
@@ -60,17 +62,19 @@ struct Dim3 {
 struct Launch {
   std::string kernel;  // mangled entry name
   Dim3 grid, block;
-  Dim3 cluster;        // 1,1,1 without clusters
+  Dim3 cluster;  // 1,1,1 without clusters
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
   std::string parameters;  // raw bytes; relocated words are zero
   std::vector<Relocation> relocations;
+  bool operator==(const Launch&) const = default;
 };
 
 /// Device-to-device copy of bytes.
 struct Copy {
   Address to, from;
   uint64_t bytes = 0;
+  bool operator==(const Copy&) const = default;
 };
 
 /// Bytes from the host (cudaMemcpy host-to-device, cudaMemcpyToSymbol, tensors made on the host).
@@ -78,6 +82,7 @@ struct Upload {
   Address to;
   std::string bytes;  // relocated words are zero
   std::vector<Relocation> relocations;
+  bool operator==(const Upload&) const = default;
 };
 
 /// Repeats `pattern` (1, 2, 4 or 8 bytes) `count` times: cudaMemset, torch::zeros, torch::full.
@@ -85,15 +90,18 @@ struct Fill {
   Address to;
   std::string pattern;
   uint64_t count = 0;
+  bool operator==(const Fill&) const = default;
 };
 
 /// Element-wise copy between views of equal shape, converting dtype as PyTorch's copy_ does:
 /// Tensor::contiguous, to(dtype), copy_, strided fills are expressed with a zero-stride source.
 struct CopyView {
   View to, from;
+  bool operator==(const CopyView&) const = default;
 };
 
-/// D = alpha * op(A) * op(B) + beta * D, column-major as cuBLAS; `batch` > 1 adds strides (elements).
+/// D = alpha * op(A) * op(B) + beta * D, column-major as cuBLAS; `batch` > 1 adds strides
+/// (elements).
 struct Gemm {
   bool transpose_a = false, transpose_b = false;
   int64_t m = 0, n = 0, k = 0;
@@ -104,22 +112,26 @@ struct Gemm {
   std::string compute = "f32";  // "f32", "f32_tf32", "f16", "f64": cuBLAS compute type
   int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
   std::vector<std::array<Address, 3>> pointers;  // pointer-array batching; empty otherwise
+  bool operator==(const Gemm&) const = default;
 };
 
 struct Node {
   std::variant<Launch, Copy, Upload, Fill, CopyView, Gemm> work;
-  /// Indices of earlier nodes that must finish first (stream order, events). The list order of nodes
-  /// is one valid total order.
+  /// Indices of earlier nodes that must finish first (stream order, events). The list order of
+  /// nodes is one valid total order.
   std::vector<int> after;
+  bool operator==(const Node&) const = default;
 };
 
 struct Plan {
   std::vector<Buffer> buffers;
   std::vector<Node> nodes;
-  std::vector<View> outputs;   // in the order returned; a None return is a View with address.buffer -2
+  std::vector<View>
+      outputs;  // in the order returned; a None return is a View with address.buffer -2
   bool returns_tuple = false;
-  std::string function;        // "forward" or "backward"
-  std::string device;          // device::Description::name that the host code was shown
+  std::string function;  // "forward" or "backward"
+  std::string device;    // device::Description::name that the host code was shown
+  bool operator==(const Plan&) const = default;
 };
 
 inline constexpr int kNoneOutput = -2;

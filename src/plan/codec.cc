@@ -1,0 +1,407 @@
+// Plan <-> JSON. Field by field as docs/formats/plan.md lists them; bytes are base64, relocations
+// are [at, buffer, offset] triples, and numbers that JSON lacks (inf, nan) are strings.
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/codec.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "plan/limits.h"
+
+namespace cupel::plan {
+namespace {
+
+constexpr const char* kSchema = "cupel.plan/1";
+constexpr const char* kBufferKinds[] = {"argument", "temporary", "workspace", "symbol"};
+
+template <typename T>
+Result<T> Bad(std::string_view what, std::string_view problem) {
+  return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", what, problem));
+}
+
+// ---- writing ----
+
+Json Write(const Address& address) { return Json::array({address.buffer, address.offset}); }
+
+Json Write(const Dim3& dim) { return Json::array({dim.x, dim.y, dim.z}); }
+
+Json Write(const std::vector<Relocation>& relocations) {
+  Json list = Json::array();
+  for (const Relocation& r : relocations) {
+    list.push_back(Json::array({r.at, r.target.buffer, r.target.offset}));
+  }
+  return list;
+}
+
+Json Write(const View& view) {
+  return Json{{"at", Write(view.address)},
+              {"dtype", Name(view.dtype)},
+              {"shape", view.shape},
+              {"strides", view.strides}};
+}
+
+Json WriteNumber(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+Json Write(const Launch& launch) {
+  return Json{{"kernel", launch.kernel},
+              {"grid", Write(launch.grid)},
+              {"block", Write(launch.block)},
+              {"cluster", Write(launch.cluster)},
+              {"dynamic_shared", launch.dynamic_shared},
+              {"cooperative", launch.cooperative},
+              {"parameters", Base64Encode(launch.parameters)},
+              {"relocations", Write(launch.relocations)}};
+}
+
+Json Write(const Copy& copy) {
+  return Json{{"to", Write(copy.to)}, {"from", Write(copy.from)}, {"bytes", copy.bytes}};
+}
+
+Json Write(const Upload& upload) {
+  return Json{{"to", Write(upload.to)},
+              {"bytes", Base64Encode(upload.bytes)},
+              {"relocations", Write(upload.relocations)}};
+}
+
+Json Write(const Fill& fill) {
+  return Json{
+      {"to", Write(fill.to)}, {"pattern", Base64Encode(fill.pattern)}, {"count", fill.count}};
+}
+
+Json Write(const CopyView& copy) {
+  return Json{{"to", Write(copy.to)}, {"from", Write(copy.from)}};
+}
+
+Json Write(const Gemm& gemm) {
+  Json json{{"transpose", Json::array({gemm.transpose_a, gemm.transpose_b})},
+            {"mnk", Json::array({gemm.m, gemm.n, gemm.k})},
+            {"alpha", WriteNumber(gemm.alpha)},
+            {"beta", WriteNumber(gemm.beta)},
+            {"a", Write(gemm.a)},
+            {"b", Write(gemm.b)},
+            {"c", Write(gemm.c)},
+            {"ld", Json::array({gemm.lda, gemm.ldb, gemm.ldc})},
+            {"dtypes", Json::array({Name(gemm.a_type), Name(gemm.b_type), Name(gemm.c_type)})},
+            {"compute", gemm.compute},
+            {"batch", gemm.batch},
+            {"strides", Json::array({gemm.stride_a, gemm.stride_b, gemm.stride_c})}};
+  Json pointers = Json::array();
+  for (const auto& [a, b, c] : gemm.pointers) {
+    pointers.push_back(Json::array({Write(a), Write(b), Write(c)}));
+  }
+  json["pointers"] = std::move(pointers);
+  return json;
+}
+
+const char* KindOf(const Node& node) {
+  constexpr const char* kNames[] = {"launch", "copy", "upload", "fill", "copy_view", "gemm"};
+  return kNames[node.work.index()];
+}
+
+// ---- reading ----
+
+Result<std::vector<int64_t>> Integers(const Json& object, const char* key, size_t count,
+                                      std::string_view what) {
+  TRY_ASSIGN(auto list, JsonIntList(object, key, what));
+  if (list.size() != count) {
+    return Bad<std::vector<int64_t>>(what, fmt::format("\"{}\" must have {} integers", key, count));
+  }
+  return list;
+}
+
+Result<int> BufferIndex(int64_t value, std::string_view what) {
+  if (value < -1 || value > static_cast<int64_t>(kMaxBuffers)) {
+    return Bad<int>(what, "buffer index out of range");
+  }
+  return static_cast<int>(value);
+}
+
+Result<Address> ReadAddress(const Json& object, const char* key, std::string_view what) {
+  TRY_ASSIGN(const auto pair, Integers(object, key, 2, what));
+  TRY_ASSIGN(const int buffer, BufferIndex(pair[0], what));
+  return Address{buffer, pair[1]};
+}
+
+Result<Dim3> ReadDim(const Json& object, const char* key, std::string_view what) {
+  TRY_ASSIGN(const auto list, Integers(object, key, 3, what));
+  for (const int64_t value : list) {
+    if (value < 0 || value > UINT32_MAX) {
+      return Bad<Dim3>(what, fmt::format("\"{}\" out of range", key));
+    }
+  }
+  return Dim3{static_cast<uint32_t>(list[0]), static_cast<uint32_t>(list[1]),
+              static_cast<uint32_t>(list[2])};
+}
+
+Result<uint64_t> ReadCount(const Json& object, const char* key, std::string_view what) {
+  TRY_ASSIGN(const int64_t value, JsonInt(object, key, what));
+  if (value < 0) return Bad<uint64_t>(what, fmt::format("\"{}\" is negative", key));
+  return static_cast<uint64_t>(value);
+}
+
+Result<std::string> ReadBytes(const Json& object, const char* key, std::string_view what) {
+  TRY_ASSIGN(const auto text, JsonString(object, key, what));
+  return Base64Decode(text, fmt::format("{}.{}", what, key));
+}
+
+Result<double> ReadNumber(const Json& object, const char* key, std::string_view what) {
+  if (const auto text = JsonString(object, key, what)) {
+    if (*text == "nan") return std::numeric_limits<double>::quiet_NaN();
+    if (*text == "inf") return std::numeric_limits<double>::infinity();
+    if (*text == "-inf") return -std::numeric_limits<double>::infinity();
+  }
+  return JsonNumber(object, key, what);
+}
+
+Result<DType> ReadDType(std::string_view name, std::string_view what) {
+  const auto dtype = DTypeFromName(name);
+  if (!dtype) return Bad<DType>(what, "unknown dtype");
+  return *dtype;
+}
+
+Result<std::vector<Relocation>> ReadRelocations(const Json& object, std::string_view what) {
+  TRY_ASSIGN(const Json* list, JsonArray(object, "relocations", what));
+  std::vector<Relocation> relocations;
+  relocations.reserve(list->size());
+  for (const Json& item : *list) {
+    const Json wrapped{{"relocation", item}};
+    TRY_ASSIGN(const auto triple, Integers(wrapped, "relocation", 3, what));
+    if (triple[0] < 0 || triple[0] > UINT32_MAX) {
+      return Bad<std::vector<Relocation>>(what, "relocation position out of range");
+    }
+    TRY_ASSIGN(const int buffer, BufferIndex(triple[1], what));
+    relocations.push_back({static_cast<uint32_t>(triple[0]), {buffer, triple[2]}});
+  }
+  return relocations;
+}
+
+Result<View> ReadView(const Json& json, std::string_view what) {
+  View view;
+  TRY_ASSIGN(view.address, ReadAddress(json, "at", what));
+  TRY_ASSIGN(const auto dtype, JsonString(json, "dtype", what));
+  TRY_ASSIGN(view.dtype, ReadDType(dtype, what));
+  TRY_ASSIGN(view.shape, JsonIntList(json, "shape", what));
+  TRY_ASSIGN(view.strides, JsonIntList(json, "strides", what));
+  return view;
+}
+
+Result<Launch> ReadLaunch(const Json& json, std::string_view what) {
+  Launch launch;
+  TRY_ASSIGN(launch.kernel, JsonString(json, "kernel", what));
+  TRY_ASSIGN(launch.grid, ReadDim(json, "grid", what));
+  TRY_ASSIGN(launch.block, ReadDim(json, "block", what));
+  TRY_ASSIGN(launch.cluster, ReadDim(json, "cluster", what));
+  TRY_ASSIGN(const uint64_t shared, ReadCount(json, "dynamic_shared", what));
+  if (shared > UINT32_MAX) return Bad<Launch>(what, "\"dynamic_shared\" out of range");
+  launch.dynamic_shared = static_cast<uint32_t>(shared);
+  TRY_ASSIGN(launch.cooperative, JsonBool(json, "cooperative", what));
+  TRY_ASSIGN(launch.parameters, ReadBytes(json, "parameters", what));
+  TRY_ASSIGN(launch.relocations, ReadRelocations(json, what));
+  return launch;
+}
+
+Result<Copy> ReadCopy(const Json& json, std::string_view what) {
+  Copy copy;
+  TRY_ASSIGN(copy.to, ReadAddress(json, "to", what));
+  TRY_ASSIGN(copy.from, ReadAddress(json, "from", what));
+  TRY_ASSIGN(copy.bytes, ReadCount(json, "bytes", what));
+  return copy;
+}
+
+Result<Upload> ReadUpload(const Json& json, std::string_view what) {
+  Upload upload;
+  TRY_ASSIGN(upload.to, ReadAddress(json, "to", what));
+  TRY_ASSIGN(upload.bytes, ReadBytes(json, "bytes", what));
+  TRY_ASSIGN(upload.relocations, ReadRelocations(json, what));
+  return upload;
+}
+
+Result<Fill> ReadFill(const Json& json, std::string_view what) {
+  Fill fill;
+  TRY_ASSIGN(fill.to, ReadAddress(json, "to", what));
+  TRY_ASSIGN(fill.pattern, ReadBytes(json, "pattern", what));
+  TRY_ASSIGN(fill.count, ReadCount(json, "count", what));
+  return fill;
+}
+
+Result<CopyView> ReadCopyView(const Json& json, std::string_view what) {
+  CopyView copy;
+  TRY_ASSIGN(const Json* to, JsonObject(json, "to", what));
+  TRY_ASSIGN(const Json* from, JsonObject(json, "from", what));
+  TRY_ASSIGN(copy.to, ReadView(*to, what));
+  TRY_ASSIGN(copy.from, ReadView(*from, what));
+  return copy;
+}
+
+Result<std::vector<std::array<Address, 3>>> ReadPointers(const Json& json, std::string_view what) {
+  using List = std::vector<std::array<Address, 3>>;
+  TRY_ASSIGN(const Json* list, JsonArray(json, "pointers", what));
+  List pointers;
+  for (const Json& item : *list) {
+    if (!item.is_array() || item.size() != 3) return Bad<List>(what, "\"pointers\": not a triple");
+    const Json named{{"a", item[0]}, {"b", item[1]}, {"c", item[2]}};
+    std::array<Address, 3> triple;
+    TRY_ASSIGN(triple[0], ReadAddress(named, "a", what));
+    TRY_ASSIGN(triple[1], ReadAddress(named, "b", what));
+    TRY_ASSIGN(triple[2], ReadAddress(named, "c", what));
+    pointers.push_back(triple);
+  }
+  return pointers;
+}
+
+Result<Gemm> ReadGemm(const Json& json, std::string_view what) {
+  Gemm gemm;
+  TRY_ASSIGN(const Json* transpose, JsonArray(json, "transpose", what));
+  if (transpose->size() != 2 || !(*transpose)[0].is_boolean() || !(*transpose)[1].is_boolean()) {
+    return Bad<Gemm>(what, "\"transpose\" must be two booleans");
+  }
+  gemm.transpose_a = (*transpose)[0].get<bool>();
+  gemm.transpose_b = (*transpose)[1].get<bool>();
+  TRY_ASSIGN(const auto mnk, Integers(json, "mnk", 3, what));
+  gemm.m = mnk[0], gemm.n = mnk[1], gemm.k = mnk[2];
+  TRY_ASSIGN(gemm.alpha, ReadNumber(json, "alpha", what));
+  TRY_ASSIGN(gemm.beta, ReadNumber(json, "beta", what));
+  TRY_ASSIGN(gemm.a, ReadAddress(json, "a", what));
+  TRY_ASSIGN(gemm.b, ReadAddress(json, "b", what));
+  TRY_ASSIGN(gemm.c, ReadAddress(json, "c", what));
+  TRY_ASSIGN(const auto ld, Integers(json, "ld", 3, what));
+  gemm.lda = ld[0], gemm.ldb = ld[1], gemm.ldc = ld[2];
+  TRY_ASSIGN(const Json* dtypes, JsonArray(json, "dtypes", what));
+  if (dtypes->size() != 3) return Bad<Gemm>(what, "\"dtypes\" must be three names");
+  DType* const types[] = {&gemm.a_type, &gemm.b_type, &gemm.c_type};
+  for (size_t i = 0; i < 3; ++i) {
+    if (!(*dtypes)[i].is_string()) return Bad<Gemm>(what, "\"dtypes\" must be three names");
+    TRY_ASSIGN(*types[i], ReadDType((*dtypes)[i].get<std::string>(), what));
+  }
+  TRY_ASSIGN(gemm.compute, JsonString(json, "compute", what));
+  TRY_ASSIGN(gemm.batch, JsonInt(json, "batch", what));
+  TRY_ASSIGN(const auto strides, Integers(json, "strides", 3, what));
+  gemm.stride_a = strides[0], gemm.stride_b = strides[1], gemm.stride_c = strides[2];
+  TRY_ASSIGN(gemm.pointers, ReadPointers(json, what));
+  return gemm;
+}
+
+Result<decltype(Node::work)> ReadWork(const Json& json, const std::string& kind,
+                                      std::string_view what) {
+  if (kind == "launch") return ReadLaunch(json, what);
+  if (kind == "copy") return ReadCopy(json, what);
+  if (kind == "upload") return ReadUpload(json, what);
+  if (kind == "fill") return ReadFill(json, what);
+  if (kind == "copy_view") return ReadCopyView(json, what);
+  if (kind == "gemm") return ReadGemm(json, what);
+  return Bad<decltype(Node::work)>(what, "unknown kind of node");
+}
+
+Result<Node> ReadNode(const Json& json, std::string_view what) {
+  Node node;
+  TRY_ASSIGN(const auto kind, JsonString(json, "kind", what));
+  TRY_ASSIGN(node.work, ReadWork(json, kind, what));
+  TRY_ASSIGN(const auto after, JsonIntList(json, "after", what));
+  node.after.reserve(after.size());
+  for (const int64_t index : after) {
+    if (index < 0 || index >= static_cast<int64_t>(kMaxNodes)) {
+      return Bad<Node>(what, "\"after\" out of range");
+    }
+    node.after.push_back(static_cast<int>(index));
+  }
+  return node;
+}
+
+Result<Buffer> ReadBuffer(const Json& json, std::string_view what) {
+  Buffer buffer;
+  TRY_ASSIGN(const auto kind, JsonString(json, "kind", what));
+  const auto* const found = std::find(std::begin(kBufferKinds), std::end(kBufferKinds), kind);
+  if (found == std::end(kBufferKinds)) return Bad<Buffer>(what, "unknown kind of buffer");
+  buffer.kind = static_cast<BufferKind>(found - std::begin(kBufferKinds));
+  TRY_ASSIGN(buffer.bytes, ReadCount(json, "bytes", what));
+  if (buffer.kind == BufferKind::kArgument) {
+    TRY_ASSIGN(const int64_t argument, JsonInt(json, "argument", what));
+    if (argument < 0 || argument >= static_cast<int64_t>(kMaxBuffers)) {
+      return Bad<Buffer>(what, "\"argument\" out of range");
+    }
+    buffer.argument = static_cast<int>(argument);
+  }
+  if (buffer.kind == BufferKind::kSymbol) {
+    TRY_ASSIGN(buffer.symbol, JsonString(json, "symbol", what));
+  }
+  return buffer;
+}
+
+/// Reads every item of an array of at most `limit` with `read`.
+template <typename T, typename Read>
+Result<std::vector<T>> ReadList(const Json& json, const char* key, size_t limit,
+                                std::string_view what, Read read) {
+  TRY_ASSIGN(const Json* list, JsonArray(json, key, what));
+  if (list->size() > limit) {
+    return Bad<std::vector<T>>(what, fmt::format("\"{}\" has more than {} items", key, limit));
+  }
+  std::vector<T> items;
+  items.reserve(list->size());
+  for (const Json& item : *list) {
+    TRY_ASSIGN(auto value, read(item, fmt::format("{}.{}[{}]", what, key, items.size())));
+    items.push_back(std::move(value));
+  }
+  return items;
+}
+
+}  // namespace
+
+Json ToJson(const Plan& plan) {
+  Json buffers = Json::array();
+  for (const Buffer& buffer : plan.buffers) {
+    Json item{{"kind", kBufferKinds[static_cast<int>(buffer.kind)]}, {"bytes", buffer.bytes}};
+    if (buffer.kind == BufferKind::kArgument) item["argument"] = buffer.argument;
+    if (buffer.kind == BufferKind::kSymbol) item["symbol"] = buffer.symbol;
+    buffers.push_back(std::move(item));
+  }
+  Json nodes = Json::array();
+  for (const Node& node : plan.nodes) {
+    Json item{{"kind", KindOf(node)}};
+    item.update(std::visit([](const auto& work) { return Write(work); }, node.work));
+    item["after"] = node.after;
+    nodes.push_back(std::move(item));
+  }
+  Json outputs = Json::array();
+  for (const View& view : plan.outputs) {
+    outputs.push_back(view.address.buffer == kNoneOutput ? Json(nullptr) : Write(view));
+  }
+  return Json{{"schema", kSchema},
+              {"function", plan.function},
+              {"device", plan.device},
+              {"buffers", std::move(buffers)},
+              {"nodes", std::move(nodes)},
+              {"outputs", std::move(outputs)},
+              {"returns_tuple", plan.returns_tuple}};
+}
+
+Result<Plan> FromJson(const Json& json, std::string_view what) {
+  TRY_ASSIGN(const auto schema, JsonString(json, "schema", what));
+  if (schema != kSchema) {
+    return Fail(ErrorCode::kUnsupported,
+                fmt::format("{}: this program reads plans of schema {}", what, kSchema));
+  }
+  Plan plan;
+  TRY_ASSIGN(plan.function, JsonString(json, "function", what));
+  TRY_ASSIGN(plan.device, JsonString(json, "device", what));
+  TRY_ASSIGN(plan.buffers, ReadList<Buffer>(json, "buffers", kMaxBuffers, what, ReadBuffer));
+  TRY_ASSIGN(plan.nodes, ReadList<Node>(json, "nodes", kMaxNodes, what, ReadNode));
+  const auto read_output = [](const Json& item, std::string_view where) -> Result<View> {
+    if (!item.is_null()) return ReadView(item, where);
+    View none;
+    none.address.buffer = kNoneOutput;
+    return none;
+  };
+  TRY_ASSIGN(plan.outputs, ReadList<View>(json, "outputs", kMaxOutputs, what, read_output));
+  TRY_ASSIGN(plan.returns_tuple, JsonBool(json, "returns_tuple", what));
+  TRY(Validate(plan));
+  return plan;
+}
+
+}  // namespace cupel::plan

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/codec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/random.h"
+
+namespace cupel::plan {
+namespace {
+
+using testing::HasSubstr;
+
+View MakeView(int buffer, std::vector<int64_t> shape, std::vector<int64_t> strides) {
+  View view;
+  view.address = {buffer, 0};
+  view.shape = std::move(shape);
+  view.strides = std::move(strides);
+  return view;
+}
+
+/// One node of each kind, in an order with a fork and a join.
+Plan Sample() {
+  Plan plan;
+  plan.function = "forward";
+  plan.device = "h100";
+  plan.returns_tuple = true;
+  plan.buffers = {{BufferKind::kArgument, 4096, 0, ""},
+                  {BufferKind::kTemporary, 1024, -1, ""},
+                  {BufferKind::kWorkspace, 64, -1, ""},
+                  {BufferKind::kSymbol, 128, -1, "_ZL6lookup"}};
+  Launch launch;
+  launch.kernel = "_Z3addPKfPfi";
+  launch.grid = {8, 2, 1};
+  launch.block = {256, 1, 1};
+  launch.cluster = {2, 1, 1};
+  launch.dynamic_shared = 70000;
+  launch.cooperative = true;
+  launch.parameters = std::string(20, '\0') + "\x7f";
+  launch.relocations = {{0, {0, 16}}, {8, {1, -64}}};
+  Gemm gemm;
+  gemm.transpose_a = true;
+  gemm.m = 4, gemm.n = 8, gemm.k = 16, gemm.lda = 16, gemm.ldb = 16, gemm.ldc = 4;
+  gemm.alpha = 0.1, gemm.beta = std::numeric_limits<double>::infinity();
+  gemm.a = {0, 0}, gemm.b = {0, 256}, gemm.c = {1, 0};
+  Gemm batched = gemm;
+  batched.batch = 2;
+  batched.pointers = {{{{0, 0}, {0, 0}, {1, 0}}}, {{{0, 0}, {0, 0}, {1, 128}}}};
+  plan.nodes = {{Fill{{1, 0}, std::string(4, '\0'), 256}, {}},
+                {launch, {0}},
+                {Copy{{1, 8}, {0, 0}, 100}, {0}},
+                {Upload{{3, 64}, std::string(16, '\1'), {{8, {2, 0}}}}, {1, 2}},
+                {CopyView{MakeView(1, {4, 4}, {4, 1}), MakeView(0, {4, 4}, {1, 0})}, {3}},
+                {gemm, {4}},
+                {batched, {5}}};
+  View none;
+  none.address.buffer = kNoneOutput;
+  plan.outputs = {MakeView(1, {16, 16}, {16, 1}), none};
+  return plan;
+}
+
+TEST(PlanCodec, RoundTripsEveryKindOfNode) {
+  const Plan plan = Sample();
+  const std::string text = DumpJson(ToJson(plan));
+  const auto json = ParseJson(text, "plan");
+  ASSERT_TRUE(json);
+  const auto back = FromJson(*json, "plan");
+  ASSERT_TRUE(back) << back.error().ToString();
+  EXPECT_EQ(*back, plan);
+  EXPECT_EQ(DumpJson(ToJson(*back)), text);
+}
+
+TEST(PlanCodec, DescribesOneLineANode) {
+  const std::string text = Describe(Sample());
+  EXPECT_THAT(text, HasSubstr("launch add(float const*, float*, int) grid 8x2 block 256 shared "
+                              "70000 cluster 2 cooperative [0]=argument 0 + 16"));
+  EXPECT_THAT(text, HasSubstr("return None"));
+}
+
+struct Breakage {
+  const char* name;
+  void (*breaks)(Plan&);
+  const char* message;
+};
+
+TEST(PlanValidate, RefusesWhatAnEngineCouldNotIndex) {
+  const Breakage breakages[] = {
+      {"copy past the end", [](Plan& p) { std::get<Copy>(p.nodes[2].work).bytes = 1017; }, "to"},
+      {"copy size wraps", [](Plan& p) { std::get<Copy>(p.nodes[2].work).bytes = ~0ull - 7; },
+       "too large"},
+      {"fill count wraps", [](Plan& p) { std::get<Fill>(p.nodes[0].work).count = 1ull << 62; },
+       "do not lie"},
+      {"negative offset", [](Plan& p) { std::get<Copy>(p.nodes[2].work).from.offset = -1; },
+       "from"},
+      {"copy from null", [](Plan& p) { std::get<Copy>(p.nodes[2].work).from.buffer = -1; },
+       "no such buffer"},
+      {"odd pattern", [](Plan& p) { std::get<Fill>(p.nodes[0].work).pattern = "abc"; }, "pattern"},
+      {"after itself", [](Plan& p) { p.nodes[3].after = {3}; }, "node 3"},
+      {"after negative", [](Plan& p) { p.nodes[3].after = {-1}; }, "earlier"},
+      {"relocation past the parameters",
+       [](Plan& p) { std::get<Launch>(p.nodes[1].work).relocations[1].at = 14; }, "past the end"},
+      {"overlapping relocations",
+       [](Plan& p) { std::get<Launch>(p.nodes[1].work).relocations[1].at = 4; }, "overlap"},
+      {"relocation to a missing buffer",
+       [](Plan& p) { std::get<Launch>(p.nodes[1].work).relocations[1].target.buffer = 4; },
+       "no such buffer"},
+      {"upload past the end", [](Plan& p) { std::get<Upload>(p.nodes[3].work).to.offset = 120; },
+       "do not lie"},
+      {"views of different shapes",
+       [](Plan& p) {
+         std::get<CopyView>(p.nodes[4].work).from.shape = {4, 3};
+       },
+       "shapes"},
+      {"view past the end",
+       [](Plan& p) {
+         p.outputs[0].strides = {17, 1};
+       },
+       "do not lie"},
+      {"view that wraps",
+       [](Plan& p) {
+         p.outputs[0].shape = {1 << 20, 1 << 20};
+         p.outputs[0].strides = {int64_t{1} << 40, int64_t{1} << 40};
+       },
+       "do not lie"},
+      {"negative size",
+       [](Plan& p) {
+         p.outputs[0].shape = {-1, 16};
+       },
+       "out of range"},
+      {"unknown dtype", [](Plan& p) { p.outputs[0].dtype = static_cast<DType>(9); }, "dtype"},
+      {"gemm leading dimension", [](Plan& p) { std::get<Gemm>(p.nodes[5].work).lda = 15; },
+       "leading dimension"},
+      {"gemm extent", [](Plan& p) { std::get<Gemm>(p.nodes[5].work).ldc = 1000; }, "do not lie"},
+      {"gemm pointers", [](Plan& p) { std::get<Gemm>(p.nodes[6].work).batch = 3; }, "pointers"},
+      {"huge buffer", [](Plan& p) { p.buffers[0].bytes = ~0ull; }, "1 TiB"},
+      {"argument without index", [](Plan& p) { p.buffers[0].argument = -1; }, "disagree"},
+      {"none with a shape", [](Plan& p) { p.outputs[1].shape = {1}; }, "None"},
+  };
+  ASSERT_TRUE(Validate(Sample()));
+  for (const Breakage& breakage : breakages) {
+    Plan plan = Sample();
+    breakage.breaks(plan);
+    const auto status = Validate(plan);
+    ASSERT_FALSE(status) << breakage.name;
+    EXPECT_THAT(status.error().message, HasSubstr(breakage.message)) << breakage.name;
+  }
+}
+
+TEST(PlanValidate, EmptyExtentsMayBeAnywhere) {
+  Plan plan = Sample();
+  plan.outputs[0] = MakeView(-1, {0, 5}, {5, 1});
+  std::get<Copy>(plan.nodes[2].work) = Copy{{-1, 0}, {-1, 0}, 0};
+  EXPECT_TRUE(Validate(plan));
+}
+
+TEST(PlanCodec, EveryMissingOrWronglyTypedMemberIsAnError) {
+  const Json good = ToJson(Sample());
+  const auto damage = [&](const Json::json_pointer& at) {
+    for (const Json& other : {Json(nullptr), Json("x"), Json(-5), Json::object(), Json(1e300)}) {
+      Json bad = good;
+      if (bad[at] == other) continue;
+      bad[at] = other;
+      (void)FromJson(bad, "plan");  // must return, whatever it says
+    }
+  };
+  const Json flat = good.flatten();
+  for (const auto& item : flat.items()) damage(Json::json_pointer(item.key()));
+  for (const auto& item : good.items()) {
+    Json bad = good;
+    bad.erase(item.key());
+    EXPECT_FALSE(FromJson(bad, "plan")) << item.key();
+  }
+  for (size_t i = 0; i < good["nodes"].size(); ++i) {
+    for (const auto& item : good["nodes"][i].items()) {
+      Json bad = good;
+      bad["nodes"][i].erase(item.key());
+      EXPECT_FALSE(FromJson(bad, "plan")) << i << " " << item.key();
+    }
+  }
+}
+
+TEST(PlanCodec, SurvivesDamagedText) {
+  const std::string text = DumpJson(ToJson(Sample()));
+  Random random(7);
+  for (int i = 0; i < 2000; ++i) {
+    std::string bad = text;
+    for (uint64_t k = random.Below(4) + 1; k > 0; --k) {
+      bad[random.Below(bad.size())] = "0123456789-[]{},\"e."[random.Below(19)];
+    }
+    if (const auto json = ParseJson(bad, "plan")) (void)FromJson(*json, "plan");
+  }
+}
+
+}  // namespace
+}  // namespace cupel::plan
