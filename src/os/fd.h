@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -51,9 +52,14 @@ Status WriteFileAtomically(const std::filesystem::path& path, std::string_view b
 /// All bytes, handling short writes. `deadline` bounds a stuck reader.
 Status WriteAll(int fd, std::string_view bytes,
                 std::optional<std::chrono::milliseconds> deadline = {});
+/// What is there, at least one byte; 0 at the end of the stream. Gives up at the deadline
+/// (kTimeout) and on RequestCancel() (kCancelled).
+Result<size_t> ReadSome(int fd, std::span<char> buffer,
+                        std::optional<std::chrono::milliseconds> deadline = {});
 /// $XDG_CACHE_HOME/cupel or ~/.cache/cupel; $CUPEL_CACHE wins. Created 0700.
 Result<std::filesystem::path> CacheDir();
-/// The folder of installed data (shim/, tasks/, oracle.py): $CUPEL_HOME, else found beside the program.
+/// The folder of installed data (shim/, tasks/, oracle.py): $CUPEL_HOME, else found beside the
+/// program.
 Result<std::filesystem::path> DataDir();
 
 }  // namespace cupel::os

@@ -19,29 +19,31 @@ struct Confinement;
 struct SandboxReport;
 
 struct SpawnOptions {
-  std::vector<std::string> argv;              // argv[0] is a path
-  std::map<std::string, std::string> env;     // the whole environment of the child
-  std::filesystem::path directory;            // working directory; empty keeps ours
-  const Confinement* confinement = nullptr;   // null: a trusted child
-  bool pipe_stdin = false;                    // else /dev/null
-  bool pipe_stdout = false;                   // else /dev/null
-  bool pipe_stderr = false;                   // else /dev/null
-  bool merge_stderr = false;                  // stderr goes where stdout goes
+  std::vector<std::string> argv;             // argv[0] is a path
+  std::map<std::string, std::string> env;    // the whole environment of the child
+  std::filesystem::path directory;           // working directory; empty keeps ours
+  const Confinement* confinement = nullptr;  // null: a trusted child
+  bool pipe_stdin = false;                   // else /dev/null
+  bool pipe_stdout = false;                  // else /dev/null
+  bool pipe_stderr = false;                  // else /dev/null
+  bool merge_stderr = false;                 // stderr goes where stdout goes
   /// Descriptors the child gets as 3, 4, … in this order. All others are closed.
   std::vector<int> extra_fds;
 };
 
 struct ExitStatus {
-  bool exited = false;     // else killed by `signal`
+  bool exited = false;  // else killed by `signal`
   int code = 0;
   int signal = 0;
   bool timed_out = false;  // we killed it at the deadline
+  double seconds = 0;      // the deadline, when timed_out
   /// "exit status 1", "killed by SIGSEGV", "killed after 10 s".
   std::string Describe() const;
 };
 
-/// Move-only. The destructor kills the child and everything it started (PID namespace or process
-/// group) and reaps it.
+/// Move-only. Nothing of it outlives this object or this process, kill -9 of ours included. The
+/// destructor kills the child and everything it started (PID namespace or process group) and reaps
+/// it.
 class Process {
  public:
   static Result<Process> Spawn(const SpawnOptions& options);
@@ -61,14 +63,17 @@ class Process {
 
  private:
   Process() = default;
-  pid_t pid_ = -1;
-  Fd pidfd_, stdin_, stdout_, stderr_;
+  void Reap();
+
+  pid_t pid_ = -1;  // of init (see child.h), which stands for all of the child
+  Fd pidfd_, lifeline_, status_, stdin_, stdout_, stderr_;
+  std::optional<ExitStatus> finished_;
   std::unique_ptr<SandboxReport> sandbox_;
 };
 
 struct RunResult {
   ExitStatus status;
-  std::string out, err;       // at most `max_output` bytes each
+  std::string out, err;  // at most `max_output` bytes each
   bool out_truncated = false, err_truncated = false;
   double seconds = 0;
 };

@@ -18,9 +18,9 @@ namespace cupel::os {
 
 enum class SyscallProfile {
   kUnrestricted,  // trusted children: the oracle
-  kCompiler,      // nvcc and its children: files, pipes, fork/exec; no sockets, ptrace, mounts, keys
-  kRecorder,      // hostile code: after exec and dynamic loading only memory, read/write on open
-                  // descriptors, futex, clock, exit; no open, clone, fork, exec, socket
+  kCompiler,  // nvcc and its children: files, pipes, fork/exec; no sockets, ptrace, mounts, keys
+  kRecorder,  // hostile code, in two stages: from exec on no threads, processes or sockets; after
+              // EnterRecorderSandbox() little but memory and read/write on open descriptors
 };
 
 struct Confinement {
@@ -43,6 +43,18 @@ struct SandboxReport {
   int landlock_abi = 0;
   std::vector<std::string> missing;
 };
+
+/// The recorder's second stage, called by the child itself (started with kRecorder) once its own
+/// set-up is done and before it loads the candidate. From here on allowed: memory (mmap, munmap,
+/// mremap, mprotect, madvise, brk), read/write/close/lseek/poll/fstat, opening files for reading
+/// (Landlock and the mount namespace leave only what the Confinement lists), futex, clocks,
+/// sched_yield, getpid and gettid, signal masks, sigaltstack and rt_sigreturn, tgkill to itself
+/// (abort), exit. Everything else raises SIGSYS with the number in siginfo's si_syscall: install a
+/// handler for it (and for SIGSEGV …) first, for sigaction is among what is refused.
+Status EnterRecorderSandbox();
+
+/// "socket" for 41; "syscall 9999" for what has no name. Allocates: not for signal handlers.
+std::string SyscallName(int number);
 
 /// What this machine grants, found by starting a trivial child. For `cupel doctor`.
 SandboxReport ProbeSandbox();

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "os/process.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+
+#include "os/cancel.h"
+
+namespace cupel::os {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+SpawnOptions Shell(const std::string& script) {
+  SpawnOptions options;
+  options.argv = {"/bin/sh", "-c", script};
+  options.env = {{"PATH", "/usr/bin:/bin"}};
+  return options;
+}
+
+RunResult MustRun(const SpawnOptions& options, milliseconds deadline = seconds(20),
+                  size_t max_output = 1 << 20, std::string_view input = {}) {
+  auto result = os::Run(options, deadline, max_output, input);
+  EXPECT_TRUE(result) << (result ? "" : result.error().ToString());
+  return result ? *result : RunResult{};
+}
+
+/// True once no process holds the write end of a pipe any more, which they inherit.
+bool EndsWithin(int read_end, milliseconds limit) {
+  pollfd fd = {read_end, POLLIN, 0};
+  char byte;
+  return poll(&fd, 1, static_cast<int>(limit.count())) == 1 && read(read_end, &byte, 1) == 0;
+}
+
+struct Witness {
+  Fd read, write;
+  Witness() {
+    int fds[2];
+    EXPECT_EQ(pipe2(fds, O_CLOEXEC), 0);
+    read = Fd(fds[0]);
+    write = Fd(fds[1]);
+  }
+};
+
+TEST(Process, GivesOutputErrorsAndStatus) {
+  const RunResult result = MustRun(Shell("echo out; echo err >&2; exit 3"));
+  EXPECT_EQ(result.out, "out\n");
+  EXPECT_EQ(result.err, "err\n");
+  EXPECT_TRUE(result.status.exited);
+  EXPECT_EQ(result.status.code, 3);
+  EXPECT_EQ(result.status.Describe(), "exit status 3");
+}
+
+TEST(Process, NamesTheSignalThatKilledIt) {
+  const RunResult result = MustRun(Shell("kill -SEGV $$"));
+  EXPECT_FALSE(result.status.exited);
+  EXPECT_EQ(result.status.Describe(), "killed by SIGSEGV");
+}
+
+TEST(Process, SeesOnlyTheEnvironmentAndDirectoryItIsGiven) {
+  setenv("SECRET", "1", 1);
+  SpawnOptions options = Shell("echo $SECRET$GIVEN; pwd");
+  options.env["GIVEN"] = "yes";
+  options.directory = "/usr";
+  EXPECT_EQ(MustRun(options).out, "yes\n/usr\n");
+}
+
+TEST(Process, FeedsInputLargerThanAPipeAndCapsOutput) {
+  const std::string input(3 << 20, 'x');
+  EXPECT_TRUE(MustRun(Shell("cat"), seconds(20), 4 << 20, input).out == input);
+  const RunResult capped = MustRun(Shell("cat"), seconds(20), 100, input);
+  EXPECT_EQ(capped.out.size(), 100u);
+  EXPECT_TRUE(capped.out_truncated);
+  // A child that does not read must not end us by SIGPIPE.
+  EXPECT_EQ(MustRun(Shell("exec 0<&-; echo no"), seconds(20), 100, input).out, "no\n");
+}
+
+TEST(Process, SaysThatAProgramIsMissing) {
+  SpawnOptions options;
+  options.argv = {"/nonexistent/nvcc"};
+  const auto result = os::Run(options, seconds(5));
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(result.error().message, "cannot start /nonexistent/nvcc: No such file or directory");
+}
+
+TEST(Process, KeepsNoDescriptorButTheGivenOnes) {
+  const Witness a, b, hidden;
+  SpawnOptions options = Shell("echo a >&3; echo b >&4; ls /proc/self/fd | tr '\\n' ' '");
+  options.extra_fds = {a.write.get(), b.write.get()};
+  // 5 is ls's own descriptor of the folder.
+  EXPECT_EQ(MustRun(options).out, "0 1 2 3 4 5 ");
+  char text[3] = {};
+  EXPECT_EQ(read(a.read.get(), text, 2), 2);
+  EXPECT_STREQ(text, "a\n");
+  EXPECT_EQ(read(b.read.get(), text, 2), 2);
+  EXPECT_STREQ(text, "b\n");
+}
+
+TEST(Process, PlacesDescriptorsThatAreInEachOthersWay) {
+  const Witness a, b;
+  SpawnOptions options = Shell("echo first >&3; echo second >&4");
+  // The numbers the child uses are taken here, in the opposite order.
+  const Fd four(fcntl(a.write.get(), F_DUPFD_CLOEXEC, 4)),
+      five(fcntl(b.write.get(), F_DUPFD_CLOEXEC, 3));
+  options.extra_fds = {five.get(), four.get()};
+  MustRun(options);
+  char text[8] = {};
+  EXPECT_EQ(read(b.read.get(), text, 7), 6);
+  EXPECT_STREQ(text, "first\n");
+}
+
+TEST(Process, KillsAtTheDeadlineWithAllDescendants) {
+  Witness witness;
+  SpawnOptions options = Shell("setsid sh -c 'sleep 100 & sleep 100' & sleep 100");
+  options.extra_fds = {witness.write.get()};
+  const RunResult result = MustRun(options, milliseconds(300));
+  EXPECT_TRUE(result.status.timed_out);
+  EXPECT_EQ(result.status.Describe(), "killed after 0.3 s");
+  EXPECT_LT(result.seconds, 5);
+  witness.write.Close();
+  EXPECT_TRUE(EndsWithin(witness.read.get(), seconds(5)));
+}
+
+TEST(Process, LeavesNoDaemonBehind) {
+  Witness witness;
+  SpawnOptions options = Shell("setsid sh -c 'setsid sleep 100 >&- 2>&- & exit' ; echo done");
+  options.extra_fds = {witness.write.get()};
+  EXPECT_EQ(MustRun(options).out, "done\n");
+  witness.write.Close();
+  EXPECT_TRUE(EndsWithin(witness.read.get(), seconds(5)));
+}
+
+TEST(Process, DestructorKillsAndReaps) {
+  Witness witness;
+  {
+    SpawnOptions options = Shell("sleep 100 & sleep 100");
+    options.extra_fds = {witness.write.get()};
+    auto process = Process::Spawn(options);
+    ASSERT_TRUE(process);
+    Process moved = std::move(*process);
+    EXPECT_GT(moved.pid(), 0);
+  }
+  witness.write.Close();
+  EXPECT_TRUE(EndsWithin(witness.read.get(), seconds(5)));
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+}
+
+TEST(Process, OutlivesTheThreadThatStartedItButNotTheProcess) {
+  Result<Process> process = Fail(ErrorCode::kInternal, "not run");
+  std::thread([&] {
+    SpawnOptions options = Shell("sleep 0.3; echo alive");
+    options.pipe_stdout = true;
+    process = Process::Spawn(options);
+  }).join();
+  ASSERT_TRUE(process);
+  const auto status = process->Wait(seconds(20));
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->Describe(), "exit status 0");
+
+  Witness witness;
+  const pid_t supervisor = fork();
+  if (supervisor == 0) {
+    SpawnOptions options = Shell("sleep 100");
+    options.extra_fds = {witness.write.get()};
+    auto child = Process::Spawn(options);
+    if (!child) _exit(1);
+    kill(getpid(), SIGKILL);
+  }
+  waitpid(supervisor, nullptr, 0);
+  witness.write.Close();
+  EXPECT_TRUE(EndsWithin(witness.read.get(), seconds(5)));
+}
+
+TEST(Process, TalksInBothDirections) {
+  SpawnOptions options = Shell("read a; echo got $a; read b; echo got $b");
+  options.pipe_stdin = options.pipe_stdout = true;
+  auto process = Process::Spawn(options);
+  ASSERT_TRUE(process);
+  char buffer[64];
+  for (const std::string word : {"one", "two"}) {
+    ASSERT_TRUE(WriteAll(process->stdin_pipe().get(), word + "\n", seconds(5)));
+    const auto n = ReadSome(process->stdout_pipe().get(), buffer, seconds(5));
+    ASSERT_TRUE(n);
+    EXPECT_EQ(std::string(buffer, *n), "got " + word + "\n");
+  }
+  EXPECT_EQ(process->Wait(seconds(5))->Describe(), "exit status 0");
+  EXPECT_EQ(*ReadSome(process->stdout_pipe().get(), buffer, seconds(5)), 0u);
+}
+
+TEST(Process, ReadAndWriteGiveUpAtTheDeadline) {
+  SpawnOptions options = Shell("sleep 100");
+  options.pipe_stdin = options.pipe_stdout = true;
+  auto process = Process::Spawn(options);
+  ASSERT_TRUE(process);
+  char buffer[8];
+  EXPECT_EQ(ReadSome(process->stdout_pipe().get(), buffer, milliseconds(50)).error().code,
+            ErrorCode::kTimeout);
+  EXPECT_EQ(WriteAll(process->stdin_pipe().get(), std::string(1 << 20, 'x'), milliseconds(50))
+                .error()
+                .code,
+            ErrorCode::kTimeout);
+}
+
+TEST(Process, CancelEndsWaitsAtOnce) {
+  // In a process of its own, for cancelling cannot be taken back.
+  EXPECT_EXIT(
+      {
+        std::thread canceller([] {
+          std::this_thread::sleep_for(milliseconds(100));
+          RequestCancel();
+        });
+        const auto result = os::Run(Shell("sleep 100"), seconds(100));
+        canceller.join();
+        _exit(!result && result.error().code == ErrorCode::kCancelled ? 7 : 1);
+      },
+      testing::ExitedWithCode(7), "");
+}
+
+TEST(Process, ManyThreadsStartChildren) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([] {
+      for (int i = 0; i < 10; ++i)
+        EXPECT_EQ(MustRun(Shell("cat"), seconds(20), 100, "hello").out, "hello");
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace cupel::os

@@ -1,0 +1,61 @@
+// A Confinement worked out into what the child's few system calls need: the parent's half of the
+// sandbox. The child's half is sandbox_child.cc.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <linux/filter.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "os/child.h"
+#include "os/sandbox.h"
+
+namespace cupel::os {
+
+/// One step in building the child's file system. Paths are relative to the new root.
+struct ViewStep {
+  enum Kind { kFolder, kFile, kLink, kBind, kTmpfs } kind = kFolder;
+  std::string path;
+  std::string source;     // kBind: absolute, outside; kLink: the link's text
+  bool writable = false;  // kBind
+  bool device = false;    // kBind: keep it usable as a device
+  int tree = -1;          // kBind, in the child: the detached mount
+};
+
+/// What Landlock allows below `path` (as the child sees it).
+struct PathRule {
+  std::string path;
+  uint64_t access = 0;
+};
+
+struct SandboxPlan {
+  std::vector<ViewStep> view;
+  std::vector<PathRule> rules;
+  std::vector<sock_filter> filter;  // empty: no seccomp
+  struct Limit {
+    int resource;
+    rlim_t value;
+  };
+  std::vector<Limit> limits;
+  bool network = false;
+  uid_t uid = 0;  // ours
+  gid_t gid = 0;
+};
+
+Status PlanSandbox(const Confinement& confinement, SandboxPlan& plan, SandboxReport& report);
+/// Clone flags to try, most isolated first; the last is 0.
+std::vector<uint64_t> NamespaceChoices(const SandboxPlan& plan);
+void NoteNamespaces(const SandboxPlan& plan, uint64_t flags, SandboxReport& report);
+/// Maps the child's users; before it goes on.
+void WriteIdMaps(const SandboxPlan& plan, pid_t pid, SandboxReport& report);
+void NoteReport(const SandboxPlan& plan, const ChildReport& step, SandboxReport& report);
+
+/// The seccomp programs, compiled once.
+Result<std::vector<sock_filter>> SyscallFilter(SyscallProfile profile);
+
+}  // namespace cupel::os
