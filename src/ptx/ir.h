@@ -82,11 +82,11 @@ enum class OperandKind : uint8_t {
   kSymbol,     // symbol (+ offset): a variable, function or parameter as a value
   kSpecial,    // special register, symbol = "tid.x", "laneid", "clock64" …
   kAddress,    // [reg + offset], [symbol + offset], [offset]; what follows a comma inside the
-             // brackets (tensor coordinates: one kVector) is in elements
-  kVector,  // {elements}
-  kLabel,   // symbol = label; block target resolved in `target`
-  kPair,    // a|b (setp, shfl): elements[0], elements[1]
-  kSink,    // _
+               // brackets (tensor coordinates: one kVector) is in elements
+  kVector,     // {elements}
+  kLabel,      // symbol = label; block target resolved in `target`
+  kPair,       // a|b (setp, shfl): elements[0], elements[1]
+  kSink,       // _
 };
 
 struct Operand {
