@@ -1,0 +1,52 @@
+// `cupel check`: walks the one path once.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "cli/session.h"
+#include "judge/verdict_text.h"
+#include "plan/codec.h"
+
+namespace cupel::cli {
+
+Result<int> Run(const CheckCommand& command) {
+  TRY_ASSIGN(const task::Task task, LoadTarget(command.target));
+  ProgressView view(command.common.quiet);
+  TRY_ASSIGN(auto session, Session::Create(command.common, command.compile,
+                                           [&](const assay::Progress& p) { view.Show(p); }));
+  view.Show(assay::Progress{"building", 0, 0});
+  TRY_ASSIGN(const assay::Candidate candidate, session->assay().Build(command.kernel));
+
+  assay::Question question;
+  question.task = &task;
+  question.direction = DirectionOf(command.target);
+  question.kinds = KindsOf(command.target);
+  question.trials = command.target.trials;
+  question.seed = command.common.seed;
+  question.fresh_cases = command.fresh;
+  TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
+  view.End();
+  for (const std::string& warning : session->oracle().warnings()) {
+    judged.verdict.notes.push_back("task: " + warning);
+  }
+
+  TRY(WriteJson(command.common.json, judge::ToJson(judged.verdict)));
+  if (!command.plan.empty()) {
+    if (judged.plan) {
+      TRY(WriteJson(command.plan, plan::ToJson(*judged.plan)));
+    } else {
+      fmt::print(stderr, "cupel: no plan was recorded, {} is not written\n", command.plan.string());
+    }
+  }
+  judge::TextOptions text;
+  text.quiet = command.common.quiet;
+  text.color = ::isatty(STDOUT_FILENO) != 0;
+  fmt::print("{}", judge::ToText(judged.verdict, text));
+  return judge::ExitStatus(judged.verdict.decision);
+}
+
+}  // namespace cupel::cli

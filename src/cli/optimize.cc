@@ -1,0 +1,205 @@
+// `cupel optimize`: evolves a kernel, in a run that can be killed and resumed.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <utility>
+
+#include "archive/archive.h"
+#include "base/hash.h"
+#include "base/version.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "cli/run_summary.h"
+#include "cli/session.h"
+#include "evolve/optimizer.h"
+#include "os/fd.h"
+#include "os/process.h"
+
+namespace cupel::cli {
+namespace {
+
+constexpr size_t kMaxSourceBytes = 4u << 20;
+
+Json ToJson(const OptimizeCommand& command, const std::string& start) {
+  Json flags = command.compile.flags;
+  Json roots = Json::array();
+  for (const auto& root : command.compile.include_roots) roots.push_back(root.string());
+  return Json{{"task", command.target.task},
+              {"backward", command.target.backward},
+              {"settings", command.target.settings},
+              {"trials", command.target.trials},
+              {"candidates", command.candidates},
+              {"batch", command.batch},
+              {"device", command.common.device},
+              {"model", command.common.model},
+              {"user_seed", command.common.seed.has_value()},
+              {"arch", command.compile.arch},
+              {"flags", flags},
+              {"include_roots", roots},
+              {"start", start}};
+}
+
+/// Fills `command` with what the run was started with; returns the starting kernel's source.
+Result<std::string> FromJson(const Json& json, OptimizeCommand& command) {
+  constexpr const char* kWhat = "configuration of the run";
+  TRY_ASSIGN(command.target.task, JsonString(json, "task", kWhat));
+  TRY_ASSIGN(command.target.backward, JsonBool(json, "backward", kWhat));
+  TRY_ASSIGN(command.target.settings, JsonString(json, "settings", kWhat));
+  TRY_ASSIGN(const int64_t trials, JsonInt(json, "trials", kWhat));
+  TRY_ASSIGN(const int64_t candidates, JsonInt(json, "candidates", kWhat));
+  TRY_ASSIGN(const int64_t batch, JsonInt(json, "batch", kWhat));
+  TRY_ASSIGN(command.common.device, JsonString(json, "device", kWhat));
+  TRY_ASSIGN(command.common.model, JsonString(json, "model", kWhat));
+  TRY_ASSIGN(command.compile.arch, JsonString(json, "arch", kWhat));
+  TRY_ASSIGN(const Json* flags, JsonArray(json, "flags", kWhat));
+  TRY_ASSIGN(const Json* roots, JsonArray(json, "include_roots", kWhat));
+  command.target.trials = static_cast<int>(trials);
+  command.candidates = static_cast<int>(candidates);
+  command.batch = static_cast<int>(batch);
+  command.compile.flags.clear();
+  for (const Json& flag : *flags) {
+    if (flag.is_string()) command.compile.flags.push_back(flag.get<std::string>());
+  }
+  command.compile.include_roots.clear();
+  for (const Json& root : *roots) {
+    if (root.is_string()) command.compile.include_roots.emplace_back(root.get<std::string>());
+  }
+  return JsonString(json, "start", kWhat);
+}
+
+/// "mnist_linear_relu-20260201-101500": unique enough for a folder of runs; a clash is an error.
+std::string NewRunName(const task::Task& task) {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  return fmt::format("{}-{:%Y%m%d-%H%M%S}", task.name, fmt::localtime(now));
+}
+
+struct OpenRun {
+  archive::Archive archive;
+  archive::RunInfo info;
+  std::filesystem::path folder;
+  std::string start;
+  bool user_seed = false;
+};
+
+Result<OpenRun> StartRun(const OptimizeCommand& command, const task::Task& task) {
+  std::filesystem::path kernel = command.kernel;
+  if (kernel.empty()) kernel = task.baseline[static_cast<int>(DirectionOf(command.target))];
+  if (kernel.empty()) {
+    return Fail(ErrorCode::kNotFound, fmt::format("task {} has no baseline kernel", task.name),
+                "name one to start from with --kernel FILE.cu");
+  }
+  TRY_ASSIGN(std::string start, os::ReadFile(kernel, kMaxSourceBytes));
+  std::filesystem::path folder = command.run;
+  if (folder.empty()) folder = std::filesystem::path("cupel-runs") / NewRunName(task);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return Fail(ErrorCode::kIo,
+                fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
+  }
+  archive::NewRun run;
+  run.id = "run";
+  run.task = task.name;
+  run.direction = task::Name(DirectionOf(command.target));
+  run.task_hash = task.content_hash[static_cast<int>(DirectionOf(command.target))];
+  run.cupel_version = kVersion;
+  run.seed = command.common.seed ? *command.common.seed : EntropySeed();
+  run.config = DumpJson(ToJson(command, start));
+  TRY_ASSIGN(archive::Archive archive, archive::Archive::Create(folder / kRunFile, run));
+  TRY_ASSIGN(archive::RunInfo info, archive.Run());
+  return OpenRun{std::move(archive), std::move(info), folder, std::move(start),
+                 command.common.seed.has_value()};
+}
+
+Result<OpenRun> ResumeRun(OptimizeCommand& command) {
+  const std::filesystem::path folder = command.resume;
+  TRY_ASSIGN(archive::Archive archive, archive::Archive::Open(folder / kRunFile));
+  TRY_ASSIGN(archive::RunInfo info, archive.Run());
+  TRY_ASSIGN(const Json config, ParseJson(info.config, "configuration of the run"));
+  TRY_ASSIGN(std::string start, FromJson(config, command));
+  TRY_ASSIGN(const bool user_seed, JsonBool(config, "user_seed", "configuration of the run"));
+  TRY(archive.AddEvent("resumed"));
+  return OpenRun{std::move(archive), std::move(info), folder, std::move(start), user_seed};
+}
+
+evolve::OptimizeOptions LoopOptions(const OptimizeCommand& command, const OpenRun& run) {
+  evolve::OptimizeOptions options;
+  options.candidates = command.candidates;
+  options.batch = command.batch;
+  options.seed = run.info.seed;
+  options.user_seed = run.user_seed;
+  options.source_folder = run.folder / "candidates";
+  return options;
+}
+
+Result<int> Finish(const OptimizeCommand& command, OpenRun& run,
+                   const evolve::OptimizeResult& result) {
+  TRY(run.archive.SetStatus(archive::RunStatus::kFinished));
+  TRY_ASSIGN(const RunSummary summary, Summarise(run.archive, run.folder));
+  if (summary.best) {
+    TRY(os::WriteFileAtomically(run.folder / kBestFile, summary.best_source));
+  }
+  TRY(WriteJson(command.common.json, summary.json));
+  fmt::print("{}", summary.text);
+  if (!result.end.empty() && !command.common.quiet) fmt::print("The run ended: {}.\n", result.end);
+  return result.start_accepted ? 0 : 1;
+}
+
+}  // namespace
+
+Result<int> Run(const OptimizeCommand& given) {
+  OptimizeCommand command = given;
+  std::optional<OpenRun> run;
+  if (!command.resume.empty()) {
+    TRY_ASSIGN(run, ResumeRun(command));
+  }
+  TRY_ASSIGN(const task::Task task, LoadTarget(command.target));
+  const task::Direction direction = DirectionOf(command.target);
+  if (!run) {
+    TRY_ASSIGN(run, StartRun(command, task));
+  } else if (run->info.task_hash != task.content_hash[static_cast<int>(direction)]) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("task {} has changed since the run in {} was started", task.name,
+                            run->folder.string()),
+                "start a new run, or restore the task's files");
+  }
+  std::error_code error;
+  std::filesystem::create_directories(run->folder / "candidates", error);
+  if (error) {
+    return Fail(
+        ErrorCode::kIo,
+        fmt::format("cannot make {}: {}", (run->folder / "candidates").string(), error.message()));
+  }
+
+  ProgressView view(command.common.quiet);
+  TRY_ASSIGN(auto session, Session::Create(command.common, command.compile,
+                                           [&](const assay::Progress& p) { view.Show(p); }));
+  assay::Question question;
+  question.task = &task;
+  question.direction = direction;
+  question.kinds = KindsOf(command.target);
+  question.trials = command.target.trials;
+  if (!command.common.quiet) {
+    fmt::print("run {}   ({}; all times are the emulator's estimates for {}, not measurements)\n",
+               run->folder.string(), task.name, command.common.model);
+    std::fflush(stdout);
+  }
+  evolve::Optimizer optimizer(run->archive, session->assay(), question, LoopOptions(command, *run),
+                              [&](const evolve::OptimizeProgress& p) { view.Show(p); });
+  auto result = optimizer.Run(run->start);
+  view.End();
+  if (!result) {
+    if (result.error().code == ErrorCode::kCancelled) {
+      TRY(run->archive.SetStatus(archive::RunStatus::kStopped));
+      return Fail(ErrorCode::kCancelled, "interrupted",
+                  fmt::format("go on with: cupel optimize --resume {}", run->folder.string()));
+    }
+    return tl::unexpected(result.error());
+  }
+  return Finish(command, *run, *result);
+}
+
+}  // namespace cupel::cli

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/session.h"
+
+#include <fmt/format.h>
+
+#include "device/device.h"
+#include "emu/emulator.h"
+#include "os/fd.h"
+
+namespace cupel::cli {
+namespace {
+
+Status CheckDevice(const std::string& device) {
+  if (device == "emu" || device == "auto") return {};
+  if (device.starts_with("gpu")) {
+    return Fail(ErrorCode::kUnsupported, "unsupported: this build of cupel has no GPU engine",
+                "use --device emu");
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("--device {} is neither emu nor gpu[:N]", device), "use --device emu");
+}
+
+}  // namespace
+
+Result<build::Options> BuildOptions(const Compile& compile) {
+  TRY_ASSIGN(const auto data, os::DataDir());
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  build::Options options;
+  options.shim = data / "shim";
+  options.cache = cache / "build";
+  options.arch = compile.arch;
+  options.flags = compile.flags;
+  options.include_roots = compile.include_roots;
+  return options;
+}
+
+Result<std::unique_ptr<Session>> Session::Create(
+    const Common& common, const Compile& compile,
+    std::function<void(const assay::Progress&)> progress) {
+  TRY(CheckDevice(common.device));
+  TRY_ASSIGN(const device::Description device, device::Find(common.model));
+  TRY_ASSIGN(const auto data, os::DataDir());
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+
+  std::unique_ptr<Session> session(new Session());
+  session->engine_ = emu::MakeEmulator(device, {});
+  oracle::Options oracle;
+  oracle.script = data / "src" / "oracle" / "oracle.py";
+  oracle.python = common.python;
+  oracle.cache = cache / "cases";
+  oracle.progress = [progress](const std::string& stage) { progress({stage, 0, 0}); };
+  session->oracle_ = std::make_unique<oracle::Oracle>(std::move(oracle));
+
+  assay::Parts parts;
+  parts.oracle = session->oracle_.get();
+  parts.engine = session->engine_.get();
+  TRY_ASSIGN(parts.build, BuildOptions(compile));
+  parts.record.program = "/proc/self/exe";
+  session->assay_ = std::make_unique<assay::Assay>(std::move(parts), std::move(progress));
+  return session;
+}
+
+task::Direction DirectionOf(const Target& target) {
+  return target.backward ? task::Direction::kBackward : task::Direction::kForward;
+}
+
+Result<task::Task> LoadTarget(const Target& target) {
+  TRY_ASSIGN(const auto data, os::DataDir());
+  TRY_ASSIGN(task::Task task, task::LoadTask(target.task, data / "tasks"));
+  const task::Direction direction = DirectionOf(target);
+  if (!task.Has(direction)) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("task {} has no {} direction", task.name, task::Name(direction)),
+                fmt::format("it would be func_{0}.py and config_{0}.json in {1}",
+                            task::Name(direction), task.path.string()));
+  }
+  return task;
+}
+
+std::vector<task::SettingKind> KindsOf(const Target& target) {
+  if (target.settings == "single") return {task::SettingKind::kSingle};
+  if (target.settings == "multi") return {task::SettingKind::kMulti};
+  if (target.settings == "heldout") return {task::SettingKind::kHeldout};
+  return {};
+}
+
+Status WriteJson(const std::filesystem::path& path, const Json& json) {
+  if (path.empty()) return {};
+  return os::WriteFileAtomically(path, DumpJson(json, 2) + "\n");
+}
+
+}  // namespace cupel::cli

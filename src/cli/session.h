@@ -1,0 +1,47 @@
+// Puts the parts together for one command: folders, engine, oracle, assay.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "assay/assay.h"
+#include "cli/options.h"
+#include "task/task.h"
+
+namespace cupel::cli {
+
+/// Everything that judging needs. Not movable: the assay borrows from the other members.
+class Session {
+ public:
+  static Result<std::unique_ptr<Session>> Create(
+      const Common& common, const Compile& compile,
+      std::function<void(const assay::Progress&)> progress);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  assay::Assay& assay() { return *assay_; }
+  oracle::Oracle& oracle() { return *oracle_; }
+
+ private:
+  Session() = default;
+  std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<oracle::Oracle> oracle_;
+  std::unique_ptr<assay::Assay> assay_;
+};
+
+/// The options of a build in this installation.
+Result<build::Options> BuildOptions(const Compile& compile);
+
+/// The task a command names, with its direction checked.
+Result<task::Task> LoadTarget(const Target& target);
+task::Direction DirectionOf(const Target& target);
+/// Empty means all.
+std::vector<task::SettingKind> KindsOf(const Target& target);
+
+/// Writes `json` to `path` when it is not empty.
+Status WriteJson(const std::filesystem::path& path, const Json& json);
+
+}  // namespace cupel::cli

@@ -1,0 +1,84 @@
+// `cupel task list` and `cupel task show`.
+// SPDX-License-Identifier: Apache-2.0
+#include "task/task.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "os/fd.h"
+
+namespace cupel::cli {
+namespace {
+
+constexpr task::Direction kDirections[] = {task::Direction::kForward, task::Direction::kBackward};
+
+std::string Directions(const task::Task& task) {
+  std::string text;
+  for (const task::Direction direction : kDirections) {
+    if (task.Has(direction)) text += fmt::format("{}{}", text.empty() ? "" : ", ", Name(direction));
+  }
+  return text;
+}
+
+Json ToJson(const task::Task& task) {
+  Json json{{"name", task.name}, {"title", task.title}, {"path", task.path.string()}};
+  for (const task::Direction direction : kDirections) {
+    if (!task.Has(direction)) continue;
+    const int d = static_cast<int>(direction);
+    Json side{{"code", task.code[d].string()},
+              {"baseline", task.baseline[d].string()},
+              {"hash", task.content_hash[d]},
+              {"settings", Json::array()}};
+    for (const task::Setting& setting : task.SettingsOf(direction)) {
+      side["settings"].push_back(Json{{"id", setting.id},
+                                      {"kind", Name(setting.kind)},
+                                      {"init", setting.init},
+                                      {"inputs", setting.inputs}});
+    }
+    json[std::string(Name(direction))] = std::move(side);
+  }
+  return json;
+}
+
+Result<int> List(const TaskCommand& command, const std::filesystem::path& root) {
+  TRY_ASSIGN(const auto names, task::ListTasks(root));
+  Json all = Json::array();
+  for (const std::string& name : names) {
+    TRY_ASSIGN(const task::Task task, task::LoadTask(name, root));
+    fmt::print("{:24} {:20} {}\n", task.name, Directions(task), task.title);
+    all.push_back(ToJson(task));
+  }
+  TRY(WriteJson(command.common.json, Json{{"schema", "cupel.tasks/1"}, {"tasks", all}}));
+  return 0;
+}
+
+Result<int> Show(const TaskCommand& command, const std::filesystem::path& root) {
+  TRY_ASSIGN(const task::Task task, task::LoadTask(command.task, root));
+  fmt::print("{}: {}\n{}\n", task.name, task.title, task.path.string());
+  for (const task::Direction direction : kDirections) {
+    if (!task.Has(direction)) continue;
+    const auto& baseline = task.baseline[static_cast<int>(direction)];
+    fmt::print("\n{}   baseline: {}\n", Name(direction),
+               baseline.empty() ? "none" : baseline.string());
+    for (const task::Setting& setting : task.SettingsOf(direction)) {
+      fmt::print("  {:12} {}\n", setting.id, setting.Describe());
+    }
+  }
+  Json json = ToJson(task);
+  json["schema"] = "cupel.task/1";
+  TRY(WriteJson(command.common.json, json));
+  return 0;
+}
+
+}  // namespace
+
+Result<int> Run(const TaskCommand& command) {
+  TRY_ASSIGN(const auto data, os::DataDir());
+  const auto root = data / "tasks";
+  return command.action == "show" ? Show(command, root) : List(command, root);
+}
+
+}  // namespace cupel::cli

@@ -1,0 +1,76 @@
+"""Runs the cupel program for the end-to-end tests."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+CUPEL = os.environ["CUPEL_PROGRAM"]
+SOURCE = pathlib.Path(os.environ["CUPEL_SOURCE_DIR"])
+
+
+def missing():
+    """What the machine lacks for these tests, or None."""
+    if not (shutil.which("nvcc") or pathlib.Path("/usr/local/cuda/bin/nvcc").exists()):
+        return "nvcc"
+    pythons = [os.environ.get("CUPEL_PYTHON"), "python3", "/usr/bin/python3"]
+    for python in filter(None, pythons):
+        code = "import importlib.util as u, sys; sys.exit(not u.find_spec('torch'))"
+        if shutil.which(python) and subprocess.run([python, "-c", code]).returncode == 0:
+            return None
+    return "PyTorch"
+
+
+class Finished:
+    """Outcome of one run of cupel."""
+
+    def __init__(self, done, report):
+        self.status, self.out, self.err, self.json = done.returncode, done.stdout, done.stderr, report
+
+    @property
+    def codes(self):
+        return {reason["code"] for reason in self.json.get("reasons", [])} if self.json else set()
+
+    def __str__(self):
+        return f"status {self.status}\n{self.out}\n{self.err}"
+
+
+class CupelTest(unittest.TestCase):
+    """A private folder for each test; the cache of builds and cases is shared within a class."""
+
+    @classmethod
+    def setUpClass(cls):
+        if lacking := missing():
+            raise unittest.SkipTest(f"needs {lacking}")
+        cls.cache = tempfile.TemporaryDirectory(prefix="cupel-test-cache-")
+        cls.addClassCleanup(cls.cache.cleanup)
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="cupel-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def environment(self):
+        return {**os.environ, "CUPEL_CACHE": self.cache.name, "CUPEL_HOME": str(SOURCE)}
+
+    def cupel(self, *args, timeout=120, env=None, cwd=None):
+        report = self.folder / "report.json"
+        report.unlink(missing_ok=True)
+        argv = [CUPEL, *map(str, args)]
+        if args[0] in {"check", "build", "optimize", "task", "report", "doctor"} and "--json" not in args:
+            argv += ["--json", str(report)]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout,
+                              env=env or self.environment(), cwd=cwd or self.folder)
+        return Finished(done, json.loads(report.read_text()) if report.exists() else None)
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def check(self, source, *args, task="mnist_linear", **kwargs):
+        kernel = self.write("kernel.cu", source)
+        return self.cupel("check", kernel, "--task", task, "--settings", "single", "--device", "emu",
+                          *args, **kwargs)

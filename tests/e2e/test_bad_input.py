@@ -1,0 +1,138 @@
+"""Wrong usage and broken environments: one clear message, the right exit status, nothing left behind."""
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import kernels
+from support import CUPEL, CupelTest
+
+
+def children_of(pid):
+    """Processes whose parent is `pid`, now."""
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+        except (OSError, IndexError):
+            continue
+        if int(fields[1]) == pid:
+            found.append(int(stat.parent.name))
+    return found
+
+
+class BrokenEnvironment(CupelTest):
+    def test_no_nvcc(self):
+        env = {**self.environment(), "CUPEL_NVCC": "/nonexistent/nvcc", "CUPEL_CACHE": str(self.folder / "cache")}
+        done = self.cupel("check", self.write("k.cu", kernels.LINEAR), "--task", "mnist_linear", env=env)
+        self.assertEqual(done.status, 2, done)
+        self.assertIn("nvcc", done.err)
+        self.assertIn("install", done.err)
+
+    def test_no_pytorch(self):
+        env = {**self.environment(), "CUPEL_PYTHON": "/bin/false", "CUPEL_CACHE": str(self.folder / "cache")}
+        done = self.cupel("check", self.write("k.cu", kernels.LINEAR), "--task", "mnist_linear", env=env)
+        self.assertEqual(done.status, 2, done)
+        self.assertIn("PyTorch", done.err)
+        self.assertIn("python3-torch", done.err)
+
+    def test_full_disk(self):
+        mount = self.folder / "small"
+        mount.mkdir()
+        if os.geteuid() != 0 or subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", mount], capture_output=True).returncode:
+            self.skipTest("needs the right to mount a small file system")
+        try:
+            env = {**self.environment(), "CUPEL_CACHE": str(mount)}
+            done = self.cupel("check", self.write("k.cu", kernels.LINEAR), "--task", "mnist_linear",
+                              "--settings", "single", env=env)
+            self.assertEqual(done.status, 2, done)
+            self.assertIn("space", (done.err + done.out).lower())
+        finally:
+            subprocess.run(["umount", mount], check=True)
+
+
+class BadTasks(CupelTest):
+    def folder_task(self, **files):
+        task = self.folder / "task"
+        task.mkdir(exist_ok=True)
+        for name, text in files.items():
+            (task / name.replace("_json", ".json").replace("_py", ".py")).write_text(text)
+        return task
+
+    def refuse(self, task, *words):
+        done = self.cupel("check", self.write("k.cu", kernels.LINEAR), "--task", task, "--settings", "single")
+        self.assertEqual(done.status, 2, done)
+        for word in words:
+            self.assertIn(word, done.err)
+        self.assertNotIn("Traceback", done.err)
+
+    def test_no_such_task(self):
+        self.refuse("no_such_task", "no_such_task", "task list")
+
+    def test_a_folder_without_configs(self):
+        self.refuse(self.folder_task(func_forward_py="x = 1"), "config_forward.json")
+
+    def test_malformed_json(self):
+        self.refuse(self.folder_task(func_forward_py="x = 1", config_forward_json='{"single_input_configs": [}'),
+                    "config_forward.json", "line 1")
+
+    def test_task_code_that_does_not_load(self):
+        self.refuse(self.folder_task(func_forward_py="import does_not_exist", config_forward_json="{}"),
+                    "does_not_exist")
+
+
+class Usage(CupelTest):
+    def test_no_such_kernel(self):
+        done = self.cupel("check", self.folder / "none.cu", "--task", "mnist_linear")
+        self.assertEqual(done.status, 2, done)
+        self.assertIn("none.cu", done.err)
+
+    def test_wrong_options(self):
+        for args in (["check"], ["frobnicate"], ["check", "k.cu", "--task", "mnist_linear", "--device", "tpu"],
+                     ["optimize"], ["check", "k.cu", "--task", "mnist_linear", "--settings", "some"]):
+            with self.subTest(args=args):
+                done = subprocess.run([CUPEL, *args], capture_output=True, text=True, cwd=self.folder,
+                                      env=self.environment())
+                self.assertEqual(done.returncode, 2, done)
+                self.assertTrue(done.stderr.strip())
+
+    def test_a_flag_that_is_not_allowed(self):
+        done = self.check(kernels.LINEAR, "--flag=-Xcompiler=-fplugin=/tmp/x.so")
+        self.assertEqual(done.status, 2, done)
+        self.assertIn("-fplugin", done.err)
+
+    def test_gpu_is_refused_in_one_sentence(self):
+        done = self.check(kernels.LINEAR, "--device", "gpu") if False else self.cupel(
+            "check", self.write("k.cu", kernels.LINEAR), "--task", "mnist_linear", "--device", "gpu")
+        self.assertEqual(done.status, 3, done)
+        self.assertIn("--device emu", done.err)
+
+
+class Interrupted(CupelTest):
+    def test_ctrl_c_leaves_nothing_behind(self):
+        scratch = self.folder / "scratch"
+        scratch.mkdir()
+        kernel = self.write("k.cu", kernels.linear("k0 < depth; k0 += kTile", "depth >= 0; k0 += 0"))
+        env = {**self.environment(), "TMPDIR": str(scratch)}
+        before = set(pathlib.Path("/dev/shm").iterdir())
+        process = subprocess.Popen([CUPEL, "check", str(kernel), "--task", "mnist_linear", "--settings", "single"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=self.folder)
+        time.sleep(3)
+        started = children_of(process.pid)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 130, out + err)
+        self.assertIn("interrupted", err)
+        time.sleep(0.2)
+        self.assertFalse([p for p in started if pathlib.Path(f"/proc/{p}").exists()])
+        self.assertEqual(list(scratch.iterdir()), [])
+        self.assertEqual({p for p in set(pathlib.Path("/dev/shm").iterdir()) - before if p.name.startswith("cupel")},
+                         set())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,84 @@
+"""`cupel check`: honest kernels are accepted, planted faults are rejected for the right reason."""
+import copy
+import unittest
+
+import kernels
+from support import SOURCE, CupelTest
+
+
+def without_times(verdict):
+    verdict = copy.deepcopy(verdict)
+    verdict.pop("timing", None)
+    return verdict
+
+
+class HonestKernels(CupelTest):
+    def test_a_tiled_linear_is_accepted_at_all_settings(self):
+        kernel = self.write("kernel.cu", kernels.LINEAR)
+        done = self.cupel("check", kernel, "--task", "mnist_linear", "--settings", "single", "--device", "emu")
+        self.assertEqual(done.status, 0, done)
+        self.assertEqual(done.json["schema"], "cupel.verdict/1")
+        self.assertEqual(done.json["verdict"], "accepted")
+        self.assertEqual(done.json["reasons"], [])
+        self.assertTrue(all(len(s["trials"]) == 5 for s in done.json["settings"]), done.json)
+
+    def test_every_baseline_is_accepted_at_its_single_setting(self):
+        for baseline in sorted(SOURCE.glob("tasks/*/*.cu")):
+            task = baseline.parent.name
+            if task == "llama_rmsnorm":
+                continue  # its cases take a gigabyte: tried by hand, see the README
+            with self.subTest(baseline=f"{task}/{baseline.name}"):
+                backward = ["--backward"] if baseline.stem == "backward" else []
+                done = self.cupel("check", baseline, "--task", task, "--settings", "single",
+                                  "--device", "emu", *backward)
+                self.assertEqual(done.status, 0, done)
+
+    def test_a_seed_repeats_a_verdict_but_for_times(self):
+        first = self.check(kernels.LINEAR, "--seed", "7")
+        second = self.check(kernels.LINEAR, "--seed", "7")
+        self.assertEqual(without_times(first.json), without_times(second.json))
+        other = self.check(kernels.LINEAR, "--seed", "8")
+        self.assertNotEqual(without_times(first.json), without_times(other.json))
+
+    def test_the_plan_is_written_as_data(self):
+        plan = self.folder / "plan.json"
+        done = self.check(kernels.LINEAR, "--plan", plan)
+        self.assertEqual(done.status, 0, done)
+        text = plan.read_text()
+        self.assertIn("cupel.plan/1", text)
+        self.assertIn("linear_tiled", text)
+
+
+class PlantedFaults(CupelTest):
+    def test_device_faults_are_rejected_with_the_right_reason(self):
+        for name, source, codes in kernels.DEVICE_FAULTS:
+            with self.subTest(fault=name):
+                done = self.check(source)
+                self.assertEqual(done.status, 1, done)
+                self.assertEqual(done.json["verdict"], "rejected")
+                self.assertTrue(done.codes & codes, f"{done.codes} has none of {codes}\n{done}")
+                self.assertLess(len(done.out.splitlines()), 60)
+
+    def test_host_faults_are_rejected_with_the_right_reason(self):
+        for name, source, status, codes in kernels.HOST_FAULTS:
+            with self.subTest(fault=name):
+                done = self.check(source)
+                if None in codes and done.status == 0:
+                    continue  # a fault that is without effect when the sandbox hides its object
+                self.assertEqual(done.status, status, done)
+                self.assertTrue(done.codes & codes, f"{done.codes} has none of {codes}\n{done}")
+                self.assertNotIn("Traceback", done.out + done.err)
+
+    def test_a_missing_bias_is_called_so(self):
+        done = self.check(kernels.linear("sum + b[col]", "sum"))
+        self.assertIn("bias", done.json["reasons"][0]["message"])
+
+    def test_an_out_of_bounds_write_names_its_line(self):
+        source = kernels.linear("if (row < rows && col < cols) y", "if (row < rows && col <= cols) y")
+        line = 1 + source[: source.index("col <= cols")].count("\n")
+        done = self.check(source)
+        self.assertIn(f"kernel.cu:{line}", " ".join(r["where"] for r in done.json["reasons"]), done)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

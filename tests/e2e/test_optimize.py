@@ -1,0 +1,92 @@
+"""`cupel optimize`: finds better constants, survives being killed, and says what it did."""
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+import kernels
+from support import CUPEL, CupelTest
+
+# A launch configuration that wastes most of the machine: one thread a block, one block an output.
+SLOW_LINEAR = r"""
+#include <torch/extension.h>
+
+constexpr int kThreads = 1;  // tune: kThreads in 1, 8, 32, 64
+
+__global__ void linear(const float* x, const float* w, const float* b, float* y, int cols, int depth,
+                       int total) {
+  const int i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= total) return;
+  const int row = i / cols, col = i % cols;
+  float sum = b[col];
+  for (int k = 0; k < depth; ++k) sum += x[row * depth + k] * w[col * depth + k];
+  y[i] = sum;
+}
+
+torch::Tensor forward(torch::Tensor x, torch::Tensor weights, torch::Tensor biases) {
+  const int rows = x.size(0), depth = x.size(1), cols = weights.size(0);
+  auto y = torch::empty({rows, cols}, x.options());
+  linear<<<(rows * cols + kThreads - 1) / kThreads, kThreads>>>(
+      x.data_ptr<float>(), weights.data_ptr<float>(), biases.data_ptr<float>(), y.data_ptr<float>(),
+      cols, depth, rows * cols);
+  return y;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
+"""
+
+
+class Optimize(CupelTest):
+    def command(self, run, *args):
+        return ["optimize", "mnist_linear", "--kernel", self.write("slow.cu", SLOW_LINEAR), "--settings", "single",
+                "--device", "emu", "--seed", "5", "--candidates", "3", "--run", run, *args]
+
+    def test_finds_the_better_launch_and_says_that_times_are_estimates(self):
+        run = self.folder / "run"
+        done = self.cupel(*self.command(run))
+        self.assertEqual(done.status, 0, done)
+        self.assertIn("estimate", done.out)
+        self.assertLess(done.json["best"]["estimated_us"], done.json["start"]["estimated_us"])
+        best = (run / "best.cu").read_text()
+        self.assertNotIn("constexpr int kThreads = 1;", best)
+        self.assertIn(str(run / "best.cu"), done.out)
+        self.assertEqual([step["proposer"] for step in done.json["lineage"]][0], "baseline")
+        again = self.cupel("check", run / "best.cu", "--task", "mnist_linear", "--settings", "single")
+        self.assertEqual(again.status, 0, again)
+
+    def test_a_run_killed_at_any_instant_ends_as_an_undisturbed_one(self):
+        undisturbed = self.cupel(*self.command(self.folder / "a"))
+        run = self.folder / "b"
+        rng = random.Random(3)
+        argv = [CUPEL, *map(str, self.command(run))]
+        for _ in range(6):
+            process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                       env=self.environment(), cwd=self.folder)
+            time.sleep(rng.uniform(0.05, 2.5))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            if (run / "run.cupel").exists():
+                report = self.cupel("report", run)
+                self.assertEqual(report.status, 0, report)
+                argv = [CUPEL, "optimize", "--resume", str(run)]
+        done = self.cupel("optimize", "--resume", run)
+        self.assertEqual(done.status, 0, done)
+        self.assertEqual(done.json["best"], undisturbed.json["best"])
+        self.assertEqual(done.json["counts"], undisturbed.json["counts"])
+
+    def test_a_wrong_start_is_rejected_with_its_reasons(self):
+        kernel = self.write("wrong.cu", kernels.linear("sum + b[col]", "sum"))
+        done = self.cupel("optimize", "mnist_linear", "--kernel", kernel, "--settings", "single",
+                          "--run", self.folder / "run")
+        self.assertEqual(done.status, 1, done)
+        self.assertIn("bias", done.out)
+
+    def test_a_run_folder_that_is_none(self):
+        done = self.cupel("optimize", "--resume", self.folder / "nothing")
+        self.assertEqual(done.status, 2, done)
+        self.assertIn("nothing", done.err)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
