@@ -36,15 +36,15 @@ struct SettingReport {
   std::string note;
   std::vector<TrialReport> trials;
   std::vector<engine::Finding> findings;
-  engine::Counters counters;   // of the first trial
-  double host_us = 0;          // median recorded host time of a call
+  engine::Counters counters;  // of the first trial
+  double host_us = 0;         // median recorded host time of a call
   double oracle_seconds = 0, record_seconds = 0, engine_seconds = 0, judge_seconds = 0;
 };
 
 struct Verdict {
   Decision decision = Decision::kError;
-  std::vector<Reason> reasons;       // empty only when accepted
-  std::vector<std::string> notes;    // legal, worth knowing; limits; what was not checked
+  std::vector<Reason> reasons;     // empty only when accepted
+  std::vector<std::string> notes;  // legal, worth knowing; limits; what was not checked
   std::string task, direction, kernel_path, device, seed_origin;  // "entropy" or "user"
   uint64_t seed = 0;
   int trials = 0;

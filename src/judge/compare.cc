@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "judge/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include "judge/explain.h"
+#include "judge/scan.h"
+
+namespace cupel::judge {
+namespace {
+
+constexpr int64_t kWorthThreads = 1 << 20;
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+/// The number of elements when `tensor` is contiguous, in bounds and of sensible size; else -1.
+int64_t UsableCount(const task::Tensor& tensor) {
+  if (static_cast<int>(tensor.shape.size()) > task::kMaxDims || tensor.offset < 0) return -1;
+  const auto room = static_cast<int64_t>(tensor.storage.size()) / SizeOf(tensor.dtype);
+  const auto& shape = tensor.shape;
+  if (std::any_of(shape.begin(), shape.end(), [](int64_t extent) { return extent < 0; })) return -1;
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+  int64_t count = 1;
+  for (int64_t extent : shape) {
+    if (extent > room / count) return -1;
+    count *= extent;
+  }
+  if (tensor.offset > room - count) return -1;
+  int64_t expected = 1;
+  for (size_t a = tensor.shape.size(); a-- > 0;) {
+    if (a < tensor.strides.size() && tensor.shape[a] != 1 && tensor.strides[a] != expected)
+      return -1;
+    expected *= tensor.shape[a];
+  }
+  return count;
+}
+
+Comparison Refuse(std::string code, std::string message) {
+  Comparison result;
+  result.code = std::move(code);
+  result.message = std::move(message);
+  return result;
+}
+
+/// What is wrong with the case itself, or empty.
+std::string CaseProblem(const task::Output& want) {
+  const bool exact = !IsFloating(want.dtype);
+  if (want.truth.shape != want.shape || UsableCount(want.truth) < 0) {
+    return "the case's truth does not have the contract's shape";
+  }
+  if (want.truth.dtype != (exact ? want.dtype : DType::kF64)) {
+    return "the case's truth has the wrong dtype";
+  }
+  if (!exact && !(std::isfinite(want.error_scale) && want.error_scale >= 0)) {
+    return fmt::format("the case's error scale is {}", want.error_scale);
+  }
+  return "";
+}
+
+std::vector<int64_t> Unravel(int64_t element, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> index(shape.size());
+  for (size_t a = shape.size(); a-- > 0;) {
+    index[a] = element % shape[a];
+    element /= shape[a];
+  }
+  return index;
+}
+
+std::string ErrorText(const Comparison& c, const Rule& rule, const Totals& totals, bool only_rms) {
+  const char* noun = c.count == 1 ? "element is" : "elements are";
+  std::string text = fmt::format("{} of {} {} wrong", c.wrong_count, c.count, noun);
+  if (only_rms) {
+    return fmt::format("the RMS error is {:.3g} where {:.3g} is allowed", c.rms_error, c.rms_limit);
+  }
+  if (totals.non_finite_wrong > 0) {
+    text +=
+        fmt::format(", {} of them NaN or infinite where the truth is not", totals.non_finite_wrong);
+  }
+  if (!rule.exact && c.max_error > c.max_limit) {
+    text +=
+        fmt::format(", the largest by {:.3g} where {:.3g} is allowed", c.max_error, c.max_limit);
+  }
+  return text;
+}
+
+void Describe(Comparison& result, const Scanner& scan, const Totals& totals, bool only_rms,
+              const task::Output& want) {
+  for (int64_t element : totals.first_wrong) {
+    result.first_wrong.push_back(
+        {Unravel(element, want.shape), scan.got(element), scan.wanted(element)});
+  }
+  const Explanation why = Explain(scan, want.shape, result.rms_error);
+  result.pattern = why.pattern;
+  const bool named = !want.name.empty() && want.name != "output";
+  result.message = fmt::format("{}{}{}{}", named ? want.name + ": " : "",
+                               ErrorText(result, scan.rule(), totals, only_rms),
+                               why.text.empty() ? "" : ": ", why.text);
+}
+
+}  // namespace
+
+double AbsoluteFloor(DType dtype) { return dtype == DType::kF16 ? 0x1p-24 : SmallestNormal(dtype); }
+
+double Comparison::Severity() const {
+  if (!(rms_limit > 0) || !(max_limit > 0)) return wrong_count > 0 ? INFINITY : 0;
+  return std::max(rms_error / rms_limit, max_error / max_limit);
+}
+
+Comparison CompareOn(int threads, const task::Tensor& got, const task::Output& want) {
+  if (want.is_none) {
+    Comparison result;
+    result.ok = true;
+    return result;
+  }
+  if (std::string problem = CaseProblem(want); !problem.empty()) {
+    return Refuse("broken_case", std::move(problem));
+  }
+  if (got.dtype != want.dtype) {
+    return Refuse("wrong_dtype", fmt::format("the output is {} where {} is wanted", Name(got.dtype),
+                                             Name(want.dtype)));
+  }
+  if (got.shape != want.shape) {
+    return Refuse("wrong_shape", fmt::format("the output's shape is {} where {} is wanted",
+                                             ShapeText(got.shape), ShapeText(want.shape)));
+  }
+  Comparison result;
+  result.count = UsableCount(got);
+  if (result.count < 0) return Refuse("broken_case", "the output's bytes do not hold its shape");
+  const bool exact = !IsFloating(want.dtype);
+  if (!exact) {
+    result.rms_limit = kRmsFactor * want.error_scale + AbsoluteFloor(want.dtype);
+    result.max_limit = kMaxFactor * want.error_scale + AbsoluteFloor(want.dtype);
+  }
+  const Scanner scan(got, want.truth, RuleFor(want.dtype, result.max_limit));
+  Totals totals = scan.Run(threads);
+  result.max_error = totals.max_error;
+  if (totals.pairs > 0) {
+    result.rms_error = std::sqrt(totals.sum_squares / static_cast<double>(totals.pairs));
+  }
+  result.wrong_count = totals.wrong;
+  // Written so that a NaN anywhere refuses.
+  const bool rms_ok = exact || result.rms_error <= result.rms_limit;
+  result.ok = totals.wrong == 0 && rms_ok;
+  if (result.ok) return result;
+  result.code = totals.non_finite_wrong > 0 ? "not_finite" : "wrong_result";
+  if (totals.wrong > 0) {
+    Describe(result, scan, totals, false, want);
+    return result;
+  }
+  // No element is far out, yet together they are: those beyond the RMS limit count as wrong.
+  const Scanner strict(got, want.truth, RuleFor(want.dtype, result.rms_limit));
+  totals = strict.Run(threads);
+  result.wrong_count = totals.wrong;
+  Describe(result, strict, totals, true, want);
+  return result;
+}
+
+Comparison Compare(const task::Tensor& got, const task::Output& want) {
+  const int64_t count = UsableCount(got);
+  const int threads =
+      count > kWorthThreads ? static_cast<int>(std::thread::hardware_concurrency()) : 1;
+  return CompareOn(std::max(1, threads), got, want);
+}
+
+}  // namespace cupel::judge

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "judge/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cupel::judge {
+namespace {
+
+Explanation FromFill(const Evidence& e, const Fill& fill) {
+  if (e.wrong == e.count && e.count > 1) {
+    return {fill.pattern, fmt::format("the whole output is {}: probably never written", fill.text)};
+  }
+  const auto place = WhereTheWrongAre(e);
+  if (!place) return {fill.pattern, fmt::format("all of them are {}", fill.text)};
+  return {place->pattern,
+          fmt::format("{}; all wrong ones are {}, probably never written", place->text, fill.text)};
+}
+
+/// Errors everywhere, none far out, all small against the output: rounding and not logic.
+std::optional<Explanation> LostPrecision(const Evidence& e, double rms_error) {
+  if (e.scan->rule().exact || e.pairs != e.count || e.count < 64 || e.truth_rms == 0) return {};
+  const double relative = rms_error / e.truth_rms;
+  if (!(relative > 0 && relative < 0x1p-6) || e.off_pairs * 2 < e.count) return {};
+  double largest = 0;
+  for (int64_t i : e.some_wrong) {
+    largest = std::max(largest, std::fabs(e.scan->got(i) - e.scan->wanted(i)));
+  }
+  if (largest > 30 * rms_error) return {};
+  const double bits = -std::log2(relative);
+  const bool wide = e.scan->rule().dtype == DType::kF32 || e.scan->rule().dtype == DType::kF64;
+  if (wide && bits < 10 && bits > 7) {
+    return Explanation{"reduced_precision",
+                       fmt::format("errors all over of about 2^-{:.0f} of the output's scale, as "
+                                   "bfloat16 arithmetic gives",
+                                   bits)};
+  }
+  if (wide && bits >= 10 && bits < 13.5) {
+    return Explanation{"reduced_precision",
+                       fmt::format("errors all over of about 2^-{:.0f} of the output's scale, as "
+                                   "tf32, half precision or an .approx instruction gives",
+                                   bits)};
+  }
+  return Explanation{
+      "lost_precision",
+      fmt::format("errors all over of about 2^-{:.0f} of the output's scale: probably "
+                  "rounding or cancellation rather than logic",
+                  bits)};
+}
+
+std::optional<Explanation> Isolated(const Evidence& e) {
+  if (e.count < 1000 || e.wrong > std::max<int64_t>(5, e.count / 1000)) return {};
+  return Explanation{"isolated",
+                     "they lie isolated among right ones: probably a race or a boundary"};
+}
+
+/// A lone number has no pattern, but what it is of the truth is worth saying when it is round.
+std::optional<Explanation> LoneFactor(const Evidence& e) {
+  if (e.count != 1 || e.pairs != 1 || e.scan->wanted(0) == 0) return {};
+  const double factor = e.scan->got(0) / e.scan->wanted(0);
+  const double size = std::fabs(factor) < 1 ? 1 / factor : factor;
+  if (std::fabs(size) > 1e6 || std::fabs(size - std::round(size)) > 1e-4 * std::fabs(size))
+    return {};
+  return Explanation{"factor",
+                     fmt::format("it is {} what is wanted", DescribeFactor(factor, e.axes))};
+}
+
+}  // namespace
+
+std::optional<Fill> WhatTheWrongHold(const Evidence& e) {
+  if (e.wrong == e.wrong_zero) return Fill{"all_zero", "zero"};
+  if (e.wrong == e.wrong_nan) return Fill{"all_nan", "NaN"};
+  if (e.wrong == e.wrong_infinite) return Fill{"all_infinite", "infinite"};
+  if (e.wrong_all_same && e.wrong >= 8) {
+    return Fill{"constant", fmt::format("the same number {:.9g}", e.wrong_value)};
+  }
+  return {};
+}
+
+Explanation Explain(const Scanner& scan, const std::vector<int64_t>& shape, double rms_error) {
+  const Evidence e = Gather(scan, shape);
+  if (auto lone = LoneFactor(e)) return *lone;
+  if (auto relu = ExplainExtraRelu(e)) return *relu;
+  if (const auto fill = WhatTheWrongHold(e)) return FromFill(e, *fill);
+  if (auto value = ExplainByValue(e)) return *value;
+  if (auto place = WhereTheWrongAre(e)) return {place->pattern, place->text};
+  if (auto precision = LostPrecision(e, rms_error)) return *precision;
+  if (auto isolated = Isolated(e)) return *isolated;
+  if (e.wrong_nan > 0 && e.wrong_nan < e.wrong) {
+    return {"some_nan", fmt::format("{} of them are NaN", e.wrong_nan)};
+  }
+  return {};
+}
+
+}  // namespace cupel::judge

@@ -1,0 +1,166 @@
+// Where the wrong elements of an output lie: slices along axes, tails, every k-th.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "judge/explain.h"
+
+namespace cupel::judge {
+namespace {
+
+/// A set of slices of one axis, when it has a simple form.
+struct SliceSet {
+  enum Kind { kAll, kRange, kEvery, kIrregular } kind = kAll;
+  int64_t size = 0, begin = 0, end = 0, step = 1;
+};
+
+SliceSet Classify(const std::vector<int64_t>& slices, int64_t length) {
+  SliceSet set;
+  set.size = static_cast<int64_t>(slices.size());
+  set.begin = slices.front();
+  set.end = slices.back() + 1;
+  if (set.size == length) return set;
+  if (set.end - set.begin == set.size) {
+    set.kind = SliceSet::kRange;
+    return set;
+  }
+  int64_t step = 0;
+  for (size_t i = 1; i < slices.size(); ++i) step = std::gcd(step, slices[i] - slices[i - 1]);
+  set.step = step;
+  const bool whole = set.size == (length - set.begin % step + step - 1) / step;
+  set.kind = step > 1 && whole && set.size >= 3 ? SliceSet::kEvery : SliceSet::kIrregular;
+  return set;
+}
+
+std::string AxisWord(const Evidence& e, size_t axis, bool plural) {
+  if (e.axes.size() == 1) return plural ? "elements" : "element";
+  if (e.axes.size() == 2 && axis == 0) return plural ? "rows" : "row";
+  if (e.axes.size() == 2) return plural ? "columns" : "column";
+  return fmt::format("{} of axis {}", plural ? "indices" : "index", axis);
+}
+
+std::string Span(const Evidence& e, size_t axis, int64_t begin, int64_t end) {
+  const int64_t length = e.axes[axis].length;
+  if (end - begin == 1) return fmt::format("{} {} of {}", AxisWord(e, axis, false), begin, length);
+  return fmt::format("{} {} to {} of {}", AxisWord(e, axis, true), begin, end - 1, length);
+}
+
+/// The largest power of two up to 1024 whose whole tiles end where the wrong part begins.
+std::string TileNote(int64_t begin, int64_t length) {
+  for (int64_t tile = 1024; tile >= 2; tile /= 2) {
+    if (begin % tile != 0 || begin == 0) continue;
+    if (length - begin < tile) {
+      return fmt::format(" (what is left after whole tiles of {})", tile);
+    }
+    if (length - begin == tile && tile >= 4) return fmt::format(" (the last tile of {})", tile);
+    if (tile >= 8) return fmt::format(" (from a multiple of {} on)", tile);
+  }
+  return "";
+}
+
+Place DescribeRange(const Evidence& e, size_t axis, const SliceSet& set) {
+  const int64_t length = e.axes[axis].length;
+  const bool tail = set.end == length && set.begin > 0;
+  if (tail && set.begin * 2 <= length) {
+    const bool one = set.begin == 1;
+    return {"only_first",
+            fmt::format("only {} {} right", Span(e, axis, 0, set.begin), one ? "is" : "are"), true};
+  }
+  if (set.begin == 0 && set.end * 2 > length) {
+    const bool one = length - set.end == 1;
+    return {"only_last",
+            fmt::format("only {} {} right", Span(e, axis, set.end, length), one ? "is" : "are"),
+            true};
+  }
+  std::string text = fmt::format("the wrong ones are {}", Span(e, axis, set.begin, set.end));
+  if (tail) text += TileNote(set.begin, length);
+  return {tail ? "tail" : set.size == 1 ? "slice" : "range", text};
+}
+
+Place Describe(const Evidence& e, size_t axis, const SliceSet& set) {
+  if (set.kind == SliceSet::kRange) return DescribeRange(e, axis, set);
+  return {"every_kth", fmt::format("every {}{} {} is wrong, from {} on", set.step,
+                                   set.step == 2   ? "nd"
+                                   : set.step == 3 ? "rd"
+                                                   : "th",
+                                   AxisWord(e, axis, false), set.begin)};
+}
+
+/// All wrong elements at the end in row-major order, where that end is no whole row.
+std::optional<Place> FlatTail(const Evidence& e) {
+  if (e.axes.size() < 2 || e.first_wrong == 0) return {};
+  const int64_t tail = e.count - e.first_wrong;
+  if (e.wrong * 100 < tail * 99 || e.first_wrong % e.row_length() == 0) return {};
+  if (e.first_wrong * 2 < e.count) {
+    return Place{"only_first", fmt::format("only the first {} elements are right", e.first_wrong),
+                 true};
+  }
+  return Place{"tail", fmt::format("the wrong ones are the last {} elements{}", tail,
+                                   TileNote(e.first_wrong, e.count))};
+}
+
+/// Wrong along two or more axes at once: whole slices at the end of each, e.g. the edge tiles of a
+/// matrix.
+std::optional<Place> EdgeUnion(const Evidence& e) {
+  int64_t right = 1;
+  std::string text;
+  int edges = 0;
+  for (size_t a = 0; a < e.axes.size(); ++a) {
+    const Axis& axis = e.axes[a];
+    if (axis.wrong.empty()) return {};
+    const int64_t full = e.count / axis.length;
+    int64_t begin = axis.length;
+    while (begin > 0 && axis.wrong[static_cast<size_t>(begin - 1)] == full) --begin;
+    right *= begin;
+    if (begin == axis.length || begin == 0) continue;
+    text += fmt::format("{}{}{}", edges++ > 0 ? ", and " : "the wrong ones are ",
+                        Span(e, a, begin, axis.length), TileNote(begin, axis.length));
+  }
+  if (edges < 2 || e.count - right != e.wrong) return {};
+  return Place{"tail", text};
+}
+
+}  // namespace
+
+std::optional<Place> WhereTheWrongAre(const Evidence& e) {
+  if (e.wrong == e.count) return {};
+  if (auto flat = FlatTail(e)) return flat;
+  if (auto edges = EdgeUnion(e)) return edges;
+  double box = 1;
+  bool irregular = false;
+  std::vector<std::pair<size_t, SliceSet>> telling;
+  for (size_t a = 0; a < e.axes.size(); ++a) {
+    const Axis& axis = e.axes[a];
+    if (axis.wrong.empty()) {
+      box *= static_cast<double>(axis.length);
+      continue;
+    }
+    std::vector<int64_t> slices;
+    for (int64_t i = 0; i < axis.length; ++i) {
+      if (axis.wrong[static_cast<size_t>(i)] > 0) slices.push_back(i);
+    }
+    const SliceSet set = Classify(slices, axis.length);
+    box *= static_cast<double>(set.size);
+    irregular |= set.kind == SliceSet::kIrregular;
+    if (set.kind == SliceSet::kRange || set.kind == SliceSet::kEvery) telling.emplace_back(a, set);
+  }
+  // A box that the wrong elements do not fill says little; a lone element is named anyway.
+  if (telling.empty() || e.wrong == 1 || static_cast<double>(e.wrong) < 0.5 * box) return {};
+  if (irregular && telling.size() == 1 && e.axes[telling[0].first].length < 4) return {};
+  Place place = Describe(e, telling[0].first, telling[0].second);
+  for (size_t t = 1; t < telling.size(); ++t) {
+    const auto& [axis, set] = telling[t];
+    if (set.kind == SliceSet::kRange) {
+      place.text += fmt::format(", within {}{}", Span(e, axis, set.begin, set.end),
+                                set.end == e.axes[axis].length ? TileNote(set.begin, set.end) : "");
+    } else {
+      place.text += fmt::format(", within every {}th {} from {} on", set.step,
+                                AxisWord(e, axis, false), set.begin);
+    }
+  }
+  return place;
+}
+
+}  // namespace cupel::judge

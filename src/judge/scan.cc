@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "judge/scan.h"
+
+#include <algorithm>
+#include <atomic>
+#include <system_error>
+#include <thread>
+
+namespace cupel::judge {
+namespace {
+
+constexpr int64_t kChunk = 1 << 16;
+constexpr size_t kFirstWrong = 5;
+
+/// The smallest number that rounds to infinity: halfway beyond the largest finite one.
+double InfiniteFrom(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return 65520;
+    case DType::kF32:
+      return 0x1.ffffffp127;
+    case DType::kBF16:
+      return 0x1.ffp127;
+    default:
+      return INFINITY;
+  }
+}
+
+Totals Combine(Totals a, const Totals& b) {
+  a.sum_squares += b.sum_squares;
+  a.max_error = std::max(a.max_error, b.max_error);
+  a.pairs += b.pairs;
+  a.wrong += b.wrong;
+  a.non_finite_wrong += b.non_finite_wrong;
+  for (int64_t index : b.first_wrong) {
+    if (a.first_wrong.size() < kFirstWrong) a.first_wrong.push_back(index);
+  }
+  return a;
+}
+
+Totals CombineRange(const std::vector<Totals>& parts, size_t begin, size_t end) {
+  if (end - begin == 1) return parts[begin];
+  const size_t middle = begin + (end - begin) / 2;
+  return Combine(CombineRange(parts, begin, middle), CombineRange(parts, middle, end));
+}
+
+}  // namespace
+
+Rule RuleFor(DType dtype, double limit) {
+  return {dtype, !IsFloating(dtype), limit, InfiniteFrom(dtype)};
+}
+
+Scanner::Scanner(const task::Tensor& got, const task::Tensor& truth, const Rule& rule)
+    : rule_(rule),
+      count_(1),
+      got_(got),
+      truth_(truth),
+      got_bytes_(got.storage.data() + got.offset * SizeOf(got.dtype)),
+      truth_bytes_(truth.storage.data() + truth.offset * SizeOf(truth.dtype)),
+      size_(SizeOf(got.dtype)) {
+  for (int64_t extent : got.shape) count_ *= extent;
+}
+
+bool Scanner::IsWrong(int64_t i) const {
+  if (rule_.exact) return std::memcmp(got_bytes_ + i * size_, truth_bytes_ + i * size_, size_) != 0;
+  const double g = got_(i), w = wanted(i);
+  if (!std::isfinite(g) || !std::isfinite(w)) return !SameNonFinite(g, w);
+  return !(std::fabs(g - w) <= rule_.limit);
+}
+
+Totals Scanner::RunChunk(int64_t begin, int64_t end) const {
+  Totals totals;
+  const auto wrong = [&](int64_t i) {
+    ++totals.wrong;
+    if (totals.first_wrong.size() < kFirstWrong) totals.first_wrong.push_back(i);
+  };
+  for (int64_t i = begin; i < end; ++i) {
+    const double g = got_(i), w = wanted(i);
+    if (!std::isfinite(g) || !std::isfinite(w)) {
+      if (SameNonFinite(g, w)) continue;
+      wrong(i);
+      // A finite number where infinity is wanted is a wrong result, not a non-finite one.
+      if (!std::isfinite(g)) ++totals.non_finite_wrong;
+      continue;
+    }
+    const double error = std::fabs(g - w);
+    totals.sum_squares += error * error;
+    totals.max_error = std::max(totals.max_error, error);
+    ++totals.pairs;
+    if (rule_.exact ? IsWrong(i) : !(error <= rule_.limit)) wrong(i);
+  }
+  return totals;
+}
+
+Totals Scanner::Run(int threads) const {
+  const int64_t chunks = (count_ + kChunk - 1) / kChunk;
+  if (chunks == 0) return {};
+  std::vector<Totals> parts(static_cast<size_t>(chunks));
+  std::atomic<int64_t> next{0};
+  const auto work = [&] {
+    for (int64_t c = next++; c < chunks; c = next++) {
+      parts[static_cast<size_t>(c)] = RunChunk(c * kChunk, std::min(count_, (c + 1) * kChunk));
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    try {
+      for (int t = 1; t < std::min<int64_t>(threads, chunks); ++t) helpers.emplace_back(work);
+    } catch (const std::system_error&) {
+      // No more threads to be had: the ones there are do the work.
+    }
+    work();
+  }
+  return CombineRange(parts, 0, parts.size());
+}
+
+}  // namespace cupel::judge

@@ -1,0 +1,91 @@
+// One pass over an output and its truth: error sums, and which elements are wrong. Split into fixed
+// chunks that are combined in a fixed order, so that the figures do not depend on the thread count.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "base/dtype.h"
+#include "task/tensor.h"
+
+namespace cupel::judge {
+
+/// Reads a contiguous tensor as doubles; the common types without a table look-up.
+class Reader {
+ public:
+  explicit Reader(const task::Tensor& tensor)
+      : dtype_(tensor.dtype), data_(tensor.storage.data() + tensor.offset * SizeOf(tensor.dtype)) {}
+  double operator()(int64_t i) const {
+    if (dtype_ == DType::kF32) return Load<float>(i);
+    if (dtype_ == DType::kF64) return Load<double>(i);
+    return LoadAsDouble(dtype_, data_, i);
+  }
+
+ private:
+  template <typename T>
+  double Load(int64_t i) const {
+    T value;
+    std::memcpy(&value, data_ + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
+    return static_cast<double>(value);
+  }
+  DType dtype_;
+  const std::byte* data_;
+};
+
+/// How one element is judged.
+struct Rule {
+  DType dtype = DType::kF32;
+  bool exact = false;        // integers: equal bytes
+  double limit = 0;          // else |got - wanted| <= limit
+  double infinite_from = 0;  // |wanted| from here on rounds to infinity in the dtype
+};
+
+Rule RuleFor(DType dtype, double limit);
+
+/// What `wanted`, a double, is in the contract dtype as far as infinities go.
+inline double Rounded(const Rule& rule, double wanted) {
+  return std::fabs(wanted) >= rule.infinite_from ? std::copysign(INFINITY, wanted) : wanted;
+}
+
+/// NaN for NaN, an infinity for the same infinity.
+inline bool SameNonFinite(double got, double wanted) {
+  if (std::isnan(wanted)) return std::isnan(got);
+  return std::isinf(wanted) && got == wanted;
+}
+
+struct Totals {
+  double sum_squares = 0, max_error = 0;  // over pairs of finite numbers
+  int64_t pairs = 0;
+  int64_t wrong = 0;
+  int64_t non_finite_wrong = 0;  // of the wrong ones: got is NaN or infinite, truth is not the same
+  std::vector<int64_t> first_wrong;  // at most 5
+};
+
+class Scanner {
+ public:
+  /// Both contiguous, of equal count; `truth` is float64 or, when exact, has the dtype of `got`.
+  Scanner(const task::Tensor& got, const task::Tensor& truth, const Rule& rule);
+
+  Totals Run(int threads) const;
+  bool IsWrong(int64_t i) const;
+  double got(int64_t i) const { return got_(i); }
+  double wanted(int64_t i) const { return Rounded(rule_, truth_(i)); }
+  int64_t count() const { return count_; }
+  const Rule& rule() const { return rule_; }
+
+ private:
+  Totals RunChunk(int64_t begin, int64_t end) const;
+
+  Rule rule_;
+  int64_t count_;
+  Reader got_, truth_;
+  const std::byte* got_bytes_;
+  const std::byte* truth_bytes_;
+  int size_;
+};
+
+}  // namespace cupel::judge
