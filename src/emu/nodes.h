@@ -40,6 +40,8 @@ struct NodeOutcome {
   bool ok() const { return !finding && unsupported.empty(); }
 };
 
+NodeOutcome NodeFailure(std::string code, std::string message);
+
 /// Executes nodes against bound buffers. Borrows its arguments. Thread-compatible.
 class NodeRunner {
  public:
