@@ -31,10 +31,16 @@ inline double Normal(Random& random) {
   return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
 }
 
+/// Over the finite float32 numbers among `values`.
 inline double Rms(const std::vector<double>& values) {
   double sum = 0;
-  for (double v : values) sum += v * v;
-  return std::sqrt(sum / static_cast<double>(values.size()));
+  int64_t count = 0;
+  for (double v : values) {
+    if (!(std::fabs(v) < 1e38)) continue;
+    sum += v * v;
+    ++count;
+  }
+  return count == 0 ? 0 : std::sqrt(sum / static_cast<double>(count));
 }
 
 }  // namespace cupel::judge

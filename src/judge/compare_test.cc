@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "judge/compare.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+#include "judge/testing.h"
+
+namespace cupel::judge {
+namespace {
+
+using testing::HasSubstr;
+using Shape = std::vector<int64_t>;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+/// A truth of standard normals and a right float32 answer that a test then damages.
+struct Fixture {
+  explicit Fixture(Shape dims) : shape(std::move(dims)) {
+    int64_t n = 1;
+    for (int64_t extent : shape) n *= extent;
+    Random random(7);
+    for (int64_t i = 0; i < n; ++i) truth.push_back(Normal(random));
+    Answer();
+  }
+  void Answer() { got.assign(truth.begin(), truth.end()); }
+  void Change(const std::function<double(double, int64_t)>& f) {
+    for (size_t i = 0; i < truth.size(); ++i) {
+      got[i] = static_cast<float>(f(truth[i], static_cast<int64_t>(i)));
+    }
+  }
+  task::Output Want() const {
+    task::Output want;
+    want.shape = shape;
+    want.truth = TensorOf(truth, shape, DType::kF64);
+    want.error_scale = 4 * 0x1p-24 * Rms(truth);
+    return want;
+  }
+  Comparison Judge() const { return Compare(TensorOf(got, shape, DType::kF32), Want()); }
+
+  Shape shape;
+  std::vector<double> truth;
+  std::vector<float> got;
+};
+
+TEST(Compare, AcceptsWhatIsRightAndReportsItsError) {
+  const Comparison c = Fixture({64, 128}).Judge();
+  EXPECT_TRUE(c.ok) << c.message;
+  EXPECT_EQ(c.count, 64 * 128);
+  EXPECT_EQ(c.wrong_count, 0);
+  EXPECT_GT(c.rms_error, 0);
+  EXPECT_LT(c.Severity(), 0.1);
+  EXPECT_TRUE(c.message.empty());
+}
+
+TEST(Compare, NamesTheFirstFiveWrongElements) {
+  Fixture f({64, 128});
+  for (int64_t i : {9, 200, 300, 4000, 5000, 6000}) f.got[static_cast<size_t>(i)] += 1;
+  const Comparison c = f.Judge();
+  EXPECT_FALSE(c.ok);
+  EXPECT_EQ(c.code, "wrong_result");
+  EXPECT_EQ(c.wrong_count, 6);
+  ASSERT_EQ(c.first_wrong.size(), 5u);
+  EXPECT_EQ(c.first_wrong[1].index, (Shape{1, 72}));
+  EXPECT_NEAR(c.first_wrong[1].got - c.first_wrong[1].wanted, 1, 1e-6);
+  EXPECT_THAT(c.message, HasSubstr("6 of 8192 elements are wrong"));
+}
+
+TEST(Compare, RefusesOtherShapesAndDtypesWithoutBroadcasting) {
+  Fixture f({4, 1});
+  EXPECT_EQ(Compare(TensorOf(f.got, {4}, DType::kF32), f.Want()).code, "wrong_shape");
+  EXPECT_EQ(Compare(TensorOf(f.got, {1, 4}, DType::kF32), f.Want()).code, "wrong_shape");
+  const Comparison scalar = Compare(TensorOf(f.got, {}, DType::kF32), f.Want());
+  EXPECT_THAT(scalar.message, HasSubstr("shape is [] where [4, 1] is wanted"));
+  const Comparison dtype = Compare(TensorOf(f.truth, {4, 1}, DType::kF64), f.Want());
+  EXPECT_EQ(dtype.code, "wrong_dtype");
+  EXPECT_THAT(dtype.message, HasSubstr("float64 where float32 is wanted"));
+}
+
+TEST(Compare, NonFiniteIsWrongUnlessTheTruthIsTheSame) {
+  Fixture f({100});
+  f.truth[3] = kNan;
+  f.truth[5] = kInf;
+  f.truth[7] = -kInf;
+  f.truth[9] = 1e39;  // infinity in float32
+  f.Answer();
+  EXPECT_TRUE(f.Judge().ok) << f.Judge().message;
+  for (const auto& [at, value] : std::vector<std::pair<size_t, float>>{
+           {3, 0}, {5, -kInf}, {7, kInf}, {5, kNan}, {9, 3e38f}}) {
+    f.Answer();
+    f.got[at] = value;
+    EXPECT_FALSE(f.Judge().ok) << at << " " << value;
+  }
+  f.Answer();
+  f.got[50] = kNan;
+  const Comparison c = f.Judge();
+  EXPECT_EQ(c.code, "not_finite");
+  EXPECT_THAT(c.message, HasSubstr("1 of them NaN or infinite"));
+}
+
+TEST(Compare, RefusesManySmallErrorsByTheirRms) {
+  Fixture f({4096});
+  Random random(3);
+  const double step = 40 * f.Want().error_scale;  // below 128 E each, above 16 E together
+  f.Change([&](double t, int64_t) { return t + (random() & 1 ? step : -step); });
+  const Comparison c = f.Judge();
+  EXPECT_FALSE(c.ok);
+  EXPECT_LT(c.max_error, c.max_limit);
+  EXPECT_GT(c.wrong_count, 4000);
+  EXPECT_THAT(c.message, HasSubstr("RMS error"));
+}
+
+TEST(Compare, IntegersAreExactBeyondDoublePrecision) {
+  const std::vector<int64_t> truth = {1, (int64_t{1} << 60) + 1};
+  std::vector<int64_t> got = truth;
+  task::Output want;
+  want.dtype = DType::kI64;
+  want.shape = {2};
+  want.truth = TensorOf(truth, {2}, DType::kI64);
+  EXPECT_TRUE(Compare(TensorOf(got, {2}, DType::kI64), want).ok);
+  got[1] -= 1;  // the same double
+  const Comparison c = Compare(TensorOf(got, {2}, DType::kI64), want);
+  EXPECT_FALSE(c.ok);
+  EXPECT_EQ(c.wrong_count, 1);
+}
+
+TEST(Compare, FloorAllowsFlushedDenormalsButNotVisibleHalves) {
+  Fixture f({16});
+  for (double& t : f.truth) t *= 1e-40;
+  f.Change([](double, int64_t) { return 0; });
+  EXPECT_TRUE(f.Judge().ok) << f.Judge().message;
+
+  const std::vector<double> truth(16, 5e-5);  // below float16's smallest normal
+  std::vector<uint16_t> got(16, 0);
+  task::Output want;
+  want.dtype = DType::kF16;
+  want.shape = {16};
+  want.truth = TensorOf(truth, {16}, DType::kF64);
+  want.error_scale = 4 * 0x1p-11 * 5e-5;
+  EXPECT_FALSE(Compare(TensorOf(got, {16}, DType::kF16), want).ok);
+  for (uint16_t& g : got) g = FloatToHalf(5e-5f);
+  EXPECT_TRUE(Compare(TensorOf(got, {16}, DType::kF16), want).ok);
+}
+
+TEST(Compare, ACaseWithoutAUsableScaleIsNotTheCandidatesFault) {
+  Fixture f({4});
+  for (double scale : {std::nan(""), static_cast<double>(kInf), -1.0}) {
+    task::Output want = f.Want();
+    want.error_scale = scale;
+    EXPECT_EQ(Compare(TensorOf(f.got, {4}, DType::kF32), want).code, "broken_case");
+  }
+  task::Output want = f.Want();
+  want.truth.storage = want.truth.storage.first(8);
+  EXPECT_EQ(Compare(TensorOf(f.got, {4}, DType::kF32), want).code, "broken_case");
+}
+
+TEST(Compare, EmptyOutputsAreRight) {
+  EXPECT_TRUE(Fixture({5, 0}).Judge().ok) << Fixture({5, 0}).Judge().message;
+}
+
+TEST(Compare, ThreadsDoNotChangeTheFigures) {
+  Fixture f({1500, 1000});
+  f.Change([](double t, int64_t i) { return i % 100000 == 99 ? t + 1 : t; });
+  const task::Tensor got = TensorOf(f.got, f.shape, DType::kF32);
+  const Comparison one = CompareOn(1, got, f.Want()), four = CompareOn(4, got, f.Want());
+  EXPECT_EQ(one.rms_error, four.rms_error);
+  EXPECT_EQ(one.message, four.message);
+  EXPECT_EQ(one.first_wrong[4].index, four.first_wrong[4].index);
+  EXPECT_EQ(one.wrong_count, 15);
+}
+
+}  // namespace
+}  // namespace cupel::judge
