@@ -33,7 +33,8 @@ struct Case {
   /// True when the function must return a tuple/list/vector, false for a lone tensor.
   bool returns_tuple = false;
   std::vector<Output> outputs;
-  std::string content_hash;  // SHA-256 of the case file
+  /// SHA-256 of the SHA-256 digests of the case file's 16 MiB chunks (docs/formats/case.md).
+  std::string content_hash;
   os::MappedFile mapping;
 };
 

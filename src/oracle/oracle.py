@@ -1,0 +1,949 @@
+#!/usr/bin/env python3
+# The oracle: the child process beside the user's PyTorch that alone runs task code. It reduces a task
+# (forward, backward, KernelBench problem) to cases: the positional arguments of the function to be
+# written, PyTorch's own answer, the float64 truth, and the error scale E (docs/formats/case.md).
+# Protocol: one JSON object a line on stdin and stdout; cases go through files in a private folder.
+# Works with PyTorch 1.13 and 2.x; needs nothing but PyTorch (and what the task itself imports).
+# SPDX-License-Identifier: Apache-2.0
+import concurrent.futures
+import contextlib
+import copy
+import hashlib
+import importlib.util
+import inspect
+import json
+import math
+import mmap
+import os
+import queue
+import random
+import shutil
+import signal
+import sys
+import threading
+import time
+import traceback
+
+torch = None  # imported by main(), after the protocol's descriptors are out of the task's reach
+
+MAX_GRADIENTS = 16  # tuples of sentinels tried for backward_fn's result
+SCALE_DRAWS = 8  # draws pooled for E, fewer for huge outputs
+HASH_CHUNK = 16 << 20  # docs/formats/case.md: digest of digests
+
+
+class TaskError(Exception):
+    """The task's own code is at fault, or it cannot be a task; str() says why."""
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def tree_map(f, value):
+    """Applies f to the leaves of nested lists and tuples."""
+    if isinstance(value, (list, tuple)):
+        return tuple(tree_map(f, v) for v in value)
+    return f(value)
+
+
+def leaves(value):
+    if isinstance(value, (list, tuple)):
+        return [leaf for v in value for leaf in leaves(v)]
+    return [value]
+
+
+def is_float(value):
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def roundoff(dtype):
+    """Unit roundoff u: half the spacing at 1."""
+    return torch.finfo(dtype).eps / 2
+
+
+def as_on_device(tensor):
+    """Strides as `.to("cuda")` would leave them: dense ones are kept, others become contiguous."""
+    return tensor if tensor.is_contiguous() else tensor.clone(memory_format=torch.preserve_format)
+
+
+def detached(value):
+    return value.detach() if isinstance(value, torch.Tensor) else value
+
+
+def cloned(value):
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+
+def to_double(value, noise=None):
+    """A float64 copy; `noise` (a Generator) perturbs each element by a relative 4u of its own type,
+    the sign being random: 2^-22 for float32."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    if not value.is_floating_point():
+        return value.detach().clone()
+    result = value.detach().to(torch.float64, copy=True)
+    if noise is not None:
+        relative = 4 * roundoff(value.dtype)
+        sign = torch.empty(result.shape, dtype=torch.float64).bernoulli_(0.5, generator=noise)
+        result *= sign.mul_(2 * relative).add_(1 - relative)
+    return result
+
+
+# --- float64 truth --------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def in_float64():
+    """Casts to, and tensors made in, float32, float16 and bfloat16 become float64, so that code which
+    says `x.float()` still computes the truth."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    low = (torch.float32, torch.float16, torch.bfloat16)
+
+    def raise_value(value):
+        if isinstance(value, torch.dtype):
+            return torch.float64 if value in low else value
+        if isinstance(value, torch.Tensor) and value.dtype in low:
+            return value.to(torch.float64)
+        if isinstance(value, (list, tuple)):
+            return type(value)(raise_value(v) for v in value)
+        return value
+
+    class Float64(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            name = str(func)
+            if name.startswith("aten.view.dtype"):
+                raise TaskError("the reference reinterprets the bits of a tensor "
+                                "(Tensor.view(dtype)), so it has no float64 truth")
+            kwargs = dict(kwargs or {})
+            schema = getattr(func, "_schema", None)
+            written = set()
+            if schema is not None:
+                for i, a in enumerate(schema.arguments):
+                    if a.alias_info is not None and a.alias_info.is_write:
+                        written.update((i, a.name))
+            args = tuple(a if i in written else raise_value(a) for i, a in enumerate(args))
+            kwargs = {k: a if k in written else raise_value(a) for k, a in kwargs.items()}
+            result = func(*args, **kwargs)
+            return result if written else raise_value(result)
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with Float64():
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+# --- task code ------------------------------------------------------------------------------------
+
+
+def supply_rms_norm():
+    """nn.RMSNorm and F.rms_norm came with PyTorch 2.4; published tasks use them."""
+    def rms_norm(x, normalized_shape, weight=None, eps=None):
+        dims = tuple(range(-len(normalized_shape), 0))
+        eps = torch.finfo(x.dtype).eps if eps is None else eps
+        y = x * torch.rsqrt(x.pow(2).mean(dims, keepdim=True) + eps)
+        return y if weight is None else y * weight
+
+    class RMSNorm(torch.nn.Module):
+        def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None,
+                     dtype=None):
+            super().__init__()
+            if isinstance(normalized_shape, int):
+                normalized_shape = (normalized_shape,)
+            self.normalized_shape, self.eps = tuple(normalized_shape), eps
+            self.elementwise_affine = elementwise_affine
+            weight = None
+            if elementwise_affine:
+                weight = torch.nn.Parameter(
+                    torch.ones(self.normalized_shape, device=device, dtype=dtype))
+            self.register_parameter("weight", weight)
+
+        def forward(self, x):
+            return rms_norm(x, self.normalized_shape, self.weight, self.eps)
+
+    if not hasattr(torch.nn, "RMSNorm"):
+        torch.nn.RMSNorm = RMSNorm
+    if not hasattr(torch.nn.functional, "rms_norm"):
+        torch.nn.functional.rms_norm = rms_norm
+
+
+def load_module(path):
+    name = "cupel_task_" + hashlib.sha256(path.encode()).hexdigest()[:16]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None:
+        raise TaskError("%s is not a Python file" % path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickling look here
+    folder = os.path.dirname(os.path.abspath(path))
+    sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        if folder in sys.path:
+            sys.path.remove(folder)
+    return module
+
+
+def accepted_keys(function, values):
+    """Splits keyword arguments into those that the signature takes and the names of the others."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind == p.VAR_KEYWORD for p in parameters):
+        return dict(values), []
+    names = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    return ({k: v for k, v in values.items() if k in names},
+            [k for k in values if k not in names])
+
+
+def seed_everything(seed):
+    torch.manual_seed(seed & 0xFFFFFFFFFFFFFFFF)
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed & 0xFFFFFFFF)
+
+
+def randomness():
+    state = [bytes(torch.get_rng_state().numpy().tobytes()), random.getstate()]
+    if "numpy" in sys.modules:
+        state.append(sys.modules["numpy"].random.get_state()[1].tobytes())
+        state.append(sys.modules["numpy"].random.get_state()[2])
+    return state
+
+
+@contextlib.contextmanager
+def no_random_numbers():
+    before = randomness()
+    yield
+    if randomness() != before:
+        raise TaskError("the reference draws random numbers (dropout in train mode, torch.randn …), "
+                        "so no answer is the right one; it cannot be a task")
+
+
+def output_list(result):
+    """(outputs, is_tuple); checks that they are tensors or None."""
+    many = isinstance(result, (list, tuple))
+    outputs = list(result) if many else [result]
+    for output in outputs:
+        if output is not None and not isinstance(output, torch.Tensor):
+            raise TaskError("the reference returns a %s where a tensor or a flat tuple of tensors is "
+                            "wanted" % type(output).__name__)
+    if not any(isinstance(o, torch.Tensor) for o in outputs):
+        raise TaskError("the reference returns no tensor")
+    return outputs, many
+
+
+class Draw:
+    """One call of the function: what goes in (`args`), and both answers."""
+    args = ()  # what the candidate is called with
+    names = ()  # of the outputs
+    is_tuple = False
+
+    def reference(self):
+        """List of tensors or None, as PyTorch computes them."""
+        raise NotImplementedError
+
+    def truth(self, noise=None):
+        """The same in float64, optionally with perturbed inputs."""
+        raise NotImplementedError
+
+
+class ForwardDraw(Draw):
+    """robust-kbench forward: what Model.forward calls `fn` with."""
+
+    def __init__(self, task, init, inputs):
+        self.function = task.function
+        calls = []
+
+        def record(*args, **kwargs):
+            if kwargs:
+                bound = inspect.signature(self.function).bind(*args, **kwargs)
+                args = bound.args
+                if bound.kwargs:
+                    raise TaskError("Model.forward passes keyword-only arguments to fn")
+            args = tuple(tree_map(detached, a) for a in args)
+            with no_random_numbers():
+                result = self.function(*tree_map(cloned, args))
+            calls.append((args, result))
+            return result
+
+        with torch.no_grad():
+            model, arguments = task.build(init, inputs)
+            model(*arguments, fn=record)
+        if len(calls) != 1:
+            raise TaskError("Model.forward calls fn %d times; a case is one call" % len(calls))
+        self.args, result = calls[0]
+        self.outputs, self.is_tuple = output_list(result)
+        self.names = ["output %d" % i if self.is_tuple else "output"
+                      for i in range(len(self.outputs))]
+
+    def reference(self):
+        return self.outputs
+
+    def truth(self, noise=None):
+        args = tree_map(lambda v: to_double(v, noise), self.args)
+        with torch.no_grad(), in_float64():
+            return output_list(self.function(*args))[0]
+
+
+class Context:
+    """Stands in for the ctx that autograd gives to Function.forward and Function.backward."""
+
+    def __init__(self, count):
+        self.saved_tensors = ()
+        self.needs_input_grad = (True,) * count
+
+    def save_for_backward(self, *tensors):
+        self.saved_tensors = tensors
+
+    @property
+    def saved_variables(self):
+        return self.saved_tensors
+
+    def save_for_forward(self, *tensors):
+        pass
+
+    def mark_dirty(self, *tensors):
+        pass
+
+    def mark_non_differentiable(self, *tensors):
+        pass
+
+    def set_materialize_grads(self, value):
+        pass
+
+
+class Sentinel:
+    """Stands for one result of backward_fn, to see where `backward` puts it."""
+
+
+class Captured(BaseException):
+    """Leaves Model.forward once its call of fn is known."""
+
+
+class BackwardDraw(Draw):
+    """robust-kbench backward: what AutogradFunction.backward calls backward_fn with."""
+
+    def __init__(self, task, init, inputs):
+        self.function = task.function
+        self.inputs = self.capture_forward(task, init, inputs)
+        context = Context(len(self.inputs))
+        output = self.run_forward(task.autograd, context)
+        outputs, self.many = output_list(output)
+        self.grads = [None if o is None or not o.is_floating_point() else torch.randn_like(o)
+                      for o in outputs]
+        self.wanted = self.capture_backward(task.autograd, context)
+        names = list(inspect.signature(self.function).parameters)
+        self.names = [
+            "no gradient" if i is None else
+            "gradient of %s" % (names[i] if i < len(names) else "input %d" % i)
+            for i in self.wanted]
+
+    def capture_forward(self, task, init, inputs):
+        seen = []
+
+        def record(*args, **kwargs):
+            seen.append(inspect.signature(self.function).bind(*args, **kwargs).args)
+            raise Captured()
+
+        with torch.no_grad():
+            model, arguments = task.build(init, inputs)
+            try:
+                model(*arguments, fn=record)
+            except Captured:
+                pass
+        if not seen:
+            raise TaskError("Model.forward never calls fn")
+        return tuple(tree_map(detached, a) for a in seen[0])
+
+    def run_forward(self, autograd, context):
+        args = tree_map(detached, self.inputs)
+        with torch.no_grad(), no_random_numbers():
+            setup = getattr(autograd, "setup_context", None)
+            base = getattr(torch.autograd.Function, "setup_context", None)
+            if setup is not None and setup is not base:
+                output = autograd.forward(*args)
+                setup(context, args, output)
+                return output
+            return autograd.forward(context, *args)
+
+    def capture_backward(self, autograd, context):
+        """Lets backward_fn return one sentinel, then tuples of them, until backward can use it;
+        returns, for each result of backward_fn, the index of the input it is the gradient of."""
+        error = None
+        grads = self.grads if self.many else self.grads[:1]
+        before = autograd.backward_fn if hasattr(autograd, "backward_fn") else None
+        for count in range(MAX_GRADIENTS + 1):
+            sentinels = tuple(Sentinel() for _ in range(max(count, 1)))
+            calls = []
+
+            def record(*args, **kwargs):
+                if kwargs:
+                    raise TaskError("backward passes keyword arguments to backward_fn")
+                calls.append(args)
+                return sentinels if count else sentinels[0]
+
+            autograd.backward_fn = record
+            try:
+                with torch.no_grad():
+                    result = autograd.backward(context, *grads)
+            except TaskError:
+                raise
+            except Exception as e:  # the wrong number of sentinels, or a task that computes on
+                error = e           # backward_fn's results
+                continue
+            finally:
+                autograd.backward_fn = before
+            if len(calls) != 1:
+                raise TaskError("backward calls backward_fn %d times; a case is one call" % len(calls))
+            result = list(result) if isinstance(result, (list, tuple)) else [result]
+            extra = result[len(self.inputs):]
+            if len(result) < len(self.inputs) or any(r is not None for r in extra):
+                error = error or TaskError("backward returns %d gradients for %d inputs" %
+                                           (len(result), len(self.inputs)))
+                continue
+            self.args = tuple(tree_map(detached, a) for a in calls[0])
+            self.is_tuple = count > 0
+            places = [next((i for i, r in enumerate(result) if r is s), None) for s in sentinels]
+            if all(p is None for p in places):
+                raise TaskError("backward does not return what backward_fn computes")
+            return places
+        raise TaskError("backward cannot use any number of results of backward_fn up to %d (%s)" %
+                        (MAX_GRADIENTS, error))
+
+    def gradients(self, inputs, grads):
+        """autograd's answer for the wanted inputs."""
+        inputs = list(inputs)
+        for i in {i for i in self.wanted if i is not None}:
+            if not is_float(inputs[i]):
+                raise TaskError("backward returns a gradient for input %d, which is no floating-point "
+                                "tensor" % i)
+            inputs[i] = inputs[i].detach().requires_grad_(True)
+        with torch.enable_grad():
+            result = self.function(*inputs)
+            outputs = list(result) if isinstance(result, (list, tuple)) else [result]
+            pairs = [(o, g) for o, g in zip(outputs, grads) if g is not None and o.requires_grad]
+            order = sorted({i for i in self.wanted if i is not None})
+            if not pairs:
+                raise TaskError("no output of forward_fn depends on an input whose gradient is asked")
+            found = torch.autograd.grad([o for o, _ in pairs], [inputs[i] for i in order],
+                                        [g for _, g in pairs], allow_unused=True)
+        by_input = {i: torch.zeros_like(inputs[i]) if g is None else g.detach()
+                    for i, g in zip(order, found)}
+        return [None if i is None else by_input[i] for i in self.wanted]
+
+    def reference(self):
+        return self.gradients(tree_map(cloned, self.inputs), self.grads)
+
+    def truth(self, noise=None):
+        inputs = tree_map(lambda v: to_double(v, noise), self.inputs)
+        grads = [g if g is None else to_double(g, noise) for g in self.grads]
+        with in_float64():
+            return self.gradients(inputs, grads)
+
+
+# --- KernelBench problems -------------------------------------------------------------------------
+
+
+def loose_tensors(model):
+    """Tensors that the model keeps outside state_dict, with setters: [(name, tensor, set)]."""
+    found = []
+
+    def visit(container, key, value, name, depth=0):
+        if isinstance(value, torch.Tensor):
+            found.append((name, value, lambda t: container.__setitem__(key, t)))
+        elif isinstance(value, torch.nn.Module) and not any(value is m for m in registered):
+            for n, p in list(value.named_parameters()) + list(value.named_buffers()):
+                found.append((name + "." + n, p.data, lambda t, p=p: setattr(p, "data", t)))
+        elif isinstance(value, (list, dict)) and depth < 4:
+            items = enumerate(value) if isinstance(value, list) else value.items()
+            for k, v in list(items):
+                visit(value, k, v, "%s[%r]" % (name, k), depth + 1)
+
+    registered = list(model.modules())
+    for prefix, module in model.named_modules():
+        prefix = prefix + "." if prefix else ""
+        for name, value in list(module.__dict__.items()):
+            if name not in ("_parameters", "_buffers", "_modules"):
+                visit(module.__dict__, name, value, prefix + name)
+        for name in getattr(module, "_non_persistent_buffers_set", ()):
+            if module._buffers.get(name) is not None:
+                visit(module._buffers, name, module._buffers[name], prefix + name)
+    return found
+
+
+class ProblemDraw(Draw):
+    """KernelBench: arguments are the inputs, then parameters and buffers in state_dict order. The
+    module runs in train mode unless the problem itself says otherwise."""
+
+    def __init__(self, task, seed):
+        self.model, inputs = task.construct(seed)
+        self.inputs = tuple(tree_map(lambda v: as_on_device(v.detach())
+                                     if isinstance(v, torch.Tensor) else v, i) for i in inputs)
+        state = [v for v in self.model.state_dict().values() if isinstance(v, torch.Tensor)]
+        self.args = self.inputs + tuple(as_on_device(v.detach()) for v in state)
+        with torch.no_grad(), no_random_numbers():
+            result = copy.deepcopy(self.model)(*tree_map(cloned, self.inputs))
+        self.outputs, self.is_tuple = output_list(result)
+        self.names = ["output %d" % i if self.is_tuple else "output"
+                      for i in range(len(self.outputs))]
+        if not task.checked:
+            self.check_loose(task, seed)
+            task.checked = True
+
+    def check_loose(self, task, seed):
+        """Tensors outside state_dict are harmless when every construction makes the same ones
+        (masks, tables) or when the output does not depend on them."""
+        mine = loose_tensors(self.model)
+        if not mine:
+            return
+        state = torch.get_rng_state()
+        other, _ = task.construct(seed ^ 0x5DEECE66D)
+        torch.set_rng_state(state)
+        theirs = {name: tensor for name, tensor, _ in loose_tensors(other)}
+        differing = {name for name, tensor, _ in mine
+                     if name in theirs and not (theirs[name].shape == tensor.shape and
+                                                torch.equal(theirs[name], tensor))}
+        names = ", ".join(name for name, _, _ in mine[:4])
+        if not differing:
+            task.warn("the model keeps tensors outside state_dict (%s); they are the same at every "
+                      "construction, so they count as constants and are not passed" % names)
+            return
+        changed = copy.deepcopy(self.model)
+        for name, _, put in loose_tensors(changed):
+            if name in differing:
+                put(theirs[name].clone())
+        with torch.no_grad():
+            outputs, _ = output_list(changed(*tree_map(cloned, self.inputs)))
+        same = all(a is b or (a is not None and b is not None and torch.equal(a, b))
+                   for a, b in zip(outputs, self.outputs))
+        names = ", ".join(sorted(differing)[:4])
+        if not same:
+            raise TaskError("the model keeps random tensors outside state_dict (%s) and its output "
+                            "depends on them; a kernel cannot be given them, so it cannot be a task"
+                            % names)
+        task.warn("the model keeps random tensors outside state_dict (%s); the output does not depend "
+                  "on them" % names)
+
+    def reference(self):
+        return self.outputs
+
+    def truth(self, noise=None):
+        model = copy.deepcopy(self.model).double()
+        for name, tensor, put in loose_tensors(model):
+            put(to_double(tensor))
+        if noise is not None:
+            for tensor in list(model.parameters()) + list(model.buffers()):
+                if tensor.is_floating_point():
+                    # The parameter is float64 by now; what it was decides how much to perturb.
+                    tensor.data = perturb_as_float32(tensor.data, noise)
+        inputs = tree_map(lambda v: to_double(v, noise), self.inputs)
+        with torch.no_grad(), in_float64():
+            return output_list(model(*inputs))[0]
+
+
+def perturb_as_float32(tensor, noise):
+    relative = 4 * roundoff(torch.float32)
+    sign = torch.empty(tensor.shape, dtype=torch.float64).bernoulli_(0.5, generator=noise)
+    return tensor * sign.mul_(2 * relative).add_(1 - relative)
+
+
+class Task:
+    def __init__(self, request):
+        self.path, self.direction = request["path"], request["direction"]
+        self.name, self.hash = request["name"], request["hash"]
+        self.is_problem = request["format"] == "kernelbench"
+        self.warnings, self.checked = [], False
+        self.scales = {}
+        self.module = load_module(self.path)
+        self.model_class = self.need("Model", "class Model(nn.Module)")
+        self.get_inputs = self.need("get_inputs", "get_inputs() that returns the inputs")
+        if self.is_problem:
+            return
+        parameter = inspect.signature(self.model_class.forward).parameters.get("fn")
+        if parameter is None:
+            raise TaskError("%s: Model.forward takes no `fn`, the function to be replaced" % self.path)
+        self.function = parameter.default
+        if not callable(self.function):
+            self.function = self.need("forward_fn", "forward_fn, the reference")
+        if self.direction == "backward":
+            self.autograd = self.need("AutogradFunction", "class AutogradFunction(Function)")
+
+    def need(self, name, what):
+        if not hasattr(self.module, name):
+            raise TaskError("%s lacks %s" % (self.path, what))
+        return getattr(self.module, name)
+
+    def warn(self, message):
+        if message not in self.warnings:
+            self.warnings.append(message)
+
+    def build(self, init, inputs):
+        """(model, arguments) of a folder task. One stream of random numbers, so that the weights do
+        not repeat the inputs."""
+        init_kept, init_dropped = accepted_keys(self.model_class.__init__, init)
+        inputs_kept, inputs_dropped = accepted_keys(self.get_inputs, inputs)
+        for key in init_dropped:
+            if key not in inputs_kept:  # a shared key counts for whoever takes it
+                self.warn("the configuration gives %r, which Model does not take; dropped" % key)
+        for key in inputs_dropped:
+            if key not in init_kept:
+                self.warn("the configuration gives %r, which get_inputs does not take; dropped" % key)
+        arguments = self.get_inputs(**inputs_kept)
+        if not isinstance(arguments, (list, tuple)):
+            arguments = [arguments]
+        arguments = [tree_map(lambda v: as_on_device(v.detach())
+                              if isinstance(v, torch.Tensor) else v, a) for a in arguments]
+        return self.model_class(**init_kept), arguments
+
+    def construct(self, seed):
+        """(model, inputs) of a KernelBench problem."""
+        seed_everything(seed)
+        inputs = self.get_inputs()
+        if not isinstance(inputs, (list, tuple)):
+            inputs = [inputs]
+        init = self.module.get_init_inputs() if hasattr(self.module, "get_init_inputs") else []
+        if (isinstance(init, (list, tuple)) and len(init) == 2 and isinstance(init[0], (list, tuple))
+                and isinstance(init[1], dict)):
+            return self.model_class(*init[0], **init[1]), inputs
+        if isinstance(init, dict):
+            return self.model_class(**init), inputs
+        return self.model_class(*init), inputs
+
+    def draw(self, seed, init, inputs):
+        seed_everything(seed)
+        if self.is_problem:
+            return ProblemDraw(self, seed)
+        return (BackwardDraw if self.direction == "backward" else ForwardDraw)(self, init, inputs)
+
+
+# --- error scale ----------------------------------------------------------------------------------
+
+
+def squares(a, b=None):
+    """(sum of squares of a-b over finite elements, their number), in chunks to bound memory."""
+    a = a.detach().reshape(-1)
+    b = None if b is None else b.detach().reshape(-1)
+    total, count, step = 0.0, 0, 1 << 22
+    for start in range(0, a.numel(), step):
+        d = a[start:start + step].to(torch.float64)
+        if b is not None:
+            d = d - b[start:start + step].to(torch.float64)
+        finite = torch.isfinite(d)
+        if not bool(finite.all()):
+            d = d[finite]
+        count += d.numel()
+        total += float(d.mul(d).sum())
+    return total, count
+
+
+def error_scales(task, init, inputs, report):
+    """E of each output (docs/judging.md), from draws of its own so that it does not vary with the
+    trials: max of PyTorch's pooled RMS error, the RMS effect of perturbed inputs, and 4u RMS(truth)."""
+    key = json.dumps([init, inputs], sort_keys=True)
+    if key in task.scales:
+        return task.scales[key]
+    sums, draws, i = None, SCALE_DRAWS, 0
+    while i < draws:
+        digest = hashlib.sha256(("error scale|%s|%s|%d" % (task.hash, key, i)).encode()).digest()
+        seed = int.from_bytes(digest[:8], "little")
+        draw = task.draw(seed, init, inputs)
+        reference, truth = draw.reference(), draw.truth()
+        noise = torch.Generator()
+        noise.manual_seed(seed)
+        shaken = draw.truth(noise)
+        sums = sums or [[0.0] * 6 for _ in reference]
+        for s, r, t, p in zip(sums, reference, truth, shaken):
+            if r is None or not r.is_floating_point():
+                continue
+            for j, (a, b) in enumerate(((r, t), (p, t), (t, None))):
+                total, count = squares(a, b)
+                s[2 * j] += total
+                s[2 * j + 1] += count
+        if i == 0:
+            draws = enough_draws(reference)
+        i += 1
+        report("error scale, draw %d of %d" % (i, draws))
+    scales = []
+    for s, r in zip(sums, reference):
+        if r is None or not r.is_floating_point():
+            scales.append(0.0)
+            continue
+        own, shaken, size = (math.sqrt(s[j] / s[j + 1]) if s[j + 1] else 0.0 for j in (0, 2, 4))
+        scales.append(max(own, shaken, 4 * roundoff(r.dtype) * size))
+        if own > 2048 * roundoff(r.dtype) * size and own > shaken:
+            task.warn("PyTorch's own answer is %.1g off the float64 truth (relative %.1g); the "
+                      "tolerance follows it" % (own, own / size if size else math.inf))
+    task.scales[key] = (scales, draws)
+    return task.scales[key]
+
+
+def enough_draws(outputs):
+    """8; fewer (at least 2) when the outputs are so large that one draw holds a good sample."""
+    sizes = [o.numel() for o in outputs if o is not None and o.is_floating_point()]
+    total = sum(sizes)
+    if not sizes or SCALE_DRAWS * total <= 1 << 24 or min(sizes) < 1 << 11:
+        return SCALE_DRAWS
+    return max(2, min(SCALE_DRAWS, -(-(1 << 24) // total)))
+
+
+# --- case files -----------------------------------------------------------------------------------
+
+DTYPES = {  # torch name -> (safetensors name, bytes)
+    "float64": ("F64", 8), "int64": ("I64", 8), "float32": ("F32", 4), "int32": ("I32", 4),
+    "float16": ("F16", 2), "bfloat16": ("BF16", 2), "int16": ("I16", 2), "int8": ("I8", 1),
+    "uint8": ("U8", 1), "bool": ("BOOL", 1),
+}
+
+
+def dtype_name(dtype):
+    name = str(dtype).replace("torch.", "")
+    if name not in DTYPES:
+        raise TaskError("a tensor of type %s, which kernels are not judged on" % name)
+    return name
+
+
+def storage_bytes(tensor):
+    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
+    return storage.nbytes()
+
+
+class CaseFile:
+    """Lays out a case: safetensors, with the case's description in __metadata__."""
+
+    def __init__(self):
+        self.tensors = []  # (name, flat tensor, shape)
+
+    def add(self, name, tensor, shape):
+        self.tensors.append((name, tensor, list(shape)))
+
+    def value(self, v):
+        """Describes one argument; tensors go in as whole storages so that strides survive."""
+        if v is None:
+            return {"kind": "none"}
+        if isinstance(v, bool):
+            return {"kind": "bool", "value": v}
+        if isinstance(v, int):
+            return {"kind": "int", "value": str(v)}
+        if isinstance(v, float):
+            return {"kind": "float", "value": v.hex()}
+        if isinstance(v, str):
+            return {"kind": "string", "value": v}
+        if isinstance(v, (list, tuple)):
+            return {"kind": "tuple", "items": [self.value(x) for x in v]}
+        if isinstance(v, torch.Tensor):
+            return self.tensor_argument(v)
+        if hasattr(v, "item") and getattr(v, "shape", None) == ():  # numpy scalars
+            return self.value(v.item())
+        raise TaskError("an argument is a %s; only tensors, None, numbers, strings and tuples can be "
+                        "passed to a kernel" % type(v).__name__)
+
+    def tensor_argument(self, t):
+        if t.layout != torch.strided or t.device.type != "cpu":
+            raise TaskError("an argument is a %s tensor on %s; only dense CPU tensors can be cases" %
+                            (t.layout, t.device))
+        if getattr(t, "is_conj", lambda: False)() or getattr(t, "is_neg", lambda: False)():
+            t = t.clone()
+        name = "storage.%d" % len(self.tensors)
+        flat, strides, offset = t.detach(), list(t.stride()), t.storage_offset()
+        if t.is_contiguous() and offset == 0:
+            flat = flat.reshape(-1)
+        elif t.numel() == 0:
+            flat, offset = flat.reshape(-1), 0
+        else:
+            flat = flat.as_strided((storage_bytes(t) // t.element_size(),), (1,), 0)
+        self.add(name, flat, flat.shape)
+        return {"kind": "tensor", "storage": name, "dtype": dtype_name(t.dtype),
+                "shape": list(t.shape), "strides": strides, "offset": offset}
+
+    def output(self, i, name, reference, truth, scale):
+        if reference is None:
+            return {"name": name, "none": True}
+        if truth is None or truth.shape != reference.shape:
+            raise TaskError("%s: the float64 run gives another shape than the reference" % name)
+        exact = not reference.is_floating_point()
+        truth = truth.to(reference.dtype if exact else torch.float64)
+        keys = {}
+        for what, tensor in (("reference", reference), ("truth", truth)):
+            keys[what] = "output.%d.%s" % (i, what)
+            self.add(keys[what], tensor.detach().reshape(-1), tensor.shape)
+        return {"name": name, "none": False, "dtype": dtype_name(reference.dtype),
+                "shape": list(reference.shape), "error_scale": scale, **keys}
+
+    def write(self, folders, name, description):
+        """Returns (path, bytes, digest). Widest types first: everything is then aligned, no holes."""
+        self.tensors.sort(key=lambda t: -DTYPES[dtype_name(t[1].dtype)][1])
+        header, offset = {"__metadata__": {"cupel.case": json.dumps(description, allow_nan=False)}}, 0
+        for key, flat, shape in self.tensors:
+            code, size = DTYPES[dtype_name(flat.dtype)]
+            end = offset + flat.numel() * size
+            header[key] = {"dtype": code, "shape": shape, "data_offsets": [offset, end]}
+            offset = end
+        head = json.dumps(header).encode()
+        head += b" " * (-(8 + len(head)) % 64)
+        size = 8 + len(head) + offset
+        path, fd = allocate(folders, name, size)
+        try:
+            with mmap.mmap(fd, size) as memory:
+                memory[:8 + len(head)] = len(head).to_bytes(8, "little") + head
+                start = 8 + len(head)
+                for key, flat, _ in self.tensors:
+                    if flat.numel():
+                        place = torch.frombuffer(memory, dtype=flat.dtype, count=flat.numel(),
+                                                 offset=start + header[key]["data_offsets"][0])
+                        place.copy_(flat)
+                        del place
+                digest = digest_of(memory, size)
+        finally:
+            os.close(fd)
+        return path, size, digest
+
+
+def allocate(folders, name, size):
+    """The first folder with room wins; space is reserved, since a full tmpfs kills by SIGBUS."""
+    error = None
+    for folder in folders:
+        path = os.path.join(folder, name)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(fd, 0, size)
+            return path, fd
+        except OSError as e:
+            error = e
+            os.close(fd)
+            os.unlink(path)
+    raise OSError("a case of %.1f MB does not fit into %s (%s)" %
+                  (size / 1e6, " or ".join(folders), error))
+
+
+def digest_of(memory, size):
+    view = memoryview(memory)
+    try:
+        def one(start):
+            return hashlib.sha256(view[start:min(start + HASH_CHUNK, size)]).digest()
+        starts = range(0, size, HASH_CHUNK)
+        if len(starts) > 1:
+            with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+                digests = list(pool.map(one, starts))
+        else:
+            digests = [one(s) for s in starts]
+        return hashlib.sha256(b"".join(digests)).hexdigest()
+    finally:
+        view.release()
+
+
+def make_case(task, request, folders, name, report):
+    init, inputs = request["init"], request["inputs"]
+    scales = request.get("scales")
+    started = time.time()
+    draws = 0
+    if scales is None:
+        scales, draws = error_scales(task, init, inputs, report)
+    scaled = time.time()
+    draw = task.draw(request["seed"], init, inputs)
+    reference, truth = draw.reference(), draw.truth()
+    if len(scales) != len(reference):
+        raise TaskError("the number of outputs varies between draws")
+    report("case computed")
+    case = CaseFile()
+    args = [case.value(a) for a in draw.args]
+    outputs = [case.output(i, n, r, t, s) for i, (n, r, t, s) in
+               enumerate(zip(draw.names, reference, truth, scales))]
+    description = {"version": 1, "task": task.name, "direction": task.direction,
+                   "seed": str(request["seed"]), "torch": torch.__version__,
+                   "returns_tuple": draw.is_tuple, "args": args, "outputs": outputs}
+    path, size, digest = case.write(folders, name, description)
+    return {"file": path, "bytes": size, "digest": digest, "scales": scales, "draws": draws,
+            "seconds": time.time() - scaled, "scale_seconds": scaled - started}
+
+
+# --- protocol -------------------------------------------------------------------------------------
+
+
+def describe(error, task_path):
+    """The last line of a Python error, with the place in the task's own code."""
+    if isinstance(error, TaskError):
+        return str(error)
+    text = traceback.format_exception_only(type(error), error)[-1].strip()
+    if isinstance(error, SystemExit):
+        text = "the task's code called exit()"
+    folder = os.path.dirname(os.path.abspath(task_path))
+    place = ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        if os.path.abspath(frame.filename).startswith(folder + os.sep):
+            place = "%s:%d: " % (os.path.basename(frame.filename), frame.lineno)
+    if isinstance(error, ModuleNotFoundError):
+        text += " (install it beside PyTorch, or set CUPEL_PYTHON to a Python that has it)"
+    return (place + text)[:2000]
+
+
+class Server:
+    def __init__(self, channel, folders):
+        self.channel, self.folders, self.tasks, self.made = channel, folders, {}, 0
+
+    def send(self, message):
+        self.channel.write(json.dumps(message) + "\n")
+        self.channel.flush()
+
+    def handle(self, request):
+        identity = request.get("id")
+        path = request.get("path", "")
+        try:
+            if request["op"] == "load":
+                self.tasks[request["task"]] = Task(request)
+                reply = {}
+            elif request["op"] == "case":
+                task = self.tasks[request["task"]]
+                path = task.path
+                self.made += 1
+                reply = make_case(task, request, self.folders, "case-%d" % self.made,
+                                  lambda text: self.send({"id": identity, "progress": text}))
+                reply["warnings"] = task.warnings
+            else:
+                reply = {"failure": "unknown request %r" % request["op"]}
+        except Exception as error:
+            reply = {"failure": describe(error, path)}
+        except (SystemExit, Captured) as error:
+            reply = {"failure": describe(error, path)}
+        reply["id"] = identity
+        self.send(reply)
+
+
+def read_requests(stream, requests, folders):
+    """Runs in a thread: when cupel goes away the pipe ends, and so do we, whatever the task does."""
+    for line in stream:
+        requests.put(line)
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)
+
+
+def main():
+    folders = sys.argv[1:]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is cupel's; it closes our pipe
+    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    stream = os.fdopen(os.dup(0), "r", encoding="utf-8")
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(2, 1)  # what task code prints goes to stderr
+    sys.stdout = sys.stderr
+    requests = queue.Queue()
+    threading.Thread(target=read_requests, args=(stream, requests, folders), daemon=True).start()
+    server = Server(channel, folders)
+    global torch
+    try:
+        import torch as imported
+    except Exception as error:
+        server.send({"hello": None, "failure": "%s: %s" % (type(error).__name__, error)})
+        return 1
+    torch = imported
+    threads = len(os.sched_getaffinity(0))
+    torch.set_num_threads(threads)
+    supply_rms_norm()
+    server.send({"hello": {"torch": torch.__version__, "threads": threads, "python": sys.executable}})
+    while True:
+        server.handle(json.loads(requests.get()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

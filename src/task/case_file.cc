@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/case_file.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include "base/json.h"
+#include "task/safetensors.h"
+
+namespace cupel::task {
+namespace {
+
+constexpr int kMaxTupleDepth = 8;
+constexpr size_t kMaxArguments = 4096;
+
+tl::unexpected<Error> Malformed(std::string_view what, std::string_view why) {
+  return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: not a case: {}", what, why));
+}
+
+Result<Tensor> FindTensor(const Safetensors& file, const Json& object, const char* key,
+                          const std::string& what) {
+  TRY_ASSIGN(const std::string name, JsonString(object, key, what));
+  const auto found = file.tensors.find(name);
+  if (found == file.tensors.end()) return Malformed(what, fmt::format("no tensor \"{}\"", name));
+  return found->second;
+}
+
+Result<Tensor> ReadTensorArgument(const Safetensors& file, const Json& entry,
+                                  const std::string& what) {
+  TRY_ASSIGN(Tensor tensor, FindTensor(file, entry, "storage", what));
+  TRY_ASSIGN(const std::string dtype, JsonString(entry, "dtype", what));
+  if (DTypeFromName(dtype) != tensor.dtype) return Malformed(what, "dtype differs from its storage");
+  TRY_ASSIGN(tensor.shape, JsonIntList(entry, "shape", what));
+  TRY_ASSIGN(tensor.strides, JsonIntList(entry, "strides", what));
+  TRY_ASSIGN(tensor.offset, JsonInt(entry, "offset", what));
+  if (!FitsStorage(tensor)) return Malformed(what, "the view reaches outside its storage");
+  return tensor;
+}
+
+template <typename T>
+Result<T> ParseNumber(const std::string& text, const std::string& what) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return Malformed(what, fmt::format("\"{}\" is no number in range", text.substr(0, 40)));
+  }
+  return value;
+}
+
+/// Python's float.hex(): "0x1.8p+1", "inf", "nan".
+Result<double> ParseHexFloat(const std::string& text, const std::string& what) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0') return Malformed(what, "not a number in float.hex() form");
+  return value;
+}
+
+Result<Value> ReadValue(const Safetensors& file, const Json& entry, const std::string& what,
+                        int depth) {
+  TRY_ASSIGN(const std::string kind, JsonString(entry, "kind", what));
+  Value value;
+  if (kind == "none") {
+    value.data = None{};
+  } else if (kind == "bool") {
+    TRY_ASSIGN(value.data, JsonBool(entry, "value", what));
+  } else if (kind == "int") {
+    TRY_ASSIGN(const std::string text, JsonString(entry, "value", what));
+    TRY_ASSIGN(value.data, ParseNumber<int64_t>(text, what));
+  } else if (kind == "float") {
+    TRY_ASSIGN(const std::string text, JsonString(entry, "value", what));
+    TRY_ASSIGN(value.data, ParseHexFloat(text, what));
+  } else if (kind == "string") {
+    TRY_ASSIGN(value.data, JsonString(entry, "value", what));
+  } else if (kind == "tensor") {
+    TRY_ASSIGN(value.data, ReadTensorArgument(file, entry, what));
+  } else if (kind == "tuple") {
+    if (depth >= kMaxTupleDepth) return Malformed(what, "tuples nested too deeply");
+    TRY_ASSIGN(const Json* items, JsonArray(entry, "items", what));
+    std::vector<Value> values;
+    for (const Json& item : *items) {
+      TRY_ASSIGN(Value inner, ReadValue(file, item, what, depth + 1));
+      values.push_back(std::move(inner));
+    }
+    value.data = std::move(values);
+  } else {
+    return Malformed(what, fmt::format("unknown kind \"{}\"", kind.substr(0, 40)));
+  }
+  return value;
+}
+
+Result<Output> ReadOutput(const Safetensors& file, const Json& entry, const std::string& what) {
+  Output output;
+  TRY_ASSIGN(output.name, JsonString(entry, "name", what));
+  TRY_ASSIGN(output.is_none, JsonBool(entry, "none", what));
+  if (output.is_none) return output;
+  TRY_ASSIGN(const std::string dtype, JsonString(entry, "dtype", what));
+  const std::optional<DType> known = DTypeFromName(dtype);
+  if (!known) return Malformed(what, "unknown dtype");
+  output.dtype = *known;
+  TRY_ASSIGN(output.shape, JsonIntList(entry, "shape", what));
+  TRY_ASSIGN(output.reference, FindTensor(file, entry, "reference", what));
+  TRY_ASSIGN(output.truth, FindTensor(file, entry, "truth", what));
+  TRY_ASSIGN(output.error_scale, JsonNumber(entry, "error_scale", what));
+  const DType truth_dtype = IsFloating(output.dtype) ? DType::kF64 : output.dtype;
+  if (output.reference.dtype != output.dtype || output.truth.dtype != truth_dtype) {
+    return Malformed(what, "reference or truth has another dtype than it should");
+  }
+  if (output.reference.shape != output.shape || output.truth.shape != output.shape) {
+    return Malformed(what, "reference or truth has another shape than the output");
+  }
+  if (!std::isfinite(output.error_scale) || output.error_scale < 0) {
+    return Malformed(what, "error_scale is no finite positive number");
+  }
+  return output;
+}
+
+}  // namespace
+
+Result<Case> ReadCase(os::MappedFile mapping, std::string_view what) {
+  TRY_ASSIGN(const Safetensors file, ParseSafetensors(mapping.bytes(), what));
+  const auto text = file.metadata.find("cupel.case");
+  if (text == file.metadata.end()) return Malformed(what, "__metadata__ lacks \"cupel.case\"");
+  const std::string where = fmt::format("{} (case)", what);
+  TRY_ASSIGN(const Json json, ParseJson(text->second, where));
+  TRY_ASSIGN(const int64_t version, JsonInt(json, "version", where));
+  if (version != 1) return Malformed(what, fmt::format("version {} is not known", version));
+
+  Case result;
+  TRY_ASSIGN(result.task_name, JsonString(json, "task", where));
+  TRY_ASSIGN(result.torch_version, JsonString(json, "torch", where));
+  TRY_ASSIGN(const std::string seed, JsonString(json, "seed", where));
+  TRY_ASSIGN(result.seed, ParseNumber<uint64_t>(seed, where));
+  TRY_ASSIGN(result.returns_tuple, JsonBool(json, "returns_tuple", where));
+  TRY_ASSIGN(const Json* args, JsonArray(json, "args", where));
+  TRY_ASSIGN(const Json* outputs, JsonArray(json, "outputs", where));
+  if (args->size() > kMaxArguments || outputs->size() > kMaxArguments || outputs->empty()) {
+    return Malformed(what, "an impossible number of arguments or outputs");
+  }
+  for (size_t i = 0; i < args->size(); ++i) {
+    TRY_ASSIGN(Value value, ReadValue(file, (*args)[i], fmt::format("{}: args[{}]", what, i), 0));
+    result.args.push_back(std::move(value));
+  }
+  for (size_t i = 0; i < outputs->size(); ++i) {
+    TRY_ASSIGN(Output output,
+               ReadOutput(file, (*outputs)[i], fmt::format("{}: outputs[{}]", what, i)));
+    result.outputs.push_back(std::move(output));
+  }
+  result.mapping = std::move(mapping);
+  return result;
+}
+
+}  // namespace cupel::task
