@@ -34,6 +34,10 @@ struct SettingReport {
   /// "passed", "failed", "not_run", "no_reference" (the task's own reference fails here)
   std::string status = "not_run";
   std::string note;
+  /// Why the setting could not be run on this candidate (a refusal of the recorder, an opcode that
+  /// the engine lacks); `unsupported` says that it is cupel that lacks something.
+  std::vector<Reason> problems;
+  bool unsupported = false;
   std::vector<TrialReport> trials;
   std::vector<engine::Finding> findings;
   engine::Counters counters;  // of the first trial
@@ -42,9 +46,9 @@ struct SettingReport {
 };
 
 struct Verdict {
-  Decision decision = Decision::kError;
-  std::vector<Reason> reasons;     // empty only when accepted
-  std::vector<std::string> notes;  // legal, worth knowing; limits; what was not checked
+  Decision decision = Decision::kRejected;  // until Decide says otherwise
+  std::vector<Reason> reasons;              // empty only when accepted
+  std::vector<std::string> notes;           // legal, worth knowing; limits; what was not checked
   std::string task, direction, kernel_path, device, seed_origin;  // "entropy" or "user"
   uint64_t seed = 0;
   int trials = 0;
@@ -54,6 +58,13 @@ struct Verdict {
   std::vector<SettingReport> settings;
   double build_seconds = 0, total_seconds = 0;
 };
+
+/// Draws the conclusion from the setting reports: their status, the decision and the reasons.
+/// Reasons that are there already (a candidate that does not compile) stay in front; with them the
+/// decision is kRejected, or stays kUnsupported or kError where the caller has set one of these.
+/// Accepts only when every setting passed or has no reference, and at least one passed. What recurs
+/// across trials and settings becomes one reason with its first place and "also in …".
+Verdict Decide(Verdict verdict);
 
 /// All times are inside "timing", so that two runs with one seed differ nowhere else.
 Json ToJson(const Verdict& verdict);

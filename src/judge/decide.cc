@@ -1,0 +1,229 @@
+// From setting reports to a decision with reasons: causes (what the engine found) before effects
+// (wrong numbers), each once. SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "judge/verdict.h"
+
+namespace cupel::judge {
+namespace {
+
+constexpr size_t kMaxReasons = 20;
+constexpr size_t kMaxNamed = 4;  // settings in an "also in"
+
+/// Reasons by what makes them the same, in the order of first sight.
+class Collector {
+ public:
+  void Add(const std::string& key, Reason reason, const std::string& setting) {
+    auto [it, fresh] = at_.try_emplace(key, entries_.size());
+    if (fresh) entries_.push_back({std::move(reason), setting, {}, {}, 0});
+    Entry& entry = entries_[it->second];
+    if (!fresh && setting == entry.first_setting) ++entry.more_here;
+    if (setting != entry.first_setting && entry.seen.insert(setting).second) {
+      entry.others.push_back(setting);
+    }
+  }
+
+  void MoveTo(std::vector<Reason>& reasons) {
+    for (Entry& entry : entries_) {
+      if (std::string also = Also(entry); !also.empty())
+        entry.reason.message += "; also in " + also;
+      reasons.push_back(std::move(entry.reason));
+    }
+  }
+
+ private:
+  struct Entry {
+    Reason reason;
+    std::string first_setting;
+    std::vector<std::string> others;
+    std::set<std::string> seen;
+    int more_here = 0;
+  };
+
+  static std::string Also(const Entry& entry) {
+    std::vector<std::string> parts;
+    if (entry.more_here > 0) {
+      parts.push_back(fmt::format("{} more trial{} of {}", entry.more_here,
+                                  entry.more_here == 1 ? "" : "s", entry.first_setting));
+    }
+    for (size_t i = 0; i < std::min(kMaxNamed, entry.others.size()); ++i) {
+      parts.push_back(entry.others[i]);
+    }
+    if (entry.others.size() > kMaxNamed) {
+      parts.push_back(fmt::format("{} more settings", entry.others.size() - kMaxNamed));
+    }
+    return fmt::format("{}", fmt::join(parts, ", "));
+  }
+
+  std::map<std::string, size_t> at_;
+  std::vector<Entry> entries_;
+};
+
+std::string LineOf(const engine::Finding& finding) {
+  if (finding.file.empty()) return finding.kernel;
+  const std::string name = std::filesystem::path(finding.file).filename().string();
+  return finding.line > 0 ? fmt::format("{}:{}", name, finding.line) : name;
+}
+
+std::string Text(const engine::Finding& finding) {
+  std::string text = finding.message.empty() ? finding.code : finding.message;
+  if (!finding.where.empty()) text += " (" + finding.where + ")";
+  return text;
+}
+
+struct Collected {
+  Collector problems, findings, comparisons;
+  bool broken_case = false;
+};
+
+bool CollectTrials(const SettingReport& setting, Collected& all) {
+  bool failed = false;
+  for (size_t t = 0; t < setting.trials.size(); ++t) {
+    const TrialReport& trial = setting.trials[t];
+    bool explained = false;
+    for (size_t o = 0; o < trial.outputs.size(); ++o) {
+      const Comparison& c = trial.outputs[o];
+      if (c.ok) continue;
+      explained = failed = true;
+      all.broken_case |= c.code == "broken_case";
+      all.comparisons.Add(
+          fmt::format("{}/{}/{}", c.code, c.pattern, o),
+          {c.code, c.message, fmt::format("{} trial {} output {}", setting.id, t, o)}, setting.id);
+    }
+    if (trial.ok || explained) continue;
+    failed = true;
+    // The engine's finding says more, when there is one; else the bare fact must not get lost.
+    const bool found = std::any_of(
+        setting.findings.begin(), setting.findings.end(),
+        [](const engine::Finding& f) { return f.severity == engine::Severity::kError; });
+    if (!found && setting.problems.empty()) {
+      all.problems.Add(
+          "trial_failed",
+          {"trial_failed", "a trial did not complete", fmt::format("{} trial {}", setting.id, t)},
+          setting.id);
+    }
+  }
+  return failed;
+}
+
+/// True when the setting speaks against the candidate.
+bool CollectSetting(const SettingReport& setting, Verdict& verdict, Collected& all) {
+  bool failed = !setting.problems.empty();
+  for (Reason problem : setting.problems) {
+    const std::string key = problem.code + "/" + problem.message + "/" + problem.where;
+    if (problem.where.empty()) problem.where = setting.id;
+    all.problems.Add(key, std::move(problem), setting.id);
+  }
+  for (const engine::Finding& finding : setting.findings) {
+    const std::string where = LineOf(finding);
+    if (finding.severity == engine::Severity::kWarning) {
+      const std::string note = fmt::format("{}: {}", where, Text(finding));
+      if (std::find(verdict.notes.begin(), verdict.notes.end(), note) == verdict.notes.end()) {
+        verdict.notes.push_back(note);
+      }
+      continue;
+    }
+    failed = true;
+    all.findings.Add(fmt::format("{}/{}/{}", finding.code, finding.kernel, where),
+                     {finding.code, Text(finding), where}, setting.id);
+  }
+  return CollectTrials(setting, all) || failed;
+}
+
+std::string JoinIds(const std::vector<std::string>& ids) {
+  const size_t named = std::min<size_t>(8, ids.size());
+  std::string text = fmt::format("{}", fmt::join(ids.begin(), ids.begin() + named, ", "));
+  if (ids.size() > named) text += fmt::format(" and {} more", ids.size() - named);
+  return text;
+}
+
+struct Tally {
+  int passed = 0, failed = 0, unsupported = 0;
+  std::vector<std::string> no_reference, not_run;
+};
+
+Tally Judge(Verdict& verdict, Collected& all) {
+  Tally tally;
+  for (SettingReport& setting : verdict.settings) {
+    const bool against = CollectSetting(setting, verdict, all);
+    if (setting.status == "no_reference" && !against) {
+      tally.no_reference.push_back(setting.id);
+      continue;
+    }
+    if (against) {
+      setting.status = "failed";
+      ++(setting.unsupported ? tally.unsupported : tally.failed);
+      continue;
+    }
+    // "passed" is earned by trials, not by the word alone.
+    if (setting.status == "failed" && !setting.trials.empty()) {
+      ++tally.failed;
+      all.problems.Add("setting_failed", {"setting_failed", setting.note, setting.id}, setting.id);
+    } else if (setting.status == "passed" && !setting.trials.empty()) {
+      ++tally.passed;
+    } else {
+      setting.status = "not_run";
+      tally.not_run.push_back(setting.id);
+    }
+  }
+  return tally;
+}
+
+Decision Conclude(const Tally& tally, bool broken_case, Verdict& verdict) {
+  if (!verdict.reasons.empty() && verdict.settings.empty()) {
+    const bool kept =
+        verdict.decision == Decision::kUnsupported || verdict.decision == Decision::kError;
+    return kept ? verdict.decision : Decision::kRejected;
+  }
+  if (broken_case) return Decision::kError;
+  if (tally.failed > 0) return Decision::kRejected;
+  if (tally.unsupported > 0) return Decision::kUnsupported;
+  if (verdict.decision == Decision::kError && !verdict.reasons.empty()) return Decision::kError;
+  if (tally.passed == 0) {
+    verdict.reasons.push_back(
+        {"nothing_judged",
+         "no setting could be judged" +
+             (tally.no_reference.empty()
+                  ? std::string()
+                  : ": the task's own reference fails at " + JoinIds(tally.no_reference)),
+         ""});
+    return Decision::kError;
+  }
+  if (!tally.not_run.empty()) {
+    verdict.reasons.push_back(
+        {"not_judged", "these settings were not run: " + JoinIds(tally.not_run), ""});
+    return Decision::kError;
+  }
+  return verdict.reasons.empty() ? Decision::kAccepted : Decision::kRejected;
+}
+
+}  // namespace
+
+Verdict Decide(Verdict verdict) {
+  Collected all;
+  const Tally tally = Judge(verdict, all);
+  all.problems.MoveTo(verdict.reasons);
+  all.findings.MoveTo(verdict.reasons);
+  all.comparisons.MoveTo(verdict.reasons);
+  verdict.decision = Conclude(tally, all.broken_case, verdict);
+  if (verdict.reasons.size() > kMaxReasons) {
+    verdict.notes.push_back(
+        fmt::format("{} more reasons are not shown", verdict.reasons.size() - kMaxReasons));
+    verdict.reasons.resize(kMaxReasons);
+  }
+  if (!tally.no_reference.empty()) {
+    verdict.notes.push_back("not judged, the task's own reference fails there: " +
+                            JoinIds(tally.no_reference));
+  }
+  if (!tally.not_run.empty() && tally.failed + tally.unsupported > 0) {
+    verdict.notes.push_back("not run: " + JoinIds(tally.not_run));
+  }
+  return verdict;
+}
+
+}  // namespace cupel::judge

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "judge/verdict.h"
+
+#include <cmath>
+
+namespace cupel::judge {
+namespace {
+
+/// JSON has no infinities: they become text rather than a null that says nothing.
+Json Number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+/// As text: many readers of JSON keep 53 bits only.
+std::string SeedText(uint64_t seed) { return std::to_string(seed); }
+
+Json ToJson(const Reason& reason) {
+  return {{"code", reason.code}, {"message", reason.message}, {"where", reason.where}};
+}
+
+Json ToJson(plan::Dim3 dim) { return Json::array({dim.x, dim.y, dim.z}); }
+
+Json ToJson(const Comparison& c) {
+  Json json = {{"ok", c.ok},
+               {"elements", c.count},
+               {"wrong", c.wrong_count},
+               {"rms_error", Number(c.rms_error)},
+               {"rms_limit", Number(c.rms_limit)},
+               {"max_error", Number(c.max_error)},
+               {"max_limit", Number(c.max_limit)}};
+  if (c.ok) return json;
+  json["code"] = c.code;
+  json["message"] = c.message;
+  json["pattern"] = c.pattern;
+  Json& first = json["first_wrong"] = Json::array();
+  for (const WrongElement& wrong : c.first_wrong) {
+    first.push_back(
+        {{"index", wrong.index}, {"got", Number(wrong.got)}, {"wanted", Number(wrong.wanted)}});
+  }
+  return json;
+}
+
+Json ToJson(const engine::Finding& finding) {
+  return {{"code", finding.code},
+          {"severity", finding.severity == engine::Severity::kError ? "error" : "warning"},
+          {"message", finding.message},
+          {"kernel", finding.kernel},
+          {"file", finding.file},
+          {"line", finding.line},
+          {"block", ToJson(finding.block)},
+          {"thread", ToJson(finding.thread)},
+          {"where", finding.where},
+          {"count", finding.count}};
+}
+
+Json ToJson(const engine::LaunchCounters& launch) {
+  return {{"kernel", launch.kernel},
+          {"grid", ToJson(launch.grid)},
+          {"block", ToJson(launch.block)},
+          {"warp_instructions", launch.warp_instructions},
+          {"lane_instructions", launch.lane_instructions},
+          {"global_load_sectors", launch.global_load_sectors},
+          {"global_store_sectors", launch.global_store_sectors},
+          {"global_load_bytes", launch.global_load_bytes},
+          {"global_store_bytes", launch.global_store_bytes},
+          {"shared_wavefronts", launch.shared_wavefronts},
+          {"global_atomics", launch.global_atomics},
+          {"barriers", launch.barriers},
+          {"floating_point_operations", launch.floating_point_operations},
+          {"occupancy", Number(launch.occupancy)},
+          {"estimated_us", Number(launch.estimated_us)}};
+}
+
+Json ToJson(const build::KernelResources& resources) {
+  return {{"kernel", resources.kernel},
+          {"registers", resources.registers},
+          {"static_shared_bytes", resources.static_shared},
+          {"local_bytes", resources.local_bytes},
+          {"spill_store_bytes", resources.spill_stores},
+          {"spill_load_bytes", resources.spill_loads},
+          {"constant_bytes", resources.constant_bytes}};
+}
+
+Json ToJson(const SettingReport& setting);
+
+template <typename T>
+Json List(const std::vector<T>& items) {
+  Json list = Json::array();
+  for (const T& item : items) list.push_back(ToJson(item));
+  return list;
+}
+
+/// The largest error over the trials, as share of what is allowed; the first thing a reader asks.
+Json Largest(const SettingReport& setting) {
+  double rms = 0, rms_share = 0, max = 0, max_share = 0;
+  const auto raise = [](double& to, double value) {
+    if (!(value <= to)) to = value;
+  };
+  for (const TrialReport& trial : setting.trials) {
+    for (const Comparison& c : trial.outputs) {
+      raise(rms, c.rms_error);
+      raise(max, c.max_error);
+      if (c.rms_limit > 0) raise(rms_share, c.rms_error / c.rms_limit);
+      if (c.max_limit > 0) raise(max_share, c.max_error / c.max_limit);
+    }
+  }
+  return {{"rms", Number(rms)},
+          {"rms_over_limit", Number(rms_share)},
+          {"max", Number(max)},
+          {"max_over_limit", Number(max_share)}};
+}
+
+Json ToJson(const SettingReport& setting) {
+  Json json = {{"id", setting.id},
+               {"kind", setting.kind},
+               {"description", setting.description},
+               {"status", setting.status},
+               {"note", setting.note},
+               {"problems", List(setting.problems)},
+               {"largest_error", Largest(setting)}};
+  Json& trials = json["trials"] = Json::array();
+  for (const TrialReport& trial : setting.trials) {
+    trials.push_back(
+        {{"seed", SeedText(trial.seed)}, {"ok", trial.ok}, {"outputs", List(trial.outputs)}});
+  }
+  json["findings"] = List(setting.findings);
+  json["counters"] = {{"estimated_us", Number(setting.counters.estimated_us)},
+                      {"launches", List(setting.counters.launches)}};
+  return json;
+}
+
+Json Timing(const Verdict& verdict) {
+  Json settings = Json::object();
+  for (const SettingReport& setting : verdict.settings) {
+    settings[setting.id] = {{"host_us", Number(setting.host_us)},
+                            {"oracle_seconds", Number(setting.oracle_seconds)},
+                            {"record_seconds", Number(setting.record_seconds)},
+                            {"engine_seconds", Number(setting.engine_seconds)},
+                            {"judge_seconds", Number(setting.judge_seconds)}};
+  }
+  return {{"build_seconds", Number(verdict.build_seconds)},
+          {"total_seconds", Number(verdict.total_seconds)},
+          {"settings", settings}};
+}
+
+}  // namespace
+
+const char* Name(Decision decision) {
+  switch (decision) {
+    case Decision::kAccepted:
+      return "accepted";
+    case Decision::kRejected:
+      return "rejected";
+    case Decision::kUnsupported:
+      return "unsupported";
+    case Decision::kError:
+      return "error";
+  }
+  return "error";
+}
+
+int ExitStatus(Decision decision) {
+  switch (decision) {
+    case Decision::kAccepted:
+      return 0;
+    case Decision::kRejected:
+      return 1;
+    case Decision::kUnsupported:
+      return 3;
+    case Decision::kError:
+      return 2;
+  }
+  return 2;
+}
+
+Json ToJson(const Verdict& verdict) {
+  return {{"schema", "cupel.verdict/1"},
+          {"verdict", Name(verdict.decision)},
+          {"reasons", List(verdict.reasons)},
+          {"notes", verdict.notes},
+          {"task", verdict.task},
+          {"direction", verdict.direction},
+          {"kernel", verdict.kernel_path},
+          {"device", verdict.device},
+          {"seed", SeedText(verdict.seed)},
+          {"seed_origin", verdict.seed_origin},
+          {"trials", verdict.trials},
+          {"source_sha256", verdict.source_hash},
+          {"image_key", verdict.image_key},
+          {"task_sha256", verdict.task_hash},
+          {"versions",
+           {{"cupel", verdict.cupel_version},
+            {"toolkit", verdict.toolkit},
+            {"torch", verdict.torch_version}}},
+          {"flags", verdict.flags},
+          {"resources", List(verdict.resources)},
+          {"settings", List(verdict.settings)},
+          {"timing", Timing(verdict)}};
+}
+
+}  // namespace cupel::judge

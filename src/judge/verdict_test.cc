@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "judge/verdict.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace cupel::judge {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Comparison Right() {
+  Comparison c;
+  c.ok = true;
+  c.count = 8;
+  c.rms_error = 1;
+  c.rms_limit = 4;
+  c.max_limit = 4;
+  return c;
+}
+
+Comparison Wrong(const char* code = "wrong_result", const char* pattern = "tail") {
+  Comparison c;
+  c.code = code;
+  c.pattern = pattern;
+  c.message = "3 of 8 elements are wrong";
+  c.wrong_count = 3;
+  c.first_wrong = {{{0, 1}, INFINITY, 2}};
+  return c;
+}
+
+SettingReport Setting(const char* id, std::vector<Comparison> trials) {
+  SettingReport setting;
+  setting.id = id;
+  setting.status = "passed";
+  for (Comparison& c : trials) setting.trials.push_back({~uint64_t{0}, c.ok, {std::move(c)}});
+  return setting;
+}
+
+Verdict With(std::vector<SettingReport> settings) {
+  Verdict verdict;
+  verdict.settings = std::move(settings);
+  return Decide(std::move(verdict));
+}
+
+TEST(Decide, AcceptsOnlyWhatPassedEverywhere) {
+  const Verdict v = With({Setting("single-0", {Right(), Right()}), Setting("multi-0", {Right()})});
+  EXPECT_EQ(v.decision, Decision::kAccepted);
+  EXPECT_TRUE(v.reasons.empty());
+  EXPECT_EQ(ExitStatus(v.decision), 0);
+}
+
+TEST(Decide, OneFailedTrialRejectsWhateverTheStatusSays) {
+  const Verdict v = With({Setting("single-0", {Right(), Wrong()})});
+  EXPECT_EQ(v.decision, Decision::kRejected);
+  EXPECT_EQ(v.settings[0].status, "failed");
+  ASSERT_EQ(v.reasons.size(), 1u);
+  EXPECT_EQ(v.reasons[0].where, "single-0 trial 1 output 0");
+  EXPECT_EQ(ExitStatus(v.decision), 1);
+}
+
+TEST(Decide, OneReasonForWhatRecurs) {
+  const Verdict v = With({Setting("single-0", {Wrong(), Wrong(), Wrong()}),
+                          Setting("multi-0", {Right()}), Setting("multi-1", {Wrong(), Wrong()}),
+                          Setting("multi-2", {Wrong("not_finite", "some_nan")})});
+  ASSERT_EQ(v.reasons.size(), 2u);
+  EXPECT_EQ(v.reasons[0].message,
+            "3 of 8 elements are wrong; also in 2 more trials of single-0, multi-1");
+  EXPECT_EQ(v.reasons[1].code, "not_finite");
+}
+
+TEST(Decide, CausesComeBeforeEffectsAndWarningsAreNotes) {
+  SettingReport setting = Setting("single-0", {Wrong()});
+  engine::Finding finding;
+  finding.code = "out_of_bounds";
+  finding.file = "/tmp/x/kernel.cu";
+  finding.line = 31;
+  finding.message = "reads 4 bytes past argument 1";
+  setting.findings = {finding, finding};
+  finding.severity = engine::Severity::kWarning;
+  finding.message = "odd";
+  setting.findings.push_back(finding);
+  const Verdict v = With({setting, setting});
+  ASSERT_EQ(v.reasons.size(), 2u);
+  EXPECT_EQ(v.reasons[0].code, "out_of_bounds");
+  EXPECT_EQ(v.reasons[0].where, "kernel.cu:31");
+  EXPECT_THAT(v.reasons[0].message, HasSubstr("also in 1 more"));
+  EXPECT_THAT(v.notes, ElementsAre("kernel.cu:31: odd"));
+}
+
+TEST(Decide, AFindingAloneRejectsRightNumbers) {
+  SettingReport setting = Setting("single-0", {Right()});
+  setting.findings.emplace_back().code = "out_of_bounds";
+  EXPECT_EQ(With({setting}).decision, Decision::kRejected);
+}
+
+TEST(Decide, ReferencesThatFailAreNotedAndNeverAcceptAlone) {
+  SettingReport broken;
+  broken.id = "multi-0";
+  broken.status = "no_reference";
+  const Verdict v = With({Setting("single-0", {Right()}), broken});
+  EXPECT_EQ(v.decision, Decision::kAccepted);
+  EXPECT_THAT(v.notes, ElementsAre(HasSubstr("multi-0")));
+  EXPECT_EQ(With({broken}).decision, Decision::kError);
+  EXPECT_EQ(With({broken}).reasons[0].code, "nothing_judged");
+}
+
+TEST(Decide, NothingIsAcceptedUnrun) {
+  EXPECT_EQ(With({}).decision, Decision::kError);
+  EXPECT_EQ(With({Setting("single-0", {})}).decision, Decision::kError);  // "passed" with no trial
+  SettingReport open;
+  open.id = "multi-0";
+  const Verdict v = With({Setting("single-0", {Right()}), open});
+  EXPECT_EQ(v.decision, Decision::kError);
+  EXPECT_EQ(v.reasons[0].code, "not_judged");
+  const Verdict rejected = With({Setting("single-0", {Wrong()}), open});
+  EXPECT_EQ(rejected.decision, Decision::kRejected);
+  EXPECT_THAT(rejected.notes, ElementsAre("not run: multi-0"));
+}
+
+TEST(Decide, UnsupportedYieldsToRejectedAndBrokenCasesToError) {
+  SettingReport unsupported;
+  unsupported.id = "multi-0";
+  unsupported.unsupported = true;
+  unsupported.problems = {{"unsupported_opcode", "mbarrier.init", "kernel.cu:31"}};
+  const Verdict v = With({Setting("single-0", {Right()}), unsupported});
+  EXPECT_EQ(v.decision, Decision::kUnsupported);
+  EXPECT_EQ(ExitStatus(v.decision), 3);
+  EXPECT_EQ(With({Setting("single-0", {Wrong()}), unsupported}).decision, Decision::kRejected);
+  EXPECT_EQ(With({Setting("single-0", {Wrong("broken_case", "")})}).decision, Decision::kError);
+}
+
+TEST(Decide, KeepsTheCallersReasonsInFront) {
+  Verdict verdict;
+  verdict.reasons = {{"compile_error", "expected ';'", "kernel.cu:3"}};
+  EXPECT_EQ(Decide(verdict).decision, Decision::kRejected);
+  verdict.decision = Decision::kUnsupported;
+  EXPECT_EQ(Decide(verdict).decision, Decision::kUnsupported);
+  verdict.decision = Decision::kRejected;
+  verdict.settings = {Setting("single-0", {Right()})};  // passed, yet impure on the second look
+  EXPECT_EQ(Decide(verdict).decision, Decision::kRejected);
+}
+
+TEST(VerdictJson, HoldsTimesInOnePlaceOnly) {
+  Verdict a = With({Setting("single-0", {Right(), Wrong()})});
+  Verdict b = a;
+  b.build_seconds = b.total_seconds = 3;
+  b.settings[0].host_us = b.settings[0].oracle_seconds = b.settings[0].engine_seconds = 5;
+  Json ja = ToJson(a), jb = ToJson(b);
+  EXPECT_NE(DumpJson(ja), DumpJson(jb));
+  EXPECT_EQ(jb["timing"]["settings"]["single-0"]["host_us"], 5.0);
+  ja.erase("timing");
+  jb.erase("timing");
+  EXPECT_EQ(DumpJson(ja), DumpJson(jb));
+}
+
+TEST(VerdictJson, HasTheDocumentedMembers) {
+  const Json json = ToJson(With({Setting("single-0", {Right(), Wrong()})}));
+  EXPECT_EQ(json["schema"], "cupel.verdict/1");
+  EXPECT_EQ(json["verdict"], "rejected");
+  EXPECT_EQ(json["reasons"][0]["code"], "wrong_result");
+  EXPECT_EQ(json["reasons"][0]["where"], "single-0 trial 1 output 0");
+  const Json& setting = json["settings"][0];
+  EXPECT_EQ(setting["trials"][0]["seed"], "18446744073709551615");
+  EXPECT_EQ(setting["largest_error"]["rms_over_limit"], 0.25);
+  EXPECT_EQ(setting["trials"][1]["outputs"][0]["first_wrong"][0]["got"], "inf");
+  EXPECT_TRUE(ParseJson(DumpJson(json, 2), "verdict"));
+}
+
+}  // namespace
+}  // namespace cupel::judge
