@@ -18,11 +18,12 @@ constexpr size_t kMaxNamed = 4;  // settings in an "also in"
 /// Reasons by what makes them the same, in the order of first sight.
 class Collector {
  public:
-  void Add(const std::string& key, Reason reason, const std::string& setting) {
+  /// `trials`: a repetition within one setting is another trial, else it is the same thing again.
+  void Add(const std::string& key, Reason reason, const std::string& setting, bool trials = false) {
     auto [it, fresh] = at_.try_emplace(key, entries_.size());
     if (fresh) entries_.push_back({std::move(reason), setting, {}, {}, 0});
     Entry& entry = entries_[it->second];
-    if (!fresh && setting == entry.first_setting) ++entry.more_here;
+    if (!fresh && trials && setting == entry.first_setting) ++entry.more_here;
     if (setting != entry.first_setting && entry.seen.insert(setting).second) {
       entry.others.push_back(setting);
     }
@@ -73,6 +74,7 @@ std::string LineOf(const engine::Finding& finding) {
 std::string Text(const engine::Finding& finding) {
   std::string text = finding.message.empty() ? finding.code : finding.message;
   if (!finding.where.empty()) text += " (" + finding.where + ")";
+  if (finding.count > 1) text += fmt::format(", {} times", finding.count);
   return text;
 }
 
@@ -93,7 +95,8 @@ bool CollectTrials(const SettingReport& setting, Collected& all) {
       all.broken_case |= c.code == "broken_case";
       all.comparisons.Add(
           fmt::format("{}/{}/{}", c.code, c.pattern, o),
-          {c.code, c.message, fmt::format("{} trial {} output {}", setting.id, t, o)}, setting.id);
+          {c.code, c.message, fmt::format("{} trial {} output {}", setting.id, t, o)}, setting.id,
+          true);
     }
     if (trial.ok || explained) continue;
     failed = true;
@@ -105,7 +108,7 @@ bool CollectTrials(const SettingReport& setting, Collected& all) {
       all.problems.Add(
           "trial_failed",
           {"trial_failed", "a trial did not complete", fmt::format("{} trial {}", setting.id, t)},
-          setting.id);
+          setting.id, true);
     }
   }
   return failed;

@@ -83,11 +83,13 @@ TEST(Decide, CausesComeBeforeEffectsAndWarningsAreNotes) {
   finding.severity = engine::Severity::kWarning;
   finding.message = "odd";
   setting.findings.push_back(finding);
-  const Verdict v = With({setting, setting});
+  SettingReport other = setting;
+  other.id = "multi-3";
+  const Verdict v = With({setting, other});
   ASSERT_EQ(v.reasons.size(), 2u);
   EXPECT_EQ(v.reasons[0].code, "out_of_bounds");
   EXPECT_EQ(v.reasons[0].where, "kernel.cu:31");
-  EXPECT_THAT(v.reasons[0].message, HasSubstr("also in 1 more"));
+  EXPECT_EQ(v.reasons[0].message, "reads 4 bytes past argument 1; also in multi-3");
   EXPECT_THAT(v.notes, ElementsAre("kernel.cu:31: odd"));
 }
 
