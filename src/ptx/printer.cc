@@ -20,7 +20,7 @@ void Append(std::string* out, fmt::format_string<Args...> format, Args&&... args
 }
 
 void PrintOffset(int64_t offset, std::string* out) {
-  if (offset != 0) Append(out, "{:+}", offset);
+  if (offset != 0) Append(out, "+{}", offset);  // "+-4": ptxas takes no other negative offset
 }
 
 void PrintImmediate(const Operand& operand, std::string* out) {
