@@ -1,0 +1,134 @@
+// Tested by emulator_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/binding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "ptx/parser.h"
+
+namespace cupel::emu {
+namespace {
+
+bool LivesInMemory(const ptx::Variable& variable) {
+  return !variable.is_extern &&
+         (variable.space == ptx::Space::kGlobal || variable.space == ptx::Space::kConst);
+}
+
+const ptx::Variable* FindVariable(const ptx::Module& module, const std::string& name) {
+  for (const ptx::Variable& variable : module.variables) {
+    if (variable.name == name && LivesInMemory(variable)) return &variable;
+  }
+  return nullptr;
+}
+
+std::string NameOf(const plan::Buffer& buffer, size_t index) {
+  switch (buffer.kind) {
+    case plan::BufferKind::kArgument:
+      return fmt::format("argument {}", buffer.argument);
+    case plan::BufferKind::kTemporary:
+      return fmt::format("temporary {}", index);
+    case plan::BufferKind::kWorkspace:
+      return fmt::format("workspace {}", index);
+    case plan::BufferKind::kSymbol:
+      return "symbol " + ptx::Demangle(buffer.symbol);
+  }
+  return fmt::format("buffer {}", index);
+}
+
+// Addresses in initialisers wait until every variable has a place.
+void Initialise(const ptx::Variable& variable, std::byte* at, uint64_t bytes) {
+  const uint64_t given = std::min<uint64_t>(variable.initializer.size(), bytes);
+  std::memcpy(at, variable.initializer.data(), given);
+  std::memset(at + given, 0, bytes - given);
+}
+
+// A symbol that has no place (a function, or an external variable) leaves zero: following it is
+// then an access to the null page, which is reported.
+void InitialiseAddresses(const ptx::Module& module, const GlobalMemory& memory) {
+  for (const ptx::Variable& variable : module.variables) {
+    const auto base = memory.SymbolAddress(variable.name);
+    if (!base) continue;
+    for (const ptx::Variable::SymbolInit& init : variable.symbol_inits) {
+      const auto target = memory.SymbolAddress(init.symbol);
+      if (!target || !memory.Contains(*base + init.at, sizeof *target)) continue;
+      const uint64_t value = *target + static_cast<uint64_t>(init.offset);
+      std::memcpy(memory.Host(*base + init.at), &value, sizeof value);
+    }
+  }
+}
+
+Result<std::span<const std::byte>> ArgumentStorage(
+    const plan::Buffer& buffer, std::span<const std::span<const std::byte>> arguments) {
+  if (buffer.argument < 0 || static_cast<size_t>(buffer.argument) >= arguments.size()) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("the plan uses tensor argument {} of {}", buffer.argument, arguments.size()),
+        "record the plan for this case");
+  }
+  const std::span<const std::byte> storage = arguments[static_cast<size_t>(buffer.argument)];
+  if (storage.size() != buffer.bytes) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("the plan was recorded with {} bytes for argument {}, which has {}",
+                            buffer.bytes, buffer.argument, storage.size()),
+                "record the plan for this case");
+  }
+  return storage;
+}
+
+}  // namespace
+
+bool IsOutput(const plan::Plan& plan, int buffer) {
+  return std::any_of(plan.outputs.begin(), plan.outputs.end(),
+                     [&](const plan::View& view) { return view.address.buffer == buffer; });
+}
+
+Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
+                                          std::span<const std::span<const std::byte>> arguments,
+                                          const ptx::Module& module, uint64_t seed,
+                                          GlobalMemory* memory) {
+  memory->SetPoison(seed);
+  std::vector<BoundBuffer> bound;
+  for (size_t i = 0; i < plan.buffers.size(); ++i) {
+    const plan::Buffer& buffer = plan.buffers[i];
+    const int index = static_cast<int>(i);
+    std::span<const std::byte> contents;
+    const ptx::Variable* variable = nullptr;
+    uint64_t bytes = buffer.bytes;
+    bool read_only = false;
+    if (buffer.kind == plan::BufferKind::kArgument) {
+      TRY_ASSIGN(contents, ArgumentStorage(buffer, arguments));
+      read_only = !IsOutput(plan, index);
+    } else if (buffer.kind == plan::BufferKind::kSymbol) {
+      variable = FindVariable(module, buffer.symbol);
+      if (variable != nullptr) bytes = variable->bytes;
+    }
+    std::string name = NameOf(buffer, i);
+    TRY_ASSIGN(const uint64_t address, memory->Allocate(bytes, index, read_only, name));
+    std::byte* host = memory->Host(address);
+    if (!contents.empty()) std::memcpy(host, contents.data(), contents.size());
+    if (buffer.kind == plan::BufferKind::kSymbol) {
+      // Without a variable no kernel can refer to the symbol by name; it begins as zeros all the
+      // same.
+      if (variable != nullptr)
+        Initialise(*variable, host, bytes);
+      else
+        std::memset(host, 0, bytes);
+      memory->BindSymbol(buffer.symbol, address);
+    }
+    bound.push_back({address, bytes, std::move(name)});
+  }
+  for (const ptx::Variable& variable : module.variables) {
+    if (!LivesInMemory(variable) || memory->SymbolAddress(variable.name)) continue;
+    TRY_ASSIGN(const uint64_t address, memory->Allocate(variable.bytes, -1, false,
+                                                        "symbol " + ptx::Demangle(variable.name)));
+    Initialise(variable, memory->Host(address), variable.bytes);
+    memory->BindSymbol(variable.name, address);
+  }
+  InitialiseAddresses(module, *memory);
+  return bound;
+}
+
+}  // namespace cupel::emu

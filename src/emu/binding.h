@@ -1,0 +1,33 @@
+// Gives the buffers of a plan and the variables of a module their places and first contents in
+// emulated memory.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "emu/memory.h"
+#include "emu/nodes.h"
+#include "plan/plan.h"
+#include "ptx/ir.h"
+
+namespace cupel::emu {
+
+/// True when a view of `plan`'s outputs lies in buffer `buffer`: an argument that is also returned
+/// may be written.
+bool IsOutput(const plan::Plan& plan, int buffer);
+
+/// Places the plan's buffers in order, then the module's remaining .global and .const variables, in
+/// `memory`, which must be empty. Arguments hold their storages, variables their initialisers,
+/// temporaries and workspaces poison that depends on `seed`. An Error means that plan and arguments
+/// do not belong together, or that memory does not suffice.
+Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
+                                          std::span<const std::span<const std::byte>> arguments,
+                                          const ptx::Module& module, uint64_t seed,
+                                          GlobalMemory* memory);
+
+}  // namespace cupel::emu

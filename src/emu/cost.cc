@@ -1,0 +1,163 @@
+// Tested by cost_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace cupel::emu {
+namespace {
+
+constexpr double kWarpSize = 32;
+constexpr double kSectorBytes = 32;
+
+// An SM has four partitions, each of which issues one warp instruction a clock (Volta and later;
+// CUDA programming guide, "Hardware Implementation").
+constexpr double kSchedulersPerSm = 4;
+
+// Clocks between dependent ALU instructions of one warp: 4 on Volta and later (Jia et al. 2018,
+// "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking").
+constexpr double kAluLatency = 4;
+// Independent instructions that a compiler finds to put between them, on average. A guess.
+constexpr double kInstructionParallelism = 1.5;
+// Clocks of a load that misses L1 (L2 hit about 260, DRAM about 600 to 700 on Hopper, published
+// microbenchmarks); kernels stream, so nearer the second.
+constexpr double kLoadLatency = 550;
+// Loads that a warp keeps in flight: unrolling and vector types. A guess.
+constexpr double kLoadParallelism = 4;
+// Useful bytes of one warp-wide load instruction, when nothing better is known: 32 lanes of 4
+// bytes.
+constexpr double kBytesPerWarpLoad = 128;
+// Clocks of a shared-memory access and of a barrier that nobody is late for (Jia et al. 2018: 19 to
+// 30).
+constexpr double kSharedLatency = 23;
+constexpr double kBarrierLatency = 30;
+
+// Bytes a clock between one SM and the L2 (NVIDIA, "A100 whitepaper": 64 for reads).
+constexpr double kL2BytesPerSmClock = 64;
+// Atomics of single lanes that the L2 slices of the whole device retire a clock when addresses
+// differ; a contended address is slower, which the counts do not show. A guess between 1 (all the
+// same address) and a few hundred.
+constexpr double kAtomicsPerClock = 32;
+// Of the FP32 peak, what cuBLAS reaches on middling shapes.
+constexpr double kLibraryShare = 0.6;
+
+struct Shape {
+  double blocks = 0;
+  double warps_per_block = 0;
+  double busy_sms = 0;           // SMs that get at least one block
+  double blocks_of_busiest = 0;  // on the SM that gets the most
+  double waves = 0;              // turns of that SM when it holds as many blocks as fit
+  double clock_mhz = 0;          // clocks a microsecond
+};
+
+Shape ShapeOf(const CostInput& input, const device::Description& device) {
+  Shape s;
+  s.blocks = static_cast<double>(input.counters.grid.Count());
+  s.warps_per_block = std::ceil(static_cast<double>(input.counters.block.Count()) / kWarpSize);
+  const double sms = std::max(device.sm_count, 1);
+  s.busy_sms = std::min(s.blocks, sms);
+  s.blocks_of_busiest = std::ceil(s.blocks / sms);
+  s.waves = std::ceil(s.blocks_of_busiest / std::max(input.occupancy.blocks_per_sm, 1));
+  s.clock_mhz = device.clock_khz / 1e3;
+  return s;
+}
+
+// Share of the whole launch's work that the busiest SM does: work is counted per launch and blocks
+// are taken to be alike.
+double BusiestShare(const Shape& s) { return s.blocks_of_busiest / s.blocks; }
+
+double IssueUs(const engine::LaunchCounters& c, const Shape& s) {
+  const double resident_warps = s.blocks_of_busiest * s.warps_per_block;
+  const double schedulers = std::min(kSchedulersPerSm, resident_warps);
+  return static_cast<double>(c.warp_instructions) * BusiestShare(s) / schedulers / s.clock_mhz;
+}
+
+// One warp alone: its instructions one after another, its loads and barriers waited for. All warps
+// of a wave wait at the same time, waves follow each other.
+double LatencyUs(const engine::LaunchCounters& c, const Shape& s) {
+  const double warps = s.blocks * s.warps_per_block;
+  const double loads = static_cast<double>(c.global_load_bytes) / kBytesPerWarpLoad;
+  const double clocks =
+      static_cast<double>(c.warp_instructions) / warps * kAluLatency / kInstructionParallelism +
+      loads / warps * kLoadLatency / kLoadParallelism +
+      static_cast<double>(c.shared_wavefronts) / warps * kSharedLatency / kLoadParallelism +
+      static_cast<double>(c.barriers) / warps * kBarrierLatency;
+  const double first_load = c.global_load_bytes > 0 ? kLoadLatency : 0;
+  return s.waves * (clocks + first_load) / s.clock_mhz;
+}
+
+double Fp32Us(const engine::LaunchCounters& c, const Shape& s, const device::Description& d) {
+  const double per_sm = d.fp32_flops / std::max(d.sm_count, 1);
+  return static_cast<double>(c.floating_point_operations) * BusiestShare(s) / per_sm * 1e6;
+}
+
+double SharedUs(const engine::LaunchCounters& c, const Shape& s) {
+  return static_cast<double>(c.shared_wavefronts) * BusiestShare(s) / s.clock_mhz;
+}
+
+double DramUs(const CostInput& input, const device::Description& d) {
+  const engine::LaunchCounters& c = input.counters;
+  auto once = [&](uint64_t sectors) {
+    const double bytes = static_cast<double>(sectors) * kSectorBytes;
+    if (input.footprint_bytes == 0) return bytes;
+    return std::min(bytes, static_cast<double>(input.footprint_bytes));
+  };
+  // Sectors read again come from L2 only as far as it holds the footprint.
+  double bytes = once(c.global_load_sectors) + once(c.global_store_sectors);
+  const double all =
+      static_cast<double>(c.global_load_sectors + c.global_store_sectors) * kSectorBytes;
+  const auto footprint = static_cast<double>(input.footprint_bytes);
+  if (footprint > 0 && all > bytes) {
+    const double missing = std::max(0.0, 1 - static_cast<double>(d.l2_bytes) / footprint);
+    // Tiling keeps most reuse close together even when the footprint exceeds the L2.
+    constexpr double kFarReuse = 0.1;
+    bytes += (all - bytes) * missing * kFarReuse;
+  }
+  return bytes / d.dram_bytes * 1e6;
+}
+
+double L2Us(const engine::LaunchCounters& c, const Shape& s, const device::Description& d) {
+  const double bytes =
+      static_cast<double>(c.global_load_sectors + c.global_store_sectors) * kSectorBytes;
+  const double whole = bytes / d.l2_bandwidth * 1e6;
+  const double busiest = bytes * BusiestShare(s) / (kL2BytesPerSmClock * s.clock_mhz);
+  return std::max(whole, busiest);
+}
+
+double AtomicsUs(const engine::LaunchCounters& c, const Shape& s) {
+  return static_cast<double>(c.global_atomics) / kAtomicsPerClock / s.clock_mhz;
+}
+
+}  // namespace
+
+double CostBreakdown::Total() const {
+  return std::max({issue_us, latency_us, fp32_us, shared_us, dram_us, l2_us, atomics_us}) +
+         launch_us;
+}
+
+CostBreakdown EstimateLaunch(const CostInput& input, const device::Description& device) {
+  CostBreakdown cost;
+  cost.launch_us = device.launch_latency_us;
+  if (input.counters.grid.Count() == 0 || input.counters.block.Count() == 0) return cost;
+  const Shape shape = ShapeOf(input, device);
+  const engine::LaunchCounters& c = input.counters;
+  cost.issue_us = IssueUs(c, shape);
+  cost.latency_us = LatencyUs(c, shape);
+  cost.fp32_us = Fp32Us(c, shape, device);
+  cost.shared_us = SharedUs(c, shape);
+  cost.dram_us = DramUs(input, device);
+  cost.l2_us = L2Us(c, shape, device);
+  cost.atomics_us = AtomicsUs(c, shape);
+  return cost;
+}
+
+double EstimateCopyUs(uint64_t bytes, const device::Description& device) {
+  return device.launch_latency_us + 2 * static_cast<double>(bytes) / device.dram_bytes * 1e6;
+}
+
+double EstimateGemmUs(double flops, const device::Description& device) {
+  return device.launch_latency_us + flops / (device.fp32_flops * kLibraryShare) * 1e6;
+}
+
+}  // namespace cupel::emu

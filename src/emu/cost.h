@@ -1,0 +1,49 @@
+// An estimate of what a launch takes on the described GPU, from counts that the interpreter made.
+// It ranks variants of one kernel; it is not a measurement and every output says so. The model is a
+// roofline with latency: the slowest of several bounds, each a small function below with its
+// constants named and sourced in cost.cc, plus the time a launch takes at all.
+//
+// What it leaves out: caches other than a whole-buffer view of L2, instruction mixes and issue
+// ports other than FP32, clock throttling, PTX that ptxas rewrites. SPDX-License-Identifier:
+// Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "device/device.h"
+#include "engine/engine.h"
+
+namespace cupel::emu {
+
+struct CostInput {
+  engine::LaunchCounters counters;  // grid, block and counts
+  device::Occupancy occupancy;
+  /// Bytes of all buffers that the launch's parameters point into: no more can cross DRAM once each
+  /// way. 0: not known.
+  uint64_t footprint_bytes = 0;
+};
+
+/// The bounds, in microseconds, without the launch itself.
+struct CostBreakdown {
+  double issue_us = 0;    // warp instructions against the busiest SM's schedulers
+  double latency_us = 0;  // one warp's dependent chain, wave after wave
+  double fp32_us = 0;     // arithmetic against the FP32 lanes
+  double shared_us = 0;   // shared-memory wavefronts
+  double dram_us = 0;     // bytes that must cross DRAM
+  double l2_us = 0;       // sectors that must cross between L2 and the SMs in use
+  double atomics_us = 0;  // atomics at the L2
+  double launch_us = 0;
+  /// The slowest bound plus launch_us.
+  double Total() const;
+};
+
+/// Every bound grows (weakly) with every count.
+CostBreakdown EstimateLaunch(const CostInput& input, const device::Description& device);
+
+/// A copy, upload or fill of `bytes` bytes (counted once).
+double EstimateCopyUs(uint64_t bytes, const device::Description& device);
+
+/// A matrix product of `flops` operations by a library at a usual share of the FP32 peak.
+double EstimateGemmUs(double flops, const device::Description& device);
+
+}  // namespace cupel::emu

@@ -1,0 +1,293 @@
+// Walks a plan: bind, run node after node, extract the outputs. Tested by emulator_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/emulator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "emu/binding.h"
+#include "emu/cost.h"
+#include "emu/kernel.h"
+#include "emu/launch.h"
+#include "emu/launch_check.h"
+#include "emu/nodes.h"
+#include "ptx/parser.h"
+
+namespace cupel::emu {
+namespace {
+
+using engine::Finding;
+using engine::Run;
+using engine::RunOptions;
+
+/// Buffers that the launch's parameters point into, in bytes.
+uint64_t Footprint(const plan::Launch& launch, std::span<const BoundBuffer> buffers) {
+  std::set<int> seen;
+  uint64_t bytes = 0;
+  for (const plan::Relocation& relocation : launch.relocations) {
+    const int buffer = relocation.target.buffer;
+    if (buffer < 0 || static_cast<size_t>(buffer) >= buffers.size()) continue;
+    if (seen.insert(buffer).second) bytes += buffers[static_cast<size_t>(buffer)].bytes;
+  }
+  return bytes;
+}
+
+uint64_t BytesMoved(const plan::Copy& copy) { return copy.bytes; }
+uint64_t BytesMoved(const plan::Upload& upload) { return upload.bytes.size(); }
+uint64_t BytesMoved(const plan::Fill& fill) { return fill.count * fill.pattern.size() / 2; }
+uint64_t BytesMoved(const plan::CopyView& copy) {
+  uint64_t elements = 1;
+  for (int64_t size : copy.to.shape) elements *= static_cast<uint64_t>(size);
+  return elements * static_cast<uint64_t>(SizeOf(copy.to.dtype) + SizeOf(copy.from.dtype)) / 2;
+}
+
+template <typename Node>
+double EstimateNodeUs(const Node& node, const device::Description& device) {
+  return EstimateCopyUs(BytesMoved(node), device);
+}
+double EstimateNodeUs(const plan::Gemm& gemm, const device::Description& device) {
+  const double products = gemm.pointers.empty() ? static_cast<double>(gemm.batch)
+                                                : static_cast<double>(gemm.pointers.size());
+  return EstimateGemmUs(2.0 * static_cast<double>(gemm.m) * static_cast<double>(gemm.n) *
+                            static_cast<double>(gemm.k) * products,
+                        device);
+}
+
+/// One execution of one plan.
+class Execution {
+ public:
+  Execution(const KernelModule& kernels, const build::Image& image,
+            const device::Description& device, const plan::Plan& plan, const RunOptions& options,
+            std::span<const BoundBuffer> buffers, GlobalMemory& memory, ThreadPool& pool)
+      : kernels_(kernels),
+        image_(image),
+        device_(device),
+        plan_(plan),
+        options_(options),
+        buffers_(buffers),
+        memory_(memory),
+        pool_(pool),
+        nodes_(memory, buffers, pool) {}
+
+  /// Runs all nodes and extracts the outputs into `run`; stops at the first error.
+  Status Go(std::span<const std::span<const std::byte>> arguments, Run* run) {
+    for (const plan::Node& node : plan_.nodes) {
+      if (options_.cancelled && options_.cancelled()) {
+        return Fail(ErrorCode::kCancelled, "the emulation was cancelled");
+      }
+      TRY(std::visit([&](const auto& work) { return Step(work, run); }, node.work));
+      if (stopped_) return {};
+    }
+    CheckArguments(arguments, run);
+    Extract(run);
+    if (stopped_) {
+      run->outputs.clear();
+      return {};
+    }
+    run->completed = true;
+    return {};
+  }
+
+ private:
+  template <typename Node>
+  Status Step(const Node& node, Run* run) {
+    Note(nodes_.Run(node), run);
+    run->counters.estimated_us += EstimateNodeUs(node, device_);
+    return {};
+  }
+
+  Status Step(const plan::Launch& launch, Run* run) {
+    const Kernel* kernel = kernels_.Find(launch.kernel);
+    if (kernel == nullptr) {
+      Note({{},
+            fmt::format("kernel {} is launched, but the image holds no PTX of it",
+                        ptx::Demangle(launch.kernel))},
+           run);
+      return {};
+    }
+    const KernelLimits limits = LimitsOf(*kernel, kernels_.module(), image_.resources);
+    if (auto finding = CheckLaunch(launch, limits, device_)) {
+      Note({std::move(finding), {}}, run);
+      return {};
+    }
+    if (!kernel->unsupported.empty()) {
+      Note({{}, kernel->unsupported}, run);
+      return {};
+    }
+    // Doublewords, so that parameters are aligned as they are on the device.
+    std::vector<uint64_t> words(launch.parameters.size() / 8 + 1);
+    std::memcpy(words.data(), launch.parameters.data(), launch.parameters.size());
+    const auto parameters =
+        std::as_writable_bytes(std::span(words)).first(launch.parameters.size());
+    if (!Relocate(launch.relocations, buffers_, parameters)) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "a pointer relocation lies outside the parameters of " + kernel->demangled);
+    }
+    TRY_ASSIGN(LaunchOutcome outcome,
+               RunLaunch({kernel, launch.grid, launch.block, launch.cluster, launch.dynamic_shared,
+                          launch.cooperative, parameters},
+                         memory_, options_, pool_));
+    Record(launch, limits, std::move(outcome), run);
+    return {};
+  }
+
+  void Record(const plan::Launch& launch, const KernelLimits& limits, LaunchOutcome outcome,
+              Run* run) {
+    std::move(outcome.findings.begin(), outcome.findings.end(), std::back_inserter(run->findings));
+    if (!outcome.completed) stopped_ = true;
+    if (!outcome.unsupported.empty()) Note({{}, std::move(outcome.unsupported)}, run);
+    if (!options_.counters) return;
+    const auto shared = static_cast<int64_t>(limits.static_shared + launch.dynamic_shared);
+    CostInput cost;
+    cost.occupancy = device::ComputeOccupancy(device_, static_cast<int>(launch.block.Count()),
+                                              limits.registers, shared);
+    cost.footprint_bytes = Footprint(launch, buffers_);
+    cost.counters = std::move(outcome.counters);
+    cost.counters.occupancy = cost.occupancy.fraction;
+    cost.counters.estimated_us = EstimateLaunch(cost, device_).Total();
+    run->counters.estimated_us += cost.counters.estimated_us;
+    run->counters.launches.push_back(std::move(cost.counters));
+  }
+
+  void Note(NodeOutcome outcome, Run* run) {
+    if (outcome.ok()) return;
+    stopped_ = true;
+    if (outcome.finding) run->findings.push_back(std::move(*outcome.finding));
+    if (run->unsupported.empty()) run->unsupported = std::move(outcome.unsupported);
+  }
+
+  // Inputs belong to the caller. One that is also returned is an in-place operation.
+  void CheckArguments(std::span<const std::span<const std::byte>> arguments, Run* run) {
+    for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const plan::Buffer& buffer = plan_.buffers[i];
+      if (buffer.kind != plan::BufferKind::kArgument || buffer.bytes == 0) continue;
+      if (IsOutput(plan_, static_cast<int>(i))) continue;
+      const std::span<const std::byte> before = arguments[static_cast<size_t>(buffer.argument)];
+      const std::byte* after = memory_.Host(buffers_[i].address);
+      if (std::memcmp(after, before.data(), before.size()) == 0) continue;
+      const auto first = std::mismatch(before.begin(), before.end(), after).first - before.begin();
+      Finding finding;
+      finding.code = "writes_input";
+      finding.where = fmt::format("{} + {} bytes", buffers_[i].name, first);
+      finding.message = fmt::format(
+          "{} is an input and not returned, but its bytes changed, first "
+          "at byte {}",
+          buffers_[i].name, first);
+      run->findings.push_back(std::move(finding));
+    }
+  }
+
+  void Extract(Run* run) {
+    for (size_t i = 0; i < plan_.outputs.size() && !stopped_; ++i) {
+      const plan::View& view = plan_.outputs[i];
+      engine::OutputTensor output;
+      output.is_none = view.address.buffer == plan::kNoneOutput;
+      if (!output.is_none) {
+        output.dtype = view.dtype;
+        output.shape = view.shape;
+        Note(nodes_.Extract(view, fmt::format("output {}", i), &output.bytes), run);
+      }
+      run->outputs.push_back(std::move(output));
+    }
+  }
+
+  const KernelModule& kernels_;
+  const build::Image& image_;
+  const device::Description& device_;
+  const plan::Plan& plan_;
+  const RunOptions& options_;
+  std::span<const BoundBuffer> buffers_;
+  GlobalMemory& memory_;
+  ThreadPool& pool_;
+  NodeRunner nodes_;
+  bool stopped_ = false;
+};
+
+class EmulatedProgram : public engine::Program {
+ public:
+  /// `kernels` is null when the PTX as a whole is unsupported.
+  EmulatedProgram(device::Description device, build::Image image, int threads,
+                  std::unique_ptr<KernelModule> kernels, std::string unsupported,
+                  GlobalMemory memory)
+      : device_(std::move(device)),
+        image_(std::move(image)),
+        kernels_(std::move(kernels)),
+        unsupported_(std::move(unsupported)),
+        memory_(std::move(memory)),
+        pool_(threads) {}
+
+  Result<Run> Execute(const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
+                      const RunOptions& options) override {
+    const auto start = std::chrono::steady_clock::now();
+    Run run;
+    if (kernels_ == nullptr) {
+      run.unsupported = unsupported_;
+      return run;
+    }
+    if (!plan.device.empty() && plan.device != device_.name) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("the plan was recorded for {}, the emulator describes {}",
+                              plan.device, device_.name),
+                  "record and run with the same model");
+    }
+    memory_.Reset();
+    TRY_ASSIGN(const std::vector<BoundBuffer> buffers,
+               BindPlan(plan, arguments, kernels_->module(), options.seed, &memory_));
+    Execution execution(*kernels_, image_, device_, plan, options, buffers, memory_, pool_);
+    TRY(execution.Go(arguments, &run));
+    run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return run;
+  }
+
+ private:
+  device::Description device_;
+  build::Image image_;
+  std::unique_ptr<KernelModule> kernels_;
+  std::string unsupported_;
+  GlobalMemory memory_;
+  ThreadPool pool_;
+};
+
+class Emulator : public engine::Engine {
+ public:
+  Emulator(const device::Description& device, EmulatorOptions options)
+      : device_(device), options_(options) {}
+
+  std::string Name() const override { return "emu"; }
+  const device::Description& Device() const override { return device_; }
+
+  Result<std::unique_ptr<engine::Program>> Load(const build::Image& image) override {
+    TRY_ASSIGN(GlobalMemory memory, GlobalMemory::Create());
+    std::unique_ptr<KernelModule> kernels;
+    std::string unsupported;
+    // Host code may use library calls alone: then there is no PTX.
+    auto module = image.ptx.empty() ? Result<ptx::Module>(ptx::Module{}) : ptx::Parse(image.ptx);
+    if (module) {
+      TRY_ASSIGN(kernels, KernelModule::Decode(*module));
+    } else if (module.error().code == ErrorCode::kUnsupported) {
+      unsupported = module.error().message;
+    } else {
+      return tl::unexpected<Error>(module.error());
+    }
+    return std::make_unique<EmulatedProgram>(device_, image, options_.threads, std::move(kernels),
+                                             std::move(unsupported), std::move(memory));
+  }
+
+ private:
+  device::Description device_;
+  EmulatorOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<engine::Engine> MakeEmulator(const device::Description& device,
+                                             EmulatorOptions options) {
+  return std::make_unique<Emulator>(device, options);
+}
+
+}  // namespace cupel::emu

@@ -1,0 +1,21 @@
+// The engine that needs no GPU: executes a plan by interpreting its kernels' PTX on the CPU.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "device/device.h"
+#include "engine/engine.h"
+
+namespace cupel::emu {
+
+struct EmulatorOptions {
+  int threads = 0;  // 0: one for each core this process may use
+};
+
+/// An engine that pretends to be `device`: its limits decide which launches are legal, its peaks
+/// the estimates. Programs are independent of the engine that loaded them.
+std::unique_ptr<engine::Engine> MakeEmulator(const device::Description& device,
+                                             EmulatorOptions options = {});
+
+}  // namespace cupel::emu
