@@ -156,8 +156,9 @@ void RunInit(ChildPlan& plan) {
   prctl(PR_SET_NAME, "cupel-init");
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   if (plan.go >= 0) {
-    char byte = 0;
-    if (read(plan.go, &byte, 1) != 1) _exit(127);  // the parent is gone
+    char root_map = 0;
+    if (read(plan.go, &root_map, 1) != 1) _exit(127);  // the parent is gone
+    plan.root_map = root_map != 0;
     close(plan.go);
   }
   // Our memory is a copy of cupel's: not even our own children may look into it.

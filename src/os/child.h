@@ -49,8 +49,10 @@ struct ChildPlan {
   };
   std::vector<Range> close;        // descriptors that init must not keep
   SandboxPlan* sandbox = nullptr;  // null: a trusted child
-  bool pid_namespace = false;      // init is process 1 of its own namespace
-  bool root_map = false;           // root and nobody are mapped; the target becomes nobody
+  bool user_namespace = false;
+  bool mount_namespace = false;
+  bool pid_namespace = false;  // init is process 1 of its own namespace
+  bool root_map = false;       // root and nobody are mapped; the target becomes nobody
 };
 
 /// Runs in the direct child. Never returns.

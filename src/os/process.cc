@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -193,14 +194,17 @@ Result<Process> Process::Spawn(const SpawnOptions& options) {
     pid = CloneChild(0, plan, &pidfd);
   } else {
     // The kernel grants namespaces all or none in one call: give up the least useful first.
+    int error = 0;
     for (const uint64_t flags : NamespaceChoices(sandbox)) {
+      plan.user_namespace = (flags & CLONE_NEWUSER) != 0;
+      plan.mount_namespace = (flags & CLONE_NEWNS) != 0;
       plan.pid_namespace = (flags & CLONE_NEWPID) != 0;
-      plan.root_map = (flags & CLONE_NEWUSER) != 0 && geteuid() == 0;
       pid = CloneChild(flags, plan, &pidfd);
       if (pid >= 0) {
-        NoteNamespaces(sandbox, flags, *process.sandbox_);
+        NoteNamespaces(sandbox, flags, error, *process.sandbox_);
         break;
       }
+      error = errno;
     }
   }
   if (pid < 0) {
@@ -215,8 +219,7 @@ Result<Process> Process::Spawn(const SpawnOptions& options) {
   process.stdout_ = std::move(launch.out.read);
   process.stderr_ = std::move(launch.err.read);
   if (plan.sandbox != nullptr) {
-    WriteIdMaps(sandbox, pid, *process.sandbox_);
-    const char byte = 1;
+    const char byte = WriteIdMaps(sandbox, pid, *process.sandbox_) ? 1 : 0;
     (void)!write(launch.go.write.get(), &byte, 1);
   }
   // Our copies of the child's ends would hide the end of the streams.

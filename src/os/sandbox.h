@@ -23,6 +23,10 @@ enum class SyscallProfile {
               // EnterRecorderSandbox() little but memory and read/write on open descriptors
 };
 
+/// Paths that do not exist are skipped in `readable`. Links on the way to them are recreated.
+/// Started by root, the child becomes user nobody, who is made the owner of the folders in
+/// `writable`; what is in `readable` must then be readable by all (the folders above it need not
+/// be).
 struct Confinement {
   SyscallProfile syscalls = SyscallProfile::kUnrestricted;
   std::vector<std::filesystem::path> readable;  // files and folders, also executable
@@ -48,10 +52,14 @@ struct SandboxReport {
 /// set-up is done and before it loads the candidate. From here on allowed: memory (mmap, munmap,
 /// mremap, mprotect, madvise, brk), read/write/close/lseek/poll/fstat, opening files for reading
 /// (Landlock and the mount namespace leave only what the Confinement lists), futex, clocks,
-/// sched_yield, getpid and gettid, signal masks, sigaltstack and rt_sigreturn, tgkill to itself
+/// sched_yield, getpid and gettid, sigaltstack and rt_sigreturn, tgkill to itself
 /// (abort), exit. Everything else raises SIGSYS with the number in siginfo's si_syscall: install a
-/// handler for it (and for SIGSEGV …) first, for sigaction is among what is refused.
+/// handler for it (and for SIGSEGV …) first, for sigaction is among what is refused; blocking
+/// signals silently does nothing.
 Status EnterRecorderSandbox();
+
+/// The recorder's last stage, once the candidate is loaded: naming a file raises SIGSYS too.
+Status ForbidFiles();
 
 /// "socket" for 41; "syscall 9999" for what has no name. Allocates: not for signal handlers.
 std::string SyscallName(int number);

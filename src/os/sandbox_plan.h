@@ -31,7 +31,11 @@ struct ViewStep {
 struct PathRule {
   std::string path;
   uint64_t access = 0;
+  bool only_in_view = false;  // where the old root is still in place, it is not ours
 };
+
+/// "nobody" on every Linux system, and the kernel's overflow user.
+inline constexpr uid_t kNobody = 65534;
 
 struct SandboxPlan {
   std::vector<ViewStep> view;
@@ -42,17 +46,21 @@ struct SandboxPlan {
     rlim_t value;
   };
   std::vector<Limit> limits;
+  std::vector<std::string> writable;  // resolved
   bool network = false;
-  uid_t uid = 0;  // ours
+  bool view_stands = false;  // in the child: the new root is in place
+  uid_t uid = 0;             // ours
   gid_t gid = 0;
 };
 
 Status PlanSandbox(const Confinement& confinement, SandboxPlan& plan, SandboxReport& report);
 /// Clone flags to try, most isolated first; the last is 0.
 std::vector<uint64_t> NamespaceChoices(const SandboxPlan& plan);
-void NoteNamespaces(const SandboxPlan& plan, uint64_t flags, SandboxReport& report);
-/// Maps the child's users; before it goes on.
-void WriteIdMaps(const SandboxPlan& plan, pid_t pid, SandboxReport& report);
+/// `error` is why an earlier choice failed.
+void NoteNamespaces(const SandboxPlan& plan, uint64_t flags, int error, SandboxReport& report);
+/// Maps the child's users, before it goes on. True when the target can become nobody, who then owns
+/// the writable folders.
+bool WriteIdMaps(const SandboxPlan& plan, pid_t pid, SandboxReport& report);
 void NoteReport(const SandboxPlan& plan, const ChildReport& step, SandboxReport& report);
 
 /// The seccomp programs, compiled once.

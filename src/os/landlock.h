@@ -1,0 +1,41 @@
+// Landlock's access rights up to ABI 7. The headers of older systems stop at ABI 2, so the numbers
+// are written out; the kernel is asked which of them it knows. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace cupel::os::landlock {
+
+// <linux/landlock.h>, LANDLOCK_ACCESS_FS_*: the bit's position is ABI.
+inline constexpr uint64_t kExecute = 1 << 0;
+inline constexpr uint64_t kWriteFile = 1 << 1;
+inline constexpr uint64_t kReadFile = 1 << 2;
+inline constexpr uint64_t kReadDir = 1 << 3;
+inline constexpr uint64_t kMakeAndRemove =
+    0x1ff0;                                     // remove and make_* but devices are bound by nodev
+inline constexpr uint64_t kRefer = 1 << 13;     // ABI 2
+inline constexpr uint64_t kTruncate = 1 << 14;  // ABI 3
+inline constexpr uint64_t kIoctlDevice = 1 << 15;  // ABI 5
+
+inline constexpr uint64_t kRead = kExecute | kReadFile | kReadDir;
+inline constexpr uint64_t kWrite = kWriteFile | kMakeAndRemove | kRefer | kTruncate;
+/// What may be granted on something that is not a folder.
+inline constexpr uint64_t kFileRights =
+    kExecute | kWriteFile | kReadFile | kTruncate | kIoctlDevice;
+
+inline constexpr uint64_t FsRights(int abi) {
+  uint64_t rights = 0x1fff;
+  if (abi >= 2) rights |= kRefer;
+  if (abi >= 3) rights |= kTruncate;
+  if (abi >= 5) rights |= kIoctlDevice;
+  return rights;
+}
+
+/// struct landlock_ruleset_attr. A kernel that does not know the later fields takes them as zeros.
+struct Ruleset {
+  uint64_t fs;
+  uint64_t net;     // ABI 4: bind and connect of TCP
+  uint64_t scoped;  // ABI 6: abstract UNIX sockets and signals to the outside
+};
+
+}  // namespace cupel::os::landlock

@@ -1,0 +1,196 @@
+// The system calls that each profile allows, compiled by libseccomp in the parent.
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/prctl.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <sstream>
+#include <string_view>
+
+#include "os/fd.h"
+#include "os/sandbox.h"
+#include "os/sandbox_plan.h"
+
+namespace cupel::os {
+namespace {
+
+/// What any program needs to load, compute, and use what it has open.
+constexpr std::string_view kCompute =
+    "read readv pread64 preadv preadv2 write writev close lseek fstat newfstatat stat lstat "
+    "statx access faccessat faccessat2 mmap munmap mremap mprotect madvise brk futex "
+    "futex_waitv clock_gettime clock_getres gettimeofday time nanosleep clock_nanosleep "
+    "sched_yield sched_getaffinity getcpu getpid gettid getppid getuid geteuid getgid getegid "
+    "rt_sigreturn sigaltstack exit exit_group set_robust_list rseq getrandom "
+    "pause poll ppoll restart_syscall membarrier";
+
+/// What starting a program takes beyond that.
+constexpr std::string_view kStart =
+    "execve open openat rt_sigaction rt_sigprocmask rt_sigpending set_tid_address getpgrp "
+    "getpgid getsid "
+    "getgroups uname sysinfo getrusage times getrlimit readlink readlinkat getcwd getdents64 "
+    "getdents dup dup2 dup3 fcntl select pselect6 close_range arch_prctl mincore msync "
+    "getresuid getresgid get_robust_list pwrite64 pwritev capget umask fadvise64 tgkill "
+    "seccomp statfs fstatfs";
+
+/// What compilers, assemblers and linkers do: processes, pipes and files.
+constexpr std::string_view kCompile =
+    "fork vfork wait4 waitid pipe pipe2 creat rename renameat renameat2 unlink unlinkat mkdir "
+    "mkdirat rmdir chmod fchmod fchmodat fchmodat2 link linkat symlink symlinkat utime utimes "
+    "utimensat futimesat truncate ftruncate fallocate copy_file_range sendfile fsync fdatasync "
+    "flock chdir fchdir setpgid setsid setrlimit getpriority sched_getparam sched_getscheduler "
+    "sched_get_priority_max sched_get_priority_min kill";
+
+/// Answered with EPERM, the usual refusal; what is unknown gets ENOSYS, for which callers have ways
+/// round.
+constexpr std::string_view kRefused =
+    "socket socketpair connect bind listen accept accept4 sendto sendmsg sendmmsg ptrace "
+    "process_vm_readv process_vm_writev process_madvise kcmp mount umount2 pivot_root chroot "
+    "open_tree move_mount fsopen fsmount mount_setattr unshare setns keyctl add_key "
+    "request_key bpf perf_event_open io_uring_setup io_uring_enter io_uring_register "
+    "userfaultfd personality kexec_load init_module finit_module delete_module "
+    "open_by_handle_at name_to_handle_at pidfd_open pidfd_getfd pidfd_send_signal mknod "
+    "mknodat chown fchown lchown fchownat setuid setgid setreuid setregid setresuid setresgid "
+    "setgroups capset sethostname swapon swapoff reboot acct quotactl syslog modify_ldt iopl "
+    "ioperm shmget msgget semget mq_open memfd_create tkill rt_sigqueueinfo rt_tgsigqueueinfo "
+    "timer_create inotify_init1 fanotify_init";
+
+constexpr uint64_t kNamespaceFlags = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
+                                     CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET |
+                                     0x80;  // 0x80: time
+
+/// A libseccomp context that remembers the first failure.
+class Filter {
+ public:
+  explicit Filter(uint32_t otherwise) : context_(seccomp_init(otherwise), seccomp_release) {
+    if (context_ == nullptr) {
+      error_ = ENOMEM;
+      return;
+    }
+    Check(seccomp_attr_set(context_.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS));
+    seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_OPTIMIZE,
+                     2);  // a tree; older versions have lists
+  }
+
+  /// `names` are separated by blanks.
+  void Add(uint32_t action, std::string_view names) {
+    std::istringstream words{std::string(names)};
+    for (std::string name; words >> name;) Add(action, name.c_str(), {});
+  }
+
+  void Add(uint32_t action, const char* name, std::initializer_list<scmp_arg_cmp> arguments) {
+    if (error_ != 0) return;
+    const int number = seccomp_syscall_resolve_name(name);
+    if (number < 0) return;  // this architecture or library does not know it: the default applies
+    Check(seccomp_rule_add_array(context_.get(), action, number,
+                                 static_cast<unsigned>(arguments.size()), arguments.begin()));
+  }
+
+  Result<std::vector<sock_filter>> Compile() {
+    const Fd file(memfd_create("seccomp", MFD_CLOEXEC));
+    if (!file) Check(-errno);
+    if (error_ == 0) Check(seccomp_export_bpf(context_.get(), file.get()));
+    if (error_ != 0) return Failure();
+    const off_t size = lseek(file.get(), 0, SEEK_END);
+    std::vector<sock_filter> program(static_cast<size_t>(size) / sizeof(sock_filter));
+    if (pread(file.get(), program.data(), program.size() * sizeof(sock_filter), 0) != size) {
+      error_ = EIO;
+      return Failure();
+    }
+    return program;
+  }
+
+  Status Load() {
+    if (error_ == 0) Check(seccomp_load(context_.get()));
+    if (error_ != 0) return Failure();
+    return {};
+  }
+
+ private:
+  void Check(int code) {
+    if (code < 0 && error_ == 0) error_ = -code;
+  }
+  tl::unexpected<Error> Failure() const {
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("no system call filter: {}", std::strerror(error_)));
+  }
+
+  std::unique_ptr<void, void (*)(scmp_filter_ctx)> context_;
+  int error_ = 0;
+};
+
+Result<std::vector<sock_filter>> CompileFilter(SyscallProfile profile) {
+  Filter filter(SCMP_ACT_ERRNO(ENOSYS));
+  filter.Add(SCMP_ACT_ALLOW, kCompute);
+  filter.Add(SCMP_ACT_ALLOW, kStart);
+  filter.Add(SCMP_ACT_ERRNO(EPERM), kRefused);
+  for (const unsigned long option : {PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_SET_PDEATHSIG,
+                                     PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS, PR_SET_VMA}) {
+    filter.Add(SCMP_ACT_ALLOW, "prctl", {SCMP_A0(SCMP_CMP_EQ, option)});
+  }
+  for (const unsigned long request : {0x5401ul /* TCGETS */, 0x5413ul /* TIOCGWINSZ */,
+                                      0x541bul /* FIONREAD */, 0x5451ul /* FIOCLEX */}) {
+    filter.Add(SCMP_ACT_ALLOW, "ioctl", {SCMP_A1(SCMP_CMP_EQ, request)});
+  }
+  // Only one's own limits, which can be lowered but not raised.
+  filter.Add(SCMP_ACT_ALLOW, "prlimit64", {SCMP_A0(SCMP_CMP_EQ, 0)});
+  if (profile == SyscallProfile::kCompiler) {
+    filter.Add(SCMP_ACT_ALLOW, kCompile);
+    filter.Add(SCMP_ACT_ALLOW, "clone", {SCMP_A0(SCMP_CMP_MASKED_EQ, kNamespaceFlags, 0)});
+    filter.Add(SCMP_ACT_ERRNO(EPERM), "execveat", {});
+  } else {
+    filter.Add(SCMP_ACT_ERRNO(EPERM), kCompile);
+  }
+  return filter.Compile();
+}
+
+}  // namespace
+
+Result<std::vector<sock_filter>> SyscallFilter(SyscallProfile profile) {
+  static const auto compiler = CompileFilter(SyscallProfile::kCompiler);
+  static const auto recorder = CompileFilter(SyscallProfile::kRecorder);
+  return profile == SyscallProfile::kCompiler ? compiler : recorder;
+}
+
+Status EnterRecorderSandbox() {
+  Filter filter(SCMP_ACT_TRAP);
+  filter.Add(SCMP_ACT_ALLOW, kCompute);
+  const scmp_arg_cmp read_only =
+      SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND, O_RDONLY);
+  filter.Add(SCMP_ACT_ALLOW, "openat", {read_only});
+  filter.Add(SCMP_ACT_ALLOW, "tgkill", {SCMP_A0(SCMP_CMP_EQ, static_cast<uint64_t>(getpid()))});
+  // A feint: the C library blocks all signals around clone(2), and a blocked SIGSYS kills
+  // unexplained.
+  filter.Add(SCMP_ACT_ERRNO(0), "rt_sigprocmask");
+  // The C library's own two signals, which it sets up before its first thread: the refusal should
+  // name the thread.
+  filter.Add(SCMP_ACT_ALLOW, "rt_sigaction", {SCMP_A0(SCMP_CMP_EQ, 32)});
+  filter.Add(SCMP_ACT_ALLOW, "rt_sigaction", {SCMP_A0(SCMP_CMP_EQ, 33)});
+  filter.Add(SCMP_ACT_ALLOW, "seccomp", {});  // for ForbidFiles(); a filter can only take away
+  filter.Add(SCMP_ACT_ALLOW, "prctl", {SCMP_A0(SCMP_CMP_EQ, PR_SET_NO_NEW_PRIVS)});
+  return filter.Load();
+}
+
+Status ForbidFiles() {
+  Filter filter(SCMP_ACT_ALLOW);
+  filter.Add(SCMP_ACT_TRAP,
+             "openat open newfstatat stat lstat statx access faccessat faccessat2 seccomp prctl");
+  return filter.Load();
+}
+
+std::string SyscallName(int number) {
+  std::unique_ptr<char, void (*)(void*)> name(
+      seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, number), std::free);
+  return name != nullptr ? name.get() : fmt::format("syscall {}", number);
+}
+
+}  // namespace cupel::os
