@@ -20,6 +20,7 @@ namespace {
 judge::Verdict Begin(const Candidate& candidate, const Question& question,
                      const engine::Engine& engine, uint64_t seed) {
   judge::Verdict verdict;
+  verdict.decision = judge::Decision::kRejected;
   verdict.task = question.task->name;
   verdict.direction = task::Name(question.direction);
   verdict.kernel_path = candidate.path.string();
@@ -61,11 +62,15 @@ std::vector<const task::Setting*> Chosen(const Question& question) {
   return chosen;
 }
 
-/// True when running further settings would only waste time: the code hangs or stops dead.
-bool IsHopeless(const judge::SettingReport& report) {
-  return std::any_of(report.findings.begin(), report.findings.end(), [](const auto& finding) {
-    return finding.code == "instruction_budget" || finding.code == "deadlock";
-  });
+/// True when running further settings would only waste time: the code hangs, or cannot be run at
+/// all.
+bool EndsJudging(const judge::SettingReport& report, const Question& question) {
+  const bool hangs = std::any_of(
+      report.findings.begin(), report.findings.end(), [](const engine::Finding& finding) {
+        return finding.code == "instruction_budget" || finding.code == "deadlock";
+      });
+  return hangs || !report.problems.empty() ||
+         (question.stop_at_first_failure && report.status == "failed");
 }
 
 }  // namespace
@@ -141,30 +146,16 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     TRY_ASSIGN(SettingResult result, JudgeSetting(context));
     if (!result.torch_version.empty()) verdict.torch_version = result.torch_version;
     if (!judged.plan && result.plan) judged.plan = std::move(result.plan);
-    const bool failed = result.report.status == "failed";
-    ended = IsHopeless(result.report) || (failed && question.stop_at_first_failure);
+    ended = EndsJudging(result.report, question);
     verdict.settings.push_back(std::move(result.report));
-    if (result.refusal) {
-      const record::Refusal& refusal = *result.refusal;
-      AddReason(verdict, DecisionFor(refusal.unsupported),
-                {refusal.code, refusal.message, refusal.where});
-      return finish();
-    }
-    if (!result.unsupported.empty()) {
-      AddReason(verdict, judge::Decision::kUnsupported,
-                {"unsupported_instruction", "the emulator does not know " + result.unsupported,
-                 setting->id});
-      return finish();
-    }
   }
 
   TRY_ASSIGN(auto rechecked, recorder.Recheck());
   if (const auto* refusal = std::get_if<record::Refusal>(&rechecked)) {
     AddReason(verdict, DecisionFor(refusal->unsupported),
               {refusal->code, refusal->message, refusal->where});
-    return finish();
   }
-  judge::Decide(verdict);
+  verdict = judge::Decide(std::move(verdict));
   return finish();
 }
 

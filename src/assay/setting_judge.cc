@@ -174,7 +174,9 @@ class SettingRun {
       TRY_ASSIGN(run, context_.program->Execute(*plan_, storages, options));
     }
     if (!run.unsupported.empty()) {
-      result_.unsupported = run.unsupported;
+      result_.report.problems.push_back(
+          {"unsupported_instruction", "the emulator does not know " + run.unsupported, ""});
+      result_.report.unsupported = true;
       return false;
     }
     if (trial == 0) result_.report.counters = run.counters;
@@ -202,7 +204,9 @@ class SettingRun {
     const std::string function(task::Name(context_.question->direction));
     TRY_ASSIGN(record::Outcome outcome, context_.recorder->Record(function, wanted.args));
     if (auto* refusal = std::get_if<record::Refusal>(&outcome)) {
-      result_.refusal = std::move(*refusal);
+      result_.report.problems.push_back(
+          {std::move(refusal->code), std::move(refusal->message), std::move(refusal->where)});
+      result_.report.unsupported = refusal->unsupported;
       result_.report.status = "failed";
       return false;
     }

@@ -22,8 +22,6 @@ struct SettingContext {
 
 struct SettingResult {
   judge::SettingReport report;
-  std::optional<record::Refusal> refusal;  // the host code cannot be recorded: ends the judging
-  std::string unsupported;                 // the engine lacks something: ends the judging
   std::optional<plan::Plan> plan;
   std::string torch_version;
 };

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/setting_judge.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace cupel::assay {
+namespace {
+
+task::Value TensorOf(const std::vector<float>& data, std::vector<int64_t> shape) {
+  task::Tensor tensor;
+  tensor.shape = std::move(shape);
+  tensor.strides = task::ContiguousStrides(tensor.shape);
+  tensor.storage = std::as_bytes(std::span(data));
+  return task::Value{tensor};
+}
+
+TEST(RecordingKey, IgnoresTheContentsOfTensors) {
+  const std::vector<float> a(6, 1.0f), b(6, 2.0f);
+  EXPECT_EQ(RecordingKey({TensorOf(a, {2, 3})}), RecordingKey({TensorOf(b, {2, 3})}));
+  EXPECT_NE(RecordingKey({TensorOf(a, {2, 3})}), RecordingKey({TensorOf(a, {3, 2})}));
+}
+
+TEST(RecordingKey, TakesOneElementTensorsAsScalars) {
+  const std::vector<float> a(1, 1.0f), b(1, 2.0f);
+  EXPECT_NE(RecordingKey({TensorOf(a, {})}), RecordingKey({TensorOf(b, {})}));
+  EXPECT_EQ(RecordingKey({TensorOf(a, {1})}), RecordingKey({TensorOf(a, {1})}));
+}
+
+TEST(RecordingKey, TellsKindsOfScalarsApart) {
+  EXPECT_NE(RecordingKey({{true}}), RecordingKey({{int64_t{1}}}));
+  EXPECT_NE(RecordingKey({{1.0}}), RecordingKey({{int64_t{1}}}));
+  EXPECT_NE(RecordingKey({{task::None{}}}), RecordingKey({}));
+  const task::Value one{int64_t{1}};
+  EXPECT_NE(RecordingKey({task::Value{std::vector<task::Value>{one}}}), RecordingKey({one}));
+}
+
+}  // namespace
+}  // namespace cupel::assay
