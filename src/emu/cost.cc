@@ -15,30 +15,30 @@ constexpr double kSectorBytes = 32;
 // CUDA programming guide, "Hardware Implementation").
 constexpr double kSchedulersPerSm = 4;
 
-// Clocks between dependent ALU instructions of one warp: 4 on Volta and later (Jia et al. 2018,
-// "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking").
-constexpr double kAluLatency = 4;
+// Measured on an H200 at 1980 MHz (CUDA 13.0) unless said otherwise.
+// Clocks between dependent ALU instructions of one warp.
+constexpr double kAluLatency = 4.2;
 // Independent instructions that a compiler finds to put between them, on average. A guess.
 constexpr double kInstructionParallelism = 1.5;
-// Clocks of a load that misses L1 (L2 hit about 260, DRAM about 600 to 700 on Hopper, published
-// microbenchmarks); kernels stream, so nearer the second.
-constexpr double kLoadLatency = 550;
+// Clocks of a load from DRAM (pointer chase).
+constexpr double kLoadLatency = 620;
 // Loads that a warp keeps in flight: unrolling and vector types. A guess.
 constexpr double kLoadParallelism = 4;
 // Useful bytes of one warp-wide load instruction, when nothing better is known: 32 lanes of 4
 // bytes.
 constexpr double kBytesPerWarpLoad = 128;
-// Clocks of a shared-memory access and of a barrier that nobody is late for (Jia et al. 2018: 19 to
-// 30).
-constexpr double kSharedLatency = 23;
-constexpr double kBarrierLatency = 30;
-
-// Bytes a clock between one SM and the L2 (NVIDIA, "A100 whitepaper": 64 for reads).
-constexpr double kL2BytesPerSmClock = 64;
-// Atomics of single lanes that the L2 slices of the whole device retire a clock when addresses
-// differ; a contended address is slower, which the counts do not show. A guess between 1 (all the
-// same address) and a few hundred.
-constexpr double kAtomicsPerClock = 32;
+// Clocks of a dependent shared-memory load.
+constexpr double kSharedLatency = 29;
+// Clocks of a barrier that nobody is late for: 14 with one warp, 76 with 32.
+constexpr double kBarrierLatency = 12;
+constexpr double kBarrierLatencyPerWarp = 2;
+// Blocks that the device starts a clock (empty blocks of 256 threads: 1.18 clocks each).
+constexpr double kBlocksPerClock = 0.85;
+// Bytes a clock from L2 to one SM that has the L2 to itself.
+constexpr double kL2BytesPerSmClock = 48;
+// Atomics of single lanes that the device retires a clock: at addresses that differ, and at one.
+constexpr double kSpreadAtomicsPerClock = 250;
+constexpr double kSameAddressAtomicsPerClock = 0.29;
 // Of the FP32 peak, what cuBLAS reaches on middling shapes.
 constexpr double kLibraryShare = 0.6;
 
@@ -82,7 +82,8 @@ double LatencyUs(const engine::LaunchCounters& c, const Shape& s) {
       static_cast<double>(c.warp_instructions) / warps * kAluLatency / kInstructionParallelism +
       loads / warps * kLoadLatency / kLoadParallelism +
       static_cast<double>(c.shared_wavefronts) / warps * kSharedLatency / kLoadParallelism +
-      static_cast<double>(c.barriers) / warps * kBarrierLatency;
+      static_cast<double>(c.barriers) / warps *
+          (kBarrierLatency + kBarrierLatencyPerWarp * s.warps_per_block);
   const double first_load = c.global_load_bytes > 0 ? kLoadLatency : 0;
   return s.waves * (clocks + first_load) / s.clock_mhz;
 }
@@ -125,14 +126,21 @@ double L2Us(const engine::LaunchCounters& c, const Shape& s, const device::Descr
   return std::max(whole, busiest);
 }
 
+// Counts do not tell contended addresses from others: up to one atomic a block is taken for a
+// reduction into one address, what goes beyond that for a scatter.
 double AtomicsUs(const engine::LaunchCounters& c, const Shape& s) {
-  return static_cast<double>(c.global_atomics) / kAtomicsPerClock / s.clock_mhz;
+  const auto all = static_cast<double>(c.global_atomics);
+  const double contended = std::min(all, s.blocks);
+  const double clocks =
+      contended / kSameAddressAtomicsPerClock + (all - contended) / kSpreadAtomicsPerClock;
+  return clocks / s.clock_mhz;
 }
 
 }  // namespace
 
 double CostBreakdown::Total() const {
-  return std::max({issue_us, latency_us, fp32_us, shared_us, dram_us, l2_us, atomics_us}) +
+  return std::max(
+             {blocks_us, issue_us, latency_us, fp32_us, shared_us, dram_us, l2_us, atomics_us}) +
          launch_us;
 }
 
@@ -142,6 +150,7 @@ CostBreakdown EstimateLaunch(const CostInput& input, const device::Description& 
   if (input.counters.grid.Count() == 0 || input.counters.block.Count() == 0) return cost;
   const Shape shape = ShapeOf(input, device);
   const engine::LaunchCounters& c = input.counters;
+  cost.blocks_us = shape.blocks / kBlocksPerClock / shape.clock_mhz;
   cost.issue_us = IssueUs(c, shape);
   cost.latency_us = LatencyUs(c, shape);
   cost.fp32_us = Fp32Us(c, shape, device);

@@ -25,6 +25,7 @@ struct CostInput {
 
 /// The bounds, in microseconds, without the launch itself.
 struct CostBreakdown {
+  double blocks_us = 0;   // handing out blocks
   double issue_us = 0;    // warp instructions against the busiest SM's schedulers
   double latency_us = 0;  // one warp's dependent chain, wave after wave
   double fp32_us = 0;     // arithmetic against the FP32 lanes

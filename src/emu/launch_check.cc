@@ -1,5 +1,6 @@
-// Limits: CUDA programming guide, tables of compute capabilities. Tested by launch_check_test.cc.
-// SPDX-License-Identifier: Apache-2.0
+// Limits: CUDA programming guide, tables of compute capabilities. Names of errors: what CUDA 13.0
+// (driver 580) answered on an H200; earlier releases say cudaErrorInvalidConfiguration for grids
+// and blocks. Tested by launch_check_test.cc. SPDX-License-Identifier: Apache-2.0
 #include "emu/launch_check.h"
 
 #include <fmt/format.h>
@@ -25,11 +26,11 @@ std::string Text(const plan::Dim3& d) { return fmt::format("{}x{}x{}", d.x, d.y,
 MaybeRefusal CheckGrid(const plan::Launch& launch, const device::Description& d) {
   const plan::Dim3& g = launch.grid;
   if (g.x == 0 || g.y == 0 || g.z == 0) {
-    return Refusal{"cudaErrorInvalidConfiguration",
+    return Refusal{"cudaErrorInvalidValue",
                    fmt::format("the grid {} has an empty dimension", Text(g))};
   }
   if (g.x > d.max_grid_x || g.y > d.max_grid_y || g.z > d.max_grid_z) {
-    return Refusal{"cudaErrorInvalidConfiguration",
+    return Refusal{"cudaErrorInvalidValue",
                    fmt::format("the grid {} exceeds the limit {}x{}x{}", Text(g), d.max_grid_x,
                                d.max_grid_y, d.max_grid_z)};
   }
@@ -39,17 +40,17 @@ MaybeRefusal CheckGrid(const plan::Launch& launch, const device::Description& d)
 MaybeRefusal CheckBlock(const plan::Launch& launch, const device::Description& d) {
   const plan::Dim3& b = launch.block;
   if (b.x == 0 || b.y == 0 || b.z == 0) {
-    return Refusal{"cudaErrorInvalidConfiguration",
+    return Refusal{"cudaErrorInvalidValue",
                    fmt::format("the block {} has an empty dimension", Text(b))};
   }
   if (b.x > d.max_block_x || b.y > d.max_block_y || b.z > d.max_block_z) {
-    return Refusal{"cudaErrorInvalidConfiguration",
+    return Refusal{"cudaErrorInvalidValue",
                    fmt::format("the block {} exceeds the limit {}x{}x{}", Text(b), d.max_block_x,
                                d.max_block_y, d.max_block_z)};
   }
   const uint64_t threads = b.Count();
   if (threads > static_cast<uint64_t>(d.max_threads_per_block)) {
-    return Refusal{"cudaErrorInvalidConfiguration",
+    return Refusal{"cudaErrorInvalidValue",
                    fmt::format("the block {} has {} threads, more than the limit of {}", Text(b),
                                threads, d.max_threads_per_block)};
   }
@@ -119,7 +120,7 @@ MaybeRefusal CheckCluster(const plan::Launch& launch, const device::Description&
   const plan::Dim3& g = launch.grid;
   if (g.x % c.x != 0 || g.y % c.y != 0 || g.z % c.z != 0) {
     return Refusal{
-        "cudaErrorInvalidConfiguration",
+        "cudaErrorInvalidClusterSize",
         fmt::format("the grid {} is not a multiple of the cluster {}", Text(g), Text(c))};
   }
   return std::nullopt;

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/cost.h"
+
+#include <gtest/gtest.h>
+
+namespace cupel::emu {
+namespace {
+
+// An elementwise kernel over n floats: one load and one store of 4 bytes an element.
+CostInput Elementwise(uint64_t n, uint32_t threads, const device::Description& device) {
+  CostInput input;
+  engine::LaunchCounters& c = input.counters;
+  c.block = {threads, 1, 1};
+  c.grid = {static_cast<uint32_t>((n + threads - 1) / threads), 1, 1};
+  c.warp_instructions = n / 32 * 15;
+  c.lane_instructions = n * 15;
+  c.global_load_bytes = c.global_store_bytes = n * 4;
+  c.global_load_sectors = c.global_store_sectors = n / 8;
+  c.floating_point_operations = n;
+  input.footprint_bytes = n * 8;
+  input.occupancy = device::ComputeOccupancy(device, static_cast<int>(threads), 32, 0);
+  return input;
+}
+
+class Cost : public ::testing::Test {
+ protected:
+  double Us(const CostInput& input) { return EstimateLaunch(input, device_).Total(); }
+  device::Description device_ = *device::Find("h200");
+};
+
+TEST_F(Cost, StreamingIsBoundByDram) {
+  const CostInput input = Elementwise(256 << 20, 1024, device_);
+  const CostBreakdown cost = EstimateLaunch(input, device_);
+  EXPECT_DOUBLE_EQ(cost.Total(), cost.dram_us + cost.launch_us);
+  EXPECT_NEAR(cost.dram_us, (256 << 20) * 8.0 / device_.dram_bytes * 1e6, 1);
+}
+
+TEST_F(Cost, TinyLaunchesCostLatency) {
+  const CostInput input = Elementwise(1024, 256, device_);
+  const CostBreakdown cost = EstimateLaunch(input, device_);
+  EXPECT_GT(cost.latency_us, cost.dram_us);
+  EXPECT_GT(cost.latency_us, cost.issue_us);
+  EXPECT_GT(cost.Total(), device_.launch_latency_us);
+  EXPECT_LT(cost.Total(), 5);
+}
+
+TEST_F(Cost, EveryCountCanOnlyAdd) {
+  const CostInput base = Elementwise(1 << 20, 256, device_);
+  uint64_t engine::LaunchCounters::*counts[] = {&engine::LaunchCounters::warp_instructions,
+                                                &engine::LaunchCounters::global_load_sectors,
+                                                &engine::LaunchCounters::global_store_sectors,
+                                                &engine::LaunchCounters::global_load_bytes,
+                                                &engine::LaunchCounters::shared_wavefronts,
+                                                &engine::LaunchCounters::global_atomics,
+                                                &engine::LaunchCounters::barriers,
+                                                &engine::LaunchCounters::floating_point_operations};
+  for (auto count : counts) {
+    double last = Us(base);
+    CostInput more = base;
+    for (uint64_t add = 1; add < uint64_t{1} << 36; add *= 16) {
+      more.counters.*count += add;
+      EXPECT_GE(Us(more), last);
+      last = Us(more);
+    }
+    EXPECT_GT(last, Us(base));
+  }
+}
+
+TEST_F(Cost, FewBlocksUseFewSms) {
+  // The same work in one block and in 132.
+  CostInput one = Elementwise(132 * 1024, 1024, device_);
+  one.counters.grid = {1, 1, 1};
+  CostInput many = one;
+  many.counters.grid = {132, 1, 1};
+  EXPECT_GT(Us(one), 5 * Us(many));
+}
+
+TEST_F(Cost, ATailWaveCostsAWholeTurn) {
+  // Issue-bound blocks: 133 take as long on the busiest SM as 264.
+  CostInput input = Elementwise(132 * 1024, 1024, device_);
+  input.counters.warp_instructions = 132'000'000;
+  input.counters.grid = {132, 1, 1};
+  const double full = Us(input);
+  input.counters.warp_instructions = 133'000'000;
+  input.counters.grid = {133, 1, 1};
+  EXPECT_NEAR(Us(input), 2 * full, 0.05 * full);
+}
+
+TEST_F(Cost, BankConflictsAndUncoalescedAccessCost) {
+  CostInput base = Elementwise(1 << 22, 256, device_);
+  CostInput conflicts = base;
+  conflicts.counters.shared_wavefronts = 32u << 20;
+  EXPECT_GT(Us(conflicts), 1.5 * Us(base));
+  CostInput strided = base;
+  strided.counters.global_load_sectors *= 8;
+  EXPECT_GT(Us(strided), 1.3 * Us(base));
+}
+
+TEST_F(Cost, RereadingWhatL2HoldsIsCheaperThanDram) {
+  CostInput input = Elementwise(1 << 22, 256, device_);
+  input.counters.global_load_sectors *= 20;
+  const CostBreakdown cost = EstimateLaunch(input, device_);
+  EXPECT_NEAR(cost.dram_us, ((1 << 22) * 4.0 + (1 << 22) * 8.0) / device_.dram_bytes * 1e6, 0.1);
+  EXPECT_GT(cost.l2_us, cost.dram_us);
+}
+
+TEST_F(Cost, OneAtomicABlockIsContended) {
+  CostInput input = Elementwise(1 << 20, 256, device_);
+  input.counters.global_atomics = input.counters.grid.Count();
+  const double contended = EstimateLaunch(input, device_).atomics_us;
+  EXPECT_NEAR(contended, 4096 / 0.29 / 1980, 0.1);
+  input.counters.global_atomics *= 2;
+  EXPECT_LT(EstimateLaunch(input, device_).atomics_us, 1.01 * contended);
+}
+
+TEST_F(Cost, DegenerateInputsAreFinite) {
+  CostInput input;
+  input.counters.grid = {0, 1, 1};
+  EXPECT_DOUBLE_EQ(Us(input), device_.launch_latency_us);
+  input.counters.grid = {1, 1, 1};
+  input.counters.block = {1, 1, 1};
+  EXPECT_LT(Us(input), 1);
+}
+
+}  // namespace
+}  // namespace cupel::emu
