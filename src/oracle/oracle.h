@@ -1,10 +1,11 @@
-// The oracle: a long-lived Python child beside the user's PyTorch that alone runs task code and turns
-// it into cases; and the pool of cases on disk, so that most checks need no PyTorch.
+// The oracle: a long-lived Python child beside the user's PyTorch that alone runs task code and
+// turns it into cases; and the pool of cases on disk, so that most checks need no PyTorch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
+#include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,10 +19,13 @@
 namespace cupel::oracle {
 
 struct Options {
-  std::filesystem::path script;      // oracle.py
-  std::string python;                // empty: $CUPEL_PYTHON, then python3 on PATH, then /usr/bin/python3
-  std::filesystem::path cache;       // folder of the case pool; empty switches it off
-  uint64_t cache_bytes = 4ull << 30; // bound of the pool, least recently used first
+  std::filesystem::path script;  // oracle.py
+  std::string python;           // empty: $CUPEL_PYTHON, then python3 on PATH, then /usr/bin/python3
+  std::filesystem::path cache;  // folder of the case pool; empty switches it off
+  uint64_t cache_bytes = 4ull << 30;  // bound of the pool, least recently used first
+  /// How long a step of the task's reference may take (a draw; the child reports each). 0:
+  /// $CUPEL_ORACLE_SECONDS, else 600 s.
+  std::chrono::seconds step_deadline{0};
   std::function<void(const std::string&)> progress;  // "starting PyTorch", "computing truth …"
 };
 
@@ -32,26 +36,27 @@ struct SettingFailure {
 
 using CaseOutcome = std::variant<task::Case, SettingFailure>;
 
-/// Not thread-safe, but Prefetch lets the child work while the caller judges.
+/// Not thread-safe.
 class Oracle {
  public:
   explicit Oracle(Options options);
   ~Oracle();
 
-  /// `count` distinct cases of a setting. Without `seed`: from the secret pool (system entropy, each
-  /// case used a bounded number of times). With `seed`: the same cases every time. `fresh` never
-  /// takes from the pool. Errors: PyTorch missing (kEnvironment, with what to install), task code
-  /// that does not load.
+  /// `count` distinct cases of a setting. Without `seed`: from the secret pool (system entropy,
+  /// each case used a bounded number of times). With `seed`: the same cases every time. `fresh`
+  /// never takes from the pool. Errors: PyTorch missing (kEnvironment, with what to install), task
+  /// code that does not load.
   Result<std::vector<CaseOutcome>> Cases(const task::Task& task, task::Direction direction,
                                          const task::Setting& setting, int count,
                                          std::optional<uint64_t> seed, bool fresh = false);
 
   /// Cases one at a time, so that large ones need not be held together: begins computing in the
-  /// child; Next() hands them over in order.
+  /// child, which goes on while the caller judges; Next() hands them over in order. A stream must
+  /// not outlive its Oracle.
   class Stream {
    public:
     virtual ~Stream() = default;
-    /// The next case, or nullopt after the last.
+    /// The next case, or nullopt after the last. A SettingFailure is the last.
     virtual Result<std::optional<CaseOutcome>> Next() = 0;
   };
   Result<std::unique_ptr<Stream>> Open(const task::Task& task, task::Direction direction,

@@ -14,20 +14,20 @@ namespace cupel::task {
 
 /// What is wanted at one position of the result.
 struct Output {
-  bool is_none = false;   // the task ignores this position (a gradient that is not asked for)
-  std::string name;       // "output", or which input it is the gradient of, for messages
-  DType dtype = DType::kF32;      // the contract
-  std::vector<int64_t> shape;     // the contract
-  Tensor reference;       // as PyTorch computes it, contract dtype, contiguous
-  Tensor truth;           // float64 (or the contract dtype for integers), contiguous
-  double error_scale = 0; // E of the tolerance rule, absolute; 0 for integer outputs (exact)
+  bool is_none = false;        // the task ignores this position (a gradient that is not asked for)
+  std::string name;            // "output", or which input it is the gradient of, for messages
+  DType dtype = DType::kF32;   // the contract
+  std::vector<int64_t> shape;  // the contract
+  Tensor reference;            // as PyTorch computes it, contract dtype, contiguous
+  Tensor truth;                // float64 (or the contract dtype for integers), contiguous
+  double error_scale = 0;      // E of the tolerance rule, absolute; 0 for integer outputs (exact)
 };
 
 /// Move-only: owns the mapping that its tensors borrow from.
 struct Case {
   std::string task_name;
-  std::string setting;      // Setting::id
-  uint64_t seed = 0;        // of the inputs
+  std::string setting;  // Setting::id
+  uint64_t seed = 0;    // of the inputs
   std::string torch_version;
   std::vector<Value> args;
   /// True when the function must return a tuple/list/vector, false for a lone tensor.

@@ -32,7 +32,8 @@ Result<Tensor> ReadTensorArgument(const Safetensors& file, const Json& entry,
                                   const std::string& what) {
   TRY_ASSIGN(Tensor tensor, FindTensor(file, entry, "storage", what));
   TRY_ASSIGN(const std::string dtype, JsonString(entry, "dtype", what));
-  if (DTypeFromName(dtype) != tensor.dtype) return Malformed(what, "dtype differs from its storage");
+  if (DTypeFromName(dtype) != tensor.dtype)
+    return Malformed(what, "dtype differs from its storage");
   TRY_ASSIGN(tensor.shape, JsonIntList(entry, "shape", what));
   TRY_ASSIGN(tensor.strides, JsonIntList(entry, "strides", what));
   TRY_ASSIGN(tensor.offset, JsonInt(entry, "offset", what));

@@ -10,8 +10,8 @@
 
 namespace cupel::task {
 
-/// Takes over the mapping; `what` names the file in messages. Setting, content hash and whatever else
-/// is not in the file stay empty. Errors are kInvalidArgument.
+/// Takes over the mapping; `what` names the file in messages. Setting, content hash and whatever
+/// else is not in the file stay empty. Errors are kInvalidArgument.
 Result<Case> ReadCase(os::MappedFile mapping, std::string_view what);
 
 }  // namespace cupel::task

@@ -17,8 +17,8 @@ constexpr size_t kMaxTensors = 100'000;
 
 std::optional<DType> DTypeFromCode(std::string_view code) {
   static constexpr std::pair<std::string_view, DType> kCodes[] = {
-      {"F64", DType::kF64}, {"F32", DType::kF32}, {"F16", DType::kF16}, {"BF16", DType::kBF16},
-      {"I64", DType::kI64}, {"I32", DType::kI32}, {"I16", DType::kI16}, {"I8", DType::kI8},
+      {"F64", DType::kF64}, {"F32", DType::kF32},  {"F16", DType::kF16}, {"BF16", DType::kBF16},
+      {"I64", DType::kI64}, {"I32", DType::kI32},  {"I16", DType::kI16}, {"I8", DType::kI8},
       {"U8", DType::kU8},   {"BOOL", DType::kBool}};
   for (const auto& [name, dtype] : kCodes) {
     if (name == code) return dtype;
@@ -27,7 +27,8 @@ std::optional<DType> DTypeFromCode(std::string_view code) {
 }
 
 tl::unexpected<Error> Malformed(std::string_view what, std::string_view why) {
-  return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: not a safetensors file: {}", what, why));
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("{}: not a safetensors file: {}", what, why));
 }
 
 /// Product of `shape` times the element size, or nullopt when it does not fit.
@@ -64,9 +65,9 @@ Result<Extent> ParseTensor(const Json& entry, const std::string& where,
   }
   tensor.dtype = *dtype;
   tensor.storage = data.subspan(extent.begin, *bytes);
-  if (*bytes > 0 && reinterpret_cast<uintptr_t>(tensor.storage.data()) %
-                            static_cast<uintptr_t>(SizeOf(*dtype)) !=
-                        0) {
+  if (*bytes > 0 &&
+      reinterpret_cast<uintptr_t>(tensor.storage.data()) % static_cast<uintptr_t>(SizeOf(*dtype)) !=
+          0) {
     return Malformed(where, "data is not aligned to its element type");
   }
   tensor.strides = ContiguousStrides(tensor.shape);

@@ -1,5 +1,5 @@
-// Reader of the safetensors layout, in which cases are stored: 8 bytes of header length, a JSON header,
-// the data. Every length, offset and shape is checked before it is used.
+// Reader of the safetensors layout, in which cases are stored: 8 bytes of header length, a JSON
+// header, the data. Every length, offset and shape is checked before it is used.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,6 +1,5 @@
-// Tasks and their settings: readers of robust-kbench's folder format, of KernelBench problem files, and
-// of our task.json. Nothing here runs Python: see oracle/.
-// SPDX-License-Identifier: Apache-2.0
+// Tasks and their settings: readers of robust-kbench's folder format, of KernelBench problem files,
+// and of our task.json. Nothing here runs Python: see oracle/. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -22,7 +21,7 @@ std::string_view Name(SettingKind kind);
 
 /// One combination of constructor and input arguments.
 struct Setting {
-  std::string id;        // "single-0", "multi-3": stable, used in records
+  std::string id;  // "single-0", "multi-3": stable, used in records
   SettingKind kind = SettingKind::kSingle;
   Json init = Json::object();    // keyword arguments of Model (shared ones included)
   Json inputs = Json::object();  // keyword arguments of get_inputs (shared ones included)
@@ -35,12 +34,12 @@ enum class Format { kFolder, kKernelBench };
 struct Task {
   std::string name;
   Format format = Format::kFolder;
-  std::filesystem::path path;                 // the folder, or the problem file
-  std::filesystem::path code[2];              // by Direction: the Python file; empty when absent
-  std::vector<Setting> settings[2];           // by Direction; in the order single, multi, held-out
-  std::filesystem::path baseline[2];          // forward.cu / backward.cu when present
-  std::string title;                          // task.json, else the name
-  std::string content_hash[2];                // SHA-256 of code + configs: keys the case pool
+  std::filesystem::path path;         // the folder, or the problem file
+  std::filesystem::path code[2];      // by Direction: the Python file; empty when absent
+  std::vector<Setting> settings[2];   // by Direction; in the order single, multi, held-out
+  std::filesystem::path baseline[2];  // forward.cu / backward.cu when present
+  std::string title;                  // task.json, else the name
+  std::string content_hash[2];        // SHA-256 of code + configs: keys the case pool
 
   bool Has(Direction direction) const { return !code[static_cast<int>(direction)].empty(); }
   const std::vector<Setting>& SettingsOf(Direction direction) const {

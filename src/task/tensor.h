@@ -51,8 +51,8 @@ struct Value {
   const Tensor* AsTensor() const { return std::get_if<Tensor>(&data); }
 };
 
-/// The tensors of an argument list in depth-first order. A plan names argument storages by the index
-/// in this list.
+/// The tensors of an argument list in depth-first order. A plan names argument storages by the
+/// index in this list.
 std::vector<const Tensor*> TensorLeaves(const std::vector<Value>& args);
 
 }  // namespace cupel::task

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/client.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/hash.h"
+#include "os/fd.h"
+
+namespace cupel::oracle {
+namespace {
+
+namespace fs = std::filesystem;
+using Outcome = std::variant<Delivery, SettingFailure>;
+
+constexpr size_t kMaxScriptBytes = 4u << 20;
+
+std::chrono::seconds StepDeadline(const Options& options) {
+  if (options.step_deadline.count() > 0) return options.step_deadline;
+  const char* text = std::getenv("CUPEL_ORACLE_SECONDS");
+  const int64_t seconds = text == nullptr ? 0 : std::strtoll(text, nullptr, 10);
+  return std::chrono::seconds(seconds > 0 ? seconds : 600);
+}
+
+/// PyTorch's own rounding depends on this beside its version.
+int Threads() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+fs::path PoolRoot(const Options& options) {
+  return options.cache.empty() ? fs::path() : options.cache / "cases";
+}
+
+}  // namespace
+
+Client::Client(Options options)
+    : options_(std::move(options)), pool_(PoolRoot(options_), options_.cache_bytes) {}
+
+Status Client::Identify() {
+  if (python_) return {};
+  fs::path memory;
+  if (!options_.cache.empty()) {
+    std::error_code ignored;
+    fs::create_directories(options_.cache, ignored);
+    memory = options_.cache / "pythons.json";
+  }
+  auto script = os::ReadFile(options_.script, kMaxScriptBytes);
+  if (!script) {
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("cannot read the oracle's script: {}", script.error().message),
+                "install cupel anew, or set CUPEL_HOME to the folder that holds oracle.py");
+  }
+  script_hash_ = Sha256Hex(*script);
+  TRY_ASSIGN(python_, FindPython(options_.python, memory));
+  return {};
+}
+
+Result<Request> Client::Describe(const task::Task& task, task::Direction direction,
+                                 const task::Setting& setting) {
+  if (!task.Has(direction)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("the task {} has no {} direction", task.name, Name(direction)),
+                fmt::format("add func_{0}.py and config_{0}.json", Name(direction)));
+  }
+  TRY(Identify());
+  const auto index = static_cast<size_t>(direction);
+  Request request;
+  request.task_name = task.name;
+  request.init = setting.init;
+  request.inputs = setting.inputs;
+  request.task_id =
+      fmt::format("{} {} {}", task.content_hash[index], Name(direction), task.code[index].string());
+  Sha256 key;
+  key.Field(task.content_hash[index]);
+  key.Field(Name(direction));
+  key.Field(DumpJson(setting.init));
+  key.Field(DumpJson(setting.inputs));
+  key.Field(python_->identity);
+  key.Field(script_hash_);
+  key.Field(fmt::format("{}", Threads()));
+  request.key = key.Hex().substr(0, 40);
+  return request;
+}
+
+Status Client::StartChild() {
+  loaded_.clear();
+  forgone_.clear();
+  if (options_.progress) options_.progress(fmt::format("starting PyTorch ({})", python_->program));
+  ChildOptions spawn{python_->program, options_.script, StepDeadline(options_), options_.progress};
+  TRY_ASSIGN(child_, TorchChild::Start(std::move(spawn)));
+  ++children_;
+  return {};
+}
+
+Status Client::Load(const task::Task& task, task::Direction direction, const Request& request) {
+  if (child_ && !child_->alive()) child_.reset();
+  if (!child_) TRY(StartChild());
+  if (loaded_.count(request.task_id) != 0) return {};
+  const auto index = static_cast<size_t>(direction);
+  std::error_code ignored;
+  const Json load = {
+      {"op", "load"},
+      {"id", ++last_id_},
+      {"task", request.task_id},
+      {"path", fs::absolute(task.code[index], ignored).string()},
+      {"name", task.name},
+      {"hash", task.content_hash[index]},
+      {"direction", Name(direction)},
+      {"format", task.format == task::Format::kKernelBench ? "kernelbench" : "folder"}};
+  TRY(child_->Send(load));
+  TRY_ASSIGN(const std::optional<Json> reply, child_->Receive(last_id_));
+  std::string why;
+  if (!reply) {
+    why = fmt::format("Python ended while loading it: {}", child_->Obituary());
+    child_.reset();
+  } else if (reply->contains("failure")) {
+    TRY_ASSIGN(why, JsonString(*reply, "failure", "oracle.py"));
+  }
+  if (!why.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("the task {} does not load ({}): {}", task.name,
+                            task.code[index].string(), why),
+                "correct the task's code");
+  }
+  loaded_.insert(request.task_id);
+  return {};
+}
+
+Result<Question> Client::Ask(const Request& request, uint64_t seed) {
+  Json ask = {{"op", "case"},         {"id", ++last_id_},         {"task", request.task_id},
+              {"init", request.init}, {"inputs", request.inputs}, {"seed", seed}};
+  if (auto scales = pool_.Scales(request.key)) ask["scales"] = *scales;
+  TRY(child_->Send(ask));
+  return Question{last_id_, children_};
+}
+
+Result<Outcome> Client::Await(const Request& request, const Question& question) {
+  TRY_ASSIGN(const std::optional<Json> reply, child_->Receive(question.id));
+  if (reply) return Read(request, *reply);
+  const std::string how = child_->Obituary();
+  child_.reset();
+  return Outcome(SettingFailure{fmt::format("PyTorch ended while computing it: {}", how)});
+}
+
+Result<Outcome> Client::Read(const Request& request, const Json& reply) {
+  if (reply.contains("failure")) {
+    TRY_ASSIGN(std::string why, JsonString(reply, "failure", "oracle.py"));
+    return Outcome(SettingFailure{std::move(why)});
+  }
+  Warn(request, reply);
+  Delivery delivery;
+  TRY_ASSIGN(const std::string file, JsonString(reply, "file", "oracle.py"));
+  TRY_ASSIGN(delivery.digest, JsonString(reply, "digest", "oracle.py"));
+  TRY_ASSIGN(delivery.bytes, JsonInt(reply, "bytes", "oracle.py"));
+  TRY_ASSIGN(delivery.seconds, JsonNumber(reply, "seconds", "oracle.py"));
+  TRY_ASSIGN(delivery.mapping, os::MappedFile::Open(file));
+  std::error_code ignored;
+  fs::remove(file, ignored);  // the mapping keeps the bytes
+  TRY_ASSIGN(const int64_t draws, JsonInt(reply, "draws", "oracle.py"));
+  if (draws > 0) {
+    std::vector<double> scales;
+    TRY_ASSIGN(const Json* list, JsonArray(reply, "scales", "oracle.py"));
+    for (const Json& scale : *list) scales.push_back(scale.is_number() ? scale.get<double>() : 0);
+    pool_.SetScales(request.key, scales);
+  }
+  return Outcome(std::move(delivery));
+}
+
+void Client::Warn(const Request& request, const Json& reply) {
+  const auto list = JsonArray(reply, "warnings", "oracle.py");
+  if (!list) return;
+  for (const Json& item : **list) {
+    if (!item.is_string()) continue;
+    std::string text = fmt::format("task {}: {}", request.task_name, item.get<std::string>());
+    if (std::find(warnings_.begin(), warnings_.end(), text) == warnings_.end()) {
+      warnings_.push_back(std::move(text));
+    }
+  }
+}
+
+void Client::Forgo(const Question& question, const std::string& key) {
+  if (IsOpen(question)) forgone_.emplace(question.id, key);
+}
+
+void Client::CollectForgone(std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (child_ && child_->alive() && !forgone_.empty()) {
+    const auto [id, key] = *forgone_.begin();
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    const auto reply = child_->ReceiveSoon(id, std::max(left, std::chrono::milliseconds(0)));
+    if (!reply || !*reply) return;
+    forgone_.erase(id);
+    Request request;
+    request.key = key;
+    const auto outcome = Read(request, **reply);
+    if (!outcome || key.empty()) continue;
+    if (const auto* delivery = std::get_if<Delivery>(&*outcome)) {
+      pool_.Insert(key, delivery->mapping.bytes(), delivery->digest, "", 0);
+    }
+  }
+}
+
+}  // namespace cupel::oracle

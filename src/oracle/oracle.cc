@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/oracle.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "oracle/client.h"
+#include "task/case_file.h"
+
+namespace cupel::oracle {
+namespace {
+
+using task::Case;
+using task::Direction;
+using task::Setting;
+using task::Task;
+
+/// Above this the child waits with the next case until the caller is done with this one: memory.
+constexpr int64_t kMaxPrefetchBytes = 3ll << 29;
+/// What refilling the pool may cost the child at the end of a setting.
+constexpr double kRefillSeconds = 0.3;
+constexpr int kMaxRefills = 32;
+
+/// Seeds of the cases of a user's seed: the same for everybody, different for every setting.
+uint64_t SeedOfTrial(uint64_t seed, const Task& task, Direction direction, const Setting& setting,
+                     int trial) {
+  Sha256 hash;
+  hash.Field(fmt::format("trial|{}|{}|{}", seed, trial, Name(direction)));
+  hash.Field(task.content_hash[static_cast<size_t>(direction)]);
+  hash.Field(DumpJson(setting.init));
+  hash.Field(DumpJson(setting.inputs));
+  return std::strtoull(hash.Hex().substr(0, 16).c_str(), nullptr, 16);
+}
+
+/// Where one case of a stream comes from.
+struct Slot {
+  std::optional<PooledCase> pooled;
+  uint64_t seed = 0;
+  std::string tag;  // of the pool: the user's seed and the trial; empty for entropy
+};
+
+/// Hands out pooled cases at once and asks the child for the others, one ahead of the caller.
+class CaseStream final : public Oracle::Stream {
+ public:
+  CaseStream(Client& client, Task task, Direction direction, const Setting& setting,
+             Request request, std::vector<Slot> slots, bool refill)
+      : client_(client),
+        task_(std::move(task)),
+        direction_(direction),
+        setting_id_(setting.id),
+        request_(std::move(request)),
+        slots_(std::move(slots)),
+        refill_(refill) {}
+  CaseStream(const CaseStream&) = delete;
+  CaseStream& operator=(const CaseStream&) = delete;
+  ~CaseStream() override { Drop(); }
+
+  /// Asks for the first case from `place` on that is not pooled.
+  Status AskAhead(size_t place) {
+    while (place < slots_.size() && slots_[place].pooled) ++place;
+    if (place >= slots_.size()) return {};
+    if (asked_ && client_.IsOpen(*asked_)) {
+      if (asked_place_ == place) return {};
+      Drop();
+    }
+    TRY(client_.Load(task_, direction_, request_));
+    TRY_ASSIGN(asked_, client_.Ask(request_, slots_[place].seed));
+    asked_place_ = place;
+    return {};
+  }
+
+  Result<std::optional<CaseOutcome>> Next() override {
+    client_.CollectForgone(std::chrono::milliseconds(0));
+    if (next_ >= slots_.size()) return std::optional<CaseOutcome>();
+    const size_t place = next_++;
+    if (slots_[place].pooled) {
+      PooledCase pooled = std::move(*slots_[place].pooled);
+      slots_[place].pooled.reset();
+      if (auto found = Finish(std::move(pooled.mapping), pooled.digest)) {
+        return std::optional<CaseOutcome>(std::move(*found));
+      }
+      // Intact and still unreadable: it is computed anew.
+    }
+    return Compute(place);
+  }
+
+ private:
+  void Drop() {
+    if (asked_) client_.Forgo(*asked_, "");
+    asked_.reset();
+  }
+
+  Result<std::optional<CaseOutcome>> Compute(size_t place) {
+    TRY(AskAhead(place));
+    const Question question = *asked_;
+    asked_.reset();
+    TRY_ASSIGN(auto outcome, client_.Await(request_, question));
+    if (auto* failure = std::get_if<SettingFailure>(&outcome)) {
+      next_ = slots_.size();
+      return std::optional<CaseOutcome>(std::move(*failure));
+    }
+    auto& delivery = std::get<Delivery>(outcome);
+    if (delivery.bytes <= kMaxPrefetchBytes) TRY(AskAhead(next_));
+    client_.pool().Insert(request_.key, delivery.mapping.bytes(), delivery.digest,
+                          slots_[place].tag, 1);
+    if (next_ >= slots_.size()) TRY(Refill(delivery));
+    TRY_ASSIGN(Case result, Finish(std::move(delivery.mapping), delivery.digest));
+    return std::optional<CaseOutcome>(std::move(result));
+  }
+
+  Result<Case> Finish(os::MappedFile mapping, const std::string& digest) {
+    TRY_ASSIGN(Case result, task::ReadCase(std::move(mapping), "case " + digest.substr(0, 12)));
+    result.task_name = task_.name;
+    result.setting = setting_id_;
+    result.content_hash = digest;
+    return result;
+  }
+
+  /// PyTorch is running: cases for the checks to come cost little now.
+  Status Refill(const Delivery& last) {
+    if (!refill_ || static_cast<uint64_t>(last.bytes) > kMaxPooledBytes) return {};
+    const int wanted = 2 * static_cast<int>(slots_.size()) - client_.pool().Available(request_.key);
+    const int affordable = static_cast<int>(kRefillSeconds / std::max(last.seconds, 1e-3));
+    for (int i = 0; i < std::min({wanted, affordable, kMaxRefills}); ++i) {
+      TRY_ASSIGN(const Question question, client_.Ask(request_, EntropySeed()));
+      client_.Forgo(question, request_.key);
+    }
+    return {};
+  }
+
+  Client& client_;
+  Task task_;
+  Direction direction_;
+  std::string setting_id_;
+  Request request_;
+  std::vector<Slot> slots_;
+  bool refill_;
+  size_t next_ = 0;
+  std::optional<Question> asked_;
+  size_t asked_place_ = 0;
+};
+
+}  // namespace
+
+struct Oracle::Impl {
+  Client client;
+};
+
+Oracle::Oracle(Options options) : impl_(new Impl{Client(std::move(options))}) {}
+
+// What the child has nearly finished is worth a moment: it spares the next check PyTorch's start.
+Oracle::~Oracle() { impl_->client.CollectForgone(std::chrono::milliseconds(300)); }
+
+Result<std::unique_ptr<Oracle::Stream>> Oracle::Open(const Task& task, Direction direction,
+                                                     const Setting& setting, int count,
+                                                     std::optional<uint64_t> seed, bool fresh) {
+  Client& client = impl_->client;
+  TRY_ASSIGN(Request request, client.Describe(task, direction, setting));
+  std::vector<Slot> slots(static_cast<size_t>(std::max(count, 0)));
+  std::vector<PooledCase> pooled;
+  if (!seed && !fresh) pooled = client.pool().Take(request.key, count);
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (!seed) {
+      slots[i].seed = EntropySeed();
+      if (i < pooled.size()) slots[i].pooled = std::move(pooled[i]);
+      continue;
+    }
+    slots[i].seed = SeedOfTrial(*seed, task, direction, setting, static_cast<int>(i));
+    slots[i].tag = fmt::format("{}:{}", *seed, i);
+    if (!fresh) slots[i].pooled = client.pool().TakeSeeded(request.key, slots[i].tag);
+  }
+  auto stream = std::make_unique<CaseStream>(client, task, direction, setting, std::move(request),
+                                             std::move(slots), !seed && !fresh);
+  TRY(stream->AskAhead(0));
+  return std::unique_ptr<Stream>(std::move(stream));
+}
+
+Result<std::vector<CaseOutcome>> Oracle::Cases(const Task& task, Direction direction,
+                                               const Setting& setting, int count,
+                                               std::optional<uint64_t> seed, bool fresh) {
+  TRY_ASSIGN(const std::unique_ptr<Stream> stream,
+             Open(task, direction, setting, count, seed, fresh));
+  std::vector<CaseOutcome> outcomes;
+  while (true) {
+    TRY_ASSIGN(std::optional<CaseOutcome> outcome, stream->Next());
+    if (!outcome) return outcomes;
+    outcomes.push_back(std::move(*outcome));
+  }
+}
+
+const std::vector<std::string>& Oracle::warnings() const { return impl_->client.warnings(); }
+
+}  // namespace cupel::oracle

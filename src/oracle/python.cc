@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/python.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "oracle/environment.h"
+#include "os/fd.h"
+#include "os/process.h"
+
+namespace cupel::oracle {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxMemoryBytes = 1u << 20;
+constexpr size_t kMaxRemembered = 64;
+constexpr char kDebianPython[] = "/usr/bin/python3";
+constexpr char kRemedy[] =
+    "install python3-torch (apt-get install python3-torch) or set CUPEL_PYTHON to a Python that "
+    "has "
+    "PyTorch";
+
+// Finds torch as `import torch` would, but reads only its version file. Where it is absent, the
+// folders that were searched are named: a change of theirs makes the answer void.
+constexpr char kProbe[] = R"(
+import importlib.util, json, os, re, sys
+found = {"program": sys.executable, "version": "", "files": [os.path.realpath(sys.executable)]}
+try:
+    spec = importlib.util.find_spec("torch")
+except Exception:
+    spec = None
+if spec is not None and spec.origin:
+    path = os.path.join(os.path.dirname(spec.origin), "version.py")
+    try:
+        match = re.search(r"__version__[^=]*=\s*['\"]([^'\"]+)", open(path).read())
+        found["version"] = match.group(1) if match else "unknown"
+        found["files"].append(path)
+    except OSError:
+        found["version"] = "unknown"
+        found["files"].append(spec.origin)
+else:
+    found["files"] += [p for p in sys.path if os.path.isdir(p)][:32]
+print(json.dumps(found))
+)";
+
+/// Says whether a file is still the one that was seen: change time in nanoseconds and size.
+std::string Stamp(const std::string& path) {
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) != 0) return "absent";
+  return fmt::format("{}.{:09}-{}-{}", info.st_mtim.tv_sec, info.st_mtim.tv_nsec, info.st_size,
+                     info.st_ino);
+}
+
+std::optional<std::string> OnPath(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  const char* path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const size_t colon = rest.find(':');
+    const std::string folder(rest.substr(0, colon));
+    rest = colon == std::string_view::npos ? "" : rest.substr(colon + 1);
+    if (folder.empty()) continue;
+    const std::string candidate = folder + "/" + name;
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return std::nullopt;
+}
+
+/// A wrapper script (pyenv, conda) may choose by folder and environment; a binary by environment
+/// only.
+std::string MemoryKey(const std::string& candidate) {
+  Sha256 key;
+  key.Field(candidate);
+  key.Field(Stamp(candidate));
+  for (const char* name : {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYENV_VERSION", "HOME"}) {
+    const char* value = std::getenv(name);
+    key.Field(value == nullptr ? "" : value);
+  }
+  std::ifstream file(candidate, std::ios::binary);
+  char magic[2] = {};
+  file.read(magic, 2);
+  std::error_code ignored;
+  if (magic[0] == '#' && magic[1] == '!') key.Field(fs::current_path(ignored).string());
+  return key.Hex();
+}
+
+/// The answer if every file it rests on is unchanged.
+std::optional<Python> Interpret(const Json& record) {
+  if (!record.is_object()) return std::nullopt;
+  Python python;
+  auto program = JsonString(record, "program", "");
+  auto version = JsonString(record, "version", "");
+  auto stamps = JsonObject(record, "stamps", "");
+  if (!program || !version || !stamps) return std::nullopt;
+  Sha256 identity;
+  identity.Field(*program);
+  identity.Field(*version);
+  for (const auto& [path, stamp] : (*stamps)->items()) {
+    if (!stamp.is_string() || stamp.get<std::string>() != Stamp(path)) return std::nullopt;
+    identity.Field(path);
+    identity.Field(stamp.get<std::string>());
+  }
+  python.program = *program;
+  python.torch_version = *version;
+  python.identity = identity.Hex();
+  return python;
+}
+
+/// Asks the interpreter; the record is what is remembered.
+Result<Json> Probe(const std::string& candidate) {
+  os::SpawnOptions spawn;
+  spawn.argv = {candidate, "-c", kProbe};
+  spawn.env = ChildEnvironment();
+  TRY_ASSIGN(const os::RunResult run, os::Run(std::move(spawn), std::chrono::seconds(60)));
+  if (!run.status.exited || run.status.code != 0) {
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("{} does not work ({})", candidate, run.status.Describe()), kRemedy);
+  }
+  TRY_ASSIGN(const Json found, ParseJson(run.out, candidate));
+  TRY_ASSIGN(const Json* files, JsonArray(found, "files", candidate));
+  TRY_ASSIGN(const std::string version, JsonString(found, "version", candidate));
+  TRY_ASSIGN(std::string program, JsonString(found, "program", candidate));
+  Json record = {{"program", program.empty() ? candidate : program}, {"version", version}};
+  Json stamps = Json::object();
+  for (const Json& file : *files) {
+    if (file.is_string()) stamps[file.get<std::string>()] = Stamp(file.get<std::string>());
+  }
+  record["stamps"] = std::move(stamps);
+  return record;
+}
+
+/// Version empty when the candidate lacks PyTorch.
+Result<Python> Examine(const std::string& candidate, Json& memory, bool& changed) {
+  const std::string key = MemoryKey(candidate);
+  if (memory.contains(key)) {
+    if (auto python = Interpret(memory[key])) return *python;
+  }
+  TRY_ASSIGN(Json record, Probe(candidate));
+  auto python = Interpret(record);
+  if (!python) return Fail(ErrorCode::kInternal, "files changed while Python was examined");
+  if (memory.size() >= kMaxRemembered) memory = Json::object();
+  memory[key] = std::move(record);
+  changed = true;
+  return *python;
+}
+
+Json Recall(const fs::path& memory) {
+  if (memory.empty()) return Json::object();
+  const auto text = os::ReadFile(memory, kMaxMemoryBytes);
+  if (!text) return Json::object();
+  auto json = ParseJson(*text, memory.string());
+  return json && json->is_object() ? *json : Json::object();
+}
+
+}  // namespace
+
+Result<Python> FindPython(const std::string& wanted, const fs::path& memory) {
+  const char* variable = std::getenv("CUPEL_PYTHON");
+  std::vector<std::string> candidates;
+  if (!wanted.empty()) {
+    candidates = {wanted};
+  } else if (variable != nullptr && *variable != '\0') {
+    candidates = {variable};
+  } else {
+    candidates = {"python3", kDebianPython};
+  }
+  Json remembered = Recall(memory);
+  bool changed = false;
+  std::string last = candidates.back();
+  std::optional<Error> broken;
+  for (const std::string& name : candidates) {
+    const std::optional<std::string> program = OnPath(name);
+    if (!program || ::access(program->c_str(), X_OK) != 0) continue;
+    auto python = Examine(*program, remembered, changed);
+    if (changed && !memory.empty()) {
+      // Only speed depends on this file, so a failure to write it is no failure of ours.
+      (void)os::WriteFileAtomically(memory, DumpJson(remembered));
+    }
+    if (!python && python.error().code == ErrorCode::kCancelled) return python;
+    if (!python) {
+      broken = python.error();
+      continue;
+    }
+    last = python->program;
+    if (!python->torch_version.empty()) return python;
+  }
+  if (broken) return tl::unexpected<Error>(*broken);
+  return Fail(ErrorCode::kEnvironment, fmt::format("PyTorch was not found by {}", last), kRemedy);
+}
+
+}  // namespace cupel::oracle

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/torch_child.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "oracle/environment.h"
+
+namespace cupel::oracle {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kMaxLine = 16u << 20;
+constexpr size_t kMaxComplaints = 16u << 10;
+constexpr char kSharedMemory[] = "/dev/shm";
+constexpr char kLockName[] = "oracle.lock";
+
+/// Folders whose owner was killed outright: their lock is free. Best effort.
+void SweepAbandonedFolders(const fs::path& parent) {
+  std::error_code error;
+  for (fs::directory_iterator entry(parent, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const fs::path& path = entry->path();
+    if (path.filename().string().rfind("cupel-", 0) != 0) continue;
+    struct stat info = {};
+    if (::lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) continue;
+    if (info.st_uid != ::getuid()) continue;
+    const os::Fd lock(::open((path / kLockName).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+}
+
+/// The lock appears under its name only when it is held, so that nobody sweeps a new folder.
+Result<os::Fd> LockFolder(const fs::path& folder) {
+  const fs::path early = folder / "oracle.lock.new";
+  os::Fd lock(::open(early.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  std::error_code error;
+  if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
+    fs::rename(early, folder / kLockName, error);
+    if (!error) return lock;
+  }
+  return Fail(ErrorCode::kIo, fmt::format("cannot lock {}", folder.string()),
+              "check its free space and permissions");
+}
+
+}  // namespace
+
+Status TorchChild::CreateFolders() {
+  for (const fs::path& parent : {fs::path(kSharedMemory), fs::path()}) {
+    auto folder = os::TempDir::Create(parent);
+    if (!folder && parent.empty() && folders_.empty()) return tl::unexpected<Error>(folder.error());
+    if (!folder) continue;  // no shared memory: ordinary files do
+    SweepAbandonedFolders(folder->path().parent_path());
+    TRY_ASSIGN(os::Fd lock, LockFolder(folder->path()));
+    folders_.push_back(std::move(*folder));
+    locks_.push_back(std::move(lock));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<TorchChild>> TorchChild::Start(ChildOptions options) {
+  std::unique_ptr<TorchChild> child(new TorchChild(std::move(options)));
+  TRY(child->CreateFolders());
+  os::SpawnOptions spawn;
+  spawn.argv = {child->options_.python, child->options_.script.string()};
+  for (const os::TempDir& folder : child->folders_) spawn.argv.push_back(folder.path().string());
+  spawn.env = ChildEnvironment();
+  spawn.pipe_stdin = spawn.pipe_stdout = spawn.pipe_stderr = true;
+  TRY_ASSIGN(os::Process process, os::Process::Spawn(spawn));
+  child->process_.emplace(std::move(process));
+  child->alive_ = true;
+  TRY(child->AwaitHello());
+  return child;
+}
+
+TorchChild::~TorchChild() {
+  if (process_) process_->Kill();
+}
+
+Status TorchChild::AwaitHello() {
+  const auto deadline = Clock::now() + options_.deadline;
+  while (!hello_) {
+    if (!alive_) {
+      return Fail(ErrorCode::kEnvironment,
+                  fmt::format("PyTorch did not start under {}: {}", options_.python, Obituary()),
+                  "try: " + options_.python + " -c 'import torch'");
+    }
+    if (Clock::now() > deadline) {
+      return Fail(ErrorCode::kTimeout,
+                  fmt::format("PyTorch did not start under {} within {} s", options_.python,
+                              options_.deadline.count()),
+                  "try: " + options_.python + " -c 'import torch'");
+    }
+    TRY(PumpOnce(milliseconds(200)));
+  }
+  if (hello_->contains("failure")) {
+    TRY_ASSIGN(const std::string why, JsonString(*hello_, "failure", "hello"));
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("PyTorch could not be loaded by {}: {}", options_.python, why),
+                "install python3-torch (apt-get install python3-torch) or set CUPEL_PYTHON to a "
+                "Python that has PyTorch");
+  }
+  return {};
+}
+
+Status TorchChild::Send(const Json& request) {
+  const std::string line = DumpJson(request) + "\n";
+  auto sent = os::WriteAll(process_->stdin_pipe().get(), line, milliseconds(60'000));
+  if (!sent && sent.error().code == ErrorCode::kCancelled) return sent;
+  if (!sent) alive_ = false;
+  return {};
+}
+
+Result<TorchChild::Pump> TorchChild::PumpOnce(milliseconds patience) {
+  pollfd fds[2] = {{process_->stdout_pipe().get(), POLLIN, 0},
+                   {process_->stderr_pipe().get(), POLLIN, 0}};
+  if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "stopped");
+  // A negative descriptor is one that has been closed: poll ignores it.
+  const int ready = ::poll(fds, 2, static_cast<int>(patience.count()));
+  if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "stopped");
+  if (ready <= 0) return Pump::kTimeout;
+  char buffer[65536];
+  if (fds[1].revents != 0) {
+    const ssize_t got = ::read(fds[1].fd, buffer, sizeof buffer);
+    if (got > 0) {
+      complaints_.append(buffer, static_cast<size_t>(got));
+      if (complaints_.size() > 2 * kMaxComplaints) {
+        complaints_.erase(0, complaints_.size() - kMaxComplaints);
+      }
+    } else {
+      process_->stderr_pipe().Close();
+    }
+  }
+  if (fds[0].revents != 0) {
+    const ssize_t got = ::read(fds[0].fd, buffer, sizeof buffer);
+    if (got > 0) {
+      received_.append(buffer, static_cast<size_t>(got));
+      TakeLines();
+    } else {
+      process_->stdout_pipe().Close();
+      alive_ = false;
+    }
+  }
+  return alive_ ? Pump::kProgress : Pump::kDead;
+}
+
+void TorchChild::TakeLines() {
+  size_t end = 0;
+  while ((end = received_.find('\n')) != std::string::npos) {
+    auto message = ParseJson(std::string_view(received_).substr(0, end), "oracle.py");
+    received_.erase(0, end + 1);
+    if (!message || !message->is_object()) {
+      protocol_error_ = "it sent what is not JSON";
+      alive_ = false;
+      return;
+    }
+    if (message->contains("hello")) {
+      hello_ = std::move(*message);
+    } else if (message->contains("progress")) {
+      auto text = JsonString(*message, "progress", "oracle.py");
+      if (text && options_.progress) options_.progress(*text);
+    } else if (auto id = JsonInt(*message, "id", "oracle.py")) {
+      replies_[*id] = std::move(*message);
+    }
+  }
+  if (received_.size() > kMaxLine) {
+    protocol_error_ = "it sent an endless line";
+    alive_ = false;
+  }
+}
+
+Result<std::optional<Json>> TorchChild::Receive(int64_t id) {
+  auto deadline = Clock::now() + options_.deadline;
+  while (true) {
+    if (auto reply = replies_.extract(id)) return std::optional<Json>(std::move(reply.mapped()));
+    if (!alive_) return std::optional<Json>();
+    TRY_ASSIGN(const Pump pump, PumpOnce(milliseconds(200)));
+    if (pump == Pump::kProgress) {
+      deadline = Clock::now() + options_.deadline;
+    } else if (Clock::now() > deadline) {
+      process_->Kill();
+      alive_ = false;
+      return Fail(ErrorCode::kTimeout,
+                  fmt::format("the task's reference gave no sign of life for {} s",
+                              options_.deadline.count()),
+                  "it may loop for ever; a setting that is only large can be given more time with "
+                  "CUPEL_ORACLE_SECONDS");
+    }
+  }
+}
+
+Result<std::optional<Json>> TorchChild::ReceiveSoon(int64_t id, milliseconds patience) {
+  const auto deadline = Clock::now() + patience;
+  while (true) {
+    if (auto reply = replies_.extract(id)) return std::optional<Json>(std::move(reply.mapped()));
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+    if (!alive_ || left.count() <= 0) return std::optional<Json>();
+    TRY(PumpOnce(left));
+  }
+}
+
+std::string TorchChild::Obituary() {
+  alive_ = false;
+  std::string text = protocol_error_;
+  if (text.empty()) {
+    const auto status = process_->Wait(milliseconds(2000));
+    text = status ? status->Describe() : status.error().message;
+    if (status && !status->exited && status->signal == SIGKILL) text += " (out of memory?)";
+  }
+  // The last line that says something.
+  std::string_view rest = complaints_;
+  while (!rest.empty() && rest.back() == '\n') rest.remove_suffix(1);
+  const size_t start = rest.rfind('\n');
+  const std::string_view line = start == std::string_view::npos ? rest : rest.substr(start + 1);
+  if (!line.empty()) text += fmt::format(": {}", line.substr(0, 500));
+  return text;
+}
+
+}  // namespace cupel::oracle

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cupel::task {
+namespace {
+
+constexpr size_t kMaxSettings = 4096;
+
+/// The list of objects at `key`, or [{}]; `present` says which.
+Result<std::vector<Json>> ConfigList(const Json& config, const std::string& key,
+                                     std::string_view what, bool& present) {
+  const auto found = config.find(key);
+  if (found == config.end()) return std::vector<Json>{Json::object()};
+  present = true;
+  if (!found->is_array()) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: \"{}\" is not a list", what, key),
+                "write a list of objects, e.g. [{\"batch_size\": 64}]");
+  }
+  std::vector<Json> list;
+  for (const Json& entry : *found) {
+    if (!entry.is_object()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{}: \"{}\" holds something that is not an object", what, key),
+                  "write a list of objects, e.g. [{\"batch_size\": 64}]");
+    }
+    list.push_back(entry);
+  }
+  // An empty list would make the product empty: it says nothing, like a missing one.
+  if (list.empty()) list.push_back(Json::object());
+  return list;
+}
+
+Json Merge(const Json& own, const Json& shared) {
+  Json merged = own;
+  for (const auto& [key, value] : shared.items()) merged[key] = value;
+  return merged;
+}
+
+}  // namespace
+
+std::string_view Name(Direction direction) {
+  return direction == Direction::kForward ? "forward" : "backward";
+}
+
+std::string_view Name(SettingKind kind) {
+  switch (kind) {
+    case SettingKind::kSingle:
+      return "single";
+    case SettingKind::kMulti:
+      return "multi";
+    case SettingKind::kHeldout:
+      return "heldout";
+  }
+  return "single";
+}
+
+std::string Setting::Describe() const {
+  std::string text;
+  const Json all = Merge(inputs, init);
+  for (const auto& [key, value] : all.items()) {
+    if (!text.empty()) text += ' ';
+    text +=
+        fmt::format("{}={}", key, value.is_string() ? value.get<std::string>() : DumpJson(value));
+  }
+  return text;
+}
+
+Status AppendSettings(const Json& config, std::string_view prefix, SettingKind kind,
+                      std::string_view what, std::vector<Setting>& settings) {
+  if (!config.is_object()) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: not a JSON object", what),
+                "write {\"single_input_configs\": [{…}], …}; docs/formats/task.md says more");
+  }
+  bool present = false;
+  TRY_ASSIGN(const std::vector<Json> inits,
+             ConfigList(config, fmt::format("{}init_configs", prefix), what, present));
+  TRY_ASSIGN(const std::vector<Json> inputs,
+             ConfigList(config, fmt::format("{}input_configs", prefix), what, present));
+  TRY_ASSIGN(const std::vector<Json> shareds,
+             ConfigList(config, fmt::format("{}shared_configs", prefix), what, present));
+  if (!present) return {};
+  if (inits.size() * inputs.size() * shareds.size() > kMaxSettings) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: more than {} {} settings", what, kMaxSettings, Name(kind)),
+                "shorten the lists");
+  }
+  const auto first = static_cast<std::ptrdiff_t>(settings.size());
+  int place = 0;
+  for (const Json& init : inits) {
+    for (const Json& input : inputs) {
+      for (const Json& shared : shareds) {
+        Setting setting;
+        setting.id = fmt::format("{}-{}", Name(kind), place++);
+        setting.kind = kind;
+        setting.init = Merge(init, shared);
+        setting.inputs = Merge(input, shared);
+        const bool repeats =
+            std::any_of(settings.begin() + first, settings.end(), [&](const Setting& earlier) {
+              return earlier.init == setting.init && earlier.inputs == setting.inputs;
+            });
+        if (!repeats) settings.push_back(std::move(setting));
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace cupel::task

@@ -1,0 +1,21 @@
+// The settings of a task folder: products of the lists in config_forward.json /
+// config_backward.json. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "task/task.h"
+
+namespace cupel::task {
+
+/// Reads `<prefix>input_configs`, `<prefix>init_configs` and `<prefix>shared_configs` of `config`
+/// and appends their product in the published order (init, then input, then shared; a shared key
+/// wins). A missing list counts as [{}]; when all three are missing nothing is appended.
+/// Combinations that repeat an earlier one are left out; ids keep their place in the product.
+Status AppendSettings(const Json& config, std::string_view prefix, SettingKind kind,
+                      std::string_view what, std::vector<Setting>& settings);
+
+}  // namespace cupel::task
