@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "archive/schema.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <iterator>
+
+namespace cupel::archive {
+namespace {
+
+// Never edit a migration that has been released: append one.
+constexpr const char* kVersion1 = R"sql(
+CREATE TABLE blobs (
+  sha256 TEXT PRIMARY KEY CHECK (length(sha256) = 64),
+  bytes BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE tasks (
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL,
+  direction TEXT NOT NULL CHECK (direction IN ('forward', 'backward')),
+  sha256 TEXT NOT NULL,
+  UNIQUE (name, direction, sha256)
+) STRICT;
+
+CREATE TABLE runs (
+  id TEXT PRIMARY KEY,
+  task INTEGER NOT NULL REFERENCES tasks (id),
+  status TEXT NOT NULL CHECK (status IN ('running', 'stopped', 'finished', 'failed')),
+  cupel_version TEXT NOT NULL,
+  command TEXT NOT NULL CHECK (json_valid(command) AND json_type(command) = 'array'),
+  config TEXT NOT NULL CHECK (json_valid(config) AND json_type(config) = 'object'),
+  seed TEXT NOT NULL,
+  state TEXT NOT NULL DEFAULT 'null' CHECK (json_valid(state)),
+  created_ms INTEGER NOT NULL,
+  updated_ms INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE candidates (
+  id INTEGER PRIMARY KEY,
+  run TEXT NOT NULL REFERENCES runs (id),
+  generation INTEGER NOT NULL CHECK (generation >= 0),
+  source TEXT NOT NULL REFERENCES blobs (sha256),
+  proposer TEXT NOT NULL,
+  description TEXT NOT NULL,
+  tunables TEXT NOT NULL CHECK (json_valid(tunables) AND json_type(tunables) = 'object'),
+  status TEXT NOT NULL DEFAULT 'queued' CHECK (status IN ('queued', 'evaluating', 'done')),
+  created_ms INTEGER NOT NULL,
+  UNIQUE (run, source)
+) STRICT;
+CREATE INDEX candidates_by_status ON candidates (status, id);
+
+CREATE TABLE lineage (
+  candidate INTEGER NOT NULL REFERENCES candidates (id),
+  position INTEGER NOT NULL,
+  parent INTEGER NOT NULL REFERENCES candidates (id) CHECK (parent < candidate),
+  PRIMARY KEY (candidate, position)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE verdicts (
+  id INTEGER PRIMARY KEY,
+  candidate INTEGER NOT NULL REFERENCES candidates (id),
+  decision TEXT NOT NULL CHECK (decision IN ('accepted', 'rejected', 'unsupported', 'error')),
+  json TEXT NOT NULL CHECK (json_valid(json)),
+  objective REAL CHECK (objective IS NULL OR decision = 'accepted'),
+  objective_kind TEXT NOT NULL,
+  fresh_cases INTEGER NOT NULL CHECK (fresh_cases IN (0, 1)),
+  created_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX verdicts_by_candidate ON verdicts (candidate, id);
+
+CREATE TABLE samples (
+  verdict INTEGER NOT NULL REFERENCES verdicts (id),
+  setting TEXT NOT NULL,
+  clock TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  position INTEGER NOT NULL,
+  us REAL NOT NULL,
+  PRIMARY KEY (verdict, setting, clock, subject, position)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE conversations (
+  id INTEGER PRIMARY KEY,
+  candidate INTEGER REFERENCES candidates (id),
+  role TEXT NOT NULL,
+  model TEXT NOT NULL,
+  prompt TEXT NOT NULL REFERENCES blobs (sha256),
+  answer TEXT NOT NULL REFERENCES blobs (sha256),
+  parameters TEXT NOT NULL CHECK (json_valid(parameters) AND json_type(parameters) = 'object'),
+  created_ms INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE costs (
+  id INTEGER PRIMARY KEY,
+  candidate INTEGER REFERENCES candidates (id),
+  kind TEXT NOT NULL,
+  detail TEXT NOT NULL,
+  input_tokens INTEGER NOT NULL CHECK (input_tokens >= 0),
+  output_tokens INTEGER NOT NULL CHECK (output_tokens >= 0),
+  seconds REAL NOT NULL,
+  usd REAL NOT NULL,
+  created_ms INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE events (
+  id INTEGER PRIMARY KEY,
+  kind TEXT NOT NULL,
+  detail TEXT NOT NULL CHECK (json_valid(detail) AND json_type(detail) = 'object'),
+  created_ms INTEGER NOT NULL
+) STRICT;
+
+-- What selection looks at: each candidate with its latest verdict.
+CREATE VIEW standing AS
+  SELECT c.id AS candidate, v.id AS verdict, v.decision, v.objective
+  FROM candidates c
+  LEFT JOIN verdicts v ON v.id = (SELECT max(id) FROM verdicts WHERE candidate = c.id);
+)sql";
+
+constexpr std::array kMigrations = {Migration{1, kVersion1}};
+
+Result<int64_t> Pragma(const Database& database, const char* sql) {
+  TRY_ASSIGN(Statement statement, database.Prepare(sql));
+  TRY_ASSIGN(const bool row, statement.Next());
+  return row ? statement.Int(0) : 0;
+}
+
+}  // namespace
+
+std::span<const Migration> Migrations() { return kMigrations; }
+int CurrentVersion() { return std::prev(kMigrations.end())->version; }
+
+Result<int> CheckFormat(const Database& database) {
+  TRY_ASSIGN(const int64_t application, Pragma(database, "PRAGMA application_id"));
+  TRY_ASSIGN(const int64_t version, Pragma(database, "PRAGMA user_version"));
+  if (application != kApplicationId) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("cannot open {}: it is not a cupel archive", database.file().string()),
+                "name a .cupel file that cupel wrote");
+  }
+  if (version > CurrentVersion()) {
+    return Fail(ErrorCode::kUnsupported,
+                fmt::format("cannot open {}: it has format {}, this cupel reads up to {}",
+                            database.file().string(), version, CurrentVersion()),
+                "use the newer cupel that wrote it");
+  }
+  return static_cast<int>(version);
+}
+
+Status Migrate(Database& database) {
+  TRY_ASSIGN(auto transaction, Transaction::Begin(database));
+  // Read inside the transaction: another process may have migrated meanwhile.
+  TRY_ASSIGN(const int64_t version, Pragma(database, "PRAGMA user_version"));
+  for (const Migration& migration : kMigrations) {
+    if (migration.version <= version) continue;
+    TRY(database.Execute(migration.sql));
+    TRY(database.Execute(fmt::format("PRAGMA user_version = {}", migration.version).c_str()));
+  }
+  TRY(database.Execute(fmt::format("PRAGMA application_id = {}", kApplicationId).c_str()));
+  return transaction.Commit();
+}
+
+}  // namespace cupel::archive
