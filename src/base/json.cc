@@ -138,7 +138,9 @@ Result<std::string> Base64Decode(std::string_view text, std::string_view what) {
   const char* end = nullptr;
   if (sodium_base642bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(), text.data(),
                         text.size(), nullptr, &size, &end, sodium_base64_VARIANT_ORIGINAL) != 0 ||
-      end != text.data() + text.size()) {
+      end != text.data() + text.size() ||
+      // libsodium 1.0.18 takes bytes above 127 for '/'.
+      std::any_of(text.begin(), text.end(), [](char c) { return c < 0; })) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: not valid base64", what));
   }
   bytes.resize(size);

@@ -37,6 +37,7 @@ TEST(Base64, RoundTripsAndRefusesNoise) {
   }
   EXPECT_FALSE(Base64Decode("ab$d", "x"));
   EXPECT_FALSE(Base64Decode("abc", "x"));
+  EXPECT_FALSE(Base64Decode("ab\xEE\x64", "x"));
 }
 
 }  // namespace
