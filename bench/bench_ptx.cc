@@ -1,0 +1,49 @@
+// Speed of the PTX parser and printer on what nvcc prints for bench/kernels.
+// SPDX-License-Identifier: Apache-2.0
+#include <benchmark/benchmark.h>
+
+#include "ptx/parser.h"
+#include "ptx_files.h"
+
+namespace cupel::bench {
+namespace {
+
+void BM_Parse(benchmark::State& state, const std::string& name) {
+  const std::string text = ReadPtx(name);
+  for (auto _ : state) {
+    auto module = ptx::Parse(text);
+    if (!module) {
+      state.SkipWithError(module.error().message.c_str());
+      break;
+    }
+    benchmark::DoNotOptimize(module);
+  }
+  state.SetBytesProcessed(static_cast<int64_t>(text.size()) * state.iterations());
+}
+
+void BM_Print(benchmark::State& state, const std::string& name) {
+  auto module = ptx::Parse(ReadPtx(name));
+  if (!module) {
+    state.SkipWithError(module.error().message.c_str());
+    return;
+  }
+  int64_t bytes = 0;
+  for (auto _ : state) {
+    const std::string text = ptx::Print(*module);
+    bytes += static_cast<int64_t>(text.size());
+  }
+  state.SetBytesProcessed(bytes);
+}
+
+}  // namespace
+}  // namespace cupel::bench
+
+int main(int argc, char** argv) {
+  using namespace cupel::bench;
+  for (const std::string& name : PtxNames()) {
+    benchmark::RegisterBenchmark(("parse/" + name).c_str(), BM_Parse, name);
+    benchmark::RegisterBenchmark(("print/" + name).c_str(), BM_Print, name);
+  }
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}
