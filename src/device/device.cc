@@ -106,8 +106,8 @@ int BlocksByShared(const Description& d, int64_t shared_bytes) {
 }  // namespace
 
 const std::vector<Description>& All() {
-  static const std::vector<Description> kAll = {H100(), H200(), A100()};
-  return kAll;
+  static const std::vector<Description> all = {H100(), H200(), A100()};
+  return all;
 }
 
 Result<Description> Find(std::string_view name) {

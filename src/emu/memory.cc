@@ -72,6 +72,7 @@ GlobalMemory& GlobalMemory::operator=(GlobalMemory&& other) noexcept {
   committed_ = std::exchange(other.committed_, 0);
   poison_ = other.poison_;
   allocations_ = std::move(other.allocations_);
+  previous_ = std::move(other.previous_);
   symbols_ = std::move(other.symbols_);
   return *this;
 }
@@ -122,7 +123,10 @@ Result<uint64_t> GlobalMemory::Allocate(uint64_t bytes, int buffer, bool read_on
     return Fail(ErrorCode::kEnvironment, "the plan's buffers exceed the emulated address space",
                 "use smaller settings");
   }
-  TRY(Commit(zone_begin, zone_end));
+  const size_t index = allocations_.size();
+  const bool mapped = index < previous_.size() && previous_[index].begin == kDeviceBase + begin &&
+                      previous_[index].end == kDeviceBase + begin + bytes;
+  if (!mapped) TRY(Commit(zone_begin, zone_end));
   FillPattern(base_ + zone_begin, zone_end - zone_begin, poison_);
   next_ = std::min(zone_end + gap, kReservedBytes - kRedZone);
   allocations_.push_back({kDeviceBase + begin, kDeviceBase + begin + bytes, buffer,
@@ -154,8 +158,10 @@ void GlobalMemory::Reset() {
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     CHECK(fresh == base_);
     committed_ = 0;
+    allocations_.clear();
   }
   next_ = 0;
+  previous_ = std::move(allocations_);
   allocations_.clear();
   symbols_.clear();
 }

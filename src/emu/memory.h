@@ -91,7 +91,8 @@ class GlobalMemory {
   uint64_t committed_ = 0;     // bytes made accessible since the last trim
   uint32_t poison_ = 0;
   std::vector<Allocation> allocations_;
-  std::vector<Symbol> symbols_;  // sorted by name
+  std::vector<Allocation> previous_;  // of the last plan: what coincides is still mapped
+  std::vector<Symbol> symbols_;       // sorted by name
 };
 
 }  // namespace cupel::emu
