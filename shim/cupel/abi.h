@@ -1,8 +1,7 @@
 // The C interface between a candidate's shared object (compiled against shim/) and the process that
 // records it. Everything that crosses is plain data; no C++ type, exception or allocation does.
-// The recorder implements the cupel_rt_* functions; the candidate's object, through PYBIND11_MODULE or
-// TORCH_LIBRARY, exports cupel_candidate_*.
-// SPDX-License-Identifier: Apache-2.0
+// The recorder implements the cupel_rt_* functions; the candidate's object, through PYBIND11_MODULE
+// or TORCH_LIBRARY, exports cupel_candidate_*. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <stdint.h>
@@ -82,15 +81,16 @@ CUPEL_EXPORT int cupel_candidate_call(const char* function, const CupelValue* ar
    0. */
 uint64_t cupel_rt_alloc(uint64_t bytes);
 void cupel_rt_free(uint64_t storage);
-/* Element-wise copy with dtype conversion between CUDA tensors of equal sizes, on the current stream
-   (contiguous(), to(dtype), copy_, clone). */
+/* Element-wise copy with dtype conversion between CUDA tensors of equal sizes, on the current
+   stream (contiguous(), to(dtype), copy_, clone). */
 void cupel_rt_copy(const CupelTensor* to, const CupelTensor* from);
-/* Fills all elements of a CUDA tensor with one element's bytes (zeros, ones, full, fill_, zero_). */
+/* Fills all elements of a CUDA tensor with one element's bytes (zeros, ones, full, fill_, zero_).
+ */
 void cupel_rt_fill(const CupelTensor* to, const void* element);
 /* Host bytes to a contiguous CUDA tensor (tensors made on the CPU and moved with .to(kCUDA)). */
 void cupel_rt_upload(const CupelTensor* to, const void* bytes, uint64_t size);
-/* .item(): reads one element of a CUDA tensor. Only one-element inputs have a value on the host; for
-   anything else the recorder ends the recording with a refusal and does not return. */
+/* .item(): reads one element of a CUDA tensor. Only one-element inputs have a value on the host;
+   for anything else the recorder ends the recording with a refusal and does not return. */
 void cupel_rt_item(const CupelTensor* from, void* element);
 /* c10::cuda::getCurrentCUDAStream and the guards that change it. 0 is the legacy default stream. */
 uint64_t cupel_rt_current_stream(void);

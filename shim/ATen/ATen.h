@@ -1,0 +1,19 @@
+// The tensor library without its mathematics.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ATen/AccumulateType.h"
+#include "ATen/Dispatch.h"
+#include "ATen/Parallel.h"
+#include "ATen/ceil_div.h"
+#include "ATen/core/Tensor.h"
+#include "c10/util/accumulate.h"
+#include "c10/util/irange.h"
+#include "cupel/grad_mode.h"
+
+// Empty, so that a use names the missing operator.
+namespace at {
+namespace native {}
+namespace indexing {}
+namespace functorch {}
+}  // namespace at

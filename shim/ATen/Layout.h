@@ -1,0 +1,9 @@
+// See c10/core/Layout.h.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "c10/core/Layout.h"
+
+namespace at {
+using namespace c10;
+}

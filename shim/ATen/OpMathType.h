@@ -1,0 +1,18 @@
+// at::opmath_type: half-precision elements compute in float, others in themselves.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "c10/util/BFloat16.h"
+#include "c10/util/Half.h"
+
+namespace at {
+
+template <class T>
+struct OpMathType {
+  using type = std::conditional_t<std::is_same_v<T, c10::Half> || std::is_same_v<T, c10::BFloat16>,
+                                  float, T>;
+};
+template <class T>
+using opmath_type = typename OpMathType<T>::type;
+
+}  // namespace at

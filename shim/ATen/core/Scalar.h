@@ -1,0 +1,9 @@
+// See c10/core/Scalar.h.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "c10/core/Scalar.h"
+
+namespace at {
+using namespace c10;
+}

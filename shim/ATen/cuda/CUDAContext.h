@@ -1,0 +1,8 @@
+// Device properties, streams and the cuBLAS handle of the current device.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ATen/core/Tensor.h"
+#include "ATen/cuda/CUDAContextLight.h"
+#include "ATen/cuda/Exceptions.h"
+#include "c10/cuda/CUDAStream.h"

@@ -1,0 +1,5 @@
+// See MemoryFormat.h.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "c10/core/MemoryFormat.h"

@@ -1,0 +1,118 @@
+// c10::Error and the checking macros. Messages are PyTorch's where it has a fixed text; the C++
+// stack that PyTorch appends is left out. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "c10/macros/Macros.h"
+#include "cupel/text.h"
+
+namespace c10 {
+
+class Error : public std::exception {
+ public:
+  explicit Error(cupel::shim::Text message) : message_(std::move(message)) {}
+#ifndef CUPEL_LEAN_STRING
+  explicit Error(const std::string& message) { message_.Append(message.data(), message.size()); }
+  std::string msg() const { return message_.c_str(); }
+#endif
+  const char* what() const noexcept override { return message_.c_str(); }
+  const char* what_without_backtrace() const noexcept { return message_.c_str(); }
+
+ private:
+  cupel::shim::Text message_;
+};
+
+class IndexError : public Error {
+  using Error::Error;
+};
+class ValueError : public Error {
+  using Error::Error;
+};
+class TypeError : public Error {
+  using Error::Error;
+};
+class NotImplementedError : public Error {
+  using Error::Error;
+};
+
+#ifndef CUPEL_LEAN_STRING
+template <class... T>
+std::string str(const T&... values) {
+  return cupel::shim::Join(values...).c_str();
+}
+#endif
+
+}  // namespace c10
+
+namespace cupel::shim {
+
+/// The `cold` keeps the branch that throws out of the candidate's hot path and its code small.
+template <class E>
+[[noreturn]] __attribute__((cold, noinline)) void Throw(Text message) {
+  throw E(std::move(message));
+}
+template <class E, class... T>
+[[noreturn]] __attribute__((cold, noinline)) void ThrowJoined(const char* otherwise,
+                                                              const T&... values) {
+  if constexpr (sizeof...(values) == 0) {
+    throw E(Text() << otherwise);
+  } else {
+    throw E(Join(values...));
+  }
+}
+template <class... T>
+void Warn(const T&... values) {
+  std::fprintf(stderr, "Warning: %s\n", Join(values...).c_str());
+}
+
+}  // namespace cupel::shim
+
+#define CUPEL_THROW_UNLESS(E, text, cond, ...)            \
+  do {                                                    \
+    if (__builtin_expect(static_cast<bool>(!(cond)), 0))  \
+      ::cupel::shim::ThrowJoined<E>(text, ##__VA_ARGS__); \
+  } while (false)
+#define CUPEL_EXPECTED_TRUE(cond)                                                              \
+  "Expected " cond                                                                             \
+  " to be true, but got false.  (Could this error message be improved?  If so, please report " \
+  "an enhancement request to PyTorch.)"
+
+#define TORCH_CHECK_WITH(error, cond, ...) \
+  CUPEL_THROW_UNLESS(::c10::error, CUPEL_EXPECTED_TRUE(#cond), cond, ##__VA_ARGS__)
+#define TORCH_CHECK(cond, ...) TORCH_CHECK_WITH(Error, cond, ##__VA_ARGS__)
+#define TORCH_CHECK_INDEX(cond, ...) TORCH_CHECK_WITH(IndexError, cond, ##__VA_ARGS__)
+#define TORCH_CHECK_VALUE(cond, ...) TORCH_CHECK_WITH(ValueError, cond, ##__VA_ARGS__)
+#define TORCH_CHECK_TYPE(cond, ...) TORCH_CHECK_WITH(TypeError, cond, ##__VA_ARGS__)
+#define TORCH_CHECK_NOT_IMPLEMENTED(cond, ...) \
+  TORCH_CHECK_WITH(NotImplementedError, cond, ##__VA_ARGS__)
+#define TORCH_CHECK_ARG(cond, argN, ...) \
+  TORCH_CHECK(cond, "invalid argument ", argN, ": ", ##__VA_ARGS__)
+
+#define CUPEL_STRING_(x) #x
+#define CUPEL_STRING(x) CUPEL_STRING_(x)
+#define TORCH_INTERNAL_ASSERT(cond, ...)                                               \
+  TORCH_CHECK(cond,                                                                    \
+              #cond " INTERNAL ASSERT FAILED at \"" __FILE__                           \
+                    "\":" CUPEL_STRING(__LINE__) ", please report a bug to PyTorch. ", \
+              ##__VA_ARGS__)
+#ifdef NDEBUG
+#define TORCH_INTERNAL_ASSERT_DEBUG_ONLY(...) \
+  while (false) TORCH_INTERNAL_ASSERT(__VA_ARGS__)
+#else
+#define TORCH_INTERNAL_ASSERT_DEBUG_ONLY(...) TORCH_INTERNAL_ASSERT(__VA_ARGS__)
+#endif
+#define AT_ASSERT(...) TORCH_INTERNAL_ASSERT(__VA_ARGS__)
+#define AT_ASSERTM(cond, ...) TORCH_CHECK(cond, ##__VA_ARGS__)
+#define AT_CHECK(cond, ...) TORCH_CHECK(cond, ##__VA_ARGS__)
+#define AT_ERROR(...) ::cupel::shim::ThrowJoined<::c10::Error>("", ##__VA_ARGS__)
+#define C10_THROW_ERROR(error, message) throw ::c10::error(::cupel::shim::Join(message))
+
+#define TORCH_WARN(...) ::cupel::shim::Warn(__VA_ARGS__)
+#define AT_WARN(...) TORCH_WARN(__VA_ARGS__)
+#define TORCH_WARN_ONCE(...)          \
+  do {                                \
+    static bool cupel_warned = false; \
+    if (!cupel_warned) {              \
+      cupel_warned = true;            \
+      TORCH_WARN(__VA_ARGS__);        \
+    }                                 \
+  } while (false)

@@ -1,0 +1,339 @@
+// The functions that a candidate exports, and how they are called. PYBIND11_MODULE and
+// TORCH_LIBRARY leave an entry each in the linker section cupel_modules; no static constructor
+// runs. The cupel_candidate_* symbols exist in the object only if there is an entry.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cupel/caster.h"
+
+namespace cupel::shim {
+
+struct Argument {
+  Text name;
+  bool convert = true;
+  std::optional<Value> otherwise;  // the default
+};
+
+struct Function;
+
+/// One call in progress.
+struct Frame {
+  const CupelValue* args = nullptr;
+  bool convert = true;
+  int bad = -1;  // the first argument that does not fit
+  CupelReturn ret = nullptr;
+  void* context = nullptr;
+};
+
+struct Function {
+  Text name;
+  std::vector<Argument> args;  // as many as the C++ function has
+  void* callable = nullptr;
+  bool (*invoke)(Function& self, Frame& frame) = nullptr;  // false: an argument did not fit
+  void (*type_name)(Text& text, int arg) = nullptr;        // arg -1: the result
+  Text Signature() const;
+};
+
+class Registry {
+ public:
+  static Registry& Get();  // runs the modules' initialisers on first use
+  void Add(Function function) { functions_.push_back(std::move(function)); }
+  /// TORCH_LIBRARY's operators; Get() names their arguments after the schema of the same name.
+  void AddOperator(Function function) { operators_.push_back(std::move(function)); }
+  void AddSchema(const char* name, const char* schema) {
+    schemas_.push_back({Text() << name, Text() << schema});
+  }
+  const std::vector<Function>& functions() const { return functions_; }
+  int Call(const char* name, const CupelValue* args, int count, CupelReturn ret, void* context,
+           Text& message);
+
+ private:
+  bool Try(Function& f, const CupelValue* args, int count, Frame frame, Text& message);
+  void Finish();
+  std::vector<Function> functions_;
+  std::vector<Function> operators_;
+  std::vector<std::pair<Text, Text>> schemas_;
+};
+
+/// Names and defaults of `f`'s arguments from "name(Tensor x, float eps=1e-5) -> Tensor".
+void ApplySchema(Function& f, const char* schema);
+
+struct ModuleEntry {
+  void (*initialise)(Registry& registry);
+  int (*abi)();
+  void (*describe)(CupelDescribe, void*);
+  int (*call)(const char*, const CupelValue*, int32_t, CupelReturn, void*, char*, int32_t);
+};
+
+// The signature of anything callable.
+template <class F>
+struct SignatureOf : SignatureOf<decltype(&F::operator())> {};
+template <class R, class... A>
+struct SignatureOf<R (*)(A...)> {
+  using Type = R(A...);
+};
+template <class R, class... A>
+struct SignatureOf<R (*)(A...) noexcept> : SignatureOf<R (*)(A...)> {};
+template <class C, class R, class... A>
+struct SignatureOf<R (C::*)(A...)> : SignatureOf<R (*)(A...)> {};
+template <class C, class R, class... A>
+struct SignatureOf<R (C::*)(A...) const> : SignatureOf<R (*)(A...)> {};
+
+template <class A>
+using CasterFor = Caster<
+    std::conditional_t<std::is_same_v<std::decay_t<A>, char*>, const char*, std::decay_t<A>>>;
+
+template <class F, class S>
+struct Invoker;
+template <class F, class R, class... A>
+struct Invoker<F, R(A...)> {
+  template <size_t... I>
+  static bool Run(Function& self, Frame& frame, std::index_sequence<I...>) {
+    std::tuple<CasterFor<A>...> casters;
+    bool fits = true;
+    ((fits = fits &&
+             (std::get<I>(casters).Load(frame.args[I], frame.convert && self.args[I].convert) ||
+              (frame.bad = static_cast<int>(I), false))),
+     ...);
+    if (!fits) return false;
+    F& f = *static_cast<F*>(self.callable);
+    CupelValue out = {};
+    if constexpr (std::is_void_v<R>) {
+      f(static_cast<A&&>(std::get<I>(casters).value)...);
+      frame.ret(frame.context, &out);
+    } else {
+      const std::decay_t<R>& result = f(static_cast<A&&>(std::get<I>(casters).value)...);
+      Arena arena;
+      CasterFor<R>::Give(arena, out, result);
+      frame.ret(frame.context, &out);
+    }
+    return true;
+  }
+  static bool Invoke(Function& self, Frame& frame) {
+    return Run(self, frame, std::index_sequence_for<A...>());
+  }
+  static void TypeName(Text& text, int arg) {
+    int i = 0;
+    ((i++ == arg ? CasterFor<A>::Name(text) : void()), ...);
+    if (arg >= 0) return;
+    if constexpr (std::is_void_v<R>) {
+      text << "None";
+    } else {
+      CasterFor<R>::Name(text);
+    }
+  }
+  static constexpr size_t kCount = sizeof...(A);
+};
+
+/// A Function around `f`, its arguments still without names.
+template <class F>
+Function MakeFunction(const char* name, F&& f) {
+  using Plain = std::decay_t<F>;
+  using In = Invoker<Plain, typename SignatureOf<Plain>::Type>;
+  Function function;
+  function.name << name;
+  function.callable = new Plain(std::forward<F>(f));
+  function.invoke = In::Invoke;
+  function.type_name = In::TypeName;
+  function.args.resize(In::kCount);
+  return function;
+}
+
+#if CUPEL_HOST_PASS
+inline Text Function::Signature() const {
+  Text text;
+  text << name << '(';
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (i) text << ", ";
+    text << args[i].name << ": ";
+    type_name(text, static_cast<int>(i));
+    if (!args[i].otherwise) continue;
+    const CupelValue& v = args[i].otherwise->raw();
+    text << " = ";
+    if (v.kind == CUPEL_BOOL) {
+      text << (v.i ? "True" : "False");
+    } else if (v.kind == CUPEL_INT) {
+      text << v.i;
+    } else if (v.kind == CUPEL_DOUBLE) {
+      text << v.d;
+    } else {
+      AppendKind(text, v);
+    }
+  }
+  text << ") -> ";
+  type_name(text, -1);
+  return text;
+}
+
+// Found by the linker: the entries' first and last address. Weak: there may be none.
+extern "C" __attribute__((weak, visibility("hidden"))) ModuleEntry __start_cupel_modules[];
+extern "C" __attribute__((weak, visibility("hidden"))) ModuleEntry __stop_cupel_modules[];
+
+// Hidden: a default-visibility static would be one object across all candidates in a process.
+__attribute__((visibility("hidden"))) inline Registry& Registry::Get() {
+  static Registry* registry = nullptr;
+  if (registry) return *registry;
+  Registry* fresh = new Registry;  // never freed: a candidate may still be called at exit
+  for (ModuleEntry* entry = __start_cupel_modules; entry != __stop_cupel_modules; ++entry)
+    entry->initialise(*fresh);
+  fresh->Finish();
+  return *(registry = fresh);
+}
+
+inline void Registry::Finish() {
+  for (Function& f : operators_) {
+    for (const auto& [name, schema] : schemas_)
+      if (std::strcmp(name.c_str(), f.name.c_str()) == 0) ApplySchema(f, schema.c_str());
+    functions_.push_back(std::move(f));
+  }
+  for (Function& f : functions_)
+    for (size_t i = 0; i < f.args.size(); ++i)
+      if (f.args[i].name.empty()) f.args[i].name << "arg" << i;
+}
+
+inline std::optional<Value> SchemaDefault(const char* text, size_t length) {
+  CupelValue raw = {};
+  auto is = [&](const char* word) {
+    return std::strlen(word) == length && std::memcmp(text, word, length) == 0;
+  };
+  char* end = nullptr;
+  if (is("None")) return Value(raw);
+  if (is("True") || is("False")) {
+    raw.kind = CUPEL_BOOL;
+    raw.i = text[0] == 'T';
+    return Value(raw);
+  }
+  if (is("[]")) return Value(std::vector<Value>());
+  raw.kind = CUPEL_INT;
+  raw.i = std::strtoll(text, &end, 10);
+  if (end == text + length) return Value(raw);
+  raw.kind = CUPEL_DOUBLE;
+  raw.d = std::strtod(text, &end);
+  if (end == text + length) return Value(raw);
+  return std::nullopt;
+}
+
+inline void ApplySchema(Function& f, const char* schema) {
+  const char* at = std::strchr(schema, '(');
+  for (size_t i = 0; at && i < f.args.size(); ++i) {
+    const char* begin = ++at;
+    int depth = 0;  // of brackets, as in Tensor(a!) or int[2]
+    for (; *at && (depth || (*at != ',' && *at != ')')); ++at)
+      depth += (*at == '(' || *at == '[') - (*at == ')' || *at == ']');
+    const char* end = at;
+    while (end > begin && end[-1] == ' ') --end;
+    const char* equals = begin;
+    while (equals < end && *equals != '=') ++equals;
+    if (equals < end) {
+      const char* value = equals + 1;
+      while (*value == ' ') ++value;
+      f.args[i].otherwise = SchemaDefault(value, static_cast<size_t>(end - value));
+    }
+    const char* last = equals;
+    while (last > begin && last[-1] == ' ') --last;
+    const char* first = last;
+    while (first > begin && first[-1] != ' ') --first;
+    if (first > begin && *first != '*')
+      f.args[i].name.Append(first, static_cast<size_t>(last - first));
+    if (last - first == 1 && *first == '*') --i;  // the mark of keyword-only arguments
+    if (*at != ',') break;
+  }
+}
+
+inline bool Registry::Try(Function& f, const CupelValue* args, int count, Frame frame,
+                          Text& message) {
+  int arity = static_cast<int>(f.args.size());
+  std::vector<CupelValue> all(args, args + std::min(count, arity));
+  for (int i = count; i < arity && f.args[static_cast<size_t>(i)].otherwise; ++i)
+    all.push_back(f.args[static_cast<size_t>(i)].otherwise->raw());
+  int have = static_cast<int>(all.size());
+  if (count > arity) {
+    message << f.name << " takes " << arity << " argument" << (arity == 1 ? "" : "s") << ", got "
+            << count;
+  } else if (have < arity) {
+    message << "argument " << have + 1 << " (" << f.args[static_cast<size_t>(have)].name
+            << ") is missing, got " << count << " argument" << (count == 1 ? "" : "s");
+  } else {
+    frame.args = all.data();
+    if (f.invoke(f, frame)) return true;
+    message << "argument " << frame.bad + 1 << " (" << f.args[static_cast<size_t>(frame.bad)].name
+            << ") must be a ";
+    f.type_name(message, frame.bad);
+    message << ", got ";
+    AppendKind(message, all[static_cast<size_t>(frame.bad)]);
+  }
+  message << "; " << f.Signature();
+  return false;
+}
+
+inline int Registry::Call(const char* name, const CupelValue* args, int count, CupelReturn ret,
+                          void* context, Text& message) {
+  std::vector<Function*> overloads;
+  for (Function& f : functions_)
+    if (std::strcmp(f.name.c_str(), name) == 0) overloads.push_back(&f);
+  if (overloads.empty()) {
+    message << "the module has no function " << name << (functions_.empty() ? "" : "; it has ");
+    for (size_t i = 0; i < functions_.size(); ++i) message << (i ? ", " : "") << functions_[i].name;
+    return CUPEL_NO_FUNCTION;
+  }
+  Frame frame;
+  frame.ret = ret;
+  frame.context = context;
+  // Overloads are tried in order, first without conversions, as pybind11 does.
+  for (int pass = overloads.size() > 1 ? 0 : 1; pass < 2; ++pass) {
+    message = Text();
+    frame.convert = pass == 1;
+    for (Function* f : overloads) {
+      if (!message.empty()) message << "; or: ";
+      if (Try(*f, args, count, frame, message)) {
+        message = Text();
+        return CUPEL_OK;
+      }
+    }
+  }
+  return CUPEL_BAD_ARGUMENTS;
+}
+#endif
+
+}  // namespace cupel::shim
+
+#if CUPEL_HOST_PASS
+extern "C" inline int cupel_candidate_abi(void) { return CUPEL_ABI_VERSION; }
+
+extern "C" inline void cupel_candidate_describe(CupelDescribe describe, void* context) {
+  try {
+    for (const auto& f : cupel::shim::Registry::Get().functions())
+      describe(context, f.name.c_str(), f.Signature().c_str());
+  } catch (...) {
+    // A module whose initialiser throws has nothing to describe; a call reports the exception.
+  }
+}
+
+extern "C" inline int cupel_candidate_call(const char* function, const CupelValue* args,
+                                           int32_t count, CupelReturn ret, void* context,
+                                           char* message, int32_t message_size) {
+  cupel::shim::Text text;
+  int status = CUPEL_EXCEPTION;
+  try {
+    status = cupel::shim::Registry::Get().Call(function, args, count, ret, context, text);
+  } catch (const std::exception& error) {
+    text = cupel::shim::Text() << error.what();
+  } catch (...) {
+    text = cupel::shim::Text() << "the candidate threw something that is no std::exception";
+  }
+  if (message && message_size > 0)
+    std::snprintf(message, static_cast<size_t>(message_size), "%s", text.c_str());
+  return status;
+}
+#endif
+
+#define CUPEL_JOIN_(a, b) a##b
+#define CUPEL_JOIN(a, b) CUPEL_JOIN_(a, b)
+// Leaves the entry that runs `function` when the module is first used.
+#if CUPEL_HOST_PASS
+#define CUPEL_MODULE_ENTRY(id, function)                                                   \
+  __attribute__((section("cupel_modules"), used)) static ::cupel::shim::ModuleEntry id = { \
+      function, cupel_candidate_abi, cupel_candidate_describe, cupel_candidate_call};
+#else
+#define CUPEL_MODULE_ENTRY(id, function)
+#endif

@@ -1,0 +1,595 @@
+// Views: shapes and strides exactly as PyTorch computes them, errors included. Pure host
+// arithmetic; nothing here touches memory but reshape() and contiguous(), which may copy. Tested by
+// tests/shim against a table made with PyTorch. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cupel/tensor.h"
+
+#if CUPEL_HOST_PASS
+namespace cupel::shim {
+
+using c10::IntArrayRef;
+
+inline Text Sizes(IntArrayRef list) {
+  Text text;
+  text.List(list.data(), list.size());
+  return text;
+}
+
+/// A dimension counted from the end becomes one counted from the start.
+inline int WrapDim(int64_t dim, int64_t ndim, bool scalar_wraps = true) {
+  if (ndim == 0) {
+    if (!scalar_wraps)
+      Throw<c10::IndexError>(Text() << "Dimension specified as " << dim
+                                    << " but tensor has no dimensions");
+    ndim = 1;
+  }
+  if (dim < -ndim || dim >= ndim)
+    Throw<c10::IndexError>(Text() << "Dimension out of range (expected to be in range of [" << -ndim
+                                  << ", " << ndim - 1 << "], but got " << dim << ")");
+  return static_cast<int>(dim < 0 ? dim + ndim : dim);
+}
+
+inline Geometry Contiguous(IntArrayRef sizes) {
+  CheckDims(sizes.size());
+  Geometry g;
+  g.ndim = static_cast<int>(sizes.size());
+  int64_t stride = 1;
+  for (int i = g.ndim - 1; i >= 0; --i) {
+    g.sizes[i] = sizes[static_cast<size_t>(i)];
+    g.strides[i] = stride;
+    stride *= std::max<int64_t>(g.sizes[i], 1);
+  }
+  return g;
+}
+
+/// Channels-last strides for NCHW (4) or NCDHW (5) sizes.
+inline Geometry ChannelsLast(IntArrayRef sizes, c10::MemoryFormat format) {
+  size_t wanted = format == c10::MemoryFormat::ChannelsLast ? 4 : 5;
+  if (sizes.size() != wanted)
+    Throw<c10::Error>(Text() << "required rank " << wanted << " tensor to use channels_last"
+                             << (wanted == 5 ? "_3d" : "") << " format");
+  Geometry g = Contiguous(sizes);
+  int64_t stride = 1;
+  for (int k = 0; k < g.ndim; ++k) {
+    int i = k == 0 ? 1 : k == g.ndim - 1 ? 0 : g.ndim - k;  // C, then the spatial ones, then N
+    g.strides[i] = stride;
+    stride *= std::max<int64_t>(g.sizes[i], 1);
+  }
+  return g;
+}
+
+inline Geometry Formatted(IntArrayRef sizes, c10::MemoryFormat format) {
+  bool last =
+      format == c10::MemoryFormat::ChannelsLast || format == c10::MemoryFormat::ChannelsLast3d;
+  return last ? ChannelsLast(sizes, format) : Contiguous(sizes);
+}
+
+/// True when the elements, in the order given by `order`, lie without gaps.
+inline bool DenseInOrder(const CupelTensor& d, const int* order) {
+  int64_t expected = 1;
+  for (int k = 0; k < d.ndim; ++k) {
+    int i = order[k];
+    if (d.sizes[i] == 1) continue;
+    if (d.strides[i] != expected) return false;
+    expected *= d.sizes[i];
+  }
+  return true;
+}
+
+inline bool IsContiguous(const CupelTensor& d, c10::MemoryFormat format) {
+  int order[CUPEL_MAX_DIMS];
+  bool last =
+      format == c10::MemoryFormat::ChannelsLast || format == c10::MemoryFormat::ChannelsLast3d;
+  if (last) {
+    if (d.ndim != (format == c10::MemoryFormat::ChannelsLast ? 4 : 5)) return false;
+    for (int k = 0; k < d.ndim; ++k) order[k] = k == 0 ? 1 : k == d.ndim - 1 ? 0 : d.ndim - k;
+    return DenseInOrder(d, order);
+  }
+  for (int k = 0; k < d.ndim; ++k) {
+    if (d.sizes[k] == 0) return true;
+    order[k] = d.ndim - 1 - k;
+  }
+  return DenseInOrder(d, order);
+}
+
+inline bool IsDense(const CupelTensor& d) {
+  if (IsContiguous(d, c10::MemoryFormat::Contiguous)) return true;
+  int order[CUPEL_MAX_DIMS];
+  for (int k = 0; k < d.ndim; ++k) {  // by stride; dimensions of fewer than two elements last
+    int at = k;
+    auto before = [&](int b) {
+      return d.sizes[k] >= 2 && (d.sizes[b] < 2 || d.strides[k] < d.strides[b]);
+    };
+    for (; at > 0 && before(order[at - 1]); --at) order[at] = order[at - 1];
+    order[at] = k;
+  }
+  int64_t expected = 1;
+  for (int k = 0; k < d.ndim && d.sizes[order[k]] >= 2; ++k) {
+    if (d.strides[order[k]] != expected) return false;
+    expected *= d.sizes[order[k]];
+  }
+  return true;
+}
+
+inline bool LooksChannelsLast(const CupelTensor& d) {
+  if (d.ndim != 4 && d.ndim != 5) return false;
+  if (d.strides[1] == 0) return false;
+  int64_t least = 0;
+  for (int k = 0; k < d.ndim; ++k) {
+    int i = k == 0 ? 1 : k == d.ndim - 1 ? 0 : d.ndim - k;
+    if (d.sizes[i] == 0 || d.strides[i] < least) return false;
+    if (i == 0 && least == d.strides[1]) return false;  // 1x1 images stay contiguous
+    least = d.strides[i];
+    if (d.sizes[i] > 1) least *= d.sizes[i];
+  }
+  return true;
+}
+
+/// Dense strides that keep the order of dimensions that `d` has (empty_like of a strided tensor).
+inline Geometry DenseLike(const CupelTensor& d) {
+  int order[CUPEL_MAX_DIMS];
+  for (int i = 0; i < d.ndim; ++i) order[i] = d.ndim - 1 - i;
+  auto compare = [&](int a, int b) {  // > 0: a belongs after b; 0: cannot tell
+    if (d.strides[a] == 0 || d.strides[b] == 0) return 0;
+    if (d.strides[a] != d.strides[b]) return d.strides[a] < d.strides[b] ? -1 : 1;
+    return d.sizes[a] > d.sizes[b] ? 1 : 0;
+  };
+  for (int i = 1; i < d.ndim; ++i) {
+    int at = i;
+    for (int j = i - 1; j >= 0; --j) {
+      int c = compare(order[j], order[at]);
+      if (c < 0) break;
+      if (c > 0) {
+        std::swap(order[j], order[at]);
+        at = j;
+      }
+    }
+  }
+  Geometry g = Contiguous(IntArrayRef(d.sizes, static_cast<size_t>(d.ndim)));
+  int64_t stride = 1;
+  for (int k = 0; k < d.ndim; ++k) {
+    g.strides[order[k]] = stride;
+    if (d.sizes[order[k]] > 1) stride *= d.sizes[order[k]];
+  }
+  return g;
+}
+
+/// Fills in the one -1 of a wanted shape.
+inline Geometry InferSize(IntArrayRef shape, int64_t numel) {
+  CheckDims(shape.size());
+  Geometry g;
+  int unknown = -1;
+  int64_t known = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == -1) {
+      if (unknown >= 0) Throw<c10::Error>(Text() << "only one dimension can be inferred");
+      unknown = static_cast<int>(i);
+    } else if (shape[i] < 0) {
+      Throw<c10::Error>(Text() << "invalid shape dimension " << shape[i]);
+    } else {
+      known *= shape[i];
+    }
+    g.Add(shape[i], 0);
+  }
+  bool fits = unknown < 0 ? known == numel : known > 0 && numel % known == 0;
+  if (unknown >= 0 && known == 0 && numel == 0)
+    Throw<c10::Error>(Text() << "cannot reshape tensor of 0 elements into shape " << Sizes(shape)
+                             << " because the unspecified dimension size -1 can be any value and "
+                                "is ambiguous");
+  if (!fits)
+    Throw<c10::Error>(Text() << "shape '" << Sizes(shape) << "' is invalid for input of size "
+                             << numel);
+  if (unknown >= 0) g.sizes[unknown] = numel / known;
+  return g;
+}
+
+/// Strides under which `d` can be seen with g's sizes; false when it needs a copy.
+inline bool ViewStrides(const CupelTensor& d, int64_t numel, Geometry& g) {
+  if (numel == 0) {
+    bool same = g.ndim == d.ndim && std::equal(g.sizes, g.sizes + g.ndim, d.sizes);
+    for (int i = g.ndim - 1; i >= 0; --i)
+      g.strides[i] = same              ? d.strides[i]
+                     : i == g.ndim - 1 ? 1
+                                       : std::max<int64_t>(g.sizes[i + 1], 1) * g.strides[i + 1];
+    return true;
+  }
+  if (d.ndim == 0) {
+    for (int i = 0; i < g.ndim; ++i) g.strides[i] = 1;
+    return true;
+  }
+  int v = g.ndim - 1;
+  int64_t base = d.strides[d.ndim - 1], tensor_count = 1, view_count = 1;
+  for (int i = d.ndim - 1; i >= 0; --i) {
+    tensor_count *= d.sizes[i];
+    bool ends = i == 0 || (d.sizes[i - 1] != 1 && d.strides[i - 1] != tensor_count * base);
+    if (!ends) continue;
+    for (; v >= 0 && (view_count < tensor_count || g.sizes[v] == 1); --v) {
+      g.strides[v] = view_count * base;
+      view_count *= g.sizes[v];
+    }
+    if (view_count != tensor_count) return false;
+    if (i > 0) {
+      base = d.strides[i - 1];
+      tensor_count = view_count = 1;
+    }
+  }
+  return v == -1;
+}
+
+}  // namespace cupel::shim
+
+namespace at {
+
+using cupel::shim::Geometry;
+using cupel::shim::Sizes;
+using cupel::shim::Text;
+using cupel::shim::Throw;
+using cupel::shim::WrapDim;
+
+inline void Tensor::Undefined() {
+  Throw<c10::Error>(Text() << "Expected a proper Tensor but got None (or an undefined Tensor in "
+                              "C++)");
+}
+inline int64_t Tensor::Wrap(int64_t dim) const { return WrapDim(dim, d().ndim, false); }
+inline Geometry Tensor::AsGeometry() const {
+  Geometry g;
+  for (int i = 0; i < d().ndim; ++i) g.Add(d().sizes[i], d().strides[i]);
+  g.offset = d().offset;
+  return g;
+}
+inline Tensor Tensor::View(const Geometry& g) const {
+  ++impl_->storage->references;
+  return Tensor(cupel::shim::NewImpl(impl_->storage, g, d().dtype));
+}
+inline bool Tensor::is_contiguous(MemoryFormat format) const {
+  return cupel::shim::IsContiguous(d(), format);
+}
+inline bool Tensor::is_non_overlapping_and_dense() const { return cupel::shim::IsDense(d()); }
+inline MemoryFormat Tensor::suggest_memory_format(bool exact) const {
+  MemoryFormat last = dim() == 4 ? MemoryFormat::ChannelsLast : MemoryFormat::ChannelsLast3d;
+  bool yes = cupel::shim::LooksChannelsLast(d()) && (!exact || is_contiguous(last));
+  return yes ? last : MemoryFormat::Contiguous;
+}
+
+inline Tensor Tensor::view(IntArrayRef size) const {
+  Geometry g = cupel::shim::InferSize(size, numel());
+  g.offset = d().offset;
+  if (!cupel::shim::ViewStrides(d(), numel(), g))
+    Throw<c10::Error>(Text() << "view size is not compatible with input tensor's size and stride "
+                                "(at least one dimension spans across two contiguous subspaces). "
+                                "Use .reshape(...) instead.");
+  return View(g);
+}
+inline Tensor Tensor::view(ScalarType dtype) const {
+  cupel::shim::CheckStorable(dtype);
+  int64_t from = element_size(), to = static_cast<int64_t>(elementSize(dtype));
+  Geometry g = AsGeometry();
+  if (from != to) {
+    int last = g.ndim - 1;
+    if (last < 0 || g.strides[last] != 1)
+      Throw<c10::Error>(Text() << "self.stride(-1) must be 1 to view " << toString(scalar_type())
+                               << " as " << toString(dtype) << " (different element sizes)");
+    int64_t ratio = std::max(from, to) / std::min(from, to);
+    auto scale = [&](int64_t& value) {
+      if (to > from && value % ratio)
+        Throw<c10::Error>(
+            Text() << "self.size(-1), strides and storage_offset must be divisible by " << ratio
+                   << " to view " << toString(scalar_type()) << " as " << toString(dtype)
+                   << " (different element sizes)");
+      value = to > from ? value / ratio : value * ratio;
+    };
+    scale(g.sizes[last]);
+    scale(g.offset);
+    for (int i = 0; i < last; ++i) scale(g.strides[i]);
+  }
+  Tensor result = View(g);
+  result.impl_->d.dtype = static_cast<int32_t>(dtype);
+  return result;
+}
+inline Tensor Tensor::reshape(IntArrayRef shape) const {
+  Geometry g = cupel::shim::InferSize(shape, numel());
+  g.offset = d().offset;
+  if (cupel::shim::ViewStrides(d(), numel(), g)) return View(g);
+  return clone(MemoryFormat::Contiguous).view(IntArrayRef(g.sizes, static_cast<size_t>(g.ndim)));
+}
+inline Tensor Tensor::flatten(int64_t start_dim, int64_t end_dim) const {
+  int first = WrapDim(start_dim, dim()), last = WrapDim(end_dim, dim());
+  if (first > last)
+    Throw<c10::Error>(Text() << "flatten() has invalid args: start_dim cannot come after end_dim");
+  if (dim() == 0) return reshape({1});
+  if (first == last) return *this;
+  std::vector<int64_t> shape;
+  int64_t product = 1;
+  for (int i = 0; i < d().ndim; ++i) {
+    if (i >= first && i <= last) product *= d().sizes[i];
+    if (i < first || i > last) shape.push_back(d().sizes[i]);
+    if (i == last) shape.push_back(product);
+  }
+  return reshape(shape);
+}
+inline Tensor Tensor::unflatten(int64_t dim_, IntArrayRef sizes_) const {
+  int at = WrapDim(dim_, dim());
+  if (sizes_.empty()) Throw<c10::Error>(Text() << "unflatten: sizes must be non-empty");
+  std::vector<int64_t> shape(sizes().begin(), sizes().begin() + at);
+  int64_t known = 1, unknown = 0;
+  for (int64_t s : sizes_) s == -1 ? void(++unknown) : void(known *= s);
+  int64_t have = size(at);
+  if (unknown > 1) Throw<c10::Error>(Text() << "only one dimension can be inferred");
+  if (unknown ? (known <= 0 || have % known) : known != have)
+    Throw<c10::Error>(Text() << "unflatten: Provided sizes " << Sizes(sizes_)
+                             << " don't multiply up to the size of dim " << at << " (" << have
+                             << ") in the input tensor");
+  for (int64_t s : sizes_) shape.push_back(s == -1 ? have / known : s);
+  shape.insert(shape.end(), sizes().begin() + at + 1, sizes().end());
+  return view(shape);
+}
+inline Tensor Tensor::squeeze() const {
+  Geometry g;
+  g.offset = d().offset;
+  for (int i = 0; i < d().ndim; ++i)
+    if (d().sizes[i] != 1) g.Add(d().sizes[i], d().strides[i]);
+  return View(g);
+}
+inline Tensor Tensor::squeeze(int64_t dim_) const { return squeeze(IntArrayRef(dim_)); }
+inline Tensor Tensor::squeeze(IntArrayRef dims) const {
+  bool gone[CUPEL_MAX_DIMS] = {};
+  for (int64_t i : dims) gone[WrapDim(i, dim())] = true;
+  Geometry g;
+  g.offset = d().offset;
+  for (int i = 0; i < d().ndim; ++i)
+    if (!gone[i] || d().sizes[i] != 1) g.Add(d().sizes[i], d().strides[i]);
+  return View(g);
+}
+inline Tensor Tensor::unsqueeze(int64_t dim_) const {
+  cupel::shim::CheckDims(static_cast<size_t>(dim()) + 1);
+  int at = WrapDim(dim_, dim() + 1);
+  Geometry g;
+  g.offset = d().offset;
+  for (int i = 0; i <= d().ndim; ++i) {
+    if (i == at) g.Add(1, at == d().ndim ? 1 : d().sizes[at] * d().strides[at]);
+    if (i < d().ndim) g.Add(d().sizes[i], d().strides[i]);
+  }
+  return View(g);
+}
+inline Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const {
+  int a = WrapDim(dim0, dim()), b = WrapDim(dim1, dim());
+  Geometry g = AsGeometry();
+  std::swap(g.sizes[a], g.sizes[b]);
+  std::swap(g.strides[a], g.strides[b]);
+  return View(g);
+}
+inline Tensor Tensor::t() const {
+  if (dim() > 2)
+    Throw<c10::Error>(Text() << "t() expects a tensor with <= 2 dimensions, but self is " << dim()
+                             << "D");
+  return transpose(0, dim() < 2 ? 0 : 1);
+}
+inline Tensor Tensor::mT() const {
+  if (dim() < 2)
+    Throw<c10::Error>(Text() << "tensor.mT is only supported on matrices or batches of matrices. "
+                                "Got "
+                             << dim() << "-D tensor.");
+  return transpose(-2, -1);
+}
+inline Tensor Tensor::numpy_T() const {
+  std::vector<int64_t> dims;
+  for (int64_t i = dim() - 1; i >= 0; --i) dims.push_back(i);
+  return permute(dims);
+}
+inline Tensor Tensor::permute(IntArrayRef dims) const {
+  if (static_cast<int64_t>(dims.size()) != dim())
+    Throw<c10::Error>(Text() << "permute(sparse_coo): number of dimensions in the tensor input "
+                                "does not match the length of the desired ordering of dimensions "
+                                "i.e. input.dim() = "
+                             << dim() << " is not equal to len(dims) = " << dims.size());
+  Geometry g;
+  g.offset = d().offset;
+  bool seen[CUPEL_MAX_DIMS] = {};
+  for (int64_t i : dims) {
+    int at = WrapDim(i, dim());
+    if (seen[at]) Throw<c10::Error>(Text() << "permute(): duplicate dims are not allowed.");
+    seen[at] = true;
+    g.Add(d().sizes[at], d().strides[at]);
+  }
+  return View(g);
+}
+inline Tensor Tensor::movedim(IntArrayRef source, IntArrayRef destination) const {
+  if (source.size() != destination.size())
+    Throw<c10::Error>(Text() << "movedim: Invalid source or destination dims: source ("
+                             << Sizes(source)
+                             << " dims) should contain the same number of dims as "
+                                "destination ("
+                             << Sizes(destination) << " dims)");
+  std::vector<int64_t> order(static_cast<size_t>(dim()), -1);
+  bool used[CUPEL_MAX_DIMS] = {};
+  for (size_t k = 0; k < source.size(); ++k) {
+    int from = WrapDim(source[k], dim()), to = WrapDim(destination[k], dim());
+    if (used[from])
+      Throw<c10::Error>(Text() << "movedim: repeated dim in `source` (" << Sizes(source) << ")");
+    if (dim() && order[static_cast<size_t>(to)] >= 0)
+      Throw<c10::Error>(Text() << "movedim: repeated dim in `destination` (" << Sizes(destination)
+                               << ")");
+    used[from] = true;
+    if (dim()) order[static_cast<size_t>(to)] = from;
+  }
+  int next = 0;
+  for (int64_t& from : order) {
+    if (from >= 0) continue;
+    while (used[next]) ++next;
+    from = next++;
+  }
+  return permute(order);
+}
+inline Tensor Tensor::movedim(int64_t source, int64_t destination) const {
+  return movedim(IntArrayRef(source), IntArrayRef(destination));
+}
+inline Tensor Tensor::narrow(int64_t dim_, int64_t start, int64_t length) const {
+  if (dim() == 0) Throw<c10::Error>(Text() << "narrow() cannot be applied to a 0-dim tensor.");
+  if (length < 0) Throw<c10::Error>(Text() << "narrow(): length must be non-negative.");
+  int64_t have = size(dim_);
+  if (start < -have || start > have)
+    Throw<c10::IndexError>(Text() << "Dimension out of range (expected to be in range of [" << -have
+                                  << ", " << have << "], but got " << start << ")");
+  if (start < 0) start += have;
+  if (start > have - length)
+    Throw<c10::Error>(Text() << "start (" << start << ") + length (" << length
+                             << ") exceeds dimension size (" << have << ").");
+  return slice(dim_, start, start + length, 1);
+}
+inline Tensor Tensor::select(int64_t dim_, int64_t index) const {
+  if (dim() == 0) Throw<c10::IndexError>(Text() << "select() cannot be applied to a 0-dim tensor.");
+  int at = WrapDim(dim_, dim());
+  int64_t have = d().sizes[at];
+  if (index < -have || index >= have)
+    Throw<c10::IndexError>(Text() << "select(): index " << index
+                                  << " out of range for tensor of size " << Sizes(sizes())
+                                  << " at dimension " << at);
+  if (index < 0) index += have;
+  Geometry g;
+  g.offset = d().offset + index * d().strides[at];
+  for (int i = 0; i < d().ndim; ++i)
+    if (i != at) g.Add(d().sizes[i], d().strides[i]);
+  return View(g);
+}
+inline Tensor Tensor::slice(int64_t dim_, optional<int64_t> from, optional<int64_t> to,
+                            int64_t step) const {
+  if (dim() == 0) Throw<c10::Error>(Text() << "slice() cannot be applied to a 0-dim tensor.");
+  int at = WrapDim(dim_, dim());
+  if (step <= 0) Throw<c10::Error>(Text() << "slice step must be positive");
+  int64_t have = d().sizes[at];
+  auto clamp = [&](int64_t value, int64_t low) {
+    if (value < 0) value += have;
+    return std::min(std::max(value, low), have);
+  };
+  int64_t start = clamp(from.value_or(0), 0);
+  int64_t end = clamp(to.value_or(std::numeric_limits<int64_t>::max()), start);
+  Geometry g = AsGeometry();
+  g.offset += start * g.strides[at];
+  g.sizes[at] = (end - start + step - 1) / step;
+  g.strides[at] *= step;
+  return View(g);
+}
+inline Tensor Tensor::expand(IntArrayRef size, bool) const {
+  int64_t more = static_cast<int64_t>(size.size()) - dim();
+  if (more < 0)
+    Throw<c10::Error>(Text() << "expand(" << toString(scalar_type()) << "{" << Sizes(sizes())
+                             << "}, size=" << Sizes(size) << "): the number of sizes provided ("
+                             << size.size()
+                             << ") must be greater or equal to the number of dimensions in the "
+                                "tensor ("
+                             << dim() << ")");
+  Geometry g = cupel::shim::Contiguous(size);
+  g.offset = d().offset;
+  for (int i = g.ndim - 1; i >= 0; --i) {
+    int own = i - static_cast<int>(more);
+    int64_t have = own >= 0 ? d().sizes[own] : 1;
+    int64_t stride = own >= 0 ? d().strides[own] : g.sizes[i + 1] * g.strides[i + 1];
+    int64_t want = size[static_cast<size_t>(i)];
+    if (want == -1 && own < 0)
+      Throw<c10::Error>(
+          Text() << "The expanded size of the tensor (-1) isn't allowed in a leading, "
+                    "non-existing dimension "
+                 << i);
+    if (want == -1) want = have;
+    if (want < 0)
+      Throw<c10::Error>(Text() << "Trying to create tensor with negative dimension " << want << ": "
+                               << Sizes(size));
+    if (want != have) {
+      if (have != 1)
+        Throw<c10::Error>(Text() << "The expanded size of the tensor (" << want
+                                 << ") must match the existing size (" << have
+                                 << ") at non-singleton dimension " << i << ".  Target sizes: "
+                                 << Sizes(size) << ".  Tensor sizes: " << Sizes(sizes()));
+      stride = 0;
+    }
+    g.sizes[i] = want;
+    g.strides[i] = stride;
+  }
+  return View(g);
+}
+inline Tensor Tensor::as_strided(IntArrayRef size, IntArrayRef stride,
+                                 optional<int64_t> storage_offset_) const {
+  if (size.size() != stride.size())
+    Throw<c10::Error>(Text() << "mismatch in length of strides and shape");
+  int64_t count = cupel::shim::CountElements(size);
+  Geometry g = cupel::shim::Contiguous(size);
+  g.offset = storage_offset_.value_or(d().offset);
+  int64_t last = g.offset + 1;
+  for (int i = 0; i < g.ndim; ++i) {
+    g.strides[i] = stride[static_cast<size_t>(i)];
+    if (g.strides[i] < 0)
+      Throw<c10::Error>(Text() << "as_strided: Negative strides are not supported at the moment, "
+                                  "got strides: "
+                               << Sizes(stride));
+    last += (g.sizes[i] - 1) * g.strides[i];
+  }
+  if (g.offset < 0) Throw<c10::Error>(Text() << "Tensor: invalid storage offset " << g.offset);
+  uint64_t needed = count ? static_cast<uint64_t>(last) * itemsize() : 0;
+  if (needed > d().storage_bytes)
+    Throw<c10::Error>(Text() << "setStorage: sizes " << Sizes(size) << ", strides " << Sizes(stride)
+                             << ", storage offset " << g.offset << ", and itemsize " << itemsize()
+                             << " requiring a storage size of " << needed
+                             << " are out of bounds for storage of size " << d().storage_bytes);
+  return View(g);
+}
+inline std::vector<Tensor> Tensor::unbind(int64_t dim_) const {
+  int at = WrapDim(dim_, dim());
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i < size(at); ++i) parts.push_back(select(at, i));
+  return parts;
+}
+inline std::vector<Tensor> Tensor::split(int64_t split_size, int64_t dim_) const {
+  if (dim() == 0) Throw<c10::Error>(Text() << "split expects at least a 1-dimensional tensor");
+  if (split_size < 0)
+    Throw<c10::Error>(Text() << "split expects split_size be non-negative, but got split_size="
+                             << split_size);
+  int at = WrapDim(dim_, dim());
+  int64_t have = size(at);
+  if (split_size == 0 && have != 0)
+    Throw<c10::Error>(
+        Text() << "split_size can only be 0 if dimension size is 0, but got dimension "
+                  "size of "
+               << have);
+  std::vector<Tensor> parts;
+  int64_t start = 0;
+  do {
+    int64_t length = std::min(split_size, have - start);
+    parts.push_back(narrow(at, start, length));
+    start += split_size;
+  } while (start < have);
+  return parts;
+}
+inline std::vector<Tensor> Tensor::split_with_sizes(IntArrayRef split_sizes, int64_t dim_) const {
+  int at = WrapDim(dim_, dim());
+  int64_t start = 0;
+  std::vector<Tensor> parts;
+  for (int64_t length : split_sizes) {
+    if (length < 0)
+      Throw<c10::Error>(Text() << "split_with_sizes expects split_sizes have only non-negative "
+                                  "entries, but got split_sizes="
+                               << Sizes(split_sizes));
+    parts.push_back(slice(at, start, start + length));
+    start += length;
+  }
+  if (start != size(at))
+    Throw<c10::Error>(Text() << "split_with_sizes expects split_sizes to sum exactly to "
+                             << size(at) << " (input tensor's size at dimension " << dim_
+                             << "), but got split_sizes=" << Sizes(split_sizes));
+  return parts;
+}
+inline std::vector<Tensor> Tensor::split(IntArrayRef split_sizes, int64_t dim_) const {
+  return split_with_sizes(split_sizes, dim_);
+}
+inline std::vector<Tensor> Tensor::chunk(int64_t chunks, int64_t dim_) const {
+  if (dim() == 0) Throw<c10::Error>(Text() << "chunk expects at least a 1-dimensional tensor");
+  if (chunks <= 0)
+    Throw<c10::Error>(Text() << "chunk expects `chunks` to be greater than 0, got: " << chunks);
+  int64_t have = size(dim_), each = (have + chunks - 1) / chunks;
+  if (each == 0)
+    return split_with_sizes(std::vector<int64_t>(static_cast<size_t>(chunks), 0), dim_);
+  return split(each, dim_);
+}
+
+}  // namespace at
+#endif  // CUPEL_HOST_PASS

@@ -1,0 +1,140 @@
+// pybind11 as far as extensions of PyTorch use it: modules of functions, named arguments with
+// defaults, tuples and lists. Classes, keyword dictionaries and calls into Python are not there.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cupel/registry.h"
+#include "pybind11/pytypes.h"
+
+namespace pybind11 {
+
+struct arg_v;
+struct arg {
+  constexpr explicit arg(const char* name_ = nullptr) : name(name_) {}
+  template <class T>
+  arg_v operator=(const T& value) const;
+  arg& noconvert(bool flag = true) {
+    convert = !flag;
+    return *this;
+  }
+  arg& none(bool = true) { return *this; }
+  const char* name;
+  bool convert = true;
+};
+struct arg_v : arg {
+  arg_v(const arg& a, cupel::shim::Value v) : arg(a), value(std::move(v)) {}
+  template <class T>
+  arg_v(const char* name_, const T& v) : arg(name_), value(cupel::shim::ToValue(v)) {}
+  cupel::shim::Value value;
+};
+template <class T>
+arg_v arg::operator=(const T& value) const {
+  return arg_v(*this, cupel::shim::ToValue(value));
+}
+inline namespace literals {
+constexpr arg operator"" _a(const char* name, size_t) { return arg(name); }
+}  // namespace literals
+
+// Extras of def() without an effect here.
+struct doc {
+  explicit doc(const char*) {}
+};
+struct kw_only {};
+struct pos_only {};
+struct gil_scoped_release {
+  gil_scoped_release() {}
+  ~gil_scoped_release() {}
+};
+struct gil_scoped_acquire {
+  gil_scoped_acquire() {}
+  ~gil_scoped_acquire() {}
+};
+template <class... T>
+struct call_guard {};
+enum class return_value_policy : uint8_t {
+  automatic,
+  automatic_reference,
+  take_ownership,
+  copy,
+  move,
+  reference,
+  reference_internal
+};
+
+#define CUPEL_PYTHON_ERROR(name)                                                 \
+  class name : public c10::Error {                                               \
+   public:                                                                       \
+    using c10::Error::Error;                                                     \
+    explicit name(const char* what = "") : Error(cupel::shim::Text() << what) {} \
+  };
+CUPEL_PYTHON_ERROR(value_error)
+CUPEL_PYTHON_ERROR(type_error)
+CUPEL_PYTHON_ERROR(index_error)
+CUPEL_PYTHON_ERROR(key_error)
+#undef CUPEL_PYTHON_ERROR
+
+template <class... A>
+struct overload_cast_impl {
+  template <class R>
+  constexpr auto operator()(R (*f)(A...)) const noexcept {
+    return f;
+  }
+};
+template <class... A>
+constexpr overload_cast_impl<A...> overload_cast{};
+
+class module_ {
+ public:
+  explicit module_(cupel::shim::Registry& registry) : registry_(&registry) {}
+  template <class F, class... Extra>
+  module_& def(const char* name, F&& f, const Extra&... extra) {
+    cupel::shim::Function function = cupel::shim::MakeFunction(name, std::forward<F>(f));
+    size_t next = 0;
+    (Apply(function, next, extra), ...);
+    TORCH_CHECK(next == 0 || next == function.args.size(), name, ": ", next,
+                " argument names for a function of ", function.args.size());
+    registry_->Add(std::move(function));
+    return *this;
+  }
+  // Attributes and the doc string may be set; nothing reads them.
+  struct attribute {
+    template <class T>
+    attribute& operator=(const T&) {
+      return *this;
+    }
+  };
+  attribute attr(const char*) { return {}; }
+  attribute doc() { return {}; }
+  cupel::shim::Registry& CupelRegistry() { return *registry_; }
+
+ private:
+  static void Apply(cupel::shim::Function& f, size_t& next, const arg& a) {
+    if (next < f.args.size()) {
+      f.args[next].name = cupel::shim::Text() << (a.name ? a.name : "");
+      f.args[next].convert = a.convert;
+    }
+    ++next;
+  }
+  static void Apply(cupel::shim::Function& f, size_t& next, const arg_v& a) {
+    if (next < f.args.size()) f.args[next].otherwise = a.value;
+    Apply(f, next, static_cast<const arg&>(a));
+  }
+  template <class T>
+  static void Apply(cupel::shim::Function&, size_t&, const T&) {}
+
+  cupel::shim::Registry* registry_;
+};
+using module = module_;
+
+}  // namespace pybind11
+
+#define PYBIND11_CONCAT(a, b) a##b
+#define PYBIND11_MODULE(name, variable, ...)                                          \
+  static void CUPEL_JOIN(cupel_module_, name)(::pybind11::module_&);                  \
+  [[maybe_unused]] static void CUPEL_JOIN(cupel_start_,                               \
+                                          name)(::cupel::shim::Registry & registry) { \
+    ::pybind11::module_ module(registry);                                             \
+    CUPEL_JOIN(cupel_module_, name)(module);                                          \
+  }                                                                                   \
+  CUPEL_MODULE_ENTRY(CUPEL_JOIN(cupel_entry_, name), CUPEL_JOIN(cupel_start_, name))  \
+  void CUPEL_JOIN(cupel_module_, name)([[maybe_unused]] ::pybind11::module_ & variable)

@@ -1,0 +1,135 @@
+// TORCH_LIBRARY: operators by schema. Names and defaults of arguments come from the schema;
+// functions for other devices than CUDA (CPU, Meta ...) are left out. SPDX-License-Identifier:
+// Apache-2.0
+#pragma once
+
+#include "cupel/registry.h"
+
+namespace c10 {
+enum class DispatchKey {
+  Undefined,
+  CPU,
+  CUDA,
+  Meta,
+  BackendSelect,
+  Autograd,
+  AutogradCPU,
+  AutogradCUDA,
+  CompositeImplicitAutograd,
+  CompositeExplicitAutograd,
+  CatchAll
+};
+}  // namespace c10
+
+namespace torch {
+
+using c10::DispatchKey;
+
+/// A function together with the key it is for.
+template <class F>
+struct CupelKeyed {
+  DispatchKey key;
+  F function;
+};
+template <class F>
+CupelKeyed<std::decay_t<F>> dispatch(DispatchKey key, F&& f) {
+  return {key, std::forward<F>(f)};
+}
+template <class F>
+CupelKeyed<std::decay_t<F>> dispatch(c10::DeviceType type, F&& f) {
+  return {type == c10::kCUDA ? DispatchKey::CUDA : DispatchKey::CPU, std::forward<F>(f)};
+}
+
+class Library {
+ public:
+  explicit Library(cupel::shim::Registry& registry, DispatchKey key = DispatchKey::CatchAll)
+      : registry_(&registry), key_(key) {}
+  /// A schema alone: names and defaults for the functions that impl() adds.
+  Library& def(const char* schema);
+  template <class F>
+  Library& def(const char* schema, F&& f) {
+    def(schema);
+    return impl(Name(schema).c_str(), std::forward<F>(f));
+  }
+  template <class F>
+  Library& impl(const char* name, F&& f) {
+    return Add(name, key_, std::forward<F>(f));
+  }
+  template <class F>
+  Library& impl(const char* name, DispatchKey key, F&& f) {
+    return Add(name, key, std::forward<F>(f));
+  }
+  template <class F>
+  Library& impl(const char* name, c10::DeviceType type, F&& f) {
+    return impl(name, dispatch(type, std::forward<F>(f)));
+  }
+#ifndef CUPEL_LEAN_STRING
+  template <class... F>
+  Library& def(const std::string& schema, F&&... f) {
+    return def(schema.c_str(), std::forward<F>(f)...);
+  }
+#endif
+  template <class F>
+  Library& fallback(F&&) {
+    return *this;
+  }
+
+ private:
+  static cupel::shim::Text Name(const char* schema);
+  static bool RunsOnCuda(DispatchKey key) {
+    return key == DispatchKey::CUDA || key >= DispatchKey::CompositeImplicitAutograd;
+  }
+  template <class F>
+  Library& Add(const char* name, DispatchKey key, CupelKeyed<F> keyed) {
+    return Add(name, key_ == DispatchKey::CatchAll ? keyed.key : key, std::move(keyed.function));
+  }
+  template <class F>
+  Library& Add(const char* name, DispatchKey key, F&& f) {
+    if (!RunsOnCuda(key)) return *this;
+    cupel::shim::Text bare = Name(name);
+    registry_->AddOperator(cupel::shim::MakeFunction(bare.c_str(), std::forward<F>(f)));
+    return *this;
+  }
+  cupel::shim::Registry* registry_;
+  DispatchKey key_;
+};
+using CppFunction = void;
+
+#if CUPEL_HOST_PASS
+/// "ns::name.overload(Tensor x) -> Tensor" gives "name".
+inline cupel::shim::Text Library::Name(const char* schema) {
+  size_t length = std::strcspn(schema, "(. ");
+  for (size_t i = length; i > 1; --i) {
+    if (schema[i - 1] != ':') continue;
+    schema += i;
+    length -= i;
+    break;
+  }
+  cupel::shim::Text name;
+  name.Append(schema, length);
+  return name;
+}
+inline Library& Library::def(const char* schema) {
+  registry_->AddSchema(Name(schema).c_str(), schema);
+  return *this;
+}
+#endif
+
+}  // namespace torch
+
+#define TORCH_FN(f) (&f)
+#define TORCH_FN_TYPE(f) decltype(&f)
+#define TORCH_SELECTIVE_SCHEMA(schema) schema
+#define TORCH_SELECTIVE_NAME(name) name
+#define CUPEL_LIBRARY(id, key, m)                                                                 \
+  static void CUPEL_JOIN(cupel_library_, id)(::torch::Library&);                                  \
+  [[maybe_unused]] static void CUPEL_JOIN(cupel_start_, id)(::cupel::shim::Registry & registry) { \
+    ::torch::Library library(registry, ::c10::DispatchKey::key);                                  \
+    CUPEL_JOIN(cupel_library_, id)(library);                                                      \
+  }                                                                                               \
+  CUPEL_MODULE_ENTRY(CUPEL_JOIN(cupel_entry_, id), CUPEL_JOIN(cupel_start_, id))                  \
+  void CUPEL_JOIN(cupel_library_, id)([[maybe_unused]] ::torch::Library & m)
+#define CUPEL_LIBRARY_(id, key, m) CUPEL_LIBRARY(id, key, m)
+#define TORCH_LIBRARY(ns, m) CUPEL_LIBRARY_(CUPEL_JOIN(ns##_, __COUNTER__), CatchAll, m)
+#define TORCH_LIBRARY_FRAGMENT(ns, m) TORCH_LIBRARY(ns, m)
+#define TORCH_LIBRARY_IMPL(ns, key, m) CUPEL_LIBRARY_(CUPEL_JOIN(ns##_, __COUNTER__), key, m)

@@ -1,0 +1,5 @@
+// Tensors and pybind11.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "torch/extension.h"

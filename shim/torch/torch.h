@@ -1,0 +1,5 @@
+// Tensors under the name torch.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "torch/all.h"
