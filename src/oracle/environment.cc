@@ -17,6 +17,8 @@ std::map<std::string, std::string> ChildEnvironment() {
   }
   environment["PYTHONDONTWRITEBYTECODE"] = "1";  // no __pycache__ in the user's task folders
   environment["PYTHONUNBUFFERED"] = "1";
+  // cupel judges while the child computes: waiting threads must not spin.
+  environment.emplace("OMP_WAIT_POLICY", "PASSIVE");
   // Large tensors come and go; without huge pages two thirds of the time goes into page faults
   // (measured: RMS norm 16x1024x4096 in 27 s against 9 s).
   environment.emplace("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");

@@ -31,7 +31,7 @@ constexpr char kRemedy[] =
 
 // Finds torch as `import torch` would, but reads only its version file. Where it is absent, the
 // folders that were searched are named: a change of theirs makes the answer void.
-constexpr char kProbe[] = R"(
+constexpr char kProbe[] = R"py(
 import importlib.util, json, os, re, sys
 found = {"program": sys.executable, "version": "", "files": [os.path.realpath(sys.executable)]}
 try:
@@ -50,7 +50,7 @@ if spec is not None and spec.origin:
 else:
     found["files"] += [p for p in sys.path if os.path.isdir(p)][:32]
 print(json.dumps(found))
-)";
+)py";
 
 /// Says whether a file is still the one that was seen: change time in nanoseconds and size.
 std::string Stamp(const std::string& path) {

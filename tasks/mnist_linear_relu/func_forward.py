@@ -1,0 +1,43 @@
+# A linear layer followed by ReLU, as in the middle of an MNIST classifier.
+# SPDX-License-Identifier: Apache-2.0
+import math
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+def initial_linear(num_input_features, num_output_features, init_method):
+    """Weights by the named method, biases small but not zero, so that a dropped bias shows."""
+    weights = torch.empty(num_output_features, num_input_features)
+    if init_method == "kaiming":
+        nn.init.kaiming_uniform_(weights, a=math.sqrt(5))
+    elif init_method == "xavier":
+        nn.init.xavier_normal_(weights)
+    elif init_method == "normal":
+        nn.init.normal_(weights)
+    else:
+        raise ValueError("unknown init_method %r" % init_method)
+    return nn.Parameter(weights), nn.Parameter(torch.randn(num_output_features) * 0.1)
+
+
+def forward_fn(x, weights, biases):
+    """y[b, o] = max(0, sum over i of x[b, i] * weights[o, i] + biases[o])."""
+    return torch.relu(F.linear(x, weights, biases))
+
+
+class Model(nn.Module):
+    def __init__(self, num_input_features=1600, num_output_features=128, init_method="kaiming"):
+        super().__init__()
+        self.weights, self.biases = initial_linear(
+            num_input_features, num_output_features, init_method)
+
+    def forward(self, x, fn=forward_fn):
+        return fn(x, self.weights, self.biases)
+
+
+def get_inputs(batch_size=64, num_input_features=1600):
+    return [torch.randn(batch_size, num_input_features)]
+
+
+input_names = ["x"]
