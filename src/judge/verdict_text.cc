@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "judge/verdict_text.h"
+
+#include <cxxabi.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+namespace cupel::judge {
+namespace {
+
+constexpr size_t kMaxSettings = 40;
+constexpr size_t kMaxKernels = 12;
+
+/// Nothing that moves a cursor survives: C0 and C1 controls, DEL, and bytes that are not ASCII and
+/// not part of a plain UTF-8 sequence's range.
+std::string Safe(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+    const bool c1 = c == 0xc2 && next < 0xa0;
+    const bool lead = c >= 0xc2 && c < 0xf5 && next >= 0x80 && next < 0xc0;
+    const bool inside = c >= 0x80 && c < 0xc0 && !out.empty() && (out.back() & 0x80) != 0;
+    const bool plain = c >= 0x20 && c < 0x7f;
+    out += c == '\n' || c == '\t' ? ' ' : plain || (lead && !c1) || inside ? text[i] : '?';
+  }
+  return out;
+}
+
+/// Wraps at spaces; the first line starts with `first`, the others with `rest`.
+std::string Wrap(const std::string& text, int width, const std::string& first,
+                 const std::string& rest) {
+  std::string out = first, line;
+  const size_t room = static_cast<size_t>(std::max(20, width - static_cast<int>(rest.size())));
+  for (size_t at = 0; at < text.size();) {
+    size_t end = text.find(' ', at);
+    if (end == std::string::npos) end = text.size();
+    const std::string word = text.substr(at, end - at);
+    if (!line.empty() && line.size() + 1 + word.size() > room) {
+      out += line + "\n" + rest;
+      line.clear();
+    }
+    if (!line.empty()) line += ' ';
+    line += word;
+    at = end + 1;
+  }
+  return out + line + "\n";
+}
+
+std::string Plural(size_t n, const char* noun) {
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+}
+
+/// "kernel_name<64>" without its parameters.
+std::string KernelName(const std::string& mangled) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), std::free);
+  std::string text = status == 0 && name ? name.get() : mangled;
+  int angle = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    angle += text[i] == '<' ? 1 : text[i] == '>' ? -1 : 0;
+    const bool anonymous = text.compare(i, 11, "(anonymous ") == 0;
+    if (text[i] == '(' && angle == 0 && i > 0 && !anonymous) {
+      text.resize(i);
+      break;
+    }
+  }
+  if (text.starts_with("void ")) text.erase(0, 5);
+  return Safe(text);
+}
+
+const Comparison* Worst(const SettingReport& setting) {
+  const Comparison* worst = nullptr;
+  const auto rank = [](const Comparison& c) { return c.ok ? c.Severity() : 1e300 + c.Severity(); };
+  for (const TrialReport& trial : setting.trials) {
+    for (const Comparison& c : trial.outputs) {
+      if (worst == nullptr || !(rank(c) <= rank(*worst))) worst = &c;
+    }
+  }
+  return worst;
+}
+
+size_t RightTrials(const SettingReport& setting) {
+  return static_cast<size_t>(
+      std::count_if(setting.trials.begin(), setting.trials.end(), [](const TrialReport& trial) {
+        return trial.ok && std::all_of(trial.outputs.begin(), trial.outputs.end(),
+                                       [](const Comparison& c) { return c.ok; });
+      }));
+}
+
+/// The comparison that a reason's "single-0 trial 2 output 0" names.
+const Comparison* Find(const Verdict& verdict, const std::string& where) {
+  for (const SettingReport& setting : verdict.settings) {
+    for (size_t t = 0; t < setting.trials.size(); ++t) {
+      for (size_t o = 0; o < setting.trials[t].outputs.size(); ++o) {
+        if (where == fmt::format("{} trial {} output {}", setting.id, t, o)) {
+          return &setting.trials[t].outputs[o];
+        }
+      }
+    }
+  }
+  return nullptr;
+}
+
+std::string Headline(const Verdict& v, const TextOptions& options) {
+  std::string word = Name(v.decision);
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](char c) { return static_cast<char>(std::toupper(c)); });
+  const char* colour = v.decision == Decision::kAccepted ? "\x1b[1;32m" : "\x1b[1;31m";
+  if (options.colour) word = colour + word + "\x1b[0m";
+  const std::string kernel = std::filesystem::path(v.kernel_path).filename().string();
+  return fmt::format("{}: {} for {} {} on {}\n", word, Safe(kernel), Safe(v.task),
+                     Safe(v.direction), Safe(v.device));
+}
+
+std::string Reasons(const Verdict& v, const TextOptions& options) {
+  std::string out;
+  int number = 0;
+  for (const Reason& reason : v.reasons) {
+    const std::string where = reason.where.empty() ? "" : " at " + Safe(reason.where);
+    out += fmt::format("  {}. {}{}\n", ++number, Safe(reason.code), where);
+    if (!reason.message.empty()) {
+      out += Wrap(Safe(reason.message), options.width, "     ", "     ");
+    }
+    const Comparison* c = Find(v, reason.where);
+    if (c == nullptr) continue;
+    for (const WrongElement& wrong : c->first_wrong) {
+      out += fmt::format("       [{}]: got {:.9g}, wanted {:.9g}\n", fmt::join(wrong.index, ", "),
+                         wrong.got, wrong.wanted);
+    }
+  }
+  return out;
+}
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string Aligned(const Rows& rows) {
+  std::vector<size_t> widths(rows[0].size());
+  for (const auto& row : rows) {
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line = "  ";
+    for (size_t c = 0; c < row.size(); ++c) line += fmt::format("{:<{}}  ", row[c], widths[c]);
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+std::string Settings(const Verdict& v) {
+  if (v.settings.empty()) return "";
+  Rows rows = {{"setting", "status", "right", "of limit", "estimate", "shapes"}};
+  for (size_t i = 0; i < std::min(kMaxSettings, v.settings.size()); ++i) {
+    const SettingReport& s = v.settings[i];
+    const Comparison* worst = Worst(s);
+    const bool ran = s.counters.estimated_us > 0;
+    std::string about = s.note.empty() ? s.description : s.description + ": " + s.note;
+    rows.push_back({Safe(s.id), Safe(s.status),
+                    s.trials.empty() ? "-" : fmt::format("{}/{}", RightTrials(s), s.trials.size()),
+                    worst == nullptr ? "-" : ErrorShare(*worst),
+                    ran ? fmt::format("{:.4g} us", s.counters.estimated_us) : "-", Safe(about)});
+  }
+  std::string out = Aligned(rows);
+  if (v.settings.size() > kMaxSettings) {
+    out += fmt::format("  … and {} more\n", v.settings.size() - kMaxSettings);
+  }
+  return out;
+}
+
+std::string Resources(const Verdict& v) {
+  std::string out;
+  for (size_t i = 0; i < std::min(kMaxKernels, v.resources.size()); ++i) {
+    const build::KernelResources& r = v.resources[i];
+    const int spilled = r.spill_stores + r.spill_loads;
+    out += fmt::format(
+        "  {}: {} registers, {} B shared, {}\n", KernelName(r.kernel), r.registers, r.static_shared,
+        spilled == 0
+            ? "no spills"
+            : fmt::format("SPILLS {} B stored, {} B loaded", r.spill_stores, r.spill_loads));
+  }
+  if (v.resources.size() > kMaxKernels) {
+    out += fmt::format("  … and {} more kernels\n", v.resources.size() - kMaxKernels);
+  }
+  return out;
+}
+
+/// One line that says how much was tried and how close the worst came.
+std::string Summary(const Verdict& v, const TextOptions& options) {
+  size_t passed = 0, trials = 0;
+  const SettingReport* closest = nullptr;
+  for (const SettingReport& s : v.settings) {
+    trials += s.trials.size();
+    passed += s.status == "passed";
+    const Comparison* worst = Worst(s);
+    if (worst == nullptr) continue;
+    if (closest == nullptr || worst->Severity() > Worst(*closest)->Severity()) closest = &s;
+  }
+  std::string text =
+      fmt::format("{} of {} right in {} (fresh inputs, held against float64)", passed,
+                  Plural(v.settings.size(), "setting"), Plural(trials, "trial"));
+  if (closest != nullptr) {
+    text += fmt::format("; the largest error is {} of what is allowed ({})",
+                        ErrorShare(*Worst(*closest)), Safe(closest->id));
+  }
+  return Wrap(text, options.width, "  ", "  ");
+}
+
+std::string Times(const Verdict& v, const TextOptions& options) {
+  for (const SettingReport& s : v.settings) {
+    if (s.status != "passed" || !(s.counters.estimated_us > 0)) continue;
+    const std::string text = fmt::format(
+        "estimated {:.4g} us a call at {} in {} (an estimate from counted work, not a "
+        "measurement); host "
+        "code {:.3g} us a call",
+        s.counters.estimated_us, Safe(s.id), Plural(s.counters.launches.size(), "launch"),
+        s.host_us);
+    return Wrap(text, options.width, "  ", "  ");
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string ErrorShare(const Comparison& c) {
+  if (!(c.rms_limit > 0)) return c.ok ? "exact" : "not exact";
+  if (!c.ok && c.code == "not_finite") return "not finite";
+  const double share = c.Severity();
+  if (!std::isfinite(share)) return "not finite";
+  if (share >= 10) return fmt::format("{:.0f} x", share);
+  return fmt::format("{:.2g} %", 100 * share);
+}
+
+std::string VerdictText(const Verdict& v, const TextOptions& options) {
+  std::string out = Headline(v, options) + Reasons(v, options);
+  const bool accepted = v.decision == Decision::kAccepted;
+  if (accepted) out += Summary(v, options) + Times(v, options);
+  if (!accepted || options.details) out += Settings(v);
+  out += Resources(v);
+  for (const std::string& note : v.notes)
+    out += Wrap(Safe(note), options.width, "  note: ", "    ");
+  out +=
+      fmt::format("  seed {}{}\n", v.seed,
+                  v.seed_origin == "user" ? "" : fmt::format(" (--seed {} repeats this)", v.seed));
+  return out;
+}
+
+}  // namespace cupel::judge
