@@ -177,16 +177,15 @@ Tally Judge(Verdict& verdict, Collected& all) {
   return tally;
 }
 
-Decision Conclude(const Tally& tally, bool broken_case, Verdict& verdict) {
-  if (!verdict.reasons.empty() && verdict.settings.empty()) {
-    const bool kept =
-        verdict.decision == Decision::kUnsupported || verdict.decision == Decision::kError;
-    return kept ? verdict.decision : Decision::kRejected;
-  }
+Decision Conclude(const Tally& tally, bool broken_case, bool reasons_given, Verdict& verdict) {
+  const Decision given =
+      verdict.decision == Decision::kAccepted ? Decision::kRejected : verdict.decision;
+  if (reasons_given && verdict.settings.empty()) return given;
   if (broken_case) return Decision::kError;
-  if (tally.failed > 0) return Decision::kRejected;
+  const bool rejected_before = reasons_given && given == Decision::kRejected;
+  if (tally.failed > 0 || rejected_before) return Decision::kRejected;
   if (tally.unsupported > 0) return Decision::kUnsupported;
-  if (verdict.decision == Decision::kError && !verdict.reasons.empty()) return Decision::kError;
+  if (reasons_given) return given;
   if (tally.passed == 0) {
     verdict.reasons.push_back(
         {"nothing_judged",
@@ -202,18 +201,19 @@ Decision Conclude(const Tally& tally, bool broken_case, Verdict& verdict) {
         {"not_judged", "these settings were not run: " + JoinIds(tally.not_run), ""});
     return Decision::kError;
   }
-  return verdict.reasons.empty() ? Decision::kAccepted : Decision::kRejected;
+  return Decision::kAccepted;
 }
 
 }  // namespace
 
 Verdict Decide(Verdict verdict) {
   Collected all;
+  const bool reasons_given = !verdict.reasons.empty();
   const Tally tally = Judge(verdict, all);
   all.problems.MoveTo(verdict.reasons);
   all.findings.MoveTo(verdict.reasons);
   all.comparisons.MoveTo(verdict.reasons);
-  verdict.decision = Conclude(tally, all.broken_case, verdict);
+  verdict.decision = Conclude(tally, all.broken_case, reasons_given, verdict);
   if (verdict.reasons.size() > kMaxReasons) {
     verdict.notes.push_back(
         fmt::format("{} more reasons are not shown", verdict.reasons.size() - kMaxReasons));

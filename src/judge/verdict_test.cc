@@ -144,6 +144,10 @@ TEST(Decide, KeepsTheCallersReasonsInFront) {
   verdict.decision = Decision::kRejected;
   verdict.settings = {Setting("single-0", {Right()})};  // passed, yet impure on the second look
   EXPECT_EQ(Decide(verdict).decision, Decision::kRejected);
+  verdict.decision = Decision::kUnsupported;
+  EXPECT_EQ(Decide(verdict).decision, Decision::kUnsupported);
+  verdict.settings = {Setting("single-0", {Wrong()})};
+  EXPECT_EQ(Decide(verdict).decision, Decision::kRejected);
 }
 
 TEST(VerdictJson, HoldsTimesInOnePlaceOnly) {

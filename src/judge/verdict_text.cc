@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 namespace cupel::judge {
 namespace {
@@ -53,7 +54,8 @@ std::string Wrap(const std::string& text, int width, const std::string& first,
 }
 
 std::string Plural(size_t n, const char* noun) {
-  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+  const std::string_view word = noun;
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : word.ends_with("ch") ? "es" : "s");
 }
 
 /// "kernel_name<64>" without its parameters.
@@ -246,9 +248,7 @@ std::string VerdictText(const Verdict& v, const TextOptions& options) {
   out += Resources(v);
   for (const std::string& note : v.notes)
     out += Wrap(Safe(note), options.width, "  note: ", "    ");
-  out +=
-      fmt::format("  seed {}{}\n", v.seed,
-                  v.seed_origin == "user" ? "" : fmt::format(" (--seed {} repeats this)", v.seed));
+  if (v.seed_origin == "user") out += fmt::format("  repeatable: --seed {}\n", v.seed);
   return out;
 }
 

@@ -52,15 +52,13 @@ Verdict Make(std::vector<Comparison> trials) {
 
 TEST(VerdictText, IsShortWhenAccepted) {
   EXPECT_EQ(VerdictText(Make({Right(), Right()})),
-            "ACCEPTED: kernel.cu for mnist_linear forward on emu (h100)\n"
-            "  1 of 1 setting right in 2 trials (fresh inputs, held against float64); the largest "
-            "error is\n"
-            "  4.2 % of what is allowed (single-0)\n"
-            "  estimated 11.25 us a call at single-0 in 2 launches (an estimate from counted work, "
-            "not a\n"
-            "  measurement); host code 0 us a call\n"
-            "  kernel<64>: 38 registers, 4096 B shared, no spills\n"
-            "  seed 42 (--seed 42 repeats this)\n");
+            R"(ACCEPTED: kernel.cu for mnist_linear forward on emu (h100)
+  1 of 1 setting right in 2 trials (fresh inputs, held against float64); the largest error is 4.2 %
+  of what is allowed (single-0)
+  estimated 11.25 us a call at single-0 in 2 launches (an estimate from counted work, not a
+  measurement); host code 0 us a call
+  kernel<64>: 38 registers, 4096 B shared, no spills
+)");
 }
 
 TEST(VerdictText, NamesReasonsElementsAndSettings) {
