@@ -1,5 +1,5 @@
-// RMS normalisation over the last dimension: the baseline. One block for each row, two passes over it.
-// SPDX-License-Identifier: Apache-2.0
+// RMS normalisation over the last dimension: the baseline. One block for each row, two passes over
+// it. SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
 

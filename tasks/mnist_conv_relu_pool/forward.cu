@@ -1,6 +1,5 @@
-// Convolution (no padding, stride 1), ReLU and 2x2 max pooling: the baseline. One thread for each pooled
-// output; each computes the four convolutions below it.
-// SPDX-License-Identifier: Apache-2.0
+// Convolution (no padding, stride 1), ReLU and 2x2 max pooling: the baseline. One thread for each
+// pooled output; each computes the four convolutions below it. SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
 
@@ -29,7 +28,8 @@ __global__ void __launch_bounds__(kThreads)
   for (int c = 0; c < s.in_channels; ++c) {
     const float* source =
         x + ((image * s.in_channels + c) * s.height + row) * static_cast<int64_t>(s.width) + column;
-    const float* filter = weights + (channel * s.in_channels + c) * s.kernel_height * s.kernel_width;
+    const float* filter =
+        weights + (channel * s.in_channels + c) * s.kernel_height * s.kernel_width;
     for (int i = 0; i < s.kernel_height; ++i) {
 #pragma unroll kUnroll
       for (int j = 0; j < s.kernel_width; ++j) {
@@ -70,8 +70,8 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor weights, torch::Tensor bias
   if (y.numel() == 0) return y;
   const int64_t blocks = (y.numel() + kThreads - 1) / kThreads;
   ConvReluPool<<<static_cast<unsigned>(blocks), kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
-      x.data_ptr<float>(), weights.data_ptr<float>(), biases.data_ptr<float>(),
-      y.data_ptr<float>(), s);
+      x.data_ptr<float>(), weights.data_ptr<float>(), biases.data_ptr<float>(), y.data_ptr<float>(),
+      s);
   return y;
 }
 

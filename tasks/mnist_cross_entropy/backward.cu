@@ -1,6 +1,6 @@
 // Gradient of the mean cross entropy loss: the baseline. A group of kLanes threads takes one row:
-// (softmax - one_hot(target)) * grad_output / batch. grad_output is read on the GPU, never on the host.
-// SPDX-License-Identifier: Apache-2.0
+// (softmax - one_hot(target)) * grad_output / batch. grad_output is read on the GPU, never on the
+// host. SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
 
@@ -44,9 +44,9 @@ __global__ void __launch_bounds__(kThreads)
 torch::Tensor backward(torch::Tensor grad_output, torch::Tensor predictions,
                        torch::Tensor targets) {
   TORCH_CHECK(grad_output.numel() == 1, "grad_output must hold one element");
-  TORCH_CHECK(predictions.dim() == 2 && targets.dim() == 1 &&
-                  predictions.size(0) == targets.size(0),
-              "predictions must be a matrix with a row for each target");
+  TORCH_CHECK(
+      predictions.dim() == 2 && targets.dim() == 1 && predictions.size(0) == targets.size(0),
+      "predictions must be a matrix with a row for each target");
   TORCH_CHECK(predictions.scalar_type() == torch::kFloat32, "predictions must be float32");
   predictions = predictions.contiguous();
   targets = targets.contiguous();
@@ -55,8 +55,7 @@ torch::Tensor backward(torch::Tensor grad_output, torch::Tensor predictions,
   auto grad = torch::empty_like(predictions);
   if (grad.numel() == 0) return grad;
   const int64_t blocks = (static_cast<int64_t>(batch) * kLanes + kThreads - 1) / kThreads;
-  GradPredictions<<<static_cast<unsigned>(blocks), kThreads, 0,
-                    at::cuda::getCurrentCUDAStream()>>>(
+  GradPredictions<<<static_cast<unsigned>(blocks), kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
       grad_output.data_ptr<float>(), predictions.data_ptr<float>(), targets.data_ptr<int64_t>(),
       grad.data_ptr<float>(), batch, classes);
   return grad;

@@ -1,6 +1,6 @@
-// Mean cross entropy loss: the baseline. One thread for each row writes its loss; one block adds them up
-// in a fixed order. The result has no dimensions, as PyTorch's.
-// SPDX-License-Identifier: Apache-2.0
+// Mean cross entropy loss: the baseline. One thread for each row writes its loss; one block adds
+// them up in a fixed order. The result has no dimensions, as PyTorch's. SPDX-License-Identifier:
+// Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
 
@@ -37,11 +37,12 @@ __global__ void __launch_bounds__(kSumThreads)
 }
 
 torch::Tensor forward(torch::Tensor predictions, torch::Tensor targets) {
-  TORCH_CHECK(predictions.dim() == 2 && targets.dim() == 1 &&
-                  predictions.size(0) == targets.size(0),
-              "predictions must be a matrix with a row for each target");
+  TORCH_CHECK(
+      predictions.dim() == 2 && targets.dim() == 1 && predictions.size(0) == targets.size(0),
+      "predictions must be a matrix with a row for each target");
   TORCH_CHECK(predictions.scalar_type() == torch::kFloat32, "predictions must be float32");
-  TORCH_CHECK(predictions.size(0) > 0 && predictions.size(1) > 0, "an empty batch has no mean loss");
+  TORCH_CHECK(predictions.size(0) > 0 && predictions.size(1) > 0,
+              "an empty batch has no mean loss");
   predictions = predictions.contiguous();
   targets = targets.contiguous();
   const int batch = static_cast<int>(predictions.size(0));

@@ -9,9 +9,7 @@
 constexpr int kThreads = 128;  // tune: kThreads in 32, 64, 128, 256, 512
 constexpr int kUnroll = 1;     // tune: kUnroll in 1, 2, 4, 8
 
-__device__ int64_t Element() {
-  return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-}
+__device__ int64_t Element() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 
 // grad_x[b, i] = sum over o of grad_output[b, o] * weights[o, i].
 __global__ void __launch_bounds__(kThreads)
@@ -78,8 +76,8 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_output, torch::Tensor x,
   cudaStream_t stream = at::cuda::getCurrentCUDAStream();
   const float* g = grad_output.data_ptr<float>();
   if (grad_x.numel() > 0) {
-    GradX<<<Blocks(grad_x.numel()), kThreads, 0, stream>>>(g, weights.data_ptr<float>(),
-                                                           grad_x.data_ptr<float>(), batch, in, out);
+    GradX<<<Blocks(grad_x.numel()), kThreads, 0, stream>>>(
+        g, weights.data_ptr<float>(), grad_x.data_ptr<float>(), batch, in, out);
   }
   if (grad_weights.numel() > 0) {
     GradWeights<<<Blocks(grad_weights.numel()), kThreads, 0, stream>>>(

@@ -46,8 +46,8 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor weights, torch::Tensor bias
   if (y.numel() == 0) return y;
   const int64_t blocks = (y.numel() * kLanes + kThreads - 1) / kThreads;
   Linear<<<static_cast<unsigned>(blocks), kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
-      x.data_ptr<float>(), weights.data_ptr<float>(), biases.data_ptr<float>(),
-      y.data_ptr<float>(), batch, in, out);
+      x.data_ptr<float>(), weights.data_ptr<float>(), biases.data_ptr<float>(), y.data_ptr<float>(),
+      batch, in, out);
   return y;
 }
 

@@ -1,7 +1,6 @@
-// Linear layer with ReLU: the baseline. A group of kLanes threads computes kRows outputs of one column;
-// the defaults are the plain form, one thread for each output. The tunables below leave the result
-// correct for every shape.
-// SPDX-License-Identifier: Apache-2.0
+// Linear layer with ReLU: the baseline. A group of kLanes threads computes kRows outputs of one
+// column; the defaults are the plain form, one thread for each output. The tunables below leave the
+// result correct for every shape. SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
 
@@ -27,7 +26,8 @@ __device__ void Load(float (&to)[kWidth], const float* from) {
 template <int kWidth>
 __global__ void __launch_bounds__(kThreads)
     LinearRelu(const float* __restrict__ x, const float* __restrict__ weights,
-               const float* __restrict__ biases, float* __restrict__ y, int batch, int in, int out) {
+               const float* __restrict__ biases, float* __restrict__ y, int batch, int in,
+               int out) {
   const int64_t group = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / kLanes;
   const int lane = threadIdx.x % kLanes;
   const int column = static_cast<int>(group % out);

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/task.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "os/fd.h"
+
+namespace cupel::task {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class TaskTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto folder = os::TempDir::Create();
+    ASSERT_TRUE(folder);
+    folder_.emplace(std::move(*folder));
+    fs::create_directory(path());
+  }
+  fs::path path() const { return folder_->path() / "my_task"; }
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(path() / name) << text;
+  }
+  Result<Task> Load() const { return LoadTask(path().string(), "/nonexistent"); }
+
+  std::optional<os::TempDir> folder_;
+};
+
+TEST_F(TaskTest, ProductComesInThePublishedOrder) {
+  Write("func_forward.py", "");
+  Write("config_forward.json", R"({
+    "single_input_configs": [{"b": 1}], "single_init_configs": [{"o": 2}],
+    "single_shared_configs": [{"k": 3}],
+    "multi_input_configs": [{"b": 1}, {"b": 2}], "multi_init_configs": [{"o": 2}, {"o": 4}],
+    "multi_shared_configs": [{"k": 3}]})");
+  const auto task = Load();
+  ASSERT_TRUE(task) << task.error().message;
+  const auto& settings = task->SettingsOf(Direction::kForward);
+  ASSERT_EQ(settings.size(), 5u);
+  EXPECT_EQ(settings[0].id, "single-0");
+  EXPECT_EQ(settings[0].kind, SettingKind::kSingle);
+  EXPECT_EQ(settings[1].Describe(), "b=1 k=3 o=2");
+  EXPECT_EQ(settings[2].Describe(), "b=2 k=3 o=2");  // the input varies before the init
+  EXPECT_EQ(settings[3].Describe(), "b=1 k=3 o=4");
+  EXPECT_EQ(settings[4].id, "multi-3");
+  EXPECT_EQ(settings[0].init, Json::parse(R"({"o":2,"k":3})"));
+  EXPECT_EQ(settings[0].inputs, Json::parse(R"({"b":1,"k":3})"));
+  EXPECT_FALSE(task->Has(Direction::kBackward));
+  EXPECT_EQ(task->title, "my_task");
+}
+
+TEST_F(TaskTest, MissingListsAndRepetitionsAreTaken) {
+  Write("func_forward.py", "");
+  Write("config_forward.json",
+        R"({"single_input_configs": [{"b": 1}], "multi_init_configs": [{}, {}, {"o": 1}]})");
+  const auto task = Load();
+  ASSERT_TRUE(task) << task.error().message;
+  const auto& settings = task->SettingsOf(Direction::kForward);
+  ASSERT_EQ(settings.size(), 3u);
+  EXPECT_EQ(settings[2].id, "multi-2");  // its place in the product, though multi-1 repeats multi-0
+  Write("config_forward.json", "{}");
+  const auto bare = Load();
+  ASSERT_TRUE(bare);
+  EXPECT_EQ(bare->SettingsOf(Direction::kForward).size(), 1u);
+}
+
+TEST_F(TaskTest, TaskJsonAddsTitleAndHeldOutSettings) {
+  Write("func_forward.py", "");
+  Write("config_forward.json", R"({"single_input_configs": [{"b": 1}]})");
+  Write("task.json", R"({"title": "T", "heldout_forward": {"input_configs": [{"b": 7}]}})");
+  const auto task = Load();
+  ASSERT_TRUE(task) << task.error().message;
+  EXPECT_EQ(task->title, "T");
+  ASSERT_EQ(task->SettingsOf(Direction::kForward).size(), 2u);
+  EXPECT_EQ(task->SettingsOf(Direction::kForward)[1].id, "heldout-0");
+}
+
+TEST_F(TaskTest, ErrorsNameTheFileAndSayWhatToDo) {
+  EXPECT_THAT(Load().error().ToString(), HasSubstr("func_forward.py"));
+  Write("func_forward.py", "");
+  const Error missing = Load().error();
+  EXPECT_THAT(missing.message, HasSubstr("config_forward.json"));
+  EXPECT_THAT(missing.remedy, HasSubstr("single_input_configs"));
+  Write("config_forward.json", "{\"single_input_configs\": [{]}");
+  EXPECT_THAT(Load().error().message, HasSubstr("config_forward.json"));
+  Write("config_forward.json", R"({"single_input_configs": {"b": 1}})");
+  EXPECT_THAT(Load().error().message, HasSubstr("single_input_configs"));
+  Write("config_forward.json", "[]");
+  EXPECT_THAT(Load().error().message, HasSubstr("config_forward.json"));
+  const Error unknown = LoadTask("no_such", fs::path(CUPEL_SOURCE_DIR) / "tasks").error();
+  EXPECT_EQ(unknown.code, ErrorCode::kNotFound);
+  EXPECT_THAT(unknown.remedy, HasSubstr("mnist_linear"));
+}
+
+TEST_F(TaskTest, ContentHashFollowsCodeAndConfig) {
+  Write("func_forward.py", "a = 1");
+  Write("config_forward.json", "{}");
+  const std::string first = Load()->content_hash[0];
+  EXPECT_EQ(first, Load()->content_hash[0]);
+  Write("func_forward.py", "a = 2");
+  EXPECT_NE(first, Load()->content_hash[0]);
+  Write("func_forward.py", "a = 1");
+  Write("helper.py", "b = 1");  // may be imported
+  EXPECT_NE(first, Load()->content_hash[0]);
+}
+
+TEST_F(TaskTest, ReadsAKernelBenchProblem) {
+  Write("1_Problem.py", "class Model: pass\ndef get_inputs(): pass\ndef get_init_inputs(): pass\n");
+  const auto task = LoadTask((path() / "1_Problem.py").string(), "/nonexistent");
+  ASSERT_TRUE(task) << task.error().message;
+  EXPECT_EQ(task->format, Format::kKernelBench);
+  EXPECT_EQ(task->name, "1_Problem");
+  EXPECT_EQ(task->SettingsOf(Direction::kForward).size(), 1u);
+  Write("other.py", "print(1)");
+  EXPECT_THAT(LoadTask((path() / "other.py").string(), "").error().message, HasSubstr("Model"));
+}
+
+TEST(OurTasks, AllLoadWithSettingsAndBaselines) {
+  const fs::path root = fs::path(CUPEL_SOURCE_DIR) / "tasks";
+  const auto names = ListTasks(root);
+  ASSERT_TRUE(names);
+  EXPECT_GE(names->size(), 5u);
+  for (const std::string& name : *names) {
+    const auto task = LoadTask(name, root);
+    ASSERT_TRUE(task) << name << ": " << task.error().message;
+    EXPECT_EQ(task->name, name);
+    for (Direction direction : {Direction::kForward, Direction::kBackward}) {
+      if (!task->Has(direction)) continue;
+      EXPECT_FALSE(task->baseline[static_cast<size_t>(direction)].empty()) << name;
+      EXPECT_EQ(task->SettingsOf(direction).back().kind, SettingKind::kHeldout) << name;
+    }
+  }
+  const auto linear = LoadTask("mnist_linear", root);
+  EXPECT_EQ(linear->SettingsOf(Direction::kForward).size(), 10u);  // 1 single, 8 multi, 1 held out
+  EXPECT_EQ(linear->SettingsOf(Direction::kBackward).size(), 10u);
+}
+
+}  // namespace
+}  // namespace cupel::task
