@@ -32,8 +32,8 @@ struct Refusal {
 
 struct Recording {
   plan::Plan plan;
-  double host_us = 0;      // median host time of one steady-state call
-  int recordings = 0;      // how many had to agree
+  double host_us = 0;  // median host time of one steady-state call
+  int recordings = 0;  // how many had to agree
 };
 
 using Outcome = std::variant<Recording, Refusal>;
@@ -42,12 +42,12 @@ struct Options {
   /// The program whose main() hands over to RecorderMain when argv[1] is "recorder".
   std::filesystem::path program;
   std::chrono::milliseconds deadline{10000};  // for one Record call
-  int recordings = 256;                        // at least; a random number is added
-  uint64_t seed = 0;                           // of fake addresses
+  int recordings = 256;                       // at least; a random number is added
+  uint64_t seed = 0;                          // of fake addresses
 };
 
-/// One child process that serves one candidate. A crash or refusal ends the child; later calls start
-/// a new one.
+/// One child process that serves one candidate. A crash or refusal ends the child; later calls
+/// start a new one.
 class Recorder {
  public:
   static Result<Recorder> Start(const build::Image& image, const device::Description& device,
@@ -56,11 +56,12 @@ class Recorder {
   Recorder& operator=(Recorder&&) noexcept;
   ~Recorder();
 
-  /// Records `function` ("forward" or "backward") on arguments like these. Values of tensors are not
-  /// shown to the child, except those of one-element tensors, which count as scalars.
+  /// Records `function` ("forward" or "backward") on arguments like these. Values of tensors are
+  /// not shown to the child, except those of one-element tensors, which count as scalars.
   Result<Outcome> Record(const std::string& function, const std::vector<task::Value>& args);
 
-  /// Records everything seen so far once more and compares: refused as "impure" when a plan changed.
+  /// Records everything seen so far once more and compares: refused as "impure" when a plan
+  /// changed.
   Result<std::variant<std::monostate, Refusal>> Recheck();
 
   const os::SandboxReport& sandbox() const;

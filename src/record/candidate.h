@@ -1,0 +1,46 @@
+// The candidate's shared object inside the recorder child: loading, calling, and the rule of
+// purity. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "cupel/abi.h"
+#include "plan/plan.h"
+#include "record/protocol.h"
+#include "record/session.h"
+
+namespace cupel::record {
+
+/// Entry points of a loaded candidate.
+class Candidate {
+ public:
+  /// Names the symbols that nothing defines, then loads. Refuses when that fails.
+  static Candidate Load(const std::string& path);
+
+  struct Call {
+    plan::Plan plan;
+    double host_us = 0;
+  };
+  /// One call at the fake addresses that follow from `seed`.
+  Call Record(const Request& request, uint64_t seed) const;
+
+ private:
+  std::string Exports() const;
+
+  decltype(&cupel_candidate_describe) describe_ = nullptr;
+  decltype(&cupel_candidate_call) call_ = nullptr;
+};
+
+struct PureRecording {
+  plan::Plan plan;
+  double host_us = 0;  // median of the steady state
+  int recordings = 0;
+};
+
+/// Calls many times, with fresh and with repeated addresses, and refuses when plans differ once the
+/// first calls are over.
+PureRecording RecordPure(const Candidate& candidate, const Request& request);
+
+}  // namespace cupel::record

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "record/channel.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "os/process.h"
+
+namespace cupel::record {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+enum class Ready { kYes, kTimeout, kCancelled };
+
+/// Waits for `events`, waking now and then to look for a cancellation.
+Ready Await(int fd, short events, Clock::time_point deadline) {
+  for (;;) {
+    if (os::CancelRequested()) return Ready::kCancelled;
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left < 0) return Ready::kTimeout;
+    pollfd item{fd, events, 0};
+    const int count = poll(&item, 1, static_cast<int>(std::clamp<int64_t>(left + 1, 1, 100)));
+    if (count > 0) return Ready::kYes;
+  }
+}
+
+enum class Transfer { kDone, kClosed, kTimeout, kCancelled };
+
+Transfer ReadExactly(int fd, char* to, size_t size, Clock::time_point deadline) {
+  while (size > 0) {
+    // Most answers are there already or come at once; poll only when they are not.
+    const ssize_t got = recv(fd, to, size, MSG_DONTWAIT);
+    if (got > 0) {
+      to += got;
+      size -= static_cast<size_t>(got);
+      continue;
+    }
+    if (got == 0 || (errno != EAGAIN && errno != EINTR)) return Transfer::kClosed;
+    switch (Await(fd, POLLIN, deadline)) {
+      case Ready::kYes:
+        break;
+      case Ready::kTimeout:
+        return Transfer::kTimeout;
+      case Ready::kCancelled:
+        return Transfer::kCancelled;
+    }
+  }
+  return Transfer::kDone;
+}
+
+Result<std::optional<std::string>> Ended(Transfer transfer, FrameEnd* end) {
+  if (transfer == Transfer::kCancelled) return Fail(ErrorCode::kCancelled, "cancelled");
+  *end = transfer == Transfer::kTimeout ? FrameEnd::kTimeout : FrameEnd::kClosed;
+  return std::optional<std::string>();
+}
+
+}  // namespace
+
+Status WriteFrame(int fd, std::string_view payload, Clock::time_point deadline) {
+  if (payload.size() > kMaxFrameBytes) {
+    return Fail(ErrorCode::kInvalidArgument, "recorder: request too large");
+  }
+  const auto length = static_cast<uint32_t>(payload.size());
+  std::string frame(reinterpret_cast<const char*>(&length), sizeof length);
+  frame += payload;
+  std::string_view rest = frame;
+  while (!rest.empty()) {
+    const ssize_t sent = send(fd, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) {
+      rest.remove_prefix(static_cast<size_t>(sent));
+    } else if (errno == EAGAIN || errno == EINTR) {
+      if (Await(fd, POLLOUT, deadline) != Ready::kYes) {
+        return Fail(ErrorCode::kIo, "recorder: the child does not read its requests");
+      }
+    } else {
+      return Fail(ErrorCode::kIo, fmt::format("recorder: write failed: {}", std::strerror(errno)));
+    }
+  }
+  return {};
+}
+
+Result<std::optional<std::string>> ReadFrame(int fd, Clock::time_point deadline, FrameEnd* end) {
+  uint32_t length = 0;
+  const Transfer head = ReadExactly(fd, reinterpret_cast<char*>(&length), sizeof length, deadline);
+  if (head != Transfer::kDone) return Ended(head, end);
+  if (length > kMaxFrameBytes) {
+    return Fail(ErrorCode::kInvalidArgument, "recorder: the child sent an oversized message");
+  }
+  std::string payload(length, '\0');
+  const Transfer body = ReadExactly(fd, payload.data(), payload.size(), deadline);
+  if (body != Transfer::kDone) return Ended(body, end);
+  return std::optional<std::string>(std::move(payload));
+}
+
+}  // namespace cupel::record

@@ -1,0 +1,103 @@
+// The recorder child: reads its set-up, loads the candidate, answers requests until the parent
+// hangs up. Only plain read() and write() touch the channel: the sandbox allows no more.
+// SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "plan/codec.h"
+#include "record/candidate.h"
+#include "record/channel.h"
+#include "record/protocol.h"
+#include "record/recorder.h"
+#include "record/refuse.h"
+#include "record/session.h"
+
+namespace cupel::record {
+namespace {
+
+bool ReadExactly(char* to, size_t size) {
+  while (size > 0) {
+    const ssize_t got = read(kChildFd, to, size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    to += got;
+    size -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+std::optional<Json> ReadMessage() {
+  uint32_t length = 0;
+  if (!ReadExactly(reinterpret_cast<char*>(&length), sizeof length) || length > kMaxFrameBytes) {
+    return std::nullopt;
+  }
+  std::string payload(length, '\0');
+  if (!ReadExactly(payload.data(), payload.size())) return std::nullopt;
+  auto json = ParseJson(payload, "request");
+  if (!json) Refuse("internal", json.error().ToString());
+  return std::move(*json);
+}
+
+bool WriteMessage(const Json& json) {
+  const std::string payload = DumpJson(json);
+  const auto length = static_cast<uint32_t>(payload.size());
+  std::string frame(reinterpret_cast<const char*>(&length), sizeof length);
+  frame += payload;
+  std::string_view rest = frame;
+  while (!rest.empty()) {
+    const ssize_t written = write(kChildFd, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    rest.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+/// What candidates link against, loaded while files may still be opened.
+void LoadSystemLibraries() {
+  for (const char* name : {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1"}) {
+    if (dlopen(name, RTLD_NOW | RTLD_GLOBAL) == nullptr) Refuse("internal", dlerror());
+  }
+}
+
+template <typename T>
+T OrRefuse(Result<T> result) {
+  if (!result) Refuse("internal", result.error().ToString());
+  return std::move(*result);
+}
+
+}  // namespace
+
+int RecorderMain(int /*argc*/, char** /*argv*/) {
+  const auto first = ReadMessage();
+  if (!first) return 1;
+  Setup setup = OrRefuse(SetupFromJson(*first));
+  Session& session = CurrentSession();
+  session.device = std::move(setup.device);
+  for (Kernel& kernel : setup.kernels) session.AddKernel(std::move(kernel));
+  if (!session.memory.Reserve()) Refuse("internal", "cannot reserve addresses");
+  InstallCrashHandlers();
+  // Else the candidate's first printf asks what stdout is, a system call that the sandbox refuses.
+  if (std::setvbuf(stdout, nullptr, _IOFBF, BUFSIZ) != 0) return 1;
+  LoadSystemLibraries();
+  const Candidate candidate = Candidate::Load(setup.shared_object);
+  if (!WriteMessage({{"ready", true}})) return 1;
+  while (const auto message = ReadMessage()) {
+    const Request request = OrRefuse(RequestFromJson(*message));
+    const PureRecording recording = RecordPure(candidate, request);
+    const Json answer{{"plan", plan::ToJson(recording.plan)},
+                      {"host_us", recording.host_us},
+                      {"recordings", recording.recordings}};
+    if (!WriteMessage(answer)) return 1;
+  }
+  // Without destructors: those of the candidate's objects are hostile code too.
+  _exit(0);
+}
+
+}  // namespace cupel::record

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "record/kernels.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace cupel::record {
+namespace {
+
+/// Product of up to three dimensions as the directives give them; 0 when absent.
+int Product(const std::vector<int>& dims) {
+  if (dims.empty()) return 0;
+  int64_t product = 1;
+  for (const int dim : dims) product = std::min<int64_t>(product * std::max(dim, 0), INT32_MAX);
+  return static_cast<int>(product);
+}
+
+int VectorWidth(const ptx::Instr& instr) {
+  if (instr.Has("v2")) return 2;
+  if (instr.Has("v4")) return 4;
+  if (instr.Has("v8")) return 8;
+  return 1;
+}
+
+class MaskBuilder {
+ public:
+  explicit MaskBuilder(const ptx::Function& function) : mask_(function.param_bytes, '\0') {
+    for (const ptx::Param& param : function.params) params_[param.name] = &param;
+    for (const ptx::Instr& instr : function.body) {
+      for (const ptx::Operand& operand : instr.operands) Visit(instr, operand);
+    }
+  }
+  std::string Take() { return std::move(mask_); }
+
+ private:
+  void Mark(uint64_t from, uint64_t bytes) {
+    for (uint64_t i = from; i < from + bytes && i < mask_.size(); ++i) mask_[i] = 1;
+  }
+
+  void Visit(const ptx::Instr& instr, const ptx::Operand& operand) {
+    for (const ptx::Operand& element : operand.elements) Visit(instr, element);
+    const auto it = params_.find(operand.symbol);
+    if (operand.symbol.empty() || it == params_.end()) return;
+    const ptx::Param& param = *it->second;
+    const auto types = instr.Types();
+    const bool direct = instr.op == "ld" && operand.kind == ptx::OperandKind::kAddress &&
+                        operand.reg < 0 && operand.offset >= 0 && !types.empty();
+    if (direct) {
+      const auto bytes = static_cast<uint64_t>(ptx::SizeOf(types.back())) *
+                         static_cast<uint64_t>(VectorWidth(instr));
+      Mark(param.offset + static_cast<uint64_t>(operand.offset), bytes);
+    } else {
+      Mark(param.offset, param.bytes);  // its address is taken: anything may be read
+    }
+  }
+
+  std::string mask_;
+  std::map<std::string_view, const ptx::Param*> params_;
+};
+
+int StaticShared(const ptx::Module& module, const ptx::Function& function) {
+  uint64_t bytes = 0;
+  const auto add = [&](const std::vector<ptx::Variable>& variables) {
+    for (const ptx::Variable& variable : variables) {
+      if (variable.space != ptx::Space::kShared || variable.is_extern) continue;
+      const auto align = static_cast<uint64_t>(std::max(variable.align, 1));
+      bytes = (bytes + align - 1) / align * align + variable.bytes;
+    }
+  };
+  add(module.variables);
+  add(function.variables);
+  return static_cast<int>(std::min<uint64_t>(bytes, INT32_MAX));
+}
+
+}  // namespace
+
+std::vector<Kernel> KernelsOf(const ptx::Module& module, const build::Image& image) {
+  std::vector<Kernel> kernels;
+  for (const ptx::Function& function : module.functions) {
+    if (!function.is_entry || function.is_declaration) continue;
+    Kernel kernel;
+    kernel.name = function.name;
+    kernel.param_bytes = function.param_bytes;
+    for (const ptx::Param& param : function.params) {
+      kernel.params.push_back({param.offset, param.bytes});
+    }
+    kernel.read_mask = MaskBuilder(function).Take();
+    kernel.max_threads = Product(function.req_ntid.empty() ? function.max_ntid : function.req_ntid);
+    for (size_t i = 0; i < 3; ++i) {
+      if (!function.req_ntid.empty()) {
+        kernel.required_block[i] = i < function.req_ntid.size() ? function.req_ntid[i] : 1;
+      }
+      if (!function.cluster_dims.empty()) {
+        const int dim = i < function.cluster_dims.size() ? function.cluster_dims[i] : 1;
+        kernel.cluster[i] = static_cast<uint32_t>(std::max(dim, 1));
+      }
+    }
+    const auto resources =
+        std::find_if(image.resources.begin(), image.resources.end(),
+                     [&](const build::KernelResources& r) { return r.kernel == function.name; });
+    if (resources != image.resources.end()) {
+      kernel.registers = resources->registers;
+      kernel.static_shared = resources->static_shared;
+      kernel.local_bytes = resources->local_bytes;
+      kernel.constant_bytes = resources->constant_bytes;
+    } else {
+      constexpr int kUnknownRegisters = 32;
+      kernel.registers = kUnknownRegisters;
+      kernel.static_shared = StaticShared(module, function);
+    }
+    kernels.push_back(std::move(kernel));
+  }
+  return kernels;
+}
+
+}  // namespace cupel::record

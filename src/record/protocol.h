@@ -1,0 +1,54 @@
+// What parent and recorder child say to each other, as JSON inside channel frames. The child
+// believes the parent; the parent believes nothing. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "device/device.h"
+#include "record/work.h"
+#include "task/tensor.h"
+
+namespace cupel::record {
+
+/// The first frame to the child.
+struct Setup {
+  std::string shared_object;
+  device::Description device;
+  std::vector<Kernel> kernels;
+};
+Json ToJson(const Setup& setup);
+Result<Setup> SetupFromJson(const Json& json);
+
+/// One argument as the child sees it: a tensor has no contents, except for the value of a single
+/// element.
+struct Argument {
+  enum class Kind { kNone, kBool, kInt, kDouble, kString, kTensor, kTuple } kind = Kind::kNone;
+  int64_t integer = 0;          // kBool, kInt
+  double number = 0;            // kDouble
+  std::string text;             // kString
+  std::vector<Argument> items;  // kTuple
+  // kTensor
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape, strides;
+  int64_t offset = 0;
+  uint64_t storage_bytes = 0;
+  std::string value;  // the element of a one-element tensor
+};
+
+/// Every later frame to the child: record `function` on arguments like these.
+struct Request {
+  std::string function;
+  std::vector<Argument> args;
+  int recordings = 0;
+  uint64_t seed = 0;
+  int64_t budget_us = 0;  // after this long fewer recordings will do
+};
+Request MakeRequest(const std::string& function, const std::vector<task::Value>& args);
+Json ToJson(const Request& request);
+Result<Request> RequestFromJson(const Json& json);
+
+}  // namespace cupel::record

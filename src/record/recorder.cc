@@ -1,0 +1,338 @@
+// The parent's side: starts the child in the sandbox, asks it for plans, and checks every answer.
+// SPDX-License-Identifier: Apache-2.0
+#include "record/recorder.h"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/random.h"
+#include "os/fd.h"
+#include "os/process.h"
+#include "plan/codec.h"
+#include "ptx/parser.h"
+#include "record/channel.h"
+#include "record/kernels.h"
+#include "record/protocol.h"
+
+namespace cupel::record {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Answer = std::variant<Json, Refusal>;
+
+constexpr uint64_t kChildDataBytes = uint64_t{4} << 30;
+constexpr uint64_t kChildCpuSeconds = 120;
+constexpr int kLeastRecordings = 24;
+constexpr uint64_t kExtraRecordings = 64;
+constexpr int64_t kBudgetUs = 60'000;
+
+/// A sentence from the child, cut to size and with its control characters replaced.
+std::string Clean(std::string text) {
+  constexpr size_t kMaxText = 4000;
+  if (text.size() > kMaxText) text.resize(kMaxText);
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' && c != '\n') c = ' ';
+  }
+  return text;
+}
+
+const std::string& PlainCode(const std::string& code) {
+  static const std::string kCrash = "host_crash";
+  static const char* const kKnown[] = {
+      "host_crash",      "host_timeout",   "host_exception",      "wrong_arguments",
+      "no_function",     "wrong_return",   "reads_device_memory", "impure",
+      "unordered_work",  "host_privilege", "illegal_launch",      "unsupported_operator",
+      "unsupported_api", "freed_memory"};
+  for (const char* known : kKnown) {
+    if (code == known) return code;
+  }
+  return code.starts_with("unsupported") ? code : kCrash;
+}
+
+Result<Refusal> ReadRefusal(const Json& json) {
+  constexpr std::string_view kWhat = "refusal";
+  Refusal refusal;
+  TRY_ASSIGN(const auto code, JsonString(json, "code", kWhat));
+  TRY_ASSIGN(auto message, JsonString(json, "message", kWhat));
+  TRY_ASSIGN(auto where, JsonString(json, "where", kWhat));
+  TRY_ASSIGN(refusal.unsupported, JsonBool(json, "unsupported", kWhat));
+  if (code == "internal") return Fail(ErrorCode::kInternal, "recorder: " + Clean(message));
+  refusal.code = PlainCode(code);
+  refusal.message = Clean(std::move(message));
+  refusal.where = Clean(std::move(where));
+  constexpr std::string_view kSyscall = "syscall ";
+  if (refusal.code == "host_privilege" && refusal.where.starts_with(kSyscall)) {
+    const int number = std::atoi(refusal.where.c_str() + kSyscall.size());
+    refusal.where = os::SyscallName(number);
+    refusal.message += fmt::format(" ({}): no files, sockets, threads or processes", refusal.where);
+  }
+  return refusal;
+}
+
+Refusal Inconsistent(std::string_view problem) {
+  return {"host_crash", fmt::format("host code damaged the recording process: {}", problem), "",
+          false};
+}
+
+/// Sizes of buffers that only grow from call to call do not make plans differ.
+bool SamePlan(const plan::Plan& first, const plan::Plan& again) {
+  plan::Plan a = first;
+  plan::Plan b = again;
+  for (plan::Plan* plan : {&a, &b}) {
+    for (plan::Buffer& buffer : plan->buffers) {
+      if (buffer.kind == plan::BufferKind::kWorkspace) buffer.bytes = 0;
+    }
+  }
+  return a == b;
+}
+
+}  // namespace
+
+struct Recorder::Impl {
+  struct Child {
+    os::Process process;
+    os::Fd channel;
+    bool ready = false;
+  };
+  struct Seen {
+    Request request;
+    plan::Plan plan;
+  };
+
+  device::Description device;
+  Options options;
+  std::string shared_object;
+  std::string setup;                                             // the first frame
+  std::map<std::string, uint32_t, std::less<>> parameter_bytes;  // by kernel
+  std::map<std::string, uint64_t, std::less<>> symbol_bytes;
+  std::optional<Child> child;
+  os::SandboxReport sandbox;
+  std::vector<Seen> seen;  // by the present child
+  Random random{0};
+
+  Status StartChild();
+  Result<Answer> Ask(const std::string& frame, Clock::time_point deadline);
+  Result<Answer> ReadAnswer(Clock::time_point deadline);
+  Refusal Gone(FrameEnd end);
+  Result<Outcome> Run(Request request);
+  std::optional<Refusal> CheckPlan(const plan::Plan& plan, const Request& request) const;
+};
+
+Status Recorder::Impl::StartChild() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return Fail(ErrorCode::kIo, fmt::format("recorder: socketpair: {}", std::strerror(errno)));
+  }
+  os::Fd ours(ends[0]);
+  const os::Fd theirs(ends[1]);
+  os::Confinement confinement;
+  confinement.syscalls = os::SyscallProfile::kRecorder;
+  confinement.readable = {options.program, shared_object, "/usr/lib",
+                          "/lib",          "/lib64",      "/etc/ld.so.cache"};
+  confinement.data_bytes = kChildDataBytes;
+  confinement.cpu_seconds = kChildCpuSeconds;
+  confinement.file_bytes = 1;
+  os::SpawnOptions spawn;
+  spawn.argv = {options.program.string(), "recorder"};
+  spawn.confinement = &confinement;
+  spawn.extra_fds = {theirs.get()};
+  TRY_ASSIGN(auto process, os::Process::Spawn(spawn));
+  sandbox = process.sandbox();
+  child.emplace(Child{std::move(process), std::move(ours), false});
+  seen.clear();
+  return WriteFrame(child->channel.get(), setup, Clock::now() + options.deadline);
+}
+
+/// The child no longer answers: why?
+Refusal Recorder::Impl::Gone(FrameEnd end) {
+  if (end == FrameEnd::kTimeout) {
+    child.reset();
+    return {"host_timeout",
+            fmt::format("host code did not finish within {} s",
+                        std::chrono::duration<double>(options.deadline).count()),
+            "", false};
+  }
+  const auto status = child->process.Wait(std::chrono::milliseconds(1000));
+  child.reset();
+  if (!status) return Inconsistent("it cannot be waited for");
+  if (status->exited) {
+    return {"host_crash", fmt::format("host code ended its process ({})", status->Describe()), "",
+            false};
+  }
+  return {"host_crash", fmt::format("host code crashed ({})", status->Describe()), "", false};
+}
+
+Result<Answer> Recorder::Impl::ReadAnswer(Clock::time_point deadline) {
+  FrameEnd end{};
+  auto frame = ReadFrame(child->channel.get(), deadline, &end);
+  if (!frame) {
+    child.reset();
+    if (frame.error().code == ErrorCode::kCancelled) return tl::unexpected<Error>(frame.error());
+    return Inconsistent("its answer is too large");
+  }
+  if (!*frame) return Gone(end);
+  auto json = ParseJson(**frame, "recorder");
+  if (!json || !json->is_object()) {
+    child.reset();
+    return Inconsistent("its answer is not JSON");
+  }
+  if (!json->contains("refusal")) return std::move(*json);
+  child.reset();
+  auto refusal = ReadRefusal((*json)["refusal"]);
+  if (refusal) return std::move(*refusal);
+  if (refusal.error().code == ErrorCode::kInternal) return tl::unexpected<Error>(refusal.error());
+  return Inconsistent("its refusal cannot be read");
+}
+
+Result<Answer> Recorder::Impl::Ask(const std::string& frame, Clock::time_point deadline) {
+  if (!child) TRY(StartChild());
+  if (!child->ready) {
+    TRY_ASSIGN(auto answer, ReadAnswer(deadline));
+    if (std::holds_alternative<Refusal>(answer)) return answer;
+    child->ready = true;
+  }
+  if (const auto status = WriteFrame(child->channel.get(), frame, deadline); !status) {
+    return Gone(FrameEnd::kClosed);
+  }
+  return ReadAnswer(deadline);
+}
+
+/// What Validate() cannot know: the plan speaks of this image and of these arguments.
+std::optional<Refusal> Recorder::Impl::CheckPlan(const plan::Plan& plan,
+                                                 const Request& request) const {
+  std::vector<uint64_t> storages;
+  const auto collect = [&](const auto& self, const std::vector<Argument>& args) -> void {
+    for (const Argument& argument : args) {
+      if (argument.kind == Argument::Kind::kTensor) storages.push_back(argument.storage_bytes);
+      self(self, argument.items);
+    }
+  };
+  collect(collect, request.args);
+  for (const plan::Buffer& buffer : plan.buffers) {
+    if (buffer.kind == plan::BufferKind::kArgument) {
+      const auto index = static_cast<size_t>(buffer.argument);
+      if (index >= storages.size() || storages[index] != buffer.bytes) {
+        return Inconsistent("a buffer is no argument");
+      }
+    } else if (buffer.kind == plan::BufferKind::kSymbol) {
+      const auto symbol = symbol_bytes.find(buffer.symbol);
+      if (symbol == symbol_bytes.end() || symbol->second != buffer.bytes) {
+        return Inconsistent("a buffer is no device variable");
+      }
+    }
+  }
+  for (const plan::Node& node : plan.nodes) {
+    const auto* launch = std::get_if<plan::Launch>(&node.work);
+    if (launch == nullptr) continue;
+    const auto kernel = parameter_bytes.find(launch->kernel);
+    if (kernel == parameter_bytes.end() || kernel->second != launch->parameters.size()) {
+      return Inconsistent("a launch is of no kernel of this file");
+    }
+  }
+  return std::nullopt;
+}
+
+Result<Outcome> Recorder::Impl::Run(Request request) {
+  request.recordings = std::max(options.recordings, kLeastRecordings) +
+                       static_cast<int>(random.Below(kExtraRecordings));
+  request.seed = random();
+  request.budget_us = kBudgetUs;
+  TRY_ASSIGN(auto answer, Ask(DumpJson(ToJson(request)), Clock::now() + options.deadline));
+  if (auto* refusal = std::get_if<Refusal>(&answer)) return std::move(*refusal);
+  const Json& json = std::get<Json>(answer);
+  const auto damaged = [&](Refusal refusal) -> Outcome {
+    child.reset();
+    return refusal;
+  };
+  TRY_ASSIGN(const int64_t recordings,
+             JsonInt(json, "recordings", "recorder").or_else([](const Error&) -> Result<int64_t> {
+               return 0;
+             }));
+  const auto host_us = JsonNumber(json, "host_us", "recorder");
+  if (!json.contains("plan") || !host_us) return damaged(Inconsistent("its answer holds no plan"));
+  auto plan = plan::FromJson(json["plan"], "recorder");
+  if (!plan) return damaged(Inconsistent(plan.error().message));
+  plan->function = request.function;
+  plan->device = device.name;
+  if (auto refusal = CheckPlan(*plan, request)) return damaged(std::move(*refusal));
+  Recording recording;
+  recording.plan = std::move(*plan);
+  recording.host_us = *host_us;
+  recording.recordings = static_cast<int>(recordings);
+  return recording;
+}
+
+Recorder::Recorder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Recorder::Recorder(Recorder&&) noexcept = default;
+Recorder& Recorder::operator=(Recorder&&) noexcept = default;
+Recorder::~Recorder() = default;
+
+Result<Recorder> Recorder::Start(const build::Image& image, const device::Description& device,
+                                 const Options& options) {
+  // The runtime's structs are those of one major version of the toolkit.
+  const std::string major = fmt::format("nvcc {}.", CUDART_VERSION / 1000);
+  if (!image.toolkit.empty() && !image.toolkit.starts_with(major)) {
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("this cupel was built for CUDA {} and the kernel was compiled by {}",
+                            CUDART_VERSION / 1000, image.toolkit),
+                "use the toolkit that cupel was built with, or build cupel with this one");
+  }
+  TRY_ASSIGN(const ptx::Module module, ptx::Parse(image.ptx));
+  auto impl = std::make_unique<Impl>();
+  impl->device = device;
+  impl->options = options;
+  impl->shared_object = image.shared_object.string();
+  impl->random = Random(options.seed).Fork("record");
+  Setup setup;
+  setup.shared_object = impl->shared_object;
+  setup.device = device;
+  setup.kernels = KernelsOf(module, image);
+  for (const Kernel& kernel : setup.kernels) {
+    impl->parameter_bytes[kernel.name] = kernel.param_bytes;
+  }
+  for (const ptx::Variable& variable : module.variables) {
+    impl->symbol_bytes[variable.name] = variable.bytes;
+  }
+  impl->setup = DumpJson(ToJson(setup));
+  TRY(impl->StartChild());
+  return Recorder(std::move(impl));
+}
+
+Result<Outcome> Recorder::Record(const std::string& function,
+                                 const std::vector<task::Value>& args) {
+  const Request request = MakeRequest(function, args);
+  TRY_ASSIGN(auto outcome, impl_->Run(request));
+  if (const auto* recording = std::get_if<Recording>(&outcome)) {
+    impl_->seen.push_back({request, recording->plan});
+  }
+  return outcome;
+}
+
+Result<std::variant<std::monostate, Refusal>> Recorder::Recheck() {
+  using Checked = std::variant<std::monostate, Refusal>;
+  const auto seen = impl_->seen;
+  for (const Impl::Seen& item : seen) {
+    TRY_ASSIGN(auto outcome, impl_->Run(item.request));
+    if (auto* refusal = std::get_if<Refusal>(&outcome)) return Checked(std::move(*refusal));
+    if (!SamePlan(item.plan, std::get<Recording>(outcome).plan)) {
+      return Checked(Refusal{"impure",
+                             "calls with other arguments in between changed what the function asks "
+                             "of the GPU for the same arguments",
+                             item.request.function, false});
+    }
+  }
+  return Checked(std::monostate());
+}
+
+const os::SandboxReport& Recorder::sandbox() const { return impl_->sandbox; }
+
+}  // namespace cupel::record

@@ -1,0 +1,285 @@
+// Records testdata/candidate.cu in the real sandbox: honest host code yields the plan that it asks
+// for, and every other kind of host code yields its refusal.
+// SPDX-License-Identifier: Apache-2.0
+#include "record/recorder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "os/fd.h"
+#include "plan/codec.h"
+
+namespace cupel::record {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+build::Image TestImage() {
+  build::Image image;
+  image.shared_object = CUPEL_RECORD_CANDIDATE ".so";
+  image.ptx = os::ReadFile(CUPEL_RECORD_CANDIDATE ".ptx", 16 << 20).value();
+  image.toolkit = "nvcc 13.0.88";
+  return image;
+}
+
+task::Value Floats(std::vector<float> values) {
+  static std::vector<std::unique_ptr<std::vector<float>>> storages;
+  storages.push_back(std::make_unique<std::vector<float>>(std::move(values)));
+  task::Tensor tensor;
+  tensor.shape = {static_cast<int64_t>(storages.back()->size())};
+  tensor.strides = {1};
+  tensor.storage = std::as_bytes(std::span<const float>(*storages.back()));
+  return {tensor};
+}
+
+class RecorderTest : public testing::Test {
+ protected:
+  Recorder& recorder() {
+    if (!recorder_) {
+      options_.program = "/proc/self/exe";
+      options_.program = std::filesystem::read_symlink(options_.program);
+      auto started = Recorder::Start(TestImage(), device::All().front(), options_);
+      EXPECT_TRUE(started) << started.error().ToString();
+      recorder_.emplace(std::move(*started));
+    }
+    return *recorder_;
+  }
+
+  Outcome Record(const std::string& function, std::vector<task::Value> args) {
+    auto outcome = recorder().Record(function, args);
+    EXPECT_TRUE(outcome) << outcome.error().ToString();
+    return std::move(*outcome);
+  }
+  Outcome Record(const std::string& function) {
+    return Record(function, {Floats(std::vector<float>(300))});
+  }
+
+  plan::Plan PlanOf(Outcome outcome) {
+    if (const auto* refusal = std::get_if<Refusal>(&outcome)) {
+      ADD_FAILURE() << refusal->code << ": " << refusal->message;
+      return {};
+    }
+    return std::get<Recording>(outcome).plan;
+  }
+
+  Refusal RefusalOf(Outcome outcome) {
+    if (const auto* recording = std::get_if<Recording>(&outcome)) {
+      ADD_FAILURE() << "not refused:\n" << plan::Describe(recording->plan);
+      return {};
+    }
+    return std::get<Refusal>(outcome);
+  }
+
+  void ExpectRefused(const std::string& function, const std::string& code,
+                     const std::string& message, const std::string& where = "") {
+    const Refusal refusal = RefusalOf(Record(function));
+    EXPECT_EQ(refusal.code, code) << function << ": " << refusal.message;
+    EXPECT_THAT(refusal.message, HasSubstr(message)) << function;
+    EXPECT_THAT(refusal.where, HasSubstr(where)) << function;
+  }
+
+  Options options_;
+
+ private:
+  std::optional<Recorder> recorder_;
+};
+
+TEST_F(RecorderTest, HonestCodeYieldsItsPlan) {
+  const auto outcome = Record("forward");
+  const auto& recording = std::get<Recording>(outcome);
+  EXPECT_GE(recording.recordings, 256);
+  EXPECT_GT(recording.host_us, 0);
+  const plan::Plan& plan = recording.plan;
+  EXPECT_EQ(plan::Describe(plan),
+            "launch Scale(float const*, float*, int, float) grid 2 block 256 shared 0 "
+            "[0]=argument 0 [8]=temporary 1\n"
+            "return temporary 1 float32[300]\n");
+  const auto& launch = std::get<plan::Launch>(plan.nodes.at(0).work);
+  int n = 0;
+  float factor = 0;
+  ASSERT_EQ(launch.parameters.size(), 24u);
+  std::memcpy(&n, launch.parameters.data() + 16, 4);
+  std::memcpy(&factor, launch.parameters.data() + 20, 4);
+  EXPECT_EQ(n, 300);
+  EXPECT_EQ(factor, 2);
+  EXPECT_EQ(plan.function, "forward");
+  EXPECT_EQ(plan.device, device::All().front().name);
+}
+
+TEST_F(RecorderTest, CopiesFillsAndSymbols) {
+  const plan::Plan plan = PlanOf(Record("everything"));
+  EXPECT_EQ(plan::Describe(plan),
+            "upload 8 bytes -> coefficients + 8\n"
+            "fill 64 x 1 bytes -> temporary 2\n"
+            "copy 32 bytes temporary 2 + 16 <- argument 0\n"
+            "launch Scale(float const*, float*, int, float) grid 2 block 256 shared 0 "
+            "[0]=argument 0 + 32 [8]=temporary 2\n"
+            "return temporary 2 float32[300]\n");
+  for (size_t i = 0; i < plan.nodes.size(); ++i) {
+    const auto expected = i == 0 ? std::vector<int>{} : std::vector<int>{static_cast<int>(i) - 1};
+    EXPECT_EQ(plan.nodes[i].after, expected);
+  }
+}
+
+TEST_F(RecorderTest, AllocationsThatOutliveTheCallAreWorkspaces) {
+  const plan::Plan plan = PlanOf(Record("workspace"));
+  ASSERT_EQ(plan.buffers.size(), 4u);
+  EXPECT_EQ(plan.buffers[1].kind, plan::BufferKind::kWorkspace);
+  EXPECT_EQ(plan.buffers[1].bytes, 4096u);
+  EXPECT_EQ(plan.buffers[2].kind, plan::BufferKind::kTemporary);
+  EXPECT_EQ(plan.buffers[2].bytes, 128u);
+}
+
+TEST_F(RecorderTest, PointersInsideStructsAndTablesAreRelocated) {
+  const plan::Plan plan = PlanOf(Record("pointers"));
+  const auto& by_struct = std::get<plan::Launch>(plan.nodes.at(0).work);
+  ASSERT_EQ(by_struct.relocations.size(), 2u);
+  EXPECT_EQ(by_struct.relocations[0], (plan::Relocation{8, {1, 16}}));
+  EXPECT_EQ(by_struct.relocations[1], (plan::Relocation{16, {0, 1200}}));
+  // What lies in the padding is nobody's business.
+  EXPECT_EQ(by_struct.parameters.substr(4, 4), std::string(4, '\0'));
+  const auto& table = std::get<plan::Upload>(plan.nodes.at(1).work);
+  ASSERT_EQ(table.relocations.size(), 2u);
+  EXPECT_EQ(table.relocations[0], (plan::Relocation{0, {1, 0}}));
+  EXPECT_EQ(table.relocations[1], (plan::Relocation{8, {0, 4}}));
+}
+
+TEST_F(RecorderTest, MatrixProducts) {
+  const plan::Plan plan = PlanOf(Record("gemm"));
+  ASSERT_EQ(plan.nodes.size(), 2u);
+  const auto& gemm = std::get<plan::Gemm>(plan.nodes[0].work);
+  EXPECT_TRUE(gemm.transpose_a);
+  EXPECT_EQ(gemm.compute, "f32_tf32");
+  EXPECT_EQ(gemm.alpha, 0.5);
+  EXPECT_EQ(std::tuple(gemm.m, gemm.n, gemm.k), std::tuple(2, 3, 4));
+  // y = A x with A 2x4: y' = x' A', a row times a transposed matrix.
+  const auto& gemv = std::get<plan::Gemm>(plan.nodes[1].work);
+  EXPECT_EQ(std::tuple(gemv.m, gemv.n, gemv.k), std::tuple(1, 2, 4));
+  EXPECT_EQ(std::tuple(gemv.lda, gemv.ldb, gemv.ldc), std::tuple(2, 2, 1));
+  EXPECT_TRUE(gemv.transpose_b);
+}
+
+TEST_F(RecorderTest, CapturedGraphsAreFlattened) {
+  const plan::Plan plan = PlanOf(Record("graph"));
+  ASSERT_EQ(plan.nodes.size(), 3u);
+  EXPECT_TRUE(std::holds_alternative<plan::Fill>(plan.nodes[1].work));
+  EXPECT_EQ(plan.nodes[1].after, std::vector<int>{0});
+  EXPECT_EQ(plan.nodes[2].after, (std::vector<int>{0, 1}));
+}
+
+TEST_F(RecorderTest, SideStreamsMustForkAndJoin) {
+  const plan::Plan plan = PlanOf(Record("fork_join"));
+  ASSERT_EQ(plan.nodes.size(), 2u);
+  EXPECT_TRUE(plan.nodes[1].after.empty());  // concurrent
+  ExpectRefused("fork_only", "unordered_work", "the caller's next work does not wait",
+                "kernel Scale");
+  ExpectRefused("join_only", "unordered_work", "does not wait for the caller's earlier work");
+}
+
+TEST_F(RecorderTest, HostCodeMustNotReadDeviceMemory) {
+  ExpectRefused("dereference", "reads_device_memory", "host code dereferenced device memory",
+                "argument 0 + 16 bytes");
+  ExpectRefused("copy_back", "reads_device_memory", "reads 4 bytes of device memory", "argument 0");
+  const Refusal item = RefusalOf(Record("item", {Floats({1, 2, 3}), Floats({4, 5})}));
+  EXPECT_EQ(item.code, "reads_device_memory");
+}
+
+TEST_F(RecorderTest, OneElementArgumentsCountAsScalars) {
+  const plan::Plan plan = PlanOf(Record("item", {Floats({1, 2, 3}), Floats({7.5F})}));
+  float factor = 0;
+  std::memcpy(&factor, std::get<plan::Launch>(plan.nodes.at(0).work).parameters.data() + 20, 4);
+  EXPECT_EQ(factor, 7.5F);
+}
+
+TEST_F(RecorderTest, CrashesAreReportedWithTheirCause) {
+  ExpectRefused("null_pointer", "host_crash", "null pointer");
+  ExpectRefused("overflow", "host_crash", "SIGSEGV");
+  ExpectRefused("divide", "host_crash", "SIGFPE");
+  ExpectRefused("abort", "host_crash", "SIGABRT");
+  ExpectRefused("exit", "host_crash", "exit status 3");
+  ExpectRefused("throw", "host_exception", "x must be square");
+  // After all of that the next candidate call is served by a fresh child.
+  EXPECT_EQ(PlanOf(Record("forward")).nodes.size(), 1u);
+}
+
+TEST_F(RecorderTest, EndlessHostCodeTimesOut) {
+  options_.deadline = std::chrono::milliseconds(300);
+  ExpectRefused("loop", "host_timeout", "0.3 s");
+}
+
+TEST_F(RecorderTest, PrivilegesAreRefusedByName) {
+  ExpectRefused("fork", "host_privilege", "not permitted", "clone");
+  ExpectRefused("socket", "host_privilege", "not permitted", "socket");
+  ExpectRefused("write_file", "host_privilege", "not permitted", "open");
+  EXPECT_EQ(PlanOf(Record("print")).nodes.size(), 1u);  // goes nowhere, harms nobody
+}
+
+TEST_F(RecorderTest, EarlierCallsMustNotMatter) {
+  ExpectRefused("counter", "impure", "call 40 asks for other work");
+  ExpectRefused("cache_by_pointer", "impure", "");
+  ExpectRefused("stale_pointer", "impure", "kept it from an earlier call");
+  ExpectRefused("elapsed", "impure", "time");
+}
+
+TEST_F(RecorderTest, AddressesMustNotMatter) {
+  ExpectRefused("by_address", "impure", "the plan depends on device addresses");
+  ExpectRefused("freed", "freed_memory", "freed");
+}
+
+TEST_F(RecorderTest, RecheckFindsWhatOtherShapesChanged) {
+  PlanOf(Record("forward"));
+  PlanOf(Record("by_earlier_shape", {Floats(std::vector<float>(100))}));
+  const auto fine = recorder().Recheck();
+  ASSERT_TRUE(fine);
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(*fine));
+  PlanOf(Record("by_earlier_shape", {Floats(std::vector<float>(5000))}));
+  const auto changed = recorder().Recheck();
+  ASSERT_TRUE(changed);
+  ASSERT_TRUE(std::holds_alternative<Refusal>(*changed));
+  EXPECT_EQ(std::get<Refusal>(*changed).code, "impure");
+}
+
+TEST_F(RecorderTest, IllegalLaunchesNameKernelAndLimit) {
+  ExpectRefused("empty_grid", "illegal_launch", "grid (0, 1, 1)", "Scale");
+  ExpectRefused("big_block", "illegal_launch", "1024 threads");
+  ExpectRefused("shared_ignored", "illegal_launch", "the limit is 49152");
+  const plan::Plan looked = PlanOf(Record("shared_looked"));
+  EXPECT_EQ(std::get<plan::Launch>(looked.nodes.at(0).work).dynamic_shared, 1024u);
+  const plan::Plan raised = PlanOf(Record("shared_raised"));
+  EXPECT_EQ(std::get<plan::Launch>(raised.nodes.at(0).work).dynamic_shared, 100000u);
+}
+
+TEST_F(RecorderTest, WrongCallsAndReturns) {
+  ExpectRefused("sideways", "no_function", "it exports forward(x: Tensor)");
+  const Refusal arguments = RefusalOf(Record("forward", {task::Value{int64_t{3}}}));
+  EXPECT_EQ(arguments.code, "wrong_arguments");
+  EXPECT_THAT(arguments.message, HasSubstr("argument 0"));
+  ExpectRefused("returns_int", "wrong_return", "an int");
+  ExpectRefused("returns_nothing", "wrong_return", "nothing");
+}
+
+TEST_F(RecorderTest, WhatTheChildSaysIsNotBelieved) {
+  ExpectRefused("forge", "host_crash", "damaged the recording process");
+  ExpectRefused("too_long", "host_crash", "do not lie in buffer");
+}
+
+TEST_F(RecorderTest, SlowHostCodeIsCalledLessOften) {
+  const auto outcome = Record("slow");
+  ASSERT_TRUE(std::holds_alternative<Recording>(outcome));
+  EXPECT_EQ(std::get<Recording>(outcome).recordings, 24);
+  EXPECT_GT(std::get<Recording>(outcome).host_us, 4000);
+}
+
+TEST_F(RecorderTest, TheSameSeedRepeatsTheRecording) {
+  const plan::Plan first = PlanOf(Record("forward"));
+  const plan::Plan again = PlanOf(Record("forward"));
+  EXPECT_EQ(first, again);
+}
+
+}  // namespace
+}  // namespace cupel::record

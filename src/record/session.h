@@ -1,0 +1,111 @@
+// The state of the recorder child: what the stand-in runtime's functions share. One a process,
+// since the C functions that candidates call carry no context (CurrentSession()). Single-threaded:
+// the sandbox allows no second thread. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cupel/abi.h"
+#include "device/device.h"
+#include "plan/plan.h"
+#include "record/address_space.h"
+#include "record/streams.h"
+#include "record/work.h"
+
+namespace cupel::record {
+
+/// A storage of a tensor argument, for BeginCall.
+struct ArgumentStorage {
+  uint64_t bytes = 0;
+  std::string value;      // bytes of the element when the tensor has exactly one
+  uint64_t value_at = 0;  // of that element in the storage
+};
+
+/// A launch that the runtime rejected and that the host code has not yet taken notice of.
+struct FailedLaunch {
+  std::string kernel;
+  std::string message;
+};
+
+struct CapturedGraph {
+  std::vector<RawWork> works;
+  std::vector<Frontier> after;
+  Frontier ends;
+};
+
+class Session {
+ public:
+  AddressSpace memory;
+  Streams streams;
+  device::Description device;
+
+  // ---- the module ----
+  void AddKernel(Kernel kernel);
+  void RegisterFunction(const void* host, const char* name);
+  void RegisterVariable(const void* host, const char* name, uint64_t bytes);
+  /// By the host stub's address or by the handle that __cudaGetKernel gave; null when unknown.
+  Kernel* FindKernel(const void* function);
+  const Allocation* FindSymbol(const void* host) const;
+
+  // ---- one call ----
+  /// Returns the fake addresses of the argument storages.
+  std::vector<uint64_t> BeginCall(uint64_t seed, const std::vector<ArgumentStorage>& arguments);
+  /// Adds work in stream order, or to the graph that the stream is captured into.
+  void Submit(uint64_t stream, RawWork work);
+  /// Turns the call's work into a plan. `outputs` were read while the tensors were alive.
+  plan::Plan EndCall(std::vector<plan::View> outputs);
+  /// A returned tensor, its buffer still an allocation id.
+  plan::View OutputView(const CupelTensor& tensor, size_t index);
+
+  // ---- graphs ----
+  int NewGraph() {
+    graphs_.emplace_back();
+    return static_cast<int>(graphs_.size()) - 1;
+  }
+  CapturedGraph& Graph(int index) { return graphs_.at(static_cast<size_t>(index)); }
+  void LaunchGraph(const CapturedGraph& graph, uint64_t stream);
+
+  // ---- what host code may know of device memory ----
+  /// Copies `bytes` at `address` when they are the value of a one-element argument; else refuses.
+  void ReadDevice(uint64_t address, uint64_t bytes, void* to, std::string_view api);
+  /// Device pointers that the candidate uploaded to `array` in this call; refuses when it did not.
+  std::vector<plan::Address> ReadPointerArray(uint64_t array, int64_t count);
+
+  std::optional<FailedLaunch> failed_launch;
+  int last_error = 0;                   // cudaError_t
+  uint64_t current_stream = 0;          // of the framework
+  std::map<uint64_t, uint64_t> pinned;  // host memory from cudaMallocHost: base, bytes
+
+ private:
+  int Issue(const RawWork& work, const Frontier& after);
+  plan::Address Resolve(uint64_t address, std::string_view what);
+  std::vector<plan::Relocation> Relocate(std::string& bytes, const std::string& what);
+  plan::View Resolve(const RawView& view, std::string_view what);
+  plan::Launch Resolve(const RawLaunch& raw);
+  plan::Gemm Resolve(const RawGemm& raw);
+  void CheckOrdered() const;
+  std::string NameOf(const plan::Node& node) const;
+
+  std::map<std::string, Kernel, std::less<>> kernels_;
+  std::map<const void*, Kernel*> by_function_;
+  std::map<const void*, int> symbols_;  // host variable -> allocation id
+  std::deque<CapturedGraph> graphs_;    // references stay valid
+  size_t argument_count_ = 0;
+  std::vector<plan::Node> nodes_;  // buffers are allocation ids until EndCall
+  std::vector<bool> after_start_;  // the node waits for the caller's earlier work
+  size_t uploaded_bytes_ = 0;
+};
+
+Session& CurrentSession();
+
+/// A strided view of device memory as the shim describes it.
+RawView ViewOf(const CupelTensor& tensor);
+
+}  // namespace cupel::record

@@ -1,0 +1,33 @@
+// Shared by the stand-in CUDA runtime's files. Each defines functions of the CUDA runtime API with
+// C linkage; the executable exports them and the candidate's shared object binds to them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "record/refuse.h"
+#include "record/session.h"
+
+namespace cupel::record {
+
+/// Remembers an error for cudaGetLastError, as every runtime function does.
+inline cudaError_t Report(cudaError_t error) {
+  if (error != cudaSuccess) CurrentSession().last_error = error;
+  return error;
+}
+
+inline uint64_t Handle(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+/// The stream's key in Session::streams.
+inline uint64_t StreamOf(cudaStream_t stream) { return Handle(stream); }
+
+/// Checks a launch against the device and submits it.
+cudaError_t LaunchKernel(Kernel* kernel, plan::Dim3 grid, plan::Dim3 block, plan::Dim3 cluster,
+                         void** args, size_t shared, uint64_t stream, bool cooperative);
+
+/// Fills a strided view with one element (1, 2, 4 or 8 bytes).
+void FillView(uint64_t stream, const RawView& view, const void* element);
+
+}  // namespace cupel::record

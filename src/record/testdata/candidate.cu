@@ -1,0 +1,381 @@
+// A candidate for the recorder's tests that speaks the C interface of shim/cupel/abi.h by hand, so that
+// these tests do not depend on the shim. Each function is one way for host code to behave.
+// SPDX-License-Identifier: Apache-2.0
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "cupel/abi.h"
+
+struct Padded {
+  int count;  // four bytes of padding follow
+  float* out;
+  const float* in;
+};
+
+__constant__ float coefficients[16];
+__device__ int launches;
+
+__global__ void Scale(const float* in, float* out, int n, float factor) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = in[i] * factor * coefficients[0] + static_cast<float>(launches);
+}
+__global__ void ByStruct(Padded p) {
+  if (threadIdx.x < p.count) p.out[threadIdx.x] = p.in[threadIdx.x];
+}
+__global__ void Table(float* const* pointers, int n) { pointers[blockIdx.x][threadIdx.x] = n; }
+__global__ void BigShared(float* out) {
+  extern __shared__ float tile[];
+  tile[threadIdx.x] = static_cast<float>(threadIdx.x);
+  __syncthreads();
+  out[threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x];
+}
+
+namespace {
+
+struct Args {
+  const CupelValue* values;
+  int count;
+  const CupelTensor& tensor(int i) const { return *values[i].tensor; }
+  float* data(int i) const {
+    return reinterpret_cast<float*>(tensor(i).storage + 4 * static_cast<uint64_t>(tensor(i).offset));
+  }
+  int numel(int i) const {
+    int64_t n = 1;
+    for (int d = 0; d < tensor(i).ndim; ++d) n *= tensor(i).sizes[d];
+    return static_cast<int>(n);
+  }
+};
+
+/// A contiguous float tensor that frees its storage.
+struct Tensor {
+  CupelTensor t{};
+  explicit Tensor(int n) {
+    t.storage = cupel_rt_alloc(4 * static_cast<uint64_t>(n));
+    t.storage_bytes = 4 * static_cast<uint64_t>(n);
+    t.dtype = 6;
+    t.device = CUPEL_CUDA;
+    t.ndim = 1;
+    t.sizes[0] = n;
+    t.strides[0] = 1;
+  }
+  Tensor(const Tensor&) = delete;
+  ~Tensor() { cupel_rt_free(t.storage); }
+  float* data() const { return reinterpret_cast<float*>(t.storage); }
+};
+
+struct Return {
+  CupelReturn ret;
+  void* context;
+  void operator()(const CupelTensor& tensor) const {
+    CupelValue value{};
+    value.kind = CUPEL_TENSOR;
+    value.tensor = &tensor;
+    ret(context, &value);
+  }
+};
+
+using Function = std::function<void(const Args&, const Return&)>;
+
+void ScaleInto(const float* in, float* out, int n, float factor, cudaStream_t stream = nullptr) {
+  Scale<<<(n + 255) / 256, 256, 0, stream>>>(in, out, n, factor);
+}
+
+/// Scales and returns: the honest function, with something else done before.
+Function Honest(std::function<void(const Args&)> before) {
+  return [before](const Args& args, const Return& ret) {
+    before(args);
+    Tensor out(args.numel(0));
+    ScaleInto(args.data(0), out.data(), args.numel(0), 2);
+    ret(out.t);
+  };
+}
+
+void Fork(const Args& args, const Return& ret, bool wait_before, bool wait_after) {
+  static cudaStream_t side = nullptr;
+  static cudaEvent_t event = nullptr;
+  if (side == nullptr) {
+    cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking);
+    cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  }
+  const int n = args.numel(0);
+  Tensor out(2 * n);
+  if (wait_before) {
+    cudaEventRecord(event, nullptr);
+    cudaStreamWaitEvent(side, event, 0);
+  }
+  ScaleInto(args.data(0), out.data(), n, 2, side);
+  ScaleInto(args.data(0), out.data() + n, n, 3);
+  if (wait_after) {
+    cudaEventRecord(event, side);
+    cudaStreamWaitEvent(nullptr, event, 0);
+  }
+  ret(out.t);
+}
+
+void Graph(const Args& args, const Return& ret) {
+  const int n = args.numel(0);
+  Tensor out(n);
+  Tensor middle(n);
+  cudaStream_t stream;
+  cudaStream_t side;
+  cudaEvent_t fork;
+  cudaEvent_t join;
+  cudaStreamCreate(&stream);
+  cudaStreamCreate(&side);
+  cudaEventCreate(&fork);
+  cudaEventCreate(&join);
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+  ScaleInto(args.data(0), middle.data(), n, 2, stream);
+  cudaEventRecord(fork, stream);
+  cudaStreamWaitEvent(side, fork, 0);
+  cudaMemsetAsync(out.data(), 0, 16, side);
+  cudaEventRecord(join, side);
+  cudaStreamWaitEvent(stream, join, 0);
+  ScaleInto(middle.data(), out.data(), n, 3, stream);
+  cudaStreamEndCapture(stream, &graph);
+  cudaGraphInstantiate(&exec, graph, 0);
+  cudaGraphLaunch(exec, stream);
+  cudaStreamSynchronize(stream);
+  cudaGraphExecDestroy(exec);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
+  cudaStreamDestroy(side);
+  ret(out.t);
+}
+
+void Everything(const Args& args, const Return& ret) {
+  const int n = args.numel(0);
+  Tensor out(n);
+  const float host[2] = {1.5F, 2.5F};
+  cudaMemcpyToSymbolAsync(coefficients, host, sizeof host, 8, cudaMemcpyHostToDevice, nullptr);
+  cudaMemsetAsync(out.data(), 0xff, 64, nullptr);
+  cudaMemcpyAsync(out.data() + 4, args.data(0), 32, cudaMemcpyDeviceToDevice, nullptr);
+  ScaleInto(args.data(0) + 8, out.data(), n - 8, 2);
+  ret(out.t);
+}
+
+void Workspace(const Args& args, const Return& ret) {
+  static float* workspace = nullptr;
+  if (workspace == nullptr) cudaMalloc(&workspace, 4096);
+  float* scratch = nullptr;
+  cudaMalloc(&scratch, 128);
+  Tensor out(args.numel(0));
+  ScaleInto(args.data(0), workspace, 32, 2);
+  ScaleInto(workspace, scratch, 32, 2);
+  ScaleInto(scratch, out.data(), 32, 2);
+  cudaFree(scratch);
+  ret(out.t);
+}
+
+void Pointers(const Args& args, const Return& ret) {
+  const int n = args.numel(0);
+  Tensor out(n);
+  Padded padded;
+  memset(&padded, static_cast<int>(clock()) & 0xff, sizeof padded);  // garbage in the padding
+  padded.count = n;
+  padded.out = out.data() + 4;
+  padded.in = args.data(0) + n;  // one past the end
+  ByStruct<<<1, 32>>>(padded);
+  float** table = nullptr;
+  cudaMalloc(&table, 16);
+  float* host[2] = {out.data(), args.data(0) + 1};
+  cudaMemcpyAsync(table, host, sizeof host, cudaMemcpyHostToDevice, nullptr);
+  Table<<<2, 32>>>(table, n);
+  cudaFree(table);
+  ret(out.t);
+}
+
+void Gemm(const Args& args, const Return& ret) {
+  static cublasHandle_t handle = nullptr;
+  if (handle == nullptr) cublasCreate(&handle);
+  const float alpha = 0.5F;
+  const float beta = 0;
+  Tensor out(6);
+  cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH);
+  cublasSgemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, 2, 3, 4, &alpha, args.data(0), 4, args.data(0), 4,
+              &beta, out.data(), 2);
+  cublasSgemv(handle, CUBLAS_OP_N, 2, 4, &alpha, args.data(0), 2, args.data(0), 2, &beta,
+              out.data(), 1);
+  ret(out.t);
+}
+
+void TooMuchShared(const Args& args, const Return& ret, bool raise, bool look) {
+  Tensor out(args.numel(0));
+  if (raise) {
+    cudaFuncSetAttribute(BigShared, cudaFuncAttributeMaxDynamicSharedMemorySize, 100000);
+  }
+  BigShared<<<1, 32, 100000>>>(out.data());
+  if (look && cudaGetLastError() != cudaSuccess) BigShared<<<1, 32, 1024>>>(out.data());
+  ret(out.t);
+}
+
+int calls = 0;
+int volatile zero = 0;
+
+std::map<std::string, Function> Functions() {
+  std::map<std::string, Function> f;
+  f["forward"] = Honest([](const Args&) {});
+  f["everything"] = Everything;
+  f["workspace"] = Workspace;
+  f["pointers"] = Pointers;
+  f["gemm"] = Gemm;
+  f["graph"] = Graph;
+  f["fork_join"] = [](const Args& a, const Return& r) { Fork(a, r, true, true); };
+  f["fork_only"] = [](const Args& a, const Return& r) { Fork(a, r, true, false); };
+  f["join_only"] = [](const Args& a, const Return& r) { Fork(a, r, false, true); };
+  f["dereference"] = Honest([](const Args& a) { zero = zero + static_cast<int>(a.data(0)[4]); });
+  f["copy_back"] = Honest([](const Args& a) {
+    float x = 0;
+    cudaMemcpy(&x, a.data(0), 4, cudaMemcpyDeviceToHost);
+  });
+  f["null_pointer"] = Honest([](const Args&) { *reinterpret_cast<int volatile*>(zero) = 1; });
+  f["overflow"] = [](const Args& a, const Return& r) {
+    std::function<int(int)> deeper = [&](int n) {
+      char volatile frame[4096];
+      frame[0] = static_cast<char>(n);
+      return deeper(n + 1) + frame[0];
+    };
+    zero = zero + deeper(0);
+    r(a.tensor(0));
+  };
+  f["divide"] = Honest([](const Args& a) { zero = a.numel(0) / zero; });
+  f["abort"] = Honest([](const Args&) { abort(); });
+  f["exit"] = Honest([](const Args&) { exit(3); });
+  f["loop"] = Honest([](const Args&) {
+    while (zero == 0) {
+    }
+  });
+  f["throw"] = Honest([](const Args&) { throw std::runtime_error("x must be square"); });
+  f["fork"] = Honest([](const Args&) { zero = zero + static_cast<int>(fork()); });
+  f["socket"] = Honest([](const Args&) { zero = zero + socket(AF_INET, SOCK_STREAM, 0); });
+  f["write_file"] = Honest([](const Args&) { zero = zero + (fopen("/tmp/x", "w") != nullptr); });
+  f["print"] = Honest([](const Args&) { printf("hello\n"); });
+  f["elapsed"] = Honest([](const Args&) {
+    float ms = 0;
+    cudaEventElapsedTime(&ms, nullptr, nullptr);
+  });
+  f["counter"] = [](const Args& a, const Return& r) {
+    Tensor out(a.numel(0));
+    ScaleInto(a.data(0), out.data(), ++calls < 40 ? a.numel(0) : 1, 2);
+    r(out.t);
+  };
+  f["cache_by_pointer"] = [](const Args& a, const Return& r) {
+    static std::map<const float*, Tensor*> cache;
+    Tensor*& out = cache[a.data(0)];
+    if (out == nullptr) {
+      out = new Tensor(a.numel(0));
+      ScaleInto(a.data(0), out->data(), a.numel(0), 2);
+    }
+    r(out->t);
+  };
+  f["by_address"] = [](const Args& a, const Return& r) {
+    Tensor out(a.numel(0));
+    const bool odd = (reinterpret_cast<uint64_t>(a.data(0)) >> 12 & 1) != 0;
+    Scale<<<odd ? 1 : 2, 256>>>(a.data(0), out.data(), a.numel(0), 2);
+    r(out.t);
+  };
+  f["stale_pointer"] = [](const Args& a, const Return& r) {
+    static const float* first = a.data(0);
+    Tensor out(a.numel(0));
+    ScaleInto(first, out.data(), a.numel(0), 2);
+    r(out.t);
+  };
+  f["freed"] = [](const Args& a, const Return& r) {
+    Tensor out(a.numel(0));
+    const float* gone = Tensor(a.numel(0)).data();
+    ScaleInto(gone, out.data(), a.numel(0), 2);
+    r(out.t);
+  };
+  f["by_earlier_shape"] = [](const Args& a, const Return& r) {
+    static int largest = 0;
+    largest = a.numel(0) > largest ? a.numel(0) : largest;
+    Tensor out(a.numel(0));
+    ScaleInto(a.data(0), out.data(), largest, 2);
+    r(out.t);
+  };
+  f["empty_grid"] = [](const Args& a, const Return& r) {
+    Tensor out(a.numel(0));
+    Scale<<<0, 256>>>(a.data(0), out.data(), a.numel(0), 2);
+    r(out.t);
+  };
+  f["big_block"] = [](const Args& a, const Return& r) {
+    Tensor out(a.numel(0));
+    Scale<<<1, dim3(64, 32)>>>(a.data(0), out.data(), a.numel(0), 2);
+    r(out.t);
+  };
+  f["shared_ignored"] = [](const Args& a, const Return& r) { TooMuchShared(a, r, false, false); };
+  f["shared_looked"] = [](const Args& a, const Return& r) { TooMuchShared(a, r, false, true); };
+  f["shared_raised"] = [](const Args& a, const Return& r) { TooMuchShared(a, r, true, false); };
+  f["item"] = [](const Args& a, const Return& r) {
+    float factor = 0;
+    cupel_rt_item(&a.tensor(1), &factor);
+    Tensor out(a.numel(0));
+    ScaleInto(a.data(0), out.data(), a.numel(0), factor);
+    r(out.t);
+  };
+  f["returns_int"] = [](const Args&, const Return& r) {
+    CupelValue value{};
+    value.kind = CUPEL_INT;
+    r.ret(r.context, &value);
+  };
+  f["returns_nothing"] = [](const Args&, const Return&) {};
+  f["too_long"] = [](const Args& a, const Return& r) {
+    CupelTensor t = a.tensor(0);
+    t.sizes[0] = 1 << 20;
+    r(t);
+  };
+  f["forge"] = [](const Args&, const Return&) {
+    const char garbage[] = "\x10\x00\x00\x00{\"plan\":[1,2,3]}";
+    zero = zero + static_cast<int>(write(3, garbage, sizeof garbage - 1));
+    _exit(0);
+  };
+  f["slow"] = Honest([](const Args&) {
+    const timespec pause{0, 4000000};
+    nanosleep(&pause, nullptr);
+  });
+  return f;
+}
+
+}  // namespace
+
+extern "C" {
+
+int cupel_candidate_abi(void) { return CUPEL_ABI_VERSION; }
+
+void cupel_candidate_describe(CupelDescribe describe, void* context) {
+  describe(context, "forward", "forward(x: Tensor)");
+}
+
+int cupel_candidate_call(const char* function, const CupelValue* args, int32_t count,
+                         CupelReturn ret, void* context, char* message, int32_t message_size) {
+  static const std::map<std::string, Function> functions = Functions();
+  const auto it = functions.find(function);
+  if (it == functions.end()) return CUPEL_NO_FUNCTION;
+  if (count < 1 || args[0].kind != CUPEL_TENSOR) {
+    snprintf(message, static_cast<size_t>(message_size), "argument 0 must be a tensor");
+    return CUPEL_BAD_ARGUMENTS;
+  }
+  try {
+    it->second(Args{args, count}, Return{ret, context});
+  } catch (const std::exception& e) {
+    snprintf(message, static_cast<size_t>(message_size), "%s", e.what());
+    return CUPEL_EXCEPTION;
+  }
+  return CUPEL_OK;
+}
+
+}  // extern "C"
