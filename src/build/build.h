@@ -15,10 +15,10 @@
 namespace cupel::build {
 
 struct Options {
-  std::filesystem::path shim;         // the shim/ folder
-  std::filesystem::path cache;        // created when missing; empty switches the cache off
-  std::string arch = "sm_90";         // sm_80, sm_90, sm_90a, sm_100
-  std::vector<std::string> flags;     // extra flags; each must be on the allow-list
+  std::filesystem::path shim;      // the shim/ folder
+  std::filesystem::path cache;     // created when missing; empty switches the cache off
+  std::string arch = "sm_90";      // sm_80, sm_90, sm_90a, sm_100
+  std::vector<std::string> flags;  // extra flags; each must be on the allow-list
   std::vector<std::filesystem::path> include_roots;  // read-only, e.g. CUTLASS
   std::chrono::seconds deadline{120};
 };
@@ -28,7 +28,8 @@ using Outcome = std::variant<Image, BuildFailure>;
 /// Error: nvcc missing, cache not writable, flag not allowed, source unreadable or over 4 MiB.
 Result<Outcome> Build(const std::filesystem::path& source, const Options& options);
 
-/// nvcc found by $CUPEL_NVCC, $CUDA_HOME/bin, PATH, /usr/local/cuda/bin. Error tells how to install.
+/// nvcc found by $CUPEL_NVCC, $CUDA_HOME/bin, PATH, /usr/local/cuda/bin. Error tells how to
+/// install.
 struct Toolkit {
   std::filesystem::path nvcc;
   std::filesystem::path root;

@@ -4,8 +4,11 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "os/fd.h"
 
 namespace cupel::build {
 
@@ -28,27 +31,30 @@ struct KernelResources {
 };
 
 struct Image {
-  std::string key;                     // SHA-256 over source, flags, toolkit and shim
-  std::filesystem::path shared_object; // in the build cache; loaded only by the recorder
+  std::string key;                      // SHA-256 over source, flags, toolkit and shim
+  std::filesystem::path shared_object;  // in the build cache; loaded only by the recorder
   std::string ptx;
-  std::filesystem::path cubin;         // may be empty when only PTX was asked for
+  std::filesystem::path cubin;  // may be empty when only PTX was asked for
   std::vector<KernelResources> resources;
   std::vector<Diagnostic> warnings;
-  std::vector<std::string> notes;      // "uses inline assembly", "uses cuBLAS": legal, worth knowing
-  std::filesystem::path source;        // the candidate as the user named it, for messages
+  std::vector<std::string> notes;  // "uses inline assembly", "uses cuBLAS": legal, worth knowing
+  std::filesystem::path source;    // the candidate as the user named it, for messages
   std::string source_hash;
-  std::string toolkit;                 // "nvcc 13.0.88"
+  std::string toolkit;  // "nvcc 13.0.88"
   std::vector<std::string> flags;
   bool from_cache = false;
-  double build_seconds = 0;            // of the original build
+  double build_seconds = 0;  // of the original build
+  /// Without a cache: the folder of the files, which goes with the last copy of the image.
+  std::shared_ptr<const os::TempDir> folder;
 };
 
 /// The candidate does not compile: data, not an Error.
 struct BuildFailure {
-  /// "compile_error", "unsupported_operator", "no_module", "build_timeout", "build_limits"
+  /// "compile_error", "unsupported_operator", "unsupported_api" (a PyTorch header that the shim
+  /// lacks), "no_module", "build_timeout", "build_limits"
   std::string code;
-  std::string message;   // one sentence
-  std::string where;     // "kernel.cu:12" or empty
+  std::string message;  // one sentence
+  std::string where;    // "kernel.cu:12" or empty
   std::vector<Diagnostic> diagnostics;
   bool unsupported = false;  // exit status 3 rather than 1
 };

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "build/build.h"
+
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <sstream>
+#include <utility>
+
+#include "base/hash.h"
+#include "build/cache.h"
+#include "build/compile.h"
+#include "build/diagnostics.h"
+#include "build/elf.h"
+#include "build/flags.h"
+#include "build/source_scan.h"
+#include "os/fd.h"
+
+namespace cupel::build {
+namespace fs = std::filesystem;
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kMaxSource = 4u << 20;
+constexpr size_t kMaxArtefact = 256u << 20;
+
+/// The candidate's own name where it is harmless on a command line, so that messages name it.
+std::string SourceName(const fs::path& source) {
+  const std::string stem = source.stem().string();
+  const bool plain = !stem.empty() && stem.size() <= 64 &&
+                     stem.find_first_not_of(
+                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                         "0123456789_") == std::string::npos;
+  return (plain ? stem : "candidate") + ".cu";
+}
+
+/// A file that the compiler wrote. Nothing but a regular file in the folder itself will do: a link
+/// could name any file of ours.
+Result<std::string> TakeOutput(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(fs::symlink_status(path, error))) {
+    return Fail(ErrorCode::kInternal,
+                fmt::format("the compiler did not write {}", path.filename().string()));
+  }
+  return os::ReadFile(path, kMaxArtefact);
+}
+
+/// True when the compiler ran out of disk: by its words, which a candidate could have said, and the
+/// disk.
+bool DiskIsFull(const fs::path& folder, const std::string& output) {
+  struct statvfs info {};
+  return output.find("No space left on device") != std::string::npos &&
+         statvfs(folder.c_str(), &info) == 0 &&
+         info.f_bavail * info.f_frsize < (uint64_t{64} << 20);
+}
+
+std::vector<std::string> FrameworkOperators(const fs::path& shim) {
+  std::vector<std::string> names;
+  const auto text = os::ReadFile(shim / "cupel" / "framework_operators.txt", 4u << 20);
+  std::istringstream lines(text ? *text : std::string());
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line[0] != '#') names.push_back(line);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+struct Context {
+  const Options* options = nullptr;
+  Toolkit toolkit;
+  fs::path path;
+  std::string name, source, arch;
+  std::vector<std::string> flags;
+};
+
+struct Compilation {
+  os::TempDir folder;
+  Compiled compiled;
+};
+
+Result<Compilation> RunCompiler(const Context& context, const std::vector<std::string>& lean) {
+  TRY_ASSIGN(os::TempDir folder, os::TempDir::Create());
+  const fs::path copy = folder.path() / context.name;
+  TRY(os::WriteFileAtomically(copy, context.source));
+  std::error_code error;  // whatever our umask: the compiler may run as another user
+  fs::permissions(copy, fs::perms(0644), error);
+  Job job;
+  job.toolkit = &context.toolkit;
+  job.options = context.options;
+  job.source_name = context.name;
+  job.folder = folder.path();
+  job.flags = context.flags;
+  job.flags.insert(job.flags.end(), lean.begin(), lean.end());
+  job.virtual_arch = context.arch;
+  job.identity = Sha256Hex(context.source).substr(0, 8);
+  TRY_ASSIGN(Compiled compiled, Compile(job));
+  if (!compiled.ok && DiskIsFull(folder.path(), compiled.output)) {
+    return Fail(ErrorCode::kIo,
+                fmt::format("the disk that holds {} is full", folder.path().parent_path().string()),
+                "free space, or set TMPDIR to a folder on another disk");
+  }
+  return Compilation{std::move(folder), std::move(compiled)};
+}
+
+BuildFailure FailureOf(const Context& context, const Compilation& compilation,
+                       std::vector<Diagnostic> diagnostics) {
+  const Compiled& compiled = compilation.compiled;
+  if (compiled.timed_out) {
+    return {
+        "build_timeout",
+        fmt::format("the compiler did not finish within {} s", context.options->deadline.count()),
+        context.name, std::move(diagnostics), false};
+  }
+  if (compiled.limits) {
+    return {"build_limits",
+            fmt::format("the compiler went past its limit of memory, time or file size ({})",
+                        compiled.trouble),
+            context.name, std::move(diagnostics), false};
+  }
+  return Explain(std::move(diagnostics), context.name, FrameworkOperators(context.options->shim),
+                 fmt::format("the compiler failed without a message ({})", compiled.trouble));
+}
+
+/// Paths of the working folder would make each build's PTX different, and mean nothing afterwards.
+void DropFolder(std::string& text, const fs::path& folder) {
+  const std::string prefix = folder.string() + "/";
+  std::string result;
+  size_t from = 0;
+  for (size_t at; (at = text.find(prefix, from)) != std::string::npos; from = at + prefix.size()) {
+    result.append(text, from, at - from);
+  }
+  result.append(text, from);
+  text = std::move(result);
+}
+
+BuildFailure NoModule(const Context& context) {
+  return {"no_module",
+          "the file defines no module for Python; add PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { "
+          "m.def(\"forward\", &forward); } at its end",
+          context.name,
+          {},
+          false};
+}
+
+Result<Outcome> Finish(const Context& context, Compilation compilation, Image image) {
+  const Compiled& compiled = compilation.compiled;
+  auto diagnostics = ParseDiagnostics(compiled.output, compilation.folder.path());
+  if (!compiled.ok) return Outcome(FailureOf(context, compilation, std::move(diagnostics)));
+  Artefacts artefacts;
+  TRY_ASSIGN(artefacts.shared_object, TakeOutput(compiled.shared_object));
+  TRY_ASSIGN(artefacts.ptx, TakeOutput(compiled.ptx));
+  TRY_ASSIGN(artefacts.cubin, TakeOutput(compiled.cubin));
+  DropFolder(artefacts.ptx, compilation.folder.path());
+  TRY_ASSIGN(const SharedObject object,
+             ReadSharedObject(std::as_bytes(std::span<const char>(artefacts.shared_object))));
+  const auto& defined = object.defined;
+  if (std::find(defined.begin(), defined.end(), "cupel_candidate_call") == defined.end()) {
+    return Outcome(NoModule(context));
+  }
+  image.resources = ParseResources(compiled.ptxas);
+  for (Diagnostic& diagnostic : diagnostics) {
+    if (diagnostic.severity == Diagnostic::Severity::kWarning)
+      image.warnings.push_back(std::move(diagnostic));
+  }
+  image.notes = NotesFromSource(context.source);
+  for (std::string& note : NotesFromObject(object)) image.notes.push_back(std::move(note));
+  image.ptx = artefacts.ptx;
+  if (!context.options->cache.empty()) {
+    TRY(StoreInCache(context.options->cache, artefacts, image));
+  } else {
+    TRY_ASSIGN(os::TempDir folder, os::TempDir::Create());
+    TRY(WriteArtefacts(folder.path(), artefacts, image));
+    image.folder = std::make_shared<const os::TempDir>(std::move(folder));
+  }
+  return Outcome(std::move(image));
+}
+
+Result<Context> Prepare(const fs::path& source, const Options& options) {
+  Context context;
+  context.options = &options;
+  context.path = source;
+  context.name = SourceName(source);
+  TRY_ASSIGN(context.source, os::ReadFile(source, kMaxSource));
+  TRY_ASSIGN(context.flags, CandidateFlags(options.flags));
+  TRY_ASSIGN(context.arch, VirtualArch(options.arch));
+  TRY_ASSIGN(context.toolkit, FindToolkit());
+  return context;
+}
+
+}  // namespace
+
+Result<Outcome> Build(const fs::path& source, const Options& options) {
+  const auto start = Clock::now();
+  TRY_ASSIGN(const Context context, Prepare(source, options));
+  Image image;
+  image.source_hash = Sha256Hex(context.source);
+  image.toolkit = "nvcc " + context.toolkit.version;
+  image.flags = context.flags;
+  image.source = source;
+  TRY_ASSIGN(image.key,
+             CacheKey({context.name, context.source, &options, &context.toolkit, &context.flags}));
+  if (!options.cache.empty()) {
+    if (auto cached = LoadFromCache(options.cache, image.key)) {
+      cached->source = source;
+      cached->from_cache = true;
+      return Outcome(std::move(*cached));
+    }
+  }
+  const std::vector<std::string> lean = LeanDefinitions(context.source);
+  TRY_ASSIGN(Compilation compilation, RunCompiler(context, lean));
+  // What the lean headers leave out may be what the candidate misses: only the full ones' word
+  // counts.
+  if (!compilation.compiled.ok && !compilation.compiled.timed_out && !lean.empty()) {
+    TRY_ASSIGN(compilation, RunCompiler(context, {}));
+  }
+  image.build_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return Finish(context, std::move(compilation), std::move(image));
+}
+
+}  // namespace cupel::build

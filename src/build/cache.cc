@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "build/cache.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "os/fd.h"
+
+namespace cupel::build {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kSchema = "cupel.image/1";
+constexpr size_t kMaxFile = 512u << 20;
+constexpr size_t kMaxTreeFiles = 100000;
+
+/// The files of a tree in a fixed order.
+Result<std::vector<fs::path>> FilesUnder(const fs::path& root) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(root, error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->is_regular_file(error)) files.push_back(it->path());
+    if (files.size() > kMaxTreeFiles) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} holds more than {} files", root.string(), kMaxTreeFiles),
+                  "name the folder that holds the headers alone");
+    }
+  }
+  if (error) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("cannot read the headers in {}: {}", root.string(), error.message()));
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// The shim is small: its content counts.
+Status AddContent(Sha256& hash, const fs::path& root) {
+  TRY_ASSIGN(const std::vector<fs::path> files, FilesUnder(root));
+  for (const fs::path& file : files) {
+    TRY_ASSIGN(const std::string text, os::ReadFile(file, 4u << 20));
+    hash.Field(file.lexically_relative(root).string());
+    hash.Field(text);
+  }
+  return {};
+}
+
+/// CUTLASS is not: names, sizes and times must do.
+Status AddListing(Sha256& hash, const fs::path& root) {
+  TRY_ASSIGN(const std::vector<fs::path> files, FilesUnder(root));
+  hash.Field(root.string());
+  for (const fs::path& file : files) {
+    struct stat info {};
+    if (stat(file.c_str(), &info) != 0) continue;
+    hash.Field(fmt::format("{} {} {}.{}", file.string(), info.st_size, info.st_mtim.tv_sec,
+                           info.st_mtim.tv_nsec));
+  }
+  return {};
+}
+
+fs::path EntryOf(const fs::path& cache, const std::string& key) {
+  return cache / "build" / key.substr(0, 2) / key;
+}
+
+bool IsKey(const std::string& key) {
+  return key.size() == 64 && key.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+Json DiagnosticsToJson(const std::vector<Diagnostic>& diagnostics) {
+  Json list = Json::array();
+  for (const Diagnostic& d : diagnostics) {
+    list.push_back({{"file", d.file}, {"line", d.line}, {"message", d.message}});
+  }
+  return list;
+}
+
+Json ResourcesToJson(const std::vector<KernelResources>& resources) {
+  Json list = Json::array();
+  for (const KernelResources& r : resources) {
+    list.push_back({{"kernel", r.kernel},
+                    {"registers", r.registers},
+                    {"static_shared", r.static_shared},
+                    {"local_bytes", r.local_bytes},
+                    {"spill_stores", r.spill_stores},
+                    {"spill_loads", r.spill_loads},
+                    {"constant_bytes", r.constant_bytes}});
+  }
+  return list;
+}
+
+Json ManifestOf(const Artefacts& artefacts, const Image& image) {
+  return {{"schema", kSchema},
+          {"key", image.key},
+          {"source_hash", image.source_hash},
+          {"toolkit", image.toolkit},
+          {"flags", image.flags},
+          {"build_seconds", image.build_seconds},
+          {"files",
+           {{"candidate.so", Sha256Hex(artefacts.shared_object)},
+            {"candidate.ptx", Sha256Hex(artefacts.ptx)},
+            {"candidate.cubin", Sha256Hex(artefacts.cubin)}}},
+          {"resources", ResourcesToJson(image.resources)},
+          {"warnings", DiagnosticsToJson(image.warnings)},
+          {"notes", image.notes}};
+}
+
+Result<std::vector<std::string>> Strings(const Json& object, const char* key) {
+  TRY_ASSIGN(const Json* list, JsonArray(object, key, "manifest"));
+  std::vector<std::string> strings;
+  for (const Json& item : *list) {
+    if (!item.is_string()) return Fail(ErrorCode::kIo, "the manifest is damaged");
+    strings.push_back(item.get<std::string>());
+  }
+  return strings;
+}
+
+Status ReadResources(const Json& manifest, Image& image) {
+  TRY_ASSIGN(const Json* list, JsonArray(manifest, "resources", "manifest"));
+  for (const Json& item : *list) {
+    KernelResources& r = image.resources.emplace_back();
+    TRY_ASSIGN(r.kernel, JsonString(item, "kernel", "manifest"));
+    for (const auto& [name, field] :
+         {std::pair("registers", &KernelResources::registers),
+          std::pair("static_shared", &KernelResources::static_shared),
+          std::pair("local_bytes", &KernelResources::local_bytes),
+          std::pair("spill_stores", &KernelResources::spill_stores),
+          std::pair("spill_loads", &KernelResources::spill_loads),
+          std::pair("constant_bytes", &KernelResources::constant_bytes)}) {
+      TRY_ASSIGN(const int64_t value, JsonInt(item, name, "manifest"));
+      r.*field = static_cast<int>(value);
+    }
+  }
+  return {};
+}
+
+Status ReadWarnings(const Json& manifest, Image& image) {
+  TRY_ASSIGN(const Json* list, JsonArray(manifest, "warnings", "manifest"));
+  for (const Json& item : *list) {
+    Diagnostic& d = image.warnings.emplace_back();
+    d.severity = Diagnostic::Severity::kWarning;
+    TRY_ASSIGN(d.file, JsonString(item, "file", "manifest"));
+    TRY_ASSIGN(const int64_t line, JsonInt(item, "line", "manifest"));
+    d.line = static_cast<int>(line);
+    TRY_ASSIGN(d.message, JsonString(item, "message", "manifest"));
+  }
+  return {};
+}
+
+/// The file if it has the hash that the manifest gives.
+Result<std::string> Verified(const fs::path& entry, const Json& files, const char* name) {
+  TRY_ASSIGN(const std::string hash, JsonString(files, name, "manifest"));
+  TRY_ASSIGN(std::string bytes, os::ReadFile(entry / name, kMaxFile));
+  if (Sha256Hex(bytes) != hash) {
+    return Fail(ErrorCode::kIo, fmt::format("{} is damaged", (entry / name).string()));
+  }
+  return bytes;
+}
+
+Result<Image> Load(const fs::path& entry, const std::string& key) {
+  TRY_ASSIGN(const std::string text, os::ReadFile(entry / "manifest.json", 16u << 20));
+  TRY_ASSIGN(const Json manifest, ParseJson(text, "manifest"));
+  TRY_ASSIGN(const std::string schema, JsonString(manifest, "schema", "manifest"));
+  TRY_ASSIGN(const std::string stored_key, JsonString(manifest, "key", "manifest"));
+  if (schema != kSchema || stored_key != key)
+    return Fail(ErrorCode::kIo, "the manifest is another's");
+  Image image;
+  image.key = key;
+  TRY_ASSIGN(image.source_hash, JsonString(manifest, "source_hash", "manifest"));
+  TRY_ASSIGN(image.toolkit, JsonString(manifest, "toolkit", "manifest"));
+  TRY_ASSIGN(image.build_seconds, JsonNumber(manifest, "build_seconds", "manifest"));
+  TRY_ASSIGN(image.flags, Strings(manifest, "flags"));
+  TRY_ASSIGN(image.notes, Strings(manifest, "notes"));
+  TRY(ReadResources(manifest, image));
+  TRY(ReadWarnings(manifest, image));
+  TRY_ASSIGN(const Json* files, JsonObject(manifest, "files", "manifest"));
+  TRY_ASSIGN(image.ptx, Verified(entry, *files, "candidate.ptx"));
+  TRY(Verified(entry, *files, "candidate.so"));
+  TRY(Verified(entry, *files, "candidate.cubin"));
+  image.shared_object = entry / "candidate.so";
+  image.cubin = entry / "candidate.cubin";
+  return image;
+}
+
+/// Removes the entries used longest ago until the rest is within `max_bytes`.
+void Evict(const fs::path& cache, uint64_t max_bytes) {
+  struct Entry {
+    fs::file_time_type used;
+    uint64_t bytes;
+    fs::path path;
+  };
+  std::vector<Entry> entries;
+  uint64_t total = 0;
+  std::error_code error;
+  for (const auto& shard : fs::directory_iterator(cache / "build", error)) {
+    for (const auto& item : fs::directory_iterator(shard.path(), error)) {
+      Entry entry{fs::last_write_time(item.path() / "manifest.json", error), 0, item.path()};
+      if (error) entry.used = fs::file_time_type::min();  // what a crash left
+      for (const auto& file : fs::directory_iterator(item.path(), error)) {
+        const auto size = file.file_size(error);
+        if (!error) entry.bytes += size;
+      }
+      total += entry.bytes;
+      entries.push_back(std::move(entry));
+    }
+  }
+  if (total <= max_bytes) return;
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.used < b.used; });
+  for (const Entry& entry : entries) {
+    // Some room at once, so that the next build need not do this again.
+    if (total <= max_bytes - max_bytes / 10) break;
+    fs::remove_all(entry.path, error);
+    total -= entry.bytes;
+  }
+}
+
+}  // namespace
+
+Result<std::string> CacheKey(const KeyInputs& inputs) {
+  Sha256 hash;
+  hash.Field(kSchema);
+  hash.Field(inputs.source_name);
+  hash.Field(inputs.source);
+  for (const std::string& flag : *inputs.flags) hash.Field(flag);
+  hash.Field(inputs.options->arch);
+  hash.Field(inputs.toolkit->version);
+  hash.Field(inputs.toolkit->root.string());
+  const char* compiler = std::getenv("NVCC_CCBIN");
+  hash.Field(compiler != nullptr ? compiler : "");
+  TRY(AddContent(hash, inputs.options->shim));
+  for (const fs::path& root : inputs.options->include_roots) TRY(AddListing(hash, root));
+  return hash.Hex();
+}
+
+std::optional<Image> LoadFromCache(const fs::path& cache, const std::string& key) {
+  if (!IsKey(key)) return std::nullopt;
+  const fs::path entry = EntryOf(cache, key);
+  auto image = Load(entry, key);
+  std::error_code error;
+  if (!image) {
+    fs::remove_all(entry, error);  // damaged: the next store needs the place
+    return std::nullopt;
+  }
+  fs::last_write_time(entry / "manifest.json", fs::file_time_type::clock::now(), error);
+  return std::move(*image);
+}
+
+Status WriteArtefacts(const fs::path& folder, const Artefacts& artefacts, Image& image) {
+  const auto put = [&](const char* name, const std::string& bytes) -> Status {
+    const fs::path path = folder / name;
+    TRY(os::WriteFileAtomically(path, bytes));
+    // The recorder may run as another user; the folders above keep the files private.
+    std::error_code error;
+    fs::permissions(path, fs::perms(0644), error);
+    return {};
+  };
+  TRY(put("candidate.so", artefacts.shared_object));
+  TRY(put("candidate.ptx", artefacts.ptx));
+  TRY(put("candidate.cubin", artefacts.cubin));
+  TRY(put("manifest.json", DumpJson(ManifestOf(artefacts, image), 1)));
+  image.shared_object = folder / "candidate.so";
+  image.cubin = folder / "candidate.cubin";
+  return {};
+}
+
+Status StoreInCache(const fs::path& cache, const Artefacts& artefacts, Image& image,
+                    uint64_t max_bytes) {
+  const fs::path entry = EntryOf(cache, image.key);
+  std::error_code error;
+  fs::create_directories(entry.parent_path(), error);
+  if (error) {
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("cannot write the build cache {}: {}", cache.string(), error.message()),
+                "set CUPEL_CACHE to a folder you can write to");
+  }
+  TRY_ASSIGN(const os::TempDir temporary, os::TempDir::Create(entry.parent_path()));
+  const fs::path whole = temporary.path() / "entry";
+  fs::create_directory(whole, error);
+  TRY(WriteArtefacts(whole, artefacts, image));
+  if (rename(whole.c_str(), entry.c_str()) != 0 && errno != ENOTEMPTY && errno != EEXIST) {
+    return Fail(ErrorCode::kIo, fmt::format("cannot store the build in {}: {}", entry.string(),
+                                            std::strerror(errno)));
+  }
+  // Where another process was first, its files are as good as ours.
+  image.shared_object = entry / "candidate.so";
+  image.cubin = entry / "candidate.cubin";
+  Evict(cache, max_bytes);
+  return {};
+}
+
+}  // namespace cupel::build

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "build/compile.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <future>
+#include <sstream>
+#include <utility>
+
+#include "build/steps.h"
+#include "os/process.h"
+
+namespace cupel::build {
+namespace fs = std::filesystem;
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kMaxOutput = 1u << 20;
+
+os::Confinement Confine(const Job& job) {
+  os::Confinement confinement;
+  confinement.syscalls = os::SyscallProfile::kCompiler;
+  confinement.readable = {"/bin",
+                          "/usr/bin",
+                          "/usr/include",
+                          "/usr/lib",
+                          "/usr/lib64",
+                          "/usr/libexec",
+                          "/lib",
+                          "/lib64",
+                          "/etc/alternatives",
+                          "/etc/ld.so.cache",
+                          job.toolkit->nvcc,
+                          job.toolkit->root,
+                          job.options->shim};
+  for (const fs::path& root : job.options->include_roots) confinement.readable.push_back(root);
+  confinement.writable = {job.folder};
+  confinement.address_space_bytes = uint64_t{12} << 30;
+  confinement.file_bytes = uint64_t{1} << 30;
+  confinement.cpu_seconds = static_cast<uint64_t>(job.options->deadline.count()) + 1;
+  confinement.processes = 64;
+  return confinement;
+}
+
+std::vector<std::string> NvccFlags(const Job& job) {
+  const std::string stem = fs::path(job.source_name).stem().string();
+  std::vector<std::string> flags = {
+      "--keep",
+      "-shared",
+      "--cudart=none",
+      "-Xcompiler",
+      "-fPIC",
+      "-gencode",
+      fmt::format("arch={0},code=[{1},{0}]", job.virtual_arch, job.options->arch),
+      "-Xptxas=-v"};
+  flags.insert(flags.end(), job.flags.begin(), job.flags.end());
+  for (const fs::path& root : {job.options->shim}) flags.push_back("-I" + root.string());
+  for (const fs::path& root : job.options->include_roots) flags.push_back("-I" + root.string());
+  flags.insert(flags.end(), {job.source_name, "-o", stem + ".so"});
+  return flags;
+}
+
+/// Host code only records what it would launch: optimizing it costs more time than it could save. The last
+/// option wins.
+void CompileHostQuickly(Steps& steps) {
+  for (Command& command : steps.join) {
+    if (std::find(command.begin(), command.end(), "-c") != command.end()) command.emplace_back("-Og");
+  }
+}
+
+/// Runs commands in the sandbox, one after the other, until one fails.
+class Runner {
+ public:
+  Runner(const Job& job, Clock::time_point end) : job_(job), end_(end), confinement_(Confine(job)) {
+    environment_ = {{"PATH", job.toolkit->nvcc.parent_path().string() + ":/usr/bin:/bin"},
+                    {"TMPDIR", job.folder.string()},
+                    {"HOME", job.folder.string()},
+                    {"LC_ALL", "C"}};
+    if (const char* compiler = std::getenv("NVCC_CCBIN"); compiler != nullptr) {
+      environment_["NVCC_CCBIN"] = compiler;
+    }
+  }
+
+  void Set(const std::map<std::string, std::string>& environment) {
+    for (const auto& [name, value] : environment) environment_[name] = value;
+  }
+
+  Result<os::RunResult> Run(const Command& command) const {
+    os::SpawnOptions options;
+    options.argv = command;
+    TRY_ASSIGN(options.argv[0], Locate(command[0]));
+    options.env = environment_;
+    options.directory = job_.folder;
+    options.confinement = &confinement_;
+    options.merge_stderr = true;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end_ - Clock::now());
+    return os::Run(std::move(options), std::max(left, std::chrono::milliseconds(1)), kMaxOutput);
+  }
+
+ private:
+  /// execve(2) wants a path; the child sees the same ones.
+  Result<std::string> Locate(const std::string& program) const {
+    if (program.find('/') != std::string::npos) return program;
+    std::istringstream path(environment_.at("PATH"));
+    for (std::string folder; std::getline(path, folder, ':');) {
+      const std::string candidate = folder + "/" + program;
+      if (folder.substr(0, 1) == "/" && access(candidate.c_str(), X_OK) == 0) return candidate;
+    }
+    return Fail(ErrorCode::kEnvironment, fmt::format("{} was not found, which nvcc needs", program),
+                "install g++ (apt-get install g++)");
+  }
+
+  const Job& job_;
+  Clock::time_point end_;
+  os::Confinement confinement_;
+  std::map<std::string, std::string> environment_;
+};
+
+bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+/// Adds one command's end to the whole; false when the build cannot go on.
+bool Take(const os::RunResult& result, const std::string& tool, Compiled& compiled) {
+  compiled.output += result.out;
+  if (!compiled.output.empty() && compiled.output.back() != '\n') compiled.output += '\n';
+  const os::ExitStatus& status = result.status;
+  if (status.exited && status.code == 0) return true;
+  if (!compiled.trouble.empty()) return false;  // the other half failed first
+  compiled.timed_out = status.timed_out;
+  const bool killed = !status.exited && (status.signal == SIGXCPU || status.signal == SIGXFSZ ||
+                                         status.signal == SIGKILL);
+  // gcc and nvcc pass on what happened to their children in words. A candidate can print them too,
+  // and gets but another name for its failure.
+  compiled.limits =
+      !status.timed_out &&
+      (killed || Contains(result.out, "out of memory") ||
+       Contains(result.out, "virtual memory exhausted") || Contains(result.out, "std::bad_alloc") ||
+       Contains(result.out, "CPU time limit exceeded") || Contains(result.out, "File size limit") ||
+       Contains(result.out, "Killed signal terminated"));
+  compiled.trouble = fmt::format("{}: {}", tool, status.Describe());
+  return false;
+}
+
+/// Both halves at once, then what needs both.
+Result<Compiled> RunSteps(const Job& job, Runner& runner, const Steps& steps) {
+  Compiled host, device;
+  const auto run = [&](const std::vector<Command>& commands, Compiled& into) -> Status {
+    for (const Command& command : commands) {
+      const std::string tool = fs::path(command[0]).filename().string();
+      TRY_ASSIGN(const os::RunResult result, runner.Run(command));
+      if (tool == "ptxas") into.ptxas = result.out;
+      if (!Take(result, tool, into)) break;
+    }
+    return {};
+  };
+  auto device_half = std::async(std::launch::async, [&] { return run(steps.device, device); });
+  const Status host_status = run(steps.host, host);
+  const Status device_status = device_half.get();
+  TRY(host_status);
+  TRY(device_status);
+  // The host's half first: it sees errors of both, in the words that nvcc itself would use.
+  Compiled both = host;
+  both.output += device.output;
+  both.ptxas = device.ptxas;
+  if (both.trouble.empty()) {
+    both.trouble = device.trouble;
+    both.timed_out = device.timed_out;
+    both.limits = device.limits;
+  }
+  if (both.trouble.empty()) TRY(run(steps.join, both));
+  both.ok = both.trouble.empty();
+  const std::string stem = fs::path(job.source_name).stem().string();
+  both.shared_object = job.folder / (stem + ".so");
+  both.ptx = job.folder / (stem + ".ptx");
+  both.cubin = job.folder / (stem + "." + job.options->arch + ".cubin");
+  return both;
+}
+
+/// The name by which both halves tell this file's private symbols from another's. nvcc has cudafe++
+/// make it up and cicc wait for it; given beforehand, neither waits, and it is the same in every
+/// build.
+Status GiveModuleId(const Job& job, Steps& steps) {
+  std::string name = job.source_name;
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  const std::string id = fmt::format("_{}_{}_{}", job.identity, name.size(), name);
+  for (Command& command : steps.host) {
+    const auto generate = std::find(command.begin(), command.end(), "--gen_module_id_file");
+    if (generate != command.end()) command.erase(generate);
+  }
+  const std::string stem = fs::path(job.source_name).stem().string();
+  const fs::path path = job.folder / (stem + ".module_id");
+  TRY(os::WriteFileAtomically(path, id));
+  std::error_code error;  // whatever our umask: the compiler may run as another user
+  fs::permissions(path, fs::perms(0644), error);
+  return {};
+}
+
+}  // namespace
+
+Result<Compiled> Compile(const Job& job) {
+  Runner runner(job, Clock::now() + job.options->deadline);
+  Command nvcc = {job.toolkit->nvcc.string()};
+  const std::vector<std::string> flags = NvccFlags(job);
+  nvcc.insert(nvcc.end(), flags.begin(), flags.end());
+  Command dryrun = nvcc;
+  dryrun.insert(dryrun.begin() + 1, "--dryrun");
+  TRY_ASSIGN(const os::RunResult listing, runner.Run(dryrun));
+  auto steps = listing.status.exited && listing.status.code == 0 ? ParseDryrun(listing.out)
+                                                                 : std::optional<Steps>();
+  if (steps) {
+    TRY(GiveModuleId(job, *steps));
+    CompileHostQuickly(*steps);
+    runner.Set(steps->environment);
+    return RunSteps(job, runner, *steps);
+  }
+  // An nvcc whose listing we do not know does it all itself, in sequence.
+  Steps whole;
+  whole.host = {nvcc};
+  TRY_ASSIGN(Compiled compiled, RunSteps(job, runner, whole));
+  compiled.ptxas = compiled.output;
+  return compiled;
+}
+
+}  // namespace cupel::build

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "build/diagnostics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+namespace cupel::build {
+namespace {
+
+using std::string_view;
+using Severity = Diagnostic::Severity;
+
+constexpr size_t kMaxDiagnostics = 200;
+constexpr size_t kMaxMessage = 1000;
+
+bool TakePrefix(string_view& text, string_view prefix) {
+  if (text.substr(0, prefix.size()) != prefix) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+string_view Trimmed(string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+std::optional<int> TakeNumber(string_view& text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || value < 0) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return value;
+}
+
+/// "error: ", "error #20: ", "warning #177-D: ", "fatal error: ", "catastrophic error: ".
+std::optional<Severity> TakeSeverity(string_view& text) {
+  string_view rest = text;
+  TakePrefix(rest, "fatal ");
+  TakePrefix(rest, "catastrophic ");
+  TakePrefix(rest, "internal ");
+  std::optional<Severity> severity;
+  if (TakePrefix(rest, "error")) {
+    severity = Severity::kError;
+  } else if (TakePrefix(rest, "warning")) {
+    severity = Severity::kWarning;
+  } else if (TakePrefix(rest, "note") || TakePrefix(rest, "remark")) {
+    severity = Severity::kNote;
+  }
+  if (!severity) return severity;
+  if (TakePrefix(rest, " #") || TakePrefix(rest, " C"))
+    rest.remove_prefix(std::min(rest.find(':'), rest.size()));
+  if (TakePrefix(rest, " :") || TakePrefix(rest, ":")) {
+    text = Trimmed(rest);
+    return severity;
+  }
+  return std::nullopt;
+}
+
+/// "kernel.cu(12): error: …" (cudafe++, cicc), "kernel.cu:12:5: error: …" (gcc), "ptxas x.ptx, line
+/// 3; error : …", "ptxas error : …", "…: undefined reference to …".
+std::optional<Diagnostic> ParseLine(string_view line) {
+  Diagnostic diagnostic;
+  if (string_view rest = line; TakePrefix(rest, "ptxas ")) {
+    const size_t semicolon = rest.find("; ");
+    const size_t comma = rest.find(", line ");
+    if (semicolon != string_view::npos && comma != string_view::npos && comma < semicolon) {
+      string_view number = rest.substr(comma + 7);
+      diagnostic.line = TakeNumber(number).value_or(0);
+      diagnostic.file = rest.substr(0, comma);
+      rest.remove_prefix(semicolon + 2);
+    }
+    string_view message = Trimmed(rest);
+    for (const string_view kind : {"error", "fatal", "warning"}) {
+      if (!TakePrefix(message, kind)) continue;
+      diagnostic.severity = kind == "warning" ? Severity::kWarning : Severity::kError;
+      message = Trimmed(message);
+      TakePrefix(message, ":");
+      diagnostic.message = Trimmed(message);
+      return diagnostic;
+    }
+    return std::nullopt;
+  }
+  for (size_t at = line.find_first_of("(:"); at != string_view::npos;
+       at = line.find_first_of("(:", at + 1)) {
+    string_view rest = line.substr(at + 1);
+    const auto number = TakeNumber(rest);
+    if (!number) continue;
+    if (line[at] == '(' ? !TakePrefix(rest, "): ") : !TakePrefix(rest, ":")) continue;
+    if (line[at] == ':') {
+      string_view column = rest;
+      if (TakeNumber(column) && TakePrefix(column, ":")) rest = column;
+      rest = Trimmed(rest);
+    }
+    const auto severity = TakeSeverity(rest);
+    if (!severity) continue;
+    diagnostic.severity = *severity;
+    diagnostic.file = line.substr(0, at);
+    diagnostic.line = *number;
+    diagnostic.message = rest;
+    return diagnostic;
+  }
+  const size_t undefined = line.find("undefined reference to ");
+  const size_t error = line.find("error: ");
+  if (undefined != string_view::npos) {
+    diagnostic.message = line.substr(undefined);
+    return diagnostic;
+  }
+  // "nvcc fatal : …", "g++: error: …", "cc1plus: out of memory …" have no place.
+  if (error != string_view::npos && error < 40) {
+    diagnostic.message = line.substr(error + 7);
+    return diagnostic;
+  }
+  for (const string_view lead : {"nvcc fatal", "nvcc error"}) {
+    if (string_view rest = line; TakePrefix(rest, lead)) {
+      rest = Trimmed(rest);
+      TakePrefix(rest, ":");
+      diagnostic.message = Trimmed(rest);
+      return diagnostic;
+    }
+  }
+  return std::nullopt;
+}
+
+/// The word that follows `lead` and ends at `end`.
+std::optional<std::string> Between(string_view text, string_view lead, string_view end) {
+  const size_t at = text.find(lead);
+  if (at == string_view::npos) return std::nullopt;
+  const size_t begin = at + lead.size();
+  const size_t stop = text.find(end, begin);
+  if (stop == string_view::npos) return std::nullopt;
+  return std::string(text.substr(begin, stop - begin));
+}
+
+bool IsFramework(string_view space) {
+  for (const string_view name : {"at", "torch", "c10"}) {
+    if (space == name || space.substr(0, name.size() + 2) == std::string(name) + "::") return true;
+  }
+  return false;
+}
+
+/// The namespaces that the shim has only so that their use can be named.
+bool IsFrameworkOnly(string_view space) {
+  for (const string_view name :
+       {"nn", "autograd", "linalg", "fft", "special", "optim", "jit", "sparse"}) {
+    if (space.substr(0, 7 + name.size()) == "torch::" + std::string(name)) return true;
+  }
+  return space.substr(0, 10) == "at::native" || space.substr(0, 12) == "at::indexing";
+}
+
+/// The framework operator that an error is about, as the author wrote it; empty when it is another
+/// error.
+std::string FrameworkOperator(string_view message, const std::vector<std::string>& operators) {
+  const auto known = [&](const std::string& name) {
+    return std::binary_search(operators.begin(), operators.end(), name);
+  };
+  if (const auto space = Between(message, "namespace \"", "\" has no member");
+      space && IsFramework(*space)) {
+    const size_t member = message.find("has no member");
+    const auto name = Between(message.substr(member), "\"", "\"");
+    if (name && (known(*name) || IsFrameworkOnly(*space))) return *space + "::" + *name;
+  }
+  if (const auto name = Between(message, "class \"at::Tensor\" has no member \"", "\"")) {
+    if (known(*name)) return "at::Tensor::" + *name;
+  }
+  if (message.find("it is a deleted function") != string_view::npos) {
+    const size_t at = message.find("function \"at::");
+    const size_t begin = at == string_view::npos ? at : message.find("operator", at);
+    const size_t end = begin == string_view::npos ? begin : message.find('(', begin);
+    if (end != string_view::npos && end - begin < 16) {
+      return "at::" + std::string(message.substr(begin, end - begin)) + " (arithmetic on tensors)";
+    }
+  }
+  if (const auto name = Between(message, "identifier \"", "\" is undefined");
+      name && known(*name)) {
+    return "at::" + *name;
+  }
+  return {};
+}
+
+/// The header of PyTorch that the shim lacks, of an error that says so.
+std::string MissingHeader(string_view message) {
+  const size_t end = message.find(": No such file or directory");
+  const string_view quoted = "could not open source file \"";
+  std::string header;
+  if (end != string_view::npos) {
+    header = message.substr(0, end);
+  } else if (const auto name = Between(message, quoted, "\"")) {
+    header = *name;
+  }
+  for (const string_view part : {"torch/", "ATen/", "c10/", "pybind11/", "caffe2/"}) {
+    if (header.substr(0, part.size()) == part) return header;
+  }
+  return {};
+}
+
+std::string Where(const Diagnostic& diagnostic) {
+  if (diagnostic.file.empty()) return {};
+  return diagnostic.line > 0 ? fmt::format("{}:{}", diagnostic.file, diagnostic.line)
+                             : diagnostic.file;
+}
+
+/// "unsupported: framework operator at::conv2d, line 12; at::relu, line 13".
+std::optional<BuildFailure> Unsupported(const std::vector<Diagnostic>& errors,
+                                        const std::vector<std::string>& operators) {
+  BuildFailure failure;
+  std::vector<std::string> seen;
+  std::string headers;
+  for (const Diagnostic& error : errors) {
+    std::string name = FrameworkOperator(error.message, operators);
+    const bool header = name.empty();
+    if (header) name = MissingHeader(error.message);
+    if (name.empty() || std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
+    if (seen.empty()) {
+      failure.where = Where(error);
+      failure.code = header ? "unsupported_api" : "unsupported_operator";
+      failure.message =
+          header ? "unsupported: PyTorch header " : "unsupported: framework operator ";
+    }
+    if (seen.size() < 8) {
+      failure.message += fmt::format("{}{}, line {}", seen.empty() ? "" : "; ", name, error.line);
+    }
+    seen.push_back(name);
+  }
+  if (seen.empty()) return std::nullopt;
+  if (seen.size() > 8) failure.message += fmt::format("; and {} more", seen.size() - 8);
+  failure.unsupported = true;
+  return failure;
+}
+
+}  // namespace
+
+std::vector<Diagnostic> ParseDiagnostics(string_view text, const std::filesystem::path& folder) {
+  const std::string prefix = folder.string() + "/";
+  std::vector<Diagnostic> diagnostics;
+  while (!text.empty() && diagnostics.size() < kMaxDiagnostics) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    auto diagnostic = ParseLine(line.substr(0, 8192));
+    if (!diagnostic) continue;
+    for (size_t at; (at = diagnostic->message.find(prefix)) != std::string::npos;) {
+      diagnostic->message.erase(at, prefix.size());
+    }
+    if (diagnostic->file.compare(0, prefix.size(), prefix) == 0)
+      diagnostic->file.erase(0, prefix.size());
+    if (diagnostic->message.size() > kMaxMessage) diagnostic->message.resize(kMaxMessage);
+    const bool twice =
+        std::any_of(diagnostics.begin(), diagnostics.end(), [&](const Diagnostic& d) {
+          return d.line == diagnostic->line && d.file == diagnostic->file &&
+                 d.message == diagnostic->message;
+        });
+    if (!twice) diagnostics.push_back(std::move(*diagnostic));
+  }
+  return diagnostics;
+}
+
+BuildFailure Explain(std::vector<Diagnostic> diagnostics, const std::string& source,
+                     const std::vector<std::string>& operators, const std::string& fallback) {
+  std::vector<Diagnostic> errors;
+  for (const Diagnostic& diagnostic : diagnostics) {
+    if (diagnostic.severity == Severity::kError) errors.push_back(diagnostic);
+  }
+  if (auto failure = Unsupported(errors, operators)) {
+    failure->diagnostics = std::move(diagnostics);
+    return *failure;
+  }
+  BuildFailure failure;
+  failure.code = "compile_error";
+  failure.message = fallback;
+  if (!errors.empty()) {
+    // An error at the candidate's own line tells its author more than one in a header.
+    auto first = std::find_if(errors.begin(), errors.end(),
+                              [&](const Diagnostic& error) { return error.file == source; });
+    if (first == errors.end()) first = errors.begin();
+    failure.where = Where(*first);
+    failure.message = first->message.substr(0, 300);
+    if (errors.size() > 1) failure.message += fmt::format(" (and {} more)", errors.size() - 1);
+  }
+  failure.diagnostics = std::move(diagnostics);
+  return failure;
+}
+
+std::vector<KernelResources> ParseResources(string_view text) {
+  std::vector<KernelResources> kernels;
+  // "…, 2048 bytes smem, …": the number before `unit`.
+  const auto amount = [](string_view line, string_view unit) {
+    const size_t at = line.find(unit);
+    if (at == string_view::npos) return 0;
+    size_t begin = line.find_last_not_of(" ", at - 1);
+    while (begin != string_view::npos && begin > 0 && line[begin - 1] >= '0' &&
+           line[begin - 1] <= '9')
+      --begin;
+    string_view number = line.substr(begin == string_view::npos ? 0 : begin);
+    return TakeNumber(number).value_or(0);
+  };
+  KernelResources* current = nullptr;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (const auto name = Between(line, "Compiling entry function '", "'")) {
+      if (kernels.size() == 10000) break;
+      kernels.emplace_back().kernel = *name;
+      current = &kernels.back();
+    } else if (line.find("Function properties for ") != string_view::npos) {
+      // Device functions that were not inlined are reported between the kernels.
+      const std::string function(Trimmed(line.substr(line.find(" for ") + 5)));
+      current = !kernels.empty() && kernels.back().kernel == function ? &kernels.back() : nullptr;
+    } else if (current != nullptr && line.find(" bytes stack frame") != string_view::npos) {
+      current->local_bytes = amount(line, " bytes stack frame");
+      current->spill_stores = amount(line, " bytes spill stores");
+      current->spill_loads = amount(line, " bytes spill loads");
+    } else if (!kernels.empty() && line.find(": Used ") != string_view::npos) {
+      KernelResources& kernel = kernels.back();
+      kernel.registers = amount(line, " registers");
+      kernel.static_shared = amount(line, " bytes smem");
+      kernel.constant_bytes = amount(line, " bytes cmem[0]");
+    }
+  }
+  return kernels;
+}
+
+}  // namespace cupel::build

@@ -1,0 +1,97 @@
+// Finds the CUDA toolkit.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "base/json.h"
+#include "build/build.h"
+#include "os/fd.h"
+#include "os/process.h"
+
+namespace cupel::build {
+namespace fs = std::filesystem;
+namespace {
+
+fs::path Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+bool Runs(const fs::path& path) {
+  return access(path.c_str(), X_OK) == 0 && !fs::is_directory(path);
+}
+
+Result<fs::path> FindNvcc() {
+  if (const fs::path named = Variable("CUPEL_NVCC"); !named.empty()) {
+    if (Runs(named)) return named;
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("CUPEL_NVCC is {}, which is not a program", named.string()),
+                "set it to the path of nvcc, or unset it");
+  }
+  std::vector<fs::path> folders;
+  if (const fs::path home = Variable("CUDA_HOME"); !home.empty()) folders.push_back(home / "bin");
+  std::istringstream path(Variable("PATH").string());
+  for (std::string folder; std::getline(path, folder, ':');) folders.emplace_back(folder);
+  folders.emplace_back("/usr/local/cuda/bin");
+  for (const fs::path& folder : folders) {
+    if (folder.is_absolute() && Runs(folder / "nvcc")) return folder / "nvcc";
+  }
+  return Fail(
+      ErrorCode::kEnvironment, "nvcc was not found",
+      "install the CUDA toolkit (https://developer.nvidia.com/cuda-downloads), or set CUPEL_NVCC "
+      "to the path of nvcc");
+}
+
+/// The number that version.json gives, which NVIDIA's packages have had since CUDA 11.
+std::string VersionFromFile(const fs::path& root) {
+  const auto text = os::ReadFile(root / "version.json", 1 << 20);
+  if (!text) return {};
+  const auto json = ParseJson(*text, "version.json");
+  if (!json) return {};
+  const auto nvcc = JsonObject(*json, "cuda_nvcc", "version.json");
+  if (!nvcc) return {};
+  return JsonString(**nvcc, "version", "cuda_nvcc").value_or("");
+}
+
+/// "Cuda compilation tools, release 13.0, V13.0.88".
+Result<std::string> VersionFromProgram(const fs::path& nvcc) {
+  os::SpawnOptions options;
+  options.argv = {nvcc.string(), "--version"};
+  options.env = {{"PATH", "/usr/bin:/bin"}};
+  TRY_ASSIGN(const os::RunResult result, os::Run(options, std::chrono::seconds(20)));
+  const size_t at = result.out.rfind(", V");
+  if (!result.status.exited || result.status.code != 0 || at == std::string::npos) {
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("{} --version does not tell its version ({})", nvcc.string(),
+                            result.status.Describe()),
+                "reinstall the CUDA toolkit");
+  }
+  const size_t begin = at + 3;
+  const size_t end = result.out.find_first_not_of("0123456789.", begin);
+  return result.out.substr(begin, end == std::string::npos ? end : end - begin);
+}
+
+}  // namespace
+
+Result<Toolkit> FindToolkit() {
+  Toolkit toolkit;
+  TRY_ASSIGN(toolkit.nvcc, FindNvcc());
+  std::error_code error;
+  // nvcc finds its parts beside itself, links resolved.
+  const fs::path real = fs::canonical(toolkit.nvcc, error);
+  if (error) {
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("cannot resolve {}: {}", toolkit.nvcc.string(), error.message()));
+  }
+  toolkit.root = real.parent_path().parent_path();
+  toolkit.version = VersionFromFile(toolkit.root);
+  if (toolkit.version.empty()) {
+    TRY_ASSIGN(toolkit.version, VersionFromProgram(toolkit.nvcc));
+  }
+  return toolkit;
+}
+
+}  // namespace cupel::build
