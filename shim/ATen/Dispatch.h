@@ -12,8 +12,8 @@ inline c10::ScalarType DispatchType(const at::DeprecatedTypeProperties& type) {
   return type.scalarType();
 }
 [[noreturn]] void NoCase(const char* name, c10::ScalarType type);
-#if CUPEL_HOST_PASS
-inline void NoCase(const char* name, c10::ScalarType type) {
+#if CUPEL_BODIES
+CUPEL_INLINE void NoCase(const char* name, c10::ScalarType type) {
   Throw<c10::NotImplementedError>(Text() << '"' << name << "\" not implemented for '"
                                          << c10::toString(type) << "'");
 }

@@ -316,8 +316,8 @@ Value ToValue(const T& v) {
   }
 }
 
-#if CUPEL_HOST_PASS
-inline bool LoadDouble(const CupelValue& v, bool convert, double* out) {
+#if CUPEL_BODIES
+CUPEL_INLINE bool LoadDouble(const CupelValue& v, bool convert, double* out) {
   if (v.kind == CUPEL_DOUBLE) return *out = v.d, true;
   if (!convert) return false;
   if (v.kind == CUPEL_INT || v.kind == CUPEL_BOOL) return *out = static_cast<double>(v.i), true;
@@ -325,13 +325,13 @@ inline bool LoadDouble(const CupelValue& v, bool convert, double* out) {
   if (v.kind != CUPEL_TENSOR || !scalar.Load(v, convert)) return false;
   return *out = scalar.value.toDouble(), true;
 }
-inline bool LoadInteger(const CupelValue& v, bool convert, int64_t* out) {
+CUPEL_INLINE bool LoadInteger(const CupelValue& v, bool convert, int64_t* out) {
   if (v.kind == CUPEL_INT || v.kind == CUPEL_BOOL) return *out = v.i, true;
   Caster<c10::Scalar> scalar;
   if (v.kind != CUPEL_TENSOR || !convert || !scalar.Load(v, convert)) return false;
   return *out = scalar.value.toLong(), true;
 }
-inline bool LoadBool(const CupelValue& v, bool convert, bool* out) {
+CUPEL_INLINE bool LoadBool(const CupelValue& v, bool convert, bool* out) {
   if (v.kind == CUPEL_BOOL) return *out = v.i != 0, true;
   if (!convert) return false;
   if (v.kind == CUPEL_NONE) return *out = false, true;

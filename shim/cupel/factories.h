@@ -95,8 +95,8 @@ Tensor from_blob(void* data, IntArrayRef size, D deleter, TensorOptions options 
   return CupelFromBlob(data, size, nullopt, options, release, new D(std::move(deleter)));
 }
 
-#if CUPEL_HOST_PASS
-inline bool CupelOnCuda(const TensorOptions& options) {
+#if CUPEL_BODIES
+CUPEL_INLINE bool CupelOnCuda(const TensorOptions& options) {
   Device device = options.device();
   if (device.is_cuda() && device.index() > 0)
     Throw<c10::Error>(Text() << "CUDA error: invalid device ordinal");
@@ -107,7 +107,7 @@ inline bool CupelOnCuda(const TensorOptions& options) {
     cupel::shim::Refuse("unsupported_api", Text() << "a tensor of sparse layout");
   return device.is_cuda();
 }
-inline Tensor CupelNew(const Geometry& g, const TensorOptions& options) {
+CUPEL_INLINE Tensor CupelNew(const Geometry& g, const TensorOptions& options) {
   ScalarType type = options.dtype().toScalarType();
   cupel::shim::CheckStorable(type);
   IntArrayRef sizes(g.sizes, static_cast<size_t>(g.ndim));
@@ -117,12 +117,12 @@ inline Tensor CupelNew(const Geometry& g, const TensorOptions& options) {
   return Tensor(cupel::shim::NewImpl(cupel::shim::NewStorage(CupelOnCuda(options), bytes), g,
                                      static_cast<int32_t>(type)));
 }
-inline Tensor empty(IntArrayRef size, TensorOptions options, optional<MemoryFormat> format) {
+CUPEL_INLINE Tensor empty(IntArrayRef size, TensorOptions options, optional<MemoryFormat> format) {
   if (!format) format = options.memory_format_opt();
   cupel::shim::CountElements(size);
   return CupelNew(cupel::shim::Formatted(size, format.value_or(MemoryFormat::Contiguous)), options);
 }
-inline Tensor empty_strided(IntArrayRef size, IntArrayRef stride, TensorOptions options) {
+CUPEL_INLINE Tensor empty_strided(IntArrayRef size, IntArrayRef stride, TensorOptions options) {
   if (size.size() != stride.size())
     Throw<c10::Error>(Text() << "dimensionality of sizes (" << size.size()
                              << ") must match dimensionality of strides (" << stride.size() << ")");
@@ -130,7 +130,8 @@ inline Tensor empty_strided(IntArrayRef size, IntArrayRef stride, TensorOptions 
   for (int i = 0; i < g.ndim; ++i) g.strides[i] = stride[static_cast<size_t>(i)];
   return CupelNew(g, options);
 }
-inline Tensor empty_like(const Tensor& self, TensorOptions options, optional<MemoryFormat> format) {
+CUPEL_INLINE Tensor empty_like(const Tensor& self, TensorOptions options,
+                               optional<MemoryFormat> format) {
   if (!format) format = options.memory_format_opt();
   TensorOptions wanted = self.options().merge_in(options.memory_format(nullopt));
   MemoryFormat kept = format.value_or(MemoryFormat::Preserve);
@@ -141,28 +142,28 @@ inline Tensor empty_like(const Tensor& self, TensorOptions options, optional<Mem
   g.offset = 0;
   return CupelNew(g, wanted);
 }
-inline Tensor full(IntArrayRef size, const Scalar& value, TensorOptions options) {
+CUPEL_INLINE Tensor full(IntArrayRef size, const Scalar& value, TensorOptions options) {
   if (!options.has_dtype())
     options = options.dtype(value.isBoolean() ? kBool : value.isIntegral() ? kLong : kFloat);
   Tensor result = empty(size, options);
   result.fill_(value);
   return result;
 }
-inline Tensor full_like(const Tensor& self, const Scalar& value, TensorOptions options,
-                        optional<MemoryFormat> format) {
+CUPEL_INLINE Tensor full_like(const Tensor& self, const Scalar& value, TensorOptions options,
+                              optional<MemoryFormat> format) {
   Tensor result = empty_like(self, options, format);
   result.fill_(value);
   return result;
 }
-inline Tensor CupelFromHost(const void* bytes, ScalarType type, IntArrayRef size,
-                            TensorOptions options) {
+CUPEL_INLINE Tensor CupelFromHost(const void* bytes, ScalarType type, IntArrayRef size,
+                                  TensorOptions options) {
   Tensor borrowed =
       CupelFromBlob(const_cast<void*>(bytes), size, nullopt, TensorOptions(type), nullptr, nullptr);
   return borrowed.to(TensorOptions(type).merge_in(options), false, true);
 }
-inline Tensor CupelFromBlob(void* data, IntArrayRef size, optional<IntArrayRef> stride,
-                            TensorOptions options, void (*release)(void*, uint64_t),
-                            void* context) {
+CUPEL_INLINE Tensor CupelFromBlob(void* data, IntArrayRef size, optional<IntArrayRef> stride,
+                                  TensorOptions options, void (*release)(void*, uint64_t),
+                                  void* context) {
   ScalarType type = options.dtype().toScalarType();
   cupel::shim::CheckStorable(type);
   Geometry g = cupel::shim::Contiguous(size);
@@ -180,8 +181,8 @@ inline Tensor CupelFromBlob(void* data, IntArrayRef size, optional<IntArrayRef> 
   storage->context = context;
   return Tensor(cupel::shim::NewImpl(storage, g, static_cast<int32_t>(type)));
 }
-inline Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step,
-                     TensorOptions options) {
+CUPEL_INLINE Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step,
+                           TensorOptions options) {
   bool real = start.isFloatingPoint() || end.isFloatingPoint() || step.isFloatingPoint();
   if (!options.has_dtype()) options = options.dtype(real ? kFloat : kLong);
   double first = start.toDouble(), by = step.toDouble(), span = end.toDouble() - first;
@@ -199,23 +200,23 @@ inline Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step,
   return host.to(options.device());
 }
 
-inline Tensor Tensor::new_empty(IntArrayRef size, TensorOptions o) const {
+CUPEL_INLINE Tensor Tensor::new_empty(IntArrayRef size, TensorOptions o) const {
   return at::empty(size, options().merge_in(o));
 }
-inline Tensor Tensor::new_empty_strided(IntArrayRef size, IntArrayRef stride,
-                                        TensorOptions o) const {
+CUPEL_INLINE Tensor Tensor::new_empty_strided(IntArrayRef size, IntArrayRef stride,
+                                              TensorOptions o) const {
   return at::empty_strided(size, stride, options().merge_in(o));
 }
-inline Tensor Tensor::new_zeros(IntArrayRef size, TensorOptions o) const {
+CUPEL_INLINE Tensor Tensor::new_zeros(IntArrayRef size, TensorOptions o) const {
   return at::full(size, 0, options().merge_in(o));
 }
-inline Tensor Tensor::new_ones(IntArrayRef size, TensorOptions o) const {
+CUPEL_INLINE Tensor Tensor::new_ones(IntArrayRef size, TensorOptions o) const {
   return at::full(size, 1, options().merge_in(o));
 }
-inline Tensor Tensor::new_full(IntArrayRef size, const Scalar& value, TensorOptions o) const {
+CUPEL_INLINE Tensor Tensor::new_full(IntArrayRef size, const Scalar& value, TensorOptions o) const {
   return at::full(size, value, options().merge_in(o));
 }
-#endif  // CUPEL_HOST_PASS
+#endif  // CUPEL_BODIES
 
 // Free-function forms of the views and copies.
 inline Tensor clone(const Tensor& t, optional<MemoryFormat> f = nullopt) { return t.clone(f); }

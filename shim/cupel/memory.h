@@ -13,7 +13,7 @@ Tensor empty_like(const Tensor& self, TensorOptions options = {},
                   optional<MemoryFormat> format = nullopt);
 }  // namespace at
 
-#if CUPEL_HOST_PASS
+#if CUPEL_BODIES
 namespace cupel::shim {
 
 template <class T>
@@ -28,7 +28,7 @@ void StoreAs(void* p, T value) {
 }
 
 /// One element of any dtype as a Scalar, and back. Integers stay exact.
-inline c10::Scalar LoadElement(c10::ScalarType type, const void* p) {
+CUPEL_INLINE c10::Scalar LoadElement(c10::ScalarType type, const void* p) {
   switch (type) {
     case c10::kByte:
       return LoadAs<uint8_t>(p);
@@ -53,7 +53,8 @@ inline c10::Scalar LoadElement(c10::ScalarType type, const void* p) {
   }
 }
 /// Conversions between elements wrap and round as casts do; `check` throws instead, as fill_ does.
-inline void StoreElement(c10::ScalarType type, void* p, const c10::Scalar& value, bool check) {
+CUPEL_INLINE void StoreElement(c10::ScalarType type, void* p, const c10::Scalar& value,
+                               bool check) {
   auto real = [&] { return value.toDouble(); };
   auto whole = [&] {
     return value.isFloatingPoint() ? static_cast<int64_t>(real()) : value.toLong();
@@ -82,7 +83,7 @@ inline void StoreElement(c10::ScalarType type, void* p, const c10::Scalar& value
   }
 }
 
-inline char* First(const CupelTensor& d) {
+CUPEL_INLINE char* First(const CupelTensor& d) {
   return reinterpret_cast<char*>(d.storage) +
          d.offset * static_cast<int64_t>(c10::elementSize(static_cast<c10::ScalarType>(d.dtype)));
 }
@@ -115,21 +116,21 @@ void ForEachElement(const CupelTensor& a, const CupelTensor& b, Visit visit) {
 
 namespace at {
 
-inline void* Tensor::Address() const { return numel() ? TypedAddress() : nullptr; }
-inline void* Tensor::TypedAddress() const {
+CUPEL_INLINE void* Tensor::Address() const { return numel() ? TypedAddress() : nullptr; }
+CUPEL_INLINE void* Tensor::TypedAddress() const {
   return d().storage_bytes ? cupel::shim::First(d()) : nullptr;
 }
-inline void Tensor::CheckType(ScalarType wanted) const {
+CUPEL_INLINE void Tensor::CheckType(ScalarType wanted) const {
   if (scalar_type() != wanted)
     Throw<c10::Error>(Text() << "expected scalar type " << toString(wanted) << " but found "
                              << toString(scalar_type()));
 }
-inline void Tensor::CheckDimension(size_t n) const {
+CUPEL_INLINE void Tensor::CheckDimension(size_t n) const {
   if (n == 0 || dim() != static_cast<int64_t>(n))
     Throw<c10::Error>(Text() << "TensorAccessor expected " << n << " dims but tensor has "
                              << dim());
 }
-inline Scalar Tensor::item() const {
+CUPEL_INLINE Scalar Tensor::item() const {
   if (numel() != 1)
     Throw<c10::Error>(Text() << "a Tensor with " << numel()
                              << " elements cannot be converted to Scalar");
@@ -139,7 +140,7 @@ inline Scalar Tensor::item() const {
   return cupel::shim::LoadElement(scalar_type(), element);
 }
 
-inline Tensor& Tensor::fill_(const Scalar& value) const {
+CUPEL_INLINE Tensor& Tensor::fill_(const Scalar& value) const {
   unsigned char element[8] = {};
   cupel::shim::StoreElement(scalar_type(), element, value, true);
   if (numel() == 0) {
@@ -152,7 +153,7 @@ inline Tensor& Tensor::fill_(const Scalar& value) const {
   return const_cast<Tensor&>(*this);
 }
 
-inline Tensor& Tensor::copy_(const Tensor& source, bool) const {
+CUPEL_INLINE Tensor& Tensor::copy_(const Tensor& source, bool) const {
   Tensor& self = const_cast<Tensor&>(*this);
   if (is_same(source)) return self;
   Tensor from = source.sizes() == sizes() ? source : source.expand(sizes());
@@ -181,7 +182,7 @@ inline Tensor& Tensor::copy_(const Tensor& source, bool) const {
   return self;
 }
 
-inline Tensor Tensor::contiguous(MemoryFormat format) const {
+CUPEL_INLINE Tensor Tensor::contiguous(MemoryFormat format) const {
   if (is_contiguous(format)) return *this;
   TORCH_CHECK(format != MemoryFormat::Preserve,
               "preserve memory format is unsupported by the contiguous operator");
@@ -189,13 +190,13 @@ inline Tensor Tensor::contiguous(MemoryFormat format) const {
   result.copy_(*this);
   return result;
 }
-inline Tensor Tensor::clone(optional<MemoryFormat> format) const {
+CUPEL_INLINE Tensor Tensor::clone(optional<MemoryFormat> format) const {
   Tensor result = at::empty_like(*this, {}, format);
   result.copy_(*this);
   return result;
 }
-inline Tensor Tensor::to(TensorOptions options_, bool, bool copy,
-                         optional<MemoryFormat> format) const {
+CUPEL_INLINE Tensor Tensor::to(TensorOptions options_, bool, bool copy,
+                               optional<MemoryFormat> format) const {
   if (options_.has_memory_format()) format = options_.memory_format_opt();
   TensorOptions wanted = options().merge_in(options_.memory_format(nullopt));
   MemoryFormat kept = format.value_or(MemoryFormat::Preserve);
@@ -212,23 +213,23 @@ inline Tensor Tensor::to(TensorOptions options_, bool, bool copy,
   result.copy_(*this);
   return result;
 }
-inline Tensor Tensor::to(optional<ScalarType> dtype_, optional<Layout>, optional<Device> device_,
-                         optional<bool>, bool non_blocking, bool copy,
-                         optional<MemoryFormat> format) const {
+CUPEL_INLINE Tensor Tensor::to(optional<ScalarType> dtype_, optional<Layout>,
+                               optional<Device> device_, optional<bool>, bool non_blocking,
+                               bool copy, optional<MemoryFormat> format) const {
   return to(TensorOptions().dtype(dtype_).device(device_), non_blocking, copy, format);
 }
-inline Tensor Tensor::to(Device device_, ScalarType dtype_, bool non_blocking, bool copy,
-                         optional<MemoryFormat> format) const {
+CUPEL_INLINE Tensor Tensor::to(Device device_, ScalarType dtype_, bool non_blocking, bool copy,
+                               optional<MemoryFormat> format) const {
   return to(TensorOptions(dtype_).device(device_), non_blocking, copy, format);
 }
-inline Tensor Tensor::to(ScalarType dtype_, bool non_blocking, bool copy,
-                         optional<MemoryFormat> format) const {
+CUPEL_INLINE Tensor Tensor::to(ScalarType dtype_, bool non_blocking, bool copy,
+                               optional<MemoryFormat> format) const {
   return to(TensorOptions(dtype_), non_blocking, copy, format);
 }
-inline Tensor Tensor::to(const Tensor& other, bool non_blocking, bool copy,
-                         optional<MemoryFormat> format) const {
+CUPEL_INLINE Tensor Tensor::to(const Tensor& other, bool non_blocking, bool copy,
+                               optional<MemoryFormat> format) const {
   return to(other.options(), non_blocking, copy, format);
 }
 
 }  // namespace at
-#endif  // CUPEL_HOST_PASS
+#endif  // CUPEL_BODIES

@@ -1,7 +1,7 @@
 // What every header of the shim stands on: the macro CUPEL_SHIM, the standard headers that
 // PyTorch's own headers bring along and candidates rely on without naming, and the switches that
 // keep a build short. The shim is parsed three times a build (host, device, host compiler), so:
-//  - bodies of ordinary functions are hidden from the device pass (CUPEL_HOST_PASS, CUPEL_INLINE);
+//  - bodies of ordinary functions are hidden from passes that do not need them (CUPEL_BODIES);
 //  - whoever has scanned the candidate's text may leave out what it cannot need (CUPEL_LEAN_*).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -55,13 +55,23 @@
 #include <string_view>
 #endif
 
-// Host functions need no body where device code is generated; leaving it out saves a third of the
-// shim's parse time. `inline` must go too, or the compiler misses the definition.
+// Bodies of ordinary host functions stand in `#if CUPEL_BODIES`, so that a build parses and
+// compiles only what it must: none where device code is generated, none where the candidate is
+// linked with the compiled runtime (-DCUPEL_SHIM_LINKED and the object of cupel/runtime.cc).
+// Without that macro the shim is header-only.
 #ifdef __CUDA_ARCH__
 #define CUPEL_HOST_PASS 0
-#define CUPEL_INLINE
 #else
 #define CUPEL_HOST_PASS 1
+#endif
+#if CUPEL_HOST_PASS && !defined(CUPEL_SHIM_LINKED)
+#define CUPEL_BODIES 1
+#else
+#define CUPEL_BODIES 0
+#endif
+#ifdef CUPEL_SHIM_RUNTIME
+#define CUPEL_INLINE
+#else
 #define CUPEL_INLINE inline
 #endif
 

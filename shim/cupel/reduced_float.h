@@ -44,25 +44,25 @@ uint16_t FloatToHalfBits(float value);
 float BFloat16BitsToFloat(uint16_t bits);
 uint16_t FloatToBFloat16Bits(float value);
 
-#if CUPEL_HOST_PASS
-inline uint32_t BitsOf(float value) {
+#if CUPEL_BODIES
+CUPEL_INLINE uint32_t BitsOf(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, 4);
   return bits;
 }
-inline float FloatOf(uint32_t bits) {
+CUPEL_INLINE float FloatOf(uint32_t bits) {
   float value;
   std::memcpy(&value, &bits, 4);
   return value;
 }
-inline float HalfBitsToFloat(uint16_t bits) {
+CUPEL_INLINE float HalfBitsToFloat(uint16_t bits) {
   uint32_t sign = (bits & 0x8000u) << 16, exponent = (bits >> 10) & 31u, fraction = bits & 1023u;
   if (exponent == 31) return FloatOf(sign | 0x7F800000u | (fraction << 13));
   if (exponent) return FloatOf(sign | ((exponent + 112) << 23) | (fraction << 13));
   float magnitude = static_cast<float>(fraction) * 0x1p-24f;
   return sign ? -magnitude : magnitude;
 }
-inline uint16_t FloatToHalfBits(float value) {
+CUPEL_INLINE uint16_t FloatToHalfBits(float value) {
   uint32_t bits = BitsOf(value), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7FFFFFFFu;
   if (magnitude > 0x7F800000u) return static_cast<uint16_t>(sign | 0x7E00u);
   if (magnitude >= 0x477FF000u) return static_cast<uint16_t>(sign | 0x7C00u);  // rounds past 65504
@@ -73,8 +73,8 @@ inline uint16_t FloatToHalfBits(float value) {
   magnitude += 0xFFFu + ((magnitude >> 13) & 1u);
   return static_cast<uint16_t>(sign | ((magnitude - 0x38000000u) >> 13));
 }
-inline float BFloat16BitsToFloat(uint16_t bits) { return FloatOf(uint32_t{bits} << 16); }
-inline uint16_t FloatToBFloat16Bits(float value) {
+CUPEL_INLINE float BFloat16BitsToFloat(uint16_t bits) { return FloatOf(uint32_t{bits} << 16); }
+CUPEL_INLINE uint16_t FloatToBFloat16Bits(float value) {
   uint32_t bits = BitsOf(value);
   if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return 0x7FC0;
   return static_cast<uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);

@@ -34,24 +34,28 @@ struct Function {
   Text Signature() const;
 };
 
+/// A function of `count` arguments, still without names. Never freed, like the registry.
+Function* NewFunction(const char* name, size_t count);
+/// Names argument `next` (if there is one) and counts it.
+void NameArgument(Function& f, size_t& next, const char* name, bool convert,
+                  const Value* otherwise);
+
 class Registry {
  public:
   static Registry& Get();  // runs the modules' initialisers on first use
-  void Add(Function function) { functions_.push_back(std::move(function)); }
+  void Add(Function* function, size_t named);
   /// TORCH_LIBRARY's operators; Get() names their arguments after the schema of the same name.
-  void AddOperator(Function function) { operators_.push_back(std::move(function)); }
-  void AddSchema(const char* name, const char* schema) {
-    schemas_.push_back({Text() << name, Text() << schema});
-  }
-  const std::vector<Function>& functions() const { return functions_; }
+  void AddOperator(Function* function);
+  void AddSchema(const char* name, const char* schema);
+  const std::vector<Function*>& functions() const { return functions_; }
   int Call(const char* name, const CupelValue* args, int count, CupelReturn ret, void* context,
            Text& message);
 
  private:
   bool Try(Function& f, const CupelValue* args, int count, Frame frame, Text& message);
   void Finish();
-  std::vector<Function> functions_;
-  std::vector<Function> operators_;
+  std::vector<Function*> functions_;
+  std::vector<Function*> operators_;
   std::vector<std::pair<Text, Text>> schemas_;
 };
 
@@ -127,20 +131,42 @@ struct Invoker<F, R(A...)> {
 
 /// A Function around `f`, its arguments still without names.
 template <class F>
-Function MakeFunction(const char* name, F&& f) {
+Function* MakeFunction(const char* name, F&& f) {
   using Plain = std::decay_t<F>;
   using In = Invoker<Plain, typename SignatureOf<Plain>::Type>;
-  Function function;
-  function.name << name;
-  function.callable = new Plain(std::forward<F>(f));
-  function.invoke = In::Invoke;
-  function.type_name = In::TypeName;
-  function.args.resize(In::kCount);
+  Function* function = NewFunction(name, In::kCount);
+  function->callable = new Plain(std::forward<F>(f));
+  function->invoke = In::Invoke;
+  function->type_name = In::TypeName;
   return function;
 }
 
-#if CUPEL_HOST_PASS
-inline Text Function::Signature() const {
+#if CUPEL_BODIES
+CUPEL_INLINE Function* NewFunction(const char* name, size_t count) {
+  Function* function = new Function;
+  function->name << name;
+  function->args.resize(count);
+  return function;
+}
+CUPEL_INLINE void NameArgument(Function& f, size_t& next, const char* name, bool convert,
+                               const Value* otherwise) {
+  size_t i = next++;
+  if (i >= f.args.size()) return;
+  f.args[i].name = Text() << (name ? name : "");
+  f.args[i].convert = convert;
+  if (otherwise) f.args[i].otherwise = *otherwise;
+}
+CUPEL_INLINE void Registry::Add(Function* function, size_t named) {
+  if (named != 0 && named != function->args.size())
+    Throw<c10::Error>(Text() << function->name << ": " << named
+                             << " argument names for a function of " << function->args.size());
+  functions_.push_back(function);
+}
+CUPEL_INLINE void Registry::AddOperator(Function* function) { operators_.push_back(function); }
+CUPEL_INLINE void Registry::AddSchema(const char* name, const char* schema) {
+  schemas_.push_back({Text() << name, Text() << schema});
+}
+CUPEL_INLINE Text Function::Signature() const {
   Text text;
   text << name << '(';
   for (size_t i = 0; i < args.size(); ++i) {
@@ -170,7 +196,7 @@ extern "C" __attribute__((weak, visibility("hidden"))) ModuleEntry __start_cupel
 extern "C" __attribute__((weak, visibility("hidden"))) ModuleEntry __stop_cupel_modules[];
 
 // Hidden: a default-visibility static would be one object across all candidates in a process.
-__attribute__((visibility("hidden"))) inline Registry& Registry::Get() {
+__attribute__((visibility("hidden"))) CUPEL_INLINE Registry& Registry::Get() {
   static Registry* registry = nullptr;
   if (registry) return *registry;
   Registry* fresh = new Registry;  // never freed: a candidate may still be called at exit
@@ -180,18 +206,18 @@ __attribute__((visibility("hidden"))) inline Registry& Registry::Get() {
   return *(registry = fresh);
 }
 
-inline void Registry::Finish() {
-  for (Function& f : operators_) {
+CUPEL_INLINE void Registry::Finish() {
+  for (Function* f : operators_) {
     for (const auto& [name, schema] : schemas_)
-      if (std::strcmp(name.c_str(), f.name.c_str()) == 0) ApplySchema(f, schema.c_str());
-    functions_.push_back(std::move(f));
+      if (std::strcmp(name.c_str(), f->name.c_str()) == 0) ApplySchema(*f, schema.c_str());
+    functions_.push_back(f);
   }
-  for (Function& f : functions_)
-    for (size_t i = 0; i < f.args.size(); ++i)
-      if (f.args[i].name.empty()) f.args[i].name << "arg" << i;
+  for (Function* f : functions_)
+    for (size_t i = 0; i < f->args.size(); ++i)
+      if (f->args[i].name.empty()) f->args[i].name << "arg" << i;
 }
 
-inline std::optional<Value> SchemaDefault(const char* text, size_t length) {
+CUPEL_INLINE std::optional<Value> SchemaDefault(const char* text, size_t length) {
   CupelValue raw = {};
   auto is = [&](const char* word) {
     return std::strlen(word) == length && std::memcmp(text, word, length) == 0;
@@ -213,7 +239,7 @@ inline std::optional<Value> SchemaDefault(const char* text, size_t length) {
   return std::nullopt;
 }
 
-inline void ApplySchema(Function& f, const char* schema) {
+CUPEL_INLINE void ApplySchema(Function& f, const char* schema) {
   const char* at = std::strchr(schema, '(');
   for (size_t i = 0; at && i < f.args.size(); ++i) {
     const char* begin = ++at;
@@ -240,8 +266,8 @@ inline void ApplySchema(Function& f, const char* schema) {
   }
 }
 
-inline bool Registry::Try(Function& f, const CupelValue* args, int count, Frame frame,
-                          Text& message) {
+CUPEL_INLINE bool Registry::Try(Function& f, const CupelValue* args, int count, Frame frame,
+                                Text& message) {
   int arity = static_cast<int>(f.args.size());
   std::vector<CupelValue> all(args, args + std::min(count, arity));
   for (int i = count; i < arity && f.args[static_cast<size_t>(i)].otherwise; ++i)
@@ -266,14 +292,15 @@ inline bool Registry::Try(Function& f, const CupelValue* args, int count, Frame 
   return false;
 }
 
-inline int Registry::Call(const char* name, const CupelValue* args, int count, CupelReturn ret,
-                          void* context, Text& message) {
+CUPEL_INLINE int Registry::Call(const char* name, const CupelValue* args, int count,
+                                CupelReturn ret, void* context, Text& message) {
   std::vector<Function*> overloads;
-  for (Function& f : functions_)
-    if (std::strcmp(f.name.c_str(), name) == 0) overloads.push_back(&f);
+  for (Function* f : functions_)
+    if (std::strcmp(f->name.c_str(), name) == 0) overloads.push_back(f);
   if (overloads.empty()) {
     message << "the module has no function " << name << (functions_.empty() ? "" : "; it has ");
-    for (size_t i = 0; i < functions_.size(); ++i) message << (i ? ", " : "") << functions_[i].name;
+    for (size_t i = 0; i < functions_.size(); ++i)
+      message << (i ? ", " : "") << functions_[i]->name;
     return CUPEL_NO_FUNCTION;
   }
   Frame frame;
@@ -297,35 +324,48 @@ inline int Registry::Call(const char* name, const CupelValue* args, int count, C
 
 }  // namespace cupel::shim
 
-#if CUPEL_HOST_PASS
-extern "C" inline int cupel_candidate_abi(void) { return CUPEL_ABI_VERSION; }
+namespace cupel::shim {
+void CandidateDescribe(CupelDescribe describe, void* context);
+int CandidateCall(const char* function, const CupelValue* args, int count, CupelReturn ret,
+                  void* context, char* message, int message_size);
 
-extern "C" inline void cupel_candidate_describe(CupelDescribe describe, void* context) {
+#if CUPEL_BODIES
+CUPEL_INLINE void CandidateDescribe(CupelDescribe describe, void* context) {
   try {
-    for (const auto& f : cupel::shim::Registry::Get().functions())
-      describe(context, f.name.c_str(), f.Signature().c_str());
+    for (const Function* f : Registry::Get().functions())
+      describe(context, f->name.c_str(), f->Signature().c_str());
   } catch (...) {
     // A module whose initialiser throws has nothing to describe; a call reports the exception.
   }
 }
-
-extern "C" inline int cupel_candidate_call(const char* function, const CupelValue* args,
-                                           int32_t count, CupelReturn ret, void* context,
-                                           char* message, int32_t message_size) {
-  cupel::shim::Text text;
+CUPEL_INLINE int CandidateCall(const char* function, const CupelValue* args, int count,
+                               CupelReturn ret, void* context, char* message, int message_size) {
+  Text text;
   int status = CUPEL_EXCEPTION;
   try {
-    status = cupel::shim::Registry::Get().Call(function, args, count, ret, context, text);
+    status = Registry::Get().Call(function, args, count, ret, context, text);
   } catch (const std::exception& error) {
-    text = cupel::shim::Text() << error.what();
+    text = Text() << error.what();
   } catch (...) {
-    text = cupel::shim::Text() << "the candidate threw something that is no std::exception";
+    text = Text() << "the candidate threw something that is no std::exception";
   }
   if (message && message_size > 0)
     std::snprintf(message, static_cast<size_t>(message_size), "%s", text.c_str());
   return status;
 }
 #endif
+}  // namespace cupel::shim
+
+// Inline: emitted only where a module's entry refers to them.
+extern "C" inline int cupel_candidate_abi(void) { return CUPEL_ABI_VERSION; }
+extern "C" inline void cupel_candidate_describe(CupelDescribe describe, void* context) {
+  cupel::shim::CandidateDescribe(describe, context);
+}
+extern "C" inline int cupel_candidate_call(const char* function, const CupelValue* args,
+                                           int32_t count, CupelReturn ret, void* context,
+                                           char* message, int32_t message_size) {
+  return cupel::shim::CandidateCall(function, args, count, ret, context, message, message_size);
+}
 
 #define CUPEL_JOIN_(a, b) a##b
 #define CUPEL_JOIN(a, b) CUPEL_JOIN_(a, b)

@@ -52,8 +52,8 @@ TensorImpl* Borrow(const CupelTensor& tensor);
 /// Number of elements; throws for negative sizes.
 int64_t CountElements(c10::IntArrayRef sizes);
 
-#if CUPEL_HOST_PASS
-inline void Release(TensorImpl* impl) {
+#if CUPEL_BODIES
+CUPEL_INLINE void Release(TensorImpl* impl) {
   if (!impl || --impl->references > 0) return;
   Storage* s = impl->storage;
   if (--s->references == 0) {
@@ -68,16 +68,16 @@ inline void Release(TensorImpl* impl) {
   }
   delete impl;
 }
-inline void CheckDims(size_t count) {
+CUPEL_INLINE void CheckDims(size_t count) {
   if (count > CUPEL_MAX_DIMS)
     Refuse("unsupported_api", Text() << "a tensor of " << count << " dimensions (at most "
                                      << CUPEL_MAX_DIMS << " are supported)");
 }
-inline void CheckStorable(c10::ScalarType type) {
+CUPEL_INLINE void CheckStorable(c10::ScalarType type) {
   if (c10::elementSize(type) == 0)
     Refuse("unsupported_api", Text() << "a tensor of dtype " << c10::toString(type));
 }
-inline Storage* NewStorage(bool is_cuda, uint64_t bytes) {
+CUPEL_INLINE Storage* NewStorage(bool is_cuda, uint64_t bytes) {
   Storage* s = new Storage;
   s->is_cuda = is_cuda;
   s->bytes = bytes;
@@ -93,7 +93,7 @@ inline Storage* NewStorage(bool is_cuda, uint64_t bytes) {
   }
   return s;
 }
-inline TensorImpl* NewImpl(Storage* storage, const Geometry& g, int32_t dtype) {
+CUPEL_INLINE TensorImpl* NewImpl(Storage* storage, const Geometry& g, int32_t dtype) {
   TensorImpl* impl = new TensorImpl;
   impl->storage = storage;
   CupelTensor& d = impl->d;
@@ -109,7 +109,7 @@ inline TensorImpl* NewImpl(Storage* storage, const Geometry& g, int32_t dtype) {
   }
   return impl;
 }
-inline TensorImpl* Borrow(const CupelTensor& tensor) {
+CUPEL_INLINE TensorImpl* Borrow(const CupelTensor& tensor) {
   Storage* s = new Storage;
   s->is_cuda = tensor.device == CUPEL_CUDA;
   s->owned = false;
@@ -120,7 +120,7 @@ inline TensorImpl* Borrow(const CupelTensor& tensor) {
   impl->d = tensor;
   return impl;
 }
-inline int64_t CountElements(c10::IntArrayRef sizes) {
+CUPEL_INLINE int64_t CountElements(c10::IntArrayRef sizes) {
   int64_t count = 1;
   for (int64_t size : sizes) {
     if (size < 0)

@@ -54,8 +54,8 @@ class Text {
   size_t room_ = 0;
 };
 
-#if CUPEL_HOST_PASS
-inline void Text::Append(const char* bytes, size_t count) {
+#if CUPEL_BODIES
+CUPEL_INLINE void Text::Append(const char* bytes, size_t count) {
   if (size_ + count + 1 > room_) {
     size_t room = (size_ + count + 1) * 2;
     char* data = static_cast<char*>(std::realloc(data_, room));
@@ -67,35 +67,35 @@ inline void Text::Append(const char* bytes, size_t count) {
   size_ += count;
   data_[size_] = '\0';
 }
-inline Text& Text::operator<<(const char* s) {
+CUPEL_INLINE Text& Text::operator<<(const char* s) {
   if (s) Append(s, std::strlen(s));
   return *this;
 }
-inline Text& Text::operator<<(const Text& other) {
+CUPEL_INLINE Text& Text::operator<<(const Text& other) {
   Append(other.c_str(), other.size());
   return *this;
 }
-inline Text& Text::operator<<(char c) {
+CUPEL_INLINE Text& Text::operator<<(char c) {
   Append(&c, 1);
   return *this;
 }
-inline Text& Text::operator<<(long long v) {
+CUPEL_INLINE Text& Text::operator<<(long long v) {
   char b[32];
   return *this << (std::snprintf(b, sizeof b, "%lld", v), b);
 }
-inline Text& Text::operator<<(unsigned long long v) {
+CUPEL_INLINE Text& Text::operator<<(unsigned long long v) {
   char b[32];
   return *this << (std::snprintf(b, sizeof b, "%llu", v), b);
 }
-inline Text& Text::operator<<(double v) {
+CUPEL_INLINE Text& Text::operator<<(double v) {
   char b[40];
   return *this << (std::snprintf(b, sizeof b, "%g", v), b);
 }
-inline Text& Text::operator<<(const void* p) {
+CUPEL_INLINE Text& Text::operator<<(const void* p) {
   char b[32];
   return *this << (std::snprintf(b, sizeof b, "%p", p), b);
 }
-inline Text& Text::List(const int64_t* values, size_t count) {
+CUPEL_INLINE Text& Text::List(const int64_t* values, size_t count) {
   *this << '[';
   for (size_t i = 0; i < count; ++i) *this << (i ? ", " : "") << values[i];
   return *this << ']';

@@ -5,19 +5,19 @@
 
 #include "cupel/tensor.h"
 
-#if CUPEL_HOST_PASS
+#if CUPEL_BODIES
 namespace cupel::shim {
 
 using c10::IntArrayRef;
 
-inline Text Sizes(IntArrayRef list) {
+CUPEL_INLINE Text Sizes(IntArrayRef list) {
   Text text;
   text.List(list.data(), list.size());
   return text;
 }
 
 /// A dimension counted from the end becomes one counted from the start.
-inline int WrapDim(int64_t dim, int64_t ndim, bool scalar_wraps = true) {
+CUPEL_INLINE int WrapDim(int64_t dim, int64_t ndim, bool scalar_wraps = true) {
   if (ndim == 0) {
     if (!scalar_wraps)
       Throw<c10::IndexError>(Text() << "Dimension specified as " << dim
@@ -30,7 +30,7 @@ inline int WrapDim(int64_t dim, int64_t ndim, bool scalar_wraps = true) {
   return static_cast<int>(dim < 0 ? dim + ndim : dim);
 }
 
-inline Geometry Contiguous(IntArrayRef sizes) {
+CUPEL_INLINE Geometry Contiguous(IntArrayRef sizes) {
   CheckDims(sizes.size());
   Geometry g;
   g.ndim = static_cast<int>(sizes.size());
@@ -44,7 +44,7 @@ inline Geometry Contiguous(IntArrayRef sizes) {
 }
 
 /// Channels-last strides for NCHW (4) or NCDHW (5) sizes.
-inline Geometry ChannelsLast(IntArrayRef sizes, c10::MemoryFormat format) {
+CUPEL_INLINE Geometry ChannelsLast(IntArrayRef sizes, c10::MemoryFormat format) {
   size_t wanted = format == c10::MemoryFormat::ChannelsLast ? 4 : 5;
   if (sizes.size() != wanted)
     Throw<c10::Error>(Text() << "required rank " << wanted << " tensor to use channels_last"
@@ -59,14 +59,14 @@ inline Geometry ChannelsLast(IntArrayRef sizes, c10::MemoryFormat format) {
   return g;
 }
 
-inline Geometry Formatted(IntArrayRef sizes, c10::MemoryFormat format) {
+CUPEL_INLINE Geometry Formatted(IntArrayRef sizes, c10::MemoryFormat format) {
   bool last =
       format == c10::MemoryFormat::ChannelsLast || format == c10::MemoryFormat::ChannelsLast3d;
   return last ? ChannelsLast(sizes, format) : Contiguous(sizes);
 }
 
 /// True when the elements, in the order given by `order`, lie without gaps.
-inline bool DenseInOrder(const CupelTensor& d, const int* order) {
+CUPEL_INLINE bool DenseInOrder(const CupelTensor& d, const int* order) {
   int64_t expected = 1;
   for (int k = 0; k < d.ndim; ++k) {
     int i = order[k];
@@ -77,7 +77,7 @@ inline bool DenseInOrder(const CupelTensor& d, const int* order) {
   return true;
 }
 
-inline bool IsContiguous(const CupelTensor& d, c10::MemoryFormat format) {
+CUPEL_INLINE bool IsContiguous(const CupelTensor& d, c10::MemoryFormat format) {
   int order[CUPEL_MAX_DIMS];
   bool last =
       format == c10::MemoryFormat::ChannelsLast || format == c10::MemoryFormat::ChannelsLast3d;
@@ -93,7 +93,7 @@ inline bool IsContiguous(const CupelTensor& d, c10::MemoryFormat format) {
   return DenseInOrder(d, order);
 }
 
-inline bool IsDense(const CupelTensor& d) {
+CUPEL_INLINE bool IsDense(const CupelTensor& d) {
   if (IsContiguous(d, c10::MemoryFormat::Contiguous)) return true;
   int order[CUPEL_MAX_DIMS];
   for (int k = 0; k < d.ndim; ++k) {  // by stride; dimensions of fewer than two elements last
@@ -112,7 +112,7 @@ inline bool IsDense(const CupelTensor& d) {
   return true;
 }
 
-inline bool LooksChannelsLast(const CupelTensor& d) {
+CUPEL_INLINE bool LooksChannelsLast(const CupelTensor& d) {
   if (d.ndim != 4 && d.ndim != 5) return false;
   if (d.strides[1] == 0) return false;
   int64_t least = 0;
@@ -127,7 +127,7 @@ inline bool LooksChannelsLast(const CupelTensor& d) {
 }
 
 /// Dense strides that keep the order of dimensions that `d` has (empty_like of a strided tensor).
-inline Geometry DenseLike(const CupelTensor& d) {
+CUPEL_INLINE Geometry DenseLike(const CupelTensor& d) {
   int order[CUPEL_MAX_DIMS];
   for (int i = 0; i < d.ndim; ++i) order[i] = d.ndim - 1 - i;
   auto compare = [&](int a, int b) {  // > 0: a belongs after b; 0: cannot tell
@@ -156,7 +156,7 @@ inline Geometry DenseLike(const CupelTensor& d) {
 }
 
 /// Fills in the one -1 of a wanted shape.
-inline Geometry InferSize(IntArrayRef shape, int64_t numel) {
+CUPEL_INLINE Geometry InferSize(IntArrayRef shape, int64_t numel) {
   CheckDims(shape.size());
   Geometry g;
   int unknown = -1;
@@ -185,7 +185,7 @@ inline Geometry InferSize(IntArrayRef shape, int64_t numel) {
 }
 
 /// Strides under which `d` can be seen with g's sizes; false when it needs a copy.
-inline bool ViewStrides(const CupelTensor& d, int64_t numel, Geometry& g) {
+CUPEL_INLINE bool ViewStrides(const CupelTensor& d, int64_t numel, Geometry& g) {
   if (numel == 0) {
     bool same = g.ndim == d.ndim && std::equal(g.sizes, g.sizes + g.ndim, d.sizes);
     for (int i = g.ndim - 1; i >= 0; --i)
@@ -227,32 +227,32 @@ using cupel::shim::Text;
 using cupel::shim::Throw;
 using cupel::shim::WrapDim;
 
-inline void Tensor::Undefined() {
+CUPEL_INLINE void Tensor::Undefined() {
   Throw<c10::Error>(Text() << "Expected a proper Tensor but got None (or an undefined Tensor in "
                               "C++)");
 }
-inline int64_t Tensor::Wrap(int64_t dim) const { return WrapDim(dim, d().ndim, false); }
-inline Geometry Tensor::AsGeometry() const {
+CUPEL_INLINE int64_t Tensor::Wrap(int64_t dim) const { return WrapDim(dim, d().ndim, false); }
+CUPEL_INLINE Geometry Tensor::AsGeometry() const {
   Geometry g;
   for (int i = 0; i < d().ndim; ++i) g.Add(d().sizes[i], d().strides[i]);
   g.offset = d().offset;
   return g;
 }
-inline Tensor Tensor::View(const Geometry& g) const {
+CUPEL_INLINE Tensor Tensor::View(const Geometry& g) const {
   ++impl_->storage->references;
   return Tensor(cupel::shim::NewImpl(impl_->storage, g, d().dtype));
 }
-inline bool Tensor::is_contiguous(MemoryFormat format) const {
+CUPEL_INLINE bool Tensor::is_contiguous(MemoryFormat format) const {
   return cupel::shim::IsContiguous(d(), format);
 }
-inline bool Tensor::is_non_overlapping_and_dense() const { return cupel::shim::IsDense(d()); }
-inline MemoryFormat Tensor::suggest_memory_format(bool exact) const {
+CUPEL_INLINE bool Tensor::is_non_overlapping_and_dense() const { return cupel::shim::IsDense(d()); }
+CUPEL_INLINE MemoryFormat Tensor::suggest_memory_format(bool exact) const {
   MemoryFormat last = dim() == 4 ? MemoryFormat::ChannelsLast : MemoryFormat::ChannelsLast3d;
   bool yes = cupel::shim::LooksChannelsLast(d()) && (!exact || is_contiguous(last));
   return yes ? last : MemoryFormat::Contiguous;
 }
 
-inline Tensor Tensor::view(IntArrayRef size) const {
+CUPEL_INLINE Tensor Tensor::view(IntArrayRef size) const {
   Geometry g = cupel::shim::InferSize(size, numel());
   g.offset = d().offset;
   if (!cupel::shim::ViewStrides(d(), numel(), g))
@@ -261,7 +261,7 @@ inline Tensor Tensor::view(IntArrayRef size) const {
                                 "Use .reshape(...) instead.");
   return View(g);
 }
-inline Tensor Tensor::view(ScalarType dtype) const {
+CUPEL_INLINE Tensor Tensor::view(ScalarType dtype) const {
   cupel::shim::CheckStorable(dtype);
   int64_t from = element_size(), to = static_cast<int64_t>(elementSize(dtype));
   Geometry g = AsGeometry();
@@ -287,13 +287,13 @@ inline Tensor Tensor::view(ScalarType dtype) const {
   result.impl_->d.dtype = static_cast<int32_t>(dtype);
   return result;
 }
-inline Tensor Tensor::reshape(IntArrayRef shape) const {
+CUPEL_INLINE Tensor Tensor::reshape(IntArrayRef shape) const {
   Geometry g = cupel::shim::InferSize(shape, numel());
   g.offset = d().offset;
   if (cupel::shim::ViewStrides(d(), numel(), g)) return View(g);
   return clone(MemoryFormat::Contiguous).view(IntArrayRef(g.sizes, static_cast<size_t>(g.ndim)));
 }
-inline Tensor Tensor::flatten(int64_t start_dim, int64_t end_dim) const {
+CUPEL_INLINE Tensor Tensor::flatten(int64_t start_dim, int64_t end_dim) const {
   int first = WrapDim(start_dim, dim()), last = WrapDim(end_dim, dim());
   if (first > last)
     Throw<c10::Error>(Text() << "flatten() has invalid args: start_dim cannot come after end_dim");
@@ -308,7 +308,7 @@ inline Tensor Tensor::flatten(int64_t start_dim, int64_t end_dim) const {
   }
   return reshape(shape);
 }
-inline Tensor Tensor::unflatten(int64_t dim_, IntArrayRef sizes_) const {
+CUPEL_INLINE Tensor Tensor::unflatten(int64_t dim_, IntArrayRef sizes_) const {
   int at = WrapDim(dim_, dim());
   if (sizes_.empty()) Throw<c10::Error>(Text() << "unflatten: sizes must be non-empty");
   std::vector<int64_t> shape(sizes().begin(), sizes().begin() + at);
@@ -324,15 +324,15 @@ inline Tensor Tensor::unflatten(int64_t dim_, IntArrayRef sizes_) const {
   shape.insert(shape.end(), sizes().begin() + at + 1, sizes().end());
   return view(shape);
 }
-inline Tensor Tensor::squeeze() const {
+CUPEL_INLINE Tensor Tensor::squeeze() const {
   Geometry g;
   g.offset = d().offset;
   for (int i = 0; i < d().ndim; ++i)
     if (d().sizes[i] != 1) g.Add(d().sizes[i], d().strides[i]);
   return View(g);
 }
-inline Tensor Tensor::squeeze(int64_t dim_) const { return squeeze(IntArrayRef(dim_)); }
-inline Tensor Tensor::squeeze(IntArrayRef dims) const {
+CUPEL_INLINE Tensor Tensor::squeeze(int64_t dim_) const { return squeeze(IntArrayRef(dim_)); }
+CUPEL_INLINE Tensor Tensor::squeeze(IntArrayRef dims) const {
   bool gone[CUPEL_MAX_DIMS] = {};
   for (int64_t i : dims) gone[WrapDim(i, dim())] = true;
   Geometry g;
@@ -341,7 +341,7 @@ inline Tensor Tensor::squeeze(IntArrayRef dims) const {
     if (!gone[i] || d().sizes[i] != 1) g.Add(d().sizes[i], d().strides[i]);
   return View(g);
 }
-inline Tensor Tensor::unsqueeze(int64_t dim_) const {
+CUPEL_INLINE Tensor Tensor::unsqueeze(int64_t dim_) const {
   cupel::shim::CheckDims(static_cast<size_t>(dim()) + 1);
   int at = WrapDim(dim_, dim() + 1);
   Geometry g;
@@ -352,32 +352,32 @@ inline Tensor Tensor::unsqueeze(int64_t dim_) const {
   }
   return View(g);
 }
-inline Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const {
+CUPEL_INLINE Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const {
   int a = WrapDim(dim0, dim()), b = WrapDim(dim1, dim());
   Geometry g = AsGeometry();
   std::swap(g.sizes[a], g.sizes[b]);
   std::swap(g.strides[a], g.strides[b]);
   return View(g);
 }
-inline Tensor Tensor::t() const {
+CUPEL_INLINE Tensor Tensor::t() const {
   if (dim() > 2)
     Throw<c10::Error>(Text() << "t() expects a tensor with <= 2 dimensions, but self is " << dim()
                              << "D");
   return transpose(0, dim() < 2 ? 0 : 1);
 }
-inline Tensor Tensor::mT() const {
+CUPEL_INLINE Tensor Tensor::mT() const {
   if (dim() < 2)
     Throw<c10::Error>(Text() << "tensor.mT is only supported on matrices or batches of matrices. "
                                 "Got "
                              << dim() << "-D tensor.");
   return transpose(-2, -1);
 }
-inline Tensor Tensor::numpy_T() const {
+CUPEL_INLINE Tensor Tensor::numpy_T() const {
   std::vector<int64_t> dims;
   for (int64_t i = dim() - 1; i >= 0; --i) dims.push_back(i);
   return permute(dims);
 }
-inline Tensor Tensor::permute(IntArrayRef dims) const {
+CUPEL_INLINE Tensor Tensor::permute(IntArrayRef dims) const {
   if (static_cast<int64_t>(dims.size()) != dim())
     Throw<c10::Error>(Text() << "permute(sparse_coo): number of dimensions in the tensor input "
                                 "does not match the length of the desired ordering of dimensions "
@@ -394,7 +394,7 @@ inline Tensor Tensor::permute(IntArrayRef dims) const {
   }
   return View(g);
 }
-inline Tensor Tensor::movedim(IntArrayRef source, IntArrayRef destination) const {
+CUPEL_INLINE Tensor Tensor::movedim(IntArrayRef source, IntArrayRef destination) const {
   if (source.size() != destination.size())
     Throw<c10::Error>(Text() << "movedim: Invalid source or destination dims: source ("
                              << Sizes(source)
@@ -421,10 +421,10 @@ inline Tensor Tensor::movedim(IntArrayRef source, IntArrayRef destination) const
   }
   return permute(order);
 }
-inline Tensor Tensor::movedim(int64_t source, int64_t destination) const {
+CUPEL_INLINE Tensor Tensor::movedim(int64_t source, int64_t destination) const {
   return movedim(IntArrayRef(source), IntArrayRef(destination));
 }
-inline Tensor Tensor::narrow(int64_t dim_, int64_t start, int64_t length) const {
+CUPEL_INLINE Tensor Tensor::narrow(int64_t dim_, int64_t start, int64_t length) const {
   if (dim() == 0) Throw<c10::Error>(Text() << "narrow() cannot be applied to a 0-dim tensor.");
   if (length < 0) Throw<c10::Error>(Text() << "narrow(): length must be non-negative.");
   int64_t have = size(dim_);
@@ -437,7 +437,7 @@ inline Tensor Tensor::narrow(int64_t dim_, int64_t start, int64_t length) const 
                              << ") exceeds dimension size (" << have << ").");
   return slice(dim_, start, start + length, 1);
 }
-inline Tensor Tensor::select(int64_t dim_, int64_t index) const {
+CUPEL_INLINE Tensor Tensor::select(int64_t dim_, int64_t index) const {
   if (dim() == 0) Throw<c10::IndexError>(Text() << "select() cannot be applied to a 0-dim tensor.");
   int at = WrapDim(dim_, dim());
   int64_t have = d().sizes[at];
@@ -452,8 +452,8 @@ inline Tensor Tensor::select(int64_t dim_, int64_t index) const {
     if (i != at) g.Add(d().sizes[i], d().strides[i]);
   return View(g);
 }
-inline Tensor Tensor::slice(int64_t dim_, optional<int64_t> from, optional<int64_t> to,
-                            int64_t step) const {
+CUPEL_INLINE Tensor Tensor::slice(int64_t dim_, optional<int64_t> from, optional<int64_t> to,
+                                  int64_t step) const {
   if (dim() == 0) Throw<c10::Error>(Text() << "slice() cannot be applied to a 0-dim tensor.");
   int at = WrapDim(dim_, dim());
   if (step <= 0) Throw<c10::Error>(Text() << "slice step must be positive");
@@ -470,7 +470,7 @@ inline Tensor Tensor::slice(int64_t dim_, optional<int64_t> from, optional<int64
   g.strides[at] *= step;
   return View(g);
 }
-inline Tensor Tensor::expand(IntArrayRef size, bool) const {
+CUPEL_INLINE Tensor Tensor::expand(IntArrayRef size, bool) const {
   int64_t more = static_cast<int64_t>(size.size()) - dim();
   if (more < 0)
     Throw<c10::Error>(Text() << "expand(" << toString(scalar_type()) << "{" << Sizes(sizes())
@@ -508,8 +508,8 @@ inline Tensor Tensor::expand(IntArrayRef size, bool) const {
   }
   return View(g);
 }
-inline Tensor Tensor::as_strided(IntArrayRef size, IntArrayRef stride,
-                                 optional<int64_t> storage_offset_) const {
+CUPEL_INLINE Tensor Tensor::as_strided(IntArrayRef size, IntArrayRef stride,
+                                       optional<int64_t> storage_offset_) const {
   if (size.size() != stride.size())
     Throw<c10::Error>(Text() << "mismatch in length of strides and shape");
   int64_t count = cupel::shim::CountElements(size);
@@ -533,13 +533,13 @@ inline Tensor Tensor::as_strided(IntArrayRef size, IntArrayRef stride,
                              << " are out of bounds for storage of size " << d().storage_bytes);
   return View(g);
 }
-inline std::vector<Tensor> Tensor::unbind(int64_t dim_) const {
+CUPEL_INLINE std::vector<Tensor> Tensor::unbind(int64_t dim_) const {
   int at = WrapDim(dim_, dim());
   std::vector<Tensor> parts;
   for (int64_t i = 0; i < size(at); ++i) parts.push_back(select(at, i));
   return parts;
 }
-inline std::vector<Tensor> Tensor::split(int64_t split_size, int64_t dim_) const {
+CUPEL_INLINE std::vector<Tensor> Tensor::split(int64_t split_size, int64_t dim_) const {
   if (dim() == 0) Throw<c10::Error>(Text() << "split expects at least a 1-dimensional tensor");
   if (split_size < 0)
     Throw<c10::Error>(Text() << "split expects split_size be non-negative, but got split_size="
@@ -560,7 +560,8 @@ inline std::vector<Tensor> Tensor::split(int64_t split_size, int64_t dim_) const
   } while (start < have);
   return parts;
 }
-inline std::vector<Tensor> Tensor::split_with_sizes(IntArrayRef split_sizes, int64_t dim_) const {
+CUPEL_INLINE std::vector<Tensor> Tensor::split_with_sizes(IntArrayRef split_sizes,
+                                                          int64_t dim_) const {
   int at = WrapDim(dim_, dim());
   int64_t start = 0;
   std::vector<Tensor> parts;
@@ -578,10 +579,10 @@ inline std::vector<Tensor> Tensor::split_with_sizes(IntArrayRef split_sizes, int
                              << "), but got split_sizes=" << Sizes(split_sizes));
   return parts;
 }
-inline std::vector<Tensor> Tensor::split(IntArrayRef split_sizes, int64_t dim_) const {
+CUPEL_INLINE std::vector<Tensor> Tensor::split(IntArrayRef split_sizes, int64_t dim_) const {
   return split_with_sizes(split_sizes, dim_);
 }
-inline std::vector<Tensor> Tensor::chunk(int64_t chunks, int64_t dim_) const {
+CUPEL_INLINE std::vector<Tensor> Tensor::chunk(int64_t chunks, int64_t dim_) const {
   if (dim() == 0) Throw<c10::Error>(Text() << "chunk expects at least a 1-dimensional tensor");
   if (chunks <= 0)
     Throw<c10::Error>(Text() << "chunk expects `chunks` to be greater than 0, got: " << chunks);
@@ -592,4 +593,4 @@ inline std::vector<Tensor> Tensor::chunk(int64_t chunks, int64_t dim_) const {
 }
 
 }  // namespace at
-#endif  // CUPEL_HOST_PASS
+#endif  // CUPEL_BODIES

@@ -88,12 +88,10 @@ class module_ {
   explicit module_(cupel::shim::Registry& registry) : registry_(&registry) {}
   template <class F, class... Extra>
   module_& def(const char* name, F&& f, const Extra&... extra) {
-    cupel::shim::Function function = cupel::shim::MakeFunction(name, std::forward<F>(f));
-    size_t next = 0;
-    (Apply(function, next, extra), ...);
-    TORCH_CHECK(next == 0 || next == function.args.size(), name, ": ", next,
-                " argument names for a function of ", function.args.size());
-    registry_->Add(std::move(function));
+    cupel::shim::Function* function = cupel::shim::MakeFunction(name, std::forward<F>(f));
+    size_t named = 0;
+    (Apply(*function, named, extra), ...);
+    registry_->Add(function, named);
     return *this;
   }
   // Attributes and the doc string may be set; nothing reads them.
@@ -109,15 +107,10 @@ class module_ {
 
  private:
   static void Apply(cupel::shim::Function& f, size_t& next, const arg& a) {
-    if (next < f.args.size()) {
-      f.args[next].name = cupel::shim::Text() << (a.name ? a.name : "");
-      f.args[next].convert = a.convert;
-    }
-    ++next;
+    cupel::shim::NameArgument(f, next, a.name, a.convert, nullptr);
   }
   static void Apply(cupel::shim::Function& f, size_t& next, const arg_v& a) {
-    if (next < f.args.size()) f.args[next].otherwise = a.value;
-    Apply(f, next, static_cast<const arg&>(a));
+    cupel::shim::NameArgument(f, next, a.name, a.convert, &a.value);
   }
   template <class T>
   static void Apply(cupel::shim::Function&, size_t&, const T&) {}

@@ -95,9 +95,9 @@ class Library {
 };
 using CppFunction = void;
 
-#if CUPEL_HOST_PASS
+#if CUPEL_BODIES
 /// "ns::name.overload(Tensor x) -> Tensor" gives "name".
-inline cupel::shim::Text Library::Name(const char* schema) {
+CUPEL_INLINE cupel::shim::Text Library::Name(const char* schema) {
   size_t length = std::strcspn(schema, "(. ");
   for (size_t i = length; i > 1; --i) {
     if (schema[i - 1] != ':') continue;
@@ -109,7 +109,7 @@ inline cupel::shim::Text Library::Name(const char* schema) {
   name.Append(schema, length);
   return name;
 }
-inline Library& Library::def(const char* schema) {
+CUPEL_INLINE Library& Library::def(const char* schema) {
   registry_->AddSchema(Name(schema).c_str(), schema);
   return *this;
 }

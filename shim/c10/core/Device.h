@@ -43,8 +43,8 @@ std::basic_ostream<C>& operator<<(std::basic_ostream<C>& out, const Device& devi
   return out << cupel::shim::Join(device).c_str();
 }
 
-#if CUPEL_HOST_PASS
-inline Device Device::Parse(const char* name) {
+#if CUPEL_BODIES
+CUPEL_INLINE Device Device::Parse(const char* name) {
   const char* colon = std::strchr(name, ':');
   size_t length = colon ? static_cast<size_t>(colon - name) : std::strlen(name);
   int index = colon ? std::atoi(colon + 1) : -1;
@@ -55,7 +55,7 @@ inline Device Device::Parse(const char* name) {
   TORCH_CHECK(false, "Invalid device string: '", name, "'");
 }
 #ifndef CUPEL_LEAN_STRING
-inline std::string Device::str() const { return cupel::shim::Join(*this).c_str(); }
+CUPEL_INLINE std::string Device::str() const { return cupel::shim::Join(*this).c_str(); }
 #endif
 #endif
 

@@ -106,8 +106,8 @@ inline bool isComplexType(ScalarType t) {
   return t >= ScalarType::ComplexHalf && t <= ScalarType::ComplexDouble;
 }
 
-#if CUPEL_HOST_PASS
-inline const char* toString(ScalarType type) {
+#if CUPEL_BODIES
+CUPEL_INLINE const char* toString(ScalarType type) {
   switch (type) {
 #define CUPEL_NAME(cpp, name, number) \
   case ScalarType::name:              \
@@ -127,7 +127,7 @@ inline const char* toString(ScalarType type) {
       return "UNKNOWN_SCALAR";
   }
 }
-inline size_t elementSize(ScalarType type) {
+CUPEL_INLINE size_t elementSize(ScalarType type) {
   switch (type) {
     case ScalarType::Byte:
     case ScalarType::Char:
@@ -147,7 +147,7 @@ inline size_t elementSize(ScalarType type) {
       return 0;
   }
 }
-inline const char* CupelTypeName(ScalarType type) {
+CUPEL_INLINE const char* CupelTypeName(ScalarType type) {
   switch (type) {
     case ScalarType::Byte:
       return "unsigned char";

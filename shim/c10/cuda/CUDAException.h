@@ -12,8 +12,8 @@ class CUDAError : public Error {
 
 namespace cupel::shim {
 void CheckCuda(cudaError_t status);
-#if CUPEL_HOST_PASS
-inline void CheckCuda(cudaError_t status) {
+#if CUPEL_BODIES
+CUPEL_INLINE void CheckCuda(cudaError_t status) {
   if (status == cudaSuccess) return;
   (void)cudaGetLastError();
   Throw<c10::CUDAError>(Text() << "CUDA error: " << cudaGetErrorString(status));
