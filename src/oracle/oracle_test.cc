@@ -1,0 +1,440 @@
+// The oracle with the real PyTorch of this machine; skipped, visibly, where there is none.
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/oracle.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+
+#include "oracle/python.h"
+#include "os/fd.h"
+
+namespace cupel::oracle {
+namespace {
+
+namespace fs = std::filesystem;
+using task::Case;
+using task::Direction;
+using task::Task;
+using ::testing::HasSubstr;
+
+const fs::path kSource(CUPEL_SOURCE_DIR);
+
+class OracleTest : public ::testing::Test {
+ protected:
+  OracleTest() : folder_(*os::TempDir::Create()) {}
+
+  void SetUp() override {
+    // Remembered where the oracle looks, so that each test asks Python once.
+    fs::create_directories(folder_.path() / "cache");
+    const auto python = FindPython("", folder_.path() / "cache/pythons.json");
+    if (!python) GTEST_SKIP() << python.error().ToString();
+  }
+  Options With(bool cached = true) const {
+    Options options;
+    options.script = kSource / "src/oracle/oracle.py";
+    if (cached) options.cache = folder_.path() / "cache";
+    options.progress = [this](const std::string& text) { progress_.push_back(text); };
+    return options;
+  }
+  bool StartedPyTorch() const {
+    for (const std::string& text : progress_) {
+      if (text.rfind("starting PyTorch", 0) == 0) return true;
+    }
+    return false;
+  }
+  /// A task folder with this func_forward.py (after the imports).
+  Task MakeTask(const std::string& code, const std::string& config = "{}",
+                const std::string& name = "made", const std::string& direction = "forward") const {
+    const fs::path path = folder_.path() / name;
+    fs::create_directories(path);
+    std::ofstream(path / ("func_" + direction + ".py"))
+        << "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
+        << code;
+    std::ofstream(path / ("config_" + direction + ".json")) << config;
+    const auto task = task::LoadTask(path.string(), "");
+    EXPECT_TRUE(task) << task.error().message;
+    return *task;
+  }
+  static Task Ours(const std::string& name) { return *task::LoadTask(name, kSource / "tasks"); }
+
+  static CaseOutcome One(Oracle& oracle, const Task& task,
+                         Direction direction = Direction::kForward, size_t setting = 0) {
+    auto outcomes = oracle.Cases(task, direction, task.SettingsOf(direction).at(setting), 1, 1);
+    EXPECT_TRUE(outcomes) << outcomes.error().ToString();
+    if (!outcomes || outcomes->empty()) return SettingFailure{"no outcome"};
+    return std::move(outcomes->front());
+  }
+  static std::string FailureOf(const CaseOutcome& outcome) {
+    const auto* failure = std::get_if<SettingFailure>(&outcome);
+    return failure == nullptr ? "" : failure->message;
+  }
+
+  os::TempDir folder_;
+  mutable std::vector<std::string> progress_;
+};
+
+double RmsError(const task::Output& output) {
+  double sum = 0;
+  const int64_t count = output.truth.numel();
+  for (int64_t i = 0; i < count; ++i) {
+    const double d =
+        task::ElementAsDouble(output.reference, i) - task::ElementAsDouble(output.truth, i);
+    sum += d * d;
+  }
+  return std::sqrt(sum / static_cast<double>(count));
+}
+
+constexpr char kNormCode[] = R"(
+def forward_fn(x, w, eps=1e-8):
+    wide = x.float()
+    return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).type_as(x) * w
+class Model(nn.Module):
+    def __init__(self, n=64):
+        super().__init__()
+        self.w = nn.Parameter(nn.RMSNorm([n]).weight.data.clone().normal_(1, 0.1))
+    def forward(self, x, fn=forward_fn):
+        return fn(x, self.w, 1e-8)
+def get_inputs(n=64):
+    return [torch.randn(32, n)]
+)";
+
+TEST_F(OracleTest, TruthIsExactThoughTheTaskCastsToFloat) {
+  Oracle oracle(With());
+  const CaseOutcome outcome = One(oracle, MakeTask(kNormCode));
+  ASSERT_EQ(FailureOf(outcome), "");
+  const Case& c = std::get<Case>(outcome);
+  ASSERT_EQ(c.args.size(), 3u);
+  EXPECT_EQ(std::get<double>(c.args[2].data), 1e-8);
+  const task::Tensor& x = *c.args[0].AsTensor();
+  const task::Tensor& w = *c.args[1].AsTensor();
+  const task::Output& y = c.outputs.at(0);
+  double worst = 0;
+  for (int64_t row = 0; row < 32; ++row) {
+    double sum = 0;
+    for (int64_t i = 0; i < 64; ++i) sum += std::pow(task::ElementAsDouble(x, row * 64 + i), 2);
+    const double scale = 1 / std::sqrt(sum / 64 + 1e-8);
+    for (int64_t i = 0; i < 64; ++i) {
+      const double want =
+          task::ElementAsDouble(x, row * 64 + i) * scale * task::ElementAsDouble(w, i);
+      worst = std::max(worst, std::abs(want - task::ElementAsDouble(y.truth, row * 64 + i)));
+    }
+  }
+  EXPECT_LT(worst, 1e-14);
+  EXPECT_GT(RmsError(y), 1e-9);  // float32 is not exact
+  EXPECT_GT(y.error_scale, RmsError(y) / 4);
+  EXPECT_LT(y.error_scale, 4e-6);
+  EXPECT_FALSE(c.returns_tuple);
+  EXPECT_FALSE(c.torch_version.empty());
+  EXPECT_EQ(c.setting, "single-0");
+}
+
+TEST_F(OracleTest, OurTasksGiveCompleteCases) {
+  Oracle oracle(With());
+  struct Expected {
+    const char* task;
+    Direction direction;
+    std::vector<std::vector<int64_t>> args, outputs;
+  };
+  const std::vector<Expected> expected = {
+      {"mnist_linear", Direction::kForward, {{64, 128}, {10, 128}, {10}}, {{64, 10}}},
+      {"mnist_linear",
+       Direction::kBackward,
+       {{64, 10}, {64, 128}, {10, 128}},
+       {{64, 128}, {10, 128}, {10}}},
+      {"mnist_linear_relu", Direction::kForward, {{64, 1600}, {128, 1600}, {128}}, {{64, 128}}},
+      {"mnist_cross_entropy", Direction::kForward, {{64, 10}, {64}}, {{}}},
+      {"mnist_cross_entropy", Direction::kBackward, {{}, {64, 10}, {64}}, {{64, 10}}},
+      {"mnist_conv_relu_pool",
+       Direction::kForward,
+       {{64, 1, 28, 28}, {32, 1, 3, 3}, {32}},
+       {{64, 32, 13, 13}}},
+  };
+  for (const Expected& e : expected) {
+    SCOPED_TRACE(std::string(e.task) + " " + std::string(Name(e.direction)));
+    const CaseOutcome outcome = One(oracle, Ours(e.task), e.direction);
+    ASSERT_EQ(FailureOf(outcome), "");
+    const Case& c = std::get<Case>(outcome);
+    const auto leaves = task::TensorLeaves(c.args);
+    ASSERT_EQ(leaves.size(), e.args.size());
+    for (size_t i = 0; i < leaves.size(); ++i) EXPECT_EQ(leaves[i]->shape, e.args[i]);
+    ASSERT_EQ(c.outputs.size(), e.outputs.size());
+    EXPECT_EQ(c.returns_tuple, c.outputs.size() > 1);
+    for (size_t i = 0; i < c.outputs.size(); ++i) {
+      const task::Output& o = c.outputs[i];
+      EXPECT_EQ(o.shape, e.outputs[i]);
+      // PyTorch itself must pass, with room, and the scale must not be lax.
+      EXPECT_LE(RmsError(o), 4 * o.error_scale);
+      double size = 0;
+      for (int64_t j = 0; j < o.truth.numel(); ++j) {
+        size += std::pow(task::ElementAsDouble(o.truth, j), 2);
+      }
+      size = std::sqrt(size / static_cast<double>(o.truth.numel()));
+      EXPECT_GT(o.error_scale, size * 0x1p-23);
+      EXPECT_LT(o.error_scale, size * 0x1p-18);
+    }
+  }
+  EXPECT_TRUE(oracle.warnings().empty());
+  // llama_rmsnorm's settings are large; its held-out one is not.
+  const Task norm = Ours("llama_rmsnorm");
+  const CaseOutcome outcome =
+      One(oracle, norm, Direction::kForward, norm.SettingsOf(Direction::kForward).size() - 1);
+  ASSERT_EQ(FailureOf(outcome), "");
+}
+
+TEST_F(OracleTest, ASecondCheckStartsNoPyTorch) {
+  const Task task = Ours("mnist_linear");
+  const task::Setting& setting = task.SettingsOf(Direction::kForward)[0];
+  std::set<std::string> first;
+  {
+    Oracle oracle(With());
+    const auto outcomes = oracle.Cases(task, Direction::kForward, setting, 5, {});
+    ASSERT_TRUE(outcomes) << outcomes.error().ToString();
+    for (const CaseOutcome& outcome : *outcomes) first.insert(std::get<Case>(outcome).content_hash);
+    EXPECT_EQ(first.size(), 5u);
+    EXPECT_TRUE(StartedPyTorch());
+  }
+  progress_.clear();
+  Oracle again(With());
+  const auto outcomes = again.Cases(task, Direction::kForward, setting, 5, {});
+  ASSERT_TRUE(outcomes);
+  ASSERT_EQ(outcomes->size(), 5u);
+  EXPECT_FALSE(StartedPyTorch());
+  EXPECT_GT(std::get<Case>(outcomes->front()).outputs.at(0).error_scale, 0);
+  // Fresh ones are no pooled ones.
+  const auto fresh = again.Cases(task, Direction::kForward, setting, 1, {}, true);
+  ASSERT_TRUE(fresh);
+  EXPECT_TRUE(StartedPyTorch());
+  EXPECT_EQ(first.count(std::get<Case>(fresh->front()).content_hash), 0u);
+}
+
+TEST_F(OracleTest, ASeedRepeatsEverything) {
+  const Task task = Ours("mnist_linear");
+  const task::Setting& setting = task.SettingsOf(Direction::kForward)[0];
+  std::vector<std::string> hashes[3];
+  for (int run = 0; run < 3; ++run) {
+    // Anew without a cache; then once to fill it and once from it.
+    Oracle oracle(With(run > 0));
+    const auto outcomes = oracle.Cases(task, Direction::kForward, setting, 3, 77);
+    ASSERT_TRUE(outcomes);
+    for (const CaseOutcome& o : *outcomes) hashes[run].push_back(std::get<Case>(o).content_hash);
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+  EXPECT_EQ(hashes[0], hashes[2]);
+  EXPECT_NE(hashes[0][0], hashes[0][1]);
+}
+
+TEST_F(OracleTest, ViewsNoneNumbersAndTuplesTravel) {
+  const Task task = MakeTask(R"(
+def forward_fn(x, nothing, n, flag, shape, name):
+    return x.reshape(shape) * n, x.argmax(dim=1)
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x.t()[1:], None, 3, True, (4, 2), "sum")[0]
+def get_inputs():
+    print("noise on stdout")
+    return [torch.randn(4, 3)]
+)");
+  Oracle oracle(With());
+  const CaseOutcome outcome = One(oracle, task);
+  ASSERT_EQ(FailureOf(outcome), "");
+  const Case& c = std::get<Case>(outcome);
+  ASSERT_EQ(c.args.size(), 6u);
+  const task::Tensor& x = *c.args[0].AsTensor();
+  EXPECT_EQ(x.shape, (std::vector<int64_t>{2, 4}));
+  EXPECT_EQ(x.strides, (std::vector<int64_t>{1, 3}));
+  EXPECT_EQ(x.offset, 1);
+  EXPECT_EQ(x.storage.size(), 12 * sizeof(float));
+  EXPECT_TRUE(std::holds_alternative<task::None>(c.args[1].data));
+  EXPECT_EQ(std::get<int64_t>(c.args[2].data), 3);
+  EXPECT_TRUE(std::get<bool>(c.args[3].data));
+  EXPECT_EQ(std::get<std::vector<task::Value>>(c.args[4].data).size(), 2u);
+  EXPECT_EQ(std::get<std::string>(c.args[5].data), "sum");
+  EXPECT_TRUE(c.returns_tuple);
+  ASSERT_EQ(c.outputs.size(), 2u);
+  EXPECT_EQ(task::ElementAsDouble(c.outputs[0].truth, 5), 3 * task::ElementAsDouble(x, 5));
+  EXPECT_EQ(c.outputs[1].dtype, DType::kI64);
+  EXPECT_EQ(c.outputs[1].error_scale, 0);
+}
+
+TEST_F(OracleTest, ArgumentsAreAsBeforeAnInPlaceReference) {
+  const Task task = MakeTask(R"(
+def forward_fn(x):
+    return x.mul_(2)
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs():
+    return [torch.ones(5)]
+)");
+  Oracle oracle(With());
+  const CaseOutcome outcome = One(oracle, task);
+  ASSERT_EQ(FailureOf(outcome), "");
+  const Case& c = std::get<Case>(outcome);
+  EXPECT_EQ(task::ElementAsDouble(*c.args[0].AsTensor(), 2), 1);
+  EXPECT_EQ(task::ElementAsDouble(c.outputs[0].truth, 2), 2);
+  EXPECT_EQ(task::ElementAsDouble(c.outputs[0].reference, 2), 2);
+}
+
+TEST_F(OracleTest, BackwardIgnoresWhatTheTaskIgnores) {
+  const Task task = MakeTask(R"(
+def forward_fn(x, w, n):
+    return x * w + n
+class AutogradFunction(torch.autograd.Function):
+    backward_fn = None
+    @staticmethod
+    def forward(ctx, x, w, n):
+        ctx.save_for_backward(x, w)
+        ctx.n = n
+        return x * w + n
+    @staticmethod
+    def backward(ctx, grad_output):
+        saved = ctx.saved_tensors
+        unused, grad_w, grad_x = AutogradFunction.backward_fn(saved, ctx.n, grad_output)
+        return grad_x, grad_w, None
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(3))
+    def forward(self, x, fn=forward_fn):
+        return fn(x, self.w, 2)
+def get_inputs():
+    return [torch.randn(4, 3, requires_grad=True)]
+)",
+                             "{}", "back", "backward");
+  Oracle oracle(With());
+  const CaseOutcome outcome = One(oracle, task, Direction::kBackward);
+  ASSERT_EQ(FailureOf(outcome), "");
+  const Case& c = std::get<Case>(outcome);
+  ASSERT_EQ(c.args.size(), 3u);
+  EXPECT_EQ(std::get<std::vector<task::Value>>(c.args[0].data).size(), 2u);
+  ASSERT_EQ(c.outputs.size(), 3u);
+  EXPECT_TRUE(c.outputs[0].is_none);
+  EXPECT_EQ(c.outputs[1].name, "gradient of w");
+  EXPECT_EQ(c.outputs[2].name, "gradient of x");
+  const task::Tensor& grad = *c.args[2].AsTensor();
+  const task::Tensor& w = *std::get<std::vector<task::Value>>(c.args[0].data)[1].AsTensor();
+  EXPECT_EQ(task::ElementAsDouble(c.outputs[2].truth, 4),
+            task::ElementAsDouble(grad, 4) * task::ElementAsDouble(w, 1));
+}
+
+TEST_F(OracleTest, LiberalWithConfigurations) {
+  Oracle oracle(With());
+  const Task task = MakeTask(kNormCode, R"({"single_init_configs": [{"colour": 1}],
+      "single_shared_configs": [{"n": 16}], "single_input_configs": [{}]})");
+  const CaseOutcome outcome = One(oracle, task);
+  ASSERT_EQ(FailureOf(outcome), "");
+  EXPECT_EQ(std::get<Case>(outcome).args[0].AsTensor()->shape[1], 16);
+  ASSERT_EQ(oracle.warnings().size(), 1u);
+  EXPECT_THAT(oracle.warnings()[0], HasSubstr("colour"));
+}
+
+TEST_F(OracleTest, SaysWhatCannotBeATask) {
+  Oracle oracle(With());
+  const auto failure = [&](const std::string& body, const std::string& name) {
+    return FailureOf(One(oracle, MakeTask("def forward_fn(x):\n    " + body + R"(
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs():
+    return [torch.randn(8)]
+)",
+                                          "{}", name)));
+  };
+  EXPECT_THAT(failure("return F.dropout(x, 0.5)", "a"), HasSubstr("random numbers"));
+  EXPECT_THAT(failure("return {'y': x}", "b"), HasSubstr("dict"));
+  EXPECT_THAT(failure("return x @ torch.ones(9)", "c"), HasSubstr("func_forward.py:5"));
+  EXPECT_THAT(failure("return x.view(torch.int32)", "d"), HasSubstr("float64 truth"));
+  EXPECT_THAT(failure("import os; os.kill(os.getpid(), 9)", "e"), HasSubstr("SIGKILL"));
+  EXPECT_THAT(failure("raise SystemExit(3)", "f"), HasSubstr("exit"));
+  EXPECT_EQ(failure("return x * 2", "g"), "");  // and it goes on
+}
+
+TEST_F(OracleTest, KernelBenchProblemsAreTasks) {
+  const fs::path path = folder_.path() / "7_Problem.py";
+  std::ofstream(path) << R"(
+import torch
+import torch.nn as nn
+class Model(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.linear = nn.Linear(n, 4)
+        self.norm = nn.BatchNorm1d(4)
+        self.relu = nn.ReLU(inplace=True)
+        self.mask = torch.tril(torch.ones(4, 4))
+    def forward(self, x):
+        return self.relu(self.norm(self.linear(x))) @ self.mask
+def get_inputs():
+    return [torch.randn(6, 3)]
+def get_init_inputs():
+    return [3]
+)";
+  const Task task = *task::LoadTask(path.string(), "");
+  Oracle oracle(With());
+  const CaseOutcome outcome = One(oracle, task);
+  ASSERT_EQ(FailureOf(outcome), "");
+  const Case& c = std::get<Case>(outcome);
+  // x, linear.weight, .bias, norm.weight, .bias, .running_mean, .running_var, .num_batches_tracked
+  ASSERT_EQ(c.args.size(), 8u);
+  EXPECT_EQ(c.args[1].AsTensor()->shape, (std::vector<int64_t>{4, 3}));
+  EXPECT_EQ(task::ElementAsDouble(*c.args[5].AsTensor(), 0), 0);  // as before the call
+  EXPECT_EQ(c.args[7].AsTensor()->dtype, DType::kI64);
+  EXPECT_LT(RmsError(c.outputs[0]), 1e-5);
+  ASSERT_EQ(oracle.warnings().size(), 1u);  // the mask: a constant outside state_dict
+  EXPECT_THAT(oracle.warnings()[0], HasSubstr("mask"));
+}
+
+TEST_F(OracleTest, AHangEndsAtTheDeadline) {
+  Options options = With();
+  options.step_deadline = std::chrono::seconds(3);
+  Oracle oracle(std::move(options));
+  const Task task = MakeTask(R"(
+def forward_fn(x):
+    while True: pass
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs():
+    return [torch.randn(8)]
+)");
+  const auto outcomes =
+      oracle.Cases(task, Direction::kForward, task.SettingsOf(Direction::kForward)[0], 1, {});
+  ASSERT_FALSE(outcomes);
+  EXPECT_EQ(outcomes.error().code, ErrorCode::kTimeout);
+  EXPECT_THAT(outcomes.error().message, HasSubstr("3 s"));
+}
+
+TEST_F(OracleTest, ABrokenTaskIsNamed) {
+  Oracle oracle(With());
+  const Task task = MakeTask("def forward_fn(x:\n");
+  const auto outcomes =
+      oracle.Cases(task, Direction::kForward, task.SettingsOf(Direction::kForward)[0], 1, {});
+  ASSERT_FALSE(outcomes);
+  EXPECT_EQ(outcomes.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(outcomes.error().message, HasSubstr("made"));
+  EXPECT_THAT(outcomes.error().message, HasSubstr("SyntaxError"));
+}
+
+TEST(OracleWithoutPyTorch, SaysWhatToInstall) {
+  const auto folder = os::TempDir::Create();
+  ASSERT_TRUE(folder);
+  const fs::path python = folder->path() / "python3";
+  std::ofstream(python) << "#!/bin/sh\necho '{\"program\": \"" << python.string()
+                        << "\", \"version\": \"\", \"files\": []}'\n";
+  fs::permissions(python, fs::perms::owner_all);
+  const auto found = FindPython(python.string(), folder->path() / "memory.json");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, ErrorCode::kEnvironment);
+  EXPECT_EQ(found.error().message, "PyTorch was not found by " + python.string());
+  EXPECT_THAT(found.error().remedy, HasSubstr("python3-torch"));
+  const auto absent = FindPython("/no/such/python", "");
+  ASSERT_FALSE(absent);
+  EXPECT_THAT(absent.error().message, HasSubstr("/no/such/python"));
+}
+
+}  // namespace
+}  // namespace cupel::oracle
