@@ -42,7 +42,7 @@ os::Confinement Confine(const Job& job) {
                           job.options->shim};
   for (const fs::path& root : job.options->include_roots) confinement.readable.push_back(root);
   confinement.writable = {job.folder};
-  confinement.address_space_bytes = uint64_t{12} << 30;
+  confinement.address_space_bytes = uint64_t{8} << 30;
   confinement.file_bytes = uint64_t{1} << 30;
   confinement.cpu_seconds = static_cast<uint64_t>(job.options->deadline.count()) + 1;
   confinement.processes = 64;
@@ -67,11 +67,12 @@ std::vector<std::string> NvccFlags(const Job& job) {
   return flags;
 }
 
-/// Host code only records what it would launch: optimizing it costs more time than it could save. The last
-/// option wins.
+/// Host code only records what it would launch: optimizing it costs more time than it could save.
+/// The last option wins.
 void CompileHostQuickly(Steps& steps) {
   for (Command& command : steps.join) {
-    if (std::find(command.begin(), command.end(), "-c") != command.end()) command.emplace_back("-Og");
+    if (std::find(command.begin(), command.end(), "-c") != command.end())
+      command.emplace_back("-Og");
   }
 }
 

@@ -80,9 +80,10 @@ bool IsAllowed(std::string_view flag) {
   if (Contains(kExact, flag)) return true;
   if (StartsWith(flag, "-D")) return IsDefinition(flag.substr(2), true);
   if (StartsWith(flag, "-U")) return IsDefinition(flag.substr(2), false);
+  if (!StartsWith(flag, "-")) return false;
   std::string_view name = flag.substr(StartsWith(flag, "--") ? 2 : 1);
   const size_t equals = name.find('=');
-  if (flag.empty() || flag[0] != '-' || equals == std::string_view::npos) return false;
+  if (equals == std::string_view::npos) return false;
   const std::string_view value = name.substr(equals + 1);
   name = name.substr(0, equals);
   if (Contains(kBoolean, name)) return value == "true" || value == "false";

@@ -1,6 +1,7 @@
 // Finds the CUDA toolkit.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -74,6 +75,31 @@ Result<std::string> VersionFromProgram(const fs::path& nvcc) {
   return result.out.substr(begin, end == std::string::npos ? end : end - begin);
 }
 
+/// Asking the program takes a process; its answer is kept in cupel's cache for as long as the file
+/// stays the same.
+Result<std::string> RememberedVersion(const fs::path& nvcc) {
+  struct stat info {};
+  if (stat(nvcc.c_str(), &info) != 0) return VersionFromProgram(nvcc);
+  const std::string identity = fmt::format("{} {} {}.{}", nvcc.string(), info.st_size,
+                                           info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+  const auto cache = os::CacheDir();
+  if (!cache) return VersionFromProgram(nvcc);
+  const fs::path memo = *cache / "nvcc-version";
+  if (const auto text = os::ReadFile(memo, 4096)) {
+    const size_t line = text->find('\n');
+    if (line != std::string::npos && text->substr(0, line) == identity) {
+      const std::string version = text->substr(line + 1);
+      if (!version.empty() && version.find_first_not_of("0123456789.") == std::string::npos) {
+        return version;
+      }
+    }
+  }
+  TRY_ASSIGN(std::string version, VersionFromProgram(nvcc));
+  // Only a help: where it cannot be written, the program is asked again.
+  (void)os::WriteFileAtomically(memo, identity + "\n" + version);
+  return version;
+}
+
 }  // namespace
 
 Result<Toolkit> FindToolkit() {
@@ -89,7 +115,7 @@ Result<Toolkit> FindToolkit() {
   toolkit.root = real.parent_path().parent_path();
   toolkit.version = VersionFromFile(toolkit.root);
   if (toolkit.version.empty()) {
-    TRY_ASSIGN(toolkit.version, VersionFromProgram(toolkit.nvcc));
+    TRY_ASSIGN(toolkit.version, RememberedVersion(real));
   }
   return toolkit;
 }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "build/diagnostics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace cupel::build {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Severity = Diagnostic::Severity;
+
+const std::vector<std::string> kOperators = {"conv2d", "matmul", "mean", "mm", "relu"};
+
+BuildFailure ExplainText(const std::string& text) {
+  return Explain(ParseDiagnostics(text, "/work/dir"), "kernel.cu", kOperators, "it failed");
+}
+
+TEST(Diagnostics, ReadsEveryToolsForm) {
+  const auto d = ParseDiagnostics(
+      "kernel.cu(12): error: expected a \";\"\n"
+      "  int x = 1\n"
+      "           ^\n"
+      "\n"
+      "/work/dir/kernel.cu(14): warning #177-D: variable \"y\" was declared but never referenced\n"
+      "kernel.cu:3:10: fatal error: foo.h: No such file or directory\n"
+      "    3 | #include \"foo.h\"\n"
+      "compilation terminated.\n"
+      "ptxas kernel.ptx, line 40; error   : Arguments mismatch for instruction 'mov'\n"
+      "ptxas error   : Entry function 'k' uses too much shared data (0x30000 bytes, 0xc000 max)\n"
+      "ptxas info    : Used 8 registers\n"
+      "1 error detected in the compilation of \"kernel.cu\".\n"
+      "/usr/bin/ld: kernel.o: in function `f': undefined reference to `g'\n",
+      "/work/dir");
+  ASSERT_EQ(d.size(), 6u);
+  EXPECT_EQ(d[0].file, "kernel.cu");
+  EXPECT_EQ(d[0].line, 12);
+  EXPECT_EQ(d[0].message, "expected a \";\"");
+  EXPECT_EQ(d[1].severity, Severity::kWarning);
+  EXPECT_EQ(d[1].file, "kernel.cu");
+  EXPECT_EQ(d[1].line, 14);
+  EXPECT_EQ(d[2].line, 3);
+  EXPECT_EQ(d[2].message, "foo.h: No such file or directory");
+  EXPECT_EQ(d[3].line, 40);
+  EXPECT_EQ(d[3].message, "Arguments mismatch for instruction 'mov'");
+  EXPECT_THAT(d[4].message, HasSubstr("too much shared data"));
+  EXPECT_EQ(d[5].message, "undefined reference to `g'");
+}
+
+TEST(Diagnostics, KeepsOneOfWhatBothHalvesSay) {
+  EXPECT_EQ(
+      ParseDiagnostics("k.cu(1): error: a\nk.cu(1): error: a\nk.cu(2): error: a\n", "/w").size(),
+      2u);
+}
+
+TEST(Diagnostics, IsBoundedOnHostileText) {
+  std::string text(1 << 20, '(');
+  text += "\n";
+  for (int i = 0; i < 5000; ++i)
+    text += "k.cu(" + std::to_string(i) + "): error: " + std::string(5000, 'x') + "\n";
+  const auto d = ParseDiagnostics(text, "/w");
+  EXPECT_EQ(d.size(), 200u);
+  EXPECT_LE(d[0].message.size(), 1000u);
+}
+
+TEST(Diagnostics, GivesTheFirstErrorOfTheCandidateItself) {
+  const BuildFailure failure = ExplainText(
+      "/usr/include/c++/12/bits/stl_vector.h(100): error: no instance of constructor matches\n"
+      "kernel.cu(7): error: identifier \"fooo\" is undefined\n");
+  EXPECT_EQ(failure.code, "compile_error");
+  EXPECT_EQ(failure.where, "kernel.cu:7");
+  EXPECT_EQ(failure.message, "identifier \"fooo\" is undefined (and 1 more)");
+  EXPECT_FALSE(failure.unsupported);
+}
+
+TEST(Diagnostics, SaysTheFallbackWhenThereIsNoError) {
+  EXPECT_EQ(ExplainText("kernel.cu(1): warning: meh\n").message, "it failed");
+}
+
+TEST(Diagnostics, NamesEachFrameworkOperatorOnce) {
+  const BuildFailure failure = ExplainText(
+      "kernel.cu(2): error: namespace \"at\" has no member \"conv2d\"\n"
+      "kernel.cu(3): error: identifier \"y\" is undefined\n"
+      "kernel.cu(4): error: class \"at::Tensor\" has no member \"mean\"\n"
+      "kernel.cu(9): error: namespace \"at\" has no member \"conv2d\"\n"
+      "kernel.cu(10): error: namespace \"torch::nn\" has no member \"Linear\"\n"
+      "kernel.cu(11): error: function \"at::operator/(const at::Tensor &, const c10::Scalar &)\" "
+      "(declared at "
+      "line 10 of d.h) cannot be referenced -- it is a deleted function\n"
+      "kernel.cu(12): error: identifier \"matmul\" is undefined\n");
+  EXPECT_EQ(failure.code, "unsupported_operator");
+  EXPECT_TRUE(failure.unsupported);
+  EXPECT_EQ(failure.where, "kernel.cu:2");
+  EXPECT_EQ(failure.message,
+            "unsupported: framework operator at::conv2d, line 2; at::Tensor::mean, line 4; "
+            "torch::nn::Linear, line 10; at::operator/ (arithmetic on tensors), line 11; "
+            "at::matmul, line 12");
+  EXPECT_EQ(failure.diagnostics.size(), 7u);
+}
+
+TEST(Diagnostics, TellsAMisspellingFromAnOperator) {
+  EXPECT_EQ(ExplainText("kernel.cu(2): error: namespace \"torch\" has no member \"emtpy\"\n").code,
+            "compile_error");
+  EXPECT_EQ(ExplainText("kernel.cu(2): error: namespace \"std\" has no member \"mm\"\n").code,
+            "compile_error");
+  EXPECT_EQ(ExplainText("kernel.cu(2): error: class \"at::Tensor\" has no member \"szie\"\n").code,
+            "compile_error");
+}
+
+TEST(Diagnostics, NamesAHeaderThatTheShimLacks) {
+  const BuildFailure failure =
+      ExplainText("kernel.cu:4:10: fatal error: ATen/native/Foo.h: No such file or directory\n");
+  EXPECT_EQ(failure.code, "unsupported_api");
+  EXPECT_EQ(failure.message, "unsupported: PyTorch header ATen/native/Foo.h, line 4");
+  EXPECT_EQ(ExplainText("kernel.cu:4:10: fatal error: mine.h: No such file or directory\n").code,
+            "compile_error");
+}
+
+TEST(Resources, ReadsPtxas) {
+  const auto kernels = ParseResources(
+      "ptxas info    : 4 bytes gmem\n"
+      "ptxas info    : Compiling entry function '_Z1aPi' for 'sm_90'\n"
+      "ptxas info    : Function properties for _Z1aPi\n"
+      "    16 bytes stack frame, 24 bytes spill stores, 32 bytes spill loads\n"
+      "ptxas info    : Used 40 registers, used 1 barriers, 16 bytes cumulative stack size, 2048 "
+      "bytes smem, "
+      "360 bytes cmem[0]\n"
+      "ptxas info    : Function properties for helper\n"
+      "    99 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+      "ptxas info    : Compiling entry function '_Z1bPi' for 'sm_90'\n"
+      "ptxas info    : Function properties for _Z1bPi\n"
+      "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+      "ptxas info    : Used 8 registers, used 0 barriers\n");
+  ASSERT_EQ(kernels.size(), 2u);
+  EXPECT_EQ(kernels[0].kernel, "_Z1aPi");
+  EXPECT_EQ(kernels[0].registers, 40);
+  EXPECT_EQ(kernels[0].static_shared, 2048);
+  EXPECT_EQ(kernels[0].local_bytes, 16);
+  EXPECT_EQ(kernels[0].spill_stores, 24);
+  EXPECT_EQ(kernels[0].spill_loads, 32);
+  EXPECT_EQ(kernels[0].constant_bytes, 360);
+  EXPECT_EQ(kernels[1].registers, 8);
+  EXPECT_EQ(kernels[1].static_shared, 0);
+  EXPECT_THAT(ParseResources("nonsense: Used 3 registers"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace cupel::build
