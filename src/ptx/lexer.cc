@@ -80,7 +80,10 @@ Token Lexer::Next() {
   SkipBlanks();
   const size_t start = pos_;
   if (start >= text_.size()) return Make(TokenKind::kEnd, start);
-  if (unterminated_comment_) return Make(TokenKind::kBad, start);
+  if (unterminated_comment_) {
+    pos_ = text_.size();  // a bad token, too, must advance: callers skip tokens in loops
+    return Make(TokenKind::kBad, start);
+  }
   const char c = text_[start];
   if (IsDigit(c)) return Number();
   if (IsIdentifier(c)) {

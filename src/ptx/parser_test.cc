@@ -267,6 +267,7 @@ TEST(ParserTest, ErrorsNameLineAndToken) {
   EXPECT_THAT(ErrorOf(Kernel("ret 1 2;")), HasSubstr("'2' where ; should be"));
   EXPECT_THAT(ErrorOf(WithHeader(".entry k() { ret;")), HasSubstr("the text ends"));
   EXPECT_THAT(ErrorOf("/* open"), HasSubstr("PTX line 1"));
+  EXPECT_THAT(ErrorOf(".section .debug_str /* open"), HasSubstr("the text ends"));
   EXPECT_THAT(ErrorOf(""), HasSubstr("no .version"));
 }
 
