@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 
@@ -315,20 +316,25 @@ TEST_F(ArchiveTest, AFullDiskIsSaidAndLosesNothing) {
 TEST_F(ArchiveTest, SurvivesAKillAtAnyInstant) {
   Random random(EntropySeed());
   int64_t done = 0;
+  uint64_t longest_us = 30'000;  // grows while a busy machine lets the child do nothing
   for (int round = 0; round < 40; ++round) {
     const pid_t child = fork();
     if (child == 0) WriteUntilKilled(file_, Run1(), Accepted(1));
-    usleep(static_cast<useconds_t>(random.Below(30'000)));
+    usleep(static_cast<useconds_t>(random.Below(longest_us)));
     kill(child, SIGKILL);
     int status = 0;
     waitpid(child, &status, 0);
     ASSERT_TRUE(WIFSIGNALED(status)) << "the writer failed by itself: " << WEXITSTATUS(status);
-    if (!fs::exists(file_)) continue;  // killed before the archive had come to be
+    if (!fs::exists(file_)) {  // killed before the archive had come to be
+      longest_us = std::min<uint64_t>(2 * longest_us, 2'000'000);
+      continue;
+    }
     auto archive = Archive::Open(file_);
     ASSERT_TRUE(archive) << archive.error().ToString();
     ASSERT_TRUE(archive->Verify());
     const Counts counts = *archive->Count();
     EXPECT_GE(counts.done, done) << "recorded verdicts were lost";
+    if (counts.done == 0) longest_us = std::min<uint64_t>(2 * longest_us, 2'000'000);
     done = counts.done;
     EXPECT_EQ(*archive->State(), done == 0 ? "null" : "{\"done\":" + std::to_string(done) + "}");
   }

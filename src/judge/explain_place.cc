@@ -28,9 +28,10 @@ SliceSet Classify(const std::vector<int64_t>& slices, int64_t length) {
   }
   int64_t step = 0;
   for (size_t i = 1; i < slices.size(); ++i) step = std::gcd(step, slices[i] - slices[i - 1]);
+  set.kind = SliceSet::kIrregular;
+  if (step < 2 || set.size < 3) return set;
+  if (set.size == (length - set.begin % step + step - 1) / step) set.kind = SliceSet::kEvery;
   set.step = step;
-  const bool whole = set.size == (length - set.begin % step + step - 1) / step;
-  set.kind = step > 1 && whole && set.size >= 3 ? SliceSet::kEvery : SliceSet::kIrregular;
   return set;
 }
 
