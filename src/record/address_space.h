@@ -27,6 +27,7 @@ struct Allocation {
   Origin origin = Origin::kMalloc;
   int argument = -1;      // kArgument
   std::string symbol;     // kSymbol: mangled
+  bool constant = false;  // kSymbol: __constant__, which no kernel can write
   std::string value;      // the bytes of a one-element argument; empty when the host must not know
   uint64_t value_at = 0;  // where in the storage
   bool live = true;       // false: freed during this call

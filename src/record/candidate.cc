@@ -15,7 +15,6 @@
 
 #include "base/random.h"
 #include "os/mapped_file.h"
-#include "os/sandbox.h"
 #include "plan/codec.h"
 #include "ptx/parser.h"
 #include "record/refuse.h"
@@ -201,22 +200,21 @@ std::string Difference(const plan::Plan& before, const plan::Plan& after) {
 
 }  // namespace
 
-Candidate Candidate::Load(const std::string& path) {
+void CheckSymbols(const std::string& path) {
   std::vector<std::string> missing;
   if (const auto file = os::MappedFile::Open(path)) missing = MissingSymbols(file->bytes());
-  if (!missing.empty()) {
-    const size_t count = missing.size();
-    if (count > 8) missing.resize(8);
-    RefuseUnsupported("unsupported_api",
-                      fmt::format("the candidate uses {} that cupel's stand-in CUDA runtime lacks: "
-                                  "{}{}",
-                                  count == 1 ? "a function" : "functions", fmt::join(missing, ", "),
-                                  count > 8 ? ", …" : ""),
-                      missing.front());
-  }
-  if (const auto status = os::EnterRecorderSandbox(); !status) {
-    Refuse("internal", status.error().ToString());
-  }
+  if (missing.empty()) return;
+  const size_t count = missing.size();
+  if (count > 8) missing.resize(8);
+  RefuseUnsupported("unsupported_api",
+                    fmt::format("the candidate uses {} that cupel's stand-in CUDA runtime lacks: "
+                                "{}{}",
+                                count == 1 ? "a function" : "functions", fmt::join(missing, ", "),
+                                count > 8 ? ", …" : ""),
+                    missing.front());
+}
+
+Candidate Candidate::Load(const std::string& path) {
   void* object = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (object == nullptr) {
     RefuseUnsupported("unsupported_api",
@@ -234,7 +232,7 @@ Candidate Candidate::Load(const std::string& path) {
            "the file defines no module: PYBIND11_MODULE or TORCH_LIBRARY is missing");
   }
   if (abi() != CUPEL_ABI_VERSION) {
-    Refuse("internal", "the candidate was built against another version of cupel's headers");
+    Refuse("host_crash", "the candidate was built against another version of cupel's headers");
   }
   return candidate;
 }
@@ -275,7 +273,7 @@ Candidate::Call Candidate::Record(const Request& request, uint64_t seed) const {
       Refuse("no_function", fmt::format("the module has no function \"{}\"; it exports {}",
                                         request.function, Exports()));
     default:
-      Refuse("internal", "the candidate's shim returned an unknown status");
+      Refuse("host_crash", "the candidate's module returned an unknown status");
   }
   if (!returned.called) Refuse("wrong_return", "the function returned nothing");
   Call call;

@@ -13,10 +13,13 @@
 
 namespace cupel::record {
 
+/// Refuses, by name, a shared object that needs what nothing in this process defines.
+void CheckSymbols(const std::string& path);
+
 /// Entry points of a loaded candidate.
 class Candidate {
  public:
-  /// Names the symbols that nothing defines, then loads. Refuses when that fails.
+  /// From here on hostile code runs. Refuses when the object does not load or is no module.
   static Candidate Load(const std::string& path);
 
   struct Call {

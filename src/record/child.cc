@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "os/sandbox.h"
 #include "plan/codec.h"
 #include "record/candidate.h"
 #include "record/channel.h"
@@ -86,6 +87,12 @@ int RecorderMain(int /*argc*/, char** /*argv*/) {
   // Else the candidate's first printf asks what stdout is, a system call that the sandbox refuses.
   if (std::setvbuf(stdout, nullptr, _IOFBF, BUFSIZ) != 0) return 1;
   LoadSystemLibraries();
+  CheckSymbols(setup.shared_object);
+  if (const auto status = os::EnterRecorderSandbox(); !status) {
+    Refuse("internal", status.error().ToString());
+  }
+  // The parent believes no "internal" error after this.
+  if (!WriteMessage({{"loading", true}})) return 1;
   const Candidate candidate = Candidate::Load(setup.shared_object);
   if (!WriteMessage({{"ready", true}})) return 1;
   while (const auto message = ReadMessage()) {

@@ -101,6 +101,7 @@ struct Recorder::Impl {
   struct Child {
     os::Process process;
     os::Fd channel;
+    bool loading = false;  // hostile code may run from here on
     bool ready = false;
   };
   struct Seen {
@@ -147,7 +148,7 @@ Status Recorder::Impl::StartChild() {
   spawn.extra_fds = {theirs.get()};
   TRY_ASSIGN(auto process, os::Process::Spawn(spawn));
   sandbox = process.sandbox();
-  child.emplace(Child{std::move(process), std::move(ours), false});
+  child.emplace(Child{std::move(process), std::move(ours)});
   seen.clear();
   return WriteFrame(child->channel.get(), setup, Clock::now() + options.deadline);
 }
@@ -186,19 +187,21 @@ Result<Answer> Recorder::Impl::ReadAnswer(Clock::time_point deadline) {
     return Inconsistent("its answer is not JSON");
   }
   if (!json->contains("refusal")) return std::move(*json);
+  const bool trusted = !child->loading;
   child.reset();
   auto refusal = ReadRefusal((*json)["refusal"]);
   if (refusal) return std::move(*refusal);
-  if (refusal.error().code == ErrorCode::kInternal) return tl::unexpected<Error>(refusal.error());
+  if (trusted) return tl::unexpected<Error>(refusal.error());
   return Inconsistent("its refusal cannot be read");
 }
 
 Result<Answer> Recorder::Impl::Ask(const std::string& frame, Clock::time_point deadline) {
   if (!child) TRY(StartChild());
-  if (!child->ready) {
+  for (bool Child::*state : {&Child::loading, &Child::ready}) {
+    if ((*child).*state) continue;
     TRY_ASSIGN(auto answer, ReadAnswer(deadline));
     if (std::holds_alternative<Refusal>(answer)) return answer;
-    child->ready = true;
+    (*child).*state = true;
   }
   if (const auto status = WriteFrame(child->channel.get(), frame, deadline); !status) {
     return Gone(FrameEnd::kClosed);

@@ -135,6 +135,15 @@ TEST_F(RecorderTest, AllocationsThatOutliveTheCallAreWorkspaces) {
   EXPECT_EQ(plan.buffers[2].bytes, 128u);
 }
 
+TEST_F(RecorderTest, ConstantMemoryThatTheFirstCallSetsIsPartOfEveryPlan) {
+  const plan::Plan plan = PlanOf(Record("constants_once"));
+  ASSERT_EQ(plan.nodes.size(), 2u) << plan::Describe(plan);  // not what kernels may overwrite
+  const auto& upload = std::get<plan::Upload>(plan.nodes[0].work);
+  EXPECT_EQ(plan.buffers.at(static_cast<size_t>(upload.to.buffer)).symbol, "coefficients");
+  EXPECT_EQ(plan.nodes[1].after, std::vector<int>{0});
+  EXPECT_EQ(PlanOf(Record("forward")).nodes.size(), 2u);  // also for later calls of others
+}
+
 TEST_F(RecorderTest, PointersInsideStructsAndTablesAreRelocated) {
   const plan::Plan plan = PlanOf(Record("pointers"));
   const auto& by_struct = std::get<plan::Launch>(plan.nodes.at(0).work);
@@ -265,6 +274,7 @@ TEST_F(RecorderTest, WrongCallsAndReturns) {
 
 TEST_F(RecorderTest, WhatTheChildSaysIsNotBelieved) {
   ExpectRefused("forge", "host_crash", "damaged the recording process");
+  ExpectRefused("says_internal", "host_crash", "damaged the recording process");
   ExpectRefused("too_long", "host_crash", "do not lie in buffer");
 }
 

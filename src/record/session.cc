@@ -73,10 +73,11 @@ void Session::RegisterFunction(const void* host, const char* name) {
   if (it != kernels_.end()) by_function_[host] = &it->second;
 }
 
-void Session::RegisterVariable(const void* host, const char* name, uint64_t bytes) {
+void Session::RegisterVariable(const void* host, const char* name, uint64_t bytes, bool constant) {
   Allocation* allocation = memory.Allocate(bytes, Origin::kSymbol);
   if (allocation == nullptr) return;
   allocation->symbol = name;
+  allocation->constant = constant;
   symbols_[host] = allocation->id;
 }
 
@@ -359,6 +360,8 @@ plan::Plan Session::EndCall(std::vector<plan::View> outputs) {
     Refuse("unordered_work", "the function returned while a stream was still being captured");
   }
   CheckOrdered();
+  PrependConstants();
+  RememberConstants();
   plan::Plan plan;
   std::map<int, int> index_of;
   const auto add = [&](const Allocation& allocation) {

@@ -49,7 +49,7 @@ class Session {
   // ---- the module ----
   void AddKernel(Kernel kernel);
   void RegisterFunction(const void* host, const char* name);
-  void RegisterVariable(const void* host, const char* name, uint64_t bytes);
+  void RegisterVariable(const void* host, const char* name, uint64_t bytes, bool constant);
   /// By the host stub's address or by the handle that __cudaGetKernel gave; null when unknown.
   Kernel* FindKernel(const void* function);
   const Allocation* FindSymbol(const void* host) const;
@@ -91,6 +91,9 @@ class Session {
   plan::Launch Resolve(const RawLaunch& raw);
   plan::Gemm Resolve(const RawGemm& raw);
   void CheckOrdered() const;
+  /// Puts before the call's work what earlier calls copied to constant memory.
+  void PrependConstants();
+  void RememberConstants();
   std::string NameOf(const plan::Node& node) const;
 
   std::map<std::string, Kernel, std::less<>> kernels_;
@@ -101,6 +104,8 @@ class Session {
   std::vector<plan::Node> nodes_;  // buffers are allocation ids until EndCall
   std::vector<bool> after_start_;  // the node waits for the caller's earlier work
   size_t uploaded_bytes_ = 0;
+  /// The last copies and fills of constant memory, in order; buffers are allocation ids.
+  std::vector<plan::Node> constants_;
 };
 
 Session& CurrentSession();

@@ -237,8 +237,8 @@ void __cudaRegisterFunction(void** /*handle*/, const char* host, char* /*device*
 }
 
 void __cudaRegisterVar(void** /*handle*/, char* host, char* /*device*/, const char* name,
-                       int /*ext*/, size_t size, int /*constant*/, int /*global*/) {
-  CurrentSession().RegisterVariable(host, name, size);
+                       int /*ext*/, size_t size, int constant, int /*global*/) {
+  CurrentSession().RegisterVariable(host, name, size, constant != 0);
 }
 
 void __cudaRegisterManagedVar(void** /*handle*/, void** /*host*/, char* /*device*/,
