@@ -217,6 +217,12 @@ bool ParseParam(TokenStream& in, Param* param) {
 
 }  // namespace
 
+bool Spend(TokenStream& in, uint64_t* budget, std::string_view what) {
+  if (*budget == 0) return in.Malformed(fmt::format("too many {}", what));
+  --*budget;
+  return true;
+}
+
 bool ParseAlign(TokenStream& in, int* align) {
   if (!in.AcceptDot("align")) return true;
   uint64_t value = 0;
@@ -239,6 +245,7 @@ bool ParseVariables(TokenStream& in, const Variable& prefix, const SymbolTable& 
   if (!ParseType(in, &variable.type)) return false;
   if (variable.align == 0) variable.align = static_cast<int>(width) * SizeOf(variable.type);
   do {
+    if (!Spend(in, &budget->names, "names")) return false;
     Variable& added = variables->emplace_back(variable);
     std::string_view name;
     if (!in.ExpectIdentifier(&name, "a variable's name")) return false;

@@ -17,8 +17,13 @@ struct Budget {
   uint64_t registers;
   uint64_t instrs;
   uint64_t operands;
+  uint64_t modifiers;
+  uint64_t names;
   uint64_t initializer_bytes;
 };
+
+/// Takes one from a part of the budget, or records that there are too many `what`.
+bool Spend(TokenStream& in, uint64_t* budget, std::string_view what);
 
 /// After ".global", ".shared" …: attributes, type, and one or more names with dimensions and
 /// initialisers, up to and including the semicolon. `prefix` holds space and linkage. `names` gets

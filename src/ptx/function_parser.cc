@@ -82,7 +82,7 @@ bool FunctionParser::ParseDimensions(std::vector<int>* dimensions) {
 bool FunctionParser::ParsePragma(int index) {
   do {
     std::string_view text;
-    if (!in_.ExpectString(&text)) return false;
+    if (!in_.ExpectString(&text) || !Spend(in_, &budget_->names, "names")) return false;
     function_->pragmas.push_back({index, std::string(text)});
   } while (in_.Accept(','));
   return in_.Expect(';');
@@ -128,7 +128,7 @@ bool FunctionParser::ParseBranchTable(std::string_view name) {
     const int line = in_.line();
     std::string_view label;
     if (!in_.ExpectIdentifier(&label, "a label")) return false;
-    if (!Spend()) return false;
+    if (!SpendOperand()) return false;
     label_uses_.push_back({LabelKind::kCode,
                            {scopes_.back(), label},
                            line,
@@ -254,6 +254,7 @@ bool FunctionParser::ParseDotStatement() {
 }
 
 bool FunctionParser::DefineLabel(std::string_view name, LabelKind kind, int index) {
+  if (!Spend(in_, &budget_->names, "names")) return false;
   const std::string_view unique = symbols_.Unique(name);
   if (!labels_.try_emplace({scopes_.back(), name}, LabelEntry{kind, index}).second) {
     return in_.Malformed(fmt::format("label '{}' is defined twice", Quote(name)));

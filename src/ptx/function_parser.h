@@ -78,7 +78,7 @@ class FunctionParser {
   const LabelEntry* FindLabel(const LabelUse& use) const;
 
   // Operands.
-  bool Spend();
+  bool SpendOperand() { return Spend(in_, &budget_->operands, "operands"); }
   bool ParseOperand(Operand* operand);
   bool ParseSimple(Operand* operand);
   bool ParseNumber(Operand* operand);

@@ -43,13 +43,13 @@ bool FunctionParser::ParseGuard(Instr* instr) {
 }
 
 bool FunctionParser::ParseInstr(std::string_view op, int line, Instr instr) {
-  if (budget_->instrs == 0) return in_.Malformed("too many instructions");
-  --budget_->instrs;
+  if (!Spend(in_, &budget_->instrs, "instructions")) return false;
   instr.op = std::string(op);
   instr.text_line = line;
   instr.location = locations_.current();
   while (in_.current().kind == TokenKind::kDot) {
     if (instr.modifiers.size() >= kMaxModifiers) return in_.Malformed("too many modifiers");
+    if (!Spend(in_, &budget_->modifiers, "modifiers")) return false;
     instr.modifiers.emplace_back(in_.current().text);
     in_.Advance();
   }
@@ -79,7 +79,7 @@ bool FunctionParser::ParseOperands(Instr* instr) {
     if ((is_branch && index == 0) || (is_indexed && index == 1)) {
       const int line = in_.line();
       std::string_view name;
-      if (!Spend() || !in_.ExpectIdentifier(&name, "a label")) return false;
+      if (!SpendOperand() || !in_.ExpectIdentifier(&name, "a label")) return false;
       operand.kind = is_branch ? OperandKind::kLabel : OperandKind::kSymbol;
       UseLabel(is_branch ? LabelKind::kCode : LabelKind::kBranchTable, name, line, index);
     } else if (!ParseOperand(&operand)) {
@@ -107,7 +107,7 @@ bool FunctionParser::ParseCall(Instr* instr) {
   }
   const int line = in_.line();
   std::string_view name;
-  if (!Spend() || !in_.ExpectIdentifier(&name, "a prototype")) return false;
+  if (!SpendOperand() || !in_.ExpectIdentifier(&name, "a prototype")) return false;
   instr->operands.emplace_back().kind = OperandKind::kSymbol;
   UseLabel(LabelKind::kPrototype, name, line, 3);
   return true;
@@ -121,12 +121,6 @@ bool FunctionParser::ParseCallParams(Operand* operand) {
     if (!ParseSimple(&operand->elements.emplace_back())) return false;
   } while (in_.Accept(','));
   return in_.Expect(')');
-}
-
-bool FunctionParser::Spend() {
-  if (budget_->operands == 0) return in_.Malformed("too many operands");
-  --budget_->operands;
-  return true;
 }
 
 bool FunctionParser::ParseOperand(Operand* operand) {
@@ -143,7 +137,7 @@ bool FunctionParser::ParseOperand(Operand* operand) {
 bool FunctionParser::ParseVector(Operand* operand) {
   in_.Advance();
   operand->kind = OperandKind::kVector;
-  if (!Spend()) return false;
+  if (!SpendOperand()) return false;
   if (in_.Accept('}')) return true;
   do {
     if (operand->elements.size() >= kMaxVectorElements) return in_.Malformed("vector too long");
@@ -154,7 +148,7 @@ bool FunctionParser::ParseVector(Operand* operand) {
 
 /// A number, name or sink, perhaps negated: what may stand inside a vector.
 bool FunctionParser::ParseSimple(Operand* operand) {
-  if (!Spend()) return false;
+  if (!SpendOperand()) return false;
   operand->negated = in_.Accept('!');
   if (in_.current().kind == TokenKind::kIdentifier) return ParseName(operand);
   if (operand->negated) return in_.Unexpected("a predicate");
@@ -240,7 +234,7 @@ bool FunctionParser::ParseAddress(Operand* operand) {
     operand->symbol = std::move(base.symbol);
     operand->offset = base.offset;
     if (base.kind == OperandKind::kRegister && !ParseOffset(&operand->offset)) return false;
-  } else if (!Spend() || !in_.ExpectSigned(&operand->offset, "an address")) {
+  } else if (!SpendOperand() || !in_.ExpectSigned(&operand->offset, "an address")) {
     return false;
   }
   operand->kind = OperandKind::kAddress;

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace cupel::ptx {
@@ -11,7 +12,10 @@ inline constexpr uint64_t kMaxTextBytes = 64u << 20;
 inline constexpr uint64_t kMaxRegisters = 1u << 20;        // in a function
 inline constexpr uint64_t kMaxModuleRegisters = 4u << 20;  // in a module
 inline constexpr uint64_t kMaxInstrs = 2u << 20;           // in a module
-inline constexpr uint64_t kMaxOperands = 8u << 20;    // in a module, elements of vectors counted
+inline constexpr uint64_t kMaxOperands = 8u << 20;  // in a module, elements of vectors counted
+inline constexpr uint64_t kMaxModifiersInModule = 16u << 20;
+inline constexpr uint64_t kMaxNames = 2u << 20;       // variables, labels, pragmas of a module
+inline constexpr size_t kMaxFunctions = 64u << 10;    // declarations included
 inline constexpr uint64_t kMaxVectorElements = 1024;  // in one {…}
 inline constexpr uint64_t kMaxModifiers = 32;         // of one instruction
 inline constexpr int kMaxScopes = 32;                 // nested {…} in a function

@@ -127,6 +127,7 @@ class ModuleParser {
   }
 
   bool ParseFunction(bool is_entry, Linkage linkage) {
+    if (module_.functions.size() >= kMaxFunctions) return in_.Malformed("too many functions");
     Function function;
     function.is_entry = is_entry;
     function.linkage = linkage;
@@ -139,7 +140,8 @@ class ModuleParser {
   TokenStream in_;
   SymbolTable symbols_;
   LocationTable locations_;
-  Budget budget_{kMaxModuleRegisters, kMaxInstrs, kMaxOperands, kMaxInitializerBytes};
+  Budget budget_{kMaxModuleRegisters,   kMaxInstrs, kMaxOperands,
+                 kMaxModifiersInModule, kMaxNames,  kMaxInitializerBytes};
   Module module_;
 };
 

@@ -310,9 +310,6 @@ TEST(ParserTest, HostileSizesAreErrors) {
 
 TEST(DemangleTest, NamesOfCpp) {
   EXPECT_EQ(Demangle("_Z3fooIfLi4EEvPKT_"), "void foo<float, 4>(float const*)");
-  EXPECT_EQ(Demangle("plain"), "plain");
-  EXPECT_EQ(Demangle("_Z"), "_Z");
-  EXPECT_EQ(Demangle(std::string(1 << 20, '_')).size(), 1u << 20);
 }
 
 }  // namespace

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/demangle.h"
+
+#include <csetjmp>
+#include <cstddef>
+
+// The demangler of libstdc++.a in the form that hands out its text piece by piece. __cxa_demangle
+// collects it without limit, and back-references let a name of 300 bytes stand for gigabytes.
+extern "C" int __gcclibcxx_demangle_callback(  // NOLINT(bugprone-reserved-identifier)
+    const char* mangled, void (*callback)(const char*, size_t, void*), void* opaque);
+
+namespace cupel {
+namespace {
+
+constexpr size_t kMaxMangledBytes = 16u << 10;  // the demangler's stack grows with the name
+constexpr size_t kMaxDemangledBytes = 64u << 10;
+
+struct Sink {
+  std::jmp_buf too_long;
+  std::string text;
+};
+
+void Collect(const char* piece, size_t size, void* opaque) {
+  auto* sink = static_cast<Sink*>(opaque);
+  // Only C frames lie between here and setjmp: nothing needs to be unwound.
+  if (sink->text.size() + size > kMaxDemangledBytes) std::longjmp(sink->too_long, 1);  // NOLINT
+  sink->text.append(piece, size);
+}
+
+bool DemangleInto(const char* mangled, Sink* sink) {
+  if (setjmp(sink->too_long) != 0) return false;  // NOLINT(cert-err52-cpp)
+  return __gcclibcxx_demangle_callback(mangled, &Collect, sink) == 0;
+}
+
+}  // namespace
+
+std::string Demangle(const std::string& mangled) {
+  if (!mangled.starts_with("_Z") || mangled.size() > kMaxMangledBytes) return mangled;
+  Sink sink;
+  return DemangleInto(mangled.c_str(), &sink) ? sink.text : mangled;
+}
+
+}  // namespace cupel
