@@ -2,56 +2,18 @@
 #include "record/candidate.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstring>
-#include <span>
 #include <utility>
 
-#include "base/random.h"
-#include "os/mapped_file.h"
-#include "plan/codec.h"
-#include "ptx/parser.h"
 #include "record/refuse.h"
 
 namespace cupel::record {
 namespace {
-
-/// A table of an ELF file, empty when its bounds do not hold.
-template <typename T>
-std::span<const T> Table(std::span<const std::byte> file, uint64_t offset, uint64_t bytes) {
-  if (offset > file.size() || bytes > file.size() - offset || offset % alignof(T) != 0) return {};
-  return {reinterpret_cast<const T*>(file.data() + offset), bytes / sizeof(T)};
-}
-
-/// Symbols that the object needs and that nothing in this process defines.
-std::vector<std::string> MissingSymbols(std::span<const std::byte> file) {
-  std::vector<std::string> missing;
-  const auto header = Table<Elf64_Ehdr>(file, 0, std::min(file.size(), sizeof(Elf64_Ehdr)));
-  if (header.empty() || std::memcmp(header[0].e_ident, ELFMAG, SELFMAG) != 0) return missing;
-  const auto sections =
-      Table<Elf64_Shdr>(file, header[0].e_shoff, uint64_t{header[0].e_shnum} * sizeof(Elf64_Shdr));
-  for (const Elf64_Shdr& section : sections) {
-    if (section.sh_type != SHT_DYNSYM || section.sh_link >= sections.size()) continue;
-    const Elf64_Shdr& names = sections[section.sh_link];
-    const auto strings = Table<char>(file, names.sh_offset, names.sh_size);
-    if (strings.empty() || strings.back() != '\0') continue;
-    for (const Elf64_Sym& symbol : Table<Elf64_Sym>(file, section.sh_offset, section.sh_size)) {
-      const bool needed = symbol.st_shndx == SHN_UNDEF &&
-                          ELF64_ST_BIND(symbol.st_info) == STB_GLOBAL &&
-                          symbol.st_name < strings.size();
-      if (!needed || strings[symbol.st_name] == '\0') continue;
-      const char* name = &strings[symbol.st_name];
-      if (dlsym(RTLD_DEFAULT, name) == nullptr) missing.push_back(ptx::Demangle(name));
-    }
-  }
-  return missing;
-}
 
 struct Returned {
   std::vector<plan::View> outputs;
@@ -170,49 +132,7 @@ class AbiArguments {
   std::vector<CupelValue> values_;
 };
 
-/// What changed first, for people.
-std::string Difference(const plan::Plan& before, const plan::Plan& after) {
-  const auto lines = [](const plan::Plan& plan) {
-    std::vector<std::string> list;
-    const std::string text = plan::Describe(plan);
-    for (size_t begin = 0; begin < text.size();) {
-      const size_t end = text.find('\n', begin);
-      list.push_back(text.substr(begin, end - begin));
-      begin = end + 1;
-    }
-    return list;
-  };
-  const auto old_lines = lines(before);
-  const auto new_lines = lines(after);
-  for (size_t i = 0; i < std::max(old_lines.size(), new_lines.size()); ++i) {
-    const std::string was = i < old_lines.size() ? old_lines[i] : "nothing";
-    const std::string is = i < new_lines.size() ? new_lines[i] : "nothing";
-    if (was != is) return fmt::format("\"{}\" became \"{}\"", was, is);
-  }
-  for (size_t i = 0; i < before.nodes.size(); ++i) {
-    if (before.nodes[i] == after.nodes[i]) continue;
-    const bool launch = std::holds_alternative<plan::Launch>(before.nodes[i].work);
-    return fmt::format("{} of \"{}\" changed", launch ? "parameter values" : "details",
-                       old_lines[i]);
-  }
-  return "sizes of buffers changed";
-}
-
 }  // namespace
-
-void CheckSymbols(const std::string& path) {
-  std::vector<std::string> missing;
-  if (const auto file = os::MappedFile::Open(path)) missing = MissingSymbols(file->bytes());
-  if (missing.empty()) return;
-  const size_t count = missing.size();
-  if (count > 8) missing.resize(8);
-  RefuseUnsupported("unsupported_api",
-                    fmt::format("the candidate uses {} that cupel's stand-in CUDA runtime lacks: "
-                                "{}{}",
-                                count == 1 ? "a function" : "functions", fmt::join(missing, ", "),
-                                count > 8 ? ", …" : ""),
-                    missing.front());
-}
 
 Candidate Candidate::Load(const std::string& path) {
   void* object = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -282,49 +202,6 @@ Candidate::Call Candidate::Record(const Request& request, uint64_t seed) const {
   call.plan.function = request.function;
   call.host_us = std::chrono::duration<double, std::micro>(end - start).count();
   return call;
-}
-
-PureRecording RecordPure(const Candidate& candidate, const Request& request) {
-  constexpr int kSetUpCalls = 8;  // may differ: static guards, lazily made workspaces
-  constexpr int kFewestCalls = 24;
-  constexpr uint64_t kRepeatOneIn = 3;
-  const auto start = std::chrono::steady_clock::now();
-  Random random(request.seed);
-  std::vector<uint64_t> seeds;
-  std::vector<double> times;
-  PureRecording result;
-  uint64_t reference_seed = 0;
-  for (int i = 0; i < request.recordings; ++i) {
-    const bool repeat = i >= kSetUpCalls && random.Below(kRepeatOneIn) == 0;
-    const uint64_t seed = repeat ? seeds[random.Below(seeds.size())] : random();
-    seeds.push_back(seed);
-    auto call = candidate.Record(request, seed);
-    ++result.recordings;
-    if (i < kSetUpCalls && i + 1 < request.recordings) continue;
-    times.push_back(call.host_us);
-    if (times.size() == 1) {
-      result.plan = std::move(call.plan);
-      reference_seed = seed;
-    } else if (call.plan != result.plan) {
-      // The same two sets of addresses again: when they decide, it is not the history.
-      const bool by_address = candidate.Record(request, reference_seed).plan == result.plan &&
-                              candidate.Record(request, seed).plan == call.plan;
-      const std::string difference = Difference(result.plan, call.plan);
-      Refuse("impure",
-             by_address ? fmt::format("the plan depends on device addresses: {}", difference)
-                        : fmt::format(
-                              "call {} asks for other work than the calls before it, with the same "
-                              "arguments: {}",
-                              i + 1, difference),
-             request.function);
-    }
-    const auto elapsed = std::chrono::steady_clock::now() - start;
-    if (i + 1 >= kFewestCalls && elapsed > std::chrono::microseconds(request.budget_us)) break;
-  }
-  std::nth_element(times.begin(), times.begin() + static_cast<ptrdiff_t>(times.size() / 2),
-                   times.end());
-  result.host_us = times[times.size() / 2];
-  return result;
 }
 
 }  // namespace cupel::record

@@ -4,19 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
-#include "plan/limits.h"
 #include "ptx/parser.h"
 #include "record/refuse.h"
 
 namespace cupel::record {
 namespace {
-
-/// Base64 and JSON around it must fit a frame.
-constexpr size_t kMaxUploadBytes = 32u << 20;
-constexpr size_t kMaxCallNodes = 100'000;
 
 /// Calls `visit` with every address of a node.
 template <typename Visit>
@@ -147,165 +141,6 @@ void Session::LaunchGraph(const CapturedGraph& graph, uint64_t stream) {
   for (const int node : graph.ends) ends.push_back(issued[static_cast<size_t>(node)]);
   std::sort(ends.begin(), ends.end());
   streams.Done(stream, std::move(ends));
-}
-
-int Session::Issue(const RawWork& work, const Frontier& after) {
-  if (nodes_.size() >= kMaxCallNodes) {
-    RefuseUnsupported("unsupported_api",
-                      fmt::format("one call issues more than {} pieces of work", kMaxCallNodes));
-  }
-  plan::Node node;
-  if (const auto* launch = std::get_if<RawLaunch>(&work)) {
-    node.work = Resolve(*launch);
-  } else if (const auto* copy = std::get_if<RawCopy>(&work)) {
-    node.work = plan::Copy{Resolve(copy->to, "a copy"), Resolve(copy->from, "a copy"), copy->bytes};
-  } else if (const auto* upload = std::get_if<RawUpload>(&work)) {
-    uploaded_bytes_ += upload->bytes;
-    if (uploaded_bytes_ > kMaxUploadBytes) {
-      RefuseUnsupported("unsupported_api", "one call copies more than 32 MiB from host memory");
-    }
-    plan::Upload resolved{Resolve(upload->to, "a copy from the host"),
-                          std::string(static_cast<const char*>(upload->source), upload->bytes),
-                          {}};
-    resolved.relocations = Relocate(resolved.bytes, "bytes copied from the host");
-    node.work = std::move(resolved);
-  } else if (const auto* fill = std::get_if<RawFill>(&work)) {
-    node.work = plan::Fill{Resolve(fill->to, "a fill"), fill->pattern, fill->count};
-  } else if (const auto* views = std::get_if<RawCopyView>(&work)) {
-    node.work = plan::CopyView{Resolve(views->to, "a copy"), Resolve(views->from, "a copy")};
-  } else if (const auto* gemm = std::get_if<RawGemm>(&work)) {
-    node.work = Resolve(*gemm);
-  }
-  bool after_start = false;
-  for (const int before : after) {
-    after_start = after_start || before == kStart || after_start_[static_cast<size_t>(before)];
-    if (before != kStart) node.after.push_back(before);
-  }
-  nodes_.push_back(std::move(node));
-  after_start_.push_back(after_start);
-  return static_cast<int>(nodes_.size()) - 1;
-}
-
-plan::Address Session::Resolve(uint64_t address, std::string_view what) {
-  if (address == 0) return {-1, 0};
-  if (!memory.InRange(address)) {
-    if (pinned.empty()) {
-      Refuse("host_exception",
-             fmt::format("{} names host memory where device memory is needed", what));
-    }
-    RefuseUnsupported("unsupported_api",
-                      fmt::format("{} lets the GPU use pinned host memory", what));
-  }
-  const auto hit = memory.Find(address);
-  if (!hit) {
-    Refuse("impure", fmt::format("{} uses a device address of memory that is no longer allocated: "
-                                 "host code kept it from an earlier call",
-                                 what));
-  }
-  if (!hit->allocation->live) {
-    Refuse("freed_memory", fmt::format("{} uses device memory that host code has freed", what));
-  }
-  return {hit->allocation->id, hit->offset};
-}
-
-std::vector<plan::Relocation> Session::Relocate(std::string& bytes, const std::string& what) {
-  std::vector<plan::Relocation> relocations;
-  for (size_t at = 0; at + 8 <= bytes.size(); at += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + at, 8);
-    if (memory.InRange(word)) {
-      const std::string where = fmt::format("{} (bytes {} to {})", what, at, at + 8);
-      relocations.push_back({static_cast<uint32_t>(at), Resolve(word, where)});
-      std::memset(bytes.data() + at, 0, 8);
-    } else if (!pinned.empty()) {
-      const auto after = pinned.upper_bound(word);
-      if (after == pinned.begin()) continue;
-      const auto& [base, size] = *std::prev(after);
-      if (word - base < size) {
-        RefuseUnsupported("unsupported_api",
-                          fmt::format("{} holds a pointer to pinned host memory", what));
-      }
-    }
-  }
-  return relocations;
-}
-
-plan::View Session::Resolve(const RawView& view, std::string_view what) {
-  return {Resolve(view.address, what), view.dtype, view.shape, view.strides};
-}
-
-plan::Launch Session::Resolve(const RawLaunch& raw) {
-  plan::Launch launch;
-  launch.kernel = raw.kernel->name;
-  launch.grid = raw.grid;
-  launch.block = raw.block;
-  launch.cluster = raw.cluster;
-  launch.dynamic_shared = raw.dynamic_shared;
-  launch.cooperative = raw.cooperative;
-  launch.parameters = raw.parameters;
-  const std::string& mask = raw.kernel->read_mask;
-  for (size_t i = 0; i < mask.size() && i < launch.parameters.size(); ++i) {
-    if (mask[i] == 0) launch.parameters[i] = 0;
-  }
-  launch.relocations =
-      Relocate(launch.parameters, fmt::format("a parameter of {}", ptx::Demangle(launch.kernel)));
-  return launch;
-}
-
-plan::Gemm Session::Resolve(const RawGemm& raw) {
-  plan::Gemm gemm = raw.gemm;
-  if (raw.c_array == 0) {
-    gemm.a = Resolve(raw.a, "a cuBLAS call");
-    gemm.b = Resolve(raw.b, "a cuBLAS call");
-    gemm.c = Resolve(raw.c, "a cuBLAS call");
-    return gemm;
-  }
-  const auto a = ReadPointerArray(raw.a_array, gemm.batch);
-  const auto b = ReadPointerArray(raw.b_array, gemm.batch);
-  const auto c = ReadPointerArray(raw.c_array, gemm.batch);
-  for (size_t i = 0; i < c.size(); ++i) gemm.pointers.push_back({a[i], b[i], c[i]});
-  return gemm;
-}
-
-std::vector<plan::Address> Session::ReadPointerArray(uint64_t array, int64_t count) {
-  const plan::Address at = Resolve(array, "an array of pointers given to cuBLAS");
-  std::vector<plan::Address> pointers;
-  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-    const auto* upload = std::get_if<plan::Upload>(&node->work);
-    if (upload == nullptr || upload->to.buffer != at.buffer) continue;
-    for (const plan::Relocation& relocation : upload->relocations) {
-      const int64_t offset = upload->to.offset + relocation.at;
-      if (offset >= at.offset && offset < at.offset + 8 * count) {
-        pointers.push_back(relocation.target);
-      }
-    }
-    break;
-  }
-  if (static_cast<int64_t>(pointers.size()) != count) {
-    RefuseUnsupported("unsupported_api",
-                      "a batched cuBLAS call reads device pointers that were not copied from the "
-                      "host in the same call");
-  }
-  return pointers;
-}
-
-void Session::ReadDevice(uint64_t address, uint64_t bytes, void* to, std::string_view api) {
-  const auto hit = memory.Find(address);
-  if (hit && hit->allocation->live && !hit->allocation->value.empty() &&
-      static_cast<uint64_t>(hit->offset) == hit->allocation->value_at &&
-      bytes == hit->allocation->value.size()) {
-    std::memcpy(to, hit->allocation->value.data(), bytes);
-    return;
-  }
-  std::string where;
-  if (hit && hit->allocation->origin == Origin::kArgument) {
-    where = fmt::format("argument {} + {} bytes", hit->allocation->argument, hit->offset);
-  }
-  Refuse("reads_device_memory",
-         fmt::format("host code reads {} bytes of device memory{} ({}); only one-element arguments "
-                     "have a value on the host",
-                     bytes, where.empty() ? "" : ", " + where, api),
-         where.empty() ? api : where);
 }
 
 plan::View Session::OutputView(const CupelTensor& tensor, size_t index) {

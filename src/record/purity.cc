@@ -1,0 +1,93 @@
+// The rule of purity: a plan follows from shapes, strides, dtypes, alignment, scalars and the
+// device, and from nothing else. Not from addresses, not from how often host code has run.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "plan/codec.h"
+#include "record/candidate.h"
+#include "record/refuse.h"
+
+namespace cupel::record {
+namespace {
+
+/// What changed first, for people.
+std::string Difference(const plan::Plan& before, const plan::Plan& after) {
+  const auto lines = [](const plan::Plan& plan) {
+    std::vector<std::string> list;
+    const std::string text = plan::Describe(plan);
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = text.find('\n', begin);
+      list.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return list;
+  };
+  const auto old_lines = lines(before);
+  const auto new_lines = lines(after);
+  for (size_t i = 0; i < std::max(old_lines.size(), new_lines.size()); ++i) {
+    const std::string was = i < old_lines.size() ? old_lines[i] : "nothing";
+    const std::string is = i < new_lines.size() ? new_lines[i] : "nothing";
+    if (was != is) return fmt::format("\"{}\" became \"{}\"", was, is);
+  }
+  for (size_t i = 0; i < before.nodes.size(); ++i) {
+    if (before.nodes[i] == after.nodes[i]) continue;
+    const bool launch = std::holds_alternative<plan::Launch>(before.nodes[i].work);
+    return fmt::format("{} of \"{}\" changed", launch ? "parameter values" : "details",
+                       old_lines[i]);
+  }
+  return "sizes of buffers changed";
+}
+
+}  // namespace
+
+PureRecording RecordPure(const Candidate& candidate, const Request& request) {
+  constexpr int kSetUpCalls = 8;  // may differ: static guards, lazily made workspaces
+  constexpr int kFewestCalls = 24;
+  constexpr uint64_t kRepeatOneIn = 3;
+  const auto start = std::chrono::steady_clock::now();
+  Random random(request.seed);
+  std::vector<uint64_t> seeds;
+  std::vector<double> times;
+  PureRecording result;
+  uint64_t reference_seed = 0;
+  for (int i = 0; i < request.recordings; ++i) {
+    const bool repeat = i >= kSetUpCalls && random.Below(kRepeatOneIn) == 0;
+    const uint64_t seed = repeat ? seeds[random.Below(seeds.size())] : random();
+    seeds.push_back(seed);
+    auto call = candidate.Record(request, seed);
+    ++result.recordings;
+    if (i < kSetUpCalls && i + 1 < request.recordings) continue;
+    times.push_back(call.host_us);
+    if (times.size() == 1) {
+      result.plan = std::move(call.plan);
+      reference_seed = seed;
+    } else if (call.plan != result.plan) {
+      // The same two sets of addresses again: when they decide, it is not the history.
+      const bool by_address = candidate.Record(request, reference_seed).plan == result.plan &&
+                              candidate.Record(request, seed).plan == call.plan;
+      const std::string difference = Difference(result.plan, call.plan);
+      Refuse("impure",
+             by_address ? fmt::format("the plan depends on device addresses: {}", difference)
+                        : fmt::format(
+                              "call {} asks for other work than the calls before it, with the same "
+                              "arguments: {}",
+                              i + 1, difference),
+             request.function);
+    }
+    const auto elapsed = std::chrono::steady_clock::now() - start;
+    if (i + 1 >= kFewestCalls && elapsed > std::chrono::microseconds(request.budget_us)) break;
+  }
+  std::nth_element(times.begin(), times.begin() + static_cast<ptrdiff_t>(times.size() / 2),
+                   times.end());
+  result.host_us = times[times.size() / 2];
+  return result;
+}
+
+}  // namespace cupel::record
