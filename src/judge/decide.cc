@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <span>
 
 #include "judge/verdict.h"
 
@@ -140,7 +141,7 @@ bool CollectSetting(const SettingReport& setting, Verdict& verdict, Collected& a
 
 std::string JoinIds(const std::vector<std::string>& ids) {
   const size_t named = std::min<size_t>(8, ids.size());
-  std::string text = fmt::format("{}", fmt::join(ids.begin(), ids.begin() + named, ", "));
+  std::string text = fmt::format("{}", fmt::join(std::span(ids).first(named), ", "));
   if (ids.size() > named) text += fmt::format(" and {} more", ids.size() - named);
   return text;
 }

@@ -80,6 +80,7 @@ std::optional<Fill> WhatTheWrongHold(const Evidence& e) {
 
 Explanation Explain(const Scanner& scan, const std::vector<int64_t>& shape, double rms_error) {
   const Evidence e = Gather(scan, shape);
+  if (e.wrong == 0) return {};
   if (auto lone = LoneFactor(e)) return *lone;
   if (auto relu = ExplainExtraRelu(e)) return *relu;
   if (const auto fill = WhatTheWrongHold(e)) return FromFill(e, *fill);

@@ -117,6 +117,7 @@ TEST(Decide, NothingIsAcceptedUnrun) {
   open.id = "multi-0";
   const Verdict v = With({Setting("single-0", {Right()}), open});
   EXPECT_EQ(v.decision, Decision::kError);
+  ASSERT_EQ(v.reasons.size(), 1u);
   EXPECT_EQ(v.reasons[0].code, "not_judged");
   const Verdict rejected = With({Setting("single-0", {Wrong()}), open});
   EXPECT_EQ(rejected.decision, Decision::kRejected);
