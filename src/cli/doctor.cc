@@ -1,0 +1,95 @@
+// `cupel doctor`: what this machine offers, and what to do about what is missing.
+// SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <thread>
+
+#include "build/build.h"
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "oracle/python.h"
+#include "os/fd.h"
+#include "os/sandbox.h"
+
+namespace cupel::cli {
+namespace {
+
+struct Check {
+  std::string name;
+  bool ok = false;
+  bool needed = true;  // cupel does not work without it
+  std::string detail, remedy;
+};
+
+Check Failed(std::string name, const Error& error) {
+  return {std::move(name), false, true, error.message, error.remedy};
+}
+
+Check CheckToolkit() {
+  const auto toolkit = build::FindToolkit();
+  if (!toolkit) return Failed("CUDA toolkit", toolkit.error());
+  return {"CUDA toolkit", true, true,
+          fmt::format("nvcc {} at {}", toolkit->version, toolkit->nvcc.string()), ""};
+}
+
+Check CheckFolder(const char* name, const Result<std::filesystem::path>& folder) {
+  if (!folder) return Failed(name, folder.error());
+  return {name, true, true, folder->string(), ""};
+}
+
+Check CheckSandbox() {
+  const os::SandboxReport report = os::ProbeSandbox();
+  Check check{"sandbox", report.missing.empty(), false, "", ""};
+  check.detail =
+      report.missing.empty()
+          ? fmt::format("namespaces, seccomp, Landlock (ABI {})", report.landlock_abi)
+          : fmt::format("not granted by this kernel: {}", fmt::join(report.missing, ", "));
+  if (!check.ok) check.remedy = "judge only kernels that you trust on this machine";
+  return check;
+}
+
+Check CheckGpu() {
+  void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver == nullptr) return {"GPU", false, false, "no NVIDIA driver", "use --device emu"};
+  ::dlclose(driver);
+  return {"GPU", false, false, "a driver is here, but this build has no GPU engine",
+          "use --device emu"};
+}
+
+}  // namespace
+
+Result<int> Run(const DoctorCommand& command) {
+  std::vector<Check> checks;
+  checks.push_back(CheckToolkit());
+  const auto python = oracle::FindPython(command.common.python, {});
+  checks.push_back(python
+                       ? Check{"PyTorch", true, true,
+                               fmt::format("{} of {}", python->torch_version, python->program), ""}
+                       : Failed("PyTorch", python.error()));
+  checks.push_back(CheckFolder("data", os::DataDir()));
+  checks.push_back(CheckFolder("cache", os::CacheDir()));
+  checks.push_back(CheckSandbox());
+  checks.push_back(
+      {"emulator", true, true, fmt::format("{} cores", std::thread::hardware_concurrency()), ""});
+  checks.push_back(CheckGpu());
+
+  Json json{{"schema", "cupel.doctor/1"}, {"checks", Json::array()}};
+  bool broken = false;
+  for (const Check& check : checks) {
+    broken = broken || (!check.ok && check.needed);
+    const char* mark = check.ok ? "ok" : (check.needed ? "MISSING" : "-");
+    fmt::print("{:14} {:8} {}\n", check.name, mark, check.detail);
+    if (!check.remedy.empty()) fmt::print("{:23} {}\n", "", check.remedy);
+    json["checks"].push_back(Json{{"name", check.name},
+                                  {"ok", check.ok},
+                                  {"needed", check.needed},
+                                  {"detail", check.detail},
+                                  {"remedy", check.remedy}});
+  }
+  TRY(WriteJson(command.common.json, json));
+  return broken ? 2 : 0;
+}
+
+}  // namespace cupel::cli

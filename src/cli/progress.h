@@ -1,0 +1,60 @@
+// Shows what assay and optimizer report on the one progress line.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include "assay/assay.h"
+#include "evolve/optimizer.h"
+#include "report/progress.h"
+
+namespace cupel::cli {
+
+class ProgressView {
+ public:
+  explicit ProgressView(bool quiet) : line_({.quiet = quiet}) {}
+
+  void Show(const assay::Progress& progress) {
+    if (in_run_) {
+      run_.activity = progress.stage;  // the counts stay those of the run
+      return line_.Update(run_);
+    }
+    report::ProgressState state;
+    state.activity = progress.stage;
+    state.unit = "trials";
+    state.done = progress.done;
+    if (progress.total > 0) state.total = progress.total;
+    line_.Update(state);
+  }
+
+  void Show(const evolve::OptimizeProgress& progress) {
+    in_run_ = true;
+    run_.activity = progress.stage;
+    run_.unit = "candidates";
+    run_.done = progress.counts.done;
+    run_.total = progress.budget;
+    run_.best.clear();
+    if (progress.best_us > 0) {
+      run_.best = fmt::format("{} accepted, {} rejected, best {:.3f} us, {:.2f}x (estimate)",
+                              progress.counts.accepted, progress.counts.rejected, progress.best_us,
+                              progress.start_us / progress.best_us);
+    }
+    line_.Update(run_);
+    if (progress.best > 1 && progress.best != noted_) {
+      noted_ = progress.best;
+      line_.Note(fmt::format("new best: candidate {}, {:.3f} us (estimate), {:.2f}x the start",
+                             progress.best, progress.best_us,
+                             progress.start_us / progress.best_us));
+    }
+  }
+
+  void End() { line_.Finish(); }
+
+ private:
+  report::Progress line_;
+  report::ProgressState run_;
+  bool in_run_ = false;
+  int64_t noted_ = 0;
+};
+
+}  // namespace cupel::cli
