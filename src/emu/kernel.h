@@ -47,8 +47,9 @@ struct Kernel {
 class KernelModule {
  public:
   /// Keeps a copy of the module. Does not look into bodies: a kernel that is never launched does not
-  /// matter.
-  static Result<std::unique_ptr<KernelModule>> Decode(const ptx::Module& module);
+  /// matter. `vector_level` (for tests) limits the instruction set that handlers use, see handlers.h.
+  static Result<std::unique_ptr<KernelModule>> Decode(const ptx::Module& module,
+                                                      int vector_level = 2);
   ~KernelModule();
 
   /// The entry `name` (mangled), decoded now if it was not; null when there is none.
@@ -56,9 +57,10 @@ class KernelModule {
   const ptx::Module& module() const { return module_; }
 
  private:
-  explicit KernelModule(const ptx::Module& module);
+  KernelModule(const ptx::Module& module, int vector_level);
 
   ptx::Module module_;
+  int vector_level_ = 2;
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels_;
 };

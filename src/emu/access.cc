@@ -1,0 +1,186 @@
+// Loads and stores lane by lane: several allocations, generic addresses of all kinds, indexed local
+// memory, kernel parameters — and every error.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+
+#include "emu/block.h"
+
+namespace cupel::emu {
+namespace {
+
+constexpr uint64_t kHintBytes = uint64_t{1} << 31;  // quick handlers use 31-bit offsets
+constexpr uint64_t kWindow = uint64_t{1} << 32;
+
+/// The space that a generic address means, and the address in it.
+MemorySpace SpaceOf(uint64_t* address) {
+  for (const auto& [base, space] : {std::pair(kSharedWindow, MemorySpace::kShared),
+                                    std::pair(kLocalWindow, MemorySpace::kLocal),
+                                    std::pair(kParamWindow, MemorySpace::kParam)}) {
+    if (*address - base < kWindow) {
+      *address -= base;
+      return space;
+    }
+  }
+  return MemorySpace::kGlobal;
+}
+
+/// Host address of byte `offset` of a lane's local memory.
+std::byte* LocalByte(const Warp& warp, int lane, uint64_t offset) {
+  return warp.local + ((offset / 4) * kLanes + static_cast<uint64_t>(lane)) * 4 + offset % 4;
+}
+
+bool LocalInBounds(const Warp& warp, uint64_t address, uint32_t bytes) {
+  return bytes <= warp.local_bytes && address <= warp.local_bytes - bytes;
+}
+
+/// Copies one element between memory and `cell`; local memory is interleaved.
+void CopyLocal(const Warp& warp, int lane, uint64_t address, uint32_t bytes, bool store,
+               std::byte* cell) {
+  for (uint32_t i = 0; i < bytes; ++i) {
+    std::byte* at = LocalByte(warp, lane, address + i);
+    (store ? *at : cell[i]) = store ? cell[i] : *at;
+  }
+}
+
+uint64_t Extended(uint64_t bits, const AccessShape& shape) {
+  if (!shape.is_signed || shape.element_bytes == 8) return bits;
+  const int shift = 64 - 8 * static_cast<int>(shape.element_bytes);
+  return static_cast<uint64_t>(static_cast<int64_t>(bits << shift) >> shift);
+}
+
+/// Where the elements' slots are, in order.
+int32_t SlotOf(const Op* op, uint32_t i) { return i == 0 ? op->dst : op->src[i]; }
+
+struct LaneValue {
+  alignas(16) std::byte bytes[32];
+};
+
+/// Reads or writes the lane's slots from or to packed bytes.
+void LoadSlots(const Warp& warp, const Op* op, const AccessShape& shape, int lane, LaneValue* value) {
+  for (uint32_t i = 0; i < shape.elements; ++i) {
+    std::byte* to = value->bytes + i * shape.element_bytes;
+    if (shape.element_bytes == 8) {
+      std::memcpy(to, At<uint64_t>(warp, SlotOf(op, i)) + lane, 8);
+    } else {
+      std::memcpy(to, At<uint32_t>(warp, SlotOf(op, i)) + lane, shape.element_bytes);
+    }
+  }
+}
+void StoreSlots(const Warp& warp, const Op* op, const AccessShape& shape, int lane,
+                const LaneValue& value) {
+  for (uint32_t i = 0; i < shape.elements; ++i) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, value.bytes + i * shape.element_bytes, shape.element_bytes);
+    bits = Extended(bits, shape);
+    if (shape.element_bytes == 8) {
+      At<uint64_t>(warp, SlotOf(op, i))[lane] = bits;
+    } else {
+      At<uint32_t>(warp, SlotOf(op, i))[lane] = static_cast<uint32_t>(bits);
+    }
+  }
+}
+
+}  // namespace
+
+bool FindAllocation(Warp& warp, const Op* op, uint64_t address, bool store, Hint& hint) {
+  LaunchState& launch = *warp.worker->launch;
+  const Allocation* allocation = launch.memory->Find(address);
+  if (allocation == nullptr) return false;
+  if (store && allocation->read_only_argument) {
+    Warn(warp, op, "input_written", "The kernel writes to " + allocation->name + ", an input.");
+  }
+  hint = {allocation->begin, allocation->end};
+  if (hint.end - hint.begin > kHintBytes) {
+    // A part that the offsets can span, around the address.
+    const uint64_t offset = (address - hint.begin) / (kHintBytes / 2) * (kHintBytes / 2);
+    hint.begin += offset;
+    hint.end = std::min(hint.end, hint.begin + kHintBytes);
+  }
+  return true;
+}
+
+std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, uint64_t address,
+                       uint32_t bytes, bool store) {
+  const uint64_t written = address;
+  const MemorySpace asked = space;
+  if (space == MemorySpace::kGeneric) space = SpaceOf(&address);
+  auto fault = [&](FaultKind kind) -> std::byte* {
+    MemoryFault(warp, op, kind, space, lane, asked == MemorySpace::kGeneric ? address : written, bytes,
+                store);
+    return nullptr;
+  };
+  uint64_t limit = 0;
+  std::byte* base = nullptr;
+  if (space == MemorySpace::kShared) {
+    limit = warp.shared_bytes;
+    base = warp.shared;
+  } else if (space == MemorySpace::kParam && !store) {
+    limit = warp.param_bytes;
+    base = const_cast<std::byte*>(warp.param);  // only read: not for stores
+  } else if (space == MemorySpace::kGlobal) {
+    Hint& hint = warp.hints[op->count];
+    const bool inside = address >= hint.begin && address < hint.end && bytes <= hint.end - address;
+    if (!inside) {
+      Hint found;
+      if (!FindAllocation(warp, op, address, store, found)) return fault(FaultKind::kOutOfBounds);
+      const Allocation* allocation = warp.worker->launch->memory->Find(address);
+      if (bytes > allocation->end - address) return fault(FaultKind::kOutOfBounds);
+      hint = found;
+    }
+    if (address % bytes != 0) return fault(FaultKind::kMisaligned);
+    return reinterpret_cast<std::byte*>(address + warp.bias);
+  }
+  if (bytes > limit || address > limit - bytes) return fault(FaultKind::kOutOfBounds);
+  if (address % bytes != 0) return fault(FaultKind::kMisaligned);
+  return base + address;
+}
+
+const Op* AccessSlowly(Warp& warp, const Op* op) {
+  const AccessShape shape = AccessShape::Unpack(op->aux);
+  const bool wide = shape.space == MemorySpace::kGlobal || shape.space == MemorySpace::kGeneric;
+  const uint32_t bytes = shape.bytes();
+  // Addresses first: a load may overwrite the register that holds them.
+  uint64_t addresses[kLanes] = {};
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    const uint64_t base = wide ? At<const uint64_t>(warp, op->src[0])[lane]
+                               : At<const uint32_t>(warp, op->src[0])[lane];
+    addresses[lane] = base + static_cast<uint64_t>(op->imm);
+    if (!wide) addresses[lane] = static_cast<uint32_t>(addresses[lane]);
+  }
+  uint32_t shared_lanes = 0;
+  uint32_t shared_offsets[kLanes] = {};
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    uint64_t address = addresses[lane];
+    const MemorySpace space =
+        shape.space == MemorySpace::kGeneric ? SpaceOf(&address) : shape.space;
+    LaneValue value{};
+    if (shape.store) LoadSlots(warp, op, shape, lane, &value);
+    if (space == MemorySpace::kLocal) {
+      const FaultKind kind =
+          LocalInBounds(warp, address, bytes) ? FaultKind::kMisaligned : FaultKind::kOutOfBounds;
+      if (kind == FaultKind::kOutOfBounds || address % bytes != 0) {
+        return MemoryFault(warp, op, kind, space, lane, address, bytes, shape.store);
+      }
+      CopyLocal(warp, lane, address, bytes, shape.store, value.bytes);
+    } else {
+      std::byte* host = ResolveLane(warp, op, space, lane, address, bytes, shape.store);
+      if (host == nullptr) return nullptr;
+      if (space == MemorySpace::kShared) {
+        shared_lanes |= 1u << lane;
+        shared_offsets[lane] = static_cast<uint32_t>(address);
+      }
+      std::memcpy(shape.store ? host : value.bytes, shape.store ? value.bytes : host, bytes);
+    }
+    if (!shape.store) StoreSlots(warp, op, shape, lane, value);
+  }
+  if (shared_lanes != 0 && warp.checking &&
+      !CheckShared(warp, op, shape.store, false, shared_lanes, bytes, shared_offsets)) {
+    return nullptr;
+  }
+  return op + 1;
+}
+
+}  // namespace cupel::emu

@@ -1,0 +1,25 @@
+// The block's barriers as handlers see them, and a few other services of the scheduler.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "emu/op.h"
+
+namespace cupel::emu {
+
+// Op::aux of a barrier op.
+inline constexpr uint32_t kBarrierAligned = 1;
+inline constexpr uint32_t kBarrierArriveOnly = 2;
+inline constexpr uint32_t kBarrierPopc = 4;  // what bar.red gives, into Op::dst
+inline constexpr uint32_t kBarrierAnd = 8;
+inline constexpr uint32_t kBarrierOr = 16;
+
+/// Adds the predicates `values` of `lanes` to what barrier `id` reduces.
+void ReduceAtBarrier(Warp& warp, uint32_t id, uint32_t values, uint32_t lanes);
+
+/// An entry of Code::branch_targets.
+int32_t BranchTarget(const Warp& warp, size_t index);
+
+}  // namespace cupel::emu

@@ -1,0 +1,91 @@
+// Barriers of a block. A barrier counts threads; those that have exited are not waited for.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/barrier.h"
+
+#include "emu/block.h"
+#include "emu/shared_race.h"
+
+namespace cupel::emu {
+namespace {
+
+uint32_t Reduced(const BarrierState& barrier, const Op* op) {
+  if ((op->aux & kBarrierAnd) != 0) return barrier.true_count == barrier.reduced ? kFullMask : 0;
+  return barrier.true_count != 0 ? kFullMask : 0;
+}
+
+/// Writes what bar.red gives to the lanes of a group that waited.
+void DeliverReduction(const Warp& warp, const Group& group, const BarrierState& barrier) {
+  const Op* op = group.pc - 1;
+  if (op->src[2] < 0) return;
+  if ((op->aux & kBarrierPopc) != 0) {
+    for (uint32_t rest = group.mask; rest != 0; rest &= rest - 1) {
+      At<uint32_t>(warp, op->dst)[__builtin_ctz(rest)] = barrier.true_count;
+    }
+  } else {
+    uint32_t& mask = MaskAt(warp, op->dst);
+    mask = (mask & ~group.mask) | (Reduced(barrier, op) & group.mask);
+  }
+}
+
+/// Lets everybody who waits at barrier `id` go on. Aligned barriers ask that a whole warp waits at one
+/// and the same instruction.
+void Release(BlockState& block, Warp& releasing, uint32_t id) {
+  BarrierState& barrier = block.barriers[id];
+  for (size_t w = 0; w < block.warps.size(); ++w) {
+    Warp& warp = block.warps[w];
+    const Op* seen = nullptr;
+    for (int i = 0; i < warp.others; ++i) {
+      Group& group = warp.other[static_cast<size_t>(i)];
+      if (group.state != GroupState::kBarrier || group.barrier != id) continue;
+      if (seen != nullptr && seen != group.pc && ((group.pc - 1)->aux & kBarrierAligned) != 0) {
+        ReportSplitBarrier(warp, seen - 1, group.pc - 1);
+        releasing.stop = Stop::kFault;
+      }
+      seen = group.pc;
+      DeliverReduction(warp, group, barrier);
+      group.state = GroupState::kRunnable;
+      block.ready[w] = true;
+    }
+  }
+  barrier = BarrierState{};
+  if (block.checker) block.checker->NoteBarrier(block, id);
+}
+
+bool Full(const BlockState& block, const BarrierState& barrier) {
+  const uint32_t expected = barrier.expected == 0 ? block.live_threads : barrier.expected;
+  return barrier.arrived != 0 && barrier.arrived >= expected;
+}
+
+}  // namespace
+
+void ArriveAtBarrier(Warp& warp, const Op* op, uint32_t id, uint32_t lanes, uint32_t expected) {
+  (void)op;
+  BlockState& block = *warp.block;
+  BarrierState& barrier = block.barriers[id];
+  barrier.arrived += lanes;
+  barrier.expected = expected;
+  ++warp.worker->counters.barriers;
+  if (block.checker) block.checker->NoteArrival(warp, id);
+  if (Full(block, barrier)) Release(block, warp, id);
+}
+
+void ReduceAtBarrier(Warp& warp, uint32_t id, uint32_t values, uint32_t lanes) {
+  BarrierState& barrier = warp.block->barriers[id];
+  barrier.true_count += static_cast<uint32_t>(__builtin_popcount(values));
+  barrier.reduced += static_cast<uint32_t>(__builtin_popcount(lanes));
+}
+
+void RecheckBarriers(BlockState& block, Warp& warp) {
+  for (uint32_t id = 0; id < block.barriers.size(); ++id) {
+    BarrierState& barrier = block.barriers[id];
+    if (barrier.arrived != 0 && barrier.expected == 0 && Full(block, barrier)) {
+      Release(block, warp, id);
+    }
+  }
+}
+
+int32_t BranchTarget(const Warp& warp, size_t index) {
+  return warp.worker->launch->code->branch_targets[index];
+}
+
+}  // namespace cupel::emu

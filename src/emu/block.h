@@ -1,0 +1,109 @@
+// A resident block and the worker that runs it: state shared by the scheduler, the checkers and the
+// counters. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emu/code.h"
+#include "emu/kernel.h"
+#include "emu/launch.h"
+#include "emu/op.h"
+#include "engine/engine.h"
+
+namespace cupel::emu {
+
+class SharedChecker;
+
+struct BarrierState {
+  uint32_t arrived = 0;
+  uint32_t expected = 0;   // 0: all threads of the block
+  uint32_t true_count = 0, reduced = 0;
+};
+
+/// Memory of a warp and its state; the memory is reused by the blocks that follow.
+struct BlockState {
+  Worker* worker = nullptr;
+  uint64_t number = 0;  // linear index in the grid
+  plan::Dim3 index{0, 0, 0};
+  uint32_t live_threads = 0;
+  std::vector<Warp> warps;
+  std::vector<bool> ready;         // by warp: may have a runnable group
+  std::vector<uint32_t> order;     // in which warps have their turns
+  size_t turn = 0;                 // index into order: who is next
+  std::array<BarrierState, 16> barriers;
+  std::byte* memory = nullptr;     // frames, shared and local memory
+  size_t memory_bytes = 0;
+  std::unique_ptr<SharedChecker> checker;  // full checks only
+
+  BlockState();
+  ~BlockState();
+  BlockState(const BlockState&) = delete;
+  BlockState& operator=(const BlockState&) = delete;
+};
+
+/// What is the same for all blocks of a launch.
+struct LaunchState {
+  const LaunchRequest* request = nullptr;
+  const Kernel* kernel = nullptr;
+  const Code* code = nullptr;
+  GlobalMemory* memory = nullptr;
+  const engine::RunOptions* options = nullptr;
+  uint32_t shared_bytes = 0;
+  uint32_t local_bytes = 0;
+  uint32_t warps_per_block = 0;
+  uint64_t blocks = 0;
+  uint64_t count_every = 1;  // blocks whose number is a multiple are counted
+  uint32_t poison = 0;
+  std::vector<std::byte> parameters;
+  std::vector<std::byte> frame;  // a frame with constants and parameters filled in
+  std::atomic<uint64_t> next_block{0};
+  std::atomic<uint64_t> stop_at{UINT64_MAX};  // blocks from here on need not run
+  std::atomic<int64_t> budget{0};             // warp instructions left
+  std::atomic<bool> cancelled{false};
+};
+
+/// A finding with the block it was seen in.
+struct SeenFinding {
+  uint64_t block = 0;
+  uint32_t source = 0;
+  engine::Finding finding;
+};
+
+/// One thread's part of a launch.
+struct Worker {
+  LaunchState* launch = nullptr;
+  bool is_main = false;   // may call options.cancelled
+  std::vector<Hint> hints;
+  std::vector<SeenFinding> findings;
+  engine::LaunchCounters counters;     // exact ones
+  engine::LaunchCounters sampled;      // of counted blocks only
+  int64_t budget = 0;     // taken from the launch's
+  bool out_of_budget = false;
+};
+
+enum class BlockResult { kDone, kUnfinished, kStopped };
+
+/// Gives a block its memory, once.
+Status AllocateBlock(LaunchState& launch, Worker& worker, BlockState& block);
+/// Makes it block `number` of the grid, about to start.
+void StartBlock(BlockState& block, uint64_t number);
+/// Runs the block until it ends, or about `quantum` instructions were spent.
+BlockResult RunBlock(BlockState& block, int64_t quantum);
+
+/// groups.cc: makes a runnable group of the warp current; false when there is none.
+bool PickGroup(Warp& warp);
+/// barriers.cc: after lanes exited, barriers may be full.
+void RecheckBarriers(BlockState& block, Warp& warp);
+
+/// report.cc: nobody can run: says where everybody waits.
+void ReportDeadlock(BlockState& block);
+void ReportBudget(BlockState& block, Warp& warp);
+
+}  // namespace cupel::emu

@@ -1,0 +1,74 @@
+// A kernel decoded: its micro-ops, and how to fill a warp's frame before it starts.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "emu/handlers.h"
+#include "emu/op.h"
+#include "ptx/ir.h"
+
+namespace cupel::emu {
+
+/// A slot that holds the same value in all lanes for a whole launch.
+struct ConstantSlot {
+  int32_t offset = 0;
+  bool is_double = false;
+  uint64_t bits = 0;
+  std::string symbol;  // not empty: bits is added to its device address
+};
+
+enum class Special : uint8_t {
+  kTidX, kTidY, kTidZ,
+  kCtaidX, kCtaidY, kCtaidZ,
+  kNtidX, kNtidY, kNtidZ,
+  kNctaidX, kNctaidY, kNctaidZ,
+  kLaneId, kWarpId, kNwarpId, kSmId, kNsmId, kGridId,
+  kLanemaskEq, kLanemaskLe, kLanemaskLt, kLanemaskGe, kLanemaskGt,
+  kDynamicSharedBytes, kTotalSharedBytes,
+  kZero,      // cluster ids without clusters
+  kOne,       // their counts
+};
+struct SpecialSlot {
+  Special which = Special::kZero;
+  int32_t offset = 0;
+};
+
+/// A kernel parameter as a slot: `bytes` at `from` of the parameter block.
+struct ParameterSlot {
+  int32_t offset = 0;
+  uint32_t from = 0;
+  uint32_t bytes = 0;
+  bool is_signed = false;
+};
+
+/// Where a micro-op comes from.
+struct Source {
+  ptx::Location location;
+  uint32_t instr = 0;  // index into mnemonics
+};
+
+struct Code {
+  std::vector<Op> ops;
+  std::vector<Source> sources;          // by Op::source
+  std::vector<std::string> mnemonics;
+  std::vector<int32_t> branch_targets;  // of brx.idx
+  int32_t frame_bytes = 0;
+  std::vector<ConstantSlot> constants;
+  std::vector<SpecialSlot> specials;
+  std::vector<ParameterSlot> parameters;
+  /// Slots that may be read before they are written: poisoned when a warp starts.
+  struct Range { int32_t begin, end; };
+  std::vector<Range> undefined;
+  uint32_t hints = 0;                   // memory instructions
+  bool flush = false;                   // MXCSR at the start: flush subnormals
+  const HandlerTable* handlers = nullptr;
+  const ptx::Module* module = nullptr;  // for files and inlined sites
+};
+
+inline constexpr unsigned kIeeeMode = 0x1f80;               // MXCSR: exceptions masked, nearest
+inline constexpr unsigned kFlushMode = kIeeeMode | 0x8040;  // flush results, zero operands
+
+}  // namespace cupel::emu

@@ -1,0 +1,76 @@
+// What memory accesses cost: 32-byte sectors of global memory, wavefronts of shared memory.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "emu/block.h"
+
+namespace cupel::emu {
+namespace {
+
+void AddGlobal(Warp& warp, bool store, uint64_t sectors, uint64_t bytes) {
+  engine::LaunchCounters& counters = warp.worker->sampled;
+  (store ? counters.global_store_sectors : counters.global_load_sectors) += sectors;
+  (store ? counters.global_store_bytes : counters.global_load_bytes) += bytes;
+}
+
+}  // namespace
+
+void CountGlobalRange(Warp& warp, bool store, uint64_t first, uint64_t bytes) {
+  AddGlobal(warp, store, ((first + bytes - 1) >> 5) - (first >> 5) + 1, bytes);
+}
+
+void CountGlobal(Warp& warp, bool store, uint32_t active, uint32_t bytes, const uint32_t* offsets) {
+  uint32_t seen[kLanes];
+  uint32_t count = 0;
+  for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
+    const uint32_t sector = offsets[__builtin_ctz(rest)] >> 5;
+    if (count != 0 && seen[count - 1] == sector) continue;
+    if (std::find(seen, seen + count, sector) == seen + count) seen[count++] = sector;
+  }
+  AddGlobal(warp, store, count, uint64_t{bytes} * static_cast<uint32_t>(__builtin_popcount(active)));
+}
+
+/// A wavefront serves each of the 32 banks once; lanes that want the same word share it. Accesses of 8
+/// and 16 bytes go in halves and quarters of a warp.
+void CountShared(Warp& warp, uint32_t active, uint32_t bytes, const uint32_t* offsets) {
+  const uint32_t lanes_at_once = bytes <= 4 ? 32 : std::max(1u, 128 / bytes);
+  for (uint32_t first = 0; first < kLanes; first += lanes_at_once) {
+    uint32_t words[kLanes * 4];
+    uint32_t count = 0;
+    uint8_t in_bank[32] = {};
+    uint32_t most = 0;
+    for (uint32_t lane = first; lane < first + lanes_at_once; ++lane) {
+      if (((active >> lane) & 1u) == 0) continue;
+      for (uint32_t word = offsets[lane] / 4; word <= (offsets[lane] + bytes - 1) / 4; ++word) {
+        if (std::find(words, words + count, word) != words + count) continue;
+        words[count++] = word;
+        most = std::max<uint32_t>(most, ++in_bank[word % 32]);
+      }
+    }
+    warp.worker->sampled.shared_wavefronts += most;
+  }
+}
+
+const Op* CountAtomic(Warp& warp, const Op* op) {
+  const AccessShape shape = AccessShape::Unpack(op->aux);
+  if (shape.space != MemorySpace::kShared) {
+    if (warp.counting) {
+      warp.worker->sampled.global_atomics += static_cast<uint32_t>(__builtin_popcount(warp.active));
+    }
+    return op + 1;
+  }
+  if (!warp.counting && !warp.checking) return op + 1;
+  uint32_t offsets[kLanes] = {};
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    offsets[lane] = At<uint32_t>(warp, op->src[0])[lane] + static_cast<uint32_t>(op->imm);
+  }
+  if (warp.counting) CountShared(warp, warp.active, shape.element_bytes, offsets);
+  if (warp.checking &&
+      !CheckShared(warp, op, true, true, warp.active, shape.element_bytes, offsets)) {
+    return nullptr;
+  }
+  return op + 1;
+}
+
+}  // namespace cupel::emu

@@ -1,0 +1,268 @@
+// The driver of decoding: basic blocks, guards and float modes.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/decode.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ptx/parser.h"
+
+namespace cupel::emu {
+
+using ptx::Instr;
+using ptx::Operand;
+using ptx::OperandKind;
+using ptx::Type;
+
+namespace {
+
+/// The float mode an instruction will need, told before it is decoded.
+FloatMode ModeHint(const Instr& instr) {
+  static const char* const kNeutral[] = {"ld", "st", "mov", "selp", "atom", "red", "bra", "and", "or"};
+  for (const char* op : kNeutral) {
+    if (instr.op == op) return FloatMode::kAny;
+  }
+  if (instr.Has("ftz")) return FloatMode::kFlush;
+  for (Type type : instr.Types()) {
+    if (type == Type::kF32 || type == Type::kF64 || type == Type::kBF16 || type == Type::kBF16x2 ||
+        type == Type::kF16 || type == Type::kF16x2) {
+      return FloatMode::kIeee;
+    }
+  }
+  return FloatMode::kAny;
+}
+
+}  // namespace
+
+bool MaySwitch(const Instr& instr) {
+  const std::string& op = instr.op;
+  return op == "shfl" || op == "vote" || op == "match" || op == "redux" || op == "bar" ||
+         op == "barrier" || op == "brx" || op == "elect";
+}
+
+SourceLine LineOf(const ptx::Module& module, const ptx::Location& location) {
+  auto file_of = [&](const ptx::Location& at) -> std::string_view {
+    if (at.file < 0 || static_cast<size_t>(at.file) >= module.files.size()) return {};
+    return module.files[static_cast<size_t>(at.file)];
+  };
+  auto is_own = [](std::string_view file) {
+    return file.ends_with(".cu") || (!file.empty() && file.find("/include/") == file.npos &&
+                                     file.find("cuda") == file.npos);
+  };
+  ptx::Location best = location;
+  ptx::Location at = location;
+  for (int depth = 0; depth < 64; ++depth) {
+    if (is_own(file_of(at))) {
+      best = at;
+      break;
+    }
+    if (at.inlined_at < 0 || static_cast<size_t>(at.inlined_at) >= module.inlined_sites.size()) break;
+    at = module.inlined_sites[static_cast<size_t>(at.inlined_at)].call;
+  }
+  return {std::string(file_of(best)), best.line};
+}
+
+Decoder::Decoder(const ptx::Module& module, const HandlerTable& handlers)
+    : module_(module), handlers_(handlers) {}
+
+bool Decoder::Fail(const std::string& what) {
+  if (failed_) return false;
+  failed_ = true;
+  const bool in_body = current_ >= 0 && static_cast<size_t>(current_) < function_.body.size();
+  const SourceLine line =
+      in_body ? LineOf(module_, function_.body[static_cast<size_t>(current_)].location) : SourceLine{};
+  kernel_->unsupported =
+      line.line > 0 ? fmt::format("{} at {}:{}", what, line.file, line.line) : what;
+  return false;
+}
+
+Op& Decoder::EmitEntry(const Entry& entry) {
+  if (entry.mode != FloatMode::kAny) SetMode(entry.mode);
+  Op& op = code_->ops.emplace_back();
+  op.full = entry.full;
+  op.masked = entry.masked;
+  op.dst = -1;
+  for (int32_t& src : op.src) src = -1;
+  op.source = static_cast<uint32_t>(std::max(current_, 0));
+  block_flops_ += entry.flops;
+  return op;
+}
+
+Op& Decoder::Emit(std::string_view key) {
+  const Entry* entry = handlers_.Find(key);
+  if (entry == nullptr) {
+    Fail(std::string(key));
+    static const Entry kNothing;
+    return EmitEntry(kNothing);
+  }
+  return EmitEntry(*entry);
+}
+
+void Decoder::SetMode(FloatMode mode) {
+  if (mode == FloatMode::kAny || mode == mode_) return;
+  mode_ = mode;
+  Emit("@mode").imm = mode == FloatMode::kFlush ? kFlushMode : kIeeeMode;
+}
+
+/// Makes `op` the terminator that accounts for the basic block.
+void Decoder::FinishBlock(Op& op) {
+  op.count = block_count_;
+  op.flops = block_flops_;
+  block_count_ = block_flops_ = 0;
+}
+
+void Decoder::EmitUnguarded(const Instr& instr) {
+  if (EmitFlow(instr) || failed_) return;
+  static const std::map<std::string_view, bool (Decoder::*)(const Instr&)> kForms = {
+      {"ld", &Decoder::EmitAccess},    {"ldu", &Decoder::EmitAccess}, {"st", &Decoder::EmitAccess},
+      {"atom", &Decoder::EmitAtomic},  {"red", &Decoder::EmitAtomic}, {"mov", &Decoder::EmitMov},
+      {"cvta", &Decoder::EmitCvta},    {"setp", &Decoder::EmitSetp},  {"set", &Decoder::EmitSet},
+      {"shfl", &Decoder::EmitWarpLevel}, {"vote", &Decoder::EmitWarpLevel},
+      {"match", &Decoder::EmitWarpLevel}, {"redux", &Decoder::EmitWarpLevel},
+      {"activemask", &Decoder::EmitWarpLevel}};
+  const auto form = kForms.find(instr.op);
+  if (form != kForms.end()) {
+    (this->*form->second)(instr);
+    return;
+  }
+  if (!EmitTable(instr, CanonicalKey(instr))) Fail(instr.Mnemonic());
+}
+
+void Decoder::EmitGuarded(const Instr& instr) {
+  const int predicate = register_slot_[static_cast<size_t>(instr.guard)];
+  const uint32_t flip = instr.guard_negated ? kFullMask : 0;
+  if (instr.op == "ret" || instr.op == "exit") {
+    SetMode(default_mode_);
+    Op& op = Emit("@exitif");
+    op.src[0] = predicate;
+    op.aux = flip;
+    FinishBlock(op);
+    return;
+  }
+  if (MaySwitch(instr) || instr.op == "trap") {
+    // Jump around it, so that the lanes meet again behind it.
+    SetMode(default_mode_);
+    Op& branch = Emit("@branch");
+    branch.src[0] = predicate;
+    branch.aux = ~flip;
+    FinishBlock(branch);
+    const size_t at = code_->ops.size() - 1;
+    EmitUnguarded(instr);
+    SetMode(default_mode_);
+    FinishBlock(Emit("@fall"));
+    code_->ops[at].target = static_cast<int32_t>(code_->ops.size());
+    Emit("@merge");
+    return;
+  }
+  SetMode(ModeHint(instr));
+  const FloatMode mode = mode_;
+  Op& guard = Emit("@guard");
+  guard.src[0] = predicate;
+  guard.aux = flip;
+  const size_t at = code_->ops.size() - 1;
+  EmitUnguarded(instr);
+  code_->ops[at].count = static_cast<uint32_t>(code_->ops.size() - at - 1);
+  if (mode != mode_) Fail("guarded " + instr.Mnemonic());
+}
+
+void Decoder::EmitInstr(const Instr& instr) {
+  for (auto& [kind, used] : temporaries_used_) used = 0;
+  ++block_count_;
+  if (aliased_[static_cast<size_t>(current_)]) return;
+  if (instr.op == "bra") {
+    EmitBranch(instr);
+  } else if (instr.guard >= 0) {
+    EmitGuarded(instr);
+  } else {
+    EmitUnguarded(instr);
+  }
+}
+
+void Decoder::EmitBody() {
+  const size_t count = function_.body.size();
+  label_at_.assign(count + 1, 0);
+  op_at_.assign(count + 1, 0);
+  for (const Instr& instr : function_.body) {
+    for (const Operand& operand : instr.operands) {
+      if (operand.kind == OperandKind::kLabel) label_at_[static_cast<size_t>(operand.target)] = 1;
+    }
+  }
+  for (const std::vector<int>& table : function_.branch_table_targets) {
+    for (int target : table) label_at_[static_cast<size_t>(target)] = 1;
+  }
+  for (size_t i = 0; i <= count && !failed_; ++i) {
+    if (label_at_[i] != 0) {
+      SetMode(default_mode_);
+      FinishBlock(Emit("@fall"));
+      op_at_[i] = static_cast<int>(code_->ops.size());
+      Emit("@merge");
+    }
+    current_ = static_cast<int>(std::min(i, count == 0 ? 0 : count - 1));
+    if (i < count) EmitInstr(function_.body[i]);
+  }
+  SetMode(default_mode_);
+  FinishBlock(Emit("@exit"));
+}
+
+/// Slot numbers become offsets, instruction indices become op indices.
+void Decoder::Resolve() {
+  for (int jump : jumps_) {
+    Op& op = code_->ops[static_cast<size_t>(jump)];
+    op.target = op_at_[static_cast<size_t>(op.target)];
+  }
+  for (int32_t& target : code_->branch_targets) target = op_at_[static_cast<size_t>(target)];
+  const Entry* up = handlers_.Find("shfl.up");
+  const Entry* down = handlers_.Find("shfl.down");
+  const Entry* butterfly = handlers_.Find("shfl.bfly");
+  const Entry* index = handlers_.Find("shfl.idx");
+  auto offset = [&](int32_t slot) {
+    return slot < 0 ? -1 : slots_[static_cast<size_t>(slot)].offset;
+  };
+  for (Op& op : code_->ops) {
+    op.dst = offset(op.dst);
+    for (int32_t& src : op.src) src = offset(src);
+    if (op.full == up->full || op.full == down->full || op.full == butterfly->full ||
+        op.full == index->full) {
+      op.imm = offset(static_cast<int32_t>(op.imm));
+    }
+  }
+}
+
+void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
+  kernel_ = kernel;
+  kernel->name = function.name;
+  kernel->demangled = ptx::Demangle(function.name);
+  kernel->param_bytes = function.param_bytes;
+  code_ = std::make_unique<Code>();
+  code_->handlers = &handlers_;
+  code_->module = &module_;
+  Inlined inlined = InlineCalls(module_, function);
+  function_ = std::move(inlined.function);
+  if (!inlined.error.empty()) {
+    current_ = inlined.at;
+    Fail(inlined.error);
+    return;
+  }
+  for (const Instr& instr : function_.body) {
+    code_->sources.push_back({instr.location, static_cast<uint32_t>(code_->mnemonics.size())});
+    code_->mnemonics.push_back(instr.Mnemonic());
+  }
+  size_t flushing = 0, keeping = 0;
+  for (const Instr& instr : function_.body) {
+    const FloatMode mode = ModeHint(instr);
+    flushing += mode == FloatMode::kFlush;
+    keeping += mode == FloatMode::kIeee;
+  }
+  default_mode_ = mode_ = flushing > keeping ? FloatMode::kFlush : FloatMode::kIeee;
+  code_->flush = default_mode_ == FloatMode::kFlush;
+  PlaceVariables();
+  if (!failed_) AssignSlots();
+  if (!failed_) EmitBody();
+  if (!failed_) LayOutFrame();
+  if (failed_) return;
+  Resolve();
+  kernel->code = std::move(code_);
+}
+
+}  // namespace cupel::emu

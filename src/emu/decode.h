@@ -1,0 +1,152 @@
+// From a ptx::Function to Code. One Decoder decodes one kernel, in steps: calls are inlined
+// (inline_calls.cc), registers get slots (registers.cc), instructions become micro-ops (decode_*.cc).
+//
+// Arithmetic instructions need no code here: their mnemonic is the key of a handler that says itself
+// what slots it takes. Only what composes several ops or has special operands is written out.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "emu/code.h"
+#include "emu/kernel.h"
+#include "ptx/ir.h"
+
+namespace cupel::emu {
+
+/// Replaces calls of functions of the module by their bodies; the result's `error` says why not.
+struct Inlined {
+  ptx::Function function;
+  std::string error;     // "call of an extern function 'f'"
+  int at = -1;           // the instruction that it is about
+};
+Inlined InlineCalls(const ptx::Module& module, const ptx::Function& function);
+
+/// The destinations of an instruction among its operands' registers, and what it reads.
+struct RegisterUse {
+  std::vector<int> writes, reads;
+};
+RegisterUse UseOf(const ptx::Instr& instr);
+
+/// True for instructions at which lanes may have to wait: they need the default float mode and may
+/// not be guarded by masking.
+bool MaySwitch(const ptx::Instr& instr);
+
+/// "kernel.cu:31", preferring the candidate's own lines over those of toolkit headers.
+struct SourceLine {
+  std::string file;
+  int line = 0;
+};
+SourceLine LineOf(const ptx::Module& module, const ptx::Location& location);
+
+class Decoder {
+ public:
+  Decoder(const ptx::Module& module, const HandlerTable& handlers);
+  /// Fills the kernel's facts and code, or its `unsupported`.
+  void Decode(const ptx::Function& function, Kernel* kernel);
+
+ private:
+  // registers.cc
+  void PlaceVariables();
+  void AssignSlots();
+  void AliasRegisters();
+  bool AliasTo(const ptx::Instr& instr, int* slot);
+  SlotKind KindOf(int reg) const;
+  int NewSlot(SlotKind kind);
+  int Temporary(SlotKind kind);
+  int SharedConstant(SlotKind kind, uint64_t bits, const std::string& symbol = {});
+  int SpecialSlotOf(Special which);
+  void LayOutFrame();
+
+  // decode_operands.cc
+  int Read(const ptx::Operand& operand, SlotKind kind, ptx::Type type);
+  int ReadRegister(int reg, SlotKind kind, ptx::Type type);
+  int ReadImmediate(const ptx::Operand& operand, SlotKind kind, ptx::Type type);
+  int ReadSymbol(const ptx::Operand& operand, SlotKind kind);
+  int ReadSpecial(const std::string& name, SlotKind kind);
+  /// Slot that an instruction may write for `operand`; FinishWrite moves it where it belongs.
+  int Write(const ptx::Operand& operand, SlotKind kind);
+  void FinishWrite(const ptx::Operand& operand, int slot, SlotKind kind, bool is_signed);
+  std::optional<uint64_t> SymbolValue(const std::string& name, std::string* global);
+
+  // decode.cc
+  void EmitBody();
+  void EmitInstr(const ptx::Instr& instr);
+  void EmitGuarded(const ptx::Instr& instr);
+  void EmitUnguarded(const ptx::Instr& instr);
+  Op& Emit(std::string_view key);
+  Op& EmitEntry(const Entry& entry);
+  void SetMode(FloatMode mode);
+  bool Fail(const std::string& what);
+  void FinishBlock(Op& op);
+  void Resolve();
+
+  // decode_forms.cc
+  bool EmitTable(const ptx::Instr& instr, const std::string& key);
+  bool EmitMov(const ptx::Instr& instr);
+  bool EmitCvta(const ptx::Instr& instr);
+  bool EmitSetp(const ptx::Instr& instr);
+  bool EmitSet(const ptx::Instr& instr);
+  bool EmitPacked(const ptx::Operand& dst, const ptx::Operand& src, ptx::Type type);
+  int EmitCompare(const ptx::Instr& instr, const std::string& tail, const ptx::Operand& a,
+                  const ptx::Operand& b, ptx::Type type);
+  std::string CanonicalKey(const ptx::Instr& instr) const;
+
+  // decode_memory.cc
+  bool EmitAccess(const ptx::Instr& instr);
+  bool EmitParameterLoad(const ptx::Instr& instr, ptx::Type type);
+  bool EmitAtomic(const ptx::Instr& instr);
+  int AddressSlot(const ptx::Operand& operand, MemorySpace space, int64_t* displacement);
+  bool SpaceOf(const ptx::Instr& instr, const ptx::Operand& address, MemorySpace* space);
+
+  // decode_flow.cc
+  bool EmitFlow(const ptx::Instr& instr);
+  bool EmitBranch(const ptx::Instr& instr);
+  bool EmitBarrier(const ptx::Instr& instr);
+  bool EmitWarpLevel(const ptx::Instr& instr);
+
+  const ptx::Module& module_;
+  const HandlerTable& handlers_;
+  ptx::Function function_;   // with calls inlined
+  Kernel* kernel_ = nullptr;
+  std::unique_ptr<Code> code_;
+
+  // Slots are numbered; offsets follow when all are known (LayOutFrame).
+  struct Slot {
+    SlotKind kind = SlotKind::kWord;
+    int32_t offset = 0;
+  };
+  std::vector<Slot> slots_;
+  std::vector<int> register_slot_;       // by register; -1: not used
+  std::vector<bool> aliased_;            // by instruction: its effect is an alias
+  std::map<std::pair<std::string, std::pair<uint64_t, int>>, int> constants_;
+  std::map<Special, int> specials_;
+  std::map<std::pair<uint32_t, std::pair<uint32_t, bool>>, int> parameters_;  // offset, bytes, sign
+  std::map<SlotKind, std::vector<int>> temporaries_;
+  std::map<SlotKind, size_t> temporaries_used_;
+  std::vector<int> undefined_;           // slots live at the start
+
+  struct Place {
+    ptx::Space space = ptx::Space::kNone;
+    uint64_t offset = 0;
+  };
+  std::map<std::string, Place, std::less<>> places_;  // of shared, local and parameter variables
+
+  std::vector<int> label_at_;            // by instruction index: 1 when it is a jump target
+  std::vector<int> op_at_;               // by instruction index: index of its merge op
+  std::vector<int> jumps_;               // ops whose target is an instruction index
+  FloatMode default_mode_ = FloatMode::kIeee;
+  FloatMode mode_ = FloatMode::kIeee;
+  uint32_t block_count_ = 0, block_flops_ = 0;  // of the block so far
+  int current_ = -1;                     // instruction index
+  bool failed_ = false;
+};
+
+}  // namespace cupel::emu

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/handlers.h"
+
+#include <algorithm>
+#include <array>
+
+namespace cupel::emu {
+
+void HandlerTable::Add(std::string_view key, const Entry& entry) {
+  entries_.insert_or_assign(std::string(key), entry);
+}
+
+const Entry* HandlerTable::Find(std::string_view key) const {
+  const auto found = entries_.find(std::string(key));
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+int VectorLevel() {
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
+      !__builtin_cpu_supports("f16c") || !__builtin_cpu_supports("bmi2")) {
+    return 0;
+  }
+  const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                    __builtin_cpu_supports("avx512cd");
+  return wide ? 2 : 1;
+}
+
+const HandlerTable& Handlers(int limit) {
+  static const std::array<HandlerTable, 3> kTables = [] {
+    std::array<HandlerTable, 3> tables;
+    const int level = VectorLevel();
+    RegisterPlain(tables[0]);
+    if (level >= 1) RegisterAvx2(tables[1]);
+    if (level >= 2) RegisterAvx512(tables[2]);
+    for (HandlerTable& table : tables) {
+      RegisterControl(table);
+      RegisterAtomic(table);
+      RegisterWarp(table);
+    }
+    return tables;
+  }();
+  return kTables[static_cast<size_t>(std::clamp(limit, 0, VectorLevel()))];
+}
+
+}  // namespace cupel::emu

@@ -1,0 +1,56 @@
+// The table of instruction handlers: from a canonical mnemonic ("fma.rn.ftz.f32", "ld.global.b32.v4")
+// to its two functions and the shape of its operands. Hot handlers are compiled several times, for
+// AVX-512, AVX2 and plain x86-64 (ops_*.inc through handlers_*.cc); the processor picks the table.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "emu/op.h"
+
+namespace cupel::emu {
+
+/// What kind of slot an operand needs.
+enum class SlotKind : uint8_t { kNone, kPredicate, kWord, kDouble };  // mask, 32 x 4, 32 x 8 bytes
+
+/// Which floating-point mode (MXCSR) a handler needs.
+enum class FloatMode : uint8_t { kAny, kIeee, kFlush };
+
+struct Entry {
+  Handler full = nullptr;
+  Handler masked = nullptr;
+  SlotKind dst = SlotKind::kNone;
+  SlotKind src[4] = {SlotKind::kNone, SlotKind::kNone, SlotKind::kNone, SlotKind::kNone};
+  FloatMode mode = FloatMode::kAny;
+  uint8_t flops = 0;
+  uint8_t sign_extends = 0;  // of a narrow result put into a wide register
+};
+
+class HandlerTable {
+ public:
+  void Add(std::string_view key, const Entry& entry);
+  const Entry* Find(std::string_view key) const;
+  /// Runs a warp until it stops.
+  void (*run)(Warp&) = nullptr;
+
+ private:
+  std::unordered_map<std::string, Entry> entries_;
+};
+
+/// The table for this processor. `limit` (for tests): 0 plain, 1 up to AVX2, 2 up to AVX-512.
+const HandlerTable& Handlers(int limit = 2);
+/// What this processor has: 0, 1 or 2 as above.
+int VectorLevel();
+
+void RegisterPlain(HandlerTable& table);
+void RegisterAvx2(HandlerTable& table);
+void RegisterAvx512(HandlerTable& table);
+// Handlers that need no vectors, compiled once.
+void RegisterControl(HandlerTable& table);
+void RegisterAtomic(HandlerTable& table);
+void RegisterWarp(HandlerTable& table);
+
+}  // namespace cupel::emu

@@ -1,0 +1,17 @@
+// Handlers compiled for AVX2 and FMA; see options.cmake for the flags and handlers.cc for the choice.
+// SPDX-License-Identifier: Apache-2.0
+#include <immintrin.h>
+
+#include "emu/handlers.h"
+#include "emu/op.h"
+
+namespace cupel::emu {
+namespace {
+namespace avx2 {
+#include "emu/handlers_all.inc"
+}  // namespace avx2
+}  // namespace
+
+void RegisterAvx2(HandlerTable& table) { avx2::RegisterAll(table); }
+
+}  // namespace cupel::emu

@@ -1,0 +1,293 @@
+// A launch: its blocks spread over threads, or in order on one where blocks may depend on each other.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/launch.h"
+
+#include <xmmintrin.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "emu/block.h"
+#include "emu/shared_race.h"
+#include "emu/thread_pool.h"
+
+namespace cupel::emu {
+namespace {
+
+constexpr int64_t kLongQuantum = 2'000'000;  // before another block starts beside a block that waits
+constexpr int64_t kShortQuantum = 20'000;    // when blocks wait for each other
+constexpr int64_t kUnlimited = INT64_MAX / 2;
+constexpr size_t kResidentBytes = size_t{2} << 30;
+constexpr uint64_t kCountedBlocks = 32;
+
+/// The same for all warps of a launch: constants and parameters. Returns the missing symbol, if any.
+std::string FillFrame(LaunchState& launch) {
+  launch.frame.assign(static_cast<size_t>(launch.code->frame_bytes), std::byte{0});
+  auto* words = reinterpret_cast<uint32_t*>(launch.frame.data());
+  std::fill(words, words + launch.frame.size() / 4, launch.poison);
+  auto fill = [&](int32_t offset, bool is_double, uint64_t bits) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      if (is_double) {
+        std::memcpy(launch.frame.data() + offset + 8 * lane, &bits, 8);
+      } else {
+        std::memcpy(launch.frame.data() + offset + 4 * lane, &bits, 4);
+      }
+    }
+  };
+  for (const ConstantSlot& slot : launch.code->constants) {
+    uint64_t bits = slot.bits;
+    if (!slot.symbol.empty()) {
+      const std::optional<uint64_t> address = launch.memory->SymbolAddress(slot.symbol);
+      if (!address) return slot.symbol;
+      bits += *address;
+    }
+    fill(slot.offset, slot.is_double, bits);
+  }
+  for (const ParameterSlot& slot : launch.code->parameters) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, launch.parameters.data() + slot.from, slot.bytes);
+    if (slot.is_signed) {
+      const int shift = 64 - 8 * static_cast<int>(slot.bytes);
+      bits = static_cast<uint64_t>(static_cast<int64_t>(bits << shift) >> shift);
+    }
+    fill(slot.offset, slot.bytes == 8, bits);
+  }
+  return {};
+}
+
+/// Sets the thread's float mode for the handlers, and puts it back.
+class FloatEnvironment {
+ public:
+  explicit FloatEnvironment(unsigned mode) : saved_(_mm_getcsr()) { _mm_setcsr(mode); }
+  ~FloatEnvironment() { _mm_setcsr(saved_); }
+  FloatEnvironment(const FloatEnvironment&) = delete;
+  FloatEnvironment& operator=(const FloatEnvironment&) = delete;
+
+ private:
+  unsigned saved_;
+};
+
+/// Blocks one after another, taken from the launch's counter.
+Status RunIndependent(LaunchState& launch, Worker& worker) {
+  BlockState block;
+  for (;;) {
+    const uint64_t number = launch.next_block.fetch_add(1);
+    if (number >= launch.blocks || number >= launch.stop_at || launch.cancelled) return {};
+    if (block.memory == nullptr) TRY(AllocateBlock(launch, worker, block));
+    StartBlock(block, number);
+    if (RunBlock(block, kUnlimited) == BlockResult::kStopped) return {};
+  }
+}
+
+/// Blocks in order on one thread; several take turns when they wait for each other.
+class InOrder {
+ public:
+  InOrder(LaunchState& launch, Worker& worker) : launch_(launch), worker_(worker) {}
+
+  Status Run() {
+    const bool together = launch_.request->cooperative;
+    do {
+      if (resident_.empty() || (waiting_ && !together)) TRY(StartNext());
+      while (together && started_ < launch_.blocks) {
+        const uint64_t before = started_;
+        TRY(StartNext());
+        if (started_ == before) break;
+      }
+      waiting_ = false;
+      const int64_t quantum = resident_.size() > 1 || together ? kShortQuantum : kLongQuantum;
+      for (size_t i = 0; i < resident_.size();) {
+        const BlockResult result = RunBlock(*resident_[i], quantum);
+        if (result == BlockResult::kStopped) return {};
+        if (result == BlockResult::kUnfinished) {
+          waiting_ = true;
+          ++i;
+          continue;
+        }
+        free_.push_back(std::move(resident_[i]));
+        resident_.erase(resident_.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    } while (!resident_.empty() || started_ < launch_.blocks);
+    return {};
+  }
+
+ private:
+  Status StartNext() {
+    if (started_ >= launch_.blocks) return {};
+    if (free_.empty()) {
+      if (bytes_ > kResidentBytes) return {};
+      auto block = std::make_unique<BlockState>();
+      TRY(AllocateBlock(launch_, worker_, *block));
+      bytes_ += block->memory_bytes;
+      free_.push_back(std::move(block));
+    }
+    resident_.push_back(std::move(free_.back()));
+    free_.pop_back();
+    StartBlock(*resident_.back(), started_++);
+    return {};
+  }
+
+  LaunchState& launch_;
+  Worker& worker_;
+  std::vector<std::unique_ptr<BlockState>> resident_, free_;
+  uint64_t started_ = 0;
+  size_t bytes_ = 0;
+  bool waiting_ = false;
+};
+
+void AddCounters(const engine::LaunchCounters& from, uint64_t scale, engine::LaunchCounters* to) {
+  to->warp_instructions += from.warp_instructions * scale;
+  to->lane_instructions += from.lane_instructions * scale;
+  to->global_load_sectors += from.global_load_sectors * scale;
+  to->global_store_sectors += from.global_store_sectors * scale;
+  to->global_load_bytes += from.global_load_bytes * scale;
+  to->global_store_bytes += from.global_store_bytes * scale;
+  to->shared_wavefronts += from.shared_wavefronts * scale;
+  to->global_atomics += from.global_atomics * scale;
+  to->barriers += from.barriers * scale;
+  to->floating_point_operations += from.floating_point_operations * scale;
+}
+
+/// From `counted` blocks to all of them.
+void Extrapolate(uint64_t blocks, uint64_t counted, engine::LaunchCounters* counters) {
+  if (counted == 0 || counted == blocks) return;
+  auto scale = [&](uint64_t& value) {
+    value = static_cast<uint64_t>(static_cast<unsigned __int128>(value) * blocks / counted);
+  };
+  for (uint64_t* value :
+       {&counters->global_load_sectors, &counters->global_store_sectors, &counters->global_load_bytes,
+        &counters->global_store_bytes, &counters->shared_wavefronts, &counters->global_atomics}) {
+    scale(*value);
+  }
+}
+
+/// One finding for each code and place, from the block with the lowest number. After an error, what
+/// later blocks saw is dropped: how far they came depends on the threads.
+void MergeFindings(std::vector<Worker>& workers, uint64_t stop_at, LaunchOutcome* outcome) {
+  std::vector<SeenFinding> all;
+  for (Worker& worker : workers) {
+    for (SeenFinding& seen : worker.findings) {
+      if (seen.block <= stop_at) all.push_back(std::move(seen));
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const SeenFinding& a, const SeenFinding& b) {
+    return a.block < b.block;
+  });
+  for (SeenFinding& seen : all) {
+    const auto same = [&](const engine::Finding& other) {
+      return other.code == seen.finding.code && other.line == seen.finding.line &&
+             other.file == seen.finding.file;
+    };
+    const auto found = std::find_if(outcome->findings.begin(), outcome->findings.end(), same);
+    if (found == outcome->findings.end()) {
+      outcome->findings.push_back(std::move(seen.finding));
+    } else {
+      found->count += seen.finding.count;
+    }
+  }
+}
+
+/// An outcome that needs no execution: bad requests.
+bool Refused(const LaunchRequest& request, LaunchOutcome* outcome) {
+  auto refuse = [&](std::string message) {
+    engine::Finding finding;
+    finding.code = "illegal_launch";
+    finding.kernel = request.kernel->demangled;
+    finding.message = std::move(message);
+    outcome->findings.push_back(std::move(finding));
+    return true;
+  };
+  const uint64_t threads = request.block.Count();
+  if (threads == 0 || threads > 1024) return refuse("A block has between 1 and 1024 threads.");
+  if (request.grid.Count() == 0) return refuse("A grid has at least one block.");
+  if (uint64_t{request.dynamic_shared} + request.kernel->static_shared_bytes > (1u << 24)) {
+    return refuse("The launch asks for more shared memory than any GPU has.");
+  }
+  if (request.parameters.size() < request.kernel->param_bytes) {
+    return refuse("The launch passes fewer parameter bytes than the kernel takes.");
+  }
+  if (request.cluster.Count() > 1) {
+    outcome->unsupported = "a launch with clusters";
+    return true;
+  }
+  return false;
+}
+
+void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::RunOptions& options,
+             LaunchState* launch) {
+  launch->request = &request;
+  launch->kernel = request.kernel;
+  launch->code = request.kernel->code.get();
+  launch->memory = &memory;
+  launch->options = &options;
+  launch->shared_bytes = request.kernel->static_shared_bytes + request.dynamic_shared;
+  launch->local_bytes = request.kernel->local_bytes;
+  launch->warps_per_block = static_cast<uint32_t>((request.block.Count() + kLanes - 1) / kLanes);
+  launch->blocks = request.grid.Count();
+  launch->count_every = std::max<uint64_t>(1, launch->blocks / kCountedBlocks);
+  launch->poison = 0xfff00001u ^ static_cast<uint32_t>(options.seed * 0x9e37u & 0xffffeu);
+  launch->parameters.assign(request.parameters.begin(), request.parameters.end());
+  launch->budget = static_cast<int64_t>(
+      std::min<uint64_t>(options.max_warp_instructions, static_cast<uint64_t>(kUnlimited)));
+}
+
+}  // namespace
+
+Result<LaunchOutcome> RunLaunch(const LaunchRequest& request, GlobalMemory& memory,
+                                const engine::RunOptions& options, ThreadPool& pool) {
+  LaunchOutcome outcome;
+  outcome.counters.kernel = request.kernel->demangled;
+  outcome.counters.grid = request.grid;
+  outcome.counters.block = request.block;
+  if (!request.kernel->unsupported.empty()) {
+    outcome.unsupported = request.kernel->unsupported;
+    return outcome;
+  }
+  if (Refused(request, &outcome)) return outcome;
+  LaunchState launch;
+  Prepare(request, memory, options, &launch);
+  const std::string missing = FillFrame(launch);
+  if (!missing.empty()) {
+    return Fail(ErrorCode::kInternal, "variable '" + missing + "' has no address");
+  }
+  const bool in_order =
+      request.cooperative || request.kernel->has_global_atomics || request.kernel->may_spin;
+  std::vector<Worker> workers(in_order || launch.blocks == 1 ? 1 : static_cast<size_t>(pool.size()));
+  std::vector<Status> statuses(workers.size());
+  auto work = [&](int index) {
+    if (static_cast<size_t>(index) >= workers.size()) return;
+    Worker& worker = workers[static_cast<size_t>(index)];
+    worker.launch = &launch;
+    worker.is_main = index == 0;
+    worker.hints.resize(launch.code->hints);
+    const FloatEnvironment environment(launch.code->flush ? kFlushMode : kIeeeMode);
+    try {
+      statuses[static_cast<size_t>(index)] =
+          in_order ? InOrder(launch, worker).Run() : RunIndependent(launch, worker);
+    } catch (const std::bad_alloc&) {
+      statuses[static_cast<size_t>(index)] =
+          Fail(ErrorCode::kEnvironment, "not enough memory to run a block");
+    }
+  };
+  if (workers.size() == 1) {
+    work(0);
+  } else {
+    pool.Run(work);
+  }
+  for (const Status& status : statuses) TRY(status);
+  if (launch.cancelled) return Fail(ErrorCode::kCancelled, "the run was cancelled");
+  engine::LaunchCounters sampled;
+  for (const Worker& worker : workers) {
+    AddCounters(worker.counters, 1, &outcome.counters);
+    AddCounters(worker.sampled, 1, &sampled);
+  }
+  const uint64_t counted = (launch.blocks + launch.count_every - 1) / launch.count_every;
+  Extrapolate(launch.blocks, counted, &sampled);
+  AddCounters(sampled, 1, &outcome.counters);
+  MergeFindings(workers, launch.stop_at, &outcome);
+  outcome.completed = launch.stop_at == UINT64_MAX;
+  return outcome;
+}
+
+}  // namespace cupel::emu

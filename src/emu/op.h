@@ -1,0 +1,191 @@
+// What the interpreter executes and on what: micro-ops with pre-resolved frame offsets, and the state
+// of a warp. A frame is the registers of one warp as a structure of arrays: 32 lanes of 4 bytes
+// (types up to 32 bits), 32 lanes of 8 bytes, or a 32-bit mask (predicates). Immediates, parameters
+// and special registers have slots in the frame too, so that handlers know no kinds of operands.
+// Each micro-op has two handlers: `full` runs while all 32 lanes are active, `masked` otherwise.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "emu/memory.h"
+
+namespace cupel::emu {
+
+inline constexpr int kLanes = 32;
+inline constexpr uint32_t kFullMask = 0xffffffffu;
+/// The first 256 bytes of a frame belong to no register: masked handlers compute there.
+inline constexpr int32_t kScratchOffset = 0;
+inline constexpr int32_t kScratchBytes = 256;
+
+struct Op;
+struct Warp;
+struct BlockState;
+struct Worker;
+
+/// Executes one micro-op and returns the next; null to stop, with Warp::stop and Warp::pc set.
+using Handler = const Op* (*)(Warp&, const Op*);
+
+struct alignas(64) Op {
+  Handler full = nullptr;
+  Handler masked = nullptr;
+  int32_t dst = 0;      // byte offsets in the frame
+  int32_t src[4] = {};  // memory: [0] address, [1..3] further elements of a vector
+  uint32_t source = 0;  // index into Code::sources, for findings
+  int64_t imm = 0;      // memory: displacement; others as they like
+  int32_t target = 0;   // control: index of the merge op to go to
+  uint32_t count = 0;   // terminators: instructions of the basic block; memory: index of its hint
+  uint32_t flops = 0;   // terminators: floating-point operations of the block, per lane
+  uint32_t aux = 0;
+};
+static_assert(sizeof(Op) == 64);
+
+/// Why a warp stopped running.
+enum class Stop : uint8_t {
+  kRunning,   // it has not
+  kContinue,  // pc or active changed: go on
+  kSwitch,    // the current group blocked or ended: another group may run
+  kSlice,     // its time slice is over
+  kFault,     // an error finding was recorded
+};
+
+enum class GroupState : uint8_t { kRunnable, kBarrier, kSync };
+
+/// Lanes of a warp that are at the same program counter.
+struct Group {
+  const Op* pc = nullptr;
+  uint32_t mask = 0;
+  GroupState state = GroupState::kRunnable;
+  uint8_t barrier = 0;        // kBarrier: which
+  bool forced = false;        // kSync: go on without the lanes that never came
+  uint32_t sync_mask = 0;     // kSync: lanes named by the instruction
+};
+
+/// The memory that an instruction touched last: it will most often be the same again.
+struct Hint {
+  uint64_t begin = 1, end = 0;  // device addresses
+};
+
+struct Warp {
+  std::byte* frame = nullptr;
+  uint32_t active = 0;
+  Stop stop = Stop::kRunning;
+  bool counting = false;     // this block is one of those whose memory accesses are counted
+  bool checking = false;     // RunOptions::full_checks
+  bool sticky = false;       // running a group out of turn, so that spin loops make progress
+  const Op* pc = nullptr;
+  const Op* min_other = nullptr;  // lowest pc among runnable others; null when there is none
+  int64_t slice = 0;         // instructions left before the next warp has its turn
+  uint64_t warp_instructions = 0, lane_instructions = 0, flops = 0;
+  // Less often used.
+  uint32_t live = 0;         // lanes that have not exited
+  uint32_t index = 0;        // in its block
+  uint32_t spin = 0;         // backward branches taken while other groups waited
+  int others = 0;
+  bool forced = false;       // the instruction at pc goes on without missing lanes
+  std::byte* shared = nullptr;    // of the block; host address
+  uint64_t shared_bytes = 0;
+  std::byte* local = nullptr;     // of the warp: word w of lane l is at (w * 32 + l) * 4
+  uint64_t local_bytes = 0;       // of one lane
+  const std::byte* param = nullptr;  // the launch's parameter block
+  uint64_t param_bytes = 0;
+  uint64_t bias = 0;         // host address = device address + bias
+  Hint* hints = nullptr;
+  BlockState* block = nullptr;
+  Worker* worker = nullptr;
+  const Op* code = nullptr;
+  std::array<Group, kLanes> other;
+};
+
+template <class T>
+inline T* At(const Warp& warp, int32_t offset) {
+  return reinterpret_cast<T*>(warp.frame + offset);
+}
+inline uint32_t& MaskAt(const Warp& warp, int32_t offset) { return *At<uint32_t>(warp, offset); }
+
+/// Which memory an address operand means.
+enum class MemorySpace : uint8_t { kGlobal, kShared, kLocal, kParam, kGeneric };
+
+/// What a load or store moves, packed into Op::aux.
+struct AccessShape {
+  uint32_t element_bytes = 4;
+  uint32_t elements = 1;
+  bool is_signed = false;
+  bool store = false;
+  MemorySpace space = MemorySpace::kGlobal;
+
+  uint32_t bytes() const { return element_bytes * elements; }
+  uint32_t Pack() const {
+    return element_bytes | elements << 4 | uint32_t{is_signed} << 8 |
+           uint32_t{store} << 9 | static_cast<uint32_t>(space) << 12;
+  }
+  static AccessShape Unpack(uint32_t aux) {
+    AccessShape shape;
+    shape.element_bytes = aux & 15u;
+    shape.elements = (aux >> 4) & 15u;
+    shape.is_signed = ((aux >> 8) & 1u) != 0;
+    shape.store = ((aux >> 9) & 1u) != 0;
+    shape.space = static_cast<MemorySpace>((aux >> 12) & 7u);
+    return shape;
+  }
+};
+
+// Slow paths. Those that return an Op return null with warp.stop set, unless said otherwise.
+
+// groups.cc
+/// Lanes `mask` of the current group go to `target`, the rest falls through to `next`.
+const Op* Diverge(Warp& warp, const Op* target, uint32_t mask, const Op* next);
+/// At merge op `op` while another group is runnable at or below it; may return op + 1.
+const Op* MergeOrSwitch(Warp& warp, const Op* op);
+/// Lanes `mask` exit; the others, if any, go on at `next`.
+const Op* EndLanes(Warp& warp, uint32_t mask, const Op* next);
+/// A backward branch while other groups wait: now and then they get their turn. May return target.
+const Op* SpinRotate(Warp& warp, const Op* target);
+/// Ends the slice: the warp goes on at `pc` later.
+const Op* EndSlice(Warp& warp, const Op* pc);
+/// The current group waits at barrier `id` and then goes on at op + 1.
+const Op* WaitAtBarrier(Warp& warp, const Op* op, uint32_t id);
+/// `lanes` threads arrive at barrier `id` of which `expected` make it full (0: all of the block).
+void ArriveAtBarrier(Warp& warp, const Op* op, uint32_t id, uint32_t lanes, uint32_t expected);
+/// Instruction `op` names lanes `sync_mask`, of which some are not in the current group: true when it
+/// may go on now; otherwise the group waits (or has grown: op runs again) and null is to be returned.
+bool CollectLanes(Warp& warp, const Op* op, uint32_t sync_mask);
+/// A shuffle whose mask excludes executing lanes, or of which lanes `wrong` read absent lanes.
+void ReportShuffle(Warp& warp, const Op* op, uint32_t named, uint32_t wrong);
+
+// report.cc
+enum class FaultKind : uint8_t { kOutOfBounds, kMisaligned };
+/// A lane accessed `bytes` at `address` (generic or of its space) wrongly.
+const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace space, int lane,
+                      uint64_t address, uint32_t bytes, bool store);
+const Op* Fault(Warp& warp, const Op* op, const char* code, const std::string& message);
+void Warn(Warp& warp, const Op* op, const char* code, const std::string& message);
+
+// access.cc
+/// Points the hint at the allocation (or 2 GiB of it) that holds `address`; false when there is none.
+bool FindAllocation(Warp& warp, const Op* op, uint64_t address, bool store, Hint& hint);
+/// Executes a load or store lane by lane, with all checks. Returns op + 1 or null.
+const Op* AccessSlowly(Warp& warp, const Op* op);
+/// Host address of `bytes` at `address` for one lane; null after a finding. Not for local memory.
+std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, uint64_t address,
+                       uint32_t bytes, bool store);
+
+// counters.cc
+/// Offsets are relative to a 32-byte aligned base (global) or to the block's shared memory.
+void CountGlobal(Warp& warp, bool store, uint32_t active, uint32_t bytes, const uint32_t* offsets);
+void CountGlobalRange(Warp& warp, bool store, uint64_t first, uint64_t bytes);
+/// After an atomic op on all active lanes; full checks included. Returns op + 1 or null.
+const Op* CountAtomic(Warp& warp, const Op* op);
+void CountShared(Warp& warp, uint32_t active, uint32_t bytes, const uint32_t* offsets);
+
+// shared_race.cc
+/// Full checks of a shared access; false when it was an error (warp.stop is set).
+bool CheckShared(Warp& warp, const Op* op, bool store, bool atomic, uint32_t active, uint32_t bytes,
+                 const uint32_t* offsets);
+/// The lanes `mask` of the warp have synchronised with each other.
+void NoteWarpSync(Warp& warp, uint32_t mask);
+
+}  // namespace cupel::emu

@@ -1,0 +1,156 @@
+// Atomics, lane by lane in lane order, and the op for loads and stores that have no quick handler.
+// Launches that use atomics on global memory run on one thread, so plain arithmetic does.
+// SPDX-License-Identifier: Apache-2.0
+#include <xmmintrin.h>
+
+#include <bit>
+#include <cstring>
+#include <string>
+
+#include "emu/code.h"
+#include "emu/handlers.h"
+#include "emu/op.h"
+
+namespace cupel::emu {
+namespace {
+
+/// Applies F to one element; T is how memory and slots hold it.
+template <class T, class F>
+const Op* Atomic(Warp& warp, const Op* op) {
+  const AccessShape shape = AccessShape::Unpack(op->aux);
+  const bool wide = shape.space == MemorySpace::kGlobal || shape.space == MemorySpace::kGeneric;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    const uint64_t base = wide ? At<const uint64_t>(warp, op->src[0])[lane]
+                               : At<const uint32_t>(warp, op->src[0])[lane];
+    uint64_t address = base + static_cast<uint64_t>(op->imm);
+    if (!wide) address = static_cast<uint32_t>(address);
+    std::byte* host = ResolveLane(warp, op, shape.space, lane, address, sizeof(T), true);
+    if (host == nullptr) return nullptr;
+    using Cell = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+    auto read = [&](int32_t slot) {
+      T value;
+      std::memcpy(&value, At<const Cell>(warp, slot) + lane, sizeof value);
+      return value;
+    };
+    T old;
+    std::memcpy(&old, host, sizeof old);
+    const T result = F{}(old, read(op->src[1]), op->src[2] < 0 ? T{} : read(op->src[2]));
+    std::memcpy(host, &result, sizeof result);
+    if (op->dst >= 0) {
+      Cell cell = 0;
+      std::memcpy(&cell, &old, sizeof old);
+      At<Cell>(warp, op->dst)[lane] = cell;
+    }
+  }
+  return CountAtomic(warp, op);
+}
+
+template <class T, class F>
+void Add(HandlerTable& table, const std::string& key, F, FloatMode mode = FloatMode::kAny) {
+  Entry entry;
+  entry.full = entry.masked = &Atomic<T, F>;
+  entry.mode = mode;
+  table.Add(key, entry);
+}
+
+template <class U>
+void AddBits(HandlerTable& table, const std::string& type) {
+  Add<U>(table, "atom.and." + type, [](U a, U b, U) { return static_cast<U>(a & b); });
+  Add<U>(table, "atom.or." + type, [](U a, U b, U) { return static_cast<U>(a | b); });
+  Add<U>(table, "atom.xor." + type, [](U a, U b, U) { return static_cast<U>(a ^ b); });
+  Add<U>(table, "atom.exch." + type, [](U, U b, U) { return b; });
+  Add<U>(table, "atom.cas." + type, [](U a, U b, U c) { return a == b ? c : a; });
+}
+template <class T>
+void AddOrder(HandlerTable& table, const std::string& type) {
+  Add<T>(table, "atom.min." + type, [](T a, T b, T) { return a < b ? a : b; });
+  Add<T>(table, "atom.max." + type, [](T a, T b, T) { return a > b ? a : b; });
+}
+template <class U>
+void AddSum(HandlerTable& table, const std::string& type) {
+  Add<U>(table, "atom.add." + type, [](U a, U b, U) { return static_cast<U>(a + b); });
+}
+
+// --- 16-bit floats, rarely used: scalar and simple -------------------------------------------------
+
+float HalfValue(uint16_t h) {
+  const uint32_t magnitude = h & 0x7fffu;
+  float value = 0;
+  if (magnitude >= 0x7c00u) {
+    value = std::bit_cast<float>((magnitude << 13) | 0x7f800000u);
+  } else if (magnitude >= 0x400u) {
+    value = std::bit_cast<float>((magnitude << 13) + (112u << 23));
+  } else {
+    value = static_cast<float>(magnitude) * 5.9604645e-8F;
+  }
+  return (h & 0x8000u) != 0 ? -value : value;
+}
+uint16_t HalfOf(float f) {
+  const auto bits = std::bit_cast<uint32_t>(f);
+  const uint32_t a = bits & 0x7fffffffu;
+  if (a > 0x7f800000u) return 0x7fff;
+  uint32_t result = 0;
+  if (a >= 0x47800000u) {
+    result = 0x7c00u;
+  } else if (a < 0x38800000u) {
+    result = std::bit_cast<uint32_t>(std::bit_cast<float>(a) + 0.5F) - 0x3f000000u;
+  } else {
+    result = (a + 0xc8000fffu + ((a >> 13) & 1u)) >> 13;
+  }
+  return static_cast<uint16_t>(result | ((bits >> 16) & 0x8000u));
+}
+float BrainValue(uint16_t b) { return std::bit_cast<float>(static_cast<uint32_t>(b) << 16); }
+uint16_t BrainOf(float f) {
+  const auto bits = std::bit_cast<uint32_t>(f);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
+  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+uint16_t AddHalf(uint16_t a, uint16_t b) { return HalfOf(HalfValue(a) + HalfValue(b)); }
+uint16_t AddBrain(uint16_t a, uint16_t b) { return BrainOf(BrainValue(a) + BrainValue(b)); }
+template <uint16_t (*F)(uint16_t, uint16_t)>
+uint32_t InPairs(uint32_t a, uint32_t b) {
+  return uint32_t{F(static_cast<uint16_t>(a), static_cast<uint16_t>(b))} |
+         uint32_t{F(static_cast<uint16_t>(a >> 16), static_cast<uint16_t>(b >> 16))} << 16;
+}
+
+void RegisterFloatAtomics(HandlerTable& table) {
+  // On hardware, atom.add.f32 flushes subnormals on global memory and keeps them elsewhere; keeping
+  // them everywhere is within what PTX allows.
+  Add<float>(table, "atom.add.f32", [](float a, float b, float) { return a + b; }, FloatMode::kIeee);
+  Add<double>(table, "atom.add.f64", [](double a, double b, double) { return a + b; },
+              FloatMode::kIeee);
+  using H = uint16_t;
+  using U = uint32_t;
+  Add<H>(table, "atom.add.f16", [](H a, H b, H) { return AddHalf(a, b); }, FloatMode::kIeee);
+  Add<H>(table, "atom.add.bf16", [](H a, H b, H) { return AddBrain(a, b); }, FloatMode::kIeee);
+  Add<U>(table, "atom.add.f16x2", [](U a, U b, U) { return InPairs<&AddHalf>(a, b); },
+         FloatMode::kIeee);
+  Add<U>(table, "atom.add.bf16x2", [](U a, U b, U) { return InPairs<&AddBrain>(a, b); },
+         FloatMode::kIeee);
+}
+
+}  // namespace
+
+void RegisterAtomic(HandlerTable& table) {
+  AddBits<uint16_t>(table, "b16");
+  AddBits<uint32_t>(table, "b32");
+  AddBits<uint64_t>(table, "b64");
+  AddOrder<uint32_t>(table, "u32");
+  AddOrder<int32_t>(table, "s32");
+  AddOrder<uint64_t>(table, "u64");
+  AddOrder<int64_t>(table, "s64");
+  AddSum<uint32_t>(table, "u32");
+  AddSum<uint32_t>(table, "s32");
+  AddSum<uint64_t>(table, "u64");
+  AddSum<uint64_t>(table, "s64");
+  using U = uint32_t;
+  Add<U>(table, "atom.inc.u32", [](U a, U b, U) { return a >= b ? 0u : a + 1; });
+  Add<U>(table, "atom.dec.u32", [](U a, U b, U) { return a == 0 || a > b ? b : a - 1; });
+  RegisterFloatAtomics(table);
+  Entry access;
+  access.full = access.masked = &AccessSlowly;
+  table.Add("@access", access);
+}
+
+}  // namespace cupel::emu

@@ -1,0 +1,178 @@
+// Branches, exits, barriers and the micro-ops that have no instruction of their own. Terminators of
+// basic blocks account for the whole block, so that other handlers need not count.
+//
+// A label is a `fall` op, which accounts for the block that falls into it, and a `merge` op. Jumps go
+// to the merge op, where lanes that took different ways meet; with all lanes present it is skipped.
+// SPDX-License-Identifier: Apache-2.0
+#include <xmmintrin.h>
+
+#include "emu/barrier.h"
+#include "emu/handlers.h"
+#include "emu/op.h"
+
+namespace cupel::emu {
+namespace {
+
+int Count(uint32_t mask) { return __builtin_popcount(mask); }
+
+template <bool IsMasked>
+inline void Account(Warp& warp, const Op* op) {
+  const uint64_t lanes = IsMasked ? static_cast<uint64_t>(Count(warp.active)) : kLanes;
+  warp.slice -= op->count;
+  warp.warp_instructions += op->count;
+  warp.lane_instructions += lanes * op->count;
+  warp.flops += lanes * op->flops;
+}
+
+/// All active lanes go to the op's target.
+template <bool IsMasked>
+inline const Op* GoTo(Warp& warp, const Op* op) {
+  const Op* target = warp.code + op->target;
+  if (target <= op) {
+    if (warp.slice < 0) return EndSlice(warp, target);
+    if (IsMasked && warp.others > 0) return SpinRotate(warp, target);
+  }
+  return IsMasked ? target : target + 1;
+}
+
+template <bool IsMasked>
+const Op* Jump(Warp& warp, const Op* op) {
+  Account<IsMasked>(warp, op);
+  return GoTo<IsMasked>(warp, op);
+}
+
+/// src[0] is the predicate; aux is all ones when it is negated.
+template <bool IsMasked>
+const Op* Branch(Warp& warp, const Op* op) {
+  Account<IsMasked>(warp, op);
+  const uint32_t active = IsMasked ? warp.active : kFullMask;
+  const uint32_t taken = (MaskAt(warp, op->src[0]) ^ op->aux) & active;
+  if (taken == active) return GoTo<IsMasked>(warp, op);
+  if (taken == 0) return op + 1;
+  return Diverge(warp, warp.code + op->target, taken, op + 1);
+}
+
+const Op* MergeFull(Warp&, const Op* op) { return op + 1; }
+const Op* MergeMasked(Warp& warp, const Op* op) {
+  if (warp.min_other != nullptr && warp.min_other <= op) return MergeOrSwitch(warp, op);
+  return op + 1;
+}
+const Op* FallFull(Warp& warp, const Op* op) {
+  Account<false>(warp, op);
+  return op + 2;
+}
+const Op* FallMasked(Warp& warp, const Op* op) {
+  Account<true>(warp, op);
+  return op + 1;
+}
+
+template <bool IsMasked>
+const Op* Exit(Warp& warp, const Op* op) {
+  Account<IsMasked>(warp, op);
+  return EndLanes(warp, IsMasked ? warp.active : kFullMask, op + 1);
+}
+template <bool IsMasked>
+const Op* ExitIf(Warp& warp, const Op* op) {
+  Account<IsMasked>(warp, op);
+  const uint32_t active = IsMasked ? warp.active : kFullMask;
+  const uint32_t leaving = (MaskAt(warp, op->src[0]) ^ op->aux) & active;
+  if (leaving == 0) return op + 1;
+  return EndLanes(warp, leaving, op + 1);
+}
+
+/// Runs the next `count` ops for those lanes only whose predicate holds.
+const Op* Guard(Warp& warp, const Op* op) {
+  const uint32_t saved = warp.active;
+  const uint32_t lanes = (MaskAt(warp, op->src[0]) ^ op->aux) & saved;
+  const Op* end = op + 1 + op->count;
+  if (lanes == 0) return end;
+  warp.active = lanes;
+  const Op* next = op + 1;
+  while (next != end && next != nullptr) next = next->masked(warp, next);
+  warp.active = saved;
+  return next;
+}
+
+/// brx.idx: src[0] is the index; imm the first of `aux` consecutive targets in the code's table.
+const Op* BranchIndexed(Warp& warp, const Op* op) {
+  Account<true>(warp, op);
+  const auto* index = At<const uint32_t>(warp, op->src[0]);
+  const uint32_t first = index[__builtin_ctz(warp.active)];
+  if (first >= op->aux) {
+    return Fault(warp, op, "illegal_instruction", "An indexed branch leaves its table of targets.");
+  }
+  uint32_t same = 0;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int i = __builtin_ctz(rest);
+    same |= uint32_t{index[i] == first} << i;
+  }
+  const Op* target = warp.code + BranchTarget(warp, static_cast<size_t>(op->imm) + first);
+  // One target a turn: the lanes with another index come back to this op.
+  if (same != warp.active) return Diverge(warp, target, same, op);
+  warp.pc = target;
+  warp.stop = Stop::kContinue;
+  return nullptr;
+}
+
+const Op* SetFloatMode(Warp&, const Op* op) {
+  _mm_setcsr(static_cast<unsigned>(op->imm));
+  return op + 1;
+}
+
+/// src[0]: barrier; src[1]: thread count or -1; src[2]: predicate of bar.red or -1.
+const Op* Barrier(Warp& warp, const Op* op) {
+  const int first = __builtin_ctz(warp.active);
+  const uint32_t id = At<const uint32_t>(warp, op->src[0])[first];
+  const uint32_t expected = op->src[1] < 0 ? 0 : At<const uint32_t>(warp, op->src[1])[first];
+  if (id >= 16 || expected % kLanes != 0) {
+    return Fault(warp, op, "illegal_instruction",
+                 "A barrier is numbered 0 to 15 and its thread count is a multiple of 32.");
+  }
+  const auto lanes = static_cast<uint32_t>(Count(warp.active));
+  if (op->src[2] >= 0) {
+    const uint32_t values = MaskAt(warp, op->src[2]) ^ static_cast<uint32_t>(op->imm);
+    ReduceAtBarrier(warp, id, values & warp.active, warp.active);
+  }
+  if ((op->aux & kBarrierArriveOnly) != 0) {
+    ArriveAtBarrier(warp, op, id, lanes, expected);
+    return warp.stop == Stop::kFault ? nullptr : op + 1;
+  }
+  const Op* next = WaitAtBarrier(warp, op, id);
+  ArriveAtBarrier(warp, op, id, lanes, expected);  // may find an error: warp.stop says so
+  return next;
+}
+
+const Op* Trap(Warp& warp, const Op* op) {
+  return Fault(warp, op, "trap", "The kernel executed a trap (a failed assertion, or __trap).");
+}
+const Op* AssertFail(Warp& warp, const Op* op) {
+  return Fault(warp, op, "assertion_failed", "An assertion in the kernel failed.");
+}
+const Op* Nothing(Warp&, const Op* op) { return op + 1; }
+
+void Add(HandlerTable& table, const char* key, Handler full, Handler masked) {
+  Entry entry;
+  entry.full = full;
+  entry.masked = masked;
+  table.Add(key, entry);
+}
+
+}  // namespace
+
+void RegisterControl(HandlerTable& table) {
+  Add(table, "@jump", &Jump<false>, &Jump<true>);
+  Add(table, "@branch", &Branch<false>, &Branch<true>);
+  Add(table, "@merge", &MergeFull, &MergeMasked);
+  Add(table, "@fall", &FallFull, &FallMasked);
+  Add(table, "@exit", &Exit<false>, &Exit<true>);
+  Add(table, "@exitif", &ExitIf<false>, &ExitIf<true>);
+  Add(table, "@guard", &Guard, &Guard);
+  Add(table, "@brx", &BranchIndexed, &BranchIndexed);
+  Add(table, "@mode", &SetFloatMode, &SetFloatMode);
+  Add(table, "@barrier", &Barrier, &Barrier);
+  Add(table, "@trap", &Trap, &Trap);
+  Add(table, "@assertfail", &AssertFail, &AssertFail);
+  Add(table, "@nothing", &Nothing, &Nothing);
+}
+
+}  // namespace cupel::emu

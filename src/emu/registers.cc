@@ -1,0 +1,252 @@
+// Where registers, constants, parameters and variables live. A register that is written once, with a
+// constant, a parameter, a special register or a copy, is no register but another name of that slot:
+// PTX from nvcc is in static single assignment form but for loop variables.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <set>
+
+#include "emu/decode.h"
+
+namespace cupel::emu {
+namespace {
+
+using ptx::Instr;
+using ptx::Operand;
+using ptx::OperandKind;
+using ptx::Space;
+using ptx::Type;
+
+void CollectRegisters(const Operand& operand, std::vector<int>* out) {
+  if (operand.reg >= 0) out->push_back(operand.reg);
+  for (const Operand& element : operand.elements) CollectRegisters(element, out);
+}
+void CollectSymbols(const Operand& operand, std::set<std::string>* out) {
+  if (!operand.symbol.empty()) out->insert(operand.symbol);
+  for (const Operand& element : operand.elements) CollectSymbols(element, out);
+}
+
+bool HasDestination(const Instr& instr) {
+  static const std::set<std::string, std::less<>> kNone = {
+      "st",   "red",   "bra",       "brx",      "ret",  "exit",     "trap",        "membar", "fence",
+      "call", "cp",    "nanosleep", "prefetch", "bar",  "barrier",  "prefetchu",   "brkpt",  "discard",
+      "pmevent", "stmatrix", "applypriority", "griddepcontrol", "setmaxnreg"};
+  if ((instr.op == "bar" || instr.op == "barrier") && instr.Has("red")) return true;
+  return !kNone.contains(instr.op);
+}
+
+uint64_t RoundUp(uint64_t value, uint64_t align) {
+  return align <= 1 ? value : (value + align - 1) / align * align;
+}
+
+}  // namespace
+
+RegisterUse UseOf(const Instr& instr) {
+  RegisterUse use;
+  if (instr.guard >= 0) use.reads.push_back(instr.guard);
+  const bool writes = HasDestination(instr);
+  for (size_t i = 0; i < instr.operands.size(); ++i) {
+    const Operand& operand = instr.operands[i];
+    const bool is_write = writes && i == 0 && operand.kind != OperandKind::kAddress;
+    CollectRegisters(operand, is_write ? &use.writes : &use.reads);
+  }
+  return use;
+}
+
+SlotKind Decoder::KindOf(int reg) const {
+  const Type type = function_.registers[static_cast<size_t>(reg)].type;
+  if (type == Type::kPred) return SlotKind::kPredicate;
+  return ptx::SizeOf(type) == 8 ? SlotKind::kDouble : SlotKind::kWord;
+}
+
+int Decoder::NewSlot(SlotKind kind) {
+  slots_.push_back({kind, 0});
+  return static_cast<int>(slots_.size()) - 1;
+}
+
+/// A slot free until the end of the current instruction.
+int Decoder::Temporary(SlotKind kind) {
+  std::vector<int>& pool = temporaries_[kind];
+  size_t& used = temporaries_used_[kind];
+  if (used == pool.size()) pool.push_back(NewSlot(kind));
+  return pool[used++];
+}
+
+int Decoder::SharedConstant(SlotKind kind, uint64_t bits, const std::string& symbol) {
+  if (kind == SlotKind::kWord) bits &= 0xffffffffu;
+  const auto key = std::pair(symbol, std::pair(bits, static_cast<int>(kind)));
+  const auto found = constants_.find(key);
+  if (found != constants_.end()) return found->second;
+  const int slot = NewSlot(kind);
+  constants_.emplace(key, slot);
+  return slot;
+}
+
+int Decoder::SpecialSlotOf(Special which) {
+  const auto found = specials_.find(which);
+  if (found != specials_.end()) return found->second;
+  return specials_[which] = NewSlot(SlotKind::kWord);
+}
+
+/// Gives every variable that the kernel names its place in shared, local or parameter memory.
+void Decoder::PlaceVariables() {
+  std::set<std::string> named;
+  for (const Instr& instr : function_.body) {
+    for (const Operand& operand : instr.operands) CollectSymbols(operand, &named);
+  }
+  for (const ptx::Param& param : function_.params) {
+    places_[param.name] = {Space::kParam, param.offset};
+  }
+  uint64_t shared = 0, local = 0, dynamic_align = 1;
+  std::vector<std::string> dynamic;
+  auto place = [&](const ptx::Variable& variable) {
+    if (!named.contains(variable.name) || places_.contains(variable.name)) return;
+    const auto align = static_cast<uint64_t>(std::max(variable.align, 1));
+    if (variable.space == Space::kShared) {
+      if (variable.is_extern || variable.bytes == 0) {
+        dynamic.push_back(variable.name);
+        dynamic_align = std::max(dynamic_align, align);
+        return;
+      }
+      shared = RoundUp(shared, align);
+      places_[variable.name] = {Space::kShared, shared};
+      shared += variable.bytes;
+    } else if (variable.space == Space::kLocal || variable.space == Space::kParam) {
+      local = RoundUp(local, std::max<uint64_t>(align, 16));
+      places_[variable.name] = {Space::kLocal, local};
+      local += variable.bytes;
+    }
+  };
+  for (const ptx::Variable& variable : function_.variables) place(variable);
+  for (const ptx::Variable& variable : module_.variables) place(variable);
+  if (!dynamic.empty()) shared = RoundUp(shared, std::max<uint64_t>(dynamic_align, 16));
+  for (const std::string& name : dynamic) places_[name] = {Space::kShared, shared};
+  constexpr uint64_t kMost = uint64_t{1} << 24;
+  if (shared > kMost || local > kMost) {
+    Fail("more than 16 MiB of shared or local variables");
+    return;
+  }
+  kernel_->static_shared_bytes = static_cast<uint32_t>(shared);
+  kernel_->local_bytes = static_cast<uint32_t>(RoundUp(local, 16));
+}
+
+/// Says which slot the only value of a register lies in, when it is a constant or a copy.
+bool Decoder::AliasTo(const Instr& instr, int* slot) {
+  if (instr.guard >= 0 || instr.operands.size() != 2) return false;
+  const Operand& to = instr.operands[0];
+  const Operand& from = instr.operands[1];
+  if (to.kind != OperandKind::kRegister) return false;
+  const SlotKind kind = KindOf(to.reg);
+  const std::vector<Type> types = instr.Types();
+  if (types.size() != 1 || kind == SlotKind::kPredicate) return false;
+  if ((ptx::SizeOf(types[0]) == 8) != (kind == SlotKind::kDouble)) return false;
+  if (instr.op == "ld" && instr.Has("param") && from.kind == OperandKind::kAddress &&
+      from.reg < 0 && instr.modifiers.size() == 2) {
+    const auto place = places_.find(from.symbol);
+    if (place == places_.end() || place->second.space != Space::kParam) return false;
+    const uint64_t at = place->second.offset + static_cast<uint64_t>(from.offset);
+    const auto bytes = static_cast<uint32_t>(ptx::SizeOf(types[0]));
+    if (at + bytes > function_.param_bytes || at % bytes != 0) return false;
+    const bool is_signed = types[0] == Type::kS8 || types[0] == Type::kS16;
+    const auto key = std::pair(static_cast<uint32_t>(at), std::pair(bytes, is_signed));
+    if (!parameters_.contains(key)) parameters_[key] = NewSlot(kind);
+    *slot = parameters_[key];
+    return true;
+  }
+  const bool is_identity =
+      (instr.op == "cvta" && instr.Has("global")) || (instr.op == "mov" && instr.modifiers.size() == 1);
+  if (!is_identity) return false;
+  switch (from.kind) {
+    case OperandKind::kRegister: {
+      const int source = register_slot_[static_cast<size_t>(from.reg)];
+      if (source < 0 || KindOf(from.reg) != kind) return false;
+      *slot = source;
+      return true;
+    }
+    case OperandKind::kImmediate:
+      *slot = ReadImmediate(from, kind, types[0]);
+      return true;
+    case OperandKind::kSymbol:
+      if (instr.op != "mov") return false;
+      *slot = ReadSymbol(from, kind);
+      return *slot >= 0;
+    case OperandKind::kSpecial:
+      if (from.symbol.starts_with("clock") || from.symbol.starts_with("globaltimer")) return false;
+      if (kind != SlotKind::kWord) return false;
+      *slot = ReadSpecial(from.symbol, kind);
+      return *slot >= 0;
+    default:
+      return false;
+  }
+}
+
+/// register_slot_ holds slots of aliases and of registers written once; others follow in AssignSlots.
+void Decoder::AliasRegisters() {
+  const size_t count = function_.registers.size();
+  std::vector<int> writes(count, 0);
+  for (const Instr& instr : function_.body) {
+    for (int reg : UseOf(instr).writes) ++writes[static_cast<size_t>(reg)];
+  }
+  register_slot_.assign(count, -1);
+  aliased_.assign(function_.body.size(), false);
+  for (size_t i = 0; i < function_.body.size(); ++i) {
+    const Instr& instr = function_.body[i];
+    current_ = static_cast<int>(i);
+    const RegisterUse use = UseOf(instr);
+    int slot = -1;
+    if (use.writes.size() == 1 && writes[static_cast<size_t>(use.writes[0])] == 1 &&
+        AliasTo(instr, &slot)) {
+      register_slot_[static_cast<size_t>(use.writes[0])] = slot;
+      aliased_[i] = true;
+      continue;
+    }
+    for (int reg : use.writes) {
+      if (writes[static_cast<size_t>(reg)] == 1) {
+        register_slot_[static_cast<size_t>(reg)] = NewSlot(KindOf(reg));
+      }
+    }
+  }
+}
+
+void Decoder::AssignSlots() {
+  AliasRegisters();
+  for (size_t reg = 0; reg < register_slot_.size(); ++reg) {
+    if (register_slot_[reg] >= 0) continue;
+    register_slot_[reg] = NewSlot(KindOf(static_cast<int>(reg)));
+    undefined_.push_back(register_slot_[reg]);
+  }
+}
+
+/// Doubles first, then words, then predicates: all 64-byte aligned but the predicates.
+void Decoder::LayOutFrame() {
+  int64_t at = kScratchBytes;
+  for (SlotKind kind : {SlotKind::kDouble, SlotKind::kWord, SlotKind::kPredicate}) {
+    const int64_t bytes = kind == SlotKind::kDouble ? 256 : (kind == SlotKind::kWord ? 128 : 4);
+    for (Slot& slot : slots_) {
+      if (slot.kind != kind) continue;
+      slot.offset = static_cast<int32_t>(at);
+      at += bytes;
+    }
+    at = (at + 63) / 64 * 64;
+    if (at > (int64_t{1} << 28)) {
+      Fail("more registers than the interpreter holds");
+      return;
+    }
+  }
+  code_->frame_bytes = static_cast<int32_t>(at);
+  auto offset = [&](int slot) { return slots_[static_cast<size_t>(slot)].offset; };
+  for (const auto& [key, slot] : constants_) {
+    const bool is_double = slots_[static_cast<size_t>(slot)].kind == SlotKind::kDouble;
+    code_->constants.push_back({offset(slot), is_double, key.second.first, key.first});
+  }
+  for (const auto& [which, slot] : specials_) code_->specials.push_back({which, offset(slot)});
+  for (const auto& [key, slot] : parameters_) {
+    code_->parameters.push_back({offset(slot), key.first, key.second.first, key.second.second});
+  }
+  for (int slot : undefined_) {
+    const SlotKind kind = slots_[static_cast<size_t>(slot)].kind;
+    const int bytes = kind == SlotKind::kDouble ? 256 : (kind == SlotKind::kWord ? 128 : 4);
+    code_->undefined.push_back({offset(slot), offset(slot) + bytes});
+  }
+}
+
+}  // namespace cupel::emu

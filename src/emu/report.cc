@@ -1,0 +1,193 @@
+// Findings: what a warp did wrong, where in the source, and which thread.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "emu/block.h"
+#include "emu/decode.h"
+#include "emu/shared_race.h"
+
+namespace cupel::emu {
+namespace {
+
+constexpr size_t kMostFindings = 64;  // of one worker
+
+SourceLine LineOfOp(const Warp& warp, const Op* op) {
+  const Code& code = *warp.worker->launch->code;
+  if (op->source >= code.sources.size()) return {};
+  return LineOf(*code.module, code.sources[op->source].location);
+}
+
+plan::Dim3 ThreadIndex(const Warp& warp, int lane) {
+  const plan::Dim3& block = warp.worker->launch->request->block;
+  const uint32_t linear = warp.index * kLanes + static_cast<uint32_t>(lane);
+  return {linear % block.x, linear / block.x % block.y, linear / block.x / block.y};
+}
+
+int FirstLane(uint32_t mask) { return mask == 0 ? 0 : __builtin_ctz(mask); }
+
+engine::Finding Describe(const Warp& warp, const Op* op, const char* code, int lane) {
+  engine::Finding finding;
+  finding.code = code;
+  finding.kernel = warp.worker->launch->kernel->demangled;
+  const SourceLine line = LineOfOp(warp, op);
+  finding.file = line.file;
+  finding.line = line.line;
+  finding.block = warp.block->index;
+  finding.thread = ThreadIndex(warp, lane);
+  return finding;
+}
+
+void Record(Warp& warp, uint32_t source, engine::Finding finding) {
+  Worker& worker = *warp.worker;
+  const uint64_t block = warp.block->number;
+  if (finding.severity == engine::Severity::kError) {
+    uint64_t stop = worker.launch->stop_at.load();
+    while (block < stop && !worker.launch->stop_at.compare_exchange_weak(stop, block)) {
+    }
+  }
+  for (SeenFinding& seen : worker.findings) {
+    if (seen.source == source && seen.finding.code == finding.code) {
+      ++seen.finding.count;
+      return;
+    }
+  }
+  if (worker.findings.size() >= kMostFindings && finding.severity != engine::Severity::kError) return;
+  worker.findings.push_back({block, source, std::move(finding)});
+}
+
+const char* Plural(uint64_t count) { return count == 1 ? "" : "s"; }
+
+/// Where `address` lies in a block's memory of `size` bytes.
+std::string Within(const char* what, uint64_t address, uint64_t size, uint32_t bytes) {
+  const uint64_t end = address + bytes;
+  if (end > size && address < (uint64_t{1} << 31)) {
+    return fmt::format("{} + {} bytes, {} past its end ({} bytes)", what, address, end - size, size);
+  }
+  return fmt::format("{} + {} bytes", what, static_cast<int64_t>(static_cast<int32_t>(address)));
+}
+
+/// "lines 12 (7 warps), 31": where groups of a block wait.
+std::string WaitingLines(BlockState& block) {
+  std::vector<std::pair<int, int>> lines;
+  for (Warp& warp : block.warps) {
+    for (int i = 0; i < warp.others; ++i) {
+      const Group& group = warp.other[static_cast<size_t>(i)];
+      const Op* op = group.state == GroupState::kBarrier ? group.pc - 1 : group.pc;
+      const int line = LineOfOp(warp, op).line;
+      const auto found = std::find_if(lines.begin(), lines.end(),
+                                      [&](const auto& entry) { return entry.first == line; });
+      const int lanes = __builtin_popcount(group.mask);
+      if (found == lines.end()) {
+        lines.emplace_back(line, lanes);
+      } else {
+        found->second += lanes;
+      }
+    }
+  }
+  std::sort(lines.begin(), lines.end());
+  std::string text;
+  for (const auto& [line, lanes] : lines) {
+    text += fmt::format("{}{} thread{} at line {}", text.empty() ? "" : ", ", lanes,
+                        Plural(static_cast<uint64_t>(lanes)), line);
+  }
+  return text;
+}
+
+}  // namespace
+
+const Op* Fault(Warp& warp, const Op* op, const char* code, const std::string& message) {
+  engine::Finding finding = Describe(warp, op, code, FirstLane(warp.active));
+  finding.message = message;
+  Record(warp, op->source, std::move(finding));
+  warp.stop = Stop::kFault;
+  return nullptr;
+}
+
+void Warn(Warp& warp, const Op* op, const char* code, const std::string& message) {
+  engine::Finding finding = Describe(warp, op, code, FirstLane(warp.active));
+  finding.severity = engine::Severity::kWarning;
+  finding.message = message;
+  Record(warp, op->source, std::move(finding));
+}
+
+const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace space, int lane,
+                      uint64_t address, uint32_t bytes, bool store) {
+  const bool outside = kind == FaultKind::kOutOfBounds;
+  engine::Finding finding = Describe(warp, op, outside ? "out_of_bounds" : "misaligned", lane);
+  const char* name = "global memory";
+  switch (space) {
+    case MemorySpace::kShared:
+      name = "shared memory";
+      finding.where = Within("shared memory", address, warp.shared_bytes, bytes);
+      break;
+    case MemorySpace::kLocal:
+      name = "local memory";
+      finding.where = Within("local memory", address, warp.local_bytes, bytes);
+      break;
+    case MemorySpace::kParam:
+      name = "the parameters";
+      finding.where = Within("parameters", address, warp.param_bytes, bytes);
+      break;
+    default:
+      finding.where = warp.worker->launch->memory->Describe(address);
+  }
+  finding.message =
+      outside ? fmt::format("A {} of {} byte{} is outside of {}.", store ? "store" : "load", bytes,
+                            Plural(bytes), space == MemorySpace::kGlobal ? "every buffer" : name)
+              : fmt::format("A {} of {} bytes in {} is at an address that is no multiple of {}.",
+                            store ? "store" : "load", bytes, name, bytes);
+  Record(warp, op->source, std::move(finding));
+  warp.stop = Stop::kFault;
+  return nullptr;
+}
+
+void ReportShuffle(Warp& warp, const Op* op, uint32_t named, uint32_t wrong) {
+  const uint32_t outside = warp.active & ~named;
+  const uint32_t absent = named & ~warp.active;
+  std::string message;
+  if (wrong != 0) {
+    message = fmt::format("{} lane{} read from lanes that do not take part (executing lanes "
+                          "{:#010x}, mask {:#010x}): the values are undefined.",
+                          __builtin_popcount(wrong),
+                          Plural(static_cast<uint64_t>(__builtin_popcount(wrong))), warp.active, named);
+  } else if (outside != 0) {
+    message = fmt::format("Lanes {:#010x} execute a warp instruction whose mask {:#010x} excludes them.",
+                          outside, named);
+  } else {
+    message = fmt::format("The mask {:#010x} names lanes {:#010x}, which never come.", named, absent);
+  }
+  Warn(warp, op, "shuffle_inactive_lane", message);
+}
+
+void ReportSplitBarrier(Warp& warp, const Op* first, const Op* second) {
+  Fault(warp, second, "barrier_divergence",
+        fmt::format("Threads of one warp wait at different barriers (lines {} and {}): "
+                    "__syncthreads must be reached by all threads of a block at one place.",
+                    LineOfOp(warp, first).line, LineOfOp(warp, second).line));
+}
+
+void ReportDeadlock(BlockState& block) {
+  for (Warp& warp : block.warps) {
+    if (warp.others == 0) continue;
+    const Group& group = warp.other[0];
+    const bool barrier = group.state == GroupState::kBarrier;
+    warp.active = group.mask;
+    Fault(warp, barrier ? group.pc - 1 : group.pc, "deadlock",
+          fmt::format("Nobody in the block can go on: {} wait for threads that never come.",
+                      WaitingLines(block)));
+    return;
+  }
+}
+
+void ReportBudget(BlockState& block, Warp& warp) {
+  (void)block;
+  if (warp.active == 0 && warp.others > 0) warp.active = warp.other[0].mask;
+  Fault(warp, warp.pc, "instruction_budget",
+        fmt::format("The launch executed more than {} warp instructions and was here: it loops for "
+                    "ever or needs a larger budget.",
+                    warp.worker->launch->options->max_warp_instructions));
+}
+
+}  // namespace cupel::emu

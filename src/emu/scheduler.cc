@@ -1,0 +1,268 @@
+// Runs the warps of one block in turn, each until it waits, ends or its slice is over.
+// SPDX-License-Identifier: Apache-2.0
+#include <xmmintrin.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/random.h"
+#include "emu/block.h"
+#include "emu/shared_race.h"
+
+namespace cupel::emu {
+namespace {
+
+constexpr int64_t kSlice = 100'000;         // warp instructions
+constexpr int64_t kBudgetChunk = 4'000'000;
+constexpr size_t kAlign = 64;
+
+size_t RoundUp(size_t value, size_t align) { return (value + align - 1) / align * align; }
+
+/// Takes more of the launch's budget; false when it is spent or the launch is to stop.
+bool RefillBudget(Worker& worker) {
+  LaunchState& launch = *worker.launch;
+  if (worker.is_main && launch.options->cancelled && launch.options->cancelled()) {
+    launch.cancelled = true;
+  }
+  if (launch.cancelled) return false;
+  const int64_t left = launch.budget.fetch_sub(kBudgetChunk);
+  if (left <= 0) {
+    worker.out_of_budget = true;
+    return false;
+  }
+  worker.budget += std::min(left, kBudgetChunk);
+  return true;
+}
+
+/// Moves what the warp counted to the worker.
+void Collect(Warp& warp) {
+  engine::LaunchCounters& counters = warp.worker->counters;
+  counters.warp_instructions += warp.warp_instructions;
+  counters.lane_instructions += warp.lane_instructions;
+  counters.floating_point_operations += warp.flops;
+  warp.warp_instructions = warp.lane_instructions = warp.flops = 0;
+}
+
+enum class Turn { kWaits, kSliceOver, kStopped };
+
+Turn RunTurn(Warp& warp, const Code& code) {
+  Worker& worker = *warp.worker;
+  if (warp.active == 0 && !PickGroup(warp)) return Turn::kWaits;
+  const int64_t slice = std::min(kSlice, worker.budget);
+  warp.slice = slice;
+  for (;;) {
+    code.handlers->run(warp);
+    if (warp.stop == Stop::kSwitch) {
+      warp.active = 0;
+      if (PickGroup(warp)) continue;
+    }
+    break;
+  }
+  worker.budget -= slice - warp.slice;
+  if (warp.stop == Stop::kSwitch) return Turn::kWaits;
+  return warp.stop == Stop::kSlice ? Turn::kSliceOver : Turn::kStopped;
+}
+
+/// When nobody can run: a warp-level instruction goes on without the lanes that cannot come. Lanes that
+/// wait for the same lanes at different places have come, in the sense of __syncwarp.
+bool ForceOne(BlockState& block) {
+  for (size_t w = 0; w < block.warps.size(); ++w) {
+    Warp& warp = block.warps[w];
+    for (int i = 0; i < warp.others; ++i) {
+      const Group& first = warp.other[static_cast<size_t>(i)];
+      if (first.state != GroupState::kSync) continue;
+      const uint32_t mask = first.sync_mask;
+      for (int j = i; j < warp.others; ++j) {
+        Group& group = warp.other[static_cast<size_t>(j)];
+        if (group.state != GroupState::kSync || group.sync_mask != mask) continue;
+        group.state = GroupState::kRunnable;
+        group.forced = true;
+      }
+      block.ready[w] = true;
+      return true;
+    }
+  }
+  return false;
+}
+
+void FillSpecials(const LaunchState& launch, Warp& warp, const BlockState& block, bool first) {
+  const plan::Dim3& grid = launch.request->grid;
+  const plan::Dim3& dim = launch.request->block;
+  const uint32_t base = warp.index * kLanes;
+  for (const SpecialSlot& slot : launch.code->specials) {
+    auto* words = At<uint32_t>(warp, slot.offset);
+    auto fill = [&](uint32_t value) { std::fill(words, words + kLanes, value); };
+    switch (slot.which) {
+      case Special::kCtaidX: fill(block.index.x); continue;
+      case Special::kCtaidY: fill(block.index.y); continue;
+      case Special::kCtaidZ: fill(block.index.z); continue;
+      default: break;
+    }
+    if (!first) continue;
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      const uint32_t thread = base + lane;
+      uint32_t value = 0;
+      switch (slot.which) {
+        case Special::kTidX: value = thread % dim.x; break;
+        case Special::kTidY: value = thread / dim.x % dim.y; break;
+        case Special::kTidZ: value = thread / dim.x / dim.y; break;
+        case Special::kNtidX: value = dim.x; break;
+        case Special::kNtidY: value = dim.y; break;
+        case Special::kNtidZ: value = dim.z; break;
+        case Special::kNctaidX: value = grid.x; break;
+        case Special::kNctaidY: value = grid.y; break;
+        case Special::kNctaidZ: value = grid.z; break;
+        case Special::kLaneId: value = lane; break;
+        case Special::kWarpId: value = warp.index; break;
+        case Special::kNwarpId: value = launch.warps_per_block; break;
+        case Special::kNsmId: value = 1; break;
+        case Special::kLanemaskEq: value = 1u << lane; break;
+        case Special::kLanemaskLe: value = (2u << lane) - 1; break;
+        case Special::kLanemaskLt: value = (1u << lane) - 1; break;
+        case Special::kLanemaskGe: value = ~((1u << lane) - 1); break;
+        case Special::kLanemaskGt: value = ~((2u << lane) - 1); break;
+        case Special::kDynamicSharedBytes: value = launch.request->dynamic_shared; break;
+        case Special::kTotalSharedBytes: value = launch.shared_bytes; break;
+        case Special::kOne: value = 1; break;
+        default: break;
+      }
+      words[lane] = value;
+    }
+  }
+}
+
+void Poison(std::byte* begin, size_t bytes, uint32_t poison) {
+  auto* words = reinterpret_cast<uint32_t*>(begin);
+  std::fill(words, words + bytes / 4, poison);
+}
+
+}  // namespace
+
+BlockState::BlockState() = default;
+BlockState::~BlockState() { ::operator delete[](memory, std::align_val_t{kAlign}); }
+
+Status AllocateBlock(LaunchState& launch, Worker& worker, BlockState& block) {
+  const size_t frame = RoundUp(static_cast<size_t>(launch.code->frame_bytes), kAlign);
+  const size_t local = RoundUp(size_t{launch.local_bytes} * kLanes, kAlign);
+  // 64 bytes behind shared memory: vector handlers may read (not use) past a masked access.
+  const size_t shared = RoundUp(launch.shared_bytes, kAlign) + kAlign;
+  block.memory_bytes = (frame + local) * launch.warps_per_block + shared;
+  block.memory = static_cast<std::byte*>(
+      ::operator new[](block.memory_bytes, std::align_val_t{kAlign}, std::nothrow));
+  if (block.memory == nullptr) {
+    return Fail(ErrorCode::kEnvironment, "not enough memory for the registers of a block");
+  }
+  block.worker = &worker;
+  block.warps.resize(launch.warps_per_block);
+  block.ready.assign(launch.warps_per_block, true);
+  block.order.resize(launch.warps_per_block);
+  if (launch.options->full_checks) {
+    block.checker = std::make_unique<SharedChecker>(launch.shared_bytes, launch.warps_per_block);
+  }
+  std::byte* at = block.memory + shared;
+  for (uint32_t w = 0; w < launch.warps_per_block; ++w) {
+    Warp& warp = block.warps[w];
+    warp.frame = at;
+    warp.local = at + frame;
+    at += frame + local;
+    std::memcpy(warp.frame, launch.frame.data(), launch.frame.size());
+    warp.index = w;
+    warp.shared = block.memory;
+    warp.shared_bytes = launch.shared_bytes;
+    warp.local_bytes = launch.local_bytes;
+    warp.param = launch.parameters.data();
+    warp.param_bytes = launch.parameters.size();
+    warp.bias = launch.memory->bias();
+    warp.hints = worker.hints.data();
+    warp.block = &block;
+    warp.worker = &worker;
+    warp.code = launch.code->ops.data();
+    warp.checking = launch.options->full_checks;
+    FillSpecials(launch, warp, block, true);
+  }
+  return {};
+}
+
+void StartBlock(BlockState& block, uint64_t number) {
+  LaunchState& launch = *block.worker->launch;
+  const plan::Dim3& grid = launch.request->grid;
+  const uint64_t threads = launch.request->block.Count();
+  block.number = number;
+  block.index = {static_cast<uint32_t>(number % grid.x),
+                 static_cast<uint32_t>(number / grid.x % grid.y),
+                 static_cast<uint32_t>(number / grid.x / grid.y)};
+  block.live_threads = static_cast<uint32_t>(threads);
+  block.barriers = {};
+  block.turn = 0;
+  Poison(block.memory, RoundUp(launch.shared_bytes, kAlign), launch.poison);
+  if (block.checker) block.checker->Reset();
+  std::fill(block.ready.begin(), block.ready.end(), true);
+  for (uint32_t w = 0; w < block.order.size(); ++w) block.order[w] = w;
+  if (launch.options->seed != 0) {
+    Random random(launch.options->seed ^ (number * 0x9e3779b97f4a7c15u));
+    for (size_t i = block.order.size(); i > 1; --i) {
+      std::swap(block.order[i - 1], block.order[random.Below(i)]);
+    }
+  }
+  const bool counting = launch.options->counters && number % launch.count_every == 0;
+  for (Warp& warp : block.warps) {
+    const uint64_t first = uint64_t{warp.index} * kLanes;
+    const uint64_t here = std::min<uint64_t>(threads - first, kLanes);
+    warp.live = here == kLanes ? kFullMask : (1u << here) - 1;
+    warp.active = warp.live;
+    warp.others = 0;
+    warp.min_other = nullptr;
+    warp.sticky = warp.forced = false;
+    warp.spin = 0;
+    warp.pc = launch.code->ops.data();
+    warp.counting = counting;
+    for (const Code::Range& range : launch.code->undefined) {
+      Poison(warp.frame + range.begin, static_cast<size_t>(range.end - range.begin), launch.poison);
+    }
+    if (launch.local_bytes != 0) {
+      Poison(warp.local, size_t{launch.local_bytes} * kLanes, launch.poison);
+    }
+    FillSpecials(launch, warp, block, false);
+  }
+}
+
+BlockResult RunBlock(BlockState& block, int64_t quantum) {
+  Worker& worker = *block.worker;
+  const Code& code = *worker.launch->code;
+  for (;;) {
+    bool ran = false;
+    if (block.turn >= block.order.size()) block.turn = 0;
+    while (block.turn < block.order.size()) {
+      const uint32_t w = block.order[block.turn++];
+      Warp& warp = block.warps[w];
+      if (!block.ready[w]) continue;
+      if (worker.budget <= 0 && !RefillBudget(worker)) {
+        if (worker.out_of_budget) ReportBudget(block, warp);
+        return BlockResult::kStopped;
+      }
+      const int64_t before = worker.budget;
+      const Turn turn = RunTurn(warp, code);
+      quantum -= before - worker.budget;
+      Collect(warp);
+      ran = true;
+      if (turn == Turn::kStopped) return BlockResult::kStopped;
+      // Its own arrival may have opened the barrier that it waits at: then it is ready again.
+      if (turn == Turn::kWaits && warp.active == 0) {
+        bool runnable = false;
+        for (int i = 0; i < warp.others; ++i) {
+          runnable |= warp.other[static_cast<size_t>(i)].state == GroupState::kRunnable;
+        }
+        block.ready[w] = runnable;
+      }
+      if (quantum <= 0) return BlockResult::kUnfinished;
+    }
+    if (ran || std::find(block.ready.begin(), block.ready.end(), true) != block.ready.end()) continue;
+    if (block.live_threads == 0) return BlockResult::kDone;
+    if (!ForceOne(block)) {
+      ReportDeadlock(block);
+      return BlockResult::kStopped;
+    }
+  }
+}
+
+}  // namespace cupel::emu
