@@ -249,6 +249,10 @@ inline std::vector<Tensor> chunk(const Tensor& t, int64_t chunks, int64_t dim = 
   return t.chunk(chunks, dim);
 }
 inline std::vector<Tensor> unbind(const Tensor& t, int64_t dim = 0) { return t.unbind(dim); }
+/// For device guards: `const at::cuda::OptionalCUDAGuard guard(device_of(x));`.
+inline optional<Device> device_of(const Tensor& t) {
+  return t.defined() ? optional<Device>(t.device()) : nullopt;
+}
 inline bool is_floating_point(const Tensor& t) { return t.is_floating_point(); }
 
 }  // namespace at

@@ -203,13 +203,7 @@ CUPEL_INLINE Tensor Tensor::to(TensorOptions options_, bool, bool copy,
   bool same = wanted.dtype() == dtype() && wanted.device().type() == device().type() &&
               (kept == MemoryFormat::Preserve || suggest_memory_format() == kept);
   if (same && !copy) return *this;
-  Tensor result;
-  if (kept == MemoryFormat::Preserve && is_non_overlapping_and_dense()) {
-    result = at::empty_strided(sizes(), strides(), wanted);
-  } else {
-    result =
-        at::empty(sizes(), wanted, kept == MemoryFormat::Preserve ? suggest_memory_format() : kept);
-  }
+  Tensor result = at::empty_like(*this, wanted, kept);
   result.copy_(*this);
   return result;
 }

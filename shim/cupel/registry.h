@@ -283,8 +283,10 @@ CUPEL_INLINE bool Registry::Try(Function& f, const CupelValue* args, int count, 
     frame.args = all.data();
     if (f.invoke(f, frame)) return true;
     message << "argument " << frame.bad + 1 << " (" << f.args[static_cast<size_t>(frame.bad)].name
-            << ") must be a ";
-    f.type_name(message, frame.bad);
+            << ") must be a";
+    Text wanted;
+    f.type_name(wanted, frame.bad);
+    message << (std::strchr("aeiouO", wanted.c_str()[0]) ? "n " : " ") << wanted;
     message << ", got ";
     AppendKind(message, all[static_cast<size_t>(frame.bad)]);
   }

@@ -56,6 +56,7 @@ class Text {
 
 #if CUPEL_BODIES
 CUPEL_INLINE void Text::Append(const char* bytes, size_t count) {
+  if (count > PTRDIFF_MAX / 4) return;
   if (size_ + count + 1 > room_) {
     size_t room = (size_ + count + 1) * 2;
     char* data = static_cast<char*>(std::realloc(data_, room));

@@ -4,6 +4,7 @@
 
 #include "pybind11/pybind11.h"
 #include "torch/all.h"
+#include "torch/csrc/utils/pybind.h"
 
 #ifndef TORCH_EXTENSION_NAME
 #define TORCH_EXTENSION_NAME cupel_candidate

@@ -11,14 +11,12 @@ class CUDAError : public Error {
 }  // namespace c10
 
 namespace cupel::shim {
-void CheckCuda(cudaError_t status);
-#if CUPEL_BODIES
-CUPEL_INLINE void CheckCuda(cudaError_t status) {
+// Not in the compiled runtime: only a candidate that checks should need cudaGetErrorString.
+inline void CheckCuda(cudaError_t status) {
   if (status == cudaSuccess) return;
   (void)cudaGetLastError();
   Throw<c10::CUDAError>(Text() << "CUDA error: " << cudaGetErrorString(status));
 }
-#endif
 }  // namespace cupel::shim
 
 #define C10_CUDA_CHECK(expr) ::cupel::shim::CheckCuda(expr)

@@ -1,0 +1,116 @@
+// Factories, copies, element types and what they ask of the recorder.
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/extension.h>
+
+#include "fake_recorder.h"
+
+namespace {
+
+using testing::ElementsAre;
+
+class Tensors : public testing::Test {
+ protected:
+  void SetUp() override { fake::Log().clear(); }
+  at::Tensor cuda_ = at::empty({2, 3}, at::kCUDA);
+};
+
+TEST_F(Tensors, FactoriesAskForMemoryAndFills) {
+  auto half = at::full({4}, 1.0, at::TensorOptions().device(at::kCUDA).dtype(at::kHalf));
+  EXPECT_THAT(fake::Log(), ElementsAre("alloc 8", "fill f16[4] 003c"));
+  fake::Log().clear();
+  half = at::Tensor();
+  auto zeros = torch::zeros_like(cuda_);
+  auto ones = torch::ones({2}, cuda_.options().dtype(torch::kInt64));
+  auto other = torch::empty_like(cuda_, torch::dtype(torch::kBFloat16));
+  EXPECT_THAT(fake::Log(), ElementsAre("free", "alloc 24", "fill f32[2,3] 00000000", "alloc 16",
+                                       "fill i64[2] 0100000000000000", "alloc 12"));
+  EXPECT_EQ(other.scalar_type(), torch::kBFloat16);
+  EXPECT_EQ(torch::zeros({3}).device(), torch::Device(torch::kCPU));
+  EXPECT_EQ(torch::zeros({3}).dtype(), torch::kFloat32);
+}
+
+TEST_F(Tensors, CopiesGoToTheRecorder) {
+  auto t = cuda_.t().contiguous();
+  auto d = cuda_.to(torch::kFloat64);
+  cuda_[0] = 2.5;
+  cuda_.slice(1, 0, 2).copy_(cuda_.slice(1, 1, 3));
+  EXPECT_TRUE(cuda_.contiguous().is_same(cuda_));
+  EXPECT_TRUE(cuda_.to(torch::kFloat32).is_same(cuda_));
+  EXPECT_THAT(fake::Log(), ElementsAre("alloc 24", "copy f32[3,2] <- f32[3,2]", "alloc 48",
+                                       "copy f64[2,3] <- f32[2,3]", "fill f32[3] 00002040",
+                                       "copy f32[2,2] <- f32[2,2]"));
+}
+
+TEST_F(Tensors, HostTensorsAreUploaded) {
+  auto t = torch::tensor({1, 2, 3}, torch::dtype(torch::kFloat32).device(torch::kCUDA));
+  EXPECT_THAT(fake::Log(), ElementsAre("alloc 12", "upload f32[3] 12"));
+  auto host = torch::arange(6, torch::kInt32).view({2, 3}).t();
+  EXPECT_EQ(host.data_ptr<int>()[4], 4);
+  EXPECT_EQ(host.contiguous().data_ptr<int>()[1], 3);
+  EXPECT_EQ(host[2][1].item<int>(), 5);
+  EXPECT_EQ(torch::tensor({0.1, 70000.0}).to(torch::kHalf).to(torch::kFloat32)[0].item<float>(),
+            0.0999755859375F);
+  EXPECT_EQ(torch::tensor({1.00390625F}).to(at::kBFloat16).item<double>(), 1.0);
+  EXPECT_EQ(torch::tensor({int64_t{1} << 60}).item<int64_t>(), int64_t{1} << 60);
+}
+
+TEST_F(Tensors, ItemReadsOneElement) {
+  float value = 2.5F;
+  fake::SetItem(&value, sizeof value);
+  EXPECT_EQ(at::empty({1}, at::kCUDA).item<float>(), 2.5F);
+  EXPECT_EQ(at::empty({}, at::kCUDA).cpu().item<double>(), 2.5);
+  EXPECT_THROW((void)cuda_.item(), c10::Error);
+  EXPECT_THROW((void)cuda_.cpu(), fake::Refused);
+  EXPECT_EQ(fake::LastRefusal().code, "reads_device_memory");
+  EXPECT_THROW(at::Scalar(300).to<int8_t>(), c10::Error);
+}
+
+TEST_F(Tensors, PointersCarryTheOffsetAndCheckTheType) {
+  char* base = static_cast<char*>(cuda_.data_ptr());
+  EXPECT_EQ(static_cast<void*>(cuda_[1].data_ptr<float>()), base + 12);
+  EXPECT_EQ(at::empty({0, 3}, at::kCUDA).data_ptr(), nullptr);
+  try {
+    (void)cuda_.data_ptr<double>();
+    FAIL();
+  } catch (const c10::Error& e) {
+    EXPECT_STREQ(e.what(), "expected scalar type Double but found Float");
+  }
+  auto a = cuda_.packed_accessor32<float, 2, at::RestrictPtrTraits>();
+  EXPECT_EQ(static_cast<void*>(&a[1][2]), base + 20);
+  EXPECT_THROW((cuda_.accessor<float, 3>()), c10::Error);
+}
+
+TEST_F(Tensors, StreamsFollowTheGuard) {
+  EXPECT_EQ(at::cuda::getCurrentCUDAStream().stream(), nullptr);
+  {
+    c10::cuda::CUDAStreamGuard guard(at::cuda::getStreamFromPool(true));
+    EXPECT_EQ(c10::cuda::getCurrentCUDAStream().id(), 0x52);
+  }
+  EXPECT_EQ(at::cuda::getCurrentCUDAStream().id(), 0);
+  const at::cuda::OptionalCUDAGuard guard(device_of(cuda_));
+  EXPECT_THROW(c10::cuda::CUDAGuard(c10::DeviceIndex{3}), c10::Error);
+}
+
+TEST_F(Tensors, HalfTypesRoundAsTheHardware) {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    auto half = static_cast<uint16_t>(bits);
+    float f = cupel::shim::HalfBitsToFloat(half);
+    EXPECT_EQ(static_cast<float>(c10::Half(half, c10::Half::from_bits())) == f, f == f);
+    if (f == f) {
+      EXPECT_EQ(cupel::shim::FloatToHalfBits(f), half);
+    }
+    if (f != f) continue;
+    float next = std::nextafterf(f, 1e9F) * 1.0003F;
+    EXPECT_EQ(c10::Half(next).x & 0x7fff, cupel::shim::FloatToHalfBits(next) & 0x7fff) << next;
+    EXPECT_EQ(c10::BFloat16(next).x & 0x7fff, cupel::shim::FloatToBFloat16Bits(next) & 0x7fff);
+  }
+  c10::Half x = 1.5F;
+  EXPECT_EQ(static_cast<float>(x * x + 1), 3.25F);
+  EXPECT_EQ(static_cast<float>(std::numeric_limits<c10::Half>::max()), 65504.0F);
+}
+
+}  // namespace
