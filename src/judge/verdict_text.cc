@@ -43,7 +43,7 @@ std::string Wrap(const std::string& text, int width, const std::string& first,
     if (end == std::string::npos) end = text.size();
     const std::string word = text.substr(at, end - at);
     if (!line.empty() && line.size() + 1 + word.size() > room) {
-      out += line + "\n" + rest;
+      out.append(line).append("\n").append(rest);
       line.clear();
     }
     if (!line.empty()) line += ' ';
