@@ -87,7 +87,7 @@ Result<Compilation> RunCompiler(const Context& context, const std::vector<std::s
   const fs::path copy = folder.path() / context.name;
   TRY(os::WriteFileAtomically(copy, context.source));
   std::error_code error;  // whatever our umask: the compiler may run as another user
-  fs::permissions(copy, fs::perms(0644), error);
+  fs::permissions(copy, static_cast<fs::perms>(0644), error);
   Job job;
   job.toolkit = &context.toolkit;
   job.options = context.options;

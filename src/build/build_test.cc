@@ -116,7 +116,7 @@ TEST_F(BuildTest, SecondBuildComesFromTheCache) {
   EXPECT_EQ(second.resources[0].registers, first.resources[0].registers);
 
   // What was tampered with is built again, and gives the same code.
-  const auto mode = fs::perms(0644);
+  const auto mode = static_cast<fs::perms>(0644);
   fs::permissions(first.shared_object, mode);
   std::ofstream(first.shared_object, std::ios::app) << "x";
   const Image third = MustBuild(source);

@@ -261,7 +261,7 @@ Status WriteArtefacts(const fs::path& folder, const Artefacts& artefacts, Image&
     TRY(os::WriteFileAtomically(path, bytes));
     // The recorder may run as another user; the folders above keep the files private.
     std::error_code error;
-    fs::permissions(path, fs::perms(0644), error);
+    fs::permissions(path, static_cast<fs::perms>(0644), error);
     return {};
   };
   TRY(put("candidate.so", artefacts.shared_object));

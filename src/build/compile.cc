@@ -111,8 +111,9 @@ class Runner {
     if (program.find('/') != std::string::npos) return program;
     std::istringstream path(environment_.at("PATH"));
     for (std::string folder; std::getline(path, folder, ':');) {
-      const std::string candidate = folder + "/" + program;
-      if (folder.substr(0, 1) == "/" && access(candidate.c_str(), X_OK) == 0) return candidate;
+      const fs::path candidate = fs::path(folder) / program;
+      if (candidate.is_absolute() && access(candidate.c_str(), X_OK) == 0)
+        return candidate.string();
     }
     return Fail(ErrorCode::kEnvironment, fmt::format("{} was not found, which nvcc needs", program),
                 "install g++ (apt-get install g++)");
@@ -202,7 +203,7 @@ Status GiveModuleId(const Job& job, Steps& steps) {
   const fs::path path = job.folder / (stem + ".module_id");
   TRY(os::WriteFileAtomically(path, id));
   std::error_code error;  // whatever our umask: the compiler may run as another user
-  fs::permissions(path, fs::perms(0644), error);
+  fs::permissions(path, static_cast<fs::perms>(0644), error);
   return {};
 }
 

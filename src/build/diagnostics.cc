@@ -290,7 +290,7 @@ std::vector<KernelResources> ParseResources(string_view text) {
   const auto amount = [](string_view line, string_view unit) {
     const size_t at = line.find(unit);
     if (at == string_view::npos) return 0;
-    size_t begin = line.find_last_not_of(" ", at - 1);
+    size_t begin = line.find_last_not_of(' ', at - 1);
     while (begin != string_view::npos && begin > 0 && line[begin - 1] >= '0' &&
            line[begin - 1] <= '9')
       --begin;

@@ -111,7 +111,8 @@ Status Prepare(const SpawnOptions& options, Launch& launch) {
     return Fail(ErrorCode::kInternal, "a child needs the path of its program");
   }
   launch.argv = options.argv;
-  for (const auto& [name, value] : options.env) launch.env.push_back(name + "=" + value);
+  for (const auto& [name, value] : options.env)
+    launch.env.push_back(fmt::format("{}={}", name, value));
   launch.argv_pointers = Pointers(launch.argv);
   launch.env_pointers = Pointers(launch.env);
   TRY(PrepareStandard(options, launch));

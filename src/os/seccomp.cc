@@ -48,7 +48,7 @@ constexpr std::string_view kCompile =
     "mkdirat rmdir chmod fchmod fchmodat fchmodat2 link linkat symlink symlinkat utime utimes "
     "utimensat futimesat truncate ftruncate fallocate copy_file_range sendfile fsync fdatasync "
     "flock chdir fchdir setpgid setsid setrlimit getpriority sched_getparam sched_getscheduler "
-    "sched_get_priority_max sched_get_priority_min kill";
+    "sched_get_priority_max sched_get_priority_min";
 
 /// Answered with EPERM, the usual refusal; what is unknown gets ENOSYS, for which callers have ways
 /// round.
@@ -57,7 +57,7 @@ constexpr std::string_view kRefused =
     "process_vm_readv process_vm_writev process_madvise kcmp mount umount2 pivot_root chroot "
     "open_tree move_mount fsopen fsmount mount_setattr unshare setns keyctl add_key "
     "request_key bpf perf_event_open io_uring_setup io_uring_enter io_uring_register "
-    "userfaultfd personality kexec_load init_module finit_module delete_module "
+    "kill userfaultfd personality kexec_load init_module finit_module delete_module "
     "open_by_handle_at name_to_handle_at pidfd_open pidfd_getfd pidfd_send_signal mknod "
     "mknodat chown fchown lchown fchownat setuid setgid setreuid setregid setresuid setresgid "
     "setgroups capset sethostname swapon swapoff reboot acct quotactl syslog modify_ldt iopl "

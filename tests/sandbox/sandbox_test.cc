@@ -98,7 +98,8 @@ TEST_F(Sandbox, WritesOnlyWhereItMay) {
   Run(Attack({"write", secret_.path() / "new"}));  // at best into its private /tmp
   EXPECT_FALSE(fs::exists(secret_.path() / "new"));
   Refused({"write", "/new"});
-  Refused({"chmod", shared_});
+  // Landlock alone does not stop the owner of a file from changing its mode.
+  if (ProbeSandbox().mount_namespace) Refused({"chmod", shared_});
   Refused({"write", CUPEL_HOSTILE});
   Refused({"disk", work_.path() / "big"});
   EXPECT_LE(fs::file_size(work_.path() / "big"), 8u << 20);
@@ -120,8 +121,7 @@ TEST_F(Sandbox, DoesNotHarmOtherProcesses) {
   Refused({"kill", std::to_string(getpid())});
   Refused({"kill", std::to_string(getppid())});
   Refused({"kill", "1"});
-  const RunResult all = Run(Attack({"killall"}));
-  EXPECT_NE(all.status.Describe(), "exit status 0");
+  Refused({"killall"});
 }
 
 TEST_F(Sandbox, RunsNoOtherProgram) {
