@@ -6,7 +6,7 @@
 
 // The demangler of libstdc++.a in the form that hands out its text piece by piece. __cxa_demangle
 // collects it without limit, and back-references let a name of 300 bytes stand for gigabytes.
-extern "C" int __gcclibcxx_demangle_callback(  // NOLINT(bugprone-reserved-identifier)
+extern "C" int __gcclibcxx_demangle_callback(  // NOLINT: its name is not ours
     const char* mangled, void (*callback)(const char*, size_t, void*), void* opaque);
 
 namespace cupel {
