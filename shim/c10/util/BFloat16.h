@@ -22,7 +22,7 @@ struct alignas(2) BFloat16 {
   CUPEL_HOST_DEVICE BFloat16(float value) : x(__nv_bfloat16_raw(__float2bfloat16_rn(value)).x) {}
   CUPEL_HOST_DEVICE BFloat16(const __nv_bfloat16& value) : x(__nv_bfloat16_raw(value).x) {}
   CUPEL_HOST_DEVICE operator float() const { return __bfloat162float(__nv_bfloat16(Raw())); }
-  CUPEL_HOST_DEVICE operator __nv_bfloat16() const { return __nv_bfloat16(Raw()); }
+  explicit CUPEL_HOST_DEVICE operator __nv_bfloat16() const { return __nv_bfloat16(Raw()); }
 
  private:
   CUPEL_HOST_DEVICE __nv_bfloat16_raw Raw() const {
