@@ -31,10 +31,13 @@ struct CostBreakdown {
   double fp32_us = 0;     // arithmetic against the FP32 lanes
   double shared_us = 0;   // shared-memory wavefronts
   double dram_us = 0;     // bytes that must cross DRAM
-  double l2_us = 0;       // sectors that must cross between L2 and the SMs in use
+  double l2_us = 0;       // what L1 misses, between L2 and the SMs in use
+  double l1_us = 0;       // all sectors through the L1 of the busiest SM
   double atomics_us = 0;  // atomics at the L2
   double launch_us = 0;
-  /// The slowest bound plus launch_us.
+  /// The bounds' 4-norm plus launch_us: hardly more than the slowest bound where it stands alone,
+  /// more where several are close and overlap imperfectly; it also orders variants that share the
+  /// slowest.
   double Total() const;
 };
 
