@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -269,8 +270,8 @@ Result<Outcome> Recorder::Impl::Run(Request request) {
   if (auto refusal = CheckPlan(*plan, request)) return damaged(std::move(*refusal));
   Recording recording;
   recording.plan = std::move(*plan);
-  recording.host_us = *host_us;
-  recording.recordings = static_cast<int>(recordings);
+  recording.host_us = std::isfinite(*host_us) ? std::max(*host_us, 0.0) : 0;
+  recording.recordings = static_cast<int>(std::clamp<int64_t>(recordings, 0, request.recordings));
   return recording;
 }
 

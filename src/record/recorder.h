@@ -22,8 +22,8 @@ namespace cupel::record {
 struct Refusal {
   /// "host_crash", "host_timeout", "host_exception", "wrong_arguments", "no_function",
   /// "wrong_return", "reads_device_memory", "impure" (earlier calls or addresses change the plan),
-  /// "unordered_work", "host_privilege" (threads, files, sockets …), "illegal_launch",
-  /// "unsupported_operator", "unsupported_api"
+  /// "unordered_work", "freed_memory", "host_privilege" (threads, files, sockets …),
+  /// "illegal_launch", "unsupported_operator", "unsupported_api"
   std::string code;
   std::string message;  // one sentence with the cause
   std::string where;    // argument, API or kernel concerned; may be empty

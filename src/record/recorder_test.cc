@@ -282,7 +282,7 @@ TEST_F(RecorderTest, SlowHostCodeIsCalledLessOften) {
   const auto outcome = Record("slow");
   ASSERT_TRUE(std::holds_alternative<Recording>(outcome));
   EXPECT_EQ(std::get<Recording>(outcome).recordings, 24);
-  EXPECT_GT(std::get<Recording>(outcome).host_us, 4000);
+  EXPECT_GT(std::get<Recording>(outcome).host_us, 30000);
 }
 
 TEST_F(RecorderTest, TheSameSeedRepeatsTheRecording) {

@@ -59,7 +59,8 @@ RawView ViewOf(const CupelTensor& tensor) {
 
 void Session::AddKernel(Kernel kernel) {
   std::string name = kernel.name;
-  kernels_.insert_or_assign(std::move(name), std::move(kernel));
+  Kernel& added = kernels_.insert_or_assign(std::move(name), std::move(kernel)).first->second;
+  by_function_[&added] = &added;  // the handle that __cudaGetKernel gives
 }
 
 void Session::RegisterFunction(const void* host, const char* name) {
@@ -77,11 +78,7 @@ void Session::RegisterVariable(const void* host, const char* name, uint64_t byte
 
 Kernel* Session::FindKernel(const void* function) {
   const auto it = by_function_.find(function);
-  if (it != by_function_.end()) return it->second;
-  for (auto& [name, kernel] : kernels_) {
-    if (&kernel == function) return &kernel;
-  }
-  return nullptr;
+  return it == by_function_.end() ? nullptr : it->second;
 }
 
 const Allocation* Session::FindSymbol(const void* host) const {

@@ -145,6 +145,10 @@ std::optional<Streams::Captured> Streams::EndCapture(uint64_t stream) {
     other.began_capture = false;
     other.capture_frontier.clear();
   }
+  // Events recorded in the capture mean nothing outside it.
+  for (auto& [handle, event] : events_) {
+    if (event.capture == captured.capture) event = {};
+  }
   return captured;
 }
 

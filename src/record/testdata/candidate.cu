@@ -359,7 +359,7 @@ std::map<std::string, Function> Functions() {
     _exit(0);
   };
   f["slow"] = Honest([](const Args&) {
-    const timespec pause{0, 4000000};
+    const timespec pause{0, 30000000};
     nanosleep(&pause, nullptr);
   });
   return f;
