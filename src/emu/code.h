@@ -15,7 +15,7 @@ namespace cupel::emu {
 /// A slot that holds the same value in all lanes for a whole launch.
 struct ConstantSlot {
   int32_t offset = 0;
-  bool is_double = false;
+  SlotKind kind = SlotKind::kWord;
   uint64_t bits = 0;
   std::string symbol;  // not empty: bits is added to its device address
 };

@@ -15,10 +15,6 @@ void AddGlobal(Warp& warp, bool store, uint64_t sectors, uint64_t bytes) {
 
 }  // namespace
 
-void CountGlobalRange(Warp& warp, bool store, uint64_t first, uint64_t bytes) {
-  AddGlobal(warp, store, ((first + bytes - 1) >> 5) - (first >> 5) + 1, bytes);
-}
-
 void CountGlobal(Warp& warp, bool store, uint32_t active, uint32_t bytes, const uint32_t* offsets) {
   uint32_t seen[kLanes];
   uint32_t count = 0;

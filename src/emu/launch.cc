@@ -27,13 +27,11 @@ std::string FillFrame(LaunchState& launch) {
   launch.frame.assign(static_cast<size_t>(launch.code->frame_bytes), std::byte{0});
   auto* words = reinterpret_cast<uint32_t*>(launch.frame.data());
   std::fill(words, words + launch.frame.size() / 4, launch.poison);
-  auto fill = [&](int32_t offset, bool is_double, uint64_t bits) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      if (is_double) {
-        std::memcpy(launch.frame.data() + offset + 8 * lane, &bits, 8);
-      } else {
-        std::memcpy(launch.frame.data() + offset + 4 * lane, &bits, 4);
-      }
+  auto fill = [&](int32_t offset, SlotKind kind, uint64_t bits) {
+    const size_t bytes = kind == SlotKind::kDouble ? 8 : 4;
+    const size_t count = kind == SlotKind::kPredicate ? 1 : kLanes;
+    for (size_t i = 0; i < count; ++i) {
+      std::memcpy(launch.frame.data() + static_cast<size_t>(offset) + i * bytes, &bits, bytes);
     }
   };
   for (const ConstantSlot& slot : launch.code->constants) {
@@ -43,7 +41,7 @@ std::string FillFrame(LaunchState& launch) {
       if (!address) return slot.symbol;
       bits += *address;
     }
-    fill(slot.offset, slot.is_double, bits);
+    fill(slot.offset, slot.kind, bits);
   }
   for (const ParameterSlot& slot : launch.code->parameters) {
     uint64_t bits = 0;
@@ -52,7 +50,7 @@ std::string FillFrame(LaunchState& launch) {
       const int shift = 64 - 8 * static_cast<int>(slot.bytes);
       bits = static_cast<uint64_t>(static_cast<int64_t>(bits << shift) >> shift);
     }
-    fill(slot.offset, slot.bytes == 8, bits);
+    fill(slot.offset, slot.bytes == 8 ? SlotKind::kDouble : SlotKind::kWord, bits);
   }
   return {};
 }

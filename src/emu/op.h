@@ -176,7 +176,6 @@ std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, ui
 // counters.cc
 /// Offsets are relative to a 32-byte aligned base (global) or to the block's shared memory.
 void CountGlobal(Warp& warp, bool store, uint32_t active, uint32_t bytes, const uint32_t* offsets);
-void CountGlobalRange(Warp& warp, bool store, uint64_t first, uint64_t bytes);
 /// After an atomic op on all active lanes; full checks included. Returns op + 1 or null.
 const Op* CountAtomic(Warp& warp, const Op* op);
 void CountShared(Warp& warp, uint32_t active, uint32_t bytes, const uint32_t* offsets);

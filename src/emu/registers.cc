@@ -235,8 +235,8 @@ void Decoder::LayOutFrame() {
   code_->frame_bytes = static_cast<int32_t>(at);
   auto offset = [&](int slot) { return slots_[static_cast<size_t>(slot)].offset; };
   for (const auto& [key, slot] : constants_) {
-    const bool is_double = slots_[static_cast<size_t>(slot)].kind == SlotKind::kDouble;
-    code_->constants.push_back({offset(slot), is_double, key.second.first, key.first});
+    const SlotKind kind = slots_[static_cast<size_t>(slot)].kind;
+    code_->constants.push_back({offset(slot), kind, key.second.first, key.first});
   }
   for (const auto& [which, slot] : specials_) code_->specials.push_back({which, offset(slot)});
   for (const auto& [key, slot] : parameters_) {
