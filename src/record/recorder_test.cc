@@ -19,9 +19,9 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-build::Image TestImage() {
+build::Image TestImage(const char* shared_object = CUPEL_RECORD_CANDIDATE ".so") {
   build::Image image;
-  image.shared_object = CUPEL_RECORD_CANDIDATE ".so";
+  image.shared_object = shared_object;
   image.ptx = os::ReadFile(CUPEL_RECORD_CANDIDATE ".ptx", 16 << 20).value();
   image.toolkit = "nvcc 13.0.88";
   return image;
@@ -43,7 +43,7 @@ class RecorderTest : public testing::Test {
     if (!recorder_) {
       options_.program = "/proc/self/exe";
       options_.program = std::filesystem::read_symlink(options_.program);
-      auto started = Recorder::Start(TestImage(), device::All().front(), options_);
+      auto started = Recorder::Start(image_, device::All().front(), options_);
       EXPECT_TRUE(started) << started.error().ToString();
       recorder_.emplace(std::move(*started));
     }
@@ -84,6 +84,7 @@ class RecorderTest : public testing::Test {
   }
 
   Options options_;
+  build::Image image_ = TestImage();
 
  private:
   std::optional<Recorder> recorder_;
@@ -276,6 +277,22 @@ TEST_F(RecorderTest, WhatTheChildSaysIsNotBelieved) {
   ExpectRefused("forge", "host_crash", "damaged the recording process");
   ExpectRefused("says_internal", "host_crash", "damaged the recording process");
   ExpectRefused("too_long", "host_crash", "do not lie in buffer");
+}
+
+TEST_F(RecorderTest, MissingFunctionsAreAllNamed) {
+  image_ = TestImage(CUPEL_RECORD_MISSING);
+  const Refusal refusal = RefusalOf(Record("forward"));
+  EXPECT_EQ(refusal.code, "unsupported_api");
+  EXPECT_TRUE(refusal.unsupported);
+  EXPECT_THAT(refusal.message, HasSubstr("cublasSasum_v2"));
+  EXPECT_THAT(refusal.message, HasSubstr("cufftExecC2C"));
+}
+
+TEST_F(RecorderTest, AnImageOfAnotherToolkitIsAnError) {
+  image_.toolkit = "nvcc 11.8.89";
+  const auto started = Recorder::Start(image_, device::All().front(), options_);
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, ErrorCode::kEnvironment);
 }
 
 TEST_F(RecorderTest, SlowHostCodeIsCalledLessOften) {
