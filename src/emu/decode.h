@@ -56,6 +56,7 @@ class Decoder {
   // registers.cc
   void PlaceVariables();
   void AssignSlots();
+  void ShareSlots();  // liveness.cc
   void AliasRegisters();
   bool AliasTo(const ptx::Instr& instr, int* slot);
   SlotKind KindOf(int reg) const;

@@ -210,10 +210,9 @@ void Decoder::AliasRegisters() {
 void Decoder::AssignSlots() {
   AliasRegisters();
   for (size_t reg = 0; reg < register_slot_.size(); ++reg) {
-    if (register_slot_[reg] >= 0) continue;
-    register_slot_[reg] = NewSlot(KindOf(static_cast<int>(reg)));
-    undefined_.push_back(register_slot_[reg]);
+    if (register_slot_[reg] < 0) register_slot_[reg] = NewSlot(KindOf(static_cast<int>(reg)));
   }
+  ShareSlots();
 }
 
 /// Doubles first, then words, then predicates: all 64-byte aligned but the predicates.
