@@ -72,6 +72,7 @@ class AbiArguments {
  private:
   std::vector<CupelValue> Convert(const std::vector<Argument>& args) {
     std::vector<CupelValue> values;
+    values.reserve(args.size());
     for (const Argument& argument : args) values.push_back(Convert(argument));
     return values;
   }

@@ -11,8 +11,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/random.h"
@@ -46,17 +48,15 @@ std::string Clean(std::string text) {
   return text;
 }
 
-const std::string& PlainCode(const std::string& code) {
-  static const std::string kCrash = "host_crash";
-  static const char* const kKnown[] = {
-      "host_crash",      "host_timeout",   "host_exception",      "wrong_arguments",
-      "no_function",     "wrong_return",   "reads_device_memory", "impure",
-      "unordered_work",  "host_privilege", "illegal_launch",      "unsupported_operator",
-      "unsupported_api", "freed_memory"};
-  for (const char* known : kKnown) {
-    if (code == known) return code;
-  }
-  return code.starts_with("unsupported") ? code : kCrash;
+/// Only codes that exist leave this file.
+std::string KnownCode(const std::string& code) {
+  constexpr std::string_view kKnown[] = {
+      "host_crash",      "host_timeout",        "host_exception",      "wrong_arguments",
+      "no_function",     "wrong_return",        "reads_device_memory", "impure",
+      "unordered_work",  "freed_memory",        "host_privilege",      "illegal_launch",
+      "unsupported_api", "unsupported_operator"};
+  const bool known = std::find(std::begin(kKnown), std::end(kKnown), code) != std::end(kKnown);
+  return known ? code : "host_crash";
 }
 
 Result<Refusal> ReadRefusal(const Json& json) {
@@ -67,7 +67,7 @@ Result<Refusal> ReadRefusal(const Json& json) {
   TRY_ASSIGN(auto where, JsonString(json, "where", kWhat));
   TRY_ASSIGN(refusal.unsupported, JsonBool(json, "unsupported", kWhat));
   if (code == "internal") return Fail(ErrorCode::kInternal, "recorder: " + Clean(message));
-  refusal.code = PlainCode(code);
+  refusal.code = KnownCode(code);
   refusal.message = Clean(std::move(message));
   refusal.where = Clean(std::move(where));
   constexpr std::string_view kSyscall = "syscall ";

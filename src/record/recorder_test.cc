@@ -50,7 +50,7 @@ class RecorderTest : public testing::Test {
     return *recorder_;
   }
 
-  Outcome Record(const std::string& function, std::vector<task::Value> args) {
+  Outcome Record(const std::string& function, const std::vector<task::Value>& args) {
     auto outcome = recorder().Record(function, args);
     EXPECT_TRUE(outcome) << outcome.error().ToString();
     return std::move(*outcome);

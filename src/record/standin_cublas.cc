@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <optional>
 #include <set>
@@ -199,7 +200,7 @@ cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
 cublasStatus_t cublasGetStream_v2(cublasHandle_t handle, cudaStream_t* stream) {
   const Context* found = Find(handle);
   if (found == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  *stream = reinterpret_cast<cudaStream_t>(found->stream);
+  *stream = std::bit_cast<cudaStream_t>(found->stream);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {

@@ -165,11 +165,7 @@ bool Attribute(cudaDeviceAttr attribute, const device::Description& d, int* valu
       *value = d.sm_count;
       return true;
     case cudaDevAttrKernelExecTimeout:
-      *value = 0;
-      return true;
     case cudaDevAttrIntegrated:
-      *value = 0;
-      return true;
     case cudaDevAttrComputeMode:
       *value = 0;
       return true;

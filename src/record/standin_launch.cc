@@ -220,6 +220,8 @@ cudaError_t LaunchKernel(Kernel* kernel, plan::Dim3 grid, plan::Dim3 block, plan
 
 using namespace cupel::record;
 
+// These names are fixed by nvcc.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 
 void** __cudaRegisterFatBinary(void* /*fat*/) {
@@ -308,3 +310,4 @@ cudaError_t cudaStreamAddCallback(cudaStream_t /*stream*/, cudaStreamCallback_t 
 }
 
 }  // extern "C"
+// NOLINTEND(bugprone-reserved-identifier)

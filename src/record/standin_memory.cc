@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -25,7 +26,7 @@ cudaError_t Malloc(void** pointer, size_t bytes) {
   }
   const Allocation* allocation = session.memory.Allocate(bytes, Origin::kMalloc);
   if (allocation == nullptr) return Report(cudaErrorMemoryAllocation);
-  *pointer = reinterpret_cast<void*>(allocation->base);
+  *pointer = std::bit_cast<void*>(allocation->base);
   return cudaSuccess;
 }
 
@@ -116,7 +117,7 @@ char* SymbolAt(const void* symbol, size_t bytes, size_t offset) {
     Report(cudaErrorInvalidValue);
     return nullptr;
   }
-  return reinterpret_cast<char*>(variable->base + offset);
+  return std::bit_cast<char*>(variable->base + offset);
 }
 
 cudaError_t CopyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset,

@@ -1,6 +1,6 @@
 // Streams, events, capture and graphs.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <bit>
 #include <memory>
 #include <set>
 #include <utility>
@@ -23,7 +23,7 @@ std::set<const void*>& LiveGraphs() {
 cudaError_t CreateStream(cudaStream_t* stream, unsigned flags, int priority) {
   const bool blocking = (flags & cudaStreamNonBlocking) == 0;
   const uint64_t handle = CurrentSession().streams.CreateStream(blocking, priority);
-  *stream = reinterpret_cast<cudaStream_t>(handle);
+  *stream = std::bit_cast<cudaStream_t>(handle);
   return cudaSuccess;
 }
 
@@ -33,7 +33,7 @@ bool Known(cudaStream_t stream) { return AllStreams().Exists(StreamOf(stream)); 
 bool Known(cudaEvent_t event) { return AllStreams().EventExists(Handle(event)); }
 
 cudaError_t CreateEvent(cudaEvent_t* event) {
-  *event = reinterpret_cast<cudaEvent_t>(AllStreams().CreateEvent());
+  *event = std::bit_cast<cudaEvent_t>(AllStreams().CreateEvent());
   return cudaSuccess;
 }
 
