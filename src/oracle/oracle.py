@@ -138,8 +138,22 @@ def in_float64():
 # --- task code ------------------------------------------------------------------------------------
 
 
-def supply_rms_norm():
-    """nn.RMSNorm and F.rms_norm came with PyTorch 2.4; published tasks use them."""
+def supply_newer_functions():
+    """Published tasks use nn.RMSNorm and F.rms_norm (PyTorch 2.4) and F.scaled_dot_product_attention
+    (PyTorch 2.0)."""
+    def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None):
+        scale = query.size(-1) ** -0.5 if scale is None else scale
+        weight = (query @ key.transpose(-2, -1)) * scale
+        if is_causal:
+            mask = torch.ones(query.size(-2), key.size(-2), dtype=torch.bool).tril()
+            weight = weight.masked_fill(~mask, -math.inf)
+        elif attn_mask is not None and attn_mask.dtype == torch.bool:
+            weight = weight.masked_fill(~attn_mask, -math.inf)
+        elif attn_mask is not None:
+            weight = weight + attn_mask
+        weight = torch.softmax(weight, dim=-1)
+        return torch.nn.functional.dropout(weight, dropout_p) @ value
+
     def rms_norm(x, normalized_shape, weight=None, eps=None):
         dims = tuple(range(-len(normalized_shape), 0))
         eps = torch.finfo(x.dtype).eps if eps is None else eps
@@ -167,6 +181,8 @@ def supply_rms_norm():
         torch.nn.RMSNorm = RMSNorm
     if not hasattr(torch.nn.functional, "rms_norm"):
         torch.nn.functional.rms_norm = rms_norm
+    if not hasattr(torch.nn.functional, "scaled_dot_product_attention"):
+        torch.nn.functional.scaled_dot_product_attention = attention
 
 
 def load_module(path):
@@ -451,6 +467,8 @@ def loose_tensors(model):
 
     def visit(container, key, value, name, depth=0):
         if isinstance(value, torch.Tensor):
+            if id(value) in passed:  # nn.LSTM and others list their parameters once more
+                return
             found.append((name, value, lambda t: container.__setitem__(key, t)))
         elif isinstance(value, torch.nn.Module) and not any(value is m for m in registered):
             for n, p in list(value.named_parameters()) + list(value.named_buffers()):
@@ -461,6 +479,10 @@ def loose_tensors(model):
                 visit(value, k, v, "%s[%r]" % (name, k), depth + 1)
 
     registered = list(model.modules())
+    passed = {id(p) for p in model.parameters()}
+    for module in registered:
+        transient = getattr(module, "_non_persistent_buffers_set", ())
+        passed.update(id(b) for n, b in module._buffers.items() if n not in transient)
     for prefix, module in model.named_modules():
         prefix = prefix + "." if prefix else ""
         for name, value in list(module.__dict__.items()):
@@ -939,7 +961,7 @@ def main():
     torch = imported
     threads = len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
-    supply_rms_norm()
+    supply_newer_functions()
     server.send({"hello": {"torch": torch.__version__, "threads": threads, "python": sys.executable}})
     while True:
         server.handle(json.loads(requests.get()))
