@@ -77,6 +77,9 @@ TEST(PlanCodec, DescribesOneLineANode) {
   EXPECT_THAT(text, HasSubstr("launch add(float const*, float*, int) grid 8x2 block 256 shared "
                               "70000 cluster 2 cooperative [0]=argument 0 + 16"));
   EXPECT_THAT(text, HasSubstr("return None"));
+  Plan plan = Sample();
+  plan.buffers[3].symbol = "t";  // extern "C" names are no types
+  EXPECT_THAT(Describe(plan), HasSubstr("-> t + 64"));
 }
 
 struct Breakage {

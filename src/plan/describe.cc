@@ -13,6 +13,7 @@ namespace cupel::plan {
 namespace {
 
 std::string Demangle(const std::string& mangled) {
+  if (!mangled.starts_with("_Z")) return mangled;  // else a variable "t" reads as a type
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> text(
       abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), &std::free);
