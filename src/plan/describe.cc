@@ -1,24 +1,13 @@
 // Plans for people: one line a node.
 // SPDX-License-Identifier: Apache-2.0
-#include <cxxabi.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstdlib>
-#include <memory>
-
+#include "base/demangle.h"
 #include "plan/codec.h"
 
 namespace cupel::plan {
 namespace {
-
-std::string Demangle(const std::string& mangled) {
-  if (!mangled.starts_with("_Z")) return mangled;  // else a variable "t" reads as a type
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> text(
-      abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), &std::free);
-  return status == 0 && text != nullptr ? text.get() : mangled;
-}
 
 std::string Text(const Dim3& dim) {
   if (dim.z != 1) return fmt::format("{}x{}x{}", dim.x, dim.y, dim.z);
