@@ -22,7 +22,7 @@ using task::Direction;
 using task::Task;
 using ::testing::HasSubstr;
 
-const fs::path kSource(CUPEL_SOURCE_DIR);
+fs::path Source() { return CUPEL_SOURCE_DIR; }
 
 class OracleTest : public ::testing::Test {
  protected:
@@ -36,7 +36,7 @@ class OracleTest : public ::testing::Test {
   }
   Options With(bool cached = true) const {
     Options options;
-    options.script = kSource / "src/oracle/oracle.py";
+    options.script = Source() / "src/oracle/oracle.py";
     if (cached) options.cache = folder_.path() / "cache";
     options.progress = [this](const std::string& text) { progress_.push_back(text); };
     return options;
@@ -60,7 +60,7 @@ class OracleTest : public ::testing::Test {
     EXPECT_TRUE(task) << task.error().message;
     return *task;
   }
-  static Task Ours(const std::string& name) { return *task::LoadTask(name, kSource / "tasks"); }
+  static Task Ours(const std::string& name) { return *task::LoadTask(name, Source() / "tasks"); }
 
   static CaseOutcome One(Oracle& oracle, const Task& task,
                          Direction direction = Direction::kForward, size_t setting = 0) {

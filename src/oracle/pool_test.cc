@@ -20,7 +20,7 @@ class PoolTest : public ::testing::Test {
   PoolTest() : folder_(*os::TempDir::Create()), pool_(root(), 1 << 20) {}
   fs::path root() const { return folder_.path() / "cases"; }
   static std::vector<std::byte> Bytes(int value, size_t size = 1000) {
-    return std::vector<std::byte>(size, std::byte(value));
+    return std::vector<std::byte>(size, static_cast<std::byte>(value));
   }
   void Put(Pool& pool, int value, const std::string& seed = "", int uses = 0, size_t size = 1000) {
     pool.Insert("k", Bytes(value, size), "digest" + std::to_string(value), seed, uses);
@@ -113,6 +113,7 @@ TEST_F(PoolTest, CountsUsesOfManyAtOnce) {
   Put(pool_, 1);
   std::atomic<int> served = 0;
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       Pool mine(root(), 1 << 20);

@@ -69,7 +69,7 @@ std::optional<std::string> OnPath(const std::string& name) {
     const std::string folder(rest.substr(0, colon));
     rest = colon == std::string_view::npos ? "" : rest.substr(colon + 1);
     if (folder.empty()) continue;
-    const std::string candidate = folder + "/" + name;
+    const std::string candidate = fs::path(folder) / name;
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   return std::nullopt;

@@ -159,7 +159,7 @@ Result<TorchChild::Pump> TorchChild::PumpOnce(milliseconds patience) {
 void TorchChild::TakeLines() {
   size_t end = 0;
   while ((end = received_.find('\n')) != std::string::npos) {
-    auto message = ParseJson(std::string_view(received_).substr(0, end), "oracle.py");
+    auto message = ParseJson(received_.substr(0, end), "oracle.py");
     received_.erase(0, end + 1);
     if (!message || !message->is_object()) {
       protocol_error_ = "it sent what is not JSON";
