@@ -52,6 +52,7 @@ class Tensor {
     if (impl_) ++impl_->references;
   }
   Tensor(Tensor&& other) noexcept : impl_(std::exchange(other.impl_, nullptr)) {}
+  // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): counted
   ~Tensor() { cupel::shim::Release(impl_); }
   Tensor& operator=(const Tensor& other) & {
     Tensor copy(other);
