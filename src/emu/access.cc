@@ -57,7 +57,8 @@ struct LaneValue {
 };
 
 /// Reads or writes the lane's slots from or to packed bytes.
-void LoadSlots(const Warp& warp, const Op* op, const AccessShape& shape, int lane, LaneValue* value) {
+void LoadSlots(const Warp& warp, const Op* op, const AccessShape& shape, int lane,
+               LaneValue* value) {
   for (uint32_t i = 0; i < shape.elements; ++i) {
     std::byte* to = value->bytes + i * shape.element_bytes;
     if (shape.element_bytes == 8) {
@@ -106,8 +107,8 @@ std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, ui
   const MemorySpace asked = space;
   if (space == MemorySpace::kGeneric) space = SpaceOf(&address);
   auto fault = [&](FaultKind kind) -> std::byte* {
-    MemoryFault(warp, op, kind, space, lane, asked == MemorySpace::kGeneric ? address : written, bytes,
-                store);
+    MemoryFault(warp, op, kind, space, lane, asked == MemorySpace::kGeneric ? address : written,
+                bytes, store);
     return nullptr;
   };
   uint64_t limit = 0;
@@ -149,7 +150,8 @@ const Op* AccessSlowly(Warp& warp, const Op* op) {
     addresses[lane] = base + static_cast<uint64_t>(op->imm);
     if (!wide) addresses[lane] = static_cast<uint32_t>(addresses[lane]);
   }
-  uint32_t shared_lanes = 0;
+  uint32_t shared_lanes = 0, global_lanes = 0;
+  uint32_t global_offsets[kLanes] = {};
   uint32_t shared_offsets[kLanes] = {};
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
@@ -171,11 +173,16 @@ const Op* AccessSlowly(Warp& warp, const Op* op) {
       if (space == MemorySpace::kShared) {
         shared_lanes |= 1u << lane;
         shared_offsets[lane] = static_cast<uint32_t>(address);
+      } else if (space == MemorySpace::kGlobal) {
+        global_lanes |= 1u << lane;
+        global_offsets[lane] = static_cast<uint32_t>(address);
       }
       std::memcpy(shape.store ? host : value.bytes, shape.store ? value.bytes : host, bytes);
     }
     if (!shape.store) StoreSlots(warp, op, shape, lane, value);
   }
+  if (warp.counting && global_lanes != 0) CountGlobal(warp, op, global_lanes, global_offsets);
+  if (warp.counting && shared_lanes != 0) CountShared(warp, shared_lanes, bytes, shared_offsets);
   if (shared_lanes != 0 && warp.checking &&
       !CheckShared(warp, op, shape.store, false, shared_lanes, bytes, shared_offsets)) {
     return nullptr;

@@ -1,7 +1,6 @@
 // Barriers of a block. A barrier counts threads; those that have exited are not waited for.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/barrier.h"
-
 #include "emu/block.h"
 #include "emu/shared_race.h"
 
@@ -27,8 +26,8 @@ void DeliverReduction(const Warp& warp, const Group& group, const BarrierState& 
   }
 }
 
-/// Lets everybody who waits at barrier `id` go on. Aligned barriers ask that a whole warp waits at one
-/// and the same instruction.
+/// Lets everybody who waits at barrier `id` go on. Aligned barriers ask that a whole warp waits at
+/// one and the same instruction.
 void Release(BlockState& block, Warp& releasing, uint32_t id) {
   BarrierState& barrier = block.barriers[id];
   for (size_t w = 0; w < block.warps.size(); ++w) {

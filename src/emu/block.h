@@ -23,7 +23,7 @@ class SharedChecker;
 
 struct BarrierState {
   uint32_t arrived = 0;
-  uint32_t expected = 0;   // 0: all threads of the block
+  uint32_t expected = 0;  // 0: all threads of the block
   uint32_t true_count = 0, reduced = 0;
 };
 
@@ -34,11 +34,11 @@ struct BlockState {
   plan::Dim3 index{0, 0, 0};
   uint32_t live_threads = 0;
   std::vector<Warp> warps;
-  std::vector<bool> ready;         // by warp: may have a runnable group
-  std::vector<uint32_t> order;     // in which warps have their turns
-  size_t turn = 0;                 // index into order: who is next
+  std::vector<bool> ready;      // by warp: may have a runnable group
+  std::vector<uint32_t> order;  // in which warps have their turns
+  size_t turn = 0;              // index into order: who is next
   std::array<BarrierState, 16> barriers;
-  std::byte* memory = nullptr;     // frames, shared and local memory
+  std::byte* memory = nullptr;  // frames, shared and local memory
   size_t memory_bytes = 0;
   std::unique_ptr<SharedChecker> checker;  // full checks only
 
@@ -61,6 +61,7 @@ struct LaunchState {
   uint64_t blocks = 0;
   uint64_t count_every = 1;  // blocks whose number is a multiple are counted
   uint32_t poison = 0;
+  uint64_t grid_workspace = 0;  // device address; 0 when the launch is not cooperative
   std::vector<std::byte> parameters;
   std::vector<std::byte> frame;  // a frame with constants and parameters filled in
   std::atomic<uint64_t> next_block{0};
@@ -79,12 +80,12 @@ struct SeenFinding {
 /// One thread's part of a launch.
 struct Worker {
   LaunchState* launch = nullptr;
-  bool is_main = false;   // may call options.cancelled
+  bool is_main = false;  // may call options.cancelled
   std::vector<Hint> hints;
   std::vector<SeenFinding> findings;
-  engine::LaunchCounters counters;     // exact ones
-  engine::LaunchCounters sampled;      // of counted blocks only
-  int64_t budget = 0;     // taken from the launch's
+  engine::LaunchCounters counters;  // exact ones
+  engine::LaunchCounters sampled;   // of counted blocks only
+  int64_t budget = 0;               // taken from the launch's
   bool out_of_budget = false;
 };
 

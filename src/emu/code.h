@@ -21,15 +21,35 @@ struct ConstantSlot {
 };
 
 enum class Special : uint8_t {
-  kTidX, kTidY, kTidZ,
-  kCtaidX, kCtaidY, kCtaidZ,
-  kNtidX, kNtidY, kNtidZ,
-  kNctaidX, kNctaidY, kNctaidZ,
-  kLaneId, kWarpId, kNwarpId, kSmId, kNsmId, kGridId,
-  kLanemaskEq, kLanemaskLe, kLanemaskLt, kLanemaskGe, kLanemaskGt,
-  kDynamicSharedBytes, kTotalSharedBytes,
-  kZero,      // cluster ids without clusters
-  kOne,       // their counts
+  kTidX,
+  kTidY,
+  kTidZ,
+  kCtaidX,
+  kCtaidY,
+  kCtaidZ,
+  kNtidX,
+  kNtidY,
+  kNtidZ,
+  kNctaidX,
+  kNctaidY,
+  kNctaidZ,
+  kLaneId,
+  kWarpId,
+  kNwarpId,
+  kSmId,
+  kNsmId,
+  kGridId,
+  kLanemaskEq,
+  kLanemaskLe,
+  kLanemaskLt,
+  kLanemaskGe,
+  kLanemaskGt,
+  kDynamicSharedBytes,
+  kTotalSharedBytes,
+  kGridWorkspaceHigh,
+  kGridWorkspaceLow,  // where cooperative groups keep the grid's barrier
+  kZero,              // cluster ids without clusters
+  kOne,               // their counts
 };
 struct SpecialSlot {
   Special which = Special::kZero;
@@ -52,7 +72,7 @@ struct Source {
 
 struct Code {
   std::vector<Op> ops;
-  std::vector<Source> sources;          // by Op::source
+  std::vector<Source> sources;  // by Op::source
   std::vector<std::string> mnemonics;
   std::vector<int32_t> branch_targets;  // of brx.idx
   int32_t frame_bytes = 0;
@@ -60,10 +80,12 @@ struct Code {
   std::vector<SpecialSlot> specials;
   std::vector<ParameterSlot> parameters;
   /// Slots that may be read before they are written: poisoned when a warp starts.
-  struct Range { int32_t begin, end; };
+  struct Range {
+    int32_t begin, end;
+  };
   std::vector<Range> undefined;
-  uint32_t hints = 0;                   // memory instructions
-  bool flush = false;                   // MXCSR at the start: flush subnormals
+  uint32_t hints = 0;  // memory instructions
+  bool flush = false;  // MXCSR at the start: flush subnormals
   const HandlerTable* handlers = nullptr;
   const ptx::Module* module = nullptr;  // for files and inlined sites
 };

@@ -19,7 +19,8 @@ namespace {
 
 /// The float mode an instruction will need, told before it is decoded.
 FloatMode ModeHint(const Instr& instr) {
-  static const char* const kNeutral[] = {"ld", "st", "mov", "selp", "atom", "red", "bra", "and", "or"};
+  static const char* const kNeutral[] = {"ld",  "st",  "mov", "selp", "atom",
+                                         "red", "bra", "and", "or"};
   for (const char* op : kNeutral) {
     if (instr.op == op) return FloatMode::kAny;
   }
@@ -47,8 +48,8 @@ SourceLine LineOf(const ptx::Module& module, const ptx::Location& location) {
     return module.files[static_cast<size_t>(at.file)];
   };
   auto is_own = [](std::string_view file) {
-    return file.ends_with(".cu") || (!file.empty() && file.find("/include/") == file.npos &&
-                                     file.find("cuda") == file.npos);
+    return file.ends_with(".cu") ||
+           (!file.empty() && file.find("/include/") == file.npos && file.find("cuda") == file.npos);
   };
   ptx::Location best = location;
   ptx::Location at = location;
@@ -57,7 +58,8 @@ SourceLine LineOf(const ptx::Module& module, const ptx::Location& location) {
       best = at;
       break;
     }
-    if (at.inlined_at < 0 || static_cast<size_t>(at.inlined_at) >= module.inlined_sites.size()) break;
+    if (at.inlined_at < 0 || static_cast<size_t>(at.inlined_at) >= module.inlined_sites.size())
+      break;
     at = module.inlined_sites[static_cast<size_t>(at.inlined_at)].call;
   }
   return {std::string(file_of(best)), best.line};
@@ -71,7 +73,8 @@ bool Decoder::Fail(const std::string& what) {
   failed_ = true;
   const bool in_body = current_ >= 0 && static_cast<size_t>(current_) < function_.body.size();
   const SourceLine line =
-      in_body ? LineOf(module_, function_.body[static_cast<size_t>(current_)].location) : SourceLine{};
+      in_body ? LineOf(module_, function_.body[static_cast<size_t>(current_)].location)
+              : SourceLine{};
   kernel_->unsupported =
       line.line > 0 ? fmt::format("{} at {}:{}", what, line.file, line.line) : what;
   return false;
@@ -115,12 +118,17 @@ void Decoder::FinishBlock(Op& op) {
 void Decoder::EmitUnguarded(const Instr& instr) {
   if (EmitFlow(instr) || failed_) return;
   static const std::map<std::string_view, bool (Decoder::*)(const Instr&)> kForms = {
-      {"ld", &Decoder::EmitAccess},    {"ldu", &Decoder::EmitAccess}, {"st", &Decoder::EmitAccess},
-      {"atom", &Decoder::EmitAtomic},  {"red", &Decoder::EmitAtomic}, {"mov", &Decoder::EmitMov},
-      {"cvta", &Decoder::EmitCvta},    {"setp", &Decoder::EmitSetp},  {"set", &Decoder::EmitSet},
-      {"shfl", &Decoder::EmitWarpLevel}, {"vote", &Decoder::EmitWarpLevel},
-      {"match", &Decoder::EmitWarpLevel}, {"redux", &Decoder::EmitWarpLevel},
-      {"activemask", &Decoder::EmitWarpLevel}};
+      {"ld", &Decoder::EmitAccess},       {"ldu", &Decoder::EmitAccess},
+      {"st", &Decoder::EmitAccess},       {"atom", &Decoder::EmitAtomic},
+      {"red", &Decoder::EmitAtomic},      {"mov", &Decoder::EmitMov},
+      {"cvta", &Decoder::EmitCvta},       {"setp", &Decoder::EmitSetp},
+      {"set", &Decoder::EmitSet},         {"shfl", &Decoder::EmitWarpLevel},
+      {"vote", &Decoder::EmitWarpLevel},  {"match", &Decoder::EmitWarpLevel},
+      {"redux", &Decoder::EmitWarpLevel}, {"activemask", &Decoder::EmitWarpLevel}};
+  if (instr.Has("cc") || instr.op == "addc" || instr.op == "subc" || instr.op == "madc") {
+    EmitCarry(instr);
+    return;
+  }
   const auto form = kForms.find(instr.op);
   if (form != kForms.end()) {
     (this->*form->second)(instr);

@@ -1,9 +1,10 @@
 // From a ptx::Function to Code. One Decoder decodes one kernel, in steps: calls are inlined
-// (inline_calls.cc), registers get slots (registers.cc), instructions become micro-ops (decode_*.cc).
+// (inline_calls.cc), registers get slots (registers.cc), instructions become micro-ops
+// (decode_*.cc).
 //
-// Arithmetic instructions need no code here: their mnemonic is the key of a handler that says itself
-// what slots it takes. Only what composes several ops or has special operands is written out.
-// SPDX-License-Identifier: Apache-2.0
+// Arithmetic instructions need no code here: their mnemonic is the key of a handler that says
+// itself what slots it takes. Only what composes several ops or has special operands is written
+// out. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ namespace cupel::emu {
 /// Replaces calls of functions of the module by their bodies; the result's `error` says why not.
 struct Inlined {
   ptx::Function function;
-  std::string error;     // "call of an extern function 'f'"
-  int at = -1;           // the instruction that it is about
+  std::string error;  // "call of an extern function 'f'"
+  int at = -1;        // the instruction that it is about
 };
 Inlined InlineCalls(const ptx::Module& module, const ptx::Function& function);
 
@@ -95,6 +96,7 @@ class Decoder {
   bool EmitCvta(const ptx::Instr& instr);
   bool EmitSetp(const ptx::Instr& instr);
   bool EmitSet(const ptx::Instr& instr);
+  bool EmitCarry(const ptx::Instr& instr);
   bool EmitPacked(const ptx::Operand& dst, const ptx::Operand& src, ptx::Type type);
   int EmitCompare(const ptx::Instr& instr, const std::string& tail, const ptx::Operand& a,
                   const ptx::Operand& b, ptx::Type type);
@@ -115,7 +117,7 @@ class Decoder {
 
   const ptx::Module& module_;
   const HandlerTable& handlers_;
-  ptx::Function function_;   // with calls inlined
+  ptx::Function function_;  // with calls inlined
   Kernel* kernel_ = nullptr;
   std::unique_ptr<Code> code_;
 
@@ -125,14 +127,15 @@ class Decoder {
     int32_t offset = 0;
   };
   std::vector<Slot> slots_;
-  std::vector<int> register_slot_;       // by register; -1: not used
-  std::vector<bool> aliased_;            // by instruction: its effect is an alias
+  std::vector<int> register_slot_;  // by register; -1: not used
+  std::vector<bool> aliased_;       // by instruction: its effect is an alias
   std::map<std::pair<std::string, std::pair<uint64_t, int>>, int> constants_;
   std::map<Special, int> specials_;
   std::map<std::pair<uint32_t, std::pair<uint32_t, bool>>, int> parameters_;  // offset, bytes, sign
   std::map<SlotKind, std::vector<int>> temporaries_;
   std::map<SlotKind, size_t> temporaries_used_;
-  std::vector<int> undefined_;           // slots live at the start
+  std::vector<int> undefined_;  // slots live at the start
+  int carry_ = -1;              // the condition code register, when it is used
 
   struct Place {
     ptx::Space space = ptx::Space::kNone;
@@ -140,13 +143,13 @@ class Decoder {
   };
   std::map<std::string, Place, std::less<>> places_;  // of shared, local and parameter variables
 
-  std::vector<int> label_at_;            // by instruction index: 1 when it is a jump target
-  std::vector<int> op_at_;               // by instruction index: index of its merge op
-  std::vector<int> jumps_;               // ops whose target is an instruction index
+  std::vector<int> label_at_;  // by instruction index: 1 when it is a jump target
+  std::vector<int> op_at_;     // by instruction index: index of its merge op
+  std::vector<int> jumps_;     // ops whose target is an instruction index
   FloatMode default_mode_ = FloatMode::kIeee;
   FloatMode mode_ = FloatMode::kIeee;
   uint32_t block_count_ = 0, block_flops_ = 0;  // of the block so far
-  int current_ = -1;                     // instruction index
+  int current_ = -1;                            // instruction index
   bool failed_ = false;
 };
 

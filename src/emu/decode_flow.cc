@@ -61,8 +61,7 @@ bool Decoder::EmitBarrier(const Instr& instr) {
   }
   if (operands.empty() || operands.size() > 2) return Fail(instr.Mnemonic());
   const int id = Read(operands[0], SlotKind::kWord, Type::kU32);
-  const int threads =
-      operands.size() == 2 ? Read(operands[1], SlotKind::kWord, Type::kU32) : -1;
+  const int threads = operands.size() == 2 ? Read(operands[1], SlotKind::kWord, Type::kU32) : -1;
   Op& op = Emit("@barrier");
   op.dst = dst;
   op.src[0] = id;
@@ -83,7 +82,8 @@ bool Decoder::EmitWarpLevel(const Instr& instr) {
     const bool pair = to.kind == OperandKind::kPair;
     const Operand& value = pair ? to.elements[0] : to;
     std::array<int, 4> slots{};
-    for (size_t i = 0; i < 4; ++i) slots[i] = Read(instr.operands[i + 1], SlotKind::kWord, Type::kB32);
+    for (size_t i = 0; i < 4; ++i)
+      slots[i] = Read(instr.operands[i + 1], SlotKind::kWord, Type::kB32);
     const int dst = Write(value, SlotKind::kWord);
     const int predicate = pair ? Write(to.elements[1], SlotKind::kPredicate) : -1;
     std::string mode;
@@ -128,8 +128,8 @@ bool Decoder::EmitFlow(const Instr& instr) {
     Emit("@trap");
     return true;
   }
-  if (op == "membar" || op == "fence" || op == "nanosleep" || op == "prefetch" || op == "prefetchu" ||
-      op == "pmevent" || op == "applypriority" || op == "discard") {
+  if (op == "membar" || op == "fence" || op == "nanosleep" || op == "prefetch" ||
+      op == "prefetchu" || op == "pmevent" || op == "applypriority" || op == "discard") {
     if (instr.Has("proxy") || instr.Mnemonic().find("proxy") != std::string::npos ||
         instr.Has("mbarrier_init") || op == "discard") {
       Fail(instr.Mnemonic());
@@ -153,7 +153,8 @@ bool Decoder::EmitFlow(const Instr& instr) {
     return true;
   }
   if (op == "brx") {
-    const size_t table = static_cast<size_t>(instr.operands.size() == 2 ? instr.operands[1].target : -1);
+    const size_t table =
+        static_cast<size_t>(instr.operands.size() == 2 ? instr.operands[1].target : -1);
     if (table >= function_.branch_table_targets.size()) {
       Fail(instr.Mnemonic());
       return true;

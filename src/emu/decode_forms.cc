@@ -1,5 +1,5 @@
-// Instructions that compute: straight from the handler table, or composed of several of its entries.
-// SPDX-License-Identifier: Apache-2.0
+// Instructions that compute: straight from the handler table, or composed of several of its
+// entries. SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -90,7 +90,8 @@ bool Decoder::EmitPacked(const Operand& dst, const Operand& src, Type type) {
   const SlotKind whole = SlotOf(type);
   if (packs) {
     std::array<int, 4> slots{-1, -1, -1, -1};
-    for (size_t i = 0; i < parts; ++i) slots[i] = Read(vector.elements[i], SlotKind::kWord, Type::kB32);
+    for (size_t i = 0; i < parts; ++i)
+      slots[i] = Read(vector.elements[i], SlotKind::kWord, Type::kB32);
     const int to = Write(dst, whole);
     Op& op = Emit("pack." + widths);
     op.dst = to;
@@ -228,10 +229,13 @@ bool Decoder::EmitSet(const Instr& instr) {
   const size_t operands = instr.operands.size();
   if (types.size() != 2 || operands < 3 || operands > 4) return Fail(instr.Mnemonic());
   const bool packed = types[1] == Type::kF16x2 || types[1] == Type::kBF16x2;
-  int low = EmitCompare(instr, packed ? ".low" : "", instr.operands[1], instr.operands[2], types[1]);
-  int high = packed ? EmitCompare(instr, ".high", instr.operands[1], instr.operands[2], types[1]) : -1;
+  int low =
+      EmitCompare(instr, packed ? ".low" : "", instr.operands[1], instr.operands[2], types[1]);
+  int high =
+      packed ? EmitCompare(instr, ".high", instr.operands[1], instr.operands[2], types[1]) : -1;
   if (operands == 4) {
-    std::string combine = instr.Has("and") ? "and.pred" : (instr.Has("or") ? "or.pred" : "xor.pred");
+    std::string combine =
+        instr.Has("and") ? "and.pred" : (instr.Has("or") ? "or.pred" : "xor.pred");
     const int with = Read(instr.operands[3], SlotKind::kPredicate, Type::kPred);
     for (int* result : {&low, &high}) {
       if (*result < 0) continue;
@@ -248,6 +252,51 @@ bool Decoder::EmitSet(const Instr& instr) {
   op.src[0] = low;
   op.src[1] = high;
   FinishWrite(instr.operands[0], dst, SlotKind::kWord, false);
+  return !failed_;
+}
+
+/// {add,sub,mad,addc,subc,madc}[.lo|.hi][.cc].type: extended precision through the condition code.
+bool Decoder::EmitCarry(const Instr& instr) {
+  const std::vector<Type> types = instr.Types();
+  const bool multiplies = instr.op.starts_with("mad");
+  const size_t operands = multiplies ? 4 : 3;
+  if (types.size() != 1 || instr.operands.size() != operands) return Fail(instr.Mnemonic());
+  const SlotKind kind = SlotOf(types[0]);
+  const std::string width = kind == SlotKind::kDouble ? "u64" : "u32";
+  if (carry_ < 0) {
+    carry_ = NewSlot(SlotKind::kPredicate);
+    undefined_.push_back(carry_);
+  }
+  std::array<int, 3> slots{-1, -1, -1};
+  for (size_t i = 1; i < operands; ++i) slots[i - 1] = Read(instr.operands[i], kind, types[0]);
+  if (multiplies) {
+    const int product = Temporary(kind);
+    Op& op = Emit(fmt::format("mul.{}.{}", instr.Has("hi") ? "hi" : "lo", ptx::Name(types[0])));
+    op.dst = product;
+    op.src[0] = slots[0];
+    op.src[1] = slots[1];
+    slots = {product, slots[2], -1};
+  }
+  const bool takes = instr.op.ends_with("c");
+  const std::string key = (instr.op.starts_with("sub") ? "subc." : "addc.") + width;
+  const int in = takes ? carry_ : SharedConstant(SlotKind::kPredicate, 0);
+  const int out = Temporary(SlotKind::kPredicate);
+  auto compute = [&](const std::string& what, int dst) {
+    Op& op = Emit(what);
+    op.dst = dst;
+    op.src[0] = slots[0];
+    op.src[1] = slots[1];
+    op.src[2] = in;
+  };
+  if (instr.Has("cc")) compute("carry." + key, out);
+  const int dst = Write(instr.operands[0], kind);
+  compute(key, dst);
+  FinishWrite(instr.operands[0], dst, kind, false);
+  if (instr.Has("cc")) {
+    Op& op = Emit("mov.pred");
+    op.dst = carry_;
+    op.src[0] = op.src[1] = out;
+  }
   return !failed_;
 }
 

@@ -53,7 +53,8 @@ bool Decoder::SpaceOf(const Instr& instr, const Operand& address, MemorySpace* s
   // Variables of a function body that pass parameters of calls live in local memory.
   if (*space == MemorySpace::kParam && !address.symbol.empty()) {
     const auto place = places_.find(address.symbol);
-    if (place != places_.end() && place->second.space == Space::kLocal) *space = MemorySpace::kLocal;
+    if (place != places_.end() && place->second.space == Space::kLocal)
+      *space = MemorySpace::kLocal;
   }
   return true;
 }
@@ -95,6 +96,7 @@ bool Decoder::EmitAccess(const Instr& instr) {
   shape.elements = static_cast<uint32_t>(elements);
   shape.is_signed = IsSigned(type);
   shape.store = store;
+  shape.is_constant = instr.Has("const");
   shape.space = space;
   if (shape.bytes() > 32 || shape.element_bytes == 0) return Fail(instr.Mnemonic());
   const SlotKind kind = shape.element_bytes == 8 ? SlotKind::kDouble : SlotKind::kWord;
@@ -109,9 +111,8 @@ bool Decoder::EmitAccess(const Instr& instr) {
     slots[static_cast<size_t>(i)] = store ? Read(element, kind, type) : Write(element, kind);
   }
   const bool extends = shape.is_signed && shape.element_bytes < 4 && !store;
-  const std::string key =
-      fmt::format("{}.{}.{}{}.v{}", store ? "st" : "ld", SpaceName(space), extends ? "s" : "u",
-                  shape.element_bytes * 8, elements);
+  const std::string key = fmt::format("{}.{}.{}{}.v{}", store ? "st" : "ld", SpaceName(space),
+                                      extends ? "s" : "u", shape.element_bytes * 8, elements);
   // What has no quick handler goes lane by lane.
   const Entry* entry = handlers_.Find(key);
   Op& op = entry != nullptr ? EmitEntry(*entry) : Emit("@access");

@@ -18,27 +18,47 @@ bool IsSigned(Type type) {
 
 const std::map<std::string, Special, std::less<>>& Specials() {
   static const std::map<std::string, Special, std::less<>> kTable = {
-      {"tid.x", Special::kTidX},       {"tid.y", Special::kTidY},
-      {"tid.z", Special::kTidZ},       {"ctaid.x", Special::kCtaidX},
-      {"ctaid.y", Special::kCtaidY},   {"ctaid.z", Special::kCtaidZ},
-      {"ntid.x", Special::kNtidX},     {"ntid.y", Special::kNtidY},
-      {"ntid.z", Special::kNtidZ},     {"nctaid.x", Special::kNctaidX},
-      {"nctaid.y", Special::kNctaidY}, {"nctaid.z", Special::kNctaidZ},
-      {"laneid", Special::kLaneId},    {"warpid", Special::kWarpId},
-      {"nwarpid", Special::kNwarpId},  {"smid", Special::kSmId},
-      {"nsmid", Special::kNsmId},      {"gridid", Special::kGridId},
-      {"lanemask_eq", Special::kLanemaskEq}, {"lanemask_le", Special::kLanemaskLe},
-      {"lanemask_lt", Special::kLanemaskLt}, {"lanemask_ge", Special::kLanemaskGe},
+      {"tid.x", Special::kTidX},
+      {"tid.y", Special::kTidY},
+      {"tid.z", Special::kTidZ},
+      {"ctaid.x", Special::kCtaidX},
+      {"ctaid.y", Special::kCtaidY},
+      {"ctaid.z", Special::kCtaidZ},
+      {"ntid.x", Special::kNtidX},
+      {"ntid.y", Special::kNtidY},
+      {"ntid.z", Special::kNtidZ},
+      {"nctaid.x", Special::kNctaidX},
+      {"nctaid.y", Special::kNctaidY},
+      {"nctaid.z", Special::kNctaidZ},
+      {"laneid", Special::kLaneId},
+      {"warpid", Special::kWarpId},
+      {"nwarpid", Special::kNwarpId},
+      {"smid", Special::kSmId},
+      {"nsmid", Special::kNsmId},
+      {"gridid", Special::kGridId},
+      {"lanemask_eq", Special::kLanemaskEq},
+      {"lanemask_le", Special::kLanemaskLe},
+      {"lanemask_lt", Special::kLanemaskLt},
+      {"lanemask_ge", Special::kLanemaskGe},
       {"lanemask_gt", Special::kLanemaskGt},
+      {"envreg1", Special::kGridWorkspaceHigh},
+      {"envreg2", Special::kGridWorkspaceLow},
       {"dynamic_smem_size", Special::kDynamicSharedBytes},
       {"total_smem_size", Special::kTotalSharedBytes},
-      {"cluster_ctarank", Special::kZero}, {"cluster_ctaid.x", Special::kZero},
-      {"cluster_ctaid.y", Special::kZero}, {"cluster_ctaid.z", Special::kZero},
-      {"cluster_nctarank", Special::kOne}, {"cluster_nctaid.x", Special::kOne},
-      {"cluster_nctaid.y", Special::kOne}, {"cluster_nctaid.z", Special::kOne},
-      {"clusterid.x", Special::kCtaidX},   {"clusterid.y", Special::kCtaidY},
-      {"clusterid.z", Special::kCtaidZ},   {"nclusterid.x", Special::kNctaidX},
-      {"nclusterid.y", Special::kNctaidY}, {"nclusterid.z", Special::kNctaidZ}};
+      {"cluster_ctarank", Special::kZero},
+      {"cluster_ctaid.x", Special::kZero},
+      {"cluster_ctaid.y", Special::kZero},
+      {"cluster_ctaid.z", Special::kZero},
+      {"cluster_nctarank", Special::kOne},
+      {"cluster_nctaid.x", Special::kOne},
+      {"cluster_nctaid.y", Special::kOne},
+      {"cluster_nctaid.z", Special::kOne},
+      {"clusterid.x", Special::kCtaidX},
+      {"clusterid.y", Special::kCtaidY},
+      {"clusterid.z", Special::kCtaidZ},
+      {"nclusterid.x", Special::kNctaidX},
+      {"nclusterid.y", Special::kNctaidY},
+      {"nclusterid.z", Special::kNctaidZ}};
   return kTable;
 }
 
@@ -53,8 +73,8 @@ int Decoder::ReadRegister(int reg, SlotKind kind, Type type) {
     return slot;
   }
   // A narrow value from a wide register, or the other way round.
-  const char* key = kind == SlotKind::kWord ? "cvt.u32.u64"
-                                            : (IsSigned(type) ? "cvt.s64.s32" : "cvt.u64.u32");
+  const char* key =
+      kind == SlotKind::kWord ? "cvt.u32.u64" : (IsSigned(type) ? "cvt.s64.s32" : "cvt.u64.u32");
   const int temporary = Temporary(kind);
   Op& op = Emit(key);
   op.src[0] = slot;
@@ -151,7 +171,8 @@ void Decoder::FinishWrite(const Operand& operand, int slot, SlotKind kind, bool 
     Fail("a destination that mixes predicates and values");
     return;
   }
-  Op& op = Emit(want == SlotKind::kWord ? "cvt.u32.u64" : (is_signed ? "cvt.s64.s32" : "cvt.u64.u32"));
+  Op& op =
+      Emit(want == SlotKind::kWord ? "cvt.u32.u64" : (is_signed ? "cvt.s64.s32" : "cvt.u64.u32"));
   op.src[0] = slot;
   op.dst = register_slot_[static_cast<size_t>(operand.reg)];
 }

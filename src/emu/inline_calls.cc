@@ -1,7 +1,7 @@
-// Calls are replaced by the bodies of what they call: every call has registers and labels of its own,
-// and parameters are the caller's variables. Recursion and calls through pointers stay unsupported.
-// printf has no effect; a failed assertion becomes a fault.
-// SPDX-License-Identifier: Apache-2.0
+// Calls are replaced by the bodies of what they call: every call has registers and labels of its
+// own, and parameters are the caller's variables. Recursion and calls through pointers stay
+// unsupported. printf has no effect; a failed assertion becomes a fault. SPDX-License-Identifier:
+// Apache-2.0
 #include <fmt/format.h>
 
 #include <map>
@@ -79,7 +79,8 @@ class Inliner {
     at[callee.body.size()] = static_cast<int>(out.body.size());
     for (size_t index : mine) {
       for (Operand& operand : out.body[index].operands) {
-        if (operand.kind == OperandKind::kLabel) operand.target = at[static_cast<size_t>(operand.target)];
+        if (operand.kind == OperandKind::kLabel)
+          operand.target = at[static_cast<size_t>(operand.target)];
       }
     }
     for (size_t t = 0; t < callee.branch_table_targets.size(); ++t) {
@@ -115,7 +116,8 @@ class Inliner {
     if (name == "vprintf") return;
     const Function* callee = module_.Find(name);
     if (callee == nullptr || callee->is_declaration) {
-      return Stop(fmt::format("a call of '{}', which the module does not define", ptx::Demangle(name)));
+      return Stop(
+          fmt::format("a call of '{}', which the module does not define", ptx::Demangle(name)));
     }
     std::map<std::string, std::string> names;
     if (!Bind(callee->returns, call.operands[0], &names) ||

@@ -64,7 +64,7 @@ class Interpreter {
     EXPECT_NE(kernel, nullptr) << name;
     if (kernel == nullptr) return {};
     std::vector<std::byte> parameters;
-    auto push = [&](auto value) {
+    [[maybe_unused]] auto push = [&](auto value) {
       while (parameters.size() % sizeof value != 0) parameters.push_back(std::byte{0});
       const auto* bytes = reinterpret_cast<const std::byte*>(&value);
       parameters.insert(parameters.end(), bytes, bytes + sizeof value);

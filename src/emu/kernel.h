@@ -1,6 +1,6 @@
-// A PTX module as the interpreter runs it: kernels decoded on first use into arrays of micro-ops with
-// pre-resolved register offsets (decode.h, op.h). Decoding does not depend on addresses: variables of
-// the module are looked up in GlobalMemory (BindSymbol) when a launch starts.
+// A PTX module as the interpreter runs it: kernels decoded on first use into arrays of micro-ops
+// with pre-resolved register offsets (decode.h, op.h). Decoding does not depend on addresses:
+// variables of the module are looked up in GlobalMemory (BindSymbol) when a launch starts.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace cupel::emu {
 
-/// Where the other state spaces lie in the generic address space; each window is 4 GiB. Global memory
-/// (memory.h) lies elsewhere.
+/// Where the other state spaces lie in the generic address space; each window is 4 GiB. Global
+/// memory (memory.h) lies elsewhere.
 inline constexpr uint64_t kSharedWindow = 0x0000'7e00'0000'0000u;
 inline constexpr uint64_t kLocalWindow = 0x0000'7d00'0000'0000u;
 inline constexpr uint64_t kParamWindow = 0x0000'7c00'0000'0000u;
@@ -31,23 +31,24 @@ struct Kernel {
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
 
-  std::string name;              // mangled
+  std::string name;  // mangled
   std::string demangled;
   uint32_t param_bytes = 0;
   uint32_t static_shared_bytes = 0;
-  uint32_t local_bytes = 0;      // of one thread
+  uint32_t local_bytes = 0;         // of one thread
   bool has_global_atomics = false;  // blocks then run in order, on one thread
-  bool may_spin = false;         // waits for other blocks (volatile or acquiring loads in a loop)
+  bool may_spin = false;  // waits for other blocks (volatile or acquiring loads in a loop)
   /// Not empty when the kernel uses what the interpreter lacks: "wgmma.mma_async… at kernel.cu:31".
   std::string unsupported;
-  std::unique_ptr<Code> code;    // null when unsupported
+  std::unique_ptr<Code> code;  // null when unsupported
 };
 
 /// The kernels of one PTX module. Find is thread-safe.
 class KernelModule {
  public:
-  /// Keeps a copy of the module. Does not look into bodies: a kernel that is never launched does not
-  /// matter. `vector_level` (for tests) limits the instruction set that handlers use, see handlers.h.
+  /// Keeps a copy of the module. Does not look into bodies: a kernel that is never launched does
+  /// not matter. `vector_level` (for tests) limits the instruction set that handlers use, see
+  /// handlers.h.
   static Result<std::unique_ptr<KernelModule>> Decode(const ptx::Module& module,
                                                       int vector_level = 2);
   ~KernelModule();

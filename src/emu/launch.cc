@@ -1,5 +1,5 @@
-// A launch: its blocks spread over threads, or in order on one where blocks may depend on each other.
-// SPDX-License-Identifier: Apache-2.0
+// A launch: its blocks spread over threads, or in order on one where blocks may depend on each
+// other. SPDX-License-Identifier: Apache-2.0
 #include "emu/launch.h"
 
 #include <xmmintrin.h>
@@ -16,13 +16,15 @@
 namespace cupel::emu {
 namespace {
 
-constexpr int64_t kLongQuantum = 2'000'000;  // before another block starts beside a block that waits
-constexpr int64_t kShortQuantum = 20'000;    // when blocks wait for each other
+constexpr int64_t kLongQuantum =
+    2'000'000;                             // before another block starts beside a block that waits
+constexpr int64_t kShortQuantum = 20'000;  // when blocks wait for each other
 constexpr int64_t kUnlimited = INT64_MAX / 2;
 constexpr size_t kResidentBytes = size_t{2} << 30;
 constexpr uint64_t kCountedBlocks = 32;
 
-/// The same for all warps of a launch: constants and parameters. Returns the missing symbol, if any.
+/// The same for all warps of a launch: constants and parameters. Returns the missing symbol, if
+/// any.
 std::string FillFrame(LaunchState& launch) {
   launch.frame.assign(static_cast<size_t>(launch.code->frame_bytes), std::byte{0});
   auto* words = reinterpret_cast<uint32_t*>(launch.frame.data());
@@ -52,6 +54,26 @@ std::string FillFrame(LaunchState& launch) {
     }
     fill(slot.offset, slot.bytes == 8 ? SlotKind::kDouble : SlotKind::kWord, bits);
   }
+  return {};
+}
+
+/// Memory for the grid's barrier, as the driver gives it to cooperative launches. One serves all
+/// launches: its name is kept with the symbols.
+Status ProvideWorkspace(LaunchState& launch) {
+  constexpr const char* kName = "grid workspace";
+  constexpr uint64_t kBytes = 64;
+  const auto uses = [](const SpecialSlot& slot) {
+    return slot.which == Special::kGridWorkspaceHigh || slot.which == Special::kGridWorkspaceLow;
+  };
+  const std::vector<SpecialSlot>& specials = launch.code->specials;
+  if (!launch.request->cooperative || std::none_of(specials.begin(), specials.end(), uses))
+    return {};
+  if (!launch.memory->SymbolAddress(kName)) {
+    TRY_ASSIGN(uint64_t address, launch.memory->Allocate(kBytes, -1, false, kName));
+    launch.memory->BindSymbol(kName, address);
+  }
+  launch.grid_workspace = *launch.memory->SymbolAddress(kName);
+  std::memset(launch.memory->Host(launch.grid_workspace), 0, kBytes);
   return {};
 }
 
@@ -153,9 +175,9 @@ void Extrapolate(uint64_t blocks, uint64_t counted, engine::LaunchCounters* coun
   auto scale = [&](uint64_t& value) {
     value = static_cast<uint64_t>(static_cast<unsigned __int128>(value) * blocks / counted);
   };
-  for (uint64_t* value :
-       {&counters->global_load_sectors, &counters->global_store_sectors, &counters->global_load_bytes,
-        &counters->global_store_bytes, &counters->shared_wavefronts, &counters->global_atomics}) {
+  for (uint64_t* value : {&counters->global_load_sectors, &counters->global_store_sectors,
+                          &counters->global_load_bytes, &counters->global_store_bytes,
+                          &counters->shared_wavefronts, &counters->global_atomics}) {
     scale(*value);
   }
 }
@@ -169,9 +191,8 @@ void MergeFindings(std::vector<Worker>& workers, uint64_t stop_at, LaunchOutcome
       if (seen.block <= stop_at) all.push_back(std::move(seen));
     }
   }
-  std::stable_sort(all.begin(), all.end(), [](const SeenFinding& a, const SeenFinding& b) {
-    return a.block < b.block;
-  });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const SeenFinding& a, const SeenFinding& b) { return a.block < b.block; });
   for (SeenFinding& seen : all) {
     const auto same = [&](const engine::Finding& other) {
       return other.code == seen.finding.code && other.line == seen.finding.line &&
@@ -249,9 +270,11 @@ Result<LaunchOutcome> RunLaunch(const LaunchRequest& request, GlobalMemory& memo
   if (!missing.empty()) {
     return Fail(ErrorCode::kInternal, "variable '" + missing + "' has no address");
   }
+  TRY(ProvideWorkspace(launch));
   const bool in_order =
       request.cooperative || request.kernel->has_global_atomics || request.kernel->may_spin;
-  std::vector<Worker> workers(in_order || launch.blocks == 1 ? 1 : static_cast<size_t>(pool.size()));
+  std::vector<Worker> workers(in_order || launch.blocks == 1 ? 1
+                                                             : static_cast<size_t>(pool.size()));
   std::vector<Status> statuses(workers.size());
   auto work = [&](int index) {
     if (static_cast<size_t>(index) >= workers.size()) return;

@@ -24,14 +24,16 @@ struct LaunchRequest {
   plan::Dim3 cluster;
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
-  std::span<const std::byte> parameters;  // the .param block, pointers relocated to device addresses
+  std::span<const std::byte>
+      parameters;  // the .param block, pointers relocated to device addresses
 };
 
 struct LaunchOutcome {
-  bool completed = false;    // false: an error finding or `unsupported` ended the launch early
-  std::string unsupported;   // "wgmma.mma_async… at kernel.cu:31"
+  bool completed = false;   // false: an error finding or `unsupported` ended the launch early
+  std::string unsupported;  // "wgmma.mma_async… at kernel.cu:31"
   std::vector<engine::Finding> findings;
-  engine::LaunchCounters counters;  // kernel, grid, block and all counts; not occupancy, estimated_us
+  engine::LaunchCounters
+      counters;  // kernel, grid, block and all counts; not occupancy, estimated_us
 };
 
 /// Executes the launch. Findings are data; an Error is ours (kCancelled when options.cancelled said

@@ -345,6 +345,46 @@ TEST_F(LaunchTest, ResultsDoNotDependOnThreadsSeedsOrVectors) {
   }
 }
 
+TEST_F(LaunchTest, FullChecksKnowWarpSynchronisation) {
+  const uint64_t dx = emu.Buffer(Ints(64, 16)), dy = emu.Buffer(std::vector<int>(64));
+  emu.options.full_checks = true;
+  const auto good = emu.Launch("warp_exchange", {1}, {64}, dx, dy);
+  EXPECT_TRUE(good.completed && good.findings.empty()) << Summary(good);
+  const auto racy = emu.Launch("warp_exchange_racy", {1}, {64}, dx, dy);
+  EXPECT_TRUE(Has(racy, "shared_race")) << Summary(racy);
+  const auto unwritten = emu.Launch("reads_unwritten", {1}, {64}, dx, dy);
+  EXPECT_TRUE(Has(unwritten, "uninitialized_shared")) << Summary(unwritten);
+}
+
+TEST_F(LaunchTest, GridsSynchronise) {
+  const uint64_t dx = emu.Buffer(std::vector<int>(9)), dy = emu.Buffer(std::vector<int>(9 * 64));
+  emu.cooperative = true;
+  const auto outcome = emu.Launch("grid_sums", {9}, {64}, dx, dy);
+  ASSERT_TRUE(outcome.completed) << Summary(outcome);
+  EXPECT_EQ(emu.Read<int>(dy, 9 * 64), std::vector<int>(9 * 64, 45));
+}
+
+TEST_F(LaunchTest, CarriesChain) {
+  Interpreter other(R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 p) {
+.reg .b32 %r<9>; .reg .b64 %rd<9>;
+ld.param.u64 %rd1, [p];
+ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1];
+add.cc.u32 %r5, %r1, %r3;
+addc.u32 %r6, %r2, %r4;
+sub.cc.u32 %r7, %r1, %r3;
+subc.u32 %r8, %r2, %r4;
+st.global.v4.u32 [%rd1], {%r5, %r6, %r7, %r8};
+ret; }
+)");
+  const uint64_t a = 0x01234567ffffffffu, b = 0x7777777700000001u;
+  const uint64_t dp = other.Buffer(std::vector<uint64_t>{a, b});
+  ASSERT_TRUE(other.Launch("k", {1}, {1}, dp).completed);
+  EXPECT_EQ(other.Read<uint64_t>(dp, 2), (std::vector<uint64_t>{a + b, a - b}));
+}
+
 TEST_F(LaunchTest, UnsupportedInstructionsMatterOnlyWhenLaunched) {
   Interpreter other(R"(.version 8.0
 .target sm_90a

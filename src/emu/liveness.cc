@@ -1,10 +1,10 @@
-// Registers that never hold values at the same time share a slot, so that the frames of a block's warps
-// stay in the first-level cache: PTX has a register for every value. Classic backward liveness over
-// basic blocks, then linear scan. What may be read before it is written is poisoned at the start.
+// Registers that never hold values at the same time share a slot, so that the frames of a block's
+// warps stay in the first-level cache: PTX has a register for every value. Classic backward
+// liveness over basic blocks, then linear scan. What may be read before it is written is poisoned
+// at the start.
 //
-// Lanes of one warp may be at different places of the program; each uses its own column of a slot, and
-// what holds for the path of one lane holds for the column.
-// SPDX-License-Identifier: Apache-2.0
+// Lanes of one warp may be at different places of the program; each uses its own column of a slot,
+// and what holds for the path of one lane holds for the column. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <queue>
 
@@ -63,7 +63,8 @@ std::vector<Block> BlocksOf(const ptx::Function& function) {
   for (size_t i = 0; i < count; ++i) {
     if (EndsBlock(function.body[i])) leader[i + 1] = true;
     for (const ptx::Operand& operand : function.body[i].operands) {
-      if (operand.kind == ptx::OperandKind::kLabel) leader[static_cast<size_t>(operand.target)] = true;
+      if (operand.kind == ptx::OperandKind::kLabel)
+        leader[static_cast<size_t>(operand.target)] = true;
     }
   }
   for (const std::vector<int>& table : function.branch_table_targets) {
@@ -87,7 +88,8 @@ std::vector<Block> BlocksOf(const ptx::Function& function) {
     if (last.op == "bra") add(static_cast<size_t>(last.operands[0].target));
     if (last.op == "brx" && last.operands.size() == 2 &&
         static_cast<size_t>(last.operands[1].target) < function.branch_table_targets.size()) {
-      for (int target : function.branch_table_targets[static_cast<size_t>(last.operands[1].target)]) {
+      for (int target :
+           function.branch_table_targets[static_cast<size_t>(last.operands[1].target)]) {
         add(static_cast<size_t>(target));
       }
     }
@@ -120,7 +122,9 @@ void Decoder::ShareSlots() {
     }
     return;
   }
-  auto slot_of = [&](int reg) { return static_cast<size_t>(register_slot_[static_cast<size_t>(reg)]); };
+  auto slot_of = [&](int reg) {
+    return static_cast<size_t>(register_slot_[static_cast<size_t>(reg)]);
+  };
 
   // Backward within a block: calls kill(slot, at) and use(slot, at) in execution order, reversed.
   auto walk = [&](const Block& block, auto kill, auto use) {
@@ -146,7 +150,8 @@ void Decoder::ShareSlots() {
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t b = blocks.size(); b-- > 0;) {
-      for (size_t successor : blocks[b].successors) changed |= live_out[b].Merge(live_in[successor]);
+      for (size_t successor : blocks[b].successors)
+        changed |= live_out[b].Merge(live_in[successor]);
       SlotSet live = live_out[b];
       walk(
           blocks[b], [&](size_t slot, size_t) { live.Clear(slot); },

@@ -1,9 +1,9 @@
-// What the interpreter executes and on what: micro-ops with pre-resolved frame offsets, and the state
-// of a warp. A frame is the registers of one warp as a structure of arrays: 32 lanes of 4 bytes
-// (types up to 32 bits), 32 lanes of 8 bytes, or a 32-bit mask (predicates). Immediates, parameters
-// and special registers have slots in the frame too, so that handlers know no kinds of operands.
-// Each micro-op has two handlers: `full` runs while all 32 lanes are active, `masked` otherwise.
-// SPDX-License-Identifier: Apache-2.0
+// What the interpreter executes and on what: micro-ops with pre-resolved frame offsets, and the
+// state of a warp. A frame is the registers of one warp as a structure of arrays: 32 lanes of 4
+// bytes (types up to 32 bits), 32 lanes of 8 bytes, or a 32-bit mask (predicates). Immediates,
+// parameters and special registers have slots in the frame too, so that handlers know no kinds of
+// operands. Each micro-op has two handlers: `full` runs while all 32 lanes are active, `masked`
+// otherwise. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>
@@ -59,9 +59,9 @@ struct Group {
   const Op* pc = nullptr;
   uint32_t mask = 0;
   GroupState state = GroupState::kRunnable;
-  uint8_t barrier = 0;        // kBarrier: which
-  bool forced = false;        // kSync: go on without the lanes that never came
-  uint32_t sync_mask = 0;     // kSync: lanes named by the instruction
+  uint8_t barrier = 0;     // kBarrier: which
+  bool forced = false;     // kSync: go on without the lanes that never came
+  uint32_t sync_mask = 0;  // kSync: lanes named by the instruction
 };
 
 /// The memory that an instruction touched last: it will most often be the same again.
@@ -73,26 +73,26 @@ struct Warp {
   std::byte* frame = nullptr;
   uint32_t active = 0;
   Stop stop = Stop::kRunning;
-  bool counting = false;     // this block is one of those whose memory accesses are counted
-  bool checking = false;     // RunOptions::full_checks
-  bool sticky = false;       // running a group out of turn, so that spin loops make progress
+  bool counting = false;  // this block is one of those whose memory accesses are counted
+  bool checking = false;  // RunOptions::full_checks
+  bool sticky = false;    // running a group out of turn, so that spin loops make progress
   const Op* pc = nullptr;
   const Op* min_other = nullptr;  // lowest pc among runnable others; null when there is none
-  int64_t slice = 0;         // instructions left before the next warp has its turn
+  int64_t slice = 0;              // instructions left before the next warp has its turn
   uint64_t warp_instructions = 0, lane_instructions = 0, flops = 0;
   // Less often used.
-  uint32_t live = 0;         // lanes that have not exited
-  uint32_t index = 0;        // in its block
-  uint32_t spin = 0;         // backward branches taken while other groups waited
+  uint32_t live = 0;   // lanes that have not exited
+  uint32_t index = 0;  // in its block
+  uint32_t spin = 0;   // backward branches taken while other groups waited
   int others = 0;
-  bool forced = false;       // the instruction at pc goes on without missing lanes
-  std::byte* shared = nullptr;    // of the block; host address
+  bool forced = false;          // the instruction at pc goes on without missing lanes
+  std::byte* shared = nullptr;  // of the block; host address
   uint64_t shared_bytes = 0;
-  std::byte* local = nullptr;     // of the warp: word w of lane l is at (w * 32 + l) * 4
-  uint64_t local_bytes = 0;       // of one lane
+  std::byte* local = nullptr;        // of the warp: word w of lane l is at (w * 32 + l) * 4
+  uint64_t local_bytes = 0;          // of one lane
   const std::byte* param = nullptr;  // the launch's parameter block
   uint64_t param_bytes = 0;
-  uint64_t bias = 0;         // host address = device address + bias
+  uint64_t bias = 0;  // host address = device address + bias
   Hint* hints = nullptr;
   BlockState* block = nullptr;
   Worker* worker = nullptr;
@@ -115,12 +115,13 @@ struct AccessShape {
   uint32_t elements = 1;
   bool is_signed = false;
   bool store = false;
+  bool is_constant = false;  // .const: global memory that is not counted as such
   MemorySpace space = MemorySpace::kGlobal;
 
   uint32_t bytes() const { return element_bytes * elements; }
   uint32_t Pack() const {
-    return element_bytes | elements << 4 | uint32_t{is_signed} << 8 |
-           uint32_t{store} << 9 | static_cast<uint32_t>(space) << 12;
+    return element_bytes | elements << 4 | uint32_t{is_signed} << 8 | uint32_t{store} << 9 |
+           uint32_t{is_constant} << 10 | static_cast<uint32_t>(space) << 12;
   }
   static AccessShape Unpack(uint32_t aux) {
     AccessShape shape;
@@ -128,6 +129,7 @@ struct AccessShape {
     shape.elements = (aux >> 4) & 15u;
     shape.is_signed = ((aux >> 8) & 1u) != 0;
     shape.store = ((aux >> 9) & 1u) != 0;
+    shape.is_constant = ((aux >> 10) & 1u) != 0;
     shape.space = static_cast<MemorySpace>((aux >> 12) & 7u);
     return shape;
   }
@@ -150,8 +152,9 @@ const Op* EndSlice(Warp& warp, const Op* pc);
 const Op* WaitAtBarrier(Warp& warp, const Op* op, uint32_t id);
 /// `lanes` threads arrive at barrier `id` of which `expected` make it full (0: all of the block).
 void ArriveAtBarrier(Warp& warp, const Op* op, uint32_t id, uint32_t lanes, uint32_t expected);
-/// Instruction `op` names lanes `sync_mask`, of which some are not in the current group: true when it
-/// may go on now; otherwise the group waits (or has grown: op runs again) and null is to be returned.
+/// Instruction `op` names lanes `sync_mask`, of which some are not in the current group: true when
+/// it may go on now; otherwise the group waits (or has grown: op runs again) and null is to be
+/// returned.
 bool CollectLanes(Warp& warp, const Op* op, uint32_t sync_mask);
 /// A shuffle whose mask excludes executing lanes, or of which lanes `wrong` read absent lanes.
 void ReportShuffle(Warp& warp, const Op* op, uint32_t named, uint32_t wrong);
@@ -165,7 +168,8 @@ const Op* Fault(Warp& warp, const Op* op, const char* code, const std::string& m
 void Warn(Warp& warp, const Op* op, const char* code, const std::string& message);
 
 // access.cc
-/// Points the hint at the allocation (or 2 GiB of it) that holds `address`; false when there is none.
+/// Points the hint at the allocation (or 2 GiB of it) that holds `address`; false when there is
+/// none.
 bool FindAllocation(Warp& warp, const Op* op, uint64_t address, bool store, Hint& hint);
 /// Executes a load or store lane by lane, with all checks. Returns op + 1 or null.
 const Op* AccessSlowly(Warp& warp, const Op* op);
@@ -175,7 +179,7 @@ std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, ui
 
 // counters.cc
 /// Offsets are relative to a 32-byte aligned base (global) or to the block's shared memory.
-void CountGlobal(Warp& warp, bool store, uint32_t active, uint32_t bytes, const uint32_t* offsets);
+void CountGlobal(Warp& warp, const Op* op, uint32_t active, const uint32_t* offsets);
 /// After an atomic op on all active lanes; full checks included. Returns op + 1 or null.
 const Op* CountAtomic(Warp& warp, const Op* op);
 void CountShared(Warp& warp, uint32_t active, uint32_t bytes, const uint32_t* offsets);

@@ -72,7 +72,8 @@ void AddSum(HandlerTable& table, const std::string& type) {
   Add<U>(table, "atom.add." + type, [](U a, U b, U) { return static_cast<U>(a + b); });
 }
 
-// --- 16-bit floats, rarely used: scalar and simple -------------------------------------------------
+// --- 16-bit floats, rarely used: scalar and simple
+// -------------------------------------------------
 
 float HalfValue(uint16_t h) {
   const uint32_t magnitude = h & 0x7fffu;
@@ -117,17 +118,22 @@ uint32_t InPairs(uint32_t a, uint32_t b) {
 void RegisterFloatAtomics(HandlerTable& table) {
   // On hardware, atom.add.f32 flushes subnormals on global memory and keeps them elsewhere; keeping
   // them everywhere is within what PTX allows.
-  Add<float>(table, "atom.add.f32", [](float a, float b, float) { return a + b; }, FloatMode::kIeee);
-  Add<double>(table, "atom.add.f64", [](double a, double b, double) { return a + b; },
-              FloatMode::kIeee);
+  Add<float>(
+      table, "atom.add.f32", [](float a, float b, float) { return a + b; }, FloatMode::kIeee);
+  Add<double>(
+      table, "atom.add.f64", [](double a, double b, double) { return a + b; }, FloatMode::kIeee);
   using H = uint16_t;
   using U = uint32_t;
-  Add<H>(table, "atom.add.f16", [](H a, H b, H) { return AddHalf(a, b); }, FloatMode::kIeee);
-  Add<H>(table, "atom.add.bf16", [](H a, H b, H) { return AddBrain(a, b); }, FloatMode::kIeee);
-  Add<U>(table, "atom.add.f16x2", [](U a, U b, U) { return InPairs<&AddHalf>(a, b); },
-         FloatMode::kIeee);
-  Add<U>(table, "atom.add.bf16x2", [](U a, U b, U) { return InPairs<&AddBrain>(a, b); },
-         FloatMode::kIeee);
+  Add<H>(
+      table, "atom.add.f16", [](H a, H b, H) { return AddHalf(a, b); }, FloatMode::kIeee);
+  Add<H>(
+      table, "atom.add.bf16", [](H a, H b, H) { return AddBrain(a, b); }, FloatMode::kIeee);
+  Add<U>(
+      table, "atom.add.f16x2", [](U a, U b, U) { return InPairs<&AddHalf>(a, b); },
+      FloatMode::kIeee);
+  Add<U>(
+      table, "atom.add.bf16x2", [](U a, U b, U) { return InPairs<&AddBrain>(a, b); },
+      FloatMode::kIeee);
 }
 
 }  // namespace

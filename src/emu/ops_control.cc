@@ -1,9 +1,9 @@
 // Branches, exits, barriers and the micro-ops that have no instruction of their own. Terminators of
 // basic blocks account for the whole block, so that other handlers need not count.
 //
-// A label is a `fall` op, which accounts for the block that falls into it, and a `merge` op. Jumps go
-// to the merge op, where lanes that took different ways meet; with all lanes present it is skipped.
-// SPDX-License-Identifier: Apache-2.0
+// A label is a `fall` op, which accounts for the block that falls into it, and a `merge` op. Jumps
+// go to the merge op, where lanes that took different ways meet; with all lanes present it is
+// skipped. SPDX-License-Identifier: Apache-2.0
 #include <xmmintrin.h>
 
 #include "emu/barrier.h"

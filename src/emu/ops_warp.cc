@@ -39,8 +39,8 @@ const Op* VoteLanes(Warp& warp, const Op* op) {
   if constexpr (V == Vote::kBallot) {
     GiveWord(warp, op->dst, lanes, yes);
   } else {
-    const bool result = V == Vote::kAll ? yes == lanes
-                                        : (V == Vote::kAny ? yes != 0 : yes == lanes || yes == 0);
+    const bool result =
+        V == Vote::kAll ? yes == lanes : (V == Vote::kAny ? yes != 0 : yes == lanes || yes == 0);
     GiveMask(warp, op->dst, lanes, result ? kFullMask : 0);
   }
   return op + 1;
@@ -130,7 +130,8 @@ void AddReductions(HandlerTable& table, const std::string& type) {
     Add(table, ("redux." + std::string(name) + "." + type).c_str(), &ReduceLanes<T, decltype(f)>,
         SlotKind::kWord, SlotKind::kWord);
   };
-  add("add", [](T a, T b) { return static_cast<T>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b)); });
+  add("add",
+      [](T a, T b) { return static_cast<T>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b)); });
   add("min", [](T a, T b) { return a < b ? a : b; });
   add("max", [](T a, T b) { return a > b ? a : b; });
   add("and", [](T a, T b) { return static_cast<T>(a & b); });

@@ -1,6 +1,6 @@
-// Where registers, constants, parameters and variables live. A register that is written once, with a
-// constant, a parameter, a special register or a copy, is no register but another name of that slot:
-// PTX from nvcc is in static single assignment form but for loop variables.
+// Where registers, constants, parameters and variables live. A register that is written once, with
+// a constant, a parameter, a special register or a copy, is no register but another name of that
+// slot: PTX from nvcc is in static single assignment form but for loop variables.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <set>
@@ -26,10 +26,29 @@ void CollectSymbols(const Operand& operand, std::set<std::string>* out) {
 }
 
 bool HasDestination(const Instr& instr) {
-  static const std::set<std::string, std::less<>> kNone = {
-      "st",   "red",   "bra",       "brx",      "ret",  "exit",     "trap",        "membar", "fence",
-      "call", "cp",    "nanosleep", "prefetch", "bar",  "barrier",  "prefetchu",   "brkpt",  "discard",
-      "pmevent", "stmatrix", "applypriority", "griddepcontrol", "setmaxnreg"};
+  static const std::set<std::string, std::less<>> kNone = {"st",
+                                                           "red",
+                                                           "bra",
+                                                           "brx",
+                                                           "ret",
+                                                           "exit",
+                                                           "trap",
+                                                           "membar",
+                                                           "fence",
+                                                           "call",
+                                                           "cp",
+                                                           "nanosleep",
+                                                           "prefetch",
+                                                           "bar",
+                                                           "barrier",
+                                                           "prefetchu",
+                                                           "brkpt",
+                                                           "discard",
+                                                           "pmevent",
+                                                           "stmatrix",
+                                                           "applypriority",
+                                                           "griddepcontrol",
+                                                           "setmaxnreg"};
   if ((instr.op == "bar" || instr.op == "barrier") && instr.Has("red")) return true;
   return !kNone.contains(instr.op);
 }
@@ -152,8 +171,8 @@ bool Decoder::AliasTo(const Instr& instr, int* slot) {
     *slot = parameters_[key];
     return true;
   }
-  const bool is_identity =
-      (instr.op == "cvta" && instr.Has("global")) || (instr.op == "mov" && instr.modifiers.size() == 1);
+  const bool is_identity = (instr.op == "cvta" && instr.Has("global")) ||
+                           (instr.op == "mov" && instr.modifiers.size() == 1);
   if (!is_identity) return false;
   switch (from.kind) {
     case OperandKind::kRegister: {
@@ -179,7 +198,8 @@ bool Decoder::AliasTo(const Instr& instr, int* slot) {
   }
 }
 
-/// register_slot_ holds slots of aliases and of registers written once; others follow in AssignSlots.
+/// register_slot_ holds slots of aliases and of registers written once; others follow in
+/// AssignSlots.
 void Decoder::AliasRegisters() {
   const size_t count = function_.registers.size();
   std::vector<int> writes(count, 0);

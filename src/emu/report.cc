@@ -53,7 +53,8 @@ void Record(Warp& warp, uint32_t source, engine::Finding finding) {
       return;
     }
   }
-  if (worker.findings.size() >= kMostFindings && finding.severity != engine::Severity::kError) return;
+  if (worker.findings.size() >= kMostFindings && finding.severity != engine::Severity::kError)
+    return;
   worker.findings.push_back({block, source, std::move(finding)});
 }
 
@@ -63,7 +64,8 @@ const char* Plural(uint64_t count) { return count == 1 ? "" : "s"; }
 std::string Within(const char* what, uint64_t address, uint64_t size, uint32_t bytes) {
   const uint64_t end = address + bytes;
   if (end > size && address < (uint64_t{1} << 31)) {
-    return fmt::format("{} + {} bytes, {} past its end ({} bytes)", what, address, end - size, size);
+    return fmt::format("{} + {} bytes, {} past its end ({} bytes)", what, address, end - size,
+                       size);
   }
   return fmt::format("{} + {} bytes", what, static_cast<int64_t>(static_cast<int32_t>(address)));
 }
@@ -148,15 +150,18 @@ void ReportShuffle(Warp& warp, const Op* op, uint32_t named, uint32_t wrong) {
   const uint32_t absent = named & ~warp.active;
   std::string message;
   if (wrong != 0) {
-    message = fmt::format("{} lane{} read from lanes that do not take part (executing lanes "
-                          "{:#010x}, mask {:#010x}): the values are undefined.",
-                          __builtin_popcount(wrong),
-                          Plural(static_cast<uint64_t>(__builtin_popcount(wrong))), warp.active, named);
+    message = fmt::format(
+        "{} lane{} read from lanes that do not take part (executing lanes "
+        "{:#010x}, mask {:#010x}): the values are undefined.",
+        __builtin_popcount(wrong), Plural(static_cast<uint64_t>(__builtin_popcount(wrong))),
+        warp.active, named);
   } else if (outside != 0) {
-    message = fmt::format("Lanes {:#010x} execute a warp instruction whose mask {:#010x} excludes them.",
-                          outside, named);
+    message =
+        fmt::format("Lanes {:#010x} execute a warp instruction whose mask {:#010x} excludes them.",
+                    outside, named);
   } else {
-    message = fmt::format("The mask {:#010x} names lanes {:#010x}, which never come.", named, absent);
+    message =
+        fmt::format("The mask {:#010x} names lanes {:#010x}, which never come.", named, absent);
   }
   Warn(warp, op, "shuffle_inactive_lane", message);
 }

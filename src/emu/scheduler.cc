@@ -12,7 +12,7 @@
 namespace cupel::emu {
 namespace {
 
-constexpr int64_t kSlice = 100'000;         // warp instructions
+constexpr int64_t kSlice = 100'000;  // warp instructions
 constexpr int64_t kBudgetChunk = 4'000'000;
 constexpr size_t kAlign = 64;
 
@@ -63,8 +63,8 @@ Turn RunTurn(Warp& warp, const Code& code) {
   return warp.stop == Stop::kSlice ? Turn::kSliceOver : Turn::kStopped;
 }
 
-/// When nobody can run: a warp-level instruction goes on without the lanes that cannot come. Lanes that
-/// wait for the same lanes at different places have come, in the sense of __syncwarp.
+/// When nobody can run: a warp-level instruction goes on without the lanes that cannot come. Lanes
+/// that wait for the same lanes at different places have come, in the sense of __syncwarp.
 bool ForceOne(BlockState& block) {
   for (size_t w = 0; w < block.warps.size(); ++w) {
     Warp& warp = block.warps[w];
@@ -93,38 +93,94 @@ void FillSpecials(const LaunchState& launch, Warp& warp, const BlockState& block
     auto* words = At<uint32_t>(warp, slot.offset);
     auto fill = [&](uint32_t value) { std::fill(words, words + kLanes, value); };
     switch (slot.which) {
-      case Special::kCtaidX: fill(block.index.x); continue;
-      case Special::kCtaidY: fill(block.index.y); continue;
-      case Special::kCtaidZ: fill(block.index.z); continue;
-      default: break;
+      case Special::kCtaidX:
+        fill(block.index.x);
+        continue;
+      case Special::kCtaidY:
+        fill(block.index.y);
+        continue;
+      case Special::kCtaidZ:
+        fill(block.index.z);
+        continue;
+      default:
+        break;
     }
     if (!first) continue;
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
       const uint32_t thread = base + lane;
       uint32_t value = 0;
       switch (slot.which) {
-        case Special::kTidX: value = thread % dim.x; break;
-        case Special::kTidY: value = thread / dim.x % dim.y; break;
-        case Special::kTidZ: value = thread / dim.x / dim.y; break;
-        case Special::kNtidX: value = dim.x; break;
-        case Special::kNtidY: value = dim.y; break;
-        case Special::kNtidZ: value = dim.z; break;
-        case Special::kNctaidX: value = grid.x; break;
-        case Special::kNctaidY: value = grid.y; break;
-        case Special::kNctaidZ: value = grid.z; break;
-        case Special::kLaneId: value = lane; break;
-        case Special::kWarpId: value = warp.index; break;
-        case Special::kNwarpId: value = launch.warps_per_block; break;
-        case Special::kNsmId: value = 1; break;
-        case Special::kLanemaskEq: value = 1u << lane; break;
-        case Special::kLanemaskLe: value = (2u << lane) - 1; break;
-        case Special::kLanemaskLt: value = (1u << lane) - 1; break;
-        case Special::kLanemaskGe: value = ~((1u << lane) - 1); break;
-        case Special::kLanemaskGt: value = ~((2u << lane) - 1); break;
-        case Special::kDynamicSharedBytes: value = launch.request->dynamic_shared; break;
-        case Special::kTotalSharedBytes: value = launch.shared_bytes; break;
-        case Special::kOne: value = 1; break;
-        default: break;
+        case Special::kTidX:
+          value = thread % dim.x;
+          break;
+        case Special::kTidY:
+          value = thread / dim.x % dim.y;
+          break;
+        case Special::kTidZ:
+          value = thread / dim.x / dim.y;
+          break;
+        case Special::kNtidX:
+          value = dim.x;
+          break;
+        case Special::kNtidY:
+          value = dim.y;
+          break;
+        case Special::kNtidZ:
+          value = dim.z;
+          break;
+        case Special::kNctaidX:
+          value = grid.x;
+          break;
+        case Special::kNctaidY:
+          value = grid.y;
+          break;
+        case Special::kNctaidZ:
+          value = grid.z;
+          break;
+        case Special::kLaneId:
+          value = lane;
+          break;
+        case Special::kWarpId:
+          value = warp.index;
+          break;
+        case Special::kNwarpId:
+          value = launch.warps_per_block;
+          break;
+        case Special::kNsmId:
+          value = 1;
+          break;
+        case Special::kLanemaskEq:
+          value = 1u << lane;
+          break;
+        case Special::kLanemaskLe:
+          value = (2u << lane) - 1;
+          break;
+        case Special::kLanemaskLt:
+          value = (1u << lane) - 1;
+          break;
+        case Special::kLanemaskGe:
+          value = ~((1u << lane) - 1);
+          break;
+        case Special::kLanemaskGt:
+          value = ~((2u << lane) - 1);
+          break;
+        case Special::kDynamicSharedBytes:
+          value = launch.request->dynamic_shared;
+          break;
+        case Special::kTotalSharedBytes:
+          value = launch.shared_bytes;
+          break;
+        case Special::kGridWorkspaceHigh:
+          value = static_cast<uint32_t>(launch.grid_workspace >> 32);
+          break;
+        case Special::kGridWorkspaceLow:
+          value = static_cast<uint32_t>(launch.grid_workspace);
+          break;
+        case Special::kOne:
+          value = 1;
+          break;
+        default:
+          break;
       }
       words[lane] = value;
     }
@@ -256,7 +312,8 @@ BlockResult RunBlock(BlockState& block, int64_t quantum) {
       }
       if (quantum <= 0) return BlockResult::kUnfinished;
     }
-    if (ran || std::find(block.ready.begin(), block.ready.end(), true) != block.ready.end()) continue;
+    if (ran || std::find(block.ready.begin(), block.ready.end(), true) != block.ready.end())
+      continue;
     if (block.live_threads == 0) return BlockResult::kDone;
     if (!ForceOne(block)) {
       ReportDeadlock(block);

@@ -1,7 +1,7 @@
 // Full checks of shared memory: races, and reads of words that nobody wrote. Time is counted in two
-// clocks: barriers of the block, and synchronisations within a warp. Two accesses to one word, one of
-// them a write, race when neither clock has moved between them; atomics do not race with each other.
-// SPDX-License-Identifier: Apache-2.0
+// clocks: barriers of the block, and synchronisations within a warp. Two accesses to one word, one
+// of them a write, race when neither clock has moved between them; atomics do not race with each
+// other. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ class SharedChecker {
   static constexpr int kNobody = -1;
   /// The last access of a kind to a word.
   struct Access {
-    uint32_t epoch = 0;        // of the accessing warp's barrier clock
-    uint32_t warp_epoch = 0;   // of the accessing lane's synchronisations in its warp
+    uint32_t epoch = 0;       // of the accessing warp's barrier clock
+    uint32_t warp_epoch = 0;  // of the accessing lane's synchronisations in its warp
     int32_t thread = kNobody;
     uint32_t source = 0;
     bool atomic = false;

@@ -1,6 +1,7 @@
 // Kernels of the interpreter's tests; kernels.ptx is what nvcc makes of them:
 //   nvcc -ptx -arch=sm_90 -O3 --use_fast_math -lineinfo kernels.cu
 // SPDX-License-Identifier: Apache-2.0
+#include <cooperative_groups.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -226,6 +227,33 @@ __global__ void warp_votes(const int* x, unsigned* y) {
   if (v & 2) r += __popc(__activemask());
   r += __syncthreads_count(v & 1);
   y[threadIdx.x] = r + __brev(v) + __clz(v) + __byte_perm(v, r, 0x3041);
+}
+
+/// Lanes hand values to their neighbours through shared memory.
+__global__ void warp_exchange(const int* x, int* y) {
+  __shared__ int t[64];
+  t[threadIdx.x] = x[threadIdx.x];
+  __syncwarp();
+  y[threadIdx.x] = t[threadIdx.x ^ 1];
+}
+__global__ void warp_exchange_racy(const int* x, int* y) {
+  __shared__ volatile int t[64];
+  t[threadIdx.x] = x[threadIdx.x];
+  y[threadIdx.x] = t[threadIdx.x ^ 1];
+}
+__global__ void reads_unwritten(const int* x, int* y) {
+  __shared__ int t[64];
+  if (threadIdx.x < 63) t[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  y[threadIdx.x] = t[threadIdx.x ^ 1];
+}
+
+__global__ void grid_sums(int* x, int* y) {
+  if (threadIdx.x == 0) x[blockIdx.x] = blockIdx.x + 1;
+  cooperative_groups::this_grid().sync();
+  int sum = 0;
+  for (int i = 0; i < gridDim.x; ++i) sum += x[i];
+  y[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 
 }  // extern "C"
