@@ -43,9 +43,8 @@ Result<int> Run(const CheckCommand& command) {
     }
   }
   judge::TextOptions text;
-  text.quiet = command.common.quiet;
-  text.color = ::isatty(STDOUT_FILENO) != 0;
-  fmt::print("{}", judge::ToText(judged.verdict, text));
+  text.colour = ::isatty(STDOUT_FILENO) != 0;
+  fmt::print("{}", judge::VerdictText(judged.verdict, text));
   return judge::ExitStatus(judged.verdict.decision);
 }
 

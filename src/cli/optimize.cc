@@ -1,10 +1,10 @@
 // `cupel optimize`: evolves a kernel, in a run that can be killed and resumed.
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <utility>
 
 #include "archive/archive.h"
@@ -72,8 +72,12 @@ Result<std::string> FromJson(const Json& json, OptimizeCommand& command) {
 
 /// "mnist_linear_relu-20260201-101500": unique enough for a folder of runs; a clash is an error.
 std::string NewRunName(const task::Task& task) {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  return fmt::format("{}-{:%Y%m%d-%H%M%S}", task.name, fmt::localtime(now));
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  char stamp[32];
+  std::strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local);
+  return fmt::format("{}-{}", task.name, stamp);
 }
 
 struct OpenRun {

@@ -12,7 +12,7 @@ namespace cupel::cli {
 
 class ProgressView {
  public:
-  explicit ProgressView(bool quiet) : line_({.quiet = quiet}) {}
+  explicit ProgressView(bool quiet) : line_(OptionsFor(quiet)) {}
 
   void Show(const assay::Progress& progress) {
     if (in_run_) {
@@ -51,6 +51,12 @@ class ProgressView {
   void End() { line_.Finish(); }
 
  private:
+  static report::ProgressOptions OptionsFor(bool quiet) {
+    report::ProgressOptions options;
+    options.quiet = quiet;
+    return options;
+  }
+
   report::Progress line_;
   report::ProgressState run_;
   bool in_run_ = false;
