@@ -99,7 +99,7 @@ double ProcessSeconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-void BM_Launch(benchmark::State& state, const Workload& workload, Mode mode, int threads) {
+void MeasureLaunch(benchmark::State& state, const Workload& workload, Mode mode, int threads) {
   auto loaded = Load(workload);
   if (!loaded) {
     state.SkipWithError(loaded.error().message.c_str());
@@ -122,7 +122,7 @@ void BM_Launch(benchmark::State& state, const Workload& workload, Mode mode, int
   options.counters = mode != kBoundsOnly;
   options.full_checks = mode == kFullChecks;
   const double start = ProcessSeconds();
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     auto outcome = launch();
     if (!outcome || !outcome->completed) state.SkipWithError("the launch failed");
   }
@@ -138,7 +138,7 @@ void Register(const Workload& workload) {
     for (int threads : {1, 0}) {
       const std::string name =
           fmt::format("{}/{}/{}", workload.name, label, threads == 1 ? "1_thread" : "all_threads");
-      benchmark::RegisterBenchmark(name.c_str(), BM_Launch, workload, mode, threads)
+      benchmark::RegisterBenchmark(name.c_str(), MeasureLaunch, workload, mode, threads)
           ->UseRealTime()
           ->Unit(benchmark::kMillisecond);
     }

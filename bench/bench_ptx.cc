@@ -8,9 +8,9 @@
 namespace cupel::bench {
 namespace {
 
-void BM_Parse(benchmark::State& state, const std::string& name) {
+void MeasureParse(benchmark::State& state, const std::string& name) {
   const std::string text = ReadPtx(name);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     auto module = ptx::Parse(text);
     if (!module) {
       state.SkipWithError(module.error().message.c_str());
@@ -21,14 +21,14 @@ void BM_Parse(benchmark::State& state, const std::string& name) {
   state.SetBytesProcessed(static_cast<int64_t>(text.size()) * state.iterations());
 }
 
-void BM_Print(benchmark::State& state, const std::string& name) {
+void MeasurePrint(benchmark::State& state, const std::string& name) {
   auto module = ptx::Parse(ReadPtx(name));
   if (!module) {
     state.SkipWithError(module.error().message.c_str());
     return;
   }
   int64_t bytes = 0;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const std::string text = ptx::Print(*module);
     bytes += static_cast<int64_t>(text.size());
   }
@@ -41,8 +41,8 @@ void BM_Print(benchmark::State& state, const std::string& name) {
 int main(int argc, char** argv) {
   using namespace cupel::bench;
   for (const std::string& name : PtxNames()) {
-    benchmark::RegisterBenchmark(("parse/" + name).c_str(), BM_Parse, name);
-    benchmark::RegisterBenchmark(("print/" + name).c_str(), BM_Print, name);
+    benchmark::RegisterBenchmark(("parse/" + name).c_str(), MeasureParse, name);
+    benchmark::RegisterBenchmark(("print/" + name).c_str(), MeasurePrint, name);
   }
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();

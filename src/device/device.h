@@ -14,11 +14,11 @@
 namespace cupel::device {
 
 struct Description {
-  std::string name;         // "h100", "h200", "a100": the argument of --model
-  std::string full_name;    // as cudaDeviceProp::name
-  int major = 9, minor = 0; // compute capability
+  std::string name;          // "h100", "h200", "a100": the argument of --model
+  std::string full_name;     // as cudaDeviceProp::name
+  int major = 9, minor = 0;  // compute capability
   int sm_count = 0;
-  int clock_khz = 0;            // boost
+  int clock_khz = 0;  // boost
   int memory_clock_khz = 0;
   int memory_bus_bits = 0;
   uint64_t global_memory_bytes = 0;
@@ -29,8 +29,8 @@ struct Description {
   int registers_per_sm = 65536;
   int registers_per_block = 65536;
   int max_registers_per_thread = 255;
-  int register_allocation_unit = 256;   // per warp
-  int shared_per_block = 48 << 10;      // without opting in
+  int register_allocation_unit = 256;  // per warp
+  int shared_per_block = 48 << 10;     // without opting in
   int shared_per_block_optin = 0;
   int shared_per_sm = 0;
   int shared_reserved_per_block = 1 << 10;
@@ -38,11 +38,11 @@ struct Description {
   uint32_t max_grid_x = 0x7fffffff, max_grid_y = 65535, max_grid_z = 65535;
   uint32_t max_block_x = 1024, max_block_y = 1024, max_block_z = 64;
   // Peaks for estimates; per second.
-  double dram_bytes = 0;        // achievable copy bandwidth, not the data sheet's
+  double dram_bytes = 0;  // achievable copy bandwidth, not the data sheet's
   double l2_bandwidth = 0;
   double fp32_flops = 0;
   double fp64_flops = 0;
-  double launch_latency_us = 0; // a dependent launch inside a stream or graph
+  double launch_latency_us = 0;  // a dependent launch inside a stream or graph
 };
 
 /// Known descriptions, the default (h100) first.
