@@ -103,6 +103,7 @@ bool FindAllocation(Warp& warp, const Op* op, uint64_t address, bool store, Hint
 
 std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, uint64_t address,
                        uint32_t bytes, bool store) {
+  CHECK(bytes != 0);
   const uint64_t written = address;
   const MemorySpace asked = space;
   if (space == MemorySpace::kGeneric) space = SpaceOf(&address);
@@ -123,14 +124,14 @@ std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, ui
     Hint& hint = warp.hints[op->count];
     const bool inside = address >= hint.begin && address < hint.end && bytes <= hint.end - address;
     if (!inside) {
-      Hint found;
-      if (!FindAllocation(warp, op, address, store, found)) return fault(FaultKind::kOutOfBounds);
       const Allocation* allocation = warp.worker->launch->memory->Find(address);
-      if (bytes > allocation->end - address) return fault(FaultKind::kOutOfBounds);
-      hint = found;
+      if (allocation == nullptr || bytes > allocation->end - address ||
+          !FindAllocation(warp, op, address, store, hint)) {
+        return fault(FaultKind::kOutOfBounds);
+      }
     }
     if (address % bytes != 0) return fault(FaultKind::kMisaligned);
-    return reinterpret_cast<std::byte*>(address + warp.bias);
+    return warp.worker->launch->memory->Host(address);
   }
   if (bytes > limit || address > limit - bytes) return fault(FaultKind::kOutOfBounds);
   if (address % bytes != 0) return fault(FaultKind::kMisaligned);

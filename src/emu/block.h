@@ -1,5 +1,6 @@
 // A resident block and the worker that runs it: state shared by the scheduler, the checkers and the
-// counters. SPDX-License-Identifier: Apache-2.0
+// counters.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>

@@ -19,9 +19,9 @@ namespace {
 
 /// The float mode an instruction will need, told before it is decoded.
 FloatMode ModeHint(const Instr& instr) {
-  static const char* const kNeutral[] = {"ld",  "st",  "mov", "selp", "atom",
-                                         "red", "bra", "and", "or"};
-  for (const char* op : kNeutral) {
+  static const char* const neutral[] = {"ld",  "st",  "mov", "selp", "atom",
+                                        "red", "bra", "and", "or"};
+  for (const char* op : neutral) {
     if (instr.op == op) return FloatMode::kAny;
   }
   if (instr.Has("ftz")) return FloatMode::kFlush;
@@ -96,8 +96,8 @@ Op& Decoder::Emit(std::string_view key) {
   const Entry* entry = handlers_.Find(key);
   if (entry == nullptr) {
     Fail(std::string(key));
-    static const Entry kNothing;
-    return EmitEntry(kNothing);
+    static const Entry nothing;
+    return EmitEntry(nothing);
   }
   return EmitEntry(*entry);
 }
@@ -117,7 +117,7 @@ void Decoder::FinishBlock(Op& op) {
 
 void Decoder::EmitUnguarded(const Instr& instr) {
   if (EmitFlow(instr) || failed_) return;
-  static const std::map<std::string_view, bool (Decoder::*)(const Instr&)> kForms = {
+  static const std::map<std::string_view, bool (Decoder::*)(const Instr&)> forms = {
       {"ld", &Decoder::EmitAccess},       {"ldu", &Decoder::EmitAccess},
       {"st", &Decoder::EmitAccess},       {"atom", &Decoder::EmitAtomic},
       {"red", &Decoder::EmitAtomic},      {"mov", &Decoder::EmitMov},
@@ -129,8 +129,8 @@ void Decoder::EmitUnguarded(const Instr& instr) {
     EmitCarry(instr);
     return;
   }
-  const auto form = kForms.find(instr.op);
-  if (form != kForms.end()) {
+  const auto form = forms.find(instr.op);
+  if (form != forms.end()) {
     (this->*form->second)(instr);
     return;
   }

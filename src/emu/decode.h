@@ -4,7 +4,8 @@
 //
 // Arithmetic instructions need no code here: their mnemonic is the key of a handler that says
 // itself what slots it takes. Only what composes several ops or has special operands is written
-// out. SPDX-License-Identifier: Apache-2.0
+// out.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

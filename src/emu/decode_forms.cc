@@ -1,5 +1,6 @@
 // Instructions that compute: straight from the handler table, or composed of several of its
-// entries. SPDX-License-Identifier: Apache-2.0
+// entries.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>

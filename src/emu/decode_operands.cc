@@ -17,7 +17,7 @@ bool IsSigned(Type type) {
 }
 
 const std::map<std::string, Special, std::less<>>& Specials() {
-  static const std::map<std::string, Special, std::less<>> kTable = {
+  static const std::map<std::string, Special, std::less<>> table = {
       {"tid.x", Special::kTidX},
       {"tid.y", Special::kTidY},
       {"tid.z", Special::kTidZ},
@@ -59,7 +59,7 @@ const std::map<std::string, Special, std::less<>>& Specials() {
       {"nclusterid.x", Special::kNctaidX},
       {"nclusterid.y", Special::kNctaidY},
       {"nclusterid.z", Special::kNctaidZ}};
-  return kTable;
+  return table;
 }
 
 }  // namespace

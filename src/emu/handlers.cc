@@ -17,7 +17,7 @@ const Entry* HandlerTable::Find(std::string_view key) const {
 
 int VectorLevel() {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
-      !__builtin_cpu_supports("f16c") || !__builtin_cpu_supports("bmi2")) {
+      !__builtin_cpu_supports("bmi2")) {
     return 0;
   }
   const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -27,7 +27,7 @@ int VectorLevel() {
 }
 
 const HandlerTable& Handlers(int limit) {
-  static const std::array<HandlerTable, 3> kTables = [] {
+  static const std::array<HandlerTable, 3> all = [] {
     std::array<HandlerTable, 3> tables;
     const int level = VectorLevel();
     RegisterPlain(tables[0]);
@@ -40,7 +40,7 @@ const HandlerTable& Handlers(int limit) {
     }
     return tables;
   }();
-  return kTables[static_cast<size_t>(std::clamp(limit, 0, VectorLevel()))];
+  return all[static_cast<size_t>(std::clamp(limit, 0, VectorLevel()))];
 }
 
 }  // namespace cupel::emu

@@ -1,7 +1,8 @@
 // The table of instruction handlers: from a canonical mnemonic ("fma.rn.ftz.f32",
 // "ld.global.b32.v4") to its two functions and the shape of its operands. Hot handlers are compiled
 // several times, for AVX-512, AVX2 and plain x86-64 (ops_*.inc through handlers_*.cc); the
-// processor picks the table. SPDX-License-Identifier: Apache-2.0
+// processor picks the table.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

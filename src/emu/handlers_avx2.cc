@@ -1,5 +1,6 @@
 // Handlers compiled for AVX2 and FMA; see options.cmake for the flags and handlers.cc for the
-// choice. SPDX-License-Identifier: Apache-2.0
+// choice.
+// SPDX-License-Identifier: Apache-2.0
 #include <immintrin.h>
 
 #include "emu/handlers.h"

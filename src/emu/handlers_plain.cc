@@ -1,5 +1,6 @@
 // Handlers compiled for plain x86-64 (SSE2, software fma); see options.cmake for the flags and
-// handlers.cc for the choice. SPDX-License-Identifier: Apache-2.0
+// handlers.cc for the choice.
+// SPDX-License-Identifier: Apache-2.0
 #include <immintrin.h>
 
 #include "emu/handlers.h"

@@ -1,5 +1,6 @@
 // A launch: its blocks spread over threads, or in order on one where blocks may depend on each
-// other. SPDX-License-Identifier: Apache-2.0
+// other.
+// SPDX-License-Identifier: Apache-2.0
 #include "emu/launch.h"
 
 #include <xmmintrin.h>

@@ -1,4 +1,5 @@
 // Kernels as nvcc compiles them, against plain C++: results, findings, determinism.
+// SPDX-License-Identifier: Apache-2.0
 #include "emu/launch.h"
 
 #include <cmath>

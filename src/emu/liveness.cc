@@ -4,7 +4,8 @@
 // at the start.
 //
 // Lanes of one warp may be at different places of the program; each uses its own column of a slot,
-// and what holds for the path of one lane holds for the column. SPDX-License-Identifier: Apache-2.0
+// and what holds for the path of one lane holds for the column.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <queue>
 

@@ -3,7 +3,8 @@
 // bytes (types up to 32 bits), 32 lanes of 8 bytes, or a 32-bit mask (predicates). Immediates,
 // parameters and special registers have slots in the frame too, so that handlers know no kinds of
 // operands. Each micro-op has two handlers: `full` runs while all 32 lanes are active, `masked`
-// otherwise. SPDX-License-Identifier: Apache-2.0
+// otherwise.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>

@@ -3,7 +3,8 @@
 //
 // A label is a `fall` op, which accounts for the block that falls into it, and a `merge` op. Jumps
 // go to the merge op, where lanes that took different ways meet; with all lanes present it is
-// skipped. SPDX-License-Identifier: Apache-2.0
+// skipped.
+// SPDX-License-Identifier: Apache-2.0
 #include <xmmintrin.h>
 
 #include "emu/barrier.h"

@@ -1,5 +1,6 @@
 // Single instructions on edge values against plain C++, at every vector level of this machine, with
 // all lanes active and with some masked off.
+// SPDX-License-Identifier: Apache-2.0
 #include <cfloat>
 #include <climits>
 #include <cmath>

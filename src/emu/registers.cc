@@ -26,31 +26,31 @@ void CollectSymbols(const Operand& operand, std::set<std::string>* out) {
 }
 
 bool HasDestination(const Instr& instr) {
-  static const std::set<std::string, std::less<>> kNone = {"st",
-                                                           "red",
-                                                           "bra",
-                                                           "brx",
-                                                           "ret",
-                                                           "exit",
-                                                           "trap",
-                                                           "membar",
-                                                           "fence",
-                                                           "call",
-                                                           "cp",
-                                                           "nanosleep",
-                                                           "prefetch",
-                                                           "bar",
-                                                           "barrier",
-                                                           "prefetchu",
-                                                           "brkpt",
-                                                           "discard",
-                                                           "pmevent",
-                                                           "stmatrix",
-                                                           "applypriority",
-                                                           "griddepcontrol",
-                                                           "setmaxnreg"};
+  static const std::set<std::string, std::less<>> none = {"st",
+                                                          "red",
+                                                          "bra",
+                                                          "brx",
+                                                          "ret",
+                                                          "exit",
+                                                          "trap",
+                                                          "membar",
+                                                          "fence",
+                                                          "call",
+                                                          "cp",
+                                                          "nanosleep",
+                                                          "prefetch",
+                                                          "bar",
+                                                          "barrier",
+                                                          "prefetchu",
+                                                          "brkpt",
+                                                          "discard",
+                                                          "pmevent",
+                                                          "stmatrix",
+                                                          "applypriority",
+                                                          "griddepcontrol",
+                                                          "setmaxnreg"};
   if ((instr.op == "bar" || instr.op == "barrier") && instr.Has("red")) return true;
-  return !kNone.contains(instr.op);
+  return !none.contains(instr.op);
 }
 
 uint64_t RoundUp(uint64_t value, uint64_t align) {

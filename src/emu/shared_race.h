@@ -1,7 +1,8 @@
 // Full checks of shared memory: races, and reads of words that nobody wrote. Time is counted in two
 // clocks: barriers of the block, and synchronisations within a warp. Two accesses to one word, one
 // of them a write, race when neither clock has moved between them; atomics do not race with each
-// other. SPDX-License-Identifier: Apache-2.0
+// other.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
