@@ -59,10 +59,13 @@ const char* ErrorCodeName(ErrorCode code);
 
 /// `TRY_ASSIGN(auto x, F());` assigns the value or returns the error.
 #define TRY_ASSIGN(lhs, expr) TRY_ASSIGN_INNER(CUPEL_CONCAT(try_value_, __LINE__), lhs, expr)
+// The left side may be a declaration, which parentheses would break.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define TRY_ASSIGN_INNER(tmp, lhs, expr)                        \
   auto tmp = (expr);                                            \
   if (!tmp) return tl::unexpected<::cupel::Error>(tmp.error()); \
   lhs = std::move(*tmp)
+// NOLINTEND(bugprone-macro-parentheses)
 
 #define CHECK(condition) \
   ((condition) ? void(0) : ::cupel::CheckFailed(#condition, __FILE__, __LINE__))
