@@ -212,6 +212,17 @@ TEST_F(LaunchTest, ShufflesFromAbsentLanesArePoison) {
   EXPECT_EQ(emu.Read<float>(dy, 1)[0], want);
 }
 
+TEST_F(LaunchTest, LanesThatAMaskLeavesOutStillGiveTheirValues) {
+  const auto x = Floats(32, 11);
+  const uint64_t dx = emu.Buffer(x), dy = emu.Buffer(std::vector<float>(1));
+  const auto outcome = emu.Launch("excluded_shuffle", {1}, {32}, dx, dy);
+  EXPECT_TRUE(Has(outcome, "shuffle_inactive_lane")) << Summary(outcome);
+  EXPECT_EQ(outcome.findings[0].severity, engine::Severity::kWarning);
+  float sum = 0;
+  for (int i = 0; i < 10; ++i) sum += x[static_cast<size_t>(i)];
+  EXPECT_NEAR(emu.Read<float>(dy, 1)[0], sum, 1e-5f);
+}
+
 TEST_F(LaunchTest, LanesThatSpinForEachOtherGetTheirTurns) {
   const uint64_t lock = emu.Buffer(std::vector<int>(1)), counter = emu.Buffer(std::vector<int>(1));
   const auto outcome = emu.Launch("spin_lock", {3}, {96}, lock, counter);

@@ -141,6 +141,12 @@ __global__ void bad_shuffle(const float* x, float* y) {
   }
   __syncthreads();
 }
+/// The mask leaves out lanes that execute the shuffle all the same, converged with the others.
+__global__ void excluded_shuffle(const float* x, float* y) {
+  float v = threadIdx.x < 10 ? x[threadIdx.x] : 0.f;
+  for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(0x3ffu, v, d);
+  if (threadIdx.x == 0) y[blockIdx.x] = v;
+}
 __global__ void good_shuffle(const float* x, float* y) {
   float v = x[threadIdx.x];
   if (threadIdx.x < 8) {
