@@ -47,7 +47,8 @@ int main(int argc, char** argv) {
                                  std::get<cupel::cli::Command>(parsed));
   if (result) return *result;
   std::fflush(stdout);
-  std::fprintf(stderr, "cupel: %s\n", result.error().message.c_str());
+  const bool cancelled = result.error().code == cupel::ErrorCode::kCancelled;
+  std::fprintf(stderr, "cupel: %s\n", cancelled ? "interrupted" : result.error().message.c_str());
   if (!result.error().remedy.empty()) {
     std::fprintf(stderr, "       %s\n", result.error().remedy.c_str());
   }

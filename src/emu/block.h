@@ -38,6 +38,7 @@ struct BlockState {
   std::vector<bool> ready;      // by warp: may have a runnable group
   std::vector<uint32_t> order;  // in which warps have their turns
   size_t turn = 0;              // index into order: who is next
+  int64_t spent = 0;            // warp instructions executed so far
   std::array<BarrierState, 16> barriers;
   std::byte* memory = nullptr;  // frames, shared and local memory
   size_t memory_bytes = 0;
@@ -66,8 +67,9 @@ struct LaunchState {
   std::vector<std::byte> parameters;
   std::vector<std::byte> frame;  // a frame with constants and parameters filled in
   std::atomic<uint64_t> next_block{0};
-  std::atomic<uint64_t> stop_at{UINT64_MAX};  // blocks from here on need not run
-  std::atomic<int64_t> budget{0};             // warp instructions left
+  std::atomic<uint64_t> stop_at{UINT64_MAX};    // blocks from here on need not run
+  std::atomic<int64_t> budget{0};               // warp instructions left
+  int64_t launch_budget = 0, block_budget = 0;  // as it began; of each block
   std::atomic<bool> cancelled{false};
 };
 
@@ -106,6 +108,7 @@ void RecheckBarriers(BlockState& block, Warp& warp);
 
 /// report.cc: nobody can run: says where everybody waits.
 void ReportDeadlock(BlockState& block);
-void ReportBudget(BlockState& block, Warp& warp);
+/// `what` spent its `budget`: "block" or "launch".
+void ReportBudget(Warp& warp, const char* what, int64_t budget);
 
 }  // namespace cupel::emu

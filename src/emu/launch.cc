@@ -248,8 +248,13 @@ void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::R
   launch->count_every = std::max<uint64_t>(1, launch->blocks / kCountedBlocks);
   launch->poison = 0xfff00001u ^ static_cast<uint32_t>(options.seed * 0x9e37u & 0xffffeu);
   launch->parameters.assign(request.parameters.begin(), request.parameters.end());
-  launch->budget = static_cast<int64_t>(
-      std::min<uint64_t>(options.max_warp_instructions, static_cast<uint64_t>(kUnlimited)));
+  const auto bounded = [](uint64_t budget) {
+    return static_cast<int64_t>(std::min<uint64_t>(budget, static_cast<uint64_t>(kUnlimited)));
+  };
+  launch->launch_budget = bounded(options.max_warp_instructions);
+  launch->block_budget =
+      bounded(options.max_block_warp_instructions / (options.full_checks ? 8 : 1));
+  launch->budget = launch->launch_budget;
 }
 
 }  // namespace

@@ -255,6 +255,12 @@ TEST_F(LaunchTest, EndlessLoopsEnd) {
   const auto outcome = emu.Launch("endless", {2}, {64}, dy);
   EXPECT_FALSE(outcome.completed);
   EXPECT_TRUE(Has(outcome, "instruction_budget")) << Summary(outcome);
+  emu.options = {};
+  emu.options.max_block_warp_instructions = 1'000'000;
+  const auto block = emu.Launch("endless", {2}, {64}, dy);
+  ASSERT_TRUE(Has(block, "instruction_budget")) << Summary(block);
+  EXPECT_NE(block.findings[0].message.find("The block executed more than 1000000"),
+            std::string::npos);
 }
 
 TEST_F(LaunchTest, OutOfBoundsNamesTheBufferAndTheThread) {

@@ -186,13 +186,13 @@ void ReportDeadlock(BlockState& block) {
   }
 }
 
-void ReportBudget(BlockState& block, Warp& warp) {
-  (void)block;
+void ReportBudget(Warp& warp, const char* what, int64_t budget) {
   if (warp.active == 0 && warp.others > 0) warp.active = warp.other[0].mask;
-  Fault(warp, warp.pc, "instruction_budget",
-        fmt::format("The launch executed more than {} warp instructions and was here: it loops for "
-                    "ever or needs a larger budget.",
-                    warp.worker->launch->options->max_warp_instructions));
+  Fault(
+      warp, warp.pc, "instruction_budget",
+      fmt::format("The {} executed more than {} warp instructions and was here: it loops for ever, "
+                  "or does more than cupel waits for.",
+                  what, budget));
 }
 
 }  // namespace cupel::emu

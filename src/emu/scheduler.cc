@@ -250,6 +250,7 @@ void StartBlock(BlockState& block, uint64_t number) {
   block.live_threads = static_cast<uint32_t>(threads);
   block.barriers = {};
   block.turn = 0;
+  block.spent = 0;
   Poison(block.memory, RoundUp(launch.shared_bytes, kAlign), launch.poison);
   if (block.checker) block.checker->Reset();
   std::fill(block.ready.begin(), block.ready.end(), true);
@@ -293,15 +294,20 @@ BlockResult RunBlock(BlockState& block, int64_t quantum) {
       Warp& warp = block.warps[w];
       if (!block.ready[w]) continue;
       if (worker.budget <= 0 && !RefillBudget(worker)) {
-        if (worker.out_of_budget) ReportBudget(block, warp);
+        if (worker.out_of_budget) ReportBudget(warp, "launch", worker.launch->launch_budget);
         return BlockResult::kStopped;
       }
       const int64_t before = worker.budget;
       const Turn turn = RunTurn(warp, code);
       quantum -= before - worker.budget;
+      block.spent += before - worker.budget;
       Collect(warp);
       ran = true;
       if (turn == Turn::kStopped) return BlockResult::kStopped;
+      if (block.spent > worker.launch->block_budget && warp.active != 0) {
+        ReportBudget(warp, "block", worker.launch->block_budget);
+        return BlockResult::kStopped;
+      }
       // Its own arrival may have opened the barrier that it waits at: then it is ready again.
       if (turn == Turn::kWaits && warp.active == 0) {
         bool runnable = false;

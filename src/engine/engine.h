@@ -22,15 +22,15 @@ enum class Severity { kError, kWarning };
 
 /// Something an engine saw that a correct kernel does not do.
 struct Finding {
-  std::string code;      // "out_of_bounds", "misaligned", "illegal_launch", "barrier_divergence", …
+  std::string code;  // "out_of_bounds", "misaligned", "illegal_launch", "barrier_divergence", …
   Severity severity = Severity::kError;
-  std::string kernel;    // demangled name with template arguments
-  std::string file;      // of the source line; empty when unknown
+  std::string kernel;  // demangled name with template arguments
+  std::string file;    // of the source line; empty when unknown
   int line = 0;
   plan::Dim3 block{0, 0, 0}, thread{0, 0, 0};
-  std::string where;     // "argument 1 (weights) + 5120 bytes, 4 past its end"; may be empty
-  std::string message;   // one sentence
-  uint64_t count = 1;    // occurrences of the same code at the same line
+  std::string where;    // "argument 1 (weights) + 5120 bytes, 4 past its end"; may be empty
+  std::string message;  // one sentence
+  uint64_t count = 1;   // occurrences of the same code at the same line
 };
 
 /// What one launch cost, summed over its blocks.
@@ -39,19 +39,19 @@ struct LaunchCounters {
   plan::Dim3 grid, block;
   uint64_t warp_instructions = 0;
   uint64_t lane_instructions = 0;
-  uint64_t global_load_sectors = 0, global_store_sectors = 0;   // 32-byte sectors
-  uint64_t global_load_bytes = 0, global_store_bytes = 0;       // useful bytes
+  uint64_t global_load_sectors = 0, global_store_sectors = 0;  // 32-byte sectors
+  uint64_t global_load_bytes = 0, global_store_bytes = 0;      // useful bytes
   uint64_t shared_wavefronts = 0;
   uint64_t global_atomics = 0;
   uint64_t barriers = 0;
   uint64_t floating_point_operations = 0;
-  double occupancy = 0;            // resident warps over the maximum
-  double estimated_us = 0;         // always called an estimate
+  double occupancy = 0;     // resident warps over the maximum
+  double estimated_us = 0;  // always called an estimate
 };
 
 struct Counters {
   std::vector<LaunchCounters> launches;
-  double estimated_us = 0;         // whole plan on the described device, an estimate
+  double estimated_us = 0;  // whole plan on the described device, an estimate
 };
 
 /// An output tensor with its own bytes, contiguous.
@@ -66,7 +66,8 @@ struct OutputTensor {
 struct Run {
   /// False when execution stopped early; findings say why, outputs are empty.
   bool completed = false;
-  /// Set when the program uses what this engine does not implement ("mbarrier.init at kernel.cu:31").
+  /// Set when the program uses what this engine does not implement ("mbarrier.init at
+  /// kernel.cu:31").
   std::string unsupported;
   std::vector<OutputTensor> outputs;
   std::vector<Finding> findings;
@@ -75,8 +76,11 @@ struct Run {
 };
 
 struct RunOptions {
-  uint64_t seed = 0;                       // of schedules and poisons
-  uint64_t max_warp_instructions = 200'000'000'000;  // per launch: ends endless loops
+  uint64_t seed = 0;  // of schedules and poisons
+  // End endless loops. A block's share is what tells a hang from honest work: the largest grids of
+  // the benchmark spend some 10^7 in a block. With full checks, which are slower, it is an eighth.
+  uint64_t max_warp_instructions = 40'000'000'000;     // per launch
+  uint64_t max_block_warp_instructions = 500'000'000;  // per block
   bool counters = true;
   /// Also looks for races on shared memory and reads of shared memory that nobody wrote (slower).
   bool full_checks = false;
@@ -88,9 +92,9 @@ struct RunOptions {
 class Program {
  public:
   virtual ~Program() = default;
-  /// `arguments` are the storages of the tensor leaves in order (task::TensorLeaves); they are copied,
-  /// never written. The plan has been validated. Candidate misbehaviour is a Finding; Error means the
-  /// engine failed.
+  /// `arguments` are the storages of the tensor leaves in order (task::TensorLeaves); they are
+  /// copied, never written. The plan has been validated. Candidate misbehaviour is a Finding; Error
+  /// means the engine failed.
   virtual Result<Run> Execute(const plan::Plan& plan,
                               std::span<const std::span<const std::byte>> arguments,
                               const RunOptions& options) = 0;

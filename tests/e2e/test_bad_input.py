@@ -30,7 +30,7 @@ class BrokenEnvironment(CupelTest):
         done = self.cupel("check", self.write("k.cu", kernels.LINEAR), "--task", "mnist_linear", env=env)
         self.assertEqual(done.status, 2, done)
         self.assertIn("nvcc", done.err)
-        self.assertIn("install", done.err)
+        self.assertIn("set it to", done.err)
 
     def test_no_pytorch(self):
         env = {**self.environment(), "CUPEL_PYTHON": "/bin/false", "CUPEL_CACHE": str(self.folder / "cache")}
@@ -71,7 +71,7 @@ class BadTasks(CupelTest):
         self.assertNotIn("Traceback", done.err)
 
     def test_no_such_task(self):
-        self.refuse("no_such_task", "no_such_task", "task list")
+        self.refuse("no_such_task", "no_such_task", "known tasks")
 
     def test_a_folder_without_configs(self):
         self.refuse(self.folder_task(func_forward_py="x = 1"), "config_forward.json")
