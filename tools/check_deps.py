@@ -13,7 +13,8 @@ ROW = re.compile(r"^\| `(\w+)` \|.*\| ([^|]*) \|$")
 
 def read_table():
     direct = {}
-    for line in (ROOT / "docs" / "architecture.md").read_text().splitlines():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    for line in text.partition("may include\n")[2].splitlines():
         if match := ROW.match(line):
             direct[match[1]] = match[2].replace("–", "").split()
     if not direct:
