@@ -297,14 +297,14 @@ Result<std::vector<Tunable>> FindTunables(std::string_view source) { return Find
 Result<std::string> Rewrite(std::string_view source, const std::vector<Tunable>& tunables,
                             const Assignment& assignment) {
   std::vector<std::pair<const Tunable*, int64_t>> edits;
-  for (const auto& [name, value] : assignment) {
+  for (const auto& entry : assignment) {
     const auto tunable = std::find_if(tunables.begin(), tunables.end(),
-                                      [&](const Tunable& t) { return t.name == name; });
+                                      [&](const Tunable& t) { return t.name == entry.first; });
     if (tunable == tunables.end()) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{} is no tunable of this kernel", name));
+                  fmt::format("{} is no tunable of this kernel", entry.first));
     }
-    edits.emplace_back(&*tunable, value);
+    edits.emplace_back(&*tunable, entry.second);
   }
   std::sort(edits.begin(), edits.end(),
             [](const auto& a, const auto& b) { return a.first->begin < b.first->begin; });
