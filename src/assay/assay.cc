@@ -65,6 +65,11 @@ std::vector<const task::Setting*> Chosen(const Question& question) {
   return chosen;
 }
 
+/// PTX that cupel does not know or that exceeds its bounds says something about the candidate.
+bool IsCandidates(const Error& error) {
+  return error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kInvalidArgument;
+}
+
 /// True when running further settings would only waste time: the code hangs, or cannot be run at
 /// all.
 bool EndsJudging(const judge::SettingReport& report, const Question& question) {
@@ -115,15 +120,20 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
 
   auto program = parts_.engine->Load(image);
   if (!program) {
-    if (program.error().code != ErrorCode::kUnsupported) return tl::unexpected(program.error());
+    if (!IsCandidates(program.error())) return tl::unexpected(program.error());
     AddReason(verdict, judge::Decision::kUnsupported,
               {"unsupported_instruction", program.error().message, ""});
     return finish();
   }
   record::Options record_options = parts_.record;
   record_options.seed = Random(seed).Fork("addresses")();
-  TRY_ASSIGN(record::Recorder recorder,
-             record::Recorder::Start(image, parts_.engine->Device(), record_options));
+  auto recorder = record::Recorder::Start(image, parts_.engine->Device(), record_options);
+  if (!recorder) {
+    if (!IsCandidates(recorder.error())) return tl::unexpected(recorder.error());
+    AddReason(verdict, judge::Decision::kUnsupported,
+              {"unsupported_instruction", recorder.error().message, ""});
+    return finish();
+  }
 
   const int total = static_cast<int>(settings.size()) * question.trials;
   bool ended = false;
@@ -141,7 +151,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     context.question = &question;
     context.setting = setting;
     context.oracle = parts_.oracle;
-    context.recorder = &recorder;
+    context.recorder = &*recorder;
     context.program = program->get();
     context.seed = seed;
     int done = static_cast<int>(i) * question.trials;
@@ -153,7 +163,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     verdict.settings.push_back(std::move(result.report));
   }
 
-  TRY_ASSIGN(auto rechecked, recorder.Recheck());
+  TRY_ASSIGN(auto rechecked, recorder->Recheck());
   if (const auto* refusal = std::get_if<record::Refusal>(&rechecked)) {
     AddReason(verdict, DecisionFor(refusal->unsupported),
               {refusal->code, refusal->message, refusal->where});

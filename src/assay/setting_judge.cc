@@ -14,6 +14,9 @@
 namespace cupel::assay {
 namespace {
 
+/// For one call in the emulator; the largest published kernels take a tenth of it on two cores.
+constexpr std::chrono::seconds kEngineDeadline{180};
+
 /// Adds the wall time of its own lifetime to a sum.
 class Stopwatch {
  public:
@@ -66,29 +69,51 @@ judge::Comparison WrongReturn(std::string message) {
 
 std::string CountOf(bool tuple, size_t n) {
   if (!tuple) return "one tensor";
-  return n == 1 ? "a tuple of one tensor" : fmt::format("a tuple of {} tensors", n);
+  return n == 1 ? "a list or tuple of one tensor" : fmt::format("a list or tuple of {} tensors", n);
 }
 
-std::vector<judge::Comparison> CompareAll(const engine::Run& run, bool returns_tuple,
-                                          const task::Case& wanted) {
-  if (returns_tuple != wanted.returns_tuple || run.outputs.size() != wanted.outputs.size()) {
+/// What is wrong with a plan's results before anything is executed: their number, types and shapes,
+/// which also bounds what an engine has to hand over; and plans that compute nothing.
+std::optional<judge::Comparison> ContractProblem(const plan::Plan& plan, const task::Case& wanted) {
+  if (plan.returns_tuple != wanted.returns_tuple || plan.outputs.size() != wanted.outputs.size()) {
     std::vector<std::string> names;
     for (const task::Output& output : wanted.outputs) names.push_back(output.name);
-    return {WrongReturn(fmt::format(
-        "returns {}, where the task wants {} ({})", CountOf(returns_tuple, run.outputs.size()),
-        CountOf(wanted.returns_tuple, wanted.outputs.size()), fmt::join(names, ", ")))};
+    return WrongReturn(fmt::format("returns {}, where the task wants {} ({})",
+                                   CountOf(plan.returns_tuple, plan.outputs.size()),
+                                   CountOf(wanted.returns_tuple, wanted.outputs.size()),
+                                   fmt::join(names, ", ")));
   }
+  bool computed = false;
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const plan::View& view = plan.outputs[i];
+    const task::Output& output = wanted.outputs[i];
+    if (output.is_none) continue;
+    if (view.address.buffer == plan::kNoneOutput) {
+      return WrongReturn(fmt::format("returns None for {}", output.name));
+    }
+    computed = computed || output.reference.numel() > 0;
+    if (view.dtype != output.dtype || view.shape != output.shape) {
+      task::Tensor shape_alone;
+      shape_alone.dtype = view.dtype;
+      shape_alone.shape = view.shape;
+      return judge::Compare(shape_alone, output);
+    }
+  }
+  if (computed && plan.nodes.empty()) {
+    return WrongReturn(
+        "asks for no device work once it has been called a few times: it returns memory that an "
+        "earlier call filled, or an input");
+  }
+  return std::nullopt;
+}
+
+std::vector<judge::Comparison> CompareAll(const engine::Run& run, const task::Case& wanted) {
   std::vector<judge::Comparison> comparisons;
   for (size_t i = 0; i < run.outputs.size(); ++i) {
     const task::Output& output = wanted.outputs[i];
     judge::Comparison comparison;
-    if (output.is_none) {
-      comparison.ok = true;  // the task ignores this position, whatever is there
-    } else if (run.outputs[i].is_none) {
-      comparison = WrongReturn(fmt::format("returns None for {}", output.name));
-    } else {
-      comparison = judge::Compare(run.outputs[i].View(), output);
-    }
+    comparison.ok = output.is_none;  // the task ignores this position, whatever is there
+    if (!output.is_none) comparison = judge::Compare(run.outputs[i].View(), output);
     comparisons.push_back(std::move(comparison));
   }
   return comparisons;
@@ -159,11 +184,24 @@ class SettingRun {
     TRY_ASSIGN(const bool recorded, RecordIfNeeded(wanted));
     if (!recorded) return false;
 
+    if (auto broken = ContractProblem(*plan_, wanted)) {
+      judge::TrialReport report;
+      report.seed = wanted.seed;
+      report.outputs.push_back(std::move(*broken));
+      result_.report.trials.push_back(std::move(report));
+      result_.report.status = "failed";
+      return false;
+    }
+
     engine::RunOptions options;
     options.seed = Random(context_.seed).Fork(fmt::format("{}/{}", context_.setting->id, trial))();
     options.full_checks = trial == 0;
+    options.poison = trial % 3;
     options.counters = trial == 0;
-    options.cancelled = os::CancelRequested;
+    const auto deadline = std::chrono::steady_clock::now() + kEngineDeadline;
+    options.cancelled = [deadline] {
+      return os::CancelRequested() || std::chrono::steady_clock::now() > deadline;
+    };
     std::vector<std::span<const std::byte>> storages;
     for (const task::Tensor* tensor : task::TensorLeaves(wanted.args)) {
       storages.push_back(tensor->storage);
@@ -171,7 +209,9 @@ class SettingRun {
     engine::Run run;
     {
       Stopwatch watch(result_.report.engine_seconds);
-      TRY_ASSIGN(run, context_.program->Execute(*plan_, storages, options));
+      auto executed = context_.program->Execute(*plan_, storages, options);
+      if (!executed) return CannotExecute(executed.error());
+      run = std::move(*executed);
     }
     if (!run.unsupported.empty()) {
       result_.report.problems.push_back(
@@ -187,7 +227,7 @@ class SettingRun {
     Merge(std::move(run.findings), result_.report.findings);
     if (run.completed) {
       Stopwatch watch(result_.report.judge_seconds);
-      report.outputs = CompareAll(run, plan_->returns_tuple, wanted);
+      report.outputs = CompareAll(run, wanted);
     }
     report.ok = clean;
     for (const judge::Comparison& output : report.outputs) report.ok = report.ok && output.ok;
@@ -195,6 +235,21 @@ class SettingRun {
     result_.report.trials.push_back(std::move(report));
     if (!ok) result_.report.status = "failed";
     return ok;
+  }
+
+  /// A plan may ask for more than this machine has or can do in time: that is the candidate's
+  /// doing, not a fault of ours, and must not end a run of many candidates.
+  Result<bool> CannotExecute(const Error& error) {
+    if (os::CancelRequested() || error.code == ErrorCode::kInternal) return tl::unexpected(error);
+    const std::string message =
+        error.code == ErrorCode::kCancelled
+            ? fmt::format("one call did not finish within {} s in the emulator",
+                          std::chrono::seconds(kEngineDeadline).count())
+            : error.message;
+    result_.report.problems.push_back({"cannot_execute", message, result_.report.id});
+    result_.report.unsupported = true;
+    result_.report.status = "failed";
+    return false;
   }
 
   Result<bool> RecordIfNeeded(const task::Case& wanted) {

@@ -34,6 +34,9 @@ Result<int> Run(const CheckCommand& command) {
     judged.verdict.notes.push_back("task: " + warning);
   }
 
+  judge::TextOptions text;
+  text.colour = ::isatty(STDOUT_FILENO) != 0;
+  fmt::print("{}", judge::VerdictText(judged.verdict, text));
   TRY(WriteJson(command.common.json, judge::ToJson(judged.verdict)));
   if (!command.plan.empty()) {
     if (judged.plan) {
@@ -42,9 +45,6 @@ Result<int> Run(const CheckCommand& command) {
       fmt::print(stderr, "cupel: no plan was recorded, {} is not written\n", command.plan.string());
     }
   }
-  judge::TextOptions text;
-  text.colour = ::isatty(STDOUT_FILENO) != 0;
-  fmt::print("{}", judge::VerdictText(judged.verdict, text));
   return judge::ExitStatus(judged.verdict.decision);
 }
 

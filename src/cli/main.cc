@@ -1,9 +1,11 @@
 // The program's entry. The recorder, a locked-down child of ours, is this same program: it must
 // hold the stand-in CUDA runtime that a candidate's host code links against.
 // SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 #include "cli/commands.h"
@@ -45,8 +47,12 @@ int main(int argc, char** argv) {
   if (const int* status = std::get_if<int>(&parsed)) return *status;
   const auto result = std::visit([](const auto& command) { return cupel::cli::Run(command); },
                                  std::get<cupel::cli::Command>(parsed));
+  // A verdict that nobody could read is no success: a full disk or a closed pipe shows here.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    std::fprintf(stderr, "cupel: cannot write to the standard output: %s\n", std::strerror(errno));
+    return 2;
+  }
   if (result) return *result;
-  std::fflush(stdout);
   const bool cancelled = result.error().code == cupel::ErrorCode::kCancelled;
   std::fprintf(stderr, "cupel: %s\n", cancelled ? "interrupted" : result.error().message.c_str());
   if (!result.error().remedy.empty()) {

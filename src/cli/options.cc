@@ -16,7 +16,8 @@ void AddCommon(CLI::App* app, Common& common, bool uses_device) {
         "emu (the built-in emulator) or gpu[:N]; default: a GPU if there is one, else emu");
     app->add_option("--model", common.model, "GPU that the emulator describes: h100, h200, a100")
         ->capture_default_str();
-    app->add_option("--seed", common.seed, "Repeat a verdict: the number it printed");
+    app->add_option("--seed", common.seed,
+                    "Draw the inputs from this number: repeats a verdict (default: a secret pool)");
     app->add_option("--python", common.python,
                     "Python that has PyTorch (default: $CUPEL_PYTHON, python3, /usr/bin/python3)");
   }
@@ -26,6 +27,7 @@ void AddCommon(CLI::App* app, Common& common, bool uses_device) {
 
 void AddCompile(CLI::App* app, Compile& compile) {
   app->add_option("--arch", compile.arch, "Target of nvcc: sm_80, sm_90, sm_90a, sm_100")
+      ->check(CLI::IsMember({"sm_80", "sm_90", "sm_90a", "sm_100"}))
       ->capture_default_str();
   app->add_option("--flag", compile.flags,
                   "One more flag for nvcc, from the allow-list (repeatable)")
@@ -63,7 +65,7 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "Exit status: 0 accepted or done, 1 rejected, 2 wrong usage or a broken environment,\n"
-      "3 unsupported (something cupel does not know: never silently passed).");
+      "3 unsupported (something cupel does not know: never silently passed), 130 interrupted.");
 
   BuildCommand build;
   auto* build_app = app.add_subcommand("build", "Does it compile? Diagnostics, resources, audit");
@@ -127,7 +129,8 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   if (*check_app) return Command(std::move(check));
   if (*optimize_app) {
     if (optimize.target.task.empty() == optimize.resume.empty()) {
-      std::cerr << "cupel optimize: name a task, or a run with --resume RUN\n";
+      std::cerr
+          << "cupel optimize: name either a task or, with --resume RUN, a run to go on with\n";
       return 2;
     }
     return Command(std::move(optimize));

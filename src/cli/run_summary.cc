@@ -80,6 +80,11 @@ Result<RunSummary> Summarise(const archive::Archive& archive, const std::filesys
   summary.text += LineageText(lineage);
   const double start_us = lineage.front().objective.value_or(0);
   const double best_us = *summary.best->objective;
+  if (counts.queued + counts.evaluating > 0) {
+    summary.text +=
+        fmt::format("Not finished: go on with cupel optimize --resume {}\n", folder.string());
+    return summary;
+  }
   summary.text += fmt::format("Best kernel: {}\n", (folder / kBestFile).string());
   summary.text +=
       lineage.size() == 1

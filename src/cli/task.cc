@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "os/fd.h"
+#include "report/text.h"
 
 namespace cupel::cli {
 namespace {
@@ -48,7 +49,8 @@ Result<int> List(const TaskCommand& command, const std::filesystem::path& root) 
   Json all = Json::array();
   for (const std::string& name : names) {
     TRY_ASSIGN(const task::Task task, task::LoadTask(name, root));
-    fmt::print("{:24} {:20} {}\n", task.name, Directions(task), task.title);
+    fmt::print("{:24} {:20} {}\n", report::Printable(task.name), Directions(task),
+               report::Printable(task.title));
     all.push_back(ToJson(task));
   }
   TRY(WriteJson(command.common.json, Json{{"schema", "cupel.tasks/1"}, {"tasks", all}}));
@@ -57,14 +59,15 @@ Result<int> List(const TaskCommand& command, const std::filesystem::path& root) 
 
 Result<int> Show(const TaskCommand& command, const std::filesystem::path& root) {
   TRY_ASSIGN(const task::Task task, task::LoadTask(command.task, root));
-  fmt::print("{}: {}\n{}\n", task.name, task.title, task.path.string());
+  fmt::print("{}: {}\n{}\n", report::Printable(task.name), report::Printable(task.title),
+             report::Printable(task.path.string()));
   for (const task::Direction direction : kDirections) {
     if (!task.Has(direction)) continue;
     const auto& baseline = task.baseline[static_cast<int>(direction)];
     fmt::print("\n{}   baseline: {}\n", Name(direction),
                baseline.empty() ? "none" : baseline.string());
     for (const task::Setting& setting : task.SettingsOf(direction)) {
-      fmt::print("  {:12} {}\n", setting.id, setting.Describe());
+      fmt::print("  {:12} {}\n", setting.id, report::Printable(setting.Describe()));
     }
   }
   Json json = ToJson(task);

@@ -80,16 +80,11 @@ Result<std::span<const std::byte>> ArgumentStorage(
 
 }  // namespace
 
-bool IsOutput(const plan::Plan& plan, int buffer) {
-  return std::any_of(plan.outputs.begin(), plan.outputs.end(),
-                     [&](const plan::View& view) { return view.address.buffer == buffer; });
-}
-
 Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
                                           std::span<const std::span<const std::byte>> arguments,
                                           const ptx::Module& module, uint64_t seed,
-                                          GlobalMemory* memory) {
-  memory->SetPoison(seed);
+                                          GlobalMemory* memory, int poison) {
+  memory->SetPoison(seed, poison);
   std::vector<BoundBuffer> bound;
   for (size_t i = 0; i < plan.buffers.size(); ++i) {
     const plan::Buffer& buffer = plan.buffers[i];
@@ -100,7 +95,7 @@ Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
     bool read_only = false;
     if (buffer.kind == plan::BufferKind::kArgument) {
       TRY_ASSIGN(contents, ArgumentStorage(buffer, arguments));
-      read_only = !IsOutput(plan, index);
+      read_only = true;
     } else if (buffer.kind == plan::BufferKind::kSymbol) {
       variable = FindVariable(module, buffer.symbol);
       if (variable != nullptr) bytes = variable->bytes;

@@ -17,10 +17,6 @@
 
 namespace cupel::emu {
 
-/// True when a view of `plan`'s outputs lies in buffer `buffer`: an argument that is also returned
-/// may be written.
-bool IsOutput(const plan::Plan& plan, int buffer);
-
 /// Places the plan's buffers in order, then the module's remaining .global and .const variables, in
 /// `memory`, which must be empty. Arguments hold their storages, variables their initialisers,
 /// temporaries and workspaces poison that depends on `seed`. An Error means that plan and arguments
@@ -28,6 +24,6 @@ bool IsOutput(const plan::Plan& plan, int buffer);
 Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
                                           std::span<const std::span<const std::byte>> arguments,
                                           const ptx::Module& module, uint64_t seed,
-                                          GlobalMemory* memory);
+                                          GlobalMemory* memory, int poison = 0);
 
 }  // namespace cupel::emu

@@ -61,7 +61,7 @@ struct LaunchState {
   uint32_t local_bytes = 0;
   uint32_t warps_per_block = 0;
   uint64_t blocks = 0;
-  uint64_t count_every = 1;  // blocks whose number is a multiple are counted
+  uint64_t count_every = 1;  // of as many neighbouring blocks one, drawn by the seed, is counted
   uint32_t poison = 0;
   uint64_t grid_workspace = 0;  // device address; 0 when the launch is not cooperative
   std::vector<std::byte> parameters;

@@ -161,12 +161,11 @@ class Execution {
     if (run->unsupported.empty()) run->unsupported = std::move(outcome.unsupported);
   }
 
-  // Inputs belong to the caller. One that is also returned is an in-place operation.
+  // Inputs belong to the caller, also where one is returned.
   void CheckArguments(std::span<const std::span<const std::byte>> arguments, Run* run) {
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
       const plan::Buffer& buffer = plan_.buffers[i];
       if (buffer.kind != plan::BufferKind::kArgument || buffer.bytes == 0) continue;
-      if (IsOutput(plan_, static_cast<int>(i))) continue;
       const std::span<const std::byte> before = arguments[static_cast<size_t>(buffer.argument)];
       const std::byte* after = memory_.Host(buffers_[i].address);
       if (std::memcmp(after, before.data(), before.size()) == 0) continue;
@@ -175,7 +174,7 @@ class Execution {
       finding.code = "writes_input";
       finding.where = fmt::format("{} + {} bytes", buffers_[i].name, first);
       finding.message = fmt::format(
-          "{} is an input and not returned, but its bytes changed, first "
+          "{} is an input, but its bytes changed, first "
           "at byte {}",
           buffers_[i].name, first);
       run->findings.push_back(std::move(finding));
@@ -236,18 +235,44 @@ class EmulatedProgram : public engine::Program {
                   "record and run with the same model");
     }
     memory_.Reset();
-    TRY_ASSIGN(const std::vector<BoundBuffer> buffers,
-               BindPlan(plan, arguments, kernels_->module(), options.seed, &memory_));
+    TRY_ASSIGN(
+        const std::vector<BoundBuffer> buffers,
+        BindPlan(plan, arguments, kernels_->module(), options.seed, &memory_, options.poison));
+    RestoreVariables();
     Execution execution(*kernels_, image_, device_, plan, options, buffers, memory_, pool_);
     TRY(execution.Go(arguments, &run));
+    if (run.completed) KeepVariables();
     run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return run;
   }
 
  private:
+  // A loaded module's __device__ variables live as long as the module: what one call leaves there
+  // the next one finds, as on a GPU. A kernel that caches results in them is so seen to answer the
+  // previous question.
+  void KeepVariables() {
+    variables_.clear();
+    for (const ptx::Variable& variable : kernels_->module().variables) {
+      if (variable.space != ptx::Space::kGlobal) continue;
+      if (const auto address = memory_.SymbolAddress(variable.name)) {
+        const std::byte* bytes = memory_.Host(*address);
+        variables_.emplace_back(variable.name,
+                                std::vector<std::byte>(bytes, bytes + variable.bytes));
+      }
+    }
+  }
+  void RestoreVariables() {
+    for (const auto& [name, bytes] : variables_) {
+      if (const auto address = memory_.SymbolAddress(name)) {
+        std::memcpy(memory_.Host(*address), bytes.data(), bytes.size());
+      }
+    }
+  }
+
   device::Description device_;
   build::Image image_;
   std::unique_ptr<KernelModule> kernels_;
+  std::vector<std::pair<std::string, std::vector<std::byte>>> variables_;  // of the last call
   std::string unsupported_;
   GlobalMemory memory_;
   ThreadPool pool_;

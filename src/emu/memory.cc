@@ -84,7 +84,11 @@ void GlobalMemory::Release() noexcept {
   base_ = nullptr;
 }
 
-void GlobalMemory::SetPoison(uint64_t seed) {
+void GlobalMemory::SetPoison(uint64_t seed, int kind) {
+  if (kind != 0) {  // 6.1e4 as float16, 1.3e36 as bfloat16 and float32, 1e286 as float64
+    poison_ = kind == 1 ? 0x7b7b7b7bu : 0xfb7bfb7bu;
+    return;
+  }
   // Each halfword is sign, 0x7ff8 and three payload bits: a quiet NaN as float16 and bfloat16, and
   // so are the words and doublewords that begin with it.
   const uint64_t bits = Random(seed)();

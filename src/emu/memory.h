@@ -33,7 +33,7 @@ inline constexpr uint64_t kBufferAlignment = 512;
 struct Allocation {
   uint64_t begin = 0, end = 0;
   int buffer = -1;  // index in Plan::buffers; -1: a module variable the plan does not name
-  bool read_only_argument = false;  // an input that is not also returned (in place)
+  bool read_only_argument = false;  // an input: it belongs to the caller
   std::string name;                 // for people: "argument 1", "temporary 2", "symbol kTable"
 };
 
@@ -58,7 +58,8 @@ class GlobalMemory {
 
   /// Seeds the poison of allocations made from now on. Poison is a signalling-free NaN when read as
   /// float16, bfloat16, float32 or float64, with a payload that depends on the seed.
-  void SetPoison(uint64_t seed);
+  /// `kind` 1 and 2 give a huge positive or negative number instead (engine::RunOptions::poison).
+  void SetPoison(uint64_t seed, int kind = 0);
   uint32_t poison() const { return poison_; }
 
   /// Sorted by begin; allocations never overlap nor touch.

@@ -239,6 +239,19 @@ Status AllocateBlock(LaunchState& launch, Worker& worker, BlockState& block) {
   return {};
 }
 
+namespace {
+
+/// Of each `count_every` neighbours one block is counted, drawn by the seed: a kernel that wants to
+/// look cheap cannot know which.
+bool IsCounted(const LaunchState& launch, uint64_t number) {
+  const uint64_t window = number / launch.count_every;
+  const uint64_t first = window * launch.count_every;
+  Random random(launch.options->seed ^ ((window + 1) * 0x9e3779b97f4a7c15u));
+  return number - first == random.Below(std::min(launch.count_every, launch.blocks - first));
+}
+
+}  // namespace
+
 void StartBlock(BlockState& block, uint64_t number) {
   LaunchState& launch = *block.worker->launch;
   const plan::Dim3& grid = launch.request->grid;
@@ -261,7 +274,7 @@ void StartBlock(BlockState& block, uint64_t number) {
       std::swap(block.order[i - 1], block.order[random.Below(i)]);
     }
   }
-  const bool counting = launch.options->counters && number % launch.count_every == 0;
+  const bool counting = launch.options->counters && IsCounted(launch, number);
   for (Warp& warp : block.warps) {
     const uint64_t first = uint64_t{warp.index} * kLanes;
     const uint64_t here = std::min<uint64_t>(threads - first, kLanes);

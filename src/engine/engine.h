@@ -81,6 +81,9 @@ struct RunOptions {
   // the benchmark spend some 10^7 in a block. With full checks, which are slower, it is an eighth.
   uint64_t max_warp_instructions = 40'000'000'000;     // per launch
   uint64_t max_block_warp_instructions = 500'000'000;  // per block
+  /// What memory that nothing has written reads as: 0 NaN, 1 a huge number, 2 its negative. One
+  /// alone can be hidden (fmaxf drops a NaN).
+  int poison = 0;
   bool counters = true;
   /// Also looks for races on shared memory and reads of shared memory that nobody wrote (slower).
   bool full_checks = false;

@@ -209,8 +209,10 @@ std::string Summary(const Verdict& v, const TextOptions& options) {
       fmt::format("{} of {} right in {} (fresh inputs, held against float64)", passed,
                   Plural(v.settings.size(), "setting"), Plural(trials, "trial"));
   if (closest != nullptr) {
-    text += fmt::format("; the largest error is {} of what is allowed ({})",
-                        ErrorShare(*Worst(*closest)), Safe(closest->id));
+    const std::string share = ErrorShare(*Worst(*closest));
+    text += share == "exact" ? std::string("; all of them exact")
+                             : fmt::format("; the largest error is {} of what is allowed ({})",
+                                           share, Safe(closest->id));
   }
   return Wrap(text, options.width, "  ", "  ");
 }
@@ -232,6 +234,9 @@ std::string Times(const Verdict& v, const TextOptions& options) {
 }  // namespace
 
 std::string ErrorShare(const Comparison& c) {
+  if (!c.ok && (c.code == "wrong_shape" || c.code == "wrong_dtype" || c.code == "wrong_return")) {
+    return "-";
+  }
   if (!(c.rms_limit > 0)) return c.ok ? "exact" : "not exact";
   if (!c.ok && c.code == "not_finite") return "not finite";
   const double share = c.Severity();

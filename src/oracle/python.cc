@@ -125,7 +125,11 @@ Result<Json> Probe(const std::string& candidate) {
     return Fail(ErrorCode::kEnvironment,
                 fmt::format("{} does not work ({})", candidate, run.status.Describe()), kRemedy);
   }
-  TRY_ASSIGN(const Json found, ParseJson(run.out, candidate));
+  const auto parsed = ParseJson(run.out, candidate);
+  if (!parsed) {
+    return Fail(ErrorCode::kEnvironment, candidate + " does not answer as a Python does", kRemedy);
+  }
+  const Json& found = *parsed;
   TRY_ASSIGN(const Json* files, JsonArray(found, "files", candidate));
   TRY_ASSIGN(const std::string version, JsonString(found, "version", candidate));
   TRY_ASSIGN(std::string program, JsonString(found, "program", candidate));

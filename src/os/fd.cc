@@ -171,7 +171,28 @@ Result<std::string> ReadFile(const fs::path& path, size_t max_bytes) {
   return bytes;
 }
 
+namespace {
+
+/// A device or pipe (/dev/stdout, /dev/full) cannot be replaced by renaming: it is written to.
+Status WriteInPlace(const fs::path& path, std::string_view bytes) {
+  const Fd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd) return FailIo("write", path, errno);
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd.get(), bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return FailIo("write", path, errno);
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+}  // namespace
+
 Status WriteFileAtomically(const fs::path& path, std::string_view bytes) {
+  struct stat existing;
+  if (stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode)) {
+    return WriteInPlace(path, bytes);
+  }
   std::string name = path.string() + ".XXXXXX";
   const Fd fd(mkostemp(name.data(), O_CLOEXEC));
   if (!fd) return FailIo("write", path, errno);

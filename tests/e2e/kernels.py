@@ -72,6 +72,18 @@ DEVICE_FAULTS = [
                           "if (row == 0 && col == 0) *reinterpret_cast<float4*>(y + 1) = "
                           "make_float4(sum, sum, sum, b[0]);"),
      {"misaligned"}),
+    ("remembers_in_device_variables", linear("  if (row < rows && col < cols) y[row * cols + col] = sum + b[col];",
+                                             "  if (row < rows && col < cols) {\n"
+                                             "    const int i = row * cols + col;\n"
+                                             "    if (!filled[i]) { filled[i] = 1; kept[i] = sum + b[col]; }\n"
+                                             "    y[i] = kept[i];\n  }")
+     .replace("constexpr int kTile = 16;",
+              "constexpr int kTile = 16;\n__device__ int filled[4096];\n__device__ float kept[4096];"),
+     {"wrong_result"}),
+    ("hides_what_nothing_wrote", linear("y[row * cols + col] = sum + b[col];",
+                                        "y[row * cols + col] = fmaxf(y[row * cols + col], sum + b[col]);"),
+     {"wrong_result"}),
+    ("spoils_and_returns_an_input", linear("return y;", "biases.fill_(0.f); return y;"), {"writes_input"}),
     ("writes_an_input", linear("y[row * cols + col] = sum + b[col];",
                                "{ y[row * cols + col] = sum + b[col]; "
                                "const_cast<float*>(b)[col] = 0.f; }"),
@@ -94,6 +106,13 @@ HOST_FAULTS = [
      1, {"wrong_arguments"}),
     ("returns_two_tensors", replaced(linear("torch::Tensor forward(", "std::vector<torch::Tensor> forward("),
                                      "return y;", "return {y, y};"),
+     1, {"wrong_return"}),
+    ("a_giant_view", linear("return y;", "return y.expand({26843545, rows, cols});"), 1, {"wrong_shape"}),
+    ("a_giant_workspace", linear("return y;", "auto w = torch::empty({int64_t{1} << 40}, x.options()); "
+                                              "w.fill_(1.f); return y;"), 1, {"host_exception"}),
+    ("returns_an_earlier_result", linear("const int rows = x.size(0)",
+                                         "static torch::Tensor kept; if (kept.defined()) return kept; "
+                                         "const int rows = x.size(0)").replace("return y;", "kept = y; return y;"),
      1, {"wrong_return"}),
     ("wrong_shape", linear("return y;", "return y.view({cols, rows});"), 1, {"wrong_shape"}),
     ("throws", linear('TORCH_CHECK(x.is_cuda(), "x must be a CUDA tensor")',

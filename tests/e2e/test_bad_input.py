@@ -105,8 +105,21 @@ class Usage(CupelTest):
         self.assertEqual(done.status, 2, done)
         self.assertIn("-fplugin", done.err)
 
+    def test_a_verdict_that_cannot_be_written_is_no_success(self):
+        kernel = self.write("k.cu", kernels.LINEAR)
+        args = [CUPEL, "check", str(kernel), "--task", "mnist_linear", "--settings", "single"]
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(args, stdout=full, stderr=subprocess.PIPE, text=True, cwd=self.folder,
+                                  env=self.environment())
+        self.assertEqual(done.returncode, 2, done)
+        done = subprocess.run([*args, "--json", "/dev/full"], capture_output=True, text=True, cwd=self.folder,
+                              env=self.environment())
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn("ACCEPTED", done.stdout)
+        self.assertTrue(pathlib.Path("/dev/full").is_char_device())
+
     def test_gpu_is_refused_in_one_sentence(self):
-        done = self.check(kernels.LINEAR, "--device", "gpu") if False else self.cupel(
+        done = self.cupel(
             "check", self.write("k.cu", kernels.LINEAR), "--task", "mnist_linear", "--device", "gpu")
         self.assertEqual(done.status, 3, done)
         self.assertIn("--device emu", done.err)
