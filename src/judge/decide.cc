@@ -74,7 +74,12 @@ std::string LineOf(const engine::Finding& finding) {
 
 std::string Text(const engine::Finding& finding) {
   std::string text = finding.message.empty() ? finding.code : finding.message;
+  if (text.ends_with('.')) text.pop_back();  // more follows on the line
   if (!finding.where.empty()) text += " (" + finding.where + ")";
+  if (finding.line > 0 && finding.severity == engine::Severity::kError) {
+    const plan::Dim3 &b = finding.block, &t = finding.thread;
+    text += fmt::format("; block ({}, {}, {}), thread ({}, {}, {})", b.x, b.y, b.z, t.x, t.y, t.z);
+  }
   if (finding.count > 1) text += fmt::format(", {} times", finding.count);
   return text;
 }

@@ -89,7 +89,8 @@ TEST(Decide, CausesComeBeforeEffectsAndWarningsAreNotes) {
   ASSERT_EQ(v.reasons.size(), 2u);
   EXPECT_EQ(v.reasons[0].code, "out_of_bounds");
   EXPECT_EQ(v.reasons[0].where, "kernel.cu:31");
-  EXPECT_EQ(v.reasons[0].message, "reads 4 bytes past argument 1; also in multi-3");
+  EXPECT_EQ(v.reasons[0].message,
+            "reads 4 bytes past argument 1; block (0, 0, 0), thread (0, 0, 0); also in multi-3");
   EXPECT_THAT(v.notes, ElementsAre("kernel.cu:31: odd"));
 }
 
