@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "judge/verdict_text.h"
 
-#include <cxxabi.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <string_view>
+
+#include "base/demangle.h"
 
 namespace cupel::judge {
 namespace {
@@ -60,10 +59,7 @@ std::string Plural(size_t n, const char* noun) {
 
 /// "kernel_name<64>" without its parameters.
 std::string KernelName(const std::string& mangled) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> name(
-      abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), std::free);
-  std::string text = status == 0 && name ? name.get() : mangled;
+  std::string text = Demangle(mangled);
   int angle = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     angle += text[i] == '<' ? 1 : text[i] == '>' ? -1 : 0;

@@ -173,15 +173,23 @@ Result<std::string> ReadFile(const fs::path& path, size_t max_bytes) {
 
 namespace {
 
+/// Blocking; 0, or the errno of the write that failed.
+int WriteBytes(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return 0;
+}
+
 /// A device or pipe (/dev/stdout, /dev/full) cannot be replaced by renaming: it is written to.
 Status WriteInPlace(const fs::path& path, std::string_view bytes) {
   const Fd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd) return FailIo("write", path, errno);
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd.get(), bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return FailIo("write", path, errno);
-    bytes.remove_prefix(static_cast<size_t>(n));
+  if (const int error = WriteBytes(fd.get(), bytes); error != 0) {
+    return FailIo("write", path, error);
   }
   return {};
 }
@@ -200,12 +208,7 @@ Status WriteFileAtomically(const fs::path& path, std::string_view bytes) {
     unlink(name.c_str());
     return FailIo("write", path, error);
   };
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd.get(), bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail(errno);
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
+  if (const int error = WriteBytes(fd.get(), bytes); error != 0) return fail(error);
   const mode_t mask = umask(0);
   umask(mask);
   if (fchmod(fd.get(), 0666 & ~mask) != 0 || fsync(fd.get()) != 0) return fail(errno);
