@@ -29,6 +29,9 @@ struct Question {
   std::optional<uint64_t> seed;          // the user's; else system entropy, and told in the verdict
   bool fresh_cases = false;              // never from the pool: for a new best
   bool stop_at_first_failure = false;    // optimise: one failed setting is enough
+  bool shadows = false;                  // also in exact arithmetic beside the floats
+  bool integers = false;                 // also bit for bit on small integers
+  int schedules = -1;                    // other orders to try with shadows; -1: as the kernel asks
 };
 
 /// Where long work stands, for the progress line.

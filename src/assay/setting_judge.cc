@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "assay/equivalence.h"
 #include "base/random.h"
 #include "judge/compare.h"
 #include "os/process.h"
@@ -170,28 +171,43 @@ class SettingRun {
         result_.report.note = failure->message;
         return std::move(result_);
       }
-      TRY_ASSIGN(const bool go_on, RunTrial(std::get<task::Case>(*outcome), trial));
+      const auto& wanted = std::get<task::Case>(*outcome);
+      TRY_ASSIGN(const bool go_on, RunTrial(wanted, trial));
       if (!go_on) return std::move(result_);
+      ++result_.report.established.tolerance_inputs;
+      if (trial + 1 < question.trials || !question.shadows) continue;
+      context_.begin_trial(fmt::format("{} in exact arithmetic", context_.setting->id));
+      Equivalence equivalence(context_, result_.report);
+      if (!equivalence.Affordable()) continue;
+      TRY_ASSIGN(const bool equal, equivalence.TryShadows(*plan_, wanted));
+      if (!equal) return std::move(result_);
     }
+    TRY_ASSIGN(const bool special, RunSpecialTrials());
+    if (!special) return std::move(result_);
     result_.report.status = "passed";
     return std::move(result_);
   }
 
  private:
+  /// Records when it must be; false when what the plan returns is refused without running it.
+  Result<bool> RecordAsAgreed(const task::Case& wanted) {
+    TRY_ASSIGN(const bool recorded, RecordIfNeeded(wanted));
+    if (!recorded) return false;
+    auto broken = ContractProblem(*plan_, wanted);
+    if (!broken) return true;
+    judge::TrialReport report;
+    report.seed = wanted.seed;
+    report.outputs.push_back(std::move(*broken));
+    result_.report.trials.push_back(std::move(report));
+    result_.report.status = "failed";
+    return false;
+  }
+
   /// False when the setting is decided: refused, unsupported or failed.
   Result<bool> RunTrial(const task::Case& wanted, int trial) {
     result_.torch_version = wanted.torch_version;
-    TRY_ASSIGN(const bool recorded, RecordIfNeeded(wanted));
+    TRY_ASSIGN(const bool recorded, RecordAsAgreed(wanted));
     if (!recorded) return false;
-
-    if (auto broken = ContractProblem(*plan_, wanted)) {
-      judge::TrialReport report;
-      report.seed = wanted.seed;
-      report.outputs.push_back(std::move(*broken));
-      result_.report.trials.push_back(std::move(report));
-      result_.report.status = "failed";
-      return false;
-    }
 
     engine::RunOptions options;
     options.seed = Random(context_.seed).Fork(fmt::format("{}/{}", context_.setting->id, trial))();
@@ -235,6 +251,42 @@ class SettingRun {
     result_.report.trials.push_back(std::move(report));
     if (!ok) result_.report.status = "failed";
     return ok;
+  }
+
+  /// Cases of other distributions, judged beyond the tolerance only.
+  Result<bool> RunSpecialTrials() {
+    const Question& question = *context_.question;
+    Equivalence equivalence(context_, result_.report);
+    if (question.integers) {
+      TRY_ASSIGN(auto wanted, SpecialCase(oracle::Distribution::kIntegers));
+      if (!wanted) {
+        result_.report.established.exact_note = "the task is not exact on small integers";
+      } else {
+        TRY_ASSIGN(const bool recorded, RecordAsAgreed(*wanted));
+        if (!recorded) return false;
+        TRY_ASSIGN(const bool equal, equivalence.TryIntegers(*plan_, *wanted));
+        if (!equal) return false;
+      }
+    }
+    if (!question.shadows || !equivalence.Affordable()) return true;
+    TRY_ASSIGN(auto wanted, SpecialCase(oracle::Distribution::kTiny));
+    if (!wanted) return true;
+    TRY_ASSIGN(const bool recorded, RecordAsAgreed(*wanted));
+    if (!recorded) return false;
+    return equivalence.TryTiny(*plan_, *wanted);
+  }
+
+  Result<std::optional<task::Case>> SpecialCase(oracle::Distribution distribution) {
+    const Question& question = *context_.question;
+    Stopwatch watch(result_.report.oracle_seconds);
+    TRY_ASSIGN(auto cases, context_.oracle->Open(*question.task, question.direction,
+                                                 *context_.setting, 1, question.seed,
+                                                 question.fresh_cases, distribution));
+    TRY_ASSIGN(auto outcome, cases->Next());
+    if (!outcome || std::holds_alternative<oracle::SettingFailure>(*outcome)) {
+      return std::optional<task::Case>();
+    }
+    return std::optional<task::Case>(std::move(std::get<task::Case>(*outcome)));
   }
 
   /// A plan may ask for more than this machine has or can do in time: that is the candidate's

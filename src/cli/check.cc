@@ -28,6 +28,9 @@ Result<int> Run(const CheckCommand& command) {
   question.trials = command.target.trials;
   question.seed = command.common.seed;
   question.fresh_cases = command.fresh;
+  question.shadows = command.shadow;
+  question.integers = command.exact;
+  question.schedules = command.schedules;
   TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
   view.End();
   for (const std::string& warning : session->oracle().warnings()) {

@@ -82,6 +82,13 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   check_app->add_option("--plan", check.plan, "Write the plan of the first setting to FILE as JSON")
       ->type_name("FILE");
   check_app->add_flag("--fresh", check.fresh, "Draw new cases instead of using the pool");
+  check_app->add_flag("!--no-shadow", check.shadow, "Leave out the run with exact arithmetic beside");
+  check_app->add_flag("!--no-exact", check.exact, "Leave out the trial on small integers");
+  check_app
+      ->add_option("--schedules", check.schedules,
+                   "Other orders of blocks and warps to try (default: 2 where atomics or waiting "
+                   "make the order matter)")
+      ->check(CLI::Range(0, 1000));
 
   OptimizeCommand optimize;
   auto* optimize_app = app.add_subcommand("optimize", "Evolve a faster kernel for a task");

@@ -20,7 +20,9 @@
 
 namespace cupel::emu {
 
+class BlockShadow;
 class SharedChecker;
+struct ShadowCode;
 
 struct BarrierState {
   uint32_t arrived = 0;
@@ -43,6 +45,7 @@ struct BlockState {
   std::byte* memory = nullptr;  // frames, shared and local memory
   size_t memory_bytes = 0;
   std::unique_ptr<SharedChecker> checker;  // full checks only
+  std::unique_ptr<BlockShadow> shadow;     // shadow runs only
 
   BlockState();
   ~BlockState();
@@ -54,7 +57,8 @@ struct BlockState {
 struct LaunchState {
   const LaunchRequest* request = nullptr;
   const Kernel* kernel = nullptr;
-  const Code* code = nullptr;
+  const Code* code = nullptr;  // the kernel's, or its variant for shadows
+  const ShadowCode* shadow_code = nullptr;
   GlobalMemory* memory = nullptr;
   const engine::RunOptions* options = nullptr;
   uint32_t shared_bytes = 0;

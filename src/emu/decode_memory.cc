@@ -170,7 +170,7 @@ bool Decoder::EmitAtomic(const Instr& instr) {
   shape.store = true;
   shape.space = space;
   op.aux = shape.Pack();
-  if (space != MemorySpace::kShared) kernel_->has_global_atomics = true;
+  (space == MemorySpace::kShared ? kernel_->has_shared_atomics : kernel_->has_global_atomics) = true;
   if (returns) FinishWrite(instr.operands[0], dst, kind, false);
   return !failed_;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -16,6 +17,8 @@
 #include "emu/launch.h"
 #include "emu/launch_check.h"
 #include "emu/nodes.h"
+#include "emu/shadow.h"
+#include "emu/shadow_nodes.h"
 #include "ptx/parser.h"
 
 namespace cupel::emu {
@@ -63,7 +66,8 @@ class Execution {
  public:
   Execution(const KernelModule& kernels, const build::Image& image,
             const device::Description& device, const plan::Plan& plan, const RunOptions& options,
-            std::span<const BoundBuffer> buffers, GlobalMemory& memory, ThreadPool& pool)
+            std::span<const BoundBuffer> buffers, GlobalMemory& memory, ThreadPool& pool,
+            ShadowRun* shadows)
       : kernels_(kernels),
         image_(image),
         device_(device),
@@ -72,7 +76,10 @@ class Execution {
         buffers_(buffers),
         memory_(memory),
         pool_(pool),
-        nodes_(memory, buffers, pool) {}
+        nodes_(memory, buffers, pool),
+        shadows_(shadows) {
+    if (shadows != nullptr) shadow_nodes_.emplace(shadows->memory(), memory, buffers, pool);
+  }
 
   /// Runs all nodes and extracts the outputs into `run`; stops at the first error.
   Status Go(std::span<const std::span<const std::byte>> arguments, Run* run) {
@@ -96,7 +103,9 @@ class Execution {
  private:
   template <typename Node>
   Status Step(const Node& node, Run* run) {
+    if (shadow_nodes_) shadow_nodes_->Before(node);
     Note(nodes_.Run(node), run);
+    if (shadow_nodes_ && !stopped_) shadow_nodes_->After(node);
     run->counters.estimated_us += EstimateNodeUs(node, device_);
     return {};
   }
@@ -130,8 +139,10 @@ class Execution {
     }
     TRY_ASSIGN(LaunchOutcome outcome,
                RunLaunch({kernel, launch.grid, launch.block, launch.cluster, launch.dynamic_shared,
-                          launch.cooperative, parameters},
+                          launch.cooperative, parameters, shadows_},
                          memory_, options_, pool_));
+    run->order_matters |=
+        kernel->has_global_atomics || kernel->has_shared_atomics || kernel->may_spin;
     Record(launch, limits, std::move(outcome), run);
     return {};
   }
@@ -190,6 +201,7 @@ class Execution {
         output.dtype = view.dtype;
         output.shape = view.shape;
         Note(nodes_.Extract(view, fmt::format("output {}", i), &output.bytes), run);
+        if (shadow_nodes_ && !stopped_) shadow_nodes_->Extract(view, &output);
       }
       run->outputs.push_back(std::move(output));
     }
@@ -204,6 +216,8 @@ class Execution {
   GlobalMemory& memory_;
   ThreadPool& pool_;
   NodeRunner nodes_;
+  ShadowRun* shadows_;
+  std::optional<ShadowNodes> shadow_nodes_;
   bool stopped_ = false;
 };
 
@@ -239,8 +253,14 @@ class EmulatedProgram : public engine::Program {
         const std::vector<BoundBuffer> buffers,
         BindPlan(plan, arguments, kernels_->module(), options.seed, &memory_, options.poison));
     RestoreVariables();
-    Execution execution(*kernels_, image_, device_, plan, options, buffers, memory_, pool_);
+    std::unique_ptr<ShadowRun> shadows;
+    if (options.shadows) {
+      TRY_ASSIGN(shadows, ShadowRun::Create());
+    }
+    Execution execution(*kernels_, image_, device_, plan, options, buffers, memory_, pool_,
+                        shadows.get());
     TRY(execution.Go(arguments, &run));
+    if (shadows) run.not_followed = shadows->unknown();
     if (run.completed) KeepVariables();
     run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return run;

@@ -34,6 +34,7 @@ class HandlerTable {
  public:
   void Add(std::string_view key, const Entry& entry);
   const Entry* Find(std::string_view key) const;
+  const std::unordered_map<std::string, Entry>& entries() const { return entries_; }
   /// Runs a warp until it stops.
   void (*run)(Warp&) = nullptr;
 

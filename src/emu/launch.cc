@@ -11,6 +11,8 @@
 #include <new>
 
 #include "emu/block.h"
+#include "emu/schedule.h"
+#include "emu/shadow.h"
 #include "emu/shared_race.h"
 #include "emu/thread_pool.h"
 
@@ -94,8 +96,10 @@ class FloatEnvironment {
 Status RunIndependent(LaunchState& launch, Worker& worker) {
   BlockState block;
   for (;;) {
-    const uint64_t number = launch.next_block.fetch_add(1);
-    if (number >= launch.blocks || number >= launch.stop_at || launch.cancelled) return {};
+    const uint64_t turn = launch.next_block.fetch_add(1);
+    if (turn >= launch.blocks || launch.cancelled) return {};
+    const uint64_t number = BlockInTurn(turn, launch.blocks, launch.options->schedule);
+    if (number >= launch.stop_at) continue;
     if (block.memory == nullptr) TRY(AllocateBlock(launch, worker, block));
     StartBlock(block, number);
     if (RunBlock(block, kUnlimited) == BlockResult::kStopped) return {};
@@ -140,12 +144,13 @@ class InOrder {
       if (bytes_ > kResidentBytes) return {};
       auto block = std::make_unique<BlockState>();
       TRY(AllocateBlock(launch_, worker_, *block));
-      bytes_ += block->memory_bytes;
+      bytes_ += block->memory_bytes + (block->shadow ? block->shadow->bytes() : 0);
       free_.push_back(std::move(block));
     }
     resident_.push_back(std::move(free_.back()));
     free_.pop_back();
-    StartBlock(*resident_.back(), started_++);
+    StartBlock(*resident_.back(),
+               BlockInTurn(started_++, launch_.blocks, launch_.options->schedule));
     return {};
   }
 
@@ -239,6 +244,10 @@ void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::R
   launch->request = &request;
   launch->kernel = request.kernel;
   launch->code = request.kernel->code.get();
+  if (request.shadows != nullptr) {
+    launch->shadow_code = &request.shadows->CodeOf(*request.kernel);
+    launch->code = &launch->shadow_code->variant->code;
+  }
   launch->memory = &memory;
   launch->options = &options;
   launch->shared_bytes = request.kernel->static_shared_bytes + request.dynamic_shared;

@@ -16,6 +16,7 @@
 
 namespace cupel::emu {
 
+class ShadowRun;
 class ThreadPool;
 
 struct LaunchRequest {
@@ -26,6 +27,7 @@ struct LaunchRequest {
   bool cooperative = false;
   std::span<const std::byte>
       parameters;  // the .param block, pointers relocated to device addresses
+  ShadowRun* shadows = nullptr;  // not null: the launch carries shadow values
 };
 
 struct LaunchOutcome {

@@ -26,6 +26,7 @@ struct Op;
 struct Warp;
 struct BlockState;
 struct Worker;
+struct WarpShadow;
 
 /// Executes one micro-op and returns the next; null to stop, with Warp::stop and Warp::pc set.
 using Handler = const Op* (*)(Warp&, const Op*);
@@ -98,6 +99,7 @@ struct Warp {
   BlockState* block = nullptr;
   Worker* worker = nullptr;
   const Op* code = nullptr;
+  WarpShadow* shadow = nullptr;  // shadow runs only
   std::array<Group, kLanes> other;
 };
 

@@ -7,6 +7,8 @@
 
 #include "base/random.h"
 #include "emu/block.h"
+#include "emu/schedule.h"
+#include "emu/shadow.h"
 #include "emu/shared_race.h"
 
 namespace cupel::emu {
@@ -48,7 +50,10 @@ enum class Turn { kWaits, kSliceOver, kStopped };
 Turn RunTurn(Warp& warp, const Code& code) {
   Worker& worker = *warp.worker;
   if (warp.active == 0 && !PickGroup(warp)) return Turn::kWaits;
-  const int64_t slice = std::min(kSlice, worker.budget);
+  const BlockState& block = *warp.block;
+  const uint64_t moment = block.number * 0x2545f4914f6cdd1du + static_cast<uint64_t>(block.spent);
+  const int64_t slice = std::min(
+      SliceLength(kSlice, worker.launch->options->schedule, moment ^ warp.index << 8), worker.budget);
   warp.slice = slice;
   for (;;) {
     code.handlers->run(warp);
@@ -215,6 +220,11 @@ Status AllocateBlock(LaunchState& launch, Worker& worker, BlockState& block) {
   if (launch.options->full_checks) {
     block.checker = std::make_unique<SharedChecker>(launch.shared_bytes, launch.warps_per_block);
   }
+  if (launch.shadow_code != nullptr) {
+    block.shadow =
+        std::make_unique<BlockShadow>(*launch.shadow_code, launch.request->shadows->memory(),
+                                      launch.warps_per_block, launch.shared_bytes, launch.local_bytes);
+  }
   std::byte* at = block.memory + shared;
   for (uint32_t w = 0; w < launch.warps_per_block; ++w) {
     Warp& warp = block.warps[w];
@@ -234,6 +244,7 @@ Status AllocateBlock(LaunchState& launch, Worker& worker, BlockState& block) {
     warp.worker = &worker;
     warp.code = launch.code->ops.data();
     warp.checking = launch.options->full_checks;
+    warp.shadow = block.shadow ? &block.shadow->warp(w) : nullptr;
     FillSpecials(launch, warp, block, true);
   }
   return {};
@@ -266,10 +277,12 @@ void StartBlock(BlockState& block, uint64_t number) {
   block.spent = 0;
   Poison(block.memory, RoundUp(launch.shared_bytes, kAlign), launch.poison);
   if (block.checker) block.checker->Reset();
+  if (block.shadow) block.shadow->Start();
   std::fill(block.ready.begin(), block.ready.end(), true);
   for (uint32_t w = 0; w < block.order.size(); ++w) block.order[w] = w;
-  if (launch.options->seed != 0) {
-    Random random(launch.options->seed ^ (number * 0x9e3779b97f4a7c15u));
+  const uint64_t order = launch.options->seed ^ (launch.options->schedule * 0xbf58476d1ce4e5b9u);
+  if (order != 0) {
+    Random random(order ^ (number * 0x9e3779b97f4a7c15u));
     for (size_t i = block.order.size(); i > 1; --i) {
       std::swap(block.order[i - 1], block.order[random.Below(i)]);
     }

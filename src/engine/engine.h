@@ -54,12 +54,22 @@ struct Counters {
   double estimated_us = 0;  // whole plan on the described device, an estimate
 };
 
+/// Why the shadow of an element shows less than it could.
+enum ShadowState : uint8_t {
+  kShadowReset = 1,   // upstream the shadow was replaced by the value
+  kShadowBranch = 2,  // upstream a decision depended on rounding
+};
+
 /// An output tensor with its own bytes, contiguous.
 struct OutputTensor {
   bool is_none = false;
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   std::vector<std::byte> bytes;
+  /// Shadow runs only, by element: what exact arithmetic gives, and what stands in the way of
+  /// saying so (bits of ShadowState; 0: established).
+  std::vector<double> shadow;
+  std::vector<uint8_t> shadow_state;
   task::Tensor View() const;
 };
 
@@ -72,6 +82,10 @@ struct Run {
   std::vector<OutputTensor> outputs;
   std::vector<Finding> findings;
   Counters counters;
+  /// A kernel used atomics or waits for other blocks: what comes first may matter.
+  bool order_matters = false;
+  /// Shadow runs: instructions whose results shadows do not follow.
+  std::vector<std::string> not_followed;
   double seconds = 0;  // wall time of the execution
 };
 
@@ -87,6 +101,13 @@ struct RunOptions {
   bool counters = true;
   /// Also looks for races on shared memory and reads of shared memory that nobody wrote (slower).
   bool full_checks = false;
+  /// Carries shadow values (docs/judging.md); several times slower. Arithmetic over a prime field,
+  /// which would show identities that no rounding blurs, would be another value to carry here: the
+  /// same moves, resets and flags, another type beside each float.
+  bool shadows = false;
+  /// 0: the usual order of blocks and warps. Any other number: another fair one, the same each
+  /// time.
+  uint64_t schedule = 0;
   /// Checked now and then; returning true ends the run with kCancelled.
   std::function<bool()> cancelled;
 };

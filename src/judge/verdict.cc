@@ -121,10 +121,13 @@ Json ToJson(const SettingReport& setting) {
                {"largest_error", Largest(setting)}};
   Json& trials = json["trials"] = Json::array();
   for (const TrialReport& trial : setting.trials) {
-    trials.push_back(
-        {{"seed", SeedText(trial.seed)}, {"ok", trial.ok}, {"outputs", List(trial.outputs)}});
+    trials.push_back({{"seed", SeedText(trial.seed)},
+                      {"kind", trial.kind.empty() ? "usual" : trial.kind},
+                      {"ok", trial.ok},
+                      {"outputs", List(trial.outputs)}});
   }
   json["findings"] = List(setting.findings);
+  json["established"] = ToJson(setting.established);
   json["counters"] = {{"estimated_us", Number(setting.counters.estimated_us)},
                       {"launches", List(setting.counters.launches)}};
   return json;

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "engine/engine.h"
 #include "judge/compare.h"
+#include "judge/established.h"
 
 namespace cupel::judge {
 
@@ -26,6 +27,7 @@ struct Reason {
 struct TrialReport {
   uint64_t seed = 0;
   bool ok = false;
+  std::string kind;  // empty: ordinary; "shadow", "tiny", "integers", "schedule": kept when failed
   std::vector<Comparison> outputs;
 };
 
@@ -40,6 +42,7 @@ struct SettingReport {
   bool unsupported = false;
   std::vector<TrialReport> trials;
   std::vector<engine::Finding> findings;
+  Established established;    // beyond the tolerance
   engine::Counters counters;  // of the first trial
   double host_us = 0;         // median recorded host time of a call
   double oracle_seconds = 0, record_seconds = 0, engine_seconds = 0, judge_seconds = 0;

@@ -213,6 +213,19 @@ std::string Summary(const Verdict& v, const TextOptions& options) {
   return Wrap(text, options.width, "  ", "  ");
 }
 
+/// Per output, what holds beyond the tolerance.
+std::string EstablishedLines(const Verdict& v, const TextOptions& options) {
+  std::vector<const Established*> settings;
+  for (const SettingReport& setting : v.settings) {
+    if (setting.status == "passed") settings.push_back(&setting.established);
+  }
+  std::string out;
+  for (const std::string& text : EstablishedTexts(settings)) {
+    out += Wrap(Safe(text), options.width, "  ", "    ");
+  }
+  return out;
+}
+
 std::string Times(const Verdict& v, const TextOptions& options) {
   for (const SettingReport& s : v.settings) {
     if (s.status != "passed" || !(s.counters.estimated_us > 0)) continue;
@@ -244,7 +257,7 @@ std::string ErrorShare(const Comparison& c) {
 std::string VerdictText(const Verdict& v, const TextOptions& options) {
   std::string out = Headline(v, options) + Reasons(v, options);
   const bool accepted = v.decision == Decision::kAccepted;
-  if (accepted) out += Summary(v, options) + Times(v, options);
+  if (accepted) out += Summary(v, options) + EstablishedLines(v, options) + Times(v, options);
   if (!accepted || options.details) out += Settings(v);
   out += Resources(v);
   for (const std::string& note : v.notes)

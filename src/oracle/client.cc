@@ -61,7 +61,7 @@ Status Client::Identify() {
 }
 
 Result<Request> Client::Describe(const task::Task& task, task::Direction direction,
-                                 const task::Setting& setting) {
+                                 const task::Setting& setting, Distribution distribution) {
   if (!task.Has(direction)) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("the task {} has no {} direction", task.name, Name(direction)),
@@ -73,6 +73,7 @@ Result<Request> Client::Describe(const task::Task& task, task::Direction directi
   request.task_name = task.name;
   request.init = setting.init;
   request.inputs = setting.inputs;
+  request.distribution = distribution;
   request.task_id =
       fmt::format("{} {} {}", task.content_hash[index], Name(direction), task.code[index].string());
   Sha256 key;
@@ -83,6 +84,7 @@ Result<Request> Client::Describe(const task::Task& task, task::Direction directi
   key.Field(python_->identity);
   key.Field(script_hash_);
   key.Field(fmt::format("{}", Threads()));
+  if (distribution != Distribution::kUsual) key.Field(Name(distribution));
   request.key = key.Hex().substr(0, 40);
   return request;
 }
@@ -134,7 +136,11 @@ Status Client::Load(const task::Task& task, task::Direction direction, const Req
 Result<Question> Client::Ask(const Request& request, uint64_t seed) {
   Json ask = {{"op", "case"},         {"id", ++last_id_},         {"task", request.task_id},
               {"init", request.init}, {"inputs", request.inputs}, {"seed", seed}};
-  if (auto scales = pool_.Scales(request.key)) ask["scales"] = *scales;
+  if (request.distribution != Distribution::kUsual) {
+    ask["distribution"] = Name(request.distribution);
+  } else if (auto scales = pool_.Scales(request.key)) {
+    ask["scales"] = *scales;
+  }
   TRY(child_->Send(ask));
   return Question{last_id_, children_};
 }
@@ -153,6 +159,10 @@ Result<Outcome> Client::Read(const Request& request, const Json& reply) {
     return Outcome(SettingFailure{std::move(why)});
   }
   Warn(request, reply);
+  if (reply.contains("inapplicable")) {
+    pool_.SetScales(request.key, {});  // remembered as a setting without outputs to scale
+    return Outcome(SettingFailure{"", true});
+  }
   Delivery delivery;
   TRY_ASSIGN(const std::string file, JsonString(reply, "file", "oracle.py"));
   TRY_ASSIGN(delivery.digest, JsonString(reply, "digest", "oracle.py"));

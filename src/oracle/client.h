@@ -29,6 +29,7 @@ struct Request {
   std::string task_id;  // of the child
   std::string task_name;
   Json init, inputs;
+  Distribution distribution = Distribution::kUsual;
 };
 
 /// A computed case on its way from the child to the caller or the pool.
@@ -51,7 +52,7 @@ class Client {
 
   /// Finds the interpreter (without starting it) and names the setting's place in the pool.
   Result<Request> Describe(const task::Task& task, task::Direction direction,
-                           const task::Setting& setting);
+                           const task::Setting& setting, Distribution distribution);
   /// Starts the child if need be and has it load the task's code.
   Status Load(const task::Task& task, task::Direction direction, const Request& request);
   /// Asks for a case. Load() first.

@@ -144,7 +144,27 @@ class CaseStream final : public Oracle::Stream {
   size_t asked_place_ = 0;
 };
 
+/// Of a setting that is known to have no case of the distribution.
+class NoCase final : public Oracle::Stream {
+ public:
+  Result<std::optional<CaseOutcome>> Next() override {
+    return std::optional<CaseOutcome>(SettingFailure{"", true});
+  }
+};
+
 }  // namespace
+
+const char* Name(Distribution distribution) {
+  switch (distribution) {
+    case Distribution::kUsual:
+      return "usual";
+    case Distribution::kIntegers:
+      return "integers";
+    case Distribution::kTiny:
+      return "tiny";
+  }
+  return "usual";
+}
 
 struct Oracle::Impl {
   Client client;
@@ -157,9 +177,14 @@ Oracle::~Oracle() { impl_->client.CollectForgone(std::chrono::milliseconds(300))
 
 Result<std::unique_ptr<Oracle::Stream>> Oracle::Open(const Task& task, Direction direction,
                                                      const Setting& setting, int count,
-                                                     std::optional<uint64_t> seed, bool fresh) {
+                                                     std::optional<uint64_t> seed, bool fresh,
+                                                     Distribution distribution) {
   Client& client = impl_->client;
-  TRY_ASSIGN(Request request, client.Describe(task, direction, setting));
+  TRY_ASSIGN(Request request, client.Describe(task, direction, setting, distribution));
+  if (distribution != Distribution::kUsual) {
+    const auto scales = client.pool().Scales(request.key);
+    if (scales && scales->empty()) return std::unique_ptr<Stream>(std::make_unique<NoCase>());
+  }
   std::vector<Slot> slots(static_cast<size_t>(std::max(count, 0)));
   std::vector<PooledCase> pooled;
   if (!seed && !fresh) pooled = client.pool().Take(request.key, count);

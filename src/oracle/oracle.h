@@ -32,7 +32,16 @@ struct Options {
 /// Why a setting yields no case: the reference itself fails. Data about the task.
 struct SettingFailure {
   std::string message;  // the last line of Python's error, and the remedy where one is known
+  bool inapplicable = false;  // nothing is wrong: the setting has no case of this distribution
 };
+
+/// What the float tensors of a case hold.
+enum class Distribution {
+  kUsual,     // as the task draws them
+  kIntegers,  // -2 to 2, for tasks whose honest arithmetic is then exact in any order
+  kTiny,      // the task's own, times 2^-10
+};
+const char* Name(Distribution distribution);
 
 using CaseOutcome = std::variant<task::Case, SettingFailure>;
 
@@ -61,7 +70,8 @@ class Oracle {
   };
   Result<std::unique_ptr<Stream>> Open(const task::Task& task, task::Direction direction,
                                        const task::Setting& setting, int count,
-                                       std::optional<uint64_t> seed, bool fresh = false);
+                                       std::optional<uint64_t> seed, bool fresh = false,
+                                       Distribution distribution = Distribution::kUsual);
 
   /// Warnings about the task that were met (dropped config keys …), once each.
   const std::vector<std::string>& warnings() const;

@@ -73,14 +73,28 @@ def cloned(value):
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
+class Jitter:
+    """Moves every element by an absolute 2^-20, the sign being random: off ties and kinks."""
+
+    def __init__(self, seed):
+        self.generator = torch.Generator()
+        self.generator.manual_seed(seed)
+
+    def __call__(self, tensor):
+        sign = torch.empty(tensor.shape, dtype=torch.float64).bernoulli_(0.5, generator=self.generator)
+        return tensor + sign.mul_(2.0 ** -19).sub_(2.0 ** -20)
+
+
 def to_double(value, noise=None):
     """A float64 copy; `noise` (a Generator) perturbs each element by a relative 4u of its own type,
-    the sign being random: 2^-22 for float32."""
+    the sign being random: 2^-22 for float32. Or it is a function of the float64 tensor."""
     if not isinstance(value, torch.Tensor):
         return value
     if not value.is_floating_point():
         return value.detach().clone()
     result = value.detach().to(torch.float64, copy=True)
+    if callable(noise):
+        return noise(result)
     if noise is not None:
         relative = 4 * roundoff(value.dtype)
         sign = torch.empty(result.shape, dtype=torch.float64).bernoulli_(0.5, generator=noise)
@@ -277,7 +291,7 @@ class ForwardDraw(Draw):
                 args = bound.args
                 if bound.kwargs:
                     raise TaskError("Model.forward passes keyword-only arguments to fn")
-            args = tuple(tree_map(detached, a) for a in args)
+            args = tuple(tree_map(task.spread, tree_map(detached, a)) for a in args)
             with no_random_numbers():
                 result = self.function(*tree_map(cloned, args))
             calls.append((args, result))
@@ -342,12 +356,12 @@ class BackwardDraw(Draw):
 
     def __init__(self, task, init, inputs):
         self.function = task.function
-        self.inputs = self.capture_forward(task, init, inputs)
+        self.inputs = tree_map(task.spread, self.capture_forward(task, init, inputs))
         context = Context(len(self.inputs))
         output = self.run_forward(task.autograd, context)
         outputs, self.many = output_list(output)
-        self.grads = [None if o is None or not o.is_floating_point() else torch.randn_like(o)
-                      for o in outputs]
+        self.grads = [None if o is None or not o.is_floating_point()
+                      else task.spread(torch.randn_like(o)) for o in outputs]
         self.wanted = self.capture_backward(task.autograd, context)
         names = list(inspect.signature(self.function).parameters)
         self.names = [
@@ -500,8 +514,10 @@ class ProblemDraw(Draw):
 
     def __init__(self, task, seed):
         self.model, inputs = task.construct(seed)
-        self.inputs = tuple(tree_map(lambda v: as_on_device(v.detach())
+        self.inputs = tuple(tree_map(lambda v: task.spread(as_on_device(v.detach()))
                                      if isinstance(v, torch.Tensor) else v, i) for i in inputs)
+        for tensor in list(self.model.parameters()) + list(self.model.buffers()):
+            tensor.data = task.spread(tensor.data)
         state = [v for v in self.model.state_dict().values() if isinstance(v, torch.Tensor)]
         self.args = self.inputs + tuple(as_on_device(v.detach()) for v in state)
         with torch.no_grad(), no_random_numbers():
@@ -556,7 +572,9 @@ class ProblemDraw(Draw):
             put(to_double(tensor))
         if noise is not None:
             for tensor in list(model.parameters()) + list(model.buffers()):
-                if tensor.is_floating_point():
+                if tensor.is_floating_point() and callable(noise):
+                    tensor.data = noise(tensor.data)
+                elif tensor.is_floating_point():
                     # The parameter is float64 by now; what it was decides how much to perturb.
                     tensor.data = perturb_as_float32(tensor.data, noise)
         inputs = tree_map(lambda v: to_double(v, noise), self.inputs)
@@ -577,6 +595,7 @@ class Task:
         self.is_problem = request["format"] == "kernelbench"
         self.warnings, self.checked = [], False
         self.scales = {}
+        self.spread = lambda value: value
         self.module = load_module(self.path)
         self.model_class = self.need("Model", "class Model(nn.Module)")
         self.get_inputs = self.need("get_inputs", "get_inputs() that returns the inputs")
@@ -632,11 +651,90 @@ class Task:
             return self.model_class(**init), inputs
         return self.model_class(*init), inputs
 
-    def draw(self, seed, init, inputs):
+    def draw(self, seed, init, inputs, distribution="usual"):
+        """`distribution`: how the task's own float tensors are replaced (docs/judging.md)."""
         seed_everything(seed)
+        self.spread = SPREADS[distribution]
         if self.is_problem:
             return ProblemDraw(self, seed)
         return (BackwardDraw if self.direction == "backward" else ForwardDraw)(self, init, inputs)
+
+
+# --- other distributions --------------------------------------------------------------------------
+
+
+def as_small_integers(value):
+    """A tensor of the same kind, drawn from -2 to 2."""
+    if not is_float(value):
+        return value
+    return torch.empty_like(value).copy_(torch.randint(-2, 3, value.shape))
+
+
+def as_tiny(value):
+    """Scaled by 2^-10: what an epsilon is for."""
+    return value * 2.0 ** -10 if is_float(value) else value
+
+
+SPREADS = {"usual": lambda value: value, "integers": as_small_integers, "tiny": as_tiny}
+EXACT_BOUND = 2.0 ** 22  # of every partial sum, however it is ordered
+EXACT_STEP = 2.0 ** -12  # results are multiples of this
+
+
+def is_exact(draw, reference, truth, seed):
+    """True when any honest arithmetic gives these results exactly: float32 and float64 agree, no
+    partial sum overflows the significand, and no result hangs on how a tie is broken."""
+    for r, t in zip(reference, truth):
+        if r is None:
+            continue
+        if not torch.equal(r.to(t.dtype), t):  # a NaN is not equal either
+            return False
+        if r.is_floating_point() and not torch.equal((t / EXACT_STEP).round() * EXACT_STEP, t):
+            return False
+    largest = 0.0
+    for m in draw.truth(torch.abs):
+        if m is None or m.numel() == 0:
+            continue
+        largest = max(largest, float(m.abs().max()))
+    if not largest < EXACT_BOUND:
+        return False
+    for i in range(2):
+        for t, moved in zip(truth, draw.truth(Jitter(seed + i))):
+            if t is None or t.numel() == 0:
+                continue
+            if not t.is_floating_point():
+                if not torch.equal(t, moved):
+                    return False
+            elif not float((t - moved).abs().max()) <= 2.0 ** -10 * (1 + largest):
+                return False
+    return True
+
+
+def make_special_case(task, request, folders, name, report):
+    """A case of another distribution: its error scales come from this one draw. None when the task
+    has no such case."""
+    started = time.time()
+    distribution, seed = request["distribution"], request["seed"]
+    draw = task.draw(seed, request["init"], request["inputs"], distribution)
+    reference, truth = draw.reference(), draw.truth()
+    if distribution == "integers":
+        if not is_exact(draw, reference, truth, seed & 0xFFFFFFFF):
+            return {"inapplicable": True}
+    elif any(t is not None and t.is_floating_point() and not bool(torch.isfinite(t).all())
+             for t in truth):
+        return {"inapplicable": True}
+    report("case computed")
+    noise = torch.Generator()
+    noise.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
+    scales = []
+    for r, t, p in zip(reference, truth, draw.truth(noise)):
+        if r is None or not r.is_floating_point():
+            scales.append(0.0)
+            continue
+        (own, count), (shaken, _), (size, _) = squares(r, t), squares(p, t), squares(t)
+        own, shaken, size = (math.sqrt(s / count) if count else 0.0 for s in (own, shaken, size))
+        scales.append(max(own, shaken, 4 * roundoff(r.dtype) * size))
+    reply = write_case(task, request, folders, name, draw, reference, truth, scales)
+    return dict(reply, scales=scales, draws=1, seconds=time.time() - started, scale_seconds=0.0)
 
 
 # --- error scale ----------------------------------------------------------------------------------
@@ -867,6 +965,12 @@ def make_case(task, request, folders, name, report):
     if len(scales) != len(reference):
         raise TaskError("the number of outputs varies between draws")
     report("case computed")
+    reply = write_case(task, request, folders, name, draw, reference, truth, scales)
+    return dict(reply, scales=scales, draws=draws, seconds=time.time() - scaled,
+                scale_seconds=scaled - started)
+
+
+def write_case(task, request, folders, name, draw, reference, truth, scales):
     case = CaseFile()
     args = [case.value(a) for a in draw.args]
     outputs = [case.output(i, n, r, t, s) for i, (n, r, t, s) in
@@ -875,8 +979,7 @@ def make_case(task, request, folders, name, report):
                    "seed": str(request["seed"]), "torch": torch.__version__,
                    "returns_tuple": draw.is_tuple, "args": args, "outputs": outputs}
     path, size, digest = case.write(folders, name, description)
-    return {"file": path, "bytes": size, "digest": digest, "scales": scales, "draws": draws,
-            "seconds": time.time() - scaled, "scale_seconds": scaled - started}
+    return {"file": path, "bytes": size, "digest": digest}
 
 
 # --- protocol -------------------------------------------------------------------------------------
@@ -918,8 +1021,9 @@ class Server:
                 task = self.tasks[request["task"]]
                 path = task.path
                 self.made += 1
-                reply = make_case(task, request, self.folders, "case-%d" % self.made,
-                                  lambda text: self.send({"id": identity, "progress": text}))
+                make = make_case if request.get("distribution", "usual") == "usual" else make_special_case
+                reply = make(task, request, self.folders, "case-%d" % self.made,
+                             lambda text: self.send({"id": identity, "progress": text}))
                 reply["warnings"] = task.warnings
             else:
                 reply = {"failure": "unknown request %r" % request["op"]}

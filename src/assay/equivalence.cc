@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/equivalence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/random.h"
+#include "judge/established.h"
+#include "judge/shadow.h"
+#include "os/process.h"
+
+namespace cupel::assay {
+namespace {
+
+/// A run with shadows may cost this many warp instructions, some seconds on two cores.
+constexpr double kShadowBudget = 60e6;
+constexpr std::chrono::seconds kDeadline{60};
+/// How many other orders are tried where the order may matter.
+constexpr int kUsualSchedules = 2;
+
+double WarpInstructions(const engine::Counters& counters) {
+  double sum = 0;
+  for (const engine::LaunchCounters& launch : counters.launches) {
+    sum += static_cast<double>(launch.warp_instructions);
+  }
+  return sum;
+}
+
+std::string IndexText(int64_t element, const std::vector<int64_t>& shape) {
+  std::string text;
+  for (size_t axis = shape.size(); axis-- > 0; element /= shape[axis]) {
+    text = fmt::format("{}{}{}", element % shape[axis], text.empty() ? "" : ", ", text);
+  }
+  return text;
+}
+
+/// Adds findings of a further run; the same code at the same line is one finding.
+void Merge(std::vector<engine::Finding> more, std::vector<engine::Finding>& all) {
+  for (engine::Finding& finding : more) {
+    const auto known = std::find_if(all.begin(), all.end(), [&](const engine::Finding& old) {
+      return old.code == finding.code && old.kernel == finding.kernel && old.line == finding.line;
+    });
+    if (known == all.end()) all.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+bool Equivalence::Affordable() {
+  const double work = WarpInstructions(report_.counters);
+  if (work <= kShadowBudget) return true;
+  report_.established.shadow_note =
+      fmt::format("too large ({:.3g} warp instructions, {:.3g} is the limit)", work, kShadowBudget);
+  return false;
+}
+
+Result<std::optional<engine::Run>> Equivalence::Execute(const plan::Plan& plan,
+                                                        const task::Case& wanted, bool shadows,
+                                                        uint64_t schedule, std::string* note) {
+  engine::RunOptions options;
+  options.seed = Random(context_.seed).Fork(fmt::format("{}/exact", context_.setting->id))();
+  options.counters = false;
+  options.shadows = shadows;
+  options.schedule = schedule;
+  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+  options.cancelled = [deadline] {
+    return os::CancelRequested() || std::chrono::steady_clock::now() > deadline;
+  };
+  std::vector<std::span<const std::byte>> storages;
+  for (const task::Tensor* tensor : task::TensorLeaves(wanted.args)) {
+    storages.push_back(tensor->storage);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  auto run = context_.program->Execute(plan, storages, options);
+  report_.engine_seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (run && run->unsupported.empty()) return std::optional(std::move(*run));
+  if (!run && (os::CancelRequested() || run.error().code == ErrorCode::kInternal)) {
+    return tl::unexpected(run.error());
+  }
+  *note =
+      !run ? (run.error().code == ErrorCode::kCancelled ? "it took too long" : run.error().message)
+           : "the emulator does not know " + run->unsupported;
+  return std::optional<engine::Run>();
+}
+
+bool Equivalence::Accept(engine::Run& run) {
+  bool ok = run.completed;
+  for (const engine::Finding& finding : run.findings) {
+    ok = ok && finding.severity != engine::Severity::kError;
+  }
+  Merge(std::move(run.findings), report_.findings);
+  return ok;
+}
+
+void Equivalence::Fail(const task::Case& wanted, const char* kind, size_t output,
+                       judge::Comparison comparison) {
+  judge::TrialReport trial;
+  trial.seed = wanted.seed;
+  trial.kind = kind;
+  trial.outputs.resize(wanted.outputs.size());
+  for (judge::Comparison& other : trial.outputs) other.ok = true;
+  comparison.ok = false;
+  trial.outputs[output] = std::move(comparison);
+  report_.trials.push_back(std::move(trial));
+  report_.status = "failed";
+}
+
+bool Equivalence::JudgeShadows(const engine::Run& run, const task::Case& wanted, const char* kind) {
+  judge::Established& established = report_.established;
+  ++established.shadow_inputs;
+  for (const std::string& name : run.not_followed) {
+    if (std::find(established.not_followed.begin(), established.not_followed.end(), name) ==
+        established.not_followed.end()) {
+      established.not_followed.push_back(name);
+    }
+  }
+  bool ok = true;
+  for (size_t i = 0; i < run.outputs.size(); ++i) {
+    const task::Output& output = wanted.outputs[i];
+    if (output.is_none) continue;
+    const judge::ShadowComparison shadow = judge::CompareShadows(run.outputs[i], output);
+    established.Add(i, output.name, shadow);
+    if (shadow.ok() || !ok) continue;
+    ok = false;
+    judge::Comparison comparison;
+    comparison.code = "not_equivalent";
+    comparison.message = judge::DisagreementText(shadow);
+    comparison.count = shadow.count;
+    comparison.wrong_count = shadow.disagree;
+    comparison.max_error = shadow.largest;
+    comparison.max_limit = shadow.limit;
+    comparison.first_wrong.push_back({shadow.first, shadow.first_shadow, shadow.first_truth});
+    Fail(wanted, kind, i, std::move(comparison));
+  }
+  return ok;
+}
+
+Result<bool> Equivalence::TryShadows(const plan::Plan& plan, const task::Case& wanted) {
+  TRY_ASSIGN(std::optional<engine::Run> run,
+             Execute(plan, wanted, true, 0, &report_.established.shadow_note));
+  if (!run) return true;
+  if (!Accept(*run) || !JudgeShadows(*run, wanted, "shadow")) return false;
+  return TrySchedules(plan, wanted, *run);
+}
+
+Result<bool> Equivalence::TryTiny(const plan::Plan& plan, const task::Case& wanted) {
+  std::string note;
+  TRY_ASSIGN(std::optional<engine::Run> run, Execute(plan, wanted, true, 0, &note));
+  if (!run) return true;
+  if (!Accept(*run) || !JudgeShadows(*run, wanted, "tiny")) return false;
+  ++report_.established.tiny_inputs;
+  return true;
+}
+
+Result<bool> Equivalence::TryIntegers(const plan::Plan& plan, const task::Case& wanted) {
+  TRY_ASSIGN(std::optional<engine::Run> run,
+             Execute(plan, wanted, false, 0, &report_.established.exact_note));
+  if (!run) return true;
+  if (!Accept(*run)) return false;
+  for (size_t i = 0; i < run->outputs.size(); ++i) {
+    if (wanted.outputs[i].is_none) continue;
+    judge::Comparison comparison = judge::CompareExactly(run->outputs[i].View(), wanted.outputs[i]);
+    if (comparison.ok) continue;
+    Fail(wanted, "integers", i, std::move(comparison));
+    return false;
+  }
+  ++report_.established.exact_inputs;
+  return true;
+}
+
+Result<bool> Equivalence::TrySchedules(const plan::Plan& plan, const task::Case& wanted,
+                                       const engine::Run& usual) {
+  const int asked = context_.question->schedules;
+  const int count = asked >= 0 ? asked : (usual.order_matters ? kUsualSchedules : 0);
+  for (int schedule = 1; schedule <= count; ++schedule) {
+    TRY_ASSIGN(std::optional<engine::Run> run,
+               Execute(plan, wanted, true, static_cast<uint64_t>(schedule),
+                       &report_.established.schedule_note));
+    if (!run) return true;
+    if (!Accept(*run)) return false;
+    for (size_t i = 0; i < run->outputs.size(); ++i) {
+      const task::Output& output = wanted.outputs[i];
+      if (output.is_none) continue;
+      const int64_t at = judge::FirstOrderDependence(usual.outputs[i], run->outputs[i]);
+      judge::Comparison values = judge::Compare(run->outputs[i].View(), output);
+      if (at < 0 && values.ok) continue;
+      const std::string what = at >= 0
+                                   ? fmt::format("its element [{}] changes by more than rounding",
+                                                 IndexText(at, output.shape))
+                                   : "then " + values.message;
+      values.code = "order_dependence";
+      values.message = fmt::format(
+          "the result depends on the order in which blocks and warps run: under another fair order "
+          "(schedule {}) {}",
+          schedule, what);
+      Fail(wanted, "schedule", i, std::move(values));
+      return false;
+    }
+    ++report_.established.schedules;
+  }
+  return true;
+}
+
+}  // namespace cupel::assay

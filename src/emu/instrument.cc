@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/instrument.h"
+
+#include <algorithm>
+
+namespace cupel::emu {
+
+std::unique_ptr<Variant> MakeVariant(const Code& code,
+                                     const std::function<Thunks(size_t, const Op&)>& choose) {
+  auto variant = std::make_unique<Variant>();
+  variant->code = code;
+  const size_t count = code.ops.size();
+  variant->full.resize(count);
+  variant->masked.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    Op& op = variant->code.ops[i];
+    variant->full[i] = op.full;
+    variant->masked[i] = op.masked;
+    const Thunks thunks = choose(i, code.ops[i]);
+    if (thunks.full != nullptr) op.full = thunks.full;
+    if (thunks.masked != nullptr) op.masked = thunks.masked;
+  }
+  return variant;
+}
+
+HandlerNames::HandlerNames(const HandlerTable& table) {
+  for (const auto& [key, entry] : table.entries()) {
+    auto [at, fresh] = names_.try_emplace(entry.full, key, entry);
+    if (!fresh && key < at->second.first) at->second = {key, entry};
+  }
+  // One function masks all lane-wise handlers of a kind of result.
+  const char* const samples[] = {"add.u32", "add.u64", "setp.eq.u32"};
+  for (size_t i = 0; i < 3; ++i) {
+    if (const Entry* entry = table.Find(samples[i])) lanewise_[i] = entry->masked;
+  }
+}
+
+std::string_view HandlerNames::KeyOf(const Op& op) const {
+  const auto found = names_.find(op.full);
+  return found == names_.end() ? std::string_view() : std::string_view(found->second.first);
+}
+
+const Entry* HandlerNames::EntryOf(const Op& op) const {
+  const auto found = names_.find(op.full);
+  return found == names_.end() ? nullptr : &found->second.second;
+}
+
+bool HandlerNames::IsLanewise(const Op& op) const {
+  return std::find(std::begin(lanewise_), std::end(lanewise_), op.masked) != std::end(lanewise_);
+}
+
+}  // namespace cupel::emu

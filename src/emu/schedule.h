@@ -1,0 +1,38 @@
+// Other fair orders of blocks and warps, to see whether a result depends on the order
+// (engine::RunOptions::schedule). Blocks are permuted within windows only, as a GPU starts them
+// roughly in order: a block that waits for an earlier one finds it started soon.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "base/random.h"
+
+namespace cupel::emu {
+
+inline constexpr uint64_t kScheduleWindow = 32;
+
+/// The number of the block that starts as the `turn`th; a permutation of all of them.
+inline uint64_t BlockInTurn(uint64_t turn, uint64_t blocks, uint64_t schedule) {
+  if (schedule == 0) return turn;
+  const uint64_t window = turn / kScheduleWindow;
+  const uint64_t first = window * kScheduleWindow;
+  const uint64_t count = std::min(kScheduleWindow, blocks - first);
+  std::array<uint8_t, kScheduleWindow> order{};
+  for (uint64_t i = 0; i < count; ++i) order[i] = static_cast<uint8_t>(i);
+  Random random(schedule * 0x94d049bb133111ebu ^ window);
+  for (uint64_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.Below(i)]);
+  return first + order[turn - first];
+}
+
+/// Instructions that a warp may execute before the next one has its turn.
+inline int64_t SliceLength(int64_t usual, uint64_t schedule, uint64_t turn) {
+  if (schedule == 0) return usual;
+  Random random(schedule * 0x9e3779b97f4a7c15u ^ turn);
+  return 16 + static_cast<int64_t>(random.Below(uint64_t{1} << (4 + random.Below(9))));
+}
+
+}  // namespace cupel::emu

@@ -1,0 +1,197 @@
+// Shadow values: beside every float a double that holds what exact arithmetic would have given
+// (docs/judging.md). A shadow is tied to a bit pattern: it counts only while the register or memory
+// holds the bits it was made for, and else the value stands for itself. So nothing that writes
+// behind its back can make it lie.
+//
+// Registers and memory are divided into granules of 16 bits. A float's shadow lies at its first
+// granule: a word holds one float32 or two halves, a doubleword one float64, two float32 or four
+// halves. Shadows of integers carry flags only.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emu/instrument.h"
+#include "emu/op.h"
+#include "emu/shadow_memory.h"
+
+namespace cupel::emu {
+
+struct Kernel;
+
+/// One granule of a register for all lanes; two for a word's slot, four for a doubleword's.
+struct alignas(64) Plane {
+  double exact[kLanes];
+  uint32_t bits[kLanes];
+  uint32_t state[kLanes];
+};
+
+/// Of a slot of 128 bytes. Planes of lanes that are not live hold nothing.
+struct SlotHeader {
+  uint32_t live = 0;  // lanes with a shadow
+  uint32_t raw = 0;   // lanes that hold a float as it was loaded, exact
+};
+
+/// What an op is about to write; tied to bits once it has (CommitShadow).
+struct ShadowResult {
+  double exact[4][kLanes];
+  uint32_t state[4][kLanes];
+  uint32_t raw = 0;
+  int planes = 2;
+};
+
+struct WarpShadow;
+struct Side;
+/// Computes the shadows of an op's result before the op runs.
+using ShadowStep = void (*)(WarpShadow&, Warp&, const Op*, const Side&);
+
+enum class Format : uint8_t { kF32, kF64, kF16, kBF16, kInteger };
+enum class Exact : uint8_t {
+  kMove,
+  kAdd,
+  kSub,
+  kMul,
+  kFma,
+  kDiv,
+  kSqrt,
+  kRcp,
+  kRsqrt,
+  kEx2,
+  kLg2,
+  kSin,
+  kCos,
+  kTanh,
+  kMin,
+  kMax,
+  kNeg,
+  kAbs,
+  kCopysign
+};
+
+/// What is known of an op beside its micro-op.
+struct Side {
+  Handler full = nullptr, masked = nullptr;  // the original ones
+  ShadowStep step = nullptr;
+  Exact operation = Exact::kMove;
+  Format format = Format::kF32;  // of the result
+  Format from = Format::kF32;    // of the sources
+  uint8_t sources = 0;
+  bool packed = false;     // two halves
+  bool saturates = false;  // to [0, 1]
+  bool relu = false;
+  bool magic = false;      // adds a constant so large that it rounds to an integer
+  bool is_signed = false;  // integer sources
+  uint8_t bytes = 0;       // of integer sources
+  char detail = 0;         // comparisons and moves: which
+  SlotKind dst = SlotKind::kNone;
+  SlotKind src[4] = {SlotKind::kNone, SlotKind::kNone, SlotKind::kNone, SlotKind::kNone};
+};
+
+struct WarpShadow {
+  const Side* sides = nullptr;
+  Plane* planes = nullptr;         // of frame offset o: planes[o / 64]
+  SlotHeader* headers = nullptr;   // headers[o / 128]
+  uint32_t* taints = nullptr;      // of predicates: lanes whose value exact arithmetic may change
+  ShadowResult* result = nullptr;  // scratch
+  Cell* shared = nullptr;          // of the block
+  Cell* local = nullptr;           // as Warp::local; null: too large, nothing is followed there
+  ShadowMemory* memory = nullptr;
+  uint32_t reset = 0, branch = 0;  // lanes: everything they compute from now on is flagged
+};
+
+/// The variant of one kernel for shadow runs.
+struct ShadowCode {
+  std::unique_ptr<Variant> variant;
+  std::vector<Side> sides;
+  std::vector<std::string> unknown;  // mnemonics that are not followed: they reset
+};
+std::unique_ptr<ShadowCode> MakeShadowCode(const Code& code);
+
+/// What the launches of one run share.
+class ShadowRun {
+ public:
+  static Result<std::unique_ptr<ShadowRun>> Create();
+  ~ShadowRun();
+  ShadowMemory& memory() { return *memory_; }
+  /// The shadow variant of a kernel, made on first use.
+  const ShadowCode& CodeOf(const Kernel& kernel);
+  /// Mnemonics met that shadows do not follow.
+  std::vector<std::string> unknown() const;
+
+ private:
+  std::unique_ptr<ShadowMemory> memory_;
+  std::vector<std::pair<const Kernel*, std::unique_ptr<ShadowCode>>> codes_;
+};
+
+/// The shadows of a resident block's registers, shared and local memory.
+class BlockShadow {
+ public:
+  BlockShadow(const ShadowCode& code, ShadowMemory& memory, uint32_t warps, uint32_t shared_bytes,
+              uint32_t local_bytes);
+  ~BlockShadow();
+  BlockShadow(const BlockShadow&) = delete;
+  BlockShadow& operator=(const BlockShadow&) = delete;
+  WarpShadow& warp(uint32_t index) { return warps_[index]; }
+  void Start();
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::vector<WarpShadow> warps_;
+  std::vector<SlotHeader> headers_;
+  std::vector<uint32_t> taints_;
+  ShadowResult result_;
+  std::byte* pages_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// shadow_registers.cc
+
+/// The bits of a lane of a slot that is 4 or 8 bytes a lane.
+inline uint64_t SlotBits(const Warp& warp, int32_t offset, bool wide, int lane) {
+  return wide ? At<const uint64_t>(warp, offset)[lane] : At<const uint32_t>(warp, offset)[lane];
+}
+/// The up to four granules of a lane of a slot, those that still hold.
+void ReadCells(const WarpShadow& ws, const Warp& warp, int32_t offset, bool wide, int lane,
+               Cell (&cells)[4]);
+/// Shadows of all lanes as `format` at granule `at`; flags are or-ed into `flags`. `value` may be
+/// null.
+void Gather(const WarpShadow& ws, const Warp& warp, int32_t offset, bool wide, Format format,
+            int at, double* exact, double* value, uint32_t* flags);
+/// Flags of all lanes of a slot as an integer: floats that are looked at as integers are reset.
+/// Returns the lanes that have any.
+uint32_t GatherFlags(const WarpShadow& ws, const Warp& warp, int32_t offset, SlotKind kind,
+                     uint32_t* flags);
+/// Ties ws.result to what the op has written to the slot, for the active lanes.
+void CommitShadow(WarpShadow& ws, const Warp& warp, int32_t offset, bool wide);
+/// As if nothing were known of what the active lanes wrote.
+void ClearShadow(WarpShadow& ws, const Warp& warp, int32_t offset, bool wide);
+
+inline bool IsLive(const WarpShadow& ws, int32_t offset) {
+  return ws.headers[offset / 128].live != 0;
+}
+inline bool IsRaw(const WarpShadow& ws, int32_t offset) {
+  return ws.headers[offset / 128].raw != 0;
+}
+
+// shadow_float.cc
+void FloatStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
+// shadow_move.cc
+void MoveStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
+void SelectStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
+void GranuleStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
+void ShuffleStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
+void IntegerStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
+// shadow_control.cc
+void CompareStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
+void PredicateStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
+void AcrossStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
+void BranchStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
+void UnknownStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
+// shadow_access.cc, shadow_atomic.cc
+Thunks AccessThunks();
+Thunks AtomicThunks();
+
+}  // namespace cupel::emu

@@ -1,0 +1,188 @@
+// Shadows through loads and stores, lane by lane beside the op itself, which checks the access.
+// SPDX-License-Identifier: Apache-2.0
+#include <bit>
+
+#include "emu/block.h"
+#include "emu/shadow.h"
+#include "emu/shadow_place.h"
+
+namespace cupel::emu {
+namespace {
+
+struct Lanes {
+  uint64_t address[kLanes];  // in its own space
+  MemorySpace space[kLanes];
+};
+
+void FindPlaces(const Warp& warp, const Op* op, const AccessShape& shape, Lanes& lanes) {
+  const bool wide = shape.space == MemorySpace::kGlobal || shape.space == MemorySpace::kGeneric;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int i = __builtin_ctz(rest);
+    const uint64_t base =
+        wide ? At<const uint64_t>(warp, op->src[0])[i] : At<const uint32_t>(warp, op->src[0])[i];
+    lanes.address[i] = base + static_cast<uint64_t>(op->imm);
+    if (!wide) lanes.address[i] = static_cast<uint32_t>(lanes.address[i]);
+    lanes.space[i] = SpaceOfAddress(shape.space, &lanes.address[i]);
+  }
+}
+
+int32_t SlotOf(const Op* op, uint32_t element) { return element == 0 ? op->dst : op->src[element]; }
+
+/// Flags of what is loaded through an address that depends on a float.
+void AddressFlags(const WarpShadow& ws, const Warp& warp, const Op* op, bool wide,
+                  uint32_t* flags) {
+  uint32_t found[kLanes] = {};
+  GatherFlags(ws, warp, op->src[0], wide ? SlotKind::kDouble : SlotKind::kWord, found);
+  for (int i = 0; i < kLanes; ++i) {
+    if (found[i] != 0) flags[i] |= kBranch;
+  }
+}
+
+/// One element of all lanes: cells become the planes of its slot.
+bool LoadElement(WarpShadow& ws, const Warp& warp, const AccessShape& shape, const Lanes& lanes,
+                 uint32_t element, const uint32_t* flags) {
+  ShadowResult& result = *ws.result;
+  const uint32_t bytes = shape.element_bytes;
+  const int granules = bytes == 8 ? 4 : (bytes == 4 ? 2 : 1);
+  result.planes = granules;
+  result.raw = 0;
+  bool any = false;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int i = __builtin_ctz(rest);
+    const uint64_t address = lanes.address[i] + element * bytes;
+    for (int g = 0; g < granules; ++g) {
+      uint32_t& state = result.state[g][i];
+      const Cell* cell =
+          CellAt(ws, lanes.space[i], i, (address & ~uint64_t{1}) + 2 * static_cast<uint64_t>(g));
+      state = cell == nullptr ? 0 : cell->state;
+      if (cell == nullptr && lanes.space[i] == MemorySpace::kLocal && ws.local == nullptr) {
+        state = StateOf(ShadowKind::kShort, kReset);  // too much to follow
+      }
+      if (state == 0) continue;
+      result.exact[g][i] = cell == nullptr ? 0 : cell->exact;
+      // Parts of a float are no float.
+      if (GranulesOf(KindOf(state)) > granules - g || bytes == 1) {
+        state = StateOf(ShadowKind::kShort, (state & kFlags) | kReset);
+      }
+      any = true;
+    }
+    if (flags[i] != 0) {
+      if (result.state[0][i] == 0) {
+        result.state[0][i] = StateOf(bytes == 8   ? ShadowKind::kLong
+                                     : bytes == 4 ? ShadowKind::kWord
+                                                  : ShadowKind::kShort);
+      }
+      for (int g = 0; g < granules; ++g) {
+        if (result.state[g][i] != 0) result.state[g][i] |= flags[i];
+      }
+      any = true;
+    }
+  }
+  return any;
+}
+
+/// A cell counts only while memory holds its bits: what was loaded tells.
+void DropChanged(WarpShadow& ws, const Warp& warp, const AccessShape& shape, const Lanes& lanes,
+                 uint32_t element, int32_t slot) {
+  ShadowResult& result = *ws.result;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int i = __builtin_ctz(rest);
+    const uint64_t bits = SlotBits(warp, slot, shape.element_bytes == 8, i);
+    for (int g = 0; g < result.planes; ++g) {
+      const ShadowKind kind = KindOf(result.state[g][i]);
+      if (kind == ShadowKind::kNone) continue;
+      const uint64_t address = lanes.address[i] + element * shape.element_bytes;
+      const Cell* cell =
+          CellAt(ws, lanes.space[i], i, (address & ~uint64_t{1}) + 2 * static_cast<uint64_t>(g));
+      if (cell == nullptr || cell->state == 0 || KindOf(cell->state) != kind) continue;
+      if (cell->bits != TiedBits(kind, bits, g)) result.state[g][i] = 0;
+    }
+  }
+}
+
+template <bool IsMasked>
+const Op* LoadThunk(Warp& warp, const Op* op) {
+  WarpShadow& ws = *warp.shadow;
+  const Side& side = ws.sides[op - warp.code];
+  const AccessShape shape = AccessShape::Unpack(op->aux);
+  Lanes lanes;
+  FindPlaces(warp, op, shape, lanes);
+  uint32_t flags[kLanes] = {};
+  const bool wide = shape.space == MemorySpace::kGlobal || shape.space == MemorySpace::kGeneric;
+  if (IsLive(ws, op->src[0])) AddressFlags(ws, warp, op, wide, flags);
+  const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
+  if (next == nullptr) return nullptr;
+  const bool slot_is_wide = shape.element_bytes == 8;
+  for (uint32_t element = 0; element < shape.elements; ++element) {
+    const int32_t slot = SlotOf(op, element);
+    if (LoadElement(ws, warp, shape, lanes, element, flags)) {
+      DropChanged(ws, warp, shape, lanes, element, slot);
+      CommitShadow(ws, warp, slot, slot_is_wide);
+    } else {
+      ClearShadow(ws, warp, slot, slot_is_wide);
+    }
+    if (side.from != Format::kInteger) {
+      SlotHeader& header = ws.headers[slot / 128];
+      header.raw |= warp.active & ~header.live;
+    }
+  }
+  return next;
+}
+
+void StoreElement(WarpShadow& ws, const Warp& warp, const Op* op, const AccessShape& shape,
+                  const Lanes& lanes, uint32_t element) {
+  const uint32_t bytes = shape.element_bytes;
+  const int granules = bytes == 8 ? 4 : (bytes == 4 ? 2 : 1);
+  const int32_t slot = SlotOf(op, element);
+  const bool live = IsLive(ws, slot) || ((ws.reset | ws.branch) & warp.active) != 0;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int i = __builtin_ctz(rest);
+    const uint64_t address = (lanes.address[i] + element * bytes) & ~uint64_t{1};
+    if (lanes.space[i] == MemorySpace::kGlobal && !live && !ws.memory->Touched(address)) continue;
+    Cell cells[4] = {};
+    if (live) {
+      ReadCells(ws, warp, slot, bytes == 8, i, cells);
+      for (int g = 0; g < granules; ++g) {
+        if (GranulesOf(KindOf(cells[g].state)) > granules - g || bytes == 1) {
+          const uint64_t value = SlotBits(warp, slot, bytes == 8, i);
+          if (cells[g].state == 0) continue;
+          cells[g] = {0, TiedBits(ShadowKind::kShort, value, g),
+                      StateOf(ShadowKind::kShort, (cells[g].state & kFlags) | kReset)};
+        }
+      }
+      FlagHistory(ws, i, SlotBits(warp, slot, bytes == 8, i), granules, cells);
+    }
+    if (lanes.space[i] == MemorySpace::kGlobal) ws.memory->Touch(address, bytes);
+    for (int g = 0; g < granules; ++g) {
+      Cell* cell = CellForStore(ws, lanes.space[i], i, address + 2 * static_cast<uint64_t>(g));
+      if (cell != nullptr) *cell = cells[g];
+    }
+  }
+}
+
+template <bool IsMasked>
+const Op* StoreThunk(Warp& warp, const Op* op) {
+  WarpShadow& ws = *warp.shadow;
+  const Side& side = ws.sides[op - warp.code];
+  const AccessShape shape = AccessShape::Unpack(op->aux);
+  Lanes lanes;
+  FindPlaces(warp, op, shape, lanes);
+  const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
+  if (next == nullptr) return nullptr;
+  for (uint32_t element = 0; element < shape.elements; ++element) {
+    StoreElement(ws, warp, op, shape, lanes, element);
+  }
+  return next;
+}
+
+template <bool IsMasked>
+const Op* AccessThunk(Warp& warp, const Op* op) {
+  return AccessShape::Unpack(op->aux).store ? StoreThunk<IsMasked>(warp, op)
+                                            : LoadThunk<IsMasked>(warp, op);
+}
+
+}  // namespace
+
+Thunks AccessThunks() { return {&AccessThunk<false>, &AccessThunk<true>}; }
+
+}  // namespace cupel::emu

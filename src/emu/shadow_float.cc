@@ -1,0 +1,145 @@
+// Shadows of floating-point arithmetic and of conversions between floats: computed in double from
+// the operands' shadows.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "emu/shadow.h"
+
+namespace cupel::emu {
+namespace {
+
+/// Operands of one granule: exact, what the registers hold, and flags of all operands together.
+struct Operands {
+  double exact[3][kLanes];
+  double value[3][kLanes];
+  uint32_t flags[kLanes];
+};
+
+ShadowKind KindFor(Format format) {
+  switch (format) {
+    case Format::kF64:
+      return ShadowKind::kDouble;
+    case Format::kF16:
+      return ShadowKind::kHalf;
+    case Format::kBF16:
+      return ShadowKind::kBrain;
+    default:
+      return ShadowKind::kSingle;
+  }
+}
+
+template <class F>
+void Each(double* to, F f) {
+  for (int i = 0; i < kLanes; ++i) to[i] = f(i);
+}
+
+/// min and max follow the values; of equal ones the shadows decide, as both may be meant.
+template <bool IsMax>
+double Chosen(double a, double b, double exact_a, double exact_b) {
+  if (std::isnan(a)) return exact_b;
+  if (std::isnan(b)) return exact_a;
+  if (a == b) return (IsMax ? exact_a > exact_b : exact_a < exact_b) ? exact_a : exact_b;
+  return (IsMax ? a > b : a < b) ? exact_a : exact_b;
+}
+
+void Compute(Exact operation, const Operands& x, double* to) {
+  const double(&a)[kLanes] = x.exact[0];
+  const double(&b)[kLanes] = x.exact[1];
+  const double(&c)[kLanes] = x.exact[2];
+  switch (operation) {
+    case Exact::kMove:
+      return Each(to, [&](int i) { return a[i]; });
+    case Exact::kAdd:
+      return Each(to, [&](int i) { return a[i] + b[i]; });
+    case Exact::kSub:
+      return Each(to, [&](int i) { return a[i] - b[i]; });
+    case Exact::kMul:
+      return Each(to, [&](int i) { return a[i] * b[i]; });
+    case Exact::kFma:
+      return Each(to, [&](int i) { return a[i] * b[i] + c[i]; });
+    case Exact::kDiv:
+      return Each(to, [&](int i) { return a[i] / b[i]; });
+    case Exact::kSqrt:
+      return Each(to, [&](int i) { return std::sqrt(a[i]); });
+    case Exact::kRcp:
+      return Each(to, [&](int i) { return 1 / a[i]; });
+    case Exact::kRsqrt:
+      return Each(to, [&](int i) { return 1 / std::sqrt(a[i]); });
+    case Exact::kEx2:
+      return Each(to, [&](int i) { return std::exp2(a[i]); });
+    case Exact::kLg2:
+      return Each(to, [&](int i) { return std::log2(a[i]); });
+    case Exact::kSin:
+      return Each(to, [&](int i) { return std::sin(a[i]); });
+    case Exact::kCos:
+      return Each(to, [&](int i) { return std::cos(a[i]); });
+    case Exact::kTanh:
+      return Each(to, [&](int i) { return std::tanh(a[i]); });
+    case Exact::kMin:
+      return Each(to,
+                  [&](int i) { return Chosen<false>(x.value[0][i], x.value[1][i], a[i], b[i]); });
+    case Exact::kMax:
+      return Each(to,
+                  [&](int i) { return Chosen<true>(x.value[0][i], x.value[1][i], a[i], b[i]); });
+    case Exact::kNeg:
+      return Each(to, [&](int i) { return -a[i]; });
+    case Exact::kAbs:
+      return Each(to, [&](int i) { return std::fabs(a[i]); });
+    case Exact::kCopysign:  // the sign of a, the size of b
+      return Each(to, [&](int i) { return std::copysign(b[i], a[i]); });
+  }
+}
+
+/// Where operand `s` of the result's granule `at` lies. A packed conversion takes the granules from
+/// two operands, the upper one first.
+void GatherOperand(WarpShadow& ws, const Warp& warp, const Op* op, const Side& side, int s, int at,
+                   Operands& x) {
+  const bool pairs = side.operation == Exact::kMove && side.packed && side.sources == 2;
+  const int32_t offset = op->src[pairs ? 1 - at : s];
+  const bool wide = side.from == Format::kF64;
+  const bool by_granule = side.packed && !pairs;
+  Gather(ws, warp, offset, wide, side.from, by_granule ? at : 0, x.exact[s], x.value[s], x.flags);
+}
+
+/// An integer's exact value; its flags are those of what it was computed from.
+void GatherInteger(WarpShadow& ws, const Warp& warp, const Op* op, const Side& side, Operands& x) {
+  const bool wide = side.bytes == 8;
+  const SlotKind kind = wide ? SlotKind::kDouble : SlotKind::kWord;
+  if (IsLive(ws, op->src[0]) || IsRaw(ws, op->src[0])) {
+    GatherFlags(ws, warp, op->src[0], kind, x.flags);
+  }
+  const int unused = 64 - 8 * side.bytes;
+  for (int i = 0; i < kLanes; ++i) {
+    const uint64_t bits = SlotBits(warp, op->src[0], wide, i) << unused;
+    x.exact[0][i] = side.is_signed ? static_cast<double>(static_cast<int64_t>(bits) >> unused)
+                                   : static_cast<double>(bits >> unused);
+    x.value[0][i] = x.exact[0][i];
+  }
+}
+
+}  // namespace
+
+void FloatStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
+  ShadowResult& result = *ws.result;
+  const int granules = side.packed ? 2 : 1;
+  result.planes = granules;
+  result.raw = 0;
+  const uint32_t state = StateOf(KindFor(side.format), side.magic ? kReset | kTakeValue : 0);
+  for (int at = 0; at < granules; ++at) {
+    Operands x;
+    for (uint32_t& flags : x.flags) flags = 0;
+    if (side.from == Format::kInteger) {
+      GatherInteger(ws, warp, op, side, x);
+    } else {
+      const int sources = side.operation == Exact::kMove ? 1 : side.sources;
+      for (int s = 0; s < sources; ++s) GatherOperand(ws, warp, op, side, s, at, x);
+    }
+    Compute(side.operation, x, result.exact[at]);
+    double* exact = result.exact[at];
+    if (side.saturates) Each(exact, [&](int i) { return std::fmin(std::fmax(exact[i], 0), 1); });
+    if (side.relu) Each(exact, [&](int i) { return std::fmax(exact[i], 0); });
+    for (int i = 0; i < kLanes; ++i) result.state[at][i] = state | x.flags[i];
+  }
+}
+
+}  // namespace cupel::emu

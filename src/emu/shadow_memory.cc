@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/shadow_memory.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+
+#include "emu/memory.h"
+
+namespace cupel::emu {
+namespace {
+
+constexpr uint64_t kCellBytes = kReservedBytes / 2 * sizeof(Cell);
+constexpr int kPageShift = 16;
+constexpr uint64_t kPages = kReservedBytes >> kPageShift;
+
+void* Reserve(uint64_t bytes) {
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return at == MAP_FAILED ? nullptr : at;
+}
+
+ShadowKind KindFor(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return ShadowKind::kHalf;
+    case DType::kBF16:
+      return ShadowKind::kBrain;
+    case DType::kF32:
+      return ShadowKind::kSingle;
+    case DType::kF64:
+      return ShadowKind::kDouble;
+    case DType::kI64:
+      return ShadowKind::kLong;
+    case DType::kI32:
+      return ShadowKind::kWord;
+    default:
+      return ShadowKind::kShort;
+  }
+}
+
+bool IsFloatKind(ShadowKind kind) {
+  return kind != ShadowKind::kNone &&
+         static_cast<uint32_t>(kind) <= static_cast<uint32_t>(ShadowKind::kDouble);
+}
+
+}  // namespace
+
+double ValueOfBits(DType dtype, uint64_t bits) {
+  switch (dtype) {
+    case DType::kF16:
+      return HalfToFloat(static_cast<uint16_t>(bits));
+    case DType::kBF16:
+      return BFloat16ToFloat(static_cast<uint16_t>(bits));
+    case DType::kF32:
+      return std::bit_cast<float>(static_cast<uint32_t>(bits));
+    case DType::kF64:
+      return std::bit_cast<double>(bits);
+    default:
+      return static_cast<double>(static_cast<int64_t>(bits));
+  }
+}
+
+void DropStale(uint64_t bits, Cell* cells, int granules) {
+  for (int g = 0; g < granules; ++g) {
+    const ShadowKind kind = KindOf(cells[g].state);
+    if (kind == ShadowKind::kNone) continue;
+    if (g + GranulesOf(kind) > granules || TiedBits(kind, bits, g) != cells[g].bits) {
+      cells[g].state = 0;
+    }
+  }
+}
+
+Shadow DecodeShadow(DType dtype, uint64_t bits, const Cell* cells, int granules, int at) {
+  const ShadowKind want = KindFor(dtype);
+  const int size = std::min(GranulesOf(want), granules - at);
+  const uint64_t own = size == 4 ? bits : (bits >> (16 * at)) & ((uint64_t{1} << (16 * size)) - 1);
+  Shadow shadow{ValueOfBits(dtype, own), 0};
+  const bool is_float = IsFloatKind(want);
+  if (is_float && KindOf(cells[at].state) == want) {
+    return {cells[at].exact, cells[at].state & kFlags};
+  }
+  // A bfloat16 with zeros below it is the float32 of the same value.
+  if (want == ShadowKind::kSingle && cells[at].state == 0 &&
+      KindOf(cells[at + 1].state) == ShadowKind::kBrain && (own & 0xffffu) == 0) {
+    return {cells[at + 1].exact, cells[at + 1].state & kFlags};
+  }
+  // Anything else that lies here was something else before: that is a reset, unless it was an
+  // integer all along.
+  for (int g = 0; g < granules; ++g) {
+    const ShadowKind kind = KindOf(cells[g].state);
+    if (kind == ShadowKind::kNone) continue;
+    if (g + GranulesOf(kind) <= at || g >= at + size) continue;
+    shadow.flags |= cells[g].state & kFlags;
+    if (IsFloatKind(kind)) shadow.flags |= kReset;
+  }
+  return shadow;
+}
+
+Result<std::unique_ptr<ShadowMemory>> ShadowMemory::Create() {
+  std::unique_ptr<ShadowMemory> memory(new ShadowMemory);
+  memory->cells_ = static_cast<Cell*>(Reserve(kCellBytes));
+  memory->touched_ = static_cast<uint8_t*>(Reserve(kPages));
+  if (memory->cells_ == nullptr || memory->touched_ == nullptr) {
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("cannot reserve {} GiB of address space for shadows: {}",
+                            kCellBytes >> 30, std::strerror(errno)),
+                "raise the limit on virtual memory (ulimit -v)");
+  }
+  return memory;
+}
+
+ShadowMemory::~ShadowMemory() {
+  if (cells_ != nullptr) munmap(cells_, kCellBytes);
+  if (touched_ != nullptr) munmap(touched_, kPages);
+}
+
+Cell* ShadowMemory::At(uint64_t device) const { return cells_ + (device - kDeviceBase) / 2; }
+
+bool ShadowMemory::Touched(uint64_t device) const {
+  return __atomic_load_n(touched_ + ((device - kDeviceBase) >> kPageShift), __ATOMIC_RELAXED) != 0;
+}
+
+void ShadowMemory::Touch(uint64_t device, uint64_t bytes) {
+  const uint64_t first = (device - kDeviceBase) >> kPageShift;
+  const uint64_t last = (device - kDeviceBase + std::max<uint64_t>(bytes, 1) - 1) >> kPageShift;
+  for (uint64_t page = first; page <= last; ++page) {
+    if (__atomic_load_n(touched_ + page, __ATOMIC_RELAXED) == 0) {
+      __atomic_store_n(touched_ + page, uint8_t{1}, __ATOMIC_RELAXED);
+    }
+  }
+}
+
+void ShadowMemory::Clear(uint64_t to, uint64_t bytes) {
+  constexpr uint64_t kStep = uint64_t{1} << kPageShift;
+  for (uint64_t at = to; at < to + bytes;) {
+    const uint64_t next = std::min(to + bytes, (at / kStep + 1) * kStep);
+    if (Touched(at)) {
+      std::fill(At(at), At(next - 1) + 1, Cell{});
+    }
+    at = next;
+  }
+}
+
+void ShadowMemory::Copy(uint64_t to, uint64_t from, uint64_t bytes) {
+  if (bytes == 0) return;
+  constexpr uint64_t kStep = uint64_t{1} << kPageShift;
+  bool any = false;
+  for (uint64_t at = from; at < from + bytes; at = (at / kStep + 1) * kStep) any |= Touched(at);
+  // Copies at odd addresses move no floats.
+  if (!any || ((to | from) & 1u) != 0) {
+    Clear(to, bytes);
+    return;
+  }
+  Touch(to, bytes);
+  std::memmove(At(to), At(from), (bytes + 1) / 2 * sizeof(Cell));
+}
+
+Shadow ShadowMemory::Read(uint64_t device, DType dtype, uint64_t bits) const {
+  Shadow shadow{ValueOfBits(dtype, bits), 0};
+  if (!Touched(device) || (device & 1u) != 0) return shadow;
+  const int granules = std::max(1, SizeOf(dtype) / 2);
+  Cell cells[4];
+  std::copy_n(At(device), granules, cells);
+  DropStale(bits, cells, granules);
+  return DecodeShadow(dtype, bits, cells, granules, 0);
+}
+
+void ShadowMemory::Write(uint64_t device, DType dtype, uint64_t bits, const Shadow& shadow) {
+  const int size = SizeOf(dtype);
+  if (size < 2 || (device & 1u) != 0) return;
+  Touch(device, static_cast<uint64_t>(size));
+  Cell* cells = At(device);
+  std::fill(cells, cells + size / 2, Cell{});
+  const ShadowKind kind = KindFor(dtype);
+  if (!IsFloatKind(kind) && shadow.flags == 0) return;
+  cells[0] = {shadow.exact, TiedBits(kind, bits, 0), StateOf(kind, shadow.flags)};
+}
+
+}  // namespace cupel::emu

@@ -1,0 +1,104 @@
+// Shadows of global memory: a sparse mirror of the arena, one cell for each granule of 16 bits,
+// mapped only where something was written. Made for one run.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/dtype.h"
+#include "base/result.h"
+
+namespace cupel::emu {
+
+/// What a shadow is of. The last three are integers: flags without a value.
+enum class ShadowKind : uint32_t { kNone, kHalf, kBrain, kSingle, kDouble, kShort, kWord, kLong };
+inline constexpr uint32_t kKindMask = 0xf;
+/// Upstream the shadow was replaced by the value: integer arithmetic on a float's bits, rounding to
+/// an integer, an instruction that is not followed.
+inline constexpr uint32_t kReset = 0x10;
+/// Upstream a decision depended on a float in such a way that exact arithmetic may decide
+/// otherwise.
+inline constexpr uint32_t kBranch = 0x20;
+inline constexpr uint32_t kFlags = kReset | kBranch;
+/// In results: the exact value is the one that the op writes.
+inline constexpr uint32_t kTakeValue = 0x40;
+
+inline ShadowKind KindOf(uint32_t state) { return static_cast<ShadowKind>(state & kKindMask); }
+inline uint32_t StateOf(ShadowKind kind, uint32_t flags = 0) {
+  return static_cast<uint32_t>(kind) | flags;
+}
+/// Granules that a kind covers.
+inline int GranulesOf(ShadowKind kind) {
+  switch (kind) {
+    case ShadowKind::kSingle:
+    case ShadowKind::kWord:
+      return 2;
+    case ShadowKind::kDouble:
+    case ShadowKind::kLong:
+      return 4;
+    default:
+      return 1;
+  }
+}
+
+struct Cell {
+  double exact = 0;
+  uint32_t bits = 0;   // that it was made for
+  uint32_t state = 0;  // kind and flags
+};
+
+/// 64 bits in 32, so that all kinds take the same room.
+inline uint32_t FoldBits(uint64_t bits) {
+  return static_cast<uint32_t>(bits) ^ (static_cast<uint32_t>(bits >> 32) * 0x9e3779b1u);
+}
+/// The bits that a shadow of `kind` at granule `at` of `bits` is tied to.
+inline uint32_t TiedBits(ShadowKind kind, uint64_t bits, int at) {
+  const uint64_t from = bits >> (16 * at);
+  switch (GranulesOf(kind)) {
+    case 4:
+      return FoldBits(bits);
+    case 2:
+      return static_cast<uint32_t>(from);
+    default:
+      return static_cast<uint32_t>(from & 0xffffu);
+  }
+}
+
+struct Shadow {
+  double exact = 0;
+  uint32_t flags = 0;
+};
+/// The shadow of the float of `dtype` that begins at granule `at` of `bits`; cells must hold only
+/// what still holds. Integers give flags.
+Shadow DecodeShadow(DType dtype, uint64_t bits, const Cell* cells, int granules, int at);
+/// Forgets cells whose bits are not those of `bits` any more.
+void DropStale(uint64_t bits, Cell* cells, int granules);
+double ValueOfBits(DType dtype, uint64_t bits);
+
+class ShadowMemory {
+ public:
+  static Result<std::unique_ptr<ShadowMemory>> Create();
+  ~ShadowMemory();
+  ShadowMemory(const ShadowMemory&) = delete;
+  ShadowMemory& operator=(const ShadowMemory&) = delete;
+
+  /// The cell of a device address. Writers say so with Touch.
+  Cell* At(uint64_t device) const;
+  bool Touched(uint64_t device) const;
+  void Touch(uint64_t device, uint64_t bytes);
+
+  /// As a copy of memory; ranges may overlap.
+  void Copy(uint64_t to, uint64_t from, uint64_t bytes);
+  void Clear(uint64_t to, uint64_t bytes);
+  /// The shadow of an element in memory, of which `bits` was read.
+  Shadow Read(uint64_t device, DType dtype, uint64_t bits) const;
+  void Write(uint64_t device, DType dtype, uint64_t bits, const Shadow& shadow);
+
+ private:
+  ShadowMemory() = default;
+  Cell* cells_ = nullptr;
+  uint8_t* touched_ = nullptr;  // by 64 KiB
+};
+
+}  // namespace cupel::emu

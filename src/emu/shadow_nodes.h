@@ -1,0 +1,56 @@
+// Shadows through the nodes of a plan that are not launches, and out of it with the outputs.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "emu/nodes.h"
+#include "emu/shadow_memory.h"
+#include "emu/thread_pool.h"
+#include "engine/engine.h"
+#include "plan/plan.h"
+
+namespace cupel::emu {
+
+/// Borrows its arguments. After() is called only for nodes that NodeRunner has found in order.
+class ShadowNodes {
+ public:
+  ShadowNodes(ShadowMemory& shadows, const GlobalMemory& memory,
+              std::span<const BoundBuffer> buffers, ThreadPool& pool)
+      : shadows_(shadows), memory_(memory), buffers_(buffers), pool_(pool) {}
+
+  template <typename Node>
+  void Before(const Node&) {}
+  void Before(const plan::Gemm& gemm);
+
+  void After(const plan::Copy& copy);
+  void After(const plan::Upload& upload);
+  void After(const plan::Fill& fill);
+  void After(const plan::CopyView& copy);
+  void After(const plan::Gemm& gemm);
+
+  /// Fills the output's shadows.
+  void Extract(const plan::View& view, engine::OutputTensor* output) const;
+
+ private:
+  struct Matrix {
+    std::vector<double> exact;   // row-major
+    std::vector<uint32_t> rows;  // flags of each row
+    std::vector<uint32_t> columns;
+  };
+  Matrix ReadMatrix(uint64_t address, DType dtype, int64_t rows, int64_t columns, int64_t ld,
+                    bool transposed) const;
+  void Multiply(const plan::Gemm& gemm, const std::array<plan::Address, 3>& at, Matrix* old) const;
+  std::vector<std::array<plan::Address, 3>> Products(const plan::Gemm& gemm) const;
+  Shadow ReadElement(uint64_t address, DType dtype) const;
+
+  ShadowMemory& shadows_;
+  const GlobalMemory& memory_;
+  std::span<const BoundBuffer> buffers_;
+  ThreadPool& pool_;
+  std::vector<Matrix> old_;  // of a product that adds to its result
+};
+
+}  // namespace cupel::emu

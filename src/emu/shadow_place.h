@@ -1,0 +1,66 @@
+// Where the shadow of a memory location lies, for loads, stores and atomics.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <utility>
+
+#include "emu/kernel.h"
+#include "emu/shadow.h"
+
+namespace cupel::emu {
+
+/// The space that an address means; `address` becomes relative to its window.
+inline MemorySpace SpaceOfAddress(MemorySpace space, uint64_t* address) {
+  if (space != MemorySpace::kGeneric) return space;
+  constexpr uint64_t kWindow = uint64_t{1} << 32;
+  for (const auto& [base, name] : {std::pair(kSharedWindow, MemorySpace::kShared),
+                                   std::pair(kLocalWindow, MemorySpace::kLocal),
+                                   std::pair(kParamWindow, MemorySpace::kParam)}) {
+    if (*address - base < kWindow) {
+      *address -= base;
+      return name;
+    }
+  }
+  return MemorySpace::kGlobal;
+}
+
+/// The cell to write for an even address that the op has checked; null where nothing is followed.
+inline Cell* CellForStore(const WarpShadow& ws, MemorySpace space, int lane, uint64_t address) {
+  switch (space) {
+    case MemorySpace::kShared:
+      return ws.shared + address / 2;
+    case MemorySpace::kLocal:
+      if (ws.local == nullptr) return nullptr;
+      return ws.local + (address / 4 * kLanes + static_cast<uint64_t>(lane)) * 2 + address % 4 / 2;
+    case MemorySpace::kGlobal:
+      return ws.memory->At(address);
+    default:
+      return nullptr;
+  }
+}
+/// The same for reading; null also where nothing was ever written.
+inline const Cell* CellAt(const WarpShadow& ws, MemorySpace space, int lane, uint64_t address) {
+  if (space == MemorySpace::kGlobal && !ws.memory->Touched(address)) return nullptr;
+  return CellForStore(ws, space, lane, address);
+}
+
+/// Flags what a lane writes after a decision in doubt.
+inline void FlagHistory(const WarpShadow& ws, int lane, uint64_t bits, int granules,
+                        Cell (&cells)[4]) {
+  const uint32_t flags = (((ws.reset >> lane) & 1u) != 0 ? kReset : 0) |
+                         (((ws.branch >> lane) & 1u) != 0 ? kBranch : 0);
+  if (flags == 0) return;
+  bool any = false;
+  for (int g = 0; g < granules; ++g) {
+    if (cells[g].state == 0) continue;
+    cells[g].state |= flags;
+    any = true;
+  }
+  if (any) return;
+  const ShadowKind kind = granules == 4   ? ShadowKind::kLong
+                          : granules == 2 ? ShadowKind::kWord
+                                          : ShadowKind::kShort;
+  cells[0] = {0, TiedBits(kind, bits, 0), StateOf(kind, flags)};
+}
+
+}  // namespace cupel::emu

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "judge/established.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "judge/scan.h"
+
+namespace cupel::judge {
+namespace {
+
+std::string Inputs(int count) { return fmt::format("{} input{}", count, count == 1 ? "" : "s"); }
+
+/// The sums of one output over the settings.
+struct Total {
+  EstablishedOutput sum;
+  int tolerance = 0, shadow = 0, tiny = 0, exact = 0, schedules = 0;
+  std::string shadow_note, exact_note;
+};
+
+Total Sum(const std::vector<const Established*>& settings, size_t output) {
+  Total total;
+  for (const Established* one : settings) {
+    total.tolerance += one->tolerance_inputs;
+    total.shadow += one->shadow_inputs;
+    total.tiny += one->tiny_inputs;
+    total.exact += one->exact_inputs;
+    total.schedules = std::max(total.schedules, one->schedules);
+    if (total.shadow_note.empty()) total.shadow_note = one->shadow_note;
+    if (total.exact_note.empty()) total.exact_note = one->exact_note;
+    if (output >= one->outputs.size()) continue;
+    const EstablishedOutput& o = one->outputs[output];
+    EstablishedOutput& sum = total.sum;
+    if (sum.name.empty()) sum.name = o.name;
+    sum.is_float = o.is_float;
+    sum.equal_inputs += o.equal_inputs;
+    sum.elements += o.elements;
+    sum.equal += o.equal;
+    sum.reset += o.reset;
+    sum.doubtful += o.doubtful;
+    sum.own_rms = std::max(sum.own_rms, o.own_rms);
+    sum.own_max = std::max(sum.own_max, o.own_max);
+    sum.reduced_precision |= o.reduced_precision;
+  }
+  return total;
+}
+
+std::string ShadowText(const Total& t, const std::vector<std::string>& not_followed) {
+  if (t.shadow == 0) {
+    return t.shadow_note.empty() ? "" : "exact arithmetic not tried: " + t.shadow_note;
+  }
+  if (!t.sum.is_float) return "";
+  std::vector<std::string> parts;
+  if (t.sum.equal_inputs > 0) {
+    parts.push_back(fmt::format("equal in exact arithmetic up to float32 constants on {}{}",
+                                Inputs(t.sum.equal_inputs),
+                                t.tiny > 0 && t.sum.equal_inputs == t.shadow
+                                    ? fmt::format(" ({} of them scaled by 2^-10)", t.tiny)
+                                    : ""));
+  }
+  if (t.sum.equal_inputs < t.shadow) {
+    const double elements = static_cast<double>(std::max<int64_t>(t.sum.elements, 1));
+    std::string why;
+    if (t.sum.reset > 0) {
+      why = fmt::format(
+          "{:.3g} % of the elements went through {}",
+          100 * static_cast<double>(t.sum.reset) / elements,
+          not_followed.empty()
+              ? std::string("integer arithmetic on a float's bits or a rounding to integers")
+              : fmt::format("what is not followed ({})", fmt::join(not_followed, ", ")));
+    }
+    if (t.sum.doubtful > 0) {
+      why += fmt::format("{}{:.3g} % hang on a comparison that rounding decides",
+                         why.empty() ? "" : ", ",
+                         100 * static_cast<double>(t.sum.doubtful) / elements);
+    }
+    parts.push_back(fmt::format("equality in exact arithmetic not established on {}: {}",
+                                Inputs(t.shadow - t.sum.equal_inputs), why));
+  }
+  parts.push_back(fmt::format(
+      "its own rounding is {:.2g} of the output's scale (RMS){}", t.sum.own_rms,
+      t.sum.reduced_precision ? ", far above float32's: it computes in a shorter format" : ""));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+}  // namespace
+
+void Established::Add(size_t output, const std::string& name, const ShadowComparison& c) {
+  if (outputs.size() <= output) outputs.resize(output + 1);
+  EstablishedOutput& to = outputs[output];
+  to.name = name;
+  to.is_float = c.judged;
+  if (!c.judged) return;
+  to.equal_inputs += c.established();
+  to.elements += c.count;
+  to.equal += c.equal;
+  to.reset += c.reset;
+  to.doubtful += c.doubtful;
+  to.own_rms = std::max(to.own_rms, c.own_rms);
+  to.own_max = std::max(to.own_max, c.own_max);
+  to.reduced_precision |= c.reduced_precision;
+}
+
+Json ToJson(const Established& e) {
+  const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json("inf"); };
+  Json outputs = Json::array();
+  for (const EstablishedOutput& o : e.outputs) {
+    outputs.push_back({{"name", o.name},
+                       {"floating", o.is_float},
+                       {"equal_inputs", o.equal_inputs},
+                       {"elements", o.elements},
+                       {"equal", o.equal},
+                       {"reset", o.reset},
+                       {"doubtful", o.doubtful},
+                       {"own_rms", number(o.own_rms)},
+                       {"own_max", number(o.own_max)},
+                       {"reduced_precision", o.reduced_precision}});
+  }
+  return {{"tolerance_inputs", e.tolerance_inputs},
+          {"shadow_inputs", e.shadow_inputs},
+          {"tiny_inputs", e.tiny_inputs},
+          {"exact_inputs", e.exact_inputs},
+          {"schedules", e.schedules},
+          {"shadow_note", e.shadow_note},
+          {"exact_note", e.exact_note},
+          {"schedule_note", e.schedule_note},
+          {"not_followed", e.not_followed},
+          {"outputs", std::move(outputs)}};
+}
+
+std::vector<std::string> EstablishedTexts(const std::vector<const Established*>& settings) {
+  size_t outputs = 0;
+  std::vector<std::string> not_followed;
+  bool anything = false;
+  for (const Established* one : settings) {
+    outputs = std::max(outputs, one->outputs.size());
+    anything |= one->shadow_inputs > 0 || one->exact_inputs > 0 || !one->shadow_note.empty();
+    for (const std::string& name : one->not_followed) {
+      if (std::find(not_followed.begin(), not_followed.end(), name) == not_followed.end()) {
+        not_followed.push_back(name);
+      }
+    }
+  }
+  if (not_followed.size() > 4) not_followed.resize(4);
+  std::vector<std::string> texts;
+  if (!anything) return texts;
+  for (size_t output = 0; output < std::max<size_t>(outputs, 1); ++output) {
+    const Total total = Sum(settings, output);
+    const bool unnamed = total.sum.name.empty();
+    if (unnamed && outputs > 0) continue;  // a position that the task ignores
+    std::string text = fmt::format("{}: within tolerance on {}",
+                                   unnamed ? "output" : total.sum.name, Inputs(total.tolerance));
+    if (const std::string shadow = ShadowText(total, not_followed); !shadow.empty()) {
+      text += "; " + shadow;
+    }
+    if (total.exact > 0) {
+      text += fmt::format("; bit-equal on {} of small integers", Inputs(total.exact));
+    } else if (!total.exact_note.empty()) {
+      text += "; no exact trial: " + total.exact_note;
+    }
+    if (total.schedules > 0) {
+      text += fmt::format("; the same in {} other order{} of blocks and warps", total.schedules,
+                          total.schedules == 1 ? "" : "s");
+    }
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+Comparison CompareExactly(const task::Tensor& got, const task::Output& want) {
+  Comparison c;
+  c.count = want.truth.numel();
+  const Reader value(got), truth(want.truth);
+  for (int64_t i = 0; i < c.count; ++i) {
+    const double v = value(i), t = truth(i);
+    if (v == t) continue;
+    ++c.wrong_count;
+    c.max_error = std::fmax(c.max_error, std::fabs(v - t));
+    if (c.first_wrong.size() >= 5) continue;
+    WrongElement wrong;
+    wrong.index.resize(want.shape.size());
+    int64_t at = i;
+    for (size_t axis = want.shape.size(); axis-- > 0; at /= want.shape[axis]) {
+      wrong.index[axis] = at % want.shape[axis];
+    }
+    wrong.got = v;
+    wrong.wanted = t;
+    c.first_wrong.push_back(std::move(wrong));
+  }
+  c.ok = c.wrong_count == 0;
+  if (c.ok) return c;
+  c.code = "not_exact";
+  c.message = fmt::format(
+      "{} of {} elements are wrong on inputs of small integers, where every partial result is "
+      "exact in float32 whatever the order of summation: this is no rounding",
+      c.wrong_count, c.count);
+  return c;
+}
+
+}  // namespace cupel::judge

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "judge/shadow.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "judge/scan.h"
+
+namespace cupel::judge {
+namespace {
+
+/// Shadows under two orders may differ by the rounding of doubles in long sums.
+constexpr double kOrderShare = 0x1p-36;
+/// A kernel whose own rounding is this many times float32's unit roundoff, and this many times what
+/// the task's tolerance starts from, computes in a shorter format somewhere.
+constexpr double kReducedUlps = 512;
+constexpr double kReducedScales = 8;
+
+double RmsOf(const Reader& truth, int64_t count) {
+  double sum = 0;
+  int64_t finite = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const double t = truth(i);
+    if (!std::isfinite(t)) continue;
+    sum += t * t;
+    ++finite;
+  }
+  return finite == 0 ? 0 : std::sqrt(sum / static_cast<double>(finite));
+}
+
+std::vector<int64_t> IndexOf(int64_t element, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> index(shape.size());
+  for (size_t axis = shape.size(); axis-- > 0;) {
+    index[axis] = element % shape[axis];
+    element /= shape[axis];
+  }
+  return index;
+}
+
+/// NaN for NaN, the same infinity, or two numbers within `limit`.
+bool Agree(double shadow, double truth, double limit) {
+  if (std::isnan(truth) || std::isinf(truth)) return SameNonFinite(shadow, truth);
+  return std::fabs(shadow - truth) <= limit;
+}
+
+}  // namespace
+
+ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Output& want) {
+  ShadowComparison c;
+  const int64_t count = want.truth.numel();
+  if (want.is_none || got.is_none || !IsFloating(want.dtype) || count == 0 ||
+      got.shadow.size() != static_cast<size_t>(count)) {
+    return c;
+  }
+  c.judged = true;
+  c.count = count;
+  const Reader truth(want.truth);
+  const task::Tensor view = got.View();
+  const Reader value(view);
+  c.scale = RmsOf(truth, count);
+  // E at float32's precision: what rounding the inputs, and so also a constant, moves the output
+  // by. It exceeds the share of the scale only where the task itself is badly conditioned.
+  const double conditioning = want.error_scale * (0x1p-24 / UnitRoundoff(want.dtype));
+  c.limit = std::fmax(kShadowShare * c.scale, std::isfinite(conditioning) ? conditioning : 0);
+  double own = 0;
+  int64_t own_count = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto at = static_cast<size_t>(i);
+    const double shadow = got.shadow[at], t = truth(i);
+    const uint8_t state = got.shadow_state[at];
+    const bool reset = (state & engine::kShadowReset) != 0;
+    const bool branch = (state & engine::kShadowBranch) != 0;
+    const double rounding = std::fabs(value(i) - shadow);
+    if (!reset && std::isfinite(rounding)) {
+      own += rounding * rounding;
+      ++own_count;
+      c.own_max = std::fmax(c.own_max, rounding);
+      if (std::isfinite(t)) c.largest = std::fmax(c.largest, std::fabs(shadow - t));
+    }
+    const bool agrees = Agree(shadow, t, c.limit);
+    if (agrees && !reset) {
+      ++c.equal;
+    } else if (reset) {
+      ++c.reset;
+    } else if (branch || !std::isfinite(shadow)) {
+      ++c.doubtful;
+    } else {
+      if (c.disagree++ == 0) {
+        c.first = IndexOf(i, want.shape);
+        c.first_shadow = shadow;
+        c.first_truth = t;
+      }
+    }
+  }
+  const double scale = c.scale > 0 ? c.scale : 1;
+  c.own_rms = own_count == 0 ? 0 : std::sqrt(own / static_cast<double>(own_count)) / scale;
+  c.own_max /= scale;
+  const double usual =
+      std::fmax(kReducedUlps * UnitRoundoff(want.dtype), kReducedScales * want.error_scale / scale);
+  c.reduced_precision = c.scale > 0 && c.own_rms > usual;
+  return c;
+}
+
+std::string DisagreementText(const ShadowComparison& c) {
+  return fmt::format(
+      "computes something else than the task, whatever the rounding: in exact arithmetic it gives "
+      "{:.9g} "
+      "at [{}] where {:.9g} is right ({} of {} elements differ, the largest by {:.3g} where {:.3g} "
+      "is "
+      "allowed for float32 constants): a term that is dropped, approximated or hard-coded",
+      c.first_shadow, fmt::join(c.first, ", "), c.first_truth, c.disagree, c.count, c.largest,
+      c.limit);
+}
+
+int64_t FirstOrderDependence(const engine::OutputTensor& a, const engine::OutputTensor& b) {
+  if (a.is_none || b.is_none || a.bytes.size() != b.bytes.size()) return -1;
+  const auto size = static_cast<size_t>(SizeOf(a.dtype));
+  const size_t count = a.bytes.size() / size;
+  if (a.shadow.size() != count || b.shadow.size() != count) return -1;
+  double sum = 0;
+  for (double shadow : a.shadow) sum += std::isfinite(shadow) ? shadow * shadow : 0;
+  const double limit =
+      kOrderShare * std::sqrt(sum / static_cast<double>(std::max<size_t>(count, 1)));
+  for (size_t i = 0; i < count; ++i) {
+    if (a.shadow_state[i] != 0 || b.shadow_state[i] != 0) continue;
+    if (!IsFloating(a.dtype)) {
+      if (std::memcmp(a.bytes.data() + i * size, b.bytes.data() + i * size, size) != 0) {
+        return static_cast<int64_t>(i);
+      }
+      continue;
+    }
+    const double x = a.shadow[i], y = b.shadow[i];
+    if (std::isnan(x) && std::isnan(y)) continue;
+    if (x == y) continue;
+    if (!(std::fabs(x - y) <= std::fmax(limit, 0x1p-36 * std::fabs(x))))
+      return static_cast<int64_t>(i);
+  }
+  return -1;
+}
+
+}  // namespace cupel::judge
