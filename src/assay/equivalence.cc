@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string_view>
 #include <utility>
 
 #include "base/random.h"
@@ -129,10 +130,13 @@ bool Equivalence::JudgeShadows(const engine::Run& run, const task::Case& wanted,
     judge::Comparison comparison;
     comparison.code = "not_equivalent";
     comparison.message = judge::DisagreementText(shadow);
+    if (std::string_view(kind) == "tiny") {
+      comparison.message += "; the inputs are scaled by 2^-10, where an epsilon counts";
+    }
     comparison.count = shadow.count;
     comparison.wrong_count = shadow.disagree;
-    comparison.max_error = shadow.largest;
-    comparison.max_limit = shadow.limit;
+    comparison.max_error = comparison.rms_error = shadow.largest;
+    comparison.max_limit = comparison.rms_limit = shadow.limit;
     comparison.first_wrong.push_back({shadow.first, shadow.first_shadow, shadow.first_truth});
     Fail(wanted, kind, i, std::move(comparison));
   }

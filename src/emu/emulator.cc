@@ -92,6 +92,9 @@ class Execution {
     }
     CheckArguments(arguments, run);
     Extract(run);
+    if (shadow_nodes_ && !shadow_nodes_->not_followed().empty()) {
+      run->not_followed.push_back(shadow_nodes_->not_followed());
+    }
     if (stopped_) {
       run->outputs.clear();
       return {};
@@ -260,7 +263,9 @@ class EmulatedProgram : public engine::Program {
     Execution execution(*kernels_, image_, device_, plan, options, buffers, memory_, pool_,
                         shadows.get());
     TRY(execution.Go(arguments, &run));
-    if (shadows) run.not_followed = shadows->unknown();
+    if (shadows) {
+      for (std::string& name : shadows->unknown()) run.not_followed.push_back(std::move(name));
+    }
     if (run.completed) KeepVariables();
     run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return run;

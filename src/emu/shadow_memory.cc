@@ -112,6 +112,8 @@ Result<std::unique_ptr<ShadowMemory>> ShadowMemory::Create() {
                             kCellBytes >> 30, std::strerror(errno)),
                 "raise the limit on virtual memory (ulimit -v)");
   }
+  // Advice: what is written is mostly written densely, and small pages cost time.
+  madvise(memory->cells_, kCellBytes, MADV_HUGEPAGE);
   return memory;
 }
 

@@ -6,11 +6,13 @@
 #include <cmath>
 #include <cstring>
 
+#include "emu/gemm.h"
+
 namespace cupel::emu {
 namespace {
 
 /// Products larger than this are not followed: their results are reset.
-constexpr double kMostProducts = 4e9;
+constexpr double kMostProducts = 2e10;
 
 uint64_t BitsAt(const std::byte* at, DType dtype) {
   uint64_t bits = 0;
@@ -139,29 +141,35 @@ void ShadowNodes::Multiply(const plan::Gemm& gemm, const std::array<plan::Addres
     b = ReadMatrix(DeviceAddress(buffers_, at[1]), gemm.b_type, gemm.k, gemm.n, gemm.ldb,
                    gemm.transpose_b);
   }
-  pool_.ParallelFor(m, 8, [&](uint64_t begin, uint64_t end) {
-    std::vector<double> row(n);
-    for (size_t i = begin; i < end; ++i) {
-      std::fill(row.begin(), row.end(), 0.0);
-      for (size_t p = 0; p < k; ++p) {
-        const double factor = a.exact[i * k + p];
-        const double* from = &b.exact[p * n];
-        for (size_t j = 0; j < n; ++j) row[j] += factor * from[j];
+  // Row-major matrices are column-major ones transposed: the product is that of B and A.
+  std::vector<double> product(m * n, 0.0);
+  if (k > 0) {
+    GemmProblem problem;
+    problem.m = gemm.n;
+    problem.n = gemm.m;
+    problem.k = gemm.k;
+    problem.a = {reinterpret_cast<const std::byte*>(b.exact.data()), DType::kF64, gemm.n, false};
+    problem.b = {reinterpret_cast<const std::byte*>(a.exact.data()), DType::kF64, gemm.k, false};
+    problem.c = reinterpret_cast<std::byte*>(product.data());
+    problem.c_type = DType::kF64;
+    problem.ldc = gemm.n;
+    problem.compute = GemmCompute::kF64;
+    MultiplyMatrices(problem, &pool_);
+  }
+  for (size_t i = 0; i < m; ++i) {
+    for (size_t j = 0; j < n; ++j) {
+      uint32_t flags = k > 0 ? a.rows[i] | b.columns[j] : 0;
+      double exact = gemm.alpha * product[i * n + j];
+      if (old != nullptr) {
+        exact += gemm.beta * old->exact[i * n + j];
+        flags |= old->rows[i];
       }
-      for (size_t j = 0; j < n; ++j) {
-        uint32_t flags = k > 0 ? a.rows[i] | b.columns[j] : 0;
-        double exact = gemm.alpha * row[j];
-        if (old != nullptr) {
-          exact += gemm.beta * old->exact[i * n + j];
-          flags |= old->rows[i];
-        }
-        const uint64_t address = c + (j * static_cast<uint64_t>(gemm.ldc) + i) *
-                                         static_cast<uint64_t>(SizeOf(gemm.c_type));
-        shadows_.Write(address, gemm.c_type, BitsAt(memory_.Host(address), gemm.c_type),
-                       {exact, flags});
-      }
+      const uint64_t element = j * static_cast<uint64_t>(gemm.ldc) + i;
+      const uint64_t address = c + element * static_cast<uint64_t>(SizeOf(gemm.c_type));
+      shadows_.Write(address, gemm.c_type, BitsAt(memory_.Host(address), gemm.c_type),
+                     {exact, flags});
     }
-  });
+  }
 }
 
 void ShadowNodes::After(const plan::Gemm& gemm) {
@@ -171,7 +179,7 @@ void ShadowNodes::After(const plan::Gemm& gemm) {
                       static_cast<double>(std::max<int64_t>(gemm.k, 1)) *
                       static_cast<double>(products.size());
   for (size_t p = 0; p < products.size(); ++p) {
-    if (work <= kMostProducts) {
+    if (work <= kMostProducts) {  // else: not followed
       Multiply(gemm, products[p], p < old_.size() ? &old_[p] : nullptr);
       continue;
     }
@@ -184,6 +192,9 @@ void ShadowNodes::After(const plan::Gemm& gemm) {
         shadows_.Write(address, gemm.c_type, bits, {ValueOfBits(gemm.c_type, bits), kReset});
       }
     }
+  }
+  if (work > kMostProducts) {
+    not_followed_ = "a matrix product of more than 2e10 multiplications";
   }
   old_.clear();
 }

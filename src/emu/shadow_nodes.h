@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "emu/nodes.h"
@@ -33,6 +35,8 @@ class ShadowNodes {
 
   /// Fills the output's shadows.
   void Extract(const plan::View& view, engine::OutputTensor* output) const;
+  /// What was too large; may be empty.
+  const std::string& not_followed() const { return not_followed_; }
 
  private:
   struct Matrix {
@@ -50,6 +54,7 @@ class ShadowNodes {
   const GlobalMemory& memory_;
   std::span<const BoundBuffer> buffers_;
   ThreadPool& pool_;
+  std::string not_followed_;
   std::vector<Matrix> old_;  // of a product that adds to its result
 };
 

@@ -80,9 +80,13 @@ std::string ShadowText(const Total& t, const std::vector<std::string>& not_follo
     parts.push_back(fmt::format("equality in exact arithmetic not established on {}: {}",
                                 Inputs(t.shadow - t.sum.equal_inputs), why));
   }
-  parts.push_back(fmt::format(
-      "its own rounding is {:.2g} of the output's scale (RMS){}", t.sum.own_rms,
-      t.sum.reduced_precision ? ", far above float32's: it computes in a shorter format" : ""));
+  if (t.sum.reset < t.sum.elements) {
+    const char* verdict = t.sum.reduced_precision
+                              ? ", far above float32's: it computes in a shorter format"
+                              : "";
+    parts.push_back(fmt::format("its own rounding is {:.2g} of the output's scale (RMS){}",
+                                t.sum.own_rms, verdict));
+  }
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 

@@ -14,11 +14,13 @@ namespace cupel::judge {
 namespace {
 
 /// Shadows under two orders may differ by the rounding of doubles in long sums.
-constexpr double kOrderShare = 0x1p-36;
-/// A kernel whose own rounding is this many times float32's unit roundoff, and this many times what
-/// the task's tolerance starts from, computes in a shorter format somewhere.
+constexpr double kOrderShare = 0x1p-30;
+/// A kernel whose own rounding is this many unit roundoffs of float32 (or a few of a half that it
+/// returns), and this many times what perturbed inputs do, computes in a shorter format somewhere.
+/// The longest sums in float32 leave a tenth of it, halves and tf32 ten times as much.
 constexpr double kReducedUlps = 512;
-constexpr double kReducedScales = 8;
+constexpr double kReducedConditions = 128;
+constexpr double kReducedHalfUlps = 4;
 
 double RmsOf(const Reader& truth, int64_t count) {
   double sum = 0;
@@ -62,10 +64,9 @@ ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Out
   const task::Tensor view = got.View();
   const Reader value(view);
   c.scale = RmsOf(truth, count);
-  // E at float32's precision: what rounding the inputs, and so also a constant, moves the output
-  // by. It exceeds the share of the scale only where the task itself is badly conditioned.
-  const double conditioning = want.error_scale * (0x1p-24 / UnitRoundoff(want.dtype));
-  c.limit = std::fmax(kShadowShare * c.scale, std::isfinite(conditioning) ? conditioning : 0);
+  // What rounding a constant may move the output by exceeds the share of the scale only where the
+  // task itself is badly conditioned.
+  c.limit = std::fmax(kShadowShare * c.scale, want.conditioning);
   double own = 0;
   int64_t own_count = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -99,8 +100,10 @@ ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Out
   const double scale = c.scale > 0 ? c.scale : 1;
   c.own_rms = own_count == 0 ? 0 : std::sqrt(own / static_cast<double>(own_count)) / scale;
   c.own_max /= scale;
-  const double usual =
-      std::fmax(kReducedUlps * UnitRoundoff(want.dtype), kReducedScales * want.error_scale / scale);
+  const double ulps = UnitRoundoff(want.dtype) > 0x1p-20
+                          ? kReducedHalfUlps * UnitRoundoff(want.dtype)
+                          : kReducedUlps * 0x1p-24;
+  const double usual = std::fmax(ulps, kReducedConditions * want.conditioning / scale);
   c.reduced_precision = c.scale > 0 && c.own_rms > usual;
   return c;
 }
@@ -136,7 +139,7 @@ int64_t FirstOrderDependence(const engine::OutputTensor& a, const engine::Output
     const double x = a.shadow[i], y = b.shadow[i];
     if (std::isnan(x) && std::isnan(y)) continue;
     if (x == y) continue;
-    if (!(std::fabs(x - y) <= std::fmax(limit, 0x1p-36 * std::fabs(x))))
+    if (!(std::fabs(x - y) <= std::fmax(limit, kOrderShare * std::fabs(x))))
       return static_cast<int64_t>(i);
   }
   return -1;

@@ -725,14 +725,17 @@ def make_special_case(task, request, folders, name, report):
     report("case computed")
     noise = torch.Generator()
     noise.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
-    scales = []
+    scales, conditions = [], []
     for r, t, p in zip(reference, truth, draw.truth(noise)):
         if r is None or not r.is_floating_point():
             scales.append(0.0)
+            conditions.append(0.0)
             continue
         (own, count), (shaken, _), (size, _) = squares(r, t), squares(p, t), squares(t)
         own, shaken, size = (math.sqrt(s / count) if count else 0.0 for s in (own, shaken, size))
         scales.append(max(own, shaken, 4 * roundoff(r.dtype) * size))
+        conditions.append(shaken * float32_share(draw))
+    scales += conditions
     reply = write_case(task, request, folders, name, draw, reference, truth, scales)
     return dict(reply, scales=scales, draws=1, seconds=time.time() - started, scale_seconds=0.0)
 
@@ -757,9 +760,16 @@ def squares(a, b=None):
     return total, count
 
 
+def float32_share(draw):
+    """Inputs are perturbed by 4u of their own types; this much of it is 4u of float32."""
+    types = {v.dtype for v in leaves(draw.args) if is_float(v)}
+    return min([1.0] + [roundoff(torch.float32) / roundoff(t) for t in types])
+
+
 def error_scales(task, init, inputs, report):
     """E of each output (docs/judging.md), from draws of its own so that it does not vary with the
-    trials: max of PyTorch's pooled RMS error, the RMS effect of perturbed inputs, and 4u RMS(truth)."""
+    trials: max of PyTorch's pooled RMS error, the RMS effect of perturbed inputs, and 4u RMS(truth).
+    Then, as many again, the second term alone: the conditioning, for inputs as precise as float32."""
     key = json.dumps([init, inputs], sort_keys=True)
     if key in task.scales:
         return task.scales[key]
@@ -784,17 +794,19 @@ def error_scales(task, init, inputs, report):
             draws = enough_draws(reference)
         i += 1
         report("error scale, draw %d of %d" % (i, draws))
-    scales = []
+    scales, conditions = [], []
     for s, r in zip(sums, reference):
         if r is None or not r.is_floating_point():
             scales.append(0.0)
+            conditions.append(0.0)
             continue
         own, shaken, size = (math.sqrt(s[j] / s[j + 1]) if s[j + 1] else 0.0 for j in (0, 2, 4))
         scales.append(max(own, shaken, 4 * roundoff(r.dtype) * size))
+        conditions.append(shaken * float32_share(draw))
         if own > 2048 * roundoff(r.dtype) * size and own > shaken:
             task.warn("PyTorch's own answer is %.1g off the float64 truth (relative %.1g); the "
                       "tolerance follows it" % (own, own / size if size else math.inf))
-    task.scales[key] = (scales, draws)
+    task.scales[key] = (scales + conditions, draws)
     return task.scales[key]
 
 
@@ -876,7 +888,7 @@ class CaseFile:
         return {"kind": "tensor", "storage": name, "dtype": dtype_name(t.dtype),
                 "shape": list(t.shape), "strides": strides, "offset": offset}
 
-    def output(self, i, name, reference, truth, scale):
+    def output(self, i, name, reference, truth, scale, conditioning):
         if reference is None:
             return {"name": name, "none": True}
         if truth is None or truth.shape != reference.shape:
@@ -888,7 +900,8 @@ class CaseFile:
             keys[what] = "output.%d.%s" % (i, what)
             self.add(keys[what], tensor.detach().reshape(-1), tensor.shape)
         return {"name": name, "none": False, "dtype": dtype_name(reference.dtype),
-                "shape": list(reference.shape), "error_scale": scale, **keys}
+                "shape": list(reference.shape), "error_scale": scale,
+                "conditioning": conditioning, **keys}
 
     def write(self, folders, name, description):
         """Returns (path, bytes, digest). Widest types first: everything is then aligned, no holes."""
@@ -962,7 +975,7 @@ def make_case(task, request, folders, name, report):
     scaled = time.time()
     draw = task.draw(request["seed"], init, inputs)
     reference, truth = draw.reference(), draw.truth()
-    if len(scales) != len(reference):
+    if len(scales) != 2 * len(reference):
         raise TaskError("the number of outputs varies between draws")
     report("case computed")
     reply = write_case(task, request, folders, name, draw, reference, truth, scales)
@@ -973,8 +986,9 @@ def make_case(task, request, folders, name, report):
 def write_case(task, request, folders, name, draw, reference, truth, scales):
     case = CaseFile()
     args = [case.value(a) for a in draw.args]
-    outputs = [case.output(i, n, r, t, s) for i, (n, r, t, s) in
-               enumerate(zip(draw.names, reference, truth, scales))]
+    conditions = scales[len(reference):]
+    outputs = [case.output(i, n, r, t, s, c) for i, (n, r, t, s, c) in
+               enumerate(zip(draw.names, reference, truth, scales, conditions))]
     description = {"version": 1, "task": task.name, "direction": task.direction,
                    "seed": str(request["seed"]), "torch": torch.__version__,
                    "returns_tuple": draw.is_tuple, "args": args, "outputs": outputs}

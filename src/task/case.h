@@ -21,6 +21,7 @@ struct Output {
   Tensor reference;            // as PyTorch computes it, contract dtype, contiguous
   Tensor truth;                // float64 (or the contract dtype for integers), contiguous
   double error_scale = 0;      // E of the tolerance rule, absolute; 0 for integer outputs (exact)
+  double conditioning = 0;     // RMS effect of inputs moved by a relative 2^-22; part of E
 };
 
 /// Move-only: owns the mapping that its tensors borrow from.

@@ -105,12 +105,16 @@ Result<Output> ReadOutput(const Safetensors& file, const Json& entry, const std:
   TRY_ASSIGN(output.reference, FindTensor(file, entry, "reference", what));
   TRY_ASSIGN(output.truth, FindTensor(file, entry, "truth", what));
   TRY_ASSIGN(output.error_scale, JsonNumber(entry, "error_scale", what));
+  TRY_ASSIGN(output.conditioning, JsonNumber(entry, "conditioning", what));
   const DType truth_dtype = IsFloating(output.dtype) ? DType::kF64 : output.dtype;
   if (output.reference.dtype != output.dtype || output.truth.dtype != truth_dtype) {
     return Malformed(what, "reference or truth has another dtype than it should");
   }
   if (output.reference.shape != output.shape || output.truth.shape != output.shape) {
     return Malformed(what, "reference or truth has another shape than the output");
+  }
+  if (!std::isfinite(output.conditioning) || output.conditioning < 0) {
+    return Malformed(what, "conditioning is no finite positive number");
   }
   if (!std::isfinite(output.error_scale) || output.error_scale < 0) {
     return Malformed(what, "error_scale is no finite positive number");
