@@ -77,6 +77,7 @@ class Interpreter {
     request.dynamic_shared = dynamic_shared;
     request.cooperative = cooperative;
     request.parameters = parameters;
+    request.shadows = shadows;
     ThreadPool pool(threads);
     auto outcome = RunLaunch(request, *memory_, options, pool);
     EXPECT_TRUE(outcome) << (outcome ? "" : outcome.error().message);
@@ -84,6 +85,7 @@ class Interpreter {
   }
 
   engine::RunOptions options;
+  ShadowRun* shadows = nullptr;
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
   int threads = 2;

@@ -27,8 +27,8 @@ struct Reason {
 struct TrialReport {
   uint64_t seed = 0;
   bool ok = false;
-  std::string kind;  // empty: ordinary; "shadow", "tiny", "integers", "schedule": kept when failed
   std::vector<Comparison> outputs;
+  std::string kind;  // empty: ordinary; "shadow", "tiny", "integers", "schedule": kept when failed
 };
 
 struct SettingReport {

@@ -261,6 +261,79 @@ def get_inputs():
   EXPECT_EQ(c.outputs[1].error_scale, 0);
 }
 
+/// The one case of a distribution; nothing when the setting has none.
+std::optional<Case> Special(Oracle& oracle, const Task& task, Distribution distribution,
+                            Direction direction = Direction::kForward) {
+  const auto stream =
+      oracle.Open(task, direction, task.SettingsOf(direction).at(0), 1, 1, false, distribution);
+  EXPECT_TRUE(stream);
+  auto outcome = (*stream)->Next();
+  EXPECT_TRUE(outcome && *outcome) << (outcome ? "" : outcome.error().ToString());
+  if (!outcome || !*outcome) return std::nullopt;
+  if (const auto* failure = std::get_if<SettingFailure>(&**outcome)) {
+    EXPECT_TRUE(failure->inapplicable) << failure->message;
+    return std::nullopt;
+  }
+  return std::move(std::get<Case>(**outcome));
+}
+
+TEST_F(OracleTest, SmallIntegersWhereHonestArithmeticIsExact) {
+  Oracle oracle(With());
+  for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
+    const auto found = Special(oracle, Ours("mnist_linear"), Distribution::kIntegers, direction);
+    ASSERT_TRUE(found);
+    for (const task::Tensor* tensor : task::TensorLeaves(found->args)) {
+      for (int64_t i = 0; i < tensor->numel(); ++i) {
+        const double value = task::ElementAsDouble(*tensor, i);
+        ASSERT_EQ(value, std::round(value));
+        ASSERT_LE(std::abs(value), 2);
+      }
+    }
+    for (const task::Output& output : found->outputs) EXPECT_EQ(RmsError(output), 0);
+  }
+  EXPECT_FALSE(Special(oracle, MakeTask(kNormCode), Distribution::kIntegers));
+  // Known from now on, without PyTorch.
+  progress_.clear();
+  Oracle again(With());
+  EXPECT_FALSE(Special(again, MakeTask(kNormCode), Distribution::kIntegers));
+  EXPECT_FALSE(StartedPyTorch());
+}
+
+TEST_F(OracleTest, ResultsThatHangOnTiesAreNotExact) {
+  const std::string tail = R"(
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs():
+    return [torch.randn(16, 32)]
+)";
+  Oracle oracle(With());
+  const auto argmax = MakeTask("def forward_fn(x):\n    return x.argmax(1)\n" + tail, "{}", "a");
+  EXPECT_FALSE(Special(oracle, argmax, Distribution::kIntegers));
+  const auto step = MakeTask("def forward_fn(x):\n    return (x >= 0).float()\n" + tail, "{}", "b");
+  EXPECT_FALSE(Special(oracle, step, Distribution::kIntegers));
+  const auto relu = MakeTask("def forward_fn(x):\n    return x.relu()\n" + tail, "{}", "c");
+  EXPECT_TRUE(Special(oracle, relu, Distribution::kIntegers));
+  // 2^24 and more: the order of summation matters.
+  const auto large =
+      MakeTask("def forward_fn(x):\n    return x.sum(1) * 2.0 ** 20\n" + tail, "{}", "d");
+  EXPECT_FALSE(Special(oracle, large, Distribution::kIntegers));
+}
+
+TEST_F(OracleTest, TinyInputsShowAnEpsilon) {
+  Oracle oracle(With());
+  const auto found = Special(oracle, MakeTask(kNormCode), Distribution::kTiny);
+  ASSERT_TRUE(found);
+  double largest = 0;
+  const task::Tensor& x = *found->args[0].AsTensor();
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    largest = std::max(largest, std::abs(task::ElementAsDouble(x, i)));
+  }
+  EXPECT_LT(largest, 0.01);
+  EXPECT_GT(found->outputs[0].conditioning, 0);
+  EXPECT_LE(found->outputs[0].conditioning, found->outputs[0].error_scale);
+}
+
 TEST_F(OracleTest, ArgumentsAreAsBeforeAnInPlaceReference) {
   const Task task = MakeTask(R"(
 def forward_fn(x):

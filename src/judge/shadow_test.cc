@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "judge/shadow.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "judge/established.h"
+#include "judge/testing.h"
+
+namespace cupel::judge {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Standard normals with float32 values and exact shadows, which a test then damages.
+struct Fixture {
+  explicit Fixture(size_t count = 1000) : shape{static_cast<int64_t>(count)} {
+    Random random(3);
+    for (size_t i = 0; i < count; ++i) truth.push_back(Normal(random));
+    got.dtype = DType::kF32;
+    got.shape = shape;
+    got.shadow = truth;
+    got.shadow_state.assign(count, 0);
+    got.bytes.resize(4 * count);
+    for (size_t i = 0; i < count; ++i) Value(i, truth[i]);
+  }
+  void Value(size_t i, double value) {
+    const auto single = static_cast<float>(value);
+    std::memcpy(got.bytes.data() + 4 * i, &single, 4);
+  }
+  task::Output Want() const {
+    task::Output want;
+    want.name = "output";
+    want.shape = shape;
+    want.truth = TensorOf(truth, shape, DType::kF64);
+    want.error_scale = 1;  // as loose as can be: it must not matter
+    want.conditioning = conditioning;
+    return want;
+  }
+  ShadowComparison Judge() const { return CompareShadows(got, Want()); }
+
+  std::vector<int64_t> shape;
+  std::vector<double> truth;
+  engine::OutputTensor got;
+  double conditioning = 0;
+};
+
+TEST(Shadow, EqualUpToFloat32Constants) {
+  Fixture f;
+  for (double& shadow : f.got.shadow) shadow *= 1 + 0x1p-23;
+  const ShadowComparison c = f.Judge();
+  EXPECT_TRUE(c.established());
+  EXPECT_NEAR(c.scale, 1, 0.1);
+  EXPECT_LT(c.own_rms, 0x1p-22);
+  EXPECT_FALSE(c.reduced_precision);
+}
+
+TEST(Shadow, ADisagreementRejectsHoweverLooseTheTolerance) {
+  Fixture f;
+  f.got.shadow[7] += 4 * 0x1p-20;
+  const ShadowComparison c = f.Judge();
+  EXPECT_FALSE(c.ok());
+  EXPECT_EQ(c.disagree, 1);
+  EXPECT_THAT(c.first, ElementsAre(7));
+  EXPECT_THAT(DisagreementText(c), HasSubstr("1 of 1000 elements"));
+}
+
+TEST(Shadow, BelowAResetOrADoubtNothingIsEstablishedNorRejected) {
+  Fixture f;
+  f.got.shadow[7] += 1;
+  f.got.shadow_state[7] = engine::kShadowBranch;
+  f.got.shadow[8] += 1;
+  f.got.shadow_state[8] = engine::kShadowReset;
+  f.got.shadow_state[9] = engine::kShadowReset;    // agrees, but with a value in its place
+  f.got.shadow_state[10] = engine::kShadowBranch;  // agrees: along this path it is right
+  f.got.shadow[11] = NAN;
+  const ShadowComparison c = f.Judge();
+  EXPECT_TRUE(c.ok());
+  EXPECT_FALSE(c.established());
+  EXPECT_EQ(c.reset, 2);
+  EXPECT_EQ(c.doubtful, 2);
+  EXPECT_EQ(c.equal, 996);
+}
+
+TEST(Shadow, AnIllConditionedTaskAllowsItsConditioning) {
+  Fixture f;
+  f.got.shadow[7] += 4 * 0x1p-20;
+  f.conditioning = 8 * 0x1p-20;
+  EXPECT_TRUE(f.Judge().established());
+}
+
+TEST(Shadow, ZeroTruthNeedsZeroShadows) {
+  Fixture f;
+  std::fill(f.truth.begin(), f.truth.end(), 0.0);
+  f.got.shadow = f.truth;
+  EXPECT_TRUE(f.Judge().established());
+  f.got.shadow[3] = 1e-9;
+  EXPECT_FALSE(f.Judge().ok());
+}
+
+TEST(Shadow, ComputingInHalfPrecisionShows) {
+  Fixture f;
+  for (size_t i = 0; i < f.truth.size(); ++i) {
+    f.Value(i, HalfToFloat(FloatToHalf(static_cast<float>(f.truth[i]))));
+  }
+  const ShadowComparison c = f.Judge();
+  EXPECT_TRUE(c.established());
+  EXPECT_TRUE(c.reduced_precision);
+  EXPECT_NEAR(c.own_rms, 2e-4, 1e-4);
+}
+
+TEST(Shadow, OrdersMayDifferByRoundingOnly) {
+  Fixture a, b;
+  for (double& shadow : b.got.shadow) shadow *= 1 + 1e-15;
+  b.Value(5, 17);  // a value is rounding's business
+  EXPECT_EQ(FirstOrderDependence(a.got, b.got), -1);
+  b.got.shadow[5] += 1e-6;
+  EXPECT_EQ(FirstOrderDependence(a.got, b.got), 5);
+  b.got.shadow_state[5] = engine::kShadowBranch;
+  EXPECT_EQ(FirstOrderDependence(a.got, b.got), -1);
+}
+
+TEST(Shadow, OrdersMustAgreeOnIntegers) {
+  Fixture a, b;
+  a.got.dtype = b.got.dtype = DType::kI32;
+  EXPECT_EQ(FirstOrderDependence(a.got, b.got), -1);
+  b.got.bytes[4 * 9] ^= std::byte{1};
+  EXPECT_EQ(FirstOrderDependence(a.got, b.got), 9);
+}
+
+TEST(Established, SaysWhatHoldsAndWhatDoesNot) {
+  Fixture f;
+  Established all;
+  all.tolerance_inputs = 5;
+  all.shadow_inputs = 2;
+  all.tiny_inputs = 1;
+  all.exact_inputs = 1;
+  all.schedules = 2;
+  all.Add(0, "y", f.Judge());
+  all.Add(0, "y", f.Judge());
+  EXPECT_THAT(EstablishedTexts({&all}),
+              ElementsAre(testing::AllOf(
+                  HasSubstr("y: within tolerance on 5 inputs"),
+                  HasSubstr("equal in exact arithmetic up to float32 constants on 2 inputs"),
+                  HasSubstr("bit-equal on 1 input of small integers"),
+                  HasSubstr("the same in 2 other orders"))));
+  f.got.shadow_state[9] = engine::kShadowReset;
+  Established none;
+  none.tolerance_inputs = none.shadow_inputs = 1;
+  none.exact_note = "it is not";
+  none.Add(0, "y", f.Judge());
+  EXPECT_THAT(EstablishedTexts({&none}),
+              ElementsAre(testing::AllOf(HasSubstr("not established on 1 input: 0.1 %"),
+                                         HasSubstr("no exact trial: it is not"),
+                                         testing::Not(HasSubstr("equal in exact arithmetic up")))));
+}
+
+TEST(Established, ExactlyMeansBitForBit) {
+  const std::vector<double> truth = {1, -2, 0};
+  std::vector<float> got = {1, -2, -0.0F};
+  task::Output want;
+  want.shape = {3};
+  want.truth = TensorOf(truth, {3}, DType::kF64);
+  EXPECT_TRUE(CompareExactly(TensorOf(got, {3}, DType::kF32), want).ok);
+  got[1] = std::nextafter(-2.0F, 0.0F);
+  const Comparison c = CompareExactly(TensorOf(got, {3}, DType::kF32), want);
+  EXPECT_FALSE(c.ok);
+  EXPECT_EQ(c.code, "not_exact");
+  EXPECT_THAT(c.first_wrong[0].index, ElementsAre(1));
+  got[1] = NAN;
+  EXPECT_FALSE(CompareExactly(TensorOf(got, {3}, DType::kF32), want).ok);
+}
+
+}  // namespace
+}  // namespace cupel::judge

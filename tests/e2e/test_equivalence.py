@@ -1,0 +1,204 @@
+"""`cupel check` beyond the tolerance: kernels that pass it and compute something else."""
+import unittest
+
+from support import CupelTest
+
+# The reference computes in bfloat16, so that the tolerance is loose.
+LOOSE = """
+import torch
+import torch.nn as nn
+
+
+def forward_fn(x):
+    b = x.bfloat16()
+    inner = 0.7978845608 * (b + 0.044715 * b * b * b)
+    return (0.5 * b * (1 + torch.tanh(inner)) + 0.0005 * b.sum(-1, keepdim=True)).float()
+
+
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+
+
+def get_inputs(rows=16, columns=256):
+    return [torch.randn(rows, columns)]
+"""
+
+NORM = """
+import torch
+import torch.nn as nn
+
+
+def forward_fn(x, eps=1e-8):
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+
+
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x, 1e-8)
+
+
+def get_inputs(rows=16, columns=256):
+    return [torch.randn(rows, columns)]
+"""
+
+SUM = """
+import torch
+import torch.nn as nn
+
+
+def forward_fn(x):
+    return x.sum(-1)
+
+
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+
+
+def get_inputs(rows=40, columns=256):
+    return [torch.randn(rows, columns)]
+"""
+
+# One block reduces one row into sums[0]; `result` is what a thread then writes for element i.
+KERNEL = r"""
+#include <cuda_fp16.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/extension.h>
+
+@GLOBALS@
+
+__global__ void kernel(const float* x, float* y, int columns) {
+  __shared__ float sums[256];
+  const float* row = x + blockIdx.x * columns;
+  const int t = threadIdx.x;
+  float sum = 0;
+  for (int i = t; i < @COLUMNS@; i += 256) sum += @TERM@;
+  sums[t] = sum;
+  __syncthreads();
+  for (int d = 128; d > 0; d /= 2) {
+    if (t < d) sums[t] += sums[t + d];
+    __syncthreads();
+  }
+  @WRITE@
+}
+
+torch::Tensor forward(torch::Tensor x@ARGUMENTS@) {
+  auto y = torch::empty(@SHAPE@, x.options());
+  const int rows = x.size(0), columns = x.size(1);
+  kernel<<<rows, 256, 0, c10::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(),
+                                                              y.data_ptr<float>(), columns);
+  return y;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward, "f"); }
+"""
+
+GELU = """for (int i = t; i < columns; i += 256) {
+    const float b = row[i];
+    const float inner = 0.7978845608f * (b + 0.044715f * b * b * b);
+    y[blockIdx.x * columns + i] = 0.5f * b * (1 + tanhf(inner)) + 0.0005f * sums[0];
+  }"""
+
+HALF_GELU = """for (int i = t; i < columns; i += 256) {
+    const __half b = __float2half(row[i]);
+    const __half cube = __hmul(__hmul(__hmul(__float2half(0.044715f), b), b), b);
+    const __half inner = __hmul(__float2half(0.7978845608f), __hadd(b, cube));
+    const __half half = __hmul(__float2half(0.5f), b);
+    const __half gate = __hadd(__float2half(1.f), __float2half(tanhf(__half2float(inner))));
+    y[blockIdx.x * columns + i] = __half2float(__hmul(half, gate)) + 0.0005f * sums[0];
+  }"""
+
+SCALED = """for (int i = t; i < columns; i += 256) {
+    y[blockIdx.x * columns + i] = row[i] * rsqrtf(sums[0] / columns + 1e-8f);
+  }"""
+
+ALONE = "if (t == 0) y[blockIdx.x] = sums[0];"
+
+
+def source(write, columns="columns", term="row[i]", shape="{x.size(0), x.size(1)}", arguments="",
+           declarations=""):
+    text = KERNEL
+    for key, value in {"GLOBALS": declarations, "COLUMNS": columns, "TERM": term, "WRITE": write,
+                       "SHAPE": shape, "ARGUMENTS": arguments}.items():
+        text = text.replace(f"@{key}@", value)
+    return text
+
+
+def norm(write):
+    return source(write, term="row[i] * row[i]", arguments=", double eps")
+
+
+class Equivalence(CupelTest):
+    def judge(self, code, kernel, *args):
+        task = self.folder / "task"
+        task.mkdir(exist_ok=True)
+        (task / "func_forward.py").write_text(code)
+        (task / "config_forward.json").write_text('{"single_input_configs": [{}]}')
+        return self.check(kernel, *args, task=task, timeout=300)
+
+    def established(self, done):
+        return done.json["settings"][0]["established"]
+
+    def test_an_honest_kernel_is_established(self):
+        done = self.judge(LOOSE, source(GELU))
+        self.assertEqual(done.status, 0, done)
+        output = self.established(done)["outputs"][0]
+        self.assertEqual((output["equal_inputs"], output["reset"], output["doubtful"]), (2, 0, 0))
+        self.assertFalse(output["reduced_precision"])
+        self.assertIn("equal in exact arithmetic up to float32 constants on 2 inputs",
+                      " ".join(done.out.split()))
+
+    def test_what_the_tolerance_lets_through_is_told_apart(self):
+        for name, kernel in [("half of the row", source(GELU, columns="columns / 2")),
+                             ("a constant", source(GELU.replace("0.044715f", "0.0447f")))]:
+            with self.subTest(name):
+                done = self.judge(LOOSE, kernel)
+                self.assertEqual(done.status, 1, done)
+                self.assertEqual(done.codes, {"not_equivalent"}, done)
+                # On the same inputs, the tolerance alone accepts it.
+                self.assertEqual(self.judge(LOOSE, kernel, "--no-shadow").status, 0, name)
+
+    def test_half_precision_is_equal_and_said(self):
+        done = self.judge(LOOSE, source(HALF_GELU))
+        self.assertEqual(done.status, 0, done)
+        output = self.established(done)["outputs"][0]
+        self.assertEqual(output["equal_inputs"], 2)
+        self.assertTrue(output["reduced_precision"])
+        self.assertIn("it computes in a shorter format", " ".join(done.out.split()))
+
+    def test_a_dropped_epsilon_shows_on_tiny_inputs(self):
+        self.assertEqual(self.judge(NORM, norm(SCALED)).status, 0)
+        dropped = norm(SCALED.replace(" + 1e-8f", ""))
+        done = self.judge(NORM, dropped)
+        self.assertEqual(done.codes, {"not_equivalent"}, done)
+        self.assertIn("epsilon", done.out)
+        self.assertEqual(self.judge(NORM, dropped, "--no-shadow").status, 0)
+
+    def test_small_integers_are_summed_exactly(self):
+        done = self.judge(SUM, source(ALONE, shape="{x.size(0)}"))
+        self.assertEqual(done.status, 0, done)
+        self.assertEqual(self.established(done)["exact_inputs"], 1)
+        # A part in a million, added to every result: within the tolerance.
+        off = source("if (t == 0) y[blockIdx.x] = sums[0] * 1.000002f;", shape="{x.size(0)}")
+        done = self.judge(SUM, off, "--no-shadow")
+        self.assertEqual(done.codes, {"not_exact"}, done)
+        self.assertEqual(self.judge(SUM, off, "--no-shadow", "--no-exact").status, 0)
+
+    def test_who_comes_first_must_not_matter(self):
+        # Blocks add a little that depends on the order of their arrival.
+        late = source("if (t == 0) y[blockIdx.x] = sums[0] + 1e-7f * (atomicAdd(&ticket, 1) % 40);",
+                      shape="{x.size(0)}", declarations="__device__ int ticket;")
+        done = self.judge(SUM, late, "--no-exact")
+        self.assertEqual(done.codes, {"order_dependence"}, done)
+        # Float atomics round differently in another order, and no more.
+        atomic = source("if (t == 0) y[blockIdx.x] = 0;\n  __syncthreads();\n"
+                        "  for (int i = t; i < columns; i += 256) atomicAdd(y + blockIdx.x, row[i]);",
+                        shape="{x.size(0)}")
+        done = self.judge(SUM, atomic, "--schedules", "3")
+        self.assertEqual(done.status, 0, done)
+        self.assertEqual(self.established(done)["schedules"], 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
