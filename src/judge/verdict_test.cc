@@ -36,7 +36,7 @@ SettingReport Setting(const char* id, std::vector<Comparison> trials) {
   SettingReport setting;
   setting.id = id;
   setting.status = "passed";
-  for (Comparison& c : trials) setting.trials.push_back({~uint64_t{0}, c.ok, {std::move(c)}});
+  for (Comparison& c : trials) setting.trials.push_back({~uint64_t{0}, c.ok, {std::move(c)}, {}});
   return setting;
 }
 

@@ -44,7 +44,7 @@ Verdict Make(std::vector<Comparison> trials) {
   s.description = "batch_size=64";
   s.counters.estimated_us = 11.25;
   s.counters.launches.resize(2);
-  for (Comparison& c : trials) s.trials.push_back({1, c.ok, {c}});
+  for (Comparison& c : trials) s.trials.push_back({1, c.ok, {c}, {}});
   v.settings = {s};
   v.resources = {{"_Z6kernelILi64EEvPKfPfi", 38, 4096, 0, 0, 0, 0}};
   return Decide(std::move(v));
