@@ -15,3 +15,8 @@ endforeach()
 set_source_files_properties(
   ${CMAKE_CURRENT_LIST_DIR}/ops_atomic.cc PROPERTIES
   COMPILE_OPTIONS "-ffp-contract=off;-fno-strict-aliasing")
+# The arithmetic of shadows runs over 32 lanes of doubles; traps and errno would keep it scalar.
+foreach(name shadow_float shadow_registers shadow_access shadow_move shadow_control)
+  set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/${name}.cc PROPERTIES
+    COMPILE_OPTIONS "-O3;-fno-math-errno;-fno-trapping-math;-fno-strict-aliasing;-ffp-contract=off")
+endforeach()

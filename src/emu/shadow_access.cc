@@ -1,5 +1,6 @@
 // Shadows through loads and stores, lane by lane beside the op itself, which checks the access.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <bit>
 
 #include "emu/block.h"
@@ -100,6 +101,20 @@ void DropChanged(WarpShadow& ws, const Warp& warp, const AccessShape& shape, con
   }
 }
 
+/// True when nothing was ever written near any of the addresses: most loads of inputs.
+bool AllUntouched(const WarpShadow& ws, const Warp& warp, const AccessShape& shape,
+                  const Lanes& lanes) {
+  uint64_t low = ~uint64_t{0}, high = 0;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int i = __builtin_ctz(rest);
+    if (lanes.space[i] != MemorySpace::kGlobal) return false;
+    low = std::min(low, lanes.address[i]);
+    high = std::max(high, lanes.address[i]);
+  }
+  return high - low < ShadowMemory::kPageBytes && !ws.memory->Touched(low) &&
+         !ws.memory->Touched(high + shape.bytes() - 1);
+}
+
 template <bool IsMasked>
 const Op* LoadThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
@@ -109,13 +124,15 @@ const Op* LoadThunk(Warp& warp, const Op* op) {
   FindPlaces(warp, op, shape, lanes);
   uint32_t flags[kLanes] = {};
   const bool wide = shape.space == MemorySpace::kGlobal || shape.space == MemorySpace::kGeneric;
-  if (IsLive(ws, op->src[0])) AddressFlags(ws, warp, op, wide, flags);
+  const bool live_address = IsLive(ws, op->src[0]);
+  if (live_address) AddressFlags(ws, warp, op, wide, flags);
   const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
   if (next == nullptr) return nullptr;
   const bool slot_is_wide = shape.element_bytes == 8;
+  const bool nothing = !live_address && AllUntouched(ws, warp, shape, lanes);
   for (uint32_t element = 0; element < shape.elements; ++element) {
     const int32_t slot = SlotOf(op, element);
-    if (LoadElement(ws, warp, shape, lanes, element, flags)) {
+    if (!nothing && LoadElement(ws, warp, shape, lanes, element, flags)) {
       DropChanged(ws, warp, shape, lanes, element, slot);
       CommitShadow(ws, warp, slot, slot_is_wide);
     } else {

@@ -10,14 +10,11 @@
 #include <cmath>
 #include <cstring>
 
-#include "emu/memory.h"
-
 namespace cupel::emu {
 namespace {
 
 constexpr uint64_t kCellBytes = kReservedBytes / 2 * sizeof(Cell);
-constexpr int kPageShift = 16;
-constexpr uint64_t kPages = kReservedBytes >> kPageShift;
+constexpr uint64_t kPages = kReservedBytes / ShadowMemory::kPageBytes;
 
 void* Reserve(uint64_t bytes) {
   void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -122,15 +119,9 @@ ShadowMemory::~ShadowMemory() {
   if (touched_ != nullptr) munmap(touched_, kPages);
 }
 
-Cell* ShadowMemory::At(uint64_t device) const { return cells_ + (device - kDeviceBase) / 2; }
-
-bool ShadowMemory::Touched(uint64_t device) const {
-  return __atomic_load_n(touched_ + ((device - kDeviceBase) >> kPageShift), __ATOMIC_RELAXED) != 0;
-}
-
 void ShadowMemory::Touch(uint64_t device, uint64_t bytes) {
-  const uint64_t first = (device - kDeviceBase) >> kPageShift;
-  const uint64_t last = (device - kDeviceBase + std::max<uint64_t>(bytes, 1) - 1) >> kPageShift;
+  const uint64_t first = (device - kDeviceBase) / kPageBytes;
+  const uint64_t last = (device - kDeviceBase + std::max<uint64_t>(bytes, 1) - 1) / kPageBytes;
   for (uint64_t page = first; page <= last; ++page) {
     if (__atomic_load_n(touched_ + page, __ATOMIC_RELAXED) == 0) {
       __atomic_store_n(touched_ + page, uint8_t{1}, __ATOMIC_RELAXED);
@@ -139,7 +130,7 @@ void ShadowMemory::Touch(uint64_t device, uint64_t bytes) {
 }
 
 void ShadowMemory::Clear(uint64_t to, uint64_t bytes) {
-  constexpr uint64_t kStep = uint64_t{1} << kPageShift;
+  constexpr uint64_t kStep = kPageBytes;
   for (uint64_t at = to; at < to + bytes;) {
     const uint64_t next = std::min(to + bytes, (at / kStep + 1) * kStep);
     if (Touched(at)) {
@@ -151,7 +142,7 @@ void ShadowMemory::Clear(uint64_t to, uint64_t bytes) {
 
 void ShadowMemory::Copy(uint64_t to, uint64_t from, uint64_t bytes) {
   if (bytes == 0) return;
-  constexpr uint64_t kStep = uint64_t{1} << kPageShift;
+  constexpr uint64_t kStep = kPageBytes;
   bool any = false;
   for (uint64_t at = from; at < from + bytes; at = (at / kStep + 1) * kStep) any |= Touched(at);
   // Copies at odd addresses move no floats.

@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "base/result.h"
+#include "emu/memory.h"
 
 namespace cupel::emu {
 
@@ -83,9 +84,14 @@ class ShadowMemory {
   ShadowMemory(const ShadowMemory&) = delete;
   ShadowMemory& operator=(const ShadowMemory&) = delete;
 
+  /// What Touch marks, in bytes of device memory.
+  static constexpr uint64_t kPageBytes = uint64_t{1} << 16;
+
   /// The cell of a device address. Writers say so with Touch.
-  Cell* At(uint64_t device) const;
-  bool Touched(uint64_t device) const;
+  Cell* At(uint64_t device) const { return cells_ + (device - kDeviceBase) / 2; }
+  bool Touched(uint64_t device) const {
+    return __atomic_load_n(touched_ + (device - kDeviceBase) / kPageBytes, __ATOMIC_RELAXED) != 0;
+  }
   void Touch(uint64_t device, uint64_t bytes);
 
   /// As a copy of memory; ranges may overlap.

@@ -132,9 +132,36 @@ uint32_t GatherFlags(const WarpShadow& ws, const Warp& warp, int32_t offset, Slo
   return lanes | header.raw;
 }
 
+namespace {
+
+/// The common case: float32 in all lanes, none of them flagged by its history. False when it is
+/// another.
+bool CommitSingles(WarpShadow& ws, const Warp& warp, int32_t offset, const ShadowResult& result) {
+  Plane& plane = ws.planes[offset / 64];
+  const auto* words = At<const uint32_t>(warp, offset);
+  uint32_t odd = 0;
+  for (int i = 0; i < kLanes; ++i) {
+    odd |= (result.state[0][i] & ~kFlags) ^ static_cast<uint32_t>(ShadowKind::kSingle);
+  }
+  if (odd != 0) return false;
+  for (int i = 0; i < kLanes; ++i) plane.exact[i] = result.exact[0][i];
+  for (int i = 0; i < kLanes; ++i) plane.bits[i] = words[i];
+  for (int i = 0; i < kLanes; ++i) plane.state[i] = result.state[0][i];
+  Plane& upper = ws.planes[offset / 64 + 1];
+  for (uint32_t& state : upper.state) state = 0;
+  ws.headers[offset / 128] = {kFullMask, 0};
+  return true;
+}
+
+}  // namespace
+
 void CommitShadow(WarpShadow& ws, const Warp& warp, int32_t offset, bool wide) {
   ShadowResult& result = *ws.result;
   const uint32_t active = warp.active;
+  if (active == kFullMask && !wide && result.planes == 1 && (ws.reset | ws.branch) == 0 &&
+      CommitSingles(ws, warp, offset, result)) {
+    return;
+  }
   const int granules = wide ? 4 : 2;
   uint32_t live = 0;
   const uint32_t history = (ws.reset | ws.branch) & active;
