@@ -17,7 +17,7 @@ namespace cupel::assay {
 namespace {
 
 /// A run with shadows may cost this many warp instructions, some seconds on two cores.
-constexpr double kShadowBudget = 15e6;
+constexpr double kShadowBudget = 60e6;
 constexpr std::chrono::seconds kDeadline{60};
 /// How many other orders are tried where the order may matter.
 constexpr int kUsualSchedules = 2;

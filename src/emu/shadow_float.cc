@@ -29,7 +29,7 @@ ShadowKind KindFor(Format format) {
 }
 
 template <class F>
-void Each(double* to, F f) {
+[[gnu::always_inline]] inline void Each(double* to, F f) {
   for (int i = 0; i < kLanes; ++i) to[i] = f(i);
 }
 
@@ -42,21 +42,44 @@ double Chosen(double a, double b, double exact_a, double exact_b) {
   return (IsMax ? a > b : a < b) ? exact_a : exact_b;
 }
 
-void Compute(Exact operation, const Operands& x, double* to) {
+/// Sums and products, for two instruction sets. False when it is another operation.
+[[gnu::always_inline]] inline bool Simple(Exact operation, const Operands& x, double* to) {
   const double(&a)[kLanes] = x.exact[0];
   const double(&b)[kLanes] = x.exact[1];
   const double(&c)[kLanes] = x.exact[2];
   switch (operation) {
     case Exact::kMove:
-      return Each(to, [&](int i) { return a[i]; });
+      for (int i = 0; i < kLanes; ++i) to[i] = a[i];
+      return true;
     case Exact::kAdd:
-      return Each(to, [&](int i) { return a[i] + b[i]; });
+      for (int i = 0; i < kLanes; ++i) to[i] = a[i] + b[i];
+      return true;
     case Exact::kSub:
-      return Each(to, [&](int i) { return a[i] - b[i]; });
+      for (int i = 0; i < kLanes; ++i) to[i] = a[i] - b[i];
+      return true;
     case Exact::kMul:
-      return Each(to, [&](int i) { return a[i] * b[i]; });
+      for (int i = 0; i < kLanes; ++i) to[i] = a[i] * b[i];
+      return true;
     case Exact::kFma:
-      return Each(to, [&](int i) { return a[i] * b[i] + c[i]; });
+      for (int i = 0; i < kLanes; ++i) to[i] = a[i] * b[i] + c[i];
+      return true;
+    default:
+      return false;
+  }
+}
+bool SimplePlain(Exact operation, const Operands& x, double* to) {
+  return Simple(operation, x, to);
+}
+[[gnu::target("avx2")]] bool SimpleAvx2(Exact operation, const Operands& x, double* to) {
+  return Simple(operation, x, to);
+}
+const bool kHasAvx2 = VectorLevel() >= 1;
+
+void Compute(Exact operation, const Operands& x, double* to) {
+  if ((kHasAvx2 ? SimpleAvx2 : SimplePlain)(operation, x, to)) return;
+  const double(&a)[kLanes] = x.exact[0];
+  const double(&b)[kLanes] = x.exact[1];
+  switch (operation) {
     case Exact::kDiv:
       return Each(to, [&](int i) { return a[i] / b[i]; });
     case Exact::kSqrt:
@@ -87,6 +110,8 @@ void Compute(Exact operation, const Operands& x, double* to) {
       return Each(to, [&](int i) { return std::fabs(a[i]); });
     case Exact::kCopysign:  // the sign of a, the size of b
       return Each(to, [&](int i) { return std::copysign(b[i], a[i]); });
+    default:
+      return;  // Simple
   }
 }
 
@@ -98,7 +123,9 @@ void GatherOperand(WarpShadow& ws, const Warp& warp, const Op* op, const Side& s
   const int32_t offset = op->src[pairs ? 1 - at : s];
   const bool wide = side.from == Format::kF64;
   const bool by_granule = side.packed && !pairs;
-  Gather(ws, warp, offset, wide, side.from, by_granule ? at : 0, x.exact[s], x.value[s], x.flags);
+  const bool chooses = side.operation == Exact::kMin || side.operation == Exact::kMax;
+  Gather(ws, warp, offset, wide, side.from, by_granule ? at : 0, x.exact[s],
+         chooses ? x.value[s] : nullptr, x.flags);
 }
 
 /// An integer's exact value; its flags are those of what it was computed from.
@@ -113,7 +140,6 @@ void GatherInteger(WarpShadow& ws, const Warp& warp, const Op* op, const Side& s
     const uint64_t bits = SlotBits(warp, op->src[0], wide, i) << unused;
     x.exact[0][i] = side.is_signed ? static_cast<double>(static_cast<int64_t>(bits) >> unused)
                                    : static_cast<double>(bits >> unused);
-    x.value[0][i] = x.exact[0][i];
   }
 }
 

@@ -28,18 +28,45 @@ double ValueAt(Format format, uint64_t bits, int at) {
 }
 
 /// float32 in words, the common case. Returns the lanes that need a closer look.
-uint32_t GatherSingles(const Plane& plane, uint32_t live, const uint32_t* words, double* exact,
-                       uint32_t* flags) {
+[[gnu::always_inline]] inline uint32_t SinglesOf(const Plane& plane, uint32_t live,
+                                                 const uint32_t* words, double* exact,
+                                                 uint32_t* flags) {
+  uint32_t holds[kLanes];
   uint32_t odd = 0;
   for (int i = 0; i < kLanes; ++i) {
     const uint32_t state = plane.state[i];
-    const bool holds = ((live >> i) & 1u) != 0 && KindOf(state) == ShadowKind::kSingle &&
-                       plane.bits[i] == words[i];
-    exact[i] = holds ? plane.exact[i] : static_cast<double>(std::bit_cast<float>(words[i]));
-    flags[i] |= holds ? state & kFlags : 0;
-    odd |= uint32_t{!holds} << i;
+    const bool same = KindOf(state) == ShadowKind::kSingle && plane.bits[i] == words[i];
+    holds[i] = same ? (live >> i) & 1u : 0;
+    flags[i] |= holds[i] != 0 ? state & kFlags : 0;
   }
+  for (int i = 0; i < kLanes; ++i) {
+    const double value = std::bit_cast<float>(words[i]);
+    exact[i] = holds[i] != 0 ? plane.exact[i] : value;
+  }
+  for (int i = 0; i < kLanes; ++i) odd |= (holds[i] ^ 1u) << i;
   return odd & live;
+}
+[[gnu::always_inline]] inline void ValuesOf(const uint32_t* words, double* value) {
+  for (int i = 0; i < kLanes; ++i) value[i] = std::bit_cast<float>(words[i]);
+}
+
+// The same for two instruction sets; which one, is decided once.
+uint32_t SinglesPlain(const Plane& plane, uint32_t live, const uint32_t* words, double* exact,
+                      uint32_t* flags) {
+  return SinglesOf(plane, live, words, exact, flags);
+}
+[[gnu::target("avx2")]] uint32_t SinglesAvx2(const Plane& plane, uint32_t live,
+                                             const uint32_t* words, double* exact,
+                                             uint32_t* flags) {
+  return SinglesOf(plane, live, words, exact, flags);
+}
+void ValuesPlain(const uint32_t* words, double* value) { ValuesOf(words, value); }
+[[gnu::target("avx2")]] void ValuesAvx2(const uint32_t* words, double* value) {
+  ValuesOf(words, value);
+}
+const bool kHasAvx2 = VectorLevel() >= 1;
+void Values(const uint32_t* words, double* value) {
+  (kHasAvx2 ? ValuesAvx2 : ValuesPlain)(words, value);
 }
 
 void GatherSlowly(const WarpShadow& ws, const Warp& warp, int32_t offset, bool wide, Format format,
@@ -82,16 +109,10 @@ void Gather(const WarpShadow& ws, const Warp& warp, int32_t offset, bool wide, F
   const uint32_t live = ws.headers[offset / 128].live;
   if (format == Format::kF32 && !wide && at == 0) {
     const auto* words = At<const uint32_t>(warp, offset);
-    if (value != nullptr) {
-      for (int i = 0; i < kLanes; ++i)
-        value[i] = static_cast<double>(std::bit_cast<float>(words[i]));
-    }
-    if (live == 0) {
-      for (int i = 0; i < kLanes; ++i)
-        exact[i] = static_cast<double>(std::bit_cast<float>(words[i]));
-      return;
-    }
-    const uint32_t odd = GatherSingles(ws.planes[offset / 64], live, words, exact, flags);
+    if (value != nullptr) Values(words, value);
+    if (live == 0) return Values(words, exact);
+    const uint32_t odd =
+        (kHasAvx2 ? SinglesAvx2 : SinglesPlain)(ws.planes[offset / 64], live, words, exact, flags);
     if (odd != 0) GatherSlowly(ws, warp, offset, wide, format, at, odd, exact, flags);
     return;
   }
