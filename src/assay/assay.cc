@@ -135,7 +135,8 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     return finish();
   }
 
-  const int total = static_cast<int>(settings.size()) * question.trials;
+  const int steps = question.trials + (question.shadows || question.integers ? 1 : 0);
+  const int total = static_cast<int>(settings.size()) * steps;
   bool ended = false;
   for (size_t i = 0; i < settings.size(); ++i) {
     const task::Setting* setting = settings[i];
@@ -154,7 +155,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     context.recorder = &*recorder;
     context.program = program->get();
     context.seed = seed;
-    int done = static_cast<int>(i) * question.trials;
+    int done = static_cast<int>(i) * steps;
     context.begin_trial = [&](const std::string& stage) { progress_({stage, done++, total}); };
     TRY_ASSIGN(SettingResult result, JudgeSetting(context));
     if (!result.torch_version.empty()) verdict.torch_version = result.torch_version;

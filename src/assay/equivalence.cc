@@ -18,17 +18,12 @@ namespace {
 
 /// A run with shadows may cost this many warp instructions, some seconds on two cores.
 constexpr double kShadowBudget = 60e6;
+/// It touches eight times what it stores, and the oracle computes its cases in double.
+constexpr double kStoreBudget = 64e6;
+constexpr double kCaseBudget = 256e6;
 constexpr std::chrono::seconds kDeadline{60};
 /// How many other orders are tried where the order may matter.
 constexpr int kUsualSchedules = 2;
-
-double WarpInstructions(const engine::Counters& counters) {
-  double sum = 0;
-  for (const engine::LaunchCounters& launch : counters.launches) {
-    sum += static_cast<double>(launch.warp_instructions);
-  }
-  return sum;
-}
 
 std::string IndexText(int64_t element, const std::vector<int64_t>& shape) {
   std::string text;
@@ -50,20 +45,40 @@ void Merge(std::vector<engine::Finding> more, std::vector<engine::Finding>& all)
 
 }  // namespace
 
-bool Equivalence::Affordable() {
-  const double work = WarpInstructions(report_.counters);
-  if (work <= kShadowBudget) return true;
-  report_.established.shadow_note =
-      fmt::format("too large ({:.3g} warp instructions, {:.3g} is the limit)", work, kShadowBudget);
-  return false;
+double Equivalence::Excess(const engine::Counters& counters, const task::Case& wanted) {
+  double instructions = 0, stored = 0;
+  for (const engine::LaunchCounters& launch : counters.launches) {
+    instructions += static_cast<double>(launch.warp_instructions);
+    stored += static_cast<double>(launch.global_store_bytes);
+  }
+  const auto bytes = static_cast<double>(wanted.mapping.bytes().size());
+  return std::max({instructions / kShadowBudget, stored / kStoreBudget, bytes / kCaseBudget});
+}
+
+Result<std::optional<engine::Run>> Equivalence::RunTwin(const plan::Plan& plan,
+                                                        const task::Case& wanted) {
+  std::string note;
+  TRY_ASSIGN(std::optional<engine::Run> run, Execute(plan, wanted, false, 0, &note, true));
+  if (!run || !run->completed) return std::optional<engine::Run>();
+  for (const engine::Finding& finding : run->findings) {
+    if (finding.severity == engine::Severity::kError) return std::optional<engine::Run>();
+  }
+  for (size_t i = 0; i < run->outputs.size(); ++i) {
+    const task::Output& output = wanted.outputs[i];
+    if (!output.is_none && !judge::Compare(run->outputs[i].View(), output).ok) {
+      return std::optional<engine::Run>();
+    }
+  }
+  return run;
 }
 
 Result<std::optional<engine::Run>> Equivalence::Execute(const plan::Plan& plan,
                                                         const task::Case& wanted, bool shadows,
-                                                        uint64_t schedule, std::string* note) {
+                                                        uint64_t schedule, std::string* note,
+                                                        bool counters) {
   engine::RunOptions options;
   options.seed = Random(context_.seed).Fork(fmt::format("{}/exact", context_.setting->id))();
-  options.counters = false;
+  options.counters = counters;
   options.shadows = shadows;
   options.schedule = schedule;
   const auto deadline = std::chrono::steady_clock::now() + kDeadline;

@@ -20,12 +20,14 @@ class Equivalence {
   Equivalence(const SettingContext& context, judge::SettingReport& report)
       : context_(context), report_(report) {}
 
-  /// True when a run with shadows of this setting is within the budget; else the report says why
-  /// not.
-  bool Affordable();
+  /// How many times too large a run with shadows would be; at most 1: it is not.
+  static double Excess(const engine::Counters& counters, const task::Case& wanted);
 
   // Each returns false when what it found speaks against the candidate: then the report says so.
 
+  /// An ordinary run at sizes that nobody has asked for: whether the kernel is made for them and
+  /// what it costs. Nothing is held against it.
+  Result<std::optional<engine::Run>> RunTwin(const plan::Plan& plan, const task::Case& wanted);
   /// With shadows, on an ordinary case that was right, and in other orders.
   Result<bool> TryShadows(const plan::Plan& plan, const task::Case& wanted);
   /// With shadows alone: scaled-down inputs have no tolerance of their own.
@@ -36,7 +38,8 @@ class Equivalence {
  private:
   /// Nothing when the engine gave up: the note says so.
   Result<std::optional<engine::Run>> Execute(const plan::Plan& plan, const task::Case& wanted,
-                                             bool shadows, uint64_t schedule, std::string* note);
+                                             bool shadows, uint64_t schedule, std::string* note,
+                                             bool counters = false);
   /// Adds findings; false when one is an error or the run did not complete.
   bool Accept(engine::Run& run);
   bool JudgeShadows(const engine::Run& run, const task::Case& wanted, const char* kind);

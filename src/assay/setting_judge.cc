@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "assay/equivalence.h"
+#include "assay/twin.h"
 #include "base/random.h"
 #include "judge/compare.h"
 #include "os/process.h"
@@ -175,15 +176,10 @@ class SettingRun {
       TRY_ASSIGN(const bool go_on, RunTrial(wanted, trial));
       if (!go_on) return std::move(result_);
       ++result_.report.established.tolerance_inputs;
-      if (trial + 1 < question.trials || !question.shadows) continue;
-      context_.begin_trial(fmt::format("{} in exact arithmetic", context_.setting->id));
-      Equivalence equivalence(context_, result_.report);
-      if (!equivalence.Affordable()) continue;
-      TRY_ASSIGN(const bool equal, equivalence.TryShadows(*plan_, wanted));
-      if (!equal) return std::move(result_);
+      if (trial + 1 < question.trials) continue;
+      TRY_ASSIGN(const bool holds, GoBeyond(wanted));
+      if (!holds) return std::move(result_);
     }
-    TRY_ASSIGN(const bool special, RunSpecialTrials());
-    if (!special) return std::move(result_);
     result_.report.status = "passed";
     return std::move(result_);
   }
@@ -253,12 +249,50 @@ class SettingRun {
     return ok;
   }
 
-  /// Cases of other distributions, judged beyond the tolerance only.
-  Result<bool> RunSpecialTrials() {
+  /// What the tolerance cannot tell, at this setting or, where it is too large, at a smaller one.
+  /// `last` was right.
+  Result<bool> GoBeyond(const task::Case& last) {
     const Question& question = *context_.question;
+    if (!question.shadows && !question.integers) return true;
+    context_.begin_trial(fmt::format("{} beyond the tolerance", context_.setting->id));
     Equivalence equivalence(context_, result_.report);
+    const double excess = Equivalence::Excess(result_.report.counters, last);
+    if (excess > 1) return TryTwin(excess, equivalence);
+    if (question.shadows) {
+      TRY_ASSIGN(const bool equal, equivalence.TryShadows(*plan_, last));
+      if (!equal) return false;
+    }
+    return RunSpecialTrials(*context_.setting, equivalence);
+  }
+
+  /// Sizes that the task does not ask for: what the kernel does not handle there is not its fault.
+  Result<bool> TryTwin(double excess, Equivalence& equivalence) {
+    judge::Established& established = result_.report.established;
+    established.shadow_note = established.exact_note =
+        fmt::format("{:.2g} times too large", excess);
+    // Four times smaller than need be: several runs follow.
+    const auto twin = SmallerTwin(*context_.setting, 4 * excess);
+    if (!twin) return true;
+    TRY_ASSIGN(auto wanted, CaseOf(*twin, oracle::Distribution::kUsual));
+    if (!wanted) return true;
+    TRY_ASSIGN(const bool recorded, RecordQuietly(*wanted));
+    if (!recorded) return true;
+    TRY_ASSIGN(const auto run, equivalence.RunTwin(*plan_, *wanted));
+    if (!run || Equivalence::Excess(run->counters, *wanted) > 1) return true;
+    established.shadow_note = established.exact_note = "";
+    established.twin = twin->Describe();
+    if (context_.question->shadows) {
+      TRY_ASSIGN(const bool equal, equivalence.TryShadows(*plan_, *wanted));
+      if (!equal) return false;
+    }
+    return RunSpecialTrials(*twin, equivalence);
+  }
+
+  /// Cases of other distributions, judged beyond the tolerance only.
+  Result<bool> RunSpecialTrials(const task::Setting& setting, Equivalence& equivalence) {
+    const Question& question = *context_.question;
     if (question.integers) {
-      TRY_ASSIGN(auto wanted, SpecialCase(oracle::Distribution::kIntegers));
+      TRY_ASSIGN(auto wanted, CaseOf(setting, oracle::Distribution::kIntegers));
       if (!wanted) {
         result_.report.established.exact_note = "the task is not exact on small integers";
       } else {
@@ -268,25 +302,41 @@ class SettingRun {
         if (!equal) return false;
       }
     }
-    if (!question.shadows || !equivalence.Affordable()) return true;
-    TRY_ASSIGN(auto wanted, SpecialCase(oracle::Distribution::kTiny));
+    if (!question.shadows) return true;
+    TRY_ASSIGN(auto wanted, CaseOf(setting, oracle::Distribution::kTiny));
     if (!wanted) return true;
     TRY_ASSIGN(const bool recorded, RecordAsAgreed(*wanted));
     if (!recorded) return false;
     return equivalence.TryTiny(*plan_, *wanted);
   }
 
-  Result<std::optional<task::Case>> SpecialCase(oracle::Distribution distribution) {
+  Result<std::optional<task::Case>> CaseOf(const task::Setting& setting,
+                                           oracle::Distribution distribution) {
     const Question& question = *context_.question;
     Stopwatch watch(result_.report.oracle_seconds);
-    TRY_ASSIGN(auto cases, context_.oracle->Open(*question.task, question.direction,
-                                                 *context_.setting, 1, question.seed,
-                                                 question.fresh_cases, distribution));
+    TRY_ASSIGN(auto cases,
+               context_.oracle->Open(*question.task, question.direction, setting, 1, question.seed,
+                                     question.fresh_cases, distribution));
     TRY_ASSIGN(auto outcome, cases->Next());
     if (!outcome || std::holds_alternative<oracle::SettingFailure>(*outcome)) {
       return std::optional<task::Case>();
     }
     return std::optional<task::Case>(std::move(std::get<task::Case>(*outcome)));
+  }
+
+  /// As RecordAsAgreed, but a refusal leaves no trace.
+  Result<bool> RecordQuietly(const task::Case& wanted) {
+    judge::SettingReport& report = result_.report;
+    const size_t problems = report.problems.size(), trials = report.trials.size();
+    const std::string status = report.status;
+    const bool unsupported = report.unsupported;
+    TRY_ASSIGN(const bool recorded, RecordAsAgreed(wanted));
+    if (recorded) return true;
+    report.problems.resize(problems);
+    report.trials.resize(trials);
+    report.status = status;
+    report.unsupported = unsupported;
+    return false;
   }
 
   /// A plan may ask for more than this machine has or can do in time: that is the candidate's
@@ -318,7 +368,7 @@ class SettingRun {
       return false;
     }
     auto& recording = std::get<record::Recording>(outcome);
-    result_.report.host_us = recording.host_us;
+    if (!result_.plan) result_.report.host_us = recording.host_us;  // not of a smaller twin
     plan_ = std::move(recording.plan);
     key_ = std::move(key);
     if (!result_.plan) result_.plan = plan_;

@@ -18,7 +18,7 @@ std::string Inputs(int count) { return fmt::format("{} input{}", count, count ==
 struct Total {
   EstablishedOutput sum;
   int tolerance = 0, shadow = 0, tiny = 0, exact = 0, schedules = 0;
-  std::string shadow_note, exact_note;
+  std::string shadow_note, exact_note, twin;
 };
 
 Total Sum(const std::vector<const Established*>& settings, size_t output) {
@@ -31,6 +31,7 @@ Total Sum(const std::vector<const Established*>& settings, size_t output) {
     total.schedules = std::max(total.schedules, one->schedules);
     if (total.shadow_note.empty()) total.shadow_note = one->shadow_note;
     if (total.exact_note.empty()) total.exact_note = one->exact_note;
+    if (total.twin.empty()) total.twin = one->twin;
     if (output >= one->outputs.size()) continue;
     const EstablishedOutput& o = one->outputs[output];
     EstablishedOutput& sum = total.sum;
@@ -81,9 +82,8 @@ std::string ShadowText(const Total& t, const std::vector<std::string>& not_follo
                                 Inputs(t.shadow - t.sum.equal_inputs), why));
   }
   if (t.sum.reset < t.sum.elements) {
-    const char* verdict = t.sum.reduced_precision
-                              ? ", far above float32's: it computes in a shorter format"
-                              : "";
+    const char* verdict =
+        t.sum.reduced_precision ? ", far above float32's: it computes in a shorter format" : "";
     parts.push_back(fmt::format("its own rounding is {:.2g} of the output's scale (RMS){}",
                                 t.sum.own_rms, verdict));
   }
@@ -128,6 +128,7 @@ Json ToJson(const Established& e) {
           {"tiny_inputs", e.tiny_inputs},
           {"exact_inputs", e.exact_inputs},
           {"schedules", e.schedules},
+          {"twin", e.twin},
           {"shadow_note", e.shadow_note},
           {"exact_note", e.exact_note},
           {"schedule_note", e.schedule_note},
@@ -168,6 +169,9 @@ std::vector<std::string> EstablishedTexts(const std::vector<const Established*>&
     if (total.schedules > 0) {
       text += fmt::format("; the same in {} other order{} of blocks and warps", total.schedules,
                           total.schedules == 1 ? "" : "s");
+    }
+    if (!total.twin.empty()) {
+      text += fmt::format("; beyond the tolerance at smaller sizes where need be ({})", total.twin);
     }
     texts.push_back(std::move(text));
   }

@@ -30,7 +30,8 @@ struct Established {
   int exact_inputs = 0;
   int schedules = 0;
   std::string shadow_note, exact_note, schedule_note;  // why it was not tried, or failed to tell
-  std::vector<std::string> not_followed;               // instructions that shadows do not follow
+  std::string twin;  // the smaller sizes it was tried at, where the setting is too large
+  std::vector<std::string> not_followed;  // instructions that shadows do not follow
   std::vector<EstablishedOutput> outputs;
 
   void Add(size_t output, const std::string& name, const ShadowComparison& comparison);
