@@ -85,7 +85,11 @@ struct Code {
   };
   std::vector<Range> undefined;
   uint32_t hints = 0;  // memory instructions
-  bool flush = false;  // MXCSR at the start: flush subnormals
+  /// For stamps (race_stamp.h): ids of lines by Op::source, and lines by id.
+  std::vector<uint8_t> line_ids;
+  std::vector<int> line_of_id;
+  int shared_granule_shift = 2;  // log2 bytes of the narrowest access to shared memory, at most 2
+  bool flush = false;            // MXCSR at the start: flush subnormals
   const HandlerTable* handlers = nullptr;
   const ptx::Module* module = nullptr;  // for files and inlined sites
 };

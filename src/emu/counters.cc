@@ -17,7 +17,7 @@ void AddGlobal(Warp& warp, bool store, uint64_t sectors, uint64_t bytes) {
 
 void CountGlobal(Warp& warp, const Op* op, uint32_t active, const uint32_t* offsets) {
   const AccessShape shape = AccessShape::Unpack(op->aux);
-  if (shape.is_constant) return;
+  if (shape.is_constant || (shape.is_atomic && shape.store)) return;
   uint32_t seen[kLanes];
   uint32_t count = 0;
   for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
@@ -59,26 +59,8 @@ void CountShared(Warp& warp, uint32_t active, uint32_t bytes, const uint32_t* of
   }
 }
 
-const Op* CountAtomic(Warp& warp, const Op* op) {
-  const AccessShape shape = AccessShape::Unpack(op->aux);
-  if (shape.space != MemorySpace::kShared) {
-    if (warp.counting) {
-      warp.worker->sampled.global_atomics += static_cast<uint32_t>(__builtin_popcount(warp.active));
-    }
-    return op + 1;
-  }
-  if (!warp.counting && !warp.checking) return op + 1;
-  uint32_t offsets[kLanes] = {};
-  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
-    const int lane = __builtin_ctz(rest);
-    offsets[lane] = At<uint32_t>(warp, op->src[0])[lane] + static_cast<uint32_t>(op->imm);
-  }
-  if (warp.counting) CountShared(warp, warp.active, shape.element_bytes, offsets);
-  if (warp.checking &&
-      !CheckShared(warp, op, true, true, warp.active, shape.element_bytes, offsets)) {
-    return nullptr;
-  }
-  return op + 1;
+void CountAtomic(Warp& warp, const LaneAddresses& lanes) {
+  warp.worker->sampled.global_atomics += static_cast<uint32_t>(__builtin_popcount(lanes.global));
 }
 
 }  // namespace cupel::emu

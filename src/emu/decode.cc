@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "emu/race_stamp.h"
 #include "ptx/parser.h"
 
 namespace cupel::emu {
@@ -237,6 +238,19 @@ void Decoder::Resolve() {
   }
 }
 
+/// Lines that stamps can name (race_stamp.h).
+void Decoder::NumberLines() {
+  std::map<int, uint8_t> ids;
+  for (const Source& source : code_->sources) {
+    const int line = LineOf(module_, source.location).line;
+    const auto next = static_cast<uint8_t>(std::min<size_t>(ids.size(), kLineIds - 1));
+    const auto [at, added] = ids.emplace(line, next);
+    if (added && next < kLineIds - 1) code_->line_of_id.push_back(line);
+    code_->line_ids.push_back(at->second);
+  }
+  code_->line_ids.resize(code_->sources.size() + 1, kLineIds - 1);
+}
+
 void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
   kernel_ = kernel;
   kernel->name = function.name;
@@ -256,6 +270,8 @@ void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
     code_->sources.push_back({instr.location, static_cast<uint32_t>(code_->mnemonics.size())});
     code_->mnemonics.push_back(instr.Mnemonic());
   }
+  NumberLines();
+  code_->shared_granule_shift = GranuleShift(function_, MemorySpace::kShared);
   size_t flushing = 0, keeping = 0;
   for (const Instr& instr : function_.body) {
     const FloatMode mode = ModeHint(instr);

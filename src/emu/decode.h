@@ -37,6 +37,9 @@ struct RegisterUse {
 };
 RegisterUse UseOf(const ptx::Instr& instr);
 
+/// log2 of the bytes of the narrowest access to `space`, or through generic addresses, at most 2.
+int GranuleShift(const ptx::Function& function, MemorySpace space);
+
 /// True for instructions at which lanes may have to wait: they need the default float mode and may
 /// not be guarded by masking.
 bool MaySwitch(const ptx::Instr& instr);
@@ -89,6 +92,7 @@ class Decoder {
   void SetMode(FloatMode mode);
   bool Fail(const std::string& what);
   void FinishBlock(Op& op);
+  void NumberLines();
   void Resolve();
 
   // decode_forms.cc

@@ -143,6 +143,18 @@ const Op* Barrier(Warp& warp, const Op* op) {
   return next;
 }
 
+/// After a load that may poll what another block writes: in a cooperative launch the other blocks
+/// get their turn, so that blocks leave a barrier of the grid together, as they do on a device.
+const Op* Yield(Warp& warp, const Op* op) {
+  if (!GiveTurnAway(warp)) return op + 1;
+  return EndSlice(warp, op + 1);
+}
+
+const Op* Fence(Warp& warp, const Op* op) {
+  if (warp.checking) NoteFence(warp, op->aux != 0);
+  return op + 1;
+}
+
 const Op* Trap(Warp& warp, const Op* op) {
   return Fault(warp, op, "trap", "The kernel executed a trap (a failed assertion, or __trap).");
 }
@@ -171,6 +183,8 @@ void RegisterControl(HandlerTable& table) {
   Add(table, "@brx", &BranchIndexed, &BranchIndexed);
   Add(table, "@mode", &SetFloatMode, &SetFloatMode);
   Add(table, "@barrier", &Barrier, &Barrier);
+  Add(table, "@yield", &Yield, &Yield);
+  Add(table, "@fence", &Fence, &Fence);
   Add(table, "@trap", &Trap, &Trap);
   Add(table, "@assertfail", &AssertFail, &AssertFail);
   Add(table, "@nothing", &Nothing, &Nothing);
