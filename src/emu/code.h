@@ -84,7 +84,8 @@ struct Code {
     int32_t begin, end;
   };
   std::vector<Range> undefined;
-  uint32_t hints = 0;  // memory instructions
+  std::vector<int32_t> cleared;  // predicate slots that are zero when a warp starts
+  uint32_t hints = 0;            // memory instructions
   /// For stamps (race_stamp.h): ids of lines by Op::source, and lines by id.
   std::vector<uint8_t> line_ids;
   std::vector<int> line_of_id;

@@ -116,7 +116,30 @@ void Decoder::FinishBlock(Op& op) {
   block_count_ = block_flops_ = 0;
 }
 
+/// Before an instruction that computes with registers that may hold nothing. Copies are no use:
+/// compilers copy what a later path does not look at.
+void Decoder::CheckDefined(const Instr& instr) {
+  if (instr.op == "mov" || instr.op == "selp") return;
+  for (int reg : UseOf(instr).reads) {
+    const int slot = defined_slot_[static_cast<size_t>(reg)];
+    if (slot >= 0 && reg != instr.guard) Emit("@checkdefined").src[0] = slot;
+  }
+}
+
+void Decoder::NoteDefined(const Instr& instr) {
+  for (int reg : UseOf(instr).writes) {
+    const int slot = defined_slot_[static_cast<size_t>(reg)];
+    if (slot >= 0) Emit("@define").dst = slot;
+  }
+}
+
 void Decoder::EmitUnguarded(const Instr& instr) {
+  CheckDefined(instr);
+  EmitDefined(instr);
+  if (!failed_) NoteDefined(instr);
+}
+
+void Decoder::EmitDefined(const Instr& instr) {
   if (EmitFlow(instr) || failed_) return;
   static const std::map<std::string_view, bool (Decoder::*)(const Instr&)> forms = {
       {"ld", &Decoder::EmitAccess},       {"ldu", &Decoder::EmitAccess},
@@ -179,6 +202,9 @@ void Decoder::EmitInstr(const Instr& instr) {
   for (auto& [kind, used] : temporaries_used_) used = 0;
   ++block_count_;
   if (aliased_[static_cast<size_t>(current_)]) return;
+  if (instr.guard >= 0 && defined_slot_[static_cast<size_t>(instr.guard)] >= 0) {
+    Emit("@checkdefined").src[0] = defined_slot_[static_cast<size_t>(instr.guard)];
+  }
   if (instr.op == "bra") {
     EmitBranch(instr);
   } else if (instr.guard >= 0) {

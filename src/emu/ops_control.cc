@@ -161,6 +161,18 @@ const Op* Trap(Warp& warp, const Op* op) {
 const Op* AssertFail(Warp& warp, const Op* op) {
   return Fault(warp, op, "assertion_failed", "An assertion in the kernel failed.");
 }
+/// src[0]: the lanes that have written the register that comes next.
+const Op* CheckDefined(Warp& warp, const Op* op) {
+  const uint32_t missing = warp.active & ~MaskAt(warp, op->src[0]);
+  if (!warp.checking || missing == 0) return op + 1;
+  return Fault(warp, op, "uninitialized_register",
+               "A variable is used here that has been given no value on this path.",
+               __builtin_ctz(missing));
+}
+const Op* Define(Warp& warp, const Op* op) {
+  MaskAt(warp, op->dst) |= warp.active;
+  return op + 1;
+}
 const Op* Nothing(Warp&, const Op* op) { return op + 1; }
 
 void Add(HandlerTable& table, const char* key, Handler full, Handler masked) {
@@ -185,6 +197,8 @@ void RegisterControl(HandlerTable& table) {
   Add(table, "@barrier", &Barrier, &Barrier);
   Add(table, "@yield", &Yield, &Yield);
   Add(table, "@fence", &Fence, &Fence);
+  Add(table, "@checkdefined", &CheckDefined, &CheckDefined);
+  Add(table, "@define", &Define, &Define);
   Add(table, "@trap", &Trap, &Trap);
   Add(table, "@assertfail", &AssertFail, &AssertFail);
   Add(table, "@nothing", &Nothing, &Nothing);

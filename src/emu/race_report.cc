@@ -11,7 +11,8 @@ namespace cupel::emu {
 
 namespace {
 
-std::string Missing(bool same_warp, bool other_block) {
+std::string Missing(bool both_write, bool same_warp, bool other_block) {
+  if (both_write) return "nothing orders the two writes: which one stays is undefined.";
   if (other_block) return "nothing orders the two blocks.";
   return fmt::format("nothing orders the two accesses: a {} is missing.",
                      same_warp ? "__syncwarp" : "__syncthreads");
@@ -29,7 +30,7 @@ bool Report(Warp& warp, const Op* op, uint32_t lane, AccessKind kind, const Race
     finding.message = fmt::format(
         "{}, which thread {}{} writes at line {}, and {}", suspicion.reads,
         warp.index * kLanes + lane, report.other_block ? " of another block" : "",
-        LineOfId(warp, LineId(warp, op)), Missing(report.same_warp, report.other_block));
+        LineOfId(warp, LineId(warp, op)), Missing(false, report.same_warp, report.other_block));
     RecordFault(warp, suspicion.source, std::move(finding));
     return false;
   }
@@ -39,7 +40,8 @@ bool Report(Warp& warp, const Op* op, uint32_t lane, AccessKind kind, const Race
   std::string message =
       fmt::format("Thread {} {} {}, which {} {}{}, and ", warp.index * kLanes + lane, verb,
                   report.memory, report.other, report.other_wrote ? "wrote" : "read", at);
-  message += Missing(report.same_warp, report.other_block);
+  message += Missing(kind.store && report.other_wrote && !kind.atomic, report.same_warp,
+                     report.other_block);
   if (report.harmless) {
     message += " It stores the value that is there already, so the result is the same.";
     Warn(warp, op, report.code, message, static_cast<int>(lane), report.where);

@@ -325,6 +325,7 @@ void StartBlock(BlockState& block, uint64_t number) {
     for (const Code::Range& range : launch.code->undefined) {
       Poison(warp.frame + range.begin, static_cast<size_t>(range.end - range.begin), launch.poison);
     }
+    for (int32_t offset : launch.code->cleared) MaskAt(warp, offset) = 0;
     if (launch.local_bytes != 0) {
       Poison(warp.local, size_t{launch.local_bytes} * kLanes, launch.poison);
     }
