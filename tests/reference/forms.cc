@@ -38,8 +38,9 @@ bool IsListed(std::string_view key, const std::vector<std::string>& words) {
 
 /// Spellings that the decoder turns into others before it looks into the table, or that are no PTX.
 bool IsSpellingOnly(const std::vector<std::string>& words) {
-  const Type type = ptx::TypeNamed(words.back());
-  return words[0] == "shl" && IsSigned(type);
+  const bool is_signed = IsSigned(ptx::TypeNamed(words.back()));
+  if (words[0] == "neg" || words[0] == "abs") return words.size() == 2 && words[1][0] == 'u';
+  return words[0] == "shl" && is_signed;
 }
 
 const char* RegisterType(int bits) {
