@@ -240,7 +240,7 @@ void Generator::Exchange() {
   const int bits = ClassOf(c).bits;
   Emit("st.shared.b{} [%mine], {}", bits, Register(c));
   Emit("bar.sync 0");
-  Emit("add.u32 %j, %tid, {}", 1 + Below(program_.block));
+  Emit("add.u32 %j, %me, {}", 1 + Below(program_.block));
   Emit("rem.u32 %j, %j, {}", program_.block);
   Emit("shl.b32 %j, %j, 3");
   Emit("mov.u32 %k, cells");
@@ -357,7 +357,7 @@ void Generator::Prologue() {
       ".shared .align 8 .b8 cells[{}];\n.shared .align 8 .b8 sums[192];\n"
       ".local .align 16 .b8 frame[48];\n"
       ".reg .b64 %in, %out, %common, %own, %a, %nz64;\n"
-      ".reg .b32 %tid, %j, %k, %m, %live, %mine, %n<4>, %nz32;\n.reg .b16 %nz16;\n.reg .pred %q;\n",
+      ".reg .b32 %me, %j, %k, %m, %live, %mine, %n<4>, %nz32;\n.reg .b16 %nz16;\n.reg .pred %q;\n",
       program_.seed, 8 * program_.block);
   for (const RegisterClass& c : RegisterClasses()) {
     out_ += fmt::format(".reg .{} %{}<{}>;\n", RegisterType(c.bits), c.letter, c.count);
@@ -365,24 +365,24 @@ void Generator::Prologue() {
   for (const char* parameter : {"in", "out", "common"}) {
     Emit("ld.param.u64 %{0}, [{0}]", parameter);
   }
-  Emit("mov.u32 %tid, %tid.x");
+  Emit("mov.u32 %me, %tid.x");
   Emit("mov.u32 %j, %ctaid.x");
-  Emit("mad.lo.u32 %k, %j, {}, %tid", program_.block);
+  Emit("mad.lo.u32 %k, %j, {}, %me", program_.block);
   Emit("mul.wide.u32 %a, %k, {}", kProgramInput);
   Emit("add.s64 %in, %in, %a");
   Emit("mul.wide.u32 %a, %k, {}", kProgramOutput);
   Emit("add.s64 %out, %out, %a");
   Emit("add.s64 %own, %out, {}", kProgramOutput - 16);
   // The lanes of this warp that there are.
-  Emit("setp.lt.u32 %q, %tid, {}", program_.block / 32 * 32);
+  Emit("setp.lt.u32 %q, %me, {}", program_.block / 32 * 32);
   Emit("selp.b32 %live, -1, {}, %q", (1u << (program_.block % 32)) - 1);
-  Emit("shl.b32 %mine, %tid, 3");
+  Emit("shl.b32 %mine, %me, 3");
   Emit("mov.u32 %k, cells");
   Emit("add.u32 %mine, %mine, %k");
   Emit("mov.u32 %k, sums");
   for (int i = 0; i < 48; i += 8) Emit("st.local.b64 [frame+{}], {}", i, random_() >> 1);
   // Every thread clears the same words with the same value, in turn.
-  Emit("setp.eq.u32 %q, %tid, 0");
+  Emit("setp.eq.u32 %q, %me, 0");
   for (int i = 0; i < 192; i += 8) Emit("@%q st.shared.b64 [%k+{}], {}", i, i < 64 ? 0 : 77);
   Emit("bar.sync 0");
   for (const RegisterClass& c : RegisterClasses()) {
@@ -403,7 +403,7 @@ void Generator::Prologue() {
 
 void Generator::Epilogue() {
   Emit("bar.sync 0");
-  Emit("and.b32 %j, %tid, 31");
+  Emit("and.b32 %j, %me, 31");
   Emit("shl.b32 %j, %j, 2");
   Emit("mov.u32 %k, sums");
   Emit("add.u32 %k, %k, %j");

@@ -119,6 +119,13 @@ void AddFloats(Builder& b) {
   }
 }
 
+/// Whether every value of `from` is one of `to`; ".sat" is an error then.
+bool Holds(const std::string& to, const std::string& from) {
+  const int to_bits = std::stoi(to.substr(1)), from_bits = std::stoi(from.substr(1));
+  if (from[0] == to[0]) return to_bits >= from_bits;
+  return from[0] == 'u' && to_bits > from_bits;
+}
+
 void AddConversions(Builder& b) {
   struct Named {
     const char* type;
@@ -133,7 +140,7 @@ void AddConversions(Builder& b) {
   for (const Named& to : integers) {
     for (const Named& from : integers) {
       add("", to, from);
-      add(".sat", to, from);
+      if (!Holds(to.type, from.type)) add(".sat", to, from);
     }
     for (const Named& from : floats) {
       for (const char* rounding : {".rni", ".rzi", ".rmi", ".rpi"}) add(rounding, to, from);
