@@ -14,6 +14,12 @@
 namespace cupel::emu {
 namespace {
 
+/// Additions of float32 on global memory flush subnormal numbers, on shared memory they do not.
+float Flushed(float a) {
+  const auto bits = std::bit_cast<uint32_t>(a);
+  return (bits & 0x7f800000u) == 0 ? std::bit_cast<float>(bits & 0x80000000u) : a;
+}
+
 /// Applies F to one element; T is how memory and slots hold it.
 template <class T, class F>
 const Op* Atomic(Warp& warp, const Op* op) {
@@ -46,7 +52,12 @@ const Op* Atomic(Warp& warp, const Op* op) {
     };
     T old;
     std::memcpy(&old, host, sizeof old);
-    const T result = F{}(old, read(op->src[1]), op->src[2] < 0 ? T{} : read(op->src[2]));
+    T result = F{}(old, read(op->src[1]), op->src[2] < 0 ? T{} : read(op->src[2]));
+    if constexpr (std::is_same_v<T, float>) {
+      if (address - kDeviceBase < kReservedBytes) {
+        result = Flushed(Flushed(old) + Flushed(read(op->src[1])));
+      }
+    }
     std::memcpy(host, &result, sizeof result);
     if (op->dst >= 0) {
       Cell cell = 0;
@@ -127,8 +138,6 @@ uint32_t InPairs(uint32_t a, uint32_t b) {
 }
 
 void RegisterFloatAtomics(HandlerTable& table) {
-  // On hardware, atom.add.f32 flushes subnormals on global memory and keeps them elsewhere; keeping
-  // them everywhere is within what PTX allows.
   Add<float>(
       table, "atom.add.f32", [](float a, float b, float) { return a + b; }, FloatMode::kIeee);
   Add<double>(
