@@ -183,7 +183,7 @@ const Op* AccessSlowly(Warp& warp, const Op* op) {
     if (!shape.store) StoreSlots(warp, op, shape, lane, value);
   }
   if (warp.counting && global_lanes != 0) CountGlobal(warp, op, global_lanes, global_offsets);
-  if (warp.counting && shared_lanes != 0) CountShared(warp, shared_lanes, bytes, shared_offsets);
+  if (warp.counting && shared_lanes != 0) CountShared(warp, op, shared_lanes, bytes, shared_offsets);
   if (shared_lanes != 0 && warp.checking &&
       !CheckShared(warp, op, shape.store, false, shared_lanes, bytes, shared_offsets)) {
     return nullptr;

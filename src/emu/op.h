@@ -183,7 +183,8 @@ std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, ui
 void CountGlobal(Warp& warp, const Op* op, uint32_t active, const uint32_t* offsets);
 /// After an atomic op on all active lanes; full checks included. Returns op + 1 or null.
 const Op* CountAtomic(Warp& warp, const Op* op);
-void CountShared(Warp& warp, uint32_t active, uint32_t bytes, const uint32_t* offsets);
+void CountShared(Warp& warp, const Op* op, uint32_t active, uint32_t bytes,
+                 const uint32_t* offsets);
 
 // shared_race.cc
 /// Full checks of a shared access; false when it was an error (warp.stop is set).
