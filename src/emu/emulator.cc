@@ -135,10 +135,13 @@ class Execution {
     }
     std::vector<uint64_t> only;
     if (sample_) only = SampleBlocks(launch.grid, options_.max_blocks, options_.seed);
+    const auto start = std::chrono::steady_clock::now();
     TRY_ASSIGN(LaunchOutcome outcome,
                RunLaunch({kernel, launch.grid, launch.block, launch.cluster, launch.dynamic_shared,
                           launch.cooperative, parameters, only},
                          memory_, options_, pool_));
+    run->launch_seconds +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     run->all_blocks += launch.grid.Count();
     run->emulated_blocks += only.empty() ? launch.grid.Count() : only.size();
     if (sample_) NoteWritten(launch, outcome.written);
@@ -219,9 +222,15 @@ class Execution {
       if (!output.is_none) {
         output.dtype = view.dtype;
         output.shape = view.shape;
-        Note(nodes_.Extract(view, fmt::format("output {}", i), &output.bytes), run);
         output.is_sampled = IsSampled(view.address.buffer);
-        if (output.is_sampled) output.written = WrittenElements(view, buffers_, written_);
+        if (output.is_sampled) {
+          output.written = WrittenElements(view, buffers_, written_);
+          Note(nodes_.ExtractRanges(view, fmt::format("output {}", i), output.written,
+                                    &output.bytes),
+               run);
+        } else {
+          Note(nodes_.Extract(view, fmt::format("output {}", i), &output.bytes), run);
+        }
       }
       run->outputs.push_back(std::move(output));
     }

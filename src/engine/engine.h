@@ -84,8 +84,8 @@ struct OutputTensor {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   std::vector<std::byte> bytes;
-  /// Only some blocks of the launch that computes it ran: the elements that they wrote are in
-  /// `written` (sorted), the others mean nothing.
+  /// Only some blocks of the launch that computes it ran: `bytes` holds the elements that they
+  /// wrote, which are `written` (sorted), one range behind the other.
   bool is_sampled = false;
   std::vector<ElementRange> written;
   task::Tensor View() const;
@@ -102,7 +102,8 @@ struct Run {
   Counters counters;
   /// Blocks emulated of those in all grids; fewer only with RunOptions::max_blocks.
   uint64_t emulated_blocks = 0, all_blocks = 0;
-  double seconds = 0;  // wall time of the execution
+  double launch_seconds = 0;  // of the launches alone
+  double seconds = 0;         // wall time of the execution
 };
 
 struct RunOptions {
