@@ -87,10 +87,9 @@ struct Code {
   };
   std::vector<Range> undefined;
   uint32_t hints = 0;  // memory instructions
-  /// By instruction, for counters. Its ops end where the next one's begin; an instruction without
-  /// ops runs as often as the op that follows.
+  /// By instruction, for counters. An instruction without ops runs as often as the op that follows.
   struct Instruction {
-    uint32_t first_op = 0;
+    uint32_t first_op = 0, end_op = 0;
     engine::InstructionClass kind = engine::InstructionClass::kInteger;
     bool is_branch = false;  // conditional
     uint32_t tensor_operations = 0;

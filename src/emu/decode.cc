@@ -177,7 +177,7 @@ void Decoder::EmitGuarded(const Instr& instr) {
 
 void Decoder::NoteInstruction(const Instr& instr) {
   const bool is_branch = (instr.op == "bra" && instr.guard >= 0) || instr.op == "brx";
-  code_->instructions.push_back({static_cast<uint32_t>(code_->ops.size()), ClassOf(instr),
+  code_->instructions.push_back({static_cast<uint32_t>(code_->ops.size()), 0, ClassOf(instr),
                                  is_branch, TensorOperations(instr)});
 }
 
@@ -217,6 +217,7 @@ void Decoder::EmitBody() {
     if (i == count) break;
     NoteInstruction(function_.body[i]);
     EmitInstr(function_.body[i]);
+    code_->instructions.back().end_op = static_cast<uint32_t>(code_->ops.size());
   }
   SetMode(default_mode_);
   FinishBlock(Emit("@exit"));

@@ -198,8 +198,6 @@ void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64
   for (size_t i = 0; i < code.instructions.size(); ++i) {
     const Code::Instruction& instruction = code.instructions[i];
     const size_t begin = instruction.first_op;
-    const size_t end =
-        i + 1 < code.instructions.size() ? code.instructions[i + 1].first_op : code.ops.size();
     if (begin >= profile.visits.size()) break;
     const OpVisits& first = profile.visits[begin];
     if (first.times == 0) continue;
@@ -207,7 +205,7 @@ void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64
     WorkCounts work;
     work.warp_instructions = first.times;
     work.lane_instructions = first.lanes;
-    for (size_t op = begin; op < end; ++op) {
+    for (size_t op = begin; op < instruction.end_op; ++op) {
       work.lane_instructions = std::min(work.lane_instructions, profile.visits[op].lanes);
       work.divergent_branches += profile.visits[op].splits;
       work.Add(profile.accesses[op].work);
