@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <map>
 #include <string>
 
 #include "emu/decode.h"
@@ -115,7 +116,17 @@ uint32_t BytesOf(const Instr& instr) {
 class Fuser {
  public:
   explicit Fuser(const Function& function)
-      : function_(function), known_(function), result_(function.body.size()) {}
+      : function_(function), known_(function), result_(function.body.size()) {
+    // Variables lie one behind the other as they are declared.
+    int64_t at = 0;
+    for (const ptx::Variable& variable : function.variables) {
+      if (variable.space != ptx::Space::kShared) continue;
+      const int64_t align = std::max(variable.align, 1);
+      at = (at + align - 1) / align * align;
+      places_[variable.name] = at;
+      at += static_cast<int64_t>(variable.bytes);
+    }
+  }
 
   std::vector<SharedFusion> Go() {
     std::vector<bool> starts_block(function_.body.size() + 1);
@@ -142,7 +153,7 @@ class Fuser {
     const std::string& op = instr.op;
     const bool load = op == "ld", store = op == "st";
     if ((load || store) && IsShared(instr) && instr.guard < 0 && !instr.Has("volatile")) {
-      const Operand& address = instr.operands[store ? 0 : 1];
+      const Operand address = Placed(instr.operands[store ? 0 : 1]);
       // Stores stay in order with other stores and loads, loads with stores.
       if (store != stores_) Close();
       stores_ = store;
@@ -161,6 +172,16 @@ class Fuser {
       Fuse(*changed);
       runs_.erase(changed);
     }
+  }
+
+  /// An address in a variable as one in all of shared memory.
+  Operand Placed(Operand address) const {
+    const auto place = address.reg < 0 ? places_.find(address.symbol) : places_.end();
+    if (place != places_.end()) {
+      address.offset += place->second;
+      address.symbol.clear();
+    }
+    return address;
   }
 
   void Add(const Access& access, const Operand& address) {
@@ -224,6 +245,7 @@ class Fuser {
   const Function& function_;
   KnownZeros known_;
   std::vector<SharedFusion> result_;
+  std::map<std::string, int64_t> places_;
   std::vector<Run> runs_;
   bool stores_ = false;
 };

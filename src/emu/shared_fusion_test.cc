@@ -87,6 +87,17 @@ TEST(SharedFusion, LoopCountersAreFollowed) {
             ". . . .");
 }
 
+TEST(SharedFusion, NeighbouringVariablesAreOneAccess) {
+  EXPECT_EQ(Fusions(R"(.shared .align 4 .f32 mean;
+  .shared .align 4 .f32 scale;
+  st.shared.f32 [mean], 0f00000000;
+  st.shared.f32 [scale], 0f00000000;
+  bar.sync 0;
+  ld.shared.f32 %f1, [scale];
+  ld.shared.f32 %f2, [mean];)"),
+            "8 - 8 -");
+}
+
 TEST(SharedFusion, AnOverwrittenBaseSeparates) {
   EXPECT_EQ(Fusions(R"(shl.b32 %r3, %r1, 4;
   add.s32 %r4, %r2, %r3;
