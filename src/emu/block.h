@@ -18,7 +18,9 @@
 #include "emu/kernel.h"
 #include "emu/launch.h"
 #include "emu/op.h"
+#include "emu/profile.h"
 #include "emu/quick_race.h"
+#include "emu/store_tracker.h"
 #include "engine/engine.h"
 
 namespace cupel::emu {
@@ -38,10 +40,11 @@ struct BlockState {
   plan::Dim3 index{0, 0, 0};
   uint32_t live_threads = 0;
   std::vector<Warp> warps;
-  std::vector<bool> ready;      // by warp: may have a runnable group
-  std::vector<uint32_t> order;  // in which warps have their turns
-  size_t turn = 0;              // index into order: who is next
-  int64_t spent = 0;            // warp instructions executed so far
+  std::vector<bool> ready;          // by warp: may have a runnable group
+  std::vector<uint32_t> order;      // in which warps have their turns
+  size_t turn = 0;                  // index into order: who is next
+  int64_t spent = 0;                // warp instructions executed so far
+  std::vector<uint64_t> warp_work;  // the same by warp
   std::array<BarrierState, 16> barriers;
   std::byte* memory = nullptr;  // frames, shared and local memory
   size_t memory_bytes = 0;
@@ -64,20 +67,26 @@ struct LaunchState {
   uint32_t shared_bytes = 0;
   uint32_t local_bytes = 0;
   uint32_t warps_per_block = 0;
-  uint64_t blocks = 0;
-  uint64_t count_every = 1;  // of as many neighbouring blocks one, drawn by the seed, is counted
+  uint64_t blocks = 0;         // of the grid
+  uint64_t blocks_to_run = 0;  // fewer where LaunchRequest::only names some
+  uint64_t count_every = 1;    // of as many neighbouring blocks one, drawn by the seed, is counted
   uint32_t poison = 0;
   bool watching = false;        // global memory is watched for races
   bool in_order = false;        // on one thread, in the order of their numbers
   BlockOrder order;             // what blocks know of each other, when in_order
   uint64_t grid_workspace = 0;  // device address; 0 when the launch is not cooperative
   std::vector<std::byte> parameters;
-  std::vector<std::byte> frame;  // a frame with constants and parameters filled in
+  std::vector<std::byte> frame;      // a frame with constants and parameters filled in
+  std::vector<uint32_t> block_work;  // by position: warp instructions; empty when nobody asks
   std::atomic<uint64_t> next_block{0};
   std::atomic<uint64_t> stop_at{UINT64_MAX};    // blocks from here on need not run
   std::atomic<int64_t> budget{0};               // warp instructions left
   int64_t launch_budget = 0, block_budget = 0;  // as it began; of each block
   std::atomic<bool> cancelled{false};
+
+  /// The block that runs at `position` in the order, and back.
+  uint64_t NumberOf(uint64_t position) const;
+  uint64_t PositionOf(uint64_t number) const;
 };
 
 /// A finding with the block it was seen in.
@@ -101,9 +110,12 @@ struct Worker {
   bool is_main = false;  // may call options.cancelled
   std::vector<Hint> hints;
   std::vector<SeenFinding> findings;
-  engine::LaunchCounters counters;  // exact ones
-  engine::LaunchCounters sampled;   // of counted blocks only
-  int64_t budget = 0;               // taken from the launch's
+  engine::LaunchCounters counters;   // exact ones
+  engine::LaunchCounters sampled;    // of counted blocks only
+  std::unique_ptr<Profile> profile;  // the same by op; null when nothing is counted
+  uint64_t blocks_counted = 0;
+  StoreTracker tracker;  // of a launch of which some blocks run
+  int64_t budget = 0;    // taken from the launch's
   bool out_of_budget = false;
   bool yields = false;  // the block's turn is to end
   Suspicion suspicion;

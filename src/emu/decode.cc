@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "emu/instruction_class.h"
 #include "emu/race_stamp.h"
 #include "ptx/parser.h"
 
@@ -198,6 +199,12 @@ void Decoder::EmitGuarded(const Instr& instr) {
   if (mode != mode_) Fail("guarded " + instr.Mnemonic());
 }
 
+void Decoder::NoteInstruction(const Instr& instr) {
+  const bool is_branch = (instr.op == "bra" && instr.guard >= 0) || instr.op == "brx";
+  code_->instructions.push_back({static_cast<uint32_t>(code_->ops.size()), 0, ClassOf(instr),
+                                 is_branch, TensorOperations(instr)});
+}
+
 void Decoder::EmitInstr(const Instr& instr) {
   for (auto& [kind, used] : temporaries_used_) used = 0;
   ++block_count_;
@@ -234,7 +241,10 @@ void Decoder::EmitBody() {
       Emit("@merge");
     }
     current_ = static_cast<int>(std::min(i, count == 0 ? 0 : count - 1));
-    if (i < count) EmitInstr(function_.body[i]);
+    if (i == count) break;
+    NoteInstruction(function_.body[i]);
+    EmitInstr(function_.body[i]);
+    code_->instructions.back().end_op = static_cast<uint32_t>(code_->ops.size());
   }
   SetMode(default_mode_);
   FinishBlock(Emit("@exit"));
@@ -277,6 +287,14 @@ void Decoder::NumberLines() {
   code_->line_ids.resize(code_->sources.size() + 1, kLineIds - 1);
 }
 
+/// True when nothing but `st` writes to global memory.
+bool HasPlainStores(const std::vector<Instr>& body) {
+  return std::all_of(body.begin(), body.end(), [](const Instr& instr) {
+    const bool reads = instr.op == "ld" || instr.op == "ldu" || instr.op.starts_with("prefetch");
+    return instr.op == "st" || reads || ClassOf(instr) != engine::InstructionClass::kGlobal;
+  });
+}
+
 void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
   kernel_ = kernel;
   kernel->name = function.name;
@@ -308,10 +326,13 @@ void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
   code_->flush = default_mode_ == FloatMode::kFlush;
   PlaceVariables();
   if (!failed_) AssignSlots();
+  fusions_ = FuseSharedAccesses(function_);
   if (!failed_) EmitBody();
   if (!failed_) LayOutFrame();
   if (failed_) return;
   Resolve();
+  code_->stores.resize(code_->ops.size());
+  kernel->has_plain_stores = HasPlainStores(function_.body);
   kernel->code = std::move(code_);
 }
 

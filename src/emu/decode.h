@@ -96,6 +96,7 @@ class Decoder {
   void NoteDefined(const ptx::Instr& instr);
   void FinishBlock(Op& op);
   void NumberLines();
+  void NoteInstruction(const ptx::Instr& instr);
   void Resolve();
 
   // decode_forms.cc
@@ -154,9 +155,10 @@ class Decoder {
   };
   std::map<std::string, Place, std::less<>> places_;  // of shared, local and parameter variables
 
-  std::vector<int> label_at_;  // by instruction index: 1 when it is a jump target
-  std::vector<int> op_at_;     // by instruction index: index of its merge op
-  std::vector<int> jumps_;     // ops whose target is an instruction index
+  std::vector<int> label_at_;          // by instruction index: 1 when it is a jump target
+  std::vector<int> op_at_;             // by instruction index: index of its merge op
+  std::vector<SharedFusion> fusions_;  // by instruction
+  std::vector<int> jumps_;             // ops whose target is an instruction index
   FloatMode default_mode_ = FloatMode::kIeee;
   FloatMode mode_ = FloatMode::kIeee;
   uint32_t block_count_ = 0, block_flops_ = 0;  // of the block so far

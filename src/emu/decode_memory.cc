@@ -144,6 +144,14 @@ bool Decoder::EmitAccess(const Instr& instr) {
   op.imm = displacement;
   op.aux = shape.Pack();
   op.count = code_->hints++;
+  if (store && (space == MemorySpace::kGlobal || space == MemorySpace::kGeneric)) {
+    code_->stores.resize(code_->ops.size());
+    code_->stores.back() = true;
+  }
+  if (const SharedFusion fusion = fusions_[static_cast<size_t>(current_)]; fusion.bytes != 0) {
+    code_->fusions.resize(op.count + 1);
+    code_->fusions[op.count] = fusion;
+  }
   if (!store) {
     for (int i = 0; i < elements; ++i) {
       const Operand& element = elements == 1 ? value : value.elements[static_cast<size_t>(i)];

@@ -17,6 +17,8 @@
 #include "emu/launch.h"
 #include "emu/launch_check.h"
 #include "emu/nodes.h"
+#include "emu/sampling.h"
+#include "emu/store_tracker.h"
 #include "ptx/parser.h"
 
 namespace cupel::emu {
@@ -77,7 +79,10 @@ class Execution {
 
   /// Runs all nodes and extracts the outputs into `run`; stops at the first error.
   Status Go(std::span<const std::span<const std::byte>> arguments, Run* run) {
-    for (const plan::Node& node : plan_.nodes) {
+    const std::vector<bool> sampled = SampledNodes(plan_, kernels_, options_.max_blocks);
+    for (size_t i = 0; i < plan_.nodes.size(); ++i) {
+      const plan::Node& node = plan_.nodes[i];
+      sample_ = sampled[i];
       if (options_.cancelled && options_.cancelled()) {
         return Fail(ErrorCode::kCancelled, "the emulation was cancelled");
       }
@@ -146,10 +151,18 @@ class Execution {
                   "a pointer relocation lies outside the parameters of " + kernel->demangled);
     }
     MakeReachable(launch.relocations);
+    std::vector<uint64_t> only;
+    if (sample_) only = SampleBlocks(launch.grid, options_.max_blocks, options_.seed);
+    const auto start = std::chrono::steady_clock::now();
     TRY_ASSIGN(LaunchOutcome outcome,
                RunLaunch({kernel, launch.grid, launch.block, launch.cluster, launch.dynamic_shared,
-                          launch.cooperative, parameters},
+                          launch.cooperative, parameters, only},
                          memory_, options_, pool_));
+    run->launch_seconds +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    run->all_blocks += launch.grid.Count();
+    run->emulated_blocks += only.empty() ? launch.grid.Count() : only.size();
+    if (sample_) NoteWritten(launch, outcome.written);
     Record(launch, limits, std::move(outcome), run);
     return {};
   }
@@ -167,9 +180,23 @@ class Execution {
     cost.footprint_bytes = Footprint(launch, buffers_);
     cost.counters = std::move(outcome.counters);
     cost.counters.occupancy = cost.occupancy.fraction;
-    cost.counters.estimated_us = EstimateLaunch(cost, device_).Total();
+    cost.counters.limited_by = cost.occupancy.limited_by;
+    cost.counters.registers = limits.registers;
+    cost.counters.shared_bytes = shared;
+    cost.counters.imbalance = Imbalance(outcome.block_work, launch.grid.Count(), device_);
+    const CostBreakdown breakdown = EstimateLaunch(cost, device_);
+    cost.counters.estimated_us = breakdown.Total();
+    cost.counters.bounds = breakdown.Bounds();
     run->counters.estimated_us += cost.counters.estimated_us;
     run->counters.launches.push_back(std::move(cost.counters));
+  }
+
+  /// Of what a launch may write, only `written` holds results.
+  void NoteWritten(const plan::Launch& launch, const std::vector<WrittenRange>& written) {
+    for (const plan::Relocation& relocation : launch.relocations) {
+      sampled_buffers_.insert(relocation.target.buffer);
+    }
+    written_.insert(written_.end(), written.begin(), written.end());
   }
 
   void Note(NodeOutcome outcome, Run* run) {
@@ -199,7 +226,13 @@ class Execution {
     }
   }
 
+  bool IsSampled(int buffer) const {
+    return sampled_buffers_.contains(buffer) && buffer >= 0 &&
+           plan_.buffers[static_cast<size_t>(buffer)].kind != plan::BufferKind::kArgument;
+  }
+
   void Extract(Run* run) {
+    JoinRanges(&written_);
     for (size_t i = 0; i < plan_.outputs.size() && !stopped_; ++i) {
       const plan::View& view = plan_.outputs[i];
       engine::OutputTensor output;
@@ -207,8 +240,16 @@ class Execution {
       if (!output.is_none) {
         output.dtype = view.dtype;
         output.shape = view.shape;
-        CheckWritten(view, i, run);
-        Note(nodes_.Extract(view, fmt::format("output {}", i), &output.bytes), run);
+        output.is_sampled = IsSampled(view.address.buffer);
+        if (output.is_sampled) {
+          output.written = WrittenElements(view, buffers_, written_);
+          Note(nodes_.ExtractRanges(view, fmt::format("output {}", i), output.written,
+                                    &output.bytes),
+               run);
+        } else {
+          CheckWritten(view, i, run);
+          Note(nodes_.Extract(view, fmt::format("output {}", i), &output.bytes), run);
+        }
       }
       run->outputs.push_back(std::move(output));
     }
@@ -244,6 +285,9 @@ class Execution {
   GlobalMemory& memory_;
   ThreadPool& pool_;
   NodeRunner nodes_;
+  bool sample_ = false;  // of the launch at hand some blocks run
+  std::set<int> sampled_buffers_;
+  std::vector<WrittenRange> written_;
   bool stopped_ = false;
 };
 

@@ -22,7 +22,7 @@ constexpr uint64_t kPage = 4096;
 // by a factor of two, then lands between buffers and not in the next one.
 constexpr uint64_t kLargestGap = uint64_t{1} << 32;
 // Above this, Reset gives pages back to the system rather than keeping them for the next plan.
-constexpr uint64_t kKeepCommitted = uint64_t{1} << 30;
+constexpr uint64_t kKeepCommitted = uint64_t{2} << 30;
 constexpr uint64_t kHugePageThreshold = uint64_t{8} << 20;
 
 constexpr uint64_t RoundUp(uint64_t value, uint64_t unit) {

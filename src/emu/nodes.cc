@@ -219,4 +219,19 @@ NodeOutcome NodeRunner::Extract(const plan::View& view, const std::string& what,
   return outcome;
 }
 
+NodeOutcome NodeRunner::ExtractRanges(const plan::View& view, const std::string& what,
+                                      std::span<const engine::ElementRange> ranges,
+                                      std::vector<std::byte>* bytes) const {
+  NodeOutcome outcome;
+  bytes->clear();
+  if (ExtentOf(view).empty) return outcome;
+  const std::byte* from = AccessView(view, what.c_str(), "reads", &outcome);
+  if (from == nullptr) return outcome;
+  const auto size = static_cast<int64_t>(SizeOf(view.dtype));
+  for (const engine::ElementRange& range : ranges) {
+    bytes->insert(bytes->end(), from + range.begin * size, from + range.end * size);
+  }
+  return outcome;
+}
+
 }  // namespace cupel::emu

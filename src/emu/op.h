@@ -246,8 +246,9 @@ std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, ui
 /// Offsets are relative to a 32-byte aligned base (global) or to the block's shared memory.
 void CountGlobal(Warp& warp, const Op* op, uint32_t active, const uint32_t* offsets);
 /// An atomic operation.
-void CountAtomic(Warp& warp, const LaneAddresses& lanes);
-void CountShared(Warp& warp, uint32_t active, uint32_t bytes, const uint32_t* offsets);
+void CountAtomic(Warp& warp, const Op* op, const LaneAddresses& lanes);
+void CountShared(Warp& warp, const Op* op, uint32_t active, uint32_t bytes,
+                 const uint32_t* offsets);
 
 // shared_race.cc, global_race.cc: full checks of an access that is about to be done; false when it
 // is an error (warp.stop is set).

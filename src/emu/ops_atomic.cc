@@ -37,7 +37,7 @@ const Op* Atomic(Warp& warp, const Op* op) {
   AccessKind kind = KindOf(shape);
   kind.plain = false;
   if (!lanes.Observe(warp, op, kind, sizeof(T))) return nullptr;
-  if (warp.counting) CountAtomic(warp, lanes);
+  if (warp.counting) CountAtomic(warp, op, lanes);
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
     std::byte* host = lanes.host[lane];
@@ -54,7 +54,7 @@ const Op* Atomic(Warp& warp, const Op* op) {
     std::memcpy(&old, host, sizeof old);
     T result = F{}(old, read(op->src[1]), op->src[2] < 0 ? T{} : read(op->src[2]));
     if constexpr (std::is_same_v<T, float>) {
-      if (address - kDeviceBase < kReservedBytes) {
+      if (((lanes.global >> lane) & 1u) != 0) {
         result = Flushed(Flushed(old) + Flushed(read(op->src[1])));
       }
     }

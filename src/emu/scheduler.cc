@@ -42,6 +42,7 @@ void Collect(Warp& warp) {
   counters.warp_instructions += warp.warp_instructions;
   counters.lane_instructions += warp.lane_instructions;
   counters.floating_point_operations += warp.flops;
+  warp.block->warp_work[warp.index] += warp.warp_instructions;
   warp.warp_instructions = warp.lane_instructions = warp.flops = 0;
 }
 
@@ -53,7 +54,11 @@ Turn RunTurn(Warp& warp, const Code& code) {
   const int64_t slice = std::min(kSlice, worker.budget);
   warp.slice = slice;
   for (;;) {
-    code.handlers->run(warp);
+    if (warp.counting || !worker.launch->request->only.empty()) {
+      RunObserved(warp);
+    } else {
+      code.handlers->run(warp);
+    }
     if (warp.stop == Stop::kSwitch) {
       warp.active = 0;
       if (PickGroup(warp)) continue;
@@ -277,14 +282,39 @@ namespace {
 
 /// Of each `count_every` neighbours one block is counted, drawn by the seed: a kernel that wants to
 /// look cheap cannot know which.
-bool IsCounted(const LaunchState& launch, uint64_t number) {
-  const uint64_t window = number / launch.count_every;
+bool IsCounted(const LaunchState& launch, uint64_t position) {
+  const uint64_t window = position / launch.count_every;
   const uint64_t first = window * launch.count_every;
   Random random(launch.options->seed ^ ((window + 1) * 0x9e3779b97f4a7c15u));
-  return number - first == random.Below(std::min(launch.count_every, launch.blocks - first));
+  return position - first ==
+         random.Below(std::min(launch.count_every, launch.blocks_to_run - first));
 }
 
 }  // namespace
+
+namespace {
+
+/// The block is done: what it took, and what its busiest warp took.
+void NoteWork(const BlockState& block) {
+  Worker& worker = *block.worker;
+  worker.counters.critical_warp_instructions +=
+      *std::max_element(block.warp_work.begin(), block.warp_work.end());
+  std::vector<uint32_t>& work = worker.launch->block_work;
+  if (work.empty()) return;
+  work[worker.launch->PositionOf(block.number)] =
+      static_cast<uint32_t>(std::min<int64_t>(block.spent, UINT32_MAX));
+}
+
+}  // namespace
+
+uint64_t LaunchState::NumberOf(uint64_t position) const {
+  return request->only.empty() ? position : request->only[position];
+}
+uint64_t LaunchState::PositionOf(uint64_t number) const {
+  if (request->only.empty()) return number;
+  const auto only = request->only;
+  return static_cast<uint64_t>(std::lower_bound(only.begin(), only.end(), number) - only.begin());
+}
 
 void StartBlock(BlockState& block, uint64_t number) {
   LaunchState& launch = *block.worker->launch;
@@ -298,6 +328,7 @@ void StartBlock(BlockState& block, uint64_t number) {
   block.barriers = {};
   block.turn = 0;
   block.spent = 0;
+  block.warp_work.assign(block.warps.size(), 0);
   Poison(block.memory, RoundUp(launch.shared_bytes, kAlign), launch.poison);
   if (block.checker) block.checker->Reset();
   for (QuickRace& race : block.races)
@@ -310,7 +341,8 @@ void StartBlock(BlockState& block, uint64_t number) {
       std::swap(block.order[i - 1], block.order[random.Below(i)]);
     }
   }
-  const bool counting = launch.options->counters && IsCounted(launch, number);
+  const bool counting = launch.options->counters && IsCounted(launch, launch.PositionOf(number));
+  block.worker->blocks_counted += counting;
   for (Warp& warp : block.warps) {
     const uint64_t first = uint64_t{warp.index} * kLanes;
     const uint64_t here = std::min<uint64_t>(threads - first, kLanes);
@@ -371,6 +403,7 @@ BlockResult RunBlock(BlockState& block, int64_t quantum) {
     if (ran || std::find(block.ready.begin(), block.ready.end(), true) != block.ready.end())
       continue;
     if (block.live_threads == 0) {
+      NoteWork(block);
       return SettleSuspicion(block.warps[0]) ? BlockResult::kDone : BlockResult::kStopped;
     }
     if (!ForceOne(block)) {
