@@ -20,6 +20,7 @@
 
 namespace cupel::emu {
 
+class AsyncState;
 class SharedChecker;
 
 struct BarrierState {
@@ -43,6 +44,7 @@ struct BlockState {
   std::byte* memory = nullptr;  // frames, shared and local memory
   size_t memory_bytes = 0;
   std::unique_ptr<SharedChecker> checker;  // full checks only
+  std::unique_ptr<AsyncState> async;       // null until it is needed
 
   BlockState();
   ~BlockState();

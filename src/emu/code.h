@@ -75,6 +75,8 @@ struct Code {
   std::vector<Source> sources;  // by Op::source
   std::vector<std::string> mnemonics;
   std::vector<int32_t> branch_targets;  // of brx.idx
+  /// Operands of ops that have more than an Op has room for: offsets, to which Op::imm points.
+  std::vector<int32_t> lists;
   int32_t frame_bytes = 0;
   std::vector<ConstantSlot> constants;
   std::vector<SpecialSlot> specials;

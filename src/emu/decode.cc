@@ -39,7 +39,8 @@ FloatMode ModeHint(const Instr& instr) {
 bool MaySwitch(const Instr& instr) {
   const std::string& op = instr.op;
   return op == "shfl" || op == "vote" || op == "match" || op == "redux" || op == "bar" ||
-         op == "barrier" || op == "brx" || op == "elect";
+         op == "barrier" || op == "brx" || op == "elect" || op == "mma" || op == "wmma" ||
+         op == "ldmatrix" || op == "stmatrix" || op == "movmatrix";
 }
 
 SourceLine LineOf(const ptx::Module& module, const ptx::Location& location) {
@@ -118,13 +119,16 @@ void Decoder::FinishBlock(Op& op) {
 void Decoder::EmitUnguarded(const Instr& instr) {
   if (EmitFlow(instr) || failed_) return;
   static const std::map<std::string_view, bool (Decoder::*)(const Instr&)> forms = {
-      {"ld", &Decoder::EmitAccess},       {"ldu", &Decoder::EmitAccess},
-      {"st", &Decoder::EmitAccess},       {"atom", &Decoder::EmitAtomic},
-      {"red", &Decoder::EmitAtomic},      {"mov", &Decoder::EmitMov},
-      {"cvta", &Decoder::EmitCvta},       {"setp", &Decoder::EmitSetp},
-      {"set", &Decoder::EmitSet},         {"shfl", &Decoder::EmitWarpLevel},
-      {"vote", &Decoder::EmitWarpLevel},  {"match", &Decoder::EmitWarpLevel},
-      {"redux", &Decoder::EmitWarpLevel}, {"activemask", &Decoder::EmitWarpLevel}};
+      {"ld", &Decoder::EmitAccess},        {"ldu", &Decoder::EmitAccess},
+      {"st", &Decoder::EmitAccess},        {"atom", &Decoder::EmitAtomic},
+      {"red", &Decoder::EmitAtomic},       {"mov", &Decoder::EmitMov},
+      {"cvta", &Decoder::EmitCvta},        {"setp", &Decoder::EmitSetp},
+      {"set", &Decoder::EmitSet},          {"shfl", &Decoder::EmitWarpLevel},
+      {"vote", &Decoder::EmitWarpLevel},   {"match", &Decoder::EmitWarpLevel},
+      {"redux", &Decoder::EmitWarpLevel},  {"activemask", &Decoder::EmitWarpLevel},
+      {"mma", &Decoder::EmitMatrix},       {"wmma", &Decoder::EmitMatrix},
+      {"ldmatrix", &Decoder::EmitMatrix},  {"stmatrix", &Decoder::EmitMatrix},
+      {"movmatrix", &Decoder::EmitMatrix}, {"cp", &Decoder::EmitAsync}};
   if (instr.Has("cc") || instr.op == "addc" || instr.op == "subc" || instr.op == "madc") {
     EmitCarry(instr);
     return;
@@ -237,6 +241,15 @@ void Decoder::Resolve() {
   }
 }
 
+/// Lists of operands: their ops point to them.
+void Decoder::ResolveLists() {
+  for (int32_t& slot : code_->lists) slot = slots_[static_cast<size_t>(slot)].offset;
+  for (size_t op : listed_) {
+    int64_t& imm = code_->ops[op].imm;
+    imm = reinterpret_cast<int64_t>(code_->lists.data() + imm);
+  }
+}
+
 void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
   kernel_ = kernel;
   kernel->name = function.name;
@@ -270,6 +283,7 @@ void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
   if (!failed_) LayOutFrame();
   if (failed_) return;
   Resolve();
+  ResolveLists();
   kernel->code = std::move(code_);
 }
 

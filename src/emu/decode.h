@@ -90,6 +90,7 @@ class Decoder {
   bool Fail(const std::string& what);
   void FinishBlock(Op& op);
   void Resolve();
+  void ResolveLists();
 
   // decode_forms.cc
   bool EmitTable(const ptx::Instr& instr, const std::string& key);
@@ -115,6 +116,19 @@ class Decoder {
   bool EmitBranch(const ptx::Instr& instr);
   bool EmitBarrier(const ptx::Instr& instr);
   bool EmitWarpLevel(const ptx::Instr& instr);
+
+  // decode_matrix.cc
+  bool EmitMatrix(const ptx::Instr& instr);
+  bool EmitProduct(const ptx::Instr& instr);
+  bool EmitFragment(const ptx::Instr& instr);
+  bool EmitMatrixRows(const ptx::Instr& instr);
+  std::vector<int> FragmentSlots(const std::vector<ptx::Operand>& registers,
+                                 const std::vector<size_t>& order, SlotKind kind, bool write);
+  void SetList(const std::vector<int>& slots);
+
+  // decode_async.cc
+  bool EmitAsync(const ptx::Instr& instr);
+  bool EmitCopyAsync(const ptx::Instr& instr);
 
   const ptx::Module& module_;
   const HandlerTable& handlers_;
@@ -144,9 +158,10 @@ class Decoder {
   };
   std::map<std::string, Place, std::less<>> places_;  // of shared, local and parameter variables
 
-  std::vector<int> label_at_;  // by instruction index: 1 when it is a jump target
-  std::vector<int> op_at_;     // by instruction index: index of its merge op
-  std::vector<int> jumps_;     // ops whose target is an instruction index
+  std::vector<int> label_at_;   // by instruction index: 1 when it is a jump target
+  std::vector<int> op_at_;      // by instruction index: index of its merge op
+  std::vector<int> jumps_;      // ops whose target is an instruction index
+  std::vector<size_t> listed_;  // ops whose imm is an index into Code::lists
   FloatMode default_mode_ = FloatMode::kIeee;
   FloatMode mode_ = FloatMode::kIeee;
   uint32_t block_count_ = 0, block_flops_ = 0;  // of the block so far

@@ -37,6 +37,8 @@ const HandlerTable& Handlers(int limit) {
       RegisterControl(table);
       RegisterAtomic(table);
       RegisterWarp(table);
+      RegisterMatrixMoves(table);
+      RegisterAsync(table);
     }
     return tables;
   }();

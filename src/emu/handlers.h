@@ -53,5 +53,7 @@ void RegisterAvx512(HandlerTable& table);
 void RegisterControl(HandlerTable& table);
 void RegisterAtomic(HandlerTable& table);
 void RegisterWarp(HandlerTable& table);
+void RegisterMatrixMoves(HandlerTable& table);
+void RegisterAsync(HandlerTable& table);
 
 }  // namespace cupel::emu

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/random.h"
+#include "emu/async.h"
 #include "emu/block.h"
 #include "emu/shared_race.h"
 
@@ -266,6 +267,7 @@ void StartBlock(BlockState& block, uint64_t number) {
   block.spent = 0;
   Poison(block.memory, RoundUp(launch.shared_bytes, kAlign), launch.poison);
   if (block.checker) block.checker->Reset();
+  block.async.reset();
   std::fill(block.ready.begin(), block.ready.end(), true);
   for (uint32_t w = 0; w < block.order.size(); ++w) block.order[w] = w;
   if (launch.options->seed != 0) {
