@@ -21,6 +21,7 @@
 namespace cupel::emu {
 
 class AsyncState;
+class CallStacks;
 class SharedChecker;
 
 struct BarrierState {
@@ -36,15 +37,16 @@ struct BlockState {
   plan::Dim3 index{0, 0, 0};
   uint32_t live_threads = 0;
   std::vector<Warp> warps;
-  std::vector<bool> ready;      // by warp: may have a runnable group
-  std::vector<uint32_t> order;  // in which warps have their turns
-  size_t turn = 0;              // index into order: who is next
-  int64_t spent = 0;            // warp instructions executed so far
-  std::array<BarrierState, 16> barriers;
-  std::byte* memory = nullptr;  // frames, shared and local memory
+  std::vector<bool> ready;                // by warp: may have a runnable group
+  std::vector<uint32_t> order;            // in which warps have their turns
+  size_t turn = 0;                        // index into order: who is next
+  int64_t spent = 0;                      // warp instructions executed so far
+  std::array<BarrierState, 17> barriers;  // the last: of the cluster
+  std::byte* memory = nullptr;            // frames, shared and local memory
   size_t memory_bytes = 0;
   std::unique_ptr<SharedChecker> checker;  // full checks only
   std::unique_ptr<AsyncState> async;       // null until it is needed
+  std::unique_ptr<CallStacks> calls;       // likewise
 
   BlockState();
   ~BlockState();
@@ -82,12 +84,20 @@ struct SeenFinding {
   engine::Finding finding;
 };
 
+/// What one thread printed in a call of printf.
+struct PrintedText {
+  uint64_t block = 0;
+  std::string text;
+};
+
 /// One thread's part of a launch.
 struct Worker {
   LaunchState* launch = nullptr;
   bool is_main = false;  // may call options.cancelled
   std::vector<Hint> hints;
   std::vector<SeenFinding> findings;
+  std::vector<PrintedText> printed;
+  size_t printed_bytes = 0;
   engine::LaunchCounters counters;  // exact ones
   engine::LaunchCounters sampled;   // of counted blocks only
   int64_t budget = 0;               // taken from the launch's

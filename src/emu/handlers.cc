@@ -39,6 +39,10 @@ const HandlerTable& Handlers(int limit) {
       RegisterWarp(table);
       RegisterMatrixMoves(table);
       RegisterAsync(table);
+      RegisterCalls(table);
+      RegisterPrint(table);
+      RegisterRare(table);
+      RegisterRareWarp(table);
     }
     return tables;
   }();

@@ -55,5 +55,9 @@ void RegisterAtomic(HandlerTable& table);
 void RegisterWarp(HandlerTable& table);
 void RegisterMatrixMoves(HandlerTable& table);
 void RegisterAsync(HandlerTable& table);
+void RegisterCalls(HandlerTable& table);
+void RegisterPrint(HandlerTable& table);
+void RegisterRare(HandlerTable& table);
+void RegisterRareWarp(HandlerTable& table);
 
 }  // namespace cupel::emu

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "emu/async.h"
 #include "emu/block.h"
+#include "emu/calls.h"
 #include "emu/shared_race.h"
 
 namespace cupel::emu {
@@ -268,6 +269,7 @@ void StartBlock(BlockState& block, uint64_t number) {
   Poison(block.memory, RoundUp(launch.shared_bytes, kAlign), launch.poison);
   if (block.checker) block.checker->Reset();
   block.async.reset();
+  block.calls.reset();
   std::fill(block.ready.begin(), block.ready.end(), true);
   for (uint32_t w = 0; w < block.order.size(); ++w) block.order[w] = w;
   if (launch.options->seed != 0) {

@@ -71,6 +71,7 @@ struct Run {
   std::string unsupported;
   std::vector<OutputTensor> outputs;
   std::vector<Finding> findings;
+  std::vector<std::string> printed;  // by the kernels' printf, a string a call
   Counters counters;
   double seconds = 0;  // wall time of the execution
 };
