@@ -44,6 +44,12 @@ const HandlerTable& Handlers(int limit) {
       RegisterControl(table);
       RegisterAtomic(table);
       RegisterWarp(table);
+      RegisterMatrixMoves(table);
+      RegisterAsync(table);
+      RegisterCalls(table);
+      RegisterPrint(table);
+      RegisterRare(table);
+      RegisterRareWarp(table);
     }
     return tables;
   }();
