@@ -60,8 +60,10 @@ void AddCompares(List& list) {
       for (const char* combine : {"", ".and", ".or", ".xor"}) {
         const std::string tail = fmt::format("{}{}.{}", relation, combine, type);
         const std::string third = combine[0] == 0 ? "" : ", %a2";
-        list.Add("setp." + tail + " p|q", {bits, bits, 1}, {1, 1},
-                 fmt::format("setp.{} %o0|%o1, %a0, %a1{};\n", tail, third));
+        if (!is_float || bits > 16) {
+          list.Add("setp." + tail + " p|q", {bits, bits, 1}, {1, 1},
+                   fmt::format("setp.{} %o0|%o1, %a0, %a1{};\n", tail, third));
+        }
         if (combine[0] != 0 && !packed) {
           list.Add("setp." + tail + " !c", {bits, bits, 1}, {1},
                    fmt::format("setp.{} %o0, %a0, %a1, !%a2;\n", tail));

@@ -88,7 +88,8 @@ void Generator::Arithmetic() {
   const std::vector<Template>& all = Templates();
   const Template& t = all[Below(all.size())];
   std::string text = t.mnemonic + " " + Register(t.classes[0]);
-  bool constants = false;  // one at most: ptxas folds, and some instructions take no two
+  // One constant at most, as some instructions take no two; those of fields are bounded.
+  bool constants = t.mnemonic.starts_with("bf");
   for (size_t i = 1; i < t.classes.size(); ++i) {
     const bool last = i + 1 == t.classes.size();
     std::string operand = constants || t.classes.size() == 2 ? Register(t.classes[i])
