@@ -1,6 +1,6 @@
-// Hostile PTX in the interpreter: whatever parses is decoded and run, one block with a small budget.
-// Findings and "unsupported" are fine; crashes, and accesses beyond what the kernel was given, are
-// not. SPDX-License-Identifier: Apache-2.0
+// Hostile PTX in the interpreter: whatever parses is decoded and run, one block with a small
+// budget. Findings and "unsupported" are fine; crashes, and accesses beyond what the kernel was
+// given, are not. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
 #include <memory>

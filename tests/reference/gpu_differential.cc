@@ -162,13 +162,13 @@ Tally CheckForms(Runner& runner) {
 void CheckProgramOn(Runner& runner, const Program& program, Tally* tally) {
   const auto module = ptx::Parse(kModuleHead + program.Text());
   const size_t threads = size_t{program.grid} * program.block;
-  std::vector<std::vector<std::byte>> expected{
-      ProgramInputs(program), std::vector<std::byte>(threads * kProgramOutput),
-      std::vector<std::byte>(kCommonBytes)};
+  std::vector<std::vector<std::byte>> expected{ProgramInputs(program),
+                                               std::vector<std::byte>(threads * kProgramOutput),
+                                               std::vector<std::byte>(kCommonBytes)};
   std::vector<std::vector<std::byte>> got = expected;
-  std::string wrong = module ? RunMachine(*module, program.KernelName(), program.grid,
-                                          program.block, &expected)
-                             : module.error().message;
+  std::string wrong =
+      module ? RunMachine(*module, program.KernelName(), program.grid, program.block, &expected)
+             : module.error().message;
   std::vector<std::byte>* const buffers[] = {&got[0], &got[1], &got[2]};
   if (wrong.empty()) {
     wrong = runner.Run(program.KernelName(), program.grid, program.block, buffers);
@@ -209,8 +209,8 @@ Tally CheckPrograms(Runner& runner, const Options& options) {
 long double Value(uint64_t bits, const Format& format) {
   const Number number = Unpack(bits, format);
   if (number.kind != Number::Kind::kFinite) return NAN;
-  const long double size = std::ldexp(static_cast<long double>(number.mantissa.word[0]),
-                                      number.exponent);
+  const long double size =
+      std::ldexp(static_cast<long double>(number.mantissa.word[0]), number.exponent);
   return number.negative ? -size : size;
 }
 

@@ -100,7 +100,7 @@ class Machine {
 
   const ptx::Module& module_;
   std::map<std::string, std::unique_ptr<Code>> codes_;
-  std::map<uint64_t, std::vector<std::byte>> buffers_;  // by address
+  std::map<uint64_t, std::vector<std::byte>> buffers_;    // by address
   std::map<std::string, uint64_t, std::less<>> symbols_;  // addresses of module variables
   std::map<std::string, uint64_t, std::less<>> shared_;   // offsets of shared variables
   uint64_t shared_bytes_ = 0;

@@ -153,9 +153,12 @@ bool Machine::ExecuteCarry(Block& block, Thread& thread, const Step& step) {
   const bool takes = instr.op.back() == 'c';
   const unsigned carry = takes && frame.carry ? 1 : 0;
   if (instr.op.starts_with("mad")) {
-    const __int128 left = is_signed ? SignExtend(static_cast<uint64_t>(a), bits) : static_cast<__int128>(a);
-    const __int128 right = is_signed ? SignExtend(static_cast<uint64_t>(b), bits) : static_cast<__int128>(b);
-    const auto product = static_cast<unsigned __int128>(left) * static_cast<unsigned __int128>(right);
+    const __int128 left =
+        is_signed ? SignExtend(static_cast<uint64_t>(a), bits) : static_cast<__int128>(a);
+    const __int128 right =
+        is_signed ? SignExtend(static_cast<uint64_t>(b), bits) : static_cast<__int128>(b);
+    const auto product =
+        static_cast<unsigned __int128>(left) * static_cast<unsigned __int128>(right);
     a = Truncate(static_cast<uint64_t>(instr.Has("hi") ? product >> bits : product), bits);
     b = Read(block, thread, instr.operands[3], bits);
   }

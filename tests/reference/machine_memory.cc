@@ -45,8 +45,7 @@ bool Machine::ExecuteAccess(Block& block, Thread& thread, const Step& step) {
       value.kind == OperandKind::kVector ? value.elements : std::vector<Operand>{value};
   const int bits = BitsOf(type);
   const auto size = static_cast<size_t>(bits / 8);
-  const std::optional<Place> place =
-      Address(block, thread, instr, instr.operands[store ? 0 : 1]);
+  const std::optional<Place> place = Address(block, thread, instr, instr.operands[store ? 0 : 1]);
   if (!place) return false;
   std::byte* bytes = Bytes(block, thread, *place, size * elements.size());
   if (bytes == nullptr) return false;
