@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "emu/code.h"
+#include "emu/copies.h"
 #include "emu/kernel.h"
 #include "ptx/ir.h"
 
@@ -60,7 +61,7 @@ class Decoder {
   void AssignSlots();
   void ShareSlots();  // liveness.cc
   void AliasRegisters();
-  bool AliasTo(const ptx::Instr& instr, int* slot);
+  bool AliasTo(const ptx::Instr& instr, const CopyRules& rules, int* slot);
   SlotKind KindOf(int reg) const;
   int NewSlot(SlotKind kind);
   int Temporary(SlotKind kind);
@@ -129,6 +130,7 @@ class Decoder {
   };
   std::vector<Slot> slots_;
   std::vector<int> register_slot_;  // by register; -1: not used
+  std::vector<int> origin_;         // by register: the instruction that gives its value; -1: none
   std::vector<bool> aliased_;       // by instruction: its effect is an alias
   std::map<std::pair<std::string, std::pair<uint64_t, int>>, int> constants_;
   std::map<Special, int> specials_;

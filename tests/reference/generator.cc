@@ -12,6 +12,8 @@
 namespace cupel::reference {
 namespace {
 
+constexpr int kCopies = 32;
+
 const char* RegisterType(int bits) {
   return bits == 1 ? "pred" : (bits == 16 ? "b16" : (bits == 32 ? "b32" : "b64"));
 }
@@ -48,6 +50,7 @@ class Generator {
   void Guarded();
   void If(int depth);
   void Loop(int depth);
+  void Kept(int depth, int copy);
   void Switch(int depth);
   void Carry();
   void Local();
@@ -63,6 +66,7 @@ class Generator {
   Program program_;
   std::string out_;
   int labels_ = 0;
+  int copies_ = 0;
 };
 
 /// Mostly a register; now and then a constant.
@@ -142,7 +146,11 @@ void Generator::If(int depth) {
 void Generator::Loop(int depth) {
   const std::string begin = Label(), end = Label();
   Emit("and.b32 %n{}, {}, 3", depth, Register('r'));  // trips differ among lanes
+  const bool keeps = Chance(2) && copies_ < kCopies;
+  const int copy = keeps ? copies_++ : 0;
+  if (keeps) Emit("setp.ne.u32 %s{}, 0, 0", depth);
   out_ += begin + ":\n";
+  if (keeps) Kept(depth, copy);
   Statements(1 + Below(3), depth + 1);
   if (Chance(2)) Emit("@{} bra {}", Register('p'), end);
   Statements(1 + Below(2), depth + 1);
@@ -150,6 +158,25 @@ void Generator::Loop(int depth) {
   Emit("setp.ge.s32 %q, %n{}, 0", depth);
   Emit("@%q bra {}", begin);
   out_ += end + ":\n";
+}
+
+/// A copy that is used in the next turn of the loop, when its original has changed: both registers
+/// are written at this place only.
+void Generator::Kept(int depth, int copy) {
+  const bool before = Chance(2);
+  const std::string use =
+      fmt::format("@%s{} add.u32 {}, {}, %v{}", depth, Register('r'), Register('r'), copy);
+  if (before) Line(use);
+  Emit("sub.u32 %u{}, {}, {}", copy, Register('r'), Register('r'));
+  if (!before) Line(use);
+  const std::string skip = Chance(2) ? Label() : "";
+  if (!skip.empty()) {  // the first turn must not skip, or the copy has no value
+    Emit("setp.lt.and.s32 %q, {}, {}, %s{}", Register('r'), Register('r'), depth);
+    Emit("@%q bra {}", skip);
+  }
+  Emit("mov.b32 %v{0}, %u{0}", copy);
+  if (!skip.empty()) out_ += skip + ":\n";
+  Emit("setp.eq.u32 %s{}, 0, 0", depth);
 }
 
 void Generator::Switch(int depth) {
@@ -380,8 +407,10 @@ void Generator::Prologue() {
       ".shared .align 8 .b8 cells[{}];\n.shared .align 8 .b8 sums[192];\n"
       ".local .align 16 .b8 frame[48];\n"
       ".reg .b64 %in, %out, %common, %own, %a, %nz64;\n"
-      ".reg .b32 %me, %j, %k, %m, %live, %mine, %n<4>, %nz32;\n.reg .b16 %nz16;\n.reg .pred %q;\n",
-      program_.seed, 8 * program_.block);
+      ".reg .b32 %me, %j, %k, %m, %live, %mine, %n<4>, %nz32;\n.reg .b16 %nz16;\n.reg .pred %q, "
+      "%s<4>;\n"
+      ".reg .b32 %u<{}>, %v<{}>;\n",
+      program_.seed, 8 * program_.block, kCopies, kCopies);
   for (const RegisterClass& c : RegisterClasses()) {
     out_ += fmt::format(".reg .{} %{}<{}>;\n", RegisterType(c.bits), c.letter, c.count);
   }
