@@ -180,7 +180,8 @@ bool Decoder::AliasTo(const Instr& instr, const CopyRules& rules, int* slot) {
       if (source < 0 || KindOf(from.reg) != kind) return false;
       const int origin = origin_[static_cast<size_t>(from.reg)];
       const auto here = static_cast<size_t>(current_);
-      if (origin >= 0 && !rules.AlwaysEqual(to.reg, static_cast<size_t>(origin), here)) return false;
+      if (origin >= 0 && !rules.AlwaysEqual(to.reg, static_cast<size_t>(origin), here))
+        return false;
       origin_[static_cast<size_t>(to.reg)] = origin;
       *slot = source;
       return true;
