@@ -25,14 +25,25 @@ template <class T, class F>
 const Op* Atomic(Warp& warp, const Op* op) {
   const AccessShape shape = AccessShape::Unpack(op->aux);
   const bool wide = shape.space == MemorySpace::kGlobal || shape.space == MemorySpace::kGeneric;
+  LaneAddresses lanes;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
     const uint64_t base = wide ? At<const uint64_t>(warp, op->src[0])[lane]
                                : At<const uint32_t>(warp, op->src[0])[lane];
     uint64_t address = base + static_cast<uint64_t>(op->imm);
     if (!wide) address = static_cast<uint32_t>(address);
-    std::byte* host = ResolveLane(warp, op, shape.space, lane, address, sizeof(T), true);
-    if (host == nullptr) return nullptr;
+    if (!lanes.Add(warp, op, shape.space, lane, address, sizeof(T), true)) return nullptr;
+  }
+  AccessKind kind = KindOf(shape);
+  kind.plain = false;
+  if (!lanes.Observe(warp, op, kind, sizeof(T))) return nullptr;
+  if (warp.counting) CountAtomic(warp, op, lanes);
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    std::byte* host = lanes.host[lane];
+    if (host == nullptr) {
+      return Fault(warp, op, "illegal_instruction", "An atomic operation on local memory.", lane);
+    }
     using Cell = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
     auto read = [&](int32_t slot) {
       T value;
@@ -43,7 +54,7 @@ const Op* Atomic(Warp& warp, const Op* op) {
     std::memcpy(&old, host, sizeof old);
     T result = F{}(old, read(op->src[1]), op->src[2] < 0 ? T{} : read(op->src[2]));
     if constexpr (std::is_same_v<T, float>) {
-      if (address - kDeviceBase < kReservedBytes) {
+      if (((lanes.global >> lane) & 1u) != 0) {
         result = Flushed(Flushed(old) + Flushed(read(op->src[1])));
       }
     }
@@ -54,7 +65,7 @@ const Op* Atomic(Warp& warp, const Op* op) {
       At<Cell>(warp, op->dst)[lane] = cell;
     }
   }
-  return CountAtomic(warp, op);
+  return op + 1;
 }
 
 template <class T, class F>
