@@ -215,7 +215,7 @@ void Decoder::NoteInstruction(const Instr& instr) {
 void Decoder::EmitInstr(const Instr& instr) {
   for (auto& [kind, used] : temporaries_used_) used = 0;
   ++block_count_;
-  if (aliased_[static_cast<size_t>(current_)]) return;
+  if (aliased_[static_cast<size_t>(current_)]) return NoteDefined(instr);
   if (instr.guard >= 0 && defined_slot_[static_cast<size_t>(instr.guard)] >= 0) {
     Emit("@checkdefined").src[0] = defined_slot_[static_cast<size_t>(instr.guard)];
   }
