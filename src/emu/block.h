@@ -9,14 +9,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "emu/code.h"
+#include "emu/global_race.h"
 #include "emu/kernel.h"
 #include "emu/launch.h"
 #include "emu/op.h"
 #include "emu/profile.h"
+#include "emu/quick_race.h"
 #include "emu/store_tracker.h"
 #include "engine/engine.h"
 
@@ -46,6 +49,7 @@ struct BlockState {
   std::byte* memory = nullptr;  // frames, shared and local memory
   size_t memory_bytes = 0;
   std::unique_ptr<SharedChecker> checker;  // full checks only
+  std::vector<QuickRace> races;            // by warp, likewise
 
   BlockState();
   ~BlockState();
@@ -67,6 +71,9 @@ struct LaunchState {
   uint64_t blocks_to_run = 0;  // fewer where LaunchRequest::only names some
   uint64_t count_every = 1;    // of as many neighbouring blocks one, drawn by the seed, is counted
   uint32_t poison = 0;
+  bool watching = false;        // global memory is watched for races
+  bool in_order = false;        // on one thread, in the order of their numbers
+  BlockOrder order;             // what blocks know of each other, when in_order
   uint64_t grid_workspace = 0;  // device address; 0 when the launch is not cooperative
   std::vector<std::byte> parameters;
   std::vector<std::byte> frame;      // a frame with constants and parameters filled in
@@ -89,6 +96,14 @@ struct SeenFinding {
   engine::Finding finding;
 };
 
+/// A read of what nobody has written, until the block ends or somebody turns out to write it.
+struct Suspicion {
+  std::optional<engine::Finding> finding;
+  std::string reads;  // "Thread 3 reads byte 12 of shared memory"
+  uint32_t source = 0;
+  uint64_t place = 0;  // byte of shared memory, or device address
+};
+
 /// One thread's part of a launch.
 struct Worker {
   LaunchState* launch = nullptr;
@@ -102,6 +117,8 @@ struct Worker {
   StoreTracker tracker;  // of a launch of which some blocks run
   int64_t budget = 0;    // taken from the launch's
   bool out_of_budget = false;
+  bool yields = false;  // the block's turn is to end
+  Suspicion suspicion;
 };
 
 enum class BlockResult { kDone, kUnfinished, kStopped };
@@ -118,7 +135,14 @@ bool PickGroup(Warp& warp);
 /// barriers.cc: after lanes exited, barriers may be full.
 void RecheckBarriers(BlockState& block, Warp& warp);
 
-/// report.cc: nobody can run: says where everybody waits.
+// report.cc
+/// A finding about `lane` at `op`, without a message.
+engine::Finding Describe(const Warp& warp, const Op* op, const char* code, int lane);
+/// An error: it is recorded and ends the launch. A suspicion takes its place, which explains it.
+void RecordFault(Warp& warp, uint32_t source, engine::Finding finding);
+/// The block has ended: what was suspected is certain. False when there was something.
+bool SettleSuspicion(Warp& warp);
+/// Nobody can run: says where everybody waits.
 void ReportDeadlock(BlockState& block);
 /// `what` spent its `budget`: "block" or "launch".
 void ReportBudget(Warp& warp, const char* what, int64_t budget);

@@ -86,7 +86,12 @@ struct Code {
     int32_t begin, end;
   };
   std::vector<Range> undefined;
-  uint32_t hints = 0;  // memory instructions
+  std::vector<int32_t> cleared;  // predicate slots that are zero when a warp starts
+  uint32_t hints = 0;            // memory instructions
+  /// For stamps (race_stamp.h): ids of lines by Op::source, and lines by id.
+  std::vector<uint8_t> line_ids;
+  std::vector<int> line_of_id;
+  int shared_granule_shift = 2;  // log2 bytes of the narrowest access to shared memory, at most 2
   /// By instruction, for counters. An instruction without ops runs as often as the op that follows.
   struct Instruction {
     uint32_t first_op = 0, end_op = 0;

@@ -13,8 +13,7 @@ constexpr uint32_t kSectorBytes = 32;
 constexpr size_t kMostAddresses = 1 << 16;
 
 OpAccesses& AccessesOf(Warp& warp, const Op* op) {
-  return warp.worker->profile
-      ->accesses[static_cast<size_t>(op - warp.worker->launch->code->ops.data())];
+  return warp.worker->profile->accesses[static_cast<size_t>(op - warp.code)];
 }
 
 /// The distance of neighbouring lanes where all active ones agree on it.
@@ -129,21 +128,9 @@ uint32_t Turns(uint32_t active, const uint64_t* addresses) {
   return most;
 }
 
-/// Addresses of a global atomic; lanes whose generic address is shared are left out.
-uint32_t GlobalAddresses(const Warp& warp, const Op* op, uint64_t* addresses) {
-  uint32_t lanes = 0;
-  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
-    const int lane = __builtin_ctz(rest);
-    addresses[lane] = At<uint64_t>(warp, op->src[0])[lane] + static_cast<uint64_t>(op->imm);
-    if (addresses[lane] >= kDeviceBase) lanes |= 1u << lane;
-  }
-  return lanes;
-}
-
-void CountGlobalAtomic(Warp& warp, const Op* op) {
-  uint64_t addresses[kLanes];
-  const uint32_t lanes = GlobalAddresses(warp, op, addresses);
-  if (lanes == 0) return;
+void CountGlobalAtomic(Warp& warp, const Op* op, const LaneAddresses& access) {
+  const uint64_t* addresses = access.global_addresses;
+  const uint32_t lanes = access.global;
   const auto count = static_cast<uint32_t>(__builtin_popcount(lanes));
   warp.worker->sampled.global_atomics += count;
   Profile& profile = *warp.worker->profile;
@@ -230,24 +217,9 @@ void CountShared(Warp& warp, const Op* op, uint32_t active, uint32_t bytes,
   work.shared_ideal_wavefronts += IdealWavefronts(active, bytes);
 }
 
-const Op* CountAtomic(Warp& warp, const Op* op) {
-  const AccessShape shape = AccessShape::Unpack(op->aux);
-  if (shape.space != MemorySpace::kShared) {
-    if (warp.counting) CountGlobalAtomic(warp, op);
-    return op + 1;
-  }
-  if (!warp.counting && !warp.checking) return op + 1;
-  uint32_t offsets[kLanes] = {};
-  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
-    const int lane = __builtin_ctz(rest);
-    offsets[lane] = At<uint32_t>(warp, op->src[0])[lane] + static_cast<uint32_t>(op->imm);
-  }
-  if (warp.counting) CountSharedAtomic(warp, op, warp.active, offsets);
-  if (warp.checking &&
-      !CheckShared(warp, op, true, true, warp.active, shape.element_bytes, offsets)) {
-    return nullptr;
-  }
-  return op + 1;
+void CountAtomic(Warp& warp, const Op* op, const LaneAddresses& lanes) {
+  if (lanes.global != 0) CountGlobalAtomic(warp, op, lanes);
+  if (lanes.shared != 0) CountSharedAtomic(warp, op, lanes.shared, lanes.offsets);
 }
 
 }  // namespace cupel::emu

@@ -37,6 +37,9 @@ struct RegisterUse {
 };
 RegisterUse UseOf(const ptx::Instr& instr);
 
+/// log2 of the bytes of the narrowest access to `space`, or through generic addresses, at most 2.
+int GranuleShift(const ptx::Function& function, MemorySpace space);
+
 /// True for instructions at which lanes may have to wait: they need the default float mode and may
 /// not be guarded by masking.
 bool MaySwitch(const ptx::Instr& instr);
@@ -88,7 +91,11 @@ class Decoder {
   Op& EmitEntry(const Entry& entry);
   void SetMode(FloatMode mode);
   bool Fail(const std::string& what);
+  void EmitDefined(const ptx::Instr& instr);
+  void CheckDefined(const ptx::Instr& instr);
+  void NoteDefined(const ptx::Instr& instr);
   void FinishBlock(Op& op);
+  void NumberLines();
   void NoteInstruction(const ptx::Instr& instr);
   void Resolve();
 
@@ -137,7 +144,10 @@ class Decoder {
   std::map<SlotKind, std::vector<int>> temporaries_;
   std::map<SlotKind, size_t> temporaries_used_;
   std::vector<int> undefined_;  // slots live at the start
-  int carry_ = -1;              // the condition code register, when it is used
+  // By register that may be read before it is written: a mask of the lanes that have written it.
+  static constexpr int kNeeded = -2;
+  std::vector<int> defined_slot_;
+  int carry_ = -1;  // the condition code register, when it is used
 
   struct Place {
     ptx::Space space = ptx::Space::kNone;

@@ -12,6 +12,7 @@
 
 #include "emu/binding.h"
 #include "emu/cost.h"
+#include "emu/global_race.h"
 #include "emu/kernel.h"
 #include "emu/launch.h"
 #include "emu/launch_check.h"
@@ -99,6 +100,22 @@ class Execution {
   }
 
  private:
+  void MakeReachable(const std::vector<plan::Relocation>& relocations) {
+    for (const plan::Relocation& relocation : relocations) {
+      const auto index = static_cast<size_t>(relocation.target.buffer);
+      if (relocation.target.buffer >= 0 && index < buffers_.size()) {
+        memory_.SetReachable(buffers_[index].address, true);
+      }
+    }
+  }
+
+  Status Step(const plan::Upload& upload, Run* run) {
+    MakeReachable(upload.relocations);
+    Note(nodes_.Run(upload), run);
+    run->counters.estimated_us += EstimateNodeUs(upload, device_);
+    return {};
+  }
+
   template <typename Node>
   Status Step(const Node& node, Run* run) {
     Note(nodes_.Run(node), run);
@@ -133,6 +150,7 @@ class Execution {
       return Fail(ErrorCode::kInvalidArgument,
                   "a pointer relocation lies outside the parameters of " + kernel->demangled);
     }
+    MakeReachable(launch.relocations);
     std::vector<uint64_t> only;
     if (sample_) only = SampleBlocks(launch.grid, options_.max_blocks, options_.seed);
     const auto start = std::chrono::steady_clock::now();
@@ -229,11 +247,33 @@ class Execution {
                                     &output.bytes),
                run);
         } else {
+          CheckWritten(view, i, run);
           Note(nodes_.Extract(view, fmt::format("output {}", i), &output.bytes), run);
         }
       }
       run->outputs.push_back(std::move(output));
     }
+  }
+
+  // Outputs that are contiguous, as nearly all are; others show poison where nothing was written.
+  void CheckWritten(const plan::View& view, size_t output, Run* run) {
+    if (memory_.checker() == nullptr || view.address.buffer < 0) return;
+    uint64_t elements = 1;
+    for (size_t i = view.shape.size(); i-- > 0;) {
+      if (view.shape[i] != 1 && view.strides[i] != static_cast<int64_t>(elements)) return;
+      elements *= static_cast<uint64_t>(view.shape[i]);
+    }
+    const uint64_t size = static_cast<uint64_t>(SizeOf(view.dtype));
+    const uint64_t begin = DeviceAddress(buffers_, view.address);
+    if (!memory_.Contains(begin, elements * size)) return;
+    const uint64_t at = memory_.checker()->FirstUnwritten(begin, elements * size);
+    if (at == begin + elements * size) return;
+    Finding finding;
+    finding.code = "unwritten_output";
+    finding.where = memory_.Describe(at);
+    finding.message = fmt::format("Nothing wrote element {} of output {} (of {} elements).",
+                                  (at - begin) / size, output, elements);
+    run->findings.push_back(std::move(finding));
   }
 
   const KernelModule& kernels_;
@@ -278,19 +318,37 @@ class EmulatedProgram : public engine::Program {
                               plan.device, device_.name),
                   "record and run with the same model");
     }
-    memory_.Reset();
-    TRY_ASSIGN(
-        const std::vector<BoundBuffer> buffers,
-        BindPlan(plan, arguments, kernels_->module(), options.seed, &memory_, options.poison));
-    RestoreVariables();
-    Execution execution(*kernels_, image_, device_, plan, options, buffers, memory_, pool_);
-    TRY(execution.Go(arguments, &run));
+    TRY_ASSIGN(run, ExecuteOn(pool_, plan, arguments, options));
+    if (pool_.size() > 1 && HasRace(run)) {
+      // Who met whom depends on the threads; on one it is always the same.
+      ThreadPool alone(1);
+      TRY_ASSIGN(run, ExecuteOn(alone, plan, arguments, options));
+    }
     if (run.completed) KeepVariables();
     run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return run;
   }
 
  private:
+  Result<Run> ExecuteOn(ThreadPool& pool, const plan::Plan& plan,
+                        std::span<const std::span<const std::byte>> arguments,
+                        const RunOptions& options) {
+    Run run;
+    memory_.Reset();
+    if (options.full_checks) memory_.Watch(kernels_->global_granule_shift());
+    TRY_ASSIGN(
+        const std::vector<BoundBuffer> buffers,
+        BindPlan(plan, arguments, kernels_->module(), options.seed, &memory_, options.poison));
+    RestoreVariables();
+    Execution execution(*kernels_, image_, device_, plan, options, buffers, memory_, pool);
+    TRY(execution.Go(arguments, &run));
+    return run;
+  }
+  static bool HasRace(const Run& run) {
+    return std::any_of(run.findings.begin(), run.findings.end(),
+                       [](const Finding& finding) { return finding.code == "global_race"; });
+  }
+
   // A loaded module's __device__ variables live as long as the module: what one call leaves there
   // the next one finds, as on a GPU. A kernel that caches results in them is so seen to answer the
   // previous question.

@@ -57,12 +57,16 @@ class KernelModule {
   /// The entry `name` (mangled), decoded now if it was not; null when there is none.
   const Kernel* Find(std::string_view name) const;
   const ptx::Module& module() const { return module_; }
+  /// log2 of the bytes of the narrowest access to global memory in the module, at most 2: how
+  /// finely it must be watched.
+  int global_granule_shift() const { return global_granule_shift_; }
 
  private:
   KernelModule(const ptx::Module& module, int vector_level);
 
   ptx::Module module_;
   int vector_level_ = 2;
+  int global_granule_shift_ = 2;
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels_;
 };

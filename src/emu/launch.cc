@@ -75,6 +75,7 @@ Status ProvideWorkspace(LaunchState& launch) {
   }
   launch.grid_workspace = *launch.memory->SymbolAddress(kName);
   std::memset(launch.memory->Host(launch.grid_workspace), 0, kBytes);
+  launch.memory->MarkWritten(launch.grid_workspace, kBytes);
   return {};
 }
 
@@ -284,6 +285,10 @@ void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::R
   launch->launch_budget = bounded(options.max_warp_instructions);
   launch->block_budget =
       bounded(options.max_block_warp_instructions / (options.full_checks ? 8 : 1));
+  launch->in_order =
+      request.cooperative || request.kernel->has_global_atomics || request.kernel->may_spin;
+  launch->watching = options.full_checks && memory.checker() != nullptr &&
+                     memory.checker()->BeginLaunch(launch->blocks);
   launch->budget = launch->launch_budget;
 }
 
@@ -307,8 +312,7 @@ Result<LaunchOutcome> RunLaunch(const LaunchRequest& request, GlobalMemory& memo
     return Fail(ErrorCode::kInternal, "variable '" + missing + "' has no address");
   }
   TRY(ProvideWorkspace(launch));
-  const bool in_order =
-      request.cooperative || request.kernel->has_global_atomics || request.kernel->may_spin;
+  const bool in_order = launch.in_order;
   std::vector<Worker> workers(in_order || launch.blocks == 1 ? 1
                                                              : static_cast<size_t>(pool.size()));
   std::vector<Status> statuses(workers.size());

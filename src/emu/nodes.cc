@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <string_view>
 
 #include "emu/convert.h"
 
@@ -85,7 +86,10 @@ std::byte* NodeRunner::Access(const plan::Address& address, uint64_t bytes, cons
       address.offset >= 0) {
     const uint64_t size = buffers_[static_cast<size_t>(address.buffer)].bytes;
     const auto offset = static_cast<uint64_t>(address.offset);
-    if (offset <= size && bytes <= size - offset) return memory_.Host(device);
+    if (offset <= size && bytes <= size - offset) {
+      if (std::string_view(verb) == "writes") memory_.MarkWritten(device, bytes);
+      return memory_.Host(device);
+    }
   }
   outcome->finding =
       MakeFinding("out_of_bounds",

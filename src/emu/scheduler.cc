@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/random.h"
 #include "emu/block.h"
+#include "emu/quick_race.h"
 #include "emu/shared_race.h"
 
 namespace cupel::emu {
@@ -192,12 +194,39 @@ void FillSpecials(const LaunchState& launch, Warp& warp, const BlockState& block
   }
 }
 
+/// What vector code wants to know of the checkers.
+void PrepareRace(const LaunchState& launch, BlockState& block, Warp& warp) {
+  QuickRace& race = block.races[warp.index];
+  SharedChecker& shared = *block.checker;
+  const WarpClock& clock = shared.clocks().of(warp.index);
+  race.now = &clock.now;
+  race.seen = clock.seen.data();
+  race.seen_elsewhere = &clock.seen_elsewhere;
+  race.base = &shared.base();
+  race.writes = shared.writes();
+  race.reads = shared.reads();
+  race.shift = shared.granule_shift();
+  race.line_ids = launch.code->line_ids.data();
+  race.first_thread = warp.index * kLanes;
+  if (const GlobalChecker* global = launch.memory->checker(); global != nullptr) {
+    race.global_shift = global->granule_shift();
+    race.floor = global->floor();
+    race.reads_used = global->reads_used();
+  }
+  warp.race = &race;
+}
+
 void Poison(std::byte* begin, size_t bytes, uint32_t poison) {
   auto* words = reinterpret_cast<uint32_t*>(begin);
   std::fill(words, words + bytes / 4, poison);
 }
 
 }  // namespace
+
+bool GiveTurnAway(Warp& warp) {
+  if (!warp.worker->launch->request->cooperative) return false;
+  return warp.worker->yields = true;
+}
 
 BlockState::BlockState() = default;
 BlockState::~BlockState() { ::operator delete[](memory, std::align_val_t{kAlign}); }
@@ -218,7 +247,10 @@ Status AllocateBlock(LaunchState& launch, Worker& worker, BlockState& block) {
   block.ready.assign(launch.warps_per_block, true);
   block.order.resize(launch.warps_per_block);
   if (launch.options->full_checks) {
-    block.checker = std::make_unique<SharedChecker>(launch.shared_bytes, launch.warps_per_block);
+    block.checker = std::make_unique<SharedChecker>(
+        launch.shared_bytes, static_cast<uint32_t>(launch.request->block.Count()),
+        launch.code->shared_granule_shift);
+    block.races.resize(launch.warps_per_block);
   }
   std::byte* at = block.memory + shared;
   for (uint32_t w = 0; w < launch.warps_per_block; ++w) {
@@ -239,6 +271,8 @@ Status AllocateBlock(LaunchState& launch, Worker& worker, BlockState& block) {
     warp.worker = &worker;
     warp.code = launch.code->ops.data();
     warp.checking = launch.options->full_checks;
+    warp.watching = warp.checking && launch.watching;
+    if (warp.checking) PrepareRace(launch, block, warp);
     FillSpecials(launch, warp, block, true);
   }
   return {};
@@ -297,6 +331,8 @@ void StartBlock(BlockState& block, uint64_t number) {
   block.warp_work.assign(block.warps.size(), 0);
   Poison(block.memory, RoundUp(launch.shared_bytes, kAlign), launch.poison);
   if (block.checker) block.checker->Reset();
+  for (QuickRace& race : block.races)
+    race.block = launch.memory->checker() == nullptr ? 0 : launch.memory->checker()->Serial(number);
   std::fill(block.ready.begin(), block.ready.end(), true);
   for (uint32_t w = 0; w < block.order.size(); ++w) block.order[w] = w;
   if (launch.options->seed != 0) {
@@ -321,6 +357,7 @@ void StartBlock(BlockState& block, uint64_t number) {
     for (const Code::Range& range : launch.code->undefined) {
       Poison(warp.frame + range.begin, static_cast<size_t>(range.end - range.begin), launch.poison);
     }
+    for (int32_t offset : launch.code->cleared) MaskAt(warp, offset) = 0;
     if (launch.local_bytes != 0) {
       Poison(warp.local, size_t{launch.local_bytes} * kLanes, launch.poison);
     }
@@ -361,13 +398,13 @@ BlockResult RunBlock(BlockState& block, int64_t quantum) {
         }
         block.ready[w] = runnable;
       }
-      if (quantum <= 0) return BlockResult::kUnfinished;
+      if (quantum <= 0 || std::exchange(worker.yields, false)) return BlockResult::kUnfinished;
     }
     if (ran || std::find(block.ready.begin(), block.ready.end(), true) != block.ready.end())
       continue;
     if (block.live_threads == 0) {
       NoteWork(block);
-      return BlockResult::kDone;
+      return SettleSuspicion(block.warps[0]) ? BlockResult::kDone : BlockResult::kStopped;
     }
     if (!ForceOne(block)) {
       ReportDeadlock(block);
