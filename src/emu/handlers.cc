@@ -39,6 +39,7 @@ const HandlerTable& Handlers(int limit) {
       RegisterWarp(table);
       RegisterMatrixMoves(table);
       RegisterAsync(table);
+      RegisterMemoryBarriers(table);
       RegisterCalls(table);
       RegisterPrint(table);
       RegisterRare(table);
