@@ -144,6 +144,7 @@ bool AsyncState::Deliver(BlockState& block, uint32_t offset) {
     const Delivery delivery = deliveries_[i];
     deliveries_.erase(deliveries_.begin() + static_cast<std::ptrdiff_t>(i));
     MemoryBarrier* barrier = Find(offset);
+    failures = 0;
     if (delivery.copy.bytes != 0) {
       Perform(delivery.copy);
       if (barrier == nullptr) continue;
@@ -158,13 +159,6 @@ bool AsyncState::Deliver(BlockState& block, uint32_t offset) {
     Advance(block, *barrier);
   }
   return fine;
-}
-
-void AsyncState::DeliverAll() {
-  for (const Delivery& delivery : deliveries_) {
-    if (delivery.copy.bytes != 0) Perform(delivery.copy);
-  }
-  deliveries_.clear();
 }
 
 AsyncState& AsyncOf(Warp& warp) {

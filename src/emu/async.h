@@ -98,8 +98,7 @@ class AsyncState {
   void Expect(Delivery delivery) { deliveries_.push_back(delivery); }
   /// Carries out what was to be delivered to the barrier; false after an error.
   bool Deliver(BlockState& block, uint32_t offset);
-  /// At the end of the block.
-  void DeliverAll();
+  uint32_t failures = 0;  // of waits, since the last arrival or delivery
 
  private:
   std::vector<CopyQueue> queues_;

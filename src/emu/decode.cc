@@ -42,8 +42,8 @@ bool MaySwitch(const Instr& instr) {
   const std::string& op = instr.op;
   return op == "shfl" || op == "vote" || op == "match" || op == "redux" || op == "bar" ||
          op == "barrier" || op == "brx" || op == "elect" || op == "mma" || op == "wmma" ||
-         op == "ldmatrix" || op == "stmatrix" || op == "movmatrix" || op == "@call" ||
-         op == "@printf" || op == "@assertfail";
+         op == "ldmatrix" || op == "stmatrix" || op == "movmatrix" || op == "mbarrier" ||
+         op == "@call" || op == "@printf" || op == "@assertfail";
 }
 
 SourceLine LineOf(const ptx::Module& module, const ptx::Location& location) {
@@ -145,17 +145,29 @@ void Decoder::EmitUnguarded(const Instr& instr) {
 void Decoder::EmitDefined(const Instr& instr) {
   if (EmitRare(instr) || EmitFlow(instr) || failed_) return;
   static const std::map<std::string_view, bool (Decoder::*)(const Instr&)> forms = {
-      {"ld", &Decoder::EmitAccess},         {"ldu", &Decoder::EmitAccess},
-      {"st", &Decoder::EmitAccess},         {"atom", &Decoder::EmitAtomic},
-      {"red", &Decoder::EmitAtomic},        {"mov", &Decoder::EmitMov},
-      {"cvta", &Decoder::EmitCvta},         {"setp", &Decoder::EmitSetp},
-      {"set", &Decoder::EmitSet},           {"shfl", &Decoder::EmitWarpLevel},
-      {"vote", &Decoder::EmitWarpLevel},    {"match", &Decoder::EmitWarpLevel},
-      {"redux", &Decoder::EmitWarpLevel},   {"activemask", &Decoder::EmitWarpLevel},
-      {"mma", &Decoder::EmitMatrix},        {"wmma", &Decoder::EmitMatrix},
-      {"ldmatrix", &Decoder::EmitMatrix},   {"stmatrix", &Decoder::EmitMatrix},
-      {"movmatrix", &Decoder::EmitMatrix},  {"cp", &Decoder::EmitAsync},
-      {"@call", &Decoder::EmitCall},        {"@printf", &Decoder::EmitReport},
+      {"ld", &Decoder::EmitAccess},
+      {"ldu", &Decoder::EmitAccess},
+      {"st", &Decoder::EmitAccess},
+      {"atom", &Decoder::EmitAtomic},
+      {"red", &Decoder::EmitAtomic},
+      {"mov", &Decoder::EmitMov},
+      {"cvta", &Decoder::EmitCvta},
+      {"setp", &Decoder::EmitSetp},
+      {"set", &Decoder::EmitSet},
+      {"shfl", &Decoder::EmitWarpLevel},
+      {"vote", &Decoder::EmitWarpLevel},
+      {"match", &Decoder::EmitWarpLevel},
+      {"redux", &Decoder::EmitWarpLevel},
+      {"activemask", &Decoder::EmitWarpLevel},
+      {"mma", &Decoder::EmitMatrix},
+      {"wmma", &Decoder::EmitMatrix},
+      {"ldmatrix", &Decoder::EmitMatrix},
+      {"stmatrix", &Decoder::EmitMatrix},
+      {"movmatrix", &Decoder::EmitMatrix},
+      {"cp", &Decoder::EmitAsync},
+      {"mbarrier", &Decoder::EmitMemoryBarrier},
+      {"@call", &Decoder::EmitCall},
+      {"@printf", &Decoder::EmitReport},
       {"@assertfail", &Decoder::EmitReport}};
   if (instr.Has("cc") || instr.op == "addc" || instr.op == "subc" || instr.op == "madc") {
     EmitCarry(instr);

@@ -165,6 +165,16 @@ class Decoder {
   bool EmitAsync(const ptx::Instr& instr);
   bool EmitCopyAsync(const ptx::Instr& instr);
 
+  // decode_mbarrier.cc
+  bool EmitMemoryBarrier(const ptx::Instr& instr);
+  bool EmitMemoryBarrierArrive(const ptx::Instr& instr);
+  bool EmitMemoryBarrierWait(const ptx::Instr& instr);
+  bool EmitArriveAfterCopies(const ptx::Instr& instr);
+  bool EmitBulk(const ptx::Instr& instr);
+  bool EmitBulkCopy(const ptx::Instr& instr);
+  bool BarrierAddress(const ptx::Instr& instr, size_t operand, int* slot, int32_t* displacement,
+                      uint32_t* flags);
+
   const ptx::Module& module_;
   const HandlerTable& handlers_;
   Inlined inlined_;

@@ -60,9 +60,9 @@ bool Decoder::EmitCopyAsync(const Instr& instr) {
 }
 
 bool Decoder::EmitAsync(const Instr& instr) {
-  if (!instr.Has("async") || instr.Has("bulk") || instr.Has("reduce") || instr.Has("mbarrier")) {
-    return Fail(instr.Mnemonic());
-  }
+  if (!instr.Has("async") || instr.Has("reduce")) return Fail(instr.Mnemonic());
+  if (instr.Has("bulk")) return EmitBulk(instr);
+  if (instr.Has("mbarrier")) return EmitArriveAfterCopies(instr);
   if (instr.Has("commit_group")) {
     Emit("@cp.async.commit");
   } else if (instr.Has("wait_group") && instr.operands.size() == 1) {

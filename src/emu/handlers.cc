@@ -46,6 +46,7 @@ const HandlerTable& Handlers(int limit) {
       RegisterWarp(table);
       RegisterMatrixMoves(table);
       RegisterAsync(table);
+      RegisterMemoryBarriers(table);
       RegisterCalls(table);
       RegisterPrint(table);
       RegisterRare(table);

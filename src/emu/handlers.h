@@ -58,6 +58,7 @@ void RegisterAtomic(HandlerTable& table);
 void RegisterWarp(HandlerTable& table);
 void RegisterMatrixMoves(HandlerTable& table);
 void RegisterAsync(HandlerTable& table);
+void RegisterMemoryBarriers(HandlerTable& table);
 void RegisterCalls(HandlerTable& table);
 void RegisterPrint(HandlerTable& table);
 void RegisterRare(HandlerTable& table);
