@@ -54,6 +54,13 @@ struct CheckCommand {
   int schedules = -1;   // other orders; -1: some, where the order may matter
 };
 
+struct ProfileCommand {
+  Common common;
+  Compile compile;
+  Target target;
+  std::filesystem::path kernel;
+};
+
 struct OptimizeCommand {
   Common common;
   Compile compile;
@@ -80,8 +87,8 @@ struct DoctorCommand {
   Common common;
 };
 
-using Command = std::variant<BuildCommand, CheckCommand, OptimizeCommand, TaskCommand,
-                             ReportCommand, DoctorCommand>;
+using Command = std::variant<BuildCommand, CheckCommand, ProfileCommand, OptimizeCommand,
+                             TaskCommand, ReportCommand, DoctorCommand>;
 
 /// Either a command, or an exit status after help or a message was printed.
 std::variant<Command, int> ParseCommandLine(int argc, char** argv);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emu/calls.h"
 #include "ptx/parser.h"
 
 namespace cupel::emu {
@@ -45,14 +46,15 @@ void Initialise(const ptx::Variable& variable, std::byte* at, uint64_t bytes) {
   std::memset(at + given, 0, bytes - given);
 }
 
-// A symbol that has no place (a function, or an external variable) leaves zero: following it is
+// A symbol that has no place (an external variable) leaves zero: following it is
 // then an access to the null page, which is reported.
 void InitialiseAddresses(const ptx::Module& module, const GlobalMemory& memory) {
   for (const ptx::Variable& variable : module.variables) {
     const auto base = memory.SymbolAddress(variable.name);
     if (!base) continue;
     for (const ptx::Variable::SymbolInit& init : variable.symbol_inits) {
-      const auto target = memory.SymbolAddress(init.symbol);
+      auto target = memory.SymbolAddress(init.symbol);
+      if (!target) target = AddressOfFunction(module, init.symbol);
       if (!target || !memory.Contains(*base + init.at, sizeof *target)) continue;
       const uint64_t value = *target + static_cast<uint64_t>(init.offset);
       std::memcpy(memory.Host(*base + init.at), &value, sizeof value);
@@ -98,7 +100,10 @@ Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
       read_only = true;
     } else if (buffer.kind == plan::BufferKind::kSymbol) {
       variable = FindVariable(module, buffer.symbol);
-      if (variable != nullptr) bytes = variable->bytes;
+      if (variable != nullptr) {
+        bytes = variable->bytes;
+        read_only = variable->space == ptx::Space::kConst;
+      }
     }
     std::string name = NameOf(buffer, i);
     TRY_ASSIGN(const uint64_t address, memory->Allocate(bytes, index, read_only, name));
@@ -112,13 +117,18 @@ Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
       else
         std::memset(host, 0, bytes);
       memory->BindSymbol(buffer.symbol, address);
+      memory->MarkWritten(address, bytes);
+    } else {
+      memory->SetReachable(address, false);  // until a launch is given a pointer to it
     }
     bound.push_back({address, bytes, std::move(name)});
   }
   for (const ptx::Variable& variable : module.variables) {
     if (!LivesInMemory(variable) || memory->SymbolAddress(variable.name)) continue;
-    TRY_ASSIGN(const uint64_t address, memory->Allocate(variable.bytes, -1, false,
-                                                        "symbol " + ptx::Demangle(variable.name)));
+    TRY_ASSIGN(const uint64_t address,
+               memory->Allocate(variable.bytes, -1, variable.space == ptx::Space::kConst,
+                                "symbol " + ptx::Demangle(variable.name)));
+    memory->MarkWritten(address, variable.bytes);
     Initialise(variable, memory->Host(address), variable.bytes);
     memory->BindSymbol(variable.name, address);
   }

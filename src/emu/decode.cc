@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "emu/instruction_class.h"
+#include "emu/race_stamp.h"
 #include "ptx/parser.h"
 
 namespace cupel::emu {
@@ -39,7 +41,9 @@ FloatMode ModeHint(const Instr& instr) {
 bool MaySwitch(const Instr& instr) {
   const std::string& op = instr.op;
   return op == "shfl" || op == "vote" || op == "match" || op == "redux" || op == "bar" ||
-         op == "barrier" || op == "brx" || op == "elect";
+         op == "barrier" || op == "brx" || op == "elect" || op == "mma" || op == "wmma" ||
+         op == "ldmatrix" || op == "stmatrix" || op == "movmatrix" || op == "mbarrier" ||
+         op == "@call" || op == "@printf" || op == "@assertfail";
 }
 
 SourceLine LineOf(const ptx::Module& module, const ptx::Location& location) {
@@ -115,16 +119,56 @@ void Decoder::FinishBlock(Op& op) {
   block_count_ = block_flops_ = 0;
 }
 
+/// Before an instruction that computes with registers that may hold nothing. Copies are no use:
+/// compilers copy what a later path does not look at.
+void Decoder::CheckDefined(const Instr& instr) {
+  if (instr.op == "mov" || instr.op == "selp") return;
+  for (int reg : UseOf(instr).reads) {
+    const int slot = defined_slot_[static_cast<size_t>(reg)];
+    if (slot >= 0 && reg != instr.guard) Emit("@checkdefined").src[0] = slot;
+  }
+}
+
+void Decoder::NoteDefined(const Instr& instr) {
+  for (int reg : UseOf(instr).writes) {
+    const int slot = defined_slot_[static_cast<size_t>(reg)];
+    if (slot >= 0) Emit("@define").dst = slot;
+  }
+}
+
 void Decoder::EmitUnguarded(const Instr& instr) {
-  if (EmitFlow(instr) || failed_) return;
+  CheckDefined(instr);
+  EmitDefined(instr);
+  if (!failed_) NoteDefined(instr);
+}
+
+void Decoder::EmitDefined(const Instr& instr) {
+  if (EmitRare(instr) || EmitFlow(instr) || failed_) return;
   static const std::map<std::string_view, bool (Decoder::*)(const Instr&)> forms = {
-      {"ld", &Decoder::EmitAccess},       {"ldu", &Decoder::EmitAccess},
-      {"st", &Decoder::EmitAccess},       {"atom", &Decoder::EmitAtomic},
-      {"red", &Decoder::EmitAtomic},      {"mov", &Decoder::EmitMov},
-      {"cvta", &Decoder::EmitCvta},       {"setp", &Decoder::EmitSetp},
-      {"set", &Decoder::EmitSet},         {"shfl", &Decoder::EmitWarpLevel},
-      {"vote", &Decoder::EmitWarpLevel},  {"match", &Decoder::EmitWarpLevel},
-      {"redux", &Decoder::EmitWarpLevel}, {"activemask", &Decoder::EmitWarpLevel}};
+      {"ld", &Decoder::EmitAccess},
+      {"ldu", &Decoder::EmitAccess},
+      {"st", &Decoder::EmitAccess},
+      {"atom", &Decoder::EmitAtomic},
+      {"red", &Decoder::EmitAtomic},
+      {"mov", &Decoder::EmitMov},
+      {"cvta", &Decoder::EmitCvta},
+      {"setp", &Decoder::EmitSetp},
+      {"set", &Decoder::EmitSet},
+      {"shfl", &Decoder::EmitWarpLevel},
+      {"vote", &Decoder::EmitWarpLevel},
+      {"match", &Decoder::EmitWarpLevel},
+      {"redux", &Decoder::EmitWarpLevel},
+      {"activemask", &Decoder::EmitWarpLevel},
+      {"mma", &Decoder::EmitMatrix},
+      {"wmma", &Decoder::EmitMatrix},
+      {"ldmatrix", &Decoder::EmitMatrix},
+      {"stmatrix", &Decoder::EmitMatrix},
+      {"movmatrix", &Decoder::EmitMatrix},
+      {"cp", &Decoder::EmitAsync},
+      {"mbarrier", &Decoder::EmitMemoryBarrier},
+      {"@call", &Decoder::EmitCall},
+      {"@printf", &Decoder::EmitReport},
+      {"@assertfail", &Decoder::EmitReport}};
   if (instr.Has("cc") || instr.op == "addc" || instr.op == "subc" || instr.op == "madc") {
     EmitCarry(instr);
     return;
@@ -174,10 +218,19 @@ void Decoder::EmitGuarded(const Instr& instr) {
   if (mode != mode_) Fail("guarded " + instr.Mnemonic());
 }
 
+void Decoder::NoteInstruction(const Instr& instr) {
+  const bool is_branch = (instr.op == "bra" && instr.guard >= 0) || instr.op == "brx";
+  code_->instructions.push_back({static_cast<uint32_t>(code_->ops.size()), 0, ClassOf(instr),
+                                 is_branch, TensorOperations(instr)});
+}
+
 void Decoder::EmitInstr(const Instr& instr) {
   for (auto& [kind, used] : temporaries_used_) used = 0;
   ++block_count_;
-  if (aliased_[static_cast<size_t>(current_)]) return;
+  if (aliased_[static_cast<size_t>(current_)]) return NoteDefined(instr);
+  if (instr.guard >= 0 && defined_slot_[static_cast<size_t>(instr.guard)] >= 0) {
+    Emit("@checkdefined").src[0] = defined_slot_[static_cast<size_t>(instr.guard)];
+  }
   if (instr.op == "bra") {
     EmitBranch(instr);
   } else if (instr.guard >= 0) {
@@ -185,6 +238,18 @@ void Decoder::EmitInstr(const Instr& instr) {
   } else {
     EmitUnguarded(instr);
   }
+}
+
+/// Called functions stand before the kernel: the stack pointer begins at 0, and a jump leads there.
+void Decoder::EmitStart() {
+  label_at_[static_cast<size_t>(inlined_.entry)] = 1;
+  const int zero = SharedConstant(SlotKind::kWord, 0);
+  Op& clear = Emit("mov.b32");
+  clear.dst = stack_pointer_;
+  for (int32_t& src : clear.src) src = zero;
+  Op& jump = Emit("@jump");
+  jump.target = inlined_.entry;
+  jumps_.push_back(static_cast<int>(code_->ops.size()) - 1);
 }
 
 void Decoder::EmitBody() {
@@ -199,6 +264,10 @@ void Decoder::EmitBody() {
   for (const std::vector<int>& table : function_.branch_table_targets) {
     for (int target : table) label_at_[static_cast<size_t>(target)] = 1;
   }
+  for (const CalledFunction& called : inlined_.functions) {
+    label_at_[static_cast<size_t>(called.begin)] = 1;
+  }
+  if (!inlined_.functions.empty()) EmitStart();
   for (size_t i = 0; i <= count && !failed_; ++i) {
     if (label_at_[i] != 0) {
       SetMode(default_mode_);
@@ -207,7 +276,10 @@ void Decoder::EmitBody() {
       Emit("@merge");
     }
     current_ = static_cast<int>(std::min(i, count == 0 ? 0 : count - 1));
-    if (i < count) EmitInstr(function_.body[i]);
+    if (i == count) break;
+    NoteInstruction(function_.body[i]);
+    EmitInstr(function_.body[i]);
+    code_->instructions.back().end_op = static_cast<uint32_t>(code_->ops.size());
   }
   SetMode(default_mode_);
   FinishBlock(Emit("@exit"));
@@ -220,6 +292,10 @@ void Decoder::Resolve() {
     op.target = op_at_[static_cast<size_t>(op.target)];
   }
   for (int32_t& target : code_->branch_targets) target = op_at_[static_cast<size_t>(target)];
+  for (const CalledFunction& called : inlined_.functions) {
+    const uint64_t address = AddressOfFunction(module_, called.function->name).value_or(0);
+    code_->functions[address] = op_at_[static_cast<size_t>(called.begin)];
+  }
   const Entry* up = handlers_.Find("shfl.up");
   const Entry* down = handlers_.Find("shfl.down");
   const Entry* butterfly = handlers_.Find("shfl.bfly");
@@ -237,25 +313,62 @@ void Decoder::Resolve() {
   }
 }
 
+/// Lines that stamps can name (race_stamp.h).
+void Decoder::NumberLines() {
+  std::map<int, uint8_t> ids;
+  for (const Source& source : code_->sources) {
+    const int line = LineOf(module_, source.location).line;
+    const auto next = static_cast<uint8_t>(std::min<size_t>(ids.size(), kLineIds - 1));
+    const auto [at, added] = ids.emplace(line, next);
+    if (added && next < kLineIds - 1) code_->line_of_id.push_back(line);
+    code_->line_ids.push_back(at->second);
+  }
+  code_->line_ids.resize(code_->sources.size() + 1, kLineIds - 1);
+}
+
+/// Lists of operands: their ops point to them.
+void Decoder::ResolveLists() {
+  for (int32_t& slot : code_->lists) {
+    if (slot >= 0) slot = slots_[static_cast<size_t>(slot)].offset;  // negative ones are numbers
+  }
+  for (size_t op : listed_) {
+    int64_t& imm = code_->ops[op].imm;
+    imm = reinterpret_cast<int64_t>(code_->lists.data() + imm);
+  }
+}
+
+/// True when nothing but `st` writes to global memory.
+bool HasPlainStores(const std::vector<Instr>& body) {
+  return std::all_of(body.begin(), body.end(), [](const Instr& instr) {
+    const bool reads = instr.op == "ld" || instr.op == "ldu" || instr.op.starts_with("prefetch");
+    return instr.op == "st" || reads || ClassOf(instr) != engine::InstructionClass::kGlobal;
+  });
+}
+
 void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
   kernel_ = kernel;
   kernel->name = function.name;
   kernel->demangled = ptx::Demangle(function.name);
   kernel->param_bytes = function.param_bytes;
+  for (int blocks : function.cluster_dims) {
+    kernel->cluster_blocks *= static_cast<uint64_t>(std::max(blocks, 1));
+  }
   code_ = std::make_unique<Code>();
   code_->handlers = &handlers_;
   code_->module = &module_;
-  Inlined inlined = InlineCalls(module_, function);
-  function_ = std::move(inlined.function);
-  if (!inlined.error.empty()) {
-    current_ = inlined.at;
-    Fail(inlined.error);
+  inlined_ = InlineCalls(module_, function);
+  function_ = std::move(inlined_.function);
+  if (!inlined_.error.empty()) {
+    current_ = inlined_.at;
+    Fail(inlined_.error);
     return;
   }
   for (const Instr& instr : function_.body) {
     code_->sources.push_back({instr.location, static_cast<uint32_t>(code_->mnemonics.size())});
     code_->mnemonics.push_back(instr.Mnemonic());
   }
+  NumberLines();
+  code_->shared_granule_shift = GranuleShift(function_, MemorySpace::kShared);
   size_t flushing = 0, keeping = 0;
   for (const Instr& instr : function_.body) {
     const FloatMode mode = ModeHint(instr);
@@ -266,10 +379,14 @@ void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
   code_->flush = default_mode_ == FloatMode::kFlush;
   PlaceVariables();
   if (!failed_) AssignSlots();
+  fusions_ = FuseSharedAccesses(function_);
   if (!failed_) EmitBody();
   if (!failed_) LayOutFrame();
   if (failed_) return;
   Resolve();
+  ResolveLists();
+  code_->stores.resize(code_->ops.size());
+  kernel->has_plain_stores = HasPlainStores(function_.body);
   kernel->code = std::move(code_);
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "emu/op.h"
 
@@ -34,7 +35,8 @@ class HandlerTable {
  public:
   void Add(std::string_view key, const Entry& entry);
   const Entry* Find(std::string_view key) const;
-  const std::unordered_map<std::string, Entry>& entries() const { return entries_; }
+  /// All keys, sorted; tests go through them.
+  std::vector<std::string> Keys() const;
   /// Runs a warp until it stops.
   void (*run)(Warp&) = nullptr;
 
@@ -54,5 +56,12 @@ void RegisterAvx512(HandlerTable& table);
 void RegisterControl(HandlerTable& table);
 void RegisterAtomic(HandlerTable& table);
 void RegisterWarp(HandlerTable& table);
+void RegisterMatrixMoves(HandlerTable& table);
+void RegisterAsync(HandlerTable& table);
+void RegisterMemoryBarriers(HandlerTable& table);
+void RegisterCalls(HandlerTable& table);
+void RegisterPrint(HandlerTable& table);
+void RegisterRare(HandlerTable& table);
+void RegisterRareWarp(HandlerTable& table);
 
 }  // namespace cupel::emu

@@ -3,7 +3,10 @@
 #include <immintrin.h>
 
 #include "emu/handlers.h"
+#include "emu/matrix.h"
 #include "emu/op.h"
+#include "emu/quick_race.h"
+#include "emu/race_stamp.h"
 
 namespace cupel::emu {
 namespace {

@@ -24,9 +24,9 @@ std::unique_ptr<Variant> MakeVariant(const Code& code,
 }
 
 HandlerNames::HandlerNames(const HandlerTable& table) {
-  for (const auto& [key, entry] : table.entries()) {
-    auto [at, fresh] = names_.try_emplace(entry.full, key, entry);
-    if (!fresh && key < at->second.first) at->second = {key, entry};
+  for (const std::string& key : table.Keys()) {  // sorted: the first of several names stays
+    const Entry& entry = *table.Find(key);
+    names_.try_emplace(entry.full, key, entry);
   }
   // One function masks all lane-wise handlers of a kind of result.
   const char* const samples[] = {"add.u32", "add.u64", "setp.eq.u32"};

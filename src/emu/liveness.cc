@@ -117,7 +117,8 @@ void Decoder::ShareSlots() {
   for (const auto& [key, slot] : specials_) fixed[static_cast<size_t>(slot)] = true;
   for (const auto& [key, slot] : parameters_) fixed[static_cast<size_t>(slot)] = true;
   const std::vector<Block> blocks = BlocksOf(function_);
-  if (blocks.empty() || blocks.size() * slots > kMostBits) {
+  // Calls save and restore whole functions' registers: each has a slot of its own then.
+  if (blocks.empty() || blocks.size() * slots > kMostBits || !inlined_.functions.empty()) {
     for (size_t slot = 0; slot < slots; ++slot) {
       if (!fixed[slot]) undefined_.push_back(static_cast<int>(slot));
     }
@@ -170,6 +171,9 @@ void Decoder::ShareSlots() {
   }
   std::vector<bool> at_start(slots, false);
   live_in[0].ForEach([&](size_t slot) { at_start[slot] = true; });
+  for (size_t reg = 0; reg < register_slot_.size(); ++reg) {
+    if (at_start[slot_of(static_cast<int>(reg))]) defined_slot_[reg] = kNeeded;
+  }
 
   // Linear scan: intervals by begin; a slot is free again after the end of its last interval.
   std::sort(intervals.begin(), intervals.end(), [](const Interval& a, const Interval& b) {

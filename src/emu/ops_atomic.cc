@@ -4,6 +4,7 @@
 #include <xmmintrin.h>
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <string>
 
@@ -14,19 +15,36 @@
 namespace cupel::emu {
 namespace {
 
+/// Additions of float32 on global memory flush subnormal numbers, on shared memory they do not.
+float Flushed(float a) {
+  const auto bits = std::bit_cast<uint32_t>(a);
+  return (bits & 0x7f800000u) == 0 ? std::bit_cast<float>(bits & 0x80000000u) : a;
+}
+
 /// Applies F to one element; T is how memory and slots hold it.
 template <class T, class F>
 const Op* Atomic(Warp& warp, const Op* op) {
   const AccessShape shape = AccessShape::Unpack(op->aux);
   const bool wide = shape.space == MemorySpace::kGlobal || shape.space == MemorySpace::kGeneric;
+  LaneAddresses lanes;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
     const uint64_t base = wide ? At<const uint64_t>(warp, op->src[0])[lane]
                                : At<const uint32_t>(warp, op->src[0])[lane];
     uint64_t address = base + static_cast<uint64_t>(op->imm);
     if (!wide) address = static_cast<uint32_t>(address);
-    std::byte* host = ResolveLane(warp, op, shape.space, lane, address, sizeof(T), true);
-    if (host == nullptr) return nullptr;
+    if (!lanes.Add(warp, op, shape.space, lane, address, sizeof(T), true)) return nullptr;
+  }
+  AccessKind kind = KindOf(shape);
+  kind.plain = false;
+  if (!lanes.Observe(warp, op, kind, sizeof(T))) return nullptr;
+  if (warp.counting) CountAtomic(warp, op, lanes);
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    std::byte* host = lanes.host[lane];
+    if (host == nullptr) {
+      return Fault(warp, op, "illegal_instruction", "An atomic operation on local memory.", lane);
+    }
     using Cell = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
     auto read = [&](int32_t slot) {
       T value;
@@ -35,7 +53,12 @@ const Op* Atomic(Warp& warp, const Op* op) {
     };
     T old;
     std::memcpy(&old, host, sizeof old);
-    const T result = F{}(old, read(op->src[1]), op->src[2] < 0 ? T{} : read(op->src[2]));
+    T result = F{}(old, read(op->src[1]), op->src[2] < 0 ? T{} : read(op->src[2]));
+    if constexpr (std::is_same_v<T, float>) {
+      if (((lanes.global >> lane) & 1u) != 0) {
+        result = Flushed(Flushed(old) + Flushed(read(op->src[1])));
+      }
+    }
     std::memcpy(host, &result, sizeof result);
     if (op->dst >= 0) {
       Cell cell = 0;
@@ -43,7 +66,7 @@ const Op* Atomic(Warp& warp, const Op* op) {
       At<Cell>(warp, op->dst)[lane] = cell;
     }
   }
-  return CountAtomic(warp, op);
+  return op + 1;
 }
 
 template <class T, class F>
@@ -115,9 +138,32 @@ uint32_t InPairs(uint32_t a, uint32_t b) {
          uint32_t{F(static_cast<uint16_t>(a >> 16), static_cast<uint16_t>(b >> 16))} << 16;
 }
 
+/// Minima and maxima of halves: a number is preferred to a NaN.
+template <float (*Value)(uint16_t), bool Max>
+uint16_t OfTwoHalves(uint16_t a, uint16_t b) {
+  const float x = Value(a), y = Value(b);
+  if (std::isnan(x)) return b;
+  if (std::isnan(y)) return a;
+  if (x == y) return (Max ? std::signbit(x) : std::signbit(y)) ? b : a;
+  return (x < y) == Max ? b : a;
+}
+template <float (*Value)(uint16_t)>
+void RegisterHalfOrder(HandlerTable& table, const std::string& type) {
+  using H = uint16_t;
+  using U = uint32_t;
+  auto least = [](H a, H b, H) { return OfTwoHalves<Value, false>(a, b); };
+  auto most = [](H a, H b, H) { return OfTwoHalves<Value, true>(a, b); };
+  Add<H>(table, "atom.min." + type, least, FloatMode::kIeee);
+  Add<H>(table, "atom.max." + type, most, FloatMode::kIeee);
+  Add<U>(
+      table, "atom.min." + type + "x2",
+      [](U a, U b, U) { return InPairs<&OfTwoHalves<Value, false>>(a, b); }, FloatMode::kIeee);
+  Add<U>(
+      table, "atom.max." + type + "x2",
+      [](U a, U b, U) { return InPairs<&OfTwoHalves<Value, true>>(a, b); }, FloatMode::kIeee);
+}
+
 void RegisterFloatAtomics(HandlerTable& table) {
-  // On hardware, atom.add.f32 flushes subnormals on global memory and keeps them elsewhere; keeping
-  // them everywhere is within what PTX allows.
   Add<float>(
       table, "atom.add.f32", [](float a, float b, float) { return a + b; }, FloatMode::kIeee);
   Add<double>(
@@ -134,6 +180,8 @@ void RegisterFloatAtomics(HandlerTable& table) {
   Add<U>(
       table, "atom.add.bf16x2", [](U a, U b, U) { return InPairs<&AddBrain>(a, b); },
       FloatMode::kIeee);
+  RegisterHalfOrder<&HalfValue>(table, "f16");
+  RegisterHalfOrder<&BrainValue>(table, "bf16");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ foreach(variant IN ITEMS
     COMPILE_OPTIONS "${CUPEL_EMU_HANDLER_FLAGS};${parts}")
 endforeach()
 set_source_files_properties(
-  ${CMAKE_CURRENT_LIST_DIR}/ops_atomic.cc PROPERTIES
+  ${CMAKE_CURRENT_LIST_DIR}/ops_atomic.cc ${CMAKE_CURRENT_LIST_DIR}/ops_rare.cc PROPERTIES
   COMPILE_OPTIONS "-ffp-contract=off;-fno-strict-aliasing")
 # The arithmetic of shadows runs over 32 lanes of doubles; traps and errno would keep it scalar.
 foreach(name shadow_float shadow_registers shadow_access shadow_move shadow_control)

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "emu/instrument.h"
@@ -190,6 +191,8 @@ void PredicateStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void AcrossStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void BranchStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void UnknownStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
+// shadow_matrix.cc: of "@mma.float", "@mma.double", "@matrixrows", "@fragment" and "@cp.async"
+Thunks MatrixThunks(std::string_view key);
 // shadow_access.cc, shadow_atomic.cc
 Thunks AccessThunks();
 Thunks AtomicThunks();

@@ -123,8 +123,17 @@ class Classifier {
     } else if (key.empty() || (side.dst == SlotKind::kNone && name != "clock")) {
       side.step = &UnknownStep;
     } else if (!ClassifyFloat(op, words, side) && !ClassifyMove(words, side)) {
-      ClassifyRest(words, side);
+      ClassifyRest(op, words, side);
     }
+  }
+  /// The key, when the op is one of those that shadow_matrix.cc follows.
+  std::string_view MatrixKey(const Op& op) const {
+    const std::string_view key = names_.KeyOf(op);
+    for (const char* known :
+         {"@mma.float", "@mma.double", "@matrixrows", "@fragment", "@cp.async"}) {
+      if (key == known) return key;
+    }
+    return {};
   }
   bool IsLanewise(const Op& op) const { return names_.IsLanewise(op); }
 
@@ -149,9 +158,10 @@ class Classifier {
   }
 
   static void ClassifyControl(std::string_view key, Side& side) {
-    static const std::string_view silent[] = {"@jump",    "@merge",   "@fall",       "@exit",
-                                              "@mode",    "@trap",    "@assertfail", "@nothing",
-                                              "@barrier", "@syncwarp"};
+    static const std::string_view silent[] = {
+        "@jump",   "@merge",           "@fall",         "@exit",    "@mode",
+        "@trap",   "@assertfail",      "@nothing",      "@barrier", "@syncwarp",
+        "@printf", "@cp.async.commit", "@cp.async.wait"};
     if (std::find(std::begin(silent), std::end(silent), key) != std::end(silent)) return;
     const bool decides = key == "@branch" || key == "@exitif" || key == "@guard";
     side.step = decides || key == "@brx" ? &BranchStep : &UnknownStep;
@@ -172,7 +182,7 @@ class Classifier {
       for (const char* rounding : {"rni", "rmi", "rpi", "rzi"}) side.magic |= Has(words, rounding);
     } else {
       const std::optional<Arithmetic> arithmetic = ArithmeticOf(words[0]);
-      if (!arithmetic || arithmetic->sources != side.sources) return false;
+      if (!arithmetic || arithmetic->sources != side.sources || !IsPlain(words)) return false;
       side.operation = arithmetic->operation;
       side.from = to.format;
       side.magic = IsMagic(op, side);
@@ -183,6 +193,14 @@ class Classifier {
     side.relu = Has(words, "relu");
     side.step = &FloatStep;
     return true;
+  }
+
+  /// Operands of one type, nothing done to them before.
+  static bool IsPlain(const Words& words) {
+    const auto types = std::count_if(words.begin() + 1, words.end(),
+                                     [](std::string_view word) { return TypeOf(word).known; });
+    const bool changed = std::find(words.begin() + 1, words.end(), "abs") != words.end();
+    return types == 1 && !Has(words, "xorsign") && !changed;
   }
 
   bool IsMagic(const Op& op, const Side& side) const {
@@ -235,7 +253,7 @@ class Classifier {
     return false;
   }
 
-  static void ClassifyRest(const Words& words, Side& side) {
+  void ClassifyRest(const Op& op, const Words& words, Side& side) const {
     const std::string_view name = words[0];
     if (name == "selp") {
       side.step = &SelectStep;
@@ -253,7 +271,8 @@ class Classifier {
     } else if (words.back() == "pred") {
       side.step = &PredicateStep;
     } else {
-      side.step = &IntegerStep;
+      // What is not lane by lane may look at any lane.
+      side.step = side.sources == 0 || names_.IsLanewise(op) ? &IntegerStep : &AcrossStep;
     }
   }
 
@@ -305,6 +324,9 @@ std::unique_ptr<ShadowCode> MakeShadowCode(const Code& code) {
     bool is_access = false, is_atomic = false;
     classifier.Classify(op, side, &is_access, &is_atomic);
     if (is_access) return AccessThunks();
+    if (const std::string_view key = classifier.MatrixKey(op); !key.empty()) {
+      return MatrixThunks(key);
+    }
     if (is_atomic) return AtomicThunks();
     if (side.step == nullptr) return {};
     if (side.step == &UnknownStep) {

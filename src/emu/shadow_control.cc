@@ -90,8 +90,11 @@ void AcrossStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   result.raw = 0;
   uint32_t flags[kLanes] = {};
   uint32_t all = 0;
-  if (side.src[0] == SlotKind::kPredicate || IsLive(ws, op->src[0]) || IsRaw(ws, op->src[0])) {
-    GatherFlags(ws, warp, op->src[0], side.src[0], flags);
+  for (int s = 0; s < side.sources; ++s) {
+    const bool predicate = side.src[s] == SlotKind::kPredicate;
+    if (predicate || IsLive(ws, op->src[s]) || IsRaw(ws, op->src[s])) {
+      GatherFlags(ws, warp, op->src[s], side.src[s], flags);
+    }
   }
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) all |= flags[__builtin_ctz(rest)];
   if (side.dst == SlotKind::kPredicate) {

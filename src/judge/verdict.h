@@ -29,6 +29,8 @@ struct TrialReport {
   bool ok = false;
   std::vector<Comparison> outputs;
   std::string kind;  // empty: ordinary; "shadow", "tiny", "integers", "schedule": kept when failed
+  /// Blocks that the engine ran of those in all grids; fewer where a sample was taken.
+  uint64_t emulated_blocks = 0, all_blocks = 0;
 };
 
 struct SettingReport {
