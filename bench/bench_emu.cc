@@ -63,15 +63,17 @@ void Append(std::vector<std::byte>* bytes, T value) {
   std::memcpy(bytes->data() + bytes->size() - sizeof value, &value, sizeof value);
 }
 
-Result<Loaded> Load(const Workload& workload) {
+Result<Loaded> Load(const Workload& workload, Mode mode) {
   TRY_ASSIGN(const ptx::Module module, ptx::Parse(ReadPtx(workload.name)));
   TRY_ASSIGN(auto kernels, emu::KernelModule::Decode(module));
   TRY_ASSIGN(auto memory, emu::GlobalMemory::Create());
   Loaded loaded{std::move(kernels), std::move(memory), {}, {}};
+  if (mode == kFullChecks) loaded.memory.Watch(loaded.module->global_granule_shift());
   int index = 0;
   for (uint64_t floats : workload.buffers) {
-    TRY_ASSIGN(const uint64_t address,
-               loaded.memory.Allocate(floats * 4, index, false, fmt::format("argument {}", index)));
+    const bool is_output = static_cast<size_t>(index) + 1 == workload.buffers.size();
+    TRY_ASSIGN(const uint64_t address, loaded.memory.Allocate(floats * 4, index, !is_output,
+                                                              fmt::format("argument {}", index)));
     ++index;
     std::byte* host = loaded.memory.Host(address);
     for (uint64_t i = 0; i < floats; ++i) {
@@ -100,7 +102,7 @@ double ProcessSeconds() {
 }
 
 void MeasureLaunch(benchmark::State& state, const Workload& workload, Mode mode, int threads) {
-  auto loaded = Load(workload);
+  auto loaded = Load(workload, mode);
   if (!loaded) {
     state.SkipWithError(loaded.error().message.c_str());
     return;

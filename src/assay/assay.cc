@@ -65,6 +65,28 @@ std::vector<const task::Setting*> Chosen(const Question& question) {
   return chosen;
 }
 
+/// What was not emulated, said for each setting.
+void NoteSamples(judge::Verdict& verdict) {
+  for (const judge::SettingReport& setting : verdict.settings) {
+    size_t sampled = 0;
+    uint64_t emulated = UINT64_MAX, all = 0;
+    for (const judge::TrialReport& trial : setting.trials) {
+      if (trial.emulated_blocks >= trial.all_blocks) continue;
+      ++sampled;
+      emulated = std::min(emulated, trial.emulated_blocks);
+      all = trial.all_blocks;
+    }
+    if (sampled == 0) continue;
+    verdict.notes.push_back(fmt::format(
+        "{} of {} blocks were emulated at {} in {} of {} trials, and what they wrote was held "
+        "against the truth{}",
+        emulated, all, setting.id, sampled, setting.trials.size(),
+        sampled == setting.trials.size()
+            ? "; no trial emulated all of them, so that elements nobody writes are not seen"
+            : ""));
+  }
+}
+
 /// PTX that cupel does not know or that exceeds its bounds says something about the candidate.
 bool IsCandidates(const Error& error) {
   return error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kInvalidArgument;
@@ -168,6 +190,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     AddReason(verdict, DecisionFor(refusal->unsupported),
               {refusal->code, refusal->message, refusal->where});
   }
+  NoteSamples(verdict);
   verdict = judge::Decide(std::move(verdict));
   return finish();
 }

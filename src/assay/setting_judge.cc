@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "assay/sampled_run.h"
 #include "base/random.h"
 #include "judge/compare.h"
 #include "os/process.h"
@@ -113,7 +115,11 @@ std::vector<judge::Comparison> CompareAll(const engine::Run& run, const task::Ca
     const task::Output& output = wanted.outputs[i];
     judge::Comparison comparison;
     comparison.ok = output.is_none;  // the task ignores this position, whatever is there
-    if (!output.is_none) comparison = judge::Compare(run.outputs[i].View(), output);
+    const engine::OutputTensor& got = run.outputs[i];
+    if (!output.is_none) {
+      comparison =
+          got.is_sampled ? judge::CompareWritten(got, output) : judge::Compare(got.View(), output);
+    }
     comparisons.push_back(std::move(comparison));
   }
   return comparisons;
@@ -209,7 +215,12 @@ class SettingRun {
     engine::Run run;
     {
       Stopwatch watch(result_.report.engine_seconds);
-      auto executed = context_.program->Execute(*plan_, storages, options);
+      const auto is_right = [&](const engine::Run& sampled) {
+        if (!sampled.completed || HasError(sampled.findings)) return false;
+        const auto outputs = CompareAll(sampled, wanted);
+        return std::all_of(outputs.begin(), outputs.end(), [](const auto& c) { return c.ok; });
+      };
+      auto executed = sampler_.Execute(*context_.program, *plan_, storages, options, is_right);
       if (!executed) return CannotExecute(executed.error());
       run = std::move(*executed);
     }
@@ -219,10 +230,12 @@ class SettingRun {
       result_.report.unsupported = true;
       return false;
     }
-    if (trial == 0) result_.report.counters = run.counters;
+    if (trial == 0) result_.report.counters = std::move(run.counters);
 
     judge::TrialReport report;
     report.seed = wanted.seed;
+    report.emulated_blocks = run.emulated_blocks;
+    report.all_blocks = run.all_blocks;
     const bool clean = run.completed && !HasError(run.findings);
     Merge(std::move(run.findings), result_.report.findings);
     if (run.completed) {
@@ -276,6 +289,7 @@ class SettingRun {
   SettingContext context_;
   SettingResult result_;
   std::optional<plan::Plan> plan_;
+  SampledRunner sampler_;
   std::string key_;
 };
 

@@ -39,7 +39,7 @@ void AddCompile(CLI::App* app, Compile& compile) {
       ->allow_extra_args(false);
 }
 
-void AddTarget(CLI::App* app, Target& target, bool positional) {
+void AddTask(CLI::App* app, Target& target, bool positional) {
   if (positional) {
     app->add_option("task", target.task, "Task: a name under tasks/, a folder, or a .py file");
   } else {
@@ -50,6 +50,10 @@ void AddTarget(CLI::App* app, Target& target, bool positional) {
   app->add_option("--settings", target.settings, "single, multi, heldout or all")
       ->check(CLI::IsMember({"single", "multi", "heldout", "all"}))
       ->capture_default_str();
+}
+
+void AddTarget(CLI::App* app, Target& target, bool positional) {
+  AddTask(app, target, positional);
   app->add_option("--trials", target.trials, "Trials with fresh inputs for each setting")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
@@ -82,6 +86,15 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   check_app->add_option("--plan", check.plan, "Write the plan of the first setting to FILE as JSON")
       ->type_name("FILE");
   check_app->add_flag("--fresh", check.fresh, "Draw new cases instead of using the pool");
+
+  ProfileCommand profile;
+  profile.target.settings = "single";
+  auto* profile_app =
+      app.add_subcommand("profile", "What does it spend its time on? The bottleneck and its lines");
+  profile_app->add_option("kernel", profile.kernel, "The .cu file")->required();
+  AddTask(profile_app, profile.target, false);
+  AddCommon(profile_app, profile.common, true);
+  AddCompile(profile_app, profile.compile);
 
   OptimizeCommand optimize;
   auto* optimize_app = app.add_subcommand("optimize", "Evolve a faster kernel for a task");
@@ -127,6 +140,7 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   }
   if (*build_app) return Command(std::move(build));
   if (*check_app) return Command(std::move(check));
+  if (*profile_app) return Command(std::move(profile));
   if (*optimize_app) {
     if (optimize.target.task.empty() == optimize.resume.empty()) {
       std::cerr

@@ -51,6 +51,13 @@ struct CheckCommand {
   bool fresh = false;
 };
 
+struct ProfileCommand {
+  Common common;
+  Compile compile;
+  Target target;
+  std::filesystem::path kernel;
+};
+
 struct OptimizeCommand {
   Common common;
   Compile compile;
@@ -77,8 +84,8 @@ struct DoctorCommand {
   Common common;
 };
 
-using Command = std::variant<BuildCommand, CheckCommand, OptimizeCommand, TaskCommand,
-                             ReportCommand, DoctorCommand>;
+using Command = std::variant<BuildCommand, CheckCommand, ProfileCommand, OptimizeCommand,
+                             TaskCommand, ReportCommand, DoctorCommand>;
 
 /// Either a command, or an exit status after help or a message was printed.
 std::variant<Command, int> ParseCommandLine(int argc, char** argv);

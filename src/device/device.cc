@@ -28,6 +28,7 @@ Description Hopper() {
   d.l2_bandwidth = 8.0e12;  // reads of a 24 MB buffer again and again, measured on an H200
   d.fp32_flops = 66.9e12;   // 132 SMs * 128 lanes * 2 * 1.98 GHz
   d.fp64_flops = 33.5e12;
+  d.tensor_flops = 989e12;
   d.launch_latency_us = 0.5;  // an empty kernel in a chain of graph nodes, measured on an H200
   return d;
 }
@@ -75,6 +76,7 @@ Description A100() {
   d.l2_bandwidth = 4.0e12;  // published microbenchmarks; not measured here
   d.fp32_flops = 19.5e12;
   d.fp64_flops = 9.7e12;
+  d.tensor_flops = 312e12;
   d.launch_latency_us = 0.8;  // a guess from the H200
   return d;
 }

@@ -88,9 +88,8 @@ bool FindAllocation(Warp& warp, const Op* op, uint64_t address, bool store, Hint
   LaunchState& launch = *warp.worker->launch;
   const Allocation* allocation = launch.memory->Find(address);
   if (allocation == nullptr) return false;
-  if (store && allocation->read_only_argument) {
-    Warn(warp, op, "input_written", "The kernel writes to " + allocation->name + ", an input.");
-  }
+  (void)op;
+  if (!allocation->reachable || (store && allocation->read_only)) return false;
   hint = {allocation->begin, allocation->end};
   if (hint.end - hint.begin > kHintBytes) {
     // A part that the offsets can span, around the address.
@@ -98,6 +97,7 @@ bool FindAllocation(Warp& warp, const Op* op, uint64_t address, bool store, Hint
     hint.begin += offset;
     hint.end = std::min(hint.end, hint.begin + kHintBytes);
   }
+  if (warp.watching) hint.stamps = launch.memory->checker()->WriteStamps(hint.begin);
   return true;
 }
 
@@ -125,10 +125,11 @@ std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, ui
     const bool inside = address >= hint.begin && address < hint.end && bytes <= hint.end - address;
     if (!inside) {
       const Allocation* allocation = warp.worker->launch->memory->Find(address);
-      if (allocation == nullptr || bytes > allocation->end - address ||
-          !FindAllocation(warp, op, address, store, hint)) {
+      if (allocation == nullptr || bytes > allocation->end - address) {
         return fault(FaultKind::kOutOfBounds);
       }
+      if (!allocation->reachable) return fault(FaultKind::kForeign);
+      if (!FindAllocation(warp, op, address, store, hint)) return fault(FaultKind::kReadOnly);
     }
     if (address % bytes != 0) return fault(FaultKind::kMisaligned);
     return warp.worker->launch->memory->Host(address);
@@ -136,6 +137,62 @@ std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, ui
   if (bytes > limit || address > limit - bytes) return fault(FaultKind::kOutOfBounds);
   if (address % bytes != 0) return fault(FaultKind::kMisaligned);
   return base + address;
+}
+
+void StoredValue(const Warp& warp, const Op* op, int lane, std::byte* bytes) {
+  const AccessShape shape = AccessShape::Unpack(op->aux);
+  LaneValue value{};
+  LoadSlots(warp, op, shape, lane, &value);
+  std::memcpy(bytes, value.bytes, shape.bytes());
+}
+
+bool LaneAddresses::Add(Warp& warp, const Op* op, MemorySpace space, int lane, uint64_t address,
+                        uint32_t bytes, bool store) {
+  if (space == MemorySpace::kGeneric) space = SpaceOf(&address);
+  if (space == MemorySpace::kLocal) {
+    const FaultKind kind =
+        LocalInBounds(warp, address, bytes) ? FaultKind::kMisaligned : FaultKind::kOutOfBounds;
+    if (kind == FaultKind::kOutOfBounds || address % bytes != 0) {
+      MemoryFault(warp, op, kind, space, lane, address, bytes, store);
+      return false;
+    }
+    host[lane] = nullptr;
+    local[lane] = address;
+    return true;
+  }
+  host[lane] = ResolveLane(warp, op, space, lane, address, bytes, store);
+  if (host[lane] == nullptr) return false;
+  if (space == MemorySpace::kShared) {
+    shared |= 1u << lane;
+    offsets[lane] = static_cast<uint32_t>(address);
+  } else if (space == MemorySpace::kGlobal) {
+    if (global == 0) global_base = address & ~uint64_t{31};
+    global |= 1u << lane;
+    global_offsets[lane] = static_cast<uint32_t>(address - global_base);
+    far = far || address - global_base > INT32_MAX;
+    watched = watched || warp.hints[op->count].stamps != nullptr;
+    global_addresses[lane] = address;
+  }
+  return true;
+}
+
+bool LaneAddresses::Observe(Warp& warp, const Op* op, AccessKind kind, uint32_t bytes) const {
+  if (warp.counting && kind.plain) {
+    if (global != 0) CountGlobal(warp, op, global, global_offsets);
+    if (shared != 0) CountShared(warp, op, shared, bytes, offsets);
+  }
+  if (shared != 0 && warp.checking && !CheckShared(warp, op, kind, shared, bytes, offsets)) {
+    return false;
+  }
+  if (global == 0 || !watched) return true;
+  if (!far) return CheckGlobal(warp, op, kind, global, bytes, global_base, global_offsets);
+  // Lanes that are gigabytes apart: one by one.
+  const uint32_t zero[kLanes] = {};
+  for (uint32_t rest = global; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    if (!CheckGlobal(warp, op, kind, 1u << lane, bytes, global_addresses[lane], zero)) return false;
+  }
+  return true;
 }
 
 const Op* AccessSlowly(Warp& warp, const Op* op) {
@@ -151,42 +208,26 @@ const Op* AccessSlowly(Warp& warp, const Op* op) {
     addresses[lane] = base + static_cast<uint64_t>(op->imm);
     if (!wide) addresses[lane] = static_cast<uint32_t>(addresses[lane]);
   }
-  uint32_t shared_lanes = 0, global_lanes = 0;
-  uint32_t global_offsets[kLanes] = {};
-  uint32_t shared_offsets[kLanes] = {};
+  // Then whether all may be done, and only then what is asked.
+  LaneAddresses lanes;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    if (!lanes.Add(warp, op, shape.space, __builtin_ctz(rest), addresses[__builtin_ctz(rest)],
+                   bytes, shape.store)) {
+      return nullptr;
+    }
+  }
+  if (!lanes.Observe(warp, op, KindOf(shape), bytes)) return nullptr;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
-    uint64_t address = addresses[lane];
-    const MemorySpace space =
-        shape.space == MemorySpace::kGeneric ? SpaceOf(&address) : shape.space;
     LaneValue value{};
+    std::byte* host = lanes.host[lane];
     if (shape.store) LoadSlots(warp, op, shape, lane, &value);
-    if (space == MemorySpace::kLocal) {
-      const FaultKind kind =
-          LocalInBounds(warp, address, bytes) ? FaultKind::kMisaligned : FaultKind::kOutOfBounds;
-      if (kind == FaultKind::kOutOfBounds || address % bytes != 0) {
-        return MemoryFault(warp, op, kind, space, lane, address, bytes, shape.store);
-      }
-      CopyLocal(warp, lane, address, bytes, shape.store, value.bytes);
+    if (host == nullptr) {
+      CopyLocal(warp, lane, lanes.local[lane], bytes, shape.store, value.bytes);
     } else {
-      std::byte* host = ResolveLane(warp, op, space, lane, address, bytes, shape.store);
-      if (host == nullptr) return nullptr;
-      if (space == MemorySpace::kShared) {
-        shared_lanes |= 1u << lane;
-        shared_offsets[lane] = static_cast<uint32_t>(address);
-      } else if (space == MemorySpace::kGlobal) {
-        global_lanes |= 1u << lane;
-        global_offsets[lane] = static_cast<uint32_t>(address);
-      }
       std::memcpy(shape.store ? host : value.bytes, shape.store ? value.bytes : host, bytes);
     }
     if (!shape.store) StoreSlots(warp, op, shape, lane, value);
-  }
-  if (warp.counting && global_lanes != 0) CountGlobal(warp, op, global_lanes, global_offsets);
-  if (warp.counting && shared_lanes != 0) CountShared(warp, shared_lanes, bytes, shared_offsets);
-  if (shared_lanes != 0 && warp.checking &&
-      !CheckShared(warp, op, shape.store, false, shared_lanes, bytes, shared_offsets)) {
-    return nullptr;
   }
   return op + 1;
 }

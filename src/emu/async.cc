@@ -126,16 +126,19 @@ void AsyncState::Remove(uint32_t offset) {
   std::erase_if(barriers_, [&](const MemoryBarrier& barrier) { return barrier.offset == offset; });
 }
 
-void AsyncState::Advance(BlockState& block, MemoryBarrier& barrier) {
+void AsyncState::Advance(MemoryBarrier& barrier) {
   if (barrier.pending != 0 || barrier.bytes != 0) return;
   ++barrier.phase;
   barrier.pending = barrier.expected;
-  // Who waits for the phase is ordered behind all who arrived.
-  if (block.checker) block.checker->NoteBarrier(block, 0);
 }
 
-bool AsyncState::Deliver(BlockState& block, uint32_t offset) {
-  bool fine = true;
+void AsyncState::Expect(const Delivery& delivery) {
+  // Copies may come at any time: when there are too many, all of one barrier's come now.
+  if (deliveries_.size() >= kMostCopies) Deliver(deliveries_.front().barrier);
+  deliveries_.push_back(delivery);
+}
+
+void AsyncState::Deliver(uint32_t offset) {
   for (size_t i = 0; i < deliveries_.size();) {
     if (deliveries_[i].barrier != offset) {
       ++i;
@@ -150,15 +153,14 @@ bool AsyncState::Deliver(BlockState& block, uint32_t offset) {
       if (barrier == nullptr) continue;
       barrier->bytes -= delivery.copy.bytes;
     } else {
-      fine =
-          QueueOf(*delivery.warp).Finish(*delivery.warp, delivery.lanes, delivery.number) && fine;
+      // Checked when it was issued: the arrival that follows orders it.
+      QueueOf(*delivery.warp).Finish(*delivery.warp, delivery.lanes, delivery.number, false);
       if (barrier == nullptr) continue;
       const auto count = static_cast<uint32_t>(__builtin_popcount(delivery.lanes));
       barrier->pending -= std::min(barrier->pending, count);
     }
-    Advance(block, *barrier);
+    Advance(*barrier);
   }
-  return fine;
 }
 
 AsyncState& AsyncOf(Warp& warp) {

@@ -44,10 +44,11 @@ void Release(BlockState& block, Warp& releasing, uint32_t id) {
       DeliverReduction(warp, group, barrier);
       group.state = GroupState::kRunnable;
       block.ready[w] = true;
+      if (block.checker) block.checker->clocks().Leave(warp.index, group.mask, id);
     }
   }
   barrier = BarrierState{};
-  if (block.checker) block.checker->NoteBarrier(block, id);
+  if (block.checker) block.checker->clocks().Finish(id);
 }
 
 bool Full(const BlockState& block, const BarrierState& barrier) {
@@ -64,7 +65,7 @@ void ArriveAtBarrier(Warp& warp, const Op* op, uint32_t id, uint32_t lanes, uint
   barrier.arrived += lanes;
   barrier.expected = expected;
   ++warp.worker->counters.barriers;
-  if (block.checker) block.checker->NoteArrival(warp, id);
+  if (block.checker) block.checker->clocks().Arrive(warp.index, id);
   if (Full(block, barrier)) Release(block, warp, id);
 }
 

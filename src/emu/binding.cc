@@ -101,7 +101,10 @@ Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
       read_only = true;
     } else if (buffer.kind == plan::BufferKind::kSymbol) {
       variable = FindVariable(module, buffer.symbol);
-      if (variable != nullptr) bytes = variable->bytes;
+      if (variable != nullptr) {
+        bytes = variable->bytes;
+        read_only = variable->space == ptx::Space::kConst;
+      }
     }
     std::string name = NameOf(buffer, i);
     TRY_ASSIGN(const uint64_t address, memory->Allocate(bytes, index, read_only, name));
@@ -115,13 +118,18 @@ Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
       else
         std::memset(host, 0, bytes);
       memory->BindSymbol(buffer.symbol, address);
+      memory->MarkWritten(address, bytes);
+    } else {
+      memory->SetReachable(address, false);  // until a launch is given a pointer to it
     }
     bound.push_back({address, bytes, std::move(name)});
   }
   for (const ptx::Variable& variable : module.variables) {
     if (!LivesInMemory(variable) || memory->SymbolAddress(variable.name)) continue;
-    TRY_ASSIGN(const uint64_t address, memory->Allocate(variable.bytes, -1, false,
-                                                        "symbol " + ptx::Demangle(variable.name)));
+    TRY_ASSIGN(const uint64_t address,
+               memory->Allocate(variable.bytes, -1, variable.space == ptx::Space::kConst,
+                                "symbol " + ptx::Demangle(variable.name)));
+    memory->MarkWritten(address, variable.bytes);
     Initialise(variable, memory->Host(address), variable.bytes);
     memory->BindSymbol(variable.name, address);
   }

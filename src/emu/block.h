@@ -9,13 +9,18 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "emu/code.h"
+#include "emu/global_race.h"
 #include "emu/kernel.h"
 #include "emu/launch.h"
 #include "emu/op.h"
+#include "emu/profile.h"
+#include "emu/quick_race.h"
+#include "emu/store_tracker.h"
 #include "engine/engine.h"
 
 namespace cupel::emu {
@@ -41,10 +46,12 @@ struct BlockState {
   std::vector<uint32_t> order;            // in which warps have their turns
   size_t turn = 0;                        // index into order: who is next
   int64_t spent = 0;                      // warp instructions executed so far
+  std::vector<uint64_t> warp_work;        // the same by warp
   std::array<BarrierState, 17> barriers;  // the last: of the cluster
   std::byte* memory = nullptr;            // frames, shared and local memory
   size_t memory_bytes = 0;
   std::unique_ptr<SharedChecker> checker;  // full checks only
+  std::vector<QuickRace> races;            // by warp, likewise
   std::unique_ptr<AsyncState> async;       // null until it is needed
   std::unique_ptr<CallStacks> calls;       // likewise
 
@@ -64,17 +71,26 @@ struct LaunchState {
   uint32_t shared_bytes = 0;
   uint32_t local_bytes = 0;
   uint32_t warps_per_block = 0;
-  uint64_t blocks = 0;
-  uint64_t count_every = 1;  // of as many neighbouring blocks one, drawn by the seed, is counted
+  uint64_t blocks = 0;         // of the grid
+  uint64_t blocks_to_run = 0;  // fewer where LaunchRequest::only names some
+  uint64_t count_every = 1;    // of as many neighbouring blocks one, drawn by the seed, is counted
   uint32_t poison = 0;
+  bool watching = false;        // global memory is watched for races
+  bool in_order = false;        // on one thread, in the order of their numbers
+  BlockOrder order;             // what blocks know of each other, when in_order
   uint64_t grid_workspace = 0;  // device address; 0 when the launch is not cooperative
   std::vector<std::byte> parameters;
-  std::vector<std::byte> frame;  // a frame with constants and parameters filled in
+  std::vector<std::byte> frame;      // a frame with constants and parameters filled in
+  std::vector<uint32_t> block_work;  // by position: warp instructions; empty when nobody asks
   std::atomic<uint64_t> next_block{0};
   std::atomic<uint64_t> stop_at{UINT64_MAX};    // blocks from here on need not run
   std::atomic<int64_t> budget{0};               // warp instructions left
   int64_t launch_budget = 0, block_budget = 0;  // as it began; of each block
   std::atomic<bool> cancelled{false};
+
+  /// The block that runs at `position` in the order, and back.
+  uint64_t NumberOf(uint64_t position) const;
+  uint64_t PositionOf(uint64_t number) const;
 };
 
 /// A finding with the block it was seen in.
@@ -90,6 +106,14 @@ struct PrintedText {
   std::string text;
 };
 
+/// A read of what nobody has written, until the block ends or somebody turns out to write it.
+struct Suspicion {
+  std::optional<engine::Finding> finding;
+  std::string reads;  // "Thread 3 reads byte 12 of shared memory"
+  uint32_t source = 0;
+  uint64_t place = 0;  // byte of shared memory, or device address
+};
+
 /// One thread's part of a launch.
 struct Worker {
   LaunchState* launch = nullptr;
@@ -98,10 +122,15 @@ struct Worker {
   std::vector<SeenFinding> findings;
   std::vector<PrintedText> printed;
   size_t printed_bytes = 0;
-  engine::LaunchCounters counters;  // exact ones
-  engine::LaunchCounters sampled;   // of counted blocks only
-  int64_t budget = 0;               // taken from the launch's
+  engine::LaunchCounters counters;   // exact ones
+  engine::LaunchCounters sampled;    // of counted blocks only
+  std::unique_ptr<Profile> profile;  // the same by op; null when nothing is counted
+  uint64_t blocks_counted = 0;
+  StoreTracker tracker;  // of a launch of which some blocks run
+  int64_t budget = 0;    // taken from the launch's
   bool out_of_budget = false;
+  bool yields = false;  // the block's turn is to end
+  Suspicion suspicion;
 };
 
 enum class BlockResult { kDone, kUnfinished, kStopped };
@@ -118,7 +147,14 @@ bool PickGroup(Warp& warp);
 /// barriers.cc: after lanes exited, barriers may be full.
 void RecheckBarriers(BlockState& block, Warp& warp);
 
-/// report.cc: nobody can run: says where everybody waits.
+// report.cc
+/// A finding about `lane` at `op`, without a message.
+engine::Finding Describe(const Warp& warp, const Op* op, const char* code, int lane);
+/// An error: it is recorded and ends the launch. A suspicion takes its place, which explains it.
+void RecordFault(Warp& warp, uint32_t source, engine::Finding finding);
+/// The block has ended: what was suspected is certain. False when there was something.
+bool SettleSuspicion(Warp& warp);
+/// Nobody can run: says where everybody waits.
 void ReportDeadlock(BlockState& block);
 /// `what` spent its `budget`: "block" or "launch".
 void ReportBudget(Warp& warp, const char* what, int64_t budget);

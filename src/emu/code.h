@@ -9,6 +9,8 @@
 
 #include "emu/handlers.h"
 #include "emu/op.h"
+#include "emu/shared_fusion.h"
+#include "engine/line_counters.h"
 #include "ptx/ir.h"
 
 namespace cupel::emu {
@@ -88,8 +90,23 @@ struct Code {
     int32_t begin, end;
   };
   std::vector<Range> undefined;
-  uint32_t hints = 0;  // memory instructions
-  bool flush = false;  // MXCSR at the start: flush subnormals
+  std::vector<int32_t> cleared;  // predicate slots that are zero when a warp starts
+  uint32_t hints = 0;            // memory instructions
+  /// For stamps (race_stamp.h): ids of lines by Op::source, and lines by id.
+  std::vector<uint8_t> line_ids;
+  std::vector<int> line_of_id;
+  int shared_granule_shift = 2;  // log2 bytes of the narrowest access to shared memory, at most 2
+  /// By instruction, for counters. An instruction without ops runs as often as the op that follows.
+  struct Instruction {
+    uint32_t first_op = 0, end_op = 0;
+    engine::InstructionClass kind = engine::InstructionClass::kInteger;
+    bool is_branch = false;  // conditional
+    uint32_t tensor_operations = 0;
+  };
+  std::vector<Instruction> instructions;
+  std::vector<bool> stores;           // by op: a store that may be to global memory
+  std::vector<SharedFusion> fusions;  // by Op::count of loads and stores; may be shorter
+  bool flush = false;                 // MXCSR at the start: flush subnormals
   const HandlerTable* handlers = nullptr;
   const ptx::Module* module = nullptr;  // for files and inlined sites
 };

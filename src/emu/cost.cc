@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
+#include <queue>
 
 namespace cupel::emu {
 namespace {
@@ -28,7 +31,7 @@ constexpr double kRereadLatency = 200;
 // Loads that a warp keeps in flight. Between 1 (a rolled loop) and 16; chosen on the kernels of
 // bench/.
 constexpr double kLoadParallelism = 3;
-// Useful bytes of one warp-wide load instruction, when nothing better is known: 32 lanes of 4
+// Useful bytes of one warp-wide load instruction, when requests were not counted: 32 lanes of 4
 // bytes.
 constexpr double kBytesPerWarpLoad = 128;
 // Clocks of a dependent shared-memory load, and such loads in flight.
@@ -48,6 +51,10 @@ constexpr double kL1HitShare = 0.7;
 // Atomics of single lanes that the device retires a clock: at addresses that differ, and at one.
 constexpr double kSpreadAtomicsPerClock = 250;
 constexpr double kSameAddressAtomicsPerClock = 0.29;
+// Results a clock and SM of the special-function units and of conversions (CUDA programming guide,
+// "Arithmetic Instructions", compute capabilities 8.0 and 9.0).
+constexpr double kSpecialPerClock = 16;
+constexpr double kConversionsPerClock = 64;
 // Of the FP32 peak, what cuBLAS reaches on middling shapes.
 constexpr double kLibraryShare = 0.6;
 
@@ -58,6 +65,7 @@ struct Shape {
   double blocks_of_busiest = 0;  // on the SM that gets the most
   double waves = 0;              // turns of that SM when it holds as many blocks as fit
   double clock_mhz = 0;          // clocks a microsecond
+  double imbalance = 1;          // of the SMs' work
 };
 
 Shape ShapeOf(const CostInput& input, const device::Description& device) {
@@ -69,12 +77,16 @@ Shape ShapeOf(const CostInput& input, const device::Description& device) {
   s.blocks_of_busiest = std::ceil(s.blocks / sms);
   s.waves = std::ceil(s.blocks_of_busiest / std::max(input.occupancy.blocks_per_sm, 1));
   s.clock_mhz = device.clock_khz / 1e3;
+  s.imbalance = std::max(1.0, input.counters.imbalance);
   return s;
 }
 
-// Share of the whole launch's work that the busiest SM does: work is counted per launch and blocks
-// are taken to be alike.
-double BusiestShare(const Shape& s) { return s.blocks_of_busiest / s.blocks; }
+// Share of the whole launch's work that the busiest SM does.
+double BusiestShare(const Shape& s) { return s.imbalance * s.blocks_of_busiest / s.blocks; }
+
+double MixOf(const engine::LaunchCounters& c, engine::InstructionClass which) {
+  return static_cast<double>(c.mix[static_cast<size_t>(which)]);
+}
 
 double IssueUs(const engine::LaunchCounters& c, const Shape& s) {
   const double resident_warps = s.blocks_of_busiest * s.warps_per_block;
@@ -101,30 +113,60 @@ Traffic TrafficOf(const CostInput& input) {
   return traffic;
 }
 
+// Instructions of the busiest warp of a block, on average over blocks.
+double CriticalInstructions(const engine::LaunchCounters& c, const Shape& s) {
+  const double mean = static_cast<double>(c.warp_instructions) / (s.blocks * s.warps_per_block);
+  return std::max(mean, static_cast<double>(c.critical_warp_instructions) / s.blocks);
+}
+
 // One warp alone: its instructions one after another, its loads and barriers waited for. All warps
 // of a wave wait at the same time, waves follow each other.
 double LatencyUs(const CostInput& input, const Shape& s) {
   const engine::LaunchCounters& c = input.counters;
   const double warps = s.blocks * s.warps_per_block;
+  const double instructions = static_cast<double>(c.warp_instructions) / warps;
+  const double critical = CriticalInstructions(c, s);
+  // The busiest warp loads more than the others, too.
+  const double skew = instructions > 0 ? critical / instructions : 1;
   const auto loaded = static_cast<double>(c.global_load_bytes);
-  const double fresh = input.footprint_bytes == 0
-                           ? loaded
-                           : std::min(loaded, static_cast<double>(input.footprint_bytes));
-  const double load_clocks =
-      (fresh * kLoadLatency + (loaded - fresh) * kRereadLatency) / kBytesPerWarpLoad;
-  const double clocks =
-      static_cast<double>(c.warp_instructions) / warps * kAluLatency / kInstructionParallelism +
-      load_clocks / warps / kLoadParallelism +
-      static_cast<double>(c.shared_wavefronts) / warps * kSharedLatency / kSharedParallelism +
-      static_cast<double>(c.barriers) / warps *
-          (kBarrierLatency + kBarrierLatencyPerWarp * s.warps_per_block);
-  const double first_load = c.global_load_bytes > 0 ? kLoadLatency : 0;
-  return s.waves * (clocks + first_load) / s.clock_mhz;
+  const double fresh = input.footprint_bytes == 0 || loaded == 0
+                           ? 1
+                           : std::min(1.0, static_cast<double>(input.footprint_bytes) / loaded);
+  const double loads = c.work.load_requests > 0 ? static_cast<double>(c.work.load_requests)
+                                                : loaded / kBytesPerWarpLoad;
+  const double load_clocks = loads * (fresh * kLoadLatency + (1 - fresh) * kRereadLatency);
+  const double clocks = critical * kAluLatency / kInstructionParallelism +
+                        skew * (load_clocks / warps / kLoadParallelism +
+                                static_cast<double>(c.shared_wavefronts) / warps * kSharedLatency /
+                                    kSharedParallelism) +
+                        static_cast<double>(c.barriers) / warps *
+                            (kBarrierLatency + kBarrierLatencyPerWarp * s.warps_per_block);
+  const double first_load = loads > 0 ? kLoadLatency : 0;
+  return s.imbalance * s.waves * (clocks + first_load) / s.clock_mhz;
 }
 
 double Fp32Us(const engine::LaunchCounters& c, const Shape& s, const device::Description& d) {
   const double per_sm = d.fp32_flops / std::max(d.sm_count, 1);
   return static_cast<double>(c.floating_point_operations) * BusiestShare(s) / per_sm * 1e6;
+}
+
+double Fp64Us(const engine::LaunchCounters& c, const Shape& s, const device::Description& d) {
+  // A fused multiply-add is two operations.
+  const double operations = MixOf(c, engine::InstructionClass::kFp64) * kWarpSize * 2;
+  const double per_sm = d.fp64_flops / std::max(d.sm_count, 1);
+  return operations * BusiestShare(s) / per_sm * 1e6;
+}
+
+double SpecialUs(const engine::LaunchCounters& c, const Shape& s) {
+  const double clocks =
+      kWarpSize * std::max(MixOf(c, engine::InstructionClass::kSpecial) / kSpecialPerClock,
+                           MixOf(c, engine::InstructionClass::kConversion) / kConversionsPerClock);
+  return clocks * BusiestShare(s) / s.clock_mhz;
+}
+
+double TensorUs(const engine::LaunchCounters& c, const Shape& s, const device::Description& d) {
+  const double per_sm = d.tensor_flops / std::max(d.sm_count, 1);
+  return static_cast<double>(c.tensor_operations) * BusiestShare(s) / per_sm * 1e6;
 }
 
 double SharedUs(const engine::LaunchCounters& c, const Shape& s) {
@@ -149,29 +191,64 @@ double L2Us(const Traffic& traffic, const Shape& s, const device::Description& d
   return std::max(whole, busiest);
 }
 
-double L1Us(const Traffic& traffic, const Shape& s) {
-  return traffic.all * BusiestShare(s) / (kL1BytesPerClock * s.clock_mhz);
+// A request takes a clock at least, however few sectors it needs.
+double L1Us(const engine::LaunchCounters& c, const Traffic& traffic, const Shape& s) {
+  const auto requests = static_cast<double>(c.work.load_requests + c.work.store_requests);
+  const double clocks = std::max(requests, traffic.all / kL1BytesPerClock);
+  return clocks * BusiestShare(s) / s.clock_mhz;
 }
 
-// Counts do not tell contended addresses from others: up to one atomic a block is taken for a
-// reduction into one address, what goes beyond that for a scatter.
+// Those at one address follow each other; the others spread over the L2.
 double AtomicsUs(const engine::LaunchCounters& c, const Shape& s) {
   const auto all = static_cast<double>(c.global_atomics);
-  const double contended = std::min(all, s.blocks);
+  const double contended = std::min(all, static_cast<double>(c.hottest_atomics));
   const double clocks =
-      contended / kSameAddressAtomicsPerClock + (all - contended) / kSpreadAtomicsPerClock;
+      std::max(contended / kSameAddressAtomicsPerClock, all / kSpreadAtomicsPerClock);
   return clocks / s.clock_mhz;
 }
 
 }  // namespace
 
+std::vector<std::pair<std::string, double>> CostBreakdown::Bounds() const {
+  std::vector<std::pair<std::string, double>> bounds = {
+      {"blocks", blocks_us}, {"issue", issue_us},   {"latency", latency_us},
+      {"fp32", fp32_us},     {"fp64", fp64_us},     {"special", special_us},
+      {"tensor", tensor_us}, {"shared", shared_us}, {"dram", dram_us},
+      {"l2", l2_us},         {"l1", l1_us},         {"atomics", atomics_us}};
+  std::stable_sort(bounds.begin(), bounds.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return bounds;
+}
+
 double CostBreakdown::Total() const {
   double sum = 0;
-  for (double us :
-       {blocks_us, issue_us, latency_us, fp32_us, shared_us, dram_us, l2_us, l1_us, atomics_us}) {
-    sum += us * us * us * us;
-  }
+  for (const auto& [name, us] : Bounds()) sum += us * us * us * us;
   return std::sqrt(std::sqrt(sum)) + launch_us;
+}
+
+double Imbalance(std::span<const uint32_t> work, uint64_t blocks,
+                 const device::Description& device) {
+  if (work.empty() || blocks == 0) return 1;
+  const auto most = static_cast<double>(*std::max_element(work.begin(), work.end()));
+  const double mean =
+      std::accumulate(work.begin(), work.end(), 0.0) / static_cast<double>(work.size());
+  if (mean <= 0 || most <= 1.01 * mean) return 1;
+  const auto sms = static_cast<uint64_t>(std::max(device.sm_count, 1));
+  const double alike = std::ceil(static_cast<double>(blocks) / static_cast<double>(sms)) * mean;
+  if (work.size() < blocks) return std::max(1.0, (alike + most - mean) / alike);
+  // Blocks go out in order, each to the SM that has done most of what it got.
+  std::priority_queue<double, std::vector<double>, std::greater<>> loads;
+  double busiest = 0;
+  for (uint32_t block : work) {
+    double load = block;
+    if (loads.size() >= sms) {
+      load += loads.top();
+      loads.pop();
+    }
+    busiest = std::max(busiest, load);
+    loads.push(load);
+  }
+  return std::max(1.0, busiest / alike);
 }
 
 CostBreakdown EstimateLaunch(const CostInput& input, const device::Description& device) {
@@ -185,10 +262,13 @@ CostBreakdown EstimateLaunch(const CostInput& input, const device::Description& 
   cost.issue_us = IssueUs(c, shape);
   cost.latency_us = LatencyUs(input, shape);
   cost.fp32_us = Fp32Us(c, shape, device);
+  cost.fp64_us = Fp64Us(c, shape, device);
+  cost.special_us = SpecialUs(c, shape);
+  cost.tensor_us = TensorUs(c, shape, device);
   cost.shared_us = SharedUs(c, shape);
   cost.dram_us = DramUs(input, traffic, device);
   cost.l2_us = L2Us(traffic, shape, device);
-  cost.l1_us = L1Us(traffic, shape);
+  cost.l1_us = L1Us(c, traffic, shape);
   cost.atomics_us = AtomicsUs(c, shape);
   return cost;
 }

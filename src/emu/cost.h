@@ -3,12 +3,16 @@
 // roofline with latency: the slowest of several bounds, each a small function below with its
 // constants named and sourced in cost.cc, plus the time a launch takes at all.
 //
-// What it leaves out: caches other than a whole-buffer view of L2, instruction mixes and issue
-// ports other than FP32, clock throttling, PTX that ptxas rewrites. SPDX-License-Identifier:
+// What it leaves out: caches other than a whole-buffer view of L2, the integer pipe, clock
+// throttling, PTX that ptxas rewrites (but fused shared accesses). SPDX-License-Identifier:
 // Apache-2.0
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "device/device.h"
 #include "engine/engine.h"
@@ -29,6 +33,9 @@ struct CostBreakdown {
   double issue_us = 0;    // warp instructions against the busiest SM's schedulers
   double latency_us = 0;  // one warp's dependent chain, wave after wave
   double fp32_us = 0;     // arithmetic against the FP32 lanes
+  double fp64_us = 0;     // against the FP64 lanes
+  double special_us = 0;  // roots, exponentials, …; and conversions, against their units
+  double tensor_us = 0;   // against the tensor cores
   double shared_us = 0;   // shared-memory wavefronts
   double dram_us = 0;     // bytes that must cross DRAM
   double l2_us = 0;       // what L1 misses, between L2 and the SMs in use
@@ -39,7 +46,14 @@ struct CostBreakdown {
   /// more where several are close and overlap imperfectly; it also orders variants that share the
   /// slowest.
   double Total() const;
+  /// All of them by name ("dram", "latency", …), the slowest first.
+  std::vector<std::pair<std::string, double>> Bounds() const;
 };
+
+/// Work of the busiest SM over its share of blocks that are all alike: at least 1. `work` is that
+/// of each block in order, or of some of `blocks`.
+double Imbalance(std::span<const uint32_t> work, uint64_t blocks,
+                 const device::Description& device);
 
 /// Every bound grows (weakly) with every count.
 CostBreakdown EstimateLaunch(const CostInput& input, const device::Description& device);

@@ -104,9 +104,9 @@ TEST_F(Cost, RereadingWhatL2HoldsIsCheaperThanDram) {
   EXPECT_GT(cost.l2_us, cost.dram_us);
 }
 
-TEST_F(Cost, OneAtomicABlockIsContended) {
+TEST_F(Cost, AtomicsAtOneAddressAreContended) {
   CostInput input = Elementwise(1 << 20, 256, device_);
-  input.counters.global_atomics = input.counters.grid.Count();
+  input.counters.global_atomics = input.counters.hottest_atomics = input.counters.grid.Count();
   const double contended = EstimateLaunch(input, device_).atomics_us;
   EXPECT_NEAR(contended, 4096 / 0.29 / 1980, 0.1);
   input.counters.global_atomics *= 2;

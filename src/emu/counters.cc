@@ -1,38 +1,79 @@
-// What memory accesses cost: 32-byte sectors of global memory, wavefronts of shared memory.
+// What memory accesses cost: 32-byte sectors of global memory, wavefronts of shared memory, atomics
+// whose lanes have to take turns.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
 #include "emu/block.h"
+#include "emu/profile.h"
 
 namespace cupel::emu {
 namespace {
 
-void AddGlobal(Warp& warp, bool store, uint64_t sectors, uint64_t bytes) {
-  engine::LaunchCounters& counters = warp.worker->sampled;
-  (store ? counters.global_store_sectors : counters.global_load_sectors) += sectors;
-  (store ? counters.global_store_bytes : counters.global_load_bytes) += bytes;
+constexpr uint32_t kSectorBytes = 32;
+constexpr size_t kMostAddresses = 1 << 16;
+
+OpAccesses& AccessesOf(Warp& warp, const Op* op) {
+  return warp.worker->profile->accesses[static_cast<size_t>(op - warp.code)];
 }
 
-}  // namespace
-
-void CountGlobal(Warp& warp, const Op* op, uint32_t active, const uint32_t* offsets) {
-  const AccessShape shape = AccessShape::Unpack(op->aux);
-  if (shape.is_constant) return;
-  uint32_t seen[kLanes];
-  uint32_t count = 0;
-  for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
-    const uint32_t sector = offsets[__builtin_ctz(rest)] >> 5;
-    if (count != 0 && seen[count - 1] == sector) continue;
-    if (std::find(seen, seen + count, sector) == seen + count) seen[count++] = sector;
+/// The distance of neighbouring lanes where all active ones agree on it.
+int64_t StrideOf(uint32_t active, const uint32_t* offsets) {
+  const int first = __builtin_ctz(active);
+  uint32_t rest = active & (active - 1);
+  if (rest == 0) return 0;
+  const int second = __builtin_ctz(rest);
+  const auto distance = [&](int lane) {
+    return static_cast<int64_t>(offsets[lane]) - static_cast<int64_t>(offsets[first]);
+  };
+  const int64_t stride = distance(second) / (second - first);
+  for (; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    if (distance(lane) != stride * (lane - first)) return engine::kIrregular;
   }
-  AddGlobal(warp, shape.store, count,
-            uint64_t{shape.bytes()} * static_cast<uint32_t>(__builtin_popcount(active)));
+  return stride;
 }
+
+/// Sectors that a request touches, with a bit for each byte of them that is wanted.
+class Sectors {
+ public:
+  void Touch(uint32_t offset, uint32_t bytes) {
+    for (uint32_t end = offset + bytes; offset < end;) {
+      const uint32_t sector = offset / kSectorBytes;
+      const uint32_t here = std::min(end, (sector + 1) * kSectorBytes) - offset;
+      const uint32_t bits = here == 32 ? ~0u : ((1u << here) - 1) << (offset % kSectorBytes);
+      Find(sector) |= bits;
+      offset += here;
+    }
+  }
+  uint32_t count() const { return count_; }
+  uint64_t bytes() const {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count_; ++i)
+      sum += static_cast<uint32_t>(__builtin_popcount(used_[i]));
+    return sum;
+  }
+
+ private:
+  uint32_t& Find(uint32_t sector) {
+    uint32_t i = count_;
+    while (i > 0 && sector_[i - 1] != sector) --i;
+    if (i > 0) return used_[i - 1];
+    sector_[count_] = sector;
+    used_[count_] = 0;
+    return used_[count_++];
+  }
+
+  static constexpr uint32_t kMost = kLanes * 2;  // 32 bytes a lane, across a boundary
+  uint32_t sector_[kMost];
+  uint32_t used_[kMost];
+  uint32_t count_ = 0;
+};
 
 /// A wavefront serves each of the 32 banks once; lanes that want the same word share it. Accesses
 /// of 8 and 16 bytes go in halves and quarters of a warp.
-void CountShared(Warp& warp, uint32_t active, uint32_t bytes, const uint32_t* offsets) {
+uint32_t Wavefronts(uint32_t active, uint32_t bytes, const uint32_t* offsets) {
   const uint32_t lanes_at_once = bytes <= 4 ? 32 : std::max(1u, 128 / bytes);
+  uint32_t sum = 0;
   for (uint32_t first = 0; first < kLanes; first += lanes_at_once) {
     // Each bank's first word, and the rest of the words that conflict.
     uint32_t word_of_bank[32];
@@ -55,30 +96,130 @@ void CountShared(Warp& warp, uint32_t active, uint32_t bytes, const uint32_t* of
         most = std::max<uint32_t>(most, ++in_bank[bank]);
       }
     }
-    warp.worker->sampled.shared_wavefronts += most;
+    sum += most;
+  }
+  return sum;
+}
+
+/// Without conflicts each group of lanes that goes at once needs one.
+uint32_t IdealWavefronts(uint32_t active, uint32_t bytes) {
+  const uint32_t lanes_at_once = bytes <= 4 ? 32 : std::max(1u, 128 / bytes);
+  const uint32_t group = lanes_at_once == 32 ? ~0u : (1u << lanes_at_once) - 1;
+  uint32_t sum = 0;
+  for (uint32_t first = 0; first < kLanes; first += lanes_at_once) {
+    sum += (active & (group << first)) != 0;
+  }
+  return sum;
+}
+
+/// How many of the active lanes want the address that most of them want.
+uint32_t Turns(uint32_t active, const uint64_t* addresses) {
+  uint32_t most = 0;
+  for (uint32_t rest = active; rest != 0;) {
+    const uint64_t address = addresses[__builtin_ctz(rest)];
+    uint32_t same = 0;
+    for (uint32_t others = rest; others != 0; others &= others - 1) {
+      const int lane = __builtin_ctz(others);
+      same |= uint32_t{addresses[lane] == address} << lane;
+    }
+    most = std::max(most, static_cast<uint32_t>(__builtin_popcount(same)));
+    rest &= ~same;
+  }
+  return most;
+}
+
+void CountGlobalAtomic(Warp& warp, const Op* op, const LaneAddresses& access) {
+  const uint64_t* addresses = access.global_addresses;
+  const uint32_t lanes = access.global;
+  const auto count = static_cast<uint32_t>(__builtin_popcount(lanes));
+  warp.worker->sampled.global_atomics += count;
+  Profile& profile = *warp.worker->profile;
+  engine::WorkCounts& work = AccessesOf(warp, op).work;
+  ++work.atomic_requests;
+  work.atomic_lanes += count;
+  work.atomic_turns += Turns(lanes, addresses);
+  for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+    const uint64_t address = addresses[__builtin_ctz(rest)];
+    if (profile.atomics.size() >= kMostAddresses && !profile.atomics.contains(address)) continue;
+    HotAddress& hot = profile.atomics[address];
+    ++hot.lanes;
+    if (hot.last_block != warp.block->number) {
+      hot.last_block = warp.block->number;
+      ++hot.blocks;
+    }
   }
 }
 
-const Op* CountAtomic(Warp& warp, const Op* op) {
+/// Lanes that want one bank take turns, also where they want the same word.
+void CountSharedAtomic(Warp& warp, const Op* op, uint32_t active, const uint32_t* offsets) {
+  uint8_t in_bank[32] = {};
+  uint32_t most = 0;
+  for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
+    most = std::max<uint32_t>(most, ++in_bank[offsets[__builtin_ctz(rest)] / 4 % 32]);
+  }
+  warp.worker->sampled.shared_wavefronts += most;
+  engine::WorkCounts& work = AccessesOf(warp, op).work;
+  ++work.shared_requests;
+  work.shared_wavefronts += most;
+  ++work.shared_ideal_wavefronts;
+}
+
+}  // namespace
+
+void CountGlobal(Warp& warp, const Op* op, uint32_t active, const uint32_t* offsets) {
   const AccessShape shape = AccessShape::Unpack(op->aux);
-  if (shape.space != MemorySpace::kShared) {
-    if (warp.counting) {
-      warp.worker->sampled.global_atomics += static_cast<uint32_t>(__builtin_popcount(warp.active));
+  if (shape.is_constant) return;
+  Sectors sectors;
+  for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
+    sectors.Touch(offsets[__builtin_ctz(rest)], std::min(shape.bytes(), kSectorBytes));
+  }
+  const uint64_t bytes =
+      uint64_t{shape.bytes()} * static_cast<uint32_t>(__builtin_popcount(active));
+  OpAccesses& accesses = AccessesOf(warp, op);
+  engine::WorkCounts& work = accesses.work;
+  engine::LaunchCounters& counters = warp.worker->sampled;
+  work.touched_bytes += sectors.bytes();
+  accesses.stride.Cast(StrideOf(active, offsets));
+  if (shape.store) {
+    ++work.store_requests;
+    work.store_sectors += sectors.count();
+    work.store_bytes += bytes;
+    counters.global_store_sectors += sectors.count();
+    counters.global_store_bytes += bytes;
+  } else {
+    ++work.load_requests;
+    work.load_sectors += sectors.count();
+    work.load_bytes += bytes;
+    counters.global_load_sectors += sectors.count();
+    counters.global_load_bytes += bytes;
+  }
+}
+
+void CountShared(Warp& warp, const Op* op, uint32_t active, uint32_t bytes,
+                 const uint32_t* offsets) {
+  const Code& code = *warp.worker->launch->code;
+  const SharedFusion fusion =
+      op->count < code.fusions.size() ? code.fusions[op->count] : SharedFusion{};
+  if (fusion.is_member) return;
+  uint32_t moved[kLanes] = {};
+  if (fusion.bytes != 0) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      moved[lane] = offsets[lane] + static_cast<uint32_t>(fusion.shift);
     }
-    return op + 1;
+    bytes = fusion.bytes;
+    offsets = moved;
   }
-  if (!warp.counting && !warp.checking) return op + 1;
-  uint32_t offsets[kLanes] = {};
-  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
-    const int lane = __builtin_ctz(rest);
-    offsets[lane] = At<uint32_t>(warp, op->src[0])[lane] + static_cast<uint32_t>(op->imm);
-  }
-  if (warp.counting) CountShared(warp, warp.active, shape.element_bytes, offsets);
-  if (warp.checking &&
-      !CheckShared(warp, op, true, true, warp.active, shape.element_bytes, offsets)) {
-    return nullptr;
-  }
-  return op + 1;
+  const uint32_t wavefronts = Wavefronts(active, bytes, offsets);
+  warp.worker->sampled.shared_wavefronts += wavefronts;
+  engine::WorkCounts& work = AccessesOf(warp, op).work;
+  ++work.shared_requests;
+  work.shared_wavefronts += wavefronts;
+  work.shared_ideal_wavefronts += IdealWavefronts(active, bytes);
+}
+
+void CountAtomic(Warp& warp, const Op* op, const LaneAddresses& lanes) {
+  if (lanes.global != 0) CountGlobalAtomic(warp, op, lanes);
+  if (lanes.shared != 0) CountSharedAtomic(warp, op, lanes.shared, lanes.offsets);
 }
 
 }  // namespace cupel::emu

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "emu/instruction_class.h"
+#include "emu/race_stamp.h"
 #include "ptx/parser.h"
 
 namespace cupel::emu {
@@ -117,7 +119,30 @@ void Decoder::FinishBlock(Op& op) {
   block_count_ = block_flops_ = 0;
 }
 
+/// Before an instruction that computes with registers that may hold nothing. Copies are no use:
+/// compilers copy what a later path does not look at.
+void Decoder::CheckDefined(const Instr& instr) {
+  if (instr.op == "mov" || instr.op == "selp") return;
+  for (int reg : UseOf(instr).reads) {
+    const int slot = defined_slot_[static_cast<size_t>(reg)];
+    if (slot >= 0 && reg != instr.guard) Emit("@checkdefined").src[0] = slot;
+  }
+}
+
+void Decoder::NoteDefined(const Instr& instr) {
+  for (int reg : UseOf(instr).writes) {
+    const int slot = defined_slot_[static_cast<size_t>(reg)];
+    if (slot >= 0) Emit("@define").dst = slot;
+  }
+}
+
 void Decoder::EmitUnguarded(const Instr& instr) {
+  CheckDefined(instr);
+  EmitDefined(instr);
+  if (!failed_) NoteDefined(instr);
+}
+
+void Decoder::EmitDefined(const Instr& instr) {
   if (EmitRare(instr) || EmitFlow(instr) || failed_) return;
   static const std::map<std::string_view, bool (Decoder::*)(const Instr&)> forms = {
       {"ld", &Decoder::EmitAccess},
@@ -193,10 +218,19 @@ void Decoder::EmitGuarded(const Instr& instr) {
   if (mode != mode_) Fail("guarded " + instr.Mnemonic());
 }
 
+void Decoder::NoteInstruction(const Instr& instr) {
+  const bool is_branch = (instr.op == "bra" && instr.guard >= 0) || instr.op == "brx";
+  code_->instructions.push_back({static_cast<uint32_t>(code_->ops.size()), 0, ClassOf(instr),
+                                 is_branch, TensorOperations(instr)});
+}
+
 void Decoder::EmitInstr(const Instr& instr) {
   for (auto& [kind, used] : temporaries_used_) used = 0;
   ++block_count_;
   if (aliased_[static_cast<size_t>(current_)]) return;
+  if (instr.guard >= 0 && defined_slot_[static_cast<size_t>(instr.guard)] >= 0) {
+    Emit("@checkdefined").src[0] = defined_slot_[static_cast<size_t>(instr.guard)];
+  }
   if (instr.op == "bra") {
     EmitBranch(instr);
   } else if (instr.guard >= 0) {
@@ -242,7 +276,10 @@ void Decoder::EmitBody() {
       Emit("@merge");
     }
     current_ = static_cast<int>(std::min(i, count == 0 ? 0 : count - 1));
-    if (i < count) EmitInstr(function_.body[i]);
+    if (i == count) break;
+    NoteInstruction(function_.body[i]);
+    EmitInstr(function_.body[i]);
+    code_->instructions.back().end_op = static_cast<uint32_t>(code_->ops.size());
   }
   SetMode(default_mode_);
   FinishBlock(Emit("@exit"));
@@ -287,6 +324,29 @@ void Decoder::ResolveLists() {
   }
 }
 
+/// Lines that stamps can name (race_stamp.h).
+void Decoder::NumberLines() {
+  std::map<int, uint8_t> ids;
+  for (const Source& source : code_->sources) {
+    const int line = LineOf(module_, source.location).line;
+    const auto next = static_cast<uint8_t>(std::min<size_t>(ids.size(), kLineIds - 1));
+    const auto [at, added] = ids.emplace(line, next);
+    if (added && next < kLineIds - 1) code_->line_of_id.push_back(line);
+    code_->line_ids.push_back(at->second);
+  }
+  code_->line_ids.resize(code_->sources.size() + 1, kLineIds - 1);
+}
+
+/// True when nothing but `st` writes to global memory.
+bool HasPlainStores(const std::vector<Instr>& body) {
+  return std::all_of(body.begin(), body.end(), [](const Instr& instr) {
+    const bool reads = instr.op == "ld" || instr.op == "ldu" || instr.op.starts_with("prefetch") ||
+                       (instr.op == "wmma" && instr.Has("load")) ||
+                       (instr.op == "cp" && !instr.Has("bulk"));
+    return instr.op == "st" || reads || ClassOf(instr) != engine::InstructionClass::kGlobal;
+  });
+}
+
 void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
   kernel_ = kernel;
   kernel->name = function.name;
@@ -309,6 +369,8 @@ void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
     code_->sources.push_back({instr.location, static_cast<uint32_t>(code_->mnemonics.size())});
     code_->mnemonics.push_back(instr.Mnemonic());
   }
+  NumberLines();
+  code_->shared_granule_shift = GranuleShift(function_, MemorySpace::kShared);
   size_t flushing = 0, keeping = 0;
   for (const Instr& instr : function_.body) {
     const FloatMode mode = ModeHint(instr);
@@ -319,11 +381,14 @@ void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
   code_->flush = default_mode_ == FloatMode::kFlush;
   PlaceVariables();
   if (!failed_) AssignSlots();
+  fusions_ = FuseSharedAccesses(function_);
   if (!failed_) EmitBody();
   if (!failed_) LayOutFrame();
   if (failed_) return;
   Resolve();
   ResolveLists();
+  code_->stores.resize(code_->ops.size());
+  kernel->has_plain_stores = HasPlainStores(function_.body);
   kernel->code = std::move(code_);
 }
 

@@ -42,6 +42,9 @@ struct RegisterUse {
 };
 RegisterUse UseOf(const ptx::Instr& instr);
 
+/// log2 of the bytes of the narrowest access to `space`, or through generic addresses, at most 2.
+int GranuleShift(const ptx::Function& function, MemorySpace space);
+
 /// True for instructions at which lanes may have to wait: they need the default float mode and may
 /// not be guarded by masking.
 bool MaySwitch(const ptx::Instr& instr);
@@ -96,7 +99,12 @@ class Decoder {
   Op& EmitEntry(const Entry& entry);
   void SetMode(FloatMode mode);
   bool Fail(const std::string& what);
+  void EmitDefined(const ptx::Instr& instr);
+  void CheckDefined(const ptx::Instr& instr);
+  void NoteDefined(const ptx::Instr& instr);
   void FinishBlock(Op& op);
+  void NumberLines();
+  void NoteInstruction(const ptx::Instr& instr);
   void Resolve();
   void ResolveLists();
 
@@ -189,7 +197,10 @@ class Decoder {
   std::map<SlotKind, std::vector<int>> temporaries_;
   std::map<SlotKind, size_t> temporaries_used_;
   std::vector<int> undefined_;  // slots live at the start
-  int carry_ = -1;              // the condition code register, when it is used
+  // By register that may be read before it is written: a mask of the lanes that have written it.
+  static constexpr int kNeeded = -2;
+  std::vector<int> defined_slot_;
+  int carry_ = -1;  // the condition code register, when it is used
 
   struct Place {
     ptx::Space space = ptx::Space::kNone;
@@ -198,10 +209,11 @@ class Decoder {
   };
   std::map<std::string, Place, std::less<>> places_;  // of shared, local and parameter variables
 
-  std::vector<int> label_at_;   // by instruction index: 1 when it is a jump target
-  std::vector<int> op_at_;      // by instruction index: index of its merge op
-  std::vector<int> jumps_;      // ops whose target is an instruction index
-  std::vector<size_t> listed_;  // ops whose imm is an index into Code::lists
+  std::vector<int> label_at_;          // by instruction index: 1 when it is a jump target
+  std::vector<int> op_at_;             // by instruction index: index of its merge op
+  std::vector<SharedFusion> fusions_;  // by instruction
+  std::vector<int> jumps_;             // ops whose target is an instruction index
+  std::vector<size_t> listed_;         // ops whose imm is an index into Code::lists
   FloatMode default_mode_ = FloatMode::kIeee;
   FloatMode mode_ = FloatMode::kIeee;
   uint32_t block_count_ = 0, block_flops_ = 0;  // of the block so far

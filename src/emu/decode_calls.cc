@@ -26,6 +26,9 @@ bool Decoder::EmitArgument(const CallSite::Piece& piece, bool to_callee) {
   if (place == places_.end() || place->second.space != ptx::Space::kLocal) {
     return Fail("a call with these parameters");
   }
+  if (piece.bytes > kCallStackBytes || piece.offset > kCallStackBytes) {
+    return Fail("a call with more parameters than the stack holds");
+  }
   const auto frame = static_cast<int64_t>(frame_bytes_[static_cast<size_t>(CurrentFrame())]);
   const auto mine = static_cast<int64_t>(place->second.offset);
   const int64_t theirs = frame + piece.offset;
@@ -68,8 +71,7 @@ std::vector<int> Decoder::SlotsToSave() {
 bool Decoder::EmitCall(const Instr& instr) {
   SetMode(default_mode_);
   const CallSite& site = inlined_.calls[instr.operands[0].bits];
-  const int address =
-      site.callee < 0 ? Read(instr.operands[1], SlotKind::kDouble, Type::kU64) : -1;
+  const int address = site.callee < 0 ? Read(instr.operands[1], SlotKind::kDouble, Type::kU64) : -1;
   for (const CallSite::Piece& piece : site.arguments) {
     if (!EmitArgument(piece, true)) return false;
   }

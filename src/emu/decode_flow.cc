@@ -134,7 +134,11 @@ bool Decoder::EmitFlow(const Instr& instr) {
         instr.Has("mbarrier_init") || op == "discard") {
       Fail(instr.Mnemonic());
     }
-    return true;  // execution is sequentially consistent
+    // Execution is sequentially consistent; the race checks want to know.
+    if (op == "membar" || op == "fence") {
+      Emit("@fence").aux = instr.Has("cta") ? 0 : 1;
+    }
+    return true;
   }
   if (op == "bar" || op == "barrier") {
     if (instr.Has("cluster")) {

@@ -39,6 +39,25 @@ int VectorLength(const Instr& instr) {
 
 }  // namespace
 
+int GranuleShift(const ptx::Function& function, MemorySpace space) {
+  const bool shared = space == MemorySpace::kShared;
+  int shift = 2;
+  for (const Instr& instr : function.body) {
+    const std::vector<Type> types = instr.Types();
+    if (types.empty() ||
+        (instr.op != "ld" && instr.op != "st" && instr.op != "atom" && instr.op != "red" &&
+         instr.op != "ldu" && (instr.op != "wmma" || instr.Has("mma")))) {
+      continue;
+    }
+    if (instr.Has("param") || instr.Has("local") || instr.Has("const")) continue;
+    if (instr.Has(shared ? "global" : "shared")) continue;
+    const int bytes = ptx::SizeOf(types.back());
+    if (bytes == 1) return 0;
+    if (bytes == 2) shift = 1;
+  }
+  return shift;
+}
+
 bool Decoder::SpaceOf(const Instr& instr, const Operand& address, MemorySpace* space) {
   *space = MemorySpace::kGeneric;
   for (const std::string& modifier : instr.modifiers) {
@@ -97,6 +116,10 @@ bool Decoder::EmitAccess(const Instr& instr) {
   shape.store = store;
   shape.is_constant = instr.Has("const");
   shape.space = space;
+  shape.is_volatile = instr.Has("volatile");
+  shape.is_atomic = instr.Has("relaxed") || instr.Has("acquire") || instr.Has("release");
+  shape.releases = instr.Has("release");
+  shape.non_coherent = instr.Has("nc");
   if (shape.bytes() > 32 || shape.element_bytes == 0) return Fail(instr.Mnemonic());
   const SlotKind kind = shape.element_bytes == 8 ? SlotKind::kDouble : SlotKind::kWord;
   int64_t displacement = 0;
@@ -121,11 +144,20 @@ bool Decoder::EmitAccess(const Instr& instr) {
   op.imm = displacement;
   op.aux = shape.Pack();
   op.count = code_->hints++;
+  if (store && (space == MemorySpace::kGlobal || space == MemorySpace::kGeneric)) {
+    code_->stores.resize(code_->ops.size());
+    code_->stores.back() = true;
+  }
+  if (const SharedFusion fusion = fusions_[static_cast<size_t>(current_)]; fusion.bytes != 0) {
+    code_->fusions.resize(op.count + 1);
+    code_->fusions[op.count] = fusion;
+  }
   if (!store) {
     for (int i = 0; i < elements; ++i) {
       const Operand& element = elements == 1 ? value : value.elements[static_cast<size_t>(i)];
       FinishWrite(element, slots[static_cast<size_t>(i)], kind, shape.is_signed);
     }
+    if (waits && space != MemorySpace::kShared && instr.guard < 0) Emit("@yield");
   }
   return !failed_;
 }
@@ -168,6 +200,8 @@ bool Decoder::EmitAtomic(const Instr& instr) {
   shape.element_bytes = static_cast<uint32_t>(ptx::SizeOf(type));
   shape.store = true;
   shape.space = space;
+  shape.is_atomic = true;
+  shape.releases = instr.Has("release") || instr.Has("acq_rel");
   op.aux = shape.Pack();
   if (space != MemorySpace::kShared) kernel_->has_global_atomics = true;
   if (returns) FinishWrite(instr.operands[0], dst, kind, false);

@@ -12,10 +12,13 @@
 
 #include "emu/binding.h"
 #include "emu/cost.h"
+#include "emu/global_race.h"
 #include "emu/kernel.h"
 #include "emu/launch.h"
 #include "emu/launch_check.h"
 #include "emu/nodes.h"
+#include "emu/sampling.h"
+#include "emu/store_tracker.h"
 #include "ptx/parser.h"
 
 namespace cupel::emu {
@@ -76,7 +79,10 @@ class Execution {
 
   /// Runs all nodes and extracts the outputs into `run`; stops at the first error.
   Status Go(std::span<const std::span<const std::byte>> arguments, Run* run) {
-    for (const plan::Node& node : plan_.nodes) {
+    const std::vector<bool> sampled = SampledNodes(plan_, kernels_, options_.max_blocks);
+    for (size_t i = 0; i < plan_.nodes.size(); ++i) {
+      const plan::Node& node = plan_.nodes[i];
+      sample_ = sampled[i];
       if (options_.cancelled && options_.cancelled()) {
         return Fail(ErrorCode::kCancelled, "the emulation was cancelled");
       }
@@ -94,6 +100,22 @@ class Execution {
   }
 
  private:
+  void MakeReachable(const std::vector<plan::Relocation>& relocations) {
+    for (const plan::Relocation& relocation : relocations) {
+      const auto index = static_cast<size_t>(relocation.target.buffer);
+      if (relocation.target.buffer >= 0 && index < buffers_.size()) {
+        memory_.SetReachable(buffers_[index].address, true);
+      }
+    }
+  }
+
+  Status Step(const plan::Upload& upload, Run* run) {
+    MakeReachable(upload.relocations);
+    Note(nodes_.Run(upload), run);
+    run->counters.estimated_us += EstimateNodeUs(upload, device_);
+    return {};
+  }
+
   template <typename Node>
   Status Step(const Node& node, Run* run) {
     Note(nodes_.Run(node), run);
@@ -128,10 +150,19 @@ class Execution {
       return Fail(ErrorCode::kInvalidArgument,
                   "a pointer relocation lies outside the parameters of " + kernel->demangled);
     }
+    MakeReachable(launch.relocations);
+    std::vector<uint64_t> only;
+    if (sample_) only = SampleBlocks(launch.grid, options_.max_blocks, options_.seed);
+    const auto start = std::chrono::steady_clock::now();
     TRY_ASSIGN(LaunchOutcome outcome,
                RunLaunch({kernel, launch.grid, launch.block, launch.cluster, launch.dynamic_shared,
-                          launch.cooperative, parameters},
+                          launch.cooperative, parameters, only},
                          memory_, options_, pool_));
+    run->launch_seconds +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    run->all_blocks += launch.grid.Count();
+    run->emulated_blocks += only.empty() ? launch.grid.Count() : only.size();
+    if (sample_) NoteWritten(launch, outcome.written);
     Record(launch, limits, std::move(outcome), run);
     return {};
   }
@@ -150,9 +181,23 @@ class Execution {
     cost.footprint_bytes = Footprint(launch, buffers_);
     cost.counters = std::move(outcome.counters);
     cost.counters.occupancy = cost.occupancy.fraction;
-    cost.counters.estimated_us = EstimateLaunch(cost, device_).Total();
+    cost.counters.limited_by = cost.occupancy.limited_by;
+    cost.counters.registers = limits.registers;
+    cost.counters.shared_bytes = shared;
+    cost.counters.imbalance = Imbalance(outcome.block_work, launch.grid.Count(), device_);
+    const CostBreakdown breakdown = EstimateLaunch(cost, device_);
+    cost.counters.estimated_us = breakdown.Total();
+    cost.counters.bounds = breakdown.Bounds();
     run->counters.estimated_us += cost.counters.estimated_us;
     run->counters.launches.push_back(std::move(cost.counters));
+  }
+
+  /// Of what a launch may write, only `written` holds results.
+  void NoteWritten(const plan::Launch& launch, const std::vector<WrittenRange>& written) {
+    for (const plan::Relocation& relocation : launch.relocations) {
+      sampled_buffers_.insert(relocation.target.buffer);
+    }
+    written_.insert(written_.end(), written.begin(), written.end());
   }
 
   void Note(NodeOutcome outcome, Run* run) {
@@ -182,7 +227,13 @@ class Execution {
     }
   }
 
+  bool IsSampled(int buffer) const {
+    return sampled_buffers_.contains(buffer) && buffer >= 0 &&
+           plan_.buffers[static_cast<size_t>(buffer)].kind != plan::BufferKind::kArgument;
+  }
+
   void Extract(Run* run) {
+    JoinRanges(&written_);
     for (size_t i = 0; i < plan_.outputs.size() && !stopped_; ++i) {
       const plan::View& view = plan_.outputs[i];
       engine::OutputTensor output;
@@ -190,10 +241,40 @@ class Execution {
       if (!output.is_none) {
         output.dtype = view.dtype;
         output.shape = view.shape;
-        Note(nodes_.Extract(view, fmt::format("output {}", i), &output.bytes), run);
+        output.is_sampled = IsSampled(view.address.buffer);
+        if (output.is_sampled) {
+          output.written = WrittenElements(view, buffers_, written_);
+          Note(nodes_.ExtractRanges(view, fmt::format("output {}", i), output.written,
+                                    &output.bytes),
+               run);
+        } else {
+          CheckWritten(view, i, run);
+          Note(nodes_.Extract(view, fmt::format("output {}", i), &output.bytes), run);
+        }
       }
       run->outputs.push_back(std::move(output));
     }
+  }
+
+  // Outputs that are contiguous, as nearly all are; others show poison where nothing was written.
+  void CheckWritten(const plan::View& view, size_t output, Run* run) {
+    if (memory_.checker() == nullptr || view.address.buffer < 0) return;
+    uint64_t elements = 1;
+    for (size_t i = view.shape.size(); i-- > 0;) {
+      if (view.shape[i] != 1 && view.strides[i] != static_cast<int64_t>(elements)) return;
+      elements *= static_cast<uint64_t>(view.shape[i]);
+    }
+    const uint64_t size = static_cast<uint64_t>(SizeOf(view.dtype));
+    const uint64_t begin = DeviceAddress(buffers_, view.address);
+    if (!memory_.Contains(begin, elements * size)) return;
+    const uint64_t at = memory_.checker()->FirstUnwritten(begin, elements * size);
+    if (at == begin + elements * size) return;
+    Finding finding;
+    finding.code = "unwritten_output";
+    finding.where = memory_.Describe(at);
+    finding.message = fmt::format("Nothing wrote element {} of output {} (of {} elements).",
+                                  (at - begin) / size, output, elements);
+    run->findings.push_back(std::move(finding));
   }
 
   const KernelModule& kernels_;
@@ -205,6 +286,9 @@ class Execution {
   GlobalMemory& memory_;
   ThreadPool& pool_;
   NodeRunner nodes_;
+  bool sample_ = false;  // of the launch at hand some blocks run
+  std::set<int> sampled_buffers_;
+  std::vector<WrittenRange> written_;
   bool stopped_ = false;
 };
 
@@ -235,19 +319,37 @@ class EmulatedProgram : public engine::Program {
                               plan.device, device_.name),
                   "record and run with the same model");
     }
-    memory_.Reset();
-    TRY_ASSIGN(
-        const std::vector<BoundBuffer> buffers,
-        BindPlan(plan, arguments, kernels_->module(), options.seed, &memory_, options.poison));
-    RestoreVariables();
-    Execution execution(*kernels_, image_, device_, plan, options, buffers, memory_, pool_);
-    TRY(execution.Go(arguments, &run));
+    TRY_ASSIGN(run, ExecuteOn(pool_, plan, arguments, options));
+    if (pool_.size() > 1 && HasRace(run)) {
+      // Who met whom depends on the threads; on one it is always the same.
+      ThreadPool alone(1);
+      TRY_ASSIGN(run, ExecuteOn(alone, plan, arguments, options));
+    }
     if (run.completed) KeepVariables();
     run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return run;
   }
 
  private:
+  Result<Run> ExecuteOn(ThreadPool& pool, const plan::Plan& plan,
+                        std::span<const std::span<const std::byte>> arguments,
+                        const RunOptions& options) {
+    Run run;
+    memory_.Reset();
+    if (options.full_checks) memory_.Watch(kernels_->global_granule_shift());
+    TRY_ASSIGN(
+        const std::vector<BoundBuffer> buffers,
+        BindPlan(plan, arguments, kernels_->module(), options.seed, &memory_, options.poison));
+    RestoreVariables();
+    Execution execution(*kernels_, image_, device_, plan, options, buffers, memory_, pool);
+    TRY(execution.Go(arguments, &run));
+    return run;
+  }
+  static bool HasRace(const Run& run) {
+    return std::any_of(run.findings.begin(), run.findings.end(),
+                       [](const Finding& finding) { return finding.code == "global_race"; });
+  }
+
   // A loaded module's __device__ variables live as long as the module: what one call leaves there
   // the next one finds, as on a GPU. A kernel that caches results in them is so seen to answer the
   // previous question.

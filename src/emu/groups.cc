@@ -87,6 +87,7 @@ const Op* EndLanes(Warp& warp, uint32_t mask, const Op* next) {
   warp.live &= ~mask;
   warp.active &= ~mask;
   warp.block->live_threads -= static_cast<uint32_t>(__builtin_popcount(mask));
+  if (warp.checking) NoteExit(warp, mask);
   RecheckBarriers(*warp.block, warp);
   if (warp.stop == Stop::kFault) return nullptr;
   if (warp.active != 0) {

@@ -15,6 +15,13 @@ const Entry* HandlerTable::Find(std::string_view key) const {
   return found == entries_.end() ? nullptr : &found->second;
 }
 
+std::vector<std::string> HandlerTable::Keys() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, entry] : entries_) keys.push_back(key);
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
 int VectorLevel() {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
       !__builtin_cpu_supports("bmi2")) {

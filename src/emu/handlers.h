@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "emu/op.h"
 
@@ -34,6 +35,8 @@ class HandlerTable {
  public:
   void Add(std::string_view key, const Entry& entry);
   const Entry* Find(std::string_view key) const;
+  /// All keys, sorted; tests go through them.
+  std::vector<std::string> Keys() const;
   /// Runs a warp until it stops.
   void (*run)(Warp&) = nullptr;
 

@@ -6,6 +6,8 @@
 #include "emu/handlers.h"
 #include "emu/matrix.h"
 #include "emu/op.h"
+#include "emu/quick_race.h"
+#include "emu/race_stamp.h"
 
 namespace cupel::emu {
 namespace {

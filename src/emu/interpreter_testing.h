@@ -47,6 +47,20 @@ class Interpreter {
                                                 "buffer " + std::to_string(next_));
     ++next_;
     std::memcpy(memory_->Host(address), values.data(), values.size() * sizeof(T));
+    memory_->MarkWritten(address, values.size() * sizeof(T));
+    return address;
+  }
+  /// Full checks, of global memory too; buffers made from now on are watched.
+  void CheckEverything() {
+    options.full_checks = true;
+    memory_->Watch(kernels_->global_granule_shift());
+  }
+  /// Memory that nothing has written.
+  template <class T>
+  uint64_t Empty(size_t count) {
+    const uint64_t address =
+        *memory_->Allocate(count * sizeof(T), next_, false, "buffer " + std::to_string(next_));
+    ++next_;
     return address;
   }
   template <class T>
@@ -94,12 +108,13 @@ class Interpreter {
   int next_ = 0;
 };
 
-inline std::string TestKernels() {
-  std::ifstream file(std::string(CUPEL_SOURCE_DIR) + "/src/emu/testdata/kernels.ptx");
+inline std::string TestData(const std::string& name) {
+  std::ifstream file(std::string(CUPEL_SOURCE_DIR) + "/src/emu/testdata/" + name);
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
 }
+inline std::string TestKernels() { return TestData("kernels.ptx"); }
 
 /// All findings on one line, for messages of failed expectations.
 inline std::string Summary(const LaunchOutcome& outcome) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/kernel.h"
 
+#include <algorithm>
+
 #include "emu/decode.h"
 #include "emu/handlers.h"
 
@@ -10,7 +12,12 @@ Kernel::Kernel() = default;
 Kernel::~Kernel() = default;
 
 KernelModule::KernelModule(const ptx::Module& module, int vector_level)
-    : module_(module), vector_level_(vector_level) {}
+    : module_(module), vector_level_(vector_level) {
+  for (const ptx::Function& function : module_.functions) {
+    global_granule_shift_ =
+        std::min(global_granule_shift_, GranuleShift(function, MemorySpace::kGlobal));
+  }
+}
 KernelModule::~KernelModule() = default;
 
 Result<std::unique_ptr<KernelModule>> KernelModule::Decode(const ptx::Module& module,

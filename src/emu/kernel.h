@@ -38,6 +38,7 @@ struct Kernel {
   uint32_t local_bytes = 0;         // of one thread
   uint64_t cluster_blocks = 1;      // that the kernel asks for itself
   bool has_global_atomics = false;  // blocks then run in order, on one thread
+  bool has_plain_stores = false;    // nothing but `st` writes to global memory
   bool may_spin = false;  // waits for other blocks (volatile or acquiring loads in a loop)
   /// Not empty when the kernel uses what the interpreter lacks: "wgmma.mma_async… at kernel.cu:31".
   std::string unsupported;
@@ -57,12 +58,16 @@ class KernelModule {
   /// The entry `name` (mangled), decoded now if it was not; null when there is none.
   const Kernel* Find(std::string_view name) const;
   const ptx::Module& module() const { return module_; }
+  /// log2 of the bytes of the narrowest access to global memory in the module, at most 2: how
+  /// finely it must be watched.
+  int global_granule_shift() const { return global_granule_shift_; }
 
  private:
   KernelModule(const ptx::Module& module, int vector_level);
 
   ptx::Module module_;
   int vector_level_ = 2;
+  int global_granule_shift_ = 2;
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels_;
 };

@@ -75,6 +75,7 @@ Status ProvideWorkspace(LaunchState& launch) {
   }
   launch.grid_workspace = *launch.memory->SymbolAddress(kName);
   std::memset(launch.memory->Host(launch.grid_workspace), 0, kBytes);
+  launch.memory->MarkWritten(launch.grid_workspace, kBytes);
   return {};
 }
 
@@ -94,8 +95,10 @@ class FloatEnvironment {
 Status RunIndependent(LaunchState& launch, Worker& worker) {
   BlockState block;
   for (;;) {
-    const uint64_t number = launch.next_block.fetch_add(1);
-    if (number >= launch.blocks || number >= launch.stop_at || launch.cancelled) return {};
+    const uint64_t position = launch.next_block.fetch_add(1);
+    if (position >= launch.blocks_to_run) return {};
+    const uint64_t number = launch.NumberOf(position);
+    if (number >= launch.stop_at || launch.cancelled) return {};
     if (block.memory == nullptr) TRY(AllocateBlock(launch, worker, block));
     StartBlock(block, number);
     if (RunBlock(block, kUnlimited) == BlockResult::kStopped) return {};
@@ -111,7 +114,7 @@ class InOrder {
     const bool together = launch_.request->cooperative;
     do {
       if (resident_.empty() || (waiting_ && !together)) TRY(StartNext());
-      while (together && started_ < launch_.blocks) {
+      while (together && started_ < launch_.blocks_to_run) {
         const uint64_t before = started_;
         TRY(StartNext());
         if (started_ == before) break;
@@ -129,13 +132,13 @@ class InOrder {
         free_.push_back(std::move(resident_[i]));
         resident_.erase(resident_.begin() + static_cast<std::ptrdiff_t>(i));
       }
-    } while (!resident_.empty() || started_ < launch_.blocks);
+    } while (!resident_.empty() || started_ < launch_.blocks_to_run);
     return {};
   }
 
  private:
   Status StartNext() {
-    if (started_ >= launch_.blocks) return {};
+    if (started_ >= launch_.blocks_to_run) return {};
     if (free_.empty()) {
       if (bytes_ > kResidentBytes) return {};
       auto block = std::make_unique<BlockState>();
@@ -145,7 +148,7 @@ class InOrder {
     }
     resident_.push_back(std::move(free_.back()));
     free_.pop_back();
-    StartBlock(*resident_.back(), started_++);
+    StartBlock(*resident_.back(), launch_.NumberOf(started_++));
     return {};
   }
 
@@ -157,17 +160,18 @@ class InOrder {
   bool waiting_ = false;
 };
 
-void AddCounters(const engine::LaunchCounters& from, uint64_t scale, engine::LaunchCounters* to) {
-  to->warp_instructions += from.warp_instructions * scale;
-  to->lane_instructions += from.lane_instructions * scale;
-  to->global_load_sectors += from.global_load_sectors * scale;
-  to->global_store_sectors += from.global_store_sectors * scale;
-  to->global_load_bytes += from.global_load_bytes * scale;
-  to->global_store_bytes += from.global_store_bytes * scale;
-  to->shared_wavefronts += from.shared_wavefronts * scale;
-  to->global_atomics += from.global_atomics * scale;
-  to->barriers += from.barriers * scale;
-  to->floating_point_operations += from.floating_point_operations * scale;
+void AddCounters(const engine::LaunchCounters& from, engine::LaunchCounters* to) {
+  to->warp_instructions += from.warp_instructions;
+  to->lane_instructions += from.lane_instructions;
+  to->global_load_sectors += from.global_load_sectors;
+  to->global_store_sectors += from.global_store_sectors;
+  to->global_load_bytes += from.global_load_bytes;
+  to->global_store_bytes += from.global_store_bytes;
+  to->shared_wavefronts += from.shared_wavefronts;
+  to->global_atomics += from.global_atomics;
+  to->barriers += from.barriers;
+  to->floating_point_operations += from.floating_point_operations;
+  to->critical_warp_instructions += from.critical_warp_instructions;
 }
 
 /// From `counted` blocks to all of them.
@@ -176,11 +180,36 @@ void Extrapolate(uint64_t blocks, uint64_t counted, engine::LaunchCounters* coun
   auto scale = [&](uint64_t& value) {
     value = static_cast<uint64_t>(static_cast<unsigned __int128>(value) * blocks / counted);
   };
-  for (uint64_t* value : {&counters->global_load_sectors, &counters->global_store_sectors,
-                          &counters->global_load_bytes, &counters->global_store_bytes,
-                          &counters->shared_wavefronts, &counters->global_atomics}) {
+  for (uint64_t* value :
+       {&counters->warp_instructions, &counters->lane_instructions, &counters->barriers,
+        &counters->floating_point_operations, &counters->global_load_sectors,
+        &counters->global_store_sectors, &counters->global_load_bytes,
+        &counters->global_store_bytes, &counters->shared_wavefronts, &counters->global_atomics,
+        &counters->critical_warp_instructions}) {
     scale(*value);
   }
+}
+
+/// What all workers counted. Some counts are of all blocks that ran, some of the counted ones only.
+void MergeCounters(LaunchState& launch, std::vector<Worker>& workers, LaunchOutcome* outcome) {
+  engine::LaunchCounters sampled;
+  Profile* profile = workers[0].profile.get();
+  uint64_t counted = 0;
+  for (Worker& worker : workers) {
+    AddCounters(worker.counters, &outcome->counters);
+    AddCounters(worker.sampled, &sampled);
+    counted += worker.blocks_counted;
+    if (profile != nullptr && &worker != &workers[0]) profile->Add(*worker.profile);
+  }
+  Extrapolate(launch.blocks, launch.blocks_to_run, &outcome->counters);
+  Extrapolate(launch.blocks, counted, &sampled);
+  AddCounters(sampled, &outcome->counters);
+  outcome->counters.blocks_run = launch.blocks_to_run;
+  outcome->counters.blocks_counted = counted;
+  if (profile != nullptr) {
+    Summarize(*launch.code, *profile, launch.blocks, counted, &outcome->counters);
+  }
+  outcome->block_work = std::move(launch.block_work);
 }
 
 /// One finding for each code and place, from the block with the lowest number. After an error, what
@@ -257,7 +286,9 @@ void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::R
   launch->local_bytes = request.kernel->local_bytes;
   launch->warps_per_block = static_cast<uint32_t>((request.block.Count() + kLanes - 1) / kLanes);
   launch->blocks = request.grid.Count();
-  launch->count_every = std::max<uint64_t>(1, launch->blocks / kCountedBlocks);
+  launch->blocks_to_run = request.only.empty() ? launch->blocks : request.only.size();
+  launch->count_every = std::max<uint64_t>(1, launch->blocks_to_run / kCountedBlocks);
+  if (options.counters) launch->block_work.resize(launch->blocks_to_run);
   launch->poison = 0xfff00001u ^ static_cast<uint32_t>(options.seed * 0x9e37u & 0xffffeu);
   launch->parameters.assign(request.parameters.begin(), request.parameters.end());
   const auto bounded = [](uint64_t budget) {
@@ -266,6 +297,10 @@ void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::R
   launch->launch_budget = bounded(options.max_warp_instructions);
   launch->block_budget =
       bounded(options.max_block_warp_instructions / (options.full_checks ? 8 : 1));
+  launch->in_order =
+      request.cooperative || request.kernel->has_global_atomics || request.kernel->may_spin;
+  launch->watching = options.full_checks && memory.checker() != nullptr &&
+                     memory.checker()->BeginLaunch(launch->blocks);
   launch->budget = launch->launch_budget;
 }
 
@@ -289,8 +324,7 @@ Result<LaunchOutcome> RunLaunch(const LaunchRequest& request, GlobalMemory& memo
     return Fail(ErrorCode::kInternal, "variable '" + missing + "' has no address");
   }
   TRY(ProvideWorkspace(launch));
-  const bool in_order =
-      request.cooperative || request.kernel->has_global_atomics || request.kernel->may_spin;
+  const bool in_order = launch.in_order;
   std::vector<Worker> workers(in_order || launch.blocks == 1 ? 1
                                                              : static_cast<size_t>(pool.size()));
   std::vector<Status> statuses(workers.size());
@@ -300,6 +334,7 @@ Result<LaunchOutcome> RunLaunch(const LaunchRequest& request, GlobalMemory& memo
     worker.launch = &launch;
     worker.is_main = index == 0;
     worker.hints.resize(launch.code->hints);
+    if (options.counters) worker.profile = std::make_unique<Profile>(*launch.code);
     const FloatEnvironment environment(launch.code->flush ? kFlushMode : kIeeeMode);
     try {
       statuses[static_cast<size_t>(index)] =
@@ -316,14 +351,9 @@ Result<LaunchOutcome> RunLaunch(const LaunchRequest& request, GlobalMemory& memo
   }
   for (const Status& status : statuses) TRY(status);
   if (launch.cancelled) return Fail(ErrorCode::kCancelled, "the run was cancelled");
-  engine::LaunchCounters sampled;
-  for (const Worker& worker : workers) {
-    AddCounters(worker.counters, 1, &outcome.counters);
-    AddCounters(worker.sampled, 1, &sampled);
-  }
-  const uint64_t counted = (launch.blocks + launch.count_every - 1) / launch.count_every;
-  Extrapolate(launch.blocks, counted, &sampled);
-  AddCounters(sampled, 1, &outcome.counters);
+  MergeCounters(launch, workers, &outcome);
+  for (Worker& worker : workers) worker.tracker.AppendTo(&outcome.written);
+  JoinRanges(&outcome.written);
   MergeFindings(workers, launch.stop_at, &outcome);
   MergePrinted(workers, launch.stop_at, &outcome);
   outcome.completed = launch.stop_at == UINT64_MAX;

@@ -26,6 +26,13 @@ struct LaunchRequest {
   bool cooperative = false;
   std::span<const std::byte>
       parameters;  // the .param block, pointers relocated to device addresses
+  /// Numbers of the blocks to run, ascending; empty: all. Stores of such a launch are tracked.
+  std::span<const uint64_t> only;
+};
+
+/// Device addresses [begin, end) that were written.
+struct WrittenRange {
+  uint64_t begin = 0, end = 0;
 };
 
 struct LaunchOutcome {
@@ -35,6 +42,8 @@ struct LaunchOutcome {
   std::vector<std::string> printed;  // by printf, a string a call; blocks in order
   engine::LaunchCounters
       counters;  // kernel, grid, block and all counts; not occupancy, estimated_us
+  std::vector<uint32_t> block_work;   // warp instructions by block run; empty without counters
+  std::vector<WrittenRange> written;  // with LaunchRequest::only: sorted, apart from each other
 };
 
 /// Executes the launch. Findings are data; an Error is ours (kCancelled when options.cancelled said

@@ -369,7 +369,7 @@ TEST_F(LaunchTest, FullChecksKnowWarpSynchronisation) {
   const auto good = emu.Launch("warp_exchange", {1}, {64}, dx, dy);
   EXPECT_TRUE(good.completed && good.findings.empty()) << Summary(good);
   const auto racy = emu.Launch("warp_exchange_racy", {1}, {64}, dx, dy);
-  EXPECT_TRUE(Has(racy, "shared_race")) << Summary(racy);
+  EXPECT_TRUE(Has(racy, "missing_syncwarp")) << Summary(racy);
   const auto unwritten = emu.Launch("reads_unwritten", {1}, {64}, dx, dy);
   EXPECT_TRUE(Has(unwritten, "uninitialized_shared")) << Summary(unwritten);
 }

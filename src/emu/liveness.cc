@@ -171,6 +171,9 @@ void Decoder::ShareSlots() {
   }
   std::vector<bool> at_start(slots, false);
   live_in[0].ForEach([&](size_t slot) { at_start[slot] = true; });
+  for (size_t reg = 0; reg < register_slot_.size(); ++reg) {
+    if (at_start[slot_of(static_cast<int>(reg))]) defined_slot_[reg] = kNeeded;
+  }
 
   // Linear scan: intervals by begin; a slot is free again after the end of its last interval.
   std::sort(intervals.begin(), intervals.end(), [](const Interval& a, const Interval& b) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "emu/global_race.h"
 
 namespace cupel::emu {
 namespace {
@@ -21,7 +22,7 @@ constexpr uint64_t kPage = 4096;
 // by a factor of two, then lands between buffers and not in the next one.
 constexpr uint64_t kLargestGap = uint64_t{1} << 32;
 // Above this, Reset gives pages back to the system rather than keeping them for the next plan.
-constexpr uint64_t kKeepCommitted = uint64_t{1} << 30;
+constexpr uint64_t kKeepCommitted = uint64_t{2} << 30;
 constexpr uint64_t kHugePageThreshold = uint64_t{8} << 20;
 
 constexpr uint64_t RoundUp(uint64_t value, uint64_t unit) {
@@ -46,6 +47,8 @@ void FillPattern(std::byte* at, uint64_t bytes, uint32_t pattern) {
 }
 
 }  // namespace
+
+GlobalMemory::GlobalMemory() = default;
 
 Result<GlobalMemory> GlobalMemory::Create() {
   GlobalMemory memory;
@@ -74,6 +77,7 @@ GlobalMemory& GlobalMemory::operator=(GlobalMemory&& other) noexcept {
   allocations_ = std::move(other.allocations_);
   previous_ = std::move(other.previous_);
   symbols_ = std::move(other.symbols_);
+  checker_ = std::move(other.checker_);
   return *this;
 }
 
@@ -110,7 +114,7 @@ Status GlobalMemory::Commit(uint64_t begin, uint64_t end) {
   return {};
 }
 
-Result<uint64_t> GlobalMemory::Allocate(uint64_t bytes, int buffer, bool read_only_argument,
+Result<uint64_t> GlobalMemory::Allocate(uint64_t bytes, int buffer, bool read_only,
                                         std::string name) {
   const uint64_t zone_begin = next_;
   const uint64_t begin = zone_begin + kRedZone;  // pages are multiples of kBufferAlignment
@@ -133,8 +137,11 @@ Result<uint64_t> GlobalMemory::Allocate(uint64_t bytes, int buffer, bool read_on
   if (!mapped) TRY(Commit(zone_begin, zone_end));
   FillPattern(base_ + zone_begin, zone_end - zone_begin, poison_);
   next_ = std::min(zone_end + gap, kReservedBytes - kRedZone);
-  allocations_.push_back({kDeviceBase + begin, kDeviceBase + begin + bytes, buffer,
-                          read_only_argument, std::move(name)});
+  allocations_.push_back(
+      {kDeviceBase + begin, kDeviceBase + begin + bytes, buffer, read_only, true, std::move(name)});
+  if (checker_ && !read_only && bytes != 0) {
+    TRY(checker_->Watch(kDeviceBase + begin, kDeviceBase + begin + bytes));
+  }
   return kDeviceBase + begin;
 }
 
@@ -155,7 +162,21 @@ std::optional<uint64_t> GlobalMemory::SymbolAddress(std::string_view name) const
   return at->address;
 }
 
+void GlobalMemory::Watch(int granule_shift) {
+  checker_ = std::make_unique<GlobalChecker>(granule_shift);
+}
+
+void GlobalMemory::MarkWritten(uint64_t address, uint64_t bytes) const {
+  if (checker_) checker_->MarkWritten(address, bytes);
+}
+
+void GlobalMemory::SetReachable(uint64_t address, bool reachable) {
+  auto* allocation = const_cast<Allocation*>(Find(address));
+  if (allocation != nullptr) allocation->reachable = reachable;
+}
+
 void GlobalMemory::Reset() {
+  checker_.reset();
   if (committed_ > kKeepCommitted) {
     // Mapping anew drops the pages and makes the gaps of the old layout inaccessible again.
     void* fresh = mmap(base_, kReservedBytes, PROT_NONE,

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,8 @@
 #include "base/result.h"
 
 namespace cupel::emu {
+
+class GlobalChecker;
 
 /// Global device addresses lie in [kDeviceBase, kDeviceBase + kReservedBytes). Windows of other
 /// spaces in the generic address space must lie elsewhere.
@@ -32,9 +35,10 @@ inline constexpr uint64_t kBufferAlignment = 512;
 /// A buffer or variable that kernels may touch: device addresses [begin, end).
 struct Allocation {
   uint64_t begin = 0, end = 0;
-  int buffer = -1;  // index in Plan::buffers; -1: a module variable the plan does not name
-  bool read_only_argument = false;  // an input: it belongs to the caller
-  std::string name;                 // for people: "argument 1", "temporary 2", "symbol kTable"
+  int buffer = -1;         // index in Plan::buffers; -1: a module variable the plan does not name
+  bool read_only = false;  // an input, which belongs to the caller; a constant
+  bool reachable = true;   // some launch was given a pointer to it
+  std::string name;        // for people: "argument 1", "temporary 2", "symbol kTable"
 };
 
 /// Not thread-safe while allocating; reading and translating are, from any number of threads.
@@ -48,7 +52,18 @@ class GlobalMemory {
 
   /// Places `bytes` bytes after the last allocation; its contents are poisoned. The error says that
   /// the machine's memory does not suffice.
-  Result<uint64_t> Allocate(uint64_t bytes, int buffer, bool read_only_argument, std::string name);
+  /// Kernels may not write what is `read_only`.
+  Result<uint64_t> Allocate(uint64_t bytes, int buffer, bool read_only, std::string name);
+  /// Says whether kernels may touch the allocation that holds `address`.
+  void SetReachable(uint64_t address, bool reachable);
+
+  /// From now on until Reset, allocations that kernels may write are watched for races and for
+  /// reads of what nothing has written. Granules of 2^granule_shift bytes.
+  void Watch(int granule_shift);
+  /// Null when nothing is watched.
+  GlobalChecker* checker() const { return checker_.get(); }
+  /// Something other than a kernel wrote there.
+  void MarkWritten(uint64_t address, uint64_t bytes) const;
   /// Remembers that module variable `name` begins at device address `address`.
   void BindSymbol(std::string name, uint64_t address);
   std::optional<uint64_t> SymbolAddress(std::string_view name) const;
@@ -83,7 +98,7 @@ class GlobalMemory {
     std::string name;
     uint64_t address = 0;
   };
-  GlobalMemory() = default;
+  GlobalMemory();
   void Release() noexcept;
   Status Commit(uint64_t begin, uint64_t end);
 
@@ -94,6 +109,7 @@ class GlobalMemory {
   std::vector<Allocation> allocations_;
   std::vector<Allocation> previous_;  // of the last plan: what coincides is still mapped
   std::vector<Symbol> symbols_;       // sorted by name
+  std::unique_ptr<GlobalChecker> checker_;
 };
 
 }  // namespace cupel::emu

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <string_view>
 
 #include "emu/convert.h"
 
@@ -85,7 +86,10 @@ std::byte* NodeRunner::Access(const plan::Address& address, uint64_t bytes, cons
       address.offset >= 0) {
     const uint64_t size = buffers_[static_cast<size_t>(address.buffer)].bytes;
     const auto offset = static_cast<uint64_t>(address.offset);
-    if (offset <= size && bytes <= size - offset) return memory_.Host(device);
+    if (offset <= size && bytes <= size - offset) {
+      if (std::string_view(verb) == "writes") memory_.MarkWritten(device, bytes);
+      return memory_.Host(device);
+    }
   }
   outcome->finding =
       MakeFinding("out_of_bounds",
@@ -212,6 +216,21 @@ NodeOutcome NodeRunner::Extract(const plan::View& view, const std::string& what,
   const std::vector<int64_t> strides = task::ContiguousStrides(view.shape);
   CopyStrided(view.shape, {bytes->data(), view.dtype, strides}, {from, view.dtype, view.strides},
               pool_);
+  return outcome;
+}
+
+NodeOutcome NodeRunner::ExtractRanges(const plan::View& view, const std::string& what,
+                                      std::span<const engine::ElementRange> ranges,
+                                      std::vector<std::byte>* bytes) const {
+  NodeOutcome outcome;
+  bytes->clear();
+  if (ExtentOf(view).empty) return outcome;
+  const std::byte* from = AccessView(view, what.c_str(), "reads", &outcome);
+  if (from == nullptr) return outcome;
+  const auto size = static_cast<int64_t>(SizeOf(view.dtype));
+  for (const engine::ElementRange& range : ranges) {
+    bytes->insert(bytes->end(), from + range.begin * size, from + range.end * size);
+  }
   return outcome;
 }
 

@@ -57,6 +57,10 @@ class NodeRunner {
   /// Copies a view into `bytes` as a contiguous tensor.
   NodeOutcome Extract(const plan::View& view, const std::string& what,
                       std::vector<std::byte>* bytes) const;
+  /// Copies those elements of a contiguous view, one range behind the other.
+  NodeOutcome ExtractRanges(const plan::View& view, const std::string& what,
+                            std::span<const engine::ElementRange> ranges,
+                            std::vector<std::byte>* bytes) const;
 
  private:
   /// Host memory of `bytes` bytes at `address`, or a finding that says who wanted them and why not.

@@ -25,6 +25,7 @@ inline constexpr int32_t kScratchBytes = 256;
 struct Op;
 struct Warp;
 struct BlockState;
+struct QuickRace;
 struct Worker;
 
 /// Executes one micro-op and returns the next; null to stop, with Warp::stop and Warp::pc set.
@@ -68,6 +69,7 @@ struct Group {
 /// The memory that an instruction touched last: it will most often be the same again.
 struct Hint {
   uint64_t begin = 1, end = 0;  // device addresses
+  uint64_t* stamps = nullptr;  // of writes, from `begin` on, where they are watched (global_race.h)
 };
 
 struct Warp {
@@ -76,6 +78,7 @@ struct Warp {
   Stop stop = Stop::kRunning;
   bool counting = false;  // this block is one of those whose memory accesses are counted
   bool checking = false;  // RunOptions::full_checks
+  bool watching = false;  // of global memory too
   bool sticky = false;    // running a group out of turn, so that spin loops make progress
   const Op* pc = nullptr;
   const Op* min_other = nullptr;  // lowest pc among runnable others; null when there is none
@@ -95,6 +98,7 @@ struct Warp {
   uint64_t param_bytes = 0;
   uint64_t bias = 0;  // host address = device address + bias
   Hint* hints = nullptr;
+  const QuickRace* race = nullptr;  // full checks: what their quick path needs (quick_race.h)
   BlockState* block = nullptr;
   Worker* worker = nullptr;
   const Op* code = nullptr;
@@ -118,11 +122,18 @@ struct AccessShape {
   bool store = false;
   bool is_constant = false;  // .const: global memory that is not counted as such
   MemorySpace space = MemorySpace::kGlobal;
+  // How it takes part in synchronisation; atomic operations always do.
+  bool is_volatile = false;
+  bool is_atomic = false;     // .relaxed, .acquire, .release, or an atomic operation
+  bool releases = false;      // .release, .acq_rel
+  bool non_coherent = false;  // .nc
 
   uint32_t bytes() const { return element_bytes * elements; }
   uint32_t Pack() const {
     return element_bytes | elements << 4 | uint32_t{is_signed} << 8 | uint32_t{store} << 9 |
-           uint32_t{is_constant} << 10 | static_cast<uint32_t>(space) << 12;
+           uint32_t{is_constant} << 10 | static_cast<uint32_t>(space) << 12 |
+           uint32_t{is_volatile} << 16 | uint32_t{is_atomic} << 17 | uint32_t{releases} << 18 |
+           uint32_t{non_coherent} << 19;
   }
   static AccessShape Unpack(uint32_t aux) {
     AccessShape shape;
@@ -132,9 +143,38 @@ struct AccessShape {
     shape.store = ((aux >> 9) & 1u) != 0;
     shape.is_constant = ((aux >> 10) & 1u) != 0;
     shape.space = static_cast<MemorySpace>((aux >> 12) & 7u);
+    shape.is_volatile = ((aux >> 16) & 1u) != 0;
+    shape.is_atomic = ((aux >> 17) & 1u) != 0;
+    shape.releases = ((aux >> 18) & 1u) != 0;
+    shape.non_coherent = ((aux >> 19) & 1u) != 0;
     return shape;
   }
 };
+/// Bits of a packed AccessShape with which the quick path of the race checks does not deal.
+inline constexpr uint32_t kUnusualAccess = 15u << 16;
+
+/// What an access means to the race checks.
+struct AccessKind {
+  bool store = false;
+  bool atomic = false;  // strong; with `store`, also reads what it replaces
+  bool is_volatile = false;
+  bool releases = false;
+  bool non_coherent = false;
+  bool plain = false;  // Op::aux is an AccessShape, and the operation a load or store
+
+  bool reads() const { return !store || atomic; }
+  bool strong() const { return atomic || is_volatile; }
+};
+inline AccessKind KindOf(const AccessShape& shape) {
+  AccessKind kind;
+  kind.store = shape.store;
+  kind.atomic = shape.is_atomic;
+  kind.is_volatile = shape.is_volatile;
+  kind.releases = shape.releases;
+  kind.non_coherent = shape.non_coherent;
+  kind.plain = true;
+  return kind;
+}
 
 // Slow paths. Those that return an Op return null with warp.stop set, unless said otherwise.
 
@@ -149,6 +189,8 @@ const Op* EndLanes(Warp& warp, uint32_t mask, const Op* next);
 const Op* SpinRotate(Warp& warp, const Op* target);
 /// Ends the slice: the warp goes on at `pc` later.
 const Op* EndSlice(Warp& warp, const Op* pc);
+/// Makes the block end its turn when blocks run together; false when they do not.
+bool GiveTurnAway(Warp& warp);
 /// The current group waits at barrier `id` and then goes on at op + 1.
 const Op* WaitAtBarrier(Warp& warp, const Op* op, uint32_t id);
 /// `lanes` threads arrive at barrier `id` of which `expected` make it full (0: all of the block).
@@ -161,19 +203,41 @@ bool CollectLanes(Warp& warp, const Op* op, uint32_t sync_mask);
 void ReportShuffle(Warp& warp, const Op* op, uint32_t named, uint32_t wrong);
 
 // report.cc
-enum class FaultKind : uint8_t { kOutOfBounds, kMisaligned };
+enum class FaultKind : uint8_t { kOutOfBounds, kMisaligned, kReadOnly, kForeign };
 /// A lane accessed `bytes` at `address` (generic or of its space) wrongly.
 const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace space, int lane,
                       uint64_t address, uint32_t bytes, bool store);
-const Op* Fault(Warp& warp, const Op* op, const char* code, const std::string& message);
-void Warn(Warp& warp, const Op* op, const char* code, const std::string& message);
+/// `lane` is the thread it is about (-1: the first active one), `where` Finding::where.
+const Op* Fault(Warp& warp, const Op* op, const char* code, const std::string& message,
+                int lane = -1, std::string where = {});
+void Warn(Warp& warp, const Op* op, const char* code, const std::string& message, int lane = -1,
+          std::string where = {});
 
 // access.cc
 /// Points the hint at the allocation (or 2 GiB of it) that holds `address`; false when there is
-/// none.
+/// none, or the kernel may not do this to it.
 bool FindAllocation(Warp& warp, const Op* op, uint64_t address, bool store, Hint& hint);
+/// Where the lanes of an access that is done lane by lane go, with all checks.
+struct LaneAddresses {
+  std::byte* host[kLanes] = {};  // null: local memory, at `local`
+  uint64_t local[kLanes] = {};
+  uint32_t shared = 0, global = 0;       // lanes
+  uint32_t offsets[kLanes] = {};         // in shared memory
+  uint32_t global_offsets[kLanes] = {};  // from global_base, unless far
+  uint64_t global_addresses[kLanes] = {};
+  uint64_t global_base = 0;
+  bool far = false, watched = false;
+
+  /// `address` is generic or of `space`. False after a finding.
+  bool Add(Warp& warp, const Op* op, MemorySpace space, int lane, uint64_t address, uint32_t bytes,
+           bool store);
+  /// Counts and checks what was added; false after a finding.
+  bool Observe(Warp& warp, const Op* op, AccessKind kind, uint32_t bytes) const;
+};
 /// Executes a load or store lane by lane, with all checks. Returns op + 1 or null.
 const Op* AccessSlowly(Warp& warp, const Op* op);
+/// The bytes that `lane` stores with `op`, a plain store: AccessShape::bytes() of them.
+void StoredValue(const Warp& warp, const Op* op, int lane, std::byte* bytes);
 /// Host address of `bytes` at `address` for one lane; null after a finding. Not for local memory.
 std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, uint64_t address,
                        uint32_t bytes, bool store);
@@ -181,15 +245,29 @@ std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, ui
 // counters.cc
 /// Offsets are relative to a 32-byte aligned base (global) or to the block's shared memory.
 void CountGlobal(Warp& warp, const Op* op, uint32_t active, const uint32_t* offsets);
-/// After an atomic op on all active lanes; full checks included. Returns op + 1 or null.
-const Op* CountAtomic(Warp& warp, const Op* op);
-void CountShared(Warp& warp, uint32_t active, uint32_t bytes, const uint32_t* offsets);
+/// An atomic operation.
+void CountAtomic(Warp& warp, const Op* op, const LaneAddresses& lanes);
+void CountShared(Warp& warp, const Op* op, uint32_t active, uint32_t bytes,
+                 const uint32_t* offsets);
 
-// shared_race.cc
-/// Full checks of a shared access; false when it was an error (warp.stop is set).
+// shared_race.cc, global_race.cc: full checks of an access that is about to be done; false when it
+// is an error (warp.stop is set).
+bool CheckShared(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
+                 const uint32_t* offsets);
 bool CheckShared(Warp& warp, const Op* op, bool store, bool atomic, uint32_t active, uint32_t bytes,
                  const uint32_t* offsets);
+/// Watched global memory only (Hint::watched); offsets count from device address `base`.
+bool CheckGlobal(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
+                 uint64_t base, const uint32_t* offsets);
+
+// sync_notes.cc: to be called when warp.checking.
 /// The lanes `mask` of the warp have synchronised with each other.
 void NoteWarpSync(Warp& warp, uint32_t mask);
+/// They have exited.
+void NoteExit(Warp& warp, uint32_t mask);
+/// A fence; one of device or system scope reaches other blocks.
+void NoteFence(Warp& warp, bool reaches_other_blocks);
+/// An atomic or volatile access: publishes what was fenced, acquires what was published.
+void NoteStrong(Warp& warp, AccessKind kind, bool is_global);
 
 }  // namespace cupel::emu

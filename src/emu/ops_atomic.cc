@@ -15,19 +15,36 @@
 namespace cupel::emu {
 namespace {
 
+/// Additions of float32 on global memory flush subnormal numbers, on shared memory they do not.
+float Flushed(float a) {
+  const auto bits = std::bit_cast<uint32_t>(a);
+  return (bits & 0x7f800000u) == 0 ? std::bit_cast<float>(bits & 0x80000000u) : a;
+}
+
 /// Applies F to one element; T is how memory and slots hold it.
 template <class T, class F>
 const Op* Atomic(Warp& warp, const Op* op) {
   const AccessShape shape = AccessShape::Unpack(op->aux);
   const bool wide = shape.space == MemorySpace::kGlobal || shape.space == MemorySpace::kGeneric;
+  LaneAddresses lanes;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
     const uint64_t base = wide ? At<const uint64_t>(warp, op->src[0])[lane]
                                : At<const uint32_t>(warp, op->src[0])[lane];
     uint64_t address = base + static_cast<uint64_t>(op->imm);
     if (!wide) address = static_cast<uint32_t>(address);
-    std::byte* host = ResolveLane(warp, op, shape.space, lane, address, sizeof(T), true);
-    if (host == nullptr) return nullptr;
+    if (!lanes.Add(warp, op, shape.space, lane, address, sizeof(T), true)) return nullptr;
+  }
+  AccessKind kind = KindOf(shape);
+  kind.plain = false;
+  if (!lanes.Observe(warp, op, kind, sizeof(T))) return nullptr;
+  if (warp.counting) CountAtomic(warp, op, lanes);
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    std::byte* host = lanes.host[lane];
+    if (host == nullptr) {
+      return Fault(warp, op, "illegal_instruction", "An atomic operation on local memory.", lane);
+    }
     using Cell = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
     auto read = [&](int32_t slot) {
       T value;
@@ -36,7 +53,12 @@ const Op* Atomic(Warp& warp, const Op* op) {
     };
     T old;
     std::memcpy(&old, host, sizeof old);
-    const T result = F{}(old, read(op->src[1]), op->src[2] < 0 ? T{} : read(op->src[2]));
+    T result = F{}(old, read(op->src[1]), op->src[2] < 0 ? T{} : read(op->src[2]));
+    if constexpr (std::is_same_v<T, float>) {
+      if (((lanes.global >> lane) & 1u) != 0) {
+        result = Flushed(Flushed(old) + Flushed(read(op->src[1])));
+      }
+    }
     std::memcpy(host, &result, sizeof result);
     if (op->dst >= 0) {
       Cell cell = 0;
@@ -44,7 +66,7 @@ const Op* Atomic(Warp& warp, const Op* op) {
       At<Cell>(warp, op->dst)[lane] = cell;
     }
   }
-  return CountAtomic(warp, op);
+  return op + 1;
 }
 
 template <class T, class F>
@@ -142,8 +164,6 @@ void RegisterHalfOrder(HandlerTable& table, const std::string& type) {
 }
 
 void RegisterFloatAtomics(HandlerTable& table) {
-  // On hardware, atom.add.f32 flushes subnormals on global memory and keeps them elsewhere; keeping
-  // them everywhere is within what PTX allows.
   Add<float>(
       table, "atom.add.f32", [](float a, float b, float) { return a + b; }, FloatMode::kIeee);
   Add<double>(

@@ -144,8 +144,32 @@ const Op* Barrier(Warp& warp, const Op* op) {
   return next;
 }
 
+/// After a load that may poll what another block writes: in a cooperative launch the other blocks
+/// get their turn, so that blocks leave a barrier of the grid together, as they do on a device.
+const Op* Yield(Warp& warp, const Op* op) {
+  if (!GiveTurnAway(warp)) return op + 1;
+  return EndSlice(warp, op + 1);
+}
+
+const Op* Fence(Warp& warp, const Op* op) {
+  if (warp.checking) NoteFence(warp, op->aux != 0);
+  return op + 1;
+}
+
 const Op* Trap(Warp& warp, const Op* op) {
   return Fault(warp, op, "trap", "The kernel executed a trap (a failed assertion, or __trap).");
+}
+/// src[0]: the lanes that have written the register that comes next.
+const Op* CheckDefined(Warp& warp, const Op* op) {
+  const uint32_t missing = warp.active & ~MaskAt(warp, op->src[0]);
+  if (!warp.checking || missing == 0) return op + 1;
+  return Fault(warp, op, "uninitialized_register",
+               "A variable is used here that has been given no value on this path.",
+               __builtin_ctz(missing));
+}
+const Op* Define(Warp& warp, const Op* op) {
+  MaskAt(warp, op->dst) |= warp.active;
+  return op + 1;
 }
 const Op* Nothing(Warp&, const Op* op) { return op + 1; }
 
@@ -169,6 +193,10 @@ void RegisterControl(HandlerTable& table) {
   Add(table, "@brx", &BranchIndexed, &BranchIndexed);
   Add(table, "@mode", &SetFloatMode, &SetFloatMode);
   Add(table, "@barrier", &Barrier, &Barrier);
+  Add(table, "@yield", &Yield, &Yield);
+  Add(table, "@fence", &Fence, &Fence);
+  Add(table, "@checkdefined", &CheckDefined, &CheckDefined);
+  Add(table, "@define", &Define, &Define);
   Add(table, "@trap", &Trap, &Trap);
   Add(table, "@nothing", &Nothing, &Nothing);
 }

@@ -262,7 +262,11 @@ void Decoder::AssignSlots() {
   for (size_t reg = 0; reg < register_slot_.size(); ++reg) {
     if (register_slot_[reg] < 0) register_slot_[reg] = NewSlot(KindOf(static_cast<int>(reg)));
   }
+  defined_slot_.assign(register_slot_.size(), -1);
   ShareSlots();
+  for (int& slot : defined_slot_) {
+    if (slot == kNeeded) slot = NewSlot(SlotKind::kPredicate);
+  }
 }
 
 /// Doubles first, then words, then predicates: all 64-byte aligned but the predicates.
@@ -290,6 +294,9 @@ void Decoder::LayOutFrame() {
   for (const auto& [which, slot] : specials_) code_->specials.push_back({which, offset(slot)});
   for (const auto& [key, slot] : parameters_) {
     code_->parameters.push_back({offset(slot), key.first, key.second.first, key.second.second});
+  }
+  for (int slot : defined_slot_) {
+    if (slot >= 0) code_->cleared.push_back(offset(slot));
   }
   for (int slot : undefined_) {
     const SlotKind kind = slots_[static_cast<size_t>(slot)].kind;

@@ -27,18 +27,6 @@ plan::Dim3 ThreadIndex(const Warp& warp, int lane) {
 
 int FirstLane(uint32_t mask) { return mask == 0 ? 0 : __builtin_ctz(mask); }
 
-engine::Finding Describe(const Warp& warp, const Op* op, const char* code, int lane) {
-  engine::Finding finding;
-  finding.code = code;
-  finding.kernel = warp.worker->launch->kernel->demangled;
-  const SourceLine line = LineOfOp(warp, op);
-  finding.file = line.file;
-  finding.line = line.line;
-  finding.block = warp.block->index;
-  finding.thread = ThreadIndex(warp, lane);
-  return finding;
-}
-
 void Record(Warp& warp, uint32_t source, engine::Finding finding) {
   Worker& worker = *warp.worker;
   const uint64_t block = warp.block->number;
@@ -99,25 +87,59 @@ std::string WaitingLines(BlockState& block) {
 
 }  // namespace
 
-const Op* Fault(Warp& warp, const Op* op, const char* code, const std::string& message) {
-  engine::Finding finding = Describe(warp, op, code, FirstLane(warp.active));
-  finding.message = message;
-  Record(warp, op->source, std::move(finding));
+engine::Finding Describe(const Warp& warp, const Op* op, const char* code, int lane) {
+  engine::Finding finding;
+  finding.code = code;
+  finding.kernel = warp.worker->launch->kernel->demangled;
+  const SourceLine line = LineOfOp(warp, op);
+  finding.file = line.file;
+  finding.line = line.line;
+  finding.block = warp.block->index;
+  finding.thread = ThreadIndex(warp, lane);
+  return finding;
+}
+
+void RecordFault(Warp& warp, uint32_t source, engine::Finding finding) {
   warp.stop = Stop::kFault;
+  if (Suspicion& suspicion = warp.worker->suspicion; suspicion.finding) {
+    finding = std::move(*suspicion.finding);
+    suspicion.finding.reset();
+    source = suspicion.source;
+  }
+  Record(warp, source, std::move(finding));
+}
+
+bool SettleSuspicion(Warp& warp) {
+  if (!warp.worker->suspicion.finding) return true;
+  RecordFault(warp, 0, {});
+  return false;
+}
+
+const Op* Fault(Warp& warp, const Op* op, const char* code, const std::string& message, int lane,
+                std::string where) {
+  engine::Finding finding = Describe(warp, op, code, lane < 0 ? FirstLane(warp.active) : lane);
+  finding.message = message;
+  finding.where = std::move(where);
+  RecordFault(warp, op->source, std::move(finding));
   return nullptr;
 }
 
-void Warn(Warp& warp, const Op* op, const char* code, const std::string& message) {
-  engine::Finding finding = Describe(warp, op, code, FirstLane(warp.active));
+void Warn(Warp& warp, const Op* op, const char* code, const std::string& message, int lane,
+          std::string where) {
+  engine::Finding finding = Describe(warp, op, code, lane < 0 ? FirstLane(warp.active) : lane);
   finding.severity = engine::Severity::kWarning;
   finding.message = message;
+  finding.where = std::move(where);
   Record(warp, op->source, std::move(finding));
 }
 
 const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace space, int lane,
                       uint64_t address, uint32_t bytes, bool store) {
-  const bool outside = kind == FaultKind::kOutOfBounds;
-  engine::Finding finding = Describe(warp, op, outside ? "out_of_bounds" : "misaligned", lane);
+  const char* code = "misaligned";
+  if (kind == FaultKind::kOutOfBounds) code = "out_of_bounds";
+  if (kind == FaultKind::kReadOnly) code = "writes_input";
+  if (kind == FaultKind::kForeign) code = "foreign_buffer";
+  engine::Finding finding = Describe(warp, op, code, lane);
   const char* name = "global memory";
   switch (space) {
     case MemorySpace::kShared:
@@ -135,13 +157,31 @@ const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace spac
     default:
       finding.where = warp.worker->launch->memory->Describe(address);
   }
-  finding.message =
-      outside ? fmt::format("A {} of {} byte{} is outside of {}.", store ? "store" : "load", bytes,
-                            Plural(bytes), space == MemorySpace::kGlobal ? "every buffer" : name)
-              : fmt::format("A {} of {} bytes in {} is at an address that is no multiple of {}.",
-                            store ? "store" : "load", bytes, name, bytes);
-  Record(warp, op->source, std::move(finding));
-  warp.stop = Stop::kFault;
+  const char* verb = store ? "store" : "load";
+  switch (kind) {
+    case FaultKind::kOutOfBounds:
+      finding.message =
+          fmt::format("A {} of {} byte{} is outside of {}.", verb, bytes, Plural(bytes),
+                      space == MemorySpace::kGlobal ? "every buffer" : name);
+      break;
+    case FaultKind::kMisaligned:
+      finding.message =
+          fmt::format("A {} of {} bytes in {} is at an address that is no multiple of {}.", verb,
+                      bytes, name, bytes);
+      break;
+    case FaultKind::kReadOnly:
+      finding.message = fmt::format(
+          "A store of {} byte{} goes to memory that the kernel may only read: an input belongs to "
+          "the caller, and a constant is constant.",
+          bytes, Plural(bytes));
+      break;
+    case FaultKind::kForeign:
+      finding.message = fmt::format(
+          "A {} of {} byte{} goes to a buffer that this launch was given no pointer to.", verb,
+          bytes, Plural(bytes));
+      break;
+  }
+  RecordFault(warp, op->source, std::move(finding));
   return nullptr;
 }
 

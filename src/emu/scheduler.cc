@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/random.h"
 #include "emu/async.h"
 #include "emu/block.h"
 #include "emu/calls.h"
+#include "emu/quick_race.h"
 #include "emu/shared_race.h"
 
 namespace cupel::emu {
@@ -42,6 +44,7 @@ void Collect(Warp& warp) {
   counters.warp_instructions += warp.warp_instructions;
   counters.lane_instructions += warp.lane_instructions;
   counters.floating_point_operations += warp.flops;
+  warp.block->warp_work[warp.index] += warp.warp_instructions;
   warp.warp_instructions = warp.lane_instructions = warp.flops = 0;
 }
 
@@ -53,7 +56,11 @@ Turn RunTurn(Warp& warp, const Code& code) {
   const int64_t slice = std::min(kSlice, worker.budget);
   warp.slice = slice;
   for (;;) {
-    code.handlers->run(warp);
+    if (warp.counting || !worker.launch->request->only.empty()) {
+      RunObserved(warp);
+    } else {
+      code.handlers->run(warp);
+    }
     if (warp.stop == Stop::kSwitch) {
       warp.active = 0;
       if (PickGroup(warp)) continue;
@@ -189,12 +196,39 @@ void FillSpecials(const LaunchState& launch, Warp& warp, const BlockState& block
   }
 }
 
+/// What vector code wants to know of the checkers.
+void PrepareRace(const LaunchState& launch, BlockState& block, Warp& warp) {
+  QuickRace& race = block.races[warp.index];
+  SharedChecker& shared = *block.checker;
+  const WarpClock& clock = shared.clocks().of(warp.index);
+  race.now = &clock.now;
+  race.seen = clock.seen.data();
+  race.seen_elsewhere = &clock.seen_elsewhere;
+  race.base = &shared.base();
+  race.writes = shared.writes();
+  race.reads = shared.reads();
+  race.shift = shared.granule_shift();
+  race.line_ids = launch.code->line_ids.data();
+  race.first_thread = warp.index * kLanes;
+  if (const GlobalChecker* global = launch.memory->checker(); global != nullptr) {
+    race.global_shift = global->granule_shift();
+    race.floor = global->floor();
+    race.reads_used = global->reads_used();
+  }
+  warp.race = &race;
+}
+
 void Poison(std::byte* begin, size_t bytes, uint32_t poison) {
   auto* words = reinterpret_cast<uint32_t*>(begin);
   std::fill(words, words + bytes / 4, poison);
 }
 
 }  // namespace
+
+bool GiveTurnAway(Warp& warp) {
+  if (!warp.worker->launch->request->cooperative) return false;
+  return warp.worker->yields = true;
+}
 
 BlockState::BlockState() = default;
 BlockState::~BlockState() { ::operator delete[](memory, std::align_val_t{kAlign}); }
@@ -215,7 +249,10 @@ Status AllocateBlock(LaunchState& launch, Worker& worker, BlockState& block) {
   block.ready.assign(launch.warps_per_block, true);
   block.order.resize(launch.warps_per_block);
   if (launch.options->full_checks) {
-    block.checker = std::make_unique<SharedChecker>(launch.shared_bytes, launch.warps_per_block);
+    block.checker = std::make_unique<SharedChecker>(
+        launch.shared_bytes, static_cast<uint32_t>(launch.request->block.Count()),
+        launch.code->shared_granule_shift);
+    block.races.resize(launch.warps_per_block);
   }
   std::byte* at = block.memory + shared;
   for (uint32_t w = 0; w < launch.warps_per_block; ++w) {
@@ -236,6 +273,8 @@ Status AllocateBlock(LaunchState& launch, Worker& worker, BlockState& block) {
     warp.worker = &worker;
     warp.code = launch.code->ops.data();
     warp.checking = launch.options->full_checks;
+    warp.watching = warp.checking && launch.watching;
+    if (warp.checking) PrepareRace(launch, block, warp);
     FillSpecials(launch, warp, block, true);
   }
   return {};
@@ -245,14 +284,39 @@ namespace {
 
 /// Of each `count_every` neighbours one block is counted, drawn by the seed: a kernel that wants to
 /// look cheap cannot know which.
-bool IsCounted(const LaunchState& launch, uint64_t number) {
-  const uint64_t window = number / launch.count_every;
+bool IsCounted(const LaunchState& launch, uint64_t position) {
+  const uint64_t window = position / launch.count_every;
   const uint64_t first = window * launch.count_every;
   Random random(launch.options->seed ^ ((window + 1) * 0x9e3779b97f4a7c15u));
-  return number - first == random.Below(std::min(launch.count_every, launch.blocks - first));
+  return position - first ==
+         random.Below(std::min(launch.count_every, launch.blocks_to_run - first));
 }
 
 }  // namespace
+
+namespace {
+
+/// The block is done: what it took, and what its busiest warp took.
+void NoteWork(const BlockState& block) {
+  Worker& worker = *block.worker;
+  worker.counters.critical_warp_instructions +=
+      *std::max_element(block.warp_work.begin(), block.warp_work.end());
+  std::vector<uint32_t>& work = worker.launch->block_work;
+  if (work.empty()) return;
+  work[worker.launch->PositionOf(block.number)] =
+      static_cast<uint32_t>(std::min<int64_t>(block.spent, UINT32_MAX));
+}
+
+}  // namespace
+
+uint64_t LaunchState::NumberOf(uint64_t position) const {
+  return request->only.empty() ? position : request->only[position];
+}
+uint64_t LaunchState::PositionOf(uint64_t number) const {
+  if (request->only.empty()) return number;
+  const auto only = request->only;
+  return static_cast<uint64_t>(std::lower_bound(only.begin(), only.end(), number) - only.begin());
+}
 
 void StartBlock(BlockState& block, uint64_t number) {
   LaunchState& launch = *block.worker->launch;
@@ -266,10 +330,13 @@ void StartBlock(BlockState& block, uint64_t number) {
   block.barriers = {};
   block.turn = 0;
   block.spent = 0;
+  block.warp_work.assign(block.warps.size(), 0);
   Poison(block.memory, RoundUp(launch.shared_bytes, kAlign), launch.poison);
   if (block.checker) block.checker->Reset();
   block.async.reset();
   block.calls.reset();
+  for (QuickRace& race : block.races)
+    race.block = launch.memory->checker() == nullptr ? 0 : launch.memory->checker()->Serial(number);
   std::fill(block.ready.begin(), block.ready.end(), true);
   for (uint32_t w = 0; w < block.order.size(); ++w) block.order[w] = w;
   if (launch.options->seed != 0) {
@@ -278,7 +345,8 @@ void StartBlock(BlockState& block, uint64_t number) {
       std::swap(block.order[i - 1], block.order[random.Below(i)]);
     }
   }
-  const bool counting = launch.options->counters && IsCounted(launch, number);
+  const bool counting = launch.options->counters && IsCounted(launch, launch.PositionOf(number));
+  block.worker->blocks_counted += counting;
   for (Warp& warp : block.warps) {
     const uint64_t first = uint64_t{warp.index} * kLanes;
     const uint64_t here = std::min<uint64_t>(threads - first, kLanes);
@@ -293,6 +361,7 @@ void StartBlock(BlockState& block, uint64_t number) {
     for (const Code::Range& range : launch.code->undefined) {
       Poison(warp.frame + range.begin, static_cast<size_t>(range.end - range.begin), launch.poison);
     }
+    for (int32_t offset : launch.code->cleared) MaskAt(warp, offset) = 0;
     if (launch.local_bytes != 0) {
       Poison(warp.local, size_t{launch.local_bytes} * kLanes, launch.poison);
     }
@@ -333,11 +402,14 @@ BlockResult RunBlock(BlockState& block, int64_t quantum) {
         }
         block.ready[w] = runnable;
       }
-      if (quantum <= 0) return BlockResult::kUnfinished;
+      if (quantum <= 0 || std::exchange(worker.yields, false)) return BlockResult::kUnfinished;
     }
     if (ran || std::find(block.ready.begin(), block.ready.end(), true) != block.ready.end())
       continue;
-    if (block.live_threads == 0) return BlockResult::kDone;
+    if (block.live_threads == 0) {
+      NoteWork(block);
+      return SettleSuspicion(block.warps[0]) ? BlockResult::kDone : BlockResult::kStopped;
+    }
     if (!ForceOne(block)) {
       ReportDeadlock(block);
       return BlockResult::kStopped;

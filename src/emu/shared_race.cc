@@ -1,3 +1,4 @@
+// Tested by race_test.cc.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/shared_race.h"
 
@@ -6,109 +7,161 @@
 #include <algorithm>
 
 #include "emu/block.h"
-#include "emu/decode.h"
+#include "emu/race_report.h"
 
 namespace cupel::emu {
 
-SharedChecker::SharedChecker(uint64_t bytes, uint32_t warps)
-    : words_((bytes + 3) / 4), epoch_(warps), warp_epoch_(warps), lane_epoch_(warps * kLanes) {}
+/// A lane's access, as the functions below pass it on.
+struct SharedChecker::Lane {
+  Warp& warp;
+  const Op* op;
+  AccessKind kind;
+  uint32_t lane;
+  uint32_t thread;
+  uint32_t offset, bytes;
+  Stamp stamp;  // without flag
+  uint32_t active;
+  const uint32_t* offsets;  // of all lanes
+};
+
+SharedChecker::SharedChecker(uint64_t bytes, uint32_t threads, int granule_shift)
+    : clocks_(threads), granule_shift_(granule_shift) {
+  // Vector code may read, not use, what lies behind the last granule.
+  const size_t granules = (bytes >> granule_shift) + 16;
+  writes_.resize(granules);
+  reads_.resize(granules);
+}
 
 void SharedChecker::Reset() {
-  std::fill(words_.begin(), words_.end(), Word{});
-  std::fill(epoch_.begin(), epoch_.end(), 1);
-  std::fill(warp_epoch_.begin(), warp_epoch_.end(), 1);
-  std::fill(lane_epoch_.begin(), lane_epoch_.end(), 1);
+  std::fill(writes_.begin(), writes_.end(), 0);
+  std::fill(reads_.begin(), reads_.end(), 0);
+  clocks_.Reset();
+  base_ = 0;
 }
 
-/// True when `before` is ordered before an access that `lane` of `warp` makes now.
-bool SharedChecker::Ordered(const Access& before, const Warp& warp, int lane) const {
-  const auto thread = static_cast<int32_t>(warp.index) * kLanes + lane;
-  if (before.thread == kNobody || before.thread == thread) return true;
-  const uint32_t other_warp = static_cast<uint32_t>(before.thread) / kLanes;
-  if (epoch_[warp.index] > before.epoch) return true;
-  return other_warp == warp.index && lane_epoch_[static_cast<size_t>(thread)] > before.warp_epoch;
+void SharedChecker::Rebase() {
+  for (Stamp& write : writes_) write = write == 0 ? 0 : kInitialised;
+  std::fill(reads_.begin(), reads_.end(), 0);
+  base_ = clocks_.Align() - 1;
 }
 
-void SharedChecker::ReportRace(Warp& warp, const Op* op, int lane, uint32_t offset,
-                               const Access& other, bool store, bool other_store) const {
-  const Code& code = *warp.worker->launch->code;
-  const SourceLine line = LineOf(*code.module, code.sources[other.source].location);
-  Fault(warp, op, "shared_race",
-        fmt::format("Thread {} {} byte {} of shared memory that thread {} {} at line {} without a "
-                    "barrier between them.",
-                    warp.index * kLanes + static_cast<uint32_t>(lane), store ? "writes" : "reads",
-                    offset, other.thread, other_store ? "wrote" : "read", line.line));
+void SharedChecker::MakeUnwritten(uint32_t offset, uint32_t bytes) {
+  std::fill_n(writes_.begin() + (offset >> granule_shift_), bytes >> granule_shift_, 0);
 }
 
-bool SharedChecker::Check(Warp& warp, const Op* op, bool store, bool atomic, uint32_t active,
-                          uint32_t bytes, const uint32_t* offsets) {
-  for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
-    const int lane = __builtin_ctz(rest);
-    const auto thread = static_cast<int32_t>(warp.index) * kLanes + lane;
-    const uint32_t end = offsets[lane] + bytes;
-    for (uint32_t at = offsets[lane]; at < end; at = (at / 4 + 1) * 4) {
-      Word& word = words_[at / 4];
-      const uint32_t last = std::min(end, (at / 4 + 1) * 4);
-      const auto touched = static_cast<uint8_t>(((1u << (last - at)) - 1) << (at % 4));
-      const Access access{epoch_[warp.index], lane_epoch_[static_cast<size_t>(thread)], thread,
-                          op->source, atomic};
-      const bool both_atomic = atomic && word.write.atomic;
-      if ((!store || atomic) && (word.written & touched) != touched) {
-        Fault(warp, op, "uninitialized_shared",
-              fmt::format("Thread {} reads byte {} of shared memory, which nothing has written.",
-                          thread, at));
-        return false;
-      }
-      // Bytes of one word that different threads write do not conflict.
-      const bool whole = touched == 15u;
-      if (whole && !both_atomic && !Ordered(word.write, warp, lane)) {
-        // Lanes of one instruction that store the same word: one of them wins, by PTX's rules.
-        const bool same_instruction = store && word.write.source == op->source &&
-                                      word.write.thread / kLanes == thread / kLanes;
-        if (!same_instruction) {
-          ReportRace(warp, op, lane, at, word.write, store, true);
-          return false;
-        }
-      }
-      if (store && whole && !(atomic && word.read.atomic)) {
-        if (!Ordered(word.read, warp, lane) && !(atomic && word.read.atomic)) {
-          ReportRace(warp, op, lane, at, word.read, true, false);
-          return false;
-        }
-      }
-      if (store) {
-        word.write = access;
-        word.written |= touched;
-        if (!atomic) word.read = Access{};
-      } else if (word.read.thread == kNobody || Ordered(word.read, warp, lane) ||
-                 word.read.thread / kLanes == thread / kLanes) {
-        word.read = access;
-      }
+void SharedChecker::MakeWritten(uint32_t offset, uint32_t bytes) {
+  const size_t first = offset >> granule_shift_, count = bytes >> granule_shift_;
+  std::fill_n(writes_.begin() + static_cast<std::ptrdiff_t>(first), count, kInitialised);
+  std::fill_n(reads_.begin() + static_cast<std::ptrdiff_t>(first), count, 0);
+}
+
+/// True when the access that left `stamp` happened before that of `lane`, or was its own.
+bool SharedChecker::Ordered(Stamp stamp, const Lane& lane, bool is_read) const {
+  const uint32_t clock = SharedClockOf(stamp);
+  if (stamp == 0 || clock == 0) return true;
+  if (is_read && SeveralWarps(stamp)) {
+    return clocks_.of(lane.warp.index).seen_elsewhere > clock + base_;
+  }
+  const bool own = ThreadOf(stamp) == lane.thread && !(is_read && HasFlag(stamp));
+  return own || clocks_.Before(WarpOf(stamp), clock + base_, lane.warp.index, lane.lane);
+}
+
+/// True when an earlier lane of the same instruction left `write`.
+bool SharedChecker::SameInstruction(Stamp write, const Lane& lane, uint32_t granule) const {
+  const uint32_t other = ThreadOf(write) % kLanes;
+  if (((write ^ lane.stamp) & ~(kStampFlag | 31u)) != 0 || other >= lane.lane) return false;
+  if (((lane.active >> other) & 1u) == 0) return false;
+  const uint32_t begin = lane.offsets[other];
+  return granule >= begin >> granule_shift_ &&
+         granule <= (begin + lane.bytes - 1) >> granule_shift_;
+}
+
+bool SharedChecker::ReportRace(const Lane& lane, uint32_t granule, Stamp other,
+                               bool other_wrote) const {
+  RaceReport report;
+  report.code = "shared_race";
+  report.place = granule << granule_shift_;
+  report.memory = fmt::format("byte {} of shared memory", granule << granule_shift_);
+  report.other_wrote = other_wrote;
+  report.other_line = LineOfId(lane.warp, LineIdOf(other));
+  report.other = !other_wrote && HasFlag(other) ? std::string("other threads")
+                                                : fmt::format("thread {}", ThreadOf(other));
+  report.same_warp = WarpOf(other) == lane.warp.index && !(!other_wrote && SeveralWarps(other));
+  report.harmless = lane.kind.store && !lane.kind.atomic &&
+                    StoresSameValue(lane.warp, lane.op, lane.kind, lane.lane,
+                                    lane.warp.shared + lane.offset, lane.bytes);
+  return Report(lane.warp, lane.op, lane.lane, lane.kind, report);
+}
+
+void SharedChecker::ReportUnwritten(const Lane& lane, uint32_t granule) const {
+  const uint32_t byte = granule << granule_shift_;
+  Suspect(lane.warp, lane.op, lane.lane, "uninitialized_shared",
+          fmt::format("Thread {} reads byte {} of shared memory, which nothing has written.",
+                      lane.thread, byte),
+          {}, byte);
+}
+
+bool SharedChecker::CheckGranule(const Lane& lane, uint32_t granule) {
+  Stamp& write = writes_[granule];
+  Stamp& read = reads_[granule];
+  if (lane.kind.reads() && write == 0) ReportUnwritten(lane, granule);
+  const bool strong = lane.kind.strong();
+  if (lane.kind.store && SameInstruction(write, lane, granule)) {
+    CompareStores(lane.warp, lane.op, lane.kind, lane.lane, ThreadOf(write) % kLanes);
+  } else if (!Ordered(write, lane, false)) {
+    if (!(strong && HasFlag(write))) {
+      if (!ReportRace(lane, granule, write, true)) return false;
+    } else if (!lane.kind.atomic && WarpOf(write) == lane.warp.index) {
+      WarnLockstep(lane.warp, lane.op, ThreadOf(write), lane.thread);
+    }
+  }
+  if (lane.kind.store && !Ordered(read, lane, true) && !ReportRace(lane, granule, read, false)) {
+    return false;
+  }
+  if (lane.kind.store) {
+    write = lane.stamp | (strong ? kStampFlag : 0);
+    read = 0;
+  } else if (!strong) {
+    const bool own = ThreadOf(read) == lane.thread && !HasFlag(read);
+    if (own || Ordered(read, lane, true)) {
+      read = lane.stamp;
+    } else {
+      read = AddReader(read, lane.thread);
     }
   }
   return true;
 }
 
-void SharedChecker::NoteWarpSync(const Warp& warp, uint32_t mask) {
-  const uint32_t now = ++warp_epoch_[warp.index];
-  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
-    lane_epoch_[warp.index * kLanes + static_cast<size_t>(__builtin_ctz(rest))] = now;
+bool SharedChecker::Check(Warp& warp, const Op* op, AccessKind kind, uint32_t active,
+                          uint32_t bytes, const uint32_t* offsets) {
+  if (NeedsRebase(warp.index)) Rebase();
+  const uint32_t clock = clocks_.of(warp.index).now - base_;
+  const Stamp common = clock << kClockShift | LineId(warp, op) << kLineShift;
+  for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
+    const uint32_t thread = warp.index * kLanes + lane;
+    const Lane access{warp,   op,     kind, lane, thread, offsets[lane], bytes, common | thread,
+                      active, offsets};
+    const uint32_t last = (offsets[lane] + bytes - 1) >> granule_shift_;
+    for (uint32_t granule = offsets[lane] >> granule_shift_; granule <= last; ++granule) {
+      if (!CheckGranule(access, granule)) return false;
+    }
   }
+  return true;
 }
 
-void SharedChecker::NoteArrival(const Warp&, uint32_t) {}
-
-void SharedChecker::NoteBarrier(const BlockState&, uint32_t) {
-  // All warps share one clock: a barrier of some of them orders too much rather than too little, so
-  // that no honest kernel is accused.
-  const uint32_t now = *std::max_element(epoch_.begin(), epoch_.end()) + 1;
-  std::fill(epoch_.begin(), epoch_.end(), now);
+bool CheckShared(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
+                 const uint32_t* offsets) {
+  SharedChecker& checker = *warp.block->checker;
+  if (kind.strong()) NoteStrong(warp, kind, false);
+  return checker.Check(warp, op, kind, active, bytes, offsets);
 }
-
 bool CheckShared(Warp& warp, const Op* op, bool store, bool atomic, uint32_t active, uint32_t bytes,
                  const uint32_t* offsets) {
-  return warp.block->checker->Check(warp, op, store, atomic, active, bytes, offsets);
+  AccessKind kind;
+  kind.store = store;
+  kind.atomic = atomic;
+  return CheckShared(warp, op, kind, active, bytes, offsets);
 }
-void NoteWarpSync(Warp& warp, uint32_t mask) { warp.block->checker->NoteWarpSync(warp, mask); }
 
 }  // namespace cupel::emu

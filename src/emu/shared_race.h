@@ -1,7 +1,10 @@
-// Full checks of shared memory: races, and reads of words that nobody wrote. Time is counted in two
-// clocks: barriers of the block, and synchronisations within a warp. Two accesses to one word, one
-// of them a write, race when neither clock has moved between them; atomics do not race with each
-// other.
+// Full checks of shared memory: reads of bytes that nobody has written, and data races. Two
+// accesses of different threads to the same bytes, one of them a write, race when nothing orders
+// them: no barrier, no warp-level synchronisation, no fence and flag (race_clock.h). Atomics do not
+// race with each other.
+//
+// Memory is watched in granules of the size of the narrowest shared access that the kernel
+// contains, so that neighbours within a word are told apart where the kernel does.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,46 +12,49 @@
 #include <vector>
 
 #include "emu/op.h"
+#include "emu/race_clock.h"
+#include "emu/race_stamp.h"
 
 namespace cupel::emu {
 
 class SharedChecker {
  public:
-  /// For a block whose shared memory has `bytes` bytes.
-  explicit SharedChecker(uint64_t bytes, uint32_t warps);
+  /// For blocks of `threads` threads whose shared memory has `bytes` bytes, watched in granules of
+  /// 2^granule_shift bytes.
+  SharedChecker(uint64_t bytes, uint32_t threads, int granule_shift);
   void Reset();
 
-  /// False when an error was reported.
-  bool Check(Warp& warp, const Op* op, bool store, bool atomic, uint32_t active, uint32_t bytes,
+  /// An access of the active lanes, before it is done. False when an error was reported.
+  bool Check(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
              const uint32_t* offsets);
-  void NoteWarpSync(const Warp& warp, uint32_t mask);
-  void NoteArrival(const Warp& warp, uint32_t barrier);
-  void NoteBarrier(const BlockState& block, uint32_t barrier);
+  /// Bytes [offset, offset + bytes) hold nothing yet: a copy will fill them that has not arrived.
+  void MakeUnwritten(uint32_t offset, uint32_t bytes);
+  /// They have been filled by something that all later accesses are ordered after.
+  void MakeWritten(uint32_t offset, uint32_t bytes);
+
+  BlockClocks& clocks() { return clocks_; }
+  /// Stamps count from here, and are taken anew when they run out of bits.
+  const uint32_t& base() const { return base_; }
+  bool NeedsRebase(uint32_t warp) const { return clocks_.of(warp).now - base_ >= kMostSharedClock; }
+  void Rebase();
+
+  // For the quick path (races.inc).
+  Stamp* writes() { return writes_.data(); }
+  Stamp* reads() { return reads_.data(); }
+  int granule_shift() const { return granule_shift_; }
 
  private:
-  static constexpr int kNobody = -1;
-  /// The last access of a kind to a word.
-  struct Access {
-    uint32_t epoch = 0;       // of the accessing warp's barrier clock
-    uint32_t warp_epoch = 0;  // of the accessing lane's synchronisations in its warp
-    int32_t thread = kNobody;
-    uint32_t source = 0;
-    bool atomic = false;
-  };
-  struct Word {
-    Access write, read;
-    bool several_readers = false;  // of several threads since the last write
-    uint8_t written = 0;           // bytes
-  };
+  struct Lane;
+  void ReportUnwritten(const Lane& lane, uint32_t granule) const;
+  bool CheckGranule(const Lane& lane, uint32_t granule);
+  bool Ordered(Stamp stamp, const Lane& lane, bool is_read) const;
+  bool SameInstruction(Stamp write, const Lane& lane, uint32_t granule) const;
+  bool ReportRace(const Lane& lane, uint32_t granule, Stamp other, bool other_wrote) const;
 
-  bool Ordered(const Access& before, const Warp& warp, int lane) const;
-  void ReportRace(Warp& warp, const Op* op, int lane, uint32_t offset, const Access& other,
-                  bool store, bool other_store) const;
-
-  std::vector<Word> words_;
-  std::vector<uint32_t> epoch_;       // by warp: how many barriers it has passed
-  std::vector<uint32_t> warp_epoch_;  // by warp
-  std::vector<uint32_t> lane_epoch_;  // by thread: warp_epoch_ at its last synchronisation
+  BlockClocks clocks_;
+  int granule_shift_;
+  uint32_t base_ = 0;
+  std::vector<Stamp> writes_, reads_;  // by granule: the last of each
 };
 
 /// A barrier that lanes of one warp reached at two places.

@@ -8,11 +8,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "build/image.h"
 #include "device/device.h"
+#include "engine/line_counters.h"
 #include "plan/plan.h"
 #include "task/tensor.h"
 
@@ -47,11 +49,33 @@ struct LaunchCounters {
   uint64_t floating_point_operations = 0;
   double occupancy = 0;     // resident warps over the maximum
   double estimated_us = 0;  // always called an estimate
+  /// All lines together; the members above that it holds too have the same values.
+  WorkCounts work;
+  InstructionMix mix{};
+  /// Single-lane atomics at the one global address that gets the most.
+  uint64_t hottest_atomics = 0;
+  /// Warp instructions of each block's busiest warp, summed over blocks.
+  uint64_t critical_warp_instructions = 0;
+  uint64_t tensor_operations = 0;  // of tensor cores, as many as at the rate of float16
+  /// Work of the busiest SM over what it would have if blocks were alike; at least 1.
+  double imbalance = 1;
+  uint64_t blocks_run = 0, blocks_counted = 0;  // counts are extrapolated from these
+  int registers = 0;
+  int64_t shared_bytes = 0;
+  std::string limited_by;  // what limits the occupancy
+  /// What the estimate is made of: names and microseconds, the slowest first.
+  std::vector<std::pair<std::string, double>> bounds;
+  std::vector<LineCounters> lines;  // by work, the most first
 };
 
 struct Counters {
   std::vector<LaunchCounters> launches;
   double estimated_us = 0;  // whole plan on the described device, an estimate
+};
+
+/// Elements [begin, end) in row-major order.
+struct ElementRange {
+  int64_t begin = 0, end = 0;
 };
 
 /// An output tensor with its own bytes, contiguous.
@@ -60,6 +84,10 @@ struct OutputTensor {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   std::vector<std::byte> bytes;
+  /// Only some blocks of the launch that computes it ran: `bytes` holds the elements that they
+  /// wrote, which are `written` (sorted), one range behind the other.
+  bool is_sampled = false;
+  std::vector<ElementRange> written;
   task::Tensor View() const;
 };
 
@@ -73,7 +101,10 @@ struct Run {
   std::vector<Finding> findings;
   std::vector<std::string> printed;  // by the kernels' printf, a string a call
   Counters counters;
-  double seconds = 0;  // wall time of the execution
+  /// Blocks emulated of those in all grids; fewer only with RunOptions::max_blocks.
+  uint64_t emulated_blocks = 0, all_blocks = 0;
+  double launch_seconds = 0;  // of the launches alone
+  double seconds = 0;         // wall time of the execution
 };
 
 struct RunOptions {
@@ -88,6 +119,9 @@ struct RunOptions {
   bool counters = true;
   /// Also looks for races on shared memory and reads of shared memory that nobody wrote (slower).
   bool full_checks = false;
+  /// Of larger grids run a random subset of about so many blocks, where blocks do not depend on
+  /// each other and nothing reads what they would have written (Run::emulated_blocks). 0: all.
+  uint64_t max_blocks = 0;
   /// Checked now and then; returning true ends the run with kCancelled.
   std::function<bool()> cancelled;
 };

@@ -14,6 +14,7 @@ namespace cupel::judge {
 namespace {
 
 constexpr int64_t kWorthThreads = 1 << 20;
+constexpr size_t kMostListed = 5;
 
 std::string ShapeText(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
@@ -112,7 +113,10 @@ double Comparison::Severity() const {
   return std::max(rms_error / rms_limit, max_error / max_limit);
 }
 
-Comparison CompareOn(int threads, const task::Tensor& got, const task::Output& want) {
+namespace {
+
+/// What can be said without looking at elements: nothing, or that the case or the type is wrong.
+std::optional<Comparison> RefuseByType(const task::Tensor& got, const task::Output& want) {
   if (want.is_none) {
     Comparison result;
     result.ok = true;
@@ -129,26 +133,40 @@ Comparison CompareOn(int threads, const task::Tensor& got, const task::Output& w
     return Refuse("wrong_shape", fmt::format("the output's shape is {} where {} is wanted",
                                              ShapeText(got.shape), ShapeText(want.shape)));
   }
-  Comparison result;
-  result.count = UsableCount(got);
-  if (result.count < 0) return Refuse("broken_case", "the output's bytes do not hold its shape");
-  const bool exact = !IsFloating(want.dtype);
-  if (!exact) {
-    result.rms_limit = kRmsFactor * want.error_scale + AbsoluteFloor(want.dtype);
-    result.max_limit = kMaxFactor * want.error_scale + AbsoluteFloor(want.dtype);
-  }
-  const Scanner scan(got, want.truth, RuleFor(want.dtype, result.max_limit));
-  Totals totals = scan.Run(threads);
+  return std::nullopt;
+}
+
+/// What may be off, by the dtype and the error scale.
+void SetLimits(const task::Output& want, Comparison& result) {
+  if (!IsFloating(want.dtype)) return;
+  result.rms_limit = kRmsFactor * want.error_scale + AbsoluteFloor(want.dtype);
+  result.max_limit = kMaxFactor * want.error_scale + AbsoluteFloor(want.dtype);
+}
+
+/// Error figures; true when all is right. Written so that a NaN anywhere refuses.
+bool Conclude(const Totals& totals, const task::Output& want, Comparison& result) {
   result.max_error = totals.max_error;
   if (totals.pairs > 0) {
     result.rms_error = std::sqrt(totals.sum_squares / static_cast<double>(totals.pairs));
   }
   result.wrong_count = totals.wrong;
-  // Written so that a NaN anywhere refuses.
-  const bool rms_ok = exact || result.rms_error <= result.rms_limit;
+  const bool rms_ok = !IsFloating(want.dtype) || result.rms_error <= result.rms_limit;
   result.ok = totals.wrong == 0 && rms_ok;
-  if (result.ok) return result;
-  result.code = totals.non_finite_wrong > 0 ? "not_finite" : "wrong_result";
+  if (!result.ok) result.code = totals.non_finite_wrong > 0 ? "not_finite" : "wrong_result";
+  return result.ok;
+}
+
+}  // namespace
+
+Comparison CompareOn(int threads, const task::Tensor& got, const task::Output& want) {
+  if (auto refusal = RefuseByType(got, want)) return *refusal;
+  Comparison result;
+  result.count = UsableCount(got);
+  if (result.count < 0) return Refuse("broken_case", "the output's bytes do not hold its shape");
+  SetLimits(want, result);
+  const Scanner scan(got, want.truth, RuleFor(want.dtype, result.max_limit));
+  Totals totals = scan.Run(threads);
+  if (Conclude(totals, want, result)) return result;
   if (totals.wrong > 0) {
     Describe(result, scan, totals, false, want);
     return result;
@@ -158,6 +176,52 @@ Comparison CompareOn(int threads, const task::Tensor& got, const task::Output& w
   totals = strict.Run(threads);
   result.wrong_count = totals.wrong;
   Describe(result, strict, totals, true, want);
+  return result;
+}
+
+Comparison CompareWritten(const engine::OutputTensor& got, const task::Output& want) {
+  const auto size = static_cast<size_t>(SizeOf(got.dtype));
+  task::Tensor whole;  // its type alone
+  whole.dtype = got.dtype;
+  whole.shape = got.shape;
+  const int64_t all = UsableCount(want.truth);
+  if (auto refusal = RefuseByType(whole, want)) return *refusal;
+  Comparison result;
+  SetLimits(want, result);
+  Totals totals;
+  for (const engine::ElementRange& range : got.written) {
+    const int64_t count = range.end - range.begin;
+    const auto from = static_cast<size_t>(result.count) * size;
+    if (range.begin < 0 || count <= 0 || range.end > all ||
+        got.bytes.size() < from + static_cast<size_t>(count) * size) {
+      return Refuse("broken_case", "the sampled elements do not lie in the output");
+    }
+    task::Tensor part;
+    part.dtype = got.dtype;
+    part.shape = {count};
+    part.strides = {1};
+    part.storage = std::span(got.bytes).subspan(from);
+    task::Tensor truth = want.truth;
+    truth.shape = part.shape;
+    truth.strides = part.strides;
+    truth.offset += range.begin;
+    const Scanner scan(part, truth, RuleFor(want.dtype, result.max_limit));
+    Totals here = scan.Run(1);
+    for (int64_t element : here.first_wrong) {
+      if (result.first_wrong.size() >= kMostListed) break;
+      result.first_wrong.push_back(
+          {Unravel(range.begin + element, want.shape), scan.got(element), scan.wanted(element)});
+    }
+    totals = Combine(std::move(totals), here);
+    result.count += count;
+  }
+  if (result.count == 0 && all > 0) {
+    return Refuse("wrong_result", "none of the blocks that were sampled wrote to the output");
+  }
+  if (Conclude(totals, want, result)) return result;
+  result.message = fmt::format(
+      "{} (of the elements that sampled blocks wrote)",
+      ErrorText(result, RuleFor(want.dtype, result.max_limit), totals, totals.wrong == 0));
   return result;
 }
 

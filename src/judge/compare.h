@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/engine.h"
 #include "task/case.h"
 #include "task/tensor.h"
 
@@ -46,6 +47,10 @@ struct Comparison {
 /// `got` is contiguous and as large as its shape says. Uses all cores for large outputs; the result
 /// does not depend on their number.
 Comparison Compare(const task::Tensor& got, const task::Output& want);
+
+/// As Compare, of the elements alone that sampled blocks wrote; `count` is theirs. Says what is
+/// wrong, not why: the pattern of a few blocks misleads. Nothing written is wrong.
+Comparison CompareWritten(const engine::OutputTensor& got, const task::Output& want);
 
 /// As Compare on `threads` threads.
 Comparison CompareOn(int threads, const task::Tensor& got, const task::Output& want);

@@ -26,6 +26,14 @@ double InfiniteFrom(DType dtype) {
   }
 }
 
+Totals CombineRange(const std::vector<Totals>& parts, size_t begin, size_t end) {
+  if (end - begin == 1) return parts[begin];
+  const size_t middle = begin + (end - begin) / 2;
+  return Combine(CombineRange(parts, begin, middle), CombineRange(parts, middle, end));
+}
+
+}  // namespace
+
 Totals Combine(Totals a, const Totals& b) {
   a.sum_squares += b.sum_squares;
   a.max_error = std::max(a.max_error, b.max_error);
@@ -37,14 +45,6 @@ Totals Combine(Totals a, const Totals& b) {
   }
   return a;
 }
-
-Totals CombineRange(const std::vector<Totals>& parts, size_t begin, size_t end) {
-  if (end - begin == 1) return parts[begin];
-  const size_t middle = begin + (end - begin) / 2;
-  return Combine(CombineRange(parts, begin, middle), CombineRange(parts, middle, end));
-}
-
-}  // namespace
 
 Rule RuleFor(DType dtype, double limit) {
   return {dtype, !IsFloating(dtype), limit, InfiniteFrom(dtype)};

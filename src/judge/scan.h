@@ -65,6 +65,9 @@ struct Totals {
   std::vector<int64_t> first_wrong;  // at most 5
 };
 
+/// In order: `b` is of later elements.
+Totals Combine(Totals a, const Totals& b);
+
 class Scanner {
  public:
   /// Both contiguous, of equal count; `truth` is float64 or, when exact, has the dtype of `got`.

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "judge/counters_json.h"
+
 namespace cupel::judge {
 namespace {
 
@@ -54,23 +56,7 @@ Json ToJson(const engine::Finding& finding) {
           {"count", finding.count}};
 }
 
-Json ToJson(const engine::LaunchCounters& launch) {
-  return {{"kernel", launch.kernel},
-          {"grid", ToJson(launch.grid)},
-          {"block", ToJson(launch.block)},
-          {"warp_instructions", launch.warp_instructions},
-          {"lane_instructions", launch.lane_instructions},
-          {"global_load_sectors", launch.global_load_sectors},
-          {"global_store_sectors", launch.global_store_sectors},
-          {"global_load_bytes", launch.global_load_bytes},
-          {"global_store_bytes", launch.global_store_bytes},
-          {"shared_wavefronts", launch.shared_wavefronts},
-          {"global_atomics", launch.global_atomics},
-          {"barriers", launch.barriers},
-          {"floating_point_operations", launch.floating_point_operations},
-          {"occupancy", Number(launch.occupancy)},
-          {"estimated_us", Number(launch.estimated_us)}};
-}
+Json ToJson(const engine::LaunchCounters& launch) { return CountersJson(launch); }
 
 Json ToJson(const build::KernelResources& resources) {
   return {{"kernel", resources.kernel},
@@ -121,8 +107,13 @@ Json ToJson(const SettingReport& setting) {
                {"largest_error", Largest(setting)}};
   Json& trials = json["trials"] = Json::array();
   for (const TrialReport& trial : setting.trials) {
-    trials.push_back(
-        {{"seed", SeedText(trial.seed)}, {"ok", trial.ok}, {"outputs", List(trial.outputs)}});
+    Json entry = {
+        {"seed", SeedText(trial.seed)}, {"ok", trial.ok}, {"outputs", List(trial.outputs)}};
+    if (trial.emulated_blocks < trial.all_blocks) {
+      entry["emulated_blocks"] = trial.emulated_blocks;
+      entry["all_blocks"] = trial.all_blocks;
+    }
+    trials.push_back(std::move(entry));
   }
   json["findings"] = List(setting.findings);
   json["counters"] = {{"estimated_us", Number(setting.counters.estimated_us)},

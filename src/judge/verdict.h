@@ -27,6 +27,8 @@ struct TrialReport {
   uint64_t seed = 0;
   bool ok = false;
   std::vector<Comparison> outputs;
+  /// Blocks that the engine ran of those in all grids; fewer where a sample was taken.
+  uint64_t emulated_blocks = 0, all_blocks = 0;
 };
 
 struct SettingReport {

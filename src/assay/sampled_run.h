@@ -1,0 +1,34 @@
+// Decides how much of a large plan is emulated: all blocks in one trial where that is affordable,
+// random samples in the others. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "base/result.h"
+#include "engine/engine.h"
+#include "plan/plan.h"
+
+namespace cupel::assay {
+
+/// Of one setting; remembers between trials what a run takes.
+class SampledRunner {
+ public:
+  using Arguments = std::span<const std::span<const std::byte>>;
+  /// True when a run shows no fault.
+  using IsRight = std::function<bool(const engine::Run&)>;
+
+  /// Executes the plan once more. A sample that shows a fault is followed by a whole run where that
+  /// is affordable, so that what is reported is about the whole output.
+  Result<engine::Run> Execute(engine::Program& program, const plan::Plan& plan, Arguments arguments,
+                              engine::RunOptions options, const IsRight& is_right);
+
+ private:
+  Result<engine::Run> RunAll(engine::Program& program, const plan::Plan& plan, Arguments arguments,
+                             engine::RunOptions options);
+
+  bool ran_all_ = false;     // in an earlier trial
+  double all_seconds_ = -1;  // what running all blocks takes; negative: not known
+};
+
+}  // namespace cupel::assay

@@ -1,0 +1,229 @@
+// Tested by profile_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/profile.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "emu/block.h"
+#include "emu/decode.h"
+
+namespace cupel::emu {
+namespace {
+
+using engine::InstructionClass;
+using engine::LaunchCounters;
+using engine::LineCounters;
+using engine::WorkCounts;
+
+constexpr size_t kMostLines = 64;  // kept of a launch
+
+void Visit(OpVisits& visits, uint32_t lanes) {
+  if (lanes == 0) return;
+  ++visits.times;
+  visits.lanes += static_cast<uint64_t>(__builtin_popcount(lanes));
+}
+
+/// A warp-level instruction that has to wait for lanes runs again.
+bool RunsAgain(const Warp& warp, const Op* op) {
+  if (warp.stop == Stop::kContinue) return warp.pc == op;
+  if (warp.stop != Stop::kSwitch || warp.others == 0) return false;
+  const Group& parked = warp.other[static_cast<size_t>(warp.others - 1)];
+  return parked.pc == op && parked.state == GroupState::kSync;
+}
+
+/// Runs a warp op by op, looking at each.
+class Observer {
+ public:
+  explicit Observer(Warp& warp)
+      : warp_(warp),
+        code_(warp.worker->launch->code->ops.data()),
+        profile_(warp.counting ? warp.worker->profile.get() : nullptr),
+        guard_(warp.worker->launch->code->handlers->Find("@guard")->full),
+        tracks_(!warp.worker->launch->request->only.empty()) {}
+
+  /// Counts one op and what it guards, and runs it.
+  const Op* Step(const Op* op) {
+    const uint32_t active = warp_.active;
+    const int others = warp_.others;
+    if (op->full == guard_) {
+      const uint32_t lanes = (MaskAt(warp_, op->src[0]) ^ op->aux) & active;
+      for (uint32_t i = 1; lanes != 0 && i <= op->count; ++i) {
+        Track(op + i, lanes);
+        if (profile_ != nullptr) Visit(VisitsOf(op + i), lanes);
+      }
+    }
+    Track(op, active);
+    const Op* next = active == kFullMask ? op->full(warp_, op) : op->masked(warp_, op);
+    if (profile_ == nullptr || (next == nullptr && RunsAgain(warp_, op))) return next;
+    OpVisits& visits = VisitsOf(op);
+    Visit(visits, active);
+    visits.splits += next == nullptr && warp_.stop == Stop::kContinue && warp_.others > others &&
+                     (warp_.active & ~active) == 0;
+    return next;
+  }
+
+ private:
+  OpVisits& VisitsOf(const Op* op) { return profile_->visits[static_cast<size_t>(op - code_)]; }
+  void Track(const Op* op, uint32_t lanes) {
+    const std::vector<bool>& stores = warp_.worker->launch->code->stores;
+    if (tracks_ && stores[static_cast<size_t>(op - code_)]) {
+      warp_.worker->tracker.Note(warp_, op, lanes);
+    }
+  }
+
+  Warp& warp_;
+  const Op* code_;
+  Profile* profile_;
+  Handler guard_;
+  bool tracks_;
+};
+
+/// From `counted` blocks to all.
+struct Scale {
+  uint64_t blocks, counted;
+  uint64_t operator()(uint64_t value) const {
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(value) * blocks / counted);
+  }
+};
+
+void ScaleWork(const Scale& scale, WorkCounts* work) {
+  for (uint64_t* value :
+       {&work->warp_instructions, &work->lane_instructions, &work->branches,
+        &work->divergent_branches, &work->load_requests, &work->store_requests, &work->load_sectors,
+        &work->store_sectors, &work->load_bytes, &work->store_bytes, &work->touched_bytes,
+        &work->shared_requests, &work->shared_wavefronts, &work->shared_ideal_wavefronts,
+        &work->atomic_requests, &work->atomic_lanes, &work->atomic_turns, &work->barriers}) {
+    *value = scale(*value);
+  }
+}
+
+/// Sums over lines; looks names up once a location.
+class Lines {
+ public:
+  explicit Lines(const Code& code) : code_(code) {}
+
+  size_t IndexOf(const ptx::Location& location) {
+    const auto [known, is_new] =
+        by_location_.try_emplace({location.file, location.line, location.inlined_at}, 0);
+    if (!is_new) return known->second;
+    SourceLine line = LineOf(*code_.module, location);
+    const auto [place, is_new_line] = by_line_.try_emplace({line.file, line.line}, lines_.size());
+    if (is_new_line) {
+      lines_.push_back({std::move(line.file), line.line, {}, 0});
+      strides_.emplace_back();
+    }
+    return known->second = place->second;
+  }
+  LineCounters& operator[](size_t i) { return lines_[i]; }
+  StrideVote& stride(size_t i) { return strides_[i]; }
+
+  /// The lines with most work, scaled.
+  std::vector<LineCounters> Take(const Scale& scale) {
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      ScaleWork(scale, &lines_[i].work);
+      lines_[i].lane_stride = strides_[i].stride;
+    }
+    std::erase_if(lines_, [](const LineCounters& l) { return l.work.warp_instructions == 0; });
+    // Memory counts with what it costs, roughly, so that a line with few but bad accesses stays.
+    const auto weight = [](const LineCounters& l) {
+      return l.work.warp_instructions + 4 * l.work.sectors() + 4 * l.work.shared_wavefronts;
+    };
+    std::sort(lines_.begin(), lines_.end(), [&](const LineCounters& a, const LineCounters& b) {
+      return std::tuple(weight(b), a.file, a.line) < std::tuple(weight(a), b.file, b.line);
+    });
+    if (lines_.size() > kMostLines) lines_.resize(kMostLines);
+    return std::move(lines_);
+  }
+
+ private:
+  const Code& code_;
+  std::map<std::tuple<int, int, int>, size_t> by_location_;
+  std::map<std::pair<std::string, int>, size_t> by_line_;
+  std::vector<LineCounters> lines_;
+  std::vector<StrideVote> strides_;
+};
+
+/// The most that one address gets in the whole launch. What several counted blocks came to, all
+/// blocks are taken to come to.
+uint64_t Hottest(const Profile& profile, const Scale& scale) {
+  uint64_t most = 0;
+  for (const auto& [address, hot] : profile.atomics) {
+    most = std::max(most, hot.blocks > 1 ? scale(hot.lanes) : hot.lanes);
+  }
+  return most;
+}
+
+}  // namespace
+
+void StrideVote::Cast(int64_t seen) {
+  if (votes == 0) stride = seen;
+  votes = seen == stride ? votes + 1 : votes - 1;
+}
+
+Profile::Profile(const Code& code) : visits(code.ops.size()), accesses(code.ops.size()) {}
+
+void Profile::Add(const Profile& other) {
+  for (size_t i = 0; i < visits.size(); ++i) {
+    visits[i].times += other.visits[i].times;
+    visits[i].lanes += other.visits[i].lanes;
+    visits[i].splits += other.visits[i].splits;
+    accesses[i].work.Add(other.accesses[i].work);
+    const StrideVote& vote = other.accesses[i].stride;
+    StrideVote& mine = accesses[i].stride;
+    if (vote.votes > mine.votes) mine = vote;
+  }
+  for (const auto& [address, hot] : other.atomics) {
+    HotAddress& mine = atomics[address];
+    mine.lanes += hot.lanes;
+    mine.blocks += hot.blocks;
+  }
+}
+
+void RunObserved(Warp& warp) {
+  Observer observer(warp);
+  do {
+    const Op* op = warp.pc;
+    warp.stop = Stop::kRunning;
+    while (op != nullptr) op = observer.Step(op);
+  } while (warp.stop == Stop::kContinue);
+}
+
+void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64_t counted,
+               LaunchCounters* counters) {
+  if (counted == 0) return;
+  const Scale scale{blocks, counted};
+  Lines lines(code);
+  for (size_t i = 0; i < code.instructions.size(); ++i) {
+    const Code::Instruction& instruction = code.instructions[i];
+    const size_t begin = instruction.first_op;
+    if (begin >= profile.visits.size()) break;
+    const OpVisits& first = profile.visits[begin];
+    if (first.times == 0) continue;
+    const size_t line = lines.IndexOf(code.sources[i].location);
+    WorkCounts work;
+    work.warp_instructions = first.times;
+    work.lane_instructions = first.lanes;
+    for (size_t op = begin; op < instruction.end_op; ++op) {
+      work.lane_instructions = std::min(work.lane_instructions, profile.visits[op].lanes);
+      work.divergent_branches += profile.visits[op].splits;
+      work.Add(profile.accesses[op].work);
+      const StrideVote& vote = profile.accesses[op].stride;
+      if (vote.votes > lines.stride(line).votes) lines.stride(line) = vote;
+    }
+    if (instruction.is_branch) work.branches = first.times;
+    if (instruction.kind == InstructionClass::kBarrier) work.barriers = first.times;
+    lines[line].work.Add(work);
+    counters->work.Add(work);
+    counters->mix[static_cast<size_t>(instruction.kind)] += first.times;
+    counters->tensor_operations += first.times * instruction.tensor_operations;
+  }
+  ScaleWork(scale, &counters->work);
+  for (uint64_t& count : counters->mix) count = scale(count);
+  counters->tensor_operations = scale(counters->tensor_operations);
+  counters->hottest_atomics = Hottest(profile, scale);
+  counters->lines = lines.Take(scale);
+}
+
+}  // namespace cupel::emu

@@ -1,0 +1,57 @@
+// What counted blocks did, by micro-op: how often each ran with how many lanes, and what its memory
+// accesses cost. Blocks that are not counted never come here: they run in the handlers' own loop.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "emu/code.h"
+#include "emu/op.h"
+#include "engine/engine.h"
+
+namespace cupel::emu {
+
+struct OpVisits {
+  uint64_t times = 0, lanes = 0;
+  uint64_t splits = 0;  // lanes parted here
+};
+
+/// The distance between lanes that most accesses of an op have: a majority vote.
+struct StrideVote {
+  int64_t stride = 0;
+  uint64_t votes = 0;
+  void Cast(int64_t seen);
+};
+
+struct OpAccesses {
+  engine::WorkCounts work;  // the members about memory
+  StrideVote stride;
+};
+
+/// Atomics at one address.
+struct HotAddress {
+  uint64_t lanes = 0;
+  uint64_t last_block = UINT64_MAX;
+  uint64_t blocks = 0;  // counted blocks that came here
+};
+
+/// One worker's.
+struct Profile {
+  explicit Profile(const Code& code);
+  void Add(const Profile& other);
+
+  std::vector<OpVisits> visits;                      // by op
+  std::vector<OpAccesses> accesses;                  // by op
+  std::unordered_map<uint64_t, HotAddress> atomics;  // bounded: kMostAddresses
+};
+
+/// As HandlerTable::run for blocks that are counted, or whose stores are tracked.
+void RunObserved(Warp& warp);
+
+/// Lines, mix and sums of `profile`, multiplied by blocks / counted.
+void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64_t counted,
+               engine::LaunchCounters* counters);
+
+}  // namespace cupel::emu

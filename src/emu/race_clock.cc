@@ -1,0 +1,113 @@
+// Tested by race_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/race_clock.h"
+
+#include <algorithm>
+
+namespace cupel::emu {
+
+BlockClocks::BlockClocks(uint32_t threads)
+    : threads_(threads), warps_((threads + kLanes - 1) / kLanes) {
+  Reset();
+}
+
+void BlockClocks::Reset() {
+  for (WarpClock& clock : warps_) {
+    clock.seen.fill(1);
+    clock.lane_seen.fill(1);
+    clock.fenced.fill(0);
+    clock.device_fenced.fill(0);
+    clock.now = 1;
+    clock.seen_elsewhere = 1;
+    clock.device_fences = clock.published = 0;
+  }
+  for (Row& row : arrived_) row.fill(0);
+  published_.fill(0);
+  const uint32_t rest = threads_ % kLanes;
+  if (rest != 0) Exit(static_cast<uint32_t>(warps_.size()) - 1, kFullMask << rest);
+}
+
+void BlockClocks::Exit(uint32_t warp, uint32_t mask) {
+  WarpClock& clock = warps_[warp];
+  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+    clock.lane_seen[static_cast<size_t>(__builtin_ctz(rest))] = UINT32_MAX;
+  }
+  clock.seen[warp] = *std::min_element(clock.lane_seen.begin(), clock.lane_seen.end());
+}
+
+void BlockClocks::Join(Row& into, const Row& from) {
+  for (size_t i = 0; i < into.size(); ++i) into[i] = std::max(into[i], from[i]);
+}
+
+void BlockClocks::Summarise(WarpClock& clock, uint32_t warp) {
+  clock.seen[warp] = *std::min_element(clock.lane_seen.begin(), clock.lane_seen.end());
+  uint32_t most = 0;
+  for (uint32_t w = 0; w < kLanes; ++w) {
+    if (w != warp) most = std::max(most, clock.seen[w]);
+  }
+  clock.seen_elsewhere = most;
+}
+
+void BlockClocks::Sync(uint32_t warp, uint32_t mask) {
+  WarpClock& clock = warps_[warp];
+  ++clock.now;
+  if (mask == kFullMask) {
+    clock.lane_seen.fill(clock.now);
+    clock.seen[warp] = clock.now;
+    return;
+  }
+  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+    clock.lane_seen[static_cast<size_t>(__builtin_ctz(rest))] = clock.now;
+  }
+  clock.seen[warp] = *std::min_element(clock.lane_seen.begin(), clock.lane_seen.end());
+}
+
+void BlockClocks::Arrive(uint32_t warp, uint32_t barrier) {
+  const WarpClock& clock = warps_[warp];
+  ++warps_[warp].now;
+  Row row = clock.seen;
+  row[warp] = clock.now;
+  Join(arrived_[barrier], row);
+}
+
+void BlockClocks::Leave(uint32_t warp, uint32_t mask, uint32_t barrier) {
+  WarpClock& clock = warps_[warp];
+  const Row& row = arrived_[barrier];
+  // Lamport's rule keeps the clocks of warps that meet comparable.
+  clock.now = std::max(clock.now, *std::max_element(row.begin(), row.end()));
+  Join(clock.seen, row);
+  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+    uint32_t& seen = clock.lane_seen[static_cast<size_t>(__builtin_ctz(rest))];
+    seen = std::max(seen, row[warp]);
+  }
+  Summarise(clock, warp);
+}
+
+void BlockClocks::Fence(uint32_t warp, bool reaches_other_blocks) {
+  WarpClock& clock = warps_[warp];
+  ++clock.now;
+  clock.fenced = clock.seen;
+  clock.fenced[warp] = clock.now;
+  if (!reaches_other_blocks) return;
+  clock.device_fenced = clock.fenced;
+  ++clock.device_fences;
+}
+
+void BlockClocks::Publish(uint32_t warp) { Join(published_, warps_[warp].fenced); }
+
+void BlockClocks::Acquire(uint32_t warp) {
+  WarpClock& clock = warps_[warp];
+  const uint32_t own = clock.seen[warp];
+  Join(clock.seen, published_);
+  clock.seen[warp] = own;
+  Summarise(clock, warp);
+}
+
+uint32_t BlockClocks::Align() {
+  uint32_t most = 0;
+  for (const WarpClock& clock : warps_) most = std::max(most, clock.now);
+  for (WarpClock& clock : warps_) clock.now = most;
+  return most;
+}
+
+}  // namespace cupel::emu

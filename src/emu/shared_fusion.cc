@@ -1,0 +1,259 @@
+// Tested by shared_fusion_test.cc, and against the widths in cubins by cubin_widths_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/shared_fusion.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "emu/decode.h"
+
+namespace cupel::emu {
+namespace {
+
+using ptx::Function;
+using ptx::Instr;
+using ptx::Operand;
+using ptx::OperandKind;
+
+constexpr int kMostZeros = 16;  // more low zero bits of an address than matter
+
+/// How many low bits of registers are known to be zero, over all that may be assigned to them.
+class KnownZeros {
+ public:
+  explicit KnownZeros(const Function& function)
+      : function_(function), zeros_(function.registers.size(), kMostZeros) {
+    // From "all of them" down, until nothing changes: loops need a few rounds.
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const Instr& instr : function.body) changed |= Visit(instr);
+    }
+  }
+  int Of(int reg) const { return zeros_[static_cast<size_t>(reg)]; }
+  int Of(const Operand& operand) const {
+    switch (operand.kind) {
+      case OperandKind::kRegister:
+        return operand.reg >= 0 ? Of(operand.reg) : 0;
+      case OperandKind::kImmediate:
+        return OfBits(operand.bits);
+      case OperandKind::kSymbol:
+        // ptxas places the variables of a kernel and knows where they are.
+        return std::min(kMostZeros, OfBits(static_cast<uint64_t>(operand.offset)));
+      default:
+        return 0;
+    }
+  }
+
+ private:
+  static int OfBits(uint64_t bits) { return std::min(kMostZeros, std::countr_zero(bits)); }
+
+  bool Visit(const Instr& instr) {
+    bool changed = false;
+    const std::vector<int> writes = UseOf(instr).writes;
+    if (writes.empty()) return false;
+    const int zeros = writes.size() == 1 ? std::clamp(Result(instr), 0, kMostZeros) : 0;
+    for (int reg : writes) {
+      int& known = zeros_[static_cast<size_t>(reg)];
+      if (zeros < known) {
+        known = zeros;
+        changed = true;
+      }
+    }
+    return changed;
+  }
+
+  int Result(const Instr& instr) const {
+    const std::vector<Operand>& o = instr.operands;
+    const std::string& op = instr.op;
+    if ((op == "mov" || op == "cvt" || op == "cvta") && o.size() == 2) return Of(o[1]);
+    if (o.size() < 3) return 0;
+    if (op == "add" || op == "sub" || op == "or") return std::min(Of(o[1]), Of(o[2]));
+    if (op == "and") return std::max(Of(o[1]), Of(o[2]));
+    if (op == "selp") return std::min(Of(o[1]), Of(o[2]));
+    if (op == "shl" && o[2].kind == OperandKind::kImmediate) {
+      return Of(o[1]) + static_cast<int>(std::min<uint64_t>(o[2].bits, kMostZeros));
+    }
+    const bool high = instr.Has("hi");
+    if (op == "mul" && !high) return Of(o[1]) + Of(o[2]);
+    if (op == "mad" && !high && o.size() == 4) return std::min(Of(o[1]) + Of(o[2]), Of(o[3]));
+    return 0;
+  }
+
+  const Function& function_;
+  std::vector<int> zeros_;
+};
+
+struct Access {
+  size_t instr = 0;
+  int64_t offset = 0;
+  uint32_t bytes = 0;
+};
+
+/// Accesses of one kind from one base with nothing between them that keeps them apart.
+struct Run {
+  int reg = -1;
+  std::string symbol;
+  std::vector<Access> accesses;
+  bool Matches(const Operand& address) const {
+    return reg == address.reg && symbol == address.symbol;
+  }
+};
+
+bool IsShared(const Instr& instr) {
+  return std::any_of(instr.modifiers.begin(), instr.modifiers.end(),
+                     [](const std::string& m) { return m == "shared" || m == "shared::cta"; });
+}
+
+uint32_t BytesOf(const Instr& instr) {
+  const std::vector<ptx::Type> types = instr.Types();
+  if (types.empty()) return 0;
+  const auto element = static_cast<uint32_t>(ptx::SizeOf(types.back()));
+  return element * (instr.Has("v4") ? 4 : instr.Has("v2") ? 2 : 1);
+}
+
+class Fuser {
+ public:
+  explicit Fuser(const Function& function)
+      : function_(function), known_(function), result_(function.body.size()) {
+    // Variables lie one behind the other as they are declared.
+    int64_t at = 0;
+    for (const ptx::Variable& variable : function.variables) {
+      if (variable.space != ptx::Space::kShared) continue;
+      const int64_t align = std::max(variable.align, 1);
+      at = (at + align - 1) / align * align;
+      places_[variable.name] = at;
+      at += static_cast<int64_t>(variable.bytes);
+    }
+  }
+
+  std::vector<SharedFusion> Go() {
+    std::vector<bool> starts_block(function_.body.size() + 1);
+    for (const Instr& instr : function_.body) {
+      for (const Operand& operand : instr.operands) {
+        if (operand.kind == OperandKind::kLabel && operand.target >= 0) {
+          starts_block[static_cast<size_t>(operand.target)] = true;
+        }
+      }
+    }
+    for (const std::vector<int>& table : function_.branch_table_targets) {
+      for (int target : table) starts_block[static_cast<size_t>(target)] = true;
+    }
+    for (size_t i = 0; i < function_.body.size(); ++i) {
+      if (starts_block[i]) Close();
+      Visit(i, function_.body[i]);
+    }
+    Close();
+    return std::move(result_);
+  }
+
+ private:
+  void Visit(size_t i, const Instr& instr) {
+    const std::string& op = instr.op;
+    const bool load = op == "ld", store = op == "st";
+    if ((load || store) && IsShared(instr) && instr.guard < 0 && !instr.Has("volatile")) {
+      const Operand address = Placed(instr.operands[store ? 0 : 1]);
+      // Stores stay in order with other stores and loads, loads with stores.
+      if (store != stores_) Close();
+      stores_ = store;
+      if (store && !runs_.empty() && !runs_.back().Matches(address)) Close();
+      Add({i, address.offset, BytesOf(instr)}, address);
+    } else if (store || op == "bra" || op == "brx" || op == "ret" || op == "exit" || op == "call" ||
+               op == "atom" || op == "red" || op == "bar" || op == "barrier" || op == "membar" ||
+               op == "fence" || op == "cp" || op == "ldmatrix") {
+      const bool elsewhere = store && (instr.Has("global") || instr.Has("local"));
+      if (!elsewhere) Close();
+    }
+    for (int reg : UseOf(instr).writes) {
+      const auto changed =
+          std::find_if(runs_.begin(), runs_.end(), [&](const Run& run) { return run.reg == reg; });
+      if (changed == runs_.end()) continue;
+      Fuse(*changed);
+      runs_.erase(changed);
+    }
+  }
+
+  /// An address in a variable as one in all of shared memory.
+  Operand Placed(Operand address) const {
+    const auto place = address.reg < 0 ? places_.find(address.symbol) : places_.end();
+    if (place != places_.end()) {
+      address.offset += place->second;
+      address.symbol.clear();
+    }
+    return address;
+  }
+
+  void Add(const Access& access, const Operand& address) {
+    auto run =
+        std::find_if(runs_.begin(), runs_.end(), [&](const Run& r) { return r.Matches(address); });
+    if (run == runs_.end()) {
+      runs_.push_back({address.reg, address.symbol, {}});
+      run = runs_.end() - 1;
+    }
+    run->accesses.push_back(access);
+  }
+
+  void Close() {
+    for (Run& run : runs_) Fuse(run);
+    runs_.clear();
+  }
+
+  /// The widest aligned piece first, from the lowest address up.
+  void Fuse(Run& run) {
+    std::vector<Access>& all = run.accesses;
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Access& a, const Access& b) { return a.offset < b.offset; });
+    const int zeros = run.reg >= 0 ? known_.Of(run.reg) : kMostZeros;
+    for (size_t first = 0; first < all.size();) {
+      size_t taken = 0;
+      for (uint32_t width : {16u, 8u}) {
+        if ((1 << zeros) % width != 0 || all[first].offset % width != 0) continue;
+        taken = Covering(all, first, width);
+        if (taken > 1) {
+          Join(all, first, taken, width);
+          break;
+        }
+      }
+      first += std::max<size_t>(taken, 1);
+    }
+  }
+
+  /// How many accesses from `first` on make up `width` bytes without a gap; 0: they do not.
+  static size_t Covering(const std::vector<Access>& all, size_t first, uint32_t width) {
+    int64_t end = all[first].offset;
+    for (size_t i = first; i < all.size(); ++i) {
+      if (all[i].offset != end || all[i].bytes < 4) return 0;
+      end += all[i].bytes;
+      if (end == all[first].offset + width) return i - first + 1;
+      if (end > all[first].offset + width) return 0;
+    }
+    return 0;
+  }
+
+  void Join(const std::vector<Access>& all, size_t first, size_t count, uint32_t width) {
+    size_t leader = all[first].instr;
+    for (size_t i = first; i < first + count; ++i) leader = std::min(leader, all[i].instr);
+    for (size_t i = first; i < first + count; ++i) {
+      SharedFusion& fusion = result_[all[i].instr];
+      fusion.bytes = width;
+      fusion.shift = static_cast<int32_t>(all[first].offset - all[i].offset);
+      fusion.is_member = all[i].instr != leader;
+    }
+  }
+
+  const Function& function_;
+  KnownZeros known_;
+  std::vector<SharedFusion> result_;
+  std::map<std::string, int64_t> places_;
+  std::vector<Run> runs_;
+  bool stores_ = false;
+};
+
+}  // namespace
+
+std::vector<SharedFusion> FuseSharedAccesses(const Function& function) {
+  return Fuser(function).Go();
+}
+
+}  // namespace cupel::emu

@@ -1,0 +1,37 @@
+// The fast interpreter as the differential tests run it: one module, a few buffers, one level of
+// vector instructions.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "emu/kernel.h"
+#include "emu/memory.h"
+#include "emu/thread_pool.h"
+#include "ptx/ir.h"
+
+namespace cupel::reference {
+
+class Fast {
+ public:
+  Fast(const ptx::Module& module, int vector_level);
+
+  /// Runs a kernel whose parameters are pointers to the buffers, which it changes. The answer is
+  /// empty, or says what went wrong: findings, warnings too, or what is unsupported.
+  std::string Run(const std::string& kernel, uint32_t grid, uint32_t block,
+                  std::span<std::vector<std::byte>* const> buffers, bool full_checks = false);
+
+ private:
+  std::unique_ptr<emu::KernelModule> kernels_;
+  emu::ThreadPool pool_;
+};
+
+/// Every key of the fast interpreter's table of instructions.
+std::vector<std::string> TableKeys();
+
+}  // namespace cupel::reference

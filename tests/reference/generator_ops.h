@@ -1,0 +1,34 @@
+// The instructions that random programs are made of.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "exact.h"
+
+namespace cupel::reference {
+
+/// Classes of registers. Values go from floats to integers by conversion only, never as bits, so
+/// that the payload of a NaN, which PTX leaves open, is seen nowhere.
+///   h r d: integers of 16, 32, 64 bits; f e: f32, f64; x y: f16, f16x2; z w: bf16, bf16x2; p
+struct RegisterClass {
+  char letter;
+  int bits;
+  int count;
+  const Format* format;
+};
+const std::vector<RegisterClass>& RegisterClasses();
+const RegisterClass& ClassOf(char letter);
+
+/// "fma.rn.f32" with classes "ffff": the result's, then the operands'. `divides`: the last operand
+/// must not be zero.
+struct Template {
+  std::string mnemonic;
+  std::string classes;
+  std::string suffix;  // further operands, as text
+  bool divides = false;
+};
+const std::vector<Template>& Templates();
+
+}  // namespace cupel::reference

@@ -1,0 +1,321 @@
+// Compares a GPU with the reference interpreter: every form of an instruction and random programs,
+// bit for bit where PTX defines the bits, within PTX's bounds for .approx. Without a GPU it says so
+// and ends with 77.
+//
+//   gpu_differential [--self-check] [--calibrate] [--programs N] [--first SEED]
+//
+// --self-check puts the fast interpreter in the GPU's place. --calibrate prints the worst error of
+// each approximation instead of comparing. SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "base/random.h"
+#include "fast.h"
+#include "forms.h"
+#include "generator.h"
+#include "machine.h"
+#include "ptx/parser.h"
+#include "runner.h"
+
+namespace cupel::reference {
+namespace {
+
+constexpr int kSkipped = 77;
+constexpr size_t kThreads = 4 * kFormBlock;
+
+struct Options {
+  bool self_check = false, calibrate = false;
+  uint64_t programs = 600, first = 1;
+};
+
+struct Tally {
+  size_t same = 0, different = 0, refused = 0;
+};
+
+std::vector<Form> AllForms() {
+  const std::vector<std::string> keys = TableKeys();
+  std::vector<std::string> unknown;
+  std::vector<Form> forms = TableForms(keys, &unknown);
+  for (Form& form : ListedForms()) forms.push_back(std::move(form));
+  return forms;
+}
+
+/// Numbers after "line ", as compilers of PTX print them.
+std::set<size_t> LinesNamed(const std::string& log) {
+  std::set<size_t> lines;
+  for (size_t at = log.find("line "); at != log.npos; at = log.find("line ", at + 1)) {
+    const size_t number = std::strtoull(log.c_str() + at + 5, nullptr, 10);
+    if (number > 0) lines.insert(number);
+  }
+  return lines;
+}
+
+/// Loads a module of texts, leaving out those in which the runner finds errors: `kept` tells which
+/// remain. Empty, or why nothing could be loaded.
+std::string LoadTolerantly(Runner& runner, const std::vector<std::string>& texts,
+                           std::vector<bool>* kept) {
+  kept->assign(texts.size(), true);
+  for (int attempt = 0; attempt < 50; ++attempt) {
+    std::string all = kModuleHead;
+    std::vector<size_t> ends;  // last line of each text
+    size_t line = 3;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      if ((*kept)[i]) {
+        all += texts[i];
+        line += static_cast<size_t>(std::count(texts[i].begin(), texts[i].end(), '\n'));
+      }
+      ends.push_back(line);
+    }
+    const std::string log = runner.Load(all);
+    if (log.empty()) return {};
+    bool fewer = false;
+    for (const size_t number : LinesNamed(log)) {
+      const auto at = std::lower_bound(ends.begin(), ends.end(), number) - ends.begin();
+      if (number <= 3 || static_cast<size_t>(at) >= texts.size()) continue;
+      (*kept)[static_cast<size_t>(at)] = false;
+      fewer = true;
+    }
+    if (!fewer) return log;
+  }
+  return "errors without end";
+}
+
+/// What the reference says; empty error when it ran.
+std::string RunMachine(const ptx::Module& module, const std::string& kernel, uint32_t grid,
+                       uint32_t block, std::vector<std::vector<std::byte>>* buffers) {
+  Machine machine(module);
+  Launch launch;
+  launch.kernel = kernel;
+  launch.grid[0] = grid;
+  launch.block[0] = block;
+  std::vector<uint64_t> addresses;
+  for (const auto& buffer : *buffers) addresses.push_back(machine.Allocate(buffer));
+  launch.parameters.resize(8 * addresses.size());
+  std::memcpy(launch.parameters.data(), addresses.data(), launch.parameters.size());
+  std::string error = machine.Run(launch);
+  for (size_t i = 0; i < addresses.size(); ++i) (*buffers)[i] = machine.Contents(addresses[i]);
+  return error;
+}
+
+/// A form's kernel alone, for the reference.
+std::string KernelText(const Form& form, size_t number) {
+  const std::string module = FormModule({&form, 1}, number);
+  return module.substr(module.find(".visible"));
+}
+
+void CheckFormOn(Runner& runner, const Form& form, size_t number, Tally* tally) {
+  const std::string kernel = "f" + std::to_string(number);
+  const std::vector<std::byte> inputs = FormInputs(form, kThreads, number + 1);
+  std::vector<std::vector<std::byte>> expected{inputs,
+                                               std::vector<std::byte>(kThreads * kResultBytes)};
+  std::vector<std::byte> in = inputs, out = expected[1];
+  std::vector<std::byte>* const buffers[] = {&in, &out};
+  std::string wrong = runner.Run(kernel, kThreads / kFormBlock, kFormBlock, buffers);
+  if (wrong.empty() && !form.operation) {
+    const auto module = ptx::Parse(FormModule({&form, 1}, number));
+    wrong = module ? RunMachine(*module, kernel, kThreads / kFormBlock, kFormBlock, &expected)
+                   : module.error().message;
+  }
+  size_t count = 0;
+  for (size_t t = 0; t < kThreads && wrong.empty(); ++t) {
+    const std::string text = CheckForm(form, inputs, expected[1], out, t);
+    if (!text.empty() && count++ < 3) fmt::print("DIFFERS {}\n", text);
+  }
+  if (!wrong.empty()) fmt::print("FAILED {}: {}\n", form.name, wrong);
+  ++(wrong.empty() && count == 0 ? tally->same : tally->different);
+}
+
+Tally CheckForms(Runner& runner) {
+  constexpr size_t kBatch = 128;
+  Tally tally;
+  const std::vector<Form> forms = AllForms();
+  for (size_t begin = 0; begin < forms.size(); begin += kBatch) {
+    const size_t end = std::min(begin + kBatch, forms.size());
+    std::vector<std::string> texts;
+    for (size_t i = begin; i < end; ++i) texts.push_back(KernelText(forms[i], i));
+    std::vector<bool> kept;
+    const std::string log = LoadTolerantly(runner, texts, &kept);
+    if (!log.empty()) {
+      fmt::print("FAILED to load forms {} to {}: {}\n", begin, end, log);
+      tally.different += end - begin;
+      continue;
+    }
+    for (size_t i = begin; i < end; ++i) {
+      if (kept[i - begin]) {
+        CheckFormOn(runner, forms[i], i, &tally);
+      } else {
+        ++tally.refused;
+        fmt::print("no PTX here: {}\n", forms[i].name);
+      }
+    }
+  }
+  return tally;
+}
+
+void CheckProgramOn(Runner& runner, const Program& program, Tally* tally) {
+  const auto module = ptx::Parse(kModuleHead + program.Text());
+  const size_t threads = size_t{program.grid} * program.block;
+  std::vector<std::vector<std::byte>> expected{
+      ProgramInputs(program), std::vector<std::byte>(threads * kProgramOutput),
+      std::vector<std::byte>(kCommonBytes)};
+  std::vector<std::vector<std::byte>> got = expected;
+  std::string wrong = module ? RunMachine(*module, program.KernelName(), program.grid,
+                                          program.block, &expected)
+                             : module.error().message;
+  std::vector<std::byte>* const buffers[] = {&got[0], &got[1], &got[2]};
+  if (wrong.empty()) {
+    wrong = runner.Run(program.KernelName(), program.grid, program.block, buffers);
+  }
+  if (wrong.empty()) wrong = CompareResults(program, expected[1], got[1]);
+  if (wrong.empty() && expected[2] != got[2]) wrong = "the shared buffer differs";
+  if (!wrong.empty()) fmt::print("DIFFERS program {}: {}\n", program.seed, wrong);
+  ++(wrong.empty() ? tally->same : tally->different);
+}
+
+Tally CheckPrograms(Runner& runner, const Options& options) {
+  constexpr uint64_t kBatch = 32;
+  Tally tally;
+  for (uint64_t begin = 0; begin < options.programs; begin += kBatch) {
+    std::vector<Program> programs;
+    std::vector<std::string> texts;
+    for (uint64_t i = begin; i < std::min(begin + kBatch, options.programs); ++i) {
+      programs.push_back(GenerateProgram(options.first + i));
+      texts.push_back(programs.back().Text());
+    }
+    std::vector<bool> kept;
+    const std::string log = LoadTolerantly(runner, texts, &kept);
+    if (!log.empty()) fmt::print("FAILED to load programs from {}: {}\n", programs[0].seed, log);
+    for (size_t i = 0; i < programs.size(); ++i) {
+      if (log.empty() && kept[i]) {
+        CheckProgramOn(runner, programs[i], &tally);
+      } else {
+        ++tally.different;  // every program is meant to be PTX
+        if (log.empty()) fmt::print("DIFFERS program {}: is no PTX here\n", programs[i].seed);
+      }
+    }
+  }
+  return tally;
+}
+
+// --- calibration -----------------------------------------------------------------------------
+
+long double Value(uint64_t bits, const Format& format) {
+  const Number number = Unpack(bits, format);
+  if (number.kind != Number::Kind::kFinite) return NAN;
+  const long double size = std::ldexp(static_cast<long double>(number.mantissa.word[0]),
+                                      number.exponent);
+  return number.negative ? -size : size;
+}
+
+struct Worst {
+  long double error = 0;
+  uint64_t operand = 0;
+  void Add(long double value, uint64_t at) {
+    if (value > error) *this = {value, at};
+  }
+  std::string Text() const {
+    if (error == 0) return "0";
+    return fmt::format("2^{:.2f} at {:#x}", static_cast<double>(std::log2(error)), operand);
+  }
+};
+
+void Calibrate(Runner& runner, const Form& form, size_t samples) {
+  const Operation& operation = *form.operation;
+  const Format& format = *operation.float_result;
+  std::vector<std::byte> in = FormInputs(form, samples, 99);
+  std::vector<std::byte> out(samples * kResultBytes);
+  std::vector<std::byte>* const buffers[] = {&in, &out};
+  const auto grid = static_cast<uint32_t>(samples / kFormBlock);
+  const std::string wrong = runner.Run("f0", grid, kFormBlock, buffers);
+  if (!wrong.empty()) {
+    fmt::print("{}: {}\n", form.name, wrong);
+    return;
+  }
+  Worst relative, absolute;
+  size_t outside = 0;
+  const long double smallest = std::ldexp(1.0L, 1 - format.bias);
+  for (size_t t = 0; t < samples; ++t) {
+    const Operands operands = FormOperands(form, in, t);
+    uint64_t bits = 0;
+    std::memcpy(&bits, out.data() + t * kResultBytes, sizeof bits);
+    bits = Truncate(bits, format.bits);
+    if (!Agrees(operation, operands, operation.compute(operands), bits)) ++outside;
+    const long double exact = operation.exact(operands), got = Value(bits, format);
+    const long double first = Value(operands[0], format);
+    if (!std::isfinite(exact) || std::isnan(got) || std::isnan(first)) continue;
+    if (first < operation.bound.lowest || first > operation.bound.highest) continue;
+    absolute.Add(std::abs(got - exact), operands[0]);
+    if (std::abs(exact) >= smallest) relative.Add(std::abs(got / exact - 1), operands[0]);
+  }
+  fmt::print("{:24} relative {:32} absolute {:32} outside PTX's bound: {} of {}\n", form.name,
+             relative.Text(), absolute.Text(), outside, samples);
+}
+
+int CalibrateAll(Runner& runner) {
+  for (const Form& form : AllForms()) {
+    if (!form.operation || !form.operation->exact || form.operation->packed) continue;
+    if (!runner.Load(FormModule({&form, 1}, 0)).empty()) {
+      fmt::print("{:24} no PTX here\n", form.name);
+      continue;
+    }
+    Calibrate(runner, form, form.inputs[0] == 16 ? size_t{1} << 17 : size_t{1} << 19);
+  }
+  return 0;
+}
+
+bool ParseOptions(int argc, char** argv, Options* options) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--self-check") {
+      options->self_check = true;
+    } else if (argument == "--calibrate") {
+      options->calibrate = true;
+    } else if (argument == "--programs" && i + 1 < argc) {
+      options->programs = std::strtoull(argv[++i], nullptr, 10);
+    } else if (argument == "--first" && i + 1 < argc) {
+      options->first = std::strtoull(argv[++i], nullptr, 10);
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  if (!ParseOptions(argc, argv, &options)) {
+    fmt::print(stderr, "usage: {} [--self-check] [--calibrate] [--programs N] [--first SEED]\n",
+               argv[0]);
+    return 2;
+  }
+  std::string why_not;
+  const std::unique_ptr<Runner> runner = options.self_check ? FastRunner() : GpuRunner(&why_not);
+  if (!runner) {
+    fmt::print("SKIPPED: no GPU to compare with: {}\n", why_not);
+    return kSkipped;
+  }
+  fmt::print("comparing {} with the reference interpreter\n", runner->Name());
+  if (options.calibrate) return CalibrateAll(*runner);
+  const auto start = std::chrono::steady_clock::now();
+  auto report = [&](const char* what, const Tally& tally) {
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    fmt::print("{}: {} agree, {} differ, {} are no PTX here; {:.1f} s\n", what, tally.same,
+               tally.different, tally.refused, seconds.count());
+    std::fflush(stdout);
+    return tally.different == 0;
+  };
+  const bool forms = report("instruction forms", CheckForms(*runner));
+  const bool programs = report("random programs", CheckPrograms(*runner, options));
+  return forms && programs ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace cupel::reference
+
+int main(int argc, char** argv) { return cupel::reference::Main(argc, argv); }

@@ -1,0 +1,236 @@
+// Launches, blocks and threads.
+// SPDX-License-Identifier: Apache-2.0
+#include "machine.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "machine_state.h"
+#include "ptx/parser.h"
+
+namespace cupel::reference {
+
+using ptx::Type;
+
+namespace {
+
+uint64_t AlignUp(uint64_t value, int alignment) {
+  const auto to = static_cast<uint64_t>(std::max(alignment, 1));
+  return (value + to - 1) / to * to;
+}
+
+}  // namespace
+
+Machine::Machine(const ptx::Module& module) : module_(module) {
+  auto place_shared = [&](const ptx::Variable& variable) {
+    if (variable.space != ptx::Space::kShared) return;
+    shared_bytes_ = AlignUp(shared_bytes_, std::max(variable.align, 8));
+    shared_[variable.name] = shared_bytes_;
+    shared_bytes_ += variable.bytes;
+  };
+  for (const ptx::Variable& variable : module.variables) {
+    place_shared(variable);
+    if (variable.space != ptx::Space::kGlobal && variable.space != ptx::Space::kConst) continue;
+    std::vector<std::byte> bytes(variable.bytes);
+    std::memcpy(bytes.data(), variable.initializer.data(),
+                std::min(bytes.size(), variable.initializer.size()));
+    symbols_[variable.name] = Allocate(std::move(bytes));
+  }
+  for (const ptx::Function& function : module.functions) {
+    for (const ptx::Variable& variable : function.variables) place_shared(variable);
+  }
+}
+
+Machine::~Machine() = default;
+
+uint64_t Machine::Allocate(std::vector<std::byte> bytes) {
+  const uint64_t address = next_address_;
+  next_address_ += (bytes.size() + 0xffffu) & ~uint64_t{0xfff};
+  buffers_[address] = std::move(bytes);
+  return address;
+}
+
+const std::vector<std::byte>& Machine::Contents(uint64_t address) const {
+  return buffers_.at(address);
+}
+
+bool Machine::Fail(const Thread* thread, const std::string& what) {
+  if (!error_.empty()) return false;
+  error_ = what;
+  if (thread == nullptr || thread->frames.empty()) return false;
+  const Frame& frame = thread->frames.back();
+  error_ += " in thread " + std::to_string(thread->number);
+  if (frame.pc < frame.code->steps.size()) {
+    error_ += " at \"" + ptx::Print(*frame.code->steps[frame.pc].instr, *frame.code->function) + "\"";
+  }
+  return false;
+}
+
+const Machine::Code& Machine::Prepare(const ptx::Function& function) {
+  std::unique_ptr<Code>& code = codes_[function.name];
+  if (code) return *code;
+  code = std::make_unique<Code>();
+  code->function = &function;
+  for (const ptx::Instr& instr : function.body) {
+    Step step;
+    step.instr = &instr;
+    const std::vector<Type> types = instr.Types();
+    if (!types.empty()) step.type = types.back();
+    const bool carries = instr.Has("cc") || instr.op == "addc" || instr.op == "subc" ||
+                         instr.op == "madc";
+    if (!carries && instr.op != "set") step.operation = FindOperation(instr.op, instr.modifiers);
+    if (instr.op == "set") {  // the comparison of a set is that of a setp
+      step.operation = FindOperation("setp", instr.modifiers);
+    }
+    code->steps.push_back(std::move(step));
+  }
+  return *code;
+}
+
+void Machine::EnterFunction(Thread& thread, const ptx::Function& function) {
+  Frame frame;
+  frame.code = &Prepare(function);
+  frame.registers.assign(function.registers.size(), 0);
+  auto place = [&](const std::string& name, uint64_t bytes) {
+    frame.variables[name] = thread.local.size();
+    thread.local.resize(thread.local.size() + AlignUp(bytes, 16));
+  };
+  for (const ptx::Variable& variable : function.variables) {
+    if (variable.space == ptx::Space::kLocal || variable.space == ptx::Space::kParam) {
+      place(variable.name, variable.bytes);
+    }
+  }
+  if (!function.is_entry) {
+    for (const ptx::Param& param : function.params) place(param.name, param.bytes);
+    for (const ptx::Param& param : function.returns) place(param.name, param.bytes);
+  }
+  thread.frames.push_back(std::move(frame));
+}
+
+/// Of a variable by name; an unknown one is an error.
+Machine::Place Machine::PlaceOf(Block&, const Thread& thread, std::string_view symbol) {
+  const Frame& frame = thread.frames.back();
+  const auto local = frame.variables.find(symbol);
+  if (local != frame.variables.end()) return {Space::kLocal, local->second};
+  for (const ptx::Param& param : frame.code->function->params) {
+    if (param.name == symbol) return {Space::kParam, param.offset};
+  }
+  const auto shared = shared_.find(symbol);
+  if (shared != shared_.end()) return {Space::kShared, shared->second};
+  const auto global = symbols_.find(symbol);
+  if (global != symbols_.end()) return {Space::kGlobal, global->second};
+  Fail(&thread, "unknown symbol " + std::string(symbol));
+  return {};
+}
+
+/// The bytes at a place; null and an error when they are not all there.
+std::byte* Machine::Bytes(Block& block, Thread& thread, Place place, uint64_t size) {
+  auto inside = [&](std::vector<std::byte>& bytes, uint64_t offset) -> std::byte* {
+    if (offset > bytes.size() || bytes.size() - offset < size) {
+      Fail(&thread, "out of bounds");
+      return nullptr;
+    }
+    if (place.offset % size != 0) {
+      Fail(&thread, "misaligned");
+      return nullptr;
+    }
+    return bytes.data() + offset;
+  };
+  switch (place.space) {
+    case Space::kShared:
+      return inside(block.shared, place.offset);
+    case Space::kLocal:
+      return inside(thread.local, place.offset);
+    case Space::kParam: {
+      auto& parameters = const_cast<std::vector<std::byte>&>(launch_->parameters);
+      return inside(parameters, place.offset);
+    }
+    case Space::kGlobal:
+      break;
+  }
+  auto after = buffers_.upper_bound(place.offset);
+  if (after == buffers_.begin()) {
+    Fail(&thread, "address of nothing");
+    return nullptr;
+  }
+  --after;
+  return inside(after->second, place.offset - after->first);
+}
+
+void Machine::RunThread(Block& block, Thread& thread) {
+  while (error_.empty() && thread.status == Status::kRunning) {
+    Frame& frame = thread.frame();
+    if (frame.pc >= frame.code->steps.size()) {
+      ExecuteReturn(block, thread);
+      continue;
+    }
+    if (++executed_ > max_instructions) {
+      Fail(&thread, "too many instructions");
+      return;
+    }
+    const Step& step = frame.code->steps[frame.pc];
+    const ptx::Instr& instr = *step.instr;
+    if (instr.guard >= 0) {
+      const bool holds = frame.registers[static_cast<size_t>(instr.guard)] != 0;
+      if (holds == instr.guard_negated) {
+        ++frame.pc;
+        continue;
+      }
+    }
+    if (Execute(block, thread, step)) ++thread.frame().pc;
+  }
+}
+
+void Machine::RunBlock(Block& block) {
+  for (;;) {
+    for (Thread& thread : block.threads) {
+      RunThread(block, thread);
+      if (!error_.empty()) return;
+    }
+    bool progress = false;
+    for (Warp& warp : block.warps) progress |= ResolveWarp(block, warp);
+    if (!error_.empty()) return;
+    if (!progress) progress = ResolveBarriers(block);
+    if (!error_.empty()) return;
+    const bool done = std::all_of(block.threads.begin(), block.threads.end(),
+                                  [](const Thread& t) { return t.status == Status::kDone; });
+    if (done) return;
+    if (!progress) {
+      for (const Thread& thread : block.threads) {
+        if (thread.status != Status::kDone) Fail(&thread, "deadlock");
+      }
+      return;
+    }
+  }
+}
+
+std::string Machine::Run(const Launch& launch) {
+  error_.clear();
+  executed_ = 0;
+  launch_ = &launch;
+  const ptx::Function* function = module_.Find(launch.kernel);
+  if (function == nullptr || !function->is_entry) return "no kernel " + launch.kernel;
+  if (launch.parameters.size() < function->param_bytes) return "too few parameters";
+  const uint32_t threads = launch.block[0] * launch.block[1] * launch.block[2];
+  const uint32_t blocks = launch.grid[0] * launch.grid[1] * launch.grid[2];
+  for (uint32_t b = 0; b < blocks && error_.empty(); ++b) {
+    Block block;
+    block.index = {b % launch.grid[0], b / launch.grid[0] % launch.grid[1],
+                   b / launch.grid[0] / launch.grid[1]};
+    block.shared.resize(AlignUp(shared_bytes_, 16) + launch.dynamic_shared);
+    block.threads.resize(threads);
+    block.warps.resize((threads + 31) / 32);
+    for (uint32_t t = 0; t < threads; ++t) {
+      Thread& thread = block.threads[t];
+      thread.number = t;
+      thread.index = {t % launch.block[0], t / launch.block[0] % launch.block[1],
+                      t / launch.block[0] / launch.block[1]};
+      EnterFunction(thread, *function);
+      block.warps[t / 32].lanes.push_back(&thread);
+    }
+    RunBlock(block);
+  }
+  return error_;
+}
+
+}  // namespace cupel::reference

@@ -1,0 +1,113 @@
+// A slow interpreter of PTX, one thread and one instruction at a time, that tests compare the fast
+// one with. Registers are 64-bit words, memory is byte arrays, threads stop at instructions of
+// their warp or block until all the threads that PTX asks for have come. It takes the parser's
+// modules and shares nothing else with src/emu.
+//
+// It is strict: what PTX leaves undefined (reading a lane that is not there, an address that is
+// nobody's) ends the launch with a message, so that generated programs are known to be defined.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operation.h"
+#include "ptx/ir.h"
+
+namespace cupel::reference {
+
+struct Launch {
+  std::string kernel;
+  std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+  uint32_t dynamic_shared = 0;
+  std::vector<std::byte> parameters;
+};
+
+class Machine {
+ public:
+  /// The module must outlive the machine.
+  explicit Machine(const ptx::Module& module);
+  ~Machine();
+
+  /// Global memory. Addresses are the machine's own.
+  uint64_t Allocate(std::vector<std::byte> bytes);
+  const std::vector<std::byte>& Contents(uint64_t address) const;
+
+  /// Runs the kernel; the answer is empty, or says why it ended early.
+  std::string Run(const Launch& launch);
+
+  /// Of the whole launch; ends endless loops.
+  uint64_t max_instructions = 50'000'000;
+
+ private:
+  struct Step;
+  struct Code;
+  struct Frame;
+  struct Thread;
+  struct Warp;
+  struct Block;
+  enum class Space { kGlobal, kShared, kLocal, kParam };
+  struct Place {
+    Space space = Space::kGlobal;
+    uint64_t offset = 0;
+  };
+
+  // machine.cc
+  const Code& Prepare(const ptx::Function& function);
+  void RunBlock(Block& block);
+  void RunThread(Block& block, Thread& thread);
+  bool Fail(const Thread* thread, const std::string& what);
+  Place PlaceOf(Block& block, const Thread& thread, std::string_view symbol);
+  std::byte* Bytes(Block& block, Thread& thread, Place place, uint64_t size);
+  void EnterFunction(Thread& thread, const ptx::Function& function);
+
+  // machine_execute.cc: one instruction; true when it is done and the next one follows.
+  bool Execute(Block& block, Thread& thread, const Step& step);
+  bool ExecuteMov(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool ExecuteSetp(Block& block, Thread& thread, const Step& step);
+  bool ExecuteCarry(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool ExecuteCvta(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool ExecuteCall(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool ExecuteReturn(Block& block, Thread& thread);
+  bool ExecuteFlow(Block& block, Thread& thread, const ptx::Instr& instr);
+  uint64_t Read(Block& block, Thread& thread, const ptx::Operand& operand, int bits,
+                const Format* format = nullptr);
+  void Write(Thread& thread, const ptx::Operand& operand, uint64_t value, int bits, bool is_signed);
+  uint64_t SpecialRegister(const Block& block, Thread& thread, const std::string& name);
+
+  // machine_memory.cc
+  bool ExecuteAccess(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool ExecuteAtomic(Block& block, Thread& thread, const ptx::Instr& instr);
+  std::optional<Place> Address(Block& block, Thread& thread, const ptx::Instr& instr,
+                               const ptx::Operand& operand);
+
+  // machine_warp.cc
+  bool ResolveWarp(Block& block, Warp& warp);
+  bool PerformTogether(Block& block, const std::vector<Thread*>& lanes, uint32_t mask);
+  void Shuffle(Block& block, const std::vector<Thread*>& lanes, uint32_t mask);
+  void Vote(Block& block, const std::vector<Thread*>& lanes);
+  void Match(Block& block, const std::vector<Thread*>& lanes);
+  void Reduce(Block& block, const std::vector<Thread*>& lanes);
+  bool ResolveBarriers(Block& block);
+  bool ArriveAtBarrier(Block& block, Thread& thread, const ptx::Instr& instr);
+
+  const ptx::Module& module_;
+  std::map<std::string, std::unique_ptr<Code>> codes_;
+  std::map<uint64_t, std::vector<std::byte>> buffers_;  // by address
+  std::map<std::string, uint64_t, std::less<>> symbols_;  // addresses of module variables
+  std::map<std::string, uint64_t, std::less<>> shared_;   // offsets of shared variables
+  uint64_t shared_bytes_ = 0;
+  uint64_t next_address_ = 0x1'0000'0000u;
+  const Launch* launch_ = nullptr;
+  uint64_t executed_ = 0;
+  std::string error_;
+};
+
+}  // namespace cupel::reference

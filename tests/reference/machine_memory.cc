@@ -1,0 +1,120 @@
+// Loads, stores and atomics of the reference interpreter.
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+
+#include "machine_state.h"
+
+namespace cupel::reference {
+
+using ptx::Instr;
+using ptx::Operand;
+using ptx::OperandKind;
+using ptx::Type;
+
+/// Where an address operand points; windows of the generic address space are resolved.
+std::optional<Machine::Place> Machine::Address(Block& block, Thread& thread, const Instr& instr,
+                                               const Operand& operand) {
+  if (operand.kind == OperandKind::kAddress && operand.reg < 0 && !operand.symbol.empty()) {
+    Place place = PlaceOf(block, thread, operand.symbol);
+    place.offset += static_cast<uint64_t>(operand.offset);
+    return place;
+  }
+  if (operand.kind != OperandKind::kAddress || operand.reg < 0) {
+    Fail(&thread, "unknown form of an address");
+    return std::nullopt;
+  }
+  const int bits = RegisterBits(*thread.frame().code->function, operand.reg);
+  const uint64_t base = thread.frame().registers[static_cast<size_t>(operand.reg)];
+  const uint64_t address = Truncate(base + static_cast<uint64_t>(operand.offset), bits);
+  if (instr.Has("shared") || instr.Has("shared::cta")) return Place{Space::kShared, address};
+  if (instr.Has("local")) return Place{Space::kLocal, address};
+  if (instr.Has("param")) return Place{Space::kParam, address};
+  if (instr.Has("global") || instr.Has("const")) return Place{Space::kGlobal, address};
+  if (address - kSharedBase < kWindow) return Place{Space::kShared, address - kSharedBase};
+  if (address - kLocalBase < kWindow) return Place{Space::kLocal, address - kLocalBase};
+  if (address - kParamBase < kWindow) return Place{Space::kParam, address - kParamBase};
+  return Place{Space::kGlobal, address};
+}
+
+bool Machine::ExecuteAccess(Block& block, Thread& thread, const Instr& instr) {
+  const bool store = instr.op == "st";
+  const Type type = instr.Types().back();
+  const Operand& value = instr.operands[store ? 1 : 0];
+  const std::vector<Operand> elements =
+      value.kind == OperandKind::kVector ? value.elements : std::vector<Operand>{value};
+  const int bits = BitsOf(type);
+  const auto size = static_cast<size_t>(bits / 8);
+  const std::optional<Place> place =
+      Address(block, thread, instr, instr.operands[store ? 0 : 1]);
+  if (!place) return false;
+  std::byte* bytes = Bytes(block, thread, *place, size * elements.size());
+  if (bytes == nullptr) return false;
+  for (size_t i = 0; i < elements.size(); ++i, bytes += size) {
+    if (store) {
+      const uint64_t word = Read(block, thread, elements[i], bits, FormatOf(type));
+      std::memcpy(bytes, &word, size);
+    } else {
+      uint64_t word = 0;
+      std::memcpy(&word, bytes, size);
+      Write(thread, elements[i], word, bits, IsSigned(type));
+    }
+  }
+  return true;
+}
+
+namespace {
+
+/// What an atomic leaves behind, from what was there; nothing for unknown ones.
+std::optional<uint64_t> Update(const Instr& instr, Type type, bool on_global, uint64_t old,
+                               uint64_t b, uint64_t c) {
+  const int bits = BitsOf(type);
+  const Format* format = FormatOf(type);
+  const int64_t left = SignExtend(old, bits), right = SignExtend(b, bits);
+  const bool less = IsSigned(type) ? left < right : old < b;
+  if (instr.Has("add") && format != nullptr) {
+    std::vector<std::string> words{std::string(ptx::Name(type))};
+    // PTX: on global memory f32 addition flushes, on shared memory it does not.
+    if (type == Type::kF32 && on_global) words.insert(words.begin(), "ftz");
+    return FindOperation("add", words)->compute({old, b, 0, 0});
+  }
+  if (format != nullptr) return std::nullopt;
+  if (instr.Has("add")) return Truncate(old + b, bits);
+  if (instr.Has("min")) return less ? old : b;
+  if (instr.Has("max")) return less ? b : old;
+  if (instr.Has("inc")) return old >= b ? 0 : old + 1;
+  if (instr.Has("dec")) return old == 0 || old > b ? b : old - 1;
+  if (instr.Has("and")) return old & b;
+  if (instr.Has("or")) return old | b;
+  if (instr.Has("xor")) return old ^ b;
+  if (instr.Has("exch")) return b;
+  if (instr.Has("cas")) return old == b ? c : old;
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool Machine::ExecuteAtomic(Block& block, Thread& thread, const Instr& instr) {
+  const size_t first = instr.op == "atom" ? 1 : 0;
+  const Type type = instr.Types().back();
+  const int bits = BitsOf(type);
+  const auto size = static_cast<size_t>(bits / 8);
+  const std::optional<Place> place = Address(block, thread, instr, instr.operands[first]);
+  if (!place) return false;
+  std::byte* bytes = Bytes(block, thread, *place, size);
+  if (bytes == nullptr) return false;
+  uint64_t old = 0;
+  std::memcpy(&old, bytes, size);
+  const Format* format = FormatOf(type);
+  const uint64_t b = Read(block, thread, instr.operands[first + 1], bits, format);
+  const uint64_t c = instr.operands.size() > first + 2
+                         ? Read(block, thread, instr.operands[first + 2], bits, format)
+                         : 0;
+  const std::optional<uint64_t> next =
+      Update(instr, type, place->space == Space::kGlobal, old, b, c);
+  if (!next) return Fail(&thread, "unknown atomic");
+  std::memcpy(bytes, &*next, size);
+  if (first == 1) Write(thread, instr.operands[0], old, bits, false);
+  return true;
+}
+
+}  // namespace cupel::reference

@@ -1,0 +1,223 @@
+// Logic, shifts, fields, permutations, counts, dot products of bytes, moves and selections: bit by
+// bit, as PTX's pseudocode has them.
+// SPDX-License-Identifier: Apache-2.0
+#include <bit>
+
+#include "instruction.h"
+
+namespace cupel::reference {
+namespace {
+
+using ptx::Type;
+
+Operation Make(int result, std::vector<int> operands,
+               std::function<uint64_t(const Operands&)> compute) {
+  Operation operation;
+  operation.result_bits = result;
+  operation.operand_bits = std::move(operands);
+  operation.compute = std::move(compute);
+  return operation;
+}
+
+std::optional<Operation> Logic(const Words& w, int bits) {
+  auto make = [&](int count, auto f) {
+    return Make(bits, std::vector<int>(static_cast<size_t>(count), bits),
+                [=](const Operands& in) { return Truncate(f(in[0], in[1]), bits); });
+  };
+  if (w.modifiers.size() != 1) return std::nullopt;
+  if (w.op == "and") return make(2, [](uint64_t a, uint64_t b) { return a & b; });
+  if (w.op == "or") return make(2, [](uint64_t a, uint64_t b) { return a | b; });
+  if (w.op == "xor") return make(2, [](uint64_t a, uint64_t b) { return a ^ b; });
+  if (w.op == "not") return make(1, [](uint64_t a, uint64_t) { return ~a; });
+  if (w.op == "mov") return make(1, [](uint64_t a, uint64_t) { return a; });
+  if (w.op == "cnot" && bits > 1) return make(1, [](uint64_t a, uint64_t) { return a == 0; });
+  return std::nullopt;
+}
+
+std::optional<Operation> Shift(const Words& w, int bits, bool arithmetic) {
+  if (w.modifiers.size() != 1) return std::nullopt;
+  const bool left = w.op == "shl";
+  return Make(bits, {bits, 32}, [=](const Operands& in) {
+    uint64_t value = in[0];
+    const int count = in[1] > 64 ? 64 : static_cast<int>(in[1]);  // amounts clamp
+    const uint64_t sign = (value >> (bits - 1)) & 1u;
+    for (int i = 0; i < count; ++i) {
+      value = left ? Truncate(value << 1, bits)
+                   : (value >> 1) | (arithmetic ? sign << (bits - 1) : 0);
+    }
+    return value;
+  });
+}
+
+/// bfe, bfi, bfind, brev, popc, clz.
+std::optional<Operation> Field(const Words& w, int bits, bool is_signed) {
+  if (w.op == "bfe") {
+    return Make(bits, {bits, 32, 32}, [=](const Operands& in) {
+      const int position = static_cast<int>(in[1] & 0xffu), length = static_cast<int>(in[2] & 0xffu);
+      const int last = std::min(position + length - 1, bits - 1);
+      const bool fill = is_signed && length > 0 && ((in[0] >> last) & 1u) != 0;
+      uint64_t result = 0;
+      for (int i = 0; i < bits; ++i) {
+        const bool inside = i < length && position + i < bits;
+        const bool bit = inside ? ((in[0] >> (position + i)) & 1u) != 0 : fill;
+        result |= uint64_t{bit} << i;
+      }
+      return result;
+    });
+  }
+  if (w.op == "bfi") {
+    return Make(bits, {bits, bits, 32, 32}, [=](const Operands& in) {
+      const int position = static_cast<int>(in[2] & 0xffu), length = static_cast<int>(in[3] & 0xffu);
+      uint64_t result = in[1];
+      for (int i = 0; i < length && position + i < bits; ++i) {
+        const uint64_t at = uint64_t{1} << (position + i);
+        result = ((in[0] >> i) & 1u) != 0 ? result | at : result & ~at;
+      }
+      return result;
+    });
+  }
+  if (w.op == "bfind") {
+    const bool shift = w.Has("shiftamt");
+    return Make(32, {bits}, [=](const Operands& in) -> uint64_t {
+      const bool negative = is_signed && ((in[0] >> (bits - 1)) & 1u) != 0;
+      for (int i = bits - 1; i >= 0; --i) {
+        if ((((in[0] >> i) & 1u) != 0) != negative) {
+          return static_cast<uint64_t>(shift ? bits - 1 - i : i);
+        }
+      }
+      return 0xffffffffu;
+    });
+  }
+  if (w.op == "brev") {
+    return Make(bits, {bits}, [=](const Operands& in) {
+      uint64_t result = 0;
+      for (int i = 0; i < bits; ++i) result |= ((in[0] >> i) & 1u) << (bits - 1 - i);
+      return result;
+    });
+  }
+  if (w.op == "popc" || w.op == "clz") {
+    const bool counts = w.op == "popc";
+    return Make(32, {bits}, [=](const Operands& in) {
+      return static_cast<uint64_t>(counts ? std::popcount(in[0])
+                                          : std::countl_zero(in[0]) - (64 - bits));
+    });
+  }
+  return std::nullopt;
+}
+
+uint64_t FunnelShift(const Operands& in, bool left, bool clamp) {
+  const uint64_t n = clamp ? std::min<uint64_t>(in[2], 32) : in[2] & 31u;
+  const uint64_t a = in[0], b = in[1];
+  if (left) return Truncate((b << n) | (n == 0 ? 0 : a >> (32 - n)), 32);
+  return Truncate((n == 0 ? 0 : b << (32 - n)) | (a >> n), 32);
+}
+
+uint64_t Permute(const Operands& in) {
+  const uint64_t both = in[1] << 32 | in[0];
+  uint64_t result = 0;
+  for (int i = 0; i < 4; ++i) {
+    const uint64_t selector = (in[2] >> (4 * i)) & 15u;
+    uint64_t byte = (both >> (8 * (selector & 7u))) & 0xffu;
+    if ((selector & 8u) != 0) byte = (byte & 0x80u) != 0 ? 0xff : 0;
+    result |= byte << (8 * i);
+  }
+  return result;
+}
+
+uint64_t BitMask(const Operands& in, bool clamp) {
+  const uint64_t start = clamp ? in[0] : in[0] & 31u;
+  const uint64_t width = clamp ? in[1] : in[1] & 31u;
+  uint64_t result = 0;
+  for (uint64_t i = 0; i < 32; ++i) {
+    if (i >= start && i - start < width) result |= uint64_t{1} << i;
+  }
+  return result;
+}
+
+uint64_t FindNthSet(const Operands& in) {
+  const auto offset = static_cast<int32_t>(in[2]);
+  const auto base = static_cast<int>(in[1]);
+  if (offset == 0) return ((in[0] >> base) & 1u) != 0 ? in[1] : 0xffffffffu;
+  int64_t count = (offset > 0 ? int64_t{offset} : -int64_t{offset}) - 1;
+  for (int position = base; position >= 0 && position < 32; position += offset > 0 ? 1 : -1) {
+    if (((in[0] >> position) & 1u) == 0) continue;
+    if (count-- == 0) return static_cast<uint64_t>(position);
+  }
+  return 0xffffffffu;
+}
+
+/// dp4a, dp2a: the second factor's elements are bytes, the first one's `bits` wide.
+uint64_t Dot(const Operands& in, int bits, bool a_signed, bool b_signed, int b_from) {
+  int64_t sum = SignExtend(in[2], 32);
+  for (int i = 0; i < 32 / bits; ++i) {
+    const uint64_t a = Truncate(in[0] >> (bits * i), bits);
+    const uint64_t b = Truncate(in[1] >> (8 * (i + b_from)), 8);
+    sum += (a_signed ? SignExtend(a, bits) : static_cast<int64_t>(a)) *
+           (b_signed ? SignExtend(b, 8) : static_cast<int64_t>(b));
+  }
+  return Truncate(static_cast<uint64_t>(sum), 32);
+}
+
+std::optional<Operation> Words32(const Words& w) {
+  const bool clamp = w.Has("clamp");
+  if (w.op == "shf") {
+    const bool left = w.Has("l");
+    return Make(32, {32, 32, 32}, [=](const Operands& in) { return FunnelShift(in, left, clamp); });
+  }
+  if (w.op == "prmt" && w.modifiers.size() == 1) return Make(32, {32, 32, 32}, &Permute);
+  if (w.op == "bmsk") {
+    return Make(32, {32, 32}, [=](const Operands& in) { return BitMask(in, clamp); });
+  }
+  if (w.op == "fns") {
+    Operation operation = Make(32, {32, 32, 32}, &FindNthSet);
+    operation.is_undefined = [](const Operands& in) { return in[1] > 31; };
+    operation.compute = [](const Operands& in) { return in[1] > 31 ? 0 : FindNthSet(in); };
+    return operation;
+  }
+  if (w.op == "lop3") {
+    return Make(32, {32, 32, 32, 32}, [](const Operands& in) {
+      uint64_t result = 0;
+      for (int i = 0; i < 32; ++i) {
+        const uint64_t row =
+            ((in[0] >> i) & 1u) << 2 | ((in[1] >> i) & 1u) << 1 | ((in[2] >> i) & 1u);
+        result |= ((in[3] >> row) & 1u) << i;
+      }
+      return result;
+    });
+  }
+  if (w.op == "dp4a" || w.op == "dp2a") {
+    const bool a = IsSigned(w.types[0]), b = w.types.size() > 1 && IsSigned(w.types[1]);
+    const int bits = w.op == "dp4a" ? 8 : 16;
+    const int from = w.Has("hi") ? 2 : 0;
+    return Make(32, {32, 32, 32}, [=](const Operands& in) { return Dot(in, bits, a, b, from); });
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Operation> BitOperation(const Words& w) {
+  const Type type = w.types.back();
+  const int bits = BitsOf(type);
+  if (bits == 0 || bits == 8 || bits > 64) return std::nullopt;
+  for (const char* name : {"and", "or", "xor", "not", "cnot", "mov"}) {
+    if (w.op == name) return Logic(w, bits);
+  }
+  if (w.op == "shl" || w.op == "shr") return Shift(w, bits, w.op == "shr" && IsSigned(type));
+  if (w.op == "selp" && w.modifiers.size() == 1) {
+    return Make(bits, {bits, bits, 1}, [](const Operands& in) { return in[2] ? in[0] : in[1]; });
+  }
+  if (w.op == "slct" && w.types.size() == 2 && w.types[1] == Type::kS32 && !w.Has("ftz")) {
+    const int width = BitsOf(w.types[0]);
+    return Make(width, {width, width, 32},
+                [](const Operands& in) { return SignExtend(in[2], 32) >= 0 ? in[0] : in[1]; });
+  }
+  if (bits == 16) return std::nullopt;
+  if (w.Only({"shiftamt"}) && w.types.size() == 1) {
+    std::optional<Operation> found = Field(w, bits, IsSigned(type));
+    if (found) return found;
+  }
+  return bits == 32 && w.Only({"l", "r", "clamp", "wrap", "lo", "hi"}) ? Words32(w) : std::nullopt;
+}
+
+}  // namespace cupel::reference

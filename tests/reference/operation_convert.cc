@@ -1,0 +1,202 @@
+// cvt between scalar types, and the packed forms for halves and fp8.
+// SPDX-License-Identifier: Apache-2.0
+#include "instruction.h"
+
+namespace cupel::reference {
+namespace {
+
+using ptx::Type;
+
+/// A finite number cut to an integer type's range, after rounding to an integral value.
+uint64_t ToInteger(const Number& number, int bits, bool is_signed) {
+  const Wide most = Wide::Of(is_signed ? Truncate(~uint64_t{0}, bits - 1) : Truncate(~uint64_t{0}, bits));
+  if (number.negative) {
+    if (!is_signed) return 0;
+    const Wide least = Wide::Of(uint64_t{1} << (bits - 1));
+    const bool low = number.IsInfinite() || number.exponent > 64 ||
+                     number.mantissa.Length() + number.exponent > 65 ||
+                     Compare(number.mantissa << number.exponent, least) > 0;
+    const uint64_t magnitude =
+        low ? least.word[0] : (number.mantissa << number.exponent).word[0];
+    return Truncate(~magnitude + 1, bits);
+  }
+  const bool high = number.IsInfinite() || number.exponent > 64 ||
+                    number.mantissa.Length() + number.exponent > 65 ||
+                    Compare(number.mantissa << number.exponent, most) > 0;
+  return high ? most.word[0] : (number.mantissa << number.exponent).word[0];
+}
+
+std::optional<Rounding> IntegerRounding(const Words& w) {
+  if (w.Has("rni")) return Rounding::kNearestEven;
+  if (w.Has("rzi")) return Rounding::kZero;
+  if (w.Has("rmi")) return Rounding::kDown;
+  if (w.Has("rpi")) return Rounding::kUp;
+  return std::nullopt;
+}
+
+std::optional<Operation> FloatToInteger(const Words& w, Operation operation, const Format& from) {
+  const std::optional<Rounding> rounding = IntegerRounding(w);
+  if (!rounding || !w.Only({"rni", "rzi", "rmi", "rpi", "ftz", "sat"})) return std::nullopt;
+  const int bits = BitsOf(w.types[0]);
+  const bool is_signed = IsSigned(w.types[0]);
+  const bool flush = w.Has("ftz");
+  operation.compute = [=](const Operands& in) -> uint64_t {
+    const Number number = Unpack(flush ? Flush(in[0], from) : in[0], from);
+    if (number.IsNan()) {
+      // Zero for narrow conversions, else the top bit alone.
+      return from.bits < 64 && bits < 64 ? 0 : uint64_t{1} << (bits - 1);
+    }
+    return ToInteger(RoundToIntegral(number, *rounding), bits, is_signed);
+  };
+  return operation;
+}
+
+std::optional<Operation> IntegerToFloat(const Words& w, Operation operation, const Format& to) {
+  const std::optional<Rounding> rounding = w.FloatRounding();
+  if (!rounding || !w.Only({"rn", "rz", "rm", "rp"})) return std::nullopt;
+  const int bits = BitsOf(w.types[1]);
+  const bool is_signed = IsSigned(w.types[1]);
+  operation.compute = [=](const Operands& in) {
+    const bool negative = is_signed && SignExtend(in[0], bits) < 0;
+    const uint64_t magnitude = negative ? ~static_cast<uint64_t>(SignExtend(in[0], bits)) + 1 : in[0];
+    return Pack(Number::Integer(negative, magnitude), to, *rounding);
+  };
+  return operation;
+}
+
+std::optional<Operation> IntegerToInteger(const Words& w, Operation operation) {
+  if (!w.Only({"sat"})) return std::nullopt;
+  const int to = BitsOf(w.types[0]), from = BitsOf(w.types[1]);
+  const bool to_signed = IsSigned(w.types[0]), from_signed = IsSigned(w.types[1]);
+  const bool saturate = w.Has("sat");
+  operation.compute = [=](const Operands& in) {
+    const bool negative = from_signed && SignExtend(in[0], from) < 0;
+    const uint64_t extended = from_signed ? static_cast<uint64_t>(SignExtend(in[0], from)) : in[0];
+    if (!saturate) return Truncate(extended, to);
+    return ToInteger(Number::Integer(negative, negative ? ~extended + 1 : extended), to, to_signed);
+  };
+  return operation;
+}
+
+uint64_t Finish(uint64_t bits, const Words& w, const Format& format) {
+  if (w.Has("relu")) {
+    if (IsNan(bits, format)) return format.canonical_nan;
+    if ((bits & format.SignBit()) != 0) bits = 0;
+  }
+  return w.Has("sat") ? Saturated(bits, format) : bits;
+}
+
+std::optional<Operation> FloatToFloat(const Words& w, Operation operation, const Format& to,
+                                      const Format& from) {
+  if (!w.Only({"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "ftz", "sat", "relu"})) {
+    return std::nullopt;
+  }
+  const std::optional<Rounding> integral = IntegerRounding(w);
+  const std::optional<Rounding> rounding = w.FloatRounding();
+  if (integral && to.bits != from.bits) return std::nullopt;
+  const bool narrows = to.fraction < from.fraction || to.bias < from.bias;
+  if (narrows != rounding.has_value() || (integral && rounding)) return std::nullopt;
+  // Flushing is about f32 on either side.
+  const bool flush_from = w.Has("ftz") && from.bits == 32, flush_to = w.Has("ftz") && to.bits == 32;
+  operation.flushes = flush_to;
+  operation.float_result = &to;
+  const Words words = w;
+  operation.compute = [=](const Operands& in) {
+    Number number = Unpack(flush_from ? Flush(in[0], from) : in[0], from);
+    if (integral) number = RoundToIntegral(number, *integral);
+    uint64_t bits = Pack(number, to, rounding.value_or(Rounding::kNearestEven));
+    bits = Finish(bits, words, to);
+    return flush_to ? Flush(bits, to) : bits;
+  };
+  return operation;
+}
+
+/// Two values into one packed register: the first operand is the upper half.
+std::optional<Operation> Pair(const Words& w, const Format& to) {
+  const Type from = w.types[1];
+  const bool small = to.bits == 8;
+  if (!w.FloatRounding() || w.Has("satfinite") != small ||
+      !w.Only({"rn", "rz", "relu", "satfinite"})) {
+    return std::nullopt;
+  }
+  const Rounding rounding = *w.FloatRounding();
+  const Words words = w;
+  auto narrow = [=](uint64_t bits, const Format& format) {
+    return Finish(Pack(Unpack(bits, format), to, rounding, small), words, to);
+  };
+  Operation operation;
+  operation.result_bits = 2 * to.bits;
+  operation.float_result = &to;
+  operation.packed = true;
+  if (from == Type::kF32) {
+    operation.operand_bits = {32, 32};
+    operation.compute = [=](const Operands& in) {
+      return narrow(in[0], kF32) << to.bits | narrow(in[1], kF32);
+    };
+    return operation;
+  }
+  if (from == Type::kF16x2 && small) {
+    operation.operand_bits = {32};
+    operation.compute = [=](const Operands& in) {
+      return narrow(in[0] >> 16, kF16) << 8 | narrow(in[0] & 0xffffu, kF16);
+    };
+    return operation;
+  }
+  return std::nullopt;
+}
+
+std::optional<Operation> FromFp8(const Words& w, const Format& from) {
+  if (w.types[0] != Type::kF16x2 || !w.Has("rn") || !w.Only({"rn", "relu"})) return std::nullopt;
+  Operation operation;
+  operation.result_bits = 32;
+  operation.operand_bits = {16};
+  operation.float_result = &kF16;
+  operation.packed = true;
+  const Words words = w;
+  operation.compute = [=](const Operands& in) {
+    auto widen = [&](uint64_t bits) {
+      return Finish(Pack(Unpack(bits & 0xffu, from), kF16, Rounding::kNearestEven), words, kF16);
+    };
+    return widen(in[0] >> 8) << 16 | widen(in[0]);
+  };
+  return operation;
+}
+
+std::optional<Operation> ToTf32(const Words& w, Operation operation) {
+  const std::optional<Rounding> rounding = w.FloatRounding();
+  if (w.types[1] != Type::kF32 || !rounding || !w.Only({"rn", "rna", "rz"})) return std::nullopt;
+  operation.result_bits = 32;
+  operation.operand_bits = {32};
+  operation.float_result = &kF32;
+  operation.compute = [=](const Operands& in) {
+    return Pack(Unpack(in[0], kF32), kTF32, *rounding) << 13;  // a NaN stays one
+  };
+  return operation;
+}
+
+}  // namespace
+
+std::optional<Operation> ConvertOperation(const Words& w) {
+  if (w.op != "cvt" || w.types.size() != 2) return std::nullopt;
+  const Type to = w.types[0], from = w.types[1];
+  Operation operation;
+  operation.result_bits = BitsOf(to);
+  operation.result_is_signed = IsSigned(to);
+  operation.operand_bits = {BitsOf(from)};
+  if (to == Type::kTF32) return ToTf32(w, operation);
+  const Format* to_format = FormatOf(to);
+  const Format* from_format = FormatOf(from);
+  if (from == Type::kE4M3x2 || from == Type::kE5M2x2) return FromFp8(w, *from_format);
+  if (to == Type::kE4M3x2 || to == Type::kE5M2x2 || to == Type::kF16x2 || to == Type::kBF16x2) {
+    return Pair(w, *to_format);
+  }
+  if (from == Type::kF16x2 || from == Type::kBF16x2) return std::nullopt;
+  if (to_format != nullptr && from_format != nullptr) {
+    return FloatToFloat(w, operation, *to_format, *from_format);
+  }
+  if (to_format != nullptr) return IntegerToFloat(w, operation, *to_format);
+  if (from_format != nullptr) return FloatToInteger(w, operation, *from_format);
+  return IntegerToInteger(w, operation);
+}
+
+}  // namespace cupel::reference

@@ -1,0 +1,114 @@
+// Every form of an instruction: the fast interpreter against the reference, on edge values and
+// random ones, with each set of vector instructions that the processor has.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "emu/handlers.h"
+#include "fast.h"
+#include "forms.h"
+#include "machine.h"
+#include "ptx/parser.h"
+
+namespace cupel::reference {
+namespace {
+
+constexpr size_t kThreads = 4 * kFormBlock;
+constexpr size_t kReported = 40;
+
+/// Collects disagreements, a few of each form.
+class Report {
+ public:
+  void Add(const std::string& what) {
+    if (texts_.size() < kReported) texts_.push_back(what);
+    ++count_;
+  }
+  void Check() const {
+    std::string text;
+    for (const std::string& line : texts_) text += line + "\n";
+    EXPECT_EQ(count_, 0u) << text;
+  }
+
+ private:
+  std::vector<std::string> texts_;
+  size_t count_ = 0;
+};
+
+std::vector<std::byte> Expected(const ptx::Module& module, const std::string& kernel,
+                                const std::vector<std::byte>& inputs, std::string* error) {
+  Machine machine(module);
+  const uint64_t in = machine.Allocate(inputs);
+  const uint64_t out = machine.Allocate(std::vector<std::byte>(kThreads * kResultBytes));
+  Launch launch;
+  launch.kernel = kernel;
+  launch.grid[0] = kThreads / kFormBlock;
+  launch.block[0] = kFormBlock;
+  launch.parameters.resize(16);
+  std::memcpy(launch.parameters.data(), &in, 8);
+  std::memcpy(launch.parameters.data() + 8, &out, 8);
+  *error = machine.Run(launch);
+  return machine.Contents(out);
+}
+
+void Compare(const std::vector<Form>& forms) {
+  const auto module = ptx::Parse(FormModule(forms, 0));
+  ASSERT_TRUE(module) << module.error().message;
+  std::vector<std::unique_ptr<Fast>> levels;
+  for (int level = 0; level <= emu::VectorLevel(); ++level) {
+    levels.push_back(std::make_unique<Fast>(*module, level));
+  }
+  Report report;
+  for (size_t f = 0; f < forms.size(); ++f) {
+    const Form& form = forms[f];
+    const std::string kernel = "f" + std::to_string(f);
+    const std::vector<std::byte> inputs = FormInputs(form, kThreads, f + 1);
+    std::vector<std::byte> expected;
+    std::string error;
+    if (!form.operation) expected = Expected(*module, kernel, inputs, &error);
+    if (!error.empty()) report.Add(form.name + ": the reference: " + error);
+    for (size_t level = 0; level < levels.size() && error.empty(); ++level) {
+      std::vector<std::byte> in = inputs, out(kThreads * kResultBytes);
+      const std::array<std::vector<std::byte>*, 2> buffers{&in, &out};
+      const std::string wrong =
+          levels[level]->Run(kernel, kThreads / kFormBlock, kFormBlock, buffers);
+      if (!wrong.empty()) {
+        report.Add(form.name + ": " + wrong);
+        break;
+      }
+      std::string text;
+      for (size_t t = 0; t < kThreads && text.empty(); ++t) {
+        text = CheckForm(form, inputs, expected, out, t);
+      }
+      if (text.empty()) continue;
+      report.Add("vector level " + std::to_string(level) + ": " + text);
+      break;
+    }
+  }
+  report.Check();
+}
+
+TEST(Operations, TheReferenceKnowsEveryInstructionOfTheTable) {
+  std::vector<std::string> unknown;
+  const std::vector<std::string> keys = TableKeys();
+  const std::vector<Form> forms = TableForms(keys, &unknown);
+  EXPECT_GT(forms.size(), 500u);
+  std::string text;
+  for (const std::string& key : unknown) text += key + " ";
+  EXPECT_TRUE(unknown.empty())
+      << "Teach tests/reference/operation_*.cc, or list a form in forms_listed.cc and its first "
+         "word in forms.cc: "
+      << text;
+}
+
+TEST(Operations, TableAgrees) {
+  std::vector<std::string> unknown;
+  const std::vector<std::string> keys = TableKeys();
+  Compare(TableForms(keys, &unknown));
+}
+
+TEST(Operations, ListedFormsAgree) { Compare(ListedForms()); }
+
+}  // namespace
+}  // namespace cupel::reference
