@@ -126,19 +126,22 @@ void AsyncState::Remove(uint32_t offset) {
   std::erase_if(barriers_, [&](const MemoryBarrier& barrier) { return barrier.offset == offset; });
 }
 
-void AsyncState::Advance(MemoryBarrier& barrier) {
+void AsyncState::Advance(BlockState& block, MemoryBarrier& barrier) {
   if (barrier.pending != 0 || barrier.bytes != 0) return;
   ++barrier.phase;
   barrier.pending = barrier.expected;
+  // Who waits for the phase is ordered behind all who arrived.
+  if (block.checker) block.checker->clocks().Meet();
 }
 
-void AsyncState::Expect(const Delivery& delivery) {
+void AsyncState::Expect(BlockState& block, const Delivery& delivery) {
   // Copies may come at any time: when there are too many, all of one barrier's come now.
-  if (deliveries_.size() >= kMostCopies) Deliver(deliveries_.front().barrier);
+  if (deliveries_.size() >= kMostCopies) Deliver(block, deliveries_.front().barrier);
   deliveries_.push_back(delivery);
 }
 
-void AsyncState::Deliver(uint32_t offset) {
+bool AsyncState::Deliver(BlockState& block, uint32_t offset) {
+  bool fine = true;
   for (size_t i = 0; i < deliveries_.size();) {
     if (deliveries_[i].barrier != offset) {
       ++i;
@@ -153,14 +156,15 @@ void AsyncState::Deliver(uint32_t offset) {
       if (barrier == nullptr) continue;
       barrier->bytes -= delivery.copy.bytes;
     } else {
-      // Checked when it was issued: the arrival that follows orders it.
-      QueueOf(*delivery.warp).Finish(*delivery.warp, delivery.lanes, delivery.number, false);
+      fine =
+          QueueOf(*delivery.warp).Finish(*delivery.warp, delivery.lanes, delivery.number) && fine;
       if (barrier == nullptr) continue;
       const auto count = static_cast<uint32_t>(__builtin_popcount(delivery.lanes));
       barrier->pending -= std::min(barrier->pending, count);
     }
-    Advance(*barrier);
+    Advance(block, *barrier);
   }
+  return fine;
 }
 
 AsyncState& AsyncOf(Warp& warp) {

@@ -94,10 +94,10 @@ class AsyncState {
   void Create(uint32_t offset, uint32_t count);
   void Remove(uint32_t offset);
   /// Lowers what the phase waits for and begins the next when nothing is left.
-  void Advance(MemoryBarrier& barrier);
-  void Expect(const Delivery& delivery);
-  /// Carries out what was to be delivered to the barrier.
-  void Deliver(uint32_t offset);
+  void Advance(BlockState& block, MemoryBarrier& barrier);
+  void Expect(BlockState& block, const Delivery& delivery);
+  /// Carries out what was to be delivered to the barrier; false after an error.
+  bool Deliver(BlockState& block, uint32_t offset);
   uint32_t failures = 0;  // of waits, since the last arrival or delivery
 
  private:

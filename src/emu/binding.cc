@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "emu/calls.h"
-#include "emu/calls.h"
 #include "ptx/parser.h"
 
 namespace cupel::emu {

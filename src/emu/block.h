@@ -100,18 +100,19 @@ struct SeenFinding {
   engine::Finding finding;
 };
 
+/// A read of what nobody has written, until the block ends or somebody turns out to write it.
+struct Suspicion {
+  std::optional<engine::Finding> finding;
+  std::string reads;          // "Thread 3 reads byte 12 of shared memory"
+  bool is_unwritten = false;  // or a copy is under way to it
+  uint32_t source = 0;
+  uint64_t place = 0;  // byte of shared memory, or device address
+};
+
 /// What one thread printed in a call of printf.
 struct PrintedText {
   uint64_t block = 0;
   std::string text;
-};
-
-/// A read of what nobody has written, until the block ends or somebody turns out to write it.
-struct Suspicion {
-  std::optional<engine::Finding> finding;
-  std::string reads;  // "Thread 3 reads byte 12 of shared memory"
-  uint32_t source = 0;
-  uint64_t place = 0;  // byte of shared memory, or device address
 };
 
 /// One thread's part of a launch.

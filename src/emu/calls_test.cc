@@ -1,6 +1,7 @@
 // Recursion, calls through pointers, printf and assertions.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/calls.h"
+
 #include "emu/interpreter_testing.h"
 
 namespace cupel::emu {

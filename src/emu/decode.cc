@@ -227,7 +227,7 @@ void Decoder::NoteInstruction(const Instr& instr) {
 void Decoder::EmitInstr(const Instr& instr) {
   for (auto& [kind, used] : temporaries_used_) used = 0;
   ++block_count_;
-  if (aliased_[static_cast<size_t>(current_)]) return;
+  if (aliased_[static_cast<size_t>(current_)]) return NoteDefined(instr);
   if (instr.guard >= 0 && defined_slot_[static_cast<size_t>(instr.guard)] >= 0) {
     Emit("@checkdefined").src[0] = defined_slot_[static_cast<size_t>(instr.guard)];
   }
@@ -313,17 +313,6 @@ void Decoder::Resolve() {
   }
 }
 
-/// Lists of operands: their ops point to them.
-void Decoder::ResolveLists() {
-  for (int32_t& slot : code_->lists) {
-    if (slot >= 0) slot = slots_[static_cast<size_t>(slot)].offset;  // negative ones are numbers
-  }
-  for (size_t op : listed_) {
-    int64_t& imm = code_->ops[op].imm;
-    imm = reinterpret_cast<int64_t>(code_->lists.data() + imm);
-  }
-}
-
 /// Lines that stamps can name (race_stamp.h).
 void Decoder::NumberLines() {
   std::map<int, uint8_t> ids;
@@ -335,6 +324,17 @@ void Decoder::NumberLines() {
     code_->line_ids.push_back(at->second);
   }
   code_->line_ids.resize(code_->sources.size() + 1, kLineIds - 1);
+}
+
+/// Lists of operands: their ops point to them.
+void Decoder::ResolveLists() {
+  for (int32_t& slot : code_->lists) {
+    if (slot >= 0) slot = slots_[static_cast<size_t>(slot)].offset;  // negative ones are numbers
+  }
+  for (size_t op : listed_) {
+    int64_t& imm = code_->ops[op].imm;
+    imm = reinterpret_cast<int64_t>(code_->lists.data() + imm);
+  }
 }
 
 /// True when nothing but `st` writes to global memory.

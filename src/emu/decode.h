@@ -19,6 +19,7 @@
 
 #include "emu/calls.h"
 #include "emu/code.h"
+#include "emu/copies.h"
 #include "emu/kernel.h"
 #include "ptx/ir.h"
 
@@ -68,7 +69,7 @@ class Decoder {
   void AssignSlots();
   void ShareSlots();  // liveness.cc
   void AliasRegisters();
-  bool AliasTo(const ptx::Instr& instr, int* slot);
+  bool AliasTo(const ptx::Instr& instr, const CopyRules& rules, int* slot);
   bool IsOnStack(const std::string& variable) const;
   void PlaceFrames();
   SlotKind KindOf(int reg) const;
@@ -190,6 +191,7 @@ class Decoder {
   };
   std::vector<Slot> slots_;
   std::vector<int> register_slot_;  // by register; -1: not used
+  std::vector<int> origin_;         // by register: the instruction that gives its value; -1: none
   std::vector<bool> aliased_;       // by instruction: its effect is an alias
   std::map<std::pair<std::string, std::pair<uint64_t, int>>, int> constants_;
   std::map<Special, int> specials_;

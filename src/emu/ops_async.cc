@@ -1,7 +1,6 @@
 // cp.async and its groups. See async.h for when copies happen.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "emu/async.h"
@@ -11,19 +10,24 @@
 namespace cupel::emu {
 namespace {
 
-/// Adds what a lane copies from; false after an error. Shorter sources than the copy need not be
-/// aligned to their own size.
-bool AddSource(Warp& warp, const Op* op, int lane, uint64_t address, uint32_t length,
-               uint32_t bytes, LaneAddresses* sources) {
-  constexpr MemorySpace kGlobal = MemorySpace::kGlobal;
-  if (length == bytes) return sources->Add(warp, op, kGlobal, lane, address, bytes, false);
-  if (ResolveLane(warp, op, kGlobal, lane, address + length - 1, 1, false) == nullptr ||
-      !sources->Add(warp, op, kGlobal, lane, address, 1, false)) {
-    return false;
+/// What a lane copies from: null after an error. Shorter sources than the copy need not be aligned
+/// to their own size.
+const std::byte* Source(Warp& warp, const Op* op, int lane, uint64_t address, uint32_t length,
+                        uint32_t bytes) {
+  if (length == bytes) {
+    return ResolveLane(warp, op, MemorySpace::kGlobal, lane, address, bytes, false);
   }
-  if (address % bytes == 0) return true;
-  MemoryFault(warp, op, FaultKind::kMisaligned, kGlobal, lane, address, bytes, false);
-  return false;
+  const std::byte* first = ResolveLane(warp, op, MemorySpace::kGlobal, lane, address, 1, false);
+  if (first == nullptr || ResolveLane(warp, op, MemorySpace::kGlobal, lane, address + length - 1, 1,
+                                      false) == nullptr) {
+    return nullptr;
+  }
+  if (address % bytes != 0) {
+    MemoryFault(warp, op, FaultKind::kMisaligned, MemorySpace::kGlobal, lane, address, bytes,
+                false);
+    return nullptr;
+  }
+  return first;
 }
 
 /// src: shared address, global address, bytes of the source or -1, predicate "ignore" or -1; imm
@@ -35,7 +39,8 @@ const Op* CopyAsync(Warp& warp, const Op* op) {
   copies.bytes = op->flops;
   const uint32_t ignored = op->src[3] < 0 ? 0 : MaskAt(warp, op->src[3]);
   const uint32_t poison = warp.worker->launch->poison;
-  LaneAddresses sources, targets;
+  std::array<uint32_t, kLanes> sources{};
+  uint32_t reading = 0;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
     const auto l = static_cast<size_t>(lane);
@@ -45,27 +50,30 @@ const Op* CopyAsync(Warp& warp, const Op* op) {
     const auto to = At<const uint32_t>(warp, op->src[0])[lane] + static_cast<uint32_t>(op->target);
     const uint64_t from =
         At<const uint64_t>(warp, op->src[1])[lane] + static_cast<uint64_t>(op->imm);
-    if (!targets.Add(warp, op, MemorySpace::kShared, lane, to, copies.bytes, true)) return nullptr;
+    std::byte* target = ResolveLane(warp, op, MemorySpace::kShared, lane, to, copies.bytes, true);
+    if (target == nullptr) return nullptr;
     if (length != 0) {
-      if (!AddSource(warp, op, lane, from, length, copies.bytes, &sources)) return nullptr;
-      copies.from[l] = sources.host[lane];
+      copies.from[l] = Source(warp, op, lane, from, length, copies.bytes);
+      if (copies.from[l] == nullptr) return nullptr;
+      reading |= 1u << lane;
     }
     copies.to[l] = to;
     copies.length[l] = length;
+    sources[l] = static_cast<uint32_t>(from);
+    for (uint32_t i = 0; i < copies.bytes; i += 4) std::memcpy(target + i, &poison, 4);
   }
   if (warp.counting) {
-    if (sources.global != 0) CountGlobal(warp, op, sources.global, sources.global_offsets);
-    CountShared(warp, op, warp.active, copies.bytes, targets.offsets);
+    if (reading != 0) CountGlobal(warp, op, reading, sources.data());
+    CountShared(warp, op, warp.active, copies.bytes, copies.to.data());
   }
-  AccessKind load, store;
-  store.store = true;
-  // Of partial sources only the beginning is checked for races.
-  if (!sources.Observe(warp, op, load, 4) || !targets.Observe(warp, op, store, copies.bytes)) {
+  if (reading != 0 && !CheckGlobal(warp, op, false, reading, copies.bytes, sources.data())) {
     return nullptr;
   }
-  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
-    std::byte* target = targets.host[__builtin_ctz(rest)];
-    for (uint32_t i = 0; i < copies.bytes; i += 4) std::memcpy(target + i, &poison, 4);
+  if (warp.checking) {
+    if (!CheckShared(warp, op, true, false, warp.active, copies.bytes, copies.to.data())) {
+      return nullptr;
+    }
+    NoteCopyUnderWay(warp, warp.active, copies.bytes, copies.to.data());
   }
   AsyncOf(warp).QueueOf(warp).Push(warp, copies);
   return op + 1;

@@ -7,7 +7,6 @@
 
 #include "emu/handlers.h"
 #include "emu/kernel.h"
-#include "emu/lane_access.h"
 #include "emu/matrix.h"
 #include "emu/op.h"
 
@@ -27,10 +26,22 @@ uint64_t AddressOf(const Warp& warp, const Op* op, int lane) {
 }
 
 /// Where a generic address leads: matrices lie in shared or global memory.
-MemorySpace SpaceOfMatrix(MemorySpace space, uint64_t address) {
+MemorySpace Settle(MemorySpace space, uint64_t* address) {
   if (space != MemorySpace::kGeneric) return space;
-  return address - kSharedWindow < (uint64_t{1} << 32) ? MemorySpace::kShared
-                                                       : MemorySpace::kGlobal;
+  if (*address - kSharedWindow >= (uint64_t{1} << 32)) return MemorySpace::kGlobal;
+  *address -= kSharedWindow;
+  return MemorySpace::kShared;
+}
+
+/// Counts and checks one access of the lanes in `lanes`; false after an error.
+bool Observe(Warp& warp, const Op* op, MemorySpace space, bool store, uint32_t lanes,
+             uint32_t bytes, const uint32_t* offsets) {
+  if (space == MemorySpace::kGlobal) {
+    if (warp.counting) CountGlobal(warp, op, lanes, offsets);
+    return CheckGlobal(warp, op, store, lanes, bytes, offsets);
+  }
+  if (warp.counting) CountShared(warp, op, lanes, bytes, offsets);
+  return !warp.checking || CheckShared(warp, op, store, false, lanes, bytes, offsets);
 }
 
 Square Transposed(const Square& in) {
@@ -49,14 +60,22 @@ const Op* MatrixRows(Warp& warp, const Op* op) {
   const bool transposed = (op->flops & 8u) != 0;
   const int matrices = static_cast<int>(op->flops & 7u);
   const int32_t* list = ListOf(op);
-  LaneAddresses rows;
+  std::array<std::byte*, kLanes> rows{};
+  std::array<uint32_t, kLanes> offsets{};
+  MemorySpace space = shape.space;
   for (int lane = 0; lane < 8 * matrices; ++lane) {
-    if (!AddShared(warp, op, shape.space, lane, AddressOf(warp, op, lane), sizeof(Row), shape.store,
-                   &rows)) {
-      return nullptr;
-    }
+    uint64_t address = AddressOf(warp, op, lane);
+    space = Settle(shape.space, &address);
+    rows[static_cast<size_t>(lane)] =
+        ResolveLane(warp, op, space, lane, address, sizeof(Row), shape.store);
+    if (rows[static_cast<size_t>(lane)] == nullptr) return nullptr;
+    offsets[static_cast<size_t>(lane)] = static_cast<uint32_t>(address);
   }
-  if (!ObserveCopies(warp, op, rows, sizeof(Row), shape.store)) return nullptr;
+  const uint32_t lanes = matrices == 4 ? kFullMask : (1u << (8 * matrices)) - 1;
+  if ((warp.counting || warp.checking) &&
+      !Observe(warp, op, space, shape.store, lanes, sizeof(Row), offsets.data())) {
+    return nullptr;
+  }
   for (int j = 0; j < matrices; ++j) {
     Square square;
     std::byte* slot = warp.frame + list[j];
@@ -65,7 +84,7 @@ const Op* MatrixRows(Warp& warp, const Op* op) {
       if (transposed) square = Transposed(square);
     }
     for (size_t i = 0; i < 8; ++i) {
-      std::byte* row = rows.host[static_cast<size_t>(8 * j) + i];
+      std::byte* row = rows[static_cast<size_t>(8 * j) + i];
       std::memcpy(shape.store ? row : reinterpret_cast<std::byte*>(square.data() + i),
                   shape.store ? reinterpret_cast<std::byte*>(square.data() + i) : row, sizeof(Row));
     }
@@ -95,15 +114,14 @@ class FragmentAccess {
         shape_(FragmentShape::Unpack(op->flops)),
         access_(AccessShape::Unpack(op->aux)) {
     address_ = AddressOf(warp, op, 0);
-    space_ = SpaceOfMatrix(access_.space, address_);
+    space_ = Settle(access_.space, &address_);
     stride_ = At<const uint32_t>(warp, op->src[1])[0];
     const uint32_t of_slot = std::max(32u, shape_.bits) / shape_.bits;
     slot_elements_ = std::min(of_slot, shape_.elements);
   }
 
   const Op* Run() {
-    const bool observed = warp_.counting || warp_.checking || warp_.watching;
-    host_ = observed ? nullptr : WholeMatrix();
+    host_ = WholeMatrix();
     const int32_t* slot = ListOf(op_);
     for (uint32_t line = 0; line < shape_.lines; ++line) {
       for (uint32_t column = 0; column < shape_.columns; ++column) {
@@ -133,9 +151,8 @@ class FragmentAccess {
         shape_.contiguous ? slot_elements_ * shape_.bits / 8 : shape_.bytes();  // of an access
     if (address_ % width != 0 || uint64_t{stride_} * shape_.bits / 8 % width != 0) return nullptr;
     if (space_ == MemorySpace::kShared) {
-      const uint64_t offset = access_.space == space_ ? address_ : address_ - kSharedWindow;
-      const bool inside = bytes <= warp_.shared_bytes && offset <= warp_.shared_bytes - bytes;
-      return inside ? warp_.shared + offset : nullptr;
+      const bool inside = bytes <= warp_.shared_bytes && address_ <= warp_.shared_bytes - bytes;
+      return inside ? warp_.shared + address_ : nullptr;
     }
     Hint& hint = warp_.hints[op_->count];
     auto inside = [&] {
@@ -153,28 +170,24 @@ class FragmentAccess {
     const uint32_t width = shape_.bits == 64 ? 8 : 4;                           // of the slot
     const uint32_t step = shape_.contiguous ? slot_elements_ : 1;
     for (uint32_t part = 0; part < slot_elements_; part += step) {
-      LaneAddresses lanes;
-      if (host_ == nullptr && !Resolve(line, column, e + part, bytes, &lanes)) return false;
+      std::array<uint32_t, kLanes> offsets{};
       for (uint32_t lane = 0; lane < kLanes; ++lane) {
-        std::byte* memory =
-            host_ != nullptr ? host_ + OffsetOf(line, column, lane, e + part) : lanes.host[lane];
+        const uint64_t offset = OffsetOf(line, column, lane, e + part);
+        offsets[lane] = static_cast<uint32_t>(address_ + offset);
+        std::byte* memory = host_ != nullptr
+                                ? host_ + offset
+                                : ResolveLane(warp_, op_, space_, static_cast<int>(lane),
+                                              address_ + offset, bytes, access_.store);
+        if (memory == nullptr) return false;
         std::byte* cell = warp_.frame + slot + lane * width + part * shape_.bytes();
         std::memcpy(access_.store ? memory : cell, access_.store ? cell : memory, bytes);
       }
-    }
-    return true;
-  }
-
-  /// One access of all lanes, with all checks.
-  bool Resolve(uint32_t line, uint32_t column, uint32_t e, uint32_t bytes, LaneAddresses* lanes) {
-    for (uint32_t lane = 0; lane < kLanes; ++lane) {
-      const uint64_t address = address_ + OffsetOf(line, column, lane, e);
-      if (!AddShared(warp_, op_, access_.space, static_cast<int>(lane), address, bytes,
-                     access_.store, lanes)) {
+      if ((warp_.counting || warp_.checking) &&
+          !Observe(warp_, op_, space_, access_.store, kFullMask, bytes, offsets.data())) {
         return false;
       }
     }
-    return ObserveCopies(warp_, op_, *lanes, bytes, access_.store);
+    return true;
   }
 
   Warp& warp_;

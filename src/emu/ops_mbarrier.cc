@@ -12,7 +12,6 @@
 #include "emu/handlers.h"
 #include "emu/kernel.h"
 #include "emu/mbarrier.h"
-#include "emu/shared_race.h"
 
 namespace cupel::emu {
 namespace {
@@ -21,8 +20,6 @@ namespace {
 /// of all other warps.
 constexpr uint32_t kMostFailures = 100'000;
 constexpr uint64_t kPhaseShift = 32;
-
-BlockClocks& Clocks(Warp& warp) { return warp.block->checker->clocks(); }
 
 /// The address that operand `source` gives a lane, within shared memory; false after an error.
 bool SharedOffset(Warp& warp, const Op* op, int source, int64_t displacement, bool generic,
@@ -100,8 +97,7 @@ const Op* Arrive(Warp& warp, const Op* op) {
     }
     if ((op->aux & kMbarrierDrop) != 0) barrier->expected -= std::min(barrier->expected, count);
     barrier->pending -= count;
-    if (warp.checking) Clocks(warp).Arrive(warp.index, kMbarrierClock);
-    async.Advance(*barrier);
+    async.Advance(*warp.block, *barrier);
     async.failures = 0;
   }
   return op + 1;
@@ -118,7 +114,7 @@ const Op* ExpectBytes(Warp& warp, const Op* op) {
     const int64_t bytes = At<const uint32_t>(warp, op->src[1])[lane];
     const bool completes = (op->aux & kMbarrierComplete) != 0;
     barrier->bytes += completes ? -bytes : bytes;
-    if (completes) async.Advance(*barrier);
+    if (completes) async.Advance(*warp.block, *barrier);
     async.failures = 0;
   }
   return op + 1;
@@ -133,7 +129,7 @@ const Op* TestWait(Warp& warp, const Op* op) {
     const int lane = __builtin_ctz(rest);
     uint32_t offset = 0;
     if (BarrierOf(warp, op, lane, &offset) == nullptr) return nullptr;
-    async.Deliver(offset);
+    if (!async.Deliver(*warp.block, offset)) return nullptr;
     const MemoryBarrier* barrier = async.Find(offset);
     bool complete = false;
     if ((op->aux & kMbarrierParity) != 0) {
@@ -146,7 +142,6 @@ const Op* TestWait(Warp& warp, const Op* op) {
   }
   uint32_t& mask = MaskAt(warp, op->dst);
   mask = (mask & ~active) | done;
-  if (warp.checking && done != 0) Clocks(warp).Leave(warp.index, done, kMbarrierClock);
   if (done == active) {
     async.failures = 0;
     return op + 1;
@@ -183,8 +178,7 @@ const Op* ArriveAfterCopies(Warp& warp, const Op* op) {
     delivery.warp = &warp;
     delivery.lanes = 1u << lane;
     delivery.number = async.QueueOf(warp).last_number();
-    async.Expect(delivery);
-    if (warp.checking) Clocks(warp).Arrive(warp.index, kMbarrierClock);
+    async.Expect(*warp.block, delivery);
     async.failures = 0;
   }
   return op + 1;
@@ -228,14 +222,6 @@ void CountBulk(Warp& warp, const Op* op, uint64_t address, uint32_t bytes) {
   }
 }
 
-bool ObserveSide(Warp& warp, const Op* op, LaneAddresses lanes, bool shared, uint32_t bytes,
-                 bool store) {
-  (shared ? lanes.global : lanes.shared) = 0;
-  AccessKind kind;
-  kind.store = store;
-  return lanes.Observe(warp, op, kind, bytes);
-}
-
 /// src: shared address, global address, bytes, barrier or -1 (a bulk group then); aux: an
 /// AccessShape of 16 bytes, a store when the copy goes to global memory.
 const Op* BulkCopyAsync(Warp& warp, const Op* op) {
@@ -255,14 +241,9 @@ const Op* BulkCopyAsync(Warp& warp, const Op* op) {
     std::byte* global = GlobalRange(warp, op, lane, address, bytes, to_global);
     if (shared == nullptr || global == nullptr) return nullptr;
     if (warp.counting) CountBulk(warp, op, address, bytes);
-    LaneAddresses lanes;
-    lanes.shared = lanes.global = 1u << lane;
-    lanes.offsets[lane] = offset;
-    lanes.global_base = lanes.global_addresses[lane] = address;
-    lanes.watched = warp.hints[op->count].stamps != nullptr;
-    // The two sides are accessed in opposite ways.
-    if (!ObserveSide(warp, op, lanes, true, bytes, !to_global) ||
-        !ObserveSide(warp, op, lanes, false, bytes, to_global)) {
+    uint32_t offsets[kLanes] = {};
+    offsets[lane] = offset;
+    if (warp.checking && !CheckShared(warp, op, !to_global, false, 1u << lane, bytes, offsets)) {
       return nullptr;
     }
     Delivery delivery;
@@ -277,7 +258,7 @@ const Op* BulkCopyAsync(Warp& warp, const Op* op) {
       return Fault(warp, op, "invalid_barrier",
                    "A bulk copy reports to an mbarrier that was not initialised.");
     }
-    async.Expect(delivery);
+    async.Expect(*warp.block, delivery);
   }
   return op + 1;
 }

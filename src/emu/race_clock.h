@@ -16,10 +16,6 @@
 
 namespace cupel::emu {
 
-/// Barriers that clocks know: 0 to 15, the cluster's, and all mbarriers together.
-inline constexpr uint32_t kMbarrierClock = 17;
-inline constexpr uint32_t kBarrierClocks = 18;
-
 /// A warp's view of time.
 struct WarpClock {
   /// By warp: what that warp did while its clock was lower happened before what this one does now.
@@ -50,6 +46,8 @@ class BlockClocks {
   void Arrive(uint32_t warp, uint32_t barrier);
   /// They go on after it.
   void Leave(uint32_t warp, uint32_t mask, uint32_t barrier);
+  /// All warps of the block, wherever they are, take note of each other.
+  void Meet();
   /// The barrier is empty again.
   void Finish(uint32_t barrier) { arrived_[barrier].fill(0); }
 
@@ -74,7 +72,8 @@ class BlockClocks {
 
   uint32_t threads_;
   std::vector<WarpClock> warps_;
-  std::array<Row, kBarrierClocks> arrived_{};  // by barrier: what those who arrived had seen
+  std::array<Row, 17>
+      arrived_{};  // by barrier (the last: the cluster's): what those who arrived had seen
   Row published_{};
 };
 

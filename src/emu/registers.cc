@@ -179,7 +179,7 @@ void Decoder::PlaceFrames() {
 }
 
 /// Says which slot the only value of a register lies in, when it is a constant or a copy.
-bool Decoder::AliasTo(const Instr& instr, int* slot) {
+bool Decoder::AliasTo(const Instr& instr, const CopyRules& rules, int* slot) {
   if (instr.guard >= 0 || instr.operands.size() != 2) return false;
   const Operand& to = instr.operands[0];
   const Operand& from = instr.operands[1];
@@ -208,6 +208,11 @@ bool Decoder::AliasTo(const Instr& instr, int* slot) {
     case OperandKind::kRegister: {
       const int source = register_slot_[static_cast<size_t>(from.reg)];
       if (source < 0 || KindOf(from.reg) != kind) return false;
+      const int origin = origin_[static_cast<size_t>(from.reg)];
+      const auto here = static_cast<size_t>(current_);
+      if (origin >= 0 && !rules.AlwaysEqual(to.reg, static_cast<size_t>(origin), here))
+        return false;
+      origin_[static_cast<size_t>(to.reg)] = origin;
       *slot = source;
       return true;
     }
@@ -237,6 +242,8 @@ void Decoder::AliasRegisters() {
     for (int reg : UseOf(instr).writes) ++writes[static_cast<size_t>(reg)];
   }
   register_slot_.assign(count, -1);
+  origin_.assign(count, -1);
+  const CopyRules rules(function_);
   aliased_.assign(function_.body.size(), false);
   for (size_t i = 0; i < function_.body.size(); ++i) {
     const Instr& instr = function_.body[i];
@@ -244,7 +251,7 @@ void Decoder::AliasRegisters() {
     const RegisterUse use = UseOf(instr);
     int slot = -1;
     if (use.writes.size() == 1 && writes[static_cast<size_t>(use.writes[0])] == 1 &&
-        AliasTo(instr, &slot)) {
+        AliasTo(instr, rules, &slot)) {
       register_slot_[static_cast<size_t>(use.writes[0])] = slot;
       aliased_[i] = true;
       continue;
@@ -252,6 +259,7 @@ void Decoder::AliasRegisters() {
     for (int reg : use.writes) {
       if (writes[static_cast<size_t>(reg)] == 1) {
         register_slot_[static_cast<size_t>(reg)] = NewSlot(KindOf(reg));
+        origin_[static_cast<size_t>(reg)] = static_cast<int>(i);
       }
     }
   }

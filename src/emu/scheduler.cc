@@ -333,10 +333,10 @@ void StartBlock(BlockState& block, uint64_t number) {
   block.warp_work.assign(block.warps.size(), 0);
   Poison(block.memory, RoundUp(launch.shared_bytes, kAlign), launch.poison);
   if (block.checker) block.checker->Reset();
-  block.async.reset();
-  block.calls.reset();
   for (QuickRace& race : block.races)
     race.block = launch.memory->checker() == nullptr ? 0 : launch.memory->checker()->Serial(number);
+  block.async.reset();
+  block.calls.reset();
   std::fill(block.ready.begin(), block.ready.end(), true);
   for (uint32_t w = 0; w < block.order.size(); ++w) block.order[w] = w;
   if (launch.options->seed != 0) {
