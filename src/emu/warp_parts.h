@@ -35,6 +35,12 @@ const Op* ByMask(Warp& warp, const Op* op) {
     }
     return same;
   };
+  const uint32_t named = members[__builtin_ctz(active)];
+  uint32_t differs = 0;
+  if (active == kFullMask) {
+    for (int i = 0; i < kLanes; ++i) differs |= members[i] ^ named;
+    if (differs == 0) return One(warp, op);
+  }
   const uint32_t first = with_mask_of(__builtin_ctz(active));
   if (first == active) return One(warp, op);
   uint32_t waiting = 0;  // parts that miss somebody
