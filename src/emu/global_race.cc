@@ -200,7 +200,7 @@ bool GlobalChecker::CheckGranule(const Lane& lane, GlobalStamp& write, GlobalSta
                                  uint64_t granule) {
   const bool strong = lane.kind.strong();
   const auto where = [&] { return lane.warp.worker->launch->memory->Describe(lane.address); };
-  if (lane.kind.uses_value() && write == 0) {
+  if (lane.kind.reads() && write == 0) {
     Suspect(lane.warp, lane.op, lane.lane, "uninitialized_global",
             fmt::format("Thread {} reads {}, which nothing has written.", lane.thread, where()),
             where(), granule << granule_shift_);

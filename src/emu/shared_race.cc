@@ -113,7 +113,7 @@ void SharedChecker::ReportUnwritten(const Lane& lane, uint32_t granule) const {
 bool SharedChecker::CheckGranule(const Lane& lane, uint32_t granule) {
   Stamp& write = writes_[granule];
   Stamp& read = reads_[granule];
-  if (lane.kind.uses_value() && write <= kCopyPending) ReportUnwritten(lane, granule);
+  if (lane.kind.reads() && write <= kCopyPending) ReportUnwritten(lane, granule);
   const bool strong = lane.kind.strong();
   if (lane.kind.store && SameInstruction(write, lane, granule)) {
     CompareStores(lane.warp, lane.op, lane.kind, lane.lane, ThreadOf(write) % kLanes);
