@@ -145,6 +145,12 @@ void AsyncState::Advance(BlockState& block, MemoryBarrier& barrier) {
   if (block.checker) block.checker->clocks().Meet();
 }
 
+void AsyncState::Expect(BlockState& block, const Delivery& delivery) {
+  // Copies may come at any time: when there are too many, all of one barrier's come now.
+  if (deliveries_.size() >= kMostCopies) Deliver(block, deliveries_.front().barrier);
+  deliveries_.push_back(delivery);
+}
+
 bool AsyncState::Deliver(BlockState& block, uint32_t offset) {
   bool fine = true;
   for (size_t i = 0; i < deliveries_.size();) {

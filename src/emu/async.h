@@ -96,7 +96,7 @@ class AsyncState {
   void Remove(uint32_t offset);
   /// Lowers what the phase waits for and begins the next when nothing is left.
   void Advance(BlockState& block, MemoryBarrier& barrier);
-  void Expect(Delivery delivery) { deliveries_.push_back(delivery); }
+  void Expect(BlockState& block, const Delivery& delivery);
   /// Carries out what was to be delivered to the barrier; false after an error.
   bool Deliver(BlockState& block, uint32_t offset);
   uint32_t failures = 0;  // of waits, since the last arrival or delivery

@@ -72,7 +72,8 @@ struct LaunchState {
   const ShadowCode* shadow_code = nullptr;
   GlobalMemory* memory = nullptr;
   const engine::RunOptions* options = nullptr;
-  uint32_t shared_bytes = 0;
+  uint32_t shared_bytes = 0;     // of a block, with what is reserved at the end
+  uint32_t reserved_shared = 0;  // for cooperative groups, when the kernel asks where
   uint32_t local_bytes = 0;
   uint32_t warps_per_block = 0;
   uint64_t blocks = 0;         // of the grid

@@ -50,9 +50,11 @@ enum class Special : uint8_t {
   kDynamicSharedBytes,
   kTotalSharedBytes,
   kGridWorkspaceHigh,
-  kGridWorkspaceLow,  // where cooperative groups keep the grid's barrier
-  kZero,              // cluster ids without clusters
-  kOne,               // their counts
+  kGridWorkspaceLow,     // where cooperative groups keep the grid's barrier
+  kReservedSharedBegin,  // shared memory of the system's, of which cooperative groups use some
+  kReservedSharedEnd,
+  kZero,  // cluster ids without clusters
+  kOne,   // their counts
 };
 struct SpecialSlot {
   Special which = Special::kZero;

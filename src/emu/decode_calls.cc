@@ -26,6 +26,9 @@ bool Decoder::EmitArgument(const CallSite::Piece& piece, bool to_callee) {
   if (place == places_.end() || place->second.space != ptx::Space::kLocal) {
     return Fail("a call with these parameters");
   }
+  if (piece.bytes > kCallStackBytes || piece.offset > kCallStackBytes) {
+    return Fail("a call with more parameters than the stack holds");
+  }
   const auto frame = static_cast<int64_t>(frame_bytes_[static_cast<size_t>(CurrentFrame())]);
   const auto mine = static_cast<int64_t>(place->second.offset);
   const int64_t theirs = frame + piece.offset;

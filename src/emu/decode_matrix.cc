@@ -1,5 +1,6 @@
 // mma, wmma, ldmatrix, stmatrix and movmatrix: their operands in the order of matrix.h's blocks.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <charconv>
 
 #include "emu/decode.h"
@@ -48,9 +49,12 @@ std::optional<Extent> ExtentOf(const Instr& instr) {
   return std::nullopt;
 }
 
+/// Elements of a line in a block.
+uint32_t DepthOf(uint32_t bits) { return bits == 64 ? 4 : 128 / bits; }
+
 /// Blocks of `bits`-wide elements that `count` elements of k make.
 uint32_t DepthBlocks(uint32_t count, uint32_t bits) {
-  const uint32_t depth = bits == 64 ? 4 : 128 / bits;
+  const uint32_t depth = DepthOf(bits);
   return count % depth == 0 ? count / depth : 0;
 }
 
@@ -118,6 +122,11 @@ bool DescribeProduct(const Instr& instr, ProductShape* shape) {
   const bool is_mma = instr.op == "mma";
   if (is_mma && (!instr.Has("row") || !instr.Has("col") || instr.Has("rz") || instr.Has("rm") ||
                  instr.Has("rp"))) {
+    return false;
+  }
+  // What the handlers have room for (ops_matrix.inc); bits are not expanded.
+  const uint32_t block = shape->a == MatrixType::kB1 ? 1 : 8 * DepthOf(BitsOf(shape->a));
+  if (shape->k > 4 || std::max(shape->m, shape->n) * shape->k * block > kMostProductElements) {
     return false;
   }
   return BitsOf(shape->a) == BitsOf(shape->b) && shape->m * shape->n <= 16 && shape->m >= 1 &&
@@ -198,9 +207,8 @@ bool Decoder::EmitProduct(const Instr& instr) {
   Op& op = Emit(key);
   op.flops = shape.Pack();
   SetList(list);
-  const uint32_t depth = shape.a == MatrixType::kF64 ? 4 : 128 / BitsOf(shape.a);
   if (shape.c != MatrixType::kS32) {
-    block_flops_ += 2 * 64 * shape.m * shape.n * shape.k * depth / kLanes;
+    block_flops_ += 2 * 64 * shape.m * shape.n * shape.k * DepthOf(BitsOf(shape.a)) / kLanes;
   }
   return !failed_;
 }
@@ -216,6 +224,11 @@ bool Decoder::EmitFragment(const Instr& instr) {
   }
   if (instr.operands.size() < 2 || !extent || !type || role == 0) return Fail(instr.Mnemonic());
   const bool sums = role == 'c' || role == 'd';
+  const bool is_sum = *type == MatrixType::kF16 || *type == MatrixType::kF32 ||
+                      *type == MatrixType::kF64 || *type == MatrixType::kS32;
+  if (sums != is_sum && *type != MatrixType::kF16 && *type != MatrixType::kF64) {
+    return Fail(instr.Mnemonic());
+  }
   FragmentShape shape;
   shape.bits = BitsOf(*type);
   shape.lines = (role == 'b' ? extent->n : extent->m) / 8;

@@ -44,8 +44,9 @@ int GranuleShift(const ptx::Function& function, MemorySpace space) {
   int shift = 2;
   for (const Instr& instr : function.body) {
     const std::vector<Type> types = instr.Types();
-    if (types.empty() || (instr.op != "ld" && instr.op != "st" && instr.op != "atom" &&
-                          instr.op != "red" && instr.op != "ldu")) {
+    if (types.empty() ||
+        (instr.op != "ld" && instr.op != "st" && instr.op != "atom" && instr.op != "red" &&
+         instr.op != "ldu" && (instr.op != "wmma" || instr.Has("mma")))) {
       continue;
     }
     if (instr.Has("param") || instr.Has("local") || instr.Has("const")) continue;

@@ -207,7 +207,7 @@ bool Decoder::EmitRare(const Instr& instr) {
     std::erase(without.modifiers, "L2::cache_hint");
     if (without.operands.empty()) return !Fail(instr.Mnemonic());
     without.operands.pop_back();
-    EmitUnguarded(without);
+    EmitDefined(without);
     return true;
   }
   const bool accesses = op == "ld" || op == "st";

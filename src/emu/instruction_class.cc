@@ -56,7 +56,8 @@ InstructionClass ClassOf(const Instr& instr) {
   if (op == "cp") return InstructionClass::kGlobal;
   if (IsOneOf(op, {"ld", "ldu", "st", "wmma", "prefetch", "prefetchu"})) return ClassOfSpace(instr);
   if (IsOneOf(op, {"atom", "red"})) return InstructionClass::kAtomic;
-  if (IsOneOf(op, {"bra", "brx", "ret", "exit", "call", "trap", "brkpt", "@assertfail"})) {
+  if (IsOneOf(op, {"bra", "brx", "ret", "exit", "call", "trap", "brkpt", "@assertfail", "@printf",
+                   "@call", "@return"})) {
     return InstructionClass::kControl;
   }
   if (IsOneOf(op, {"bar", "barrier", "membar", "fence", "mbarrier", "nanosleep"})) {

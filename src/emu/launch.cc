@@ -25,6 +25,7 @@ constexpr int64_t kShortQuantum = 20'000;  // when blocks wait for each other
 constexpr int64_t kUnlimited = INT64_MAX / 2;
 constexpr size_t kResidentBytes = size_t{2} << 30;
 constexpr uint64_t kCountedBlocks = 32;
+constexpr uint32_t kReservedShared = 1024;  // as sm_80 and later have it
 
 /// The same for all warps of a launch: constants and parameters. Returns the missing symbol, if
 /// any.
@@ -292,6 +293,11 @@ void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::R
   launch->memory = &memory;
   launch->options = &options;
   launch->shared_bytes = request.kernel->static_shared_bytes + request.dynamic_shared;
+  for (const SpecialSlot& slot : launch->code->specials) {
+    if (slot.which != Special::kReservedSharedBegin) continue;
+    launch->shared_bytes = (launch->shared_bytes + 127) / 128 * 128 + kReservedShared;
+    launch->reserved_shared = kReservedShared;
+  }
   launch->local_bytes = request.kernel->local_bytes;
   launch->warps_per_block = static_cast<uint32_t>((request.block.Count() + kLanes - 1) / kLanes);
   launch->blocks = request.grid.Count();

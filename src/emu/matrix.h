@@ -57,6 +57,9 @@ constexpr uint32_t BitsOf(MatrixType type) {
   }
 }
 
+/// Of one operand; more than any shape of PTX has.
+inline constexpr uint32_t kMostProductElements = 1024;
+
 /// d = a * b + c. The list: slots of a [m][k], of b [n][k], of c [m][n][…], of d likewise.
 struct ProductShape {
   uint32_t m = 1, n = 1, k = 1;  // in blocks

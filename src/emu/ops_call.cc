@@ -36,6 +36,8 @@ struct SavedSlots {
     slots = list + 3;
   }
   int count() const { return doubles + words + masks; }
+  /// What one call of one lane takes, the record included.
+  uint64_t size() const { return static_cast<uint64_t>(count()) + 4; }
   int doubles, words, masks;
   const int32_t* slots;
 };
@@ -90,8 +92,7 @@ const Op* Call(Warp& warp, const Op* op) {
   // One function a turn: the others come back to this op.
   const SavedSlots saved(op);
   CallStacks& stacks = StacksOf(warp);
-  stacks.saved_values +=
-      static_cast<uint64_t>(saved.count()) * static_cast<uint64_t>(__builtin_popcount(together));
+  stacks.saved_values += saved.size() * static_cast<uint64_t>(__builtin_popcount(together));
   auto* pointer = At<uint32_t>(warp, op->src[0]);
   for (uint32_t rest = together; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
@@ -128,8 +129,7 @@ const Op* Return(Warp& warp, const Op* op) {
     if (records.back().call == call) together |= 1u << lane;
   }
   const SavedSlots saved(call);
-  stacks.saved_values -=
-      static_cast<uint64_t>(saved.count()) * static_cast<uint64_t>(__builtin_popcount(together));
+  stacks.saved_values -= saved.size() * static_cast<uint64_t>(__builtin_popcount(together));
   for (uint32_t rest = together; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
     CallStacks::Lane& stack = stacks.LaneOf(warp, lane);

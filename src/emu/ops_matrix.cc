@@ -66,8 +66,11 @@ const Op* MatrixRows(Warp& warp, const Op* op) {
   for (int lane = 0; lane < 8 * matrices; ++lane) {
     uint64_t address = AddressOf(warp, op, lane);
     space = Settle(shape.space, &address);
+    const bool quick = space == MemorySpace::kShared && address % sizeof(Row) == 0 &&
+                       address + sizeof(Row) <= warp.shared_bytes;
     rows[static_cast<size_t>(lane)] =
-        ResolveLane(warp, op, space, lane, address, sizeof(Row), shape.store);
+        quick ? warp.shared + address
+              : ResolveLane(warp, op, space, lane, address, sizeof(Row), shape.store);
     if (rows[static_cast<size_t>(lane)] == nullptr) return nullptr;
     offsets[static_cast<size_t>(lane)] = static_cast<uint32_t>(address);
   }

@@ -178,7 +178,7 @@ const Op* ArriveAfterCopies(Warp& warp, const Op* op) {
     delivery.warp = &warp;
     delivery.lanes = 1u << lane;
     delivery.number = async.QueueOf(warp).last_number();
-    async.Expect(delivery);
+    async.Expect(*warp.block, delivery);
     async.failures = 0;
   }
   return op + 1;
@@ -259,7 +259,7 @@ const Op* BulkCopyAsync(Warp& warp, const Op* op) {
       return Fault(warp, op, "invalid_barrier",
                    "A bulk copy reports to an mbarrier that was not initialised.");
     }
-    async.Expect(delivery);
+    async.Expect(*warp.block, delivery);
   }
   return op + 1;
 }

@@ -244,8 +244,9 @@ const Op* Print(Warp& warp, const Op* op) {
       const uint64_t word = result / 4 * kLanes + static_cast<uint64_t>(lane);
       std::memcpy(warp.local + word * 4, &arguments, sizeof arguments);
     }
-    if (worker.printed_bytes + text->size() > kMostOutput) continue;  // the device drops too
-    worker.printed_bytes += text->size();
+    const size_t size = text->size() + sizeof(PrintedText);
+    if (worker.printed_bytes + size > kMostOutput) continue;  // the device drops too
+    worker.printed_bytes += size;
     worker.printed.push_back({warp.block->number, std::move(*text)});
   }
   return op + 1;

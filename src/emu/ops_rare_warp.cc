@@ -6,25 +6,15 @@
 
 #include "emu/handlers.h"
 #include "emu/op.h"
+#include "emu/warp_parts.h"
 
 namespace cupel::emu {
 namespace {
 
-/// The lanes that take part, or 0 when the group has to wait first.
-uint32_t Participants(Warp& warp, const Op* op) {
-  const uint32_t named = At<const uint32_t>(warp, op->src[1])[__builtin_ctz(warp.active)];
-  if ((named & ~warp.active & warp.live) != 0 && !CollectLanes(warp, op, named)) return 0;
-  if ((warp.active & ~named) != 0 || (named & ~warp.active & warp.live) != 0) {
-    ReportShuffle(warp, op, named, 0);
-  }
-  if (warp.checking) NoteWarpSync(warp, warp.active & named);
-  return warp.active;
-}
-
 /// redux of floats: -0 is less than +0; with `Nan` a NaN wins, else it is left out.
 template <bool Max, bool Magnitude, bool Nan>
 const Op* ReduceFloats(Warp& warp, const Op* op) {
-  const uint32_t lanes = Participants(warp, op);
+  const uint32_t lanes = Participants(warp, op, 1);
   if (lanes == 0) return nullptr;
   const auto* values = At<const float>(warp, op->src[0]);
   float result = std::nanf("");
@@ -49,7 +39,7 @@ const Op* ReduceFloats(Warp& warp, const Op* op) {
 
 /// dst: the leader's lane; src[2]: the predicate that only the leader gets.
 const Op* Elect(Warp& warp, const Op* op) {
-  const uint32_t lanes = Participants(warp, op);
+  const uint32_t lanes = Participants(warp, op, 1);
   if (lanes == 0) return nullptr;
   const uint32_t named = At<const uint32_t>(warp, op->src[1])[__builtin_ctz(lanes)];
   const uint32_t among = (lanes & named) != 0 ? lanes & named : lanes;
@@ -79,7 +69,7 @@ const Op* Aligned(Warp& warp, const Op* op) {
 template <bool Max, bool Magnitude, bool Nan>
 void AddReduction(HandlerTable& table) {
   Entry entry;
-  entry.full = entry.masked = &ReduceFloats<Max, Magnitude, Nan>;
+  entry.full = entry.masked = &ByMask<&ReduceFloats<Max, Magnitude, Nan>, 1>;
   entry.dst = entry.src[0] = entry.src[1] = SlotKind::kWord;
   table.Add(std::string("redux.") + (Max ? "max" : "min") + (Magnitude ? ".abs" : "") +
                 (Nan ? ".NaN" : "") + ".f32",
@@ -98,7 +88,7 @@ void RegisterRareWarp(HandlerTable& table) {
   AddReduction<true, true, false>(table);
   AddReduction<true, true, true>(table);
   Entry entry;
-  entry.full = entry.masked = &Elect;
+  entry.full = entry.masked = &ByMask<&Elect, 1>;
   table.Add("@elect", entry);
   entry.full = entry.masked = &Aligned;
   table.Add("@aligned", entry);

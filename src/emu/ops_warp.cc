@@ -4,21 +4,10 @@
 
 #include "emu/handlers.h"
 #include "emu/op.h"
+#include "emu/warp_parts.h"
 
 namespace cupel::emu {
 namespace {
-
-/// The lanes that take part, or 0 when the group has to wait first.
-uint32_t Participants(Warp& warp, const Op* op, int mask_source) {
-  const auto* members = At<const uint32_t>(warp, op->src[mask_source]);
-  const uint32_t named = members[__builtin_ctz(warp.active)];
-  if ((named & ~warp.active & warp.live) != 0 && !CollectLanes(warp, op, named)) return 0;
-  if ((warp.active & ~named) != 0 || (named & ~warp.active & warp.live) != 0) {
-    ReportShuffle(warp, op, named, 0);
-  }
-  if (warp.checking) NoteWarpSync(warp, warp.active & named);
-  return warp.active;
-}
 
 void GiveMask(const Warp& warp, int32_t slot, uint32_t lanes, uint32_t value) {
   uint32_t& mask = MaskAt(warp, slot);
@@ -127,8 +116,8 @@ void Add(HandlerTable& table, const char* key, Handler handler, SlotKind dst, Sl
 template <class T>
 void AddReductions(HandlerTable& table, const std::string& type) {
   auto add = [&](const char* name, auto f) {
-    Add(table, ("redux." + std::string(name) + "." + type).c_str(), &ReduceLanes<T, decltype(f)>,
-        SlotKind::kWord, SlotKind::kWord);
+    Add(table, ("redux." + std::string(name) + "." + type).c_str(),
+        &ByMask<&ReduceLanes<T, decltype(f)>, 1>, SlotKind::kWord, SlotKind::kWord);
   };
   add("add",
       [](T a, T b) { return static_cast<T>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b)); });
@@ -143,21 +132,21 @@ void AddReductions(HandlerTable& table, const std::string& type) {
 
 void RegisterWarp(HandlerTable& table) {
   constexpr SlotKind kP = SlotKind::kPredicate, kW = SlotKind::kWord, kD = SlotKind::kDouble;
-  Add(table, "vote.all.pred", &VoteLanes<Vote::kAll>, kP, kP);
-  Add(table, "vote.any.pred", &VoteLanes<Vote::kAny>, kP, kP);
-  Add(table, "vote.uni.pred", &VoteLanes<Vote::kUniform>, kP, kP);
-  Add(table, "vote.ballot.b32", &VoteLanes<Vote::kBallot>, kW, kP);
-  Add(table, "match.any.b32", &MatchAny<uint32_t>, kW, kW);
-  Add(table, "match.any.b64", &MatchAny<uint64_t>, kW, kD);
-  Add(table, "match.all.b32", &MatchAll<uint32_t, false>, kW, kW);
-  Add(table, "match.all.b64", &MatchAll<uint64_t, false>, kW, kD);
-  Add(table, "match.all.pred.b32", &MatchAll<uint32_t, true>, kP, kW);
-  Add(table, "match.all.pred.b64", &MatchAll<uint64_t, true>, kP, kD);
+  Add(table, "vote.all.pred", &ByMask<&VoteLanes<Vote::kAll>, 1>, kP, kP);
+  Add(table, "vote.any.pred", &ByMask<&VoteLanes<Vote::kAny>, 1>, kP, kP);
+  Add(table, "vote.uni.pred", &ByMask<&VoteLanes<Vote::kUniform>, 1>, kP, kP);
+  Add(table, "vote.ballot.b32", &ByMask<&VoteLanes<Vote::kBallot>, 1>, kW, kP);
+  Add(table, "match.any.b32", &ByMask<&MatchAny<uint32_t>, 1>, kW, kW);
+  Add(table, "match.any.b64", &ByMask<&MatchAny<uint64_t>, 1>, kW, kD);
+  Add(table, "match.all.b32", &ByMask<&MatchAll<uint32_t, false>, 1>, kW, kW);
+  Add(table, "match.all.b64", &ByMask<&MatchAll<uint64_t, false>, 1>, kW, kD);
+  Add(table, "match.all.pred.b32", &ByMask<&MatchAll<uint32_t, true>, 1>, kP, kW);
+  Add(table, "match.all.pred.b64", &ByMask<&MatchAll<uint64_t, true>, 1>, kP, kD);
   AddReductions<uint32_t>(table, "u32");
   AddReductions<int32_t>(table, "s32");
   AddReductions<uint32_t>(table, "b32");
   Add(table, "activemask.b32", &ActiveMask, kW, SlotKind::kNone);
-  Add(table, "@syncwarp", &SyncWarp, SlotKind::kNone, SlotKind::kNone);
+  Add(table, "@syncwarp", &ByMask<&SyncWarp, 3>, SlotKind::kNone, SlotKind::kNone);
   Add(table, "clock.b32", &Clock<uint32_t>, kW, SlotKind::kNone);
   Add(table, "clock.b64", &Clock<uint64_t>, kD, SlotKind::kNone);
 }

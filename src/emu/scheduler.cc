@@ -182,6 +182,12 @@ void FillSpecials(const LaunchState& launch, Warp& warp, const BlockState& block
           value = launch.request->dynamic_shared;
           break;
         case Special::kTotalSharedBytes:
+          value = launch.shared_bytes - launch.reserved_shared;
+          break;
+        case Special::kReservedSharedBegin:
+          value = launch.shared_bytes - launch.reserved_shared;
+          break;
+        case Special::kReservedSharedEnd:
           value = launch.shared_bytes;
           break;
         case Special::kGridWorkspaceHigh:
