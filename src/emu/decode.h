@@ -84,6 +84,7 @@ class Decoder {
   std::optional<uint64_t> SymbolValue(const std::string& name, std::string* global);
 
   // decode.cc
+  bool CheckBranches();
   void EmitBody();
   void EmitInstr(const ptx::Instr& instr);
   void EmitGuarded(const ptx::Instr& instr);
