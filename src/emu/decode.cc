@@ -338,7 +338,7 @@ void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
   code_->flush = default_mode_ == FloatMode::kFlush;
   if (CheckBranches()) PlaceVariables();
   if (!failed_) AssignSlots();
-  fusions_ = FuseSharedAccesses(function_);
+  if (!failed_) fusions_ = FuseSharedAccesses(function_);
   if (!failed_) EmitBody();
   if (!failed_) LayOutFrame();
   if (failed_) return;
