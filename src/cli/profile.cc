@@ -18,6 +18,7 @@ namespace cupel::cli {
 namespace {
 
 constexpr size_t kMaxSourceBytes = 8u << 20;
+constexpr size_t kMostLines = 64;
 
 Json RemarksJson(const std::vector<Remark>& remarks) {
   Json list = Json::array();
@@ -34,7 +35,7 @@ Json RemarksJson(const std::vector<Remark>& remarks) {
 Json SettingJson(const judge::SettingReport& setting) {
   Json launches = Json::array();
   for (const engine::LaunchCounters& launch : setting.counters.launches) {
-    Json json = judge::CountersJson(launch);
+    Json json = judge::CountersJson(launch, kMostLines);
     json["bottleneck"] = launch.bounds.empty() ? "" : launch.bounds[0].first;
     json["where"] = RemarksJson(WhereTheBoundIs(launch));
     json["wastes"] = RemarksJson(Wastes(launch, 32));

@@ -113,6 +113,47 @@ TEST_F(Cost, AtomicsAtOneAddressAreContended) {
   EXPECT_LT(EstimateLaunch(input, device_).atomics_us, 1.01 * contended);
 }
 
+TEST_F(Cost, UnevenBlocksCostWhatTheBusiestSmDoes) {
+  EXPECT_EQ(Imbalance(std::vector<uint32_t>(1000, 7), 1000, device_), 1);
+  // 132 blocks, one of which does half of all the work.
+  std::vector<uint32_t> work(132, 1);
+  work[5] = 131;
+  EXPECT_NEAR(Imbalance(work, 132, device_), 66, 0.1);
+  // Many small uneven blocks even out over the SMs.
+  std::vector<uint32_t> mixed;
+  for (uint32_t i = 0; i < 13200; ++i) mixed.push_back(i % 2 == 0 ? 1 : 3);
+  EXPECT_LT(Imbalance(mixed, mixed.size(), device_), 1.1);
+  // A sample of a grid.
+  EXPECT_GT(Imbalance(work, 1320, device_), 1);
+  CostInput input = Elementwise(1 << 22, 256, device_);
+  const double even = Us(input);
+  input.counters.imbalance = 2;
+  EXPECT_GT(Us(input), 1.1 * even);
+}
+
+TEST_F(Cost, UnitsOtherThanFp32Bound) {
+  CostInput input = Elementwise(1 << 20, 256, device_);
+  const auto set = [&](engine::InstructionClass which, uint64_t count) {
+    input.counters.mix[static_cast<size_t>(which)] = count;
+  };
+  const double base = Us(input);
+  set(engine::InstructionClass::kSpecial, 1 << 20);
+  EXPECT_NEAR(EstimateLaunch(input, device_).special_us, (1 << 20) * 2.0 / 132 / 1980, 0.3);
+  EXPECT_GT(Us(input), base);
+  set(engine::InstructionClass::kFp64, 8 << 20);
+  EXPECT_EQ(EstimateLaunch(input, device_).Bounds()[0].first, "fp64");
+  input.counters.tensor_operations = 1'000'000'000'000;
+  EXPECT_NEAR(EstimateLaunch(input, device_).tensor_us, 1e12 / 989e12 * 1e6, 40);
+  EXPECT_EQ(EstimateLaunch(input, device_).Bounds()[0].first, "tensor");
+}
+
+TEST_F(Cost, OneBusyWarpCostsLatency) {
+  CostInput input = Elementwise(132 * 1024, 1024, device_);
+  const double even = EstimateLaunch(input, device_).latency_us;
+  input.counters.critical_warp_instructions = input.counters.warp_instructions;
+  EXPECT_GT(EstimateLaunch(input, device_).latency_us, 8 * even);
+}
+
 TEST_F(Cost, DegenerateInputsAreFinite) {
   CostInput input;
   input.counters.grid = {0, 1, 1};

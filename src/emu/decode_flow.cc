@@ -175,8 +175,8 @@ bool Decoder::EmitFlow(const Instr& instr) {
     FinishBlock(brx);
     return true;
   }
-  if (op == "@assertfail") {
-    Emit("@assertfail");
+  if (op == "@return") {
+    EmitReturn();
     return true;
   }
   return false;

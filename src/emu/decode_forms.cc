@@ -87,7 +87,9 @@ bool Decoder::EmitPacked(const Operand& dst, const Operand& src, Type type) {
   const Operand& vector = packs ? src : dst;
   const size_t parts = vector.elements.size();
   const int bits = ptx::SizeOf(type) * 8;
-  if (parts == 0 || (bits != 32 && bits != 64) || (parts != 2 && parts != 4)) return false;
+  if (parts == 0 || (bits != 32 && bits != 64 && (bits != 16 || parts != 2)) ||
+      (parts != 2 && parts != 4))
+    return false;
   const std::string widths = fmt::format("b{}.b{}", bits, bits / static_cast<int>(parts));
   const SlotKind whole = SlotOf(type);
   if (packs) {

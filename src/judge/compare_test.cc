@@ -173,5 +173,58 @@ TEST(Compare, ThreadsDoNotChangeTheFigures) {
   EXPECT_EQ(one.wrong_count, 15);
 }
 
+/// The fixture's answer at `ranges` alone, as an engine hands it over.
+engine::OutputTensor Sampled(const Fixture& fixture, std::vector<engine::ElementRange> ranges) {
+  engine::OutputTensor output;
+  output.shape = fixture.shape;
+  output.is_sampled = true;
+  for (const engine::ElementRange& range : ranges) {
+    const auto bytes = std::as_bytes(std::span(fixture.got)
+                                         .subspan(static_cast<size_t>(range.begin),
+                                                  static_cast<size_t>(range.end - range.begin)));
+    output.bytes.insert(output.bytes.end(), bytes.begin(), bytes.end());
+  }
+  output.written = std::move(ranges);
+  return output;
+}
+
+TEST(CompareWritten, JudgesWhatWasWrittenAlone) {
+  Fixture fixture({64, 128});
+  fixture.got[1000] = kNan;
+  EXPECT_FALSE(fixture.Judge().ok);
+  const Comparison c =
+      CompareWritten(Sampled(fixture, {{0, 1000}, {1001, 1100}, {8191, 8192}}), fixture.Want());
+  EXPECT_TRUE(c.ok) << c.message;
+  EXPECT_EQ(c.count, 1100);
+  EXPECT_GT(c.rms_error, 0);
+}
+
+TEST(CompareWritten, SeesAWrongElementAndSaysWhere) {
+  Fixture fixture({64, 128});
+  fixture.got[1000] += 1;
+  const Comparison c = CompareWritten(Sampled(fixture, {{10, 20}, {900, 1100}}), fixture.Want());
+  EXPECT_FALSE(c.ok);
+  EXPECT_EQ(c.wrong_count, 1);
+  ASSERT_EQ(c.first_wrong.size(), 1u);
+  EXPECT_EQ(c.first_wrong[0].index, (Shape{7, 104}));
+  EXPECT_THAT(c.message, HasSubstr("sampled blocks"));
+}
+
+TEST(CompareWritten, NothingWrittenIsWrong) {
+  const Fixture fixture({64, 128});
+  EXPECT_FALSE(CompareWritten(Sampled(fixture, {}), fixture.Want()).ok);
+}
+
+TEST(CompareWritten, RefusesOtherTypesAndRangesOutside) {
+  const Fixture fixture({64, 128});
+  engine::OutputTensor output = Sampled(fixture, {{0, 128}});
+  output.written = {{0, 129}};  // more than its bytes hold
+  EXPECT_EQ(CompareWritten(output, fixture.Want()).code, "broken_case");
+  output.written = {{8191, 8319}};
+  EXPECT_EQ(CompareWritten(output, fixture.Want()).code, "broken_case");
+  output.shape = {128, 64};
+  EXPECT_EQ(CompareWritten(output, fixture.Want()).code, "wrong_shape");
+}
+
 }  // namespace
 }  // namespace cupel::judge

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "judge/counters_json.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace cupel::judge {
@@ -52,7 +53,7 @@ Json MixJson(const engine::InstructionMix& mix) {
 
 }  // namespace
 
-Json CountersJson(const engine::LaunchCounters& launch) {
+Json CountersJson(const engine::LaunchCounters& launch, size_t most_lines) {
   Json json = {{"kernel", launch.kernel},
                {"grid", Dims(launch.grid)},
                {"block", Dims(launch.block)},
@@ -85,7 +86,9 @@ Json CountersJson(const engine::LaunchCounters& launch) {
   Json& bounds = json["bounds_us"] = Json::object();
   for (const auto& [name, us] : launch.bounds) bounds[name] = Number(us);
   Json& lines = json["lines"] = Json::array();
-  for (const engine::LineCounters& line : launch.lines) lines.push_back(LineJson(line));
+  for (size_t i = 0; i < std::min(most_lines, launch.lines.size()); ++i) {
+    lines.push_back(LineJson(launch.lines[i]));
+  }
   return json;
 }
 

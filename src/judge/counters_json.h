@@ -6,6 +6,7 @@
 
 namespace cupel::judge {
 
-Json CountersJson(const engine::LaunchCounters& launch);
+/// With at most `most_lines` of its lines.
+Json CountersJson(const engine::LaunchCounters& launch, size_t most_lines = 16);
 
 }  // namespace cupel::judge
