@@ -285,6 +285,18 @@ void Decoder::EmitBody() {
   FinishBlock(Emit("@exit"));
 }
 
+/// What the analyses before EmitBody rely on.
+bool Decoder::CheckBranches() {
+  for (size_t i = 0; i < function_.body.size(); ++i) {
+    const Instr& instr = function_.body[i];
+    if (instr.op != "bra") continue;
+    current_ = static_cast<int>(i);
+    const bool right = instr.operands.size() == 1 && instr.operands[0].kind == OperandKind::kLabel;
+    if (!right) return Fail(instr.Mnemonic() + " with these operands");
+  }
+  return true;
+}
+
 /// Slot numbers become offsets, instruction indices become op indices.
 void Decoder::Resolve() {
   for (int jump : jumps_) {
@@ -379,9 +391,9 @@ void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
   }
   default_mode_ = mode_ = flushing > keeping ? FloatMode::kFlush : FloatMode::kIeee;
   code_->flush = default_mode_ == FloatMode::kFlush;
-  PlaceVariables();
+  if (CheckBranches()) PlaceVariables();
   if (!failed_) AssignSlots();
-  fusions_ = FuseSharedAccesses(function_);
+  if (!failed_) fusions_ = FuseSharedAccesses(function_);
   if (!failed_) EmitBody();
   if (!failed_) LayOutFrame();
   if (failed_) return;

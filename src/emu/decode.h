@@ -91,6 +91,7 @@ class Decoder {
   std::optional<uint64_t> SymbolValue(const std::string& name, std::string* global);
 
   // decode.cc
+  bool CheckBranches();
   void EmitBody();
   void EmitStart();
   void EmitInstr(const ptx::Instr& instr);

@@ -115,8 +115,7 @@ void RegisterPermutations(HandlerTable& t) {
   t.Add("prmt.b32.b4e", Make<U, U, U, U>([](U a, U b, U c) {
           const U n = c & 3u;
           return Permute(a, b,
-                         ((0u - n) & 7u) | ((7u - n) & 7u) << 4 | ((6u - n) & 7u) << 8 |
-                             ((5u - n) & 7u) << 12);
+                         n | ((n + 7u) & 7u) << 4 | ((n + 6u) & 7u) << 8 | ((n + 5u) & 7u) << 12);
         }));
   t.Add("prmt.b32.rc8",
         Make<U, U, U, U>([](U a, U b, U c) { return Permute(a, b, 0x1111u * (c & 3u)); }));

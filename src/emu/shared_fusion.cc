@@ -152,7 +152,11 @@ class Fuser {
   void Visit(size_t i, const Instr& instr) {
     const std::string& op = instr.op;
     const bool load = op == "ld", store = op == "st";
-    if ((load || store) && IsShared(instr) && instr.guard < 0 && !instr.Has("volatile")) {
+    // Displacements beyond any shared memory would overflow, and fault anyway.
+    constexpr int64_t kFar = int64_t{1} << 40;
+    const bool whole = instr.operands.size() == 2 && BytesOf(instr) > 0 &&
+                       std::abs(instr.operands[store ? 0 : 1].offset / 2) < kFar;
+    if ((load || store) && whole && IsShared(instr) && instr.guard < 0 && !instr.Has("volatile")) {
       const Operand address = Placed(instr.operands[store ? 0 : 1]);
       // Stores stay in order with other stores and loads, loads with stores.
       if (store != stores_) Close();

@@ -95,11 +95,12 @@ Number Number::Integer(bool negative, uint64_t magnitude) {
 }
 
 uint64_t Format::LargestFinite() const {
-  return has_infinity ? InfinityBits() - 1 : canonical_nan - 1;
+  return has_infinity ? InfinityBits() - 1 : canonical_nan - (has_nan ? 1 : 0);
 }
 
 bool IsNan(uint64_t bits, const Format& format) {
   const uint64_t magnitude = bits & (format.SignBit() - 1);
+  if (!format.has_nan) return false;
   return format.has_infinity ? magnitude > format.InfinityBits()
                              : magnitude == format.canonical_nan;
 }

@@ -56,6 +56,7 @@ struct Format {
   int bias = 127;
   bool has_infinity = true;  // e4m3 has none: its highest exponent holds numbers and one NaN
   uint64_t canonical_nan = 0x7fffffffu;
+  bool has_nan = true;
 
   uint64_t SignBit() const { return uint64_t{1} << (bits - 1); }
   uint64_t ExponentField() const { return (uint64_t{1} << (bits - 1 - fraction)) - 1; }
@@ -69,6 +70,10 @@ inline constexpr Format kF64{64, 52, 1023, true, 0x7fffffffffffffff};
 inline constexpr Format kTF32{19, 10, 127, true, 0x3ffff};
 inline constexpr Format kE4M3{8, 3, 7, false, 0x7f};
 inline constexpr Format kE5M2{8, 2, 15, true, 0x7f};
+// Without NaN: what has none becomes the largest number.
+inline constexpr Format kE2M1{4, 1, 1, false, 0x7, false};
+inline constexpr Format kE2M3{6, 3, 1, false, 0x1f, false};
+inline constexpr Format kE3M2{6, 2, 3, false, 0x1f, false};
 
 enum class Rounding { kNearestEven, kZero, kDown, kUp, kNearestAway };
 

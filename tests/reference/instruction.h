@@ -34,6 +34,7 @@ std::optional<Operation> HalfOperation(const Words& words);
 std::optional<Operation> ApproximateOperation(const Words& words);
 std::optional<Operation> CompareOperation(const Words& words);
 std::optional<Operation> ConvertOperation(const Words& words);
+std::optional<Operation> RareOperation(const Words& words);
 
 /// An operation on one format for each half of a packed operand.
 Operation InHalves(const Operation& one);

@@ -27,6 +27,12 @@ const Format* FormatOf(Type type) {
       return &kE4M3;
     case Type::kE5M2x2:
       return &kE5M2;
+    case Type::kE2M1x2:
+      return &kE2M1;
+    case Type::kE2M3x2:
+      return &kE2M3;
+    case Type::kE3M2x2:
+      return &kE3M2;
     default:
       return nullptr;
   }
@@ -91,8 +97,9 @@ std::optional<Operation> FindOperation(std::string_view op,
     if (type != Type::kNone) words.types.push_back(type);
   }
   if (words.types.empty()) return std::nullopt;
-  for (const auto& part : {&IntegerOperation, &BitOperation, &CompareOperation, &ConvertOperation,
-                           &ApproximateOperation, &FloatOperation, &HalfOperation}) {
+  for (const auto& part :
+       {&IntegerOperation, &BitOperation, &CompareOperation, &ConvertOperation,
+        &ApproximateOperation, &FloatOperation, &HalfOperation, &RareOperation}) {
     std::optional<Operation> found = part(words);
     if (found) return found;
   }

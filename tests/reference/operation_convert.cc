@@ -89,7 +89,8 @@ uint64_t Finish(uint64_t bits, const Words& w, const Format& format) {
 
 std::optional<Operation> FloatToFloat(const Words& w, Operation operation, const Format& to,
                                       const Format& from) {
-  if (!w.Only({"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "ftz", "sat", "relu"})) {
+  if (!w.Only({"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "ftz", "sat", "relu",
+               "satfinite"})) {
     return std::nullopt;
   }
   const std::optional<Rounding> integral = IntegerRounding(w);
@@ -100,46 +101,56 @@ std::optional<Operation> FloatToFloat(const Words& w, Operation operation, const
   // Flushing is about f32 on either side.
   const bool flush_from = w.Has("ftz") && from.bits == 32, flush_to = w.Has("ftz") && to.bits == 32;
   operation.flushes = flush_to;
+  const bool finite = w.Has("satfinite");
   operation.float_result = &to;
   const Words words = w;
   operation.compute = [=](const Operands& in) {
     Number number = Unpack(flush_from ? Flush(in[0], from) : in[0], from);
     if (integral) number = RoundToIntegral(number, *integral);
-    uint64_t bits = Pack(number, to, rounding.value_or(Rounding::kNearestEven));
+    uint64_t bits = Pack(number, to, rounding.value_or(Rounding::kNearestEven), finite);
     bits = Finish(bits, words, to);
     return flush_to ? Flush(bits, to) : bits;
   };
   return operation;
 }
 
+/// How far apart the two numbers of a packed type lie.
+int Stride(const Format& format) { return format.bits == 6 ? 8 : format.bits; }
+
 /// Two values into one packed register: the first operand is the upper half.
 std::optional<Operation> Pair(const Words& w, const Format& to) {
   const Type from = w.types[1];
-  const bool small = to.bits == 8;
-  if (!w.FloatRounding() || w.Has("satfinite") != small ||
-      !w.Only({"rn", "rz", "relu", "satfinite"})) {
+  const bool small = to.bits <= 8;
+  if (!w.FloatRounding() || (small && !w.Has("satfinite")) ||
+      !w.Only({"rn", "rz", "relu", "satfinite", "ftz"})) {
     return std::nullopt;
   }
   const Rounding rounding = *w.FloatRounding();
   const Words words = w;
+  const bool finite = w.Has("satfinite"), flush = w.Has("ftz");
   auto narrow = [=](uint64_t bits, const Format& format) {
-    return Finish(Pack(Unpack(bits, format), to, rounding, small), words, to);
+    const uint64_t flushed = flush && format.bits == 32 ? Flush(bits, format) : bits;
+    if (words.Has("relu") && IsNan(flushed, format)) return to.canonical_nan;
+    return Finish(Pack(Unpack(flushed, format), to, rounding, finite), words, to);
   };
+  const int stride = Stride(to);
   Operation operation;
-  operation.result_bits = 2 * to.bits;
-  operation.float_result = &to;
-  operation.packed = true;
+  operation.result_bits = 2 * stride;
+  if (stride == to.bits && to.has_nan) {
+    operation.float_result = &to;
+    operation.packed = true;
+  }
   if (from == Type::kF32) {
     operation.operand_bits = {32, 32};
     operation.compute = [=](const Operands& in) {
-      return narrow(in[0], kF32) << to.bits | narrow(in[1], kF32);
+      return narrow(in[0], kF32) << stride | narrow(in[1], kF32);
     };
     return operation;
   }
   if (from == Type::kF16x2 && small) {
     operation.operand_bits = {32};
     operation.compute = [=](const Operands& in) {
-      return narrow(in[0] >> 16, kF16) << 8 | narrow(in[0] & 0xffffu, kF16);
+      return narrow(in[0] >> 16, kF16) << stride | narrow(in[0] & 0xffffu, kF16);
     };
     return operation;
   }
@@ -150,27 +161,34 @@ std::optional<Operation> FromFp8(const Words& w, const Format& from) {
   if (w.types[0] != Type::kF16x2 || !w.Has("rn") || !w.Only({"rn", "relu"})) return std::nullopt;
   Operation operation;
   operation.result_bits = 32;
-  operation.operand_bits = {16};
+  const int stride = Stride(from);
+  operation.operand_bits = {2 * stride};
   operation.float_result = &kF16;
   operation.packed = true;
   const Words words = w;
   operation.compute = [=](const Operands& in) {
     auto widen = [&](uint64_t bits) {
-      return Finish(Pack(Unpack(bits & 0xffu, from), kF16, Rounding::kNearestEven), words, kF16);
+      const Number number = Unpack(Truncate(bits, from.bits), from);
+      return Finish(Pack(number, kF16, Rounding::kNearestEven), words, kF16);
     };
-    return widen(in[0] >> 8) << 16 | widen(in[0]);
+    return widen(in[0] >> stride) << 16 | widen(in[0]);
   };
   return operation;
 }
 
 std::optional<Operation> ToTf32(const Words& w, Operation operation) {
   const std::optional<Rounding> rounding = w.FloatRounding();
-  if (w.types[1] != Type::kF32 || !rounding || !w.Only({"rn", "rna", "rz"})) return std::nullopt;
+  if (w.types[1] != Type::kF32 || !rounding || !w.Only({"rn", "rna", "rz", "relu", "satfinite"})) {
+    return std::nullopt;
+  }
   operation.result_bits = 32;
   operation.operand_bits = {32};
   operation.float_result = &kF32;
+  const Words words = w;
   operation.compute = [=](const Operands& in) {
-    return Pack(Unpack(in[0], kF32), kTF32, *rounding) << 13;  // a NaN stays one
+    // A NaN stays one.
+    const uint64_t bits = Pack(Unpack(in[0], kF32), kTF32, *rounding, words.Has("satfinite"));
+    return Finish(bits, words, kTF32) << 13;
   };
   return operation;
 }
@@ -178,7 +196,7 @@ std::optional<Operation> ToTf32(const Words& w, Operation operation) {
 }  // namespace
 
 std::optional<Operation> ConvertOperation(const Words& w) {
-  if (w.op != "cvt" || w.types.size() != 2) return std::nullopt;
+  if (w.op != "cvt" || w.types.size() != 2 || w.Has("pack")) return std::nullopt;
   const Type to = w.types[0], from = w.types[1];
   Operation operation;
   operation.result_bits = BitsOf(to);
@@ -187,10 +205,11 @@ std::optional<Operation> ConvertOperation(const Words& w) {
   if (to == Type::kTF32) return ToTf32(w, operation);
   const Format* to_format = FormatOf(to);
   const Format* from_format = FormatOf(from);
-  if (from == Type::kE4M3x2 || from == Type::kE5M2x2) return FromFp8(w, *from_format);
-  if (to == Type::kE4M3x2 || to == Type::kE5M2x2 || to == Type::kF16x2 || to == Type::kBF16x2) {
-    return Pair(w, *to_format);
-  }
+  if (to == Type::kUE8M0x2 || from == Type::kUE8M0x2) return std::nullopt;
+  const bool from_small = from_format != nullptr && from_format->bits <= 8;
+  const bool to_small = to_format != nullptr && to_format->bits <= 8;
+  if (from_small) return FromFp8(w, *from_format);
+  if (to_small || to == Type::kF16x2 || to == Type::kBF16x2) return Pair(w, *to_format);
   if (from == Type::kF16x2 || from == Type::kBF16x2) return std::nullopt;
   if (to_format != nullptr && from_format != nullptr) {
     return FloatToFloat(w, operation, *to_format, *from_format);

@@ -1,0 +1,230 @@
+// Instructions that compilers emit seldom: pairs of 16-bit integers and of f32, saturating and
+// 24-bit integers, mixed precision, packing conversions, byte permutations with a mode.
+// SPDX-License-Identifier: Apache-2.0
+#include "instruction.h"
+
+namespace cupel::reference {
+namespace {
+
+using ptx::Type;
+
+Operation Make(int result, std::vector<int> operands,
+               std::function<uint64_t(const Operands&)> compute) {
+  Operation operation;
+  operation.result_bits = result;
+  operation.operand_bits = std::move(operands);
+  operation.compute = std::move(compute);
+  return operation;
+}
+
+uint64_t Clamped(__int128 value, int bits, bool is_signed) {
+  const __int128 most = (static_cast<__int128>(1) << (bits - (is_signed ? 1 : 0))) - 1;
+  const __int128 least = is_signed ? -most - 1 : 0;
+  return Truncate(static_cast<uint64_t>(value < least ? least : (value > most ? most : value)),
+                  bits);
+}
+
+/// Saturating add, sub and mad; min and max with .relu.
+std::optional<Operation> Clamping(const Words& w) {
+  if (w.types.size() != 1 || w.types[0] != Type::kS32) return std::nullopt;
+  auto value = [](uint64_t bits) { return static_cast<__int128>(SignExtend(bits, 32)); };
+  const bool saturates = w.Has("sat") && w.modifiers.size() == 2;
+  if ((w.op == "add" || w.op == "sub") && saturates) {
+    const bool subtracts = w.op == "sub";
+    return Make(32, {32, 32}, [=](const Operands& in) {
+      return Clamped(value(in[0]) + (subtracts ? -value(in[1]) : value(in[1])), 32, true);
+    });
+  }
+  if (w.op == "mad" && w.Has("hi") && w.Has("sat")) {
+    return Make(32, {32, 32, 32}, [=](const Operands& in) {
+      return Clamped(((value(in[0]) * value(in[1])) >> 32) + value(in[2]), 32, true);
+    });
+  }
+  return std::nullopt;
+}
+
+uint64_t Least(std::string_view op, bool relu, bool is_signed, int bits, const Operands& in) {
+  const int64_t a = SignExtend(in[0], bits), b = SignExtend(in[1], bits);
+  const bool less = is_signed ? a < b : in[0] < in[1];
+  const uint64_t chosen = (op == "min") == less ? in[0] : in[1];
+  return relu && SignExtend(chosen, bits) < 0 ? 0 : chosen;
+}
+
+std::optional<Operation> IntegerPairs(const Words& w) {
+  if (w.types.size() != 1) return std::nullopt;
+  const Type type = w.types[0];
+  const bool pairs = type == Type::kU16x2 || type == Type::kS16x2;
+  const bool is_signed = type == Type::kS16x2 || type == Type::kS32;
+  const int bits = pairs ? 16 : 32;
+  if (w.op == "add" && pairs && w.modifiers.size() == 1) {
+    return InHalves(
+        Make(16, {16, 16}, [](const Operands& in) { return Truncate(in[0] + in[1], 16); }));
+  }
+  if ((w.op != "min" && w.op != "max") || !w.Only({"relu"})) return std::nullopt;
+  const bool relu = w.Has("relu");
+  if (!pairs && (!relu || type != Type::kS32)) return std::nullopt;
+  const std::string op(w.op);
+  const Operation one = Make(
+      bits, {bits, bits}, [=](const Operands& in) { return Least(op, relu, is_signed, bits, in); });
+  return pairs ? InHalves(one) : one;
+}
+
+/// mul24, mad24: the low 24 bits of each factor; .hi is bits 16 to 47 of the product.
+std::optional<Operation> Multiply24(const Words& w) {
+  if ((w.op != "mul24" && w.op != "mad24") || w.types.size() != 1 || w.Has("sat")) {
+    return std::nullopt;
+  }
+  const bool is_signed = IsSigned(w.types[0]), high = w.Has("hi"), adds = w.op == "mad24";
+  Operation operation = Make(32, {32, 32}, [=](const Operands& in) {
+    const uint64_t a = Truncate(in[0], 24), b = Truncate(in[1], 24);
+    const uint64_t product =
+        is_signed ? static_cast<uint64_t>(SignExtend(a, 24) * SignExtend(b, 24)) : a * b;
+    return Truncate((high ? product >> 16 : product) + (adds ? in[2] : 0), 32);
+  });
+  if (adds) operation.operand_bits.push_back(32);
+  return operation;
+}
+
+/// prmt with a mode: which byte of b:a goes where follows from two bits (three of f4e and b4e).
+std::optional<Operation> PermuteMode(const Words& w) {
+  if (w.op != "prmt" || w.modifiers.size() != 2) return std::nullopt;
+  const std::string mode = w.modifiers[1];
+  return Make(32, {32, 32, 32}, [=](const Operands& in) {
+    const uint64_t both = in[1] << 32 | in[0];
+    const uint64_t n = in[2] & 3u;
+    uint64_t result = 0;
+    for (uint64_t i = 0; i < 4; ++i) {
+      uint64_t byte = 0;
+      if (mode == "f4e") byte = n + i;
+      if (mode == "b4e") byte = (n + 8 - i) % 8;
+      if (mode == "rc8") byte = n;
+      if (mode == "ecl") byte = std::max(n, i);
+      if (mode == "ecr") byte = std::min(n, i);
+      if (mode == "rc16") byte = 2 * (n & 1u) + (i & 1u);
+      result |= ((both >> (8 * byte)) & 0xffu) << (8 * i);
+    }
+    return result;
+  });
+}
+
+std::optional<Operation> Extend(const Words& w) {
+  if (w.op != "szext" || w.types.size() != 1) return std::nullopt;
+  const bool is_signed = IsSigned(w.types[0]), clamps = w.Has("clamp");
+  return Make(32, {32, 32}, [=](const Operands& in) -> uint64_t {
+    if (clamps && in[1] >= 32) return in[0];
+    const auto bits = static_cast<int>(in[1] & 31u);
+    if (bits == 0) return 0;
+    const uint64_t low = Truncate(in[0], bits);
+    return is_signed ? Truncate(static_cast<uint64_t>(SignExtend(low, bits)), 32) : low;
+  });
+}
+
+std::optional<Operation> Differences(const Words& w) {
+  if (w.op != "vabsdiff4" || w.types != std::vector<Type>(3, Type::kU32) || !w.Only({"add"})) {
+    return std::nullopt;
+  }
+  const bool adds = w.Has("add");
+  return Make(32, {32, 32, 32}, [=](const Operands& in) {
+    uint64_t packed = 0, sum = in[2];
+    for (int i = 0; i < 32; i += 8) {
+      const uint64_t a = (in[0] >> i) & 0xffu, b = (in[1] >> i) & 0xffu;
+      packed |= (a > b ? a - b : b - a) << i;
+      sum += a > b ? a - b : b - a;
+    }
+    return adds ? Truncate(sum, 32) : packed;
+  });
+}
+
+/// cvt.pack: a above b; a third operand above both.
+std::optional<Operation> Packing(const Words& w) {
+  if (w.op != "cvt" || !w.Has("pack") || !w.Has("sat") || w.types.size() < 2) return std::nullopt;
+  const int bits = BitsOf(w.types[0]);
+  const bool is_signed = IsSigned(w.types[0]), three = w.types.size() == 3;
+  Operation operation = Make(32, {32, 32}, [=](const Operands& in) {
+    const uint64_t a = Clamped(SignExtend(in[0], 32), bits, is_signed);
+    const uint64_t b = Clamped(SignExtend(in[1], 32), bits, is_signed);
+    const uint64_t above = three ? in[2] << (2 * bits) : 0;
+    return Truncate(above | a << bits | b, 32);
+  });
+  if (three) operation.operand_bits.push_back(32);
+  return operation;
+}
+
+std::optional<Operation> SelectBySign(const Words& w) {
+  if (w.op != "slct" || w.types.size() != 2 || w.types[1] != Type::kF32 || !w.Only({"ftz"})) {
+    return std::nullopt;
+  }
+  const int bits = BitsOf(w.types[0]);
+  const bool flush = w.Has("ftz");
+  return Make(bits, {bits, bits, 32}, [=](const Operands& in) {
+    const Number c = Unpack(flush ? Flush(in[2], kF32) : in[2], kF32);
+    return !c.IsNan() && Compare(c, Number::Zero(false)) >= 0 ? in[0] : in[1];
+  });
+}
+
+std::optional<Operation> FloatPairs(const Words& w) {
+  if (w.types.size() != 1 || w.types[0] != Type::kF32x2) return std::nullopt;
+  Words one = w;
+  one.types = {Type::kF32};
+  std::replace(one.modifiers.begin(), one.modifiers.end(), std::string("f32x2"),
+               std::string("f32"));
+  const std::optional<Operation> found = FloatOperation(one);
+  if (!found) return std::nullopt;
+  return InHalves(*found);
+}
+
+/// add, sub and fma of 16-bit operands with an f32 one: exact but for one rounding.
+std::optional<Operation> Mixed(const Words& w) {
+  if (w.types.size() != 2 || w.types[0] != Type::kF32 || FormatOf(w.types[1]) == nullptr ||
+      BitsOf(w.types[1]) != 16 || !w.Only({"rn", "rz", "rm", "rp", "sat"})) {
+    return std::nullopt;
+  }
+  const Format& from = *FormatOf(w.types[1]);
+  const bool product = w.op == "fma", subtracts = w.op == "sub";
+  if (!product && !subtracts && w.op != "add") return std::nullopt;
+  const Rounding rounding = w.FloatRounding().value_or(Rounding::kNearestEven);
+  const bool saturate = w.Has("sat");
+  Operation operation = Make(32, {16, 32}, [=](const Operands& in) {
+    const Number left =
+        product ? Multiply(Unpack(in[0], from), Unpack(in[1], from)) : Unpack(in[0], from);
+    Number right = Unpack(in[product ? 2 : 1], kF32);
+    if (subtracts) right.negative = !right.negative;
+    const uint64_t bits = Pack(Add(left, right, rounding), kF32, rounding);
+    return saturate ? Saturated(bits, kF32) : bits;
+  });
+  if (product) operation.operand_bits = {16, 16, 32};
+  operation.float_result = &kF32;
+  return operation;
+}
+
+/// min and max of magnitudes, with the product's sign.
+std::optional<Operation> Magnitudes(const Words& w) {
+  if ((w.op != "min" && w.op != "max") || !w.Has("xorsign") || w.types.size() != 1 ||
+      w.types[0] != Type::kF32 || !w.Only({"xorsign", "abs", "NaN", "ftz"})) {
+    return std::nullopt;
+  }
+  const bool largest = w.op == "max", keep_nan = w.Has("NaN"), flush = w.Has("ftz");
+  Operation operation = Make(32, {32, 32}, [=](const Operands& in) {
+    const uint64_t a = flush ? Flush(in[0], kF32) : in[0], b = flush ? Flush(in[1], kF32) : in[1];
+    if (keep_nan && (IsNan(a, kF32) || IsNan(b, kF32))) return kF32.canonical_nan;
+    const uint64_t x = a & ~kF32.SignBit(), y = b & ~kF32.SignBit();
+    return (largest ? Larger(x, y, kF32) : Smaller(x, y, kF32)) | ((a ^ b) & kF32.SignBit());
+  });
+  operation.float_result = &kF32;
+  operation.flushes = flush;
+  return operation;
+}
+
+}  // namespace
+
+std::optional<Operation> RareOperation(const Words& w) {
+  for (const auto& part :
+       {&Clamping, &IntegerPairs, &Multiply24, &PermuteMode, &Extend, &Differences, &Packing,
+        &SelectBySign, &FloatPairs, &Mixed, &Magnitudes}) {
+    std::optional<Operation> found = part(w);
+    if (found) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace cupel::reference
