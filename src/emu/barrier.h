@@ -16,10 +16,15 @@ inline constexpr uint32_t kBarrierPopc = 4;  // what bar.red gives, into Op::dst
 inline constexpr uint32_t kBarrierAnd = 8;
 inline constexpr uint32_t kBarrierOr = 16;
 
+inline constexpr uint32_t kBarrierCluster = 32;  // the cluster's, numbered kClusterBarrier
+
 /// Adds the predicates `values` of `lanes` to what barrier `id` reduces.
 void ReduceAtBarrier(Warp& warp, uint32_t id, uint32_t values, uint32_t lanes);
 
 /// An entry of Code::branch_targets.
 int32_t BranchTarget(const Warp& warp, size_t index);
+
+/// Number of the barrier of a cluster, which kernels cannot name.
+inline constexpr uint32_t kClusterBarrier = 16;
 
 }  // namespace cupel::emu

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emu/calls.h"
 #include "ptx/parser.h"
 
 namespace cupel::emu {
@@ -45,14 +46,15 @@ void Initialise(const ptx::Variable& variable, std::byte* at, uint64_t bytes) {
   std::memset(at + given, 0, bytes - given);
 }
 
-// A symbol that has no place (a function, or an external variable) leaves zero: following it is
+// A symbol that has no place (an external variable) leaves zero: following it is
 // then an access to the null page, which is reported.
 void InitialiseAddresses(const ptx::Module& module, const GlobalMemory& memory) {
   for (const ptx::Variable& variable : module.variables) {
     const auto base = memory.SymbolAddress(variable.name);
     if (!base) continue;
     for (const ptx::Variable::SymbolInit& init : variable.symbol_inits) {
-      const auto target = memory.SymbolAddress(init.symbol);
+      auto target = memory.SymbolAddress(init.symbol);
+      if (!target) target = AddressOfFunction(module, init.symbol);
       if (!target || !memory.Contains(*base + init.at, sizeof *target)) continue;
       const uint64_t value = *target + static_cast<uint64_t>(init.offset);
       std::memcpy(memory.Host(*base + init.at), &value, sizeof value);

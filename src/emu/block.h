@@ -25,6 +25,8 @@
 
 namespace cupel::emu {
 
+class AsyncState;
+class CallStacks;
 class SharedChecker;
 
 struct BarrierState {
@@ -40,16 +42,18 @@ struct BlockState {
   plan::Dim3 index{0, 0, 0};
   uint32_t live_threads = 0;
   std::vector<Warp> warps;
-  std::vector<bool> ready;          // by warp: may have a runnable group
-  std::vector<uint32_t> order;      // in which warps have their turns
-  size_t turn = 0;                  // index into order: who is next
-  int64_t spent = 0;                // warp instructions executed so far
-  std::vector<uint64_t> warp_work;  // the same by warp
-  std::array<BarrierState, 16> barriers;
-  std::byte* memory = nullptr;  // frames, shared and local memory
+  std::vector<bool> ready;                // by warp: may have a runnable group
+  std::vector<uint32_t> order;            // in which warps have their turns
+  size_t turn = 0;                        // index into order: who is next
+  int64_t spent = 0;                      // warp instructions executed so far
+  std::vector<uint64_t> warp_work;        // the same by warp
+  std::array<BarrierState, 17> barriers;  // the last: of the cluster
+  std::byte* memory = nullptr;            // frames, shared and local memory
   size_t memory_bytes = 0;
   std::unique_ptr<SharedChecker> checker;  // full checks only
   std::vector<QuickRace> races;            // by warp, likewise
+  std::unique_ptr<AsyncState> async;       // null until it is needed
+  std::unique_ptr<CallStacks> calls;       // likewise
 
   BlockState();
   ~BlockState();
@@ -99,9 +103,16 @@ struct SeenFinding {
 /// A read of what nobody has written, until the block ends or somebody turns out to write it.
 struct Suspicion {
   std::optional<engine::Finding> finding;
-  std::string reads;  // "Thread 3 reads byte 12 of shared memory"
+  std::string reads;          // "Thread 3 reads byte 12 of shared memory"
+  bool is_unwritten = false;  // or a copy is under way to it
   uint32_t source = 0;
   uint64_t place = 0;  // byte of shared memory, or device address
+};
+
+/// What one thread printed in a call of printf.
+struct PrintedText {
+  uint64_t block = 0;
+  std::string text;
 };
 
 /// One thread's part of a launch.
@@ -110,6 +121,8 @@ struct Worker {
   bool is_main = false;  // may call options.cancelled
   std::vector<Hint> hints;
   std::vector<SeenFinding> findings;
+  std::vector<PrintedText> printed;
+  size_t printed_bytes = 0;
   engine::LaunchCounters counters;   // exact ones
   engine::LaunchCounters sampled;    // of counted blocks only
   std::unique_ptr<Profile> profile;  // the same by op; null when nothing is counted

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,9 @@ struct Code {
   std::vector<Source> sources;  // by Op::source
   std::vector<std::string> mnemonics;
   std::vector<int32_t> branch_targets;  // of brx.idx
+  /// Operands of ops that have more than an Op has room for: offsets, to which Op::imm points.
+  std::vector<int32_t> lists;
+  std::map<uint64_t, int32_t> functions;  // that can be called, by address: their first op
   int32_t frame_bytes = 0;
   std::vector<ConstantSlot> constants;
   std::vector<SpecialSlot> specials;

@@ -41,7 +41,9 @@ FloatMode ModeHint(const Instr& instr) {
 bool MaySwitch(const Instr& instr) {
   const std::string& op = instr.op;
   return op == "shfl" || op == "vote" || op == "match" || op == "redux" || op == "bar" ||
-         op == "barrier" || op == "brx" || op == "elect";
+         op == "barrier" || op == "brx" || op == "elect" || op == "mma" || op == "wmma" ||
+         op == "ldmatrix" || op == "stmatrix" || op == "movmatrix" || op == "mbarrier" ||
+         op == "@call" || op == "@printf" || op == "@assertfail";
 }
 
 SourceLine LineOf(const ptx::Module& module, const ptx::Location& location) {
@@ -141,15 +143,32 @@ void Decoder::EmitUnguarded(const Instr& instr) {
 }
 
 void Decoder::EmitDefined(const Instr& instr) {
-  if (EmitFlow(instr) || failed_) return;
+  if (EmitRare(instr) || EmitFlow(instr) || failed_) return;
   static const std::map<std::string_view, bool (Decoder::*)(const Instr&)> forms = {
-      {"ld", &Decoder::EmitAccess},       {"ldu", &Decoder::EmitAccess},
-      {"st", &Decoder::EmitAccess},       {"atom", &Decoder::EmitAtomic},
-      {"red", &Decoder::EmitAtomic},      {"mov", &Decoder::EmitMov},
-      {"cvta", &Decoder::EmitCvta},       {"setp", &Decoder::EmitSetp},
-      {"set", &Decoder::EmitSet},         {"shfl", &Decoder::EmitWarpLevel},
-      {"vote", &Decoder::EmitWarpLevel},  {"match", &Decoder::EmitWarpLevel},
-      {"redux", &Decoder::EmitWarpLevel}, {"activemask", &Decoder::EmitWarpLevel}};
+      {"ld", &Decoder::EmitAccess},
+      {"ldu", &Decoder::EmitAccess},
+      {"st", &Decoder::EmitAccess},
+      {"atom", &Decoder::EmitAtomic},
+      {"red", &Decoder::EmitAtomic},
+      {"mov", &Decoder::EmitMov},
+      {"cvta", &Decoder::EmitCvta},
+      {"setp", &Decoder::EmitSetp},
+      {"set", &Decoder::EmitSet},
+      {"shfl", &Decoder::EmitWarpLevel},
+      {"vote", &Decoder::EmitWarpLevel},
+      {"match", &Decoder::EmitWarpLevel},
+      {"redux", &Decoder::EmitWarpLevel},
+      {"activemask", &Decoder::EmitWarpLevel},
+      {"mma", &Decoder::EmitMatrix},
+      {"wmma", &Decoder::EmitMatrix},
+      {"ldmatrix", &Decoder::EmitMatrix},
+      {"stmatrix", &Decoder::EmitMatrix},
+      {"movmatrix", &Decoder::EmitMatrix},
+      {"cp", &Decoder::EmitAsync},
+      {"mbarrier", &Decoder::EmitMemoryBarrier},
+      {"@call", &Decoder::EmitCall},
+      {"@printf", &Decoder::EmitReport},
+      {"@assertfail", &Decoder::EmitReport}};
   if (instr.Has("cc") || instr.op == "addc" || instr.op == "subc" || instr.op == "madc") {
     EmitCarry(instr);
     return;
@@ -208,7 +227,7 @@ void Decoder::NoteInstruction(const Instr& instr) {
 void Decoder::EmitInstr(const Instr& instr) {
   for (auto& [kind, used] : temporaries_used_) used = 0;
   ++block_count_;
-  if (aliased_[static_cast<size_t>(current_)]) return;
+  if (aliased_[static_cast<size_t>(current_)]) return NoteDefined(instr);
   if (instr.guard >= 0 && defined_slot_[static_cast<size_t>(instr.guard)] >= 0) {
     Emit("@checkdefined").src[0] = defined_slot_[static_cast<size_t>(instr.guard)];
   }
@@ -219,6 +238,18 @@ void Decoder::EmitInstr(const Instr& instr) {
   } else {
     EmitUnguarded(instr);
   }
+}
+
+/// Called functions stand before the kernel: the stack pointer begins at 0, and a jump leads there.
+void Decoder::EmitStart() {
+  label_at_[static_cast<size_t>(inlined_.entry)] = 1;
+  const int zero = SharedConstant(SlotKind::kWord, 0);
+  Op& clear = Emit("mov.b32");
+  clear.dst = stack_pointer_;
+  for (int32_t& src : clear.src) src = zero;
+  Op& jump = Emit("@jump");
+  jump.target = inlined_.entry;
+  jumps_.push_back(static_cast<int>(code_->ops.size()) - 1);
 }
 
 void Decoder::EmitBody() {
@@ -233,6 +264,10 @@ void Decoder::EmitBody() {
   for (const std::vector<int>& table : function_.branch_table_targets) {
     for (int target : table) label_at_[static_cast<size_t>(target)] = 1;
   }
+  for (const CalledFunction& called : inlined_.functions) {
+    label_at_[static_cast<size_t>(called.begin)] = 1;
+  }
+  if (!inlined_.functions.empty()) EmitStart();
   for (size_t i = 0; i <= count && !failed_; ++i) {
     if (label_at_[i] != 0) {
       SetMode(default_mode_);
@@ -257,6 +292,10 @@ void Decoder::Resolve() {
     op.target = op_at_[static_cast<size_t>(op.target)];
   }
   for (int32_t& target : code_->branch_targets) target = op_at_[static_cast<size_t>(target)];
+  for (const CalledFunction& called : inlined_.functions) {
+    const uint64_t address = AddressOfFunction(module_, called.function->name).value_or(0);
+    code_->functions[address] = op_at_[static_cast<size_t>(called.begin)];
+  }
   const Entry* up = handlers_.Find("shfl.up");
   const Entry* down = handlers_.Find("shfl.down");
   const Entry* butterfly = handlers_.Find("shfl.bfly");
@@ -287,6 +326,17 @@ void Decoder::NumberLines() {
   code_->line_ids.resize(code_->sources.size() + 1, kLineIds - 1);
 }
 
+/// Lists of operands: their ops point to them.
+void Decoder::ResolveLists() {
+  for (int32_t& slot : code_->lists) {
+    if (slot >= 0) slot = slots_[static_cast<size_t>(slot)].offset;  // negative ones are numbers
+  }
+  for (size_t op : listed_) {
+    int64_t& imm = code_->ops[op].imm;
+    imm = reinterpret_cast<int64_t>(code_->lists.data() + imm);
+  }
+}
+
 /// True when nothing but `st` writes to global memory.
 bool HasPlainStores(const std::vector<Instr>& body) {
   return std::all_of(body.begin(), body.end(), [](const Instr& instr) {
@@ -300,14 +350,17 @@ void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
   kernel->name = function.name;
   kernel->demangled = ptx::Demangle(function.name);
   kernel->param_bytes = function.param_bytes;
+  for (int blocks : function.cluster_dims) {
+    kernel->cluster_blocks *= static_cast<uint64_t>(std::max(blocks, 1));
+  }
   code_ = std::make_unique<Code>();
   code_->handlers = &handlers_;
   code_->module = &module_;
-  Inlined inlined = InlineCalls(module_, function);
-  function_ = std::move(inlined.function);
-  if (!inlined.error.empty()) {
-    current_ = inlined.at;
-    Fail(inlined.error);
+  inlined_ = InlineCalls(module_, function);
+  function_ = std::move(inlined_.function);
+  if (!inlined_.error.empty()) {
+    current_ = inlined_.at;
+    Fail(inlined_.error);
     return;
   }
   for (const Instr& instr : function_.body) {
@@ -331,6 +384,7 @@ void Decoder::Decode(const ptx::Function& function, Kernel* kernel) {
   if (!failed_) LayOutFrame();
   if (failed_) return;
   Resolve();
+  ResolveLists();
   code_->stores.resize(code_->ops.size());
   kernel->has_plain_stores = HasPlainStores(function_.body);
   kernel->code = std::move(code_);

@@ -17,7 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "emu/calls.h"
 #include "emu/code.h"
+#include "emu/copies.h"
 #include "emu/kernel.h"
 #include "ptx/ir.h"
 
@@ -26,8 +28,12 @@ namespace cupel::emu {
 /// Replaces calls of functions of the module by their bodies; the result's `error` says why not.
 struct Inlined {
   ptx::Function function;
-  std::string error;  // "call of an extern function 'f'"
-  int at = -1;        // the instruction that it is about
+  std::string error;                      // "call of an extern function 'f'"
+  int at = -1;                            // the instruction that it is about
+  std::vector<CalledFunction> functions;  // that keep a body; before the kernel's own
+  std::vector<CallSite> calls;            // of those
+  int entry = 0;                          // where the kernel's own body begins
+  int entry_register = 0;                 // and its registers
 };
 Inlined InlineCalls(const ptx::Module& module, const ptx::Function& function);
 
@@ -63,7 +69,9 @@ class Decoder {
   void AssignSlots();
   void ShareSlots();  // liveness.cc
   void AliasRegisters();
-  bool AliasTo(const ptx::Instr& instr, int* slot);
+  bool AliasTo(const ptx::Instr& instr, const CopyRules& rules, int* slot);
+  bool IsOnStack(const std::string& variable) const;
+  void PlaceFrames();
   SlotKind KindOf(int reg) const;
   int NewSlot(SlotKind kind);
   int Temporary(SlotKind kind);
@@ -84,6 +92,7 @@ class Decoder {
 
   // decode.cc
   void EmitBody();
+  void EmitStart();
   void EmitInstr(const ptx::Instr& instr);
   void EmitGuarded(const ptx::Instr& instr);
   void EmitUnguarded(const ptx::Instr& instr);
@@ -98,6 +107,7 @@ class Decoder {
   void NumberLines();
   void NoteInstruction(const ptx::Instr& instr);
   void Resolve();
+  void ResolveLists();
 
   // decode_forms.cc
   bool EmitTable(const ptx::Instr& instr, const std::string& key);
@@ -124,9 +134,53 @@ class Decoder {
   bool EmitBarrier(const ptx::Instr& instr);
   bool EmitWarpLevel(const ptx::Instr& instr);
 
+  // decode_matrix.cc
+  bool EmitMatrix(const ptx::Instr& instr);
+  bool EmitProduct(const ptx::Instr& instr);
+  bool EmitFragment(const ptx::Instr& instr);
+  bool EmitMatrixRows(const ptx::Instr& instr);
+  std::vector<int> FragmentSlots(const std::vector<ptx::Operand>& registers,
+                                 const std::vector<size_t>& order, SlotKind kind, bool write);
+  void SetList(const std::vector<int>& slots);
+
+  // decode_calls.cc
+  int CurrentFrame() const;
+  bool EmitArgument(const CallSite::Piece& piece, bool to_callee);
+  std::vector<int> SlotsToSave();
+  bool EmitCall(const ptx::Instr& instr);
+  bool EmitReturn();
+  bool EmitReport(const ptx::Instr& instr);
+
+  // decode_rare.cc
+  bool EmitRare(const ptx::Instr& instr);
+  void EmitAlignmentCheck(const ptx::Operand& address, uint32_t bytes, bool store);
+  bool EmitWideAccess(const ptx::Instr& instr);
+  bool EmitVectorAtomic(const ptx::Instr& instr);
+  bool EmitThree(const ptx::Instr& instr);
+  bool EmitElect(const ptx::Instr& instr);
+  bool EmitCopyTo(const ptx::Operand& to, int from, SlotKind kind);
+  bool EmitCluster(const ptx::Instr& instr);
+
+  // decode_async.cc
+  bool EmitAsync(const ptx::Instr& instr);
+  bool EmitCopyAsync(const ptx::Instr& instr);
+
+  // decode_mbarrier.cc
+  bool EmitMemoryBarrier(const ptx::Instr& instr);
+  bool EmitMemoryBarrierArrive(const ptx::Instr& instr);
+  bool EmitMemoryBarrierWait(const ptx::Instr& instr);
+  bool EmitArriveAfterCopies(const ptx::Instr& instr);
+  bool EmitBulk(const ptx::Instr& instr);
+  bool EmitBulkCopy(const ptx::Instr& instr);
+  bool BarrierAddress(const ptx::Instr& instr, size_t operand, int* slot, int32_t* displacement,
+                      uint32_t* flags);
+
   const ptx::Module& module_;
   const HandlerTable& handlers_;
-  ptx::Function function_;  // with calls inlined
+  Inlined inlined_;
+  ptx::Function function_;             // with calls inlined
+  std::vector<uint32_t> frame_bytes_;  // of the kernel, then of called functions
+  int stack_pointer_ = -1;             // slot, when there are called functions
   Kernel* kernel_ = nullptr;
   std::unique_ptr<Code> code_;
 
@@ -137,6 +191,7 @@ class Decoder {
   };
   std::vector<Slot> slots_;
   std::vector<int> register_slot_;  // by register; -1: not used
+  std::vector<int> origin_;         // by register: the instruction that gives its value; -1: none
   std::vector<bool> aliased_;       // by instruction: its effect is an alias
   std::map<std::pair<std::string, std::pair<uint64_t, int>>, int> constants_;
   std::map<Special, int> specials_;
@@ -152,6 +207,7 @@ class Decoder {
   struct Place {
     ptx::Space space = ptx::Space::kNone;
     uint64_t offset = 0;
+    bool on_stack = false;  // from the stack pointer on
   };
   std::map<std::string, Place, std::less<>> places_;  // of shared, local and parameter variables
 
@@ -159,6 +215,7 @@ class Decoder {
   std::vector<int> op_at_;             // by instruction index: index of its merge op
   std::vector<SharedFusion> fusions_;  // by instruction
   std::vector<int> jumps_;             // ops whose target is an instruction index
+  std::vector<size_t> listed_;         // ops whose imm is an index into Code::lists
   FloatMode default_mode_ = FloatMode::kIeee;
   FloatMode mode_ = FloatMode::kIeee;
   uint32_t block_count_ = 0, block_flops_ = 0;  // of the block so far

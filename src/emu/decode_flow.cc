@@ -74,7 +74,8 @@ bool Decoder::EmitBarrier(const Instr& instr) {
 
 /// shfl, vote, match, redux, activemask: operands in the order that their handlers want.
 bool Decoder::EmitWarpLevel(const Instr& instr) {
-  if (instr.op != "activemask" && !instr.Has("sync")) return Fail(instr.Mnemonic());
+  const bool complete = instr.Has("sync") && instr.operands.size() > 1 && !instr.Types().empty();
+  if (instr.op != "activemask" && !complete) return Fail(instr.Mnemonic());
   SetMode(default_mode_);
   if (instr.op == "shfl") {
     if (instr.operands.size() != 5) return Fail(instr.Mnemonic());
@@ -174,8 +175,8 @@ bool Decoder::EmitFlow(const Instr& instr) {
     FinishBlock(brx);
     return true;
   }
-  if (op == "@assertfail") {
-    Emit("@assertfail");
+  if (op == "@return") {
+    EmitReturn();
     return true;
   }
   return false;

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "emu/decode.h"
+#include "ptx/names.h"
 
 namespace cupel::emu {
 
@@ -50,9 +51,9 @@ std::string Decoder::CanonicalKey(const Instr& instr) const {
     const std::string& modifier = instr.modifiers[i];
     if (is_sum && is_float && modifier == "rn") continue;
     if (to_integer && modifier == "sat" && !instr.Has("e4m3x2") && !instr.Has("e5m2x2")) continue;
-    const bool is_type = is_shift && i + 1 == instr.modifiers.size();
+    const bool is_type = is_shift && ptx::TypeNamed(modifier) != Type::kNone;
     key += '.';
-    key += is_type ? AsUnsigned(types.back()) : modifier;
+    key += is_type ? AsUnsigned(ptx::TypeNamed(modifier)) : modifier;
     if (is_shift && is_type && instr.op == "shl") key.replace(key.rfind('.') + 1, 1, "u");
   }
   return key;
@@ -86,7 +87,9 @@ bool Decoder::EmitPacked(const Operand& dst, const Operand& src, Type type) {
   const Operand& vector = packs ? src : dst;
   const size_t parts = vector.elements.size();
   const int bits = ptx::SizeOf(type) * 8;
-  if (parts == 0 || (bits != 32 && bits != 64) || (parts != 2 && parts != 4)) return false;
+  if (parts == 0 || (bits != 32 && bits != 64 && (bits != 16 || parts != 2)) ||
+      (parts != 2 && parts != 4))
+    return false;
   const std::string widths = fmt::format("b{}.b{}", bits, bits / static_cast<int>(parts));
   const SlotKind whole = SlotOf(type);
   if (packs) {

@@ -61,12 +61,11 @@ bool Decoder::SpaceOf(const Instr& instr, const Operand& address, MemorySpace* s
   *space = MemorySpace::kGeneric;
   for (const std::string& modifier : instr.modifiers) {
     if (modifier == "global" || modifier == "const") *space = MemorySpace::kGlobal;
-    if (modifier == "shared" || modifier == "shared::cta") *space = MemorySpace::kShared;
+    if (modifier == "shared" || modifier.starts_with("shared::")) *space = MemorySpace::kShared;
     if (modifier == "local") *space = MemorySpace::kLocal;
     if (modifier == "param" || modifier == "param::entry" || modifier == "param::func") {
       *space = MemorySpace::kParam;
     }
-    if (modifier == "shared::cluster") return Fail(instr.Mnemonic());
   }
   // Variables of a function body that pass parameters of calls live in local memory.
   if (*space == MemorySpace::kParam && !address.symbol.empty()) {

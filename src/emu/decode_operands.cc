@@ -45,6 +45,8 @@ const std::map<std::string, Special, std::less<>>& Specials() {
       {"envreg2", Special::kGridWorkspaceLow},
       {"dynamic_smem_size", Special::kDynamicSharedBytes},
       {"total_smem_size", Special::kTotalSharedBytes},
+      {"aggr_smem_size", Special::kTotalSharedBytes},
+      {"is_explicit_cluster", Special::kZero},
       {"cluster_ctarank", Special::kZero},
       {"cluster_ctaid.x", Special::kZero},
       {"cluster_ctaid.y", Special::kZero},
@@ -103,6 +105,25 @@ std::optional<uint64_t> Decoder::SymbolValue(const std::string& name, std::strin
 }
 
 int Decoder::ReadSymbol(const Operand& operand, SlotKind kind) {
+  const auto local = places_.find(operand.symbol);
+  if (local != places_.end() && local->second.on_stack) {
+    const uint64_t offset = local->second.offset + static_cast<uint64_t>(operand.offset);
+    const int pointer = Temporary(SlotKind::kWord);
+    const int displacement = SharedConstant(SlotKind::kWord, offset);
+    Op& add = Emit("add.u32");
+    add.dst = pointer;
+    add.src[0] = stack_pointer_;
+    add.src[1] = displacement;
+    if (kind == SlotKind::kWord) return pointer;
+    const int wide = Temporary(kind);
+    Op& extend = Emit("cvt.u64.u32");
+    extend.src[0] = pointer;
+    extend.dst = wide;
+    return wide;
+  }
+  if (const auto code = AddressOfFunction(module_, operand.symbol)) {
+    return SharedConstant(kind, *code + static_cast<uint64_t>(operand.offset));
+  }
   std::string global;
   const uint64_t base = SymbolValue(operand.symbol, &global).value_or(0);
   if (!global.empty()) {

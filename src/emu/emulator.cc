@@ -168,6 +168,7 @@ class Execution {
   void Record(const plan::Launch& launch, const KernelLimits& limits, LaunchOutcome outcome,
               Run* run) {
     std::move(outcome.findings.begin(), outcome.findings.end(), std::back_inserter(run->findings));
+    std::move(outcome.printed.begin(), outcome.printed.end(), std::back_inserter(run->printed));
     if (!outcome.completed) stopped_ = true;
     if (!outcome.unsupported.empty()) Note({{}, std::move(outcome.unsupported)}, run);
     if (!options_.counters) return;

@@ -272,4 +272,17 @@ bool CheckGlobal(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uin
                                                        offsets);
 }
 
+bool CheckGlobal(Warp& warp, const Op* op, bool store, uint32_t active, uint32_t bytes,
+                 const uint32_t* low_halves) {
+  const Hint& hint = warp.hints[op->count];
+  if (hint.stamps == nullptr) return true;
+  uint32_t offsets[kLanes] = {};
+  for (int lane = 0; lane < kLanes; ++lane) {
+    offsets[lane] = low_halves[lane] - static_cast<uint32_t>(hint.begin);
+  }
+  AccessKind kind;
+  kind.store = store;
+  return CheckGlobal(warp, op, kind, active, bytes, hint.begin, offsets);
+}
+
 }  // namespace cupel::emu

@@ -2,6 +2,7 @@
 // program counter runs first, so that lanes meet again where control flow joins; to keep spin loops
 // from starving the lanes they wait for, others get their turn after some thousand iterations.
 // SPDX-License-Identifier: Apache-2.0
+#include "emu/async.h"
 #include "emu/block.h"
 
 namespace cupel::emu {
@@ -82,6 +83,7 @@ const Op* MergeOrSwitch(Warp& warp, const Op* op) {
 }
 
 const Op* EndLanes(Warp& warp, uint32_t mask, const Op* next) {
+  if (warp.block->async) FinishCopies(warp, mask);
   warp.live &= ~mask;
   warp.active &= ~mask;
   warp.block->live_threads -= static_cast<uint32_t>(__builtin_popcount(mask));

@@ -44,6 +44,13 @@ const HandlerTable& Handlers(int limit) {
       RegisterControl(table);
       RegisterAtomic(table);
       RegisterWarp(table);
+      RegisterMatrixMoves(table);
+      RegisterAsync(table);
+      RegisterMemoryBarriers(table);
+      RegisterCalls(table);
+      RegisterPrint(table);
+      RegisterRare(table);
+      RegisterRareWarp(table);
     }
     return tables;
   }();

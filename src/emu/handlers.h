@@ -56,5 +56,12 @@ void RegisterAvx512(HandlerTable& table);
 void RegisterControl(HandlerTable& table);
 void RegisterAtomic(HandlerTable& table);
 void RegisterWarp(HandlerTable& table);
+void RegisterMatrixMoves(HandlerTable& table);
+void RegisterAsync(HandlerTable& table);
+void RegisterMemoryBarriers(HandlerTable& table);
+void RegisterCalls(HandlerTable& table);
+void RegisterPrint(HandlerTable& table);
+void RegisterRare(HandlerTable& table);
+void RegisterRareWarp(HandlerTable& table);
 
 }  // namespace cupel::emu

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "emu/handlers.h"
+#include "emu/matrix.h"
 #include "emu/op.h"
 #include "emu/quick_race.h"
 #include "emu/race_stamp.h"

@@ -1,9 +1,10 @@
 // Calls are replaced by the bodies of what they call: every call has registers and labels of its
-// own, and parameters are the caller's variables. Recursion and calls through pointers stay
-// unsupported. printf has no effect; a failed assertion becomes a fault. SPDX-License-Identifier:
+// own, and parameters are the caller's variables. What is recursive or called through pointers
+// keeps a body of its own (calls.h), which stands before the kernel's. SPDX-License-Identifier:
 // Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "emu/decode.h"
@@ -31,11 +32,47 @@ class Inliner {
     out_.function.branch_table_targets.clear();
     out_.function.registers.clear();
     out_.function.variables.clear();
+    called_ = FunctionsToCall(module_, function);
+    out_.functions.resize(called_.size());
+    for (size_t i = 0; i < called_.size() && out_.error.empty(); ++i) CopyCalled(i);
+    out_.entry = static_cast<int>(out_.function.body.size());
+    out_.entry_register = static_cast<int>(out_.function.registers.size());
     Copy(function, {}, 0);
     return std::move(out_);
   }
 
  private:
+  /// Appends a function that is called for real: its parameters are variables of its own.
+  void CopyCalled(size_t index) {
+    const Function& function = *called_[index];
+    CalledFunction& called = out_.functions[index];
+    ptx::Function& out = out_.function;
+    called.function = &function;
+    called.begin = static_cast<int>(out.body.size());
+    called.first_register = static_cast<int>(out.registers.size());
+    called.first_variable = out.variables.size();
+    called.parameters = function.returns.size() + function.params.size();
+    std::map<std::string, std::string> names;
+    for (const auto* params : {&function.returns, &function.params}) {
+      for (const ptx::Param& param : *params) {
+        ptx::Variable variable;
+        variable.name = names[param.name] = fmt::format("{}${}", function.name, param.name);
+        variable.space = ptx::Space::kParam;
+        variable.align = param.align;
+        variable.bytes = param.bytes;
+        out.variables.push_back(std::move(variable));
+      }
+    }
+    Copy(function, std::move(names), 1);
+    Instr back;
+    back.op = "@return";
+    if (!out.body.empty()) back.location = out.body.back().location;
+    out.body.push_back(std::move(back));
+    called.end = static_cast<int>(out.body.size());
+    called.end_register = static_cast<int>(out.registers.size());
+    called.end_variable = out.variables.size();
+  }
+
   /// Appends a copy of `callee`'s body; `names` maps its parameters to the caller's variables.
   void Copy(const Function& callee, std::map<std::string, std::string> names, int depth) {
     Function& out = out_.function;
@@ -63,7 +100,7 @@ class Inliner {
       Instr instr = callee.body[i];
       Rename(&instr, registers, tables, names);
       if (instr.op == "call") {
-        Call(instr, depth);
+        Call(instr, callee, depth);
         continue;
       }
       if (depth > 0 && instr.op == "ret") {
@@ -106,15 +143,24 @@ class Inliner {
     if (instr->op == "brx" && instr->operands.size() == 2) instr->operands[1].target += tables;
   }
 
-  void Call(const Instr& call, int depth) {
-    if (call.operands.size() != 3 || call.operands[1].kind != OperandKind::kSymbol) {
-      return Stop("a call through a pointer");
+  void Call(const Instr& call, const Function& caller, int depth) {
+    if (call.operands.size() == 4 && call.operands[1].kind == OperandKind::kRegister) {
+      return CallThroughPointer(call, caller);
+    }
+    if (call.operands.size() < 3 || call.operands[1].kind != OperandKind::kSymbol) {
+      return Stop("a call of this kind");
+    }
+    const std::string& name = call.operands[1].symbol;
+    const Function* callee = module_.Find(name);
+    const bool defined = callee != nullptr && !callee->is_declaration;
+    if (name == "__assertfail" && !defined) return Report(call, "@assertfail", 5, 0);
+    if (name == "vprintf" && !defined) return Report(call, "@printf", 2, 1);
+    const auto real = std::find(called_.begin(), called_.end(), callee);
+    if (defined && real != called_.end() && !IsInlinable(*callee)) {
+      return CallForReal(call, callee->returns, callee->params,
+                         static_cast<int>(real - called_.begin()));
     }
     if (call.guard >= 0) return Stop("a guarded call");
-    const std::string& name = call.operands[1].symbol;
-    if (name == "__assertfail" || name == "__assert_fail") return Append(call, "@assertfail");
-    if (name == "vprintf") return;
-    const Function* callee = module_.Find(name);
     if (callee == nullptr || callee->is_declaration) {
       return Stop(
           fmt::format("a call of '{}', which the module does not define", ptx::Demangle(name)));
@@ -137,12 +183,74 @@ class Inliner {
     return true;
   }
 
-  void Append(const Instr& like, const char* op) {
+  /// Functions whose address is taken may be inlined where they are called by name, unless they
+  /// call themselves again.
+  bool IsInlinable(const Function& callee) {
+    const auto [known, is_new] = recursive_.try_emplace(&callee, false);
+    if (is_new) known->second = CallsItself(module_, callee);
+    return !known->second;
+  }
+
+  /// printf and failed assertions; their operands are the variables of the parameters, then of the
+  /// result.
+  void Report(const Instr& call, const char* op, size_t arguments, size_t results) {
+    if (call.operands[2].elements.size() != arguments ||
+        call.operands[0].elements.size() != results) {
+      return Stop("a call with these parameters");
+    }
     Instr instr;
     instr.op = op;
-    instr.location = like.location;
+    instr.location = call.location;
+    instr.guard = call.guard;
+    instr.guard_negated = call.guard_negated;
+    instr.operands = call.operands[2].elements;
+    for (const Operand& result : call.operands[0].elements) instr.operands.push_back(result);
     out_.function.body.push_back(std::move(instr));
   }
+
+  void CallThroughPointer(const Instr& call, const Function& caller) {
+    const auto prototype = static_cast<size_t>(call.operands[3].target);
+    if (call.operands[3].target < 0 || prototype >= caller.prototypes.size()) {
+      return Stop("a call through a pointer without a prototype");
+    }
+    CallForReal(call, caller.prototypes[prototype].returns, caller.prototypes[prototype].params,
+                -1);
+  }
+
+  void CallForReal(const Instr& call, const std::vector<ptx::Param>& returns,
+                   const std::vector<ptx::Param>& params, int callee) {
+    const std::vector<Operand>& results = call.operands[0].elements;
+    const std::vector<Operand>& arguments = call.operands[2].elements;
+    if (results.size() != returns.size() || arguments.size() != params.size()) {
+      return Stop("a call with these parameters");
+    }
+    const std::vector<uint32_t> offsets = ParameterOffsets(returns, params);
+    CallSite site;
+    site.callee = callee;
+    for (size_t i = 0; i < returns.size(); ++i) {
+      site.results.push_back({results[i].symbol, offsets[i], returns[i].bytes});
+    }
+    for (size_t i = 0; i < params.size(); ++i) {
+      site.arguments.push_back({arguments[i].symbol, offsets[returns.size() + i], params[i].bytes});
+    }
+    Instr instr;
+    instr.op = "@call";
+    instr.location = call.location;
+    instr.guard = call.guard;
+    instr.guard_negated = call.guard_negated;
+    Operand index;
+    index.kind = OperandKind::kImmediate;
+    index.bits = out_.calls.size();
+    instr.operands.push_back(index);
+    if (callee < 0) instr.operands.push_back(call.operands[1]);
+    // Named, so that the variables get a place.
+    for (const auto* list : {&results, &arguments}) {
+      instr.operands.insert(instr.operands.end(), list->begin(), list->end());
+    }
+    out_.calls.push_back(std::move(site));
+    out_.function.body.push_back(std::move(instr));
+  }
+
   void Stop(std::string why) {
     if (!out_.error.empty()) return;
     out_.error = std::move(why);
@@ -150,6 +258,8 @@ class Inliner {
   }
 
   const ptx::Module& module_;
+  std::vector<const Function*> called_;
+  std::map<const Function*, bool> recursive_;
   Inlined out_;
   int copies_ = 0;
 };

@@ -36,6 +36,7 @@ struct Kernel {
   uint32_t param_bytes = 0;
   uint32_t static_shared_bytes = 0;
   uint32_t local_bytes = 0;         // of one thread
+  uint64_t cluster_blocks = 1;      // that the kernel asks for itself
   bool has_global_atomics = false;  // blocks then run in order, on one thread
   bool has_plain_stores = false;    // nothing but `st` writes to global memory
   bool may_spin = false;  // waits for other blocks (volatile or acquiring loads in a loop)

@@ -237,6 +237,18 @@ void MergeFindings(std::vector<Worker>& workers, uint64_t stop_at, LaunchOutcome
   }
 }
 
+void MergePrinted(std::vector<Worker>& workers, uint64_t stop_at, LaunchOutcome* outcome) {
+  std::vector<PrintedText> all;
+  for (Worker& worker : workers) {
+    for (PrintedText& printed : worker.printed) {
+      if (printed.block <= stop_at) all.push_back(std::move(printed));
+    }
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const PrintedText& a, const PrintedText& b) { return a.block < b.block; });
+  for (PrintedText& printed : all) outcome->printed.push_back(std::move(printed.text));
+}
+
 /// An outcome that needs no execution: bad requests.
 bool Refused(const LaunchRequest& request, LaunchOutcome* outcome) {
   auto refuse = [&](std::string message) {
@@ -256,7 +268,7 @@ bool Refused(const LaunchRequest& request, LaunchOutcome* outcome) {
   if (request.parameters.size() < request.kernel->param_bytes) {
     return refuse("The launch passes fewer parameter bytes than the kernel takes.");
   }
-  if (request.cluster.Count() > 1) {
+  if (request.cluster.Count() > 1 || request.kernel->cluster_blocks > 1) {
     outcome->unsupported = "a launch with clusters";
     return true;
   }
@@ -343,6 +355,7 @@ Result<LaunchOutcome> RunLaunch(const LaunchRequest& request, GlobalMemory& memo
   for (Worker& worker : workers) worker.tracker.AppendTo(&outcome.written);
   JoinRanges(&outcome.written);
   MergeFindings(workers, launch.stop_at, &outcome);
+  MergePrinted(workers, launch.stop_at, &outcome);
   outcome.completed = launch.stop_at == UINT64_MAX;
   return outcome;
 }

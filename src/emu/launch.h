@@ -39,6 +39,7 @@ struct LaunchOutcome {
   bool completed = false;   // false: an error finding or `unsupported` ended the launch early
   std::string unsupported;  // "wgmma.mma_async… at kernel.cu:31"
   std::vector<engine::Finding> findings;
+  std::vector<std::string> printed;  // by printf, a string a call; blocks in order
   engine::LaunchCounters
       counters;  // kernel, grid, block and all counts; not occupancy, estimated_us
   std::vector<uint32_t> block_work;   // warp instructions by block run; empty without counters

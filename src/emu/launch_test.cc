@@ -405,15 +405,15 @@ ret; }
 
 TEST_F(LaunchTest, UnsupportedInstructionsMatterOnlyWhenLaunched) {
   Interpreter other(R"(.version 8.0
-.target sm_90a
+.target sm_100a
 .address_size 64
 .visible .entry good() { ret; }
-.visible .entry bad() { setmaxnreg.inc.sync.aligned.u32 240; ret; }
+.visible .entry bad() { tcgen05.fence::before_thread_sync; ret; }
 )");
   EXPECT_TRUE(other.Launch("good", {1}, {32}).completed);
   const auto outcome = other.Launch("bad", {1}, {32});
   EXPECT_FALSE(outcome.completed);
-  EXPECT_EQ(outcome.unsupported, "setmaxnreg.inc.sync.aligned.u32");
+  EXPECT_EQ(outcome.unsupported, "tcgen05.fence::before_thread_sync");
 }
 
 }  // namespace

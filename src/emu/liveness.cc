@@ -117,7 +117,8 @@ void Decoder::ShareSlots() {
   for (const auto& [key, slot] : specials_) fixed[static_cast<size_t>(slot)] = true;
   for (const auto& [key, slot] : parameters_) fixed[static_cast<size_t>(slot)] = true;
   const std::vector<Block> blocks = BlocksOf(function_);
-  if (blocks.empty() || blocks.size() * slots > kMostBits) {
+  // Calls save and restore whole functions' registers: each has a slot of its own then.
+  if (blocks.empty() || blocks.size() * slots > kMostBits || !inlined_.functions.empty()) {
     for (size_t slot = 0; slot < slots; ++slot) {
       if (!fixed[slot]) undefined_.push_back(static_cast<int>(slot));
     }

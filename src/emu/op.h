@@ -256,9 +256,15 @@ bool CheckShared(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uin
                  const uint32_t* offsets);
 bool CheckShared(Warp& warp, const Op* op, bool store, bool atomic, uint32_t active, uint32_t bytes,
                  const uint32_t* offsets);
-/// Watched global memory only (Hint::watched); offsets count from device address `base`.
+/// Watched global memory only (Hint::stamps); offsets count from device address `base`.
 bool CheckGlobal(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
                  uint64_t base, const uint32_t* offsets);
+/// The same for memory that may not be watched, and the lower halves of addresses that the op's
+/// hint spans.
+bool CheckGlobal(Warp& warp, const Op* op, bool store, uint32_t active, uint32_t bytes,
+                 const uint32_t* low_halves);
+/// Copies to these places of shared memory have begun: they hold nothing until they are waited for.
+void NoteCopyUnderWay(Warp& warp, uint32_t active, uint32_t bytes, const uint32_t* offsets);
 
 // sync_notes.cc: to be called when warp.checking.
 /// The lanes `mask` of the warp have synchronised with each other.

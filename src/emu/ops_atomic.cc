@@ -4,6 +4,7 @@
 #include <xmmintrin.h>
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <string>
 
@@ -137,6 +138,31 @@ uint32_t InPairs(uint32_t a, uint32_t b) {
          uint32_t{F(static_cast<uint16_t>(a >> 16), static_cast<uint16_t>(b >> 16))} << 16;
 }
 
+/// Minima and maxima of halves: a number is preferred to a NaN.
+template <float (*Value)(uint16_t), bool Max>
+uint16_t OfTwoHalves(uint16_t a, uint16_t b) {
+  const float x = Value(a), y = Value(b);
+  if (std::isnan(x)) return b;
+  if (std::isnan(y)) return a;
+  if (x == y) return (Max ? std::signbit(x) : std::signbit(y)) ? b : a;
+  return (x < y) == Max ? b : a;
+}
+template <float (*Value)(uint16_t)>
+void RegisterHalfOrder(HandlerTable& table, const std::string& type) {
+  using H = uint16_t;
+  using U = uint32_t;
+  auto least = [](H a, H b, H) { return OfTwoHalves<Value, false>(a, b); };
+  auto most = [](H a, H b, H) { return OfTwoHalves<Value, true>(a, b); };
+  Add<H>(table, "atom.min." + type, least, FloatMode::kIeee);
+  Add<H>(table, "atom.max." + type, most, FloatMode::kIeee);
+  Add<U>(
+      table, "atom.min." + type + "x2",
+      [](U a, U b, U) { return InPairs<&OfTwoHalves<Value, false>>(a, b); }, FloatMode::kIeee);
+  Add<U>(
+      table, "atom.max." + type + "x2",
+      [](U a, U b, U) { return InPairs<&OfTwoHalves<Value, true>>(a, b); }, FloatMode::kIeee);
+}
+
 void RegisterFloatAtomics(HandlerTable& table) {
   Add<float>(
       table, "atom.add.f32", [](float a, float b, float) { return a + b; }, FloatMode::kIeee);
@@ -154,6 +180,8 @@ void RegisterFloatAtomics(HandlerTable& table) {
   Add<U>(
       table, "atom.add.bf16x2", [](U a, U b, U) { return InPairs<&AddBrain>(a, b); },
       FloatMode::kIeee);
+  RegisterHalfOrder<&HalfValue>(table, "f16");
+  RegisterHalfOrder<&BrainValue>(table, "bf16");
 }
 
 }  // namespace

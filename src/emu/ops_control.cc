@@ -125,7 +125,8 @@ const Op* Barrier(Warp& warp, const Op* op) {
   const int first = __builtin_ctz(warp.active);
   const uint32_t id = At<const uint32_t>(warp, op->src[0])[first];
   const uint32_t expected = op->src[1] < 0 ? 0 : At<const uint32_t>(warp, op->src[1])[first];
-  if (id >= 16 || expected % kLanes != 0) {
+  const bool cluster = (op->aux & kBarrierCluster) != 0;
+  if ((id >= 16 && !cluster) || expected % kLanes != 0) {
     return Fault(warp, op, "illegal_instruction",
                  "A barrier is numbered 0 to 15 and its thread count is a multiple of 32.");
   }
@@ -157,9 +158,6 @@ const Op* Fence(Warp& warp, const Op* op) {
 
 const Op* Trap(Warp& warp, const Op* op) {
   return Fault(warp, op, "trap", "The kernel executed a trap (a failed assertion, or __trap).");
-}
-const Op* AssertFail(Warp& warp, const Op* op) {
-  return Fault(warp, op, "assertion_failed", "An assertion in the kernel failed.");
 }
 /// src[0]: the lanes that have written the register that comes next.
 const Op* CheckDefined(Warp& warp, const Op* op) {
@@ -200,7 +198,6 @@ void RegisterControl(HandlerTable& table) {
   Add(table, "@checkdefined", &CheckDefined, &CheckDefined);
   Add(table, "@define", &Define, &Define);
   Add(table, "@trap", &Trap, &Trap);
-  Add(table, "@assertfail", &AssertFail, &AssertFail);
   Add(table, "@nothing", &Nothing, &Nothing);
 }
 

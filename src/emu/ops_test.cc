@@ -336,16 +336,19 @@ TEST(OpsTest, Conversions) {
   Unary<I, float>("cvt.rzi.s32.f32", [&](float a) { return to_int(std::trunc(double{a})); });
   Unary<I, float>("cvt.rni.s32.f32", [&](float a) { return to_int(std::nearbyint(double{a})); });
   Unary<I, float>("cvt.rmi.s32.f32", [&](float a) { return to_int(std::floor(double{a})); });
-  Unary<I, double>("cvt.rpi.s32.f64", [&](double a) { return to_int(std::ceil(a)); });
+  // With 64 bits on either side NaN is the top bit alone.
+  Unary<I, double>("cvt.rpi.s32.f64",
+                   [&](double a) { return std::isnan(a) ? INT_MIN : to_int(std::ceil(a)); });
   Unary<U, float>("cvt.rzi.u32.f32", [](float a) {
     return std::isnan(a) || a <= 0 ? 0u : (a >= 4294967296.0f ? ~0u : static_cast<U>(a));
   });
   Unary<L, float>("cvt.rzi.s64.f32", [](float a) {
-    if (std::isnan(a)) return L{0};
+    if (std::isnan(a)) return L{LONG_MIN};
     return a >= 9.223372e18f ? L{LONG_MAX} : (a <= -9.223372e18f ? L{LONG_MIN} : static_cast<L>(a));
   });
   Unary<UL, double>("cvt.rzi.u64.f64", [](double a) {
-    if (std::isnan(a) || a <= 0) return UL{0};
+    if (std::isnan(a)) return UL{1} << 63;
+    if (a <= 0) return UL{0};
     return a >= 18446744073709551616.0 ? ~UL{0} : static_cast<UL>(a);
   });
   Unary<float, float>("cvt.rni.f32.f32", [](float a) { return std::nearbyint(a); });

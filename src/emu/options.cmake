@@ -13,5 +13,5 @@ foreach(variant IN ITEMS
     COMPILE_OPTIONS "${CUPEL_EMU_HANDLER_FLAGS};${parts}")
 endforeach()
 set_source_files_properties(
-  ${CMAKE_CURRENT_LIST_DIR}/ops_atomic.cc PROPERTIES
+  ${CMAKE_CURRENT_LIST_DIR}/ops_atomic.cc ${CMAKE_CURRENT_LIST_DIR}/ops_rare.cc PROPERTIES
   COMPILE_OPTIONS "-ffp-contract=off;-fno-strict-aliasing")

@@ -103,6 +103,17 @@ void BlockClocks::Acquire(uint32_t warp) {
   Summarise(clock, warp);
 }
 
+void BlockClocks::Meet() {
+  const uint32_t now = Align() + 1;
+  for (uint32_t w = 0; w < warps_.size(); ++w) {
+    WarpClock& clock = warps_[w];
+    clock.now = now;
+    clock.seen.fill(now);
+    for (uint32_t& seen : clock.lane_seen) seen = std::max(seen, now);
+    Summarise(clock, w);
+  }
+}
+
 uint32_t BlockClocks::Align() {
   uint32_t most = 0;
   for (const WarpClock& clock : warps_) most = std::max(most, clock.now);

@@ -46,6 +46,8 @@ class BlockClocks {
   void Arrive(uint32_t warp, uint32_t barrier);
   /// They go on after it.
   void Leave(uint32_t warp, uint32_t mask, uint32_t barrier);
+  /// All warps of the block, wherever they are, take note of each other.
+  void Meet();
   /// The barrier is empty again.
   void Finish(uint32_t barrier) { arrived_[barrier].fill(0); }
 

@@ -22,7 +22,7 @@ std::string Missing(bool both_write, bool same_warp, bool other_block) {
 
 bool Report(Warp& warp, const Op* op, uint32_t lane, AccessKind kind, const RaceReport& report) {
   if (Suspicion& suspicion = warp.worker->suspicion;
-      suspicion.finding && suspicion.place == report.place) {
+      suspicion.finding && suspicion.place == report.place && suspicion.is_unwritten) {
     // Somebody read this place before anything was in it.
     engine::Finding finding = std::move(*suspicion.finding);
     suspicion.finding.reset();
@@ -58,7 +58,9 @@ void Suspect(Warp& warp, const Op* op, uint32_t lane, const char* code, const st
   engine::Finding finding = Describe(warp, op, code, static_cast<int>(lane));
   finding.message = message;
   finding.where = where;
-  suspicion.reads = message.substr(0, message.find(", which nothing"));
+  const size_t what = message.find(", which nothing");
+  suspicion.is_unwritten = what != message.npos;
+  suspicion.reads = message.substr(0, what);
   suspicion.finding = std::move(finding);
   suspicion.source = op->source;
   suspicion.place = place;

@@ -29,6 +29,9 @@ inline constexpr uint64_t kMostBlocks = (1u << 28) - 2;
 /// Written before anything that is checked: by a node of the plan, or by an initialiser.
 inline constexpr uint32_t kInitialised = kStampFlag;
 
+/// An asynchronous copy will fill it.
+inline constexpr uint32_t kCopyPending = 1;
+
 inline uint32_t LineIdOf(uint64_t stamp) {
   return static_cast<uint32_t>(stamp >> kLineShift) % kLineIds;
 }

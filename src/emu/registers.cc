@@ -115,6 +115,8 @@ void Decoder::PlaceVariables() {
   for (const ptx::Param& param : function_.params) {
     places_[param.name] = {Space::kParam, param.offset};
   }
+  frame_bytes_.assign(1, 0);
+  PlaceFrames();
   uint64_t shared = 0, local = 0, dynamic_align = 1;
   std::vector<std::string> dynamic;
   auto place = [&](const ptx::Variable& variable) {
@@ -146,10 +148,38 @@ void Decoder::PlaceVariables() {
   }
   kernel_->static_shared_bytes = static_cast<uint32_t>(shared);
   kernel_->local_bytes = static_cast<uint32_t>(RoundUp(local, 16));
+  frame_bytes_[0] = kernel_->local_bytes;
+  if (!inlined_.functions.empty()) {
+    kernel_->local_bytes += kCallStackBytes;
+    stack_pointer_ = NewSlot(SlotKind::kWord);
+  }
+}
+
+bool Decoder::IsOnStack(const std::string& variable) const {
+  const auto place = places_.find(variable);
+  return place != places_.end() && place->second.on_stack;
+}
+
+/// Gives the variables of called functions their places in a frame: parameters first, as callers
+/// expect them.
+void Decoder::PlaceFrames() {
+  for (const CalledFunction& called : inlined_.functions) {
+    uint64_t at = 0;
+    for (size_t i = called.first_variable; i < called.end_variable; ++i) {
+      const ptx::Variable& variable = function_.variables[i];
+      if (variable.space != Space::kLocal && variable.space != Space::kParam) continue;
+      at = RoundUp(
+          at, static_cast<uint64_t>(std::max<int>(variable.align, static_cast<int>(kFrameAlign))));
+      places_[variable.name] = {Space::kLocal, at, true};
+      at += variable.bytes;
+    }
+    frame_bytes_.push_back(static_cast<uint32_t>(RoundUp(at, kFrameAlign)));
+    if (at > kCallStackBytes) Fail("a called function with more variables than the stack holds");
+  }
 }
 
 /// Says which slot the only value of a register lies in, when it is a constant or a copy.
-bool Decoder::AliasTo(const Instr& instr, int* slot) {
+bool Decoder::AliasTo(const Instr& instr, const CopyRules& rules, int* slot) {
   if (instr.guard >= 0 || instr.operands.size() != 2) return false;
   const Operand& to = instr.operands[0];
   const Operand& from = instr.operands[1];
@@ -178,6 +208,11 @@ bool Decoder::AliasTo(const Instr& instr, int* slot) {
     case OperandKind::kRegister: {
       const int source = register_slot_[static_cast<size_t>(from.reg)];
       if (source < 0 || KindOf(from.reg) != kind) return false;
+      const int origin = origin_[static_cast<size_t>(from.reg)];
+      const auto here = static_cast<size_t>(current_);
+      if (origin >= 0 && !rules.AlwaysEqual(to.reg, static_cast<size_t>(origin), here))
+        return false;
+      origin_[static_cast<size_t>(to.reg)] = origin;
       *slot = source;
       return true;
     }
@@ -185,7 +220,7 @@ bool Decoder::AliasTo(const Instr& instr, int* slot) {
       *slot = ReadImmediate(from, kind, types[0]);
       return true;
     case OperandKind::kSymbol:
-      if (instr.op != "mov") return false;
+      if (instr.op != "mov" || IsOnStack(from.symbol)) return false;
       *slot = ReadSymbol(from, kind);
       return *slot >= 0;
     case OperandKind::kSpecial:
@@ -207,6 +242,8 @@ void Decoder::AliasRegisters() {
     for (int reg : UseOf(instr).writes) ++writes[static_cast<size_t>(reg)];
   }
   register_slot_.assign(count, -1);
+  origin_.assign(count, -1);
+  const CopyRules rules(function_);
   aliased_.assign(function_.body.size(), false);
   for (size_t i = 0; i < function_.body.size(); ++i) {
     const Instr& instr = function_.body[i];
@@ -214,7 +251,7 @@ void Decoder::AliasRegisters() {
     const RegisterUse use = UseOf(instr);
     int slot = -1;
     if (use.writes.size() == 1 && writes[static_cast<size_t>(use.writes[0])] == 1 &&
-        AliasTo(instr, &slot)) {
+        AliasTo(instr, rules, &slot)) {
       register_slot_[static_cast<size_t>(use.writes[0])] = slot;
       aliased_[i] = true;
       continue;
@@ -222,6 +259,7 @@ void Decoder::AliasRegisters() {
     for (int reg : use.writes) {
       if (writes[static_cast<size_t>(reg)] == 1) {
         register_slot_[static_cast<size_t>(reg)] = NewSlot(KindOf(reg));
+        origin_[static_cast<size_t>(reg)] = static_cast<int>(i);
       }
     }
   }

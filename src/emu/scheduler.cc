@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "base/random.h"
+#include "emu/async.h"
 #include "emu/block.h"
+#include "emu/calls.h"
 #include "emu/quick_race.h"
 #include "emu/shared_race.h"
 
@@ -333,6 +335,8 @@ void StartBlock(BlockState& block, uint64_t number) {
   if (block.checker) block.checker->Reset();
   for (QuickRace& race : block.races)
     race.block = launch.memory->checker() == nullptr ? 0 : launch.memory->checker()->Serial(number);
+  block.async.reset();
+  block.calls.reset();
   std::fill(block.ready.begin(), block.ready.end(), true);
   for (uint32_t w = 0; w < block.order.size(); ++w) block.order[w] = w;
   if (launch.options->seed != 0) {

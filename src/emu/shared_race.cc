@@ -45,8 +45,8 @@ void SharedChecker::Rebase() {
   base_ = clocks_.Align() - 1;
 }
 
-void SharedChecker::MakeUnwritten(uint32_t offset, uint32_t bytes) {
-  std::fill_n(writes_.begin() + (offset >> granule_shift_), bytes >> granule_shift_, 0);
+void SharedChecker::MakePending(uint32_t offset, uint32_t bytes) {
+  std::fill_n(writes_.begin() + (offset >> granule_shift_), bytes >> granule_shift_, kCopyPending);
 }
 
 void SharedChecker::MakeWritten(uint32_t offset, uint32_t bytes) {
@@ -95,6 +95,15 @@ bool SharedChecker::ReportRace(const Lane& lane, uint32_t granule, Stamp other,
 
 void SharedChecker::ReportUnwritten(const Lane& lane, uint32_t granule) const {
   const uint32_t byte = granule << granule_shift_;
+  if (writes_[granule] == kCopyPending) {
+    Suspect(
+        lane.warp, lane.op, lane.lane, "missing_copy_wait",
+        fmt::format("Thread {} reads byte {} of shared memory, to which an asynchronous copy is "
+                    "under way: a wait for it is missing before.",
+                    lane.thread, byte),
+        {}, byte);
+    return;
+  }
   Suspect(lane.warp, lane.op, lane.lane, "uninitialized_shared",
           fmt::format("Thread {} reads byte {} of shared memory, which nothing has written.",
                       lane.thread, byte),
@@ -104,7 +113,7 @@ void SharedChecker::ReportUnwritten(const Lane& lane, uint32_t granule) const {
 bool SharedChecker::CheckGranule(const Lane& lane, uint32_t granule) {
   Stamp& write = writes_[granule];
   Stamp& read = reads_[granule];
-  if (lane.kind.reads() && write == 0) ReportUnwritten(lane, granule);
+  if (lane.kind.reads() && write <= kCopyPending) ReportUnwritten(lane, granule);
   const bool strong = lane.kind.strong();
   if (lane.kind.store && SameInstruction(write, lane, granule)) {
     CompareStores(lane.warp, lane.op, lane.kind, lane.lane, ThreadOf(write) % kLanes);
@@ -162,6 +171,12 @@ bool CheckShared(Warp& warp, const Op* op, bool store, bool atomic, uint32_t act
   kind.store = store;
   kind.atomic = atomic;
   return CheckShared(warp, op, kind, active, bytes, offsets);
+}
+
+void NoteCopyUnderWay(Warp& warp, uint32_t active, uint32_t bytes, const uint32_t* offsets) {
+  for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
+    warp.block->checker->MakePending(offsets[__builtin_ctz(rest)], bytes);
+  }
 }
 
 }  // namespace cupel::emu

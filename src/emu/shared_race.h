@@ -28,7 +28,7 @@ class SharedChecker {
   bool Check(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
              const uint32_t* offsets);
   /// Bytes [offset, offset + bytes) hold nothing yet: a copy will fill them that has not arrived.
-  void MakeUnwritten(uint32_t offset, uint32_t bytes);
+  void MakePending(uint32_t offset, uint32_t bytes);
   /// They have been filled by something that all later accesses are ordered after.
   void MakeWritten(uint32_t offset, uint32_t bytes);
 

@@ -99,6 +99,7 @@ struct Run {
   std::string unsupported;
   std::vector<OutputTensor> outputs;
   std::vector<Finding> findings;
+  std::vector<std::string> printed;  // by the kernels' printf, a string a call
   Counters counters;
   /// Blocks emulated of those in all grids; fewer only with RunOptions::max_blocks.
   uint64_t emulated_blocks = 0, all_blocks = 0;

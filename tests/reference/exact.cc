@@ -185,10 +185,9 @@ uint64_t Pack(const Number& number, const Format& format, Rounding rounding, boo
   if (units < hidden) return sign | units;  // subnormal or zero
   const auto field = static_cast<int64_t>(quantum) - smallest + 1;
   const int64_t limit = int64_t{1} << (format.bits - 1 - format.fraction);
-  const uint64_t magnitude = field >= limit
-                                 ? ~uint64_t{0} >> 1
-                                 : (static_cast<uint64_t>(field) << format.fraction) +
-                                       (units - hidden);
+  const uint64_t magnitude =
+      field >= limit ? ~uint64_t{0} >> 1
+                     : (static_cast<uint64_t>(field) << format.fraction) + (units - hidden);
   if (magnitude <= format.LargestFinite()) return sign | magnitude;
   const bool away = rounding == Rounding::kNearestEven || rounding == Rounding::kNearestAway ||
                     (rounding == Rounding::kDown && number.negative) ||

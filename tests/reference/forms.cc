@@ -27,9 +27,9 @@ std::vector<std::string> Split(std::string_view key) {
 
 /// Keys that belong to forms of several micro-ops, all of them in ListedForms, or to none at all.
 bool IsListed(std::string_view key, const std::vector<std::string>& words) {
-  static const char* const listed[] = {"pack", "carry", "addc",  "subc",  "set",  "atom",
-                                       "ld",   "st",    "shfl",  "vote",  "match", "redux",
-                                       "activemask", "lop3", "clock"};
+  static const char* const listed[] = {"pack",  "carry", "addc",       "subc", "set",
+                                       "atom",  "ld",    "st",         "shfl", "vote",
+                                       "match", "redux", "activemask", "lop3", "clock"};
   const bool half = words.back() == "low" || words.back() == "high";  // of a packed comparison
   return key.front() == '@' || words[0].starts_with("part") || half ||
          std::any_of(std::begin(listed), std::end(listed),
@@ -80,7 +80,8 @@ std::string Kernel(const Form& form, size_t number) {
     if (form.outputs[i] == 1) {
       text += fmt::format("selp.u32 %j, 1, 0, %o{};\nst.global.u32 [%out+{}], %j;\n", i, 8 * i);
     } else {
-      text += fmt::format("st.global.{} [%out+{}], %o{};\n", RegisterType(form.outputs[i]), 8 * i, i);
+      text +=
+          fmt::format("st.global.{} [%out+{}], %o{};\n", RegisterType(form.outputs[i]), 8 * i, i);
     }
   }
   return text + "ret;\n}\n";
@@ -114,12 +115,11 @@ constexpr uint64_t kEdges64[] = {0,
                                  0x3690000000000000,   // 2^-150
                                  0x380fffffe0000000,   // just below f32's smallest normal
                                  0x47efffffefffffff};  // just below f32's overflow
-constexpr uint64_t kEdges32[] = {0,          1,          2,          31,         32,
-                                 33,         0xffffffff, 0x80000000, 0x7fffffff, 0x7f800000,
-                                 0xff800000, 0x7fc00001, 0x3f800000, 0xbf800000, 0x3f000000,
-                                 0x40200000, 0x7f7fffff, 0x00800000, 0x807fffff, 0x4effffff,
-                                 0xcf000000, 0x4f800000, 0x477ff000, 0x33000000, 0x0000ff80,
-                                 0x7c00fbff};
+constexpr uint64_t kEdges32[] = {
+    0,          1,          2,          31,         32,         33,         0xffffffff,
+    0x80000000, 0x7fffffff, 0x7f800000, 0xff800000, 0x7fc00001, 0x3f800000, 0xbf800000,
+    0x3f000000, 0x40200000, 0x7f7fffff, 0x00800000, 0x807fffff, 0x4effffff, 0xcf000000,
+    0x4f800000, 0x477ff000, 0x33000000, 0x0000ff80, 0x7c00fbff};
 constexpr uint64_t kEdges16[] = {0,      1,      2,      0xffff, 0x8000, 0x7fff, 0x7c00,
                                  0xfc00, 0x7e01, 0x3c00, 0xbc00, 0x3800, 0x7bff, 0x0400,
                                  0x83ff, 0x7f80, 0xff80, 0x3f80, 0x7f7f, 0x0080, 0x807f,
@@ -185,8 +185,8 @@ std::vector<Form> TableForms(std::span<const std::string> keys, std::vector<std:
     // The table has the unsigned spelling of what PTX calls b16, b32 and b64.
     if (words[0] == "shl") form.name = "shl.b" + words.back().substr(1);
     const std::vector<std::string> spelled = Split(form.name);
-    form.operation = FindOperation(
-        spelled[0], std::vector<std::string>(spelled.begin() + 1, spelled.end()));
+    form.operation =
+        FindOperation(spelled[0], std::vector<std::string>(spelled.begin() + 1, spelled.end()));
     if (!form.operation) {
       unknown->push_back(key);
       continue;
@@ -262,7 +262,8 @@ std::string CheckForm(const Form& form, std::span<const std::byte> inputs,
     if (right) continue;
     std::string text = form.name + ":";
     for (size_t k = 0; k < form.inputs.size(); ++k) text += fmt::format(" {:#x}", operands[k]);
-    return text + fmt::format(" -> result {} is {:#x}, should be {:#x} (thread {})", i, is, should, thread);
+    return text + fmt::format(" -> result {} is {:#x}, should be {:#x} (thread {})", i, is, should,
+                              thread);
   }
   return {};
 }

@@ -19,12 +19,12 @@ inline constexpr size_t kOperandBytes = 32, kResultBytes = 16;
 inline constexpr uint32_t kFormBlock = 256;
 
 struct Form {
-  std::string name;          // the instruction, and what else tells it from others
-  std::string body;          // PTX; operands are %a0 …, results %o0 …
-  std::vector<int> inputs;   // bits of the operands, 1 for predicates
-  std::vector<int> outputs;  // bits of the results
-  size_t body_stores = 0;    // how many of the last results the body stores itself
-  std::optional<Operation> operation;  // for the forms of the table
+  std::string name;                      // the instruction, and what else tells it from others
+  std::string body;                      // PTX; operands are %a0 …, results %o0 …
+  std::vector<int> inputs;               // bits of the operands, 1 for predicates
+  std::vector<int> outputs;              // bits of the results
+  size_t body_stores = 0;                // how many of the last results the body stores itself
+  std::optional<Operation> operation;    // for the forms of the table
   const Format* float_result = nullptr;  // any NaN is as good as another, in all results
 };
 

@@ -39,10 +39,11 @@ void AddCarries(List& list) {
                            op, type));
     }
     for (const char* half : {"lo", "hi"}) {
-      list.Add(fmt::format("mad.{}.cc.{}", half, type), in, out,
-               fmt::format("mad.{0}.cc.{1} %o0, %a0, %a1, %a2;\nmadc.{0}.cc.{1} %o1, %a0, %a3, %a1;\n"
-                           "madc.{0}.{1} %o1, %o1, %a0, %a2;\n",
-                           half, type));
+      list.Add(
+          fmt::format("mad.{}.cc.{}", half, type), in, out,
+          fmt::format("mad.{0}.cc.{1} %o0, %a0, %a1, %a2;\nmadc.{0}.cc.{1} %o1, %a0, %a3, %a1;\n"
+                      "madc.{0}.{1} %o1, %o1, %a0, %a2;\n",
+                      half, type));
     }
   }
 }
@@ -60,8 +61,10 @@ void AddCompares(List& list) {
       for (const char* combine : {"", ".and", ".or", ".xor"}) {
         const std::string tail = fmt::format("{}{}.{}", relation, combine, type);
         const std::string third = combine[0] == 0 ? "" : ", %a2";
-        list.Add("setp." + tail + " p|q", {bits, bits, 1}, {1, 1},
-                 fmt::format("setp.{} %o0|%o1, %a0, %a1{};\n", tail, third));
+        if (!is_float || bits > 16) {
+          list.Add("setp." + tail + " p|q", {bits, bits, 1}, {1, 1},
+                   fmt::format("setp.{} %o0|%o1, %a0, %a1{};\n", tail, third));
+        }
         if (combine[0] != 0 && !packed) {
           list.Add("setp." + tail + " !c", {bits, bits, 1}, {1},
                    fmt::format("setp.{} %o0, %a0, %a1, !%a2;\n", tail));
@@ -69,8 +72,8 @@ void AddCompares(List& list) {
         for (const char* to : {"u32", "s32", "f32", "f16", "bf16", "u16", "f16x2", "bf16x2"}) {
           const bool same = std::string_view(to) == type;
           const bool to_packed = std::string_view(to).ends_with("x2");
-          const bool to_half = std::string_view(to).starts_with("f16") ||
-                               std::string_view(to).starts_with("bf16");
+          const bool to_half =
+              std::string_view(to).starts_with("f16") || std::string_view(to).starts_with("bf16");
           if (to_half && !same) continue;
           if (std::string_view(to) == "f32" && (bits == 16 || packed)) continue;
           if (std::string_view(to) == "u16" && std::string_view(type) != "f16" &&
@@ -79,7 +82,8 @@ void AddCompares(List& list) {
           }
           const int width = to_packed ? 32 : BitsOf(ptx::TypeNamed(to));
           const std::string name = fmt::format("set.{}{}.{}.{}", relation, combine, to, type);
-          list.Add(name, {bits, bits, 1}, {width}, fmt::format("{} %o0, %a0, %a1{};\n", name, third));
+          list.Add(name, {bits, bits, 1}, {width},
+                   fmt::format("{} %o0, %a0, %a1{};\n", name, third));
         }
       }
     }
@@ -126,25 +130,25 @@ void AddAtomics(List& list) {
     const char* op;
     std::vector<const char*> types;
   };
-  const Kind kinds[] = {{"add", {"u32", "s32", "u64", "f32", "f64", "f16", "bf16", "f16x2", "bf16x2"}},
-                        {"min", {"u32", "s32", "u64", "s64"}},
-                        {"max", {"u32", "s32", "u64", "s64"}},
-                        {"inc", {"u32"}},
-                        {"dec", {"u32"}},
-                        {"and", {"b32", "b64"}},
-                        {"or", {"b32", "b64"}},
-                        {"xor", {"b32", "b64"}},
-                        {"exch", {"b32", "b64"}},
-                        {"cas", {"b16", "b32", "b64"}}};
+  const Kind kinds[] = {
+      {"add", {"u32", "s32", "u64", "f32", "f64", "f16", "bf16", "f16x2", "bf16x2"}},
+      {"min", {"u32", "s32", "u64", "s64"}},
+      {"max", {"u32", "s32", "u64", "s64"}},
+      {"inc", {"u32"}},
+      {"dec", {"u32"}},
+      {"and", {"b32", "b64"}},
+      {"or", {"b32", "b64"}},
+      {"xor", {"b32", "b64"}},
+      {"exch", {"b32", "b64"}},
+      {"cas", {"b16", "b32", "b64"}}};
   for (const Kind& kind : kinds) {
     for (const std::string type : kind.types) {
       const Type named = ptx::TypeNamed(type);
       const int bits = BitsOf(named);
       const std::string op = kind.op;
       // What the 16-bit formats' addition must say.
-      const std::string noftz = FormatOf(named) != nullptr && type != "f32" && type != "f64"
-                                    ? ".noftz"
-                                    : "";
+      const std::string noftz =
+          FormatOf(named) != nullptr && type != "f32" && type != "f64" ? ".noftz" : "";
       const std::string third = op == "cas" ? ", %a2" : "";
       for (const std::string space : {"global", "shared", "generic"}) {
         const std::string where = space == "generic" ? "" : "." + space;
@@ -157,8 +161,9 @@ void AddAtomics(List& list) {
                                cell);
         }
         const std::string words = fmt::format("{}.{}{}.{}", where, op, noftz, type);
-        Form& atom = list.Add("atom" + words, {bits, bits, bits}, {bits, bits},
-                              setup + fmt::format("atom{} %o0, {}, %a1{};\n", words, cell, third) + finish);
+        Form& atom =
+            list.Add("atom" + words, {bits, bits, bits}, {bits, bits},
+                     setup + fmt::format("atom{} %o0, {}, %a1{};\n", words, cell, third) + finish);
         auto finish_form = [&](Form& form) {
           form.body_stores = 1;
           form.float_result = FormatOf(named);
@@ -166,7 +171,10 @@ void AddAtomics(List& list) {
         finish_form(atom);
         if (op == "exch" || op == "cas") continue;
         finish_form(list.Add("red" + words, {bits, bits}, {bits, bits},
-                             setup + fmt::format("mov.b{} %o0, %a0;\nred{} {}, %a1;\n", bits == 16 ? 16 : bits, words, cell) + finish));
+                             setup +
+                                 fmt::format("mov.b{} %o0, %a0;\nred{} {}, %a1;\n",
+                                             bits == 16 ? 16 : bits, words, cell) +
+                                 finish));
       }
     }
   }
@@ -197,7 +205,8 @@ void AddAccesses(List& list) {
           body += fmt::format("ld.global.nc{}.{} {}, [%in];\n", vector, type, value);
         }
         body += fmt::format("st.global{}.{} [%out], {};\n", vector, type, value);
-        Form& form = list.Add(fmt::format("ld/st.{}{}.{}", space, vector, type), {}, {64, 64}, body);
+        Form& form =
+            list.Add(fmt::format("ld/st.{}{}.{}", space, vector, type), {}, {64, 64}, body);
         form.body_stores = 2;
       }
     }
@@ -232,7 +241,8 @@ void AddWarps(List& list) {
              fmt::format("match.all.sync.b{} %o0|%o1, %a0, -1;\n", bits));
     list.Add(fmt::format("match.all.sync.b{} equal", bits), {}, {32, 1},
              fmt::format(".reg .b{0} %x;\nmov.b{0} %x, 7;\n"
-                         "match.all.sync.b{0} %o0|%o1, %x, -1;\n", bits));
+                         "match.all.sync.b{0} %o0|%o1, %x, -1;\n",
+                         bits));
   }
   for (const char* redux : {"add.u32", "min.u32", "max.u32", "add.s32", "min.s32", "max.s32",
                             "and.b32", "or.b32", "xor.b32"}) {
@@ -240,7 +250,8 @@ void AddWarps(List& list) {
              fmt::format("redux.sync.{} %o0, %a0, -1;\n", redux));
   }
   list.Add("activemask.b32", {}, {32}, "activemask.b32 %o0;\n");
-  list.Add("bar.red", {1}, {32, 1}, "bar.red.popc.u32 %o0, 0, %a0;\nbar.red.and.pred %o1, 0, !%a0;\n");
+  list.Add("bar.red", {1}, {32, 1},
+           "bar.red.popc.u32 %o0, 0, %a0;\nbar.red.and.pred %o1, 0, !%a0;\n");
   list.Add("barrier.red", {1}, {1}, "barrier.cta.red.or.aligned.pred %o0, 1, 256, %a0;\n");
 }
 

@@ -12,6 +12,8 @@
 namespace cupel::reference {
 namespace {
 
+constexpr int kCopies = 32;
+
 const char* RegisterType(int bits) {
   return bits == 1 ? "pred" : (bits == 16 ? "b16" : (bits == 32 ? "b32" : "b64"));
 }
@@ -48,6 +50,7 @@ class Generator {
   void Guarded();
   void If(int depth);
   void Loop(int depth);
+  void Kept(int depth, int copy);
   void Switch(int depth);
   void Carry();
   void Local();
@@ -63,8 +66,7 @@ class Generator {
   Program program_;
   std::string out_;
   int labels_ = 0;
-  bool in_loop_ = false;
-  std::string break_;
+  int copies_ = 0;
 };
 
 /// Mostly a register; now and then a constant.
@@ -72,11 +74,13 @@ std::string Generator::Source(char letter) {
   const RegisterClass& c = ClassOf(letter);
   if (!Chance(8) || letter == 'p' || (c.format != nullptr && c.bits == 16)) return Register(letter);
   if (letter == 'f') {
-    static const uint32_t values[] = {0x3f800000, 0xbf000000, 0x80000000, 0x7f800000, 0x00400000, 0x40490fdb};
+    static const uint32_t values[] = {0x3f800000, 0xbf000000, 0x80000000,
+                                      0x7f800000, 0x00400000, 0x40490fdb};
     return fmt::format("0f{:08X}", values[Below(std::size(values))]);
   }
   if (letter == 'e') {
-    static const uint64_t values[] = {0x3ff0000000000000, 0xbfe0000000000000, 0x3690000000000000, 0x400921fb54442d18};
+    static const uint64_t values[] = {0x3ff0000000000000, 0xbfe0000000000000, 0x3690000000000000,
+                                      0x400921fb54442d18};
     return fmt::format("0d{:016X}", values[Below(std::size(values))]);
   }
   if (c.format != nullptr) return Register(letter);
@@ -88,11 +92,12 @@ void Generator::Arithmetic() {
   const std::vector<Template>& all = Templates();
   const Template& t = all[Below(all.size())];
   std::string text = t.mnemonic + " " + Register(t.classes[0]);
-  bool constants = false;  // one at most: ptxas folds, and some instructions take no two
+  // One constant at most, as some instructions take no two; those of fields are bounded.
+  bool constants = t.mnemonic.starts_with("bf");
   for (size_t i = 1; i < t.classes.size(); ++i) {
     const bool last = i + 1 == t.classes.size();
-    std::string operand = constants || t.classes.size() == 2 ? Register(t.classes[i])
-                                                             : Source(t.classes[i]);
+    std::string operand =
+        constants || t.classes.size() == 2 ? Register(t.classes[i]) : Source(t.classes[i]);
     constants |= operand[0] != '%';
     if (t.divides && last) {
       const char* kind = t.classes[i] == 'h' ? "16" : (t.classes[i] == 'r' ? "32" : "64");
@@ -106,8 +111,20 @@ void Generator::Arithmetic() {
 
 void Generator::Guarded() {
   const size_t before = out_.size();
-  Arithmetic();
-  // A division's guard against zero comes in its own line before.
+  switch (Below(8)) {
+    case 0:
+      Atomic();
+      break;
+    case 1:
+      Commutative();
+      break;
+    case 2:
+      Local();
+      break;
+    default:
+      Arithmetic();
+  }
+  // The last line alone: what prepares its operands harms nobody.
   const size_t last = out_.rfind('\n', out_.size() - 2);
   const size_t at = last == out_.npos || last < before ? before : last + 1;
   out_.insert(at, fmt::format("@{}{} ", Chance(2) ? "!" : "", Register('p')));
@@ -118,7 +135,7 @@ void Generator::If(int depth) {
   Emit("@{}{} bra {}", Chance(2) ? "!" : "", Register('p'), otherwise);
   Statements(1 + Below(4), depth + 1);
   const bool has_else = Chance(2);
-  if (has_else) Emit("bra{} {}", "", end);
+  if (has_else) Emit("bra {}", end);
   out_ += otherwise + ":\n";
   if (has_else) {
     Statements(1 + Below(3), depth + 1);
@@ -128,10 +145,12 @@ void Generator::If(int depth) {
 
 void Generator::Loop(int depth) {
   const std::string begin = Label(), end = Label();
-  const std::string saved = break_;
-  break_ = end;
   Emit("and.b32 %n{}, {}, 3", depth, Register('r'));  // trips differ among lanes
+  const bool keeps = Chance(2) && copies_ < kCopies;
+  const int copy = keeps ? copies_++ : 0;
+  if (keeps) Emit("setp.ne.u32 %s{}, 0, 0", depth);
   out_ += begin + ":\n";
+  if (keeps) Kept(depth, copy);
   Statements(1 + Below(3), depth + 1);
   if (Chance(2)) Emit("@{} bra {}", Register('p'), end);
   Statements(1 + Below(2), depth + 1);
@@ -139,15 +158,33 @@ void Generator::Loop(int depth) {
   Emit("setp.ge.s32 %q, %n{}, 0", depth);
   Emit("@%q bra {}", begin);
   out_ += end + ":\n";
-  break_ = saved;
+}
+
+/// A copy that is used in the next turn of the loop, when its original has changed: both registers
+/// are written at this place only.
+void Generator::Kept(int depth, int copy) {
+  const bool before = Chance(2);
+  const std::string use =
+      fmt::format("@%s{} add.u32 {}, {}, %v{}", depth, Register('r'), Register('r'), copy);
+  if (before) Line(use);
+  Emit("sub.u32 %u{}, {}, {}", copy, Register('r'), Register('r'));
+  if (!before) Line(use);
+  const std::string skip = Chance(2) ? Label() : "";
+  if (!skip.empty()) {  // the first turn must not skip, or the copy has no value
+    Emit("setp.lt.and.s32 %q, {}, {}, %s{}", Register('r'), Register('r'), depth);
+    Emit("@%q bra {}", skip);
+  }
+  Emit("mov.b32 %v{0}, %u{0}", copy);
+  if (!skip.empty()) out_ += skip + ":\n";
+  Emit("setp.eq.u32 %s{}, 0, 0", depth);
 }
 
 void Generator::Switch(int depth) {
   const std::string table = Label(), end = Label();
   const std::string labels[] = {Label(), Label(), Label()};
   Emit("and.b32 %j, {}, 3", Register('r'));
-  out_ += fmt::format("{}: .branchtargets {}, {}, {}, {};\n", table, labels[0], labels[1], labels[2],
-                      labels[1]);
+  out_ += fmt::format("{}: .branchtargets {}, {}, {}, {};\n", table, labels[0], labels[1],
+                      labels[2], labels[1]);
   Emit("brx.idx %j, {}", table);
   for (int i = 0; i < 3; ++i) {
     out_ += labels[i] + ":\n";
@@ -166,7 +203,8 @@ void Generator::Carry() {
   Emit("{}c.cc.{} {}, {}, {}", op, type, Register(c), Register(c), Register(c));
   Emit("{}c.{} {}, {}, {}", op, type, Register(c), Register(c), Register(c));
   if (Chance(2)) {
-    Emit("mad.lo.cc.u32 {}, {}, {}, {}", Register('r'), Register('r'), Register('r'), Register('r'));
+    Emit("mad.lo.cc.u32 {}, {}, {}, {}", Register('r'), Register('r'), Register('r'),
+         Register('r'));
     Emit("madc.hi.u32 {}, {}, {}, {}", Register('r'), Register('r'), Register('r'), Register('r'));
   }
 }
@@ -194,8 +232,8 @@ void Generator::Local() {
 
 /// On the thread's own cell, where the old value is defined too.
 void Generator::Atomic() {
-  static const char* const ops[] = {"add.u32",  "min.s32", "max.u32", "inc.u32", "dec.u32",
-                                    "and.b32",  "or.b32",  "xor.b32", "exch.b32"};
+  static const char* const ops[] = {"add.u32", "min.s32", "max.u32", "inc.u32", "dec.u32",
+                                    "and.b32", "or.b32",  "xor.b32", "exch.b32"};
   static const char* const wide[] = {"add.u64", "min.s64", "max.u64", "and.b64", "exch.b64"};
   if (Chance(4)) {
     Emit("atom.global.cas.b32 {}, [%own], {}, {}", Register('r'), Register('r'), Register('r'));
@@ -209,7 +247,8 @@ void Generator::Atomic() {
 
 /// On cells that all threads update in any order.
 void Generator::Commutative() {
-  static const char* const ops[] = {"add.u32", "min.s32", "max.u32", "or.b32", "and.b32", "xor.b32"};
+  static const char* const ops[] = {"add.u32", "min.s32", "max.u32",
+                                    "or.b32",  "and.b32", "xor.b32"};
   const size_t which = Below(std::size(ops));
   Emit("and.b32 %j, {}, 7", Register('r'));
   if (Chance(2)) {
@@ -257,7 +296,8 @@ void Generator::Shuffle() {
   const char c = Chance(3) ? 'f' : (Chance(4) ? 'w' : 'r');
   const std::string predicate = Chance(2) ? "|" + Register('p') : "";
   const std::string by = Chance(2) ? Register('r') : fmt::format("{}", Below(32));
-  Emit("shfl.sync.{}.b32 {}{}, {}, {}, {}, -1", mode, Register(c), predicate, Register(c), by, clamp);
+  Emit("shfl.sync.{}.b32 {}{}, {}, {}, {}, -1", mode, Register(c), predicate, Register(c), by,
+       clamp);
 }
 
 /// Votes, matches, reductions of the whole warp.
@@ -268,8 +308,8 @@ void Generator::Together() {
       return;
     case 1: {
       static const char* const kinds[] = {"all", "any", "uni"};
-      Emit("vote.sync.{}.pred {}, {}{}, %live", kinds[Below(3)], Register('p'), Chance(2) ? "!" : "",
-           Register('p'));
+      Emit("vote.sync.{}.pred {}, {}{}, %live", kinds[Below(3)], Register('p'),
+           Chance(2) ? "!" : "", Register('p'));
       return;
     }
     case 2:
@@ -290,8 +330,18 @@ void Generator::Together() {
   }
 }
 
-/// In a branch, with the mask of the lanes that take it.
+/// In a branch or under a guard, with the mask of the lanes that take it.
 void Generator::Masked() {
+  if (Chance(2)) {
+    const std::string p = Register('p');
+    const char* sign = Chance(2) ? "!" : "";
+    Emit("vote.sync.ballot.b32 %m, {}{}, %live", sign, p);
+    Emit("bfind.u32 %j, %m");
+    Emit("@{}{} redux.sync.max.u32 {}, {}, %m", sign, p, Register('r'), Register('r'));
+    Emit("@{}{} shfl.sync.idx.b32 {}, {}, %j, 31, %m", sign, p, Register('f'), Register('f'));
+    Emit("@{}{} match.any.sync.b32 {}, {}, %m", sign, p, Register('r'), Register('r'));
+    return;
+  }
   const std::string end = Label(), p = Register('p');
   Emit("vote.sync.ballot.b32 %m, {}, %live", p);
   Emit("mov.pred %q, {}", p);
@@ -357,8 +407,10 @@ void Generator::Prologue() {
       ".shared .align 8 .b8 cells[{}];\n.shared .align 8 .b8 sums[192];\n"
       ".local .align 16 .b8 frame[48];\n"
       ".reg .b64 %in, %out, %common, %own, %a, %nz64;\n"
-      ".reg .b32 %me, %j, %k, %m, %live, %mine, %n<4>, %nz32;\n.reg .b16 %nz16;\n.reg .pred %q;\n",
-      program_.seed, 8 * program_.block);
+      ".reg .b32 %me, %j, %k, %m, %live, %mine, %n<4>, %nz32;\n.reg .b16 %nz16;\n.reg .pred %q, "
+      "%s<4>;\n"
+      ".reg .b32 %u<{}>, %v<{}>;\n",
+      program_.seed, 8 * program_.block, kCopies, kCopies);
   for (const RegisterClass& c : RegisterClasses()) {
     out_ += fmt::format(".reg .{} %{}<{}>;\n", RegisterType(c.bits), c.letter, c.count);
   }
@@ -393,7 +445,8 @@ void Generator::Prologue() {
         Emit("setp.eq.s16 %p{}, %nz16, 1", i);
       } else {
         const auto size = static_cast<size_t>(c.bits / 8);
-        Emit("ld.global.b{} %{}{}, [%in+{}]", c.bits, c.letter, i, size * Below(kProgramInput / size));
+        Emit("ld.global.b{} %{}{}, [%in+{}]", c.bits, c.letter, i,
+             size * Below(kProgramInput / size));
       }
     }
   }
@@ -502,7 +555,8 @@ std::string CompareResults(const Program& program, const std::vector<std::byte>&
       }
       rest -= count;
     }
-    return fmt::format("{} of thread {} is {:#x}, should be {:#x}", name, at / kProgramOutput, b, a);
+    return fmt::format("{} of thread {} is {:#x}, should be {:#x}", name, at / kProgramOutput, b,
+                       a);
   }
   return {};
 }

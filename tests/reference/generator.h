@@ -1,6 +1,6 @@
-// Random PTX programs whose results PTX defines to the bit: typed arithmetic, guards, branches, loops
-// and switches that lanes leave at different times, barriers, shuffles, votes, atomics that commute,
-// local memory and calls. The same seed gives the same program everywhere.
+// Random PTX programs whose results PTX defines to the bit: typed arithmetic, guards, branches,
+// loops and switches that lanes leave at different times, barriers, shuffles, votes, atomics that
+// commute, local memory and calls. The same seed gives the same program everywhere.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

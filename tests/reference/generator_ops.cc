@@ -66,8 +66,8 @@ void AddIntegers(Builder& b) {
     b.Add("mad.wide." + s + "32", "drrd");
     for (const char* other : {"u32", "s32"}) b.Add("dp4a." + s + "32." + other, "rrrr");
   }
-  for (const char* op : {"prmt.b32", "shf.l.wrap.b32", "shf.r.wrap.b32", "shf.l.clamp.b32",
-                         "shf.r.clamp.b32"}) {
+  for (const char* op :
+       {"prmt.b32", "shf.l.wrap.b32", "shf.r.wrap.b32", "shf.l.clamp.b32", "shf.r.clamp.b32"}) {
     b.Add(op, "rrrr");
   }
   b.Add("bmsk.clamp.b32", "rrr");
@@ -85,7 +85,8 @@ void AddFloats(Builder& b) {
       if (c == 'e' && !flush.empty()) continue;
       const std::string tail = flush + "." + type;
       for (const char* rounding : {".rn", ".rz", ".rm", ".rp"}) {
-        for (const char* op : {"add", "sub", "mul", "div"}) b.Add(op + (rounding + tail), Repeat(c, 3));
+        for (const char* op : {"add", "sub", "mul", "div"})
+          b.Add(op + (rounding + tail), Repeat(c, 3));
         b.Add("fma" + (rounding + tail), Repeat(c, 4));
         b.Add("rcp" + (rounding + tail), Repeat(c, 2));
         b.Add("sqrt" + (rounding + tail), Repeat(c, 2));
@@ -107,7 +108,8 @@ void AddFloats(Builder& b) {
     const char* type;
     char letter;
   };
-  for (const Half& h : {Half{"f16", 'x'}, Half{"f16x2", 'y'}, Half{"bf16", 'z'}, Half{"bf16x2", 'w'}}) {
+  for (const Half& h :
+       {Half{"f16", 'x'}, Half{"f16x2", 'y'}, Half{"bf16", 'z'}, Half{"bf16x2", 'w'}}) {
     const std::string tail = std::string(".") + h.type;
     for (const char* op : {"add", "sub", "mul", "min", "max", "min.NaN", "max.NaN"}) {
       b.Add(op + tail, Repeat(h.letter, 3));
@@ -152,13 +154,14 @@ void AddConversions(Builder& b) {
       add(rounding, floats[1], to);
     }
   }
-  for (const char* one : {"cvt.f64.f32 ef", "cvt.ftz.f64.f32 ef", "cvt.rn.f32.f64 fe",
-                          "cvt.rz.f32.f64 fe", "cvt.rm.f32.f64 fe", "cvt.rp.ftz.f32.f64 fe",
-                          "cvt.f32.f16 fx", "cvt.rn.f16.f32 xf", "cvt.rz.f16.f32 xf",
-                          "cvt.f32.bf16 fz", "cvt.rn.bf16.f32 zf", "cvt.rz.bf16.f32 zf",
-                          "cvt.rn.f16x2.f32 yff", "cvt.rn.relu.bf16x2.f32 wff",
-                          "cvt.rn.f16.f64 xe", "cvt.f64.f16 ex", "cvt.rni.f32.f32 ff",
-                          "cvt.rpi.f64.f64 ee", "cvt.rzi.f16.f16 xx", "cvt.sat.f32.f32 ff"}) {
+  for (const char* one :
+       {"cvt.f64.f32 ef",       "cvt.ftz.f64.f32 ef",         "cvt.rn.f32.f64 fe",
+        "cvt.rz.f32.f64 fe",    "cvt.rm.f32.f64 fe",          "cvt.rp.ftz.f32.f64 fe",
+        "cvt.f32.f16 fx",       "cvt.rn.f16.f32 xf",          "cvt.rz.f16.f32 xf",
+        "cvt.f32.bf16 fz",      "cvt.rn.bf16.f32 zf",         "cvt.rz.bf16.f32 zf",
+        "cvt.rn.f16x2.f32 yff", "cvt.rn.relu.bf16x2.f32 wff", "cvt.rn.f16.f64 xe",
+        "cvt.f64.f16 ex",       "cvt.rni.f32.f32 ff",         "cvt.rpi.f64.f64 ee",
+        "cvt.rzi.f16.f16 xx",   "cvt.sat.f32.f32 ff"}) {
     const std::string text = one;
     const size_t space = text.find(' ');
     b.Add(text.substr(0, space), text.substr(space + 1));
@@ -171,8 +174,8 @@ void AddCompares(Builder& b) {
     char letter;
     bool is_float;
   };
-  const Named types[] = {{"u16", 'h', false}, {"s16", 'h', false}, {"u32", 'r', false},
-                         {"s32", 'r', false}, {"u64", 'd', false}, {"s64", 'd', false},
+  const Named types[] = {{"u16", 'h', false}, {"s16", 'h', false},    {"u32", 'r', false},
+                         {"s32", 'r', false}, {"u64", 'd', false},    {"s64", 'd', false},
                          {"f32", 'f', true},  {"ftz.f32", 'f', true}, {"f64", 'e', true},
                          {"f16", 'x', true},  {"bf16", 'z', true}};
   for (const Named& type : types) {
@@ -185,7 +188,8 @@ void AddCompares(Builder& b) {
     b.Add(std::string("setp.lt.and.") + type.type, classes + 'p');
     b.Add(std::string("setp.ge.xor.") + type.type, classes + 'p');
     if (std::string(type.type) == "f16" || std::string(type.type) == "bf16") continue;
-    b.Add(std::string("set.lt.u32.") + (type.type[0] == 'f' && type.type[1] == 't' ? "f32" : type.type),
+    b.Add(std::string("set.lt.u32.") +
+              (type.type[0] == 'f' && type.type[1] == 't' ? "f32" : type.type),
           std::string("r") + type.letter + type.letter);
   }
   for (const char* test : {"finite", "infinite", "number", "notanumber", "normal", "subnormal"}) {

@@ -2,12 +2,13 @@
 // bit for bit where PTX defines the bits, within PTX's bounds for .approx. Without a GPU it says so
 // and ends with 77.
 //
-//   gpu_differential [--self-check] [--calibrate] [--programs N] [--first SEED]
+//   gpu_differential [--self-check] [--calibrate] [--print] [--programs N] [--first SEED]
 //
 // --self-check puts the fast interpreter in the GPU's place. --calibrate prints the worst error of
-// each approximation instead of comparing. SPDX-License-Identifier: Apache-2.0
+// each approximation instead of comparing, --print all the PTX. SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -30,7 +31,7 @@ constexpr int kSkipped = 77;
 constexpr size_t kThreads = 4 * kFormBlock;
 
 struct Options {
-  bool self_check = false, calibrate = false;
+  bool self_check = false, calibrate = false, print = false;
   uint64_t programs = 600, first = 1;
 };
 
@@ -161,13 +162,13 @@ Tally CheckForms(Runner& runner) {
 void CheckProgramOn(Runner& runner, const Program& program, Tally* tally) {
   const auto module = ptx::Parse(kModuleHead + program.Text());
   const size_t threads = size_t{program.grid} * program.block;
-  std::vector<std::vector<std::byte>> expected{
-      ProgramInputs(program), std::vector<std::byte>(threads * kProgramOutput),
-      std::vector<std::byte>(kCommonBytes)};
+  std::vector<std::vector<std::byte>> expected{ProgramInputs(program),
+                                               std::vector<std::byte>(threads * kProgramOutput),
+                                               std::vector<std::byte>(kCommonBytes)};
   std::vector<std::vector<std::byte>> got = expected;
-  std::string wrong = module ? RunMachine(*module, program.KernelName(), program.grid,
-                                          program.block, &expected)
-                             : module.error().message;
+  std::string wrong =
+      module ? RunMachine(*module, program.KernelName(), program.grid, program.block, &expected)
+             : module.error().message;
   std::vector<std::byte>* const buffers[] = {&got[0], &got[1], &got[2]};
   if (wrong.empty()) {
     wrong = runner.Run(program.KernelName(), program.grid, program.block, buffers);
@@ -208,8 +209,8 @@ Tally CheckPrograms(Runner& runner, const Options& options) {
 long double Value(uint64_t bits, const Format& format) {
   const Number number = Unpack(bits, format);
   if (number.kind != Number::Kind::kFinite) return NAN;
-  const long double size = std::ldexp(static_cast<long double>(number.mantissa.word[0]),
-                                      number.exponent);
+  const long double size =
+      std::ldexp(static_cast<long double>(number.mantissa.word[0]), number.exponent);
   return number.negative ? -size : size;
 }
 
@@ -276,6 +277,8 @@ bool ParseOptions(int argc, char** argv, Options* options) {
       options->self_check = true;
     } else if (argument == "--calibrate") {
       options->calibrate = true;
+    } else if (argument == "--print") {
+      options->print = true;
     } else if (argument == "--programs" && i + 1 < argc) {
       options->programs = std::strtoull(argv[++i], nullptr, 10);
     } else if (argument == "--first" && i + 1 < argc) {
@@ -290,9 +293,17 @@ bool ParseOptions(int argc, char** argv, Options* options) {
 int Main(int argc, char** argv) {
   Options options;
   if (!ParseOptions(argc, argv, &options)) {
-    fmt::print(stderr, "usage: {} [--self-check] [--calibrate] [--programs N] [--first SEED]\n",
+    fmt::print(stderr,
+               "usage: {} [--self-check] [--calibrate] [--print] [--programs N] [--first SEED]\n",
                argv[0]);
     return 2;
+  }
+  if (options.print) {
+    fmt::print("{}", FormModule(AllForms(), 0));
+    for (uint64_t i = 0; i < options.programs; ++i) {
+      fmt::print("{}", GenerateProgram(options.first + i).Text());
+    }
+    return 0;
   }
   std::string why_not;
   const std::unique_ptr<Runner> runner = options.self_check ? FastRunner() : GpuRunner(&why_not);

@@ -134,7 +134,8 @@ class Gpu : public Runner {
     }
     for (size_t i = 0; i < buffers.size(); ++i) {
       if (wrong.empty()) {
-        check("cuMemcpyDtoH", driver_.download(buffers[i]->data(), addresses[i], buffers[i]->size()));
+        check("cuMemcpyDtoH",
+              driver_.download(buffers[i]->data(), addresses[i], buffers[i]->size()));
       }
       if (addresses[i] != 0) driver_.release(addresses[i]);
     }

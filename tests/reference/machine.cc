@@ -61,7 +61,8 @@ bool Machine::Fail(const Thread* thread, const std::string& what) {
   const Frame& frame = thread->frames.back();
   error_ += " in thread " + std::to_string(thread->number);
   if (frame.pc < frame.code->steps.size()) {
-    error_ += " at \"" + ptx::Print(*frame.code->steps[frame.pc].instr, *frame.code->function) + "\"";
+    error_ +=
+        " at \"" + ptx::Print(*frame.code->steps[frame.pc].instr, *frame.code->function) + "\"";
   }
   return false;
 }
@@ -76,8 +77,8 @@ const Machine::Code& Machine::Prepare(const ptx::Function& function) {
     step.instr = &instr;
     const std::vector<Type> types = instr.Types();
     if (!types.empty()) step.type = types.back();
-    const bool carries = instr.Has("cc") || instr.op == "addc" || instr.op == "subc" ||
-                         instr.op == "madc";
+    const bool carries =
+        instr.Has("cc") || instr.op == "addc" || instr.op == "subc" || instr.op == "madc";
     if (!carries && instr.op != "set") step.operation = FindOperation(instr.op, instr.modifiers);
     if (instr.op == "set") {  // the comparison of a set is that of a setp
       step.operation = FindOperation("setp", instr.modifiers);

@@ -70,9 +70,9 @@ class Machine {
 
   // machine_execute.cc: one instruction; true when it is done and the next one follows.
   bool Execute(Block& block, Thread& thread, const Step& step);
-  bool ExecuteMov(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool ExecuteMov(Block& block, Thread& thread, const Step& step);
   bool ExecuteSetp(Block& block, Thread& thread, const Step& step);
-  bool ExecuteCarry(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool ExecuteCarry(Block& block, Thread& thread, const Step& step);
   bool ExecuteCvta(Block& block, Thread& thread, const ptx::Instr& instr);
   bool ExecuteCall(Block& block, Thread& thread, const ptx::Instr& instr);
   bool ExecuteReturn(Block& block, Thread& thread);
@@ -83,8 +83,8 @@ class Machine {
   uint64_t SpecialRegister(const Block& block, Thread& thread, const std::string& name);
 
   // machine_memory.cc
-  bool ExecuteAccess(Block& block, Thread& thread, const ptx::Instr& instr);
-  bool ExecuteAtomic(Block& block, Thread& thread, const ptx::Instr& instr);
+  bool ExecuteAccess(Block& block, Thread& thread, const Step& step);
+  bool ExecuteAtomic(Block& block, Thread& thread, const Step& step);
   std::optional<Place> Address(Block& block, Thread& thread, const ptx::Instr& instr,
                                const ptx::Operand& operand);
 
@@ -100,7 +100,7 @@ class Machine {
 
   const ptx::Module& module_;
   std::map<std::string, std::unique_ptr<Code>> codes_;
-  std::map<uint64_t, std::vector<std::byte>> buffers_;  // by address
+  std::map<uint64_t, std::vector<std::byte>> buffers_;    // by address
   std::map<std::string, uint64_t, std::less<>> symbols_;  // addresses of module variables
   std::map<std::string, uint64_t, std::less<>> shared_;   // offsets of shared variables
   uint64_t shared_bytes_ = 0;

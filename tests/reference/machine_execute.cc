@@ -73,10 +73,11 @@ void Machine::Write(Thread& thread, const Operand& operand, uint64_t value, int 
 }
 
 /// mov of values and addresses, and between a register and a vector of its parts.
-bool Machine::ExecuteMov(Block& block, Thread& thread, const Instr& instr) {
+bool Machine::ExecuteMov(Block& block, Thread& thread, const Step& step) {
+  const Instr& instr = *step.instr;
   const Operand& to = instr.operands[0];
   const Operand& from = instr.operands[1];
-  const int bits = BitsOf(instr.Types().back());
+  const int bits = BitsOf(step.type);
   if (from.kind == OperandKind::kVector) {
     const int part = bits / static_cast<int>(from.elements.size());
     uint64_t value = 0;
@@ -92,7 +93,7 @@ bool Machine::ExecuteMov(Block& block, Thread& thread, const Instr& instr) {
             false);
     }
   } else {
-    const Format* format = FormatOf(instr.Types().back());
+    const Format* format = FormatOf(step.type);
     Write(thread, to, Read(block, thread, from, bits, format), bits, false);
   }
   return true;
@@ -142,18 +143,22 @@ bool Machine::ExecuteSetp(Block& block, Thread& thread, const Step& step) {
 }
 
 /// add.cc, addc, sub.cc, subc, mad.cc, madc.
-bool Machine::ExecuteCarry(Block& block, Thread& thread, const Instr& instr) {
-  const int bits = BitsOf(instr.Types().back());
-  const bool is_signed = IsSigned(instr.Types().back());
+bool Machine::ExecuteCarry(Block& block, Thread& thread, const Step& step) {
+  const Instr& instr = *step.instr;
+  const int bits = BitsOf(step.type);
+  const bool is_signed = IsSigned(step.type);
   Frame& frame = thread.frame();
   unsigned __int128 a = Read(block, thread, instr.operands[1], bits);
   unsigned __int128 b = Read(block, thread, instr.operands[2], bits);
   const bool takes = instr.op.back() == 'c';
   const unsigned carry = takes && frame.carry ? 1 : 0;
   if (instr.op.starts_with("mad")) {
-    const __int128 left = is_signed ? SignExtend(static_cast<uint64_t>(a), bits) : static_cast<__int128>(a);
-    const __int128 right = is_signed ? SignExtend(static_cast<uint64_t>(b), bits) : static_cast<__int128>(b);
-    const auto product = static_cast<unsigned __int128>(left) * static_cast<unsigned __int128>(right);
+    const __int128 left =
+        is_signed ? SignExtend(static_cast<uint64_t>(a), bits) : static_cast<__int128>(a);
+    const __int128 right =
+        is_signed ? SignExtend(static_cast<uint64_t>(b), bits) : static_cast<__int128>(b);
+    const auto product =
+        static_cast<unsigned __int128>(left) * static_cast<unsigned __int128>(right);
     a = Truncate(static_cast<uint64_t>(instr.Has("hi") ? product >> bits : product), bits);
     b = Read(block, thread, instr.operands[3], bits);
   }
@@ -244,9 +249,9 @@ bool Machine::ExecuteFlow(Block& block, Thread& thread, const Instr& instr) {
 bool Machine::Execute(Block& block, Thread& thread, const Step& step) {
   const Instr& instr = *step.instr;
   const std::string& op = instr.op;
-  if (op == "ld" || op == "st") return ExecuteAccess(block, thread, instr);
-  if (op == "atom" || op == "red") return ExecuteAtomic(block, thread, instr);
-  if (op == "mov") return ExecuteMov(block, thread, instr);
+  if (op == "ld" || op == "st") return ExecuteAccess(block, thread, step);
+  if (op == "atom" || op == "red") return ExecuteAtomic(block, thread, step);
+  if (op == "mov") return ExecuteMov(block, thread, step);
   if (op == "cvta") return ExecuteCvta(block, thread, instr);
   for (const char* flow : {"bra", "brx", "call", "ret", "exit"}) {
     if (op == flow) return ExecuteFlow(block, thread, instr);
@@ -261,7 +266,7 @@ bool Machine::Execute(Block& block, Thread& thread, const Step& step) {
   }
   if (op == "bar" || op == "barrier") return ArriveAtBarrier(block, thread, instr);
   if (instr.Has("cc") || op == "addc" || op == "subc" || op == "madc") {
-    return ExecuteCarry(block, thread, instr);
+    return ExecuteCarry(block, thread, step);
   }
   if (!step.operation) return Fail(&thread, "unknown instruction");
   if (op == "setp" || op == "set") return ExecuteSetp(block, thread, step);

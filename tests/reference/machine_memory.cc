@@ -36,16 +36,16 @@ std::optional<Machine::Place> Machine::Address(Block& block, Thread& thread, con
   return Place{Space::kGlobal, address};
 }
 
-bool Machine::ExecuteAccess(Block& block, Thread& thread, const Instr& instr) {
+bool Machine::ExecuteAccess(Block& block, Thread& thread, const Step& step) {
+  const Instr& instr = *step.instr;
   const bool store = instr.op == "st";
-  const Type type = instr.Types().back();
+  const Type type = step.type;
   const Operand& value = instr.operands[store ? 1 : 0];
   const std::vector<Operand> elements =
       value.kind == OperandKind::kVector ? value.elements : std::vector<Operand>{value};
   const int bits = BitsOf(type);
   const auto size = static_cast<size_t>(bits / 8);
-  const std::optional<Place> place =
-      Address(block, thread, instr, instr.operands[store ? 0 : 1]);
+  const std::optional<Place> place = Address(block, thread, instr, instr.operands[store ? 0 : 1]);
   if (!place) return false;
   std::byte* bytes = Bytes(block, thread, *place, size * elements.size());
   if (bytes == nullptr) return false;
@@ -93,9 +93,10 @@ std::optional<uint64_t> Update(const Instr& instr, Type type, bool on_global, ui
 
 }  // namespace
 
-bool Machine::ExecuteAtomic(Block& block, Thread& thread, const Instr& instr) {
+bool Machine::ExecuteAtomic(Block& block, Thread& thread, const Step& step) {
+  const Instr& instr = *step.instr;
   const size_t first = instr.op == "atom" ? 1 : 0;
-  const Type type = instr.Types().back();
+  const Type type = step.type;
   const int bits = BitsOf(type);
   const auto size = static_cast<size_t>(bits / 8);
   const std::optional<Place> place = Address(block, thread, instr, instr.operands[first]);

@@ -12,7 +12,6 @@ using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
 
-
 /// Performs one instruction that waits, if any can happen.
 bool Machine::ResolveWarp(Block& block, Warp& warp) {
   const bool all_stopped = std::none_of(warp.lanes.begin(), warp.lanes.end(), [](const Thread* t) {

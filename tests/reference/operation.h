@@ -27,7 +27,7 @@ struct Bound {
   int ulps = 0;  // of the exact result
   // Outside these, PTX promises nothing.
   double lowest = -1e300, highest = 1e300;  // of the first operand
-  bool stated = true;  // false: PTX gives no bound, this is for orientation
+  bool stated = true;                       // false: PTX gives no bound, this is for orientation
 };
 
 struct Operation {

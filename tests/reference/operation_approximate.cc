@@ -54,9 +54,8 @@ std::optional<Kind> Single(const Words& w) {
   constexpr double kTwoPi = 6.283185307179586;
   if (w.op == "div") {
     const bool full = w.Has("full");
-    return Kind{[full](long double a, long double b) { return Quotient(a, b, full); },
-                {.ulps = 2},
-                2};
+    return Kind{
+        [full](long double a, long double b) { return Quotient(a, b, full); }, {.ulps = 2}, 2};
   }
   if (w.op == "rcp") return unary([](long double a) { return 1 / a; }, {.ulps = 1});
   if (w.op == "sqrt") return unary([](long double a) { return sqrtl(a); }, {.relative = 0x1p-23});
@@ -66,7 +65,8 @@ std::optional<Kind> Single(const Words& w) {
   if (w.op == "ex2") return unary([](long double a) { return exp2l(a); }, {.relative = 0x1p-22});
   if (w.op == "lg2") {
     // Absolute between 1/2 and 2, relative elsewhere; the other bound is then no wider.
-    return unary([](long double a) { return log2l(a); }, {.relative = 0x1p-22, .absolute = 0x1p-22});
+    return unary([](long double a) { return log2l(a); },
+                 {.relative = 0x1p-22, .absolute = 0x1p-22});
   }
   if (w.op == "sin" || w.op == "cos") {
     const Bound bound{.absolute = std::exp2(-20.5), .lowest = -kTwoPi, .highest = kTwoPi};
@@ -85,8 +85,8 @@ std::optional<Kind> Double(const Words& w) {
   }
   if (w.op == "rsqrt") {
     const Bound fine{.relative = 0x1p-48, .stated = false};
-    return Kind{[](long double a, long double) { return 1 / sqrtl(a); }, w.Has("ftz") ? gross : fine,
-                1};
+    return Kind{[](long double a, long double) { return 1 / sqrtl(a); },
+                w.Has("ftz") ? gross : fine, 1};
   }
   return std::nullopt;
 }
@@ -109,7 +109,8 @@ std::optional<Kind> Half(const Words& w, const Format& format) {
 
 std::optional<Operation> ApproximateOperation(const Words& w) {
   if (!w.Has("approx") && !w.Has("full")) return std::nullopt;
-  if (w.types.size() != 1 || FormatOf(w.types[0]) == nullptr || !w.Only({"approx", "full", "ftz"})) {
+  if (w.types.size() != 1 || FormatOf(w.types[0]) == nullptr ||
+      !w.Only({"approx", "full", "ftz"})) {
     return std::nullopt;
   }
   const Format& format = *FormatOf(w.types[0]);

@@ -42,8 +42,8 @@ std::optional<Operation> Shift(const Words& w, int bits, bool arithmetic) {
     const int count = in[1] > 64 ? 64 : static_cast<int>(in[1]);  // amounts clamp
     const uint64_t sign = (value >> (bits - 1)) & 1u;
     for (int i = 0; i < count; ++i) {
-      value = left ? Truncate(value << 1, bits)
-                   : (value >> 1) | (arithmetic ? sign << (bits - 1) : 0);
+      value =
+          left ? Truncate(value << 1, bits) : (value >> 1) | (arithmetic ? sign << (bits - 1) : 0);
     }
     return value;
   });
@@ -53,7 +53,8 @@ std::optional<Operation> Shift(const Words& w, int bits, bool arithmetic) {
 std::optional<Operation> Field(const Words& w, int bits, bool is_signed) {
   if (w.op == "bfe") {
     return Make(bits, {bits, 32, 32}, [=](const Operands& in) {
-      const int position = static_cast<int>(in[1] & 0xffu), length = static_cast<int>(in[2] & 0xffu);
+      const int position = static_cast<int>(in[1] & 0xffu),
+                length = static_cast<int>(in[2] & 0xffu);
       const int last = std::min(position + length - 1, bits - 1);
       const bool fill = is_signed && length > 0 && ((in[0] >> last) & 1u) != 0;
       uint64_t result = 0;
@@ -67,7 +68,8 @@ std::optional<Operation> Field(const Words& w, int bits, bool is_signed) {
   }
   if (w.op == "bfi") {
     return Make(bits, {bits, bits, 32, 32}, [=](const Operands& in) {
-      const int position = static_cast<int>(in[2] & 0xffu), length = static_cast<int>(in[3] & 0xffu);
+      const int position = static_cast<int>(in[2] & 0xffu),
+                length = static_cast<int>(in[3] & 0xffu);
       uint64_t result = in[1];
       for (int i = 0; i < length && position + i < bits; ++i) {
         const uint64_t at = uint64_t{1} << (position + i);
@@ -139,7 +141,7 @@ uint64_t FindNthSet(const Operands& in) {
   const auto base = static_cast<int>(in[1]);
   if (offset == 0) return ((in[0] >> base) & 1u) != 0 ? in[1] : 0xffffffffu;
   int64_t count = (offset > 0 ? int64_t{offset} : -int64_t{offset}) - 1;
-  for (int position = base; position >= 0 && position < 32; position += offset > 0 ? 1 : -1) {
+  for (int position = base; position >= 0 && position<32; position += offset> 0 ? 1 : -1) {
     if (((in[0] >> position) & 1u) == 0) continue;
     if (count-- == 0) return static_cast<uint64_t>(position);
   }

@@ -9,15 +9,15 @@ using ptx::Type;
 
 /// A finite number cut to an integer type's range, after rounding to an integral value.
 uint64_t ToInteger(const Number& number, int bits, bool is_signed) {
-  const Wide most = Wide::Of(is_signed ? Truncate(~uint64_t{0}, bits - 1) : Truncate(~uint64_t{0}, bits));
+  const Wide most =
+      Wide::Of(is_signed ? Truncate(~uint64_t{0}, bits - 1) : Truncate(~uint64_t{0}, bits));
   if (number.negative) {
     if (!is_signed) return 0;
     const Wide least = Wide::Of(uint64_t{1} << (bits - 1));
     const bool low = number.IsInfinite() || number.exponent > 64 ||
                      number.mantissa.Length() + number.exponent > 65 ||
                      Compare(number.mantissa << number.exponent, least) > 0;
-    const uint64_t magnitude =
-        low ? least.word[0] : (number.mantissa << number.exponent).word[0];
+    const uint64_t magnitude = low ? least.word[0] : (number.mantissa << number.exponent).word[0];
     return Truncate(~magnitude + 1, bits);
   }
   const bool high = number.IsInfinite() || number.exponent > 64 ||
@@ -58,7 +58,8 @@ std::optional<Operation> IntegerToFloat(const Words& w, Operation operation, con
   const bool is_signed = IsSigned(w.types[1]);
   operation.compute = [=](const Operands& in) {
     const bool negative = is_signed && SignExtend(in[0], bits) < 0;
-    const uint64_t magnitude = negative ? ~static_cast<uint64_t>(SignExtend(in[0], bits)) + 1 : in[0];
+    const uint64_t magnitude =
+        negative ? ~static_cast<uint64_t>(SignExtend(in[0], bits)) + 1 : in[0];
     return Pack(Number::Integer(negative, magnitude), to, *rounding);
   };
   return operation;

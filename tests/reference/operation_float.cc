@@ -1,7 +1,6 @@
-// f32 and f64 arithmetic that PTX defines to the bit, and f16 and bf16 arithmetic, which is the same
-// with other formats. NaN results are the format's canonical one; comparisons know that only f32 and
-// the 16-bit formats promise that.
-// SPDX-License-Identifier: Apache-2.0
+// f32 and f64 arithmetic that PTX defines to the bit, and f16 and bf16 arithmetic, which is the
+// same with other formats. NaN results are the format's canonical one; comparisons know that only
+// f32 and the 16-bit formats promise that. SPDX-License-Identifier: Apache-2.0
 #include "instruction.h"
 
 namespace cupel::reference {
@@ -61,9 +60,8 @@ std::optional<Operation> Arithmetic(const Words& w, const Traits& traits) {
   // From here on PTX has no default rounding.
   if (!w.FloatRounding()) return std::nullopt;
   if (w.op == "fma" || w.op == "mad") {
-    return Rounded(traits, 3, [](const Numbers& n, Rounding r) {
-      return Add(Multiply(n[0], n[1]), n[2], r);
-    });
+    return Rounded(traits, 3,
+                   [](const Numbers& n, Rounding r) { return Add(Multiply(n[0], n[1]), n[2], r); });
   }
   if (traits.format->bits < 32) return std::nullopt;
   if (w.op == "div") {

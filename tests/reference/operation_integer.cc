@@ -85,8 +85,7 @@ std::optional<Operation> Product(const Words& w, Operation operation, Reader rea
 std::optional<Operation> IntegerOperation(const Words& w) {
   if (w.types.size() != 1) return std::nullopt;
   const Type type = w.types[0];
-  const bool unsigned_type =
-      type == Type::kU16 || type == Type::kU32 || type == Type::kU64;
+  const bool unsigned_type = type == Type::kU16 || type == Type::kU32 || type == Type::kU64;
   if (!IsSigned(type) && !unsigned_type) return std::nullopt;
   const Reader read{IsSigned(type), BitsOf(type)};
   if (read.bits < 16) return std::nullopt;

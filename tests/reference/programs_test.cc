@@ -50,9 +50,8 @@ std::string Check(const Program& program) {
   const auto module = ptx::Parse(kModuleHead + program.Text());
   if (!module) return "parser: " + module.error().message;
   const std::vector<std::byte> in = ProgramInputs(program);
-  const Results empty{
-      std::vector<std::byte>(program.grid * program.block * kProgramOutput),
-      std::vector<std::byte>(kCommonBytes)};
+  const Results empty{std::vector<std::byte>(program.grid * program.block * kProgramOutput),
+                      std::vector<std::byte>(kCommonBytes)};
   Results expected = empty;
   const std::string error = RunReference(*module, program, in, &expected);
   if (!error.empty()) return "reference: " + error;
@@ -60,7 +59,8 @@ std::string Check(const Program& program) {
   if (!again) return "parser of printed text: " + again.error().message;
   for (int way = 0; way <= emu::VectorLevel() + 1; ++way) {
     const bool printed = way > emu::VectorLevel();
-    const std::string name = printed ? "printed and parsed: " : fmt::format("vector level {}: ", way);
+    const std::string name =
+        printed ? "printed and parsed: " : fmt::format("vector level {}: ", way);
     Fast fast(printed ? *again : *module, way);
     Results got = empty;
     std::vector<std::byte> inputs = in;
@@ -98,9 +98,10 @@ TEST(Programs, Agree) {
     if (wrong.empty()) continue;
     ++failures;
     const Program small = Minimised(program);
-    ADD_FAILURE() << "program " << seed << ": " << wrong << "\nrepeat with CUPEL_PROGRAM_SEED="
-                  << seed << "; what remains of it after leaving out what does not matter ("
-                  << Check(small) << "):\n"
+    ADD_FAILURE() << "program " << seed << ": " << wrong
+                  << "\nrepeat with CUPEL_PROGRAM_SEED=" << seed
+                  << "; what remains of it after leaving out what does not matter (" << Check(small)
+                  << "):\n"
                   << small.Body();
   }
 }

@@ -15,8 +15,8 @@ class Runner {
  public:
   virtual ~Runner() = default;
   virtual std::string Name() const = 0;
-  /// Takes a module in the place of the last one. Empty, or the reason why not, which names lines of
-  /// the text ("line 12;") that it does not accept.
+  /// Takes a module in the place of the last one. Empty, or the reason why not, which names lines
+  /// of the text ("line 12;") that it does not accept.
   virtual std::string Load(const std::string& text) = 0;
   /// Runs a kernel whose parameters are pointers to the buffers. Empty, or what went wrong.
   virtual std::string Run(const std::string& kernel, uint32_t grid, uint32_t block,

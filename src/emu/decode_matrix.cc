@@ -1,0 +1,321 @@
+// mma, wmma, ldmatrix, stmatrix and movmatrix: their operands in the order of matrix.h's blocks.
+// SPDX-License-Identifier: Apache-2.0
+#include <charconv>
+
+#include "emu/decode.h"
+#include "emu/matrix.h"
+
+namespace cupel::emu {
+
+using ptx::Instr;
+using ptx::Operand;
+using ptx::OperandKind;
+using ptx::Type;
+
+namespace {
+
+std::optional<MatrixType> TypeOf(std::string_view name) {
+  static const std::map<std::string_view, MatrixType> types = {
+      {"f16", MatrixType::kF16},   {"bf16", MatrixType::kBF16}, {"tf32", MatrixType::kTF32},
+      {"f32", MatrixType::kF32},   {"f64", MatrixType::kF64},   {"e4m3", MatrixType::kE4M3},
+      {"e5m2", MatrixType::kE5M2}, {"s8", MatrixType::kS8},     {"u8", MatrixType::kU8},
+      {"s4", MatrixType::kS4},     {"u4", MatrixType::kU4},     {"b1", MatrixType::kB1},
+      {"s32", MatrixType::kS32},   {"b16", MatrixType::kF16},   {"b8", MatrixType::kU8}};
+  const auto found = types.find(name);
+  if (found == types.end()) return std::nullopt;
+  return found->second;
+}
+
+/// "m16n8k16", in elements.
+struct Extent {
+  uint32_t m = 0, n = 0, k = 0;
+};
+std::optional<Extent> ExtentOf(const Instr& instr) {
+  for (const std::string& modifier : instr.modifiers) {
+    Extent extent;
+    const char* at = modifier.data();
+    const char* end = at + modifier.size();
+    auto number = [&](char letter, uint32_t* value) {
+      if (at == end || *at != letter) return false;
+      const auto [next, error] = std::from_chars(at + 1, end, *value);
+      at = next;
+      return error == std::errc() && *value <= 256;
+    };
+    if (number('m', &extent.m) && number('n', &extent.n) && number('k', &extent.k) && at == end) {
+      return extent;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Blocks of `bits`-wide elements that `count` elements of k make.
+uint32_t DepthBlocks(uint32_t count, uint32_t bits) {
+  const uint32_t depth = bits == 64 ? 4 : 128 / bits;
+  return count % depth == 0 ? count / depth : 0;
+}
+
+uint32_t SlotsOfAccumulator(MatrixType type) { return type == MatrixType::kF16 ? 1 : 2; }
+
+// Where an instruction's operand list has the register of a block. 16 lines are a unit: their two
+// blocks alternate.
+size_t LeftIndex(uint32_t line, uint32_t column, uint32_t lines, uint32_t columns) {
+  return lines == 1 ? column : (line / 2) * 2 * columns + line % 2 + 2 * column;
+}
+size_t AccumulatorIndex(uint32_t line, uint32_t column, uint32_t lines, uint32_t columns,
+                        uint32_t slots) {
+  if (lines == 1) return column * slots;
+  return (line / 2) * 2 * columns * slots + column * 2 * slots + line % 2 * slots;
+}
+
+/// The order of a fragment's registers in the lists of matrix.h. `role` is 'a', 'b', 'c' or 'd'.
+std::vector<size_t> OrderOf(char role, uint32_t lines, uint32_t columns, uint32_t slots) {
+  std::vector<size_t> order;
+  for (uint32_t line = 0; line < lines; ++line) {
+    for (uint32_t column = 0; column < columns; ++column) {
+      const size_t first = role == 'a'   ? LeftIndex(line, column, lines, columns)
+                           : role == 'b' ? size_t{line} * columns + column
+                                         : AccumulatorIndex(line, column, lines, columns, slots);
+      for (uint32_t s = 0; s < slots; ++s) order.push_back(first + s);
+    }
+  }
+  return order;
+}
+
+std::vector<Operand> ElementsOf(const Operand& operand) {
+  if (operand.kind == OperandKind::kVector) return operand.elements;
+  return {operand};
+}
+
+SlotKind SlotOf(MatrixType type) {
+  return type == MatrixType::kF64 ? SlotKind::kDouble : SlotKind::kWord;
+}
+
+/// Shape and types of mma and wmma.mma; false when this is none we know.
+bool DescribeProduct(const Instr& instr, ProductShape* shape) {
+  const std::optional<Extent> extent = ExtentOf(instr);
+  std::vector<MatrixType> types;
+  for (const std::string& modifier : instr.modifiers) {
+    if (const std::optional<MatrixType> type = TypeOf(modifier)) types.push_back(*type);
+    if (modifier == "sp" || modifier.starts_with("sp::") || modifier.starts_with("kind::") ||
+        modifier == "block_scale") {
+      return false;
+    }
+  }
+  if (!extent || (types.size() != 4 && types.size() != 2)) return false;
+  // wmma of f16 names the accumulators only: d, c.
+  shape->d = types.front();
+  shape->c = types.back();
+  shape->a = types.size() == 4 ? types[1] : MatrixType::kF16;
+  shape->b = types.size() == 4 ? types[2] : MatrixType::kF16;
+  // mma.m8n8k4 of f16 multiplies four small matrices, of a quarter of the warp each.
+  if (extent->m == 8 && extent->k == 4 && shape->a != MatrixType::kF64) return false;
+  if (extent->m % 8 != 0 || extent->n % 8 != 0) return false;
+  shape->m = extent->m / 8;
+  shape->n = extent->n / 8;
+  shape->k = DepthBlocks(extent->k, BitsOf(shape->a));
+  shape->saturates = instr.Has("satfinite");
+  shape->is_and = instr.Has("and");
+  const bool is_mma = instr.op == "mma";
+  if (is_mma && (!instr.Has("row") || !instr.Has("col") || instr.Has("rz") || instr.Has("rm") ||
+                 instr.Has("rp"))) {
+    return false;
+  }
+  return BitsOf(shape->a) == BitsOf(shape->b) && shape->m * shape->n <= 16 && shape->m >= 1 &&
+         shape->m <= 4 && shape->n >= 1 && shape->n <= 4 && shape->k >= 1 && shape->k <= 4;
+}
+
+const char* ProductKey(const ProductShape& shape) {
+  const bool integers = shape.c == MatrixType::kS32 && shape.d == MatrixType::kS32;
+  const bool doubles = shape.c == MatrixType::kF64 && shape.d == MatrixType::kF64;
+  const auto is_float = [](MatrixType type) {
+    return type == MatrixType::kF16 || type == MatrixType::kF32;
+  };
+  switch (shape.a) {
+    case MatrixType::kB1:
+      return integers ? "@mma.bits" : nullptr;
+    case MatrixType::kS8:
+    case MatrixType::kU8:
+    case MatrixType::kS4:
+    case MatrixType::kU4:
+      return integers ? "@mma.integer" : nullptr;
+    case MatrixType::kF64:
+      return doubles ? "@mma.double" : nullptr;
+    case MatrixType::kF16:
+    case MatrixType::kBF16:
+    case MatrixType::kTF32:
+    case MatrixType::kE4M3:
+    case MatrixType::kE5M2:
+      return is_float(shape.c) && is_float(shape.d) ? "@mma.float" : nullptr;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+/// Makes `slots` the list of the op emitted last.
+void Decoder::SetList(const std::vector<int>& slots) {
+  code_->ops.back().imm = static_cast<int64_t>(code_->lists.size());
+  code_->lists.insert(code_->lists.end(), slots.begin(), slots.end());
+  listed_.push_back(code_->ops.size() - 1);
+}
+
+/// Slots of a fragment's registers in the order of the lists; empty on failure. A wmma fragment may
+/// hold every element several times: the first copy counts.
+std::vector<int> Decoder::FragmentSlots(const std::vector<Operand>& registers,
+                                        const std::vector<size_t>& order, SlotKind kind,
+                                        bool write) {
+  std::vector<int> slots;
+  if (registers.empty() || registers.size() % order.size() != 0) return slots;
+  for (size_t index : order) {
+    const Operand& operand = registers[index];
+    slots.push_back(write ? Write(operand, kind) : Read(operand, kind, Type::kB32));
+  }
+  return slots;
+}
+
+/// mma and wmma.mma: d, a, b, c
+bool Decoder::EmitProduct(const Instr& instr) {
+  ProductShape shape;
+  if (instr.operands.size() != 4 || !DescribeProduct(instr, &shape)) return Fail(instr.Mnemonic());
+  const char* key = ProductKey(shape);
+  if (key == nullptr) return Fail(instr.Mnemonic());
+  std::vector<int> list;
+  auto add = [&](size_t operand, char role, uint32_t lines, uint32_t columns, MatrixType type) {
+    const bool sums = role == 'c' || role == 'd';
+    const uint32_t slots = sums ? SlotsOfAccumulator(type) : 1;
+    const std::vector<Operand> registers = ElementsOf(instr.operands[operand]);
+    const std::vector<int> found =
+        FragmentSlots(registers, OrderOf(role, lines, columns, slots), SlotOf(type), role == 'd');
+    list.insert(list.end(), found.begin(), found.end());
+    const bool exact = sums || instr.op == "mma";
+    return !found.empty() && (!exact || registers.size() == found.size());
+  };
+  if (!add(1, 'a', shape.m, shape.k, shape.a) || !add(2, 'b', shape.n, shape.k, shape.b) ||
+      !add(3, 'c', shape.m, shape.n, shape.c) || !add(0, 'd', shape.m, shape.n, shape.d)) {
+    return Fail(instr.Mnemonic() + " with these operands");
+  }
+  Op& op = Emit(key);
+  op.flops = shape.Pack();
+  SetList(list);
+  const uint32_t depth = shape.a == MatrixType::kF64 ? 4 : 128 / BitsOf(shape.a);
+  if (shape.c != MatrixType::kS32) {
+    block_flops_ += 2 * 64 * shape.m * shape.n * shape.k * depth / kLanes;
+  }
+  return !failed_;
+}
+
+/// wmma.{load.{a,b,c},store.d}.sync.aligned.layout.shape[.space].type r, [p][, stride]
+bool Decoder::EmitFragment(const Instr& instr) {
+  const bool store = instr.Has("store");
+  const std::optional<Extent> extent = ExtentOf(instr);
+  const std::optional<MatrixType> type = TypeOf(instr.modifiers.back());
+  char role = store ? 'd' : 0;
+  for (const char* name : {"a", "b", "c"}) {
+    if (!store && instr.Has(name)) role = *name;
+  }
+  if (instr.operands.size() < 2 || !extent || !type || role == 0) return Fail(instr.Mnemonic());
+  const bool sums = role == 'c' || role == 'd';
+  FragmentShape shape;
+  shape.bits = BitsOf(*type);
+  shape.lines = (role == 'b' ? extent->n : extent->m) / 8;
+  shape.columns = sums ? extent->n / 8 : DepthBlocks(extent->k, shape.bits);
+  shape.elements = sums ? 2 : (shape.bits == 64 ? 1 : 32 / shape.bits);
+  shape.contiguous = instr.Has("row") != (role == 'b');
+  if (shape.lines == 0 || shape.lines > 4 || shape.columns == 0 || shape.columns > 4 ||
+      (shape.bits < 8 && !shape.contiguous)) {
+    return Fail(instr.Mnemonic());
+  }
+  const Operand& address = instr.operands[store ? 0 : 1];
+  const Operand& value = instr.operands[store ? 1 : 0];
+  AccessShape access;
+  if (!SpaceOf(instr, address, &access.space)) return false;
+  if (access.space != MemorySpace::kShared && access.space != MemorySpace::kGlobal &&
+      access.space != MemorySpace::kGeneric) {
+    return Fail(instr.Mnemonic());
+  }
+  const uint32_t bytes = shape.contiguous ? shape.elements * shape.bits / 8 : shape.bytes();
+  access.element_bytes = std::min(bytes, 8u);
+  access.store = store;
+  int64_t displacement = 0;
+  const int base = AddressSlot(address, access.space, &displacement);
+  // Without a stride, the matrix is packed.
+  const uint32_t packed =
+      sums ? (instr.Has("row") ? extent->n : extent->m)
+           : (shape.contiguous ? extent->k : (role == 'a' ? extent->m : extent->n));
+  const int stride = instr.operands.size() > 2
+                         ? Read(instr.operands[2], SlotKind::kWord, Type::kU32)
+                         : SharedConstant(SlotKind::kWord, packed);
+  const std::vector<Operand> registers = ElementsOf(value);
+  const uint32_t slots = sums ? SlotsOfAccumulator(*type) : 1;
+  const std::vector<size_t> order = OrderOf(role, shape.lines, shape.columns, slots);
+  const SlotKind kind = SlotOf(*type);
+  const std::vector<int> list = FragmentSlots(registers, order, kind, !store);
+  if (list.empty() || displacement != static_cast<int32_t>(displacement)) {
+    return Fail(instr.Mnemonic() + " with these operands");
+  }
+  Op& op = Emit("@fragment");
+  op.src[0] = base;
+  op.src[1] = stride;
+  op.target = static_cast<int32_t>(displacement);
+  op.aux = access.Pack();
+  op.flops = shape.Pack();
+  op.count = code_->hints++;
+  SetList(list);
+  // Further copies of the elements.
+  for (size_t i = order.size(); i < registers.size() && !store; ++i) {
+    const int from = Read(registers[i % order.size()], kind, Type::kB32);
+    const int to = Write(registers[i], kind);
+    Op& copy = Emit("mov.b32");
+    copy.dst = to;
+    copy.src[0] = from;
+    for (size_t s = 1; s < 4; ++s) copy.src[s] = from;
+  }
+  return !failed_;
+}
+
+/// {ld,st}matrix.sync.aligned.m8n8.{x1,x2,x4}[.trans][.shared].b16
+bool Decoder::EmitMatrixRows(const Instr& instr) {
+  const bool store = instr.op == "stmatrix";
+  const uint32_t matrices = instr.Has("x4") ? 4 : (instr.Has("x2") ? 2 : 1);
+  if (instr.operands.size() != 2 || !instr.Has("m8n8") || !instr.Has("b16")) {
+    return Fail(instr.Mnemonic());
+  }
+  const Operand& address = instr.operands[store ? 0 : 1];
+  const std::vector<Operand> registers = ElementsOf(instr.operands[store ? 1 : 0]);
+  AccessShape access;
+  access.element_bytes = 8;
+  access.elements = 2;
+  access.store = store;
+  if (!SpaceOf(instr, address, &access.space)) return false;
+  int64_t displacement = 0;
+  const int base = AddressSlot(address, access.space, &displacement);
+  std::vector<size_t> order;
+  for (size_t i = 0; i < matrices; ++i) order.push_back(i);
+  const std::vector<int> list = FragmentSlots(registers, order, SlotKind::kWord, !store);
+  if (registers.size() != matrices || list.empty() ||
+      displacement != static_cast<int32_t>(displacement)) {
+    return Fail(instr.Mnemonic() + " with these operands");
+  }
+  Op& op = Emit("@matrixrows");
+  op.src[0] = base;
+  op.target = static_cast<int32_t>(displacement);
+  op.aux = access.Pack();
+  op.flops = matrices | (instr.Has("trans") ? 8u : 0u);
+  op.count = code_->hints++;
+  SetList(list);
+  return !failed_;
+}
+
+bool Decoder::EmitMatrix(const Instr& instr) {
+  SetMode(default_mode_);  // lanes may have to wait
+  if (!instr.Has("sync") || !instr.Has("aligned")) return Fail(instr.Mnemonic());
+  if (instr.op == "mma") return EmitProduct(instr);
+  if (instr.op == "movmatrix") {
+    return EmitTable(instr, CanonicalKey(instr)) || Fail(instr.Mnemonic());
+  }
+  if (instr.op == "wmma") return instr.Has("mma") ? EmitProduct(instr) : EmitFragment(instr);
+  return EmitMatrixRows(instr);
+}
+
+}  // namespace cupel::emu

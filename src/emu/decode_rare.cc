@@ -1,0 +1,232 @@
+// Instructions that are composed of others, or that have no effect on results: wide and vector
+// accesses in parts, three-operand minima, hints to caches and to the hardware's scheduler, and
+// clusters of one block.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "emu/barrier.h"
+#include "emu/decode.h"
+
+namespace cupel::emu {
+
+using ptx::Instr;
+using ptx::Operand;
+using ptx::OperandKind;
+using ptx::Type;
+
+namespace {
+
+bool Mentions(const Instr& instr, std::string_view word) {
+  for (const std::string& modifier : instr.modifiers) {
+    if (modifier.find(word) != std::string::npos) return true;
+  }
+  return false;
+}
+
+/// `count` parts of a vector operand from `first` on.
+Operand PartOf(const Operand& vector, size_t first, size_t count) {
+  if (count == 1) return vector.elements[first];
+  Operand part = vector;
+  part.elements.assign(vector.elements.begin() + static_cast<std::ptrdiff_t>(first),
+                       vector.elements.begin() + static_cast<std::ptrdiff_t>(first + count));
+  return part;
+}
+
+bool SameRegister(const Operand& a, const Operand& b) {
+  return a.kind == OperandKind::kRegister && b.kind == OperandKind::kRegister && a.reg == b.reg;
+}
+
+}  // namespace
+
+/// A check that all addresses are multiples of `bytes`, where the parts of an access would not
+/// tell.
+void Decoder::EmitAlignmentCheck(const Operand& address, uint32_t bytes, bool store) {
+  int64_t displacement = 0;
+  const int base = AddressSlot(address, MemorySpace::kGlobal, &displacement);
+  Op& op = Emit("@aligned");
+  op.src[0] = base;
+  op.imm = displacement;
+  op.flops = bytes;
+  AccessShape shape;
+  shape.store = store;
+  op.aux = shape.Pack();
+}
+
+/// ld and st of eight elements: two of four.
+bool Decoder::EmitWideAccess(const Instr& instr) {
+  const bool store = instr.op == "st";
+  const std::vector<Type> types = instr.Types();
+  if (instr.operands.size() < 2 || types.empty() || !instr.Has("global")) {
+    return Fail(instr.Mnemonic());
+  }
+  const Operand& value = instr.operands[store ? 1 : 0];
+  const auto bytes = static_cast<uint32_t>(ptx::SizeOf(types.back()));
+  if (value.kind != OperandKind::kVector || value.elements.size() != 8 || bytes > 4) {
+    return Fail(instr.Mnemonic());
+  }
+  EmitAlignmentCheck(instr.operands[store ? 0 : 1], 8 * bytes, store);
+  Instr half = instr;
+  for (std::string& modifier : half.modifiers) {
+    if (modifier == "v8") modifier = "v4";
+  }
+  for (size_t part = 0; part < 2; ++part) {
+    half.operands[store ? 1 : 0] = PartOf(value, 4 * part, 4);
+    half.operands[store ? 0 : 1].offset =
+        instr.operands[store ? 0 : 1].offset + static_cast<int64_t>(part * 4 * bytes);
+    if (!EmitAccess(half)) return false;
+  }
+  return true;
+}
+
+/// atom and red of vectors: PTX promises atomicity of the elements only.
+bool Decoder::EmitVectorAtomic(const Instr& instr) {
+  const bool returns = instr.op == "atom";
+  const size_t first = returns ? 1 : 0;
+  const std::vector<Type> types = instr.Types();
+  if (types.empty() || instr.operands.size() < first + 2) return Fail(instr.Mnemonic());
+  const Operand& value = instr.operands[first + 1];
+  const size_t count = value.elements.size();
+  const auto bytes = static_cast<uint32_t>(ptx::SizeOf(types.back()));
+  if (value.kind != OperandKind::kVector || (count != 2 && count != 4 && count != 8) ||
+      !instr.Has("global") || (returns && instr.operands[0].elements.size() != count)) {
+    return Fail(instr.Mnemonic());
+  }
+  EmitAlignmentCheck(instr.operands[first], static_cast<uint32_t>(count) * bytes, true);
+  Instr one = instr;
+  std::erase_if(one.modifiers,
+                [](const std::string& m) { return m == "v2" || m == "v4" || m == "v8"; });
+  for (size_t i = 0; i < count; ++i) {
+    if (returns) {
+      for (size_t j = i + 1; j < count; ++j) {
+        // What a later part reads, an earlier one would have overwritten.
+        if (SameRegister(instr.operands[0].elements[i], value.elements[j])) {
+          return Fail(instr.Mnemonic() + " with these operands");
+        }
+      }
+      one.operands[0] = instr.operands[0].elements[i];
+    }
+    one.operands[first + 1] = value.elements[i];
+    one.operands[first].offset = instr.operands[first].offset + static_cast<int64_t>(i * bytes);
+    if (!EmitAtomic(one)) return false;
+  }
+  return true;
+}
+
+/// min and max of three operands.
+bool Decoder::EmitThree(const Instr& instr) {
+  const std::vector<Type> types = instr.Types();
+  if (types.size() != 1 || types[0] != Type::kF32) return Fail(instr.Mnemonic());
+  const std::string key = CanonicalKey(instr);
+  if (handlers_.Find(key) == nullptr) return Fail(instr.Mnemonic());
+  std::array<int, 3> slots{};
+  for (size_t i = 0; i < 3; ++i) {
+    slots[i] = Read(instr.operands[i + 1], SlotKind::kWord, Type::kF32);
+  }
+  const int partial = Temporary(SlotKind::kWord);
+  const int dst = Write(instr.operands[0], SlotKind::kWord);
+  auto emit = [&](int to, int a, int b) {
+    Op& op = Emit(key);
+    op.dst = to;
+    op.src[0] = a;
+    op.src[1] = op.src[2] = op.src[3] = b;
+  };
+  emit(partial, slots[0], slots[1]);
+  emit(dst, partial, slots[2]);
+  FinishWrite(instr.operands[0], dst, SlotKind::kWord, false);
+  return !failed_;
+}
+
+/// elect.sync d|p, mask: the lowest of the lanes.
+bool Decoder::EmitElect(const Instr& instr) {
+  if (instr.operands.size() != 2 || instr.operands[0].kind != OperandKind::kPair) {
+    return Fail(instr.Mnemonic());
+  }
+  SetMode(default_mode_);
+  const Operand& to = instr.operands[0];
+  const int mask = Read(instr.operands[1], SlotKind::kWord, Type::kB32);
+  const int leader = Write(to.elements[0], SlotKind::kWord);
+  const int predicate = Write(to.elements[1], SlotKind::kPredicate);
+  Op& op = Emit("@elect");
+  op.src[1] = mask;
+  op.dst = leader;
+  op.src[2] = predicate;
+  FinishWrite(to.elements[0], leader, SlotKind::kWord, false);
+  return !failed_;
+}
+
+/// A register becomes a constant or a copy: what the instruction means in a cluster of one block.
+bool Decoder::EmitCopyTo(const Operand& to, int from, SlotKind kind) {
+  const int dst = Write(to, kind);
+  Op& op = Emit(kind == SlotKind::kDouble ? "mov.b64" : "mov.b32");
+  op.dst = dst;
+  for (int32_t& src : op.src) src = from;
+  FinishWrite(to, dst, kind, false);
+  return !failed_;
+}
+
+/// Launches of clusters of several blocks are refused, so that shared::cluster is the block's own.
+bool Decoder::EmitCluster(const Instr& instr) {
+  const std::vector<Type> types = instr.Types();
+  const bool wide = !types.empty() && ptx::SizeOf(types.back()) == 8;
+  const SlotKind kind = wide ? SlotKind::kDouble : SlotKind::kWord;
+  if (instr.op == "mapa" && instr.operands.size() == 3) {
+    return EmitCopyTo(instr.operands[0],
+                      Read(instr.operands[1], kind, wide ? Type::kU64 : Type::kU32), kind);
+  }
+  if (instr.op == "getctarank" && instr.operands.size() == 2) {
+    return EmitCopyTo(instr.operands[0], SharedConstant(SlotKind::kWord, 0), SlotKind::kWord);
+  }
+  // barrier.cluster: an arrival alone orders nothing, so all of it can happen at the wait.
+  if (!instr.operands.empty()) return Fail(instr.Mnemonic());
+  if (instr.Has("arrive")) return true;
+  if (!instr.Has("wait")) return Fail(instr.Mnemonic());
+  SetMode(default_mode_);
+  const int id = SharedConstant(SlotKind::kWord, kClusterBarrier);
+  Op& op = Emit("@barrier");
+  op.src[0] = id;
+  op.aux = kBarrierCluster | (instr.Has("aligned") ? kBarrierAligned : 0);
+  return true;
+}
+
+/// True when the instruction is one of these, or failed.
+bool Decoder::EmitRare(const Instr& instr) {
+  const std::string& op = instr.op;
+  // Hints, and orders of memory operations, which are in order here.
+  if (op == "griddepcontrol" || op == "setmaxnreg" || op == "discard" ||
+      (op == "fence" && (Mentions(instr, "proxy") || instr.Has("mbarrier_init"))) ||
+      (op == "cp" && instr.Has("prefetch"))) {
+    return true;
+  }
+  if (op == "createpolicy" && !instr.operands.empty()) {
+    EmitCopyTo(instr.operands[0], SharedConstant(SlotKind::kDouble, 0), SlotKind::kDouble);
+    return true;
+  }
+  if (instr.Has("L2::cache_hint") && op != "cp") {
+    // Its policy is the last operand.
+    Instr without = instr;
+    std::erase(without.modifiers, "L2::cache_hint");
+    if (without.operands.empty()) return !Fail(instr.Mnemonic());
+    without.operands.pop_back();
+    EmitUnguarded(without);
+    return true;
+  }
+  const bool accesses = op == "ld" || op == "st";
+  const bool atomic = op == "atom" || op == "red";
+  if (accesses && instr.Has("v8")) {
+    EmitWideAccess(instr);
+  } else if (atomic && (instr.Has("v2") || instr.Has("v4") || instr.Has("v8"))) {
+    EmitVectorAtomic(instr);
+  } else if ((op == "min" || op == "max") && instr.operands.size() == 4) {
+    EmitThree(instr);
+  } else if (op == "elect") {
+    EmitElect(instr);
+  } else if (op == "mapa" || op == "getctarank" ||
+             ((op == "barrier" || op == "bar") && instr.Has("cluster"))) {
+    EmitCluster(instr);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace cupel::emu

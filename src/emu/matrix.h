@@ -1,0 +1,117 @@
+// Matrix instructions (mma, wmma, ldmatrix …) as micro-ops. What they have beyond an Op's five
+// operands stands in a list of slots (Code::lists); their shapes are packed into Op::flops.
+//
+// A fragment is made of blocks of 8 lines. Lane l holds, of a block, elements E * (l % 4) … of line
+// l / 4: in order of lanes a register's 128 bytes are an 8-line matrix, row by row. All layouts of
+// mma.sync are such blocks in some order. wmma's fragments are opaque in PTX; here they are the
+// same blocks, laid out as sm_80 and later do.
+//
+// Numerics: products are exact, summed in double precision together with the accumulator in
+// ascending k, and rounded once to the result's type. Tensor cores align the products of a few k to
+// their largest exponent and truncate, and round after each such step, so that their last bits
+// differ (and differ from one generation to the next). mma of f64 is a chain of fused operations.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "emu/op.h"
+
+namespace cupel::emu {
+
+enum class MatrixType : uint8_t {
+  kF16,
+  kBF16,
+  kTF32,
+  kF32,
+  kF64,
+  kE4M3,
+  kE5M2,
+  kS8,
+  kU8,
+  kS4,
+  kU4,
+  kB1,
+  kS32,
+};
+
+constexpr uint32_t BitsOf(MatrixType type) {
+  switch (type) {
+    case MatrixType::kF16:
+    case MatrixType::kBF16:
+      return 16;
+    case MatrixType::kE4M3:
+    case MatrixType::kE5M2:
+    case MatrixType::kS8:
+    case MatrixType::kU8:
+      return 8;
+    case MatrixType::kS4:
+    case MatrixType::kU4:
+      return 4;
+    case MatrixType::kB1:
+      return 1;
+    case MatrixType::kF64:
+      return 64;
+    default:
+      return 32;
+  }
+}
+
+/// d = a * b + c. The list: slots of a [m][k], of b [n][k], of c [m][n][…], of d likewise.
+struct ProductShape {
+  uint32_t m = 1, n = 1, k = 1;  // in blocks
+  MatrixType a = MatrixType::kF16, b = MatrixType::kF16;
+  MatrixType c = MatrixType::kF32, d = MatrixType::kF32;
+  bool saturates = false;  // integers: clamps
+  bool is_and = false;     // b1: and instead of xor
+
+  uint32_t Pack() const {
+    return m | n << 3 | k << 6 | static_cast<uint32_t>(a) << 9 | static_cast<uint32_t>(b) << 13 |
+           static_cast<uint32_t>(c) << 17 | static_cast<uint32_t>(d) << 21 |
+           uint32_t{saturates} << 25 | uint32_t{is_and} << 26;
+  }
+  static ProductShape Unpack(uint32_t bits) {
+    ProductShape shape;
+    shape.m = bits & 7u;
+    shape.n = (bits >> 3) & 7u;
+    shape.k = (bits >> 6) & 7u;
+    shape.a = static_cast<MatrixType>((bits >> 9) & 15u);
+    shape.b = static_cast<MatrixType>((bits >> 13) & 15u);
+    shape.c = static_cast<MatrixType>((bits >> 17) & 15u);
+    shape.d = static_cast<MatrixType>((bits >> 21) & 15u);
+    shape.saturates = ((bits >> 25) & 1u) != 0;
+    shape.is_and = ((bits >> 26) & 1u) != 0;
+    return shape;
+  }
+};
+
+/// wmma.load and wmma.store. The list: slots by line block, column block, and within the block.
+struct FragmentShape {
+  uint32_t lines = 1, columns = 1;  // in blocks
+  uint32_t bits = 16;               // of an element
+  uint32_t elements = 2;            // of a lane in a block
+  bool contiguous = true;           // a line's elements are neighbours in memory
+
+  uint32_t bytes() const { return bits < 8 ? 1 : bits / 8; }
+  uint32_t Pack() const {
+    return lines | columns << 3 | bits << 6 | elements << 13 | uint32_t{contiguous} << 19;
+  }
+  static FragmentShape Unpack(uint32_t packed) {
+    FragmentShape shape;
+    shape.lines = packed & 7u;
+    shape.columns = (packed >> 3) & 7u;
+    shape.bits = (packed >> 6) & 127u;
+    shape.elements = (packed >> 13) & 63u;
+    shape.contiguous = ((packed >> 19) & 1u) != 0;
+    return shape;
+  }
+};
+
+/// The op's list of slots, as offsets in the frame.
+inline const int32_t* ListOf(const Op* op) { return reinterpret_cast<const int32_t*>(op->imm); }
+
+/// For instructions that all lanes of a warp must execute together: true when they do. Otherwise
+/// the group waits for the others, or an error was reported: null is to be returned.
+bool AllTogether(Warp& warp, const Op* op);
+
+}  // namespace cupel::emu

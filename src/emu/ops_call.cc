@@ -1,0 +1,184 @@
+// Calls and returns, and the copies of arguments and results between frames. See calls.h.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "emu/block.h"
+#include "emu/calls.h"
+#include "emu/handlers.h"
+#include "emu/matrix.h"
+
+namespace cupel::emu {
+namespace {
+
+constexpr uint64_t kMostSavedValues = uint64_t{1} << 25;  // of a block
+
+void Account(Warp& warp, const Op* op) {
+  const auto lanes = static_cast<uint64_t>(__builtin_popcount(warp.active));
+  warp.slice -= op->count;
+  warp.warp_instructions += op->count;
+  warp.lane_instructions += lanes * op->count;
+  warp.flops += lanes * op->flops;
+}
+
+CallStacks& StacksOf(Warp& warp) {
+  BlockState& block = *warp.block;
+  if (!block.calls) block.calls = std::make_unique<CallStacks>(block.warps.size());
+  return *block.calls;
+}
+
+/// The slots that a call saves: how many of 8 bytes, of 4, and masks; then their offsets.
+struct SavedSlots {
+  explicit SavedSlots(const Op* call) {
+    const int32_t* list = ListOf(call);
+    doubles = -1 - list[0];
+    words = -1 - list[1];
+    masks = -1 - list[2];
+    slots = list + 3;
+  }
+  int count() const { return doubles + words + masks; }
+  int doubles, words, masks;
+  const int32_t* slots;
+};
+
+void Save(const Warp& warp, const SavedSlots& saved, int lane, std::vector<uint64_t>* values) {
+  for (int i = 0; i < saved.count(); ++i) {
+    const int32_t slot = saved.slots[i];
+    if (i < saved.doubles) {
+      values->push_back(At<const uint64_t>(warp, slot)[lane]);
+    } else if (i < saved.doubles + saved.words) {
+      values->push_back(At<const uint32_t>(warp, slot)[lane]);
+    } else {
+      values->push_back((MaskAt(warp, slot) >> lane) & 1u);
+    }
+  }
+}
+void Restore(const Warp& warp, const SavedSlots& saved, int lane, const uint64_t* values) {
+  for (int i = 0; i < saved.count(); ++i) {
+    const int32_t slot = saved.slots[i];
+    if (i < saved.doubles) {
+      At<uint64_t>(warp, slot)[lane] = values[i];
+    } else if (i < saved.doubles + saved.words) {
+      At<uint32_t>(warp, slot)[lane] = static_cast<uint32_t>(values[i]);
+    } else {
+      uint32_t& mask = MaskAt(warp, slot);
+      mask = (mask & ~(1u << lane)) | static_cast<uint32_t>(values[i]) << lane;
+    }
+  }
+}
+
+/// Where the lanes' function begins; null when there is none at the address.
+const Op* Callee(Warp& warp, const Op* op, int lane) {
+  if (op->src[1] < 0) return warp.code + op->target;
+  const auto& functions = warp.worker->launch->code->functions;
+  const auto found = functions.find(At<const uint64_t>(warp, op->src[1])[lane]);
+  return found == functions.end() ? nullptr : warp.code + found->second;
+}
+
+/// src[0]: stack pointer; src[1]: address or -1; target: of direct calls; aux: bytes of the
+/// caller's frame; the list: SavedSlots.
+const Op* Call(Warp& warp, const Op* op) {
+  const Op* target = Callee(warp, op, __builtin_ctz(warp.active));
+  if (target == nullptr) {
+    return Fault(warp, op, "illegal_address",
+                 "The kernel calls through a pointer that is no function's address.");
+  }
+  uint32_t together = 0;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    if (Callee(warp, op, lane) == target) together |= 1u << lane;
+  }
+  // One function a turn: the others come back to this op.
+  const SavedSlots saved(op);
+  CallStacks& stacks = StacksOf(warp);
+  stacks.saved_values +=
+      static_cast<uint64_t>(saved.count()) * static_cast<uint64_t>(__builtin_popcount(together));
+  auto* pointer = At<uint32_t>(warp, op->src[0]);
+  for (uint32_t rest = together; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    if (stacks.saved_values > kMostSavedValues ||
+        uint64_t{pointer[lane]} + op->aux + kFrameAlign > warp.local_bytes) {
+      return Fault(warp, op, "stack_overflow",
+                   "Calls are nested more deeply than a thread's stack allows.");
+    }
+    CallStacks::Lane& stack = stacks.LaneOf(warp, lane);
+    stack.records.push_back({op, pointer[lane], stack.values.size()});
+    Save(warp, saved, lane, &stack.values);
+    pointer[lane] += op->aux;
+  }
+  if (together != warp.active) return Diverge(warp, target, together, op);
+  Account(warp, op);
+  if (warp.slice < 0) return EndSlice(warp, target);
+  warp.pc = target;
+  warp.stop = Stop::kContinue;
+  return nullptr;
+}
+
+/// src[0]: stack pointer.
+const Op* Return(Warp& warp, const Op* op) {
+  CallStacks& stacks = StacksOf(warp);
+  const Op* call = nullptr;
+  uint32_t together = 0;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    const auto& records = stacks.LaneOf(warp, lane).records;
+    if (records.empty()) {
+      return Fault(warp, op, "illegal_instruction", "A function returns that nobody called.");
+    }
+    if (call == nullptr) call = records.back().call;
+    if (records.back().call == call) together |= 1u << lane;
+  }
+  const SavedSlots saved(call);
+  stacks.saved_values -=
+      static_cast<uint64_t>(saved.count()) * static_cast<uint64_t>(__builtin_popcount(together));
+  for (uint32_t rest = together; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    CallStacks::Lane& stack = stacks.LaneOf(warp, lane);
+    const CallStacks::Record record = stack.records.back();
+    stack.records.pop_back();
+    Restore(warp, saved, lane, stack.values.data() + record.saved);
+    stack.values.resize(record.saved);
+    At<uint32_t>(warp, op->src[0])[lane] = record.stack_pointer;
+  }
+  if (together != warp.active) return Diverge(warp, call + 1, together, op);
+  Account(warp, op);
+  warp.pc = call + 1;
+  warp.stop = Stop::kContinue;
+  return nullptr;
+}
+
+std::byte* LocalByte(const Warp& warp, int lane, uint64_t offset) {
+  return warp.local + ((offset / 4) * kLanes + static_cast<uint64_t>(lane)) * 4 + offset % 4;
+}
+
+/// Copies `flops` bytes of local memory from the stack pointer + imm to + target.
+const Op* CopyLocal(Warp& warp, const Op* op) {
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    const uint64_t base = At<const uint32_t>(warp, op->src[0])[lane];
+    const uint64_t from = base + static_cast<uint64_t>(op->imm);
+    const uint64_t to = base + static_cast<uint64_t>(int64_t{op->target});
+    if (std::max(from, to) + op->flops > warp.local_bytes) {
+      return Fault(warp, op, "stack_overflow",
+                   "Calls are nested more deeply than a thread's stack allows.");
+    }
+    for (uint64_t i = 0; i < op->flops; ++i) {
+      *LocalByte(warp, lane, to + i) = *LocalByte(warp, lane, from + i);
+    }
+  }
+  return op + 1;
+}
+
+}  // namespace
+
+void RegisterCalls(HandlerTable& table) {
+  auto add = [&](const char* key, Handler handler) {
+    Entry entry;
+    entry.full = entry.masked = handler;
+    table.Add(key, entry);
+  };
+  add("@call", &Call);
+  add("@return", &Return);
+  add("@copylocal", &CopyLocal);
+}
+
+}  // namespace cupel::emu

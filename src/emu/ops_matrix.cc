@@ -1,0 +1,234 @@
+// Matrix instructions that move data: ldmatrix, stmatrix, movmatrix, wmma.load and wmma.store.
+// Their accesses are checked and counted as those of ordinary loads and stores.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "emu/handlers.h"
+#include "emu/kernel.h"
+#include "emu/matrix.h"
+#include "emu/op.h"
+
+namespace cupel::emu {
+namespace {
+
+using Row = std::array<uint16_t, 8>;
+using Square = std::array<Row, 8>;  // one register of all lanes, as 16-bit elements
+
+uint64_t AddressOf(const Warp& warp, const Op* op, int lane) {
+  const MemorySpace space = AccessShape::Unpack(op->aux).space;
+  const bool wide = space == MemorySpace::kGlobal || space == MemorySpace::kGeneric;
+  const uint64_t address = (wide ? At<const uint64_t>(warp, op->src[0])[lane]
+                                 : At<const uint32_t>(warp, op->src[0])[lane]) +
+                           static_cast<uint64_t>(int64_t{op->target});
+  return wide ? address : static_cast<uint32_t>(address);
+}
+
+/// Where a generic address leads: matrices lie in shared or global memory.
+MemorySpace Settle(MemorySpace space, uint64_t* address) {
+  if (space != MemorySpace::kGeneric) return space;
+  if (*address - kSharedWindow >= (uint64_t{1} << 32)) return MemorySpace::kGlobal;
+  *address -= kSharedWindow;
+  return MemorySpace::kShared;
+}
+
+/// Counts and checks one access of the lanes in `lanes`; false after an error.
+bool Observe(Warp& warp, const Op* op, MemorySpace space, bool store, uint32_t lanes,
+             uint32_t bytes, const uint32_t* offsets) {
+  if (space == MemorySpace::kGlobal) {
+    if (warp.counting) CountGlobal(warp, op, lanes, offsets);
+    return CheckGlobal(warp, op, store, lanes, bytes, offsets);
+  }
+  if (warp.counting) CountShared(warp, op, lanes, bytes, offsets);
+  return !warp.checking || CheckShared(warp, op, store, false, lanes, bytes, offsets);
+}
+
+Square Transposed(const Square& in) {
+  Square out;
+  for (size_t i = 0; i < 8; ++i) {
+    for (size_t j = 0; j < 8; ++j) out[j][i] = in[i][j];
+  }
+  return out;
+}
+
+/// aux: an AccessShape of 16-byte rows; count: hint; flops: how many matrices, 8 set when they are
+/// transposed. The address of row r of matrix j is lane 8j + r's.
+const Op* MatrixRows(Warp& warp, const Op* op) {
+  if (warp.active != kFullMask && !AllTogether(warp, op)) return nullptr;
+  const AccessShape shape = AccessShape::Unpack(op->aux);
+  const bool transposed = (op->flops & 8u) != 0;
+  const int matrices = static_cast<int>(op->flops & 7u);
+  const int32_t* list = ListOf(op);
+  std::array<std::byte*, kLanes> rows{};
+  std::array<uint32_t, kLanes> offsets{};
+  MemorySpace space = shape.space;
+  for (int lane = 0; lane < 8 * matrices; ++lane) {
+    uint64_t address = AddressOf(warp, op, lane);
+    space = Settle(shape.space, &address);
+    rows[static_cast<size_t>(lane)] =
+        ResolveLane(warp, op, space, lane, address, sizeof(Row), shape.store);
+    if (rows[static_cast<size_t>(lane)] == nullptr) return nullptr;
+    offsets[static_cast<size_t>(lane)] = static_cast<uint32_t>(address);
+  }
+  const uint32_t lanes = matrices == 4 ? kFullMask : (1u << (8 * matrices)) - 1;
+  if ((warp.counting || warp.checking) &&
+      !Observe(warp, op, space, shape.store, lanes, sizeof(Row), offsets.data())) {
+    return nullptr;
+  }
+  for (int j = 0; j < matrices; ++j) {
+    Square square;
+    std::byte* slot = warp.frame + list[j];
+    if (shape.store) {
+      std::memcpy(square.data(), slot, sizeof square);
+      if (transposed) square = Transposed(square);
+    }
+    for (size_t i = 0; i < 8; ++i) {
+      std::byte* row = rows[static_cast<size_t>(8 * j) + i];
+      std::memcpy(shape.store ? row : reinterpret_cast<std::byte*>(square.data() + i),
+                  shape.store ? reinterpret_cast<std::byte*>(square.data() + i) : row, sizeof(Row));
+    }
+    if (!shape.store) {
+      if (transposed) square = Transposed(square);
+      std::memcpy(slot, square.data(), sizeof square);
+    }
+  }
+  return op + 1;
+}
+
+const Op* MoveMatrix(Warp& warp, const Op* op) {
+  if (warp.active != kFullMask && !AllTogether(warp, op)) return nullptr;
+  Square square;
+  std::memcpy(square.data(), warp.frame + op->src[0], sizeof square);
+  square = Transposed(square);
+  std::memcpy(warp.frame + op->dst, square.data(), sizeof square);
+  return op + 1;
+}
+
+/// One instruction's access to a fragment in memory, register by register.
+class FragmentAccess {
+ public:
+  FragmentAccess(Warp& warp, const Op* op)
+      : warp_(warp),
+        op_(op),
+        shape_(FragmentShape::Unpack(op->flops)),
+        access_(AccessShape::Unpack(op->aux)) {
+    address_ = AddressOf(warp, op, 0);
+    space_ = Settle(access_.space, &address_);
+    stride_ = At<const uint32_t>(warp, op->src[1])[0];
+    const uint32_t of_slot = std::max(32u, shape_.bits) / shape_.bits;
+    slot_elements_ = std::min(of_slot, shape_.elements);
+  }
+
+  const Op* Run() {
+    host_ = WholeMatrix();
+    const int32_t* slot = ListOf(op_);
+    for (uint32_t line = 0; line < shape_.lines; ++line) {
+      for (uint32_t column = 0; column < shape_.columns; ++column) {
+        for (uint32_t e = 0; e < shape_.elements; e += slot_elements_) {
+          if (!Register(*slot++, line, column, e)) return nullptr;
+        }
+      }
+    }
+    return op_ + 1;
+  }
+
+ private:
+  /// Offset in bytes of a lane's element `e` in a block.
+  uint64_t OffsetOf(uint32_t line_block, uint32_t column_block, uint32_t lane, uint32_t e) const {
+    const uint64_t line = line_block * 8 + lane / 4;
+    const uint64_t column = (column_block * 4 + lane % 4) * shape_.elements + e;
+    const uint64_t elements = shape_.contiguous ? line * stride_ + column : column * stride_ + line;
+    return elements * shape_.bits / 8;
+  }
+
+  /// The host address of the whole matrix, when all of it lies in one piece of memory.
+  std::byte* WholeMatrix() {
+    const uint64_t bytes =
+        OffsetOf(shape_.lines - 1, shape_.columns - 1, kLanes - 1, shape_.elements - 1) +
+        shape_.bytes();
+    const uint32_t width =
+        shape_.contiguous ? slot_elements_ * shape_.bits / 8 : shape_.bytes();  // of an access
+    if (address_ % width != 0 || uint64_t{stride_} * shape_.bits / 8 % width != 0) return nullptr;
+    if (space_ == MemorySpace::kShared) {
+      const bool inside = bytes <= warp_.shared_bytes && address_ <= warp_.shared_bytes - bytes;
+      return inside ? warp_.shared + address_ : nullptr;
+    }
+    Hint& hint = warp_.hints[op_->count];
+    auto inside = [&] {
+      return address_ >= hint.begin && address_ < hint.end && bytes <= hint.end - address_;
+    };
+    if (!inside() && (!FindAllocation(warp_, op_, address_, access_.store, hint) || !inside())) {
+      return nullptr;
+    }
+    return reinterpret_cast<std::byte*>(address_ + warp_.bias);
+  }
+
+  bool Register(int32_t slot, uint32_t line, uint32_t column, uint32_t e) {
+    const uint32_t bytes =
+        shape_.contiguous ? slot_elements_ * shape_.bits / 8 : shape_.bytes();  // at a time
+    const uint32_t width = shape_.bits == 64 ? 8 : 4;                           // of the slot
+    const uint32_t step = shape_.contiguous ? slot_elements_ : 1;
+    for (uint32_t part = 0; part < slot_elements_; part += step) {
+      std::array<uint32_t, kLanes> offsets{};
+      for (uint32_t lane = 0; lane < kLanes; ++lane) {
+        const uint64_t offset = OffsetOf(line, column, lane, e + part);
+        offsets[lane] = static_cast<uint32_t>(address_ + offset);
+        std::byte* memory = host_ != nullptr
+                                ? host_ + offset
+                                : ResolveLane(warp_, op_, space_, static_cast<int>(lane),
+                                              address_ + offset, bytes, access_.store);
+        if (memory == nullptr) return false;
+        std::byte* cell = warp_.frame + slot + lane * width + part * shape_.bytes();
+        std::memcpy(access_.store ? memory : cell, access_.store ? cell : memory, bytes);
+      }
+      if ((warp_.counting || warp_.checking) &&
+          !Observe(warp_, op_, space_, access_.store, kFullMask, bytes, offsets.data())) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  Warp& warp_;
+  const Op* op_;
+  FragmentShape shape_;
+  AccessShape access_;
+  MemorySpace space_ = MemorySpace::kGlobal;
+  uint64_t address_ = 0;
+  uint32_t stride_ = 0;         // in elements
+  uint32_t slot_elements_ = 1;  // elements of one lane in one slot
+  std::byte* host_ = nullptr;   // null: resolve every access
+};
+
+const Op* AccessFragment(Warp& warp, const Op* op) {
+  if (warp.active != kFullMask && !AllTogether(warp, op)) return nullptr;
+  return FragmentAccess(warp, op).Run();
+}
+
+}  // namespace
+
+bool AllTogether(Warp& warp, const Op* op) {
+  if ((~warp.active & warp.live) != 0 && !CollectLanes(warp, op, kFullMask)) return false;
+  if (warp.active == kFullMask) return true;
+  Fault(warp, op, "inactive_lanes",
+        "All 32 lanes of a warp must execute this instruction together: some have exited, took "
+        "another way, or never existed.");
+  return false;
+}
+
+void RegisterMatrixMoves(HandlerTable& table) {
+  auto add = [&](const char* key, Handler handler) {
+    Entry entry;
+    entry.full = entry.masked = handler;
+    table.Add(key, entry);
+  };
+  add("@matrixrows", &MatrixRows);
+  add("@fragment", &AccessFragment);
+  Entry move;
+  move.full = move.masked = &MoveMatrix;
+  move.dst = move.src[0] = SlotKind::kWord;
+  table.Add("movmatrix.sync.aligned.m8n8.trans.b16", move);
+}
+
+}  // namespace cupel::emu

@@ -1,0 +1,296 @@
+// mbarriers and bulk copies. See async.h for when copies happen.
+//
+// A wait that fails ends the warp's turn, as try_wait may; test_wait does so too, because a loop of
+// them would otherwise keep the others from what it waits for. Waits that nothing answers any more
+// are a deadlock.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+
+#include "emu/async.h"
+#include "emu/block.h"
+#include "emu/handlers.h"
+#include "emu/kernel.h"
+#include "emu/mbarrier.h"
+
+namespace cupel::emu {
+namespace {
+
+/// Failed waits of a block, one after another, without an arrival between them. Each costs a turn
+/// of all other warps.
+constexpr uint32_t kMostFailures = 100'000;
+constexpr uint64_t kPhaseShift = 32;
+
+/// The address that operand `source` gives a lane, within shared memory; false after an error.
+bool SharedOffset(Warp& warp, const Op* op, int source, int64_t displacement, bool generic,
+                  int lane, uint32_t bytes, uint32_t* offset) {
+  uint64_t address =
+      generic
+          ? At<const uint64_t>(warp, op->src[source])[lane] + static_cast<uint64_t>(displacement)
+          : At<const uint32_t>(warp, op->src[source])[lane] + static_cast<uint32_t>(displacement);
+  if (!generic) address = static_cast<uint32_t>(address);
+  if (generic && address - kSharedWindow >= (uint64_t{1} << 32)) {
+    MemoryFault(warp, op, FaultKind::kOutOfBounds, MemorySpace::kShared, lane, address, bytes,
+                true);
+    return false;
+  }
+  if (generic) address -= kSharedWindow;
+  *offset = static_cast<uint32_t>(address);
+  return ResolveLane(warp, op, MemorySpace::kShared, lane, address, bytes, true) != nullptr;
+}
+
+/// The barrier that lane's operand 0 names; null after an error.
+MemoryBarrier* BarrierOf(Warp& warp, const Op* op, int lane, uint32_t* offset) {
+  const bool generic = (op->aux & kMbarrierGeneric) != 0;
+  if (!SharedOffset(warp, op, 0, op->target, generic, lane, 8, offset)) return nullptr;
+  MemoryBarrier* barrier = AsyncOf(warp).Find(*offset);
+  if (barrier == nullptr) {
+    Fault(warp, op, "invalid_barrier",
+          "The kernel uses an mbarrier that it did not initialise, or invalidated.");
+  }
+  return barrier;
+}
+
+const Op* Initialise(Warp& warp, const Op* op) {
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    uint32_t offset = 0;
+    if (!SharedOffset(warp, op, 0, op->target, (op->aux & kMbarrierGeneric) != 0, lane, 8,
+                      &offset)) {
+      return nullptr;
+    }
+    const uint32_t count = At<const uint32_t>(warp, op->src[1])[lane];
+    if (count == 0 || count >= (1u << 20)) {
+      return Fault(warp, op, "invalid_barrier",
+                   "An mbarrier is initialised with a count between 1 and 2^20 - 1.");
+    }
+    AsyncOf(warp).Create(offset, count);
+  }
+  return op + 1;
+}
+
+const Op* Invalidate(Warp& warp, const Op* op) {
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    uint32_t offset = 0;
+    if (BarrierOf(warp, op, __builtin_ctz(rest), &offset) == nullptr) return nullptr;
+    AsyncOf(warp).Remove(offset);
+  }
+  return op + 1;
+}
+
+/// src: barrier; count or -1; bytes to expect or -1. dst: the state before, or -1.
+const Op* Arrive(Warp& warp, const Op* op) {
+  AsyncState& async = AsyncOf(warp);
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    uint32_t offset = 0;
+    MemoryBarrier* barrier = BarrierOf(warp, op, lane, &offset);
+    if (barrier == nullptr) return nullptr;
+    const uint32_t count = op->src[1] < 0 ? 1 : At<const uint32_t>(warp, op->src[1])[lane];
+    if (op->src[2] >= 0) barrier->bytes += At<const uint32_t>(warp, op->src[2])[lane];
+    if (count > barrier->pending) {
+      return Fault(warp, op, "invalid_barrier",
+                   "More threads arrive at an mbarrier than its count allows in one phase.");
+    }
+    if (op->dst >= 0) {
+      At<uint64_t>(warp, op->dst)[lane] = barrier->phase << kPhaseShift | barrier->pending;
+    }
+    if ((op->aux & kMbarrierDrop) != 0) barrier->expected -= std::min(barrier->expected, count);
+    barrier->pending -= count;
+    async.Advance(*warp.block, *barrier);
+    async.failures = 0;
+  }
+  return op + 1;
+}
+
+/// expect_tx, and complete_tx with kMbarrierComplete. src: barrier, bytes.
+const Op* ExpectBytes(Warp& warp, const Op* op) {
+  AsyncState& async = AsyncOf(warp);
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    uint32_t offset = 0;
+    MemoryBarrier* barrier = BarrierOf(warp, op, lane, &offset);
+    if (barrier == nullptr) return nullptr;
+    const int64_t bytes = At<const uint32_t>(warp, op->src[1])[lane];
+    const bool completes = (op->aux & kMbarrierComplete) != 0;
+    barrier->bytes += completes ? -bytes : bytes;
+    if (completes) async.Advance(*warp.block, *barrier);
+    async.failures = 0;
+  }
+  return op + 1;
+}
+
+/// src: barrier; state or parity. dst: whether that phase is complete.
+const Op* TestWait(Warp& warp, const Op* op) {
+  AsyncState& async = AsyncOf(warp);
+  const uint32_t active = warp.active;
+  uint32_t done = 0;
+  for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    uint32_t offset = 0;
+    if (BarrierOf(warp, op, lane, &offset) == nullptr) return nullptr;
+    if (!async.Deliver(*warp.block, offset)) return nullptr;
+    const MemoryBarrier* barrier = async.Find(offset);
+    bool complete = false;
+    if ((op->aux & kMbarrierParity) != 0) {
+      const uint32_t parity = At<const uint32_t>(warp, op->src[1])[lane];
+      complete = (barrier->phase & 1u) != (parity & 1u);
+    } else {
+      complete = barrier->phase != At<const uint64_t>(warp, op->src[1])[lane] >> kPhaseShift;
+    }
+    done |= uint32_t{complete} << lane;
+  }
+  uint32_t& mask = MaskAt(warp, op->dst);
+  mask = (mask & ~active) | done;
+  if (done == active) {
+    async.failures = 0;
+    return op + 1;
+  }
+  if (++async.failures > kMostFailures) {
+    return Fault(warp, op, "deadlock",
+                 "The block waits for an mbarrier's phase that nobody completes.");
+  }
+  warp.spin += 1024;  // lanes of this warp that are elsewhere may have to come here first
+  return EndSlice(warp, op + 1);
+}
+
+const Op* PendingCount(Warp& warp, const Op* op) {
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    At<uint32_t>(warp, op->dst)[lane] =
+        static_cast<uint32_t>(At<const uint64_t>(warp, op->src[0])[lane]);
+  }
+  return op + 1;
+}
+
+/// cp.async.mbarrier.arrive: arrives when the lane's copies so far are complete.
+const Op* ArriveAfterCopies(Warp& warp, const Op* op) {
+  AsyncState& async = AsyncOf(warp);
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    uint32_t offset = 0;
+    MemoryBarrier* barrier = BarrierOf(warp, op, lane, &offset);
+    if (barrier == nullptr) return nullptr;
+    // Without .noinc the arrival is one more than the count foresaw.
+    if ((op->aux & kMbarrierNoIncrement) == 0) ++barrier->pending;
+    Delivery delivery;
+    delivery.barrier = offset;
+    delivery.warp = &warp;
+    delivery.lanes = 1u << lane;
+    delivery.number = async.QueueOf(warp).last_number();
+    async.Expect(delivery);
+    async.failures = 0;
+  }
+  return op + 1;
+}
+
+/// Host address of a bulk copy's side in global memory; null after an error.
+std::byte* GlobalRange(Warp& warp, const Op* op, int lane, uint64_t address, uint32_t bytes,
+                       bool store) {
+  const GlobalMemory& memory = *warp.worker->launch->memory;
+  if (!memory.Contains(address, bytes)) {
+    MemoryFault(warp, op, FaultKind::kOutOfBounds, MemorySpace::kGlobal, lane, address, bytes,
+                store);
+    return nullptr;
+  }
+  if (address % 16 != 0) {
+    MemoryFault(warp, op, FaultKind::kMisaligned, MemorySpace::kGlobal, lane, address, 16, store);
+    return nullptr;
+  }
+  return ResolveLane(warp, op, MemorySpace::kGlobal, lane, address, 16, store);
+}
+std::byte* SharedRange(Warp& warp, const Op* op, int lane, uint32_t offset, uint32_t bytes,
+                       bool store) {
+  const bool outside = bytes > warp.shared_bytes || offset > warp.shared_bytes - bytes;
+  if (outside || offset % 16 != 0) {
+    MemoryFault(warp, op, outside ? FaultKind::kOutOfBounds : FaultKind::kMisaligned,
+                MemorySpace::kShared, lane, offset, outside ? bytes : 16, store);
+    return nullptr;
+  }
+  return warp.shared + offset;
+}
+
+void CountBulk(Warp& warp, const Op* op, uint64_t address, uint32_t bytes) {
+  for (uint32_t done = 0; done < bytes; done += 16 * kLanes) {
+    uint32_t offsets[kLanes] = {};
+    uint32_t lanes = 0;
+    for (uint32_t i = 0; i < kLanes && done + 16 * i < bytes; ++i) {
+      offsets[i] = static_cast<uint32_t>(address) + done + 16 * i;
+      lanes |= 1u << i;
+    }
+    CountGlobal(warp, op, lanes, offsets);
+  }
+}
+
+/// src: shared address, global address, bytes, barrier or -1 (a bulk group then); aux: an
+/// AccessShape of 16 bytes, a store when the copy goes to global memory.
+const Op* BulkCopyAsync(Warp& warp, const Op* op) {
+  AsyncState& async = AsyncOf(warp);
+  const bool to_global = AccessShape::Unpack(op->aux).store;
+  const uint32_t poison = warp.worker->launch->poison;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    const auto offset = At<const uint32_t>(warp, op->src[0])[lane];
+    const uint64_t address = At<const uint64_t>(warp, op->src[1])[lane];
+    const uint32_t bytes = At<const uint32_t>(warp, op->src[2])[lane];
+    if (bytes % 16 != 0) {
+      return Fault(warp, op, "misaligned", "The size of a bulk copy is a multiple of 16 bytes.");
+    }
+    if (bytes == 0) continue;
+    std::byte* shared = SharedRange(warp, op, lane, offset, bytes, !to_global);
+    std::byte* global = GlobalRange(warp, op, lane, address, bytes, to_global);
+    if (shared == nullptr || global == nullptr) return nullptr;
+    if (warp.counting) CountBulk(warp, op, address, bytes);
+    uint32_t offsets[kLanes] = {};
+    offsets[lane] = offset;
+    if (warp.checking && !CheckShared(warp, op, !to_global, false, 1u << lane, bytes, offsets)) {
+      return nullptr;
+    }
+    Delivery delivery;
+    delivery.copy = {op, to_global ? shared : global, to_global ? global : shared, bytes, 0, lane};
+    if (op->src[3] < 0) {
+      async.QueueOf(warp).PushBulk(delivery.copy);
+      continue;
+    }
+    for (uint32_t i = 0; i < bytes; i += 4) std::memcpy(shared + i, &poison, 4);
+    delivery.barrier = At<const uint32_t>(warp, op->src[3])[lane];
+    if (async.Find(delivery.barrier) == nullptr) {
+      return Fault(warp, op, "invalid_barrier",
+                   "A bulk copy reports to an mbarrier that was not initialised.");
+    }
+    async.Expect(delivery);
+  }
+  return op + 1;
+}
+
+const Op* CommitBulk(Warp& warp, const Op* op) {
+  AsyncOf(warp).QueueOf(warp).CommitBulk(warp.active);
+  return op + 1;
+}
+const Op* WaitBulk(Warp& warp, const Op* op) {
+  const uint32_t pending = At<const uint32_t>(warp, op->src[0])[__builtin_ctz(warp.active)];
+  AsyncOf(warp).QueueOf(warp).WaitBulk(warp.active, pending);
+  return op + 1;
+}
+
+}  // namespace
+
+void RegisterMemoryBarriers(HandlerTable& table) {
+  auto add = [&](const char* key, Handler handler) {
+    Entry entry;
+    entry.full = entry.masked = handler;
+    table.Add(key, entry);
+  };
+  add("@mbarrier.init", &Initialise);
+  add("@mbarrier.inval", &Invalidate);
+  add("@mbarrier.arrive", &Arrive);
+  add("@mbarrier.expect", &ExpectBytes);
+  add("@mbarrier.wait", &TestWait);
+  add("@mbarrier.pending", &PendingCount);
+  add("@cp.async.arrive", &ArriveAfterCopies);
+  add("@bulk", &BulkCopyAsync);
+  add("@bulk.commit", &CommitBulk);
+  add("@bulk.wait", &WaitBulk);
+}
+
+}  // namespace cupel::emu
