@@ -340,7 +340,9 @@ void Decoder::ResolveLists() {
 /// True when nothing but `st` writes to global memory.
 bool HasPlainStores(const std::vector<Instr>& body) {
   return std::all_of(body.begin(), body.end(), [](const Instr& instr) {
-    const bool reads = instr.op == "ld" || instr.op == "ldu" || instr.op.starts_with("prefetch");
+    const bool reads = instr.op == "ld" || instr.op == "ldu" || instr.op.starts_with("prefetch") ||
+                       (instr.op == "wmma" && instr.Has("load")) ||
+                       (instr.op == "cp" && instr.Has("async") && !instr.Has("bulk"));
     return instr.op == "st" || reads || ClassOf(instr) != engine::InstructionClass::kGlobal;
   });
 }
