@@ -25,7 +25,7 @@ int64_t StrideOf(uint32_t active, const uint32_t* offsets) {
   };
   StrideVote vote;
   for (uint32_t rest = neighbours; rest != 0; rest &= rest - 1) {
-    vote.Cast(distance(__builtin_ctz(rest)));
+    vote.Cast(distance(__builtin_ctz(rest)), 0);
   }
   int agree = 0;
   for (uint32_t rest = neighbours; rest != 0; rest &= rest - 1) {
@@ -180,7 +180,7 @@ void CountGlobal(Warp& warp, const Op* op, uint32_t active, const uint32_t* offs
   engine::WorkCounts& work = accesses.work;
   engine::LaunchCounters& counters = warp.worker->sampled;
   work.touched_bytes += sectors.bytes();
-  accesses.stride.Cast(StrideOf(active, offsets));
+  accesses.stride.Cast(StrideOf(active, offsets), warp.block->number);
   if (shape.store) {
     ++work.store_requests;
     work.store_sectors += sectors.count();

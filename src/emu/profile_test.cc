@@ -166,7 +166,18 @@ TEST_F(ProfileTest, CountsOfSomeBlocksStandForAll) {
   EXPECT_EQ(some.hottest_atomics, 3200u * 32);
 }
 
-// The prefix of a kernel from nvcc: exact counts of all blocks and those by line agree.
+TEST_F(ProfileTest, VotesDoNotDependOnWhoCountedWhat) {
+  StrideVote early, late;
+  early.Cast(4, 3);
+  for (int i = 0; i < 5; ++i) late.Cast(8, 7);
+  late.Cast(4, 9);  // another block: not asked
+  EXPECT_EQ(late.stride, 8);
+  EXPECT_EQ(late.votes, 5u);
+  late.Cast(16, 3);
+  EXPECT_EQ(late.stride, 16);
+  EXPECT_EQ(early.block, late.block);
+}
+
 TEST_F(ProfileTest, LinesAgreeWithTheBlocksOwnAccount) {
   const LaunchCounters counters = Run(4, 4, 7);
   EXPECT_EQ(counters.work.warp_instructions, counters.warp_instructions);
