@@ -13,7 +13,18 @@ namespace {
 /// More than any kernel keeps under way; beyond, the oldest are completed, which PTX permits.
 constexpr size_t kMostCopies = 4096;
 
-void Perform(const BulkCopy& copy) { std::memmove(copy.to, copy.from, copy.bytes); }
+void Perform(const BulkCopy& copy) {
+  std::memmove(copy.to, copy.from, copy.bytes);
+  const Warp& warp = *copy.warp;
+  if (!warp.checking) return;
+  const auto offset = static_cast<uint64_t>(copy.to - warp.shared);
+  if (offset < warp.shared_bytes) {
+    warp.block->checker->MakeWritten(static_cast<uint32_t>(offset), copy.bytes);
+  } else {
+    const uint64_t address = reinterpret_cast<uint64_t>(copy.to) - warp.bias;
+    warp.worker->launch->memory->MarkWritten(address, copy.bytes);
+  }
+}
 
 }  // namespace
 

@@ -38,6 +38,7 @@ struct BulkCopy {
   uint32_t bytes = 0;
   uint32_t group = 0;  // of its thread, when it belongs to a bulk group
   int lane = 0;
+  Warp* warp = nullptr;
 };
 
 /// The copies of one warp's lanes, by group.

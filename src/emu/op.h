@@ -156,13 +156,13 @@ inline constexpr uint32_t kUnusualAccess = 15u << 16;
 /// What an access means to the race checks.
 struct AccessKind {
   bool store = false;
-  bool atomic = false;  // strong; with `store`, also reads what it replaces
+  bool atomic = false;  // strong; a store that is not plain also reads what it replaces
   bool is_volatile = false;
   bool releases = false;
   bool non_coherent = false;
   bool plain = false;  // Op::aux is an AccessShape, and the operation a load or store
 
-  bool reads() const { return !store || atomic; }
+  bool reads() const { return !store || (atomic && !plain); }
   bool strong() const { return atomic || is_volatile; }
 };
 inline AccessKind KindOf(const AccessShape& shape) {

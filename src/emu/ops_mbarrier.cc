@@ -247,12 +247,13 @@ const Op* BulkCopyAsync(Warp& warp, const Op* op) {
       return nullptr;
     }
     Delivery delivery;
-    delivery.copy = {op, to_global ? shared : global, to_global ? global : shared, bytes, 0, lane};
+    delivery.copy = {op, to_global ? shared : global, to_global ? global : shared, bytes, 0, lane, &warp};
     if (op->src[3] < 0) {
       async.QueueOf(warp).PushBulk(delivery.copy);
       continue;
     }
     for (uint32_t i = 0; i < bytes; i += 4) std::memcpy(shared + i, &poison, 4);
+    if (warp.checking) NoteCopyUnderWay(warp, 1u << lane, bytes, offsets);
     delivery.barrier = At<const uint32_t>(warp, op->src[3])[lane];
     if (async.Find(delivery.barrier) == nullptr) {
       return Fault(warp, op, "invalid_barrier",
