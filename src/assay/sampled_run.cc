@@ -11,8 +11,9 @@ namespace {
 constexpr uint64_t kSample = 256;
 /// Below so many threads all blocks run without further thought.
 constexpr uint64_t kManyThreads = uint64_t{1} << 20;
-/// What running all blocks may take: in the one trial that does, and in each.
-constexpr double kAffordableOnce = 30, kAffordableAlways = 0.25;
+/// Warp instructions that running all blocks may take: in the one trial that does (some 20 s on two
+/// cores, with all checks), and in each (0.2 s).
+constexpr uint64_t kAffordableOnce = 2'000'000'000, kAffordableAlways = 30'000'000;
 
 uint64_t Threads(const plan::Plan& plan) {
   uint64_t threads = 0;
@@ -28,28 +29,25 @@ bool IsSampled(const engine::Run& run) { return run.emulated_blocks < run.all_bl
 
 }  // namespace
 
-Result<engine::Run> SampledRunner::RunAll(engine::Program& program, const plan::Plan& plan,
-                                          Arguments arguments, engine::RunOptions options) {
-  options.max_blocks = 0;
-  TRY_ASSIGN(engine::Run run, program.Execute(plan, arguments, options));
-  ran_all_ = run.completed;
-  all_seconds_ = std::max(all_seconds_, run.launch_seconds);
-  return run;
-}
-
 Result<engine::Run> SampledRunner::Execute(engine::Program& program, const plan::Plan& plan,
                                            Arguments arguments, engine::RunOptions options,
                                            const IsRight& is_right) {
-  const bool small = ran_all_ ? all_seconds_ < kAffordableAlways : Threads(plan) < kManyThreads;
-  if (small) return RunAll(program, plan, arguments, options);
+  const auto run_all = [&]() -> Result<engine::Run> {
+    options.max_blocks = 0;
+    TRY_ASSIGN(engine::Run run, program.Execute(plan, arguments, options));
+    ran_all_ = ran_all_ || run.completed;
+    work_ = std::max(work_, run.warp_instructions);
+    return run;
+  };
+  const bool small = ran_all_ ? work_ <= kAffordableAlways : Threads(plan) < kManyThreads;
+  if (small) return run_all();
   options.max_blocks = kSample;
   TRY_ASSIGN(engine::Run run, program.Execute(plan, arguments, options));
   if (!IsSampled(run)) return run;
-  all_seconds_ = std::max(all_seconds_, run.launch_seconds * static_cast<double>(run.all_blocks) /
-                                            static_cast<double>(run.emulated_blocks));
+  work_ = std::max(work_, run.warp_instructions);
   const bool enough = ran_all_ && is_right(run);
-  if (enough || all_seconds_ > kAffordableOnce) return run;
-  return RunAll(program, plan, arguments, options);
+  if (enough || work_ > kAffordableOnce) return run;
+  return run_all();
 }
 
 }  // namespace cupel::assay

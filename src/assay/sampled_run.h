@@ -11,7 +11,8 @@
 
 namespace cupel::assay {
 
-/// Of one setting; remembers between trials what a run takes.
+/// Of one setting; remembers between trials how much work a run is. Decides by counts and not by
+/// time, so that a seed repeats a verdict.
 class SampledRunner {
  public:
   using Arguments = std::span<const std::span<const std::byte>>;
@@ -24,11 +25,8 @@ class SampledRunner {
                               engine::RunOptions options, const IsRight& is_right);
 
  private:
-  Result<engine::Run> RunAll(engine::Program& program, const plan::Plan& plan, Arguments arguments,
-                             engine::RunOptions options);
-
-  bool ran_all_ = false;     // in an earlier trial
-  double all_seconds_ = -1;  // what running all blocks takes; negative: not known
+  bool ran_all_ = false;  // in an earlier trial
+  uint64_t work_ = 0;     // warp instructions of all blocks, the most seen
 };
 
 }  // namespace cupel::assay

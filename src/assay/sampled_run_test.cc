@@ -19,12 +19,12 @@ class FakeProgram : public engine::Program {
     run.all_blocks = blocks;
     run.emulated_blocks =
         options.max_blocks == 0 || !can_sample ? blocks : std::min(blocks, options.max_blocks);
-    run.launch_seconds = seconds_per_block * static_cast<double>(run.emulated_blocks);
+    run.warp_instructions = instructions_per_block * blocks;
     asked.push_back(run.emulated_blocks);
     return run;
   }
   uint64_t blocks = 1 << 16;
-  double seconds_per_block = 1e-5;
+  uint64_t instructions_per_block = 1000;
   bool can_sample = true;
   std::vector<uint64_t> asked;
 };
@@ -62,12 +62,12 @@ TEST_F(SampledRun, OneTrialRunsAllAndTheOthersSample) {
 }
 
 TEST_F(SampledRun, WhatIsQuickRunsWholeAgain) {
-  program_.seconds_per_block = 1e-7;
+  program_.instructions_per_block = 100;
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Trial().emulated_blocks, 1u << 16);
 }
 
 TEST_F(SampledRun, WhatTakesMinutesIsSampledOnly) {
-  program_.seconds_per_block = 1e-2;
+  program_.instructions_per_block = 1'000'000;
   EXPECT_EQ(Trial().emulated_blocks, 256u);
   EXPECT_EQ(Trial(false).emulated_blocks, 256u);
 }

@@ -81,14 +81,14 @@ std::string Bottleneck(const LaunchCounters& launch, const SourceText& source) {
 }
 
 std::string OccupancyText(const LaunchCounters& launch, const device::Description& device) {
+  const std::string limit = launch.limited_by == "threads"  ? "the block size"
+                            : launch.limited_by == "blocks" ? "the number of blocks"
+                                                            : launch.limited_by;
   std::string text = fmt::format(
-      "  occupancy {} of {} warps per SM, limited by {}; {} registers, "
-      "{} B shared memory, {} threads\n",
+      "  occupancy {} of {} warps per SM{}; {} registers, {} B shared memory, {} threads\n",
       Percent(launch.occupancy), device.max_threads_per_sm / 32,
-      launch.limited_by == "threads"  ? "the block size"
-      : launch.limited_by == "blocks" ? "blocks per SM"
-                                      : launch.limited_by,
-      launch.registers, launch.shared_bytes, launch.block.Count());
+      launch.occupancy > 0.999 ? "" : ", limited by " + limit, launch.registers,
+      launch.shared_bytes, launch.block.Count());
   if (launch.grid.Count() < static_cast<uint64_t>(device.sm_count)) {
     text += fmt::format("  only {} of {} SMs get a block\n", launch.grid.Count(), device.sm_count);
   }
@@ -188,6 +188,13 @@ std::string ProfileText(const engine::Counters& counters, const device::Descript
                    [](const auto* a, const auto* b) { return a->estimated_us > b->estimated_us; });
   if (slowest.size() > kDetailed) slowest.resize(kDetailed);
   std::string out;
+  double launches_us = 0;
+  for (const LaunchCounters& launch : counters.launches) launches_us += launch.estimated_us;
+  if (launches_us < 0.95 * counters.estimated_us) {
+    out =
+        fmt::format("{:.4g} us are copies, fills and library calls, which are not looked into\n\n",
+                    counters.estimated_us - launches_us);
+  }
   for (const LaunchCounters* launch : slowest) out += Detail(*launch, device, source);
   return out + OverallTable(counters);
 }

@@ -34,7 +34,7 @@ double Pressure(const LaunchCounters& launch, std::initializer_list<const char*>
 
 std::string StrideText(int64_t stride) {
   if (stride == engine::kIrregular) return "lanes' addresses follow no pattern";
-  if (stride == 0) return "few lanes want few bytes";
+  if (stride == 0) return "lanes want the same few bytes";
   return fmt::format("lanes are {} bytes apart", std::abs(stride));
 }
 

@@ -30,7 +30,10 @@ Result<build::Options> BuildOptions(const Compile& compile) {
   options.cache = cache / "build";
   options.arch = compile.arch;
   options.flags = compile.flags;
-  options.include_roots = compile.include_roots;
+  // The compiler runs in a folder of its own.
+  for (const auto& root : compile.include_roots) {
+    options.include_roots.push_back(std::filesystem::absolute(root));
+  }
   return options;
 }
 

@@ -16,21 +16,22 @@ OpAccesses& AccessesOf(Warp& warp, const Op* op) {
   return warp.worker->profile->accesses[static_cast<size_t>(op - warp.code)];
 }
 
-/// The distance of neighbouring lanes where all active ones agree on it.
+/// The distance of neighbouring lanes where most of them agree on it.
 int64_t StrideOf(uint32_t active, const uint32_t* offsets) {
-  const int first = __builtin_ctz(active);
-  uint32_t rest = active & (active - 1);
-  if (rest == 0) return 0;
-  const int second = __builtin_ctz(rest);
+  const uint32_t neighbours = active & (active >> 1);  // lanes whose next one is active, too
+  if (neighbours == 0) return (active & (active - 1)) == 0 ? 0 : engine::kIrregular;
   const auto distance = [&](int lane) {
-    return static_cast<int64_t>(offsets[lane]) - static_cast<int64_t>(offsets[first]);
+    return static_cast<int64_t>(offsets[lane + 1]) - static_cast<int64_t>(offsets[lane]);
   };
-  const int64_t stride = distance(second) / (second - first);
-  for (; rest != 0; rest &= rest - 1) {
-    const int lane = __builtin_ctz(rest);
-    if (distance(lane) != stride * (lane - first)) return engine::kIrregular;
+  StrideVote vote;
+  for (uint32_t rest = neighbours; rest != 0; rest &= rest - 1) {
+    vote.Cast(distance(__builtin_ctz(rest)), 0);
   }
-  return stride;
+  int agree = 0;
+  for (uint32_t rest = neighbours; rest != 0; rest &= rest - 1) {
+    agree += distance(__builtin_ctz(rest)) == vote.stride;
+  }
+  return 3 * agree >= 2 * __builtin_popcount(neighbours) ? vote.stride : engine::kIrregular;
 }
 
 /// Sectors that a request touches, with a bit for each byte of them that is wanted.
@@ -179,7 +180,7 @@ void CountGlobal(Warp& warp, const Op* op, uint32_t active, const uint32_t* offs
   engine::WorkCounts& work = accesses.work;
   engine::LaunchCounters& counters = warp.worker->sampled;
   work.touched_bytes += sectors.bytes();
-  accesses.stride.Cast(StrideOf(active, offsets));
+  accesses.stride.Cast(StrideOf(active, offsets), warp.block->number);
   if (shape.store) {
     ++work.store_requests;
     work.store_sectors += sectors.count();

@@ -354,7 +354,7 @@ bool HasPlainStores(const std::vector<Instr>& body) {
   return std::all_of(body.begin(), body.end(), [](const Instr& instr) {
     const bool reads = instr.op == "ld" || instr.op == "ldu" || instr.op.starts_with("prefetch") ||
                        (instr.op == "wmma" && instr.Has("load")) ||
-                       (instr.op == "cp" && !instr.Has("bulk"));
+                       (instr.op == "cp" && instr.Has("async") && !instr.Has("bulk"));
     return instr.op == "st" || reads || ClassOf(instr) != engine::InstructionClass::kGlobal;
   });
 }

@@ -165,15 +165,13 @@ class Execution {
     MakeReachable(launch.relocations);
     std::vector<uint64_t> only;
     if (sample_) only = SampleBlocks(launch.grid, options_.max_blocks, options_.seed);
-    const auto start = std::chrono::steady_clock::now();
     TRY_ASSIGN(LaunchOutcome outcome,
                RunLaunch({kernel, launch.grid, launch.block, launch.cluster, launch.dynamic_shared,
                           launch.cooperative, parameters, only, shadows_},
                          memory_, options_, pool_));
     run->order_matters |=
         kernel->has_global_atomics || kernel->has_shared_atomics || kernel->may_spin;
-    run->launch_seconds +=
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    run->warp_instructions += outcome.counters.warp_instructions;
     run->all_blocks += launch.grid.Count();
     run->emulated_blocks += only.empty() ? launch.grid.Count() : only.size();
     if (sample_) NoteWritten(launch, outcome.written);

@@ -157,7 +157,9 @@ uint64_t Hottest(const Profile& profile, const Scale& scale) {
 
 }  // namespace
 
-void StrideVote::Cast(int64_t seen) {
+void StrideVote::Cast(int64_t seen, uint64_t in_block) {
+  if (in_block > block) return;
+  if (in_block < block) *this = {seen, 0, in_block};
   if (votes == 0) stride = seen;
   votes = seen == stride ? votes + 1 : votes - 1;
 }
@@ -172,7 +174,7 @@ void Profile::Add(const Profile& other) {
     accesses[i].work.Add(other.accesses[i].work);
     const StrideVote& vote = other.accesses[i].stride;
     StrideVote& mine = accesses[i].stride;
-    if (vote.votes > mine.votes) mine = vote;
+    if (vote.block < mine.block) mine = vote;
   }
   for (const auto& [address, hot] : other.atomics) {
     HotAddress& mine = atomics[address];

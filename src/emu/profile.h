@@ -18,11 +18,13 @@ struct OpVisits {
   uint64_t splits = 0;  // lanes parted here
 };
 
-/// The distance between lanes that most accesses of an op have: a majority vote.
+/// The distance between lanes that most accesses of an op have: a majority vote in the first
+/// counted block that comes there, so that the outcome does not depend on threads.
 struct StrideVote {
   int64_t stride = 0;
   uint64_t votes = 0;
-  void Cast(int64_t seen);
+  uint64_t block = UINT64_MAX;
+  void Cast(int64_t seen, uint64_t in_block);
 };
 
 struct OpAccesses {

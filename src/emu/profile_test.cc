@@ -64,12 +64,13 @@ SKIP:
 
 class ProfileTest : public ::testing::Test {
  protected:
-  LaunchCounters Run(uint32_t stride, uint32_t shared_stride, uint32_t blocks = 1) {
+  LaunchCounters Run(uint32_t stride, uint32_t shared_stride, uint32_t blocks = 1,
+                     plan::Dim3 block = {32, 1, 1}) {
     Interpreter machine(std::string(kHead) + ".file 1 \"kernel.cu\"\n" + kKernel);
     const uint64_t in = machine.Buffer(std::vector<uint32_t>(4096, 1));
     const uint64_t sum = machine.Buffer(std::vector<uint32_t>(1, 0));
     const LaunchOutcome outcome =
-        machine.Launch("work", {blocks, 1, 1}, {32, 1, 1}, in, stride, shared_stride, sum);
+        machine.Launch("work", {blocks, 1, 1}, block, in, stride, shared_stride, sum);
     EXPECT_TRUE(outcome.completed) << Summary(outcome);
     return outcome.counters;
   }
@@ -105,6 +106,13 @@ TEST_F(ProfileTest, ABroadcastTouchesWhatItWantsOnce) {
   EXPECT_EQ(load.work.load_sectors, 1u);
   EXPECT_EQ(load.work.load_bytes, 128u);
   EXPECT_EQ(load.work.touched_bytes, 4u);
+}
+
+TEST_F(ProfileTest, ABreakInTheAddressesDoesNotHideTheDistance) {
+  // Two rows of 16 threads: the second has the addresses of the first.
+  EXPECT_EQ(At(Run(8, 4, 1, {16, 2, 1}), 10).lane_stride, 8);
+  // Sixteen rows of two: every other distance goes back.
+  EXPECT_EQ(At(Run(8, 4, 1, {2, 16, 1}), 10).lane_stride, engine::kIrregular);
 }
 
 TEST_F(ProfileTest, LanesThatPartAreCounted) {
@@ -158,7 +166,18 @@ TEST_F(ProfileTest, CountsOfSomeBlocksStandForAll) {
   EXPECT_EQ(some.hottest_atomics, 3200u * 32);
 }
 
-// The prefix of a kernel from nvcc: exact counts of all blocks and those by line agree.
+TEST_F(ProfileTest, VotesDoNotDependOnWhoCountedWhat) {
+  StrideVote early, late;
+  early.Cast(4, 3);
+  for (int i = 0; i < 5; ++i) late.Cast(8, 7);
+  late.Cast(4, 9);  // another block: not asked
+  EXPECT_EQ(late.stride, 8);
+  EXPECT_EQ(late.votes, 5u);
+  late.Cast(16, 3);
+  EXPECT_EQ(late.stride, 16);
+  EXPECT_EQ(early.block, late.block);
+}
+
 TEST_F(ProfileTest, LinesAgreeWithTheBlocksOwnAccount) {
   const LaunchCounters counters = Run(4, 4, 7);
   EXPECT_EQ(counters.work.warp_instructions, counters.warp_instructions);

@@ -19,6 +19,9 @@ using ptx::Operand;
 using ptx::OperandKind;
 
 constexpr int kMostZeros = 16;  // more low zero bits of an address than matter
+// Bounds for code that is made to take long: what they cut off is counted unfused.
+constexpr int kMostRounds = 64;
+constexpr size_t kMostRuns = 32;
 
 /// How many low bits of registers are known to be zero, over all that may be assigned to them.
 class KnownZeros {
@@ -26,10 +29,12 @@ class KnownZeros {
   explicit KnownZeros(const Function& function)
       : function_(function), zeros_(function.registers.size(), kMostZeros) {
     // From "all of them" down, until nothing changes: loops need a few rounds.
-    for (bool changed = true; changed;) {
+    bool changed = true;
+    for (int round = 0; round < kMostRounds && changed; ++round) {
       changed = false;
       for (const Instr& instr : function.body) changed |= Visit(instr);
     }
+    if (changed) std::fill(zeros_.begin(), zeros_.end(), 0);
   }
   int Of(int reg) const { return zeros_[static_cast<size_t>(reg)]; }
   int Of(const Operand& operand) const {
@@ -192,6 +197,10 @@ class Fuser {
     auto run =
         std::find_if(runs_.begin(), runs_.end(), [&](const Run& r) { return r.Matches(address); });
     if (run == runs_.end()) {
+      if (runs_.size() >= kMostRuns) {
+        Fuse(runs_.front());
+        runs_.erase(runs_.begin());
+      }
       runs_.push_back({address.reg, address.symbol, {}});
       run = runs_.end() - 1;
     }

@@ -117,8 +117,9 @@ struct Run {
   std::vector<std::string> not_followed;
   /// Blocks emulated of those in all grids; fewer only with RunOptions::max_blocks.
   uint64_t emulated_blocks = 0, all_blocks = 0;
-  double launch_seconds = 0;  // of the launches alone
-  double seconds = 0;         // wall time of the execution
+  /// Of all launches, extrapolated to blocks that were not emulated.
+  uint64_t warp_instructions = 0;
+  double seconds = 0;  // wall time of the execution
 };
 
 struct RunOptions {

@@ -919,8 +919,7 @@ class CaseFile:
         size = 8 + len(head) + offset
         path, fd = allocate(folders, name, size)
         try:
-            write_at(fd, head_bytes := len(head).to_bytes(8, "little") + head, 0)
-            start = len(head_bytes)
+            start = write_at(fd, len(head).to_bytes(8, "little") + head, 0)
             for key, flat, _ in self.tensors:
                 bytes_ = flat.numel() * flat.element_size()
                 if bytes_:
@@ -928,7 +927,7 @@ class CaseFile:
                     memory = (ctypes.c_char * bytes_).from_address(flat.data_ptr())
                     write_at(fd, memory, start + header[key]["data_offsets"][0])
             if size > HASHED_BYTES:
-                return path, size, hashlib.sha256(head_bytes).hexdigest()
+                return path, size, hashlib.sha256(head).hexdigest()
             with mmap.mmap(fd, size) as memory:
                 digest = digest_of(memory, size)
         finally:
@@ -943,6 +942,7 @@ def write_at(fd, memory, offset):
         done = 0
         while done < len(view):
             done += os.pwrite(fd, view[done:done + HASH_CHUNK], offset + done)
+        return done
     finally:
         view.release()
 
