@@ -89,8 +89,21 @@ struct Collected {
   bool broken_case = false;
 };
 
+/// A warning that explains wrong results: the kernel worked with values that are undefined.
+std::string UndefinedValues(const SettingReport& setting) {
+  for (const engine::Finding& finding : setting.findings) {
+    if (finding.severity == engine::Severity::kWarning &&
+        finding.message.find("undefined") != std::string::npos) {
+      return fmt::format("; probably because of {} at {}: {}", finding.code, LineOf(finding),
+                         Text(finding));
+    }
+  }
+  return {};
+}
+
 bool CollectTrials(const SettingReport& setting, Collected& all) {
   bool failed = false;
+  const std::string undefined = UndefinedValues(setting);
   for (size_t t = 0; t < setting.trials.size(); ++t) {
     const TrialReport& trial = setting.trials[t];
     bool explained = false;
@@ -101,8 +114,8 @@ bool CollectTrials(const SettingReport& setting, Collected& all) {
       all.broken_case |= c.code == "broken_case";
       all.comparisons.Add(
           fmt::format("{}/{}/{}", c.code, c.pattern, o),
-          {c.code, c.message, fmt::format("{} trial {} output {}", setting.id, t, o)}, setting.id,
-          true);
+          {c.code, c.message + undefined, fmt::format("{} trial {} output {}", setting.id, t, o)},
+          setting.id, true);
     }
     if (trial.ok || explained) continue;
     failed = true;
