@@ -32,6 +32,8 @@ struct Form {
 /// which the reference has no operation are added to `unknown`.
 std::vector<Form> TableForms(std::span<const std::string> keys, std::vector<std::string>* unknown);
 std::vector<Form> ListedForms();
+/// Both, with the keys of the fast interpreter.
+std::vector<Form> AllForms();
 
 /// A module with kernels f<first>, f<first + 1> … for the forms.
 std::string FormModule(std::span<const Form> forms, size_t first);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "fast.h"
 #include "forms.h"
 #include "ptx/names.h"
 
@@ -275,6 +276,14 @@ std::vector<Form> ListedForms() {
   AddWarps(list);
   AddFlow(list);
   return list.Take();
+}
+
+std::vector<Form> AllForms() {
+  const std::vector<std::string> keys = TableKeys();
+  std::vector<std::string> unknown;
+  std::vector<Form> forms = TableForms(keys, &unknown);
+  for (Form& form : ListedForms()) forms.push_back(std::move(form));
+  return forms;
 }
 
 }  // namespace cupel::reference
