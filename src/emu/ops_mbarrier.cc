@@ -247,7 +247,8 @@ const Op* BulkCopyAsync(Warp& warp, const Op* op) {
       return nullptr;
     }
     Delivery delivery;
-    delivery.copy = {op, to_global ? shared : global, to_global ? global : shared, bytes, 0, lane, &warp};
+    delivery.copy = {op,   to_global ? shared : global, to_global ? global : shared, bytes, 0, lane,
+                     &warp};
     if (op->src[3] < 0) {
       async.QueueOf(warp).PushBulk(delivery.copy);
       continue;

@@ -72,8 +72,8 @@ class BlockClocks {
 
   uint32_t threads_;
   std::vector<WarpClock> warps_;
-  std::array<Row, 17>
-      arrived_{};  // by barrier (the last: the cluster's): what those who arrived had seen
+  // By barrier, the cluster's last: what those who arrived had seen.
+  std::array<Row, 17> arrived_{};
   Row published_{};
 };
 
