@@ -156,10 +156,11 @@ void RecheckBarriers(BlockState& block, Warp& warp);
 // report.cc
 /// A finding about `lane` at `op`, without a message.
 engine::Finding Describe(const Warp& warp, const Op* op, const char* code, int lane);
-/// An error: it is recorded and ends the launch. A suspicion takes its place, which explains it.
+/// An error: it is recorded and ends the launch.
 void RecordFault(Warp& warp, uint32_t source, engine::Finding finding);
-/// The block has ended: what was suspected is certain. False when there was something.
-bool SettleSuspicion(Warp& warp);
+/// The block has ended: what was suspected is certain. A warning: whether the value matters is for
+/// the outputs to show, which poison spoils then.
+void SettleSuspicion(Warp& warp);
 /// Nobody can run: says where everybody waits.
 void ReportDeadlock(BlockState& block);
 /// `what` spent its `budget`: "block" or "launch".

@@ -203,7 +203,8 @@ bool Decoder::EmitAtomic(const Instr& instr) {
   shape.is_atomic = true;
   shape.releases = instr.Has("release") || instr.Has("acq_rel");
   op.aux = shape.Pack();
-  (space == MemorySpace::kShared ? kernel_->has_shared_atomics : kernel_->has_global_atomics) = true;
+  (space == MemorySpace::kShared ? kernel_->has_shared_atomics : kernel_->has_global_atomics) =
+      true;
   if (returns) FinishWrite(instr.operands[0], dst, kind, false);
   return !failed_;
 }

@@ -39,8 +39,8 @@ struct Kernel {
   uint64_t cluster_blocks = 1;      // that the kernel asks for itself
   bool has_global_atomics = false;  // blocks then run in order, on one thread
   bool has_shared_atomics = false;
-  bool has_plain_stores = false;    // nothing but `st` writes to global memory
-  bool may_spin = false;  // waits for other blocks (volatile or acquiring loads in a loop)
+  bool has_plain_stores = false;  // nothing but `st` writes to global memory
+  bool may_spin = false;          // waits for other blocks (volatile or acquiring loads in a loop)
   /// Not empty when the kernel uses what the interpreter lacks: "wgmma.mma_async… at kernel.cu:31".
   std::string unsupported;
   std::unique_ptr<Code> code;  // null when unsupported

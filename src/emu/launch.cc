@@ -100,8 +100,8 @@ Status RunIndependent(LaunchState& launch, Worker& worker) {
   for (;;) {
     const uint64_t position = launch.next_block.fetch_add(1);
     if (position >= launch.blocks_to_run || launch.cancelled) return {};
-    const uint64_t number = launch.NumberOf(
-        BlockInTurn(position, launch.blocks_to_run, launch.options->schedule));
+    const uint64_t number =
+        launch.NumberOf(BlockInTurn(position, launch.blocks_to_run, launch.options->schedule));
     if (number >= launch.stop_at) continue;
     if (block.memory == nullptr) TRY(AllocateBlock(launch, worker, block));
     StartBlock(block, number);
@@ -152,9 +152,8 @@ class InOrder {
     }
     resident_.push_back(std::move(free_.back()));
     free_.pop_back();
-    StartBlock(*resident_.back(),
-               launch_.NumberOf(BlockInTurn(started_++, launch_.blocks_to_run,
-                                            launch_.options->schedule)));
+    StartBlock(*resident_.back(), launch_.NumberOf(BlockInTurn(started_++, launch_.blocks_to_run,
+                                                               launch_.options->schedule)));
     return {};
   }
 

@@ -163,9 +163,10 @@ const Op* Trap(Warp& warp, const Op* op) {
 const Op* CheckDefined(Warp& warp, const Op* op) {
   const uint32_t missing = warp.active & ~MaskAt(warp, op->src[0]);
   if (!warp.checking || missing == 0) return op + 1;
-  return Fault(warp, op, "uninitialized_register",
-               "A variable is used here that has been given no value on this path.",
-               __builtin_ctz(missing));
+  Warn(warp, op, "uninitialized_register",
+       "A variable is used here that has been given no value on this path.",
+       __builtin_ctz(missing));
+  return op + 1;
 }
 const Op* Define(Warp& warp, const Op* op) {
   MaskAt(warp, op->dst) |= warp.active;

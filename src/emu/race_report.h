@@ -22,8 +22,8 @@ struct RaceReport {
   uint64_t place = 0;     // as Suspicion::place
 };
 
-/// A read of what nobody has written ends the launch when the block ends, not at once: if another
-/// thread writes the place meanwhile, it is a race that is to be told.
+/// A read of what nobody has written is told when the block ends, not at once: if another thread
+/// writes the place meanwhile, it is a race that is to be told.
 void Suspect(Warp& warp, const Op* op, uint32_t lane, const char* code, const std::string& message,
              const std::string& where, uint64_t place);
 

