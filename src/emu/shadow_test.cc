@@ -253,6 +253,60 @@ TEST(ShadowTest, AnUnknownWriterDoesNotLeaveALie) {
   }
 }
 
+TEST(ShadowTest, MatrixProductsAddShadows) {
+  // a holds x / 3 rounded to tf32, b ones: each line of d is twice the sum of four lanes' x / 3.
+  const Seen seen = RunShadows(std::string(kThird) + R"(
+  setp.ge.u32 %p1, %r1, 32;
+  @%p1 bra done;
+  cvt.rna.tf32.f32 %r2, %f2;
+  mov.b32 %r3, 0f3F800000;
+  mov.f32 %f3, 0f00000000;
+  mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f4, %f5, %f6, %f7},
+      {%r2, %r2, %r2, %r2}, {%r3, %r3}, {%f3, %f3, %f3, %f3};
+  st.global.f32 [%rd2], %f4;
+done:
+)");
+  ASSERT_EQ(seen.shadow.size(), size_t{kThreads});
+  for (int lane = 0; lane < 32; ++lane) {
+    double sum = 0;
+    for (int i = 0; i < 4; ++i) sum += 2 * Input(lane / 4 * 4 + i) / 3.0;
+    const Shadow& shadow = seen.shadow[static_cast<size_t>(lane)];
+    EXPECT_NEAR(shadow.exact, sum, 1e-12) << lane;
+    EXPECT_EQ(shadow.flags, 0u);
+    EXPECT_GT(std::fabs(seen.value[static_cast<size_t>(lane)] - sum), 1e-6) << lane;
+  }
+}
+
+TEST(ShadowTest, LdmatrixMovesHalves) {
+  const Seen seen = RunShadows(R"(
+  setp.ge.u32 %p1, %r1, 32;
+  @%p1 bra done;
+  add.f32 %f3, %f1, %f1;
+  cvt.rn.f16x2.f32 %r2, %f3, %f1;
+  mov.u32 %r3, tile;
+  shl.b32 %r4, %r1, 2;
+  add.u32 %r4, %r3, %r4;
+  st.shared.b32 [%r4], %r2;
+  bar.warp.sync -1;
+  and.b32 %r5, %r1, 7;
+  shl.b32 %r5, %r5, 4;
+  add.u32 %r5, %r3, %r5;
+  ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r6}, [%r5];
+  mov.b32 {%h1, %h2}, %r6;
+  cvt.f32.f16 %f4, %h1;
+  cvt.f32.f16 %f5, %h2;
+  add.f32 %f4, %f4, %f5;
+  st.global.f32 [%rd2], %f4;
+done:
+)");
+  ASSERT_EQ(seen.shadow.size(), size_t{kThreads});
+  for (int lane = 0; lane < 32; ++lane) {
+    const double want = Input(lane) + 2 * static_cast<double>(Input(lane));
+    EXPECT_NEAR(seen.shadow[static_cast<size_t>(lane)].exact, want, 1e-12) << lane;
+    EXPECT_EQ(seen.shadow[static_cast<size_t>(lane)].flags, 0u);
+  }
+}
+
 TEST(ShadowTest, MinimumFollowsTheValue) {
   ExpectExact(std::string(kThird) +
                   "min.f32 %f3, %f2, %f1; max.f32 %f3, %f3, 0f00000000; "
