@@ -174,6 +174,8 @@ bool GlobalChecker::ReportRace(const Lane& lane, GlobalStamp other, bool other_w
   report.memory = launch.memory->Describe(lane.address);
   report.where = report.memory;
   report.other_wrote = other_wrote;
+  report.mixed =
+      other_wrote ? !lane.kind.store && HasFlag(other) : lane.kind.atomic && !lane.kind.plain;
   report.other_line = LineOfId(lane.warp, LineIdOf(other));
   report.other_block = BlockOf(other) != lane.block;
   if (BlockOf(other) == SeveralBlocks()) {

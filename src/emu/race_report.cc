@@ -42,6 +42,11 @@ bool Report(Warp& warp, const Op* op, uint32_t lane, AccessKind kind, const Race
                   report.memory, report.other, report.other_wrote ? "wrote" : "read", at);
   message += Missing(kind.store && report.other_wrote && !kind.atomic, report.same_warp,
                      report.other_block);
+  if (report.mixed) {
+    message += " An atomic read would be safe too.";
+    Warn(warp, op, report.code, message, static_cast<int>(lane), report.where);
+    return true;
+  }
   if (report.harmless) {
     message += " It stores the value that is there already, so the result is the same.";
     Warn(warp, op, report.code, message, static_cast<int>(lane), report.where);

@@ -19,6 +19,7 @@ struct RaceReport {
   bool same_warp = false;  // __syncwarp would do
   bool other_block = false;
   bool harmless = false;  // it stores what is there already
+  bool mixed = false;     // a plain read and an atomic update: compare-and-swap loops begin so
   uint64_t place = 0;     // as Suspicion::place
 };
 

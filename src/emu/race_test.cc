@@ -97,7 +97,8 @@ TEST_P(RaceTest, NeighboursWithinAWordAreTwo) {
 TEST_P(RaceTest, AtomicsAndFlags) {
   const uint64_t x = emu.Buffer(Numbers(64)), y = emu.Buffer(Numbers(64));
   ExpectSilence(emu.Launch("count_good", {1}, {64}, x, y));
-  ExpectFound(emu.Launch("count_bad", {1}, {64}, x, y), "shared_race", "count");
+  ExpectFound(emu.Launch("count_bad", {1}, {64}, x, y), "shared_race", "count",
+              engine::Severity::kWarning);
   ExpectSilence(emu.Launch("flagged_good", {1}, {64}, x, y));
   ExpectFound(emu.Launch("flagged_bad", {1}, {64}, x, y), "shared_race", "flagged");
   ExpectSilence(emu.Launch("histogram", {1}, {64}, x, y));

@@ -83,6 +83,8 @@ bool SharedChecker::ReportRace(const Lane& lane, uint32_t granule, Stamp other,
   report.place = granule << granule_shift_;
   report.memory = fmt::format("byte {} of shared memory", granule << granule_shift_);
   report.other_wrote = other_wrote;
+  report.mixed =
+      other_wrote ? !lane.kind.store && HasFlag(other) : lane.kind.atomic && !lane.kind.plain;
   report.other_line = LineOfId(lane.warp, LineIdOf(other));
   report.other = !other_wrote && HasFlag(other) ? std::string("other threads")
                                                 : fmt::format("thread {}", ThreadOf(other));

@@ -92,10 +92,10 @@ struct Collected {
 /// A warning that explains wrong results, where there are such: the kernel worked with values that
 /// are undefined. Alone it is no more than a remark, because such values may be dropped.
 bool IsCause(const engine::Finding& finding) {
-  static constexpr std::string_view kCauses[] = {"uninitialized_shared",   "uninitialized_global",
-                                                 "uninitialized_register", "missing_copy_wait",
-                                                 "shuffle_inactive_lane",  "store_conflict",
-                                                 "missing_syncwarp"};
+  static constexpr std::string_view kCauses[] = {
+      "uninitialized_shared", "uninitialized_global",  "uninitialized_register",
+      "missing_copy_wait",    "shuffle_inactive_lane", "store_conflict",
+      "missing_syncwarp",     "shared_race",           "global_race"};
   return std::find(std::begin(kCauses), std::end(kCauses), finding.code) != std::end(kCauses);
 }
 
