@@ -86,7 +86,8 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   check_app->add_option("--plan", check.plan, "Write the plan of the first setting to FILE as JSON")
       ->type_name("FILE");
   check_app->add_flag("--fresh", check.fresh, "Draw new cases instead of using the pool");
-  check_app->add_flag("!--no-shadow", check.shadow, "Leave out the run with exact arithmetic beside");
+  check_app->add_flag("!--no-shadow", check.shadow,
+                      "Leave out the run with exact arithmetic beside");
   check_app->add_flag("!--no-exact", check.exact, "Leave out the trial on small integers");
   check_app
       ->add_option("--schedules", check.schedules,

@@ -49,9 +49,9 @@ struct CheckCommand {
   std::filesystem::path kernel;
   std::filesystem::path plan;  // file to write; empty: none
   bool fresh = false;
-  bool shadow = true;   // run with shadow values too
-  bool exact = true;    // and on small integers, bit for bit
-  int schedules = -1;   // other orders; -1: some, where the order may matter
+  bool shadow = true;  // run with shadow values too
+  bool exact = true;   // and on small integers, bit for bit
+  int schedules = -1;  // other orders; -1: some, where the order may matter
 };
 
 struct ProfileCommand {

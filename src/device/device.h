@@ -42,7 +42,7 @@ struct Description {
   double l2_bandwidth = 0;
   double fp32_flops = 0;
   double fp64_flops = 0;
-  double tensor_flops = 0;  // dense, float16 inputs
+  double tensor_flops = 0;       // dense, float16 inputs
   double launch_latency_us = 0;  // a dependent launch inside a stream or graph
 };
 

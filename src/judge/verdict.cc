@@ -107,8 +107,7 @@ Json ToJson(const SettingReport& setting) {
                {"largest_error", Largest(setting)}};
   Json& trials = json["trials"] = Json::array();
   for (const TrialReport& trial : setting.trials) {
-    Json entry = {
-        {"seed", SeedText(trial.seed)},
+    Json entry = {{"seed", SeedText(trial.seed)},
                   {"kind", trial.kind.empty() ? "usual" : trial.kind},
                   {"ok", trial.ok},
                   {"outputs", List(trial.outputs)}};

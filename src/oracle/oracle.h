@@ -31,7 +31,7 @@ struct Options {
 
 /// Why a setting yields no case: the reference itself fails. Data about the task.
 struct SettingFailure {
-  std::string message;  // the last line of Python's error, and the remedy where one is known
+  std::string message;        // the last line of Python's error, and the remedy where one is known
   bool inapplicable = false;  // nothing is wrong: the setting has no case of this distribution
 };
 
