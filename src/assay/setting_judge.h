@@ -29,9 +29,4 @@ struct SettingResult {
 /// Runs trials until the first that fails.
 Result<SettingResult> JudgeSetting(const SettingContext& context);
 
-/// Describes everything of an argument list that a recording may depend on, so that a plan is
-/// recorded anew exactly when it must be: shapes, strides, dtypes, scalars, and the bytes of
-/// one-element tensors.
-std::string RecordingKey(const std::vector<task::Value>& args);
-
 }  // namespace cupel::assay

@@ -148,6 +148,9 @@ void StartBlock(BlockState& block, uint64_t number);
 /// Runs the block until it ends, or about `quantum` instructions were spent.
 BlockResult RunBlock(BlockState& block, int64_t quantum);
 
+/// specials.cc: all special registers when the warp is new, else those that change from block to
+/// block.
+void FillSpecials(const LaunchState& launch, Warp& warp, const BlockState& block, bool is_new);
 /// groups.cc: makes a runnable group of the warp current; false when there is none.
 bool PickGroup(Warp& warp);
 /// barriers.cc: after lanes exited, barriers may be full.

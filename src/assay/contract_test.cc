@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "assay/setting_judge.h"
+#include "assay/contract.h"
 
 #include <gtest/gtest.h>
 

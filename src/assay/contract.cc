@@ -1,0 +1,94 @@
+// Tested by contract_test.cc and the end-to-end tests.
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/contract.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+
+namespace cupel::assay {
+namespace {
+
+void AppendKey(const task::Value& value, std::string& key) {
+  struct Visitor {
+    std::string& key;
+    void operator()(task::None) const { key += "N;"; }
+    void operator()(bool b) const { key += b ? "b1;" : "b0;"; }
+    void operator()(int64_t i) const { key += fmt::format("i{};", i); }
+    void operator()(double d) const { key += fmt::format("d{:a};", d); }
+    void operator()(const std::string& s) const { key += fmt::format("s{}:{};", s.size(), s); }
+    void operator()(const task::Tensor& t) const {
+      key += fmt::format("t{}[{}][{}]+{}/{};", Name(t.dtype), fmt::join(t.shape, ","),
+                         fmt::join(t.strides, ","), t.offset, t.storage.size());
+      if (t.numel() == 1) {
+        const size_t size = static_cast<size_t>(SizeOf(t.dtype));
+        const auto* first =
+            reinterpret_cast<const char*>(t.storage.data()) + static_cast<size_t>(t.offset) * size;
+        key.append(first, size);
+      }
+    }
+    void operator()(const std::vector<task::Value>& items) const {
+      key += "(";
+      for (const task::Value& item : items) AppendKey(item, key);
+      key += ")";
+    }
+  };
+  std::visit(Visitor{key}, value.data);
+}
+
+/// A failed comparison that no tensor comparison can express: wrong number or kind of results.
+judge::Comparison WrongReturn(std::string message) {
+  judge::Comparison comparison;
+  comparison.code = "wrong_return";
+  comparison.message = std::move(message);
+  return comparison;
+}
+
+std::string CountOf(bool tuple, size_t n) {
+  if (!tuple) return "one tensor";
+  return n == 1 ? "a list or tuple of one tensor" : fmt::format("a list or tuple of {} tensors", n);
+}
+
+}  // namespace
+
+std::string RecordingKey(const std::vector<task::Value>& args) {
+  std::string key;
+  for (const task::Value& value : args) AppendKey(value, key);
+  return key;
+}
+
+std::optional<judge::Comparison> ContractProblem(const plan::Plan& plan, const task::Case& wanted) {
+  if (plan.returns_tuple != wanted.returns_tuple || plan.outputs.size() != wanted.outputs.size()) {
+    std::vector<std::string> names;
+    for (const task::Output& output : wanted.outputs) names.push_back(output.name);
+    return WrongReturn(fmt::format("returns {}, where the task wants {} ({})",
+                                   CountOf(plan.returns_tuple, plan.outputs.size()),
+                                   CountOf(wanted.returns_tuple, wanted.outputs.size()),
+                                   fmt::join(names, ", ")));
+  }
+  bool computed = false;
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const plan::View& view = plan.outputs[i];
+    const task::Output& output = wanted.outputs[i];
+    if (output.is_none) continue;
+    if (view.address.buffer == plan::kNoneOutput) {
+      return WrongReturn(fmt::format("returns None for {}", output.name));
+    }
+    computed = computed || output.reference.numel() > 0;
+    if (view.dtype != output.dtype || view.shape != output.shape) {
+      task::Tensor shape_alone;
+      shape_alone.dtype = view.dtype;
+      shape_alone.shape = view.shape;
+      return judge::Compare(shape_alone, output);
+    }
+  }
+  if (computed && plan.nodes.empty()) {
+    return WrongReturn(
+        "asks for no device work once it has been called a few times: it returns memory that an "
+        "earlier call filled, or an input");
+  }
+  return std::nullopt;
+}
+
+}  // namespace cupel::assay

@@ -1,0 +1,117 @@
+// The special registers of a warp as slots of its frame.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "emu/block.h"
+
+namespace cupel::emu {
+
+void FillSpecials(const LaunchState& launch, Warp& warp, const BlockState& block, bool is_new) {
+  const plan::Dim3& grid = launch.request->grid;
+  const plan::Dim3& dim = launch.request->block;
+  const uint32_t base = warp.index * kLanes;
+  for (const SpecialSlot& slot : launch.code->specials) {
+    auto* words = At<uint32_t>(warp, slot.offset);
+    auto fill = [&](uint32_t value) { std::fill(words, words + kLanes, value); };
+    switch (slot.which) {
+      case Special::kCtaidX:
+        fill(block.index.x);
+        continue;
+      case Special::kCtaidY:
+        fill(block.index.y);
+        continue;
+      case Special::kCtaidZ:
+        fill(block.index.z);
+        continue;
+      default:
+        break;
+    }
+    if (!is_new) continue;
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      const uint32_t thread = base + lane;
+      uint32_t value = 0;
+      switch (slot.which) {
+        case Special::kTidX:
+          value = thread % dim.x;
+          break;
+        case Special::kTidY:
+          value = thread / dim.x % dim.y;
+          break;
+        case Special::kTidZ:
+          value = thread / dim.x / dim.y;
+          break;
+        case Special::kNtidX:
+          value = dim.x;
+          break;
+        case Special::kNtidY:
+          value = dim.y;
+          break;
+        case Special::kNtidZ:
+          value = dim.z;
+          break;
+        case Special::kNctaidX:
+          value = grid.x;
+          break;
+        case Special::kNctaidY:
+          value = grid.y;
+          break;
+        case Special::kNctaidZ:
+          value = grid.z;
+          break;
+        case Special::kLaneId:
+          value = lane;
+          break;
+        case Special::kWarpId:
+          value = warp.index;
+          break;
+        case Special::kNwarpId:
+          value = launch.warps_per_block;
+          break;
+        case Special::kNsmId:
+          value = 1;
+          break;
+        case Special::kLanemaskEq:
+          value = 1u << lane;
+          break;
+        case Special::kLanemaskLe:
+          value = (2u << lane) - 1;
+          break;
+        case Special::kLanemaskLt:
+          value = (1u << lane) - 1;
+          break;
+        case Special::kLanemaskGe:
+          value = ~((1u << lane) - 1);
+          break;
+        case Special::kLanemaskGt:
+          value = ~((2u << lane) - 1);
+          break;
+        case Special::kDynamicSharedBytes:
+          value = launch.request->dynamic_shared;
+          break;
+        case Special::kTotalSharedBytes:
+          value = launch.shared_bytes - launch.reserved_shared;
+          break;
+        case Special::kReservedSharedBegin:
+          value = launch.shared_bytes - launch.reserved_shared;
+          break;
+        case Special::kReservedSharedEnd:
+          value = launch.shared_bytes;
+          break;
+        case Special::kGridWorkspaceHigh:
+          value = static_cast<uint32_t>(launch.grid_workspace >> 32);
+          break;
+        case Special::kGridWorkspaceLow:
+          value = static_cast<uint32_t>(launch.grid_workspace);
+          break;
+        case Special::kOne:
+          value = 1;
+          break;
+        default:
+          break;
+      }
+      words[lane] = value;
+    }
+  }
+}
+
+}  // namespace cupel::emu
