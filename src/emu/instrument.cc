@@ -37,7 +37,8 @@ HandlerNames::HandlerNames(const HandlerTable& table) {
 
 std::string_view HandlerNames::KeyOf(const Op& op) const {
   const auto found = names_.find(op.full);
-  return found == names_.end() ? std::string_view() : std::string_view(found->second.first);
+  if (found == names_.end()) return {};
+  return found->second.first;
 }
 
 const Entry* HandlerNames::EntryOf(const Op& op) const {

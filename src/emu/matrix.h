@@ -111,7 +111,7 @@ struct FragmentShape {
 };
 
 /// The op's list of slots, as offsets in the frame.
-inline const int32_t* ListOf(const Op* op) { return reinterpret_cast<const int32_t*>(op->imm); }
+inline const int32_t* ListOf(const Op* op) { return __builtin_bit_cast(const int32_t*, op->imm); }
 
 /// For instructions that all lanes of a warp must execute together: true when they do. Otherwise
 /// the group waits for the others, or an error was reported: null is to be returned.

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "emu/block.h"
 #include "emu/handlers.h"
 #include "emu/kernel.h"
 #include "emu/matrix.h"
@@ -164,7 +165,7 @@ class FragmentAccess {
     if (!inside() && (!FindAllocation(warp_, op_, address_, access_.store, hint) || !inside())) {
       return nullptr;
     }
-    return reinterpret_cast<std::byte*>(address_ + warp_.bias);
+    return warp_.worker->launch->memory->Host(address_);
   }
 
   bool Register(int32_t slot, uint32_t line, uint32_t column, uint32_t e) {
