@@ -267,7 +267,9 @@ class Classifier {
       const TypeName type = TypeOf(part ? words[words.size() - 2] : words.back());
       side.step = &CompareStep;
       side.from = type.format;
-      side.detail = words.back() == "high" ? 'h' : (words[1] == "eq" || words[1] == "ne" ? '=' : 0);
+      const bool equality = words[1] == "eq" || words[1] == "ne";
+      side.detail = equality ? '=' : '\0';
+      if (words.back() == "high") side.detail = 'h';
     } else if (words.back() == "pred") {
       side.step = &PredicateStep;
     } else {

@@ -73,10 +73,9 @@ bool SimplePlain(Exact operation, const Operands& x, double* to) {
 [[gnu::target("avx2")]] bool SimpleAvx2(Exact operation, const Operands& x, double* to) {
   return Simple(operation, x, to);
 }
-const bool kHasAvx2 = VectorLevel() >= 1;
-
 void Compute(Exact operation, const Operands& x, double* to) {
-  if ((kHasAvx2 ? SimpleAvx2 : SimplePlain)(operation, x, to)) return;
+  static const bool has_avx2 = VectorLevel() >= 1;
+  if ((has_avx2 ? SimpleAvx2 : SimplePlain)(operation, x, to)) return;
   const double(&a)[kLanes] = x.exact[0];
   const double(&b)[kLanes] = x.exact[1];
   switch (operation) {

@@ -11,6 +11,8 @@
 namespace cupel::emu {
 namespace {
 
+size_t Index(int position) { return static_cast<size_t>(position); }
+
 Format FormatOf(MatrixType type) {
   switch (type) {
     case MatrixType::kF16:
@@ -38,8 +40,8 @@ struct Blocks {
     const Format format = FormatOf(type);
     const int elements = format == Format::kF16 || format == Format::kBF16 ? 2 : 1;
     depth = 4 * elements;
-    exact.resize(static_cast<size_t>(count * 8 * depth));
-    flags.assign(static_cast<size_t>(count) * 8, 0);
+    exact.resize(Index(count * 8 * depth));
+    flags.assign(Index(count) * 8, 0);
     for (int block = 0; block < count; ++block) {
       for (int e = 0; e < elements; ++e) {
         double values[kLanes];
@@ -47,8 +49,8 @@ struct Blocks {
         Gather(ws, warp, slots[block], format == Format::kF64, format, e, values, nullptr, found);
         for (int lane = 0; lane < kLanes; ++lane) {
           const int at = block * 8 * depth + lane * elements + e;
-          exact[static_cast<size_t>(at)] = values[lane];
-          flags[static_cast<size_t>(block * 8 + lane / 4)] |= found[lane];
+          exact[Index(at)] = values[lane];
+          flags[Index(block * 8 + lane / 4)] |= found[lane];
         }
       }
     }
@@ -63,8 +65,8 @@ struct Sums {
   void Read(const WarpShadow& ws, const Warp& warp, MatrixType type, const int32_t* slots,
             int count) {
     const bool half = type == MatrixType::kF16;
-    exact.resize(static_cast<size_t>(count) * 64);
-    flags.assign(static_cast<size_t>(count) * 64, 0);
+    exact.resize(Index(count) * 64);
+    flags.assign(Index(count) * 64, 0);
     for (int block = 0; block < count; ++block) {
       for (int part = 0; part < 2; ++part) {
         const int32_t slot = half ? slots[block] : slots[2 * block + part];
@@ -73,7 +75,7 @@ struct Sums {
         Gather(ws, warp, slot, type == MatrixType::kF64, FormatOf(type), half ? part : 0, values,
                nullptr, found);
         for (int lane = 0; lane < kLanes; ++lane) {
-          const auto at = static_cast<size_t>(block * 64 + 2 * lane + part);
+          const auto at = Index(block * 64 + 2 * lane + part);
           exact[at] = values[lane];
           flags[at] = found[lane];
         }
@@ -94,7 +96,7 @@ struct Sums {
       for (int part = 0; part < 2; ++part) {
         const int plane = half ? part : 0;
         for (int lane = 0; lane < kLanes; ++lane) {
-          const auto at = static_cast<size_t>(block * 64 + 2 * lane + part);
+          const auto at = Index(block * 64 + 2 * lane + part);
           result.exact[plane][lane] = exact[at];
           result.state[plane][lane] = StateOf(kind, flags[at]);
         }
@@ -112,14 +114,13 @@ void AddProducts(const Blocks& a, const Blocks& b, int m, int n, int k, Sums& su
     const int of_a = i * k + part, of_b = j * k + part;
     for (int at = 0; at < 64; ++at) {
       const int row = at / 8, column = at % 8;
-      const double* left = &a.exact[static_cast<size_t>((of_a * 8 + row) * depth)];
-      const double* right = &b.exact[static_cast<size_t>((of_b * 8 + column) * depth)];
+      const double* left = &a.exact[Index((of_a * 8 + row) * depth)];
+      const double* right = &b.exact[Index((of_b * 8 + column) * depth)];
       double sum = 0;
       for (int d = 0; d < depth; ++d) sum += left[d] * right[d];
-      const auto to = static_cast<size_t>((i * n + j) * 64 + at);
+      const auto to = Index((i * n + j) * 64 + at);
       sums.exact[to] += sum;
-      sums.flags[to] |= a.flags[static_cast<size_t>(of_a * 8 + row)] |
-                        b.flags[static_cast<size_t>(of_b * 8 + column)];
+      sums.flags[to] |= a.flags[Index(of_a * 8 + row)] | b.flags[Index(of_b * 8 + column)];
     }
   }
 }
