@@ -64,9 +64,12 @@ void ValuesPlain(const uint32_t* words, double* value) { ValuesOf(words, value);
 [[gnu::target("avx2")]] void ValuesAvx2(const uint32_t* words, double* value) {
   ValuesOf(words, value);
 }
-const bool kHasAvx2 = VectorLevel() >= 1;
+bool HasAvx2() {
+  static const bool has = VectorLevel() >= 1;
+  return has;
+}
 void Values(const uint32_t* words, double* value) {
-  (kHasAvx2 ? ValuesAvx2 : ValuesPlain)(words, value);
+  (HasAvx2() ? ValuesAvx2 : ValuesPlain)(words, value);
 }
 
 void GatherSlowly(const WarpShadow& ws, const Warp& warp, int32_t offset, bool wide, Format format,
@@ -112,7 +115,7 @@ void Gather(const WarpShadow& ws, const Warp& warp, int32_t offset, bool wide, F
     if (value != nullptr) Values(words, value);
     if (live == 0) return Values(words, exact);
     const uint32_t odd =
-        (kHasAvx2 ? SinglesAvx2 : SinglesPlain)(ws.planes[offset / 64], live, words, exact, flags);
+        (HasAvx2() ? SinglesAvx2 : SinglesPlain)(ws.planes[offset / 64], live, words, exact, flags);
     if (odd != 0) GatherSlowly(ws, warp, offset, wide, format, at, odd, exact, flags);
     return;
   }
