@@ -195,6 +195,25 @@ bool LaneAddresses::Observe(Warp& warp, const Op* op, AccessKind kind, uint32_t 
   return true;
 }
 
+void CheckLocalLoad(Warp& warp, const Op* op) {
+  const AccessShape shape = AccessShape::Unpack(op->aux);
+  const uint32_t poison = warp.worker->launch->poison;
+  if (shape.element_bytes < 4) return;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    for (uint32_t i = 0; i < shape.elements; ++i) {
+      const bool wide = shape.element_bytes == 8;
+      const uint32_t low =
+          wide ? static_cast<uint32_t>(At<const uint64_t>(warp, SlotOf(op, i))[lane])
+               : At<const uint32_t>(warp, SlotOf(op, i))[lane];
+      if (low != poison) continue;
+      Warn(warp, op, "uninitialized_local",
+           "A local variable or array element is read here that nothing has written.", lane);
+      return;
+    }
+  }
+}
+
 const Op* AccessSlowly(Warp& warp, const Op* op) {
   const AccessShape shape = AccessShape::Unpack(op->aux);
   const bool wide = shape.space == MemorySpace::kGlobal || shape.space == MemorySpace::kGeneric;
@@ -228,6 +247,9 @@ const Op* AccessSlowly(Warp& warp, const Op* op) {
       std::memcpy(shape.store ? host : value.bytes, shape.store ? value.bytes : host, bytes);
     }
     if (!shape.store) StoreSlots(warp, op, shape, lane, value);
+  }
+  if (!shape.store && warp.checking && lanes.shared == 0 && lanes.global == 0) {
+    CheckLocalLoad(warp, op);
   }
   return op + 1;
 }

@@ -30,6 +30,7 @@ void DeliverReduction(const Warp& warp, const Group& group, const BarrierState& 
 /// one and the same instruction.
 void Release(BlockState& block, Warp& releasing, uint32_t id) {
   BarrierState& barrier = block.barriers[id];
+  const Op* first = nullptr;
   for (size_t w = 0; w < block.warps.size(); ++w) {
     Warp& warp = block.warps[w];
     const Op* seen = nullptr;
@@ -41,6 +42,11 @@ void Release(BlockState& block, Warp& releasing, uint32_t id) {
         releasing.stop = Stop::kFault;
       }
       seen = group.pc;
+      // Warps that wait for all of the block at different places meet by luck.
+      if (first == nullptr) first = group.pc;
+      if (first != group.pc && id == 0 && barrier.expected == 0) {
+        WarnBarrierPlaces(warp, first - 1, group.pc - 1, group.mask);
+      }
       DeliverReduction(warp, group, barrier);
       group.state = GroupState::kRunnable;
       block.ready[w] = true;

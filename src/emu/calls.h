@@ -21,6 +21,9 @@
 
 namespace cupel::emu {
 
+/// What the calls of one block may have under way, in host memory.
+inline constexpr uint64_t kMostStackBytes = uint64_t{64} << 20;
+
 /// Functions have addresses outside of every other window.
 inline constexpr uint64_t kCodeWindow = 0x0000'7b00'0000'0000u;
 inline constexpr uint64_t kCodeStep = 16;

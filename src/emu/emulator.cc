@@ -362,7 +362,9 @@ class EmulatedProgram : public engine::Program {
     }
     Execution execution(*kernels_, image_, device_, plan, options, buffers, memory_, pool,
                         shadows.get());
+    const Variables before = ReadVariables();
     TRY(execution.Go(arguments, &run));
+    if (run.completed) NoteState(before, plan, &run);
     if (shadows) {
       for (std::string& name : shadows->unknown()) run.not_followed.push_back(std::move(name));
     }
@@ -376,15 +378,41 @@ class EmulatedProgram : public engine::Program {
   // A loaded module's __device__ variables live as long as the module: what one call leaves there
   // the next one finds, as on a GPU. A kernel that caches results in them is so seen to answer the
   // previous question.
-  void KeepVariables() {
-    variables_.clear();
+  using Variables = std::vector<std::pair<std::string, std::vector<std::byte>>>;
+
+  Variables ReadVariables() const {
+    Variables variables;
     for (const ptx::Variable& variable : kernels_->module().variables) {
       if (variable.space != ptx::Space::kGlobal) continue;
       if (const auto address = memory_.SymbolAddress(variable.name)) {
         const std::byte* bytes = memory_.Host(*address);
-        variables_.emplace_back(variable.name,
-                                std::vector<std::byte>(bytes, bytes + variable.bytes));
+        variables.emplace_back(variable.name,
+                               std::vector<std::byte>(bytes, bytes + variable.bytes));
       }
+    }
+    return variables;
+  }
+  void KeepVariables() { variables_ = ReadVariables(); }
+  /// What a call leaves in variables the next one finds: worth knowing, because it may depend on
+  /// it. Variables that the plan names are host code's business.
+  void NoteState(const Variables& before, const plan::Plan& plan, Run* run) const {
+    const Variables after = ReadVariables();
+    for (size_t i = 0; i < after.size(); ++i) {
+      const auto named = [&](const plan::Buffer& buffer) {
+        return buffer.symbol == after[i].first;
+      };
+      if (after[i].second == before[i].second ||
+          std::any_of(plan.buffers.begin(), plan.buffers.end(), named)) {
+        continue;
+      }
+      Finding finding;
+      finding.code = "device_state";
+      finding.severity = engine::Severity::kWarning;
+      finding.where = ptx::Demangle(after[i].first);
+      finding.message =
+          "The kernels leave other values in a __device__ variable than they found, and the next "
+          "call finds those: what it computes may depend on earlier calls.";
+      run->findings.push_back(std::move(finding));
     }
   }
   void RestoreVariables() {
@@ -398,7 +426,7 @@ class EmulatedProgram : public engine::Program {
   device::Description device_;
   build::Image image_;
   std::unique_ptr<KernelModule> kernels_;
-  std::vector<std::pair<std::string, std::vector<std::byte>>> variables_;  // of the last call
+  Variables variables_;  // of the last call
   std::string unsupported_;
   GlobalMemory memory_;
   ThreadPool pool_;

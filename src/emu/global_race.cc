@@ -50,12 +50,15 @@ bool BlockOrder::HasAcquired(uint64_t block) const {
   return found != blocks_.end() && found->second.acquired != 0;
 }
 
-bool BlockOrder::Before(uint64_t before, uint32_t warp, uint32_t clock, uint64_t block) const {
+bool BlockOrder::Before(uint64_t before, uint32_t warp, uint32_t clock, uint64_t block,
+                        bool strong) const {
   const auto writer = blocks_.find(before);
   const auto reader = blocks_.find(block);
   if (writer == blocks_.end() || reader == blocks_.end()) return false;
   for (const Event& event : writer->second.published) {
-    if (event.seen[warp] > clock) return reader->second.acquired > event.time;
+    if (event.seen[warp] > clock || (strong && event.seen[warp] == clock)) {
+      return reader->second.acquired > event.time;
+    }
   }
   return false;
 }
@@ -146,11 +149,13 @@ bool GlobalChecker::Ordered(GlobalStamp stamp, const Lane& lane, bool is_read) c
   const uint64_t block = BlockOf(stamp);
   if (block == SeveralBlocks()) return order.HasAcquired(lane.block);
   const uint32_t clock = GlobalClockOf(stamp);
-  if (block != lane.block) return order.Before(block, WarpOf(stamp), clock, lane.block);
+  const bool strong = !is_read && HasFlag(stamp);
+  if (block != lane.block) return order.Before(block, WarpOf(stamp), clock, lane.block, strong);
   const BlockClocks& clocks = lane.warp.block->checker->clocks();
   if (is_read && SeveralWarps(stamp)) return clocks.of(lane.warp.index).seen_elsewhere > clock;
   const bool own = ThreadOf(stamp) == lane.thread && !(is_read && HasFlag(stamp));
-  return own || clocks.Before(WarpOf(stamp), clock, lane.warp.index, lane.lane);
+  if (own || clocks.Before(WarpOf(stamp), clock, lane.warp.index, lane.lane)) return true;
+  return strong && clocks.Published(WarpOf(stamp), clock, lane.warp.index);
 }
 
 /// True when an earlier lane of the same instruction left `write`.
@@ -242,7 +247,13 @@ bool GlobalChecker::CheckGranule(const Lane& lane, GlobalStamp& write, GlobalSta
 bool GlobalChecker::Check(Warp& warp, const Op* op, AccessKind kind, uint32_t active,
                           uint32_t bytes, uint64_t base, const uint32_t* offsets) {
   const uint32_t clock = warp.block->checker->clocks().of(warp.index).now;
-  if (clock > kMostGlobalClock) return true;
+  if (clock > kMostGlobalClock) {
+    // The block has synchronised more often than stamps can tell.
+    for (uint32_t rest = kind.store ? active : 0; rest != 0; rest &= rest - 1) {
+      MarkWritten(base + offsets[__builtin_ctz(rest)], bytes);
+    }
+    return true;
+  }
   const uint64_t block = Serial(warp.block->number);
   const GlobalStamp common = block << kBlockShift | uint64_t{clock} << kClockShift |
                              uint64_t{LineId(warp, op)} << kLineShift;

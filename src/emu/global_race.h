@@ -29,8 +29,9 @@ class BlockOrder {
   /// A strong read by `block`.
   void Acquire(uint64_t block);
   bool HasAcquired(uint64_t block) const;
-  /// True when what warp `warp` of block `before` did at `clock` is known to `block`.
-  bool Before(uint64_t before, uint32_t warp, uint32_t clock, uint64_t block) const;
+  /// True when what warp `warp` of block `before` did at `clock` is known to `block`; `strong`: it
+  /// may have been the very write that published.
+  bool Before(uint64_t before, uint32_t warp, uint32_t clock, uint64_t block, bool strong) const;
 
  private:
   struct Event {

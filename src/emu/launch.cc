@@ -11,6 +11,7 @@
 #include <new>
 
 #include "emu/block.h"
+#include "emu/calls.h"
 #include "emu/schedule.h"
 #include "emu/shadow.h"
 #include "emu/shared_race.h"
@@ -24,6 +25,8 @@ constexpr int64_t kLongQuantum =
 constexpr int64_t kShortQuantum = 20'000;  // when blocks wait for each other
 constexpr int64_t kUnlimited = INT64_MAX / 2;
 constexpr size_t kResidentBytes = size_t{2} << 30;
+constexpr uint64_t kMostBlocksWithWork = uint64_t{1} << 24;
+constexpr uint64_t kMostBlocks = uint64_t{1} << 40;  // so that nothing overflows
 constexpr uint64_t kCountedBlocks = 32;
 constexpr uint32_t kReservedShared = 1024;  // as sm_80 and later have it
 
@@ -100,8 +103,8 @@ Status RunIndependent(LaunchState& launch, Worker& worker) {
   for (;;) {
     const uint64_t position = launch.next_block.fetch_add(1);
     if (position >= launch.blocks_to_run || launch.cancelled) return {};
-    const uint64_t number =
-        launch.NumberOf(BlockInTurn(position, launch.blocks_to_run, launch.options->schedule));
+    const uint64_t number = launch.NumberOf(BlockInTurn(
+        position, launch.blocks_to_run, launch.options->schedule, launch.kernel->may_spin));
     if (number >= launch.stop_at) continue;
     if (block.memory == nullptr) TRY(AllocateBlock(launch, worker, block));
     StartBlock(block, number);
@@ -148,12 +151,14 @@ class InOrder {
       auto block = std::make_unique<BlockState>();
       TRY(AllocateBlock(launch_, worker_, *block));
       bytes_ += block->memory_bytes + (block->shadow ? block->shadow->bytes() : 0);
+      if (!launch_.code->functions.empty()) bytes_ += kMostStackBytes;
       free_.push_back(std::move(block));
     }
     resident_.push_back(std::move(free_.back()));
     free_.pop_back();
-    StartBlock(*resident_.back(), launch_.NumberOf(BlockInTurn(started_++, launch_.blocks_to_run,
-                                                               launch_.options->schedule)));
+    StartBlock(*resident_.back(), launch_.NumberOf(BlockInTurn(
+                                      started_++, launch_.blocks_to_run, launch_.options->schedule,
+                                      launch_.kernel->may_spin || launch_.request->cooperative)));
     return {};
   }
 
@@ -267,6 +272,12 @@ bool Refused(const LaunchRequest& request, LaunchOutcome* outcome) {
   const uint64_t threads = request.block.Count();
   if (threads == 0 || threads > 1024) return refuse("A block has between 1 and 1024 threads.");
   if (request.grid.Count() == 0) return refuse("A grid has at least one block.");
+  const unsigned __int128 blocks =
+      static_cast<unsigned __int128>(request.grid.x) * request.grid.y * request.grid.z;
+  if (blocks > kMostBlocks) {
+    outcome->unsupported = "a launch of more than 2^40 blocks";
+    return true;
+  }
   if (uint64_t{request.dynamic_shared} + request.kernel->static_shared_bytes > (1u << 24)) {
     return refuse("The launch asks for more shared memory than any GPU has.");
   }
@@ -302,7 +313,9 @@ void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::R
   launch->blocks = request.grid.Count();
   launch->blocks_to_run = request.only.empty() ? launch->blocks : request.only.size();
   launch->count_every = std::max<uint64_t>(1, launch->blocks_to_run / kCountedBlocks);
-  if (options.counters) launch->block_work.resize(launch->blocks_to_run);
+  if (options.counters && launch->blocks_to_run <= kMostBlocksWithWork) {
+    launch->block_work.resize(launch->blocks_to_run);
+  }
   launch->poison = 0xfff00001u ^ static_cast<uint32_t>(options.seed * 0x9e37u & 0xffffeu);
   launch->parameters.assign(request.parameters.begin(), request.parameters.end());
   const auto bounded = [](uint64_t budget) {
@@ -310,7 +323,7 @@ void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::R
   };
   launch->launch_budget = bounded(options.max_warp_instructions);
   launch->block_budget =
-      bounded(options.max_block_warp_instructions / (options.full_checks ? 8 : 1));
+      bounded(options.max_block_warp_instructions / (options.full_checks ? 4 : 1));
   launch->in_order =
       request.cooperative || request.kernel->has_global_atomics || request.kernel->may_spin;
   launch->watching = options.full_checks && memory.checker() != nullptr &&

@@ -403,6 +403,23 @@ ret; }
   EXPECT_EQ(other.Read<uint64_t>(dp, 2), (std::vector<uint64_t>{a + b, a - b}));
 }
 
+TEST_F(LaunchTest, EndlessIndexedBranchesEnd) {
+  Interpreter other(R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k() {
+.reg .b32 %r<3>;
+mov.u32 %r1, 0;
+LL:
+ts: .branchtargets LL, LL;
+brx.idx %r1, ts;
+ret; }
+)");
+  other.options.max_block_warp_instructions = 100'000;
+  const auto outcome = other.Launch("k", {1}, {32});
+  EXPECT_TRUE(Has(outcome, "instruction_budget")) << Summary(outcome);
+}
+
 TEST_F(LaunchTest, UnsupportedInstructionsMatterOnlyWhenLaunched) {
   Interpreter other(R"(.version 8.0
 .target sm_100a

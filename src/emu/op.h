@@ -236,6 +236,8 @@ struct LaneAddresses {
   /// Counts and checks what was added; false after a finding.
   bool Observe(Warp& warp, const Op* op, AccessKind kind, uint32_t bytes) const;
 };
+/// Full checks, after a load from local memory: nothing has written what is still poison there.
+void CheckLocalLoad(Warp& warp, const Op* op);
 /// Executes a load or store lane by lane, with all checks. Returns op + 1 or null.
 const Op* AccessSlowly(Warp& warp, const Op* op);
 /// The bytes that `lane` stores with `op`, a plain store: AccessShape::bytes() of them.

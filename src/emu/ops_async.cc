@@ -30,6 +30,18 @@ const std::byte* Source(Warp& warp, const Op* op, int lane, uint64_t address, ui
   return first;
 }
 
+/// Lanes may read from several buffers, and fewer bytes than they fill.
+bool CheckSources(Warp& warp, const Op* op, const LaneCopies& copies, uint32_t reading) {
+  if (!warp.watching) return true;
+  const uint32_t zero[kLanes] = {};
+  for (uint32_t rest = reading; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<size_t>(__builtin_ctz(rest));
+    const uint64_t address = reinterpret_cast<uint64_t>(copies.from[lane]) - warp.bias;
+    if (!CheckGlobal(warp, op, {}, 1u << lane, copies.length[lane], address, zero)) return false;
+  }
+  return true;
+}
+
 /// src: shared address, global address, bytes of the source or -1, predicate "ignore" or -1; imm
 /// and target: their displacements; flops: bytes to fill.
 const Op* CopyAsync(Warp& warp, const Op* op) {
@@ -66,9 +78,7 @@ const Op* CopyAsync(Warp& warp, const Op* op) {
     if (reading != 0) CountGlobal(warp, op, reading, sources.data());
     CountShared(warp, op, warp.active, copies.bytes, copies.to.data());
   }
-  if (reading != 0 && !CheckGlobal(warp, op, false, reading, copies.bytes, sources.data())) {
-    return nullptr;
-  }
+  if (!CheckSources(warp, op, copies, reading)) return nullptr;
   if (warp.checking) {
     if (!CheckShared(warp, op, true, false, warp.active, copies.bytes, copies.to.data())) {
       return nullptr;

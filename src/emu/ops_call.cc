@@ -10,7 +10,7 @@
 namespace cupel::emu {
 namespace {
 
-constexpr uint64_t kMostSavedValues = uint64_t{1} << 25;  // of a block
+constexpr uint64_t kMostSavedValues = kMostStackBytes / 16;  // vectors may hold twice as much
 
 void Account(Warp& warp, const Op* op) {
   const auto lanes = static_cast<uint64_t>(__builtin_popcount(warp.active));

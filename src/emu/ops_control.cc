@@ -110,6 +110,7 @@ const Op* BranchIndexed(Warp& warp, const Op* op) {
   const Op* target = warp.code + BranchTarget(warp, static_cast<size_t>(op->imm) + first);
   // One target a turn: the lanes with another index come back to this op.
   if (same != warp.active) return Diverge(warp, target, same, op);
+  if (warp.slice < 0) return EndSlice(warp, target);
   warp.pc = target;
   warp.stop = Stop::kContinue;
   return nullptr;

@@ -66,7 +66,12 @@ const Op* MatrixRows(Warp& warp, const Op* op) {
   MemorySpace space = shape.space;
   for (int lane = 0; lane < 8 * matrices; ++lane) {
     uint64_t address = AddressOf(warp, op, lane);
+    const uint64_t asked = address;
     space = Settle(shape.space, &address);
+    if (space != MemorySpace::kShared) {  // the instruction knows no other
+      return MemoryFault(warp, op, FaultKind::kOutOfBounds, MemorySpace::kShared, lane, asked,
+                         sizeof(Row), shape.store);
+    }
     const bool quick = space == MemorySpace::kShared && address % sizeof(Row) == 0 &&
                        address + sizeof(Row) <= warp.shared_bytes;
     rows[static_cast<size_t>(lane)] =

@@ -237,6 +237,7 @@ const Op* BulkCopyAsync(Warp& warp, const Op* op) {
       return Fault(warp, op, "misaligned", "The size of a bulk copy is a multiple of 16 bytes.");
     }
     if (bytes == 0) continue;
+    warp.slice -= bytes / 256;  // it takes longer than an instruction does
     std::byte* shared = SharedRange(warp, op, lane, offset, bytes, !to_global);
     std::byte* global = GlobalRange(warp, op, lane, address, bytes, to_global);
     if (shared == nullptr || global == nullptr) return nullptr;

@@ -50,9 +50,9 @@ class LaneMemory {
     return value;
   }
   /// Up to the zero, or as much as is wanted.
-  std::optional<std::string> String(uint64_t address) const {
+  std::optional<std::string> String(uint64_t address, size_t most = kMostText) const {
     std::string text;
-    while (text.size() < kMostText) {
+    while (text.size() < most) {
       const std::optional<uint8_t> byte = Byte(address + text.size());
       if (!byte) return std::nullopt;
       if (*byte == 0) break;
@@ -187,7 +187,8 @@ class Formatter {
         return true;
       case 's': {
         if (!Argument(8, &value)) return false;
-        const std::optional<std::string> text = memory_.String(value);
+        const size_t left = out_.size() < kMostText ? kMostText - out_.size() : 0;
+        const std::optional<std::string> text = memory_.String(value, left);
         if (!text) return false;
         Append(spec + "s", text->c_str());
         return true;
@@ -219,11 +220,15 @@ class Formatter {
   int arguments_ = 0;
 };
 
+constexpr int64_t kPrintWork = 1000;
+
 /// src[0]: stack pointer; the list: the variables of format, arguments and result.
 const Op* Print(Warp& warp, const Op* op) {
   Worker& worker = *warp.worker;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
+    if (worker.printed_bytes >= kMostOutput) continue;
+    warp.slice -= kPrintWork;  // against what an instruction usually takes
     const LaneMemory memory(warp, lane);
     const std::optional<std::string> format =
         memory.String(Parameter(warp, op, memory, lane, 0, 8));

@@ -62,6 +62,11 @@ class BlockClocks {
     const WarpClock& own = warps_[warp];
     return (other == warp ? own.lane_seen[lane] : own.seen[other]) > clock;
   }
+  /// True when what `other` did at `clock` may have been the strong write that published its fence,
+  /// and `warp` has acquired that: who acquired a flag may write it.
+  bool Published(uint32_t other, uint32_t clock, uint32_t warp) const {
+    return warps_[other].fenced[other] == clock && warps_[warp].seen[other] >= clock;
+  }
   /// Brings all warps' clocks to the furthest one, which it returns.
   uint32_t Align();
 

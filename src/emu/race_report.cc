@@ -15,7 +15,7 @@ std::string Missing(bool both_write, bool same_warp, bool other_block) {
   if (both_write) return "nothing orders the two writes: which one stays is undefined.";
   if (other_block) return "nothing orders the two blocks.";
   return fmt::format("nothing orders the two accesses: a {} is missing.",
-                     same_warp ? "__syncwarp" : "__syncthreads");
+                     same_warp ? "__syncwarp or __syncthreads" : "__syncthreads");
 }
 
 }  // namespace

@@ -104,6 +104,20 @@ TEST_P(RaceTest, AtomicsAndFlags) {
   ExpectSilence(emu.Launch("histogram", {1}, {64}, x, y));
 }
 
+TEST_P(RaceTest, WhoAcquiredAFlagMayResetIt) {
+  const uint64_t x = emu.Buffer(Numbers(64)), y = emu.Buffer(Numbers(64));
+  ExpectSilence(emu.Launch("mailbox", {1}, {64}, x, y));
+}
+
+TEST_P(RaceTest, WarpsThatMeetFromTwoPlaces) {
+  const uint64_t x = emu.Buffer(Numbers(64)), y = emu.Buffer(Numbers(64));
+  const auto outcome = emu.Launch("two_barriers", {1}, {64}, x, y);
+  ASSERT_EQ(outcome.findings.size(), 1u) << Summary(outcome);
+  EXPECT_EQ(outcome.findings[0].code, "barrier_divergence");
+  EXPECT_EQ(outcome.findings[0].severity, engine::Severity::kWarning);
+  EXPECT_TRUE(outcome.completed);
+}
+
 TEST_P(RaceTest, HarmlessOnesAreWarnings) {
   const uint64_t x = emu.Buffer(Numbers(64)), y = emu.Buffer(Numbers(64));
   ExpectFound(emu.Launch("same_value", {1}, {64}, x, y), "shared_race", "same_value",

@@ -212,6 +212,17 @@ void ReportSplitBarrier(Warp& warp, const Op* first, const Op* second) {
                     LineOfOp(warp, first).line, LineOfOp(warp, second).line));
 }
 
+void WarnBarrierPlaces(Warp& warp, const Op* first, const Op* second, uint32_t lanes) {
+  const int one = LineOfOp(warp, first).line, other = LineOfOp(warp, second).line;
+  if (one == other) return;
+  Warn(warp, second, "barrier_divergence",
+       fmt::format(
+           "Warps of a block meet in one barrier from lines {} and {}: __syncthreads must be "
+           "reached by all threads of a block at one place.",
+           one, other),
+       FirstLane(lanes));
+}
+
 void ReportDeadlock(BlockState& block) {
   for (Warp& warp : block.warps) {
     if (warp.others == 0) continue;

@@ -1,12 +1,14 @@
 // Other fair orders of blocks and warps, to see whether a result depends on the order
-// (engine::RunOptions::schedule). Blocks are permuted within windows only, as a GPU starts them
-// roughly in order: a block that waits for an earlier one finds it started soon.
-// SPDX-License-Identifier: Apache-2.0
+// (engine::RunOptions::schedule). Where blocks wait for each other they are permuted within windows
+// only, as a GPU starts them roughly in order: a block that waits for an earlier one finds it
+// started soon. Elsewhere every other schedule permutes all of them. SPDX-License-Identifier:
+// Apache-2.0
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 
 #include "base/random.h"
@@ -15,9 +17,20 @@ namespace cupel::emu {
 
 inline constexpr uint64_t kScheduleWindow = 32;
 
+/// A permutation of all blocks, far from their order.
+inline uint64_t AnyBlockInTurn(uint64_t turn, uint64_t blocks, uint64_t schedule) {
+  Random random(schedule * 0xd6e8feb86659fd93u ^ blocks);
+  uint64_t step = 1 + random.Below(blocks);
+  while (std::gcd(step, blocks) != 1) step = step % blocks + 1;
+  const auto product = static_cast<unsigned __int128>(turn) * step;
+  return static_cast<uint64_t>((product + random.Below(blocks)) % blocks);
+}
+
 /// The number of the block that starts as the `turn`th; a permutation of all of them.
-inline uint64_t BlockInTurn(uint64_t turn, uint64_t blocks, uint64_t schedule) {
+/// `blocks_wait`: for others, as those with higher numbers may wait for earlier ones.
+inline uint64_t BlockInTurn(uint64_t turn, uint64_t blocks, uint64_t schedule, bool blocks_wait) {
   if (schedule == 0) return turn;
+  if (!blocks_wait && schedule % 2 == 1) return AnyBlockInTurn(turn, blocks, schedule);
   const uint64_t window = turn / kScheduleWindow;
   const uint64_t first = window * kScheduleWindow;
   const uint64_t count = std::min(kScheduleWindow, blocks - first);

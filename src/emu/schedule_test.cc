@@ -13,7 +13,7 @@ TEST(ScheduleTest, EveryBlockHasOneTurn) {
       std::vector<int> seen(blocks);
       uint64_t moved = 0;
       for (uint64_t turn = 0; turn < blocks; ++turn) {
-        const uint64_t block = BlockInTurn(turn, blocks, schedule);
+        const uint64_t block = BlockInTurn(turn, blocks, schedule, schedule > 2);
         ASSERT_LT(block, blocks);
         ++seen[block];
         moved += block != turn;

@@ -159,9 +159,9 @@ class Classifier {
 
   static void ClassifyControl(std::string_view key, Side& side) {
     static const std::string_view silent[] = {
-        "@jump",   "@merge",           "@fall",         "@exit",    "@mode",
-        "@trap",   "@assertfail",      "@nothing",      "@barrier", "@syncwarp",
-        "@printf", "@cp.async.commit", "@cp.async.wait"};
+        "@jump",          "@merge",   "@fall",    "@exit",     "@mode",        "@trap",
+        "@assertfail",    "@nothing", "@barrier", "@syncwarp", "@printf",      "@cp.async.commit",
+        "@cp.async.wait", "@fence",   "@yield",   "@define",   "@checkdefined"};
     if (std::find(std::begin(silent), std::end(silent), key) != std::end(silent)) return;
     const bool decides = key == "@branch" || key == "@exitif" || key == "@guard";
     side.step = decides || key == "@brx" ? &BranchStep : &UnknownStep;

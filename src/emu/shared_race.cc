@@ -63,7 +63,9 @@ bool SharedChecker::Ordered(Stamp stamp, const Lane& lane, bool is_read) const {
     return clocks_.of(lane.warp.index).seen_elsewhere > clock + base_;
   }
   const bool own = ThreadOf(stamp) == lane.thread && !(is_read && HasFlag(stamp));
-  return own || clocks_.Before(WarpOf(stamp), clock + base_, lane.warp.index, lane.lane);
+  if (own || clocks_.Before(WarpOf(stamp), clock + base_, lane.warp.index, lane.lane)) return true;
+  return !is_read && HasFlag(stamp) &&
+         clocks_.Published(WarpOf(stamp), clock + base_, lane.warp.index);
 }
 
 /// True when an earlier lane of the same instruction left `write`.

@@ -59,5 +59,8 @@ class SharedChecker {
 
 /// A barrier that lanes of one warp reached at two places.
 void ReportSplitBarrier(Warp& warp, const Op* first, const Op* second);
+/// A barrier of the whole block that warps reached at two places: a warning when their lines
+/// differ.
+void WarnBarrierPlaces(Warp& warp, const Op* first, const Op* second, uint32_t lanes);
 
 }  // namespace cupel::emu

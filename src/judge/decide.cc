@@ -94,8 +94,8 @@ struct Collected {
 bool IsCause(const engine::Finding& finding) {
   static constexpr std::string_view kCauses[] = {
       "uninitialized_shared", "uninitialized_global", "uninitialized_register",
-      "missing_copy_wait",    "store_conflict",       "missing_syncwarp",
-      "shared_race",          "global_race"};
+      "uninitialized_local",  "missing_copy_wait",    "store_conflict",
+      "missing_syncwarp",     "shared_race",          "global_race"};
   // A mask that leaves out executing lanes gives them their values all the same.
   if (finding.code == "shuffle_inactive_lane") {
     return finding.message.find("undefined") != std::string::npos;

@@ -10,12 +10,15 @@ namespace {
 
 Explanation FromFill(const Evidence& e, const Fill& fill) {
   if (e.wrong == e.count && e.count > 1) {
-    return {fill.pattern, fmt::format("the whole output is {}: probably never written", fill.text)};
+    return {fill.pattern, fmt::format("the whole output is {}: probably never written, or "
+                                      "computed from what nothing has written",
+                                      fill.text)};
   }
   const auto place = WhereTheWrongAre(e);
   if (!place) return {fill.pattern, fmt::format("all of them are {}", fill.text)};
-  return {place->pattern,
-          fmt::format("{}; all wrong ones are {}, probably never written", place->text, fill.text)};
+  return {place->pattern, fmt::format("{}; all wrong ones are {}, probably never written, or "
+                                      "computed from what nothing has written",
+                                      place->text, fill.text)};
 }
 
 /// Errors everywhere, none far out, all small against the output: rounding and not logic.

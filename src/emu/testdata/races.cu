@@ -235,3 +235,36 @@ extern "C" __global__ void add_one(int* x) {
 extern "C" __global__ void histogram(const int* x, int* counts) {
   atomicAdd(&counts[x[blockIdx.x * blockDim.x + threadIdx.x] & 3], 1);
 }
+
+// A mailbox in shared memory: who took what was in it marks it as empty.
+extern "C" __global__ void mailbox(const int* x, int* y) {
+  __shared__ int data;
+  __shared__ volatile int full;
+  if (threadIdx.x == 0) full = 0;
+  __syncthreads();
+  if (threadIdx.x == 32) {
+    data = x[0];
+    __threadfence_block();
+    full = 1;
+  }
+  if (threadIdx.x == 0) {
+    while (full == 0) {
+    }
+    __threadfence_block();
+    y[0] = data;
+    *const_cast<int*>(&full) = 0;
+  }
+}
+
+// Warps that meet in one barrier from two places.
+extern "C" __global__ void two_barriers(const int* x, int* y) {
+  __shared__ int t[64];
+  t[threadIdx.x] = x[threadIdx.x];
+  if (threadIdx.x < 32) {
+    __syncthreads();
+    y[threadIdx.x] = t[threadIdx.x + 32];
+  } else {
+    asm volatile("bar.sync 0;" ::: "memory");  // BUG two_barriers
+    y[threadIdx.x] = t[threadIdx.x - 32] + 1;
+  }
+}
