@@ -407,6 +407,7 @@ class EmulatedProgram : public engine::Program {
       }
       Finding finding;
       finding.code = "device_state";
+      finding.kernel = "device state";
       finding.severity = engine::Severity::kWarning;
       finding.where = ptx::Demangle(after[i].first);
       finding.message =
