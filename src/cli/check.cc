@@ -21,12 +21,7 @@ Result<int> Run(const CheckCommand& command) {
   view.Show(assay::Progress{"building", 0, 0});
   TRY_ASSIGN(const assay::Candidate candidate, session->assay().Build(command.kernel));
 
-  assay::Question question;
-  question.task = &task;
-  question.direction = DirectionOf(command.target);
-  question.kinds = KindsOf(command.target);
-  question.trials = command.target.trials;
-  question.seed = command.common.seed;
+  assay::Question question = QuestionOf(task, command.target, command.common);
   question.fresh_cases = command.fresh;
   question.shadows = command.shadow;
   question.integers = command.exact;

@@ -83,12 +83,8 @@ Result<int> Run(const ProfileCommand& command) {
                                            [&](const assay::Progress& p) { view.Show(p); }));
   view.Show(assay::Progress{"building", 0, 0});
   TRY_ASSIGN(const assay::Candidate candidate, session->assay().Build(command.kernel));
-  assay::Question question;
-  question.task = &task;
-  question.direction = DirectionOf(command.target);
-  question.kinds = KindsOf(command.target);
+  assay::Question question = QuestionOf(task, command.target, command.common);
   question.trials = 1;
-  question.seed = command.common.seed;
   TRY_ASSIGN(const assay::Judged judged, session->assay().Judge(candidate, question));
   view.End();
 

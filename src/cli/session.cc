@@ -87,6 +87,16 @@ std::vector<task::SettingKind> KindsOf(const Target& target) {
   return {};
 }
 
+assay::Question QuestionOf(const task::Task& task, const Target& target, const Common& common) {
+  assay::Question question;
+  question.task = &task;
+  question.direction = DirectionOf(target);
+  question.kinds = KindsOf(target);
+  question.trials = target.trials;
+  question.seed = common.seed;
+  return question;
+}
+
 Status WriteJson(const std::filesystem::path& path, const Json& json) {
   if (path.empty()) return {};
   return os::WriteFileAtomically(path, DumpJson(json, 2) + "\n");

@@ -41,6 +41,9 @@ task::Direction DirectionOf(const Target& target);
 /// Empty means all.
 std::vector<task::SettingKind> KindsOf(const Target& target);
 
+/// What a command asks of the assay; `task` is borrowed.
+assay::Question QuestionOf(const task::Task& task, const Target& target, const Common& common);
+
 /// Writes `json` to `path` when it is not empty.
 Status WriteJson(const std::filesystem::path& path, const Json& json);
 

@@ -84,11 +84,10 @@ void StoreSlots(const Warp& warp, const Op* op, const AccessShape& shape, int la
 
 }  // namespace
 
-bool FindAllocation(Warp& warp, const Op* op, uint64_t address, bool store, Hint& hint) {
+bool FindAllocation(const Warp& warp, uint64_t address, bool store, Hint& hint) {
   LaunchState& launch = *warp.worker->launch;
   const Allocation* allocation = launch.memory->Find(address);
   if (allocation == nullptr) return false;
-  (void)op;
   if (!allocation->reachable || (store && allocation->read_only)) return false;
   hint = {allocation->begin, allocation->end};
   if (hint.end - hint.begin > kHintBytes) {
@@ -129,7 +128,7 @@ std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, ui
         return fault(FaultKind::kOutOfBounds);
       }
       if (!allocation->reachable) return fault(FaultKind::kForeign);
-      if (!FindAllocation(warp, op, address, store, hint)) return fault(FaultKind::kReadOnly);
+      if (!FindAllocation(warp, address, store, hint)) return fault(FaultKind::kReadOnly);
     }
     if (address % bytes != 0) return fault(FaultKind::kMisaligned);
     return warp.worker->launch->memory->Host(address);

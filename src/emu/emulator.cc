@@ -340,7 +340,7 @@ class EmulatedProgram : public engine::Program {
       ThreadPool alone(1);
       TRY_ASSIGN(run, ExecuteOn(alone, plan, arguments, options));
     }
-    if (run.completed) KeepVariables();
+    if (run.completed) variables_ = std::move(left_);
     run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return run;
   }
@@ -364,7 +364,10 @@ class EmulatedProgram : public engine::Program {
                         shadows.get());
     const Variables before = ReadVariables();
     TRY(execution.Go(arguments, &run));
-    if (run.completed) NoteState(before, plan, &run);
+    if (run.completed) {
+      left_ = ReadVariables();
+      NoteState(before, left_, plan, &run);
+    }
     if (shadows) {
       for (std::string& name : shadows->unknown()) run.not_followed.push_back(std::move(name));
     }
@@ -392,11 +395,10 @@ class EmulatedProgram : public engine::Program {
     }
     return variables;
   }
-  void KeepVariables() { variables_ = ReadVariables(); }
   /// What a call leaves in variables the next one finds: worth knowing, because it may depend on
   /// it. Variables that the plan names are host code's business.
-  void NoteState(const Variables& before, const plan::Plan& plan, Run* run) const {
-    const Variables after = ReadVariables();
+  static void NoteState(const Variables& before, const Variables& after, const plan::Plan& plan,
+                        Run* run) {
     for (size_t i = 0; i < after.size(); ++i) {
       const auto named = [&](const plan::Buffer& buffer) {
         return buffer.symbol == after[i].first;
@@ -427,7 +429,8 @@ class EmulatedProgram : public engine::Program {
   device::Description device_;
   build::Image image_;
   std::unique_ptr<KernelModule> kernels_;
-  Variables variables_;  // of the last call
+  Variables variables_;  // what the last call left
+  Variables left_;       // what the call at hand leaves
   std::string unsupported_;
   GlobalMemory memory_;
   ThreadPool pool_;

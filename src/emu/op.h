@@ -113,6 +113,14 @@ inline T* At(const Warp& warp, int32_t offset) {
 }
 inline uint32_t& MaskAt(const Warp& warp, int32_t offset) { return *At<uint32_t>(warp, offset); }
 
+/// A terminator's: its basic block was executed by `lanes` lanes.
+inline void AccountBlock(Warp& warp, const Op* op, uint64_t lanes) {
+  warp.slice -= op->count;
+  warp.warp_instructions += op->count;
+  warp.lane_instructions += lanes * op->count;
+  warp.flops += lanes * op->flops;
+}
+
 /// Which memory an address operand means.
 enum class MemorySpace : uint8_t { kGlobal, kShared, kLocal, kParam, kGeneric };
 
@@ -218,7 +226,7 @@ void Warn(Warp& warp, const Op* op, const char* code, const std::string& message
 // access.cc
 /// Points the hint at the allocation (or 2 GiB of it) that holds `address`; false when there is
 /// none, or the kernel may not do this to it.
-bool FindAllocation(Warp& warp, const Op* op, uint64_t address, bool store, Hint& hint);
+bool FindAllocation(const Warp& warp, uint64_t address, bool store, Hint& hint);
 /// Where the lanes of an access that is done lane by lane go, with all checks.
 struct LaneAddresses {
   std::byte* host[kLanes] = {};  // null: local memory, at `local`

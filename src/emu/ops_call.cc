@@ -13,11 +13,7 @@ namespace {
 constexpr uint64_t kMostSavedValues = kMostStackBytes / 16;  // vectors may hold twice as much
 
 void Account(Warp& warp, const Op* op) {
-  const auto lanes = static_cast<uint64_t>(__builtin_popcount(warp.active));
-  warp.slice -= op->count;
-  warp.warp_instructions += op->count;
-  warp.lane_instructions += lanes * op->count;
-  warp.flops += lanes * op->flops;
+  AccountBlock(warp, op, static_cast<uint64_t>(__builtin_popcount(warp.active)));
 }
 
 CallStacks& StacksOf(Warp& warp) {

@@ -18,11 +18,7 @@ int Count(uint32_t mask) { return __builtin_popcount(mask); }
 
 template <bool IsMasked>
 inline void Account(Warp& warp, const Op* op) {
-  const uint64_t lanes = IsMasked ? static_cast<uint64_t>(Count(warp.active)) : kLanes;
-  warp.slice -= op->count;
-  warp.warp_instructions += op->count;
-  warp.lane_instructions += lanes * op->count;
-  warp.flops += lanes * op->flops;
+  AccountBlock(warp, op, IsMasked ? static_cast<uint64_t>(Count(warp.active)) : kLanes);
 }
 
 /// All active lanes go to the op's target.

@@ -167,7 +167,7 @@ class FragmentAccess {
     auto inside = [&] {
       return address_ >= hint.begin && address_ < hint.end && bytes <= hint.end - address_;
     };
-    if (!inside() && (!FindAllocation(warp_, op_, address_, access_.store, hint) || !inside())) {
+    if (!inside() && (!FindAllocation(warp_, address_, access_.store, hint) || !inside())) {
       return nullptr;
     }
     return warp_.worker->launch->memory->Host(address_);

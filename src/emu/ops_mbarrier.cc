@@ -51,6 +51,19 @@ MemoryBarrier* BarrierOf(Warp& warp, const Op* op, int lane, uint32_t* offset) {
   return barrier;
 }
 
+/// Calls f(lane, offset, barrier) for the barrier that each active lane names; false ends it, after
+/// an error.
+template <class F>
+const Op* ForEachBarrier(Warp& warp, const Op* op, F f) {
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    uint32_t offset = 0;
+    MemoryBarrier* barrier = BarrierOf(warp, op, lane, &offset);
+    if (barrier == nullptr || !f(lane, offset, *barrier)) return nullptr;
+  }
+  return op + 1;
+}
+
 const Op* Initialise(Warp& warp, const Op* op) {
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
@@ -70,54 +83,45 @@ const Op* Initialise(Warp& warp, const Op* op) {
 }
 
 const Op* Invalidate(Warp& warp, const Op* op) {
-  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
-    uint32_t offset = 0;
-    if (BarrierOf(warp, op, __builtin_ctz(rest), &offset) == nullptr) return nullptr;
+  return ForEachBarrier(warp, op, [&](int, uint32_t offset, MemoryBarrier&) {
     AsyncOf(warp).Remove(offset);
-  }
-  return op + 1;
+    return true;
+  });
 }
 
 /// src: barrier; count or -1; bytes to expect or -1. dst: the state before, or -1.
 const Op* Arrive(Warp& warp, const Op* op) {
   AsyncState& async = AsyncOf(warp);
-  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
-    const int lane = __builtin_ctz(rest);
-    uint32_t offset = 0;
-    MemoryBarrier* barrier = BarrierOf(warp, op, lane, &offset);
-    if (barrier == nullptr) return nullptr;
+  return ForEachBarrier(warp, op, [&](int lane, uint32_t, MemoryBarrier& barrier) {
     const uint32_t count = op->src[1] < 0 ? 1 : At<const uint32_t>(warp, op->src[1])[lane];
-    if (op->src[2] >= 0) barrier->bytes += At<const uint32_t>(warp, op->src[2])[lane];
-    if (count > barrier->pending) {
-      return Fault(warp, op, "invalid_barrier",
-                   "More threads arrive at an mbarrier than its count allows in one phase.");
+    if (op->src[2] >= 0) barrier.bytes += At<const uint32_t>(warp, op->src[2])[lane];
+    if (count > barrier.pending) {
+      Fault(warp, op, "invalid_barrier",
+            "More threads arrive at an mbarrier than its count allows in one phase.");
+      return false;
     }
     if (op->dst >= 0) {
-      At<uint64_t>(warp, op->dst)[lane] = barrier->phase << kPhaseShift | barrier->pending;
+      At<uint64_t>(warp, op->dst)[lane] = barrier.phase << kPhaseShift | barrier.pending;
     }
-    if ((op->aux & kMbarrierDrop) != 0) barrier->expected -= std::min(barrier->expected, count);
-    barrier->pending -= count;
-    async.Advance(*warp.block, *barrier);
+    if ((op->aux & kMbarrierDrop) != 0) barrier.expected -= std::min(barrier.expected, count);
+    barrier.pending -= count;
+    async.Advance(*warp.block, barrier);
     async.failures = 0;
-  }
-  return op + 1;
+    return true;
+  });
 }
 
 /// expect_tx, and complete_tx with kMbarrierComplete. src: barrier, bytes.
 const Op* ExpectBytes(Warp& warp, const Op* op) {
   AsyncState& async = AsyncOf(warp);
-  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
-    const int lane = __builtin_ctz(rest);
-    uint32_t offset = 0;
-    MemoryBarrier* barrier = BarrierOf(warp, op, lane, &offset);
-    if (barrier == nullptr) return nullptr;
+  return ForEachBarrier(warp, op, [&](int lane, uint32_t, MemoryBarrier& barrier) {
     const int64_t bytes = At<const uint32_t>(warp, op->src[1])[lane];
     const bool completes = (op->aux & kMbarrierComplete) != 0;
-    barrier->bytes += completes ? -bytes : bytes;
-    if (completes) async.Advance(*warp.block, *barrier);
+    barrier.bytes += completes ? -bytes : bytes;
+    if (completes) async.Advance(*warp.block, barrier);
     async.failures = 0;
-  }
-  return op + 1;
+    return true;
+  });
 }
 
 /// src: barrier; state or parity. dst: whether that phase is complete.
@@ -166,13 +170,9 @@ const Op* PendingCount(Warp& warp, const Op* op) {
 /// cp.async.mbarrier.arrive: arrives when the lane's copies so far are complete.
 const Op* ArriveAfterCopies(Warp& warp, const Op* op) {
   AsyncState& async = AsyncOf(warp);
-  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
-    const int lane = __builtin_ctz(rest);
-    uint32_t offset = 0;
-    MemoryBarrier* barrier = BarrierOf(warp, op, lane, &offset);
-    if (barrier == nullptr) return nullptr;
+  return ForEachBarrier(warp, op, [&](int lane, uint32_t offset, MemoryBarrier& barrier) {
     // Without .noinc the arrival is one more than the count foresaw.
-    if ((op->aux & kMbarrierNoIncrement) == 0) ++barrier->pending;
+    if ((op->aux & kMbarrierNoIncrement) == 0) ++barrier.pending;
     Delivery delivery;
     delivery.barrier = offset;
     delivery.warp = &warp;
@@ -180,8 +180,8 @@ const Op* ArriveAfterCopies(Warp& warp, const Op* op) {
     delivery.number = async.QueueOf(warp).last_number();
     async.Expect(*warp.block, delivery);
     async.failures = 0;
-  }
-  return op + 1;
+    return true;
+  });
 }
 
 /// Host address of a bulk copy's side in global memory; null after an error.

@@ -244,8 +244,9 @@ void StartBlock(BlockState& block, uint64_t number) {
   Poison(block.memory, RoundUp(launch.shared_bytes, kAlign), launch.poison);
   if (block.checker) block.checker->Reset();
   if (block.shadow) block.shadow->Start();
-  for (QuickRace& race : block.races)
-    race.block = launch.memory->checker() == nullptr ? 0 : launch.memory->checker()->Serial(number);
+  if (const GlobalChecker* global = launch.memory->checker(); global != nullptr) {
+    for (QuickRace& race : block.races) race.block = global->Serial(number);
+  }
   block.async.reset();
   block.calls.reset();
   std::fill(block.ready.begin(), block.ready.end(), true);

@@ -50,6 +50,8 @@ struct Side;
 using ShadowStep = void (*)(WarpShadow&, Warp&, const Op*, const Side&);
 
 enum class Format : uint8_t { kF32, kF64, kF16, kBF16, kInteger };
+/// The dtype of a float format; kF32 for integers, which have none.
+DType DTypeOf(Format format);
 enum class Exact : uint8_t {
   kMove,
   kAdd,

@@ -55,22 +55,9 @@ std::byte* HostOf(const Warp& warp, const Part& part, int bytes) {
                                                                      : nullptr;
 }
 
-DType TypeFor(Format format) {
-  switch (format) {
-    case Format::kF64:
-      return DType::kF64;
-    case Format::kF16:
-      return DType::kF16;
-    case Format::kBF16:
-      return DType::kBF16;
-    default:
-      return DType::kF32;
-  }
-}
-
 /// memory += operand, in exact arithmetic. Bits follow when the op has run.
 void AddFloats(const Side& side, const Shape& shape, Part& part, Location& at) {
-  const DType dtype = TypeFor(side.format);
+  const DType dtype = DTypeOf(side.format);
   const int step = std::max(1, SizeOf(dtype) / 2);
   Cell sums[4] = {};
   for (int g = 0; g < shape.granules; g += step) {

@@ -7,24 +7,11 @@
 namespace cupel::emu {
 namespace {
 
-DType TypeOf(Format format) {
-  switch (format) {
-    case Format::kF64:
-      return DType::kF64;
-    case Format::kF16:
-      return DType::kF16;
-    case Format::kBF16:
-      return DType::kBF16;
-    default:
-      return DType::kF32;
-  }
-}
-
 double ValueAt(Format format, uint64_t bits, int at) {
   const uint64_t own = bits >> (16 * at);
   if (format == Format::kF32) return std::bit_cast<float>(static_cast<uint32_t>(own));
   if (format == Format::kF64) return std::bit_cast<double>(bits);
-  return ValueOfBits(TypeOf(format), own & 0xffffu);
+  return ValueOfBits(DTypeOf(format), own & 0xffffu);
 }
 
 /// float32 in words, the common case. Returns the lanes that need a closer look.
@@ -79,13 +66,26 @@ void GatherSlowly(const WarpShadow& ws, const Warp& warp, int32_t offset, bool w
     Cell cells[4];
     ReadCells(ws, warp, offset, wide, i, cells);
     const Shadow shadow =
-        DecodeShadow(TypeOf(format), SlotBits(warp, offset, wide, i), cells, wide ? 4 : 2, at);
+        DecodeShadow(DTypeOf(format), SlotBits(warp, offset, wide, i), cells, wide ? 4 : 2, at);
     exact[i] = shadow.exact;
     flags[i] |= shadow.flags;
   }
 }
 
 }  // namespace
+
+DType DTypeOf(Format format) {
+  switch (format) {
+    case Format::kF64:
+      return DType::kF64;
+    case Format::kF16:
+      return DType::kF16;
+    case Format::kBF16:
+      return DType::kBF16;
+    default:
+      return DType::kF32;
+  }
+}
 
 void ReadCells(const WarpShadow& ws, const Warp& warp, int32_t offset, bool wide, int lane,
                Cell (&cells)[4]) {

@@ -34,17 +34,8 @@ Total Sum(const std::vector<const Established*>& settings, size_t output) {
     if (total.twin.empty()) total.twin = one->twin;
     if (output >= one->outputs.size()) continue;
     const EstablishedOutput& o = one->outputs[output];
-    EstablishedOutput& sum = total.sum;
-    if (sum.name.empty()) sum.name = o.name;
-    sum.is_float = o.is_float;
-    sum.equal_inputs += o.equal_inputs;
-    sum.elements += o.elements;
-    sum.equal += o.equal;
-    sum.reset += o.reset;
-    sum.doubtful += o.doubtful;
-    sum.own_rms = std::max(sum.own_rms, o.own_rms);
-    sum.own_max = std::max(sum.own_max, o.own_max);
-    sum.reduced_precision |= o.reduced_precision;
+    if (total.sum.name.empty()) total.sum.name = o.name;
+    total.sum.Add(o);
   }
   return total;
 }
@@ -92,20 +83,34 @@ std::string ShadowText(const Total& t, const std::vector<std::string>& not_follo
 
 }  // namespace
 
+void EstablishedOutput::Add(const EstablishedOutput& other) {
+  is_float = other.is_float;
+  equal_inputs += other.equal_inputs;
+  elements += other.elements;
+  equal += other.equal;
+  reset += other.reset;
+  doubtful += other.doubtful;
+  own_rms = std::max(own_rms, other.own_rms);
+  own_max = std::max(own_max, other.own_max);
+  reduced_precision |= other.reduced_precision;
+}
+
 void Established::Add(size_t output, const std::string& name, const ShadowComparison& c) {
   if (outputs.size() <= output) outputs.resize(output + 1);
-  EstablishedOutput& to = outputs[output];
-  to.name = name;
-  to.is_float = c.judged;
-  if (!c.judged) return;
-  to.equal_inputs += c.established();
-  to.elements += c.count;
-  to.equal += c.equal;
-  to.reset += c.reset;
-  to.doubtful += c.doubtful;
-  to.own_rms = std::max(to.own_rms, c.own_rms);
-  to.own_max = std::max(to.own_max, c.own_max);
-  to.reduced_precision |= c.reduced_precision;
+  EstablishedOutput one;
+  one.is_float = c.judged;
+  if (c.judged) {
+    one.equal_inputs = c.established() ? 1 : 0;
+    one.elements = c.count;
+    one.equal = c.equal;
+    one.reset = c.reset;
+    one.doubtful = c.doubtful;
+    one.own_rms = c.own_rms;
+    one.own_max = c.own_max;
+    one.reduced_precision = c.reduced_precision;
+  }
+  outputs[output].name = name;
+  outputs[output].Add(one);
 }
 
 Json ToJson(const Established& e) {

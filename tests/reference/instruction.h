@@ -36,6 +36,10 @@ std::optional<Operation> CompareOperation(const Words& words);
 std::optional<Operation> ConvertOperation(const Words& words);
 std::optional<Operation> RareOperation(const Words& words);
 
+/// One without rounding: the widths of its result and operands, and what it computes.
+Operation OperationOn(int result_bits, std::vector<int> operand_bits,
+                      std::function<uint64_t(const Operands&)> compute);
+
 /// An operation on one format for each half of a packed operand.
 Operation InHalves(const Operation& one);
 

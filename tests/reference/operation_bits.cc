@@ -6,23 +6,24 @@
 #include "instruction.h"
 
 namespace cupel::reference {
-namespace {
 
-using ptx::Type;
-
-Operation Make(int result, std::vector<int> operands,
-               std::function<uint64_t(const Operands&)> compute) {
+Operation OperationOn(int result_bits, std::vector<int> operand_bits,
+                      std::function<uint64_t(const Operands&)> compute) {
   Operation operation;
-  operation.result_bits = result;
-  operation.operand_bits = std::move(operands);
+  operation.result_bits = result_bits;
+  operation.operand_bits = std::move(operand_bits);
   operation.compute = std::move(compute);
   return operation;
 }
 
+namespace {
+
+using ptx::Type;
+
 std::optional<Operation> Logic(const Words& w, int bits) {
   auto make = [&](int count, auto f) {
-    return Make(bits, std::vector<int>(static_cast<size_t>(count), bits),
-                [=](const Operands& in) { return Truncate(f(in[0], in[1]), bits); });
+    return OperationOn(bits, std::vector<int>(static_cast<size_t>(count), bits),
+                       [=](const Operands& in) { return Truncate(f(in[0], in[1]), bits); });
   };
   if (w.modifiers.size() != 1) return std::nullopt;
   if (w.op == "and") return make(2, [](uint64_t a, uint64_t b) { return a & b; });
@@ -37,7 +38,7 @@ std::optional<Operation> Logic(const Words& w, int bits) {
 std::optional<Operation> Shift(const Words& w, int bits, bool arithmetic) {
   if (w.modifiers.size() != 1) return std::nullopt;
   const bool left = w.op == "shl";
-  return Make(bits, {bits, 32}, [=](const Operands& in) {
+  return OperationOn(bits, {bits, 32}, [=](const Operands& in) {
     uint64_t value = in[0];
     const int count = in[1] > 64 ? 64 : static_cast<int>(in[1]);  // amounts clamp
     const uint64_t sign = (value >> (bits - 1)) & 1u;
@@ -52,7 +53,7 @@ std::optional<Operation> Shift(const Words& w, int bits, bool arithmetic) {
 /// bfe, bfi, bfind, brev, popc, clz.
 std::optional<Operation> Field(const Words& w, int bits, bool is_signed) {
   if (w.op == "bfe") {
-    return Make(bits, {bits, 32, 32}, [=](const Operands& in) {
+    return OperationOn(bits, {bits, 32, 32}, [=](const Operands& in) {
       const int position = static_cast<int>(in[1] & 0xffu),
                 length = static_cast<int>(in[2] & 0xffu);
       const int last = std::min(position + length - 1, bits - 1);
@@ -67,7 +68,7 @@ std::optional<Operation> Field(const Words& w, int bits, bool is_signed) {
     });
   }
   if (w.op == "bfi") {
-    return Make(bits, {bits, bits, 32, 32}, [=](const Operands& in) {
+    return OperationOn(bits, {bits, bits, 32, 32}, [=](const Operands& in) {
       const int position = static_cast<int>(in[2] & 0xffu),
                 length = static_cast<int>(in[3] & 0xffu);
       uint64_t result = in[1];
@@ -80,7 +81,7 @@ std::optional<Operation> Field(const Words& w, int bits, bool is_signed) {
   }
   if (w.op == "bfind") {
     const bool shift = w.Has("shiftamt");
-    return Make(32, {bits}, [=](const Operands& in) -> uint64_t {
+    return OperationOn(32, {bits}, [=](const Operands& in) -> uint64_t {
       const bool negative = is_signed && ((in[0] >> (bits - 1)) & 1u) != 0;
       for (int i = bits - 1; i >= 0; --i) {
         if ((((in[0] >> i) & 1u) != 0) != negative) {
@@ -91,7 +92,7 @@ std::optional<Operation> Field(const Words& w, int bits, bool is_signed) {
     });
   }
   if (w.op == "brev") {
-    return Make(bits, {bits}, [=](const Operands& in) {
+    return OperationOn(bits, {bits}, [=](const Operands& in) {
       uint64_t result = 0;
       for (int i = 0; i < bits; ++i) result |= ((in[0] >> i) & 1u) << (bits - 1 - i);
       return result;
@@ -99,7 +100,7 @@ std::optional<Operation> Field(const Words& w, int bits, bool is_signed) {
   }
   if (w.op == "popc" || w.op == "clz") {
     const bool counts = w.op == "popc";
-    return Make(32, {bits}, [=](const Operands& in) {
+    return OperationOn(32, {bits}, [=](const Operands& in) {
       return static_cast<uint64_t>(counts ? std::popcount(in[0])
                                           : std::countl_zero(in[0]) - (64 - bits));
     });
@@ -164,20 +165,21 @@ std::optional<Operation> Words32(const Words& w) {
   const bool clamp = w.Has("clamp");
   if (w.op == "shf") {
     const bool left = w.Has("l");
-    return Make(32, {32, 32, 32}, [=](const Operands& in) { return FunnelShift(in, left, clamp); });
+    return OperationOn(32, {32, 32, 32},
+                       [=](const Operands& in) { return FunnelShift(in, left, clamp); });
   }
-  if (w.op == "prmt" && w.modifiers.size() == 1) return Make(32, {32, 32, 32}, &Permute);
+  if (w.op == "prmt" && w.modifiers.size() == 1) return OperationOn(32, {32, 32, 32}, &Permute);
   if (w.op == "bmsk") {
-    return Make(32, {32, 32}, [=](const Operands& in) { return BitMask(in, clamp); });
+    return OperationOn(32, {32, 32}, [=](const Operands& in) { return BitMask(in, clamp); });
   }
   if (w.op == "fns") {
-    Operation operation = Make(32, {32, 32, 32}, &FindNthSet);
+    Operation operation = OperationOn(32, {32, 32, 32}, &FindNthSet);
     operation.is_undefined = [](const Operands& in) { return in[1] > 31; };
     operation.compute = [](const Operands& in) { return in[1] > 31 ? 0 : FindNthSet(in); };
     return operation;
   }
   if (w.op == "lop3") {
-    return Make(32, {32, 32, 32, 32}, [](const Operands& in) {
+    return OperationOn(32, {32, 32, 32, 32}, [](const Operands& in) {
       uint64_t result = 0;
       for (int i = 0; i < 32; ++i) {
         const uint64_t row =
@@ -191,7 +193,8 @@ std::optional<Operation> Words32(const Words& w) {
     const bool a = IsSigned(w.types[0]), b = w.types.size() > 1 && IsSigned(w.types[1]);
     const int bits = w.op == "dp4a" ? 8 : 16;
     const int from = w.Has("hi") ? 2 : 0;
-    return Make(32, {32, 32, 32}, [=](const Operands& in) { return Dot(in, bits, a, b, from); });
+    return OperationOn(32, {32, 32, 32},
+                       [=](const Operands& in) { return Dot(in, bits, a, b, from); });
   }
   return std::nullopt;
 }
@@ -207,12 +210,14 @@ std::optional<Operation> BitOperation(const Words& w) {
   }
   if (w.op == "shl" || w.op == "shr") return Shift(w, bits, w.op == "shr" && IsSigned(type));
   if (w.op == "selp" && w.modifiers.size() == 1) {
-    return Make(bits, {bits, bits, 1}, [](const Operands& in) { return in[2] ? in[0] : in[1]; });
+    return OperationOn(bits, {bits, bits, 1},
+                       [](const Operands& in) { return in[2] ? in[0] : in[1]; });
   }
   if (w.op == "slct" && w.types.size() == 2 && w.types[1] == Type::kS32 && !w.Has("ftz")) {
     const int width = BitsOf(w.types[0]);
-    return Make(width, {width, width, 32},
-                [](const Operands& in) { return SignExtend(in[2], 32) >= 0 ? in[0] : in[1]; });
+    return OperationOn(width, {width, width, 32}, [](const Operands& in) {
+      return SignExtend(in[2], 32) >= 0 ? in[0] : in[1];
+    });
   }
   if (bits == 16) return std::nullopt;
   if (w.Only({"shiftamt"}) && w.types.size() == 1) {

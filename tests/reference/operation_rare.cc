@@ -8,15 +8,6 @@ namespace {
 
 using ptx::Type;
 
-Operation Make(int result, std::vector<int> operands,
-               std::function<uint64_t(const Operands&)> compute) {
-  Operation operation;
-  operation.result_bits = result;
-  operation.operand_bits = std::move(operands);
-  operation.compute = std::move(compute);
-  return operation;
-}
-
 uint64_t Clamped(__int128 value, int bits, bool is_signed) {
   const __int128 most = (static_cast<__int128>(1) << (bits - (is_signed ? 1 : 0))) - 1;
   const __int128 least = is_signed ? -most - 1 : 0;
@@ -31,12 +22,12 @@ std::optional<Operation> Clamping(const Words& w) {
   const bool saturates = w.Has("sat") && w.modifiers.size() == 2;
   if ((w.op == "add" || w.op == "sub") && saturates) {
     const bool subtracts = w.op == "sub";
-    return Make(32, {32, 32}, [=](const Operands& in) {
+    return OperationOn(32, {32, 32}, [=](const Operands& in) {
       return Clamped(value(in[0]) + (subtracts ? -value(in[1]) : value(in[1])), 32, true);
     });
   }
   if (w.op == "mad" && w.Has("hi") && w.Has("sat")) {
-    return Make(32, {32, 32, 32}, [=](const Operands& in) {
+    return OperationOn(32, {32, 32, 32}, [=](const Operands& in) {
       return Clamped(((value(in[0]) * value(in[1])) >> 32) + value(in[2]), 32, true);
     });
   }
@@ -58,13 +49,13 @@ std::optional<Operation> IntegerPairs(const Words& w) {
   const int bits = pairs ? 16 : 32;
   if (w.op == "add" && pairs && w.modifiers.size() == 1) {
     return InHalves(
-        Make(16, {16, 16}, [](const Operands& in) { return Truncate(in[0] + in[1], 16); }));
+        OperationOn(16, {16, 16}, [](const Operands& in) { return Truncate(in[0] + in[1], 16); }));
   }
   if ((w.op != "min" && w.op != "max") || !w.Only({"relu"})) return std::nullopt;
   const bool relu = w.Has("relu");
   if (!pairs && (!relu || type != Type::kS32)) return std::nullopt;
   const std::string op(w.op);
-  const Operation one = Make(
+  const Operation one = OperationOn(
       bits, {bits, bits}, [=](const Operands& in) { return Least(op, relu, is_signed, bits, in); });
   return pairs ? InHalves(one) : one;
 }
@@ -75,7 +66,7 @@ std::optional<Operation> Multiply24(const Words& w) {
     return std::nullopt;
   }
   const bool is_signed = IsSigned(w.types[0]), high = w.Has("hi"), adds = w.op == "mad24";
-  Operation operation = Make(32, {32, 32}, [=](const Operands& in) {
+  Operation operation = OperationOn(32, {32, 32}, [=](const Operands& in) {
     const uint64_t a = Truncate(in[0], 24), b = Truncate(in[1], 24);
     const uint64_t product =
         is_signed ? static_cast<uint64_t>(SignExtend(a, 24) * SignExtend(b, 24)) : a * b;
@@ -89,7 +80,7 @@ std::optional<Operation> Multiply24(const Words& w) {
 std::optional<Operation> PermuteMode(const Words& w) {
   if (w.op != "prmt" || w.modifiers.size() != 2) return std::nullopt;
   const std::string mode = w.modifiers[1];
-  return Make(32, {32, 32, 32}, [=](const Operands& in) {
+  return OperationOn(32, {32, 32, 32}, [=](const Operands& in) {
     const uint64_t both = in[1] << 32 | in[0];
     const uint64_t n = in[2] & 3u;
     uint64_t result = 0;
@@ -110,7 +101,7 @@ std::optional<Operation> PermuteMode(const Words& w) {
 std::optional<Operation> Extend(const Words& w) {
   if (w.op != "szext" || w.types.size() != 1) return std::nullopt;
   const bool is_signed = IsSigned(w.types[0]), clamps = w.Has("clamp");
-  return Make(32, {32, 32}, [=](const Operands& in) -> uint64_t {
+  return OperationOn(32, {32, 32}, [=](const Operands& in) -> uint64_t {
     if (clamps && in[1] >= 32) return in[0];
     const auto bits = static_cast<int>(in[1] & 31u);
     if (bits == 0) return 0;
@@ -124,7 +115,7 @@ std::optional<Operation> Differences(const Words& w) {
     return std::nullopt;
   }
   const bool adds = w.Has("add");
-  return Make(32, {32, 32, 32}, [=](const Operands& in) {
+  return OperationOn(32, {32, 32, 32}, [=](const Operands& in) {
     uint64_t packed = 0, sum = in[2];
     for (int i = 0; i < 32; i += 8) {
       const uint64_t a = (in[0] >> i) & 0xffu, b = (in[1] >> i) & 0xffu;
@@ -140,7 +131,7 @@ std::optional<Operation> Packing(const Words& w) {
   if (w.op != "cvt" || !w.Has("pack") || !w.Has("sat") || w.types.size() < 2) return std::nullopt;
   const int bits = BitsOf(w.types[0]);
   const bool is_signed = IsSigned(w.types[0]), three = w.types.size() == 3;
-  Operation operation = Make(32, {32, 32}, [=](const Operands& in) {
+  Operation operation = OperationOn(32, {32, 32}, [=](const Operands& in) {
     const uint64_t a = Clamped(SignExtend(in[0], 32), bits, is_signed);
     const uint64_t b = Clamped(SignExtend(in[1], 32), bits, is_signed);
     const uint64_t above = three ? in[2] << (2 * bits) : 0;
@@ -156,7 +147,7 @@ std::optional<Operation> SelectBySign(const Words& w) {
   }
   const int bits = BitsOf(w.types[0]);
   const bool flush = w.Has("ftz");
-  return Make(bits, {bits, bits, 32}, [=](const Operands& in) {
+  return OperationOn(bits, {bits, bits, 32}, [=](const Operands& in) {
     const Number c = Unpack(flush ? Flush(in[2], kF32) : in[2], kF32);
     return !c.IsNan() && Compare(c, Number::Zero(false)) >= 0 ? in[0] : in[1];
   });
@@ -184,7 +175,7 @@ std::optional<Operation> Mixed(const Words& w) {
   if (!product && !subtracts && w.op != "add") return std::nullopt;
   const Rounding rounding = w.FloatRounding().value_or(Rounding::kNearestEven);
   const bool saturate = w.Has("sat");
-  Operation operation = Make(32, {16, 32}, [=](const Operands& in) {
+  Operation operation = OperationOn(32, {16, 32}, [=](const Operands& in) {
     const Number left =
         product ? Multiply(Unpack(in[0], from), Unpack(in[1], from)) : Unpack(in[0], from);
     Number right = Unpack(in[product ? 2 : 1], kF32);
@@ -204,7 +195,7 @@ std::optional<Operation> Magnitudes(const Words& w) {
     return std::nullopt;
   }
   const bool largest = w.op == "max", keep_nan = w.Has("NaN"), flush = w.Has("ftz");
-  Operation operation = Make(32, {32, 32}, [=](const Operands& in) {
+  Operation operation = OperationOn(32, {32, 32}, [=](const Operands& in) {
     const uint64_t a = flush ? Flush(in[0], kF32) : in[0], b = flush ? Flush(in[1], kF32) : in[1];
     if (keep_nan && (IsNan(a, kF32) || IsNan(b, kF32))) return kF32.canonical_nan;
     const uint64_t x = a & ~kF32.SignBit(), y = b & ~kF32.SignBit();
