@@ -69,7 +69,7 @@ class LaneMemory {
 /// The parameters of a call: 8 or fewer bytes each at offsets from the lane's stack pointer.
 uint64_t Parameter(const Warp& warp, const Op* op, const LaneMemory& memory, int lane, int index,
                    uint32_t bytes) {
-  const auto offset = static_cast<uint64_t>(-1 - ListOf(op)[index]);
+  const auto offset = static_cast<uint64_t>(-1 - *(ListOf(op) + index));
   const uint64_t base = At<const uint32_t>(warp, op->src[0])[lane];
   return memory.Number(kLocalWindow + base + offset, bytes).value_or(0);
 }

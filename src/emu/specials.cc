@@ -88,9 +88,7 @@ void FillSpecials(const LaunchState& launch, Warp& warp, const BlockState& block
         case Special::kDynamicSharedBytes:
           value = launch.request->dynamic_shared;
           break;
-        case Special::kTotalSharedBytes:
-          value = launch.shared_bytes - launch.reserved_shared;
-          break;
+        case Special::kTotalSharedBytes:  // what is reserved lies behind the block's own
         case Special::kReservedSharedBegin:
           value = launch.shared_bytes - launch.reserved_shared;
           break;

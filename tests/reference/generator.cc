@@ -38,7 +38,8 @@ void Generator::Prologue() {
       ".shared .align 8 .b8 cells[{}];\n.shared .align 8 .b8 sums[192];\n"
       ".local .align 16 .b8 frame[48];\n"
       ".reg .b64 %in, %out, %common, %own, %a, %nz64;\n"
-      ".reg .b32 %me, %j, %k, %m, %live, %mine, %n<4>, %nz32;\n.reg .b16 %nz16;\n.reg .pred %q, "
+      ".reg .b32 %me, %j, %k, %m, %live, %mine, %n<4>, %nz32, %pos, %len;\n.reg .b16 %nz16;\n.reg "
+      ".pred %q, "
       "%s<4>;\n"
       ".reg .b32 %u<{}>, %v<{}>;\n",
       program_.seed, 8 * program_.block, kCopies, kCopies);

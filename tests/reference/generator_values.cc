@@ -4,6 +4,15 @@
 
 namespace cupel::reference {
 
+namespace {
+
+bool IsWideField(const Template& t) {
+  return (t.mnemonic.starts_with("bfe") || t.mnemonic.starts_with("bfi.")) &&
+         t.mnemonic.ends_with("64");
+}
+
+}  // namespace
+
 /// Mostly a register; now and then a constant.
 std::string Generator::Source(char letter) {
   const RegisterClass& c = ClassOf(letter);
@@ -34,6 +43,12 @@ void Generator::Arithmetic() {
     std::string operand =
         constants || t.classes.size() == 2 ? Register(t.classes[i]) : Source(t.classes[i]);
     constants |= operand[0] != '%';
+    // Positions and lengths beyond 255 have no meaning; GPUs take the low byte for 32 bits only.
+    if (IsWideField(t) && t.classes[i] == 'r') {
+      const char* bounded = last ? "%len" : "%pos";
+      Emit("and.b32 {}, {}, 255", bounded, operand);
+      operand = bounded;
+    }
     if (t.divides && last) {
       const char* kind = t.classes[i] == 'h' ? "16" : (t.classes[i] == 'r' ? "32" : "64");
       Emit("or.b{} %nz{}, {}, 1", kind, kind, Register(t.classes[i]));

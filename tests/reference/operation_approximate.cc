@@ -99,7 +99,7 @@ std::optional<Kind> Half(const Words& w, const Format& format) {
                 1};
   }
   if (w.op == "tanh") {
-    const Bound bound = brain ? Bound{.relative = 0x1p-8} : Bound{.absolute = std::exp2(-10.987)};
+    const Bound bound = {.absolute = brain ? 0x1p-8 : std::exp2(-10.987)};
     return Kind{[](long double a, long double) { return tanhl(a); }, bound, 1};
   }
   return std::nullopt;

@@ -52,8 +52,15 @@ std::optional<Operation> Shift(const Words& w, int bits, bool arithmetic) {
 
 /// bfe, bfi, bfind, brev, popc, clz.
 std::optional<Operation> Field(const Words& w, int bits, bool is_signed) {
+  // PTX bounds positions and lengths to a byte. GPUs take the low byte of others for 32 bits, not
+  // for 64.
+  auto undefined_beyond_a_byte = [=](size_t position) {
+    return [=](const Operands& in) {
+      return bits == 64 && (in[position] > 255 || in[position + 1] > 255);
+    };
+  };
   if (w.op == "bfe") {
-    return OperationOn(bits, {bits, 32, 32}, [=](const Operands& in) {
+    Operation operation = OperationOn(bits, {bits, 32, 32}, [=](const Operands& in) {
       const int position = static_cast<int>(in[1] & 0xffu),
                 length = static_cast<int>(in[2] & 0xffu);
       const int last = std::min(position + length - 1, bits - 1);
@@ -66,9 +73,11 @@ std::optional<Operation> Field(const Words& w, int bits, bool is_signed) {
       }
       return result;
     });
+    operation.is_undefined = undefined_beyond_a_byte(1);
+    return operation;
   }
   if (w.op == "bfi") {
-    return OperationOn(bits, {bits, bits, 32, 32}, [=](const Operands& in) {
+    Operation operation = OperationOn(bits, {bits, bits, 32, 32}, [=](const Operands& in) {
       const int position = static_cast<int>(in[2] & 0xffu),
                 length = static_cast<int>(in[3] & 0xffu);
       uint64_t result = in[1];
@@ -78,6 +87,8 @@ std::optional<Operation> Field(const Words& w, int bits, bool is_signed) {
       }
       return result;
     });
+    operation.is_undefined = undefined_beyond_a_byte(2);
+    return operation;
   }
   if (w.op == "bfind") {
     const bool shift = w.Has("shiftamt");
@@ -141,8 +152,9 @@ uint64_t FindNthSet(const Operands& in) {
   const auto offset = static_cast<int32_t>(in[2]);
   const auto base = static_cast<int>(in[1]);
   if (offset == 0) return ((in[0] >> base) & 1u) != 0 ? in[1] : 0xffffffffu;
+  const int step = offset > 0 ? 1 : -1;
   int64_t count = (offset > 0 ? int64_t{offset} : -int64_t{offset}) - 1;
-  for (int position = base; position >= 0 && position<32; position += offset> 0 ? 1 : -1) {
+  for (int position = base; position >= 0 && position < 32; position += step) {
     if (((in[0] >> position) & 1u) == 0) continue;
     if (count-- == 0) return static_cast<uint64_t>(position);
   }
@@ -174,7 +186,8 @@ std::optional<Operation> Words32(const Words& w) {
   }
   if (w.op == "fns") {
     Operation operation = OperationOn(32, {32, 32, 32}, &FindNthSet);
-    operation.is_undefined = [](const Operands& in) { return in[1] > 31; };
+    // The least offset has no magnitude in 32 bits; GPUs then find nothing and say 0.
+    operation.is_undefined = [](const Operands& in) { return in[1] > 31 || in[2] == 0x80000000; };
     operation.compute = [](const Operands& in) { return in[1] > 31 ? 0 : FindNthSet(in); };
     return operation;
   }
