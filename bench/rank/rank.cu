@@ -1,7 +1,7 @@
 // Times the variants of one setting on a GPU: built by rank.py with -DRANK_TIMING and
 // -DRANK_SETTING="NAME.cu". Prints a JSON array with, for each variant, the median time of a launch
 // after the L2 was flushed (cold) and of one in a row of launches (warm), in microseconds, and how
-// far its output is from the first variant's. SPDX-License-Identifier: Apache-2.0
+// far its output is from the first variant's, and the time of an empty kernel. SPDX-License-Identifier: Apache-2.0
 #include RANK_SETTING
 
 #include <algorithm>
@@ -15,7 +15,7 @@ int rank_variant = 0;
 
 namespace {
 
-constexpr int kColdRuns = 41, kWarmRuns = 11, kRowOfLaunches = 20;
+constexpr int kColdRuns = 101, kWarmRuns = 21, kRowOfLaunches = 20;
 constexpr size_t kFlushBytes = size_t{512} << 20;  // several times any L2
 
 void Check(cudaError_t error, const char* what) {
@@ -52,56 +52,80 @@ std::vector<void*> MakeInputs() {
   return inputs;
 }
 
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
-/// A graph of `launches` calls of Launch, one after the other.
-cudaGraphExec_t Record(const std::vector<void*>& in, float* out, int launches, cudaStream_t stream) {
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t exec = nullptr;
-  Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "begin capture");
-  for (int i = 0; i < launches; ++i) {
-    Launch(reinterpret_cast<const void* const*>(in.data()), out, stream);
+/// Reads more than any L2 holds. A flush that writes would leave lines that somebody must write back.
+__global__ void Flush(const float4* data, size_t count, float* never) {
+  float sum = 0;
+  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < count;
+       i += size_t{gridDim.x} * blockDim.x) {
+    sum += data[i].x;
   }
-  Check(cudaStreamEndCapture(stream, &graph), "end capture");
-  Check(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
-  return exec;
+  if (sum == 1.0f) *never = sum;
 }
 
-/// Microseconds of one replay, by events.
-double Time(cudaGraphExec_t exec, cudaStream_t stream, cudaEvent_t begin, cudaEvent_t end) {
-  float milliseconds = 0;
-  Check(cudaEventRecord(begin, stream), "event");
-  Check(cudaGraphLaunch(exec, stream), "graph");
-  Check(cudaEventRecord(end, stream), "event");
-  Check(cudaEventSynchronize(end), "running");
-  Check(cudaEventElapsedTime(&milliseconds, begin, end), "event");
-  return milliseconds * 1e3;
-}
+__global__ void Nothing() {}
+
+/// Device time of `launches` launches between two event nodes of a graph: no launch cost of the host.
+class Clock {
+ public:
+  template <class F>
+  Clock(cudaStream_t stream, const float4* flush, float* never, int launches, const F& launch)
+      : stream_(stream), launches_(launches) {
+    Check(cudaEventCreate(&begin_), "event");
+    Check(cudaEventCreate(&end_), "event");
+    cudaGraph_t graph = nullptr;
+    Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "begin capture");
+    if (flush != nullptr) Flush<<<2048, 256, 0, stream>>>(flush, kFlushBytes / sizeof(float4), never);
+    Check(cudaEventRecordWithFlags(begin_, stream, cudaEventRecordExternal), "event node");
+    for (int i = 0; i < launches; ++i) launch();
+    Check(cudaEventRecordWithFlags(end_, stream, cudaEventRecordExternal), "event node");
+    Check(cudaStreamEndCapture(stream, &graph), "end capture");
+    Check(cudaGraphInstantiate(&exec_, graph, 0), "instantiate");
+  }
+
+  /// The median of so many replays, microseconds a launch.
+  double Median(int replays) const {
+    std::vector<double> times;
+    for (int i = 0; i < replays + 2; ++i) {
+      float milliseconds = 0;
+      Check(cudaGraphLaunch(exec_, stream_), "graph");
+      Check(cudaStreamSynchronize(stream_), "running");
+      Check(cudaEventElapsedTime(&milliseconds, begin_, end_), "event");
+      if (i >= 2) times.push_back(milliseconds * 1e3 / launches_);
+    }
+    std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
+    return times[times.size() / 2];
+  }
+
+ private:
+  cudaStream_t stream_;
+  int launches_;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  cudaGraphExec_t exec_ = nullptr;
+};
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const int variants = argc > 1 ? std::atoi(argv[1]) : 1;
   const std::vector<void*> in = MakeInputs();
-  float* out = nullptr;
-  char* flush = nullptr;
+  float *out = nullptr, *never = nullptr;
+  float4* flush = nullptr;
   cudaStream_t stream = nullptr;
-  cudaEvent_t begin = nullptr, end = nullptr;
   Check(cudaMalloc(&out, kOutput * sizeof(float)), "cudaMalloc");
+  Check(cudaMalloc(&never, sizeof(float)), "cudaMalloc");
   Check(cudaMalloc(&flush, kFlushBytes), "cudaMalloc");
+  Check(cudaMemset(flush, 0, kFlushBytes), "memset");
   Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-  Check(cudaEventCreate(&begin), "event");
-  Check(cudaEventCreate(&end), "event");
+  const Clock nothing(stream, flush, never, 1, [&] { Nothing<<<1, 32, 0, stream>>>(); });
+  const double floor = nothing.Median(kColdRuns);
   std::vector<float> first(kOutput), mine(kOutput);
   std::printf("[");
   for (rank_variant = 0; rank_variant < variants; ++rank_variant) {
     Check(cudaMemset(out, 0xff, kOutput * sizeof(float)), "memset");
-    cudaGraphExec_t one = Record(in, out, 1, stream);
-    cudaGraphExec_t row = Record(in, out, kRowOfLaunches, stream);
-    for (int i = 0; i < 3; ++i) Time(one, stream, begin, end);
+    auto launch = [&] { Launch(reinterpret_cast<const void* const*>(in.data()), out, stream); };
+    const Clock cold(stream, flush, never, 1, launch);
+    const Clock warm(stream, nullptr, never, kRowOfLaunches, launch);
+    const double cold_us = cold.Median(kColdRuns), warm_us = warm.Median(kWarmRuns);
     Check(cudaMemcpy(mine.data(), out, kOutput * sizeof(float), cudaMemcpyDeviceToHost), "memcpy");
     if (rank_variant == 0) first = mine;
     double difference = 0, size = 0;
@@ -110,17 +134,8 @@ int main(int argc, char** argv) {
       difference = d <= difference ? difference : d;  // a NaN stays
       size = std::max(size, std::fabs(static_cast<double>(first[i])));
     }
-    std::vector<double> cold, warm;
-    for (int i = 0; i < kColdRuns; ++i) {
-      Check(cudaMemsetAsync(flush, i, kFlushBytes, stream), "flush");
-      cold.push_back(Time(one, stream, begin, end));
-    }
-    Time(row, stream, begin, end);
-    for (int i = 0; i < kWarmRuns; ++i) {
-      warm.push_back(Time(row, stream, begin, end) / kRowOfLaunches);
-    }
-    std::printf("%s{\"cold_us\": %.3f, \"warm_us\": %.3f, \"difference\": %.3g}",
-                rank_variant == 0 ? "" : ", ", Median(cold), Median(warm),
+    std::printf("%s{\"cold_us\": %.3f, \"warm_us\": %.3f, \"empty_us\": %.3f, \"difference\": %.3g}",
+                rank_variant == 0 ? "" : ", ", cold_us, warm_us, floor,
                 size > 0 ? difference / size : difference);
   }
   std::printf("]\n");

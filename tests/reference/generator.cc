@@ -138,4 +138,13 @@ std::string Program::Body() const {
 
 Program GenerateProgram(uint64_t seed) { return Generator(seed).Run(); }
 
+Program Minimised(Program program, const std::function<bool(const Program&)>& fails) {
+  for (size_t i = program.chunks.size(); i-- > 0;) {
+    Program shorter = program;
+    shorter.chunks.erase(shorter.chunks.begin() + static_cast<std::ptrdiff_t>(i));
+    if (fails(shorter)) program = std::move(shorter);
+  }
+  return program;
+}
+
 }  // namespace cupel::reference

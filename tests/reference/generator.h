@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,8 @@ inline constexpr const char* kModuleHead = ".version 8.0\n.target sm_90\n.addres
 
 /// Kernel p<seed>(in, out, common).
 Program GenerateProgram(uint64_t seed);
+/// Without the chunks that a failure does not need.
+Program Minimised(Program program, const std::function<bool(const Program&)>& fails);
 /// Operands for all threads.
 std::vector<std::byte> ProgramInputs(const Program& program);
 /// Says where the results differ, or nothing. Parts of `out` that no slot covers are compared as

@@ -149,29 +149,38 @@ Tally CheckForms(Runner& runner) {
   return tally;
 }
 
-void CheckProgramOn(Runner& runner, const Program& program, Tally* tally) {
+/// What is wrong with a program of the loaded module, or nothing.
+std::string CheckProgramOn(Runner& runner, const Program& program) {
   const auto module = ptx::Parse(kModuleHead + program.Text());
+  if (!module) return module.error().message;
   const size_t threads = size_t{program.grid} * program.block;
   std::vector<std::vector<std::byte>> expected{ProgramInputs(program),
                                                std::vector<std::byte>(threads * kProgramOutput),
                                                std::vector<std::byte>(kCommonBytes)};
   std::vector<std::vector<std::byte>> got = expected;
   std::string wrong =
-      module ? RunMachine(*module, program.KernelName(), program.grid, program.block, &expected)
-             : module.error().message;
+      RunMachine(*module, program.KernelName(), program.grid, program.block, &expected);
   std::vector<std::byte>* const buffers[] = {&got[0], &got[1], &got[2]};
   if (wrong.empty()) {
     wrong = runner.Run(program.KernelName(), program.grid, program.block, buffers);
   }
   if (wrong.empty()) wrong = CompareResults(program, expected[1], got[1]);
   if (wrong.empty() && expected[2] != got[2]) wrong = "the shared buffer differs";
-  if (!wrong.empty()) fmt::print("DIFFERS program {}: {}\n", program.seed, wrong);
-  ++(wrong.empty() ? tally->same : tally->different);
+  return wrong;
+}
+
+/// The same for a program in a module of its own.
+std::string CheckAlone(Runner& runner, const Program& program) {
+  const std::string log = runner.Load(kModuleHead + program.Text());
+  return log.empty() ? CheckProgramOn(runner, program) : log;
 }
 
 Tally CheckPrograms(Runner& runner, const Options& options) {
   constexpr uint64_t kBatch = 32;
+  constexpr size_t kShown = 5;
   Tally tally;
+  size_t shown = 0;
+  std::vector<Program> failed;
   for (uint64_t begin = 0; begin < options.programs; begin += kBatch) {
     std::vector<Program> programs;
     std::vector<std::string> texts;
@@ -183,13 +192,22 @@ Tally CheckPrograms(Runner& runner, const Options& options) {
     const std::string log = LoadTolerantly(runner, texts, &kept);
     if (!log.empty()) fmt::print("FAILED to load programs from {}: {}\n", programs[0].seed, log);
     for (size_t i = 0; i < programs.size(); ++i) {
-      if (log.empty() && kept[i]) {
-        CheckProgramOn(runner, programs[i], &tally);
-      } else {
-        ++tally.different;  // every program is meant to be PTX
-        if (log.empty()) fmt::print("DIFFERS program {}: is no PTX here\n", programs[i].seed);
-      }
+      // Every program is meant to be PTX.
+      const std::string wrong =
+          !log.empty() || !kept[i] ? "is no PTX here" : CheckProgramOn(runner, programs[i]);
+      ++(wrong.empty() ? tally.same : tally.different);
+      if (wrong.empty()) continue;
+      fmt::print("DIFFERS program {}: {}\n", programs[i].seed, wrong);
+      failed.push_back(programs[i]);
     }
+    for (; !failed.empty() && shown < kShown; ++shown) {
+      const Program small = Minimised(
+          failed.back(), [&](const Program& p) { return !CheckAlone(runner, p).empty(); });
+      fmt::print("what program {} needs to differ ({}):\n{}\n", small.seed,
+                 CheckAlone(runner, small), small.Body());
+      failed.pop_back();
+    }
+    failed.clear();
   }
   return tally;
 }

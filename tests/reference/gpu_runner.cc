@@ -20,6 +20,7 @@ struct Driver {
   int (*attribute)(int*, int, int) = nullptr;
   int (*retain)(void**, int) = nullptr;
   int (*set_current)(void*) = nullptr;
+  int (*reset)(int) = nullptr;
   int (*load)(void**, const void*, unsigned, int*, void**) = nullptr;
   int (*unload)(void*) = nullptr;
   int (*function)(void**, void*, const char*) = nullptr;
@@ -47,6 +48,7 @@ struct Driver {
     find(attribute, "cuDeviceGetAttribute");
     find(retain, "cuDevicePrimaryCtxRetain");
     find(set_current, "cuCtxSetCurrent");
+    find(reset, "cuDevicePrimaryCtxReset_v2");
     find(load, "cuModuleLoadDataEx");
     find(unload, "cuModuleUnload");
     find(function, "cuModuleGetFunction");
@@ -86,20 +88,15 @@ class Gpu : public Runner {
     driver_.attribute(&minor, kMinor, device);
     name_ = fmt::format("{} (sm_{}{})", name.data(), major, minor);
     if (major < 9) return name_ + " is older than sm_90, which the kernels are for";
-    void* context = nullptr;
-    if (const int code = driver_.retain(&context, device); code != 0) {
-      return driver_.Text("cuDevicePrimaryCtxRetain", code);
-    }
-    if (const int code = driver_.set_current(context); code != 0) {
-      return driver_.Text("cuCtxSetCurrent", code);
-    }
-    return {};
+    device_ = device;
+    return Enter();
   }
   std::string Name() const override { return name_; }
 
   std::string Load(const std::string& text) override {
     if (module_ != nullptr) driver_.unload(module_);
     module_ = nullptr;
+    text_ = text;
     constexpr int kErrorLog = 5, kErrorLogBytes = 6;  // CU_JIT_ERROR_LOG_BUFFER…
     std::string log(1 << 16, '\0');
     std::array<int, 2> options{kErrorLog, kErrorLogBytes};
@@ -131,6 +128,10 @@ class Gpu : public Runner {
       check("cuLaunchKernel", driver_.launch(function, grid, 1, 1, block, 1, 1, 0, nullptr,
                                              arguments.data(), nullptr));
       check("cuCtxSynchronize", driver_.synchronize());
+      if (!wrong.empty()) {
+        const std::string again = Renew();
+        return again.empty() ? wrong : wrong + "; " + again;
+      }
     }
     for (size_t i = 0; i < buffers.size(); ++i) {
       if (wrong.empty()) {
@@ -143,8 +144,28 @@ class Gpu : public Runner {
   }
 
  private:
+  std::string Enter() {
+    void* context = nullptr;
+    if (const int code = driver_.retain(&context, device_); code != 0) {
+      return driver_.Text("cuDevicePrimaryCtxRetain", code);
+    }
+    if (const int code = driver_.set_current(context); code != 0) {
+      return driver_.Text("cuCtxSetCurrent", code);
+    }
+    return {};
+  }
+  /// After a fault a context answers everything with that fault.
+  std::string Renew() {
+    module_ = nullptr;
+    driver_.reset(device_);
+    const std::string wrong = Enter();
+    return wrong.empty() ? Load(text_) : wrong;
+  }
+
   Driver driver_;
   std::string name_;
+  std::string text_;  // of the loaded module
+  int device_ = 0;
   void* module_ = nullptr;
 };
 

@@ -76,16 +76,6 @@ std::string Check(const Program& program) {
   return {};
 }
 
-/// Leaves out what the failure does not need.
-Program Minimised(Program program) {
-  for (size_t i = program.chunks.size(); i-- > 0;) {
-    Program shorter = program;
-    shorter.chunks.erase(shorter.chunks.begin() + static_cast<std::ptrdiff_t>(i));
-    if (!Check(shorter).empty()) program = std::move(shorter);
-  }
-  return program;
-}
-
 TEST(Programs, Agree) {
   const uint64_t one = Number("CUPEL_PROGRAM_SEED", 0);
   const uint64_t first = one != 0 ? one : 1;
@@ -97,7 +87,7 @@ TEST(Programs, Agree) {
     std::string wrong = Check(program);
     if (wrong.empty()) continue;
     ++failures;
-    const Program small = Minimised(program);
+    const Program small = Minimised(program, [](const Program& p) { return !Check(p).empty(); });
     ADD_FAILURE() << "program " << seed << ": " << wrong
                   << "\nrepeat with CUPEL_PROGRAM_SEED=" << seed
                   << "; what remains of it after leaving out what does not matter (" << Check(small)
