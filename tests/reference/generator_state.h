@@ -43,7 +43,8 @@ class Generator {
   void Statements(size_t count, int depth) {
     for (size_t i = 0; i < count; ++i) Statement(depth);
   }
-  void Arithmetic();
+  /// `guarded`: the statement will get a predicate.
+  void Arithmetic(bool guarded = false);
   void Guarded();
   void If(int depth);
   void Loop(int depth);
