@@ -45,7 +45,8 @@ def estimate(cupel, model, name, index):
         setting = json.loads(report.read_text())["settings"][0]
         launches = setting["launches"]
         slowest = max(launches, key=lambda launch: launch["estimated_us"])
-        return {"us": setting["estimated_us"], "bound": slowest["bottleneck"]}
+        return {"us": setting["estimated_us"], "bound": slowest["bottleneck"],
+                "bounds_us": slowest["bounds_us"]}
 
 
 def estimate_all(options):

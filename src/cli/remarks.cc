@@ -137,7 +137,7 @@ class Collector {
     }
     if (hot >= 0.02) {
       message +=
-          fmt::format("{}one address gets {} of the launch's {} atomics",
+          fmt::format("{}one 128-byte line takes {} turns of the launch's {} atomics",
                       message.empty() ? "" : "; ", launch_.hottest_atomics, launch_.global_atomics);
     }
     Add(&line, "contended_atomics", Pressure(launch_, {"atomics"}) * share, std::move(message));
@@ -150,7 +150,7 @@ class Collector {
 /// What a line adds to a bound.
 uint64_t Contribution(const std::string& bound, const WorkCounts& w) {
   if (bound == "dram" || bound == "l2") return w.sectors();
-  if (bound == "l1") return w.sectors() + 4 * (w.load_requests + w.store_requests);
+  if (bound == "l1") return w.load_lines + w.store_lines;
   if (bound == "shared") return w.shared_wavefronts;
   if (bound == "atomics") return w.atomic_lanes;
   return w.warp_instructions;
@@ -192,6 +192,11 @@ BoundText Describe(const std::string& bound) {
       {"fp64",
        {"FP64 arithmetic",
         "double-precision instructions; a literal such as 1.0 without f makes them"}},
+      {"integer",
+       {"integer arithmetic",
+        "the integer lanes of the busiest SM are never idle: indices, comparisons, bits. Move "
+        "index "
+        "arithmetic out of loops"}},
       {"special",
        {"special functions", "roots, exponentials, divisions or conversions of the busiest SM"}},
       {"tensor", {"tensor cores", "the tensor cores of the busiest SM are never idle"}},

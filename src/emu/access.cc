@@ -177,7 +177,7 @@ bool LaneAddresses::Add(Warp& warp, const Op* op, MemorySpace space, int lane, u
 
 bool LaneAddresses::Observe(Warp& warp, const Op* op, AccessKind kind, uint32_t bytes) const {
   if (warp.counting && kind.plain) {
-    if (global != 0) CountGlobal(warp, op, global, global_offsets);
+    if (global != 0) CountGlobal(warp, op, global, global_base, global_offsets);
     if (shared != 0) CountShared(warp, op, shared, bytes, offsets);
   }
   if (shared != 0 && warp.checking && !CheckShared(warp, op, kind, shared, bytes, offsets)) {

@@ -17,6 +17,7 @@
 #include "emu/global_race.h"
 #include "emu/kernel.h"
 #include "emu/launch.h"
+#include "emu/near_cache.h"
 #include "emu/op.h"
 #include "emu/profile.h"
 #include "emu/quick_race.h"
@@ -131,6 +132,7 @@ struct Worker {
   engine::LaunchCounters counters;   // exact ones
   engine::LaunchCounters sampled;    // of counted blocks only
   std::unique_ptr<Profile> profile;  // the same by op; null when nothing is counted
+  NearCache near;                    // of counted blocks
   uint64_t blocks_counted = 0;
   StoreTracker tracker;  // of a launch of which some blocks run
   int64_t budget = 0;    // taken from the launch's

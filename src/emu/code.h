@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "emu/chains.h"
 #include "emu/handlers.h"
 #include "emu/op.h"
 #include "emu/shared_fusion.h"
@@ -103,9 +104,13 @@ struct Code {
     uint32_t first_op = 0, end_op = 0;
     engine::InstructionClass kind = engine::InstructionClass::kInteger;
     bool is_branch = false;  // conditional
+    bool is_free = false;    // machine code does without it
+    /// An atomic on shared memory that is tried until it succeeds.
+    bool is_retried = false;
     uint32_t tensor_operations = 0;
   };
   std::vector<Instruction> instructions;
+  std::vector<Chain> chains;          // of basic blocks, for estimates
   std::vector<bool> stores;           // by op: a store that may be to global memory
   std::vector<SharedFusion> fusions;  // by Op::count of loads and stores; may be shorter
   bool flush = false;                 // MXCSR at the start: flush subnormals

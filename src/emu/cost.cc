@@ -18,25 +18,12 @@ constexpr double kSectorBytes = 32;
 // CUDA programming guide, "Hardware Implementation").
 constexpr double kSchedulersPerSm = 4;
 
-// Measured on an H200 at 1980 MHz (CUDA 13.0) unless said otherwise.
-// Clocks between dependent ALU instructions of one warp.
-constexpr double kAluLatency = 4.2;
-// Independent instructions that a compiler finds to put between them. Between 1 (a serial sum) and
-// 4 (a register tile); chosen on the kernels of bench/.
-constexpr double kInstructionParallelism = 2;
-// Clocks of a load from DRAM (pointer chase), and of one of bytes that the launch has read before:
-// a mix of L1 (about 40) and L2 (about 270).
-constexpr double kLoadLatency = 620;
-constexpr double kRereadLatency = 200;
-// Loads that a warp keeps in flight. Between 1 (a rolled loop) and 16; chosen on the kernels of
-// bench/.
-constexpr double kLoadParallelism = 3;
-// Useful bytes of one warp-wide load instruction, when requests were not counted: 32 lanes of 4
-// bytes.
-constexpr double kBytesPerWarpLoad = 128;
-// Clocks of a dependent shared-memory load, and such loads in flight.
-constexpr double kSharedLatency = 29;
-constexpr double kSharedParallelism = 8;
+// Measured on an H200 at 1980 MHz (CUDA 13.0), most by bench/calibrate, unless said otherwise.
+// Clocks of a load from DRAM, from the L2, from the L1, and from shared memory (pointer chases).
+constexpr double kDramLatency = 629;
+constexpr double kL2Latency = 285;
+constexpr double kL1Latency = 46;
+constexpr double kSharedLatency = 34;
 // Clocks of a barrier that nobody is late for: 14 with one warp, 76 with 32.
 constexpr double kBarrierLatency = 12;
 constexpr double kBarrierLatencyPerWarp = 2;
@@ -44,15 +31,18 @@ constexpr double kBarrierLatencyPerWarp = 2;
 constexpr double kBlocksPerClock = 0.85;
 // Bytes a clock from L2 to one SM that has the L2 to itself.
 constexpr double kL2BytesPerSmClock = 48;
-// Bytes a clock that an SM's L1 delivers (NVIDIA's tuning guides since Volta), and the share of
-// bytes read again that it holds. The share is a guess: counts do not show where reuse lies.
-constexpr double kL1BytesPerClock = 128;
-constexpr double kL1HitShare = 0.7;
-// Atomics of single lanes that the device retires a clock: at addresses that differ, and at one.
-constexpr double kSpreadAtomicsPerClock = 250;
-constexpr double kSameAddressAtomicsPerClock = 0.29;
-// Results a clock and SM of the special-function units and of conversions (CUDA programming guide,
-// "Arithmetic Instructions", compute capabilities 8.0 and 9.0).
+// Lines of 128 bytes that an SM's L1 looks up a clock.
+constexpr double kL1LinesPerClock = 1;
+// Sectors that the L2 takes a clock from stores, of whatever of a sector: from requests that fill
+// lines, and from those that have a line for each sector.
+constexpr double kStoreSectorsPerClock = 52;
+constexpr double kScatteredStoreSectorsPerClock = 30;
+// What atomics take at the L2 a clock: sectors, and turns at one line.
+constexpr double kAtomicSectorsPerClock = 40;
+constexpr double kAtomicTurnsPerClock = 0.29;
+// Results a clock and SM of integer arithmetic, special-function units and conversions (CUDA
+// programming guide, "Arithmetic Instructions", compute capabilities 8.0 and 9.0).
+constexpr double kIntegersPerClock = 64;
 constexpr double kSpecialPerClock = 16;
 constexpr double kConversionsPerClock = 64;
 // Of the FP32 peak, what cuBLAS reaches on middling shapes.
@@ -91,25 +81,30 @@ double MixOf(const engine::LaunchCounters& c, engine::InstructionClass which) {
 double IssueUs(const engine::LaunchCounters& c, const Shape& s) {
   const double resident_warps = s.blocks_of_busiest * s.warps_per_block;
   const double schedulers = std::min(kSchedulersPerSm, resident_warps);
-  return static_cast<double>(c.warp_instructions) * BusiestShare(s) / schedulers / s.clock_mhz;
+  const auto issued =
+      static_cast<double>(c.warp_instructions) - static_cast<double>(c.free_instructions);
+  return std::max(0.0, issued) * BusiestShare(s) / schedulers / s.clock_mhz;
 }
 
-// Bytes of sectors loaded and stored, and how many of them are touched for the first time.
+// Bytes of sectors that the L2 is asked for or given, and how many of them are touched for the
+// first time.
 struct Traffic {
-  double all = 0;
-  double first = 0;
+  double loads = 0, stores = 0;
+  double first_loads = 0, first_stores = 0;
+  double all() const { return loads + stores; }
+  double first() const { return first_loads + first_stores; }
 };
 
 Traffic TrafficOf(const CostInput& input) {
-  const double loads = static_cast<double>(input.counters.global_load_sectors) * kSectorBytes;
-  const double stores = static_cast<double>(input.counters.global_store_sectors) * kSectorBytes;
   auto once = [&](double bytes) {
     const auto footprint = static_cast<double>(input.footprint_bytes);
     return input.footprint_bytes == 0 ? bytes : std::min(bytes, footprint);
   };
   Traffic traffic;
-  traffic.all = loads + stores;
-  traffic.first = once(loads) + once(stores);
+  traffic.loads = static_cast<double>(input.counters.work.missed_sectors) * kSectorBytes;
+  traffic.stores = static_cast<double>(input.counters.global_store_sectors) * kSectorBytes;
+  traffic.first_loads = once(traffic.loads);
+  traffic.first_stores = once(traffic.stores);
   return traffic;
 }
 
@@ -119,30 +114,31 @@ double CriticalInstructions(const engine::LaunchCounters& c, const Shape& s) {
   return std::max(mean, static_cast<double>(c.critical_warp_instructions) / s.blocks);
 }
 
-// One warp alone: its instructions one after another, its loads and barriers waited for. All warps
+// Of a load that misses the L1. What a wave of blocks asks for first comes from DRAM, for all of
+// them that ask at the same time; later waves find it in the L2.
+double MissLatency(const Traffic& traffic, const Shape& s) {
+  const double first = traffic.loads > 0 ? traffic.first_loads / traffic.loads : 1;
+  const double far = std::max(first, 1 / std::max(s.waves, 1.0));
+  return far * kDramLatency + (1 - far) * kL2Latency;
+}
+
+// One warp alone: the chains of its basic blocks one after another, barriers waited for. All warps
 // of a wave wait at the same time, waves follow each other.
-double LatencyUs(const CostInput& input, const Shape& s) {
+double LatencyUs(const CostInput& input, const Traffic& traffic, const Shape& s) {
   const engine::LaunchCounters& c = input.counters;
   const double warps = s.blocks * s.warps_per_block;
   const double instructions = static_cast<double>(c.warp_instructions) / warps;
-  const double critical = CriticalInstructions(c, s);
-  // The busiest warp loads more than the others, too.
-  const double skew = instructions > 0 ? critical / instructions : 1;
-  const auto loaded = static_cast<double>(c.global_load_bytes);
-  const double fresh = input.footprint_bytes == 0 || loaded == 0
-                           ? 1
-                           : std::min(1.0, static_cast<double>(input.footprint_bytes) / loaded);
-  const double loads = c.work.load_requests > 0 ? static_cast<double>(c.work.load_requests)
-                                                : loaded / kBytesPerWarpLoad;
-  const double load_clocks = loads * (fresh * kLoadLatency + (1 - fresh) * kRereadLatency);
-  const double clocks = critical * kAluLatency / kInstructionParallelism +
-                        skew * (load_clocks / warps / kLoadParallelism +
-                                static_cast<double>(c.shared_wavefronts) / warps * kSharedLatency /
-                                    kSharedParallelism) +
-                        static_cast<double>(c.barriers) / warps *
-                            (kBarrierLatency + kBarrierLatencyPerWarp * s.warps_per_block);
-  const double first_load = loads > 0 ? kLoadLatency : 0;
-  return s.imbalance * s.waves * (clocks + first_load) / s.clock_mhz;
+  // The busiest warp does more of everything.
+  const double skew = instructions > 0 ? CriticalInstructions(c, s) / instructions : 1;
+  const double chain = static_cast<double>(c.chain_clocks) +
+                       static_cast<double>(c.chain_misses) * MissLatency(traffic, s) +
+                       static_cast<double>(c.chain_loads - c.chain_misses) * kL1Latency +
+                       static_cast<double>(c.chain_shared_loads) * kSharedLatency +
+                       static_cast<double>(c.retry_clocks);
+  const double clocks =
+      skew * chain / warps + static_cast<double>(c.barriers) / warps *
+                                 (kBarrierLatency + kBarrierLatencyPerWarp * s.warps_per_block);
+  return s.imbalance * s.waves * clocks / s.clock_mhz;
 }
 
 double Fp32Us(const engine::LaunchCounters& c, const Shape& s, const device::Description& d) {
@@ -155,6 +151,12 @@ double Fp64Us(const engine::LaunchCounters& c, const Shape& s, const device::Des
   const double operations = MixOf(c, engine::InstructionClass::kFp64) * kWarpSize * 2;
   const double per_sm = d.fp64_flops / std::max(d.sm_count, 1);
   return operations * BusiestShare(s) / per_sm * 1e6;
+}
+
+double IntegerUs(const engine::LaunchCounters& c, const Shape& s) {
+  const double lanes = kWarpSize * std::max(0.0, MixOf(c, engine::InstructionClass::kInteger) -
+                                                     static_cast<double>(c.free_instructions));
+  return lanes / kIntegersPerClock * BusiestShare(s) / s.clock_mhz;
 }
 
 double SpecialUs(const engine::LaunchCounters& c, const Shape& s) {
@@ -170,7 +172,8 @@ double TensorUs(const engine::LaunchCounters& c, const Shape& s, const device::D
 }
 
 double SharedUs(const engine::LaunchCounters& c, const Shape& s) {
-  return static_cast<double>(c.shared_wavefronts) * BusiestShare(s) / s.clock_mhz;
+  const auto clocks = static_cast<double>(c.shared_wavefronts);
+  return clocks * BusiestShare(s) / s.clock_mhz;
 }
 
 // What is read again comes from L2 as far as that holds the footprint.
@@ -180,30 +183,39 @@ double DramUs(const CostInput& input, const Traffic& traffic, const device::Desc
   const auto footprint = static_cast<double>(input.footprint_bytes);
   const double missing =
       footprint > 0 ? std::max(0.0, 1 - static_cast<double>(d.l2_bytes) / footprint) : 0;
-  const double bytes = traffic.first + (traffic.all - traffic.first) * missing * kFarReuse;
+  const double bytes = traffic.first() + (traffic.all() - traffic.first()) * missing * kFarReuse;
   return bytes / d.dram_bytes * 1e6;
 }
 
-double L2Us(const Traffic& traffic, const Shape& s, const device::Description& d) {
-  const double bytes = traffic.first + (traffic.all - traffic.first) * (1 - kL1HitShare);
-  const double whole = bytes / d.l2_bandwidth * 1e6;
-  const double busiest = bytes * BusiestShare(s) / (kL2BytesPerSmClock * s.clock_mhz);
-  return std::max(whole, busiest);
+double L2Us(const engine::LaunchCounters& c, const Traffic& traffic, const Shape& s,
+            const device::Description& d) {
+  const double whole = traffic.all() / d.l2_bandwidth * 1e6;
+  const double busiest = traffic.all() * BusiestShare(s) / (kL2BytesPerSmClock * s.clock_mhz);
+  const auto sectors = static_cast<double>(c.global_store_sectors);
+  // A quarter where four sectors fill a line.
+  const double lines = sectors > 0 ? static_cast<double>(c.work.store_lines) / sectors : 0;
+  const double scattered = std::clamp((lines - 0.25) / 0.75, 0.0, 1.0);
+  const double stored = sectors * ((1 - scattered) / kStoreSectorsPerClock +
+                                   scattered / kScatteredStoreSectorsPerClock);
+  return std::max({whole, busiest, stored / s.clock_mhz});
 }
 
-// A request takes a clock at least, however few sectors it needs.
-double L1Us(const engine::LaunchCounters& c, const Traffic& traffic, const Shape& s) {
+// A request takes a clock for each line, or to deliver its bytes.
+double L1Us(const engine::LaunchCounters& c, const Shape& s) {
+  constexpr double kLineBytes = 128;
   const auto requests = static_cast<double>(c.work.load_requests + c.work.store_requests);
-  const double clocks = std::max(requests, traffic.all / kL1BytesPerClock);
+  const auto lines = static_cast<double>(c.work.load_lines + c.work.store_lines);
+  const double bytes =
+      static_cast<double>(c.global_load_sectors + c.global_store_sectors) * kSectorBytes;
+  const double clocks = std::max({requests, lines / kL1LinesPerClock, bytes / kLineBytes});
   return clocks * BusiestShare(s) / s.clock_mhz;
 }
 
-// Those at one address follow each other; the others spread over the L2.
+// Those at one line follow each other; the others spread over the L2.
 double AtomicsUs(const engine::LaunchCounters& c, const Shape& s) {
-  const auto all = static_cast<double>(c.global_atomics);
-  const double contended = std::min(all, static_cast<double>(c.hottest_atomics));
   const double clocks =
-      std::max(contended / kSameAddressAtomicsPerClock, all / kSpreadAtomicsPerClock);
+      std::max(static_cast<double>(c.hottest_atomics) / kAtomicTurnsPerClock,
+               static_cast<double>(c.work.atomic_sectors) / kAtomicSectorsPerClock);
   return clocks / s.clock_mhz;
 }
 
@@ -211,19 +223,21 @@ double AtomicsUs(const engine::LaunchCounters& c, const Shape& s) {
 
 std::vector<std::pair<std::string, double>> CostBreakdown::Bounds() const {
   std::vector<std::pair<std::string, double>> bounds = {
-      {"blocks", blocks_us}, {"issue", issue_us},   {"latency", latency_us},
-      {"fp32", fp32_us},     {"fp64", fp64_us},     {"special", special_us},
-      {"tensor", tensor_us}, {"shared", shared_us}, {"dram", dram_us},
-      {"l2", l2_us},         {"l1", l1_us},         {"atomics", atomics_us}};
+      {"blocks", blocks_us},   {"issue", issue_us},   {"latency", latency_us},
+      {"fp32", fp32_us},       {"fp64", fp64_us},     {"integer", integer_us},
+      {"special", special_us}, {"tensor", tensor_us}, {"shared", shared_us},
+      {"dram", dram_us},       {"l2", l2_us},         {"l1", l1_us},
+      {"atomics", atomics_us}};
   std::stable_sort(bounds.begin(), bounds.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   return bounds;
 }
 
 double CostBreakdown::Total() const {
-  double sum = 0;
-  for (const auto& [name, us] : Bounds()) sum += us * us * us * us;
-  return std::sqrt(std::sqrt(sum)) + launch_us;
+  const double memory = std::max(dram_us, l2_us);  // the same bytes, on one way
+  double sum = memory * memory;
+  for (const auto& [name, us] : Bounds()) sum += name == "dram" || name == "l2" ? 0 : us * us;
+  return std::sqrt(sum) + launch_us;
 }
 
 double Imbalance(std::span<const uint32_t> work, uint64_t blocks,
@@ -260,16 +274,22 @@ CostBreakdown EstimateLaunch(const CostInput& input, const device::Description& 
   const engine::LaunchCounters& c = input.counters;
   cost.blocks_us = shape.blocks / kBlocksPerClock / shape.clock_mhz;
   cost.issue_us = IssueUs(c, shape);
-  cost.latency_us = LatencyUs(input, shape);
+  cost.integer_us = IntegerUs(c, shape);
   cost.fp32_us = Fp32Us(c, shape, device);
   cost.fp64_us = Fp64Us(c, shape, device);
   cost.special_us = SpecialUs(c, shape);
   cost.tensor_us = TensorUs(c, shape, device);
   cost.shared_us = SharedUs(c, shape);
   cost.dram_us = DramUs(input, traffic, device);
-  cost.l2_us = L2Us(traffic, shape, device);
-  cost.l1_us = L1Us(c, traffic, shape);
+  cost.l2_us = L2Us(c, traffic, shape, device);
+  cost.l1_us = L1Us(c, shape);
   cost.atomics_us = AtomicsUs(c, shape);
+  // What waits does its own work, too, and only others fill the gaps: behind barriers a block waits
+  // as a whole, otherwise each warp for itself.
+  const double busy = std::max({cost.issue_us, cost.shared_us, cost.l1_us, cost.fp32_us,
+                                cost.integer_us, cost.fp64_us, cost.special_us, cost.tensor_us});
+  const double units = shape.blocks_of_busiest * (c.barriers > 0 ? 1 : shape.warps_per_block);
+  cost.latency_us = LatencyUs(input, traffic, shape) + shape.waves * busy / units;
   return cost;
 }
 

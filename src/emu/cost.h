@@ -3,9 +3,8 @@
 // roofline with latency: the slowest of several bounds, each a small function below with its
 // constants named and sourced in cost.cc, plus the time a launch takes at all.
 //
-// What it leaves out: caches other than a whole-buffer view of L2, the integer pipe, clock
-// throttling, PTX that ptxas rewrites (but fused shared accesses). SPDX-License-Identifier:
-// Apache-2.0
+// What it leaves out: reuse between blocks of an SM, conflicts of DRAM's banks, clock throttling,
+// PTX that ptxas rewrites (but fused shared accesses). SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -34,6 +33,7 @@ struct CostBreakdown {
   double latency_us = 0;  // one warp's dependent chain, wave after wave
   double fp32_us = 0;     // arithmetic against the FP32 lanes
   double fp64_us = 0;     // against the FP64 lanes
+  double integer_us = 0;  // against the integer lanes
   double special_us = 0;  // roots, exponentials, …; and conversions, against their units
   double tensor_us = 0;   // against the tensor cores
   double shared_us = 0;   // shared-memory wavefronts
@@ -42,9 +42,9 @@ struct CostBreakdown {
   double l1_us = 0;       // all sectors through the L1 of the busiest SM
   double atomics_us = 0;  // atomics at the L2
   double launch_us = 0;
-  /// The bounds' 4-norm plus launch_us: hardly more than the slowest bound where it stands alone,
-  /// more where several are close and overlap imperfectly; it also orders variants that share the
-  /// slowest.
+  /// The root of the bounds' squares, of DRAM and L2 the slower, plus launch_us: hardly more than
+  /// the slowest bound where it stands alone, more where several are close and overlap imperfectly;
+  /// it also orders variants that share the slowest.
   double Total() const;
   /// All of them by name ("dram", "latency", …), the slowest first.
   std::vector<std::pair<std::string, double>> Bounds() const;

@@ -10,7 +10,8 @@ namespace cupel::emu {
 namespace {
 
 constexpr uint32_t kSectorBytes = 32;
-constexpr size_t kMostAddresses = 1 << 16;
+constexpr uint32_t kLineBytes = 128;
+constexpr size_t kMostLines = 1 << 16;
 
 OpAccesses& AccessesOf(Warp& warp, const Op* op) {
   return warp.worker->profile->accesses[static_cast<size_t>(op - warp.code)];
@@ -47,6 +48,18 @@ class Sectors {
     }
   }
   uint32_t count() const { return count_; }
+  uint32_t lines() const {
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < count_; ++i) {
+      const auto same_line = [&](uint32_t sector) { return sector / 4 == sector_[i] / 4; };
+      sum += std::none_of(sector_, sector_ + i, same_line) ? 1 : 0;
+    }
+    return sum;
+  }
+  template <class F>
+  uint64_t CountIf(const F& f) const {
+    return static_cast<uint64_t>(std::count_if(sector_, sector_ + count_, f));
+  }
   uint64_t bytes() const {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < count_; ++i)
@@ -129,21 +142,55 @@ uint32_t Turns(uint32_t active, const uint64_t* addresses) {
   return most;
 }
 
+/// The L2 serves a line's atomics one after another, but neighbours that want all of a sector or
+/// more together (bench/calibrate on an H200: 3.5 clocks a lane, 5.2 for 32 neighbours).
+struct LineTurns {
+  uint64_t turns = 0, sectors = 0;
+};
+
+/// Of lanes that are all at one line.
+LineTurns TurnsOf(uint32_t lanes, const uint64_t* addresses) {
+  uint64_t low = UINT64_MAX, high = 0;
+  uint32_t sectors = 0, words = 0;
+  bool same = false;
+  for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+    const uint64_t address = addresses[__builtin_ctz(rest)];
+    const uint32_t word = 1u << (address % kLineBytes / 4);
+    same |= (words & word) != 0;
+    words |= word;
+    sectors |= 1u << (address % kLineBytes / kSectorBytes);
+    low = std::min(low, address);
+    high = std::max(high, address);
+  }
+  const auto sector_count = static_cast<uint64_t>(__builtin_popcount(sectors));
+  const auto word_count = static_cast<uint64_t>(__builtin_popcount(words));
+  const bool dense = !same && word_count >= 8 && (high - low) / 4 + 1 == word_count;
+  return {dense ? (sector_count + 1) / 2 : static_cast<uint64_t>(__builtin_popcount(lanes)),
+          sector_count};
+}
+
 void CountGlobalAtomic(Warp& warp, const Op* op, const LaneAddresses& access) {
   const uint64_t* addresses = access.global_addresses;
-  const uint32_t lanes = access.global;
-  const auto count = static_cast<uint32_t>(__builtin_popcount(lanes));
+  const auto count = static_cast<uint32_t>(__builtin_popcount(access.global));
   warp.worker->sampled.global_atomics += count;
   Profile& profile = *warp.worker->profile;
   engine::WorkCounts& work = AccessesOf(warp, op).work;
   ++work.atomic_requests;
   work.atomic_lanes += count;
-  work.atomic_turns += Turns(lanes, addresses);
-  for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
-    const uint64_t address = addresses[__builtin_ctz(rest)];
-    if (profile.atomics.size() >= kMostAddresses && !profile.atomics.contains(address)) continue;
-    HotAddress& hot = profile.atomics[address];
-    ++hot.lanes;
+  work.atomic_turns += Turns(access.global, addresses);
+  for (uint32_t rest = access.global; rest != 0;) {
+    const uint64_t line = addresses[__builtin_ctz(rest)] / kLineBytes;
+    uint32_t here = 0;
+    for (uint32_t others = rest; others != 0; others &= others - 1) {
+      const int lane = __builtin_ctz(others);
+      here |= uint32_t{addresses[lane] / kLineBytes == line} << lane;
+    }
+    rest &= ~here;
+    const LineTurns turns = TurnsOf(here, addresses);
+    work.atomic_sectors += turns.sectors;
+    if (profile.atomics.size() >= kMostLines && !profile.atomics.contains(line)) continue;
+    HotLine& hot = profile.atomics[line];
+    hot.turns += turns.turns;
     if (hot.last_block != warp.block->number) {
       hot.last_block = warp.block->number;
       ++hot.blocks;
@@ -167,7 +214,8 @@ void CountSharedAtomic(Warp& warp, const Op* op, uint32_t active, const uint32_t
 
 }  // namespace
 
-void CountGlobal(Warp& warp, const Op* op, uint32_t active, const uint32_t* offsets) {
+void CountGlobal(Warp& warp, const Op* op, uint32_t active, uint64_t base,
+                 const uint32_t* offsets) {
   const AccessShape shape = AccessShape::Unpack(op->aux);
   if (shape.is_constant) return;
   Sectors sectors;
@@ -184,12 +232,19 @@ void CountGlobal(Warp& warp, const Op* op, uint32_t active, const uint32_t* offs
   if (shape.store) {
     ++work.store_requests;
     work.store_sectors += sectors.count();
+    work.store_lines += sectors.lines();
     work.store_bytes += bytes;
     counters.global_store_sectors += sectors.count();
     counters.global_store_bytes += bytes;
   } else {
     ++work.load_requests;
     work.load_sectors += sectors.count();
+    work.load_lines += sectors.lines();
+    const uint64_t missed = sectors.CountIf([&](uint32_t sector) {
+      return !warp.worker->near.Touch(warp.block->number, base / kSectorBytes + sector);
+    });
+    work.missed_sectors += missed;
+    work.missed_requests += missed != 0;
     work.load_bytes += bytes;
     counters.global_load_sectors += sectors.count();
     counters.global_load_bytes += bytes;

@@ -79,6 +79,21 @@ InstructionClass ClassOf(const Instr& instr) {
   return by_type;
 }
 
+bool IsFree(const Instr& instr) {
+  if (instr.op == "cvta") return true;
+  return instr.op == "mov" && instr.guard < 0 && instr.operands.size() == 2 &&
+         (instr.operands[1].kind == ptx::OperandKind::kRegister ||
+          instr.operands[1].kind == ptx::OperandKind::kVector ||
+          instr.operands[0].kind == ptx::OperandKind::kVector);
+}
+
+bool IsRetried(const Instr& instr) {
+  if (ClassOf(instr) != InstructionClass::kAtomic || !instr.Has("shared")) return false;
+  const InstructionClass by_type = ClassOfTypes(instr);
+  return by_type == InstructionClass::kFp32 || by_type == InstructionClass::kFp64 ||
+         by_type == InstructionClass::kFp16;
+}
+
 uint32_t TensorOperations(const Instr& instr) {
   if (ClassOf(instr) != InstructionClass::kTensor) return 0;
   uint64_t operations = 0;

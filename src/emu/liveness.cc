@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <queue>
 
+#include "emu/basic_blocks.h"
 #include "emu/decode.h"
 
 namespace cupel::emu {
@@ -47,57 +48,6 @@ class SlotSet {
   std::vector<uint64_t> words_;
 };
 
-struct Block {
-  size_t begin = 0, end = 0;
-  std::vector<size_t> successors;
-};
-
-bool EndsBlock(const Instr& instr) {
-  return instr.op == "bra" || instr.op == "brx" || instr.op == "ret" || instr.op == "exit";
-}
-
-/// Basic blocks in order, with their successors.
-std::vector<Block> BlocksOf(const ptx::Function& function) {
-  const size_t count = function.body.size();
-  std::vector<bool> leader(count + 1, false);
-  leader[0] = true;
-  for (size_t i = 0; i < count; ++i) {
-    if (EndsBlock(function.body[i])) leader[i + 1] = true;
-    for (const ptx::Operand& operand : function.body[i].operands) {
-      if (operand.kind == ptx::OperandKind::kLabel)
-        leader[static_cast<size_t>(operand.target)] = true;
-    }
-  }
-  for (const std::vector<int>& table : function.branch_table_targets) {
-    for (int target : table) leader[static_cast<size_t>(target)] = true;
-  }
-  std::vector<Block> blocks;
-  std::vector<size_t> block_at(count + 1, 0);
-  for (size_t i = 0; i < count; ++i) {
-    if (leader[i]) blocks.push_back({i, i, {}});
-    block_at[i] = blocks.size() - 1;
-    blocks.back().end = i + 1;
-  }
-  block_at[count] = blocks.size();  // the end of the function: no block
-  for (size_t b = 0; b < blocks.size(); ++b) {
-    Block& block = blocks[b];
-    const Instr& last = function.body[block.end - 1];
-    auto add = [&](size_t instr) {
-      if (block_at[instr] < blocks.size()) block.successors.push_back(block_at[instr]);
-    };
-    if (!EndsBlock(last) || last.guard >= 0) add(block.end);
-    if (last.op == "bra") add(static_cast<size_t>(last.operands[0].target));
-    if (last.op == "brx" && last.operands.size() == 2 &&
-        static_cast<size_t>(last.operands[1].target) < function.branch_table_targets.size()) {
-      for (int target :
-           function.branch_table_targets[static_cast<size_t>(last.operands[1].target)]) {
-        add(static_cast<size_t>(target));
-      }
-    }
-  }
-  return blocks;
-}
-
 struct Interval {
   size_t slot = 0;
   size_t begin = SIZE_MAX, end = 0;
@@ -116,7 +66,7 @@ void Decoder::ShareSlots() {
   for (const auto& [key, slot] : constants_) fixed[static_cast<size_t>(slot)] = true;
   for (const auto& [key, slot] : specials_) fixed[static_cast<size_t>(slot)] = true;
   for (const auto& [key, slot] : parameters_) fixed[static_cast<size_t>(slot)] = true;
-  const std::vector<Block> blocks = BlocksOf(function_);
+  const std::vector<BasicBlock> blocks = BlocksOf(function_);
   // Calls save and restore whole functions' registers: each has a slot of its own then.
   if (blocks.empty() || blocks.size() * slots > kMostBits || !inlined_.functions.empty()) {
     for (size_t slot = 0; slot < slots; ++slot) {
@@ -129,7 +79,7 @@ void Decoder::ShareSlots() {
   };
 
   // Backward within a block: calls kill(slot, at) and use(slot, at) in execution order, reversed.
-  auto walk = [&](const Block& block, auto kill, auto use) {
+  auto walk = [&](const BasicBlock& block, auto kill, auto use) {
     for (size_t i = block.end; i-- > block.begin;) {
       if (aliased_[i]) continue;
       const Instr& instr = function_.body[i];

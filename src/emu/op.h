@@ -256,7 +256,7 @@ std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, ui
 
 // counters.cc
 /// Offsets are relative to a 32-byte aligned base (global) or to the block's shared memory.
-void CountGlobal(Warp& warp, const Op* op, uint32_t active, const uint32_t* offsets);
+void CountGlobal(Warp& warp, const Op* op, uint32_t active, uint64_t base, const uint32_t* offsets);
 /// An atomic operation.
 void CountAtomic(Warp& warp, const Op* op, const LaneAddresses& lanes);
 void CountShared(Warp& warp, const Op* op, uint32_t active, uint32_t bytes,

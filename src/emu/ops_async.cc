@@ -75,7 +75,7 @@ const Op* CopyAsync(Warp& warp, const Op* op) {
     for (uint32_t i = 0; i < copies.bytes; i += 4) std::memcpy(target + i, &poison, 4);
   }
   if (warp.counting) {
-    if (reading != 0) CountGlobal(warp, op, reading, sources.data());
+    if (reading != 0) CountGlobal(warp, op, reading, 0, sources.data());
     CountShared(warp, op, warp.active, copies.bytes, copies.to.data());
   }
   if (!CheckSources(warp, op, copies, reading)) return nullptr;

@@ -38,7 +38,7 @@ MemorySpace Settle(MemorySpace space, uint64_t* address) {
 bool Observe(Warp& warp, const Op* op, MemorySpace space, bool store, uint32_t lanes,
              uint32_t bytes, const uint32_t* offsets) {
   if (space == MemorySpace::kGlobal) {
-    if (warp.counting) CountGlobal(warp, op, lanes, offsets);
+    if (warp.counting) CountGlobal(warp, op, lanes, 0, offsets);
     return CheckGlobal(warp, op, store, lanes, bytes, offsets);
   }
   if (warp.counting) CountShared(warp, op, lanes, bytes, offsets);

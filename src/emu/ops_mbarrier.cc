@@ -218,7 +218,7 @@ void CountBulk(Warp& warp, const Op* op, uint64_t address, uint32_t bytes) {
       offsets[i] = static_cast<uint32_t>(address) + done + 16 * i;
       lanes |= 1u << i;
     }
-    CountGlobal(warp, op, lanes, offsets);
+    CountGlobal(warp, op, lanes, 0, offsets);
   }
 }
 

@@ -18,6 +18,9 @@ using engine::LineCounters;
 using engine::WorkCounts;
 
 constexpr size_t kMostLines = 64;  // kept of a launch
+// A try of an atomic on a float in shared memory (bench/calibrate on an H200: 20 a lane that wants
+// the same word).
+constexpr uint64_t kRetryClocks = 20;
 
 void Visit(OpVisits& visits, uint32_t lanes) {
   if (lanes == 0) return;
@@ -90,11 +93,14 @@ struct Scale {
 
 void ScaleWork(const Scale& scale, WorkCounts* work) {
   for (uint64_t* value :
-       {&work->warp_instructions, &work->lane_instructions, &work->branches,
-        &work->divergent_branches, &work->load_requests, &work->store_requests, &work->load_sectors,
-        &work->store_sectors, &work->load_bytes, &work->store_bytes, &work->touched_bytes,
-        &work->shared_requests, &work->shared_wavefronts, &work->shared_ideal_wavefronts,
-        &work->atomic_requests, &work->atomic_lanes, &work->atomic_turns, &work->barriers}) {
+       {&work->warp_instructions,  &work->lane_instructions, &work->branches,
+        &work->divergent_branches, &work->load_requests,     &work->store_requests,
+        &work->load_sectors,       &work->store_sectors,     &work->missed_requests,
+        &work->missed_sectors,     &work->load_lines,        &work->store_lines,
+        &work->load_bytes,         &work->store_bytes,       &work->touched_bytes,
+        &work->shared_requests,    &work->shared_wavefronts, &work->shared_ideal_wavefronts,
+        &work->atomic_requests,    &work->atomic_lanes,      &work->atomic_sectors,
+        &work->atomic_turns,       &work->barriers}) {
     *value = scale(*value);
   }
 }
@@ -145,14 +151,38 @@ class Lines {
   std::vector<StrideVote> strides_;
 };
 
-/// The most that one address gets in the whole launch. What several counted blocks came to, all
+/// The most that one line gets in the whole launch. What several counted blocks came to, all
 /// blocks are taken to come to.
 uint64_t Hottest(const Profile& profile, const Scale& scale) {
   uint64_t most = 0;
-  for (const auto& [address, hot] : profile.atomics) {
-    most = std::max(most, hot.blocks > 1 ? scale(hot.lanes) : hot.lanes);
+  for (const auto& [line, hot] : profile.atomics) {
+    most = std::max(most, hot.blocks > 1 ? scale(hot.turns) : hot.turns);
   }
   return most;
+}
+
+/// A block ran as often as the one of its instructions that ran most: guards only take away.
+void SumChains(const Code& code, const Profile& profile, const Scale& scale,
+               LaunchCounters* counters) {
+  for (const Chain& chain : code.chains) {
+    uint64_t times = 0, missed = 0;
+    for (size_t i = chain.begin; i < std::min<size_t>(chain.end, code.instructions.size()); ++i) {
+      const Code::Instruction& instruction = code.instructions[i];
+      if (instruction.first_op >= profile.visits.size()) break;
+      times = std::max(times, profile.visits[instruction.first_op].times);
+      for (size_t op = instruction.first_op; op < instruction.end_op; ++op) {
+        missed += profile.accesses[op].work.missed_requests;
+      }
+    }
+    counters->chain_clocks += times * chain.clocks;
+    counters->chain_shared_loads += times * chain.shared_loads;
+    counters->chain_loads += times * chain.loads;
+    counters->chain_misses += std::min(times * chain.loads, missed);
+  }
+  for (uint64_t* sum : {&counters->chain_clocks, &counters->chain_shared_loads,
+                        &counters->chain_loads, &counters->chain_misses}) {
+    *sum = scale(*sum);
+  }
 }
 
 }  // namespace
@@ -176,9 +206,9 @@ void Profile::Add(const Profile& other) {
     StrideVote& mine = accesses[i].stride;
     if (vote.block < mine.block) mine = vote;
   }
-  for (const auto& [address, hot] : other.atomics) {
-    HotAddress& mine = atomics[address];
-    mine.lanes += hot.lanes;
+  for (const auto& [line, hot] : other.atomics) {
+    HotLine& mine = atomics[line];
+    mine.turns += hot.turns;
     mine.blocks += hot.blocks;
   }
 }
@@ -220,10 +250,15 @@ void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64
     counters->work.Add(work);
     counters->mix[static_cast<size_t>(instruction.kind)] += first.times;
     counters->tensor_operations += first.times * instruction.tensor_operations;
+    if (instruction.is_free) counters->free_instructions += first.times;
+    if (instruction.is_retried) counters->retry_clocks += kRetryClocks * work.shared_wavefronts;
   }
+  SumChains(code, profile, scale, counters);
   ScaleWork(scale, &counters->work);
   for (uint64_t& count : counters->mix) count = scale(count);
   counters->tensor_operations = scale(counters->tensor_operations);
+  counters->retry_clocks = scale(counters->retry_clocks);
+  counters->free_instructions = scale(counters->free_instructions);
   counters->hottest_atomics = Hottest(profile, scale);
   counters->lines = lines.Take(scale);
 }

@@ -32,9 +32,9 @@ struct OpAccesses {
   StrideVote stride;
 };
 
-/// Atomics at one address.
-struct HotAddress {
-  uint64_t lanes = 0;
+/// Atomics at one line of 128 bytes.
+struct HotLine {
+  uint64_t turns = 0;
   uint64_t last_block = UINT64_MAX;
   uint64_t blocks = 0;  // counted blocks that came here
 };
@@ -44,9 +44,9 @@ struct Profile {
   explicit Profile(const Code& code);
   void Add(const Profile& other);
 
-  std::vector<OpVisits> visits;                      // by op
-  std::vector<OpAccesses> accesses;                  // by op
-  std::unordered_map<uint64_t, HotAddress> atomics;  // bounded: kMostAddresses
+  std::vector<OpVisits> visits;                   // by op
+  std::vector<OpAccesses> accesses;               // by op
+  std::unordered_map<uint64_t, HotLine> atomics;  // by line; bounded: kMostLines
 };
 
 /// As HandlerTable::run for blocks that are counted, or whose stores are tracked.

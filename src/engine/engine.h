@@ -52,8 +52,17 @@ struct LaunchCounters {
   /// All lines together; the members above that it holds too have the same values.
   WorkCounts work;
   InstructionMix mix{};
-  /// Single-lane atomics at the one global address that gets the most.
+  /// Turns that atomics take at the 128-byte line of global memory that gets the most: one for each
+  /// lane, two for lanes that add to all of the line together.
   uint64_t hottest_atomics = 0;
+  /// Warp instructions that machine code does without: moves between registers.
+  uint64_t free_instructions = 0;
+  /// Clocks that atomics on shared memory spend on trying again, summed over warps.
+  uint64_t retry_clocks = 0;
+  /// Along the longest chain of dependent instructions of each basic block, summed over warps.
+  uint64_t chain_clocks = 0;  // all but loads
+  uint64_t chain_loads = 0, chain_shared_loads = 0;
+  uint64_t chain_misses = 0;  // of those loads: of what the block had not loaded shortly before
   /// Warp instructions of each block's busiest warp, summed over blocks.
   uint64_t critical_warp_instructions = 0;
   uint64_t tensor_operations = 0;  // of tensor cores, as many as at the rate of float16

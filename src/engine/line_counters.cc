@@ -19,6 +19,10 @@ void WorkCounts::Add(const WorkCounts& other) {
   store_requests += other.store_requests;
   load_sectors += other.load_sectors;
   store_sectors += other.store_sectors;
+  missed_requests += other.missed_requests;
+  missed_sectors += other.missed_sectors;
+  load_lines += other.load_lines;
+  store_lines += other.store_lines;
   load_bytes += other.load_bytes;
   store_bytes += other.store_bytes;
   touched_bytes += other.touched_bytes;
@@ -27,6 +31,7 @@ void WorkCounts::Add(const WorkCounts& other) {
   shared_ideal_wavefronts += other.shared_ideal_wavefronts;
   atomic_requests += other.atomic_requests;
   atomic_lanes += other.atomic_lanes;
+  atomic_sectors += other.atomic_sectors;
   atomic_turns += other.atomic_turns;
   barriers += other.barriers;
 }

@@ -44,11 +44,15 @@ struct WorkCounts {
   uint64_t branches = 0, divergent_branches = 0;   // conditional ones; those whose lanes parted
   uint64_t load_requests = 0, store_requests = 0;  // global memory
   uint64_t load_sectors = 0, store_sectors = 0;    // 32 bytes each
-  uint64_t load_bytes = 0, store_bytes = 0;        // what the lanes asked for, together
+  /// Loads of what the block had not loaded shortly before: requests, and their sectors.
+  uint64_t missed_requests = 0, missed_sectors = 0;
+  uint64_t load_lines = 0, store_lines = 0;  // 128 bytes each
+  uint64_t load_bytes = 0, store_bytes = 0;  // what the lanes asked for, together
   uint64_t touched_bytes = 0;  // of those sectors: what at least one lane of the request asked for
   uint64_t shared_requests = 0;
   uint64_t shared_wavefronts = 0, shared_ideal_wavefronts = 0;  // without bank conflicts
   uint64_t atomic_requests = 0, atomic_lanes = 0;               // global memory
+  uint64_t atomic_sectors = 0;
   uint64_t atomic_turns = 0;  // summed over requests: lanes at the address that most of them want
   uint64_t barriers = 0;
 

@@ -3,7 +3,11 @@
 // and ends with 77.
 //
 //   gpu_differential [--self-check] [--calibrate] [--print] [--programs N] [--first SEED]
+//                    [--optimize LEVEL]
 //
+// The driver's compiler is asked not to optimise: what PTX says of single instructions is what
+// counts here, and with optimisation it also contracts multiplications with additions and errs now
+// and then.
 // --self-check puts the fast interpreter in the GPU's place. --calibrate prints the worst error of
 // each approximation instead of comparing, --print all the PTX. SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
@@ -31,6 +35,7 @@ constexpr size_t kThreads = 4 * kFormBlock;
 struct Options {
   bool self_check = false, calibrate = false, print = false;
   uint64_t programs = 600, first = 1;
+  int optimize = 0;
 };
 
 struct Tally {
@@ -223,6 +228,8 @@ bool ParseOptions(int argc, char** argv, Options* options) {
       options->print = true;
     } else if (argument == "--programs" && i + 1 < argc) {
       options->programs = std::strtoull(argv[++i], nullptr, 10);
+    } else if (argument == "--optimize" && i + 1 < argc) {
+      options->optimize = static_cast<int>(std::strtol(argv[++i], nullptr, 10));
     } else if (argument == "--first" && i + 1 < argc) {
       options->first = std::strtoull(argv[++i], nullptr, 10);
     } else {
@@ -236,7 +243,8 @@ int Main(int argc, char** argv) {
   Options options;
   if (!ParseOptions(argc, argv, &options)) {
     fmt::print(stderr,
-               "usage: {} [--self-check] [--calibrate] [--print] [--programs N] [--first SEED]\n",
+               "usage: {} [--self-check] [--calibrate] [--print] [--programs N] [--first SEED]"
+               " [--optimize LEVEL]\n",
                argv[0]);
     return 2;
   }
@@ -248,7 +256,8 @@ int Main(int argc, char** argv) {
     return 0;
   }
   std::string why_not;
-  const std::unique_ptr<Runner> runner = options.self_check ? FastRunner() : GpuRunner(&why_not);
+  const std::unique_ptr<Runner> runner =
+      options.self_check ? FastRunner() : GpuRunner(options.optimize, &why_not);
   if (!runner) {
     fmt::print("SKIPPED: no GPU to compare with: {}\n", why_not);
     return kSkipped;

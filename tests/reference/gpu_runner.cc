@@ -70,6 +70,7 @@ struct Driver {
 
 class Gpu : public Runner {
  public:
+  explicit Gpu(int optimization) : optimization_(optimization) {}
   ~Gpu() override {
     if (module_ != nullptr) driver_.unload(module_);
   }
@@ -97,11 +98,13 @@ class Gpu : public Runner {
     if (module_ != nullptr) driver_.unload(module_);
     module_ = nullptr;
     text_ = text;
-    constexpr int kErrorLog = 5, kErrorLogBytes = 6;  // CU_JIT_ERROR_LOG_BUFFER…
+    // CU_JIT_ERROR_LOG_BUFFER…, CU_JIT_OPTIMIZATION_LEVEL
+    constexpr int kErrorLog = 5, kErrorLogBytes = 6, kOptimizationLevel = 7;
     std::string log(1 << 16, '\0');
-    std::array<int, 2> options{kErrorLog, kErrorLogBytes};
-    std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size())};
-    const int code = driver_.load(&module_, text.c_str(), 2, options.data(), values.data());
+    std::array<int, 3> options{kErrorLog, kErrorLogBytes, kOptimizationLevel};
+    std::array<void*, 3> values{log.data(), reinterpret_cast<void*>(log.size()),
+                                reinterpret_cast<void*>(static_cast<uintptr_t>(optimization_))};
+    const int code = driver_.load(&module_, text.c_str(), 3, options.data(), values.data());
     if (code == 0) return {};
     module_ = nullptr;
     return driver_.Text("cuModuleLoadDataEx", code) + "\n" + log.c_str();
@@ -166,6 +169,7 @@ class Gpu : public Runner {
   std::string name_;
   std::string text_;  // of the loaded module
   int device_ = 0;
+  int optimization_;
   void* module_ = nullptr;
 };
 
@@ -191,8 +195,8 @@ class Emulated : public Runner {
 
 std::unique_ptr<Runner> FastRunner() { return std::make_unique<Emulated>(); }
 
-std::unique_ptr<Runner> GpuRunner(std::string* why_not) {
-  auto gpu = std::make_unique<Gpu>();
+std::unique_ptr<Runner> GpuRunner(int optimization, std::string* why_not) {
+  auto gpu = std::make_unique<Gpu>(optimization);
   *why_not = gpu->Open();
   if (!why_not->empty()) return nullptr;
   return gpu;

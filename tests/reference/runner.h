@@ -24,7 +24,8 @@ class Runner {
 };
 
 std::unique_ptr<Runner> FastRunner();
-/// Through the driver's library, opened now. Null, with the reason, when there is no usable GPU.
-std::unique_ptr<Runner> GpuRunner(std::string* why_not);
+/// Through the driver's library, opened now, whose compiler optimises at a level from 0 to 4. Null,
+/// with the reason, when there is no usable GPU.
+std::unique_ptr<Runner> GpuRunner(int optimization, std::string* why_not);
 
 }  // namespace cupel::reference

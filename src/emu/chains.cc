@@ -1,0 +1,142 @@
+// Tested by chains_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/chains.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "emu/basic_blocks.h"
+#include "emu/decode.h"
+#include "emu/instruction_class.h"
+
+namespace cupel::emu {
+namespace {
+
+using engine::InstructionClass;
+using ptx::Instr;
+
+// Clocks from an instruction to one that needs its result, measured on an H200 with
+// bench/calibrate; local memory and constants as loads that hit the L1.
+constexpr double kArithmetic = 4.5;
+constexpr double kDouble = 8.8;
+constexpr double kSpecial = 17;
+constexpr double kConversion = 12;
+constexpr double kWarp = 24;
+constexpr double kMatch = 78;
+constexpr double kIntegerDivision = 138;
+constexpr double kFloatDivision = 45;
+constexpr double kDoubleDivision = 200;
+constexpr double kTensor = 33;
+constexpr double kShared = 34;
+constexpr double kLocal = 46;
+constexpr double kGlobal = 400;  // between the L2's and DRAM's
+
+double LatencyOf(const Instr& instr, InstructionClass kind) {
+  if (IsFree(instr)) return 0;
+  if (instr.op == "match") return kMatch;
+  const bool divides = instr.op == "div" || instr.op == "rem";
+  switch (kind) {
+    case InstructionClass::kFp64:
+      return divides || instr.op == "sqrt" || instr.op == "rcp" ? kDoubleDivision : kDouble;
+    case InstructionClass::kSpecial:
+      return instr.Has("rn") || instr.Has("rz") ? kFloatDivision : kSpecial;
+    case InstructionClass::kInteger:
+      return divides ? kIntegerDivision : kArithmetic;
+    case InstructionClass::kConversion:
+      return kConversion;
+    case InstructionClass::kWarp:
+      return kWarp;
+    case InstructionClass::kTensor:
+      return kTensor;
+    case InstructionClass::kLocal:
+      return kLocal;
+    default:
+      return kArithmetic;
+  }
+}
+
+bool IsLoad(const Instr& instr) {
+  return instr.op == "ld" || instr.op == "ldu" || instr.op == "ldmatrix" ||
+         (instr.op == "wmma" && instr.Has("load"));
+}
+
+/// The end of a chain: when its result is there, and what came before.
+struct Tail {
+  double total = 0, clocks = 0;
+  uint32_t loads = 0, shared_loads = 0;
+};
+
+/// `answered`: an atomic whose result somebody reads.
+void Extend(const Instr& instr, bool answered, Tail* tail) {
+  const InstructionClass kind = ClassOf(instr);
+  if ((kind == InstructionClass::kGlobal && IsLoad(instr)) ||
+      (kind == InstructionClass::kAtomic && answered && !instr.Has("shared"))) {
+    ++tail->loads;
+    tail->total += kGlobal;
+  } else if (kind == InstructionClass::kShared && IsLoad(instr)) {
+    ++tail->shared_loads;
+    tail->total += kShared;
+  } else {
+    const double clocks = LatencyOf(instr, kind);
+    tail->clocks += clocks;
+    tail->total += clocks;
+  }
+}
+
+class Walk {
+ public:
+  explicit Walk(const ptx::Function& function)
+      : function_(function), tails_(function.registers.size()), is_read_(tails_.size(), false) {
+    for (const Instr& instr : function.body) {
+      uses_.push_back(UseOf(instr));
+      for (int reg : uses_.back().reads) is_read_[static_cast<size_t>(reg)] = true;
+    }
+  }
+
+  Chain Of(const BasicBlock& block) {
+    Tail longest;
+    std::vector<int> written;
+    for (size_t i = block.begin; i < block.end; ++i) {
+      const Instr& instr = function_.body[i];
+      const RegisterUse& use = uses_[i];
+      Tail tail;
+      auto wait_for = [&](int reg) {
+        const Tail& other = tails_[static_cast<size_t>(reg)];
+        if (other.total > tail.total) tail = other;
+      };
+      for (int reg : use.reads) wait_for(reg);
+      const bool answered = std::any_of(use.writes.begin(), use.writes.end(), [&](int reg) {
+        return is_read_[static_cast<size_t>(reg)];
+      });
+      Extend(instr, answered, &tail);
+      for (int reg : use.writes) {
+        tails_[static_cast<size_t>(reg)] = tail;
+        written.push_back(reg);
+      }
+      if (tail.total > longest.total) longest = tail;
+    }
+    for (int reg : written) tails_[static_cast<size_t>(reg)] = {};
+    uint32_t count = 0;
+    for (size_t i = block.begin; i < block.end; ++i) count += !IsFree(function_.body[i]);
+    return {static_cast<uint32_t>(block.begin), static_cast<uint32_t>(block.end),
+            std::max(count, static_cast<uint32_t>(std::lround(longest.clocks))), longest.loads,
+            longest.shared_loads};
+  }
+
+ private:
+  const ptx::Function& function_;
+  std::vector<RegisterUse> uses_;
+  std::vector<Tail> tails_;  // by register
+  std::vector<bool> is_read_;
+};
+
+}  // namespace
+
+std::vector<Chain> ChainsOf(const ptx::Function& function) {
+  Walk walk(function);
+  std::vector<Chain> chains;
+  for (const BasicBlock& block : BlocksOf(function)) chains.push_back(walk.Of(block));
+  return chains;
+}
+
+}  // namespace cupel::emu

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/near_cache.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace cupel::emu {
+namespace {
+
+// Of compute capability 9.0, what shared memory usually leaves; 2048 threads share it.
+constexpr uint64_t kL1Bytes = uint64_t{192} << 10;
+constexpr uint64_t kThreads = 2048;
+constexpr uint64_t kLineBytes = 128;
+constexpr uint64_t kSectorsInLine = 4;
+
+}  // namespace
+
+void NearCache::Start(uint64_t block, uint64_t threads) {
+  const uint64_t bytes = kL1Bytes * std::clamp<uint64_t>(threads, 32, kThreads) / kThreads;
+  const uint64_t sets = std::bit_floor(bytes / kLineBytes / kWays);
+  if (sets_.size() != sets) sets_.assign(sets, {});
+  for (Set& set : sets_) {
+    for (Line& line : set.lines) {
+      if (line.block == block) line = {};
+    }
+  }
+}
+
+bool NearCache::Touch(uint64_t block, uint64_t sector) {
+  const uint64_t number = sector / kSectorsInLine;
+  const uint32_t bit = 1u << (sector % kSectorsInLine);
+  // Rows of a power of two bytes would all come to one set.
+  const uint64_t mixed = number ^ (number >> 7) ^ (number >> 13);
+  Set& set = sets_[mixed % sets_.size()];
+  for (Line& line : set.lines) {
+    if (line.number != number || line.block != block) continue;
+    const bool is_there = (line.sectors & bit) != 0;
+    line.sectors |= bit;
+    return is_there;
+  }
+  Line& line = set.lines[set.next];
+  set.next = (set.next + 1) % kWays;
+  line = {number, block, bit};
+  return false;
+}
+
+}  // namespace cupel::emu
