@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/launch.h"
 
+#include <fmt/format.h>
 #include <xmmintrin.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "emu/schedule.h"
 #include "emu/shadow.h"
 #include "emu/shared_race.h"
+#include "emu/stall.h"
 #include "emu/thread_pool.h"
 
 namespace cupel::emu {
@@ -97,9 +99,24 @@ class FloatEnvironment {
   unsigned saved_;
 };
 
+/// A block that depends on no other, to its end.
+BlockResult RunAlone(BlockState& block, StallWatch& watch) {
+  watch.Restart();
+  for (;;) {
+    const BlockResult result = RunBlock(block, StallWatch::kFirstLook);
+    if (result != BlockResult::kUnfinished) return result;
+    BlockState* const blocks[] = {&block};
+    const Outlook outlook = watch.Look(blocks, block.spent);
+    if (outlook == Outlook::kOpen || outlook == Outlook::kWaiting) continue;
+    if (outlook != Outlook::kStopped) watch.Report(blocks, 0, outlook);
+    return BlockResult::kStopped;
+  }
+}
+
 /// Blocks one after another, taken from the launch's counter.
 Status RunIndependent(LaunchState& launch, Worker& worker) {
   BlockState block;
+  StallWatch watch(launch);
   for (;;) {
     const uint64_t position = launch.next_block.fetch_add(1);
     if (position >= launch.blocks_to_run || launch.cancelled) return {};
@@ -108,14 +125,14 @@ Status RunIndependent(LaunchState& launch, Worker& worker) {
     if (number >= launch.stop_at) continue;
     if (block.memory == nullptr) TRY(AllocateBlock(launch, worker, block));
     StartBlock(block, number);
-    if (RunBlock(block, kUnlimited) == BlockResult::kStopped) return {};
+    if (RunAlone(block, watch) == BlockResult::kStopped) return {};
   }
 }
 
 /// Blocks in order on one thread; several take turns when they wait for each other.
 class InOrder {
  public:
-  InOrder(LaunchState& launch, Worker& worker) : launch_(launch), worker_(worker) {}
+  InOrder(LaunchState& launch, Worker& worker) : launch_(launch), worker_(worker), watch_(launch) {}
 
   Status Run() {
     const bool together = launch_.request->cooperative;
@@ -139,6 +156,10 @@ class InOrder {
         free_.push_back(std::move(resident_[i]));
         resident_.erase(resident_.begin() + static_cast<std::ptrdiff_t>(i));
       }
+      if (waiting_) {
+        TRY_ASSIGN(const bool stopped, StopIfStuck());
+        if (stopped) return {};
+      }
     } while (!resident_.empty() || started_ < launch_.blocks_to_run);
     return {};
   }
@@ -146,6 +167,7 @@ class InOrder {
  private:
   Status StartNext() {
     if (started_ >= launch_.blocks_to_run) return {};
+    if (IsDeviceFull()) return {};
     if (free_.empty()) {
       if (bytes_ > kResidentBytes) return {};
       auto block = std::make_unique<BlockState>();
@@ -162,8 +184,37 @@ class InOrder {
     return {};
   }
 
+  bool IsDeviceFull() const {
+    const uint64_t most = launch_.request->resident_blocks;
+    return most != 0 && resident_.size() >= std::max(most, 2 * kScheduleWindow);
+  }
+
+  /// Blocks that all wait need others: twice as many, so that a grid's barrier is reached soon.
+  /// True when there are none to come, and the launch ends with an error.
+  Result<bool> StopIfStuck() {
+    std::vector<BlockState*> blocks;
+    for (const auto& block : resident_) blocks.push_back(block.get());
+    const auto now = static_cast<int64_t>(worker_.counters.warp_instructions);
+    const Outlook outlook = watch_.Look(blocks, now);
+    if (outlook == Outlook::kOpen) return false;
+    if (outlook == Outlook::kStopped) return true;
+    const uint64_t before = started_;
+    for (size_t i = 0; i < blocks.size(); ++i) TRY(StartNext());
+    if (started_ != before || outlook == Outlook::kWaiting) return false;
+    const uint64_t not_started = launch_.blocks_to_run - started_;
+    if (not_started != 0 && !IsDeviceFull()) {
+      launch_.unsupported = fmt::format(
+          "{} blocks that wait for each other, of which {} need all the memory there is",
+          launch_.blocks_to_run, resident_.size());
+    } else {
+      watch_.Report(blocks, not_started, outlook);
+    }
+    return true;
+  }
+
   LaunchState& launch_;
   Worker& worker_;
+  StallWatch watch_;
   std::vector<std::unique_ptr<BlockState>> resident_, free_;
   uint64_t started_ = 0;
   size_t bytes_ = 0;
@@ -383,7 +434,8 @@ Result<LaunchOutcome> RunLaunch(const LaunchRequest& request, GlobalMemory& memo
   JoinRanges(&outcome.written);
   MergeFindings(workers, launch.stop_at, &outcome);
   MergePrinted(workers, launch.stop_at, &outcome);
-  outcome.completed = launch.stop_at == UINT64_MAX;
+  outcome.unsupported = std::move(launch.unsupported);
+  outcome.completed = launch.stop_at == UINT64_MAX && outcome.unsupported.empty();
   return outcome;
 }
 

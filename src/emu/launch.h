@@ -30,6 +30,9 @@ struct LaunchRequest {
   /// Numbers of the blocks to run, ascending; empty: all. Stores of such a launch are tracked.
   std::span<const uint64_t> only;
   ShadowRun* shadows = nullptr;  // not null: the launch carries shadow values
+  /// Blocks of this launch that the device holds at a time; 0: not known. Others start when one of
+  /// them ends.
+  uint64_t resident_blocks = 0;
 };
 
 /// Device addresses [begin, end) that were written.

@@ -192,6 +192,8 @@ void RunObserved(Warp& warp) {
   } while (warp.stop == Stop::kContinue);
 }
 
+const Op* StepObserved(Warp& warp, const Op* op) { return Observer(warp).Step(op); }
+
 void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64_t counted,
                LaunchCounters* counters) {
   if (counted == 0) return;

@@ -129,6 +129,12 @@ void Poison(std::byte* begin, size_t bytes, uint32_t poison) {
 
 }  // namespace
 
+void SettleTurn(Warp& warp, int64_t slice) {
+  warp.worker->budget -= slice - warp.slice;
+  warp.block->spent += slice - warp.slice;
+  Collect(warp);
+}
+
 bool GiveTurnAway(Warp& warp) {
   if (!warp.worker->launch->request->cooperative) return false;
   return warp.worker->yields = true;

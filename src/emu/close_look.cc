@@ -1,0 +1,389 @@
+// Tested by stall_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/close_look.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "emu/async.h"
+#include "emu/kernel.h"
+#include "emu/mbarrier.h"
+#include "emu/profile.h"
+
+namespace cupel::emu {
+namespace {
+
+constexpr uint32_t kMostSteps = 20'000;  // ops of a warp
+constexpr uint32_t kMostVisits = 512;    // of a warp to places that it comes back to
+constexpr int kMostRounds = 64;
+constexpr int64_t kPlenty = int64_t{1} << 40;       // more instructions than a look takes
+constexpr uint32_t kRotateNow = uint32_t{1} << 30;  // Warp::spin: others have their turn at once
+constexpr uint64_t kWindow = uint64_t{1} << 32;
+
+/// What a warp does next depends on this, its registers and memory.
+struct Position {
+  const Op* pc = nullptr;
+  uint32_t active = 0;
+  bool sticky = false, forced = false;
+  std::vector<Group> groups;  // in the order of their lanes
+
+  explicit Position(const Warp& warp, const Op* at)
+      : pc(at),
+        active(warp.active),
+        sticky(warp.sticky),
+        forced(warp.forced),
+        groups(warp.other.begin(), warp.other.begin() + warp.others) {
+    std::sort(groups.begin(), groups.end(),
+              [](const Group& a, const Group& b) { return a.mask < b.mask; });
+  }
+  Position() = default;
+  bool operator==(const Position& other) const {
+    const auto same = [](const Group& a, const Group& b) {
+      return a.pc == b.pc && a.mask == b.mask && a.state == b.state && a.barrier == b.barrier &&
+             a.forced == b.forced && a.sync_mask == b.sync_mask;
+    };
+    return pc == other.pc && active == other.active && sticky == other.sticky &&
+           forced == other.forced &&
+           std::equal(groups.begin(), groups.end(), other.groups.begin(), other.groups.end(), same);
+  }
+};
+
+/// Bytes that an op may write, as they were before.
+struct Touched {
+  const std::byte* host = nullptr;
+  uint32_t bytes = 0;
+  bool is_private = false;  // to a thread
+  std::array<std::byte, 32> before{};
+};
+
+/// What is known of one warp.
+struct View {
+  Warp* warp = nullptr;
+  Position position;             // at the visit that others are compared with,
+  std::vector<std::byte> frame;  // and the registers
+  std::vector<PathStep> path;    // since then
+  bool changed_private = false;  // local memory has changed since
+  uint32_t visits = 0, next_snapshot = 1, steps = 0;
+  LoopFacts facts;
+  LoopingWarp loop;
+  bool is_known() const { return facts.kind != LoopKind::kOpen; }
+};
+
+class CloseLook {
+ public:
+  CloseLook(BlockState& block, const LoopEffects& effects)
+      : block_(block),
+        effects_(effects),
+        code_(block.worker->launch->code->ops.data()),
+        frame_bytes_(static_cast<size_t>(block.worker->launch->code->frame_bytes)),
+        observed_(!block.worker->launch->request->only.empty()) {}
+
+  Sight Run() {
+    std::vector<View> views(block_.warps.size());
+    for (size_t w = 0; w < views.size(); ++w) views[w].warp = &block_.warps[w];
+    for (int round = 0; round < kMostRounds && !changed_; ++round) {
+      bool ran = false;
+      for (const uint32_t w : block_.order) {
+        View& view = views[w];
+        if (view.warp->live == 0 || !block_.ready[w]) continue;
+        if (view.is_known() && !view.facts.meets) continue;
+        if (view.steps > kMostSteps || view.visits > kMostVisits) return {};
+        ran = true;
+        if (!Turn(view)) return {Standstill::kStopped, {}, 0};
+        if (changed_) return {};
+      }
+      if (!ran || AllKnown(views)) return Sum(views);
+    }
+    return {};
+  }
+
+ private:
+  bool AllKnown(const std::vector<View>& views) const {
+    return std::all_of(views.begin(), views.end(), [&](const View& view) {
+      return view.warp->live == 0 || !block_.ready[view.warp->index] || view.is_known();
+    });
+  }
+
+  Sight Sum(const std::vector<View>& views) const {
+    Sight sight;
+    bool polls = false;
+    for (const View& view : views) {
+      if (view.warp->live == 0) continue;
+      if (!view.is_known()) {
+        if (block_.ready[view.warp->index]) return {};
+        continue;
+      }
+      // A warp that met others at a barrier and waits there again goes round all the same.
+      sight.loops.push_back(view.loop);
+      polls |= view.facts.kind == LoopKind::kPolls;
+      for (const PathStep& step : view.path) {
+        if (effects_.of(step.op).kind != Effect::kRead) continue;
+        if (CopiesUnderWay()) return {};
+        break;
+      }
+      for (const uint64_t part : {uint64_t{view.loop.warp}, view.loop.named, ValueAt(view)}) {
+        sight.fingerprint = (sight.fingerprint ^ part) * 0x9e3779b97f4a7c15u;
+      }
+    }
+    if (sight.loops.empty()) return {};
+    sight.found = polls ? Standstill::kPolls : Standstill::kWaits;
+    return sight;
+  }
+
+  uint64_t ValueAt(const View& view) const {
+    if (!view.loop.waits || effects_.of(IndexOf(view.loop.at)).kind == Effect::kWait) return 0;
+    const AccessShape shape = AccessShape::Unpack(view.loop.at->aux);
+    const Place place = PlaceOf(*view.warp, shape.space, __builtin_ctz(view.loop.lanes),
+                                view.loop.named, shape.element_bytes);
+    uint64_t value = 0;
+    if (place.host != nullptr) std::memcpy(&value, place.host, std::min(place.bytes, 8u));
+    return value;
+  }
+
+  bool CopiesUnderWay() const { return block_.async && block_.async->HasCopies(); }
+  size_t IndexOf(const Op* op) const { return static_cast<size_t>(op - code_); }
+
+  /// Until the warp waits, or is back at a place where it was. False after an error.
+  bool Turn(View& view) {
+    Warp& warp = *view.warp;
+    if (warp.active == 0 && !PickGroup(warp)) {
+      block_.ready[warp.index] = false;
+      return true;
+    }
+    warp.slice = kPlenty;
+    const bool fine = Walk(view);
+    warp.spin = 0;
+    SettleTurn(warp, kPlenty);
+    block_.worker->yields = false;
+    return fine;
+  }
+
+  bool Walk(View& view) {
+    Warp& warp = *view.warp;
+    const Op* op = warp.pc;
+    for (;;) {
+      warp.spin = kRotateNow;
+      warp.stop = Stop::kRunning;
+      const Op* next = Step(view, op);
+      if (next == nullptr) {
+        if (warp.stop == Stop::kFault) return false;
+        if (warp.stop == Stop::kSwitch) {
+          warp.active = 0;
+          if (!PickGroup(warp)) {
+            block_.ready[warp.index] = false;
+            return true;
+          }
+        }
+        next = warp.pc;
+      }
+      if (next > op) {
+        op = next;
+        continue;
+      }
+      // Between two blocks of the program: here a turn may end.
+      warp.pc = op = next;
+      warp.spin = 0;
+      const bool was_known = view.is_known();
+      if (!changed_) Visit(view, next);
+      if (changed_ || view.steps > kMostSteps || view.visits > kMostVisits ||
+          (view.is_known() && !was_known)) {
+        return true;
+      }
+    }
+  }
+
+  /// Back at `at`: have we been here, and what has become of the registers since?
+  void Visit(View& view, const Op* at) {
+    Warp& warp = *view.warp;
+    ++view.visits;
+    Position position(warp, at);
+    if (!view.is_known() && view.visits > 1 && !view.changed_private && position == view.position &&
+        AllHaveRun(view)) {
+      const FrameSet varying = Difference(view.frame.data(), warp.frame, frame_bytes_);
+      view.facts = Judge(effects_, view.path, varying);
+      if (view.is_known()) Keep(view, at);
+    }
+    if (view.is_known() || view.visits < view.next_snapshot) return;
+    view.next_snapshot *= 2;
+    view.position = std::move(position);
+    view.frame.assign(warp.frame, warp.frame + frame_bytes_);
+    view.path.clear();
+    view.changed_private = false;
+  }
+
+  /// Lanes that could run have had their turn since the snapshot.
+  static bool AllHaveRun(const View& view) {
+    uint32_t ran = 0, could = view.warp->active;
+    for (const PathStep& step : view.path) ran |= step.lanes;
+    for (const Group& group : view.position.groups) {
+      if (group.state == GroupState::kRunnable) could |= group.mask;
+    }
+    return (could & ~ran) == 0;
+  }
+
+  void Keep(View& view, const Op* at) const {
+    LoopingWarp& loop = view.loop;
+    loop = {view.warp->index, view.facts.kind, at, false, view.warp->active, 0};
+    if (view.facts.awaited == UINT32_MAX) return;
+    const PathStep& step = view.path[view.facts.awaited];
+    loop.at = code_ + step.op;
+    loop.waits = true;
+    loop.lanes = step.lanes;
+    loop.named = step.named;
+  }
+
+  const Op* Step(View& view, const Op* op) {
+    Warp& warp = *view.warp;
+    touched_.clear();
+    Note(view, op, warp.active, false);
+    if (effects_.of(IndexOf(op)).kind == Effect::kGuard) {
+      const uint32_t lanes = (MaskAt(warp, op->src[0]) ^ op->aux) & warp.active;
+      for (uint32_t i = 1; lanes != 0 && i <= op->count; ++i) Note(view, op + i, lanes, i > 1);
+    }
+    const uint32_t live = warp.live;
+    const size_t expected = block_.async ? block_.async->deliveries() : 0;
+    const Op* next = nullptr;
+    if (observed_ || warp.counting) {
+      next = StepObserved(warp, op);
+    } else {
+      next = warp.active == kFullMask ? op->full(warp, op) : op->masked(warp, op);
+    }
+    changed_ |= warp.live != live || (block_.async && block_.async->deliveries() != expected);
+    for (const Touched& touched : touched_) {
+      if (std::memcmp(touched.host, touched.before.data(), touched.bytes) == 0) continue;
+      (touched.is_private ? view.changed_private : changed_) = true;
+    }
+    return next;
+  }
+
+  /// Before an op is executed by `lanes`. `is_late`: other ops come first, which may compute its
+  /// address.
+  void Note(View& view, const Op* op, uint32_t lanes, bool is_late) {
+    ++view.steps;
+    const size_t index = IndexOf(op);
+    const OpEffect& effect = effects_.of(index);
+    PathStep step{static_cast<uint32_t>(index), lanes, 0};
+    const Warp& warp = *view.warp;
+    const int first = lanes == 0 ? 0 : __builtin_ctz(lanes);
+    switch (effect.kind) {
+      case Effect::kOther:
+        changed_ = true;
+        return;
+      case Effect::kMeet:
+        if (op->src[2] >= 0) step.named = MaskAt(warp, op->src[2]) & lanes;
+        break;
+      case Effect::kWrite:
+      case Effect::kUpdate:
+        if (is_late) changed_ = true;
+        Touch(warp, op, lanes);
+        step.named = AddressOf(warp, op, first);
+        break;
+      case Effect::kRead:
+        step.named = AddressOf(warp, op, first);
+        break;
+      case Effect::kWait:
+        step.named = (op->aux & kMbarrierGeneric) != 0
+                         ? At<const uint64_t>(warp, op->src[0])[first] - kSharedWindow
+                         : At<const uint32_t>(warp, op->src[0])[first];
+        step.named += static_cast<uint64_t>(static_cast<int64_t>(op->target));
+        break;
+      default:
+        break;
+    }
+    if (!view.is_known()) view.path.push_back(step);
+  }
+
+  static uint64_t AddressOf(const Warp& warp, const Op* op, int lane) {
+    const MemorySpace space = AccessShape::Unpack(op->aux).space;
+    const bool wide = space == MemorySpace::kGlobal || space == MemorySpace::kGeneric;
+    const auto displacement = static_cast<uint64_t>(op->imm);
+    if (wide) return At<const uint64_t>(warp, op->src[0])[lane] + displacement;
+    return static_cast<uint32_t>(At<const uint32_t>(warp, op->src[0])[lane] + displacement);
+  }
+
+  void Touch(const Warp& warp, const Op* op, uint32_t lanes) {
+    const AccessShape shape = AccessShape::Unpack(op->aux);
+    const uint32_t bytes = std::min(shape.bytes(), 32u);
+    for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+      const int lane = __builtin_ctz(rest);
+      const uint64_t address = AddressOf(warp, op, lane);
+      Place place = PlaceOf(warp, shape.space, lane, address, bytes);
+      if (place.host == nullptr) continue;  // the op will say so
+      Touched touched{place.host, bytes, place.space == MemorySpace::kLocal, {}};
+      if (touched.is_private) {
+        // Words of a lane are apart from each other.
+        for (uint32_t at = 0; at < bytes; at += 4) {
+          touched.bytes = std::min(bytes - at, 4u);
+          touched.host = place.host + uint64_t{at} * kLanes;
+          std::memcpy(touched.before.data(), touched.host, touched.bytes);
+          touched_.push_back(touched);
+        }
+        continue;
+      }
+      std::memcpy(touched.before.data(), touched.host, bytes);
+      touched_.push_back(touched);
+    }
+  }
+
+  BlockState& block_;
+  const LoopEffects& effects_;
+  const Op* code_;
+  size_t frame_bytes_;
+  bool observed_;
+  bool changed_ = false;
+  std::vector<Touched> touched_;
+};
+
+}  // namespace
+
+Place PlaceOf(const Warp& warp, MemorySpace space, int lane, uint64_t address, uint32_t bytes) {
+  Place place{space, address, nullptr, bytes};
+  if (space == MemorySpace::kGeneric) {
+    place.space = MemorySpace::kGlobal;
+    for (const auto& [base, window] : {std::pair(kSharedWindow, MemorySpace::kShared),
+                                       std::pair(kLocalWindow, MemorySpace::kLocal),
+                                       std::pair(kParamWindow, MemorySpace::kParam)}) {
+      if (address - base >= kWindow) continue;
+      place.space = window;
+      place.address = address - base;
+    }
+  }
+  const auto within = [&](uint64_t size) {
+    return bytes <= size && place.address <= size - bytes && place.address % bytes == 0;
+  };
+  switch (place.space) {
+    case MemorySpace::kShared:
+      if (within(warp.shared_bytes)) place.host = warp.shared + place.address;
+      break;
+    case MemorySpace::kLocal:
+      if (!within(warp.local_bytes)) break;
+      place.host = warp.local + (place.address / 4 * kLanes + static_cast<uint64_t>(lane)) * 4 +
+                   place.address % 4;
+      break;
+    case MemorySpace::kParam:
+      if (within(warp.param_bytes)) place.host = warp.param + place.address;
+      break;
+    default:
+      if (warp.worker->launch->memory->Contains(place.address, bytes)) {
+        place.host = warp.worker->launch->memory->Host(place.address);
+      }
+  }
+  return place;
+}
+
+std::string Place::Describe(const Warp& warp) const {
+  if (space == MemorySpace::kGlobal) return warp.worker->launch->memory->Describe(address);
+  const char* name = space == MemorySpace::kShared  ? "shared memory"
+                     : space == MemorySpace::kLocal ? "local memory"
+                                                    : "parameters";
+  return fmt::format("{} + {} bytes", name, address);
+}
+
+Sight LookClosely(BlockState& block, const LoopEffects& effects) {
+  return CloseLook(block, effects).Run();
+}
+
+}  // namespace cupel::emu
