@@ -121,6 +121,8 @@ struct PrintedText {
   std::string text;
 };
 
+inline constexpr int64_t kSlice = 100'000;  // warp instructions
+
 /// One thread's part of a launch.
 struct Worker {
   LaunchState* launch = nullptr;
@@ -136,6 +138,7 @@ struct Worker {
   StoreTracker tracker;  // of a launch of which some blocks run
   int64_t budget = 0;    // taken from the launch's
   bool out_of_budget = false;
+  int64_t slice = kSlice;  // of a warp's turn, in the usual order
   bool yields = false;  // the block's turn is to end
   Suspicion suspicion;
 };

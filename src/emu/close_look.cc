@@ -94,17 +94,40 @@ class CloseLook {
         ran = true;
         if (!Turn(view)) return {Standstill::kStopped, {}, 0};
         if (changed_) return {};
+        if (std::exchange(exited_, false)) BeginAnew(views);
       }
-      if (!ran || AllKnown(views)) return Sum(views);
+      if (AllKnown(views)) return Sum(views);
+      if (!ran) return {};
     }
     return {};
   }
 
  private:
+  /// What was seen with more threads than there are now is void, but for loops that meet nobody.
+  static void BeginAnew(std::vector<View>& views) {
+    for (View& view : views) {
+      if (view.is_known() && !view.facts.meets) continue;
+      view.visits = 0;
+      view.next_snapshot = 1;
+      view.path.clear();
+      view.facts = {};
+    }
+  }
+
+  /// Every warp goes round a loop, or waits for threads that do not come. Where loops meet at
+  /// barriers, nobody may wait there who does not go round too: they might be let on.
   bool AllKnown(const std::vector<View>& views) const {
+    const auto meets = [](const View& view) { return view.is_known() && view.facts.meets; };
+    const bool some_meet = std::any_of(views.begin(), views.end(), meets);
     return std::all_of(views.begin(), views.end(), [&](const View& view) {
-      return view.warp->live == 0 || !block_.ready[view.warp->index] || view.is_known();
+      if (view.warp->live == 0) return true;
+      if (!view.is_known()) return !some_meet && !block_.ready[view.warp->index];
+      return !some_meet || !HasBlocked(view.position);
     });
+  }
+  static bool HasBlocked(const Position& position) {
+    return std::any_of(position.groups.begin(), position.groups.end(),
+                       [](const Group& group) { return group.state == GroupState::kBarrier; });
   }
 
   Sight Sum(const std::vector<View>& views) const {
@@ -112,11 +135,7 @@ class CloseLook {
     bool polls = false;
     for (const View& view : views) {
       if (view.warp->live == 0) continue;
-      if (!view.is_known()) {
-        if (block_.ready[view.warp->index]) return {};
-        continue;
-      }
-      // A warp that met others at a barrier and waits there again goes round all the same.
+      if (!view.is_known()) continue;
       sight.loops.push_back(view.loop);
       polls |= view.facts.kind == LoopKind::kPolls;
       for (const PathStep& step : view.path) {
@@ -188,7 +207,7 @@ class CloseLook {
       warp.spin = 0;
       const bool was_known = view.is_known();
       if (!changed_) Visit(view, next);
-      if (changed_ || view.steps > kMostSteps || view.visits > kMostVisits ||
+      if (changed_ || exited_ || view.steps > kMostSteps || view.visits > kMostVisits ||
           (view.is_known() && !was_known)) {
         return true;
       }
@@ -227,7 +246,13 @@ class CloseLook {
   void Keep(View& view, const Op* at) const {
     LoopingWarp& loop = view.loop;
     loop = {view.warp->index, view.facts.kind, at, false, view.warp->active, 0};
-    if (view.facts.awaited == UINT32_MAX) return;
+    if (view.facts.awaited == UINT32_MAX) {
+      for (const PathStep& step : view.path) {
+        loop.at = code_ + step.op;
+        if (Describe(*view.warp, loop.at, "", 0).line != 0) return;
+      }
+      return;
+    }
     const PathStep& step = view.path[view.facts.awaited];
     loop.at = code_ + step.op;
     loop.waits = true;
@@ -251,7 +276,9 @@ class CloseLook {
     } else {
       next = warp.active == kFullMask ? op->full(warp, op) : op->masked(warp, op);
     }
-    changed_ |= warp.live != live || (block_.async && block_.async->deliveries() != expected);
+    exited_ |= warp.live != live;
+    changed_ |=
+        block_.live_threads == 0 || (block_.async && block_.async->deliveries() != expected);
     for (const Touched& touched : touched_) {
       if (std::memcmp(touched.host, touched.before.data(), touched.bytes) == 0) continue;
       (touched.is_private ? view.changed_private : changed_) = true;
@@ -334,6 +361,7 @@ class CloseLook {
   size_t frame_bytes_;
   bool observed_;
   bool changed_ = false;
+  bool exited_ = false;  // a lane, which is waited for at barriers no more
   std::vector<Touched> touched_;
 };
 

@@ -25,6 +25,7 @@ namespace {
 constexpr int64_t kLongQuantum =
     2'000'000;                             // before another block starts beside a block that waits
 constexpr int64_t kShortQuantum = 20'000;  // when blocks wait for each other
+constexpr int64_t kShortSlice = 2'500;      // so that all warps of a block have their turn in it
 constexpr int64_t kUnlimited = INT64_MAX / 2;
 constexpr size_t kResidentBytes = size_t{2} << 30;
 constexpr uint64_t kMostBlocksWithWork = uint64_t{1} << 24;
@@ -144,7 +145,9 @@ class InOrder {
         if (started_ == before) break;
       }
       waiting_ = false;
-      const int64_t quantum = resident_.size() > 1 || together ? kShortQuantum : kLongQuantum;
+      const bool alone = resident_.size() == 1 && !together;
+      const int64_t quantum = alone ? kLongQuantum : kShortQuantum;
+      worker_.slice = alone ? kSlice : kShortSlice;
       for (size_t i = 0; i < resident_.size();) {
         const BlockResult result = RunBlock(*resident_[i], quantum);
         if (result == BlockResult::kStopped) return {};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "emu/barrier.h"
 #include "emu/instrument.h"
 #include "emu/mbarrier.h"
 
@@ -96,6 +97,8 @@ OpEffect OfControl(std::string_view key, const Op& op) {
     Reads(effect, op.src[0], SlotKind::kWord);
     Reads(effect, op.src[1], SlotKind::kWord);
     Reads(effect, op.src[2], SlotKind::kPredicate);
+    const bool counts = (op.aux & kBarrierPopc) != 0;
+    if (op.src[2] >= 0) Writes(effect, op.dst, counts ? SlotKind::kWord : SlotKind::kPredicate);
   } else if (key == "@mbarrier.wait") {
     effect = OfWait(op);
   }

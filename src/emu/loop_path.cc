@@ -31,10 +31,12 @@ void Walk(const LoopEffects& effects, std::span<const PathStep> path, uint32_t a
       case Effect::kWrite:
       case Effect::kUpdate:
       case Effect::kWait:
-      case Effect::kMeet:
       case Effect::kOther:
         found.accesses |= depends;
         depends = false;  // memory does not change
+        break;
+      case Effect::kMeet:
+        found.accesses |= depends;
         break;
       case Effect::kTime:
         depends = clock;
@@ -115,7 +117,7 @@ LoopFacts Judge(const LoopEffects& effects, std::span<const PathStep> path,
     if (effect.kind == Effect::kOther) return facts;
     if (effect.kind != Effect::kMeet) continue;
     facts.meets = true;
-    if (effect.read[effect.reads - 1u].bytes != 4) continue;
+    if (effect.writes == 0) continue;
     // What a barrier reduces stays the same if everybody always says the same.
     const uint64_t vote = step.named << 32 | step.lanes;
     if (votes != 0 && vote != votes) return facts;

@@ -167,11 +167,11 @@ extern "C" __global__ void parity(int* out, int wrong) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(at) : "memory");
   int done = 0;
   while (!done) {
-    asm volatile(
+    asm volatile(  // WAITS parity
         "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
         : "=r"(done)
         : "r"(at), "r"(wrong)
-        : "memory");  // WAITS parity
+        : "memory");
   }
   out[threadIdx.x] = 1;
 }
@@ -217,6 +217,24 @@ extern "C" __global__ void together(volatile int* flag, int* out) {
 }
 extern "C" __global__ void voted(volatile int* flag, int* out) {
   while (!__any_sync(~0u, threadIdx.x % 32 == 5 && *flag != 0)) {  // WAITS voted
+  }
+  out[threadIdx.x] = 1;
+}
+
+/// Warp 0 meets warp 1 at a barrier until warp 1, which comes there from many places, sets a flag.
+extern "C" __global__ void escorted(volatile int* flag, int* out, int before, int steps) {
+  if (threadIdx.x < 32) {
+    while (*flag == 0) asm volatile("bar.sync 1, 64;" ::: "memory");
+  } else {
+    int x = before;
+    for (int i = 0; i < before; ++i) asm volatile("mul.lo.s32 %0, %0, 5;" : "+r"(x));
+    asm volatile("bar.sync 1, 64;" ::: "memory");
+    asm volatile("bar.sync 1, 64;" ::: "memory");
+    asm volatile("bar.sync 1, 64;" ::: "memory");
+    asm volatile("bar.sync 1, 64;" ::: "memory");
+    for (int i = 0; i < steps; ++i) asm volatile("bar.sync 1, 64;" ::: "memory");
+    *flag = 1;
+    asm volatile("bar.sync 1, 64;" ::: "memory");
   }
   out[threadIdx.x] = 1;
 }
