@@ -167,10 +167,10 @@ extern "C" __global__ void parity(int* out, int wrong) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(at) : "memory");
   int done = 0;
   while (!done) {
-    asm volatile(  // WAITS parity
+    asm volatile(
         "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
         : "=r"(done)
-        : "r"(at), "r"(wrong)
+        : "r"(at), "r"(wrong)  // WAITS parity
         : "memory");
   }
   out[threadIdx.x] = 1;
@@ -221,20 +221,23 @@ extern "C" __global__ void voted(volatile int* flag, int* out) {
   out[threadIdx.x] = 1;
 }
 
-/// Warp 0 meets warp 1 at a barrier until warp 1, which comes there from many places, sets a flag.
-extern "C" __global__ void escorted(volatile int* flag, int* out, int before, int steps) {
+/// Warp 0 meets warp 1 at barriers until warp 1, which comes there in its own loop, sets a flag.
+extern "C" __global__ void escorted(volatile int* flag, int* out, int steps) {
+  const auto meet = [] { asm volatile("bar.sync 1, 64;" ::: "memory"); };
   if (threadIdx.x < 32) {
-    while (*flag == 0) asm volatile("bar.sync 1, 64;" ::: "memory");
+    for (int seen = 0; seen == 0;) {
+      meet();
+      seen = *flag;
+      meet();
+    }
   } else {
-    int x = before;
-    for (int i = 0; i < before; ++i) asm volatile("mul.lo.s32 %0, %0, 5;" : "+r"(x));
-    asm volatile("bar.sync 1, 64;" ::: "memory");
-    asm volatile("bar.sync 1, 64;" ::: "memory");
-    asm volatile("bar.sync 1, 64;" ::: "memory");
-    asm volatile("bar.sync 1, 64;" ::: "memory");
-    for (int i = 0; i < steps; ++i) asm volatile("bar.sync 1, 64;" ::: "memory");
+    for (int i = 0; i < steps; ++i) {
+      meet();
+      meet();
+    }
     *flag = 1;
-    asm volatile("bar.sync 1, 64;" ::: "memory");
+    meet();
+    meet();
   }
   out[threadIdx.x] = 1;
 }
