@@ -10,6 +10,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "emu/block.h"
 #include "emu/calls.h"
@@ -25,7 +26,7 @@ namespace {
 constexpr int64_t kLongQuantum =
     2'000'000;                             // before another block starts beside a block that waits
 constexpr int64_t kShortQuantum = 20'000;  // when blocks wait for each other
-constexpr int64_t kShortSlice = 2'500;      // so that all warps of a block have their turn in it
+constexpr int64_t kShortSlice = 2'500;     // so that all warps of a block have their turn in it
 constexpr int64_t kUnlimited = INT64_MAX / 2;
 constexpr size_t kResidentBytes = size_t{2} << 30;
 constexpr uint64_t kMostBlocksWithWork = uint64_t{1} << 24;
@@ -133,7 +134,11 @@ Status RunIndependent(LaunchState& launch, Worker& worker) {
 /// Blocks in order on one thread; several take turns when they wait for each other.
 class InOrder {
  public:
-  InOrder(LaunchState& launch, Worker& worker) : launch_(launch), worker_(worker), watch_(launch) {}
+  InOrder(LaunchState& launch, Worker& worker)
+      : launch_(launch),
+        worker_(worker),
+        watch_(launch, launch.blocks_to_run > 1 ? StallWatch::kEarlyLook : StallWatch::kFirstLook) {
+  }
 
   Status Run() {
     const bool together = launch_.request->cooperative;
@@ -146,7 +151,10 @@ class InOrder {
       }
       waiting_ = false;
       const bool alone = resident_.size() == 1 && !together;
-      const int64_t quantum = alone ? kLongQuantum : kShortQuantum;
+      // The first block is soon seen to wait for others, if it does; else it goes on alone.
+      const bool is_first = alone && !std::exchange(looked_, true);
+      int64_t quantum = alone ? kLongQuantum : kShortQuantum;
+      if (is_first) quantum = StallWatch::kEarlyLook;
       worker_.slice = alone ? kSlice : kShortSlice;
       for (size_t i = 0; i < resident_.size();) {
         const BlockResult result = RunBlock(*resident_[i], quantum);
@@ -160,8 +168,10 @@ class InOrder {
         resident_.erase(resident_.begin() + static_cast<std::ptrdiff_t>(i));
       }
       if (waiting_) {
+        const uint64_t before = started_;
         TRY_ASSIGN(const bool stopped, StopIfStuck());
         if (stopped) return {};
+        waiting_ = !is_first || started_ != before;
       }
     } while (!resident_.empty() || started_ < launch_.blocks_to_run);
     return {};
@@ -195,9 +205,10 @@ class InOrder {
   /// Blocks that all wait need others: twice as many, so that a grid's barrier is reached soon.
   /// True when there are none to come, and the launch ends with an error.
   Result<bool> StopIfStuck() {
+    const auto now = static_cast<int64_t>(worker_.counters.warp_instructions);
+    if (!watch_.IsDue(now)) return false;
     std::vector<BlockState*> blocks;
     for (const auto& block : resident_) blocks.push_back(block.get());
-    const auto now = static_cast<int64_t>(worker_.counters.warp_instructions);
     const Outlook outlook = watch_.Look(blocks, now);
     if (outlook == Outlook::kOpen) return false;
     if (outlook == Outlook::kStopped) return true;
@@ -221,7 +232,7 @@ class InOrder {
   std::vector<std::unique_ptr<BlockState>> resident_, free_;
   uint64_t started_ = 0;
   size_t bytes_ = 0;
-  bool waiting_ = false;
+  bool waiting_ = false, looked_ = false;
 };
 
 void AddCounters(const engine::LaunchCounters& from, engine::LaunchCounters* to) {

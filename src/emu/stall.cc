@@ -62,7 +62,7 @@ void StallWatch::Restart() {
 }
 
 Outlook StallWatch::Look(std::span<BlockState* const> blocks, int64_t now) {
-  if (now < next_ || blocks.empty()) return Outlook::kOpen;
+  if (!IsDue(now) || blocks.empty()) return Outlook::kOpen;
   if (!effects_) {
     const ShadowCode* shadow = launch_->shadow_code;
     effects_ = std::make_unique<LoopEffects>(*launch_->code,

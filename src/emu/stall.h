@@ -27,11 +27,17 @@ enum class Outlook : uint8_t {
 
 class StallWatch {
  public:
-  static constexpr int64_t kFirstLook = 2'000'000;  // warp instructions
+  /// Warp instructions until a block that depends on no other is looked at; and until one is that
+  /// may have to wait for blocks that have not begun.
+  static constexpr int64_t kFirstLook = 2'000'000;
+  static constexpr int64_t kEarlyLook = 200'000;
 
-  explicit StallWatch(const LaunchState& launch) : launch_(&launch) {}
+  explicit StallWatch(const LaunchState& launch, int64_t first = kFirstLook)
+      : launch_(&launch), next_(first) {}
   /// Other blocks begin.
   void Restart();
+  /// Whether a look is due.
+  bool IsDue(int64_t now) const { return now >= next_; }
   /// `now`: warp instructions that the blocks, or the launch, have executed. They are all that run.
   Outlook Look(std::span<BlockState* const> blocks, int64_t now);
   /// After kNever or kGaveUp: an error. `not_started` blocks have no room on the device.
@@ -42,7 +48,7 @@ class StallWatch {
 
   const LaunchState* launch_;
   std::unique_ptr<LoopEffects> effects_;  // when first needed
-  int64_t next_ = kFirstLook;
+  int64_t next_;
   size_t mover_ = 0;           // the block that moved last time
   int64_t since_ = -1;         // when all began to wait; -1: they do not
   uint64_t fingerprint_ = 0;   // of what they wait for
