@@ -105,10 +105,21 @@ OpEffect OfControl(std::string_view key, const Op& op) {
   return effect;
 }
 
+/// Integer sums, comparisons, selections and moves.
+bool IsSimple(std::string_view key) {
+  static constexpr std::string_view kNames[] = {"add", "sub", "mov", "setp", "selp", "min",
+                                                "max", "and", "or",  "xor",  "not",  "shl",
+                                                "shr", "cvt", "neg", "clock"};
+  const std::string_view name = key.substr(0, key.find('.'));
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) &&
+         key.find(".f") == std::string_view::npos && key.find(".bf") == std::string_view::npos;
+}
+
 OpEffect OfTable(std::string_view key, const Entry& entry, const Op& op) {
   OpEffect effect;
   if (entry.dst == SlotKind::kNone) return effect;
   effect.kind = key.starts_with("clock.") ? Effect::kTime : Effect::kCompute;
+  effect.is_simple = IsSimple(key);
   for (size_t i = 0; i < 4; ++i) {
     if (entry.src[i] != SlotKind::kNone) Reads(effect, op.src[i], entry.src[i]);
   }

@@ -37,6 +37,7 @@ struct FramePart {
 struct OpEffect {
   Effect kind = Effect::kOther;
   bool is_strong = false;  // memory: volatile or atomic, as a poll has to be
+  bool is_simple = false;  // registers: as counts of tries and times are computed, no real work
   uint8_t reads = 0, writes = 0;
   std::array<FramePart, 5> read;     // memory: the address first
   std::array<FramePart, 4> written;  // completely, for the lanes that execute

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 namespace cupel::emu {
 namespace {
@@ -48,6 +49,7 @@ void Walk(const LoopEffects& effects, std::span<const PathStep> path, uint32_t a
     depends |= step.op == source;
     for (size_t i = 0; i < effect.writes; ++i) {
       if (depends) {
+        found.work |= effect.kind == Effect::kCompute && !effect.is_simple;
         varying.Set(effect.written[i]);
       } else if (step.lanes == all_lanes) {
         varying.Clear(effect.written[i]);
@@ -108,6 +110,47 @@ Dependence Follow(const LoopEffects& effects, std::span<const PathStep> path, Fr
   }
 }
 
+namespace {
+
+/// The first op of the path that touches the part reads it: it holds what the round before left.
+bool IsCarried(const LoopEffects& effects, std::span<const PathStep> path, FramePart part,
+               uint32_t all_lanes) {
+  const auto meets = [&](FramePart other) {
+    return other.offset < part.offset + part.bytes && part.offset < other.offset + other.bytes;
+  };
+  for (const PathStep& step : path) {
+    const OpEffect& effect = effects.of(step.op);
+    const auto read = std::span(effect.read).first(effect.reads);
+    const auto written = std::span(effect.written).first(effect.writes);
+    if (std::any_of(read.begin(), read.end(), meets)) return true;
+    if (step.lanes == all_lanes && std::any_of(written.begin(), written.end(), meets)) return false;
+  }
+  return false;
+}
+
+/// Whether the loop does nothing beside waiting: what it carries from one round to the next are
+/// counts and times that decide when it ends, and no result.
+bool OnlyWaits(const LoopEffects& effects, std::span<const PathStep> path,
+               const FrameSet& varying) {
+  uint32_t all_lanes = 0;
+  for (const PathStep& step : path) all_lanes |= step.lanes;
+  std::set<int32_t> asked;
+  for (const PathStep& step : path) {
+    const OpEffect& effect = effects.of(step.op);
+    for (const FramePart part : std::span(effect.written).first(effect.writes)) {
+      if (!varying.Meets(part) || !asked.insert(part.offset).second) continue;
+      if (!IsCarried(effects, path, part, all_lanes)) continue;
+      FrameSet alone = varying.Nothing();
+      alone.Set(part);
+      const Dependence dependence = Follow(effects, path, alone, UINT32_MAX, false);
+      if (!dependence.branches || dependence.work) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 LoopFacts Judge(const LoopEffects& effects, std::span<const PathStep> path,
                 const FrameSet& varying) {
   LoopFacts facts;
@@ -138,7 +181,7 @@ LoopFacts Judge(const LoopEffects& effects, std::span<const PathStep> path,
   }
   if (!dependence.branches) {
     facts.kind = LoopKind::kStuck;
-  } else if (is_strong) {
+  } else if (is_strong && OnlyWaits(effects, path, varying)) {
     facts.kind = LoopKind::kPolls;
   }
   return facts;

@@ -45,6 +45,7 @@ FrameSet Difference(const std::byte* a, const std::byte* b, size_t bytes);
 struct Dependence {
   bool branches = false;
   bool accesses = false;  // addresses, stored values, barriers
+  bool work = false;      // more than counts and times
 };
 
 /// Follows `varying` around the path until nothing is added. `source`: an op whose results vary

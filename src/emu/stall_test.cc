@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "emu/interpreter_testing.h"
+#include "emu/shadow.h"
 
 namespace cupel::emu {
 namespace {
@@ -204,12 +205,34 @@ TEST_F(StallTest, LongWorkIsNotMistaken) {
   std::vector<int> next(64);
   for (int i = 0; i < 64; ++i) next[static_cast<size_t>(i)] = (i * 5 + 3) % 64;
   IsSilent(emu.Launch("long_walk", {1}, {64}, emu.Buffer(next), out, 400'000));
+  IsSilent(emu.Launch("long_work", {1}, {64}, Zeros(1), out, 6'000'000));
   for (const uint32_t blocks : {2u, 40u}) {
     const uint64_t flag = Zeros(1);
     IsSilent(emu.Launch("patient", {blocks}, {64}, flag, out, 1'500'000));
     const auto values = emu.Read<int>(out, blocks);
     EXPECT_EQ(values, std::vector<int>(blocks, values[0]));
   }
+}
+
+TEST_F(StallTest, ShadowsHideNothing) {
+  auto shadows = ShadowRun::Create();
+  ASSERT_TRUE(shadows);
+  emu.shadows = shadows->get();
+  IsNamed(emu.Launch("counted", {3}, {64}, Zeros(1), Zeros(3 * 64)), "counted");
+  IsNamed(emu.Launch("endless", {3}, {64}, Zeros(64), 0), "endless", "instruction_budget");
+}
+
+TEST_F(StallTest, ThreadsMakeNoDifference) {
+  std::vector<std::string> told;
+  for (const int threads : {1, 2, 4}) {
+    emu.threads = threads;
+    const auto outcome = emu.Launch("endless", {16}, {64}, Zeros(64), 0);
+    ASSERT_EQ(outcome.findings.size(), 1u);
+    EXPECT_EQ(outcome.findings[0].block.x, 0u);
+    told.push_back(Summary(outcome));
+  }
+  EXPECT_EQ(told[0], told[1]);
+  EXPECT_EQ(told[0], told[2]);
 }
 
 TEST_F(StallTest, ALoopWithoutAnEndIsNamed) {

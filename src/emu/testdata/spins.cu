@@ -267,6 +267,12 @@ extern "C" __global__ void long_walk(const volatile int* next, int* out, int n) 
   for (int i = 0; i < n; ++i) at = next[at];
   out[blockIdx.x * blockDim.x + threadIdx.x] = at;
 }
+/// Asks at every step whether to stop.
+extern "C" __global__ void long_work(const volatile int* stop, int* out, int n) {
+  int x = threadIdx.x;
+  for (int i = 0; i < n && *stop == 0; ++i) x = x * 1664525 + 1013904223;
+  out[threadIdx.x] = x;
+}
 /// One block works for long while the others wait for it.
 extern "C" __global__ void patient(volatile int* flag, int* out, int n) {
   if (blockIdx.x == 0) {
