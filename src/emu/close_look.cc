@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/close_look.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -21,7 +19,6 @@ constexpr uint32_t kMostVisits = 512;    // of a warp to places that it comes ba
 constexpr int kMostRounds = 64;
 constexpr int64_t kPlenty = int64_t{1} << 40;       // more instructions than a look takes
 constexpr uint32_t kRotateNow = uint32_t{1} << 30;  // Warp::spin: others have their turn at once
-constexpr uint64_t kWindow = uint64_t{1} << 32;
 
 /// What a warp does next depends on this, its registers and memory.
 struct Position {
@@ -49,14 +46,6 @@ struct Position {
            forced == other.forced &&
            std::equal(groups.begin(), groups.end(), other.groups.begin(), other.groups.end(), same);
   }
-};
-
-/// Bytes that an op may write, as they were before.
-struct Touched {
-  const std::byte* host = nullptr;
-  uint32_t bytes = 0;
-  bool is_private = false;  // to a thread
-  std::array<std::byte, 32> before{};
 };
 
 /// What is known of one warp.
@@ -305,7 +294,7 @@ class CloseLook {
       case Effect::kWrite:
       case Effect::kUpdate:
         if (is_late) changed_ = true;
-        Touch(warp, op, lanes);
+        NoteTouched(warp, op, lanes, &touched_);
         step.named = AddressOf(warp, op, first);
         break;
       case Effect::kRead:
@@ -323,38 +312,6 @@ class CloseLook {
     if (!view.is_known()) view.path.push_back(step);
   }
 
-  static uint64_t AddressOf(const Warp& warp, const Op* op, int lane) {
-    const MemorySpace space = AccessShape::Unpack(op->aux).space;
-    const bool wide = space == MemorySpace::kGlobal || space == MemorySpace::kGeneric;
-    const auto displacement = static_cast<uint64_t>(op->imm);
-    if (wide) return At<const uint64_t>(warp, op->src[0])[lane] + displacement;
-    return static_cast<uint32_t>(At<const uint32_t>(warp, op->src[0])[lane] + displacement);
-  }
-
-  void Touch(const Warp& warp, const Op* op, uint32_t lanes) {
-    const AccessShape shape = AccessShape::Unpack(op->aux);
-    const uint32_t bytes = std::min(shape.bytes(), 32u);
-    for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
-      const int lane = __builtin_ctz(rest);
-      const uint64_t address = AddressOf(warp, op, lane);
-      Place place = PlaceOf(warp, shape.space, lane, address, bytes);
-      if (place.host == nullptr) continue;  // the op will say so
-      Touched touched{place.host, bytes, place.space == MemorySpace::kLocal, {}};
-      if (touched.is_private) {
-        // Words of a lane are apart from each other.
-        for (uint32_t at = 0; at < bytes; at += 4) {
-          touched.bytes = std::min(bytes - at, 4u);
-          touched.host = place.host + uint64_t{at} * kLanes;
-          std::memcpy(touched.before.data(), touched.host, touched.bytes);
-          touched_.push_back(touched);
-        }
-        continue;
-      }
-      std::memcpy(touched.before.data(), touched.host, bytes);
-      touched_.push_back(touched);
-    }
-  }
-
   BlockState& block_;
   const LoopEffects& effects_;
   const Op* code_;
@@ -366,49 +323,6 @@ class CloseLook {
 };
 
 }  // namespace
-
-Place PlaceOf(const Warp& warp, MemorySpace space, int lane, uint64_t address, uint32_t bytes) {
-  Place place{space, address, nullptr, bytes};
-  if (space == MemorySpace::kGeneric) {
-    place.space = MemorySpace::kGlobal;
-    for (const auto& [base, window] : {std::pair(kSharedWindow, MemorySpace::kShared),
-                                       std::pair(kLocalWindow, MemorySpace::kLocal),
-                                       std::pair(kParamWindow, MemorySpace::kParam)}) {
-      if (address - base >= kWindow) continue;
-      place.space = window;
-      place.address = address - base;
-    }
-  }
-  const auto within = [&](uint64_t size) {
-    return bytes <= size && place.address <= size - bytes && place.address % bytes == 0;
-  };
-  switch (place.space) {
-    case MemorySpace::kShared:
-      if (within(warp.shared_bytes)) place.host = warp.shared + place.address;
-      break;
-    case MemorySpace::kLocal:
-      if (!within(warp.local_bytes)) break;
-      place.host = warp.local + (place.address / 4 * kLanes + static_cast<uint64_t>(lane)) * 4 +
-                   place.address % 4;
-      break;
-    case MemorySpace::kParam:
-      if (within(warp.param_bytes)) place.host = warp.param + place.address;
-      break;
-    default:
-      if (warp.worker->launch->memory->Contains(place.address, bytes)) {
-        place.host = warp.worker->launch->memory->Host(place.address);
-      }
-  }
-  return place;
-}
-
-std::string Place::Describe(const Warp& warp) const {
-  if (space == MemorySpace::kGlobal) return warp.worker->launch->memory->Describe(address);
-  const char* name = space == MemorySpace::kShared  ? "shared memory"
-                     : space == MemorySpace::kLocal ? "local memory"
-                                                    : "parameters";
-  return fmt::format("{} + {} bytes", name, address);
-}
 
 Sight LookClosely(BlockState& block, const LoopEffects& effects) {
   return CloseLook(block, effects).Run();

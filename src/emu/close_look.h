@@ -5,11 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "emu/block.h"
 #include "emu/loop_path.h"
+#include "emu/place.h"
 
 namespace cupel::emu {
 
@@ -20,17 +20,6 @@ enum class Standstill : uint8_t {
   kWaits,    // they can never do anything else
   kStopped,  // an error was found
 };
-
-/// A place that a loop reads.
-struct Place {
-  MemorySpace space = MemorySpace::kGlobal;
-  uint64_t address = 0;             // in its space
-  const std::byte* host = nullptr;  // null when it is nowhere
-  uint32_t bytes = 0;
-  std::string Describe(const Warp& warp) const;  // "buffer 1 + 128 bytes"
-};
-/// Where `address` of a lane of the warp is, in `space` or where a generic address says.
-Place PlaceOf(const Warp& warp, MemorySpace space, int lane, uint64_t address, uint32_t bytes);
 
 /// A warp that goes round a loop.
 struct LoopingWarp {

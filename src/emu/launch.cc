@@ -191,13 +191,19 @@ class InOrder {
     }
     resident_.push_back(std::move(free_.back()));
     free_.pop_back();
-    StartBlock(*resident_.back(), launch_.NumberOf(BlockInTurn(
-                                      started_++, launch_.blocks_to_run, launch_.options->schedule,
-                                      launch_.kernel->may_spin || launch_.request->cooperative)));
+    StartBlock(*resident_.back(),
+               launch_.NumberOf(BlockInTurn(started_++, launch_.blocks_to_run,
+                                            launch_.options->schedule, BlocksWait())));
     return {};
   }
 
+  /// Blocks may wait for others, as far as decoding can tell: then they start roughly in order.
+  bool BlocksWait() const { return launch_.kernel->may_spin || launch_.request->cooperative; }
+
+  /// Where blocks start far out of order, those that a device would start first may come last: then
+  /// there is room for all.
   bool IsDeviceFull() const {
+    if (launch_.options->schedule % 2 == 1 && !BlocksWait()) return false;
     const uint64_t most = launch_.request->resident_blocks;
     return most != 0 && resident_.size() >= std::max(most, 2 * kScheduleWindow);
   }

@@ -118,6 +118,20 @@ TEST_F(StallTest, ScansLookBackInEveryOrder) {
   }
 }
 
+TEST_F(StallTest, BlocksThatStartOutOfOrderFindRoom) {
+  constexpr uint32_t kBlocks = 100;
+  emu.resident_blocks = 64;
+  for (const uint64_t schedule : {0u, 1u, 2u}) {
+    emu.options.schedule = schedule;
+    const uint64_t out = Zeros(kBlocks);
+    IsSilent(emu.Launch("look_back_atomic", {kBlocks}, {64}, Zeros(kBlocks),
+                        emu.Buffer(Count(kBlocks)), out));
+    EXPECT_EQ(emu.Read<int>(out, kBlocks).back(), kBlocks * (kBlocks + 1) / 2);
+    IsSilent(emu.Launch("look_back_good", {kBlocks}, {64}, Zeros(kBlocks), Zeros(kBlocks),
+                        emu.Buffer(Count(kBlocks)), out));
+  }
+}
+
 TEST_F(StallTest, LocksAreHandedOn) {
   const uint64_t total = Zeros(1);
   IsSilent(emu.Launch("ticket_lock_good", {20}, {64}, Zeros(1), Zeros(1), total, 50));
@@ -204,11 +218,11 @@ TEST_F(StallTest, LongWorkIsNotMistaken) {
       emu.Launch("long_sum", {1}, {64}, emu.Buffer(std::vector<float>(64, 2)), out, 1'500'000));
   std::vector<int> next(64);
   for (int i = 0; i < 64; ++i) next[static_cast<size_t>(i)] = (i * 5 + 3) % 64;
-  IsSilent(emu.Launch("long_walk", {1}, {64}, emu.Buffer(next), out, 400'000));
-  IsSilent(emu.Launch("long_work", {1}, {64}, Zeros(1), out, 6'000'000));
+  IsSilent(emu.Launch("long_walk", {1}, {64}, emu.Buffer(next), out, 250'000));
+  IsSilent(emu.Launch("long_work", {1}, {32}, Zeros(1), out, 7'000'000));
   for (const uint32_t blocks : {2u, 40u}) {
     const uint64_t flag = Zeros(1);
-    IsSilent(emu.Launch("patient", {blocks}, {64}, flag, out, 1'500'000));
+    IsSilent(emu.Launch("patient", {blocks}, {64}, flag, out, 250'000));
     const auto values = emu.Read<int>(out, blocks);
     EXPECT_EQ(values, std::vector<int>(blocks, values[0]));
   }
