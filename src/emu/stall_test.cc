@@ -219,7 +219,11 @@ TEST_F(StallTest, LongWorkIsNotMistaken) {
   std::vector<int> next(64);
   for (int i = 0; i < 64; ++i) next[static_cast<size_t>(i)] = (i * 5 + 3) % 64;
   IsSilent(emu.Launch("long_walk", {1}, {64}, emu.Buffer(next), out, 250'000));
-  IsSilent(emu.Launch("long_work", {1}, {32}, Zeros(1), out, 7'000'000));
+  std::vector<int> chain(500'000);
+  for (size_t i = 0; i + 1 < chain.size(); ++i) chain[i] = static_cast<int>(i) + 1;
+  IsSilent(emu.Launch("long_chase", {1}, {1}, emu.Buffer(chain), out));
+  EXPECT_EQ(emu.Read<int>(out, 1)[0], 499'999);
+  IsSilent(emu.Launch("long_work", {1}, {32}, Zeros(1), out, 11'000'000));
   for (const uint32_t blocks : {2u, 40u}) {
     const uint64_t flag = Zeros(1);
     IsSilent(emu.Launch("patient", {blocks}, {64}, flag, out, 250'000));

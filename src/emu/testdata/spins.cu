@@ -278,6 +278,11 @@ extern "C" __global__ void long_walk(const volatile int* next, int* out, int n) 
   for (int i = 0; i < n; ++i) at = next[at];
   out[blockIdx.x * blockDim.x + threadIdx.x] = at;
 }
+extern "C" __global__ void long_chase(const volatile int* next, int* out) {
+  int at = 0;
+  while (next[at] != 0) at = next[at];
+  *out = at;
+}
 /// Asks at every step whether to stop.
 extern "C" __global__ void long_work(const volatile int* stop, int* out, int n) {
   int x = threadIdx.x;
