@@ -26,7 +26,8 @@ namespace {
 constexpr int64_t kLongQuantum =
     2'000'000;                             // before another block starts beside a block that waits
 constexpr int64_t kShortQuantum = 20'000;  // when blocks wait for each other
-constexpr int64_t kShortSlice = 2'500;     // so that all warps of a block have their turn in it
+constexpr int64_t kSpinQuantum = 4'000;    // when they were written to wait
+constexpr int64_t kSlicesInQuantum = 8;    // so that all warps of a block have their turn
 constexpr int64_t kUnlimited = INT64_MAX / 2;
 constexpr size_t kResidentBytes = size_t{2} << 30;
 constexpr uint64_t kMostBlocksWithWork = uint64_t{1} << 24;
@@ -153,9 +154,10 @@ class InOrder {
       const bool alone = resident_.size() == 1 && !together;
       // The first block is soon seen to wait for others, if it does; else it goes on alone.
       const bool is_first = alone && !std::exchange(looked_, true);
-      int64_t quantum = alone ? kLongQuantum : kShortQuantum;
+      int64_t quantum = launch_.kernel->may_spin ? kSpinQuantum : kShortQuantum;
+      worker_.slice = alone ? kSlice : quantum / kSlicesInQuantum;
+      if (alone) quantum = kLongQuantum;
       if (is_first) quantum = StallWatch::kEarlyLook;
-      worker_.slice = alone ? kSlice : kShortSlice;
       for (size_t i = 0; i < resident_.size();) {
         const BlockResult result = RunBlock(*resident_[i], quantum);
         if (result == BlockResult::kStopped) return {};

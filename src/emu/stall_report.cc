@@ -13,6 +13,8 @@
 namespace cupel::emu {
 namespace {
 
+constexpr int64_t kLeastNegative = -1'000'000;
+
 /// The loop to tell of: one that is sure before one that may give up, one that waits for something
 /// before one that merely goes on; the first of these.
 std::pair<size_t, const LoopingWarp*> Choose(std::span<const Sight> sights) {
@@ -49,6 +51,12 @@ std::string ValueIn(const Place& place) {
   if (place.host == nullptr || place.bytes > 8) return "";
   uint64_t value = 0;
   std::memcpy(&value, place.host, place.bytes);
+  // Small negative numbers are meant as such; loads do not say.
+  const int unused = 64 - 8 * static_cast<int>(place.bytes);
+  const int64_t as_signed = static_cast<int64_t>(value << unused) >> unused;
+  if (as_signed < 0 && as_signed >= kLeastNegative) {
+    return fmt::format(", where it finds {}", as_signed);
+  }
   return fmt::format(", where it finds {}", value);
 }
 

@@ -192,6 +192,14 @@ TEST_F(StallTest, CountersThatDecideNothingDoNotHide) {
           "instruction_budget");
 }
 
+TEST_F(StallTest, PlainReadsAreToldOf) {
+  const uint64_t flag = emu.Buffer(std::vector<int>{-1});
+  const auto outcome = emu.Launch("plain", {2}, {64}, flag, Zeros(2));
+  IsNamed(outcome, "plain");
+  EXPECT_NE(outcome.findings[0].message.find("finds -1"), std::string::npos) << Summary(outcome);
+  EXPECT_NE(outcome.findings[0].message.find("through volatile"), std::string::npos);
+}
+
 TEST_F(StallTest, LoopsThroughBarriersAndVotesAreNamed) {
   const uint64_t out = Zeros(128);
   IsNamed(emu.Launch("together", {1}, {128}, Zeros(1), out), "together");

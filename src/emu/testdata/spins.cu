@@ -203,6 +203,14 @@ extern "C" __global__ void timed(volatile int* flag, int* out, long long cycles)
   out[blockIdx.x * blockDim.x + threadIdx.x] = *flag;
 }
 
+/// Reads that need not see what others write.
+extern "C" __global__ void plain(const int* flag, int* out) {
+  while (*flag == -1) {  // WAITS plain
+    asm volatile("" ::: "memory");
+  }
+  out[blockIdx.x] = 1;
+}
+
 /// Waits for a flag: how often it looked does not matter to how long it waits.
 extern "C" __global__ void counted(volatile int* flag, int* out) {
   int tries = 0;
