@@ -91,6 +91,7 @@ class Interpreter {
     request.dynamic_shared = dynamic_shared;
     request.cooperative = cooperative;
     request.resident_blocks = resident_blocks;
+    request.look_after = look_after;
     request.parameters = parameters;
     request.shadows = shadows;
     ThreadPool pool(threads);
@@ -104,6 +105,7 @@ class Interpreter {
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
   uint64_t resident_blocks = 0;
+  int64_t look_after = 0;
   int threads = 2;
 
  private:

@@ -106,7 +106,7 @@ class FloatEnvironment {
 BlockResult RunAlone(BlockState& block, StallWatch& watch) {
   watch.Restart();
   for (;;) {
-    const BlockResult result = RunBlock(block, StallWatch::kFirstLook);
+    const BlockResult result = RunBlock(block, watch.first_look());
     if (result != BlockResult::kUnfinished) return result;
     BlockState* const blocks[] = {&block};
     const Outlook outlook = watch.Look(blocks, block.spent);
@@ -119,7 +119,7 @@ BlockResult RunAlone(BlockState& block, StallWatch& watch) {
 /// Blocks one after another, taken from the launch's counter.
 Status RunIndependent(LaunchState& launch, Worker& worker) {
   BlockState block;
-  StallWatch watch(launch);
+  StallWatch watch(launch, false);
   for (;;) {
     const uint64_t position = launch.next_block.fetch_add(1);
     if (position >= launch.blocks_to_run || launch.cancelled) return {};
@@ -136,10 +136,7 @@ Status RunIndependent(LaunchState& launch, Worker& worker) {
 class InOrder {
  public:
   InOrder(LaunchState& launch, Worker& worker)
-      : launch_(launch),
-        worker_(worker),
-        watch_(launch, launch.blocks_to_run > 1 ? StallWatch::kEarlyLook : StallWatch::kFirstLook) {
-  }
+      : launch_(launch), worker_(worker), watch_(launch, launch.blocks_to_run > 1) {}
 
   Status Run() {
     const bool together = launch_.request->cooperative;
@@ -157,7 +154,7 @@ class InOrder {
       int64_t quantum = launch_.kernel->may_spin ? kSpinQuantum : kShortQuantum;
       worker_.slice = alone ? kSlice : quantum / kSlicesInQuantum;
       if (alone) quantum = kLongQuantum;
-      if (is_first) quantum = StallWatch::kEarlyLook;
+      if (is_first) quantum = watch_.first_look();
       for (size_t i = 0; i < resident_.size();) {
         const BlockResult result = RunBlock(*resident_[i], quantum);
         if (result == BlockResult::kStopped) return {};

@@ -55,8 +55,14 @@ bool ReleaseComplete(BlockState& block) {
 
 }  // namespace
 
+StallWatch::StallWatch(const LaunchState& launch, bool may_wait)
+    : launch_(&launch), first_(may_wait ? kEarlyLook : kFirstLook), interval_(kFirstLook) {
+  if (launch.request->look_after > 0) first_ = interval_ = launch.request->look_after;
+  next_ = first_;
+}
+
 void StallWatch::Restart() {
-  next_ = kFirstLook;
+  next_ = first_;
   mover_ = 0;
   since_ = -1;
 }
@@ -80,7 +86,7 @@ Outlook StallWatch::Look(std::span<BlockState* const> blocks, int64_t now) {
     if (sights_[b].found == Standstill::kMoves) {
       mover_ = b;
       since_ = -1;
-      next_ = now + std::max(kFirstLook, now / 8);
+      next_ = now + std::max(interval_, now / 8);
       return Outlook::kOpen;
     }
     polls |= sights_[b].found == Standstill::kPolls;
@@ -95,7 +101,7 @@ Outlook StallWatch::Sum(std::span<BlockState* const> blocks, int64_t now, bool p
   for (BlockState* block : blocks) released |= ReleaseComplete(*block);
   if (released) {
     since_ = -1;
-    next_ = now + kFirstLook;
+    next_ = now + interval_;
     return Outlook::kOpen;
   }
   if (!polls) return Outlook::kNever;

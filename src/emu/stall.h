@@ -32,8 +32,9 @@ class StallWatch {
   static constexpr int64_t kFirstLook = 2'000'000;
   static constexpr int64_t kEarlyLook = 200'000;
 
-  explicit StallWatch(const LaunchState& launch, int64_t first = kFirstLook)
-      : launch_(&launch), next_(first) {}
+  /// `may_wait`: for blocks that have not begun.
+  StallWatch(const LaunchState& launch, bool may_wait);
+  int64_t first_look() const { return first_; }
   /// Other blocks begin.
   void Restart();
   /// Whether a look is due.
@@ -48,6 +49,7 @@ class StallWatch {
 
   const LaunchState* launch_;
   std::unique_ptr<LoopEffects> effects_;  // when first needed
+  int64_t first_, interval_;
   int64_t next_;
   size_t mover_ = 0;           // the block that moved last time
   int64_t since_ = -1;         // when all began to wait; -1: they do not

@@ -222,21 +222,49 @@ TEST_F(StallTest, LanesOfAWarpGetTheirTurn) {
 
 TEST_F(StallTest, LongWorkIsNotMistaken) {
   const uint64_t out = Zeros(256);
-  IsSilent(
-      emu.Launch("long_sum", {1}, {64}, emu.Buffer(std::vector<float>(64, 2)), out, 1'500'000));
-  std::vector<int> next(64);
+  std::vector<int> next(64), chain(20'000);
   for (int i = 0; i < 64; ++i) next[static_cast<size_t>(i)] = (i * 5 + 3) % 64;
-  IsSilent(emu.Launch("long_walk", {1}, {64}, emu.Buffer(next), out, 250'000));
-  std::vector<int> chain(500'000);
   for (size_t i = 0; i + 1 < chain.size(); ++i) chain[i] = static_cast<int>(i) + 1;
+  emu.look_after = 1000;
+  IsSilent(emu.Launch("long_sum", {1}, {64}, emu.Buffer(std::vector<float>(64, 2)), out, 100'000));
+  IsSilent(emu.Launch("long_walk", {1}, {64}, emu.Buffer(next), out, 50'000));
   IsSilent(emu.Launch("long_chase", {1}, {1}, emu.Buffer(chain), out));
-  EXPECT_EQ(emu.Read<int>(out, 1)[0], 499'999);
-  IsSilent(emu.Launch("long_work", {1}, {32}, Zeros(1), out, 11'000'000));
+  EXPECT_EQ(emu.Read<int>(out, 1)[0], 19'999);
   for (const uint32_t blocks : {2u, 40u}) {
     const uint64_t flag = Zeros(1);
-    IsSilent(emu.Launch("patient", {blocks}, {64}, flag, out, 250'000));
+    IsSilent(emu.Launch("patient", {blocks}, {64}, flag, out, 100'000));
     const auto values = emu.Read<int>(out, blocks);
     EXPECT_EQ(values, std::vector<int>(blocks, values[0]));
+  }
+  // More than those get that merely wait.
+  emu.look_after = 0;
+  IsSilent(emu.Launch("long_work", {1}, {32}, Zeros(1), out, 11'000'000));
+}
+
+/// Honest kernels that are looked at all the time.
+TEST_F(StallTest, LookingDisturbsNobody) {
+  emu.look_after = 50;
+  for (const bool checked : {false, true}) {
+    emu.options.full_checks = checked;
+    constexpr uint32_t kBlocks = 40;
+    const uint64_t out = Zeros(256), total = Zeros(1);
+    IsSilent(emu.Launch("grid_barrier_good", {kBlocks}, {128}, Zeros(1), Zeros(kBlocks), out));
+    EXPECT_EQ(emu.Read<int>(out, kBlocks), std::vector<int>(kBlocks, 900));
+    IsSilent(emu.Launch("look_back_good", {kBlocks}, {64}, Zeros(kBlocks), Zeros(kBlocks),
+                        emu.Buffer(Count(kBlocks)), out));
+    EXPECT_EQ(emu.Read<int>(out, kBlocks)[39], 820);
+    IsSilent(emu.Launch("ticket_lock_good", {20}, {64}, Zeros(1), Zeros(1), total, 10));
+    EXPECT_EQ(emu.Read<int>(total, 1)[0], 200);
+    IsSilent(emu.Launch("swap_lock_good", {20}, {256}, Zeros(1), total));
+    EXPECT_EQ(emu.Read<int>(total, 1)[0], 360);
+    IsSilent(emu.Launch("last_block", {100}, {64}, Zeros(1), Zeros(100), out));
+    EXPECT_EQ(emu.Read<int>(out, 1)[0], 4950);
+    IsSilent(emu.Launch("pipe", {1}, {64}, out, 5, 5));
+    EXPECT_EQ(emu.Read<int>(out, 1)[0], 10);
+    IsSilent(emu.Launch("parity", {1}, {128}, out, 0));
+    IsSilent(emu.Launch("escorted", {1}, {64}, Zeros(1), out, 1000));
+    IsSilent(emu.Launch("bounded", {4}, {64}, Zeros(1), out, 10'000));
+    EXPECT_EQ(emu.Read<int>(out, 256), std::vector<int>(256, 10'000));
   }
 }
 
