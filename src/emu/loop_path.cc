@@ -9,6 +9,9 @@
 namespace cupel::emu {
 namespace {
 
+// Bounds on the work; beyond, a loop counts as one that moves on.
+constexpr int kMostWalks = 64;     // around a path
+constexpr size_t kMostParts = 64;  // registers that vary, in a loop that merely waits
 constexpr size_t kMostReads = 16;  // of a path, that are asked whether a branch depends on them
 
 bool ReadsMemory(const OpEffect& effect) {
@@ -102,12 +105,15 @@ Dependence Follow(const LoopEffects& effects, std::span<const PathStep> path, Fr
                   uint32_t source, bool clock) {
   uint32_t all_lanes = 0;
   for (const PathStep& step : path) all_lanes |= step.lanes;
-  for (;;) {
-    Dependence found;
+  Dependence found;
+  for (int walk = 0; walk < kMostWalks; ++walk) {
+    found = {};
     FrameSet after = varying;
     Walk(effects, path, all_lanes, source, clock, after, found);
     if (!varying.Merge(after)) return found;
   }
+  found.accesses = found.work = true;
+  return found;
 }
 
 namespace {
@@ -139,6 +145,7 @@ bool OnlyWaits(const LoopEffects& effects, std::span<const PathStep> path,
     const OpEffect& effect = effects.of(step.op);
     for (const FramePart part : std::span(effect.written).first(effect.writes)) {
       if (!varying.Meets(part) || !asked.insert(part.offset).second) continue;
+      if (asked.size() > kMostParts) return false;
       if (!IsCarried(effects, path, part, all_lanes)) continue;
       FrameSet alone = varying.Nothing();
       alone.Set(part);
