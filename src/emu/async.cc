@@ -145,6 +145,11 @@ void AsyncState::Advance(BlockState& block, MemoryBarrier& barrier) {
   if (block.checker) block.checker->clocks().Meet();
 }
 
+bool AsyncState::HasCopies() const {
+  return !deliveries_.empty() || std::any_of(queues_.begin(), queues_.end(),
+                                             [](const CopyQueue& queue) { return !queue.empty(); });
+}
+
 void AsyncState::Expect(BlockState& block, const Delivery& delivery) {
   // Copies may come at any time: when there are too many, all of one barrier's come now.
   if (deliveries_.size() >= kMostCopies) Deliver(block, deliveries_.front().barrier);

@@ -55,6 +55,7 @@ class CopyQueue {
   bool Finish(Warp& warp, uint32_t lanes, uint64_t number = UINT64_MAX, bool check = true);
   void FinishBulk(uint32_t lanes);
   uint64_t last_number() const { return next_ - 1; }
+  bool empty() const { return copies_.empty() && bulk_.empty(); }
 
  private:
   bool Complete(Warp& warp, const LaneCopies& copies, uint32_t lanes, bool check);
@@ -99,6 +100,9 @@ class AsyncState {
   void Expect(BlockState& block, const Delivery& delivery);
   /// Carries out what was to be delivered to the barrier; false after an error.
   bool Deliver(BlockState& block, uint32_t offset);
+  /// How many deliveries are to come; and whether any copy is under way.
+  size_t deliveries() const { return deliveries_.size(); }
+  bool HasCopies() const;
   uint32_t failures = 0;  // of waits, since the last arrival or delivery
 
  private:

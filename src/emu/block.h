@@ -93,6 +93,7 @@ struct LaunchState {
   std::atomic<int64_t> budget{0};               // warp instructions left
   int64_t launch_budget = 0, block_budget = 0;  // as it began; of each block
   std::atomic<bool> cancelled{false};
+  std::string unsupported;  // why the launch cannot go on, when in_order
 
   /// The block that runs at `position` in the order, and back.
   uint64_t NumberOf(uint64_t position) const;
@@ -121,6 +122,8 @@ struct PrintedText {
   std::string text;
 };
 
+inline constexpr int64_t kSlice = 100'000;  // warp instructions
+
 /// One thread's part of a launch.
 struct Worker {
   LaunchState* launch = nullptr;
@@ -137,6 +140,7 @@ struct Worker {
   StoreTracker tracker;  // of a launch of which some blocks run
   int64_t budget = 0;    // taken from the launch's
   bool out_of_budget = false;
+  int64_t slice = kSlice;  // of a warp's turn, in the usual order
   bool yields = false;  // the block's turn is to end
   Suspicion suspicion;
 };
@@ -149,6 +153,9 @@ Status AllocateBlock(LaunchState& launch, Worker& worker, BlockState& block);
 void StartBlock(BlockState& block, uint64_t number);
 /// Runs the block until it ends, or about `quantum` instructions were spent.
 BlockResult RunBlock(BlockState& block, int64_t quantum);
+
+/// A turn of `slice` instructions has ended: what it took is accounted for.
+void SettleTurn(Warp& warp, int64_t slice);
 
 /// specials.cc: all special registers when the warp is new, else those that change from block to
 /// block.

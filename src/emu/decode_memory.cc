@@ -103,7 +103,8 @@ bool Decoder::EmitAccess(const Instr& instr) {
   const Operand& value = instr.operands[store ? 1 : 0];
   MemorySpace space = MemorySpace::kGeneric;
   if (!SpaceOf(instr, address, &space)) return false;
-  const bool waits = instr.Has("volatile") || instr.Has("acquire") || instr.Has("relaxed");
+  const bool waits = instr.Has("volatile") || instr.Has("acquire") || instr.Has("relaxed") ||
+                     (instr.Has("cv") && !store);
   if (waits && space != MemorySpace::kShared && !store) kernel_->may_spin = true;
   const int elements = VectorLength(instr);
   if (elements == 8 || (elements > 1) != (value.kind == OperandKind::kVector)) {

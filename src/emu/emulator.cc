@@ -167,7 +167,8 @@ class Execution {
     if (sample_) only = SampleBlocks(launch.grid, options_.max_blocks, options_.seed);
     TRY_ASSIGN(LaunchOutcome outcome,
                RunLaunch({kernel, launch.grid, launch.block, launch.cluster, launch.dynamic_shared,
-                          launch.cooperative, parameters, only, shadows_},
+                          launch.cooperative, parameters, only, shadows_,
+                          ResidentBlocks(launch, limits)},
                          memory_, options_, pool_));
     run->order_matters |=
         kernel->has_global_atomics || kernel->has_shared_atomics || kernel->may_spin;
@@ -177,6 +178,15 @@ class Execution {
     if (sample_) NoteWritten(launch, outcome.written);
     Record(launch, limits, std::move(outcome), run);
     return {};
+  }
+
+  /// Of the launch, that the whole device holds at a time.
+  uint64_t ResidentBlocks(const plan::Launch& launch, const KernelLimits& limits) const {
+    const device::Occupancy occupancy = device::ComputeOccupancy(
+        device_, static_cast<int>(launch.block.Count()), limits.registers,
+        static_cast<int64_t>(limits.static_shared + launch.dynamic_shared));
+    return static_cast<uint64_t>(std::max(occupancy.blocks_per_sm, 0)) *
+           static_cast<uint64_t>(std::max(device_.sm_count, 0));
   }
 
   void Record(const plan::Launch& launch, const KernelLimits& limits, LaunchOutcome outcome,

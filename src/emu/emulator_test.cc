@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "emu/interpreter_testing.h"
+
 namespace cupel::emu {
 namespace {
 
@@ -312,6 +314,32 @@ TEST_F(EmulatorTest, APlanWithoutKernelsNeedsNoPtx) {
   plan_.outputs = {plan::View{{1, 0}, DType::kF32, {2}, {1}}};
   const std::vector<std::span<const std::byte>> arguments = {Storage(in)};
   EXPECT_EQ(Floats(Run(arguments).outputs[0]), in);
+}
+
+// Blocks of 1024 threads that meet: an H100 holds two on each of its 132 SMs.
+TEST_F(EmulatorTest, NoMoreBlocksRunTogetherThanTheDeviceHolds) {
+  image_.ptx = TestData("spins.ptx");
+  image_.resources = {{"grid_barrier_good", 32, 0, 0, 0, 0, 0}};
+  for (const uint32_t blocks : {264u, 265u}) {
+    plan::Launch launch;
+    launch.kernel = "grid_barrier_good";
+    launch.grid = {blocks, 1, 1};
+    launch.block = {1024, 1, 1};
+    launch.parameters = std::string(24, '\0');
+    launch.relocations = {{0, {0, 0}}, {8, {1, 0}}, {16, {2, 0}}};
+    plan_.buffers.assign(3, Buffer{BufferKind::kTemporary, blocks * 4, -1, ""});
+    plan_.nodes = {plan::Node{plan::Fill{{0, 0}, std::string(4, '\0'), blocks}, {}},
+                   plan::Node{launch, {0}}};
+    plan_.outputs = {plan::View{{2, 0}, DType::kI32, {blocks}, {1}}};
+    const engine::Run run = Run({});
+    EXPECT_EQ(run.completed, blocks == 264);
+    if (blocks == 264) continue;
+    const engine::Finding* finding = Find(run, "deadlock");
+    ASSERT_NE(finding, nullptr);
+    EXPECT_NE(finding->message.find("The device holds 264 blocks"), std::string::npos)
+        << finding->message;
+    EXPECT_EQ(finding->where, "temporary 0 + 0 bytes");
+  }
 }
 
 }  // namespace

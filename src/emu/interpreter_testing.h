@@ -90,6 +90,8 @@ class Interpreter {
     request.block = block;
     request.dynamic_shared = dynamic_shared;
     request.cooperative = cooperative;
+    request.resident_blocks = resident_blocks;
+    request.look_after = look_after;
     request.parameters = parameters;
     request.shadows = shadows;
     ThreadPool pool(threads);
@@ -102,6 +104,8 @@ class Interpreter {
   ShadowRun* shadows = nullptr;
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
+  uint64_t resident_blocks = 0;
+  int64_t look_after = 0;
   int threads = 2;
 
  private:

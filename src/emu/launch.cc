@@ -3,18 +3,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/launch.h"
 
+#include <fmt/format.h>
 #include <xmmintrin.h>
 
 #include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "emu/block.h"
 #include "emu/calls.h"
 #include "emu/schedule.h"
 #include "emu/shadow.h"
 #include "emu/shared_race.h"
+#include "emu/stall.h"
 #include "emu/thread_pool.h"
 
 namespace cupel::emu {
@@ -23,6 +26,8 @@ namespace {
 constexpr int64_t kLongQuantum =
     2'000'000;                             // before another block starts beside a block that waits
 constexpr int64_t kShortQuantum = 20'000;  // when blocks wait for each other
+constexpr int64_t kSpinQuantum = 4'000;    // when they were written to wait
+constexpr int64_t kSlicesInQuantum = 8;    // so that all warps of a block have their turn
 constexpr int64_t kUnlimited = INT64_MAX / 2;
 constexpr size_t kResidentBytes = size_t{2} << 30;
 constexpr uint64_t kMostBlocksWithWork = uint64_t{1} << 24;
@@ -97,9 +102,24 @@ class FloatEnvironment {
   unsigned saved_;
 };
 
+/// A block that depends on no other, to its end.
+BlockResult RunAlone(BlockState& block, StallWatch& watch) {
+  watch.Restart();
+  for (;;) {
+    const BlockResult result = RunBlock(block, watch.first_look());
+    if (result != BlockResult::kUnfinished) return result;
+    BlockState* const blocks[] = {&block};
+    const Outlook outlook = watch.Look(blocks, block.spent);
+    if (outlook == Outlook::kOpen || outlook == Outlook::kWaiting) continue;
+    if (outlook != Outlook::kStopped) watch.Report(blocks, 0, outlook);
+    return BlockResult::kStopped;
+  }
+}
+
 /// Blocks one after another, taken from the launch's counter.
 Status RunIndependent(LaunchState& launch, Worker& worker) {
   BlockState block;
+  StallWatch watch(launch, false);
   for (;;) {
     const uint64_t position = launch.next_block.fetch_add(1);
     if (position >= launch.blocks_to_run || launch.cancelled) return {};
@@ -108,14 +128,15 @@ Status RunIndependent(LaunchState& launch, Worker& worker) {
     if (number >= launch.stop_at) continue;
     if (block.memory == nullptr) TRY(AllocateBlock(launch, worker, block));
     StartBlock(block, number);
-    if (RunBlock(block, kUnlimited) == BlockResult::kStopped) return {};
+    if (RunAlone(block, watch) == BlockResult::kStopped) return {};
   }
 }
 
 /// Blocks in order on one thread; several take turns when they wait for each other.
 class InOrder {
  public:
-  InOrder(LaunchState& launch, Worker& worker) : launch_(launch), worker_(worker) {}
+  InOrder(LaunchState& launch, Worker& worker)
+      : launch_(launch), worker_(worker), watch_(launch, launch.blocks_to_run > 1) {}
 
   Status Run() {
     const bool together = launch_.request->cooperative;
@@ -127,7 +148,13 @@ class InOrder {
         if (started_ == before) break;
       }
       waiting_ = false;
-      const int64_t quantum = resident_.size() > 1 || together ? kShortQuantum : kLongQuantum;
+      const bool alone = resident_.size() == 1 && !together;
+      // The first block is soon seen to wait for others, if it does; else it goes on alone.
+      const bool is_first = alone && !std::exchange(looked_, true);
+      int64_t quantum = launch_.kernel->may_spin ? kSpinQuantum : kShortQuantum;
+      worker_.slice = alone ? kSlice : quantum / kSlicesInQuantum;
+      if (alone) quantum = kLongQuantum;
+      if (is_first) quantum = watch_.first_look();
       for (size_t i = 0; i < resident_.size();) {
         const BlockResult result = RunBlock(*resident_[i], quantum);
         if (result == BlockResult::kStopped) return {};
@@ -139,6 +166,12 @@ class InOrder {
         free_.push_back(std::move(resident_[i]));
         resident_.erase(resident_.begin() + static_cast<std::ptrdiff_t>(i));
       }
+      if (waiting_) {
+        const uint64_t before = started_;
+        TRY_ASSIGN(const bool stopped, StopIfStuck());
+        if (stopped) return {};
+        waiting_ = !is_first || started_ != before;
+      }
     } while (!resident_.empty() || started_ < launch_.blocks_to_run);
     return {};
   }
@@ -146,6 +179,7 @@ class InOrder {
  private:
   Status StartNext() {
     if (started_ >= launch_.blocks_to_run) return {};
+    if (IsDeviceFull()) return {};
     if (free_.empty()) {
       if (bytes_ > kResidentBytes) return {};
       auto block = std::make_unique<BlockState>();
@@ -156,18 +190,54 @@ class InOrder {
     }
     resident_.push_back(std::move(free_.back()));
     free_.pop_back();
-    StartBlock(*resident_.back(), launch_.NumberOf(BlockInTurn(
-                                      started_++, launch_.blocks_to_run, launch_.options->schedule,
-                                      launch_.kernel->may_spin || launch_.request->cooperative)));
+    StartBlock(*resident_.back(),
+               launch_.NumberOf(BlockInTurn(started_++, launch_.blocks_to_run,
+                                            launch_.options->schedule, BlocksWait())));
     return {};
+  }
+
+  /// Blocks may wait for others, as far as decoding can tell: then they start roughly in order.
+  bool BlocksWait() const { return launch_.kernel->may_spin || launch_.request->cooperative; }
+
+  /// Where blocks start far out of order, those that a device would start first may come last: then
+  /// there is room for all.
+  bool IsDeviceFull() const {
+    if (launch_.options->schedule % 2 == 1 && !BlocksWait()) return false;
+    const uint64_t most = launch_.request->resident_blocks;
+    return most != 0 && resident_.size() >= std::max(most, 2 * kScheduleWindow);
+  }
+
+  /// Blocks that all wait need others: twice as many, so that a grid's barrier is reached soon.
+  /// True when there are none to come, and the launch ends with an error.
+  Result<bool> StopIfStuck() {
+    const auto now = static_cast<int64_t>(worker_.counters.warp_instructions);
+    if (!watch_.IsDue(now)) return false;
+    std::vector<BlockState*> blocks;
+    for (const auto& block : resident_) blocks.push_back(block.get());
+    const Outlook outlook = watch_.Look(blocks, now);
+    if (outlook == Outlook::kOpen) return false;
+    if (outlook == Outlook::kStopped) return true;
+    const uint64_t before = started_;
+    for (size_t i = 0; i < blocks.size(); ++i) TRY(StartNext());
+    if (started_ != before || outlook == Outlook::kWaiting) return false;
+    const uint64_t not_started = launch_.blocks_to_run - started_;
+    if (not_started != 0 && !IsDeviceFull()) {
+      launch_.unsupported = fmt::format(
+          "{} blocks that wait for each other, of which {} need all the memory there is",
+          launch_.blocks_to_run, resident_.size());
+    } else {
+      watch_.Report(blocks, not_started, outlook);
+    }
+    return true;
   }
 
   LaunchState& launch_;
   Worker& worker_;
+  StallWatch watch_;
   std::vector<std::unique_ptr<BlockState>> resident_, free_;
   uint64_t started_ = 0;
   size_t bytes_ = 0;
-  bool waiting_ = false;
+  bool waiting_ = false, looked_ = false;
 };
 
 void AddCounters(const engine::LaunchCounters& from, engine::LaunchCounters* to) {
@@ -383,7 +453,8 @@ Result<LaunchOutcome> RunLaunch(const LaunchRequest& request, GlobalMemory& memo
   JoinRanges(&outcome.written);
   MergeFindings(workers, launch.stop_at, &outcome);
   MergePrinted(workers, launch.stop_at, &outcome);
-  outcome.completed = launch.stop_at == UINT64_MAX;
+  outcome.unsupported = std::move(launch.unsupported);
+  outcome.completed = launch.stop_at == UINT64_MAX && outcome.unsupported.empty();
   return outcome;
 }
 

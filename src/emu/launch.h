@@ -30,6 +30,12 @@ struct LaunchRequest {
   /// Numbers of the blocks to run, ascending; empty: all. Stores of such a launch are tracked.
   std::span<const uint64_t> only;
   ShadowRun* shadows = nullptr;  // not null: the launch carries shadow values
+  /// Blocks of this launch that the device holds at a time; 0: not known. Others start when one of
+  /// them ends.
+  uint64_t resident_blocks = 0;
+  /// After how many warp instructions blocks that have not ended are looked at (stall.h), first and
+  /// from then on; 0: the usual.
+  int64_t look_after = 0;
 };
 
 /// Device addresses [begin, end) that were written.

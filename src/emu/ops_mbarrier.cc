@@ -4,6 +4,8 @@
 // them would otherwise keep the others from what it waits for. Waits that nothing answers any more
 // are a deadlock.
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -151,8 +153,14 @@ const Op* TestWait(Warp& warp, const Op* op) {
     return op + 1;
   }
   if (++async.failures > kMostFailures) {
+    const int lane = __builtin_ctz(active & ~done);
+    uint32_t offset = 0;
+    if (BarrierOf(warp, op, lane, &offset) == nullptr) return nullptr;
     return Fault(warp, op, "deadlock",
-                 "The block waits for an mbarrier's phase that nobody completes.");
+                 fmt::format("The loop here asks for a phase of the mbarrier at shared memory + {} "
+                             "bytes again and again; nobody left can complete it.",
+                             offset),
+                 lane, fmt::format("shared memory + {} bytes", offset));
   }
   warp.spin += 1024;  // lanes of this warp that are elsewhere may have to come here first
   return EndSlice(warp, op + 1);

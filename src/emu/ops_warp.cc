@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
+#include "emu/block.h"
 #include "emu/handlers.h"
 #include "emu/op.h"
 #include "emu/warp_parts.h"
@@ -94,10 +95,11 @@ const Op* ActiveMask(Warp& warp, const Op* op) {
 const Op* SyncWarp(Warp& warp, const Op* op) {
   return Participants(warp, op, 3) == 0 ? nullptr : op + 1;
 }
-/// A clock that advances with the instructions that the warp has executed.
+/// A clock that advances with the instructions that the warp has executed, over all its turns.
 template <class T>
 const Op* Clock(Warp& warp, const Op* op) {
-  const auto now = static_cast<T>(warp.warp_instructions * 4);
+  const uint64_t before = warp.block->warp_work[warp.index];
+  const auto now = static_cast<T>((before + warp.warp_instructions) * 4);
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     At<T>(warp, op->dst)[__builtin_ctz(rest)] = now;
   }

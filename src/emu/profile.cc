@@ -46,8 +46,8 @@ class Observer {
         guard_(warp.worker->launch->code->handlers->Find("@guard")->full),
         tracks_(!warp.worker->launch->request->only.empty()) {}
 
-  /// Counts one op and what it guards, and runs it.
-  const Op* Step(const Op* op) {
+  /// Counts one op and what it guards, and runs it. Inline: RunObserved's loop has it in registers.
+  [[gnu::always_inline]] inline const Op* Step(const Op* op) {
     const uint32_t active = warp_.active;
     const int others = warp_.others;
     if (op->full == guard_) {
@@ -221,6 +221,8 @@ void RunObserved(Warp& warp) {
     while (op != nullptr) op = observer.Step(op);
   } while (warp.stop == Stop::kContinue);
 }
+
+const Op* StepObserved(Warp& warp, const Op* op) { return Observer(warp).Step(op); }
 
 void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64_t counted,
                LaunchCounters* counters) {

@@ -51,6 +51,8 @@ struct Profile {
 
 /// As HandlerTable::run for blocks that are counted, or whose stores are tracked.
 void RunObserved(Warp& warp);
+/// One op of it.
+const Op* StepObserved(Warp& warp, const Op* op);
 
 /// Lines, mix and sums of `profile`, multiplied by blocks / counted.
 void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64_t counted,

@@ -18,7 +18,6 @@
 namespace cupel::emu {
 namespace {
 
-constexpr int64_t kSlice = 100'000;  // warp instructions
 constexpr int64_t kBudgetChunk = 4'000'000;
 constexpr size_t kAlign = 64;
 
@@ -58,7 +57,7 @@ Turn RunTurn(Warp& warp, const Code& code) {
   const BlockState& block = *warp.block;
   const uint64_t moment = block.number * 0x2545f4914f6cdd1du + static_cast<uint64_t>(block.spent);
   const int64_t slice =
-      std::min(SliceLength(kSlice, worker.launch->options->schedule, moment ^ warp.index << 8),
+      std::min(SliceLength(worker.slice, worker.launch->options->schedule, moment ^ warp.index << 8),
                worker.budget);
   warp.slice = slice;
   for (;;) {
@@ -128,6 +127,12 @@ void Poison(std::byte* begin, size_t bytes, uint32_t poison) {
 }
 
 }  // namespace
+
+void SettleTurn(Warp& warp, int64_t slice) {
+  warp.worker->budget -= slice - warp.slice;
+  warp.block->spent += slice - warp.slice;
+  Collect(warp);
+}
 
 bool GiveTurnAway(Warp& warp) {
   if (!warp.worker->launch->request->cooperative) return false;

@@ -68,6 +68,10 @@ DEVICE_FAULTS = [
     ("no_second_barrier", linear("__syncthreads();  // used", ""), {"shared_race"}),
     ("all_zeros", linear("sum + b[col]", "0.f * (sum + b[col])"), {"wrong_result"}),
     ("endless_kernel", linear("k0 < depth; k0 += kTile", "depth >= 0; k0 += 0"), {"instruction_budget"}),
+    ("waits_for_a_flag", linear("  if (row < rows && col < cols) y[", "  while (go == 0) {\n  }\n"
+                                "  if (row < rows && col < cols) y[")
+     .replace("constexpr int kTile = 16;", "constexpr int kTile = 16;\n__device__ volatile int go;"),
+     {"deadlock"}),
     ("misaligned", linear("if (row < rows && col < cols) y[row * cols + col] = sum + b[col];",
                           "if (row == 0 && col == 0) *reinterpret_cast<float4*>(y + 1) = "
                           "make_float4(sum, sum, sum, b[0]);"),

@@ -1,0 +1,197 @@
+// Tested by stall_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/loop_path.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+namespace cupel::emu {
+namespace {
+
+// Bounds on the work; beyond, a loop counts as one that moves on.
+constexpr int kMostWalks = 64;     // around a path
+constexpr size_t kMostParts = 64;  // registers that vary, in a loop that merely waits
+constexpr size_t kMostReads = 16;  // of a path, that are asked whether a branch depends on them
+
+bool ReadsMemory(const OpEffect& effect) {
+  return effect.kind == Effect::kRead || effect.kind == Effect::kUpdate ||
+         effect.kind == Effect::kWait;
+}
+
+/// Once along the path.
+void Walk(const LoopEffects& effects, std::span<const PathStep> path, uint32_t all_lanes,
+          uint32_t source, bool clock, FrameSet& varying, Dependence& found) {
+  for (const PathStep& step : path) {
+    const OpEffect& effect = effects.of(step.op);
+    bool depends = false;
+    for (size_t i = 0; i < effect.reads; ++i) depends |= varying.Meets(effect.read[i]);
+    switch (effect.kind) {
+      case Effect::kDecide:
+      case Effect::kGuard:
+        found.branches |= depends;
+        continue;
+      case Effect::kRead:
+      case Effect::kWrite:
+      case Effect::kUpdate:
+      case Effect::kWait:
+      case Effect::kOther:
+        found.accesses |= depends;
+        depends = false;  // memory does not change
+        break;
+      case Effect::kMeet:
+        found.accesses |= depends;
+        break;
+      case Effect::kTime:
+        depends = clock;
+        break;
+      case Effect::kNothing:
+      case Effect::kCompute:
+        break;
+    }
+    depends |= step.op == source;
+    for (size_t i = 0; i < effect.writes; ++i) {
+      if (depends) {
+        found.work |= effect.kind == Effect::kCompute && !effect.is_simple;
+        varying.Set(effect.written[i]);
+      } else if (step.lanes == all_lanes) {
+        varying.Clear(effect.written[i]);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void FrameSet::Set(FramePart part) {
+  for (int32_t at = part.offset / 4; at < (part.offset + part.bytes) / 4; ++at) {
+    words_[static_cast<size_t>(at) / 64] |= uint64_t{1} << (at % 64);
+  }
+}
+void FrameSet::Clear(FramePart part) {
+  for (int32_t at = part.offset / 4; at < (part.offset + part.bytes) / 4; ++at) {
+    words_[static_cast<size_t>(at) / 64] &= ~(uint64_t{1} << (at % 64));
+  }
+}
+bool FrameSet::Meets(FramePart part) const {
+  for (int32_t at = part.offset / 4; at < (part.offset + part.bytes) / 4; ++at) {
+    if (((words_[static_cast<size_t>(at) / 64] >> (at % 64)) & 1u) != 0) return true;
+  }
+  return false;
+}
+bool FrameSet::Merge(const FrameSet& other) {
+  uint64_t added = 0;
+  for (size_t i = 0; i < words_.size(); ++i) {
+    added |= other.words_[i] & ~words_[i];
+    words_[i] |= other.words_[i];
+  }
+  return added != 0;
+}
+
+FrameSet Difference(const std::byte* a, const std::byte* b, size_t bytes) {
+  FrameSet set(bytes);
+  constexpr size_t kStep = 64;
+  for (size_t at = kScratchBytes; at < bytes; at += kStep) {
+    const size_t end = std::min(at + kStep, bytes);
+    if (std::memcmp(a + at, b + at, end - at) == 0) continue;
+    for (size_t word = at; word < end; word += 4) {
+      if (std::memcmp(a + word, b + word, 4) != 0) set.Set({static_cast<int32_t>(word), 4});
+    }
+  }
+  return set;
+}
+
+Dependence Follow(const LoopEffects& effects, std::span<const PathStep> path, FrameSet varying,
+                  uint32_t source, bool clock) {
+  uint32_t all_lanes = 0;
+  for (const PathStep& step : path) all_lanes |= step.lanes;
+  Dependence found;
+  for (int walk = 0; walk < kMostWalks; ++walk) {
+    found = {};
+    FrameSet after = varying;
+    Walk(effects, path, all_lanes, source, clock, after, found);
+    if (!varying.Merge(after)) return found;
+  }
+  found.accesses = found.work = true;
+  return found;
+}
+
+namespace {
+
+/// The first op of the path that touches the part reads it: it holds what the round before left.
+bool IsCarried(const LoopEffects& effects, std::span<const PathStep> path, FramePart part,
+               uint32_t all_lanes) {
+  const auto meets = [&](FramePart other) {
+    return other.offset < part.offset + part.bytes && part.offset < other.offset + other.bytes;
+  };
+  for (const PathStep& step : path) {
+    const OpEffect& effect = effects.of(step.op);
+    const auto read = std::span(effect.read).first(effect.reads);
+    const auto written = std::span(effect.written).first(effect.writes);
+    if (std::any_of(read.begin(), read.end(), meets)) return true;
+    if (step.lanes == all_lanes && std::any_of(written.begin(), written.end(), meets)) return false;
+  }
+  return false;
+}
+
+/// Whether the loop does nothing beside waiting: what it carries from one round to the next are
+/// counts and times that decide when it ends, and no result.
+bool OnlyWaits(const LoopEffects& effects, std::span<const PathStep> path,
+               const FrameSet& varying) {
+  uint32_t all_lanes = 0;
+  for (const PathStep& step : path) all_lanes |= step.lanes;
+  std::set<int32_t> asked;
+  for (const PathStep& step : path) {
+    const OpEffect& effect = effects.of(step.op);
+    for (const FramePart part : std::span(effect.written).first(effect.writes)) {
+      if (!varying.Meets(part) || !asked.insert(part.offset).second) continue;
+      if (asked.size() > kMostParts) return false;
+      if (!IsCarried(effects, path, part, all_lanes)) continue;
+      FrameSet alone = varying.Nothing();
+      alone.Set(part);
+      const Dependence dependence = Follow(effects, path, alone, UINT32_MAX, false);
+      if (!dependence.branches || dependence.work) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+LoopFacts Judge(const LoopEffects& effects, std::span<const PathStep> path,
+                const FrameSet& varying) {
+  LoopFacts facts;
+  uint64_t votes = 0;
+  for (const PathStep& step : path) {
+    const OpEffect& effect = effects.of(step.op);
+    if (effect.kind == Effect::kOther) return facts;
+    if (effect.kind != Effect::kMeet) continue;
+    facts.meets = true;
+    if (effect.writes == 0) continue;
+    // What a barrier reduces stays the same if everybody always says the same.
+    const uint64_t vote = step.named << 32 | step.lanes;
+    if (votes != 0 && vote != votes) return facts;
+    votes = vote;
+  }
+  const Dependence dependence = Follow(effects, path, varying, UINT32_MAX, true);
+  if (dependence.accesses) return facts;
+  // Of what is read, what a branch depends on; a volatile or atomic read before others.
+  bool is_strong = false;
+  size_t asked = 0;
+  for (size_t i = 0; i < path.size() && asked < kMostReads && !is_strong; ++i) {
+    const OpEffect& effect = effects.of(path[i].op);
+    if (!ReadsMemory(effect) || (facts.awaited != UINT32_MAX && !effect.is_strong)) continue;
+    ++asked;
+    if (!Follow(effects, path, varying.Nothing(), path[i].op, false).branches) continue;
+    facts.awaited = static_cast<uint32_t>(i);
+    is_strong = effect.is_strong;
+  }
+  if (!dependence.branches) {
+    facts.kind = LoopKind::kStuck;
+  } else if (is_strong && OnlyWaits(effects, path, varying)) {
+    facts.kind = LoopKind::kPolls;
+  }
+  return facts;
+}
+
+}  // namespace cupel::emu

@@ -1,0 +1,96 @@
+// Tested by stall_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "emu/place.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "emu/block.h"
+#include "emu/kernel.h"
+
+namespace cupel::emu {
+namespace {
+
+constexpr uint64_t kWindow = uint64_t{1} << 32;
+
+}  // namespace
+
+Place PlaceOf(const Warp& warp, MemorySpace space, int lane, uint64_t address, uint32_t bytes) {
+  Place place{space, address, nullptr, bytes};
+  if (space == MemorySpace::kGeneric) {
+    place.space = MemorySpace::kGlobal;
+    for (const auto& [base, window] : {std::pair(kSharedWindow, MemorySpace::kShared),
+                                       std::pair(kLocalWindow, MemorySpace::kLocal),
+                                       std::pair(kParamWindow, MemorySpace::kParam)}) {
+      if (address - base >= kWindow) continue;
+      place.space = window;
+      place.address = address - base;
+    }
+  }
+  const auto within = [&](uint64_t size) {
+    return bytes <= size && place.address <= size - bytes && place.address % bytes == 0;
+  };
+  switch (place.space) {
+    case MemorySpace::kShared:
+      if (within(warp.shared_bytes)) place.host = warp.shared + place.address;
+      break;
+    case MemorySpace::kLocal:
+      if (!within(warp.local_bytes)) break;
+      place.host = warp.local + (place.address / 4 * kLanes + static_cast<uint64_t>(lane)) * 4 +
+                   place.address % 4;
+      break;
+    case MemorySpace::kParam:
+      if (within(warp.param_bytes)) place.host = warp.param + place.address;
+      break;
+    default:
+      if (warp.worker->launch->memory->Contains(place.address, bytes)) {
+        place.host = warp.worker->launch->memory->Host(place.address);
+      }
+  }
+  return place;
+}
+
+std::string Place::Describe(const Warp& warp) const {
+  if (space == MemorySpace::kGlobal) return warp.worker->launch->memory->Describe(address);
+  const char* name = space == MemorySpace::kShared  ? "shared memory"
+                     : space == MemorySpace::kLocal ? "local memory"
+                                                    : "parameters";
+  return fmt::format("{} + {} bytes", name, address);
+}
+
+uint64_t AddressOf(const Warp& warp, const Op* op, int lane) {
+  const MemorySpace space = AccessShape::Unpack(op->aux).space;
+  const bool wide = space == MemorySpace::kGlobal || space == MemorySpace::kGeneric;
+  const auto displacement = static_cast<uint64_t>(op->imm);
+  if (wide) return At<const uint64_t>(warp, op->src[0])[lane] + displacement;
+  return static_cast<uint32_t>(At<const uint32_t>(warp, op->src[0])[lane] + displacement);
+}
+
+void NoteTouched(const Warp& warp, const Op* op, uint32_t lanes, std::vector<Touched>* all) {
+  const AccessShape shape = AccessShape::Unpack(op->aux);
+  const uint32_t bytes = std::min(shape.bytes(), 32u);
+  for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    const uint64_t address = AddressOf(warp, op, lane);
+    Place place = PlaceOf(warp, shape.space, lane, address, bytes);
+    if (place.host == nullptr) continue;  // the op will say so
+    Touched touched{place.host, bytes, place.space == MemorySpace::kLocal, {}};
+    if (touched.is_private) {
+      // Words of a lane are apart from each other.
+      for (uint32_t at = 0; at < bytes; at += 4) {
+        touched.bytes = std::min(bytes - at, 4u);
+        touched.host = place.host + uint64_t{at} * kLanes;
+        std::memcpy(touched.before.data(), touched.host, touched.bytes);
+        all->push_back(touched);
+      }
+      continue;
+    }
+    std::memcpy(touched.before.data(), touched.host, bytes);
+    all->push_back(touched);
+  }
+}
+
+}  // namespace cupel::emu

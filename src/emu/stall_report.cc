@@ -1,0 +1,136 @@
+// Says who waits for what when nothing moves any more.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "emu/async.h"
+#include "emu/loop_effects.h"
+#include "emu/stall.h"
+
+namespace cupel::emu {
+namespace {
+
+constexpr int64_t kLeastNegative = -1'000'000;
+
+/// The loop to tell of: one that is sure before one that may give up, one that waits for something
+/// before one that merely goes on; the first of these.
+std::pair<size_t, const LoopingWarp*> Choose(std::span<const Sight> sights) {
+  std::pair<size_t, const LoopingWarp*> best{0, nullptr};
+  const auto rank = [](const LoopingWarp& loop) {
+    return (loop.kind == LoopKind::kStuck ? 2 : 0) + (loop.waits ? 1 : 0);
+  };
+  for (size_t b = 0; b < sights.size(); ++b) {
+    for (const LoopingWarp& loop : sights[b].loops) {
+      if (best.second == nullptr || rank(loop) > rank(*best.second)) best = {b, &loop};
+    }
+  }
+  return best;
+}
+
+bool IsPhase(const Warp& warp, const Op* op) {
+  const Code& code = *warp.worker->launch->code;
+  return code.mnemonics[code.sources[op->source].instr].starts_with("mbarrier");
+}
+
+/// "the mbarrier at shared memory + 8 bytes", "buffer 1 + 128 bytes".
+std::string PlaceRead(const Warp& warp, const LoopingWarp& loop, Place* place) {
+  if (IsPhase(warp, loop.at)) {
+    *place = PlaceOf(warp, MemorySpace::kShared, 0, loop.named, 8);
+    place->host = nullptr;  // opaque
+    return place->Describe(warp);
+  }
+  const AccessShape shape = AccessShape::Unpack(loop.at->aux);
+  *place = PlaceOf(warp, shape.space, __builtin_ctz(loop.lanes), loop.named, shape.element_bytes);
+  return place->Describe(warp);
+}
+
+std::string ValueIn(const Place& place) {
+  if (place.host == nullptr || place.bytes > 8) return "";
+  uint64_t value = 0;
+  std::memcpy(&value, place.host, place.bytes);
+  // Small negative numbers are meant as such; loads do not say.
+  const int unused = 64 - 8 * static_cast<int>(place.bytes);
+  const int64_t as_signed = static_cast<int64_t>(value << unused) >> unused;
+  if (as_signed < 0 && as_signed >= kLeastNegative) {
+    return fmt::format(", where it finds {}", as_signed);
+  }
+  return fmt::format(", where it finds {}", value);
+}
+
+/// What the others do.
+std::string Company(std::span<BlockState* const> blocks, std::span<const Sight> sights) {
+  size_t looping = 0, waiting = 0;
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    looping += sights[b].loops.size();
+    for (const Warp& warp : blocks[b]->warps) waiting += warp.live != 0;
+  }
+  waiting -= looping;
+  std::string text;
+  if (looping > 1) text += fmt::format("{} warps loop", looping);
+  if (waiting != 0) {
+    text += fmt::format("{}{} wait{} at barriers", text.empty() ? "" : ", ",
+                        text.empty() ? fmt::format("{} warp{}", waiting, waiting == 1 ? "" : "s")
+                                     : std::to_string(waiting),
+                        waiting == 1 ? "s" : "");
+  }
+  if (blocks.size() > 1) text += fmt::format(" in {} blocks", blocks.size());
+  return text;
+}
+
+std::string NotStarted(size_t running, uint64_t not_started) {
+  if (not_started == 0) return "";
+  return fmt::format(
+      " The device holds {} block{} of this launch at a time, all of which wait: {} more can never "
+      "start.",
+      running, running == 1 ? "" : "s", not_started);
+}
+
+}  // namespace
+
+void ReportStall(std::span<BlockState* const> blocks, std::span<const Sight> sights,
+                 uint64_t not_started, int64_t patience) {
+  const auto [index, loop] = Choose(sights);
+  if (loop == nullptr) return;
+  BlockState& block = *blocks[index];
+  Warp& warp = block.warps[loop->warp];
+  engine::Finding finding = Describe(
+      warp, loop->at, loop->waits ? "deadlock" : "instruction_budget", __builtin_ctz(loop->lanes));
+  const std::string company = Company(blocks, sights);
+  const std::string others = company.empty() ? "" : fmt::format(" ({})", company);
+  if (!loop->waits) {
+    finding.message = fmt::format(
+        "The loop here never ends: it goes round without any change to what it decides by{}.{}",
+        others, NotStarted(blocks.size(), not_started));
+  } else {
+    Place place;
+    finding.where = PlaceRead(warp, *loop, &place);
+    const bool is_phase = IsPhase(warp, loop->at);
+    finding.message = fmt::format("The loop here {} {} again and again{}; ",
+                                  is_phase ? "asks for a phase of the mbarrier at" : "reads",
+                                  finding.where, ValueIn(place));
+    if (patience == 0) {
+      finding.message +=
+          fmt::format("nobody left can {}{}.", is_phase ? "complete it" : "change it", others);
+    } else {
+      finding.message += fmt::format(
+          "nobody has changed any memory in {} million warp instructions, and all who run wait "
+          "like this{}.",
+          patience / 1'000'000, others);
+      finding.code = "instruction_budget";
+    }
+    const bool plain = !is_phase && !AccessShape::Unpack(loop->at->aux).is_volatile &&
+                       !AccessShape::Unpack(loop->at->aux).is_atomic;
+    if (plain && place.space == MemorySpace::kGlobal && not_started == 0 &&
+        !warp.worker->launch->in_order && warp.worker->launch->blocks_to_run > 1) {
+      finding.message +=
+          " To see what another block writes, it would have to read through volatile or an atomic.";
+    }
+    finding.message += NotStarted(blocks.size(), not_started);
+  }
+  RecordFault(warp, loop->at->source, std::move(finding));
+}
+
+}  // namespace cupel::emu
