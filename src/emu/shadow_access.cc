@@ -5,6 +5,7 @@
 
 #include "emu/block.h"
 #include "emu/shadow.h"
+#include "emu/shadow_pieces.h"
 #include "emu/shadow_place.h"
 
 namespace cupel::emu {
@@ -39,6 +40,21 @@ void AddressFlags(const WarpShadow& ws, const Warp& warp, const Op* op, bool wid
   }
 }
 
+void JoinLoaded(const Warp& warp, ShadowResult& result) {
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int i = __builtin_ctz(rest);
+    Cell cells[4];
+    for (int g = 0; g < result.planes; ++g) {
+      cells[g] = {result.exact[g][i], 0, result.state[g][i]};
+    }
+    JoinPieces(cells, result.planes);
+    for (int g = 0; g < result.planes; ++g) {
+      result.exact[g][i] = cells[g].exact;
+      result.state[g][i] = cells[g].state;
+    }
+  }
+}
+
 /// One element of all lanes: cells become the planes of its slot.
 bool LoadElement(WarpShadow& ws, const Warp& warp, const AccessShape& shape, const Lanes& lanes,
                  uint32_t element, const uint32_t* flags) {
@@ -50,21 +66,23 @@ bool LoadElement(WarpShadow& ws, const Warp& warp, const AccessShape& shape, con
   bool any = false;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
-    const uint64_t address = lanes.address[i] + element * bytes;
-    for (int g = 0; g < granules; ++g) {
+    const uint64_t address = (lanes.address[i] + element * bytes) & ~uint64_t{1};
+    const bool lost = lanes.space[i] == MemorySpace::kLocal && ws.local == nullptr;
+    for (int g = 0, covered = 0; g < granules; ++g) {
       uint32_t& state = result.state[g][i];
-      const Cell* cell =
-          CellAt(ws, lanes.space[i], i, (address & ~uint64_t{1}) + 2 * static_cast<uint64_t>(g));
-      state = cell == nullptr ? 0 : cell->state;
-      if (cell == nullptr && lanes.space[i] == MemorySpace::kLocal && ws.local == nullptr) {
-        state = StateOf(ShadowKind::kShort, kReset);  // too much to follow
+      state = lost ? StateOf(ShadowKind::kShort, kReset) : 0;  // too much to follow
+      if (covered-- > 0 || lost) {
+        any |= lost;
+        continue;
       }
-      if (state == 0) continue;
-      result.exact[g][i] = cell == nullptr ? 0 : cell->exact;
-      // Parts of a float are no float.
-      if (GranulesOf(KindOf(state)) > granules - g || bytes == 1) {
-        state = StateOf(ShadowKind::kShort, (state & kFlags) | kReset);
-      }
+      const Cell cell = LoadCell(ws, warp, lanes.space[i], i,
+                                 address + 2 * static_cast<uint64_t>(g), granules - g);
+      const ShadowKind kind = KindOf(cell.state);
+      if (kind == ShadowKind::kNone) continue;
+      state = cell.state;
+      result.exact[g][i] = cell.exact;
+      if (bytes == 1) state = StateOf(ShadowKind::kShort, (state & kFlags) | kReset);
+      covered = GranulesOf(kind) - 1;
       any = true;
     }
     if (flags[i] != 0) {
@@ -86,12 +104,14 @@ bool LoadElement(WarpShadow& ws, const Warp& warp, const AccessShape& shape, con
 void DropChanged(WarpShadow& ws, const Warp& warp, const AccessShape& shape, const Lanes& lanes,
                  uint32_t element, int32_t slot) {
   ShadowResult& result = *ws.result;
+  bool pieces = false;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
     const uint64_t bits = SlotBits(warp, slot, shape.element_bytes == 8, i);
     for (int g = 0; g < result.planes; ++g) {
       const ShadowKind kind = KindOf(result.state[g][i]);
       if (kind == ShadowKind::kNone) continue;
+      pieces |= IsPiece(kind);
       const uint64_t address = lanes.address[i] + element * shape.element_bytes;
       const Cell* cell =
           CellAt(ws, lanes.space[i], i, (address & ~uint64_t{1}) + 2 * static_cast<uint64_t>(g));
@@ -99,6 +119,7 @@ void DropChanged(WarpShadow& ws, const Warp& warp, const AccessShape& shape, con
       if (cell->bits != TiedBits(kind, bits, g)) result.state[g][i] = 0;
     }
   }
+  if (pieces) JoinLoaded(warp, result);
 }
 
 /// True when nothing was ever written near any of the addresses: most loads of inputs.
@@ -118,6 +139,7 @@ bool AllUntouched(const WarpShadow& ws, const Warp& warp, const AccessShape& sha
 template <bool IsMasked>
 const Op* LoadThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
+  ws.op = op;
   const Side& side = ws.sides[op - warp.code];
   const AccessShape shape = AccessShape::Unpack(op->aux);
   Lanes lanes;
@@ -146,6 +168,28 @@ const Op* LoadThunk(Warp& warp, const Op* op) {
   return next;
 }
 
+/// What a granule is of which one byte was just stored: no float any more, if it was one or the
+/// byte is part of one.
+Cell ByteCell(const WarpShadow& ws, const Warp& warp, MemorySpace space, int lane, uint64_t address,
+              int32_t slot) {
+  Cell cells[4];
+  ReadCells(ws, warp, slot, false, lane, cells);
+  uint32_t flags = 0;
+  auto note = [&](const Cell& cell) {
+    flags |= (cell.state & kFlags) | (IsFloatKind(KindOf(cell.state)) ? kReset : 0);
+  };
+  for (const Cell& cell : cells) note(cell);
+  for (const uint64_t align : {2u, 4u, 8u}) {
+    const Cell* cell = CellAt(ws, space, lane, address & ~(align - 1));
+    const auto covered =
+        static_cast<uint64_t>(cell == nullptr ? 0 : GranulesOf(KindOf(cell->state)));
+    if (cell != nullptr && (address & (align - 1)) < 2 * covered) note(*cell);
+  }
+  if (flags == 0) return {};
+  const uint64_t bits = BitsInMemory(warp, space, lane, address, 2);
+  return {0, TiedBits(ShadowKind::kShort, bits, 0), StateOf(ShadowKind::kShort, flags)};
+}
+
 void StoreElement(WarpShadow& ws, const Warp& warp, const Op* op, const AccessShape& shape,
                   const Lanes& lanes, uint32_t element) {
   const uint32_t bytes = shape.element_bytes;
@@ -157,18 +201,21 @@ void StoreElement(WarpShadow& ws, const Warp& warp, const Op* op, const AccessSh
     const uint64_t address = (lanes.address[i] + element * bytes) & ~uint64_t{1};
     if (lanes.space[i] == MemorySpace::kGlobal && !live && !ws.memory->Touched(address)) continue;
     Cell cells[4] = {};
-    if (live) {
+    const uint64_t value = SlotBits(warp, slot, bytes == 8, i);
+    if (live && bytes > 1) {
       ReadCells(ws, warp, slot, bytes == 8, i, cells);
       for (int g = 0; g < granules; ++g) {
-        if (GranulesOf(KindOf(cells[g].state)) > granules - g || bytes == 1) {
-          const uint64_t value = SlotBits(warp, slot, bytes == 8, i);
-          if (cells[g].state == 0) continue;
-          cells[g] = {0, TiedBits(ShadowKind::kShort, value, g),
-                      StateOf(ShadowKind::kShort, (cells[g].state & kFlags) | kReset)};
+        if (GranulesOf(KindOf(cells[g].state)) > granules - g) {
+          cells[g] = Piece(cells[g], 0);
+          cells[g].bits = TiedBits(ShadowKind::kShort, value, g);
         }
       }
-      FlagHistory(ws, i, SlotBits(warp, slot, bytes == 8, i), granules, cells);
+    } else if (bytes == 1) {
+      cells[0] = ByteCell(ws, warp, lanes.space[i], i, address, slot);
     }
+    if (live) FlagHistory(ws, i, value, granules, cells);
+    for (Cell& cell : cells) cell.state = Stamped(ws, cell.state);
+    BreakCells(ws, warp, lanes.space[i], i, address, granules);
     if (lanes.space[i] == MemorySpace::kGlobal) ws.memory->Touch(address, bytes);
     for (int g = 0; g < granules; ++g) {
       Cell* cell = CellForStore(ws, lanes.space[i], i, address + 2 * static_cast<uint64_t>(g));
@@ -180,6 +227,7 @@ void StoreElement(WarpShadow& ws, const Warp& warp, const Op* op, const AccessSh
 template <bool IsMasked>
 const Op* StoreThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
+  ws.op = op;
   const Side& side = ws.sides[op - warp.code];
   const AccessShape shape = AccessShape::Unpack(op->aux);
   Lanes lanes;

@@ -161,6 +161,7 @@ class AtomicShadows {
       }
       for (int g = 0; g < shape_.granules; ++g) {
         Cell& cell = at.cells[g];
+        cell.state = Stamped(ws_, cell.state);
         if (cell.state != 0) cell.bits = TiedBits(KindOf(cell.state), bits, g);
         if (Cell* to = CellForStore(ws_, part.space, at.lane,
                                     part.address + 2 * static_cast<uint64_t>(g))) {
@@ -187,7 +188,11 @@ class AtomicShadows {
     *bits = SlotBits(warp_, slot, shape_.wide, lane) & shape_.mask;
     ReadCells(ws_, warp_, slot, shape_.wide, lane, cells);
     for (int g = 0; g < shape_.granules; ++g) {
-      if (GranulesOf(KindOf(cells[g].state)) > shape_.granules - g) cells[g] = {};
+      if (GranulesOf(KindOf(cells[g].state)) > shape_.granules - g) {
+        const uint32_t flags = (cells[g].state & kFlags) | kReset;
+        cells[g] = {0, TiedBits(ShadowKind::kShort, *bits, g),
+                    Stamped(ws_, StateOf(ShadowKind::kShort, flags))};
+      }
     }
     FlagHistory(ws_, lane, *bits, shape_.granules, cells);
   }
@@ -226,6 +231,7 @@ class AtomicShadows {
 template <bool IsMasked>
 const Op* AtomicThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
+  ws.op = op;
   const Side& side = ws.sides[op - warp.code];
   AtomicShadows shadows(ws, warp, op, side);
   shadows.Prepare();

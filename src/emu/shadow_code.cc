@@ -43,6 +43,7 @@ TypeName TypeOf(std::string_view name) {
       {"bf16", {Format::kBF16, false, 2, false, true}},
       {"f16x2", {Format::kF16, true, 4, false, true}},
       {"bf16x2", {Format::kBF16, true, 4, false, true}},
+      {"f32x2", {Format::kF32, true, 8, false, true}},
       {"u8", {Format::kInteger, false, 1, false, true}},
       {"s8", {Format::kInteger, false, 1, true, true}},
       {"u16", {Format::kInteger, false, 2, false, true}},
@@ -176,16 +177,25 @@ class Classifier {
       const TypeName from = TypeOf(words.back());
       if (!from.known || (from.packed != to.packed && side.sources != 2)) return false;
       side.operation = Exact::kMove;
-      side.from = from.format;
+      side.from = side.last = from.format;
       side.bytes = from.bytes;
       side.is_signed = from.is_signed;
       for (const char* rounding : {"rni", "rmi", "rpi", "rzi"}) side.magic |= Has(words, rounding);
     } else {
       const std::optional<Arithmetic> arithmetic = ArithmeticOf(words[0]);
-      if (!arithmetic || arithmetic->sources != side.sources || !IsPlain(words)) return false;
+      const TypeName sum = MixedSum(words);
+      if (!arithmetic || arithmetic->sources != side.sources || (!IsPlain(words) && !sum.known)) {
+        return false;
+      }
       side.operation = arithmetic->operation;
-      side.from = to.format;
+      side.from = side.last = to.format;
       side.magic = IsMagic(op, side);
+      if (sum.known) {
+        side.last = side.format = sum.format;
+        side.saturates = Has(words, "sat");
+        side.step = &FloatStep;
+        return true;
+      }
     }
     side.format = to.format;
     side.packed = to.packed;
@@ -201,6 +211,14 @@ class Classifier {
                                      [](std::string_view word) { return TypeOf(word).known; });
     const bool changed = std::find(words.begin() + 1, words.end(), "abs") != words.end();
     return types == 1 && !Has(words, "xorsign") && !changed;
+  }
+
+  /// Products or numbers of a shorter format added to a float: "fma.rn.f32.f16". What the sum is.
+  static TypeName MixedSum(const Words& words) {
+    const size_t count = words.size();
+    const bool sums = words[0] == "add" || words[0] == "sub" || words[0] == "fma";
+    if (!sums || count < 3 || (words[count - 1] != "f16" && words[count - 1] != "bf16")) return {};
+    return words[count - 2] == "f32" ? TypeOf("f32") : TypeName{};
   }
 
   bool IsMagic(const Op& op, const Side& side) const {
@@ -245,10 +263,19 @@ class Classifier {
     if (name == "shf") return granules('F');
     if (name == "shl" && type.bytes >= 4) return granules('L');
     if (name == "shr" && type.bytes >= 4) return granules('R');
-    if (side.dst == SlotKind::kWord && words.size() == 2) {
-      if (name == "and") return granules('&');
-      if (name == "or") return granules('|');
-      if (name == "xor") return granules('^');
+    if (name == "bfe" && !type.is_signed) return granules('E');
+    if (name == "bfi") return granules('I');
+    if (words.size() == 2 && (name == "and" || name == "or" || name == "xor")) {
+      side.detail = name == "and" ? '&' : (name == "or" ? '|' : '^');
+      side.step = &LogicStep;
+      return true;
+    }
+    const bool sums = name == "add" || name == "sub", orders = name == "min" || name == "max";
+    if (words.size() == 2 && type.known && type.bytes >= 4 && (sums || orders)) {
+      side.detail = sums ? (name == "add" ? '+' : '-') : (name == "min" ? '<' : '>');
+      side.is_signed = type.is_signed;
+      side.step = &ChoiceStep;
+      return true;
     }
     return false;
   }
@@ -298,6 +325,7 @@ template <bool IsMasked>
 const Op* LanewiseThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
   const Side& side = ws.sides[op - warp.code];
+  ws.op = op;
   side.step(ws, warp, op, side);
   const Op* next = CallLanewise(warp, op, side.full, side.masked, IsMasked);
   if (next != nullptr) Finish(ws, warp, op, side);
@@ -307,6 +335,7 @@ template <bool IsMasked>
 const Op* InPlaceThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
   const Side& side = ws.sides[op - warp.code];
+  ws.op = op;
   side.step(ws, warp, op, side);
   const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
   if (next != nullptr) Finish(ws, warp, op, side);
@@ -318,6 +347,7 @@ const Op* InPlaceThunk(Warp& warp, const Op* op) {
 std::unique_ptr<ShadowCode> MakeShadowCode(const Code& code) {
   auto shadows = std::make_unique<ShadowCode>();
   shadows->sides.resize(code.ops.size());
+  shadows->sites.resize(code.ops.size());
   const Classifier classifier(code);
   shadows->variant = MakeVariant(code, [&](size_t index, const Op& op) -> Thunks {
     Side& side = shadows->sides[index];

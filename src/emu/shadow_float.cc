@@ -120,10 +120,11 @@ void GatherOperand(WarpShadow& ws, const Warp& warp, const Op* op, const Side& s
                    Operands& x) {
   const bool pairs = side.operation == Exact::kMove && side.packed && side.sources == 2;
   const int32_t offset = op->src[pairs ? 1 - at : s];
-  const bool wide = side.from == Format::kF64;
+  const Format from = s + 1 == side.sources ? side.last : side.from;
+  const bool wide = from == Format::kF64 || (from == Format::kF32 && side.packed && !pairs);
   const bool by_granule = side.packed && !pairs;
   const bool chooses = side.operation == Exact::kMin || side.operation == Exact::kMax;
-  Gather(ws, warp, offset, wide, side.from, by_granule ? at : 0, x.exact[s],
+  Gather(ws, warp, offset, wide, from, by_granule ? at : 0, x.exact[s],
          chooses ? x.value[s] : nullptr, x.flags);
 }
 
@@ -146,11 +147,16 @@ void GatherInteger(WarpShadow& ws, const Warp& warp, const Op* op, const Side& s
 
 void FloatStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   ShadowResult& result = *ws.result;
-  const int granules = side.packed ? 2 : 1;
+  const int step = side.packed && side.format == Format::kF32 ? 2 : 1;
+  const int granules = side.packed ? 2 * step : 1;
   result.planes = granules;
   result.raw = 0;
+  for (uint32_t& none : result.state[1]) none = 0;
+  if (step == 2) {
+    for (uint32_t& none : result.state[3]) none = 0;
+  }
   const uint32_t state = StateOf(KindFor(side.format), side.magic ? kReset | kTakeValue : 0);
-  for (int at = 0; at < granules; ++at) {
+  for (int at = 0; at < granules; at += step) {
     Operands x;
     for (uint32_t& flags : x.flags) flags = 0;
     if (side.from == Format::kInteger) {

@@ -128,6 +128,7 @@ void AddProducts(const Blocks& a, const Blocks& b, int m, int n, int k, Sums& su
 template <bool IsMasked>
 const Op* ProductThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
+  ws.op = op;
   const Side& side = ws.sides[op - warp.code];
   const ProductShape shape = ProductShape::Unpack(op->flops);
   const auto m = static_cast<int>(shape.m), n = static_cast<int>(shape.n);
@@ -137,7 +138,7 @@ const Op* ProductThunk(Warp& warp, const Op* op) {
                       FormatOf(shape.d) != Format::kInteger;
   if (!floats) {  // 8-bit floats and integers
     const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
-    if (next != nullptr) ws.reset |= warp.active;
+    if (next != nullptr) ResetLanes(ws, warp.active);
     return next;
   }
   const int32_t* list = ListOf(op);
@@ -195,6 +196,7 @@ void MoveCell(WarpShadow& ws, bool store, MemorySpace space, uint64_t address, C
 template <bool IsMasked>
 const Op* RowsThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
+  ws.op = op;
   const Side& side = ws.sides[op - warp.code];
   const bool store = AccessShape::Unpack(op->aux).store;
   const bool transposed = (op->flops & 8u) != 0;
@@ -227,6 +229,7 @@ const Op* RowsThunk(Warp& warp, const Op* op) {
 template <bool IsMasked>
 const Op* FragmentThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
+  ws.op = op;
   const Side& side = ws.sides[op - warp.code];
   const FragmentShape shape = FragmentShape::Unpack(op->flops);
   const bool store = AccessShape::Unpack(op->aux).store;
@@ -270,6 +273,7 @@ const Op* FragmentThunk(Warp& warp, const Op* op) {
 template <bool IsMasked>
 const Op* CopyThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
+  ws.op = op;
   const Side& side = ws.sides[op - warp.code];
   uint64_t from[kLanes] = {}, to[kLanes] = {};
   uint32_t length[kLanes] = {};
