@@ -79,6 +79,12 @@ enum ShadowState : uint8_t {
   kShadowBranch = 2,  // upstream a decision depended on rounding
 };
 
+/// Where in the program shadows were replaced or doubted.
+struct ShadowCause {
+  std::string what;      // "shl.b32 at kernel.cu:12"
+  int64_t elements = 0;  // of the output that this lies upstream of
+};
+
 /// Elements [begin, end) in row-major order.
 struct ElementRange {
   int64_t begin = 0, end = 0;
@@ -94,6 +100,7 @@ struct OutputTensor {
   /// saying so (bits of ShadowState; 0: established).
   std::vector<double> shadow;
   std::vector<uint8_t> shadow_state;
+  std::vector<ShadowCause> shadow_causes;  // of states other than 0, the most frequent first
   /// Only some blocks of the launch that computes it ran: `bytes` holds the elements that they
   /// wrote, which are `written` (sorted), one range behind the other.
   bool is_sampled = false;

@@ -21,6 +21,7 @@ struct EstablishedOutput {
   int64_t elements = 0, equal = 0, reset = 0, doubtful = 0;
   double own_rms = 0, own_max = 0;  // the kernel's own rounding, share of the output's scale
   bool reduced_precision = false;
+  std::vector<engine::ShadowCause> causes;  // of resets and doubts, the most frequent first
 
   /// Adds what was found on further inputs; the name stays.
   void Add(const EstablishedOutput& other);
