@@ -88,6 +88,7 @@ Result<std::optional<engine::Run>> Equivalence::Execute(const plan::Plan& plan,
   std::vector<std::span<const std::byte>> storages;
   for (const task::Tensor* tensor : task::TensorLeaves(wanted.args)) {
     storages.push_back(tensor->storage);
+    options.argument_types.push_back(tensor->dtype);
   }
   const auto start = std::chrono::steady_clock::now();
   auto run = context_.program->Execute(plan, storages, options);

@@ -136,6 +136,20 @@ bool AllUntouched(const WarpShadow& ws, const Warp& warp, const AccessShape& sha
          !ws.memory->Touched(high + shape.bytes() - 1);
 }
 
+/// Lanes whose load of integers is of an input's float32 numbers: their bits are looked at.
+uint32_t InputFloats(const WarpShadow& ws, const Warp& warp, const AccessShape& shape,
+                     const Lanes& lanes) {
+  if (shape.element_bytes != 4) return 0;
+  uint32_t floats = 0;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int i = __builtin_ctz(rest);
+    const bool are =
+        lanes.space[i] == MemorySpace::kGlobal && ws.memory->AreFloats(lanes.address[i]);
+    floats |= uint32_t{are} << i;
+  }
+  return floats;
+}
+
 template <bool IsMasked>
 const Op* LoadThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
@@ -160,9 +174,11 @@ const Op* LoadThunk(Warp& warp, const Op* op) {
     } else {
       ClearShadow(ws, warp, slot, slot_is_wide);
     }
-    if (side.from != Format::kInteger) {
+    const uint32_t floats =
+        side.from != Format::kInteger ? warp.active : InputFloats(ws, warp, shape, lanes);
+    if (floats != 0) {
       SlotHeader& header = ws.headers[slot / 128];
-      header.raw |= warp.active & ~header.live;
+      header.raw |= floats & ~header.live;
     }
   }
   return next;

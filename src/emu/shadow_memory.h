@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "base/dtype.h"
 #include "base/result.h"
@@ -125,6 +127,14 @@ class ShadowMemory {
   /// The shadow of an element in memory, of which `bits` was read.
   Shadow Read(uint64_t device, DType dtype, uint64_t bits) const;
   void Write(uint64_t device, DType dtype, uint64_t bits, const Shadow& shadow);
+  /// Says that float32 numbers lie there, which nobody has computed: inputs.
+  void HoldsFloats(uint64_t device, uint64_t bytes) { floats_.emplace_back(device, bytes); }
+  bool AreFloats(uint64_t device) const {
+    for (const auto& [begin, bytes] : floats_) {
+      if (device - begin < bytes) return true;
+    }
+    return false;
+  }
   /// Of the whole run.
   ShadowSites& sites() { return sites_; }
   const ShadowSites& sites() const { return sites_; }
@@ -134,6 +144,7 @@ class ShadowMemory {
   Cell* cells_ = nullptr;
   uint8_t* touched_ = nullptr;  // by 64 KiB
   ShadowSites sites_;
+  std::vector<std::pair<uint64_t, uint64_t>> floats_;  // device addresses and bytes
 };
 
 }  // namespace cupel::emu

@@ -145,6 +145,8 @@ struct RunOptions {
   /// which would show identities that no rounding blurs, would be another value to carry here: the
   /// same moves, resets and flags, another type beside each float.
   bool shadows = false;
+  /// Shadow runs: what the arguments hold, so that a float is known that is read as an integer.
+  std::vector<DType> argument_types;
   /// 0: the usual order of blocks and warps. Any other number: another fair one, the same each
   /// time.
   uint64_t schedule = 0;
