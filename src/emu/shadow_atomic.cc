@@ -79,6 +79,10 @@ bool Less(uint64_t a, uint64_t b, const Side& side, int bytes) {
   return static_cast<int64_t>(a << unused) < static_cast<int64_t>(b << unused);
 }
 
+bool HasShadow(const Cell (&cells)[4], const Shape& shape) {
+  return std::any_of(cells, cells + shape.granules, [](const Cell& c) { return c.state != 0; });
+}
+
 void Apply(const Side& side, const Shape& shape, Part& part, Location& at) {
   std::copy(at.cells, at.cells + 4, part.old_cells);
   bool take = false;
@@ -100,6 +104,11 @@ void Apply(const Side& side, const Shape& shape, Part& part, Location& at) {
     case '>':
       take = Less(at.bits, part.operand, side, shape.bytes);
       break;
+    case 'o':
+      if (part.operand == 0 && !HasShadow(part.operand_cells, shape)) return;
+      take = at.bits == 0 && !HasShadow(at.cells, shape);
+      if (take) break;
+      [[fallthrough]];
     default: {  // integers: what they were computed from remains known by its flags
       uint32_t flags = 0;
       for (const auto* cells : {at.cells, part.operand_cells}) {

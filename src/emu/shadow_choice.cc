@@ -1,6 +1,6 @@
-// Integer instructions whose result is, bit for bit, one of their operands: sums with a zero, and
-// minimum and maximum, which order floats of one sign as they order their bits. The float's shadow
-// goes along; otherwise these are arithmetic on its bits.
+// Integer instructions whose result is, bit for bit, one of their operands: sums with a zero,
+// products with a one, and minimum and maximum, which order floats of one sign as they order their
+// bits. The float's shadow goes along; otherwise these are arithmetic on its bits.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
@@ -34,9 +34,10 @@ int Chosen(const Operand (&x)[2], const Side& side, bool wide) {
     if (x[0].bits == x[1].bits) return x[0].known ? 0 : 1;
     return Less(x[0], x[1], side.is_signed, wide) == (side.detail == '<') ? 0 : 1;
   }
-  // A zero that was computed from a float is zero by chance.
-  if (x[1].bits == 0 && !x[1].known) return 0;
-  if (side.detail == '+' && x[0].bits == 0 && !x[0].known) return 1;
+  // A zero (or one) that was computed from a float is so by chance.
+  const uint64_t neutral = side.detail == '*' ? 1 : 0;
+  if (x[1].bits == neutral && !x[1].known) return 0;
+  if (side.detail != '-' && x[0].bits == neutral && !x[0].known) return 1;
   return -1;
 }
 

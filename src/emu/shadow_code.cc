@@ -152,6 +152,8 @@ class Classifier {
     side.is_signed = type.is_signed;
     const bool adds = words[1] == "add" && type.format != Format::kInteger;
     side.detail = adds ? '+' : 'i';
+    const bool keeps_zero = words[1] == "add" || words[1] == "or" || words[1] == "xor";
+    if (keeps_zero && type.format == Format::kInteger) side.detail = 'o';
     if (words[1] == "exch") side.detail = 'x';
     if (words[1] == "cas") side.detail = 'c';
     if (words[1] == "min" && type.format == Format::kInteger) side.detail = '<';
@@ -268,6 +270,11 @@ class Classifier {
     if (words.size() == 2 && (name == "and" || name == "or" || name == "xor")) {
       side.detail = name == "and" ? '&' : (name == "or" ? '|' : '^');
       side.step = &LogicStep;
+      return true;
+    }
+    if (name == "mul" && words.size() == 3 && words[1] == "lo" && type.bytes >= 4) {
+      side.detail = '*';
+      side.step = &ChoiceStep;
       return true;
     }
     const bool sums = name == "add" || name == "sub", orders = name == "min" || name == "max";

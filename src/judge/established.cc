@@ -118,7 +118,8 @@ void EstablishedOutput::Add(const EstablishedOutput& other) {
                    [](const auto& a, const auto& b) { return a.elements > b.elements; });
 }
 
-void Established::Add(size_t output, const std::string& name, const ShadowComparison& c) {
+void Established::Add(size_t output, const std::string& name, const ShadowComparison& c,
+                      bool rounding) {
   if (outputs.size() <= output) outputs.resize(output + 1);
   EstablishedOutput one;
   one.is_float = c.judged;
@@ -128,9 +129,11 @@ void Established::Add(size_t output, const std::string& name, const ShadowCompar
     one.equal = c.equal;
     one.reset = c.reset;
     one.doubtful = c.doubtful;
-    one.own_rms = c.own_rms;
-    one.own_max = c.own_max;
-    one.reduced_precision = c.reduced_precision;
+    if (rounding) {
+      one.own_rms = c.own_rms;
+      one.own_max = c.own_max;
+      one.reduced_precision = c.reduced_precision;
+    }
     if (!c.established()) one.causes = c.causes;
   }
   outputs[output].name = name;

@@ -38,7 +38,10 @@ struct Established {
   std::vector<std::string> not_followed;  // instructions that shadows do not follow
   std::vector<EstablishedOutput> outputs;
 
-  void Add(size_t output, const std::string& name, const ShadowComparison& comparison);
+  /// `rounding`: its own rounding counts. On inputs that were scaled down a shorter format's is
+  /// that of its subnormals, which says nothing about the inputs that were asked for.
+  void Add(size_t output, const std::string& name, const ShadowComparison& comparison,
+           bool rounding = true);
 };
 
 Json ToJson(const Established& established);
