@@ -44,6 +44,7 @@ struct ShadowResult {
   int planes = 2;
 };
 
+struct CallShadows;
 struct WarpShadow;
 struct Side;
 /// Computes the shadows of an op's result before the op runs.
@@ -106,8 +107,9 @@ struct WarpShadow {
   Cell* shared = nullptr;          // of the block
   Cell* local = nullptr;           // as Warp::local; null: too large, nothing is followed there
   ShadowMemory* memory = nullptr;
-  uint32_t reset = 0, branch = 0;  // lanes: everything they compute from now on is flagged
-  uint32_t history = 0;            // sites of that
+  std::shared_ptr<CallShadows> calls;  // made by the first call
+  uint32_t reset = 0, branch = 0;      // lanes: everything they compute from now on is flagged
+  uint32_t history = 0;                // sites of that
 };
 
 /// The current op's bit of kSites (shadow_sites.cc).
@@ -227,6 +229,8 @@ struct From {
 };
 void MoveCells(const Cell (&cells)[4][4], const From (&map)[4], int granules, int lane,
                ShadowResult& result);
+// shadow_small.cc: to and from 8-bit floats
+void SmallFloatStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 // shadow_logic.cc: and, or, xor
 void LogicStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 // shadow_choice.cc: integer instructions whose result is one of their operands
@@ -236,9 +240,14 @@ void CompareStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void PredicateStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void AcrossStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void BranchStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
+void WaitStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void UnknownStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
-// shadow_matrix.cc: of "@mma.float", "@mma.double", "@matrixrows", "@fragment" and "@cp.async"
+// shadow_matrix.cc: of "@mma.…", "@matrixrows" and "@fragment"
 Thunks MatrixThunks(std::string_view key);
+// shadow_copy.cc: of "@cp.async" and "@bulk"
+Thunks CopyThunks(std::string_view key);
+// shadow_call.cc: of "@call", "@return" and "@copylocal"
+Thunks CallThunks(std::string_view key);
 // shadow_access.cc, shadow_atomic.cc
 Thunks AccessThunks();
 Thunks AtomicThunks();

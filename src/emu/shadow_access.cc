@@ -211,7 +211,8 @@ void StoreElement(WarpShadow& ws, const Warp& warp, const Op* op, const AccessSh
   const uint32_t bytes = shape.element_bytes;
   const int granules = bytes == 8 ? 4 : (bytes == 4 ? 2 : 1);
   const int32_t slot = SlotOf(op, element);
-  const bool live = IsLive(ws, slot) || ((ws.reset | ws.branch) & warp.active) != 0;
+  const bool live =
+      IsLive(ws, slot) || IsRaw(ws, slot) || ((ws.reset | ws.branch) & warp.active) != 0;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
     const uint64_t address = (lanes.address[i] + element * bytes) & ~uint64_t{1};

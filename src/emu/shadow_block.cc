@@ -80,7 +80,10 @@ BlockShadow::~BlockShadow() { munmap(pages_, bytes_); }
 void BlockShadow::Start() {
   std::fill(headers_.begin(), headers_.end(), SlotHeader{});
   std::fill(taints_.begin(), taints_.end(), 0u);
-  for (WarpShadow& warp : warps_) warp.reset = warp.branch = warp.history = 0;
+  for (WarpShadow& warp : warps_) {
+    warp.calls.reset();
+    warp.reset = warp.branch = warp.history = 0;
+  }
 }
 
 }  // namespace cupel::emu

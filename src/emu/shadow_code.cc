@@ -127,13 +127,14 @@ class Classifier {
       ClassifyRest(op, words, side);
     }
   }
-  /// The key, when the op is one of those that shadow_matrix.cc follows.
-  std::string_view MatrixKey(const Op& op) const {
+  /// Of the ops that have thunks of their own.
+  Thunks OwnThunks(const Op& op) const {
     const std::string_view key = names_.KeyOf(op);
-    for (const char* known :
-         {"@mma.float", "@mma.double", "@matrixrows", "@fragment", "@cp.async"}) {
-      if (key == known) return key;
+    if (key.starts_with("@mma.") || key == "@matrixrows" || key == "@fragment") {
+      return MatrixThunks(key);
     }
+    if (key == "@cp.async" || key == "@bulk") return CopyThunks(key);
+    if (key == "@call" || key == "@return" || key == "@copylocal") return CallThunks(key);
     return {};
   }
   bool IsLanewise(const Op& op) const { return names_.IsLanewise(op); }
@@ -161,11 +162,37 @@ class Classifier {
   }
 
   static void ClassifyControl(std::string_view key, Side& side) {
-    static const std::string_view silent[] = {
-        "@jump",          "@merge",   "@fall",    "@exit",     "@mode",        "@trap",
-        "@assertfail",    "@nothing", "@barrier", "@syncwarp", "@printf",      "@cp.async.commit",
-        "@cp.async.wait", "@fence",   "@yield",   "@define",   "@checkdefined"};
+    static const std::string_view silent[] = {"@jump",
+                                              "@merge",
+                                              "@fall",
+                                              "@exit",
+                                              "@mode",
+                                              "@trap",
+                                              "@assertfail",
+                                              "@nothing",
+                                              "@barrier",
+                                              "@syncwarp",
+                                              "@printf",
+                                              "@cp.async.commit",
+                                              "@cp.async.wait",
+                                              "@fence",
+                                              "@yield",
+                                              "@define",
+                                              "@checkdefined",
+                                              "@cp.async.arrive",
+                                              "@bulk.commit",
+                                              "@bulk.wait",
+                                              "@mbarrier.init",
+                                              "@mbarrier.inval",
+                                              "@mbarrier.arrive",
+                                              "@mbarrier.expect",
+                                              "@mbarrier.pending"};
     if (std::find(std::begin(silent), std::end(silent), key) != std::end(silent)) return;
+    if (key == "@mbarrier.wait" || key == "@elect") {
+      side.step = &WaitStep;
+      side.detail = key == "@elect" ? 'e' : 'w';
+      return;
+    }
     const bool decides = key == "@branch" || key == "@exitif" || key == "@guard";
     side.step = decides || key == "@brx" ? &BranchStep : &UnknownStep;
     side.src[0] = decides ? SlotKind::kPredicate : SlotKind::kWord;
@@ -174,6 +201,7 @@ class Classifier {
   bool ClassifyFloat(const Op& op, const Words& words, Side& side) const {
     const TypeName to =
         TypeOf(words.size() > 1 && words[0] == "cvt" ? words[words.size() - 2] : words.back());
+    if (words[0] == "cvt" && ClassifySmall(words, side)) return true;
     if (to.format == Format::kInteger) return false;
     if (words[0] == "cvt") {
       const TypeName from = TypeOf(words.back());
@@ -204,6 +232,22 @@ class Classifier {
     side.saturates = Has(words, "sat");
     side.relu = Has(words, "relu");
     side.step = &FloatStep;
+    return true;
+  }
+
+  /// Pairs of 8-bit floats from float32 or a pair of halves, or to one.
+  static bool ClassifySmall(const Words& words, Side& side) {
+    const std::string_view to = words[words.size() - 2], from = words.back();
+    const auto is_small = [](std::string_view name) {
+      return name == "e4m3x2" || name == "e5m2x2";
+    };
+    const bool narrows = is_small(to) && (from == "f32" || from == "f16x2");
+    if (!narrows && !(is_small(from) && to == "f16x2")) return false;
+    side.detail = narrows ? 'n' : 'w';
+    side.bytes = (narrows ? to : from) == "e4m3x2" ? 4 : 5;
+    side.from = from == "f16x2" ? Format::kF16 : Format::kF32;
+    side.relu = Has(words, "relu");
+    side.step = &SmallFloatStep;
     return true;
   }
 
@@ -363,9 +407,7 @@ std::unique_ptr<ShadowCode> MakeShadowCode(const Code& code) {
     bool is_access = false, is_atomic = false;
     classifier.Classify(op, side, &is_access, &is_atomic);
     if (is_access) return AccessThunks();
-    if (const std::string_view key = classifier.MatrixKey(op); !key.empty()) {
-      return MatrixThunks(key);
-    }
+    if (const Thunks own = classifier.OwnThunks(op); own.full != nullptr) return own;
     if (is_atomic) return AtomicThunks();
     if (side.step == nullptr) return {};
     if (side.step == &UnknownStep) {

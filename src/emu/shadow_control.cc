@@ -116,6 +116,12 @@ void BranchStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   }
 }
 
+/// mbarrier.test_wait and elect: predicates that no float decides.
+void WaitStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
+  const int32_t predicate = side.detail == 'w' ? op->dst : op->src[2];
+  ws.taints[predicate / 4] &= ~warp.active;
+}
+
 void UnknownStep(WarpShadow& ws, Warp& warp, const Op*, const Side&) {
   ResetLanes(ws, warp.active);
 }

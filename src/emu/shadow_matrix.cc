@@ -1,12 +1,13 @@
-// Shadows through matrix instructions and cp.async: dot products of the operands' shadows, and
-// moves between memory and fragments (matrix.h has the layouts). SPDX-License-Identifier:
-// Apache-2.0
+// Shadows through matrix instructions: dot products of the operands' shadows, and moves between
+// memory and fragments (matrix.h has the layouts).
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <vector>
 
 #include "emu/matrix.h"
 #include "emu/shadow.h"
 #include "emu/shadow_place.h"
+#include "emu/shadow_small.h"
 
 namespace cupel::emu {
 namespace {
@@ -35,10 +36,46 @@ struct Blocks {
   std::vector<uint32_t> flags;  // 8 a block
   int depth = 4;
 
+  /// Floats of 8 bits: two pairs in a slot.
+  void ReadBytes(const WarpShadow& ws, const Warp& warp, MatrixType type, const int32_t* slots,
+                 int count) {
+    depth = 16;
+    exact.resize(Index(count * 8 * depth));
+    flags.assign(Index(count) * 8, 0);
+    for (int block = 0; block < count; ++block) {
+      const bool live = IsLive(ws, slots[block]) || IsRaw(ws, slots[block]);
+      const auto* bytes = At<const uint8_t>(warp, slots[block]);
+      for (int at = 0; at < 4 * kLanes; ++at) {
+        exact[Index(block * 4 * kLanes + at)] = ValueOfByte(bytes[at], type == MatrixType::kE4M3);
+      }
+      for (int lane = 0; live && lane < kLanes; ++lane) {
+        TakePairs(ws, warp, slots[block], lane, &exact[Index((block * kLanes + lane) * 4)],
+                  &flags[Index(block * 8 + lane / 4)]);
+      }
+    }
+  }
+  static void TakePairs(const WarpShadow& ws, const Warp& warp, int32_t slot, int lane, double* to,
+                        uint32_t* flagged) {
+    Cell cells[4];
+    ReadCells(ws, warp, slot, false, lane, cells);
+    for (int g = 0; g < 2; ++g) {
+      const ShadowKind kind = KindOf(cells[g].state);
+      *flagged |= cells[g].state & kFlags;
+      if (kind == ShadowKind::kPair) {
+        const SmallPair pair = UnpackPair(cells[g].exact);
+        to[2 * g] = pair.low;
+        to[2 * g + 1] = pair.high;
+      } else if (IsFloatKind(kind)) {
+        *flagged |= kReset;
+      }
+    }
+  }
+
   void Read(const WarpShadow& ws, const Warp& warp, MatrixType type, const int32_t* slots,
             int count) {
     const Format format = FormatOf(type);
     const int elements = format == Format::kF16 || format == Format::kBF16 ? 2 : 1;
+    if (BitsOf(type) == 8) return ReadBytes(ws, warp, type, slots, count);
     depth = 4 * elements;
     exact.resize(Index(count * 8 * depth));
     flags.assign(Index(count) * 8, 0);
@@ -56,6 +93,13 @@ struct Blocks {
     }
   }
 };
+
+/// Of integers, which have flags only.
+uint32_t FlagsOfLanes(const WarpShadow& ws, const Warp& warp, int32_t slot, uint32_t* flags) {
+  std::fill(flags, flags + kLanes, 0u);
+  if (!IsLive(ws, slot) && !IsRaw(ws, slot)) return 0;
+  return GatherFlags(ws, warp, slot, SlotKind::kWord, flags);
+}
 
 /// An accumulator's blocks: a lane holds two neighbours of line lane / 4.
 struct Sums {
@@ -125,6 +169,48 @@ void AddProducts(const Blocks& a, const Blocks& b, int m, int n, int k, Sums& su
   }
 }
 
+/// Integers: a result is flagged by what its line and column were computed from.
+template <bool IsMasked>
+const Op* IntegerProductThunk(Warp& warp, const Op* op) {
+  WarpShadow& ws = *warp.shadow;
+  ws.op = op;
+  const Side& side = ws.sides[op - warp.code];
+  const ProductShape shape = ProductShape::Unpack(op->flops);
+  const auto m = static_cast<int>(shape.m), n = static_cast<int>(shape.n);
+  const auto k = static_cast<int>(shape.k);
+  const int32_t* list = ListOf(op);
+  const int32_t *of_b = list + m * k, *of_c = of_b + n * k, *of_d = of_c + 2 * m * n;
+  uint32_t lines[kMostProductElements] = {};  // of a, then of b
+  uint32_t found[kLanes];
+  for (int block = 0; block < (m + n) * k; ++block) {
+    const int line = block < m * k ? block / k : m + (block - m * k) / k;
+    if (FlagsOfLanes(ws, warp, list[block], found) == 0) continue;
+    for (int lane = 0; lane < kLanes; ++lane) lines[line * 8 + lane / 4] |= found[lane];
+  }
+  std::vector<uint32_t> flags(Index(2 * m * n) * kLanes);
+  for (int slot = 0; slot < 2 * m * n; ++slot) {
+    FlagsOfLanes(ws, warp, of_c[slot], found);
+    const int row = slot / 2 / n * 8, column = m * 8 + slot / 2 % n * 8;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      flags[Index(slot * kLanes + lane)] =
+          found[lane] | lines[row + lane / 4] | lines[column + lane % 4 * 2 + slot % 2];
+    }
+  }
+  const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
+  if (next == nullptr) return nullptr;
+  ShadowResult& result = *ws.result;
+  for (int slot = 0; slot < 2 * m * n; ++slot) {
+    result.planes = 1;
+    result.raw = 0;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const uint32_t own = flags[Index(slot * kLanes + lane)];
+      result.state[0][lane] = own == 0 ? 0 : StateOf(ShadowKind::kWord, own);
+    }
+    CommitShadow(ws, warp, of_d[slot], false);
+  }
+  return next;
+}
+
 template <bool IsMasked>
 const Op* ProductThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
@@ -133,14 +219,6 @@ const Op* ProductThunk(Warp& warp, const Op* op) {
   const ProductShape shape = ProductShape::Unpack(op->flops);
   const auto m = static_cast<int>(shape.m), n = static_cast<int>(shape.n);
   const auto k = static_cast<int>(shape.k);
-  const bool floats = FormatOf(shape.a) != Format::kInteger &&
-                      FormatOf(shape.b) != Format::kInteger &&
-                      FormatOf(shape.d) != Format::kInteger;
-  if (!floats) {  // 8-bit floats and integers
-    const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
-    if (next != nullptr) ResetLanes(ws, warp.active);
-    return next;
-  }
   const int32_t* list = ListOf(op);
   const int32_t* of_b = list + m * k;
   const int32_t* of_c = of_b + n * k;
@@ -268,43 +346,14 @@ const Op* FragmentThunk(Warp& warp, const Op* op) {
   return next;
 }
 
-/// cp.async: the cells go along at once. Until the copy is waited for, the bits are others, and the
-/// cells count for nothing.
-template <bool IsMasked>
-const Op* CopyThunk(Warp& warp, const Op* op) {
-  WarpShadow& ws = *warp.shadow;
-  ws.op = op;
-  const Side& side = ws.sides[op - warp.code];
-  uint64_t from[kLanes] = {}, to[kLanes] = {};
-  uint32_t length[kLanes] = {};
-  const uint32_t ignored = op->src[3] < 0 ? 0 : MaskAt(warp, op->src[3]);
-  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
-    const int i = __builtin_ctz(rest);
-    to[i] = At<const uint32_t>(warp, op->src[0])[i] + static_cast<uint32_t>(op->target);
-    to[i] = static_cast<uint32_t>(to[i]);
-    from[i] = At<const uint64_t>(warp, op->src[1])[i] + static_cast<uint64_t>(op->imm);
-    const uint32_t asked = op->src[2] < 0 ? op->flops : At<const uint32_t>(warp, op->src[2])[i];
-    length[i] = ((ignored >> i) & 1u) != 0 ? 0 : std::min(asked, op->flops);
-  }
-  const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
-  if (next == nullptr) return nullptr;
-  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
-    const int i = __builtin_ctz(rest);
-    for (uint32_t at = 0; at + 1 < op->flops; at += 2) {
-      const Cell* cell =
-          at + 1 < length[i] ? CellAt(ws, MemorySpace::kGlobal, i, from[i] + at) : nullptr;
-      *CellForStore(ws, MemorySpace::kShared, i, to[i] + at) = cell == nullptr ? Cell{} : *cell;
-    }
-  }
-  return next;
-}
-
 }  // namespace
 
 Thunks MatrixThunks(std::string_view key) {
   if (key == "@matrixrows") return {&RowsThunk<false>, &RowsThunk<true>};
   if (key == "@fragment") return {&FragmentThunk<false>, &FragmentThunk<true>};
-  if (key == "@cp.async") return {&CopyThunk<false>, &CopyThunk<true>};
+  if (key == "@mma.integer" || key == "@mma.bits") {
+    return {&IntegerProductThunk<false>, &IntegerProductThunk<true>};
+  }
   return {&ProductThunk<false>, &ProductThunk<true>};
 }
 

@@ -17,7 +17,8 @@ namespace cupel::emu {
 
 /// What a shadow is of. kShort to kLong are integers: flags without a value. The rest are pieces of
 /// 16 bits of a float that was taken apart, the lowest first; each has the whole float's exact
-/// value (shadow_pieces.h). kSign is a sign bit alone, of a float with that exact value.
+/// value (shadow_pieces.h). kSign is a sign bit alone, of a float with that exact value,
+/// kPair two floats of 8 bits (shadow_small.h).
 enum class ShadowKind : uint32_t {
   kNone,
   kHalf,
@@ -33,7 +34,8 @@ enum class ShadowKind : uint32_t {
   kDouble1,
   kDouble2,
   kDouble3,
-  kSign
+  kSign,
+  kPair
 };
 inline bool IsPiece(ShadowKind kind) { return kind >= ShadowKind::kSingle0; }
 inline bool IsFloatKind(ShadowKind kind) {
