@@ -141,8 +141,10 @@ inline void DoubtLanes(WarpShadow& ws, uint32_t lanes) {
 struct ShadowCode {
   std::unique_ptr<Variant> variant;
   std::vector<Side> sides;
-  std::vector<std::string> unknown;     // mnemonics that are not followed: they reset
-  std::string kernel;                   // for sites
+  std::vector<std::string> unknown;  // mnemonics that are not followed: they reset
+  std::string kernel;                // for sites
+  /// It loads 32-bit integers from there, which may be floats.
+  bool shared_integers = false, local_integers = false;
   mutable std::vector<uint32_t> sites;  // bits of ops that have set a flag; read and set atomically
 };
 std::unique_ptr<ShadowCode> MakeShadowCode(const Code& code);

@@ -55,6 +55,28 @@ void JoinLoaded(const Warp& warp, ShadowResult& result) {
   }
 }
 
+/// Flags that a lane's result has besides its cells' own. False when there are none.
+bool AddFlags(uint32_t flags, int granules, int lane, ShadowResult& result) {
+  if (flags == 0) return false;
+  if (result.state[0][lane] == 0) {
+    result.state[0][lane] = StateOf(granules == 4   ? ShadowKind::kLong
+                                    : granules == 2 ? ShadowKind::kWord
+                                                    : ShadowKind::kShort);
+  }
+  for (int g = 0; g < granules; ++g) {
+    if (result.state[g][lane] != 0) result.state[g][lane] |= flags;
+  }
+  return true;
+}
+
+/// No cell in the eight bytes around an address, so that no float lies across it either.
+bool NothingNear(const WarpShadow& ws, MemorySpace space, uint64_t address) {
+  if (space != MemorySpace::kShared && space != MemorySpace::kGlobal) return false;
+  const Cell* cells = CellAt(ws, space, 0, address & ~uint64_t{7});
+  if (cells == nullptr) return true;
+  return (cells[0].state | cells[1].state | cells[2].state | cells[3].state) == 0;
+}
+
 /// One element of all lanes: cells become the planes of its slot.
 bool LoadElement(WarpShadow& ws, const Warp& warp, const AccessShape& shape, const Lanes& lanes,
                  uint32_t element, const uint32_t* flags) {
@@ -67,6 +89,11 @@ bool LoadElement(WarpShadow& ws, const Warp& warp, const AccessShape& shape, con
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
     const uint64_t address = (lanes.address[i] + element * bytes) & ~uint64_t{1};
+    if (NothingNear(ws, lanes.space[i], address)) {
+      for (int g = 0; g < granules; ++g) result.state[g][i] = 0;
+      any |= AddFlags(flags[i], granules, i, result);
+      continue;
+    }
     const bool lost = lanes.space[i] == MemorySpace::kLocal && ws.local == nullptr;
     for (int g = 0, covered = 0; g < granules; ++g) {
       uint32_t& state = result.state[g][i];
@@ -85,17 +112,7 @@ bool LoadElement(WarpShadow& ws, const Warp& warp, const AccessShape& shape, con
       covered = GranulesOf(kind) - 1;
       any = true;
     }
-    if (flags[i] != 0) {
-      if (result.state[0][i] == 0) {
-        result.state[0][i] = StateOf(bytes == 8   ? ShadowKind::kLong
-                                     : bytes == 4 ? ShadowKind::kWord
-                                                  : ShadowKind::kShort);
-      }
-      for (int g = 0; g < granules; ++g) {
-        if (result.state[g][i] != 0) result.state[g][i] |= flags[i];
-      }
-      any = true;
-    }
+    any |= AddFlags(flags[i], granules, i, result);
   }
   return any;
 }
@@ -120,6 +137,28 @@ void DropChanged(WarpShadow& ws, const Warp& warp, const AccessShape& shape, con
     }
   }
   if (pieces) JoinLoaded(warp, result);
+}
+
+/// The common case: each lane loads a float32 whose shadow lies there. False when it is another.
+bool LoadSingles(WarpShadow& ws, const Warp& warp, const AccessShape& shape, const Lanes& lanes,
+                 uint32_t element, int32_t slot) {
+  if (shape.element_bytes != 4 || warp.active != kFullMask) return false;
+  ShadowResult& result = *ws.result;
+  const auto* words = At<const uint32_t>(warp, slot);
+  for (int i = 0; i < kLanes; ++i) {
+    const bool here =
+        lanes.space[i] == MemorySpace::kShared || lanes.space[i] == MemorySpace::kGlobal;
+    const Cell* cell =
+        here ? CellAt(ws, lanes.space[i], i, lanes.address[i] + 4 * element) : nullptr;
+    if (cell == nullptr || KindOf(cell->state) != ShadowKind::kSingle || cell->bits != words[i]) {
+      return false;
+    }
+    result.exact[0][i] = cell->exact;
+    result.state[0][i] = cell->state;
+  }
+  result.planes = 1;
+  result.raw = 0;
+  return true;
 }
 
 /// True when nothing was ever written near any of the addresses: most loads of inputs.
@@ -168,6 +207,10 @@ const Op* LoadThunk(Warp& warp, const Op* op) {
   const bool nothing = !live_address && AllUntouched(ws, warp, shape, lanes);
   for (uint32_t element = 0; element < shape.elements; ++element) {
     const int32_t slot = SlotOf(op, element);
+    if (!nothing && !live_address && LoadSingles(ws, warp, shape, lanes, element, slot)) {
+      CommitShadow(ws, warp, slot, false);
+      continue;
+    }
     if (!nothing && LoadElement(ws, warp, shape, lanes, element, flags)) {
       DropChanged(ws, warp, shape, lanes, element, slot);
       CommitShadow(ws, warp, slot, slot_is_wide);
@@ -206,13 +249,20 @@ Cell ByteCell(const WarpShadow& ws, const Warp& warp, MemorySpace space, int lan
   return {0, TiedBits(ShadowKind::kShort, bits, 0), StateOf(ShadowKind::kShort, flags)};
 }
 
+/// Whether an input's float that is stored as it was loaded must be known there as a float: where
+/// the kernel loads integers. Any kernel may do so from global memory.
+bool KeepsInputs(const WarpShadow& ws, MemorySpace space) {
+  if (space == MemorySpace::kShared) return ws.code->shared_integers;
+  return space != MemorySpace::kLocal || ws.code->local_integers;
+}
+
 void StoreElement(WarpShadow& ws, const Warp& warp, const Op* op, const AccessShape& shape,
                   const Lanes& lanes, uint32_t element) {
   const uint32_t bytes = shape.element_bytes;
   const int granules = bytes == 8 ? 4 : (bytes == 4 ? 2 : 1);
   const int32_t slot = SlotOf(op, element);
-  const bool live =
-      IsLive(ws, slot) || IsRaw(ws, slot) || ((ws.reset | ws.branch) & warp.active) != 0;
+  const bool own = KeepsInputs(ws, shape.space) && IsRaw(ws, slot);
+  const bool live = own || IsLive(ws, slot) || ((ws.reset | ws.branch) & warp.active) != 0;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
     const uint64_t address = (lanes.address[i] + element * bytes) & ~uint64_t{1};

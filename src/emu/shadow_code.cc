@@ -372,6 +372,14 @@ void Finish(WarpShadow& ws, const Warp& warp, const Op* op, const Side& side) {
   }
 }
 
+void NoteIntegers(const Op& op, const Side& side, ShadowCode& code) {
+  const AccessShape shape = AccessShape::Unpack(op.aux);
+  if (shape.store || shape.element_bytes != 4 || side.from != Format::kInteger) return;
+  const bool generic = shape.space == MemorySpace::kGeneric;
+  code.shared_integers |= generic || shape.space == MemorySpace::kShared;
+  code.local_integers |= generic || shape.space == MemorySpace::kLocal;
+}
+
 template <bool IsMasked>
 const Op* LanewiseThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
@@ -406,7 +414,10 @@ std::unique_ptr<ShadowCode> MakeShadowCode(const Code& code) {
     side.masked = op.masked;
     bool is_access = false, is_atomic = false;
     classifier.Classify(op, side, &is_access, &is_atomic);
-    if (is_access) return AccessThunks();
+    if (is_access) {
+      NoteIntegers(op, side, *shadows);
+      return AccessThunks();
+    }
     if (const Thunks own = classifier.OwnThunks(op); own.full != nullptr) return own;
     if (is_atomic) return AtomicThunks();
     if (side.step == nullptr) return {};
