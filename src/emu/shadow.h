@@ -244,8 +244,10 @@ void AcrossStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void BranchStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void WaitStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void UnknownStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
-// shadow_matrix.cc: of "@mma.…", "@matrixrows" and "@fragment"
+// shadow_matrix.cc: of "@mma.float", "@mma.double", "@matrixrows" and "@fragment"
 Thunks MatrixThunks(std::string_view key);
+// shadow_integer_product.cc: of "@mma.integer" and "@mma.bits"
+Thunks IntegerProductThunks();
 // shadow_copy.cc: of "@cp.async" and "@bulk"
 Thunks CopyThunks(std::string_view key);
 // shadow_call.cc: of "@call", "@return" and "@copylocal"

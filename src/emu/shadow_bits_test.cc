@@ -215,5 +215,143 @@ TEST(ShadowBitsTest, BytesOfAFloatStayFlagged) {
               kReset);
 }
 
+TEST(ShadowBitsTest, CallsKeepWhatTheCallerHolds) {
+  // f(x, n) = n == 0 ? x / 3 : f(x, n - 1) + x / 3: x / 3 is kept while f calls itself.
+  const std::string recursive = R"(
+.func (.param .b32 result) f(.param .b32 x, .param .b32 n) {
+  .reg .f32 %f<9>;
+  .reg .b32 %r<9>;
+  .reg .pred %p1;
+  ld.param.f32 %f1, [x];
+  ld.param.u32 %r1, [n];
+  div.rn.f32 %f2, %f1, 0f40400000;
+  mov.f32 %f3, %f2;
+  setp.eq.u32 %p1, %r1, 0;
+  @%p1 bra done;
+  sub.u32 %r2, %r1, 1;
+  { .param .b32 a; .param .b32 b; .param .b32 c;
+    st.param.f32 [a], %f1; st.param.b32 [b], %r2;
+    call (c), f, (a, b);
+    ld.param.f32 %f4, [c]; }
+  add.f32 %f3, %f4, %f2;
+done:
+  st.param.f32 [result], %f3;
+  ret;
+})";
+  const std::string body = kThird + R"(
+  mov.u32 %r2, 3;
+  { .param .b32 a; .param .b32 b; .param .b32 c;
+    st.param.f32 [a], %f1; st.param.b32 [b], %r2;
+    call (c), f, (a, b);
+    ld.param.f32 %f3, [c]; }
+  add.f32 %f3, %f3, %f2;)" +
+                           kOutSingle;
+  const Seen seen = RunShadows(body, 0, recursive);
+  ASSERT_EQ(seen.shadow.size(), size_t{kThreads});
+  for (int i = 0; i < kThreads; ++i) {
+    EXPECT_NEAR(seen.shadow[static_cast<size_t>(i)].exact, 5 * (Input(i) / 3.0), 1e-12) << i;
+    EXPECT_EQ(seen.shadow[static_cast<size_t>(i)].flags, 0u) << i;
+  }
+}
+
+TEST(ShadowBitsTest, BulkCopiesTakeShadowsAlong) {
+  // x / 3 through global memory into shared memory and back, by one thread's copies.
+  const Seen seen = RunShadows(kThird + R"(
+  st.global.f32 [%rd2], %f2;
+  mov.u32 %r2, tile;
+  add.u32 %r3, %r2, 256;
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra wait;
+  mbarrier.init.shared.b64 [%r3], 1;
+  mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 160;
+wait:
+  bar.sync 0;
+  @%p1 bra ready;
+  fence.proxy.async;
+  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%rd2], 160, [%r3];
+ready:
+  mbarrier.try_wait.parity.shared.b64 %p2, [%r3], 0;
+  @!%p2 bra ready;
+  shl.b32 %r4, %r1, 2;
+  add.u32 %r4, %r2, %r4;
+  ld.shared.f32 %f3, [%r4];
+  add.f32 %f3, %f3, %f3;
+  st.shared.f32 [%r4], %f3;
+  bar.sync 0;
+  @%p1 bra done;
+  fence.proxy.async;
+  cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r2], 160;
+  cp.async.bulk.commit_group;
+  cp.async.bulk.wait_group 0;
+done:
+)");
+  ASSERT_EQ(seen.shadow.size(), size_t{kThreads});
+  for (int i = 0; i < kThreads; ++i) {
+    EXPECT_NEAR(seen.shadow[static_cast<size_t>(i)].exact, 2 * (Input(i) / 3.0), 1e-13) << i;
+    EXPECT_EQ(seen.shadow[static_cast<size_t>(i)].flags, 0u) << i;
+  }
+}
+
+// They keep the exact value, which may establish a kernel, and a doubt, so that it rejects none:
+// a task may round to eight bits itself.
+TEST(ShadowBitsTest, FloatsOfEightBitsKeepWhatTheyRoundAwayInDoubt) {
+  const Seen seen = RunShadows(kThird + R"(
+    cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2; cvt.rn.f16x2.e4m3x2 %r2, %h1;
+    mov.b32 {%h2, %h3}, %r2; cvt.f32.f16 %f4, %h2; cvt.f32.f16 %f5, %h3;
+    fma.rn.f32 %f3, %f5, 0f42000000, %f4;)" +
+                               kOutSingle);
+  ASSERT_EQ(seen.shadow.size(), size_t{kThreads});
+  for (int i = 0; i < kThreads; ++i) {
+    const Shadow& shadow = seen.shadow[static_cast<size_t>(i)];
+    EXPECT_NEAR(shadow.exact, Input(i) / 3.0 + 32 * static_cast<double>(Input(i)), 1e-5) << i;
+    EXPECT_EQ(shadow.flags, kBranch) << i;
+  }
+}
+
+/// A warp's product with x / 3 in all of a, in a format, and ones in b; results are sums of 32.
+Seen Product(const std::string& a, const std::string& one, const std::string& shape,
+             const std::string& type) {
+  return RunShadows(kThird + "setp.ge.u32 %p1, %r1, 32; @%p1 bra done;" + a + "mov.b32 %r3, " +
+                    one + "; mov.f32 %f3, 0f00000000; mov.u32 %r9, 0;" + "mma.sync.aligned." +
+                    shape + type + ";\n st.global.f32 [%rd2], %f4;\ndone:\n");
+}
+
+TEST(ShadowBitsTest, ProductsOfEightBitFloats) {
+  const Seen seen =
+      Product("cvt.rn.satfinite.e4m3x2.f32 %h1, %f2, %f2; mov.b32 %r2, {%h1, %h1};", "0x38383838",
+              "m16n8k32.row.col.f32.e4m3.e4m3.f32",
+              " {%f4, %f5, %f6, %f7}, {%r2, %r2, %r2, %r2}, {%r3, %r3}, {%f3, %f3, %f3, %f3}");
+  for (int lane = 0; lane < 32; ++lane) {
+    double sum = 0;
+    for (int i = 0; i < 4; ++i) sum += 8 * (Input(lane / 4 * 4 + i) / 3.0);
+    const Shadow& shadow = seen.shadow[static_cast<size_t>(lane)];
+    EXPECT_NEAR(shadow.exact, sum, 1e-5 * sum) << lane;
+    EXPECT_EQ(shadow.flags, kBranch);
+  }
+}
+
+TEST(ShadowBitsTest, ProductsOfIntegersAreFlaggedByTheirLines) {
+  // Lane 5, of line 1, rounds a float to an integer; the others' operands are integers.
+  const Seen seen = Product(
+      "mov.u32 %r2, 1; cvt.rni.s32.f32 %r4, %f2; setp.eq.u32 %p2, %r1, 5; "
+      "selp.b32 %r2, %r4, %r2, %p2;",
+      "0x01010101", "m16n8k32.row.col.s32.s8.s8.s32",
+      " {%r4, %r5, %r6, %r7}, {%r2, %r9, %r9, %r9}, {%r3, %r3}, "
+      "{%r9, %r9, %r9, %r9}; cvt.rn.f32.s32 %f4, %r4");
+  for (int lane = 0; lane < 32; ++lane) {
+    EXPECT_EQ(seen.shadow[static_cast<size_t>(lane)].flags, lane / 4 == 1 ? kReset : 0u) << lane;
+  }
+}
+
+TEST(ShadowBitsTest, StagedInputsAreStillFloats) {
+  // An input goes through shared memory and is then rounded by arithmetic on its bits.
+  ExpectFlags(R"(
+    mov.u32 %r2, tile; and.b32 %r3, %r1, 31; shl.b32 %r3, %r3, 2; add.u32 %r2, %r2, %r3;
+    st.shared.f32 [%r2], %f1; ld.shared.b32 %r4, [%r2]; add.u32 %r4, %r4, 0x8000;
+    and.b32 %r4, %r4, 0xffff0000; mov.b32 %f3, %r4;)" +
+                  kOutSingle,
+              kReset);
+}
+
 }  // namespace
 }  // namespace cupel::emu

@@ -33,7 +33,8 @@ void Narrow(WarpShadow& ws, const Warp& warp, const Op* op, const Side& side) {
   for (int i = 0; i < kLanes; ++i) {
     result.exact[0][i] = PackPair({static_cast<float>(Clamped(exact[0][i], is_e4m3, side.relu)),
                                    static_cast<float>(Clamped(exact[1][i], is_e4m3, side.relu))});
-    result.state[0][i] = StateOf(ShadowKind::kPair, flags[i]);
+    // Three digits are so few that a task may mean them: what follows is in doubt.
+    result.state[0][i] = StateOf(ShadowKind::kPair, flags[i] | kBranch);
   }
 }
 

@@ -12,10 +12,13 @@
 namespace cupel::emu {
 
 /// One thread's program over `in` (float32) with results in `out`; %rd1 and %rd2 point to them.
-inline std::string ShadowProgram(const std::string& body) {
-  std::string text = R"(.version 8.0
-.target sm_80
+inline std::string ShadowProgram(const std::string& body, const std::string& functions) {
+  std::string text = R"(.version 8.7
+.target sm_100
 .address_size 64
+)";
+  text += functions;
+  text += R"(
 .visible .entry k(.param .u64 in, .param .u64 out) {
   .reg .b64 %rd<20>;
   .reg .b32 %r<20>;
@@ -48,13 +51,14 @@ inline constexpr int kThreads = 40;  // a full warp and a part of one
 inline float Input(int i) { return 1.0F + 0.37F * static_cast<float>(i); }
 
 /// Runs `body` on Input(0…) and returns what `out` holds. Values must be those of a plain run.
-inline Seen RunShadows(const std::string& body, uint64_t schedule = 0) {
+inline Seen RunShadows(const std::string& body, uint64_t schedule = 0,
+                       const std::string& functions = "") {
   Seen seen;
   std::vector<float> inputs;
   for (int i = 0; i < kThreads; ++i) inputs.push_back(Input(i));
   std::vector<float> plain;
   for (const bool with : {false, true}) {
-    Interpreter emu(ShadowProgram(body));
+    Interpreter emu(ShadowProgram(body, functions));
     auto run = ShadowRun::Create();
     EXPECT_TRUE(run);
     if (with) emu.shadows = run->get();
