@@ -104,6 +104,16 @@ TEST(ShadowBitsTest, PairsOfFloatsComputeBoth) {
               [](double x) { return x / 3 * (x / 3) + x / 3 - x * x - x; });
 }
 
+TEST(ShadowBitsTest, PairsOfFloatsAreRoundedByMagicToo) {
+  // x / 3 + 1.5 * 2^23 - 1.5 * 2^23, in both.
+  ExpectFlags(kThird + R"(
+    mov.b64 %rd5, {%f2, %f2}; mov.f32 %f4, 0f4B400000; mov.b64 %rd6, {%f4, %f4};
+    add.rn.f32x2 %rd7, %rd5, %rd6; sub.rn.f32x2 %rd7, %rd7, %rd6;
+    mov.b64 {%f3, %f5}, %rd7;)" +
+                  kOutSingle,
+              kReset);
+}
+
 // Warps that are not full run other handlers, and rare instructions have theirs.
 TEST(ShadowBitsTest, RareInstructionsRunInPartsOfWarps) {
   ExpectFlags(

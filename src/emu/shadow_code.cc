@@ -135,9 +135,10 @@ class Classifier {
       }
       side.operation = arithmetic->operation;
       side.from = side.last = to.format;
+      if (sum.known) side.last = sum.format;
       side.magic = IsMagic(op, side);
       if (sum.known) {
-        side.last = side.format = sum.format;
+        side.format = sum.format;
         side.saturates = Has(words, "sat");
         side.step = &FloatStep;
         return true;
@@ -188,7 +189,7 @@ class Classifier {
     if (!sums && side.operation != Exact::kFma) return false;
     for (int s = sums ? 0 : 2; s < (sums ? 2 : 3); ++s) {
       const auto found = magic_.find(op.src[s]);
-      if (found != magic_.end() && found->second == side.from) return true;
+      if (found != magic_.end() && found->second == side.last) return true;
     }
     return false;
   }

@@ -12,10 +12,10 @@ namespace cupel::emu {
 namespace {
 
 /// The cell of a granule of global memory; of an input's floats, which nobody has computed, one
-/// that says what they are.
+/// that says what they are, where the kernel may load them as integers.
 Cell SourceCell(const WarpShadow& ws, const Warp& warp, uint64_t address) {
   if (const Cell* cell = CellAt(ws, MemorySpace::kGlobal, 0, address)) return *cell;
-  if (address % 4 != 0 || !ws.memory->AreFloats(address)) return {};
+  if (!ws.code->shared_integers || address % 4 != 0 || !ws.memory->AreFloats(address)) return {};
   const uint64_t bits = BitsInMemory(warp, MemorySpace::kGlobal, 0, address, 4);
   return {ValueOfBits(DType::kF32, bits), static_cast<uint32_t>(bits),
           StateOf(ShadowKind::kSingle)};

@@ -128,6 +128,21 @@ void GatherOperand(WarpShadow& ws, const Warp& warp, const Op* op, const Side& s
          chooses ? x.value[s] : nullptr, x.flags);
 }
 
+/// Sums of pairs with a number that rounds the other to an integer: in a pair it is no constant
+/// that is known beforehand, so its value tells. Multiples of 2^21 from 2^22 on are hardly anything
+/// else.
+void FlagMagic(const Side& side, Operands& x) {
+  const bool sums = side.operation == Exact::kAdd || side.operation == Exact::kSub;
+  if (!sums && side.operation != Exact::kFma) return;
+  for (int s = sums ? 0 : 2; s < side.sources; ++s) {
+    for (int i = 0; i < kLanes; ++i) {
+      const double size = std::fabs(x.exact[s][i]);
+      const bool magic = size >= 0x1p22 && size < 0x1p26 && std::fmod(size, 0x1p21) < 4;
+      if (magic) x.flags[i] |= kReset | kTakeValue;
+    }
+  }
+}
+
 /// An integer's exact value; its flags are those of what it was computed from.
 void GatherInteger(WarpShadow& ws, const Warp& warp, const Op* op, const Side& side, Operands& x) {
   const bool wide = side.bytes == 8;
@@ -169,6 +184,7 @@ void FloatStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
     double* exact = result.exact[at];
     if (side.saturates) Each(exact, [&](int i) { return std::fmin(std::fmax(exact[i], 0), 1); });
     if (side.relu) Each(exact, [&](int i) { return std::fmax(exact[i], 0); });
+    if (step == 2) FlagMagic(side, x);
     for (int i = 0; i < kLanes; ++i) result.state[at][i] = state | x.flags[i];
   }
 }
