@@ -145,6 +145,7 @@ struct ShadowCode {
   std::string kernel;                // for sites
   /// It loads 32-bit integers from there, which may be floats.
   bool shared_integers = false, local_integers = false;
+  bool global_integers = false;         // it, or another kernel of the module
   mutable std::vector<uint32_t> sites;  // bits of ops that have set a flag; read and set atomically
 };
 std::unique_ptr<ShadowCode> MakeShadowCode(const Code& code);

@@ -79,7 +79,7 @@ bool NothingNear(const WarpShadow& ws, MemorySpace space, uint64_t address) {
 
 /// One element of all lanes: cells become the planes of its slot.
 bool LoadElement(WarpShadow& ws, const Warp& warp, const AccessShape& shape, const Lanes& lanes,
-                 uint32_t element, const uint32_t* flags) {
+                 uint32_t element, const uint32_t* flags, bool inputs) {
   ShadowResult& result = *ws.result;
   const uint32_t bytes = shape.element_bytes;
   const int granules = bytes == 8 ? 4 : (bytes == 4 ? 2 : 1);
@@ -89,7 +89,7 @@ bool LoadElement(WarpShadow& ws, const Warp& warp, const AccessShape& shape, con
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
     const uint64_t address = (lanes.address[i] + element * bytes) & ~uint64_t{1};
-    if (NothingNear(ws, lanes.space[i], address)) {
+    if (!inputs && NothingNear(ws, lanes.space[i], address)) {
       for (int g = 0; g < granules; ++g) result.state[g][i] = 0;
       any |= AddFlags(flags[i], granules, i, result);
       continue;
@@ -175,6 +175,14 @@ bool AllUntouched(const WarpShadow& ws, const Warp& warp, const AccessShape& sha
          !ws.memory->Touched(high + shape.bytes() - 1);
 }
 
+/// Halves of an input's float32 numbers, several or bytes: a load that is not of one of them.
+bool LoadsParts(const WarpShadow& ws, const Warp& warp, const AccessShape& shape,
+                const Lanes& lanes) {
+  const int i = warp.active == 0 ? 0 : __builtin_ctz(warp.active);
+  return shape.element_bytes != 4 && lanes.space[i] == MemorySpace::kGlobal &&
+         ws.memory->AreFloats(lanes.address[i]);
+}
+
 /// Lanes whose load of integers is of an input's float32 numbers: their bits are looked at.
 uint32_t InputFloats(const WarpShadow& ws, const Warp& warp, const AccessShape& shape,
                      const Lanes& lanes) {
@@ -204,14 +212,15 @@ const Op* LoadThunk(Warp& warp, const Op* op) {
   const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
   if (next == nullptr) return nullptr;
   const bool slot_is_wide = shape.element_bytes == 8;
-  const bool nothing = !live_address && AllUntouched(ws, warp, shape, lanes);
+  const bool inputs = side.from == Format::kInteger && LoadsParts(ws, warp, shape, lanes);
+  const bool nothing = !live_address && !inputs && AllUntouched(ws, warp, shape, lanes);
   for (uint32_t element = 0; element < shape.elements; ++element) {
     const int32_t slot = SlotOf(op, element);
     if (!nothing && !live_address && LoadSingles(ws, warp, shape, lanes, element, slot)) {
       CommitShadow(ws, warp, slot, false);
       continue;
     }
-    if (!nothing && LoadElement(ws, warp, shape, lanes, element, flags)) {
+    if (!nothing && LoadElement(ws, warp, shape, lanes, element, flags, inputs)) {
       DropChanged(ws, warp, shape, lanes, element, slot);
       CommitShadow(ws, warp, slot, slot_is_wide);
     } else {
@@ -250,10 +259,12 @@ Cell ByteCell(const WarpShadow& ws, const Warp& warp, MemorySpace space, int lan
 }
 
 /// Whether an input's float that is stored as it was loaded must be known there as a float: where
-/// the kernel loads integers. Any kernel may do so from global memory.
+/// the kernel loads integers.
 bool KeepsInputs(const WarpShadow& ws, MemorySpace space) {
   if (space == MemorySpace::kShared) return ws.code->shared_integers;
-  return space != MemorySpace::kLocal || ws.code->local_integers;
+  if (space == MemorySpace::kLocal) return ws.code->local_integers;
+  const bool elsewhere = ws.code->shared_integers || ws.code->local_integers;
+  return ws.code->global_integers || (space == MemorySpace::kGeneric && elsewhere);
 }
 
 void StoreElement(WarpShadow& ws, const Warp& warp, const Op* op, const AccessShape& shape,

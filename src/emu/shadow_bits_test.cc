@@ -363,5 +363,24 @@ TEST(ShadowBitsTest, StagedInputsAreStillFloats) {
               kReset);
 }
 
+TEST(ShadowBitsTest, InputsAreFloatsHoweverTheyAreLoaded) {
+  const std::string nearest =
+      "add.u32 %r4, %r4, 0x8000; and.b32 %r4, %r4, 0xffff0000; "
+      "mov.b32 %f3, %r4;" +
+      kOutSingle;
+  ExpectFlags("ld.global.u32 %r4, [%rd1];" + nearest, kReset);
+  ExpectFlags(
+      "and.b64 %rd5, %rd1, -8; ld.global.u64 %rd6, [%rd5]; cvt.u32.u64 %r4, %rd6;" + nearest,
+      kReset);
+  ExpectFlags(
+      "and.b64 %rd5, %rd1, -8; ld.global.u64 %rd6, [%rd5]; shr.u64 %rd6, %rd6, 32; "
+      "cvt.u32.u64 %r4, %rd6;" +
+          nearest,
+      kReset);
+  // The upper half alone is the number cut to bfloat16.
+  ExpectExact("ld.global.u16 %h1, [%rd1+2]; cvt.f32.bf16 %f3, %h1;" + kOutSingle,
+              [](double x) { return x; });
+}
+
 }  // namespace
 }  // namespace cupel::emu

@@ -289,6 +289,19 @@ void Finish(WarpShadow& ws, const Warp& warp, const Op* op, const Side& side) {
   }
 }
 
+/// Whether any kernel loads 32-bit integers from global memory: what one stores another may load.
+bool LoadsIntegers(const ptx::Module& module) {
+  const auto loads = [](const ptx::Instr& instr) {
+    if (instr.op != "ld" || instr.modifiers.empty()) return false;
+    const std::string& type = instr.modifiers.back();
+    if (type != "b32" && type != "u32" && type != "s32") return false;
+    return !instr.Has("param") && !instr.Has("shared") && !instr.Has("local");
+  };
+  return std::any_of(module.functions.begin(), module.functions.end(), [&](const auto& function) {
+    return std::any_of(function.body.begin(), function.body.end(), loads);
+  });
+}
+
 void NoteIntegers(const Op& op, const Side& side, ShadowCode& code) {
   const AccessShape shape = AccessShape::Unpack(op.aux);
   if (shape.store || shape.element_bytes != 4 || side.from != Format::kInteger) return;
@@ -324,6 +337,7 @@ std::unique_ptr<ShadowCode> MakeShadowCode(const Code& code) {
   auto shadows = std::make_unique<ShadowCode>();
   shadows->sides.resize(code.ops.size());
   shadows->sites.resize(code.ops.size());
+  shadows->global_integers = code.module == nullptr || LoadsIntegers(*code.module);
   const Classifier classifier(code);
   shadows->variant = MakeVariant(code, [&](size_t index, const Op& op) -> Thunks {
     Side& side = shadows->sides[index];

@@ -20,6 +20,19 @@ const Cell* CellCovering(const WarpShadow& ws, MemorySpace space, int lane, uint
   return GranulesOf(KindOf(cell->state)) == granules ? cell : nullptr;
 }
 
+/// Of an input's float32 at a granule, or the piece of it.
+Cell InputCell(const Warp& warp, uint64_t address, int granules) {
+  const uint64_t start = address & ~uint64_t{3};
+  const uint64_t bits = BitsInMemory(warp, MemorySpace::kGlobal, 0, start, 4);
+  const Cell whole{ValueOfBits(DType::kF32, bits), static_cast<uint32_t>(bits),
+                   StateOf(ShadowKind::kSingle)};
+  if (start == address && granules >= 2) return whole;
+  const auto index = static_cast<int>((address - start) / 2);
+  Cell piece = Piece(whole, index);
+  piece.bits = TiedBits(ShadowKind::kShort, bits, index);
+  return piece;
+}
+
 }  // namespace
 
 uint64_t BitsInMemory(const Warp& warp, MemorySpace space, int lane, uint64_t address, int bytes) {
@@ -56,6 +69,9 @@ Cell LoadCell(const WarpShadow& ws, const Warp& warp, MemorySpace space, int lan
     Cell piece = Piece(*whole, index);
     piece.bits = TiedBits(ShadowKind::kShort, bits, index);
     return piece;
+  }
+  if (space == MemorySpace::kGlobal && ws.memory->AreFloats(address)) {
+    return InputCell(warp, address, granules);
   }
   return {};
 }
