@@ -253,8 +253,9 @@ Thunks IntegerProductThunks();
 Thunks CopyThunks(std::string_view key);
 // shadow_call.cc: of "@call", "@return" and "@copylocal"
 Thunks CallThunks(std::string_view key);
-// shadow_access.cc, shadow_atomic.cc
-Thunks AccessThunks();
+// shadow_load.cc, shadow_store.cc, shadow_atomic.cc
+Thunks LoadThunks();
+Thunks StoreThunks();
 Thunks AtomicThunks();
 
 }  // namespace cupel::emu

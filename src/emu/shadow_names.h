@@ -36,4 +36,13 @@ std::optional<Arithmetic> ArithmeticOf(std::string_view name);
 /// Frame offsets of constants so large that adding them rounds a float to an integer.
 std::map<int32_t, Format> MagicConstants(const Code& code);
 
+// shadow_classify.cc: they fill the side of an instruction with these words.
+void ClassifyAtomic(const Words& words, Side& side);
+void ClassifyControl(std::string_view key, Side& side);
+/// Pairs of 8-bit floats from float32 or a pair of halves, or to one; false: it is no such
+/// conversion.
+bool ClassifySmall(const Words& words, Side& side);
+/// False when it is no move.
+bool ClassifyMove(const Words& words, Side& side);
+
 }  // namespace cupel::emu
