@@ -382,5 +382,23 @@ TEST(ShadowBitsTest, InputsAreFloatsHoweverTheyAreLoaded) {
               [](double x) { return x; });
 }
 
+TEST(ShadowBitsTest, MovmatrixTransposesHalves) {
+  // Twice is the same matrix again; once, lane 1 has what lanes 8 and 12 hold of line 0.
+  const std::string halves = "setp.ge.u32 %p1, %r1, 32; @%p1 bra done;" + kThird +
+                             "cvt.rn.f16x2.f32 %r2, %f2, %f2;"
+                             "movmatrix.sync.aligned.m8n8.trans.b16 %r3, %r2;";
+  const std::string out =
+      "mov.b32 {%h1, %h2}, %r3; cvt.f32.f16 %f4, %h1; cvt.f32.f16 %f5, %h2;"
+      "add.f32 %f3, %f4, %f5; st.global.f32 [%rd2], %f3;\ndone:\n";
+  const Seen twice = RunShadows(halves + "movmatrix.sync.aligned.m8n8.trans.b16 %r3, %r3;" + out);
+  const Seen once = RunShadows(halves + out);
+  ASSERT_EQ(once.shadow.size(), size_t{kThreads});
+  EXPECT_NEAR(once.shadow[1].exact, Input(8) / 3.0 + Input(12) / 3.0, 1e-13);
+  for (int lane = 0; lane < 32; ++lane) {
+    EXPECT_NEAR(twice.shadow[static_cast<size_t>(lane)].exact, 2 * (Input(lane) / 3.0), 1e-13);
+    EXPECT_EQ(twice.shadow[static_cast<size_t>(lane)].flags, 0u) << lane;
+  }
+}
+
 }  // namespace
 }  // namespace cupel::emu

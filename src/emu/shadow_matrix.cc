@@ -6,6 +6,7 @@
 
 #include "emu/matrix.h"
 #include "emu/shadow.h"
+#include "emu/shadow_pieces.h"
 #include "emu/shadow_place.h"
 #include "emu/shadow_small.h"
 
@@ -254,6 +255,35 @@ const Op* RowsThunk(Warp& warp, const Op* op) {
   return next;
 }
 
+/// movmatrix: one 8x8 matrix of halves, transposed.
+template <bool IsMasked>
+const Op* TransposeThunk(Warp& warp, const Op* op) {
+  WarpShadow& ws = *warp.shadow;
+  ws.op = op;
+  const Side& side = ws.sides[op - warp.code];
+  Cell halves[kLanes][2] = {};
+  const bool live = IsLive(ws, op->src[0]) || IsRaw(ws, op->src[0]);
+  for (int lane = 0; live && lane < kLanes; ++lane) {
+    Cell cells[4];
+    ReadCells(ws, warp, op->src[0], false, lane, cells);
+    const bool whole = GranulesOf(KindOf(cells[0].state)) > 1;
+    for (int g = 0; g < 2; ++g) halves[lane][g] = whole ? Piece(cells[0], g) : cells[g];
+  }
+  const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
+  if (next == nullptr) return nullptr;
+  Begin(ws, live ? 2 : 0);
+  for (int lane = 0; live && lane < kLanes; ++lane) {
+    for (int g = 0; g < 2; ++g) {
+      const int row = lane / 4, column = lane % 4 * 2 + g;
+      const Cell& from = halves[column * 4 + row / 2][row % 2];
+      ws.result->exact[g][lane] = from.exact;
+      ws.result->state[g][lane] = from.state;
+    }
+  }
+  CommitShadow(ws, warp, op->dst, false);
+  return next;
+}
+
 /// wmma.load and wmma.store.
 template <bool IsMasked>
 const Op* FragmentThunk(Warp& warp, const Op* op) {
@@ -301,6 +331,7 @@ const Op* FragmentThunk(Warp& warp, const Op* op) {
 
 Thunks MatrixThunks(std::string_view key) {
   if (key == "@matrixrows") return {&RowsThunk<false>, &RowsThunk<true>};
+  if (key.starts_with("movmatrix")) return {&TransposeThunk<false>, &TransposeThunk<true>};
   if (key == "@fragment") return {&FragmentThunk<false>, &FragmentThunk<true>};
   return {&ProductThunk<false>, &ProductThunk<true>};
 }
