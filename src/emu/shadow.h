@@ -245,7 +245,9 @@ void AcrossStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void BranchStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void WaitStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void UnknownStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
-// shadow_matrix.cc: of "@mma.float", "@mma.double", "@matrixrows", "@fragment" and movmatrix
+// shadow_product.cc: of "@mma.float" and "@mma.double"
+Thunks ProductThunks();
+// shadow_matrix.cc: of "@matrixrows", "@fragment" and movmatrix
 Thunks MatrixThunks(std::string_view key);
 // shadow_integer_product.cc: of "@mma.integer" and "@mma.bits"
 Thunks IntegerProductThunks();

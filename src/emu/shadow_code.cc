@@ -46,8 +46,8 @@ class Classifier {
   Thunks OwnThunks(const Op& op) const {
     const std::string_view key = names_.KeyOf(op);
     if (key == "@mma.integer" || key == "@mma.bits") return IntegerProductThunks();
-    if (key == "@mma.float" || key == "@mma.double" || key == "@matrixrows" ||
-        key.starts_with("movmatrix.") || key == "@fragment") {
+    if (key == "@mma.float" || key == "@mma.double") return ProductThunks();
+    if (key == "@matrixrows" || key == "@fragment" || key.starts_with("movmatrix.")) {
       return MatrixThunks(key);
     }
     if (key == "@cp.async" || key == "@bulk") return CopyThunks(key);
