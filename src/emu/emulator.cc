@@ -369,6 +369,7 @@ class EmulatedProgram : public engine::Program {
     std::unique_ptr<ShadowRun> shadows;
     if (options.shadows) {
       TRY_ASSIGN(shadows, ShadowRun::Create());
+      NoteFloats(plan, options.argument_types, buffers, shadows->memory());
     }
     Execution execution(*kernels_, image_, device_, plan, options, buffers, memory_, pool,
                         shadows.get());
@@ -382,6 +383,17 @@ class EmulatedProgram : public engine::Program {
       for (std::string& name : shadows->unknown()) run.not_followed.push_back(std::move(name));
     }
     return run;
+  }
+  static void NoteFloats(const plan::Plan& plan, const std::vector<DType>& types,
+                         const std::vector<BoundBuffer>& buffers, ShadowMemory& shadows) {
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      const auto argument = static_cast<size_t>(plan.buffers[i].argument);
+      const bool known =
+          plan.buffers[i].kind == plan::BufferKind::kArgument && argument < types.size();
+      if (known && types[argument] == DType::kF32) {
+        shadows.HoldsFloats(buffers[i].address, buffers[i].bytes);
+      }
+    }
   }
   static bool HasRace(const Run& run) {
     return std::any_of(run.findings.begin(), run.findings.end(),

@@ -28,9 +28,10 @@ HandlerNames::HandlerNames(const HandlerTable& table) {
     const Entry& entry = *table.Find(key);
     names_.try_emplace(entry.full, key, entry);
   }
-  // One function masks all lane-wise handlers of a kind of result.
-  const char* const samples[] = {"add.u32", "add.u64", "setp.eq.u32"};
-  for (size_t i = 0; i < 3; ++i) {
+  // One function masks all lane-wise handlers of a kind of result; rare ones have their own.
+  const char* const samples[] = {"add.u32",   "add.u64",      "setp.eq.u32",
+                                 "add.u16x2", "add.rn.f32x2", "setp.eq.ftz.f16"};
+  for (size_t i = 0; i < std::size(samples); ++i) {
     if (const Entry* entry = table.Find(samples[i])) lanewise_[i] = entry->masked;
   }
 }

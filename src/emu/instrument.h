@@ -45,7 +45,7 @@ class HandlerNames {
 
  private:
   std::unordered_map<Handler, std::pair<std::string, Entry>> names_;
-  Handler lanewise_[3] = {};
+  Handler lanewise_[6] = {};
 };
 
 /// Calls the original handler of a lane-wise op. It may call Op::full in turn and must not meet the

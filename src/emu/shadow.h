@@ -44,6 +44,7 @@ struct ShadowResult {
   int planes = 2;
 };
 
+struct CallShadows;
 struct WarpShadow;
 struct Side;
 /// Computes the shadows of an op's result before the op runs.
@@ -81,8 +82,9 @@ struct Side {
   Exact operation = Exact::kMove;
   Format format = Format::kF32;  // of the result
   Format from = Format::kF32;    // of the sources
+  Format last = Format::kF32;    // of the last of them, the same but in mixed precision
   uint8_t sources = 0;
-  bool packed = false;     // two halves
+  bool packed = false;     // two halves, or two float32
   bool saturates = false;  // to [0, 1]
   bool relu = false;
   bool magic = false;      // adds a constant so large that it rounds to an integer
@@ -93,8 +95,11 @@ struct Side {
   SlotKind src[4] = {SlotKind::kNone, SlotKind::kNone, SlotKind::kNone, SlotKind::kNone};
 };
 
+struct ShadowCode;
 struct WarpShadow {
   const Side* sides = nullptr;
+  const ShadowCode* code = nullptr;
+  const Op* op = nullptr;          // the current one
   Plane* planes = nullptr;         // of frame offset o: planes[o / 64]
   SlotHeader* headers = nullptr;   // headers[o / 128]
   uint32_t* taints = nullptr;      // of predicates: lanes whose value exact arithmetic may change
@@ -102,14 +107,46 @@ struct WarpShadow {
   Cell* shared = nullptr;          // of the block
   Cell* local = nullptr;           // as Warp::local; null: too large, nothing is followed there
   ShadowMemory* memory = nullptr;
-  uint32_t reset = 0, branch = 0;  // lanes: everything they compute from now on is flagged
+  std::shared_ptr<CallShadows> calls;  // made by the first call
+  uint32_t reset = 0, branch = 0;      // lanes: everything they compute from now on is flagged
+  uint32_t history = 0;                // sites of that
 };
+
+/// The current op's bit of kSites (shadow_sites.cc).
+uint32_t SiteOf(const WarpShadow& ws);
+/// A flag that nobody has named a place for was set here.
+inline uint32_t Stamped(const WarpShadow& ws, uint32_t state) {
+  const bool unnamed = (state & (kReset | kBranch)) != 0 && (state & kSites) == 0;
+  return unnamed ? state | SiteOf(ws) : state;
+}
+/// What history flags a lane's results with.
+inline uint32_t HistoryFlags(const WarpShadow& ws, int lane) {
+  const uint32_t flags = (((ws.reset >> lane) & 1u) != 0 ? kReset : 0) |
+                         (((ws.branch >> lane) & 1u) != 0 ? kBranch : 0);
+  return flags == 0 ? 0 : flags | ws.history;
+}
+/// From now on everything that these lanes compute is reset.
+inline void ResetLanes(WarpShadow& ws, uint32_t lanes) {
+  if ((lanes & ~ws.reset) == 0) return;
+  ws.reset |= lanes;
+  ws.history |= SiteOf(ws);
+}
+inline void DoubtLanes(WarpShadow& ws, uint32_t lanes) {
+  if ((lanes & ~ws.branch) == 0) return;
+  ws.branch |= lanes;
+  ws.history |= SiteOf(ws);
+}
 
 /// The variant of one kernel for shadow runs.
 struct ShadowCode {
   std::unique_ptr<Variant> variant;
   std::vector<Side> sides;
   std::vector<std::string> unknown;  // mnemonics that are not followed: they reset
+  std::string kernel;                // for sites
+  /// It loads 32-bit integers from there, which may be floats.
+  bool shared_integers = false, local_integers = false;
+  bool global_integers = false;         // it, or another kernel of the module
+  mutable std::vector<uint32_t> sites;  // bits of ops that have set a flag; read and set atomically
 };
 std::unique_ptr<ShadowCode> MakeShadowCode(const Code& code);
 
@@ -187,16 +224,40 @@ void SelectStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void GranuleStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void ShuffleStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void IntegerStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
+/// The cells of a lane's result: granule g comes from `map[g]`.
+struct From {
+  int source = -1;  // -1: from nowhere
+  int granule = 0;
+  bool operator==(const From&) const = default;
+};
+void MoveCells(const Cell (&cells)[4][4], const From (&map)[4], int granules, int lane,
+               ShadowResult& result);
+// shadow_small.cc: to and from 8-bit floats
+void SmallFloatStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
+// shadow_logic.cc: and, or, xor
+void LogicStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
+// shadow_choice.cc: integer instructions whose result is one of their operands
+void ChoiceStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 // shadow_control.cc
 void CompareStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void PredicateStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void AcrossStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void BranchStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
+void WaitStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void UnknownStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
-// shadow_matrix.cc: of "@mma.float", "@mma.double", "@matrixrows", "@fragment" and "@cp.async"
+// shadow_product.cc: of "@mma.float" and "@mma.double"
+Thunks ProductThunks();
+// shadow_matrix.cc: of "@matrixrows", "@fragment" and movmatrix
 Thunks MatrixThunks(std::string_view key);
-// shadow_access.cc, shadow_atomic.cc
-Thunks AccessThunks();
+// shadow_integer_product.cc: of "@mma.integer" and "@mma.bits"
+Thunks IntegerProductThunks();
+// shadow_copy.cc: of "@cp.async" and "@bulk"
+Thunks CopyThunks(std::string_view key);
+// shadow_call.cc: of "@call", "@return" and "@copylocal"
+Thunks CallThunks(std::string_view key);
+// shadow_load.cc, shadow_store.cc, shadow_atomic.cc
+Thunks LoadThunks();
+Thunks StoreThunks();
 Thunks AtomicThunks();
 
 }  // namespace cupel::emu

@@ -79,6 +79,10 @@ bool Less(uint64_t a, uint64_t b, const Side& side, int bytes) {
   return static_cast<int64_t>(a << unused) < static_cast<int64_t>(b << unused);
 }
 
+bool HasShadow(const Cell (&cells)[4], const Shape& shape) {
+  return std::any_of(cells, cells + shape.granules, [](const Cell& c) { return c.state != 0; });
+}
+
 void Apply(const Side& side, const Shape& shape, Part& part, Location& at) {
   std::copy(at.cells, at.cells + 4, part.old_cells);
   bool take = false;
@@ -100,6 +104,11 @@ void Apply(const Side& side, const Shape& shape, Part& part, Location& at) {
     case '>':
       take = Less(at.bits, part.operand, side, shape.bytes);
       break;
+    case 'o':
+      if (part.operand == 0 && !HasShadow(part.operand_cells, shape)) return;
+      take = at.bits == 0 && !HasShadow(at.cells, shape);
+      if (take) break;
+      [[fallthrough]];
     default: {  // integers: what they were computed from remains known by its flags
       uint32_t flags = 0;
       for (const auto* cells : {at.cells, part.operand_cells}) {
@@ -161,6 +170,7 @@ class AtomicShadows {
       }
       for (int g = 0; g < shape_.granules; ++g) {
         Cell& cell = at.cells[g];
+        cell.state = Stamped(ws_, cell.state);
         if (cell.state != 0) cell.bits = TiedBits(KindOf(cell.state), bits, g);
         if (Cell* to = CellForStore(ws_, part.space, at.lane,
                                     part.address + 2 * static_cast<uint64_t>(g))) {
@@ -187,7 +197,11 @@ class AtomicShadows {
     *bits = SlotBits(warp_, slot, shape_.wide, lane) & shape_.mask;
     ReadCells(ws_, warp_, slot, shape_.wide, lane, cells);
     for (int g = 0; g < shape_.granules; ++g) {
-      if (GranulesOf(KindOf(cells[g].state)) > shape_.granules - g) cells[g] = {};
+      if (GranulesOf(KindOf(cells[g].state)) > shape_.granules - g) {
+        const uint32_t flags = (cells[g].state & kFlags) | kReset;
+        cells[g] = {0, TiedBits(ShadowKind::kShort, *bits, g),
+                    Stamped(ws_, StateOf(ShadowKind::kShort, flags))};
+      }
     }
     FlagHistory(ws_, lane, *bits, shape_.granules, cells);
   }
@@ -226,6 +240,7 @@ class AtomicShadows {
 template <bool IsMasked>
 const Op* AtomicThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
+  ws.op = op;
   const Side& side = ws.sides[op - warp.code];
   AtomicShadows shadows(ws, warp, op, side);
   shadows.Prepare();

@@ -28,6 +28,7 @@ const ShadowCode& ShadowRun::CodeOf(const Kernel& kernel) {
     if (known == &kernel) return *code;
   }
   codes_.emplace_back(&kernel, MakeShadowCode(*kernel.code));
+  codes_.back().second->kernel = kernel.demangled;
   return *codes_.back().second;
 }
 
@@ -63,6 +64,7 @@ BlockShadow::BlockShadow(const ShadowCode& code, ShadowMemory& memory, uint32_t 
     WarpShadow& warp = warps_[w];
     std::byte* at = pages_ + (planes + local) * w;
     warp.sides = code.sides.data();
+    warp.code = &code;
     warp.planes = reinterpret_cast<Plane*>(at);
     warp.local = local == 0 ? nullptr : reinterpret_cast<Cell*>(at + planes);
     warp.shared = reinterpret_cast<Cell*>(pages_ + (planes + local) * warps);
@@ -78,7 +80,10 @@ BlockShadow::~BlockShadow() { munmap(pages_, bytes_); }
 void BlockShadow::Start() {
   std::fill(headers_.begin(), headers_.end(), SlotHeader{});
   std::fill(taints_.begin(), taints_.end(), 0u);
-  for (WarpShadow& warp : warps_) warp.reset = warp.branch = 0;
+  for (WarpShadow& warp : warps_) {
+    warp.calls.reset();
+    warp.reset = warp.branch = warp.history = 0;
+  }
 }
 
 }  // namespace cupel::emu

@@ -1,99 +1,15 @@
 // Which step follows which instruction: read off the keys of the handler table.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <string_view>
 
 #include "emu/shadow.h"
+#include "emu/shadow_names.h"
 
 namespace cupel::emu {
 namespace {
-
-using Words = std::vector<std::string_view>;
-
-Words Split(std::string_view text) {
-  Words words;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t dot = std::min(text.find('.', at), text.size());
-    words.push_back(text.substr(at, dot - at));
-    at = dot + 1;
-  }
-  return words;
-}
-bool Has(const Words& words, std::string_view word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-struct TypeName {
-  Format format = Format::kInteger;
-  bool packed = false;
-  uint8_t bytes = 4;
-  bool is_signed = false;
-  bool known = false;
-};
-TypeName TypeOf(std::string_view name) {
-  static const std::map<std::string_view, TypeName> types = {
-      {"f32", {Format::kF32, false, 4, false, true}},
-      {"tf32", {Format::kF32, false, 4, false, true}},
-      {"f64", {Format::kF64, false, 8, false, true}},
-      {"f16", {Format::kF16, false, 2, false, true}},
-      {"bf16", {Format::kBF16, false, 2, false, true}},
-      {"f16x2", {Format::kF16, true, 4, false, true}},
-      {"bf16x2", {Format::kBF16, true, 4, false, true}},
-      {"u8", {Format::kInteger, false, 1, false, true}},
-      {"s8", {Format::kInteger, false, 1, true, true}},
-      {"u16", {Format::kInteger, false, 2, false, true}},
-      {"s16", {Format::kInteger, false, 2, true, true}},
-      {"b16", {Format::kInteger, false, 2, false, true}},
-      {"u32", {Format::kInteger, false, 4, false, true}},
-      {"s32", {Format::kInteger, false, 4, true, true}},
-      {"b32", {Format::kInteger, false, 4, false, true}},
-      {"u64", {Format::kInteger, false, 8, false, true}},
-      {"s64", {Format::kInteger, false, 8, true, true}},
-      {"b64", {Format::kInteger, false, 8, false, true}}};
-  const auto found = types.find(name);
-  return found == types.end() ? TypeName{} : found->second;
-}
-
-struct Arithmetic {
-  Exact operation;
-  uint8_t sources;
-};
-std::optional<Arithmetic> ArithmeticOf(std::string_view name) {
-  static const std::map<std::string_view, Arithmetic> table = {
-      {"add", {Exact::kAdd, 2}},          {"sub", {Exact::kSub, 2}},
-      {"mul", {Exact::kMul, 2}},          {"fma", {Exact::kFma, 3}},
-      {"mad", {Exact::kFma, 3}},          {"div", {Exact::kDiv, 2}},
-      {"rcp", {Exact::kRcp, 1}},          {"sqrt", {Exact::kSqrt, 1}},
-      {"rsqrt", {Exact::kRsqrt, 1}},      {"ex2", {Exact::kEx2, 1}},
-      {"lg2", {Exact::kLg2, 1}},          {"sin", {Exact::kSin, 1}},
-      {"cos", {Exact::kCos, 1}},          {"tanh", {Exact::kTanh, 1}},
-      {"min", {Exact::kMin, 2}},          {"max", {Exact::kMax, 2}},
-      {"neg", {Exact::kNeg, 1}},          {"abs", {Exact::kAbs, 1}},
-      {"copysign", {Exact::kCopysign, 2}}};
-  const auto found = table.find(name);
-  if (found == table.end()) return std::nullopt;
-  return found->second;
-}
-
-/// Frame offsets of constants so large that adding them rounds a float to an integer.
-std::map<int32_t, Format> MagicConstants(const Code& code) {
-  std::map<int32_t, Format> magic;
-  for (const ConstantSlot& slot : code.constants) {
-    if (!slot.symbol.empty()) continue;
-    if (slot.kind == SlotKind::kWord) {
-      const float value = std::fabs(std::bit_cast<float>(static_cast<uint32_t>(slot.bits)));
-      if (value >= 0x1p22f && value < 0x1p26f) magic[slot.offset] = Format::kF32;
-    } else if (slot.kind == SlotKind::kDouble) {
-      const double value = std::fabs(std::bit_cast<double>(slot.bits));
-      if (value >= 0x1p51 && value < 0x1p55) magic[slot.offset] = Format::kF64;
-    }
-  }
-  return magic;
-}
 
 class Classifier {
  public:
@@ -126,13 +42,16 @@ class Classifier {
       ClassifyRest(op, words, side);
     }
   }
-  /// The key, when the op is one of those that shadow_matrix.cc follows.
-  std::string_view MatrixKey(const Op& op) const {
+  /// Of the ops that have thunks of their own.
+  Thunks OwnThunks(const Op& op) const {
     const std::string_view key = names_.KeyOf(op);
-    for (const char* known :
-         {"@mma.float", "@mma.double", "@matrixrows", "@fragment", "@cp.async"}) {
-      if (key == known) return key;
+    if (key == "@mma.integer" || key == "@mma.bits") return IntegerProductThunks();
+    if (key == "@mma.float" || key == "@mma.double") return ProductThunks();
+    if (key == "@matrixrows" || key == "@fragment" || key.starts_with("movmatrix.")) {
+      return MatrixThunks(key);
     }
+    if (key == "@cp.async" || key == "@bulk") return CopyThunks(key);
+    if (key == "@call" || key == "@return" || key == "@copylocal") return CallThunks(key);
     return {};
   }
   bool IsLanewise(const Op& op) const { return names_.IsLanewise(op); }
@@ -145,47 +64,35 @@ class Classifier {
     return mnemonic.ends_with(".f64") ? Format::kF64 : Format::kInteger;
   }
 
-  static void ClassifyAtomic(const Words& words, Side& side) {
-    const TypeName type = TypeOf(words.back());
-    side.format = type.format;
-    side.is_signed = type.is_signed;
-    const bool adds = words[1] == "add" && type.format != Format::kInteger;
-    side.detail = adds ? '+' : 'i';
-    if (words[1] == "exch") side.detail = 'x';
-    if (words[1] == "cas") side.detail = 'c';
-    if (words[1] == "min" && type.format == Format::kInteger) side.detail = '<';
-    if (words[1] == "max" && type.format == Format::kInteger) side.detail = '>';
-  }
-
-  static void ClassifyControl(std::string_view key, Side& side) {
-    static const std::string_view silent[] = {
-        "@jump",          "@merge",   "@fall",    "@exit",     "@mode",        "@trap",
-        "@assertfail",    "@nothing", "@barrier", "@syncwarp", "@printf",      "@cp.async.commit",
-        "@cp.async.wait", "@fence",   "@yield",   "@define",   "@checkdefined"};
-    if (std::find(std::begin(silent), std::end(silent), key) != std::end(silent)) return;
-    const bool decides = key == "@branch" || key == "@exitif" || key == "@guard";
-    side.step = decides || key == "@brx" ? &BranchStep : &UnknownStep;
-    side.src[0] = decides ? SlotKind::kPredicate : SlotKind::kWord;
-  }
-
   bool ClassifyFloat(const Op& op, const Words& words, Side& side) const {
     const TypeName to =
         TypeOf(words.size() > 1 && words[0] == "cvt" ? words[words.size() - 2] : words.back());
+    if (words[0] == "cvt" && ClassifySmall(words, side)) return true;
     if (to.format == Format::kInteger) return false;
     if (words[0] == "cvt") {
       const TypeName from = TypeOf(words.back());
       if (!from.known || (from.packed != to.packed && side.sources != 2)) return false;
       side.operation = Exact::kMove;
-      side.from = from.format;
+      side.from = side.last = from.format;
       side.bytes = from.bytes;
       side.is_signed = from.is_signed;
       for (const char* rounding : {"rni", "rmi", "rpi", "rzi"}) side.magic |= Has(words, rounding);
     } else {
       const std::optional<Arithmetic> arithmetic = ArithmeticOf(words[0]);
-      if (!arithmetic || arithmetic->sources != side.sources || !IsPlain(words)) return false;
+      const TypeName sum = MixedSum(words);
+      if (!arithmetic || arithmetic->sources != side.sources || (!IsPlain(words) && !sum.known)) {
+        return false;
+      }
       side.operation = arithmetic->operation;
-      side.from = to.format;
+      side.from = side.last = to.format;
+      if (sum.known) side.last = sum.format;
       side.magic = IsMagic(op, side);
+      if (sum.known) {
+        side.format = sum.format;
+        side.saturates = Has(words, "sat");
+        side.step = &FloatStep;
+        return true;
+      }
     }
     side.format = to.format;
     side.packed = to.packed;
@@ -203,52 +110,20 @@ class Classifier {
     return types == 1 && !Has(words, "xorsign") && !changed;
   }
 
+  /// Products or numbers of a shorter format added to a float: "fma.rn.f32.f16". What the sum is.
+  static TypeName MixedSum(const Words& words) {
+    const size_t count = words.size();
+    const bool sums = words[0] == "add" || words[0] == "sub" || words[0] == "fma";
+    if (!sums || count < 3 || (words[count - 1] != "f16" && words[count - 1] != "bf16")) return {};
+    return words[count - 2] == "f32" ? TypeOf("f32") : TypeName{};
+  }
+
   bool IsMagic(const Op& op, const Side& side) const {
     const bool sums = side.operation == Exact::kAdd || side.operation == Exact::kSub;
     if (!sums && side.operation != Exact::kFma) return false;
     for (int s = sums ? 0 : 2; s < (sums ? 2 : 3); ++s) {
       const auto found = magic_.find(op.src[s]);
-      if (found != magic_.end() && found->second == side.from) return true;
-    }
-    return false;
-  }
-
-  static bool ClassifyMove(const Words& words, Side& side) {
-    const std::string_view name = words[0];
-    const TypeName type = TypeOf(words.back());
-    auto move = [&](char detail) {
-      side.detail = detail;
-      side.step = &MoveStep;
-      return true;
-    };
-    auto granules = [&](char detail) {
-      side.detail = detail;
-      side.step = &GranuleStep;
-      return true;
-    };
-    if (side.dst == SlotKind::kPredicate) return false;
-    if (name == "mov") return move(side.dst == SlotKind::kDouble ? 'd' : 'm');
-    if (name == "pack" && words.back() != "b8") {
-      return move(words.back() == "b32" ? 'a' : (words[1] == "b32" ? 'b' : 'c'));
-    }
-    if (name.starts_with("part") && words.back() != "b8") {
-      if (words.back() == "b32") return move(name == "part0" ? 'm' : 'y');
-      return move(name[4]);
-    }
-    if (name == "cvt" && words.size() == 3) {
-      const int bytes = std::min<int>(TypeOf(words[1]).bytes, type.bytes);
-      if (bytes == 4) return move('m');
-      if (bytes == 2) return move('0');
-      if (bytes == 8) return move('d');
-    }
-    if (name == "prmt" && words.size() == 2) return granules('P');
-    if (name == "shf") return granules('F');
-    if (name == "shl" && type.bytes >= 4) return granules('L');
-    if (name == "shr" && type.bytes >= 4) return granules('R');
-    if (side.dst == SlotKind::kWord && words.size() == 2) {
-      if (name == "and") return granules('&');
-      if (name == "or") return granules('|');
-      if (name == "xor") return granules('^');
+      if (found != magic_.end() && found->second == side.last) return true;
     }
     return false;
   }
@@ -294,10 +169,32 @@ void Finish(WarpShadow& ws, const Warp& warp, const Op* op, const Side& side) {
   }
 }
 
+/// Whether any kernel loads 32-bit integers from global memory: what one stores another may load.
+bool LoadsIntegers(const ptx::Module& module) {
+  const auto loads = [](const ptx::Instr& instr) {
+    if (instr.op != "ld" || instr.modifiers.empty()) return false;
+    const std::string& type = instr.modifiers.back();
+    if (type != "b32" && type != "u32" && type != "s32") return false;
+    return !instr.Has("param") && !instr.Has("shared") && !instr.Has("local");
+  };
+  return std::any_of(module.functions.begin(), module.functions.end(), [&](const auto& function) {
+    return std::any_of(function.body.begin(), function.body.end(), loads);
+  });
+}
+
+void NoteIntegers(const Op& op, const Side& side, ShadowCode& code) {
+  const AccessShape shape = AccessShape::Unpack(op.aux);
+  if (shape.store || shape.element_bytes != 4 || side.from != Format::kInteger) return;
+  const bool generic = shape.space == MemorySpace::kGeneric;
+  code.shared_integers |= generic || shape.space == MemorySpace::kShared;
+  code.local_integers |= generic || shape.space == MemorySpace::kLocal;
+}
+
 template <bool IsMasked>
 const Op* LanewiseThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
   const Side& side = ws.sides[op - warp.code];
+  ws.op = op;
   side.step(ws, warp, op, side);
   const Op* next = CallLanewise(warp, op, side.full, side.masked, IsMasked);
   if (next != nullptr) Finish(ws, warp, op, side);
@@ -307,6 +204,7 @@ template <bool IsMasked>
 const Op* InPlaceThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
   const Side& side = ws.sides[op - warp.code];
+  ws.op = op;
   side.step(ws, warp, op, side);
   const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
   if (next != nullptr) Finish(ws, warp, op, side);
@@ -318,6 +216,8 @@ const Op* InPlaceThunk(Warp& warp, const Op* op) {
 std::unique_ptr<ShadowCode> MakeShadowCode(const Code& code) {
   auto shadows = std::make_unique<ShadowCode>();
   shadows->sides.resize(code.ops.size());
+  shadows->sites.resize(code.ops.size());
+  shadows->global_integers = code.module == nullptr || LoadsIntegers(*code.module);
   const Classifier classifier(code);
   shadows->variant = MakeVariant(code, [&](size_t index, const Op& op) -> Thunks {
     Side& side = shadows->sides[index];
@@ -325,10 +225,11 @@ std::unique_ptr<ShadowCode> MakeShadowCode(const Code& code) {
     side.masked = op.masked;
     bool is_access = false, is_atomic = false;
     classifier.Classify(op, side, &is_access, &is_atomic);
-    if (is_access) return AccessThunks();
-    if (const std::string_view key = classifier.MatrixKey(op); !key.empty()) {
-      return MatrixThunks(key);
+    if (is_access) {
+      NoteIntegers(op, side, *shadows);
+      return AccessShape::Unpack(op.aux).store ? StoreThunks() : LoadThunks();
     }
+    if (const Thunks own = classifier.OwnThunks(op); own.full != nullptr) return own;
     if (is_atomic) return AtomicThunks();
     if (side.step == nullptr) return {};
     if (side.step == &UnknownStep) {

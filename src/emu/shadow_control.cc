@@ -109,13 +109,21 @@ void AcrossStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
 /// Before a branch, a guarded instruction or an exit.
 void BranchStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   if (side.src[0] == SlotKind::kPredicate) {
-    ws.branch |= ws.taints[op->src[0] / 4] & warp.active;
+    DoubtLanes(ws, ws.taints[op->src[0] / 4] & warp.active);
   } else if (IsLive(ws, op->src[0])) {
     uint32_t flags[kLanes] = {};
-    ws.branch |= GatherFlags(ws, warp, op->src[0], side.src[0], flags) & warp.active;
+    DoubtLanes(ws, GatherFlags(ws, warp, op->src[0], side.src[0], flags) & warp.active);
   }
 }
 
-void UnknownStep(WarpShadow& ws, Warp& warp, const Op*, const Side&) { ws.reset |= warp.active; }
+/// mbarrier.test_wait and elect: predicates that no float decides.
+void WaitStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
+  const int32_t predicate = side.detail == 'w' ? op->dst : op->src[2];
+  ws.taints[predicate / 4] &= ~warp.active;
+}
+
+void UnknownStep(WarpShadow& ws, Warp& warp, const Op*, const Side&) {
+  ResetLanes(ws, warp.active);
+}
 
 }  // namespace cupel::emu

@@ -120,11 +120,27 @@ void GatherOperand(WarpShadow& ws, const Warp& warp, const Op* op, const Side& s
                    Operands& x) {
   const bool pairs = side.operation == Exact::kMove && side.packed && side.sources == 2;
   const int32_t offset = op->src[pairs ? 1 - at : s];
-  const bool wide = side.from == Format::kF64;
+  const Format from = s + 1 == side.sources ? side.last : side.from;
+  const bool wide = from == Format::kF64 || (from == Format::kF32 && side.packed && !pairs);
   const bool by_granule = side.packed && !pairs;
   const bool chooses = side.operation == Exact::kMin || side.operation == Exact::kMax;
-  Gather(ws, warp, offset, wide, side.from, by_granule ? at : 0, x.exact[s],
+  Gather(ws, warp, offset, wide, from, by_granule ? at : 0, x.exact[s],
          chooses ? x.value[s] : nullptr, x.flags);
+}
+
+/// Sums of pairs with a number that rounds the other to an integer: in a pair it is no constant
+/// that is known beforehand, so its value tells. Multiples of 2^21 from 2^22 on are hardly anything
+/// else.
+void FlagMagic(const Side& side, Operands& x) {
+  const bool sums = side.operation == Exact::kAdd || side.operation == Exact::kSub;
+  if (!sums && side.operation != Exact::kFma) return;
+  for (int s = sums ? 0 : 2; s < side.sources; ++s) {
+    for (int i = 0; i < kLanes; ++i) {
+      const double size = std::fabs(x.exact[s][i]);
+      const bool magic = size >= 0x1p22 && size < 0x1p26 && std::fmod(size, 0x1p21) < 4;
+      if (magic) x.flags[i] |= kReset | kTakeValue;
+    }
+  }
 }
 
 /// An integer's exact value; its flags are those of what it was computed from.
@@ -146,11 +162,16 @@ void GatherInteger(WarpShadow& ws, const Warp& warp, const Op* op, const Side& s
 
 void FloatStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   ShadowResult& result = *ws.result;
-  const int granules = side.packed ? 2 : 1;
+  const int step = side.packed && side.format == Format::kF32 ? 2 : 1;
+  const int granules = side.packed ? 2 * step : 1;
   result.planes = granules;
   result.raw = 0;
+  for (uint32_t& none : result.state[1]) none = 0;
+  if (step == 2) {
+    for (uint32_t& none : result.state[3]) none = 0;
+  }
   const uint32_t state = StateOf(KindFor(side.format), side.magic ? kReset | kTakeValue : 0);
-  for (int at = 0; at < granules; ++at) {
+  for (int at = 0; at < granules; at += step) {
     Operands x;
     for (uint32_t& flags : x.flags) flags = 0;
     if (side.from == Format::kInteger) {
@@ -163,6 +184,7 @@ void FloatStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
     double* exact = result.exact[at];
     if (side.saturates) Each(exact, [&](int i) { return std::fmin(std::fmax(exact[i], 0), 1); });
     if (side.relu) Each(exact, [&](int i) { return std::fmax(exact[i], 0); });
+    if (step == 2) FlagMagic(side, x);
     for (int i = 0; i < kLanes; ++i) result.state[at][i] = state | x.flags[i];
   }
 }

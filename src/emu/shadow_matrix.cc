@@ -1,159 +1,15 @@
-// Shadows through matrix instructions and cp.async: dot products of the operands' shadows, and
-// moves between memory and fragments (matrix.h has the layouts). SPDX-License-Identifier:
-// Apache-2.0
+// Shadows through matrix instructions that move: between memory and fragments (matrix.h has the
+// layouts), and transposed.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <vector>
 
 #include "emu/matrix.h"
 #include "emu/shadow.h"
+#include "emu/shadow_pieces.h"
 #include "emu/shadow_place.h"
 
 namespace cupel::emu {
 namespace {
-
-size_t Index(int position) { return static_cast<size_t>(position); }
-
-Format FormatOf(MatrixType type) {
-  switch (type) {
-    case MatrixType::kF16:
-      return Format::kF16;
-    case MatrixType::kBF16:
-      return Format::kBF16;
-    case MatrixType::kTF32:
-    case MatrixType::kF32:
-      return Format::kF32;
-    case MatrixType::kF64:
-      return Format::kF64;
-    default:
-      return Format::kInteger;
-  }
-}
-
-/// Blocks of 8 lines, each `depth` elements long, row by row; flags by line.
-struct Blocks {
-  std::vector<double> exact;
-  std::vector<uint32_t> flags;  // 8 a block
-  int depth = 4;
-
-  void Read(const WarpShadow& ws, const Warp& warp, MatrixType type, const int32_t* slots,
-            int count) {
-    const Format format = FormatOf(type);
-    const int elements = format == Format::kF16 || format == Format::kBF16 ? 2 : 1;
-    depth = 4 * elements;
-    exact.resize(Index(count * 8 * depth));
-    flags.assign(Index(count) * 8, 0);
-    for (int block = 0; block < count; ++block) {
-      for (int e = 0; e < elements; ++e) {
-        double values[kLanes];
-        uint32_t found[kLanes] = {};
-        Gather(ws, warp, slots[block], format == Format::kF64, format, e, values, nullptr, found);
-        for (int lane = 0; lane < kLanes; ++lane) {
-          const int at = block * 8 * depth + lane * elements + e;
-          exact[Index(at)] = values[lane];
-          flags[Index(block * 8 + lane / 4)] |= found[lane];
-        }
-      }
-    }
-  }
-};
-
-/// An accumulator's blocks: a lane holds two neighbours of line lane / 4.
-struct Sums {
-  std::vector<double> exact;  // 64 a block
-  std::vector<uint32_t> flags;
-
-  void Read(const WarpShadow& ws, const Warp& warp, MatrixType type, const int32_t* slots,
-            int count) {
-    const bool half = type == MatrixType::kF16;
-    exact.resize(Index(count) * 64);
-    flags.assign(Index(count) * 64, 0);
-    for (int block = 0; block < count; ++block) {
-      for (int part = 0; part < 2; ++part) {
-        const int32_t slot = half ? slots[block] : slots[2 * block + part];
-        double values[kLanes];
-        uint32_t found[kLanes] = {};
-        Gather(ws, warp, slot, type == MatrixType::kF64, FormatOf(type), half ? part : 0, values,
-               nullptr, found);
-        for (int lane = 0; lane < kLanes; ++lane) {
-          const auto at = Index(block * 64 + 2 * lane + part);
-          exact[at] = values[lane];
-          flags[at] = found[lane];
-        }
-      }
-    }
-  }
-
-  void Commit(WarpShadow& ws, const Warp& warp, MatrixType type, const int32_t* slots,
-              int count) const {
-    const bool half = type == MatrixType::kF16;
-    const ShadowKind kind = half                       ? ShadowKind::kHalf
-                            : type == MatrixType::kF64 ? ShadowKind::kDouble
-                                                       : ShadowKind::kSingle;
-    ShadowResult& result = *ws.result;
-    result.raw = 0;
-    result.planes = half ? 2 : 1;
-    for (int block = 0; block < count; ++block) {
-      for (int part = 0; part < 2; ++part) {
-        const int plane = half ? part : 0;
-        for (int lane = 0; lane < kLanes; ++lane) {
-          const auto at = Index(block * 64 + 2 * lane + part);
-          result.exact[plane][lane] = exact[at];
-          result.state[plane][lane] = StateOf(kind, flags[at]);
-        }
-        if (!half) CommitShadow(ws, warp, slots[2 * block + part], kind == ShadowKind::kDouble);
-      }
-      if (half) CommitShadow(ws, warp, slots[block], false);
-    }
-  }
-};
-
-void AddProducts(const Blocks& a, const Blocks& b, int m, int n, int k, Sums& sums) {
-  const int depth = a.depth;
-  for (int tile = 0; tile < m * n * k; ++tile) {
-    const int part = tile % k, j = tile / k % n, i = tile / k / n;
-    const int of_a = i * k + part, of_b = j * k + part;
-    for (int at = 0; at < 64; ++at) {
-      const int row = at / 8, column = at % 8;
-      const double* left = &a.exact[Index((of_a * 8 + row) * depth)];
-      const double* right = &b.exact[Index((of_b * 8 + column) * depth)];
-      double sum = 0;
-      for (int d = 0; d < depth; ++d) sum += left[d] * right[d];
-      const auto to = Index((i * n + j) * 64 + at);
-      sums.exact[to] += sum;
-      sums.flags[to] |= a.flags[Index(of_a * 8 + row)] | b.flags[Index(of_b * 8 + column)];
-    }
-  }
-}
-
-template <bool IsMasked>
-const Op* ProductThunk(Warp& warp, const Op* op) {
-  WarpShadow& ws = *warp.shadow;
-  const Side& side = ws.sides[op - warp.code];
-  const ProductShape shape = ProductShape::Unpack(op->flops);
-  const auto m = static_cast<int>(shape.m), n = static_cast<int>(shape.n);
-  const auto k = static_cast<int>(shape.k);
-  const bool floats = FormatOf(shape.a) != Format::kInteger &&
-                      FormatOf(shape.b) != Format::kInteger &&
-                      FormatOf(shape.d) != Format::kInteger;
-  if (!floats) {  // 8-bit floats and integers
-    const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
-    if (next != nullptr) ws.reset |= warp.active;
-    return next;
-  }
-  const int32_t* list = ListOf(op);
-  const int32_t* of_b = list + m * k;
-  const int32_t* of_c = of_b + n * k;
-  const int32_t* of_d = of_c + m * n * (shape.c == MatrixType::kF16 ? 1 : 2);
-  Blocks a, b;
-  a.Read(ws, warp, shape.a, list, m * k);
-  b.Read(ws, warp, shape.b, of_b, n * k);
-  Sums sums;
-  sums.Read(ws, warp, shape.c, of_c, m * n);
-  AddProducts(a, b, m, n, k, sums);
-  const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
-  if (next != nullptr) sums.Commit(ws, warp, shape.d, of_d, m * n);
-  return next;
-}
 
 /// Address of a lane, and the space that it means.
 uint64_t AddressOf(const Warp& warp, const Op* op, int lane, MemorySpace* space) {
@@ -195,6 +51,7 @@ void MoveCell(WarpShadow& ws, bool store, MemorySpace space, uint64_t address, C
 template <bool IsMasked>
 const Op* RowsThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
+  ws.op = op;
   const Side& side = ws.sides[op - warp.code];
   const bool store = AccessShape::Unpack(op->aux).store;
   const bool transposed = (op->flops & 8u) != 0;
@@ -223,10 +80,40 @@ const Op* RowsThunk(Warp& warp, const Op* op) {
   return next;
 }
 
+/// movmatrix: one 8x8 matrix of halves, transposed.
+template <bool IsMasked>
+const Op* TransposeThunk(Warp& warp, const Op* op) {
+  WarpShadow& ws = *warp.shadow;
+  ws.op = op;
+  const Side& side = ws.sides[op - warp.code];
+  Cell halves[kLanes][2] = {};
+  const bool live = IsLive(ws, op->src[0]) || IsRaw(ws, op->src[0]);
+  for (int lane = 0; live && lane < kLanes; ++lane) {
+    Cell cells[4];
+    ReadCells(ws, warp, op->src[0], false, lane, cells);
+    const bool whole = GranulesOf(KindOf(cells[0].state)) > 1;
+    for (int g = 0; g < 2; ++g) halves[lane][g] = whole ? Piece(cells[0], g) : cells[g];
+  }
+  const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
+  if (next == nullptr) return nullptr;
+  Begin(ws, live ? 2 : 0);
+  for (int lane = 0; live && lane < kLanes; ++lane) {
+    for (int g = 0; g < 2; ++g) {
+      const int row = lane / 4, column = lane % 4 * 2 + g;
+      const Cell& from = halves[column * 4 + row / 2][row % 2];
+      ws.result->exact[g][lane] = from.exact;
+      ws.result->state[g][lane] = from.state;
+    }
+  }
+  CommitShadow(ws, warp, op->dst, false);
+  return next;
+}
+
 /// wmma.load and wmma.store.
 template <bool IsMasked>
 const Op* FragmentThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
+  ws.op = op;
   const Side& side = ws.sides[op - warp.code];
   const FragmentShape shape = FragmentShape::Unpack(op->flops);
   const bool store = AccessShape::Unpack(op->aux).store;
@@ -265,43 +152,12 @@ const Op* FragmentThunk(Warp& warp, const Op* op) {
   return next;
 }
 
-/// cp.async: the cells go along at once. Until the copy is waited for, the bits are others, and the
-/// cells count for nothing.
-template <bool IsMasked>
-const Op* CopyThunk(Warp& warp, const Op* op) {
-  WarpShadow& ws = *warp.shadow;
-  const Side& side = ws.sides[op - warp.code];
-  uint64_t from[kLanes] = {}, to[kLanes] = {};
-  uint32_t length[kLanes] = {};
-  const uint32_t ignored = op->src[3] < 0 ? 0 : MaskAt(warp, op->src[3]);
-  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
-    const int i = __builtin_ctz(rest);
-    to[i] = At<const uint32_t>(warp, op->src[0])[i] + static_cast<uint32_t>(op->target);
-    to[i] = static_cast<uint32_t>(to[i]);
-    from[i] = At<const uint64_t>(warp, op->src[1])[i] + static_cast<uint64_t>(op->imm);
-    const uint32_t asked = op->src[2] < 0 ? op->flops : At<const uint32_t>(warp, op->src[2])[i];
-    length[i] = ((ignored >> i) & 1u) != 0 ? 0 : std::min(asked, op->flops);
-  }
-  const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
-  if (next == nullptr) return nullptr;
-  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
-    const int i = __builtin_ctz(rest);
-    for (uint32_t at = 0; at + 1 < op->flops; at += 2) {
-      const Cell* cell =
-          at + 1 < length[i] ? CellAt(ws, MemorySpace::kGlobal, i, from[i] + at) : nullptr;
-      *CellForStore(ws, MemorySpace::kShared, i, to[i] + at) = cell == nullptr ? Cell{} : *cell;
-    }
-  }
-  return next;
-}
-
 }  // namespace
 
 Thunks MatrixThunks(std::string_view key) {
   if (key == "@matrixrows") return {&RowsThunk<false>, &RowsThunk<true>};
-  if (key == "@fragment") return {&FragmentThunk<false>, &FragmentThunk<true>};
-  if (key == "@cp.async") return {&CopyThunk<false>, &CopyThunk<true>};
-  return {&ProductThunk<false>, &ProductThunk<true>};
+  if (key.starts_with("movmatrix")) return {&TransposeThunk<false>, &TransposeThunk<true>};
+  return {&FragmentThunk<false>, &FragmentThunk<true>};
 }
 
 }  // namespace cupel::emu

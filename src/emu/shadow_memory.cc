@@ -10,6 +10,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "emu/shadow_pieces.h"
+
 namespace cupel::emu {
 namespace {
 
@@ -39,11 +41,6 @@ ShadowKind KindFor(DType dtype) {
     default:
       return ShadowKind::kShort;
   }
-}
-
-bool IsFloatKind(ShadowKind kind) {
-  return kind != ShadowKind::kNone &&
-         static_cast<uint32_t>(kind) <= static_cast<uint32_t>(ShadowKind::kDouble);
 }
 
 }  // namespace
@@ -87,6 +84,7 @@ Shadow DecodeShadow(DType dtype, uint64_t bits, const Cell* cells, int granules,
       KindOf(cells[at + 1].state) == ShadowKind::kBrain && (own & 0xffffu) == 0) {
     return {cells[at + 1].exact, cells[at + 1].state & kFlags};
   }
+  if (TruncatedFloat(want, own, cells, granules, at, &shadow)) return shadow;
   // Anything else that lies here was something else before: that is a reset, unless it was an
   // integer all along.
   for (int g = 0; g < granules; ++g) {
@@ -161,6 +159,7 @@ Shadow ShadowMemory::Read(uint64_t device, DType dtype, uint64_t bits) const {
   Cell cells[4];
   std::copy_n(At(device), granules, cells);
   DropStale(bits, cells, granules);
+  JoinPieces(cells, granules);
   return DecodeShadow(dtype, bits, cells, granules, 0);
 }
 

@@ -5,15 +5,42 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "base/dtype.h"
 #include "base/result.h"
 #include "emu/memory.h"
+#include "emu/shadow_sites.h"
 
 namespace cupel::emu {
 
-/// What a shadow is of. The last three are integers: flags without a value.
-enum class ShadowKind : uint32_t { kNone, kHalf, kBrain, kSingle, kDouble, kShort, kWord, kLong };
+/// What a shadow is of. kShort to kLong are integers: flags without a value. The rest are pieces of
+/// 16 bits of a float that was taken apart, the lowest first; each has the whole float's exact
+/// value (shadow_pieces.h). kSign is a sign bit alone, of a float with that exact value,
+/// kPair two floats of 8 bits (shadow_small.h).
+enum class ShadowKind : uint32_t {
+  kNone,
+  kHalf,
+  kBrain,
+  kSingle,
+  kDouble,
+  kShort,
+  kWord,
+  kLong,
+  kSingle0,
+  kSingle1,
+  kDouble0,
+  kDouble1,
+  kDouble2,
+  kDouble3,
+  kSign,
+  kPair
+};
+inline bool IsPiece(ShadowKind kind) { return kind >= ShadowKind::kSingle0; }
+inline bool IsFloatKind(ShadowKind kind) {
+  return (kind != ShadowKind::kNone && kind <= ShadowKind::kDouble) || IsPiece(kind);
+}
 inline constexpr uint32_t kKindMask = 0xf;
 /// Upstream the shadow was replaced by the value: integer arithmetic on a float's bits, rounding to
 /// an integer, an instruction that is not followed.
@@ -21,7 +48,9 @@ inline constexpr uint32_t kReset = 0x10;
 /// Upstream a decision depended on a float in such a way that exact arithmetic may decide
 /// otherwise.
 inline constexpr uint32_t kBranch = 0x20;
-inline constexpr uint32_t kFlags = kReset | kBranch;
+/// Where: one bit a place in the program (shadow_sites.h). Set only beside one of the two above.
+inline constexpr uint32_t kSites = 0xffffff00;
+inline constexpr uint32_t kFlags = kReset | kBranch | kSites;
 /// In results: the exact value is the one that the op writes.
 inline constexpr uint32_t kTakeValue = 0x40;
 
@@ -100,11 +129,24 @@ class ShadowMemory {
   /// The shadow of an element in memory, of which `bits` was read.
   Shadow Read(uint64_t device, DType dtype, uint64_t bits) const;
   void Write(uint64_t device, DType dtype, uint64_t bits, const Shadow& shadow);
+  /// Says that float32 numbers lie there, which nobody has computed: inputs.
+  void HoldsFloats(uint64_t device, uint64_t bytes) { floats_.emplace_back(device, bytes); }
+  bool AreFloats(uint64_t device) const {
+    for (const auto& [begin, bytes] : floats_) {
+      if (device - begin < bytes) return true;
+    }
+    return false;
+  }
+  /// Of the whole run.
+  ShadowSites& sites() { return sites_; }
+  const ShadowSites& sites() const { return sites_; }
 
  private:
   ShadowMemory() = default;
   Cell* cells_ = nullptr;
   uint8_t* touched_ = nullptr;  // by 64 KiB
+  ShadowSites sites_;
+  std::vector<std::pair<uint64_t, uint64_t>> floats_;  // device addresses and bytes
 };
 
 }  // namespace cupel::emu

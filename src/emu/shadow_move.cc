@@ -2,20 +2,13 @@
 // by whole granules. Other integer instructions leave flags. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "emu/shadow.h"
+#include "emu/shadow_pieces.h"
 
 namespace cupel::emu {
 namespace {
-
-/// Where a granule of the result comes from; source -1: from nowhere.
-struct From {
-  int source = -1;
-  int granule = 0;
-  bool operator==(const From&) const = default;
-};
 
 int GranulesOfSlot(SlotKind kind) { return kind == SlotKind::kDouble ? 4 : 2; }
 
@@ -55,11 +48,30 @@ bool Permutation(uint32_t selector, From (&map)[4]) {
   return true;
 }
 
+/// bfe (of an unsigned field) and bfi, whose field comes from the first operand.
+bool Field(bool inserts, uint32_t from, uint32_t bits, int granules, From (&map)[4]) {
+  if (from % 16 != 0 || bits % 16 != 0) return false;
+  const int begin = static_cast<int>(from / 16), count = static_cast<int>(bits / 16);
+  for (int g = 0; g < granules; ++g) {
+    if (inserts) {
+      map[g] = g >= begin && g < begin + count ? From{0, g - begin} : From{1, g};
+    } else if (g < count && g + begin < granules) {
+      map[g] = {0, g + begin};
+    }
+  }
+  return true;
+}
+
 /// Moves that depend on an operand. False when the op is not one by whole granules.
 bool LaneMove(const Warp& warp, const Op* op, const Side& side, int lane, From (&map)[4]) {
   auto word = [&](int s) { return At<const uint32_t>(warp, op->src[s])[lane]; };
   const int granules = GranulesOfSlot(side.dst);
   if (side.detail == 'P') return Permutation(word(2), map);
+  if (side.detail == 'E' || side.detail == 'I') {
+    const bool inserts = side.detail == 'I';
+    return Field(inserts, word(inserts ? 2 : 1) & 0xffu, word(inserts ? 3 : 2) & 0xffu, granules,
+                 map);
+  }
   const uint32_t by = word(side.detail == 'F' ? 2 : 1);
   if (by % 16 != 0) return false;
   const int step = static_cast<int>(std::min<uint32_t>(by / 16, 4));
@@ -75,16 +87,26 @@ bool LaneMove(const Warp& warp, const Op* op, const Side& side, int lane, From (
   return true;
 }
 
-/// Assembles a lane of the result. What covers several granules must move as a whole, or it is no
-/// float any more.
+bool Quiet(const WarpShadow& ws, const Op* op, int sources) {
+  for (int s = 0; s < sources; ++s) {
+    if (IsLive(ws, op->src[s]) || IsRaw(ws, op->src[s])) return false;
+  }
+  return true;
+}
+
+void Nothing(ShadowResult& result) {
+  result.planes = 0;
+  result.raw = 0;
+}
+
+}  // namespace
+
+/// What covers several granules moves as a whole, or falls to pieces that may meet again.
 void MoveCells(const Cell (&cells)[4][4], const From (&map)[4], int granules, int lane,
                ShadowResult& result) {
-  auto source = [&](const From& from) -> const Cell* {
-    return from.source < 0 ? nullptr : &cells[from.source][from.granule];
-  };
+  Cell out[4] = {};
+  bool pieces = false;
   for (int g = 0; g < granules; ++g) {
-    uint32_t& state = result.state[g][lane];
-    state = 0;
     const From& from = map[g];
     if (from.source < 0) continue;
     // The cell that covers this granule.
@@ -101,86 +123,18 @@ void MoveCells(const Cell (&cells)[4][4], const From (&map)[4], int granules, in
     bool whole = first >= 0 && first + size <= granules;
     for (int k = 0; k < size && whole; ++k) whole = map[first + k] == From{from.source, start + k};
     if (!whole) {
-      state = StateOf(ShadowKind::kShort, (cell.state & kFlags) | kReset);
+      out[g] = Piece(cell, from.granule - start);
     } else if (first == g) {
-      state = cell.state;
-      result.exact[g][lane] = source(from)->exact;
-    }
-  }
-}
-
-bool Quiet(const WarpShadow& ws, const Op* op, int sources) {
-  for (int s = 0; s < sources; ++s) {
-    if (IsLive(ws, op->src[s]) || IsRaw(ws, op->src[s])) return false;
-  }
-  return true;
-}
-
-void Nothing(ShadowResult& result) {
-  result.planes = 0;
-  result.raw = 0;
-}
-
-/// What and, or and xor with `other` make of one granule's or word's shadow; false: not a float.
-bool Logic(char detail, uint32_t other, int size, Cell& cell) {
-  const uint32_t all = size == 2 ? 0xffffffffu : 0xffffu;
-  const uint32_t sign = size == 2 ? 0x80000000u : 0x8000u;
-  other &= all;
-  if (detail == '&' ? other == all : other == 0) return true;
-  if (detail == '&' && other == 0) {
-    cell = {};
-    return true;
-  }
-  const bool is_float =
-      static_cast<uint32_t>(KindOf(cell.state)) <= static_cast<uint32_t>(ShadowKind::kSingle);
-  if (!is_float) return false;
-  if (detail == '&' && other == (all ^ sign)) {
-    cell.exact = std::fabs(cell.exact);
-    return true;
-  }
-  if (detail == '^' && other == sign) {
-    cell.exact = -cell.exact;
-    return true;
-  }
-  return false;
-}
-
-void LogicLane(const WarpShadow& ws, const Warp& warp, const Op* op, char detail, int lane,
-               ShadowResult& result) {
-  Cell out[2] = {};
-  bool taken[2] = {};
-  for (int s = 0; s < 2; ++s) {
-    Cell cells[4];
-    ReadCells(ws, warp, op->src[s], false, lane, cells);
-    const uint32_t other = At<const uint32_t>(warp, op->src[1 - s])[lane];
-    for (int g = 0; g < 2; ++g) {
-      const ShadowKind kind = KindOf(cells[g].state);
-      if (kind == ShadowKind::kNone) continue;
-      const int size = GranulesOf(kind);
-      Cell cell = cells[g];
-      const bool clash = taken[g] || (size == 2 && taken[1]);
-      if (clash || !Logic(detail, other >> (16 * g), size, cell)) {
-        cell = {
-            0, 0,
-            StateOf(ShadowKind::kWord, kReset | (cell.state & kFlags) | (out[0].state & kFlags))};
-        out[0] = cell;
-        out[1] = {};
-        taken[0] = taken[1] = true;
-        break;
-      }
-      if (cell.state == 0) continue;
       out[g] = cell;
-      taken[g] = true;
-      if (size == 2) taken[1] = true;
     }
+    pieces |= IsPiece(KindOf(out[g].state));
   }
-  for (int g = 0; g < 2; ++g) {
+  if (pieces) JoinPieces(out, granules);
+  for (int g = 0; g < granules; ++g) {
     result.exact[g][lane] = out[g].exact;
     result.state[g][lane] = out[g].state;
   }
 }
-
-}  // namespace
 
 void MoveStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   ShadowResult& result = *ws.result;
@@ -202,18 +156,14 @@ void MoveStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
 
 void GranuleStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   ShadowResult& result = *ws.result;
-  const bool logic = side.detail == '&' || side.detail == '|' || side.detail == '^';
-  const int sources = logic || side.detail == 'P' || side.detail == 'F' ? 2 : 1;
+  const bool two = side.detail == 'P' || side.detail == 'F' || side.detail == 'I';
+  const int sources = two ? 2 : 1;
   if (Quiet(ws, op, sources)) return Nothing(result);
   const int granules = GranulesOfSlot(side.dst);
   result.planes = granules;
   result.raw = 0;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
-    if (logic) {
-      LogicLane(ws, warp, op, side.detail, i, result);
-      continue;
-    }
     Cell cells[4][4] = {};
     uint32_t flags = 0;
     for (int s = 0; s < sources; ++s) {

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/shadow_nodes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <tuple>
 
 #include "emu/gemm.h"
 
@@ -45,6 +49,33 @@ void ForElements(const std::vector<int64_t>& shape, const std::vector<int64_t>& 
       index[axis] = 0;
     }
   }
+}
+
+/// The places that flagged elements, with how many each.
+std::vector<engine::ShadowCause> CausesOf(const ShadowSites& places,
+                                          const std::array<int64_t, ShadowSites::kMost>& counts) {
+  std::vector<std::pair<ShadowSite, int64_t>> found;
+  const std::vector<ShadowSite> all = places.All();
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (counts[i] > 0) found.emplace_back(all[i], counts[i]);
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    if (a.second != b.second) return a.second > b.second;
+    return std::tie(a.first.kernel, a.first.file, a.first.line) <
+           std::tie(b.first.kernel, b.first.file, b.first.line);
+  });
+  std::vector<engine::ShadowCause> causes;
+  for (const auto& [site, count] : found) {
+    std::string what = site.mnemonic.empty() ? "other places" : site.mnemonic;
+    if (site.line > 0) {
+      what +=
+          fmt::format(" at {}:{}", std::filesystem::path(site.file).filename().string(), site.line);
+    } else if (!site.kernel.empty()) {
+      what += " in " + site.kernel;
+    }
+    causes.push_back({std::move(what), count});
+  }
+  return causes;
 }
 
 plan::Address Advance(const plan::Address& address, int64_t by, DType dtype) {
@@ -205,6 +236,7 @@ void ShadowNodes::Extract(const plan::View& view, engine::OutputTensor* output) 
   output->shadow.resize(static_cast<size_t>(count));
   output->shadow_state.assign(static_cast<size_t>(count), 0);
   const uint64_t base = DeviceAddress(buffers_, view.address);
+  std::array<int64_t, ShadowSites::kMost> sites{};
   ForElements(view.shape, view.strides, view.strides, [&](int64_t i, int64_t at, int64_t) {
     const uint64_t address = base + static_cast<uint64_t>(at * SizeOf(view.dtype));
     const Shadow shadow = ReadElement(address, view.dtype);
@@ -212,7 +244,11 @@ void ShadowNodes::Extract(const plan::View& view, engine::OutputTensor* output) 
     output->shadow_state[static_cast<size_t>(i)] =
         static_cast<uint8_t>(((shadow.flags & kReset) != 0 ? engine::kShadowReset : 0) |
                              ((shadow.flags & kBranch) != 0 ? engine::kShadowBranch : 0));
+    for (uint32_t rest = shadow.flags >> ShadowSites::kShift; rest != 0; rest &= rest - 1) {
+      ++sites[static_cast<size_t>(__builtin_ctz(rest))];
+    }
   });
+  output->shadow_causes = CausesOf(shadows_.sites(), sites);
 }
 
 }  // namespace cupel::emu

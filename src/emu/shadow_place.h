@@ -47,8 +47,7 @@ inline const Cell* CellAt(const WarpShadow& ws, MemorySpace space, int lane, uin
 /// Flags what a lane writes after a decision in doubt.
 inline void FlagHistory(const WarpShadow& ws, int lane, uint64_t bits, int granules,
                         Cell (&cells)[4]) {
-  const uint32_t flags = (((ws.reset >> lane) & 1u) != 0 ? kReset : 0) |
-                         (((ws.branch >> lane) & 1u) != 0 ? kBranch : 0);
+  const uint32_t flags = HistoryFlags(ws, lane);
   if (flags == 0) return;
   bool any = false;
   for (int g = 0; g < granules; ++g) {
@@ -62,5 +61,15 @@ inline void FlagHistory(const WarpShadow& ws, int lane, uint64_t bits, int granu
                                           : ShadowKind::kShort;
   cells[0] = {0, TiedBits(kind, bits, 0), StateOf(kind, flags)};
 }
+
+/// What memory holds; for addresses that the op has checked.
+uint64_t BitsInMemory(const Warp& warp, MemorySpace space, int lane, uint64_t address, int bytes);
+/// The cell of the granule at an even address for an access to it and `granules - 1` more. Where
+/// a larger float lies there, the piece of it.
+Cell LoadCell(const WarpShadow& ws, const Warp& warp, MemorySpace space, int lane, uint64_t address,
+              int granules);
+/// Before cells are written at an even address: what lies there in part only is no float any more.
+void BreakCells(WarpShadow& ws, const Warp& warp, MemorySpace space, int lane, uint64_t address,
+                int granules);
 
 }  // namespace cupel::emu

@@ -144,9 +144,7 @@ uint32_t GatherFlags(const WarpShadow& ws, const Warp& warp, int32_t offset, Slo
     for (int g = 0; g < (wide ? 4 : 2); ++g) {
       const ShadowKind found = KindOf(cells[g].state);
       if (found == ShadowKind::kNone) continue;
-      const bool is_float = found == ShadowKind::kHalf || found == ShadowKind::kBrain ||
-                            found == ShadowKind::kSingle || found == ShadowKind::kDouble;
-      flags[i] |= (cells[g].state & kFlags) | (is_float ? kReset : 0);
+      flags[i] |= (cells[g].state & kFlags) | (IsFloatKind(found) ? kReset : 0);
     }
     if (flags[i] != 0) lanes |= 1u << i;
   }
@@ -165,7 +163,9 @@ bool CommitSingles(WarpShadow& ws, const Warp& warp, int32_t offset, const Shado
   const auto* words = At<const uint32_t>(warp, offset);
   uint32_t odd = 0;
   for (int i = 0; i < kLanes; ++i) {
-    odd |= (result.state[0][i] & ~kFlags) ^ static_cast<uint32_t>(ShadowKind::kSingle);
+    const uint32_t state = result.state[0][i];
+    const bool unnamed = (state & (kReset | kBranch)) != 0 && (state & kSites) == 0;
+    odd |= ((state & ~kFlags) ^ static_cast<uint32_t>(ShadowKind::kSingle)) | uint32_t{unnamed};
   }
   if (odd != 0) return false;
   for (int i = 0; i < kLanes; ++i) plane.exact[i] = result.exact[0][i];
@@ -199,7 +199,7 @@ void CommitShadow(WarpShadow& ws, const Warp& warp, int32_t offset, bool wide) {
     }
     for (uint32_t rest = active; rest != 0; rest &= rest - 1) {
       const int i = __builtin_ctz(rest);
-      uint32_t state = result.state[g][i];
+      const uint32_t state = Stamped(ws, result.state[g][i]);
       plane.state[i] = state & ~kTakeValue;
       const ShadowKind kind = KindOf(state);
       if (kind == ShadowKind::kNone) continue;
@@ -219,8 +219,7 @@ void CommitShadow(WarpShadow& ws, const Warp& warp, int32_t offset, bool wide) {
   // Lanes whose way may be another in exact arithmetic flag all that they write.
   for (uint32_t rest = history; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
-    const uint32_t flags =
-        (((ws.reset >> i) & 1u) != 0 ? kReset : 0) | (((ws.branch >> i) & 1u) != 0 ? kBranch : 0);
+    const uint32_t flags = HistoryFlags(ws, i);
     if (((live >> i) & 1u) == 0) {
       const ShadowKind kind = wide ? ShadowKind::kLong : ShadowKind::kWord;
       Plane& plane = ws.planes[offset / 64];

@@ -88,6 +88,12 @@ enum ShadowState : uint8_t {
   kShadowBranch = 2,  // upstream a decision depended on rounding
 };
 
+/// Where in the program shadows were replaced or doubted.
+struct ShadowCause {
+  std::string what;      // "shl.b32 at kernel.cu:12"
+  int64_t elements = 0;  // of the output that this lies upstream of
+};
+
 /// Elements [begin, end) in row-major order.
 struct ElementRange {
   int64_t begin = 0, end = 0;
@@ -103,6 +109,7 @@ struct OutputTensor {
   /// saying so (bits of ShadowState; 0: established).
   std::vector<double> shadow;
   std::vector<uint8_t> shadow_state;
+  std::vector<ShadowCause> shadow_causes;  // of states other than 0, the most frequent first
   /// Only some blocks of the launch that computes it ran: `bytes` holds the elements that they
   /// wrote, which are `written` (sorted), one range behind the other.
   bool is_sampled = false;
@@ -147,6 +154,8 @@ struct RunOptions {
   /// which would show identities that no rounding blurs, would be another value to carry here: the
   /// same moves, resets and flags, another type beside each float.
   bool shadows = false;
+  /// Shadow runs: what the arguments hold, so that a float is known that is read as an integer.
+  std::vector<DType> argument_types;
   /// 0: the usual order of blocks and warps. Any other number: another fair one, the same each
   /// time.
   uint64_t schedule = 0;

@@ -40,6 +40,17 @@ Total Sum(const std::vector<const Established*>& settings, size_t output) {
   return total;
 }
 
+/// " (shl.b32 at kernel.cu:12, …)"
+std::string CausesText(const std::vector<engine::ShadowCause>& causes) {
+  constexpr size_t kMost = 3;
+  if (causes.empty()) return "";
+  std::string text;
+  for (size_t i = 0; i < std::min(causes.size(), kMost); ++i) {
+    text += (i == 0 ? " (" : ", ") + causes[i].what;
+  }
+  return text + (causes.size() > kMost ? ", …)" : ")");
+}
+
 std::string ShadowText(const Total& t, const std::vector<std::string>& not_followed) {
   if (t.shadow == 0) {
     return t.shadow_note.empty() ? "" : "exact arithmetic not tried: " + t.shadow_note;
@@ -69,8 +80,9 @@ std::string ShadowText(const Total& t, const std::vector<std::string>& not_follo
                          why.empty() ? "" : ", ",
                          100 * static_cast<double>(t.sum.doubtful) / elements);
     }
-    parts.push_back(fmt::format("equality in exact arithmetic not established on {}: {}",
-                                Inputs(t.shadow - t.sum.equal_inputs), why));
+    parts.push_back(fmt::format("equality in exact arithmetic not established on {}: {}{}",
+                                Inputs(t.shadow - t.sum.equal_inputs), why,
+                                CausesText(t.sum.causes)));
   }
   if (t.sum.reset < t.sum.elements) {
     const char* verdict =
@@ -93,9 +105,21 @@ void EstablishedOutput::Add(const EstablishedOutput& other) {
   own_rms = std::max(own_rms, other.own_rms);
   own_max = std::max(own_max, other.own_max);
   reduced_precision |= other.reduced_precision;
+  for (const engine::ShadowCause& cause : other.causes) {
+    const auto known = std::find_if(causes.begin(), causes.end(),
+                                    [&](const auto& old) { return old.what == cause.what; });
+    if (known == causes.end()) {
+      causes.push_back(cause);
+    } else {
+      known->elements += cause.elements;
+    }
+  }
+  std::stable_sort(causes.begin(), causes.end(),
+                   [](const auto& a, const auto& b) { return a.elements > b.elements; });
 }
 
-void Established::Add(size_t output, const std::string& name, const ShadowComparison& c) {
+void Established::Add(size_t output, const std::string& name, const ShadowComparison& c,
+                      bool rounding) {
   if (outputs.size() <= output) outputs.resize(output + 1);
   EstablishedOutput one;
   one.is_float = c.judged;
@@ -105,9 +129,12 @@ void Established::Add(size_t output, const std::string& name, const ShadowCompar
     one.equal = c.equal;
     one.reset = c.reset;
     one.doubtful = c.doubtful;
-    one.own_rms = c.own_rms;
-    one.own_max = c.own_max;
-    one.reduced_precision = c.reduced_precision;
+    if (rounding) {
+      one.own_rms = c.own_rms;
+      one.own_max = c.own_max;
+      one.reduced_precision = c.reduced_precision;
+    }
+    if (!c.established()) one.causes = c.causes;
   }
   outputs[output].name = name;
   outputs[output].Add(one);
@@ -117,6 +144,10 @@ Json ToJson(const Established& e) {
   const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json("inf"); };
   Json outputs = Json::array();
   for (const EstablishedOutput& o : e.outputs) {
+    Json causes = Json::array();
+    for (const engine::ShadowCause& cause : o.causes) {
+      causes.push_back({{"what", cause.what}, {"elements", cause.elements}});
+    }
     outputs.push_back({{"name", o.name},
                        {"floating", o.is_float},
                        {"equal_inputs", o.equal_inputs},
@@ -126,7 +157,8 @@ Json ToJson(const Established& e) {
                        {"doubtful", o.doubtful},
                        {"own_rms", number(o.own_rms)},
                        {"own_max", number(o.own_max)},
-                       {"reduced_precision", o.reduced_precision}});
+                       {"reduced_precision", o.reduced_precision},
+                       {"causes", std::move(causes)}});
   }
   return {{"tolerance_inputs", e.tolerance_inputs},
           {"shadow_inputs", e.shadow_inputs},

@@ -21,6 +21,7 @@ struct EstablishedOutput {
   int64_t elements = 0, equal = 0, reset = 0, doubtful = 0;
   double own_rms = 0, own_max = 0;  // the kernel's own rounding, share of the output's scale
   bool reduced_precision = false;
+  std::vector<engine::ShadowCause> causes;  // of resets and doubts, the most frequent first
 
   /// Adds what was found on further inputs; the name stays.
   void Add(const EstablishedOutput& other);
@@ -37,7 +38,10 @@ struct Established {
   std::vector<std::string> not_followed;  // instructions that shadows do not follow
   std::vector<EstablishedOutput> outputs;
 
-  void Add(size_t output, const std::string& name, const ShadowComparison& comparison);
+  /// `rounding`: its own rounding counts. On inputs that were scaled down a shorter format's is
+  /// that of its subnormals, which says nothing about the inputs that were asked for.
+  void Add(size_t output, const std::string& name, const ShadowComparison& comparison,
+           bool rounding = true);
 };
 
 Json ToJson(const Established& established);

@@ -63,6 +63,7 @@ ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Out
   const Reader truth(want.truth);
   const task::Tensor view = got.View();
   const Reader value(view);
+  c.causes = got.shadow_causes;
   c.scale = RmsOf(truth, count);
   // What rounding a constant may move the output by exceeds the share of the scale only where the
   // task itself is badly conditioned.

@@ -167,6 +167,27 @@ class Equivalence(CupelTest):
         self.assertTrue(output["reduced_precision"])
         self.assertIn("it computes in a shorter format", " ".join(done.out.split()))
 
+    def test_bits_neither_hide_a_cheat_nor_reject_an_honest_kernel(self):
+        # Half of the row, and the result is moved as two words of a double from lane to lane.
+        value = "0.5f * b * (1 + tanhf(inner)) + 0.0005f * sums[0]"
+        moved = GELU.replace(value, f"(float)moved({value})")
+        words = """__device__ double moved(double d) {
+  return __hiloint2double(__shfl_sync(~0u, __double2hiint(d), threadIdx.x % 32),
+                          __shfl_sync(~0u, __double2loint(d), threadIdx.x % 32));
+}"""
+        done = self.judge(LOOSE, source(moved, columns="columns / 2", declarations=words))
+        self.assertEqual(done.codes, {"not_equivalent"}, done)
+        # The input is rounded to bfloat16 by arithmetic on its bits: not followed, and said where.
+        rounded = GELU.replace("const float b = row[i];", """unsigned u = __float_as_uint(row[i]);
+    u += 0x7fff + ((u >> 16) & 1);
+    const float b = __uint_as_float(u & 0xffff0000u);""")
+        done = self.judge(LOOSE, source(rounded))
+        self.assertEqual(done.status, 0, done)
+        output = self.established(done)["outputs"][0]
+        self.assertEqual((output["equal_inputs"], output["reset"]), (0, output["elements"]))
+        line = 1 + source(rounded).splitlines().index("    u += 0x7fff + ((u >> 16) & 1);")
+        self.assertRegex(output["causes"][0]["what"], rf"^\S+ at \S+\.cu:{line}$")
+
     def test_a_dropped_epsilon_shows_on_tiny_inputs(self):
         self.assertEqual(self.judge(NORM, norm(SCALED)).status, 0)
         dropped = norm(SCALED.replace(" + 1e-8f", ""))

@@ -1,0 +1,35 @@
+// Where the lanes of a load or store go.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "emu/shadow.h"
+#include "emu/shadow_place.h"
+
+namespace cupel::emu {
+
+struct LanePlaces {
+  uint64_t address[kLanes];  // in its own space
+  MemorySpace space[kLanes];
+};
+
+inline void FindPlaces(const Warp& warp, const Op* op, const AccessShape& shape,
+                       LanePlaces& lanes) {
+  const bool wide = shape.space == MemorySpace::kGlobal || shape.space == MemorySpace::kGeneric;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int i = __builtin_ctz(rest);
+    const uint64_t base =
+        wide ? At<const uint64_t>(warp, op->src[0])[i] : At<const uint32_t>(warp, op->src[0])[i];
+    lanes.address[i] = base + static_cast<uint64_t>(op->imm);
+    if (!wide) lanes.address[i] = static_cast<uint32_t>(lanes.address[i]);
+    lanes.space[i] = SpaceOfAddress(shape.space, &lanes.address[i]);
+  }
+}
+
+/// Of an element of a vector.
+inline int32_t SlotOf(const Op* op, uint32_t element) {
+  return element == 0 ? op->dst : op->src[element];
+}
+
+}  // namespace cupel::emu

@@ -1,0 +1,187 @@
+// Shadows through and, or and xor: masks that leave a float whole, cut it down to fewer digits or
+// take it apart, parts that are put together, and operations on the sign bit.
+// SPDX-License-Identifier: Apache-2.0
+#include <bit>
+#include <cmath>
+
+#include "emu/shadow.h"
+#include "emu/shadow_pieces.h"
+
+namespace cupel::emu {
+namespace {
+
+/// One lane of one instruction.
+struct Logic {
+  char detail = '&';
+  int granules = 2;
+  uint64_t bits[2] = {};
+  Cell cells[2][4] = {};
+  Cell out[4] = {};
+  bool taken[4] = {};
+};
+
+/// A float, or the piece of one, that has the sign bit as its highest.
+bool HasSign(ShadowKind kind) {
+  return (kind != ShadowKind::kNone && kind <= ShadowKind::kDouble) ||
+         kind == ShadowKind::kSingle1 || kind == ShadowKind::kDouble3;
+}
+
+/// A mask that clears the last digits of a float and keeps seven at least, as rounding toward zero
+/// does. With fewer it may be meant as something else (the power of two below).
+bool Truncates(ShadowKind kind, uint64_t mask, int size) {
+  const int most = kind == ShadowKind::kSingle ? 16 : (kind == ShadowKind::kDouble ? 45 : 0);
+  const int cleared = mask == 0 ? 64 : std::countr_zero(mask);
+  if (most == 0 || cleared > most) return false;
+  const uint64_t all = ~uint64_t{0} >> (64 - 16 * size);
+  return mask == (all >> cleared) << cleared;
+}
+
+/// The granule that a number with a sign ends at when it covers granule `at`; -1: none does.
+int NumberEndingAt(const Cell (&cells)[4], int at) {
+  for (int start = at; start >= 0; --start) {
+    const ShadowKind kind = KindOf(cells[start].state);
+    if (kind == ShadowKind::kNone) continue;
+    return start + GranulesOf(kind) - 1 == at && HasSign(kind) ? start : -1;
+  }
+  return -1;
+}
+
+/// Sign bits of one operand that are laid over floats of the other.
+void MergeSigns(Logic& x) {
+  if (x.detail == '&') return;
+  for (int s = 0; s < 2; ++s) {
+    for (int g = 0; g < x.granules; ++g) {
+      Cell& sign = x.cells[s][g];
+      if (KindOf(sign.state) != ShadowKind::kSign) continue;
+      const int start = NumberEndingAt(x.cells[1 - s], g);
+      const uint64_t bit = uint64_t{0x8000} << (16 * g);
+      if (start < 0 || (x.bits[s] & (uint64_t{0xffff} << (16 * g)) & ~bit) != 0) continue;
+      Cell& number = x.cells[1 - s][start];
+      if ((x.bits[s] & bit) != 0) {
+        number.exact = x.detail == '|' ? -std::fabs(number.exact) : -number.exact;
+      }
+      number.state |= sign.state & kFlags;
+      sign = {};
+      x.bits[s] &= ~bit;
+    }
+  }
+}
+
+/// The sign bit of a number alone. Where exact arithmetic has the other sign, that is a doubt.
+Cell SignOf(const Cell& cell, bool negative) {
+  const bool doubt = std::signbit(cell.exact) != negative;
+  return {cell.exact, 0, StateOf(ShadowKind::kSign, (cell.state & kFlags) | (doubt ? kBranch : 0))};
+}
+
+/// Gives granules `at` and on a cell; false when others have it.
+bool Place(Logic& x, int at, const Cell& cell) {
+  const int size = GranulesOf(KindOf(cell.state));
+  for (int g = at; g < at + size; ++g) {
+    if (x.taken[g]) return false;
+    x.taken[g] = true;
+  }
+  x.out[at] = cell;
+  return true;
+}
+
+/// A mask of whole granules, but for the sign: the pieces of `cell` that it leaves.
+bool TakeApart(Logic& x, const Cell& cell, int at, uint64_t mask) {
+  const int size = GranulesOf(KindOf(cell.state));
+  for (int k = 0; k < size; ++k) {
+    const uint64_t part = (mask >> (16 * k)) & 0xffffu;
+    if (part == 0) continue;
+    Cell piece = Piece(cell, k);
+    if (part == 0x7fffu && k + 1 == size && HasSign(KindOf(cell.state))) {
+      piece.exact = std::fabs(cell.exact);
+    } else if (part != 0xffffu) {
+      return false;
+    }
+    if (!Place(x, at + k, piece)) return false;
+  }
+  return true;
+}
+bool IsOfGranules(uint64_t mask, int size) {
+  for (int k = 0; k < size; ++k) {
+    const uint64_t part = (mask >> (16 * k)) & 0xffffu;
+    if (part != 0 && part != 0xffffu && (part != 0x7fffu || k + 1 != size)) return false;
+  }
+  return true;
+}
+
+/// Puts what the other operand's bits make of the cell at `at` into `out`; false: no float any
+/// more.
+bool Take(Logic& x, int s, int at) {
+  Cell cell = x.cells[s][at];
+  const ShadowKind kind = KindOf(cell.state);
+  const int size = GranulesOf(kind);
+  const uint64_t all = ~uint64_t{0} >> (64 - 16 * size);
+  const uint64_t sign = uint64_t{1} << (16 * size - 1);
+  const uint64_t mask = (x.bits[1 - s] >> (16 * at)) & all;
+  if (x.detail != '&') {
+    if (mask == 0) return Place(x, at, cell);
+    if (mask != sign || !HasSign(kind)) return false;
+    cell.exact = x.detail == '|' ? -std::fabs(cell.exact) : -cell.exact;
+    return Place(x, at, cell);
+  }
+  if (mask == all) return Place(x, at, cell);
+  if (HasSign(kind) && mask == (all ^ sign)) {
+    cell.exact = std::fabs(cell.exact);
+    return Place(x, at, cell);
+  }
+  if (HasSign(kind) && mask == sign) {
+    const bool negative = ((x.bits[s] >> (16 * at)) & sign) != 0;
+    return Place(x, at + size - 1, SignOf(cell, negative));
+  }
+  if (size > 1 && IsOfGranules(mask, size)) return TakeApart(x, cell, at, mask);
+  return Truncates(kind, mask, size) && Place(x, at, cell);
+}
+
+/// The result's cells; a reset where it is no float.
+void Combine(Logic& x) {
+  MergeSigns(x);
+  uint32_t flags = 0;
+  bool whole = true;
+  for (int s = 0; s < 2; ++s) {
+    for (int g = 0; g < x.granules; ++g) {
+      if (x.cells[s][g].state == 0) continue;
+      const int size = GranulesOf(KindOf(x.cells[s][g].state));
+      const uint64_t mask = (x.bits[1 - s] >> (16 * g)) & (~uint64_t{0} >> (64 - 16 * size));
+      if (x.detail == '&' && mask == 0) continue;  // nothing of it is left
+      flags |= (x.cells[s][g].state & kFlags) | kReset;
+      whole = whole && Take(x, s, g);
+    }
+  }
+  if (whole) return JoinPieces(x.out, x.granules);
+  for (Cell& cell : x.out) cell = {};
+  x.out[0].state = StateOf(x.granules == 4 ? ShadowKind::kLong : ShadowKind::kWord, flags);
+}
+
+}  // namespace
+
+void LogicStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
+  ShadowResult& result = *ws.result;
+  result.planes = 0;
+  result.raw = 0;
+  const bool wide = side.dst == SlotKind::kDouble;
+  bool any = false;
+  for (int s = 0; s < 2; ++s) any |= IsLive(ws, op->src[s]) || IsRaw(ws, op->src[s]);
+  if (!any) return;
+  result.planes = wide ? 4 : 2;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const int i = __builtin_ctz(rest);
+    Logic x;
+    x.detail = side.detail;
+    x.granules = result.planes;
+    for (int s = 0; s < 2; ++s) {
+      x.bits[s] = SlotBits(warp, op->src[s], wide, i);
+      ReadCells(ws, warp, op->src[s], wide, i, x.cells[s]);
+    }
+    Combine(x);
+    for (int g = 0; g < result.planes; ++g) {
+      result.exact[g][i] = x.out[g].exact;
+      result.state[g][i] = x.out[g].state;
+    }
+  }
+}
+
+}  // namespace cupel::emu
