@@ -129,7 +129,10 @@ class Interrupted(CupelTest):
     def test_ctrl_c_leaves_nothing_behind(self):
         scratch = self.folder / "scratch"
         scratch.mkdir()
-        kernel = self.write("k.cu", kernels.linear("k0 < depth; k0 += kTile", "depth >= 0; k0 += 0"))
+        # Ends, but not soon.
+        kernel = self.write("k.cu", kernels.linear(
+            "  if (row < rows && col < cols) y[",
+            '  for (int i = 0; i < 2000000000; ++i) asm volatile("");\n  if (row < rows && col < cols) y['))
         env = {**self.environment(), "TMPDIR": str(scratch)}
         before = set(pathlib.Path("/dev/shm").iterdir())
         process = subprocess.Popen([CUPEL, "check", str(kernel), "--task", "mnist_linear", "--settings", "single"],
