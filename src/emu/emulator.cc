@@ -168,7 +168,7 @@ class Execution {
     TRY_ASSIGN(LaunchOutcome outcome,
                RunLaunch({kernel, launch.grid, launch.block, launch.cluster, launch.dynamic_shared,
                           launch.cooperative, parameters, only, shadows_,
-                          ResidentBlocks(launch, limits)},
+                          ResidentBlocks(launch, limits), NearBytes(launch, limits)},
                          memory_, options_, pool_));
     run->order_matters |=
         kernel->has_global_atomics || kernel->has_shared_atomics || kernel->may_spin;
@@ -180,13 +180,27 @@ class Execution {
     return {};
   }
 
-  /// Of the launch, that the whole device holds at a time.
-  uint64_t ResidentBlocks(const plan::Launch& launch, const KernelLimits& limits) const {
-    const device::Occupancy occupancy = device::ComputeOccupancy(
+  device::Occupancy OccupancyOf(const plan::Launch& launch, const KernelLimits& limits) const {
+    return device::ComputeOccupancy(
         device_, static_cast<int>(launch.block.Count()), limits.registers,
         static_cast<int64_t>(limits.static_shared + launch.dynamic_shared));
-    return static_cast<uint64_t>(std::max(occupancy.blocks_per_sm, 0)) *
+  }
+  /// Of the launch, that the whole device holds at a time.
+  uint64_t ResidentBlocks(const plan::Launch& launch, const KernelLimits& limits) const {
+    return static_cast<uint64_t>(std::max(OccupancyOf(launch, limits).blocks_per_sm, 0)) *
            static_cast<uint64_t>(std::max(device_.sm_count, 0));
+  }
+  /// A block's share of what shared memory leaves of an SM's L1.
+  uint64_t NearBytes(const plan::Launch& launch, const KernelLimits& limits) const {
+    constexpr int64_t kBeyondShared = 28 << 10;  // of compute capabilities 8.0 and 9.0
+    const auto sms = static_cast<uint64_t>(std::max(device_.sm_count, 1));
+    const auto wanted = static_cast<int64_t>((launch.grid.Count() + sms - 1) / sms);
+    const int64_t blocks = std::clamp<int64_t>(OccupancyOf(launch, limits).blocks_per_sm, 1,
+                                               std::max<int64_t>(wanted, 1));
+    const auto shared = static_cast<int64_t>(limits.static_shared + launch.dynamic_shared);
+    const int64_t left = device_.shared_per_sm + kBeyondShared -
+                         blocks * (shared + device_.shared_reserved_per_block);
+    return static_cast<uint64_t>(std::max(left, kBeyondShared) / blocks);
   }
 
   void Record(const plan::Launch& launch, const KernelLimits& limits, LaunchOutcome outcome,

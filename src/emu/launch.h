@@ -33,6 +33,8 @@ struct LaunchRequest {
   /// Blocks of this launch that the device holds at a time; 0: not known. Others start when one of
   /// them ends.
   uint64_t resident_blocks = 0;
+  /// Of the L1, a block's share (near_cache.h).
+  uint64_t near_bytes = uint64_t{24} << 10;
   /// After how many warp instructions blocks that have not ended are looked at (stall.h), first and
   /// from then on; 0: the usual.
   int64_t look_after = 0;

@@ -2,22 +2,18 @@
 #include "emu/near_cache.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace cupel::emu {
 namespace {
 
-// Of compute capability 9.0, what shared memory usually leaves; 2048 threads share it.
-constexpr uint64_t kL1Bytes = uint64_t{192} << 10;
-constexpr uint64_t kThreads = 2048;
 constexpr uint64_t kLineBytes = 128;
 constexpr uint64_t kSectorsInLine = 4;
 
 }  // namespace
 
-void NearCache::Start(uint64_t block, uint64_t threads) {
-  const uint64_t bytes = kL1Bytes * std::clamp<uint64_t>(threads, 32, kThreads) / kThreads;
-  const uint64_t sets = std::bit_floor(bytes / kLineBytes / kWays);
+void NearCache::Start(uint64_t block, uint64_t bytes) {
+  constexpr uint64_t kMost = uint64_t{1} << 20;
+  const uint64_t sets = std::clamp<uint64_t>(bytes, kLineBytes * kWays, kMost) / kLineBytes / kWays;
   if (sets_.size() != sets) sets_.assign(sets, {});
   for (Set& set : sets_) {
     for (Line& line : set.lines) {

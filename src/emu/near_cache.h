@@ -1,5 +1,5 @@
-// Which sectors of global memory a block has near it: an L1 of the size that a full SM has for the
-// block's threads, for estimates. What other blocks of the SM bring in is not seen.
+// Which sectors of global memory a block has near it: its share of an SM's L1, for estimates. What
+// other blocks of the SM bring in is not seen.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,8 +11,8 @@ namespace cupel::emu {
 
 class NearCache {
  public:
-  /// Empty, for a block of so many threads.
-  void Start(uint64_t block, uint64_t threads);
+  /// Nothing of the block's is there, and `bytes` are the block's share.
+  void Start(uint64_t block, uint64_t bytes);
   /// True when the sector is there; it is afterwards.
   bool Touch(uint64_t block, uint64_t sector);
 

@@ -14,7 +14,7 @@ uint64_t Misses(NearCache& cache, uint64_t block, uint64_t sectors, uint64_t ste
 
 TEST(NearCache, HoldsWhatABlockLoadedShortlyBefore) {
   NearCache cache;
-  cache.Start(0, 256);  // an eighth of the L1: 24 KiB, of which sets use 16
+  cache.Start(0, 16 << 10);
   EXPECT_EQ(Misses(cache, 0, 256, 1), 256u);
   EXPECT_EQ(Misses(cache, 0, 256, 1), 0u);
   EXPECT_EQ(Misses(cache, 0, 1 << 16, 1), (1u << 16) - 256u);
@@ -23,7 +23,7 @@ TEST(NearCache, HoldsWhatABlockLoadedShortlyBefore) {
 
 TEST(NearCache, SectorsOfALineComeOneByOne) {
   NearCache cache;
-  cache.Start(0, 1024);
+  cache.Start(0, 32 << 10);
   EXPECT_FALSE(cache.Touch(0, 5));
   EXPECT_FALSE(cache.Touch(0, 6));
   EXPECT_TRUE(cache.Touch(0, 5));
@@ -31,11 +31,11 @@ TEST(NearCache, SectorsOfALineComeOneByOne) {
 
 TEST(NearCache, BlocksDoNotShare) {
   NearCache cache;
-  cache.Start(7, 256);
+  cache.Start(7, 16 << 10);
   EXPECT_FALSE(cache.Touch(7, 1));
   EXPECT_FALSE(cache.Touch(8, 1));
   EXPECT_TRUE(cache.Touch(7, 1));
-  cache.Start(7, 256);
+  cache.Start(7, 16 << 10);
   EXPECT_FALSE(cache.Touch(7, 1));
   EXPECT_TRUE(cache.Touch(8, 1));
 }
@@ -43,7 +43,7 @@ TEST(NearCache, BlocksDoNotShare) {
 TEST(NearCache, LanesThatAreRowsApartKeepTheirLines) {
   // 32 rows of 16 KiB: each lane's line must survive until its next sector is asked for.
   NearCache cache;
-  cache.Start(0, 256);
+  cache.Start(0, 16 << 10);
   EXPECT_EQ(Misses(cache, 0, 32, 512), 32u);
   EXPECT_EQ(Misses(cache, 0, 32, 512), 0u);
 }
