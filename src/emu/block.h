@@ -141,7 +141,7 @@ struct Worker {
   int64_t budget = 0;    // taken from the launch's
   bool out_of_budget = false;
   int64_t slice = kSlice;  // of a warp's turn, in the usual order
-  bool yields = false;  // the block's turn is to end
+  bool yields = false;     // the block's turn is to end
   Suspicion suspicion;
 };
 

@@ -221,7 +221,8 @@ void Decoder::EmitGuarded(const Instr& instr) {
 void Decoder::NoteInstruction(const Instr& instr) {
   const bool is_branch = (instr.op == "bra" && instr.guard >= 0) || instr.op == "brx";
   code_->instructions.push_back({static_cast<uint32_t>(code_->ops.size()), 0, ClassOf(instr),
-                                 is_branch, IsFree(instr), IsRetried(instr), TensorOperations(instr)});
+                                 is_branch, IsFree(instr), IsRetried(instr),
+                                 TensorOperations(instr)});
 }
 
 void Decoder::EmitInstr(const Instr& instr) {

@@ -56,9 +56,9 @@ Turn RunTurn(Warp& warp, const Code& code) {
   if (warp.active == 0 && !PickGroup(warp)) return Turn::kWaits;
   const BlockState& block = *warp.block;
   const uint64_t moment = block.number * 0x2545f4914f6cdd1du + static_cast<uint64_t>(block.spent);
-  const int64_t slice =
-      std::min(SliceLength(worker.slice, worker.launch->options->schedule, moment ^ warp.index << 8),
-               worker.budget);
+  const int64_t slice = std::min(
+      SliceLength(worker.slice, worker.launch->options->schedule, moment ^ warp.index << 8),
+      worker.budget);
   warp.slice = slice;
   for (;;) {
     if (warp.counting || !worker.launch->request->only.empty()) {
