@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+namespace cupel::gpu {
+namespace {
+
+// CUdevice_attribute
+constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;
+constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+constexpr CuResult kNotReady = 600;   // CUDA_ERROR_NOT_READY
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> Device::Open(std::shared_ptr<const Driver> driver, int ordinal) {
+  int count = 0;
+  TRY(driver->Check(driver->device_count(&count), "counting GPUs"));
+  if (ordinal < 0 || ordinal >= count) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("there is no GPU {}: the driver shows {}", ordinal, count),
+                count == 0 ? "use --device emu" : "GPUs are numbered from 0");
+  }
+  std::unique_ptr<Device> device(new Device(std::move(driver)));
+  const Driver& d = *device->driver_;
+  TRY(d.Check(d.device_get(&device->device_, ordinal), "opening the GPU"));
+  std::array<char, 256> name{};
+  TRY(d.Check(d.device_name(name.data(), static_cast<int>(name.size()) - 1, device->device_),
+              "asking for the GPU's name"));
+  device->name_ = name.data();
+  CuContext context = nullptr;
+  TRY(d.Check(d.context_retain(&context, device->device_), "making a context on the GPU"));
+  TRY(d.Check(d.context_set_current(context), "using the GPU's context"));
+  TRY(d.Check(d.stream_create(&device->stream_, kNonBlocking), "making a stream"));
+  return device;
+}
+
+Device::~Device() {
+  if (stream_ == nullptr) return;
+  driver_->stream_destroy(stream_);
+  driver_->context_release(device_);
+}
+
+int Device::Attribute(int which) const {
+  int value = 0;
+  return driver_->device_attribute(&value, which, device_) == 0 ? value : 0;
+}
+
+std::string Device::Capability() const {
+  return fmt::format("{}.{}", Attribute(kMajor), Attribute(kMinor));
+}
+
+Status Device::Await(std::chrono::milliseconds deadline, CuResult* code) const {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const auto end = start + deadline;
+  auto pause = std::chrono::microseconds(5);
+  for (;;) {
+    *code = driver_->stream_query(stream_);
+    if (*code != kNotReady) return {};
+    if (Clock::now() > end) {
+      return Fail(ErrorCode::kTimeout,
+                  fmt::format("the GPU was still busy after {} ms", deadline.count()));
+    }
+    // Short work is awaited by asking again and again, long work by sleeping in between.
+    if (Clock::now() - start < std::chrono::microseconds(200)) continue;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::microseconds(1000));
+  }
+}
+
+Result<device::Description> DescriptionOf(const Device& device) {
+  for (const device::Description& known : device::All()) {
+    if (known.full_name == device.name()) return known;
+  }
+  for (const device::Description& known : device::All()) {
+    if (fmt::format("{}.{}", known.major, known.minor) != device.Capability()) continue;
+    device::Description like = known;
+    like.full_name = device.name();
+    like.sm_count = std::max(1, device.Attribute(kMultiprocessors));
+    return like;
+  }
+  return Fail(ErrorCode::kUnsupported,
+              fmt::format("{} has compute capability {}, of which cupel knows no limits",
+                          device.name(), device.Capability()),
+              "known are 8.0 and 9.0; use --device emu");
+}
+
+}  // namespace cupel::gpu

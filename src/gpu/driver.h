@@ -1,0 +1,88 @@
+// The CUDA driver's entry points, opened at run time, so that one binary serves machines with and
+// without a GPU. Names and meanings are the CUDA driver API's; prototypes are declared here so that
+// no CUDA header is needed to build.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+
+namespace cupel::gpu {
+
+using CuResult = int;        // CUresult; 0 is success
+using CuDevice = int;        // CUdevice
+using CuPointer = uint64_t;  // CUdeviceptr
+struct CuContextOpaque;
+struct CuModuleOpaque;
+struct CuFunctionOpaque;
+struct CuStreamOpaque;
+struct CuEventOpaque;
+using CuContext = CuContextOpaque*;
+using CuModule = CuModuleOpaque*;
+using CuFunction = CuFunctionOpaque*;
+using CuStream = CuStreamOpaque*;
+using CuEvent = CuEventOpaque*;
+
+/// CUlaunchAttribute: 64 bytes of value behind an id.
+struct CuLaunchAttribute {
+  int id = 0;
+  int padding = 0;
+  alignas(8) unsigned char value[64] = {};
+};
+/// CUlaunchConfig.
+struct CuLaunchConfig {
+  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  unsigned shared_bytes = 0;
+  CuStream stream = nullptr;
+  CuLaunchAttribute* attributes = nullptr;
+  unsigned attribute_count = 0;
+};
+
+struct Driver {
+  CuResult (*init)(unsigned) = nullptr;
+  CuResult (*version)(int*) = nullptr;
+  CuResult (*device_count)(int*) = nullptr;
+  CuResult (*device_get)(CuDevice*, int) = nullptr;
+  CuResult (*device_name)(char*, int, CuDevice) = nullptr;
+  CuResult (*device_attribute)(int*, int, CuDevice) = nullptr;
+  CuResult (*device_total_memory)(size_t*, CuDevice) = nullptr;
+  CuResult (*context_retain)(CuContext*, CuDevice) = nullptr;
+  CuResult (*context_release)(CuDevice) = nullptr;
+  CuResult (*context_set_current)(CuContext) = nullptr;
+  CuResult (*context_synchronize)() = nullptr;
+  CuResult (*module_load)(CuModule*, const void*, unsigned, int*, void**) = nullptr;
+  CuResult (*module_unload)(CuModule) = nullptr;
+  CuResult (*module_function)(CuFunction*, CuModule, const char*) = nullptr;
+  CuResult (*module_global)(CuPointer*, size_t*, CuModule, const char*) = nullptr;
+  CuResult (*function_set)(CuFunction, int, int) = nullptr;
+  CuResult (*memory_allocate)(CuPointer*, size_t) = nullptr;
+  CuResult (*memory_free)(CuPointer) = nullptr;
+  CuResult (*copy_in)(CuPointer, const void*, size_t, CuStream) = nullptr;
+  CuResult (*copy_out)(void*, CuPointer, size_t, CuStream) = nullptr;
+  CuResult (*copy_across)(CuPointer, CuPointer, size_t, CuStream) = nullptr;
+  CuResult (*fill_8)(CuPointer, unsigned char, size_t, CuStream) = nullptr;
+  CuResult (*fill_16)(CuPointer, unsigned short, size_t, CuStream) = nullptr;
+  CuResult (*fill_32)(CuPointer, unsigned, size_t, CuStream) = nullptr;
+  CuResult (*launch)(const CuLaunchConfig*, CuFunction, void**, void**) = nullptr;
+  CuResult (*stream_create)(CuStream*, unsigned) = nullptr;
+  CuResult (*stream_destroy)(CuStream) = nullptr;
+  CuResult (*stream_query)(CuStream) = nullptr;
+  CuResult (*stream_synchronize)(CuStream) = nullptr;
+  CuResult (*error_name)(CuResult, const char**) = nullptr;
+  CuResult (*error_text)(CuResult, const char**) = nullptr;
+
+  /// "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered (700)".
+  std::string Describe(CuResult code) const;
+  /// Success, or an Error with what was tried.
+  Status Check(CuResult code, const char* what) const;
+};
+
+/// Opens libcuda.so.1 and initialises it. kEnvironment without a driver or a GPU. The library stays
+/// open as long as the process lives.
+Result<std::shared_ptr<const Driver>> OpenDriver();
+
+}  // namespace cupel::gpu

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace cupel::gpu {
+namespace {
+
+constexpr uint64_t kRedBytes = 4096;       // before and behind each buffer
+constexpr uint64_t kAlignment = 512;       // of cudaMalloc and PyTorch's allocator
+constexpr uint32_t kRedWord = 0x7fedcafe;  // a NaN that no arithmetic makes
+
+uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+std::string NameOf(const plan::Buffer& buffer, size_t index) {
+  switch (buffer.kind) {
+    case plan::BufferKind::kArgument:
+      return fmt::format("argument {}", buffer.argument);
+    case plan::BufferKind::kTemporary:
+      return fmt::format("temporary {}", index);
+    case plan::BufferKind::kWorkspace:
+      return fmt::format("workspace {}", index);
+    case plan::BufferKind::kSymbol:
+      return buffer.symbol;
+  }
+  return "a buffer";
+}
+
+}  // namespace
+
+uint32_t PoisonWord(int poison) {
+  constexpr uint32_t kWords[] = {0x7ff7c0de, 0x7e7e7e7e, 0xfe7e7e7e};
+  return kWords[std::clamp(poison, 0, 2)];
+}
+
+Slab::~Slab() {
+  if (address_ != 0) device_.driver().memory_free(address_);
+}
+
+Result<CuPointer> Slab::Reserve(uint64_t bytes) {
+  if (bytes <= bytes_) return address_;
+  if (address_ != 0) device_.driver().memory_free(address_);
+  address_ = 0;
+  bytes_ = 0;
+  if (const CuResult code = device_.driver().memory_allocate(&address_, bytes); code != 0) {
+    address_ = 0;
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("{} has no {} MiB of free memory: {}", device_.name(), bytes >> 20,
+                            device_.driver().Describe(code)),
+                "end other programs on that GPU, or choose another with --device gpu:N");
+  }
+  bytes_ = bytes;
+  return address_;
+}
+
+Status PlanMemory::Bind(const plan::Plan& plan,
+                        std::span<const std::span<const std::byte>> arguments, CuModule module,
+                        int poison) {
+  const Driver& driver = device_.driver();
+  const CuStream stream = device_.stream();
+  places_.assign(plan.buffers.size(), {});
+  in_slab_.assign(plan.buffers.size(), false);
+  uint64_t total = kRedBytes;
+  for (size_t i = 0; i < plan.buffers.size(); ++i) {
+    const plan::Buffer& buffer = plan.buffers[i];
+    places_[i] = {0, buffer.bytes, NameOf(buffer, i)};
+    if (buffer.kind == plan::BufferKind::kSymbol) {
+      size_t bytes = 0;
+      if (driver.module_global(&places_[i].address, &bytes, module, buffer.symbol.c_str()) != 0 ||
+          bytes != buffer.bytes) {
+        return Fail(ErrorCode::kInternal,
+                    fmt::format("the plan's variable {} is not in the image", buffer.symbol));
+      }
+      continue;
+    }
+    in_slab_[i] = true;
+    places_[i].address = total;
+    total += Aligned(buffer.bytes) + kRedBytes;
+  }
+  TRY_ASSIGN(const CuPointer base, slab_.Reserve(total));
+  // Red everywhere; then what belongs into the buffers.
+  TRY(driver.Check(driver.fill_32(base, kRedWord, total / 4, stream), "filling memory"));
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (!in_slab_[i]) continue;
+    Place& place = places_[i];
+    place.address += base;
+    const plan::Buffer& buffer = plan.buffers[i];
+    if (buffer.kind != plan::BufferKind::kArgument) {
+      TRY(driver.Check(
+          driver.fill_32(place.address, PoisonWord(poison), (place.bytes + 3) / 4, stream),
+          "poisoning a buffer"));
+      continue;
+    }
+    const auto index = static_cast<size_t>(buffer.argument);
+    if (index >= arguments.size() || arguments[index].size() != buffer.bytes) {
+      return Fail(ErrorCode::kInternal,
+                  fmt::format("the plan's argument {} is not what was given", buffer.argument));
+    }
+    if (buffer.bytes == 0) continue;
+    TRY(driver.Check(driver.copy_in(place.address, arguments[index].data(), buffer.bytes, stream),
+                     "copying an argument to the GPU"));
+  }
+  return {};
+}
+
+std::optional<CuPointer> PlanMemory::AddressOf(const plan::Address& address) const {
+  if (address.buffer == -1) return static_cast<CuPointer>(address.offset);
+  if (address.buffer < 0 || static_cast<size_t>(address.buffer) >= places_.size()) return {};
+  return places_[static_cast<size_t>(address.buffer)].address +
+         static_cast<CuPointer>(address.offset);
+}
+
+bool PlanMemory::Relocate(std::span<const plan::Relocation> relocations,
+                          std::span<std::byte> bytes) const {
+  for (const plan::Relocation& relocation : relocations) {
+    const auto target = AddressOf(relocation.target);
+    if (!target || relocation.at > bytes.size() || bytes.size() - relocation.at < sizeof *target) {
+      return false;
+    }
+    std::memcpy(bytes.data() + relocation.at, &*target, sizeof *target);
+  }
+  return true;
+}
+
+bool PlanMemory::Contains(const plan::Address& address, uint64_t bytes) const {
+  if (address.buffer < 0 || static_cast<size_t>(address.buffer) >= places_.size()) return false;
+  const uint64_t size = places_[static_cast<size_t>(address.buffer)].bytes;
+  return address.offset >= 0 && static_cast<uint64_t>(address.offset) <= size &&
+         bytes <= size - static_cast<uint64_t>(address.offset);
+}
+
+Result<std::optional<std::string>> PlanMemory::FindStrayWrite() const {
+  const Driver& driver = device_.driver();
+  std::vector<uint32_t> words;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (!in_slab_[i]) continue;
+    const Place& place = places_[i];
+    // From the last red zone's end to the next one's: what alignment adds is red, too.
+    const uint64_t behind = (place.bytes + 3) / 4 * 4;
+    const uint64_t red = Aligned(place.bytes) - behind + kRedBytes;
+    for (const bool before : {true, false}) {
+      words.resize((before ? kRedBytes : red) / 4);
+      const CuPointer from = before ? place.address - kRedBytes : place.address + behind;
+      TRY(driver.Check(driver.copy_out(words.data(), from, words.size() * 4, device_.stream()),
+                       "reading a red zone"));
+      TRY(driver.Check(driver.stream_synchronize(device_.stream()), "reading a red zone"));
+      // The nearest to the buffer is the likeliest start.
+      for (size_t k = 0; k < words.size(); ++k) {
+        const size_t at = before ? words.size() - 1 - k : k;
+        if (words[at] == kRedWord) continue;
+        return std::optional<std::string>(
+            before ? fmt::format("{} bytes before {}", kRedBytes - 4 * at, place.name)
+                   : fmt::format("{} + {} bytes, {} past its end", place.name, behind + 4 * at,
+                                 behind + 4 * at - place.bytes));
+      }
+    }
+  }
+  return std::optional<std::string>();
+}
+
+}  // namespace cupel::gpu

@@ -1,0 +1,73 @@
+// The buffers of a plan in a GPU's memory, each between two red zones. What nothing has written
+// reads as poison; a write beside a buffer shows in its red zones. SPDX-License-Identifier:
+// Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpu/device.h"
+#include "plan/plan.h"
+
+namespace cupel::gpu {
+
+/// 0, 1, 2: what the words of memory hold that nothing has written: a NaN, a huge number, its
+/// negative (engine::RunOptions::poison).
+uint32_t PoisonWord(int poison);
+
+/// Where buffer i of a plan lies.
+struct Place {
+  CuPointer address = 0;
+  uint64_t bytes = 0;
+  std::string name;  // "argument 1", "workspace 3"
+};
+
+/// Device memory that is kept from run to run.
+class Slab {
+ public:
+  explicit Slab(const Device& device) : device_(device) {}
+  ~Slab();
+  Slab(const Slab&) = delete;
+  Slab& operator=(const Slab&) = delete;
+  /// At least `bytes`, aligned to 512; contents are lost. kEnvironment when the GPU has no more.
+  Result<CuPointer> Reserve(uint64_t bytes);
+
+ private:
+  const Device& device_;
+  CuPointer address_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+class PlanMemory {
+ public:
+  explicit PlanMemory(const Device& device) : device_(device), slab_(device) {}
+
+  /// Places the plan's buffers anew, in `module` those that are its variables: arguments hold their
+  /// storages, temporaries and workspaces poison. An Error means that plan, arguments and module do
+  /// not belong together, or that memory does not suffice.
+  Status Bind(const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
+              CuModule module, int poison);
+
+  std::span<const Place> places() const { return places_; }
+  /// What a plan's address stands for; a buffer that does not exist gives nothing.
+  std::optional<CuPointer> AddressOf(const plan::Address& address) const;
+  /// Writes device addresses into `bytes`; false when one does not fit.
+  bool Relocate(std::span<const plan::Relocation> relocations, std::span<std::byte> bytes) const;
+  /// True when `bytes` bytes at `address` lie within its buffer.
+  bool Contains(const plan::Address& address, uint64_t bytes) const;
+
+  /// After a run: the first byte of a red zone that changed, in words ("4 bytes past the end of
+  /// argument 1"). Waits for the stream.
+  Result<std::optional<std::string>> FindStrayWrite() const;
+
+ private:
+  const Device& device_;
+  Slab slab_;
+  std::vector<Place> places_;
+  std::vector<bool> in_slab_;
+};
+
+}  // namespace cupel::gpu

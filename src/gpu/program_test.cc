@@ -1,0 +1,161 @@
+// Plans on a real GPU; skipped without one.
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/program.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+namespace cupel::gpu {
+namespace {
+
+constexpr const char* kHead = ".version 8.0\n.target sm_80\n.address_size 64\n";
+// y[i] = x[i] + 1 for i < n, and what the tests need to see go wrong.
+constexpr const char* kKernels = R"(
+.visible .global .align 4 .u32 counter;
+.visible .entry add_one(.param .u64 x, .param .u64 y, .param .u32 n) {
+  .reg .pred %p; .reg .b32 %r<5>; .reg .b64 %d<6>; .reg .f32 %f;
+  ld.param.u64 %d1, [x]; ld.param.u64 %d2, [y]; ld.param.u32 %r1, [n];
+  mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x;
+  mad.lo.u32 %r2, %r2, %r3, %r4; setp.ge.u32 %p, %r2, %r1; @%p ret;
+  mul.wide.u32 %d3, %r2, 4; add.u64 %d1, %d1, %d3; add.u64 %d2, %d2, %d3;
+  ld.global.f32 %f, [%d1]; add.f32 %f, %f, 0f3F800000; st.global.f32 [%d2], %f; ret;
+}
+.visible .entry for_ever(.param .u64 x, .param .u64 y, .param .u32 n) {
+  .reg .pred %p; .reg .b32 %r<3>; .reg .b64 %d<3>;
+  ld.param.u64 %d1, [y];
+L: ld.volatile.global.u32 %r1, [%d1]; setp.ne.u32 %p, %r1, 12345; @%p bra L; ret;
+}
+.visible .entry nowhere(.param .u64 x, .param .u64 y, .param .u32 n) {
+  .reg .b64 %d<3>; .reg .f32 %f;
+  mov.u64 %d1, 64; ld.global.f32 %f, [%d1]; ld.param.u64 %d2, [y]; st.global.f32 [%d2], %f; ret;
+}
+)";
+
+class ProgramTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto driver = OpenDriver();
+    if (!driver) GTEST_SKIP() << driver.error().message;
+    auto device = Device::Open(*driver, 0);
+    if (!device) GTEST_SKIP() << device.error().message;
+    device_ = std::move(*device);
+    image_.ptx = std::string(kHead) + kKernels;
+  }
+
+  /// x of 100 floats and y as large, n in the parameters.
+  plan::Plan Launching(const char* kernel, uint32_t n = 100) {
+    plan::Plan plan;
+    plan.buffers = {{plan::BufferKind::kArgument, 400, 0, {}},
+                    {plan::BufferKind::kTemporary, 400, -1, {}}};
+    plan::Launch launch;
+    launch.kernel = kernel;
+    launch.grid = {4, 1, 1};
+    launch.block = {64, 1, 1};
+    launch.parameters = std::string(20, '\0');
+    std::memcpy(launch.parameters.data() + 16, &n, 4);
+    launch.relocations = {{0, {0, 0}}, {8, {1, 0}}};
+    plan.nodes.push_back({launch, {}});
+    plan.outputs = {{{1, 0}, DType::kF32, {100}, {1}}};
+    return plan;
+  }
+
+  Result<engine::Run> Execute(engine::Program& program, const plan::Plan& plan) {
+    const auto bytes = std::as_bytes(std::span(x_));
+    const std::span<const std::byte> arguments[] = {bytes};
+    return program.Execute(plan, arguments, {});
+  }
+
+  Result<std::unique_ptr<engine::Program>> Load() {
+    return LoadProgram(*device_, image_, {std::chrono::milliseconds(1000)});
+  }
+
+  std::unique_ptr<Device> device_;
+  build::Image image_;
+  std::vector<float> x_ = std::vector<float>(100, 2.5f);
+};
+
+TEST_F(ProgramTest, LaunchesAndBringsOutputsBack) {
+  auto program = Load();
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  auto run = Execute(**program, Launching("add_one"));
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  ASSERT_TRUE(run->completed) << (run->findings.empty() ? "" : run->findings[0].message);
+  ASSERT_EQ(run->outputs.size(), 1u);
+  float y = 0;
+  std::memcpy(&y, run->outputs[0].bytes.data() + 396, 4);
+  EXPECT_EQ(y, 3.5f);
+}
+
+TEST_F(ProgramTest, WhatNothingWroteIsPoison) {
+  auto program = Load();
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  auto run = Execute(**program, Launching("add_one", 50));
+  ASSERT_TRUE(run.has_value() && run->completed);
+  float y = 0;
+  std::memcpy(&y, run->outputs[0].bytes.data() + 396, 4);
+  EXPECT_TRUE(std::isnan(y));
+}
+
+TEST_F(ProgramTest, AWriteBesideABufferIsSeen) {
+  auto program = Load();
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  auto run = Execute(**program, Launching("add_one", 101));
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  ASSERT_EQ(run->findings.size(), 1u);
+  EXPECT_EQ(run->findings[0].code, "out_of_bounds");
+  EXPECT_EQ(run->findings[0].where, "temporary 1 + 400 bytes, 0 past its end");
+  EXPECT_FALSE(run->completed);
+}
+
+TEST_F(ProgramTest, FillsCopiesAndConversions) {
+  auto program = Load();
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  plan::Plan plan = Launching("add_one");
+  plan.buffers.push_back({plan::BufferKind::kTemporary, 800, -1, {}});
+  // The second half backwards by columns: 10 x 10 transposed, as float64.
+  plan.nodes.push_back({plan::CopyView{{{2, 0}, DType::kF64, {10, 10}, {10, 1}},
+                                       {{1, 0}, DType::kF32, {10, 10}, {1, 10}}},
+                        {}});
+  plan.nodes.push_back({plan::Fill{{1, 0}, std::string("\0\0\x80\x3f", 4), 50}, {}});
+  plan.outputs = {{{2, 0}, DType::kF64, {100}, {1}}, {{1, 0}, DType::kF32, {100}, {1}}};
+  for (size_t i = 0; i < x_.size(); ++i) x_[i] = static_cast<float>(i);
+  auto run = Execute(**program, plan);
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  ASSERT_TRUE(run->completed);
+  double d = 0;
+  std::memcpy(&d, run->outputs[0].bytes.data() + 8 * 12, 8);
+  EXPECT_EQ(d, 22.0);  // row 1, column 2 of the transposed: x[21] + 1
+  float f = 0;
+  std::memcpy(&f, run->outputs[1].bytes.data() + 4 * 49, 4);
+  EXPECT_EQ(f, 1.0f);
+  std::memcpy(&f, run->outputs[1].bytes.data() + 4 * 50, 4);
+  EXPECT_EQ(f, 51.0f);
+}
+
+TEST_F(ProgramTest, ImpossibleLaunchesAreRefused) {
+  auto program = Load();
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  plan::Plan plan = Launching("add_one");
+  std::get<plan::Launch>(plan.nodes[0].work).block = {2048, 1, 1};
+  auto run = Execute(**program, plan);
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  ASSERT_EQ(run->findings.size(), 1u);
+  EXPECT_EQ(run->findings[0].code, "illegal_launch");
+  // The context is as good as before.
+  EXPECT_TRUE(Execute(**program, Launching("add_one"))->completed);
+}
+
+TEST_F(ProgramTest, IllegalAccessesAreNamed) {
+  auto program = Load();
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  auto run = Execute(**program, Launching("nowhere"));
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  ASSERT_EQ(run->findings.size(), 1u);
+  EXPECT_EQ(run->findings[0].code, "illegal_address");
+  EXPECT_TRUE(EndsContext(run->findings[0]));
+}
+
+}  // namespace
+}  // namespace cupel::gpu

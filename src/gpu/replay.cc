@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "base/demangle.h"
+#include "gpu/copy_kernel.h"
+
+namespace cupel::gpu {
+namespace {
+
+using engine::Finding;
+
+// CUfunction_attribute, CUlaunchAttributeID
+constexpr int kMaxDynamicShared = 8, kNonPortableCluster = 14;
+constexpr int kCooperative = 2, kClusterDimension = 4;
+
+Refusal Refuse(std::string code, std::string message, std::string kernel = {}) {
+  Refusal refusal;
+  Finding finding;
+  finding.code = std::move(code);
+  finding.kernel = std::move(kernel);
+  finding.message = std::move(message);
+  refusal.finding = std::move(finding);
+  return refusal;
+}
+
+/// Bytes from the first element's begin to the last one's end; nothing when that overflows or goes
+/// backwards.
+std::optional<uint64_t> SpanOf(const plan::View& view) {
+  __int128 last = 0;
+  for (size_t d = 0; d < view.shape.size(); ++d) {
+    if (view.shape[d] == 0) return 0;
+    if (view.strides[d] < 0) return {};
+    last += static_cast<__int128>(view.shape[d] - 1) * view.strides[d];
+  }
+  const __int128 bytes = (last + 1) * SizeOf(view.dtype);
+  if (bytes > std::numeric_limits<int64_t>::max()) return {};
+  return static_cast<uint64_t>(bytes);
+}
+
+}  // namespace
+
+Result<Module> Module::Load(const Device& device, const std::string& image, const char* what) {
+  constexpr int kErrorLog = 5, kErrorLogBytes = 6;  // CU_JIT_ERROR_LOG_BUFFER…
+  std::string log(1 << 14, '\0');
+  std::array<int, 2> options{kErrorLog, kErrorLogBytes};
+  std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size())};
+  CuModule module = nullptr;
+  const CuResult code =
+      device.driver().module_load(&module, image.c_str(), 2, options.data(), values.data());
+  if (code == 0) return Module(device, module);
+  return Fail(ErrorCode::kEnvironment,
+              fmt::format("{} does not load {}: {}{}{}", device.name(), what,
+                          device.driver().Describe(code), log[0] == '\0' ? "" : "; ", log.c_str()),
+              "build for the GPU's own architecture (--arch)");
+}
+
+Module::Module(Module&& other) noexcept
+    : device_(other.device_), module_(std::exchange(other.module_, nullptr)) {}
+
+Module& Module::operator=(Module&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(module_, other.module_);
+  return *this;
+}
+
+Module::~Module() {
+  if (module_ != nullptr) device_->driver().module_unload(module_);
+}
+
+CuFunction Module::Find(const std::string& name) const {
+  CuFunction function = nullptr;
+  return device_->driver().module_function(&function, module_, name.c_str()) == 0 ? function
+                                                                                  : nullptr;
+}
+
+Result<Refusal> Replay::Enqueue(const plan::Node& node) {
+  return std::visit([&](const auto& work) { return Run(work); }, node.work);
+}
+
+Refusal Replay::Outside(const plan::Address& address, uint64_t bytes, const char* who) const {
+  if (bytes == 0 || memory_.Contains(address, bytes)) return {};
+  const bool known =
+      address.buffer >= 0 && static_cast<size_t>(address.buffer) < memory_.places().size();
+  const std::string name =
+      known ? memory_.places()[static_cast<size_t>(address.buffer)].name : "no buffer";
+  return Refuse("out_of_bounds", fmt::format("{} of {} bytes at {} + {} goes outside it.", who,
+                                             bytes, name, address.offset));
+}
+
+Result<Refusal> Replay::Run(const plan::Launch& launch) {
+  const std::string kernel = Demangle(launch.kernel);
+  const CuFunction function = module_.Find(launch.kernel);
+  if (function == nullptr) {
+    Refusal refusal;
+    refusal.unsupported =
+        fmt::format("kernel {} is launched, but the image does not hold it", kernel);
+    return refusal;
+  }
+  std::string parameters = launch.parameters;
+  if (!memory_.Relocate(launch.relocations, std::as_writable_bytes(std::span(parameters)))) {
+    return Fail(ErrorCode::kInternal, "a pointer lies outside the parameters of " + kernel);
+  }
+  const Driver& driver = device_.driver();
+  auto refused = [&](CuResult code) {
+    return Refuse(
+        "illegal_launch",
+        fmt::format("The driver refused to launch {}x{}x{} blocks of {}x{}x{} threads with {} "
+                    "bytes of dynamic shared memory: {}.",
+                    launch.grid.x, launch.grid.y, launch.grid.z, launch.block.x, launch.block.y,
+                    launch.block.z, launch.dynamic_shared, driver.Describe(code)),
+        kernel);
+  };
+  CuLaunchConfig config;
+  config.grid[0] = launch.grid.x, config.grid[1] = launch.grid.y, config.grid[2] = launch.grid.z;
+  config.block[0] = launch.block.x, config.block[1] = launch.block.y;
+  config.block[2] = launch.block.z;
+  config.shared_bytes = launch.dynamic_shared;
+  config.stream = device_.stream();
+  std::array<CuLaunchAttribute, 2> attributes;
+  if (launch.cooperative) {
+    CuLaunchAttribute& attribute = attributes[config.attribute_count++];
+    attribute.id = kCooperative;
+    const int yes = 1;
+    std::memcpy(attribute.value, &yes, sizeof yes);
+  }
+  if (launch.cluster.Count() > 1) {
+    CuLaunchAttribute& attribute = attributes[config.attribute_count++];
+    attribute.id = kClusterDimension;
+    const unsigned size[] = {launch.cluster.x, launch.cluster.y, launch.cluster.z};
+    std::memcpy(attribute.value, size, sizeof size);
+    if (launch.cluster.Count() > 8) driver.function_set(function, kNonPortableCluster, 1);
+  }
+  config.attributes = config.attribute_count > 0 ? attributes.data() : nullptr;
+  // The plan says what the host code had opted in to; the recorder has checked that it did.
+  if (launch.dynamic_shared > 0) {
+    const CuResult code =
+        driver.function_set(function, kMaxDynamicShared, static_cast<int>(launch.dynamic_shared));
+    if (code != 0) return refused(code);
+  }
+  size_t bytes = parameters.size();
+  // CU_LAUNCH_PARAM_BUFFER_POINTER, …_SIZE, …_END
+  void* extra[] = {reinterpret_cast<void*>(1), parameters.data(), reinterpret_cast<void*>(2),
+                   &bytes, nullptr};
+  const CuResult code = driver.launch(&config, function, nullptr, extra);
+  return code == 0 ? Refusal{} : refused(code);
+}
+
+Result<Refusal> Replay::Run(const plan::Copy& copy) {
+  Refusal refusal = Outside(copy.from, copy.bytes, "A copy");
+  if (refusal.ok()) refusal = Outside(copy.to, copy.bytes, "A copy");
+  if (!refusal.ok() || copy.bytes == 0) return refusal;
+  const Driver& driver = device_.driver();
+  TRY(driver.Check(driver.copy_across(*memory_.AddressOf(copy.to), *memory_.AddressOf(copy.from),
+                                      copy.bytes, device_.stream()),
+                   "copying on the GPU"));
+  return refusal;
+}
+
+Result<Refusal> Replay::Run(const plan::Upload& upload) {
+  Refusal refusal = Outside(upload.to, upload.bytes.size(), "A copy from the host");
+  if (!refusal.ok() || upload.bytes.empty()) return refusal;
+  std::string bytes = upload.bytes;
+  if (!memory_.Relocate(upload.relocations, std::as_writable_bytes(std::span(bytes)))) {
+    return Fail(ErrorCode::kInternal, "a pointer lies outside the bytes that are uploaded");
+  }
+  const Driver& driver = device_.driver();
+  // From pageable memory: the driver has taken the bytes when it returns.
+  TRY(driver.Check(
+      driver.copy_in(*memory_.AddressOf(upload.to), bytes.data(), bytes.size(), device_.stream()),
+      "copying to the GPU"));
+  return refusal;
+}
+
+Result<Refusal> Replay::Run(const plan::Fill& fill) {
+  const uint64_t bytes = fill.count * fill.pattern.size();
+  Refusal refusal = Outside(fill.to, bytes, "A fill");
+  if (!refusal.ok() || bytes == 0) return refusal;
+  const CuPointer to = *memory_.AddressOf(fill.to);
+  const Driver& driver = device_.driver();
+  const CuStream stream = device_.stream();
+  uint64_t word = 0;
+  std::memcpy(&word, fill.pattern.data(), std::min(sizeof word, fill.pattern.size()));
+  CuResult code = 0;
+  switch (fill.pattern.size()) {
+    case 1:
+      code = driver.fill_8(to, static_cast<unsigned char>(word), fill.count, stream);
+      break;
+    case 2:
+      code = driver.fill_16(to, static_cast<unsigned short>(word), fill.count, stream);
+      break;
+    case 4:
+      code = driver.fill_32(to, static_cast<unsigned>(word), fill.count, stream);
+      break;
+    default: {  // a view that repeats one element
+      if (word == (word & 0xffffffffu) * 0x1'0000'0001u) {
+        code = driver.fill_32(to, static_cast<unsigned>(word), 2 * fill.count, stream);
+        break;
+      }
+      std::string repeated(bytes, '\0');
+      for (uint64_t i = 0; i < fill.count; ++i) std::memcpy(&repeated[8 * i], &word, 8);
+      code = driver.copy_in(to, repeated.data(), bytes, stream);
+    }
+  }
+  TRY(driver.Check(code, "filling memory"));
+  return refusal;
+}
+
+Result<Refusal> Replay::Run(const plan::CopyView& copy) {
+  const auto from = SpanOf(copy.from), to = SpanOf(copy.to);
+  Refusal refusal;
+  if (!from || !to) {
+    refusal.unsupported = "a copy of a view with negative strides";
+    return refusal;
+  }
+  refusal = Outside(copy.from.address, *from, "A copy");
+  if (refusal.ok()) refusal = Outside(copy.to.address, *to, "A copy");
+  const uint64_t elements = ElementsOf(copy.to);
+  if (!refusal.ok() || elements == 0) return refusal;
+  const std::string target =
+      "sm_" + device_.Capability().substr(0, 1) + device_.Capability().substr(2);
+  const std::string ptx = CopyKernelPtx(copy, "8.0", target);
+  auto known = copies_.find(ptx);
+  if (known == copies_.end()) {
+    TRY_ASSIGN(Module module, Module::Load(device_, ptx, "cupel's own copy kernel"));
+    known = copies_.emplace(ptx, std::move(module)).first;
+  }
+  CuPointer addresses[] = {*memory_.AddressOf(copy.to.address),
+                           *memory_.AddressOf(copy.from.address)};
+  void* parameters[] = {&addresses[0], &addresses[1]};
+  CuLaunchConfig config;
+  config.block[0] = 256;
+  config.grid[0] = static_cast<unsigned>(std::min<uint64_t>((elements + 255) / 256, 1 << 16));
+  config.stream = device_.stream();
+  const Driver& driver = device_.driver();
+  TRY(driver.Check(driver.launch(&config, known->second.Find(kCopyKernel), parameters, nullptr),
+                   "launching cupel's own copy kernel"));
+  return refusal;
+}
+
+Result<Refusal> Replay::Run(const plan::Gemm&) {
+  Refusal refusal;
+  refusal.unsupported = "cuBLAS on the GPU engine";
+  return refusal;
+}
+
+}  // namespace cupel::gpu
