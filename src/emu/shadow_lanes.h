@@ -11,7 +11,7 @@ namespace cupel::emu {
 
 struct LanePlaces {
   uint64_t address[kLanes];  // in its own space
-  MemorySpace space[kLanes];
+  MemorySpace space[kLanes] = {};
 };
 
 inline void FindPlaces(const Warp& warp, const Op* op, const AccessShape& shape,
