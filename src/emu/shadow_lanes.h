@@ -10,7 +10,7 @@
 namespace cupel::emu {
 
 struct LanePlaces {
-  uint64_t address[kLanes];  // in its own space
+  uint64_t address[kLanes] = {};  // in its own space
   MemorySpace space[kLanes] = {};
 };
 
