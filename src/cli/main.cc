@@ -1,5 +1,5 @@
 // The program's entry. The recorder, a locked-down child of ours, is this same program: it must
-// hold the stand-in CUDA runtime that a candidate's host code links against.
+// hold the stand-in CUDA runtime that a candidate's host code links against. So is the GPU worker.
 // SPDX-License-Identifier: Apache-2.0
 #include <cerrno>
 #include <csignal>
@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "cli/commands.h"
+#include "gpu/worker.h"
 #include "os/process.h"
 #include "record/recorder.h"
 
@@ -37,6 +38,9 @@ int StatusOf(const cupel::Error& error) {
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "recorder") {
     return cupel::record::RecorderMain(argc, argv);
+  }
+  if (argc > 1 && std::string_view(argv[1]) == cupel::gpu::kWorkerCommand) {
+    return cupel::gpu::WorkerMain(argc, argv);
   }
   std::signal(SIGINT, OnSignal);
   std::signal(SIGTERM, OnSignal);

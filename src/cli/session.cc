@@ -3,21 +3,37 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "device/device.h"
 #include "emu/emulator.h"
+#include "gpu/engine.h"
 #include "os/fd.h"
 
 namespace cupel::cli {
 namespace {
 
-Status CheckDevice(const std::string& device) {
-  if (device == "emu" || device == "auto") return {};
-  if (device.starts_with("gpu")) {
-    return Fail(ErrorCode::kUnsupported, "unsupported: this build of cupel has no GPU engine",
-                "use --device emu");
+/// "gpu" or "gpu:N".
+Result<int> OrdinalOf(const std::string& device) {
+  if (device == "gpu") return 0;
+  int ordinal = 0;
+  const char *begin = device.data() + 4, *end = device.data() + device.size();
+  const auto [rest, error] = std::from_chars(begin, end, ordinal);
+  if (device.starts_with("gpu:") && begin != end && error == std::errc() && rest == end) {
+    return ordinal;
   }
   return Fail(ErrorCode::kInvalidArgument,
               fmt::format("--device {} is neither emu nor gpu[:N]", device), "use --device emu");
+}
+
+Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common) {
+  if (common.device == "emu" || common.device == "auto") {
+    TRY_ASSIGN(const device::Description device, device::Find(common.model));
+    return emu::MakeEmulator(device, {});
+  }
+  gpu::EngineOptions options;
+  TRY_ASSIGN(options.ordinal, OrdinalOf(common.device));
+  return gpu::MakeGpuEngine(std::move(options));
 }
 
 }  // namespace
@@ -40,13 +56,11 @@ Result<build::Options> BuildOptions(const Compile& compile) {
 Result<std::unique_ptr<Session>> Session::Create(
     const Common& common, const Compile& compile,
     std::function<void(const assay::Progress&)> progress) {
-  TRY(CheckDevice(common.device));
-  TRY_ASSIGN(const device::Description device, device::Find(common.model));
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());
 
   std::unique_ptr<Session> session(new Session());
-  session->engine_ = emu::MakeEmulator(device, {});
+  TRY_ASSIGN(session->engine_, MakeEngine(common));
   oracle::Options oracle;
   oracle.script = data / "src" / "oracle" / "oracle.py";
   oracle.python = common.python;

@@ -10,10 +10,10 @@
 #include <string>
 #include <utility>
 
+#include "os/frames.h"
 #include "os/sandbox.h"
 #include "plan/codec.h"
 #include "record/candidate.h"
-#include "record/channel.h"
 #include "record/protocol.h"
 #include "record/recorder.h"
 #include "record/refuse.h"
@@ -24,7 +24,7 @@ namespace {
 
 bool ReadExactly(char* to, size_t size) {
   while (size > 0) {
-    const ssize_t got = read(kChildFd, to, size);
+    const ssize_t got = read(os::kChildFd, to, size);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
     to += got;
@@ -35,7 +35,8 @@ bool ReadExactly(char* to, size_t size) {
 
 std::optional<Json> ReadMessage() {
   uint32_t length = 0;
-  if (!ReadExactly(reinterpret_cast<char*>(&length), sizeof length) || length > kMaxFrameBytes) {
+  if (!ReadExactly(reinterpret_cast<char*>(&length), sizeof length) ||
+      length > os::kMaxFrameBytes) {
     return std::nullopt;
   }
   std::string payload(length, '\0');
@@ -52,7 +53,7 @@ bool WriteMessage(const Json& json) {
   frame += payload;
   std::string_view rest = frame;
   while (!rest.empty()) {
-    const ssize_t written = write(kChildFd, rest.data(), rest.size());
+    const ssize_t written = write(os::kChildFd, rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return false;
     rest.remove_prefix(static_cast<size_t>(written));

@@ -19,10 +19,10 @@
 
 #include "base/random.h"
 #include "os/fd.h"
+#include "os/frames.h"
 #include "os/process.h"
 #include "plan/codec.h"
 #include "ptx/parser.h"
-#include "record/channel.h"
 #include "record/kernels.h"
 #include "record/protocol.h"
 
@@ -124,7 +124,7 @@ struct Recorder::Impl {
   Status StartChild();
   Result<Answer> Ask(const std::string& frame, Clock::time_point deadline);
   Result<Answer> ReadAnswer(Clock::time_point deadline);
-  Refusal Gone(FrameEnd end);
+  Refusal Gone(os::FrameEnd end);
   Result<Outcome> Run(Request request);
   std::optional<Refusal> CheckPlan(const plan::Plan& plan, const Request& request) const;
 };
@@ -151,12 +151,12 @@ Status Recorder::Impl::StartChild() {
   sandbox = process.sandbox();
   child.emplace(Child{std::move(process), std::move(ours)});
   seen.clear();
-  return WriteFrame(child->channel.get(), setup, Clock::now() + options.deadline);
+  return os::WriteFrame(child->channel.get(), setup, Clock::now() + options.deadline);
 }
 
 /// The child no longer answers: why?
-Refusal Recorder::Impl::Gone(FrameEnd end) {
-  if (end == FrameEnd::kTimeout) {
+Refusal Recorder::Impl::Gone(os::FrameEnd end) {
+  if (end == os::FrameEnd::kTimeout) {
     child.reset();
     return {"host_timeout",
             fmt::format("host code did not finish within {} s",
@@ -174,8 +174,8 @@ Refusal Recorder::Impl::Gone(FrameEnd end) {
 }
 
 Result<Answer> Recorder::Impl::ReadAnswer(Clock::time_point deadline) {
-  FrameEnd end{};
-  auto frame = ReadFrame(child->channel.get(), deadline, &end);
+  os::FrameEnd end{};
+  auto frame = os::ReadFrame(child->channel.get(), deadline, &end);
   if (!frame) {
     child.reset();
     if (frame.error().code == ErrorCode::kCancelled) return tl::unexpected<Error>(frame.error());
@@ -204,8 +204,8 @@ Result<Answer> Recorder::Impl::Ask(const std::string& frame, Clock::time_point d
     if (std::holds_alternative<Refusal>(answer)) return answer;
     (*child).*state = true;
   }
-  if (const auto status = WriteFrame(child->channel.get(), frame, deadline); !status) {
-    return Gone(FrameEnd::kClosed);
+  if (const auto status = os::WriteFrame(child->channel.get(), frame, deadline); !status) {
+    return Gone(os::FrameEnd::kClosed);
   }
   return ReadAnswer(deadline);
 }

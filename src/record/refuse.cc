@@ -13,8 +13,8 @@
 #include <string>
 
 #include "base/json.h"
+#include "os/frames.h"
 #include "record/address_space.h"
-#include "record/channel.h"
 #include "record/session.h"
 
 namespace cupel::record {
@@ -22,7 +22,7 @@ namespace {
 
 void WriteOrDie(const char* data, size_t size) {
   while (size > 0) {
-    const ssize_t written = write(kChildFd, data, size);
+    const ssize_t written = write(os::kChildFd, data, size);
     if (written <= 0) _exit(3);
     data += written;
     size -= static_cast<size_t>(written);

@@ -1,6 +1,6 @@
-// The wire between recorder and parent: frames of a 4-byte length (host order, both ends are one
-// machine) and that many bytes of JSON, over a socket pair.
-// SPDX-License-Identifier: Apache-2.0
+// The wire between cupel and a child of its own: frames of a 4-byte length (host order, both ends
+// are one machine) and that many bytes of JSON, over a socket pair. SPDX-License-Identifier:
+// Apache-2.0
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 
-namespace cupel::record {
+namespace cupel::os {
 
 /// Larger than any request or answer; what exceeds it is refused, not read.
 inline constexpr uint32_t kMaxFrameBytes = 64u << 20;
@@ -27,4 +27,4 @@ Status WriteFrame(int fd, std::string_view payload, std::chrono::steady_clock::t
 Result<std::optional<std::string>> ReadFrame(int fd, std::chrono::steady_clock::time_point deadline,
                                              FrameEnd* end);
 
-}  // namespace cupel::record
+}  // namespace cupel::os

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "record/channel.h"
+#include "os/frames.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 
 #include "os/process.h"
 
-namespace cupel::record {
+namespace cupel::os {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -22,7 +22,7 @@ enum class Ready { kYes, kTimeout, kCancelled };
 /// Waits for `events`, waking now and then to look for a cancellation.
 Ready Await(int fd, short events, Clock::time_point deadline) {
   for (;;) {
-    if (os::CancelRequested()) return Ready::kCancelled;
+    if (CancelRequested()) return Ready::kCancelled;
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left < 0) return Ready::kTimeout;
@@ -100,4 +100,4 @@ Result<std::optional<std::string>> ReadFrame(int fd, Clock::time_point deadline,
   return std::optional<std::string>(std::move(payload));
 }
 
-}  // namespace cupel::record
+}  // namespace cupel::os

@@ -1,0 +1,131 @@
+// Tested by protocol_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/protocol.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/dtype.h"
+
+namespace cupel::gpu {
+namespace {
+
+constexpr uint64_t kMostBytes = uint64_t{1} << 40;
+constexpr size_t kMostOutputs = 1024, kMostFindings = 1024, kMostDimensions = 64;
+
+uint64_t Aligned(uint64_t at) {
+  return (at + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+}
+
+Json FindingToJson(const engine::Finding& finding) {
+  return {{"code", finding.code},       {"warning", finding.severity == engine::Severity::kWarning},
+          {"kernel", finding.kernel},   {"where", finding.where},
+          {"message", finding.message}, {"count", finding.count}};
+}
+
+Result<engine::Finding> FindingFromJson(const Json& json) {
+  engine::Finding finding;
+  TRY_ASSIGN(finding.code, JsonString(json, "code", "finding"));
+  TRY_ASSIGN(const bool warning, JsonBool(json, "warning", "finding"));
+  if (warning) finding.severity = engine::Severity::kWarning;
+  TRY_ASSIGN(finding.kernel, JsonString(json, "kernel", "finding"));
+  TRY_ASSIGN(finding.where, JsonString(json, "where", "finding"));
+  TRY_ASSIGN(finding.message, JsonString(json, "message", "finding"));
+  TRY_ASSIGN(const int64_t count, JsonInt(json, "count", "finding"));
+  finding.count = static_cast<uint64_t>(std::max<int64_t>(count, 1));
+  return finding;
+}
+
+Result<engine::OutputTensor> OutputFromJson(const Json& json, SharedMemory& memory) {
+  engine::OutputTensor output;
+  TRY_ASSIGN(output.is_none, JsonBool(json, "none", "output"));
+  if (output.is_none) return output;
+  TRY_ASSIGN(const std::string name, JsonString(json, "dtype", "output"));
+  const auto dtype = DTypeFromName(name);
+  TRY_ASSIGN(output.shape, JsonIntList(json, "shape", "output"));
+  TRY_ASSIGN(const int64_t at, JsonInt(json, "at", "output"));
+  unsigned __int128 bytes = dtype ? static_cast<unsigned>(SizeOf(*dtype)) : 0;
+  bool sound = dtype.has_value() && at >= 0 && output.shape.size() <= kMostDimensions;
+  for (const int64_t size : output.shape) {
+    sound = sound && size >= 0 && bytes <= kMostBytes;
+    if (sound) bytes *= static_cast<uint64_t>(size);
+  }
+  if (!sound || bytes > kMostBytes || static_cast<uint64_t>(at) > kMostBytes) {
+    return Fail(ErrorCode::kInternal, "the GPU worker sent an output that cannot be");
+  }
+  output.dtype = *dtype;
+  const auto begin = static_cast<uint64_t>(at), size = static_cast<uint64_t>(bytes);
+  TRY_ASSIGN(const std::span<std::byte> all, memory.Map(begin + size));
+  output.bytes.assign(all.begin() + static_cast<std::ptrdiff_t>(begin), all.end());
+  output.bytes.resize(size);
+  return output;
+}
+
+}  // namespace
+
+Result<Json> RunToJson(const engine::Run& run, uint64_t at, SharedMemory& memory) {
+  Json json{
+      {"completed", run.completed}, {"unsupported", run.unsupported}, {"seconds", run.seconds}};
+  Json& findings = json["findings"] = Json::array();
+  for (const engine::Finding& finding : run.findings) findings.push_back(FindingToJson(finding));
+  uint64_t end = at;
+  for (const engine::OutputTensor& output : run.outputs) end = Aligned(end) + output.bytes.size();
+  TRY_ASSIGN(const std::span<std::byte> all, memory.Map(end));
+  Json& outputs = json["outputs"] = Json::array();
+  for (const engine::OutputTensor& output : run.outputs) {
+    at = Aligned(at);
+    if (!output.bytes.empty()) {
+      std::memcpy(all.data() + at, output.bytes.data(), output.bytes.size());
+    }
+    outputs.push_back({{"none", output.is_none},
+                       {"dtype", std::string(Name(output.dtype))},
+                       {"shape", output.shape},
+                       {"at", at}});
+    at += output.bytes.size();
+  }
+  return json;
+}
+
+Result<engine::Run> RunFromJson(const Json& json, SharedMemory& memory) {
+  engine::Run run;
+  TRY_ASSIGN(run.completed, JsonBool(json, "completed", "run"));
+  TRY_ASSIGN(run.unsupported, JsonString(json, "unsupported", "run"));
+  TRY_ASSIGN(run.seconds, JsonNumber(json, "seconds", "run"));
+  TRY_ASSIGN(const Json* findings, JsonArray(json, "findings", "run"));
+  TRY_ASSIGN(const Json* outputs, JsonArray(json, "outputs", "run"));
+  if (findings->size() > kMostFindings || outputs->size() > kMostOutputs) {
+    return Fail(ErrorCode::kInternal, "the GPU worker sent too much");
+  }
+  for (const Json& item : *findings) {
+    TRY_ASSIGN(engine::Finding finding, FindingFromJson(item));
+    run.findings.push_back(std::move(finding));
+  }
+  for (const Json& item : *outputs) {
+    TRY_ASSIGN(engine::OutputTensor output, OutputFromJson(item, memory));
+    run.outputs.push_back(std::move(output));
+  }
+  return run;
+}
+
+Json ErrorToJson(const Error& error) {
+  return {
+      {"code", ErrorCodeName(error.code)}, {"message", error.message}, {"remedy", error.remedy}};
+}
+
+Error ErrorFromJson(const Json& json) {
+  Error error;
+  error.message = JsonString(json, "message", "error").value_or("the GPU worker failed");
+  error.remedy = JsonString(json, "remedy", "error").value_or("");
+  const std::string name = JsonString(json, "code", "error").value_or("");
+  for (const ErrorCode code :
+       {ErrorCode::kInvalidArgument, ErrorCode::kNotFound, ErrorCode::kEnvironment, ErrorCode::kIo,
+        ErrorCode::kTimeout, ErrorCode::kUnsupported, ErrorCode::kCancelled}) {
+    if (name == ErrorCodeName(code)) error.code = code;
+  }
+  return error;
+}
+
+}  // namespace cupel::gpu

@@ -1,0 +1,33 @@
+// What cupel and its GPU worker say to each other: JSON in frames (os/frames.h); tensors lie in
+// shared memory. One request, one answer.
+//
+//   {"load": id, "ptx": …, "cubin": path}                     -> {} | {"error": …}
+//   {"forget": id}                                            -> {}
+//   {"execute": id, "plan": …, "arguments": [[at, bytes], …],
+//    "results": at, "poison": n}                              -> {"run": …} | {"error": …}
+//
+// The worker begins with {"device": name, "description": name of the table's, "sm_count": n}.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/json.h"
+#include "engine/engine.h"
+#include "gpu/shared_memory.h"
+
+namespace cupel::gpu {
+
+inline constexpr uint64_t kTensorAlignment = 256;
+
+/// The run as JSON; its outputs' bytes go to `memory` from `at` on.
+Result<Json> RunToJson(const engine::Run& run, uint64_t at, SharedMemory& memory);
+/// Trusts nothing: a worker whose kernel spoilt it may say anything.
+Result<engine::Run> RunFromJson(const Json& json, SharedMemory& memory);
+
+/// {"code", "message", "remedy"} and back.
+Json ErrorToJson(const Error& error);
+Error ErrorFromJson(const Json& json);
+
+}  // namespace cupel::gpu

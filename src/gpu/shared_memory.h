@@ -1,0 +1,34 @@
+// Memory that cupel and its GPU worker share: tensors go through it, so that frames stay small.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+#include "os/fd.h"
+
+namespace cupel::gpu {
+
+/// Move-only. Both sides map the same file; each maps anew when it grew.
+class SharedMemory {
+ public:
+  static Result<SharedMemory> Create();
+  /// The other side's descriptor, which this object owns from now on.
+  explicit SharedMemory(int fd) : fd_(fd) {}
+  SharedMemory(SharedMemory&& other) noexcept;
+  SharedMemory& operator=(SharedMemory&& other) noexcept;
+  ~SharedMemory();
+
+  int fd() const { return fd_.get(); }
+  /// At least the first `bytes` bytes, of which the file is made to have so many.
+  Result<std::span<std::byte>> Map(uint64_t bytes);
+
+ private:
+  os::Fd fd_;
+  std::byte* data_ = nullptr;
+  uint64_t mapped_ = 0;
+};
+
+}  // namespace cupel::gpu

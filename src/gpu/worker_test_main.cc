@@ -1,0 +1,15 @@
+// The test program is its own worker, as cupel is.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+#include "gpu/worker.h"
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == cupel::gpu::kWorkerCommand) {
+    return cupel::gpu::WorkerMain(argc, argv);
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
