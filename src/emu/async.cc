@@ -166,7 +166,6 @@ bool AsyncState::Deliver(BlockState& block, uint32_t offset) {
     const Delivery delivery = deliveries_[i];
     deliveries_.erase(deliveries_.begin() + static_cast<std::ptrdiff_t>(i));
     MemoryBarrier* barrier = Find(offset);
-    failures = 0;
     if (delivery.copy.bytes != 0) {
       Perform(delivery.copy);
       if (barrier == nullptr) continue;

@@ -103,7 +103,6 @@ class AsyncState {
   /// How many deliveries are to come; and whether any copy is under way.
   size_t deliveries() const { return deliveries_.size(); }
   bool HasCopies() const;
-  uint32_t failures = 0;  // of waits, since the last arrival or delivery
 
  private:
   std::vector<CopyQueue> queues_;

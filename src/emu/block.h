@@ -140,6 +140,7 @@ struct Worker {
   StoreTracker tracker;  // of a launch of which some blocks run
   int64_t budget = 0;    // taken from the launch's
   bool out_of_budget = false;
+  bool waited = false;     // LaunchOutcome::wants_order
   int64_t slice = kSlice;  // of a warp's turn, in the usual order
   bool yields = false;     // the block's turn is to end
   Suspicion suspicion;

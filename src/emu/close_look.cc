@@ -3,6 +3,7 @@
 #include "emu/close_look.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -17,6 +18,7 @@ namespace {
 constexpr uint32_t kMostSteps = 20'000;  // ops of a warp
 constexpr uint32_t kMostVisits = 512;    // of a warp to places that it comes back to
 constexpr int kMostRounds = 64;
+constexpr int64_t kMostWork = 4'000'000;            // steps along paths that are followed
 constexpr int64_t kPlenty = int64_t{1} << 40;       // more instructions than a look takes
 constexpr uint32_t kRotateNow = uint32_t{1} << 30;  // Warp::spin: others have their turn at once
 
@@ -56,6 +58,7 @@ struct View {
   std::vector<PathStep> path;    // since then
   bool changed_private = false;  // local memory has changed since
   uint32_t visits = 0, next_snapshot = 1, steps = 0;
+  uint32_t since = 0;  // visits since the snapshot
   LoopFacts facts;
   LoopingWarp loop;
   bool is_known() const { return facts.kind != LoopKind::kOpen; }
@@ -79,10 +82,10 @@ class CloseLook {
         View& view = views[w];
         if (view.warp->live == 0 || !block_.ready[w]) continue;
         if (view.is_known() && !view.facts.meets) continue;
-        if (view.steps > kMostSteps || view.visits > kMostVisits) return {};
         ran = true;
         if (!Turn(view)) return {Standstill::kStopped, {}, 0};
-        if (changed_) return {};
+        // One warp that moves on is enough.
+        if (changed_ || work_ <= 0 || IsExhausted(view)) return {};
         if (std::exchange(exited_, false)) BeginAnew(views);
       }
       if (AllKnown(views)) return Sum(views);
@@ -92,6 +95,9 @@ class CloseLook {
   }
 
  private:
+  static bool IsExhausted(const View& view) {
+    return !view.is_known() && (view.steps > kMostSteps || view.visits > kMostVisits);
+  }
   /// What was seen with more threads than there are now is void, but for loops that meet nobody.
   static void BeginAnew(std::vector<View>& views) {
     for (View& view : views) {
@@ -207,19 +213,27 @@ class CloseLook {
   void Visit(View& view, const Op* at) {
     Warp& warp = *view.warp;
     ++view.visits;
+    ++view.since;
     Position position(warp, at);
-    if (!view.is_known() && view.visits > 1 && !view.changed_private && position == view.position &&
-        AllHaveRun(view)) {
+    if (!view.is_known() && view.visits > 1 && !view.changed_private && IsTime(view) &&
+        position == view.position && AllHaveRun(view)) {
       const FrameSet varying = Difference(view.frame.data(), warp.frame, frame_bytes_);
-      view.facts = Judge(effects_, view.path, varying);
+      work_ -= static_cast<int64_t>(frame_bytes_ / 64);
+      view.facts = Judge(effects_, view.path, varying, &work_);
       if (view.is_known()) Keep(view, at);
     }
     if (view.is_known() || view.visits < view.next_snapshot) return;
     view.next_snapshot *= 2;
+    view.since = 0;
     view.position = std::move(position);
     view.frame.assign(warp.frame, warp.frame + frame_bytes_);
     view.path.clear();
     view.changed_private = false;
+  }
+
+  /// A loop in a loop shows in longer paths; each is judged for more than the one before cost.
+  static bool IsTime(const View& view) {
+    return std::has_single_bit(view.since) || view.visits + 1 == view.next_snapshot;
   }
 
   /// Lanes that could run have had their turn since the snapshot.
@@ -318,6 +332,7 @@ class CloseLook {
   size_t frame_bytes_;
   bool observed_;
   bool changed_ = false;
+  int64_t work_ = kMostWork;
   bool exited_ = false;  // a lane, which is waited for at barriers no more
   std::vector<Touched> touched_;
 };

@@ -70,7 +70,7 @@ class Execution {
   Execution(const KernelModule& kernels, const build::Image& image,
             const device::Description& device, const plan::Plan& plan, const RunOptions& options,
             std::span<const BoundBuffer> buffers, GlobalMemory& memory, ThreadPool& pool,
-            ShadowRun* shadows)
+            ShadowRun* shadows, bool in_order)
       : kernels_(kernels),
         image_(image),
         device_(device),
@@ -80,9 +80,13 @@ class Execution {
         memory_(memory),
         pool_(pool),
         nodes_(memory, buffers, pool),
-        shadows_(shadows) {
+        shadows_(shadows),
+        in_order_(in_order) {
     if (shadows != nullptr) shadow_nodes_.emplace(shadows->memory(), memory, buffers, pool);
   }
+
+  /// A launch is to be told with LaunchRequest::in_order.
+  bool wants_order() const { return wants_order_; }
 
   /// Runs all nodes and extracts the outputs into `run`; stops at the first error.
   Status Go(std::span<const std::span<const std::byte>> arguments, Run* run) {
@@ -168,8 +172,9 @@ class Execution {
     TRY_ASSIGN(LaunchOutcome outcome,
                RunLaunch({kernel, launch.grid, launch.block, launch.cluster, launch.dynamic_shared,
                           launch.cooperative, parameters, only, shadows_,
-                          ResidentBlocks(launch, limits), NearBytes(launch, limits)},
+                          ResidentBlocks(launch, limits), NearBytes(launch, limits), in_order_},
                          memory_, options_, pool_));
+    wants_order_ |= outcome.wants_order;
     run->order_matters |=
         kernel->has_global_atomics || kernel->has_shared_atomics || kernel->may_spin;
     run->warp_instructions += outcome.counters.warp_instructions;
@@ -328,6 +333,8 @@ class Execution {
   bool sample_ = false;  // of the launch at hand some blocks run
   std::set<int> sampled_buffers_;
   std::vector<WrittenRange> written_;
+  bool in_order_;
+  bool wants_order_ = false;
   bool stopped_ = false;
 };
 
@@ -358,11 +365,15 @@ class EmulatedProgram : public engine::Program {
                               plan.device, device_.name),
                   "record and run with the same model");
     }
-    TRY_ASSIGN(run, ExecuteOn(pool_, plan, arguments, options));
+    bool wants_order = false;
+    TRY_ASSIGN(run, ExecuteOn(pool_, plan, arguments, options, false, &wants_order));
+    if (wants_order) {
+      TRY_ASSIGN(run, ExecuteOn(pool_, plan, arguments, options, true, &wants_order));
+    }
     if (pool_.size() > 1 && HasRace(run)) {
       // Who met whom depends on the threads; on one it is always the same.
       ThreadPool alone(1);
-      TRY_ASSIGN(run, ExecuteOn(alone, plan, arguments, options));
+      TRY_ASSIGN(run, ExecuteOn(alone, plan, arguments, options, false, &wants_order));
     }
     if (run.completed) variables_ = std::move(left_);
     run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -372,7 +383,7 @@ class EmulatedProgram : public engine::Program {
  private:
   Result<Run> ExecuteOn(ThreadPool& pool, const plan::Plan& plan,
                         std::span<const std::span<const std::byte>> arguments,
-                        const RunOptions& options) {
+                        const RunOptions& options, bool in_order, bool* wants_order) {
     Run run;
     memory_.Reset();
     if (options.full_checks) memory_.Watch(kernels_->global_granule_shift());
@@ -386,9 +397,10 @@ class EmulatedProgram : public engine::Program {
       NoteFloats(plan, options.argument_types, buffers, shadows->memory());
     }
     Execution execution(*kernels_, image_, device_, plan, options, buffers, memory_, pool,
-                        shadows.get());
+                        shadows.get(), in_order);
     const Variables before = ReadVariables();
     TRY(execution.Go(arguments, &run));
+    *wants_order = execution.wants_order();
     if (run.completed) {
       left_ = ReadVariables();
       NoteState(before, left_, plan, &run);

@@ -92,6 +92,7 @@ class Interpreter {
     request.cooperative = cooperative;
     request.resident_blocks = resident_blocks;
     request.look_after = look_after;
+    request.in_order = in_order;
     request.parameters = parameters;
     request.shadows = shadows;
     ThreadPool pool(threads);
@@ -106,6 +107,7 @@ class Interpreter {
   bool cooperative = false;
   uint64_t resident_blocks = 0;
   int64_t look_after = 0;
+  bool in_order = false;
   int threads = 2;
 
  private:

@@ -111,7 +111,10 @@ BlockResult RunAlone(BlockState& block, StallWatch& watch) {
     BlockState* const blocks[] = {&block};
     const Outlook outlook = watch.Look(blocks, block.spent);
     if (outlook == Outlook::kOpen || outlook == Outlook::kWaiting) continue;
-    if (outlook != Outlook::kStopped) watch.Report(blocks, 0, outlook);
+    if (outlook != Outlook::kStopped) {
+      watch.Report(blocks, 0, outlook);
+      block.worker->waited |= block.worker->launch->blocks_to_run > 1;
+    }
     return BlockResult::kStopped;
   }
 }
@@ -394,8 +397,8 @@ void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::R
   launch->launch_budget = bounded(options.max_warp_instructions);
   launch->block_budget =
       bounded(options.max_block_warp_instructions / (options.full_checks ? 4 : 1));
-  launch->in_order =
-      request.cooperative || request.kernel->has_global_atomics || request.kernel->may_spin;
+  launch->in_order = request.in_order || request.cooperative ||
+                     request.kernel->has_global_atomics || request.kernel->may_spin;
   launch->watching = options.full_checks && memory.checker() != nullptr &&
                      memory.checker()->BeginLaunch(launch->blocks);
   launch->budget = launch->launch_budget;
@@ -449,7 +452,10 @@ Result<LaunchOutcome> RunLaunch(const LaunchRequest& request, GlobalMemory& memo
   for (const Status& status : statuses) TRY(status);
   if (launch.cancelled) return Fail(ErrorCode::kCancelled, "the run was cancelled");
   MergeCounters(launch, workers, &outcome);
-  for (Worker& worker : workers) worker.tracker.AppendTo(&outcome.written);
+  for (Worker& worker : workers) {
+    worker.tracker.AppendTo(&outcome.written);
+    outcome.wants_order |= worker.waited;
+  }
   JoinRanges(&outcome.written);
   MergeFindings(workers, launch.stop_at, &outcome);
   MergePrinted(workers, launch.stop_at, &outcome);

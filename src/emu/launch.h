@@ -35,6 +35,8 @@ struct LaunchRequest {
   uint64_t resident_blocks = 0;
   /// Of the L1, a block's share (near_cache.h).
   uint64_t near_bytes = uint64_t{24} << 10;
+  /// Blocks may wait for each other, though the kernel does not look like it.
+  bool in_order = false;
   /// After how many warp instructions blocks that have not ended are looked at (stall.h), first and
   /// from then on; 0: the usual.
   int64_t look_after = 0;
@@ -46,6 +48,9 @@ struct WrittenRange {
 };
 
 struct LaunchOutcome {
+  /// A block that ran by itself waited without end: perhaps for another one. Only with
+  /// LaunchRequest::in_order can that be told.
+  bool wants_order = false;
   bool completed = false;   // false: an error finding or `unsupported` ended the launch early
   std::string unsupported;  // "wgmma.mma_async… at kernel.cu:31"
   std::vector<engine::Finding> findings;

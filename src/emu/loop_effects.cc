@@ -107,9 +107,9 @@ OpEffect OfControl(std::string_view key, const Op& op) {
 
 /// Integer sums, comparisons, selections and moves.
 bool IsSimple(std::string_view key) {
-  static constexpr std::string_view kNames[] = {"add", "sub", "mov", "setp", "selp", "min",
-                                                "max", "and", "or",  "xor",  "not",  "shl",
-                                                "shr", "cvt", "neg", "clock"};
+  static constexpr std::string_view kNames[] = {"add", "sub", "mov", "setp", "selp",
+                                                "min", "max", "and", "or",   "not",
+                                                "shl", "shr", "cvt", "neg",  "clock"};
   const std::string_view name = key.substr(0, key.find('.'));
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) &&
          key.find(".f") == std::string_view::npos && key.find(".bf") == std::string_view::npos;

@@ -102,17 +102,18 @@ FrameSet Difference(const std::byte* a, const std::byte* b, size_t bytes) {
 }
 
 Dependence Follow(const LoopEffects& effects, std::span<const PathStep> path, FrameSet varying,
-                  uint32_t source, bool clock) {
+                  uint32_t source, bool clock, int64_t* work) {
   uint32_t all_lanes = 0;
   for (const PathStep& step : path) all_lanes |= step.lanes;
   Dependence found;
-  for (int walk = 0; walk < kMostWalks; ++walk) {
+  for (int walk = 0; walk<kMostWalks&& * work> 0; ++walk) {
+    *work -= static_cast<int64_t>(path.size() + varying.words() / 4);
     found = {};
     FrameSet after = varying;
     Walk(effects, path, all_lanes, source, clock, after, found);
     if (!varying.Merge(after)) return found;
   }
-  found.accesses = found.work = true;
+  found.branches = found.accesses = found.work = true;
   return found;
 }
 
@@ -136,8 +137,8 @@ bool IsCarried(const LoopEffects& effects, std::span<const PathStep> path, Frame
 
 /// Whether the loop does nothing beside waiting: what it carries from one round to the next are
 /// counts and times that decide when it ends, and no result.
-bool OnlyWaits(const LoopEffects& effects, std::span<const PathStep> path,
-               const FrameSet& varying) {
+bool OnlyWaits(const LoopEffects& effects, std::span<const PathStep> path, const FrameSet& varying,
+               int64_t* work) {
   uint32_t all_lanes = 0;
   for (const PathStep& step : path) all_lanes |= step.lanes;
   std::set<int32_t> asked;
@@ -149,7 +150,7 @@ bool OnlyWaits(const LoopEffects& effects, std::span<const PathStep> path,
       if (!IsCarried(effects, path, part, all_lanes)) continue;
       FrameSet alone = varying.Nothing();
       alone.Set(part);
-      const Dependence dependence = Follow(effects, path, alone, UINT32_MAX, false);
+      const Dependence dependence = Follow(effects, path, alone, UINT32_MAX, false, work);
       if (!dependence.branches || dependence.work) return false;
     }
   }
@@ -158,8 +159,8 @@ bool OnlyWaits(const LoopEffects& effects, std::span<const PathStep> path,
 
 }  // namespace
 
-LoopFacts Judge(const LoopEffects& effects, std::span<const PathStep> path,
-                const FrameSet& varying) {
+LoopFacts Judge(const LoopEffects& effects, std::span<const PathStep> path, const FrameSet& varying,
+                int64_t* work) {
   LoopFacts facts;
   uint64_t votes = 0;
   for (const PathStep& step : path) {
@@ -173,7 +174,7 @@ LoopFacts Judge(const LoopEffects& effects, std::span<const PathStep> path,
     if (votes != 0 && vote != votes) return facts;
     votes = vote;
   }
-  const Dependence dependence = Follow(effects, path, varying, UINT32_MAX, true);
+  const Dependence dependence = Follow(effects, path, varying, UINT32_MAX, true, work);
   if (dependence.accesses) return facts;
   // Of what is read, what a branch depends on; a volatile or atomic read before others.
   bool is_strong = false;
@@ -182,13 +183,13 @@ LoopFacts Judge(const LoopEffects& effects, std::span<const PathStep> path,
     const OpEffect& effect = effects.of(path[i].op);
     if (!ReadsMemory(effect) || (facts.awaited != UINT32_MAX && !effect.is_strong)) continue;
     ++asked;
-    if (!Follow(effects, path, varying.Nothing(), path[i].op, false).branches) continue;
+    if (!Follow(effects, path, varying.Nothing(), path[i].op, false, work).branches) continue;
     facts.awaited = static_cast<uint32_t>(i);
     is_strong = effect.is_strong;
   }
   if (!dependence.branches) {
     facts.kind = LoopKind::kStuck;
-  } else if (is_strong && OnlyWaits(effects, path, varying)) {
+  } else if (is_strong && OnlyWaits(effects, path, varying, work)) {
     facts.kind = LoopKind::kPolls;
   }
   return facts;

@@ -29,6 +29,7 @@ class FrameSet {
   void Set(FramePart part);
   void Clear(FramePart part);
   bool Meets(FramePart part) const;
+  size_t words() const { return words_.size(); }
   /// The empty set of the same frame.
   FrameSet Nothing() const { return FrameSet(256 * (words_.size() - 1)); }
   /// this |= other; true when that changed it.
@@ -49,9 +50,10 @@ struct Dependence {
 };
 
 /// Follows `varying` around the path until nothing is added. `source`: an op whose results vary
-/// too (UINT32_MAX: none); `clock`: so do reads of the clock.
+/// too (UINT32_MAX: none); `clock`: so do reads of the clock. `work`: steps that may still be
+/// walked; when they are used up, everything depends on everything.
 Dependence Follow(const LoopEffects& effects, std::span<const PathStep> path, FrameSet varying,
-                  uint32_t source, bool clock);
+                  uint32_t source, bool clock, int64_t* work);
 
 enum class LoopKind : uint8_t {
   kOpen,   // it moves on: other addresses, or a count that decides
@@ -67,7 +69,7 @@ struct LoopFacts {
 
 /// The path from one visit to the next, between which the registers `varying` changed and no
 /// memory.
-LoopFacts Judge(const LoopEffects& effects, std::span<const PathStep> path,
-                const FrameSet& varying);
+LoopFacts Judge(const LoopEffects& effects, std::span<const PathStep> path, const FrameSet& varying,
+                int64_t* work);
 
 }  // namespace cupel::emu

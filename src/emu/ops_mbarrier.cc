@@ -18,9 +18,6 @@
 namespace cupel::emu {
 namespace {
 
-/// Failed waits of a block, one after another, without an arrival between them. Each costs a turn
-/// of all other warps.
-constexpr uint32_t kMostFailures = 100'000;
 constexpr uint64_t kPhaseShift = 32;
 
 /// The address that operand `source` gives a lane, within shared memory; false after an error.
@@ -108,7 +105,6 @@ const Op* Arrive(Warp& warp, const Op* op) {
     if ((op->aux & kMbarrierDrop) != 0) barrier.expected -= std::min(barrier.expected, count);
     barrier.pending -= count;
     async.Advance(*warp.block, barrier);
-    async.failures = 0;
     return true;
   });
 }
@@ -121,7 +117,6 @@ const Op* ExpectBytes(Warp& warp, const Op* op) {
     const bool completes = (op->aux & kMbarrierComplete) != 0;
     barrier.bytes += completes ? -bytes : bytes;
     if (completes) async.Advance(*warp.block, barrier);
-    async.failures = 0;
     return true;
   });
 }
@@ -149,18 +144,7 @@ const Op* TestWait(Warp& warp, const Op* op) {
   uint32_t& mask = MaskAt(warp, op->dst);
   mask = (mask & ~active) | done;
   if (done == active) {
-    async.failures = 0;
     return op + 1;
-  }
-  if (++async.failures > kMostFailures) {
-    const int lane = __builtin_ctz(active & ~done);
-    uint32_t offset = 0;
-    if (BarrierOf(warp, op, lane, &offset) == nullptr) return nullptr;
-    return Fault(warp, op, "deadlock",
-                 fmt::format("The loop here asks for a phase of the mbarrier at shared memory + {} "
-                             "bytes again and again; nobody left can complete it.",
-                             offset),
-                 lane, fmt::format("shared memory + {} bytes", offset));
   }
   warp.spin += 1024;  // lanes of this warp that are elsewhere may have to come here first
   return EndSlice(warp, op + 1);
@@ -187,7 +171,6 @@ const Op* ArriveAfterCopies(Warp& warp, const Op* op) {
     delivery.lanes = 1u << lane;
     delivery.number = async.QueueOf(warp).last_number();
     async.Expect(*warp.block, delivery);
-    async.failures = 0;
     return true;
   });
 }

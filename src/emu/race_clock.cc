@@ -21,8 +21,9 @@ void BlockClocks::Reset() {
     clock.seen_elsewhere = 1;
     clock.device_fences = clock.published = 0;
   }
-  for (Row& row : arrived_) row.fill(0);
+  for (uint32_t barrier = 0; barrier < arrived_.size(); ++barrier) Finish(barrier);
   published_.fill(0);
+  any_fence_ = false;
   const uint32_t rest = threads_ % kLanes;
   if (rest != 0) Exit(static_cast<uint32_t>(warps_.size()) - 1, kFullMask << rest);
 }
@@ -68,6 +69,15 @@ void BlockClocks::Arrive(uint32_t warp, uint32_t barrier) {
   Row row = clock.seen;
   row[warp] = clock.now;
   Join(arrived_[barrier], row);
+  Join(arrived_fenced_[barrier], clock.fenced);
+  Join(arrived_device_fenced_[barrier], clock.device_fenced);
+}
+
+void BlockClocks::TakeFences(WarpClock& clock, const Row& fenced, const Row& device_fenced) {
+  Join(clock.fenced, fenced);
+  const Row before = clock.device_fenced;
+  Join(clock.device_fenced, device_fenced);
+  if (clock.device_fenced != before) ++clock.device_fences;
 }
 
 void BlockClocks::Leave(uint32_t warp, uint32_t mask, uint32_t barrier) {
@@ -76,6 +86,7 @@ void BlockClocks::Leave(uint32_t warp, uint32_t mask, uint32_t barrier) {
   // Lamport's rule keeps the clocks of warps that meet comparable.
   clock.now = std::max(clock.now, *std::max_element(row.begin(), row.end()));
   Join(clock.seen, row);
+  if (any_fence_) TakeFences(clock, arrived_fenced_[barrier], arrived_device_fenced_[barrier]);
   for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
     uint32_t& seen = clock.lane_seen[static_cast<size_t>(__builtin_ctz(rest))];
     seen = std::max(seen, row[warp]);
@@ -85,6 +96,7 @@ void BlockClocks::Leave(uint32_t warp, uint32_t mask, uint32_t barrier) {
 
 void BlockClocks::Fence(uint32_t warp, bool reaches_other_blocks) {
   WarpClock& clock = warps_[warp];
+  any_fence_ = true;
   ++clock.now;
   clock.fenced = clock.seen;
   clock.fenced[warp] = clock.now;
@@ -112,6 +124,13 @@ void BlockClocks::Meet() {
     for (uint32_t& seen : clock.lane_seen) seen = std::max(seen, now);
     Summarise(clock, w);
   }
+  if (!any_fence_) return;
+  Row fenced{}, device_fenced{};
+  for (const WarpClock& clock : warps_) {
+    Join(fenced, clock.fenced);
+    Join(device_fenced, clock.device_fenced);
+  }
+  for (WarpClock& clock : warps_) TakeFences(clock, fenced, device_fenced);
 }
 
 uint32_t BlockClocks::Align() {

@@ -49,7 +49,10 @@ class BlockClocks {
   /// All warps of the block, wherever they are, take note of each other.
   void Meet();
   /// The barrier is empty again.
-  void Finish(uint32_t barrier) { arrived_[barrier].fill(0); }
+  void Finish(uint32_t barrier) {
+    for (auto* rows : {&arrived_, &arrived_fenced_, &arrived_device_fenced_})
+      (*rows)[barrier].fill(0);
+  }
 
   /// What the warp did so far will be seen by those who acquire what it publishes from now on.
   void Fence(uint32_t warp, bool reaches_other_blocks);
@@ -74,11 +77,15 @@ class BlockClocks {
   using Row = std::array<uint32_t, kLanes>;
   static void Join(Row& into, const Row& from);
   static void Summarise(WarpClock& clock, uint32_t warp);
+  static void TakeFences(WarpClock& clock, const Row& fenced, const Row& device_fenced);
 
   uint32_t threads_;
   std::vector<WarpClock> warps_;
   // By barrier, the cluster's last: what those who arrived had seen.
   std::array<Row, 17> arrived_{};
+  // What they had fenced: their fences hold for who goes on behind the barrier and publishes.
+  std::array<Row, 17> arrived_fenced_{}, arrived_device_fenced_{};
+  bool any_fence_ = false;
   Row published_{};
 };
 

@@ -52,6 +52,19 @@ class RaceTest : public testing::TestWithParam<int> {
 
 INSTANTIATE_TEST_SUITE_P(Levels, RaceTest, testing::Values(0, 2));
 
+TEST_P(RaceTest, FencesHoldBehindABarrier) {
+  const uint64_t x = emu.Buffer(Numbers(64 * 8));
+  const auto launch = [&](const char* kernel) {
+    return emu.Launch(kernel, {8}, {64}, x, emu.Empty<int>(64 * 8), emu.Buffer(std::vector<int>(1)),
+                      emu.Empty<int>(64));
+  };
+  ExpectSilence(launch("fenced_by_all_good"));
+  const LaunchOutcome bad = launch("fenced_by_all_bad");
+  ASSERT_EQ(bad.findings.size(), 1u) << Summary(bad);
+  EXPECT_EQ(bad.findings[0].code, "global_race");
+  EXPECT_EQ(bad.findings[0].line, LineOfBug("fenced_by_all"));
+}
+
 TEST_P(RaceTest, MissingBarriers) {
   const uint64_t x = emu.Buffer(Numbers(64 * 8)), y = emu.Buffer(Numbers(64 * 8));
   ExpectSilence(emu.Launch("neighbour_good", {1}, {64}, x, emu.Empty<int>(64)));

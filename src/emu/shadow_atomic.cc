@@ -6,6 +6,7 @@
 
 #include "emu/block.h"
 #include "emu/shadow.h"
+#include "emu/shadow_order.h"
 #include "emu/shadow_place.h"
 
 namespace cupel::emu {
@@ -86,6 +87,9 @@ bool HasShadow(const Cell (&cells)[4], const Shape& shape) {
 void Apply(const Side& side, const Shape& shape, Part& part, Location& at) {
   std::copy(at.cells, at.cells + 4, part.old_cells);
   bool take = false;
+  const bool in_doubt =
+      (side.detail == '<' || side.detail == '>') &&
+      OrderInDoubt(at.cells, at.bits, part.operand_cells, part.operand, shape.granules);
   switch (side.detail) {
     case '+':
       return AddFloats(side, shape, part, at);
@@ -122,9 +126,13 @@ void Apply(const Side& side, const Shape& shape, Part& part, Location& at) {
       return;
     }
   }
-  if (!take) return;
-  at.bits = part.operand;
-  std::copy(part.operand_cells, part.operand_cells + 4, at.cells);
+  if (take) {
+    at.bits = part.operand;
+    std::copy(part.operand_cells, part.operand_cells + 4, at.cells);
+  }
+  for (Cell& cell : at.cells) {
+    if (in_doubt && cell.state != 0) cell.state |= kBranch;
+  }
 }
 
 class AtomicShadows {

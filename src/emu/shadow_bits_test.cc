@@ -36,6 +36,15 @@ TEST(ShadowBitsTest, ADoubleMovesAsTwoWords) {
   }
 }
 
+TEST(ShadowBitsTest, FlushingIsRounding) {
+  // A half's bits as a float's: tiny, then scaled up again.
+  ExpectExact(
+      "mov.b32 %r2, 0x00002000; mov.b32 %f2, %r2; mul.ftz.f32 %f3, %f2, 0f77800000; "
+      "add.ftz.f32 %f3, %f3, %f1; sub.ftz.f32 %f3, %f3, %f1;" +
+          kOutSingle,
+      [](double) { return 8192 * 0x1p-149 * 0x1p112; });
+}
+
 TEST(ShadowBitsTest, ADoubleMovesThroughMemoryInParts) {
   const std::string place =
       "mov.u32 %r9, tile; and.b32 %r8, %r1, 31; shl.b32 %r8, %r8, 3; "

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "emu/shadow.h"
+#include "emu/shadow_order.h"
 
 namespace cupel::emu {
 namespace {
@@ -67,6 +68,10 @@ void ChoiceStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
       }
     }
     const int chosen = Chosen(x, side, wide);
+    const bool orders = side.detail == '<' || side.detail == '>';
+    if (orders && OrderInDoubt(x[0].cells, x[0].bits, x[1].cells, x[1].bits, granules)) {
+      flags |= kBranch;
+    }
     if (chosen < 0 && HoldsFloat(x)) flags |= kReset;
     bool none = true;
     for (int g = 0; g < granules; ++g) {

@@ -33,13 +33,13 @@ template <class F>
   for (int i = 0; i < kLanes; ++i) to[i] = f(i);
 }
 
-/// min and max follow the values; of equal ones the shadows decide, as both may be meant.
+/// min and max of what is exact: where rounding turned the order round, the values' choice is
+/// within rounding of it. A NaN is left out.
 template <bool IsMax>
 double Chosen(double a, double b, double exact_a, double exact_b) {
   if (std::isnan(a)) return exact_b;
   if (std::isnan(b)) return exact_a;
-  if (a == b) return (IsMax ? exact_a > exact_b : exact_a < exact_b) ? exact_a : exact_b;
-  return (IsMax ? a > b : a < b) ? exact_a : exact_b;
+  return (IsMax ? exact_a > exact_b : exact_a < exact_b) ? exact_a : exact_b;
 }
 
 /// Sums and products, for two instruction sets. False when it is another operation.

@@ -7,9 +7,18 @@
 namespace cupel::emu {
 namespace {
 
+/// Also of a subnormal while the processor flushes them: flushing is rounding, too.
+[[gnu::always_inline]] inline double Widened(uint32_t word) {
+  const uint32_t magnitude = word & 0x7fffffffu;
+  const double tiny = static_cast<double>(static_cast<int32_t>(magnitude)) * 0x1p-149;
+  const double signed_tiny = (word >> 31) != 0 ? -tiny : tiny;
+  const double usual = std::bit_cast<float>(word);
+  return magnitude < 0x00800000u ? signed_tiny : usual;
+}
+
 double ValueAt(Format format, uint64_t bits, int at) {
   const uint64_t own = bits >> (16 * at);
-  if (format == Format::kF32) return std::bit_cast<float>(static_cast<uint32_t>(own));
+  if (format == Format::kF32) return Widened(static_cast<uint32_t>(own));
   if (format == Format::kF64) return std::bit_cast<double>(bits);
   return ValueOfBits(DTypeOf(format), own & 0xffffu);
 }
@@ -27,14 +36,14 @@ double ValueAt(Format format, uint64_t bits, int at) {
     flags[i] |= holds[i] != 0 ? state & kFlags : 0;
   }
   for (int i = 0; i < kLanes; ++i) {
-    const double value = std::bit_cast<float>(words[i]);
+    const double value = Widened(words[i]);
     exact[i] = holds[i] != 0 ? plane.exact[i] : value;
   }
   for (int i = 0; i < kLanes; ++i) odd |= (holds[i] ^ 1u) << i;
   return odd & live;
 }
 [[gnu::always_inline]] inline void ValuesOf(const uint32_t* words, double* value) {
-  for (int i = 0; i < kLanes; ++i) value[i] = std::bit_cast<float>(words[i]);
+  for (int i = 0; i < kLanes; ++i) value[i] = Widened(words[i]);
 }
 
 // The same for two instruction sets; which one, is decided once.

@@ -2,6 +2,8 @@
 #include "emu/stall.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 #include "emu/shadow.h"
 
@@ -18,6 +20,40 @@ int64_t PatienceFor(std::span<const Sight> sights) {
   size_t warps = 0;
   for (const Sight& sight : sights) warps += sight.loops.size();
   return std::max(kPatience, kPatienceOfWarp * static_cast<int64_t>(warps));
+}
+
+/// Of memory: equal hashes are taken for equal contents.
+class ContentsHash {
+ public:
+  void Add(const std::byte* bytes, uint64_t size) {
+    size_ += size;
+    uint64_t lanes[4] = {hash_, hash_ + 1, hash_ + 2, hash_ + 3};
+    uint64_t at = 0;
+    for (; at + sizeof lanes <= size; at += sizeof lanes) {
+      uint64_t words[4];
+      std::memcpy(words, bytes + at, sizeof words);
+      for (int i = 0; i < 4; ++i) lanes[i] = std::rotl((lanes[i] ^ words[i]) * kFactor, 29);
+    }
+    for (; at < size; ++at) lanes[0] = (lanes[0] ^ static_cast<uint64_t>(bytes[at])) * kFactor;
+    for (const uint64_t lane : lanes) hash_ = std::rotl((hash_ ^ lane) * kFactor, 31);
+  }
+  uint64_t hash() const { return hash_; }
+  uint64_t size() const { return size_; }
+
+ private:
+  static constexpr uint64_t kFactor = 0x9e3779b97f4a7c15u;
+  uint64_t hash_ = 0, size_ = 0;
+};
+
+ContentsHash HashMemory(const GlobalMemory& memory, std::span<BlockState* const> blocks) {
+  ContentsHash hash;
+  for (const Allocation& allocation : memory.allocations()) {
+    hash.Add(memory.Host(allocation.begin), allocation.end - allocation.begin);
+  }
+  for (const BlockState* block : blocks) {
+    hash.Add(block->warps[0].shared, block->warps[0].shared_bytes);
+  }
+  return hash;
 }
 
 /// Lanes of a warp that wait for each other at different places have come, in the sense of
@@ -105,9 +141,13 @@ Outlook StallWatch::Sum(std::span<BlockState* const> blocks, int64_t now, bool p
     return Outlook::kOpen;
   }
   if (!polls) return Outlook::kNever;
+  // What changes between two looks shows in what is there.
+  const ContentsHash contents = HashMemory(*launch_->memory, blocks);
+  fingerprint ^= contents.hash();
   if (since_ < 0 || fingerprint != fingerprint_) since_ = now;
   fingerprint_ = fingerprint;
-  next_ = now + kWhileWaiting;
+  // A look should not take longer than what is looked at.
+  next_ = now + std::max(kWhileWaiting, static_cast<int64_t>(contents.size() / 32));
   return now - since_ > PatienceFor(sights_) ? Outlook::kGaveUp : Outlook::kWaiting;
 }
 

@@ -53,7 +53,7 @@ class StallWatch {
   int64_t next_;
   size_t mover_ = 0;           // the block that moved last time
   int64_t since_ = -1;         // when all began to wait; -1: they do not
-  uint64_t fingerprint_ = 0;   // of what they wait for
+  uint64_t fingerprint_ = 0;   // of what they wait for, and of all memory
   std::vector<Sight> sights_;  // by block
 };
 

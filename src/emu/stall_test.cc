@@ -48,7 +48,6 @@ class StallTest : public testing::Test {
     EXPECT_EQ(finding.line, Marked(name)) << Summary(outcome);
     EXPECT_LT(outcome.counters.warp_instructions, 100'000'000u);
     RecordProperty("message", finding.message);
-    if (getenv("SHOW")) printf("%s %s\n", Summary(outcome).c_str(), finding.kernel.c_str());
   }
   Interpreter emu{TestData("spins.ptx")};
 };
@@ -239,6 +238,32 @@ TEST_F(StallTest, LongWorkIsNotMistaken) {
   // More than those get that merely wait.
   emu.look_after = 0;
   IsSilent(emu.Launch("long_work", {1}, {32}, Zeros(1), out, 11'000'000));
+}
+
+TEST_F(StallTest, LongWaitsEndWhenSomebodyWorks) {
+  const uint64_t out = Zeros(1024);
+  // More than is allowed to those for whom nothing changes, but the others' values do.
+  IsSilent(emu.Launch("rounds", {1}, {32}, Zeros(1), out, 2500, 5000));
+  emu.options.schedule = 1;
+  IsSilent(emu.Launch("specialised", {1}, {1024}, out, 400'000));
+}
+
+TEST_F(StallTest, ReadsThroughTheL2Wait) {
+  std::vector<std::vector<int>> seen;
+  for (const int threads : {1, 2}) {
+    emu.threads = threads;
+    emu.in_order = false;
+    const uint64_t out = Zeros(2);
+    LaunchOutcome outcome = emu.Launch("through_l2", {2}, {64}, Zeros(1), out, 3'000'000);
+    if (outcome.wants_order) {
+      emu.in_order = true;
+      outcome = emu.Launch("through_l2", {2}, {64}, Zeros(1), out, 3'000'000);
+    }
+    IsSilent(outcome);
+    seen.push_back(emu.Read<int>(out, 2));
+  }
+  EXPECT_EQ(seen[0], seen[1]);
+  EXPECT_EQ(seen[0][1], 1);
 }
 
 /// Honest kernels that are looked at all the time.

@@ -68,6 +68,8 @@ ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Out
   // What rounding a constant may move the output by exceeds the share of the scale only where the
   // task itself is badly conditioned.
   c.limit = std::fmax(kShadowShare * c.scale, want.conditioning);
+  // An output of peaks (softmax, exponentials): a constant's rounding moves each by its own share.
+  const auto limit_at = [&](double t) { return std::fmax(c.limit, kShadowShare * std::fabs(t)); };
   double own = 0;
   int64_t own_count = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -83,7 +85,7 @@ ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Out
       c.own_max = std::fmax(c.own_max, rounding);
       if (std::isfinite(t)) c.largest = std::fmax(c.largest, std::fabs(shadow - t));
     }
-    const bool agrees = Agree(shadow, t, c.limit);
+    const bool agrees = Agree(shadow, t, limit_at(t));
     if (agrees && !reset) {
       ++c.equal;
     } else if (reset) {

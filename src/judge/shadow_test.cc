@@ -66,6 +66,15 @@ TEST(Shadow, ADisagreementRejectsHoweverLooseTheTolerance) {
   EXPECT_THAT(DisagreementText(c), HasSubstr("1 of 1000 elements"));
 }
 
+TEST(Shadow, PeaksMayMoveByTheirOwnShare) {
+  Fixture f;
+  f.truth[7] = 1000;
+  f.got.shadow[7] = 1000 * (1 + 0x1p-21);
+  EXPECT_TRUE(f.Judge().established());
+  f.got.shadow[7] = 1000 * (1 + 0x1p-18);
+  EXPECT_FALSE(f.Judge().ok());
+}
+
 TEST(Shadow, BelowAResetOrADoubtNothingIsEstablishedNorRejected) {
   Fixture f;
   f.got.shadow[7] += 1;

@@ -268,3 +268,25 @@ extern "C" __global__ void two_barriers(const int* x, int* y) {
     y[threadIdx.x] = t[threadIdx.x - 32] + 1;
   }
 }
+
+// Every thread fences what it wrote; behind the barrier one of them tells the other blocks.
+template <bool Fences>
+__device__ void fenced_by_all(const int* x, int* parts, unsigned* count, int* y) {
+  __shared__ bool last;
+  parts[blockIdx.x * blockDim.x + threadIdx.x] = x[blockIdx.x * blockDim.x + threadIdx.x];
+  if (Fences) __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicAdd(count, 1) == gridDim.x - 1;
+  __syncthreads();
+  if (!last) return;
+  __threadfence();
+  int sum = 0;
+  for (unsigned b = 0; b < gridDim.x; ++b) sum += parts[b * blockDim.x + threadIdx.x];  // BUG fenced_by_all
+  y[threadIdx.x] = sum;
+}
+extern "C" __global__ void fenced_by_all_good(const int* x, int* parts, unsigned* count, int* y) {
+  fenced_by_all<true>(x, parts, count, y);
+}
+extern "C" __global__ void fenced_by_all_bad(const int* x, int* parts, unsigned* count, int* y) {
+  fenced_by_all<false>(x, parts, count, y);
+}

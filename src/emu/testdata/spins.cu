@@ -324,3 +324,60 @@ extern "C" __global__ void endless(int* out, int step) {
   }
   out[threadIdx.x] = x;
 }
+
+/// Waits again and again, each time not for long, and stores in between.
+extern "C" __global__ void rounds(volatile int* flag, volatile int* out, int rounds, int tries) {
+  for (int r = 0; r < rounds; ++r) {
+    for (int i = 0; i < tries; ++i) {
+      if (*flag != 0) break;
+    }
+    out[threadIdx.x] = r;
+  }
+}
+
+/// One warp works for long; the others wait for its phase of an mbarrier.
+extern "C" __global__ void specialised(float* out, int n) {
+  __shared__ alignas(8) unsigned long long barrier;
+  __shared__ float value;
+  const auto at = static_cast<unsigned>(__cvta_generic_to_shared(&barrier));
+  if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(at));
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    float s = 1;
+#pragma unroll 1
+    for (int i = 0; i < n; ++i) s = s * 0.99f + 1.0f;
+    if (threadIdx.x == 0) {
+      value = s;
+      asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(at) : "memory");
+    }
+    return;
+  }
+  for (int done = 0; done == 0;) {
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], 0; selp.b32 %0, 1, 0, p; }"
+        : "=r"(done)
+        : "r"(at)
+        : "memory");
+  }
+  out[threadIdx.x] = value;
+}
+
+/// Reads through the L2 alone see what others write, though nothing calls them volatile.
+extern "C" __global__ void through_l2(int* flag, int* out, int n) {
+  if (blockIdx.x == 0) {
+    int x = n;
+#pragma unroll 1
+    for (int i = 0; i < n; ++i) x = x * 1664525 + 1013904223;
+    if (threadIdx.x == 0) {
+      out[0] = x;
+      __threadfence();
+      *reinterpret_cast<volatile int*>(flag) = 1;
+    }
+  } else if (threadIdx.x == 0) {
+    int seen = 0;
+    do {
+      asm volatile("ld.global.cg.s32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
+    } while (seen == 0);
+    out[blockIdx.x] = seen;
+  }
+}
