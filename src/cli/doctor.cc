@@ -1,6 +1,5 @@
 // `cupel doctor`: what this machine offers, and what to do about what is missing.
 // SPDX-License-Identifier: Apache-2.0
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,6 +8,7 @@
 #include "build/build.h"
 #include "cli/commands.h"
 #include "cli/session.h"
+#include "gpu/engine.h"
 #include "oracle/python.h"
 #include "os/fd.h"
 #include "os/sandbox.h"
@@ -51,11 +51,13 @@ Check CheckSandbox() {
 }
 
 Check CheckGpu() {
-  void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  if (driver == nullptr) return {"GPU", false, false, "no NVIDIA driver", "use --device emu"};
-  ::dlclose(driver);
-  return {"GPU", false, false, "a driver is here, but this build has no GPU engine",
-          "use --device emu"};
+  const auto engine = gpu::MakeGpuEngine({});
+  if (!engine) return {"GPU", false, false, engine.error().message, engine.error().remedy};
+  const device::Description& device = (*engine)->Device();
+  return {
+      "GPU", true, false,
+      fmt::format("{}, {} SMs (--device gpu, {})", device.full_name, device.sm_count, device.name),
+      ""};
 }
 
 }  // namespace

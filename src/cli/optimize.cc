@@ -179,6 +179,7 @@ Result<int> Run(const OptimizeCommand& given) {
   }
 
   ProgressView view(command.common.quiet);
+  TRY(RequireEmulator(command.common, "a search"));
   TRY_ASSIGN(auto session, Session::Create(command.common, command.compile,
                                            [&](const assay::Progress& p) { view.Show(p); }));
   assay::Question question;

@@ -11,9 +11,8 @@ namespace {
 
 void AddCommon(CLI::App* app, Common& common, bool uses_device) {
   if (uses_device) {
-    app->add_option(
-        "--device", common.device,
-        "emu (the built-in emulator) or gpu[:N]; default: a GPU if there is one, else emu");
+    app->add_option("--device", common.device,
+                    "emu (the built-in emulator, the default) or gpu[:N]");
     app->add_option("--model", common.model, "GPU that the emulator describes: h100, h200, a100")
         ->capture_default_str();
     app->add_option("--seed", common.seed,

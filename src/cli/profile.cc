@@ -79,6 +79,7 @@ Result<int> Run(const ProfileCommand& command) {
   TRY_ASSIGN(const task::Task task, LoadTarget(command.target));
   TRY_ASSIGN(const device::Description device, device::Find(command.common.model));
   ProgressView view(command.common.quiet);
+  TRY(RequireEmulator(command.common, "a profile"));
   TRY_ASSIGN(auto session, Session::Create(command.common, command.compile,
                                            [&](const assay::Progress& p) { view.Show(p); }));
   view.Show(assay::Progress{"building", 0, 0});

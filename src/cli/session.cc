@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <string_view>
 
 #include "device/device.h"
 #include "emu/emulator.h"
@@ -14,12 +15,13 @@ namespace cupel::cli {
 namespace {
 
 /// "gpu" or "gpu:N".
-Result<int> OrdinalOf(const std::string& device) {
+Result<int> OrdinalOf(std::string_view device) {
   if (device == "gpu") return 0;
   int ordinal = 0;
-  const char *begin = device.data() + 4, *end = device.data() + device.size();
-  const auto [rest, error] = std::from_chars(begin, end, ordinal);
-  if (device.starts_with("gpu:") && begin != end && error == std::errc() && rest == end) {
+  const bool numbered = device.starts_with("gpu:");
+  const std::string_view number = numbered ? device.substr(4) : std::string_view();
+  const auto [rest, error] = std::from_chars(number.data(), number.data() + number.size(), ordinal);
+  if (!number.empty() && error == std::errc() && rest == number.data() + number.size()) {
     return ordinal;
   }
   return Fail(ErrorCode::kInvalidArgument,
@@ -75,6 +77,14 @@ Result<std::unique_ptr<Session>> Session::Create(
   parts.record.program = "/proc/self/exe";
   session->assay_ = std::make_unique<assay::Assay>(std::move(parts), std::move(progress));
   return session;
+}
+
+Status RequireEmulator(const Common& common, std::string_view what) {
+  if (common.device == "emu" || common.device == "auto") return {};
+  TRY(OrdinalOf(common.device));
+  return Fail(ErrorCode::kUnsupported,
+              fmt::format("unsupported: {} on a GPU, which cupel cannot time yet", what),
+              "use --device emu");
 }
 
 task::Direction DirectionOf(const Target& target) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "assay/assay.h"
@@ -37,6 +38,8 @@ Result<build::Options> BuildOptions(const Compile& compile);
 
 /// The task a command names, with its direction checked.
 Result<task::Task> LoadTarget(const Target& target);
+/// kUnsupported where `what` ("a profile") needs what only the emulator gives yet.
+Status RequireEmulator(const Common& common, std::string_view what);
 task::Direction DirectionOf(const Target& target);
 /// Empty means all.
 std::vector<task::SettingKind> KindsOf(const Target& target);

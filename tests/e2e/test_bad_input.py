@@ -118,9 +118,18 @@ class Usage(CupelTest):
         self.assertIn("ACCEPTED", done.stdout)
         self.assertTrue(pathlib.Path("/dev/full").is_char_device())
 
-    def test_gpu_is_refused_in_one_sentence(self):
+    def test_a_gpu_that_is_not_there_is_missed_in_one_sentence(self):
+        # Number 4096 is on no machine.
         done = self.cupel(
-            "check", self.write("k.cu", kernels.LINEAR), "--task", "mnist_linear", "--device", "gpu")
+            "check", self.write("k.cu", kernels.LINEAR), "--task", "mnist_linear", "--device", "gpu:4096")
+        self.assertEqual(done.status, 2, done)
+        self.assertRegex(done.err, "no NVIDIA driver|there is no GPU 4096")
+        for device in ("gpu:", "gpu:x", "gpus", "cpu"):
+            done = self.cupel(
+                "check", self.write("k.cu", kernels.LINEAR), "--task", "mnist_linear", "--device", device)
+            self.assertEqual(done.status, 2, done)
+            self.assertIn("neither emu nor gpu", done.err)
+        done = self.cupel("optimize", "mnist_linear", "--device", "gpu")
         self.assertEqual(done.status, 3, done)
         self.assertIn("--device emu", done.err)
 
