@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -51,7 +52,7 @@ Result<Module> Module::Load(const Device& device, const std::string& image, cons
   constexpr int kErrorLog = 5, kErrorLogBytes = 6;  // CU_JIT_ERROR_LOG_BUFFER…
   std::string log(1 << 14, '\0');
   std::array<int, 2> options{kErrorLog, kErrorLogBytes};
-  std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size())};
+  std::array<void*, 2> values{log.data(), std::bit_cast<void*>(log.size())};
   CuModule module = nullptr;
   const CuResult code =
       device.driver().module_load(&module, image.c_str(), 2, options.data(), values.data());
