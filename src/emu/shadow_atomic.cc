@@ -6,6 +6,7 @@
 
 #include "emu/block.h"
 #include "emu/shadow.h"
+#include "emu/shadow_lanes.h"
 #include "emu/shadow_order.h"
 #include "emu/shadow_place.h"
 
@@ -147,6 +148,7 @@ class AtomicShadows {
 
   /// Before the op: operands, locations, and the shadows of what will be there.
   void Prepare() {
+    DoubtPlaces(ws_, warp_, op_, access_);
     const bool wide =
         access_.space == MemorySpace::kGlobal || access_.space == MemorySpace::kGeneric;
     for (uint32_t rest = warp_.active; rest != 0; rest &= rest - 1) {

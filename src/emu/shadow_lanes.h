@@ -27,6 +27,19 @@ inline void FindPlaces(const Warp& warp, const Op* op, const AccessShape& shape,
   }
 }
 
+/// Before a store or an atomic operation: where it goes may hang on a float. Then what lies where
+/// it would have gone in exact arithmetic is in doubt, too, wherever that is.
+inline void DoubtPlaces(const WarpShadow& ws, const Warp& warp, const Op* op,
+                        const AccessShape& shape) {
+  if (!IsLive(ws, op->src[0])) return;
+  const bool wide = shape.space == MemorySpace::kGlobal || shape.space == MemorySpace::kGeneric;
+  uint32_t flags[kLanes] = {};
+  GatherFlags(ws, warp, op->src[0], wide ? SlotKind::kDouble : SlotKind::kWord, flags);
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    if (flags[__builtin_ctz(rest)] != 0) return ws.memory->DoubtPlaces();
+  }
+}
+
 /// Of an element of a vector.
 inline int32_t SlotOf(const Op* op, uint32_t element) {
   return element == 0 ? op->dst : op->src[element];

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -129,6 +130,9 @@ class ShadowMemory {
   /// The shadow of an element in memory, of which `bits` was read.
   Shadow Read(uint64_t device, DType dtype, uint64_t bits) const;
   void Write(uint64_t device, DType dtype, uint64_t bits, const Shadow& shadow);
+  /// Something was stored where only rounding decided that it goes.
+  void DoubtPlaces() { places_in_doubt_.store(true, std::memory_order_relaxed); }
+  bool places_in_doubt() const { return places_in_doubt_.load(std::memory_order_relaxed); }
   /// Says that float32 numbers lie there, which nobody has computed: inputs.
   void HoldsFloats(uint64_t device, uint64_t bytes) { floats_.emplace_back(device, bytes); }
   bool AreFloats(uint64_t device) const {
@@ -147,6 +151,7 @@ class ShadowMemory {
   uint8_t* touched_ = nullptr;  // by 64 KiB
   ShadowSites sites_;
   std::vector<std::pair<uint64_t, uint64_t>> floats_;  // device addresses and bytes
+  std::atomic<bool> places_in_doubt_{false};
 };
 
 }  // namespace cupel::emu

@@ -86,6 +86,7 @@ const Op* StoreThunk(Warp& warp, const Op* op) {
   const AccessShape shape = AccessShape::Unpack(op->aux);
   LanePlaces lanes;
   FindPlaces(warp, op, shape, lanes);
+  DoubtPlaces(ws, warp, op, shape);
   const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
   if (next == nullptr) return nullptr;
   for (uint32_t element = 0; element < shape.elements; ++element) {
