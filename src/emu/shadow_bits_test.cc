@@ -45,6 +45,24 @@ TEST(ShadowBitsTest, FlushingIsRounding) {
       [](double) { return 8192 * 0x1p-149 * 0x1p112; });
 }
 
+TEST(ShadowBitsTest, APlaceThatRoundingChoseLeavesOthersInDoubt) {
+  // x / 3 * 3 against x: equal in exact arithmetic, and now and then by rounding.
+  const std::string choose = kThird +
+                             "mul.rn.f32 %f3, %f2, 0f40400000; setp.gt.f32 %p1, %f3, %f1; "
+                             "selp.b64 %rd5, 4, 0, %p1; ";
+  EXPECT_FALSE(RunShadows(choose + kOutSingle).places_in_doubt);
+  EXPECT_TRUE(RunShadows(choose +
+                         "mov.u64 %rd9, stack; add.u64 %rd9, %rd9, %rd5; "
+                         "st.local.f32 [%rd9], %f3; ld.local.f32 %f3, [stack];" +
+                         kOutSingle)
+                  .places_in_doubt);
+  EXPECT_TRUE(RunShadows(choose +
+                         "mov.u32 %r9, tile; cvt.u32.u64 %r8, %rd5; add.u32 %r9, %r9, %r8; "
+                         "red.shared.add.f32 [%r9], %f3;" +
+                         kOutSingle)
+                  .places_in_doubt);
+}
+
 TEST(ShadowBitsTest, ADoubleMovesThroughMemoryInParts) {
   const std::string place =
       "mov.u32 %r9, tile; and.b32 %r8, %r1, 31; shl.b32 %r8, %r8, 3; "

@@ -44,6 +44,7 @@ inline std::string ShadowProgram(const std::string& body, const std::string& fun
 struct Seen {
   std::vector<float> value;
   std::vector<Shadow> shadow;
+  bool places_in_doubt = false;
 };
 
 inline constexpr int kThreads = 40;  // a full warp and a part of one
@@ -73,6 +74,7 @@ inline Seen RunShadows(const std::string& body, uint64_t schedule = 0,
       plain = seen.value;
       continue;
     }
+    seen.places_in_doubt = (*run)->memory().places_in_doubt();
     for (int i = 0; i < kThreads; ++i) {
       EXPECT_EQ(std::bit_cast<uint32_t>(plain[static_cast<size_t>(i)]),
                 std::bit_cast<uint32_t>(seen.value[static_cast<size_t>(i)]))
