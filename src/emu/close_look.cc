@@ -85,7 +85,7 @@ class CloseLook {
         ran = true;
         if (!Turn(view)) return {Standstill::kStopped, {}, 0};
         // One warp that moves on is enough.
-        if (changed_ || work_ <= 0 || IsExhausted(view)) return {};
+        if (changed_ || work_ <= 0 || (!view.is_known() && IsExhausted(view))) return {};
         if (std::exchange(exited_, false)) BeginAnew(views);
       }
       if (AllKnown(views)) return Sum(views);
@@ -96,7 +96,7 @@ class CloseLook {
 
  private:
   static bool IsExhausted(const View& view) {
-    return !view.is_known() && (view.steps > kMostSteps || view.visits > kMostVisits);
+    return view.steps > kMostSteps || view.visits > kMostVisits;
   }
   /// What was seen with more threads than there are now is void, but for loops that meet nobody.
   static void BeginAnew(std::vector<View>& views) {
@@ -202,8 +202,7 @@ class CloseLook {
       warp.spin = 0;
       const bool was_known = view.is_known();
       if (!changed_) Visit(view, next);
-      if (changed_ || exited_ || view.steps > kMostSteps || view.visits > kMostVisits ||
-          (view.is_known() && !was_known)) {
+      if (changed_ || exited_ || IsExhausted(view) || (view.is_known() && !was_known)) {
         return true;
       }
     }

@@ -217,8 +217,7 @@ class Execution {
     if (!options_.counters) return;
     const auto shared = static_cast<int64_t>(limits.static_shared + launch.dynamic_shared);
     CostInput cost;
-    cost.occupancy = device::ComputeOccupancy(device_, static_cast<int>(launch.block.Count()),
-                                              limits.registers, shared);
+    cost.occupancy = OccupancyOf(launch, limits);
     cost.footprint_bytes = Footprint(launch, buffers_);
     cost.counters = std::move(outcome.counters);
     cost.counters.occupancy = cost.occupancy.fraction;

@@ -170,7 +170,7 @@ class RemoteProgram : public engine::Program {
     Json places = Json::array();
     uint64_t end = 0;
     for (const auto& argument : arguments) {
-      end = (end + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+      end = AlignedForTensor(end);
       places.push_back({end, argument.size()});
       end += argument.size();
     }

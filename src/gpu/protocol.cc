@@ -16,10 +16,6 @@ namespace {
 constexpr uint64_t kMostBytes = uint64_t{1} << 40;
 constexpr size_t kMostOutputs = 1024, kMostFindings = 1024, kMostDimensions = 64;
 
-uint64_t Aligned(uint64_t at) {
-  return (at + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
-}
-
 Json FindingToJson(const engine::Finding& finding) {
   return {{"code", finding.code},       {"warning", finding.severity == engine::Severity::kWarning},
           {"kernel", finding.kernel},   {"where", finding.where},
@@ -72,11 +68,12 @@ Result<Json> RunToJson(const engine::Run& run, uint64_t at, SharedMemory& memory
   Json& findings = json["findings"] = Json::array();
   for (const engine::Finding& finding : run.findings) findings.push_back(FindingToJson(finding));
   uint64_t end = at;
-  for (const engine::OutputTensor& output : run.outputs) end = Aligned(end) + output.bytes.size();
+  for (const engine::OutputTensor& output : run.outputs)
+    end = AlignedForTensor(end) + output.bytes.size();
   TRY_ASSIGN(const std::span<std::byte> all, memory.Map(end));
   Json& outputs = json["outputs"] = Json::array();
   for (const engine::OutputTensor& output : run.outputs) {
-    at = Aligned(at);
+    at = AlignedForTensor(at);
     if (!output.bytes.empty()) {
       std::memcpy(all.data() + at, output.bytes.data(), output.bytes.size());
     }

@@ -19,7 +19,8 @@
 
 namespace cupel::gpu {
 
-inline constexpr uint64_t kTensorAlignment = 256;
+/// Where a tensor may begin in shared memory: `at` or behind.
+constexpr uint64_t AlignedForTensor(uint64_t at) { return (at + 255) / 256 * 256; }
 
 /// The run as JSON; its outputs' bytes go to `memory` from `at` on.
 Result<Json> RunToJson(const engine::Run& run, uint64_t at, SharedMemory& memory);
