@@ -138,23 +138,13 @@ class CloseLook {
         if (CopiesUnderWay()) return {};
         break;
       }
-      for (const uint64_t part : {uint64_t{view.loop.warp}, view.loop.named, ValueAt(view)}) {
+      for (const uint64_t part : {uint64_t{view.loop.warp}, view.loop.named}) {
         sight.fingerprint = (sight.fingerprint ^ part) * 0x9e3779b97f4a7c15u;
       }
     }
     if (sight.loops.empty()) return {};
     sight.found = polls ? Standstill::kPolls : Standstill::kWaits;
     return sight;
-  }
-
-  uint64_t ValueAt(const View& view) const {
-    if (!view.loop.waits || effects_.of(IndexOf(view.loop.at)).kind == Effect::kWait) return 0;
-    const AccessShape shape = AccessShape::Unpack(view.loop.at->aux);
-    const Place place = PlaceOf(*view.warp, shape.space, __builtin_ctz(view.loop.lanes),
-                                view.loop.named, shape.element_bytes);
-    uint64_t value = 0;
-    if (place.host != nullptr) std::memcpy(&value, place.host, std::min(place.bytes, 8u));
-    return value;
   }
 
   bool CopiesUnderWay() const { return block_.async && block_.async->HasCopies(); }

@@ -34,7 +34,7 @@ struct LoopingWarp {
 struct Sight {
   Standstill found = Standstill::kMoves;
   std::vector<LoopingWarp> loops;
-  uint64_t fingerprint = 0;  // of what is read where
+  uint64_t fingerprint = 0;  // of who reads where
 };
 
 /// Executes what it looks at, in the way that the scheduler would. Never a state between turns.

@@ -30,13 +30,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kMostOfAPlan{20};
 
 std::map<std::string, std::string> Environment() {
-  std::map<std::string, std::string> environment;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string text(*entry);
-    const size_t equals = text.find('=');
-    if (equals != text.npos && equals > 0)
-      environment[text.substr(0, equals)] = text.substr(equals + 1);
-  }
+  std::map<std::string, std::string> environment = os::CurrentEnvironment();
   environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";  // as nvidia-smi counts
   return environment;
 }

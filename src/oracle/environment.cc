@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/environment.h"
 
-#include <unistd.h>
-
-#include <string_view>
+#include "os/process.h"
 
 namespace cupel::oracle {
 
 std::map<std::string, std::string> ChildEnvironment() {
-  std::map<std::string, std::string> environment;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    const size_t equals = text.find('=');
-    if (equals == std::string_view::npos || equals == 0) continue;
-    environment.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
+  std::map<std::string, std::string> environment = os::CurrentEnvironment();
   environment["PYTHONDONTWRITEBYTECODE"] = "1";  // no __pycache__ in the user's task folders
   environment["PYTHONUNBUFFERED"] = "1";
   // cupel judges while the child computes: waiting threads must not spin.

@@ -317,4 +317,15 @@ void Process::Reap() {
   lifeline_.Close();
 }
 
+std::map<std::string, std::string> CurrentEnvironment() {
+  std::map<std::string, std::string> environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos || equals == 0) continue;
+    environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
 }  // namespace cupel::os

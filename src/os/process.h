@@ -31,6 +31,9 @@ struct SpawnOptions {
   std::vector<int> extra_fds;
 };
 
+/// This process's own variables, for a child that is to have them too.
+std::map<std::string, std::string> CurrentEnvironment();
+
 struct ExitStatus {
   bool exited = false;  // else killed by `signal`
   int code = 0;
