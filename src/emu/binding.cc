@@ -25,20 +25,6 @@ const ptx::Variable* FindVariable(const ptx::Module& module, const std::string& 
   return nullptr;
 }
 
-std::string NameOf(const plan::Buffer& buffer, size_t index) {
-  switch (buffer.kind) {
-    case plan::BufferKind::kArgument:
-      return fmt::format("argument {}", buffer.argument);
-    case plan::BufferKind::kTemporary:
-      return fmt::format("temporary {}", index);
-    case plan::BufferKind::kWorkspace:
-      return fmt::format("workspace {}", index);
-    case plan::BufferKind::kSymbol:
-      return "symbol " + ptx::Demangle(buffer.symbol);
-  }
-  return fmt::format("buffer {}", index);
-}
-
 // Addresses in initialisers wait until every variable has a place.
 void Initialise(const ptx::Variable& variable, std::byte* at, uint64_t bytes) {
   const uint64_t given = std::min<uint64_t>(variable.initializer.size(), bytes);
@@ -105,7 +91,7 @@ Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
         read_only = variable->space == ptx::Space::kConst;
       }
     }
-    std::string name = NameOf(buffer, i);
+    std::string name = plan::NameOf(buffer, i);
     TRY_ASSIGN(const uint64_t address, memory->Allocate(bytes, index, read_only, name));
     std::byte* host = memory->Host(address);
     if (!contents.empty()) std::memcpy(host, contents.data(), contents.size());

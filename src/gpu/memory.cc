@@ -15,20 +15,6 @@ constexpr uint32_t kRedWord = 0x7fedcafe;  // a NaN that no arithmetic makes
 
 uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-std::string NameOf(const plan::Buffer& buffer, size_t index) {
-  switch (buffer.kind) {
-    case plan::BufferKind::kArgument:
-      return fmt::format("argument {}", buffer.argument);
-    case plan::BufferKind::kTemporary:
-      return fmt::format("temporary {}", index);
-    case plan::BufferKind::kWorkspace:
-      return fmt::format("workspace {}", index);
-    case plan::BufferKind::kSymbol:
-      return buffer.symbol;
-  }
-  return "a buffer";
-}
-
 }  // namespace
 
 uint32_t PoisonWord(int poison) {
@@ -66,7 +52,7 @@ Status PlanMemory::Bind(const plan::Plan& plan,
   uint64_t total = kRedBytes;
   for (size_t i = 0; i < plan.buffers.size(); ++i) {
     const plan::Buffer& buffer = plan.buffers[i];
-    places_[i] = {0, buffer.bytes, NameOf(buffer, i)};
+    places_[i] = {0, buffer.bytes, plan::NameOf(buffer, i)};
     if (buffer.kind == plan::BufferKind::kSymbol) {
       size_t bytes = 0;
       if (driver.module_global(&places_[i].address, &bytes, module, buffer.symbol.c_str()) != 0 ||

@@ -1,4 +1,4 @@
-// Plans for people: one line a node.
+// Plans for people: one line a node, and the names of buffers.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -92,6 +92,20 @@ std::string Describe(const Plan& plan) {
   for (const Node& node : plan.nodes) text += std::visit(describer, node.work) + "\n";
   for (const View& view : plan.outputs) text += "return " + describer.Text(view) + "\n";
   return text;
+}
+
+std::string NameOf(const Buffer& buffer, size_t index) {
+  switch (buffer.kind) {
+    case BufferKind::kArgument:
+      return fmt::format("argument {}", buffer.argument);
+    case BufferKind::kTemporary:
+      return fmt::format("temporary {}", index);
+    case BufferKind::kWorkspace:
+      return fmt::format("workspace {}", index);
+    case BufferKind::kSymbol:
+      return "symbol " + Demangle(buffer.symbol);
+  }
+  return fmt::format("buffer {}", index);
 }
 
 }  // namespace cupel::plan

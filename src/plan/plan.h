@@ -29,6 +29,10 @@ struct Buffer {
   bool operator==(const Buffer&) const = default;
 };
 
+/// For people: "argument 1", "temporary 2", "workspace 3", "symbol kTable". `index` is that of the
+/// buffer in its plan.
+std::string NameOf(const Buffer& buffer, size_t index);
+
 /// A device address: byte `offset` of `buffer`. buffer == -1 is the null pointer plus offset.
 struct Address {
   int buffer = -1;
