@@ -2,6 +2,27 @@
 #include "engine/engine.h"
 
 namespace cupel::engine {
+namespace {
+
+tl::unexpected<Error> NoClock(const Engine& engine) {
+  return Fail(ErrorCode::kUnsupported,
+              "unsupported: the engine " + engine.Name() + " has no clock to measure time with",
+              "use --device gpu on a machine with an NVIDIA GPU");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Timer>> Engine::MakeTimer(
+    std::span<const Entrant> /*entrants*/,
+    std::span<const std::vector<std::span<const std::byte>>> /*sets*/) {
+  return NoClock(*this);
+}
+
+Result<GpuState> Engine::State() { return NoClock(*this); }
+
+Result<Ceilings> Engine::MeasureCeilings() { return NoClock(*this); }
+
+Result<ClockKernels> Engine::Kernels() { return NoClock(*this); }
 
 task::Tensor OutputTensor::View() const {
   task::Tensor tensor;

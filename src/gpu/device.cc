@@ -7,6 +7,8 @@
 #include <array>
 #include <thread>
 
+#include "gpu/blas.h"
+
 namespace cupel::gpu {
 namespace {
 
@@ -16,6 +18,8 @@ constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
 constexpr CuResult kNotReady = 600;   // CUDA_ERROR_NOT_READY
 
 }  // namespace
+
+Device::Device(std::shared_ptr<const Driver> driver) : driver_(std::move(driver)) {}
 
 Result<std::unique_ptr<Device>> Device::Open(std::shared_ptr<const Driver> driver, int ordinal) {
   int count = 0;
@@ -41,6 +45,7 @@ Result<std::unique_ptr<Device>> Device::Open(std::shared_ptr<const Driver> drive
 
 Device::~Device() {
   if (stream_ == nullptr) return;
+  blas_.reset();
   driver_->stream_destroy(stream_);
   driver_->context_release(device_);
 }
@@ -48,6 +53,24 @@ Device::~Device() {
 int Device::Attribute(int which) const {
   int value = 0;
   return driver_->device_attribute(&value, which, device_) == 0 ? value : 0;
+}
+
+std::string Device::Uuid() const {
+  CuUuid uuid{};
+  if (driver_->device_uuid(&uuid, device_) != 0) return {};
+  std::string text = "GPU";
+  for (size_t i = 0; i < std::size(uuid.bytes); ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", uuid.bytes[i]);
+  }
+  return text;
+}
+
+Result<Blas*> Device::blas() const {
+  if (!blas_) {
+    TRY_ASSIGN(blas_, Blas::Open(*this));
+  }
+  return blas_.get();
 }
 
 std::string Device::Capability() const {

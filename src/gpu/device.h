@@ -12,6 +12,8 @@
 
 namespace cupel::gpu {
 
+class Blas;
+
 class Device {
  public:
   /// The GPU number `ordinal` as the driver counts (CUDA_VISIBLE_DEVICES applies).
@@ -24,6 +26,10 @@ class Device {
   CuStream stream() const { return stream_; }
   const std::string& name() const { return name_; }  // "NVIDIA H200"
   int Attribute(int which) const;                    // CU_DEVICE_ATTRIBUTE_…; 0 when unknown
+  /// "GPU-1a2b…", as nvidia-smi and NVML write it.
+  std::string Uuid() const;
+  /// cuBLAS for this GPU, opened when first asked for.
+  Result<Blas*> blas() const;
   /// "9.0".
   std::string Capability() const;
 
@@ -32,12 +38,13 @@ class Device {
   Status Await(std::chrono::milliseconds deadline, CuResult* code) const;
 
  private:
-  explicit Device(std::shared_ptr<const Driver> driver) : driver_(std::move(driver)) {}
+  explicit Device(std::shared_ptr<const Driver> driver);
 
   std::shared_ptr<const Driver> driver_;
   CuDevice device_ = 0;
   CuStream stream_ = nullptr;
   std::string name_;
+  mutable std::unique_ptr<Blas> blas_;
 };
 
 /// The description that host code is shown for this GPU: that of its name in the table, or of the

@@ -21,11 +21,21 @@ struct CuModuleOpaque;
 struct CuFunctionOpaque;
 struct CuStreamOpaque;
 struct CuEventOpaque;
+struct CuGraphOpaque;
+struct CuGraphExecOpaque;
+struct CuGraphNodeOpaque;
 using CuContext = CuContextOpaque*;
 using CuModule = CuModuleOpaque*;
 using CuFunction = CuFunctionOpaque*;
 using CuStream = CuStreamOpaque*;
 using CuEvent = CuEventOpaque*;
+using CuGraph = CuGraphOpaque*;
+using CuGraphExec = CuGraphExecOpaque*;
+using CuGraphNode = CuGraphNodeOpaque*;
+/// CUuuid.
+struct CuUuid {
+  unsigned char bytes[16];
+};
 
 /// CUlaunchAttribute: 64 bytes of value behind an id.
 struct CuLaunchAttribute {
@@ -50,10 +60,12 @@ struct Driver {
   CuResult (*device_name)(char*, int, CuDevice) = nullptr;
   CuResult (*device_attribute)(int*, int, CuDevice) = nullptr;
   CuResult (*device_total_memory)(size_t*, CuDevice) = nullptr;
+  CuResult (*device_uuid)(CuUuid*, CuDevice) = nullptr;
   CuResult (*context_retain)(CuContext*, CuDevice) = nullptr;
   CuResult (*context_release)(CuDevice) = nullptr;
   CuResult (*context_set_current)(CuContext) = nullptr;
   CuResult (*context_synchronize)() = nullptr;
+  CuResult (*context_reset_persisting_l2)() = nullptr;
   CuResult (*module_load)(CuModule*, const void*, unsigned, int*, void**) = nullptr;
   CuResult (*module_unload)(CuModule) = nullptr;
   CuResult (*module_function)(CuFunction*, CuModule, const char*) = nullptr;
@@ -61,6 +73,10 @@ struct Driver {
   CuResult (*function_set)(CuFunction, int, int) = nullptr;
   CuResult (*memory_allocate)(CuPointer*, size_t) = nullptr;
   CuResult (*memory_free)(CuPointer) = nullptr;
+  CuResult (*memory_info)(size_t*, size_t*) = nullptr;
+  CuResult (*host_allocate)(void**, size_t) = nullptr;
+  CuResult (*host_free)(void*) = nullptr;
+  CuResult (*copy_in_now)(CuPointer, const void*, size_t) = nullptr;
   CuResult (*copy_in)(CuPointer, const void*, size_t, CuStream) = nullptr;
   CuResult (*copy_out)(void*, CuPointer, size_t, CuStream) = nullptr;
   CuResult (*copy_across)(CuPointer, CuPointer, size_t, CuStream) = nullptr;
@@ -72,6 +88,19 @@ struct Driver {
   CuResult (*stream_destroy)(CuStream) = nullptr;
   CuResult (*stream_query)(CuStream) = nullptr;
   CuResult (*stream_synchronize)(CuStream) = nullptr;
+  CuResult (*event_create)(CuEvent*, unsigned) = nullptr;
+  CuResult (*event_destroy)(CuEvent) = nullptr;
+  CuResult (*event_record)(CuEvent, CuStream, unsigned) = nullptr;
+  CuResult (*event_elapsed)(float*, CuEvent, CuEvent) = nullptr;
+  CuResult (*capture_begin)(CuStream, int) = nullptr;
+  CuResult (*capture_end)(CuStream, CuGraph*) = nullptr;
+  CuResult (*capture_info)(CuStream, int*, uint64_t*, CuGraph*, const CuGraphNode**,
+                           size_t*) = nullptr;
+  CuResult (*capture_dependencies)(CuStream, CuGraphNode*, size_t, unsigned) = nullptr;
+  CuResult (*graph_instantiate)(CuGraphExec*, CuGraph, unsigned long long) = nullptr;
+  CuResult (*graph_launch)(CuGraphExec, CuStream) = nullptr;
+  CuResult (*graph_exec_destroy)(CuGraphExec) = nullptr;
+  CuResult (*graph_destroy)(CuGraph) = nullptr;
   CuResult (*error_name)(CuResult, const char**) = nullptr;
   CuResult (*error_text)(CuResult, const char**) = nullptr;
 

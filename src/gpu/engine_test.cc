@@ -77,7 +77,9 @@ TEST_F(EngineTest, WhatIsNoImageIsAnErrorAndTheWorkerLives) {
 }
 
 TEST(Engine, SaysWhenThereIsNoGpu) {
-  const auto engine = MakeGpuEngine({.ordinal = 4096});
+  EngineOptions options;
+  options.ordinal = 4096;
+  const auto engine = MakeGpuEngine(options);
   ASSERT_FALSE(engine.has_value());
   EXPECT_FALSE(engine.error().message.empty());
   EXPECT_FALSE(engine.error().remedy.empty());

@@ -22,72 +22,76 @@ uint32_t PoisonWord(int poison) {
   return kWords[std::clamp(poison, 0, 2)];
 }
 
-Slab::~Slab() {
-  if (address_ != 0) device_.driver().memory_free(address_);
-}
-
-Result<CuPointer> Slab::Reserve(uint64_t bytes) {
-  if (bytes <= bytes_) return address_;
-  if (address_ != 0) device_.driver().memory_free(address_);
-  address_ = 0;
-  bytes_ = 0;
-  if (const CuResult code = device_.driver().memory_allocate(&address_, bytes); code != 0) {
-    address_ = 0;
-    return Fail(ErrorCode::kEnvironment,
-                fmt::format("{} has no {} MiB of free memory: {}", device_.name(), bytes >> 20,
-                            device_.driver().Describe(code)),
-                "end other programs on that GPU, or choose another with --device gpu:N");
-  }
-  bytes_ = bytes;
-  return address_;
-}
-
-Status PlanMemory::Bind(const plan::Plan& plan,
-                        std::span<const std::span<const std::byte>> arguments, CuModule module,
-                        int poison) {
-  const Driver& driver = device_.driver();
-  const CuStream stream = device_.stream();
-  places_.assign(plan.buffers.size(), {});
-  in_slab_.assign(plan.buffers.size(), false);
+uint64_t PlanMemory::BytesFor(const plan::Plan& plan) {
   uint64_t total = kRedBytes;
+  for (const plan::Buffer& buffer : plan.buffers) {
+    if (buffer.kind != plan::BufferKind::kSymbol) total += Aligned(buffer.bytes) + kRedBytes;
+  }
+  return total;
+}
+
+Status PlanMemory::PlaceBuffers(const plan::Plan& plan, CuModule module, CuPointer base) {
+  places_.clear();
+  kinds_.clear();
+  CuPointer next = base + kRedBytes;
   for (size_t i = 0; i < plan.buffers.size(); ++i) {
     const plan::Buffer& buffer = plan.buffers[i];
-    places_[i] = {0, buffer.bytes, plan::NameOf(buffer, i)};
-    if (buffer.kind == plan::BufferKind::kSymbol) {
+    Place place{next, buffer.bytes, plan::NameOf(buffer, i)};
+    if (buffer.kind != plan::BufferKind::kSymbol) {
+      next += Aligned(buffer.bytes) + kRedBytes;
+    } else {
       size_t bytes = 0;
-      if (driver.module_global(&places_[i].address, &bytes, module, buffer.symbol.c_str()) != 0 ||
+      if (device_.driver().module_global(&place.address, &bytes, module, buffer.symbol.c_str()) !=
+              0 ||
           bytes != buffer.bytes) {
         return Fail(ErrorCode::kInternal,
                     fmt::format("the plan's variable {} is not in the image", buffer.symbol));
       }
-      continue;
     }
-    in_slab_[i] = true;
-    places_[i].address = total;
-    total += Aligned(buffer.bytes) + kRedBytes;
+    places_.push_back(std::move(place));
+    kinds_.push_back(buffer.kind);
   }
-  TRY_ASSIGN(const CuPointer base, slab_.Reserve(total));
+  return {};
+}
+
+Status PlanMemory::BindAsBefore(const plan::Plan& plan, CuModule module, CuPointer base) {
+  return PlaceBuffers(plan, module, base);
+}
+
+Status PlanMemory::Bind(const plan::Plan& plan,
+                        std::span<const std::span<const std::byte>> arguments, CuModule module,
+                        int poison, CuPointer base) {
+  const Driver& driver = device_.driver();
+  const CuStream stream = device_.stream();
+  TRY(PlaceBuffers(plan, module, base));
   // Red everywhere; then what belongs into the buffers.
-  TRY(driver.Check(driver.fill_32(base, kRedWord, total / 4, stream), "filling memory"));
+  TRY(driver.Check(driver.fill_32(base, kRedWord, BytesFor(plan) / 4, stream), "filling memory"));
+  TRY(Poison(poison));
   for (size_t i = 0; i < places_.size(); ++i) {
-    if (!in_slab_[i]) continue;
-    Place& place = places_[i];
-    place.address += base;
+    if (kinds_[i] != plan::BufferKind::kArgument) continue;
     const plan::Buffer& buffer = plan.buffers[i];
-    if (buffer.kind != plan::BufferKind::kArgument) {
-      TRY(driver.Check(
-          driver.fill_32(place.address, PoisonWord(poison), (place.bytes + 3) / 4, stream),
-          "poisoning a buffer"));
-      continue;
-    }
     const auto index = static_cast<size_t>(buffer.argument);
     if (index >= arguments.size() || arguments[index].size() != buffer.bytes) {
       return Fail(ErrorCode::kInternal,
                   fmt::format("the plan's argument {} is not what was given", buffer.argument));
     }
     if (buffer.bytes == 0) continue;
-    TRY(driver.Check(driver.copy_in(place.address, arguments[index].data(), buffer.bytes, stream),
-                     "copying an argument to the GPU"));
+    TRY(driver.Check(
+        driver.copy_in(places_[i].address, arguments[index].data(), buffer.bytes, stream),
+        "copying an argument to the GPU"));
+  }
+  return {};
+}
+
+Status PlanMemory::Poison(int poison) const {
+  const Driver& driver = device_.driver();
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const bool kept = kinds_[i] == plan::BufferKind::kArgument ||
+                      kinds_[i] == plan::BufferKind::kSymbol || places_[i].bytes == 0;
+    if (kept) continue;
+    TRY(driver.Check(driver.fill_32(places_[i].address, PoisonWord(poison),
+                                    (places_[i].bytes + 3) / 4, device_.stream()),
+                     "poisoning a buffer"));
   }
   return {};
 }
@@ -122,7 +126,7 @@ Result<std::optional<std::string>> PlanMemory::FindStrayWrite() const {
   const Driver& driver = device_.driver();
   std::vector<uint32_t> words;
   for (size_t i = 0; i < places_.size(); ++i) {
-    if (!in_slab_[i]) continue;
+    if (kinds_[i] == plan::BufferKind::kSymbol) continue;
     const Place& place = places_[i];
     // From the last red zone's end to the next one's: what alignment adds is red, too.
     const uint64_t behind = (place.bytes + 3) / 4 * 4;

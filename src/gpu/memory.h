@@ -25,31 +25,21 @@ struct Place {
   std::string name;  // "argument 1", "workspace 3"
 };
 
-/// Device memory that is kept from run to run.
-class Slab {
- public:
-  explicit Slab(const Device& device) : device_(device) {}
-  ~Slab();
-  Slab(const Slab&) = delete;
-  Slab& operator=(const Slab&) = delete;
-  /// At least `bytes`, aligned to 512; contents are lost. kEnvironment when the GPU has no more.
-  Result<CuPointer> Reserve(uint64_t bytes);
-
- private:
-  const Device& device_;
-  CuPointer address_ = 0;
-  uint64_t bytes_ = 0;
-};
-
 class PlanMemory {
  public:
-  explicit PlanMemory(const Device& device) : device_(device), slab_(device) {}
+  explicit PlanMemory(const Device& device) : device_(device) {}
 
-  /// Places the plan's buffers anew, in `module` those that are its variables: arguments hold their
-  /// storages, temporaries and workspaces poison. An Error means that plan, arguments and module do
-  /// not belong together, or that memory does not suffice.
+  /// Device memory that the plan's buffers take, red zones included.
+  static uint64_t BytesFor(const plan::Plan& plan);
+  /// Places the plan's buffers anew in the BytesFor(plan) bytes at `base`, a multiple of 512, and
+  /// in `module` those that are its variables: arguments hold their storages, temporaries and
+  /// workspaces poison. An Error means that plan, arguments and module do not belong together.
   Status Bind(const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
-              CuModule module, int poison);
+              CuModule module, int poison, CuPointer base);
+  /// The same with arguments that are there already: at the same base, by the same layout.
+  Status BindAsBefore(const plan::Plan& plan, CuModule module, CuPointer base);
+  /// Enqueues poison over temporaries and workspaces.
+  Status Poison(int poison) const;
 
   std::span<const Place> places() const { return places_; }
   /// What a plan's address stands for; a buffer that does not exist gives nothing.
@@ -64,10 +54,11 @@ class PlanMemory {
   Result<std::optional<std::string>> FindStrayWrite() const;
 
  private:
+  Status PlaceBuffers(const plan::Plan& plan, CuModule module, CuPointer base);
+
   const Device& device_;
-  Slab slab_;
   std::vector<Place> places_;
-  std::vector<bool> in_slab_;
+  std::vector<plan::BufferKind> kinds_;
 };
 
 }  // namespace cupel::gpu

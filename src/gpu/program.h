@@ -6,22 +6,29 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "engine/engine.h"
 #include "gpu/device.h"
+#include "gpu/module.h"
 
 namespace cupel::gpu {
 
 struct ReplayOptions {
   std::chrono::milliseconds deadline{20'000};  // of one plan
+  /// The module's variables, which begin every run with what the image says.
+  std::vector<std::string> variables;
+};
+
+class GpuProgram : public engine::Program {
+ public:
+  virtual const Module& module() const = 0;
+  virtual const ModuleVariables& variables() const = 0;
 };
 
 /// Loads the image's cubin, or its PTX when there is none. Borrows the device.
-Result<std::unique_ptr<engine::Program>> LoadProgram(const Device& device,
-                                                     const build::Image& image,
-                                                     ReplayOptions options = {});
-
-/// True for findings after which nothing more runs in this process.
-bool EndsContext(const engine::Finding& finding);
+Result<std::unique_ptr<GpuProgram>> LoadProgram(const Device& device, const build::Image& image,
+                                                ReplayOptions options = {});
 
 }  // namespace cupel::gpu

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "gpu/faults.h"
 #include "gpu/testing.h"
 
 namespace cupel::gpu {
@@ -30,7 +31,7 @@ class ProgramTest : public ::testing::Test {
   }
 
   Result<std::unique_ptr<engine::Program>> Load() {
-    return LoadProgram(*device_, image_, {std::chrono::milliseconds(1000)});
+    return LoadProgram(*device_, image_, {std::chrono::milliseconds(1000), {"counter"}});
   }
 
   std::unique_ptr<Device> device_;

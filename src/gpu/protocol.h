@@ -1,12 +1,13 @@
 // What cupel and its GPU worker say to each other: JSON in frames (os/frames.h); tensors lie in
 // shared memory. One request, one answer.
 //
-//   {"load": id, "ptx": …, "cubin": path}                     -> {} | {"error": …}
+//   {"load": id, "ptx": …, "cubin": path, "variables": […]}  -> {} | {"error": …}
 //   {"forget": id}                                            -> {}
 //   {"execute": id, "plan": …, "arguments": [[at, bytes], …],
 //    "results": at, "poison": n}                              -> {"run": …} | {"error": …}
 //
-// The worker begins with {"device": name, "description": name of the table's, "sm_count": n}.
+// timing_protocol.h has the requests of timing. The worker begins with {"device": name,
+// "description": name of the table's, "sm_count": n, "uuid": …}.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -5,12 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "base/demangle.h"
+#include "gpu/blas.h"
 #include "gpu/copy_kernel.h"
 
 namespace cupel::gpu {
@@ -47,40 +48,6 @@ std::optional<uint64_t> SpanOf(const plan::View& view) {
 }
 
 }  // namespace
-
-Result<Module> Module::Load(const Device& device, const std::string& image, const char* what) {
-  constexpr int kErrorLog = 5, kErrorLogBytes = 6;  // CU_JIT_ERROR_LOG_BUFFER…
-  std::string log(1 << 14, '\0');
-  std::array<int, 2> options{kErrorLog, kErrorLogBytes};
-  std::array<void*, 2> values{log.data(), std::bit_cast<void*>(log.size())};
-  CuModule module = nullptr;
-  const CuResult code =
-      device.driver().module_load(&module, image.c_str(), 2, options.data(), values.data());
-  if (code == 0) return Module(device, module);
-  return Fail(ErrorCode::kEnvironment,
-              fmt::format("{} does not load {}: {}{}{}", device.name(), what,
-                          device.driver().Describe(code), log[0] == '\0' ? "" : "; ", log.c_str()),
-              "build for the GPU's own architecture (--arch)");
-}
-
-Module::Module(Module&& other) noexcept
-    : device_(other.device_), module_(std::exchange(other.module_, nullptr)) {}
-
-Module& Module::operator=(Module&& other) noexcept {
-  std::swap(device_, other.device_);
-  std::swap(module_, other.module_);
-  return *this;
-}
-
-Module::~Module() {
-  if (module_ != nullptr) device_->driver().module_unload(module_);
-}
-
-CuFunction Module::Find(const std::string& name) const {
-  CuFunction function = nullptr;
-  return device_->driver().module_function(&function, module_, name.c_str()) == 0 ? function
-                                                                                  : nullptr;
-}
 
 Result<Refusal> Replay::Enqueue(const plan::Node& node) {
   return std::visit([&](const auto& work) { return Run(work); }, node.work);
@@ -172,12 +139,20 @@ Result<Refusal> Replay::Run(const plan::Upload& upload) {
   if (!memory_.Relocate(upload.relocations, std::as_writable_bytes(std::span(bytes)))) {
     return Fail(ErrorCode::kInternal, "a pointer lies outside the bytes that are uploaded");
   }
-  const Driver& driver = device_.driver();
-  // From pageable memory: the driver has taken the bytes when it returns.
-  TRY(driver.Check(
-      driver.copy_in(*memory_.AddressOf(upload.to), bytes.data(), bytes.size(), device_.stream()),
-      "copying to the GPU"));
+  TRY(CopyIn(&upload, *memory_.AddressOf(upload.to), bytes));
   return refusal;
+}
+
+Status Replay::CopyIn(const void* node, CuPointer to, std::string_view bytes) {
+  auto known = uploads_.find(node);
+  if (known == uploads_.end()) {
+    TRY_ASSIGN(HostBlock block,
+               HostBlock::Holding(device_, std::as_bytes(std::span(bytes.data(), bytes.size()))));
+    known = uploads_.emplace(node, std::move(block)).first;
+  }
+  const Driver& driver = device_.driver();
+  return driver.Check(driver.copy_in(to, known->second.data(), bytes.size(), device_.stream()),
+                      "copying to the GPU");
 }
 
 Result<Refusal> Replay::Run(const plan::Fill& fill) {
@@ -207,7 +182,7 @@ Result<Refusal> Replay::Run(const plan::Fill& fill) {
       }
       std::string repeated(bytes, '\0');
       for (uint64_t i = 0; i < fill.count; ++i) std::memcpy(&repeated[8 * i], &word, 8);
-      code = driver.copy_in(to, repeated.data(), bytes, stream);
+      TRY(CopyIn(&fill, to, repeated));
     }
   }
   TRY(driver.Check(code, "filling memory"));
@@ -246,9 +221,40 @@ Result<Refusal> Replay::Run(const plan::CopyView& copy) {
   return refusal;
 }
 
-Result<Refusal> Replay::Run(const plan::Gemm&) {
+Result<GemmAddresses> Replay::AddressesOf(const plan::Gemm& gemm) {
+  if (gemm.pointers.empty()) {
+    return GemmAddresses{*memory_.AddressOf(gemm.a), *memory_.AddressOf(gemm.b),
+                         *memory_.AddressOf(gemm.c)};
+  }
+  const size_t count = gemm.pointers.size();
+  auto known = pointers_.find(&gemm);
+  if (known == pointers_.end()) {
+    std::vector<CuPointer> pointers(3 * count);
+    for (size_t i = 0; i < count; ++i) {
+      for (size_t operand = 0; operand < 3; ++operand) {
+        pointers[operand * count + i] = *memory_.AddressOf(gemm.pointers[i][operand]);
+      }
+    }
+    TRY_ASSIGN(Block block, Block::Allocate(device_, pointers.size() * sizeof(CuPointer)));
+    const Driver& driver = device_.driver();
+    TRY(driver.Check(driver.copy_in_now(block.address(), pointers.data(), block.bytes()),
+                     "copying pointers to the GPU"));
+    known = pointers_.emplace(&gemm, std::move(block)).first;
+  }
+  const CuPointer at = known->second.address();
+  const uint64_t bytes = count * sizeof(CuPointer);
+  return GemmAddresses{at, at + bytes, at + 2 * bytes};
+}
+
+Result<Refusal> Replay::Run(const plan::Gemm& gemm) {
+  TRY_ASSIGN(const GemmAddresses addresses, AddressesOf(gemm));
   Refusal refusal;
-  refusal.unsupported = "cuBLAS on the GPU engine";
+  auto blas = device_.blas();
+  const Status done =
+      blas ? (*blas)->Enqueue(gemm, addresses) : Status(tl::unexpected<Error>(blas.error()));
+  if (done) return refusal;
+  if (blas && done.error().code != ErrorCode::kUnsupported) return tl::unexpected(done.error());
+  refusal.unsupported = done.error().message;
   return refusal;
 }
 

@@ -5,29 +5,15 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine/engine.h"
+#include "gpu/blas.h"
+#include "gpu/block.h"
 #include "gpu/memory.h"
+#include "gpu/module.h"
 
 namespace cupel::gpu {
-
-/// A module of the driver; unloaded at the end.
-class Module {
- public:
-  /// `image`: a cubin, or PTX with a zero at its end, which the driver compiles.
-  static Result<Module> Load(const Device& device, const std::string& image, const char* what);
-  Module(Module&& other) noexcept;
-  Module& operator=(Module&& other) noexcept;
-  ~Module();
-  CuModule get() const { return module_; }
-  /// Null when there is none of that name.
-  CuFunction Find(const std::string& name) const;
-
- private:
-  Module(const Device& device, CuModule module) : device_(&device), module_(module) {}
-  const Device* device_;
-  CuModule module_ = nullptr;
-};
 
 /// What stands in the way of a node: at most one of the two is set.
 struct Refusal {
@@ -36,7 +22,8 @@ struct Refusal {
   bool ok() const { return !finding && unsupported.empty(); }
 };
 
-/// Enqueues nodes; borrows its arguments. What the candidate asked for and the driver refuses is a
+/// Enqueues nodes, also into a capture, and keeps what they read from the host as long as it lives;
+/// borrows its arguments and the nodes. What the candidate asked for and the driver refuses is a
 /// Refusal; what runs wrong later shows when the stream is awaited.
 class Replay {
  public:
@@ -52,12 +39,16 @@ class Replay {
   Result<Refusal> Run(const plan::Fill& fill);
   Result<Refusal> Run(const plan::CopyView& copy);
   Result<Refusal> Run(const plan::Gemm& gemm);
+  Result<GemmAddresses> AddressesOf(const plan::Gemm& gemm);
+  Status CopyIn(const void* node, CuPointer to, std::string_view bytes);
   Refusal Outside(const plan::Address& address, uint64_t bytes, const char* who) const;
 
   const Device& device_;
   const Module& module_;
   const PlanMemory& memory_;
-  std::map<std::string, Module> copies_;  // by their PTX
+  std::map<std::string, Module> copies_;      // by their PTX
+  std::map<const void*, HostBlock> uploads_;  // by their node
+  std::map<const void*, Block> pointers_;     // of batched products, by their node
 };
 
 }  // namespace cupel::gpu

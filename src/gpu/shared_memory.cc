@@ -11,6 +11,12 @@
 #include <utility>
 
 namespace cupel::gpu {
+namespace {
+
+/// Mapped once, far beyond the file's end, so that what lies in it never moves.
+constexpr uint64_t kMostBytes = uint64_t{1} << 40;
+
+}  // namespace
 
 Result<SharedMemory> SharedMemory::Create() {
   const int fd = memfd_create("cupel-gpu", MFD_CLOEXEC);
@@ -22,39 +28,38 @@ Result<SharedMemory> SharedMemory::Create() {
 }
 
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept
-    : fd_(std::move(other.fd_)),
-      data_(std::exchange(other.data_, nullptr)),
-      mapped_(std::exchange(other.mapped_, 0)) {}
+    : fd_(std::move(other.fd_)), data_(std::exchange(other.data_, nullptr)) {}
 
 SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(data_, other.data_);
-  std::swap(mapped_, other.mapped_);
   return *this;
 }
 
 SharedMemory::~SharedMemory() {
-  if (data_ != nullptr) munmap(data_, mapped_);
+  if (data_ != nullptr) munmap(data_, kMostBytes);
 }
 
 Result<std::span<std::byte>> SharedMemory::Map(uint64_t bytes) {
-  if (bytes <= mapped_) return std::span(data_, bytes);
+  if (bytes > kMostBytes) {
+    return Fail(ErrorCode::kUnsupported, fmt::format("{} GiB of tensors", bytes >> 30));
+  }
   struct stat now {};
   const bool grows = fstat(fd_.get(), &now) == 0 && static_cast<uint64_t>(now.st_size) < bytes;
   if (grows && ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0) {
     return Fail(ErrorCode::kEnvironment, fmt::format("cannot make {} MiB of shared memory: {}",
                                                      bytes >> 20, std::strerror(errno)));
   }
-  if (data_ != nullptr) munmap(data_, mapped_);
-  data_ = nullptr;
-  mapped_ = 0;
-  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
-  if (at == MAP_FAILED) {
-    return Fail(ErrorCode::kEnvironment, fmt::format("cannot map {} MiB of shared memory: {}",
-                                                     bytes >> 20, std::strerror(errno)));
+  if (data_ == nullptr) {
+    void* at =
+        mmap(nullptr, kMostBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_.get(), 0);
+    if (at == MAP_FAILED) {
+      return Fail(ErrorCode::kEnvironment,
+                  fmt::format("cannot map shared memory: {}", std::strerror(errno)),
+                  "cupel needs address space: raise the limit that ulimit -v shows");
+    }
+    data_ = static_cast<std::byte*>(at);
   }
-  data_ = static_cast<std::byte*>(at);
-  mapped_ = bytes;
   return std::span(data_, bytes);
 }
 

@@ -11,7 +11,7 @@
 
 namespace cupel::gpu {
 
-/// Move-only. Both sides map the same file; each maps anew when it grew.
+/// Move-only. Both sides map the same file.
 class SharedMemory {
  public:
   static Result<SharedMemory> Create();
@@ -22,13 +22,12 @@ class SharedMemory {
   ~SharedMemory();
 
   int fd() const { return fd_.get(); }
-  /// At least the first `bytes` bytes, of which the file is made to have so many.
+  /// The first `bytes` bytes, of which the file is made to have so many. They stay where they are.
   Result<std::span<std::byte>> Map(uint64_t bytes);
 
  private:
   os::Fd fd_;
   std::byte* data_ = nullptr;
-  uint64_t mapped_ = 0;
 };
 
 }  // namespace cupel::gpu

@@ -10,8 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/ceilings.h"
+#include "gpu/clock.h"
+#include "gpu/nvml.h"
 #include "gpu/program.h"
 #include "gpu/protocol.h"
+#include "gpu/timer.h"
+#include "gpu/timing_protocol.h"
 #include "os/frames.h"
 #include "plan/codec.h"
 
@@ -20,6 +25,8 @@ namespace {
 
 constexpr std::chrono::hours kForEver{24 * 365};
 constexpr std::chrono::seconds kWriteDeadline{60};
+
+using Arguments = std::vector<std::span<const std::byte>>;
 
 class Worker {
  public:
@@ -30,10 +37,19 @@ class Worker {
     if (request.contains("load")) return Load(request);
     if (request.contains("forget")) {
       TRY_ASSIGN(const int64_t id, JsonInt(request, "forget", "request"));
+      timer_.reset();  // it may borrow the program
       programs_.erase(id);
       return Json::object();
     }
-    return Execute(request);
+    if (request.contains("execute")) return Execute(request);
+    if (request.contains("timer")) return MakeTimer(request);
+    if (request.contains("take")) return Take(request);
+    if (request.contains("energy")) return MeasureEnergy(request);
+    if (request.contains("finish")) return Finish();
+    if (request.contains("state")) return State();
+    if (request.contains("ceilings")) return Ceilings();
+    if (request.contains("kernels")) return ToJson(KernelsFor(*device_));
+    return Fail(ErrorCode::kInternal, "the GPU worker does not know this request");
   }
 
  private:
@@ -42,7 +58,10 @@ class Worker {
     build::Image image;
     TRY_ASSIGN(image.ptx, JsonString(request, "ptx", "request"));
     TRY_ASSIGN(image.cubin, JsonString(request, "cubin", "request"));
-    TRY_ASSIGN(auto program, LoadProgram(*device_, image));
+    ReplayOptions options;
+    TRY_ASSIGN(const Json* variables, JsonArray(request, "variables", "request"));
+    for (const Json& name : *variables) options.variables.push_back(name.get<std::string>());
+    TRY_ASSIGN(auto program, LoadProgram(*device_, image, std::move(options)));
     programs_[id] = std::move(program);
     return Json::object();
   }
@@ -55,12 +74,7 @@ class Worker {
     TRY_ASSIGN(const plan::Plan plan, plan::FromJson(*plan_json, "request.plan"));
     TRY_ASSIGN(const Json* places, JsonArray(request, "arguments", "request"));
     TRY_ASSIGN(const int64_t results, JsonInt(request, "results", "request"));
-    TRY_ASSIGN(const std::span<std::byte> all, memory_.Map(static_cast<uint64_t>(results)));
-    std::vector<std::span<const std::byte>> arguments;
-    for (const Json& place : *places) {
-      const auto at = place.at(0).get<uint64_t>(), bytes = place.at(1).get<uint64_t>();
-      arguments.push_back(all.subspan(at, bytes));
-    }
+    TRY_ASSIGN(const Arguments arguments, ArgumentsAt(*places, static_cast<uint64_t>(results)));
     engine::RunOptions options;
     TRY_ASSIGN(const int64_t poison, JsonInt(request, "poison", "request"));
     options.poison = static_cast<int>(poison);
@@ -69,9 +83,109 @@ class Worker {
     return Json{{"run", std::move(json)}};
   }
 
+  Result<Arguments> ArgumentsAt(const Json& places, uint64_t end) {
+    TRY_ASSIGN(const std::span<std::byte> all, memory_.Map(end));
+    Arguments arguments;
+    for (const Json& place : places) {
+      const auto at = place.at(0).get<uint64_t>(), bytes = place.at(1).get<uint64_t>();
+      arguments.push_back(all.subspan(at, bytes));
+    }
+    return arguments;
+  }
+
+  Result<Clock*> GetClock() {
+    if (!clock_) {
+      TRY_ASSIGN(clock_, Clock::Start(*device_));
+    }
+    return clock_.get();
+  }
+
+  /// Null where there is none.
+  const Nvml* GetNvml() {
+    if (!asked_for_nvml_) {
+      asked_for_nvml_ = true;
+      if (auto nvml = Nvml::Open(device_->Uuid())) nvml_ = std::move(*nvml);
+    }
+    return nvml_.get();
+  }
+
+  Result<Json> MakeTimer(const Json& request) {
+    timer_.reset();
+    timed_plans_.clear();
+    TRY_ASSIGN(const Json* entrants, JsonArray(request, "timer", "request"));
+    std::vector<TimerEntrant> timed;
+    for (const Json& entrant : *entrants) {
+      const auto program = programs_.find(entrant.at(0).get<int64_t>());
+      if (program == programs_.end()) return Fail(ErrorCode::kInternal, "no such program");
+      TRY_ASSIGN(plan::Plan plan, plan::FromJson(entrant.at(1), "request.plan"));
+      timed_plans_.push_back(std::make_unique<plan::Plan>(std::move(plan)));
+      timed.push_back({program->second.get(), timed_plans_.back().get()});
+    }
+    TRY_ASSIGN(const int64_t results, JsonInt(request, "results", "request"));
+    results_ = static_cast<uint64_t>(results);
+    TRY_ASSIGN(const Json* places, JsonArray(request, "sets", "request"));
+    std::vector<Arguments> sets;
+    for (const Json& set : *places) {
+      TRY_ASSIGN(Arguments arguments, ArgumentsAt(set, results_));
+      sets.push_back(std::move(arguments));
+    }
+    TRY_ASSIGN(Clock * clock, GetClock());
+    TRY(clock->Calibrate());
+    TRY_ASSIGN(timer_, MakeLocalTimer(*device_, *clock, GetNvml(), timed, sets));
+    return Json{{"sets", timer_->Sets()}, {"overhead_us", timer_->OverheadUs()}};
+  }
+
+  Result<Json> Take(const Json& request) {
+    if (!timer_) return Fail(ErrorCode::kInternal, "there is no timer");
+    TRY_ASSIGN(const engine::TakeRequest take, TakeRequestFromJson(request));
+    TRY_ASSIGN(engine::Taken taken, timer_->Take(take));
+    engine::Run run;
+    run.outputs = std::move(taken.outputs);
+    run.findings = std::move(taken.findings);
+    run.unsupported = std::move(taken.unsupported);
+    TRY_ASSIGN(Json json, RunToJson(run, results_, memory_));
+    return Json{{"us", taken.us}, {"run", std::move(json)}};
+  }
+
+  Result<Json> MeasureEnergy(const Json& request) {
+    if (!timer_) return Fail(ErrorCode::kInternal, "there is no timer");
+    TRY_ASSIGN(const int64_t entrant, JsonInt(request, "energy", "request"));
+    TRY_ASSIGN(const double seconds, JsonNumber(request, "seconds", "request"));
+    TRY_ASSIGN(const engine::EnergyUse use,
+               timer_->MeasureEnergy(static_cast<size_t>(entrant), seconds));
+    return ToJson(use);
+  }
+
+  Result<Json> Finish() {
+    if (!timer_) return Fail(ErrorCode::kInternal, "there is no timer");
+    engine::Run run;
+    TRY_ASSIGN(run.findings, timer_->Finish());
+    timer_.reset();
+    timed_plans_.clear();
+    TRY_ASSIGN(Json json, RunToJson(run, results_, memory_));
+    return Json{{"run", std::move(json)}};
+  }
+
+  Result<Json> State() {
+    const Nvml* nvml = GetNvml();
+    return ToJson(nvml == nullptr ? engine::GpuState() : nvml->State());
+  }
+
+  Result<Json> Ceilings() {
+    TRY_ASSIGN(Clock * clock, GetClock());
+    TRY_ASSIGN(const engine::Ceilings ceilings, MeasureCeilings(*device_, *clock));
+    return ToJson(ceilings);
+  }
+
   std::unique_ptr<Device> device_;
   SharedMemory memory_;
-  std::map<int64_t, std::unique_ptr<engine::Program>> programs_;
+  std::unique_ptr<Clock> clock_;
+  std::unique_ptr<Nvml> nvml_;
+  bool asked_for_nvml_ = false;
+  std::map<int64_t, std::unique_ptr<GpuProgram>> programs_;
+  std::vector<std::unique_ptr<plan::Plan>> timed_plans_;
+  std::unique_ptr<engine::Timer> timer_;
+  uint64_t results_ = 0;  // where the timer's outputs go
 };
 
 Status Say(const Json& json) {
@@ -85,6 +199,7 @@ Result<std::unique_ptr<Device>> OpenGpu(int ordinal, Json* hello) {
   TRY_ASSIGN(const device::Description description, DescriptionOf(*device));
   *hello = {{"device", device->name()},
             {"description", description.name},
+            {"uuid", device->Uuid()},
             {"sm_count", description.sm_count}};
   return device;
 }

@@ -1,0 +1,102 @@
+// The clock of an engine that has one: timed replays of plans, one at a time, so that the caller
+// can interleave several and decide when it has seen enough. docs/measuring.md has the protocol.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/run.h"
+
+namespace cupel::engine {
+
+class Program;
+
+enum class TimingMode {
+  kCold,  // the L2 holds nothing of the plan's; workspaces and outputs are poisoned, variables
+          // reset
+  kWarm,  // directly after another replay on the same buffers
+  kHost,  // wall time of launching one by one and waiting, as C++ code would
+};
+
+/// One of those that are timed on the same inputs; both are borrowed.
+struct Entrant {
+  Program* program = nullptr;
+  const plan::Plan* plan = nullptr;
+};
+
+/// Bytes of an argument that hold something else during a replay.
+struct Change {
+  int argument = 0;
+  uint64_t offset = 0;
+  std::string bytes;
+};
+
+struct TakeRequest {
+  size_t entrant = 0;
+  TimingMode mode = TimingMode::kCold;
+  int set = 0;
+  int count = 1;                // replays, each a sample
+  std::vector<Change> changes;  // for these replays only
+  bool keep_outputs = false;    // of the last replay
+};
+
+struct Taken {
+  std::vector<double> us;  // device time without the clock's own share; wall time in host mode
+  std::vector<OutputTensor> outputs;
+  std::vector<Finding> findings;  // not empty: nothing was timed
+  std::string unsupported;        // what the engine cannot replay
+};
+
+struct EnergyUse {
+  double joules = 0;  // of one call, warm, the idle GPU's share included
+  double watts = 0;
+  int64_t calls = 0;
+};
+
+/// Not thread-safe. Borrows programs, plans and arguments.
+class Timer {
+ public:
+  virtual ~Timer() = default;
+  /// Input sets held, fewer than given when memory is short; at least one.
+  virtual int Sets() const = 0;
+  /// What the clock shows for an empty kernel less what the kernel takes: already subtracted.
+  virtual double OverheadUs() const = 0;
+  virtual Result<Taken> Take(const TakeRequest& request) = 0;
+  /// Replays for about so long. kUnsupported where the GPU has no energy counter.
+  virtual Result<EnergyUse> MeasureEnergy(size_t entrant, double seconds) = 0;
+  /// What replays did that they must not: wrote beside buffers, to inputs or to the clock's own.
+  virtual Result<std::vector<Finding>> Finish() = 0;
+};
+
+/// How a GPU does at this moment.
+struct GpuState {
+  int sm_mhz = 0, memory_mhz = 0, temperature_c = 0;
+  double power_w = 0;
+  std::vector<std::string> throttled_by;  // "power cap", "thermal slowdown", …
+  int processes = 0;                      // with a context on the same GPU, ours included
+};
+
+/// What a GPU really reaches, measured by small kernels and cuBLAS.
+struct Ceilings {
+  std::string gpu;                        // "NVIDIA H200"
+  double read_bytes = 0;                  // a second, of cold DRAM
+  double copy_bytes = 0;                  // read and written together
+  double fp32_flops = 0;                  // fused multiply-add
+  double tf32_flops = 0, bf16_flops = 0;  // cuBLAS; 0 without it
+  double launch_us = 0;                   // of a dependent launch in a graph
+};
+
+/// Kernels that other processes run to be timed by the same clock.
+struct ClockKernels {
+  std::string flush_ptx, flush_entry;
+  uint32_t flush_grid = 0, flush_block = 0;
+  uint64_t flush_bytes = 0;
+  std::string probe_ptx, probe_entry;
+  uint32_t probe_grid = 0, probe_block = 0, probe_iterations = 0;
+};
+
+}  // namespace cupel::engine

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/block.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace cupel::gpu {
+
+Result<Block> Block::Allocate(const Device& device, uint64_t bytes) {
+  CuPointer address = 0;
+  const CuResult code = device.driver().memory_allocate(&address, std::max<uint64_t>(bytes, 1));
+  if (code == 0) return Block(device, address, bytes);
+  return Fail(ErrorCode::kEnvironment,
+              fmt::format("{} has no {} MiB of free memory: {}", device.name(), bytes >> 20,
+                          device.driver().Describe(code)),
+              "end other programs on that GPU, or choose another with --device gpu:N");
+}
+
+Block::Block(Block&& other) noexcept
+    : device_(other.device_), address_(std::exchange(other.address_, 0)), bytes_(other.bytes_) {}
+
+Block& Block::operator=(Block&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(address_, other.address_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+Block::~Block() {
+  if (address_ != 0) device_->driver().memory_free(address_);
+}
+
+Result<HostBlock> HostBlock::Holding(const Device& device, std::span<const std::byte> bytes) {
+  void* data = nullptr;
+  const Driver& driver = device.driver();
+  TRY(driver.Check(driver.host_allocate(&data, std::max<size_t>(bytes.size(), 1)),
+                   "allocating page-locked memory"));
+  if (!bytes.empty()) std::memcpy(data, bytes.data(), bytes.size());
+  return HostBlock(device, data);
+}
+
+HostBlock::HostBlock(HostBlock&& other) noexcept
+    : device_(other.device_), data_(std::exchange(other.data_, nullptr)) {}
+
+HostBlock& HostBlock::operator=(HostBlock&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(data_, other.data_);
+  return *this;
+}
+
+HostBlock::~HostBlock() {
+  if (data_ != nullptr) device_->driver().host_free(data_);
+}
+
+}  // namespace cupel::gpu

@@ -1,0 +1,47 @@
+// Memory that is owned: of the GPU, and page-locked memory of the host.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "gpu/device.h"
+
+namespace cupel::gpu {
+
+/// Device memory, aligned to 512; contents undefined. Borrows the device.
+class Block {
+ public:
+  /// kEnvironment when the GPU has no more.
+  static Result<Block> Allocate(const Device& device, uint64_t bytes);
+  Block(Block&& other) noexcept;
+  Block& operator=(Block&& other) noexcept;
+  ~Block();
+  CuPointer address() const { return address_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  Block(const Device& device, CuPointer address, uint64_t bytes)
+      : device_(&device), address_(address), bytes_(bytes) {}
+  const Device* device_;
+  CuPointer address_;
+  uint64_t bytes_;
+};
+
+/// Host memory that copies of a graph may read at any time.
+class HostBlock {
+ public:
+  static Result<HostBlock> Holding(const Device& device, std::span<const std::byte> bytes);
+  HostBlock(HostBlock&& other) noexcept;
+  HostBlock& operator=(HostBlock&& other) noexcept;
+  ~HostBlock();
+  const void* data() const { return data_; }
+
+ private:
+  HostBlock(const Device& device, void* data) : device_(&device), data_(data) {}
+  const Device* device_;
+  void* data_;
+};
+
+}  // namespace cupel::gpu

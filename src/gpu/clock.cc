@@ -1,0 +1,129 @@
+// Tested by timer_test.cc (on a GPU).
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/clock.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "gpu/faults.h"
+#include "gpu/outputs.h"
+#include "gpu/own_kernels.h"
+#include "stats/robust.h"
+
+namespace cupel::gpu {
+namespace {
+
+constexpr int kL2Bytes = 38, kMultiprocessors = 16;  // CUdevice_attribute
+constexpr uint64_t kLeastFlush = uint64_t{128} << 20;
+constexpr uint32_t kPattern = 0x3f9d70a4;
+constexpr int kCalibrationSamples = 25;
+constexpr std::chrono::milliseconds kDeadline{10'000};
+/// From the first block's start to the last one's end of an empty kernel, by CUPTI: 0.64 us on an
+/// H200. The events see more than that by what recording and launching take.
+constexpr double kEmptyKernelUs = 0.64;
+constexpr uint32_t kProbeIterations = 2000;
+
+std::string TargetOf(const Device& device) {
+  const std::string capability = device.Capability();
+  return "sm_" + capability.substr(0, 1) + capability.substr(2);
+}
+
+uint32_t GridFor(const Device& device) {
+  constexpr uint32_t kBlocksPerMultiprocessor = 8;  // of 256 threads
+  return static_cast<uint32_t>(std::max(1, device.Attribute(kMultiprocessors))) *
+         kBlocksPerMultiprocessor;
+}
+
+}  // namespace
+
+uint64_t Clock::FlushBytes(const Device& device) {
+  return std::max(kLeastFlush, 4 * static_cast<uint64_t>(device.Attribute(kL2Bytes)));
+}
+
+uint32_t Clock::FullGrid() const { return GridFor(device_); }
+
+Result<std::unique_ptr<Clock>> Clock::Start(const Device& device) {
+  TRY_ASSIGN(Module kernels,
+             Module::Load(device, OwnKernelsPtx(TargetOf(device)), "cupel's own kernels"));
+  TRY_ASSIGN(Block flushed, Block::Allocate(device, FlushBytes(device)));
+  TRY_ASSIGN(Block sum, Block::Allocate(device, sizeof(uint64_t)));
+  std::unique_ptr<Clock> clock(
+      new Clock(device, std::move(kernels), std::move(flushed), std::move(sum)));
+  clock->read_ = clock->Own(kReadKernel);
+  clock->empty_ = clock->Own(kEmptyKernel);
+  const Driver& driver = device.driver();
+  TRY(driver.Check(driver.fill_32(clock->flushed_.address(), kPattern, clock->flushed_.bytes() / 4,
+                                  device.stream()),
+                   "filling memory"));
+  TRY(driver.Check(driver.fill_32(clock->sum_.address(), 0, 2, device.stream()), "filling memory"));
+  TRY(clock->Flush());
+  TRY(clock->Empty());
+  TRY_ASSIGN(clock->sum_of_a_flush_, clock->Sum());
+  TRY_ASSIGN(TimedGraph nothing,
+             TimedGraph::Capture(
+                 device, [&] { return clock->Flush(); }, [&] { return clock->Empty(); }));
+  clock->nothing_ = std::make_unique<TimedGraph>(std::move(nothing));
+  TRY(clock->Calibrate());
+  return clock;
+}
+
+Status Clock::Launch(CuFunction function, uint32_t grid, void** parameters) const {
+  CuLaunchConfig config;
+  config.grid[0] = grid;
+  config.block[0] = kOwnBlock;
+  config.stream = device_.stream();
+  const Driver& driver = device_.driver();
+  return driver.Check(driver.launch(&config, function, parameters, nullptr),
+                      "launching one of cupel's own kernels");
+}
+
+Status Clock::Flush() {
+  CuPointer data = flushed_.address(), sum = sum_.address();
+  uint64_t bytes = flushed_.bytes();
+  void* parameters[] = {&data, &bytes, &sum};
+  return Launch(read_, FullGrid(), parameters);
+}
+
+Status Clock::Empty() { return Launch(empty_, 1, nullptr); }
+
+Result<uint64_t> Clock::Sum() {
+  uint64_t sum = 0;
+  TRY(ReadBack(device_, sum_.address(), std::as_writable_bytes(std::span(&sum, 1))));
+  return sum;
+}
+
+Status Clock::Calibrate() {
+  std::vector<double> times;
+  for (int i = 0; i < kCalibrationSamples; ++i) {
+    TRY(nothing_->Launch());
+    TRY_ASSIGN(const auto fault, AwaitKernels(device_, kDeadline));
+    if (fault) return Fail(ErrorCode::kEnvironment, "an empty kernel failed: " + fault->message);
+    TRY_ASSIGN(const double us, nothing_->Microseconds());
+    times.push_back(us);
+  }
+  overhead_us_ = std::max(0.0, stats::Median(times) - kEmptyKernelUs);
+  return {};
+}
+
+Result<bool> Clock::WasTamperedWith() {
+  // One more flush: its sum is what every flush has added.
+  TRY_ASSIGN(const uint64_t before, Sum());
+  TRY(Flush());
+  TRY_ASSIGN(const uint64_t after, Sum());
+  return after - before != sum_of_a_flush_;
+}
+
+engine::ClockKernels KernelsFor(const Device& device) {
+  engine::ClockKernels kernels;
+  kernels.flush_ptx = kernels.probe_ptx = OwnKernelsPtx(TargetOf(device));
+  kernels.flush_entry = kReadKernel;
+  kernels.flush_bytes = Clock::FlushBytes(device);
+  kernels.flush_grid = kernels.probe_grid = GridFor(device);
+  kernels.flush_block = kernels.probe_block = kOwnBlock;
+  kernels.probe_entry = kFmaKernel;
+  kernels.probe_iterations = kProbeIterations;
+  return kernels;
+}
+
+}  // namespace cupel::gpu

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/gpu_lock.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "os/process.h"
+
+namespace cupel::gpu {
+namespace {
+
+constexpr std::chrono::minutes kPatience{10};
+constexpr std::chrono::milliseconds kPause{1};
+
+}  // namespace
+
+Result<GpuLock> GpuLock::Open(const std::filesystem::path& folder, const std::string& uuid) {
+  GpuLock lock;
+  if (folder.empty()) return lock;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  const auto path = folder / (uuid + ".lock");
+  lock.file_ = os::Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!lock.file_) {
+    return Fail(ErrorCode::kIo,
+                fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)),
+                "check the permissions of cupel's cache folder, or set CUPEL_CACHE");
+  }
+  return lock;
+}
+
+Status GpuLock::Acquire(Use use) {
+  if (!file_ || use == use_ || use == Use::kNone) {
+    if (use == Use::kNone) Release();
+    use_ = use;
+    return {};
+  }
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  const int operation = (use == Use::kAlone ? LOCK_EX : LOCK_SH) | LOCK_NB;
+  while (::flock(file_.get(), operation) != 0) {
+    if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
+    if (std::chrono::steady_clock::now() > end) {
+      return Fail(ErrorCode::kTimeout, "another cupel has held the GPU for ten minutes",
+                  "wait for it, or choose another GPU with --device gpu:N");
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  use_ = use;
+  return {};
+}
+
+void GpuLock::Release() {
+  if (file_ && use_ != Use::kNone) ::flock(file_.get(), LOCK_UN);
+  use_ = Use::kNone;
+}
+
+Result<GpuHold> GpuHold::Shared(GpuLock& lock) {
+  if (lock.use() != GpuLock::Use::kNone) return GpuHold(nullptr);
+  TRY(lock.Acquire(GpuLock::Use::kShared));
+  return GpuHold(&lock);
+}
+
+GpuHold::GpuHold(GpuHold&& other) noexcept : lock_(std::exchange(other.lock_, nullptr)) {}
+
+GpuHold::~GpuHold() {
+  if (lock_ != nullptr) lock_->Release();
+}
+
+}  // namespace cupel::gpu

@@ -1,0 +1,43 @@
+// One GPU, several cupels: any number check kernels at a time, or one measures time alone.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/result.h"
+#include "os/fd.h"
+
+namespace cupel::gpu {
+
+/// Not thread-safe; one an engine.
+class GpuLock {
+ public:
+  /// A file in `folder` named after the GPU; an empty folder locks nothing.
+  static Result<GpuLock> Open(const std::filesystem::path& folder, const std::string& uuid);
+
+  enum class Use { kNone, kShared, kAlone };
+  /// Waits until the GPU may be used so. kTimeout after ten minutes, kCancelled.
+  Status Acquire(Use use);
+  void Release();
+  Use use() const { return use_; }
+
+ private:
+  os::Fd file_;
+  Use use_ = Use::kNone;
+};
+
+/// Holds a lock for a scope. Within a scope that has the GPU alone, sharing it changes nothing.
+class GpuHold {
+ public:
+  static Result<GpuHold> Shared(GpuLock& lock);
+  GpuHold(GpuHold&& other) noexcept;
+  GpuHold& operator=(GpuHold&&) = delete;
+  ~GpuHold();
+
+ private:
+  explicit GpuHold(GpuLock* lock) : lock_(lock) {}
+  GpuLock* lock_;
+};
+
+}  // namespace cupel::gpu

@@ -1,0 +1,29 @@
+// cupel's own kernels, as PTX that the driver compiles: they flush the L2, show that two clocks are
+// the same one, and find out what a GPU reaches.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace cupel::gpu {
+
+/// Reads `bytes` (a multiple of 16) at `data` and adds to the u64 at `sum` a number that depends on
+/// every word and its place: (u64 data, u64 bytes, u64 sum). A flush that wrote would leave dirty
+/// lines, whose way to memory the next kernel would pay for.
+inline constexpr const char* kReadKernel = "cupel_read";
+/// Copies 16-byte words: (u64 from, u64 bytes, u64 to).
+inline constexpr const char* kStreamKernel = "cupel_stream";
+/// Fused multiply-adds, kFmaUnrolled an iteration in each of kFmaChains chains: (u64 out,
+/// u32 iterations).
+inline constexpr const char* kFmaKernel = "cupel_fma";
+inline constexpr int kFmaChains = 8, kFmaUnrolled = 16;
+/// Does nothing: ().
+inline constexpr const char* kEmptyKernel = "cupel_empty";
+
+/// One module with all of them. `target`: "sm_90".
+std::string OwnKernelsPtx(const std::string& target);
+
+inline constexpr uint32_t kOwnBlock = 256;
+
+}  // namespace cupel::gpu

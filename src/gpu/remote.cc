@@ -1,0 +1,216 @@
+// Tested by engine_test.cc (on a GPU).
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/remote.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "gpu/faults.h"
+#include "gpu/protocol.h"
+#include "gpu/timing_protocol.h"
+#include "plan/codec.h"
+#include "ptx/parser.h"
+
+namespace cupel::gpu {
+namespace {
+
+using engine::Finding;
+
+constexpr const char* kAnswer = "the GPU worker's answer";
+
+/// The worker runs only our own host code: what ends it otherwise came from the kernel.
+Finding Died(const Error& error) {
+  Finding finding;
+  finding.code = "gpu_fault";
+  finding.message = fmt::format("The GPU's process did not survive the plan ({}); it was replaced.",
+                                error.message);
+  return finding;
+}
+
+bool IsLost(const std::vector<Finding>& findings) {
+  return std::any_of(findings.begin(), findings.end(), &EndsContext);
+}
+
+class RemoteTimer : public engine::Timer {
+ public:
+  RemoteTimer(std::shared_ptr<WorkerProcess> worker, std::shared_ptr<GpuLock> lock)
+      : worker_(std::move(worker)), lock_(std::move(lock)) {}
+  ~RemoteTimer() override { lock_->Release(); }
+
+  Status Make(std::span<const engine::Entrant> entrants,
+              std::span<const std::vector<std::span<const std::byte>>> sets) {
+    TRY(lock_->Acquire(GpuLock::Use::kAlone));
+    TRY(worker_->Ensure());
+    Json request{{"timer", Json::array()}, {"sets", Json::array()}};
+    for (const engine::Entrant& entrant : entrants) {
+      auto* program = dynamic_cast<RemoteProgram*>(entrant.program);
+      if (program == nullptr) {
+        return Fail(ErrorCode::kInvalidArgument, "a program of another engine cannot be timed");
+      }
+      TRY(program->LoadForTiming());
+      request["timer"].push_back({program->id(), plan::ToJson(*entrant.plan)});
+    }
+    uint64_t end = 0;
+    for (const auto& set : sets) {
+      TRY_ASSIGN(Json places, worker_->Write(set, &end));
+      request["sets"].push_back(std::move(places));
+    }
+    request["results"] = end;
+    bool gone = false;
+    TRY_ASSIGN(const Json answer, worker_->Ask(request, &gone));
+    TRY_ASSIGN(const int64_t count, JsonInt(answer, "sets", kAnswer));
+    TRY_ASSIGN(overhead_us_, JsonNumber(answer, "overhead_us", kAnswer));
+    if (count < 1 || count > static_cast<int64_t>(sets.size())) {
+      return Fail(ErrorCode::kInternal, "the GPU worker sent what cannot be");
+    }
+    sets_ = static_cast<int>(count);
+    generation_ = worker_->generation();
+    return {};
+  }
+
+  int Sets() const override { return sets_; }
+  double OverheadUs() const override { return overhead_us_; }
+
+  Result<engine::Taken> Take(const engine::TakeRequest& request) override {
+    engine::Taken taken;
+    TRY_ASSIGN(const auto answer, Ask(ToJson(request), &taken.findings));
+    if (!answer) return taken;
+    TRY_ASSIGN(const Json* times, JsonArray(*answer, "us", kAnswer));
+    TRY_ASSIGN(taken.us, TimesFromJson(*times, static_cast<size_t>(request.count)));
+    TRY_ASSIGN(engine::Run run, ReadRun(*answer));
+    taken.outputs = std::move(run.outputs);
+    taken.findings = std::move(run.findings);
+    taken.unsupported = std::move(run.unsupported);
+    return taken;
+  }
+
+  Result<engine::EnergyUse> MeasureEnergy(size_t entrant, double seconds) override {
+    std::vector<Finding> findings;
+    TRY_ASSIGN(const auto answer, Ask({{"energy", entrant}, {"seconds", seconds}}, &findings));
+    if (!answer) return Fail(ErrorCode::kEnvironment, findings.front().message);
+    return EnergyUseFromJson(*answer);
+  }
+
+  Result<std::vector<Finding>> Finish() override {
+    std::vector<Finding> findings;
+    TRY_ASSIGN(const auto answer, Ask({{"finish", 1}}, &findings));
+    if (!answer) return findings;
+    TRY_ASSIGN(engine::Run run, ReadRun(*answer));
+    return std::move(run.findings);
+  }
+
+ private:
+  /// Nothing, with a finding, when the worker did not survive.
+  Result<std::optional<Json>> Ask(const Json& request, std::vector<Finding>* findings) {
+    if (!worker_->running() || worker_->generation() != generation_) {
+      return Fail(ErrorCode::kInternal, "the timer ended with an earlier fault");
+    }
+    bool gone = false;
+    auto answer = worker_->Ask(request, &gone);
+    if (!answer && gone) {
+      findings->push_back(Died(answer.error()));
+      return std::optional<Json>();
+    }
+    TRY(answer);
+    return std::optional<Json>(std::move(*answer));
+  }
+
+  Result<engine::Run> ReadRun(const Json& answer) {
+    TRY_ASSIGN(const Json* json, JsonObject(answer, "run", kAnswer));
+    TRY_ASSIGN(engine::Run run, RunFromJson(*json, worker_->memory()));
+    if (IsLost(run.findings)) worker_->End();
+    return run;
+  }
+
+  std::shared_ptr<WorkerProcess> worker_;
+  std::shared_ptr<GpuLock> lock_;
+  int sets_ = 0;
+  double overhead_us_ = 0;
+  int64_t generation_ = 0;
+};
+
+}  // namespace
+
+Status RemoteImage::Load(const build::Image& image, std::span<const std::string> variables) {
+  TRY(worker_->Ensure());
+  if (loaded_ == worker_->generation()) return {};
+  bool gone = false;
+  const Json request{{"load", id_},
+                     {"ptx", image.cubin.empty() ? image.ptx : std::string()},
+                     {"cubin", image.cubin.string()},
+                     {"variables", variables}};
+  TRY(worker_->Ask(request, &gone));
+  loaded_ = worker_->generation();
+  return {};
+}
+
+void RemoteImage::Forget() {
+  if (!worker_->running() || loaded_ != worker_->generation()) return;
+  bool gone = false;
+  (void)worker_->Ask({{"forget", id_}}, &gone);
+}
+
+RemoteProgram::RemoteProgram(std::shared_ptr<WorkerProcess> checker,
+                             std::shared_ptr<WorkerProcess> timer, std::shared_ptr<GpuLock> lock,
+                             build::Image image, std::vector<std::string> variables, int64_t id)
+    : lock_(std::move(lock)),
+      image_(std::move(image)),
+      variables_(std::move(variables)),
+      checked_(std::move(checker), id),
+      timed_(std::move(timer), id) {}
+
+RemoteProgram::~RemoteProgram() {
+  checked_.Forget();
+  timed_.Forget();
+}
+
+Result<engine::Run> RemoteProgram::Execute(const plan::Plan& plan,
+                                           std::span<const std::span<const std::byte>> arguments,
+                                           const engine::RunOptions& options) {
+  TRY_ASSIGN(const GpuHold hold, GpuHold::Shared(*lock_));
+  TRY(Load());
+  WorkerProcess& worker = checked_.worker();
+  uint64_t end = 0;
+  TRY_ASSIGN(Json places, worker.Write(arguments, &end));
+  const Json request{{"execute", checked_.id()},
+                     {"plan", plan::ToJson(plan)},
+                     {"poison", options.poison},
+                     {"arguments", std::move(places)},
+                     {"results", end}};
+  bool gone = false;
+  auto answer = worker.Ask(request, &gone);
+  if (!answer && gone) {
+    engine::Run run;
+    run.findings.push_back(Died(answer.error()));
+    return run;
+  }
+  TRY(answer);
+  TRY_ASSIGN(const Json* json, JsonObject(*answer, "run", kAnswer));
+  TRY_ASSIGN(engine::Run run, RunFromJson(*json, worker.memory()));
+  if (IsLost(run.findings)) worker.End();
+  return run;
+}
+
+Result<std::unique_ptr<engine::Timer>> MakeRemoteTimer(
+    std::shared_ptr<WorkerProcess> worker, std::shared_ptr<GpuLock> lock,
+    std::span<const engine::Entrant> entrants,
+    std::span<const std::vector<std::span<const std::byte>>> sets) {
+  auto timer = std::make_unique<RemoteTimer>(std::move(worker), std::move(lock));
+  TRY(timer->Make(entrants, sets));
+  return std::unique_ptr<engine::Timer>(std::move(timer));
+}
+
+Result<std::vector<std::string>> VariablesOf(const std::string& ptx) {
+  TRY_ASSIGN(const ptx::Module module, ptx::Parse(ptx));
+  std::vector<std::string> names;
+  for (const ptx::Variable& variable : module.variables) {
+    if (variable.space == ptx::Space::kGlobal || variable.space == ptx::Space::kConst) {
+      names.push_back(variable.name);
+    }
+  }
+  return names;
+}
+
+}  // namespace cupel::gpu

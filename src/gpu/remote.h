@@ -1,0 +1,65 @@
+// Programs and timers that live in a GPU worker.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "gpu/gpu_lock.h"
+#include "gpu/worker_process.h"
+
+namespace cupel::gpu {
+
+/// An image in a worker, loaded again when the worker was replaced.
+class RemoteImage {
+ public:
+  RemoteImage(std::shared_ptr<WorkerProcess> worker, int64_t id)
+      : worker_(std::move(worker)), id_(id) {}
+  Status Load(const build::Image& image, std::span<const std::string> variables);
+  void Forget();
+  WorkerProcess& worker() { return *worker_; }
+  int64_t id() const { return id_; }
+
+ private:
+  std::shared_ptr<WorkerProcess> worker_;
+  int64_t id_;
+  int64_t loaded_ = 0;  // generation of the worker that knows the image
+};
+
+/// Checked in one worker and timed in another: what a kernel hides from one run to the next cannot
+/// be in both.
+class RemoteProgram : public engine::Program {
+ public:
+  RemoteProgram(std::shared_ptr<WorkerProcess> checker, std::shared_ptr<WorkerProcess> timer,
+                std::shared_ptr<GpuLock> lock, build::Image image,
+                std::vector<std::string> variables, int64_t id);
+  ~RemoteProgram() override;
+
+  Status Load() { return checked_.Load(image_, variables_); }
+  Status LoadForTiming() { return timed_.Load(image_, variables_); }
+  int64_t id() const { return timed_.id(); }
+  Result<engine::Run> Execute(const plan::Plan& plan,
+                              std::span<const std::span<const std::byte>> arguments,
+                              const engine::RunOptions& options) override;
+
+ private:
+  std::shared_ptr<GpuLock> lock_;
+  build::Image image_;
+  std::vector<std::string> variables_;
+  RemoteImage checked_, timed_;
+};
+
+/// Has the GPU alone as long as it lives.
+Result<std::unique_ptr<engine::Timer>> MakeRemoteTimer(
+    std::shared_ptr<WorkerProcess> worker, std::shared_ptr<GpuLock> lock,
+    std::span<const engine::Entrant> entrants,
+    std::span<const std::vector<std::span<const std::byte>>> sets);
+
+/// Names of the variables in global and constant memory of a module; kUnsupported for PTX that
+/// cannot be read.
+Result<std::vector<std::string>> VariablesOf(const std::string& ptx);
+
+}  // namespace cupel::gpu

@@ -1,0 +1,353 @@
+// Tested by timer_test.cc (on a GPU).
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/timer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "gpu/faults.h"
+#include "gpu/outputs.h"
+
+namespace cupel::gpu {
+namespace {
+
+using engine::Finding;
+using engine::Taken;
+using engine::TakeRequest;
+using engine::TimingMode;
+using Arguments = std::vector<std::span<const std::byte>>;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr double kShareOfMemory = 0.6;  // of what is free
+constexpr std::chrono::milliseconds kDeadline{20'000};
+constexpr uint64_t kMostChangedBytes = 4096;
+
+double MicrosecondsSince(SteadyClock::time_point start) {
+  return std::chrono::duration<double, std::micro>(SteadyClock::now() - start).count();
+}
+
+bool SameBuffers(const plan::Plan& a, const plan::Plan& b) {
+  return a.buffers.size() == b.buffers.size() &&
+         std::equal(a.buffers.begin(), a.buffers.end(), b.buffers.begin());
+}
+
+/// One entrant on one set of arguments.
+struct Bound {
+  Bound(const Device& device, const Module& module)
+      : memory(device), replay(device, module, memory) {}
+  PlanMemory memory;
+  Replay replay;
+  std::optional<TimedGraph> cold, warm;
+};
+
+struct Runner {
+  TimerEntrant entrant;
+  size_t region = 0;  // of memory
+  std::vector<std::unique_ptr<Bound>> sets;
+};
+
+class LocalTimer : public engine::Timer {
+ public:
+  LocalTimer(const Device& device, Clock& clock, const Nvml* nvml, std::span<const Arguments> sets,
+             Block scratch)
+      : device_(device), clock_(clock), nvml_(nvml), scratch_(std::move(scratch)) {
+    for (const Arguments& set : sets) arguments_.push_back(set);
+  }
+
+  Status Place(std::span<const TimerEntrant> entrants) {
+    std::vector<uint64_t> sizes;
+    for (const TimerEntrant& entrant : entrants) {
+      Runner runner{entrant, sizes.size(), {}};
+      for (const Runner& other : runners_) {
+        if (SameBuffers(*other.entrant.plan, *entrant.plan)) runner.region = other.region;
+      }
+      if (runner.region == sizes.size()) sizes.push_back(PlanMemory::BytesFor(*entrant.plan));
+      runners_.push_back(std::move(runner));
+    }
+    TRY(ReserveRegions(sizes));
+    std::vector<bool> filled(sizes.size(), false);
+    for (Runner& runner : runners_) {
+      for (size_t set = 0; set < arguments_.size(); ++set) {
+        const Module& module = runner.entrant.program->module();
+        const CuPointer base = regions_[runner.region].address() + set * sizes[runner.region];
+        auto bound = std::make_unique<Bound>(device_, module);
+        if (filled[runner.region]) {
+          TRY(bound->memory.BindAsBefore(*runner.entrant.plan, module.get(), base));
+        } else {
+          TRY(bound->memory.Bind(*runner.entrant.plan, arguments_[set], module.get(), 0, base));
+        }
+        runner.sets.push_back(std::move(bound));
+      }
+      filled[runner.region] = true;
+    }
+    return {};
+  }
+
+  int Sets() const override { return static_cast<int>(arguments_.size()); }
+  double OverheadUs() const override { return clock_.overhead_us(); }
+
+  Result<Taken> Take(const TakeRequest& request) override {
+    if (request.entrant >= runners_.size() || request.set < 0 || request.set >= Sets() ||
+        request.count < 1) {
+      return Fail(ErrorCode::kInternal, "no such entrant or set of arguments");
+    }
+    Runner& runner = runners_[request.entrant];
+    Bound& bound = *runner.sets[static_cast<size_t>(request.set)];
+    Taken taken;
+    TRY_ASSIGN(const bool ready, Prepare(runner, bound, &taken));
+    if (!ready) return taken;
+    TRY(Change(runner, bound, request.changes));
+    switch (request.mode) {
+      case TimingMode::kCold:
+        TRY(TakeCold(runner, bound, request.count, &taken));
+        break;
+      case TimingMode::kWarm:
+        TRY(TakeWarm(runner, bound, request.count, &taken));
+        break;
+      case TimingMode::kHost:
+        TRY(TakeHost(runner, bound, request.count, &taken));
+        break;
+    }
+    if (!taken.findings.empty()) return taken;
+    if (request.keep_outputs) {
+      TRY_ASSIGN(taken.outputs,
+                 ReadOutputs(device_, bound.memory, *runner.entrant.plan, &taken.findings));
+    }
+    TRY(Unchange(runner, bound, request.changes));
+    return taken;
+  }
+
+  Result<engine::EnergyUse> MeasureEnergy(size_t entrant, double seconds) override {
+    if (entrant >= runners_.size()) return Fail(ErrorCode::kInternal, "no such entrant");
+    if (nvml_ == nullptr) {
+      return Fail(ErrorCode::kUnsupported, "unsupported: energy without NVML");
+    }
+    Runner& runner = runners_[entrant];
+    Taken taken;
+    for (const auto& bound : runner.sets) {
+      TRY_ASSIGN(const bool ready, Prepare(runner, *bound, &taken));
+      if (!ready) return Fail(ErrorCode::kUnsupported, "the kernel does not run");
+      TRY(Reset(runner, 0));
+    }
+    TRY_ASSIGN(const double before, nvml_->EnergyJoules());
+    const auto start = SteadyClock::now();
+    int64_t calls = 0;
+    constexpr int kAtATime = 16;  // few enough that the deadline is kept
+    while (MicrosecondsSince(start) < seconds * 1e6) {
+      for (int i = 0; i < kAtATime; ++i, ++calls) {
+        const auto set = static_cast<size_t>(calls) % runner.sets.size();
+        TRY(runner.sets[set]->warm->Launch());
+      }
+      TRY_ASSIGN(const auto fault, AwaitKernels(device_, kDeadline));
+      if (fault) return Fail(ErrorCode::kEnvironment, fault->message);
+    }
+    const double took = MicrosecondsSince(start) / 1e6;
+    TRY_ASSIGN(const double after, nvml_->EnergyJoules());
+    return engine::EnergyUse{(after - before) / static_cast<double>(calls), (after - before) / took,
+                             calls};
+  }
+
+  Result<std::vector<Finding>> Finish() override {
+    std::vector<Finding> findings;
+    for (Runner& runner : runners_) {
+      for (size_t set = 0; set < runner.sets.size() && findings.empty(); ++set) {
+        const PlanMemory& memory = runner.sets[set]->memory;
+        TRY(FindStrayWrites(memory, &findings));
+        TRY(FindChangedArguments(device_, memory, *runner.entrant.plan, arguments_[set],
+                                 &findings));
+      }
+    }
+    TRY_ASSIGN(const bool tampered, clock_.WasTamperedWith());
+    if (tampered) {
+      Finding finding;
+      finding.code = "out_of_bounds";
+      finding.where = "memory of the clock";
+      finding.message = "A kernel wrote to memory that belongs to the measurement.";
+      findings.push_back(std::move(finding));
+    }
+    return findings;
+  }
+
+ private:
+  /// As many sets as fit, at least one.
+  Status ReserveRegions(std::span<const uint64_t> sizes) {
+    size_t free = 0, total = 0;
+    const Driver& driver = device_.driver();
+    TRY(driver.Check(driver.memory_info(&free, &total), "asking for free memory"));
+    uint64_t a_set = 0;
+    for (const uint64_t size : sizes) a_set += size;
+    const auto fit = static_cast<size_t>(kShareOfMemory * static_cast<double>(free) /
+                                         static_cast<double>(std::max<uint64_t>(a_set, 1)));
+    if (arguments_.size() > fit) arguments_.resize(std::max<size_t>(1, fit));
+    for (const uint64_t size : sizes) {
+      TRY_ASSIGN(Block block, Block::Allocate(device_, size * arguments_.size()));
+      regions_.push_back(std::move(block));
+    }
+    return {};
+  }
+
+  /// All that a replay could remember of earlier ones is gone.
+  Status Reset(const Runner& runner, int poison) {
+    TRY(runner.entrant.program->variables().Restore());
+    for (const auto& bound : runner.sets) TRY(bound->memory.Poison(poison));
+    const Driver& driver = device_.driver();
+    // Not every GPU has a persisting L2.
+    driver.context_reset_persisting_l2();
+    return {};
+  }
+
+  Status Enqueue(const Runner& runner, Bound& bound, Taken* taken) {
+    for (const plan::Node& node : runner.entrant.plan->nodes) {
+      TRY_ASSIGN(Refusal refusal, bound.replay.Enqueue(node));
+      if (refusal.ok()) continue;
+      if (refusal.finding) taken->findings.push_back(std::move(*refusal.finding));
+      taken->unsupported = std::move(refusal.unsupported);
+      break;
+    }
+    return {};
+  }
+
+  Status Await(Taken* taken) {
+    TRY_ASSIGN(auto fault, AwaitKernels(device_, kDeadline));
+    if (fault) taken->findings.push_back(std::move(*fault));
+    return {};
+  }
+
+  /// A first replay, which loads what is loaded lazily, and the graphs. False when that failed.
+  Result<bool> Prepare(const Runner& runner, Bound& bound, Taken* taken) {
+    if (bound.cold) return true;
+    TRY(Reset(runner, 0));
+    TRY(Enqueue(runner, bound, taken));
+    TRY(Await(taken));
+    if (!taken->findings.empty() || !taken->unsupported.empty()) return false;
+    Refusal refusal;
+    const plan::Plan& plan = *runner.entrant.plan;
+    TRY_ASSIGN(TimedGraph warm,
+               TimedGraph::Capture(device_, plan, bound.replay, nullptr, &refusal));
+    TRY_ASSIGN(TimedGraph cold,
+               TimedGraph::Capture(
+                   device_, plan, bound.replay, [&] { return clock_.Flush(); }, &refusal));
+    bound.warm.emplace(std::move(warm));
+    bound.cold.emplace(std::move(cold));
+    return true;
+  }
+
+  Status TakeCold(const Runner& runner, const Bound& bound, int count, Taken* taken) {
+    for (int i = 0; i < count; ++i) {
+      TRY(Reset(runner, static_cast<int>(++replays_ % 3)));
+      TRY(TakeOne(*bound.cold, taken));
+      if (!taken->findings.empty()) return {};
+    }
+    return {};
+  }
+
+  Status TakeWarm(const Runner& runner, const Bound& bound, int count, Taken* taken) {
+    TRY(Reset(runner, 0));
+    for (int i = -1; i < count; ++i) {
+      TRY(TakeOne(*bound.warm, taken));
+      if (!taken->findings.empty()) return {};
+      if (i < 0) taken->us.clear();  // brought the data into the L2
+    }
+    return {};
+  }
+
+  Status TakeOne(const TimedGraph& graph, Taken* taken) {
+    TRY(graph.Launch());
+    TRY(Await(taken));
+    if (!taken->findings.empty()) return {};
+    TRY_ASSIGN(const double us, graph.Microseconds());
+    taken->us.push_back(std::max(us - clock_.overhead_us(), 0.001));
+    return {};
+  }
+
+  Status TakeHost(const Runner& runner, Bound& bound, int count, Taken* taken) {
+    TRY(Reset(runner, 0));
+    TRY(Await(taken));
+    for (int i = -1; i < count && taken->findings.empty(); ++i) {
+      const auto start = SteadyClock::now();
+      TRY(Enqueue(runner, bound, taken));
+      TRY(Await(taken));
+      if (i >= 0) taken->us.push_back(MicrosecondsSince(start));
+    }
+    return {};
+  }
+
+  Result<CuPointer> PlaceOf(const Runner& runner, const Bound& bound,
+                            const engine::Change& change) const {
+    const plan::Plan& plan = *runner.entrant.plan;
+    for (size_t i = 0; i < plan.buffers.size(); ++i) {
+      const plan::Buffer& buffer = plan.buffers[i];
+      const bool is_it =
+          buffer.kind == plan::BufferKind::kArgument && buffer.argument == change.argument;
+      if (!is_it) continue;
+      if (change.offset > buffer.bytes || change.bytes.size() > buffer.bytes - change.offset) break;
+      return bound.memory.places()[i].address + change.offset;
+    }
+    return CuPointer{0};  // the plan does not look at this argument
+  }
+
+  /// Keeps what was there in `scratch_`.
+  Status Change(const Runner& runner, const Bound& bound, std::span<const engine::Change> changes) {
+    const Driver& driver = device_.driver();
+    uint64_t at = scratch_.address();
+    for (const engine::Change& change : changes) {
+      if (at + change.bytes.size() > scratch_.address() + kMostChangedBytes) {
+        return Fail(ErrorCode::kInternal, "too much is changed at once");
+      }
+      TRY_ASSIGN(const CuPointer place, PlaceOf(runner, bound, change));
+      if (place == 0 || change.bytes.empty()) continue;
+      TRY(driver.Check(driver.copy_across(at, place, change.bytes.size(), device_.stream()),
+                       "changing an argument"));
+      TRY(driver.Check(
+          driver.copy_in(place, change.bytes.data(), change.bytes.size(), device_.stream()),
+          "changing an argument"));
+      at += change.bytes.size();
+    }
+    return {};
+  }
+
+  Status Unchange(const Runner& runner, const Bound& bound,
+                  std::span<const engine::Change> changes) {
+    const Driver& driver = device_.driver();
+    uint64_t at = scratch_.address();
+    for (const engine::Change& change : changes) {
+      TRY_ASSIGN(const CuPointer place, PlaceOf(runner, bound, change));
+      if (place == 0 || change.bytes.empty()) continue;
+      TRY(driver.Check(driver.copy_across(place, at, change.bytes.size(), device_.stream()),
+                       "changing an argument back"));
+      at += change.bytes.size();
+    }
+    CuResult code = 0;
+    return device_.Await(kDeadline, &code);
+  }
+
+  const Device& device_;
+  Clock& clock_;
+  const Nvml* nvml_;
+  Block scratch_;
+  std::vector<Arguments> arguments_;
+  std::vector<Runner> runners_;
+  std::vector<Block> regions_;
+  uint64_t replays_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<engine::Timer>> MakeLocalTimer(const Device& device, Clock& clock,
+                                                      const Nvml* nvml,
+                                                      std::span<const TimerEntrant> entrants,
+                                                      std::span<const Arguments> sets) {
+  if (entrants.empty() || sets.empty()) {
+    return Fail(ErrorCode::kInternal, "nothing to time");
+  }
+  TRY_ASSIGN(Block scratch, Block::Allocate(device, kMostChangedBytes));
+  auto timer = std::make_unique<LocalTimer>(device, clock, nvml, sets, std::move(scratch));
+  TRY(timer->Place(entrants));
+  return std::unique_ptr<engine::Timer>(std::move(timer));
+}
+
+}  // namespace cupel::gpu

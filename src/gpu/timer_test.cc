@@ -1,0 +1,214 @@
+// The clock on a real GPU; skipped without one.
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/timer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "gpu/blas.h"
+#include "gpu/ceilings.h"
+#include "gpu/testing.h"
+#include "stats/robust.h"
+
+namespace cupel::gpu {
+namespace {
+
+using engine::TimingMode;
+
+class TimerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto driver = OpenDriver();
+    if (!driver) GTEST_SKIP() << driver.error().message;
+    auto device = Device::Open(*driver, 0);
+    if (!device) GTEST_SKIP() << device.error().message;
+    device_ = std::move(*device);
+    auto clock = Clock::Start(*device_);
+    ASSERT_TRUE(clock.has_value()) << clock.error().message;
+    clock_ = std::move(*clock);
+    if (auto nvml = Nvml::Open(device_->Uuid())) nvml_ = std::move(*nvml);
+    build::Image image;
+    image.ptx = std::string(kHead) + kKernels;
+    auto program = LoadProgram(*device_, image, {std::chrono::milliseconds(1000), {"counter"}});
+    ASSERT_TRUE(program.has_value()) << program.error().message;
+    program_ = std::move(*program);
+    for (int set = 0; set < 3; ++set) {
+      values_.emplace_back(100, static_cast<float>(set));
+    }
+    for (const auto& values : values_) sets_.push_back({std::as_bytes(std::span(values))});
+  }
+
+  Result<std::unique_ptr<engine::Timer>> Make(std::span<const plan::Plan> plans) {
+    std::vector<TimerEntrant> entrants;
+    for (const plan::Plan& plan : plans) entrants.push_back({program_.get(), &plan});
+    return MakeLocalTimer(*device_, *clock_, nvml_.get(), entrants, sets_);
+  }
+
+  static float At(const engine::Taken& taken, size_t index) {
+    float value = 0;
+    std::memcpy(&value, taken.outputs[0].bytes.data() + 4 * index, 4);
+    return value;
+  }
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Clock> clock_;
+  std::unique_ptr<Nvml> nvml_;
+  std::unique_ptr<GpuProgram> program_;
+  std::vector<std::vector<float>> values_;
+  std::vector<std::vector<std::span<const std::byte>>> sets_;
+};
+
+TEST_F(TimerTest, TimedReplaysComputeEachSet) {
+  const plan::Plan plans[] = {Launching("add_one")};
+  auto timer = Make(plans);
+  ASSERT_TRUE(timer.has_value()) << timer.error().message;
+  ASSERT_EQ((*timer)->Sets(), 3);
+  for (int set = 0; set < 3; ++set) {
+    auto taken = (*timer)->Take({0, TimingMode::kCold, set, 3, {}, true});
+    ASSERT_TRUE(taken.has_value()) << taken.error().message;
+    ASSERT_TRUE(taken->findings.empty()) << taken->findings[0].message;
+    ASSERT_EQ(taken->us.size(), 3u);
+    EXPECT_EQ(At(*taken, 99), static_cast<float>(set) + 1);
+    EXPECT_GT(taken->us[0], 0.2);
+    EXPECT_LT(taken->us[0], 50);
+  }
+  auto findings = (*timer)->Finish();
+  ASSERT_TRUE(findings.has_value()) << findings.error().message;
+  EXPECT_TRUE(findings->empty()) << (*findings)[0].message;
+}
+
+TEST_F(TimerTest, AChangeHoldsForItsReplayOnly) {
+  const plan::Plan plans[] = {Launching("add_one")};
+  auto timer = Make(plans);
+  ASSERT_TRUE(timer.has_value()) << timer.error().message;
+  const float seven = 7;
+  engine::Change change{0, 20, std::string(4, '\0')};
+  std::memcpy(change.bytes.data(), &seven, 4);
+  auto changed = (*timer)->Take({0, TimingMode::kCold, 1, 1, {change}, true});
+  ASSERT_TRUE(changed.has_value()) << changed.error().message;
+  EXPECT_EQ(At(*changed, 5), 8);
+  EXPECT_EQ(At(*changed, 6), 2);
+  auto usual = (*timer)->Take({0, TimingMode::kWarm, 1, 2, {}, true});
+  ASSERT_TRUE(usual.has_value()) << usual.error().message;
+  EXPECT_EQ(At(*usual, 5), 2);
+  EXPECT_TRUE((*timer)->Finish()->empty());
+}
+
+TEST_F(TimerTest, WhatAReplayDoesNotWriteIsPoison) {
+  const plan::Plan plans[] = {Launching("add_one"), Launching("add_one", 50)};
+  auto timer = Make(plans);
+  ASSERT_TRUE(timer.has_value()) << timer.error().message;
+  ASSERT_TRUE((*timer)->Take({0, TimingMode::kCold, 0, 1, {}, true}).has_value());
+  auto half = (*timer)->Take({1, TimingMode::kCold, 0, 1, {}, true});
+  ASSERT_TRUE(half.has_value()) << half.error().message;
+  EXPECT_EQ(At(*half, 49), 1);
+  EXPECT_NE(At(*half, 50), 1);
+}
+
+TEST_F(TimerTest, AStrayWriteIsSeenAtTheEnd) {
+  const plan::Plan plans[] = {Launching("add_one", 101)};
+  auto timer = Make(plans);
+  ASSERT_TRUE(timer.has_value()) << timer.error().message;
+  ASSERT_TRUE((*timer)->Take({0, TimingMode::kCold, 0, 1, {}, false}).has_value());
+  auto findings = (*timer)->Finish();
+  ASSERT_TRUE(findings.has_value()) << findings.error().message;
+  ASSERT_FALSE(findings->empty());
+  EXPECT_EQ((*findings)[0].code, "out_of_bounds");
+}
+
+TEST_F(TimerTest, AFaultIsAFinding) {
+  const plan::Plan plans[] = {Launching("nowhere")};
+  auto timer = Make(plans);
+  ASSERT_TRUE(timer.has_value()) << timer.error().message;
+  auto taken = (*timer)->Take({0, TimingMode::kCold, 0, 1, {}, false});
+  ASSERT_TRUE(taken.has_value()) << taken.error().message;
+  ASSERT_FALSE(taken->findings.empty());
+  EXPECT_EQ(taken->findings[0].code, "illegal_address");
+}
+
+// Two kernels that do not depend on each other take the time of one; ordered, of both.
+TEST_F(TimerTest, GraphsKeepTheOrderOfAPlanAndNoOther) {
+  plan::Plan apart = Launching("busy"), ordered = apart;
+  apart.nodes.push_back(apart.nodes[0]);
+  ordered.nodes.push_back(ordered.nodes[0]);
+  ordered.nodes[1].after = {0};
+  const plan::Plan plans[] = {apart, ordered};
+  auto timer = Make(plans);
+  ASSERT_TRUE(timer.has_value()) << timer.error().message;
+  auto together = (*timer)->Take({0, TimingMode::kCold, 0, 9, {}, false});
+  auto behind = (*timer)->Take({1, TimingMode::kCold, 0, 9, {}, false});
+  ASSERT_TRUE(together.has_value() && behind.has_value());
+  EXPECT_GT(stats::Median(behind->us), 1.6 * stats::Median(together->us));
+}
+
+TEST_F(TimerTest, EnergyIsMeasuredWhereItIsCounted) {
+  const plan::Plan plans[] = {Launching("add_one")};
+  auto timer = Make(plans);
+  ASSERT_TRUE(timer.has_value()) << timer.error().message;
+  auto use = (*timer)->MeasureEnergy(0, 0.5);
+  if (!use) GTEST_SKIP() << use.error().message;
+  EXPECT_GT(use->watts, 10);
+  EXPECT_GT(use->calls, 1000);
+}
+
+TEST_F(TimerTest, TheGpuTellsHowItDoes) {
+  if (!nvml_) GTEST_SKIP() << "no NVML";
+  const engine::GpuState state = nvml_->State();
+  EXPECT_GT(state.sm_mhz, 100);
+  EXPECT_GT(state.power_w, 5);
+}
+
+TEST_F(TimerTest, CeilingsAreThoseOfAGpu) {
+  auto ceilings = MeasureCeilings(*device_, *clock_);
+  ASSERT_TRUE(ceilings.has_value()) << ceilings.error().message;
+  EXPECT_GT(ceilings->read_bytes, 1e11);
+  EXPECT_GT(ceilings->copy_bytes, 1e11);
+  EXPECT_GT(ceilings->fp32_flops, 1e12);
+  EXPECT_LT(ceilings->launch_us, 20);
+  printf(
+      "overhead %.3f us; read %.0f GB/s, copy %.0f GB/s, fp32 %.1f, tf32 %.0f, bf16 %.0f "
+      "TFLOP/s, launch %.2f us\n",
+      clock_->overhead_us(), ceilings->read_bytes / 1e9, ceilings->copy_bytes / 1e9,
+      ceilings->fp32_flops / 1e12, ceilings->tf32_flops / 1e12, ceilings->bf16_flops / 1e12,
+      ceilings->launch_us);
+}
+
+// y = A x of small whole numbers, as one product, a batch with strides and a batch of pointers.
+TEST_F(TimerTest, ProductsAreThoseOfCublas) {
+  if (auto blas = device_->blas(); !blas) GTEST_SKIP() << blas.error().message;
+  plan::Plan plan;
+  plan.buffers = {{plan::BufferKind::kArgument, 400, 0, {}},
+                  {plan::BufferKind::kTemporary, 400, -1, {}}};
+  plan.outputs = {{{1, 0}, DType::kF32, {100}, {1}}};
+  plan::Gemm gemm;
+  gemm.m = gemm.n = gemm.k = gemm.lda = gemm.ldb = gemm.ldc = 5;
+  gemm.a = {0, 0}, gemm.b = {0, 100}, gemm.c = {1, 0};
+  plan::Gemm strided = gemm;
+  strided.batch = 2;
+  strided.stride_a = strided.stride_b = strided.stride_c = 25;
+  plan::Gemm pointers = gemm;
+  pointers.pointers = {{plan::Address{0, 0}, {0, 100}, {1, 0}}, {{{0, 100}, {0, 200}, {1, 100}}}};
+  for (float& value : values_[1]) value = static_cast<float>(&value - values_[1].data() + 1);
+  for (const plan::Gemm& product : {gemm, strided, pointers}) {
+    plan.nodes = {{product, {}}};
+    const plan::Plan plans[] = {plan};
+    auto timer = Make(plans);
+    ASSERT_TRUE(timer.has_value()) << timer.error().message;
+    auto taken = (*timer)->Take({0, TimingMode::kCold, 1, 2, {}, true});
+    ASSERT_TRUE(taken.has_value()) << taken.error().message;
+    ASSERT_TRUE(taken->findings.empty() && taken->unsupported.empty()) << taken->unsupported;
+    double wanted = 0;  // C[0, 0] = sum over k of A[0, k] B[k, 0], column-major
+    for (size_t k = 0; k < 5; ++k) wanted += values_[1][5 * k] * values_[1][25 + k];
+    EXPECT_EQ(At(*taken, 0), wanted);
+    wanted = 0;
+    for (size_t k = 0; k < 5; ++k) wanted += values_[1][25 + 5 * k] * values_[1][50 + k];
+    if (product.batch > 1 || !product.pointers.empty()) {
+      EXPECT_EQ(At(*taken, 25), wanted);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cupel::gpu

@@ -1,0 +1,184 @@
+// Tested by protocol_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/timing_protocol.h"
+
+#include <cmath>
+#include <utility>
+
+namespace cupel::gpu {
+namespace {
+
+constexpr size_t kMostChanges = 64, kMostReasons = 64;
+constexpr std::pair<engine::TimingMode, const char*> kModes[] = {
+    {engine::TimingMode::kCold, "cold"},
+    {engine::TimingMode::kWarm, "warm"},
+    {engine::TimingMode::kHost, "host"},
+};
+
+Result<int> SmallInt(const Json& json, const char* key, const char* where) {
+  TRY_ASSIGN(const int64_t value, JsonInt(json, key, where));
+  if (value < 0 || value > 1'000'000'000) {
+    return Fail(ErrorCode::kInvalidArgument, std::string(where) + ": " + key + " is out of range");
+  }
+  return static_cast<int>(value);
+}
+
+Result<double> Positive(const Json& json, const char* key, const char* where) {
+  TRY_ASSIGN(const double value, JsonNumber(json, key, where));
+  if (!std::isfinite(value) || value < 0) {
+    return Fail(ErrorCode::kInvalidArgument, std::string(where) + ": " + key + " is out of range");
+  }
+  return value;
+}
+
+}  // namespace
+
+Json ToJson(const engine::TakeRequest& request) {
+  Json changes = Json::array();
+  for (const engine::Change& change : request.changes) {
+    changes.push_back({change.argument, change.offset, Base64Encode(change.bytes)});
+  }
+  std::string mode;
+  for (const auto& [value, name] : kModes) {
+    if (value == request.mode) mode = name;
+  }
+  return {{"take", request.entrant}, {"mode", mode},       {"set", request.set},
+          {"count", request.count},  {"changes", changes}, {"keep", request.keep_outputs}};
+}
+
+Result<engine::TakeRequest> TakeRequestFromJson(const Json& json) {
+  constexpr const char* kWhere = "take";
+  engine::TakeRequest request;
+  TRY_ASSIGN(const int entrant, SmallInt(json, "take", kWhere));
+  request.entrant = static_cast<size_t>(entrant);
+  TRY_ASSIGN(const std::string mode, JsonString(json, "mode", kWhere));
+  bool known = false;
+  for (const auto& [value, name] : kModes) {
+    if (mode != name) continue;
+    request.mode = value;
+    known = true;
+  }
+  if (!known) return Fail(ErrorCode::kInvalidArgument, "take: unknown mode " + mode);
+  TRY_ASSIGN(request.set, SmallInt(json, "set", kWhere));
+  TRY_ASSIGN(request.count, SmallInt(json, "count", kWhere));
+  TRY_ASSIGN(request.keep_outputs, JsonBool(json, "keep", kWhere));
+  TRY_ASSIGN(const Json* changes, JsonArray(json, "changes", kWhere));
+  if (changes->size() > kMostChanges) return Fail(ErrorCode::kInvalidArgument, "take: too much");
+  for (const Json& item : *changes) {
+    const bool sound = item.is_array() && item.size() == 3 && item[0].is_number_integer() &&
+                       item[1].is_number_integer() && item[2].is_string();
+    if (!sound || item[0].get<int64_t>() < 0 || item[1].get<int64_t>() < 0) {
+      return Fail(ErrorCode::kInvalidArgument, "take: a change is malformed");
+    }
+    TRY_ASSIGN(std::string bytes, Base64Decode(item[2].get<std::string>(), kWhere));
+    request.changes.push_back({item[0].get<int>(), item[1].get<uint64_t>(), std::move(bytes)});
+  }
+  return request;
+}
+
+Json ToJson(const engine::EnergyUse& use) {
+  return {{"joules", use.joules}, {"watts", use.watts}, {"calls", use.calls}};
+}
+
+Result<engine::EnergyUse> EnergyUseFromJson(const Json& json) {
+  engine::EnergyUse use;
+  TRY_ASSIGN(use.joules, Positive(json, "joules", "energy"));
+  TRY_ASSIGN(use.watts, Positive(json, "watts", "energy"));
+  TRY_ASSIGN(use.calls, JsonInt(json, "calls", "energy"));
+  return use;
+}
+
+Json ToJson(const engine::GpuState& state) {
+  return {{"sm_mhz", state.sm_mhz},
+          {"memory_mhz", state.memory_mhz},
+          {"temperature_c", state.temperature_c},
+          {"power_w", state.power_w},
+          {"throttled_by", state.throttled_by},
+          {"processes", state.processes}};
+}
+
+Result<engine::GpuState> GpuStateFromJson(const Json& json) {
+  constexpr const char* kWhere = "state";
+  engine::GpuState state;
+  TRY_ASSIGN(state.sm_mhz, SmallInt(json, "sm_mhz", kWhere));
+  TRY_ASSIGN(state.memory_mhz, SmallInt(json, "memory_mhz", kWhere));
+  TRY_ASSIGN(state.temperature_c, SmallInt(json, "temperature_c", kWhere));
+  TRY_ASSIGN(state.power_w, Positive(json, "power_w", kWhere));
+  TRY_ASSIGN(state.processes, SmallInt(json, "processes", kWhere));
+  TRY_ASSIGN(const Json* reasons, JsonArray(json, "throttled_by", kWhere));
+  for (const Json& reason : *reasons) {
+    if (!reason.is_string() || state.throttled_by.size() == kMostReasons) {
+      return Fail(ErrorCode::kInvalidArgument, "state: throttled_by is malformed");
+    }
+    state.throttled_by.push_back(reason.get<std::string>());
+  }
+  return state;
+}
+
+Json ToJson(const engine::Ceilings& ceilings) {
+  return {{"gpu", ceilings.gpu},
+          {"read_bytes", ceilings.read_bytes},
+          {"copy_bytes", ceilings.copy_bytes},
+          {"fp32_flops", ceilings.fp32_flops},
+          {"tf32_flops", ceilings.tf32_flops},
+          {"bf16_flops", ceilings.bf16_flops},
+          {"launch_us", ceilings.launch_us}};
+}
+
+Result<engine::Ceilings> CeilingsFromJson(const Json& json) {
+  constexpr const char* kWhere = "ceilings";
+  engine::Ceilings ceilings;
+  TRY_ASSIGN(ceilings.gpu, JsonString(json, "gpu", kWhere));
+  TRY_ASSIGN(ceilings.read_bytes, Positive(json, "read_bytes", kWhere));
+  TRY_ASSIGN(ceilings.copy_bytes, Positive(json, "copy_bytes", kWhere));
+  TRY_ASSIGN(ceilings.fp32_flops, Positive(json, "fp32_flops", kWhere));
+  TRY_ASSIGN(ceilings.tf32_flops, Positive(json, "tf32_flops", kWhere));
+  TRY_ASSIGN(ceilings.bf16_flops, Positive(json, "bf16_flops", kWhere));
+  TRY_ASSIGN(ceilings.launch_us, Positive(json, "launch_us", kWhere));
+  return ceilings;
+}
+
+Json ToJson(const engine::ClockKernels& kernels) {
+  return {{"flush_ptx", kernels.flush_ptx},     {"flush_entry", kernels.flush_entry},
+          {"flush_grid", kernels.flush_grid},   {"flush_block", kernels.flush_block},
+          {"flush_bytes", kernels.flush_bytes}, {"probe_ptx", kernels.probe_ptx},
+          {"probe_entry", kernels.probe_entry}, {"probe_grid", kernels.probe_grid},
+          {"probe_block", kernels.probe_block}, {"probe_iterations", kernels.probe_iterations}};
+}
+
+Result<engine::ClockKernels> ClockKernelsFromJson(const Json& json) {
+  constexpr const char* kWhere = "kernels";
+  engine::ClockKernels kernels;
+  TRY_ASSIGN(kernels.flush_ptx, JsonString(json, "flush_ptx", kWhere));
+  TRY_ASSIGN(kernels.flush_entry, JsonString(json, "flush_entry", kWhere));
+  TRY_ASSIGN(kernels.probe_ptx, JsonString(json, "probe_ptx", kWhere));
+  TRY_ASSIGN(kernels.probe_entry, JsonString(json, "probe_entry", kWhere));
+  TRY_ASSIGN(const int64_t bytes, JsonInt(json, "flush_bytes", kWhere));
+  if (bytes < 0) return Fail(ErrorCode::kInvalidArgument, "kernels: flush_bytes is negative");
+  kernels.flush_bytes = static_cast<uint64_t>(bytes);
+  const std::pair<const char*, uint32_t*> counts[] = {
+      {"flush_grid", &kernels.flush_grid},
+      {"flush_block", &kernels.flush_block},
+      {"probe_grid", &kernels.probe_grid},
+      {"probe_block", &kernels.probe_block},
+      {"probe_iterations", &kernels.probe_iterations}};
+  for (const auto& [key, count] : counts) {
+    TRY_ASSIGN(const int value, SmallInt(json, key, kWhere));
+    *count = static_cast<uint32_t>(value);
+  }
+  return kernels;
+}
+
+Result<std::vector<double>> TimesFromJson(const Json& json, size_t most) {
+  std::vector<double> times;
+  bool sound = json.is_array() && json.size() <= most;
+  for (size_t i = 0; sound && i < json.size(); ++i) {
+    sound = json[i].is_number();
+    if (sound) times.push_back(json[i].get<double>());
+    sound = sound && std::isfinite(times.back()) && times.back() >= 0;
+  }
+  if (sound) return times;
+  return Fail(ErrorCode::kInternal, "the GPU worker sent times that cannot be");
+}
+
+}  // namespace cupel::gpu

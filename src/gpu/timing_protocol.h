@@ -1,0 +1,32 @@
+// What is said about timing between cupel and its GPU worker, as JSON (protocol.h has the rest):
+//
+//   {"timer": [[program id, plan], …], "sets": [[[at, bytes], …], …], "results": at}
+//                                                  -> {"sets": n, "overhead_us": x}
+//   {"take": entrant, "mode": "cold", "set": i, "count": n, "keep": bool,
+//    "changes": [[argument, offset, base64], …]}      -> {"us": […], "run": {…}}
+//   {"energy": entrant, "seconds": x}              -> {"joules", "watts", "calls"}
+//   {"finish": 1}                                  -> {"run": {…}}, the findings in it
+//   {"state": 1} | {"ceilings": 1} | {"kernels": 1}
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/json.h"
+#include "engine/timing.h"
+
+namespace cupel::gpu {
+
+Json ToJson(const engine::TakeRequest& request);
+Result<engine::TakeRequest> TakeRequestFromJson(const Json& json);
+Json ToJson(const engine::EnergyUse& use);
+Result<engine::EnergyUse> EnergyUseFromJson(const Json& json);
+Json ToJson(const engine::GpuState& state);
+Result<engine::GpuState> GpuStateFromJson(const Json& json);
+Json ToJson(const engine::Ceilings& ceilings);
+Result<engine::Ceilings> CeilingsFromJson(const Json& json);
+Json ToJson(const engine::ClockKernels& kernels);
+Result<engine::ClockKernels> ClockKernelsFromJson(const Json& json);
+
+/// Times in microseconds: finite, not negative, at most so many.
+Result<std::vector<double>> TimesFromJson(const Json& json, size_t most);
+
+}  // namespace cupel::gpu

@@ -1,0 +1,113 @@
+// Tested by engine_test.cc (on a GPU).
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/worker_process.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "gpu/protocol.h"
+#include "gpu/worker.h"
+#include "os/frames.h"
+
+namespace cupel::gpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Kernels are given 20 s (ReplayOptions); a worker that says nothing for longer hangs.
+constexpr std::chrono::seconds kMostOfAPlan{20};
+
+std::map<std::string, std::string> Environment() {
+  std::map<std::string, std::string> environment = os::CurrentEnvironment();
+  environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";  // as nvidia-smi counts
+  return environment;
+}
+
+}  // namespace
+
+Status WorkerProcess::Ensure() {
+  if (process_) return {};
+  int ends[2] = {-1, -1};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return Fail(ErrorCode::kIo, fmt::format("cannot make a socket: {}", std::strerror(errno)));
+  }
+  channel_ = os::Fd(ends[0]);
+  const os::Fd theirs(ends[1]);
+  TRY_ASSIGN(SharedMemory memory, SharedMemory::Create());
+  memory_.emplace(std::move(memory));
+  os::SpawnOptions spawn;
+  spawn.argv = {options_.program.string(), kWorkerCommand, std::to_string(options_.ordinal)};
+  spawn.env = Environment();
+  spawn.extra_fds = {theirs.get(), memory_->fd()};
+  TRY_ASSIGN(auto process, os::Process::Spawn(spawn));
+  process_.emplace(std::move(process));
+  ++generation_;
+  auto hello = Read(Clock::now() + options_.patience);
+  if (!hello) End();
+  TRY(hello);
+  hello_ = std::move(*hello);
+  return {};
+}
+
+Result<Json> WorkerProcess::Ask(const Json& request, bool* gone) {
+  *gone = false;
+  TRY(Ensure());
+  const auto deadline = Clock::now() + kMostOfAPlan + options_.patience;
+  if (auto sent = os::WriteFrame(channel_.get(), DumpJson(request), deadline); !sent) {
+    *gone = true;
+    End();
+    return tl::unexpected<Error>(sent.error());
+  }
+  auto answer = Read(deadline);
+  if (!answer && !is_word_) {
+    *gone = answer.error().code != ErrorCode::kCancelled;
+    End();
+  }
+  return answer;
+}
+
+void WorkerProcess::End() {
+  process_.reset();
+  channel_.Close();
+}
+
+Result<Json> WorkerProcess::Read(Clock::time_point deadline) {
+  is_word_ = false;
+  os::FrameEnd end{};
+  TRY_ASSIGN(const std::optional<std::string> frame, os::ReadFrame(channel_.get(), deadline, &end));
+  if (!frame) {
+    return Fail(ErrorCode::kInternal, end == os::FrameEnd::kTimeout
+                                          ? "the GPU worker does not answer"
+                                          : "the GPU worker ended unexpectedly");
+  }
+  TRY_ASSIGN(Json json, ParseJson(*frame, "the GPU worker's answer"));
+  if (json.is_object() && json.contains("error")) {
+    is_word_ = true;
+    return tl::unexpected<Error>(ErrorFromJson(json["error"]));
+  }
+  return json;
+}
+
+Result<Json> WorkerProcess::Write(std::span<const std::span<const std::byte>> tensors,
+                                  uint64_t* end) {
+  Json places = Json::array();
+  for (const auto& tensor : tensors) {
+    *end = AlignedForTensor(*end);
+    places.push_back({*end, tensor.size()});
+    *end += tensor.size();
+  }
+  TRY_ASSIGN(const std::span<std::byte> all, memory_->Map(*end));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].empty()) continue;
+    std::memcpy(all.data() + places[i][0].get<uint64_t>(), tensors[i].data(), tensors[i].size());
+  }
+  return places;
+}
+
+}  // namespace cupel::gpu
