@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "build/image.h"
 #include "device/device.h"
+#include "engine/ceilings.h"
 #include "engine/run.h"
 #include "engine/timing.h"
 

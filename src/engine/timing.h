@@ -22,10 +22,11 @@ enum class TimingMode {
   kHost,  // wall time of launching one by one and waiting, as C++ code would
 };
 
-/// One of those that are timed on the same inputs; both are borrowed.
+/// One of those that are timed on the same inputs; all is borrowed.
 struct Entrant {
   Program* program = nullptr;
-  const plan::Plan* plan = nullptr;
+  /// One for all sets of arguments, or one for each: a plan may depend on one-element tensors.
+  std::vector<const plan::Plan*> plans;
 };
 
 /// Bytes of an argument that hold something else during a replay.
@@ -78,16 +79,6 @@ struct GpuState {
   double power_w = 0;
   std::vector<std::string> throttled_by;  // "power cap", "thermal slowdown", …
   int processes = 0;                      // with a context on the same GPU, ours included
-};
-
-/// What a GPU really reaches, measured by small kernels and cuBLAS.
-struct Ceilings {
-  std::string gpu;                        // "NVIDIA H200"
-  double read_bytes = 0;                  // a second, of cold DRAM
-  double copy_bytes = 0;                  // read and written together
-  double fp32_flops = 0;                  // fused multiply-add
-  double tf32_flops = 0, bf16_flops = 0;  // cuBLAS; 0 without it
-  double launch_us = 0;                   // of a dependent launch in a graph
 };
 
 /// Kernels that other processes run to be timed by the same clock.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/timing.h"
+#include "engine/ceilings.h"
 #include "gpu/clock.h"
 
 namespace cupel::gpu {

@@ -46,7 +46,7 @@ class GpuEngine : public engine::Engine {
 
   Result<engine::Ceilings> MeasureCeilings() override {
     TRY_ASSIGN(const Json answer, Ask("ceilings"));
-    return CeilingsFromJson(answer);
+    return engine::CeilingsFromJson(answer);
   }
 
   Result<engine::ClockKernels> Kernels() override {

@@ -50,7 +50,10 @@ class RemoteTimer : public engine::Timer {
         return Fail(ErrorCode::kInvalidArgument, "a program of another engine cannot be timed");
       }
       TRY(program->LoadForTiming());
-      request["timer"].push_back({program->id(), plan::ToJson(*entrant.plan)});
+      if (entrant.plans.empty()) return Fail(ErrorCode::kInternal, "an entrant without a plan");
+      Json plans = Json::array();
+      for (const plan::Plan* plan : entrant.plans) plans.push_back(plan::ToJson(*plan));
+      request["timer"].push_back({program->id(), std::move(plans)});
     }
     uint64_t end = 0;
     for (const auto& set : sets) {

@@ -30,15 +30,18 @@ double MicrosecondsSince(SteadyClock::time_point start) {
   return std::chrono::duration<double, std::micro>(SteadyClock::now() - start).count();
 }
 
-bool SameBuffers(const plan::Plan& a, const plan::Plan& b) {
-  return a.buffers.size() == b.buffers.size() &&
-         std::equal(a.buffers.begin(), a.buffers.end(), b.buffers.begin());
+bool SameBuffers(const TimerEntrant& a, const TimerEntrant& b, size_t sets) {
+  for (size_t set = 0; set < sets; ++set) {
+    if (a.plan(set).buffers != b.plan(set).buffers) return false;
+  }
+  return true;
 }
 
 /// One entrant on one set of arguments.
 struct Bound {
-  Bound(const Device& device, const Module& module)
-      : memory(device), replay(device, module, memory) {}
+  Bound(const Device& device, const Module& module, const plan::Plan& its_plan)
+      : plan(its_plan), memory(device), replay(device, module, memory) {}
+  const plan::Plan& plan;
   PlanMemory memory;
   Replay replay;
   std::optional<TimedGraph> cold, warm;
@@ -63,9 +66,15 @@ class LocalTimer : public engine::Timer {
     for (const TimerEntrant& entrant : entrants) {
       Runner runner{entrant, sizes.size(), {}};
       for (const Runner& other : runners_) {
-        if (SameBuffers(*other.entrant.plan, *entrant.plan)) runner.region = other.region;
+        if (SameBuffers(other.entrant, entrant, arguments_.size())) runner.region = other.region;
       }
-      if (runner.region == sizes.size()) sizes.push_back(PlanMemory::BytesFor(*entrant.plan));
+      if (runner.region == sizes.size()) {
+        uint64_t size = 0;
+        for (const plan::Plan* plan : entrant.plans) {
+          size = std::max(size, PlanMemory::BytesFor(*plan));
+        }
+        sizes.push_back(size);
+      }
       runners_.push_back(std::move(runner));
     }
     TRY(ReserveRegions(sizes));
@@ -74,11 +83,11 @@ class LocalTimer : public engine::Timer {
       for (size_t set = 0; set < arguments_.size(); ++set) {
         const Module& module = runner.entrant.program->module();
         const CuPointer base = regions_[runner.region].address() + set * sizes[runner.region];
-        auto bound = std::make_unique<Bound>(device_, module);
+        auto bound = std::make_unique<Bound>(device_, module, runner.entrant.plan(set));
         if (filled[runner.region]) {
-          TRY(bound->memory.BindAsBefore(*runner.entrant.plan, module.get(), base));
+          TRY(bound->memory.BindAsBefore(bound->plan, module.get(), base));
         } else {
-          TRY(bound->memory.Bind(*runner.entrant.plan, arguments_[set], module.get(), 0, base));
+          TRY(bound->memory.Bind(bound->plan, arguments_[set], module.get(), 0, base));
         }
         runner.sets.push_back(std::move(bound));
       }
@@ -100,7 +109,7 @@ class LocalTimer : public engine::Timer {
     Taken taken;
     TRY_ASSIGN(const bool ready, Prepare(runner, bound, &taken));
     if (!ready) return taken;
-    TRY(Change(runner, bound, request.changes));
+    TRY(Change(bound, request.changes));
     switch (request.mode) {
       case TimingMode::kCold:
         TRY(TakeCold(runner, bound, request.count, &taken));
@@ -117,7 +126,7 @@ class LocalTimer : public engine::Timer {
       TRY_ASSIGN(taken.outputs,
                  ReadOutputs(device_, bound.memory, *runner.entrant.plan, &taken.findings));
     }
-    TRY(Unchange(runner, bound, request.changes));
+    TRY(Unchange(bound, request.changes));
     return taken;
   }
 
@@ -155,10 +164,9 @@ class LocalTimer : public engine::Timer {
     std::vector<Finding> findings;
     for (Runner& runner : runners_) {
       for (size_t set = 0; set < runner.sets.size() && findings.empty(); ++set) {
-        const PlanMemory& memory = runner.sets[set]->memory;
-        TRY(FindStrayWrites(memory, &findings));
-        TRY(FindChangedArguments(device_, memory, *runner.entrant.plan, arguments_[set],
-                                 &findings));
+        const Bound& bound = *runner.sets[set];
+        TRY(FindStrayWrites(bound.memory, &findings));
+        TRY(FindChangedArguments(device_, bound.memory, bound.plan, arguments_[set], &findings));
       }
     }
     TRY_ASSIGN(const bool tampered, clock_.WasTamperedWith());
@@ -200,8 +208,8 @@ class LocalTimer : public engine::Timer {
     return {};
   }
 
-  Status Enqueue(const Runner& runner, Bound& bound, Taken* taken) {
-    for (const plan::Node& node : runner.entrant.plan->nodes) {
+  Status Enqueue(Bound& bound, Taken* taken) {
+    for (const plan::Node& node : bound.plan.nodes) {
       TRY_ASSIGN(Refusal refusal, bound.replay.Enqueue(node));
       if (refusal.ok()) continue;
       if (refusal.finding) taken->findings.push_back(std::move(*refusal.finding));
@@ -221,7 +229,7 @@ class LocalTimer : public engine::Timer {
   Result<bool> Prepare(const Runner& runner, Bound& bound, Taken* taken) {
     if (bound.cold) return true;
     TRY(Reset(runner, 0));
-    TRY(Enqueue(runner, bound, taken));
+    TRY(Enqueue(bound, taken));
     TRY(Await(taken));
     if (!taken->findings.empty() || !taken->unsupported.empty()) return false;
     Refusal refusal;
@@ -269,25 +277,24 @@ class LocalTimer : public engine::Timer {
     TRY(Await(taken));
     for (int i = -1; i < count && taken->findings.empty(); ++i) {
       const auto start = SteadyClock::now();
-      TRY(Enqueue(runner, bound, taken));
+      TRY(Enqueue(bound, taken));
       TRY(Await(taken));
       if (i >= 0) taken->us.push_back(MicrosecondsSince(start));
     }
     return {};
   }
 
-  Result<CuPointer> PlaceOf(const Runner& runner, const Bound& bound,
-                            const engine::Change& change) const {
-    const plan::Plan& plan = *runner.entrant.plan;
-    for (size_t i = 0; i < plan.buffers.size(); ++i) {
-      const plan::Buffer& buffer = plan.buffers[i];
+  /// 0 when the plan does not look at this argument.
+  static CuPointer PlaceOf(const Bound& bound, const engine::Change& change) {
+    for (size_t i = 0; i < bound.plan.buffers.size(); ++i) {
+      const plan::Buffer& buffer = bound.plan.buffers[i];
       const bool is_it =
           buffer.kind == plan::BufferKind::kArgument && buffer.argument == change.argument;
       if (!is_it) continue;
       if (change.offset > buffer.bytes || change.bytes.size() > buffer.bytes - change.offset) break;
       return bound.memory.places()[i].address + change.offset;
     }
-    return CuPointer{0};  // the plan does not look at this argument
+    return 0;
   }
 
   /// Keeps what was there in `scratch_`.
@@ -298,7 +305,7 @@ class LocalTimer : public engine::Timer {
       if (at + change.bytes.size() > scratch_.address() + kMostChangedBytes) {
         return Fail(ErrorCode::kInternal, "too much is changed at once");
       }
-      TRY_ASSIGN(const CuPointer place, PlaceOf(runner, bound, change));
+      const CuPointer place = PlaceOf(bound, change);
       if (place == 0 || change.bytes.empty()) continue;
       TRY(driver.Check(driver.copy_across(at, place, change.bytes.size(), device_.stream()),
                        "changing an argument"));
@@ -310,12 +317,11 @@ class LocalTimer : public engine::Timer {
     return {};
   }
 
-  Status Unchange(const Runner& runner, const Bound& bound,
-                  std::span<const engine::Change> changes) {
+  Status Unchange(const Bound& bound, std::span<const engine::Change> changes) {
     const Driver& driver = device_.driver();
     uint64_t at = scratch_.address();
     for (const engine::Change& change : changes) {
-      TRY_ASSIGN(const CuPointer place, PlaceOf(runner, bound, change));
+      const CuPointer place = PlaceOf(bound, change);
       if (place == 0 || change.bytes.empty()) continue;
       TRY(driver.Check(driver.copy_across(place, at, change.bytes.size(), device_.stream()),
                        "changing an argument back"));

@@ -15,7 +15,8 @@ namespace cupel::gpu {
 
 struct TimerEntrant {
   const GpuProgram* program = nullptr;
-  const plan::Plan* plan = nullptr;
+  std::vector<const plan::Plan*> plans;  // one, or one for each set
+  const plan::Plan& plan(size_t set) const { return *plans[set < plans.size() ? set : 0]; }
 };
 
 /// Places every set of arguments for every entrant; entrants whose buffers are alike share them, so

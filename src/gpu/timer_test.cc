@@ -42,7 +42,7 @@ class TimerTest : public ::testing::Test {
 
   Result<std::unique_ptr<engine::Timer>> Make(std::span<const plan::Plan> plans) {
     std::vector<TimerEntrant> entrants;
-    for (const plan::Plan& plan : plans) entrants.push_back({program_.get(), &plan});
+    for (const plan::Plan& plan : plans) entrants.push_back({program_.get(), {&plan}});
     return MakeLocalTimer(*device_, *clock_, nvml_.get(), entrants, sets_);
   }
 

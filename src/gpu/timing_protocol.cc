@@ -115,29 +115,6 @@ Result<engine::GpuState> GpuStateFromJson(const Json& json) {
   return state;
 }
 
-Json ToJson(const engine::Ceilings& ceilings) {
-  return {{"gpu", ceilings.gpu},
-          {"read_bytes", ceilings.read_bytes},
-          {"copy_bytes", ceilings.copy_bytes},
-          {"fp32_flops", ceilings.fp32_flops},
-          {"tf32_flops", ceilings.tf32_flops},
-          {"bf16_flops", ceilings.bf16_flops},
-          {"launch_us", ceilings.launch_us}};
-}
-
-Result<engine::Ceilings> CeilingsFromJson(const Json& json) {
-  constexpr const char* kWhere = "ceilings";
-  engine::Ceilings ceilings;
-  TRY_ASSIGN(ceilings.gpu, JsonString(json, "gpu", kWhere));
-  TRY_ASSIGN(ceilings.read_bytes, Positive(json, "read_bytes", kWhere));
-  TRY_ASSIGN(ceilings.copy_bytes, Positive(json, "copy_bytes", kWhere));
-  TRY_ASSIGN(ceilings.fp32_flops, Positive(json, "fp32_flops", kWhere));
-  TRY_ASSIGN(ceilings.tf32_flops, Positive(json, "tf32_flops", kWhere));
-  TRY_ASSIGN(ceilings.bf16_flops, Positive(json, "bf16_flops", kWhere));
-  TRY_ASSIGN(ceilings.launch_us, Positive(json, "launch_us", kWhere));
-  return ceilings;
-}
-
 Json ToJson(const engine::ClockKernels& kernels) {
   return {{"flush_ptx", kernels.flush_ptx},     {"flush_entry", kernels.flush_entry},
           {"flush_grid", kernels.flush_grid},   {"flush_block", kernels.flush_block},

@@ -1,6 +1,6 @@
 // What is said about timing between cupel and its GPU worker, as JSON (protocol.h has the rest):
 //
-//   {"timer": [[program id, plan], …], "sets": [[[at, bytes], …], …], "results": at}
+//   {"timer": [[program id, [plan, …]], …], "sets": [[[at, bytes], …], …], "results": at}
 //                                                  -> {"sets": n, "overhead_us": x}
 //   {"take": entrant, "mode": "cold", "set": i, "count": n, "keep": bool,
 //    "changes": [[argument, offset, base64], …]}      -> {"us": […], "run": {…}}
@@ -21,8 +21,6 @@ Json ToJson(const engine::EnergyUse& use);
 Result<engine::EnergyUse> EnergyUseFromJson(const Json& json);
 Json ToJson(const engine::GpuState& state);
 Result<engine::GpuState> GpuStateFromJson(const Json& json);
-Json ToJson(const engine::Ceilings& ceilings);
-Result<engine::Ceilings> CeilingsFromJson(const Json& json);
 Json ToJson(const engine::ClockKernels& kernels);
 Result<engine::ClockKernels> ClockKernelsFromJson(const Json& json);
 

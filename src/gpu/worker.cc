@@ -117,9 +117,12 @@ class Worker {
     for (const Json& entrant : *entrants) {
       const auto program = programs_.find(entrant.at(0).get<int64_t>());
       if (program == programs_.end()) return Fail(ErrorCode::kInternal, "no such program");
-      TRY_ASSIGN(plan::Plan plan, plan::FromJson(entrant.at(1), "request.plan"));
-      timed_plans_.push_back(std::make_unique<plan::Plan>(std::move(plan)));
-      timed.push_back({program->second.get(), timed_plans_.back().get()});
+      timed.push_back({program->second.get(), {}});
+      for (const Json& item : entrant.at(1)) {
+        TRY_ASSIGN(plan::Plan plan, plan::FromJson(item, "request.plan"));
+        timed_plans_.push_back(std::make_unique<plan::Plan>(std::move(plan)));
+        timed.back().plans.push_back(timed_plans_.back().get());
+      }
     }
     TRY_ASSIGN(const int64_t results, JsonInt(request, "results", "request"));
     results_ = static_cast<uint64_t>(results);

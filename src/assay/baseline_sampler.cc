@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/baseline_sampler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cupel::assay {
+namespace {
+
+using engine::TimingMode;
+using Mode = oracle::Baselines::Mode;
+
+/// Of the largest element, above which a compiled answer deserves a second look.
+constexpr double kOddDifference = 1e-3;
+constexpr double kLeastUs = 0.001;
+
+}  // namespace
+
+BaselineSampler::~BaselineSampler() { (void)torch_.Drop(info_.name); }
+
+Result<std::vector<double>> BaselineSampler::Take(TimingMode mode, int set, int count) {
+  const Mode asked = mode == TimingMode::kCold   ? Mode::kCold
+                     : mode == TimingMode::kWarm ? Mode::kWarm
+                                                 : Mode::kHost;
+  TRY_ASSIGN(std::vector<double> times, torch_.Take(info_.name, asked, set, count));
+  if (mode == TimingMode::kHost) return times;
+  for (double& us : times) us = std::max(us - overhead_us_, kLeastUs);
+  return times;
+}
+
+void BaselineSampler::Describe(Timing* timing) const {
+  timing->how = info_.how;
+  if (info_.how != "graph") {
+    timing->oddities.push_back("could not be captured, so that launches count: " + info_.why);
+  }
+  if (info_.tf32) timing->oddities.emplace_back("the task's code allows tf32");
+  for (const oracle::BaselineOutput& output : info_.outputs) {
+    if (output.is_none || output.difference <= kOddDifference * output.largest) continue;
+    timing->oddities.push_back(fmt::format("its {} is up to {:.2g} from eager's, of at most {:.2g}",
+                                           output.name, output.difference, output.largest));
+  }
+}
+
+}  // namespace cupel::assay

@@ -1,0 +1,35 @@
+// PyTorch's own answer, timed beside kernels.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "assay/bench.h"
+#include "assay/sampler.h"
+#include "oracle/baseline.h"
+
+namespace cupel::assay {
+
+class BaselineSampler : public Sampler {
+ public:
+  BaselineSampler(oracle::Baselines& torch, oracle::BaselineInfo info)
+      : torch_(torch), info_(std::move(info)) {}
+  ~BaselineSampler() override;
+
+  const oracle::BaselineInfo& info() const { return info_; }
+  /// What the clock itself takes, as the kernels' clock found: the same for both.
+  void Subtract(double overhead_us) { overhead_us_ = overhead_us; }
+  std::string Name() const override { return oracle::Name(info_.kind); }
+  bool IsBaseline() const override { return true; }
+  Result<std::vector<double>> Take(engine::TimingMode mode, int set, int count) override;
+
+  /// How it was timed, and what is odd about it.
+  void Describe(Timing* timing) const;
+
+ private:
+  oracle::Baselines& torch_;
+  oracle::BaselineInfo info_;
+  double overhead_us_ = 0;
+};
+
+}  // namespace cupel::assay

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "assay/baseline_sampler.h"
+#include "assay/contract.h"
+#include "assay/kernel_sampler.h"
+#include "assay/roofline.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "stats/robust.h"
+
+namespace cupel::assay {
+namespace {
+
+using engine::TimingMode;
+using Arguments = std::vector<std::span<const std::byte>>;
+
+constexpr uint64_t kMostCaseBytes = uint64_t{8} << 30;  // held at once
+constexpr int kReplaysToFindOut = 6;                    // who wrote where it must not
+
+/// A kernel loaded and recorded for every set of inputs.
+struct Prepared {
+  std::string name;
+  std::unique_ptr<engine::Program> program;
+  std::vector<plan::Plan> plans;
+};
+
+class SettingBench {
+ public:
+  SettingBench(const Parts& parts, const Question& question, const task::Setting& setting,
+               const BenchOptions& options,
+               const std::function<void(const std::string& stage)>& progress)
+      : parts_(parts),
+        question_(question),
+        setting_(setting),
+        options_(options),
+        progress_(progress),
+        seed_(question.seed ? *question.seed : EntropySeed()) {
+    times_.id = setting.id;
+    times_.kind = task::Name(setting.kind);
+    times_.description = setting.Describe();
+  }
+
+  Result<SettingTimes> Run(std::span<const KernelToTime> kernels) {
+    const auto start = std::chrono::steady_clock::now();
+    TRY_ASSIGN(const bool has_cases, DrawCases());
+    if (!has_cases) return std::move(times_);
+    for (const KernelToTime& kernel : kernels) TRY(Prepare(kernel));
+    TRY(PrepareBaselines());
+    if (kernels_.empty() && baselines_.empty()) return std::move(times_);
+    times_.read_bytes = BytesToRead(cases_.front());
+    times_.written_bytes = BytesToWrite(cases_.front());
+    times_.floor_us = times_.read_bytes / options_.ceilings.read_bytes * 1e6;
+    times_.floor_is_sure = ReadsEverything(cases_.front());
+    // State is for the record: a GPU that does not tell is timed all the same.
+    if (auto state = parts_.engine->State()) times_.before = *state;
+    for (bool again = true; again;) {
+      TRY_ASSIGN(again, MeasureOnce());
+    }
+    if (auto state = parts_.engine->State()) times_.after = *state;
+    Conclude();
+    times_.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return std::move(times_);
+  }
+
+ private:
+  Result<bool> DrawCases() {
+    TRY_ASSIGN(auto stream,
+               parts_.oracle->Open(*question_.task, question_.direction, setting_, options_.sets,
+                                   question_.seed, question_.fresh_cases));
+    uint64_t bytes = 0;
+    while (static_cast<int>(cases_.size()) < options_.sets && bytes < kMostCaseBytes) {
+      TRY_ASSIGN(auto outcome, stream->Next());
+      if (!outcome) break;
+      if (const auto* failure = std::get_if<oracle::SettingFailure>(&*outcome)) {
+        times_.note = "no reference: " + failure->message;
+        return false;
+      }
+      cases_.push_back(std::move(std::get<task::Case>(*outcome)));
+      for (const task::Tensor* tensor : task::TensorLeaves(cases_.back().args)) {
+        bytes += tensor->storage.size();
+      }
+    }
+    if (cases_.empty()) return Fail(ErrorCode::kInternal, "the oracle gave no case");
+    times_.torch_version = cases_.front().torch_version;
+    for (const task::Case& wanted : cases_) {
+      Arguments arguments;
+      for (const task::Tensor* tensor : task::TensorLeaves(wanted.args)) {
+        arguments.push_back(tensor->storage);
+      }
+      arguments_.push_back(std::move(arguments));
+    }
+    return true;
+  }
+
+  void AddRefused(const std::string& name, judge::Reason reason) {
+    Timing timing;
+    timing.name = name;
+    timing.refused = std::move(reason);
+    times_.timings.push_back(std::move(timing));
+  }
+
+  Status Prepare(const KernelToTime& kernel) {
+    progress_("recording " + kernel.name);
+    TRY_ASSIGN(auto program, parts_.engine->Load(*kernel.image));
+    record::Options record_options = parts_.record;
+    record_options.seed = Random(seed_).Fork("addresses of " + kernel.name)();
+    TRY_ASSIGN(auto recorder,
+               record::Recorder::Start(*kernel.image, parts_.engine->Device(), record_options));
+    Prepared prepared{kernel.name, std::move(program), {}};
+    std::string first_key;
+    for (const task::Case& wanted : cases_) {
+      std::string key = RecordingKey(wanted.args);
+      if (key == first_key) {
+        prepared.plans.push_back(prepared.plans.front());
+        continue;
+      }
+      TRY_ASSIGN(auto outcome,
+                 recorder.Record(std::string(task::Name(question_.direction)), wanted.args));
+      if (auto* refusal = std::get_if<record::Refusal>(&outcome)) {
+        AddRefused(kernel.name, {refusal->code, refusal->message, refusal->where});
+        return {};
+      }
+      prepared.plans.push_back(std::move(std::get<record::Recording>(outcome).plan));
+      if (first_key.empty()) first_key = std::move(key);
+    }
+    kernels_.push_back(std::make_unique<Prepared>(std::move(prepared)));
+    return {};
+  }
+
+  Status PrepareBaselines() {
+    std::vector<uint64_t> seeds;
+    for (const task::Case& wanted : cases_) seeds.push_back(wanted.seed);
+    for (const oracle::BaselineKind kind : options_.baselines) {
+      progress_(fmt::format("preparing {}", oracle::Name(kind)));
+      TRY_ASSIGN(auto prepared, options_.torch->Prepare(*question_.task, question_.direction,
+                                                        setting_, kind, seeds));
+      if (const auto* failure = std::get_if<oracle::SettingFailure>(&prepared)) {
+        AddRefused(oracle::Name(kind), {"no_baseline", failure->message, ""});
+        times_.timings.back().is_baseline = true;
+        continue;
+      }
+      baselines_.push_back(std::make_unique<BaselineSampler>(
+          *options_.torch, std::move(std::get<oracle::BaselineInfo>(prepared))));
+    }
+    return {};
+  }
+
+  TimedKernel Timed(const Prepared& prepared) const {
+    TimedKernel timed;
+    timed.name = prepared.name;
+    timed.program = prepared.program.get();
+    for (const plan::Plan& plan : prepared.plans) timed.plans.push_back(&plan);
+    for (const task::Case& wanted : cases_) timed.cases.push_back(&wanted);
+    return timed;
+  }
+
+  Result<std::unique_ptr<engine::Timer>> MakeTimer(std::span<const std::unique_ptr<Prepared>> of) {
+    std::vector<engine::Entrant> entrants;
+    for (const auto& prepared : of) {
+      entrants.push_back({prepared->program.get(), Timed(*prepared).plans});
+    }
+    return parts_.engine->MakeTimer(entrants, arguments_);
+  }
+
+  /// True when a kernel dropped out, so that the others must be measured again.
+  Result<bool> MeasureOnce() {
+    std::vector<Sampler*> samplers;
+    for (const auto& baseline : baselines_) samplers.push_back(baseline.get());
+    std::unique_ptr<engine::Timer> timer;
+    std::vector<std::unique_ptr<KernelSampler>> mine;
+    times_.sets = static_cast<int>(cases_.size());
+    if (!kernels_.empty()) {
+      TRY_ASSIGN(timer, MakeTimer(kernels_));
+      times_.sets = timer->Sets();
+      times_.overhead_us = timer->OverheadUs();
+    }
+    for (const auto& baseline : baselines_) {
+      times_.sets = std::min(times_.sets, baseline->info().sets);
+      baseline->Subtract(times_.overhead_us);
+    }
+    for (size_t i = 0; i < kernels_.size(); ++i) {
+      mine.push_back(std::make_unique<KernelSampler>(Timed(*kernels_[i]), *timer, i,
+                                                     Random(seed_).Fork("secrets")() + i));
+      samplers.push_back(mine.back().get());
+    }
+    if (samplers.empty()) return false;
+    progress_("timing");
+    TRY_ASSIGN(auto samples, Measure(samplers, times_.sets, options_.measure, [&](int rounds) {
+                 progress_(fmt::format("timing, round {}", rounds));
+               }));
+    for (size_t i = 0; i < mine.size(); ++i) {
+      if (!mine[i]->problem()) continue;
+      DropKernel(i, *mine[i]->problem());
+      return true;
+    }
+    if (timer) {
+      TRY_ASSIGN(const auto findings, timer->Finish());
+      if (!findings.empty()) {
+        timer.reset();
+        TRY(DropWhoeverDid(findings.front()));
+        return true;
+      }
+    }
+    for (size_t i = 0; i < samplers.size(); ++i) Add(*samplers[i], std::move(samples[i]));
+    TRY(MeasureEnergy());
+    timer.reset();
+    return VerifyAll(mine);
+  }
+
+  void DropKernel(size_t index, judge::Reason reason) {
+    AddRefused(kernels_[index]->name, std::move(reason));
+    kernels_.erase(kernels_.begin() + static_cast<std::ptrdiff_t>(index));
+  }
+
+  /// Runs each alone to see which one does it; all are dropped when none does it alone.
+  Status DropWhoeverDid(const engine::Finding& finding) {
+    bool found = false;
+    for (size_t i = 0; i < kernels_.size();) {
+      TRY_ASSIGN(auto timer, MakeTimer(std::span(kernels_).subspan(i, 1)));
+      KernelSampler alone(Timed(*kernels_[i]), *timer, 0, seed_);
+      for (int replay = 0; replay < kReplaysToFindOut && !alone.problem(); ++replay) {
+        TRY(alone.Take(TimingMode::kCold, replay % timer->Sets(), 1));
+      }
+      std::vector<engine::Finding> mine;
+      if (!alone.problem()) {
+        TRY_ASSIGN(mine, timer->Finish());
+      }
+      if (mine.empty() && !alone.problem()) {
+        ++i;
+        continue;
+      }
+      found = true;
+      DropKernel(i, alone.problem() ? *alone.problem()
+                                    : judge::Reason{mine.front().code, mine.front().message,
+                                                    mine.front().where});
+    }
+    while (!found && !kernels_.empty()) {
+      DropKernel(
+          0, {finding.code, finding.message + " It is not known which kernel did.", finding.where});
+    }
+    return {};
+  }
+
+  void Add(const Sampler& sampler, Samples samples) {
+    Timing timing;
+    timing.name = sampler.Name();
+    timing.is_baseline = sampler.IsBaseline();
+    timing.median = stats::MedianInterval(samples.cold);
+    timing.spread = stats::Mad(samples.cold);
+    timing.warm_us = stats::Median(samples.warm);
+    timing.host_us = stats::Median(samples.host);
+    timing.samples = std::move(samples);
+    times_.timings.push_back(std::move(timing));
+  }
+
+  Status MeasureEnergy() {
+    if (options_.energy_seconds <= 0 || kernels_.empty()) return {};
+    progress_("measuring energy");
+    TRY_ASSIGN(auto timer, MakeTimer(kernels_));
+    for (size_t i = 0; i < kernels_.size(); ++i) {
+      auto use = timer->MeasureEnergy(i, options_.energy_seconds);
+      if (!use && use.error().code != ErrorCode::kUnsupported) return tl::unexpected(use.error());
+      Timing& timing = *(times_.timings.end() - static_cast<std::ptrdiff_t>(kernels_.size() - i));
+      if (use) timing.energy = *use;
+    }
+    return {};
+  }
+
+  /// Always false: what is refused here does not touch the others' times.
+  Result<bool> VerifyAll(std::span<const std::unique_ptr<KernelSampler>> samplers) {
+    progress_("verifying what was timed");
+    for (size_t i = 0; i < samplers.size(); ++i) {
+      Timing& timing = *(times_.timings.end() - static_cast<std::ptrdiff_t>(samplers.size() - i));
+      TRY_ASSIGN(const bool right, samplers[i]->Verify());
+      if (!right) timing.refused = samplers[i]->problem();
+      timing.verified = samplers[i]->verified();
+      timing.visible = samplers[i]->visible();
+    }
+    return false;
+  }
+
+  void Conclude() {
+    for (const auto& baseline : baselines_) {
+      times_.flops = std::max(times_.flops, baseline->info().flops);
+      for (Timing& timing : times_.timings) {
+        if (timing.is_baseline && timing.name == baseline->Name()) baseline->Describe(&timing);
+      }
+    }
+    for (Timing& timing : times_.timings) {
+      if (!timing.samples.cold.empty()) Assess(options_.ceilings, times_, &timing);
+    }
+    for (size_t a = 0; a < times_.timings.size(); ++a) {
+      for (size_t b = 0; b < a; ++b) Compare(a, b);
+    }
+  }
+
+  void Compare(size_t a, size_t b) {
+    const Timing &mine = times_.timings[a], &other = times_.timings[b];
+    const bool both = !mine.refused && !other.refused && !mine.samples.cold.empty() &&
+                      mine.samples.cold.size() == other.samples.cold.size();
+    if (!both || mine.is_baseline) return;
+    times_.comparisons.push_back(
+        {a, b, stats::CompareTimes(mine.samples.cold, other.samples.cold, kClockResolutionUs)});
+  }
+
+  const Parts& parts_;
+  const Question& question_;
+  const task::Setting& setting_;
+  const BenchOptions& options_;
+  const std::function<void(const std::string& stage)>& progress_;
+  uint64_t seed_;
+  SettingTimes times_;
+  std::vector<task::Case> cases_;
+  std::vector<Arguments> arguments_;  // of the cases
+  std::vector<std::unique_ptr<Prepared>> kernels_;
+  std::vector<std::unique_ptr<BaselineSampler>> baselines_;
+};
+
+}  // namespace
+
+Result<SettingTimes> TimeSetting(const Parts& parts, const Question& question,
+                                 const task::Setting& setting,
+                                 std::span<const KernelToTime> kernels, const BenchOptions& options,
+                                 const std::function<void(const std::string& stage)>& progress) {
+  return SettingBench(parts, question, setting, options, progress).Run(kernels);
+}
+
+}  // namespace cupel::assay

@@ -1,0 +1,80 @@
+// How fast? Times kernels that were judged right, and PyTorch's own answers beside them, at one
+// setting at a time (docs/measuring.md). SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "assay/assay.h"
+#include "assay/measure.h"
+#include "engine/ceilings.h"
+#include "oracle/baseline.h"
+#include "stats/difference.h"
+
+namespace cupel::assay {
+
+struct BenchOptions {
+  MeasureOptions measure;
+  int sets = 3;               // of inputs, between which replays rotate
+  double energy_seconds = 0;  // for each kernel; 0: not measured
+  std::vector<oracle::BaselineKind> baselines;
+  oracle::Baselines* torch = nullptr;  // needed for baselines; borrowed
+  engine::Ceilings ceilings;           // of the GPU that is used
+};
+
+/// One kernel or baseline at one setting.
+struct Timing {
+  std::string name;
+  bool is_baseline = false;
+  std::optional<judge::Reason> refused;  // why there is no time, or why it does not count
+  std::vector<std::string> oddities;     // set aside for a second look
+  Samples samples;
+  stats::Interval median;  // of cold samples, 95 %
+  double spread = 0;       // their scaled median absolute deviation
+  double warm_us = 0, host_us = 0;
+  std::optional<engine::EnergyUse> energy;
+  int verified = 0, visible = 0;  // timed replays checked, and those whose secret showed
+  double bytes_a_second = 0, flops = 0;
+  double roofline = 0;    // share of the fastest that the GPU could be
+  std::string how, note;  // of baselines: "graph" or "stream", and what compiled outputs differ by
+};
+
+struct Comparison {
+  size_t a = 0, b = 0;  // of SettingTimes::timings
+  stats::Compared compared;
+};
+
+struct SettingTimes {
+  std::string id, kind, description;
+  std::string note;  // why nothing was timed
+  std::vector<Timing> timings;
+  std::vector<Comparison> comparisons;  // of each kernel with all that stand before it
+  int sets = 0;
+  double overhead_us = 0;                               // of the clock, already subtracted
+  double read_bytes = 0, written_bytes = 0, flops = 0;  // that the task asks for; 0 flops: unknown
+  double floor_us = 0;         // below which a time is impossible or suspicious
+  bool floor_is_sure = false;  // every byte of the inputs must be read
+  engine::GpuState before, after;
+  std::string torch_version;
+  double seconds = 0;
+};
+
+struct KernelToTime {
+  std::string name;
+  const build::Image* image = nullptr;  // borrowed
+};
+
+/// An Error means that cupel could not do its work; what a kernel does wrong is in its Timing.
+Result<SettingTimes> TimeSetting(const Parts& parts, const Question& question,
+                                 const task::Setting& setting,
+                                 std::span<const KernelToTime> kernels, const BenchOptions& options,
+                                 const std::function<void(const std::string& stage)>& progress);
+
+/// "cupel.bench/1": docs/formats/bench.md.
+Json ToJson(const SettingTimes& times);
+Json ToJson(const engine::GpuState& state);
+
+}  // namespace cupel::assay

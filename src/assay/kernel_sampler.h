@@ -1,0 +1,57 @@
+// A kernel that is being timed: gives every replay a secret, keeps some replays' outputs, and holds
+// these afterwards against replays that had no past. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "assay/sampler.h"
+#include "base/random.h"
+#include "engine/engine.h"
+#include "task/case.h"
+
+namespace cupel::assay {
+
+/// What is timed, borrowed: one plan for all sets or one for each; a case a set.
+struct TimedKernel {
+  std::string name;
+  engine::Program* program = nullptr;
+  std::vector<const plan::Plan*> plans;
+  std::vector<const task::Case*> cases;
+};
+
+class KernelSampler : public Sampler {
+ public:
+  KernelSampler(const TimedKernel& kernel, engine::Timer& timer, size_t entrant, uint64_t seed);
+
+  std::string Name() const override { return kernel_.name; }
+  bool IsBaseline() const override { return false; }
+  Result<std::vector<double>> Take(engine::TimingMode mode, int set, int count) override;
+
+  /// Runs what was kept once more without a past, in another process, and compares. False, with a
+  /// problem, when a timed replay did not compute what its inputs ask for.
+  Result<bool> Verify();
+  int verified() const { return verified_; }
+  /// Of the verified: replays whose secret shows in the outputs.
+  int visible() const { return visible_; }
+
+ private:
+  struct Kept {
+    int set = 0;
+    std::vector<engine::Change> changes;
+    std::vector<engine::OutputTensor> outputs;
+  };
+  bool WantsToKeep();
+  Result<bool> VerifyOne(const Kept& kept);
+
+  TimedKernel kernel_;
+  engine::Timer& timer_;
+  size_t entrant_;
+  Random random_;
+  std::vector<Kept> kept_;
+  uint64_t kept_bytes_ = 0;
+  int verified_ = 0, visible_ = 0;
+};
+
+}  // namespace cupel::assay

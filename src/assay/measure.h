@@ -1,0 +1,34 @@
+// Takes samples of several samplers side by side until their medians are known well enough.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "assay/sampler.h"
+
+namespace cupel::assay {
+
+struct MeasureOptions {
+  int least = 40, most = 400;  // rounds: one cold replay of each
+  double narrow = 0.005;       // half of the median's 95 % interval, relative to it
+  double seconds = 8;          // after which the rounds end, however wide the intervals are
+  int others = 21;             // warm and host samples of each
+};
+
+/// Of one sampler; cold[i] of all samplers were taken side by side.
+struct Samples {
+  std::vector<double> cold, warm, host;
+};
+
+/// The clock's: what two readings of one event differ by.
+inline constexpr double kClockResolutionUs = 0.032;
+
+/// Rounds in ABBA order: forwards, then backwards, on the same inputs; then on the next. Ends early
+/// when a sampler has a problem. Result i belongs to sampler i.
+Result<std::vector<Samples>> Measure(std::span<Sampler* const> samplers, int sets,
+                                     const MeasureOptions& options,
+                                     const std::function<void(int rounds)>& progress);
+
+}  // namespace cupel::assay

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/roofline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace cupel::assay {
+namespace {
+
+/// The memory's nominal rate is up to so much above what a kernel that only reads was seen to
+/// reach.
+constexpr double kHeadroom = 1.1;
+/// Shorter floors drown in what launching and draining take; nothing can be said.
+constexpr double kLeastFloorUs = 2;
+constexpr double kWideSpread = 0.05, kWideInterval = 0.01;
+constexpr double kWarmIsSlower = 1.05;
+
+}  // namespace
+
+double BytesToRead(const task::Case& wanted) {
+  std::map<const std::byte*, double> storages;
+  for (const task::Tensor* tensor : task::TensorLeaves(wanted.args)) {
+    if (tensor->storage.empty()) continue;
+    double elements = 1;  // of memory: what is expanded is read once
+    for (size_t d = 0; d < tensor->shape.size(); ++d) {
+      if (tensor->strides[d] != 0) elements *= static_cast<double>(tensor->shape[d]);
+    }
+    double& bytes = storages[tensor->storage.data()];
+    bytes = std::max(bytes, std::min(elements * SizeOf(tensor->dtype),
+                                     static_cast<double>(tensor->storage.size())));
+  }
+  double sum = 0;
+  for (const auto& [storage, bytes] : storages) sum += bytes;
+  return sum;
+}
+
+double BytesToWrite(const task::Case& wanted) {
+  double sum = 0;
+  for (const task::Output& output : wanted.outputs) {
+    if (output.is_none) continue;
+    double elements = 1;
+    for (const int64_t size : output.shape) elements *= static_cast<double>(size);
+    sum += elements * SizeOf(output.dtype);
+  }
+  return sum;
+}
+
+bool ReadsEverything(const task::Case& wanted) {
+  const auto leaves = task::TensorLeaves(wanted.args);
+  return std::all_of(leaves.begin(), leaves.end(), [](const task::Tensor* tensor) {
+    return IsFloating(tensor->dtype) || tensor->numel() <= 1;
+  });
+}
+
+void Assess(const engine::Ceilings& ceilings, const SettingTimes& setting, Timing* timing) {
+  const double us = timing->median.estimate;
+  const double bytes = setting.read_bytes + setting.written_bytes;
+  timing->bytes_a_second = bytes / (us * 1e-6);
+  timing->flops = setting.flops / (us * 1e-6);
+  double best = ceilings.copy_bytes > 0 ? bytes / ceilings.copy_bytes * 1e6 : 0;
+  if (ceilings.fp32_flops > 0) best = std::max(best, setting.flops / ceilings.fp32_flops * 1e6);
+  timing->roofline = best / us;
+
+  const double impossible = setting.floor_us / kHeadroom;
+  if (impossible > kLeastFloorUs && us < impossible) {
+    const std::string what = fmt::format(
+        "{:.4g} us for {:.4g} MB of cold inputs, which take {:.4g} us to read at the GPU's {:.4g} "
+        "GB/s",
+        us, setting.read_bytes / 1e6, setting.floor_us, ceilings.read_bytes / 1e9);
+    if (setting.floor_is_sure && !timing->is_baseline) {
+      timing->refused = judge::Reason{"below_roofline", "too fast to be true: " + what, setting.id};
+    } else {
+      timing->oddities.push_back("reads less than all of its inputs: " + what);
+    }
+  }
+  const double half = (timing->median.high - timing->median.low) / 2;
+  if (timing->spread > kWideSpread * us && timing->spread > 4 * kClockResolutionUs) {
+    timing->oddities.push_back(fmt::format("times scatter by {:.0f} %", 100 * timing->spread / us));
+  }
+  if (half > kWideInterval * us && half > kClockResolutionUs) {
+    timing->oddities.push_back(fmt::format("the median is known to {:.1f} % after {} replays",
+                                           100 * half / us, timing->samples.cold.size()));
+  }
+  if (timing->warm_us > kWarmIsSlower * us) {
+    timing->oddities.push_back(fmt::format("slower with a warm L2: {:.4g} us", timing->warm_us));
+  }
+  if (!timing->is_baseline && timing->verified > 0 && timing->visible == 0) {
+    timing->oddities.emplace_back(
+        "no changed input showed in the outputs, so that remembered answers would not have shown");
+  }
+}
+
+}  // namespace cupel::assay

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stats/difference.h"
+
+#include "stats/paired.h"
+
+namespace cupel::stats {
+namespace {
+
+constexpr double kConfidence = 0.99;
+constexpr double kIndifference = 0.005;
+
+}  // namespace
+
+std::string_view Name(Difference difference) {
+  switch (difference) {
+    case Difference::kFaster:
+      return "faster";
+    case Difference::kSlower:
+      return "slower";
+    case Difference::kNone:
+      break;
+  }
+  return "no difference";
+}
+
+Compared CompareTimes(std::span<const double> a, std::span<const double> b, double resolution) {
+  Compared compared;
+  compared.ratio = PairedRatio(a, b, kConfidence);
+  const double margin = kIndifference + resolution / 2 / Median(b);
+  // Few pairs give no interval of that confidence, and no verdict.
+  if (compared.ratio.confidence < kConfidence) return compared;
+  if (compared.ratio.high < 1 - margin) compared.difference = Difference::kFaster;
+  if (compared.ratio.low > 1 + margin) compared.difference = Difference::kSlower;
+  return compared;
+}
+
+}  // namespace cupel::stats
