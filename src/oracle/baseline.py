@@ -78,16 +78,25 @@ def names_of(draw, outputs):
     return ["output"] if len(outputs) == 1 else ["output %d" % i for i in range(len(outputs))]
 
 
+def keep_saved_tensors():
+    """A backward pass that is replayed must not consume what the forward pass saved. PyTorch 2.12 and
+    later compile it where the default counts and not what has been set."""
+    try:
+        settings = importlib.import_module("torch._functorch.config")
+    except ImportError:
+        return
+    if not hasattr(settings, "donated_buffer"):
+        return
+    settings.donated_buffer = False
+    entry = getattr(settings, "_config", {}).get("donated_buffer")
+    if hasattr(entry, "default"):
+        entry.default = False
+
+
 def compiled(function, kind):
     if not hasattr(torch, "compile"):
         raise Unsupported("PyTorch %s has no torch.compile; PyTorch 2 has it" % torch.__version__)
-    try:
-        # A backward pass that is replayed must not consume what the forward pass saved.
-        settings = importlib.import_module("torch._functorch.config")
-        if hasattr(settings, "donated_buffer"):
-            settings.donated_buffer = False
-    except ImportError:
-        pass
+    keep_saved_tensors()
     mode = MODES[kind]
     return torch.compile(function, mode=mode) if mode else torch.compile(function)
 

@@ -155,6 +155,9 @@ def make_call(task, draw, device):
 # --- one set of inputs ----------------------------------------------------------------------------
 
 
+UNFINISHED = []  # PyTorch's allocator goes on asking graphs whose capture failed
+
+
 class Set:
     """A call on one set of inputs, and the graphs that time it."""
 
@@ -223,6 +226,7 @@ class Set:
         share their memory: they are replayed one at a time."""
         pool = torch.cuda.graph_pool_handle()
         graphs = {}
+        UNFINISHED.append(graphs)
         with self.on_stream():  # a capture that fails may not put the current stream back itself
             for flushed in (True, False):
                 self.outputs = []  # the second graph may have the memory of the first one's results
@@ -231,6 +235,7 @@ class Set:
                     self.outputs = outputs_of(self.enqueue(flushed, captured=True))
                     if not flushed:
                         self.kernels = self.clock.captured_kernels(self.stream.cuda_stream)
+        UNFINISHED.remove(graphs)
         self.graphs = graphs
 
     def enqueue(self, flushed, captured=False):
