@@ -79,10 +79,10 @@ class Baselines {
   const std::string& torch_version() const;
   const std::string& gpu() const;
 
-  /// `seeds` are the oracle's: the same give the same inputs. For kProbe only the kind counts. What
-  /// the task's code or PyTorch's compiler does wrong is a SettingFailure. Errors: a child that
-  /// died, kTimeout, kCancelled; another call starts another child, which knows nothing of earlier
-  /// names.
+  /// `seeds` are those of cases (Case::seed), which give the same inputs here. For kProbe only the
+  /// kind counts. What the task's code or PyTorch's compiler does wrong is a SettingFailure.
+  /// Errors: a child that died, kTimeout, kCancelled; another call starts another child, which
+  /// knows nothing of earlier names.
   Result<std::variant<BaselineInfo, SettingFailure>> Prepare(const task::Task& task,
                                                              task::Direction direction,
                                                              const task::Setting& setting,

@@ -290,6 +290,33 @@ TEST_F(BaselineScript, TimesTheCallAndNotTheFlush) {
   EXPECT_NEAR(samples->front(), 1000, 0.01);
 }
 
+TEST_F(BaselineScript, DrawsWhatTheOracleDraws) {
+  Options options;
+  options.script = Source() / "src/oracle/oracle.py";
+  Oracle oracle(options);
+  auto baselines = Start(kWithoutGpu);
+  ASSERT_TRUE(baselines) << baselines.error().ToString();
+  for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
+    const task::Setting& setting = Linear().SettingsOf(direction)[0];
+    const auto cases = oracle.Cases(Linear(), direction, setting, 1, 9);
+    ASSERT_TRUE(cases) << cases.error().ToString();
+    const auto& drawn = std::get<task::Case>(cases->front());
+    const auto outcome =
+        (*baselines)->Prepare(Linear(), direction, setting, BaselineKind::kEager, {&drawn.seed, 1});
+    ASSERT_EQ(FailureOf(outcome), "");
+    const auto& info = std::get<BaselineInfo>(*outcome);
+    ASSERT_EQ(info.outputs.size(), drawn.outputs.size());
+    for (size_t i = 0; i < info.outputs.size(); ++i) {
+      EXPECT_EQ(info.outputs[i].name, drawn.outputs[i].name);
+      double largest = 0;
+      for (int64_t j = 0; j < drawn.outputs[i].truth.numel(); ++j) {
+        largest = std::max(largest, std::abs(task::ElementAsDouble(drawn.outputs[i].truth, j)));
+      }
+      EXPECT_NEAR(info.outputs[i].largest, largest, largest * 1e-5);
+    }
+  }
+}
+
 TEST_F(BaselineScript, ArgumentsThatACallChangesAreRestored) {
   auto baselines = Start(kWithoutGpu);
   ASSERT_TRUE(baselines) << baselines.error().ToString();

@@ -82,18 +82,19 @@ class Clock:
     """One pair of events, which serves every graph: graphs are replayed one at a time."""
 
     def __init__(self, request, allocate):
-        """`allocate(bytes)` gives zeroed memory of the GPU as a tensor. The context is current."""
+        """`allocate(bytes)` gives zeroed memory of the GPU as a tensor."""
         self.driver = Driver()
-        self.flush_kernel = Kernel(self.driver, request["flush_ptx"], request["flush_entry"],
-                                   request["flush_grid"], request["flush_block"])
-        self.probe_kernel = Kernel(self.driver, request["probe_ptx"], request["probe_entry"],
-                                   request["probe_grid"], request["probe_block"])
-        self.probe_iterations = request["probe_iterations"]
+        # First, because it is what makes PyTorch create its context, which modules belong to.
         self.bytes = request["flush_bytes"]
         self.data = allocate(self.bytes)
         self.word = allocate(256)  # what the flush finds in the data
         # Room for a result of every thread of the probe.
         self.results = allocate(8 * request["probe_grid"] * request["probe_block"])
+        self.flush_kernel = Kernel(self.driver, request["flush_ptx"], request["flush_entry"],
+                                   request["flush_grid"], request["flush_block"])
+        self.probe_kernel = Kernel(self.driver, request["probe_ptx"], request["probe_entry"],
+                                   request["probe_grid"], request["probe_block"])
+        self.probe_iterations = request["probe_iterations"]
         self.events = [POINTER(), POINTER()]
         for event in self.events:
             self.driver.call("cuEventCreate", ctypes.byref(event), 0)

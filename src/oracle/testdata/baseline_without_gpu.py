@@ -1,6 +1,6 @@
 # baseline.py with PyTorch's CUDA and the driver replaced by stand-ins that compute on the CPU and
-# keep the driver's rules for events, so that the protocol and the bookkeeping are tested where there
-# is no GPU. The stand-in clock: a kernel of cupel's takes 1 ms; a PyTorch call 0.01 ms.
+# keep the driver's rules for events, so that the protocol and the bookkeeping are tested where
+# there is no GPU. The stand-in clock: a kernel of cupel's takes 1 ms; a PyTorch call 0.01 ms.
 # SPDX-License-Identifier: Apache-2.0
 import contextlib
 import os
@@ -12,7 +12,8 @@ import cuda_clock  # noqa: E402
 import oracle  # noqa: E402
 
 EXTERNAL = 1
-INVALID, ILLEGAL = 1, 901  # CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+# CUDA_ERROR_INVALID_VALUE, …_INVALID_CONTEXT, …_STREAM_CAPTURE_INVALIDATED
+INVALID, NO_CONTEXT, ILLEGAL = 1, 201, 901
 
 
 class Library:
@@ -22,6 +23,7 @@ class Library:
         self.capturing, self.at, self.events = None, 0.0, {}
         self.handles = 100
         self.call_cost = 0.01
+        self.has_context = False  # PyTorch makes it when it first allocates
 
     def __getattr__(self, name):
         if name not in cuda_clock.SIGNATURES:
@@ -53,6 +55,8 @@ class Library:
     do_cuGetErrorString = do_cuGetErrorName
 
     def do_cuModuleLoadData(self, place, image):
+        if not self.has_context:
+            return NO_CONTEXT
         return self.new_handle(place) if image.startswith(b".version") else INVALID
 
     def do_cuModuleGetFunction(self, place, module, name):
@@ -163,7 +167,7 @@ class Server(baseline.BaselineServer):
     def answer(self, request, report):
         if not self.replaced:
             self.replaced = True
-            library = Library()
+            library = self.library = Library()
             replace_cuda(oracle.torch, library)
             cuda_clock.open_library = lambda: library
             self.time_calls(library)
@@ -192,6 +196,10 @@ class Server(baseline.BaselineServer):
 
         for kind in (timed_call.ForwardCall, timed_call.ProblemCall, timed_call.BackwardCall):
             kind.run = lambda call, plain_run=kind.run: run(call, plain_run)
+
+    def allocate(self, size):
+        self.library.has_context = True
+        return super().allocate(size)
 
     def device_of(self, ordinal):
         return oracle.torch.device("cpu")
