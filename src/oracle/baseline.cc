@@ -3,12 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <limits>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "oracle/baseline_reply.h"
 #include "oracle/environment.h"
 #include "oracle/load.h"
 #include "oracle/python.h"
@@ -20,92 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 using Outcome = std::variant<BaselineInfo, SettingFailure>;
 
-constexpr char kWho[] = "baseline.py";
 constexpr size_t kMaxSeeds = 64;
 constexpr int kMaxCount = 1 << 18;
-constexpr size_t kMaxOutputs = 256;
-constexpr size_t kMaxText = 2000;
-constexpr double kMaxMicroseconds = 1e10;
-
-tl::unexpected<Error> Nonsense(const std::string& what) {
-  return Fail(ErrorCode::kInternal, fmt::format("{} answers nonsense: {}", kWho, what),
-              "the task's code may have disturbed it");
-}
-
-/// One line, of bounded length: it comes from the task's code and from compilers.
-Result<std::string> Text(const Json& reply, const char* key) {
-  TRY_ASSIGN(std::string text, JsonString(reply, key, kWho));
-  if (text.size() > kMaxText) text.resize(kMaxText);
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
-  return text;
-}
-
-/// Finite and at least 0; where `key` holds null, infinity.
-Result<double> Magnitude(const Json& object, const char* key) {
-  if (object.contains(key) && object[key].is_null()) return std::numeric_limits<double>::infinity();
-  TRY_ASSIGN(const double value, JsonNumber(object, key, kWho));
-  if (!std::isfinite(value) || value < 0) return Nonsense(fmt::format("{} = {}", key, value));
-  return value;
-}
-
-Result<std::vector<BaselineOutput>> ReadOutputs(const Json& reply) {
-  TRY_ASSIGN(const Json* list, JsonArray(reply, "outputs", kWho));
-  if (list->size() > kMaxOutputs) return Nonsense(fmt::format("{} outputs", list->size()));
-  std::vector<BaselineOutput> outputs;
-  for (const Json& item : *list) {
-    BaselineOutput output;
-    TRY_ASSIGN(output.name, Text(item, "name"));
-    TRY_ASSIGN(output.is_none, JsonBool(item, "none", kWho));
-    if (!output.is_none) {
-      TRY_ASSIGN(output.difference, Magnitude(item, "difference"));
-      TRY_ASSIGN(output.largest, Magnitude(item, "largest"));
-    }
-    outputs.push_back(std::move(output));
-  }
-  return outputs;
-}
-
-Result<BaselineInfo> ReadInfo(const Json& reply, size_t seeds) {
-  BaselineInfo info;
-  TRY_ASSIGN(info.torch_version, Text(reply, "torch"));
-  TRY_ASSIGN(info.gpu, Text(reply, "gpu"));
-  TRY_ASSIGN(info.how, Text(reply, "how"));
-  TRY_ASSIGN(info.why, Text(reply, "why"));
-  TRY_ASSIGN(info.fewer, Text(reply, "fewer"));
-  TRY_ASSIGN(info.tf32, JsonBool(reply, "tf32", kWho));
-  TRY_ASSIGN(info.seconds, Magnitude(reply, "seconds"));
-  TRY_ASSIGN(info.outputs, ReadOutputs(reply));
-  TRY_ASSIGN(const int64_t sets, JsonInt(reply, "sets", kWho));
-  if (info.how != "graph" && info.how != "stream") return Nonsense("how = " + info.how);
-  if (sets < 1 || static_cast<uint64_t>(sets) > seeds) {
-    return Nonsense(fmt::format("{} sets of {}", sets, seeds));
-  }
-  info.sets = static_cast<int>(sets);
-  if (!reply.contains("kernels") || !reply["kernels"].is_null()) {
-    TRY_ASSIGN(info.kernels, JsonInt(reply, "kernels", kWho));
-    if (info.kernels < 0) return Nonsense(fmt::format("{} kernels", info.kernels));
-  }
-  return info;
-}
-
-Result<std::vector<double>> ReadSamples(const Json& reply, int count) {
-  TRY_ASSIGN(const Json* list, JsonArray(reply, "us", kWho));
-  if (list->size() != static_cast<size_t>(count)) {
-    return Nonsense(fmt::format("{} samples where {} were asked for", list->size(), count));
-  }
-  std::vector<double> samples;
-  samples.reserve(list->size());
-  for (const Json& item : *list) {
-    const double us = item.is_number() ? item.get<double>() : std::nan("");
-    if (!(us > 0 && us < kMaxMicroseconds)) {
-      return Nonsense(fmt::format("a sample of {} us", DumpJson(item).substr(0, 40)));
-    }
-    samples.push_back(us);
-  }
-  return samples;
-}
 
 Status CheckKernels(const ClockKernels& k) {
   const bool sane = !k.flush_ptx.empty() && !k.probe_ptx.empty() && k.flush_bytes > 0 &&
@@ -179,7 +94,7 @@ Result<Json> Baselines::Impl::Ask(Json request) {
                             DumpJson(request["op"]).substr(0, 40), how),
                 "see whether the task's reference runs on the GPU by itself");
   }
-  const auto broken = JsonBool(*reply, "broken", kWho);
+  const auto broken = JsonBool(*reply, "broken", "baseline.py");
   if (broken && *broken) Forget();
   return std::move(*reply);
 }
@@ -209,14 +124,14 @@ Status Baselines::Impl::Open() {
                                     {"probe_block", k.probe_block},
                                     {"probe_iterations", k.probe_iterations}}));
   if (reply.contains("failure")) {
-    TRY_ASSIGN(const std::string why, Text(reply, "failure"));
+    TRY_ASSIGN(const std::string why, ReplyText(reply, "failure"));
     const bool unsupported = why.rfind("unsupported: ", 0) == 0;
     return Fail(unsupported ? ErrorCode::kUnsupported : ErrorCode::kEnvironment,
                 fmt::format("PyTorch cannot be timed on GPU {} with {}: {}", options.ordinal,
                             python.program, why));
   }
-  TRY_ASSIGN(torch_version, Text(reply, "torch"));
-  TRY_ASSIGN(gpu, Text(reply, "gpu"));
+  TRY_ASSIGN(torch_version, ReplyText(reply, "torch"));
+  TRY_ASSIGN(gpu, ReplyText(reply, "gpu"));
   return {};
 }
 
@@ -268,10 +183,10 @@ Result<Outcome> Baselines::Prepare(const task::Task& task, task::Direction direc
   request["name"] = name;
   TRY_ASSIGN(const Json reply, impl_->Ask(std::move(request)));
   if (reply.contains("failure")) {
-    TRY_ASSIGN(std::string why, Text(reply, "failure"));
+    TRY_ASSIGN(std::string why, ReplyText(reply, "failure"));
     return Outcome(SettingFailure{std::move(why)});
   }
-  TRY_ASSIGN(BaselineInfo info, ReadInfo(reply, probe ? 1 : seeds.size()));
+  TRY_ASSIGN(BaselineInfo info, ReadBaselineInfo(reply, probe ? 1 : seeds.size()));
   info.name = name;
   info.kind = kind;
   impl_->sets[name] = info.sets;
@@ -294,17 +209,17 @@ Result<std::vector<double>> Baselines::Take(const std::string& name, Mode mode, 
       impl_->Ask(
           {{"op", "take"}, {"name", name}, {"mode", Name(mode)}, {"set", set}, {"count", count}}));
   if (reply.contains("failure")) {
-    TRY_ASSIGN(const std::string why, Text(reply, "failure"));
+    TRY_ASSIGN(const std::string why, ReplyText(reply, "failure"));
     return Fail(ErrorCode::kEnvironment, fmt::format("PyTorch could not be timed: {}", why));
   }
-  return ReadSamples(reply, count);
+  return ReadBaselineSamples(reply, count);
 }
 
 Status Baselines::Drop(const std::string& name) {
   if (impl_->sets.erase(name) == 0) return {};  // it went with an earlier child
   TRY_ASSIGN(const Json reply, impl_->Ask({{"op", "drop"}, {"name", name}}));
   if (!reply.contains("failure")) return {};
-  TRY_ASSIGN(const std::string why, Text(reply, "failure"));
+  TRY_ASSIGN(const std::string why, ReplyText(reply, "failure"));
   return Fail(ErrorCode::kEnvironment, fmt::format("a baseline could not be dropped: {}", why));
 }
 

@@ -6,7 +6,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import gc
 import importlib
-import math
 import os
 import sys
 import time
@@ -16,14 +15,13 @@ import cuda_clock  # noqa: E402
 import oracle  # noqa: E402
 
 # oracle.serve() has imported PyTorch by the time of the first request, and these follow.
-torch = timed_call = None
+torch = agreement = timed_call = None
 
 MAX_SETS = 64
 MAX_COUNT = 1 << 18  # one line of JSON holds the samples
 MODES = {"compile": None, "max-autotune": "max-autotune-no-cudagraphs"}
 KINDS = ("eager", "probe") + tuple(MODES)
 SIGN_OF_LIFE = 20  # seconds
-COMPARED = 1 << 24  # elements at a time, to bound memory
 
 
 class Unsupported(Exception):
@@ -31,51 +29,6 @@ class Unsupported(Exception):
 
 
 # --- a baseline -----------------------------------------------------------------------------------
-
-
-def finite(value):
-    return value if math.isfinite(value) else None
-
-
-def difference(mine, theirs):
-    """(largest difference, largest element), NaN where one has a NaN that the other has not."""
-    worst, size = 0.0, 0.0
-    mine, theirs = mine.detach().reshape(-1), theirs.reshape(-1)
-    for start in range(0, mine.numel(), COMPARED):
-        a = mine[start:start + COMPARED].to(torch.float64)
-        b = theirs[start:start + COMPARED].to(torch.float64)
-        same = (a == b) | (a.isnan() & b.isnan())  # equal infinities have no difference
-        part = float(torch.where(same, torch.zeros_like(a), (a - b).abs()).max())
-        worst = worst if part <= worst else part  # a NaN stays
-        if math.isnan(worst):
-            break
-        part = float(torch.where(torch.isfinite(b), b.abs(), torch.zeros_like(b)).max())
-        size = max(size, part)
-    return worst, size
-
-
-def compared(names, mine, theirs):
-    """What the reply says of each output."""
-    if len(mine) != len(theirs):
-        raise oracle.TaskError("it returns %d outputs where eager returns %d" %
-                               (len(mine), len(theirs)))
-    listed = []
-    for name, a, b in zip(names, mine, theirs):
-        if a is None and b is None:
-            listed.append({"name": name, "none": True})
-            continue
-        if a is None or b is None or a.shape != b.shape or a.dtype != b.dtype:
-            raise oracle.TaskError("its %s has not the shape or type of eager's" % name)
-        worst, size = difference(a, b)
-        listed.append({"name": name, "none": False, "difference": finite(worst),
-                       "largest": finite(size)})
-    return listed
-
-
-def names_of(draw, outputs):
-    if len(draw.names) == len(outputs):
-        return draw.names
-    return ["output"] if len(outputs) == 1 else ["output %d" % i for i in range(len(outputs))]
 
 
 def keep_saved_tensors():
@@ -155,7 +108,8 @@ class Baseline:
             function = self.functions[0] if shared else compiled(function, self.kind)
         self.build(new, function)
         if len(self.sets) == 1:
-            self.outputs = compared(names_of(draw, expected), new.results(), expected)
+            names = agreement.names_of(draw, expected)
+            self.outputs = agreement.compared(names, new.results(), expected)
         else:
             new.results()
         new.outputs = []
@@ -233,7 +187,8 @@ class BaselineServer(oracle.Server):
         self.clock, self.device, self.baselines, self.resets = None, None, {}, 0
 
     def answer(self, request, report):
-        global torch, timed_call
+        global torch, agreement, timed_call
+        import agreement
         import timed_call
         torch = oracle.torch
         operation = request["op"]
