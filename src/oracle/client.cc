@@ -5,9 +5,10 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/hash.h"
+#include "oracle/environment.h"
+#include "oracle/load.h"
 #include "os/fd.h"
 
 namespace cupel::oracle {
@@ -17,13 +18,6 @@ namespace fs = std::filesystem;
 using Outcome = std::variant<Delivery, SettingFailure>;
 
 constexpr size_t kMaxScriptBytes = 4u << 20;
-
-std::chrono::seconds StepDeadline(const Options& options) {
-  if (options.step_deadline.count() > 0) return options.step_deadline;
-  const char* text = std::getenv("CUPEL_ORACLE_SECONDS");
-  const int64_t seconds = text == nullptr ? 0 : std::strtoll(text, nullptr, 10);
-  return std::chrono::seconds(seconds > 0 ? seconds : 600);
-}
 
 /// PyTorch's own rounding depends on this beside its version.
 int Threads() {
@@ -62,11 +56,7 @@ Status Client::Identify() {
 
 Result<Request> Client::Describe(const task::Task& task, task::Direction direction,
                                  const task::Setting& setting, Distribution distribution) {
-  if (!task.Has(direction)) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("the task {} has no {} direction", task.name, Name(direction)),
-                fmt::format("add func_{0}.py and config_{0}.json", Name(direction)));
-  }
+  TRY(RequireDirection(task, direction));
   TRY(Identify());
   const auto index = static_cast<size_t>(direction);
   Request request;
@@ -74,8 +64,7 @@ Result<Request> Client::Describe(const task::Task& task, task::Direction directi
   request.init = setting.init;
   request.inputs = setting.inputs;
   request.distribution = distribution;
-  request.task_id =
-      fmt::format("{} {} {}", task.content_hash[index], Name(direction), task.code[index].string());
+  request.task_id = ChildTaskId(task, direction);
   Sha256 key;
   key.Field(task.content_hash[index]);
   key.Field(Name(direction));
@@ -93,7 +82,8 @@ Status Client::StartChild() {
   loaded_.clear();
   forgone_.clear();
   if (options_.progress) options_.progress(fmt::format("starting PyTorch ({})", python_->program));
-  ChildOptions spawn{python_->program, options_.script, StepDeadline(options_), options_.progress};
+  ChildOptions spawn{python_->program, options_.script, StepDeadline(options_.step_deadline),
+                     options_.progress};
   TRY_ASSIGN(child_, TorchChild::Start(std::move(spawn)));
   ++children_;
   return {};
@@ -103,32 +93,7 @@ Status Client::Load(const task::Task& task, task::Direction direction, const Req
   if (child_ && !child_->alive()) child_.reset();
   if (!child_) TRY(StartChild());
   if (loaded_.count(request.task_id) != 0) return {};
-  const auto index = static_cast<size_t>(direction);
-  std::error_code ignored;
-  const Json load = {
-      {"op", "load"},
-      {"id", ++last_id_},
-      {"task", request.task_id},
-      {"path", fs::absolute(task.code[index], ignored).string()},
-      {"name", task.name},
-      {"hash", task.content_hash[index]},
-      {"direction", Name(direction)},
-      {"format", task.format == task::Format::kKernelBench ? "kernelbench" : "folder"}};
-  TRY(child_->Send(load));
-  TRY_ASSIGN(const std::optional<Json> reply, child_->Receive(last_id_));
-  std::string why;
-  if (!reply) {
-    why = fmt::format("Python ended while loading it: {}", child_->Obituary());
-    child_.reset();
-  } else if (reply->contains("failure")) {
-    TRY_ASSIGN(why, JsonString(*reply, "failure", "oracle.py"));
-  }
-  if (!why.empty()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("the task {} does not load ({}): {}", task.name,
-                            task.code[index].string(), why),
-                "correct the task's code");
-  }
+  TRY(LoadInChild(*child_, ++last_id_, task, direction));
   loaded_.insert(request.task_id);
   return {};
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/environment.h"
 
+#include <cstdlib>
+
 #include "os/process.h"
 
 namespace cupel::oracle {
@@ -17,6 +19,13 @@ std::map<std::string, std::string> ChildEnvironment() {
                       "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184:"
                       "glibc.malloc.hugetlb=1");
   return environment;
+}
+
+std::chrono::seconds StepDeadline(std::chrono::seconds wanted) {
+  if (wanted.count() > 0) return wanted;
+  const char* text = std::getenv("CUPEL_ORACLE_SECONDS");
+  const int64_t seconds = text == nullptr ? 0 : std::strtoll(text, nullptr, 10);
+  return std::chrono::seconds(seconds > 0 ? seconds : 600);
 }
 
 }  // namespace cupel::oracle

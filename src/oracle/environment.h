@@ -2,11 +2,16 @@
 // speed. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
 
 namespace cupel::oracle {
 
 std::map<std::string, std::string> ChildEnvironment();
+
+/// How long a child may give no sign of life: `wanted`, or when that is 0 $CUPEL_ORACLE_SECONDS, or
+/// 600 s.
+std::chrono::seconds StepDeadline(std::chrono::seconds wanted);
 
 }  // namespace cupel::oracle

@@ -25,7 +25,7 @@ import threading
 import time
 import traceback
 
-torch = None  # imported by main(), after the protocol's descriptors are out of the task's reach
+torch = None  # imported by serve(), after the protocol's descriptors are out of the task's reach
 
 MAX_GRADIENTS = 16  # tuples of sentinels tried for backward_fn's result
 SCALE_DRAWS = 8  # draws pooled for E, fewer for huge outputs
@@ -272,7 +272,8 @@ def output_list(result):
 
 
 class Draw:
-    """One call of the function: what goes in (`args`), and both answers."""
+    """One call of the function: what goes in (`args`), and both answers. Drawn without `answer` it
+    may know its inputs alone; they are the same."""
     args = ()  # what the candidate is called with
     names = ()  # of the outputs
     is_tuple = False
@@ -289,7 +290,7 @@ class Draw:
 class ForwardDraw(Draw):
     """robust-kbench forward: what Model.forward calls `fn` with."""
 
-    def __init__(self, task, init, inputs):
+    def __init__(self, task, init, inputs, answer=True):
         self.function = task.function
         calls = []
 
@@ -300,6 +301,9 @@ class ForwardDraw(Draw):
                 if bound.kwargs:
                     raise TaskError("Model.forward passes keyword-only arguments to fn")
             args = tuple(tree_map(task.spread, tree_map(detached, a)) for a in args)
+            if not answer:
+                calls.append((args, None))
+                raise Captured()
             with no_random_numbers():
                 result = self.function(*tree_map(cloned, args))
             calls.append((args, result))
@@ -307,10 +311,15 @@ class ForwardDraw(Draw):
 
         with torch.no_grad():
             model, arguments = task.build(init, inputs)
-            model(*arguments, fn=record)
+            try:
+                model(*arguments, fn=record)
+            except Captured:
+                pass
         if len(calls) != 1:
             raise TaskError("Model.forward calls fn %d times; a case is one call" % len(calls))
         self.args, result = calls[0]
+        if not answer:
+            return
         self.outputs, self.is_tuple = output_list(result)
         self.names = ["output %d" % i if self.is_tuple else "output"
                       for i in range(len(self.outputs))]
@@ -362,7 +371,7 @@ class Captured(BaseException):
 class BackwardDraw(Draw):
     """robust-kbench backward: what AutogradFunction.backward calls backward_fn with."""
 
-    def __init__(self, task, init, inputs):
+    def __init__(self, task, init, inputs, answer=True):
         self.function = task.function
         self.inputs = tree_map(task.spread, self.capture_forward(task, init, inputs))
         context = Context(len(self.inputs))
@@ -520,7 +529,7 @@ class ProblemDraw(Draw):
     """KernelBench: arguments are the inputs, then parameters and buffers in state_dict order. The
     module runs in train mode unless the problem itself says otherwise."""
 
-    def __init__(self, task, seed):
+    def __init__(self, task, seed, answer=True):
         self.model, inputs = task.construct(seed)
         self.inputs = tuple(tree_map(lambda v: task.spread(as_on_device(v.detach()))
                                      if isinstance(v, torch.Tensor) else v, i) for i in inputs)
@@ -528,6 +537,8 @@ class ProblemDraw(Draw):
             tensor.data = task.spread(tensor.data)
         state = [v for v in self.model.state_dict().values() if isinstance(v, torch.Tensor)]
         self.args = self.inputs + tuple(as_on_device(v.detach()) for v in state)
+        if not answer:
+            return
         with torch.no_grad(), no_random_numbers():
             result = copy.deepcopy(self.model)(*tree_map(cloned, self.inputs))
         self.outputs, self.is_tuple = output_list(result)
@@ -658,13 +669,14 @@ class Task:
             return self.model_class(**init), inputs
         return self.model_class(*init), inputs
 
-    def draw(self, seed, init, inputs, distribution="usual"):
+    def draw(self, seed, init, inputs, distribution="usual", answer=True):
         """`distribution`: how the task's own float tensors are replaced (docs/judging.md)."""
         seed_everything(seed)
         self.spread = SPREADS[distribution]
         if self.is_problem:
-            return ProblemDraw(self, seed)
-        return (BackwardDraw if self.direction == "backward" else ForwardDraw)(self, init, inputs)
+            return ProblemDraw(self, seed, answer)
+        kind = BackwardDraw if self.direction == "backward" else ForwardDraw
+        return kind(self, init, inputs, answer)
 
 
 # --- other distributions --------------------------------------------------------------------------
@@ -1045,23 +1057,26 @@ class Server:
         self.channel.write(json.dumps(message) + "\n")
         self.channel.flush()
 
+    def answer(self, request, report):
+        """The reply to a request. baseline.py answers others."""
+        if request["op"] == "load":
+            self.tasks[request["task"]] = Task(request)
+            return {}
+        if request["op"] == "case":
+            task = self.tasks[request["task"]]
+            self.made += 1
+            make = make_case if request.get("distribution", "usual") == "usual" else make_special_case
+            reply = make(task, request, self.folders, "case-%d" % self.made, report)
+            reply["warnings"] = task.warnings
+            return reply
+        return {"failure": "unknown request %r" % request["op"]}
+
     def handle(self, request):
         identity = request.get("id")
-        path = request.get("path", "")
+        task = self.tasks.get(request.get("task"))
+        path = task.path if task else request.get("path", "")
         try:
-            if request["op"] == "load":
-                self.tasks[request["task"]] = Task(request)
-                reply = {}
-            elif request["op"] == "case":
-                task = self.tasks[request["task"]]
-                path = task.path
-                self.made += 1
-                make = make_case if request.get("distribution", "usual") == "usual" else make_special_case
-                reply = make(task, request, self.folders, "case-%d" % self.made,
-                             lambda text: self.send({"id": identity, "progress": text}))
-                reply["warnings"] = task.warnings
-            else:
-                reply = {"failure": "unknown request %r" % request["op"]}
+            reply = self.answer(request, lambda text: self.send({"id": identity, "progress": text}))
         except Exception as error:
             reply = {"failure": describe(error, path)}
         except (SystemExit, Captured) as error:
@@ -1079,7 +1094,8 @@ def read_requests(stream, requests, folders):
     os._exit(0)
 
 
-def main():
+def serve(server_class):
+    """Takes the protocol's descriptors out of the task's reach, loads PyTorch, answers requests."""
     folders = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is cupel's; it closes our pipe
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -1090,7 +1106,7 @@ def main():
     sys.stdout = sys.stderr
     requests = queue.Queue()
     threading.Thread(target=read_requests, args=(stream, requests, folders), daemon=True).start()
-    server = Server(channel, folders)
+    server = server_class(channel, folders)
     global torch
     try:
         import torch as imported
@@ -1107,4 +1123,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve(Server))

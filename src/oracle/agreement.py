@@ -1,0 +1,54 @@
+# How the outputs of what baseline.py times compare with eager PyTorch's, so that a wrong compilation
+# shows. Imported once PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+import math
+
+import torch
+
+import oracle
+
+COMPARED = 1 << 24  # elements at a time, to bound memory
+
+
+def finite(value):
+    return value if math.isfinite(value) else None
+
+
+def difference(mine, theirs):
+    """(largest difference, largest element), NaN where one has a NaN that the other has not."""
+    worst, size = 0.0, 0.0
+    mine, theirs = mine.detach().reshape(-1), theirs.reshape(-1)
+    for start in range(0, mine.numel(), COMPARED):
+        a = mine[start:start + COMPARED].to(torch.float64)
+        b = theirs[start:start + COMPARED].to(torch.float64)
+        same = (a == b) | (a.isnan() & b.isnan())  # equal infinities have no difference
+        part = float(torch.where(same, torch.zeros_like(a), (a - b).abs()).max())
+        worst = worst if part <= worst else part  # a NaN stays
+        if math.isnan(worst):
+            break
+        part = float(torch.where(torch.isfinite(b), b.abs(), torch.zeros_like(b)).max())
+        size = max(size, part)
+    return worst, size
+
+
+def compared(names, mine, theirs):
+    """What the reply says of each output."""
+    if len(mine) != len(theirs):
+        raise oracle.TaskError("it returns %d outputs where eager returns %d" %
+                               (len(mine), len(theirs)))
+    listed = []
+    for name, a, b in zip(names, mine, theirs):
+        if a is None and b is None:
+            listed.append({"name": name, "none": True})
+            continue
+        if a is None or b is None or a.shape != b.shape or a.dtype != b.dtype:
+            raise oracle.TaskError("its %s has not the shape or type of eager's" % name)
+        worst, size = difference(a, b)
+        listed.append({"name": name, "none": False, "difference": finite(worst),
+                       "largest": finite(size)})
+    return listed
+
+
+def names_of(draw, outputs):
+    if len(draw.names) == len(outputs):
+        return draw.names
+    return ["output"] if len(outputs) == 1 else ["output %d" % i for i in range(len(outputs))]

@@ -1,0 +1,55 @@
+// What baselines took when they were last measured: for orientation only, since `bench` measures
+// them anew. One JSON file, bounded, safe with several cupel processes. SPDX-License-Identifier:
+// Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "oracle/baseline.h"
+#include "task/task.h"
+
+namespace cupel::oracle {
+
+inline constexpr size_t kMaxCachedBaselines = 4096;
+
+/// All that a baseline's time depends on.
+struct BaselineKey {
+  std::string task_hash;  // Task::content_hash of the direction
+  task::Direction direction = task::Direction::kForward;
+  Json init, inputs;  // of the setting
+  BaselineKind kind = BaselineKind::kEager;
+  std::string gpu, torch_version;
+};
+BaselineKey KeyOf(const task::Task& task, task::Direction direction, const task::Setting& setting,
+                  BaselineKind kind, const std::string& gpu, const std::string& torch_version);
+
+/// Medians, in microseconds.
+struct BaselineMedians {
+  double cold_us = 0;
+  std::optional<double> warm_us, host_us;
+  int64_t samples = 0;   // behind cold_us
+  std::string how;       // BaselineInfo::how
+  bool tf32 = false;     // BaselineInfo::tf32
+  int64_t taken_at = 0;  // seconds since 1970; Store() fills it in when it is 0
+};
+
+class BaselineCache {
+ public:
+  /// `folder`: cupel's cache folder; empty keeps nothing.
+  explicit BaselineCache(std::filesystem::path folder);
+
+  /// What cannot be understood counts as absent: it is a cache.
+  std::optional<BaselineMedians> Load(const BaselineKey& key) const;
+  /// Replaces what was there. The oldest go when there are too many.
+  Status Store(const BaselineKey& key, const BaselineMedians& medians) const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace cupel::oracle

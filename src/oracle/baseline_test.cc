@@ -1,0 +1,399 @@
+// The client of baseline.py: against a child that lies, against the script with the GPU replaced by
+// stand-ins, and against the script as it is. The last two need PyTorch.
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/baseline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "oracle/python.h"
+#include "os/fd.h"
+
+namespace cupel::oracle {
+namespace {
+
+namespace fs = std::filesystem;
+using task::Direction;
+using task::Task;
+using ::testing::HasSubstr;
+using Mode = Baselines::Mode;
+
+fs::path Source() { return CUPEL_SOURCE_DIR; }
+
+ClockKernels Kernels() {
+  ClockKernels kernels;
+  kernels.flush_ptx = kernels.probe_ptx = ".version 8.0";
+  kernels.flush_entry = kernels.probe_entry = "kernel";
+  kernels.flush_bytes = 1024;
+  return kernels;
+}
+
+const Task& Linear() {
+  static const Task task = *task::LoadTask("mnist_linear", Source() / "tasks");
+  return task;
+}
+const task::Setting& SettingOf(const Task& task) { return task.SettingsOf(Direction::kForward)[0]; }
+
+/// "" when it is prepared.
+std::string FailureOf(const Result<std::variant<BaselineInfo, SettingFailure>>& outcome) {
+  if (!outcome) return "error: " + outcome.error().ToString();
+  const auto* failure = std::get_if<SettingFailure>(&*outcome);
+  return failure == nullptr ? "" : failure->message;
+}
+
+// --- a child that answers as it is told
+// -----------------------------------------------------------
+
+class LyingChild : public ::testing::Test {
+ protected:
+  LyingChild() : folder_(*os::TempDir::Create()) {
+    // FindPython's question, else the script.
+    const fs::path python = folder_.path() / "python";
+    std::ofstream(python)
+        << "#!/bin/sh\nif [ \"$1\" = -c ]; then echo '{\"program\": \"" << python.string()
+        << "\", \"version\": \"9\", \"files\": []}'; else exec python3 \"$@\"; fi\n";
+    fs::permissions(python, fs::perms::owner_all);
+    options_.python = python;
+    options_.script = folder_.path() / "child.py";
+    options_.kernels = Kernels();
+    options_.step_deadline = std::chrono::seconds(20);
+  }
+
+  /// What the child says to prepare and take: Python expressions that may use `request`.
+  Result<std::unique_ptr<Baselines>> Start(const std::string& prepare, const std::string& take) {
+    std::ofstream(options_.script) << R"(
+import json, os, sys
+def say(message):
+    print(json.dumps(message), flush=True)
+say({"hello": {}})
+good = {"torch": "9.9", "gpu": "G", "tf32": False, "how": "graph", "why": "", "fewer": "",
+        "sets": 2, "kernels": 1, "outputs": [], "seconds": 1.5}
+answers = {"open": lambda request: {"torch": "9.9", "gpu": "G"}, "load": lambda request: {},
+           "drop": lambda request: {},
+           "prepare": lambda request: )"
+                                   << prepare << R"(,
+           "take": lambda request: )"
+                                   << take << R"(}
+for line in sys.stdin:
+    request = json.loads(line)
+    say(dict(answers[request["op"]](request), id=request["id"]))
+)";
+    return Baselines::Start(options_);
+  }
+  Result<std::variant<BaselineInfo, SettingFailure>> Prepare(const std::string& answer) {
+    auto baselines = Start(answer, "{}");
+    if (!baselines) return tl::unexpected<Error>(baselines.error());
+    const uint64_t seeds[] = {1, 2};
+    return (*baselines)
+        ->Prepare(Linear(), Direction::kForward, SettingOf(Linear()), BaselineKind::kEager, seeds);
+  }
+  Result<std::vector<double>> Take(const std::string& answer) {
+    auto baselines = Start("good", answer);
+    if (!baselines) return tl::unexpected<Error>(baselines.error());
+    const auto info =
+        (*baselines)
+            ->Prepare(Linear(), Direction::kForward, SettingOf(Linear()), BaselineKind::kProbe, {});
+    // Two sets where the probe has one: nonsense, which is seen when it is prepared.
+    if (info) return Fail(ErrorCode::kInternal, "accepted two sets of a probe");
+    const uint64_t seeds[] = {1, 2};
+    const auto eager = (*baselines)
+                           ->Prepare(Linear(), Direction::kForward, SettingOf(Linear()),
+                                     BaselineKind::kEager, seeds);
+    if (FailureOf(eager) != "") return Fail(ErrorCode::kInternal, FailureOf(eager));
+    return (*baselines)->Take(std::get<BaselineInfo>(*eager).name, Mode::kCold, 1, 3);
+  }
+
+  os::TempDir folder_;
+  BaselineOptions options_;
+};
+
+TEST_F(LyingChild, WhatItSaysOfABaselineIsRead) {
+  const auto outcome = Prepare(
+      R"(dict(good, why="a\nb", outputs=[{"name": "y", "none": False, "difference": 0.5,
+      "largest": 2}, {"name": "z", "none": True}, {"name": "n", "none": False, "difference": None,
+      "largest": 0}], kernels=None))");
+  ASSERT_EQ(FailureOf(outcome), "");
+  const auto& info = std::get<BaselineInfo>(*outcome);
+  EXPECT_EQ(info.torch_version, "9.9");
+  EXPECT_EQ(info.why, "a b");
+  EXPECT_EQ(info.sets, 2);
+  EXPECT_EQ(info.kernels, 0);
+  EXPECT_EQ(info.seconds, 1.5);
+  ASSERT_EQ(info.outputs.size(), 3u);
+  EXPECT_EQ(info.outputs[0].difference, 0.5);
+  EXPECT_TRUE(info.outputs[1].is_none);
+  EXPECT_TRUE(std::isinf(info.outputs[2].difference));
+}
+
+TEST_F(LyingChild, NonsenseAboutABaselineIsAnError) {
+  for (const char* lie :
+       {"dict(good, sets=0)", "dict(good, sets=3)", "dict(good, how='magic')",
+        "dict(good, seconds=-1)", "dict(good, seconds='x')", "dict(good, kernels=-1)",
+        "dict(good, tf32=1)", "dict(good, outputs=[1])",
+        "dict(good, outputs=[{'name': 'y'}] * 300)",
+        "dict(good, outputs=[{'name': 'y', 'none': False, 'difference': -1, 'largest': 1}])", "{}",
+        "{'failure': 5}"}) {
+    EXPECT_THAT(FailureOf(Prepare(lie)), HasSubstr("error: ")) << lie;
+  }
+  EXPECT_EQ(FailureOf(Prepare("{'failure': 'the task\\nsays no'}")), "the task says no");
+}
+
+TEST_F(LyingChild, SamplesAreAsManyAsAskedForAndPositive) {
+  const auto good = Take("{'us': [1, 2.5, 1e6]}");
+  ASSERT_TRUE(good) << good.error().ToString();
+  EXPECT_EQ(*good, (std::vector<double>{1, 2.5, 1e6}));
+  for (const char* lie :
+       {"{'us': [1, 2]}", "{'us': [1, 2, 3, 4]}", "{'us': [1, 2, 0]}", "{'us': [1, 2, -3]}",
+        "{'us': [1, 2, 1e300]}", "{'us': [1, 2, 'x']}", "{'us': [1, 2, None]}", "{'us': 5}", "{}",
+        "{'us': [1, 2, float('nan')]}"}) {
+    EXPECT_FALSE(Take(lie)) << lie;
+  }
+  const auto failed = Take("{'failure': 'out of memory'}");
+  ASSERT_FALSE(failed);
+  EXPECT_THAT(failed.error().message, HasSubstr("out of memory"));
+}
+
+TEST_F(LyingChild, ADeadChildIsAnErrorAndAnotherIsStarted) {
+  // The first child dies of the first request; its successor finds the mark and lives.
+  const std::string mark = (folder_.path() / "mark").string();
+  auto baselines = Start("good if os.path.exists('" + mark + "') else (open('" + mark +
+                             "', 'w'), sys.stderr.write('last words\\n'), os._exit(3))",
+                         "{'us': [1] * request['count']} if request['mode'] != 'host' else "
+                         "os.kill(os.getpid(), 9)");
+  ASSERT_TRUE(baselines) << baselines.error().ToString();
+  const uint64_t seeds[] = {1, 2};
+  const auto prepare = [&] {
+    return (*baselines)
+        ->Prepare(Linear(), Direction::kForward, SettingOf(Linear()), BaselineKind::kEager, seeds);
+  };
+  const auto died = prepare();
+  ASSERT_FALSE(died);
+  EXPECT_THAT(died.error().message, HasSubstr("exit status 3: last words"));
+  const auto lives = prepare();
+  ASSERT_EQ(FailureOf(lives), "");
+  const std::string name = std::get<BaselineInfo>(*lives).name;
+  EXPECT_TRUE((*baselines)->Take(name, Mode::kWarm, 0, 2));
+  EXPECT_FALSE((*baselines)->Take(name, Mode::kWarm, 2, 2));  // there are two sets
+  EXPECT_FALSE((*baselines)->Take(name, Mode::kWarm, 0, 0));
+  const auto killed = (*baselines)->Take(name, Mode::kHost, 0, 2);
+  ASSERT_FALSE(killed);
+  EXPECT_THAT(killed.error().message, HasSubstr("SIGKILL"));
+  const auto gone = (*baselines)->Take(name, Mode::kWarm, 0, 2);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code, ErrorCode::kNotFound);
+  EXPECT_TRUE((*baselines)->Drop(name));
+}
+
+TEST_F(LyingChild, AfterABrokenContextAnotherChildIsStarted) {
+  const std::string mark = (folder_.path() / "mark").string();
+  auto baselines = Start("(good if os.path.exists('" + mark + "') else (open('" + mark +
+                             "', 'w'), {'failure': 'illegal address', 'broken': True})[1])",
+                         "{}");
+  ASSERT_TRUE(baselines) << baselines.error().ToString();
+  const uint64_t seeds[] = {1, 2};
+  for (const char* expected : {"illegal address", ""}) {
+    const auto outcome = (*baselines)
+                             ->Prepare(Linear(), Direction::kForward, SettingOf(Linear()),
+                                       BaselineKind::kEager, seeds);
+    EXPECT_EQ(FailureOf(outcome), expected);
+  }
+}
+
+// --- the script
+// -----------------------------------------------------------------------------------
+
+class BaselineScript : public ::testing::Test {
+ protected:
+  BaselineScript() : folder_(*os::TempDir::Create()) {}
+  void SetUp() override {
+    const auto python = FindPython("", "");
+    if (!python) GTEST_SKIP() << python.error().ToString();
+    version_ = python->torch_version;
+  }
+  Result<std::unique_ptr<Baselines>> Start(const std::string& script) {
+    BaselineOptions options;
+    options.script = Source() / "src/oracle" / script;
+    options.kernels = Kernels();
+    return Baselines::Start(options);
+  }
+  Task MakeTask(const std::string& function, const std::string& name) const {
+    const fs::path path = folder_.path() / name;
+    fs::create_directories(path);
+    std::ofstream(path / "func_forward.py") << "import torch\nimport torch.nn as nn\n"
+                                            << function << R"(
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x.t()[1:])
+def get_inputs():
+    return [torch.rand(6, 5) + 1]
+)";
+    std::ofstream(path / "config_forward.json") << "{}";
+    const auto task = task::LoadTask(path.string(), "");
+    EXPECT_TRUE(task) << task.error().message;
+    return *task;
+  }
+  static Result<std::variant<BaselineInfo, SettingFailure>> Prepare(
+      Baselines& baselines, const Task& task, BaselineKind kind = BaselineKind::kEager,
+      Direction direction = Direction::kForward) {
+    const uint64_t seeds[] = {1, UINT64_MAX, 3};
+    return baselines.Prepare(task, direction, task.SettingsOf(direction)[0], kind, seeds);
+  }
+
+  os::TempDir folder_;
+  std::string version_;
+};
+
+constexpr char kWithoutGpu[] = "testdata/baseline_without_gpu.py";
+
+TEST_F(BaselineScript, SaysWhyItCannotTime) {
+  if (version_.find("+cu") != std::string::npos) GTEST_SKIP() << "this PyTorch has CUDA";
+  const auto baselines = Start("baseline.py");
+  ASSERT_FALSE(baselines);
+  EXPECT_EQ(baselines.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(baselines.error().message, HasSubstr("unsupported: "));
+  EXPECT_THAT(baselines.error().message, HasSubstr("CUPEL_PYTHON"));
+}
+
+TEST_F(BaselineScript, TimesTheCallAndNotTheFlush) {
+  auto baselines = Start(kWithoutGpu);
+  ASSERT_TRUE(baselines) << baselines.error().ToString();
+  EXPECT_EQ((*baselines)->gpu(), "Stand-in");
+  for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
+    const auto outcome = Prepare(**baselines, Linear(), BaselineKind::kEager, direction);
+    ASSERT_EQ(FailureOf(outcome), "");
+    const auto& info = std::get<BaselineInfo>(*outcome);
+    EXPECT_EQ(info.how, "graph");
+    EXPECT_FALSE(info.tf32);
+    EXPECT_EQ(info.sets, 3);
+    EXPECT_EQ(info.kernels, 1);
+    ASSERT_EQ(info.outputs.size(), direction == Direction::kForward ? 1u : 3u);
+    for (const BaselineOutput& output : info.outputs) {
+      EXPECT_EQ(output.difference, 0) << output.name;
+      EXPECT_GT(output.largest, 0) << output.name;
+    }
+    for (const Mode mode : {Mode::kCold, Mode::kWarm}) {
+      const auto samples = (*baselines)->Take(info.name, mode, 2, 5);
+      ASSERT_TRUE(samples) << samples.error().ToString();
+      for (const double us : *samples) EXPECT_NEAR(us, 10, 0.01);
+    }
+    EXPECT_TRUE((*baselines)->Take(info.name, Mode::kHost, 0, 5));
+    EXPECT_TRUE((*baselines)->Drop(info.name));
+    EXPECT_FALSE((*baselines)->Take(info.name, Mode::kCold, 0, 1));
+  }
+  const auto probe = Prepare(**baselines, Linear(), BaselineKind::kProbe);
+  ASSERT_EQ(FailureOf(probe), "");
+  const auto samples = (*baselines)->Take(std::get<BaselineInfo>(*probe).name, Mode::kCold, 0, 2);
+  ASSERT_TRUE(samples);
+  EXPECT_NEAR(samples->front(), 1000, 0.01);
+}
+
+TEST_F(BaselineScript, DrawsWhatTheOracleDraws) {
+  Options options;
+  options.script = Source() / "src/oracle/oracle.py";
+  Oracle oracle(options);
+  auto baselines = Start(kWithoutGpu);
+  ASSERT_TRUE(baselines) << baselines.error().ToString();
+  for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
+    const task::Setting& setting = Linear().SettingsOf(direction)[0];
+    const auto cases = oracle.Cases(Linear(), direction, setting, 1, 9);
+    ASSERT_TRUE(cases) << cases.error().ToString();
+    const auto& drawn = std::get<task::Case>(cases->front());
+    const auto outcome =
+        (*baselines)->Prepare(Linear(), direction, setting, BaselineKind::kEager, {&drawn.seed, 1});
+    ASSERT_EQ(FailureOf(outcome), "");
+    const auto& info = std::get<BaselineInfo>(*outcome);
+    ASSERT_EQ(info.outputs.size(), drawn.outputs.size());
+    for (size_t i = 0; i < info.outputs.size(); ++i) {
+      EXPECT_EQ(info.outputs[i].name, drawn.outputs[i].name);
+      double largest = 0;
+      for (int64_t j = 0; j < drawn.outputs[i].truth.numel(); ++j) {
+        largest = std::max(largest, std::abs(task::ElementAsDouble(drawn.outputs[i].truth, j)));
+      }
+      EXPECT_NEAR(info.outputs[i].largest, largest, largest * 1e-5);
+    }
+  }
+}
+
+TEST_F(BaselineScript, ArgumentsThatACallChangesAreRestored) {
+  auto baselines = Start(kWithoutGpu);
+  ASSERT_TRUE(baselines) << baselines.error().ToString();
+  const Task task = MakeTask(R"(
+def forward_fn(x):
+    assert float(x.max()) <= 2, "the argument has changed"
+    return x.mul_(2)
+)",
+                             "changes");
+  const auto outcome = Prepare(**baselines, task);
+  ASSERT_EQ(FailureOf(outcome), "");
+  const auto& info = std::get<BaselineInfo>(*outcome);
+  ASSERT_EQ(info.outputs.size(), 1u);
+  EXPECT_EQ(info.outputs[0].difference, 0);
+  EXPECT_LE(info.outputs[0].largest, 4);
+  for (const Mode mode : {Mode::kCold, Mode::kWarm, Mode::kHost}) {
+    const auto samples = (*baselines)->Take(info.name, mode, 0, 3);
+    EXPECT_TRUE(samples) << samples.error().ToString();
+  }
+}
+
+TEST_F(BaselineScript, WhatWaitsForTheGpuIsTimedInTheStream) {
+  auto baselines = Start(kWithoutGpu);
+  ASSERT_TRUE(baselines) << baselines.error().ToString();
+  const auto outcome = Prepare(
+      **baselines, MakeTask("def forward_fn(x):\n    return x * x.max().item()\n", "waits"));
+  ASSERT_EQ(FailureOf(outcome), "");
+  const auto& info = std::get<BaselineInfo>(*outcome);
+  EXPECT_EQ(info.how, "stream");
+  EXPECT_THAT(info.why, HasSubstr("synchronizing"));
+  const auto samples = (*baselines)->Take(info.name, Mode::kCold, 0, 2);
+  ASSERT_TRUE(samples) << samples.error().ToString();
+  EXPECT_NEAR(samples->front(), 10, 0.01);
+}
+
+TEST_F(BaselineScript, WhatTheTaskDoesWrongIsData) {
+  auto baselines = Start(kWithoutGpu);
+  ASSERT_TRUE(baselines) << baselines.error().ToString();
+  const auto wrong =
+      Prepare(**baselines, MakeTask("def forward_fn(x):\n    return x @ torch.ones(9)\n", "wrong"));
+  EXPECT_THAT(FailureOf(wrong), HasSubstr("func_forward.py:4"));
+  if (version_.front() == '1') {
+    EXPECT_THAT(FailureOf(Prepare(**baselines, Linear(), BaselineKind::kCompile)),
+                HasSubstr("unsupported: PyTorch 1"));
+  }
+  EXPECT_EQ(FailureOf(Prepare(**baselines, Linear())), "");  // and it goes on
+}
+
+TEST_F(BaselineScript, KernelBenchProblemsRunAsTheyAre) {
+  const fs::path path = folder_.path() / "3_Problem.py";
+  std::ofstream(path) << R"(
+import torch
+import torch.nn as nn
+class Model(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(n)
+        self.mask = torch.tril(torch.ones(n, n))
+    def forward(self, x):
+        return self.norm(x) @ self.mask, x.sum()
+def get_inputs():
+    return [torch.randn(6, 3)]
+def get_init_inputs():
+    return [3]
+)";
+  const Task task = *task::LoadTask(path.string(), "");
+  auto baselines = Start(kWithoutGpu);
+  ASSERT_TRUE(baselines) << baselines.error().ToString();
+  const auto outcome = Prepare(**baselines, task);
+  ASSERT_EQ(FailureOf(outcome), "");
+  const auto& info = std::get<BaselineInfo>(*outcome);
+  EXPECT_EQ(info.sets, 3);
+  ASSERT_EQ(info.outputs.size(), 2u);
+  EXPECT_EQ(info.outputs[1].name, "output 1");
+  EXPECT_EQ(info.outputs[0].difference, 0);
+  EXPECT_TRUE((*baselines)->Take(info.name, Mode::kCold, 1, 2));
+}
+
+}  // namespace
+}  // namespace cupel::oracle

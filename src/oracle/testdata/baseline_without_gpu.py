@@ -1,0 +1,209 @@
+# baseline.py with PyTorch's CUDA and the driver replaced by stand-ins that compute on the CPU and
+# keep the driver's rules for events, so that the protocol and the bookkeeping are tested where
+# there is no GPU. The stand-in clock: a kernel of cupel's takes 1 ms; a PyTorch call 0.01 ms.
+# SPDX-License-Identifier: Apache-2.0
+import contextlib
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import baseline  # noqa: E402
+import cuda_clock  # noqa: E402
+import oracle  # noqa: E402
+
+EXTERNAL = 1
+# CUDA_ERROR_INVALID_VALUE, …_INVALID_CONTEXT, …_STREAM_CAPTURE_INVALIDATED
+INVALID, NO_CONTEXT, ILLEGAL = 1, 201, 901
+
+
+class Library:
+    """libcuda.so.1: remembers what a capture or the stream was given."""
+
+    def __init__(self):
+        self.capturing, self.at, self.events = None, 0.0, {}
+        self.handles = 100
+        self.call_cost = 0.01
+        self.has_context = False  # PyTorch makes it when it first allocates
+
+    def __getattr__(self, name):
+        if name not in cuda_clock.SIGNATURES:
+            raise AttributeError(name)
+        do = getattr(self, "do_" + name)
+
+        def function(*arguments):  # which has attributes, as those of ctypes do
+            return do(*arguments)
+        return function
+
+    def perform(self, work):
+        if self.capturing is not None:
+            self.capturing.append(work)
+        else:
+            work()
+
+    def spend(self, milliseconds):
+        self.at += milliseconds
+
+    def new_handle(self, place):
+        self.handles += 1
+        place._obj.value = self.handles
+        return 0
+
+    def do_cuGetErrorName(self, code, place):
+        place._obj.value = b"CUDA_ERROR"
+        return 0
+
+    do_cuGetErrorString = do_cuGetErrorName
+
+    def do_cuModuleLoadData(self, place, image):
+        if not self.has_context:
+            return NO_CONTEXT
+        return self.new_handle(place) if image.startswith(b".version") else INVALID
+
+    def do_cuModuleGetFunction(self, place, module, name):
+        return self.new_handle(place)
+
+    def do_cuLaunchKernel(self, function, *arguments):
+        self.perform(lambda: self.spend(1.0))
+        return 0
+
+    def do_cuEventCreate(self, place, flags):
+        return self.new_handle(place)
+
+    def do_cuEventRecordWithFlags(self, event, stream, flags):
+        if (flags == EXTERNAL) != (self.capturing is not None):
+            return ILLEGAL
+        key = event.value
+        self.perform(lambda: self.events.__setitem__(key, self.at))
+        return 0
+
+    def do_cuEventElapsedTime(self, place, start, end):
+        place._obj.value = self.events[end.value] - self.events[start.value]
+        return 0
+
+    def do_cuStreamGetCaptureInfo_v2(self, stream, status, identity, graph, *rest):
+        status._obj.value = 1 if self.capturing is not None else 0
+        graph._obj.value = 7
+        return 0
+
+    def do_cuGraphGetNodes(self, graph, nodes, count):
+        count._obj.value = 3
+        if nodes is not None:
+            for i in range(3):
+                nodes[i] = i + 1
+        return 0
+
+    def do_cuGraphNodeGetType(self, node, kind):
+        kind._obj.value = 0 if node == 2 else 7
+        return 0
+
+
+class Stream:
+    cuda_stream = 1
+
+    def synchronize(self):
+        pass
+
+
+class Graph:
+    def __init__(self):
+        self.work = None
+
+    def replay(self):
+        for work in self.work:
+            work()
+
+    def reset(self):
+        self.work = None
+
+
+def replace_cuda(torch, library):
+    @contextlib.contextmanager
+    def graph(graph, pool=None, stream=None):
+        assert library.capturing is None
+        library.capturing = []
+        try:
+            yield
+            graph.work = library.capturing
+        finally:
+            library.capturing = None
+
+    @contextlib.contextmanager
+    def on(stream):
+        yield
+
+    mode = ["default"]
+    free = int(os.environ.get("STANDIN_FREE_BYTES", 1 << 30))
+    real_item = torch.Tensor.item
+
+    def item(tensor):
+        if mode[0] == "error":
+            raise RuntimeError("called a synchronizing CUDA operation")
+        return real_item(tensor)
+
+    torch.Tensor.item = item
+    reserved = [0]
+
+    def memory_reserved():
+        reserved[0] += 1 << 20
+        return reserved[0]
+
+    stand_ins = {
+        "Stream": Stream, "CUDAGraph": Graph, "graph": graph, "stream": on,
+        "current_stream": Stream, "synchronize": lambda: None, "empty_cache": lambda: None,
+        "mem_get_info": lambda: (free, free), "memory_reserved": memory_reserved,
+        "graph_pool_handle": lambda: (0, 1), "get_sync_debug_mode": lambda: mode[0],
+        "set_sync_debug_mode": lambda m: mode.__setitem__(0, m), "is_available": lambda: True,
+        "device_count": lambda: 1, "set_device": lambda n: None,
+        "get_device_name": lambda d: "Stand-in", }
+    for name, value in stand_ins.items():
+        getattr(torch.cuda, name)  # which PyTorch has
+        setattr(torch.cuda, name, value)
+    torch.version.cuda = "0.0"
+
+
+class Server(baseline.BaselineServer):
+    replaced = False
+
+    def answer(self, request, report):
+        if not self.replaced:
+            self.replaced = True
+            library = self.library = Library()
+            replace_cuda(oracle.torch, library)
+            cuda_clock.open_library = lambda: library
+            self.time_calls(library)
+        return super().answer(request, report)
+
+    def time_calls(self, library):
+        """A call runs, and takes its time, now or at every replay: a capture changes nothing."""
+        import timed_call
+
+        def run(call, plain_run):
+            if library.capturing is None:
+                library.spend(library.call_cost)
+                return plain_run(call)
+            state = [(t.detach(), t.detach().clone()) for t in call.state()]
+            result = plain_run(call)
+            for tensor, was in state:
+                tensor.copy_(was)
+
+            def replay():
+                library.spend(library.call_cost)
+                for place, new in zip(timed_call.tensors_of(result),
+                                      timed_call.tensors_of(plain_run(call))):
+                    place.detach().copy_(new)
+            library.perform(replay)
+            return result
+
+        for kind in (timed_call.ForwardCall, timed_call.ProblemCall, timed_call.BackwardCall):
+            kind.run = lambda call, plain_run=kind.run: run(call, plain_run)
+
+    def allocate(self, size):
+        self.library.has_context = True
+        return super().allocate(size)
+
+    def device_of(self, ordinal):
+        return oracle.torch.device("cpu")
+
+
+if __name__ == "__main__":
+    sys.exit(oracle.serve(Server))
