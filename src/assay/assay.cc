@@ -52,17 +52,6 @@ judge::Decision DecisionFor(bool unsupported) {
   return unsupported ? judge::Decision::kUnsupported : judge::Decision::kRejected;
 }
 
-std::vector<const task::Setting*> Chosen(const Question& question) {
-  std::vector<const task::Setting*> chosen;
-  for (const task::Setting& setting : question.task->SettingsOf(question.direction)) {
-    if (question.kinds.empty() || std::find(question.kinds.begin(), question.kinds.end(),
-                                            setting.kind) != question.kinds.end()) {
-      chosen.push_back(&setting);
-    }
-  }
-  return chosen;
-}
-
 /// What was not emulated, said for each setting.
 void NoteSamples(judge::Verdict& verdict) {
   for (const judge::SettingReport& setting : verdict.settings) {
@@ -102,6 +91,17 @@ bool EndsJudging(const judge::SettingReport& report, const Question& question) {
 }
 
 }  // namespace
+
+std::vector<const task::Setting*> Chosen(const Question& question) {
+  std::vector<const task::Setting*> chosen;
+  for (const task::Setting& setting : question.task->SettingsOf(question.direction)) {
+    if (question.kinds.empty() || std::find(question.kinds.begin(), question.kinds.end(),
+                                            setting.kind) != question.kinds.end()) {
+      chosen.push_back(&setting);
+    }
+  }
+  return chosen;
+}
 
 Assay::Assay(Parts parts, std::function<void(const Progress&)> progress)
     : parts_(std::move(parts)), progress_(std::move(progress)) {}

@@ -54,6 +54,9 @@ struct Candidate {
   build::Outcome built;
 };
 
+/// The settings that are asked for, in order.
+std::vector<const task::Setting*> Chosen(const Question& question);
+
 struct Judged {
   judge::Verdict verdict;
   std::optional<plan::Plan> plan;  // of the first setting that was recorded

@@ -94,6 +94,26 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
                    "make the order matter)")
       ->check(CLI::Range(0, 1000));
 
+  BenchCommand bench;
+  auto* bench_app = app.add_subcommand(
+      "bench", "How fast? Against eager PyTorch, torch.compile and each other, on a GPU");
+  bench_app->add_option("kernels", bench.kernels, "The .cu files")->required();
+  AddTarget(bench_app, bench.target, false);
+  AddCommon(bench_app, bench.common, true);
+  AddCompile(bench_app, bench.compile);
+  bench_app
+      ->add_option("--baselines", bench.baselines,
+                   "PyTorch's answers beside them: eager, compile, max-autotune, or none; probe "
+                   "shows that both clocks agree")
+      ->capture_default_str();
+  bench_app->add_flag("--energy", bench.energy, "Measure the energy of a call, too");
+  bench_app->add_option("--sets", bench.sets, "Input sets that replays rotate among")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  bench_app->add_option("--rounds", bench.rounds, "Replays of each at most")
+      ->check(CLI::Range(10, 100000))
+      ->capture_default_str();
+
   ProfileCommand profile;
   profile.target.settings = "single";
   auto* profile_app =
@@ -147,6 +167,7 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   }
   if (*build_app) return Command(std::move(build));
   if (*check_app) return Command(std::move(check));
+  if (*bench_app) return Command(std::move(bench));
   if (*profile_app) return Command(std::move(profile));
   if (*optimize_app) {
     if (optimize.target.task.empty() == optimize.resume.empty()) {

@@ -61,6 +61,17 @@ struct ProfileCommand {
   std::filesystem::path kernel;
 };
 
+struct BenchCommand {
+  Common common;
+  Compile compile;
+  Target target;
+  std::vector<std::filesystem::path> kernels;
+  std::string baselines = "eager,compile";
+  bool energy = false;
+  int sets = 3;
+  int rounds = 400;  // at most
+};
+
 struct OptimizeCommand {
   Common common;
   Compile compile;
@@ -87,8 +98,8 @@ struct DoctorCommand {
   Common common;
 };
 
-using Command = std::variant<BuildCommand, CheckCommand, ProfileCommand, OptimizeCommand,
-                             TaskCommand, ReportCommand, DoctorCommand>;
+using Command = std::variant<BuildCommand, CheckCommand, BenchCommand, ProfileCommand,
+                             OptimizeCommand, TaskCommand, ReportCommand, DoctorCommand>;
 
 /// Either a command, or an exit status after help or a message was printed.
 std::variant<Command, int> ParseCommandLine(int argc, char** argv);

@@ -35,6 +35,8 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common) {
   }
   gpu::EngineOptions options;
   TRY_ASSIGN(options.ordinal, OrdinalOf(common.device));
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  options.locks = cache / "gpu";
   return gpu::MakeGpuEngine(std::move(options));
 }
 
@@ -70,13 +72,31 @@ Result<std::unique_ptr<Session>> Session::Create(
   oracle.progress = [progress](const std::string& stage) { progress({stage, 0, 0}); };
   session->oracle_ = std::make_unique<oracle::Oracle>(std::move(oracle));
 
-  assay::Parts parts;
+  assay::Parts& parts = session->parts_;
   parts.oracle = session->oracle_.get();
   parts.engine = session->engine_.get();
   TRY_ASSIGN(parts.build, BuildOptions(compile));
   parts.record.program = "/proc/self/exe";
-  session->assay_ = std::make_unique<assay::Assay>(std::move(parts), std::move(progress));
+  session->progress_ = progress;
+  session->assay_ = std::make_unique<assay::Assay>(parts, std::move(progress));
   return session;
+}
+
+Result<std::unique_ptr<oracle::Baselines>> Session::StartBaselines(const Common& common) {
+  TRY_ASSIGN(const auto data, os::DataDir());
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  TRY_ASSIGN(const engine::ClockKernels kernels, engine_->Kernels());
+  oracle::BaselineOptions options;
+  options.script = data / "src" / "oracle" / "baseline.py";
+  options.python = common.python;
+  options.cache = cache / "cases";
+  TRY_ASSIGN(options.ordinal, OrdinalOf(common.device));
+  options.kernels = {kernels.flush_ptx,       kernels.flush_entry, kernels.probe_ptx,
+                     kernels.probe_entry,     kernels.flush_bytes, kernels.flush_grid,
+                     kernels.flush_block,     kernels.probe_grid,  kernels.probe_block,
+                     kernels.probe_iterations};
+  options.progress = [this](const std::string& stage) { progress_({stage, 0, 0}); };
+  return oracle::Baselines::Start(std::move(options));
 }
 
 Status RequireEmulator(const Common& common, std::string_view what) {

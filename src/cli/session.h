@@ -10,6 +10,7 @@
 
 #include "assay/assay.h"
 #include "cli/options.h"
+#include "oracle/baseline.h"
 #include "task/task.h"
 
 namespace cupel::cli {
@@ -25,12 +26,18 @@ class Session {
 
   assay::Assay& assay() { return *assay_; }
   oracle::Oracle& oracle() { return *oracle_; }
+  engine::Engine& engine() { return *engine_; }
+  const assay::Parts& parts() const { return parts_; }
+  /// PyTorch on the GPU that the engine uses, with the engine's clock.
+  Result<std::unique_ptr<oracle::Baselines>> StartBaselines(const Common& common);
 
  private:
   Session() = default;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<oracle::Oracle> oracle_;
+  assay::Parts parts_;
   std::unique_ptr<assay::Assay> assay_;
+  std::function<void(const assay::Progress&)> progress_;
 };
 
 /// The options of a build in this installation.

@@ -64,6 +64,7 @@ struct BaselineInfo {
   int sets = 0;         // of inputs; as many as a third of the GPU's free memory holds
   std::string fewer;    // why not as many as asked for
   int64_t kernels = 0;  // of one call; 0: not known
+  double flops = 0;     // of the products and convolutions of one call; 0: none, or not known
   std::vector<BaselineOutput> outputs;
   double seconds = 0;  // of preparing, compilation included
 };

@@ -61,7 +61,7 @@ class Baseline:
         self.server, self.kind = server, kind
         self.report = lambda text: report("baseline %s: %s" % (kind, text))
         self.sets, self.functions = [], []
-        self.why, self.fewer, self.outputs, self.resets = "", "", [], 0
+        self.why, self.fewer, self.outputs, self.resets, self.flops = "", "", [], 0, 0
 
     def prepare(self, request):
         torch.cuda.empty_cache()
@@ -100,6 +100,8 @@ class Baseline:
         new = timed_call.Set(call, self.server.clock)
         self.sets.append(new)
         expected = new.watch()
+        if len(self.sets) == 1:
+            self.flops = timed_call.flops_of(call)
         function = new.call.plain
         if self.kind in MODES:
             # Of a KernelBench problem every set has a module of its own; otherwise there is one
@@ -278,7 +280,8 @@ class BaselineServer(oracle.Server):
         self.baselines[name] = baseline
         return dict(self.about(), how="stream" if baseline.why else "graph", why=baseline.why,
                     sets=len(baseline.sets), fewer=baseline.fewer, outputs=baseline.outputs,
-                    kernels=baseline.sets[0].kernels, seconds=time.monotonic() - started)
+                    kernels=baseline.sets[0].kernels, flops=baseline.flops,
+                    seconds=time.monotonic() - started)
 
     def take(self, request, report):
         baseline, index = self.baselines.get(request["name"]), request["set"]

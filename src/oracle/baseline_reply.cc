@@ -75,6 +75,12 @@ Result<BaselineInfo> ReadBaselineInfo(const Json& reply, size_t seeds) {
     return Nonsense(fmt::format("{} sets of {}", sets, seeds));
   }
   info.sets = static_cast<int>(sets);
+  if (reply.contains("flops")) {
+    TRY_ASSIGN(info.flops, JsonNumber(reply, "flops", kWho));
+    if (!(info.flops >= 0 && info.flops < 1e30)) {
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: flops is out of range", kWho));
+    }
+  }
   if (!reply.contains("kernels") || !reply["kernels"].is_null()) {
     TRY_ASSIGN(info.kernels, JsonInt(reply, "kernels", kWho));
     if (info.kernels < 0) return Nonsense(fmt::format("{} kernels", info.kernels));

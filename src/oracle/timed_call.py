@@ -50,6 +50,19 @@ def short(text):
     return text[:500]
 
 
+def flops_of(call):
+    """Of products and convolutions in one call, as PyTorch counts them; 0 when it cannot."""
+    try:
+        from torch.utils.flop_counter import FlopCounterMode
+        armed = call.arm(call.plain)
+        with FlopCounterMode(display=False) as counter:
+            call.run()
+        del armed
+        return int(counter.get_total_flops())
+    except Exception:
+        return 0
+
+
 # --- what is timed --------------------------------------------------------------------------------
 
 

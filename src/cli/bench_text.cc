@@ -1,0 +1,231 @@
+// Tested by bench_text_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/bench_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/version.h"
+#include "judge/verdict_text.h"
+#include "report/table.h"
+#include "report/text.h"
+#include "stats/robust.h"
+
+namespace cupel::cli {
+namespace {
+
+using assay::SettingTimes;
+using assay::Timing;
+
+std::string Microseconds(double us) {
+  if (us < 10) return fmt::format("{:.2f} us", us);
+  if (us < 1000) return fmt::format("{:.1f} us", us);
+  return fmt::format("{:.3f} ms", us / 1e3);
+}
+
+/// Half of the interval, in percent.
+std::string PlusMinus(const stats::Interval& interval) {
+  return fmt::format("{:.1f} %", 50 * (interval.high - interval.low) / interval.estimate);
+}
+
+/// How many times as fast as `b` a kernel is.
+std::string Speedup(const SettingTimes& setting, size_t a, const std::string& b) {
+  for (const assay::Comparison& comparison : setting.comparisons) {
+    if (comparison.a != a || setting.timings[comparison.b].name != b) continue;
+    const double times = 1 / comparison.compared.ratio.estimate;
+    const char* sign = comparison.compared.difference == stats::Difference::kNone ? " =" : "";
+    return fmt::format("{:.2f} x{}", times, sign);
+  }
+  return "";
+}
+
+std::vector<std::string> BaselineNames(const BenchReport& report) {
+  std::vector<std::string> names;
+  for (const SettingTimes& setting : report.settings) {
+    for (const Timing& timing : setting.timings) {
+      const bool known = std::find(names.begin(), names.end(), timing.name) != names.end();
+      if (timing.is_baseline && !timing.samples.cold.empty() && !known) {
+        names.push_back(timing.name);
+      }
+    }
+  }
+  return names;
+}
+
+std::string SettingText(const SettingTimes& setting, const std::vector<std::string>& baselines) {
+  std::vector<report::Column> columns{{"", report::Align::kLeft},
+                                      {"cold", report::Align::kRight},
+                                      {"+-", report::Align::kRight},
+                                      {"warm", report::Align::kRight},
+                                      {"host", report::Align::kRight}};
+  for (const std::string& name : baselines)
+    columns.push_back({"vs " + name, report::Align::kRight});
+  columns.push_back({"roofline", report::Align::kRight});
+  report::Table table(columns);
+  for (size_t i = 0; i < setting.timings.size(); ++i) {
+    const Timing& timing = setting.timings[i];
+    if (timing.samples.cold.empty() || timing.refused) continue;
+    std::vector<std::string> cells{timing.name, Microseconds(timing.median.estimate),
+                                   PlusMinus(timing.median), Microseconds(timing.warm_us),
+                                   Microseconds(timing.host_us)};
+    for (const std::string& name : baselines) cells.push_back(Speedup(setting, i, name));
+    cells.push_back(fmt::format("{:.0f} %", 100 * timing.roofline));
+    table.Add(std::move(cells));
+  }
+  return table.Render(0, "  ");
+}
+
+std::string KernelComparisons(const SettingTimes& setting) {
+  std::string text;
+  for (const assay::Comparison& comparison : setting.comparisons) {
+    const Timing &a = setting.timings[comparison.a], &b = setting.timings[comparison.b];
+    if (b.is_baseline) continue;
+    const stats::Interval& ratio = comparison.compared.ratio;
+    text += fmt::format("  {} against {}: {}, time {:.4f} of it [{:.4f}, {:.4f}]\n",
+                        report::Printable(a.name), report::Printable(b.name),
+                        stats::Name(comparison.compared.difference), ratio.estimate, ratio.low,
+                        ratio.high);
+  }
+  return text;
+}
+
+std::string Remarks(const SettingTimes& setting) {
+  std::string text;
+  for (const Timing& timing : setting.timings) {
+    const std::string name = report::Printable(timing.name);
+    if (timing.refused) {
+      text += fmt::format("  {}: {}: {}\n", name, timing.refused->code,
+                          report::Printable(timing.refused->message));
+    }
+    for (const std::string& oddity : timing.oddities) {
+      text += fmt::format("  {}: {}\n", name, report::Printable(oddity));
+    }
+    if (timing.energy) {
+      text += fmt::format("  {}: {:.4g} mJ a call at {:.0f} W\n", name, 1e3 * timing.energy->joules,
+                          timing.energy->watts);
+    }
+  }
+  const engine::GpuState& state = setting.after;
+  if (state.sm_mhz > 0) {
+    std::string slowed;
+    for (const std::string& reason : state.throttled_by) slowed += ", slowed by " + reason;
+    text += fmt::format("  GPU: {} MHz, {} C, {:.0f} W{}; {} input sets; clock's own {:.2f} us\n",
+                        state.sm_mhz, state.temperature_c, state.power_w, slowed, setting.sets,
+                        setting.overhead_us);
+  }
+  return text;
+}
+
+/// By kernel: geometric means of its speed-ups over the settings where both were timed.
+std::string Means(const BenchReport& report, const std::vector<std::string>& baselines) {
+  std::string text;
+  for (const BenchedKernel& kernel : report.kernels) {
+    for (const std::string& baseline : baselines) {
+      std::vector<double> speedups;
+      for (const SettingTimes& setting : report.settings) {
+        for (const assay::Comparison& comparison : setting.comparisons) {
+          if (setting.timings[comparison.a].name != kernel.name) continue;
+          if (setting.timings[comparison.b].name != baseline) continue;
+          speedups.push_back(1 / comparison.compared.ratio.estimate);
+        }
+      }
+      if (speedups.size() < 2) continue;
+      text += fmt::format("{}: {:.2f} x as fast as {} (geometric mean over {} settings)\n",
+                          report::Printable(kernel.name), stats::GeometricMean(speedups), baseline,
+                          speedups.size());
+    }
+  }
+  return text;
+}
+
+Json MeansJson(const BenchReport& report) {
+  std::map<std::pair<std::string, std::string>, std::vector<double>> ratios;
+  for (const SettingTimes& setting : report.settings) {
+    for (const assay::Comparison& comparison : setting.comparisons) {
+      ratios[{setting.timings[comparison.a].name, setting.timings[comparison.b].name}].push_back(
+          comparison.compared.ratio.estimate);
+    }
+  }
+  Json means = Json::array();
+  for (const auto& [names, values] : ratios) {
+    means.push_back({{"a", names.first},
+                     {"b", names.second},
+                     {"ratio", stats::GeometricMean(values)},
+                     {"settings", values.size()}});
+  }
+  return means;
+}
+
+}  // namespace
+
+std::string BenchText(const BenchReport& report, const BenchTextOptions& options) {
+  std::string text;
+  for (const BenchedKernel& kernel : report.kernels) {
+    if (kernel.verdict.decision == judge::Decision::kAccepted) continue;
+    judge::TextOptions verdict;
+    verdict.colour = options.colour;
+    text += judge::VerdictText(kernel.verdict, verdict) + "\n";
+  }
+  const std::vector<std::string> baselines = BaselineNames(report);
+  if (!report.settings.empty()) {
+    text += fmt::format("{} {} on {}{}{}\n", report::Printable(report.task), report.direction,
+                        report::Printable(report.gpu), report.torch.empty() ? "" : ", PyTorch ",
+                        report::Printable(report.torch));
+  }
+  for (const SettingTimes& setting : report.settings) {
+    text += fmt::format("{} ({})\n", setting.id, report::Printable(setting.description));
+    if (!setting.note.empty()) text += fmt::format("  {}\n", report::Printable(setting.note));
+    text += SettingText(setting, baselines) + KernelComparisons(setting) + Remarks(setting);
+  }
+  text += Means(report, baselines);
+  return text;
+}
+
+Json BenchJson(const BenchReport& report) {
+  Json kernels = Json::array();
+  for (const BenchedKernel& kernel : report.kernels) {
+    kernels.push_back({{"name", kernel.name}, {"verdict", judge::ToJson(kernel.verdict)}});
+  }
+  Json settings = Json::array();
+  for (const SettingTimes& setting : report.settings) settings.push_back(assay::ToJson(setting));
+  return {{"schema", "cupel.bench/1"},
+          {"cupel", kVersion},
+          {"task", report.task},
+          {"direction", report.direction},
+          {"gpu", report.gpu},
+          {"torch", report.torch},
+          {"ceilings", engine::ToJson(report.ceilings)},
+          {"kernels", kernels},
+          {"settings", settings},
+          {"geometric_means", MeansJson(report)}};
+}
+
+Result<std::vector<oracle::BaselineKind>> BaselinesOf(const std::string& names) {
+  constexpr oracle::BaselineKind kAll[] = {
+      oracle::BaselineKind::kEager, oracle::BaselineKind::kCompile,
+      oracle::BaselineKind::kMaxAutotune, oracle::BaselineKind::kProbe};
+  std::vector<oracle::BaselineKind> kinds;
+  if (names == "none") return kinds;
+  std::string rest = names;
+  while (!rest.empty()) {
+    const size_t comma = std::min(rest.find(','), rest.size());
+    const std::string name = rest.substr(0, comma);
+    rest.erase(0, comma + 1);
+    bool known = false;
+    for (const oracle::BaselineKind kind : kAll) {
+      if (name != oracle::Name(kind)) continue;
+      kinds.push_back(kind);
+      known = true;
+    }
+    if (!known) {
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("there is no baseline {}", name),
+                  "choose from eager, compile, max-autotune, or none");
+    }
+  }
+  return kinds;
+}
+
+}  // namespace cupel::cli

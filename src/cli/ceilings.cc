@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/ceilings.h"
+
+#include <cctype>
+
+#include "os/fd.h"
+
+namespace cupel::cli {
+namespace {
+
+constexpr size_t kMostBytes = 1 << 16;
+
+std::string FileName(std::string gpu) {
+  for (char& c : gpu) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '-';
+  return gpu + ".json";
+}
+
+}  // namespace
+
+Result<engine::Ceilings> CeilingsOf(engine::Engine& engine) {
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  const auto path = cache / "ceilings" / FileName(engine.Device().full_name);
+  // What cannot be read counts as absent: it is a cache.
+  if (auto text = os::ReadFile(path, kMostBytes)) {
+    if (auto json = ParseJson(*text, path.string())) {
+      if (auto ceilings = engine::CeilingsFromJson(*json)) return ceilings;
+    }
+  }
+  TRY_ASSIGN(const engine::Ceilings ceilings, engine.MeasureCeilings());
+  std::error_code ignored;
+  std::filesystem::create_directories(path.parent_path(), ignored);
+  TRY(os::WriteFileAtomically(path, DumpJson(engine::ToJson(ceilings), 2) + "\n"));
+  return ceilings;
+}
+
+}  // namespace cupel::cli
