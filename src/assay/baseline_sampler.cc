@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace cupel::assay {
 namespace {
 
@@ -13,7 +11,6 @@ using Mode = oracle::Baselines::Mode;
 
 /// Of the largest element, above which a compiled answer deserves a second look.
 constexpr double kOddDifference = 1e-3;
-constexpr double kLeastUs = 0.001;
 
 }  // namespace
 
@@ -23,10 +20,7 @@ Result<std::vector<double>> BaselineSampler::Take(TimingMode mode, int set, int 
   const Mode asked = mode == TimingMode::kCold   ? Mode::kCold
                      : mode == TimingMode::kWarm ? Mode::kWarm
                                                  : Mode::kHost;
-  TRY_ASSIGN(std::vector<double> times, torch_.Take(info_.name, asked, set, count));
-  if (mode == TimingMode::kHost) return times;
-  for (double& us : times) us = std::max(us - overhead_us_, kLeastUs);
-  return times;
+  return torch_.Take(info_.name, asked, info_.sets == 1 ? 0 : set, count);
 }
 
 void BaselineSampler::Describe(Timing* timing) const {

@@ -17,8 +17,6 @@ class BaselineSampler : public Sampler {
   ~BaselineSampler() override;
 
   const oracle::BaselineInfo& info() const { return info_; }
-  /// What the clock itself takes, as the kernels' clock found: the same for both.
-  void Subtract(double overhead_us) { overhead_us_ = overhead_us; }
   std::string Name() const override { return oracle::Name(info_.kind); }
   bool IsBaseline() const override { return true; }
   Result<std::vector<double>> Take(engine::TimingMode mode, int set, int count) override;
@@ -29,7 +27,6 @@ class BaselineSampler : public Sampler {
  private:
   oracle::Baselines& torch_;
   oracle::BaselineInfo info_;
-  double overhead_us_ = 0;
 };
 
 }  // namespace cupel::assay

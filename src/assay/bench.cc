@@ -11,6 +11,7 @@
 #include "assay/baseline_sampler.h"
 #include "assay/contract.h"
 #include "assay/kernel_sampler.h"
+#include "assay/probe_sampler.h"
 #include "assay/roofline.h"
 #include "base/hash.h"
 #include "base/random.h"
@@ -141,6 +142,10 @@ class SettingBench {
     for (const task::Case& wanted : cases_) seeds.push_back(wanted.seed);
     for (const oracle::BaselineKind kind : options_.baselines) {
       progress_(fmt::format("preparing {}", oracle::Name(kind)));
+      if (kind == oracle::BaselineKind::kProbe) {
+        TRY_ASSIGN(Probe probe, LoadProbe(*parts_.engine));
+        probe_.emplace(std::move(probe));
+      }
       TRY_ASSIGN(auto prepared, options_.torch->Prepare(*question_.task, question_.direction,
                                                         setting_, kind, seeds));
       if (const auto* failure = std::get_if<oracle::SettingFailure>(&prepared)) {
@@ -163,11 +168,13 @@ class SettingBench {
     return timed;
   }
 
+  /// The probe, where there is one, comes last.
   Result<std::unique_ptr<engine::Timer>> MakeTimer(std::span<const std::unique_ptr<Prepared>> of) {
     std::vector<engine::Entrant> entrants;
     for (const auto& prepared : of) {
       entrants.push_back({prepared->program.get(), Timed(*prepared).plans});
     }
+    if (probe_) entrants.push_back({probe_->program.get(), {&probe_->plan}});
     return parts_.engine->MakeTimer(entrants, arguments_);
   }
 
@@ -175,42 +182,39 @@ class SettingBench {
   Result<bool> MeasureOnce() {
     std::vector<Sampler*> samplers;
     for (const auto& baseline : baselines_) samplers.push_back(baseline.get());
-    std::unique_ptr<engine::Timer> timer;
     std::vector<std::unique_ptr<KernelSampler>> mine;
-    times_.sets = static_cast<int>(cases_.size());
-    if (!kernels_.empty()) {
-      TRY_ASSIGN(timer, MakeTimer(kernels_));
-      times_.sets = timer->Sets();
-      times_.overhead_us = timer->OverheadUs();
-    }
+    if (kernels_.empty()) return false;
+    TRY_ASSIGN(auto timer, MakeTimer(kernels_));
+    times_.sets = timer->Sets();
     for (const auto& baseline : baselines_) {
-      times_.sets = std::min(times_.sets, baseline->info().sets);
-      baseline->Subtract(times_.overhead_us);
+      const bool is_probe = baseline->info().kind == oracle::BaselineKind::kProbe;
+      if (!is_probe) times_.sets = std::min(times_.sets, baseline->info().sets);
     }
+    ProbeSampler own_probe(*timer, kernels_.size());
+    if (probe_) samplers.push_back(&own_probe);
     for (size_t i = 0; i < kernels_.size(); ++i) {
       mine.push_back(std::make_unique<KernelSampler>(Timed(*kernels_[i]), *timer, i,
                                                      Random(seed_).Fork("secrets")() + i));
       samplers.push_back(mine.back().get());
     }
-    if (samplers.empty()) return false;
     progress_("timing");
-    TRY_ASSIGN(auto samples, Measure(samplers, times_.sets, options_.measure, [&](int rounds) {
-                 progress_(fmt::format("timing, round {}", rounds));
-               }));
+    TRY_ASSIGN(Measured measured,
+               Measure(
+                   samplers, [&] { return timer->TakeNothing(); }, times_.sets, options_.measure,
+                   [&](int rounds) { progress_(fmt::format("timing, round {}", rounds)); }));
+    times_.overhead_us = measured.overhead_us;
     for (size_t i = 0; i < mine.size(); ++i) {
       if (!mine[i]->problem()) continue;
       DropKernel(i, *mine[i]->problem());
       return true;
     }
-    if (timer) {
-      TRY_ASSIGN(const auto findings, timer->Finish());
-      if (!findings.empty()) {
-        timer.reset();
-        TRY(DropWhoeverDid(findings.front()));
-        return true;
-      }
+    TRY_ASSIGN(const auto findings, timer->Finish());
+    if (!findings.empty()) {
+      timer.reset();
+      TRY(DropWhoeverDid(findings.front()));
+      return true;
     }
-    for (size_t i = 0; i < samplers.size(); ++i) Add(*samplers[i], std::move(samples[i]));
+    for (size_t i = 0; i < samplers.size(); ++i) Add(*samplers[i], std::move(measured.samples[i]));
     TRY(MeasureEnergy());
     timer.reset();
     return VerifyAll(mine);
@@ -323,6 +327,7 @@ class SettingBench {
   std::vector<Arguments> arguments_;  // of the cases
   std::vector<std::unique_ptr<Prepared>> kernels_;
   std::vector<std::unique_ptr<BaselineSampler>> baselines_;
+  std::optional<Probe> probe_;
 };
 
 }  // namespace

@@ -19,16 +19,21 @@ constexpr double kConfidence = 0.95;
 
 class Measurement {
  public:
-  Measurement(std::span<Sampler* const> samplers, int sets, const MeasureOptions& options)
-      : samplers_(samplers), sets_(sets), options_(options), samples_(samplers.size()) {}
+  Measurement(std::span<Sampler* const> samplers, const std::function<Result<double>()>& nothing,
+              int sets, const MeasureOptions& options)
+      : samplers_(samplers),
+        nothing_(nothing),
+        sets_(sets),
+        options_(options),
+        samples_(samplers.size()) {}
 
-  Result<std::vector<Samples>> Run(const std::function<void(int)>& progress) {
+  Result<Measured> Run(const std::function<void(int)>& progress) {
     const auto end = Clock::now() + std::chrono::duration<double>(options_.seconds);
     const int first = kFirstRounds * sets_;
     for (int round = 0; round < options_.most + first; ++round) {
       if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
       TRY_ASSIGN(const bool go_on, TakeRound(round, round >= first));
-      if (!go_on) return std::move(samples_);
+      if (!go_on) return Measured();
       const int counted = round + 1 - first;
       if (counted <= 0 || counted % kLookEvery != 0) continue;
       progress(counted);
@@ -36,7 +41,7 @@ class Measurement {
       if (Clock::now() > end) break;
     }
     TRY(TakeOthers());
-    return std::move(samples_);
+    return Subtracted();
   }
 
  private:
@@ -51,7 +56,10 @@ class Measurement {
       if (taken.empty()) return false;
       times[which] = taken.front();
     }
-    for (size_t i = 0; counts && i < times.size(); ++i) samples_[i].cold.push_back(times[i]);
+    TRY_ASSIGN(const double nothing, nothing_());
+    if (!counts) return true;
+    for (size_t i = 0; i < times.size(); ++i) samples_[i].cold.push_back(times[i]);
+    overheads_.push_back(nothing);
     return true;
   }
 
@@ -71,18 +79,34 @@ class Measurement {
     return {};
   }
 
+  Measured Subtracted() {
+    constexpr double kLeastUs = 0.001;
+    Measured measured;
+    measured.overhead_us = stats::Median(overheads_);
+    measured.samples = std::move(samples_);
+    for (Samples& samples : measured.samples) {
+      for (std::vector<double>* times : {&samples.cold, &samples.warm}) {
+        for (double& us : *times) us = std::max(us - measured.overhead_us, kLeastUs);
+      }
+    }
+    return measured;
+  }
+
   std::span<Sampler* const> samplers_;
+  const std::function<Result<double>()>& nothing_;
   int sets_;
   MeasureOptions options_;
   std::vector<Samples> samples_;
+  std::vector<double> overheads_;
 };
 
 }  // namespace
 
-Result<std::vector<Samples>> Measure(std::span<Sampler* const> samplers, int sets,
-                                     const MeasureOptions& options,
-                                     const std::function<void(int rounds)>& progress) {
-  return Measurement(samplers, sets, options).Run(progress);
+Result<Measured> Measure(std::span<Sampler* const> samplers,
+                         const std::function<Result<double>()>& nothing, int sets,
+                         const MeasureOptions& options,
+                         const std::function<void(int rounds)>& progress) {
+  return Measurement(samplers, nothing, sets, options).Run(progress);
 }
 
 }  // namespace cupel::assay

@@ -17,18 +17,25 @@ struct MeasureOptions {
   int others = 21;             // warm and host samples of each
 };
 
-/// Of one sampler; cold[i] of all samplers were taken side by side.
+/// Of one sampler, microseconds; cold[i] of all samplers were taken side by side.
 struct Samples {
   std::vector<double> cold, warm, host;
+};
+
+struct Measured {
+  std::vector<Samples> samples;  // of each sampler
+  double overhead_us = 0;        // of the clock, subtracted from cold and warm ones
 };
 
 /// The clock's: what two readings of one event differ by.
 inline constexpr double kClockResolutionUs = 0.032;
 
-/// Rounds in ABBA order: forwards, then backwards, on the same inputs; then on the next. Ends early
-/// when a sampler has a problem. Result i belongs to sampler i.
-Result<std::vector<Samples>> Measure(std::span<Sampler* const> samplers, int sets,
-                                     const MeasureOptions& options,
-                                     const std::function<void(int rounds)>& progress);
+/// Rounds in ABBA order: forwards, then backwards, on the same inputs; then on the next. `nothing`
+/// takes what the clock itself takes, once a round, so that both are of the same moment. Ends early
+/// when a sampler has a problem.
+Result<Measured> Measure(std::span<Sampler* const> samplers,
+                         const std::function<Result<double>()>& nothing, int sets,
+                         const MeasureOptions& options,
+                         const std::function<void(int rounds)>& progress);
 
 }  // namespace cupel::assay

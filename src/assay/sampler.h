@@ -16,8 +16,8 @@ class Sampler {
   virtual ~Sampler() = default;
   virtual std::string Name() const = 0;
   virtual bool IsBaseline() const = 0;
-  /// Microseconds of `count` replays on inputs number `set`. Nothing when it cannot be timed:
-  /// Problem() says why from then on.
+  /// Microseconds of `count` replays on inputs number `set`, as engine::Taken has them. Nothing
+  /// when it cannot be timed: Problem() says why from then on.
   virtual Result<std::vector<double>> Take(engine::TimingMode mode, int set, int count) = 0;
 
   const std::optional<judge::Reason>& problem() const { return problem_; }

@@ -42,9 +42,16 @@ std::vector<std::string> NamesOf(const std::vector<std::filesystem::path>& kerne
 
 class Bench {
  public:
-  explicit Bench(const BenchCommand& command) : command_(command), view_(command.common.quiet) {}
+  explicit Bench(const BenchCommand& command) : command_(command), view_(command.common.quiet) {
+    if (command_.common.device == "auto") command_.common.device = "gpu";
+  }
 
   Result<int> Run() {
+    if (command_.common.device == "emu") {
+      return Fail(
+          ErrorCode::kUnsupported, "unsupported: the emulator estimates, it does not measure",
+          "use --device gpu on a machine with an NVIDIA GPU, or cupel profile --device emu");
+    }
     TRY_ASSIGN(task_, LoadTarget(command_.target));
     TRY_ASSIGN(const auto kinds, BaselinesOf(command_.baselines));
     TRY_ASSIGN(session_, Session::Create(command_.common, command_.compile,
@@ -67,7 +74,7 @@ class Bench {
     text.colour = ::isatty(STDOUT_FILENO) != 0;
     fmt::print("{}", BenchText(report_, text));
     TRY(WriteJson(command_.common.json, BenchJson(report_)));
-    return Status();
+    return ExitStatus();
   }
 
  private:
@@ -110,10 +117,11 @@ class Bench {
         kernels.push_back({report_.kernels[i].name, image});
       }
       if (kernels.empty()) continue;
-      TRY_ASSIGN(auto times, assay::TimeSetting(session_->parts(), question, *setting, kernels,
-                                                options_, [&](const std::string& stage) {
-                                                  view_.Show({setting->id + " " + stage, 0, 0});
-                                                }));
+      TRY_ASSIGN(auto times,
+                 assay::TimeSetting(session_->parts(), question, *setting, kernels, options_,
+                                    [&](const std::string& stage) {
+                                      view_.Show(assay::Progress{setting->id + " " + stage, 0, 0});
+                                    }));
       report_.settings.push_back(std::move(times));
     }
     return {};
@@ -126,7 +134,7 @@ class Bench {
   }
 
   /// That of the worst kernel.
-  int Status() const {
+  int ExitStatus() const {
     int status = 0;
     for (const BenchedKernel& kernel : report_.kernels) {
       status = std::max(status, judge::ExitStatus(kernel.verdict.decision));
@@ -139,7 +147,7 @@ class Bench {
     return status;
   }
 
-  const BenchCommand& command_;
+  BenchCommand command_;
   ProgressView view_;
   task::Task task_;
   std::unique_ptr<Session> session_;

@@ -12,7 +12,7 @@ namespace {
 void AddCommon(CLI::App* app, Common& common, bool uses_device) {
   if (uses_device) {
     app->add_option("--device", common.device,
-                    "emu (the built-in emulator, the default) or gpu[:N]");
+                    "emu (the built-in emulator) or gpu[:N] (default: emu; bench: gpu)");
     app->add_option("--model", common.model, "GPU that the emulator describes: h100, h200, a100")
         ->capture_default_str();
     app->add_option("--seed", common.seed,

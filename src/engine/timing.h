@@ -46,7 +46,9 @@ struct TakeRequest {
 };
 
 struct Taken {
-  std::vector<double> us;  // device time without the clock's own share; wall time in host mode
+  /// Between two events, what recording and launching take included (Timer::TakeNothing says how
+  /// much that is); wall time in host mode.
+  std::vector<double> us;
   std::vector<OutputTensor> outputs;
   std::vector<Finding> findings;  // not empty: nothing was timed
   std::string unsupported;        // what the engine cannot replay
@@ -64,9 +66,10 @@ class Timer {
   virtual ~Timer() = default;
   /// Input sets held, fewer than given when memory is short; at least one.
   virtual int Sets() const = 0;
-  /// What the clock shows for an empty kernel less what the kernel takes: already subtracted.
-  virtual double OverheadUs() const = 0;
   virtual Result<Taken> Take(const TakeRequest& request) = 0;
+  /// What the clock itself takes, once, microseconds: an empty kernel behind a flush, less what
+  /// CUPTI sees of such a kernel.
+  virtual Result<double> TakeNothing() = 0;
   /// Replays for about so long. kUnsupported where the GPU has no energy counter.
   virtual Result<EnergyUse> MeasureEnergy(size_t entrant, double seconds) = 0;
   /// What replays did that they must not: wrote beside buffers, to inputs or to the clock's own.

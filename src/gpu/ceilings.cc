@@ -26,6 +26,11 @@ class Measurement {
  public:
   Measurement(const Device& device, Clock& clock) : device_(device), clock_(clock) {}
 
+  Status Start() {
+    TRY_ASSIGN(overhead_us_, clock_.Overhead());
+    return {};
+  }
+
   /// Median microseconds of what `enqueue` puts into a graph, without the clock's share.
   Result<double> Time(const std::function<Status()>& enqueue) {
     TRY(enqueue());
@@ -36,7 +41,7 @@ class Measurement {
       TRY_ASSIGN(const auto fault, AwaitKernels(device_, kDeadline));
       if (fault) return Fail(ErrorCode::kEnvironment, "measuring the GPU: " + fault->message);
       TRY_ASSIGN(const double us, graph.Microseconds());
-      if (i >= 2) times.push_back(us - clock_.overhead_us());
+      if (i >= 2) times.push_back(us - overhead_us_);
     }
     return std::max(0.01, stats::Median(times));
   }
@@ -126,6 +131,7 @@ class Measurement {
  private:
   const Device& device_;
   Clock& clock_;
+  double overhead_us_ = 0;
 };
 
 }  // namespace
@@ -134,12 +140,14 @@ Result<engine::Ceilings> MeasureCeilings(const Device& device, Clock& clock) {
   size_t free = 0, total = 0;
   const Driver& driver = device.driver();
   TRY(driver.Check(driver.memory_info(&free, &total), "asking for free memory"));
-  const uint64_t bytes = std::min<uint64_t>(kMostBytes, free / 4) / 512 * 512;
+  const uint64_t piece = uint64_t{clock.FullGrid()} * kOwnBlock * kStreamPiece;
+  const uint64_t bytes = std::min<uint64_t>(kMostBytes, free / 4) / piece * piece;
   TRY_ASSIGN(const Block a, Block::Allocate(device, bytes));
   TRY_ASSIGN(const Block b, Block::Allocate(device, bytes));
   engine::Ceilings ceilings;
   ceilings.gpu = device.name();
   Measurement measurement(device, clock);
+  TRY(measurement.Start());
   TRY(measurement.Fill(a));
   TRY(measurement.Memory(&ceilings, a, b));
   TRY(measurement.Fma(&ceilings, b));

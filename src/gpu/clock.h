@@ -19,10 +19,10 @@ class Clock {
   Status Flush();
   /// Enqueues an empty kernel.
   Status Empty();
-  /// What the events show for work that takes no time, microseconds.
-  double overhead_us() const { return overhead_us_; }
-  /// Measures it again: some samples of an empty kernel behind a flush.
-  Status Calibrate();
+  /// What the events show for work that takes no time, microseconds; now and behind a flush.
+  Result<double> TakeNothing();
+  /// The median of some.
+  Result<double> Overhead();
   /// True when a kernel has written to the flush's memory.
   Result<bool> WasTamperedWith();
 
@@ -46,7 +46,6 @@ class Clock {
   CuFunction read_ = nullptr, empty_ = nullptr;
   uint64_t sum_of_a_flush_ = 0;
   std::unique_ptr<TimedGraph> nothing_;
-  double overhead_us_ = 0;
 };
 
 /// The same kernels for another process's clock.

@@ -40,19 +40,27 @@ std::string ReadText() {
       kReadKernel, kGridStride, mix);
 }
 
+/// Four words a thread are in flight: `bytes` is a multiple of what the grid takes four times.
 std::string StreamText() {
+  std::string load, store;
+  for (int k = 0; k < 4; ++k) {
+    load += fmt::format(
+        "ld.global.v4.u32 {{%w{0}, %w{1}, %w{2}, %w{3}}}, [%a]; add.u64 %a, %a, %step;\n", 4 * k,
+        4 * k + 1, 4 * k + 2, 4 * k + 3);
+    store += fmt::format(
+        "st.global.v4.u32 [%b], {{%w{0}, %w{1}, %w{2}, %w{3}}}; add.u64 %b, %b, %step;\n", 4 * k,
+        4 * k + 1, 4 * k + 2, 4 * k + 3);
+  }
   return fmt::format(
       ".visible .entry {}(.param .u64 from, .param .u64 bytes, .param .u64 to) {{\n"
-      ".reg .pred %p; .reg .b32 %r<5>; .reg .b32 %w<4>;\n"
+      ".reg .pred %p; .reg .b32 %r<5>; .reg .b32 %w<16>;\n"
       ".reg .b64 %i, %t, %step, %from, %n, %to, %a, %b;\n"
       "ld.param.u64 %from, [from]; ld.param.u64 %n, [bytes]; ld.param.u64 %to, [to];\n{}"
       "LOOP: setp.ge.u64 %p, %i, %n; @%p bra DONE;\n"
-      "add.u64 %a, %from, %i; add.u64 %b, %to, %i;\n"
-      "ld.global.v4.u32 {{%w0, %w1, %w2, %w3}}, [%a];\n"
-      "st.global.v4.u32 [%b], {{%w0, %w1, %w2, %w3}};\n"
-      "add.u64 %i, %i, %step; bra LOOP;\n"
+      "add.u64 %a, %from, %i; add.u64 %b, %to, %i;\n{}{}"
+      "shl.b64 %t, %step, 2; add.u64 %i, %i, %t; bra LOOP;\n"
       "DONE: ret;\n}}\n",
-      kStreamKernel, kGridStride);
+      kStreamKernel, kGridStride, load, store);
 }
 
 std::string FmaText() {

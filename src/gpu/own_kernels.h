@@ -12,8 +12,9 @@ namespace cupel::gpu {
 /// every word and its place: (u64 data, u64 bytes, u64 sum). A flush that wrote would leave dirty
 /// lines, whose way to memory the next kernel would pay for.
 inline constexpr const char* kReadKernel = "cupel_read";
-/// Copies 16-byte words: (u64 from, u64 bytes, u64 to).
+/// Copies `bytes`, a multiple of kStreamPiece for each thread: (u64 from, u64 bytes, u64 to).
 inline constexpr const char* kStreamKernel = "cupel_stream";
+inline constexpr uint64_t kStreamPiece = 64;
 /// Fused multiply-adds, kFmaUnrolled an iteration in each of kFmaChains chains: (u64 out,
 /// u32 iterations).
 inline constexpr const char* kFmaKernel = "cupel_fma";

@@ -64,7 +64,6 @@ class RemoteTimer : public engine::Timer {
     bool gone = false;
     TRY_ASSIGN(const Json answer, worker_->Ask(request, &gone));
     TRY_ASSIGN(const int64_t count, JsonInt(answer, "sets", kAnswer));
-    TRY_ASSIGN(overhead_us_, JsonNumber(answer, "overhead_us", kAnswer));
     if (count < 1 || count > static_cast<int64_t>(sets.size())) {
       return Fail(ErrorCode::kInternal, "the GPU worker sent what cannot be");
     }
@@ -74,7 +73,6 @@ class RemoteTimer : public engine::Timer {
   }
 
   int Sets() const override { return sets_; }
-  double OverheadUs() const override { return overhead_us_; }
 
   Result<engine::Taken> Take(const engine::TakeRequest& request) override {
     engine::Taken taken;
@@ -87,6 +85,16 @@ class RemoteTimer : public engine::Timer {
     taken.findings = std::move(run.findings);
     taken.unsupported = std::move(run.unsupported);
     return taken;
+  }
+
+  Result<double> TakeNothing() override {
+    std::vector<Finding> findings;
+    TRY_ASSIGN(const auto answer, Ask({{"nothing", 1}}, &findings));
+    if (!answer) return Fail(ErrorCode::kEnvironment, findings.front().message);
+    TRY_ASSIGN(const Json* times, JsonArray(*answer, "us", kAnswer));
+    TRY_ASSIGN(const std::vector<double> us, TimesFromJson(*times, 1));
+    if (us.empty()) return Fail(ErrorCode::kInternal, "the GPU worker sent no time");
+    return us.front();
   }
 
   Result<engine::EnergyUse> MeasureEnergy(size_t entrant, double seconds) override {
@@ -130,7 +138,6 @@ class RemoteTimer : public engine::Timer {
   std::shared_ptr<WorkerProcess> worker_;
   std::shared_ptr<GpuLock> lock_;
   int sets_ = 0;
-  double overhead_us_ = 0;
   int64_t generation_ = 0;
 };
 

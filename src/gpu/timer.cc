@@ -97,7 +97,7 @@ class LocalTimer : public engine::Timer {
   }
 
   int Sets() const override { return static_cast<int>(arguments_.size()); }
-  double OverheadUs() const override { return clock_.overhead_us(); }
+  Result<double> TakeNothing() override { return clock_.TakeNothing(); }
 
   Result<Taken> Take(const TakeRequest& request) override {
     if (request.entrant >= runners_.size() || request.set < 0 || request.set >= Sets() ||
@@ -123,8 +123,7 @@ class LocalTimer : public engine::Timer {
     }
     if (!taken.findings.empty()) return taken;
     if (request.keep_outputs) {
-      TRY_ASSIGN(taken.outputs,
-                 ReadOutputs(device_, bound.memory, *runner.entrant.plan, &taken.findings));
+      TRY_ASSIGN(taken.outputs, ReadOutputs(device_, bound.memory, bound.plan, &taken.findings));
     }
     TRY(Unchange(bound, request.changes));
     return taken;
@@ -233,12 +232,11 @@ class LocalTimer : public engine::Timer {
     TRY(Await(taken));
     if (!taken->findings.empty() || !taken->unsupported.empty()) return false;
     Refusal refusal;
-    const plan::Plan& plan = *runner.entrant.plan;
     TRY_ASSIGN(TimedGraph warm,
-               TimedGraph::Capture(device_, plan, bound.replay, nullptr, &refusal));
+               TimedGraph::Capture(device_, bound.plan, bound.replay, nullptr, &refusal));
     TRY_ASSIGN(TimedGraph cold,
                TimedGraph::Capture(
-                   device_, plan, bound.replay, [&] { return clock_.Flush(); }, &refusal));
+                   device_, bound.plan, bound.replay, [&] { return clock_.Flush(); }, &refusal));
     bound.warm.emplace(std::move(warm));
     bound.cold.emplace(std::move(cold));
     return true;
@@ -268,7 +266,7 @@ class LocalTimer : public engine::Timer {
     TRY(Await(taken));
     if (!taken->findings.empty()) return {};
     TRY_ASSIGN(const double us, graph.Microseconds());
-    taken->us.push_back(std::max(us - clock_.overhead_us(), 0.001));
+    taken->us.push_back(us);
     return {};
   }
 
@@ -298,7 +296,7 @@ class LocalTimer : public engine::Timer {
   }
 
   /// Keeps what was there in `scratch_`.
-  Status Change(const Runner& runner, const Bound& bound, std::span<const engine::Change> changes) {
+  Status Change(const Bound& bound, std::span<const engine::Change> changes) {
     const Driver& driver = device_.driver();
     uint64_t at = scratch_.address();
     for (const engine::Change& change : changes) {

@@ -170,7 +170,7 @@ TEST_F(TimerTest, CeilingsAreThoseOfAGpu) {
   printf(
       "overhead %.3f us; read %.0f GB/s, copy %.0f GB/s, fp32 %.1f, tf32 %.0f, bf16 %.0f "
       "TFLOP/s, launch %.2f us\n",
-      clock_->overhead_us(), ceilings->read_bytes / 1e9, ceilings->copy_bytes / 1e9,
+      *clock_->Overhead(), ceilings->read_bytes / 1e9, ceilings->copy_bytes / 1e9,
       ceilings->fp32_flops / 1e12, ceilings->tf32_flops / 1e12, ceilings->bf16_flops / 1e12,
       ceilings->launch_us);
 }

@@ -1,9 +1,10 @@
 // What is said about timing between cupel and its GPU worker, as JSON (protocol.h has the rest):
 //
 //   {"timer": [[program id, [plan, …]], …], "sets": [[[at, bytes], …], …], "results": at}
-//                                                  -> {"sets": n, "overhead_us": x}
+//                                                  -> {"sets": n}
 //   {"take": entrant, "mode": "cold", "set": i, "count": n, "keep": bool,
 //    "changes": [[argument, offset, base64], …]}      -> {"us": […], "run": {…}}
+//   {"nothing": 1}                                 -> {"us": [x]}
 //   {"energy": entrant, "seconds": x}              -> {"joules", "watts", "calls"}
 //   {"finish": 1}                                  -> {"run": {…}}, the findings in it
 //   {"state": 1} | {"ceilings": 1} | {"kernels": 1}

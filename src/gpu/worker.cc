@@ -44,6 +44,7 @@ class Worker {
     if (request.contains("execute")) return Execute(request);
     if (request.contains("timer")) return MakeTimer(request);
     if (request.contains("take")) return Take(request);
+    if (request.contains("nothing")) return TakeNothing();
     if (request.contains("energy")) return MeasureEnergy(request);
     if (request.contains("finish")) return Finish();
     if (request.contains("state")) return State();
@@ -133,9 +134,8 @@ class Worker {
       sets.push_back(std::move(arguments));
     }
     TRY_ASSIGN(Clock * clock, GetClock());
-    TRY(clock->Calibrate());
     TRY_ASSIGN(timer_, MakeLocalTimer(*device_, *clock, GetNvml(), timed, sets));
-    return Json{{"sets", timer_->Sets()}, {"overhead_us", timer_->OverheadUs()}};
+    return Json{{"sets", timer_->Sets()}};
   }
 
   Result<Json> Take(const Json& request) {
@@ -148,6 +148,12 @@ class Worker {
     run.unsupported = std::move(taken.unsupported);
     TRY_ASSIGN(Json json, RunToJson(run, results_, memory_));
     return Json{{"us", taken.us}, {"run", std::move(json)}};
+  }
+
+  Result<Json> TakeNothing() {
+    if (!timer_) return Fail(ErrorCode::kInternal, "there is no timer");
+    TRY_ASSIGN(const double us, timer_->TakeNothing());
+    return Json{{"us", {us}}};
   }
 
   Result<Json> MeasureEnergy(const Json& request) {
