@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,7 @@ class Session {
 
   assay::Assay& assay() { return *assay_; }
   oracle::Oracle& oracle() { return *oracle_; }
+  const engine::Engine& engine() const { return *engine_; }
 
  private:
   Session() = default;
@@ -38,6 +40,8 @@ Result<build::Options> BuildOptions(const Compile& compile);
 
 /// The task a command names, with its direction checked.
 Result<task::Task> LoadTarget(const Target& target);
+/// The GPU that --device names; nothing for the emulator.
+Result<std::optional<int>> GpuOf(const Common& common);
 /// kUnsupported where `what` ("a profile") needs what only the emulator gives yet.
 Status RequireEmulator(const Common& common, std::string_view what);
 task::Direction DirectionOf(const Target& target);
