@@ -70,7 +70,7 @@ TEST_F(GpuProfileTest, MetricsResourcesAndCountsStandTogether) {
         "bank conflicts: 75 %", "global or local memory 60 %", "barrier 30 %",
         "- [50 %] More warps would fit.", "- [12 % locally] Half of each sector",
         "the emulator counts: bound by", "must read 400 B and write 400 B: 0.0648 GB/s",
-        "DRAM moved 1.05 MB in and 2.05 KB out: 1.31e+03 x"}) {
+        "DRAM moved 1.05 MB in and 2.05 KB out: 1313 x"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
   const Json launch = ToJson(profile)["launches"][0];

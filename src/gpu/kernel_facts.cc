@@ -65,6 +65,12 @@ constexpr Fact kFacts[] = {
     {"sectors_per_store",
      &KernelFacts::sectors_per_store,
      {"l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio"}},
+    {"used_bytes_of_loads",
+     &KernelFacts::used_bytes_of_loads,
+     {"smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio"}},
+    {"used_bytes_of_stores",
+     &KernelFacts::used_bytes_of_stores,
+     {"smsp__sass_average_data_bytes_per_sector_mem_global_op_st.ratio"}},
     {"bank_conflict_percent", &KernelFacts::bank_conflict_percent, {}},
     {"active_lanes",
      &KernelFacts::active_lanes,
@@ -96,6 +102,17 @@ void Divide(const NcuKernel& kernel, const char* above, const char* below, doubl
             std::optional<double>* to) {
   const auto a = Read(kernel, above), b = Read(kernel, below);
   if (a && b && *b > 0) *to = factor * *a / *b;
+}
+
+/// The busiest of the tensor cores' pipes: their names differ between GPUs.
+void ReadTensorPipes(const NcuKernel& kernel, KernelFacts* facts) {
+  if (facts->tensor_percent) return;
+  for (const auto& [name, metric] : kernel.metrics) {
+    const bool is_pipe = name.starts_with("sm__") && name.find("pipe_tensor") != name.npos &&
+                         name.ends_with(".pct_of_peak_sustained_active");
+    if (!is_pipe) continue;
+    facts->tensor_percent = std::max(facts->tensor_percent.value_or(0), metric.value);
+  }
 }
 
 void ReadLimits(const NcuKernel& kernel, KernelFacts* facts) {
@@ -219,6 +236,7 @@ KernelFacts FactsOf(const NcuKernel& kernel) {
   // Counted by instruction, which leaves out waits for a port that is busy otherwise.
   Divide(kernel, "derived__memory_l1_wavefronts_shared_excessive", "memory_l1_wavefronts_shared",
          100, &facts.bank_conflict_percent);
+  ReadTensorPipes(kernel, &facts);
   ReadLimits(kernel, &facts);
   facts.stalls =
       StallsNamed(kernel, "smsp__average_warps_issue_stalled_", "_per_issue_active.ratio");

@@ -37,6 +37,8 @@ struct KernelFacts {
   std::optional<double> dram_read_bytes, dram_written_bytes;
   // 32-byte sectors for each global memory instruction of a warp.
   std::optional<double> sectors_per_load, sectors_per_store;
+  // Of the 32 bytes of each of these sectors, how many the lanes asked for.
+  std::optional<double> used_bytes_of_loads, used_bytes_of_stores;
   std::optional<double> bank_conflict_percent;  // of shared memory's wavefronts
   std::optional<double> active_lanes;           // of 32
   std::vector<std::string> limited_by;          // what bounds the possible occupancy

@@ -44,6 +44,8 @@ constexpr const char* kMetrics =
     "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum,"
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum,"
     "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum,"
+    "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio,"
+    "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.ratio,"
     "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active,"
     "smsp__thread_inst_executed_per_inst_executed.ratio";
 
@@ -219,8 +221,11 @@ Result<NcuReport> ProfileWithNcu(const fs::path& ncu, const fs::path& folder,
     (void)AddNcuRules(*details, &report.kernels);
   }
   std::erase_if(report.kernels, [](const NcuKernel& kernel) { return kernel.name == kCopyKernel; });
-  if (report.kernels.empty()) {
-    return Fail(ErrorCode::kEnvironment, "Nsight Compute's report holds no kernel of the plan");
+  const auto is_timed = [](const NcuKernel& kernel) {
+    return kernel.Get("gpu__time_duration.sum").has_value();
+  };
+  if (std::none_of(report.kernels.begin(), report.kernels.end(), is_timed)) {
+    return Fail(ErrorCode::kEnvironment, "Nsight Compute's report holds no measured kernel");
   }
   return report;
 }

@@ -176,7 +176,7 @@ int OneShotMain(int argc, char** argv) {
   const Result<Json> done =
       options ? Execute(*options) : Result<Json>(tl::unexpected<Error>(options.error()));
   if (!done) {
-    std::fprintf(stderr, "cupel: %s\n", done.error().ToString().c_str());
+    std::fprintf(stderr, "%s\n", done.error().ToString().c_str());
     return 2;
   }
   std::printf("%s\n", DumpJson(*done).c_str());

@@ -5,11 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <optional>
 
 #include "base/json.h"
-#include "gpu/cupti.h"
 #include "gpu/engine.h"
 #include "gpu/testing.h"
 #include "os/fd.h"
@@ -103,18 +101,6 @@ TEST_F(OneShotTest, AFolderThatHoldsNoCallIsRefused) {
 TEST_F(OneShotTest, NothingIsOverwritten) {
   Write(Launching("add_one"));
   EXPECT_FALSE(WriteOneShot(folder_->path(), Launching("add_one"), image_, {}).has_value());
-}
-
-TEST(KernelClock, ALibraryThatIsNotThereIsNamed) {
-  setenv("CUPEL_CUPTI", "/nowhere/libcupti.so", 1);
-  for (int i = 0; i < 2; ++i) {  // the first leaves nothing behind
-    const auto clock = KernelClock::Start();
-    ASSERT_FALSE(clock.has_value());
-    EXPECT_THAT(clock.error().message, HasSubstr("/nowhere/libcupti.so"));
-  }
-  setenv("CUPEL_CUPTI", "libdl.so.2", 1);
-  EXPECT_THAT(KernelClock::Start().error().message, HasSubstr("cuptiGetVersion"));
-  unsetenv("CUPEL_CUPTI");
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <cstdlib>
+#include <algorithm>
 
 #include "base/json.h"
 #include "gpu/copy_kernel.h"
@@ -15,7 +15,9 @@ namespace {
 constexpr size_t kMostOutput = 64u << 20;
 constexpr size_t kMostText = 300;  // of another program's message in ours
 
-std::string Beginning(const std::string& text) { return text.substr(0, kMostText); }
+std::string FirstLine(const std::string& text) {
+  return text.substr(0, std::min(text.find('\n'), kMostText));
+}
 
 /// Kernels of one call: [[name, nanoseconds], …].
 Result<std::vector<std::pair<std::string, double>>> ReadCall(const Json& call) {
@@ -74,12 +76,12 @@ Result<TimedCalls> TimeOneShot(const std::filesystem::path& folder, int repeats,
   if (!run.status.exited || run.status.code > 1 || run.out.empty() || run.out_truncated) {
     return Fail(ErrorCode::kEnvironment, run.err.empty()
                                              ? "the replay ended with " + run.status.Describe()
-                                             : Beginning(run.err));
+                                             : FirstLine(run.err));
   }
   TRY_ASSIGN(const Json json, ParseJson(run.out, "the replay's answer"));
   TRY_ASSIGN(const bool completed, JsonBool(json, "completed", "the replay's answer"));
   if (!completed) {
-    return Fail(ErrorCode::kEnvironment, "the plan did not come to its end: " + Beginning(run.out));
+    return Fail(ErrorCode::kEnvironment, "the plan did not come to its end: " + FirstLine(run.out));
   }
   TimedCalls timed;
   TRY_ASSIGN(timed.clock, JsonString(json, "clock", "the replay's answer"));
