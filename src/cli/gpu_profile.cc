@@ -65,7 +65,8 @@ Status WithNcu(const std::filesystem::path& folder, const gpu::OneShotOptions& o
                GpuProfile* profile) {
   TRY_ASSIGN(const auto ncu, gpu::FindNcu());
   TRY_ASSIGN(const gpu::NcuReport report, gpu::ProfileWithNcu(ncu, folder, options));
-  profile->source = "Nsight Compute " + report.version;
+  profile->source = "Nsight Compute";
+  if (!report.version.empty()) profile->source += " " + report.version;
   for (const gpu::NcuKernel& kernel : report.kernels) {
     profile->launches.push_back({gpu::FactsOf(kernel), -1, {}, false});
   }

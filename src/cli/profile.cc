@@ -114,7 +114,32 @@ Result<GpuProfile> ProfileCall(Session& session, const assay::Question& question
   return ProfileOnGpu({plan, image, storages, session.engine().Device(), ordinal});
 }
 
+/// What a profile on a GPU has of one setting: a page, and JSON of the form "cupel.profile/1".
+struct ToldSetting {
+  std::string page;
+  Json json;
+};
+
+ToldSetting Tell(judge::Verdict verdict, GpuProfile profile, const device::Description& device,
+                 const SourceText& source) {
+  judge::SettingReport& setting = verdict.settings.front();
+  ToldSetting told;
+  told.page = GpuProfileText(fmt::format("{} at {} on {} ({})", verdict.task, setting.id,
+                                         device.full_name, setting.description),
+                             profile, source);
+  setting.counters = std::move(profile.emulated);
+  told.json = ProfileJson(verdict);
+  told.json["settings"][0]["gpu"] = ToJson(profile);
+  return told;
+}
+
 Result<int> RunOnGpu(const ProfileCommand& command, const task::Task& task, int ordinal) {
+  const std::vector<task::Task> tasks = OneByOne(task, command.target);
+  if (tasks.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("task {} has no settings of the kind asked for", task.name),
+                "choose another --settings value");
+  }
   ProgressView view(command.common.quiet);
   TRY_ASSIGN(auto session, Session::Create(command.common, command.compile,
                                            [&](const assay::Progress& p) { view.Show(p); }));
@@ -122,40 +147,27 @@ Result<int> RunOnGpu(const ProfileCommand& command, const task::Task& task, int 
   TRY_ASSIGN(const assay::Candidate candidate, session->assay().Build(command.kernel));
   const SourceText source = SourceOf(command.kernel);
   Json json;
-  const std::vector<task::Task> tasks = OneByOne(task, command.target);
-  if (tasks.empty()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("task {} has no settings of the kind asked for", task.name),
-                "choose another --settings value");
-  }
   for (const task::Task& one : tasks) {
     assay::Question question = QuestionOf(one, command.target, command.common);
     question.trials = 1;
     TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
-    judge::Verdict& verdict = judged.verdict;
-    if (verdict.decision != judge::Decision::kAccepted || !judged.plan) {
+    if (judged.verdict.decision != judge::Decision::kAccepted || !judged.plan) {
       view.End();
       fmt::print("the kernel is not right, so that it is not profiled:\n{}",
-                 judge::VerdictText(verdict, {}));
-      return judge::ExitStatus(verdict.decision);
+                 judge::VerdictText(judged.verdict, {}));
+      return judge::ExitStatus(judged.verdict.decision);
     }
-    judge::SettingReport& setting = verdict.settings.front();
-    view.Show(assay::Progress{"profiling " + setting.id, 0, 0});
-    TRY_ASSIGN(GpuProfile profile,
-               ProfileCall(*session, question, std::get<build::Image>(candidate.built),
-                           *judged.plan, ordinal));
+    const auto& image = std::get<build::Image>(candidate.built);
+    view.Show(assay::Progress{"profiling " + judged.verdict.settings.front().id, 0, 0});
+    TRY_ASSIGN(GpuProfile profile, ProfileCall(*session, question, image, *judged.plan, ordinal));
     view.End();
-    const std::string title =
-        fmt::format("{} at {} on {} ({})", verdict.task, setting.id,
-                    session->engine().Device().full_name, setting.description);
-    fmt::print("{}{}", json.empty() ? "" : "\n", GpuProfileText(title, profile, source));
-    setting.counters = std::move(profile.emulated);
-    Json told = ProfileJson(verdict);
-    told["settings"][0]["gpu"] = ToJson(profile);
+    ToldSetting told =
+        Tell(std::move(judged.verdict), std::move(profile), session->engine().Device(), source);
+    fmt::print("{}{}", json.empty() ? "" : "\n", told.page);
     if (json.empty()) {
-      json = std::move(told);
+      json = std::move(told.json);
     } else {
-      json["settings"].push_back(std::move(told["settings"][0]));
+      json["settings"].push_back(std::move(told.json["settings"][0]));
     }
     TRY(WriteJson(command.common.json, json));
   }

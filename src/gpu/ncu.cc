@@ -215,7 +215,6 @@ Result<NcuReport> ProfileWithNcu(const fs::path& ncu, const fs::path& folder,
   TRY(collected);
   TRY_ASSIGN(const std::string raw, Page(ncu, folder, "raw"));
   TRY_ASSIGN(report.kernels, ParseNcuRaw(raw));
-  report.cut = report.kernels.size() == static_cast<size_t>(kMostProfiledLaunches);
   // Metrics without advice are worth having, too.
   if (const auto details = Page(ncu, folder, "details")) {
     (void)AddNcuRules(*details, &report.kernels);

@@ -19,7 +19,6 @@ Result<std::filesystem::path> FindNcu();
 struct NcuReport {
   std::string version;             // "2025.3.1.0"; empty when ncu does not say
   std::vector<NcuKernel> kernels;  // in the order of the launches, cupel's own copies left out
-  bool cut = false;                // there were more launches than are profiled
 };
 
 /// At most so many launches of a call are profiled: each is replayed dozens of times.

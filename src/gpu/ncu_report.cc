@@ -16,9 +16,10 @@ namespace {
 constexpr size_t kMostKernels = 10'000, kMostRules = 200;
 constexpr size_t kMostName = 65536, kMostRuleText = 4096;
 
-/// "1,234.5" as a program prints numbers for people; nothing for other text.
+/// "1,234.5" or "12.5 %" as a program prints numbers for people; nothing for other text.
 std::optional<double> NumberIn(std::string text) {
   std::erase(text, ',');
+  text.erase(text.find_last_not_of(" %") + 1);
   double value = 0;
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);

@@ -33,7 +33,6 @@ TEST_F(NcuTest, ProfilesOneCallAndReadsTheReport) {
   const auto report = ProfileWithNcu(ncu, call_->path(), {.ordinal = 3});
   ASSERT_TRUE(report.has_value()) << report.error().message;
   EXPECT_EQ(report->version, "2025.9.9.1");
-  EXPECT_FALSE(report->cut);
   ASSERT_EQ(report->kernels.size(), 1u);  // cupel's own copy is left out
   EXPECT_EQ(report->kernels[0].name, "add_one");
   EXPECT_EQ(report->kernels[0].rules.size(), 5u);

@@ -22,7 +22,7 @@ inline constexpr const char* kDetailsPage =
 is small. See @section:Occupancy:Occupancy@ or the @url:guide:https://example.com/a:b@.","",""
 "1","71","cupel","127.0.0.1","add_one","1","13","(64, 1, 1)","(4, 1, 1)","0","9.0","Tables","","","","AccessPattern","OPT","Half of each sector is unused.","local","12.5"
 "1","71","cupel","127.0.0.1","add_one","1","13","(64, 1, 1)","(4, 1, 1)","0","9.0","Tables","","","","AccessPattern","OPT","Half of each sector is unused.","local","12.5"
-"1","71","cupel","127.0.0.1","add_one","1","13","(64, 1, 1)","(4, 1, 1)","0","9.0","Occupancy","","","","TheoreticalOccupancy","OPT","More warps would fit.","global","50.0"
+"1","71","cupel","127.0.0.1","add_one","1","13","(64, 1, 1)","(4, 1, 1)","0","9.0","Occupancy","","","","TheoreticalOccupancy","OPT","More warps would fit.","global","50.0%"
 "1","71","cupel","127.0.0.1","add_one","1","13","(64, 1, 1)","(4, 1, 1)","0","9.0","SpeedOfLight","","","","Roofline","INF","This is how it is.","",""
 "8","71","cupel","127.0.0.1","other","1","13","(64, 1, 1)","(4, 1, 1)","0","9.0","SpeedOfLight","","","","Nobody","OPT","Of no launch.","",""
 )csv";
