@@ -91,32 +91,40 @@ TEST_F(GpuProfileTest, WhatIsMissingIsSaidAndTheRestIsTold) {
   EXPECT_THAT(page, Not(HasSubstr("bottleneck")));
 }
 
-TEST(GpuProfilePage, NeverExceedsAPage) {
+/// Of kernels about which there is much to say.
+GpuProfile Garrulous(size_t kernels, int advice) {
   GpuProfile profile;
   profile.source = "Nsight Compute 1";
   profile.missing = std::string(5000, 'm');
   profile.not_emulated = std::string(5000, 'n') + "\n\n";
   profile.all_launches = 1000;
-  for (int i = 0; i < 200; ++i) {
+  std::string text;
+  for (int w = 0; w < 400; ++w) text += "word ";
+  for (size_t i = 0; i < kernels; ++i) {
     GpuLaunch launch;
     launch.facts.kernel = "kernel_" + std::to_string(i) + std::string(300, 'k') + "\n\x1b[31m";
-    launch.facts.duration_us = i;
+    launch.facts.duration_us = static_cast<double>(i);
     launch.facts.dram_percent = launch.facts.occupancy_percent = 1;
-    for (int k = 0; k < 12; ++k) {
-      std::string text;
-      for (int w = 0; w < 400; ++w) text += "word ";
+    launch.facts.stalls = {{text, 0.5}, {"barrier", 0.4}};
+    for (int k = 0; k < advice; ++k) {
       launch.facts.advice.push_back({"rule", text + "\n" + text, "global", 10});
     }
     profile.launches.push_back(launch);
   }
-  for (const size_t kernels : {200u, 40u, 9u, 3u, 2u, 1u, 0u}) {
-    profile.launches.resize(kernels);
-    const std::string page = GpuProfileText("a title", profile, {});
-    EXPECT_LE(LinesIn(page), kPageLines) << kernels;
-    EXPECT_THAT(page, Not(HasSubstr("\x1b")));
-    std::istringstream lines(page);
-    for (std::string line; std::getline(lines, line);)
-      EXPECT_LE(report::Width(line), kProfileWidth);
+  return profile;
+}
+
+TEST(GpuProfilePage, NeverExceedsAPage) {
+  for (const size_t kernels : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 40, 200}) {
+    for (int advice = 0; advice < 6; ++advice) {
+      const std::string page = GpuProfileText("a title", Garrulous(kernels, advice), {});
+      EXPECT_LE(LinesIn(page), kPageLines) << kernels << " kernels, advice " << advice;
+      EXPECT_THAT(page, Not(HasSubstr("\x1b")));
+      std::istringstream lines(page);
+      for (std::string line; std::getline(lines, line);) {
+        EXPECT_LE(report::Width(line), kProfileWidth);
+      }
+    }
   }
 }
 
