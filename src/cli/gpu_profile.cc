@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "base/demangle.h"
@@ -95,17 +96,32 @@ void WithNothing(const plan::Plan& plan, GpuProfile* profile) {
   }
 }
 
+/// Where the call and the report go: a folder of the user's, or one that goes with `temporary`.
+Result<std::filesystem::path> FolderOf(const GpuCall& call, std::optional<os::TempDir>* temporary) {
+  if (call.keep.empty()) {
+    TRY_ASSIGN(*temporary, os::TempDir::Create());
+    return (*temporary)->path();
+  }
+  std::error_code error;
+  std::filesystem::create_directories(call.keep, error);
+  auto folder = std::filesystem::canonical(call.keep, error);
+  if (!error) return folder;
+  return Fail(ErrorCode::kIo,
+              fmt::format("cannot make {}: {}", call.keep.string(), error.message()));
+}
+
 Status Measure(const GpuCall& call, GpuProfile* profile) {
-  TRY_ASSIGN(const os::TempDir folder, os::TempDir::Create());
-  TRY(gpu::WriteOneShot(folder.path(), call.plan, call.image, call.arguments));
+  std::optional<os::TempDir> temporary;
+  TRY_ASSIGN(const std::filesystem::path folder, FolderOf(call, &temporary));
+  TRY(gpu::WriteOneShot(folder, call.plan, call.image, call.arguments));
   gpu::OneShotOptions options;
   options.ordinal = call.ordinal;
   options.program = call.program;
-  const auto ncu = WithNcu(folder.path(), options, profile);
+  const auto ncu = WithNcu(folder, options, profile);
   if (ncu) return {};
   if (ncu.error().code == ErrorCode::kCancelled) return ncu;
   profile->missing = Told(ncu.error());
-  const auto cupti = WithCupti(folder.path(), options, profile);
+  const auto cupti = WithCupti(folder, options, profile);
   if (cupti) return {};
   if (cupti.error().code == ErrorCode::kCancelled) return cupti;
   profile->missing += ". " + Told(cupti.error());

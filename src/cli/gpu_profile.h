@@ -41,6 +41,7 @@ struct GpuCall {
   std::span<const std::span<const std::byte>> arguments;
   const device::Description& device;
   int ordinal = 0;
+  std::filesystem::path keep;  // folder for the call and the report; empty: a temporary one
   std::filesystem::path program = "/proc/self/exe";  // that knows gpu::kOneShotCommand
 };
 

@@ -37,15 +37,25 @@ class GpuProfileTest : public ::testing::Test {
     setenv("CUPEL_NCU", ncu.c_str(), 1);
     const std::span<const std::byte> arguments[] = {std::as_bytes(std::span(x_))};
     const plan::Plan plan = gpu::Launching("add_one");
-    auto profile = ProfileOnGpu({plan, image_, arguments, device::All()[0], 0, "/bin/false"});
+    auto profile =
+        ProfileOnGpu({plan, image_, arguments, device::All()[0], 0, keep_, "/bin/false"});
     EXPECT_TRUE(profile.has_value()) << profile.error().message;
     return profile.value_or(GpuProfile{});
   }
 
   std::optional<os::TempDir> tools_;
   build::Image image_;
+  std::filesystem::path keep_;
   std::vector<float> x_ = std::vector<float>(100, 2.5f);
 };
+
+TEST_F(GpuProfileTest, TheReportCanBeKept) {
+  keep_ = tools_->path() / "kept/single-0";
+  Profile(gpu::FakeNcu(tools_->path()));
+  for (const char* name : {"plan.json", "image.ptx", "argument-0.bin", "report.ncu-rep"}) {
+    EXPECT_TRUE(std::filesystem::is_regular_file(keep_ / name)) << name;
+  }
+}
 
 size_t LinesIn(const std::string& text) {
   return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));

@@ -100,7 +100,8 @@ std::vector<task::Task> OneByOne(const task::Task& task, const Target& target) {
 
 /// Profiles the plan on the inputs of one more case, which has the same shapes.
 Result<GpuProfile> ProfileCall(Session& session, const assay::Question& question,
-                               const build::Image& image, const plan::Plan& plan, int ordinal) {
+                               const build::Image& image, const plan::Plan& plan, int ordinal,
+                               const std::filesystem::path& keep) {
   const task::Setting& setting = question.task->SettingsOf(question.direction)[0];
   TRY_ASSIGN(auto cases,
              session.oracle().Open(*question.task, question.direction, setting, 1, question.seed));
@@ -111,7 +112,9 @@ Result<GpuProfile> ProfileCall(Session& session, const assay::Question& question
   for (const task::Tensor* tensor : task::TensorLeaves(drawn->args)) {
     storages.push_back(tensor->storage);
   }
-  return ProfileOnGpu({plan, image, storages, session.engine().Device(), ordinal});
+  GpuCall call{plan, image, storages, session.engine().Device(), ordinal, {}};
+  if (!keep.empty()) call.keep = keep / setting.id;
+  return ProfileOnGpu(call);
 }
 
 /// What a profile on a GPU has of one setting: a page, and JSON of the form "cupel.profile/1".
@@ -159,7 +162,8 @@ Result<int> RunOnGpu(const ProfileCommand& command, const task::Task& task, int 
     }
     const auto& image = std::get<build::Image>(candidate.built);
     view.Show(assay::Progress{"profiling " + judged.verdict.settings.front().id, 0, 0});
-    TRY_ASSIGN(GpuProfile profile, ProfileCall(*session, question, image, *judged.plan, ordinal));
+    TRY_ASSIGN(GpuProfile profile,
+               ProfileCall(*session, question, image, *judged.plan, ordinal, command.keep));
     view.End();
     ToldSetting told =
         Tell(std::move(judged.verdict), std::move(profile), session->engine().Device(), source);
@@ -180,6 +184,9 @@ Result<int> Run(const ProfileCommand& command) {
   TRY_ASSIGN(const task::Task task, LoadTarget(command.target));
   TRY_ASSIGN(const std::optional<int> gpu, GpuOf(command.common));
   if (gpu) return RunOnGpu(command, task, *gpu);
+  if (!command.keep.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "--keep is for profiles on a GPU", "use --device gpu");
+  }
   TRY_ASSIGN(const device::Description device, device::Find(command.common.model));
   ProgressView view(command.common.quiet);
   TRY_ASSIGN(auto session, Session::Create(command.common, command.compile,

@@ -77,6 +77,11 @@ class Profile(CupelTest):
             self.assertRegex(done.err, "use --device emu|there is no GPU 4096")
             self.assertEqual(done.out, "")
 
+    def test_without_a_gpu_there_is_no_report_to_keep(self):
+        done, _ = self.profile(kernels.LINEAR, "--keep", self.folder / "kept")
+        self.assertEqual(done.status, 2, done)
+        self.assertIn("--device gpu", done.err)
+
 
 if __name__ == "__main__":
     unittest.main()
