@@ -32,22 +32,30 @@ std::vector<const plan::Launch*> LaunchesOf(const plan::Plan& plan) {
   return launches;
 }
 
+void IsLaunch(const std::vector<const plan::Launch*>& launches, size_t index, GpuLaunch* one) {
+  one->launch = static_cast<int>(index);
+  one->facts.kernel = launches[index]->kernel;
+  one->facts.grid = launches[index]->grid;
+  one->facts.block = launches[index]->block;
+}
+
 /// Profilers tell launches in their order, but may leave some out.
 void Join(const plan::Plan& plan, const build::Image& image, std::vector<GpuLaunch>* profiled) {
   const std::vector<const plan::Launch*> launches = LaunchesOf(plan);
   size_t next = 0;
   for (GpuLaunch& one : *profiled) {
-    const auto is_it = [&](const plan::Launch* launch) {
-      return launch->kernel == one.facts.kernel || Demangle(launch->kernel) == one.facts.kernel;
-    };
-    const auto found =
-        std::find_if(launches.begin() + static_cast<long>(next), launches.end(), is_it);
+    const std::string& name = one.facts.kernel;
+    const auto found = std::find_if(
+        launches.begin() + static_cast<long>(next), launches.end(), [&](const auto* launch) {
+          return launch->kernel == name || Demangle(launch->kernel) == name;
+        });
     if (found == launches.end()) continue;
-    one.launch = static_cast<int>(found - launches.begin());
-    next = static_cast<size_t>(one.launch) + 1;
-    one.facts.kernel = (*found)->kernel;
-    one.facts.grid = (*found)->grid;
-    one.facts.block = (*found)->block;
+    next = static_cast<size_t>(found - launches.begin()) + 1;
+    IsLaunch(launches, next - 1, &one);
+  }
+  // A version that spells names in a way of its own: then all are of no known name.
+  if (next == 0 && profiled->size() == launches.size()) {
+    for (size_t i = 0; i < launches.size(); ++i) IsLaunch(launches, i, &(*profiled)[i]);
   }
   for (GpuLaunch& one : *profiled) {
     for (const build::KernelResources& resources : image.resources) {

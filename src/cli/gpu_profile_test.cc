@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <optional>
 #include <sstream>
 
@@ -48,6 +49,17 @@ class GpuProfileTest : public ::testing::Test {
   std::filesystem::path keep_;
   std::vector<float> x_ = std::vector<float>(100, 2.5f);
 };
+
+TEST_F(GpuProfileTest, NamesMayBeSpeltInAnotherWay) {
+  const auto ncu = gpu::FakeNcu(tools_->path());
+  std::string raw = gpu::kRawPage;
+  raw.replace(raw.find("\"add_one\""), 9, "\"add_one (int)\"");
+  std::ofstream(tools_->path() / "raw.csv") << raw;
+  const GpuProfile profile = Profile(ncu);
+  ASSERT_EQ(profile.launches.size(), 1u);
+  EXPECT_EQ(profile.launches[0].launch, 0);
+  EXPECT_EQ(profile.launches[0].facts.kernel, "add_one");
+}
 
 TEST_F(GpuProfileTest, TheReportCanBeKept) {
   keep_ = tools_->path() / "kept/single-0";

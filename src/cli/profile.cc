@@ -154,6 +154,14 @@ Result<int> RunOnGpu(const ProfileCommand& command, const task::Task& task, int 
     assay::Question question = QuestionOf(one, command.target, command.common);
     question.trials = 1;
     TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
+    const judge::SettingReport* first =
+        judged.verdict.settings.empty() ? nullptr : &judged.verdict.settings.front();
+    if (first != nullptr && first->status == "no_reference" && tasks.size() > 1) {
+      view.End();
+      fmt::print("{} is left out, the task's own reference fails there: {}\n", first->id,
+                 report::Printable(first->note));
+      continue;
+    }
     if (judged.verdict.decision != judge::Decision::kAccepted || !judged.plan) {
       view.End();
       fmt::print("the kernel is not right, so that it is not profiled:\n{}",
@@ -161,7 +169,7 @@ Result<int> RunOnGpu(const ProfileCommand& command, const task::Task& task, int 
       return judge::ExitStatus(judged.verdict.decision);
     }
     const auto& image = std::get<build::Image>(candidate.built);
-    view.Show(assay::Progress{"profiling " + judged.verdict.settings.front().id, 0, 0});
+    view.Show(assay::Progress{"profiling " + first->id, 0, 0});
     TRY_ASSIGN(GpuProfile profile,
                ProfileCall(*session, question, image, *judged.plan, ordinal, command.keep));
     view.End();
@@ -175,6 +183,7 @@ Result<int> RunOnGpu(const ProfileCommand& command, const task::Task& task, int 
     }
     TRY(WriteJson(command.common.json, json));
   }
+  if (json.empty()) return Fail(ErrorCode::kEnvironment, "no setting has a reference");
   return 0;
 }
 
