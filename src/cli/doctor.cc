@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "gpu/engine.h"
+#include "gpu/ncu.h"
 #include "oracle/python.h"
 #include "os/fd.h"
 #include "os/sandbox.h"
@@ -60,6 +61,12 @@ Check CheckGpu() {
       ""};
 }
 
+Check CheckProfiler() {
+  const auto ncu = gpu::FindNcu();
+  if (!ncu) return {"Nsight Compute", false, false, ncu.error().message, ncu.error().remedy};
+  return {"Nsight Compute", true, false, ncu->string() + " (profile --device gpu)", ""};
+}
+
 }  // namespace
 
 Result<int> Run(const DoctorCommand& command) {
@@ -76,6 +83,7 @@ Result<int> Run(const DoctorCommand& command) {
   checks.push_back(
       {"emulator", true, true, fmt::format("{} cores", std::thread::hardware_concurrency()), ""});
   checks.push_back(CheckGpu());
+  checks.push_back(CheckProfiler());
 
   Json json{{"schema", "cupel.doctor/1"}, {"checks", Json::array()}};
   bool broken = false;

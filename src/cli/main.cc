@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "cli/commands.h"
+#include "gpu/one_shot.h"
 #include "gpu/worker.h"
 #include "os/process.h"
 #include "record/recorder.h"
@@ -41,6 +42,9 @@ int main(int argc, char** argv) {
   }
   if (argc > 1 && std::string_view(argv[1]) == cupel::gpu::kWorkerCommand) {
     return cupel::gpu::WorkerMain(argc, argv);
+  }
+  if (argc > 1 && std::string_view(argv[1]) == cupel::gpu::kOneShotCommand) {
+    return cupel::gpu::OneShotMain(argc, argv);
   }
   std::signal(SIGINT, OnSignal);
   std::signal(SIGTERM, OnSignal);

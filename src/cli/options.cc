@@ -122,6 +122,10 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   AddTask(profile_app, profile.target, false);
   AddCommon(profile_app, profile.common, true);
   AddCompile(profile_app, profile.compile);
+  profile_app
+      ->add_option("--keep", profile.keep,
+                   "With --device gpu: leave the call and Nsight Compute's report in DIR")
+      ->type_name("DIR");
 
   OptimizeCommand optimize;
   auto* optimize_app = app.add_subcommand("optimize", "Evolve a faster kernel for a task");

@@ -59,6 +59,7 @@ struct ProfileCommand {
   Compile compile;
   Target target;
   std::filesystem::path kernel;
+  std::filesystem::path keep;  // folder for the call and Nsight Compute's report; empty: none
 };
 
 struct BenchCommand {

@@ -1,10 +1,16 @@
-// `cupel profile`: what one call spends its time on, by the emulator's counts.
+// `cupel profile`: what one call spends its time on, by the emulator's counts or on a GPU.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <optional>
+#include <span>
+#include <utility>
 
 #include "cli/commands.h"
+#include "cli/gpu_profile.h"
+#include "cli/gpu_profile_text.h"
 #include "cli/profile_text.h"
 #include "cli/progress.h"
 #include "cli/remarks.h"
@@ -59,6 +65,11 @@ Json ProfileJson(const judge::Verdict& verdict) {
           {"settings", settings}};
 }
 
+SourceText SourceOf(const std::filesystem::path& kernel) {
+  const auto text = os::ReadFile(kernel, kMaxSourceBytes);
+  return text ? SourceText(kernel.filename().string(), *text) : SourceText();
+}
+
 void Print(const judge::Verdict& verdict, const device::Description& device,
            const SourceText& source) {
   for (const judge::SettingReport& setting : verdict.settings) {
@@ -73,13 +84,120 @@ void Print(const judge::Verdict& verdict, const device::Description& device,
   }
 }
 
+/// The task with those settings alone that are asked for, one at a time: each has its own plan.
+std::vector<task::Task> OneByOne(const task::Task& task, const Target& target) {
+  std::vector<task::Task> tasks;
+  const std::vector<task::SettingKind> kinds = KindsOf(target);
+  for (const task::Setting& setting : task.SettingsOf(DirectionOf(target))) {
+    if (!kinds.empty() && std::find(kinds.begin(), kinds.end(), setting.kind) == kinds.end()) {
+      continue;
+    }
+    tasks.push_back(task);
+    tasks.back().settings[static_cast<int>(DirectionOf(target))] = {setting};
+  }
+  return tasks;
+}
+
+/// Profiles the plan on the inputs of one more case, which has the same shapes.
+Result<GpuProfile> ProfileCall(Session& session, const assay::Question& question,
+                               const build::Image& image, const plan::Plan& plan, int ordinal,
+                               const std::filesystem::path& keep) {
+  const task::Setting& setting = question.task->SettingsOf(question.direction)[0];
+  TRY_ASSIGN(auto cases,
+             session.oracle().Open(*question.task, question.direction, setting, 1, question.seed));
+  TRY_ASSIGN(const std::optional<oracle::CaseOutcome> outcome, cases->Next());
+  const task::Case* drawn = outcome ? std::get_if<task::Case>(&*outcome) : nullptr;
+  if (drawn == nullptr) return Fail(ErrorCode::kInternal, "the setting has no case any more");
+  std::vector<std::span<const std::byte>> storages;
+  for (const task::Tensor* tensor : task::TensorLeaves(drawn->args)) {
+    storages.push_back(tensor->storage);
+  }
+  GpuCall call{plan, image, storages, session.engine().Device(), ordinal, {}};
+  if (!keep.empty()) call.keep = keep / setting.id;
+  return ProfileOnGpu(call);
+}
+
+/// What a profile on a GPU has of one setting: a page, and JSON of the form "cupel.profile/1".
+struct ToldSetting {
+  std::string page;
+  Json json;
+};
+
+ToldSetting Tell(judge::Verdict verdict, GpuProfile profile, const device::Description& device,
+                 const SourceText& source) {
+  judge::SettingReport& setting = verdict.settings.front();
+  ToldSetting told;
+  told.page = GpuProfileText(fmt::format("{} at {} on {} ({})", verdict.task, setting.id,
+                                         device.full_name, setting.description),
+                             profile, source);
+  setting.counters = std::move(profile.emulated);
+  told.json = ProfileJson(verdict);
+  told.json["settings"][0]["gpu"] = ToJson(profile);
+  return told;
+}
+
+Result<int> RunOnGpu(const ProfileCommand& command, const task::Task& task, int ordinal) {
+  const std::vector<task::Task> tasks = OneByOne(task, command.target);
+  if (tasks.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("task {} has no settings of the kind asked for", task.name),
+                "choose another --settings value");
+  }
+  ProgressView view(command.common.quiet);
+  TRY_ASSIGN(auto session, Session::Create(command.common, command.compile,
+                                           [&](const assay::Progress& p) { view.Show(p); }));
+  view.Show(assay::Progress{"building", 0, 0});
+  TRY_ASSIGN(const assay::Candidate candidate, session->assay().Build(command.kernel));
+  const SourceText source = SourceOf(command.kernel);
+  Json json;
+  for (const task::Task& one : tasks) {
+    assay::Question question = QuestionOf(one, command.target, command.common);
+    question.trials = 1;
+    TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
+    const judge::SettingReport* first =
+        judged.verdict.settings.empty() ? nullptr : &judged.verdict.settings.front();
+    if (first != nullptr && first->status == "no_reference" && tasks.size() > 1) {
+      view.End();
+      fmt::print("{} is left out, the task's own reference fails there: {}\n", first->id,
+                 report::Printable(first->note));
+      continue;
+    }
+    if (judged.verdict.decision != judge::Decision::kAccepted || !judged.plan) {
+      view.End();
+      fmt::print("the kernel is not right, so that it is not profiled:\n{}",
+                 judge::VerdictText(judged.verdict, {}));
+      return judge::ExitStatus(judged.verdict.decision);
+    }
+    const auto& image = std::get<build::Image>(candidate.built);
+    view.Show(assay::Progress{"profiling " + first->id, 0, 0});
+    TRY_ASSIGN(GpuProfile profile,
+               ProfileCall(*session, question, image, *judged.plan, ordinal, command.keep));
+    view.End();
+    ToldSetting told =
+        Tell(std::move(judged.verdict), std::move(profile), session->engine().Device(), source);
+    fmt::print("{}{}", json.empty() ? "" : "\n", told.page);
+    if (json.empty()) {
+      json = std::move(told.json);
+    } else {
+      json["settings"].push_back(std::move(told.json["settings"][0]));
+    }
+    TRY(WriteJson(command.common.json, json));
+  }
+  if (json.empty()) return Fail(ErrorCode::kEnvironment, "no setting has a reference");
+  return 0;
+}
+
 }  // namespace
 
 Result<int> Run(const ProfileCommand& command) {
   TRY_ASSIGN(const task::Task task, LoadTarget(command.target));
+  TRY_ASSIGN(const std::optional<int> gpu, GpuOf(command.common));
+  if (gpu) return RunOnGpu(command, task, *gpu);
+  if (!command.keep.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "--keep is for profiles on a GPU", "use --device gpu");
+  }
   TRY_ASSIGN(const device::Description device, device::Find(command.common.model));
   ProgressView view(command.common.quiet);
-  TRY(RequireEmulator(command.common, "a profile"));
   TRY_ASSIGN(auto session, Session::Create(command.common, command.compile,
                                            [&](const assay::Progress& p) { view.Show(p); }));
   view.Show(assay::Progress{"building", 0, 0});
@@ -94,10 +212,7 @@ Result<int> Run(const ProfileCommand& command) {
     counted = counted || !setting.counters.launches.empty();
   }
   if (counted) {
-    auto text = os::ReadFile(command.kernel, kMaxSourceBytes);
-    const SourceText source =
-        text ? SourceText(command.kernel.filename().string(), *text) : SourceText();
-    Print(judged.verdict, device, source);
+    Print(judged.verdict, device, SourceOf(command.kernel));
     TRY(WriteJson(command.common.json, ProfileJson(judged.verdict)));
   }
   if (judged.verdict.decision == judge::Decision::kAccepted) return 0;

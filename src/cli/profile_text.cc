@@ -16,7 +16,6 @@ namespace {
 
 using engine::LaunchCounters;
 
-constexpr int kWidth = 100;
 constexpr size_t kDetailed = 3;  // launches that are described; the table has all
 constexpr size_t kMostRows = 40;
 
@@ -24,7 +23,8 @@ std::string BaseName(const std::string& path) {
   return std::filesystem::path(path).filename().string();
 }
 
-/// "kernel<64>" of "void kernel<64>(float*, int)".
+}  // namespace
+
 std::string ShortName(const std::string& kernel) {
   std::string name = kernel.starts_with("void ") ? kernel.substr(5) : kernel;
   int angle = 0;
@@ -52,9 +52,11 @@ std::string RemarkText(const Remark& remark, const SourceText& source) {
   std::string text = fmt::format("    {}:{}  {}\n", report::Printable(BaseName(remark.file)),
                                  remark.line, report::Printable(remark.message));
   const std::string quoted = source.Line(remark.file, remark.line);
-  if (!quoted.empty()) text += "        | " + report::Fit(quoted, kWidth - 10) + "\n";
+  if (!quoted.empty()) text += "        | " + report::Fit(quoted, kProfileWidth - 10) + "\n";
   return text;
 }
+
+namespace {
 
 std::string Bottleneck(const LaunchCounters& launch, const SourceText& source) {
   if (launch.bounds.empty()) return "";

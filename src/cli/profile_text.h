@@ -6,10 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "cli/remarks.h"
 #include "device/device.h"
 #include "engine/engine.h"
 
 namespace cupel::cli {
+
+constexpr int kProfileWidth = 100;  // columns
 
 /// Lines of the candidate's source file, to quote from.
 class SourceText {
@@ -23,6 +26,15 @@ class SourceText {
   std::string file_name_;
   std::vector<std::string> lines_;
 };
+
+/// "kernel<64>" of "void kernel<64>(float*, int)".
+std::string ShortName(const std::string& kernel);
+/// "8", "8x4", "8x4x2".
+std::string Dims(const plan::Dim3& dim);
+/// "45 %" of 0.45.
+std::string Percent(double share);
+/// One line, and a second that quotes the source where it is known.
+std::string RemarkText(const Remark& remark, const SourceText& source);
 
 /// Whole lines about the launches of one call on `device`.
 std::string ProfileText(const engine::Counters& counters, const device::Description& device,

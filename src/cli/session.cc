@@ -99,6 +99,12 @@ Result<std::unique_ptr<oracle::Baselines>> Session::StartBaselines(const Common&
   return oracle::Baselines::Start(std::move(options));
 }
 
+Result<std::optional<int>> GpuOf(const Common& common) {
+  if (common.device == "emu" || common.device == "auto") return std::optional<int>();
+  TRY_ASSIGN(const int ordinal, OrdinalOf(common.device));
+  return std::optional<int>(ordinal);
+}
+
 Status RequireEmulator(const Common& common, std::string_view what) {
   if (common.device == "emu" || common.device == "auto") return {};
   TRY(OrdinalOf(common.device));

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,8 @@ Result<build::Options> BuildOptions(const Compile& compile);
 
 /// The task a command names, with its direction checked.
 Result<task::Task> LoadTarget(const Target& target);
+/// The GPU that --device names; nothing for the emulator.
+Result<std::optional<int>> GpuOf(const Common& common);
 /// kUnsupported where `what` ("a profile") needs what only the emulator gives yet.
 Status RequireEmulator(const Common& common, std::string_view what);
 task::Direction DirectionOf(const Target& target);

@@ -4,11 +4,15 @@
 
 #include <string_view>
 
+#include "gpu/one_shot.h"
 #include "gpu/worker.h"
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == cupel::gpu::kWorkerCommand) {
     return cupel::gpu::WorkerMain(argc, argv);
+  }
+  if (argc > 1 && std::string_view(argv[1]) == cupel::gpu::kOneShotCommand) {
+    return cupel::gpu::OneShotMain(argc, argv);
   }
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();

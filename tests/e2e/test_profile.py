@@ -69,6 +69,19 @@ class Profile(CupelTest):
         self.assertEqual(done.status, 1, done)
         self.assertIn("wrong_result", done.out)
 
+    def test_a_gpu_that_is_not_there_is_missed_in_one_sentence(self):
+        kernel = self.write("kernel.cu", kernels.LINEAR)
+        for device in ("gpu:4096", "gpus"):
+            done = self.cupel("profile", kernel, "--task", "mnist_linear", "--device", device)
+            self.assertEqual(done.status, 2, done)
+            self.assertRegex(done.err, "use --device emu|there is no GPU 4096")
+            self.assertEqual(done.out, "")
+
+    def test_without_a_gpu_there_is_no_report_to_keep(self):
+        done, _ = self.profile(kernels.LINEAR, "--keep", self.folder / "kept")
+        self.assertEqual(done.status, 2, done)
+        self.assertIn("--device gpu", done.err)
+
 
 if __name__ == "__main__":
     unittest.main()

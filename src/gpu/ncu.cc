@@ -1,0 +1,232 @@
+// Tested by ncu_report_test.cc, and by ncu_test.cc with a program that stands for ncu.
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/ncu.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <sstream>
+#include <utility>
+
+#include "gpu/copy_kernel.h"
+#include "os/process.h"
+
+namespace cupel::gpu {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr size_t kMostOutput = 64u << 20;
+constexpr std::chrono::seconds kMostOfImport{60};
+constexpr size_t kMostText = 300;  // of another program's message in ours
+
+// What the page of a profile is made from; all of them are as old as ncu itself.
+constexpr const char* kSections[] = {"SpeedOfLight",
+                                     "ComputeWorkloadAnalysis",
+                                     "MemoryWorkloadAnalysis",
+                                     "MemoryWorkloadAnalysis_Chart",
+                                     "MemoryWorkloadAnalysis_Tables",
+                                     "LaunchStats",
+                                     "Occupancy",
+                                     "SchedulerStats",
+                                     "WarpStateStats",
+                                     "InstructionStats",
+                                     "SourceCounters"};
+// What sections do not hold in each version.
+constexpr const char* kMetrics =
+    "dram__bytes_read.sum,dram__bytes_write.sum,"
+    "dram__throughput.avg.pct_of_peak_sustained_elapsed,"
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum,"
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum,"
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum,"
+    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum,"
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum,"
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum,"
+    "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio,"
+    "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.ratio,"
+    "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active,"
+    "smsp__thread_inst_executed_per_inst_executed.ratio";
+
+struct Trouble {
+  const char* sign;
+  const char* message;
+  const char* remedy;
+};
+constexpr Trouble kTroubles[] = {
+    {"ERR_NVGPUCTRPERM", "the GPU's performance counters are reserved for administrators",
+     "run as root, or load the nvidia module with NVreg_RestrictProfilingToAdminUsers=0"},
+    {"LibraryNotLoaded", "Nsight Compute cannot load the driver's profiling library",
+     "a container or sandbox that hides it has no counters; profile outside"},
+    {"nsight-compute-lock", "another user's Nsight Compute holds its lock file",
+     "wait for it, or set TMPDIR to a folder of your own"},
+    {"not compatible with Nsight Compute",
+     "the driver is older than Nsight Compute expects, or the GPU is unknown to it",
+     "set CUPEL_NCU to the ncu of the driver's own CUDA version"},
+    {"ResourceUnavailable", "another program uses the GPU's performance counters",
+     "end it (DCGM, another profiler)"},
+    {"resource was unavailable", "another program uses the GPU's performance counters",
+     "end it (DCGM, another profiler)"},
+    {"No kernels were profiled", "Nsight Compute saw no kernel", ""},
+};
+
+bool Runs(const fs::path& path) {
+  std::error_code ignored;
+  return access(path.c_str(), X_OK) == 0 && fs::is_regular_file(path, ignored);
+}
+
+std::string Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+/// Below `folder`, the one that sorts last: the newest.
+void AddNewest(const fs::path& folder, std::string_view prefix, const fs::path& below,
+               std::vector<fs::path>* paths) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().filename().string().starts_with(prefix)) {
+      found.push_back(entry.path() / below);
+    }
+  }
+  std::sort(found.rbegin(), found.rend());
+  paths->insert(paths->end(), found.begin(), found.end());
+}
+
+/// "2025.3.1.0" of "NVIDIA (R) Nsight Compute Command Line Profiler … Version 2025.3.1.0 (build …".
+std::string VersionIn(const std::string& text) {
+  const size_t at = text.find("Version ");
+  if (at == std::string::npos) return {};
+  const size_t begin = at + 8;
+  const size_t end = text.find_first_not_of("0123456789.", begin);
+  return text.substr(begin, std::min(end - begin, size_t{32}));
+}
+
+Result<os::RunResult> RunNcu(std::vector<std::string> argv, std::chrono::milliseconds deadline) {
+  os::SpawnOptions spawn;
+  spawn.argv = std::move(argv);
+  spawn.env = os::CurrentEnvironment();
+  spawn.env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";  // as nvidia-smi counts
+  spawn.env["LC_ALL"] = "C";                      // decimal points
+  return os::Run(std::move(spawn), deadline, kMostOutput);
+}
+
+/// Leaves `folder`/report.ncu-rep.
+Status Collect(const fs::path& ncu, const fs::path& folder, const OneShotOptions& options,
+               bool with_metrics) {
+  std::vector<std::string> argv{ncu.string(),
+                                "--clock-control",
+                                "none",
+                                "--target-processes",
+                                "application-only",
+                                "--launch-count",
+                                std::to_string(kMostProfiledLaunches),
+                                "--force-overwrite",
+                                "--export",
+                                (folder / "report").string()};
+  for (const char* section : kSections) argv.insert(argv.end(), {"--section", section});
+  if (with_metrics) argv.insert(argv.end(), {"--metrics", kMetrics});
+  TRY_ASSIGN(const std::vector<std::string> replay, OneShotArgv(folder, options));
+  argv.insert(argv.end(), replay.begin(), replay.end());
+  TRY_ASSIGN(const os::RunResult run, RunNcu(std::move(argv), options.deadline));
+  if (run.status.timed_out) {
+    return Fail(ErrorCode::kTimeout,
+                fmt::format("Nsight Compute was not done after {} s", options.deadline.count()));
+  }
+  std::error_code ignored;
+  if (fs::is_regular_file(folder / "report.ncu-rep", ignored)) return {};
+  Error trouble = NcuTrouble(run.out + "\n" + run.err);
+  if (trouble.message.empty()) {
+    trouble.message = "Nsight Compute wrote no report: " + run.status.Describe();
+  }
+  return tl::unexpected<Error>(std::move(trouble));
+}
+
+Result<std::string> Page(const fs::path& ncu, const fs::path& folder, const char* page) {
+  TRY_ASSIGN(os::RunResult run,
+             RunNcu({ncu.string(), "--import", (folder / "report.ncu-rep").string(), "--csv",
+                     "--page", page, "--print-units", "base", "--print-kernel-base", "mangled"},
+                    kMostOfImport));
+  if (run.status.exited && run.status.code == 0 && !run.out_truncated) return std::move(run.out);
+  Error trouble = NcuTrouble(run.out.substr(0, 1 << 16) + "\n" + run.err);
+  if (trouble.message.empty()) {
+    trouble.message = "Nsight Compute does not print its report: " + run.status.Describe();
+  }
+  return tl::unexpected<Error>(std::move(trouble));
+}
+
+}  // namespace
+
+Result<fs::path> FindNcu() {
+  if (const fs::path named = Variable("CUPEL_NCU"); !named.empty()) {
+    if (Runs(named)) return named;
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("CUPEL_NCU is {}, which is not a program", named.string()),
+                "set it to the path of ncu, or unset it");
+  }
+  std::vector<fs::path> paths;
+  std::istringstream path(Variable("PATH"));
+  for (std::string folder; std::getline(path, folder, ':');) {
+    if (fs::path(folder).is_absolute()) paths.push_back(fs::path(folder) / "ncu");
+  }
+  if (const fs::path home = Variable("CUDA_HOME"); !home.empty()) {
+    paths.push_back(home / "bin/ncu");
+  }
+  paths.emplace_back("/usr/local/cuda/bin/ncu");
+  AddNewest("/usr/local", "cuda-", "bin/ncu", &paths);
+  AddNewest("/opt/nvidia/nsight-compute", "", "ncu", &paths);
+  for (const fs::path& candidate : paths) {
+    if (Runs(candidate)) return candidate;
+  }
+  return Fail(ErrorCode::kEnvironment, "Nsight Compute (ncu) was not found",
+              "install nsight-compute, or set CUPEL_NCU to the path of ncu");
+}
+
+Error NcuTrouble(std::string_view printed) {
+  for (const Trouble& trouble : kTroubles) {
+    if (printed.find(trouble.sign) != std::string_view::npos) {
+      return {ErrorCode::kEnvironment, trouble.message, trouble.remedy};
+    }
+  }
+  constexpr std::string_view kMark = "==ERROR==";
+  const size_t at = printed.find(kMark);
+  if (at == std::string_view::npos) return {ErrorCode::kEnvironment, "", ""};
+  std::string_view line = printed.substr(at + kMark.size());
+  line = line.substr(0, std::min(line.find_first_of("\r\n"), kMostText));
+  while (!line.empty() && std::isspace(static_cast<unsigned char>(line[0])) != 0) {
+    line.remove_prefix(1);
+  }
+  return {ErrorCode::kEnvironment, fmt::format("Nsight Compute says: {}", line), ""};
+}
+
+Result<NcuReport> ProfileWithNcu(const fs::path& ncu, const fs::path& folder,
+                                 const OneShotOptions& options) {
+  NcuReport report;
+  TRY_ASSIGN(const os::RunResult version, RunNcu({ncu.string(), "--version"}, kMostOfImport));
+  report.version = VersionIn(version.out);
+  // A metric that a GPU or version does not know can spoil the whole run; the sections cannot.
+  auto collected = Collect(ncu, folder, options, true);
+  if (!collected && collected.error().code == ErrorCode::kEnvironment &&
+      collected.error().remedy.empty()) {
+    collected = Collect(ncu, folder, options, false);
+  }
+  TRY(collected);
+  TRY_ASSIGN(const std::string raw, Page(ncu, folder, "raw"));
+  TRY_ASSIGN(report.kernels, ParseNcuRaw(raw));
+  // Metrics without advice are worth having, too.
+  if (const auto details = Page(ncu, folder, "details")) {
+    (void)AddNcuRules(*details, &report.kernels);
+  }
+  std::erase_if(report.kernels, [](const NcuKernel& kernel) { return kernel.name == kCopyKernel; });
+  const auto is_timed = [](const NcuKernel& kernel) {
+    return kernel.Get("gpu__time_duration.sum").has_value();
+  };
+  if (std::none_of(report.kernels.begin(), report.kernels.end(), is_timed)) {
+    return Fail(ErrorCode::kEnvironment, "Nsight Compute's report holds no measured kernel");
+  }
+  return report;
+}
+
+}  // namespace cupel::gpu

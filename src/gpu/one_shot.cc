@@ -1,0 +1,187 @@
+// Tested by one_shot_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/one_shot.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "gpu/cupti.h"
+#include "gpu/program.h"
+#include "os/fd.h"
+#include "os/mapped_file.h"
+#include "plan/codec.h"
+
+namespace cupel::gpu {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr const char* kPlanFile = "plan.json";
+constexpr const char* kCubinFile = "image.cubin";
+constexpr const char* kPtxFile = "image.ptx";
+constexpr size_t kMostPtxBytes = 256u << 20;
+/// A profiler replays each kernel many times; who started this process ends it when it takes too
+/// long.
+constexpr std::chrono::milliseconds kPatience = std::chrono::hours(1);
+constexpr std::chrono::seconds kMostOfRepeats{20};
+constexpr int kMostRepeats = 1000;
+
+fs::path ArgumentFile(const fs::path& folder, size_t i) {
+  return folder / fmt::format("argument-{}.bin", i);
+}
+
+/// A new file; unlike WriteFileAtomically it does not wait for the disk, where arguments of many
+/// gigabytes would take their time.
+Status WriteNewFile(const fs::path& path, std::string_view bytes) {
+  const os::Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file) {
+    return Fail(ErrorCode::kIo,
+                fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
+  }
+  return os::WriteAll(file.get(), bytes);
+}
+
+struct Options {
+  fs::path folder;
+  int ordinal = 0;
+  int cupti_repeats = 0;
+};
+
+bool ToInt(std::string_view text, int* value) {
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, *value);
+  return !text.empty() && error == std::errc() && rest == end && *value >= 0;
+}
+
+Result<Options> ParseOptions(int argc, char** argv) {
+  Options options;
+  bool good = argc >= 3;
+  if (good) options.folder = argv[2];
+  for (int i = 3; good && i < argc; i += 2) {
+    const std::string_view name = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
+    good = (name == "--device" && ToInt(value, &options.ordinal)) ||
+           (name == "--cupti" && ToInt(value, &options.cupti_repeats) &&
+            options.cupti_repeats >= 1 && options.cupti_repeats <= kMostRepeats);
+  }
+  if (good) return options;
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("usage: cupel {} FOLDER [--device N] [--cupti REPEATS]", kOneShotCommand));
+}
+
+Json FindingsJson(const engine::Run& run) {
+  Json list = Json::array();
+  for (const engine::Finding& finding : run.findings) {
+    list.push_back({{"code", finding.code},
+                    {"kernel", finding.kernel},
+                    {"where", finding.where},
+                    {"message", finding.message}});
+  }
+  return list;
+}
+
+/// What a folder holds, opened.
+struct Loaded {
+  plan::Plan plan;
+  build::Image image;
+  std::vector<os::MappedFile> files;
+  std::vector<std::span<const std::byte>> arguments;
+};
+
+Result<Loaded> LoadFolder(const fs::path& folder) {
+  Loaded loaded;
+  TRY_ASSIGN(const std::string text, os::ReadFile(folder / kPlanFile, kMaxJsonBytes));
+  TRY_ASSIGN(const Json json, ParseJson(text, kPlanFile));
+  TRY_ASSIGN(loaded.plan, plan::FromJson(json, kPlanFile));
+  std::error_code ignored;
+  if (fs::exists(folder / kCubinFile, ignored)) {
+    loaded.image.cubin = folder / kCubinFile;
+  } else {
+    TRY_ASSIGN(loaded.image.ptx, os::ReadFile(folder / kPtxFile, kMostPtxBytes));
+  }
+  for (size_t i = 0; fs::exists(ArgumentFile(folder, i), ignored); ++i) {
+    TRY_ASSIGN(os::MappedFile file, os::MappedFile::Open(ArgumentFile(folder, i)));
+    loaded.arguments.push_back(file.bytes());
+    loaded.files.push_back(std::move(file));
+  }
+  return loaded;
+}
+
+Json TimesJson(const std::vector<KernelTime>& times) {
+  Json list = Json::array();
+  for (const KernelTime& time : times) list.push_back({time.name, time.end_ns - time.start_ns});
+  return list;
+}
+
+/// One call, or several under CUPTI's clock; the first of them warms up and is not told.
+Result<Json> Execute(const Options& options) {
+  TRY_ASSIGN(const Loaded loaded, LoadFolder(options.folder));
+  std::unique_ptr<KernelClock> clock;
+  if (options.cupti_repeats > 0) {
+    TRY_ASSIGN(clock, KernelClock::Start());
+  }
+  TRY_ASSIGN(auto driver, OpenDriver());
+  TRY_ASSIGN(const auto device, Device::Open(std::move(driver), options.ordinal));
+  TRY_ASSIGN(const auto program, LoadProgram(*device, loaded.image, ReplayOptions{kPatience}));
+  Json calls = Json::array();
+  engine::Run run;
+  const auto end = std::chrono::steady_clock::now() + kMostOfRepeats;
+  for (int i = 0; i <= options.cupti_repeats; ++i) {
+    if (i > 1 && std::chrono::steady_clock::now() > end) break;
+    if (clock) TRY(clock->Begin());
+    TRY_ASSIGN(run, program->Execute(loaded.plan, loaded.arguments, {}));
+    if (!run.completed) break;
+    if (!clock) continue;
+    TRY_ASSIGN(const std::vector<KernelTime> times, clock->End());
+    if (i > 0) calls.push_back(TimesJson(times));
+  }
+  return Json{{"completed", run.completed},
+              {"unsupported", run.unsupported},
+              {"findings", FindingsJson(run)},
+              {"clock", clock ? fmt::format("CUPTI {}", clock->version()) : std::string()},
+              {"calls", std::move(calls)}};
+}
+
+}  // namespace
+
+Status WriteOneShot(const fs::path& folder, const plan::Plan& plan, const build::Image& image,
+                    std::span<const std::span<const std::byte>> arguments) {
+  TRY(WriteNewFile(folder / kPlanFile, DumpJson(plan::ToJson(plan))));
+  if (image.cubin.empty()) {
+    TRY(WriteNewFile(folder / kPtxFile, image.ptx));
+  } else {
+    std::error_code error;
+    fs::copy_file(image.cubin, folder / kCubinFile, error);
+    if (error) {
+      return Fail(ErrorCode::kIo, fmt::format("cannot copy {} to {}: {}", image.cubin.string(),
+                                              folder.string(), error.message()));
+    }
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto* bytes = reinterpret_cast<const char*>(arguments[i].data());
+    TRY(WriteNewFile(ArgumentFile(folder, i), std::string_view(bytes, arguments[i].size())));
+  }
+  return {};
+}
+
+int OneShotMain(int argc, char** argv) {
+  const auto options = ParseOptions(argc, argv);
+  const Result<Json> done =
+      options ? Execute(*options) : Result<Json>(tl::unexpected<Error>(options.error()));
+  if (!done) {
+    std::fprintf(stderr, "%s\n", done.error().ToString().c_str());
+    return 2;
+  }
+  std::printf("%s\n", DumpJson(*done).c_str());
+  std::fflush(stdout);
+  return (*done)["completed"].get<bool>() ? 0 : 1;
+}
+
+}  // namespace cupel::gpu
