@@ -33,6 +33,9 @@ class Session {
   std::unique_ptr<assay::Assay> assay_;
 };
 
+/// N of "gpu:N"; 0 of "gpu".
+Result<int> GpuOrdinal(std::string_view device);
+
 /// The options of a build in this installation.
 Result<build::Options> BuildOptions(const Compile& compile);
 

@@ -19,7 +19,7 @@ from export_signature import (  # noqa: E402
 
 TAKEN = {"torch", "numpy", "triton", "setuptools", "pip", "aten", "prim", "prims", "quantized", "test"}
 # PyTorch's extension builder gives these itself, in the form that its headers want.
-GIVEN_FLAGS = re.compile(r"-std=|--std=|-D__CUDA_NO_|--expt-relaxed-constexpr$|-lineinfo$")
+GIVEN_FLAGS = re.compile(r"--?std=c\+\+17$|-D__CUDA_NO_|--expt-relaxed-constexpr$|-lineinfo$")
 
 
 def package_name(wanted):
