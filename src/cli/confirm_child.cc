@@ -109,16 +109,6 @@ os::Confinement ConfirmChildren::Confine(Confinedness level, bool gpu) const {
   confinement.processes_view = true;
   confinement.processes = 4096;  // threads count
   if (gpu) confinement.devices = GpuDevices();
-  if (level == Confinedness::kWide) {
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator("/", error)) {
-      const std::string name = entry.path().filename().string();
-      if (name == "tmp" || name == "proc" || name == "dev" || name == "lost+found") continue;
-      confinement.readable.push_back(entry.path());
-    }
-    confinement.devices.emplace_back("/dev");
-    return confinement;
-  }
   confinement.readable = {"/bin", "/sbin", "/usr", "/lib", "/lib64", "/sys", "/etc/alternatives"};
   for (const char* file : {"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "passwd",
                            "group", "nsswitch.conf", "nvidia", "python3"}) {
@@ -133,6 +123,15 @@ os::Confinement ConfirmChildren::Confine(Confinedness level, bool gpu) const {
   if (const auto toolkit = build::FindToolkit()) confinement.readable.push_back(toolkit->root);
   confinement.readable.emplace_back(python_.program);
   confinement.readable.push_back(script_);
+  if (level == Confinedness::kWide) {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator("/", error)) {
+      const std::string name = entry.path().filename().string();
+      if (name == "tmp" || name == "proc" || name == "dev" || name == "lost+found") continue;
+      confinement.readable.push_back(entry.path());
+    }
+    confinement.devices.emplace_back("/dev");
+  }
   return confinement;
 }
 

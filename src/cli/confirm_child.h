@@ -53,6 +53,7 @@ class ConfirmChildren {
 
   const oracle::Python& python() const { return python_; }
   const Json& look() const { return look_; }
+  void Use(Confinedness confinedness) { confinedness_ = confinedness; }  // without trying it
   Confinedness confinedness() const { return confinedness_; }
   const std::vector<std::string>& missing() const { return missing_; }
   const std::string& gpu() const { return gpu_; }

@@ -2,7 +2,9 @@
 // the CPU for the device. SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
@@ -49,21 +51,26 @@ struct Question {
 class Confirm : public testing::Test {
  protected:
   static void SetUpTestSuite() {
+    ::setenv("CUPEL_HOME", CUPEL_SOURCE_DIR, 1);
     auto created = ConfirmChildren::Create("", 0);
-    if (created) children_ = new ConfirmChildren(std::move(*created));
+    if (created) {
+      children_ = new ConfirmChildren(std::move(*created));
+    } else {
+      lacking_ = created.error().ToString();
+    }
   }
   static void TearDownTestSuite() {
     delete children_;
     children_ = nullptr;
   }
   void SetUp() override {
-    if (children_ == nullptr) GTEST_SKIP() << "needs PyTorch";
+    if (children_ == nullptr) GTEST_SKIP() << lacking_;
     for (const char* name : {"module", "in", "out"}) fs::create_directory(folder_.path() / name);
     ASSERT_TRUE(WriteArguments(question_.wanted.args, folder_.path() / "in" / "arguments"));
   }
 
   /// Runs a module whose function `forward` has this body.
-  ChildReply Call(const std::string& body,
+  ChildReply Call(const std::string& body, const std::vector<std::string>& ways = {},
                   std::chrono::seconds deadline = std::chrono::minutes(2)) {
     const fs::path module = folder_.path() / "module" / "candidate.py";
     std::ofstream(module) << "import torch\ndef forward(x, scale, shift, none, flag, word):\n"
@@ -74,7 +81,7 @@ class Confirm : public testing::Test {
                        {"arguments", (folder_.path() / "in" / "arguments").string()},
                        {"folder", (folder_.path() / "out").string()},
                        {"device", "cpu"},
-                       {"ways", {"benchmark"}},
+                       {"ways", ways},
                        {"repeats", 10}};
     auto reply =
         children_->RunConfined("candidate", request, {folder_.path() / "in", module.parent_path()},
@@ -92,11 +99,13 @@ class Confirm : public testing::Test {
   }
 
   static ConfirmChildren* children_;
+  static std::string lacking_;
   os::TempDir folder_ = *os::TempDir::Create();
   Question question_;
 };
 
 ConfirmChildren* Confirm::children_ = nullptr;
+std::string Confirm::lacking_;
 
 constexpr const char* kRight =
     "  assert x.stride() == (2,) and shift[1] == -7 and none is None and flag is True\n"
@@ -104,7 +113,7 @@ constexpr const char* kRight =
     "  return x * scale + shift[0].sum()\n";
 
 TEST_F(Confirm, PassesArgumentsAndJudgesResults) {
-  const ChildReply reply = Call(kRight);
+  const ChildReply reply = Call(kRight, {"benchmark", "nonsense"});
   ASSERT_EQ(reply.failure, "");
   EXPECT_EQ(Codes(reply.json["first"]), "");
   EXPECT_EQ(Codes(reply.json["last"]), "");
@@ -123,7 +132,7 @@ TEST_F(Confirm, SeesWrongResults) {
 TEST_F(Confirm, SeesWhatTurnsWrongLater) {
   const ChildReply reply = Call(
       "  forward.calls = getattr(forward, 'calls', 0) + 1\n"
-      "  return x * scale + (30 if forward.calls < 5 else 31)\n");
+      "  return x * scale + (30 if forward.calls < 2 else 31)\n");
   EXPECT_EQ(Codes(reply.json["first"]), "");
   EXPECT_EQ(Codes(reply.json["last"]), "wrong_result ");
 }
@@ -147,23 +156,27 @@ TEST_F(Confirm, DistrustsWhatAChildSaysOfItsFiles) {
 TEST_F(Confirm, KeepsTheKernelFromFilesAndNetwork) {
   const os::TempDir secret = *os::TempDir::Create();
   std::ofstream(secret.path() / "secret") << "secret\n";
-  const ChildReply reply = Call(fmt::format(
-      "  import os, socket\n"
-      "  for attempt in (lambda: open('{0}/secret').read(), lambda: open('{0}/x', 'w'),\n"
-      "                  lambda: open(__file__, 'w'), lambda: os.kill(os.getppid(), 9),\n"
-      "                  lambda: socket.create_connection(('127.0.0.1', 22), 1)):\n"
-      "    try:\n      attempt()\n    except OSError:\n      continue\n"
-      "    raise RuntimeError('got out')\n{1}",
-      secret.path().string(), kRight));
-  EXPECT_EQ(reply.failure, "");
-  EXPECT_EQ(Codes(reply.json["first"]), "");
+  for (const Confinedness level : {Confinedness::kWide, Confinedness::kFull}) {
+    children_->Use(level);
+    const ChildReply reply = Call(fmt::format(
+        "  import os, socket\n"
+        "  for attempt in (lambda: open('{0}/secret').read(), lambda: open('{0}/x', 'w'),\n"
+        "                  lambda: open(__file__, 'w'), lambda: os.kill({1}, 0),\n"
+        "                  lambda: socket.create_connection(('127.0.0.1', 22), 1)):\n"
+        "    try:\n      attempt()\n    except OSError:\n      continue\n"
+        "    raise RuntimeError('got out')\n"
+        "  open('mine', 'w').close()\n{2}",
+        secret.path().string(), ::getpid(), kRight));
+    ASSERT_EQ(reply.failure, "") << Describe(level);
+    EXPECT_EQ(Codes(reply.json["first"]), "");
+  }
 }
 
 TEST_F(Confirm, ReportsCrashesAndHangs) {
   EXPECT_NE(Call("  import os\n  os.abort()\n").failure.find("SIGABRT"), std::string::npos);
   EXPECT_NE(Call("  raise ValueError('no such shape')\n").failure.find("no such shape"),
             std::string::npos);
-  EXPECT_NE(Call("  while True: pass\n", std::chrono::seconds(5)).failure.find("5 s"),
+  EXPECT_NE(Call("  while True: pass\n", {}, std::chrono::seconds(5)).failure.find("5 s"),
             std::string::npos);
 }
 
