@@ -179,7 +179,6 @@ Result<ChildReply> ConfirmChildren::Run(const std::string& mode, const Json& req
     reply.failure = fmt::format("{}: {}", run.status.Describe(), Tail(run.out));
   } else if (reply.json.contains("failure") && reply.json["failure"].is_string()) {
     reply.failure = reply.json["failure"].get<std::string>().substr(0, kMaxTrouble);
-    if (mode == "build") reply.failure += "\n" + Tail(run.out);
   } else if (reply.json.empty()) {
     reply.failure = "it left no result: " + Tail(run.out);
   }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "build/build.h"
 #include "cli/confirm_child.h"
 #include "cli/confirm_files.h"
 
@@ -170,6 +171,23 @@ TEST_F(Confirm, KeepsTheKernelFromFilesAndNetwork) {
     ASSERT_EQ(reply.failure, "") << Describe(level);
     EXPECT_EQ(Codes(reply.json["first"]), "");
   }
+}
+
+TEST_F(Confirm, ReportsWhatDoesNotCompile) {
+  if (!build::FindToolkit()) GTEST_SKIP() << "needs nvcc";
+  const fs::path source = folder_.path() / "module" / "kernel.cu";
+  std::ofstream(source) << "int f() {\n  return undefined_name;\n}\n";
+  const Json request{{"name", "candidate"},
+                     {"source", source.string()},
+                     {"flags", {"-O3"}},
+                     {"folder", (folder_.path() / "out").string()},
+                     {"include_roots", Json::array()},
+                     {"arch_list", "8.6"}};
+  const auto reply = children_->RunConfined("build", request, {source}, folder_.path() / "out",
+                                            false, std::chrono::minutes(5));
+  ASSERT_TRUE(reply) << reply.error().ToString();
+  EXPECT_NE(reply->failure.find("kernel.cu(2)"), std::string::npos) << reply->failure;
+  EXPECT_NE(reply->failure.find("undefined_name"), std::string::npos) << reply->failure;
 }
 
 TEST_F(Confirm, ReportsCrashesAndHangs) {

@@ -162,13 +162,28 @@ def try_cuda(request):
     return {"works": value == 8, "gpu": torch.cuda.get_device_name(device)}
 
 
+class BuildFailed(Exception):
+    """str() is what the compilers said."""
+
+
+def complaints(text):
+    """The lines of a build's output that name errors, else its end."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower() and not line.startswith("FAILED")
+              and "Error building extension" not in line]
+    return "\n".join(errors[:20] or lines[-20:])
+
+
 def build(request):
     from torch.utils import cpp_extension
     started = time.monotonic()
-    cpp_extension.load(name=request["name"], sources=[request["source"]],
-                       build_directory=request["folder"], extra_cflags=["-O3"],
-                       extra_cuda_cflags=request["flags"],
-                       extra_include_paths=request["include_roots"], with_cuda=True, verbose=True)
+    try:
+        cpp_extension.load(name=request["name"], sources=[request["source"]],
+                           build_directory=request["folder"], extra_cflags=["-O3"],
+                           extra_cuda_cflags=request["flags"],
+                           extra_include_paths=request["include_roots"], with_cuda=True)
+    except RuntimeError as error:
+        raise BuildFailed(complaints(str(error))) from None
     return {"seconds": time.monotonic() - started}
 
 
@@ -275,7 +290,6 @@ def main():
         torch = imported
         said = MODES[mode](request)
     except Exception as error:
-        traceback.print_exc()
         said = {"failure": last_line(error)}
     with open(result_path, "w", encoding="utf-8") as file:
         json.dump(said, file)
