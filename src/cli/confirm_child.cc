@@ -127,7 +127,7 @@ os::Confinement ConfirmChildren::Confine(Confinedness level, bool gpu) const {
     std::error_code error;
     for (const auto& entry : fs::directory_iterator("/", error)) {
       const std::string name = entry.path().filename().string();
-      if (name == "tmp" || name == "proc" || name == "dev" || name == "lost+found") continue;
+      if (name == "tmp" || name == "proc" || name == "dev" || name == "run") continue;
       confinement.readable.push_back(entry.path());
     }
     confinement.devices.emplace_back("/dev");

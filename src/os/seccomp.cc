@@ -7,6 +7,7 @@
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -146,6 +147,12 @@ Result<std::vector<sock_filter>> CompileProgramFilter() {
     if ((kNamespaceFlags & flag) == 0) continue;
     filter.Add(SCMP_ACT_ERRNO(EPERM), "clone", {SCMP_A0(SCMP_CMP_MASKED_EQ, flag, flag)});
   }
+  // Sockets of some families reach past the network namespace (vsock). Those of files may be made,
+  // but lead nowhere: the driver looks for its daemons and goes on without.
+  filter.Add(SCMP_ACT_ERRNO(EPERM), "socket", {SCMP_A0(SCMP_CMP_NE, AF_UNIX)});
+  filter.Add(SCMP_ACT_ERRNO(ECONNREFUSED), "connect");
+  filter.Add(SCMP_ACT_ERRNO(ECONNREFUSED), "sendto", {SCMP_A4(SCMP_CMP_NE, 0)});
+  filter.Add(SCMP_ACT_ERRNO(EPERM), "sendmsg sendmmsg");
   // Its flags are out of sight; clone(2) is tried next.
   filter.Add(SCMP_ACT_ERRNO(ENOSYS), "clone3");
   return filter.Compile();

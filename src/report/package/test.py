@@ -149,7 +149,8 @@ def check_all(report=print):
                (setting["id"], 100 * share))
     setting = SETTINGS["forward"][0]
     args, _ = draw(ops.reference, setting, 0)
-    torch.library.opcheck(ops.forward_op, args, test_utils=(
+    args = [a.requires_grad_(True) if i in SETTINGS["gradients"] else a for i, a in enumerate(args)]
+    torch.library.opcheck(ops.forward_op, tuple(args), test_utils=(
         "test_schema", "test_autograd_registration", "test_faketensor"))
     report("torch.library.opcheck: schema, autograd and fake implementation agree")
 
