@@ -7,19 +7,17 @@
 
 #include <cmath>
 #include <cstdio>
-#include <sstream>
 
 #include "base/hash.h"
 #include "build/flags.h"
 #include "cli/commands.h"
 #include "cli/confirm_child.h"
 #include "cli/confirm_files.h"
+#include "cli/confirm_text.h"
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "gpu/driver.h"
 #include "os/fd.h"
-#include "report/table.h"
-#include "report/text.h"
 
 namespace cupel::cli {
 namespace {
@@ -29,9 +27,6 @@ using std::chrono::minutes;
 
 constexpr size_t kMaxSource = 16u << 20;
 constexpr const char* kName = "candidate";
-constexpr const char* kCaveat =
-    "for comparison, not evidence: the kernel's own host code ran in the process that timed it";
-constexpr const char* kWays[] = {"events", "benchmark", "do_bench"};
 
 /// The extension as it lies in the cache.
 struct Extension {
@@ -113,7 +108,7 @@ Result<Extension> BuildExtension(const ConfirmChildren& children, const ConfirmC
 /// What a child says of its times, checked: positive finite numbers, or why there are none.
 Json CheckedWays(const Json& said) {
   Json ways = Json::object();
-  for (const char* way : kWays) {
+  for (const char* way : kConfirmWays) {
     const Json& one = said.is_object() && said.contains(way) ? said[way] : Json();
     if (one.is_object() && one.contains("failure") && one["failure"].is_string()) {
       ways[way] = Json{{"failure", one["failure"].get<std::string>().substr(0, 500)}};
@@ -153,7 +148,7 @@ Result<Json> TryKernel(const ConfirmChildren& children, const ConfirmCommand& co
                      {"arguments", (input / "arguments").string()},
                      {"folder", output.string()},
                      {"device", fmt::format("cuda:{}", children.ordinal())},
-                     {"ways", kWays},
+                     {"ways", kConfirmWays},
                      {"repeats", command.repeats}};
   TRY_ASSIGN(const ChildReply reply,
              children.RunConfined("candidate", request, {input, extension.folder}, output, true,
@@ -195,7 +190,7 @@ Result<Json> TryReferences(const ConfirmChildren& children, const ConfirmCommand
                      {"seed", std::to_string(seed)},
                      {"device", fmt::format("cuda:{}", children.ordinal())},
                      {"kinds", {"eager", "compile"}},
-                     {"ways", kWays},
+                     {"ways", kConfirmWays},
                      {"repeats", command.repeats}};
   TRY_ASSIGN(const ChildReply reply, children.RunTrusted("reference", request, minutes(30)));
   Json found = Json::object();
@@ -209,42 +204,6 @@ Result<Json> TryReferences(const ConfirmChildren& children, const ConfirmCommand
     }
   }
   return found;
-}
-
-std::string Cell(const Json& ways, const char* way) {
-  if (!ways.contains(way) || !ways[way].contains("median_us")) return "-";
-  return fmt::format("{:.2f} ({:.2f})", ways[way]["median_us"].get<double>(),
-                     ways[way]["mean_us"].get<double>());
-}
-
-void Print(const Json& setting) {
-  const Json& kernel = setting["kernel"];
-  fmt::print("{} ({}): results {}\n", setting["id"].get<std::string>(),
-             report::Printable(setting["description"].get<std::string>()),
-             kernel["right"].get<bool>() ? "right, before and after timing" : "WRONG");
-  for (const Json& reason : kernel["reasons"]) {
-    fmt::print("  {}: {} {}\n", reason["code"].get<std::string>(),
-               report::Printable(reason["message"].get<std::string>()),
-               report::Printable(reason["where"].get<std::string>()));
-  }
-  report::Table table({{"median (mean) us"},
-                       {"CUDA events", report::Align::kRight},
-                       {"torch benchmark", report::Align::kRight},
-                       {"do_bench", report::Align::kRight}});
-  const auto add = [&](const char* name, const Json& ways) {
-    table.Add({name, Cell(ways, kWays[0]), Cell(ways, kWays[1]), Cell(ways, kWays[2])});
-  };
-  add("kernel", kernel["ways"]);
-  for (const char* kind : {"eager", "compile"}) {
-    if (setting.contains(kind)) add(kind, setting[kind]);
-  }
-  fmt::print("{}", table.Render(0, "  "));
-  for (const char* kind : {"eager", "compile"}) {
-    if (setting.contains(kind) && setting[kind].contains("failure")) {
-      fmt::print("  {}: {}\n", kind,
-                 report::Printable(setting[kind]["failure"].get<std::string>()));
-    }
-  }
 }
 
 /// Whether a kernel runs at one setting, and how fast; null where the reference has no answer.
@@ -261,6 +220,30 @@ Result<Json> ConfirmSetting(Session& session, const ConfirmChildren& children,
   TRY_ASSIGN(Json references, TryReferences(children, command, task, setting, wanted->seed));
   json.update(references);
   return json;
+}
+
+/// The record without its settings.
+Json Describe(const ConfirmChildren& children, const ConfirmCommand& command,
+              const task::Task& task, const std::string& source, const Extension& extension) {
+  return Json{
+      {"schema", "cupel.confirm/1"},
+      {"caveat",
+       "for comparison, not evidence: the kernel's own host code ran in the process that "
+       "timed it"},
+      {"task", task.name},
+      {"direction", task::Name(DirectionOf(command.target))},
+      {"kernel", command.kernel.string()},
+      {"source_sha256", Sha256Hex(source)},
+      {"gpu", children.gpu()},
+      {"torch", children.python().torch_version},
+      {"tf32", false},
+      {"sandbox",
+       {{"level", cli::Describe(children.confinedness())}, {"missing", children.missing()}}},
+      {"build",
+       {{"seconds", extension.seconds},
+        {"from_cache", extension.from_cache},
+        {"failure", extension.failure}}},
+      {"settings", Json::array()}};
 }
 
 Result<int> RequireGpu(const std::string& device) {
@@ -305,23 +288,7 @@ Result<int> Run(const ConfirmCommand& command) {
   show("building the extension");
   TRY_ASSIGN(const Extension extension, BuildExtension(children, command, source));
 
-  const char* direction = task::Name(DirectionOf(command.target)).data();
-  Json json{
-      {"schema", "cupel.confirm/1"},
-      {"caveat", kCaveat},
-      {"task", task.name},
-      {"direction", direction},
-      {"kernel", command.kernel.string()},
-      {"source_sha256", Sha256Hex(source)},
-      {"gpu", children.gpu()},
-      {"torch", children.python().torch_version},
-      {"tf32", false},
-      {"sandbox", {{"level", Describe(children.confinedness())}, {"missing", children.missing()}}},
-      {"build",
-       {{"seconds", extension.seconds},
-        {"from_cache", extension.from_cache},
-        {"failure", extension.failure}}},
-      {"settings", Json::array()}};
+  Json json = Describe(children, command, task, source, extension);
   bool right = extension.failure.empty();
   const auto kinds = KindsOf(command.target);
   for (const task::Setting& setting : task.SettingsOf(DirectionOf(command.target))) {
@@ -334,21 +301,7 @@ Result<int> Run(const ConfirmCommand& command) {
     json["settings"].push_back(std::move(one));
   }
   view.End();
-  fmt::print("{} {} on {}, PyTorch {} (tf32 off)\n{}\n{}\n", report::Printable(task.name),
-             direction, report::Printable(children.gpu()), children.python().torch_version, kCaveat,
-             Describe(children.confinedness()));
-  if (!children.missing().empty()) {
-    fmt::print("not in force: {}\n",
-               report::Printable(fmt::format("{}", fmt::join(children.missing(), ", "))));
-  }
-  if (!extension.failure.empty()) {
-    fmt::print("does not build as a PyTorch extension:\n");
-    std::istringstream lines(extension.failure);
-    for (std::string line; std::getline(lines, line);) {
-      fmt::print("  {}\n", report::Printable(line));
-    }
-  }
-  for (const Json& setting : json["settings"]) Print(setting);
+  fmt::print("{}", ConfirmText(json));
   TRY(WriteJson(command.common.json, json));
   if (extension.failure.empty() && json["settings"].empty()) {
     return Fail(ErrorCode::kInvalidArgument, "no setting has a case to try");

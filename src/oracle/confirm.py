@@ -141,8 +141,8 @@ def look(request):
     """What a sandbox has to let in for this Python, its PyTorch and the compilers."""
     import shutil
     import site
-    paths = [sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(os.path.realpath(sys.executable)),
-             os.path.dirname(torch.__file__)]
+    paths = [sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(torch.__file__),
+             os.path.dirname(os.path.realpath(sys.executable))]
     paths += [p for p in sys.path if p] + list(site.getsitepackages())
     cuda = None
     with contextlib.suppress(Exception):

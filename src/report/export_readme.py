@@ -98,8 +98,8 @@ def gradients_text(spec, backward):
 def readme(spec, forward, defaults, backward):
     name = spec["name"]
     lines = ["# %s" % name, "", plain(spec["task"]["title"]), "",
-             "A CUDA kernel for the task `%s` as an operator of PyTorch (2.4 or later), written by cupel %s." %
-             (docstring(spec["task"]["name"]), plain(spec["version"])), "", "```sh",
+             "A CUDA kernel for the task `%s` as an operator of PyTorch (2.4 or later), written by cupel "
+             "%s." % (docstring(spec["task"]["name"]), plain(spec["version"])), "", "```sh",
              "pip install --no-build-isolation .", "python -m %s.test     # needs a CUDA GPU" % name,
              "```", "", "```python", "import %s" % name, "",
              "result = %s.forward(%s)" % (name, argument_list(forward.names, defaults)), "```", "",

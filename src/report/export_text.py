@@ -138,7 +138,8 @@ def setup(spec, given_flags):
     arch = ""
     if spec["arch"].endswith("a"):  # what PyTorch would not choose for itself
         number = spec["arch"][3:-1]
-        arch = '\n# The kernel was compiled for %s, whose instructions no other target has.\n' % spec["arch"]
+        arch = ("\n# The kernel was compiled for %s, whose instructions no other target has.\n" %
+                spec["arch"])
         arch += 'os.environ.setdefault("TORCH_CUDA_ARCH_LIST", %r)\n' % (
             "%s.%sa" % (number[:-1], number[-1]))
     return '''# Builds the kernels, unchanged, with the flags that they were judged with.
