@@ -174,6 +174,34 @@ TEST_F(Confirm, KeepsTheKernelFromFilesAndNetwork) {
   }
 }
 
+TEST_F(Confirm, TimesPyTorchItself) {
+  const fs::path source = CUPEL_SOURCE_DIR;
+  for (const char* direction : {"forward", "backward"}) {
+    const fs::path code = source / "tasks/mnist_linear" / fmt::format("func_{}.py", direction);
+    const Json request{{"oracle", (source / "src/oracle/oracle.py").string()},
+                       {"task",
+                        {{"path", code.string()},
+                         {"direction", direction},
+                         {"name", "mnist_linear"},
+                         {"hash", ""},
+                         {"format", "folder"}}},
+                       {"init", Json::object()},
+                       {"inputs", Json::object()},
+                       {"seed", "18446744073709551615"},
+                       {"device", "cpu"},
+                       {"kinds", {"eager"}},
+                       {"ways", {"benchmark", "events"}},
+                       {"repeats", 10}};
+    const auto reply = children_->RunTrusted("reference", request, std::chrono::minutes(2));
+    ASSERT_TRUE(reply) << reply.error().ToString();
+    ASSERT_EQ(reply->failure, "");
+    const Json& eager = reply->json["eager"];
+    ASSERT_TRUE(eager.contains("benchmark")) << eager.dump();
+    EXPECT_GT(eager["benchmark"]["median_us"].get<double>(), 0);
+    EXPECT_TRUE(eager["events"].contains("failure") || eager["events"].contains("median_us"));
+  }
+}
+
 TEST_F(Confirm, ReportsWhatDoesNotCompile) {
   if (!build::FindToolkit()) GTEST_SKIP() << "needs nvcc";
   const fs::path source = folder_.path() / "module" / "kernel.cu";
