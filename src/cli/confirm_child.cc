@@ -108,6 +108,7 @@ os::Confinement ConfirmChildren::Confine(Confinedness level, bool gpu) const {
   confinement.syscalls = os::SyscallProfile::kProgram;
   confinement.processes_view = true;
   confinement.processes = 4096;  // threads count
+  confinement.file_bytes = uint64_t{16} << 30;
   if (gpu) confinement.devices = GpuDevices();
   confinement.readable = {"/bin", "/sbin", "/usr", "/lib", "/lib64", "/sys", "/etc/alternatives"};
   for (const char* file : {"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "passwd",
