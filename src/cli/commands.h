@@ -12,6 +12,8 @@ Result<int> Run(const CheckCommand& command);
 Result<int> Run(const BenchCommand& command);
 Result<int> Run(const ProfileCommand& command);
 Result<int> Run(const OptimizeCommand& command);
+Result<int> Run(const ExportCommand& command);
+Result<int> Run(const ConfirmCommand& command);
 Result<int> Run(const TaskCommand& command);
 Result<int> Run(const ReportCommand& command);
 Result<int> Run(const DoctorCommand& command);

@@ -58,6 +58,45 @@ void AddTarget(CLI::App* app, Target& target, bool positional) {
       ->capture_default_str();
 }
 
+CLI::App* AddExport(CLI::App& app, ExportCommand& command) {
+  auto* sub = app.add_subcommand("export", "Write an accepted kernel as a PyTorch package");
+  sub->add_option("kernel", command.kernel, "The .cu file with forward")->required();
+  sub->add_option("--task", command.target.task,
+                  "Task: a name under tasks/, a folder, or a .py file")
+      ->required();
+  sub->add_option("-o,--output", command.output, "Folder to make")->type_name("DIR")->required();
+  sub->add_option("--backward-kernel", command.backward_kernel,
+                  "The .cu file with backward: gives the operator its gradients");
+  sub->add_option("--name", command.name, "Name of the package (default: the task's)");
+  sub->add_option("--record", command.record, "Measurements to show: what cupel bench --json wrote")
+      ->type_name("FILE");
+  sub->add_flag("--force", command.force, "Export a kernel that is not accepted, and say so");
+  sub->add_option("--trials", command.target.trials, "Trials with fresh inputs for each setting")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  AddCommon(sub, command.common, true);
+  AddCompile(sub, command.compile);
+  return sub;
+}
+
+CLI::App* AddConfirm(CLI::App& app, ConfirmCommand& command) {
+  command.target.settings = "single";
+  auto* sub = app.add_subcommand("confirm",
+                                 "Time it from Python as others do, for comparison (needs a GPU)");
+  sub->add_option("kernel", command.kernel, "The .cu file")->required();
+  AddTask(sub, command.target, false);
+  AddCommon(sub, command.common, true);
+  AddCompile(sub, command.compile);
+  sub->add_option("--repeats", command.repeats, "Calls timed one by one with CUDA events")
+      ->check(CLI::Range(10, 100000))
+      ->capture_default_str();
+  sub->add_flag("!--no-references", command.references, "Leave out eager and torch.compile");
+  sub->add_flag("--unsandboxed", command.unsandboxed,
+                "Run the kernel's host code without a sandbox where CUDA does not start in one; "
+                "only for kernels that you trust");
+  return sub;
+}
+
 }  // namespace
 
 std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
@@ -144,6 +183,11 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   optimize_app->add_option("--resume", optimize.resume, "Go on with the run in this folder")
       ->type_name("RUN");
 
+  ExportCommand exported;
+  auto* export_app = AddExport(app, exported);
+  ConfirmCommand confirm;
+  auto* confirm_app = AddConfirm(app, confirm);
+
   TaskCommand task;
   auto* task_app = app.add_subcommand("task", "The benchmark: list, show");
   task_app->require_subcommand(1);
@@ -172,6 +216,8 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   if (*build_app) return Command(std::move(build));
   if (*check_app) return Command(std::move(check));
   if (*bench_app) return Command(std::move(bench));
+  if (*export_app) return Command(std::move(exported));
+  if (*confirm_app) return Command(std::move(confirm));
   if (*profile_app) return Command(std::move(profile));
   if (*optimize_app) {
     if (optimize.target.task.empty() == optimize.resume.empty()) {

@@ -73,6 +73,28 @@ struct BenchCommand {
   int rounds = 400;  // at most
 };
 
+struct ExportCommand {
+  Common common;
+  Compile compile;
+  Target target;
+  std::filesystem::path kernel;
+  std::filesystem::path backward_kernel;  // empty: no gradients
+  std::filesystem::path output;           // folder to make
+  std::string name;                       // of the package; empty: the task's
+  std::filesystem::path record;           // for the README; empty: not measured
+  bool force = false;                     // rejected kernels too
+};
+
+struct ConfirmCommand {
+  Common common;
+  Compile compile;
+  Target target;
+  std::filesystem::path kernel;
+  int repeats = 1000;        // of CUDA events around a call
+  bool references = true;    // time PyTorch too
+  bool unsandboxed = false;  // where CUDA does not start in the sandbox
+};
+
 struct OptimizeCommand {
   Common common;
   Compile compile;
@@ -100,7 +122,8 @@ struct DoctorCommand {
 };
 
 using Command = std::variant<BuildCommand, CheckCommand, BenchCommand, ProfileCommand,
-                             OptimizeCommand, TaskCommand, ReportCommand, DoctorCommand>;
+                             OptimizeCommand, ExportCommand, ConfirmCommand, TaskCommand,
+                             ReportCommand, DoctorCommand>;
 
 /// Either a command, or an exit status after help or a message was printed.
 std::variant<Command, int> ParseCommandLine(int argc, char** argv);

@@ -42,6 +42,8 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common) {
 
 }  // namespace
 
+Result<int> GpuOrdinal(std::string_view device) { return OrdinalOf(device); }
+
 Result<build::Options> BuildOptions(const Compile& compile) {
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());

@@ -41,6 +41,9 @@ class Session {
   std::function<void(const assay::Progress&)> progress_;
 };
 
+/// N of "gpu:N"; 0 of "gpu".
+Result<int> GpuOrdinal(std::string_view device);
+
 /// The options of a build in this installation.
 Result<build::Options> BuildOptions(const Compile& compile);
 

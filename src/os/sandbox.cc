@@ -73,6 +73,7 @@ bool Under(const fs::path& path, const fs::path& folder) {
 struct Bind {
   fs::path path;
   bool writable = false, folder = false, device = false;
+  bool control = false;  // a device that takes more than reads and writes
 };
 
 /// The nearest bind above `path`, or null.
@@ -143,6 +144,7 @@ uint64_t AccessOf(const Bind& bind) {
   uint64_t access = landlock::kRead;
   if (bind.writable || bind.device) access |= landlock::kWrite;
   if (bind.device) access &= ~landlock::kExecute;
+  if (bind.control) access |= landlock::kIoctlDevice;
   if (!bind.folder) access &= landlock::kFileRights;
   return access;
 }
@@ -187,7 +189,7 @@ Status PlanSandbox(const Confinement& confinement, SandboxPlan& plan, SandboxRep
     Resolved resolved;
     if (!Resolve(path, resolved)) return false;
     links.insert(links.end(), resolved.links.begin(), resolved.links.end());
-    binds.push_back({resolved.real, writable, resolved.folder, device});
+    binds.push_back({resolved.real, writable, resolved.folder, device, false});
     return true;
   };
   for (const fs::path& path : confinement.readable) add(path, false, false);
@@ -196,6 +198,9 @@ Status PlanSandbox(const Confinement& confinement, SandboxPlan& plan, SandboxRep
       return Fail(ErrorCode::kNotFound, fmt::format("no folder {} for a child", path.string()));
     }
     plan.writable.push_back(binds.back().path.string());
+  }
+  for (const fs::path& path : confinement.devices) {
+    if (add(path, false, true)) binds.back().control = true;
   }
   add("/dev/null", false, true);
   const bool compiler = confinement.syscalls != SyscallProfile::kRecorder;
@@ -206,6 +211,11 @@ Status PlanSandbox(const Confinement& confinement, SandboxPlan& plan, SandboxRep
   for (const Bind& bind : binds) plan.rules.push_back({bind.path.string(), AccessOf(bind)});
   if (compiler) plan.rules.push_back({"/tmp", landlock::kRead | landlock::kWrite, true});
   plan.view = PlanView(std::move(binds), links, compiler);
+  if (confinement.processes_view) {
+    plan.view.push_back({ViewStep::kFolder, "proc", {}, false, false, -1});
+    plan.view.push_back({ViewStep::kProc, "proc", {}, false, false, -1});
+    plan.rules.push_back({"/proc", landlock::kRead, true});
+  }
   PlanLimits(confinement, plan, report);
   plan.network = confinement.network;
   plan.uid = geteuid();

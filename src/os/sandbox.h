@@ -18,6 +18,8 @@ namespace cupel::os {
 
 enum class SyscallProfile {
   kUnrestricted,  // trusted children: the oracle
+  kProgram,  // any program with threads and devices; but nothing that reaches into the kernel or
+             // into other processes
   kCompiler,  // nvcc and its children: files, pipes, fork/exec; no sockets, ptrace, mounts, keys
   kRecorder,  // hostile code, in two stages: from exec on no threads, processes or sockets; after
               // EnterRecorderSandbox() little but memory and read/write on open descriptors
@@ -31,6 +33,8 @@ struct Confinement {
   SyscallProfile syscalls = SyscallProfile::kUnrestricted;
   std::vector<std::filesystem::path> readable;  // files and folders, also executable
   std::vector<std::filesystem::path> writable;
+  std::vector<std::filesystem::path> devices;  // nodes and folders of nodes; absent ones skipped
+  bool processes_view = false;                 // /proc, of the child's own processes
   bool network = false;
   // 0 means no limit.
   uint64_t address_space_bytes = 0;  // RLIMIT_AS

@@ -19,7 +19,7 @@ namespace cupel::os {
 
 /// One step in building the child's file system. Paths are relative to the new root.
 struct ViewStep {
-  enum Kind { kFolder, kFile, kLink, kBind, kTmpfs } kind = kFolder;
+  enum Kind { kFolder, kFile, kLink, kBind, kTmpfs, kProc } kind = kFolder;
   std::string path;
   std::string source;     // kBind: absolute, outside; kLink: the link's text
   bool writable = false;  // kBind

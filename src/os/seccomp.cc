@@ -7,6 +7,7 @@
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -63,6 +64,17 @@ constexpr std::string_view kRefused =
     "setgroups capset sethostname swapon swapoff reboot acct quotactl syslog modify_ldt iopl "
     "ioperm shmget msgget semget mq_open memfd_create tkill rt_sigqueueinfo rt_tgsigqueueinfo "
     "timer_create inotify_init1 fanotify_init";
+
+/// What a program with threads and devices never needs, and what a way out would.
+constexpr std::string_view kReaching =
+    "ptrace process_vm_readv process_vm_writev process_madvise kcmp mount umount2 pivot_root "
+    "chroot open_tree move_mount fsopen fsmount fsconfig fspick mount_setattr unshare setns "
+    "keyctl add_key request_key bpf perf_event_open io_uring_setup io_uring_enter "
+    "io_uring_register userfaultfd personality kexec_load kexec_file_load init_module "
+    "finit_module delete_module open_by_handle_at name_to_handle_at pidfd_getfd swapon swapoff "
+    "reboot acct quotactl quotactl_fd syslog modify_ldt iopl ioperm settimeofday adjtimex "
+    "clock_adjtime clock_settime sethostname setdomainname fanotify_init lookup_dcookie "
+    "vhangup nfsservctl uselib ustat sysfs _sysctl";
 
 constexpr uint64_t kNamespaceFlags = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                      CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET |
@@ -128,6 +140,24 @@ class Filter {
   int error_ = 0;
 };
 
+Result<std::vector<sock_filter>> CompileProgramFilter() {
+  Filter filter(SCMP_ACT_ALLOW);
+  filter.Add(SCMP_ACT_ERRNO(EPERM), kReaching);
+  for (uint64_t flag = 1; flag != 0; flag <<= 1) {
+    if ((kNamespaceFlags & flag) == 0) continue;
+    filter.Add(SCMP_ACT_ERRNO(EPERM), "clone", {SCMP_A0(SCMP_CMP_MASKED_EQ, flag, flag)});
+  }
+  // Sockets of some families reach past the network namespace (vsock). Those of files may be made,
+  // but lead nowhere: the driver looks for its daemons and goes on without.
+  filter.Add(SCMP_ACT_ERRNO(EPERM), "socket", {SCMP_A0(SCMP_CMP_NE, AF_UNIX)});
+  filter.Add(SCMP_ACT_ERRNO(ECONNREFUSED), "connect");
+  filter.Add(SCMP_ACT_ERRNO(ECONNREFUSED), "sendto", {SCMP_A4(SCMP_CMP_NE, 0)});
+  filter.Add(SCMP_ACT_ERRNO(EPERM), "sendmsg sendmmsg");
+  // Its flags are out of sight; clone(2) is tried next.
+  filter.Add(SCMP_ACT_ERRNO(ENOSYS), "clone3");
+  return filter.Compile();
+}
+
 Result<std::vector<sock_filter>> CompileFilter(SyscallProfile profile) {
   Filter filter(SCMP_ACT_ERRNO(ENOSYS));
   filter.Add(SCMP_ACT_ALLOW, kCompute);
@@ -156,8 +186,10 @@ Result<std::vector<sock_filter>> CompileFilter(SyscallProfile profile) {
 }  // namespace
 
 Result<std::vector<sock_filter>> SyscallFilter(SyscallProfile profile) {
+  static const auto program = CompileProgramFilter();
   static const auto compiler = CompileFilter(SyscallProfile::kCompiler);
   static const auto recorder = CompileFilter(SyscallProfile::kRecorder);
+  if (profile == SyscallProfile::kProgram) return program;
   return profile == SyscallProfile::kCompiler ? compiler : recorder;
 }
 

@@ -3,6 +3,7 @@
 #include "os/sandbox.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/syscall.h>
@@ -122,6 +123,25 @@ TEST_F(Sandbox, DoesNotHarmOtherProcesses) {
   Refused({"kill", std::to_string(getppid())});
   Refused({"kill", "1"});
   Refused({"killall"});
+}
+
+TEST_F(Sandbox, LetsAProgramUseItsDevicesAndNoMore) {
+  const std::string before = Refused({"write", "/dev/full"});
+  confinement_.syscalls = SyscallProfile::kProgram;
+  confinement_.devices = {"/dev/full", "/dev/no-such-device"};
+  confinement_.processes_view = true;
+  EXPECT_EQ(Run(Attack({"write", "/dev/full"})).status.Describe(), "exit status 0") << before;
+  EXPECT_EQ(Run(Attack({"read", "/proc/self/status"})).status.Describe(), "exit status 0");
+  Refused({"list", fmt::format("/proc/{}", getpid())});
+  Refused({"write", "/proc/sys/kernel/core_pattern"});
+  Refused({"read", "/etc/passwd"});
+  Refused({"read", secret_.path() / "secret"});
+  EXPECT_EQ(Refused({"inet"}), "EPERM");
+  EXPECT_EQ(Refused({"unix", "/run/dbus/system_bus_socket"}), "ECONNREFUSED");
+  Refused({"mount"});
+  Refused({"escape"});
+  Refused({"ptrace"});
+  Refused({"kill", std::to_string(getpid())});
 }
 
 TEST_F(Sandbox, RunsNoOtherProgram) {

@@ -1,0 +1,119 @@
+# The README of an exported package: how to use it, what was established, what was measured.
+# SPDX-License-Identifier: Apache-2.0
+from export_text import argument_list, docstring
+
+ROWS, COLUMNS = 40, 8  # of a record's table
+
+
+def plain(text):
+    """One line that Markdown does not interpret."""
+    line = " ".join(str(text).split())[:300]
+    return "".join("\\" + c if c in "\\`*_[]<>|#" else c for c in line if c.isprintable())
+
+
+def number(value):
+    if isinstance(value, float):
+        return "%.4g" % value
+    return plain(value)
+
+
+def flat(value, prefix=""):
+    """The scalars of nested objects, by dotted names."""
+    found = {}
+    for key, item in value.items():
+        if isinstance(item, dict):
+            found.update(flat(item, prefix + key + "."))
+        elif isinstance(item, (str, int, float, bool)) and item != "":
+            found[prefix + key] = item
+    return found
+
+
+def table(rows):
+    """Markdown of a list of objects."""
+    rows = [flat(r) for r in rows if isinstance(r, dict)]
+    names = []
+    for row in rows:
+        names += [n for n in row if n not in names]
+    names = names[:COLUMNS]
+    if not names:
+        return []
+    lines = ["| %s |" % " | ".join(plain(n) for n in names), "|%s" % ("---|" * len(names))]
+    for row in rows[:ROWS]:
+        lines.append("| %s |" % " | ".join(number(row.get(n, "")) for n in names))
+    if len(rows) > ROWS:
+        lines.append("")
+        lines.append("and %d more in record.json" % (len(rows) - ROWS))
+    return lines
+
+
+def record_text(spec):
+    record = spec["record"]
+    if record is None:
+        return ["Not measured."]
+    lines = ["From %s (`%s`), which is here as `record.json`%s." % (
+        plain(spec["record_name"]), plain(record.get("schema", "")), spec["record_note"]), ""]
+    for key, value in flat({k: v for k, v in record.items() if not isinstance(v, dict)}).items():
+        lines.append("- %s: %s" % (plain(key), number(value)))
+    for key, value in record.items():
+        rows = table(value) if isinstance(value, list) else []
+        if rows:
+            lines += ["", "%s:" % plain(key), ""] + rows
+    return lines
+
+
+def verdict_text(part, direction):
+    verdict = part["verdict"]
+    decision = verdict.get("verdict", "")
+    lines = ["**%s: %s** by cupel %s on %s, seed %s, %s trials a setting." % (
+        direction.capitalize(), plain(decision), plain(verdict.get("versions", {}).get("cupel", "")),
+        plain(verdict.get("device", "")), plain(verdict.get("seed", "")), plain(verdict.get("trials", "")))]
+    if decision != "accepted":
+        lines.append("")
+        lines.append("This kernel was **not** accepted; it was exported because `--force` was given.")
+    for reason in verdict.get("reasons", [])[:10]:
+        lines.append("- %s: %s (%s)" % (plain(reason.get("code", "")), plain(reason.get("message", "")),
+                                        plain(reason.get("where", ""))))
+    lines += ["", "| setting | status | largest error, share of what is allowed |", "|---|---|---|"]
+    for setting in verdict.get("settings", []):
+        error = setting.get("largest_error", {})
+        share = max(error.get("rms_over_limit") or 0, error.get("max_over_limit") or 0)
+        lines.append("| %s | %s | %.2g |" % (
+            plain("%s (%s)" % (setting.get("id", ""), setting.get("description", ""))),
+            plain(setting.get("status", "")), share))
+    lines += ["", "Source SHA-256: `%s`" % plain(verdict.get("source_sha256", "")), ""]
+    return lines
+
+
+def gradients_text(spec, backward):
+    if not backward:
+        return ["No backward kernel was given, so there are no gradients: a backward pass through the "
+                "operator raises an error."]
+    text = "Gradients come from `csrc/backward.cu`."
+    if spec["wiring"]["backward"]["recompute"]:
+        text += (" It needs tensors that the task's own autograd function computes, so that function's "
+                 "forward runs once more in every training step; that time is in no figure here.")
+    return [text]
+
+
+def readme(spec, forward, defaults, backward):
+    name = spec["name"]
+    lines = ["# %s" % name, "", plain(spec["task"]["title"]), "",
+             "A CUDA kernel for the task `%s` as an operator of PyTorch (2.4 or later), written by cupel "
+             "%s." % (docstring(spec["task"]["name"]), plain(spec["version"])), "", "```sh",
+             "pip install --no-build-isolation .", "python -m %s.test     # needs a CUDA GPU" % name,
+             "```", "", "```python", "import %s" % name, "",
+             "result = %s.forward(%s)" % (name, argument_list(forward.names, defaults)), "```", "",
+             "The operator is `torch.ops.%s.forward`, with the schema" % name, "",
+             "    %s" % forward.schema(), "",
+             "`torch.compile(fullgraph=True)` goes through it. Tensors that were dense when the kernel was "
+             "judged are made dense; other types than those are refused. Shapes other than those below "
+             "were not tried.", ""]
+    lines += gradients_text(spec, backward) + ["", "## What was established", ""]
+    for direction in ("forward", "backward"):
+        if spec[direction]:
+            lines += verdict_text(spec[direction], direction)
+    lines += ["## What was measured", ""] + record_text(spec)
+    if spec["include_roots"]:
+        lines += ["", "The kernel includes headers of %s, which are not part of this package." %
+                  ", ".join(plain(r) for r in spec["include_roots"])]
+    return "\n".join(lines) + "\n"

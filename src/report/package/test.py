@@ -1,0 +1,169 @@
+# The package's own test: the operator against the task's reference in float64, at every setting,
+# under the tolerance that the kernel was judged with; its gradients where it has them; and all of it
+# again through torch.compile(fullgraph=True). SPDX-License-Identifier: Apache-2.0
+import inspect
+import json
+import math
+import os
+import sys
+
+import torch
+
+from . import ops
+
+DEVICE = "cuda"
+RMS_FACTOR, MAX_FACTOR = 16, 128  # of the error scale E that is noted beside each setting
+
+with open(os.path.join(os.path.dirname(__file__), "settings.json"), encoding="utf-8") as _file:
+    SETTINGS = json.load(_file)
+
+
+def mapped(function, value):
+    if isinstance(value, (list, tuple)):
+        return tuple(mapped(function, v) for v in value)
+    return function(value) if isinstance(value, torch.Tensor) else value
+
+
+def on_device(value):
+    return mapped(lambda t: t.detach().to(DEVICE), value)
+
+
+def in_double(value):
+    return mapped(lambda t: t.double() if t.is_floating_point() else t, value)
+
+
+def accepted(function, values):
+    parameters = inspect.signature(function).parameters
+    if any(p.kind == p.VAR_KEYWORD for p in parameters.values()):
+        return values
+    return {k: v for k, v in values.items() if k in parameters}
+
+
+class _Captured(Exception):
+    pass
+
+
+def draw(module, setting, seed):
+    """The positional arguments with which the task's model calls its function."""
+    if SETTINGS["format"] == "kernelbench":
+        from . import problem
+        model, arguments = problem.draw(seed)
+        return on_device(arguments), lambda *args: problem.call(model.to(DEVICE).double(), args)
+    torch.manual_seed(seed)
+    inputs = module.get_inputs(**accepted(module.get_inputs, setting["inputs"]))
+    inputs = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+    model = module.Model(**accepted(module.Model.__init__, setting["init"]))
+    function = inspect.signature(module.Model.forward).parameters["fn"].default
+    function = function if callable(function) else module.forward_fn
+    seen = []
+
+    def record(*args, **kwargs):
+        seen.append(inspect.signature(function).bind(*args, **kwargs).args)
+        raise _Captured()
+
+    try:
+        model(*inputs, fn=record)
+    except _Captured:
+        pass
+    return on_device(seen[0]), function
+
+
+def floor_of(dtype):
+    """What any result may be off by: the smallest normal number, as denormals may be flushed."""
+    return 2.0 ** -24 if dtype == torch.float16 else torch.finfo(dtype).tiny
+
+
+def compare(what, got, truth, scale):
+    """Raises AssertionError where `got` is further off than the kernel was allowed to be."""
+    assert got.shape == truth.shape, "%s: shape %s, wanted %s" % (what, got.shape, truth.shape)
+    if not got.is_floating_point():
+        assert torch.equal(got, truth.to(got.dtype)), "%s: integers differ" % what
+        return 0.0
+    same = (got.double() == truth) | (got.isnan() & truth.isnan())
+    off = torch.where(same, torch.zeros_like(truth), (got.double() - truth).abs())
+    assert bool(torch.isfinite(off).all()), "%s: infinite or not a number" % what
+    rms = math.sqrt(float(off.square().mean())) if off.numel() else 0.0
+    largest = float(off.max()) if off.numel() else 0.0
+    floor = floor_of(got.dtype)
+    share = max(rms / (RMS_FACTOR * scale + floor), largest / (MAX_FACTOR * scale + floor))
+    assert share <= 1, ("%s: RMS error %.3g (allowed %.3g), largest %.3g (allowed %.3g)" %
+                        (what, rms, RMS_FACTOR * scale + floor, largest, MAX_FACTOR * scale + floor))
+    return share
+
+
+def compare_all(what, got, truth, scales):
+    got = list(got) if isinstance(got, (list, tuple)) else [got]
+    truth = list(truth) if isinstance(truth, (list, tuple)) else [truth]
+    assert len(got) == len(truth), "%s: %d results, wanted %d" % (what, len(got), len(truth))
+    return max([0.0] + [compare("%s, result %d" % (what, i), g, t, s)
+                        for i, (g, t, s) in enumerate(zip(got, truth, scales)) if t is not None])
+
+
+def check_forward(function, setting, how, seed=0):
+    args, reference = draw(ops.reference, setting, seed)
+    with torch.no_grad():
+        truth = reference(*in_double(args))
+        got = function(*args)
+    return compare_all("%s %s" % (how, setting["id"]), got, truth, setting["scales"])
+
+
+def gradients(function, args, wanted, cotangents=None, seed=0):
+    args = [a.detach().requires_grad_(True) if i in wanted else a for i, a in enumerate(args)]
+    outputs = function(*args)
+    outputs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+    outputs = [o for o in outputs if o is not None and o.requires_grad]
+    if cotangents is None:
+        torch.manual_seed(seed + 1)
+        cotangents = [torch.randn(o.shape, dtype=o.dtype).to(o.device) for o in outputs]
+    found = torch.autograd.grad(outputs, [args[i] for i in wanted],
+                                [c.to(o.dtype) for c, o in zip(cotangents, outputs)])
+    return found, cotangents
+
+
+def check_backward(function, setting, how, seed=0):
+    args, reference = draw(ops.reference_backward, setting, seed)
+    wanted = SETTINGS["gradients"]
+    got, cotangents = gradients(function, args, wanted, seed=seed)
+    truth, _ = gradients(reference, in_double(args), wanted, cotangents)
+    return compare_all("%s gradients %s" % (how, setting["id"]), got, truth, setting["scales"])
+
+
+def compiled():
+    if hasattr(torch, "_dynamo"):
+        torch._dynamo.reset()
+    return torch.compile(ops.call, fullgraph=True)
+
+
+def check_all(report=print):
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    for setting in SETTINGS["forward"]:
+        share = check_forward(ops.call, setting, "eager")
+        share = max(share, check_forward(compiled(), setting, "compiled"))
+        report("forward %s: right, eager and compiled; %.2g %% of what is allowed" %
+               (setting["id"], 100 * share))
+    for setting in SETTINGS["backward"]:
+        share = check_backward(ops.call, setting, "eager")
+        share = max(share, check_backward(compiled(), setting, "compiled"))
+        report("backward %s: right, eager and compiled; %.2g %% of what is allowed" %
+               (setting["id"], 100 * share))
+    setting = SETTINGS["forward"][0]
+    args, _ = draw(ops.reference, setting, 0)
+    args = [a.requires_grad_(True) if i in SETTINGS["gradients"] else a for i, a in enumerate(args)]
+    torch.library.opcheck(ops.forward_op, tuple(args), test_utils=(
+        "test_schema", "test_autograd_registration", "test_faketensor"))
+    report("torch.library.opcheck: schema, autograd and fake implementation agree")
+
+
+def main():
+    if DEVICE == "cuda" and not torch.cuda.is_available():
+        print("not tested: there is no CUDA GPU here")
+        return 2
+    check_all()
+    print("passed on %s, PyTorch %s" % (torch.cuda.get_device_name() if DEVICE == "cuda" else DEVICE,
+                                        torch.__version__))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
