@@ -300,7 +300,9 @@ class SettingBench {
       }
     }
     for (Timing& timing : times_.timings) {
-      if (!timing.samples.cold.empty()) Assess(options_.ceilings, times_, &timing);
+      if (!timing.samples.cold.empty())
+        Assess(options_.ceilings, static_cast<double>(parts_.engine->Device().l2_bytes), times_,
+               &timing);
     }
     for (size_t a = 0; a < times_.timings.size(); ++a) {
       for (size_t b = 0; b < a; ++b) Compare(a, b);

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "os/process.h"
+#include "stats/paired.h"
 #include "stats/robust.h"
 
 namespace cupel::assay {
@@ -13,8 +15,10 @@ namespace {
 using engine::TimingMode;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kFirstRounds = 2;  // of every set: not counted
-constexpr int kLookEvery = 10;   // rounds
+/// Not counted: of every set, and as long as an idle GPU takes to raise its clocks.
+constexpr int kFirstRounds = 2;
+constexpr std::chrono::milliseconds kFirstTime{50};
+constexpr double kLooksGrow = 1.4;  // from one look at the intervals to the next, in rounds
 constexpr double kConfidence = 0.95;
 
 class Measurement {
@@ -28,17 +32,23 @@ class Measurement {
         samples_(samplers.size()) {}
 
   Result<Measured> Run(const std::function<void(int)>& progress) {
-    const auto end = Clock::now() + std::chrono::duration<double>(options_.seconds);
-    const int first = kFirstRounds * sets_;
-    for (int round = 0; round < options_.most + first; ++round) {
+    const auto start = Clock::now();
+    const auto end = start + std::chrono::duration<double>(options_.seconds);
+    int counted = 0, next_look = options_.least;
+    for (int round = 0; counted < options_.most; ++round) {
       if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
-      TRY_ASSIGN(const bool go_on, TakeRound(round, round >= first));
+      // Rounds come in pairs, forwards and backwards: the first that counts is a forward one.
+      if (counted == 0 && round % 2 == 0) {
+        counts_ = round >= kFirstRounds * sets_ && Clock::now() - start > kFirstTime;
+      }
+      TRY_ASSIGN(const bool go_on, TakeRound(round));
       if (!go_on) return Measured();
-      const int counted = round + 1 - first;
-      if (counted <= 0 || counted % kLookEvery != 0) continue;
+      counted += counts_ ? 1 : 0;
+      if (counted > 0 && Clock::now() > end) break;
+      if (counted < next_look) continue;
+      next_look = static_cast<int>(std::ceil(kLooksGrow * counted));
       progress(counted);
-      if (counted >= options_.least && AreNarrow()) break;
-      if (Clock::now() > end) break;
+      if (AreNarrow()) break;
     }
     TRY(TakeOthers());
     return Subtracted();
@@ -46,7 +56,7 @@ class Measurement {
 
  private:
   /// False when a sampler cannot go on.
-  Result<bool> TakeRound(int round, bool counts) {
+  Result<bool> TakeRound(int round) {
     const int set = round / 2 % sets_;
     std::vector<double> times(samplers_.size());
     for (size_t i = 0; i < samplers_.size(); ++i) {
@@ -57,17 +67,20 @@ class Measurement {
       times[which] = taken.front();
     }
     TRY_ASSIGN(const double nothing, nothing_());
-    if (!counts) return true;
+    if (!counts_) return true;
     for (size_t i = 0; i < times.size(); ++i) samples_[i].cold.push_back(times[i]);
     overheads_.push_back(nothing);
     return true;
   }
 
+  /// Medians, and how each compares with the first.
   bool AreNarrow() const {
     return std::all_of(samples_.begin(), samples_.end(), [&](const Samples& samples) {
       const stats::Interval median = stats::MedianInterval(samples.cold, kConfidence);
-      const double half = (median.high - median.low) / 2;
-      return half <= std::max(options_.narrow * median.estimate, kClockResolutionUs / 2);
+      if (median.high - median.low > 2 * options_.narrow * median.estimate) return false;
+      if (&samples == &samples_.front()) return true;
+      const stats::Interval ratio = stats::PairedRatio(samples.cold, samples_.front().cold);
+      return ratio.high - ratio.low <= 2 * options_.narrow * ratio.estimate;
     });
   }
 
@@ -98,6 +111,7 @@ class Measurement {
   MeasureOptions options_;
   std::vector<Samples> samples_;
   std::vector<double> overheads_;
+  bool counts_ = false;
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace cupel::assay {
 
 struct MeasureOptions {
   int least = 40, most = 400;  // rounds: one cold replay of each
-  double narrow = 0.005;       // half of the median's 95 % interval, relative to it
+  double narrow = 0.005;       // half of the 95 % intervals of medians and ratios, relative to them
   double seconds = 8;          // after which the rounds end, however wide the intervals are
   int others = 21;             // warm and host samples of each
 };

@@ -54,12 +54,18 @@ bool ReadsEverything(const task::Case& wanted) {
   });
 }
 
-void Assess(const engine::Ceilings& ceilings, const SettingTimes& setting, Timing* timing) {
+void Assess(const engine::Ceilings& ceilings, double l2_bytes, const SettingTimes& setting,
+            Timing* timing) {
   const double us = timing->median.estimate;
   const double bytes = setting.read_bytes + setting.written_bytes;
   timing->bytes_a_second = bytes / (us * 1e-6);
   timing->flops = setting.flops / (us * 1e-6);
-  double best = ceilings.copy_bytes > 0 ? bytes / ceilings.copy_bytes * 1e6 : 0;
+  double best = setting.floor_us;
+  if (ceilings.read_bytes > 0 && ceilings.copy_bytes > 0) {
+    // What a copy takes beyond its reading is its writing.
+    const double write_seconds = 2 / ceilings.copy_bytes - 1 / ceilings.read_bytes;
+    best += std::max(0.0, setting.written_bytes - l2_bytes) * write_seconds * 1e6;
+  }
   if (ceilings.fp32_flops > 0) best = std::max(best, setting.flops / ceilings.fp32_flops * 1e6);
   timing->roofline = best / us;
 

@@ -13,6 +13,8 @@ double BytesToWrite(const task::Case& wanted);
 bool ReadsEverything(const task::Case& wanted);
 
 /// Fills in rates and the share of the roofline, names what is odd, and refuses what cannot be.
-void Assess(const engine::Ceilings& ceilings, const SettingTimes& setting, Timing* timing);
+/// Writes that the L2 can hold need not reach memory before a kernel ends.
+void Assess(const engine::Ceilings& ceilings, double l2_bytes, const SettingTimes& setting,
+            Timing* timing);
 
 }  // namespace cupel::assay

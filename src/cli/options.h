@@ -121,9 +121,9 @@ struct DoctorCommand {
   Common common;
 };
 
-using Command = std::variant<BuildCommand, CheckCommand, BenchCommand, ProfileCommand,
-                             OptimizeCommand, ExportCommand, ConfirmCommand, TaskCommand,
-                             ReportCommand, DoctorCommand>;
+using Command =
+    std::variant<BuildCommand, CheckCommand, BenchCommand, ProfileCommand, OptimizeCommand,
+                 ExportCommand, ConfirmCommand, TaskCommand, ReportCommand, DoctorCommand>;
 
 /// Either a command, or an exit status after help or a message was printed.
 std::variant<Command, int> ParseCommandLine(int argc, char** argv);

@@ -14,8 +14,21 @@
 namespace cupel::cli {
 namespace {
 
-/// "gpu" or "gpu:N".
-Result<int> OrdinalOf(std::string_view device) {
+Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common) {
+  if (common.device == "emu" || common.device == "auto") {
+    TRY_ASSIGN(const device::Description device, device::Find(common.model));
+    return emu::MakeEmulator(device, {});
+  }
+  gpu::EngineOptions options;
+  TRY_ASSIGN(options.ordinal, GpuOrdinal(common.device));
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  options.locks = cache / "gpu";
+  return gpu::MakeGpuEngine(std::move(options));
+}
+
+}  // namespace
+
+Result<int> GpuOrdinal(std::string_view device) {
   if (device == "gpu") return 0;
   int ordinal = 0;
   const bool numbered = device.starts_with("gpu:");
@@ -27,22 +40,6 @@ Result<int> OrdinalOf(std::string_view device) {
   return Fail(ErrorCode::kInvalidArgument,
               fmt::format("--device {} is neither emu nor gpu[:N]", device), "use --device emu");
 }
-
-Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common) {
-  if (common.device == "emu" || common.device == "auto") {
-    TRY_ASSIGN(const device::Description device, device::Find(common.model));
-    return emu::MakeEmulator(device, {});
-  }
-  gpu::EngineOptions options;
-  TRY_ASSIGN(options.ordinal, OrdinalOf(common.device));
-  TRY_ASSIGN(const auto cache, os::CacheDir());
-  options.locks = cache / "gpu";
-  return gpu::MakeGpuEngine(std::move(options));
-}
-
-}  // namespace
-
-Result<int> GpuOrdinal(std::string_view device) { return OrdinalOf(device); }
 
 Result<build::Options> BuildOptions(const Compile& compile) {
   TRY_ASSIGN(const auto data, os::DataDir());
@@ -92,7 +89,7 @@ Result<std::unique_ptr<oracle::Baselines>> Session::StartBaselines(const Common&
   options.script = data / "src" / "oracle" / "baseline.py";
   options.python = common.python;
   options.cache = cache / "cases";
-  TRY_ASSIGN(options.ordinal, OrdinalOf(common.device));
+  TRY_ASSIGN(options.ordinal, GpuOrdinal(common.device));
   options.kernels = {kernels.flush_ptx,       kernels.flush_entry, kernels.probe_ptx,
                      kernels.probe_entry,     kernels.flush_bytes, kernels.flush_grid,
                      kernels.flush_block,     kernels.probe_grid,  kernels.probe_block,
@@ -103,13 +100,13 @@ Result<std::unique_ptr<oracle::Baselines>> Session::StartBaselines(const Common&
 
 Result<std::optional<int>> GpuOf(const Common& common) {
   if (common.device == "emu" || common.device == "auto") return std::optional<int>();
-  TRY_ASSIGN(const int ordinal, OrdinalOf(common.device));
+  TRY_ASSIGN(const int ordinal, GpuOrdinal(common.device));
   return std::optional<int>(ordinal);
 }
 
 Status RequireEmulator(const Common& common, std::string_view what) {
   if (common.device == "emu" || common.device == "auto") return {};
-  TRY(OrdinalOf(common.device));
+  TRY(GpuOrdinal(common.device));
   return Fail(ErrorCode::kUnsupported,
               fmt::format("unsupported: {} on a GPU, which cupel cannot time yet", what),
               "use --device emu");

@@ -15,6 +15,7 @@
 
 #include "gpu/cupti.h"
 #include "gpu/program.h"
+#include "gpu/remote.h"
 #include "os/fd.h"
 #include "os/mapped_file.h"
 #include "plan/codec.h"
@@ -103,9 +104,8 @@ Result<Loaded> LoadFolder(const fs::path& folder) {
   std::error_code ignored;
   if (fs::exists(folder / kCubinFile, ignored)) {
     loaded.image.cubin = folder / kCubinFile;
-  } else {
-    TRY_ASSIGN(loaded.image.ptx, os::ReadFile(folder / kPtxFile, kMostPtxBytes));
   }
+  TRY_ASSIGN(loaded.image.ptx, os::ReadFile(folder / kPtxFile, kMostPtxBytes));
   for (size_t i = 0; fs::exists(ArgumentFile(folder, i), ignored); ++i) {
     TRY_ASSIGN(os::MappedFile file, os::MappedFile::Open(ArgumentFile(folder, i)));
     loaded.arguments.push_back(file.bytes());
@@ -129,7 +129,10 @@ Result<Json> Execute(const Options& options) {
   }
   TRY_ASSIGN(auto driver, OpenDriver());
   TRY_ASSIGN(const auto device, Device::Open(std::move(driver), options.ordinal));
-  TRY_ASSIGN(const auto program, LoadProgram(*device, loaded.image, ReplayOptions{kPatience}));
+  ReplayOptions replay;
+  replay.deadline = kPatience;
+  TRY_ASSIGN(replay.variables, VariablesOf(loaded.image.ptx));
+  TRY_ASSIGN(const auto program, LoadProgram(*device, loaded.image, std::move(replay)));
   Json calls = Json::array();
   engine::Run run;
   const auto end = std::chrono::steady_clock::now() + kMostOfRepeats;
@@ -154,9 +157,8 @@ Result<Json> Execute(const Options& options) {
 Status WriteOneShot(const fs::path& folder, const plan::Plan& plan, const build::Image& image,
                     std::span<const std::span<const std::byte>> arguments) {
   TRY(WriteNewFile(folder / kPlanFile, DumpJson(plan::ToJson(plan))));
-  if (image.cubin.empty()) {
-    TRY(WriteNewFile(folder / kPtxFile, image.ptx));
-  } else {
+  TRY(WriteNewFile(folder / kPtxFile, image.ptx));
+  if (!image.cubin.empty()) {
     std::error_code error;
     fs::copy_file(image.cubin, folder / kCubinFile, error);
     if (error) {

@@ -27,9 +27,9 @@ inline constexpr const char* kKernels = R"(
 L: ld.volatile.global.u32 %r1, [%d1]; setp.ne.u32 %p, %r1, 12345; @%p bra L; ret;
 }
 .visible .entry busy(.param .u64 x, .param .u64 y, .param .u32 n) {
-  .reg .pred %p; .reg .b32 %r; .reg .f32 %f; .reg .b64 %d;
-  mov.u32 %r, 0; mov.f32 %f, 0f3F800000;
-L: fma.rn.f32 %f, %f, %f, %f; add.u32 %r, %r, 1; setp.lt.u32 %p, %r, 20000; @%p bra L;
+  .reg .pred %p; .reg .b32 %r, %n; .reg .f32 %f; .reg .b64 %d;
+  mov.u32 %r, 0; mov.f32 %f, 0f3F800000; ld.param.u32 %n, [n];
+L: fma.rn.f32 %f, %f, %f, %f; add.u32 %r, %r, 1; setp.lt.u32 %p, %r, %n; @%p bra L;
   setp.eq.f32 %p, %f, 0f00000000; ld.param.u64 %d, [y]; @%p st.global.f32 [%d], %f; ret;
 }
 .visible .entry nowhere(.param .u64 x, .param .u64 y, .param .u32 n) {

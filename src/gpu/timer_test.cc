@@ -9,6 +9,7 @@
 
 #include "gpu/blas.h"
 #include "gpu/ceilings.h"
+#include "gpu/cupti.h"
 #include "gpu/testing.h"
 #include "stats/robust.h"
 
@@ -130,13 +131,15 @@ TEST_F(TimerTest, AFaultIsAFinding) {
 
 // Two kernels that do not depend on each other take the time of one; ordered, of both.
 TEST_F(TimerTest, GraphsKeepTheOrderOfAPlanAndNoOther) {
-  plan::Plan apart = Launching("busy"), ordered = apart;
+  plan::Plan apart = Launching("busy", 20000), ordered = apart;
   apart.nodes.push_back(apart.nodes[0]);
   ordered.nodes.push_back(ordered.nodes[0]);
   ordered.nodes[1].after = {0};
   const plan::Plan plans[] = {apart, ordered};
   auto timer = Make(plans);
   ASSERT_TRUE(timer.has_value()) << timer.error().message;
+  // An idle GPU raises its clocks first.
+  ASSERT_TRUE((*timer)->Take({0, TimingMode::kCold, 0, 200, {}, false}).has_value());
   auto together = (*timer)->Take({0, TimingMode::kCold, 0, 9, {}, false});
   auto behind = (*timer)->Take({1, TimingMode::kCold, 0, 9, {}, false});
   ASSERT_TRUE(together.has_value() && behind.has_value());
@@ -173,6 +176,42 @@ TEST_F(TimerTest, CeilingsAreThoseOfAGpu) {
       *clock_->Overhead(), ceilings->read_bytes / 1e9, ceilings->copy_bytes / 1e9,
       ceilings->fp32_flops / 1e12, ceilings->tf32_flops / 1e12, ceilings->bf16_flops / 1e12,
       ceilings->launch_us);
+}
+
+// CUPTI's hardware stamps of the same kernels, taken afterwards since it slows launches down.
+TEST_F(TimerTest, AgreesWithCupti) {
+  std::vector<plan::Plan> plans;
+  for (const uint32_t loops : {2000u, 5000u, 20000u, 100000u}) {
+    plans.push_back(Launching("busy", loops));
+  }
+  auto timer = Make(plans);
+  ASSERT_TRUE(timer.has_value()) << timer.error().message;
+  std::vector<double> mine, overhead;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    auto taken = (*timer)->Take({i, TimingMode::kCold, 0, 31, {}, false});
+    ASSERT_TRUE(taken.has_value() && taken->us.size() == 31);
+    mine.push_back(stats::Median(taken->us));
+    overhead.push_back(*clock_->Overhead());
+  }
+  auto cupti = KernelClock::Start();
+  if (!cupti) GTEST_SKIP() << cupti.error().message;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    ASSERT_TRUE((*cupti)->Begin().has_value());
+    ASSERT_TRUE((*timer)->Take({i, TimingMode::kCold, 0, 31, {}, false}).has_value());
+    auto times = (*cupti)->End();
+    ASSERT_TRUE(times.has_value()) << times.error().message;
+    std::vector<double> durations;
+    for (const KernelTime& time : *times) {
+      if (time.name != "busy") continue;
+      durations.push_back(static_cast<double>(time.end_ns - time.start_ns) / 1e3);
+    }
+    ASSERT_GE(durations.size(), 31u);
+    const double theirs = stats::Median(durations), ours = mine[i] - overhead[i];
+    printf("CUPTI %8.3f us, cupel %8.3f us: %+.2f %%\n", theirs, ours, 100 * (ours / theirs - 1));
+    if (theirs > 20) {
+      EXPECT_NEAR(ours / theirs, 1, 0.03);
+    }
+  }
 }
 
 // y = A x of small whole numbers, as one product, a batch with strides and a batch of pointers.
