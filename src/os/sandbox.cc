@@ -214,7 +214,8 @@ Status PlanSandbox(const Confinement& confinement, SandboxPlan& plan, SandboxRep
   if (confinement.processes_view) {
     plan.view.push_back({ViewStep::kFolder, "proc", {}, false, false, -1});
     plan.view.push_back({ViewStep::kProc, "proc", {}, false, false, -1});
-    plan.rules.push_back({"/proc", landlock::kRead, true});
+    // CUDA does not start where a thread cannot write its name.
+    plan.rules.push_back({"/proc", landlock::kRead | landlock::kWriteFile, true});
   }
   PlanLimits(confinement, plan, report);
   plan.network = confinement.network;
