@@ -315,7 +315,7 @@ class SettingBench {
                       mine.samples.cold.size() == other.samples.cold.size();
     if (!both || mine.is_baseline) return;
     times_.comparisons.push_back(
-        {a, b, stats::CompareTimes(mine.samples.cold, other.samples.cold, kClockResolutionUs)});
+        {a, b, stats::CompareTimes(mine.samples.cold, other.samples.cold, kPlacementUs)});
   }
 
   const Parts& parts_;

@@ -29,6 +29,9 @@ struct Measured {
 
 /// The clock's: what two readings of one event differ by.
 inline constexpr double kClockResolutionUs = 0.032;
+/// What two copies of the same kernel were seen to differ by on an H200, whatever they take: their
+/// code lies in different places, and comes from memory each time.
+inline constexpr double kPlacementUs = 0.05;
 
 /// Rounds in ABBA order: forwards, then backwards, on the same inputs; then on the next. `nothing`
 /// takes what the clock itself takes, once a round, so that both are of the same moment. Ends early

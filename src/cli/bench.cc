@@ -5,14 +5,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <mutex>
 #include <set>
 
 #include "base/version.h"
 #include "cli/bench_text.h"
 #include "cli/ceilings.h"
 #include "cli/commands.h"
+#include "cli/lanes.h"
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "judge/verdict_text.h"
@@ -54,15 +57,15 @@ class Bench {
     }
     TRY_ASSIGN(task_, LoadTarget(command_.target));
     TRY_ASSIGN(const auto kinds, BaselinesOf(command_.baselines));
-    TRY_ASSIGN(session_, Session::Create(command_.common, command_.compile,
-                                         [&](const assay::Progress& p) { view_.Show(p); }));
+    TRY_ASSIGN(lanes_, OpenLanes(command_.common, command_.compile,
+                                 [&](const assay::Progress& p) { Show(p); }));
     options_.baselines = kinds;
     options_.sets = command_.sets;
     options_.energy_seconds = command_.energy ? kEnergySeconds : 0;
     options_.measure.most = command_.rounds;
     options_.measure.least = std::min(options_.measure.least, command_.rounds);
-    view_.Show(assay::Progress{"finding the GPU's ceilings", 0, 0});
-    TRY_ASSIGN(options_.ceilings, CeilingsOf(session_->engine()));
+    Show(assay::Progress{"finding the GPU's ceilings", 0, 0});
+    TRY_ASSIGN(options_.ceilings, CeilingsOf(lanes_[0]->engine()));
     report_.gpu = options_.ceilings.gpu;
     report_.ceilings = options_.ceilings;
     report_.task = task_.name;
@@ -80,56 +83,68 @@ class Bench {
  private:
   static constexpr double kEnergySeconds = 0.5;
 
+  void Show(const assay::Progress& progress) {
+    const std::lock_guard lock(showing_);
+    view_.Show(progress);
+  }
+
   Status JudgeAll() {
     const std::vector<std::string> names = NamesOf(command_.kernels);
-    for (size_t i = 0; i < names.size(); ++i) {
-      view_.Show(assay::Progress{"building " + names[i], 0, 0});
-      TRY_ASSIGN(assay::Candidate candidate, session_->assay().Build(command_.kernels[i]));
-      assay::Question question = QuestionOf(task_, command_.target, command_.common);
-      TRY_ASSIGN(assay::Judged judged, session_->assay().Judge(candidate, question));
-      report_.kernels.push_back({names[i], std::move(judged.verdict)});
-      candidates_.push_back(std::move(candidate));
-    }
-    return {};
+    report_.kernels.resize(names.size());
+    candidates_.resize(names.size());
+    return ForEachOnLanes(lanes_.size(), names.size(), [&](size_t lane, size_t i) -> Status {
+      Show(assay::Progress{"building " + names[i], 0, 0});
+      assay::Assay& assay = lanes_[lane]->assay();
+      TRY_ASSIGN(candidates_[i], assay.Build(command_.kernels[i]));
+      const assay::Question question = QuestionOf(task_, command_.target, command_.common);
+      TRY_ASSIGN(assay::Judged judged, assay.Judge(candidates_[i], question));
+      report_.kernels[i] = {names[i], std::move(judged.verdict)};
+      return {};
+    });
   }
 
   /// Right at this setting, and nothing else is wrong with it.
-  bool IsRight(const judge::Verdict& verdict, const std::string& id) const {
+  static bool IsRight(const judge::Verdict& verdict, const std::string& id) {
     for (const judge::SettingReport& setting : verdict.settings) {
       if (setting.id == id) return setting.status == "passed";
     }
     return false;
   }
 
-  Status TimeAll() {
-    const assay::Question question = QuestionOf(task_, command_.target, command_.common);
-    if (!options_.baselines.empty() && AnyRight()) {
-      TRY_ASSIGN(torch_, session_->StartBaselines(command_.common));
-      options_.torch = torch_.get();
-      report_.torch = torch_->torch_version();
+  std::vector<assay::KernelToTime> RightAt(const std::string& id) const {
+    std::vector<assay::KernelToTime> kernels;
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      const auto* image = std::get_if<build::Image>(&candidates_[i].built);
+      if (image == nullptr || !IsRight(report_.kernels[i].verdict, id)) continue;
+      kernels.push_back({report_.kernels[i].name, image});
     }
-    const auto settings = assay::Chosen(question);
-    for (const task::Setting* setting : settings) {
-      std::vector<assay::KernelToTime> kernels;
-      for (size_t i = 0; i < candidates_.size(); ++i) {
-        const auto* image = std::get_if<build::Image>(&candidates_[i].built);
-        if (image == nullptr || !IsRight(report_.kernels[i].verdict, setting->id)) continue;
-        kernels.push_back({report_.kernels[i].name, image});
-      }
-      if (kernels.empty()) continue;
-      TRY_ASSIGN(auto times,
-                 assay::TimeSetting(session_->parts(), question, *setting, kernels, options_,
-                                    [&](const std::string& stage) {
-                                      view_.Show(assay::Progress{setting->id + " " + stage, 0, 0});
-                                    }));
-      report_.settings.push_back(std::move(times));
-    }
-    return {};
+    return kernels;
   }
 
-  bool AnyRight() const {
-    return std::any_of(report_.kernels.begin(), report_.kernels.end(), [](const auto& kernel) {
-      return kernel.verdict.decision == judge::Decision::kAccepted;
+  /// Each setting on one GPU, baselines too: only what was timed side by side can be compared.
+  Status TimeAll() {
+    const assay::Question question = QuestionOf(task_, command_.target, command_.common);
+    std::vector<const task::Setting*> settings;
+    for (const task::Setting* setting : assay::Chosen(question)) {
+      if (!RightAt(setting->id).empty()) settings.push_back(setting);
+    }
+    report_.settings.resize(settings.size());
+    torch_.resize(lanes_.size());
+    return ForEachOnLanes(lanes_.size(), settings.size(), [&](size_t lane, size_t i) -> Status {
+      assay::BenchOptions options = options_;
+      if (!options.baselines.empty() && !torch_[lane]) {
+        TRY_ASSIGN(torch_[lane], lanes_[lane]->StartBaselines());
+        const std::lock_guard lock(showing_);
+        report_.torch = torch_[lane]->torch_version();
+      }
+      options.torch = torch_[lane].get();
+      TRY_ASSIGN(
+          report_.settings[i],
+          assay::TimeSetting(lanes_[lane]->parts(), question, *settings[i],
+                             RightAt(settings[i]->id), options, [&](const std::string& stage) {
+                               Show(assay::Progress{settings[i]->id + " " + stage, 0, 0});
+                             }));
+      return {};
     });
   }
 
@@ -150,8 +165,9 @@ class Bench {
   BenchCommand command_;
   ProgressView view_;
   task::Task task_;
-  std::unique_ptr<Session> session_;
-  std::unique_ptr<oracle::Baselines> torch_;
+  std::vector<std::unique_ptr<Session>> lanes_;
+  std::vector<std::unique_ptr<oracle::Baselines>> torch_;  // of lanes
+  std::mutex showing_;
   std::vector<assay::Candidate> candidates_;
   assay::BenchOptions options_;
   BenchReport report_;

@@ -10,6 +10,7 @@ namespace cupel::cli {
 Result<int> Run(const BuildCommand& command);
 Result<int> Run(const CheckCommand& command);
 Result<int> Run(const BenchCommand& command);
+Result<int> Run(const StreamCommand& command);
 Result<int> Run(const ProfileCommand& command);
 Result<int> Run(const OptimizeCommand& command);
 Result<int> Run(const ExportCommand& command);

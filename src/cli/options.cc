@@ -11,8 +11,10 @@ namespace {
 
 void AddCommon(CLI::App* app, Common& common, bool uses_device) {
   if (uses_device) {
-    app->add_option("--device", common.device,
-                    "emu (the built-in emulator) or gpu[:N] (default: emu; bench: gpu)");
+    app->add_option(
+        "--device", common.device,
+        "emu (the built-in emulator), gpu[:N], or gpu:all where work can be spread (default: "
+        "emu; bench: gpu)");
     app->add_option("--model", common.model, "GPU that the emulator describes: h100, h200, a100")
         ->capture_default_str();
     app->add_option("--seed", common.seed,
@@ -153,6 +155,26 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
       ->check(CLI::Range(10, 100000))
       ->capture_default_str();
 
+  StreamCommand stream;
+  auto* stream_app = app.add_subcommand(
+      "stream", "Judges many candidates, and times them on a GPU: compilers run ahead");
+  stream_app
+      ->add_option(
+          "list", stream.list,
+          "File with a line of JSON for each: {\"kernel\": …, \"task\": …, \"backward\": …}")
+      ->required();
+  stream_app->add_option("--settings", stream.settings, "single, multi, heldout or all")
+      ->check(CLI::IsMember({"single", "multi", "heldout", "all"}))
+      ->capture_default_str();
+  stream_app->add_option("--trials", stream.trials, "Trials with fresh inputs for each setting")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  stream_app
+      ->add_option("-o,--output", stream.output, "Write each result to FILE as a line of JSON")
+      ->type_name("FILE");
+  AddCommon(stream_app, stream.common, true);
+  AddCompile(stream_app, stream.compile);
+
   ProfileCommand profile;
   profile.target.settings = "single";
   auto* profile_app =
@@ -218,6 +240,7 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   if (*bench_app) return Command(std::move(bench));
   if (*export_app) return Command(std::move(exported));
   if (*confirm_app) return Command(std::move(confirm));
+  if (*stream_app) return Command(std::move(stream));
   if (*profile_app) return Command(std::move(profile));
   if (*optimize_app) {
     if (optimize.target.task.empty() == optimize.resume.empty()) {

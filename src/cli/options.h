@@ -13,7 +13,7 @@ namespace cupel::cli {
 
 /// Options that most commands share.
 struct Common {
-  std::string device = "auto";  // auto, emu, gpu[:N]
+  std::string device = "auto";  // auto, emu, gpu[:N], gpu:all
   std::string model = "h100";   // GPU that the emulator describes and estimates
   std::string json;             // file to write; empty: none
   std::optional<uint64_t> seed;
@@ -73,6 +73,15 @@ struct BenchCommand {
   int rounds = 400;  // at most
 };
 
+struct StreamCommand {
+  Common common;
+  Compile compile;
+  std::filesystem::path list;    // a line of JSON for each candidate
+  std::filesystem::path output;  // a line of JSON for each result; empty: none
+  std::string settings = "single";
+  int trials = 5;
+};
+
 struct ExportCommand {
   Common common;
   Compile compile;
@@ -121,9 +130,9 @@ struct DoctorCommand {
   Common common;
 };
 
-using Command =
-    std::variant<BuildCommand, CheckCommand, BenchCommand, ProfileCommand, OptimizeCommand,
-                 ExportCommand, ConfirmCommand, TaskCommand, ReportCommand, DoctorCommand>;
+using Command = std::variant<BuildCommand, CheckCommand, BenchCommand, StreamCommand,
+                             ProfileCommand, OptimizeCommand, ExportCommand, ConfirmCommand,
+                             TaskCommand, ReportCommand, DoctorCommand>;
 
 /// Either a command, or an exit status after help or a message was printed.
 std::variant<Command, int> ParseCommandLine(int argc, char** argv);

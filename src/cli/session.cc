@@ -38,7 +38,9 @@ Result<int> GpuOrdinal(std::string_view device) {
     return ordinal;
   }
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("--device {} is neither emu nor gpu[:N]", device), "use --device emu");
+              fmt::format("--device {} is neither emu nor gpu[:N]{}", device,
+                          device == "gpu:all" ? " (bench and stream alone spread their work)" : ""),
+              "use --device emu, or gpu:0");
 }
 
 Result<build::Options> BuildOptions(const Compile& compile) {
@@ -63,6 +65,7 @@ Result<std::unique_ptr<Session>> Session::Create(
   TRY_ASSIGN(const auto cache, os::CacheDir());
 
   std::unique_ptr<Session> session(new Session());
+  session->common_ = common;
   TRY_ASSIGN(session->engine_, MakeEngine(common));
   oracle::Options oracle;
   oracle.script = data / "src" / "oracle" / "oracle.py";
@@ -81,15 +84,15 @@ Result<std::unique_ptr<Session>> Session::Create(
   return session;
 }
 
-Result<std::unique_ptr<oracle::Baselines>> Session::StartBaselines(const Common& common) {
+Result<std::unique_ptr<oracle::Baselines>> Session::StartBaselines() {
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());
   TRY_ASSIGN(const engine::ClockKernels kernels, engine_->Kernels());
   oracle::BaselineOptions options;
   options.script = data / "src" / "oracle" / "baseline.py";
-  options.python = common.python;
+  options.python = common_.python;
   options.cache = cache / "cases";
-  TRY_ASSIGN(options.ordinal, GpuOrdinal(common.device));
+  TRY_ASSIGN(options.ordinal, GpuOrdinal(common_.device));
   options.kernels = {kernels.flush_ptx,       kernels.flush_entry, kernels.probe_ptx,
                      kernels.probe_entry,     kernels.flush_bytes, kernels.flush_grid,
                      kernels.flush_block,     kernels.probe_grid,  kernels.probe_block,

@@ -30,10 +30,11 @@ class Session {
   engine::Engine& engine() { return *engine_; }
   const assay::Parts& parts() const { return parts_; }
   /// PyTorch on the GPU that the engine uses, with the engine's clock.
-  Result<std::unique_ptr<oracle::Baselines>> StartBaselines(const Common& common);
+  Result<std::unique_ptr<oracle::Baselines>> StartBaselines();
 
  private:
   Session() = default;
+  Common common_;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<oracle::Oracle> oracle_;
   assay::Parts parts_;

@@ -23,10 +23,10 @@ std::string_view Name(Difference difference) {
   return "no difference";
 }
 
-Compared CompareTimes(std::span<const double> a, std::span<const double> b, double resolution) {
+Compared CompareTimes(std::span<const double> a, std::span<const double> b, double absolute) {
   Compared compared;
   compared.ratio = PairedRatio(a, b, kConfidence);
-  const double margin = kIndifference + resolution / 2 / Median(b);
+  const double margin = kIndifference + absolute / Median(b);
   // Few pairs give no interval of that confidence, and no verdict.
   if (compared.ratio.confidence < kConfidence) return compared;
   if (compared.ratio.high < 1 - margin) compared.difference = Difference::kFaster;

@@ -18,9 +18,9 @@ struct Compared {
   Difference difference = Difference::kNone;  // of a
 };
 
-/// `a` and `b` are times taken side by side, a pair at a time, in one unit; `resolution` is the
-/// clock's. "Faster" asks that the whole interval lies below 1 by more than half a percent and half
-/// of the clock's resolution: what two copies of the same code differ by through where they lie.
-Compared CompareTimes(std::span<const double> a, std::span<const double> b, double resolution);
+/// `a` and `b` are times taken side by side, a pair at a time, in one unit. "Faster" asks that the
+/// whole interval lies below 1 by more than half a percent and `absolute`, in the same unit: what
+/// two copies of the same code differ by through where they lie.
+Compared CompareTimes(std::span<const double> a, std::span<const double> b, double absolute);
 
 }  // namespace cupel::stats

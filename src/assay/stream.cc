@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/stream.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "os/process.h"
+
+namespace cupel::assay {
+namespace {
+
+constexpr size_t kAheadOfALane = 8;  // built candidates that wait, for each lane
+
+struct Built {
+  size_t job = 0;
+  Result<Candidate> candidate;
+};
+
+/// Built candidates on their way from compilers to lanes. Ends when all jobs were put in.
+class Queue {
+ public:
+  Queue(size_t jobs, size_t most) : left_(jobs), most_(most) {}
+
+  void Put(Built built) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return ready_.size() < most_; });
+    ready_.push_back(std::move(built));
+    --left_;
+    changed_.notify_all();
+  }
+
+  std::optional<Built> Take() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !ready_.empty() || left_ == 0; });
+    if (ready_.empty()) return std::nullopt;
+    Built built = std::move(ready_.front());
+    ready_.pop_front();
+    changed_.notify_all();
+    return built;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Built> ready_;
+  size_t left_, most_;
+};
+
+Result<JobResult> RunJob(const Job& job, const Candidate& candidate, const Lane& lane) {
+  const auto start = std::chrono::steady_clock::now();
+  JobResult result;
+  result.lane = lane.name;
+  TRY_ASSIGN(result.judged, lane.assay->Judge(candidate, job.question));
+  const auto* image = std::get_if<build::Image>(&candidate.built);
+  for (const task::Setting* setting : Chosen(job.question)) {
+    if (image == nullptr || lane.bench == nullptr) break;
+    const auto& reports = result.judged.verdict.settings;
+    const bool right = std::any_of(reports.begin(), reports.end(), [&](const auto& report) {
+      return report.id == setting->id && report.status == "passed";
+    });
+    if (!right || result.judged.verdict.decision != judge::Decision::kAccepted) continue;
+    const KernelToTime kernel{job.kernel.filename().string(), image};
+    TRY_ASSIGN(SettingTimes times,
+               TimeSetting(*lane.parts, job.question, *setting, std::span(&kernel, 1), *lane.bench,
+                           [](const std::string&) {}));
+    result.times.push_back(std::move(times));
+  }
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+}  // namespace
+
+Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, int builders,
+                 const std::function<void(size_t job, Result<JobResult> result)>& done) {
+  Queue queue(jobs.size(), kAheadOfALane * lanes.size());
+  std::atomic<size_t> next{0};
+  std::mutex telling;
+  const auto cancelled = [] { return Fail(ErrorCode::kCancelled, "interrupted"); };
+  const auto build = [&] {
+    for (size_t job = next++; job < jobs.size(); job = next++) {
+      // Everyone goes to the end of the queue, so that nobody waits for ever.
+      queue.Put({job, os::CancelRequested() ? Result<Candidate>(cancelled())
+                                            : lanes[0].assay->Build(jobs[job].kernel)});
+    }
+  };
+  const auto judge = [&](const Lane& lane) {
+    while (auto built = queue.Take()) {
+      Result<JobResult> result = tl::unexpected<Error>(Error{});
+      if (!built->candidate) {
+        result = tl::unexpected<Error>(built->candidate.error());
+      } else if (os::CancelRequested()) {
+        result = cancelled();
+      } else {
+        result = RunJob(jobs[built->job], *built->candidate, lane);
+      }
+      const std::lock_guard lock(telling);
+      done(built->job, std::move(result));
+    }
+  };
+  std::vector<std::thread> threads;
+  const auto compilers = std::min(static_cast<size_t>(std::max(1, builders)), jobs.size());
+  for (size_t i = 0; i < compilers; ++i) threads.emplace_back(build);
+  for (const Lane& lane : lanes) threads.emplace_back(judge, std::cref(lane));
+  for (std::thread& thread : threads) thread.join();
+  if (os::CancelRequested()) return cancelled();
+  return {};
+}
+
+}  // namespace cupel::assay

@@ -1,0 +1,213 @@
+// `cupel stream`: many candidates, judged and timed as fast as compilers and GPUs allow.
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/stream.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <thread>
+
+#include "cli/ceilings.h"
+#include "cli/commands.h"
+#include "cli/lanes.h"
+#include "cli/progress.h"
+#include "judge/verdict_text.h"
+#include "os/fd.h"
+#include "report/text.h"
+
+namespace cupel::cli {
+namespace {
+
+constexpr size_t kMostListBytes = 64u << 20;
+constexpr const char* kRemedy =
+    "each line is like {\"kernel\": \"k.cu\", \"task\": \"mnist_linear\", \"backward\": false}";
+
+Json ErrorJson(const Error& error) {
+  return {{"message", error.message}, {"remedy", error.remedy}};
+}
+
+class Stream {
+ public:
+  explicit Stream(const StreamCommand& command) : command_(command), view_(command.common.quiet) {}
+
+  Result<int> Run() {
+    TRY(ReadList());
+    TRY_ASSIGN(lanes_, OpenLanes(command_.common, command_.compile, [](const auto&) {}));
+    TRY(PrepareLanes());
+    TRY(OpenOutput());
+    start_ = std::chrono::steady_clock::now();
+    const int builders = static_cast<int>(std::thread::hardware_concurrency());
+    TRY(assay::RunStream(
+        jobs_, assay_lanes_, builders,
+        [&](size_t job, Result<assay::JobResult> result) { Tell(job, std::move(result)); }));
+    view_.End();
+    if (trouble_) return tl::unexpected<Error>(*trouble_);
+    Summarise();
+    return counts_.size() == 1 && counts_.count("accepted") > 0 ? 0 : 1;
+  }
+
+ private:
+  Status ReadList() {
+    TRY_ASSIGN(const std::string text, os::ReadFile(command_.list, kMostListBytes));
+    size_t begin = 0;
+    for (int line = 1; begin < text.size(); ++line) {
+      const size_t end = std::min(text.find('\n', begin), text.size());
+      const std::string row = text.substr(begin, end - begin);
+      begin = end + 1;
+      if (row.find_first_not_of(" \t\r") == std::string::npos) continue;
+      const std::string where = fmt::format("{}:{}", command_.list.string(), line);
+      auto job = ReadJob(row, where);
+      if (!job) {
+        return Fail(ErrorCode::kInvalidArgument, job.error().message,
+                    job.error().remedy.empty() ? kRemedy : job.error().remedy);
+      }
+      jobs_.push_back(std::move(*job));
+    }
+    if (jobs_.empty()) {
+      return Fail(ErrorCode::kInvalidArgument, command_.list.string() + " names no kernel",
+                  kRemedy);
+    }
+    return {};
+  }
+
+  Result<assay::Job> ReadJob(const std::string& row, const std::string& where) {
+    TRY_ASSIGN(const Json json, ParseJson(row, where));
+    TRY_ASSIGN(const std::string kernel, JsonString(json, "kernel", where));
+    Target target;
+    target.settings = command_.settings;
+    target.trials = command_.trials;
+    TRY_ASSIGN(target.task, JsonString(json, "task", where));
+    if (json.contains("backward")) {
+      TRY_ASSIGN(target.backward, JsonBool(json, "backward", where));
+    }
+    const std::string key = fmt::format("{}\n{}", target.task, target.backward);
+    auto known = tasks_.find(key);
+    if (known == tasks_.end()) {
+      TRY_ASSIGN(task::Task task, LoadTarget(target));
+      known = tasks_.emplace(key, std::move(task)).first;
+    }
+    assay::Job job;
+    job.kernel = kernel;
+    job.question = QuestionOf(known->second, target, command_.common);
+    return job;
+  }
+
+  Status PrepareLanes() {
+    const bool timed = lanes_[0]->engine().Name() == "gpu";
+    bench_.resize(lanes_.size());
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      assay::Lane lane;
+      lane.assay = &lanes_[i]->assay();
+      lane.parts = &lanes_[i]->parts();
+      lane.name = fmt::format("{} {}", lanes_[i]->engine().Device().full_name, i);
+      if (timed) {
+        TRY_ASSIGN(bench_[i].ceilings, CeilingsOf(lanes_[i]->engine()));
+        lane.bench = &bench_[i];
+      }
+      assay_lanes_.push_back(std::move(lane));
+    }
+    return {};
+  }
+
+  Status OpenOutput() {
+    if (command_.output.empty()) return {};
+    output_ = std::fopen(command_.output.c_str(), "we");
+    if (output_ != nullptr) return {};
+    return Fail(ErrorCode::kIo, "cannot write " + command_.output.string(),
+                "choose another file with --output");
+  }
+
+  void Tell(size_t index, Result<assay::JobResult> result) {
+    const assay::Job& job = jobs_[index];
+    Json json{{"schema", "cupel.stream/1"},
+              {"kernel", job.kernel.string()},
+              {"task", job.question.task->name},
+              {"direction", std::string(task::Name(job.question.direction))}};
+    std::string verdict = "error", detail;
+    if (result) {
+      const judge::Verdict& judged = result->judged.verdict;
+      verdict = judge::Name(judged.decision);
+      json["reasons"] = Json::array();
+      for (const judge::Reason& reason : judged.reasons) {
+        json["reasons"].push_back({{"code", reason.code}, {"message", reason.message}});
+      }
+      if (!judged.reasons.empty()) detail = judged.reasons.front().code;
+      json["times"] = Json::array();
+      for (const assay::SettingTimes& times : result->times) {
+        Json brief = assay::ToJson(times);
+        for (Json& timing : brief["timings"]) timing.erase("samples_us");
+        json["times"].push_back(std::move(brief));
+        for (const assay::Timing& timing : times.timings) {
+          if (timing.refused) {
+            verdict = "rejected";
+            detail = timing.refused->code;
+          } else {
+            detail +=
+                fmt::format("{}{:.2f} us", detail.empty() ? "" : ", ", timing.median.estimate);
+          }
+        }
+      }
+      json["seconds"] = result->seconds;
+      json["lane"] = result->lane;
+    } else {
+      json["error"] = ErrorJson(result.error());
+      detail = result.error().message;
+    }
+    json["verdict"] = verdict;
+    ++counts_[verdict];
+    ++done_;
+    Write(json);
+    if (!command_.common.quiet) {
+      view_.End();
+      fmt::print("{:11} {} {}: {}\n", verdict, report::Printable(job.kernel.string()),
+                 report::Printable(job.question.task->name), report::Printable(detail));
+      std::fflush(stdout);
+    }
+    view_.Show(assay::Progress{fmt::format("{} of {} candidates", done_, jobs_.size()), 0, 0});
+  }
+
+  void Write(const Json& json) {
+    if (output_ == nullptr || trouble_) return;
+    const std::string line = DumpJson(json) + "\n";
+    if (std::fwrite(line.data(), 1, line.size(), output_) == line.size() &&
+        std::fflush(output_) == 0) {
+      return;
+    }
+    trouble_ = Error{ErrorCode::kIo, "cannot write to " + command_.output.string(),
+                     "check the disk's free space"};
+  }
+
+  void Summarise() {
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    std::string counts;
+    for (const auto& [verdict, count] : counts_) {
+      counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, verdict);
+    }
+    fmt::print("{} candidates in {:.1f} s on {} {}, {:.0f} an hour: {}\n", done_, seconds,
+               lanes_.size(), lanes_.size() == 1 ? "lane" : "lanes",
+               3600 * static_cast<double>(done_) / seconds, counts);
+    if (output_ != nullptr) std::fclose(output_);
+  }
+
+  StreamCommand command_;
+  ProgressView view_;
+  std::map<std::string, task::Task> tasks_;  // their addresses stay
+  std::vector<assay::Job> jobs_;
+  std::vector<std::unique_ptr<Session>> lanes_;
+  std::vector<assay::BenchOptions> bench_;
+  std::vector<assay::Lane> assay_lanes_;
+  std::map<std::string, int> counts_;
+  std::FILE* output_ = nullptr;
+  std::optional<Error> trouble_;
+  size_t done_ = 0;
+  std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace
+
+Result<int> Run(const StreamCommand& command) { return Stream(command).Run(); }
+
+}  // namespace cupel::cli
