@@ -215,7 +215,8 @@ Status PlanSandbox(const Confinement& confinement, SandboxPlan& plan, SandboxRep
     plan.view.push_back({ViewStep::kFolder, "proc", {}, false, false, -1});
     plan.view.push_back({ViewStep::kProc, "proc", {}, false, false, -1});
     // CUDA does not start where a thread cannot write its name.
-    plan.rules.push_back({"/proc", landlock::kRead | landlock::kWriteFile, true});
+    plan.rules.push_back(
+        {"/proc", landlock::kRead | landlock::kWriteFile | landlock::kTruncate, true});
   }
   PlanLimits(confinement, plan, report);
   plan.network = confinement.network;

@@ -138,7 +138,7 @@ int main(int argc, char** argv) {
   const char* arg = argc > 2 ? argv[2] : "";
   if (!strcmp(mode, "read")) return Answer(open(arg, O_RDONLY) >= 0);
   if (!strcmp(mode, "list")) return Answer(open(arg, O_RDONLY | O_DIRECTORY) >= 0);
-  if (!strcmp(mode, "write")) return Answer(open(arg, O_WRONLY | O_CREAT, 0644) >= 0);
+  if (!strcmp(mode, "write")) return Answer(open(arg, O_WRONLY | O_CREAT | O_TRUNC, 0644) >= 0);
   if (!strcmp(mode, "chmod")) return Answer(chmod(arg, 0777) == 0);
   if (!strcmp(mode, "link"))
     return Answer(symlink("/etc/passwd", arg) == 0 && open(arg, O_RDONLY) >= 0);

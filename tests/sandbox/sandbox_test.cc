@@ -132,6 +132,7 @@ TEST_F(Sandbox, LetsAProgramUseItsDevicesAndNoMore) {
   confinement_.processes_view = true;
   EXPECT_EQ(Run(Attack({"write", "/dev/full"})).status.Describe(), "exit status 0") << before;
   EXPECT_EQ(Run(Attack({"read", "/proc/self/status"})).status.Describe(), "exit status 0");
+  EXPECT_EQ(Run(Attack({"write", "/proc/self/comm"})).status.Describe(), "exit status 0");
   Refused({"list", fmt::format("/proc/{}", getpid())});
   Refused({"write", "/proc/sys/kernel/core_pattern"});
   Refused({"read", "/etc/passwd"});
