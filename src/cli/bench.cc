@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <future>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "base/version.h"
 #include "cli/bench_text.h"
@@ -57,6 +59,8 @@ class Bench {
     }
     TRY_ASSIGN(task_, LoadTarget(command_.target));
     TRY_ASSIGN(const auto kinds, BaselinesOf(command_.baselines));
+    // Compilers and the workers of GPUs start side by side.
+    auto building = std::async(std::launch::async, [this] { return BuildAll(); });
     TRY_ASSIGN(lanes_, OpenLanes(command_.common, command_.compile,
                                  [&](const assay::Progress& p) { Show(p); }));
     options_.baselines = kinds;
@@ -70,6 +74,7 @@ class Bench {
     report_.ceilings = options_.ceilings;
     report_.task = task_.name;
     report_.direction = task::Name(DirectionOf(command_.target));
+    TRY(building.get());
     TRY(JudgeAll());
     TRY(TimeAll());
     view_.End();
@@ -88,16 +93,25 @@ class Bench {
     view_.Show(progress);
   }
 
+  Status BuildAll() {
+    TRY_ASSIGN(const build::Options options, BuildOptions(command_.compile));
+    candidates_.resize(command_.kernels.size());
+    const size_t compilers = std::max(1u, std::thread::hardware_concurrency());
+    return ForEachOnLanes(std::min(compilers, candidates_.size()), candidates_.size(),
+                          [&](size_t, size_t i) -> Status {
+                            candidates_[i].path = command_.kernels[i];
+                            TRY_ASSIGN(candidates_[i].built,
+                                       build::Build(command_.kernels[i], options));
+                            return {};
+                          });
+  }
+
   Status JudgeAll() {
     const std::vector<std::string> names = NamesOf(command_.kernels);
     report_.kernels.resize(names.size());
-    candidates_.resize(names.size());
     return ForEachOnLanes(lanes_.size(), names.size(), [&](size_t lane, size_t i) -> Status {
-      Show(assay::Progress{"building " + names[i], 0, 0});
-      assay::Assay& assay = lanes_[lane]->assay();
-      TRY_ASSIGN(candidates_[i], assay.Build(command_.kernels[i]));
       const assay::Question question = QuestionOf(task_, command_.target, command_.common);
-      TRY_ASSIGN(assay::Judged judged, assay.Judge(candidates_[i], question));
+      TRY_ASSIGN(assay::Judged judged, lanes_[lane]->assay().Judge(candidates_[i], question));
       report_.kernels[i] = {names[i], std::move(judged.verdict)};
       return {};
     });

@@ -14,14 +14,14 @@ Result<std::vector<std::unique_ptr<Session>>> OpenLanes(
     const std::function<void(const assay::Progress&)>& progress) {
   std::vector<std::unique_ptr<Session>> lanes;
   if (common.device != "gpu:all") {
-    TRY_ASSIGN(auto session, Session::Create(common, compile, progress));
+    TRY_ASSIGN(auto session, Session::Create(common, compile, progress, true));
     lanes.push_back(std::move(session));
     return lanes;
   }
   for (int ordinal = 0;; ++ordinal) {
     Common one = common;
     one.device = fmt::format("gpu:{}", ordinal);
-    auto session = Session::Create(one, compile, progress);
+    auto session = Session::Create(one, compile, progress, true);
     // The driver says so when there is no further GPU.
     const bool is_end = !session && session.error().code == ErrorCode::kNotFound;
     if (is_end && !lanes.empty()) return lanes;

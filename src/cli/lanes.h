@@ -12,7 +12,7 @@
 
 namespace cupel::cli {
 
-/// A session for "gpu:N", "gpu" or "emu", one for each GPU for "gpu:all".
+/// A session for "gpu:N", "gpu" or "emu", one for each GPU for "gpu:all", ready for timing.
 Result<std::vector<std::unique_ptr<Session>>> OpenLanes(
     const Common& common, const Compile& compile,
     const std::function<void(const assay::Progress&)>& progress);

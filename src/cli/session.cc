@@ -14,7 +14,7 @@
 namespace cupel::cli {
 namespace {
 
-Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common) {
+Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common, bool will_time) {
   if (common.device == "emu" || common.device == "auto") {
     TRY_ASSIGN(const device::Description device, device::Find(common.model));
     return emu::MakeEmulator(device, {});
@@ -23,6 +23,7 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common) {
   TRY_ASSIGN(options.ordinal, GpuOrdinal(common.device));
   TRY_ASSIGN(const auto cache, os::CacheDir());
   options.locks = cache / "gpu";
+  options.will_time = will_time;
   return gpu::MakeGpuEngine(std::move(options));
 }
 
@@ -60,13 +61,13 @@ Result<build::Options> BuildOptions(const Compile& compile) {
 
 Result<std::unique_ptr<Session>> Session::Create(
     const Common& common, const Compile& compile,
-    std::function<void(const assay::Progress&)> progress) {
+    std::function<void(const assay::Progress&)> progress, bool will_time) {
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());
 
   std::unique_ptr<Session> session(new Session());
   session->common_ = common;
-  TRY_ASSIGN(session->engine_, MakeEngine(common));
+  TRY_ASSIGN(session->engine_, MakeEngine(common, will_time));
   oracle::Options oracle;
   oracle.script = data / "src" / "oracle" / "oracle.py";
   oracle.python = common.python;

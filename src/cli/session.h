@@ -21,7 +21,7 @@ class Session {
  public:
   static Result<std::unique_ptr<Session>> Create(
       const Common& common, const Compile& compile,
-      std::function<void(const assay::Progress&)> progress);
+      std::function<void(const assay::Progress&)> progress, bool will_time = false);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 

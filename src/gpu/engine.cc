@@ -72,6 +72,8 @@ Result<std::unique_ptr<engine::Engine>> MakeGpuEngine(EngineOptions options) {
   constexpr const char* kWorker = "the GPU worker";
   auto checker = std::make_shared<WorkerProcess>(options);
   auto timer = std::make_shared<WorkerProcess>(options);
+  TRY(checker->Begin());
+  if (options.will_time) TRY(timer->Begin());
   TRY(checker->Ensure());
   const Json& hello = checker->hello();
   TRY_ASSIGN(const std::string name, JsonString(hello, "description", kWorker));

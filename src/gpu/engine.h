@@ -15,6 +15,7 @@ struct EngineOptions {
   std::filesystem::path program = "/proc/self/exe";  // that knows the command kWorkerCommand
   int ordinal = 0;
   std::filesystem::path locks;  // folder, shared by all cupels that use the GPU; empty: none
+  bool will_time = false;       // start the timing worker at once, beside the other
   /// Of one request beyond what the worker allows its kernels: the start of a context, copies.
   std::chrono::seconds patience{60};
 };

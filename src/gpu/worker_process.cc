@@ -31,7 +31,7 @@ std::map<std::string, std::string> Environment() {
 
 }  // namespace
 
-Status WorkerProcess::Ensure() {
+Status WorkerProcess::Begin() {
   if (process_) return {};
   int ends[2] = {-1, -1};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -48,10 +48,18 @@ Status WorkerProcess::Ensure() {
   TRY_ASSIGN(auto process, os::Process::Spawn(spawn));
   process_.emplace(std::move(process));
   ++generation_;
+  ready_ = false;
+  return {};
+}
+
+Status WorkerProcess::Ensure() {
+  TRY(Begin());
+  if (ready_) return {};
   auto hello = Read(Clock::now() + options_.patience);
   if (!hello) End();
   TRY(hello);
   hello_ = std::move(*hello);
+  ready_ = true;
   return {};
 }
 

@@ -21,7 +21,9 @@ class WorkerProcess {
  public:
   explicit WorkerProcess(EngineOptions options) : options_(std::move(options)) {}
 
-  /// Starts a worker when there is none.
+  /// Starts a worker when there is none, without waiting until it is ready.
+  Status Begin();
+  /// There is a worker, and it is ready.
   Status Ensure();
   /// One answer. What the worker says is wrong is its Error; kInternal with `gone` set when it died
   /// or hung, after which there is none.
@@ -46,6 +48,7 @@ class WorkerProcess {
   std::optional<SharedMemory> memory_;
   Json hello_;
   int64_t generation_ = 0;
+  bool ready_ = false;
   bool is_word_ = false;  // the last error was said by the worker, which lives
 };
 
