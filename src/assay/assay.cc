@@ -84,7 +84,8 @@ bool IsCandidates(const Error& error) {
 bool EndsJudging(const judge::SettingReport& report, const Question& question) {
   const bool hangs = std::any_of(
       report.findings.begin(), report.findings.end(), [](const engine::Finding& finding) {
-        return finding.code == "instruction_budget" || finding.code == "deadlock";
+        return finding.code == "instruction_budget" || finding.code == "deadlock" ||
+               finding.code == "time_out" || finding.code == "gpu_fault";
       });
   return hangs || !report.problems.empty() ||
          (question.stop_at_first_failure && report.status == "failed");

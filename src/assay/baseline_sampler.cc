@@ -20,7 +20,11 @@ Result<std::vector<double>> BaselineSampler::Take(TimingMode mode, int set, int 
   const Mode asked = mode == TimingMode::kCold   ? Mode::kCold
                      : mode == TimingMode::kWarm ? Mode::kWarm
                                                  : Mode::kHost;
-  return torch_.Take(info_.name, asked, info_.sets == 1 ? 0 : set, count);
+  auto taken = torch_.Take(info_.name, asked, info_.sets == 1 ? 0 : set, count);
+  if (taken || taken.error().code == ErrorCode::kCancelled) return taken;
+  // A compiler of another baseline may have broken its process: that ends this baseline alone.
+  Refuse({"baseline_failed", taken.error().message, ""});
+  return std::vector<double>();
 }
 
 void BaselineSampler::Describe(Timing* timing) const {

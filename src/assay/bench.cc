@@ -59,14 +59,12 @@ class SettingBench {
     times_.read_bytes = BytesToRead(cases_.front());
     times_.written_bytes = BytesToWrite(cases_.front());
     times_.floor_us = times_.read_bytes / options_.ceilings.read_bytes * 1e6;
-    times_.floor_is_sure = ReadsEverything(cases_.front());
     // State is for the record: a GPU that does not tell is timed all the same.
     if (auto state = parts_.engine->State()) times_.before = *state;
     for (bool again = true; again;) {
       TRY_ASSIGN(again, MeasureOnce());
     }
-    if (auto state = parts_.engine->State()) times_.after = *state;
-    Conclude();
+    TRY(Conclude());
     times_.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return std::move(times_);
@@ -203,6 +201,15 @@ class SettingBench {
                    samplers, [&] { return timer->TakeNothing(); }, times_.sets, options_.measure,
                    [&](int rounds) { progress_(fmt::format("timing, round {}", rounds)); }));
     times_.overhead_us = measured.overhead_us;
+    // Now, while the GPU is still as it was: verifying leaves it idle.
+    if (auto state = parts_.engine->State()) times_.after = *state;
+    for (size_t i = 0; i < baselines_.size(); ++i) {
+      if (!baselines_[i]->problem()) continue;
+      AddRefused(baselines_[i]->Name(), *baselines_[i]->problem());
+      times_.timings.back().is_baseline = true;
+      baselines_.erase(baselines_.begin() + static_cast<std::ptrdiff_t>(i));
+      return true;
+    }
     for (size_t i = 0; i < mine.size(); ++i) {
       if (!mine[i]->problem()) continue;
       DropKernel(i, *mine[i]->problem());
@@ -272,9 +279,16 @@ class SettingBench {
     TRY_ASSIGN(auto timer, MakeTimer(kernels_));
     for (size_t i = 0; i < kernels_.size(); ++i) {
       auto use = timer->MeasureEnergy(i, options_.energy_seconds);
-      if (!use && use.error().code != ErrorCode::kUnsupported) return tl::unexpected(use.error());
       Timing& timing = *(times_.timings.end() - static_cast<std::ptrdiff_t>(kernels_.size() - i));
-      if (use) timing.energy = *use;
+      if (use) {
+        timing.energy = *use;
+        continue;
+      }
+      if (use.error().code == ErrorCode::kCancelled) return tl::unexpected(use.error());
+      timing.oddities.push_back("its energy was not measured: " + use.error().message);
+      if (use.error().code == ErrorCode::kUnsupported) continue;
+      timer.reset();
+      TRY_ASSIGN(timer, MakeTimer(kernels_));
     }
     return {};
   }
@@ -292,7 +306,7 @@ class SettingBench {
     return false;
   }
 
-  void Conclude() {
+  Status Conclude() {
     for (const auto& baseline : baselines_) {
       times_.flops = std::max(times_.flops, baseline->info().flops);
       for (Timing& timing : times_.timings) {
@@ -304,10 +318,36 @@ class SettingBench {
         Assess(options_.ceilings, static_cast<double>(parts_.engine->Device().l2_bytes), times_,
                &timing);
     }
+    TRY(JudgeImpossible());
     for (size_t a = 0; a < times_.timings.size(); ++a) {
       for (size_t b = 0; b < a; ++b) Compare(a, b);
     }
+    return {};
   }
+
+  /// A time below the floor is refused where every byte behind the floor is needed.
+  Status JudgeImpossible() {
+    for (Timing& timing : times_.timings) {
+      if (timing.is_baseline || timing.refused || timing.samples.cold.empty()) continue;
+      const std::string what = BelowFloor(options_.ceilings, Peak(), times_, timing);
+      if (what.empty()) continue;
+      bool all = false;
+      for (const auto& kernel : kernels_) {
+        if (kernel->name != timing.name) continue;
+        TRY_ASSIGN(all, DependsOnAll(Timed(*kernel), seed_));
+      }
+      if (all) {
+        timing.refused =
+            judge::Reason{"below_roofline", "too fast to be true: " + what, setting_.id};
+      } else {
+        timing.oddities.push_back("does not need all of its inputs: " + what);
+      }
+    }
+    return {};
+  }
+
+  /// Of the memory, as it is known of this GPU: what was measured may have been disturbed.
+  double Peak() const { return parts_.engine->Device().dram_bytes; }
 
   void Compare(size_t a, size_t b) {
     const Timing &mine = times_.timings[a], &other = times_.timings[b];

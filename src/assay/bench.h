@@ -55,8 +55,7 @@ struct SettingTimes {
   int sets = 0;
   double overhead_us = 0;                               // of the clock, already subtracted
   double read_bytes = 0, written_bytes = 0, flops = 0;  // that the task asks for; 0 flops: unknown
-  double floor_us = 0;         // below which a time is impossible or suspicious
-  bool floor_is_sure = false;  // every byte of the inputs must be read
+  double floor_us = 0;  // below which a time is impossible or suspicious
   engine::GpuState before, after;
   std::string torch_version;
   double seconds = 0;

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include <algorithm>
 #include <utility>
 
 #include "assay/secret.h"
@@ -17,8 +17,8 @@ using engine::TakeRequest;
 using engine::TimingMode;
 
 constexpr size_t kMostKept = 8;
+constexpr int kNanProbes = 24;
 constexpr uint64_t kMostKeptBytes = uint64_t{1} << 30;
-constexpr uint64_t kKeepOneOf = 6;
 
 /// The outputs of a replay without a past, as the truth that a timed one is held against: both may
 /// be off by what the task allows.
@@ -46,13 +46,47 @@ Expected ExpectedFrom(const task::Output& wanted, const engine::OutputTensor& cl
 
 }  // namespace
 
+Result<bool> DependsOnAll(const TimedKernel& kernel, uint64_t seed) {
+  const task::Case& wanted = *kernel.cases[0];
+  const ChangedArguments usual(wanted, {});
+  TRY_ASSIGN(const engine::Run before,
+             kernel.program->Execute(*kernel.plans[0], usual.storages(), engine::RunOptions()));
+  if (!before.completed) return false;
+  Random random(seed);
+  for (int probe = 0; probe < kNanProbes; ++probe) {
+    const auto change = DrawNan(wanted, random);
+    if (!change) return false;
+    const ChangedArguments changed(wanted, {*change});
+    TRY_ASSIGN(const engine::Run after,
+               kernel.program->Execute(*kernel.plans[0], changed.storages(), engine::RunOptions()));
+    if (!after.completed) return false;
+    bool shows = false;
+    for (size_t i = 0; i < after.outputs.size() && i < before.outputs.size(); ++i) {
+      shows = shows || after.outputs[i].bytes != before.outputs[i].bytes;
+    }
+    if (!shows) return false;
+  }
+  return true;
+}
+
 KernelSampler::KernelSampler(const TimedKernel& kernel, engine::Timer& timer, size_t entrant,
                              uint64_t seed)
     : kernel_(kernel), timer_(timer), entrant_(entrant), random_(seed) {}
 
-bool KernelSampler::WantsToKeep() {
-  if (kept_.size() >= kMostKept || kept_bytes_ > kMostKeptBytes) return false;
-  return random_.Below(kKeepOneOf) == 0;
+void KernelSampler::BeginCounting() {
+  if (counted_ > 0) return;
+  kept_.clear();
+  counting_ = true;
+}
+
+std::optional<size_t> KernelSampler::PlaceToKeep() {
+  const size_t most =
+      std::clamp<size_t>(kMostKeptBytes / std::max<uint64_t>(output_bytes_, 1), 1, kMostKept);
+  ++counted_;
+  if (kept_.size() < most) return kept_.size();
+  const uint64_t place = random_.Below(counted_);
+  if (place < most) return place;
+  return std::nullopt;
 }
 
 Result<std::vector<double>> KernelSampler::Take(TimingMode mode, int set, int count) {
@@ -63,8 +97,12 @@ Result<std::vector<double>> KernelSampler::Take(TimingMode mode, int set, int co
   request.count = count;
   const task::Case& wanted = *kernel_.cases[static_cast<size_t>(set)];
   // Drawn for this replay: the kernel has seen neither it nor whether anybody will look.
-  if (auto secret = DrawSecret(wanted, random_)) request.changes.push_back(std::move(*secret));
-  request.keep_outputs = mode == TimingMode::kCold && WantsToKeep();
+  request.changes = DrawSecrets(wanted, random_);
+  std::optional<size_t> place;
+  if (mode == TimingMode::kCold && counting_) place = PlaceToKeep();
+  // Those of the last warm replay are verified, too.
+  if (mode == TimingMode::kWarm) place = kept_.size();
+  request.keep_outputs = place.has_value();
   TRY_ASSIGN(Taken taken, timer_.Take(request));
   if (!taken.unsupported.empty()) {
     Refuse({"unsupported", taken.unsupported, ""});
@@ -75,9 +113,11 @@ Result<std::vector<double>> KernelSampler::Take(TimingMode mode, int set, int co
     Refuse({finding.code, finding.message, finding.where});
     return std::vector<double>();
   }
-  if (request.keep_outputs) {
-    for (const engine::OutputTensor& output : taken.outputs) kept_bytes_ += output.bytes.size();
-    kept_.push_back({set, std::move(request.changes), std::move(taken.outputs)});
+  if (place) {
+    output_bytes_ = 0;
+    for (const engine::OutputTensor& output : taken.outputs) output_bytes_ += output.bytes.size();
+    if (*place == kept_.size()) kept_.emplace_back();
+    kept_[*place] = {set, std::move(request.changes), std::move(taken.outputs)};
   }
   return std::move(taken.us);
 }

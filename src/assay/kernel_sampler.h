@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,11 @@ struct TimedKernel {
   std::vector<const task::Case*> cases;
 };
 
+/// True when every element of some that are drawn at random shows in the outputs once it is NaN:
+/// what a kernel that is right computes needs then, most likely, all of its floating-point inputs.
+/// False where there are others, which may be indices.
+Result<bool> DependsOnAll(const TimedKernel& kernel, uint64_t seed);
+
 class KernelSampler : public Sampler {
  public:
   KernelSampler(const TimedKernel& kernel, engine::Timer& timer, size_t entrant, uint64_t seed);
@@ -28,6 +34,7 @@ class KernelSampler : public Sampler {
   std::string Name() const override { return kernel_.name; }
   bool IsBaseline() const override { return false; }
   Result<std::vector<double>> Take(engine::TimingMode mode, int set, int count) override;
+  void BeginCounting() override;
 
   /// Runs what was kept once more without a past, in another process, and compares. False, with a
   /// problem, when a timed replay did not compute what its inputs ask for.
@@ -42,7 +49,9 @@ class KernelSampler : public Sampler {
     std::vector<engine::Change> changes;
     std::vector<engine::OutputTensor> outputs;
   };
-  bool WantsToKeep();
+  /// Where the next cold replay's outputs go so that every one has had the same chance; nothing
+  /// when they are not wanted.
+  std::optional<size_t> PlaceToKeep();
   Result<bool> VerifyOne(const Kept& kept);
 
   TimedKernel kernel_;
@@ -50,7 +59,8 @@ class KernelSampler : public Sampler {
   size_t entrant_;
   Random random_;
   std::vector<Kept> kept_;
-  uint64_t kept_bytes_ = 0;
+  uint64_t counted_ = 0, output_bytes_ = 0;
+  bool counting_ = false;
   int verified_ = 0, visible_ = 0;
 };
 

@@ -20,6 +20,7 @@ constexpr int kFirstRounds = 2;
 constexpr std::chrono::milliseconds kFirstTime{50};
 constexpr double kLooksGrow = 1.4;  // from one look at the intervals to the next, in rounds
 constexpr double kConfidence = 0.95;
+constexpr double kOthersUs = 2e6;  // for the warm or the host samples of one sampler
 
 class Measurement {
  public:
@@ -40,6 +41,9 @@ class Measurement {
       // Rounds come in pairs, forwards and backwards: the first that counts is a forward one.
       if (counted == 0 && round % 2 == 0) {
         counts_ = round >= kFirstRounds * sets_ && Clock::now() - start > kFirstTime;
+        for (Sampler* sampler : samplers_) {
+          if (counts_) sampler->BeginCounting();
+        }
       }
       TRY_ASSIGN(const bool go_on, TakeRound(round));
       if (!go_on) return Measured();
@@ -50,8 +54,8 @@ class Measurement {
       progress(counted);
       if (AreNarrow()) break;
     }
-    TRY(TakeOthers());
-    return Subtracted();
+    TRY_ASSIGN(const bool others, TakeOthers());
+    return others ? Subtracted() : Measured();
   }
 
  private:
@@ -77,6 +81,7 @@ class Measurement {
   bool AreNarrow() const {
     return std::all_of(samples_.begin(), samples_.end(), [&](const Samples& samples) {
       const stats::Interval median = stats::MedianInterval(samples.cold, kConfidence);
+      if (median.confidence < kConfidence) return false;
       if (median.high - median.low > 2 * options_.narrow * median.estimate) return false;
       if (&samples == &samples_.front()) return true;
       const stats::Interval ratio = stats::PairedRatio(samples.cold, samples_.front().cold);
@@ -84,12 +89,18 @@ class Measurement {
     });
   }
 
-  Status TakeOthers() {
+  /// False when a sampler cannot go on.
+  Result<bool> TakeOthers() {
     for (size_t i = 0; i < samplers_.size(); ++i) {
-      TRY_ASSIGN(samples_[i].warm, samplers_[i]->Take(TimingMode::kWarm, 0, options_.others));
-      TRY_ASSIGN(samples_[i].host, samplers_[i]->Take(TimingMode::kHost, 0, options_.others));
+      // Long calls need fewer samples, and a request has its deadline.
+      const double us = stats::Median(samples_[i].cold);
+      const int count = std::clamp(static_cast<int>(kOthersUs / us), 1, options_.others);
+      TRY_ASSIGN(samples_[i].warm, samplers_[i]->Take(TimingMode::kWarm, 0, count));
+      if (samples_[i].warm.empty()) return false;
+      TRY_ASSIGN(samples_[i].host, samplers_[i]->Take(TimingMode::kHost, 0, count));
+      if (samples_[i].host.empty()) return false;
     }
-    return {};
+    return true;
   }
 
   Measured Subtracted() {

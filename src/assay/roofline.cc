@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <map>
 
+#include "assay/probe_sampler.h"
+
 namespace cupel::assay {
 namespace {
 
@@ -15,7 +17,7 @@ constexpr double kHeadroom = 1.1;
 /// Shorter floors drown in what launching and draining take; nothing can be said.
 constexpr double kLeastFloorUs = 2;
 constexpr double kWideSpread = 0.05, kWideInterval = 0.01;
-constexpr double kWarmIsSlower = 1.05;
+constexpr double kWarmIsSlower = 1.05, kAboveRoofline = 1.05;
 
 }  // namespace
 
@@ -47,11 +49,15 @@ double BytesToWrite(const task::Case& wanted) {
   return sum;
 }
 
-bool ReadsEverything(const task::Case& wanted) {
-  const auto leaves = task::TensorLeaves(wanted.args);
-  return std::all_of(leaves.begin(), leaves.end(), [](const task::Tensor* tensor) {
-    return IsFloating(tensor->dtype) || tensor->numel() <= 1;
-  });
+std::string BelowFloor(const engine::Ceilings& ceilings, double peak_bytes,
+                       const SettingTimes& setting, const Timing& timing) {
+  const double rate = kHeadroom * std::max(ceilings.read_bytes, peak_bytes);
+  const double us = timing.median.estimate, floor = setting.read_bytes / rate * 1e6;
+  if (floor < kLeastFloorUs || us >= floor) return {};
+  return fmt::format(
+      "{:.4g} us for {:.4g} MB of cold inputs, which take {:.4g} us to read at {:.4g} "
+      "GB/s",
+      us, setting.read_bytes / 1e6, floor, rate / 1e9);
 }
 
 void Assess(const engine::Ceilings& ceilings, double l2_bytes, const SettingTimes& setting,
@@ -69,18 +75,6 @@ void Assess(const engine::Ceilings& ceilings, double l2_bytes, const SettingTime
   if (ceilings.fp32_flops > 0) best = std::max(best, setting.flops / ceilings.fp32_flops * 1e6);
   timing->roofline = best / us;
 
-  const double impossible = setting.floor_us / kHeadroom;
-  if (impossible > kLeastFloorUs && us < impossible) {
-    const std::string what = fmt::format(
-        "{:.4g} us for {:.4g} MB of cold inputs, which take {:.4g} us to read at the GPU's {:.4g} "
-        "GB/s",
-        us, setting.read_bytes / 1e6, setting.floor_us, ceilings.read_bytes / 1e9);
-    if (setting.floor_is_sure && !timing->is_baseline) {
-      timing->refused = judge::Reason{"below_roofline", "too fast to be true: " + what, setting.id};
-    } else {
-      timing->oddities.push_back("reads less than all of its inputs: " + what);
-    }
-  }
   const double half = (timing->median.high - timing->median.low) / 2;
   if (timing->spread > kWideSpread * us && timing->spread > 4 * kClockResolutionUs) {
     timing->oddities.push_back(fmt::format("times scatter by {:.0f} %", 100 * timing->spread / us));
@@ -91,6 +85,14 @@ void Assess(const engine::Ceilings& ceilings, double l2_bytes, const SettingTime
   }
   if (timing->warm_us > kWarmIsSlower * us) {
     timing->oddities.push_back(fmt::format("slower with a warm L2: {:.4g} us", timing->warm_us));
+  }
+  if (timing->roofline > kAboveRoofline) {
+    timing->oddities.emplace_back(
+        "above the roofline of float32 arithmetic and memory: tensor cores, "
+        "or less is computed or moved than the formula says");
+  }
+  if (!timing->is_baseline && timing->name != kOwnProbe && timing->verified == 0) {
+    timing->oddities.emplace_back("no timed replay was verified");
   }
   if (!timing->is_baseline && timing->verified > 0 && timing->visible == 0) {
     timing->oddities.emplace_back(

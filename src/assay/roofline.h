@@ -9,10 +9,12 @@ namespace cupel::assay {
 /// Bytes of the tensors' elements, storages that several share counted once.
 double BytesToRead(const task::Case& wanted);
 double BytesToWrite(const task::Case& wanted);
-/// True when nothing says that some elements need not be read: integer tensors may be indices.
-bool ReadsEverything(const task::Case& wanted);
+/// Why a time cannot be, if every byte of the inputs is read; else empty. `peak_bytes`: of the
+/// memory, a second, as far as it is known.
+std::string BelowFloor(const engine::Ceilings& ceilings, double peak_bytes,
+                       const SettingTimes& setting, const Timing& timing);
 
-/// Fills in rates and the share of the roofline, names what is odd, and refuses what cannot be.
+/// Fills in rates and the share of the roofline, and names what is odd.
 /// Writes that the L2 can hold need not reach memory before a kernel ends.
 void Assess(const engine::Ceilings& ceilings, double l2_bytes, const SettingTimes& setting,
             Timing* timing);

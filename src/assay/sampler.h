@@ -20,6 +20,9 @@ class Sampler {
   /// when it cannot be timed: Problem() says why from then on.
   virtual Result<std::vector<double>> Take(engine::TimingMode mode, int set, int count) = 0;
 
+  /// What comes from now on counts; what came before warmed up.
+  virtual void BeginCounting() {}
+
   const std::optional<judge::Reason>& problem() const { return problem_; }
 
  protected:

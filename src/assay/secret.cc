@@ -3,11 +3,15 @@
 
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 namespace cupel::assay {
 namespace {
 
-constexpr int kLooks = 64;
+constexpr int kLooks = 16;
+constexpr int64_t kLarge = 256;  // elements
+constexpr int kChangesOfLarge = 4;
+constexpr size_t kMostChanges = 48;
 
 /// Place in the storage, in elements, of an element of the view drawn at random.
 int64_t DrawPlace(const task::Tensor& tensor, Random& random) {
@@ -27,36 +31,74 @@ double ValueAt(const task::Tensor& tensor, int64_t place) {
   return task::ElementAsDouble(element, 0);
 }
 
-}  // namespace
-
-std::optional<engine::Change> DrawSecret(const task::Case& wanted, Random& random) {
-  const std::vector<const task::Tensor*> leaves = task::TensorLeaves(wanted.args);
-  std::vector<size_t> usable;
-  for (size_t i = 0; i < leaves.size(); ++i) {
-    // One-element tensors are scalars to the recorder: the plan knows them.
-    if (IsFloating(leaves[i]->dtype) && leaves[i]->numel() > 1) usable.push_back(i);
-  }
-  if (usable.empty()) return std::nullopt;
-  const size_t which = usable[random.Below(usable.size())];
-  const task::Tensor& tensor = *leaves[which];
+/// Nothing when the elements that were looked at are all the same.
+std::optional<engine::Change> DrawChange(const task::Tensor& tensor, int argument, Random& random) {
   const int64_t target = DrawPlace(tensor, random);
+  const double old = ValueAt(tensor, target);
   int64_t source = target;
-  double largest = -1;
+  double farthest = 0;
   for (int look = 0; look < kLooks; ++look) {
     const int64_t place = DrawPlace(tensor, random);
-    const double size = std::fabs(ValueAt(tensor, place));
-    if (place == target || !(size > largest)) continue;
-    largest = size;
+    const double distance = std::fabs(ValueAt(tensor, place) - old);
+    if (!(distance > farthest)) continue;
+    farthest = distance;
     source = place;
   }
+  if (farthest == 0) return std::nullopt;
   const auto bytes = static_cast<uint64_t>(SizeOf(tensor.dtype));
   engine::Change change;
-  change.argument = static_cast<int>(which);
+  change.argument = argument;
   change.offset = static_cast<uint64_t>(target) * bytes;
   change.bytes.resize(bytes);
   std::memcpy(change.bytes.data(), tensor.storage.data() + static_cast<uint64_t>(source) * bytes,
               bytes);
   return change;
+}
+
+}  // namespace
+
+std::vector<engine::Change> DrawSecrets(const task::Case& wanted, Random& random) {
+  const std::vector<const task::Tensor*> leaves = task::TensorLeaves(wanted.args);
+  std::vector<engine::Change> changes;
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    // One-element tensors are scalars to the recorder: the plan knows them.
+    if (!IsFloating(leaves[i]->dtype) || leaves[i]->numel() < 2) continue;
+    const int wanted_here = leaves[i]->numel() >= kLarge ? kChangesOfLarge : 1;
+    for (int k = 0; k < wanted_here; ++k) {
+      auto change = DrawChange(*leaves[i], static_cast<int>(i), random);
+      if (change && changes.size() < kMostChanges) changes.push_back(std::move(*change));
+    }
+  }
+  return changes;
+}
+
+std::optional<engine::Change> DrawNan(const task::Case& wanted, Random& random) {
+  const std::vector<const task::Tensor*> leaves = task::TensorLeaves(wanted.args);
+  uint64_t all = 0;
+  for (const task::Tensor* tensor : leaves) {
+    if (tensor->numel() < 2) continue;
+    if (!IsFloating(tensor->dtype)) return std::nullopt;
+    all += static_cast<uint64_t>(tensor->numel());
+  }
+  if (all == 0) return std::nullopt;
+  uint64_t place = random.Below(all);
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    const task::Tensor& tensor = *leaves[i];
+    const auto count = static_cast<uint64_t>(tensor.numel());
+    if (count < 2) continue;
+    if (place >= count) {
+      place -= count;
+      continue;
+    }
+    const auto bytes = static_cast<uint64_t>(SizeOf(tensor.dtype));
+    engine::Change change;
+    change.argument = static_cast<int>(i);
+    change.offset = static_cast<uint64_t>(DrawPlace(tensor, random)) * bytes;
+    // All bits set are a NaN in every floating-point format.
+    change.bytes.assign(bytes, '\xff');
+    return change;
+  }
+  return std::nullopt;
 }
 
 ChangedArguments::ChangedArguments(const task::Case& wanted,
@@ -65,10 +107,13 @@ ChangedArguments::ChangedArguments(const task::Case& wanted,
     storages_.push_back(tensor->storage);
   }
   for (const engine::Change& change : changes) {
-    auto& storage = storages_[static_cast<size_t>(change.argument)];
-    copies_.emplace_back(storage.begin(), storage.end());
-    std::memcpy(copies_.back().data() + change.offset, change.bytes.data(), change.bytes.size());
-    storage = copies_.back();
+    const auto index = static_cast<size_t>(change.argument);
+    auto [copy, is_new] = copies_.try_emplace(index);
+    if (is_new) {
+      copy->second.assign(storages_[index].begin(), storages_[index].end());
+      storages_[index] = copy->second;
+    }
+    std::memcpy(copy->second.data() + change.offset, change.bytes.data(), change.bytes.size());
   }
 }
 

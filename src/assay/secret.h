@@ -1,8 +1,10 @@
-// The secret of a timed replay: one element of the inputs that no earlier replay has seen, so that
-// an answer remembered from earlier is a wrong one. SPDX-License-Identifier: Apache-2.0
+// The secret of a timed replay: elements of the inputs that no earlier replay has seen, so that an
+// answer remembered from earlier is a wrong one. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/random.h"
@@ -11,10 +13,14 @@
 
 namespace cupel::assay {
 
-/// One element of a floating-point argument gets the value of another, the largest of some that are
-/// looked at: it stays in the domain that the task draws from. Nothing when no argument has two
-/// elements.
-std::optional<engine::Change> DrawSecret(const task::Case& wanted, Random& random);
+/// Some elements of floating-point arguments, more of larger arguments, each get the value of
+/// another one that differs: they stay in the domain that the task draws from. Empty when no
+/// argument has two different elements.
+std::vector<engine::Change> DrawSecrets(const task::Case& wanted, Random& random);
+
+/// An element of a floating-point argument, drawn by size, becomes NaN. Nothing when an argument
+/// has integers or no elements to speak of.
+std::optional<engine::Change> DrawNan(const task::Case& wanted, Random& random);
 
 /// The storages of the case's tensors with the changes made; those not changed are borrowed.
 class ChangedArguments {
@@ -23,7 +29,7 @@ class ChangedArguments {
   const std::vector<std::span<const std::byte>>& storages() const { return storages_; }
 
  private:
-  std::vector<std::vector<std::byte>> copies_;
+  std::map<size_t, std::vector<std::byte>> copies_;  // by argument
   std::vector<std::span<const std::byte>> storages_;
 };
 

@@ -15,6 +15,7 @@
 namespace cupel::assay {
 namespace {
 
+constexpr int kMostErrors = 3;       // of a lane in a row
 constexpr size_t kAheadOfALane = 8;  // built candidates that wait, for each lane
 
 struct Built {
@@ -90,7 +91,9 @@ Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, int bui
                                             : lanes[0].assay->Build(jobs[job].kernel)});
     }
   };
+  std::atomic<size_t> sound{lanes.size()};
   const auto judge = [&](const Lane& lane) {
+    int errors = 0;  // in a row
     while (auto built = queue.Take()) {
       Result<JobResult> result = tl::unexpected<Error>(Error{});
       if (!built->candidate) {
@@ -100,8 +103,19 @@ Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, int bui
       } else {
         result = RunJob(jobs[built->job], *built->candidate, lane);
       }
-      const std::lock_guard lock(telling);
-      done(built->job, std::move(result));
+      const bool mine = !result && built->candidate &&
+                        (result.error().code == ErrorCode::kEnvironment ||
+                         result.error().code == ErrorCode::kInternal);
+      errors = mine ? errors + 1 : 0;
+      {
+        const std::lock_guard lock(telling);
+        done(built->job, std::move(result));
+      }
+      // A GPU that fails at once would otherwise be given all that the others have no time for.
+      if (errors < kMostErrors) continue;
+      if (sound.fetch_sub(1) > 1) return;
+      ++sound;
+      errors = 0;
     }
   };
   std::vector<std::thread> threads;

@@ -119,10 +119,12 @@ class Bench {
 
   /// Right at this setting, and nothing else is wrong with it.
   static bool IsRight(const judge::Verdict& verdict, const std::string& id) {
+    bool right = false, some_failed = false;
     for (const judge::SettingReport& setting : verdict.settings) {
-      if (setting.id == id) return setting.status == "passed";
+      if (setting.id == id) right = setting.status == "passed";
+      some_failed = some_failed || setting.status == "failed";
     }
-    return false;
+    return right && (some_failed || verdict.decision == judge::Decision::kAccepted);
   }
 
   std::vector<assay::KernelToTime> RightAt(const std::string& id) const {

@@ -28,6 +28,7 @@ std::string Microseconds(double us) {
 
 /// Half of the interval, in percent.
 std::string PlusMinus(const stats::Interval& interval) {
+  if (interval.confidence < 0.95) return "?";
   return fmt::format("{:.1f} %", 50 * (interval.high - interval.low) / interval.estimate);
 }
 

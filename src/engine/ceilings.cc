@@ -31,6 +31,9 @@ Result<Ceilings> CeilingsFromJson(const Json& json) {
                   std::string("ceilings: ") + key + " is out of range");
     }
   }
+  if (ceilings.read_bytes <= 0 || ceilings.copy_bytes <= 0) {
+    return Fail(ErrorCode::kInvalidArgument, "ceilings: a memory that moves nothing");
+  }
   return ceilings;
 }
 

@@ -28,6 +28,8 @@ class Blas {
   /// Enqueues. kUnsupported names a combination of types that cuBLAS refuses; `pointers` are device
   /// addresses of the three arrays of pointers when the batch is one of pointers, else of operands.
   Status Enqueue(const plan::Gemm& gemm, const GemmAddresses& addresses);
+  /// cuBLAS's own memory, which holds nothing between products.
+  const Block& workspace() const { return workspace_; }
 
  private:
   struct Library;

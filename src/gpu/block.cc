@@ -8,11 +8,17 @@
 #include <utility>
 
 namespace cupel::gpu {
+namespace {
+
+constexpr uint64_t kPage = uint64_t{2} << 20;  // what the driver maps at a time
+
+}  // namespace
 
 Result<Block> Block::Allocate(const Device& device, uint64_t bytes) {
   CuPointer address = 0;
-  const CuResult code = device.driver().memory_allocate(&address, std::max<uint64_t>(bytes, 1));
-  if (code == 0) return Block(device, address, bytes);
+  const uint64_t capacity = (std::max<uint64_t>(bytes, 1) + kPage - 1) / kPage * kPage;
+  const CuResult code = device.driver().memory_allocate(&address, capacity);
+  if (code == 0) return Block(device, address, bytes, capacity);
   return Fail(ErrorCode::kEnvironment,
               fmt::format("{} has no {} MiB of free memory: {}", device.name(), bytes >> 20,
                           device.driver().Describe(code)),
@@ -20,12 +26,16 @@ Result<Block> Block::Allocate(const Device& device, uint64_t bytes) {
 }
 
 Block::Block(Block&& other) noexcept
-    : device_(other.device_), address_(std::exchange(other.address_, 0)), bytes_(other.bytes_) {}
+    : device_(other.device_),
+      address_(std::exchange(other.address_, 0)),
+      bytes_(other.bytes_),
+      capacity_(other.capacity_) {}
 
 Block& Block::operator=(Block&& other) noexcept {
   std::swap(device_, other.device_);
   std::swap(address_, other.address_);
   std::swap(bytes_, other.bytes_);
+  std::swap(capacity_, other.capacity_);
   return *this;
 }
 

@@ -10,7 +10,8 @@
 
 namespace cupel::gpu {
 
-/// Device memory, aligned to 512; contents undefined. Borrows the device.
+/// Device memory, aligned to 512; contents undefined. It takes whole pages of the GPU, so that all
+/// of what a kernel can reach around it is known. Borrows the device.
 class Block {
  public:
   /// kEnvironment when the GPU has no more.
@@ -20,13 +21,14 @@ class Block {
   ~Block();
   CuPointer address() const { return address_; }
   uint64_t bytes() const { return bytes_; }
+  uint64_t capacity() const { return capacity_; }  // bytes() and what the pages hold behind them
 
  private:
-  Block(const Device& device, CuPointer address, uint64_t bytes)
-      : device_(&device), address_(address), bytes_(bytes) {}
+  Block(const Device& device, CuPointer address, uint64_t bytes, uint64_t capacity)
+      : device_(&device), address_(address), bytes_(bytes), capacity_(capacity) {}
   const Device* device_;
   CuPointer address_;
-  uint64_t bytes_;
+  uint64_t bytes_, capacity_;
 };
 
 /// Host memory that copies of a graph may read at any time.

@@ -23,8 +23,10 @@ class Clock {
   Result<double> TakeNothing();
   /// The median of some.
   Result<double> Overhead();
-  /// True when a kernel has written to the flush's memory.
-  Result<bool> WasTamperedWith();
+  /// Enqueues a kernel that clears the shared memory of every multiprocessor.
+  Status Scrub();
+  /// Memory that only this clock may write: read by every flush.
+  const Block& flushed() const { return flushed_; }
 
   CuFunction Own(const char* kernel) const { return kernels_.Find(kernel); }
   Status Launch(CuFunction function, uint32_t grid, void** parameters) const;
@@ -38,13 +40,11 @@ class Clock {
         kernels_(std::move(kernels)),
         flushed_(std::move(flushed)),
         sum_(std::move(sum)) {}
-  Result<uint64_t> Sum();
 
   const Device& device_;
   Module kernels_;
   Block flushed_, sum_;
-  CuFunction read_ = nullptr, empty_ = nullptr;
-  uint64_t sum_of_a_flush_ = 0;
+  CuFunction read_ = nullptr, empty_ = nullptr, scrub_ = nullptr;
   std::unique_ptr<TimedGraph> nothing_;
 };
 

@@ -77,7 +77,7 @@ std::string Device::Capability() const {
   return fmt::format("{}.{}", Attribute(kMajor), Attribute(kMinor));
 }
 
-Status Device::Await(std::chrono::milliseconds deadline, CuResult* code) const {
+Status Device::Await(std::chrono::milliseconds deadline, CuResult* code, bool spin) const {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   const auto end = start + deadline;
@@ -90,7 +90,7 @@ Status Device::Await(std::chrono::milliseconds deadline, CuResult* code) const {
                   fmt::format("the GPU was still busy after {} ms", deadline.count()));
     }
     // Short work is awaited by asking again and again, long work by sleeping in between.
-    if (Clock::now() - start < std::chrono::microseconds(200)) continue;
+    if (spin || Clock::now() - start < std::chrono::microseconds(200)) continue;
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, std::chrono::microseconds(1000));
   }

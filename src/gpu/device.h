@@ -30,12 +30,14 @@ class Device {
   std::string Uuid() const;
   /// cuBLAS for this GPU, opened when first asked for.
   Result<Blas*> blas() const;
+  /// Null when nobody has asked.
+  const Blas* opened_blas() const { return blas_.get(); }
   /// "9.0".
   std::string Capability() const;
 
   /// Waits for the stream. kTimeout after `deadline`; the stream still runs then. The result of the
-  /// work is `code`.
-  Status Await(std::chrono::milliseconds deadline, CuResult* code) const;
+  /// work is `code`. `spin` asks again and again, for wall times.
+  Status Await(std::chrono::milliseconds deadline, CuResult* code, bool spin = false) const;
 
  private:
   explicit Device(std::shared_ptr<const Driver> driver);

@@ -45,7 +45,10 @@ class GpuEngine : public engine::Engine {
   }
 
   Result<engine::Ceilings> MeasureCeilings() override {
-    TRY_ASSIGN(const Json answer, Ask("ceilings"));
+    TRY(lock_->Acquire(GpuLock::Use::kAlone));
+    auto answered = Ask("ceilings");
+    lock_->Release();
+    TRY_ASSIGN(const Json answer, std::move(answered));
     return engine::CeilingsFromJson(answer);
   }
 

@@ -49,9 +49,9 @@ Finding FaultFinding(CuResult code, const Driver& driver) {
 }  // namespace
 
 Result<std::optional<Finding>> AwaitKernels(const Device& device,
-                                            std::chrono::milliseconds deadline) {
+                                            std::chrono::milliseconds deadline, bool spin) {
   CuResult code = 0;
-  if (auto done = device.Await(deadline, &code); !done) {
+  if (auto done = device.Await(deadline, &code, spin); !done) {
     if (done.error().code != ErrorCode::kTimeout) return tl::unexpected<Error>(done.error());
     Finding finding;
     finding.code = kTimeOut;

@@ -60,6 +60,9 @@ Result<ModuleVariables> ModuleVariables::Save(const Device& device, const Module
   }
   TRY_ASSIGN(Block copy, Block::Allocate(device, total));
   ModuleVariables saved(device, std::move(copy));
+  TRY(driver.Check(
+      driver.fill_32(saved.copy_.address(), 0, saved.copy_.capacity() / 4, device.stream()),
+      "filling memory"));
   for (const Variable& variable : variables) {
     TRY(driver.Check(driver.copy_across(saved.copy_.address() + variable.at, variable.address,
                                         variable.bytes, device.stream()),

@@ -37,6 +37,8 @@ class ModuleVariables {
                                       std::span<const std::string> names);
   /// Enqueues that all hold it again.
   Status Restore() const;
+  /// Where the copies lie: nobody may write there.
+  const Block& copies() const { return copy_; }
 
  private:
   struct Variable {

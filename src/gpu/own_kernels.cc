@@ -84,13 +84,25 @@ std::string FmaText() {
       kFmaKernel, kFmaChains, begin, body, end);
 }
 
+std::string ScrubText() {
+  return fmt::format(
+      ".extern .shared .align 16 .b8 cupel_shared[];\n.visible .entry {}() {{\n"
+      ".reg .pred %p; .reg .b32 %r<5>; .reg .b64 %d<3>;\n"
+      "mov.u32 %r1, %tid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %dynamic_smem_size;\n"
+      "shl.b32 %r1, %r1, 2; shl.b32 %r2, %r2, 2; mov.u64 %d1, cupel_shared;\n"
+      "LOOP: setp.ge.u32 %p, %r1, %r3; @%p ret;\n"
+      "cvt.u64.u32 %d2, %r1; add.u64 %d2, %d1, %d2; st.shared.u32 [%d2], 0;\n"
+      "add.u32 %r1, %r1, %r2; bra LOOP;\n}}\n",
+      kScrubKernel);
+}
+
 }  // namespace
 
 std::string OwnKernelsPtx(const std::string& target) {
   return fmt::format(
-      ".version 8.0\n.target {}\n.address_size 64\n{}{}{}.visible .entry {}() {{ ret; "
+      ".version 8.0\n.target {}\n.address_size 64\n{}{}{}{}.visible .entry {}() {{ ret; "
       "}}\n",
-      target, ReadText(), StreamText(), FmaText(), kEmptyKernel);
+      target, ReadText(), StreamText(), FmaText(), ScrubText(), kEmptyKernel);
 }
 
 }  // namespace cupel::gpu

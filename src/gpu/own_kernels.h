@@ -19,6 +19,8 @@ inline constexpr uint64_t kStreamPiece = 64;
 /// u32 iterations).
 inline constexpr const char* kFmaKernel = "cupel_fma";
 inline constexpr int kFmaChains = 8, kFmaUnrolled = 16;
+/// Writes zeros to all of its dynamic shared memory: ().
+inline constexpr const char* kScrubKernel = "cupel_scrub";
 /// Does nothing: ().
 inline constexpr const char* kEmptyKernel = "cupel_empty";
 

@@ -50,12 +50,11 @@ class LoadedProgram : public GpuProgram {
     TRY(buffers.Bind(plan, arguments, module_.get(), options.poison, memory_->address()));
     TRY(variables_.Restore());
     Replay replay(device_, module_, buffers);
-    for (const plan::Node& node : plan.nodes) {
-      TRY_ASSIGN(Refusal refusal, replay.Enqueue(node));
-      if (refusal.ok()) continue;
-      if (refusal.finding) run.findings.push_back(std::move(*refusal.finding));
-      run.unsupported = std::move(refusal.unsupported);
-      break;
+    TRY(Enqueue(plan, replay, &run));
+    if (options.full_checks && run.findings.empty() && run.unsupported.empty()) {
+      // A call that leaves its variables so that the next one goes wrong is wrong, too.
+      TRY(buffers.Poison(options.poison));
+      TRY(Enqueue(plan, replay, &run));
     }
     const bool refused = !run.findings.empty() || !run.unsupported.empty();
     TRY_ASSIGN(std::optional<Finding> fault, AwaitKernels(device_, options_.deadline));
@@ -67,6 +66,17 @@ class LoadedProgram : public GpuProgram {
   }
 
  private:
+  static Status Enqueue(const plan::Plan& plan, Replay& replay, Run* run) {
+    for (const plan::Node& node : plan.nodes) {
+      TRY_ASSIGN(Refusal refusal, replay.Enqueue(node));
+      if (refusal.ok()) continue;
+      if (refusal.finding) run->findings.push_back(std::move(*refusal.finding));
+      run->unsupported = std::move(refusal.unsupported);
+      break;
+    }
+    return {};
+  }
+
   /// What a run that came to its end left behind.
   Status Look(const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
               const PlanMemory& buffers, Run* run) {

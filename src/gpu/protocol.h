@@ -4,7 +4,7 @@
 //   {"load": id, "ptx": …, "cubin": path, "variables": […]}  -> {} | {"error": …}
 //   {"forget": id}                                            -> {}
 //   {"execute": id, "plan": …, "arguments": [[at, bytes], …],
-//    "results": at, "poison": n}                              -> {"run": …} | {"error": …}
+//    "results": at, "poison": n, "twice": bool}               -> {"run": …} | {"error": …}
 //
 // timing_protocol.h has the requests of timing. The worker begins with {"device": name,
 // "description": name of the table's, "sm_count": n, "uuid": …}.

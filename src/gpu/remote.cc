@@ -184,11 +184,9 @@ Result<engine::Run> RemoteProgram::Execute(const plan::Plan& plan,
   WorkerProcess& worker = checked_.worker();
   uint64_t end = 0;
   TRY_ASSIGN(Json places, worker.Write(arguments, &end));
-  const Json request{{"execute", checked_.id()},
-                     {"plan", plan::ToJson(plan)},
-                     {"poison", options.poison},
-                     {"arguments", std::move(places)},
-                     {"results", end}};
+  const Json request{{"execute", checked_.id()},       {"plan", plan::ToJson(plan)},
+                     {"poison", options.poison},       {"twice", options.full_checks},
+                     {"arguments", std::move(places)}, {"results", end}};
   bool gone = false;
   auto answer = worker.Ask(request, &gone);
   if (!answer && gone) {
@@ -214,6 +212,12 @@ Result<std::unique_ptr<engine::Timer>> MakeRemoteTimer(
 
 Result<std::vector<std::string>> VariablesOf(const std::string& ptx) {
   TRY_ASSIGN(const ptx::Module module, ptx::Parse(ptx));
+  for (const ptx::Function& function : module.functions) {
+    // Its heap would outlive a replay, and nobody could clear it.
+    if (function.name == "malloc") {
+      return Fail(ErrorCode::kUnsupported, "unsupported: malloc in a kernel");
+    }
+  }
   std::vector<std::string> names;
   for (const ptx::Variable& variable : module.variables) {
     if (variable.space == ptx::Space::kGlobal || variable.space == ptx::Space::kConst) {

@@ -32,6 +32,11 @@ L: ld.volatile.global.u32 %r1, [%d1]; setp.ne.u32 %p, %r1, 12345; @%p bra L; ret
 L: fma.rn.f32 %f, %f, %f, %f; add.u32 %r, %r, 1; setp.lt.u32 %p, %r, %n; @%p bra L;
   setp.eq.f32 %p, %f, 0f00000000; ld.param.u64 %d, [y]; @%p st.global.f32 [%d], %f; ret;
 }
+.visible .entry hide(.param .u64 x, .param .u64 y, .param .u32 n) {
+  .reg .b32 %r; .reg .b64 %d<3>;
+  ld.param.u32 %r, [n]; ld.param.u64 %d1, [y]; cvt.u64.u32 %d2, %r; add.u64 %d1, %d1, %d2;
+  st.global.u32 [%d1], 1; ret;
+}
 .visible .entry nowhere(.param .u64 x, .param .u64 y, .param .u32 n) {
   .reg .b64 %d<3>; .reg .f32 %f;
   mov.u64 %d1, 64; ld.global.f32 %f, [%d1]; ld.param.u64 %d2, [y]; st.global.f32 [%d2], %f; ret;

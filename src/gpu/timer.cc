@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "gpu/faults.h"
+#include "gpu/guard.h"
 #include "gpu/outputs.h"
 
 namespace cupel::gpu {
@@ -56,8 +57,12 @@ struct Runner {
 class LocalTimer : public engine::Timer {
  public:
   LocalTimer(const Device& device, Clock& clock, const Nvml* nvml, std::span<const Arguments> sets,
-             Block scratch)
-      : device_(device), clock_(clock), nvml_(nvml), scratch_(std::move(scratch)) {
+             Block scratch, Guard guard)
+      : device_(device),
+        clock_(clock),
+        nvml_(nvml),
+        scratch_(std::move(scratch)),
+        guard_(std::move(guard)) {
     for (const Arguments& set : sets) arguments_.push_back(set);
   }
 
@@ -93,7 +98,7 @@ class LocalTimer : public engine::Timer {
       }
       filled[runner.region] = true;
     }
-    return {};
+    return WatchMemory(sizes);
   }
 
   int Sets() const override { return static_cast<int>(arguments_.size()); }
@@ -125,7 +130,9 @@ class LocalTimer : public engine::Timer {
     if (request.keep_outputs) {
       TRY_ASSIGN(taken.outputs, ReadOutputs(device_, bound.memory, bound.plan, &taken.findings));
     }
-    TRY(Unchange(bound, request.changes));
+    TRY(Unchange());
+    // Where somebody looks at the outputs, somebody looks for what is hidden, too.
+    if (request.keep_outputs) TRY(LookForTraces(&taken.findings));
     return taken;
   }
 
@@ -168,14 +175,7 @@ class LocalTimer : public engine::Timer {
         TRY(FindChangedArguments(device_, bound.memory, bound.plan, arguments_[set], &findings));
       }
     }
-    TRY_ASSIGN(const bool tampered, clock_.WasTamperedWith());
-    if (tampered) {
-      Finding finding;
-      finding.code = "out_of_bounds";
-      finding.where = "memory of the clock";
-      finding.message = "A kernel wrote to memory that belongs to the measurement.";
-      findings.push_back(std::move(finding));
-    }
+    if (findings.empty()) TRY(LookForTraces(&findings));
     return findings;
   }
 
@@ -197,11 +197,72 @@ class LocalTimer : public engine::Timer {
     return {};
   }
 
-  /// All that a replay could remember of earlier ones is gone.
+  /// All that a kernel can reach and that is not its own.
+  Status WatchMemory(std::span<const uint64_t> sizes) {
+    for (size_t i = 0; i < regions_.size(); ++i) {
+      const uint64_t used = sizes[i] * arguments_.size();
+      guard_.Watch(regions_[i].address() + used, regions_[i].capacity() - used, "unused memory");
+    }
+    std::vector<bool> seen(regions_.size(), false);
+    for (const Runner& runner : runners_) {
+      const Block& copies = runner.entrant.program->variables().copies();
+      guard_.Watch(copies.address(), copies.capacity(), "memory of the measurement");
+      if (seen[runner.region]) continue;
+      seen[runner.region] = true;
+      for (const auto& bound : runner.sets) {
+        for (size_t i = 0; i < bound->plan.buffers.size(); ++i) {
+          if (bound->plan.buffers[i].kind != plan::BufferKind::kArgument) continue;
+          const gpu::Place& place = bound->memory.places()[i];
+          guard_.Watch(place.address, place.bytes, place.name);
+        }
+      }
+    }
+    guard_.Watch(scratch_.address(), scratch_.capacity(), "memory of the measurement");
+    guard_.Watch(clock_.flushed().address(), clock_.flushed().capacity(), "memory of the clock");
+    TRY(ClearScratch());
+    return guard_.Remember();
+  }
+
+  Status ClearScratch() {
+    const Driver& driver = device_.driver();
+    return driver.Check(
+        driver.fill_32(scratch_.address(), 0, scratch_.capacity() / 4, device_.stream()),
+        "clearing memory");
+  }
+
+  /// What an earlier replay left where it must not write.
+  Status LookForTraces(std::vector<Finding>* findings) {
+    for (const Runner& runner : runners_) {
+      for (const auto& bound : runner.sets) {
+        if (findings->empty()) TRY(FindStrayWrites(bound->memory, findings));
+      }
+    }
+    if (!findings->empty()) return {};
+    TRY_ASSIGN(const std::vector<std::string> changed, guard_.Changed());
+    if (changed.empty()) return {};
+    Finding finding;
+    finding.code = "out_of_bounds";
+    finding.where = changed.front();
+    finding.message = fmt::format(
+        "A kernel wrote to {}, which it may only read or not even know of.", changed.front());
+    findings->push_back(std::move(finding));
+    return {};
+  }
+
+  /// All that a replay could remember of earlier ones is gone, whoever's they were.
   Status Reset(const Runner& runner, int poison) {
     TRY(runner.entrant.program->variables().Restore());
-    for (const auto& bound : runner.sets) TRY(bound->memory.Poison(poison));
+    for (const Runner& any : runners_) {
+      if (&any != &runner && any.region == runner.region) continue;
+      for (const auto& bound : any.sets) TRY(bound->memory.Poison(poison));
+    }
+    TRY(clock_.Scrub());
     const Driver& driver = device_.driver();
+    if (const Blas* blas = device_.opened_blas()) {
+      TRY(driver.Check(driver.fill_32(blas->workspace().address(), 0,
+                                      blas->workspace().capacity() / 4, device_.stream()),
+                       "clearing memory"));
+    }
     // Not every GPU has a persisting L2.
     driver.context_reset_persisting_l2();
     return {};
@@ -218,8 +279,8 @@ class LocalTimer : public engine::Timer {
     return {};
   }
 
-  Status Await(Taken* taken) {
-    TRY_ASSIGN(auto fault, AwaitKernels(device_, kDeadline));
+  Status Await(Taken* taken, bool spin = false) {
+    TRY_ASSIGN(auto fault, AwaitKernels(device_, kDeadline, spin));
     if (fault) taken->findings.push_back(std::move(*fault));
     return {};
   }
@@ -232,13 +293,22 @@ class LocalTimer : public engine::Timer {
     TRY(Await(taken));
     if (!taken->findings.empty() || !taken->unsupported.empty()) return false;
     Refusal refusal;
-    TRY_ASSIGN(TimedGraph warm,
-               TimedGraph::Capture(device_, bound.plan, bound.replay, nullptr, &refusal));
-    TRY_ASSIGN(TimedGraph cold,
-               TimedGraph::Capture(
-                   device_, bound.plan, bound.replay, [&] { return clock_.Flush(); }, &refusal));
+    // What the last replay left must not be there, or a kernel could find its work done.
+    TRY_ASSIGN(TimedGraph warm, TimedGraph::Capture(
+                                    device_, bound.plan, bound.replay,
+                                    [&] { return bound.memory.Poison(1); }, &refusal));
+    if (refusal.ok()) {
+      TRY_ASSIGN(TimedGraph cold,
+                 TimedGraph::Capture(
+                     device_, bound.plan, bound.replay, [&] { return clock_.Flush(); }, &refusal));
+      bound.cold.emplace(std::move(cold));
+    }
+    if (!refusal.ok()) {
+      if (refusal.finding) taken->findings.push_back(std::move(*refusal.finding));
+      taken->unsupported = std::move(refusal.unsupported);
+      return false;
+    }
     bound.warm.emplace(std::move(warm));
-    bound.cold.emplace(std::move(cold));
     return true;
   }
 
@@ -276,7 +346,7 @@ class LocalTimer : public engine::Timer {
     for (int i = -1; i < count && taken->findings.empty(); ++i) {
       const auto start = SteadyClock::now();
       TRY(Enqueue(bound, taken));
-      TRY(Await(taken));
+      TRY(Await(taken, true));
       if (i >= 0) taken->us.push_back(MicrosecondsSince(start));
     }
     return {};
@@ -298,44 +368,53 @@ class LocalTimer : public engine::Timer {
   /// Keeps what was there in `scratch_`.
   Status Change(const Bound& bound, std::span<const engine::Change> changes) {
     const Driver& driver = device_.driver();
-    uint64_t at = scratch_.address();
+    CuPointer at = scratch_.address();
+    changed_.clear();
     for (const engine::Change& change : changes) {
-      if (at + change.bytes.size() > scratch_.address() + kMostChangedBytes) {
+      const uint64_t bytes = change.bytes.size();
+      if (at + bytes > scratch_.address() + kMostChangedBytes) {
         return Fail(ErrorCode::kInternal, "too much is changed at once");
       }
       const CuPointer place = PlaceOf(bound, change);
-      if (place == 0 || change.bytes.empty()) continue;
-      TRY(driver.Check(driver.copy_across(at, place, change.bytes.size(), device_.stream()),
+      if (place == 0 || bytes == 0) continue;
+      TRY(driver.Check(driver.copy_across(at, place, bytes, device_.stream()),
                        "changing an argument"));
-      TRY(driver.Check(
-          driver.copy_in(place, change.bytes.data(), change.bytes.size(), device_.stream()),
-          "changing an argument"));
-      at += change.bytes.size();
+      TRY(driver.Check(driver.copy_in(place, change.bytes.data(), bytes, device_.stream()),
+                       "changing an argument"));
+      changed_.push_back({place, at, bytes});
+      at += bytes;
     }
     return {};
   }
 
-  Status Unchange(const Bound& bound, std::span<const engine::Change> changes) {
+  /// The last first: two changes may be of one element.
+  Status Unchange() {
     const Driver& driver = device_.driver();
-    uint64_t at = scratch_.address();
-    for (const engine::Change& change : changes) {
-      const CuPointer place = PlaceOf(bound, change);
-      if (place == 0 || change.bytes.empty()) continue;
-      TRY(driver.Check(driver.copy_across(place, at, change.bytes.size(), device_.stream()),
-                       "changing an argument back"));
-      at += change.bytes.size();
+    for (; !changed_.empty(); changed_.pop_back()) {
+      const Changed& changed = changed_.back();
+      TRY(driver.Check(
+          driver.copy_across(changed.place, changed.kept, changed.bytes, device_.stream()),
+          "changing an argument back"));
     }
+    TRY(ClearScratch());
     CuResult code = 0;
     return device_.Await(kDeadline, &code);
   }
+
+  struct Changed {
+    CuPointer place = 0, kept = 0;
+    uint64_t bytes = 0;
+  };
 
   const Device& device_;
   Clock& clock_;
   const Nvml* nvml_;
   Block scratch_;
+  Guard guard_;
   std::vector<Arguments> arguments_;
   std::vector<Runner> runners_;
   std::vector<Block> regions_;
+  std::vector<Changed> changed_;
   uint64_t replays_ = 0;
 };
 
@@ -349,7 +428,9 @@ Result<std::unique_ptr<engine::Timer>> MakeLocalTimer(const Device& device, Cloc
     return Fail(ErrorCode::kInternal, "nothing to time");
   }
   TRY_ASSIGN(Block scratch, Block::Allocate(device, kMostChangedBytes));
-  auto timer = std::make_unique<LocalTimer>(device, clock, nvml, sets, std::move(scratch));
+  TRY_ASSIGN(Guard guard, Guard::Make(device, clock));
+  auto timer =
+      std::make_unique<LocalTimer>(device, clock, nvml, sets, std::move(scratch), std::move(guard));
   TRY(timer->Place(entrants));
   return std::unique_ptr<engine::Timer>(std::move(timer));
 }

@@ -119,6 +119,17 @@ TEST_F(TimerTest, AStrayWriteIsSeenAtTheEnd) {
   EXPECT_EQ((*findings)[0].code, "out_of_bounds");
 }
 
+// Far behind the last red zone, yet within what the driver has mapped.
+TEST_F(TimerTest, AWriteToMemoryThatNobodyUsesIsSeenWhereOutputsAreKept) {
+  const plan::Plan plans[] = {Launching("hide", 1 << 20)};
+  auto timer = Make(plans);
+  ASSERT_TRUE(timer.has_value()) << timer.error().message;
+  auto taken = (*timer)->Take({0, TimingMode::kCold, 0, 1, {}, true});
+  ASSERT_TRUE(taken.has_value()) << taken.error().message;
+  ASSERT_FALSE(taken->findings.empty());
+  EXPECT_EQ(taken->findings[0].code, "out_of_bounds");
+}
+
 TEST_F(TimerTest, AFaultIsAFinding) {
   const plan::Plan plans[] = {Launching("nowhere")};
   auto timer = Make(plans);

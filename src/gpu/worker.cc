@@ -79,6 +79,7 @@ class Worker {
     engine::RunOptions options;
     TRY_ASSIGN(const int64_t poison, JsonInt(request, "poison", "request"));
     options.poison = static_cast<int>(poison);
+    TRY_ASSIGN(options.full_checks, JsonBool(request, "twice", "request"));
     TRY_ASSIGN(const engine::Run run, program->second->Execute(plan, arguments, options));
     TRY_ASSIGN(Json json, RunToJson(run, static_cast<uint64_t>(results), memory_));
     return Json{{"run", std::move(json)}};

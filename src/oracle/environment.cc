@@ -11,6 +11,7 @@ std::map<std::string, std::string> ChildEnvironment() {
   std::map<std::string, std::string> environment = os::CurrentEnvironment();
   environment["PYTHONDONTWRITEBYTECODE"] = "1";  // no __pycache__ in the user's task folders
   environment["PYTHONUNBUFFERED"] = "1";
+  environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";  // GPUs are numbered as for the GPU worker
   // cupel judges while the child computes: waiting threads must not spin.
   environment.emplace("OMP_WAIT_POLICY", "PASSIVE");
   // Large tensors come and go, and most of the time goes into page faults: memory that is kept
