@@ -77,6 +77,7 @@ class Bench {
     TRY(building.get());
     TRY(JudgeAll());
     TRY(TimeAll());
+    TRY(RememberBaselines());
     view_.End();
     BenchTextOptions text;
     text.colour = ::isatty(STDOUT_FILENO) != 0;
@@ -162,6 +163,44 @@ class Bench {
                              }));
       return {};
     });
+  }
+
+  /// What was measured is kept; what was not is looked up, for orientation.
+  Status RememberBaselines() {
+    TRY_ASSIGN(const auto cache_folder, os::CacheDir());
+    const oracle::BaselineCache cache(cache_folder);
+    const task::Direction direction = DirectionOf(command_.target);
+    for (const assay::SettingTimes& times : report_.settings) {
+      const auto& settings = task_.SettingsOf(direction);
+      const auto setting = std::find_if(settings.begin(), settings.end(),
+                                        [&](const task::Setting& s) { return s.id == times.id; });
+      if (setting == settings.end()) continue;
+      for (const oracle::BaselineKind kind :
+           {oracle::BaselineKind::kEager, oracle::BaselineKind::kCompile,
+            oracle::BaselineKind::kMaxAutotune}) {
+        const std::string name = oracle::Name(kind);
+        const auto key =
+            oracle::KeyOf(task_, direction, *setting, kind, report_.gpu, times.torch_version);
+        const auto timing =
+            std::find_if(times.timings.begin(), times.timings.end(),
+                         [&](const assay::Timing& t) { return t.is_baseline && t.name == name; });
+        if (timing == times.timings.end()) {
+          if (auto medians = cache.Load(key)) {
+            report_.remembered.push_back({times.id, name, std::move(*medians)});
+          }
+          continue;
+        }
+        if (timing->refused || timing->samples.cold.empty()) continue;
+        oracle::BaselineMedians medians;
+        medians.cold_us = timing->median.estimate;
+        medians.warm_us = timing->warm_us;
+        medians.host_us = timing->host_us;
+        medians.samples = static_cast<int64_t>(timing->samples.cold.size());
+        medians.how = timing->how;
+        TRY(cache.Store(key, medians));
+      }
+    }
+    return {};
   }
 
   /// That of the worst kernel.

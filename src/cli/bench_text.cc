@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <map>
 
 #include "base/version.h"
@@ -120,6 +121,24 @@ std::string Remarks(const SettingTimes& setting) {
   return text;
 }
 
+std::string Date(int64_t seconds) {
+  const auto time = static_cast<std::time_t>(seconds);
+  std::tm parts{};
+  char text[16] = "";
+  if (gmtime_r(&time, &parts) != nullptr) std::strftime(text, sizeof text, "%Y-%m-%d", &parts);
+  return text;
+}
+
+std::string RememberedText(const BenchReport& report, const std::string& setting) {
+  std::string text;
+  for (const Remembered& item : report.remembered) {
+    if (item.setting != setting) continue;
+    text += fmt::format("  {} took {} on {}, for orientation: measure it beside with --baselines\n",
+                        item.name, Microseconds(item.medians.cold_us), Date(item.medians.taken_at));
+  }
+  return text;
+}
+
 /// By kernel: geometric means of its speed-ups over the settings where both were timed.
 std::string Means(const BenchReport& report, const std::vector<std::string>& baselines) {
   std::string text;
@@ -180,6 +199,7 @@ std::string BenchText(const BenchReport& report, const BenchTextOptions& options
     text += fmt::format("{} ({})\n", setting.id, report::Printable(setting.description));
     if (!setting.note.empty()) text += fmt::format("  {}\n", report::Printable(setting.note));
     text += SettingText(setting, baselines) + KernelComparisons(setting) + Remarks(setting);
+    text += RememberedText(report, setting.id);
   }
   text += Means(report, baselines);
   return text;
@@ -192,6 +212,13 @@ Json BenchJson(const BenchReport& report) {
   }
   Json settings = Json::array();
   for (const SettingTimes& setting : report.settings) settings.push_back(assay::ToJson(setting));
+  Json remembered = Json::array();
+  for (const Remembered& item : report.remembered) {
+    remembered.push_back({{"setting", item.setting},
+                          {"name", item.name},
+                          {"us", item.medians.cold_us},
+                          {"taken_at", item.medians.taken_at}});
+  }
   return {{"schema", "cupel.bench/1"},
           {"cupel", kVersion},
           {"task", report.task},
@@ -201,6 +228,7 @@ Json BenchJson(const BenchReport& report) {
           {"ceilings", engine::ToJson(report.ceilings)},
           {"kernels", kernels},
           {"settings", settings},
+          {"remembered_baselines", remembered},
           {"geometric_means", MeansJson(report)}};
 }
 

@@ -7,6 +7,7 @@
 
 #include "assay/bench.h"
 #include "judge/verdict.h"
+#include "oracle/baseline_cache.h"
 
 namespace cupel::cli {
 
@@ -15,11 +16,18 @@ struct BenchedKernel {
   judge::Verdict verdict;
 };
 
+/// What a baseline took when it was last measured here.
+struct Remembered {
+  std::string setting, name;
+  oracle::BaselineMedians medians;
+};
+
 struct BenchReport {
   std::string task, direction, gpu, torch;
   engine::Ceilings ceilings;
   std::vector<BenchedKernel> kernels;
   std::vector<assay::SettingTimes> settings;
+  std::vector<Remembered> remembered;  // of baselines that were not asked for
 };
 
 struct BenchTextOptions {
