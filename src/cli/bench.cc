@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -57,7 +58,8 @@ class Bench {
           ErrorCode::kUnsupported, "unsupported: the emulator estimates, it does not measure",
           "use --device gpu on a machine with an NVIDIA GPU, or cupel profile --device emu");
     }
-    TRY_ASSIGN(task_, LoadTarget(command_.target));
+    TRY_ASSIGN(task::Task task, LoadTarget(command_.target));
+    task_.emplace(std::move(task));
     TRY_ASSIGN(const auto kinds, BaselinesOf(command_.baselines));
     // Compilers and the workers of GPUs start side by side.
     auto building = std::async(std::launch::async, [this] { return BuildAll(); });
@@ -72,7 +74,7 @@ class Bench {
     TRY_ASSIGN(options_.ceilings, CeilingsOf(lanes_[0]->engine()));
     report_.gpu = options_.ceilings.gpu;
     report_.ceilings = options_.ceilings;
-    report_.task = task_.name;
+    report_.task = task_->name;
     report_.direction = task::Name(DirectionOf(command_.target));
     TRY(building.get());
     TRY(JudgeAll());
@@ -111,7 +113,7 @@ class Bench {
     const std::vector<std::string> names = NamesOf(command_.kernels);
     report_.kernels.resize(names.size());
     return ForEachOnLanes(lanes_.size(), names.size(), [&](size_t lane, size_t i) -> Status {
-      const assay::Question question = QuestionOf(task_, command_.target, command_.common);
+      const assay::Question question = QuestionOf(*task_, command_.target, command_.common);
       TRY_ASSIGN(assay::Judged judged, lanes_[lane]->assay().Judge(candidates_[i], question));
       report_.kernels[i] = {names[i], std::move(judged.verdict)};
       return {};
@@ -140,7 +142,7 @@ class Bench {
 
   /// Each setting on one GPU, baselines too: only what was timed side by side can be compared.
   Status TimeAll() {
-    const assay::Question question = QuestionOf(task_, command_.target, command_.common);
+    const assay::Question question = QuestionOf(*task_, command_.target, command_.common);
     std::vector<const task::Setting*> settings;
     for (const task::Setting* setting : assay::Chosen(question)) {
       if (!RightAt(setting->id).empty()) settings.push_back(setting);
@@ -171,7 +173,7 @@ class Bench {
     const oracle::BaselineCache cache(cache_folder);
     const task::Direction direction = DirectionOf(command_.target);
     for (const assay::SettingTimes& times : report_.settings) {
-      const auto& settings = task_.SettingsOf(direction);
+      const auto& settings = task_->SettingsOf(direction);
       const auto setting = std::find_if(settings.begin(), settings.end(),
                                         [&](const task::Setting& s) { return s.id == times.id; });
       if (setting == settings.end()) continue;
@@ -180,7 +182,7 @@ class Bench {
             oracle::BaselineKind::kMaxAutotune}) {
         const std::string name = oracle::Name(kind);
         const auto key =
-            oracle::KeyOf(task_, direction, *setting, kind, report_.gpu, times.torch_version);
+            oracle::KeyOf(*task_, direction, *setting, kind, report_.gpu, times.torch_version);
         const auto timing =
             std::find_if(times.timings.begin(), times.timings.end(),
                          [&](const assay::Timing& t) { return t.is_baseline && t.name == name; });
@@ -219,7 +221,7 @@ class Bench {
 
   BenchCommand command_;
   ProgressView view_;
-  task::Task task_;
+  std::optional<task::Task> task_;
   std::vector<std::unique_ptr<Session>> lanes_;
   std::vector<std::unique_ptr<oracle::Baselines>> torch_;  // of lanes
   std::mutex showing_;

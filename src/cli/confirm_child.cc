@@ -186,7 +186,7 @@ Result<ChildReply> ConfirmChildren::Run(const std::string& mode, const Json& req
   return reply;
 }
 
-Result<ChildReply> ConfirmChildren::RunConfined(const std::string& mode, Json request,
+Result<ChildReply> ConfirmChildren::RunConfined(const std::string& mode, const Json& request,
                                                 const std::vector<fs::path>& readable,
                                                 const fs::path& writable, bool gpu,
                                                 std::chrono::seconds deadline) const {
@@ -214,7 +214,7 @@ Result<ChildReply> ConfirmChildren::RunTrusted(const std::string& mode, const Js
 }
 
 /// What the kernel refuses of a confinement: seen by starting a trivial child in it.
-std::vector<std::string> RefusedOf(os::Confinement confinement) {
+std::vector<std::string> RefusedOf(const os::Confinement& confinement) {
   os::SpawnOptions spawn;
   spawn.argv = {"/bin/true"};
   spawn.confinement = &confinement;

@@ -44,7 +44,7 @@ class ConfirmChildren {
   /// Runs confirm.py in a folder of its own. `readable` is let in beside what Python needs, and
   /// `writable`, if any, is the child's to write. Errors are ours; what the child does wrong is in
   /// the reply.
-  Result<ChildReply> RunConfined(const std::string& mode, Json request,
+  Result<ChildReply> RunConfined(const std::string& mode, const Json& request,
                                  const std::vector<std::filesystem::path>& readable,
                                  const std::filesystem::path& writable, bool gpu,
                                  std::chrono::seconds deadline) const;
