@@ -37,7 +37,10 @@ judge::Verdict Begin(const Candidate& candidate, const Question& question,
     verdict.flags = image->flags;
     verdict.resources = image->resources;
     verdict.notes = image->notes;
-    verdict.notes.emplace_back("not checked: speed on a GPU");
+    verdict.notes.emplace_back(
+        engine.Name() == "gpu" ? "not checked: races and reads of what nothing has written, which "
+                                 "only the emulator sees"
+                               : "not checked: speed on a GPU");
     verdict.build_seconds = image->from_cache ? 0 : image->build_seconds;
   }
   return verdict;
