@@ -39,14 +39,14 @@ std::string Phrases(std::initializer_list<std::pair<const char*, std::optional<d
 std::string Sentence(const Lines& parts) { return fmt::format("  {}", fmt::join(parts, "; ")); }
 
 void AddBound(const KernelFacts& facts, Lines* lines) {
-  const std::pair<const char*, std::optional<double>> kPeaks[] = {
+  const std::pair<const char*, std::optional<double>> peaks[] = {
       {"DRAM bandwidth", facts.dram_percent},
       {"L2 bandwidth", facts.l2_percent},
       {"L1 and shared memory", facts.l1_percent},
       {"the SM's pipes", facts.compute_percent}};
   const char* name = nullptr;
   double most = -1;
-  for (const auto& [peak, percent] : kPeaks) {
+  for (const auto& [peak, percent] : peaks) {
     if (percent && *percent > most) std::tie(name, most) = std::tuple(peak, *percent);
   }
   if (name == nullptr) return;
@@ -209,7 +209,7 @@ Lines Wrap(const std::string& text, const std::string& indent, size_t most) {
   for (std::string word; words >> word;) {
     if (!line.empty() && report::Width(line) + 1 + report::Width(word) > width) {
       if (lines.size() + 1 == most) {
-        lines.push_back(indent + report::Fit(line + " " + word + " …", width));
+        lines.push_back(indent + report::Fit(fmt::format("{} {} …", line, word), width));
         return lines;
       }
       lines.push_back(indent + line);

@@ -125,11 +125,11 @@ Status Measure(const GpuCall& call, GpuProfile* profile) {
   gpu::OneShotOptions options;
   options.ordinal = call.ordinal;
   options.program = call.program;
-  const auto ncu = WithNcu(folder, options, profile);
+  auto ncu = WithNcu(folder, options, profile);
   if (ncu) return {};
   if (ncu.error().code == ErrorCode::kCancelled) return ncu;
   profile->missing = Told(ncu.error());
-  const auto cupti = WithCupti(folder, options, profile);
+  auto cupti = WithCupti(folder, options, profile);
   if (cupti) return {};
   if (cupti.error().code == ErrorCode::kCancelled) return cupti;
   profile->missing += ". " + Told(cupti.error());
