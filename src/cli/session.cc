@@ -24,7 +24,7 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common, bool wi
   TRY_ASSIGN(const auto cache, os::CacheDir());
   options.locks = cache / "gpu";
   options.will_time = will_time;
-  return gpu::MakeGpuEngine(std::move(options));
+  return gpu::MakeGpuEngine(options);
 }
 
 }  // namespace

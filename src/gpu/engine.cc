@@ -71,7 +71,7 @@ class GpuEngine : public engine::Engine {
 
 }  // namespace
 
-Result<std::unique_ptr<engine::Engine>> MakeGpuEngine(EngineOptions options) {
+Result<std::unique_ptr<engine::Engine>> MakeGpuEngine(const EngineOptions& options) {
   constexpr const char* kWorker = "the GPU worker";
   auto checker = std::make_shared<WorkerProcess>(options);
   auto timer = std::make_shared<WorkerProcess>(options);

@@ -21,6 +21,6 @@ struct EngineOptions {
 };
 
 /// Starts the worker to learn which GPU it is. kEnvironment or kNotFound without one.
-Result<std::unique_ptr<engine::Engine>> MakeGpuEngine(EngineOptions options);
+Result<std::unique_ptr<engine::Engine>> MakeGpuEngine(const EngineOptions& options);
 
 }  // namespace cupel::gpu

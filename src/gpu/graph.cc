@@ -59,7 +59,7 @@ Status EnqueueAll(const Device& device, const plan::Plan& plan, Replay& replay, 
         before.insert(before.end(), ends[earlier].begin(), ends[earlier].end());
         followed[earlier] = true;
       }
-      TRY(SetTips(device, before.empty() ? start : std::move(before)));
+      TRY(SetTips(device, before.empty() ? start : before));
     }
     TRY_ASSIGN(*refusal, replay.Enqueue(plan.nodes[i]));
     if (!refusal->ok()) return {};
@@ -72,7 +72,7 @@ Status EnqueueAll(const Device& device, const plan::Plan& plan, Replay& replay, 
   for (size_t i = 0; i < ends.size(); ++i) {
     if (!followed[i]) last.insert(last.end(), ends[i].begin(), ends[i].end());
   }
-  return SetTips(device, last.empty() ? start : std::move(last));
+  return SetTips(device, last.empty() ? start : last);
 }
 
 }  // namespace
