@@ -86,8 +86,8 @@ TEST_F(MeasureTest, RoundsGoForwardsAndBackwardsOnTheSameInputs) {
   const std::string order = Order();
   ASSERT_GE(order.size(), 6u * 2 * kSets);
   for (size_t i = 0; i < order.size(); ++i) {
-    EXPECT_EQ(order[i], "abccba"[i % 6]) << i;
-    EXPECT_EQ(log_[i].set, static_cast<int>(i / 6) % kSets) << i;
+    ASSERT_EQ(order[i], "abccba"[i % 6]) << i;
+    ASSERT_EQ(log_[i].set, static_cast<int>(i / 6) % kSets) << i;
   }
 }
 

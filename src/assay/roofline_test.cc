@@ -20,14 +20,14 @@ task::Tensor TensorOf(const std::vector<float>& data, std::vector<int64_t> shape
 }
 
 TEST(Roofline, BytesToReadCountMemoryAndNotElements) {
-  const std::vector<float> a(64), b(16), row(8), none;
+  const std::vector<float> a(64), b(16), none;
   task::Case wanted;
   wanted.args = {task::Value{TensorOf(a, {8, 8})}, task::Value{TensorOf(b, {16})},
                  task::Value{TensorOf(none, {0})}, task::Value{3.0}};
   EXPECT_EQ(BytesToRead(wanted), 4 * (64 + 16));
 
-  // One row that is expanded to a thousand is read once.
-  task::Tensor expanded = TensorOf(row, {1000, 8});
+  // One row of eight that is expanded to a thousand is read once, and the others never.
+  task::Tensor expanded = TensorOf(a, {1000, 8});
   expanded.strides = {0, 1};
   wanted.args = {task::Value{expanded}};
   EXPECT_EQ(BytesToRead(wanted), 4 * 8);
