@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <string>
+#include <thread>
 
 namespace cupel::assay {
 namespace {
@@ -28,6 +30,7 @@ class StreamTest : public ::testing::Test {
     std::atomic<int> telling{0};
     const auto done = RunStream(list, all, builders, [&](size_t job, Result<JobResult> result) {
       EXPECT_EQ(++telling, 1) << "two at a time";
+      std::this_thread::sleep_for(std::chrono::microseconds(50));  // so that others would come in
       ASSERT_LT(job, told.size());
       ++told[job];
       ASSERT_FALSE(result.has_value());
