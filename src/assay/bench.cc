@@ -215,6 +215,18 @@ class SettingBench {
       DropKernel(i, *mine[i]->problem());
       return true;
     }
+    if (own_probe.problem()) {
+      // The probe is right: a kernel has spoilt what it uses.
+      timer.reset();
+      engine::Finding finding;
+      finding.code = own_probe.problem()->code;
+      finding.message = own_probe.problem()->message;
+      TRY(DropWhoeverDid(finding));
+      return true;
+    }
+    if (measured.samples.size() != samplers.size()) {
+      return Fail(ErrorCode::kInternal, "the GPU's clock gave no times and no reason");
+    }
     TRY_ASSIGN(const auto findings, timer->Finish());
     if (!findings.empty()) {
       timer.reset();

@@ -246,7 +246,8 @@ Result<std::vector<oracle::BaselineKind>> BaselinesOf(const std::string& names) 
     bool known = false;
     for (const oracle::BaselineKind kind : kAll) {
       if (name != oracle::Name(kind)) continue;
-      kinds.push_back(kind);
+      // Named twice it is timed once.
+      if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(kind);
       known = true;
     }
     if (!known) {

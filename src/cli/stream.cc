@@ -85,8 +85,13 @@ class Stream {
     const std::string key = fmt::format("{}\n{}", target.task, target.backward);
     auto known = tasks_.find(key);
     if (known == tasks_.end()) {
-      TRY_ASSIGN(task::Task task, LoadTarget(target));
-      known = tasks_.emplace(key, std::move(task)).first;
+      auto task = LoadTarget(target);
+      if (!task) {
+        Error error = task.error();
+        error.message = where + ": " + error.message;
+        return tl::unexpected<Error>(std::move(error));
+      }
+      known = tasks_.emplace(key, std::move(*task)).first;
     }
     assay::Job job;
     job.kernel = kernel;

@@ -9,6 +9,7 @@ namespace cupel::gpu {
 namespace {
 
 constexpr size_t kMostChanges = 64, kMostReasons = 64;
+constexpr int64_t kMostArguments = 1 << 20;
 constexpr std::pair<engine::TimingMode, const char*> kModes[] = {
     {engine::TimingMode::kCold, "cold"},
     {engine::TimingMode::kWarm, "warm"},
@@ -67,7 +68,8 @@ Result<engine::TakeRequest> TakeRequestFromJson(const Json& json) {
   for (const Json& item : *changes) {
     const bool sound = item.is_array() && item.size() == 3 && item[0].is_number_integer() &&
                        item[1].is_number_integer() && item[2].is_string();
-    if (!sound || item[0].get<int64_t>() < 0 || item[1].get<int64_t>() < 0) {
+    if (!sound || item[0].get<int64_t>() < 0 || item[0].get<int64_t>() > kMostArguments ||
+        item[1].get<int64_t>() < 0) {
       return Fail(ErrorCode::kInvalidArgument, "take: a change is malformed");
     }
     TRY_ASSIGN(std::string bytes, Base64Decode(item[2].get<std::string>(), kWhere));

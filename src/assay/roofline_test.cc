@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/roofline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace cupel::assay {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+task::Tensor TensorOf(const std::vector<float>& data, std::vector<int64_t> shape) {
+  task::Tensor tensor;
+  tensor.shape = std::move(shape);
+  tensor.strides = task::ContiguousStrides(tensor.shape);
+  tensor.storage = std::as_bytes(std::span(data));
+  return tensor;
+}
+
+TEST(Roofline, BytesToReadCountMemoryAndNotElements) {
+  const std::vector<float> a(64), b(16), none;
+  task::Case wanted;
+  wanted.args = {task::Value{TensorOf(a, {8, 8})}, task::Value{TensorOf(b, {16})},
+                 task::Value{TensorOf(none, {0})}, task::Value{3.0}};
+  EXPECT_EQ(BytesToRead(wanted), 4 * (64 + 16));
+
+  // One row of eight that is expanded to a thousand is read once, and the others never.
+  task::Tensor expanded = TensorOf(a, {1000, 8});
+  expanded.strides = {0, 1};
+  wanted.args = {task::Value{expanded}};
+  EXPECT_EQ(BytesToRead(wanted), 4 * 8);
+
+  // A tensor and its transpose share their storage.
+  task::Tensor transposed = TensorOf(a, {8, 8});
+  transposed.strides = {1, 8};
+  wanted.args = {task::Value{TensorOf(a, {8, 8})}, task::Value{transposed}};
+  EXPECT_EQ(BytesToRead(wanted), 4 * 64);
+
+  // Of a storage of which a view shows a part, only that part must be read.
+  wanted.args = {task::Value{TensorOf(a, {2, 8})}};
+  EXPECT_EQ(BytesToRead(wanted), 4 * 16);
+
+  // Windows that overlap ask for no more than there is.
+  task::Tensor windows = TensorOf(b, {14, 3});
+  windows.strides = {1, 1};
+  wanted.args = {task::Value{windows}};
+  EXPECT_EQ(BytesToRead(wanted), 4 * 16);
+}
+
+TEST(Roofline, BytesToWriteLeavesOutWhatIsNotAskedFor) {
+  task::Case wanted;
+  task::Output half, none, scalar;
+  half.dtype = DType::kF16;
+  half.shape = {10, 3};
+  none.is_none = true;
+  none.shape = {1000};
+  wanted.outputs = {half, none, scalar};
+  EXPECT_EQ(BytesToWrite(wanted), 2 * 30 + 4);
+}
+
+class Assessed : public ::testing::Test {
+ protected:
+  Assessed() {
+    ceilings_.read_bytes = 4e12;
+    ceilings_.copy_bytes = 4e12;
+    ceilings_.fp32_flops = 60e12;
+    setting_.read_bytes = 400e6;  // 100 us
+    setting_.floor_us = 100;
+    SetTime(200);
+    timing_.verified = timing_.visible = 9;
+  }
+  void SetTime(double us) {
+    timing_.median = {us, us, us, 0.95};
+    timing_.warm_us = us;
+  }
+  std::vector<std::string> Oddities(double l2_bytes = 0) {
+    timing_.oddities.clear();
+    Assess(ceilings_, l2_bytes, setting_, &timing_);
+    return timing_.oddities;
+  }
+  engine::Ceilings ceilings_;
+  SettingTimes setting_;
+  Timing timing_;
+};
+
+TEST_F(Assessed, ATimeBelowTheFloorIsNamedWithBothTimes) {
+  SetTime(80);
+  const std::string what = BelowFloor(ceilings_, 0, setting_, timing_);
+  EXPECT_THAT(what, HasSubstr("80 us for 400 MB"));
+  EXPECT_THAT(what, HasSubstr("90.91 us"));
+  // Within the head-room of what was measured.
+  SetTime(95);
+  EXPECT_EQ(BelowFloor(ceilings_, 0, setting_, timing_), "");
+  // The memory is known to be faster than what was measured on a GPU that was disturbed.
+  SetTime(80);
+  EXPECT_EQ(BelowFloor(ceilings_, 5e12, setting_, timing_), "");
+  // Little to read: launching takes longer than that.
+  setting_.read_bytes = 4e6;
+  SetTime(0.1);
+  EXPECT_EQ(BelowFloor(ceilings_, 0, setting_, timing_), "");
+}
+
+TEST_F(Assessed, RatesAndShareOfTheRoofline) {
+  EXPECT_THAT(Oddities(), IsEmpty());
+  EXPECT_DOUBLE_EQ(timing_.roofline, 0.5);
+  EXPECT_DOUBLE_EQ(timing_.bytes_a_second, 2e12);
+  EXPECT_EQ(timing_.flops, 0);
+
+  // Arithmetic that takes longer than reading bounds instead.
+  setting_.flops = 9e9;  // 150 us
+  EXPECT_THAT(Oddities(), IsEmpty());
+  EXPECT_DOUBLE_EQ(timing_.roofline, 0.75);
+  EXPECT_DOUBLE_EQ(timing_.flops, 45e12);
+
+  // Writing 400 MB takes what reading them does here; what fits the L2 takes nothing.
+  setting_.flops = 0;
+  setting_.written_bytes = 400e6;
+  Oddities();
+  EXPECT_DOUBLE_EQ(timing_.roofline, 1);
+  EXPECT_DOUBLE_EQ(timing_.bytes_a_second, 4e12);
+  Oddities(200e6);
+  EXPECT_DOUBLE_EQ(timing_.roofline, 0.75);
+  Oddities(500e6);
+  EXPECT_DOUBLE_EQ(timing_.roofline, 0.5);
+}
+
+TEST_F(Assessed, WhatIsOddIsNamed) {
+  timing_.spread = 20;
+  EXPECT_THAT(Oddities(), Contains("times scatter by 10 %"));
+  timing_.spread = 0;
+  timing_.median = {200, 195, 205, 0.95};
+  timing_.samples.cold.assign(40, 200);
+  EXPECT_THAT(Oddities(), Contains("the median is known to 2.5 % after 40 replays"));
+  SetTime(200);
+  timing_.warm_us = 220;
+  EXPECT_THAT(Oddities(), Contains("slower with a warm L2: 220 us"));
+  SetTime(90);
+  EXPECT_THAT(Oddities(), Contains(HasSubstr("above the roofline")));
+}
+
+TEST_F(Assessed, WhatTheClockCannotResolveIsNotOdd) {
+  SetTime(0.2);
+  setting_.floor_us = 0;
+  timing_.spread = 0.032;
+  timing_.median = {0.2, 0.19, 0.22, 0.95};
+  EXPECT_THAT(Oddities(), IsEmpty());
+}
+
+TEST_F(Assessed, UnverifiedTimesAreNamedButForBaselines) {
+  timing_.visible = 0;
+  EXPECT_THAT(Oddities(), Contains(HasSubstr("no changed input showed")));
+  timing_.verified = 0;
+  EXPECT_THAT(Oddities(), Contains(HasSubstr("no timed replay was verified")));
+  timing_.is_baseline = true;
+  EXPECT_THAT(Oddities(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace cupel::assay

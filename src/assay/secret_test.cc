@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/secret.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+namespace cupel::assay {
+namespace {
+
+using engine::Change;
+
+template <typename T>
+task::Value TensorOf(const std::vector<T>& data, std::vector<int64_t> shape,
+                     DType dtype = DType::kF32) {
+  task::Tensor tensor;
+  tensor.dtype = dtype;
+  tensor.shape = std::move(shape);
+  tensor.strides = task::ContiguousStrides(tensor.shape);
+  tensor.storage = std::as_bytes(std::span(data));
+  return task::Value{tensor};
+}
+
+std::vector<float> Counting(size_t count) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i);
+  return values;
+}
+
+float FloatOf(const Change& change) {
+  float value = 0;
+  EXPECT_EQ(change.bytes.size(), sizeof value);
+  std::memcpy(&value, change.bytes.data(), sizeof value);
+  return value;
+}
+
+class Secret : public ::testing::Test {
+ protected:
+  task::Case case_;
+  Random random_{7};
+};
+
+TEST_F(Secret, EveryChangeChangesSomethingToAValueOfTheSameArgument) {
+  const auto few = Counting(12), many = Counting(4096);
+  case_.args = {TensorOf(few, {3, 4}), TensorOf(many, {4096})};
+  std::set<uint64_t> places;
+  for (int draw = 0; draw < 50; ++draw) {
+    int of_few = 0, of_many = 0;
+    for (const Change& change : DrawSecrets(case_, random_)) {
+      const auto& values = change.argument == 0 ? few : many;
+      ASSERT_LT(change.argument, 2);
+      ASSERT_EQ(change.offset % sizeof(float), 0u);
+      const size_t element = change.offset / sizeof(float);
+      ASSERT_LT(element, values.size());
+      EXPECT_NE(FloatOf(change), values[element]);
+      EXPECT_EQ(std::count(values.begin(), values.end(), FloatOf(change)), 1);
+      ++(change.argument == 0 ? of_few : of_many);
+      if (change.argument == 1) places.insert(element);
+    }
+    EXPECT_EQ(of_few, 1);
+    EXPECT_GT(of_many, 1);
+  }
+  EXPECT_GT(places.size(), 100u) << "places that are not drawn anew can be foreseen";
+}
+
+TEST_F(Secret, StaysInsideStridedViews) {
+  // Rows 1 and 2 of four, columns 1, 3 and 5 of eight: transposed, behind an offset.
+  const auto values = Counting(32);
+  task::Value view = TensorOf(values, {3, 2});
+  auto& tensor = std::get<task::Tensor>(view.data);
+  tensor.strides = {2, 8};
+  tensor.offset = 9;
+  case_.args = {view};
+  const std::set<uint64_t> inside{9, 11, 13, 17, 19, 21};
+  std::set<uint64_t> changed;
+  for (int draw = 0; draw < 200; ++draw) {
+    for (const Change& change : DrawSecrets(case_, random_)) {
+      changed.insert(change.offset / sizeof(float));
+      EXPECT_TRUE(inside.count(static_cast<uint64_t>(FloatOf(change)))) << FloatOf(change);
+    }
+    const auto nan = DrawNan(case_, random_);
+    ASSERT_TRUE(nan.has_value());
+    EXPECT_TRUE(inside.count(nan->offset / sizeof(float)));
+  }
+  EXPECT_EQ(changed, inside) << "some elements are never changed";
+}
+
+TEST_F(Secret, LeavesIntegersScalarsAndConstantsAlone) {
+  const std::vector<int64_t> indices{1, 2, 3};
+  const std::vector<float> one{1}, ones(500, 1), none;
+  case_.args = {TensorOf(indices, {3}, DType::kI64), TensorOf(one, {1}), TensorOf(one, {}),
+                TensorOf(ones, {500}), TensorOf(none, {0, 4})};
+  for (int draw = 0; draw < 20; ++draw) EXPECT_TRUE(DrawSecrets(case_, random_).empty());
+}
+
+TEST_F(Secret, NamesArgumentsByTheirPlaceAmongTensors) {
+  const auto values = Counting(8);
+  const std::vector<int64_t> indices{1, 2, 3};
+  case_.args = {task::Value{2.0}, TensorOf(indices, {3}, DType::kI64), task::Value{task::None{}},
+                task::Value{std::vector<task::Value>{TensorOf(values, {8})}}};
+  const auto changes = DrawSecrets(case_, random_);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].argument, 1);
+}
+
+TEST_F(Secret, ManyLargeArgumentsDoNotMakeARequestTooLarge) {
+  const auto values = Counting(1000);
+  case_.args.assign(100, TensorOf(values, {1000}));
+  EXPECT_LE(DrawSecrets(case_, random_).size(), 64u);  // what the GPU worker takes
+}
+
+TEST_F(Secret, NaNsReachEveryArgumentThatIsATensor) {
+  const auto a = Counting(8), b = Counting(8);
+  const std::vector<float> one{1};
+  const std::vector<uint16_t> halves(8, 0x3c00);
+  case_.args = {TensorOf(a, {8}), TensorOf(one, {1}), TensorOf(b, {2, 4}),
+                TensorOf(halves, {8}, DType::kF16)};
+  std::set<int> arguments;
+  for (int draw = 0; draw < 100; ++draw) {
+    const auto change = DrawNan(case_, random_);
+    ASSERT_TRUE(change.has_value());
+    arguments.insert(change->argument);
+    const ChangedArguments changed(case_, {*change});
+    task::Tensor tensor = *task::TensorLeaves(case_.args)[static_cast<size_t>(change->argument)];
+    tensor.storage = changed.storages()[static_cast<size_t>(change->argument)];
+    int nans = 0;
+    for (int64_t i = 0; i < 8; ++i) nans += std::isnan(task::ElementAsDouble(tensor, i)) ? 1 : 0;
+    EXPECT_EQ(nans, 1);
+  }
+  EXPECT_EQ(arguments, (std::set<int>{0, 2, 3}));
+}
+
+TEST_F(Secret, NoNaNsBesideIndices) {
+  const auto values = Counting(8);
+  const std::vector<int64_t> indices{1, 2, 3};
+  case_.args = {TensorOf(values, {8}), TensorOf(indices, {3}, DType::kI64)};
+  EXPECT_FALSE(DrawNan(case_, random_).has_value());
+  case_.args.clear();
+  EXPECT_FALSE(DrawNan(case_, random_).has_value());
+}
+
+TEST_F(Secret, ChangesAreMadeInACopyAndTheLastOfAnElementHolds) {
+  const auto a = Counting(4), b = Counting(4);
+  case_.args = {TensorOf(a, {4}), TensorOf(b, {4})};
+  const auto bytes = [](float value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  const ChangedArguments changed(case_, {{0, 4, bytes(50)}, {0, 12, bytes(60)}, {0, 4, bytes(70)}});
+  ASSERT_EQ(changed.storages().size(), 2u);
+  std::vector<float> now(4);
+  std::memcpy(now.data(), changed.storages()[0].data(), changed.storages()[0].size());
+  EXPECT_EQ(now, (std::vector<float>{0, 70, 2, 60}));
+  EXPECT_EQ(changed.storages()[1].data(), std::as_bytes(std::span(b)).data()) << "copied in vain";
+  EXPECT_EQ(a, Counting(4));
+}
+
+}  // namespace
+}  // namespace cupel::assay

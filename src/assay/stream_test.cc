@@ -1,0 +1,62 @@
+// How jobs go from compilers to lanes; what becomes of candidates is for the end-to-end tests.
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/stream.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+
+namespace cupel::assay {
+namespace {
+
+class StreamTest : public ::testing::Test {
+ protected:
+  /// Jobs whose kernels do not exist, on so many lanes.
+  std::vector<int> Run(int jobs, size_t lanes, int builders) {
+    std::vector<Job> list;
+    for (int i = 0; i < jobs; ++i) {
+      Job job;
+      job.kernel = "/nonexistent/kernel" + std::to_string(i) + ".cu";
+      list.push_back(std::move(job));
+    }
+    Lane lane;
+    lane.assay = &assay_;
+    lane.parts = &parts_;
+    const std::vector<Lane> all(lanes, lane);
+    std::vector<int> told(list.size());
+    std::atomic<int> telling{0};
+    const auto done = RunStream(list, all, builders, [&](size_t job, Result<JobResult> result) {
+      EXPECT_EQ(++telling, 1) << "two at a time";
+      std::this_thread::sleep_for(std::chrono::microseconds(50));  // so that others would come in
+      ASSERT_LT(job, told.size());
+      ++told[job];
+      ASSERT_FALSE(result.has_value());
+      EXPECT_NE(result.error().message.find(list[job].kernel.filename().string()),
+                std::string::npos)
+          << result.error().message;
+      --telling;
+    });
+    EXPECT_TRUE(done.has_value());
+    return told;
+  }
+  Parts parts_;
+  Assay assay_{Parts{}, [](const Progress&) {}};
+};
+
+TEST_F(StreamTest, EveryJobIsToldOnceThoughAllFail) {
+  // More than wait in the queue; as many lanes as a host has GPUs.
+  EXPECT_EQ(Run(300, 8, 4), std::vector<int>(300, 1));
+  EXPECT_EQ(Run(300, 1, 8), std::vector<int>(300, 1));
+}
+
+TEST_F(StreamTest, FewerJobsThanLanesOrBuildersEnd) {
+  EXPECT_EQ(Run(1, 8, 8), std::vector<int>(1, 1));
+  EXPECT_EQ(Run(2, 3, 0), std::vector<int>(2, 1));
+  EXPECT_EQ(Run(0, 3, 4), std::vector<int>());
+}
+
+}  // namespace
+}  // namespace cupel::assay

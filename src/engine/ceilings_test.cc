@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/ceilings.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace cupel::engine {
+namespace {
+
+const Ceilings kSome{"NVIDIA H200", 4.1e12, 3.9e12, 60e12, 400e12, 700e12, 1.25};
+
+TEST(Ceilings, ComeThroughWhole) {
+  const auto json = ParseJson(DumpJson(ToJson(kSome)), "test");
+  ASSERT_TRUE(json.has_value());
+  const auto ceilings = CeilingsFromJson(*json);
+  ASSERT_TRUE(ceilings.has_value()) << ceilings.error().message;
+  EXPECT_EQ(ceilings->gpu, kSome.gpu);
+  EXPECT_EQ(ceilings->read_bytes, kSome.read_bytes);
+  EXPECT_EQ(ceilings->copy_bytes, kSome.copy_bytes);
+  EXPECT_EQ(ceilings->fp32_flops, kSome.fp32_flops);
+  EXPECT_EQ(ceilings->tf32_flops, kSome.tf32_flops);
+  EXPECT_EQ(ceilings->bf16_flops, kSome.bf16_flops);
+  EXPECT_EQ(ceilings->launch_us, kSome.launch_us);
+}
+
+TEST(Ceilings, WithoutCublasAreStillCeilings) {
+  Ceilings plain = kSome;
+  plain.tf32_flops = plain.bf16_flops = 0;
+  EXPECT_TRUE(CeilingsFromJson(ToJson(plain)).has_value());
+}
+
+TEST(Ceilings, WhatCannotBeIsRefusedSoThatNothingIsDividedByIt) {
+  const Json good = ToJson(kSome);
+  for (const Json& bad :
+       {Json{{"read_bytes", 0}}, Json{{"copy_bytes", 0}}, Json{{"read_bytes", -1e12}},
+        Json{{"fp32_flops", -1}}, Json{{"launch_us", "1"}}, Json{{"gpu", 3}},
+        Json{{"copy_bytes", std::numeric_limits<double>::quiet_NaN()}},
+        Json{{"fp32_flops", std::numeric_limits<double>::infinity()}}}) {
+    Json lie = good;
+    lie.update(bad);
+    EXPECT_FALSE(CeilingsFromJson(lie).has_value()) << bad.dump();
+  }
+  for (const auto& [key, value] : good.items()) {
+    Json lacking = good;
+    lacking.erase(key);
+    EXPECT_FALSE(CeilingsFromJson(lacking).has_value()) << "without " << key;
+  }
+  EXPECT_FALSE(CeilingsFromJson(Json::array()).has_value());
+}
+
+}  // namespace
+}  // namespace cupel::engine

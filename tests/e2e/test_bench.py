@@ -1,0 +1,112 @@
+"""Timing where it cannot be done, and streams of candidates on the emulator."""
+import json
+import unittest
+
+import kernels
+from support import CupelTest
+
+
+class Bench(CupelTest):
+    def bench(self, *args):
+        return self.cupel("bench", self.write("k.cu", kernels.LINEAR), "--task", "mnist_linear", "--quiet", *args)
+
+    def test_without_a_gpu_it_says_so_in_one_sentence(self):
+        # Number 4096 is on no machine.
+        done = self.bench("--device", "gpu:4096")
+        self.assertEqual(done.status, 2, done)
+        self.assertRegex(done.err, "no NVIDIA driver|there is no GPU 4096")
+        self.assert_one_sentence_and_a_remedy(done)
+
+    def test_the_emulator_does_not_measure(self):
+        done = self.bench("--device", "emu")
+        self.assertEqual(done.status, 3, done)
+        self.assertIn("unsupported: the emulator", done.err)
+        self.assertIn("cupel profile --device emu", done.err)
+        self.assert_one_sentence_and_a_remedy(done)
+
+    def test_a_baseline_that_is_none(self):
+        done = self.bench("--baselines", "eager,fast")
+        self.assertEqual(done.status, 2, done)
+        self.assertIn("there is no baseline fast", done.err)
+        self.assertIn("max-autotune", done.err)
+
+    def assert_one_sentence_and_a_remedy(self, done):
+        self.assertEqual(done.out, "")
+        self.assertRegex(done.err, r"\Acupel: [^\n]+\n +[^\n]+\n\Z", done)
+
+
+class Stream(CupelTest):
+    def stream(self, *lines, args=(), output=None):
+        rows = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+        self.output = output or self.folder / "results.jsonl"
+        return self.cupel("stream", self.write("list.jsonl", "\n".join(rows) + "\n"), "--device", "emu",
+                          "--settings", "single", "--trials", 2, "--output", self.output, *args)
+
+    def results(self):
+        """What was written, by the kernel's name. Every line is JSON by itself."""
+        found = [json.loads(line) for line in self.output.read_text().splitlines()]
+        return {pathless(result["kernel"]): result for result in found}
+
+    def line(self, name, source=None, **more):
+        path = self.write(name, source) if source else self.folder / name
+        return {"kernel": str(path), "task": "mnist_linear", **more}
+
+    def test_each_candidate_is_reported_whatever_the_others_do(self):
+        done = self.stream(self.line("good.cu", kernels.LINEAR), "",
+                           self.line("wrong.cu", kernels.linear("sum + b[col]", "sum")),
+                           self.line("broken.cu", kernels.linear("float sum = 0.f;", "float sum = 0.f")),
+                           self.line("missing.cu"),
+                           self.line("again.cu", kernels.LINEAR, backward=False))
+        self.assertEqual(done.status, 1, done)
+        results = self.results()
+        self.assertEqual({name: result["verdict"] for name, result in results.items()},
+                         {"good.cu": "accepted", "wrong.cu": "rejected", "broken.cu": "rejected",
+                          "missing.cu": "error", "again.cu": "accepted"}, done)
+        self.assertEqual(results["wrong.cu"]["reasons"][0]["code"], "wrong_result")
+        self.assertTrue(results["broken.cu"]["reasons"])
+        self.assertIn("missing.cu", results["missing.cu"]["error"]["message"])
+        for result in results.values():
+            self.assertEqual(result["schema"], "cupel.stream/1")
+            self.assertEqual((result["task"], result["direction"]), ("mnist_linear", "forward"))
+        for name in results:
+            self.assertIn(name, done.out)
+        self.assertIn("5 candidates", done.out)
+        self.assertIn("2 accepted, 1 error, 2 rejected", done.out)
+
+    def test_all_accepted_is_success(self):
+        done = self.stream(self.line("good.cu", kernels.LINEAR), args=["--quiet"])
+        self.assertEqual(done.status, 0, done)
+        self.assertEqual(self.results()["good.cu"]["verdict"], "accepted")
+        self.assertNotIn("good.cu", done.out)
+
+    def test_a_malformed_list_is_refused_with_the_line(self):
+        good = self.line("good.cu", kernels.LINEAR)
+        for bad, word in (("{", "list.jsonl:3"), ('{"task": "mnist_linear"}', "list.jsonl:3"),
+                          ('{"kernel": 3, "task": "mnist_linear"}', "list.jsonl:3"),
+                          ('{"kernel": "k.cu", "task": "mnist_linear", "backward": "no"}', "list.jsonl:3"),
+                          ('{"kernel": "k.cu", "task": "no_such_task"}', "list.jsonl:3"),
+                          ("[]", "list.jsonl:3"), ("\x00", "list.jsonl:3")):
+            with self.subTest(bad=bad):
+                done = self.stream(good, "", bad, good)
+                self.assertEqual(done.status, 2, done)
+                self.assertIn(word, done.err)
+                self.assertFalse(self.output.exists(), "nothing was judged")
+
+    def test_an_empty_list_names_no_kernel(self):
+        done = self.stream("", "  ")
+        self.assertEqual(done.status, 2, done)
+        self.assertIn("names no kernel", done.err)
+        self.assertIn('"task"', done.err)
+
+    def test_results_that_cannot_be_written_are_no_success(self):
+        done = self.stream(self.line("good.cu", kernels.LINEAR), output="/dev/full")
+        self.assertEqual(done.status, 2, done)
+        self.assertIn("/dev/full", done.err)
+
+
+def pathless(path):
+    return path.rsplit("/", 1)[-1]
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
