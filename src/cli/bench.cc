@@ -63,8 +63,7 @@ class Bench {
     TRY_ASSIGN(const auto kinds, BaselinesOf(command_.baselines));
     // Compilers and the workers of GPUs start side by side.
     auto building = std::async(std::launch::async, [this] { return BuildAll(); });
-    TRY_ASSIGN(lanes_, OpenLanes(command_.common, command_.compile,
-                                 [&](const assay::Progress& p) { Show(p); }));
+    TRY(OpenGpus());
     options_.baselines = kinds;
     options_.sets = command_.sets;
     options_.energy_seconds = command_.energy ? kEnergySeconds : 0;
@@ -90,6 +89,21 @@ class Bench {
 
  private:
   static constexpr double kEnergySeconds = 0.5;
+
+  Status OpenGpus() {
+    auto lanes =
+        OpenLanes(command_.common, command_.compile, [&](const assay::Progress& p) { Show(p); });
+    if (lanes) {
+      lanes_ = std::move(*lanes);
+      return {};
+    }
+    Error error = lanes.error();
+    // There is no way round: only a GPU can be measured.
+    if (error.remedy.find("--device emu") != std::string::npos) {
+      error.remedy = "bench needs an NVIDIA GPU; cupel profile --device emu estimates without one";
+    }
+    return tl::unexpected<Error>(std::move(error));
+  }
 
   void Show(const assay::Progress& progress) {
     const std::lock_guard lock(showing_);

@@ -87,6 +87,7 @@ Result<engine::EnergyUse> EnergyUseFromJson(const Json& json) {
   TRY_ASSIGN(use.joules, Positive(json, "joules", "energy"));
   TRY_ASSIGN(use.watts, Positive(json, "watts", "energy"));
   TRY_ASSIGN(use.calls, JsonInt(json, "calls", "energy"));
+  if (use.calls < 1) return Fail(ErrorCode::kInvalidArgument, "energy: calls is out of range");
   return use;
 }
 
