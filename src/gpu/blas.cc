@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/blas.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,10 +10,10 @@
 #include <cstring>
 #include <limits>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 #include "base/dtype.h"
+#include "gpu/library.h"
 
 namespace cupel::gpu {
 namespace {
@@ -69,7 +68,7 @@ struct Scalar {
   alignas(8) unsigned char bytes[8] = {};
 };
 
-void* OpenLibrary() {
+void* OpenCublas() {
   std::vector<std::string> names;
   if (const char* chosen = std::getenv("CUPEL_CUBLAS")) names.emplace_back(chosen);
   for (const char* version : {"13", "12"}) {
@@ -77,10 +76,7 @@ void* OpenLibrary() {
       names.push_back(fmt::format("{}libcublas.so.{}", folder, version));
     }
   }
-  for (const std::string& name : names) {
-    if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-  }
-  return nullptr;
+  return OpenLibrary(names);
 }
 
 }  // namespace
@@ -102,21 +98,16 @@ struct Blas::Library {
 
   /// Null, or the name of what is missing.
   const char* Resolve(void* library) {
-    const char* missing = nullptr;
-    auto find = [&](auto& function, const char* name) {
-      void* symbol = dlsym(library, name);
-      if (symbol == nullptr) missing = name;
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol);
-    };
-    find(create, "cublasCreate_v2");
-    find(destroy, "cublasDestroy_v2");
-    find(set_stream, "cublasSetStream_v2");
-    find(set_workspace, "cublasSetWorkspace_v2");
-    find(gemm, "cublasGemmEx");
-    find(gemm_strided, "cublasGemmStridedBatchedEx");
-    find(gemm_pointers, "cublasGemmBatchedEx");
-    find(status_name, "cublasGetStatusName");
-    return missing;
+    EntryPoints entry(library);
+    entry.Find(create, "cublasCreate_v2");
+    entry.Find(destroy, "cublasDestroy_v2");
+    entry.Find(set_stream, "cublasSetStream_v2");
+    entry.Find(set_workspace, "cublasSetWorkspace_v2");
+    entry.Find(gemm, "cublasGemmEx");
+    entry.Find(gemm_strided, "cublasGemmStridedBatchedEx");
+    entry.Find(gemm_pointers, "cublasGemmBatchedEx");
+    entry.Find(status_name, "cublasGetStatusName");
+    return entry.missing();
   }
 
   Status Check(int status, const char* what) const {
@@ -134,7 +125,7 @@ Blas::~Blas() {
 }
 
 Result<std::unique_ptr<Blas>> Blas::Open(const Device& device) {
-  void* opened = OpenLibrary();
+  void* opened = OpenCublas();
   auto library = std::make_unique<Library>();
   const char* missing = opened == nullptr ? "libcublas.so.13 or .12" : library->Resolve(opened);
   if (missing != nullptr) {

@@ -1,70 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/driver.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
+
+#include "gpu/library.h"
 
 namespace cupel::gpu {
 namespace {
 
 /// Null, or the name of an entry point that the library lacks.
 const char* Resolve(void* library, Driver* driver) {
-  const char* missing = nullptr;
-  auto find = [&](auto& function, const char* name) {
-    void* symbol = dlsym(library, name);
-    if (symbol == nullptr && missing == nullptr) missing = name;
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol);
-  };
-  find(driver->init, "cuInit");
-  find(driver->version, "cuDriverGetVersion");
-  find(driver->device_count, "cuDeviceGetCount");
-  find(driver->device_get, "cuDeviceGet");
-  find(driver->device_name, "cuDeviceGetName");
-  find(driver->device_attribute, "cuDeviceGetAttribute");
-  find(driver->device_total_memory, "cuDeviceTotalMem_v2");
-  find(driver->device_uuid, "cuDeviceGetUuid");
-  find(driver->context_retain, "cuDevicePrimaryCtxRetain");
-  find(driver->context_release, "cuDevicePrimaryCtxRelease_v2");
-  find(driver->context_set_current, "cuCtxSetCurrent");
-  find(driver->context_synchronize, "cuCtxSynchronize");
-  find(driver->context_reset_persisting_l2, "cuCtxResetPersistingL2Cache");
-  find(driver->module_load, "cuModuleLoadDataEx");
-  find(driver->module_unload, "cuModuleUnload");
-  find(driver->module_function, "cuModuleGetFunction");
-  find(driver->module_global, "cuModuleGetGlobal_v2");
-  find(driver->function_set, "cuFuncSetAttribute");
-  find(driver->memory_allocate, "cuMemAlloc_v2");
-  find(driver->memory_free, "cuMemFree_v2");
-  find(driver->memory_info, "cuMemGetInfo_v2");
-  find(driver->host_allocate, "cuMemAllocHost_v2");
-  find(driver->host_free, "cuMemFreeHost");
-  find(driver->copy_in_now, "cuMemcpyHtoD_v2");
-  find(driver->copy_in, "cuMemcpyHtoDAsync_v2");
-  find(driver->copy_out, "cuMemcpyDtoHAsync_v2");
-  find(driver->copy_across, "cuMemcpyDtoDAsync_v2");
-  find(driver->fill_8, "cuMemsetD8Async");
-  find(driver->fill_16, "cuMemsetD16Async");
-  find(driver->fill_32, "cuMemsetD32Async");
-  find(driver->launch, "cuLaunchKernelEx");
-  find(driver->stream_create, "cuStreamCreate");
-  find(driver->stream_destroy, "cuStreamDestroy_v2");
-  find(driver->stream_query, "cuStreamQuery");
-  find(driver->stream_synchronize, "cuStreamSynchronize");
-  find(driver->event_create, "cuEventCreate");
-  find(driver->event_destroy, "cuEventDestroy_v2");
-  find(driver->event_record, "cuEventRecordWithFlags");
-  find(driver->event_elapsed, "cuEventElapsedTime");
-  find(driver->capture_begin, "cuStreamBeginCapture_v2");
-  find(driver->capture_end, "cuStreamEndCapture");
-  find(driver->capture_info, "cuStreamGetCaptureInfo_v2");
-  find(driver->capture_dependencies, "cuStreamUpdateCaptureDependencies");
-  find(driver->graph_instantiate, "cuGraphInstantiateWithFlags");
-  find(driver->graph_launch, "cuGraphLaunch");
-  find(driver->graph_exec_destroy, "cuGraphExecDestroy");
-  find(driver->graph_destroy, "cuGraphDestroy");
-  find(driver->error_name, "cuGetErrorName");
-  find(driver->error_text, "cuGetErrorString");
-  return missing;
+  EntryPoints entry(library);
+  entry.Find(driver->init, "cuInit");
+  entry.Find(driver->version, "cuDriverGetVersion");
+  entry.Find(driver->device_count, "cuDeviceGetCount");
+  entry.Find(driver->device_get, "cuDeviceGet");
+  entry.Find(driver->device_name, "cuDeviceGetName");
+  entry.Find(driver->device_attribute, "cuDeviceGetAttribute");
+  entry.Find(driver->device_total_memory, "cuDeviceTotalMem_v2");
+  entry.Find(driver->device_uuid, "cuDeviceGetUuid");
+  entry.Find(driver->context_retain, "cuDevicePrimaryCtxRetain");
+  entry.Find(driver->context_release, "cuDevicePrimaryCtxRelease_v2");
+  entry.Find(driver->context_set_current, "cuCtxSetCurrent");
+  entry.Find(driver->context_synchronize, "cuCtxSynchronize");
+  entry.Find(driver->context_reset_persisting_l2, "cuCtxResetPersistingL2Cache");
+  entry.Find(driver->module_load, "cuModuleLoadDataEx");
+  entry.Find(driver->module_unload, "cuModuleUnload");
+  entry.Find(driver->module_function, "cuModuleGetFunction");
+  entry.Find(driver->module_global, "cuModuleGetGlobal_v2");
+  entry.Find(driver->function_set, "cuFuncSetAttribute");
+  entry.Find(driver->memory_allocate, "cuMemAlloc_v2");
+  entry.Find(driver->memory_free, "cuMemFree_v2");
+  entry.Find(driver->memory_info, "cuMemGetInfo_v2");
+  entry.Find(driver->host_allocate, "cuMemAllocHost_v2");
+  entry.Find(driver->host_free, "cuMemFreeHost");
+  entry.Find(driver->copy_in_now, "cuMemcpyHtoD_v2");
+  entry.Find(driver->copy_in, "cuMemcpyHtoDAsync_v2");
+  entry.Find(driver->copy_out, "cuMemcpyDtoHAsync_v2");
+  entry.Find(driver->copy_across, "cuMemcpyDtoDAsync_v2");
+  entry.Find(driver->fill_8, "cuMemsetD8Async");
+  entry.Find(driver->fill_16, "cuMemsetD16Async");
+  entry.Find(driver->fill_32, "cuMemsetD32Async");
+  entry.Find(driver->launch, "cuLaunchKernelEx");
+  entry.Find(driver->stream_create, "cuStreamCreate");
+  entry.Find(driver->stream_destroy, "cuStreamDestroy_v2");
+  entry.Find(driver->stream_query, "cuStreamQuery");
+  entry.Find(driver->stream_synchronize, "cuStreamSynchronize");
+  entry.Find(driver->event_create, "cuEventCreate");
+  entry.Find(driver->event_destroy, "cuEventDestroy_v2");
+  entry.Find(driver->event_record, "cuEventRecordWithFlags");
+  entry.Find(driver->event_elapsed, "cuEventElapsedTime");
+  entry.Find(driver->capture_begin, "cuStreamBeginCapture_v2");
+  entry.Find(driver->capture_end, "cuStreamEndCapture");
+  entry.Find(driver->capture_info, "cuStreamGetCaptureInfo_v2");
+  entry.Find(driver->capture_dependencies, "cuStreamUpdateCaptureDependencies");
+  entry.Find(driver->graph_instantiate, "cuGraphInstantiateWithFlags");
+  entry.Find(driver->graph_launch, "cuGraphLaunch");
+  entry.Find(driver->graph_exec_destroy, "cuGraphExecDestroy");
+  entry.Find(driver->graph_destroy, "cuGraphDestroy");
+  entry.Find(driver->error_name, "cuGetErrorName");
+  entry.Find(driver->error_text, "cuGetErrorString");
+  return entry.missing();
 }
 
 }  // namespace
@@ -83,7 +79,7 @@ Status Driver::Check(CuResult code, const char* what) const {
 }
 
 Result<std::shared_ptr<const Driver>> OpenDriver() {
-  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  void* library = OpenLibrary({"libcuda.so.1"});
   if (library == nullptr) {
     return Fail(ErrorCode::kEnvironment, "there is no NVIDIA driver: libcuda.so.1 was not found",
                 "use --device emu");

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/nvml.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <type_traits>
 #include <utility>
+
+#include "gpu/library.h"
 
 namespace cupel::gpu {
 namespace {
@@ -39,22 +39,17 @@ struct Nvml::Library {
   int (*processes)(void*, unsigned*, void*) = nullptr;
 
   const char* Resolve(void* library) {
-    const char* missing = nullptr;
-    auto find = [&](auto& function, const char* name) {
-      void* symbol = dlsym(library, name);
-      if (symbol == nullptr) missing = name;
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol);
-    };
-    find(init, "nvmlInit_v2");
-    find(shutdown, "nvmlShutdown");
-    find(by_uuid, "nvmlDeviceGetHandleByUUID");
-    find(clock, "nvmlDeviceGetClockInfo");
-    find(temperature, "nvmlDeviceGetTemperature");
-    find(power, "nvmlDeviceGetPowerUsage");
-    find(reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
-    find(energy, "nvmlDeviceGetTotalEnergyConsumption");
-    find(processes, "nvmlDeviceGetComputeRunningProcesses_v3");
-    return missing;
+    EntryPoints entry(library);
+    entry.Find(init, "nvmlInit_v2");
+    entry.Find(shutdown, "nvmlShutdown");
+    entry.Find(by_uuid, "nvmlDeviceGetHandleByUUID");
+    entry.Find(clock, "nvmlDeviceGetClockInfo");
+    entry.Find(temperature, "nvmlDeviceGetTemperature");
+    entry.Find(power, "nvmlDeviceGetPowerUsage");
+    entry.Find(reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
+    entry.Find(energy, "nvmlDeviceGetTotalEnergyConsumption");
+    entry.Find(processes, "nvmlDeviceGetComputeRunningProcesses_v3");
+    return entry.missing();
   }
 };
 
@@ -64,7 +59,7 @@ void Nvml::Free::operator()(Library* library) const {
 }
 
 Result<std::unique_ptr<Nvml>> Nvml::Open(const std::string& uuid) {
-  void* opened = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  void* opened = OpenLibrary({"libnvidia-ml.so.1"});
   auto library = std::make_unique<Library>();
   const char* missing = opened == nullptr ? "libnvidia-ml.so.1" : library->Resolve(opened);
   if (missing != nullptr) {

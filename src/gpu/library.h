@@ -1,0 +1,39 @@
+// Libraries that are opened at run time, so that one binary serves machines with and without them.
+// They stay open as long as the process lives. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <dlfcn.h>
+
+#include <string>
+#include <vector>
+
+namespace cupel::gpu {
+
+/// The first of `names` that the loader finds; null when there is none.
+inline void* OpenLibrary(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+  }
+  return nullptr;
+}
+
+/// Fills in function pointers by name and remembers the first that the library lacks.
+class EntryPoints {
+ public:
+  explicit EntryPoints(void* library) : library_(library) {}
+
+  template <class Function>
+  void Find(Function*& function, const char* name) {
+    void* symbol = dlsym(library_, name);
+    if (symbol == nullptr && missing_ == nullptr) missing_ = name;
+    function = reinterpret_cast<Function*>(symbol);
+  }
+  /// Null when all were there.
+  const char* missing() const { return missing_; }
+
+ private:
+  void* library_;
+  const char* missing_ = nullptr;
+};
+
+}  // namespace cupel::gpu
