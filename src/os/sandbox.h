@@ -18,8 +18,8 @@ namespace cupel::os {
 
 enum class SyscallProfile {
   kUnrestricted,  // trusted children: the oracle
-  kProgram,  // any program with threads and devices; but nothing that reaches into the kernel or
-             // into other processes
+  kProgram,   // any program with threads and devices; but nothing that reaches into the kernel or
+              // into other processes
   kCompiler,  // nvcc and its children: files, pipes, fork/exec; no sockets, ptrace, mounts, keys
   kRecorder,  // hostile code, in two stages: from exec on no threads, processes or sockets; after
               // EnterRecorderSandbox() little but memory and read/write on open descriptors

@@ -58,8 +58,8 @@ bool Perform(const ViewStep& step) {
       return mount("tmpfs", step.path.c_str(), "tmpfs", MS_NOSUID | MS_NODEV,
                    "size=256m,mode=1777") == 0;
     case ViewStep::kProc:  // of this namespace, where we are process 1
-      return mount("proc", step.path.c_str(), "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC,
-                   nullptr) == 0;
+      return mount("proc", step.path.c_str(), "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) ==
+             0;
   }
   return false;
 }
