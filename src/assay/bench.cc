@@ -26,7 +26,7 @@ using Arguments = std::vector<std::span<const std::byte>>;
 constexpr uint64_t kMostCaseBytes = uint64_t{8} << 30;  // held at once
 constexpr int kReplaysToFindOut = 6;                    // who wrote where it must not
 
-/// A kernel loaded and recorded for every set of inputs.
+/// A kernel loaded and recorded: one plan for all sets of inputs, or one for each.
 struct Prepared {
   std::string name;
   std::unique_ptr<engine::Program> program;
@@ -91,18 +91,15 @@ class SettingBench {
     if (cases_.empty()) return Fail(ErrorCode::kInternal, "the oracle gave no case");
     times_.torch_version = cases_.front().torch_version;
     for (const task::Case& wanted : cases_) {
-      Arguments arguments;
-      for (const task::Tensor* tensor : task::TensorLeaves(wanted.args)) {
-        arguments.push_back(tensor->storage);
-      }
-      arguments_.push_back(std::move(arguments));
+      arguments_.push_back(task::StoragesOf(wanted.args));
     }
     return true;
   }
 
-  void AddRefused(const std::string& name, judge::Reason reason) {
+  void AddRefused(const std::string& name, judge::Reason reason, bool is_baseline = false) {
     Timing timing;
     timing.name = name;
+    timing.is_baseline = is_baseline;
     timing.refused = std::move(reason);
     times_.timings.push_back(std::move(timing));
   }
@@ -115,13 +112,12 @@ class SettingBench {
     TRY_ASSIGN(auto recorder,
                record::Recorder::Start(*kernel.image, parts_.engine->Device(), record_options));
     Prepared prepared{kernel.name, std::move(program), {}};
-    std::string first_key;
+    const std::string first_key = RecordingKey(cases_.front().args);
+    const bool alike = std::all_of(cases_.begin(), cases_.end(), [&](const task::Case& wanted) {
+      return RecordingKey(wanted.args) == first_key;
+    });
     for (const task::Case& wanted : cases_) {
-      std::string key = RecordingKey(wanted.args);
-      if (key == first_key) {
-        prepared.plans.push_back(prepared.plans.front());
-        continue;
-      }
+      if (alike && !prepared.plans.empty()) break;
       TRY_ASSIGN(auto outcome,
                  recorder.Record(std::string(task::Name(question_.direction)), wanted.args));
       if (auto* refusal = std::get_if<record::Refusal>(&outcome)) {
@@ -129,7 +125,6 @@ class SettingBench {
         return {};
       }
       prepared.plans.push_back(std::move(std::get<record::Recording>(outcome).plan));
-      if (first_key.empty()) first_key = std::move(key);
     }
     kernels_.push_back(std::make_unique<Prepared>(std::move(prepared)));
     return {};
@@ -147,8 +142,7 @@ class SettingBench {
       TRY_ASSIGN(auto prepared, options_.torch->Prepare(*question_.task, question_.direction,
                                                         setting_, kind, seeds));
       if (const auto* failure = std::get_if<oracle::SettingFailure>(&prepared)) {
-        AddRefused(oracle::Name(kind), {"no_baseline", failure->message, ""});
-        times_.timings.back().is_baseline = true;
+        AddRefused(oracle::Name(kind), {"no_baseline", failure->message, ""}, true);
         continue;
       }
       baselines_.push_back(std::make_unique<BaselineSampler>(
@@ -205,8 +199,7 @@ class SettingBench {
     if (auto state = parts_.engine->State()) times_.after = *state;
     for (size_t i = 0; i < baselines_.size(); ++i) {
       if (!baselines_[i]->problem()) continue;
-      AddRefused(baselines_[i]->Name(), *baselines_[i]->problem());
-      times_.timings.back().is_baseline = true;
+      AddRefused(baselines_[i]->Name(), *baselines_[i]->problem(), true);
       baselines_.erase(baselines_.begin() + static_cast<std::ptrdiff_t>(i));
       return true;
     }

@@ -85,9 +85,8 @@ Result<std::optional<engine::Run>> Equivalence::Execute(const plan::Plan& plan,
   options.cancelled = [deadline] {
     return os::CancelRequested() || std::chrono::steady_clock::now() > deadline;
   };
-  std::vector<std::span<const std::byte>> storages;
+  const auto storages = task::StoragesOf(wanted.args);
   for (const task::Tensor* tensor : task::TensorLeaves(wanted.args)) {
-    storages.push_back(tensor->storage);
     options.argument_types.push_back(tensor->dtype);
   }
   const auto start = std::chrono::steady_clock::now();

@@ -102,10 +102,8 @@ std::optional<engine::Change> DrawNan(const task::Case& wanted, Random& random) 
 }
 
 ChangedArguments::ChangedArguments(const task::Case& wanted,
-                                   const std::vector<engine::Change>& changes) {
-  for (const task::Tensor* tensor : task::TensorLeaves(wanted.args)) {
-    storages_.push_back(tensor->storage);
-  }
+                                   const std::vector<engine::Change>& changes)
+    : storages_(task::StoragesOf(wanted.args)) {
   for (const engine::Change& change : changes) {
     const auto index = static_cast<size_t>(change.argument);
     auto [copy, is_new] = copies_.try_emplace(index);

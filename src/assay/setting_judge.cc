@@ -145,10 +145,7 @@ class SettingRun {
     options.cancelled = [deadline] {
       return os::CancelRequested() || std::chrono::steady_clock::now() > deadline;
     };
-    std::vector<std::span<const std::byte>> storages;
-    for (const task::Tensor* tensor : task::TensorLeaves(wanted.args)) {
-      storages.push_back(tensor->storage);
-    }
+    const auto storages = task::StoragesOf(wanted.args);
     engine::Run run;
     {
       Stopwatch watch(result_.report.engine_seconds);

@@ -108,10 +108,7 @@ Result<GpuProfile> ProfileCall(Session& session, const assay::Question& question
   TRY_ASSIGN(const std::optional<oracle::CaseOutcome> outcome, cases->Next());
   const task::Case* drawn = outcome ? std::get_if<task::Case>(&*outcome) : nullptr;
   if (drawn == nullptr) return Fail(ErrorCode::kInternal, "the setting has no case any more");
-  std::vector<std::span<const std::byte>> storages;
-  for (const task::Tensor* tensor : task::TensorLeaves(drawn->args)) {
-    storages.push_back(tensor->storage);
-  }
+  const auto storages = task::StoragesOf(drawn->args);
   GpuCall call{plan, image, storages, session.engine().Device(), ordinal, {}};
   if (!keep.empty()) call.keep = keep / setting.id;
   return ProfileOnGpu(call);

@@ -88,4 +88,10 @@ std::vector<const Tensor*> TensorLeaves(const std::vector<Value>& args) {
   return leaves;
 }
 
+std::vector<std::span<const std::byte>> StoragesOf(const std::vector<Value>& args) {
+  std::vector<std::span<const std::byte>> storages;
+  for (const Tensor* tensor : TensorLeaves(args)) storages.push_back(tensor->storage);
+  return storages;
+}
+
 }  // namespace cupel::task

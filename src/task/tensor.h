@@ -54,5 +54,7 @@ struct Value {
 /// The tensors of an argument list in depth-first order. A plan names argument storages by the
 /// index in this list.
 std::vector<const Tensor*> TensorLeaves(const std::vector<Value>& args);
+/// Their storages, as engines take them; borrowed.
+std::vector<std::span<const std::byte>> StoragesOf(const std::vector<Value>& args);
 
 }  // namespace cupel::task
