@@ -39,6 +39,12 @@ Block& Block::operator=(Block&& other) noexcept {
   return *this;
 }
 
+Status Block::Fill(uint32_t word) const {
+  const Driver& driver = device_->driver();
+  return driver.Check(driver.fill_32(address_, word, capacity_ / sizeof word, device_->stream()),
+                      "filling memory");
+}
+
 Block::~Block() {
   if (address_ != 0) device_->driver().memory_free(address_);
 }

@@ -21,6 +21,8 @@ class Block {
   ~Block();
   CuPointer address() const { return address_; }
   uint64_t bytes() const { return bytes_; }
+  /// Enqueues `word` over all of capacity().
+  Status Fill(uint32_t word) const;
   uint64_t capacity() const { return capacity_; }  // bytes() and what the pages hold behind them
 
  private:

@@ -25,11 +25,6 @@ constexpr std::chrono::milliseconds kDeadline{10'000};
 constexpr double kEmptyKernelUs = 0.64;
 constexpr uint32_t kProbeIterations = 40;
 
-std::string TargetOf(const Device& device) {
-  const std::string capability = device.Capability();
-  return "sm_" + capability.substr(0, 1) + capability.substr(2);
-}
-
 uint32_t GridFor(const Device& device) {
   constexpr uint32_t kBlocksPerMultiprocessor = 8;  // of 256 threads
   return static_cast<uint32_t>(std::max(1, device.Attribute(kMultiprocessors))) *
@@ -46,7 +41,7 @@ uint32_t Clock::FullGrid() const { return GridFor(device_); }
 
 Result<std::unique_ptr<Clock>> Clock::Start(const Device& device) {
   TRY_ASSIGN(Module kernels,
-             Module::Load(device, OwnKernelsPtx(TargetOf(device)), "cupel's own kernels"));
+             Module::Load(device, OwnKernelsPtx(device.Target()), "cupel's own kernels"));
   TRY_ASSIGN(Block flushed, Block::Allocate(device, FlushBytes(device)));
   TRY_ASSIGN(Block sum, Block::Allocate(device, sizeof(uint64_t)));
   std::unique_ptr<Clock> clock(
@@ -59,10 +54,8 @@ Result<std::unique_ptr<Clock>> Clock::Start(const Device& device) {
   TRY(driver.Check(
       driver.function_set(clock->scrub_, kMaxDynamicShared, device.Attribute(kSharedOptin)),
       "asking for shared memory"));
-  TRY(driver.Check(driver.fill_32(clock->flushed_.address(), kPattern, clock->flushed_.bytes() / 4,
-                                  device.stream()),
-                   "filling memory"));
-  TRY(driver.Check(driver.fill_32(clock->sum_.address(), 0, 2, device.stream()), "filling memory"));
+  TRY(clock->flushed_.Fill(kPattern));
+  TRY(clock->sum_.Fill(0));
   TRY(clock->Flush());
   TRY(clock->Empty());
   TRY(clock->Scrub());
@@ -121,7 +114,7 @@ Result<double> Clock::Overhead() {
 
 engine::ClockKernels KernelsFor(const Device& device) {
   engine::ClockKernels kernels;
-  kernels.flush_ptx = kernels.probe_ptx = OwnKernelsPtx(TargetOf(device));
+  kernels.flush_ptx = kernels.probe_ptx = OwnKernelsPtx(device.Target());
   kernels.flush_entry = kReadKernel;
   kernels.flush_bytes = Clock::FlushBytes(device);
   kernels.flush_grid = kernels.probe_grid = GridFor(device);

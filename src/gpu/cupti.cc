@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/cupti.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +11,8 @@
 #include <filesystem>
 #include <mutex>
 #include <utility>
+
+#include "gpu/library.h"
 
 namespace cupel::gpu {
 namespace {
@@ -124,21 +125,16 @@ struct KernelClock::Library {
 
   /// Null, or the entry point that is missing.
   const char* Resolve(void* handle) {
-    const char* missing = nullptr;
-    const auto find = [&](auto& function, const char* name) {
-      void* symbol = dlsym(handle, name);
-      if (symbol == nullptr && missing == nullptr) missing = name;
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol);
-    };
-    find(version, "cuptiGetVersion");
-    find(text, "cuptiGetResultString");
-    find(enable, "cuptiActivityEnable");
-    find(disable, "cuptiActivityDisable");
-    find(callbacks, "cuptiActivityRegisterCallbacks");
-    find(flush, "cuptiActivityFlushAll");
-    find(dropped, "cuptiActivityGetNumDroppedRecords");
-    find(All().next, "cuptiActivityGetNextRecord");
-    return missing;
+    EntryPoints entry(handle);
+    entry.Find(version, "cuptiGetVersion");
+    entry.Find(text, "cuptiGetResultString");
+    entry.Find(enable, "cuptiActivityEnable");
+    entry.Find(disable, "cuptiActivityDisable");
+    entry.Find(callbacks, "cuptiActivityRegisterCallbacks");
+    entry.Find(flush, "cuptiActivityFlushAll");
+    entry.Find(dropped, "cuptiActivityGetNumDroppedRecords");
+    entry.Find(All().next, "cuptiActivityGetNextRecord");
+    return entry.missing();
   }
 
   Status Check(CuptiResult result, const char* what) const {
@@ -165,11 +161,8 @@ Result<std::unique_ptr<KernelClock>> KernelClock::Start() {
   }
   // From here on the object's destructor frees the place.
   std::unique_ptr<KernelClock> clock(new KernelClock(std::make_unique<Library>(), 0));
-  void* handle = nullptr;
   const std::vector<std::string> paths = Candidates();
-  for (const std::string& path : paths) {
-    if ((handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) != nullptr) break;
-  }
+  void* handle = OpenLibrary(paths);
   if (handle == nullptr) {
     return Fail(ErrorCode::kEnvironment,
                 paths.size() == 1 ? fmt::format("CUPTI does not load from {}", paths[0])

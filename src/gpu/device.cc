@@ -77,6 +77,10 @@ std::string Device::Capability() const {
   return fmt::format("{}.{}", Attribute(kMajor), Attribute(kMinor));
 }
 
+std::string Device::Target() const {
+  return fmt::format("sm_{}{}", Attribute(kMajor), Attribute(kMinor));
+}
+
 Status Device::Await(std::chrono::milliseconds deadline, CuResult* code, bool spin) const {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();

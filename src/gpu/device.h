@@ -34,6 +34,8 @@ class Device {
   const Blas* opened_blas() const { return blas_.get(); }
   /// "9.0".
   std::string Capability() const;
+  /// "sm_90": what PTX for this GPU is compiled for.
+  std::string Target() const;
 
   /// Waits for the stream. kTimeout after `deadline`; the stream still runs then. The result of the
   /// work is `code`. `spin` asks again and again, for wall times.

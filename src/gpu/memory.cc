@@ -54,10 +54,6 @@ Status PlanMemory::PlaceBuffers(const plan::Plan& plan, CuModule module, CuPoint
   return {};
 }
 
-Status PlanMemory::BindAsBefore(const plan::Plan& plan, CuModule module, CuPointer base) {
-  return PlaceBuffers(plan, module, base);
-}
-
 Status PlanMemory::Bind(const plan::Plan& plan,
                         std::span<const std::span<const std::byte>> arguments, CuModule module,
                         int poison, CuPointer base) {

@@ -36,8 +36,8 @@ class PlanMemory {
   /// workspaces poison. An Error means that plan, arguments and module do not belong together.
   Status Bind(const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
               CuModule module, int poison, CuPointer base);
-  /// The same with arguments that are there already: at the same base, by the same layout.
-  Status BindAsBefore(const plan::Plan& plan, CuModule module, CuPointer base);
+  /// The first step of Bind alone: for a base where arguments of the same layout are already.
+  Status PlaceBuffers(const plan::Plan& plan, CuModule module, CuPointer base);
   /// Enqueues poison over temporaries and workspaces.
   Status Poison(int poison) const;
 
@@ -54,8 +54,6 @@ class PlanMemory {
   Result<std::optional<std::string>> FindStrayWrite() const;
 
  private:
-  Status PlaceBuffers(const plan::Plan& plan, CuModule module, CuPointer base);
-
   const Device& device_;
   std::vector<Place> places_;
   std::vector<plan::BufferKind> kinds_;

@@ -50,13 +50,14 @@ class LoadedProgram : public GpuProgram {
     TRY(buffers.Bind(plan, arguments, module_.get(), options.poison, memory_->address()));
     TRY(variables_.Restore());
     Replay replay(device_, module_, buffers);
-    TRY(Enqueue(plan, replay, &run));
-    if (options.full_checks && run.findings.empty() && run.unsupported.empty()) {
+    TRY_ASSIGN(Refusal refusal, replay.Enqueue(plan));
+    if (options.full_checks && refusal.ok()) {
       // A call that leaves its variables so that the next one goes wrong is wrong, too.
       TRY(buffers.Poison(options.poison));
-      TRY(Enqueue(plan, replay, &run));
+      TRY_ASSIGN(refusal, replay.Enqueue(plan));
     }
-    const bool refused = !run.findings.empty() || !run.unsupported.empty();
+    const bool refused = !refusal.ok();
+    refusal.MoveTo(&run);
     TRY_ASSIGN(std::optional<Finding> fault, AwaitKernels(device_, options_.deadline));
     lost_ = fault.has_value();
     if (fault) run.findings.push_back(std::move(*fault));
@@ -66,17 +67,6 @@ class LoadedProgram : public GpuProgram {
   }
 
  private:
-  static Status Enqueue(const plan::Plan& plan, Replay& replay, Run* run) {
-    for (const plan::Node& node : plan.nodes) {
-      TRY_ASSIGN(Refusal refusal, replay.Enqueue(node));
-      if (refusal.ok()) continue;
-      if (refusal.finding) run->findings.push_back(std::move(*refusal.finding));
-      run->unsupported = std::move(refusal.unsupported);
-      break;
-    }
-    return {};
-  }
-
   /// What a run that came to its end left behind.
   Status Look(const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
               const PlanMemory& buffers, Run* run) {

@@ -53,6 +53,14 @@ Result<Refusal> Replay::Enqueue(const plan::Node& node) {
   return std::visit([&](const auto& work) { return Run(work); }, node.work);
 }
 
+Result<Refusal> Replay::Enqueue(const plan::Plan& plan) {
+  for (const plan::Node& node : plan.nodes) {
+    TRY_ASSIGN(Refusal refusal, Enqueue(node));
+    if (!refusal.ok()) return refusal;
+  }
+  return Refusal();
+}
+
 Refusal Replay::Outside(const plan::Address& address, uint64_t bytes, const char* who) const {
   if (bytes == 0 || memory_.Contains(address, bytes)) return {};
   const bool known =
@@ -200,9 +208,7 @@ Result<Refusal> Replay::Run(const plan::CopyView& copy) {
   if (refusal.ok()) refusal = Outside(copy.to.address, *to, "A copy");
   const uint64_t elements = ElementsOf(copy.to);
   if (!refusal.ok() || elements == 0) return refusal;
-  const std::string target =
-      "sm_" + device_.Capability().substr(0, 1) + device_.Capability().substr(2);
-  const std::string ptx = CopyKernelPtx(copy, "8.0", target);
+  const std::string ptx = CopyKernelPtx(copy, "8.0", device_.Target());
   auto known = copies_.find(ptx);
   if (known == copies_.end()) {
     TRY_ASSIGN(Module module, Module::Load(device_, ptx, "cupel's own copy kernel"));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "engine/engine.h"
 #include "gpu/blas.h"
@@ -20,6 +21,12 @@ struct Refusal {
   std::optional<engine::Finding> finding;
   std::string unsupported;
   bool ok() const { return !finding && unsupported.empty(); }
+  /// Says it in the members of a Run or a Taken.
+  template <class Told>
+  void MoveTo(Told* told) {
+    if (finding) told->findings.push_back(std::move(*finding));
+    told->unsupported = std::move(unsupported);
+  }
 };
 
 /// Enqueues nodes, also into a capture, and keeps what they read from the host as long as it lives;
@@ -31,6 +38,8 @@ class Replay {
       : device_(device), module_(module), memory_(memory) {}
 
   Result<Refusal> Enqueue(const plan::Node& node);
+  /// All nodes in their order, up to the first that is refused.
+  Result<Refusal> Enqueue(const plan::Plan& plan);
 
  private:
   Result<Refusal> Run(const plan::Launch& launch);

@@ -90,7 +90,7 @@ class LocalTimer : public engine::Timer {
         const CuPointer base = regions_[runner.region].address() + set * sizes[runner.region];
         auto bound = std::make_unique<Bound>(device_, module, runner.entrant.plan(set));
         if (filled[runner.region]) {
-          TRY(bound->memory.BindAsBefore(bound->plan, module.get(), base));
+          TRY(bound->memory.PlaceBuffers(bound->plan, module.get(), base));
         } else {
           TRY(bound->memory.Bind(bound->plan, arguments_[set], module.get(), 0, base));
         }
@@ -219,15 +219,8 @@ class LocalTimer : public engine::Timer {
     }
     guard_.Watch(scratch_.address(), scratch_.capacity(), "memory of the measurement");
     guard_.Watch(clock_.flushed().address(), clock_.flushed().capacity(), "memory of the clock");
-    TRY(ClearScratch());
+    TRY(scratch_.Fill(0));
     return guard_.Remember();
-  }
-
-  Status ClearScratch() {
-    const Driver& driver = device_.driver();
-    return driver.Check(
-        driver.fill_32(scratch_.address(), 0, scratch_.capacity() / 4, device_.stream()),
-        "clearing memory");
   }
 
   /// What an earlier replay left where it must not write.
@@ -257,25 +250,15 @@ class LocalTimer : public engine::Timer {
       for (const auto& bound : any.sets) TRY(bound->memory.Poison(poison));
     }
     TRY(clock_.Scrub());
-    const Driver& driver = device_.driver();
-    if (const Blas* blas = device_.opened_blas()) {
-      TRY(driver.Check(driver.fill_32(blas->workspace().address(), 0,
-                                      blas->workspace().capacity() / 4, device_.stream()),
-                       "clearing memory"));
-    }
+    if (const Blas* blas = device_.opened_blas()) TRY(blas->workspace().Fill(0));
     // Not every GPU has a persisting L2.
-    driver.context_reset_persisting_l2();
+    device_.driver().context_reset_persisting_l2();
     return {};
   }
 
-  Status Enqueue(Bound& bound, Taken* taken) {
-    for (const plan::Node& node : bound.plan.nodes) {
-      TRY_ASSIGN(Refusal refusal, bound.replay.Enqueue(node));
-      if (refusal.ok()) continue;
-      if (refusal.finding) taken->findings.push_back(std::move(*refusal.finding));
-      taken->unsupported = std::move(refusal.unsupported);
-      break;
-    }
+  static Status Enqueue(Bound& bound, Taken* taken) {
+    TRY_ASSIGN(Refusal refusal, bound.replay.Enqueue(bound.plan));
+    refusal.MoveTo(taken);
     return {};
   }
 
@@ -304,8 +287,7 @@ class LocalTimer : public engine::Timer {
       bound.cold.emplace(std::move(cold));
     }
     if (!refusal.ok()) {
-      if (refusal.finding) taken->findings.push_back(std::move(*refusal.finding));
-      taken->unsupported = std::move(refusal.unsupported);
+      refusal.MoveTo(taken);
       return false;
     }
     bound.warm.emplace(std::move(warm));
@@ -396,7 +378,7 @@ class LocalTimer : public engine::Timer {
           driver.copy_across(changed.place, changed.kept, changed.bytes, device_.stream()),
           "changing an argument back"));
     }
-    TRY(ClearScratch());
+    TRY(scratch_.Fill(0));
     CuResult code = 0;
     return device_.Await(kDeadline, &code);
   }
