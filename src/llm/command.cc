@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "llm/command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "os/process.h"
+#include "os/run_until.h"
+
+namespace cupel::llm {
+namespace fs = std::filesystem;
+namespace {
+
+Result<std::string> FindProgram(const std::string& name) {
+  const auto runs = [](const fs::path& path) {
+    std::error_code error;
+    return fs::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
+  };
+  if (name.find('/') != std::string::npos) {
+    if (runs(name)) return fs::absolute(name).string();
+  } else {
+    const char* variable = std::getenv("PATH");
+    std::string_view rest = variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin";
+    while (!rest.empty()) {
+      const size_t end = std::min(rest.find(':'), rest.size());
+      const fs::path path = fs::path(rest.substr(0, end)) / name;
+      if (path.is_absolute() && runs(path)) return path.string();
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+  return Fail(ErrorCode::kNotFound, fmt::format("no program {} for a model", Shown(name, 100)),
+              "give its full path, or install it");
+}
+
+class Command : public Provider {
+ public:
+  explicit Command(CommandOptions options) : options_(std::move(options)) {}
+  bool Metered() const override { return false; }
+
+  Reply Ask(const Request& request, const Call& call) override {
+    static const std::atomic<bool> never{false};
+    os::SpawnOptions spawn;
+    spawn.argv = options_.argv;
+    spawn.env = os::CurrentEnvironment();
+    const Result<os::RunResult> run =
+        os::RunUntil(call.stop != nullptr ? *call.stop : never, std::move(spawn), options_.deadline,
+                     options_.max_bytes, PlainText(request));
+    if (call.Stopped()) return Cancelled();
+    if (!run) return Failed(run.error());
+    Reply reply;
+    reply.answer.text = run->out;
+    reply.answer.model = request.model;
+    reply.answer.stop = Stop::kEnd;
+    if (auto problem = Problem(*run)) {
+      reply.answer.stop = Stop::kOther;
+      // A program's failure is not known to pass: the user looks at it.
+      reply.failure = Failure{std::move(*problem), false, {}};
+    } else if (call.on_text) {
+      call.on_text(run->out);
+    }
+    return reply;
+  }
+
+ private:
+  std::optional<Error> Problem(const os::RunResult& run) const {
+    const std::string& program = options_.argv[0];
+    if (run.status.timed_out) {
+      return Error{ErrorCode::kTimeout, fmt::format("{} was {}", program, run.status.Describe()),
+                   "allow more by timeout=SECONDS"};
+    }
+    if (!run.status.exited || run.status.code != 0) {
+      const size_t from = run.err.size() > 300 ? run.err.size() - 300 : 0;
+      return Error{ErrorCode::kIo,
+                   fmt::format("{} ended with {}: {}", program, run.status.Describe(),
+                               Shown(std::string_view{run.err}.substr(from))),
+                   "run it by hand with a prompt on its standard input"};
+    }
+    if (run.out_truncated) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{} answered more than {} bytes", program, options_.max_bytes),
+                   "let it print its answer alone"};
+    }
+    if (run.out.find_first_not_of(" \t\r\n") == std::string::npos) {
+      return Error{ErrorCode::kIo, fmt::format("{} answered nothing", program),
+                   "run it by hand with a prompt on its standard input"};
+    }
+    return std::nullopt;
+  }
+
+  const CommandOptions options_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Provider>> CommandProvider(CommandOptions options) {
+  if (options.argv.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "no program is named", "write command:PROGRAM ARGS");
+  }
+  TRY_ASSIGN(options.argv[0], FindProgram(options.argv[0]));
+  return std::unique_ptr<Provider>(new Command(std::move(options)));
+}
+
+}  // namespace cupel::llm

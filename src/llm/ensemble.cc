@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "llm/ensemble.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "base/random.h"
+
+namespace cupel::llm {
+namespace {
+
+double Normal(Random& random) {
+  const double u = 1 - random.Unit();  // not 0
+  return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * random.Unit());
+}
+
+/// Marsaglia and Tsang 2000, for shape >= 1; smaller shapes by their boost.
+double Gamma(Random& random, double shape) {
+  if (shape < 1) return Gamma(random, shape + 1) * std::pow(1 - random.Unit(), 1 / shape);
+  const double d = shape - 1.0 / 3;
+  const double c = 1 / std::sqrt(9 * d);
+  for (;;) {
+    const double x = Normal(random);
+    const double v = std::pow(1 + c * x, 3);
+    if (v <= 0) continue;
+    if (std::log(1 - random.Unit()) < x * x / 2 + d - d * v + d * std::log(v)) return d * v;
+  }
+}
+
+double Beta(Random& random, double a, double b) {
+  const double x = Gamma(random, a);
+  const double y = Gamma(random, b);
+  return x / (x + y);
+}
+
+struct Shape {
+  double a, b;
+};
+
+/// The prior is worth two observations, with the mean that the weight says: 1/2 for a member of
+/// average weight.
+Shape ShapeOf(const Ensemble::Member& member, double mean_weight) {
+  const double prior = member.weight / (member.weight + mean_weight);
+  return {2 * prior + member.earned, 2 * (1 - prior) + member.missed};
+}
+
+double MeanWeight(const std::vector<Ensemble::Member>& members) {
+  double sum = 0;
+  for (const auto& member : members) sum += member.weight;
+  return sum / static_cast<double>(members.size());
+}
+
+}  // namespace
+
+Ensemble::Ensemble(std::vector<Member> members, EnsembleOptions options)
+    : members_(std::move(members)), options_(options) {
+  CHECK(!members_.empty());
+  for (const Member& member : members_) CHECK(member.weight > 0);
+}
+
+size_t Ensemble::Choose() {
+  // Each choice has a stream of its own, so that the count is all of the generator's state.
+  Random random = Random(options_.seed).Fork(fmt::format("choice {}", choices_++));
+  const double mean = MeanWeight(members_);
+  size_t best = 0;
+  if (random.Unit() < options_.floor) {
+    double left = random.Unit() * mean * static_cast<double>(members_.size());
+    while (best + 1 < members_.size() && left >= members_[best].weight) {
+      left -= members_[best++].weight;
+    }
+  } else {
+    double largest = -1;
+    for (size_t i = 0; i < members_.size(); ++i) {
+      const Shape shape = ShapeOf(members_[i], mean);
+      const double draw = Beta(random, shape.a, shape.b);
+      if (draw > largest) best = i;
+      largest = std::max(largest, draw);
+    }
+  }
+  ++members_[best].asked;
+  return best;
+}
+
+void Ensemble::Reward(size_t member, double reward) {
+  CHECK(member < members_.size());
+  reward = std::isnan(reward) ? 0 : std::clamp(reward, 0.0, 1.0);
+  for (Member& each : members_) {
+    each.earned *= options_.memory;
+    each.missed *= options_.memory;
+  }
+  Member& own = members_[member];
+  own.earned += reward;
+  own.missed += 1 - reward;
+  own.total += reward;
+  ++own.rewarded;
+}
+
+double Ensemble::Expected(size_t member) const {
+  const Shape shape = ShapeOf(members_[member], MeanWeight(members_));
+  return shape.a / (shape.a + shape.b);
+}
+
+Json Ensemble::State() const {
+  Json members = Json::array();
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const Member& member = members_[i];
+    members.push_back({{"name", member.name},
+                       {"weight", member.weight},
+                       {"earned", member.earned},
+                       {"missed", member.missed},
+                       {"asked", member.asked},
+                       {"rewarded", member.rewarded},
+                       {"total", member.total},
+                       {"expected", Expected(i)}});
+  }
+  return {{"choices", choices_}, {"members", std::move(members)}};
+}
+
+Status Ensemble::Restore(const Json& state) {
+  const std::string what = "the ensemble's state";
+  TRY_ASSIGN(const int64_t choices, JsonInt(state, "choices", what));
+  TRY_ASSIGN(const Json* saved, JsonArray(state, "members", what));
+  std::vector<Member> members = members_;
+  if (saved->size() != members.size()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} has {} models, this run {}", what, saved->size(), members.size()),
+                "go on with the models that the run was begun with");
+  }
+  for (size_t i = 0; i < members.size(); ++i) {
+    Member& member = members[i];
+    TRY_ASSIGN(const std::string name, JsonString((*saved)[i], "name", what));
+    if (name != member.name) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} is of {}, not of {}", what, name, member.name),
+                  "go on with the models that the run was begun with");
+    }
+    TRY_ASSIGN(member.earned, JsonNumber((*saved)[i], "earned", what));
+    TRY_ASSIGN(member.missed, JsonNumber((*saved)[i], "missed", what));
+    TRY_ASSIGN(member.asked, JsonInt((*saved)[i], "asked", what));
+    TRY_ASSIGN(member.rewarded, JsonInt((*saved)[i], "rewarded", what));
+    TRY_ASSIGN(member.total, JsonNumber((*saved)[i], "total", what));
+    if (!(member.earned >= 0 && member.missed >= 0)) {
+      return Fail(ErrorCode::kInvalidArgument, what + " has negative sums");
+    }
+  }
+  members_ = std::move(members);
+  choices_ = choices;
+  return {};
+}
+
+}  // namespace cupel::llm

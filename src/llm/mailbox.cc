@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "llm/mailbox.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "os/fd.h"
+
+namespace cupel::llm {
+namespace fs = std::filesystem;
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+std::string RequestText(const Request& request, const std::string& name) {
+  return fmt::format(
+      "<!-- A question to {}. Put the answer into {}.answer.md beside this file:\n"
+      "     write it under another name, then rename it. -->\n\n{}",
+      request.model, name, PlainText(request));
+}
+
+/// What tells whether a file is still being written.
+struct Look {
+  off_t size = -1;
+  timespec changed{};
+  bool operator==(const Look& other) const {
+    return size == other.size && changed.tv_sec == other.changed.tv_sec &&
+           changed.tv_nsec == other.changed.tv_nsec;
+  }
+};
+
+Look LookAt(const fs::path& file) {
+  struct stat info {};
+  if (stat(file.c_str(), &info) != 0) return {};
+  return {info.st_size, info.st_mtim};
+}
+
+double SecondsSince(const timespec& time) {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<double>(now.tv_sec - time.tv_sec) +
+         static_cast<double>(now.tv_nsec - time.tv_nsec) * 1e-9;
+}
+
+class Mailbox : public Provider {
+ public:
+  explicit Mailbox(MailboxOptions options) : options_(std::move(options)) {}
+  bool Metered() const override { return false; }
+
+  Reply Ask(const Request& request, const Call& call) override {
+    const std::string name = MailboxName(request);
+    const fs::path question = options_.folder / (name + ".request.md");
+    const fs::path file = options_.folder / (name + ".answer.md");
+    std::error_code error;
+    if (!fs::exists(file, error) && !fs::exists(question, error)) {
+      const Status written = os::WriteFileAtomically(question, RequestText(request, name));
+      if (!written) return Failed(written.error());
+    }
+    const Status there = Await(file, question, call);
+    if (!there) return Failed(there.error());
+    const Result<std::string> text = os::ReadFile(file, options_.max_bytes);
+    if (!text) return Failed(text.error());
+    Reply reply;
+    reply.answer.text = *text;
+    reply.answer.model = request.model;
+    reply.answer.stop = Stop::kEnd;
+    if (call.on_text) call.on_text(*text);
+    return reply;
+  }
+
+ private:
+  /// Until the answer is there and at rest. An empty file is none: somebody has begun.
+  Status Await(const fs::path& file, const fs::path& question, const Call& call) const {
+    const auto start = Clock::now();
+    const double settle = std::chrono::duration<double>(options_.settle).count();
+    Look last;
+    auto since = start;
+    for (;;) {
+      if (call.Stopped()) return Fail(ErrorCode::kCancelled, "cancelled");
+      const auto now = Clock::now();
+      const Look look = LookAt(file);
+      if (!(look == last)) since = now;
+      last = look;
+      const bool at_rest = now - since >= options_.settle || SecondsSince(look.changed) >= settle;
+      if (look.size > 0 && at_rest) return {};
+      if (options_.deadline && now - start > *options_.deadline) {
+        return Fail(ErrorCode::kTimeout,
+                    fmt::format("nobody has answered {} in {} s", question.string(),
+                                static_cast<double>(options_.deadline->count()) / 1000),
+                    "answer it and run again: the answer will be found");
+      }
+      std::this_thread::sleep_for(std::min(options_.poll, milliseconds(500)));
+    }
+  }
+
+  const MailboxOptions options_;
+};
+
+}  // namespace
+
+std::string MailboxName(const Request& request) { return HashOf(request).substr(0, 24); }
+
+Result<std::unique_ptr<Provider>> MailboxProvider(MailboxOptions options) {
+  std::error_code error;
+  if (!fs::is_directory(options.folder, error)) {
+    if (options.folder.has_parent_path())
+      fs::create_directories(options.folder.parent_path(), error);
+    if (mkdir(options.folder.c_str(), 0700) != 0) {
+      return Fail(ErrorCode::kIo,
+                  fmt::format("cannot create the mailbox {}: {}", options.folder.string(),
+                              std::strerror(errno)),
+                  "name a folder that you can write to");
+    }
+  }
+  return std::unique_ptr<Provider>(new Mailbox(std::move(options)));
+}
+
+}  // namespace cupel::llm

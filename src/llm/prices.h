@@ -1,0 +1,54 @@
+// What models cost by token: a JSON table that users edit (docs/models.md).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "llm/request.h"
+
+namespace cupel::llm {
+
+/// Billionths of a dollar: sums of these are exact.
+using NanoUsd = int64_t;
+
+inline double Dollars(NanoUsd amount) { return static_cast<double>(amount) * 1e-9; }
+
+/// Dollars for a million tokens.
+struct Price {
+  double input = 0;
+  double cached = 0;  // input that came from the provider's cache
+  double output = 0;
+
+  /// Rounded up.
+  NanoUsd Of(const Usage& usage) const;
+};
+
+class Prices {
+ public:
+  /// {"models": {"openai:gpt-x": {"input": 2, "cached": 0.5, "output": 8}, "ollama:*": {…}}}
+  /// "cached" is "input" where it is left out.
+  static Result<Prices> Parse(const Json& json, std::string_view what);
+  /// DataDir()/share/prices.json, and over it the user's prices.json in ConfigDir(). Absent files
+  /// hold no prices.
+  static Result<Prices> Load();
+  static Result<Prices> Load(const std::vector<std::filesystem::path>& files);
+
+  /// The entry with the model's name, else the longest that ends in * and fits.
+  std::optional<Price> Find(std::string_view model) const;
+
+ private:
+  struct Entry {
+    std::string name;
+    Price price;
+  };
+  std::vector<Entry> entries_;  // later ones win
+};
+
+}  // namespace cupel::llm

@@ -1,0 +1,52 @@
+// A model as users name it: PROVIDER[+BASE-URL]:MODEL[@OPTION=VALUE,…] (docs/models.md).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "llm/limiter.h"
+#include "llm/request.h"
+#include "llm/url.h"
+#include "llm/wire.h"
+
+namespace cupel::llm {
+
+enum class ProviderKind { kService, kCommand, kMailbox, kReplay };
+
+struct ModelSpec {
+  ProviderKind kind = ProviderKind::kService;
+  std::string provider;  // "openai", "command" …
+  /// In records, messages and prices: the spec without options; "command:" and the program alone.
+  std::string name;
+
+  // kService
+  WireFormat format = WireFormat::kOpenAiChat;
+  Url base;
+  std::string model;
+  std::string key_variable;  // empty: no key is sent
+  bool allow_plain_http = false;
+  // kCommand
+  std::vector<std::string> argv;
+  // kMailbox, kReplay
+  std::filesystem::path path;
+
+  Sampling sampling;
+  Rates rates;
+  std::optional<std::chrono::milliseconds> timeout;
+  double weight = 1;  // in an ensemble
+};
+
+/// Error kInvalidArgument, with the part that is wrong and what it can be. A key of a provider is
+/// never sent to another base URL than the provider's own: there it must be named (key=NAME).
+Result<ModelSpec> ParseModelSpec(std::string_view text);
+
+/// The providers' names, for messages and help.
+std::string ProviderNames();
+
+}  // namespace cupel::llm
