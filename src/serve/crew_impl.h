@@ -1,0 +1,73 @@
+// The inside of a crew: places with their workers, and what Run goes round with. Starting, watching
+// and ending workers is in crew.cc, what is said to them and by them in crew_talk.cc.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "oracle/installed.h"
+#include "serve/crew.h"
+#include "serve/desk.h"
+#include "serve/errands.h"
+#include "serve/place.h"
+#include "serve/schedule.h"
+
+namespace cupel::serve {
+
+struct Crew::Impl {
+  explicit Impl(CrewOptions given)
+      : options(std::move(given)),
+        desk(options.make_oracle ? options.make_oracle : [python = options.setup.python] {
+          return oracle::OpenInstalled(python, [](const std::string&) {});
+        }) {}
+
+  Status AddPlaces();
+  void Note(const std::string& line) {
+    if (options.note) options.note(line);
+  }
+  std::set<size_t> Usable() const;
+  bool AllGone() const { return Usable().empty(); }
+
+  // One round of Run.
+  void Begin(Place& place);
+  void HandOut(Place& place);
+  void Wait(std::chrono::steady_clock::duration longest);
+  void Pump(Place& place);
+  void TakeMessage(Place& place, FromWorker& message);
+  void TakeDone(Place& place, Done& done);
+  void TakeAnswers();
+  void Watch(Place& place);
+  void Lost(Place& place, const std::string& why);
+  void LoseItem(Place& place, const std::string& why);
+  void Tell(Outcome outcome);
+  void Dismiss(Place& place, bool politely);
+  void SeeOff();
+
+  struct Leaving {
+    std::unique_ptr<Link> link;
+    std::chrono::steady_clock::time_point terminate_at, kill_at;
+    bool terminated = false;
+  };
+
+  CrewOptions options;
+  Hello ours;
+  std::vector<std::unique_ptr<Place>> places;
+  std::vector<Leaving> leaving;  // workers that were told to end
+  CaseDesk desk;
+  Errands errands;
+  int64_t last_link = 0, last_ticket = 0;
+  std::chrono::steady_clock::time_point last_beat = std::chrono::steady_clock::now();
+
+  // While Run runs.
+  std::span<const Item> items;
+  std::optional<Schedule> schedule;
+  const std::function<void(Outcome)>* done = nullptr;
+  const std::function<void(size_t, const std::string&)>* progress = nullptr;
+};
+
+}  // namespace cupel::serve

@@ -1,0 +1,144 @@
+// What a crew says to its workers, and what it makes of what they say.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "serve/crew_impl.h"
+#include "serve/identity.h"
+
+namespace cupel::serve {
+namespace {
+
+constexpr int kMostErrors = 3;  // of one worker in a row
+
+}  // namespace
+
+void Crew::Impl::HandOut(Place& place) {
+  if (place.stage != Place::Stage::kIdle || !schedule) return;
+  while (const auto index = schedule->Take(place.index, Usable())) {
+    const Item& item = items[*index];
+    auto work = errands.Prepare(item, options.tasks_root);
+    if (!work) {
+      schedule->Finish(*index);
+      Outcome outcome;
+      outcome.item = item.id;
+      outcome.error = work.error().message;
+      outcome.remedy = work.error().remedy;
+      Tell(std::move(outcome));
+      continue;
+    }
+    work->ticket = ++last_ticket;
+    place.item = *index;
+    place.ticket = work->ticket;
+    place.expected = ExpectedOf(*work);
+    place.item_began = std::chrono::steady_clock::now();
+    place.stage = Place::Stage::kBusy;
+    place.link->Send(*work);
+    return;
+  }
+}
+
+void Crew::Impl::TakeMessage(Place& place, FromWorker& message) {
+  const int64_t who = place.link_id;
+  if (const auto* hello = std::get_if<Hello>(&message)) {
+    if (const auto refusal = WhyNot(ours, *hello)) {
+      place.is_given_up = true;  // it will not be another by being started again
+      return Lost(place, refusal->ToString());
+    }
+    if (!place.is_local) place.name = fmt::format("{} {}", hello->host, place.index);
+    place.link->Send(place.setup);
+    place.stage = Place::Stage::kPreparing;
+  } else if (auto* ready = std::get_if<Ready>(&message)) {
+    if (place.stage != Place::Stage::kPreparing) return Lost(place, "it was ready out of turn");
+    place.ready = std::move(*ready);
+    place.failed_starts = 0;
+    place.stage = Place::Stage::kIdle;
+  } else if (const auto* failed = std::get_if<Failed>(&message)) {
+    place.is_given_up = failed->error.code != ErrorCode::kEnvironment &&
+                        failed->error.code != ErrorCode::kIo &&
+                        failed->error.code != ErrorCode::kTimeout;
+    Lost(place, failed->error.ToString());
+  } else if (const auto* alive = std::get_if<Alive>(&message)) {
+    if (progress != nullptr && *progress && alive->ticket == place.ticket && place.item) {
+      (*progress)(place.index, alive->total > 0 ? fmt::format("{} ({} of {})", alive->stage,
+                                                              alive->done, alive->total)
+                                                : alive->stage);
+    }
+  } else if (auto* finished = std::get_if<Done>(&message)) {
+    TakeDone(place, *finished);
+  } else if (auto* open = std::get_if<OpenCases>(&message)) {
+    const task::Task* task = place.item ? errands.TaskOf(items[*place.item]) : nullptr;
+    if (open->ticket != place.ticket || task == nullptr) return;  // of an item that is over
+    desk.Open(who, std::move(*open), *task);
+  } else if (const auto* next = std::get_if<NextCase>(&message)) {
+    desk.Next(who, next->stream);
+  } else if (const auto* close = std::get_if<CloseCases>(&message)) {
+    place.files.erase(close->stream);
+    desk.Close(who, close->stream);
+  } else if (const auto* fetch = std::get_if<Fetch>(&message)) {
+    place.link->Send(ChunkOf(place, *fetch));
+  }
+}
+
+void Crew::Impl::TakeDone(Place& place, Done& finished) {
+  if (!place.item || finished.ticket != place.ticket) {
+    return Note(fmt::format("{}: a second result for the same work is dropped", place.name));
+  }
+  if (finished.error && finished.error->code == ErrorCode::kCancelled) {
+    return Lost(place, "it was asked to end");
+  }
+  if (auto wrong = WhyNotThis(place.expected, finished)) return Lost(place, *wrong);
+  place.stage = Place::Stage::kIdle;
+  if (finished.error && IsOfThatMachine(*finished.error)) {
+    const std::string why = finished.error->ToString();
+    LoseItem(place, why);
+    if (++place.errors_in_a_row >= kMostErrors) Lost(place, why);
+    return;
+  }
+  place.errors_in_a_row = 0;
+  const size_t index = *std::exchange(place.item, std::nullopt);
+  schedule->Finish(index);
+  Outcome outcome;
+  outcome.item = items[index].id;
+  outcome.verdict = std::move(finished.verdict);
+  outcome.bench = std::move(finished.bench);
+  outcome.worker = place.name;
+  outcome.cases = place.ready.cases;
+  outcome.seconds = finished.seconds;
+  if (finished.error) {
+    outcome.error = finished.error->message;
+    outcome.remedy = finished.error->remedy;
+  }
+  Tell(std::move(outcome));
+}
+
+void Crew::Impl::TakeAnswers() {
+  for (CaseDesk::Answer& answer : desk.Collect()) {
+    for (const auto& place : places) {
+      if (!place->link || place->link_id != answer.who) continue;
+      if (!answer.answer.sha256.empty()) {
+        place->files.insert_or_assign(answer.answer.stream,
+                                      SentFile{answer.answer.sha256, std::move(answer.file)});
+      }
+      place->link->Send(answer.answer);
+    }
+  }
+}
+
+void Crew::Impl::Tell(Outcome outcome) { (*done)(std::move(outcome)); }
+
+void Crew::Impl::LoseItem(Place& place, const std::string& why) {
+  if (!place.item || !schedule) return;
+  const size_t index = *std::exchange(place.item, std::nullopt);
+  if (schedule->Lose(index, place.index, why)) return;
+  Outcome outcome;
+  outcome.item = items[index].id;
+  outcome.worker = place.name;
+  outcome.error = fmt::format("{} attempts failed; the last, by {}: {}", schedule->attempts(index),
+                              place.name, why);
+  outcome.remedy = "judge this kernel alone with cupel check to see what it does to a worker";
+  Tell(std::move(outcome));
+}
+
+}  // namespace cupel::serve

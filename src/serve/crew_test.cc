@@ -1,0 +1,326 @@
+// The crew with workers that are this program: what they do is in fake_worker.h.
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/crew.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+
+#include "base/hash.h"
+#include "os/fd.h"
+#include "task/case_file.h"
+
+namespace cupel::serve {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+class CrewTest : public ::testing::Test {
+ protected:
+  CrewTest() : folder_(*os::TempDir::Create()) {
+    ::setenv("CUPEL_HOME", CUPEL_SOURCE_DIR, 1);
+    ::setenv("CUPEL_TEST_STORE", (folder_.path() / "store").c_str(), 1);
+    options_.tasks_root = fs::path(CUPEL_SOURCE_DIR) / "tasks";
+    options_.workers = 2;
+    options_.first_pause = milliseconds(10);
+    options_.farewell = milliseconds(500);
+    options_.note = [this](const std::string& line) { notes_.push_back(line); };
+  }
+
+  void Add(const std::string& text) {
+    Item item;
+    item.id = fmt::format("item {}", items_.size());
+    item.kernel = folder_.path() / fmt::format("kernel{}.cu", items_.size());
+    item.task = "mnist_linear";
+    std::ofstream(item.kernel) << text;
+    items_.push_back(std::move(item));
+  }
+
+  Status Run() {
+    TRY_ASSIGN(crew_, Crew::Start(options_));
+    return crew_->Run(
+        items_,
+        [this](Outcome outcome) {
+          EXPECT_EQ(outcomes_.count(outcome.item), 0u) << "told twice: " << outcome.item;
+          outcomes_[outcome.item] = std::move(outcome);
+        },
+        [](size_t, const std::string&) {});
+  }
+  void MustRun() {
+    const Status status = Run();
+    ASSERT_TRUE(status) << status.error().ToString();
+    ASSERT_EQ(outcomes_.size(), items_.size());
+  }
+  const Outcome& Of(size_t item) { return outcomes_[items_[item].id]; }
+  std::string Manner(const std::string& manner) const {
+    return fs::read_symlink("/proc/self/exe").string() + " worker " + manner;
+  }
+
+  os::TempDir folder_;
+  CrewOptions options_;
+  std::vector<Item> items_;
+  std::vector<std::string> notes_;
+  std::map<std::string, Outcome> outcomes_;
+  std::unique_ptr<Crew> crew_;
+};
+
+TEST_F(CrewTest, EveryItemIsDoneOnceBySeveralWorkers) {
+  const fs::path meeting = folder_.path() / "meeting";
+  fs::create_directory(meeting);
+  for (int i = 0; i < 2; ++i) Add("meet " + meeting.string());
+  for (int i = 2; i < 20; ++i) Add(fmt::format("kernel {}", i));
+  MustRun();
+  std::map<int64_t, int> by;
+  for (const auto& [id, outcome] : outcomes_) {
+    EXPECT_EQ(outcome.error, "");
+    EXPECT_EQ(outcome.verdict["task"], "mnist_linear");
+    ++by[outcome.verdict["pid"].get<int64_t>()];
+  }
+  EXPECT_EQ(by.size(), 2u);
+  EXPECT_EQ(Of(3).verdict["kernel"], items_[3].kernel.string());
+}
+
+TEST_F(CrewTest, AnItemWhoseWorkerDiesIsDoneByAnother) {
+  for (int i = 0; i < 6; ++i) Add("fine");
+  Add("die once " + (folder_.path() / "mark").string());
+  MustRun();
+  EXPECT_EQ(Of(6).error, "");
+  EXPECT_TRUE(Of(6).verdict.is_object());
+  EXPECT_THAT(notes_, Contains(HasSubstr("killed by SIGABRT; it is started again")));
+}
+
+TEST_F(CrewTest, AnItemThatKillsItsWorkersEndsInAnError) {
+  Add("die");
+  Add("fine");
+  Add("fine");
+  MustRun();
+  EXPECT_THAT(Of(0).error, HasSubstr("3 attempts failed; the last, by local "));
+  EXPECT_THAT(Of(0).error, HasSubstr("SIGABRT"));
+  EXPECT_NE(Of(0).remedy, "");
+  EXPECT_TRUE(Of(0).verdict.is_null());
+  EXPECT_EQ(Of(1).error, "");
+  EXPECT_EQ(Of(2).error, "");
+}
+
+TEST_F(CrewTest, AWorkerThatGivesNoSignOfLifeIsReplaced) {
+  options_.patience = milliseconds(2'000);  // enough for a worker to start on a busy machine
+  Add("stop");
+  Add("fine");
+  options_.most_attempts = 1;
+  MustRun();
+  EXPECT_THAT(Of(0).error, HasSubstr("no sign of life for 2 s"));
+  EXPECT_EQ(Of(1).error, "");
+}
+
+TEST_F(CrewTest, AnItemThatTakesForEverIsEnded) {
+  options_.item_limit = milliseconds(300);
+  options_.most_attempts = 1;
+  Add("sleep");
+  MustRun();
+  EXPECT_THAT(Of(0).error, HasSubstr("worked on one item for more than 0.3 s"));
+}
+
+TEST_F(CrewTest, FailuresOfAMachineAreTriedElsewhereThoseOfTheTaskAreNot) {
+  Add("broken environment");
+  Add("broken task");
+  MustRun();
+  EXPECT_THAT(Of(0).error, HasSubstr("3 attempts failed"));
+  EXPECT_THAT(Of(0).error, HasSubstr("no disk; buy one"));
+  EXPECT_EQ(Of(1).error, "no such model");
+  EXPECT_EQ(Of(1).remedy, "write it");
+}
+
+TEST_F(CrewTest, TheVerdictOfSomethingElseIsNotTaken) {
+  Add("lie");
+  MustRun();
+  EXPECT_THAT(Of(0).error, HasSubstr("the verdict of another kernel or task"));
+}
+
+TEST_F(CrewTest, WhatCannotBeReadIsAnOutcome) {
+  Add("fine");
+  items_[0].kernel = folder_.path() / "absent.cu";
+  Add("fine");
+  items_[1].task = "no_such_task";
+  Add("fine");
+  MustRun();
+  EXPECT_THAT(Of(0).error, HasSubstr("absent.cu"));
+  EXPECT_THAT(Of(1).error, HasSubstr("there is no task \"no_such_task\""));
+  EXPECT_EQ(Of(2).error, "");
+}
+
+TEST_F(CrewTest, ALoginShellMayTalkFirst) {
+  options_.commands = {Manner("motd")};
+  Add("fine");
+  MustRun();
+  EXPECT_EQ(Of(0).error, "");
+}
+
+TEST_F(CrewTest, RemarksArePassedOnWithoutControlCharacters) {
+  Add("noisy");
+  MustRun();
+  EXPECT_THAT(notes_, Contains(HasSubstr("a remark?[2J")));
+}
+
+TEST_F(CrewTest, AnotherBuildIsRefusedWithWhatToDo) {
+  options_.commands = {Manner("older")};
+  Add("fine");
+  const Status status = Run();
+  ASSERT_FALSE(status);
+  EXPECT_THAT(status.error().message, HasSubstr("install the same build on both machines"));
+  EXPECT_TRUE(outcomes_.empty());
+}
+
+TEST_F(CrewTest, WorkersThatNeverComeEndTheRunWithWhatTheySaid) {
+  options_.commands = {Manner("absent")};
+  options_.workers = 1;
+  Add("fine");
+  const Status status = Run();
+  ASSERT_FALSE(status);
+  EXPECT_THAT(status.error().message, HasSubstr("exit status 7 before it said hello"));
+  EXPECT_THAT(status.error().message, HasSubstr("module not found"));
+  EXPECT_EQ(std::count_if(notes_.begin(), notes_.end(),
+                          [](const std::string& note) {
+                            return note.find("exit status 7") != std::string::npos;
+                          }),
+            4);
+}
+
+TEST_F(CrewTest, ChatterWithoutHelloIsBounded) {
+  options_.commands = {Manner("endless")};
+  options_.workers = 1;
+  options_.most_failed_starts = 1;
+  Add("fine");
+  const Status status = Run();
+  ASSERT_FALSE(status);
+  EXPECT_THAT(status.error().message, HasSubstr("does not say hello but prints: chatter"));
+}
+
+TEST_F(CrewTest, TornAndBrokenLinesCountAsAWorkerLost) {
+  for (const char* manner : {"torn", "garbage"}) {
+    options_.commands = {Manner(manner), Manner("")};
+    options_.workers = 1;
+    items_.clear();
+    outcomes_.clear();
+    for (int i = 0; i < 4; ++i) Add("fine");
+    MustRun();
+    for (size_t i = 0; i < 4; ++i) EXPECT_EQ(Of(i).error, "") << manner;
+  }
+  EXPECT_THAT(notes_, Contains(HasSubstr("it sent a broken line")));
+}
+
+TEST_F(CrewTest, ASecondResultForTheSameWorkIsDropped) {
+  for (int i = 0; i < 4; ++i) Add("twice");
+  MustRun();
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(Of(i).error, "");
+  EXPECT_THAT(notes_, Contains(HasSubstr("a second result for the same work is dropped")));
+}
+
+/// The smallest case there is: a call with None that returns nothing.
+class SmallCases final : public oracle::Oracle {
+ public:
+  explicit SmallCases(fs::path folder) : folder_(std::move(folder)) {}
+
+  class Some final : public Stream {
+   public:
+    Some(SmallCases& oracle, int count) : oracle_(oracle), count_(count) {}
+    Result<std::optional<oracle::CaseOutcome>> Next() override {
+      using Found = std::optional<oracle::CaseOutcome>;
+      if (count_-- == 0) return Found();
+      if (count_ > 50) return Found(oracle::SettingFailure{"too many", false});
+      const Json call{{"version", 1},
+                      {"task", "t"},
+                      {"direction", "forward"},
+                      {"seed", fmt::format("{}", count_)},
+                      {"torch", "1"},
+                      {"returns_tuple", true},
+                      {"args", Json::array({{{"kind", "none"}}})},
+                      {"outputs", Json::array({{{"name", "output"}, {"none", true}}})}};
+      // Larger than one chunk, so that it comes in parts.
+      std::string header = DumpJson({{"__metadata__", {{"cupel.case", DumpJson(call)}}}});
+      header.resize((header.size() + (2u << 20) + 63) / 64 * 64 - 8, ' ');
+      std::string bytes(8, '\0');
+      for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(header.size() >> 8 * i);
+      bytes += header;
+      const fs::path path = oracle_.folder_ / "case";
+      TRY(os::WriteFileAtomically(path, bytes));
+      TRY_ASSIGN(os::MappedFile file, os::MappedFile::Open(path));
+      TRY_ASSIGN(task::Case made, task::ReadCase(std::move(file), "case"));
+      made.content_hash = Sha256Hex(bytes);
+      return Found(std::move(made));
+    }
+
+   private:
+    SmallCases& oracle_;
+    int count_;
+  };
+
+  Result<std::unique_ptr<Stream>> Open(const task::Task& task, task::Direction,
+                                       const task::Setting& setting, int count,
+                                       std::optional<uint64_t> seed, bool,
+                                       oracle::Distribution) override {
+    EXPECT_EQ(task.name, "mnist_linear");
+    EXPECT_EQ(setting.id, "single-0");
+    EXPECT_EQ(setting.inputs, task.settings[0].front().inputs);
+    EXPECT_EQ(seed, 99u);
+    return std::unique_ptr<Stream>(std::make_unique<Some>(*this, count));
+  }
+  Result<std::unique_ptr<Stream>> OpenSeeds(const task::Task&, task::Direction,
+                                            const task::Setting&, const std::vector<uint64_t>&,
+                                            oracle::Distribution) override {
+    return Fail(ErrorCode::kInternal, "nobody asks for it");
+  }
+  const std::vector<std::string>& warnings() const override { return warnings_; }
+
+ private:
+  fs::path folder_;
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(CrewTest, WorkersWithoutPyTorchGetTheirCasesFromTheCoordinator) {
+  options_.make_oracle = [this]() -> Result<std::unique_ptr<oracle::Oracle>> {
+    return std::make_unique<SmallCases>(folder_.path());
+  };
+  for (int i = 0; i < 4; ++i) Add("cases 3");
+  Add("cases 60");
+  for (Item& item : items_) item.seed = 99;
+  MustRun();
+  ASSERT_EQ(Of(0).error, "");
+  ASSERT_EQ(Of(0).verdict["cases"].size(), 3u);
+  EXPECT_EQ(Of(0).cases, "coordinator");
+  for (size_t i = 1; i < 4; ++i) EXPECT_EQ(Of(i).verdict["cases"], Of(0).verdict["cases"]);
+  EXPECT_EQ(Of(4).verdict["cases"], Json::array({"too many"}));
+  // Once a node: one file for each case, whoever asked first.
+  size_t files = 0;
+  for (const auto& entry : fs::directory_iterator(folder_.path() / "store")) {
+    files += entry.path().extension() != ".lock" ? 1 : 0;
+  }
+  EXPECT_EQ(files, 3u);
+}
+
+TEST_F(CrewTest, ACoordinatorWithoutPyTorchSaysSo) {
+  options_.make_oracle = []() -> Result<std::unique_ptr<oracle::Oracle>> {
+    return Fail(ErrorCode::kNotFound, "no PyTorch", "install it");
+  };
+  Add("cases 1");
+  MustRun();
+  EXPECT_EQ(Of(0).error, "no PyTorch");
+  EXPECT_EQ(Of(0).remedy, "install it");
+}
+
+TEST_F(CrewTest, ACommandThatIsNotThereIsAnErrorAtOnce) {
+  options_.commands = {"no-such-launcher -n1 cupel worker"};
+  const auto crew = Crew::Start(options_);
+  ASSERT_FALSE(crew);
+  EXPECT_EQ(crew.error().message, "there is no program \"no-such-launcher\" to start workers with");
+}
+
+}  // namespace
+}  // namespace cupel::serve

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/errands.h"
+
+#include <fmt/format.h>
+
+#include "os/fd.h"
+
+namespace cupel::serve {
+
+Result<Assignment> Errands::Prepare(const Item& item, const std::filesystem::path& tasks_root) {
+  auto found = tasks_.find(item.task);
+  if (found == tasks_.end()) {
+    TRY_ASSIGN(task::Task task, task::LoadTask(item.task, tasks_root));
+    TRY_ASSIGN(Parcel parcel, PackTask(task));
+    found = tasks_.emplace(item.task, Loaded{std::move(task), std::move(parcel)}).first;
+  }
+  const Loaded& loaded = found->second;
+  const task::Direction direction =
+      item.backward ? task::Direction::kBackward : task::Direction::kForward;
+  if (!loaded.task.Has(direction)) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("task {} has no {} direction", loaded.task.name, task::Name(direction)),
+                fmt::format("it would be func_{0}.py and config_{0}.json in {1}",
+                            task::Name(direction), loaded.task.path.string()));
+  }
+  Assignment work;
+  work.item = item;
+  TRY_ASSIGN(work.source, os::ReadFile(item.kernel, kMostKernelBytes));
+  work.task_path = loaded.task.path.string();
+  work.task_hash = loaded.task.content_hash[static_cast<int>(direction)];
+  work.task = loaded.parcel;
+  return work;
+}
+
+const task::Task* Errands::TaskOf(const Item& item) const {
+  const auto found = tasks_.find(item.task);
+  return found == tasks_.end() ? nullptr : &found->second.task;
+}
+
+}  // namespace cupel::serve

@@ -1,0 +1,125 @@
+// A worker for tests: the real end of the protocol, with a judge that obeys the kernel's text, and
+// ways to break the protocol. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "base/hash.h"
+#include "os/fd.h"
+#include "serve/identity.h"
+#include "serve/remote_oracle.h"
+#include "serve/worker.h"
+#include "task/task.h"
+
+namespace cupel::serve {
+
+/// A kernel's text is an instruction: "", "die", "die once PATH", "stop", "sleep", "lie",
+/// "broken environment", "broken task", "cases N", "noisy", "twice", "meet FOLDER".
+class FakeJudge final : public Judge {
+ public:
+  FakeJudge(WireEnd& wire, const std::filesystem::path& store)
+      : wire_(wire), oracle_(wire, FileStore(store)) {}
+  Ready Describe() const override { return {"fake", false, "", "coordinator"}; }
+
+  Result<Done> Do(const Assignment& work, const Unpacked& files) override {
+    TRY_ASSIGN(const std::string text, os::ReadFile(files.kernel, 4096));
+    const auto is = [&](std::string_view word) { return text.starts_with(word); };
+    if (is("die once ")) {
+      const std::filesystem::path mark = text.substr(9);
+      if (!std::filesystem::exists(mark)) {
+        std::ofstream(mark) << "died";
+        std::abort();
+      }
+    } else if (is("die")) {
+      std::abort();
+    }
+    if (is("meet ")) TRY(Meet(text.substr(5)));
+    if (is("stop")) std::raise(SIGSTOP);
+    if (is("sleep")) std::this_thread::sleep_for(std::chrono::hours(1));
+    if (is("noisy")) std::fprintf(stderr, "a remark\x1b[2J\n");
+    if (is("broken environment")) return Fail(ErrorCode::kEnvironment, "no disk", "buy one");
+    if (is("broken task")) return Fail(ErrorCode::kInvalidArgument, "no such model", "write it");
+    TRY_ASSIGN(const task::Task task, task::LoadTask(files.task.string(), {}));
+    Done done;
+    done.verdict = {{"schema", "cupel.verdict/1"},
+                    {"task", task.name},
+                    {"direction", work.item.backward ? "backward" : "forward"},
+                    {"kernel", work.item.kernel.string()},
+                    {"source_sha256", Sha256Hex(is("lie") ? "another" : text)},
+                    {"task_sha256", task.content_hash[work.item.backward ? 1 : 0]},
+                    {"pid", getpid()}};
+    if (is("twice")) {
+      Done early = done;
+      early.ticket = work.ticket;
+      TRY(wire_.Send(early));
+    }
+    if (is("cases ")) {
+      oracle_.Serve(work.ticket);
+      TRY_ASSIGN(const auto cases,
+                 oracle_.Cases(task, task::Direction::kForward, task.settings[0].front(),
+                               std::stoi(text.substr(6)), work.item.seed));
+      done.verdict["cases"] = Json::array();
+      for (const auto& one : cases) {
+        const auto* found = std::get_if<task::Case>(&one);
+        done.verdict["cases"].push_back(
+            found != nullptr ? found->content_hash : std::get<oracle::SettingFailure>(one).message);
+      }
+    }
+    return done;
+  }
+
+ private:
+  /// Waits until a second worker is in the same place, so that no worker can do all the work.
+  static Status Meet(const std::filesystem::path& folder) {
+    std::ofstream(folder / std::to_string(getpid())) << "here";
+    for (int i = 0; i < 3000; ++i) {
+      const auto there = std::filesystem::directory_iterator(folder);
+      if (std::distance(begin(there), end(there)) >= 2) return {};
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return Fail(ErrorCode::kInvalidArgument, "no second worker came in 30 s", "start two");
+  }
+
+  WireEnd& wire_;
+  RemoteOracle oracle_;
+};
+
+/// `manner`: "" is well-behaved.
+inline int FakeWorkerMain(const std::string& manner) {
+  const auto data = os::DataDir();
+  auto hello = WhoAmI(data ? *data : std::filesystem::path());
+  if (!hello) return 2;
+  if (manner == "motd") std::printf("Welcome to node3\nlast login: never\n$ ");
+  if (manner == "endless") {
+    for (;;) std::printf("chatter chatter chatter chatter chatter\n");
+  }
+  if (manner == "absent") {
+    std::fprintf(stderr, "module not found\n");
+    return 7;
+  }
+  if (manner == "older") hello->program = std::string(64, '0');
+  if (manner == "torn") {
+    std::printf("%s\n{\"type\":\"rea", LineOf(*hello).c_str());
+    return 0;
+  }
+  if (manner == "garbage") std::printf("%s\nSegmentation fault\n", LineOf(*hello).c_str());
+  std::fflush(stdout);
+  if (manner == "garbage") std::this_thread::sleep_for(std::chrono::seconds(60));
+  WireOptions options;
+  options.beat = std::chrono::milliseconds(100);
+  options.grace = std::chrono::milliseconds(1000);
+  const char* store = std::getenv("CUPEL_TEST_STORE");
+  const auto status = RunWorker(*hello, options, [&](const Setup&, WireEnd& wire) {
+    return Result<std::unique_ptr<Judge>>(
+        std::make_unique<FakeJudge>(wire, store != nullptr ? store : "."));
+  });
+  return status ? 0 : 2;
+}
+
+}  // namespace cupel::serve

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/identity.h"
+
+#include <fmt/format.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "assay/provenance.h"
+#include "base/hash.h"
+#include "base/version.h"
+#include "build/cache.h"
+
+namespace cupel::serve {
+namespace {
+
+tl::unexpected<Error> Unreadable(const std::string& what) {
+  return Fail(ErrorCode::kIo, fmt::format("cannot read {}, which workers are compared by", what),
+              "check its permissions, or set CUPEL_HOME to the folder that holds cupel's data");
+}
+
+/// Of the headers that candidates are compiled against and of the Python code beside PyTorch.
+Result<std::string> DataHash(const std::filesystem::path& data) {
+  Sha256 hash;
+  TRY_ASSIGN(const std::string shim, build::FolderHash(data / "shim"));
+  hash.Field(shim);
+  const std::filesystem::path scripts = data / "src" / "oracle";
+  const std::string oracle = assay::OracleHash(scripts);
+  if (oracle.empty()) return Unreadable(scripts.string());
+  hash.Field(oracle);
+  return hash.Hex();
+}
+
+}  // namespace
+
+Result<Hello> WhoAmI(const std::filesystem::path& data) {
+  Hello hello;
+  hello.protocol = kProtocol;
+  hello.version = kVersion;
+  hello.commit = Commit();
+  hello.program = assay::ProgramHash();
+  if (hello.program.empty()) return Unreadable("/proc/self/exe");
+  TRY_ASSIGN(hello.data, DataHash(data));
+  utsname info{};
+  if (uname(&info) == 0) hello.host = info.nodename;
+  hello.pid = getpid();
+  hello.cores = std::max(1u, std::thread::hardware_concurrency());
+  return hello;
+}
+
+std::optional<Error> WhyNot(const Hello& ours, const Hello& worker) {
+  const auto refuse = [&](std::string what, std::string remedy) {
+    return Error{ErrorCode::kEnvironment,
+                 fmt::format("the worker on {} {}", worker.host.empty() ? "?" : worker.host, what),
+                 std::move(remedy)};
+  };
+  const char* same = "install the same build on both machines, or name it by its path in --workers";
+  if (worker.protocol != ours.protocol) {
+    return refuse(fmt::format("speaks {}, not {}", worker.protocol, ours.protocol), same);
+  }
+  if (worker.version != ours.version || worker.program != ours.program) {
+    const auto name = [](const Hello& hello) {
+      return fmt::format("{} {} ({})", hello.version,
+                         hello.commit.empty() ? "of an unknown commit" : hello.commit.substr(0, 12),
+                         hello.program.substr(0, 12));
+    };
+    return refuse(fmt::format("is cupel {}, this is {}", name(worker), name(ours)), same);
+  }
+  if (worker.data != ours.data) {
+    return refuse("has other headers (shim/) or another oracle.py than this program",
+                  "install the same data on both machines, or set CUPEL_HOME there");
+  }
+  return std::nullopt;
+}
+
+}  // namespace cupel::serve

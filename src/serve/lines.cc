@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/lines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cupel::serve {
+
+Result<std::optional<std::string>> Lines::Next() {
+  const size_t end = bytes_.find('\n', std::max(start_, searched_));
+  if (std::min(end, bytes_.size()) - start_ > longest_) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("a line is longer than {} bytes", longest_));
+  }
+  if (end == std::string::npos) {
+    bytes_.erase(0, start_);
+    start_ = 0;
+    searched_ = bytes_.size();
+    return std::optional<std::string>();
+  }
+  std::string line = bytes_.substr(start_, end - start_);
+  start_ = searched_ = end + 1;
+  return std::optional<std::string>(std::move(line));
+}
+
+}  // namespace cupel::serve

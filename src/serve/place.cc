@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/place.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "task/task.h"
+
+namespace cupel::serve {
+namespace {
+
+/// As a text comes back that was written as JSON: what is not UTF-8 was replaced.
+std::string AsWritten(const std::string& text) {
+  Json json = Json::object();
+  json["text"] = text;
+  const auto read = ParseJson(DumpJson(json), "text");
+  if (!read) return text;
+  return JsonString(*read, "text", "text").value_or(text);
+}
+
+}  // namespace
+
+Expected ExpectedOf(const Assignment& work) {
+  const std::filesystem::path name(work.task.name);
+  return {AsWritten(work.item.kernel.string()), Sha256Hex(work.source),
+          AsWritten(work.task.is_folder ? name.string() : name.stem().string()), work.task_hash,
+          std::string(task::Name(work.item.backward ? task::Direction::kBackward
+                                                    : task::Direction::kForward))};
+}
+
+std::optional<std::string> WhyNotThis(const Expected& expected, const Done& done) {
+  if (done.error) return std::nullopt;
+  const auto says = [&](const char* key, const std::string& wanted, bool may_be_empty = false) {
+    const auto text = JsonString(done.verdict, key, "verdict");
+    return text && (*text == wanted || (may_be_empty && text->empty()));
+  };
+  if (!says("schema", "cupel.verdict/1")) return "it sent what is no verdict";
+  // A kernel that was not built has no hash in its verdict.
+  if (!says("source_sha256", expected.source_hash, true) || !says("task", expected.task) ||
+      !says("task_sha256", expected.task_hash) || !says("direction", expected.direction) ||
+      !says("kernel", expected.kernel)) {
+    return "it sent the verdict of another kernel or task";
+  }
+  return std::nullopt;
+}
+
+bool IsOfThatMachine(const Error& error) {
+  return error.code == ErrorCode::kEnvironment || error.code == ErrorCode::kIo ||
+         error.code == ErrorCode::kTimeout || error.code == ErrorCode::kInternal;
+}
+
+void Place::Clear() {
+  link.reset();
+  files.clear();
+  stage = Stage::kDown;
+  errors_in_a_row = 0;
+}
+
+Chunk ChunkOf(const Place& place, const Fetch& fetch) {
+  Chunk chunk{fetch.sha256, fetch.offset, {}, {}};
+  for (const auto& [stream, sent] : place.files) {
+    if (sent.sha256 != fetch.sha256) continue;
+    const std::string_view text = sent.file.text();
+    const size_t begin = std::min(static_cast<size_t>(fetch.offset), text.size());
+    chunk.data = text.substr(begin, kChunkBytes);
+    return chunk;
+  }
+  chunk.error = Error{
+      ErrorCode::kNotFound,
+      fmt::format("the coordinator no longer holds the case {}", fetch.sha256.substr(0, 12)), ""};
+  return chunk;
+}
+
+}  // namespace cupel::serve

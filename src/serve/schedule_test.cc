@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/schedule.h"
+
+#include <gtest/gtest.h>
+
+namespace cupel::serve {
+namespace {
+
+TEST(Schedule, ALostItemComesFirstButToAnotherWorker) {
+  Schedule schedule(3, 3);
+  EXPECT_EQ(schedule.Take(0, {0, 1}), 0u);
+  EXPECT_TRUE(schedule.Lose(0, 0, "died"));
+  EXPECT_EQ(schedule.Take(0, {0, 1}), 1u);
+  EXPECT_EQ(schedule.Take(1, {0, 1}), 0u);
+  EXPECT_EQ(schedule.attempts(0), 2);
+}
+
+TEST(Schedule, ALostItemComesToTheSameWorkerWhereThereIsNoOther) {
+  Schedule schedule(1, 3);
+  EXPECT_EQ(schedule.Take(0, {0, 1}), 0u);
+  EXPECT_TRUE(schedule.Lose(0, 0, "died"));
+  EXPECT_EQ(schedule.Take(0, {0, 1}), std::nullopt);
+  EXPECT_EQ(schedule.Take(0, {0}), 0u);
+}
+
+TEST(Schedule, AfterTheLastAttemptAnItemIsFinished) {
+  Schedule schedule(1, 2);
+  EXPECT_EQ(schedule.Take(0, {0}), 0u);
+  EXPECT_TRUE(schedule.Lose(0, 0, "died"));
+  EXPECT_EQ(schedule.Take(0, {0}), 0u);
+  EXPECT_FALSE(schedule.Lose(0, 0, "died again"));
+  EXPECT_EQ(schedule.why(0), "died again");
+  EXPECT_TRUE(schedule.IsDone());
+  EXPECT_EQ(schedule.Take(0, {0}), std::nullopt);
+}
+
+TEST(Schedule, FinishingTwiceCountsOnce) {
+  Schedule schedule(2, 2);
+  schedule.Finish(0);
+  schedule.Finish(0);
+  EXPECT_FALSE(schedule.IsDone());
+  schedule.Finish(1);
+  EXPECT_TRUE(schedule.IsDone());
+}
+
+}  // namespace
+}  // namespace cupel::serve
