@@ -1,0 +1,42 @@
+# Attention of a decoder, forward: each token looks at itself and those before it; several query
+# heads may share a head of keys and values. Single: a prompt of 2048 tokens in a 4096-wide
+# transformer.
+# SPDX-License-Identifier: Apache-2.0
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+def computable(x):
+    """PyTorch has few operations of 16-bit types on CPUs; there they are done in float32."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) and not x.is_cuda else x
+
+
+def forward_fn(query, key, value):
+    """query is (batch, heads, tokens, size), key and value (batch, kv_heads, tokens, size); query
+    head h uses their head h / (heads / kv_heads). y[t] = sum over s <= t of w[t, s] * value[s],
+    w[t] being the softmax over s <= t of query[t] . key[s] / sqrt(size)."""
+    shared_by = query.size(1) // key.size(1)
+    key, value = (x.repeat_interleave(shared_by, dim=1) for x in (key, value))
+    if query.is_cuda:  # PyTorch's fused attention is what a kernel has to beat
+        return F.scaled_dot_product_attention(query, key, value, is_causal=True)
+    scores = computable(query) @ computable(key).transpose(-2, -1) / query.size(-1) ** 0.5
+    tokens = query.size(-2)
+    later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+    weights = torch.softmax(scores.masked_fill(later, float("-inf")), dim=-1)
+    return (weights @ computable(value)).to(query.dtype)
+
+
+class Model(nn.Module):
+    def forward(self, query, key, value, fn=forward_fn):
+        return fn(query, key, value)
+
+
+def get_inputs(batch_size=1, num_heads=32, num_kv_heads=8, num_tokens=2048, head_size=128,
+               dtype="bfloat16"):
+    kind = getattr(torch, dtype)
+    heads = (num_heads, num_kv_heads, num_kv_heads)
+    return [torch.randn(batch_size, h, num_tokens, head_size).to(kind) for h in heads]
+
+
+input_names = ["query", "key", "value"]

@@ -1,0 +1,38 @@
+# Gradient of max pooling over 2x2 windows.
+# SPDX-License-Identifier: Apache-2.0
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+def forward_fn(x):
+    """The maximum of each 2x2 window, an odd last row or column being left out. A window that holds
+    a NaN gives NaN."""
+    return F.max_pool2d(x, kernel_size=2)
+
+
+class AutogradFunction(torch.autograd.Function):
+    backward_fn = None  # set by whoever runs the task
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return forward_fn(x)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        # The saved tensors come as the tuple that they are, which is how kernels for this task are
+        # published.
+        return AutogradFunction.backward_fn(ctx.saved_tensors, grad_output)
+
+
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+
+
+def get_inputs(batch_size=64, in_channels=64, height=28, width=28):
+    return [torch.randn(batch_size, in_channels, height, width, requires_grad=True)]
+
+
+input_names = ["x"]

@@ -1,0 +1,44 @@
+# A linear layer over the last dimension of a three-dimensional input, as between the attention of a
+# U-Net: the places of an image are its tokens.
+# SPDX-License-Identifier: Apache-2.0
+import math
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+def initial_linear(num_input_features, num_output_features, init_method):
+    """Weights by the named method, biases small but not zero, so that a dropped bias shows."""
+    weights = torch.empty(num_output_features, num_input_features)
+    if init_method == "kaiming":
+        nn.init.kaiming_uniform_(weights, a=math.sqrt(5))
+    elif init_method == "xavier":
+        nn.init.xavier_normal_(weights)
+    elif init_method == "normal":
+        nn.init.normal_(weights)
+    else:
+        raise ValueError("unknown init_method %r" % init_method)
+    return nn.Parameter(weights), nn.Parameter(torch.randn(num_output_features) * 0.1)
+
+
+def forward_fn(x, weights, biases):
+    """y[b, t, o] = sum over i of x[b, t, i] * weights[o, i], plus biases[o]."""
+    return F.linear(x, weights, biases)
+
+
+class Model(nn.Module):
+    def __init__(self, num_input_features=128, num_output_features=128, init_method="kaiming"):
+        super().__init__()
+        self.weights, self.biases = initial_linear(
+            num_input_features, num_output_features, init_method)
+
+    def forward(self, x, fn=forward_fn):
+        return fn(x, self.weights, self.biases)
+
+
+def get_inputs(batch_size=64, num_input_features=128, height=16, width=16):
+    return [torch.randn(batch_size, height * width, num_input_features)]
+
+
+input_names = ["x"]
