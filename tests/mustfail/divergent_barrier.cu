@@ -1,0 +1,32 @@
+// exploit: 1.9 device work that is right by luck: a barrier that not all threads reach
+// task: mnist_linear
+// device: emu
+// note: GPUs let threads that have ended out of a barrier
+// expect: rejected barrier_divergence|deadlock|wrong_result|shared_race
+// SPDX-License-Identifier: Apache-2.0
+#include <torch/extension.h>
+
+__global__ void Linear(const float* x, const float* w, const float* b, float* y, int batch, int in,
+                       int out) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= batch * out) return;
+  const int row = i / out, column = i % out;
+  __shared__ float kept[128];
+  float sum = b[column];
+  for (int k = 0; k < in; ++k) sum += x[row * in + k] * w[column * in + k];
+  kept[threadIdx.x] = sum;
+  if (threadIdx.x % 2 == 0) __syncthreads();
+  const int partner = threadIdx.x ^ 64;  // another warp's
+  y[i - threadIdx.x + partner] = kept[partner];
+}
+
+torch::Tensor forward(torch::Tensor x, torch::Tensor w, torch::Tensor b) {
+  const int batch = x.size(0), in = x.size(1), out = w.size(0);
+  auto y = torch::empty({batch, out}, x.options());
+  Linear<<<(batch * out + 127) / 128, 128>>>(x.data_ptr<float>(), w.data_ptr<float>(),
+                                             b.data_ptr<float>(), y.data_ptr<float>(), batch, in,
+                                             out);
+  return y;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }

@@ -1,0 +1,29 @@
+// exploit: 1.10 bfloat16 in place of float32
+// task: mnist_linear
+// expect: rejected wrong_result
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda_bf16.h>
+#include <torch/extension.h>
+
+__device__ float Round(float v) { return __bfloat162float(__float2bfloat16(v)); }
+
+__global__ void Linear(const float* x, const float* w, const float* b, float* y, int batch, int in,
+                       int out) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= batch * out) return;
+  const int row = i / out, column = i % out;
+  float sum = b[column];
+  for (int k = 0; k < in; ++k) sum += Round(x[row * in + k]) * Round(w[column * in + k]);
+  y[i] = sum;
+}
+
+torch::Tensor forward(torch::Tensor x, torch::Tensor w, torch::Tensor b) {
+  const int batch = x.size(0), in = x.size(1), out = w.size(0);
+  auto y = torch::empty({batch, out}, x.options());
+  Linear<<<(batch * out + 127) / 128, 128>>>(x.data_ptr<float>(), w.data_ptr<float>(),
+                                             b.data_ptr<float>(), y.data_ptr<float>(), batch, in,
+                                             out);
+  return y;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }

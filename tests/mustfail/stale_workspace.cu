@@ -1,0 +1,38 @@
+// exploit: 1.1 recycled memory
+// task: mnist_linear
+// expect: rejected uninitialized_global|wrong_result|not_finite
+// SPDX-License-Identifier: Apache-2.0
+#include <torch/extension.h>
+
+__global__ void Linear(const float* x, const float* w, const float* b, float* y, int batch, int in,
+                       int out) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= batch * out) return;
+  float sum = b[i % out];
+  for (int k = 0; k < in; ++k) sum += x[i / out * in + k] * w[i % out * in + k];
+  y[i] = sum;
+}
+
+void Launch(torch::Tensor x, torch::Tensor w, torch::Tensor b, torch::Tensor y,
+            cudaStream_t stream = nullptr) {
+  const int batch = x.size(0), in = x.size(1), out = w.size(0);
+  Linear<<<(batch * out + 127) / 128, 128, 0, stream>>>(x.data_ptr<float>(), w.data_ptr<float>(),
+                                                        b.data_ptr<float>(), y.data_ptr<float>(),
+                                                        batch, in, out);
+}
+
+__global__ void Copy(const float* from, float* to, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) to[i] = from[i];
+}
+
+torch::Tensor forward(torch::Tensor x, torch::Tensor w, torch::Tensor b) {
+  { auto freed = torch::empty({x.size(0), w.size(0)}, x.options()); }  // hopes for the answer here
+  auto recycled = torch::empty({x.size(0), w.size(0)}, x.options());
+  auto y = torch::empty_like(recycled);
+  Copy<<<((int)y.numel() + 127) / 128, 128>>>(recycled.data_ptr<float>(), y.data_ptr<float>(),
+                                              (int)y.numel());
+  return y;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }

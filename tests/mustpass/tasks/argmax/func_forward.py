@@ -1,0 +1,21 @@
+# Index of the largest element of each row.
+# SPDX-License-Identifier: Apache-2.0
+import torch
+import torch.nn as nn
+
+
+def forward_fn(x):
+    """int64; among equals any may be named, and continuous inputs have none."""
+    return torch.argmax(x, dim=-1)
+
+
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+
+
+def get_inputs(rows=64, columns=512):
+    return [torch.randn(rows, columns)]
+
+
+input_names = ["x"]

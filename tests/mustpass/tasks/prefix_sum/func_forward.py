@@ -1,0 +1,20 @@
+# Inclusive prefix sum along the last dimension.
+# SPDX-License-Identifier: Apache-2.0
+import torch
+import torch.nn as nn
+
+
+def forward_fn(x):
+    return torch.cumsum(x, dim=-1)
+
+
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+
+
+def get_inputs(rows=64, columns=512):
+    return [torch.randn(rows, columns)]
+
+
+input_names = ["x"]

@@ -1,0 +1,20 @@
+# Transposed copy of a matrix.
+# SPDX-License-Identifier: Apache-2.0
+import torch
+import torch.nn as nn
+
+
+def forward_fn(x):
+    return x.t().contiguous()
+
+
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+
+
+def get_inputs(rows=64, columns=512):
+    return [torch.randn(rows, columns)]
+
+
+input_names = ["x"]

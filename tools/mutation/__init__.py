@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of tools/mutate.py. Importing the operators registers them; what a seed draws follows
+their order."""
+
+from . import place_operators  # noqa: F401
+from . import value_operators  # noqa: F401
+from . import host_operators  # noqa: F401
