@@ -42,6 +42,16 @@ const Json* Member(const Json& object, const char* key) {
   return it == object.end() ? nullptr : &*it;
 }
 
+/// The parser quotes what it read last, which may be the rest of a hostile file.
+std::string Shown(std::string_view reason) {
+  constexpr size_t kMost = 300;
+  std::string text(reason.substr(0, kMost));
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || static_cast<unsigned char>(c) >= 0x7f) c = '?';
+  }
+  return reason.size() > kMost ? text + "..." : text;
+}
+
 }  // namespace
 
 Result<Json> ParseJson(std::string_view text, std::string_view what) {
@@ -61,7 +71,8 @@ Result<Json> ParseJson(std::string_view text, std::string_view what) {
     if (const size_t end = reason.find("] "); end != std::string_view::npos) {
       reason.remove_prefix(end + 2);
     }
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: not valid JSON: {}", what, reason));
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: not valid JSON: {}", what, Shown(reason)));
   }
 }
 

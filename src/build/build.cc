@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "build/audit.h"
 #include "build/cache.h"
 #include "build/compile.h"
 #include "build/diagnostics.h"
@@ -151,6 +152,7 @@ Result<Outcome> Finish(const Context& context, Compilation compilation, Image im
   auto diagnostics = ParseDiagnostics(compiled.output, compilation.folder.path());
   if (!compiled.ok) return Outcome(FailureOf(context, compilation, std::move(diagnostics)));
   Artefacts artefacts;
+  artefacts.sandbox = compiled.sandbox;
   TRY_ASSIGN(artefacts.shared_object, TakeOutput(compiled.shared_object));
   TRY_ASSIGN(artefacts.ptx, TakeOutput(compiled.ptx));
   TRY_ASSIGN(artefacts.cubin, TakeOutput(compiled.cubin));
@@ -161,13 +163,22 @@ Result<Outcome> Finish(const Context& context, Compilation compilation, Image im
   if (std::find(defined.begin(), defined.end(), "cupel_candidate_call") == defined.end()) {
     return Outcome(NoModule(context));
   }
+  Audit audit = AuditObject(object);
+  if (audit.objection) {
+    return Outcome(BuildFailure{std::move(audit.objection->code),
+                                std::move(audit.objection->message),
+                                std::move(audit.objection->where),
+                                {},
+                                false});
+  }
   image.resources = ParseResources(compiled.ptxas);
   for (Diagnostic& diagnostic : diagnostics) {
     if (diagnostic.severity == Diagnostic::Severity::kWarning)
       image.warnings.push_back(std::move(diagnostic));
   }
   image.notes = NotesFromSource(context.source);
-  for (std::string& note : NotesFromObject(object)) image.notes.push_back(std::move(note));
+  for (std::string& note : NotesFromPtx(artefacts.ptx)) image.notes.push_back(std::move(note));
+  for (std::string& note : audit.notes) image.notes.push_back(std::move(note));
   image.ptx = artefacts.ptx;
   if (!context.options->cache.empty()) {
     TRY(StoreInCache(context.options->cache, artefacts, image));
@@ -204,7 +215,7 @@ Result<Outcome> Build(const fs::path& source, const Options& options) {
   TRY_ASSIGN(image.key,
              CacheKey({context.name, context.source, &options, &context.toolkit, &context.flags}));
   if (!options.cache.empty()) {
-    if (auto cached = LoadFromCache(options.cache, image.key)) {
+    if (auto cached = LoadFromCache(options.cache, image.key, options.allow_weak_sandbox)) {
       cached->source = source;
       cached->from_cache = true;
       return Outcome(std::move(*cached));

@@ -21,6 +21,7 @@ struct Options {
   std::vector<std::string> flags;  // extra flags; each must be on the allow-list
   std::vector<std::filesystem::path> include_roots;  // read-only, e.g. CUTLASS
   std::chrono::seconds deadline{120};
+  bool allow_weak_sandbox = false;  // os::Confinement::allow_weak
 };
 
 using Outcome = std::variant<Image, BuildFailure>;

@@ -211,7 +211,8 @@ TEST(Cache, RemovesWhatWasUnusedForLongest) {
   const auto store = [&](char digit) {
     Image image;
     image.key = std::string(64, digit);
-    const Artefacts artefacts{std::string(40000, 's'), "ptx", "cubin"};
+    Artefacts artefacts{std::string(40000, 's'), "ptx", "cubin", {}};
+    artefacts.sandbox.seccomp = artefacts.sandbox.mount_namespace = true;
     EXPECT_TRUE(StoreInCache(folder->path(), artefacts, image, 100000));
     fs::last_write_time(image.shared_object.parent_path() / "manifest.json",
                         fs::file_time_type::clock::now() - std::chrono::hours(100 - digit));

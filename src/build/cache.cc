@@ -14,12 +14,13 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "os/fd.h"
+#include "os/sandbox_json.h"
 
 namespace cupel::build {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kSchema = "cupel.image/1";
+constexpr const char* kSchema = "cupel.image/2";
 constexpr size_t kMaxFile = 512u << 20;
 constexpr size_t kMaxTreeFiles = 100000;
 
@@ -111,7 +112,8 @@ Json ManifestOf(const Artefacts& artefacts, const Image& image) {
             {"candidate.cubin", Sha256Hex(artefacts.cubin)}}},
           {"resources", ResourcesToJson(image.resources)},
           {"warnings", DiagnosticsToJson(image.warnings)},
-          {"notes", image.notes}};
+          {"notes", image.notes},
+          {"sandbox", os::ToJson(artefacts.sandbox)}};
 }
 
 Result<std::vector<std::string>> Strings(const Json& object, const char* key) {
@@ -166,9 +168,13 @@ Result<std::string> Verified(const fs::path& entry, const Json& files, const cha
   return bytes;
 }
 
+Result<Json> ReadManifest(const fs::path& folder) {
+  TRY_ASSIGN(const std::string text, os::ReadFile(folder / "manifest.json", 16u << 20));
+  return ParseJson(text, "manifest");
+}
+
 Result<Image> Load(const fs::path& entry, const std::string& key) {
-  TRY_ASSIGN(const std::string text, os::ReadFile(entry / "manifest.json", 16u << 20));
-  TRY_ASSIGN(const Json manifest, ParseJson(text, "manifest"));
+  TRY_ASSIGN(const Json manifest, ReadManifest(entry));
   TRY_ASSIGN(const std::string schema, JsonString(manifest, "schema", "manifest"));
   TRY_ASSIGN(const std::string stored_key, JsonString(manifest, "key", "manifest"));
   if (schema != kSchema || stored_key != key)
@@ -226,6 +232,12 @@ void Evict(const fs::path& cache, uint64_t max_bytes) {
 
 }  // namespace
 
+Result<std::string> FolderHash(const fs::path& folder) {
+  Sha256 hash;
+  TRY(AddContent(hash, folder));
+  return hash.Hex();
+}
+
 Result<std::string> CacheKey(const KeyInputs& inputs) {
   Sha256 hash;
   hash.Field(kSchema);
@@ -242,12 +254,25 @@ Result<std::string> CacheKey(const KeyInputs& inputs) {
   return hash.Hex();
 }
 
-std::optional<Image> LoadFromCache(const fs::path& cache, const std::string& key) {
+Result<Evidence> EvidenceOf(const Image& image) {
+  TRY_ASSIGN(const Json manifest, ReadManifest(image.shared_object.parent_path()));
+  Evidence evidence;
+  TRY_ASSIGN(const Json* sandbox, JsonObject(manifest, "sandbox", "manifest"));
+  TRY_ASSIGN(evidence.sandbox, os::SandboxReportFromJson(*sandbox, "manifest.sandbox"));
+  TRY_ASSIGN(const Json* files, JsonObject(manifest, "files", "manifest"));
+  TRY_ASSIGN(evidence.shared_object_hash, JsonString(*files, "candidate.so", "manifest"));
+  TRY_ASSIGN(evidence.ptx_hash, JsonString(*files, "candidate.ptx", "manifest"));
+  TRY_ASSIGN(evidence.cubin_hash, JsonString(*files, "candidate.cubin", "manifest"));
+  return evidence;
+}
+
+std::optional<Image> LoadFromCache(const fs::path& cache, const std::string& key, bool weak) {
   if (!IsKey(key)) return std::nullopt;
   const fs::path entry = EntryOf(cache, key);
   auto image = Load(entry, key);
   std::error_code error;
-  if (!image) {
+  const auto evidence = image ? EvidenceOf(*image) : Result<Evidence>();
+  if (!image || !evidence || (!weak && !evidence->sandbox.IsEnough())) {
     fs::remove_all(entry, error);  // damaged: the next store needs the place
     return std::nullopt;
   }

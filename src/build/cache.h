@@ -20,6 +20,7 @@ inline constexpr uint64_t kMaxCacheBytes = uint64_t{1} << 30;
 /// The files of a build, as bytes.
 struct Artefacts {
   std::string shared_object, ptx, cubin;
+  os::SandboxReport sandbox;
 };
 
 /// Everything that a build depends on.
@@ -31,8 +32,22 @@ struct KeyInputs {
 };
 Result<std::string> CacheKey(const KeyInputs& inputs);
 
-/// The image under `key`, if it is whole. `source` and `from_cache` are left to the caller.
-std::optional<Image> LoadFromCache(const std::filesystem::path& cache, const std::string& key);
+/// Of the names and contents of all files below `folder`.
+Result<std::string> FolderHash(const std::filesystem::path& folder);
+
+/// What is known of a build beside what it yields. Stands in the manifest.
+struct Evidence {
+  os::SandboxReport sandbox;                             // what the compiler ran in
+  std::string shared_object_hash, ptx_hash, cubin_hash;  // SHA-256
+};
+
+/// From the manifest beside the image's files.
+Result<Evidence> EvidenceOf(const Image& image);
+
+/// The image under `key`, if it is whole. `source` and `from_cache` are left to the caller. What a
+/// compiler wrote in a sandbox that was too weak is passed over where `weak` is false.
+std::optional<Image> LoadFromCache(const std::filesystem::path& cache, const std::string& key,
+                                   bool weak = false);
 
 /// Writes the files and the manifest below `folder`, as the paths of `image` (which it sets) say.
 Status WriteArtefacts(const std::filesystem::path& folder, const Artefacts& artefacts,

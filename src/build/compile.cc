@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <chrono>
 #include <csignal>
@@ -15,6 +16,7 @@
 
 #include "build/steps.h"
 #include "os/process.h"
+#include "os/run_until.h"
 
 namespace cupel::build {
 namespace fs = std::filesystem;
@@ -46,6 +48,7 @@ os::Confinement Confine(const Job& job) {
   confinement.file_bytes = uint64_t{1} << 30;
   confinement.cpu_seconds = static_cast<uint64_t>(job.options->deadline.count()) + 1;
   confinement.processes = 64;
+  confinement.allow_weak = job.options->allow_weak_sandbox;
   return confinement;
 }
 
@@ -59,7 +62,8 @@ std::vector<std::string> NvccFlags(const Job& job) {
       "-fPIC",
       "-gencode",
       fmt::format("arch={0},code=[{1},{0}]", job.virtual_arch, job.options->arch),
-      "-Xptxas=-v"};
+      "-Xptxas=-v",
+      "-DNVTX_DISABLE"};  // CUB would load a profiler's library, which the audit refuses
   flags.insert(flags.end(), job.flags.begin(), job.flags.end());
   for (const fs::path& root : {job.options->shim}) flags.push_back("-I" + root.string());
   for (const fs::path& root : job.options->include_roots) flags.push_back("-I" + root.string());
@@ -75,6 +79,12 @@ void CompileHostQuickly(Steps& steps) {
       command.emplace_back("-Og");
   }
 }
+
+/// Twice what all of CUB and Thrust take. Headers of the user's own may be larger: they have the
+/// whole deadline.
+constexpr uint64_t kFrontCpuSeconds = 7;
+constexpr uint64_t kFrontFileBytes = uint64_t{256} << 20;
+constexpr uint64_t kFrontMemoryBytes = uint64_t{4} << 30;
 
 /// Runs commands in the sandbox, one after the other, until one fails.
 class Runner {
@@ -93,16 +103,25 @@ class Runner {
     for (const auto& [name, value] : environment) environment_[name] = value;
   }
 
-  Result<os::RunResult> Run(const Command& command) const {
+  /// `is_front`: a preprocessor or cudafe++, whose work is bounded by the text that there is.
+  Result<os::RunResult> Run(const Command& command, bool is_front,
+                            const std::atomic<bool>& stop) const {
     os::SpawnOptions options;
+    os::Confinement confinement = confinement_;
+    if (is_front && job_.options->include_roots.empty()) {
+      confinement.cpu_seconds = kFrontCpuSeconds;
+      confinement.file_bytes = kFrontFileBytes;
+      confinement.address_space_bytes = kFrontMemoryBytes;
+    }
     options.argv = command;
     TRY_ASSIGN(options.argv[0], Locate(command[0]));
     options.env = environment_;
     options.directory = job_.folder;
-    options.confinement = &confinement_;
+    options.confinement = &confinement;
     options.merge_stderr = true;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end_ - Clock::now());
-    return os::Run(std::move(options), std::max(left, std::chrono::milliseconds(1)), kMaxOutput);
+    return os::RunUntil(stop, std::move(options), std::max(left, std::chrono::milliseconds(1)),
+                        kMaxOutput);
   }
 
  private:
@@ -129,16 +148,23 @@ bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+/// All tools get the same sandbox; where the kernel's mood changed in between, the worst counts.
+void KeepWeaker(const os::SandboxReport& report, os::SandboxReport& kept) {
+  if (!kept.seccomp || report.missing.size() > kept.missing.size()) kept = report;
+}
+
 /// Adds one command's end to the whole; false when the build cannot go on.
 bool Take(const os::RunResult& result, const std::string& tool, Compiled& compiled) {
+  if (result.sandbox != nullptr) KeepWeaker(*result.sandbox, compiled.sandbox);
   compiled.output += result.out;
   if (!compiled.output.empty() && compiled.output.back() != '\n') compiled.output += '\n';
   const os::ExitStatus& status = result.status;
   if (status.exited && status.code == 0) return true;
   if (!compiled.trouble.empty()) return false;  // the other half failed first
   compiled.timed_out = status.timed_out;
+  // cudafe++ and cicc abort when memory is refused.
   const bool killed = !status.exited && (status.signal == SIGXCPU || status.signal == SIGXFSZ ||
-                                         status.signal == SIGKILL);
+                                         status.signal == SIGKILL || status.signal == SIGABRT);
   // gcc and nvcc pass on what happened to their children in words. A candidate can print them too,
   // and gets but another name for its failure.
   compiled.limits =
@@ -154,12 +180,19 @@ bool Take(const os::RunResult& result, const std::string& tool, Compiled& compil
 /// Both halves at once, then what needs both.
 Result<Compiled> RunSteps(const Job& job, Runner& runner, const Steps& steps) {
   Compiled host, device;
+  // What exceeds its limits in one half does so in the other, later: a bomb of templates or macros.
+  std::atomic<bool> hopeless{false};
   const auto run = [&](const std::vector<Command>& commands, Compiled& into) -> Status {
     for (const Command& command : commands) {
       const std::string tool = fs::path(command[0]).filename().string();
-      TRY_ASSIGN(const os::RunResult result, runner.Run(command));
+      const bool is_front =
+          &commands == &steps.host || (&commands == &steps.device && &command == &commands[0]);
+      TRY_ASSIGN(const os::RunResult result, runner.Run(command, is_front, hopeless));
+      if (result.status.timed_out && hopeless) break;
       if (tool == "ptxas") into.ptxas = result.out;
-      if (!Take(result, tool, into)) break;
+      if (Take(result, tool, into)) continue;
+      if (into.limits || into.timed_out) hopeless = true;
+      break;
     }
     return {};
   };
@@ -172,6 +205,7 @@ Result<Compiled> RunSteps(const Job& job, Runner& runner, const Steps& steps) {
   Compiled both = host;
   both.output += device.output;
   both.ptxas = device.ptxas;
+  KeepWeaker(device.sandbox, both.sandbox);
   if (both.trouble.empty()) {
     both.trouble = device.trouble;
     both.timed_out = device.timed_out;
@@ -216,7 +250,7 @@ Result<Compiled> Compile(const Job& job) {
   nvcc.insert(nvcc.end(), flags.begin(), flags.end());
   Command dryrun = nvcc;
   dryrun.insert(dryrun.begin() + 1, "--dryrun");
-  TRY_ASSIGN(const os::RunResult listing, runner.Run(dryrun));
+  TRY_ASSIGN(const os::RunResult listing, runner.Run(dryrun, false, std::atomic<bool>(false)));
   auto steps = listing.status.exited && listing.status.code == 0 ? ParseDryrun(listing.out)
                                                                  : std::optional<Steps>();
   if (steps) {

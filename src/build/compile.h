@@ -30,6 +30,7 @@ struct Compiled {
   std::string output;   // of all tools, for ParseDiagnostics
   std::string ptxas;    // for ParseResources
   std::filesystem::path shared_object, ptx, cubin;
+  os::SandboxReport sandbox;  // the weakest that any tool ran in
 };
 
 /// Error: the sandbox or the toolkit cannot start. What the compiler thinks of the source is data.

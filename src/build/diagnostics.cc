@@ -109,6 +109,13 @@ std::optional<Diagnostic> ParseLine(string_view line) {
     diagnostic.message = line.substr(undefined);
     return diagnostic;
   }
+  // The assembler names its own input, which nobody has seen.
+  constexpr string_view kAssembler = ": Error: ";
+  if (const size_t assembler = line.find(kAssembler); assembler != string_view::npos) {
+    diagnostic.message =
+        "the assembler says: " + std::string(line.substr(assembler + kAssembler.size()));
+    return diagnostic;
+  }
   // "nvcc fatal : …", "g++: error: …", "cc1plus: out of memory …" have no place.
   if (error != string_view::npos && error < 40) {
     diagnostic.message = line.substr(error + 7);

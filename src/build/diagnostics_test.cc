@@ -17,6 +17,15 @@ BuildFailure ExplainText(const std::string& text) {
   return Explain(ParseDiagnostics(text, "/work/dir"), "kernel.cu", kOperators, "it failed");
 }
 
+TEST(Diagnostics, GivesTheAssemblersWords) {
+  const auto found = ParseDiagnostics(
+      "/tmp/ccx.s: Assembler messages:\n/tmp/ccx.s:7: Error: file not found: /etc/passwd\n",
+      "/tmp");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].message, "the assembler says: file not found: /etc/passwd");
+  EXPECT_TRUE(found[0].file.empty());
+}
+
 TEST(Diagnostics, ReadsEveryToolsForm) {
   const auto d = ParseDiagnostics(
       "kernel.cu(12): error: expected a \";\"\n"

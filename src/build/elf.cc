@@ -2,10 +2,8 @@
 #include "build/elf.h"
 
 #include <elf.h>
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -45,50 +43,37 @@ std::vector<Elf64_Shdr> Sections(Bytes file, const Elf64_Ehdr& header) {
   return sections;
 }
 
-bool StartsWith(std::string_view text, std::string_view prefix) {
-  return text.substr(0, prefix.size()) == prefix;
-}
-
-/// What the recorder stands in for.
-bool IsProvided(std::string_view name) {
-  for (const std::string_view prefix :
-       {"cuda", "__cuda", "cublas", "cupel_rt_", "cu", "curand", "nv"}) {
-    if (StartsWith(name, prefix)) return true;
+void ReadSegments(Bytes file, const Elf64_Ehdr& header, SharedObject& object) {
+  object.stack = SharedObject::Stack::kUnsaid;
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    const auto segment = At<Elf64_Phdr>(file, header.e_phoff + uint64_t{i} * sizeof(Elf64_Phdr));
+    if (!segment) break;
+    const bool executable = (segment->p_flags & PF_X) != 0;
+    if (segment->p_type == PT_GNU_STACK) {
+      object.stack = executable ? SharedObject::Stack::kExecutable : SharedObject::Stack::kPlain;
+    }
+    if (segment->p_type == PT_LOAD && executable && (segment->p_flags & PF_W) != 0) {
+      object.writable_code = true;
+    }
   }
-  return false;
 }
 
-constexpr std::array<std::string_view, 24> kNoteworthy = {
-    "fork",
-    "vfork",
-    "execve",
-    "execvp",
-    "system",
-    "popen",
-    "posix_spawn",
-    "pthread_create",
-    "socket",
-    "connect",
-    "open",
-    "open64",
-    "fopen",
-    "fopen64",
-    "dlopen",
-    "dlsym",
-    "syscall",
-    "ptrace",
-    "mprotect",
-    "getenv",
-    "kill",
-    "sigaction",
-    "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_"
-    "deleteIS1_EEPFvvE",
-    "_ZNSt13random_device9_M_getvalEv"};
+void ReadDynamic(Bytes dynamic, SharedObject& object) {
+  for (uint64_t i = 0; i < dynamic.size() / sizeof(Elf64_Dyn); ++i) {
+    const auto entry = *At<Elf64_Dyn>(dynamic, i * sizeof(Elf64_Dyn));
+    if (entry.d_tag == DT_NULL) return;
+    if (entry.d_tag == DT_TEXTREL) object.text_relocations = true;
+    if (entry.d_tag == DT_FLAGS && (entry.d_un.d_val & DF_TEXTREL) != 0) {
+      object.text_relocations = true;
+    }
+  }
+}
 
-std::string Readable(std::string_view name) {
-  if (StartsWith(name, "_ZNSt6thread")) return "std::thread";
-  if (StartsWith(name, "_ZNSt13random_device")) return "std::random_device";
-  return std::string(name.substr(0, 120));
+void CountResolvers(Bytes relocations, SharedObject& object) {
+  for (uint64_t i = 0; i < relocations.size() / sizeof(Elf64_Rela); ++i) {
+    const auto entry = *At<Elf64_Rela>(relocations, i * sizeof(Elf64_Rela));
+    object.resolvers += ELF64_R_TYPE(entry.r_info) == R_X86_64_IRELATIVE;
+  }
 }
 
 }  // namespace
@@ -102,10 +87,21 @@ Result<SharedObject> ReadSharedObject(Bytes file) {
   }
   const std::vector<Elf64_Shdr> sections = Sections(file, *header);
   SharedObject object;
+  ReadSegments(file, *header, object);
+  const Bytes names =
+      header->e_shstrndx < sections.size() ? Content(file, sections[header->e_shstrndx]) : Bytes();
   Bytes versions;
   for (const Elf64_Shdr& section : sections) {
     if (section.sh_type == SHT_GNU_versym) versions = Content(file, section);
-    if (section.sh_type == SHT_INIT_ARRAY) object.constructors = section.sh_size / sizeof(void*);
+    if (section.sh_type == SHT_INIT_ARRAY || section.sh_type == SHT_PREINIT_ARRAY) {
+      object.constructors += section.sh_size / sizeof(void*);
+    }
+    if (section.sh_type == SHT_DYNAMIC) ReadDynamic(Content(file, section), object);
+    if (section.sh_type == SHT_RELA) CountResolvers(Content(file, section), object);
+    if (section.sh_type == SHT_PROGBITS && (section.sh_flags & SHF_EXECINSTR) != 0) {
+      const std::string name(NameAt(names, section.sh_name));
+      object.code.push_back({name, Content(file, section)});
+    }
   }
   for (const Elf64_Shdr& section : sections) {
     if (section.sh_type != SHT_DYNSYM || section.sh_link >= sections.size()) continue;
@@ -115,6 +111,7 @@ Result<SharedObject> ReadSharedObject(Bytes file) {
       const auto symbol = *At<Elf64_Sym>(symbols, i * sizeof(Elf64_Sym));
       const std::string name(NameAt(strings, symbol.st_name));
       if (symbol.st_shndx != SHN_UNDEF) {
+        object.resolvers += ELF64_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC;
         object.defined.push_back(name);
       } else if (ELF64_ST_BIND(symbol.st_info) != STB_WEAK) {
         object.undefined.push_back(name);
@@ -124,31 +121,6 @@ Result<SharedObject> ReadSharedObject(Bytes file) {
     }
   }
   return object;
-}
-
-std::vector<std::string> NotesFromObject(const SharedObject& object) {
-  std::vector<std::string> notes;
-  for (const std::string& name : object.undefined) {
-    if (std::find(kNoteworthy.begin(), kNoteworthy.end(), name) != kNoteworthy.end()) {
-      notes.push_back(fmt::format("host code uses {}", Readable(name)));
-    }
-  }
-  std::string missing;
-  size_t count = 0;
-  for (const std::string& name : object.unversioned) {
-    if (IsProvided(name)) continue;
-    if (++count <= 5) missing += (missing.empty() ? "" : ", ") + Readable(name);
-  }
-  if (count > 0) {
-    notes.push_back(fmt::format("needs symbols that nothing provides: {}{}", missing,
-                                count > 5 ? fmt::format(" and {} more", count - 5) : ""));
-  }
-  // The compiler's own, the registration of kernels, and one for the file's static objects.
-  constexpr size_t kExpectedConstructors = 3;
-  if (object.constructors > kExpectedConstructors) {
-    notes.push_back(fmt::format("runs {} functions when it is loaded", object.constructors));
-  }
-  return notes;
 }
 
 }  // namespace cupel::build

@@ -15,12 +15,18 @@ struct SharedObject {
   std::vector<std::string> defined;      // dynamic symbols
   std::vector<std::string> undefined;    // to be found in the recorder or a library; not weak ones
   std::vector<std::string> unversioned;  // of these, those that no library promised at link time
-  size_t constructors = 0;               // entries of .init_array
+  size_t constructors = 0;               // run when it is loaded: entries of .init_array
+  size_t resolvers = 0;                  // run even before: of indirect functions
+  enum class Stack { kUnsaid, kPlain, kExecutable } stack = Stack::kUnsaid;
+  bool writable_code = false;     // a segment that is both writable and executable
+  bool text_relocations = false;  // the loader is to write into code
+  struct Code {
+    std::string section;
+    std::span<const std::byte> bytes;  // in the file
+  };
+  std::vector<Code> code;
 };
 
 Result<SharedObject> ReadSharedObject(std::span<const std::byte> file);
-
-/// "host code calls pthread_create", "needs the symbol foo …": legal, worth knowing.
-std::vector<std::string> NotesFromObject(const SharedObject& object);
 
 }  // namespace cupel::build

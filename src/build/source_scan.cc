@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "build/source_scan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -40,9 +42,62 @@ bool HasWord(std::string_view code, std::string_view word) {
   return false;
 }
 
-}  // namespace
+/// The word that ends right before `at`, blanks skipped.
+std::string_view WordBefore(std::string_view code, size_t at) {
+  while (at > 0 && std::isspace(static_cast<unsigned char>(code[at - 1])) != 0) --at;
+  size_t begin = at;
+  while (begin > 0 && IsWordChar(code[begin - 1])) --begin;
+  return code.substr(begin, at - begin);
+}
 
-std::string CodeOnly(std::string_view source) {
+/// The whole number that begins at `at`, blanks skipped; -1 where there is none.
+long NumberAt(std::string_view code, size_t at) {
+  while (at < code.size() && std::isspace(static_cast<unsigned char>(code[at])) != 0) ++at;
+  long number = -1;
+  for (; at < code.size() && std::isdigit(static_cast<unsigned char>(code[at])) != 0; ++at) {
+    number = std::min(1000000000L, std::max(0L, number) * 10 + (code[at] - '0'));
+  }
+  return at < code.size() && (code[at] == '.' || IsWordChar(code[at])) ? -1 : number;
+}
+
+/// Sizes of tensors, and the variables that hold them.
+bool IsSize(std::string_view code, size_t end, const std::vector<std::string_view>& sizes) {
+  while (end > 0 && std::isspace(static_cast<unsigned char>(code[end - 1])) != 0) --end;
+  if (end > 0 && code[end - 1] == ')') {
+    const size_t open = code.rfind('(', end - 1);
+    if (open == std::string_view::npos) return false;
+    const std::string_view name = WordBefore(code, open);
+    return name == "size" || name == "numel";
+  }
+  return std::find(sizes.begin(), sizes.end(), WordBefore(code, end)) != sizes.end();
+}
+
+/// True where a size is compared with a number that only a certain shape has: `x.size(1) == 4096`,
+/// or `n != 768` for `int n = x.size(1)`.
+bool ComparesShapes(std::string_view code) {
+  constexpr long kLeast = 5;  // below: broadcasting, pairs, channels of an image
+  std::vector<std::string_view> sizes;
+  for (const std::string_view call : {".size(", ".numel("}) {
+    for (size_t at = code.find(call); at != std::string_view::npos; at = code.find(call, at + 1)) {
+      const size_t equals = code.rfind('=', at);
+      const size_t before = code.find_last_of(";{}(,=", at);
+      if (equals != std::string_view::npos && equals == before && equals > 0 &&
+          std::string_view("=!<>").find(code[equals - 1]) == std::string_view::npos) {
+        const std::string_view name = WordBefore(code, equals);
+        if (!name.empty()) sizes.push_back(name);
+      }
+    }
+  }
+  for (const std::string_view sign : {"==", "!="}) {
+    for (size_t at = code.find(sign); at != std::string_view::npos; at = code.find(sign, at + 2)) {
+      if (NumberAt(code, at + 2) >= kLeast && IsSize(code, at, sizes)) return true;
+    }
+  }
+  return false;
+}
+
+/// Comments, strings and characters blanked out, lines kept.
+std::string Blanked(std::string_view source, bool keep_line_comments) {
   std::string code(source);
   const auto blank = [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end && i < code.size(); ++i) {
@@ -52,7 +107,8 @@ std::string CodeOnly(std::string_view source) {
   };
   for (size_t i = 0; i < source.size();) {
     if (source.substr(i, 2) == "//") {
-      i = blank(i, std::min(source.find('\n', i), source.size()));
+      const size_t end = std::min(source.find('\n', i), source.size());
+      i = keep_line_comments ? end : blank(i, end);
     } else if (source.substr(i, 2) == "/*") {
       const size_t end = source.find("*/", i + 2);
       i = blank(i, end == std::string_view::npos ? source.size() : end + 2);
@@ -66,6 +122,31 @@ std::string CodeOnly(std::string_view source) {
     }
   }
   return code;
+}
+
+}  // namespace
+
+std::string CodeOnly(std::string_view source) { return Blanked(source, false); }
+
+std::string CodeAndLineComments(std::string_view source) { return Blanked(source, true); }
+
+std::vector<std::string> NotesFromPtx(std::string_view ptx) {
+  constexpr struct {
+    std::string_view name, what;
+  } kRegisters[] = {{"%clock64", "the GPU's clock"},
+                    {"%clock_hi", "the GPU's clock"},
+                    {"%clock", "the GPU's clock"},
+                    {"%globaltimer", "the time of day"},
+                    {"%smid", "the multiprocessor's number"},
+                    {"%gridid", "the launch's number"}};
+  std::vector<std::string> notes;
+  std::string_view last;
+  for (const auto& [name, what] : kRegisters) {
+    if (what == last || ptx.find(name) == std::string_view::npos) continue;
+    notes.push_back(fmt::format("kernels read {} ({})", what, name));
+    last = what;
+  }
+  return notes;
 }
 
 std::vector<std::string> NotesFromSource(std::string_view source) {
@@ -84,6 +165,8 @@ std::vector<std::string> NotesFromSource(std::string_view source) {
   if (has("cooperative_groups") || has("cudaLaunchCooperativeKernel")) {
     notes.emplace_back("uses cooperative groups");
   }
+  if (ComparesShapes(code))
+    notes.emplace_back("compares sizes with exact numbers: may be specialised");
   return notes;
 }
 

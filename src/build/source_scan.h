@@ -10,8 +10,14 @@ namespace cupel::build {
 
 /// `source` with comments, strings and characters blanked out, lines kept.
 std::string CodeOnly(std::string_view source);
+/// The same, but comments that begin with two slashes stay: what they say to cupel is no string's.
+std::string CodeAndLineComments(std::string_view source);
 
 /// "uses inline assembly", "uses cuBLAS" …: legal, worth knowing.
 std::vector<std::string> NotesFromSource(std::string_view source);
+
+/// "kernels read the GPU's clock (%clock64)" …: what makes a kernel's answer differ from call to
+/// call where it is used for more than measuring.
+std::vector<std::string> NotesFromPtx(std::string_view ptx);
 
 }  // namespace cupel::build

@@ -293,7 +293,7 @@ TEST_F(BaselineScript, TimesTheCallAndNotTheFlush) {
 TEST_F(BaselineScript, DrawsWhatTheOracleDraws) {
   Options options;
   options.script = Source() / "src/oracle/oracle.py";
-  Oracle oracle(options);
+  TorchOracle oracle(options);
   auto baselines = Start(kWithoutGpu);
   ASSERT_TRUE(baselines) << baselines.error().ToString();
   for (const Direction direction : {Direction::kForward, Direction::kBackward}) {

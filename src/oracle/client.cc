@@ -33,7 +33,9 @@ fs::path PoolRoot(const Options& options) {
 }  // namespace
 
 Client::Client(Options options)
-    : options_(std::move(options)), pool_(PoolRoot(options_), options_.cache_bytes) {}
+    : options_(std::move(options)),
+      pool_(PoolRoot(options_), options_.cache_bytes),
+      shelf_(options_.cache.empty() ? 0 : Shelf::DefaultLimit()) {}
 
 Status Client::Identify() {
   if (python_) return {};
@@ -49,7 +51,12 @@ Status Client::Identify() {
                 fmt::format("cannot read the oracle's script: {}", script.error().message),
                 "install cupel anew, or set CUPEL_HOME to the folder that holds oracle.py");
   }
-  script_hash_ = Sha256Hex(*script);
+  TRY_ASSIGN(const std::string distributions,
+             os::ReadFile(options_.script.parent_path() / "distributions.py", kMaxScriptBytes));
+  Sha256 hash;
+  hash.Field(*script);
+  hash.Field(distributions);
+  script_hash_ = hash.Hex();
   TRY_ASSIGN(python_, FindPython(options_.python, memory));
   return {};
 }
@@ -103,9 +110,8 @@ Result<Question> Client::Ask(const Request& request, uint64_t seed) {
               {"init", request.init}, {"inputs", request.inputs}, {"seed", seed}};
   if (request.distribution != Distribution::kUsual) {
     ask["distribution"] = Name(request.distribution);
-  } else if (auto scales = pool_.Scales(request.key)) {
-    ask["scales"] = *scales;
   }
+  if (auto scales = pool_.Scales(request.key)) ask["scales"] = *scales;
   TRY(child_->Send(ask));
   return Question{last_id_, children_};
 }
@@ -125,8 +131,10 @@ Result<Outcome> Client::Read(const Request& request, const Json& reply) {
   }
   Warn(request, reply);
   if (reply.contains("inapplicable")) {
-    pool_.SetScales(request.key, {});  // remembered as a setting without outputs to scale
-    return Outcome(SettingFailure{"", true});
+    TRY_ASSIGN(std::string why, JsonString(reply, "inapplicable", "oracle.py"));
+    TRY_ASSIGN(const bool lasting, JsonBool(reply, "lasting", "oracle.py"));
+    if (lasting && !request.key.empty()) pool_.SetRefusal(request.key, why);
+    return Outcome(SettingFailure{std::move(why), true});
   }
   Delivery delivery;
   TRY_ASSIGN(const std::string file, JsonString(reply, "file", "oracle.py"));
@@ -134,8 +142,12 @@ Result<Outcome> Client::Read(const Request& request, const Json& reply) {
   TRY_ASSIGN(delivery.bytes, JsonInt(reply, "bytes", "oracle.py"));
   TRY_ASSIGN(delivery.seconds, JsonNumber(reply, "seconds", "oracle.py"));
   TRY_ASSIGN(delivery.mapping, os::MappedFile::Open(file));
-  std::error_code ignored;
-  fs::remove(file, ignored);  // the mapping keeps the bytes
+  if (delivery.mapping.bytes().size() > kMaxPooledBytes) {
+    delivery.file = file;
+  } else {
+    std::error_code ignored;
+    fs::remove(file, ignored);  // the mapping keeps the bytes
+  }
   TRY_ASSIGN(const int64_t draws, JsonInt(reply, "draws", "oracle.py"));
   if (draws > 0) {
     std::vector<double> scales;
@@ -158,6 +170,25 @@ void Client::Warn(const Request& request, const Json& reply) {
   }
 }
 
+void Client::Keep(const Request& request, const Delivery& delivery, const std::string& tag) {
+  if (delivery.file.empty()) {
+    return pool_.Insert(request.key, delivery.mapping.bytes(), delivery.digest, tag, 1);
+  }
+  shelf_.Keep(request.key, delivery.file, delivery.mapping.bytes().size(), delivery.digest, tag);
+}
+
+std::vector<PooledCase> Client::Take(const Request& request, int count) {
+  std::vector<PooledCase> taken = pool_.Take(request.key, count);
+  const int missing = count - static_cast<int>(taken.size());
+  for (PooledCase& found : shelf_.Take(request.key, missing)) taken.push_back(std::move(found));
+  return taken;
+}
+
+std::optional<PooledCase> Client::TakeSeeded(const Request& request, const std::string& tag) {
+  auto pooled = pool_.TakeSeeded(request.key, tag);
+  return pooled ? std::move(pooled) : shelf_.TakeSeeded(request.key, tag);
+}
+
 void Client::Forgo(const Question& question, const std::string& key) {
   if (IsOpen(question)) forgone_.emplace(question.id, key);
 }
@@ -174,8 +205,12 @@ void Client::CollectForgone(std::chrono::milliseconds patience) {
     Request request;
     request.key = key;
     const auto outcome = Read(request, **reply);
-    if (!outcome || key.empty()) continue;
-    if (const auto* delivery = std::get_if<Delivery>(&*outcome)) {
+    const auto* delivery = outcome ? std::get_if<Delivery>(&*outcome) : nullptr;
+    if (delivery == nullptr) continue;
+    std::error_code ignored;
+    if (!delivery->file.empty()) {
+      fs::remove(delivery->file, ignored);
+    } else if (!key.empty()) {
       pool_.Insert(key, delivery->mapping.bytes(), delivery->digest, "", 0);
     }
   }

@@ -17,6 +17,7 @@
 #include "oracle/oracle.h"
 #include "oracle/pool.h"
 #include "oracle/python.h"
+#include "oracle/shelf.h"
 #include "oracle/torch_child.h"
 #include "os/mapped_file.h"
 #include "task/task.h"
@@ -35,6 +36,7 @@ struct Request {
 /// A computed case on its way from the child to the caller or the pool.
 struct Delivery {
   os::MappedFile mapping;
+  std::filesystem::path file;  // of what is too large for the pool; else deleted
   std::string digest;
   int64_t bytes = 0;
   double seconds = 0;
@@ -63,6 +65,11 @@ class Client {
                                                        const Question& question);
   /// The answer goes into the pool under `key`, or nowhere when it is empty.
   void Forgo(const Question& question, const std::string& key);
+  /// Keeps a case for others to come, on disk or, when large, while this process runs.
+  void Keep(const Request& request, const Delivery& delivery, const std::string& tag);
+  /// Up to `count` cases of entropy that were kept.
+  std::vector<PooledCase> Take(const Request& request, int count);
+  std::optional<PooledCase> TakeSeeded(const Request& request, const std::string& tag);
   /// Takes in answers that nobody waits for.
   void CollectForgone(std::chrono::milliseconds patience);
 
@@ -77,6 +84,7 @@ class Client {
 
   Options options_;
   Pool pool_;
+  Shelf shelf_;
   std::optional<Python> python_;
   std::string script_hash_;
   std::unique_ptr<TorchChild> child_;

@@ -27,12 +27,13 @@ constexpr int kMaxRefills = 32;
 
 /// Seeds of the cases of a user's seed: the same for everybody, different for every setting.
 uint64_t SeedOfTrial(uint64_t seed, const Task& task, Direction direction, const Setting& setting,
-                     int trial) {
+                     Distribution distribution, int trial) {
   Sha256 hash;
   hash.Field(fmt::format("trial|{}|{}|{}", seed, trial, Name(direction)));
   hash.Field(task.content_hash[static_cast<size_t>(direction)]);
   hash.Field(DumpJson(setting.init));
   hash.Field(DumpJson(setting.inputs));
+  if (distribution != Distribution::kUsual) hash.Field(Name(distribution));
   return std::strtoull(hash.Hex().substr(0, 16).c_str(), nullptr, 16);
 }
 
@@ -105,8 +106,7 @@ class CaseStream final : public Oracle::Stream {
     }
     auto& delivery = std::get<Delivery>(outcome);
     if (delivery.bytes <= kMaxPrefetchBytes) TRY(AskAhead(next_));
-    client_.pool().Insert(request_.key, delivery.mapping.bytes(), delivery.digest,
-                          slots_[place].tag, 1);
+    client_.Keep(request_, delivery, slots_[place].tag);
     if (next_ >= slots_.size()) TRY(Refill(delivery));
     TRY_ASSIGN(Case result, Finish(std::move(delivery.mapping), delivery.digest));
     return std::optional<CaseOutcome>(std::move(result));
@@ -147,61 +147,90 @@ class CaseStream final : public Oracle::Stream {
 /// Of a setting that is known to have no case of the distribution.
 class NoCase final : public Oracle::Stream {
  public:
+  explicit NoCase(std::string why) : why_(std::move(why)) {}
   Result<std::optional<CaseOutcome>> Next() override {
-    return std::optional<CaseOutcome>(SettingFailure{"", true});
+    return std::optional<CaseOutcome>(SettingFailure{why_, true});
   }
+
+ private:
+  std::string why_;
 };
 
 }  // namespace
 
-const char* Name(Distribution distribution) {
-  switch (distribution) {
-    case Distribution::kUsual:
-      return "usual";
-    case Distribution::kIntegers:
-      return "integers";
-    case Distribution::kTiny:
-      return "tiny";
-  }
-  return "usual";
-}
-
-struct Oracle::Impl {
+struct TorchOracle::Impl {
   Client client;
 };
 
-Oracle::Oracle(Options options) : impl_(new Impl{Client(std::move(options))}) {}
+TorchOracle::TorchOracle(Options options) : impl_(new Impl{Client(std::move(options))}) {}
 
 // What the child has nearly finished is worth a moment: it spares the next check PyTorch's start.
-Oracle::~Oracle() { impl_->client.CollectForgone(std::chrono::milliseconds(300)); }
+TorchOracle::~TorchOracle() { impl_->client.CollectForgone(std::chrono::milliseconds(300)); }
 
-Result<std::unique_ptr<Oracle::Stream>> Oracle::Open(const Task& task, Direction direction,
-                                                     const Setting& setting, int count,
-                                                     std::optional<uint64_t> seed, bool fresh,
-                                                     Distribution distribution) {
+/// Makes the slots of a stream, which the pool may fill.
+struct TorchOracle::Slots {
+  std::function<std::vector<Slot>(const Request&, Client&)> make;
+  bool refill = false;
+};
+
+Result<std::unique_ptr<Oracle::Stream>> TorchOracle::Start(const Task& task, Direction direction,
+                                                           const Setting& setting,
+                                                           Distribution distribution,
+                                                           const Slots& slots) {
   Client& client = impl_->client;
   TRY_ASSIGN(Request request, client.Describe(task, direction, setting, distribution));
   if (distribution != Distribution::kUsual) {
-    const auto scales = client.pool().Scales(request.key);
-    if (scales && scales->empty()) return std::unique_ptr<Stream>(std::make_unique<NoCase>());
-  }
-  std::vector<Slot> slots(static_cast<size_t>(std::max(count, 0)));
-  std::vector<PooledCase> pooled;
-  if (!seed && !fresh) pooled = client.pool().Take(request.key, count);
-  for (size_t i = 0; i < slots.size(); ++i) {
-    if (!seed) {
-      slots[i].seed = EntropySeed();
-      if (i < pooled.size()) slots[i].pooled = std::move(pooled[i]);
-      continue;
+    if (auto why = client.pool().Refusal(request.key)) {
+      return std::unique_ptr<Stream>(std::make_unique<NoCase>(std::move(*why)));
     }
-    slots[i].seed = SeedOfTrial(*seed, task, direction, setting, static_cast<int>(i));
-    slots[i].tag = fmt::format("{}:{}", *seed, i);
-    if (!fresh) slots[i].pooled = client.pool().TakeSeeded(request.key, slots[i].tag);
   }
+  std::vector<Slot> made = slots.make(request, client);
   auto stream = std::make_unique<CaseStream>(client, task, direction, setting, std::move(request),
-                                             std::move(slots), !seed && !fresh);
+                                             std::move(made), slots.refill);
   TRY(stream->AskAhead(0));
   return std::unique_ptr<Stream>(std::move(stream));
+}
+
+Result<std::unique_ptr<Oracle::Stream>> TorchOracle::Open(const Task& task, Direction direction,
+                                                          const Setting& setting, int count,
+                                                          std::optional<uint64_t> seed, bool fresh,
+                                                          Distribution distribution) {
+  const auto make = [&](const Request& request, Client& client) {
+    std::vector<Slot> slots(static_cast<size_t>(std::max(count, 0)));
+    std::vector<PooledCase> pooled;
+    if (!seed && !fresh) pooled = client.Take(request, count);
+    for (size_t i = 0; i < slots.size(); ++i) {
+      if (!seed) {
+        slots[i].seed = EntropySeed();
+        if (i < pooled.size()) slots[i].pooled = std::move(pooled[i]);
+        continue;
+      }
+      slots[i].seed =
+          SeedOfTrial(*seed, task, direction, setting, distribution, static_cast<int>(i));
+      slots[i].tag = fmt::format("{}:{}", *seed, i);
+      if (!fresh) slots[i].pooled = client.TakeSeeded(request, slots[i].tag);
+    }
+    return slots;
+  };
+  // Of other distributions one case serves many checks: a second is not worth computing ahead.
+  const bool refill = !seed && !fresh && distribution == Distribution::kUsual;
+  return Start(task, direction, setting, distribution, {make, refill});
+}
+
+Result<std::unique_ptr<Oracle::Stream>> TorchOracle::OpenSeeds(const Task& task,
+                                                               Direction direction,
+                                                               const Setting& setting,
+                                                               const std::vector<uint64_t>& seeds,
+                                                               Distribution distribution) {
+  const auto make = [&](const Request& request, Client& client) {
+    std::vector<Slot> slots;
+    for (const uint64_t seed : seeds) {
+      const std::string tag = fmt::format("={}", seed);
+      slots.push_back({client.TakeSeeded(request, tag), seed, tag});
+    }
+    return slots;
+  };
+  return Start(task, direction, setting, distribution, {make, false});
 }
 
 Result<std::vector<CaseOutcome>> Oracle::Cases(const Task& task, Direction direction,
@@ -217,6 +246,6 @@ Result<std::vector<CaseOutcome>> Oracle::Cases(const Task& task, Direction direc
   }
 }
 
-const std::vector<std::string>& Oracle::warnings() const { return impl_->client.warnings(); }
+const std::vector<std::string>& TorchOracle::warnings() const { return impl_->client.warnings(); }
 
 }  // namespace cupel::oracle

@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "task/case.h"
+#include "task/distribution.h"
 #include "task/task.h"
 
 namespace cupel::oracle {
@@ -32,24 +33,18 @@ struct Options {
 /// Why a setting yields no case: the reference itself fails. Data about the task.
 struct SettingFailure {
   std::string message;        // the last line of Python's error, and the remedy where one is known
-  bool inapplicable = false;  // nothing is wrong: the setting has no case of this distribution
+  bool inapplicable = false;  // nothing is wrong: there is no case of this distribution, and why
 };
 
-/// What the float tensors of a case hold.
-enum class Distribution {
-  kUsual,     // as the task draws them
-  kIntegers,  // -2 to 2, for tasks whose honest arithmetic is then exact in any order
-  kTiny,      // the task's own, times 2^-10
-};
-const char* Name(Distribution distribution);
+using task::Distribution;
 
 using CaseOutcome = std::variant<task::Case, SettingFailure>;
 
-/// Not thread-safe.
+/// Where cases come from: PyTorch beside this process (TorchOracle), or another process that asks
+/// its own (serve/remote_oracle.h). Not thread-safe.
 class Oracle {
  public:
-  explicit Oracle(Options options);
-  ~Oracle();
+  virtual ~Oracle() = default;
 
   /// `count` distinct cases of a setting. Without `seed`: from the secret pool (system entropy,
   /// each case used a bounded number of times). With `seed`: the same cases every time. `fresh`
@@ -68,16 +63,56 @@ class Oracle {
     /// The next case, or nullopt after the last. A SettingFailure is the last.
     virtual Result<std::optional<CaseOutcome>> Next() = 0;
   };
+  virtual Result<std::unique_ptr<Stream>> Open(const task::Task& task, task::Direction direction,
+                                               const task::Setting& setting, int count,
+                                               std::optional<uint64_t> seed, bool fresh,
+                                               Distribution distribution) = 0;
   Result<std::unique_ptr<Stream>> Open(const task::Task& task, task::Direction direction,
                                        const task::Setting& setting, int count,
-                                       std::optional<uint64_t> seed, bool fresh = false,
-                                       Distribution distribution = Distribution::kUsual);
+                                       std::optional<uint64_t> seed, bool fresh = false) {
+    return Open(task, direction, setting, count, seed, fresh, Distribution::kUsual);
+  }
+
+  /// The cases of exactly these seeds, which a verdict lists (Case::seed), in their order.
+  virtual Result<std::unique_ptr<Stream>> OpenSeeds(const task::Task& task,
+                                                    task::Direction direction,
+                                                    const task::Setting& setting,
+                                                    const std::vector<uint64_t>& seeds,
+                                                    Distribution distribution) = 0;
+  Result<std::unique_ptr<Stream>> OpenSeeds(const task::Task& task, task::Direction direction,
+                                            const task::Setting& setting,
+                                            const std::vector<uint64_t>& seeds) {
+    return OpenSeeds(task, direction, setting, seeds, Distribution::kUsual);
+  }
 
   /// Warnings about the task that were met (dropped config keys …), once each.
-  const std::vector<std::string>& warnings() const;
+  virtual const std::vector<std::string>& warnings() const = 0;
+};
+
+/// PyTorch in a child of this process.
+class TorchOracle final : public Oracle {
+ public:
+  explicit TorchOracle(Options options);
+  ~TorchOracle() override;
+
+  using Oracle::Open;
+  using Oracle::OpenSeeds;
+  Result<std::unique_ptr<Stream>> Open(const task::Task& task, task::Direction direction,
+                                       const task::Setting& setting, int count,
+                                       std::optional<uint64_t> seed, bool fresh,
+                                       Distribution distribution) override;
+  Result<std::unique_ptr<Stream>> OpenSeeds(const task::Task& task, task::Direction direction,
+                                            const task::Setting& setting,
+                                            const std::vector<uint64_t>& seeds,
+                                            Distribution distribution) override;
+  const std::vector<std::string>& warnings() const override;
 
  private:
   struct Impl;
+  struct Slots;
+  Result<std::unique_ptr<Stream>> Start(const task::Task& task, task::Direction direction,
+                                        const task::Setting& setting, Distribution distribution,
+                                        const Slots& slots);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -62,6 +62,10 @@ def roundoff(dtype):
     return torch.finfo(dtype).eps / 2
 
 
+def unchanged(value):
+    return value
+
+
 def as_on_device(tensor):
     """Strides as `.to("cuda")` would leave them: dense ones are kept, others become contiguous."""
     return tensor if tensor.is_contiguous() else tensor.clone(memory_format=torch.preserve_format)
@@ -81,17 +85,6 @@ def coins(shape, generator):
     octets = torch.empty(-(-count // 8), dtype=torch.uint8).random_(0, 256, generator=generator)
     bits = octets.unsqueeze(1).bitwise_right_shift(torch.arange(8, dtype=torch.uint8)).bitwise_and_(1)
     return bits.reshape(-1)[:count].to(torch.float64).reshape(shape)
-
-
-class Jitter:
-    """Moves every element by an absolute 2^-20, the sign being random: off ties and kinks."""
-
-    def __init__(self, seed):
-        self.generator = torch.Generator()
-        self.generator.manual_seed(seed)
-
-    def __call__(self, tensor):
-        return tensor + coins(tensor.shape, self.generator).mul_(2.0 ** -19).sub_(2.0 ** -20)
 
 
 def to_double(value, noise=None):
@@ -613,7 +606,7 @@ class Task:
         self.is_problem = request["format"] == "kernelbench"
         self.warnings, self.checked = [], False
         self.scales = {}
-        self.spread = lambda value: value
+        self.spread = unchanged
         self.module = load_module(self.path)
         self.model_class = self.need("Model", "class Model(nn.Module)")
         self.get_inputs = self.need("get_inputs", "get_inputs() that returns the inputs")
@@ -669,94 +662,14 @@ class Task:
             return self.model_class(**init), inputs
         return self.model_class(*init), inputs
 
-    def draw(self, seed, init, inputs, distribution="usual", answer=True):
-        """`distribution`: how the task's own float tensors are replaced (docs/judging.md)."""
+    def draw(self, seed, init, inputs, spread=unchanged, answer=True):
+        """`spread`: replaces the tensors that the task draws (distributions.py)."""
         seed_everything(seed)
-        self.spread = SPREADS[distribution]
+        self.spread = spread
         if self.is_problem:
             return ProblemDraw(self, seed, answer)
         kind = BackwardDraw if self.direction == "backward" else ForwardDraw
         return kind(self, init, inputs, answer)
-
-
-# --- other distributions --------------------------------------------------------------------------
-
-
-def as_small_integers(value):
-    """A tensor of the same kind, drawn from -2 to 2."""
-    if not is_float(value):
-        return value
-    return torch.empty_like(value).copy_(torch.randint(-2, 3, value.shape))
-
-
-def as_tiny(value):
-    """Scaled by 2^-10: what an epsilon is for."""
-    return value * 2.0 ** -10 if is_float(value) else value
-
-
-SPREADS = {"usual": lambda value: value, "integers": as_small_integers, "tiny": as_tiny}
-EXACT_BOUND = 2.0 ** 22  # of every partial sum, however it is ordered
-EXACT_STEP = 2.0 ** -12  # results are multiples of this
-
-
-def is_exact(draw, reference, truth, seed):
-    """True when any honest arithmetic gives these results exactly: float32 and float64 agree, no
-    partial sum overflows the significand, and no result hangs on how a tie is broken."""
-    for r, t in zip(reference, truth):
-        if r is None:
-            continue
-        if not torch.equal(r.to(t.dtype), t):  # a NaN is not equal either
-            return False
-        if r.is_floating_point() and not torch.equal((t / EXACT_STEP).round() * EXACT_STEP, t):
-            return False
-    largest = 0.0
-    for m in draw.truth(torch.abs):
-        if m is None or m.numel() == 0:
-            continue
-        largest = max(largest, float(m.abs().max()))
-    if not largest < EXACT_BOUND:
-        return False
-    for i in range(2):
-        for t, moved in zip(truth, draw.truth(Jitter(seed + i))):
-            if t is None or t.numel() == 0:
-                continue
-            if not t.is_floating_point():
-                if not torch.equal(t, moved):
-                    return False
-            elif not float((t - moved).abs().max()) <= 2.0 ** -10 * (1 + largest):
-                return False
-    return True
-
-
-def make_special_case(task, request, folders, name, report):
-    """A case of another distribution: its error scales come from this one draw. None when the task
-    has no such case."""
-    started = time.time()
-    distribution, seed = request["distribution"], request["seed"]
-    draw = task.draw(seed, request["init"], request["inputs"], distribution)
-    reference, truth = draw.reference(), draw.truth()
-    if distribution == "integers":
-        if not is_exact(draw, reference, truth, seed & 0xFFFFFFFF):
-            return {"inapplicable": True}
-    elif any(t is not None and t.is_floating_point() and not bool(torch.isfinite(t).all())
-             for t in truth):
-        return {"inapplicable": True}
-    report("case computed")
-    noise = torch.Generator()
-    noise.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
-    scales, conditions = [], []
-    for r, t, p in zip(reference, truth, draw.truth(noise)):
-        if r is None or not r.is_floating_point():
-            scales.append(0.0)
-            conditions.append(0.0)
-            continue
-        (own, count), (shaken, _), (size, _) = squares(r, t), squares(p, t), squares(t)
-        own, shaken, size = (math.sqrt(s / count) if count else 0.0 for s in (own, shaken, size))
-        scales.append(max(own, shaken, 4 * roundoff(r.dtype) * size))
-        conditions.append(shaken * float32_share(draw))
-    scales += conditions
-    reply = write_case(task, request, folders, name, draw, reference, truth, scales)
-    return dict(reply, scales=scales, draws=1, seconds=time.time() - started, scale_seconds=0.0)
 
 
 # --- error scale ----------------------------------------------------------------------------------
@@ -786,10 +699,17 @@ def float32_share(draw):
     return min([1.0] + [roundoff(torch.float32) / roundoff(t) for t in types])
 
 
+def least_error(dtype):
+    """What E is at least, as a share of the output's scale: 4u. Half of u for 16-bit types, whose
+    kernels compute in float32 and round once; 4u of theirs would let 8-bit floats pass."""
+    u = roundoff(dtype)
+    return 4 * u if u <= roundoff(torch.float32) else u / 2
+
+
 def error_scales(task, init, inputs, report):
     """E of each output (docs/judging.md), from draws of its own so that it does not vary with the
-    trials: max of PyTorch's pooled RMS error, the RMS effect of perturbed inputs, and 4u RMS(truth).
-    Then, as many again, the second term alone: the conditioning, for inputs as precise as float32."""
+    trials: max of PyTorch's pooled RMS error, the RMS effect of perturbed inputs, as if these were
+    float32, and the least error. Then, as many again, the second term alone: the conditioning."""
     key = json.dumps([init, inputs], sort_keys=True)
     if key in task.scales:
         return task.scales[key]
@@ -821,8 +741,9 @@ def error_scales(task, init, inputs, report):
             conditions.append(0.0)
             continue
         own, shaken, size = (math.sqrt(s[j] / s[j + 1]) if s[j + 1] else 0.0 for j in (0, 2, 4))
-        scales.append(max(own, shaken, 4 * roundoff(r.dtype) * size))
-        conditions.append(shaken * float32_share(draw))
+        shaken *= float32_share(draw)
+        scales.append(max(own, shaken, least_error(r.dtype) * size))
+        conditions.append(shaken)
         if own > 2048 * roundoff(r.dtype) * size and own > shaken:
             task.warn("PyTorch's own answer is %.1g off the float64 truth (relative %.1g); the "
                       "tolerance follows it" % (own, own / size if size else math.inf))
@@ -1065,7 +986,10 @@ class Server:
         if request["op"] == "case":
             task = self.tasks[request["task"]]
             self.made += 1
-            make = make_case if request.get("distribution", "usual") == "usual" else make_special_case
+            make = make_case
+            if request.get("distribution", "usual") != "usual":
+                import distributions
+                make = distributions.make_case
             reply = make(task, request, self.folders, "case-%d" % self.made, report)
             reply["warnings"] = task.warnings
             return reply
@@ -1123,4 +1047,5 @@ def serve(server_class):
 
 
 if __name__ == "__main__":
+    sys.modules["oracle"] = sys.modules["__main__"]  # for distributions.py
     sys.exit(serve(Server))

@@ -104,7 +104,7 @@ def get_inputs(n=64):
 )";
 
 TEST_F(OracleTest, TruthIsExactThoughTheTaskCastsToFloat) {
-  Oracle oracle(With());
+  TorchOracle oracle(With());
   const CaseOutcome outcome = One(oracle, MakeTask(kNormCode));
   ASSERT_EQ(FailureOf(outcome), "");
   const Case& c = std::get<Case>(outcome);
@@ -134,7 +134,7 @@ TEST_F(OracleTest, TruthIsExactThoughTheTaskCastsToFloat) {
 }
 
 TEST_F(OracleTest, OurTasksGiveCompleteCases) {
-  Oracle oracle(With());
+  TorchOracle oracle(With());
   struct Expected {
     const char* task;
     Direction direction;
@@ -191,7 +191,7 @@ TEST_F(OracleTest, ASecondCheckStartsNoPyTorch) {
   const task::Setting& setting = task.SettingsOf(Direction::kForward)[0];
   std::set<std::string> first;
   {
-    Oracle oracle(With());
+    TorchOracle oracle(With());
     const auto outcomes = oracle.Cases(task, Direction::kForward, setting, 5, {});
     ASSERT_TRUE(outcomes) << outcomes.error().ToString();
     for (const CaseOutcome& outcome : *outcomes) first.insert(std::get<Case>(outcome).content_hash);
@@ -199,7 +199,7 @@ TEST_F(OracleTest, ASecondCheckStartsNoPyTorch) {
     EXPECT_TRUE(StartedPyTorch());
   }
   progress_.clear();
-  Oracle again(With());
+  TorchOracle again(With());
   const auto outcomes = again.Cases(task, Direction::kForward, setting, 5, {});
   ASSERT_TRUE(outcomes);
   ASSERT_EQ(outcomes->size(), 5u);
@@ -218,7 +218,7 @@ TEST_F(OracleTest, ASeedRepeatsEverything) {
   std::vector<std::string> hashes[3];
   for (int run = 0; run < 3; ++run) {
     // Anew without a cache; then once to fill it and once from it.
-    Oracle oracle(With(run > 0));
+    TorchOracle oracle(With(run > 0));
     const auto outcomes = oracle.Cases(task, Direction::kForward, setting, 3, 77);
     ASSERT_TRUE(outcomes);
     for (const CaseOutcome& o : *outcomes) hashes[run].push_back(std::get<Case>(o).content_hash);
@@ -239,7 +239,7 @@ def get_inputs():
     print("noise on stdout")
     return [torch.randn(4, 3)]
 )");
-  Oracle oracle(With());
+  TorchOracle oracle(With());
   const CaseOutcome outcome = One(oracle, task);
   ASSERT_EQ(FailureOf(outcome), "");
   const Case& c = std::get<Case>(outcome);
@@ -278,7 +278,7 @@ std::optional<Case> Special(Oracle& oracle, const Task& task, Distribution distr
 }
 
 TEST_F(OracleTest, SmallIntegersWhereHonestArithmeticIsExact) {
-  Oracle oracle(With());
+  TorchOracle oracle(With());
   for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
     const auto found = Special(oracle, Ours("mnist_linear"), Distribution::kIntegers, direction);
     ASSERT_TRUE(found);
@@ -294,7 +294,7 @@ TEST_F(OracleTest, SmallIntegersWhereHonestArithmeticIsExact) {
   EXPECT_FALSE(Special(oracle, MakeTask(kNormCode), Distribution::kIntegers));
   // Known from now on, without PyTorch.
   progress_.clear();
-  Oracle again(With());
+  TorchOracle again(With());
   EXPECT_FALSE(Special(again, MakeTask(kNormCode), Distribution::kIntegers));
   EXPECT_FALSE(StartedPyTorch());
 }
@@ -307,7 +307,7 @@ class Model(nn.Module):
 def get_inputs():
     return [torch.randn(16, 32)]
 )";
-  Oracle oracle(With());
+  TorchOracle oracle(With());
   const auto argmax = MakeTask("def forward_fn(x):\n    return x.argmax(1)\n" + tail, "{}", "a");
   EXPECT_FALSE(Special(oracle, argmax, Distribution::kIntegers));
   const auto step = MakeTask("def forward_fn(x):\n    return (x >= 0).float()\n" + tail, "{}", "b");
@@ -321,7 +321,7 @@ def get_inputs():
 }
 
 TEST_F(OracleTest, TinyInputsShowAnEpsilon) {
-  Oracle oracle(With());
+  TorchOracle oracle(With());
   const auto found = Special(oracle, MakeTask(kNormCode), Distribution::kTiny);
   ASSERT_TRUE(found);
   double largest = 0;
@@ -334,6 +334,153 @@ TEST_F(OracleTest, TinyInputsShowAnEpsilon) {
   EXPECT_LE(found->outputs[0].conditioning, found->outputs[0].error_scale);
 }
 
+constexpr char kTail[] = R"(
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs():
+    return [torch.randn(16, 32)]
+)";
+
+TEST_F(OracleTest, OtherDistributionsReplaceEveryParameter) {
+  TorchOracle oracle(With());
+  const Task task = MakeTask(R"(
+def forward_fn(x, w, b):
+    return F.layer_norm(x, [32], w, b)
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w, self.b = nn.Parameter(torch.ones(32)), nn.Parameter(torch.zeros(32))
+    def forward(self, x, fn=forward_fn):
+        return fn(x, self.w, self.b)
+def get_inputs():
+    return [torch.randn(16, 32)]
+)");
+  for (const Distribution kind :
+       {Distribution::kNormal, Distribution::kUniform, Distribution::kHeavy}) {
+    const auto found = Special(oracle, task, kind);
+    ASSERT_TRUE(found) << Name(kind);
+    for (const task::Tensor* tensor : task::TensorLeaves(found->args)) {
+      std::set<double> numbers;
+      for (int64_t i = 0; i < tensor->numel(); ++i) {
+        numbers.insert(task::ElementAsDouble(*tensor, i));
+      }
+      EXPECT_GT(numbers.size(), 16u) << Name(kind);
+    }
+    EXPECT_LT(RmsError(found->outputs[0]), 16 * found->outputs[0].error_scale) << Name(kind);
+  }
+  const auto constant = Special(oracle, task, Distribution::kConstant);
+  ASSERT_TRUE(constant);
+  const task::Tensor& bias = *constant->args[2].AsTensor();
+  EXPECT_NE(task::ElementAsDouble(bias, 0), 0);
+  EXPECT_EQ(task::ElementAsDouble(bias, 0), task::ElementAsDouble(bias, 31));
+}
+
+TEST_F(OracleTest, HalvesHaveOtherDistributionsToo) {
+  TorchOracle oracle(With());
+  for (const char* type : {"half", "bfloat16"}) {
+    const Task task = MakeTask("def forward_fn(x):\n    return (x.float() * 2).to(x.dtype)\n" +
+                                   std::string(kTail).replace(std::string(kTail).rfind(")]"), 2,
+                                                              std::string(").") + type + "()]"),
+                               "{}", type);
+    for (const Distribution kind : task::OtherInputs()) {
+      const auto found = Special(oracle, task, kind);
+      EXPECT_TRUE(found) << type << " " << Name(kind);
+      if (!found) continue;
+      EXPECT_EQ(SizeOf(found->args[0].AsTensor()->dtype), 2);
+    }
+  }
+}
+
+TEST_F(OracleTest, StructureThatATaskDrawsIsKept) {
+  const std::string tail = R"(
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x, torch.randint(0, 2, (16,)) * 2.0 - 1)
+def get_inputs():
+    x = torch.randn(16, 16)
+    return [(x + x.T).tril(4).triu(-4)]
+)";
+  TorchOracle oracle(With());
+  const auto task = MakeTask("def forward_fn(x, y):\n    return x @ y\n" + tail);
+  const auto found = Special(oracle, task, Distribution::kNormal);
+  ASSERT_TRUE(found);
+  const task::Tensor &x = *found->args[0].AsTensor(), &labels = *found->args[1].AsTensor();
+  for (int64_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(std::abs(task::ElementAsDouble(labels, i)), 1);
+    for (int64_t j = 0; j < 16; ++j) {
+      EXPECT_EQ(task::ElementAsDouble(x, 16 * i + j), task::ElementAsDouble(x, 16 * j + i));
+      EXPECT_EQ(task::ElementAsDouble(x, 16 * i + j) == 0, std::abs(i - j) > 4);
+    }
+  }
+}
+
+TEST_F(OracleTest, SaysWhyThereIsNoCaseOfADistribution) {
+  TorchOracle oracle(With());
+  const auto why = [&](const char* name, const std::string& code, Distribution kind) {
+    const Task task = MakeTask("def forward_fn(x):\n    return " + code + "\n" + kTail, "{}", name);
+    const task::Setting setting = task.SettingsOf(Direction::kForward)[0];
+    auto stream = oracle.Open(task, Direction::kForward, setting, 1, 1, false, kind);
+    EXPECT_TRUE(stream) << stream.error().ToString();
+    auto outcome = (*stream)->Next();
+    EXPECT_TRUE(outcome && *outcome);
+    const auto* failure = std::get_if<SettingFailure>(&**outcome);
+    return failure != nullptr && failure->inapplicable ? failure->message : "a case";
+  };
+  EXPECT_THAT(why("a", "x.argmax(1)", Distribution::kConstant), HasSubstr("jumps"));
+  EXPECT_THAT(why("a", "x.argmax(1)", Distribution::kConstant), HasSubstr("jumps"));  // the pool
+  EXPECT_EQ(why("a", "x.argmax(1)", Distribution::kHeavy), "a case");
+  EXPECT_THAT(why("b", "x.log()", Distribution::kNormal), HasSubstr("not finite"));
+  EXPECT_EQ(why("b", "x.log()", Distribution::kUniform), "a case");
+  EXPECT_THAT(why("c", "x.softmax(1) / (x == 0).all().logical_not()", Distribution::kZeros),
+              HasSubstr("not finite"));
+  EXPECT_THAT(why("d", "F.binary_cross_entropy(x, x)", Distribution::kNormal),
+              HasSubstr("the reference fails"));
+  EXPECT_EQ(why("e", "x / x.norm(dim=1, keepdim=True)", Distribution::kNan), "a case");
+}
+
+TEST_F(OracleTest, LayoutsHoldTheUsualNumbersElsewhere) {
+  TorchOracle oracle(With());
+  const Task task = MakeTask("def forward_fn(x):\n    return x * 2\n" + std::string(kTail));
+  const auto strided = Special(oracle, task, Distribution::kStrided);
+  ASSERT_TRUE(strided);
+  EXPECT_FALSE(strided->args[0].AsTensor()->IsContiguous());
+  const auto shifted = Special(oracle, task, Distribution::kShifted);
+  ASSERT_TRUE(shifted);
+  EXPECT_TRUE(shifted->args[0].AsTensor()->IsContiguous());
+  EXPECT_EQ(shifted->args[0].AsTensor()->offset, 1);
+  for (const auto* found : {&*strided, &*shifted}) {
+    for (int64_t i = 0; i < 512; ++i) {
+      ASSERT_EQ(2 * task::ElementAsDouble(*found->args[0].AsTensor(), i),
+                task::ElementAsDouble(found->outputs[0].truth, i));
+    }
+  }
+}
+
+TEST_F(OracleTest, GivenSeedsRepeatTheirCases) {
+  const Task task = MakeTask("def forward_fn(x):\n    return x.sin()\n" + std::string(kTail));
+  const task::Setting setting = task.SettingsOf(Direction::kForward)[0];
+  TorchOracle first(With()), second(With(false));
+  for (const Distribution kind : {Distribution::kUsual, Distribution::kExtremes}) {
+    auto drawn = first.Open(task, Direction::kForward, setting, 2, std::nullopt, false, kind);
+    ASSERT_TRUE(drawn);
+    std::vector<Case> cases;
+    for (int i = 0; i < 2; ++i) {
+      auto outcome = (*drawn)->Next();
+      ASSERT_TRUE(outcome && *outcome);
+      cases.push_back(std::move(std::get<Case>(**outcome)));
+    }
+    auto again =
+        second.OpenSeeds(task, Direction::kForward, setting, {cases[1].seed, cases[0].seed}, kind);
+    ASSERT_TRUE(again);
+    for (int i = 1; i >= 0; --i) {
+      auto outcome = (*again)->Next();
+      ASSERT_TRUE(outcome && *outcome);
+      EXPECT_EQ(std::get<Case>(**outcome).content_hash, cases[static_cast<size_t>(i)].content_hash);
+    }
+  }
+}
+
 TEST_F(OracleTest, ArgumentsAreAsBeforeAnInPlaceReference) {
   const Task task = MakeTask(R"(
 def forward_fn(x):
@@ -344,7 +491,7 @@ class Model(nn.Module):
 def get_inputs():
     return [torch.ones(5)]
 )");
-  Oracle oracle(With());
+  TorchOracle oracle(With());
   const CaseOutcome outcome = One(oracle, task);
   ASSERT_EQ(FailureOf(outcome), "");
   const Case& c = std::get<Case>(outcome);
@@ -379,7 +526,7 @@ def get_inputs():
     return [torch.randn(4, 3, requires_grad=True)]
 )",
                              "{}", "back", "backward");
-  Oracle oracle(With());
+  TorchOracle oracle(With());
   const CaseOutcome outcome = One(oracle, task, Direction::kBackward);
   ASSERT_EQ(FailureOf(outcome), "");
   const Case& c = std::get<Case>(outcome);
@@ -396,7 +543,7 @@ def get_inputs():
 }
 
 TEST_F(OracleTest, LiberalWithConfigurations) {
-  Oracle oracle(With());
+  TorchOracle oracle(With());
   const Task task = MakeTask(kNormCode, R"({"single_init_configs": [{"colour": 1}],
       "single_shared_configs": [{"n": 16}], "single_input_configs": [{}]})");
   const CaseOutcome outcome = One(oracle, task);
@@ -407,7 +554,7 @@ TEST_F(OracleTest, LiberalWithConfigurations) {
 }
 
 TEST_F(OracleTest, SaysWhatCannotBeATask) {
-  Oracle oracle(With());
+  TorchOracle oracle(With());
   const auto failure = [&](const std::string& body, const std::string& name) {
     return FailureOf(One(oracle, MakeTask("def forward_fn(x):\n    " + body + R"(
 class Model(nn.Module):
@@ -447,7 +594,7 @@ def get_init_inputs():
     return [3]
 )";
   const Task task = *task::LoadTask(path.string(), "");
-  Oracle oracle(With());
+  TorchOracle oracle(With());
   const CaseOutcome outcome = One(oracle, task);
   ASSERT_EQ(FailureOf(outcome), "");
   const Case& c = std::get<Case>(outcome);
@@ -464,7 +611,7 @@ def get_init_inputs():
 TEST_F(OracleTest, AHangEndsAtTheDeadline) {
   Options options = With();
   options.step_deadline = std::chrono::seconds(3);
-  Oracle oracle(std::move(options));
+  TorchOracle oracle(std::move(options));
   const Task task = MakeTask(R"(
 def forward_fn(x):
     while True: pass
@@ -482,7 +629,7 @@ def get_inputs():
 }
 
 TEST_F(OracleTest, ABrokenTaskIsNamed) {
-  Oracle oracle(With());
+  TorchOracle oracle(With());
   const Task task = MakeTask("def forward_fn(x:\n");
   const auto outcomes =
       oracle.Cases(task, Direction::kForward, task.SettingsOf(Direction::kForward)[0], 1, {});

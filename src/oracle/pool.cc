@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "os/fd.h"
+#include "os/trim.h"
 
 namespace cupel::oracle {
 namespace {
@@ -33,6 +34,7 @@ struct Entry {
 
 struct Index {
   std::optional<std::vector<double>> scales;
+  std::optional<std::string> refusal;
   std::vector<Entry> entries;
 };
 
@@ -78,6 +80,7 @@ class LockedFolder {
     const auto json = ParseJson(*text, "index.json");
     if (!json || !json->is_object()) return index;
     LoadScales(*json, index);
+    if (auto why = JsonString(*json, "inapplicable", "index")) index.refusal = *why;
     const auto entries = JsonArray(*json, "entries", "index");
     if (!entries || (*entries)->size() > kMaxEntries) return index;
     for (const Json& item : **entries) {
@@ -96,6 +99,7 @@ class LockedFolder {
   void Save(const Index& index) const {
     Json json = {{"version", 1}};
     if (index.scales) json["scales"] = *index.scales;
+    if (index.refusal) json["inapplicable"] = *index.refusal;
     json["entries"] = Json::array();
     for (const Entry& e : index.entries) {
       json["entries"].push_back({{"file", e.file},
@@ -245,34 +249,24 @@ void Pool::SetScales(const std::string& key, const std::vector<double>& scales) 
   folder.Save(index);
 }
 
+std::optional<std::string> Pool::Refusal(const std::string& key) {
+  const LockedFolder folder(root_, key);
+  if (!folder) return std::nullopt;
+  return folder.Load().refusal;
+}
+
+void Pool::SetRefusal(const std::string& key, const std::string& why) {
+  const LockedFolder folder(root_, key);
+  if (!folder) return;
+  Index index = folder.Load();
+  index.refusal = why;
+  folder.Save(index);
+}
+
 /// Deletes the least recently used cases, of whatever setting. Needs no lock: an index entry whose
 /// file is gone is dropped when it is met.
 void Pool::Trim() {
-  struct File {
-    fs::file_time_type used;
-    uint64_t bytes;
-    fs::path path;
-  };
-  std::vector<File> files;
-  uint64_t total = 0;
-  std::error_code error;
-  for (fs::recursive_directory_iterator entry(root_, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->path().extension() != ".case") continue;
-    std::error_code ignored;
-    const uint64_t bytes = entry->file_size(ignored);
-    if (ignored) continue;
-    files.push_back({entry->last_write_time(ignored), bytes, entry->path()});
-    total += bytes;
-  }
-  if (total <= limit_) return;
-  std::sort(files.begin(), files.end(),
-            [](const File& a, const File& b) { return a.used < b.used; });
-  for (const File& file : files) {
-    if (total <= limit_ / 10 * 9) break;
-    std::error_code ignored;
-    if (fs::remove(file.path, ignored)) total -= file.bytes;
-  }
+  os::TrimFolder(root_, limit_, [](const fs::path& path) { return path.extension() == ".case"; });
 }
 
 }  // namespace cupel::oracle

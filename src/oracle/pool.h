@@ -48,6 +48,10 @@ class Pool {
   std::optional<std::vector<double>> Scales(const std::string& key);
   void SetScales(const std::string& key, const std::vector<double>& scales);
 
+  /// Why the setting has no case of this distribution at all, once that is known.
+  std::optional<std::string> Refusal(const std::string& key);
+  void SetRefusal(const std::string& key, const std::string& why);
+
  private:
   void Trim();
 

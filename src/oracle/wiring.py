@@ -84,7 +84,7 @@ class Probe:
                 return output
 
         oracle.seed_everything(1)
-        task.spread = oracle.SPREADS["usual"]
+        task.spread = oracle.unchanged
         self.draw = Keeping(task, setting["init"], setting["inputs"])
 
     def source(self, value, path):

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <ctime>
 
 #include "os/sandbox_child.h"
 
@@ -71,7 +72,9 @@ bool PlaceDescriptors(ChildPlan& plan) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (plan.sandbox != nullptr) RestrictCalls(plan);
+  if (plan.sandbox != nullptr && !RestrictCalls(plan)) {
+    FailChild(plan, ChildReport::kTooWeak, EPERM);
+  }
   Report(plan, ChildReport::kStarted, 0);
   execve(plan.argv[0], plan.argv, plan.env);
   FailChild(plan, ChildReport::kExec, errno);
@@ -100,12 +103,19 @@ void KillChildren() {
 [[noreturn]] void EndAll(const ChildPlan& plan, pid_t target) {
   // The end of process 1 ends its namespace; elsewhere the tree is taken down from the root.
   if (!plan.pid_namespace) {
+    // The list of children may miss one that comes while it is read, so that nothing here waits for
+    // a child by name: kill, reap, look again, until there is none.
     kill(-target, SIGKILL);
-    for (int round = 0; round < 10000; ++round) {
+    const timespec moment{0, 200'000};
+    for (int round = 0; round < 12000; ++round) {
       KillChildren();
+      pid_t pid = 0;
       int status = 0;
-      const pid_t pid = waitpid(-1, &status, 0);
+      while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+      }
       if (pid < 0 && errno == ECHILD) break;
+      // Whoever forks as fast as it dies is not given time.
+      if (round > 100) nanosleep(&moment, nullptr);
     }
   }
   _exit(0);
@@ -125,20 +135,35 @@ bool ReapUntil(pid_t target, int& status) {
   }
 }
 
-[[noreturn]] void Supervise(const ChildPlan& plan, pid_t target, int child_signals) {
+/// Asks the target to end by itself, and gives it a moment.
+void AskToEnd(const ChildPlan& plan, pid_t target) {
+  kill(-target, SIGTERM);
+  const timespec moment{0, 10'000'000};
+  int status = 0;
+  for (int left = plan.grace_ms / 10; left > 0 && !ReapUntil(target, status); --left) {
+    nanosleep(&moment, nullptr);
+  }
+}
+
+[[noreturn]] void Supervise(const ChildPlan& plan, pid_t target, int signals) {
   for (;;) {
-    pollfd fds[2] = {{plan.lifeline, POLLIN, 0}, {child_signals, POLLIN, 0}};
+    pollfd fds[2] = {{plan.lifeline, POLLIN, 0}, {signals, POLLIN, 0}};
     if (poll(fds, 2, -1) < 0 && errno != EINTR) EndAll(plan, target);
     if ((fds[1].revents & POLLIN) != 0) {
-      signalfd_siginfo info;
-      (void)!read(child_signals, &info, sizeof info);
+      signalfd_siginfo info{};
+      (void)!read(signals, &info, sizeof info);
+      // The target and what it starts are a group of their own (setsid).
+      if (info.ssi_signo == SIGTERM) kill(-target, SIGTERM);
       int status = 0;
       if (ReapUntil(target, status)) {
         (void)!write(plan.status, &status, sizeof status);
         EndAll(plan, target);
       }
     }
-    if (fds[0].revents != 0) EndAll(plan, target);
+    if (fds[0].revents != 0) {
+      if (plan.grace_ms > 0) AskToEnd(plan, target);
+      EndAll(plan, target);
+    }
   }
 }
 
@@ -166,18 +191,19 @@ void RunInit(ChildPlan& plan) {
   prctl(PR_SET_DUMPABLE, 0);
 
   // All signals are blocked since before the clone.
-  sigset_t child;
-  sigemptyset(&child);
-  sigaddset(&child, SIGCHLD);
-  const int child_signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+  sigset_t wanted;
+  sigemptyset(&wanted);
+  sigaddset(&wanted, SIGCHLD);
+  sigaddset(&wanted, SIGTERM);  // passed on: Process::Terminate
+  const int signals = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
   const pid_t target = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
   if (target == 0) RunTarget(plan);
-  if (target < 0 || child_signals < 0) FailChild(plan, ChildReport::kFork, errno);
+  if (target < 0 || signals < 0) FailChild(plan, ChildReport::kFork, errno);
   // Keep no end of the target's pipes open: their readers wait for the end of the stream.
   for (const int fd : plan.standard) close(fd);
   for (const int fd : plan.extra) close(fd);
   close(plan.report);
-  Supervise(plan, target, child_signals);
+  Supervise(plan, target, signals);
 }
 
 }  // namespace cupel::os

@@ -24,6 +24,7 @@ struct ChildReport {
     kLandlock,  // detail: ABI in use
     kSeccomp,
     kLimits,       // detail: the resource
+    kTooWeak,      // fatal: the sandbox lacks what it must have
     kDescriptors,  // fatal when error
     kDirectory,    // fatal when error
     kFork,         // fatal
@@ -52,6 +53,7 @@ struct ChildPlan {
   bool user_namespace = false;
   bool mount_namespace = false;
   bool pid_namespace = false;  // init is process 1 of its own namespace
+  int grace_ms = 0;            // between SIGTERM and the end, when the parent goes; 0: no SIGTERM
   bool root_map = false;       // root and nobody are mapped; the target becomes nobody
 };
 

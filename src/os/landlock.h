@@ -23,6 +23,10 @@ inline constexpr uint64_t kWrite = kWriteFile | kMakeAndRemove | kRefer | kTrunc
 inline constexpr uint64_t kFileRights =
     kExecute | kWriteFile | kReadFile | kTruncate | kIoctlDevice;
 
+/// The first ABI that guards the content of files without a mount namespace: before it, truncate(2)
+/// of any file of the user went through.
+inline constexpr int kAloneAbi = 3;
+
 inline constexpr uint64_t FsRights(int abi) {
   uint64_t rights = 0x1fff;
   if (abi >= 2) rights |= kRefer;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -22,6 +23,8 @@ class MappedFile {
   static Result<MappedFile> Open(const std::filesystem::path& path);
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  /// The same bytes, for hashes.
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
 
  private:
   const std::byte* data_ = nullptr;

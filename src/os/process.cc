@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -123,11 +124,25 @@ Status Prepare(const SpawnOptions& options, Launch& launch) {
   plan.argv = launch.argv_pointers.data();
   plan.env = launch.env_pointers.data();
   plan.directory = options.directory.empty() ? nullptr : options.directory.c_str();
+  // Less than Reap() waits for init.
+  plan.grace_ms = static_cast<int>(std::clamp<int64_t>(options.grace.count(), 0, 4000));
   plan.extra = options.extra_fds;
   plan.lifeline = launch.lifeline.read.get();
   plan.status = launch.status.write.get();
   plan.report = launch.report.write.get();
   return {};
+}
+
+tl::unexpected<Error> TooWeak(const std::string& program, const SandboxReport& sandbox) {
+  return Fail(
+      ErrorCode::kEnvironment,
+      fmt::format("{} was not started on untrusted code: this kernel does not grant the sandbox "
+                  "that it needs (missing: {})",
+                  program, fmt::join(sandbox.missing, "; ")),
+      "run cupel where system calls can be filtered and either namespaces or Landlock (ABI 3, "
+      "Linux "
+      "6.2) are granted (cupel doctor says which are), or, for kernels that you trust, with "
+      "--allow-weak-sandbox or CUPEL_ALLOW_WEAK_SANDBOX=1");
 }
 
 /// Reads what the child says until it has become its program or given up.
@@ -148,6 +163,8 @@ Status ReadReports(const Fd& pipe, const std::string& program, const ChildPlan& 
       case ChildReport::kDirectory:
         return Fail(ErrorCode::kIo,
                     fmt::format("cannot start {} in {}: {}", program, plan.directory, what));
+      case ChildReport::kTooWeak:
+        return TooWeak(program, sandbox);
       case ChildReport::kFork:
       case ChildReport::kDescriptors:
         return Fail(ErrorCode::kIo, fmt::format("cannot start {}: {}", program, what),
@@ -286,6 +303,11 @@ void Process::Kill() {
     syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
   }
   Reap();
+}
+
+void Process::Terminate() {
+  if (pid_ < 0 || finished_) return;
+  syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGTERM, nullptr, 0);  // init passes it on
 }
 
 void Process::Reap() {

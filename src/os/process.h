@@ -27,6 +27,9 @@ struct SpawnOptions {
   bool pipe_stdout = false;                  // else /dev/null
   bool pipe_stderr = false;                  // else /dev/null
   bool merge_stderr = false;                 // stderr goes where stdout goes
+  /// Kill(), and the end of this process whatever ends it, first ask the child to end (SIGTERM) and
+  /// give it so long, at most 4 s: for launchers that hold something elsewhere (srun).
+  std::chrono::milliseconds grace{0};
   /// Descriptors the child gets as 3, 4, … in this order. All others are closed.
   std::vector<int> extra_fds;
 };
@@ -63,6 +66,8 @@ class Process {
   /// Waits until exit or deadline; at the deadline kills and reports timed_out.
   Result<ExitStatus> Wait(std::optional<std::chrono::milliseconds> deadline);
   void Kill();
+  /// Asks the child to end (SIGTERM to its process group) and does not wait.
+  void Terminate();
 
  private:
   Process() = default;
@@ -78,6 +83,7 @@ struct RunResult {
   ExitStatus status;
   std::string out, err;  // at most `max_output` bytes each
   bool out_truncated = false, err_truncated = false;
+  std::shared_ptr<const SandboxReport> sandbox;  // of a confined child, else null
   double seconds = 0;
 };
 

@@ -224,6 +224,47 @@ TEST(Process, CancelEndsWaitsAtOnce) {
       testing::ExitedWithCode(7), "");
 }
 
+TEST(Process, TerminateAsksAndTheChildMayCleanUp) {
+  SpawnOptions options =
+      Shell("trap 'echo cleaned; exit 3' TERM; echo ready; while :; do sleep 0.05; done");
+  options.pipe_stdout = true;
+  auto process = Process::Spawn(options);
+  ASSERT_TRUE(process);
+  char buffer[64];
+  ASSERT_TRUE(ReadSome(process->stdout_pipe().get(), buffer, seconds(10)));
+  process->Terminate();
+  const auto status = process->Wait(seconds(10));
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->Describe(), "exit status 3");
+  const auto n = ReadSome(process->stdout_pipe().get(), buffer, seconds(10));
+  ASSERT_TRUE(n);
+  EXPECT_EQ(std::string(buffer, *n), "cleaned\n");
+}
+
+TEST(Process, AChildWithGraceIsAskedBeforeItIsKilled) {
+  for (const bool obeys : {true, false}) {
+    SpawnOptions options = Shell(obeys ? "trap 'echo cleaned; exit 3' TERM; echo ready; "
+                                         "while :; do sleep 0.05; done"
+                                       : "trap 'echo never' TERM; echo ready; while :; do :; done");
+    options.pipe_stdout = true;
+    options.grace = milliseconds(500);
+    auto process = Process::Spawn(options);
+    ASSERT_TRUE(process);
+    char buffer[64];
+    ASSERT_TRUE(ReadSome(process->stdout_pipe().get(), buffer, seconds(10)));
+    const Fd output(fcntl(process->stdout_pipe().get(), F_DUPFD_CLOEXEC, 3));
+    process->Kill();
+    if (obeys) {
+      const auto n = ReadSome(output.get(), buffer, seconds(10));
+      ASSERT_TRUE(n);
+      EXPECT_EQ(std::string(buffer, *n), "cleaned\n");
+    }
+    while (ReadSome(output.get(), buffer, seconds(10)).value_or(0) > 0) {
+    }
+    EXPECT_TRUE(EndsWithin(output.get(), milliseconds(0)));
+  }
+}
+
 TEST(Process, ManyThreadsStartChildren) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {

@@ -11,12 +11,16 @@
 
 #include "os/cancel.h"
 #include "os/process.h"
+#include "os/run_until.h"
+#include "os/sandbox.h"
 #include "os/sigpipe.h"
 
 namespace cupel::os {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int kStopLatencyMs = 50;
 
 int MillisecondsUntil(Clock::time_point end) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
@@ -46,21 +50,24 @@ void Feed(Fd& pipe, std::string_view& input) {
 
 /// Moves bytes until the outputs end, the time is up or the user cancels.
 Status Converse(Process& process, Clock::time_point end, size_t max_output, std::string_view input,
-                RunResult& result) {
+                const std::atomic<bool>* stop, RunResult& result) {
   Fd &in = process.stdin_pipe(), &out = process.stdout_pipe(), &err = process.stderr_pipe();
   if (in) fcntl(in.get(), F_SETFL, O_NONBLOCK);
   if (in && input.empty()) in.Close();
   while (out || err) {
     if (CancelRequested()) return Fail(ErrorCode::kCancelled, "cancelled");
+    if (stop != nullptr && *stop) return {};
     pollfd fds[4] = {{in.get(), POLLOUT, 0},
                      {out.get(), POLLIN, 0},
                      {err.get(), POLLIN, 0},
                      {CancelFd(), POLLIN, 0}};
-    const int n = poll(fds, 4, MillisecondsUntil(end));
+    const int left = MillisecondsUntil(end);
+    const int n = poll(fds, 4, stop != nullptr ? std::min(left, kStopLatencyMs) : left);
     if (n < 0 && errno != EINTR) {
       return Fail(ErrorCode::kIo, fmt::format("cannot wait for a child: {}", std::strerror(errno)));
     }
-    if (n == 0) return {};
+    if (n == 0 && Clock::now() >= end) return {};
+    if (n == 0) continue;
     if (n < 0) continue;
     if (fds[0].revents != 0) Feed(in, input);
     if (fds[1].revents != 0) Collect(out, max_output, result.out, result.out_truncated);
@@ -69,10 +76,9 @@ Status Converse(Process& process, Clock::time_point end, size_t max_output, std:
   return {};
 }
 
-}  // namespace
-
-Result<RunResult> Run(SpawnOptions options, std::chrono::milliseconds deadline, size_t max_output,
-                      std::string_view input) {
+Result<RunResult> RunToTheEnd(SpawnOptions options, std::chrono::milliseconds deadline,
+                              size_t max_output, std::string_view input,
+                              const std::atomic<bool>* stop) {
   const auto start = Clock::now();
   const auto end = start + deadline;
   options.pipe_stdout = true;
@@ -80,17 +86,36 @@ Result<RunResult> Run(SpawnOptions options, std::chrono::milliseconds deadline, 
   options.pipe_stdin = !input.empty();
   TRY_ASSIGN(Process process, Process::Spawn(options));
   RunResult result;
+  if (options.confinement != nullptr) {
+    result.sandbox = std::make_shared<const SandboxReport>(process.sandbox());
+  }
   {
     const SigpipeGuard guard;  // a child that closes its stdin early must not end us
-    TRY(Converse(process, end, max_output, input, result));
+    TRY(Converse(process, end, max_output, input, stop, result));
   }
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+  const bool stopped = stop != nullptr && *stop;
+  const auto left = stopped
+                        ? std::chrono::milliseconds(0)
+                        : std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
   TRY_ASSIGN(result.status, process.Wait(std::max(left, std::chrono::milliseconds(0))));
   if (result.status.timed_out) {
     result.status.seconds = std::chrono::duration<double>(deadline).count();
   }
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return result;
+}
+
+}  // namespace
+
+Result<RunResult> Run(SpawnOptions options, std::chrono::milliseconds deadline, size_t max_output,
+                      std::string_view input) {
+  return RunToTheEnd(std::move(options), deadline, max_output, input, nullptr);
+}
+
+Result<RunResult> RunUntil(const std::atomic<bool>& stop, SpawnOptions options,
+                           std::chrono::milliseconds deadline, size_t max_output,
+                           std::string_view input) {
+  return RunToTheEnd(std::move(options), deadline, max_output, input, &stop);
 }
 
 }  // namespace cupel::os

@@ -204,7 +204,8 @@ Status PlanSandbox(const Confinement& confinement, SandboxPlan& plan, SandboxRep
   }
   add("/dev/null", false, true);
   const bool compiler = confinement.syscalls != SyscallProfile::kRecorder;
-  if (compiler) {
+  // A compiler that includes one of these reads until its memory is full.
+  if (confinement.syscalls == SyscallProfile::kProgram) {
     add("/dev/zero", false, true);
     add("/dev/urandom", false, true);
   }
@@ -220,6 +221,7 @@ Status PlanSandbox(const Confinement& confinement, SandboxPlan& plan, SandboxRep
   }
   PlanLimits(confinement, plan, report);
   plan.network = confinement.network;
+  plan.allow_weak = confinement.allow_weak || confinement.syscalls == SyscallProfile::kUnrestricted;
   plan.uid = geteuid();
   plan.gid = getegid();
   if (confinement.syscalls != SyscallProfile::kUnrestricted) {
@@ -302,11 +304,16 @@ void NoteReport(const SandboxPlan& plan, const ChildReport& step, SandboxReport&
   }
 }
 
+bool SandboxReport::IsEnough() const {
+  return seccomp && (mount_namespace || (landlock && landlock_abi >= landlock::kAloneAbi));
+}
+
 SandboxReport ProbeSandbox() {
   Confinement confinement;
   confinement.syscalls = SyscallProfile::kCompiler;
   confinement.readable = {"/bin", "/usr/bin", "/lib", "/lib64", "/usr/lib", "/usr/lib64"};
   confinement.processes = 64;
+  confinement.allow_weak = true;  // to see how much there is
   SpawnOptions options;
   options.argv = {"/bin/true"};
   options.confinement = &confinement;

@@ -36,6 +36,9 @@ struct Confinement {
   std::vector<std::filesystem::path> devices;  // nodes and folders of nodes; absent ones skipped
   bool processes_view = false;                 // /proc, of the child's own processes
   bool network = false;
+  /// Start the program although the kernel grants less than code that nobody trusts needs
+  /// (SandboxReport::IsEnough). Else the spawn fails, before the program runs.
+  bool allow_weak = false;
   // 0 means no limit.
   uint64_t address_space_bytes = 0;  // RLIMIT_AS
   uint64_t data_bytes = 0;           // RLIMIT_DATA
@@ -50,6 +53,10 @@ struct SandboxReport {
        network_namespace = false, landlock = false, seccomp = false;
   int landlock_abi = 0;
   std::vector<std::string> missing;
+
+  /// The indispensable parts are in force: the filter of system calls, and a view of the files that
+  /// holds what the Confinement lists and no more (docs/adr/0008-what-a-sandbox-needs.md).
+  bool IsEnough() const;
 };
 
 /// The recorder's second stage, called by the child itself (started with kRecorder) once its own
@@ -62,7 +69,8 @@ struct SandboxReport {
 /// signals silently does nothing.
 Status EnterRecorderSandbox();
 
-/// The recorder's last stage, once the candidate is loaded: naming a file raises SIGSYS too.
+/// The recorder's last stage, once the candidate is loaded: naming a file, sleeping, stopping and
+/// making memory executable raise SIGSYS, too.
 Status ForbidFiles();
 
 /// "socket" for 41; "syscall 9999" for what has no name. Allocates: not for signal handlers.

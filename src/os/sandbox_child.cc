@@ -191,17 +191,19 @@ void RestrictIdentity(ChildPlan& plan) {
   }
 }
 
-void RestrictCalls(ChildPlan& plan) {
+bool RestrictCalls(ChildPlan& plan) {
   const SandboxPlan& sandbox = *plan.sandbox;
   DropCapabilities();
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   const int abi = EnterLandlock(sandbox);
   Report(plan, ChildReport::kLandlock, abi > 0 ? 0 : errno, abi > 0 ? abi : 0);
-  if (sandbox.filter.empty()) return;
+  const bool files = sandbox.view_stands || abi >= landlock::kAloneAbi;
+  if (sandbox.filter.empty()) return sandbox.allow_weak;
   const sock_fprog program{static_cast<uint16_t>(sandbox.filter.size()),
                            const_cast<sock_filter*>(sandbox.filter.data())};
   const long done = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
   Report(plan, ChildReport::kSeccomp, done == 0 ? 0 : errno);
+  return sandbox.allow_weak || (files && done == 0);
 }
 
 }  // namespace cupel::os

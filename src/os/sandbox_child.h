@@ -10,7 +10,8 @@ namespace cupel::os {
 void EnterView(ChildPlan& plan);
 /// In the target: limits, user, capabilities.
 void RestrictIdentity(ChildPlan& plan);
-/// In the target, last: Landlock and seccomp.
-void RestrictCalls(ChildPlan& plan);
+/// In the target, last: Landlock and seccomp. False when what is in force is too little for the
+/// program to run.
+bool RestrictCalls(ChildPlan& plan);
 
 }  // namespace cupel::os

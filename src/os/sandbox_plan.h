@@ -48,6 +48,7 @@ struct SandboxPlan {
   std::vector<Limit> limits;
   std::vector<std::string> writable;  // resolved
   bool network = false;
+  bool allow_weak = false;
   bool view_stands = false;  // in the child: the new root is in place
   uid_t uid = 0;             // ours
   gid_t gid = 0;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
@@ -215,7 +216,13 @@ Status EnterRecorderSandbox() {
 Status ForbidFiles() {
   Filter filter(SCMP_ACT_ALLOW);
   filter.Add(SCMP_ACT_TRAP,
-             "openat open newfstatat stat lstat statx access faccessat faccessat2 seccomp prctl");
+             "openat open newfstatat stat lstat statx access faccessat faccessat2 seccomp prctl "
+             "nanosleep clock_nanosleep pause");
+  for (const char* call : {"mmap", "mprotect"}) {
+    filter.Add(SCMP_ACT_TRAP, call, {SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC)});
+  }
+  // abort() remains; whoever stops itself makes others wait.
+  filter.Add(SCMP_ACT_TRAP, "tgkill", {SCMP_A2(SCMP_CMP_NE, SIGABRT)});
   return filter.Load();
 }
 

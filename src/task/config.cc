@@ -34,6 +34,30 @@ Result<std::vector<Json>> ConfigList(const Json& config, const std::string& key,
   return list;
 }
 
+/// The distributions named at `key`; a missing list is empty.
+Result<std::vector<Distribution>> NamedDistributions(const Json& domain, const char* key,
+                                                     std::string_view what) {
+  std::vector<Distribution> named;
+  const auto found = domain.find(key);
+  if (found == domain.end()) return named;
+  const auto malformed = [&](const std::string& how) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: \"{}\" of the domain {}", what, key, how),
+                "write a list of names: " + DistributionNames());
+  };
+  if (!found->is_array()) return malformed("is not a list");
+  for (const Json& entry : *found) {
+    if (!entry.is_string()) return malformed("holds something that is not a name");
+    const auto name = entry.get<std::string>();
+    const auto distribution = DistributionNamed(name);
+    if (!distribution || *distribution == Distribution::kUsual) {
+      return malformed(fmt::format("names \"{}\", which is no such input", name.substr(0, 40)));
+    }
+    named.push_back(*distribution);
+  }
+  return named;
+}
+
 Json Merge(const Json& own, const Json& shared) {
   Json merged = own;
   for (const auto& [key, value] : shared.items()) merged[key] = value;
@@ -107,6 +131,28 @@ Status AppendSettings(const Json& config, std::string_view prefix, SettingKind k
     }
   }
   return {};
+}
+
+Result<Domain> ReadDomain(const Json& domain, std::string_view what) {
+  const auto malformed = [&](const std::string& how) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: the domain {}", what, how),
+                "write {\"include\": [names], \"exclude\": [names]}; docs/formats/task.md");
+  };
+  if (!domain.is_object()) return malformed("is not a JSON object");
+  for (const auto& [key, value] : domain.items()) {
+    if (key != "include" && key != "exclude") {
+      return malformed(fmt::format("has an unknown member \"{}\"", key.substr(0, 40)));
+    }
+  }
+  Domain read;
+  TRY_ASSIGN(read.include, NamedDistributions(domain, "include", what));
+  TRY_ASSIGN(read.exclude, NamedDistributions(domain, "exclude", what));
+  for (const Distribution both : read.include) {
+    if (read.Excludes(both)) {
+      return malformed(fmt::format("both includes and excludes \"{}\"", Name(both)));
+    }
+  }
+  return read;
 }
 
 }  // namespace cupel::task

@@ -18,4 +18,7 @@ namespace cupel::task {
 Status AppendSettings(const Json& config, std::string_view prefix, SettingKind kind,
                       std::string_view what, std::vector<Setting>& settings);
 
+/// Reads task.json's "domain": {"include": [names], "exclude": [names]}.
+Result<Domain> ReadDomain(const Json& domain, std::string_view what);
+
 }  // namespace cupel::task

@@ -9,6 +9,8 @@
 #include "base/hash.h"
 #include "os/fd.h"
 #include "task/config.h"
+#include "task/heldout.h"
+#include "task/reduced.h"
 
 namespace cupel::task {
 namespace {
@@ -84,7 +86,16 @@ Status LoadDirection(Task& task, Direction direction, const Json& extra) {
                        fmt::format("{} ({})", (task.path / "task.json").string(), heldout),
                        settings));
   }
+  const std::string emulator = fmt::format("emulator_{}", name);
+  if (extra.contains(emulator)) {
+    TRY_ASSIGN(task.caps[index],
+               ReadCaps(extra[emulator], settings,
+                        fmt::format("{}: {}", (task.path / "task.json").string(), emulator)));
+  }
   if (settings.empty()) settings.push_back(Setting{.id = "single-0"});
+  if (settings.back().kind != SettingKind::kHeldout) {
+    for (Setting& derived : DeriveHeldout(settings.front())) settings.push_back(std::move(derived));
+  }
   Sha256 hash;
   TRY(HashSources(task.path, direction, config_text, hash));
   task.content_hash[index] = hash.Hex();
@@ -112,6 +123,9 @@ Result<Task> LoadFolder(const fs::path& folder) {
     }
     if (extra.contains("title")) {
       TRY_ASSIGN(task.title, JsonString(extra, "title", extra_path.string()));
+    }
+    if (extra.contains("domain")) {
+      TRY_ASSIGN(task.domain, ReadDomain(extra["domain"], extra_path.string()));
     }
   }
   TRY(LoadDirection(task, Direction::kForward, extra));

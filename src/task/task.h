@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "task/distribution.h"
 
 namespace cupel::task {
 
@@ -25,6 +26,11 @@ struct Setting {
   SettingKind kind = SettingKind::kSingle;
   Json init = Json::object();    // keyword arguments of Model (shared ones included)
   Json inputs = Json::object();  // keyword arguments of get_inputs (shared ones included)
+  /// What differs from the task's first setting ("batch_size=1") where cupel made this one
+  /// (task/heldout.h); empty: the task lists it.
+  std::string derived = {};
+  /// "batch_size=2 (of 32)" where the emulator is asked at smaller sizes (task/reduced.h).
+  std::string reduced = {};
   /// "batch_size=64 num_input_features=128": for people.
   std::string Describe() const;
 };
@@ -40,6 +46,10 @@ struct Task {
   std::filesystem::path baseline[2];  // forward.cu / backward.cu when present
   std::string title;                  // task.json, else the name
   std::string content_hash[2];        // SHA-256 of code + configs: keys the case pool
+  bool reduced = false;               // the settings are those for the emulator (task/reduced.h)
+  Json caps[2] = {Json::object(),
+                  Json::object()};  // by Direction: of keyword numbers, on the emulator
+  Domain domain;                    // task.json: inputs that are judged, or never tried
 
   bool Has(Direction direction) const { return !code[static_cast<int>(direction)].empty(); }
   const std::vector<Setting>& SettingsOf(Direction direction) const {

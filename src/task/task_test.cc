@@ -41,7 +41,7 @@ TEST_F(TaskTest, ProductComesInThePublishedOrder) {
   const auto task = Load();
   ASSERT_TRUE(task) << task.error().message;
   const auto& settings = task->SettingsOf(Direction::kForward);
-  ASSERT_EQ(settings.size(), 5u);
+  ASSERT_EQ(settings.size(), 6u);  // and a derived one
   EXPECT_EQ(settings[0].id, "single-0");
   EXPECT_EQ(settings[0].kind, SettingKind::kSingle);
   EXPECT_EQ(settings[1].Describe(), "b=1 k=3 o=2");
@@ -61,12 +61,30 @@ TEST_F(TaskTest, MissingListsAndRepetitionsAreTaken) {
   const auto task = Load();
   ASSERT_TRUE(task) << task.error().message;
   const auto& settings = task->SettingsOf(Direction::kForward);
-  ASSERT_EQ(settings.size(), 3u);
+  ASSERT_EQ(settings.size(), 4u);        // and a derived one
   EXPECT_EQ(settings[2].id, "multi-2");  // its place in the product, though multi-1 repeats multi-0
   Write("config_forward.json", "{}");
   const auto bare = Load();
   ASSERT_TRUE(bare);
   EXPECT_EQ(bare->SettingsOf(Direction::kForward).size(), 1u);
+}
+
+TEST_F(TaskTest, HeldOutSettingsAreDerivedWhereTheTaskHasNone) {
+  Write("func_forward.py", "");
+  Write("config_forward.json", R"({"single_input_configs": [{"batch_size": 64}]})");
+  const auto derived = Load();
+  ASSERT_TRUE(derived) << derived.error().message;
+  const auto& settings = derived->SettingsOf(Direction::kForward);
+  ASSERT_EQ(settings.size(), 5u);
+  EXPECT_EQ(settings[0].derived, "");
+  EXPECT_EQ(settings[1].derived, "batch_size=1");
+  EXPECT_EQ(settings[1].id, "heldout-0");
+  EXPECT_EQ(settings[1].Describe(), "batch_size=1");
+  Write("task.json", R"({"heldout_forward": {"input_configs": [{"batch_size": 7}]}})");
+  const auto own = Load();
+  ASSERT_TRUE(own) << own.error().message;
+  ASSERT_EQ(own->SettingsOf(Direction::kForward).size(), 2u);
+  EXPECT_EQ(own->SettingsOf(Direction::kForward)[1].derived, "");
 }
 
 TEST_F(TaskTest, TaskJsonAddsTitleAndHeldOutSettings) {
@@ -78,6 +96,41 @@ TEST_F(TaskTest, TaskJsonAddsTitleAndHeldOutSettings) {
   EXPECT_EQ(task->title, "T");
   ASSERT_EQ(task->SettingsOf(Direction::kForward).size(), 2u);
   EXPECT_EQ(task->SettingsOf(Direction::kForward)[1].id, "heldout-0");
+}
+
+TEST_F(TaskTest, TheDomainNamesInputs) {
+  Write("func_forward.py", "");
+  Write("config_forward.json", "{}");
+  Write("task.json", R"({"domain": {"include": ["nan", "strided"], "exclude": ["normal"]}})");
+  const auto task = Load();
+  ASSERT_TRUE(task) << task.error().message;
+  EXPECT_TRUE(task->domain.Judges(Distribution::kNan));
+  EXPECT_TRUE(task->domain.Judges(Distribution::kZeros));
+  EXPECT_FALSE(task->domain.Judges(Distribution::kInfinity));
+  EXPECT_TRUE(task->domain.Excludes(Distribution::kNormal));
+  EXPECT_FALSE(task->domain.Excludes(Distribution::kUniform));
+  for (const char* wrong :
+       {R"({"domain": []})", R"({"domain": {"include": "nan"}})", R"({"domain": {"except": []}})",
+        R"({"domain": {"include": [1]}})", R"({"domain": {"include": ["usual"]}})",
+        R"({"domain": {"include": ["nan"], "exclude": ["nan"]}})"}) {
+    Write("task.json", wrong);
+    const auto broken = Load();
+    ASSERT_FALSE(broken) << wrong;
+    EXPECT_THAT(broken.error().message, HasSubstr("task.json")) << wrong;
+    EXPECT_THAT(broken.error().message, HasSubstr("domain")) << wrong;
+  }
+}
+
+TEST(Distributions, NamesAreTheirOwnInverse) {
+  for (int i = 0; i <= static_cast<int>(Distribution::kShifted); ++i) {
+    const auto distribution = static_cast<Distribution>(i);
+    EXPECT_EQ(DistributionNamed(Name(distribution)), distribution);
+  }
+  EXPECT_FALSE(DistributionNamed("bogus"));
+  EXPECT_EQ(Name(Distribution::kHugeOffset), "huge_offset");
+  EXPECT_EQ(Name(Distribution::kShifted), "shifted");
+  EXPECT_TRUE(IsJudgedByDefault(Distribution::kExtremes));
+  EXPECT_FALSE(IsJudgedByDefault(Distribution::kDenormals));
 }
 
 TEST_F(TaskTest, ErrorsNameTheFileAndSayWhatToDo) {

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "build/audit.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <span>
+#include <string_view>
+
+#include "base/demangle.h"
+#include "build/x86.h"
+
+namespace cupel::build {
+namespace {
+
+using std::string_view;
+
+template <typename List>
+bool Contains(const List& list, string_view name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+template <typename List>
+bool BeginsWithAny(const List& prefixes, string_view name) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](string_view prefix) { return name.starts_with(prefix); });
+}
+
+// ---- What a candidate's host code has no business with: it is refused by name. ----
+
+constexpr auto kProcesses = std::to_array<string_view>({"fork",
+                                                        "_Fork",
+                                                        "vfork",
+                                                        "clone",
+                                                        "clone3",
+                                                        "execv",
+                                                        "execve",
+                                                        "execvp",
+                                                        "execvpe",
+                                                        "execl",
+                                                        "execlp",
+                                                        "execle",
+                                                        "fexecve",
+                                                        "execveat",
+                                                        "system",
+                                                        "popen",
+                                                        "posix_spawn",
+                                                        "daemon",
+                                                        "posix_spawnp",
+                                                        "kill",
+                                                        "killpg",
+                                                        "tgkill",
+                                                        "pthread_kill",
+                                                        "sigqueue",
+                                                        "ptrace",
+                                                        "waitpid",
+                                                        "wait",
+                                                        "wait4",
+                                                        "process_vm_readv",
+                                                        "setns",
+                                                        "unshare",
+                                                        "setuid",
+                                                        "setgid",
+                                                        "chroot",
+                                                        "process_vm_writev",
+                                                        "mount",
+                                                        "pidfd_open"});
+constexpr auto kThreads = std::to_array<string_view>({"pthread_create", "thrd_create"});
+constexpr auto kThreadPrefixes = std::to_array<string_view>(
+    {"_ZNSt6thread15_M_start_thread", "_ZNSt6thread6detach", "GOMP_parallel"});
+constexpr auto kSockets = std::to_array<string_view>(
+    {"socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "recvfrom",
+     "sendmsg", "recvmsg", "getaddrinfo", "gethostbyname", "gethostbyname_r"});
+constexpr auto kFiles = std::to_array<string_view>(
+    {"open",     "open64",    "openat",       "openat64",      "creat",    "creat64",
+     "fopen",    "fopen64",   "freopen",      "freopen64",     "tmpfile",  "tmpfile64",
+     "mkstemp",  "mkstemp64", "mkdtemp",      "opendir",       "scandir",  "nftw",
+     "ftw",      "glob",      "remove",       "unlink",        "unlinkat", "rename",
+     "renameat", "mkdir",     "rmdir",        "symlink",       "link",     "chmod",
+     "fchmod",   "chown",     "truncate",     "truncate64",    "shm_open", "memfd_create",
+     "readlink", "realpath",  "inotify_init", "inotify_init1", "mkfifo",   "mknod"});
+constexpr auto kFilePrefixes = std::to_array<string_view>(
+    {"_ZNSt14basic_ifstream", "_ZNSt14basic_ofstream", "_ZNSt13basic_fstream",
+     "_ZNSt13basic_filebuf", "_ZNSt10filesystem", "_ZNKSt10filesystem"});
+constexpr auto kLoading = std::to_array<string_view>(
+    {"dlopen", "dlmopen", "mprotect", "pkey_mprotect", "makecontext", "personality"});
+constexpr auto kCalls =
+    std::to_array<string_view>({"syscall", "prctl", "arch_prctl", "ioctl", "seccomp"});
+constexpr auto kSignals = std::to_array<string_view>(
+    {"sigaction", "__sigaction", "signal", "bsd_signal", "sysv_signal", "__sysv_signal",
+     "sigaltstack", "sigprocmask", "pthread_sigmask", "timer_create", "setitimer", "alarm"});
+
+// ---- What it may use. ----
+
+/// What the recorder stands in for, and the compiler's and the C++ library's own.
+constexpr auto kAllowedPrefixes =
+    std::to_array<string_view>({"cuda", "__cuda", "cublas", "cupel_rt_", "_ZN", "_ZS", "_ZT", "_ZK",
+                                "__cxa_", "_Unwind_", "__gxx_", "__once", "_Zna", "_Znw", "_Zda",
+                                "_Zdl", "__dynamic_cast", "__gcc_", "__stack_chk_"});
+constexpr auto kAllowed = std::to_array<string_view>(
+    {// memory and text
+     "malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign", "memalign", "memcpy",
+     "memmove", "memset", "memcmp", "memchr", "memrchr", "strlen", "strnlen", "strcmp", "strncmp",
+     "strcasecmp", "strcpy", "strncpy", "strcat", "strncat", "strchr", "strrchr", "strstr",
+     "strspn", "strcspn", "strpbrk", "strtok", "strtok_r", "strdup", "strtol", "strtoll", "strtoul",
+     "strtoull", "strtod", "strtof", "strtold", "atoi", "atol", "atoll", "atof", "qsort", "bsearch",
+     "abs", "labs", "llabs", "div", "ldiv", "toupper", "tolower", "isalpha", "isdigit", "isspace",
+     "isalnum", "wcslen", "wmemcpy", "wmemset", "__ctype_b_loc", "__ctype_tolower_loc",
+     "__ctype_toupper_loc", "strerror", "strerror_r", "__xpg_strerror_r", "__errno_location",
+     // output
+     "printf", "fprintf", "sprintf", "snprintf", "vprintf", "vfprintf", "vsprintf", "vsnprintf",
+     "puts", "putchar", "putc", "fputs", "fputc", "fwrite", "fflush", "perror", "stdout", "stderr",
+     "asprintf", "vasprintf", "sscanf", "__isoc99_sscanf", "__isoc23_sscanf",
+     // control
+     "abort", "exit", "_exit", "_Exit", "quick_exit", "atexit", "__assert_fail", "setjmp",
+     "_setjmp", "__sigsetjmp", "longjmp", "raise", "getpid", "sysconf", "sched_yield",
+     "sched_getcpu", "pthread_self", "pthread_once", "pthread_mutex_lock", "pthread_mutex_unlock",
+     "pthread_mutex_init", "pthread_mutex_destroy", "pthread_rwlock_rdlock",
+     "pthread_rwlock_wrlock", "pthread_rwlock_unlock", "pthread_key_create", "pthread_getspecific",
+     "pthread_setspecific", "pthread_cond_broadcast", "pthread_cond_signal", "pthread_cond_wait",
+     "__tls_get_addr", "__isoc23_strtol", "__isoc23_strtoll", "__isoc23_strtoul",
+     "__isoc23_strtoull"});
+/// Compiled with _FORTIFY_SOURCE, some have another name.
+constexpr string_view kFortified = "__";
+
+constexpr auto kMathStems = std::to_array<string_view>(
+    {"acos",      "asin",    "atan",      "cbrt",      "ceil",   "copysign", "cos",
+     "erf",       "exp",     "fabs",      "fdim",      "floor",  "fma",      "fmax",
+     "fmin",      "fmod",    "frexp",     "hypot",     "ilogb",  "ldexp",    "lgamma",
+     "llrint",    "llround", "log",       "lrint",     "lround", "modf",     "nearbyint",
+     "nextafter", "pow",     "remainder", "remquo",    "rint",   "round",    "scalb",
+     "sin",       "sqrt",    "tan",       "tgamma",    "trunc",  "nan",      "__fpclassify",
+     "__isnan",   "__isinf", "__finite",  "__signbit", "__exp",  "__log",    "__pow"});
+
+// ---- Legal, and worth knowing. ----
+
+struct Remark {
+  string_view name, text;
+};
+constexpr auto kRemarks = std::to_array<Remark>(
+    {{"getenv", "reads environment variables (getenv)"},
+     {"secure_getenv", "reads environment variables (secure_getenv)"},
+     {"time", "reads the clock (time)"},
+     {"clock", "reads the clock (clock)"},
+     {"clock_gettime", "reads the clock (clock_gettime)"},
+     {"gettimeofday", "reads the clock (gettimeofday)"},
+     {"_ZNSt6chrono3_V212system_clock3nowEv", "reads the clock (std::chrono::system_clock)"},
+     {"_ZNSt6chrono3_V212steady_clock3nowEv", "reads the clock (std::chrono::steady_clock)"},
+     {"sleep", "sleeps (sleep)"},
+     {"usleep", "sleeps (usleep)"},
+     {"nanosleep", "sleeps (nanosleep)"},
+     {"rand", "draws random numbers (rand)"},
+     {"random", "draws random numbers (random)"},
+     {"_ZNSt13random_device9_M_getvalEv", "draws random numbers (std::random_device)"},
+     {"dlsym", "looks for functions by name (dlsym)"},
+     {"mmap", "maps memory (mmap)"},
+     {"mmap64", "maps memory (mmap)"},
+     {"read", "reads from descriptors (read)"},
+     {"write", "writes to descriptors (write)"}});
+
+bool IsMath(string_view name) {
+  if (name.ends_with("f") || name.ends_with("l")) {
+    if (Contains(kMathStems, name.substr(0, name.size() - 1))) return true;
+  }
+  return BeginsWithAny(kMathStems, name) && name.size() <= 16;
+}
+
+bool IsAllowed(string_view name) {
+  if (Contains(kAllowed, name) || BeginsWithAny(kAllowedPrefixes, name) || IsMath(name))
+    return true;
+  if (name.starts_with(kFortified) && name.ends_with("_chk")) {
+    return Contains(kAllowed, name.substr(2, name.size() - 6));
+  }
+  return false;
+}
+
+/// What `name` is for when it is refused, else null.
+const char* Forbidden(string_view name) {
+  if (Contains(kProcesses, name)) return "reaches for other processes";
+  if (Contains(kThreads, name) || BeginsWithAny(kThreadPrefixes, name)) return "starts threads";
+  if (Contains(kSockets, name)) return "uses the network";
+  if (Contains(kFiles, name) || BeginsWithAny(kFilePrefixes, name)) return "uses files";
+  if (Contains(kLoading, name)) return "loads or alters code";
+  if (Contains(kCalls, name)) return "makes system calls of its own";
+  if (Contains(kSignals, name)) return "handles signals";
+  return nullptr;
+}
+
+std::string Readable(string_view name) { return Demangle(std::string(name)).substr(0, 120); }
+
+void AuditSymbols(const SharedObject& object, Audit& audit) {
+  std::vector<std::string> unknown;
+  for (const std::string& name : object.undefined) {
+    if (const char* purpose = Forbidden(name); purpose != nullptr && !audit.objection) {
+      audit.objection = {"host_privilege",
+                         fmt::format("host code {} ({}): it may use memory, the CUDA runtime and "
+                                     "standard output, and no files, sockets, threads or processes",
+                                     purpose, Readable(name)),
+                         Readable(name)};
+    }
+    const auto* remark = std::find_if(kRemarks.begin(), kRemarks.end(),
+                                      [&](const Remark& r) { return r.name == name; });
+    if (remark != kRemarks.end()) {
+      audit.notes.push_back(fmt::format("host code {}", remark->text));
+    } else if (Forbidden(name) == nullptr && !IsAllowed(name)) {
+      unknown.push_back(Readable(name));
+    }
+  }
+  if (unknown.empty()) return;
+  const size_t named = std::min<size_t>(unknown.size(), 5);
+  audit.notes.push_back(fmt::format(
+      "host code needs what is not on the audit's list: {}{}",
+      fmt::join(std::span(unknown).first(named), ", "),
+      unknown.size() > named ? fmt::format(" and {} more", unknown.size() - named) : ""));
+}
+
+void AuditCode(const SharedObject& object, Audit& audit) {
+  std::set<string_view> impure;
+  for (const SharedObject::Code& code : object.code) {
+    const SystemCalls calls = FindSystemCalls(code.bytes);
+    impure.insert(calls.impure.begin(), calls.impure.end());
+    if (calls.undecoded > 0) {
+      audit.notes.push_back(
+          fmt::format("host code holds bytes in {} that are no instructions: it may hide system "
+                      "calls, which the "
+                      "sandbox refuses",
+                      code.section.substr(0, 40)));
+    }
+    if (calls.offsets.empty() || audit.objection) continue;
+    audit.objection = {"host_privilege",
+                       fmt::format("host code holds a raw system call instruction ({} + {:#x})",
+                                   code.section.substr(0, 40), calls.offsets[0]),
+                       code.section.substr(0, 40)};
+  }
+  if (!impure.empty()) {
+    audit.notes.push_back(
+        fmt::format("host code holds instructions whose answers change from call to call ({})",
+                    fmt::join(impure, ", ")));
+  }
+}
+
+void AuditLayout(const SharedObject& object, Audit& audit) {
+  const char* what = nullptr;
+  if (object.stack == SharedObject::Stack::kExecutable) {
+    what = "asks for an executable stack";
+  } else if (object.stack == SharedObject::Stack::kUnsaid) {
+    what = "does not say that its stack is not executable";
+  } else if (object.writable_code) {
+    what = "holds memory that is both writable and executable";
+  } else if (object.text_relocations) {
+    what = "has the loader write into its code";
+  }
+  if (what != nullptr && !audit.objection) {
+    audit.objection = {"unsafe_object",
+                       fmt::format("the built object {}, which no compiler makes of C++", what),
+                       ""};
+  }
+  // The compiler's own, the registration of kernels, and one for the file's static objects.
+  constexpr size_t kExpectedConstructors = 3;
+  if (object.constructors > kExpectedConstructors) {
+    audit.notes.push_back(fmt::format("runs {} functions when it is loaded", object.constructors));
+  }
+  if (object.resolvers > 0) {
+    audit.notes.push_back(
+        fmt::format("chooses {} of its functions by code that runs while it is loaded (IFUNC)",
+                    object.resolvers));
+  }
+}
+
+}  // namespace
+
+Audit AuditObject(const SharedObject& object) {
+  Audit audit;
+  AuditSymbols(object, audit);
+  AuditCode(object, audit);
+  AuditLayout(object, audit);
+  return audit;
+}
+
+}  // namespace cupel::build

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "build/audit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "build/x86.h"
+
+namespace cupel::build {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::vector<std::byte> Code(std::initializer_list<unsigned> bytes) {
+  std::vector<std::byte> code;
+  for (const unsigned byte : bytes) code.push_back(static_cast<std::byte>(byte));
+  return code;
+}
+
+size_t Length(std::initializer_list<unsigned> bytes) {
+  auto code = Code(bytes);
+  code.resize(code.size() + 15, std::byte{0x90});  // more follows
+  return InstructionLength(code);
+}
+
+/// An object as the compiler makes them.
+SharedObject Plain(std::vector<std::string> undefined) {
+  SharedObject object;
+  object.undefined = std::move(undefined);
+  object.stack = SharedObject::Stack::kPlain;
+  object.constructors = 2;
+  return object;
+}
+
+TEST(X86, KnowsTheLengthOfInstructions) {
+  EXPECT_EQ(Length({0x55}), 1u);                                 // push rbp
+  EXPECT_EQ(Length({0x48, 0x89, 0xe5}), 3u);                     // mov rbp, rsp
+  EXPECT_EQ(Length({0x48, 0x8b, 0x84, 0x24, 1, 2, 3, 4}), 8u);   // mov rax, [rsp + disp32]
+  EXPECT_EQ(Length({0x8b, 0x05, 1, 2, 3, 4}), 6u);               // mov eax, [rip + disp32]
+  EXPECT_EQ(Length({0x8b, 0x04, 0x8d, 1, 2, 3, 4}), 7u);         // mov eax, [rcx * 4 + disp32]
+  EXPECT_EQ(Length({0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8}), 10u);  // movabs rax, imm64
+  EXPECT_EQ(Length({0x66, 0xc7, 0x45, 0xfe, 1, 2}), 6u);         // mov word [rbp - 2], imm16
+  EXPECT_EQ(Length({0xf7, 0xc1, 1, 2, 3, 4}), 6u);               // test ecx, imm32
+  EXPECT_EQ(Length({0xf7, 0xd9}), 2u);                           // neg ecx
+  EXPECT_EQ(Length({0xf3, 0x0f, 0x1e, 0xfa}), 4u);               // endbr64
+  EXPECT_EQ(Length({0x66, 0x0f, 0x3a, 0x0b, 0xc0, 0x09}), 6u);   // roundsd xmm0, xmm0, 9
+  EXPECT_EQ(Length({0xc5, 0xf8, 0x77}), 3u);                     // vzeroupper
+  EXPECT_EQ(Length({0xc4, 0xe2, 0x79, 0x18, 0x04, 0x24}), 6u);   // vbroadcastss xmm0, [rsp]
+  EXPECT_EQ(Length({0x62, 0xf1, 0x7c, 0x48, 0x28, 0x44, 0x24, 0x01}), 8u);  // vmovaps zmm0, …
+  EXPECT_EQ(Length({0x06}), 0u);
+  EXPECT_EQ(InstructionLength(Code({0xe8, 1, 2})), 0u);  // cut off
+}
+
+TEST(X86, FindsSystemCallsAndNotTheirBytesInConstants) {
+  EXPECT_THAT(FindSystemCalls(Code({0x90, 0x0f, 0x05, 0xc3})).offsets, ElementsAre(1u));
+  EXPECT_THAT(FindSystemCalls(Code({0xcd, 0x80, 0x0f, 0x34})).offsets, ElementsAre(0u, 2u));
+  EXPECT_THAT(FindSystemCalls(Code({0x48, 0x0f, 0x05})).offsets, ElementsAre(0u));  // with a prefix
+  // mov eax, 0x0005050f; lea rax, [rip + 0x050f]; mov eax, 0x80cd
+  const SystemCalls none = FindSystemCalls(Code({0xb8, 0x0f, 0x05, 0x05, 0x00, 0x48, 0x8d, 0x05,
+                                                 0x0f, 0x05, 0x00, 0x00, 0xb8, 0xcd, 0x80, 0, 0}));
+  EXPECT_THAT(none.offsets, IsEmpty());
+  EXPECT_EQ(none.undecoded, 0u);
+  EXPECT_GT(FindSystemCalls(Code({0x06, 0x07, 0x90})).undecoded, 0u);
+}
+
+TEST(X86, NamesInstructionsThatChangeFromCallToCall) {
+  // rdtsc; rdtscp; rdrand eax; rdseed rcx
+  const SystemCalls found = FindSystemCalls(
+      Code({0x0f, 0x31, 0x0f, 0x01, 0xf9, 0x0f, 0xc7, 0xf0, 0x48, 0x0f, 0xc7, 0xf9, 0xc3}));
+  EXPECT_THAT(found.impure, ElementsAre("rdrand", "rdseed", "rdtsc", "rdtscp"));
+  // cmpxchg8b [rax]; mov eax, 0x0000310f
+  EXPECT_THAT(FindSystemCalls(Code({0x0f, 0xc7, 0x08, 0xb8, 0x0f, 0x31, 0x00, 0x00})).impure,
+              IsEmpty());
+}
+
+TEST(Audit, LetsHonestHostCodePass) {
+  const Audit audit = AuditObject(
+      Plain({"cudaMalloc", "__cudaRegisterFatBinary", "cublasSgemm_v2", "cupel_rt_alloc", "memcpy",
+             "_Znwm", "_ZNSt6vectorIfSaIfEE9push_backEOf", "__cxa_guard_acquire", "printf", "sqrtf",
+             "ceil", "__assert_fail", "exit", "__snprintf_chk", "strtoll", "_Unwind_Resume"}));
+  EXPECT_FALSE(audit.objection);
+  EXPECT_THAT(audit.notes, IsEmpty());
+}
+
+TEST(Audit, RefusesWhatReachesOutByName) {
+  for (const auto& [symbol, purpose] :
+       {std::pair("fork", "processes"), std::pair("system", "processes"),
+        std::pair("socket", "network"), std::pair("fopen", "files"),
+        std::pair("_ZNSt14basic_ifstreamIcSt11char_traitsIcEEC1EPKcSt13_Ios_Openmode", "files"),
+        std::pair("pthread_create", "threads"),
+        std::pair("_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EE"
+                  "PFvvE",
+                  "threads"),
+        std::pair("syscall", "system calls"), std::pair("mprotect", "code"),
+        std::pair("sigaction", "signals")}) {
+    const Audit audit = AuditObject(Plain({"memcpy", symbol}));
+    ASSERT_TRUE(audit.objection) << symbol;
+    EXPECT_EQ(audit.objection->code, "host_privilege");
+    EXPECT_THAT(audit.objection->message, HasSubstr(purpose));
+  }
+}
+
+TEST(Audit, NotesWhatIsLegalButWorthKnowing) {
+  SharedObject object = Plain({"getenv", "clock_gettime", "some_library_call"});
+  object.constructors = 7;
+  object.resolvers = 1;
+  const Audit audit = AuditObject(object);
+  EXPECT_FALSE(audit.objection);
+  EXPECT_THAT(audit.notes, Contains(HasSubstr("environment variables")));
+  EXPECT_THAT(audit.notes, Contains(HasSubstr("the clock")));
+  EXPECT_THAT(audit.notes, Contains(HasSubstr("some_library_call")));
+  EXPECT_THAT(audit.notes, Contains(HasSubstr("runs 7 functions when it is loaded")));
+  EXPECT_THAT(audit.notes, Contains(HasSubstr("IFUNC")));
+}
+
+TEST(Audit, RefusesRawSystemCallsAndUnsafeLayouts) {
+  const auto code = Code({0x55, 0x0f, 0x05, 0xc3});
+  SharedObject object = Plain({});
+  object.code.push_back({".text", code});
+  ASSERT_TRUE(AuditObject(object).objection);
+  EXPECT_EQ(AuditObject(object).objection->message,
+            "host code holds a raw system call instruction (.text + 0x1)");
+  object = Plain({});
+  object.stack = SharedObject::Stack::kExecutable;
+  ASSERT_TRUE(AuditObject(object).objection);
+  EXPECT_EQ(AuditObject(object).objection->code, "unsafe_object");
+  object = Plain({});
+  object.writable_code = true;
+  EXPECT_TRUE(AuditObject(object).objection);
+  object = Plain({});
+  object.text_relocations = true;
+  EXPECT_TRUE(AuditObject(object).objection);
+}
+
+}  // namespace
+}  // namespace cupel::build

@@ -1,0 +1,414 @@
+# Inputs that a task does not draw itself: other distributions, special values and other layouts of
+# every tensor of a call (docs/judging.md, "Other inputs"). What of a tensor's structure the
+# operation may rest on is kept: zeros among other numbers (triangles, masks), symmetric matrices,
+# tensors of few different numbers (labels). Imported once PyTorch is loaded.
+# SPDX-License-Identifier: Apache-2.0
+import hashlib
+import json
+import math
+import time
+
+import torch
+
+import oracle
+
+SCALE_DRAWS = 4  # draws pooled for E
+LARGE_OUTPUT, LARGE_INPUT = 1 << 19, 1 << 22  # elements; one draw of so many holds a good sample
+GOOD_SAMPLE = 1 << 8  # outputs, where it is the inputs that are large
+ATTEMPTS = 3  # draws that a case may take until one is applicable
+EXTREME, EXTREMES = 1000.0, 8  # planted extremes: their factor, and at most so many in a tensor
+OFFSET, HUGE_OFFSET = 10.0, 1000.0  # standard deviations
+STRUCTURE_SHARE = 64  # one of so many elements is zero where zeros belong to a tensor's structure
+LABELS, PROBED = 8, 4096  # a tensor of at most so many different numbers holds labels
+# What inputs are moved by to find ties and kinks. Sums of zeros are exact, so that only what jumps
+# at once counts there: an epsilon of 1e-8 makes a norm steep, not ambiguous.
+MOVE, MOVE_ZEROS, MOVE_DENORMALS = 2.0 ** -20, 2.0 ** -40, 2.0 ** -146
+EXACT_BOUND = 2.0 ** 22  # of every partial sum, however it is ordered
+EXACT_STEP = 2.0 ** -12  # results are multiples of this
+# What rounding may cost a result, in units of its roundoff. Terms of one sign make sums grow, and
+# equal terms are rounded the same way each time, so that errors add up where they usually cancel: a
+# serial sum of 16384 equal numbers is honest.
+ROUNDINGS = {"uniform": 16, "offset": 16, "huge_offset": 16, "extremes": 16, "heavy": 64,
+             "constant": 256, "zeros": 256}
+LEAST_ROUNDING = 2.0 ** -16  # more than 4 units only as far as this: sums are float32's
+PEAK_SHARE = 32  # the largest of PyTorch's own errors may be exceeded fourfold: 128 E / 32
+
+
+class Inapplicable(Exception):
+    """The setting, or this draw, has no case of the distribution; str() says why."""
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def offset(t, deviations):
+    return t + deviations * float(t.std(unbiased=False))
+
+
+def heavy(t):
+    """Student's t with three degrees of freedom."""
+    below = sum(torch.randn(t.shape).square() for _ in range(3)) / 3
+    return torch.randn(t.shape) / below.sqrt()
+
+
+def places(t, count):
+    """Secret indices into the flattened tensor."""
+    return torch.randint(t.numel(), (count,))
+
+
+def extremes(t):
+    """Some stand at the ends of rows, which loops forget first."""
+    flat = t.flatten()
+    where = places(t, min(EXTREMES, max(1, t.numel() // 16)))
+    width = t.shape[-1] if t.dim() else 1
+    if len(where) == EXTREMES:
+        where[:2] -= where[:2] % width
+        where[2:4] += width - 1 - where[2:4] % width
+    flat[where] *= EXTREME
+    return flat.reshape(t.shape)
+
+
+def strided_view(t):
+    """A view of every second element of rows that are twice as long; the others are NaN."""
+    wide = torch.full(tuple(t.shape) + (2,), math.nan, dtype=t.dtype)
+    view = wide[..., 0]
+    view.copy_(t)
+    return view
+
+
+def shifted_view(t):
+    """Contiguous, but one element after an aligned address."""
+    view = torch.empty(t.numel() + 1, dtype=t.dtype)[1:].view(t.shape)
+    return view.copy_(t)
+
+
+# Of a float64 copy of the task's own tensor, and the type that it has.
+VALUES = {
+    "usual": lambda t, _: t,
+    "integers": lambda t, _: torch.randint(-2, 3, t.shape),
+    "tiny": lambda t, _: t * 2.0 ** -10,
+    "normal": lambda t, _: torch.randn(t.shape),
+    "uniform": lambda t, _: torch.rand(t.shape),
+    "offset": lambda t, _: offset(t, OFFSET),
+    "heavy": lambda t, _: heavy(t),
+    "constant": lambda t, _: torch.randn(()).expand(t.shape),
+    "zeros": lambda t, _: torch.zeros_like(t),
+    "extremes": lambda t, _: extremes(t),
+    "denormals": lambda t, dtype: t * (torch.finfo(dtype).tiny / 8),
+    "huge_offset": lambda t, _: offset(t, HUGE_OFFSET),
+}
+LAYOUTS = {"strided": strided_view, "shifted": shifted_view}
+PLANTED = {"nan": math.nan, "infinity": math.inf}
+
+
+def is_constant(t):
+    return bool((t == t.flatten()[0]).all())
+
+
+def holds_labels(t):
+    """Few different numbers, more than one: classes, signs, masks, one-hot rows."""
+    flat = t.detach().flatten()
+    if t.numel() <= 2 * LABELS:
+        return bool((flat == flat.round()).all()) and not is_constant(t)
+    probe = flat[::max(1, flat.numel() // PROBED)].unique()
+    if len(probe) > LABELS:
+        return False
+    kept = torch.zeros(flat.shape, dtype=torch.bool)
+    for number in probe:
+        kept |= flat == number
+    return bool(kept.all()) and not is_constant(t)
+
+
+def with_structure_of(own, t):
+    """`t` with the zeros and the symmetry of what the task drew. A constant tensor has none: that
+    is how parameters are initialised which must not stay so."""
+    if is_constant(own):
+        return t
+    if own.dim() >= 2 and own.shape[-1] == own.shape[-2] > 1:
+        if torch.equal(own, own.transpose(-1, -2)):
+            t = t.tril() + t.tril(-1).transpose(-1, -2)
+    zeros = own == 0
+    is_structure = STRUCTURE_SHARE * int(zeros.sum()) >= own.numel()  # fewer are drawn by chance
+    return t.masked_fill(zeros, 0) if is_structure else t
+
+
+def all_the_same(kind, t):
+    """An integer tensor (classes, indices, counts) that holds one of its own numbers everywhere, so that
+    it stays valid: any of them, or the least. None where numbers do not repeat: a permutation, say."""
+    if kind not in ("constant", "zeros") or t.dtype == torch.bool or t.numel() < 2:
+        return None
+    flat = t.detach().flatten()
+    if is_constant(flat) or flat.unique().numel() == flat.numel():
+        return None
+    number = flat.min() if kind == "zeros" else flat[places(flat, 1)[0]]
+    return torch.empty_like(t).fill_(number)
+
+
+class Spread:
+    """Replaces the tensors of one draw; drawn from PyTorch's seeded generator."""
+
+    def __init__(self, kind):
+        self.kind = kind
+        self.replaced = 0  # tensors
+
+    def __call__(self, value):
+        if not isinstance(value, torch.Tensor):
+            return value
+        if not value.is_floating_point():
+            made = all_the_same(self.kind, value)
+            self.replaced += made is not None
+            return value if made is None else made
+        if value.numel() == 0:
+            return value
+        value = value.detach()
+        with torch.no_grad():
+            if self.kind in LAYOUTS:
+                self.replaced += 1
+                return LAYOUTS[self.kind](value)
+            if self.kind in PLANTED and (self.replaced or value.numel() < 2):
+                return value  # where all tensors have one, nothing else is left to see
+            own = value.double()  # old PyTorch lacks much for halves
+            if holds_labels(own):
+                return value
+            self.replaced += 1
+            if self.kind in PLANTED:
+                flat = own.flatten().clone()
+                flat[places(own, min(2, own.numel() // 16 + 1))] = PLANTED[self.kind]
+                made = flat.reshape(own.shape)
+            else:
+                made = VALUES[self.kind](own.clone(), value.dtype).double()
+                made = with_structure_of(own, made)
+            return torch.empty_like(value).copy_(made)
+
+
+# --- applicability --------------------------------------------------------------------------------
+
+
+class Jitter:
+    """Moves every element of a tensor by the same amount, the sign being random: off ties and kinks.
+    Numbers that are small as a whole are moved by less."""
+
+    def __init__(self, seed, move=MOVE):
+        self.move = move
+        self.generator = torch.Generator()
+        self.generator.manual_seed(seed)
+
+    def __call__(self, tensor):
+        signs = oracle.coins(tensor.shape, self.generator).mul_(2).sub_(1)
+        return tensor + signs.mul_(self.move * self.scale_of(tensor))
+
+    def scale_of(self, tensor):
+        if self.move != MOVE:
+            return 1.0  # made for its kind of inputs
+        total, count = oracle.squares(tensor)
+        return min(1.0, math.sqrt(total / count)) or 1.0 if count else 1.0
+
+
+def largest_of(outputs):
+    """The largest magnitude among finite elements."""
+    largest = 0.0
+    for t in outputs:
+        if t is None or t.numel() == 0:
+            continue
+        t = t.to(torch.float64)
+        t = t[torch.isfinite(t)]
+        largest = max(largest, float(t.abs().max()) if t.numel() else 0.0)
+    return largest
+
+
+def jumps(truth, moved, largest):
+    """True when a result hangs on how a tie is broken, or on which side of a kink the inputs lie.
+    Elements that are not finite must be so in both."""
+    for t, m in zip(truth, moved):
+        if t is None or t.numel() == 0:
+            continue
+        if not t.is_floating_point():
+            if not torch.equal(t, m):
+                return True
+            continue
+        finite = torch.isfinite(t)
+        if not same_where_not_finite(t, m, finite):
+            return True
+        if not bool(finite.any()):
+            continue
+        if not float((t - m)[finite].abs().max()) <= 2.0 ** -10 * (1 + largest):
+            return True
+    return False
+
+
+def same_where_not_finite(a, b, finite):
+    if not torch.equal(finite, torch.isfinite(b)):
+        return False
+    a, b = a[~finite].double(), b[~finite].double()
+    return torch.equal(a.isnan(), b.isnan()) and torch.equal(a.nan_to_num(0), b.nan_to_num(0))
+
+
+def is_exact(draw, reference, truth, seed):
+    """True when any honest arithmetic gives these results exactly: float32 and float64 agree, no
+    partial sum overflows the significand, and no result hangs on how a tie is broken."""
+    for r, t in zip(reference, truth):
+        if r is None:
+            continue
+        if not torch.equal(r.to(t.dtype), t):  # a NaN is not equal either
+            return False
+        if r.is_floating_point() and not torch.equal((t / EXACT_STEP).round() * EXACT_STEP, t):
+            return False
+    bounds = [m for m in draw.truth(torch.abs) if m is not None and m.numel()]
+    if not all(bool(torch.isfinite(m).all()) for m in bounds):
+        return False
+    largest = largest_of(bounds)
+    if not largest < EXACT_BOUND:
+        return False
+    return not any(jumps(truth, draw.truth(Jitter(seed + i)), largest) for i in range(2))
+
+
+def check_applicable(kind, spread, draw, reference, truth, seed):
+    """Raises Inapplicable where an honest kernel could differ, or nothing was replaced."""
+    if not spread.replaced:
+        raise Inapplicable("the call has no tensor to replace")
+    if kind == "integers":
+        if not is_exact(draw, reference, truth, seed & 0xFFFFFFFF):
+            raise Inapplicable("the task is not exact on small integers")
+        return
+    for r, t in zip(reference, truth):
+        if t is None or not t.is_floating_point():
+            continue
+        rounded = t.to(r.dtype).to(t.dtype)
+        finite = torch.isfinite(rounded)
+        if kind not in PLANTED and not bool(finite.all()):
+            raise Inapplicable("the right answer is not finite")
+        if not same_where_not_finite(rounded, r, finite):
+            raise Inapplicable("PyTorch's own answer is not finite where the right one is, or the "
+                               "other way round")
+    if kind == "tiny":
+        return  # judged by its shadows first, which know of ties themselves
+    move = {"zeros": MOVE_ZEROS, "denormals": MOVE_DENORMALS}.get(kind, MOVE)
+    if jumps(truth, draw.truth(Jitter(seed & 0xFFFFFFFF, move)), largest_of(truth)):
+        raise Inapplicable("the result jumps when the inputs move by 2^%d" % math.log2(move))
+
+
+# --- cases ----------------------------------------------------------------------------------------
+
+
+def rounding(kind, dtype):
+    """A relative error that stands for rounding."""
+    u = oracle.roundoff(dtype)
+    return max(oracle.least_error(dtype), min(ROUNDINGS.get(kind, 0) * u, LEAST_ROUNDING))
+
+
+class Answer:
+    """One draw of the distribution with both answers and what perturbed inputs do."""
+
+    def __init__(self, task, init, inputs, kind, seed):
+        self.kind, spread = kind, Spread(kind)
+        try:
+            self.draw = task.draw(seed, init, inputs, spread)
+            self.reference, self.truth = self.draw.reference(), self.draw.truth()
+            check_applicable(kind, spread, self.draw, self.reference, self.truth, seed)
+            noise = torch.Generator()
+            noise.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
+            self.shaken = self.draw.truth(noise)
+        except Inapplicable:
+            raise
+        except Exception as error:
+            raise Inapplicable("the reference fails: " + oracle.describe(error, task.path)[:300])
+
+    def is_large(self):
+        taken = sum(v.numel() for v in oracle.leaves(self.draw.args) if oracle.is_float(v))
+        given = sum(t.numel() for t in self.truth if t is not None)
+        return given > LARGE_OUTPUT or (taken > LARGE_INPUT and given >= GOOD_SAMPLE)
+
+    def errors(self):
+        """For each output (PyTorch's error, effect of inputs perturbed as if they were float32, rounding),
+        RMS of each, and the largest of all of them. None for what must be exact."""
+        found, share = [], oracle.float32_share(self.draw)
+        for r, t, p in zip(self.reference, self.truth, self.shaken):
+            if r is None or not r.is_floating_point():
+                found.append(None)
+                continue
+            relative = rounding(self.kind, r.dtype)
+            sums = [oracle.squares(r, t), oracle.squares(p, t), oracle.squares(t)]
+            own, shaken, size = (math.sqrt(s / count) if count else 0.0 for s, count in sums)
+            peak = max(largest_of([r.double() - t]), share * largest_of([p - t]),
+                       relative * largest_of([t]))
+            found.append((own, share * shaken, relative * size, peak))
+        return found
+
+
+def pooled_ratios(task, init, inputs, kind, report):
+    """How far PyTorch's own error lies above what conditioning and rounding of the result explain,
+    for each output, pooled over draws of the distribution that depend on the setting alone. A
+    ratio, because draws of one distribution may differ in size by orders of magnitude."""
+    key = json.dumps([init, inputs, kind], sort_keys=True)
+    if key in task.scales:
+        return task.scales[key]
+    sums, done, refusals = None, 0, []
+    wanted = 1 if kind == "integers" else SCALE_DRAWS  # these are judged without E
+    for i in range(SCALE_DRAWS + ATTEMPTS - 1):
+        if done >= wanted or (not done and len(refusals) >= ATTEMPTS):
+            break
+        text = "error scale|%s|%s|%d" % (task.hash, key, i)
+        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+        try:
+            answer = Answer(task, init, inputs, kind, seed)
+        except Inapplicable as error:
+            refusals.append(error)
+            continue
+        errors = answer.errors()
+        sums = sums or [[0.0, 0.0] for _ in errors]
+        for s, e in zip(sums, errors):
+            if e is not None:
+                s[0] += e[0] ** 2
+                s[1] += max(e[1], e[2]) ** 2
+        done += 1
+        if answer.is_large():
+            wanted = 1
+        report("error scale of %s inputs, draw %d of %d" % (kind, done, wanted))
+    if not done:
+        raise refusals[0]
+    task.scales[key] = [max(1.0, math.sqrt(s[0] / s[1])) if s[1] > 0 else 1.0 for s in sums]
+    return task.scales[key]
+
+
+def scales_of(answer, ratios):
+    """E of this case, and its conditioning (docs/judging.md)."""
+    scales, conditions = [], []
+    for e, ratio in zip(answer.errors(), ratios):
+        own, shaken, rounded, peak = e or (0.0, 0.0, 0.0, 0.0)
+        scales.append(max(own, ratio * max(shaken, rounded), peak / PEAK_SHARE))
+        conditions.append(shaken)
+    return scales + conditions
+
+
+def applicable_answer(task, init, inputs, kind, seed):
+    """Of the case's own seed, or of seeds that follow from it."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return Answer(task, init, inputs, kind, seed)
+        except Inapplicable as error:
+            refusal = error
+        text = "another draw|%d|%d" % (seed, attempt)
+        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+    raise refusal
+
+
+def make_case(task, request, folders, name, report):
+    """A case of another distribution, or why there is none: `lasting` when no seed has one."""
+    started, known = time.time(), request.get("scales")
+    kind, init, inputs = request["distribution"], request["init"], request["inputs"]
+    try:
+        # Where numbers lie does not change what they cost.
+        pooled = "usual" if kind in LAYOUTS else kind
+        ratios = known or pooled_ratios(task, init, inputs, pooled, report)
+    except Inapplicable as error:
+        return {"inapplicable": str(error), "lasting": True}
+    scaled = time.time()
+    try:
+        answer = applicable_answer(task, init, inputs, kind, request["seed"])
+    except Inapplicable as error:
+        return {"inapplicable": str(error), "lasting": False}
+    report("case computed")
+    reply = oracle.write_case(task, request, folders, name, answer.draw, answer.reference,
+                              answer.truth, scales_of(answer, ratios))
+    return dict(reply, scales=ratios, draws=0 if known else SCALE_DRAWS,
+                seconds=time.time() - scaled, scale_seconds=scaled - started)

@@ -1,0 +1,239 @@
+# A task's reference as a plain function of its tensors, drawn so that inputs and weights come from
+# seeds of their own: what a filter needs to move one thing and leave the rest as it is.
+# SPDX-License-Identifier: Apache-2.0
+import contextlib
+import copy
+import functools
+import inspect
+import math
+
+import oracle
+import torch
+
+STEP = 2.0 ** -22  # by which inputs are moved to see how much error their rounding makes
+WEIGHT_SEEDS = 1 << 20  # apart from the inputs' seeds, so that weights do not repeat inputs
+GRADIENT_SEEDS = 1 << 21
+
+
+class SplitTask(oracle.Task):
+    """An oracle's task whose inputs (a backward's incoming gradients among them) and weights are
+    seeded apart."""
+
+    def __init__(self, request):
+        super().__init__(request)
+        self.input_seed = self.weight_seed = 0
+        self.given = set()  # addresses of the tensors that get_inputs made last
+        self.get_inputs = self.seeding(self.get_inputs)
+
+    def seeding(self, get_inputs):
+        """The oracle asks for inputs first and makes the model next."""
+        @functools.wraps(get_inputs)
+        def seeded(*args, **kwargs):
+            oracle.seed_everything(self.input_seed)
+            values = get_inputs(*args, **kwargs)
+            given = values if isinstance(values, (list, tuple)) else [values]
+            self.given = {v.data_ptr() for v in oracle.leaves(given) if isinstance(v, torch.Tensor)}
+            oracle.seed_everything(self.weight_seed)
+            return values
+        return seeded
+
+    def build(self, init, inputs):
+        built = super().build(init, inputs)
+        oracle.seed_everything(self.input_seed + GRADIENT_SEEDS)  # of what backward is given
+        return built
+
+    def draw_apart(self, input_seed, weight_seed, init, inputs):
+        self.input_seed, self.weight_seed = input_seed, weight_seed + WEIGHT_SEEDS
+        return self.draw(self.weight_seed, init, inputs)
+
+
+def named_leaves(tree, name):
+    """[(name, tensor)] of the tensors in nested tuples."""
+    if isinstance(tree, (list, tuple)):
+        return [leaf for i, v in enumerate(tree) for leaf in named_leaves(v, "%s[%d]" % (name, i))]
+    return [(name, tree)] if isinstance(tree, torch.Tensor) else []
+
+
+def refilled(tree, values):
+    """The tree with its tensors replaced by the next of `values`, an iterator."""
+    return oracle.tree_map(lambda v: next(values) if isinstance(v, torch.Tensor) else v, tree)
+
+
+def argument_names(function, count):
+    try:
+        names = [n for n in inspect.signature(function).parameters if n != "fn"]
+    except (TypeError, ValueError):
+        names = []
+    return [names[i] if i < len(names) else "argument %d" % i for i in range(count)]
+
+
+class Reference:
+    """`names` and `values` of the tensors that go in; `is_weight` for those that are known to be
+    weights or known not to be, else None; run(values) gives the outputs."""
+
+    def __init__(self, function, args):
+        self.function, self.args = function, args
+        found = []
+        for name, arg in zip(argument_names(function, len(args)), args):
+            found += named_leaves(arg, name)
+        self.names, self.values = [n for n, _ in found], [v.detach() for _, v in found]
+        self.is_weight = [None] * len(found)
+        self.is_passed = [True] * len(found)  # to whoever stands in for the reference
+        self.modules, self.state_addresses, self.last = {}, set(), []
+
+    def call(self, values, watch):
+        args = refilled(self.args, iter(values))
+        with torch.no_grad(), watch:
+            return self.function(*args)
+
+    def run(self, values, watch=None):
+        """`watch`: a context that sees the reference's own operations alone. What the reference has
+        made of its tensors stays in `last`."""
+        self.last = [v.clone() for v in values]
+        result = self.call(self.last, watch or contextlib.nullcontext())
+        return [o for o in oracle.output_list(result)[0] if o is not None]
+
+
+class ProblemReference(Reference):
+    """A KernelBench problem: the weights are the module's."""
+
+    def __init__(self, draw):
+        super().__init__(draw.model.forward, draw.inputs)
+        self.is_weight = [False] * len(self.values)
+        self.model = draw.model
+        for name, tensor in self.state(draw.model):
+            self.names.append(name)
+            self.values.append(tensor.detach().clone())
+            self.is_weight.append(True)
+            self.is_passed.append(True)
+
+    @staticmethod
+    def state(model):
+        return list(model.named_parameters()) + list(model.named_buffers())
+
+    def call(self, values, watch):
+        model = copy.deepcopy(self.model)  # a module may keep what it has seen
+        self.modules = {id(m): name for name, m in model.named_modules()}
+        state = self.state(model)
+        for (_, tensor), value in zip(state, values[len(values) - len(state):]):
+            tensor.data = value
+        self.state_addresses = {t.data_ptr() for _, t in state}
+        args = refilled(self.args, iter(values))
+        with torch.no_grad(), watch:
+            return model(*args)
+
+
+class BackwardReference(Reference):
+    """The gradients, as a function of the inputs and of the gradients that come in."""
+
+    def __init__(self, draw):
+        super().__init__(draw.function, draw.inputs)
+        self.draw = draw
+        passed = {v.data_ptr() for v in oracle.leaves(draw.args) if isinstance(v, torch.Tensor)}
+        self.is_passed = [v.data_ptr() in passed for v in self.values]
+        for i, grad in enumerate(draw.grads):
+            if grad is not None:
+                self.names.append("incoming gradient" if not draw.many else
+                                  "incoming gradient %d" % i)
+                self.values.append(grad)
+                self.is_weight.append(False)
+                self.is_passed.append(grad.data_ptr() in passed)
+
+    def call(self, values, watch):
+        values = iter(values)
+        inputs = refilled(self.args, values)
+        grads = [g if g is None else next(values) for g in self.draw.grads]
+        with watch:
+            return self.draw.gradients(inputs, grads)
+
+
+def reference_of(draw):
+    if isinstance(draw, oracle.ProblemDraw):
+        return ProblemReference(draw)
+    if isinstance(draw, oracle.BackwardDraw):
+        return BackwardReference(draw)
+    return Reference(draw.function, draw.args)
+
+
+# --- what counts as the same answer ---------------------------------------------------------------
+
+
+def rms(tensor):
+    total, count = oracle.squares(tensor)
+    return math.sqrt(total / count) if count else 0.0
+
+
+def moved(tensor, generator):
+    """Each element by a relative 2^-22, the sign being random."""
+    if not oracle.is_float(tensor):
+        return tensor
+    signs = torch.empty(tensor.shape).random_(0, 2, generator=generator).mul_(2 * STEP)
+    return tensor * signs.add_(1 - STEP).to(tensor.dtype)
+
+
+class Tolerance:
+    """What cupel's judge lets pass of one output (docs/judging.md), E being the larger of what the
+    inputs' rounding does and 4u of the output's scale, u/2 for 16-bit types."""
+
+    def __init__(self, output, shaken):
+        if not output.is_floating_point():
+            self.mean = self.largest = 0.0
+            return
+        least = oracle.least_error(output.dtype) * rms(output)
+        error = max(least, self.distance(output, shaken)[0])
+        floor = torch.finfo(output.dtype).tiny
+        self.mean, self.largest = 16 * error + floor, 128 * error + floor
+
+    @staticmethod
+    def distance(a, b):
+        """(RMS, largest) difference over what is finite; infinite where only one of them is."""
+        a, b = a.detach(), b.detach()
+        finite = torch.isfinite(a)
+        if not torch.equal(finite, torch.isfinite(b)):
+            return math.inf, math.inf
+        if not bool(finite.all()):
+            a, b = a[finite], b[finite]
+        if a.numel() == 0:
+            return 0.0, 0.0
+        difference = a - b if a.dtype == torch.float32 else a.double() - b.double()
+        return rms(difference), float(difference.abs_().max())
+
+    def same(self, a, b):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        if not a.is_floating_point():
+            return bool(torch.equal(a, b))
+        mean, largest = self.distance(a, b)
+        return mean <= self.mean and largest <= self.largest
+
+
+def tolerances(reference, values, outputs, seed):
+    generator = torch.Generator()
+    generator.manual_seed(seed)
+    shaken = reference.run([moved(v, generator) for v in values])
+    return [Tolerance(o, s) for o, s in zip(outputs, shaken)]
+
+
+class Scene:
+    """One set of values for the reference's tensors, and the answer to it."""
+
+    def __init__(self, reference, values, seed):
+        self.reference, self.values = reference, list(values)
+        self.outputs = reference.run(self.values)
+        self.tolerances = tolerances(reference, self.values, self.outputs, seed)
+
+    def is_usable(self):
+        """Where nothing is finite, nothing can be told apart."""
+        return all(not o.is_floating_point() or bool(torch.isfinite(o).any()) for o in self.outputs)
+
+    def same(self, outputs):
+        return len(outputs) == len(self.outputs) and all(
+            t.same(a, b) for t, a, b in zip(self.tolerances, self.outputs, outputs))
+
+    def answers_alike(self, replaced):
+        """Whether other values, {place: tensor}, change nothing. A failure is a change."""
+        values = [replaced.get(i, v) for i, v in enumerate(self.values)]
+        try:
+            return self.same(self.reference.run(values))
+        except (RuntimeError, IndexError, ValueError):
+            return False

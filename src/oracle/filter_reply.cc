@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/filter_reply.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace cupel::oracle {
+namespace {
+
+constexpr char kWho[] = "filter.py";
+constexpr size_t kMaxItems = 4096;
+constexpr size_t kMaxText = 2000;
+
+tl::unexpected<Error> Nonsense(const std::string& what) {
+  return Fail(ErrorCode::kInternal, fmt::format("{} answers nonsense: {}", kWho, what),
+              "the task's code may have disturbed it");
+}
+
+/// One line, of bounded length.
+Result<std::string> Text(const Json& object, const char* key) {
+  TRY_ASSIGN(std::string text, JsonString(object, key, kWho));
+  if (text.size() > kMaxText) text.resize(kMaxText);
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  return text;
+}
+
+Result<const Json*> List(const Json& object, const char* key) {
+  TRY_ASSIGN(const Json* list, JsonArray(object, key, kWho));
+  if (list->size() > kMaxItems) return Nonsense(fmt::format("{} of {}", list->size(), key));
+  for (const Json& item : *list) {
+    if (!item.is_object() && !item.is_string()) return Nonsense(fmt::format("an item of {}", key));
+  }
+  return list;
+}
+
+bool IsNull(const Json& object, const char* key) {
+  return object.contains(key) && object[key].is_null();
+}
+
+/// Not negative; nothing where there is null.
+Result<std::optional<double>> Deviation(const Json& object, const char* key) {
+  if (IsNull(object, key)) return std::optional<double>();
+  TRY_ASSIGN(const double value, JsonNumber(object, key, kWho));
+  if (!(value >= 0)) return Nonsense(fmt::format("{} is {}", key, value));
+  return std::optional<double>(value);
+}
+
+Result<std::vector<std::string>> Texts(const Json& object, const char* key) {
+  TRY_ASSIGN(const Json* list, List(object, key));
+  std::vector<std::string> texts;
+  for (const Json& item : *list) {
+    TRY_ASSIGN(std::string text, Text(Json{{"item", item}}, "item"));
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+Result<OutputMeasures> ReadOutput(const Json& json) {
+  OutputMeasures output;
+  TRY_ASSIGN(output.name, Text(json, "name"));
+  TRY_ASSIGN(output.dtype, Text(json, "dtype"));
+  TRY_ASSIGN(output.shape, JsonIntList(json, "shape", kWho));
+  TRY_ASSIGN(output.finite, JsonNumber(json, "finite", kWho));
+  TRY_ASSIGN(output.lowest, JsonNumber(json, "lowest", kWho));
+  TRY_ASSIGN(output.highest, JsonNumber(json, "highest", kWho));
+  TRY_ASSIGN(const std::optional<double> scale, Deviation(json, "scale"));
+  if (!scale) return Nonsense("an output without a scale");
+  output.scale = *scale;
+  TRY_ASSIGN(output.seeds_std, Deviation(json, "seeds_std"));
+  TRY_ASSIGN(output.inputs_std, Deviation(json, "inputs_std"));
+  TRY_ASSIGN(output.weights_std, Deviation(json, "weights_std"));
+  TRY_ASSIGN(const Json* axes, List(json, "axes"));
+  for (const Json& item : *axes) {
+    OutputMeasures::Axis axis;
+    TRY_ASSIGN(axis.axis, JsonInt(item, "axis", kWho));
+    TRY_ASSIGN(axis.size, JsonInt(item, "size", kWho));
+    TRY_ASSIGN(axis.std, JsonNumber(item, "std", kWho));
+    output.axes.push_back(axis);
+  }
+  TRY_ASSIGN(output.constant, JsonBool(json, "constant", kWho));
+  if (!IsNull(json, "equals")) {
+    TRY_ASSIGN(output.equals, Text(json, "equals"));
+  }
+  return output;
+}
+
+Result<ArgumentMeasures> ReadArgument(const Json& json) {
+  ArgumentMeasures argument;
+  TRY_ASSIGN(argument.name, Text(json, "name"));
+  TRY_ASSIGN(argument.shape, JsonIntList(json, "shape", kWho));
+  TRY_ASSIGN(argument.is_weight, JsonBool(json, "is_weight", kWho));
+  TRY_ASSIGN(argument.fixed, JsonBool(json, "fixed", kWho));
+  if (!IsNull(json, "matters")) {
+    TRY_ASSIGN(argument.matters, JsonBool(json, "matters", kWho));
+  }
+  TRY_ASSIGN(argument.written, JsonBool(json, "written", kWho));
+  TRY_ASSIGN(const Json* idle, List(json, "idle"));
+  for (const Json& item : *idle) {
+    ArgumentMeasures::Part part;
+    TRY_ASSIGN(part.axis, JsonInt(item, "axis", kWho));
+    TRY_ASSIGN(part.from, JsonInt(item, "from", kWho));
+    TRY_ASSIGN(part.to, JsonInt(item, "to", kWho));
+    argument.idle.push_back(part);
+  }
+  return argument;
+}
+
+Result<OperationMeasures> ReadOperation(const Json& json) {
+  OperationMeasures operation;
+  TRY_ASSIGN(operation.name, Text(json, "operation"));
+  TRY_ASSIGN(operation.file, Text(json, "file"));
+  TRY_ASSIGN(operation.text, Text(json, "text"));
+  TRY_ASSIGN(operation.module, Text(json, "module"));
+  TRY_ASSIGN(operation.line, JsonInt(json, "line", kWho));
+  TRY_ASSIGN(operation.calls, JsonInt(json, "calls", kWho));
+  TRY_ASSIGN(const std::string how, Text(json, "how"));
+  using How = OperationMeasures::How;
+  for (const How candidate : {How::kInput, How::kZeros, How::kMean}) {
+    if (how == Name(candidate)) operation.how = candidate;
+  }
+  if (how != Name(operation.how)) return Nonsense(fmt::format("how is \"{}\"", how));
+  TRY_ASSIGN(operation.only_for, Texts(json, "only_for"));
+  return operation;
+}
+
+template <typename T>
+Status ReadAll(const Json& object, const char* key, Result<T> (*read)(const Json&),
+               std::vector<T>& into) {
+  TRY_ASSIGN(const Json* list, List(object, key));
+  for (const Json& item : *list) {
+    TRY_ASSIGN(T value, read(item));
+    into.push_back(std::move(value));
+  }
+  return {};
+}
+
+Result<TaskMeasures> ReadTask(const Json& reply) {
+  TaskMeasures measures;
+  TRY(ReadAll(reply, "outputs", ReadOutput, measures.outputs));
+  if (measures.outputs.empty()) return Nonsense("no output");
+  TRY(ReadAll(reply, "arguments", ReadArgument, measures.arguments));
+  TRY_ASSIGN(measures.has_weights, JsonBool(reply, "has_weights", kWho));
+  TRY_ASSIGN(measures.weights_vary, JsonBool(reply, "weights_vary", kWho));
+  TRY_ASSIGN(const Json* operations, JsonObject(reply, "operations", kWho));
+  if (!IsNull(*operations, "total")) {
+    TRY_ASSIGN(measures.operations, JsonInt(*operations, "total", kWho));
+  }
+  TRY_ASSIGN(measures.operations_tried, JsonInt(*operations, "tried", kWho));
+  TRY(ReadAll(*operations, "redundant", ReadOperation, measures.redundant));
+  TRY_ASSIGN(measures.unfinished, Text(reply, "unfinished"));
+  TRY_ASSIGN(measures.warnings, Texts(reply, "warnings"));
+  TRY_ASSIGN(measures.torch_version, Text(reply, "torch"));
+  TRY_ASSIGN(measures.seconds, JsonNumber(reply, "seconds", kWho));
+  return measures;
+}
+
+}  // namespace
+
+Result<MeasureOutcome> ReadMeasures(const Json& reply) {
+  if (reply.contains("failure")) {
+    TRY_ASSIGN(std::string why, Text(reply, "failure"));
+    return MeasureOutcome(SettingFailure{std::move(why)});
+  }
+  if (reply.contains("too_much")) {
+    TRY_ASSIGN(std::string why, Text(reply, "too_much"));
+    return MeasureOutcome(TooMuch{std::move(why)});
+  }
+  TRY_ASSIGN(TaskMeasures measures, ReadTask(reply));
+  return MeasureOutcome(std::move(measures));
+}
+
+}  // namespace cupel::oracle

@@ -1,0 +1,96 @@
+# How a task's outputs vary: over seeds, along axes, with the weights alone and the inputs alone.
+# Numbers only; what they mean is decided in filter_checks.cc. Streams: of each output, a mean and a
+# sum of squares are kept and not the draws. SPDX-License-Identifier: Apache-2.0
+import math
+
+import oracle
+import torch
+
+SURELY_VARIES = 0.1  # of the output's scale: an axis that varies so is not looked at again
+PUBLISHED = 0.01
+
+
+def finite_or_none(value):
+    return value if math.isfinite(value) else None
+
+
+class Moments:
+    """Elementwise standard deviation over draws, by Welford's sums."""
+
+    def __init__(self):
+        self.count, self.mean, self.squares = 0, None, None
+
+    def add(self, value):
+        self.count += 1
+        if self.count == 1:
+            self.mean, self.squares = value.clone(), torch.zeros_like(value)
+            return
+        if value.shape != self.mean.shape:
+            raise ValueError("the shape of an output varies between draws: %s, %s" %
+                             (list(self.mean.shape), list(value.shape)))
+        delta = value - self.mean
+        self.mean += delta / self.count
+        self.squares += delta * (value - self.mean)
+
+    def largest(self):
+        """The largest standard deviation of an element; None before two draws."""
+        if self.count < 2 or self.squares.numel() == 0:
+            return None
+        return math.sqrt(max(0.0, float(self.squares.max())) / (self.count - 1))
+
+
+class OutputVariation:
+    """One output, over the draws it is given."""
+
+    def __init__(self, name):
+        self.name, self.dtype, self.shape = name, "", []
+        self.elements = self.finite = 0
+        self.lowest, self.highest, self.square_sum = math.inf, -math.inf, 0.0
+        self.seeds, self.inputs, self.weights = Moments(), Moments(), Moments()
+        self.axes = {}
+        self.constant, self.equals = True, None
+
+    @staticmethod
+    def plain(output):
+        """As float32, with 0 for what is not finite, as the published filter's .float()."""
+        value = output.detach().to(torch.float32)
+        finite = torch.isfinite(value)
+        if bool(finite.all()):
+            return value, value.numel()
+        return torch.where(finite, value, torch.zeros(())), int(finite.sum())
+
+    def add(self, output):
+        """A draw with inputs and weights of its own."""
+        value, finite = self.plain(output)
+        self.dtype, self.shape = str(output.dtype).replace("torch.", ""), list(output.shape)
+        self.elements += value.numel()
+        self.finite += finite
+        if value.numel():
+            self.lowest = min(self.lowest, float(value.min()))
+            self.highest = max(self.highest, float(value.max()))
+            self.square_sum += oracle.squares(value)[0]
+        self.seeds.add(value)
+        self.look_along_axes(value)
+
+    def scale(self):
+        return math.sqrt(self.square_sum / self.finite) if self.finite else 0.0
+
+    def look_along_axes(self, value):
+        for axis, size in enumerate(value.shape):
+            if size < 2 or value.numel() == 0:
+                continue
+            known = self.axes.get(axis, 0.0)
+            if known >= PUBLISHED and known > SURELY_VARIES * self.scale():
+                continue
+            self.axes[axis] = max(known, float(torch.std(value, dim=axis).max()))
+
+    def describe(self):
+        some = self.elements > 0
+        return {"name": self.name, "dtype": self.dtype, "shape": self.shape,
+                "finite": self.finite / self.elements if some else 1.0,
+                "lowest": self.lowest if some else 0.0, "highest": self.highest if some else 0.0,
+                "scale": finite_or_none(self.scale()), "seeds_std": self.seeds.largest(),
+                "inputs_std": self.inputs.largest(), "weights_std": self.weights.largest(),
+                "axes": [{"axis": a, "size": self.shape[a], "std": s}
+                         for a, s in sorted(self.axes.items())],
+                "constant": self.constant, "equals": self.equals}

@@ -1,0 +1,54 @@
+# Holds an imported task against the file that it was imported from. SPDX-License-Identifier: Apache-2.0
+import oracle
+
+
+class Reduced:
+    """What oracle.ProblemDraw asks of a task: the file's own module at given sizes."""
+
+    def __init__(self, importing, generated, sizes):
+        self.importing, self.generated, self.sizes = importing, generated, sizes
+        self.spread, self.checked = oracle.unchanged, False
+
+    def construct(self, seed):
+        oracle.seed_everything(seed)
+        return self.importing.make(self.generated, self.sizes)
+
+    def warn(self, message):
+        note = message[0].upper() + message[1:] + "."
+        if note not in self.importing.facts.notes:
+            self.importing.facts.notes.append(note)
+
+
+def same(a, b):
+    torch = oracle.torch
+    if a is None or b is None:
+        return a is b
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return bool(torch.equal(a, b) or ((a == b) | ((a != a) & (b != b))).all())
+
+
+def compare(importing, generated, sizes):
+    """Raises TaskError where the folder's answer is not, bit for bit, the file's."""
+    direct = oracle.ProblemDraw(Reduced(importing, generated, sizes), 1)
+    seen = []
+
+    def record(*args):
+        seen.append(args)
+        return generated.forward_fn(*oracle.tree_map(oracle.cloned, args))
+
+    oracle.seed_everything(1)
+    for_inputs, for_init = importing.split(sizes)
+    made = generated.get_inputs
+    inputs = made(**for_inputs) if callable(made) else made
+    inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    with oracle.torch.no_grad():
+        result = generated.Model(**for_init)(*inputs, fn=record)
+    outputs, is_tuple = oracle.output_list(result)
+    arguments = [a for a in seen[0] if isinstance(a, oracle.torch.Tensor)]
+    wanted = [a for a in direct.args if isinstance(a, oracle.torch.Tensor)]
+    if len(arguments) != len(wanted) or not all(map(same, arguments, wanted)):
+        raise oracle.TaskError("the folder would pass other arguments than the file")
+    if is_tuple != direct.is_tuple or len(outputs) != len(direct.outputs) or not all(
+            map(same, outputs, direct.outputs)):
+        raise oracle.TaskError("the folder would give another answer than the file")

@@ -1,0 +1,54 @@
+# A Python file whose module and example inputs are to be imported: loads it and finds them.
+# SPDX-License-Identifier: Apache-2.0
+import inspect
+
+import oracle
+
+
+class Problem:
+    """The file, loaded, with its module and inputs found."""
+
+    def __init__(self, request):
+        self.path = request["path"]
+        self.module = oracle.load_module(self.path)
+        self.makes = self.find(request.get("module"), "Model", "module", self.modules())
+        self.inputs = self.find(request.get("inputs"), "get_inputs", "inputs", self.functions())
+        self.inputs_name = request.get("inputs") or "get_inputs"
+        self.init_name = request.get("init") or "get_init_inputs"
+        self.init = getattr(self.module, self.init_name, None)
+        if request.get("init") and self.init is None:
+            raise oracle.TaskError("it defines no %s" % self.init_name)
+        self.module_name = request.get("module") or "Model"
+
+    def modules(self):
+        return [n for n, v in vars(self.module).items() if inspect.isclass(v)
+                and issubclass(v, oracle.torch.nn.Module) and v.__module__ == self.module.__name__]
+
+    def functions(self):
+        return [n for n, v in vars(self.module).items() if inspect.isfunction(v)
+                and v.__module__ == self.module.__name__]
+
+    def find(self, name, usual, option, known):
+        wanted = name or usual
+        if hasattr(self.module, wanted):
+            return getattr(self.module, wanted)
+        names = ": " + ", ".join(known[:8]) if known else ""
+        raise oracle.TaskError("it defines no %s; say with --%s which one it is%s" %
+                               (wanted, option, names))
+
+    def construct_expression(self):
+        """How the module is built, as text."""
+        made = "problem.%s" % self.module_name
+        if isinstance(self.makes, oracle.torch.nn.Module):
+            return "copy.deepcopy(%s)" % made
+        if self.init is None:
+            return made + "()"
+        given = self.init() if callable(self.init) else self.init
+        if isinstance(given, dict):
+            return made + "(**get_init_inputs())"
+        if not isinstance(given, (list, tuple)):
+            raise oracle.TaskError("%s returns a %s where a list of the constructor's arguments is "
+                                   "wanted" % (self.init_name, type(given).__name__))
+        if len(given) == 2 and isinstance(given[0], (list, tuple)) and isinstance(given[1], dict):
+            return "(lambda a, k: %s(*a, **k))(*get_init_inputs())" % made
+        return made + "(*get_init_inputs())"

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/installed.h"
+
+#include <utility>
+
+#include "os/fd.h"
+
+namespace cupel::oracle {
+
+Result<std::unique_ptr<Oracle>> OpenInstalled(
+    const std::string& python, std::function<void(const std::string& stage)> progress) {
+  TRY_ASSIGN(const auto data, os::DataDir());
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  Options options;
+  options.script = data / "src" / "oracle" / "oracle.py";
+  options.python = python;
+  options.cache = cache / "cases";
+  options.progress = std::move(progress);
+  return std::make_unique<TorchOracle>(std::move(options));
+}
+
+}  // namespace cupel::oracle

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracle/shelf.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cupel::oracle {
+
+uint64_t Shelf::DefaultLimit() {
+  constexpr uint64_t kMost = uint64_t{16} << 30;
+  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || bytes <= 0) return 0;
+  return std::min(kMost, static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) / 4);
+}
+
+Shelf::~Shelf() {
+  while (!books_.empty()) Drop(0);
+}
+
+void Shelf::Drop(size_t index) {
+  std::error_code ignored;
+  std::filesystem::remove(books_[index].file, ignored);  // mappings keep the bytes
+  bytes_ -= books_[index].bytes;
+  books_.erase(books_.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
+void Shelf::Keep(const std::string& key, const std::filesystem::path& file, uint64_t bytes,
+                 const std::string& digest, const std::string& tag) {
+  books_.push_back({key, tag, digest, file, bytes, 1});
+  bytes_ += bytes;
+  while (bytes_ > limit_ && !books_.empty()) Drop(0);
+}
+
+std::optional<PooledCase> Shelf::Open(Book& book) {
+  auto mapping = os::MappedFile::Open(book.file);
+  if (!mapping || mapping->bytes().size() != book.bytes) return std::nullopt;
+  ++book.uses;
+  return PooledCase{std::move(*mapping), book.digest};
+}
+
+std::vector<PooledCase> Shelf::Take(const std::string& key, int count) {
+  std::stable_sort(books_.begin(), books_.end(),
+                   [](const Book& a, const Book& b) { return a.uses < b.uses; });
+  std::vector<PooledCase> taken;
+  for (size_t i = 0; i < books_.size();) {
+    Book& book = books_[i];
+    if (book.key != key || !book.tag.empty() || static_cast<int>(taken.size()) >= count) {
+      ++i;
+      continue;
+    }
+    auto opened = Open(book);
+    const bool is_worn = !opened || book.uses >= kMaxUses;
+    if (opened) taken.push_back(std::move(*opened));
+    if (is_worn) {
+      Drop(i);
+    } else {
+      ++i;
+    }
+  }
+  return taken;
+}
+
+std::optional<PooledCase> Shelf::TakeSeeded(const std::string& key, const std::string& tag) {
+  for (size_t i = 0; i < books_.size(); ++i) {
+    if (books_[i].key != key || books_[i].tag != tag) continue;
+    auto opened = Open(books_[i]);
+    if (!opened) {
+      Drop(i);
+      return std::nullopt;
+    }
+    std::rotate(books_.begin() + static_cast<std::ptrdiff_t>(i),
+                books_.begin() + static_cast<std::ptrdiff_t>(i) + 1, books_.end());
+    return opened;
+  }
+  return std::nullopt;
+}
+
+}  // namespace cupel::oracle

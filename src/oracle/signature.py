@@ -1,0 +1,113 @@
+# What a task's function is called with, for the extraction of answers: the names and kinds of its
+# arguments, and what the module's constructor is given. Runs task code, as import_task.py does, on
+# tensors without data where that works. SPDX-License-Identifier: Apache-2.0
+import contextlib
+import inspect
+
+import import_text
+import import_watch
+import oracle
+
+
+def kind_of(value):
+    if isinstance(value, oracle.torch.Tensor):
+        return "tensor"
+    for kind, types in (("none", type(None)), ("bool", bool), ("int", int), ("float", float),
+                        ("string", str), ("tuple", (tuple, list))):
+        if isinstance(value, types):
+            return kind
+    raise oracle.TaskError("an argument is a %s" % type(value).__name__)
+
+
+def known(value, sizes=()):
+    """A constructor's argument as JSON; without "value" where it is no plain one."""
+    plain = value is None or isinstance(value, (bool, int, float, str))
+    if isinstance(value, (list, tuple)):
+        plain = all(isinstance(v, (bool, int, float)) for v in value)
+        value = list(value)
+    return {"value": value, "sizes": sorted(sizes)} if plain else {}
+
+
+def names_of(function, count):
+    parameters = [p.name for p in inspect.signature(function).parameters.values()
+                  if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return [parameters[i] if i < len(parameters) else "argument_%d" % i for i in range(count)]
+
+
+def of_problem(task):
+    model, inputs = task.construct(1)
+    state = [(k, v) for k, v in model.state_dict().items()
+             if isinstance(v, oracle.torch.Tensor)]
+    inputs_names = names_of(model.forward, len(inputs))
+    names = import_text.argument_names(inputs_names, [k for k, _ in state])
+    arguments = [{"name": n, "kind": "input", "type": kind_of(v)} for n, v in zip(names, inputs)]
+    arguments += [{"name": n, "kind": "state", "type": "tensor", "path": k}
+                  for n, (k, _) in zip(names[len(inputs):], state)]
+    given = task.module.get_init_inputs() if hasattr(task.module, "get_init_inputs") else []
+    args, keywords = given, {}
+    if isinstance(given, dict):
+        args, keywords = [], given
+    elif len(given) == 2 and isinstance(given[0], (list, tuple)) and isinstance(given[1], dict):
+        args, keywords = given
+    return {"arguments": arguments, "sizes": {}, "init": {
+        "args": [known(v) for v in args], "keywords": {k: known(v) for k, v in keywords.items()}}}
+
+
+def of_folder(task, request):
+    model, inputs = task.build(request["init"], request["inputs"])
+    seen = []
+
+    def record(*args, **kwargs):
+        seen.append(inspect.signature(task.function).bind(*args, **kwargs).args)
+        raise oracle.Captured()
+
+    with contextlib.suppress(oracle.Captured):
+        model(*inputs, fn=record)
+    if not seen:
+        raise oracle.TaskError("Model.forward never calls fn")
+    imported = getattr(task.module, "STATE", None)
+    paths = list(imported) if imported is not None else []
+    by_identity = {id(v): k for k, v in model.state_dict(keep_vars=True).items()}
+    names = import_text.argument_names(names_of(task.function, len(seen[0])), [])
+    arguments = []
+    for i, (name, value) in enumerate(zip(names, seen[0])):
+        entry = {"name": name, "kind": "constant", "type": kind_of(value)}
+        if i < len(inputs) and value is inputs[i]:
+            entry["kind"] = "input"
+        elif isinstance(value, oracle.torch.Tensor):
+            place = i - len(inputs)
+            entry["kind"] = "state"
+            entry["path"] = (paths[place] if 0 <= place < len(paths)
+                             else by_identity.get(id(value), name))
+        arguments.append(entry)
+    return {"arguments": arguments, "init": constructor_of(task, request["init"]),
+            "sizes": {k: v for k, v in request["init"].items() if isinstance(v, (int, str))}}
+
+
+def constructor_of(task, init):
+    """Of an imported task, what the problem's own constructor is given, and on which sizes each
+    depends; else Model's keywords."""
+    makes = getattr(task.module, "get_init_inputs", None)
+    if makes is None:
+        return {"args": [], "keywords": {k: known(v, [k]) for k, v in init.items()}}
+    kept, _ = oracle.accepted_keys(makes, init)
+    base = list(makes(**kept))
+    sizes = [set() for _ in base]
+    for key, value in kept.items():
+        if isinstance(value, int):
+            for i, changed in enumerate(makes(**dict(kept, **{key: value + 1}))):
+                if changed != base[i]:
+                    sizes[i].add(key)
+    return {"args": [known(v, s) for v, s in zip(base, sizes)], "keywords": {}}
+
+
+def signature(request):
+    task = oracle.Task(dict(request, direction="forward"))
+    failure = None
+    for fake in (import_watch.fake_tensors(), contextlib.nullcontext()):
+        try:
+            with fake or contextlib.nullcontext(), oracle.torch.no_grad():
+                return of_problem(task) if task.is_problem else of_folder(task, request)
+        except Exception as error:
+            failure = error
+    raise failure

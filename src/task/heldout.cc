@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/heldout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace cupel::task {
+namespace {
+
+constexpr size_t kMostDerived = 5;
+constexpr double kMostGrowth = 2;            // of the product of all numbers that change
+constexpr int64_t kLargestNumber = 1 << 24;  // beyond it nothing is a size
+/// Smaller numbers that only the model takes are rather kernel sizes, strides or paddings.
+constexpr int64_t kSmallestFeature = 8;
+constexpr double kMostWork = 1 << 24;  // of the product of all sizes, where rows can be spared
+constexpr int64_t kFewestRows = 32;    // fewer are not halved
+
+using Number = std::pair<std::string, int64_t>;
+using Numbers = std::vector<Number>;
+
+std::optional<int64_t> SizeOf(const Json& value) {
+  if (!value.is_number_integer()) return std::nullopt;
+  const auto number = value.get<int64_t>();
+  if (number < 1 || number > kLargestNumber) return std::nullopt;
+  return number;
+}
+
+bool IsPrime(int64_t number) {
+  if (number < 2) return false;
+  for (int64_t divisor = 2; divisor * divisor <= number; ++divisor) {
+    if (number % divisor == 0) return false;
+  }
+  return true;
+}
+
+/// The largest odd prime up to `most`; 0 where there is none.
+int64_t OddPrimeUpTo(int64_t most) {
+  while (most > 2 && !IsPrime(most)) --most;
+  return most > 2 ? most : 0;
+}
+
+/// Numbers that get_inputs alone takes, as batch sizes, rows and heights are; what is called a
+/// batch first.
+Numbers RowsOf(const Setting& setting) {
+  Numbers rows;
+  for (const auto& [key, value] : setting.inputs.items()) {
+    const auto number = SizeOf(value);
+    if (number && !setting.init.contains(key)) rows.emplace_back(key, *number);
+  }
+  std::stable_partition(rows.begin(), rows.end(), [](const Number& row) {
+    return row.first.find("batch") != std::string::npos;
+  });
+  return rows;
+}
+
+/// Sizes that the model takes: those it shares with the inputs first, the largest first.
+Numbers FeaturesOf(const Setting& setting) {
+  Numbers features;
+  for (const auto& [key, value] : setting.init.items()) {
+    const auto number = SizeOf(value);
+    const bool shared = setting.inputs.contains(key);
+    if (shared && setting.inputs[key] != value) continue;  // two things of one name
+    if (number && *number >= (shared ? 4 : kSmallestFeature)) features.emplace_back(key, *number);
+  }
+  std::stable_sort(features.begin(), features.end(), [&](const Number& a, const Number& b) {
+    const bool a_shared = setting.inputs.contains(a.first);
+    const bool b_shared = setting.inputs.contains(b.first);
+    return std::pair(!a_shared, -a.second) < std::pair(!b_shared, -b.second);
+  });
+  return features;
+}
+
+/// `rows`, the largest halved as long as the product of all sizes is more than a moment's work:
+/// awkward is enough, and one setting is larger than the first all the same.
+Numbers Shrunk(Numbers rows, const Numbers& features) {
+  double product = 1;
+  for (const Numbers* numbers : {&std::as_const(rows), &features}) {
+    for (const auto& [key, number] : *numbers) product *= static_cast<double>(number);
+  }
+  while (product > kMostWork && !rows.empty()) {
+    int64_t& largest = std::max_element(rows.begin(), rows.end(), [](auto& a, auto& b) {
+                         return a.second < b.second;
+                       })->second;
+    if (largest < kFewestRows) break;
+    largest /= 2;
+    product /= 2;
+  }
+  return rows;
+}
+
+/// Collects what differs from the first setting and from each other.
+class Derivation {
+ public:
+  explicit Derivation(const Setting& first) : first_(first) {}
+
+  /// Zero stands for a number that has no such neighbour: it stays.
+  void Add(const Numbers& changes) {
+    Setting setting = first_;
+    setting.derived.clear();
+    double growth = 1;
+    for (const auto& [key, number] : changes) {
+      std::vector<Json*> places;
+      for (Json* arguments : {&setting.inputs, &setting.init}) {
+        if (arguments->contains(key)) places.push_back(&(*arguments)[key]);
+      }
+      if (number == 0 || places.empty() || *places.front() == number) continue;
+      growth *= static_cast<double>(number) / places.front()->get<double>();
+      for (Json* place : places) *place = number;
+      setting.derived += fmt::format("{}{}={}", setting.derived.empty() ? "" : " ", key, number);
+    }
+    const bool known = std::any_of(settings_.begin(), settings_.end(), [&](const Setting& other) {
+      return other.inputs == setting.inputs && other.init == setting.init;
+    });
+    if (setting.derived.empty() || known || growth > kMostGrowth ||
+        settings_.size() >= kMostDerived) {
+      return;
+    }
+    setting.kind = SettingKind::kHeldout;
+    setting.id = fmt::format("{}-{}", Name(setting.kind), settings_.size());
+    settings_.push_back(std::move(setting));
+  }
+
+  std::vector<Setting> Take() { return std::move(settings_); }
+
+ private:
+  const Setting& first_;
+  std::vector<Setting> settings_;
+};
+
+template <typename Change>
+Numbers All(Numbers numbers, Change change) {
+  for (auto& [key, number] : numbers) number = change(number);
+  return numbers;
+}
+
+}  // namespace
+
+std::vector<Setting> DeriveHeldout(const Setting& first) {
+  Derivation derivation(first);
+  const Numbers rows = RowsOf(first), features = FeaturesOf(first);
+  const Numbers fewer = Shrunk(rows, features);
+  if (!rows.empty()) {
+    const Numbers batch = {rows.front()};
+    derivation.Add(All(batch, [](int64_t) { return 1; }));
+    derivation.Add(All(fewer, [](int64_t n) { return OddPrimeUpTo(n * 7 / 10); }));
+    derivation.Add(All({fewer.front()}, [](int64_t n) {
+      return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n))) + 1;
+    }));
+    derivation.Add(All(batch, [](int64_t n) { return (n + std::max<int64_t>(1, n / 2)) | 1; }));
+  }
+  // Each alone: sizes may have to agree.
+  for (const Number& feature : features) {
+    Numbers changes = fewer;
+    changes.emplace_back(feature.first, OddPrimeUpTo(feature.second - 1));
+    if (changes.back().second > 0) derivation.Add(changes);
+  }
+  return derivation.Take();
+}
+
+}  // namespace cupel::task

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/heldout.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace cupel::task {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::vector<std::string> Derived(const char* init, const char* inputs) {
+  Setting first;
+  first.init = Json::parse(init);
+  first.inputs = Json::parse(inputs);
+  std::vector<std::string> texts;
+  for (const Setting& setting : DeriveHeldout(first)) texts.push_back(setting.derived);
+  return texts;
+}
+
+TEST(Heldout, RowsBecomeOneOddJustPastAPowerOfTwoAndMore) {
+  EXPECT_THAT(
+      Derived(R"({"features": 128, "outputs": 10})", R"({"batch_size": 64, "features": 128})"),
+      ElementsAre("batch_size=1", "batch_size=43", "batch_size=65", "batch_size=97",
+                  "features=127"));
+}
+
+TEST(Heldout, BatchesAloneBecomeOneAndGrow) {
+  EXPECT_THAT(
+      Derived(R"({"kernel_size": 3})", R"({"height": 28, "batch_size": 8})"),
+      ElementsAre("batch_size=1", "batch_size=5 height=19", "batch_size=9", "batch_size=13"));
+}
+
+TEST(Heldout, FeaturesChangeOneAtATimeWhereThereAreNoRows) {
+  EXPECT_THAT(Derived(R"({"dim": 64, "wide": 256, "stride": 2})", R"({"dim": 64})"),
+              ElementsAre("dim=61", "wide=251"));
+}
+
+TEST(Heldout, ASharedNumberChangesOnBothSides) {
+  Setting first;
+  first.init = Json::parse(R"({"dim": 64})");
+  first.inputs = Json::parse(R"({"dim": 64})");
+  const auto settings = DeriveHeldout(first);
+  ASSERT_EQ(settings.size(), 1u);
+  EXPECT_EQ(settings[0].init["dim"], 61);
+  EXPECT_EQ(settings[0].inputs["dim"], 61);
+  EXPECT_EQ(settings[0].id, "heldout-0");
+  EXPECT_EQ(settings[0].kind, SettingKind::kHeldout);
+}
+
+TEST(Heldout, NothingMoreThanDoubles) {
+  // Three rows would be three times as much as one.
+  EXPECT_THAT(Derived("{}", R"({"batch_size": 1})"), ElementsAre("batch_size=2"));
+  // 2 -> 3, three times over, is more than twice.
+  EXPECT_THAT(Derived("{}", R"({"batch_size": 2, "a": 2, "b": 2})"),
+              ElementsAre("batch_size=1", "batch_size=3"));
+}
+
+TEST(Heldout, RowsAreSparedWhereAllSizesAreLarge) {
+  EXPECT_THAT(Derived(R"({"eps": 1e-6, "features": 4096})",
+                      R"({"batch_size": 16, "tokens": 1024, "features": 4096})"),
+              ElementsAre("batch_size=1", "batch_size=11 tokens=179", "batch_size=17",
+                          "batch_size=25", "tokens=256 features=4093"));
+}
+
+TEST(Heldout, WhatIsNoSizeStaysAsItIs) {
+  EXPECT_THAT(Derived(R"({"eps": 1e-5, "init_method": "xavier", "bias": true, "padding": 1})",
+                      R"({"seed": -3, "huge": 99999999999, "text": "batch"})"),
+              IsEmpty());
+  EXPECT_THAT(Derived("{}", "{}"), IsEmpty());
+  EXPECT_THAT(Derived(R"({"n": 64})", R"({"n": "many"})"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace cupel::task

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/reduced.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "task/heldout.h"
+
+namespace cupel::task {
+namespace {
+
+/// `value`, or each number in it, no larger than `cap`.
+Json Capped(const Json& value, const Json& cap) {
+  if (value.is_number_integer()) return value <= cap ? value : cap;
+  if (!value.is_array()) return value;
+  Json list = Json::array();
+  for (const Json& element : value) list.push_back(Capped(element, cap));
+  return list;
+}
+
+/// Numbers above their caps replaced; what each was is noted once.
+Setting Reduced(Setting setting, const Json& caps) {
+  for (const auto& [key, cap] : caps.items()) {
+    bool noted = false;
+    for (Json* arguments : {&setting.inputs, &setting.init}) {
+      const auto found = arguments->find(key);
+      if (found == arguments->end()) continue;
+      Json capped = Capped(*found, cap);
+      if (capped == *found) continue;
+      if (!std::exchange(noted, true)) {
+        setting.reduced += fmt::format("{}{}={} (of {})", setting.reduced.empty() ? "" : " ", key,
+                                       DumpJson(capped), DumpJson(*found));
+      }
+      *found = std::move(capped);
+    }
+  }
+  return setting;
+}
+
+bool HasEqual(const std::vector<Setting>& settings, const Setting& setting) {
+  return std::any_of(settings.begin(), settings.end(), [&](const Setting& other) {
+    return other.kind == setting.kind && other.init == setting.init &&
+           other.inputs == setting.inputs;
+  });
+}
+
+}  // namespace
+
+Result<Json> ReadCaps(const Json& emulator, const std::vector<Setting>& settings,
+                      std::string_view what) {
+  const auto malformed = [&](const std::string& how) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{} {}", what, how),
+                "write {\"at_most\": {\"batch_size\": 2, …}}; docs/formats/task.md");
+  };
+  if (!emulator.is_object() || emulator.size() != 1 || !emulator.contains("at_most") ||
+      !emulator["at_most"].is_object()) {
+    return malformed("is not an object with the one member \"at_most\", an object");
+  }
+  const Json& caps = emulator["at_most"];
+  for (const auto& [key, cap] : caps.items()) {
+    if (!cap.is_number_integer() || cap < 1) {
+      return malformed(fmt::format("caps \"{}\" at what is no number of 1 or more", key));
+    }
+    const auto has_it = [&name = key](const Setting& setting) {
+      return setting.inputs.contains(name) || setting.init.contains(name);
+    };
+    const bool used = std::any_of(settings.begin(), settings.end(), has_it);
+    if (!used) return malformed(fmt::format("caps \"{}\", which no setting has", key));
+  }
+  return caps;
+}
+
+Task Reduced(Task task) {
+  for (size_t direction = 0; direction < std::size(task.settings); ++direction) {
+    const Json& caps = task.caps[direction];
+    if (caps.empty()) continue;
+    std::vector<Setting> settings;
+    bool derives = false;
+    for (Setting& setting : task.settings[direction]) {
+      derives |= !setting.derived.empty();
+      if (!setting.derived.empty()) continue;
+      Setting reduced = Reduced(std::move(setting), caps);
+      if (!HasEqual(settings, reduced)) settings.push_back(std::move(reduced));
+    }
+    if (derives) {
+      for (Setting& derived : DeriveHeldout(settings.front())) {
+        settings.push_back(std::move(derived));
+      }
+    }
+    task.settings[direction] = std::move(settings);
+    task.reduced = true;
+  }
+  return task;
+}
+
+}  // namespace cupel::task
