@@ -3,6 +3,7 @@
 #include "emu/binding.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -66,12 +67,30 @@ Result<std::span<const std::byte>> ArgumentStorage(
   return storage;
 }
 
+/// All memory is poisoned, hence touched: buffers that no kernel uses take this machine's, too.
+Status CheckTotal(const plan::Plan& plan, const ptx::Module& module) {
+  const auto physical =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  double total = 0;
+  for (const plan::Buffer& buffer : plan.buffers) total += static_cast<double>(buffer.bytes);
+  for (const ptx::Variable& variable : module.variables) {
+    if (LivesInMemory(variable)) total += static_cast<double>(variable.bytes);
+  }
+  if (total <= 0.75 * physical) return {};
+  return Fail(ErrorCode::kEnvironment,
+              fmt::format("a call uses {:.1f} GB of device memory, and the emulator has three "
+                          "quarters of this machine's {:.1f} GB",
+                          total / 1e9, physical / 1e9),
+              "use smaller settings");
+}
+
 }  // namespace
 
 Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
                                           std::span<const std::span<const std::byte>> arguments,
                                           const ptx::Module& module, uint64_t seed,
                                           GlobalMemory* memory, int poison) {
+  TRY(CheckTotal(plan, module));
   memory->SetPoison(seed, poison);
   std::vector<BoundBuffer> bound;
   for (size_t i = 0; i < plan.buffers.size(); ++i) {

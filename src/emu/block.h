@@ -81,6 +81,8 @@ struct LaunchState {
   uint64_t blocks_to_run = 0;  // fewer where LaunchRequest::only names some
   uint64_t count_every = 1;    // of as many neighbouring blocks one, drawn by the seed, is counted
   uint32_t poison = 0;
+  uint64_t clock = 0, timer = 0;  // where %clock64 and %globaltimer begin: at any time
+  uint32_t grid_id = 0;
   bool watching = false;        // global memory is watched for races
   bool in_order = false;        // on one thread, in the order of their numbers
   BlockOrder order;             // what blocks know of each other, when in_order

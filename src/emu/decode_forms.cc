@@ -126,7 +126,10 @@ bool Decoder::EmitMov(const Instr& instr) {
       (from.symbol.starts_with("clock") || from.symbol.starts_with("globaltimer"))) {
     const SlotKind kind = SlotOf(type);
     const int to = Write(instr.operands[0], kind);
-    Emit(kind == SlotKind::kDouble ? "clock.b64" : "clock.b32").dst = to;
+    const char* const size = kind == SlotKind::kDouble ? "b64" : "b32";
+    const char* const which = from.symbol.starts_with("clock") ? "" : "timer.";
+    const char* const half = from.symbol.ends_with("_hi") ? "hi." : "";
+    Emit(fmt::format("clock.{}{}{}", which, half, size)).dst = to;
     return true;
   }
   if (type == Type::kB128) return Fail(instr.Mnemonic());

@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "base/random.h"
 #include "emu/binding.h"
 #include "emu/cost.h"
 #include "emu/global_race.h"
@@ -22,6 +23,7 @@
 #include "emu/shadow.h"
 #include "emu/shadow_nodes.h"
 #include "emu/store_tracker.h"
+#include "engine/state.h"
 #include "ptx/parser.h"
 
 namespace cupel::emu {
@@ -337,7 +339,7 @@ class Execution {
   bool stopped_ = false;
 };
 
-class EmulatedProgram : public engine::Program {
+class EmulatedProgram : public engine::Program, public engine::StateKeeper {
  public:
   /// `kernels` is null when the PTX as a whole is unsupported.
   EmulatedProgram(device::Description device, build::Image image, int threads,
@@ -374,9 +376,30 @@ class EmulatedProgram : public engine::Program {
       ThreadPool alone(1);
       TRY_ASSIGN(run, ExecuteOn(alone, plan, arguments, options, false, &wants_order));
     }
-    if (run.completed) variables_ = std::move(left_);
+    if (run.completed) {
+      variables_ = std::move(left_);
+      memory_kept_ = std::move(memory_left_);
+    }
     run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return run;
+  }
+
+  void KeepState() override { keeps_memory_ = true; }
+  void ForgetState() override {
+    keeps_memory_ = false;
+    variables_.clear();
+    memory_kept_.clear();
+  }
+  bool SeesUnwrittenReads() const override { return true; }
+
+  void ScrambleState(uint64_t seed) override {
+    Random random(seed);
+    for (size_t i = 0; i < variables_.size() && i < initial_.size(); ++i) {
+      if (variables_[i].second != initial_[i].second) {
+        engine::Scramble(variables_[i].second, random);
+      }
+    }
+    for (std::vector<std::byte>& bytes : memory_kept_) engine::Scramble(bytes, random);
   }
 
  private:
@@ -390,6 +413,7 @@ class EmulatedProgram : public engine::Program {
         const std::vector<BoundBuffer> buffers,
         BindPlan(plan, arguments, kernels_->module(), options.seed, &memory_, options.poison));
     RestoreVariables();
+    RestoreMemory(plan, buffers);
     std::unique_ptr<ShadowRun> shadows;
     if (options.shadows) {
       TRY_ASSIGN(shadows, ShadowRun::Create());
@@ -398,10 +422,12 @@ class EmulatedProgram : public engine::Program {
     Execution execution(*kernels_, image_, device_, plan, options, buffers, memory_, pool,
                         shadows.get(), in_order);
     const Variables before = ReadVariables();
+    if (variables_.empty()) initial_ = before;
     TRY(execution.Go(arguments, &run));
     *wants_order = execution.wants_order();
     if (run.completed) {
       left_ = ReadVariables();
+      memory_left_ = ReadMemory(plan, buffers);
       NoteState(before, left_, plan, &run);
     }
     if (shadows) {
@@ -454,15 +480,29 @@ class EmulatedProgram : public engine::Program {
           std::any_of(plan.buffers.begin(), plan.buffers.end(), named)) {
         continue;
       }
-      Finding finding;
-      finding.code = "device_state";
-      finding.kernel = "device state";
-      finding.severity = engine::Severity::kWarning;
-      finding.where = ptx::Demangle(after[i].first);
-      finding.message =
-          "The kernels leave other values in a __device__ variable than they found, and the next "
-          "call finds those: what it computes may depend on earlier calls.";
-      run->findings.push_back(std::move(finding));
+      run->findings.push_back(engine::LeavesState(after[i].first));
+    }
+  }
+  /// Empty where memory is not kept.
+  engine::LeftMemory ReadMemory(const plan::Plan& plan,
+                                const std::vector<BoundBuffer>& buffers) const {
+    engine::LeftMemory left;
+    if (!keeps_memory_ || !engine::CanKeepMemory(plan)) return left;
+    left.resize(buffers.size());
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      if (!engine::OutlivesCalls(plan.buffers[i])) continue;
+      const std::byte* bytes = memory_.Host(buffers[i].address);
+      left[i].assign(bytes, bytes + buffers[i].bytes);
+    }
+    return left;
+  }
+  /// Buffers of another size are not those that were left.
+  void RestoreMemory(const plan::Plan& plan, const std::vector<BoundBuffer>& buffers) {
+    if (!keeps_memory_ || memory_kept_.size() != buffers.size()) return;
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      const std::vector<std::byte>& bytes = memory_kept_[i];
+      if (!engine::OutlivesCalls(plan.buffers[i]) || bytes.size() != buffers[i].bytes) continue;
+      std::memcpy(memory_.Host(buffers[i].address), bytes.data(), bytes.size());
     }
   }
   void RestoreVariables() {
@@ -476,8 +516,11 @@ class EmulatedProgram : public engine::Program {
   device::Description device_;
   build::Image image_;
   std::unique_ptr<KernelModule> kernels_;
+  Variables initial_;    // what the module is loaded with
   Variables variables_;  // what the last call left
   Variables left_;       // what the call at hand leaves
+  bool keeps_memory_ = false;
+  engine::LeftMemory memory_kept_, memory_left_;  // likewise
   std::string unsupported_;
   GlobalMemory memory_;
   ThreadPool pool_;

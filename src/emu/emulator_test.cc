@@ -2,6 +2,7 @@
 #include "emu/emulator.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
@@ -123,6 +124,21 @@ class EmulatorTest : public ::testing::Test {
   plan::Plan plan_;
   engine::RunOptions options_;
 };
+
+TEST_F(EmulatorTest, BuffersThatTakeAllMemoryTogetherAreRefused) {
+  const auto physical =
+      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const std::vector<float> in(100);
+  PlanScale(100);
+  for (int i = 0; i < 8; ++i) {
+    plan_.buffers.push_back(Buffer{BufferKind::kWorkspace, physical / 8, -1, ""});
+  }
+  const std::vector<std::span<const std::byte>> arguments = {Storage(in)};
+  const auto run = TryRun(arguments);
+  ASSERT_FALSE(run);
+  EXPECT_EQ(run.error().code, ErrorCode::kEnvironment);
+  EXPECT_NE(run.error().message.find("three quarters"), std::string::npos);
+}
 
 TEST_F(EmulatorTest, RunsALaunchFromArgumentsToOutputs) {
   std::vector<float> in(100);

@@ -12,6 +12,7 @@
 #include <new>
 #include <utility>
 
+#include "base/random.h"
 #include "emu/block.h"
 #include "emu/calls.h"
 #include "emu/schedule.h"
@@ -67,6 +68,16 @@ std::string FillFrame(LaunchState& launch) {
     fill(slot.offset, slot.bytes == 8 ? SlotKind::kDouble : SlotKind::kWord, bits);
   }
   return {};
+}
+
+/// Another time and another day in each run: a kernel that answers otherwise after a date, or where
+/// a clock stands still, is seen to.
+void SetClocks(uint64_t seed, LaunchState* launch) {
+  constexpr uint64_t kYear = 31'557'600'000'000'000;  // nanoseconds
+  Random random = Random(seed).Fork("clocks");
+  launch->clock = random.Below(uint64_t{1} << 48);
+  launch->timer = 55 * kYear + random.Below(75 * kYear);  // 2025 to 2100
+  launch->grid_id = static_cast<uint32_t>(random());
 }
 
 /// Memory for the grid's barrier, as the driver gives it to cooperative launches. One serves all
@@ -389,6 +400,7 @@ void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::R
   if (options.counters && launch->blocks_to_run <= kMostBlocksWithWork) {
     launch->block_work.resize(launch->blocks_to_run);
   }
+  SetClocks(options.seed, launch);
   launch->poison = 0xfff00001u ^ static_cast<uint32_t>(options.seed * 0x9e37u & 0xffffeu);
   launch->parameters.assign(request.parameters.begin(), request.parameters.end());
   const auto bounded = [](uint64_t budget) {

@@ -96,10 +96,12 @@ const Op* SyncWarp(Warp& warp, const Op* op) {
   return Participants(warp, op, 3) == 0 ? nullptr : op + 1;
 }
 /// A clock that advances with the instructions that the warp has executed, over all its turns.
-template <class T>
+/// Where it begins differs from run to run (LaunchState), cycles or nanoseconds.
+template <class T, uint64_t LaunchState::*kStart, int kShift = 0>
 const Op* Clock(Warp& warp, const Op* op) {
   const uint64_t before = warp.block->warp_work[warp.index];
-  const auto now = static_cast<T>((before + warp.warp_instructions) * 4);
+  const uint64_t start = warp.worker->launch->*kStart;
+  const auto now = static_cast<T>((start + (before + warp.warp_instructions) * 4) >> kShift);
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     At<T>(warp, op->dst)[__builtin_ctz(rest)] = now;
   }
@@ -149,8 +151,12 @@ void RegisterWarp(HandlerTable& table) {
   AddReductions<uint32_t>(table, "b32");
   Add(table, "activemask.b32", &ActiveMask, kW, SlotKind::kNone);
   Add(table, "@syncwarp", &ByMask<&SyncWarp, 3>, SlotKind::kNone, SlotKind::kNone);
-  Add(table, "clock.b32", &Clock<uint32_t>, kW, SlotKind::kNone);
-  Add(table, "clock.b64", &Clock<uint64_t>, kD, SlotKind::kNone);
+  Add(table, "clock.b32", &Clock<uint32_t, &LaunchState::clock>, kW, SlotKind::kNone);
+  Add(table, "clock.hi.b32", &Clock<uint32_t, &LaunchState::clock, 32>, kW, SlotKind::kNone);
+  Add(table, "clock.b64", &Clock<uint64_t, &LaunchState::clock>, kD, SlotKind::kNone);
+  Add(table, "clock.timer.b32", &Clock<uint32_t, &LaunchState::timer>, kW, SlotKind::kNone);
+  Add(table, "clock.timer.hi.b32", &Clock<uint32_t, &LaunchState::timer, 32>, kW, SlotKind::kNone);
+  Add(table, "clock.timer.b64", &Clock<uint64_t, &LaunchState::timer>, kD, SlotKind::kNone);
 }
 
 }  // namespace cupel::emu

@@ -67,6 +67,9 @@ void FillSpecials(const LaunchState& launch, Warp& warp, const BlockState& block
         case Special::kNwarpId:
           value = launch.warps_per_block;
           break;
+        case Special::kGridId:
+          value = launch.grid_id;
+          break;
         case Special::kNsmId:
           value = 1;
           break;

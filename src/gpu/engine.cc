@@ -33,6 +33,11 @@ class GpuEngine : public engine::Engine {
     return program;
   }
 
+  Result<std::shared_ptr<void>> Reserve(bool alone) override {
+    TRY(lock_->Acquire(alone ? GpuLock::Use::kAlone : GpuLock::Use::kShared));
+    return std::shared_ptr<void>(lock_.get(), [lock = lock_](void*) { lock->Release(); });
+  }
+
   Result<std::unique_ptr<engine::Timer>> MakeTimer(
       std::span<const engine::Entrant> entrants,
       std::span<const std::vector<std::span<const std::byte>>> sets) override {

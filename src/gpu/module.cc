@@ -3,11 +3,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <utility>
 
+#include "base/random.h"
+#include "engine/state.h"
+
 namespace cupel::gpu {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience{20'000};
+
+}  // namespace
 
 Result<Module> Module::Load(const Device& device, const std::string& image, const char* what) {
   constexpr int kErrorLog = 5, kErrorLogBytes = 6;  // CU_JIT_ERROR_LOG_BUFFER…
@@ -50,6 +60,7 @@ Result<ModuleVariables> ModuleVariables::Save(const Device& device, const Module
   uint64_t total = 0;
   for (const std::string& name : names) {
     Variable variable;
+    variable.name = name;
     size_t bytes = 0;
     if (driver.module_global(&variable.address, &bytes, module.get(), name.c_str()) != 0) continue;
     if (bytes == 0) continue;
@@ -78,6 +89,54 @@ Status ModuleVariables::Restore() const {
     TRY(driver.Check(driver.copy_across(variable.address, copy_.address() + variable.at,
                                         variable.bytes, device_->stream()),
                      "restoring a kernel's variables"));
+  }
+  return {};
+}
+
+Result<bool> ModuleVariables::HoldsOther(const Variable& variable) const {
+  const Driver& driver = device_->driver();
+  constexpr uint64_t kPiece = 1 << 20;
+  std::vector<char> now, before;
+  for (uint64_t at = 0; at < variable.bytes; at += kPiece) {
+    const uint64_t bytes = std::min(kPiece, variable.bytes - at);
+    now.resize(bytes);
+    before.resize(bytes);
+    TRY(driver.Check(driver.copy_out(now.data(), variable.address + at, bytes, device_->stream()),
+                     "reading a kernel's variables"));
+    TRY(driver.Check(driver.copy_out(before.data(), copy_.address() + variable.at + at, bytes,
+                                     device_->stream()),
+                     "reading a kernel's variables"));
+    CuResult code = 0;
+    TRY(device_->Await(kPatience, &code));
+    TRY(driver.Check(code, "reading a kernel's variables"));
+    if (now != before) return true;
+  }
+  return false;
+}
+
+Result<std::vector<std::string>> ModuleVariables::Changed() const {
+  std::vector<std::string> changed;
+  for (const Variable& variable : variables_) {
+    TRY_ASSIGN(const bool is_changed, HoldsOther(variable));
+    if (is_changed) changed.push_back(variable.name);
+  }
+  return changed;
+}
+
+Status ModuleVariables::Scramble(uint64_t seed) const {
+  const Driver& driver = device_->driver();
+  Random random(seed);
+  for (const Variable& variable : variables_) {
+    TRY_ASSIGN(const bool is_changed, HoldsOther(variable));
+    if (!is_changed) continue;
+    std::vector<char> bytes(variable.bytes);
+    engine::Scramble(std::as_writable_bytes(std::span(bytes)), random);
+    TRY(driver.Check(
+        driver.copy_in(variable.address, bytes.data(), bytes.size(), device_->stream()),
+        "writing a kernel's variables"));
+    CuResult code = 0;
+    TRY(device_->Await(kPatience, &code));
+    TRY(driver.Check(code, "writing a kernel's variables"));
   }
   return {};
 }

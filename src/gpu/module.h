@@ -37,15 +37,21 @@ class ModuleVariables {
                                       std::span<const std::string> names);
   /// Enqueues that all hold it again.
   Status Restore() const;
+  /// Which of them hold something else, by name. Waits for the GPU.
+  Result<std::vector<std::string>> Changed() const;
+  /// Fills those that hold something else with random numbers, positive as any word.
+  Status Scramble(uint64_t seed) const;
   /// Where the copies lie: nobody may write there.
   const Block& copies() const { return copy_; }
 
  private:
   struct Variable {
+    std::string name;
     CuPointer address = 0;
     uint64_t bytes = 0, at = 0;  // `at` of the copy
   };
   ModuleVariables(const Device& device, Block copy) : device_(&device), copy_(std::move(copy)) {}
+  Result<bool> HoldsOther(const Variable& variable) const;
   const Device* device_;
   Block copy_;
   std::vector<Variable> variables_;

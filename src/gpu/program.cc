@@ -33,6 +33,13 @@ class LoadedProgram : public GpuProgram {
   const Module& module() const override { return module_; }
   const ModuleVariables& variables() const override { return variables_; }
 
+  void KeepState() override { kept_ = true; }
+  void ForgetState() override {
+    kept_ = false;
+    left_.clear();
+  }
+  void ScrambleState(uint64_t seed) override { scramble_ = seed; }
+
   Result<Run> Execute(const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
                       const engine::RunOptions& options) override {
     if (lost_) {
@@ -48,7 +55,7 @@ class LoadedProgram : public GpuProgram {
     }
     PlanMemory buffers(device_);
     TRY(buffers.Bind(plan, arguments, module_.get(), options.poison, memory_->address()));
-    TRY(variables_.Restore());
+    TRY(SetState(plan, buffers));
     Replay replay(device_, module_, buffers);
     TRY_ASSIGN(Refusal refusal, replay.Enqueue(plan));
     if (options.full_checks && refusal.ok()) {
@@ -61,12 +68,66 @@ class LoadedProgram : public GpuProgram {
     TRY_ASSIGN(std::optional<Finding> fault, AwaitKernels(device_, options_.deadline));
     lost_ = fault.has_value();
     if (fault) run.findings.push_back(std::move(*fault));
-    if (!refused && !lost_) TRY(Look(plan, arguments, buffers, &run));
+    if (!refused && !lost_) {
+      TRY(Look(plan, arguments, buffers, &run));
+      TRY(NoteState(plan, &run));
+      TRY(KeepMemory(plan, buffers));
+    }
     run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return run;
   }
 
  private:
+  Status SetState(const plan::Plan& plan, const PlanMemory& buffers) {
+    if (!kept_) TRY(variables_.Restore());
+    if (scramble_) {
+      Random random(*scramble_);
+      TRY(variables_.Scramble(random()));
+      for (std::vector<std::byte>& bytes : left_) engine::Scramble(bytes, random);
+      scramble_.reset();
+    }
+    if (!kept_ || left_.size() != plan.buffers.size()) return {};
+    const Driver& driver = device_.driver();
+    for (size_t i = 0; i < left_.size(); ++i) {
+      const Place& place = buffers.places()[i];
+      if (left_[i].empty() || left_[i].size() != place.bytes) continue;
+      TRY(driver.Check(
+          driver.copy_in(place.address, left_[i].data(), place.bytes, device_.stream()),
+          "writing what a call had left"));
+    }
+    return {};
+  }
+
+  Status KeepMemory(const plan::Plan& plan, const PlanMemory& buffers) {
+    left_.clear();
+    if (!kept_ || !engine::CanKeepMemory(plan)) return {};
+    const Driver& driver = device_.driver();
+    left_.resize(plan.buffers.size());
+    for (size_t i = 0; i < left_.size(); ++i) {
+      const Place& place = buffers.places()[i];
+      if (!engine::OutlivesCalls(plan.buffers[i]) || place.bytes == 0) continue;
+      left_[i].resize(place.bytes);
+      TRY(driver.Check(
+          driver.copy_out(left_[i].data(), place.address, place.bytes, device_.stream()),
+          "reading what a call left"));
+    }
+    CuResult code = 0;
+    TRY(device_.Await(options_.deadline, &code));
+    return driver.Check(code, "reading what a call left");
+  }
+
+  /// Variables that the plan names are host code's business.
+  Status NoteState(const plan::Plan& plan, Run* run) const {
+    TRY_ASSIGN(const std::vector<std::string> changed, variables_.Changed());
+    for (const std::string& name : changed) {
+      const bool is_named =
+          std::any_of(plan.buffers.begin(), plan.buffers.end(),
+                      [&](const plan::Buffer& buffer) { return buffer.symbol == name; });
+      if (!is_named) run->findings.push_back(engine::LeavesState(name));
+    }
+    return {};
+  }
+
   /// What a run that came to its end left behind.
   Status Look(const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
               const PlanMemory& buffers, Run* run) {
@@ -85,6 +146,9 @@ class LoadedProgram : public GpuProgram {
   ReplayOptions options_;
   std::optional<Block> memory_;  // kept from run to run
   bool lost_ = false;
+  bool kept_ = false;  // what a call left is what the next one finds
+  engine::LeftMemory left_;
+  std::optional<uint64_t> scramble_;
 };
 
 }  // namespace

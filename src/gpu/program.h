@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/state.h"
 #include "gpu/device.h"
 #include "gpu/module.h"
 
@@ -21,7 +22,8 @@ struct ReplayOptions {
   std::vector<std::string> variables;
 };
 
-class GpuProgram : public engine::Program {
+/// Every call begins with the variables as they were loaded, unless they are to be kept.
+class GpuProgram : public engine::Program, public engine::StateKeeper {
  public:
   virtual const Module& module() const = 0;
   virtual const ModuleVariables& variables() const = 0;

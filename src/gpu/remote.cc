@@ -184,9 +184,14 @@ Result<engine::Run> RemoteProgram::Execute(const plan::Plan& plan,
   WorkerProcess& worker = checked_.worker();
   uint64_t end = 0;
   TRY_ASSIGN(Json places, worker.Write(arguments, &end));
-  const Json request{{"execute", checked_.id()},       {"plan", plan::ToJson(plan)},
-                     {"poison", options.poison},       {"twice", options.full_checks},
-                     {"arguments", std::move(places)}, {"results", end}};
+  const Json request{{"execute", checked_.id()},
+                     {"plan", plan::ToJson(plan)},
+                     {"poison", options.poison},
+                     {"twice", options.full_checks},
+                     {"arguments", std::move(places)},
+                     {"results", end},
+                     {"start", start_}};
+  start_.erase("scramble");
   bool gone = false;
   auto answer = worker.Ask(request, &gone);
   if (!answer && gone) {

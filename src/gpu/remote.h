@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/state.h"
 #include "gpu/gpu_lock.h"
 #include "gpu/worker_process.h"
 
@@ -31,7 +32,7 @@ class RemoteImage {
 
 /// Checked in one worker and timed in another: what a kernel hides from one run to the next cannot
 /// be in both.
-class RemoteProgram : public engine::Program {
+class RemoteProgram : public engine::Program, public engine::StateKeeper {
  public:
   RemoteProgram(std::shared_ptr<WorkerProcess> checker, std::shared_ptr<WorkerProcess> timer,
                 std::shared_ptr<GpuLock> lock, build::Image image,
@@ -44,12 +45,16 @@ class RemoteProgram : public engine::Program {
   Result<engine::Run> Execute(const plan::Plan& plan,
                               std::span<const std::span<const std::byte>> arguments,
                               const engine::RunOptions& options) override;
+  void KeepState() override { start_["kept"] = true; }
+  void ForgetState() override { start_["kept"] = false; }
+  void ScrambleState(uint64_t seed) override { start_["scramble"] = seed; }
 
  private:
   std::shared_ptr<GpuLock> lock_;
   build::Image image_;
   std::vector<std::string> variables_;
   RemoteImage checked_, timed_;
+  Json start_{{"kept", false}};  // what the next call's variables hold, for the worker
 };
 
 /// Has the GPU alone as long as it lives.

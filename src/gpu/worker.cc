@@ -80,9 +80,19 @@ class Worker {
     TRY_ASSIGN(const int64_t poison, JsonInt(request, "poison", "request"));
     options.poison = static_cast<int>(poison);
     TRY_ASSIGN(options.full_checks, JsonBool(request, "twice", "request"));
+    TRY(Prepare(request, *program->second));
     TRY_ASSIGN(const engine::Run run, program->second->Execute(plan, arguments, options));
     TRY_ASSIGN(Json json, RunToJson(run, static_cast<uint64_t>(results), memory_));
     return Json{{"run", std::move(json)}};
+  }
+
+  /// What the module's variables hold when the call begins.
+  static Status Prepare(const Json& request, GpuProgram& program) {
+    TRY_ASSIGN(const Json* start, JsonObject(request, "start", "request"));
+    TRY_ASSIGN(const bool kept, JsonBool(*start, "kept", "request.start"));
+    kept ? program.KeepState() : program.ForgetState();
+    if (start->contains("scramble")) program.ScrambleState(start->at("scramble").get<uint64_t>());
+    return {};
   }
 
   Result<Arguments> ArgumentsAt(const Json& places, uint64_t end) {

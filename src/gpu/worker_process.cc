@@ -66,8 +66,14 @@ Status WorkerProcess::Ensure() {
 Result<Json> WorkerProcess::Ask(const Json& request, bool* gone) {
   *gone = false;
   TRY(Ensure());
+  const std::string frame = DumpJson(request);
+  if (frame.size() > os::kMaxFrameBytes) {
+    return Fail(ErrorCode::kUnsupported,
+                fmt::format("unsupported: a plan that takes {} MB to describe, {} at most",
+                            frame.size() >> 20, os::kMaxFrameBytes >> 20));
+  }
   const auto deadline = Clock::now() + kMostOfAPlan + options_.patience;
-  if (auto sent = os::WriteFrame(channel_.get(), DumpJson(request), deadline); !sent) {
+  if (auto sent = os::WriteFrame(channel_.get(), frame, deadline); !sent) {
     *gone = true;
     End();
     return tl::unexpected<Error>(sent.error());

@@ -95,6 +95,9 @@ int RecorderMain(int /*argc*/, char** /*argv*/) {
   // The parent believes no "internal" error after this.
   if (!WriteMessage({{"loading", true}})) return 1;
   const Candidate candidate = Candidate::Load(setup.shared_object);
+  if (const auto status = os::ForbidFiles(); !status) {
+    Refuse("host_crash", status.error().ToString());
+  }
   if (!WriteMessage({{"ready", true}})) return 1;
   while (const auto message = ReadMessage()) {
     const Request request = OrRefuse(RequestFromJson(*message));

@@ -143,6 +143,7 @@ Status Recorder::Impl::StartChild() {
   confinement.data_bytes = kChildDataBytes;
   confinement.cpu_seconds = kChildCpuSeconds;
   confinement.file_bytes = 1;
+  confinement.allow_weak = options.allow_weak_sandbox;
   os::SpawnOptions spawn;
   spawn.argv = {options.program.string(), "recorder"};
   spawn.confinement = &confinement;

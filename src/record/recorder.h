@@ -41,9 +41,10 @@ using Outcome = std::variant<Recording, Refusal>;
 struct Options {
   /// The program whose main() hands over to RecorderMain when argv[1] is "recorder".
   std::filesystem::path program;
-  std::chrono::milliseconds deadline{10000};  // for one Record call
-  int recordings = 256;                       // at least; a random number is added
-  uint64_t seed = 0;                          // of fake addresses
+  std::chrono::milliseconds deadline{5000};  // for one Record call
+  bool allow_weak_sandbox = false;           // os::Confinement::allow_weak
+  int recordings = 256;                      // at least; a random number is added
+  uint64_t seed = 0;                         // of fake addresses
 };
 
 /// One child process that serves one candidate. A crash or refusal ends the child; later calls

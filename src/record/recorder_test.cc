@@ -226,6 +226,8 @@ TEST_F(RecorderTest, PrivilegesAreRefusedByName) {
   ExpectRefused("fork", "host_privilege", "not permitted", "clone");
   ExpectRefused("socket", "host_privilege", "not permitted", "socket");
   ExpectRefused("write_file", "host_privilege", "not permitted", "open");
+  ExpectRefused("read_file", "host_privilege", "not permitted", "open");
+  ExpectRefused("sleep", "host_privilege", "not permitted", "nanosleep");
   EXPECT_EQ(PlanOf(Record("print")).nodes.size(), 1u);  // goes nowhere, harms nobody
 }
 

@@ -79,6 +79,12 @@ void Warn(const T&... values) {
 #define TORCH_CHECK_WITH(error, cond, ...) \
   CUPEL_THROW_UNLESS(::c10::error, CUPEL_EXPECTED_TRUE(#cond), cond, ##__VA_ARGS__)
 #define TORCH_CHECK(cond, ...) TORCH_CHECK_WITH(Error, cond, ##__VA_ARGS__)
+#define TORCH_CHECK_EQ(a, b) TORCH_CHECK((a) == (b), #a " is not " #b)
+#define TORCH_CHECK_NE(a, b) TORCH_CHECK((a) != (b), #a " is " #b)
+#define TORCH_CHECK_LE(a, b) TORCH_CHECK((a) <= (b), #a " is above " #b)
+#define TORCH_CHECK_LT(a, b) TORCH_CHECK((a) < (b), #a " is not below " #b)
+#define TORCH_CHECK_GE(a, b) TORCH_CHECK((a) >= (b), #a " is below " #b)
+#define TORCH_CHECK_GT(a, b) TORCH_CHECK((a) > (b), #a " is not above " #b)
 #define TORCH_CHECK_INDEX(cond, ...) TORCH_CHECK_WITH(IndexError, cond, ##__VA_ARGS__)
 #define TORCH_CHECK_VALUE(cond, ...) TORCH_CHECK_WITH(ValueError, cond, ##__VA_ARGS__)
 #define TORCH_CHECK_TYPE(cond, ...) TORCH_CHECK_WITH(TypeError, cond, ##__VA_ARGS__)

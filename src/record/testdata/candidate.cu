@@ -278,6 +278,12 @@ std::map<std::string, Function> Functions() {
   f["fork"] = Honest([](const Args&) { zero = zero + static_cast<int>(fork()); });
   f["socket"] = Honest([](const Args&) { zero = zero + socket(AF_INET, SOCK_STREAM, 0); });
   f["write_file"] = Honest([](const Args&) { zero = zero + (fopen("/tmp/x", "w") != nullptr); });
+  f["read_file"] = Honest(
+      [](const Args&) { zero = zero + (fopen("/usr/lib/os-release", "r") != nullptr); });
+  f["sleep"] = Honest([](const Args&) {
+    const timespec pause{0, 1000000};
+    nanosleep(&pause, nullptr);
+  });
   f["print"] = Honest([](const Args&) { printf("hello\n"); });
   f["elapsed"] = Honest([](const Args&) {
     float ms = 0;
@@ -359,8 +365,11 @@ std::map<std::string, Function> Functions() {
     _exit(0);
   };
   f["slow"] = Honest([](const Args&) {
-    const timespec pause{0, 30000000};
-    nanosleep(&pause, nullptr);
+    timespec now{}, begin{};
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    const auto us = [](const timespec& t) { return t.tv_sec * 1000000L + t.tv_nsec / 1000; };
+    do clock_gettime(CLOCK_MONOTONIC, &now);
+    while (us(now) - us(begin) < 30000);
   });
   return f;
 }
