@@ -7,6 +7,8 @@
 #include <chrono>
 #include <utility>
 
+#include "assay/declared.h"
+#include "assay/provenance.h"
 #include "assay/setting_judge.h"
 #include "base/hash.h"
 #include "base/random.h"
@@ -37,10 +39,6 @@ judge::Verdict Begin(const Candidate& candidate, const Question& question,
     verdict.flags = image->flags;
     verdict.resources = image->resources;
     verdict.notes = image->notes;
-    verdict.notes.emplace_back(
-        engine.Name() == "gpu" ? "not checked: races and reads of what nothing has written, which "
-                                 "only the emulator sees"
-                               : "not checked: speed on a GPU");
     verdict.build_seconds = image->from_cache ? 0 : image->build_seconds;
   }
   return verdict;
@@ -117,11 +115,14 @@ Result<Candidate> Assay::Build(const std::filesystem::path& kernel) const {
 
 Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question) {
   const auto start = std::chrono::steady_clock::now();
-  const uint64_t seed = question.seed ? *question.seed : EntropySeed();
+  const uint64_t seed = question.seed ? *question.seed : question.run_seed.value_or(EntropySeed());
   Judged judged;
   judge::Verdict& verdict = judged.verdict;
+  std::optional<os::SandboxReport> sandbox;  // the recorder's
   verdict = Begin(candidate, question, *parts_.engine, seed);
   const auto finish = [&] {
+    verdict.provenance = ProvenanceOf(candidate, question, parts_, sandbox);
+    verdict.not_checked = NotChecked(verdict, question);
     verdict.total_seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return std::move(judged);
@@ -141,6 +142,13 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
                             question.task->name, task::Name(question.direction)),
                 "choose another --settings value");
   }
+  TRY_ASSIGN(auto claimed, ReadClaim(image, settings));
+  if (auto* reason = std::get_if<judge::Reason>(&claimed)) {
+    AddReason(verdict, judge::Decision::kRejected, std::move(*reason));
+    return finish();
+  }
+  const auto& claim = std::get<Claim>(claimed);
+  verdict.declared = claim.text;
 
   auto program = parts_.engine->Load(image);
   if (!program) {
@@ -159,13 +167,25 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     return finish();
   }
 
-  const int steps = question.trials + (question.shadows || question.integers ? 1 : 0);
+  sandbox = recorder->sandbox();
+  std::optional<record::Recorder> spare;
+  const auto spare_recorder = [&]() -> Result<record::Recorder*> {
+    if (!spare) {
+      TRY_ASSIGN(spare, record::Recorder::Start(image, parts_.engine->Device(), record_options));
+    }
+    return &*spare;
+  };
+  const int steps = question.trials + (question.shadows || question.integers ? 1 : 0) +
+                    (question.distributions.empty() ? 0 : 1);
   const int total = static_cast<int>(settings.size()) * steps;
-  bool ended = false;
+  bool ended = false, may_scramble = true;
   for (size_t i = 0; i < settings.size(); ++i) {
     const task::Setting* setting = settings[i];
-    if (ended) {
+    if (ended || !claim.covered[i]) {
       judge::SettingReport skipped;
+      if (!claim.covered[i]) skipped.status = "not_declared";
+      skipped.derived = setting->derived;
+      skipped.reduced = setting->reduced;
       skipped.id = setting->id;
       skipped.kind = task::Name(setting->kind);
       skipped.description = setting->Describe();
@@ -177,7 +197,9 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     context.setting = setting;
     context.oracle = parts_.oracle;
     context.recorder = &*recorder;
+    context.spare_recorder = spare_recorder;
     context.program = program->get();
+    context.may_scramble = &may_scramble;
     context.seed = seed;
     int done = static_cast<int>(i) * steps;
     context.begin_trial = [&](const std::string& stage) { progress_({stage, done++, total}); };
@@ -185,6 +207,8 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     if (!result.torch_version.empty()) verdict.torch_version = result.torch_version;
     if (!judged.plan && result.plan) judged.plan = std::move(result.plan);
     ended = EndsJudging(result.report, question);
+    // The task does not allow this size, and nobody has asked for it.
+    if (!setting->derived.empty() && result.report.status == "no_reference") continue;
     verdict.settings.push_back(std::move(result.report));
   }
 

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,7 +32,12 @@ struct Question {
   bool stop_at_first_failure = false;    // optimise: one failed setting is enough
   bool shadows = false;                  // also in exact arithmetic beside the floats
   bool integers = false;                 // also bit for bit on small integers
+  std::optional<uint64_t> run_seed;      // with cases to repeat: the seed of everything else
   int schedules = -1;                    // other orders to try with shadows; -1: as the kernel asks
+  /// Inputs to try that the task does not draw itself, of task::OtherInputs().
+  std::vector<task::Distribution> distributions;
+  /// The cases to judge on, by setting, as an earlier verdict lists them; else they are drawn.
+  std::map<std::string, std::vector<judge::UsedCase>> given;
 };
 
 /// Where long work stands, for the progress line.
@@ -46,6 +52,7 @@ struct Parts {
   engine::Engine* engine = nullptr;
   build::Options build;
   record::Options record;
+  std::filesystem::path oracle_scripts;  // the folder of the oracle's code, for records
 };
 
 /// A candidate and what its build yielded.

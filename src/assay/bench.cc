@@ -131,6 +131,8 @@ class SettingBench {
   }
 
   Status PrepareBaselines() {
+    // PyTorch uses the GPU now: nobody else may measure meanwhile.
+    TRY_ASSIGN(const auto reserved, parts_.engine->Reserve(false));
     std::vector<uint64_t> seeds;
     for (const task::Case& wanted : cases_) seeds.push_back(wanted.seed);
     for (const oracle::BaselineKind kind : options_.baselines) {
@@ -186,7 +188,8 @@ class SettingBench {
     if (probe_) samplers.push_back(&own_probe);
     for (size_t i = 0; i < kernels_.size(); ++i) {
       mine.push_back(std::make_unique<KernelSampler>(Timed(*kernels_[i]), *timer, i,
-                                                     Random(seed_).Fork("secrets")() + i));
+                                                     Random(seed_).Fork("secrets")() + i,
+                                                     options_.measure.least));
       samplers.push_back(mine.back().get());
     }
     progress_("timing");
@@ -278,31 +281,51 @@ class SettingBench {
     times_.timings.push_back(std::move(timing));
   }
 
+  Timing& TimingOf(size_t kernel) {
+    return *(times_.timings.end() - static_cast<std::ptrdiff_t>(kernels_.size() - kernel));
+  }
+
+  /// As with times, a round goes forwards and the next one backwards.
   Status MeasureEnergy() {
     if (options_.energy_seconds <= 0 || kernels_.empty()) return {};
     progress_("measuring energy");
     TRY_ASSIGN(auto timer, MakeTimer(kernels_));
-    for (size_t i = 0; i < kernels_.size(); ++i) {
-      auto use = timer->MeasureEnergy(i, options_.energy_seconds);
-      Timing& timing = *(times_.timings.end() - static_cast<std::ptrdiff_t>(kernels_.size() - i));
-      if (use) {
-        timing.energy = *use;
-        continue;
+    std::vector<bool> failed(kernels_.size());
+    for (int round = 0; round < options_.energy_rounds; ++round) {
+      for (size_t step = 0; step < kernels_.size(); ++step) {
+        const size_t i = round % 2 == 0 ? step : kernels_.size() - 1 - step;
+        if (failed[i]) continue;
+        auto use = timer->MeasureEnergy(i, options_.energy_seconds);
+        if (use) {
+          AddEnergy(*use, TimingOf(i));
+          continue;
+        }
+        if (use.error().code == ErrorCode::kCancelled) return tl::unexpected(use.error());
+        failed[i] = true;
+        TimingOf(i).oddities.push_back("its energy was not measured: " + use.error().message);
+        if (use.error().code == ErrorCode::kUnsupported) continue;
+        timer.reset();
+        TRY_ASSIGN(timer, MakeTimer(kernels_));
       }
-      if (use.error().code == ErrorCode::kCancelled) return tl::unexpected(use.error());
-      timing.oddities.push_back("its energy was not measured: " + use.error().message);
-      if (use.error().code == ErrorCode::kUnsupported) continue;
-      timer.reset();
-      TRY_ASSIGN(timer, MakeTimer(kernels_));
     }
     return {};
+  }
+
+  static void AddEnergy(const engine::EnergyUse& use, Timing& timing) {
+    timing.joules.push_back(use.joules);
+    const double rounds = static_cast<double>(timing.joules.size());
+    engine::EnergyUse mean = timing.energy.value_or(engine::EnergyUse{});
+    mean.joules += (use.joules - mean.joules) / rounds;
+    mean.watts += (use.watts - mean.watts) / rounds;
+    mean.calls += use.calls;
+    timing.energy = mean;
   }
 
   /// Always false: what is refused here does not touch the others' times.
   Result<bool> VerifyAll(std::span<const std::unique_ptr<KernelSampler>> samplers) {
     progress_("verifying what was timed");
     for (size_t i = 0; i < samplers.size(); ++i) {
-      Timing& timing = *(times_.timings.end() - static_cast<std::ptrdiff_t>(samplers.size() - i));
+      Timing& timing = TimingOf(i);
       TRY_ASSIGN(const bool right, samplers[i]->Verify());
       if (!right) timing.refused = samplers[i]->problem();
       timing.verified = samplers[i]->verified();

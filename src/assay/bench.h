@@ -19,7 +19,8 @@ namespace cupel::assay {
 struct BenchOptions {
   MeasureOptions measure;
   int sets = 3;               // of inputs, between which replays rotate
-  double energy_seconds = 0;  // for each kernel; 0: not measured
+  double energy_seconds = 0;  // for each kernel in each round; 0: not measured
+  int energy_rounds = 1;
   std::vector<oracle::BaselineKind> baselines;
   oracle::Baselines* torch = nullptr;  // needed for baselines; borrowed
   engine::Ceilings ceilings;           // of the GPU that is used
@@ -35,8 +36,9 @@ struct Timing {
   stats::Interval median;  // of cold samples, 95 %
   double spread = 0;       // their scaled median absolute deviation
   double warm_us = 0, host_us = 0;
-  std::optional<engine::EnergyUse> energy;
-  int verified = 0, visible = 0;  // timed replays checked, and those whose secret showed
+  std::optional<engine::EnergyUse> energy;  // mean over the rounds
+  std::vector<double> joules;               // of one call, in each round; ABBA order
+  int verified = 0, visible = 0;            // timed replays checked, and those whose secret showed
   double bytes_a_second = 0, flops = 0;
   double roofline = 0;    // share of the fastest that the GPU could be
   std::string how, note;  // of baselines: "graph" or "stream", and what compiled outputs differ by

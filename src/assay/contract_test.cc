@@ -36,5 +36,26 @@ TEST(RecordingKey, TellsKindsOfScalarsApart) {
   EXPECT_NE(RecordingKey({task::Value{std::vector<task::Value>{one}}}), RecordingKey({one}));
 }
 
+TEST(ContractProblem, WithoutDeviceWorkOnlyInputsCanBeReturned) {
+  const std::vector<float> row(6, 1.0f);
+  task::Case wanted;
+  task::Output& output = wanted.outputs.emplace_back();
+  output.shape = {6};
+  output.reference = *TensorOf(row, {6}).AsTensor();
+  plan::Plan plan;
+  plan::View view;
+  view.shape = {6};
+  view.strides = {1};
+  view.address.buffer = 0;
+  plan.outputs = {view};
+  plan.buffers.resize(1);
+  plan.buffers[0].kind = plan::BufferKind::kArgument;
+  EXPECT_FALSE(ContractProblem(plan, wanted));  // its numbers decide
+  plan.buffers[0].kind = plan::BufferKind::kWorkspace;
+  const auto problem = ContractProblem(plan, wanted);
+  ASSERT_TRUE(problem);
+  EXPECT_EQ(problem->code, "wrong_return");
+}
+
 }  // namespace
 }  // namespace cupel::assay

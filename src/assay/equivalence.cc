@@ -141,7 +141,12 @@ bool Equivalence::JudgeShadows(const engine::Run& run, const task::Case& wanted,
     if (output.is_none) continue;
     const judge::ShadowComparison shadow = judge::CompareShadows(run.outputs[i], output);
     established.Add(i, output.name, shadow, !tiny);
-    if (shadow.ok() || !ok) continue;
+    if (!ok) continue;
+    if (shadow.ok()) {
+      // Where the shadow was lost the value has to do; on usual inputs it has been judged already.
+      if (tiny && !shadow.established()) ok = JudgeTinyValues(run, wanted, i);
+      continue;
+    }
     ok = false;
     judge::Comparison comparison;
     comparison.code = "not_equivalent";
@@ -159,6 +164,14 @@ bool Equivalence::JudgeShadows(const engine::Run& run, const task::Case& wanted,
   return ok;
 }
 
+bool Equivalence::JudgeTinyValues(const engine::Run& run, const task::Case& wanted, size_t output) {
+  judge::Comparison comparison = judge::Compare(run.outputs[output].View(), wanted.outputs[output]);
+  if (comparison.ok) return true;
+  comparison.message += "; the inputs are scaled by 2^-10, where an epsilon counts";
+  Fail(wanted, "tiny", output, std::move(comparison));
+  return false;
+}
+
 Result<bool> Equivalence::TryShadows(const plan::Plan& plan, const task::Case& wanted) {
   TRY_ASSIGN(std::optional<engine::Run> run,
              Execute(plan, wanted, true, 0, &report_.established.shadow_note));
@@ -168,11 +181,20 @@ Result<bool> Equivalence::TryShadows(const plan::Plan& plan, const task::Case& w
 }
 
 Result<bool> Equivalence::TryTiny(const plan::Plan& plan, const task::Case& wanted) {
+  const bool shadows = context_.question->shadows;
   std::string note;
-  TRY_ASSIGN(std::optional<engine::Run> run, Execute(plan, wanted, true, 0, &note));
+  TRY_ASSIGN(std::optional<engine::Run> run, Execute(plan, wanted, shadows, 0, &note));
   if (!run) return true;
-  if (!Accept(*run) || !JudgeShadows(*run, wanted, "tiny")) return false;
-  ++report_.established.tiny_inputs;
+  if (!Accept(*run)) return false;
+  if (shadows) {
+    if (!JudgeShadows(*run, wanted, "tiny")) return false;
+    ++report_.established.tiny_inputs;
+    return true;
+  }
+  for (size_t i = 0; i < run->outputs.size(); ++i) {
+    if (!wanted.outputs[i].is_none && !JudgeTinyValues(*run, wanted, i)) return false;
+  }
+  ++report_.established.tolerance_inputs;
   return true;
 }
 

@@ -30,7 +30,7 @@ class Equivalence {
   Result<std::optional<engine::Run>> RunTwin(const plan::Plan& plan, const task::Case& wanted);
   /// With shadows, on an ordinary case that was right, and in other orders.
   Result<bool> TryShadows(const plan::Plan& plan, const task::Case& wanted);
-  /// With shadows alone: scaled-down inputs have no tolerance of their own.
+  /// With shadows on scaled-down inputs; by the tolerance where shadows were lost.
   Result<bool> TryTiny(const plan::Plan& plan, const task::Case& wanted);
   /// Bit for bit.
   Result<bool> TryIntegers(const plan::Plan& plan, const task::Case& wanted);
@@ -43,6 +43,7 @@ class Equivalence {
   /// Adds findings; false when one is an error or the run did not complete.
   bool Accept(engine::Run& run);
   bool JudgeShadows(const engine::Run& run, const task::Case& wanted, const char* kind);
+  bool JudgeTinyValues(const engine::Run& run, const task::Case& wanted, size_t output);
   Result<bool> TrySchedules(const plan::Plan& plan, const task::Case& wanted,
                             const engine::Run& usual);
   void Fail(const task::Case& wanted, const char* kind, size_t output,

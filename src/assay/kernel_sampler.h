@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,9 @@ Result<bool> DependsOnAll(const TimedKernel& kernel, uint64_t seed);
 
 class KernelSampler : public Sampler {
  public:
-  KernelSampler(const TimedKernel& kernel, engine::Timer& timer, size_t entrant, uint64_t seed);
+  /// `sure`: cold replays that will be counted at least.
+  KernelSampler(const TimedKernel& kernel, engine::Timer& timer, size_t entrant, uint64_t seed,
+                int sure = 0);
 
   std::string Name() const override { return kernel_.name; }
   bool IsBaseline() const override { return false; }
@@ -50,7 +53,8 @@ class KernelSampler : public Sampler {
     std::vector<engine::OutputTensor> outputs;
   };
   /// Where the next cold replay's outputs go so that every one has had the same chance; nothing
-  /// when they are not wanted.
+  /// when they are not wanted. Which ones of those that are sure to come is drawn beforehand, since
+  /// large outputs take long to bring back.
   std::optional<size_t> PlaceToKeep();
   Result<bool> VerifyOne(const Kept& kept);
 
@@ -59,7 +63,9 @@ class KernelSampler : public Sampler {
   size_t entrant_;
   Random random_;
   std::vector<Kept> kept_;
-  uint64_t counted_ = 0, output_bytes_ = 0;
+  uint64_t sure_ = 0, counted_ = 0;
+  size_t most_ = 0;            // to keep
+  std::set<uint64_t> chosen_;  // of the first `sure_`
   bool counting_ = false;
   int verified_ = 0, visible_ = 0;
 };

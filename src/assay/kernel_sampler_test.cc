@@ -230,6 +230,29 @@ TEST_F(KernelSamplerTest, OutputsAreKeptFromTheWholeRunAndNotFromWarmingUp) {
   EXPECT_GT(between(380, 400), 0);
 }
 
+TEST_F(KernelSamplerTest, OfReplaysThatAreSureToComeNoMoreAreBroughtBackThanAreVerified) {
+  constexpr size_t kWarmUp = 4, kSure = 40, kRounds = 60;
+  std::set<size_t> places;
+  int later = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    timer_.requests.clear();
+    KernelSampler sampler(kernel_, timer_, 0, seed, kSure);
+    ASSERT_TRUE(TakeAll(&sampler, kRounds));
+    int among_sure = 0;
+    for (size_t i = 0; i < kRounds; ++i) {
+      if (!timer_.requests[kWarmUp + i].keep_outputs) continue;
+      (i < kSure ? among_sure : later) += 1;
+      places.insert(i);
+    }
+    EXPECT_EQ(among_sure, 8);
+    const auto right = sampler.Verify();
+    ASSERT_TRUE(right.has_value() && *right);
+    EXPECT_EQ(sampler.verified(), 9);
+  }
+  EXPECT_EQ(places.size(), kRounds) << "every replay may be looked at";
+  EXPECT_NEAR(later / 40.0, 3.2, 1.5);  // 8 ln(60 / 40)
+}
+
 TEST_F(KernelSamplerTest, AKernelThatTurnsDishonestLateIsCaught) {
   // Right in its first hundred replays, and in the last one, which is always looked at.
   int calls = 0;

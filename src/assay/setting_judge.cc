@@ -7,72 +7,22 @@
 #include <chrono>
 #include <utility>
 
+#include "assay/cases.h"
 #include "assay/contract.h"
+#include "assay/derived.h"
+#include "assay/device_state.h"
 #include "assay/equivalence.h"
+#include "assay/other_inputs.h"
 #include "assay/sampled_run.h"
+#include "assay/trial.h"
 #include "assay/twin.h"
 #include "base/random.h"
 #include "judge/compare.h"
+#include "judge/controls.h"
 #include "os/process.h"
 
 namespace cupel::assay {
 namespace {
-
-/// For one call in the emulator; the largest published kernels take a tenth of it on two cores.
-constexpr std::chrono::seconds kEngineDeadline{180};
-
-/// Adds the wall time of its own lifetime to a sum.
-class Stopwatch {
- public:
-  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
-  ~Stopwatch() {
-    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-
- private:
-  double& seconds_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-std::vector<judge::Comparison> CompareAll(const engine::Run& run, const task::Case& wanted) {
-  std::vector<judge::Comparison> comparisons;
-  for (size_t i = 0; i < run.outputs.size(); ++i) {
-    const task::Output& output = wanted.outputs[i];
-    judge::Comparison comparison;
-    comparison.ok = output.is_none;  // the task ignores this position, whatever is there
-    const engine::OutputTensor& got = run.outputs[i];
-    if (!output.is_none) {
-      comparison =
-          got.is_sampled ? judge::CompareWritten(got, output) : judge::Compare(got.View(), output);
-    }
-    comparisons.push_back(std::move(comparison));
-  }
-  return comparisons;
-}
-
-bool HasError(const std::vector<engine::Finding>& findings) {
-  for (const engine::Finding& finding : findings) {
-    if (finding.severity == engine::Severity::kError) return true;
-  }
-  return false;
-}
-
-/// Adds findings of a further trial; the same code at the same line is one finding.
-void Merge(std::vector<engine::Finding> more, std::vector<engine::Finding>& all) {
-  for (engine::Finding& finding : more) {
-    bool known = false;
-    for (engine::Finding& old : all) {
-      if (old.code == finding.code && old.kernel == finding.kernel && old.line == finding.line) {
-        old.count += finding.count;
-        known = true;
-        break;
-      }
-    }
-    if (!known) all.push_back(std::move(finding));
-  }
-}
 
 /// The state of one setting between its trials.
 class SettingRun {
@@ -81,17 +31,25 @@ class SettingRun {
     result_.report.id = context.setting->id;
     result_.report.kind = task::Name(context.setting->kind);
     result_.report.description = context.setting->Describe();
+    result_.report.derived = context.setting->derived;
+    result_.report.reduced = context.setting->reduced;
+    trials_ = TrialsAt(*context.setting, context.question->trials);
   }
 
   Result<SettingResult> Run() {
-    const Question& question = *context_.question;
+    TRY(RunTrials());
+    ForgiveAtDerivedSizes(result_.report);
+    return std::move(result_);
+  }
+
+ private:
+  Status RunTrials() {
     TRY_ASSIGN(auto cases,
-               context_.oracle->Open(*question.task, question.direction, *context_.setting,
-                                     question.trials, question.seed, question.fresh_cases));
-    for (int trial = 0; trial < question.trials; ++trial) {
+               OpenCases(context_, *context_.setting, oracle::Distribution::kUsual, trials_));
+    for (int trial = 0; trial < trials_; ++trial) {
       if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
       context_.begin_trial(
-          fmt::format("{} trial {} of {}", context_.setting->id, trial + 1, question.trials));
+          fmt::format("{} trial {} of {}", context_.setting->id, trial + 1, trials_));
       std::optional<oracle::CaseOutcome> outcome;
       {
         Stopwatch watch(result_.report.oracle_seconds);
@@ -101,21 +59,38 @@ class SettingRun {
       if (const auto* failure = std::get_if<oracle::SettingFailure>(&*outcome)) {
         result_.report.status = "no_reference";
         result_.report.note = failure->message;
-        return std::move(result_);
+        return {};
       }
       const auto& wanted = std::get<task::Case>(*outcome);
+      result_.report.cases.push_back({"usual", wanted.seed, ""});
+      if (!TryControls(wanted, trial)) return {};
       TRY_ASSIGN(const bool go_on, RunTrial(wanted, trial));
-      if (!go_on) return std::move(result_);
+      if (!go_on) return {};
       ++result_.report.established.tolerance_inputs;
-      if (trial + 1 < question.trials) continue;
+      if (trial + 1 < trials_) continue;
+      TRY_ASSIGN(const bool forgets, ForgetsCalls(context_, *plan_, wanted, result_.report));
+      if (!forgets) return {};
       TRY_ASSIGN(const bool holds, GoBeyond(wanted));
-      if (!holds) return std::move(result_);
+      if (!holds) return {};
+      TRY_ASSIGN(const bool right, TryOtherInputs(wanted));
+      if (!right) return {};
     }
     result_.report.status = "passed";
-    return std::move(result_);
+    return {};
   }
 
- private:
+  /// False when a wrong answer passes, so that right ones cannot be told from wrong ones.
+  bool TryControls(const task::Case& wanted, int trial) {
+    Stopwatch watch(result_.report.judge_seconds);
+    trial == 0 ? controls_.TryFirst(wanted) : controls_.TryOther(wanted);
+    result_.report.controls = controls_.all();
+    if (trial > 0 && trial + 1 < trials_) return true;  // one of the cases may still tell
+    result_.report.note = judge::PassingText(controls_.all());
+    if (result_.report.note.empty()) return true;
+    result_.report.status = "cannot_judge";
+    return false;
+  }
+
   /// Records when it must be; false when what the plan returns is refused without running it.
   Result<bool> RecordAsAgreed(const task::Case& wanted) {
     TRY_ASSIGN(const bool recorded, RecordIfNeeded(wanted));
@@ -151,8 +126,7 @@ class SettingRun {
       Stopwatch watch(result_.report.engine_seconds);
       const auto is_right = [&](const engine::Run& sampled) {
         if (!sampled.completed || HasError(sampled.findings)) return false;
-        const auto outputs = CompareAll(sampled, wanted);
-        return std::all_of(outputs.begin(), outputs.end(), [](const auto& c) { return c.ok; });
+        return AllRight(CompareAll(sampled, wanted));
       };
       auto executed = sampler_.Execute(*context_.program, *plan_, storages, options, is_right);
       if (!executed) return CannotExecute(executed.error());
@@ -176,8 +150,7 @@ class SettingRun {
       Stopwatch watch(result_.report.judge_seconds);
       report.outputs = CompareAll(run, wanted);
     }
-    report.ok = clean;
-    for (const judge::Comparison& output : report.outputs) report.ok = report.ok && output.ok;
+    report.ok = clean && AllRight(report.outputs);
     const bool ok = report.ok;
     result_.report.trials.push_back(std::move(report));
     if (!ok) result_.report.status = "failed";
@@ -229,7 +202,10 @@ class SettingRun {
     if (question.integers) {
       TRY_ASSIGN(auto wanted, CaseOf(setting, oracle::Distribution::kIntegers));
       if (!wanted) {
-        result_.report.established.exact_note = "the task is not exact on small integers";
+        result_.report.established.exact_note =
+            question.task->domain.Excludes(oracle::Distribution::kIntegers)
+                ? "the task's domain excludes them"
+                : "the task is not exact on small integers";
       } else {
         TRY_ASSIGN(const bool recorded, RecordAsAgreed(*wanted));
         if (!recorded) return false;
@@ -237,7 +213,6 @@ class SettingRun {
         if (!equal) return false;
       }
     }
-    if (!question.shadows) return true;
     TRY_ASSIGN(auto wanted, CaseOf(setting, oracle::Distribution::kTiny));
     if (!wanted) return true;
     TRY_ASSIGN(const bool recorded, RecordAsAgreed(*wanted));
@@ -247,16 +222,27 @@ class SettingRun {
 
   Result<std::optional<task::Case>> CaseOf(const task::Setting& setting,
                                            oracle::Distribution distribution) {
-    const Question& question = *context_.question;
+    if (context_.question->task->domain.Excludes(distribution)) return std::optional<task::Case>();
     Stopwatch watch(result_.report.oracle_seconds);
-    TRY_ASSIGN(auto cases,
-               context_.oracle->Open(*question.task, question.direction, setting, 1, question.seed,
-                                     question.fresh_cases, distribution));
+    TRY_ASSIGN(auto cases, OpenCases(context_, setting, distribution));
     TRY_ASSIGN(auto outcome, cases->Next());
     if (!outcome || std::holds_alternative<oracle::SettingFailure>(*outcome)) {
       return std::optional<task::Case>();
     }
-    return std::optional<task::Case>(std::move(std::get<task::Case>(*outcome)));
+    auto& found = std::get<task::Case>(*outcome);
+    result_.report.cases.push_back(UsedCaseOf(context_, setting, distribution, found));
+    return std::optional<task::Case>(std::move(found));
+  }
+
+  /// Inputs that the task does not draw itself. `last` was right.
+  Result<bool> TryOtherInputs(const task::Case& last) {
+    // Of sizes that nobody listed, that they are handled is enough.
+    if (context_.question->distributions.empty() || !context_.setting->derived.empty()) return true;
+    context_.begin_trial(fmt::format("{} on other inputs", context_.setting->id));
+    // A twin's recording may have taken the place of the setting's own.
+    TRY_ASSIGN(const bool recorded, RecordAsAgreed(last));
+    if (!recorded) return false;
+    return OtherInputTrials(context_, result_.report, sampler_).Run(*plan_, last);
   }
 
   /// As RecordAsAgreed, but a refusal leaves no trace.
@@ -312,6 +298,8 @@ class SettingRun {
 
   SettingContext context_;
   SettingResult result_;
+  judge::Controls controls_;
+  int trials_ = 0;
   std::optional<plan::Plan> plan_;
   SampledRunner sampler_;
   std::string key_;

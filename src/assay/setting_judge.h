@@ -15,7 +15,13 @@ struct SettingContext {
   const task::Setting* setting = nullptr;
   oracle::Oracle* oracle = nullptr;
   record::Recorder* recorder = nullptr;
+  /// For calls that the candidate may refuse: a refusal costs a recorder what it remembers of
+  /// earlier calls, which the agreement between recordings rests on.
+  std::function<Result<record::Recorder*>()> spare_recorder;
   engine::Program* program = nullptr;
+  /// Whether random numbers in the kernels' own variables are worth a try: honest barriers may wait
+  /// for ever with them, which costs a GPU its whole deadline, once.
+  bool* may_scramble = nullptr;
   uint64_t seed = 0;
   std::function<void(const std::string& stage)> begin_trial;
 };

@@ -52,6 +52,9 @@ Comparison Compare(const task::Tensor& got, const task::Output& want);
 /// wrong, not why: the pattern of a few blocks misleads. Nothing written is wrong.
 Comparison CompareWritten(const engine::OutputTensor& got, const task::Output& want);
 
+/// As Compare, for whoever asks whether and by how much, not where or why.
+Comparison CompareQuietly(const task::Tensor& got, const task::Output& want);
+
 /// As Compare on `threads` threads.
 Comparison CompareOn(int threads, const task::Tensor& got, const task::Output& want);
 

@@ -146,6 +146,22 @@ TEST(Compare, FloorAllowsFlushedDenormalsButNotVisibleHalves) {
   EXPECT_TRUE(Compare(TensorOf(got, {16}, DType::kF16), want).ok);
 }
 
+TEST(Compare, AHalfThatStandsOutMayBeRounded) {
+  std::vector<double> truth(4096, 1e-4);
+  truth[7] = 0.70018;  // 1.5e-4 from its neighbour among the halves
+  std::vector<uint16_t> got;
+  for (const double t : truth) got.push_back(FloatToHalf(static_cast<float>(t)));
+  task::Output want;
+  want.dtype = DType::kF16;
+  want.shape = {4096};
+  want.truth = TensorOf(truth, {4096}, DType::kF64);
+  want.error_scale = 0x1p-12 * 1e-4 * 10;
+  EXPECT_TRUE(Compare(TensorOf(got, {4096}, DType::kF16), want).ok);
+  EXPECT_LE(Compare(TensorOf(got, {4096}, DType::kF16), want).Severity(), 1);
+  got[7] -= 1;  // two roundings
+  EXPECT_FALSE(Compare(TensorOf(got, {4096}, DType::kF16), want).ok);
+}
+
 TEST(Compare, ACaseWithoutAUsableScaleIsNotTheCandidatesFault) {
   Fixture f({4});
   for (double scale : {std::nan(""), static_cast<double>(kInf), -1.0}) {

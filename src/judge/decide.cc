@@ -110,6 +110,12 @@ bool HasWrongOutputs(const SettingReport& setting) {
   });
 }
 
+/// Nobody listed a derived size: whoever reads the reason has to know where it came from.
+std::string SizeText(const SettingReport& setting) {
+  if (setting.derived.empty()) return "";
+  return fmt::format("; at sizes derived from the task's first setting ({})", setting.derived);
+}
+
 bool CollectTrials(const SettingReport& setting, Collected& all) {
   bool failed = false;
   for (size_t t = 0; t < setting.trials.size(); ++t) {
@@ -120,10 +126,9 @@ bool CollectTrials(const SettingReport& setting, Collected& all) {
       if (c.ok) continue;
       explained = failed = true;
       all.broken_case |= c.code == "broken_case";
-      all.comparisons.Add(
-          fmt::format("{}/{}/{}", c.code, c.pattern, o),
-          {c.code, c.message, fmt::format("{} trial {} output {}", setting.id, t, o)}, setting.id,
-          true);
+      all.comparisons.Add(fmt::format("{}/{}/{}", c.code, c.pattern, o),
+                          {c.code, c.message + SizeText(setting), PlaceOf(setting, t, o)},
+                          setting.id, true);
     }
     if (trial.ok || explained) continue;
     failed = true;
@@ -146,6 +151,7 @@ bool CollectSetting(const SettingReport& setting, Verdict& verdict, Collected& a
   bool failed = !setting.problems.empty();
   for (Reason problem : setting.problems) {
     const std::string key = problem.code + "/" + problem.message + "/" + problem.where;
+    problem.message += SizeText(setting);
     if (problem.where.empty()) problem.where = setting.id;
     all.problems.Add(key, std::move(problem), setting.id);
   }
@@ -161,7 +167,7 @@ bool CollectSetting(const SettingReport& setting, Verdict& verdict, Collected& a
     }
     failed = true;
     all.findings.Add(fmt::format("{}/{}/{}", finding.code, finding.kernel, where),
-                     {finding.code, Text(finding), where}, setting.id);
+                     {finding.code, Text(finding) + SizeText(setting), where}, setting.id);
   }
   return CollectTrials(setting, all) || failed;
 }
@@ -175,17 +181,36 @@ std::string JoinIds(const std::vector<std::string>& ids) {
 
 struct Tally {
   int passed = 0, failed = 0, unsupported = 0;
-  std::vector<std::string> no_reference, not_run;
+  std::vector<std::string> no_reference, not_run, cannot_judge, refused;
 };
+
+/// True for a setting that says nothing about the candidate.
+bool SetAside(const SettingReport& setting, Verdict& verdict, Tally& tally) {
+  if (setting.status == "no_reference") {
+    tally.no_reference.push_back(setting.id);
+    return true;
+  }
+  if (setting.status == "cannot_judge") {
+    tally.cannot_judge.push_back(fmt::format("{} ({})", setting.id, PassingText(setting.controls)));
+    return true;
+  }
+  if (setting.status == "refused" && !setting.derived.empty()) {
+    verdict.notes.push_back("limit: " + setting.note);
+    tally.refused.push_back(setting.id);
+    return true;
+  }
+  return setting.status == "not_declared" && !verdict.declared.empty();
+}
 
 Tally Judge(Verdict& verdict, Collected& all) {
   Tally tally;
+  // Sizes that nobody listed do not stand in for those that the task asks for.
+  const bool any_listed =
+      std::any_of(verdict.settings.begin(), verdict.settings.end(),
+                  [](const SettingReport& setting) { return setting.derived.empty(); });
   for (SettingReport& setting : verdict.settings) {
     const bool against = CollectSetting(setting, verdict, all);
-    if (setting.status == "no_reference" && !against) {
-      tally.no_reference.push_back(setting.id);
-      continue;
-    }
+    if (!against && SetAside(setting, verdict, tally)) continue;
     if (against) {
       setting.status = "failed";
       ++(setting.unsupported ? tally.unsupported : tally.failed);
@@ -196,7 +221,7 @@ Tally Judge(Verdict& verdict, Collected& all) {
       ++tally.failed;
       all.problems.Add("setting_failed", {"setting_failed", setting.note, setting.id}, setting.id);
     } else if (setting.status == "passed" && !setting.trials.empty()) {
-      ++tally.passed;
+      tally.passed += setting.derived.empty() || !any_listed;
     } else {
       setting.status = "not_run";
       tally.not_run.push_back(setting.id);
@@ -215,13 +240,20 @@ Decision Conclude(const Tally& tally, bool broken_case, bool reasons_given, Verd
   if (tally.unsupported > 0) return Decision::kUnsupported;
   if (reasons_given) return given;
   if (tally.passed == 0) {
-    verdict.reasons.push_back(
-        {"nothing_judged",
-         "no setting could be judged" +
-             (tally.no_reference.empty()
-                  ? std::string()
-                  : ": the task's own reference fails at " + JoinIds(tally.no_reference)),
-         ""});
+    std::vector<std::string> why;
+    if (!tally.no_reference.empty()) {
+      why.push_back("the task's own reference fails at " + JoinIds(tally.no_reference));
+    }
+    if (!tally.cannot_judge.empty()) {
+      why.push_back("wrong answers pass at " + JoinIds(tally.cannot_judge));
+    }
+    if (!tally.refused.empty()) {
+      why.push_back("the kernel was not run at the derived sizes of " + JoinIds(tally.refused));
+    }
+    verdict.reasons.push_back({tally.cannot_judge.empty() ? "nothing_judged" : "cannot_judge",
+                               fmt::format("no setting could be judged{}{}",
+                                           why.empty() ? "" : ": ", fmt::join(why, "; ")),
+                               ""});
     return Decision::kError;
   }
   if (!tally.not_run.empty()) {
@@ -232,7 +264,29 @@ Decision Conclude(const Tally& tally, bool broken_case, bool reasons_given, Verd
   return Decision::kAccepted;
 }
 
+/// What the task does not ask for and the kernel cannot do, each once.
+void NoteLimits(Verdict& verdict) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> limits;
+  for (const SettingReport& setting : verdict.settings) {
+    for (const Limit& limit : setting.other_inputs.limits) {
+      auto known = std::find_if(limits.begin(), limits.end(),
+                                [&](const auto& old) { return old.first == limit.message; });
+      if (known == limits.end()) known = limits.insert(limits.end(), {limit.message, {}});
+      known->second.push_back(setting.id);
+    }
+  }
+  for (const auto& [message, settings] : limits) {
+    verdict.notes.push_back(fmt::format("limit: {} ({})", message, JoinIds(settings)));
+  }
+}
+
 }  // namespace
+
+std::string PlaceOf(const SettingReport& setting, size_t trial, size_t output) {
+  const std::string& kind = setting.trials[trial].kind;
+  return fmt::format("{} trial {}{} output {}", setting.id, trial,
+                     kind.empty() ? "" : " (" + kind + ")", output);
+}
 
 Verdict Decide(Verdict verdict) {
   Collected all;
@@ -250,6 +304,11 @@ Verdict Decide(Verdict verdict) {
   if (!tally.no_reference.empty()) {
     verdict.notes.push_back("not judged, the task's own reference fails there: " +
                             JoinIds(tally.no_reference));
+  }
+  NoteLimits(verdict);
+  if (!tally.cannot_judge.empty() && tally.passed > 0) {
+    verdict.notes.push_back("not judged, because wrong answers pass there: " +
+                            JoinIds(tally.cannot_judge));
   }
   if (!tally.not_run.empty() && tally.failed + tally.unsupported > 0) {
     verdict.notes.push_back("not run: " + JoinIds(tally.not_run));

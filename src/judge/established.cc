@@ -25,8 +25,10 @@ Total Sum(const std::vector<const Established*>& settings, size_t output) {
   Total total;
   for (const Established* one : settings) {
     total.tolerance += one->tolerance_inputs;
-    total.shadow += one->shadow_inputs;
-    total.tiny += one->tiny_inputs;
+    // Where this output is of integers nothing was to be followed: a task may have both.
+    const bool followed = output >= one->outputs.size() || one->outputs[output].is_float;
+    total.shadow += followed ? one->shadow_inputs : 0;
+    total.tiny += followed ? one->tiny_inputs : 0;
     total.exact += one->exact_inputs;
     total.schedules = std::max(total.schedules, one->schedules);
     if (total.shadow_note.empty()) total.shadow_note = one->shadow_note;
@@ -80,8 +82,8 @@ std::string ShadowText(const Total& t, const std::vector<std::string>& not_follo
                          why.empty() ? "" : ", ",
                          100 * static_cast<double>(t.sum.doubtful) / elements);
     }
-    parts.push_back(fmt::format("equality in exact arithmetic not established on {}: {}{}",
-                                Inputs(t.shadow - t.sum.equal_inputs), why,
+    parts.push_back(fmt::format("equality in exact arithmetic not established on {}{}{}{}",
+                                Inputs(t.shadow - t.sum.equal_inputs), why.empty() ? "" : ": ", why,
                                 CausesText(t.sum.causes)));
   }
   if (t.sum.reset < t.sum.elements) {
@@ -96,7 +98,7 @@ std::string ShadowText(const Total& t, const std::vector<std::string>& not_follo
 }  // namespace
 
 void EstablishedOutput::Add(const EstablishedOutput& other) {
-  is_float = other.is_float;
+  is_float = other.is_float || (is_float && elements > 0);
   equal_inputs += other.equal_inputs;
   elements += other.elements;
   equal += other.equal;

@@ -21,11 +21,13 @@ std::vector<Axis> MakeAxes(const std::vector<int64_t>& shape) {
   return axes;
 }
 
-void NoteWrong(Evidence& e, int64_t i, double got) {
+void NoteWrong(Evidence& e, int64_t i, double got, double wanted) {
   if (e.first_wrong < 0) {
     e.first_wrong = i;
     e.wrong_value = got;
+    e.wanted_value = wanted;
   }
+  e.wanted_all_same = e.wanted_all_same && wanted == e.wanted_value;
   e.last_wrong = i;
   ++e.wrong;
   e.wrong_zero += got == 0;
@@ -49,7 +51,7 @@ Evidence Gather(const Scanner& scan, const std::vector<int64_t>& shape) {
   double squares = 0, sum = 0, error_sum = 0;
   for (int64_t i = 0; i < e.count; ++i) {
     const double got = scan.got(i), wanted = scan.wanted(i);
-    if (scan.IsWrong(i)) NoteWrong(e, i, got);
+    if (scan.IsWrong(i)) NoteWrong(e, i, got, wanted);
     if (!std::isfinite(got) || !std::isfinite(wanted)) continue;
     ++e.pairs;
     squares += wanted * wanted;

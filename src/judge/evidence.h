@@ -25,7 +25,9 @@ struct Evidence {
   int64_t count = 0, wrong = 0;
   int64_t first_wrong = -1, last_wrong = -1;  // row-major
   int64_t wrong_zero = 0, wrong_nan = 0, wrong_infinite = 0;
-  bool wrong_all_same = true;                            // one value at all wrong elements
+  bool wrong_all_same = true;   // one value at all wrong elements
+  bool wanted_all_same = true;  // there, where one value is right
+  double wanted_value = 0;
   double wrong_value = 0;                                // that of the first
   double truth_rms = 0, truth_mean = 0, mean_error = 0;  // over finite pairs
   double got_min = INFINITY, truth_min = INFINITY;       // over finite pairs

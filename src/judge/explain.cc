@@ -75,7 +75,8 @@ std::optional<Fill> WhatTheWrongHold(const Evidence& e) {
   if (e.wrong == e.wrong_zero) return Fill{"all_zero", "zero"};
   if (e.wrong == e.wrong_nan) return Fill{"all_nan", "NaN"};
   if (e.wrong == e.wrong_infinite) return Fill{"all_infinite", "infinite"};
-  if (e.wrong_all_same && e.wrong >= 8) {
+  // Of constant inputs the right answer may be one number, too.
+  if (e.wrong_all_same && !e.wanted_all_same && e.wrong >= 8) {
     return Fill{"constant", fmt::format("the same number {:.9g}", e.wrong_value)};
   }
   return {};

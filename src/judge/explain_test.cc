@@ -55,6 +55,14 @@ void Expect(const Comparison& c, const char* pattern, const char* text) {
   EXPECT_THAT(c.message, HasSubstr(text));
 }
 
+TEST(Explain, OneNumberWhereOneIsWantedIsNoSignOfNothingWritten) {
+  Damaged d({64, 128});
+  std::fill(d.truth.begin(), d.truth.end(), 75.5);
+  const Comparison c = d.By([](double t, int64_t) { return t * 1.01; });
+  EXPECT_FALSE(c.ok);
+  EXPECT_NE(c.pattern, "constant") << c.message;
+}
+
 TEST(Explain, NeverWritten) {
   const Damaged d({64, 128});
   Expect(d.By([](double, int64_t) { return 0; }), "all_zero", "the whole output is zero");

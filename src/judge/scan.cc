@@ -47,7 +47,11 @@ Totals Combine(Totals a, const Totals& b) {
 }
 
 Rule RuleFor(DType dtype, double limit) {
-  return {dtype, !IsFloating(dtype), limit, InfiniteFrom(dtype)};
+  constexpr double kHair = 1 + 0x1p-8;  // what came before the rounding was not exact either
+  double rounding = 0;
+  if (dtype == DType::kF16) rounding = 0x1p-11 * kHair;
+  if (dtype == DType::kBF16) rounding = 0x1p-8 * kHair;
+  return {dtype, !IsFloating(dtype), limit, InfiniteFrom(dtype), rounding};
 }
 
 Scanner::Scanner(const task::Tensor& got, const task::Tensor& truth, const Rule& rule)
@@ -65,7 +69,7 @@ bool Scanner::IsWrong(int64_t i) const {
   if (rule_.exact) return std::memcmp(got_bytes_ + i * size_, truth_bytes_ + i * size_, size_) != 0;
   const double g = got_(i), w = wanted(i);
   if (!std::isfinite(g) || !std::isfinite(w)) return !SameNonFinite(g, w);
-  return !(std::fabs(g - w) <= rule_.limit);
+  return !rule_.IsWithin(std::fabs(g - w), w);
 }
 
 Totals Scanner::RunChunk(int64_t begin, int64_t end) const {
@@ -85,9 +89,13 @@ Totals Scanner::RunChunk(int64_t begin, int64_t end) const {
     }
     const double error = std::fabs(g - w);
     totals.sum_squares += error * error;
-    totals.max_error = std::max(totals.max_error, error);
     ++totals.pairs;
-    if (rule_.exact ? IsWrong(i) : !(error <= rule_.limit)) wrong(i);
+    const bool is_wrong = rule_.exact ? IsWrong(i) : !rule_.IsWithin(error, w);
+    if (is_wrong) wrong(i);
+    // What is beyond the limit and right all the same is no measure of anything.
+    if (is_wrong || error <= rule_.limit || rule_.exact) {
+      totals.max_error = std::max(totals.max_error, error);
+    }
   }
   return totals;
 }

@@ -42,6 +42,12 @@ struct Rule {
   bool exact = false;        // integers: equal bytes
   double limit = 0;          // else |got - wanted| <= limit
   double infinite_from = 0;  // |wanted| from here on rounds to infinity in the dtype
+  /// An error of at most this share of the element is its rounding to the dtype: not wrong, however
+  /// far the element stands out. Of 16-bit types alone; others round finely enough.
+  double rounding = 0;
+  bool IsWithin(double error, double wanted) const {
+    return error <= limit || error <= rounding * std::fabs(wanted);
+  }
 };
 
 Rule RuleFor(DType dtype, double limit);

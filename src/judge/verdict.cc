@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "judge/verdict.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "judge/counters_json.h"
+#include "judge/record.h"
 
 namespace cupel::judge {
 namespace {
@@ -104,7 +107,10 @@ Json ToJson(const SettingReport& setting) {
                {"status", setting.status},
                {"note", setting.note},
                {"problems", List(setting.problems)},
-               {"largest_error", Largest(setting)}};
+               {"largest_error", Largest(setting)},
+               {"derived", setting.derived},
+               {"reduced", setting.reduced},
+               {"controls", List(setting.controls)}};
   Json& trials = json["trials"] = Json::array();
   for (const TrialReport& trial : setting.trials) {
     Json entry = {{"seed", SeedText(trial.seed)},
@@ -117,11 +123,33 @@ Json ToJson(const SettingReport& setting) {
     }
     trials.push_back(std::move(entry));
   }
+  json["distributions"] = ToJson(setting.other_inputs);
+  json["cases"] = List(setting.cases);
   json["findings"] = List(setting.findings);
   json["established"] = ToJson(setting.established);
   json["counters"] = {{"estimated_us", Number(setting.counters.estimated_us)},
                       {"launches", List(setting.counters.launches)}};
   return json;
+}
+
+/// What the kernel cannot do and need not: each once, with the settings where it showed.
+Json Limits(const Verdict& verdict) {
+  Json limits = Json::array();
+  for (const SettingReport& setting : verdict.settings) {
+    for (const Limit& limit : setting.other_inputs.limits) {
+      auto known = std::find_if(limits.begin(), limits.end(),
+                                [&](const Json& old) { return old["message"] == limit.message; });
+      if (known == limits.end()) {
+        limits.push_back({{"kind", limit.kind},
+                          {"message", limit.message},
+                          {"detail", limit.detail},
+                          {"settings", Json::array()}});
+        known = std::prev(limits.end());
+      }
+      (*known)["settings"].push_back(setting.id);
+    }
+  }
+  return limits;
 }
 
 Json Timing(const Verdict& verdict) {
@@ -133,10 +161,14 @@ Json Timing(const Verdict& verdict) {
                             {"engine_seconds", Number(setting.engine_seconds)},
                             {"judge_seconds", Number(setting.judge_seconds)}};
   }
-  return {{"build_seconds", Number(verdict.build_seconds)},
-          {"total_seconds", Number(verdict.total_seconds)},
-          {"settings", settings}};
+  Json timing{{"build_seconds", Number(verdict.build_seconds)},
+              {"total_seconds", Number(verdict.total_seconds)},
+              {"settings", settings}};
+  if (verdict.provenance.gpu) timing["gpu"] = judge::ToJson(*verdict.provenance.gpu);
+  return timing;
 }
+
+Json Content(const Verdict& verdict);
 
 }  // namespace
 
@@ -169,10 +201,22 @@ int ExitStatus(Decision decision) {
 }
 
 Json ToJson(const Verdict& verdict) {
+  Json record = Content(verdict);
+  AddProvenance(verdict.provenance, record);
+  Seal(record);
+  return record;
+}
+
+namespace {
+
+Json Content(const Verdict& verdict) {
   return {{"schema", "cupel.verdict/1"},
           {"verdict", Name(verdict.decision)},
           {"reasons", List(verdict.reasons)},
           {"notes", verdict.notes},
+          {"not_checked", verdict.not_checked},
+          {"limits", Limits(verdict)},
+          {"declared", verdict.declared},
           {"task", verdict.task},
           {"direction", verdict.direction},
           {"kernel", verdict.kernel_path},
@@ -192,5 +236,7 @@ Json ToJson(const Verdict& verdict) {
           {"settings", List(verdict.settings)},
           {"timing", Timing(verdict)}};
 }
+
+}  // namespace
 
 }  // namespace cupel::judge

@@ -178,5 +178,68 @@ TEST(VerdictJson, HasTheDocumentedMembers) {
   EXPECT_TRUE(ParseJson(DumpJson(json, 2), "verdict"));
 }
 
+/// A setting whose control passes.
+SettingReport Blind(const char* id) {
+  SettingReport setting = Setting(id, {});
+  setting.status = "cannot_judge";
+  setting.controls = {{"zeros", 0, "", 0.3, 8}};
+  return setting;
+}
+
+SettingReport AtDerivedSize(SettingReport setting) {
+  setting.derived = "batch_size=1";
+  return setting;
+}
+
+TEST(Decide, ASettingThatCannotJudgeDoesNotCount) {
+  const Verdict v = With({Blind("single-0"), Setting("multi-0", {Right()})});
+  EXPECT_EQ(v.decision, Decision::kAccepted);
+  EXPECT_EQ(v.settings[0].status, "cannot_judge");
+  ASSERT_EQ(v.notes.size(), 1u);
+  EXPECT_THAT(v.notes[0],
+              HasSubstr("single-0 (zeros passes at output 0 (0.3 of what is allowed))"));
+  EXPECT_EQ(ToJson(v)["settings"][0]["controls"][0]["ok"], false);
+}
+
+TEST(Decide, NothingLeftToJudgeWithIsAnErrorOfOurs) {
+  const Verdict v = With({Blind("single-0"), AtDerivedSize(Setting("heldout-0", {Right()}))});
+  EXPECT_EQ(v.decision, Decision::kError);
+  ASSERT_EQ(v.reasons.size(), 1u);
+  EXPECT_EQ(v.reasons[0].code, "cannot_judge");
+  EXPECT_THAT(v.reasons[0].message, HasSubstr("zeros passes"));
+}
+
+TEST(Decide, WrongAtADerivedSizeRejectsAndSaysWhereItCameFrom) {
+  const Verdict v =
+      With({Setting("single-0", {Right()}), AtDerivedSize(Setting("heldout-0", {Wrong()}))});
+  EXPECT_EQ(v.decision, Decision::kRejected);
+  EXPECT_THAT(v.reasons[0].message,
+              HasSubstr("derived from the task's first setting (batch_size=1)"));
+}
+
+TEST(Decide, RefusingADerivedSizeIsALimit) {
+  SettingReport refused = AtDerivedSize(Setting("heldout-0", {}));
+  refused.status = "refused";
+  refused.note = "refuses batch_size=1: rows must be even";
+  const Verdict v = With({Setting("single-0", {Right()}), refused});
+  EXPECT_EQ(v.decision, Decision::kAccepted);
+  EXPECT_THAT(v.notes, ElementsAre("limit: refuses batch_size=1: rows must be even"));
+  EXPECT_THAT(With({refused}).reasons.at(0).message, HasSubstr("derived sizes of heldout-0"));
+  // The word alone is not believed of a size that the task lists.
+  refused.derived.clear();
+  EXPECT_EQ(With({Setting("single-0", {Right()}), refused}).decision, Decision::kError);
+}
+
+TEST(Decide, WhatIsNotDeclaredIsLeftOutOnlyWhereSomethingIsDeclared) {
+  SettingReport other = Setting("multi-0", {});
+  other.status = "not_declared";
+  Verdict v;
+  v.settings = {Setting("single-0", {Right()}), other};
+  EXPECT_EQ(Decide(v).decision, Decision::kError);
+  v.declared = "judged only for rows=64: 1 of 2 settings";
+  EXPECT_EQ(Decide(v).decision, Decision::kAccepted);
+  EXPECT_EQ(ToJson(v)["declared"], v.declared);
+}
+
 }  // namespace
 }  // namespace cupel::judge

@@ -97,7 +97,7 @@ const Comparison* Find(const Verdict& verdict, const std::string& where) {
   for (const SettingReport& setting : verdict.settings) {
     for (size_t t = 0; t < setting.trials.size(); ++t) {
       for (size_t o = 0; o < setting.trials[t].outputs.size(); ++o) {
-        if (where == fmt::format("{} trial {} output {}", setting.id, t, o)) {
+        if (where == PlaceOf(setting, t, o)) {
           return &setting.trials[t].outputs[o];
         }
       }
@@ -192,18 +192,21 @@ std::string Resources(const Verdict& v) {
 
 /// One line that says how much was tried and how close the worst came.
 std::string Summary(const Verdict& v, const TextOptions& options) {
-  size_t passed = 0, trials = 0;
+  size_t passed = 0, trials = 0, usual = 0;
   const SettingReport* closest = nullptr;
   for (const SettingReport& s : v.settings) {
     trials += s.trials.size();
+    usual += static_cast<size_t>(std::count_if(s.trials.begin(), s.trials.end(),
+                                               [](const auto& t) { return t.kind.empty(); }));
     passed += s.status == "passed";
     const Comparison* worst = Worst(s);
     if (worst == nullptr) continue;
     if (closest == nullptr || worst->Severity() > Worst(*closest)->Severity()) closest = &s;
   }
   std::string text =
-      fmt::format("{} of {} right in {} (fresh inputs, held against float64)", passed,
-                  Plural(v.settings.size(), "setting"), Plural(trials, "trial"));
+      fmt::format("{} of {} right in {} ({}fresh inputs, held against float64)", passed,
+                  Plural(v.settings.size(), "setting"), Plural(trials, "trial"),
+                  usual == trials ? "" : fmt::format("{} on other inputs; ", trials - usual));
   if (closest != nullptr) {
     const std::string share = ErrorShare(*Worst(*closest));
     text += share == "exact" ? std::string("; all of them exact")
@@ -216,11 +219,17 @@ std::string Summary(const Verdict& v, const TextOptions& options) {
 /// Per output, what holds beyond the tolerance.
 std::string EstablishedLines(const Verdict& v, const TextOptions& options) {
   std::vector<const Established*> settings;
+  std::vector<const OtherInputs*> inputs;
   for (const SettingReport& setting : v.settings) {
-    if (setting.status == "passed") settings.push_back(&setting.established);
+    if (setting.status != "passed") continue;
+    settings.push_back(&setting.established);
+    inputs.push_back(&setting.other_inputs);
   }
   std::string out;
   for (const std::string& text : EstablishedTexts(settings)) {
+    out += Wrap(Safe(text), options.width, "  ", "    ");
+  }
+  for (const std::string& text : OtherInputsTexts(inputs)) {
     out += Wrap(Safe(text), options.width, "  ", "    ");
   }
   return out;
@@ -255,13 +264,18 @@ std::string ErrorShare(const Comparison& c) {
 }
 
 std::string VerdictText(const Verdict& v, const TextOptions& options) {
-  std::string out = Headline(v, options) + Reasons(v, options);
+  std::string out = Headline(v, options);
+  if (!v.declared.empty()) out += Wrap(Safe(v.declared), options.width, "  ", "  ");
+  out += Reasons(v, options);
   const bool accepted = v.decision == Decision::kAccepted;
   if (accepted) out += Summary(v, options) + EstablishedLines(v, options) + Times(v, options);
   if (!accepted || options.details) out += Settings(v);
   out += Resources(v);
   for (const std::string& note : v.notes)
     out += Wrap(Safe(note), options.width, "  note: ", "    ");
+  for (const std::string& what : v.not_checked) {
+    out += Wrap("not checked: " + Safe(what), options.width, "  note: ", "    ");
+  }
   if (v.seed_origin == "user") out += fmt::format("  repeatable: --seed {}\n", v.seed);
   return out;
 }

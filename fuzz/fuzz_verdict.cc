@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness.h"
+#include "judge/record.h"
+
+namespace cupel::fuzz {
+
+void RunOne(std::string_view input) {
+  const auto record = judge::ReadRecord(input, "fuzz");
+  if (!record) {
+    CHECK(!record.error().message.empty());
+    return;
+  }
+  // The digest is a function of what a reader sees, not of how it is written.
+  const auto again = judge::ReadRecord(DumpJson(record->json, 2) + "\n", "printed");
+  CHECK(again.has_value() && again->is_canonical);
+  CHECK(again->computed_digest == record->computed_digest);
+  CHECK(judge::CompareRecords(record->json, again->json, true).empty());
+  (void)judge::CompareRecords(record->json, Json::object(), true);
+  (void)judge::CompareRecords(record->json, Json::object(), false);
+}
+
+}  // namespace cupel::fuzz

@@ -1,0 +1,57 @@
+// Tested by the end-to-end tests. SPDX-License-Identifier: Apache-2.0
+#include "assay/cases.h"
+
+#include <utility>
+
+namespace cupel::assay {
+namespace {
+
+/// Empty for the setting itself.
+std::string PlaceOf(const SettingContext& context, const task::Setting& setting) {
+  return &setting == context.setting ? "" : setting.Describe();
+}
+
+/// Of a distribution that the earlier verdict was not judged on.
+class NothingGiven final : public oracle::Oracle::Stream {
+ public:
+  Result<std::optional<oracle::CaseOutcome>> Next() override {
+    return std::optional<oracle::CaseOutcome>(
+        oracle::SettingFailure{"the record lists no such case", true});
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<oracle::Oracle::Stream>> OpenCases(const SettingContext& context,
+                                                          const task::Setting& setting,
+                                                          task::Distribution distribution,
+                                                          int count) {
+  const Question& question = *context.question;
+  if (question.given.empty()) {
+    return context.oracle->Open(*question.task, question.direction, setting, count, question.seed,
+                                question.fresh_cases, distribution);
+  }
+  const auto found = question.given.find(context.setting->id);
+  std::vector<uint64_t> seeds;
+  if (found != question.given.end()) {
+    for (const judge::UsedCase& used : found->second) {
+      if (used.kind == Name(distribution) && used.at == PlaceOf(context, setting) &&
+          seeds.size() < static_cast<size_t>(count)) {
+        seeds.push_back(used.seed);
+      }
+    }
+  }
+  using Stream = std::unique_ptr<oracle::Oracle::Stream>;
+  if (seeds.empty() && distribution != task::Distribution::kUsual) {
+    return Stream(std::make_unique<NothingGiven>());
+  }
+  return context.oracle->OpenSeeds(*question.task, question.direction, setting, seeds,
+                                   distribution);
+}
+
+judge::UsedCase UsedCaseOf(const SettingContext& context, const task::Setting& setting,
+                           task::Distribution distribution, const task::Case& used) {
+  return {std::string(Name(distribution)), used.seed, PlaceOf(context, setting)};
+}
+
+}  // namespace cupel::assay

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/declared.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+
+#include "base/hash.h"
+#include "build/source_scan.h"
+#include "os/fd.h"
+
+namespace cupel::assay {
+namespace {
+
+constexpr std::string_view kMark = "cupel:supports";
+constexpr size_t kMostLines = 64;
+constexpr size_t kMostLength = 1000;
+constexpr size_t kMostSource = 16u << 20;  // the build allows less
+
+constexpr const char* kForm =
+    "write e.g. \"// cupel:supports batch_size=64 num_features=128..1024,4096\"";
+
+std::string_view Trim(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r";
+  const size_t from = text.find_first_not_of(kBlank);
+  if (from == std::string_view::npos) return {};
+  return text.substr(from, text.find_last_not_of(kBlank) - from + 1);
+}
+
+/// Takes what stands before `separator` off the front of `rest`.
+std::string_view Next(std::string_view& rest, char separator) {
+  const size_t at = std::min(rest.find(separator), rest.size());
+  const std::string_view part = rest.substr(0, at);
+  rest.remove_prefix(std::min(at + 1, rest.size()));
+  return part;
+}
+
+std::optional<int64_t> Integer(std::string_view text) {
+  int64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (text.empty() || error != std::errc() || rest != end) return std::nullopt;
+  return number;
+}
+
+/// What names and values are made of.
+bool IsWord(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '+' || c == '.';
+  });
+}
+
+/// What follows the mark where `line` is a declaration.
+std::optional<std::string_view> AfterMark(std::string_view line) {
+  line = Trim(line);
+  if (!line.starts_with("//")) return std::nullopt;
+  line = Trim(line.substr(2));
+  if (!line.starts_with(kMark)) return std::nullopt;
+  return line.substr(kMark.size());
+}
+
+judge::Reason Malformed(std::string_view file, size_t line, const std::string& what) {
+  return {"bad_declaration", fmt::format("{}; {}", what, kForm), fmt::format("{}:{}", file, line)};
+}
+
+const Json* ValueOf(const task::Setting& setting, const std::string& name) {
+  const auto init = setting.init.find(name);
+  if (init != setting.init.end()) return &*init;
+  const auto input = setting.inputs.find(name);
+  return input != setting.inputs.end() ? &*input : nullptr;
+}
+
+}  // namespace
+
+bool Declaration::ParseCondition(std::string_view text, Condition& condition) {
+  std::string_view rest = text;
+  const std::string_view name = Next(rest, '=');
+  condition.name = name;
+  condition.text = rest;
+  if (!IsWord(name) || rest.empty() || rest.ends_with(',')) return false;
+  while (!rest.empty()) {
+    const std::string_view value = Next(rest, ',');
+    if (!IsWord(value)) return false;
+    const size_t dots = value.find("..");
+    if (dots == std::string_view::npos) {
+      if (const auto number = Integer(value)) {
+        condition.ranges.emplace_back(*number, *number);
+      } else {
+        condition.words.emplace_back(value);
+      }
+      continue;
+    }
+    const auto first = Integer(value.substr(0, dots)), last = Integer(value.substr(dots + 2));
+    if (!first || !last || *first > *last) return false;
+    condition.ranges.emplace_back(*first, *last);
+  }
+  return true;
+}
+
+std::variant<Declaration, judge::Reason> Declaration::Parse(std::string_view source,
+                                                            std::string_view file) {
+  const std::string text_only = build::CodeAndLineComments(source);  // a string declares nothing
+  source = text_only;
+  Declaration declaration;
+  for (size_t number = 1; !source.empty(); ++number) {
+    const auto text = AfterMark(Next(source, '\n'));
+    if (!text) continue;
+    if (text->size() > kMostLength) return Malformed(file, number, "the declaration is too long");
+    if (declaration.lines_.size() == kMostLines) {
+      return Malformed(file, number, "there are too many declarations");
+    }
+    // The mark runs into another word: "cupel:supportsbatch_size=1".
+    if (!text->empty() && text->front() != ' ' && text->front() != '\t') {
+      return Malformed(file, number, "no space follows cupel:supports");
+    }
+    std::vector<Condition> line;
+    std::string spaced(*text);
+    std::replace(spaced.begin(), spaced.end(), '\t', ' ');
+    for (std::string_view rest = spaced; !rest.empty();) {
+      const std::string_view word = Trim(Next(rest, ' '));
+      if (word.empty()) continue;
+      if (!ParseCondition(word, line.emplace_back())) {
+        return Malformed(file, number,
+                         fmt::format("\"{}\" is no name=value, name=first..last or list of them",
+                                     word.substr(0, 80)));
+      }
+    }
+    if (line.empty()) return Malformed(file, number, "the declaration names no sizes");
+    declaration.lines_.push_back(std::move(line));
+  }
+  return declaration;
+}
+
+bool Declaration::Condition::Holds(const task::Setting& setting) const {
+  const Json* value = ValueOf(setting, name);
+  if (value == nullptr) return false;
+  if (value->is_number_integer()) {
+    const auto number = value->get<int64_t>();
+    return std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) {
+      return range.first <= number && number <= range.second;
+    });
+  }
+  const std::string word = value->is_string() ? value->get<std::string>() : DumpJson(*value);
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+bool Declaration::Covers(const task::Setting& setting) const {
+  if (IsEmpty()) return true;
+  return std::any_of(lines_.begin(), lines_.end(), [&](const auto& line) {
+    return std::all_of(line.begin(), line.end(),
+                       [&](const Condition& condition) { return condition.Holds(setting); });
+  });
+}
+
+std::string Declaration::Text() const {
+  std::vector<std::string> lines;
+  for (const auto& line : lines_) {
+    std::vector<std::string> conditions;
+    conditions.reserve(line.size());
+    for (const Condition& condition : line) {
+      conditions.push_back(fmt::format("{}={}", condition.name, condition.text));
+    }
+    lines.push_back(fmt::format("{}", fmt::join(conditions, " ")));
+  }
+  return fmt::format("{}", fmt::join(lines, " or "));
+}
+
+std::vector<std::string> Declaration::Names() const {
+  std::vector<std::string> names;
+  for (const auto& line : lines_) {
+    for (const Condition& condition : line) names.push_back(condition.name);
+  }
+  return names;
+}
+
+Result<std::variant<Claim, judge::Reason>> ReadClaim(
+    const build::Image& image, const std::vector<const task::Setting*>& settings) {
+  using Answer = std::variant<Claim, judge::Reason>;
+  TRY_ASSIGN(const std::string source, os::ReadFile(image.source, kMostSource));
+  if (Sha256Hex(source) != image.source_hash) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} has changed since it was built", image.source.string()),
+                "run the command again, and leave the file alone while it runs");
+  }
+  const std::string file = image.source.filename().string();
+  auto parsed = Declaration::Parse(source, file);
+  if (auto* reason = std::get_if<judge::Reason>(&parsed)) return Answer(std::move(*reason));
+  const auto& declaration = std::get<Declaration>(parsed);
+  Claim claim;
+  if (declaration.IsEmpty()) {
+    claim.covered.assign(settings.size(), true);
+    return Answer(std::move(claim));
+  }
+  std::set<std::string> known;
+  for (const task::Setting* setting : settings) {
+    for (const Json* keywords : {&setting->init, &setting->inputs}) {
+      for (const auto& [name, value] : keywords->items()) known.insert(name);
+    }
+  }
+  for (const std::string& name : declaration.Names()) {
+    if (known.count(name) > 0) continue;
+    return Answer(judge::Reason{
+        "bad_declaration",
+        fmt::format("cupel:supports names {}, which no setting has; they have {}", name,
+                    known.empty() ? "no arguments" : fmt::format("{}", fmt::join(known, ", "))),
+        file});
+  }
+  size_t covered = 0;
+  bool listed = false, any_listed = false;
+  for (const task::Setting* setting : settings) {
+    claim.covered.push_back(declaration.Covers(*setting));
+    covered += claim.covered.back();
+    any_listed |= setting->derived.empty();
+    listed |= claim.covered.back() && setting->derived.empty();
+  }
+  claim.text = fmt::format("judged only for {}: {} of {} settings", declaration.Text(), covered,
+                           settings.size());
+  if (covered == 0 || (any_listed && !listed)) {
+    return Answer(judge::Reason{
+        "nothing_declared",
+        fmt::format("the kernel declares that it supports {}, which none of the settings asked for "
+                    "is",
+                    declaration.Text()),
+        file});
+  }
+  return Answer(std::move(claim));
+}
+
+}  // namespace cupel::assay

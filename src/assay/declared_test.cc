@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/declared.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/hash.h"
+#include "os/fd.h"
+
+namespace cupel::assay {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+task::Setting Of(const char* id, const char* init, const char* inputs) {
+  task::Setting setting;
+  setting.id = id;
+  setting.init = Json::parse(init);
+  setting.inputs = Json::parse(inputs);
+  return setting;
+}
+
+bool Covers(const std::string& line, const char* inputs) {
+  const auto parsed = Declaration::Parse("// cupel:supports " + line + "\n", "k.cu");
+  const auto* declaration = std::get_if<Declaration>(&parsed);
+  EXPECT_NE(declaration, nullptr) << line;
+  return declaration != nullptr && declaration->Covers(Of("", R"({"method": "xavier"})", inputs));
+}
+
+TEST(Declared, ValuesRangesAndListsAreInclusive) {
+  EXPECT_TRUE(Covers("rows=64", R"({"rows": 64})"));
+  EXPECT_FALSE(Covers("rows=64", R"({"rows": 640})"));
+  EXPECT_TRUE(Covers("rows=1,128..1024,4096", R"({"rows": 128})"));
+  EXPECT_TRUE(Covers("rows=1,128..1024,4096", R"({"rows": 1024})"));
+  EXPECT_TRUE(Covers("rows=1,128..1024,4096", R"({"rows": 4096})"));
+  EXPECT_FALSE(Covers("rows=1,128..1024,4096", R"({"rows": 127})"));
+  EXPECT_TRUE(Covers("method=xavier rows=1..9", R"({"rows": 2})"));
+  EXPECT_FALSE(Covers("method=kaiming rows=1..9", R"({"rows": 2})"));
+  EXPECT_FALSE(Covers("columns=1..9", R"({"rows": 2})"));
+  EXPECT_TRUE(Covers("flag=true eps=1e-05", R"({"flag": true, "eps": 1e-05})"));
+}
+
+TEST(Declared, LinesAreAlternativesAndOtherCommentsAreNone) {
+  const auto parsed = Declaration::Parse(
+      "#include <x>\n  //cupel:supports a=1 b=2\nint x; // cupel:supports a=3\n"
+      "// cupel:supports\ta=4\r\n/* cupel:supports a=5 */\nconst char* s = \"cupel:supports\";\n",
+      "k.cu");
+  const auto& declaration = std::get<Declaration>(parsed);
+  EXPECT_EQ(declaration.Text(), "a=1 b=2 or a=4");
+  EXPECT_TRUE(declaration.Covers(Of("", "{}", R"({"a": 1, "b": 2})")));
+  EXPECT_FALSE(declaration.Covers(Of("", "{}", R"({"a": 1, "b": 3})")));
+  EXPECT_TRUE(declaration.Covers(Of("", "{}", R"({"a": 4})")));
+  EXPECT_FALSE(declaration.Covers(Of("", "{}", R"({"a": 3})")));
+}
+
+TEST(Declared, AStringOrABlockCommentDeclaresNothing) {
+  const auto parsed = Declaration::Parse(
+      "const char* s = R\"(\n// cupel:supports batch_size=64\n)\";\n"
+      "/*\n// cupel:supports batch_size=32\n*/\n",
+      "k.cu");
+  ASSERT_TRUE(std::holds_alternative<Declaration>(parsed));
+  EXPECT_TRUE(std::get<Declaration>(parsed).IsEmpty());
+}
+
+TEST(Declared, MalformedLinesAreRefusedWithTheirPlace) {
+  for (const char* line :
+       {"", "rows", "rows=", "=4", "rows=1,,2", "rows=4,", "rows=9..2", "rows=1..", "rows=..4",
+        "rows=1..b", "ro(ws=1", "rows=\"4\"", "rows=1 2", "rows=1;system"}) {
+    const auto parsed =
+        Declaration::Parse(std::string("\n// cupel:supports ") + line + "\n", "k.cu");
+    const auto* reason = std::get_if<judge::Reason>(&parsed);
+    ASSERT_NE(reason, nullptr) << line;
+    EXPECT_EQ(reason->code, "bad_declaration");
+    EXPECT_EQ(reason->where, "k.cu:2") << line;
+    EXPECT_THAT(reason->message, HasSubstr("write e.g."));
+  }
+  const auto glued = Declaration::Parse("// cupel:supportsrows=1\n", "k.cu");
+  EXPECT_TRUE(std::holds_alternative<judge::Reason>(glued));
+  const auto longest =
+      Declaration::Parse("// cupel:supports a=" + std::string(5000, '1') + "\n", "k.cu");
+  EXPECT_TRUE(std::holds_alternative<judge::Reason>(longest));
+}
+
+class ClaimTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto folder = os::TempDir::Create();
+    ASSERT_TRUE(folder);
+    folder_.emplace(std::move(*folder));
+    settings_ = {Of("single-0", R"({"f": 10})", R"({"rows": 64})"),
+                 Of("multi-0", R"({"f": 20})", R"({"rows": 4})"),
+                 Of("heldout-0", R"({"f": 10})", R"({"rows": 1})")};
+    settings_[2].derived = "rows=1";
+  }
+
+  std::variant<Claim, judge::Reason> Read(const std::string& source) {
+    build::Image image;
+    image.source = folder_->path() / "k.cu";
+    image.source_hash = Sha256Hex(source);
+    std::ofstream(image.source) << source;
+    std::vector<const task::Setting*> asked;
+    for (const task::Setting& setting : settings_) asked.push_back(&setting);
+    auto claim = ReadClaim(image, asked);
+    EXPECT_TRUE(claim);
+    return std::move(*claim);
+  }
+
+  std::optional<os::TempDir> folder_;
+  std::vector<task::Setting> settings_;
+};
+
+TEST_F(ClaimTest, SaysWhatIsJudged) {
+  const auto all = Read("int main() {}\n");
+  EXPECT_EQ(std::get<Claim>(all).text, "");
+  EXPECT_THAT(std::get<Claim>(all).covered, ElementsAre(true, true, true));
+  const auto some = Read("// cupel:supports rows=1..64 f=10\n");
+  EXPECT_EQ(std::get<Claim>(some).text, "judged only for rows=1..64 f=10: 2 of 3 settings");
+  EXPECT_THAT(std::get<Claim>(some).covered, ElementsAre(true, false, true));
+}
+
+TEST_F(ClaimTest, SomethingThatTheTaskListsMustBeLeft) {
+  const auto none = Read("// cupel:supports rows=7\n");
+  EXPECT_EQ(std::get<judge::Reason>(none).code, "nothing_declared");
+  // What cupel derived is not what the task asks for.
+  const auto derived = Read("// cupel:supports rows=1\n");
+  EXPECT_EQ(std::get<judge::Reason>(derived).code, "nothing_declared");
+  const auto unknown = Read("// cupel:supports row=64\n");
+  EXPECT_EQ(std::get<judge::Reason>(unknown).code, "bad_declaration");
+  EXPECT_THAT(std::get<judge::Reason>(unknown).message, HasSubstr("they have f, rows"));
+}
+
+TEST_F(ClaimTest, AChangedSourceIsAnErrorOfOurs) {
+  build::Image image;
+  image.source = folder_->path() / "k.cu";
+  image.source_hash = Sha256Hex("// as it was built\n");
+  std::ofstream(image.source) << "// cupel:supports rows=64\n";
+  EXPECT_FALSE(ReadClaim(image, {&settings_[0]}));
+}
+
+}  // namespace
+}  // namespace cupel::assay

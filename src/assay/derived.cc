@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/derived.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cupel::assay {
+namespace {
+
+/// One for the answer, one that shows that it follows the inputs.
+constexpr int kDerivedTrials = 2;
+
+/// What the candidate's host code raises of its own accord.
+bool IsRefusal(const judge::Reason& problem) { return problem.code == "host_exception"; }
+
+}  // namespace
+
+int TrialsAt(const task::Setting& setting, int trials) {
+  return setting.derived.empty() ? trials : std::min(trials, kDerivedTrials);
+}
+
+void ForgiveAtDerivedSizes(judge::SettingReport& report) {
+  if (report.derived.empty() || report.problems.empty()) return;
+  const judge::Reason& first = report.problems.front();
+  if (!report.unsupported && !IsRefusal(first)) return;
+  report.note = fmt::format("{} {}: {}", report.unsupported ? "not judged at" : "refuses",
+                            report.derived, first.message);
+  report.status = "refused";
+  report.unsupported = false;
+  report.problems.clear();
+}
+
+}  // namespace cupel::assay

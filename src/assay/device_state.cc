@@ -1,0 +1,174 @@
+// Tested by device_state_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/device_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "assay/trial.h"
+#include "engine/state.h"
+#include "judge/compare.h"
+#include "os/process.h"
+
+namespace cupel::assay {
+namespace {
+
+using Arguments = std::vector<std::span<const std::byte>>;
+
+constexpr std::chrono::seconds kDeadline{60};
+constexpr uint64_t kOneIn = 64;
+constexpr size_t kMostAlone = 8;  // arguments that are changed one at a time
+
+bool Has(const judge::SettingReport& report, std::string_view code) {
+  return std::any_of(report.findings.begin(), report.findings.end(),
+                     [&](const engine::Finding& finding) { return finding.code == code; });
+}
+
+/// Whether a call can find what an earlier one left: in variables, or in memory that it reads
+/// before it writes. Where reads are not seen, host code's workspaces are enough.
+bool CanRemember(const judge::SettingReport& report, const plan::Plan& plan,
+                 const engine::StateKeeper& keeper) {
+  if (Has(report, "device_state")) return true;
+  if (keeper.SeesUnwrittenReads()) return Has(report, "uninitialized_global");
+  return std::any_of(plan.buffers.begin(), plan.buffers.end(), [](const plan::Buffer& buffer) {
+    return buffer.kind == plan::BufferKind::kWorkspace;
+  });
+}
+
+/// "the __device__ variables a, b", or the memory where there are none.
+std::string NamesOf(const judge::SettingReport& report) {
+  std::string names;
+  for (const engine::Finding& finding : report.findings) {
+    if (finding.code != "device_state") continue;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", finding.where);
+  }
+  return names.empty() ? "memory that it does not write first"
+                       : "the __device__ variables " + names;
+}
+
+bool IsClean(const engine::Run& run) { return run.completed && !HasError(run.findings); }
+
+/// Nothing when the engine gave up.
+Result<std::optional<engine::Run>> Execute(const SettingContext& context, const plan::Plan& plan,
+                                           const Arguments& arguments, double& seconds) {
+  engine::RunOptions options;
+  options.seed = Random(context.seed).Fork(fmt::format("{}/state", context.setting->id))();
+  options.counters = false;
+  const Stopwatch watch(seconds);
+  options.cancelled = [deadline = std::chrono::steady_clock::now() + kDeadline] {
+    return os::CancelRequested() || std::chrono::steady_clock::now() > deadline;
+  };
+  auto run = context.program->Execute(plan, arguments, options);
+  if (run) return std::optional(std::move(*run));
+  if (os::CancelRequested() || run.error().code == ErrorCode::kInternal) {
+    return tl::unexpected(run.error());
+  }
+  return std::optional<engine::Run>();
+}
+
+void Report(const task::Case& last, size_t output, judge::Comparison comparison,
+            judge::SettingReport& report) {
+  comparison.message = fmt::format(
+      "what it returns depends on what earlier calls left in {}: {} of {} elements differ from "
+      "what "
+      "the first call computes from the same inputs",
+      NamesOf(report), comparison.wrong_count, comparison.count);
+  comparison.code = "device_state";
+  judge::TrialReport trial;
+  trial.seed = last.seed;
+  trial.kind = "state";
+  trial.outputs.resize(last.outputs.size());
+  for (judge::Comparison& other : trial.outputs) other.ok = true;
+  trial.outputs[output] = std::move(comparison);
+  report.trials.push_back(std::move(trial));
+  report.status = "failed";
+}
+
+/// False, with a report, when an output differs.
+bool SameAnswer(const engine::Run& run, const engine::Run& fresh, const task::Case& last,
+                judge::SettingReport& report) {
+  for (size_t i = 0; i < fresh.outputs.size(); ++i) {
+    if (last.outputs[i].is_none) continue;
+    auto comparison = CompareRuns(run.outputs[i], fresh.outputs[i], last.outputs[i]);
+    if (comparison.ok) continue;
+    Report(last, i, std::move(comparison), report);
+    return false;
+  }
+  return true;
+}
+
+/// All arguments changed, then one at a time: a cache may look at some of them only.
+std::vector<Arguments> Variations(const Arguments& before,
+                                  const std::vector<std::vector<std::byte>>& changed) {
+  std::vector<Arguments> variations{Arguments(changed.begin(), changed.end())};
+  for (size_t i = 0; i < before.size() && variations.size() <= kMostAlone; ++i) {
+    const bool is_changed = !std::equal(before[i].begin(), before[i].end(), changed[i].begin());
+    if (!is_changed || before.size() == 1) continue;
+    variations.push_back(before);
+    variations.back()[i] = changed[i];
+  }
+  return variations;
+}
+
+}  // namespace
+
+std::vector<std::vector<std::byte>> ManyChanged(const std::vector<task::Value>& args,
+                                                Random& random) {
+  std::vector<std::vector<std::byte>> changed;
+  for (const task::Tensor* tensor : task::TensorLeaves(args)) {
+    auto& bytes = changed.emplace_back(tensor->storage.begin(), tensor->storage.end());
+    if (!IsFloating(tensor->dtype) || tensor->numel() < 2) continue;
+    const auto size = static_cast<size_t>(SizeOf(tensor->dtype));
+    const uint64_t elements = bytes.size() / size;
+    for (uint64_t i = 0; i < std::max<uint64_t>(1, elements / kOneIn); ++i) {
+      std::byte* const to = bytes.data() + random.Below(elements) * size;
+      const std::byte* const from = tensor->storage.data() + random.Below(elements) * size;
+      std::memcpy(to, from, size);
+      to[size - 1] ^= std::byte{0x80};  // another element, with the other sign
+    }
+  }
+  return changed;
+}
+
+Result<bool> ForgetsCalls(const SettingContext& context, const plan::Plan& plan,
+                          const task::Case& last, judge::SettingReport& report) {
+  auto* const keeper = dynamic_cast<engine::StateKeeper*>(context.program);
+  if (keeper == nullptr || !CanRemember(report, plan, *keeper)) return true;
+  Random random = Random(context.seed).Fork(fmt::format("{}/changes", context.setting->id));
+  const auto bytes = ManyChanged(last.args, random);
+  const Arguments before = task::StoragesOf(last.args);
+  const auto call = [&](const Arguments& arguments) {
+    return Execute(context, plan, arguments, report.engine_seconds);
+  };
+  bool may_scramble = context.may_scramble == nullptr || *context.may_scramble;
+  for (const Arguments& changed : Variations(before, bytes)) {
+    keeper->KeepState();
+    TRY(call(before));  // leaves the answer to `last`
+    std::vector<std::optional<engine::Run>> runs(1);
+    TRY_ASSIGN(runs[0], call(changed));
+    if (may_scramble) {
+      keeper->ScrambleState(random());
+      TRY_ASSIGN(auto scrambled, call(changed));
+      if (context.may_scramble != nullptr) {
+        *context.may_scramble = scrambled && scrambled->completed;
+      }
+      runs.push_back(std::move(scrambled));
+      may_scramble = false;  // once is enough
+    }
+    keeper->ForgetState();
+    TRY_ASSIGN(const auto fresh, call(changed));
+    if (!fresh || !IsClean(*fresh)) return true;
+    for (const auto& run : runs) {
+      // With random numbers an honest barrier may wait for ever: what does not end says nothing.
+      if (run && IsClean(*run) && !SameAnswer(*run, *fresh, last, report)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace cupel::assay

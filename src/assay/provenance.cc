@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assay/provenance.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <sstream>
+#include <thread>
+
+#include "base/hash.h"
+#include "base/version.h"
+#include "build/cache.h"
+#include "os/fd.h"
+#include "os/mapped_file.h"
+
+namespace cupel::assay {
+namespace {
+
+std::string Processor() {
+  std::istringstream lines(os::ReadFile("/proc/cpuinfo", 4u << 20).value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return {};
+}
+
+void DescribeMachine(judge::Provenance& provenance) {
+  utsname info{};
+  if (uname(&info) == 0) {
+    provenance.host = info.nodename;
+    provenance.system = fmt::format("{} {} {}", info.sysname, info.release, info.machine);
+  }
+  static const std::string processor = Processor();
+  provenance.processor = processor;
+  provenance.cores = static_cast<int>(std::thread::hardware_concurrency());
+}
+
+judge::Asked AskedOf(const Question& question, const Parts& parts) {
+  judge::Asked asked;
+  asked.task = question.task->path.string();
+  for (const task::SettingKind kind : question.kinds) asked.kinds.emplace_back(task::Name(kind));
+  asked.trials = question.trials;
+  asked.shadows = question.shadows;
+  asked.integers = question.integers;
+  asked.schedules = question.schedules;
+  asked.reduced = question.task->reduced;
+  for (const task::Distribution distribution : question.distributions) {
+    asked.distributions.emplace_back(Name(distribution));
+  }
+  asked.engine = parts.engine->Name();
+  asked.model = parts.engine->Device().name;
+  asked.arch = parts.build.arch;
+  asked.flags = parts.build.flags;
+  for (const auto& root : parts.build.include_roots) asked.include_roots.push_back(root.string());
+  return asked;
+}
+
+/// "exact arithmetic at single-0 (3 times too large)", a text for all settings with the same
+/// reason.
+void AddUntried(const judge::Verdict& verdict, const char* what,
+                std::string judge::Established::*note, std::vector<std::string>& list) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
+  for (const judge::SettingReport& setting : verdict.settings) {
+    const std::string& why = setting.established.*note;
+    if (setting.status != "passed" || why.empty()) continue;
+    auto known = std::find_if(reasons.begin(), reasons.end(),
+                              [&](const auto& entry) { return entry.first == why; });
+    if (known == reasons.end()) known = reasons.insert(reasons.end(), {why, {}});
+    known->second.push_back(setting.id);
+  }
+  for (const auto& [why, settings] : reasons) {
+    constexpr size_t kNamed = 4;
+    const size_t named = std::min(kNamed, settings.size());
+    list.push_back(fmt::format(
+        "{} at {}{} ({})", what,
+        fmt::join(settings.begin(), settings.begin() + static_cast<std::ptrdiff_t>(named), ", "),
+        settings.size() > named ? fmt::format(" and {} more", settings.size() - named) : "", why));
+  }
+}
+
+}  // namespace
+
+const std::string& ProgramHash() {
+  static const std::string hash = [] {
+    const auto file = os::MappedFile::Open("/proc/self/exe");
+    return file ? Sha256Hex(file->text()) : std::string();
+  }();
+  return hash;
+}
+
+std::string OracleHash(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".py") files.push_back(entry.path());
+  }
+  if (files.empty()) return {};
+  std::sort(files.begin(), files.end());
+  Sha256 hash;
+  for (const auto& file : files) {
+    const auto text = os::ReadFile(file, 4u << 20);
+    if (!text) return {};
+    hash.Field(file.filename().string());
+    hash.Field(*text);
+  }
+  return hash.Hex();
+}
+
+judge::Provenance ProvenanceOf(const Candidate& candidate, const Question& question,
+                               const Parts& parts,
+                               const std::optional<os::SandboxReport>& recorder) {
+  judge::Provenance provenance;
+  provenance.asked = AskedOf(question, parts);
+  if (const auto* image = std::get_if<build::Image>(&candidate.built)) {
+    if (auto evidence = build::EvidenceOf(*image)) {
+      provenance.shared_object_hash = std::move(evidence->shared_object_hash);
+      provenance.ptx_hash = std::move(evidence->ptx_hash);
+      provenance.cubin_hash = std::move(evidence->cubin_hash);
+      provenance.compiler = std::move(evidence->sandbox);
+    }
+  }
+  provenance.recorder = recorder;
+  provenance.program_hash = ProgramHash();
+  provenance.commit = Commit();
+  provenance.shim_hash = build::FolderHash(parts.build.shim).value_or("");
+  provenance.oracle_hash = OracleHash(parts.oracle_scripts);
+  DescribeMachine(provenance);
+  if (auto state = parts.engine->State()) provenance.gpu = std::move(*state);
+  return provenance;
+}
+
+std::vector<std::string> NotChecked(const judge::Verdict& verdict, const Question& question) {
+  std::vector<std::string> list;
+  if (verdict.settings.empty()) return list;  // it never came to that
+  list.emplace_back(
+      verdict.device.starts_with("gpu")
+          ? "races and reads of what nothing has written, which only the emulator sees"
+          : "speed on a GPU");
+  if (!question.kinds.empty()) {
+    const size_t all = question.task->SettingsOf(question.direction).size();
+    if (verdict.settings.size() < all) {
+      list.push_back(fmt::format("{} of the task's {} settings, which were not asked for",
+                                 all - verdict.settings.size(), all));
+    }
+  }
+  const auto smaller = std::count_if(verdict.settings.begin(), verdict.settings.end(),
+                                     [](const auto& setting) { return !setting.reduced.empty(); });
+  if (smaller > 0) {
+    list.push_back(
+        fmt::format("the task's own sizes at {} of {} settings: the emulator was given the smaller "
+                    "ones that task.json names (--full-size, or a GPU, for the others)",
+                    smaller, verdict.settings.size()));
+  }
+  if (!question.shadows) list.emplace_back("equality in exact arithmetic (not asked for)");
+  if (!question.integers) list.emplace_back("bit-equality on small integers (not asked for)");
+  if (question.distributions.empty()) {
+    list.emplace_back("inputs that the task does not draw itself (not asked for)");
+  }
+  AddUntried(verdict, "equality in exact arithmetic", &judge::Established::shadow_note, list);
+  AddUntried(verdict, "bit-equality on small integers", &judge::Established::exact_note, list);
+  return list;
+}
+
+}  // namespace cupel::assay

@@ -1,0 +1,28 @@
+// Gathers what a verdict's record says beside the decision. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "assay/assay.h"
+
+namespace cupel::assay {
+
+/// SHA-256 of the running program, computed once; empty where it cannot be read.
+const std::string& ProgramHash();
+
+/// SHA-256 of the Python code in the oracle's folder, name and content of each module; empty where
+/// there is none, or one cannot be read.
+std::string OracleHash(const std::filesystem::path& folder);
+
+/// `recorder`: the sandbox in which the candidate's host code ran, if it did.
+judge::Provenance ProvenanceOf(const Candidate& candidate, const Question& question,
+                               const Parts& parts,
+                               const std::optional<os::SandboxReport>& recorder);
+
+/// What the decision does not say although someone might think so.
+std::vector<std::string> NotChecked(const judge::Verdict& verdict, const Question& question);
+
+}  // namespace cupel::assay

@@ -1,0 +1,68 @@
+// Tested by the end-to-end tests. SPDX-License-Identifier: Apache-2.0
+#include "assay/trial.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+namespace cupel::assay {
+
+std::vector<judge::Comparison> CompareAll(const engine::Run& run, const task::Case& wanted) {
+  std::vector<judge::Comparison> comparisons;
+  for (size_t i = 0; i < run.outputs.size(); ++i) {
+    const task::Output& output = wanted.outputs[i];
+    judge::Comparison comparison;
+    comparison.ok = output.is_none;  // the task ignores this position, whatever is there
+    const engine::OutputTensor& got = run.outputs[i];
+    if (!output.is_none) {
+      comparison =
+          got.is_sampled ? judge::CompareWritten(got, output) : judge::Compare(got.View(), output);
+    }
+    comparisons.push_back(std::move(comparison));
+  }
+  return comparisons;
+}
+
+judge::Comparison CompareRuns(const engine::OutputTensor& got, const engine::OutputTensor& clean,
+                              const task::Output& wanted) {
+  task::Output expected = wanted;
+  expected.reference = expected.truth = clean.View();
+  std::vector<double> values;
+  if (IsFloating(wanted.dtype)) {
+    const task::Tensor view = clean.View();
+    values.resize(static_cast<size_t>(view.numel()));
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = task::ElementAsDouble(view, static_cast<int64_t>(i));
+    }
+    expected.truth.dtype = DType::kF64;
+    expected.truth.storage = std::as_bytes(std::span(values));
+  }
+  return judge::Compare(got.View(), expected);
+}
+
+bool AllRight(const std::vector<judge::Comparison>& outputs) {
+  return std::all_of(outputs.begin(), outputs.end(), [](const auto& c) { return c.ok; });
+}
+
+bool HasError(const std::vector<engine::Finding>& findings) {
+  for (const engine::Finding& finding : findings) {
+    if (finding.severity == engine::Severity::kError) return true;
+  }
+  return false;
+}
+
+void Merge(std::vector<engine::Finding> more, std::vector<engine::Finding>& all) {
+  for (engine::Finding& finding : more) {
+    bool known = false;
+    for (engine::Finding& old : all) {
+      if (old.code == finding.code && old.kernel == finding.kernel && old.line == finding.line) {
+        old.count += finding.count;
+        known = true;
+        break;
+      }
+    }
+    if (!known) all.push_back(std::move(finding));
+  }
+}
+
+}  // namespace cupel::assay

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "judge/controls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <set>
+
+#include "judge/compare.h"
+#include "judge/matrix_view.h"
+
+namespace cupel::judge {
+namespace {
+
+constexpr int64_t kTile = 16;      // rows or columns of a tile, at most
+constexpr size_t kMostInputs = 4;  // of the output's own shape
+constexpr int64_t kFew = 4;        // numbers that may all be close by chance
+constexpr double kOwnError = 1.5;  // E beyond so many times its least is the task's own doing
+
+constexpr const char* kOtherSeed = "other_seed";
+
+using Bytes = std::vector<std::byte>;
+
+/// What to say of a control that passes because it is no wrong answer.
+struct Wrong {
+  std::string name;
+  Bytes answer;
+  std::string when_right;
+  bool is_part = false;  // most of it is right: in a large output its RMS error is thinned out
+};
+
+/// The control's error as a multiple of what is allowed.
+double DistanceOf(const MatrixView& view, const Wrong& wrong) {
+  const Comparison c = CompareQuietly(view.TensorOf(wrong.answer), view.want());
+  if (!c.ok && !(c.Severity() > 1)) return INFINITY;  // NaN or infinite where the truth is not
+  if (!wrong.is_part || !(c.rms_limit > 0)) return c.Severity();
+  const double thinned = c.rms_error / c.rms_limit * std::sqrt(view.Share());
+  return std::max(thinned, c.max_error / c.max_limit);
+}
+
+Control Skip(std::string name, size_t output, std::string why) {
+  Control control;
+  control.name = std::move(name);
+  control.output = output;
+  control.skipped = std::move(why);
+  return control;
+}
+
+Control Try(const MatrixView& view, size_t output, Wrong wrong) {
+  Control control;
+  control.distance = DistanceOf(view, wrong);
+  control.elements = view.count();
+  control.output = output;
+  control.name = std::move(wrong.name);
+  if (control.Passes() && view.IsRight(wrong.answer)) control.skipped = std::move(wrong.when_right);
+  return control;
+}
+
+/// Rows [row, row + rows) and columns [column, column + columns) of a matrix.
+struct Tile {
+  const char* name;
+  int64_t row, rows, column, columns;
+};
+
+/// The last tile of rows, the last of columns, and one in the middle; empty where there is but one.
+std::vector<Tile> TilesOf(const MatrixView& view) {
+  const int64_t rows = view.rows(), columns = view.columns();
+  const int64_t high = std::clamp<int64_t>(rows / 4, 1, kTile);
+  const int64_t wide = std::clamp<int64_t>(columns / 4, 1, kTile);
+  std::vector<Tile> tiles;
+  if (rows > 1) tiles.push_back({"tail_rows", rows - high, high, 0, columns});
+  if (columns > 1) tiles.push_back({"tail_columns", 0, rows, columns - wide, wide});
+  if (rows > 2) {
+    tiles.push_back({"inner_tile", (rows - high) / 2, high, (columns - wide) / 2, wide});
+  }
+  return tiles;
+}
+
+/// The reference with one tile as if nobody had written it: zeros, or what another tile holds.
+Bytes Without(const MatrixView& view, const Tile& tile, bool zero) {
+  Bytes answer = view.Reference();
+  const auto size = static_cast<size_t>(view.element_size());
+  const auto at = [&](int64_t row, int64_t column) {
+    return static_cast<size_t>(row * view.columns() + column) * size;
+  };
+  // A tile of columns takes the columns before it, any other the rows.
+  const bool by_columns = tile.rows == view.rows();
+  const Bytes right = answer;
+  for (int64_t row = tile.row; row < tile.row + tile.rows; ++row) {
+    for (int64_t column = tile.column; column < tile.column + tile.columns; ++column) {
+      std::byte* to = answer.data() + at(row, column);
+      if (zero) {
+        std::memset(to, 0, size);
+        continue;
+      }
+      const int64_t from_row = by_columns         ? row
+                               : row >= tile.rows ? row - tile.rows
+                                                  : row + tile.rows;
+      const int64_t from_column = !by_columns              ? column
+                                  : column >= tile.columns ? column - tile.columns
+                                                           : column + tile.columns;
+      std::memcpy(to, right.data() + at(from_row, from_column), size);
+    }
+  }
+  return answer;
+}
+
+void TryTiles(const MatrixView& view, size_t output, std::vector<Control>& all) {
+  std::set<std::string> tried;
+  for (const Tile& tile : TilesOf(view)) {
+    tried.insert(tile.name);
+    all.push_back(Try(view, output,
+                      {fmt::format("{}_zero", tile.name), Without(view, tile, true),
+                       "the truth is zero there", true}));
+    all.push_back(Try(view, output,
+                      {fmt::format("{}_stale", tile.name), Without(view, tile, false),
+                       "the truth is the same in the tile beside", true}));
+  }
+  for (const char* name : {"tail_rows", "tail_columns", "inner_tile"}) {
+    if (tried.count(name) == 0) all.push_back(Skip(name, output, "the output is too small for it"));
+  }
+}
+
+/// Formats one step below a contract: name and explicit bits of the significand.
+std::vector<std::pair<const char*, int>> ShorterThan(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return {{"float32", 23}};
+    case DType::kF32:
+      return {{"tf32", 10}, {"bfloat16", 7}};  // float16 has tf32's significand
+    case DType::kF16:
+    case DType::kBF16:
+      return {{"float8_e5m2", 2}};
+    default:
+      return {};
+  }
+}
+
+/// What E is at least, as a share of the output's scale (docs/judging.md).
+double LeastError(DType dtype) {
+  const double u = UnitRoundoff(dtype);
+  return u <= UnitRoundoff(DType::kF32) ? 4 * u : u / 2;
+}
+
+void TryShorter(const MatrixView& view, size_t output, std::vector<Control>& all) {
+  const task::Output& want = view.want();
+  const auto formats = ShorterThan(want.dtype);
+  if (formats.empty()) {
+    all.push_back(Skip("rounded", output, fmt::format("{} is not rounded", Name(want.dtype))));
+  }
+  for (const auto& [format, bits] : formats) {
+    Control control =
+        Try(view, output,
+            {fmt::format("rounded_to_{}", format), view.Rounded(bits),
+             fmt::format("all numbers of the truth are representable in {}", format)});
+    // Where nobody can compute it better than this, a shorter format is as right as PyTorch.
+    const double least = LeastError(want.dtype) * view.Scale();
+    if (control.Passes() && view.count() < kFew) {
+      control.skipped = "so few numbers may be nearly representable by chance";
+    } else if (control.Passes() && want.error_scale > kOwnError * least) {
+      control.skipped = fmt::format(
+          "the task's own error, {:.2g} of the output's scale, is as large as that of {}",
+          want.error_scale / view.Scale(), format);
+    }
+    all.push_back(std::move(control));
+  }
+}
+
+void TryInputs(const MatrixView& view, const task::Case& wanted, size_t output,
+               std::vector<Control>& all) {
+  const task::Output& want = wanted.outputs[output];
+  const auto inputs = task::TensorLeaves(wanted.args);
+  size_t tried = 0;
+  for (size_t i = 0; i < inputs.size() && tried < kMostInputs; ++i) {
+    if (inputs[i]->dtype != want.dtype || inputs[i]->shape != want.shape) continue;
+    ++tried;
+    all.push_back(Try(
+        view, output,
+        {fmt::format("input_{}", i), view.SameElementsOf(*inputs[i]), "the truth is this input"}));
+  }
+  if (tried == 0) {
+    all.push_back(Skip("input", output, "no input has the output's shape and dtype"));
+  }
+}
+
+}  // namespace
+
+void Controls::TryFirst(const task::Case& wanted) {
+  answers_.resize(wanted.outputs.size());
+  for (size_t i = 0; i < wanted.outputs.size(); ++i) {
+    const auto view = MatrixView::Of(wanted.outputs[i]);
+    if (!view) {
+      all_.push_back(Skip("all", i, "the task ignores this output, or it has no elements"));
+      continue;
+    }
+    all_.push_back(
+        Try(*view, i, {"zeros", Bytes(view->Reference().size()), "the truth is all zeros"}));
+    all_.push_back(Try(*view, i, {"mean", view->Mean(), "the truth is one number throughout"}));
+    TryInputs(*view, wanted, i, all_);
+    TryTiles(*view, i, all_);
+    TryShorter(*view, i, all_);
+    answers_[i] = view->Reference();
+  }
+}
+
+void Controls::TryOther(const task::Case& wanted) {
+  for (size_t i = 0; i < std::min(answers_.size(), wanted.outputs.size()); ++i) {
+    const auto view = MatrixView::Of(wanted.outputs[i]);
+    // Of another size: whoever returns it is refused for that.
+    if (!view || answers_[i].size() != view->Reference().size()) continue;
+    const auto before = std::find_if(all_.begin(), all_.end(), [&](const Control& earlier) {
+      return earlier.name == kOtherSeed && earlier.output == i;
+    });
+    // Two numbers may lie close by chance: one case that tells them apart is enough.
+    if (before != all_.end() && before->distance > 1) continue;
+    Control control = Try(*view, i, {kOtherSeed, answers_[i], "two seeds have the same truth"});
+    if (before == all_.end()) {
+      all_.push_back(std::move(control));
+    } else {
+      *before = std::move(control);
+    }
+  }
+}
+
+std::string PassingText(const std::vector<Control>& controls) {
+  std::string text;
+  for (const Control& control : controls) {
+    if (!control.Passes()) continue;
+    text += fmt::format("{}{} passes at output {} ({:.2g} of what is allowed)",
+                        text.empty() ? "" : ", ", control.name, control.output, control.distance);
+  }
+  return text;
+}
+
+Json ToJson(const Control& control) {
+  Json json = {{"name", control.name}, {"output", control.output}};
+  if (!control.skipped.empty()) {
+    json["skipped"] = control.skipped;
+    return json;
+  }
+  json["ok"] = !control.Passes();
+  json["distance"] = std::isfinite(control.distance) ? Json(control.distance) : Json("inf");
+  json["elements"] = control.elements;
+  return json;
+}
+
+}  // namespace cupel::judge

@@ -1,0 +1,135 @@
+// Tested by other_inputs_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "judge/other_inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+namespace cupel::judge {
+namespace {
+
+using task::Distribution;
+
+constexpr size_t kMostReasons = 6;
+
+/// What the inputs are, for "wrong on …".
+std::string Noun(Distribution distribution) {
+  switch (distribution) {
+    case Distribution::kDenormals:
+      return "denormal numbers";
+    case Distribution::kNan:
+      return "inputs with a NaN";
+    case Distribution::kInfinity:
+      return "inputs with an infinity";
+    case Distribution::kHugeOffset:
+      return "inputs whose mean is 1000 times their deviation";
+    case Distribution::kStrided:
+      return "non-contiguous tensors";
+    case Distribution::kShifted:
+      return "tensors that begin one element after an aligned address";
+    default:
+      return fmt::format("{} inputs", Name(distribution));
+  }
+}
+
+bool DropsNan(const Comparison& wrong) {
+  return std::any_of(wrong.first_wrong.begin(), wrong.first_wrong.end(), [](const auto& element) {
+    return std::isnan(element.wanted) && !std::isnan(element.got);
+  });
+}
+
+/// What wrong numbers say about these inputs.
+std::string WrongText(Distribution distribution, const Comparison& wrong) {
+  if (distribution == Distribution::kHugeOffset && wrong.code == "wrong_result") {
+    return "loses accuracy when the mean is 1000 times the deviation";
+  }
+  if (distribution == Distribution::kNan && DropsNan(wrong)) return "drops NaN";
+  if (distribution == Distribution::kStrided) {
+    return "reads non-contiguous tensors as if they were contiguous";
+  }
+  return "is wrong on " + Noun(distribution);
+}
+
+std::string Joined(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+}  // namespace
+
+Json ToJson(const UsedCase& used) {
+  Json json = {{"kind", used.kind}, {"seed", std::to_string(used.seed)}};
+  if (!used.at.empty()) json["at"] = used.at;
+  return json;
+}
+
+Json ToJson(const OtherInputs& inputs) {
+  Json json = {{"at", inputs.at}, {"tried", inputs.tried}};
+  Json& not_tried = json["not_tried"] = Json::array();
+  for (const auto& [kind, why] : inputs.not_tried)
+    not_tried.push_back({{"kind", kind}, {"why", why}});
+  Json& limits = json["limits"] = Json::array();
+  for (const Limit& limit : inputs.limits) {
+    limits.push_back({{"kind", limit.kind},
+                      {"code", limit.code},
+                      {"message", limit.message},
+                      {"detail", limit.detail}});
+  }
+  return json;
+}
+
+Limit LimitOf(Distribution distribution, const Failure& failure) {
+  Limit limit{std::string(Name(distribution)), failure.code, "", failure.message};
+  if (failure.refused) {
+    limit.message = "refuses " + Noun(distribution);
+  } else if (failure.wrong != nullptr) {
+    limit.message = WrongText(distribution, *failure.wrong);
+  } else {
+    limit.message = fmt::format("fails ({}) on {}", failure.code, Noun(distribution));
+  }
+  return limit;
+}
+
+std::vector<std::string> OtherInputsTexts(const std::vector<const OtherInputs*>& settings) {
+  std::vector<std::string> texts;
+  // Kinds that were judged and right at the same number of settings share a text.
+  std::vector<std::pair<std::string, size_t>> judged;
+  std::map<std::string, std::vector<std::string>> reasons;  // why: kinds
+  std::vector<std::string> order;
+  for (const Distribution kind : task::OtherInputs()) {
+    const std::string name(Name(kind));
+    size_t tried = 0;
+    for (const OtherInputs* inputs : settings) {
+      const auto& limits = inputs->limits;
+      const bool limited = std::any_of(limits.begin(), limits.end(),
+                                       [&](const Limit& limit) { return limit.kind == name; });
+      tried += !limited && std::count(inputs->tried.begin(), inputs->tried.end(), name) > 0;
+      for (const auto& [what, why] : inputs->not_tried) {
+        if (what != name) continue;
+        auto& kinds = reasons[why];
+        if (kinds.empty()) order.push_back(why);
+        if (std::find(kinds.begin(), kinds.end(), name) == kinds.end()) kinds.push_back(name);
+      }
+    }
+    if (tried > 0) judged.emplace_back(name, tried);
+  }
+  std::map<size_t, std::vector<std::string>, std::greater<>> by_count;
+  for (const auto& [name, count] : judged) by_count[count].push_back(name);
+  const bool smaller = std::any_of(settings.begin(), settings.end(),
+                                   [](const OtherInputs* inputs) { return !inputs->at.empty(); });
+  texts.reserve(texts.size() + by_count.size());
+  for (const auto& [count, names] : by_count) {
+    texts.push_back(fmt::format("right on other inputs at {} of {} setting{}{}: {}", count,
+                                settings.size(), settings.size() == 1 ? "" : "s",
+                                smaller ? " (at smaller sizes where need be)" : "", Joined(names)));
+  }
+  for (size_t i = 0; i < std::min(kMostReasons, order.size()); ++i) {
+    texts.push_back(fmt::format("not tried: {} ({})", Joined(reasons[order[i]]), order[i]));
+  }
+  return texts;
+}
+
+}  // namespace cupel::judge

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "judge/record.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "judge/verdict.h"
+
+namespace cupel::judge {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// A verdict with one trial, as `cupel check` would write it.
+Verdict Made() {
+  Verdict verdict;
+  verdict.task = "linear";
+  verdict.direction = "forward";
+  verdict.kernel_path = "k.cu";
+  verdict.device = "emu (h100)";
+  verdict.seed = ~uint64_t{0};
+  verdict.seed_origin = "entropy";
+  verdict.trials = 1;
+  verdict.total_seconds = 0.5;
+  SettingReport setting;
+  setting.id = "single-0";
+  setting.status = "passed";
+  Comparison comparison;
+  comparison.ok = true;
+  comparison.rms_error = 1.0 / 3;
+  comparison.rms_limit = comparison.max_limit = 1;
+  setting.trials.push_back({7, true, {comparison}, {}});
+  setting.cases = {{"usual", 7, ""}};
+  verdict.settings.push_back(setting);
+  verdict.provenance.asked.trials = 1;
+  verdict.provenance.asked.engine = "emu";
+  return verdict;
+}
+
+std::string Text(const Json& json) { return DumpJson(json, 2) + "\n"; }
+
+TEST(Record, IsReadAsItWasWritten) {
+  const auto record = ReadRecord(Text(ToJson(Decide(Made()))), "r.json");
+  ASSERT_TRUE(record) << record.error().ToString();
+  EXPECT_EQ(record->digest, record->computed_digest);
+  EXPECT_TRUE(record->is_canonical);
+  EXPECT_EQ(record->verdict, "accepted");
+  EXPECT_EQ(record->seed, ~uint64_t{0});
+  ASSERT_EQ(record->cases.size(), 1u);
+  EXPECT_EQ(record->cases.at("single-0")[0].seed, 7u);
+}
+
+TEST(Record, TimesAndSignaturesAreOutsideTheDigest) {
+  Json json = ToJson(Decide(Made()));
+  const std::string digest = json["digest"];
+  json["timing"]["total_seconds"] = 99;
+  json["signatures"] = Json::array({"room for one"});
+  EXPECT_EQ(RecordDigest(json), digest);
+  Verdict other = Made();
+  other.total_seconds = 3;
+  EXPECT_EQ(ToJson(Decide(other))["digest"], digest);
+}
+
+TEST(Record, ShowsThatItWasEdited) {
+  const Json made = ToJson(Decide(Made()));
+  for (const auto& [member, value] : made.items()) {
+    if (member == "timing" || member == "digest" || member == "schema") continue;
+    Json edited = made;
+    edited[member] = value.is_string() ? Json("x") : Json();
+    EXPECT_NE(RecordDigest(edited), made["digest"]) << member;
+  }
+  Json edited = made;
+  edited["settings"][0]["trials"][0]["outputs"][0]["rms_error"] = 0.25;
+  EXPECT_NE(RecordDigest(edited), made["digest"]);
+  const auto read = ReadRecord(Text(edited), "r.json");
+  ASSERT_TRUE(read);
+  EXPECT_NE(read->digest, read->computed_digest);
+  // The same members in another order or form: the digest holds, the form does not.
+  const auto compact = ReadRecord(DumpJson(made), "r.json");
+  ASSERT_TRUE(compact);
+  EXPECT_EQ(compact->digest, compact->computed_digest);
+  EXPECT_FALSE(compact->is_canonical);
+}
+
+TEST(Record, RefusesWhatIsNone) {
+  for (const char* text :
+       {"", "[]", "{}", "{\"schema\": \"cupel.bench/1\"}", "{\"schema\": \"cupel.verdict/1\"}"}) {
+    const auto record = ReadRecord(text, "r.json");
+    ASSERT_FALSE(record) << text;
+    EXPECT_THAT(record.error().message, HasSubstr("r.json"));
+  }
+  const Json made = ToJson(Decide(Made()));
+  for (const auto& [member, value] : made.items()) {
+    Json broken = made;
+    broken.erase(member);
+    const bool optional = member == "timing" || member == "flags" || member == "resources" ||
+                          member == "device" || member == "trials" || member == "image_key" ||
+                          member == "sandbox" || member == "environment" || member == "limits" ||
+                          member == "declared";
+    EXPECT_EQ(ReadRecord(Text(broken), "r.json").has_value(), optional) << member;
+    if (optional) continue;
+    broken[member] = Json::array({Json::object()});
+    if (!value.is_array() || member == "settings") {
+      EXPECT_FALSE(ReadRecord(Text(broken), "r.json")) << member;
+    }
+  }
+}
+
+TEST(CompareRecords, TellsWhereANumberDiffers) {
+  const Json then = ToJson(Decide(Made()));
+  Verdict other = Made();
+  other.total_seconds = 7;
+  other.provenance.host = "elsewhere";
+  other.kernel_path = "other/place.cu";
+  EXPECT_THAT(CompareRecords(then, ToJson(Decide(other)), true), IsEmpty());
+  other.settings[0].trials[0].outputs[0].rms_error = 0.333333333333333;
+  const auto found = CompareRecords(then, ToJson(Decide(other)), true);
+  ASSERT_FALSE(found.empty());
+  EXPECT_THAT(found[0].where, HasSubstr("settings[0]."));
+  // On a GPU the order of atomics may move the last bits, and the decision may not.
+  EXPECT_THAT(CompareRecords(then, ToJson(Decide(other)), false), IsEmpty());
+  other.settings[0].trials[0].outputs[0].rms_limit = 2;
+  EXPECT_FALSE(CompareRecords(then, ToJson(Decide(other)), false).empty());
+}
+
+}  // namespace
+}  // namespace cupel::judge
