@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "archive/archive.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
 
+#include "archive/file.h"
 #include "archive/impl.h"
 #include "archive/schema.h"
 
@@ -35,52 +29,6 @@ Status CheckRun(const NewRun& run) {
   TRY(Bounded(run.command, "the command"));
   return Bounded(run.config, "the configuration");
 }
-
-Error OpenError(const fs::path& file, int code) {
-  return {
-      code == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
-      fmt::format("cannot open {}: {}", file.string(), std::strerror(code)),
-      code == ENOENT ? "check the run's name" : "check the permissions of the file and its folder"};
-}
-
-/// Opens a regular file and, for an owner, locks it. The lock is flock's, which SQLite's own locks
-/// (fcntl) do not meet; it ends with the process, however that ends.
-Result<os::Fd> Claim(const fs::path& file, Access access) {
-  const bool owner = access == Access::kOwner;
-  os::Fd fd(::open(file.c_str(), (owner ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK));
-  const int code = errno;
-  struct stat info {};
-  if (!fd && code != EISDIR) return tl::unexpected(OpenError(file, code));
-  if (!fd || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("cannot open {}: it is not a regular file", file.string()));
-  }
-  if (owner && flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    return Fail(ErrorCode::kIo,
-                fmt::format("cannot open {}: another cupel is working on this run", file.string()),
-                "wait for it or end it");
-  }
-  return fd;
-}
-
-/// Removes what an unfinished Create leaves.
-class Partial {
- public:
-  explicit Partial(fs::path path) : path_(std::move(path)) { Remove(); }
-  ~Partial() { Remove(); }
-  Partial(const Partial&) = delete;
-  Partial& operator=(const Partial&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  void Remove() const {
-    std::error_code ignored;
-    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
-      fs::remove(path_.string() + suffix, ignored);
-    }
-  }
-  fs::path path_;
-};
 
 Status InsertRun(Database& database, const NewRun& run) {
   const int64_t now = NowMs();
@@ -127,11 +75,6 @@ Result<std::string> OnlyRunId(const Database& database) {
   return id;
 }
 
-Error Exists(const fs::path& file) {
-  return {ErrorCode::kInvalidArgument, fmt::format("{} exists already", file.string()),
-          "resume it, or choose another name"};
-}
-
 }  // namespace
 
 int64_t NowMs() {
@@ -150,22 +93,7 @@ Status Bounded(std::string_view text, std::string_view what) {
 
 Result<Archive> Archive::Create(const fs::path& file, const NewRun& run) {
   TRY(CheckRun(run));
-  std::error_code code;
-  if (fs::exists(fs::symlink_status(file, code))) return tl::unexpected(Exists(file));
-  if (file.has_parent_path()) {
-    fs::create_directories(file.parent_path(), code);
-    if (code) return tl::unexpected(OpenError(file.parent_path(), code.value()));
-  }
-  const Partial partial(file.parent_path() /
-                        fmt::format(".{}.{}.partial", file.filename().string(), getpid()));
-  TRY(WriteNew(partial.path(), run));
-  if (renameat2(AT_FDCWD, partial.path().c_str(), AT_FDCWD, file.c_str(), RENAME_NOREPLACE) != 0) {
-    if (errno == EEXIST) return tl::unexpected(Exists(file));
-    // Some file systems know no RENAME_NOREPLACE; a hard link does not replace either.
-    if (errno != EINVAL || link(partial.path().c_str(), file.c_str()) != 0) {
-      return tl::unexpected(OpenError(file, errno));
-    }
-  }
+  TRY(CreateWhole(file, [&](const fs::path& path) { return WriteNew(path, run); }));
   return Open(file, Access::kOwner);
 }
 

@@ -29,6 +29,10 @@ Status Bounded(std::string_view text, std::string_view what);
 /// Stores `bytes` under their SHA-256, once; returns it. Call within a transaction.
 Result<std::string> PutBlob(Database& database, std::string_view bytes, std::string_view what);
 
+/// Rows of the table `events`, which archives and suites have alike.
+Status InsertEvent(Database& database, std::string_view kind, std::string_view detail_json);
+Result<std::vector<Event>> SelectEvents(Database& database);
+
 /// Replaces the run's state. Call within a transaction, or alone.
 Status WriteState(Database& database, std::string_view json);
 

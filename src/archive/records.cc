@@ -212,17 +212,16 @@ Result<std::vector<Cost>> Archive::CostsByKind() const {
   }
 }
 
-Status Archive::AddEvent(std::string_view kind, std::string_view detail_json) {
+Status InsertEvent(Database& database, std::string_view kind, std::string_view detail_json) {
   TRY(Bounded(detail_json, "the event"));
-  TRY_ASSIGN(
-      Statement insert,
-      impl_->database.Prepare("INSERT INTO events (kind, detail, created_ms) VALUES (?, ?, ?)"));
+  TRY_ASSIGN(Statement insert,
+             database.Prepare("INSERT INTO events (kind, detail, created_ms) VALUES (?, ?, ?)"));
   return insert.Bind(kind).Bind(detail_json).Bind(NowMs()).Run();
 }
 
-Result<std::vector<Event>> Archive::Events() const {
-  TRY_ASSIGN(Statement select, impl_->database.Prepare(
-                                   "SELECT id, created_ms, kind, detail FROM events ORDER BY id"));
+Result<std::vector<Event>> SelectEvents(Database& database) {
+  TRY_ASSIGN(Statement select,
+             database.Prepare("SELECT id, created_ms, kind, detail FROM events ORDER BY id"));
   std::vector<Event> events;
   while (true) {
     TRY_ASSIGN(const bool row, select.Next());
@@ -230,5 +229,11 @@ Result<std::vector<Event>> Archive::Events() const {
     events.push_back({select.Int(0), select.Int(1), select.Text(2), select.Text(3)});
   }
 }
+
+Status Archive::AddEvent(std::string_view kind, std::string_view detail_json) {
+  return InsertEvent(impl_->database, kind, detail_json);
+}
+
+Result<std::vector<Event>> Archive::Events() const { return SelectEvents(impl_->database); }
 
 }  // namespace cupel::archive

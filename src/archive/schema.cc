@@ -127,36 +127,41 @@ Result<int64_t> Pragma(const Database& database, const char* sql) {
 
 }  // namespace
 
-std::span<const Migration> Migrations() { return kMigrations; }
-int CurrentVersion() { return std::prev(kMigrations.end())->version; }
+const Schema& RunSchema() {
+  static constexpr Schema kSchema = {kApplicationId, kMigrations, "a cupel archive",
+                                     "name a .cupel file that cupel wrote"};
+  return kSchema;
+}
 
-Result<int> CheckFormat(const Database& database) {
+int CurrentVersion(const Schema& schema) { return schema.migrations.back().version; }
+
+Result<int> CheckFormat(const Database& database, const Schema& schema) {
   TRY_ASSIGN(const int64_t application, Pragma(database, "PRAGMA application_id"));
   TRY_ASSIGN(const int64_t version, Pragma(database, "PRAGMA user_version"));
-  if (application != kApplicationId) {
+  if (application != schema.application_id) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("cannot open {}: it is not a cupel archive", database.file().string()),
-                "name a .cupel file that cupel wrote");
+                fmt::format("cannot open {}: it is not {}", database.file().string(), schema.what),
+                schema.expected);
   }
-  if (version > CurrentVersion()) {
+  if (version > CurrentVersion(schema)) {
     return Fail(ErrorCode::kUnsupported,
                 fmt::format("cannot open {}: it has format {}, this cupel reads up to {}",
-                            database.file().string(), version, CurrentVersion()),
+                            database.file().string(), version, CurrentVersion(schema)),
                 "use the newer cupel that wrote it");
   }
   return static_cast<int>(version);
 }
 
-Status Migrate(Database& database) {
+Status Migrate(Database& database, const Schema& schema) {
   TRY_ASSIGN(auto transaction, Transaction::Begin(database));
   // Read inside the transaction: another process may have migrated meanwhile.
   TRY_ASSIGN(const int64_t version, Pragma(database, "PRAGMA user_version"));
-  for (const Migration& migration : kMigrations) {
+  for (const Migration& migration : schema.migrations) {
     if (migration.version <= version) continue;
     TRY(database.Execute(migration.sql));
     TRY(database.Execute(fmt::format("PRAGMA user_version = {}", migration.version).c_str()));
   }
-  TRY(database.Execute(fmt::format("PRAGMA application_id = {}", kApplicationId).c_str()));
+  TRY(database.Execute(fmt::format("PRAGMA application_id = {}", schema.application_id).c_str()));
   return transaction.Commit();
 }
 

@@ -17,14 +17,22 @@ struct Migration {
   const char* sql;
 };
 
-/// In order; a file of version v gets those above v.
-std::span<const Migration> Migrations();
-int CurrentVersion();
+/// One kind of file. Migrations in order; a file of version v gets those above v.
+struct Schema {
+  int64_t application_id;
+  std::span<const Migration> migrations;
+  const char* what;      // "a cupel archive"
+  const char* expected;  // what to name instead of a file that is none
+};
 
-/// Fails unless the file is a cupel archive of a version that this program reads.
-Result<int> CheckFormat(const Database& database);
+/// That of runs of `cupel optimize`; suite_store.cc has the other.
+const Schema& RunSchema();
+int CurrentVersion(const Schema& schema = RunSchema());
+
+/// Fails unless the file is of this kind, and of a version that this program reads.
+Result<int> CheckFormat(const Database& database, const Schema& schema = RunSchema());
 
 /// Brings a new or older file to the current version, in one transaction.
-Status Migrate(Database& database);
+Status Migrate(Database& database, const Schema& schema = RunSchema());
 
 }  // namespace cupel::archive

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <future>
 #include <utility>
@@ -17,8 +16,6 @@
 
 namespace cupel::evolve {
 namespace {
-
-constexpr const char* kObjectiveKind = "estimated_us";
 
 Json ToJson(const Assignment& assignment) {
   Json json = Json::object();
@@ -63,23 +60,12 @@ std::string Difference(const std::vector<Tunable>& tunables, const Assignment& p
 
 }  // namespace
 
-std::optional<double> ObjectiveOf(const judge::Verdict& verdict) {
-  double log_sum = 0;
-  int count = 0;
-  for (const judge::SettingReport& setting : verdict.settings) {
-    if (setting.status != "passed") continue;
-    if (!(setting.counters.estimated_us > 0)) return std::nullopt;
-    log_sum += std::log(setting.counters.estimated_us);
-    ++count;
-  }
-  if (count == 0) return std::nullopt;
-  return std::exp(log_sum / count);
-}
-
-Optimizer::Optimizer(archive::Archive& archive, assay::Assay& assay, assay::Question question,
-                     OptimizeOptions options, std::function<void(const OptimizeProgress&)> progress)
+Optimizer::Optimizer(archive::Archive& archive, assay::Assay& assay, Objective& objective,
+                     assay::Question question, OptimizeOptions options,
+                     std::function<void(const OptimizeProgress&)> progress)
     : archive_(archive),
       assay_(assay),
+      objective_(objective),
       question_(std::move(question)),
       options_(std::move(options)),
       progress_(std::move(progress)) {}
@@ -207,35 +193,60 @@ Status Optimizer::EvaluateQueue() {
 }
 
 Status Optimizer::Evaluate(const archive::Candidate& candidate, const assay::Candidate& built) {
-  TRY_ASSIGN(const archive::NewVerdict verdict, JudgeCandidate(candidate, built));
-  TRY_ASSIGN(const auto best, archive_.Best());
-  TRY(archive_.RecordVerdict(candidate.id, verdict));
-  if (verdict.objective && (!best || *verdict.objective < *best->objective)) {
+  std::optional<Standing> standing;
+  TRY_ASSIGN(assay::Judged judged, JudgeCandidate(candidate, built, &standing));
+  const bool accepted = judged.verdict.decision == judge::Decision::kAccepted && standing;
+  archive::NewVerdict verdict;
+  verdict.decision = judge::Name(judged.verdict.decision);
+  verdict.json = DumpJson(judge::ToJson(judged.verdict));
+  verdict.objective_kind = objective_.Kind();
+  verdict.fresh_cases = standing && standing->is_better;
+  if (accepted) verdict.objective = standing->value;
+  if (candidate.proposer == "baseline") result_.start_verdict = std::move(judged.verdict);
+  TRY_ASSIGN(const int64_t id, archive_.RecordVerdict(candidate.id, verdict));
+  if (standing && !standing->samples.empty()) TRY(archive_.AddSamples(id, standing->samples));
+  if (accepted && standing->is_better) {
     TRY(archive_.AddEvent("new_best", DumpJson(Json{{"candidate", candidate.id},
-                                                    {kObjectiveKind, *verdict.objective}})));
+                                                    {verdict.objective_kind, standing->value}})));
+    champion_.reset();
   }
   return Report(fmt::format("candidate {} {}", candidate.id, verdict.decision));
 }
 
 /// The search settings first; then, for one that would be the new best, everything on fresh cases.
-Result<archive::NewVerdict> Optimizer::JudgeCandidate(const archive::Candidate& candidate,
-                                                      const assay::Candidate& built) {
-  TRY_ASSIGN(assay::Judged judged, assay_.Judge(built, SearchQuestion()));
-  std::optional<double> objective = ObjectiveOf(judged.verdict);
-  TRY_ASSIGN(const auto best, archive_.Best());
-  const bool accepted = judged.verdict.decision == judge::Decision::kAccepted && objective;
-  const bool would_be_best = accepted && (!best || *objective < *best->objective);
-  if (would_be_best) {
-    TRY_ASSIGN(judged, assay_.Judge(built, FinalQuestion(candidate.id)));
+Result<assay::Judged> Optimizer::JudgeCandidate(const archive::Candidate& candidate,
+                                                const assay::Candidate& built,
+                                                std::optional<Standing>* standing) {
+  const assay::Question search = SearchQuestion();
+  TRY_ASSIGN(assay::Judged judged, assay_.Judge(built, search));
+  if (judged.verdict.decision != judge::Decision::kAccepted) return judged;
+  TRY_ASSIGN(const std::optional<Champion> champion, BestSoFar());
+  TRY_ASSIGN(*standing, objective_.Measure(built, judged.verdict, search, champion));
+  if (!*standing) return judged;
+  if (const auto& refused = (*standing)->refused) {
+    judged.verdict.decision = judge::Decision::kRejected;
+    judged.verdict.reasons.push_back(*refused);
+    standing->reset();
+    return judged;
   }
-  archive::NewVerdict verdict;
-  verdict.decision = judge::Name(judged.verdict.decision);
-  verdict.json = DumpJson(judge::ToJson(judged.verdict));
-  verdict.objective_kind = kObjectiveKind;
-  verdict.fresh_cases = would_be_best;
-  if (judged.verdict.decision == judge::Decision::kAccepted) verdict.objective = objective;
-  if (candidate.proposer == "baseline") result_.start_verdict = std::move(judged.verdict);
-  return verdict;
+  if (!(*standing)->is_better) return judged;
+  return assay_.Judge(built, FinalQuestion(candidate.id));
+}
+
+Result<std::optional<Champion>> Optimizer::BestSoFar() {
+  TRY_ASSIGN(const auto best, archive_.Best());
+  if (!best) return std::optional<Champion>();
+  if (!champion_) {
+    TRY_ASSIGN(champion_, assay_.Build(SourcePath(best->id)));
+  }
+  const auto* image = std::get_if<build::Image>(&champion_->built);
+  if (image == nullptr) {
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("the best kernel, {}, does not compile any more",
+                            SourcePath(best->id).string()),
+                "restore the file, or the toolkit that the run began with");
+  }
+  return std::optional<Champion>(Champion{image, *best->objective});
 }
 
 /// The objective is compared on the single settings, which the paper times.
@@ -247,6 +258,7 @@ assay::Question Optimizer::SearchQuestion() const {
   };
   if (wants(task::SettingKind::kSingle)) question.kinds = {task::SettingKind::kSingle};
   question.stop_at_first_failure = true;
+  question.distributions.clear();
   if (options_.user_seed) question.seed = Random(options_.seed).Fork("search")();
   return question;
 }
@@ -265,14 +277,15 @@ Status Optimizer::Report(const std::string& stage) {
   OptimizeProgress progress;
   progress.stage = stage;
   progress.budget = options_.candidates + 1;
+  progress.objective = objective_.Kind();
   TRY_ASSIGN(progress.counts, archive_.Count());
   TRY_ASSIGN(const auto best, archive_.Best());
   if (best) {
     progress.best = best->id;
-    progress.best_us = *best->objective;
+    progress.best_value = *best->objective;
     TRY_ASSIGN(const auto lineage, archive_.Lineage(best->id));
     if (!lineage.empty() && lineage.front().objective) {
-      progress.start_us = *lineage.front().objective;
+      progress.start = *lineage.front().objective;
     }
   }
   progress_(progress);

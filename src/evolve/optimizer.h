@@ -11,6 +11,7 @@
 
 #include "archive/archive.h"
 #include "assay/assay.h"
+#include "evolve/objective.h"
 #include "evolve/tunables.h"
 
 namespace cupel::evolve {
@@ -29,7 +30,8 @@ struct OptimizeProgress {
   std::string stage;
   archive::Counts counts;
   int budget = 0;
-  double start_us = 0, best_us = 0;  // estimates; 0 while unknown
+  std::string_view objective;        // its kind
+  double start = 0, best_value = 0;  // of the objective; 0 while unknown
   int64_t best = 0;                  // candidate id
 };
 
@@ -42,8 +44,9 @@ struct OptimizeResult {
 class Optimizer {
  public:
   /// `question` names task, direction, kinds and trials of the final word. Borrows all arguments.
-  Optimizer(archive::Archive& archive, assay::Assay& assay, assay::Question question,
-            OptimizeOptions options, std::function<void(const OptimizeProgress&)> progress);
+  Optimizer(archive::Archive& archive, assay::Assay& assay, Objective& objective,
+            assay::Question question, OptimizeOptions options,
+            std::function<void(const OptimizeProgress&)> progress);
 
   /// Goes on from what the archive holds; `start` is the source of the starting kernel.
   /// kCancelled leaves the archive ready for another Run().
@@ -54,8 +57,10 @@ class Optimizer {
   Result<bool> ProposeGeneration(const std::string& start);
   Status EvaluateQueue();
   Status Evaluate(const archive::Candidate& candidate, const assay::Candidate& built);
-  Result<archive::NewVerdict> JudgeCandidate(const archive::Candidate& candidate,
-                                             const assay::Candidate& built);
+  Result<assay::Judged> JudgeCandidate(const archive::Candidate& candidate,
+                                       const assay::Candidate& built,
+                                       std::optional<Standing>* standing);
+  Result<std::optional<Champion>> BestSoFar();
   assay::Question SearchQuestion() const;
   assay::Question FinalQuestion(int64_t candidate) const;
   std::filesystem::path SourcePath(int64_t candidate) const;
@@ -63,14 +68,12 @@ class Optimizer {
 
   archive::Archive& archive_;
   assay::Assay& assay_;
+  Objective& objective_;
   assay::Question question_;
   OptimizeOptions options_;
   std::function<void(const OptimizeProgress&)> progress_;
   OptimizeResult result_;
+  std::optional<assay::Candidate> champion_;  // built; of the best so far
 };
-
-/// What selection minimises: the geometric mean over settings of the estimated time of one call.
-/// nullopt when a setting has none.
-std::optional<double> ObjectiveOf(const judge::Verdict& verdict);
 
 }  // namespace cupel::evolve

@@ -67,6 +67,8 @@ def verdict_text(part, direction):
     lines = ["**%s: %s** by cupel %s on %s, seed %s, %s trials a setting." % (
         direction.capitalize(), plain(decision), plain(verdict.get("versions", {}).get("cupel", "")),
         plain(verdict.get("device", "")), plain(verdict.get("seed", "")), plain(verdict.get("trials", "")))]
+    if verdict.get("declared"):
+        lines += ["", "The kernel says what it supports: %s." % plain(verdict["declared"])]
     if decision != "accepted":
         lines.append("")
         lines.append("This kernel was **not** accepted; it was exported because `--force` was given.")

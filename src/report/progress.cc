@@ -109,7 +109,9 @@ std::string Progress::Compose(const ProgressState& state, Clock::time_point now)
   add(Printable(state.best));
   const double seconds = std::chrono::duration<double>(now - started_).count();
   const int64_t made = state.done - first_done_;
-  if (state.total && made > 0 && *state.total > state.done) {
+  if (state.left) {
+    add(Duration(*state.left) + " left");
+  } else if (state.total && made > 0 && *state.total > state.done) {
     // The time left stands before the activity, which is what a narrow window cuts.
     add(Duration(seconds / static_cast<double>(made) *
                  static_cast<double>(*state.total - state.done)) +

@@ -19,6 +19,7 @@ struct ProgressState {
   std::optional<int64_t> total;  // unknown: no share, no time left
   std::string unit;              // "candidates", "trials"
   std::string best;              // "best 11.2 us (estimate), 1.8x"; may be empty
+  std::optional<double> left;    // seconds, where more is known than the mean pace
 };
 
 /// How a Progress meets the world; the defaults are the real one.

@@ -67,7 +67,7 @@ class ProgressTest : public testing::Test {
     return options;
   }
   ProgressState At(int64_t done) {
-    return {"judging multi-3", done, 100, "trials", "best 11.2 us"};
+    return {"judging multi-3", done, 100, "trials", "best 11.2 us", std::nullopt};
   }
 
   std::chrono::steady_clock::time_point now_{};

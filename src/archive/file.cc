@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "archive/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace cupel::archive {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error OpenError(const fs::path& file, int code) {
+  return {
+      code == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
+      fmt::format("cannot open {}: {}", file.string(), std::strerror(code)),
+      code == ENOENT ? "check the run's name" : "check the permissions of the file and its folder"};
+}
+
+/// Removes what an unfinished Create leaves.
+class Partial {
+ public:
+  explicit Partial(fs::path path) : path_(std::move(path)) { Remove(); }
+  ~Partial() { Remove(); }
+  Partial(const Partial&) = delete;
+  Partial& operator=(const Partial&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  void Remove() const {
+    std::error_code ignored;
+    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
+      fs::remove(path_.string() + suffix, ignored);
+    }
+  }
+  fs::path path_;
+};
+
+Error Exists(const fs::path& file) {
+  return {ErrorCode::kInvalidArgument, fmt::format("{} exists already", file.string()),
+          "resume it, or choose another name"};
+}
+
+}  // namespace
+
+Result<os::Fd> Claim(const fs::path& file, Access access) {
+  const bool owner = access == Access::kOwner;
+  os::Fd fd(::open(file.c_str(), (owner ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK));
+  const int code = errno;
+  struct stat info {};
+  if (!fd && code != EISDIR) return tl::unexpected(OpenError(file, code));
+  if (!fd || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("cannot open {}: it is not a regular file", file.string()));
+  }
+  if (owner && flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    return Fail(ErrorCode::kIo,
+                fmt::format("cannot open {}: another cupel is working on this run", file.string()),
+                "wait for it or end it");
+  }
+  return fd;
+}
+
+Status CreateWhole(const fs::path& file, const std::function<Status(const fs::path&)>& write) {
+  std::error_code code;
+  if (fs::exists(fs::symlink_status(file, code))) return tl::unexpected(Exists(file));
+  if (file.has_parent_path()) {
+    fs::create_directories(file.parent_path(), code);
+    if (code) return tl::unexpected(OpenError(file.parent_path(), code.value()));
+  }
+  const Partial partial(file.parent_path() /
+                        fmt::format(".{}.{}.partial", file.filename().string(), getpid()));
+  TRY(write(partial.path()));
+  if (renameat2(AT_FDCWD, partial.path().c_str(), AT_FDCWD, file.c_str(), RENAME_NOREPLACE) != 0) {
+    if (errno == EEXIST) return tl::unexpected(Exists(file));
+    // Some file systems know no RENAME_NOREPLACE; a hard link does not replace either.
+    if (errno != EINVAL || link(partial.path().c_str(), file.c_str()) != 0) {
+      return tl::unexpected(OpenError(file, errno));
+    }
+  }
+  return {};
+}
+
+}  // namespace cupel::archive

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evolve/objective.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace cupel::evolve {
+namespace {
+
+constexpr const char* kCandidate = "candidate";
+constexpr const char* kChampion = "best so far";
+/// The counter of energy advances some tens of times a second: half a second is known to a percent
+/// or so, and what differs by less in any round is no difference.
+constexpr double kEnergySeconds = 0.5;
+constexpr int kEnergyRounds = 3;
+constexpr double kEnergyMargin = 0.01;
+
+const assay::Timing* Find(const assay::SettingTimes& times, std::string_view name) {
+  for (const assay::Timing& timing : times.timings) {
+    if (timing.name == name) return &timing;
+  }
+  return nullptr;
+}
+
+class Estimate final : public Objective {
+ public:
+  std::string_view Kind() const override { return "estimated_us"; }
+
+  Result<std::optional<Standing>> Measure(const assay::Candidate&, const judge::Verdict& verdict,
+                                          const assay::Question&,
+                                          const std::optional<Champion>& champion) override {
+    const auto value = EstimateOf(verdict);
+    if (!value) return std::optional<Standing>();
+    Standing standing;
+    standing.value = *value;
+    standing.is_better = !champion || *value < champion->value;
+    return std::optional<Standing>(std::move(standing));
+  }
+};
+
+/// What all settings say together.
+struct Tally {
+  double log_value = 0, log_ratio = 0;
+  int settings = 0, better = 0, worse = 0;
+};
+
+class Measured final : public Objective {
+ public:
+  Measured(const assay::Parts& parts, assay::BenchOptions options, Aim aim,
+           std::function<void(const std::string& stage)> progress)
+      : parts_(parts), options_(std::move(options)), aim_(aim), progress_(std::move(progress)) {
+    if (aim_ == Aim::kTime) return;
+    options_.energy_seconds = kEnergySeconds;
+    options_.energy_rounds = kEnergyRounds;
+  }
+
+  std::string_view Kind() const override {
+    return aim_ == Aim::kTime ? "median_us" : aim_ == Aim::kEnergy ? "energy_mj" : "mix";
+  }
+
+  Result<std::optional<Standing>> Measure(const assay::Candidate& candidate, const judge::Verdict&,
+                                          const assay::Question& question,
+                                          const std::optional<Champion>& champion) override {
+    const auto* image = std::get_if<build::Image>(&candidate.built);
+    if (image == nullptr) return std::optional<Standing>();
+    std::vector<assay::KernelToTime> kernels;
+    if (champion) kernels.push_back({kChampion, champion->image});
+    kernels.push_back({kCandidate, image});
+    Standing standing;
+    Tally tally;
+    for (const task::Setting* setting : assay::Chosen(question)) {
+      TRY_ASSIGN(const assay::SettingTimes times,
+                 assay::TimeSetting(
+                     parts_, question, *setting, kernels, options_,
+                     [&](const std::string& stage) { progress_(setting->id + " " + stage); }));
+      const assay::Timing* mine = Find(times, kCandidate);
+      if (mine == nullptr) continue;  // the task has no reference here
+      if (mine->refused) {
+        standing.refused = mine->refused;
+        return std::optional<Standing>(std::move(standing));
+      }
+      standing.samples.push_back({setting->id, "gpu", "candidate", mine->samples.cold});
+      TRY(Add(times, *mine, tally));
+    }
+    if (tally.settings == 0) return std::optional<Standing>();
+    standing.is_better = !champion || (tally.better > 0 && tally.worse == 0 && tally.log_ratio < 0);
+    standing.value = champion ? champion->value * std::exp(tally.log_ratio / tally.settings)
+                              : std::exp(tally.log_value / tally.settings);
+    if (champion && !standing.is_better) standing.value = std::max(standing.value, champion->value);
+    return std::optional<Standing>(std::move(standing));
+  }
+
+ private:
+  Status Add(const assay::SettingTimes& times, const assay::Timing& mine, Tally& tally) const {
+    TRY_ASSIGN(const double value, ValueOf(mine));
+    const assay::Timing* other = Find(times, kChampion);
+    ++tally.settings;
+    tally.log_value += std::log(value);
+    if (other == nullptr || other->refused) return {};
+    for (const Aim part : {Aim::kTime, Aim::kEnergy}) {
+      if (aim_ != part && aim_ != Aim::kMix) continue;
+      const double share = aim_ == Aim::kMix ? 0.5 : 1;
+      if (part == Aim::kTime) {
+        AddTime(times, mine, *other, share, tally);
+      } else {
+        const auto compared = CompareRounds(mine.joules, other->joules, kEnergyMargin);
+        tally.log_ratio += share * std::log(compared.ratio);
+        tally.better += compared.all_less ? 1 : 0;
+        tally.worse += compared.all_more ? 1 : 0;
+      }
+    }
+    return {};
+  }
+
+  static void AddTime(const assay::SettingTimes& times, const assay::Timing& mine,
+                      const assay::Timing& other, double share, Tally& tally) {
+    for (const assay::Comparison& comparison : times.comparisons) {
+      const bool is_mine =
+          &times.timings[comparison.a] == &mine && &times.timings[comparison.b] == &other;
+      if (!is_mine) continue;
+      tally.log_ratio += share * std::log(comparison.compared.ratio.estimate);
+      tally.better += comparison.compared.difference == stats::Difference::kFaster ? 1 : 0;
+      tally.worse += comparison.compared.difference == stats::Difference::kSlower ? 1 : 0;
+    }
+  }
+
+  Result<double> ValueOf(const assay::Timing& timing) const {
+    if (aim_ == Aim::kTime) return timing.median.estimate;
+    if (!timing.energy) {
+      return Fail(ErrorCode::kUnsupported, "unsupported: this GPU does not tell what it consumes",
+                  "use --objective time");
+    }
+    const double mj = timing.energy->joules * 1e3;
+    return aim_ == Aim::kEnergy ? mj : std::sqrt(mj * timing.median.estimate);
+  }
+
+  const assay::Parts& parts_;
+  assay::BenchOptions options_;
+  Aim aim_;
+  std::function<void(const std::string& stage)> progress_;
+};
+
+}  // namespace
+
+std::string_view Name(Aim aim) {
+  return aim == Aim::kTime ? "time" : aim == Aim::kEnergy ? "energy" : "mix";
+}
+
+std::optional<Aim> AimNamed(std::string_view name) {
+  for (const Aim aim : {Aim::kTime, Aim::kEnergy, Aim::kMix}) {
+    if (Name(aim) == name) return aim;
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<Objective> MakeEstimate() { return std::make_unique<Estimate>(); }
+
+std::unique_ptr<Objective> MakeMeasured(const assay::Parts& parts, assay::BenchOptions options,
+                                        Aim aim,
+                                        std::function<void(const std::string& stage)> progress) {
+  return std::make_unique<Measured>(parts, std::move(options), aim, std::move(progress));
+}
+
+std::optional<double> EstimateOf(const judge::Verdict& verdict) {
+  double log_sum = 0;
+  int count = 0;
+  for (const judge::SettingReport& setting : verdict.settings) {
+    if (setting.status != "passed") continue;
+    if (!(setting.counters.estimated_us > 0)) return std::nullopt;
+    log_sum += std::log(setting.counters.estimated_us);
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return std::exp(log_sum / count);
+}
+
+RatioOfRounds CompareRounds(const std::vector<double>& mine, const std::vector<double>& other,
+                            double margin) {
+  RatioOfRounds compared;
+  const size_t rounds = std::min(mine.size(), other.size());
+  if (rounds == 0) return compared;
+  double sum = 0, other_sum = 0;
+  compared.all_less = compared.all_more = true;
+  for (size_t i = 0; i < rounds; ++i) {
+    sum += mine[i];
+    other_sum += other[i];
+    compared.all_less = compared.all_less && mine[i] < other[i] * (1 - margin);
+    compared.all_more = compared.all_more && mine[i] * (1 - margin) > other[i];
+  }
+  const bool sound = sum > 0 && other_sum > 0;
+  if (!sound) return RatioOfRounds{};
+  compared.ratio = sum / other_sum;
+  return compared;
+}
+
+}  // namespace cupel::evolve

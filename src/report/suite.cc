@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/suite.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace cupel::report {
+namespace {
+
+std::string Text(const Json& object, const char* key) {
+  const auto member = object.find(key);
+  return member != object.end() && member->is_string() ? member->get<std::string>() : "";
+}
+
+/// A time, a ratio, a share: what is not a finite number above zero is none.
+std::optional<double> Positive(const Json& object, const char* key) {
+  const auto member = object.find(key);
+  if (member == object.end() || !member->is_number()) return {};
+  const double value = member->get<double>();
+  return std::isfinite(value) && value > 0 ? std::optional(value) : std::nullopt;
+}
+
+std::optional<stats::Interval> ReadInterval(const Json& object, const char* key) {
+  const auto member = object.find(key);
+  if (member == object.end() || !member->is_object()) return {};
+  const auto estimate = Positive(*member, "estimate"), low = Positive(*member, "low"),
+             high = Positive(*member, "high"), confidence = Positive(*member, "confidence");
+  if (!estimate || !low || !high) return {};
+  return stats::Interval{*estimate, *low, *high, confidence.value_or(0)};
+}
+
+std::optional<SuiteTime> ReadTime(const Json& object) {
+  const auto us = ReadInterval(object, "us");
+  if (!us) return {};
+  SuiteTime time{*us, {}};
+  const auto samples = object.find("samples_us");
+  if (samples == object.end() || !samples->is_array()) return time;
+  for (const Json& sample : *samples) {
+    const double value = sample.is_number() ? sample.get<double>() : 0;
+    if (std::isfinite(value) && value > 0) time.samples.push_back(value);
+  }
+  return time;
+}
+
+SuiteSetting ReadSetting(const Json& json) {
+  SuiteSetting setting;
+  setting.id = Text(json, "id");
+  setting.kind = Text(json, "kind");
+  setting.description = Text(json, "description");
+  setting.status = Text(json, "status");
+  setting.derived = Text(json, "derived");
+  setting.reduced = Text(json, "reduced");
+  setting.over_limit = Positive(json, "over_limit");
+  setting.estimate_us = Positive(json, "estimate_us");
+  setting.roofline = Positive(json, "roofline");
+  setting.time = ReadTime(json);
+  const auto baselines = json.find("baselines"), speedups = json.find("speedup");
+  for (const char* name : kBaselines) {
+    if (baselines != json.end() && baselines->is_object() && baselines->contains(name) &&
+        (*baselines)[name].is_object()) {
+      if (auto time = ReadTime((*baselines)[name])) setting.baselines[name] = std::move(*time);
+    }
+    if (speedups == json.end() || !speedups->is_object()) continue;
+    if (const auto ratio = ReadInterval(*speedups, name)) setting.speedups[name] = *ratio;
+  }
+  return setting;
+}
+
+Result<SuiteResult> ReadItem(const Json& json, const std::string& where) {
+  SuiteResult item;
+  TRY_ASSIGN(item.id, JsonString(json, "id", where));
+  TRY_ASSIGN(item.task, JsonString(json, "task", where));
+  TRY_ASSIGN(item.direction, JsonString(json, "direction", where));
+  TRY_ASSIGN(item.kernel, JsonString(json, "kernel", where));
+  TRY_ASSIGN(item.decision, JsonString(json, "decision", where));
+  item.task_sha256 = Text(json, "task_sha256");
+  item.source_sha256 = Text(json, "source_sha256");
+  const auto reasons = json.find("reasons");
+  if (reasons != json.end() && reasons->is_array() && !reasons->empty() &&
+      reasons->front().is_object()) {
+    item.code = Text(reasons->front(), "code");
+    item.reason = Text(reasons->front(), "message");
+  }
+  const auto timing = json.find("timing");
+  if (timing != json.end() && timing->is_object()) {
+    item.build_seconds = Positive(*timing, "build_seconds");
+  }
+  const auto settings = json.find("settings");
+  if (settings == json.end() || !settings->is_array()) return item;
+  for (const Json& setting : *settings) {
+    if (setting.is_object()) item.settings.push_back(ReadSetting(setting));
+  }
+  return item;
+}
+
+std::optional<double> Mean(const std::vector<double>& values) {
+  return values.empty() ? std::nullopt : std::optional(stats::GeometricMean(values));
+}
+
+}  // namespace
+
+Result<Suite> ReadSuite(const Json& document, std::string_view what) {
+  const std::string schema = document.is_object() ? Text(document, "schema") : "";
+  if (schema != kSuiteSchema) {
+    const bool newer = schema.starts_with("cupel.suite/");
+    return Fail(newer ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument,
+                newer ? fmt::format("unsupported: {} is {}, this cupel reads {}", what, schema,
+                                    kSuiteSchema)
+                      : fmt::format("{} is not the results of a suite ({})", what, kSuiteSchema),
+                "name the folder of a run, or the results.json that cupel suite run wrote there");
+  }
+  Suite suite;
+  TRY_ASSIGN(suite.engine, JsonString(document, "engine", what));
+  suite.device = Text(document, "device");
+  suite.cupel = Text(document, "cupel");
+  suite.status = Text(document, "status");
+  suite.seed = Text(document, "seed");
+  TRY_ASSIGN(const Json* items, JsonArray(document, "items", what));
+  for (size_t i = 0; i < items->size(); ++i) {
+    TRY_ASSIGN(SuiteResult item, ReadItem((*items)[i], fmt::format("{}.items[{}]", what, i)));
+    suite.items.push_back(std::move(item));
+  }
+  const auto missing = document.find("without_kernel");
+  if (missing == document.end() || !missing->is_array()) return suite;
+  for (const Json& problem : *missing) {
+    if (!problem.is_object()) continue;
+    suite.without_kernel.emplace_back(Text(problem, "task"), Text(problem, "direction"));
+  }
+  return suite;
+}
+
+std::optional<double> MeanSpeedup(const SuiteResult& item, const std::string& baseline) {
+  std::vector<double> ratios;
+  for (const SuiteSetting& setting : item.settings) {
+    const auto ratio = setting.speedups.find(baseline);
+    if (setting.passed() && setting.derived.empty() && ratio != setting.speedups.end()) {
+      ratios.push_back(ratio->second.estimate);
+    }
+  }
+  return Mean(ratios);
+}
+
+std::optional<double> MeanTime(const SuiteResult& item) {
+  std::vector<double> times;
+  for (const SuiteSetting& setting : item.settings) {
+    if (!setting.passed() || !setting.derived.empty()) continue;
+    if (setting.time) times.push_back(setting.time->us.estimate);
+    if (!setting.time && setting.estimate_us) times.push_back(*setting.estimate_us);
+  }
+  return Mean(times);
+}
+
+}  // namespace cupel::report

@@ -1,0 +1,108 @@
+// What stands where.
+const put = (id, ...children) => document.getElementById(id).append(...children);
+const part = (id, query) => document.querySelector(`#${id} ${query}`);
+
+function about() {
+  const created = data.timing && data.timing.created_ms ? new Date(data.timing.created_ms).toISOString().slice(0, 10) : "";
+  put("about", [data.device, `PyTorch ${data.torch}`, created,
+                `seed ${data.seed}`, data.status].filter(Boolean).join(" · "));
+  put("made", `cupel ${data.cupel}`);
+  document.title = `Suite results: ${data.device || data.engine}`;
+  const pending = data.items.filter(item => item.decision === "pending").length;
+  const remark = text => put("remarks", el("p", {class: "remark"}, text));
+  if (estimates) {
+    remark("Times on this page are the emulator's estimates from counted work. They are no measurements, and no "
+      + "speed-up over PyTorch is told.");
+  }
+  if (data.items.some(item => (item.settings || []).some(setting => setting.reduced))) {
+    remark("Some settings were judged at smaller sizes, since the task's own are too large for the emulator. The table "
+      + "says which.");
+  }
+  for (const note of data.notes) remark(note);
+  if (pending > 0) remark(`${pending} of ${data.items.length} kernels are not judged yet.`);
+}
+
+function tiles() {
+  const scores = data.scores;
+  const tile = (title, value, small) => put("tiles", el("div", {}, el("dt", {}, title), el("dd", {}, value, el("small", {}, small))));
+  const share = (some, all) => all > 0 ? percent(some / all) : "–";
+  tile("Problems solved", share(scores.correct_problems, scores.problems), `${scores.correct_problems} of ${scores.problems}`);
+  tile("Kernels accepted", share(scores.accepted_kernels, scores.kernels), `${scores.accepted_kernels} of ${scores.kernels}`);
+  tile("Settings passed", share(scores.passed_settings, scores.settings), `${scores.passed_settings} of ${scores.settings}`);
+  for (const name of against) {
+    const score = scores.against[name], fast = score.fast_p.find(entry => entry.p === 1);
+    tile(`Speed-up over ${name}`, times(score.geometric_mean_over_problems), `geometric mean of ${score.timed_problems} problems`);
+    tile(`fast_1 against ${name}`, percent(fast.share), "solved and faster");
+  }
+}
+
+function speed() {
+  const rowsOf = name => data.items.map(item => {
+    const settings = name ? speedups(item, name) : listed(item).filter(setting => passed(setting) && timeOf(setting));
+    const points = settings.map(setting => {
+      const ratio = name ? setting.speedup[name] : setting.us || {estimate: setting.estimate_us};
+      const value = ratio.estimate, shown = name ? times(value) : time(value) + (setting.us ? "" : " (estimate)");
+      return {value, low: ratio.low || value, high: ratio.high || value,
+              text: `${nameOf(item)}, ${setting.id}: ${shown}${setting.reduced ? `, at ${setting.reduced}` : ""}\n${setting.description}`};
+    });
+    return {name: nameOf(item), points, mean: mean(points.map(point => point.value))};
+  }).filter(row => row.points.length > 0);
+  const show = name => {
+    const rows = rowsOf(name), plot = part("speed", ".plot").cloneNode(false);
+    part("speed", ".plot").replaceWith(plot);
+    if (rows.length === 0) return plot.append(el("p", {}, "No kernel has a time."));
+    drawn(plot, width => rowsPlot(rows, width, {
+      one: Boolean(name), tick: name ? tick => `${+tick.toPrecision(3)}×` : us => time(us).replace(/\.0+ /, " "),
+      label: name ? `Speed-up over ${name} by kernel and setting` : "Time of a call by kernel and setting"}));
+  };
+  part("speed", "h2").append(against.length > 0 ? "Speed-up by task and setting"
+    : estimates ? "Estimated time by task and setting" : "Time by task and setting");
+  part("speed", ".caption").append(`Dots are settings${against.length > 0 ? " with 99 % intervals" : ""}, diamonds are geometric means`
+    + `${estimates ? "; estimates from counted work" : ""}.`);
+  if (against.length > 1) {
+    const buttons = against.map(name => el("button", {type: "button"}, `over ${name}`));
+    const press = index => {
+      buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === index)));
+      show(against[index]);
+    };
+    buttons.forEach((button, index) => button.addEventListener("click", () => press(index)));
+    part("speed", ".choices").append(...buttons);
+    press(0);
+  } else {
+    show(against[0]);
+  }
+}
+
+function figures() {
+  part("right", ".caption").append("✓ right, ✕ wrong or not run, – not judged (the task's reference fails there, the "
+    + "kernel does not claim or refuses it).");
+  const judged = data.items.filter(item => item.decision !== "pending");
+  drawn(part("right", ".plot"), width => cellsPlot(judged, width));
+  if (against.length > 0) {
+    part("fast", ".caption").append("Share of all problems, those without a kernel too, that are solved and more than p times as fast. "
+      + against.map((name, index) => `${index === 0 ? "Solid" : "Dashed"}: against ${name}.`).join(" "));
+    drawn(part("fast", ".plot"), fastPlot);
+  } else {
+    part("fast", ".caption").append(`fast_0 is ${percent(data.scores.problems > 0 ? data.scores.correct_problems / data.scores.problems : 0)}: the share of `
+      + `problems that are solved. Above 0 there is none: ${data.scores.why_no_times}.`);
+  }
+  const points = rooflinePoints(), counted = points.filter(point => point.flops > 0 && point.bytes > 0);
+  const source = estimates ? "Operations and bytes are counted by the emulator, times are estimated, the roof is that of the GPU it describes."
+    : "Operations and bytes are what the task asks for; the roof was measured on this GPU.";
+  if (points.length === 0) {
+    part("roofline", ".caption").append("No kernel has a time.");
+  } else if (counted.length > 0) {
+    part("roofline", ".caption").append(source + (counted.length < points.length
+      ? ` ${points.length - counted.length} settings whose operations are not known are not shown.` : ""));
+    drawn(part("roofline", ".plot"), width => intensityPlot(counted, width));
+  } else {
+    part("roofline", ".caption").append("No task says how many operations it takes: the share of the fastest that memory allows.");
+    drawn(part("roofline", ".plot"), width => sharePlot(points, width));
+  }
+}
+
+about();
+tiles();
+speed();
+figures();
+table();
