@@ -23,7 +23,8 @@ target_compile_options(cupel_options INTERFACE
   $<$<BOOL:${CUPEL_WERROR}>:-Werror>)
 target_link_options(cupel_options INTERFACE -static-libstdc++ -static-libgcc)
 if(CUPEL_SANITIZE)
-  target_compile_options(cupel_options INTERFACE -fsanitize=${CUPEL_SANITIZE} -fno-omit-frame-pointer)
+  # -O1 and line tables alone: these builds are made to be run once, and compile a third faster.
+  target_compile_options(cupel_options INTERFACE -fsanitize=${CUPEL_SANITIZE} -fno-omit-frame-pointer -O1 -g1)
   target_link_options(cupel_options INTERFACE -fsanitize=${CUPEL_SANITIZE})
 endif()
 target_link_libraries(cupel_options INTERFACE Threads::Threads)

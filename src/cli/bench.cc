@@ -16,6 +16,7 @@
 
 #include "base/version.h"
 #include "cli/bench_text.h"
+#include "cli/candidate.h"
 #include "cli/ceilings.h"
 #include "cli/commands.h"
 #include "cli/lanes.h"
@@ -58,7 +59,7 @@ class Bench {
           ErrorCode::kUnsupported, "unsupported: the emulator estimates, it does not measure",
           "use --device gpu on a machine with an NVIDIA GPU, or cupel profile --device emu");
     }
-    TRY_ASSIGN(task::Task task, LoadTarget(command_.target));
+    TRY_ASSIGN(task::Task task, LoadTarget(command_.target, command_.common));
     task_.emplace(std::move(task));
     TRY_ASSIGN(const auto kinds, BaselinesOf(command_.baselines));
     // Compilers and the workers of GPUs start side by side.
@@ -111,16 +112,24 @@ class Bench {
   }
 
   Status BuildAll() {
-    TRY_ASSIGN(const build::Options options, BuildOptions(command_.compile));
     candidates_.resize(command_.kernels.size());
+    files_.resize(command_.kernels.size());
     const size_t compilers = std::max(1u, std::thread::hardware_concurrency());
     return ForEachOnLanes(std::min(compilers, candidates_.size()), candidates_.size(),
                           [&](size_t, size_t i) -> Status {
                             candidates_[i].path = command_.kernels[i];
-                            TRY_ASSIGN(candidates_[i].built,
-                                       build::Build(command_.kernels[i], options));
-                            return {};
+                            return BuildOne(i);
                           });
+  }
+
+  /// An answer in Python is built with its own flags.
+  Status BuildOne(size_t i) {
+    Compile compile = command_.compile;
+    TRY_ASSIGN(files_[i], OpenCandidate(candidates_[i].path, &*task_, DirectionOf(command_.target),
+                                        command_.common, compile));
+    TRY_ASSIGN(const build::Options options, BuildOptions(compile));
+    TRY_ASSIGN(candidates_[i].built, build::Build(files_[i].path, options));
+    return {};
   }
 
   Status JudgeAll() {
@@ -159,6 +168,7 @@ class Bench {
     const assay::Question question = QuestionOf(*task_, command_.target, command_.common);
     std::vector<const task::Setting*> settings;
     for (const task::Setting* setting : assay::Chosen(question)) {
+      if (!setting->derived.empty()) continue;  // nobody asked for these sizes
       if (!RightAt(setting->id).empty()) settings.push_back(setting);
     }
     report_.settings.resize(settings.size());
@@ -240,6 +250,7 @@ class Bench {
   std::vector<std::unique_ptr<oracle::Baselines>> torch_;  // of lanes
   std::mutex showing_;
   std::vector<assay::Candidate> candidates_;
+  std::vector<CandidateFile> files_;  // what was built
   assay::BenchOptions options_;
   BenchReport report_;
 };

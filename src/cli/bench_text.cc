@@ -184,7 +184,13 @@ Json MeansJson(const BenchReport& report) {
 std::string BenchText(const BenchReport& report, const BenchTextOptions& options) {
   std::string text;
   for (const BenchedKernel& kernel : report.kernels) {
-    if (kernel.verdict.decision == judge::Decision::kAccepted) continue;
+    if (kernel.verdict.decision == judge::Decision::kAccepted) {
+      if (!kernel.verdict.declared.empty()) {
+        text += fmt::format("{}: {}\n", report::Printable(kernel.name),
+                            report::Printable(kernel.verdict.declared));
+      }
+      continue;
+    }
     judge::TextOptions verdict;
     verdict.colour = options.colour;
     text += judge::VerdictText(kernel.verdict, verdict) + "\n";

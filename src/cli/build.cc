@@ -5,10 +5,13 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <optional>
 
+#include "cli/candidate.h"
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "ptx/parser.h"
+#include "report/text.h"
 
 namespace cupel::cli {
 namespace {
@@ -38,7 +41,8 @@ Json ToJson(const std::vector<build::Diagnostic>& diagnostics) {
 
 void Print(const std::vector<build::Diagnostic>& diagnostics) {
   for (const build::Diagnostic& d : diagnostics) {
-    fmt::print("  {}:{}: {}: {}\n", d.file, d.line, Name(d.severity), d.message);
+    fmt::print("  {}:{}: {}: {}\n", report::Printable(d.file), d.line, Name(d.severity),
+               report::Printable(d.message));
   }
 }
 
@@ -70,7 +74,9 @@ int Report(const build::Image& image, bool quiet, Json& json) {
   }
   if (!quiet) {
     Print(image.warnings);
-    for (const std::string& note : image.notes) fmt::print("  note: {}\n", note);
+    for (const std::string& note : image.notes) {
+      fmt::print("  note: {}\n", report::Printable(note));
+    }
   }
   return 0;
 }
@@ -80,8 +86,8 @@ int Report(const build::BuildFailure& failure, bool quiet, Json& json) {
   json["reasons"] = Json::array(
       {Json{{"code", failure.code}, {"message", failure.message}, {"where", failure.where}}});
   json["diagnostics"] = ToJson(failure.diagnostics);
-  fmt::print("does not build: {}{}{}\n", failure.where, failure.where.empty() ? "" : ": ",
-             failure.message);
+  fmt::print("does not build: {}{}{}\n", report::Printable(failure.where),
+             failure.where.empty() ? "" : ": ", report::Printable(failure.message));
   if (!quiet) Print(failure.diagnostics);
   return failure.unsupported ? 3 : 1;
 }
@@ -89,8 +95,18 @@ int Report(const build::BuildFailure& failure, bool quiet, Json& json) {
 }  // namespace
 
 Result<int> Run(const BuildCommand& command) {
-  TRY_ASSIGN(const build::Options options, BuildOptions(command.compile));
-  TRY_ASSIGN(const build::Outcome outcome, build::Build(command.kernel, options));
+  Compile compile = command.compile;
+  std::optional<task::Task> task;
+  if (!command.task.empty()) {
+    TRY_ASSIGN(task::Task named, LoadTarget(Target{.task = command.task}, command.common));
+    task.emplace(std::move(named));
+  }
+  TRY_ASSIGN(const CandidateFile file,
+             OpenCandidate(command.kernel, task ? &*task : nullptr, task::Direction::kForward,
+                           command.common, compile));
+  TRY_ASSIGN(const build::Options options, BuildOptions(compile));
+  TRY_ASSIGN(build::Outcome outcome, build::Build(file.path, options));
+  if (auto* image = std::get_if<build::Image>(&outcome)) image->source = command.kernel;
   Json json{{"schema", "cupel.build/1"}, {"kernel", command.kernel.string()}};
   const int status = std::visit(
       [&](const auto& result) { return Report(result, command.common.quiet, json); }, outcome);

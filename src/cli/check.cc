@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
+#include "cli/candidate.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/session.h"
@@ -13,19 +15,52 @@
 
 namespace cupel::cli {
 
+namespace {
+
+/// "all", "none" or names separated by commas.
+Result<std::vector<task::Distribution>> DistributionsOf(const std::string& text) {
+  const auto others = task::OtherInputs();
+  if (text == "all") return std::vector<task::Distribution>(others.begin(), others.end());
+  std::vector<task::Distribution> chosen;
+  if (text == "none") return chosen;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string name = text.substr(at, end - at);
+    const auto known = task::DistributionNamed(name);
+    if (!known || std::find(others.begin(), others.end(), *known) == others.end()) {
+      std::string names;
+      for (const task::Distribution other : others) names += fmt::format(", {}", Name(other));
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--distributions: there is no \"{}\"", name.substr(0, 40)),
+                  "write all, none or some of" + names.substr(1));
+    }
+    chosen.push_back(*known);
+    at = end + 1;
+  }
+  return chosen;
+}
+
+}  // namespace
+
 Result<int> Run(const CheckCommand& command) {
-  TRY_ASSIGN(const task::Task task, LoadTarget(command.target));
+  TRY_ASSIGN(const task::Task task, LoadTarget(command.target, command.common));
+  Compile compile = command.compile;
+  TRY_ASSIGN(
+      const CandidateFile file,
+      OpenCandidate(command.kernel, &task, DirectionOf(command.target), command.common, compile));
   ProgressView view(command.common.quiet);
-  TRY_ASSIGN(auto session, Session::Create(command.common, command.compile,
+  TRY_ASSIGN(auto session, Session::Create(command.common, compile,
                                            [&](const assay::Progress& p) { view.Show(p); }));
   view.Show(assay::Progress{"building", 0, 0});
-  TRY_ASSIGN(const assay::Candidate candidate, session->assay().Build(command.kernel));
+  TRY_ASSIGN(assay::Candidate candidate, session->assay().Build(file.path));
+  candidate.path = command.kernel;
 
   assay::Question question = QuestionOf(task, command.target, command.common);
   question.fresh_cases = command.fresh;
   question.shadows = command.shadow;
   question.integers = command.exact;
   question.schedules = command.schedules;
+  TRY_ASSIGN(question.distributions, DistributionsOf(command.distributions));
   TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
   view.End();
   for (const std::string& warning : session->oracle().warnings()) {

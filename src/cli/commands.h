@@ -9,6 +9,7 @@ namespace cupel::cli {
 
 Result<int> Run(const BuildCommand& command);
 Result<int> Run(const CheckCommand& command);
+Result<int> Run(const VerifyCommand& command);
 Result<int> Run(const BenchCommand& command);
 Result<int> Run(const StreamCommand& command);
 Result<int> Run(const ProfileCommand& command);
@@ -16,7 +17,16 @@ Result<int> Run(const OptimizeCommand& command);
 Result<int> Run(const ExportCommand& command);
 Result<int> Run(const ConfirmCommand& command);
 Result<int> Run(const TaskCommand& command);
+Result<int> RunTaskControls(const TaskCommand& command);
+Result<int> Run(const FilterCommand& command);
+Result<int> Run(const ImportCommand& command);
+Result<int> Run(const ExtractCommand& command);
 Result<int> Run(const ReportCommand& command);
 Result<int> Run(const DoctorCommand& command);
+Result<int> Run(const SelftestCommand& command);
+Result<int> Run(const SuiteRunCommand& command);
+Result<int> Run(const SuiteReportCommand& command);
+Result<int> Run(const SuiteCompareCommand& command);
+Result<int> Run(const WorkerCommand& command);
 
 }  // namespace cupel::cli

@@ -17,6 +17,7 @@
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "gpu/driver.h"
+#include "gpu/engine.h"
 #include "os/fd.h"
 
 namespace cupel::cli {
@@ -207,7 +208,7 @@ Result<Json> TryReferences(const ConfirmChildren& children, const ConfirmCommand
 }
 
 /// Whether a kernel runs at one setting, and how fast; null where the reference has no answer.
-Result<Json> ConfirmSetting(Session& session, const ConfirmChildren& children,
+Result<Json> ConfirmSetting(Session& session, engine::Engine& gpu, const ConfirmChildren& children,
                             const ConfirmCommand& command, const task::Task& task,
                             const task::Setting& setting, const Extension& extension) {
   TRY_ASSIGN(const auto cases, session.oracle().Cases(task, DirectionOf(command.target), setting, 1,
@@ -215,6 +216,7 @@ Result<Json> ConfirmSetting(Session& session, const ConfirmChildren& children,
   const auto* wanted = cases.empty() ? nullptr : std::get_if<task::Case>(&cases[0]);
   if (wanted == nullptr) return Json();
   Json json{{"id", setting.id}, {"description", setting.Describe()}};
+  TRY_ASSIGN(const auto reserved, gpu.Reserve(true));
   TRY_ASSIGN(json["kernel"], TryKernel(children, command, extension, *wanted));
   if (!command.references) return json;
   TRY_ASSIGN(Json references, TryReferences(children, command, task, setting, wanted->seed));
@@ -273,7 +275,7 @@ Result<int> RequireGpu(const std::string& device) {
 
 Result<int> Run(const ConfirmCommand& command) {
   TRY_ASSIGN(const int ordinal, RequireGpu(command.common.device));
-  TRY_ASSIGN(const task::Task task, LoadTarget(command.target));
+  TRY_ASSIGN(const task::Task task, LoadTarget(command.target, command.common));
   TRY_ASSIGN(const std::string source, os::ReadFile(command.kernel, kMaxSource));
   ProgressView view(command.common.quiet);
   const auto show = [&](const std::string& stage) { view.Show(assay::Progress{stage, 0, 0}); };
@@ -281,9 +283,16 @@ Result<int> Run(const ConfirmCommand& command) {
   common.device = "emu";  // for the oracle alone: nothing is executed by an engine here
   TRY_ASSIGN(auto session, Session::Create(common, command.compile,
                                            [&](const assay::Progress& p) { view.Show(p); }));
+  // Executes nothing: it holds the GPU against other cupels while the children time.
+  gpu::EngineOptions reserve;
+  reserve.ordinal = ordinal;
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  reserve.locks = cache / "gpu";
+  TRY_ASSIGN(const auto gpu, gpu::MakeGpuEngine(reserve));
   show("starting PyTorch");
   TRY_ASSIGN(ConfirmChildren children, ConfirmChildren::Create(command.common.python, ordinal));
   TRY(children.RequireCuda());
+  children.AllowWeak(command.unsandboxed || command.compile.allow_weak_sandbox);
   TRY(children.FindConfinement(command.unsandboxed));
   show("building the extension");
   TRY_ASSIGN(const Extension extension, BuildExtension(children, command, source));
@@ -295,7 +304,8 @@ Result<int> Run(const ConfirmCommand& command) {
     if (!extension.failure.empty()) break;
     if (!kinds.empty() && setting.kind != kinds[0]) continue;
     show(setting.id);
-    TRY_ASSIGN(Json one, ConfirmSetting(*session, children, command, task, setting, extension));
+    TRY_ASSIGN(Json one,
+               ConfirmSetting(*session, *gpu, children, command, task, setting, extension));
     if (one.is_null()) continue;
     right = right && one["kernel"]["right"].get<bool>();
     json["settings"].push_back(std::move(one));

@@ -106,6 +106,7 @@ Status ConfirmChildren::RequireCuda() const {
 os::Confinement ConfirmChildren::Confine(Confinedness level, bool gpu) const {
   os::Confinement confinement;
   confinement.syscalls = os::SyscallProfile::kProgram;
+  confinement.allow_weak = allow_weak_;
   confinement.processes_view = true;
   confinement.processes = 4096;  // threads count
   confinement.file_bytes = uint64_t{16} << 30;

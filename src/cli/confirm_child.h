@@ -54,6 +54,7 @@ class ConfirmChildren {
   const oracle::Python& python() const { return python_; }
   const Json& look() const { return look_; }
   void Use(Confinedness confinedness) { confinedness_ = confinedness; }  // without trying it
+  void AllowWeak(bool allowed) { allow_weak_ = allowed; }                // os::Confinement
   Confinedness confinedness() const { return confinedness_; }
   const std::vector<std::string>& missing() const { return missing_; }
   const std::string& gpu() const { return gpu_; }
@@ -72,6 +73,7 @@ class ConfirmChildren {
   Json look_;
   int ordinal_ = 0;
   Confinedness confinedness_ = Confinedness::kFull;
+  bool allow_weak_ = false;
   std::vector<std::string> missing_;  // of that confinement, as the kernel refused it
   std::string gpu_, trouble_;
 };

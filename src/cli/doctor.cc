@@ -47,7 +47,13 @@ Check CheckSandbox() {
       report.missing.empty()
           ? fmt::format("namespaces, seccomp, Landlock (ABI {})", report.landlock_abi)
           : fmt::format("not granted by this kernel: {}", fmt::join(report.missing, ", "));
-  if (!check.ok) check.remedy = "judge only kernels that you trust on this machine";
+  check.needed = !report.IsEnough();
+  if (!check.ok) {
+    check.remedy = report.IsEnough()
+                       ? "what is granted holds untrusted code; records name what is missing"
+                       : "untrusted code is refused here: grant namespaces or Landlock (ABI 3) and "
+                         "seccomp, or pass --allow-weak-sandbox for kernels that you trust";
+  }
   return check;
 }
 

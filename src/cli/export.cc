@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/version.h"
@@ -94,9 +95,17 @@ Result<Side> JudgeSide(Session& session, const ExportCommand& command, const tas
   question.direction = direction;
   question.shadows = true;
   question.integers = true;
+  question.distributions.assign(task::OtherInputs().begin(), task::OtherInputs().end());
   TRY_ASSIGN(assay::Judged judged, session.assay().Judge(candidate, question));
   side.verdict = std::move(judged.verdict);
   return side;
+}
+
+/// False at a setting that the kernel does not declare.
+bool IsClaimed(const judge::Verdict& verdict, const task::Setting& setting) {
+  return std::none_of(verdict.settings.begin(), verdict.settings.end(), [&](const auto& report) {
+    return report.id == setting.id && report.status == "not_declared";
+  });
 }
 
 /// The settings that the package's test tries and the tolerance at each. Held-out settings stay
@@ -104,7 +113,7 @@ Result<Side> JudgeSide(Session& session, const ExportCommand& command, const tas
 Status AddSettings(Session& session, const ExportCommand& command, const task::Task& task,
                    task::Direction direction, Side& side) {
   for (const task::Setting& setting : task.SettingsOf(direction)) {
-    if (setting.kind == task::SettingKind::kHeldout) continue;
+    if (setting.kind == task::SettingKind::kHeldout || !IsClaimed(side.verdict, setting)) continue;
     TRY_ASSIGN(const auto cases,
                session.oracle().Cases(task, direction, setting, 1, command.common.seed));
     const auto* wanted = cases.empty() ? nullptr : std::get_if<task::Case>(&cases[0]);
@@ -210,7 +219,7 @@ Json Compose(const task::Task& task, const std::vector<Side>& sides, const Expor
 Result<int> Run(const ExportCommand& command) {
   TRY(CheckDestination(command.output));
   TRY_ASSIGN(const Json record, ReadRecord(command.record));
-  TRY_ASSIGN(const task::Task task, LoadTarget(command.target));
+  TRY_ASSIGN(const task::Task task, LoadTarget(command.target, command.common));
   const bool backward = !command.backward_kernel.empty();
   if (backward && !task.Has(task::Direction::kBackward)) {
     return Fail(ErrorCode::kNotFound, fmt::format("task {} has no backward direction", task.name),

@@ -10,10 +10,12 @@
 #include "archive/archive.h"
 #include "base/hash.h"
 #include "base/version.h"
+#include "cli/ceilings.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/run_summary.h"
 #include "cli/session.h"
+#include "evolve/objective.h"
 #include "evolve/optimizer.h"
 #include "os/fd.h"
 #include "os/process.h"
@@ -31,8 +33,10 @@ Json ToJson(const OptimizeCommand& command, const std::string& start) {
               {"backward", command.target.backward},
               {"settings", command.target.settings},
               {"trials", command.target.trials},
+              {"full_size", command.target.full_size},
               {"candidates", command.candidates},
               {"batch", command.batch},
+              {"objective", command.objective},
               {"device", command.common.device},
               {"model", command.common.model},
               {"user_seed", command.common.seed.has_value()},
@@ -52,11 +56,17 @@ Result<std::string> FromJson(const Json& json, OptimizeCommand& command) {
   TRY_ASSIGN(const int64_t candidates, JsonInt(json, "candidates", kWhat));
   TRY_ASSIGN(const int64_t batch, JsonInt(json, "batch", kWhat));
   TRY_ASSIGN(command.common.device, JsonString(json, "device", kWhat));
+  if (json.contains("objective")) {  // runs of cupel 0.1.0 lack it
+    TRY_ASSIGN(command.objective, JsonString(json, "objective", kWhat));
+  }
   TRY_ASSIGN(command.common.model, JsonString(json, "model", kWhat));
   TRY_ASSIGN(command.compile.arch, JsonString(json, "arch", kWhat));
   TRY_ASSIGN(const Json* flags, JsonArray(json, "flags", kWhat));
   TRY_ASSIGN(const Json* roots, JsonArray(json, "include_roots", kWhat));
   command.target.trials = static_cast<int>(trials);
+  if (json.contains("full_size")) {
+    TRY_ASSIGN(command.target.full_size, JsonBool(json, "full_size", kWhat));
+  }
   command.candidates = static_cast<int>(candidates);
   command.batch = static_cast<int>(batch);
   command.compile.flags.clear();
@@ -139,6 +149,29 @@ evolve::OptimizeOptions LoopOptions(const OptimizeCommand& command, const OpenRu
   return options;
 }
 
+/// What the run minimises, by the engine that it uses.
+Result<std::unique_ptr<evolve::Objective>> MakeObjective(
+    const OptimizeCommand& command, Session& session,
+    std::function<void(const assay::Progress&)> progress) {
+  const auto aim = evolve::AimNamed(command.objective);
+  if (!aim) {
+    return Fail(ErrorCode::kInvalidArgument, "no objective is called " + command.objective,
+                "choose time, energy or mix");
+  }
+  if (session.engine().Name() != "gpu") {
+    if (*aim == evolve::Aim::kTime) return evolve::MakeEstimate();
+    return Fail(ErrorCode::kUnsupported,
+                "unsupported: the emulator estimates times, it measures no energy",
+                "use --objective time, or --device gpu on a machine with an NVIDIA GPU");
+  }
+  assay::BenchOptions options;
+  TRY_ASSIGN(options.ceilings, CeilingsOf(session.engine()));
+  return evolve::MakeMeasured(session.parts(), std::move(options), *aim,
+                              [progress = std::move(progress)](const std::string& stage) {
+                                progress({stage, 0, 0});
+                              });
+}
+
 Result<int> Finish(const OptimizeCommand& command, OpenRun& run,
                    const evolve::OptimizeResult& result) {
   TRY(run.archive.SetStatus(archive::RunStatus::kFinished));
@@ -160,7 +193,7 @@ Result<int> Run(const OptimizeCommand& given) {
   if (!command.resume.empty()) {
     TRY_ASSIGN(run, ResumeRun(command));
   }
-  TRY_ASSIGN(const task::Task task, LoadTarget(command.target));
+  TRY_ASSIGN(const task::Task task, LoadTarget(command.target, command.common));
   const task::Direction direction = DirectionOf(command.target);
   if (!run) {
     TRY_ASSIGN(run, StartRun(command, task));
@@ -179,20 +212,27 @@ Result<int> Run(const OptimizeCommand& given) {
   }
 
   ProgressView view(command.common.quiet);
-  TRY(RequireEmulator(command.common, "a search"));
-  TRY_ASSIGN(auto session, Session::Create(command.common, command.compile,
-                                           [&](const assay::Progress& p) { view.Show(p); }));
+  const auto show = [&](const assay::Progress& p) { view.Show(p); };
+  TRY_ASSIGN(auto session, Session::Create(command.common, command.compile, show, true));
+  TRY_ASSIGN(const auto objective, MakeObjective(command, *session, show));
   assay::Question question;
   question.task = &task;
   question.direction = direction;
   question.kinds = KindsOf(command.target);
   question.trials = command.target.trials;
+  question.distributions.assign(task::OtherInputs().begin(), task::OtherInputs().end());
   if (!command.common.quiet) {
-    fmt::print("run {}   ({}; all times are the emulator's estimates for {}, not measurements)\n",
-               run->folder.string(), task.name, command.common.model);
+    const bool measured = session->engine().Name() == "gpu";
+    fmt::print("run {}   ({}; {})\n", run->folder.string(), task.name,
+               measured ? fmt::format("{} measured on {}", command.objective,
+                                      session->engine().Device().full_name)
+                        : fmt::format("all times are the emulator's estimates for {}, not "
+                                      "measurements",
+                                      command.common.model));
     std::fflush(stdout);
   }
-  evolve::Optimizer optimizer(run->archive, session->assay(), question, LoopOptions(command, *run),
+  evolve::Optimizer optimizer(run->archive, session->assay(), *objective, question,
+                              LoopOptions(command, *run),
                               [&](const evolve::OptimizeProgress& p) { view.Show(p); });
   auto result = optimizer.Run(run->start);
   view.End();

@@ -26,6 +26,14 @@ void AddCommon(CLI::App* app, Common& common, bool uses_device) {
   app->add_flag("-q,--quiet", common.quiet, "Print the result alone");
 }
 
+void AddWeakSandbox(CLI::App* app, Compile& compile) {
+  app->add_flag(
+         "--allow-weak-sandbox", compile.allow_weak_sandbox,
+         "Compile and record also where the kernel grants too little of the sandbox; only for "
+         "kernels that you trust (or CUPEL_ALLOW_WEAK_SANDBOX=1)")
+      ->envname("CUPEL_ALLOW_WEAK_SANDBOX");
+}
+
 void AddCompile(CLI::App* app, Compile& compile) {
   app->add_option("--arch", compile.arch, "Target of nvcc: sm_80, sm_90, sm_90a, sm_100")
       ->check(CLI::IsMember({"sm_80", "sm_90", "sm_90a", "sm_100"}))
@@ -38,6 +46,12 @@ void AddCompile(CLI::App* app, Compile& compile) {
                   "Folder of headers that the kernel may include, read-only (repeatable)")
       ->type_name("DIR")
       ->allow_extra_args(false);
+  AddWeakSandbox(app, compile);
+}
+
+void AddFullSize(CLI::App* app, bool& full_size) {
+  app->add_flag("--full-size", full_size,
+                "The task's own sizes without a GPU too, where task.json names smaller ones");
 }
 
 void AddTask(CLI::App* app, Target& target, bool positional) {
@@ -51,6 +65,7 @@ void AddTask(CLI::App* app, Target& target, bool positional) {
   app->add_option("--settings", target.settings, "single, multi, heldout or all")
       ->check(CLI::IsMember({"single", "multi", "heldout", "all"}))
       ->capture_default_str();
+  AddFullSize(app, target.full_size);
 }
 
 void AddTarget(CLI::App* app, Target& target, bool positional) {
@@ -81,6 +96,19 @@ CLI::App* AddExport(CLI::App& app, ExportCommand& command) {
   return sub;
 }
 
+CLI::App* AddVerify(CLI::App& app, VerifyCommand& command) {
+  auto* sub = app.add_subcommand("verify", "Is a record true? Checks its hashes, and judges again");
+  sub->add_option("record", command.record, "What cupel check --json wrote")->required();
+  sub->add_option("--kernel", command.kernel, "The .cu file (default: where the record says)")
+      ->type_name("FILE");
+  sub->add_option("--task", command.task, "The task (default: where the record says)");
+  sub->add_option("--device", command.common.device, "gpu[:N] for a record of a GPU");
+  sub->add_option("--python", command.common.python, "Python that has PyTorch");
+  AddWeakSandbox(sub, command.compile);
+  AddCommon(sub, command.common, false);
+  return sub;
+}
+
 CLI::App* AddConfirm(CLI::App& app, ConfirmCommand& command) {
   command.target.settings = "single";
   auto* sub = app.add_subcommand("confirm",
@@ -99,6 +127,151 @@ CLI::App* AddConfirm(CLI::App& app, ConfirmCommand& command) {
   return sub;
 }
 
+CLI::App* AddExtract(CLI::App& app, ExtractCommand& command) {
+  auto* sub = app.add_subcommand(
+      "extract", "The .cu file in a Python answer with load_inline, without running it");
+  sub->add_option("answer", command.answer, "The .py file")->required();
+  sub->add_option("--task", command.task,
+                  "Task that gives the order of the arguments (default: the answer's own)");
+  sub->add_option("-o,--output", command.output, "File to write (default: standard output)")
+      ->type_name("FILE");
+  sub->add_option("--python", command.common.python, "Python that has PyTorch");
+  AddCommon(sub, command.common, false);
+  return sub;
+}
+
+CLI::App* AddImport(CLI::App* tasks, ImportCommand& command) {
+  auto* sub = tasks->add_subcommand(
+      "import", "Task folders from KernelBench problems, or any Python file with an nn.Module");
+  sub->add_option("paths", command.paths, "The .py files, or folders of them")->required();
+  sub->add_option("-o,--output", command.output,
+                  "Folder in which each gets a folder of its own (default: this one; with "
+                  "--report: none is kept)")
+      ->type_name("DIR");
+  sub->add_option("--name", command.name, "Name of the task (default: the file's)");
+  sub->add_option("--module", command.module, "The module: a class or an object (default: Model)");
+  sub->add_option("--inputs", command.inputs,
+                  "The function that gives example inputs (default: get_inputs)");
+  sub->add_option("--init", command.init,
+                  "The function that gives the constructor's arguments (default: get_init_inputs)");
+  sub->add_flag("--eval", command.evaluate, "In eval mode: without dropout, with running means");
+  sub->add_flag("--force", command.force, "Write the files of existing folders anew");
+  sub->add_option("--report", command.report,
+                  "Run the tasks and the filters on them too, and write what came of each to FILE; "
+                  "goes on where an interrupted one ended")
+      ->type_name("FILE");
+  sub->add_option("--seconds", command.seconds, "Deadline of a problem, and of each stage")
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
+  sub->add_option("--memory", command.memory, "What a problem may take, like 4G")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("4G");
+  sub->add_option("--jobs", command.jobs, "With --report: problems at a time (default: one a core)")
+      ->check(CLI::Range(1, 1024));
+  sub->add_option("--python", command.common.python, "Python that has PyTorch");
+  AddCommon(sub, command.common, false);
+  return sub;
+}
+
+CLI::App* AddFilter(CLI::App* tasks, FilterCommand& command) {
+  auto* sub = tasks->add_subcommand("filter", "Is a task worth judging kernels on?");
+  auto* task = sub->add_option("task", command.task, "Name or path");
+  sub->add_option("--all", command.all, "Every task in a folder and in its folders")
+      ->type_name("FOLDER")
+      ->excludes(task);
+  sub->add_flag("--backward", command.backward,
+                "The backward direction alone (default: every direction that the task has)");
+  sub->add_option("--settings", command.settings, "single, multi, heldout or all")
+      ->check(CLI::IsMember({"single", "multi", "heldout", "all"}))
+      ->capture_default_str();
+  AddFullSize(sub, command.full_size);
+  sub->add_option("--seconds", command.seconds, "Deadline of a setting")
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
+  sub->add_option("--seed", command.common.seed, "The first of the five seeds (default: 0)");
+  sub->add_option("--python", command.common.python,
+                  "Python that has PyTorch (default: $CUPEL_PYTHON, python3, /usr/bin/python3)");
+  AddCommon(sub, command.common, false);
+  return sub;
+}
+
+CLI::App* AddSelftest(CLI::App& app, SelftestCommand& command) {
+  command.common.device = "emu";
+  auto* sub = app.add_subcommand(
+      "selftest", "Does it tell cheating kernels from honest ones here? Both corpora, with rates");
+  sub->add_option("--filter", command.filter,
+                  "Only kernels whose name matches, e.g. mustfail/cache")
+      ->type_name("RE");
+  sub->add_option("--jobs", command.jobs, "Kernels at a time (default: one a core)")
+      ->check(CLI::Range(1, 1024));
+  AddCommon(sub, command.common, true);
+  return sub;
+}
+
+struct SuiteApps {
+  CLI::App *run, *report, *compare;
+};
+
+SuiteApps AddSuite(CLI::App& app, SuiteRunCommand& run, SuiteReportCommand& report,
+                   SuiteCompareCommand& compare) {
+  auto* suite = app.add_subcommand("suite", "Many kernels on many tasks: run, report, compare");
+  suite->require_subcommand(1);
+  auto* go = suite->add_subcommand("run", "Judge (and time) all of them; may be interrupted");
+  go->add_option("input", run.input,
+                 "Folder of tasks, one task, or a list: a line of JSON for each kernel");
+  go->add_option(
+        "--kernels", run.kernels,
+        "Folder of kernels: TASK/forward.cu, TASK/forward/*.cu, … (default: the tasks' own)")
+      ->type_name("DIR");
+  go->add_option("--direction", run.direction, "forward, backward or both")
+      ->check(CLI::IsMember({"forward", "backward", "both"}))
+      ->capture_default_str();
+  go->add_option("--settings", run.settings, "single, multi, heldout or all")
+      ->check(CLI::IsMember({"single", "multi", "heldout", "all"}))
+      ->capture_default_str();
+  go->add_option("--trials", run.trials, "Trials with fresh inputs for each setting")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  AddFullSize(go, run.full_size);
+  go->add_flag("!--no-baselines", run.baselines, "Do not time PyTorch beside the kernels");
+  go->add_option("--workers", run.workers,
+                 "Command that starts a worker, e.g. 'srun -n1 --gpus=1 cupel worker' (repeatable; "
+                 "default: workers on this machine)")
+      ->type_name("COMMAND")
+      ->allow_extra_args(false);
+  go->add_option(
+        "--jobs", run.jobs,
+        "Workers of each command (default: one; on this machine one for each GPU, else for "
+        "each two cores)")
+      ->check(CLI::Range(1, 4096));
+  go->add_option("-o,--output", run.output, "Folder of the run; where it is there, go on with it")
+      ->type_name("RUN");
+  go->add_option("--resume", run.resume, "Go on with the run in this folder")->type_name("RUN");
+  AddCommon(go, run.common, true);
+  AddCompile(go, run.compile);
+  auto* again = suite->add_subcommand("report", "Write a run's results again: JSON, CSV, MD, HTML");
+  again->add_option("run", report.run, "Folder of the run")->required();
+  AddCommon(again, report.common, false);
+  auto* hold = suite->add_subcommand(
+      "compare", "What got faster, slower or broken? Exit status 1 where something got worse");
+  hold->add_option("A", compare.a, "Folder of a run, or its results.json")->required();
+  hold->add_option("B", compare.b, "That of a later one")->required();
+  AddCommon(hold, compare.common, false);
+  return {go, again, hold};
+}
+
+CLI::App* AddWorker(CLI::App& app, WorkerCommand& command) {
+  auto* sub = app.add_subcommand(
+      "worker", "Judges for a suite that started it, over standard input and output");
+  sub->add_option("--python", command.python, "Python that has PyTorch, on this machine");
+  sub->add_option("--cases", command.cases,
+                  "Who computes truth: worker, coordinator, or auto (the coordinator says)")
+      ->check(CLI::IsMember({"auto", "worker", "coordinator"}))
+      ->capture_default_str();
+  AddWeakSandbox(sub, command.compile);
+  return sub;
+}
+
 }  // namespace
 
 std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
@@ -113,13 +286,15 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
 
   BuildCommand build;
   auto* build_app = app.add_subcommand("build", "Does it compile? Diagnostics, resources, audit");
-  build_app->add_option("kernel", build.kernel, "The .cu file")->required();
+  build_app->add_option("kernel", build.kernel, "The .cu file, or a Python answer")->required();
+  build_app->add_option("--task", build.task, "Task of a Python answer, for its arguments' order");
+  build_app->add_option("--python", build.common.python, "Python that has PyTorch");
   AddCommon(build_app, build.common, false);
   AddCompile(build_app, build.compile);
 
   CheckCommand check;
   auto* check_app = app.add_subcommand("check", "Is it right? A verdict with reasons");
-  check_app->add_option("kernel", check.kernel, "The .cu file")->required();
+  check_app->add_option("kernel", check.kernel, "The .cu file, or a Python answer")->required();
   AddTarget(check_app, check.target, false);
   AddCommon(check_app, check.common, true);
   AddCompile(check_app, check.compile);
@@ -128,6 +303,10 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   check_app->add_flag("--fresh", check.fresh, "Draw new cases instead of using the pool");
   check_app->add_flag("!--no-shadow", check.shadow,
                       "Leave out the run with exact arithmetic beside");
+  check_app
+      ->add_option("--distributions", check.distributions,
+                   "Inputs to try beside the task's own: all, none, or names (normal,zeros,…)")
+      ->capture_default_str();
   check_app->add_flag("!--no-exact", check.exact, "Leave out the trial on small integers");
   check_app
       ->add_option("--schedules", check.schedules,
@@ -135,10 +314,16 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
                    "make the order matter)")
       ->check(CLI::Range(0, 1000));
 
+  ExtractCommand extract;
+  auto* extract_app = AddExtract(app, extract);
+
+  VerifyCommand verify;
+  auto* verify_app = AddVerify(app, verify);
+
   BenchCommand bench;
   auto* bench_app = app.add_subcommand(
       "bench", "How fast? Against eager PyTorch, torch.compile and each other, on a GPU");
-  bench_app->add_option("kernels", bench.kernels, "The .cu files")->required();
+  bench_app->add_option("kernels", bench.kernels, "The .cu files, or Python answers")->required();
   AddTarget(bench_app, bench.target, false);
   AddCommon(bench_app, bench.common, true);
   AddCompile(bench_app, bench.compile);
@@ -195,6 +380,11 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   AddCompile(optimize_app, optimize.compile);
   optimize_app->add_option("--kernel", optimize.kernel,
                            "Start from this .cu (default: the task's)");
+  optimize_app
+      ->add_option("--objective", optimize.objective,
+                   "What to minimise: time, energy (of a call, on a GPU), or mix (their product)")
+      ->check(CLI::IsMember({"time", "energy", "mix"}))
+      ->capture_default_str();
   optimize_app->add_option("--candidates", optimize.candidates, "How many variants to try")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
@@ -211,13 +401,27 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   auto* confirm_app = AddConfirm(app, confirm);
 
   TaskCommand task;
-  auto* task_app = app.add_subcommand("task", "The benchmark: list, show");
+  auto* task_app =
+      app.add_subcommand("task", "The benchmark: list, show, controls, filter, import");
   task_app->require_subcommand(1);
   auto* list_app = task_app->add_subcommand("list", "All tasks");
   AddCommon(list_app, task.common, false);
   auto* show_app = task_app->add_subcommand("show", "Settings and files of one task");
   show_app->add_option("task", task.task, "Name or path")->required();
   AddCommon(show_app, task.common, false);
+  auto* controls_app = task_app->add_subcommand(
+      "controls", "Can the judge tell right from wrong? Tries wrong answers at each setting");
+  controls_app->add_option("task", task.task, "Name or path")->required();
+  controls_app->add_flag("--backward", task.backward, "The backward direction of the task");
+  controls_app->add_option("--settings", task.settings, "single, multi, heldout or all")
+      ->check(CLI::IsMember({"single", "multi", "heldout", "all"}))
+      ->capture_default_str();
+  AddFullSize(controls_app, task.full_size);
+  AddCommon(controls_app, task.common, true);
+  FilterCommand filter;
+  auto* filter_app = AddFilter(task_app, filter);
+  ImportCommand imported;
+  auto* import_app = AddImport(task_app, imported);
 
   ReportCommand report;
   auto* report_app = app.add_subcommand("report", "What a run tried and found");
@@ -229,6 +433,16 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   doctor_app->add_option("--python", doctor.common.python, "Python that has PyTorch");
   AddCommon(doctor_app, doctor.common, false);
 
+  SelftestCommand selftest;
+  auto* selftest_app = AddSelftest(app, selftest);
+  WorkerCommand worker;
+  auto* worker_app = AddWorker(app, worker);
+
+  SuiteRunCommand suite_run;
+  SuiteReportCommand suite_report;
+  SuiteCompareCommand suite_compare;
+  const SuiteApps suite = AddSuite(app, suite_run, suite_report, suite_compare);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -237,6 +451,8 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   }
   if (*build_app) return Command(std::move(build));
   if (*check_app) return Command(std::move(check));
+  if (*extract_app) return Command(std::move(extract));
+  if (*verify_app) return Command(std::move(verify));
   if (*bench_app) return Command(std::move(bench));
   if (*export_app) return Command(std::move(exported));
   if (*confirm_app) return Command(std::move(confirm));
@@ -252,7 +468,30 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   }
   if (*report_app) return Command(std::move(report));
   if (*doctor_app) return Command(std::move(doctor));
-  task.action = *show_app ? "show" : "list";
+  if (*selftest_app) return Command(std::move(selftest));
+  if (*suite.report) return Command(std::move(suite_report));
+  if (*suite.compare) return Command(std::move(suite_compare));
+  if (*suite.run) {
+    const bool fresh = !suite_run.input.empty() && !suite_run.output.empty();
+    if (fresh == !suite_run.resume.empty()) {
+      std::cerr
+          << "cupel suite run: name either tasks or a list and, with -o RUN, a folder for the "
+             "run; or, with --resume RUN, a run to go on with\n";
+      return 2;
+    }
+    return Command(std::move(suite_run));
+  }
+  if (*worker_app) return Command(std::move(worker));
+  if (*import_app) return Command(std::move(imported));
+  if (*filter_app) {
+    if (filter.task.empty() == filter.all.empty()) {
+      std::cerr
+          << "cupel task filter: name either a task or, with --all FOLDER, a folder of them\n";
+      return 2;
+    }
+    return Command(std::move(filter));
+  }
+  task.action = *show_app ? "show" : *controls_app ? "controls" : "list";
   return Command(std::move(task));
 }
 

@@ -19,6 +19,7 @@ struct Common {
   std::optional<uint64_t> seed;
   bool quiet = false;
   std::string python;  // the Python that has PyTorch
+  int threads = 0;     // of the emulator; 0: one for each core
 };
 
 /// How a candidate is compiled.
@@ -26,6 +27,7 @@ struct Compile {
   std::string arch = "sm_90";
   std::vector<std::string> flags;
   std::vector<std::filesystem::path> include_roots;
+  bool allow_weak_sandbox = false;  // run untrusted code where the kernel grants no whole sandbox
 };
 
 /// Which task, direction and settings are meant.
@@ -34,11 +36,13 @@ struct Target {
   bool backward = false;
   std::string settings = "all";  // single, multi, heldout, all
   int trials = 5;
+  bool full_size = false;  // on the emulator too, where the task names smaller sizes for it
 };
 
 struct BuildCommand {
   Common common;
   Compile compile;
+  std::string task;  // of an answer in Python; may be empty
   std::filesystem::path kernel;
 };
 
@@ -49,9 +53,18 @@ struct CheckCommand {
   std::filesystem::path kernel;
   std::filesystem::path plan;  // file to write; empty: none
   bool fresh = false;
-  bool shadow = true;  // run with shadow values too
-  bool exact = true;   // and on small integers, bit for bit
-  int schedules = -1;  // other orders; -1: some, where the order may matter
+  bool shadow = true;                 // run with shadow values too
+  bool exact = true;                  // and on small integers, bit for bit
+  int schedules = -1;                 // other orders; -1: some, where the order may matter
+  std::string distributions = "all";  // inputs beside the task's own: all, none, or names
+};
+
+struct VerifyCommand {
+  Common common;
+  Compile compile;               // whether a weak sandbox will do; the rest comes from the record
+  std::filesystem::path record;  // what check --json wrote
+  std::filesystem::path kernel;  // empty: where the record says it is
+  std::string task;              // empty: as the record names it
 };
 
 struct ProfileCommand {
@@ -108,17 +121,52 @@ struct OptimizeCommand {
   Common common;
   Compile compile;
   Target target;
-  std::filesystem::path kernel;  // start; empty: the task's baseline
-  std::filesystem::path run;     // folder; empty: a new one below cupel-runs/
-  std::string resume;            // run folder to go on with
+  std::filesystem::path kernel;    // start; empty: the task's baseline
+  std::filesystem::path run;       // folder; empty: a new one below cupel-runs/
+  std::string resume;              // run folder to go on with
+  std::string objective = "time";  // energy, mix: on a GPU
   int candidates = 32;
   int batch = 8;
 };
 
 struct TaskCommand {
   Common common;
-  std::string action;  // list, show
+  std::string action;  // list, show, controls
   std::string task;
+  bool backward = false;
+  std::string settings = "all";
+  bool full_size = false;
+};
+
+struct FilterCommand {
+  Common common;
+  std::string task;           // empty with `all`
+  std::filesystem::path all;  // folder of tasks; empty: one task
+  bool backward = false;      // that direction alone
+  std::string settings = "single";
+  bool full_size = false;
+  int seconds = 120;  // for each setting
+};
+
+struct ImportCommand {
+  Common common;
+  std::vector<std::filesystem::path> paths;  // Python files, and folders of them
+  std::filesystem::path output;              // folder of the task folders; empty: here
+  std::string name;                          // of the task; empty: the file's
+  std::string module, inputs, init;          // empty: Model, get_inputs, get_init_inputs
+  bool evaluate = false;                     // in eval mode
+  bool force = false;                        // write existing folders anew
+  std::filesystem::path report;              // run what is imported, too, and write this
+  int seconds = 60;                          // for each problem and stage
+  uint64_t memory = 4ull << 30;              // bytes of each
+  int jobs = 0;                              // at a time; 0: one a core
+};
+
+struct ExtractCommand {
+  Common common;
+  std::filesystem::path answer;  // Python with load_inline
+  std::string task;              // empty: the answer's own order of arguments
+  std::filesystem::path output;  // .cu file; empty: standard output
 };
 
 struct ReportCommand {
@@ -126,13 +174,53 @@ struct ReportCommand {
   std::string run;
 };
 
+struct SuiteRunCommand {
+  Common common;
+  Compile compile;
+  std::filesystem::path input;    // folder of tasks, a task, or a list of kernels
+  std::filesystem::path kernels;  // folder; empty: the tasks' own
+  std::string direction = "both";
+  std::string settings = "all";
+  int trials = 5;
+  bool full_size = false;
+  bool baselines = true;             // time PyTorch too, where anything is timed
+  std::vector<std::string> workers;  // commands; empty: workers of this program
+  int jobs = 0;                      // workers of each command; 0: as the machine allows
+  std::filesystem::path output;      // folder of the run
+  std::filesystem::path resume;      // or that of one to go on with
+};
+
+struct SuiteReportCommand {
+  Common common;
+  std::filesystem::path run;
+};
+
+struct SuiteCompareCommand {
+  Common common;
+  std::filesystem::path a, b;  // folders of runs, or results.json of them
+};
+
 struct DoctorCommand {
   Common common;
 };
 
-using Command = std::variant<BuildCommand, CheckCommand, BenchCommand, StreamCommand,
+struct SelftestCommand {
+  Common common;
+  std::string filter;  // regular expression over names; empty: all
+  int jobs = 0;        // at a time; 0: one a core
+};
+
+struct WorkerCommand {
+  Compile compile;             // whether a weak sandbox will do; the rest the coordinator says
+  std::string python;          // that has PyTorch
+  std::string cases = "auto";  // worker, coordinator; auto: as the coordinator says
+};
+
+using Command = std::variant<BuildCommand, CheckCommand, VerifyCommand, BenchCommand, StreamCommand,
                              ProfileCommand, OptimizeCommand, ExportCommand, ConfirmCommand,
-                             TaskCommand, ReportCommand, DoctorCommand>;
+                             TaskCommand, FilterCommand, ImportCommand, ExtractCommand,
+                             ReportCommand, DoctorCommand, SelftestCommand, SuiteRunCommand,
+                             SuiteReportCommand, SuiteCompareCommand, WorkerCommand>;
 
 /// Either a command, or an exit status after help or a message was printed.
 std::variant<Command, int> ParseCommandLine(int argc, char** argv);

@@ -111,6 +111,7 @@ Result<GpuProfile> ProfileCall(Session& session, const assay::Question& question
   const auto storages = task::StoragesOf(drawn->args);
   GpuCall call{plan, image, storages, session.engine().Device(), ordinal, {}};
   if (!keep.empty()) call.keep = keep / setting.id;
+  TRY_ASSIGN(const auto reserved, session.engine().Reserve(true));
   return ProfileOnGpu(call);
 }
 
@@ -187,7 +188,7 @@ Result<int> RunOnGpu(const ProfileCommand& command, const task::Task& task, int 
 }  // namespace
 
 Result<int> Run(const ProfileCommand& command) {
-  TRY_ASSIGN(const task::Task task, LoadTarget(command.target));
+  TRY_ASSIGN(const task::Task task, LoadTarget(command.target, command.common));
   TRY_ASSIGN(const std::optional<int> gpu, GpuOf(command.common));
   if (gpu) return RunOnGpu(command, task, *gpu);
   if (!command.keep.empty()) {

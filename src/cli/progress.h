@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "assay/assay.h"
+#include "cli/run_summary.h"
 #include "evolve/optimizer.h"
 #include "report/progress.h"
 
@@ -34,17 +35,17 @@ class ProgressView {
     run_.done = progress.counts.done;
     run_.total = progress.budget;
     run_.best.clear();
-    if (progress.best_us > 0) {
-      run_.best = fmt::format("{} accepted, {} rejected, best {:.3f} us, {:.2f}x (estimate)",
-                              progress.counts.accepted, progress.counts.rejected, progress.best_us,
-                              progress.start_us / progress.best_us);
+    const std::string best = ObjectiveText(progress.objective, progress.best_value);
+    const double gain = progress.best_value > 0 ? progress.start / progress.best_value : 0;
+    if (progress.best_value > 0) {
+      run_.best = fmt::format("{} accepted, {} rejected, best {}, {:.2f}x",
+                              progress.counts.accepted, progress.counts.rejected, best, gain);
     }
     line_.Update(run_);
     if (progress.best > 1 && progress.best != noted_) {
       noted_ = progress.best;
-      line_.Note(fmt::format("new best: candidate {}, {:.3f} us (estimate), {:.2f}x the start",
-                             progress.best, progress.best_us,
-                             progress.start_us / progress.best_us));
+      line_.Note(
+          fmt::format("new best: candidate {}, {}, {:.2f}x the start", progress.best, best, gain));
     }
   }
 

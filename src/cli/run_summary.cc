@@ -6,13 +6,38 @@
 namespace cupel::cli {
 namespace {
 
-Json ToJson(const archive::Candidate& candidate) {
+struct Kind {
+  std::string_view name, unit, of_one_call, times_are;
+};
+
+constexpr Kind kKinds[] = {
+    {"estimated_us", " us (estimate)", "estimated time of one call", "emulator estimates"},
+    {"median_us", " us", "measured time of one call, cold", "measured on a GPU"},
+    {"energy_mj", " mJ", "measured energy of one call, warm", "measured on a GPU"},
+    {"mix", "", "root of microseconds times millijoules", "measured on a GPU"}};
+
+const Kind& KindNamed(std::string_view name) {
+  for (const Kind& kind : kKinds) {
+    if (kind.name == name) return kind;
+  }
+  return kKinds[0];
+}
+
+/// Of the whole run; an archive without a verdict yet has estimates to come, or says so later.
+Result<Kind> KindOf(const archive::Archive& archive,
+                    const std::vector<archive::Candidate>& candidates) {
+  if (candidates.empty()) return kKinds[0];
+  TRY_ASSIGN(const auto verdict, archive.LatestVerdict(candidates.front().id));
+  return verdict ? KindNamed(verdict->objective_kind) : kKinds[0];
+}
+
+Json ToJson(const archive::Candidate& candidate, const Kind& kind) {
   Json json{{"candidate", candidate.id},
             {"generation", candidate.generation},
             {"proposer", candidate.proposer},
             {"change", candidate.description},
             {"source_hash", candidate.source_hash}};
-  json["estimated_us"] = candidate.objective ? Json(*candidate.objective) : Json();
+  json[std::string(kind.name)] = candidate.objective ? Json(*candidate.objective) : Json();
   return json;
 }
 
@@ -38,16 +63,41 @@ Result<std::string> StartReasons(const archive::Archive& archive, const archive:
   return text;
 }
 
-std::string LineageText(const std::vector<archive::Candidate>& lineage) {
-  std::string text = "Lineage (estimated time of one call):\n";
+std::string LineageText(const std::vector<archive::Candidate>& lineage, const Kind& kind) {
+  std::string text = fmt::format("Lineage ({}):\n", kind.of_one_call);
+  const std::string_view unit = kind.unit.substr(0, kind.unit.find(" ("));
   for (const archive::Candidate& step : lineage) {
-    text += fmt::format("  {:>4}  {:>10.3f} us  {}\n", step.id, step.objective.value_or(0),
+    text += fmt::format("  {:>4}  {:>10.3f}{}  {}\n", step.id, step.objective.value_or(0), unit,
                         step.description);
   }
   return text;
 }
 
+/// What came of it, for people.
+std::string GainText(const std::vector<archive::Candidate>& lineage, const Kind& kind) {
+  const bool estimate = kind.name == "estimated_us";
+  if (lineage.size() == 1) {
+    return fmt::format("Nothing gained: no variant is {} better than the start.\n",
+                       estimate ? "estimated to be" : "measured to be");
+  }
+  const double start = lineage.front().objective.value_or(0);
+  const double best = lineage.back().objective.value_or(0);
+  if (!estimate) {
+    return fmt::format("Gained: {:.2f}x, measured ({} -> {}).\n", start / best,
+                       ObjectiveText(kind.name, start), ObjectiveText(kind.name, best));
+  }
+  return fmt::format(
+      "Gained: {:.2f}x by the emulator's estimate ({:.3f} -> {:.3f} us); measure it on a GPU "
+      "before "
+      "you believe it.\n",
+      start / best, start, best);
+}
+
 }  // namespace
+
+std::string ObjectiveText(std::string_view kind, double value) {
+  return fmt::format("{:.3f}{}", value, KindNamed(kind).unit);
+}
 
 Result<RunSummary> Summarise(const archive::Archive& archive, const std::filesystem::path& folder) {
   RunSummary summary;
@@ -55,17 +105,18 @@ Result<RunSummary> Summarise(const archive::Archive& archive, const std::filesys
   TRY_ASSIGN(const archive::Counts counts, archive.Count());
   TRY_ASSIGN(const auto all, archive.List());
   TRY_ASSIGN(summary.best, archive.Best());
+  TRY_ASSIGN(const Kind kind, KindOf(archive, all));
   summary.json =
-      Json{{"schema", "cupel.run/1"},    {"task", run.task}, {"direction", run.direction},
-           {"status", Name(run.status)}, {"seed", run.seed}, {"times_are", "emulator estimates"},
-           {"counts", ToJson(counts)}};
+      Json{{"schema", "cupel.run/1"},    {"task", run.task},        {"direction", run.direction},
+           {"status", Name(run.status)}, {"seed", run.seed},        {"times_are", kind.times_are},
+           {"objective", kind.name},     {"counts", ToJson(counts)}};
   summary.text = fmt::format("{} {}: {} candidates, {} accepted, {} rejected, {} unsupported{}\n",
                              run.task, run.direction, counts.total(), counts.accepted,
                              counts.rejected, counts.unsupported,
                              counts.queued + counts.evaluating > 0
                                  ? fmt::format(", {} waiting", counts.queued + counts.evaluating)
                                  : "");
-  if (!all.empty()) summary.json["start"] = ToJson(all.front());
+  if (!all.empty()) summary.json["start"] = ToJson(all.front(), kind);
   if (!summary.best) {
     if (all.empty()) return summary;
     TRY_ASSIGN(const std::string reasons, StartReasons(archive, all.front()));
@@ -74,25 +125,18 @@ Result<RunSummary> Summarise(const archive::Archive& archive, const std::filesys
   }
   TRY_ASSIGN(summary.best_source, archive.Source(summary.best->id));
   TRY_ASSIGN(const auto lineage, archive.Lineage(summary.best->id));
-  summary.json["best"] = ToJson(*summary.best);
+  summary.json["best"] = ToJson(*summary.best, kind);
   summary.json["lineage"] = Json::array();
-  for (const archive::Candidate& step : lineage) summary.json["lineage"].push_back(ToJson(step));
-  summary.text += LineageText(lineage);
-  const double start_us = lineage.front().objective.value_or(0);
-  const double best_us = *summary.best->objective;
+  for (const archive::Candidate& step : lineage)
+    summary.json["lineage"].push_back(ToJson(step, kind));
+  summary.text += LineageText(lineage, kind);
   if (counts.queued + counts.evaluating > 0) {
     summary.text +=
         fmt::format("Not finished: go on with cupel optimize --resume {}\n", folder.string());
     return summary;
   }
   summary.text += fmt::format("Best kernel: {}\n", (folder / kBestFile).string());
-  summary.text +=
-      lineage.size() == 1
-          ? std::string("Nothing gained: no variant is estimated to be faster than the start.\n")
-          : fmt::format(
-                "Gained: {:.2f}x by the emulator's estimate ({:.3f} -> {:.3f} us); measure "
-                "it on a GPU before you believe it.\n",
-                start_us / best_us, start_us, best_us);
+  summary.text += GainText(lineage, kind);
   return summary;
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "archive/archive.h"
 #include "base/json.h"
@@ -14,6 +15,9 @@ namespace cupel::cli {
 
 inline constexpr const char* kRunFile = "run.cupel";
 inline constexpr const char* kBestFile = "best.cu";
+
+/// "8.273 us (estimate)", "5.402 us", "1.186 mJ": a value of an archive's `objective_kind`.
+std::string ObjectiveText(std::string_view kind, double value);
 
 struct RunSummary {
   std::optional<archive::Candidate> best;

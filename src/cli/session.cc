@@ -4,20 +4,23 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <chrono>
 #include <string_view>
 
 #include "device/device.h"
 #include "emu/emulator.h"
 #include "gpu/engine.h"
+#include "oracle/installed.h"
 #include "os/fd.h"
+#include "task/reduced.h"
 
 namespace cupel::cli {
 namespace {
 
 Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common, bool will_time) {
-  if (common.device == "emu" || common.device == "auto") {
+  if (OnEmulator(common)) {
     TRY_ASSIGN(const device::Description device, device::Find(common.model));
-    return emu::MakeEmulator(device, {});
+    return emu::MakeEmulator(device, {common.threads});
   }
   gpu::EngineOptions options;
   TRY_ASSIGN(options.ordinal, GpuOrdinal(common.device));
@@ -52,6 +55,7 @@ Result<build::Options> BuildOptions(const Compile& compile) {
   options.cache = cache / "build";
   options.arch = compile.arch;
   options.flags = compile.flags;
+  options.allow_weak_sandbox = compile.allow_weak_sandbox;
   // The compiler runs in a folder of its own.
   for (const auto& root : compile.include_roots) {
     options.include_roots.push_back(std::filesystem::absolute(root));
@@ -61,25 +65,30 @@ Result<build::Options> BuildOptions(const Compile& compile) {
 
 Result<std::unique_ptr<Session>> Session::Create(
     const Common& common, const Compile& compile,
-    std::function<void(const assay::Progress&)> progress, bool will_time) {
+    std::function<void(const assay::Progress&)> progress, bool will_time,
+    std::unique_ptr<oracle::Oracle> oracle) {
   TRY_ASSIGN(const auto data, os::DataDir());
-  TRY_ASSIGN(const auto cache, os::CacheDir());
 
   std::unique_ptr<Session> session(new Session());
   session->common_ = common;
   TRY_ASSIGN(session->engine_, MakeEngine(common, will_time));
-  oracle::Options oracle;
-  oracle.script = data / "src" / "oracle" / "oracle.py";
-  oracle.python = common.python;
-  oracle.cache = cache / "cases";
-  oracle.progress = [progress](const std::string& stage) { progress({stage, 0, 0}); };
-  session->oracle_ = std::make_unique<oracle::Oracle>(std::move(oracle));
+  session->oracle_ = std::move(oracle);
+  if (!session->oracle_) {
+    TRY_ASSIGN(session->oracle_,
+               oracle::OpenInstalled(common.python, [progress](const std::string& stage) {
+                 progress({stage, 0, 0});
+               }));
+  }
 
   assay::Parts& parts = session->parts_;
   parts.oracle = session->oracle_.get();
   parts.engine = session->engine_.get();
+  parts.oracle_scripts = data / "src" / "oracle";
   TRY_ASSIGN(parts.build, BuildOptions(compile));
   parts.record.program = "/proc/self/exe";
+  // A call's recordings take some 60 ms; host code that never returns is to be told within seconds.
+  parts.record.deadline = std::chrono::seconds(5);
+  parts.record.allow_weak_sandbox = compile.allow_weak_sandbox;
   session->progress_ = progress;
   session->assay_ = std::make_unique<assay::Assay>(parts, std::move(progress));
   return session;
@@ -103,24 +112,18 @@ Result<std::unique_ptr<oracle::Baselines>> Session::StartBaselines() {
 }
 
 Result<std::optional<int>> GpuOf(const Common& common) {
-  if (common.device == "emu" || common.device == "auto") return std::optional<int>();
+  if (OnEmulator(common)) return std::optional<int>();
   TRY_ASSIGN(const int ordinal, GpuOrdinal(common.device));
   return std::optional<int>(ordinal);
-}
-
-Status RequireEmulator(const Common& common, std::string_view what) {
-  if (common.device == "emu" || common.device == "auto") return {};
-  TRY(GpuOrdinal(common.device));
-  return Fail(ErrorCode::kUnsupported,
-              fmt::format("unsupported: {} on a GPU, which cupel cannot time yet", what),
-              "use --device emu");
 }
 
 task::Direction DirectionOf(const Target& target) {
   return target.backward ? task::Direction::kBackward : task::Direction::kForward;
 }
 
-Result<task::Task> LoadTarget(const Target& target) {
+bool OnEmulator(const Common& common) { return common.device == "emu" || common.device == "auto"; }
+
+Result<task::Task> LoadTarget(const Target& target, const Common& common) {
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(task::Task task, task::LoadTask(target.task, data / "tasks"));
   const task::Direction direction = DirectionOf(target);
@@ -130,7 +133,8 @@ Result<task::Task> LoadTarget(const Target& target) {
                 fmt::format("it would be func_{0}.py and config_{0}.json in {1}",
                             task::Name(direction), task.path.string()));
   }
-  return task;
+  const bool reduced = OnEmulator(common) && !target.full_size;
+  return reduced ? task::Reduced(std::move(task)) : std::move(task);
 }
 
 std::vector<task::SettingKind> KindsOf(const Target& target) {

@@ -19,9 +19,11 @@ namespace cupel::cli {
 /// Everything that judging needs. Not movable: the assay borrows from the other members.
 class Session {
  public:
+  /// Without an `oracle`, this machine's own PyTorch.
   static Result<std::unique_ptr<Session>> Create(
       const Common& common, const Compile& compile,
-      std::function<void(const assay::Progress&)> progress, bool will_time = false);
+      std::function<void(const assay::Progress&)> progress, bool will_time = false,
+      std::unique_ptr<oracle::Oracle> oracle = nullptr);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -48,12 +50,12 @@ Result<int> GpuOrdinal(std::string_view device);
 /// The options of a build in this installation.
 Result<build::Options> BuildOptions(const Compile& compile);
 
-/// The task a command names, with its direction checked.
-Result<task::Task> LoadTarget(const Target& target);
+/// The task a command names, with its direction checked; at the sizes for the emulator where that
+/// is what judges.
+Result<task::Task> LoadTarget(const Target& target, const Common& common);
+bool OnEmulator(const Common& common);
 /// The GPU that --device names; nothing for the emulator.
 Result<std::optional<int>> GpuOf(const Common& common);
-/// kUnsupported where `what` ("a profile") needs what only the emulator gives yet.
-Status RequireEmulator(const Common& common, std::string_view what);
 task::Direction DirectionOf(const Target& target);
 /// Empty means all.
 std::vector<task::SettingKind> KindsOf(const Target& target);

@@ -85,7 +85,7 @@ class Stream {
     const std::string key = fmt::format("{}\n{}", target.task, target.backward);
     auto known = tasks_.find(key);
     if (known == tasks_.end()) {
-      auto task = LoadTarget(target);
+      auto task = LoadTarget(target, command_.common);
       if (!task) {
         Error error = task.error();
         error.message = where + ": " + error.message;

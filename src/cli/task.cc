@@ -1,4 +1,4 @@
-// `cupel task list` and `cupel task show`.
+// `cupel task list`, `cupel task show` and the way to `cupel task controls`.
 // SPDX-License-Identifier: Apache-2.0
 #include "task/task.h"
 
@@ -32,10 +32,12 @@ Json ToJson(const task::Task& task) {
     Json side{{"code", task.code[d].string()},
               {"baseline", task.baseline[d].string()},
               {"hash", task.content_hash[d]},
+              {"emulator_at_most", task.caps[d]},
               {"settings", Json::array()}};
     for (const task::Setting& setting : task.SettingsOf(direction)) {
       side["settings"].push_back(Json{{"id", setting.id},
                                       {"kind", Name(setting.kind)},
+                                      {"derived", setting.derived},
                                       {"init", setting.init},
                                       {"inputs", setting.inputs}});
     }
@@ -67,7 +69,14 @@ Result<int> Show(const TaskCommand& command, const std::filesystem::path& root) 
     fmt::print("\n{}   baseline: {}\n", Name(direction),
                baseline.empty() ? "none" : baseline.string());
     for (const task::Setting& setting : task.SettingsOf(direction)) {
-      fmt::print("  {:12} {}\n", setting.id, report::Printable(setting.Describe()));
+      fmt::print("  {:12} {}{}\n", setting.id, report::Printable(setting.Describe()),
+                 setting.derived.empty()
+                     ? ""
+                     : fmt::format("  (derived: {})", report::Printable(setting.derived)));
+    }
+    const Json& caps = task.caps[static_cast<int>(direction)];
+    if (!caps.empty()) {
+      fmt::print("  on the emulator at most {}\n", report::Printable(DumpJson(caps)));
     }
   }
   Json json = ToJson(task);
@@ -81,6 +90,7 @@ Result<int> Show(const TaskCommand& command, const std::filesystem::path& root) 
 Result<int> Run(const TaskCommand& command) {
   TRY_ASSIGN(const auto data, os::DataDir());
   const auto root = data / "tasks";
+  if (command.action == "controls") return RunTaskControls(command);
   return command.action == "show" ? Show(command, root) : List(command, root);
 }
 

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/candidate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+#include "base/hash.h"
+#include "build/extract.h"
+#include "build/flags.h"
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "cli/task_import.h"
+#include "oracle/python.h"
+#include "report/text.h"
+
+namespace cupel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxSignature = 4u << 20;
+constexpr char kRemedy[] =
+    "an answer whose forward calls kernels of load_inline alone can be followed; else write a .cu "
+    "file with PYBIND11_MODULE";
+
+/// What the task's function is called with. Remembered, since PyTorch takes seconds to start.
+Result<Json> SignatureOf(const task::Task& task, task::Direction direction, const Common& common) {
+  TRY_ASSIGN(const fs::path cache, os::CacheDir());
+  Sha256 key;
+  key.Field("signature 1");
+  key.Field(task.content_hash[static_cast<int>(direction)]);
+  key.Field(task.format == task::Format::kKernelBench ? "problem" : "folder");
+  const fs::path file = cache / "signatures" / (key.Hex() + ".json");
+  std::error_code ignored;
+  if (fs::exists(file, ignored)) {
+    const auto text = os::ReadFile(file, kMaxSignature);
+    auto known = text ? ParseJson(*text, file.string()) : Result<Json>(Json());
+    if (known && known->is_object()) return *known;
+  }
+  TRY_ASSIGN(const oracle::ImportOptions options, ImporterOptions(common, 120, 0));
+  oracle::Importer importer(options);
+  TRY_ASSIGN(Json signature, importer.Signature(task, direction));
+  signature.erase("id");
+  fs::create_directories(file.parent_path(), ignored);
+  (void)os::WriteFileAtomically(file, DumpJson(signature));  // speed alone depends on it
+  return signature;
+}
+
+bool IsFastMath(const std::string& flag) { return flag.find("use_fast_math") != std::string::npos; }
+
+/// The answer's flags that candidates may have. PyTorch compiles an answer without fast math unless
+/// it asks for it, and so do we.
+void KeepFlags(const std::vector<std::string>& flags, CandidateFile& file) {
+  for (const std::string& flag : flags) {
+    if (build::CandidateFlags({flag})) {
+      file.flags.push_back(flag);
+    } else {
+      file.notes.push_back(fmt::format("its flag {} is left out", flag));
+    }
+  }
+  if (std::none_of(flags.begin(), flags.end(), IsFastMath)) {
+    file.flags.push_back("--no-fast-math");
+  }
+}
+
+}  // namespace
+
+Result<CandidateFile> OpenCandidate(const fs::path& kernel, const task::Task* task,
+                                    task::Direction direction, const Common& common) {
+  CandidateFile file;
+  file.path = kernel;
+  if (kernel.extension() != ".py") return file;
+  const std::string name = kernel.filename().string();
+  if (direction == task::Direction::kBackward) {
+    return Fail(ErrorCode::kUnsupported,
+                fmt::format("{} is an answer in Python, which has a forward alone", name),
+                "give a .cu file for --backward");
+  }
+  std::optional<Json> signature;
+  if (task != nullptr) {
+    TRY_ASSIGN(signature, SignatureOf(*task, direction, common));
+  }
+  TRY_ASSIGN(const fs::path data, os::DataDir());
+  TRY_ASSIGN(const fs::path cache, os::CacheDir());
+  TRY_ASSIGN(const oracle::Python python,
+             oracle::FindPython(common.python, cache / "cases" / "pythons.json"));
+  build::ExtractOptions options{data / "src" / "build" / "extract.py", python.program};
+  TRY_ASSIGN(const auto outcome, build::ExtractAnswer(kernel, signature, options));
+  if (const auto* refusal = std::get_if<build::ExtractRefusal>(&outcome)) {
+    return Fail(ErrorCode::kUnsupported,
+                fmt::format("unsupported: {}: {}", name, report::Printable(refusal->message)),
+                kRemedy);
+  }
+  const auto& extraction = std::get<build::Extraction>(outcome);
+  TRY_ASSIGN(os::TempDir folder, os::TempDir::Create());
+  file.path = folder.path() / (kernel.stem().string() + ".cu");
+  TRY(os::WriteFileAtomically(file.path, extraction.source));
+  file.folder = std::make_shared<const os::TempDir>(std::move(folder));
+  file.notes = extraction.notes;
+  KeepFlags(extraction.flags, file);
+  return file;
+}
+
+Result<CandidateFile> OpenCandidate(const fs::path& kernel, const task::Task* task,
+                                    task::Direction direction, const Common& common,
+                                    Compile& compile) {
+  TRY_ASSIGN(CandidateFile file, OpenCandidate(kernel, task, direction, common));
+  compile.flags.insert(compile.flags.begin(), file.flags.begin(), file.flags.end());
+  for (const std::string& note : common.quiet ? std::vector<std::string>() : file.notes) {
+    fmt::print(stderr, "{}: {}\n", report::Printable(kernel.filename().string()),
+               report::Printable(note));
+  }
+  return file;
+}
+
+/// `cupel extract`: shows or keeps what the other commands build.
+Result<int> Run(const ExtractCommand& command) {
+  std::optional<task::Task> task;
+  if (!command.task.empty()) {
+    TRY_ASSIGN(task::Task named, LoadTarget(Target{.task = command.task}, command.common));
+    task.emplace(std::move(named));
+  }
+  if (command.answer.extension() != ".py") {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} is no Python file", command.answer.string()),
+                "give an answer with load_inline, called *.py");
+  }
+  TRY_ASSIGN(const CandidateFile file, OpenCandidate(command.answer, task ? &*task : nullptr,
+                                                     task::Direction::kForward, command.common));
+  TRY_ASSIGN(const std::string source, os::ReadFile(file.path, 64u << 20));
+  if (command.output.empty()) {
+    fmt::print("{}", source);
+  } else {
+    TRY(os::WriteFileAtomically(command.output, source));
+  }
+  std::string flags;
+  for (const std::string& flag : file.flags) flags += fmt::format(" --flag={}", flag);
+  if (!command.common.quiet) {
+    for (const std::string& note : file.notes) {
+      fmt::print(stderr, "note: {}\n", report::Printable(note));
+    }
+    fmt::print(stderr, "compile it as the answer's author did with{}\n", report::Printable(flags));
+  }
+  return 0;
+}
+
+}  // namespace cupel::cli

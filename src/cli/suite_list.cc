@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/suite_list.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <system_error>
+
+#include "base/hash.h"
+#include "cli/task_filter.h"
+#include "os/fd.h"
+#include "task/task.h"
+
+namespace cupel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostListBytes = 64u << 20;
+constexpr size_t kMostKernelBytes = 16u << 20;
+constexpr size_t kMostTaskJsonBytes = 16u << 20;
+constexpr size_t kMostItems = 100'000;
+constexpr size_t kMostNotes = 100;
+constexpr const char* kLine =
+    "each line is like {\"kernel\": \"k.cu\", \"task\": \"mnist_linear\", \"backward\": false}";
+
+bool IsFile(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+bool IsFolder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+/// Everything that decides what is asked of a kernel.
+Result<std::string> HashOf(const task::Task& task, task::Direction direction) {
+  Sha256 hash;
+  hash.Field(task.content_hash[static_cast<int>(direction)]);
+  const fs::path extra = task.path / "task.json";
+  if (IsFolder(task.path) && IsFile(extra)) {
+    TRY_ASSIGN(const std::string text, os::ReadFile(extra, kMostTaskJsonBytes));
+    hash.Field(text);
+  }
+  return hash.Hex();
+}
+
+/// The direction that a file in a task's folder of kernels is for.
+task::Direction DirectionOfName(const fs::path& kernel) {
+  const std::string stem = kernel.stem().string();
+  return stem.starts_with("backward") || stem.ends_with("_backward") ? task::Direction::kBackward
+                                                                     : task::Direction::kForward;
+}
+
+/// The .cu files of a folder, sorted.
+std::vector<fs::path> KernelsIn(const fs::path& folder) {
+  std::vector<fs::path> kernels;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() == ".cu" && IsFile(entry->path())) {
+      kernels.push_back(entry->path());
+    }
+  }
+  std::sort(kernels.begin(), kernels.end());
+  return kernels;
+}
+
+class Lister {
+ public:
+  Lister(const SuiteInputs& inputs, fs::path tasks_root)
+      : inputs_(inputs), tasks_root_(std::move(tasks_root)) {}
+
+  Result<SuiteList> List() {
+    const fs::path& input = inputs_.input;
+    if (IsFile(input) && input.extension() != ".py") {
+      TRY(ReadList());
+    } else {
+      TRY_ASSIGN(const auto tasks, Tasks());
+      for (const TaskFile& task : tasks) TRY(AddTask(task));
+      NoteUnused(tasks);
+    }
+    if (list_.items.empty()) {
+      return Fail(ErrorCode::kNotFound, fmt::format("no kernel for any task of {}", input.string()),
+                  inputs_.kernels.empty()
+                      ? "name a folder of kernels with --kernels"
+                      : fmt::format("a kernel is {}/TASK/forward.cu or {}/TASK/forward/NAME.cu",
+                                    inputs_.kernels.string(), inputs_.kernels.string()));
+    }
+    return std::move(list_);
+  }
+
+ private:
+  Result<std::vector<TaskFile>> Tasks() const {
+    const fs::path& input = inputs_.input;
+    const bool one =
+        IsFile(input) || IsFile(input / "func_forward.py") || IsFile(input / "func_backward.py");
+    if (one) {
+      // "tasks/x/" has no file name of its own.
+      const fs::path path = fs::absolute(input).lexically_normal();
+      const fs::path named = path.has_filename() ? path : path.parent_path();
+      return std::vector<TaskFile>{
+          {IsFile(input) ? named.stem().string() : named.filename().string(), named}};
+    }
+    if (!IsFolder(input)) {
+      return Fail(ErrorCode::kNotFound, fmt::format("there is no {}", input.string()),
+                  "name a folder of tasks, a task, or a list with a line of JSON for each kernel");
+    }
+    return FindTaskFiles(input);
+  }
+
+  bool Wanted(task::Direction direction) const {
+    return inputs_.direction == "both" || inputs_.direction == task::Name(direction);
+  }
+
+  void Note(std::string note) {
+    if (list_.notes.size() < kMostNotes) list_.notes.push_back(std::move(note));
+  }
+
+  Status AddTask(const TaskFile& file) {
+    const auto task = task::LoadTask(fs::absolute(file.path).string(), tasks_root_);
+    if (!task) {
+      Note(fmt::format("{} is no task: {}", file.name, task.error().message));
+      return {};
+    }
+    for (const task::Direction direction :
+         {task::Direction::kForward, task::Direction::kBackward}) {
+      if (!Wanted(direction) || !task->Has(direction)) continue;
+      const auto kernels = KernelsFor(file.name, *task, direction);
+      if (kernels.empty()) {
+        list_.without_kernel.emplace_back(file.name, task::Name(direction));
+      }
+      for (const auto& [name, path] : kernels) TRY(Add(file.name, *task, direction, name, path));
+    }
+    return {};
+  }
+
+  using Named = std::vector<std::pair<std::string, fs::path>>;
+  Named KernelsFor(const std::string& name, const task::Task& task, task::Direction direction) {
+    Named named;
+    if (inputs_.kernels.empty()) {
+      const fs::path& own = task.baseline[static_cast<int>(direction)];
+      if (!own.empty()) named.emplace_back(own.filename().string(), own);
+      return named;
+    }
+    const fs::path folder = inputs_.kernels / name;
+    if (direction == task::Direction::kForward && IsFile(folder.string() + ".cu")) {
+      named.emplace_back(folder.filename().string() + ".cu", folder.string() + ".cu");
+    }
+    for (const fs::path& kernel : KernelsIn(folder)) {
+      if (DirectionOfName(kernel) == direction) {
+        named.emplace_back(kernel.filename().string(), kernel);
+      }
+    }
+    for (const fs::path& kernel : KernelsIn(folder / task::Name(direction))) {
+      named.emplace_back((fs::path(task::Name(direction)) / kernel.filename()).string(), kernel);
+    }
+    return named;
+  }
+
+  /// A folder or file whose name no task has is probably a mistake in writing.
+  void NoteUnused(const std::vector<TaskFile>& tasks) {
+    if (inputs_.kernels.empty()) return;
+    std::set<std::string> known;
+    for (const TaskFile& task : tasks) {
+      for (fs::path part = task.name; !part.empty(); part = part.parent_path()) {
+        known.insert(part.string());
+      }
+    }
+    std::error_code error;
+    std::vector<std::string> unknown;
+    for (fs::directory_iterator entry(inputs_.kernels, error), end; !error && entry != end;
+         entry.increment(error)) {
+      const fs::path name = entry->path().filename();
+      const bool kernel = name.extension() == ".cu" && known.count(name.stem().string()) == 0;
+      if (kernel || (entry->is_directory(error) && known.count(name.string()) == 0)) {
+        unknown.push_back(name.string());
+      }
+    }
+    std::sort(unknown.begin(), unknown.end());
+    for (const std::string& name : unknown) {
+      Note(fmt::format("{} in {} is for no task of {}", name, inputs_.kernels.string(),
+                       inputs_.input.string()));
+    }
+  }
+
+  Status Add(const std::string& name, const task::Task& task, task::Direction direction,
+             const std::string& kernel, const fs::path& path) {
+    if (list_.items.size() == kMostItems) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("there are more than {} kernels", kMostItems), "split the suite");
+    }
+    archive::SuiteItem item;
+    item.task = name;
+    item.direction = task::Name(direction);
+    item.kernel = kernel;
+    item.id = fmt::format("{}/{}/{}", item.task, item.direction, item.kernel);
+    for (int copy = 2; !ids_.insert(item.id).second; ++copy) {
+      item.kernel = fmt::format("{} ({})", kernel, copy);
+      item.id = fmt::format("{}/{}/{}", item.task, item.direction, item.kernel);
+    }
+    item.task_path = fs::absolute(task.path).lexically_normal().string();
+    item.kernel_path = fs::absolute(path).lexically_normal().string();
+    TRY_ASSIGN(item.task_sha256, HashOf(task, direction));
+    TRY_ASSIGN(const std::string source, os::ReadFile(path, kMostKernelBytes));
+    item.source_sha256 = Sha256Hex(source);
+    list_.items.push_back(std::move(item));
+    return {};
+  }
+
+  Status ReadList() {
+    TRY_ASSIGN(const std::string text, os::ReadFile(inputs_.input, kMostListBytes));
+    std::istringstream lines(text);
+    std::string line;
+    for (int number = 1; std::getline(lines, line); ++number) {
+      if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+      const std::string where = fmt::format("{}:{}", inputs_.input.string(), number);
+      Status added = AddLine(line, where);
+      if (added) continue;
+      Error error = added.error();
+      if (error.message.find(where) == std::string::npos) {
+        error.message = where + ": " + error.message;
+      }
+      if (error.remedy.empty()) error.remedy = kLine;
+      return tl::unexpected<Error>(std::move(error));
+    }
+    return {};
+  }
+
+  Status AddLine(const std::string& line, const std::string& where) {
+    TRY_ASSIGN(const Json json, ParseJson(line, where));
+    TRY_ASSIGN(const std::string kernel, JsonString(json, "kernel", where));
+    TRY_ASSIGN(const std::string name, JsonString(json, "task", where));
+    auto direction = task::Direction::kForward;
+    if (json.contains("backward")) {
+      TRY_ASSIGN(const bool backward, JsonBool(json, "backward", where));
+      if (backward) direction = task::Direction::kBackward;
+    }
+    if (!Wanted(direction)) return {};
+    auto known = tasks_.find(name);
+    if (known == tasks_.end()) {
+      TRY_ASSIGN(task::Task task, task::LoadTask(name, tasks_root_));
+      known = tasks_.emplace(name, std::move(task)).first;
+    }
+    if (!known->second.Has(direction)) {
+      return Fail(ErrorCode::kNotFound,
+                  fmt::format("task {} has no {} direction", name, task::Name(direction)));
+    }
+    return Add(known->second.name, known->second, direction,
+               fs::path(kernel).lexically_normal().string(), kernel);
+  }
+
+  SuiteInputs inputs_;
+  fs::path tasks_root_;
+  SuiteList list_;
+  std::map<std::string, task::Task> tasks_;  // of a list
+  std::set<std::string> ids_;
+};
+
+}  // namespace
+
+Result<SuiteList> ListSuite(const SuiteInputs& inputs, const fs::path& tasks_root) {
+  return Lister(inputs, tasks_root).List();
+}
+
+}  // namespace cupel::cli

@@ -1,0 +1,70 @@
+// `cupel suite report` and `cupel suite compare`. SPDX-License-Identifier: Apache-2.0
+#include "cli/suite_report.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <system_error>
+
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "os/fd.h"
+#include "report/suite_compare.h"
+#include "report/suite_document.h"
+#include "report/suite_html.h"
+#include "report/suite_tables.h"
+
+namespace cupel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder is read from its store, whatever has been written since; a file is taken as it is.
+Result<report::Suite> ReadRun(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::is_regular_file(path, ignored)) {
+    TRY_ASSIGN(const std::string text, os::ReadFile(path, kMaxJsonBytes));
+    TRY_ASSIGN(const Json document, ParseJson(text, path.string()));
+    return report::ReadSuite(document, path.string());
+  }
+  TRY_ASSIGN(const auto store,
+             archive::SuiteStore::Open(path / archive::kSuiteFile, archive::Access::kReadOnly));
+  TRY_ASSIGN(const Json document, report::SuiteDocument(store));
+  return report::ReadSuite(document, path.string());
+}
+
+}  // namespace
+
+Result<SuiteReport> WriteSuiteReport(const archive::SuiteStore& store, const fs::path& folder) {
+  SuiteReport written;
+  TRY_ASSIGN(written.document, report::SuiteDocument(store));
+  TRY_ASSIGN(const report::Suite suite, report::ReadSuite(written.document, folder.string()));
+  const report::SuiteScores scores = report::Score(suite);
+  TRY(os::WriteFileAtomically(folder / "results.json", DumpJson(written.document, 2) + "\n"));
+  TRY(os::WriteFileAtomically(folder / "results.csv", report::SuiteCsv(suite)));
+  TRY(os::WriteFileAtomically(folder / "results.md", report::SuiteMarkdown(suite, scores)));
+  TRY(os::WriteFileAtomically(folder / "results.html", report::SuiteHtml(written.document)));
+  written.text = report::SuiteText(suite, scores);
+  return written;
+}
+
+Result<int> Run(const SuiteReportCommand& command) {
+  TRY_ASSIGN(const auto store, archive::SuiteStore::Open(command.run / archive::kSuiteFile,
+                                                         archive::Access::kReadOnly));
+  TRY_ASSIGN(const SuiteReport written, WriteSuiteReport(store, command.run));
+  fmt::print("{}", written.text);
+  fmt::print("{}\n", (command.run / "results.html").string());
+  TRY(WriteJson(command.common.json, written.document));
+  return 0;
+}
+
+Result<int> Run(const SuiteCompareCommand& command) {
+  TRY_ASSIGN(const report::Suite a, ReadRun(command.a));
+  TRY_ASSIGN(const report::Suite b, ReadRun(command.b));
+  const report::Comparison comparison = report::Compare(a, b);
+  fmt::print("{}", report::CompareText(comparison));
+  TRY(WriteJson(command.common.json, report::ToJson(comparison)));
+  return comparison.worse() ? 1 : 0;
+}
+
+}  // namespace cupel::cli

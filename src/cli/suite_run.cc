@@ -1,0 +1,275 @@
+// `cupel suite run`: a list of kernels, what the store knows of them already, a
+// crew for the rest. Every outcome is put in the store before the next is
+// taken, so that a run may be killed at any moment and gone on with.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+#include <set>
+#include <system_error>
+
+#include "archive/suite_store.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "base/version.h"
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "cli/suite_config.h"
+#include "cli/suite_list.h"
+#include "cli/suite_report.h"
+#include "device/device.h"
+#include "os/fd.h"
+#include "os/process.h"
+#include "report/eta.h"
+#include "report/progress.h"
+#include "report/suite_document.h"
+#include "serve/crew.h"
+
+namespace cupel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string GroupOf(const archive::SuiteItem& item) { return item.task + "\n" + item.direction; }
+
+class SuiteRun {
+ public:
+  explicit SuiteRun(const SuiteRunCommand& command)
+      : command_(command), progress_(OptionsFor(command.common.quiet)) {}
+
+  Result<int> Run() {
+    TRY(OpenStore());
+    TRY(List());
+    TRY_ASSIGN(pending_, store_->Pending());
+    TRY(RememberTimes());
+    TRY(store_->SetStatus(archive::RunStatus::kRunning));
+    const Status done = pending_.empty() ? Status() : Judge();
+    progress_.Finish();
+    return Finish(done);
+  }
+
+ private:
+  static report::ProgressOptions OptionsFor(bool quiet) {
+    report::ProgressOptions options;
+    options.quiet = quiet;
+    return options;
+  }
+
+  Status OpenStore() {
+    const bool resume = !command_.resume.empty();
+    folder_ = resume ? command_.resume : command_.output;
+    const fs::path file = folder_ / archive::kSuiteFile;
+    std::error_code ignored;
+    if (!resume && !fs::exists(file, ignored)) {
+      archive::NewSuite suite;
+      suite.config = DumpJson(SuiteConfig(command_));
+      suite.cupel_version = kVersion;
+      suite.seed = command_.common.seed ? *command_.common.seed : EntropySeed();
+      TRY_ASSIGN(archive::SuiteStore store, archive::SuiteStore::Create(file, suite));
+      store_.emplace(std::move(store));
+    } else {
+      TRY_ASSIGN(archive::SuiteStore store,
+                 archive::SuiteStore::Open(file, archive::Access::kOwner));
+      store_.emplace(std::move(store));
+      TRY(store_->AddEvent("resumed"));
+    }
+    TRY_ASSIGN(info_, store_->Info());
+    TRY_ASSIGN(const Json config, ParseJson(info_.config, file.string()));
+    if (resume) TRY(TakeSuiteConfig(config, command_));
+    return CheckSame(config);
+  }
+
+  Status CheckSame(const Json& config) const {
+    std::string difference = ConfigDifference(config, SuiteConfig(command_));
+    if (difference.empty() && command_.common.seed && *command_.common.seed != info_.seed) {
+      difference = fmt::format("seed: {}, now {}", info_.seed, *command_.common.seed);
+    }
+    if (difference.empty()) return {};
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("the run in {} asks for something else ({})", folder_.string(), difference),
+        fmt::format("go on with it by --resume {}, or name another folder with -o",
+                    folder_.string()));
+  }
+
+  Status List() {
+    TRY_ASSIGN(const fs::path data, os::DataDir());
+    tasks_root_ = data / "tasks";
+    TRY_ASSIGN(const SuiteList list,
+               ListSuite({command_.input, command_.kernels, command_.direction}, tasks_root_));
+    Json listing{{"without_kernel", Json::array()}, {"notes", list.notes}};
+    for (const auto& [task, direction] : list.without_kernel) {
+      listing["without_kernel"].push_back({{"task", task}, {"direction", direction}});
+    }
+    if (const auto device = device::Find(command_.common.model); device) {
+      listing["ceilings"] = {{"gpu", device->full_name},
+                             {"read_bytes", device->dram_bytes},
+                             {"fp32_flops", device->fp32_flops}};
+    }
+    TRY_ASSIGN(const auto relisted, store_->SetItems(list.items, DumpJson(listing)));
+    for (const std::string& note : list.notes) progress_.Note("note: " + note);
+    TRY(Tell(relisted.changed_kernels, "changed_kernel", "its kernel has changed: judged anew"));
+    TRY(Tell(relisted.changed_tasks, "changed_task", "its task has changed: judged anew"));
+    return Tell(relisted.gone, "gone", "its kernel or its task is gone: left out");
+  }
+
+  Status Tell(const std::vector<std::string>& ids, const char* kind, const char* what) {
+    for (const std::string& id : ids) {
+      progress_.Note(fmt::format("{}: {}", id, what));
+      TRY(store_->AddEvent(kind, DumpJson(Json{{"item", id}})));
+    }
+    return {};
+  }
+
+  /// Of a resumed run's earlier part.
+  Status RememberTimes() {
+    TRY_ASSIGN(const auto items, store_->Items());
+    for (const archive::SuiteItem& item : items) {
+      TRY_ASSIGN(const auto outcome, store_->OutcomeOf(item.id));
+      if (outcome && !outcome->verdict.empty()) eta_.Finished(GroupOf(item), outcome->seconds);
+    }
+    return {};
+  }
+
+  serve::CrewOptions CrewOptions() {
+    serve::CrewOptions options;
+    options.commands = command_.workers;
+    options.workers = command_.jobs;
+    options.setup.device = command_.common.device;
+    options.setup.model = command_.common.model;
+    options.setup.arch = command_.compile.arch;
+    options.setup.flags = command_.compile.flags;
+    options.setup.include_roots = command_.compile.include_roots;
+    options.setup.allow_weak_sandbox = command_.compile.allow_weak_sandbox;
+    options.setup.python = command_.common.python;
+    options.tasks_root = tasks_root_;
+    options.note = [this](const std::string& note) { progress_.Note(note); };
+    return options;
+  }
+
+  serve::Item ItemOf(const archive::SuiteItem& from) const {
+    serve::Item item;
+    item.id = from.id;
+    item.kernel = from.kernel_path;
+    item.task = from.task_path;
+    item.backward = from.direction == "backward";
+    item.settings = command_.settings;
+    item.trials = command_.trials;
+    // One for all kernels of a problem: they meet the same inputs, which are
+    // made once.
+    item.seed = Random(info_.seed).Fork(GroupOf(from))();
+    item.full_size = command_.full_size;
+    item.baselines = command_.baselines;
+    return item;
+  }
+
+  Status Judge() {
+    std::vector<serve::Item> items;
+    for (const archive::SuiteItem& item : pending_) {
+      items.push_back(ItemOf(item));
+      waiting_.emplace(item.id, GroupOf(item));
+    }
+    TRY_ASSIGN(const auto crew, serve::Crew::Start(CrewOptions()));
+    workers_ = crew->size();
+    TRY(Refresh());
+    Status stored;
+    Status ran = crew->Run(
+        items,
+        [&](const serve::Outcome& outcome) {
+          if (stored) stored = Record(outcome);
+          // Without a store the rest would be lost: the crew is to stop.
+          if (!stored) os::RequestCancel();
+        },
+        [&](size_t worker, const std::string& what) {
+          state_.activity = fmt::format("{}: {}", worker, what);
+          progress_.Update(state_);
+        });
+    TRY(stored);
+    return ran;
+  }
+
+  Status Record(const serve::Outcome& outcome) {
+    archive::SuiteOutcome stored;
+    stored.error = outcome.error;
+    stored.remedy = outcome.remedy;
+    stored.worker = outcome.worker;
+    stored.cases = outcome.cases;
+    stored.commit = Commit();
+    stored.seconds = outcome.seconds;
+    stored.decision = "error";
+    if (outcome.error.empty()) {
+      stored.decision = report::DecisionOf(outcome.verdict, outcome.bench);
+      stored.verdict = DumpJson(outcome.verdict);
+      if (!outcome.bench.is_null()) stored.bench = DumpJson(outcome.bench);
+      if (const auto group = waiting_.find(outcome.item); group != waiting_.end()) {
+        eta_.Finished(group->second, outcome.seconds);
+      }
+    }
+    waiting_.erase(outcome.item);
+    TRY(store_->Record(outcome.item, stored));
+    return Refresh();
+  }
+
+  /// After every outcome.
+  Status Refresh() {
+    TRY_ASSIGN(const archive::SuiteCounts counts, store_->Count());
+    state_.unit = "kernels";
+    state_.done = counts.done;
+    state_.total = counts.total;
+    state_.best = fmt::format("{} accepted, {} rejected", counts.accepted, counts.rejected);
+    if (counts.unsupported > 0) state_.best += fmt::format(", {} unsupported", counts.unsupported);
+    if (counts.error > 0) state_.best += fmt::format(", {} not judged", counts.error);
+    std::vector<std::string> groups;
+    for (const auto& [id, group] : waiting_) groups.push_back(group);
+    state_.left = eta_.Left(groups, workers_);
+    progress_.Update(state_);
+    return {};
+  }
+
+  /// Results are written however it ended; what is missing is "pending".
+  Result<int> Finish(const Status& done) {
+    TRY_ASSIGN(const auto left, store_->Pending());
+    TRY_ASSIGN(const archive::SuiteCounts counts, store_->Count());
+    const bool whole = done && counts.done == counts.total;
+    TRY(store_->SetStatus(whole ? archive::RunStatus::kFinished : archive::RunStatus::kStopped));
+    TRY_ASSIGN(const SuiteReport written, WriteSuiteReport(*store_, folder_));
+    TRY(WriteJson(command_.common.json, written.document));
+    if (!done) {
+      Error error = done.error();
+      if (error.remedy.empty()) {
+        error.remedy = fmt::format(
+            "{} of {} kernels are judged; go on with cupel suite run "
+            "--resume {}",
+            counts.done, counts.total, folder_.string());
+      }
+      return tl::unexpected<Error>(std::move(error));
+    }
+    fmt::print("{}{}\n", written.text, (folder_ / "results.html").string());
+    if (!left.empty()) {
+      fmt::print(
+          "{} not judged by a fault of cupel or of the task: --resume "
+          "{} tries again\n",
+          left.size(), folder_.string());
+      return 2;
+    }
+    return counts.accepted == counts.total ? 0 : 1;
+  }
+
+  SuiteRunCommand command_;
+  report::Progress progress_;
+  report::ProgressState state_;
+  fs::path folder_, tasks_root_;
+  std::optional<archive::SuiteStore> store_;
+  archive::SuiteInfo info_;
+  std::vector<archive::SuiteItem> pending_;
+  std::map<std::string, std::string> waiting_;  // group by item
+  report::Eta eta_;
+  size_t workers_ = 1;
+};
+
+}  // namespace
+
+Result<int> Run(const SuiteRunCommand& command) { return SuiteRun(command).Run(); }
+
+}  // namespace cupel::cli

@@ -1,0 +1,130 @@
+// docs/formats/filter.md. SPDX-License-Identifier: Apache-2.0
+#include "base/version.h"
+#include "cli/task_filter.h"
+
+namespace cupel::cli {
+namespace {
+
+Json OrNull(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+Json ToJson(const oracle::QualityCheck& check) {
+  return Json{{"check", check.name},
+              {"cupel", Name(check.status)},
+              {"published", check.published ? Json(*check.published) : Json()},
+              {"measured", check.measured},
+              {"reason", check.reason}};
+}
+
+Json ToJson(const oracle::OutputMeasures& output) {
+  Json axes = Json::array();
+  for (const auto& axis : output.axes) {
+    axes.push_back(Json{{"axis", axis.axis}, {"size", axis.size}, {"std", axis.std}});
+  }
+  return Json{{"name", output.name},
+              {"dtype", output.dtype},
+              {"shape", output.shape},
+              {"finite", output.finite},
+              {"lowest", output.lowest},
+              {"highest", output.highest},
+              {"scale", output.scale},
+              {"seeds_std", OrNull(output.seeds_std)},
+              {"inputs_std", OrNull(output.inputs_std)},
+              {"weights_std", OrNull(output.weights_std)},
+              {"axes", std::move(axes)},
+              {"constant", output.constant},
+              {"equals", output.equals.empty() ? Json() : Json(output.equals)}};
+}
+
+Json ToJson(const oracle::ArgumentMeasures& argument) {
+  Json idle = Json::array();
+  for (const auto& part : argument.idle) {
+    idle.push_back(Json{{"axis", part.axis}, {"from", part.from}, {"to", part.to}});
+  }
+  return Json{{"name", argument.name},
+              {"shape", argument.shape},
+              {"is_weight", argument.is_weight},
+              {"fixed", argument.fixed},
+              {"matters", argument.matters ? Json(*argument.matters) : Json()},
+              {"written", argument.written},
+              {"idle", std::move(idle)}};
+}
+
+Json ToJson(const oracle::OperationMeasures& operation) {
+  return Json{{"operation", operation.name}, {"file", operation.file},
+              {"line", operation.line},      {"text", operation.text},
+              {"module", operation.module},  {"calls", operation.calls},
+              {"how", Name(operation.how)},  {"only_for", operation.only_for}};
+}
+
+Json ToJson(const FilteredSetting& filtered);
+Json ToJson(const FilteredTask& task);
+
+template <typename T>
+Json List(const std::vector<T>& items) {
+  Json list = Json::array();
+  for (const T& item : items) list.push_back(ToJson(item));
+  return list;
+}
+
+Json ToJson(const FilteredSetting& filtered) {
+  Json json{{"direction", Name(filtered.direction)},
+            {"setting", filtered.setting.id},
+            {"kind", Name(filtered.setting.kind)},
+            {"description", filtered.setting.Describe()},
+            {"verdict", Name(filtered.verdict)},
+            {"message", filtered.message},
+            {"published", oracle::IsFlaggedAsPublished(filtered.checks)},
+            {"checks", List(filtered.checks)}};
+  if (!filtered.measures) return json;
+  const oracle::TaskMeasures& measures = *filtered.measures;
+  json["outputs"] = List(measures.outputs);
+  json["arguments"] = List(measures.arguments);
+  json["operations"] = Json{{"total", measures.operations ? Json(*measures.operations) : Json()},
+                            {"tried", measures.operations_tried},
+                            {"redundant", List(measures.redundant)}};
+  json["unfinished"] = measures.unfinished;
+  json["warnings"] = measures.warnings;
+  json["torch"] = measures.torch_version;
+  json["seconds"] = measures.seconds;
+  return json;
+}
+
+Json ToJson(const FilteredTask& task) {
+  return Json{{"task", task.name},
+              {"path", task.path},
+              {"verdict", Name(task.verdict())},
+              {"message", task.message},
+              {"settings", List(task.settings)}};
+}
+
+Json Counts(const FilterReport& report) {
+  int64_t by_verdict[3] = {};
+  for (const FilteredTask& task : report.tasks) ++by_verdict[static_cast<int>(task.verdict())];
+  Json checks = Json::object();
+  for (const CheckCount& count : CountChecks(report)) {
+    checks[count.check] = Json{{"cupel", count.cupel},
+                               {"published", count.has_published ? Json(count.published) : Json()}};
+  }
+  return Json{{"tasks", report.tasks.size()},
+              {"clean", by_verdict[static_cast<int>(FilterVerdict::kClean)]},
+              {"flagged", by_verdict[static_cast<int>(FilterVerdict::kFlagged)]},
+              {"not_examined", by_verdict[static_cast<int>(FilterVerdict::kNotExamined)]},
+              {"checks", std::move(checks)}};
+}
+
+}  // namespace
+
+Json FilterJson(const FilterReport& report) {
+  return Json{
+      {"schema", "cupel.filter/1"},
+      {"cupel", kVersion},
+      {"seeds", report.seeds},
+      {"seconds", report.seconds},
+      {"thresholds",
+       {{"published", oracle::kPublishedThreshold}, {"relative", oracle::kRelativeThreshold}}},
+      {"interrupted", report.interrupted},
+      {"counts", Counts(report)},
+      {"tasks", List(report.tasks)}};
+}
+
+}  // namespace cupel::cli

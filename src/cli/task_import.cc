@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/task_import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "os/fd.h"
+#include "report/text.h"
+
+namespace cupel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxProblem = 4u << 20;
+
+/// The problems that the command line names: files, and those in folders.
+Result<std::vector<TaskFile>> ProblemsOf(const ImportCommand& command) {
+  std::vector<TaskFile> files;
+  std::error_code ignored;
+  for (const fs::path& path : command.paths) {
+    if (fs::is_regular_file(path, ignored) && path.extension() == ".py") {
+      files.push_back({path.stem().string(), path});
+    } else if (fs::is_directory(path, ignored)) {
+      TRY_ASSIGN(const std::vector<TaskFile> found, FindTaskFiles(path));
+      std::copy_if(found.begin(), found.end(), std::back_inserter(files),
+                   [](const TaskFile& file) { return file.path.extension() == ".py"; });
+    } else {
+      return Fail(
+          ErrorCode::kNotFound,
+          fmt::format("{} is neither a Python file nor a folder", path.string()),
+          "name a KernelBench problem, any .py file with an nn.Module, or a folder of them");
+    }
+  }
+  if (files.empty()) {
+    return Fail(ErrorCode::kNotFound, "there is no .py file in these folders",
+                "name the files, or the folder that holds them");
+  }
+  if (!command.name.empty() && files.size() != 1) {
+    return Fail(ErrorCode::kInvalidArgument, "--name goes with one file",
+                "leave it out: tasks are called like their files");
+  }
+  if (!command.name.empty()) files.front().name = command.name;
+  return files;
+}
+
+std::string SizesText(const Json& sizes) {
+  std::string text;
+  for (const auto& [key, value] : sizes.items()) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, DumpJson(value));
+  }
+  return text;
+}
+
+void Tell(const TaskFile& file, const fs::path& folder, const oracle::Imported& imported) {
+  fmt::print("{}: {}\n", report::Printable(file.name), report::Printable(folder.string()));
+  fmt::print("  {} arguments; forward_fn {}\n", imported.arguments.size(),
+             imported.functional ? "is plain functions" : "calls the module");
+  if (!imported.sizes.empty()) {
+    fmt::print("  sizes that can be changed: {}\n", report::Printable(SizesText(imported.sizes)));
+  }
+  if (!imported.reduced.empty()) {
+    fmt::print("  smaller ones for the emulator: {}\n",
+               report::Printable(SizesText(imported.reduced)));
+  }
+  if (!imported.compared.empty()) {
+    fmt::print("  gives the file's answers, bit for bit, at {}\n", imported.compared);
+  }
+  for (const std::string& note : imported.notes) {
+    fmt::print("  note: {}\n", report::Printable(note));
+  }
+}
+
+Result<int> ImportAll(const ImportCommand& command, const std::vector<TaskFile>& files) {
+  TRY_ASSIGN(const oracle::ImportOptions options,
+             ImporterOptions(command.common, command.seconds, command.memory));
+  oracle::Importer importer(options);
+  const fs::path output = command.output.empty() ? fs::path(".") : command.output;
+  size_t refused = 0;
+  for (const TaskFile& file : files) {
+    TRY_ASSIGN(const auto outcome, importer.Import(RequestOf(command, file)));
+    if (const auto* refusal = std::get_if<oracle::ImportRefusal>(&outcome)) {
+      fmt::print("{}: unsupported: {}\n", report::Printable(file.name),
+                 report::Printable(refusal->message));
+      ++refused;
+      continue;
+    }
+    const auto& imported = std::get<oracle::Imported>(outcome);
+    TRY(WriteImported(file.path, imported, output / file.name, command.force));
+    if (!command.common.quiet) Tell(file, output / file.name, imported);
+  }
+  if (files.size() > 1) {
+    fmt::print("{} of {} problems imported\n", files.size() - refused, files.size());
+  }
+  return refused == 0 ? 0 : refused < files.size() ? 1 : 3;
+}
+
+}  // namespace
+
+Result<oracle::ImportOptions> ImporterOptions(const Common& common, int seconds, uint64_t memory) {
+  TRY_ASSIGN(const auto data, os::DataDir());
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  oracle::ImportOptions options;
+  options.script = data / "src" / "oracle" / "import_task.py";
+  options.python = common.python;
+  options.cache = cache / "cases";
+  options.deadline = std::chrono::seconds(seconds);
+  options.memory = memory;
+  return options;
+}
+
+oracle::ImportRequest RequestOf(const ImportCommand& command, const TaskFile& file) {
+  oracle::ImportRequest request;
+  request.path = file.path;
+  request.name = fs::path(file.name).filename().string();
+  request.module = command.module;
+  request.inputs = command.inputs;
+  request.init = command.init;
+  request.evaluate = command.evaluate;
+  return request;
+}
+
+Status WriteImported(const fs::path& problem, const oracle::Imported& imported,
+                     const fs::path& folder, bool force) {
+  std::error_code error;
+  if (!force && fs::exists(folder, error)) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{} exists", folder.string()),
+                "give --force to write its files anew, or another -o");
+  }
+  TRY_ASSIGN(const std::string text, os::ReadFile(problem, kMaxProblem));
+  fs::create_directories(folder, error);
+  if (error) {
+    return Fail(ErrorCode::kIo, fmt::format("cannot make {}: {}", folder.string(), error.message()),
+                "give a folder that can be written with -o");
+  }
+  TRY(os::WriteFileAtomically(folder / "problem.py", text));
+  for (const auto& [name, content] : imported.files) {
+    TRY(os::WriteFileAtomically(folder / name, content));
+  }
+  return {};
+}
+
+Result<int> Run(const ImportCommand& command) {
+  TRY_ASSIGN(const std::vector<TaskFile> files, ProblemsOf(command));
+  return command.report.empty() ? ImportAll(command, files) : RunImportReport(command, files);
+}
+
+}  // namespace cupel::cli

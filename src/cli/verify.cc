@@ -1,0 +1,207 @@
+// `cupel verify`: is a verdict's record true? Its digest, the hashes of what it speaks of, and then
+// the verdict itself once more, from the seeds. SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/hash.h"
+#include "cli/candidate.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "cli/session.h"
+#include "cli/verify_text.h"
+#include "judge/record.h"
+#include "os/fd.h"
+#include "task/reduced.h"
+
+namespace cupel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostRecord = 64u << 20;
+constexpr size_t kMostSource = 4u << 20;
+
+/// What the record calls for, found on this machine.
+struct Subject {
+  judge::Record record;
+  fs::path kernel;  // as it is named
+  task::Task task;
+  CandidateFile file;  // of a Python answer, what is extracted from it
+};
+
+Result<fs::path> FindKernel(const VerifyCommand& command, const judge::Record& record) {
+  const fs::path path = command.kernel.empty() ? fs::path(record.kernel) : command.kernel;
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) return path;
+  return Fail(ErrorCode::kNotFound, fmt::format("the kernel {} is not there", path.string()),
+              "name the file that was judged with --kernel FILE");
+}
+
+/// Where the record says it was, else the task of that name.
+Result<task::Task> FindTask(const VerifyCommand& command, const judge::Record& record) {
+  TRY_ASSIGN(const auto data, os::DataDir());
+  std::error_code error;
+  std::string name = command.task;
+  if (name.empty()) {
+    const std::string& path = record.provenance.asked.task;
+    name = fs::exists(path, error) ? path : record.task;
+  }
+  return task::LoadTask(name, data / "tasks");
+}
+
+task::Direction DirectionOf(const judge::Record& record) {
+  return record.direction == "backward" ? task::Direction::kBackward : task::Direction::kForward;
+}
+
+Result<Subject> FindSubject(const VerifyCommand& command) {
+  TRY_ASSIGN(const std::string text, os::ReadFile(command.record, kMostRecord));
+  TRY_ASSIGN(judge::Record record, judge::ReadRecord(text, command.record.string()));
+  TRY_ASSIGN(fs::path kernel, FindKernel(command, record));
+  TRY_ASSIGN(task::Task listed, FindTask(command, record));
+  task::Task task =
+      record.provenance.asked.reduced ? task::Reduced(std::move(listed)) : std::move(listed);
+  TRY_ASSIGN(CandidateFile file, OpenCandidate(kernel, &task, DirectionOf(record), command.common));
+  return Subject{std::move(record), std::move(kernel), std::move(task), std::move(file)};
+}
+
+/// What must be the same for the record to speak of these files at all.
+Result<std::vector<RecordCheck>> CheckEvidence(const Subject& subject) {
+  const judge::Record& record = subject.record;
+  TRY_ASSIGN(const std::string source, os::ReadFile(subject.file.path, kMostSource));
+  std::vector<RecordCheck> checks;
+  checks.push_back({"digest", record.digest, record.computed_digest, true});
+  checks.push_back({"form", "as cupel writes it",
+                    record.is_canonical ? "as cupel writes it" : "written or edited by others",
+                    true});
+  checks.push_back({"source", record.source_hash, Sha256Hex(source), true});
+  checks.push_back({"task", record.task_hash,
+                    subject.task.content_hash[static_cast<int>(DirectionOf(record))], true});
+  return checks;
+}
+
+/// What may be another where the verdict is repeated: told, but no contradiction.
+std::vector<RecordCheck> CheckTools(const judge::Record& record, const judge::Verdict& now) {
+  const judge::Provenance &then = record.provenance, &mine = now.provenance;
+  return {{"cupel", then.program_hash, mine.program_hash, false},
+          {"toolkit", record.toolkit, now.toolkit, false},
+          {"PyTorch", record.torch_version, now.torch_version, false},
+          {"headers", then.shim_hash, mine.shim_hash, false},
+          {"oracle", then.oracle_hash, mine.oracle_hash, false},
+          {"PTX", then.ptx_hash, mine.ptx_hash, false}};
+}
+
+Result<task::SettingKind> KindNamed(const std::string& name) {
+  for (const auto kind :
+       {task::SettingKind::kSingle, task::SettingKind::kMulti, task::SettingKind::kHeldout}) {
+    if (name == task::Name(kind)) return kind;
+  }
+  return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is no kind of settings", name));
+}
+
+/// The question that the record answers.
+Result<assay::Question> QuestionOf(const Subject& subject) {
+  const judge::Record& record = subject.record;
+  const judge::Asked& asked = record.provenance.asked;
+  assay::Question question;
+  question.task = &subject.task;
+  question.direction = DirectionOf(record);
+  for (const std::string& name : asked.kinds) {
+    TRY_ASSIGN(const task::SettingKind kind, KindNamed(name));
+    question.kinds.push_back(kind);
+  }
+  question.trials = asked.trials;
+  question.shadows = asked.shadows;
+  question.integers = asked.integers;
+  question.schedules = asked.schedules;
+  for (const std::string& name : asked.distributions) {
+    const auto distribution = task::DistributionNamed(name);
+    if (!distribution) {
+      return Fail(ErrorCode::kUnsupported,
+                  fmt::format("unsupported: inputs of the kind {}, which this cupel does not know",
+                              name.substr(0, 40)),
+                  "verify with the cupel that wrote the record");
+    }
+    question.distributions.push_back(*distribution);
+  }
+  question.fresh_cases = true;  // computed anew, not taken from a pool
+  if (record.seed_origin == "user") {
+    question.seed = record.seed;
+  } else {
+    question.run_seed = record.seed;
+    question.given = record.cases;
+  }
+  return question;
+}
+
+/// The device that the record was made on, as --device names it.
+Result<std::string> DeviceOf(const VerifyCommand& command, const judge::Asked& asked) {
+  const std::string& given = command.common.device;
+  if (given == "auto") return asked.engine;
+  if (given.substr(0, 3) == asked.engine.substr(0, 3)) return given;
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("the record is of the engine {} and cannot be repeated on {}",
+                          asked.engine.substr(0, 40), given),
+              "leave out --device, or name a GPU for a record of a GPU");
+}
+
+/// Judges again, as the record was asked for.
+Result<judge::Verdict> Repeat(const VerifyCommand& command, const Subject& subject) {
+  const judge::Asked& asked = subject.record.provenance.asked;
+  Common common = command.common;
+  TRY_ASSIGN(common.device, DeviceOf(command, asked));
+  common.model = asked.model;
+  Compile compile = command.compile;
+  compile.arch = asked.arch;
+  compile.flags = asked.flags;
+  for (const std::string& root : asked.include_roots) compile.include_roots.emplace_back(root);
+  TRY_ASSIGN(const assay::Question question, QuestionOf(subject));
+  ProgressView view(common.quiet);
+  TRY_ASSIGN(auto session,
+             Session::Create(common, compile, [&](const assay::Progress& p) { view.Show(p); }));
+  view.Show(assay::Progress{"building", 0, 0});
+  TRY_ASSIGN(assay::Candidate candidate, session->assay().Build(subject.file.path));
+  candidate.path = subject.kernel;
+  TRY_ASSIGN(assay::Judged judged, session->assay().Judge(candidate, question));
+  view.End();
+  for (const std::string& warning : session->oracle().warnings()) {
+    judged.verdict.notes.push_back("task: " + warning);
+  }
+  return std::move(judged.verdict);
+}
+
+/// As the record says it, so that this is no difference: it is checked by its source already.
+Json Comparable(judge::Verdict verdict, const judge::Record& record) {
+  verdict.task = record.task;
+  verdict.seed_origin = record.seed_origin;
+  return judge::ToJson(verdict);
+}
+
+}  // namespace
+
+Result<int> Run(const VerifyCommand& command) {
+  TRY_ASSIGN(const Subject subject, FindSubject(command));
+  const judge::Record& record = subject.record;
+  Verification result;
+  result.record = command.record.string();
+  result.verdict = record.verdict;
+  result.kernel = subject.kernel.string();
+  result.task = record.task + " " + record.direction;
+  TRY_ASSIGN(result.checks, CheckEvidence(subject));
+  // Of another kernel or task there is nothing to repeat.
+  const auto same = [&](size_t i) { return result.checks[i].IsSame(); };
+  if (same(2) && same(3)) {
+    TRY_ASSIGN(const judge::Verdict again, Repeat(command, subject));
+    for (RecordCheck& check : CheckTools(record, again)) result.checks.push_back(std::move(check));
+    result.repeated = judge::Name(again.decision);
+    result.exactly = record.provenance.asked.engine == "emu";
+    result.differences =
+        judge::CompareRecords(record.json, Comparable(again, record), result.exactly);
+  }
+  fmt::print("{}", VerificationText(result));
+  TRY(WriteJson(command.common.json, VerificationJson(result)));
+  return result.Holds() ? 0 : 1;
+}
+
+}  // namespace cupel::cli

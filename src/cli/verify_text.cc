@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/verify_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cupel::cli {
+namespace {
+
+constexpr size_t kMostShown = 20;
+
+/// A line of a terminal: hostile records end up here.
+std::string Plain(std::string text, size_t most = 160) {
+  if (text.size() > most) text = text.substr(0, most) + "...";
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || static_cast<unsigned char>(c) > '~') c = '?';
+  }
+  return text;
+}
+
+/// Hashes by their first digits.
+std::string Short(const std::string& text) {
+  const bool is_hash =
+      text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+  return text.empty() ? "unknown" : Plain(is_hash ? text.substr(0, 12) : text, 60);
+}
+
+std::string Line(const RecordCheck& check) {
+  if (check.IsSame()) {
+    return fmt::format("  {:9} same       {}\n", check.name, Short(check.now));
+  }
+  return fmt::format("  {:9} {}  {} in the record, {} now\n", check.name,
+                     check.decides ? "DIFFERS  " : "another  ", Short(check.then),
+                     Short(check.now));
+}
+
+}  // namespace
+
+bool Verification::Holds() const {
+  return !repeated.empty() && differences.empty() &&
+         std::all_of(checks.begin(), checks.end(),
+                     [](const RecordCheck& check) { return check.IsSame() || !check.decides; });
+}
+
+std::string VerificationText(const Verification& result) {
+  std::string out = fmt::format("{}: {} says {} of {} for {}\n",
+                                result.Holds() ? "VERIFIED" : "NOT VERIFIED", Plain(result.record),
+                                Plain(result.verdict), Plain(result.kernel), Plain(result.task));
+  for (const RecordCheck& check : result.checks) out += Line(check);
+  if (result.repeated.empty()) {
+    return out + "  not repeated: these are not the files that the record speaks of\n";
+  }
+  const char* measure =
+      result.exactly ? "every number outside the times" : "decision, codes of reasons and bounds";
+  if (result.differences.empty()) {
+    return out + fmt::format("  repeated  same       {}: {} agree\n", result.repeated, measure);
+  }
+  out += fmt::format("  repeated  DIFFERS    {}: {} disagree\n", result.repeated, measure);
+  const size_t shown = std::min(kMostShown, result.differences.size());
+  for (size_t i = 0; i < shown; ++i) {
+    const judge::Difference& difference = result.differences[i];
+    out += fmt::format("    {}: {} in the record, {} now\n", Plain(difference.where),
+                       Plain(difference.then, 60), Plain(difference.now, 60));
+  }
+  if (shown < result.differences.size()) {
+    out += fmt::format("    … and {} more\n", result.differences.size() - shown);
+  }
+  return out;
+}
+
+Json VerificationJson(const Verification& result) {
+  Json json{{"schema", "cupel.verification/1"}, {"record", result.record},
+            {"holds", result.Holds()},          {"verdict", result.verdict},
+            {"kernel", result.kernel},          {"task", result.task},
+            {"checks", Json::array()},          {"repeated", result.repeated},
+            {"exactly", result.exactly},        {"differences", Json::array()}};
+  for (const RecordCheck& check : result.checks) {
+    json["checks"].push_back(Json{{"name", check.name},
+                                  {"same", check.IsSame()},
+                                  {"decides", check.decides},
+                                  {"then", check.then},
+                                  {"now", check.now}});
+  }
+  for (const judge::Difference& difference : result.differences) {
+    json["differences"].push_back(
+        Json{{"where", difference.where}, {"then", difference.then}, {"now", difference.now}});
+  }
+  return json;
+}
+
+}  // namespace cupel::cli

@@ -1,0 +1,33 @@
+// What `cupel verify` found, for people and as JSON. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "judge/record.h"
+
+namespace cupel::cli {
+
+/// One hash or version of the record beside what it is now.
+struct RecordCheck {
+  std::string name, then, now;
+  bool decides = false;  // a difference contradicts the record; else it is told
+  bool IsSame() const { return then == now; }
+};
+
+struct Verification {
+  std::string record, verdict, kernel, task;
+  std::vector<RecordCheck> checks;
+  std::string repeated;  // the decision that came out this time; empty when nothing was repeated
+  bool exactly = true;   // bit for bit, else the decision and the bounds
+  std::vector<judge::Difference> differences;
+  /// Everything that decides is the same, and so is the repeated verdict.
+  bool Holds() const;
+};
+
+std::string VerificationText(const Verification& result);
+/// "cupel.verification/1", docs/formats/verdict.md.
+Json VerificationJson(const Verification& result);
+
+}  // namespace cupel::cli

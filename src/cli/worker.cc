@@ -1,0 +1,216 @@
+// `cupel worker`: judges for a coordinator that started it, over its standard input and output
+// (docs/formats/worker.md). SPDX-License-Identifier: Apache-2.0
+#include "serve/worker.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "assay/bench.h"
+#include "cli/bench_text.h"
+#include "cli/ceilings.h"
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "oracle/python.h"
+#include "os/fd.h"
+#include "serve/identity.h"
+#include "serve/remote_oracle.h"
+
+namespace cupel::cli {
+namespace {
+
+/// The path of the standard output, for the protocol alone: whatever else in this process prints,
+/// prints to the standard error.
+os::Fd TakeOutput() {
+  os::Fd output(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+  if (output) dup2(STDERR_FILENO, STDOUT_FILENO);
+  return output;
+}
+
+class SessionJudge final : public serve::Judge {
+ public:
+  static Result<std::unique_ptr<serve::Judge>> Open(const WorkerCommand& command,
+                                                    const serve::Setup& setup,
+                                                    serve::WireEnd& wire);
+
+  serve::Ready Describe() const override { return ready_; }
+  Result<serve::Done> Do(const serve::Assignment& work, const serve::Unpacked& files) override;
+
+ private:
+  explicit SessionJudge(serve::WireEnd& wire) : wire_(wire) {}
+  void Show(const assay::Progress& progress) {
+    wire_.Show({ticket_, progress.stage, progress.done, progress.total});
+  }
+  void TellWarnings();
+  Status Time(const assay::Question& question, const serve::Item& item,
+              const assay::Candidate& candidate, const judge::Verdict& verdict, Json& bench);
+  /// PyTorch beside kernels that are timed; none where it cannot use the GPU.
+  oracle::Baselines* Baselines();
+
+  serve::WireEnd& wire_;
+  int64_t ticket_ = 0;
+  serve::Ready ready_;
+  Common common_;
+  std::unique_ptr<Session> session_;
+  serve::RemoteOracle* remote_ = nullptr;  // the session's, where the coordinator makes the cases
+  assay::BenchOptions bench_;
+  std::unique_ptr<oracle::Baselines> baselines_;
+  bool tried_baselines_ = false;
+  size_t warnings_told_ = 0;
+};
+
+Result<std::unique_ptr<serve::Judge>> SessionJudge::Open(const WorkerCommand& command,
+                                                         const serve::Setup& setup,
+                                                         serve::WireEnd& wire) {
+  std::unique_ptr<SessionJudge> judge(new SessionJudge(wire));
+  Common& common = judge->common_;
+  common.device = setup.device;
+  common.model = setup.model;
+  common.threads = setup.threads;
+  common.python = command.python.empty() ? setup.python : command.python;
+  Compile compile;
+  compile.arch = setup.arch;
+  compile.flags = setup.flags;
+  compile.include_roots = setup.include_roots;
+  compile.allow_weak_sandbox = setup.allow_weak_sandbox || command.compile.allow_weak_sandbox;
+
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  const std::string cases = command.cases == "auto" ? setup.cases : command.cases;
+  const auto python = oracle::FindPython(common.python, cache / "cases" / "pythons.json");
+  if (!python && cases == "worker") return tl::unexpected<Error>(python.error());
+  if (python) judge->ready_.torch = python->torch_version;
+  judge->ready_.cases = python && cases != "coordinator" ? "worker" : "coordinator";
+
+  std::unique_ptr<oracle::Oracle> oracle;
+  if (judge->ready_.cases == "coordinator") {
+    auto remote = std::make_unique<serve::RemoteOracle>(wire, serve::FileStore(cache / "store"));
+    judge->remote_ = remote.get();
+    oracle = std::move(remote);
+  }
+  SessionJudge& self = *judge;
+  TRY_ASSIGN(judge->session_,
+             Session::Create(
+                 common, compile, [&self](const assay::Progress& p) { self.Show(p); }, true,
+                 std::move(oracle)));
+  const engine::Engine& engine = judge->session_->engine();
+  judge->ready_.device = fmt::format("{} ({})", engine.Name(), engine.Device().full_name);
+  judge->ready_.timed = engine.Name() == "gpu";
+  if (judge->ready_.timed) {
+    TRY_ASSIGN(judge->bench_.ceilings, CeilingsOf(judge->session_->engine()));
+  }
+  return std::unique_ptr<serve::Judge>(std::move(judge));
+}
+
+Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve::Unpacked& files) {
+  ticket_ = work.ticket;
+  if (remote_ != nullptr) remote_->Serve(work.ticket);
+  const serve::Item& item = work.item;
+  Target target;
+  target.task = files.task.string();
+  target.backward = item.backward;
+  target.settings = item.settings;
+  target.trials = item.trials;
+  target.full_size = item.full_size;
+  TRY_ASSIGN(task::Task task, LoadTarget(target, common_));
+  if (task.content_hash[static_cast<int>(DirectionOf(target))] != work.task_hash) {
+    return Fail(ErrorCode::kInternal,
+                fmt::format("the task {} did not arrive as it was sent", task.name));
+  }
+  // Records and messages name what the coordinator knows.
+  task.path = work.task_path;
+  Show(assay::Progress{"building", 0, 0});
+  TRY_ASSIGN(assay::Candidate candidate, session_->assay().Build(files.kernel));
+  candidate.path = item.kernel;
+
+  Common common = common_;
+  common.seed = item.seed;
+  assay::Question question = QuestionOf(task, target, common);
+  if (item.thorough) {
+    const auto others = task::OtherInputs();
+    question.shadows = question.integers = true;
+    question.distributions.assign(others.begin(), others.end());
+  }
+  auto judged = session_->assay().Judge(candidate, question);
+  TellWarnings();
+  if (!judged) return tl::unexpected<Error>(judged.error());
+  serve::Done done;
+  if (item.timed && ready_.timed) {
+    TRY(Time(question, item, candidate, judged->verdict, done.bench));
+  }
+  done.verdict = judge::ToJson(judged->verdict);
+  return done;
+}
+
+void SessionJudge::TellWarnings() {
+  const auto& warnings = session_->oracle().warnings();
+  for (; warnings_told_ < warnings.size(); ++warnings_told_) {
+    fmt::print(stderr, "task: {}\n", warnings[warnings_told_]);
+  }
+}
+
+oracle::Baselines* SessionJudge::Baselines() {
+  if (!std::exchange(tried_baselines_, true)) {
+    auto started = session_->StartBaselines();
+    if (started) {
+      baselines_ = std::move(*started);
+    } else {
+      fmt::print(stderr, "PyTorch is not timed beside kernels: {}\n", started.error().ToString());
+    }
+  }
+  return baselines_.get();
+}
+
+Status SessionJudge::Time(const assay::Question& question, const serve::Item& item,
+                          const assay::Candidate& candidate, const judge::Verdict& verdict,
+                          Json& bench) {
+  const auto* image = std::get_if<build::Image>(&candidate.built);
+  if (image == nullptr || verdict.decision != judge::Decision::kAccepted) return {};
+  BenchReport report;
+  report.task = verdict.task;
+  report.direction = verdict.direction;
+  report.gpu = bench_.ceilings.gpu;
+  report.ceilings = bench_.ceilings;
+  assay::BenchOptions options = bench_;
+  options.torch = item.baselines ? Baselines() : nullptr;
+  if (options.torch != nullptr) {
+    options.baselines = {oracle::BaselineKind::kEager, oracle::BaselineKind::kCompile};
+    report.torch = options.torch->torch_version();
+  }
+  const assay::KernelToTime kernel{item.kernel.filename().string(), image};
+  for (const task::Setting* setting : assay::Chosen(question)) {
+    if (!setting->derived.empty()) continue;  // nobody asked for these sizes
+    const bool right =
+        std::any_of(verdict.settings.begin(), verdict.settings.end(),
+                    [&](const auto& r) { return r.id == setting->id && r.status == "passed"; });
+    if (!right) continue;
+    TRY_ASSIGN(assay::SettingTimes times,
+               assay::TimeSetting(session_->parts(), question, *setting, std::span(&kernel, 1),
+                                  options, [&](const std::string& stage) {
+                                    Show(assay::Progress{setting->id + " " + stage, 0, 0});
+                                  }));
+    report.settings.push_back(std::move(times));
+  }
+  report.kernels.push_back({kernel.name, verdict});
+  bench = BenchJson(report);
+  return {};
+}
+
+}  // namespace
+
+Result<int> Run(const WorkerCommand& command) {
+  serve::WireOptions streams;
+  const os::Fd output = TakeOutput();
+  streams.out = output.get();
+  TRY_ASSIGN(const auto data, os::DataDir());
+  TRY_ASSIGN(const serve::Hello hello, serve::WhoAmI(data));
+  TRY(serve::RunWorker(hello, streams, [&](const serve::Setup& setup, serve::WireEnd& wire) {
+    return SessionJudge::Open(command, setup, wire);
+  }));
+  return 0;
+}
+
+}  // namespace cupel::cli
