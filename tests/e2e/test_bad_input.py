@@ -129,8 +129,8 @@ class Usage(CupelTest):
                 "check", self.write("k.cu", kernels.LINEAR), "--task", "mnist_linear", "--device", device)
             self.assertEqual(done.status, 2, done)
             self.assertIn("neither emu nor gpu", done.err)
-        done = self.cupel("optimize", "mnist_linear", "--device", "gpu")
-        self.assertEqual(done.status, 3, done)
+        done = self.cupel("optimize", "mnist_linear", "--device", "gpu:4096")
+        self.assertEqual(done.status, 2, done)
         self.assertIn("--device emu", done.err)
 
 

@@ -3,7 +3,7 @@ import copy
 import unittest
 
 import kernels
-from support import SOURCE, CupelTest
+from support import CupelTest
 
 
 def without_times(verdict):
@@ -20,18 +20,9 @@ class HonestKernels(CupelTest):
         self.assertEqual(done.json["schema"], "cupel.verdict/1")
         self.assertEqual(done.json["verdict"], "accepted")
         self.assertEqual(done.json["reasons"], [])
-        self.assertTrue(all(len(s["trials"]) == 5 for s in done.json["settings"]), done.json)
-
-    def test_every_baseline_is_accepted_at_its_single_setting(self):
-        for baseline in sorted(SOURCE.glob("tasks/*/*.cu")):
-            task = baseline.parent.name
-            if task == "llama_rmsnorm":
-                continue  # its cases take a gigabyte: tried by hand, see the README
-            with self.subTest(baseline=f"{task}/{baseline.name}"):
-                backward = ["--backward"] if baseline.stem == "backward" else []
-                done = self.cupel("check", baseline, "--task", task, "--settings", "single",
-                                  "--device", "emu", *backward)
-                self.assertEqual(done.status, 0, done)
+        for setting in done.json["settings"]:
+            usual = [trial for trial in setting["trials"] if trial["kind"] == "usual"]
+            self.assertEqual(len(usual), 5, setting)
 
     def test_a_seed_repeats_a_verdict_but_for_times(self):
         first = self.check(kernels.LINEAR, "--seed", "7")

@@ -85,6 +85,12 @@ class Optimize(CupelTest):
         self.assertEqual(done.status, 1, done)
         self.assertIn("bias", done.out)
 
+    def test_the_emulator_measures_no_energy_and_says_so(self):
+        done = self.cupel(*self.command(self.folder / "run"), "--objective", "energy")
+        self.assertEqual(done.status, 3, done)
+        self.assertIn("unsupported", done.err)
+        self.assertIn("--device gpu", done.err)
+
     def test_a_run_folder_that_is_none(self):
         done = self.cupel("optimize", "--resume", self.folder / "nothing")
         self.assertEqual(done.status, 2, done)

@@ -89,6 +89,19 @@ static int Daemon(void) {
   for (;;) pause();
 }
 
+/* Twelve of them, each of which starts the next and leaves it an orphan. */
+static int Daemons(void) {
+  for (int i = 0; i < 12; ++i) {
+    if (fork() != 0) return 0;
+    setsid();
+    for (int fd = 0; fd < 3; ++fd) close(fd);
+    if (i % 3 == 2 && fork() == 0) {
+      for (;;) pause();
+    }
+  }
+  for (;;) pause();
+}
+
 static int KillAll(void) {
   /* Everything we may signal but ourselves; the supervisor's pid as we know it from outside is ARG.
    */
@@ -156,6 +169,7 @@ int main(int argc, char** argv) {
   if (!strcmp(mode, "calls")) return OtherCalls();
   if (!strcmp(mode, "fds")) return Descriptors();
   if (!strcmp(mode, "daemon")) return Daemon();
+  if (!strcmp(mode, "daemons")) return Daemons();
   if (!strcmp(mode, "environment")) return Answer(environ[0] != NULL);
   if (!strcmp(mode, "core")) abort();
   if (!strcmp(mode, "uid")) return printf("%d\n", getuid()) > 0 ? 0 : 1;

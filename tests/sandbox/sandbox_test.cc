@@ -266,6 +266,10 @@ TEST_F(Recorder, NamesWhatTheCandidateTried) {
   EXPECT_EQ(Trapped(2, {"handler"}), "rt_sigaction");
   EXPECT_EQ(Trapped(2, {"create", "/tmp/x"}), "openat");
   EXPECT_EQ(Trapped(3, {"open", "/etc/passwd"}), "openat");
+  EXPECT_EQ(Trapped(3, {"patch"}), "mprotect");
+  EXPECT_EQ(Trapped(3, {"stop"}), "tgkill");
+  EXPECT_EQ(Trapped(3, {"sleep"}), "clock_nanosleep");
+  EXPECT_EQ(Try(3, {"abort"}).status.Describe(), "killed by SIGABRT");
   const std::string thread = Trapped(2, {"thread"}), fork = Trapped(2, {"fork"});
   EXPECT_TRUE(thread == "clone3" || thread == "clone") << thread;
   EXPECT_TRUE(fork == "clone3" || fork == "clone") << fork;

@@ -58,6 +58,12 @@ bool Attempt(const std::string& mode, const char* argument) {
   if (mode == "kill") return kill(getppid(), 0) == 0;
   if (mode == "handler") return std::signal(SIGSYS, SIG_IGN) != SIG_ERR;
   if (mode == "abort") std::abort();
+  if (mode == "stop") return raise(SIGSTOP) == 0;
+  if (mode == "sleep") return usleep(1000) == 0;
+  if (mode == "patch") {
+    const auto page = reinterpret_cast<uintptr_t>(&Nothing) & ~uintptr_t{4095};
+    return mprotect(reinterpret_cast<void*>(page), 4096, PROT_READ | PROT_WRITE | PROT_EXEC) == 0;
+  }
   pthread_t thread;
   if (mode == "thread") return pthread_create(&thread, nullptr, Nothing, nullptr) == 0;
   return false;

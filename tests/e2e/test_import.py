@@ -1,0 +1,187 @@
+"""cupel task import and Python answers: the folder and the file are one task, to kernels and answers."""
+import json
+import unittest
+
+from support import CupelTest
+
+PROBLEM = '''import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    """A linear layer, scaled, and ReLU."""
+    def __init__(self, in_features, out_features, scale):
+        super().__init__()
+        self.linear = nn.Linear(in_features, out_features)
+        self.scale = scale
+
+    def forward(self, x):
+        return torch.relu(self.linear(x) * self.scale)
+
+batch_size, in_features = 16, 64
+out_features = in_features - 16
+scale = 2.0
+
+def get_inputs():
+    return [torch.randn(batch_size, in_features)]
+
+def get_init_inputs():
+    return [in_features, out_features, scale]
+'''
+KERNEL = '''
+#include <torch/extension.h>
+__global__ void linear(const float* x, const float* w, const float* b, float* y, int rows, int in,
+                       int out, float scale) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= rows * out) return;
+  float sum = 0;
+  for (int k = 0; k < in; ++k) sum += x[i / out * in + k] * w[i % out * in + k];
+  y[i] = fmaxf((sum + b[i % out]) * scale, 0.0f);
+}
+torch::Tensor fused(torch::Tensor x, torch::Tensor w, torch::Tensor b, double scale) {
+  auto y = torch::empty({x.size(0), w.size(0)}, x.options());
+  linear<<<(y.numel() + 127) / 128, 128>>>(x.data_ptr<float>(), w.data_ptr<float>(),
+      b.data_ptr<float>(), y.data_ptr<float>(), x.size(0), x.size(1), w.size(0), scale);
+  return y;
+}
+'''
+CANDIDATE = KERNEL + '''
+torch::Tensor forward(torch::Tensor x, torch::Tensor w, torch::Tensor b) { return fused(x, w, b, 2); }
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
+'''
+ANSWER = '''import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+source = """''' + KERNEL + '''"""
+op = load_inline(name="op", cpp_sources="torch::Tensor fused(torch::Tensor x, torch::Tensor w, "
+                 "torch::Tensor b, double scale);", cuda_sources=source, functions=["fused"])
+raise SystemExit("an answer is never run")
+
+class ModelNew(nn.Module):
+    def __init__(self, in_features, out_features, scale):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(out_features, in_features))
+        self.bias = nn.Parameter(torch.randn(out_features))
+        self.scale = scale
+
+    def forward(self, x):
+        if not x.is_cuda:
+            raise ValueError("CUDA alone")
+        return op.fused(x, self.weight, self.bias, SCALE)
+'''
+FAST = ["--device", "emu", "--settings", "single", "--trials", "1", "--distributions", "none",
+        "--seed", "3"]
+
+
+class ImportTest(CupelTest):
+    def setUp(self):
+        super().setUp()
+        self.problem = self.write("fused.py", PROBLEM)
+
+    def imported(self, *args):
+        done = self.cupel("task", "import", self.problem, "-o", self.folder / "out", *args)
+        self.assertEqual(done.status, 0, done)
+        return self.folder / "out" / "fused"
+
+    def test_the_folder_is_the_file(self):
+        folder = self.imported()
+        text = (folder / "func_forward.py").read_text()
+        self.assertIn("def get_inputs(batch_size=16, in_features=64):", text)
+        self.assertIn("scale = 2.0", text)
+        single = json.loads((folder / "config_forward.json").read_text())
+        self.assertEqual(single, {"single_input_configs": [{"batch_size": 16}],
+                                  "single_shared_configs": [{"in_features": 64}]})
+        kernel = self.write("kernel.cu", CANDIDATE)
+        wrong = self.write("wrong.cu", CANDIDATE.replace("w, b, 2)", "w, b, 3)"))
+        for task in (self.problem, folder):
+            self.assertEqual(self.cupel("check", kernel, "--task", task, *FAST).status, 0)
+            done = self.cupel("check", wrong, "--task", task, *FAST)
+            self.assertEqual(done.codes, {"wrong_result"}, done)
+        # Sizes that nobody listed are derived from the keywords.
+        shown = self.cupel("task", "show", folder).json["forward"]["settings"]
+        self.assertIn("batch_size=1", [s["derived"] for s in shown])
+        again = self.cupel("task", "import", self.problem, "-o", self.folder / "out")
+        self.assertEqual(again.status, 2, again)
+        self.assertIn("--force", again.err)
+
+    def test_what_cannot_be_a_task(self):
+        random = self.write("random.py", PROBLEM.replace("torch.relu(", "nn.functional.dropout("))
+        done = self.cupel("task", "import", random)
+        self.assertEqual(done.status, 3, done)
+        self.assertIn("unsupported: forward draws random numbers", done.out)
+        self.assertFalse((self.folder / "random").exists())
+        other = self.write("other.py", PROBLEM.replace("class Model", "class Net").replace(
+            "get_inputs", "example"))
+        done = self.cupel("task", "import", other)
+        self.assertIn("say with --module which one it is: Net", done.out)
+        done = self.cupel("task", "import", other, "--module", "Net", "--inputs", "example",
+                          "--name", "net")
+        self.assertEqual(done.status, 0, done)
+        self.assertTrue((self.folder / "net" / "problem.py").exists())
+
+    def test_a_report_goes_on_where_it_ended(self):
+        tasks = self.folder / "tasks"
+        tasks.mkdir()
+        (tasks / "1_good.py").write_text(PROBLEM)
+        (tasks / "2_none.py").write_text("x = 1\n")
+        report = self.folder / "all.json"
+        done = self.cupel("task", "import", tasks, "--report", report, "--jobs", "1")
+        self.assertEqual(done.status, 0, done)
+        first = json.loads(report.read_text())
+        self.assertEqual(first["counts"], {"problems": 2, "imported": 1, "ran": 1, "ran_reduced": 0,
+                                           "clean": 1, "flagged": 0})
+        (tasks / "2_none.py").write_text(PROBLEM.replace("torch.relu(", "(0 * "))
+        self.cupel("task", "import", tasks, "--report", report, "--jobs", "1")
+        second = json.loads(report.read_text())
+        self.assertEqual(second["problems"][0], first["problems"][0], "it is not run again")
+        self.assertEqual(second["counts"]["flagged"], 1)
+
+    def test_plain_functions_or_the_module_itself(self):
+        tasks = self.folder / "tasks"
+        tasks.mkdir()
+        head, tail = PROBLEM.split("    def forward")[0], PROBLEM[PROBLEM.index("batch_size, "):]
+        (tasks / "norm.py").write_text(head + """        self.norm = nn.BatchNorm1d(out_features)
+
+    def forward(self, x):
+        return self.norm(self.linear(x)) * self.scale
+
+""" + tail)
+        (tasks / "recurrent.py").write_text(head + """        self.lstm = nn.LSTM(in_features, out_features)
+        self.steps = torch.arange(3.0)  # outside state_dict
+
+    def forward(self, x):
+        return self.lstm(x)[0] * self.steps[1]
+
+""" + tail)
+        report = self.folder / "all.json"
+        done = self.cupel("task", "import", tasks, "--report", report, "-o", self.folder / "out")
+        self.assertEqual(done.status, 0, done)
+        found = {p["problem"]: p for p in json.loads(report.read_text())["problems"]}
+        self.assertEqual({n: (p["functional"], p["compared"], p["oracle"]["verdict"])
+                          for n, p in found.items()},
+                         {"norm": (True, "its own sizes", "ran"),
+                          "recurrent": (False, "its own sizes", "ran")}, done)
+        text = (self.folder / "out/norm/func_forward.py").read_text()
+        self.assertIn("F.batch_norm(F.linear(x, linear_weight, linear_bias), norm_running_mean", text)
+        self.assertNotIn("_modules", text)
+
+    def test_answers_in_python(self):
+        answer = self.write("answer.py", ANSWER.replace("SCALE", "self.scale"))
+        folder = self.imported()
+        for task in (self.problem, folder):
+            done = self.cupel("check", answer, "--task", task, *FAST)
+            self.assertEqual(done.status, 0, done)
+            self.assertIn("ACCEPTED", done.out)
+        done = self.cupel("check", self.write("wrong.py", ANSWER.replace("SCALE", "3.0")), "--task", folder, *FAST)
+        self.assertEqual(done.codes, {"wrong_result"}, done)
+        done = self.cupel("check", self.write("math.py", ANSWER.replace("SCALE", "self.scale * x.mean()")),
+                          "--task", folder, *FAST)
+        self.assertEqual(done.status, 3, done)
+        self.assertRegex(done.err, r"unsupported: math.py: line \d+: .*framework mathematics")
+        kernel = self.folder / "out.cu"
+        self.assertEqual(self.cupel("extract", answer, "--task", folder, "-o", kernel).status, 0)
+        self.assertEqual(self.cupel("check", kernel, "--task", folder, *FAST).status, 0)
+        self.assertEqual(self.cupel("build", answer, "--task", folder).status, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,148 @@
+"""Which settings count: negative controls, sizes that nobody listed, sizes that a kernel declares."""
+import json
+import shutil
+import unittest
+
+from support import SOURCE, CupelTest
+
+LINEAR = (SOURCE / "tasks/mnist_linear/forward.cu").read_text()
+HEAD = "torch::Tensor forward(torch::Tensor x, torch::Tensor weights, torch::Tensor biases) {\n"
+
+# Nothing is left of the input in float32: PyTorch itself is as wrong as zeros are.
+LOST = """
+import torch
+from torch import nn
+
+def forward_fn(x, weights):
+    return (x @ weights + 1e8) - 1e8
+
+class Model(nn.Module):
+    def __init__(self, num_features=16):
+        super().__init__()
+        self.weights = nn.Parameter(torch.randn(num_features, num_features))
+
+    def forward(self, x, fn=forward_fn):
+        return fn(x, self.weights)
+
+def get_inputs(batch_size=8, num_features=16):
+    return [torch.randn(batch_size, num_features)]
+"""
+
+
+class SettingsTest(CupelTest):
+    def setUp(self):
+        super().setUp()
+        # Without task.json the task has no held-out settings: they are derived.
+        self.task = self.folder / "linear"
+        self.task.mkdir()
+        shutil.copy(SOURCE / "tasks/mnist_linear/func_forward.py", self.task)
+        init = [{"num_output_features": 10, "init_method": "kaiming"}]
+        shared = [{"num_input_features": 128}]
+        (self.task / "config_forward.json").write_text(json.dumps({
+            "single_input_configs": [{"batch_size": 64}], "single_init_configs": init,
+            "single_shared_configs": shared, "multi_input_configs": [{"batch_size": 4}],
+            "multi_init_configs": init, "multi_shared_configs": shared}))
+
+    def judge(self, source, settings="heldout", task=None):
+        kernel = self.write("kernel.cu", source)
+        return self.cupel("check", kernel, "--task", task or self.task, "--settings", settings,
+                          "--seed", "7", "--trials", "2", "--device", "emu")
+
+    def statuses(self, done):
+        return {s["derived"] or s["id"]: s["status"] for s in done.json["settings"]}
+
+
+class Controls(SettingsTest):
+    def test_wrong_answers_are_refused_at_an_ordinary_setting(self):
+        done = self.cupel("task", "controls", "mnist_linear", "--settings", "single", "--seed", "7")
+        self.assertEqual(done.status, 0, done)
+        controls = {c["name"]: c for c in done.json["settings"][0]["controls"]}
+        self.assertIn("other_seed", controls)
+        for name, control in controls.items():
+            self.assertTrue(control.get("skipped") or control["ok"], name)
+        self.assertGreater(controls["rounded_to_tf32"]["distance"], 10)
+        self.assertIn("zeros", done.out)
+
+    def test_sixteen_bits_are_told_from_eight(self):
+        task = self.folder / "short"
+        task.mkdir()
+        (task / "func_forward.py").write_text(
+            LOST.replace("(x @ weights + 1e8) - 1e8", "x @ weights")
+                .replace("num_features))", "num_features, dtype=torch.bfloat16))")
+                .replace("torch.randn(batch_size, num_features)",
+                         "torch.randn(batch_size, num_features, dtype=torch.bfloat16)"))
+        (task / "config_forward.json").write_text('{"single_input_configs": [{"batch_size": 64}]}')
+        done = self.cupel("task", "controls", task, "--settings", "single", "--seed", "7")
+        self.assertEqual(done.status, 0, done)
+        controls = {c["name"]: c for c in done.json["settings"][0]["controls"]}
+        self.assertGreater(controls["rounded_to_float8_e5m2"]["distance"], 1)
+        self.assertGreater(controls["tail_rows_zero"]["distance"], 8)
+
+    def test_a_task_that_cannot_judge_accepts_nothing_and_rejects_nothing(self):
+        task = self.folder / "lost"
+        task.mkdir()
+        (task / "func_forward.py").write_text(LOST)
+        (task / "config_forward.json").write_text('{"single_input_configs": [{"batch_size": 8}]}')
+        done = self.cupel("task", "controls", task, "--settings", "single", "--seed", "7")
+        self.assertEqual(done.status, 1, done)
+        self.assertFalse(done.json["settings"][0]["can_judge"])
+        self.assertIn("PASSES", done.out)
+        zeros = LINEAR.replace(HEAD, """
+torch::Tensor forward(torch::Tensor x, torch::Tensor weights) {
+  return torch::zeros_like(x);
+}
+torch::Tensor unused(torch::Tensor x, torch::Tensor weights, torch::Tensor biases) {
+""")
+        done = self.judge(zeros, "single", task)
+        self.assertEqual(done.status, 2, done)
+        self.assertEqual(done.json["verdict"], "error")
+        self.assertEqual(done.codes, {"cannot_judge"})
+        self.assertIn("zeros passes", done.json["reasons"][0]["message"])
+
+
+class DerivedSizes(SettingsTest):
+    def test_an_honest_kernel_is_right_at_all_of_them(self):
+        done = self.judge(LINEAR)
+        self.assertEqual(done.status, 0, done)
+        self.assertEqual(set(self.statuses(done)), {"batch_size=1", "batch_size=43", "batch_size=65",
+                                                    "batch_size=97", "num_input_features=127"})
+
+    def test_a_kernel_that_refuses_one_is_limited_not_rejected(self):
+        done = self.judge(LINEAR.replace(HEAD, HEAD + '  TORCH_CHECK(x.size(0) % 4 == 0, "rows by four");\n'),
+                          "all")
+        self.assertEqual(done.status, 0, done)
+        self.assertEqual(self.statuses(done)["batch_size=43"], "refused")
+        self.assertIn("limit: refuses batch_size=43", done.out)
+        self.assertIn("rows by four", " ".join(done.json["notes"]))
+
+    def test_a_kernel_that_is_wrong_at_one_is_rejected_and_the_reason_says_where_it_came_from(self):
+        done = self.judge(LINEAR.replace("k < in;", "k < in / 2 * 2;"), "all")
+        self.assertEqual(done.status, 1, done)
+        self.assertEqual(self.statuses(done)["single-0"], "passed")
+        self.assertIn("derived from the task's first setting (num_input_features=127)",
+                      done.json["reasons"][0]["message"])
+
+
+class DeclaredSizes(SettingsTest):
+    def test_a_kernel_is_judged_where_it_says_that_it_works(self):
+        source = LINEAR.replace(HEAD, HEAD + '  TORCH_CHECK(x.size(0) == 64, "64 rows");\n')
+        self.assertEqual(self.judge(source, "all").status, 1)
+        done = self.judge("// cupel:supports batch_size=64 num_input_features=1..128\n" + source, "all")
+        self.assertEqual(done.status, 0, done)
+        self.assertRegex(done.json["declared"],
+                         r"judged only for batch_size=64 num_input_features=1\.\.128: \d of \d+ settings")
+        self.assertIn("judged only for", done.out)
+        self.assertIn("not_declared", self.statuses(done).values())
+
+    def test_a_declaration_is_no_way_round_being_judged(self):
+        done = self.judge("// cupel:supports batch_size=3\n" + LINEAR, "all")
+        self.assertEqual(done.status, 1, done)
+        self.assertEqual(done.codes, {"nothing_declared"})
+        done = self.judge("// cupel:supports batch_size=64..\n" + LINEAR, "single")
+        self.assertEqual(done.status, 1, done)
+        self.assertEqual(done.codes, {"bad_declaration"})
+        self.assertEqual(done.json["reasons"][0]["where"], "kernel.cu:1")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

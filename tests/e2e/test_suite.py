@@ -1,0 +1,227 @@
+"""`cupel suite`: many kernels on many tasks. A run that is killed at any moment and gone on with ends as an
+undisturbed one, what changed meanwhile is judged anew, and comparisons tell better from worse."""
+import csv
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import time
+import unittest
+
+import suite_fixture
+from suite_fixture import Kernel
+from support import CUPEL, CupelTest, SOURCE
+
+
+def without_timing(value):
+    if isinstance(value, dict):
+        return {key: without_timing(member) for key, member in value.items() if key != "timing"}
+    return [without_timing(member) for member in value] if isinstance(value, list) else value
+
+
+def results(run):
+    """All that must not depend on when and by whom it was done; the folders differ between tests' runs."""
+    return without_timing(json.loads((run / "results.json").read_text()))
+
+
+class SuiteRuns(CupelTest):
+    def setUp(self):
+        super().setUp()
+        self.tasks, self.kernels = self.folder / "tasks", self.folder / "kernels"
+        for name in ("mnist_linear", "mnist_linear_relu"):
+            shutil.copytree(SOURCE / "tasks" / name, self.tasks / name)
+        forward = (SOURCE / "tasks/mnist_linear/forward.cu").read_text()
+        self.assertIn("sum + biases[column]", forward)
+        self.kernel("mnist_linear/forward/good.cu", forward)
+        self.kernel("mnist_linear/forward/no_bias.cu", forward.replace("sum + biases[column]", "sum"))
+        self.kernel("mnist_linear/backward.cu", (SOURCE / "tasks/mnist_linear/backward.cu").read_text())
+        self.kernel("mispelt/forward.cu", forward)
+
+    def kernel(self, name, text):
+        path = self.kernels / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def command(self, run, *args):
+        return ["suite", "run", self.tasks, "--kernels", self.kernels, "--settings", "single", "--device", "emu",
+                "--seed", "5", "--trials", "2", "-o", run, *args]
+
+    def decisions(self, run):
+        return {item["id"]: item["decision"] for item in results(run)["items"]}
+
+    def test_judges_all_and_writes_four_forms(self):
+        run = self.folder / "run"
+        done = self.cupel(*self.command(run))
+        self.assertEqual(done.status, 1, done)
+        self.assertEqual(self.decisions(run), {"mnist_linear/forward/forward/good.cu": "accepted",
+                                               "mnist_linear/forward/forward/no_bias.cu": "rejected",
+                                               "mnist_linear/backward/backward.cu": "accepted"})
+        found = results(run)
+        self.assertEqual(found["status"], "finished")
+        self.assertEqual(found["without_kernel"], [{"task": "mnist_linear_relu", "direction": direction}
+                                                   for direction in ("forward", "backward")])
+        self.assertIn("mispelt", found["notes"][0])
+        self.assertEqual((found["scores"]["correct_problems"], found["scores"]["problems"]), (2, 4))
+        # The emulator's estimates are told as such, and held against nothing.
+        setting = found["items"][0]["settings"][0]
+        self.assertGreater(setting["estimate_us"], 1)
+        self.assertNotIn("speedup", setting)
+        self.assertIn("no speed-up over PyTorch", done.out)
+        rows = list(csv.DictReader((run / "results.csv").read_text().splitlines()))
+        self.assertEqual([row["decision"] for row in rows], ["accepted", "rejected", "accepted", "no kernel", "no kernel"])
+        self.assertEqual(rows[0]["median_us"], "")
+        self.assertIn("| mnist\\_linear | forward | forward/no\\_bias.cu | rejected |", (run / "results.md").read_text())
+        self.assertIn("Content-Security-Policy", (run / "results.html").read_text())
+        store = sqlite3.connect(run / "suite.cupel")
+        verdict = store.execute("SELECT verdict FROM outcomes WHERE item LIKE '%good.cu'").fetchone()[0]
+        record = self.write("verdict.json", json.dumps(json.loads(verdict), indent=2))
+        self.assertEqual(json.loads(record.read_text())["verdict"], "accepted")
+
+    def test_a_run_killed_at_ten_random_moments_ends_as_an_undisturbed_one(self):
+        run, rng = self.folder / "run", random.Random(7)
+        self.cupel(*self.command(run))
+        undisturbed = results(run)
+        shutil.rmtree(run)
+        kills = halfway = 0
+        while kills < 10:
+            before = len(self.seconds_or_none(run) or {})
+            process = subprocess.Popen([CUPEL, *map(str, self.command(run))], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL, env=self.environment())
+            # Every other kill comes at the start, the others soon after something was judged.
+            while kills % 2 and process.poll() is None and len(self.seconds_or_none(run) or {}) == before:
+                time.sleep(0.02)
+            time.sleep(rng.uniform(0, 0.7))
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+                kills += 1
+            process.wait()
+            if process.returncode != -signal.SIGKILL:
+                shutil.rmtree(run)  # done before the tenth: from the beginning
+            elif 0 < len(self.seconds_or_none(run) or {}) < 3:
+                halfway += 1
+        self.assertGreater(halfway, 0, "no kill came while some were judged and some were not")
+        done = self.cupel("suite", "run", "--resume", run)
+        self.assertEqual(done.status, 1, done)
+        self.assertEqual(results(run), undisturbed)
+        store = sqlite3.connect(run / "suite.cupel")
+        self.assertEqual(store.execute("SELECT count(*) FROM outcomes").fetchone()[0], 3)
+
+    def test_what_changed_meanwhile_is_judged_anew_and_said(self):
+        run = self.folder / "run"
+        self.cupel(*self.command(run))
+        before = self.seconds(run)
+        self.kernel("mnist_linear/forward/no_bias.cu", (self.kernels / "mnist_linear/forward/good.cu").read_text())
+        done = self.cupel(*self.command(run))
+        self.assertEqual(done.status, 0, done)
+        self.assertIn("mnist_linear/forward/forward/no_bias.cu: its kernel has changed: judged anew", done.err)
+        after = self.seconds(run)
+        self.assertEqual({key for key in before if before[key] == after[key]},
+                         {"mnist_linear/forward/forward/good.cu", "mnist_linear/backward/backward.cu"})
+        code = self.tasks / "mnist_linear/func_forward.py"
+        code.write_text(code.read_text() + "\n# another text\n")
+        done = self.cupel(*self.command(run))
+        self.assertEqual(done.err.count("its task has changed: judged anew"), 2)
+        self.assertNotIn("backward.cu: its task", done.err)
+
+    def seconds(self, run):
+        store = sqlite3.connect(run / "suite.cupel")
+        return dict(store.execute("SELECT item, seconds FROM outcomes"))
+
+    def test_interrupted_it_writes_what_it_has_and_says_how_to_go_on(self):
+        run = self.folder / "run"
+        process = subprocess.Popen([CUPEL, *map(str, self.command(run, "--jobs", "1"))], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, env=self.environment())
+        deadline = time.monotonic() + 100
+        while time.monotonic() < deadline and (not (run / "suite.cupel").exists() or not self.seconds_or_none(run)):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertIn("--resume", err)
+        found = self.decisions(run)
+        self.assertIn("pending", found.values())
+        self.assertGreater(len(set(found.values())), 1)
+        done = self.cupel("suite", "run", "--resume", run)
+        self.assertEqual(done.status, 1, done)
+        self.assertNotIn("pending", self.decisions(run).values())
+
+    def seconds_or_none(self, run):
+        try:
+            return self.seconds(run)
+        except sqlite3.Error:
+            return None
+
+    def test_other_options_than_the_runs_are_refused(self):
+        run = self.folder / "run"
+        list_file = self.write("list.jsonl", json.dumps({"kernel": str(self.kernels / "mnist_linear/forward/good.cu"),
+                                                         "task": "mnist_linear"}))
+        args = ["suite", "run", list_file, "--settings", "single", "--device", "emu", "-o", run]
+        self.assertEqual(self.cupel(*args, "--seed", "5").status, 0)
+        for option in (["--trials", "3"], ["--seed", "6"]):
+            done = self.cupel(*args, *option)
+            self.assertEqual(done.status, 2, done)
+            self.assertIn("asks for something else", done.err)
+        self.assertEqual(self.cupel("suite", "run", "-o", run).status, 2)
+        self.assertIn("is not the store", self.cupel("suite", "report", self.not_a_run()).err)
+
+    def not_a_run(self):
+        folder = self.folder / "other"
+        folder.mkdir()
+        sqlite3.connect(folder / "suite.cupel").execute("CREATE TABLE t (a)").connection.close()
+        return folder
+
+    def test_compares_estimates(self):
+        run, later = self.folder / "a", self.folder / "b"
+        self.cupel(*self.command(run))
+        same = self.cupel("suite", "compare", run, run)
+        self.assertEqual(same.status, 0, same)
+        shutil.copytree(run, later)
+        good = (self.kernels / "mnist_linear/forward/good.cu").read_text()
+        self.kernel("mnist_linear/forward/good.cu", good.replace("sum + biases[column]", "sum"))
+        self.kernel("mnist_linear/forward/no_bias.cu", good)
+        self.cupel("suite", "run", "--resume", later)
+        compared = self.cupel("suite", "compare", run, later / "results.json", "--json", self.folder / "c.json")
+        self.assertEqual(compared.status, 1, compared)
+        changes = {item["kernel"]: item["change"] for item in json.loads((self.folder / "c.json").read_text())["items"]}
+        self.assertEqual(changes, {"forward/good.cu": "broken", "forward/no_bias.cu": "mended",
+                                   "backward.cu": "no difference"})
+        self.assertIn("wrong_result", compared.out)
+
+
+class SuiteComparesTimes(CupelTest):
+    def runs(self, before, after):
+        paths = []
+        for name, kernels in (("a", before), ("b", after)):
+            paths.append(suite_fixture.write_run(self.folder / name, SOURCE, kernels, seed=len(paths) + 1))
+        return paths
+
+    def compare(self, before, after):
+        report = self.folder / "c.json"
+        done = self.cupel("suite", "compare", *self.runs(before, after), "--json", report)
+        return done, {item["task"]: item["change"] for item in json.loads(report.read_text())["items"]}
+
+    def test_faster_and_slower_beyond_what_pytorch_moved_by(self):
+        times = {"same": 10, "faster": 10, "slower": 10, "drifts": 10}
+        before = [Kernel(task, times=[(us, 30, 20)]) for task, us in times.items()]
+        after = [Kernel("same", times=[(10, 30, 20)]), Kernel("faster", times=[(7, 30, 20)]),
+                 Kernel("slower", times=[(13, 30, 20)]), Kernel("drifts", times=[(10.4, 31.5, 21)])]
+        done, changes = self.compare(before, after)
+        self.assertEqual(changes, {"same": "no difference", "faster": "faster", "slower": "slower",
+                                   "drifts": "no difference"}, done)
+        self.assertEqual(done.status, 1)
+        self.assertIn("p < 0.01", done.out)
+
+    def test_a_kernel_that_failed_where_it_was_timed_is_broken(self):
+        before = [Kernel("t", times=[(10, 30, 20)])]
+        after = [Kernel("t", times=[(10, 30, 20)],
+                        refused={"code": "wrong_timed_result", "message": "a timed replay was wrong"})]
+        done, changes = self.compare(before, after)
+        self.assertEqual(changes, {"t": "broken"}, done)
+        self.assertIn("wrong_timed_result", done.out)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

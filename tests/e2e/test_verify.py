@@ -1,0 +1,88 @@
+"""Records as evidence: `cupel verify` believes what is true, and tells what was edited or is of other files."""
+import json
+import unittest
+
+import kernels
+from support import CupelTest
+
+
+class Verify(CupelTest):
+    def record(self, source, *args, name="record.json"):
+        record = self.folder / name
+        done = self.check(source, "--json", record, *args)
+        return done, record, json.loads(record.read_text())
+
+    def verify(self, record, *args, env=None):
+        report = self.folder / "verification.json"
+        report.unlink(missing_ok=True)
+        done = self.cupel("verify", record, "--json", report, *args, env=env)
+        done.json = json.loads(report.read_text()) if report.exists() else None
+        return done
+
+    def test_a_secret_verdict_is_repeated_from_its_seeds(self):
+        for source, status in ((kernels.LINEAR, 0), (kernels.linear("sum + b[col]", "sum"), 1)):
+            with self.subTest(status=status):
+                done, record, said = self.record(source)
+                self.assertEqual(done.status, status, done)
+                self.assertEqual(said["seed_origin"], "entropy")
+                self.assertTrue(said["settings"][0]["cases"])
+                again = self.verify(record)
+                self.assertEqual(again.status, 0, f"{again}\n{again.json}")
+                self.assertIn("VERIFIED", again.out)
+                self.assertEqual(again.json["differences"], [])
+                self.assertEqual(again.json["repeated"], said["verdict"])
+
+    def test_a_seeded_verdict_is_repeated_by_another_cache(self):
+        done, record, said = self.record(kernels.LINEAR, "--seed", "11")
+        env = {**self.environment(), "CUPEL_CACHE": str(self.folder / "other")}
+        again = self.verify(record, env=env)
+        self.assertEqual(again.status, 0, f"{again}\n{again.json}")
+
+    def test_an_edited_record_is_told(self):
+        _, record, said = self.record(kernels.linear("sum + b[col]", "sum"), "--seed", "3")
+        self.assertEqual(said["verdict"], "rejected")
+        forged = json.loads(record.read_text())
+        forged["verdict"], forged["reasons"] = "accepted", []
+        record.write_text(json.dumps(forged, indent=2, ensure_ascii=False) + "\n")
+        done = self.verify(record)
+        self.assertEqual(done.status, 1, done)
+        self.assertIn("NOT VERIFIED", done.out)
+        checks = {check["name"]: check["same"] for check in done.json["checks"]}
+        self.assertFalse(checks["digest"])
+        self.assertEqual(done.json["repeated"], "rejected")
+        self.assertIn("verdict", [d["where"] for d in done.json["differences"]])
+
+    def test_a_record_of_another_kernel_is_told(self):
+        _, record, _ = self.record(kernels.LINEAR, "--seed", "3")
+        other = self.write("other.cu", kernels.LINEAR + "// changed\n")
+        done = self.verify(record, "--kernel", other)
+        self.assertEqual(done.status, 1, done)
+        self.assertIn("source    DIFFERS", done.out)
+        self.assertEqual(done.json["repeated"], "")
+
+    def test_what_cannot_be_repeated_says_why(self):
+        _, record, _ = self.record(kernels.LINEAR, "--seed", "3")
+        (self.folder / "kernel.cu").unlink()
+        done = self.verify(record)
+        self.assertEqual(done.status, 2, done)
+        self.assertIn("--kernel", done.err)
+        record.write_text("{}")
+        done = self.verify(record)
+        self.assertEqual(done.status, 2, done)
+        self.assertIn("record.json", done.err)
+
+    def test_a_record_says_what_was_in_force_and_what_was_not_checked(self):
+        _, _, said = self.record(kernels.LINEAR, "--seed", "3")
+        for process in ("compiler", "recorder"):
+            self.assertTrue(said["sandbox"][process]["enough"])
+            self.assertTrue(said["sandbox"][process]["seccomp"])
+        self.assertIn("speed on a GPU", said["not_checked"])
+        for member in ("program_sha256", "shim_sha256", "oracle_sha256"):
+            self.assertRegex(said["tools"][member], "^[0-9a-f]{64}$")
+        for member in ("shared_object", "ptx", "cubin"):
+            self.assertRegex(said["image_sha256"][member], "^[0-9a-f]{64}$")
+        self.assertGreater(said["environment"]["cores"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

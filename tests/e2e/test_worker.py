@@ -1,0 +1,188 @@
+"""cupel worker, spoken to as a coordinator does (docs/formats/worker.md)."""
+import base64
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import sqlite3
+import subprocess
+import time
+import unittest
+
+from support import CUPEL, SOURCE, CupelTest
+
+KERNEL = SOURCE / "tasks" / "mnist_linear" / "forward.cu"
+TASK = SOURCE / "tasks" / "mnist_linear"
+SETUP = {"type": "setup", "device": "emu", "model": "h100", "arch": "sm_90", "flags": [], "include_roots": [],
+         "allow_weak_sandbox": bool(os.environ.get("CUPEL_ALLOW_WEAK_SANDBOX")), "python": "", "cases": "auto",
+         "threads": 0}
+
+
+def encoded(path):
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def descendants(pid):
+    """Processes below `pid`, itself included, that still exist."""
+    parents = {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if fields[0] != "Z":
+            parents[int(stat.parent.name)] = int(fields[1])
+    found = {pid} & parents.keys()
+    while more := {p for p, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+class WorkerTest(CupelTest):
+    def begin(self, *args):
+        self.worker = subprocess.Popen([CUPEL, "worker", *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True, env=self.environment(), cwd=self.folder)
+        self.addCleanup(self.end, self.worker)
+
+    @staticmethod
+    def end(worker):
+        worker.kill()
+        worker.wait()
+        for pipe in (worker.stdin, worker.stdout, worker.stderr):
+            pipe.close()
+
+    def say(self, message):
+        self.worker.stdin.write((message if isinstance(message, str) else json.dumps(message)) + "\n")
+        self.worker.stdin.flush()
+
+    def hear(self, wanted):
+        """The next message of this type; signs of life may come before."""
+        for line in self.worker.stdout:
+            message = json.loads(line) if line.strip() else {"type": "alive"}
+            if message["type"] != "alive":
+                self.assertEqual(message["type"], wanted, line[:500])
+                return message
+        self.fail(f"it ended: {self.worker.stderr.read()}")
+
+    def make_ready(self, **setup):
+        hello = self.hear("hello")
+        self.say({**SETUP, **setup})
+        return hello, self.hear("ready")
+
+    def work(self, **changes):
+        shown = self.cupel("task", "show", "mnist_linear").json
+        digest = shown["forward"]["hash"]
+        files = [{"name": path.name, "data": encoded(path)} for path in sorted(TASK.iterdir())
+                 if path.is_file() and path.suffix != ".cu"]
+        return {"type": "do", "ticket": 5, "id": "one", "kernel": str(KERNEL), "source": encoded(KERNEL),
+                "task_path": str(TASK), "task_sha256": digest,
+                "task": {"name": "mnist_linear", "folder": True, "files": files}, "backward": False,
+                "settings": "single", "trials": 5, "seed": "7", "thorough": True,
+                "full_size": False, "timed": True,
+                "baselines": True, **changes}
+
+    def test_its_verdict_is_the_one_of_check(self):
+        checked = self.cupel("check", KERNEL, "--task", TASK, "--settings", "single", "--seed", 7, "--device", "emu")
+        self.begin()
+        hello, ready = self.make_ready()
+        self.assertEqual(hello["protocol"], "cupel.worker/1")
+        self.assertEqual((ready["timed"], ready["cases"]), (False, "worker"))
+        self.say(self.work())
+        done = self.hear("done")
+        self.assertEqual((done["ticket"], done["error"], done["bench"]), (5, None, None))
+        self.assertEqual(done["verdict"]["verdict"], "accepted")
+        self.assertEqual(done["verdict"]["digest"], checked.json["digest"])
+        # And it goes on with the next.
+        self.say(self.work(ticket=6, source=base64.b64encode(
+            KERNEL.read_bytes().replace(b"sum + biases[column]", b"sum")).decode()))
+        self.assertEqual(self.hear("done")["verdict"]["verdict"], "rejected")
+        self.say({"type": "bye"})
+        self.assertEqual(self.worker.wait(timeout=20), 0)
+
+    def test_a_task_that_arrives_changed_is_no_verdict(self):
+        self.begin()
+        self.make_ready()
+        work = self.work()
+        work["task"]["files"][0]["data"] = base64.b64encode(b"changed").decode()
+        self.say(work)
+        done = self.hear("done")
+        self.assertIsNone(done["verdict"])
+        self.assertTrue(done["error"]["message"])
+
+    def test_it_is_gone_with_its_children_when_the_coordinator_is(self):
+        for how in ("end of file", "SIGTERM"):
+            self.begin("--cases", "worker")
+            self.make_ready()
+            self.say(self.work(seed=None, trials=10000, settings="all"))
+            end = time.monotonic() + 60
+            while len(below := descendants(self.worker.pid)) < 2 and time.monotonic() < end:
+                time.sleep(0.05)  # they come and go
+            self.assertGreater(len(below), 1)
+            if how == "SIGTERM":
+                self.worker.send_signal(signal.SIGTERM)
+            else:
+                self.worker.stdin.close()
+            self.worker.wait(timeout=15)
+            end = time.monotonic() + 10
+            while (left := [p for p in below if descendants(p)]) and time.monotonic() < end:
+                time.sleep(0.05)
+            self.assertEqual(left, [], how)
+
+    def test_what_it_cannot_read_ends_it(self):
+        for line in ("no JSON", '{"type": "do"}', '{"type": "setup"}', json.dumps({**SETUP, "threads": -1})):
+            self.begin()
+            self.hear("hello")
+            self.say(line)
+            self.worker.wait(timeout=15)
+            self.assertIn("cupel worker:", self.worker.stderr.read())
+
+    def test_it_says_why_it_cannot_judge(self):
+        self.begin("--cases", "worker", "--python", "/nonexistent/python")
+        self.hear("hello")
+        self.say(SETUP)
+        failed = self.hear("failed")
+        self.assertIn("/nonexistent/python", failed["error"]["message"])
+        self.assertEqual(self.worker.wait(timeout=15), 2)
+
+
+class CrewTest(CupelTest):
+    """Workers as a suite starts them."""
+
+    def suite(self, run, *args):
+        kernels = self.folder / "kernels" / "mnist_linear" / "forward"
+        kernels.mkdir(parents=True, exist_ok=True)
+        for i in range(3):
+            (kernels / f"kernel{i}.cu").write_text(f"// {i}\n{KERNEL.read_text()}")
+        done = self.cupel("suite", "run", TASK, "--kernels", self.folder / "kernels", "--direction", "forward",
+                          "--settings", "single", "--trials", "2", "--device", "emu", "--seed", "5", "-o", run, *args,
+                          timeout=300)
+        self.assertEqual(done.status, 0, done)
+        store = sqlite3.connect(run / "suite.cupel")
+        verdicts = {}
+        for item, verdict in store.execute("SELECT item, verdict FROM outcomes"):
+            self.assertNotIn(item, verdicts)
+            # Two builds of one source, in two caches, have names of their own inside.
+            verdicts[item] = {k: v for k, v in json.loads(verdict).items()
+                              if k not in ("timing", "image_sha256", "digest")}
+        self.assertEqual(len(verdicts), 3)
+        return verdicts
+
+    def test_a_worker_without_pytorch_gets_its_cases_by_hash(self):
+        cache = self.folder / "node cache"
+        command = f"env CUPEL_CACHE='{cache}' CUPEL_PYTHON=/nonexistent {CUPEL} worker --cases coordinator"
+        remote = self.suite(self.folder / "remote", "--workers", command, "--jobs", "2")
+        local = self.suite(self.folder / "local")
+        self.assertEqual(remote, local)
+        files = [path for path in (cache / "store").iterdir() if path.suffix != ".lock"]
+        # All kernels meet the same inputs: what the first needed, the others found.
+        hashes = {hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+        self.assertEqual(hashes, {path.name for path in files})
+        used = sum(len(setting["cases"]) for setting in next(iter(local.values()))["settings"])
+        self.assertGreaterEqual(len(files), used)  # some are drawn ahead and not used
+        self.assertLess(len(files), 2 * used)
+        self.assertEqual((cache / "store").stat().st_mode & 0o777, 0o700)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,180 @@
+// Kernels that grant less: each test runs in a process of its own, in which a filter refuses what
+// such a kernel would refuse. What is left must still hold, or untrusted code must not start.
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "os/process.h"
+#include "os/sandbox.h"
+
+namespace cupel::os {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::seconds;
+using testing::ExitedWithCode;
+
+enum Refused : unsigned { kNamespaces = 1, kLandlock = 2, kSeccomp = 4 };
+
+/// From here on this process is on a kernel that lacks `what`.
+void LoseParts(unsigned what) {
+  scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+  if ((what & kNamespaces) != 0) {
+    for (const uint64_t flag : {CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET}) {
+      seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
+                       SCMP_A0(SCMP_CMP_MASKED_EQ, flag, flag));
+    }
+  }
+  if ((what & kLandlock) != 0) {
+    seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SYS_landlock_create_ruleset, 0);
+  }
+  if ((what & kSeccomp) != 0) {
+    seccomp_rule_add(filter, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(seccomp), 0);
+  }
+  if (seccomp_load(filter) != 0) _exit(99);
+  seccomp_release(filter);
+}
+
+/// Ends the process unless `condition` holds, saying why.
+void Must(bool condition, const std::string& what) {
+  if (condition) return;
+  std::fprintf(stderr, "not so: %s\n", what.c_str());
+  _exit(1);
+}
+
+[[noreturn]] void Done() {
+  std::fprintf(stderr, "as it must be\n");
+  _exit(0);
+}
+
+class WeakSandbox : public testing::Test {
+ protected:
+  WeakSandbox() : work_(*TempDir::Create()), secret_(*TempDir::Create()) {
+    std::ofstream(secret_.path() / "secret") << "secret\n";
+    confinement_.syscalls = SyscallProfile::kCompiler;
+    confinement_.readable = {CUPEL_HOSTILE};
+    confinement_.writable = {work_.path()};
+    confinement_.processes = 20;
+  }
+
+  Result<RunResult> Attack(std::vector<std::string> argv, std::vector<int> extra = {}) {
+    SpawnOptions options;
+    options.argv = std::move(argv);
+    options.argv.insert(options.argv.begin(), CUPEL_HOSTILE);
+    options.confinement = &confinement_;
+    options.extra_fds = std::move(extra);
+    return os::Run(options, seconds(20));
+  }
+
+  void MustBeRefused(std::vector<std::string> argv) {
+    const std::string mode = argv[0];
+    const auto result = Attack(std::move(argv));
+    Must(result.has_value(), mode + ": " + (result ? "" : result.error().message));
+    Must(result->status.Describe() == "exit status 1", mode + ": " + result->status.Describe());
+  }
+
+  TempDir work_, secret_;
+  Confinement confinement_;
+};
+
+TEST_F(WeakSandbox, LandlockAndTheFilterAreEnoughWithoutNamespaces) {
+  if (ProbeSandbox().landlock_abi < 3) GTEST_SKIP() << "no Landlock here";
+  const auto body = [&] {
+    LoseParts(kNamespaces);
+    const auto run = Attack({"write", work_.path() / "out"});
+    Must(run.has_value(), run ? "" : run.error().message);
+    Must(run->status.Describe() == "exit status 0", run->out);
+    Must(run->sandbox->IsEnough() && !run->sandbox->mount_namespace, "the report");
+    Must(!run->sandbox->missing.empty(), "what is missing is named");
+    MustBeRefused({"read", secret_.path() / "secret"});
+    MustBeRefused({"read", "/etc/passwd"});
+    MustBeRefused({"write", secret_.path() / "new"});
+    MustBeRefused({"inet"});
+    MustBeRefused({"kill", std::to_string(getpid())});
+    MustBeRefused({"ptrace"});
+    MustBeRefused({"exec", "/bin/sh"});
+    Done();
+  };
+  EXPECT_EXIT(body(), ExitedWithCode(0), "as it must be");
+}
+
+TEST_F(WeakSandbox, ADaemonIsFoundWithoutAPidNamespace) {
+  if (ProbeSandbox().landlock_abi < 3) GTEST_SKIP() << "no Landlock here";
+  const auto body = [&] {
+    LoseParts(kNamespaces);
+    for (const char* mode : {"daemon", "daemons"}) {
+      int fds[2];
+      Must(pipe2(fds, O_CLOEXEC) == 0, "a pipe");
+      const auto run = Attack({mode}, {fds[1]});
+      Must(run.has_value() && run->status.exited, mode);
+      close(fds[1]);
+      // Its end of the pipe is closed when the last of them is gone.
+      pollfd fd = {fds[0], POLLIN, 0};
+      char byte = 0;
+      Must(poll(&fd, 1, 5000) == 1 && read(fds[0], &byte, 1) == 0, "nothing is left");
+      close(fds[0]);
+    }
+    Done();
+  };
+  EXPECT_EXIT(body(), ExitedWithCode(0), "as it must be");
+}
+
+TEST_F(WeakSandbox, UntrustedCodeDoesNotStartWithoutAViewOfItsOwn) {
+  const auto body = [&] {
+    LoseParts(kNamespaces | kLandlock);
+    const auto run = Attack({"write", work_.path() / "out"});
+    Must(!run && run.error().code == ErrorCode::kEnvironment, "it is refused");
+    Must(!fs::exists(work_.path() / "out"), "before it runs");
+    std::fprintf(stderr, "%s\n", run.error().ToString().c_str());
+    _exit(0);
+  };
+  EXPECT_EXIT(body(), ExitedWithCode(0), "does not grant .*Landlock.*--allow-weak-sandbox");
+}
+
+TEST_F(WeakSandbox, UntrustedCodeDoesNotStartWithoutAFilter) {
+  const auto body = [&] {
+    LoseParts(kSeccomp);
+    const auto run = Attack({"uid"});
+    Must(!run, "it is refused");
+    std::fprintf(stderr, "%s\n", run.error().message.c_str());
+    _exit(0);
+  };
+  EXPECT_EXIT(body(), ExitedWithCode(0), "does not grant .*seccomp");
+}
+
+TEST_F(WeakSandbox, StartsWhenToldToAndSaysSo) {
+  const auto body = [&] {
+    LoseParts(kNamespaces | kLandlock | kSeccomp);
+    confinement_.allow_weak = true;
+    const auto run = Attack({"write", work_.path() / "out"});
+    Must(run.has_value() && run->status.Describe() == "exit status 0", "it runs");
+    Must(!run->sandbox->IsEnough(), "the report says that it is not enough");
+    Must(run->sandbox->missing.size() >= 4, "what is missing is named");
+    Done();
+  };
+  EXPECT_EXIT(body(), ExitedWithCode(0), "as it must be");
+}
+
+TEST_F(WeakSandbox, TheMountNamespaceAloneHoldsFiles) {
+  if (!ProbeSandbox().mount_namespace) GTEST_SKIP() << "no namespaces here";
+  const auto body = [&] {
+    LoseParts(kLandlock);
+    MustBeRefused({"read", secret_.path() / "secret"});
+    MustBeRefused({"write", "/new"});
+    Done();
+  };
+  EXPECT_EXIT(body(), ExitedWithCode(0), "as it must be");
+}
+
+}  // namespace
+}  // namespace cupel::os
