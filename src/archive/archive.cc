@@ -102,8 +102,8 @@ Result<Archive> Archive::Open(const fs::path& file, Access access) {
   TRY_ASSIGN(Database database, Database::Open(file, access == Access::kReadOnly));
   TRY_ASSIGN(const int version, CheckFormat(database));
   if (access == Access::kOwner) {
-    // NORMAL: a killed process loses nothing, a power cut at most the last transactions.
-    TRY(database.Execute("PRAGMA synchronous = NORMAL"));
+    // What was paid for survives a power cut, too.
+    TRY(database.Execute("PRAGMA synchronous = FULL"));
     if (version < CurrentVersion()) TRY(Migrate(database));
   } else if (version < CurrentVersion()) {
     return Fail(ErrorCode::kUnsupported,

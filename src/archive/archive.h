@@ -48,6 +48,7 @@ struct NewCandidate {
   std::string tunables = "{}";  // JSON object of the tunable constants' values
   int generation = 0;
   std::vector<int64_t> parents;  // ids; all must exist
+  std::string meta = "{}";       // JSON object: how it came to be (docs/formats/archive.md)
 };
 
 struct Candidate {
@@ -55,7 +56,7 @@ struct Candidate {
   int generation = 0;
   std::vector<int64_t> parents;
   std::string source_hash;  // SHA-256; the text: Archive::Source
-  std::string proposer, description, tunables;
+  std::string proposer, description, tunables, meta;
   CandidateStatus status = CandidateStatus::kQueued;
   int64_t created_ms = 0;
   // From the latest verdict; empty while there is none.
@@ -83,13 +84,41 @@ struct Sample {
   std::vector<double> us;
 };
 
-struct Conversation {
-  int64_t id = 0;
-  std::optional<int64_t> candidate;  // that came of it
-  std::string role;                  // "proposer", "reviewer:memory" …
+/// What one step of the way from proposal to verdict made of a candidate, in the order of the way.
+struct Stage {
+  int64_t candidate = 0;
+  std::string name;  // "novelty", "build", "review", "judge", "measure" …
+  bool passed = false;
+  std::string detail = "{}";  // JSON object: why, scores, votes
+  double seconds = 0;         // that it took
+};
+
+/// A question to a language model that is about to be asked. JSON is that of src/llm.
+struct NewExchange {
+  std::string role;  // "proposer", "reviewer:memory", "translator" …
   std::string model;
-  std::string prompt, answer;
-  std::string parameters = "{}";  // JSON object
+  std::string hash;     // of the request: the same question has the same
+  std::string request;  // JSON object
+  int attempt = 1;
+  int64_t worst_tokens = 0, worst_nano_usd = 0;  // what it may cost
+};
+
+struct ExchangeEnd {
+  std::string answer = "{}";  // JSON object; of a failed attempt, what had arrived
+  std::string error;          // empty: it was answered
+  int64_t input_tokens = 0, output_tokens = 0, charged_tokens = 0, charged_nano_usd = 0;
+  double seconds = 0;
+};
+
+struct Exchange : NewExchange {
+  int64_t id = 0, created_ms = 0;
+  std::optional<int64_t> candidate;  // that came of it
+  std::optional<ExchangeEnd> end;    // none: it is under way, or was when the run was cut off
+};
+
+/// What the run's questions were charged; those without an end count at their worst.
+struct Charged {
+  int64_t tokens = 0, nano_usd = 0;
 };
 
 struct Cost {
@@ -109,6 +138,7 @@ struct Event {
 struct Counts {
   int64_t queued = 0, evaluating = 0, done = 0;
   int64_t accepted = 0, rejected = 0, unsupported = 0, error = 0;  // latest verdicts
+  int64_t dropped = 0;                                             // done without a verdict
   int64_t total() const { return queued + evaluating + done; }
 };
 
@@ -150,6 +180,13 @@ class Archive {
   Result<int64_t> RecordVerdict(int64_t candidate, const NewVerdict& verdict,
                                 std::optional<std::string_view> state = {});
 
+  /// Appends what a stage found.
+  Status AddStage(const Stage& stage);
+  /// The same, and the candidate is done without a verdict: it fell at this stage.
+  Status Drop(const Stage& stage);
+  /// Of all candidates, in their order.
+  Result<std::vector<Stage>> Stages() const;
+
   Result<Candidate> Get(int64_t candidate) const;
   Result<std::string> Source(int64_t candidate) const;
   Result<std::optional<Candidate>> FindBySource(std::string_view source) const;
@@ -167,8 +204,15 @@ class Archive {
 
   Status AddSamples(int64_t verdict, const std::vector<Sample>& samples);
   Result<std::vector<Sample>> Samples(int64_t verdict) const;
-  Result<int64_t> AddConversation(const Conversation& conversation);
-  Result<std::vector<Conversation>> Conversations() const;
+  /// Records are kept whatever becomes of the question. Returns its id.
+  Result<int64_t> BeginExchange(const NewExchange& exchange);
+  Status EndExchange(int64_t exchange, const ExchangeEnd& end);
+  /// `candidate` came of the question with this hash.
+  Status AttributeExchange(std::string_view hash, int64_t candidate);
+  /// The first answer to the question, as JSON; nullopt when it has none.
+  Result<std::optional<std::string>> AnswerTo(std::string_view hash) const;
+  Result<std::vector<Exchange>> Exchanges() const;
+  Result<Charged> ExchangesCharged() const;
   Status AddCost(const Cost& cost);
   /// Sums over the run, by kind (candidate and detail are empty).
   Result<std::vector<Cost>> CostsByKind() const;

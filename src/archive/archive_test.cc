@@ -167,7 +167,7 @@ TEST_F(ArchiveTest, TellsTheLineage) {
   EXPECT_THAT(archive.Get(c)->parents, ElementsAre(b, a));
 }
 
-TEST_F(ArchiveTest, KeepsSamplesConversationsCostsAndEvents) {
+TEST_F(ArchiveTest, KeepsSamplesCostsAndEvents) {
   Archive archive = Create();
   const int64_t a = archive.AddCandidate(Source("a"))->id;
   const int64_t verdict = *archive.RecordVerdict(a, Accepted(1));
@@ -176,14 +176,70 @@ TEST_F(ArchiveTest, KeepsSamplesConversationsCostsAndEvents) {
   const auto samples = *archive.Samples(verdict);
   ASSERT_EQ(samples.size(), 2u);
   EXPECT_THAT(samples[0].us, ElementsAre(2, 1));
-  ASSERT_TRUE(
-      archive.AddConversation({0, a, "proposer", "m", "the prompt", std::string("a\0b", 3), "{}"}));
-  EXPECT_EQ(archive.Conversations()->at(0).answer, std::string("a\0b", 3));
   ASSERT_TRUE(archive.AddCost({{}, "llm", "m", 10, 2, 1.5, 0.25}));
   ASSERT_TRUE(archive.AddCost({a, "llm", "m", 5, 1, 1, 0.5}));
   EXPECT_EQ(archive.CostsByKind()->at(0).input_tokens, 15);
   ASSERT_TRUE(archive.AddEvent("new_best", R"({"id":1})"));
   EXPECT_EQ(archive.Events()->at(0).kind, "new_best");
+}
+
+TEST_F(ArchiveTest, AQuestionIsOnRecordBeforeItsAnswer) {
+  Archive archive = Create();
+  const int64_t a = archive.AddCandidate(Source("a"))->id;
+  NewExchange question{"proposer", "openai:m", "h1", R"({"messages":[]})", 1, 500, 70};
+  const int64_t first = *archive.BeginExchange(question);
+  EXPECT_FALSE(*archive.AnswerTo("h1"));
+  EXPECT_FALSE(archive.Exchanges()->at(0).end);
+  EXPECT_EQ(archive.ExchangesCharged()->nano_usd, 70);  // it may have cost that much
+
+  ExchangeEnd cut;
+  cut.error = "the stream was cut";
+  cut.charged_tokens = 100;
+  cut.charged_nano_usd = 20;
+  ASSERT_TRUE(archive.EndExchange(first, cut));
+  EXPECT_FALSE(*archive.AnswerTo("h1"));  // what failed answers nothing
+  question.attempt = 2;
+  const int64_t second = *archive.BeginExchange(question);
+  ExchangeEnd end;
+  end.answer = R"({"text":"fine"})";
+  end.input_tokens = 5;
+  end.charged_tokens = 7;
+  end.charged_nano_usd = 3;
+  ASSERT_TRUE(archive.EndExchange(second, end));
+  EXPECT_EQ(*archive.AnswerTo("h1"), R"({"text":"fine"})");
+  EXPECT_EQ(archive.ExchangesCharged()->nano_usd, 23);
+  EXPECT_EQ(archive.ExchangesCharged()->tokens, 107);
+  ExpectError(archive.EndExchange(second, end), ErrorCode::kInvalidArgument, "no open exchange");
+
+  ASSERT_TRUE(archive.AttributeExchange("h1", a));
+  const auto all = *archive.Exchanges();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].end->error, "the stream was cut");
+  EXPECT_EQ(all[1].candidate, a);
+  EXPECT_EQ(all[1].request, R"({"messages":[]})");
+}
+
+TEST_F(ArchiveTest, ACandidateMayFallBeforeItIsJudged) {
+  Archive archive = Create();
+  NewCandidate candidate = Source("a");
+  candidate.meta = R"({"operator":"rewrite"})";
+  const int64_t a = archive.AddCandidate(candidate)->id;
+  const int64_t b = archive.AddCandidate(Source("b"))->id;
+  ASSERT_TRUE(archive.AddStage({b, "novelty", true, "{}", 0.5}));
+  ASSERT_TRUE(archive.Drop({a, "review", false, R"({"votes":2})", 3}));
+  EXPECT_EQ(archive.Get(a)->meta, R"({"operator":"rewrite"})");
+  EXPECT_EQ(archive.Get(a)->status, CandidateStatus::kDone);
+  EXPECT_EQ(archive.Count()->dropped, 1);
+  EXPECT_EQ(archive.Count()->queued, 1);
+  const auto stages = *archive.Stages();
+  ASSERT_EQ(stages.size(), 2u);
+  EXPECT_EQ(stages[0].candidate, a);
+  EXPECT_FALSE(stages[0].passed);
+  EXPECT_EQ(stages[0].detail, R"({"votes":2})");
+  EXPECT_EQ(stages[1].name, "novelty");
+  ExpectError(archive.Drop({99, "review", false, "{}", 0}), ErrorCode::kInvalidArgument,
+              "no candidate 99");
+  ExpectError(archive.AddStage({a, "x", false, "[]", 0}), ErrorCode::kInvalidArgument, "detail");
 }
 
 TEST_F(ArchiveTest, RefusesWhatCannotBe) {

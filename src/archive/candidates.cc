@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kSelect =
     "SELECT c.id, c.generation, c.source, c.proposer, c.description, c.tunables, c.status, "
     "c.created_ms, s.decision, s.objective, (SELECT group_concat(parent) FROM "
-    "(SELECT parent FROM lineage WHERE candidate = c.id ORDER BY position)) "
+    "(SELECT parent FROM lineage WHERE candidate = c.id ORDER BY position)), c.meta "
     "FROM candidates c JOIN standing s ON s.candidate = c.id ";
 
 std::vector<int64_t> ParseIds(std::string_view text) {
@@ -48,6 +48,7 @@ Candidate FromRow(const Statement& row) {
   candidate.decision = row.Text(8);
   candidate.objective = row.OptionalDouble(9);
   candidate.parents = ParseIds(row.Text(10));
+  candidate.meta = row.Text(11);
   return candidate;
 }
 
@@ -92,6 +93,30 @@ Status InsertParents(Database& database, int64_t candidate, const std::vector<in
   return {};
 }
 
+Status MarkDone(Database& database, int64_t candidate) {
+  TRY_ASSIGN(Statement done,
+             database.Prepare("UPDATE candidates SET status = 'done' WHERE id = ?"));
+  TRY(done.Bind(candidate).Run());
+  if (database.changes() != 1) return NoCandidate(database, candidate);
+  return {};
+}
+
+Status InsertStage(Database& database, const Stage& stage) {
+  if (!std::isfinite(stage.seconds)) {
+    return Fail(ErrorCode::kInvalidArgument, "a stage takes a finite time");
+  }
+  TRY(Bounded(stage.detail, "what a stage found"));
+  TRY_ASSIGN(Statement insert,
+             database.Prepare("INSERT INTO stages (candidate, name, passed, detail, seconds) "
+                              "VALUES (?, ?, ?, ?, ?)"));
+  return insert.Bind(stage.candidate)
+      .Bind(stage.name)
+      .Bind(stage.passed ? 1 : 0)
+      .Bind(stage.detail)
+      .Bind(stage.seconds)
+      .Run();
+}
+
 Status CheckVerdict(const NewVerdict& verdict) {
   if (verdict.objective && !std::isfinite(*verdict.objective)) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -131,6 +156,7 @@ Result<Archive::Added> Archive::AddCandidate(const NewCandidate& candidate) {
   Database& database = impl_->database;
   TRY(Bounded(candidate.description, "the description"));
   TRY(Bounded(candidate.tunables, "the tunables"));
+  TRY(Bounded(candidate.meta, "what is known of a candidate"));
   TRY_ASSIGN(auto transaction, Transaction::Begin(database));
   TRY_ASSIGN(const std::string hash, PutBlob(database, candidate.source, "the source"));
   TRY_ASSIGN(const auto known, IdOfSource(database, hash));
@@ -138,13 +164,14 @@ Result<Archive::Added> Archive::AddCandidate(const NewCandidate& candidate) {
   TRY_ASSIGN(
       Statement insert,
       database.Prepare("INSERT INTO candidates (run, generation, source, proposer, description, "
-                       "tunables, created_ms) VALUES (?, ?, ?, ?, ?, ?, ?)"));
+                       "tunables, meta, created_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"));
   TRY(insert.Bind(impl_->run_id)
           .Bind(candidate.generation)
           .Bind(hash)
           .Bind(candidate.proposer)
           .Bind(candidate.description)
           .Bind(candidate.tunables)
+          .Bind(candidate.meta)
           .Bind(NowMs())
           .Run());
   const int64_t id = database.last_insert_id();
@@ -187,10 +214,7 @@ Result<int64_t> Archive::RecordVerdict(int64_t candidate, const NewVerdict& verd
   Database& database = impl_->database;
   TRY(CheckVerdict(verdict));
   TRY_ASSIGN(auto transaction, Transaction::Begin(database));
-  TRY_ASSIGN(Statement done,
-             database.Prepare("UPDATE candidates SET status = 'done' WHERE id = ?"));
-  TRY(done.Bind(candidate).Run());
-  if (database.changes() != 1) return NoCandidate(database, candidate);
+  TRY(MarkDone(database, candidate));
   TRY_ASSIGN(
       Statement insert,
       database.Prepare("INSERT INTO verdicts (candidate, decision, json, objective, "
@@ -207,6 +231,28 @@ Result<int64_t> Archive::RecordVerdict(int64_t candidate, const NewVerdict& verd
   if (state) TRY(WriteState(database, *state));
   TRY(transaction.Commit());
   return id;
+}
+
+Status Archive::AddStage(const Stage& stage) { return InsertStage(impl_->database, stage); }
+
+Status Archive::Drop(const Stage& stage) {
+  TRY_ASSIGN(auto transaction, Transaction::Begin(impl_->database));
+  TRY(MarkDone(impl_->database, stage.candidate));
+  TRY(InsertStage(impl_->database, stage));
+  return transaction.Commit();
+}
+
+Result<std::vector<Stage>> Archive::Stages() const {
+  TRY_ASSIGN(Statement select,
+             impl_->database.Prepare("SELECT candidate, name, passed, detail, seconds FROM stages "
+                                     "ORDER BY candidate, id"));
+  std::vector<Stage> stages;
+  while (true) {
+    TRY_ASSIGN(const bool row, select.Next());
+    if (!row) return stages;
+    stages.push_back(
+        {select.Int(0), select.Text(1), select.Int(2) != 0, select.Text(3), select.Double(4)});
+  }
 }
 
 Result<Candidate> Archive::Get(int64_t candidate) const {

@@ -1,4 +1,4 @@
-// The run itself and the append-only records: samples, conversations, costs, events.
+// The run itself and the append-only records: samples, costs, events.
 // SPDX-License-Identifier: Apache-2.0
 #include <charconv>
 #include <cmath>
@@ -97,6 +97,7 @@ Result<Counts> Archive::Count() const {
     if (decision == "rejected") counts.rejected += n;
     if (decision == "unsupported") counts.unsupported += n;
     if (decision == "error") counts.error += n;
+    if (decision.empty() && status == "done") counts.dropped += n;
   }
 }
 
@@ -138,42 +139,6 @@ Result<std::vector<Sample>> Archive::Samples(int64_t verdict) const {
                       samples.back().clock == key.clock && samples.back().subject == key.subject;
     if (!same) samples.push_back(std::move(key));
     samples.back().us.push_back(select.Double(3));
-  }
-}
-
-Result<int64_t> Archive::AddConversation(const Conversation& conversation) {
-  Database& database = impl_->database;
-  TRY(Bounded(conversation.parameters, "the parameters"));
-  TRY_ASSIGN(auto transaction, Transaction::Begin(database));
-  TRY_ASSIGN(const std::string prompt, PutBlob(database, conversation.prompt, "the prompt"));
-  TRY_ASSIGN(const std::string answer, PutBlob(database, conversation.answer, "the answer"));
-  TRY_ASSIGN(Statement insert,
-             database.Prepare("INSERT INTO conversations (candidate, role, model, prompt, answer, "
-                              "parameters, created_ms) VALUES (?, ?, ?, ?, ?, ?, ?)"));
-  TRY(insert.Bind(conversation.candidate)
-          .Bind(conversation.role)
-          .Bind(conversation.model)
-          .Bind(prompt)
-          .Bind(answer)
-          .Bind(conversation.parameters)
-          .Bind(NowMs())
-          .Run());
-  const int64_t id = database.last_insert_id();
-  TRY(transaction.Commit());
-  return id;
-}
-
-Result<std::vector<Conversation>> Archive::Conversations() const {
-  TRY_ASSIGN(Statement select,
-             impl_->database.Prepare("SELECT c.id, c.candidate, c.role, c.model, p.bytes, a.bytes, "
-                                     "c.parameters FROM conversations c JOIN blobs p ON p.sha256 = "
-                                     "c.prompt JOIN blobs a ON a.sha256 = c.answer ORDER BY c.id"));
-  std::vector<Conversation> conversations;
-  while (true) {
-    TRY_ASSIGN(const bool row, select.Next());
-    if (!row) return conversations;
-    conversations.push_back({select.Int(0), select.OptionalInt(1), select.Text(2), select.Text(3),
-                             select.Text(4), select.Text(5), select.Text(6)});
   }
 }
 

@@ -117,7 +117,45 @@ CREATE VIEW standing AS
   LEFT JOIN verdicts v ON v.id = (SELECT max(id) FROM verdicts WHERE candidate = c.id);
 )sql";
 
-constexpr std::array kMigrations = {Migration{1, kVersion1}};
+// Version 1 had a table for conversations that nothing was ever written to.
+constexpr const char* kVersion2 = R"sql(
+DROP TABLE conversations;
+CREATE TABLE exchanges (
+  id INTEGER PRIMARY KEY,
+  candidate INTEGER REFERENCES candidates (id),
+  role TEXT NOT NULL,
+  model TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  attempt INTEGER NOT NULL CHECK (attempt >= 1),
+  request TEXT NOT NULL REFERENCES blobs (sha256),
+  worst_tokens INTEGER NOT NULL,
+  worst_nano_usd INTEGER NOT NULL,
+  created_ms INTEGER NOT NULL,
+  answer TEXT REFERENCES blobs (sha256),
+  error TEXT,
+  input_tokens INTEGER,
+  output_tokens INTEGER,
+  charged_tokens INTEGER,
+  charged_nano_usd INTEGER,
+  seconds REAL
+) STRICT;
+CREATE INDEX exchanges_by_hash ON exchanges (hash);
+
+CREATE TABLE stages (
+  id INTEGER PRIMARY KEY,
+  candidate INTEGER NOT NULL REFERENCES candidates (id),
+  name TEXT NOT NULL,
+  passed INTEGER NOT NULL CHECK (passed IN (0, 1)),
+  detail TEXT NOT NULL CHECK (json_valid(detail) AND json_type(detail) = 'object'),
+  seconds REAL NOT NULL
+) STRICT;
+CREATE INDEX stages_by_candidate ON stages (candidate, id);
+
+ALTER TABLE candidates ADD COLUMN meta TEXT NOT NULL DEFAULT '{}'
+  CHECK (json_valid(meta) AND json_type(meta) = 'object');
+)sql";
+
+constexpr std::array kMigrations = {Migration{1, kVersion1}, Migration{2, kVersion2}};
 
 Result<int64_t> Pragma(const Database& database, const char* sql) {
   TRY_ASSIGN(Statement statement, database.Prepare(sql));
