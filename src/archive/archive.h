@@ -165,6 +165,9 @@ class Archive {
   /// One JSON value of the driver's choice, for resume; "null" before the first Put.
   Result<std::string> State() const;
   Status PutState(std::string_view json);
+  /// The same, with an event in one transaction.
+  Status PutState(std::string_view json, std::string_view event_kind,
+                  std::string_view event_detail_json);
 
   struct Added {
     int64_t id = 0;
@@ -173,12 +176,14 @@ class Archive {
   Result<Added> AddCandidate(const NewCandidate& candidate);
   /// Marks the oldest queued candidate as evaluating and returns it; nullopt when none is queued.
   Result<std::optional<Candidate>> ClaimNext();
+  /// Marks this one as evaluating.
+  Status Claim(int64_t candidate);
   /// On resume: candidates whose evaluation was cut off are queued again. Returns how many.
   Result<int64_t> RequeueInterrupted();
-  /// Marks the candidate done. A candidate may get several verdicts: the latest counts. `state`,
-  /// when given, is put in the same transaction.
+  /// Marks the candidate done. A candidate may get several verdicts: the latest counts. `stage`,
+  /// where it has a name, is added in the same transaction.
   Result<int64_t> RecordVerdict(int64_t candidate, const NewVerdict& verdict,
-                                std::optional<std::string_view> state = {});
+                                const Stage& stage = {});
 
   /// Appends what a stage found.
   Status AddStage(const Stage& stage);

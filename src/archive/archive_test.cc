@@ -144,14 +144,23 @@ TEST_F(ArchiveTest, TheLatestVerdictDecidesWhoIsBest) {
   EXPECT_EQ((*archive.LatestVerdict(b))->decision, "rejected");
 }
 
-TEST_F(ArchiveTest, VerdictAndStateAreOneTransaction) {
+TEST_F(ArchiveTest, AVerdictAndItsStageAreOneTransaction) {
   Archive archive = Create();
   const int64_t a = archive.AddCandidate(Source("a"))->id;
-  ASSERT_TRUE(archive.RecordVerdict(a, Accepted(1), R"({"step":1})"));
-  ExpectError(archive.RecordVerdict(a, Rejected(), "{broken"), ErrorCode::kInvalidArgument,
-              "state");
-  EXPECT_EQ(*archive.State(), R"({"step":1})");
+  ASSERT_TRUE(archive.RecordVerdict(a, Accepted(1), {a, "judge", true, "{}", 2}));
+  ExpectError(archive.RecordVerdict(a, Rejected(), {a, "judge", false, "{broken", 2}),
+              ErrorCode::kInvalidArgument, "detail");
+  EXPECT_EQ(archive.Stages()->size(), 1u);
   EXPECT_EQ(archive.Get(a)->decision, "accepted");
+}
+
+TEST_F(ArchiveTest, StateAndItsEventAreOneTransaction) {
+  Archive archive = Create();
+  ASSERT_TRUE(archive.PutState("1", "generation", R"({"generation":1})"));
+  ExpectError(archive.PutState("2", "generation", "{broken"), ErrorCode::kInvalidArgument,
+              "detail");
+  EXPECT_EQ(*archive.State(), "1");
+  EXPECT_EQ(archive.Events()->size(), 1u);
 }
 
 TEST_F(ArchiveTest, TellsTheLineage) {
@@ -352,7 +361,7 @@ TEST_F(ArchiveTest, AFullDiskIsSaidAndLosesNothing) {
   EXPECT_GT(archive->Count()->queued, 3);
 }
 
-/// Writes without end: creation, candidates, claims, verdicts with their state.
+/// Writes without end: creation, candidates, claims, verdicts with their stage.
 [[noreturn]] void WriteUntilKilled(const fs::path& file, const NewRun& run,
                                    const NewVerdict& verdict) {
   auto archive = fs::exists(file) ? Archive::Open(file) : Archive::Create(file, run);
@@ -363,10 +372,8 @@ TEST_F(ArchiveTest, AFullDiskIsSaidAndLosesNothing) {
     const auto added = archive->AddCandidate(candidate);
     const auto claimed = archive->ClaimNext();
     if (!added || !claimed || !*claimed) _exit(4);
-    if (!archive->RecordVerdict((*claimed)->id, verdict,
-                                "{\"done\":" + std::to_string((*claimed)->id) + "}")) {
-      _exit(5);
-    }
+    const int64_t id = (*claimed)->id;
+    if (!archive->RecordVerdict(id, verdict, {id, "judge", true, "{}", 0})) _exit(5);
   }
 }
 
@@ -396,7 +403,7 @@ TEST_F(ArchiveTest, SurvivesAKillAtAnyInstant) {
     longest_us = counts.done == done ? std::min<uint64_t>(2 * longest_us, 2'000'000)
                                      : std::max<uint64_t>(longest_us / 2, 30'000);
     done = counts.done;
-    EXPECT_EQ(*archive->State(), done == 0 ? "null" : "{\"done\":" + std::to_string(done) + "}");
+    EXPECT_EQ(archive->Stages()->size(), static_cast<size_t>(done));
   }
   EXPECT_GT(done, 0);
 }

@@ -93,10 +93,9 @@ Status InsertParents(Database& database, int64_t candidate, const std::vector<in
   return {};
 }
 
-Status MarkDone(Database& database, int64_t candidate) {
-  TRY_ASSIGN(Statement done,
-             database.Prepare("UPDATE candidates SET status = 'done' WHERE id = ?"));
-  TRY(done.Bind(candidate).Run());
+Status MarkAs(Database& database, int64_t candidate, CandidateStatus status) {
+  TRY_ASSIGN(Statement update, database.Prepare("UPDATE candidates SET status = ? WHERE id = ?"));
+  TRY(update.Bind(Name(status)).Bind(candidate).Run());
   if (database.changes() != 1) return NoCandidate(database, candidate);
   return {};
 }
@@ -189,12 +188,14 @@ Result<std::optional<Candidate>> Archive::ClaimNext() {
   TRY_ASSIGN(const bool row, oldest.Next());
   if (!row) return std::nullopt;
   const int64_t id = oldest.Int(0);
-  TRY_ASSIGN(Statement claim,
-             database.Prepare("UPDATE candidates SET status = 'evaluating' WHERE id = ?"));
-  TRY(claim.Bind(id).Run());
+  TRY(MarkAs(database, id, CandidateStatus::kEvaluating));
   TRY(transaction.Commit());
   TRY_ASSIGN(Candidate candidate, Get(id));
   return candidate;
+}
+
+Status Archive::Claim(int64_t candidate) {
+  return MarkAs(impl_->database, candidate, CandidateStatus::kEvaluating);
 }
 
 Result<int64_t> Archive::RequeueInterrupted() {
@@ -210,11 +211,11 @@ Result<int64_t> Archive::RequeueInterrupted() {
 }
 
 Result<int64_t> Archive::RecordVerdict(int64_t candidate, const NewVerdict& verdict,
-                                       std::optional<std::string_view> state) {
+                                       const Stage& stage) {
   Database& database = impl_->database;
   TRY(CheckVerdict(verdict));
   TRY_ASSIGN(auto transaction, Transaction::Begin(database));
-  TRY(MarkDone(database, candidate));
+  TRY(MarkAs(database, candidate, CandidateStatus::kDone));
   TRY_ASSIGN(
       Statement insert,
       database.Prepare("INSERT INTO verdicts (candidate, decision, json, objective, "
@@ -228,7 +229,7 @@ Result<int64_t> Archive::RecordVerdict(int64_t candidate, const NewVerdict& verd
           .Bind(NowMs())
           .Run());
   const int64_t id = database.last_insert_id();
-  if (state) TRY(WriteState(database, *state));
+  if (!stage.name.empty()) TRY(InsertStage(database, stage));
   TRY(transaction.Commit());
   return id;
 }
@@ -237,7 +238,7 @@ Status Archive::AddStage(const Stage& stage) { return InsertStage(impl_->databas
 
 Status Archive::Drop(const Stage& stage) {
   TRY_ASSIGN(auto transaction, Transaction::Begin(impl_->database));
-  TRY(MarkDone(impl_->database, stage.candidate));
+  TRY(MarkAs(impl_->database, stage.candidate, CandidateStatus::kDone));
   TRY(InsertStage(impl_->database, stage));
   return transaction.Commit();
 }

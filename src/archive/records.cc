@@ -80,6 +80,14 @@ Result<std::string> Archive::State() const {
 
 Status Archive::PutState(std::string_view json) { return WriteState(impl_->database, json); }
 
+Status Archive::PutState(std::string_view json, std::string_view event_kind,
+                         std::string_view event_detail_json) {
+  TRY_ASSIGN(auto transaction, Transaction::Begin(impl_->database));
+  TRY(WriteState(impl_->database, json));
+  TRY(InsertEvent(impl_->database, event_kind, event_detail_json));
+  return transaction.Commit();
+}
+
 Result<Counts> Archive::Count() const {
   TRY_ASSIGN(Statement select,
              impl_->database.Prepare("SELECT c.status, s.decision, count(*) FROM candidates c "

@@ -382,8 +382,9 @@ class SettingBench {
     const bool both = !mine.refused && !other.refused && !mine.samples.cold.empty() &&
                       mine.samples.cold.size() == other.samples.cold.size();
     if (!both || mine.is_baseline) return;
-    times_.comparisons.push_back(
-        {a, b, stats::CompareTimes(mine.samples.cold, other.samples.cold, kPlacementUs)});
+    times_.comparisons.push_back({a, b,
+                                  stats::CompareTimes(mine.samples.cold, other.samples.cold,
+                                                      kPlacementUs, options_.confidence)});
   }
 
   const Parts& parts_;

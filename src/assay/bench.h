@@ -19,6 +19,7 @@ namespace cupel::assay {
 struct BenchOptions {
   MeasureOptions measure;
   int sets = 3;               // of inputs, between which replays rotate
+  double confidence = 0.99;   // of comparisons
   double energy_seconds = 0;  // for each kernel in each round; 0: not measured
   int energy_rounds = 1;
   std::vector<oracle::BaselineKind> baselines;

@@ -16,7 +16,8 @@
 #include "cli/run_summary.h"
 #include "cli/session.h"
 #include "evolve/objective.h"
-#include "evolve/optimizer.h"
+#include "evolve/evaluator.h"
+#include "evolve/tuning.h"
 #include "os/fd.h"
 #include "os/process.h"
 
@@ -139,10 +140,8 @@ Result<OpenRun> ResumeRun(OptimizeCommand& command) {
   return OpenRun{std::move(archive), std::move(info), folder, std::move(start), user_seed};
 }
 
-evolve::OptimizeOptions LoopOptions(const OptimizeCommand& command, const OpenRun& run) {
-  evolve::OptimizeOptions options;
-  options.candidates = command.candidates;
-  options.batch = command.batch;
+evolve::EvaluatorOptions EvaluatorOptionsOf(const OpenRun& run) {
+  evolve::EvaluatorOptions options;
   options.seed = run.info.seed;
   options.user_seed = run.user_seed;
   options.source_folder = run.folder / "candidates";
@@ -173,7 +172,7 @@ Result<std::unique_ptr<evolve::Objective>> MakeObjective(
 }
 
 Result<int> Finish(const OptimizeCommand& command, OpenRun& run,
-                   const evolve::OptimizeResult& result) {
+                   const evolve::RunResult& result) {
   TRY(run.archive.SetStatus(archive::RunStatus::kFinished));
   TRY_ASSIGN(const RunSummary summary, Summarise(run.archive, run.folder));
   if (summary.best) {
@@ -231,10 +230,12 @@ Result<int> Run(const OptimizeCommand& given) {
                                       command.common.model));
     std::fflush(stdout);
   }
-  evolve::Optimizer optimizer(run->archive, session->assay(), *objective, question,
-                              LoopOptions(command, *run),
-                              [&](const evolve::OptimizeProgress& p) { view.Show(p); });
-  auto result = optimizer.Run(run->start);
+  evolve::Evaluator evaluator({run->archive, session->assay(), *objective}, question,
+                              EvaluatorOptionsOf(*run),
+                              [&](const evolve::RunProgress& p) { view.Show(p); });
+  evaluator.shown().budget = command.candidates + 1;
+  auto result = evolve::Tune(run->archive, evaluator, run->start,
+                             {command.candidates, command.batch, run->info.seed});
   view.End();
   if (!result) {
     if (result.error().code == ErrorCode::kCancelled) {

@@ -6,7 +6,7 @@
 
 #include "assay/assay.h"
 #include "cli/run_summary.h"
-#include "evolve/optimizer.h"
+#include "evolve/evaluator.h"
 #include "report/progress.h"
 
 namespace cupel::cli {
@@ -28,7 +28,7 @@ class ProgressView {
     line_.Update(state);
   }
 
-  void Show(const evolve::OptimizeProgress& progress) {
+  void Show(const evolve::RunProgress& progress) {
     in_run_ = true;
     run_.activity = progress.stage;
     run_.unit = "candidates";

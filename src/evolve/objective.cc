@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <utility>
 
 namespace cupel::evolve {
@@ -69,10 +70,18 @@ class Measured final : public Objective {
     kernels.push_back({kCandidate, image});
     Standing standing;
     Tally tally;
-    for (const task::Setting* setting : assay::Chosen(question)) {
+    const auto settings = assay::Chosen(question);
+    assay::BenchOptions options = options_;
+    if (champion) {
+      // Two-sided intervals, of which one side promotes; any of the settings may.
+      const double share =
+          PromotionAlpha(champion->comparison) / std::max<size_t>(1, settings.size());
+      options.confidence = std::max(options.confidence, 1 - 2 * share);
+    }
+    for (const task::Setting* setting : settings) {
       TRY_ASSIGN(const assay::SettingTimes times,
                  assay::TimeSetting(
-                     parts_, question, *setting, kernels, options_,
+                     parts_, question, *setting, kernels, options,
                      [&](const std::string& stage) { progress_(setting->id + " " + stage); }));
       const assay::Timing* mine = Find(times, kCandidate);
       if (mine == nullptr) continue;  // the task has no reference here
@@ -160,6 +169,11 @@ std::unique_ptr<Objective> MakeMeasured(const assay::Parts& parts, assay::BenchO
                                         Aim aim,
                                         std::function<void(const std::string& stage)> progress) {
   return std::make_unique<Measured>(parts, std::move(options), aim, std::move(progress));
+}
+
+double PromotionAlpha(int comparison, double alpha) {
+  const double k = std::max(1, comparison);
+  return alpha * 6 / (std::numbers::pi * std::numbers::pi * k * k);
 }
 
 std::optional<double> EstimateOf(const judge::Verdict& verdict) {

@@ -23,7 +23,14 @@ std::optional<Aim> AimNamed(std::string_view name);
 struct Champion {
   const build::Image* image = nullptr;
   double value = 0;
+  /// The how-manieth comparison of the run with a best so far this is, from 1.
+  int comparison = 1;
 };
+
+/// The chance at most that any of a run's promotions is false, and its share for one comparison
+/// when the shares of all comparisons, however many, are to sum to that: alpha 6 / (pi k)^2.
+inline constexpr double kFalsePromotions = 0.05;
+double PromotionAlpha(int comparison, double alpha = kFalsePromotions);
 
 /// Where a candidate stands.
 struct Standing {
@@ -53,9 +60,10 @@ class Objective {
 std::unique_ptr<Objective> MakeEstimate();
 
 /// Candidate and champion are timed side by side (docs/measuring.md); a candidate is better when
-/// it is faster at one setting at least and slower at none. Its value is the champion's times the
-/// geometric mean of the measured ratios, so that a GPU which changes its mood over a long run
-/// moves no values. Borrows `parts`.
+/// it is faster at one setting at least and slower at none, by intervals that widen with every
+/// comparison of the run so that PromotionAlpha holds for all settings together. Its value is the
+/// champion's times the geometric mean of the measured ratios, so that a GPU which changes its mood
+/// over a long run moves no values. Borrows `parts`.
 std::unique_ptr<Objective> MakeMeasured(const assay::Parts& parts, assay::BenchOptions options,
                                         Aim aim,
                                         std::function<void(const std::string& stage)> progress);

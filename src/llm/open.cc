@@ -97,7 +97,12 @@ Result<Models> OpenModels(const std::vector<ModelSpec>& specs, const Surrounding
     limiters[key] = models.limiters.back().get();
   }
   for (const ModelSpec& spec : specs) {
-    TRY_ASSIGN(std::unique_ptr<Provider> provider, OpenProvider(spec));
+    std::unique_ptr<Provider> provider;
+    if (surroundings.replay != nullptr) {
+      provider = ReplayProvider(*surroundings.replay, "the recorded run");
+    } else {
+      TRY_ASSIGN(provider, OpenProvider(spec));
+    }
     ClientParts parts;
     parts.name = spec.name;
     parts.sampling = spec.sampling;

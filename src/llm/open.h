@@ -17,6 +17,8 @@ struct Surroundings {
   Sink* sink = nullptr;
   RetryPolicy retry;
   uint64_t seed = 0;
+  /// These answer in place of the providers, whatever the specs say; no key is read.
+  const std::vector<Exchange>* replay = nullptr;
 };
 
 struct Models {

@@ -6,7 +6,6 @@
 namespace cupel::stats {
 namespace {
 
-constexpr double kConfidence = 0.99;
 constexpr double kIndifference = 0.005;
 
 }  // namespace
@@ -23,12 +22,13 @@ std::string_view Name(Difference difference) {
   return "no difference";
 }
 
-Compared CompareTimes(std::span<const double> a, std::span<const double> b, double absolute) {
+Compared CompareTimes(std::span<const double> a, std::span<const double> b, double absolute,
+                      double confidence) {
   Compared compared;
-  compared.ratio = PairedRatio(a, b, kConfidence);
+  compared.ratio = PairedRatio(a, b, confidence);
   const double margin = kIndifference + absolute / Median(b);
   // Few pairs give no interval of that confidence, and no verdict.
-  if (compared.ratio.confidence < kConfidence) return compared;
+  if (compared.ratio.confidence < confidence) return compared;
   if (compared.ratio.high < 1 - margin) compared.difference = Difference::kFaster;
   if (compared.ratio.low > 1 + margin) compared.difference = Difference::kSlower;
   return compared;

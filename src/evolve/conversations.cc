@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evolve/conversations.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+namespace cupel::evolve {
+namespace {
+
+archive::ExchangeEnd EndOf(const llm::Exchange& exchange) {
+  archive::ExchangeEnd end;
+  end.answer = DumpJson(ToJson(exchange.answer));
+  if (exchange.failure) {
+    end.error = exchange.failure->error.ToString();
+    if (end.error.empty()) end.error = "failed";  // empty would mean: answered
+  }
+  end.input_tokens = exchange.answer.usage.input_tokens;
+  end.output_tokens = exchange.answer.usage.output_tokens;
+  end.charged_tokens = exchange.spent.tokens;
+  end.charged_nano_usd = exchange.spent.money;
+  end.seconds = exchange.seconds;
+  return end;
+}
+
+/// The archive as the place where exchanges are recorded. Knows what each question is for.
+class Recorder final : public llm::Sink {
+ public:
+  explicit Recorder(archive::Archive& archive) : archive_(archive) {}
+
+  Status Began(const llm::Exchange& exchange) override {
+    const std::lock_guard lock(mutex_);
+    archive::NewExchange row;
+    row.role = roles_[exchange.hash];
+    row.model = exchange.request.model;
+    row.hash = exchange.hash;
+    row.request = DumpJson(ToJson(exchange.request));
+    row.attempt = exchange.attempt;
+    row.worst_tokens = exchange.worst.tokens;
+    row.worst_nano_usd = exchange.worst.money;
+    TRY_ASSIGN(const int64_t id, archive_.BeginExchange(row));
+    open_[{exchange.hash, exchange.attempt}] = id;
+    return {};
+  }
+
+  Status Ended(const llm::Exchange& exchange) override {
+    const std::lock_guard lock(mutex_);
+    const auto open = open_.extract({exchange.hash, exchange.attempt});
+    if (open.empty()) return Fail(ErrorCode::kInternal, "an answer to no question");
+    return archive_.EndExchange(open.mapped(), EndOf(exchange));
+  }
+
+  Result<std::optional<llm::Answer>> Known(const std::string& hash, std::string_view role) {
+    const std::lock_guard lock(mutex_);
+    roles_[hash] = role;
+    TRY_ASSIGN(const auto text, archive_.AnswerTo(hash));
+    if (!text) return std::nullopt;
+    TRY_ASSIGN(const Json json, ParseJson(*text, "an answer in the archive"));
+    TRY_ASSIGN(llm::Answer answer, llm::AnswerFromJson(json, "an answer in the archive"));
+    return answer;
+  }
+
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  archive::Archive& archive_;
+  std::mutex mutex_;
+  std::map<std::string, std::string> roles_;
+  std::map<std::pair<std::string, int>, int64_t> open_;
+};
+
+class RecordedAsker final : public llm::Asker {
+ public:
+  RecordedAsker(llm::Client& client, Recorder& recorder) : client_(client), recorder_(recorder) {}
+
+  Result<llm::Answer> Ask(std::string_view role, const llm::Request& request,
+                          const llm::Call& call) override {
+    TRY_ASSIGN(std::optional<llm::Answer> known, recorder_.Known(HashOf(request), role));
+    if (known) return *std::move(known);
+    return client_.Ask(request, call);
+  }
+  const std::string& model() const override { return client_.name(); }
+  std::string HashOf(const llm::Request& request) const override {
+    return llm::HashOf(client_.Complete(request));
+  }
+
+ private:
+  llm::Client& client_;
+  Recorder& recorder_;
+};
+
+}  // namespace
+
+struct Conversations::Impl {
+  Impl(archive::Archive& archive, const llm::BudgetLimits& limits)
+      : recorder(archive), budget(limits) {}
+
+  Recorder recorder;
+  llm::Budget budget;
+  llm::Prices prices;
+  llm::Models models;
+  std::vector<std::unique_ptr<RecordedAsker>> askers;
+};
+
+Conversations::Conversations(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Conversations::~Conversations() = default;
+
+Result<std::unique_ptr<Conversations>> Conversations::Open(archive::Archive& archive,
+                                                           const std::vector<llm::ModelSpec>& specs,
+                                                           const ConversationOptions& options) {
+  auto impl = std::make_unique<Impl>(archive, options.limits);
+  TRY_ASSIGN(const archive::Charged charged, archive.ExchangesCharged());
+  impl->budget.Charge({charged.nano_usd, charged.tokens});
+  TRY_ASSIGN(impl->prices, llm::Prices::Load());
+  llm::Surroundings surroundings;
+  surroundings.prices = &impl->prices;
+  surroundings.budget = &impl->budget;
+  surroundings.sink = &impl->recorder;
+  surroundings.retry = options.retry;
+  surroundings.seed = options.seed;
+  surroundings.replay = options.replay;
+  TRY_ASSIGN(impl->models, llm::OpenModels(specs, surroundings));
+  for (const auto& client : impl->models.clients) {
+    impl->askers.push_back(std::make_unique<RecordedAsker>(*client, impl->recorder));
+  }
+  return std::unique_ptr<Conversations>(new Conversations(std::move(impl)));
+}
+
+std::vector<llm::Asker*> Conversations::askers() const {
+  std::vector<llm::Asker*> askers;
+  askers.reserve(impl_->askers.size());
+  for (const auto& asker : impl_->askers) askers.push_back(asker.get());
+  return askers;
+}
+
+llm::Spending Conversations::Spent() const { return impl_->budget.Spent(); }
+
+std::unique_lock<std::mutex> Conversations::Lock() {
+  return std::unique_lock(impl_->recorder.mutex());
+}
+
+Result<std::vector<llm::Exchange>> RecordedExchanges(const archive::Archive& archive) {
+  TRY_ASSIGN(const auto rows, archive.Exchanges());
+  std::vector<llm::Exchange> exchanges;
+  for (const archive::Exchange& row : rows) {
+    if (!row.end || !row.end->error.empty()) continue;
+    llm::Exchange exchange;
+    exchange.hash = row.hash;
+    exchange.attempt = row.attempt;
+    TRY_ASSIGN(const Json request, ParseJson(row.request, "a request in the archive"));
+    TRY_ASSIGN(exchange.request, llm::RequestFromJson(request, "a request in the archive"));
+    TRY_ASSIGN(const Json answer, ParseJson(row.end->answer, "an answer in the archive"));
+    TRY_ASSIGN(exchange.answer, llm::AnswerFromJson(answer, "an answer in the archive"));
+    exchanges.push_back(std::move(exchange));
+  }
+  return exchanges;
+}
+
+}  // namespace cupel::evolve

@@ -1,0 +1,47 @@
+// The models of a run, as its parts ask them: every question and answer is in the run's archive, a
+// question that has been answered is never asked again, and what the run has spent before counts.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "archive/archive.h"
+#include "llm/asker.h"
+#include "llm/open.h"
+
+namespace cupel::evolve {
+
+struct ConversationOptions {
+  llm::BudgetLimits limits;
+  llm::RetryPolicy retry;
+  uint64_t seed = 0;
+  /// Answers of an earlier run that are given instead of asking; null: the models are asked.
+  const std::vector<llm::Exchange>* replay = nullptr;
+};
+
+/// While an asker is at work on another thread, whoever uses the archive holds Lock().
+class Conversations {
+ public:
+  /// One asker for each spec, in their order. Borrows `archive`.
+  static Result<std::unique_ptr<Conversations>> Open(archive::Archive& archive,
+                                                     const std::vector<llm::ModelSpec>& specs,
+                                                     const ConversationOptions& options);
+  ~Conversations();
+
+  std::vector<llm::Asker*> askers() const;
+  /// What the run's questions have cost, those before a resume included.
+  llm::Spending Spent() const;
+  std::unique_lock<std::mutex> Lock();
+
+ private:
+  struct Impl;
+  explicit Conversations(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The questions that a run asked and had answered, as a replay needs them.
+Result<std::vector<llm::Exchange>> RecordedExchanges(const archive::Archive& archive);
+
+}  // namespace cupel::evolve

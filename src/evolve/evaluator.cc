@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evolve/evaluator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <future>
+#include <utility>
+
+#include "base/json.h"
+#include "base/random.h"
+#include "evolve/feedback.h"
+#include "evolve/lessons.h"
+#include "os/fd.h"
+#include "os/process.h"
+
+namespace cupel::evolve {
+namespace {
+
+double SecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Evaluator::Evaluator(const RunParts& parts, assay::Question question, EvaluatorOptions options,
+                     std::function<void(const RunProgress&)> progress)
+    : parts_(parts),
+      device_(options.device),
+      question_(std::move(question)),
+      options_(std::move(options)),
+      progress_(std::move(progress)) {}
+
+std::filesystem::path Evaluator::SourcePath(int64_t candidate) const {
+  return options_.source_folder / fmt::format("candidate-{:04}.cu", candidate);
+}
+
+Status Evaluator::Build(
+    std::span<const int64_t> ids,
+    const std::function<Status(int64_t id, const assay::Candidate& built)>& each) {
+  for (const int64_t id : ids) {
+    TRY_ASSIGN(const std::string source, parts_.archive.Source(id));
+    TRY(os::WriteFileAtomically(SourcePath(id), source));
+  }
+  std::deque<std::future<Result<assay::Candidate>>> builds;
+  size_t next = 0;
+  for (const int64_t id : ids) {
+    while (next < ids.size() && builds.size() < static_cast<size_t>(options_.builds_ahead)) {
+      builds.push_back(std::async(std::launch::async, [this, path = SourcePath(ids[next])] {
+        return parts_.assay.Build(path);
+      }));
+      ++next;
+    }
+    TRY(Report(fmt::format("building candidate {}", id)));
+    Result<assay::Candidate> built = builds.front().get();
+    builds.pop_front();
+    if (!built) return tl::unexpected(built.error());
+    if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
+    TRY(each(id, *built));
+  }
+  return {};
+}
+
+Status Evaluator::Evaluate(std::span<const int64_t> ids) {
+  std::vector<int64_t> waiting;
+  for (const int64_t id : ids) {
+    TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(id));
+    if (candidate.status != archive::CandidateStatus::kDone) waiting.push_back(id);
+  }
+  return Build(waiting, [this](int64_t id, const assay::Candidate& built) -> Status {
+    TRY(parts_.archive.Claim(id));
+    TRY(Report(fmt::format("judging candidate {}", id)));
+    return EvaluateOne(id, built);
+  });
+}
+
+/// The stage at which a judged candidate stands or falls, with what the next proposals are told of
+/// it: how fast it is and why, or what is wrong with it.
+Result<archive::Stage> Evaluator::StageOf(int64_t id, const judge::Verdict& verdict,
+                                          double seconds) const {
+  Json reasons = Json::array();
+  for (const judge::Reason& reason : verdict.reasons) {
+    reasons.push_back(
+        {{"code", reason.code}, {"message", reason.message}, {"where", reason.where}});
+  }
+  Json detail{{"reasons", std::move(reasons)}};
+  TRY_ASSIGN(const std::string source, parts_.archive.Source(id));
+  const bool accepted = verdict.decision == judge::Decision::kAccepted;
+  if (accepted) {
+    detail["feedback"] = FeedbackPage({verdict, device_, source, ""});
+  } else {
+    detail["lessons"] = Lessons(verdict, source);
+  }
+  return archive::Stage{id, "judge", accepted, DumpJson(detail), seconds};
+}
+
+Status Evaluator::EvaluateOne(int64_t id, const assay::Candidate& built) {
+  const auto start = std::chrono::steady_clock::now();
+  std::optional<Standing> standing;
+  TRY_ASSIGN(assay::Judged judged, Judge(id, built, &standing));
+  const bool accepted = judged.verdict.decision == judge::Decision::kAccepted && standing;
+  archive::NewVerdict verdict;
+  verdict.decision = judge::Name(judged.verdict.decision);
+  verdict.json = DumpJson(judge::ToJson(judged.verdict));
+  verdict.objective_kind = parts_.objective.Kind();
+  verdict.fresh_cases = standing && standing->is_better;
+  if (accepted) verdict.objective = standing->value;
+  TRY_ASSIGN(const archive::Stage stage, StageOf(id, judged.verdict, SecondsSince(start)));
+  TRY_ASSIGN(const int64_t row, parts_.archive.RecordVerdict(id, verdict, stage));
+  if (first_verdict_.task.empty()) first_verdict_ = std::move(judged.verdict);
+  if (standing && !standing->samples.empty()) {
+    TRY(parts_.archive.AddSamples(row, standing->samples));
+  }
+  if (accepted && standing->is_better) {
+    TRY(parts_.archive.AddEvent(
+        "new_best", DumpJson(Json{{"candidate", id}, {verdict.objective_kind, standing->value}})));
+    champion_.reset();
+  }
+  return Report(fmt::format("candidate {} {}", id, verdict.decision));
+}
+
+/// The search settings first; then, for one that would be the new best, everything on fresh cases.
+Result<assay::Judged> Evaluator::Judge(int64_t id, const assay::Candidate& built,
+                                       std::optional<Standing>* standing) {
+  const assay::Question search = SearchQuestion();
+  TRY_ASSIGN(assay::Judged judged, parts_.assay.Judge(built, search));
+  if (judged.verdict.decision != judge::Decision::kAccepted) return judged;
+  TRY_ASSIGN(const std::optional<Champion> champion, BestSoFar());
+  TRY_ASSIGN(*standing, parts_.objective.Measure(built, judged.verdict, search, champion));
+  if (!*standing) return judged;
+  if (const auto& refused = (*standing)->refused) {
+    judged.verdict.decision = judge::Decision::kRejected;
+    judged.verdict.reasons.push_back(*refused);
+    standing->reset();
+    return judged;
+  }
+  if (!(*standing)->is_better) return judged;
+  return parts_.assay.Judge(built, FinalQuestion(id));
+}
+
+Result<std::optional<Champion>> Evaluator::BestSoFar() {
+  TRY_ASSIGN(const auto best, parts_.archive.Best());
+  if (!best) return std::optional<Champion>();
+  if (!champion_) {
+    TRY_ASSIGN(champion_, parts_.assay.Build(SourcePath(best->id)));
+  }
+  const auto* image = std::get_if<build::Image>(&champion_->built);
+  if (image == nullptr) {
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("the best kernel, {}, does not compile any more",
+                            SourcePath(best->id).string()),
+                "restore the file, or the toolkit that the run began with");
+  }
+  TRY_ASSIGN(const archive::Counts counts, parts_.archive.Count());
+  return std::optional<Champion>(
+      Champion{image, *best->objective, static_cast<int>(counts.accepted)});
+}
+
+/// The objective is compared on the single settings, which the paper times.
+assay::Question Evaluator::SearchQuestion() const {
+  assay::Question question = question_;
+  const auto wants = [&](task::SettingKind kind) {
+    return question_.kinds.empty() ||
+           std::find(question_.kinds.begin(), question_.kinds.end(), kind) != question_.kinds.end();
+  };
+  if (wants(task::SettingKind::kSingle)) question.kinds = {task::SettingKind::kSingle};
+  question.stop_at_first_failure = true;
+  question.distributions.clear();
+  if (options_.user_seed) question.seed = Random(options_.seed).Fork("search")();
+  return question;
+}
+
+assay::Question Evaluator::FinalQuestion(int64_t candidate) const {
+  assay::Question question = question_;
+  question.stop_at_first_failure = true;
+  question.fresh_cases = true;
+  if (options_.user_seed) {
+    question.seed = Random(options_.seed).Fork(fmt::format("final {}", candidate))();
+  }
+  return question;
+}
+
+Status Evaluator::Report(const std::string& stage) {
+  RunProgress progress = shown_;
+  progress.stage = stage;
+  progress.objective = parts_.objective.Kind();
+  TRY_ASSIGN(progress.counts, parts_.archive.Count());
+  TRY_ASSIGN(const auto best, parts_.archive.Best());
+  if (best) {
+    progress.best = best->id;
+    progress.best_value = *best->objective;
+    TRY_ASSIGN(const auto lineage, parts_.archive.Lineage(best->id));
+    if (!lineage.empty() && lineage.front().objective) {
+      progress.start = *lineage.front().objective;
+    }
+  }
+  progress_(progress);
+  return {};
+}
+
+}  // namespace cupel::evolve

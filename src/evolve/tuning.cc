@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evolve/tuning.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/json.h"
+#include "evolve/candidates.h"
+#include "evolve/tuner.h"
+
+namespace cupel::evolve {
+namespace {
+
+constexpr const char* kWhat = "the archive's candidates";
+
+Json ToJson(const Assignment& assignment) {
+  Json json = Json::object();
+  for (const auto& [name, value] : assignment) json[name] = value;
+  return json;
+}
+
+Result<Assignment> AssignmentOf(const archive::Candidate& candidate) {
+  TRY_ASSIGN(const Json json, ParseJson(candidate.tunables, kWhat));
+  Assignment assignment;
+  if (!json.is_object())
+    return Fail(ErrorCode::kIo, "the archive holds tunables that are no object");
+  for (const auto& [name, value] : json.items()) {
+    if (!value.is_number_integer()) {
+      return Fail(ErrorCode::kIo, "the archive holds a tunable that is no integer: " + name);
+    }
+    assignment[name] = value.get<int64_t>();
+  }
+  return assignment;
+}
+
+/// The candidate whose constants were varied to make this one; itself where it was written.
+Result<int64_t> RootOf(const archive::Candidate& candidate) {
+  TRY_ASSIGN(const Json meta, ParseJson(candidate.meta, kWhat));
+  return meta.contains("tuned_from") ? JsonInt(meta, "tuned_from", kWhat)
+                                     : Result<int64_t>(candidate.id);
+}
+
+/// "kTile 16 -> 32, kRows 1 -> 2" against the parent.
+std::string Difference(const std::vector<Tunable>& tunables, const Assignment& parent,
+                       const Assignment& child) {
+  std::string text;
+  for (const Tunable& tunable : tunables) {
+    const auto value = [&](const Assignment& a) {
+      const auto it = a.find(tunable.name);
+      return it == a.end() ? tunable.value : it->second;
+    };
+    if (value(parent) != value(child)) {
+      text += fmt::format("{}{} {} -> {}", text.empty() ? "" : ", ", tunable.name, value(parent),
+                          value(child));
+    }
+  }
+  return text;
+}
+
+/// How many generations have come to their end.
+Result<int> GenerationsDone(const archive::Archive& archive) {
+  TRY_ASSIGN(const std::string text, archive.State());
+  TRY_ASSIGN(const Json state, ParseJson(text, "the run's state"));
+  return state.is_object() ? state.value("generation", 0) : 0;
+}
+
+}  // namespace
+
+Result<int64_t> AddStart(archive::Archive& archive, const std::string& start) {
+  archive::NewCandidate candidate;
+  candidate.source = start;
+  candidate.proposer = "baseline";
+  candidate.description = "the starting kernel";
+  TRY_ASSIGN(const auto added, archive.AddCandidate(candidate));
+  return added.id;
+}
+
+Result<std::vector<int64_t>> AddVariants(archive::Archive& archive, int64_t base, int count,
+                                         int generation, Random random) {
+  TRY_ASSIGN(const archive::Candidate parent, archive.Get(base));
+  TRY_ASSIGN(const int64_t root, RootOf(parent));
+  TRY_ASSIGN(const std::string source, archive.Source(root));
+  const auto found = FindTunables(source);
+  if (!found) return std::vector<int64_t>();  // a model's tune comment may be nonsense
+  TRY_ASSIGN(const Assignment from, AssignmentOf(parent));
+  Status status;
+  // What this generation has added counts as new: after a kill it is proposed once more.
+  const auto is_new = [&](const Assignment& assignment) {
+    const auto variant = Rewrite(source, *found, assignment);
+    if (!variant) return false;
+    const auto known = archive.FindBySource(*variant);
+    if (!known) status = tl::unexpected(known.error());
+    return known && (!known->has_value() || (*known)->generation >= generation);
+  };
+  const auto proposals = Propose(*found, from, count, random, is_new);
+  TRY(status);
+  std::vector<int64_t> ids;
+  for (const Assignment& proposal : proposals) {
+    archive::NewCandidate candidate;
+    TRY_ASSIGN(candidate.source, Rewrite(source, *found, proposal));
+    candidate.proposer = "tuner";
+    candidate.description = Difference(*found, from, proposal);
+    candidate.tunables = DumpJson(ToJson(proposal));
+    candidate.meta = DumpJson(Json{{"operator", "tune"}, {"tuned_from", root}});
+    candidate.generation = generation;
+    candidate.parents = {base};
+    TRY_ASSIGN(const auto added, archive.AddCandidate(candidate));
+    ids.push_back(added.id);
+  }
+  return ids;
+}
+
+Result<RunResult> Tune(archive::Archive& archive, Evaluator& evaluator, const std::string& start,
+                       const TuningOptions& options) {
+  TRY(archive.RequeueInterrupted());
+  TRY_ASSIGN(const int64_t first, AddStart(archive, start));
+  TRY(evaluator.Evaluate(std::vector<int64_t>{first}));
+  TRY_ASSIGN(const archive::Candidate judged, archive.Get(first));
+  RunResult result;
+  result.start_accepted = judged.objective.has_value();
+  if (!result.start_accepted) return result;
+  TRY_ASSIGN(const auto tunables, FindTunables(start));
+  TRY_ASSIGN(int generation, GenerationsDone(archive));
+  for (;;) {
+    ++generation;
+    TRY_ASSIGN(const auto before, CandidatesBefore(archive, generation));
+    const int left = options.candidates + 1 - static_cast<int>(before.size());
+    if (left <= 0) {
+      result.end = "all candidates tried";
+      return result;
+    }
+    const Random random = Random(options.seed).Fork(fmt::format("generation {}", generation));
+    TRY_ASSIGN(const auto ids, AddVariants(archive, BestOf(before)->id,
+                                           std::min(options.batch, left), generation, random));
+    if (ids.empty()) {
+      result.end =
+          tunables.empty() ? "the kernel has no tunable constants" : "no variants left to try";
+      return result;
+    }
+    TRY(evaluator.Evaluate(ids));
+    TRY(archive.PutState(DumpJson(Json{{"generation", generation}})));
+  }
+}
+
+}  // namespace cupel::evolve
