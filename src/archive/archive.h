@@ -177,7 +177,7 @@ class Archive {
   /// Marks the oldest queued candidate as evaluating and returns it; nullopt when none is queued.
   Result<std::optional<Candidate>> ClaimNext();
   /// Marks this one as evaluating.
-  Status Claim(int64_t candidate);
+  Status MarkEvaluating(int64_t candidate);
   /// On resume: candidates whose evaluation was cut off are queued again. Returns how many.
   Result<int64_t> RequeueInterrupted();
   /// Marks the candidate done. A candidate may get several verdicts: the latest counts. `stage`,
@@ -191,6 +191,7 @@ class Archive {
   Status Drop(const Stage& stage);
   /// Of all candidates, in their order.
   Result<std::vector<Stage>> Stages() const;
+  Result<std::vector<Stage>> StagesOf(int64_t candidate) const;
 
   Result<Candidate> Get(int64_t candidate) const;
   Result<std::string> Source(int64_t candidate) const;

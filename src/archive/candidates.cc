@@ -116,6 +116,19 @@ Status InsertStage(Database& database, const Stage& stage) {
       .Run();
 }
 
+constexpr const char* kSelectStages =
+    "SELECT candidate, name, passed, detail, seconds FROM stages ";
+
+Result<std::vector<Stage>> AllStages(Statement select) {
+  std::vector<Stage> stages;
+  while (true) {
+    TRY_ASSIGN(const bool row, select.Next());
+    if (!row) return stages;
+    stages.push_back(
+        {select.Int(0), select.Text(1), select.Int(2) != 0, select.Text(3), select.Double(4)});
+  }
+}
+
 Status CheckVerdict(const NewVerdict& verdict) {
   if (verdict.objective && !std::isfinite(*verdict.objective)) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -194,7 +207,7 @@ Result<std::optional<Candidate>> Archive::ClaimNext() {
   return candidate;
 }
 
-Status Archive::Claim(int64_t candidate) {
+Status Archive::MarkEvaluating(int64_t candidate) {
   return MarkAs(impl_->database, candidate, CandidateStatus::kEvaluating);
 }
 
@@ -245,15 +258,15 @@ Status Archive::Drop(const Stage& stage) {
 
 Result<std::vector<Stage>> Archive::Stages() const {
   TRY_ASSIGN(Statement select,
-             impl_->database.Prepare("SELECT candidate, name, passed, detail, seconds FROM stages "
-                                     "ORDER BY candidate, id"));
-  std::vector<Stage> stages;
-  while (true) {
-    TRY_ASSIGN(const bool row, select.Next());
-    if (!row) return stages;
-    stages.push_back(
-        {select.Int(0), select.Text(1), select.Int(2) != 0, select.Text(3), select.Double(4)});
-  }
+             impl_->database.Prepare(std::string(kSelectStages) + "ORDER BY candidate, id"));
+  return AllStages(std::move(select));
+}
+
+Result<std::vector<Stage>> Archive::StagesOf(int64_t candidate) const {
+  TRY_ASSIGN(Statement select, impl_->database.Prepare(std::string(kSelectStages) +
+                                                       "WHERE candidate = ? ORDER BY id"));
+  select.Bind(candidate);
+  return AllStages(std::move(select));
 }
 
 Result<Candidate> Archive::Get(int64_t candidate) const {

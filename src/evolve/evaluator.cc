@@ -70,7 +70,7 @@ Status Evaluator::Evaluate(std::span<const int64_t> ids) {
     if (candidate.status != archive::CandidateStatus::kDone) waiting.push_back(id);
   }
   return Build(waiting, [this](int64_t id, const assay::Candidate& built) -> Status {
-    TRY(parts_.archive.Claim(id));
+    TRY(parts_.archive.MarkEvaluating(id));
     TRY(Report(fmt::format("judging candidate {}", id)));
     return EvaluateOne(id, built);
   });
@@ -196,8 +196,14 @@ Status Evaluator::Report(const std::string& stage) {
       progress.start = *lineage.front().objective;
     }
   }
+  reported_ = progress;
   progress_(progress);
   return {};
+}
+
+void Evaluator::ShowAgain(const std::string& stage) {
+  reported_.stage = stage;
+  progress_(reported_);
 }
 
 }  // namespace cupel::evolve

@@ -66,6 +66,8 @@ class Evaluator {
   /// What progress reports show beside the archive's own facts.
   RunProgress& shown() { return shown_; }
   Status Report(const std::string& stage);
+  /// The facts of the last Report() beside a new stage: does not touch the archive.
+  void ShowAgain(const std::string& stage);
 
  private:
   Result<archive::Stage> StageOf(int64_t id, const judge::Verdict& verdict, double seconds) const;
@@ -82,7 +84,7 @@ class Evaluator {
   assay::Question question_;
   EvaluatorOptions options_;
   std::function<void(const RunProgress&)> progress_;
-  RunProgress shown_;
+  RunProgress shown_, reported_;
   judge::Verdict first_verdict_;
   std::optional<assay::Candidate> champion_;  // built; of the best so far
 };

@@ -13,7 +13,8 @@ inline constexpr size_t kMaxLessons = 2048;  // bytes
 
 /// At most kMaxLessons bytes of printable text; empty for an accepted kernel. Names the settings
 /// that the task lists by their sizes; held-out and derived ones are "other sizes", so that nobody
-/// writes for them. Seeds are left out, and of wrong outputs the verdict's first values stand alone.
+/// writes for them. Seeds are left out, and of wrong outputs the verdict's first values stand
+/// alone.
 std::string Lessons(const judge::Verdict& verdict, std::string_view source);
 
 }  // namespace cupel::evolve

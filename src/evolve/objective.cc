@@ -74,8 +74,8 @@ class Measured final : public Objective {
     assay::BenchOptions options = options_;
     if (champion) {
       // Two-sided intervals, of which one side promotes; any of the settings may.
-      const double share =
-          PromotionAlpha(champion->comparison) / std::max<size_t>(1, settings.size());
+      const double share = PromotionAlpha(champion->comparison) /
+                           static_cast<double>(std::max<size_t>(1, settings.size()));
       options.confidence = std::max(options.confidence, 1 - 2 * share);
     }
     for (const task::Setting* setting : settings) {

@@ -37,7 +37,7 @@ struct Attempt {
 
 struct Translation {
   std::vector<Attempt> attempts;
-  std::optional<int64_t> kernel;           // the candidate that is right
+  std::optional<int64_t> kernel;          // the candidate that is right
   std::optional<judge::Verdict> verdict;  // the last one, where it was given in this process
 };
 

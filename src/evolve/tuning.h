@@ -3,7 +3,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "base/random.h"
 #include "evolve/evaluator.h"
 #include "evolve/tunables.h"
 

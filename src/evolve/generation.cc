@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evolve/generation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "evolve/candidates.h"
+#include "evolve/cascade.h"
+#include "evolve/slots.h"
+
+namespace cupel::evolve {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kAuditShare = 0.125;  // of what reviewers stop is judged all the same
+constexpr size_t kMostHints = 32;
+// What a proposal has earned for its model and its hints.
+constexpr double kRight = 0.3, kBetterThanParent = 0.6, kNewBest = 1;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// A proposal that became a candidate.
+struct Entry {
+  size_t slot = 0;
+  int64_t id = 0;
+  std::string source;
+  bool is_out = false;      // fell before the judge
+  double score = 0.5;       // of the reviewers
+  bool is_audited = false;  // judged although they would not have it
+};
+
+class Generation {
+ public:
+  Generation(const EvolutionParts& parts, const EvolutionOptions& options, SearchState& state,
+             RunMemory& memory)
+      : parts_(parts),
+        options_(options),
+        state_(state),
+        memory_(memory),
+        number_(state.generation + 1),
+        random_(Random(options.seed).Fork(fmt::format("generation {}", number_))) {}
+
+  Result<Json> Run() {
+    const auto start = Clock::now();
+    parts_.evaluator.shown().generation = number_;
+    TRY_ASSIGN(before_, CandidatesBefore(parts_.archive, number_));
+    const archive::Candidate* best = BestOf(before_);
+    if (best == nullptr) return Fail(ErrorCode::kInternal, "a generation without a parent");
+    best_before_ = *best->objective;
+    TRY(Say("summarising"));
+    TRY_ASSIGN(plan_, MakePlan(parts_, options_, number_, before_, state_, memory_, random_));
+    TRY(Ask());
+    TRY(AddCandidates());
+    TRY(DropCopies());
+    TRY(Compile());
+    if (reads_) TRY(Read());
+    TRY(Choose());
+    TRY(parts_.evaluator.Evaluate(chosen_));
+    TRY(Learn());
+    TRY(Polish());
+    TRY(End());
+    return Facts(SecondsSince(start));
+  }
+
+ private:
+  Status Say(const std::string& what) {
+    RunProgress& shown = parts_.evaluator.shown();
+    const llm::Spending spent = parts_.conversations.Spent();
+    shown.usd = llm::Dollars(spent.money);
+    shown.tokens = spent.tokens;
+    return parts_.evaluator.Report(fmt::format("generation {}: {}", number_, what));
+  }
+
+  Status Ask() {
+    ProposingOptions asking;
+    asking.generation = number_;
+    asking.reflections = options_.reflections;
+    asking.sequential = options_.sequential;
+    TRY(Say(fmt::format("asking for {} proposals", plan_.slots.size())));
+    // The archive is the askers' while they work: what is shown meanwhile is not read from it.
+    TRY_ASSIGN(proposed_, AskForProposals(plan_.slots, parts_.proposers, asking, [this](int done) {
+                 parts_.evaluator.ShowAgain(fmt::format("generation {}: {} of {} proposals",
+                                                        number_, done, plan_.slots.size()));
+               }));
+    const bool none = std::all_of(proposed_.begin(), proposed_.end(),
+                                  [](const Proposed& one) { return one.not_asked; });
+    if (none && !proposed_.empty()) {
+      Error error = proposed_.front().error;
+      error.message =
+          fmt::format("generation {}: no model can be asked: {}", number_, error.message);
+      return tl::unexpected(std::move(error));
+    }
+    return {};
+  }
+
+  Status AddCandidates() {
+    std::set<int64_t> taken;
+    for (size_t i = 0; i < proposed_.size(); ++i) {
+      const Proposed& one = proposed_[i];
+      const Slot& slot = plan_.slots[i];
+      if (!one.problem.empty()) {
+        unusable_.push_back(Json{{"proposal", slot.number},
+                                 {"model", parts_.proposers[slot.model]->model()},
+                                 {"exchange", one.exchange},
+                                 {"reason", one.problem}});
+        continue;
+      }
+      TRY_ASSIGN(const auto added, parts_.archive.AddCandidate(CandidateOf(slot, one)));
+      TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(added.id));
+      if (candidate.generation < number_ || !taken.insert(added.id).second) {
+        ++copies_;  // byte for byte what the run has
+        continue;
+      }
+      TRY(parts_.archive.AttributeExchange(one.exchange, added.id));
+      Entry entry;
+      entry.slot = i;
+      entry.id = added.id;
+      entry.source = one.source;
+      entries_.push_back(std::move(entry));
+    }
+    return {};
+  }
+
+  archive::NewCandidate CandidateOf(const Slot& slot, const Proposed& one) const {
+    archive::NewCandidate candidate;
+    candidate.source = one.source;
+    candidate.proposer = "llm:" + parts_.proposers[slot.model]->model();
+    candidate.description = one.name.empty() ? fmt::format("proposal {}", slot.number) : one.name;
+    candidate.generation = number_;
+    candidate.parents = slot.parents;
+    candidate.meta = DumpJson(Json{{"operator", Name(slot.way)},
+                                   {"name", one.name},
+                                   {"thought", one.thought},
+                                   {"island", state_.islands[plan_.island].id},
+                                   {"proposal", slot.number},
+                                   {"model", parts_.proposers[slot.model]->model()},
+                                   {"exchange", one.exchange},
+                                   {"hints", slot.hints}});
+    return candidate;
+  }
+
+  /// A stage of this candidate that an earlier, unfinished go at this generation left.
+  Result<std::optional<archive::Stage>> Left(int64_t id, std::string_view name) const {
+    TRY_ASSIGN(const auto stages, parts_.archive.StagesOf(id));
+    for (const archive::Stage& stage : stages) {
+      if (stage.name == name) return std::optional<archive::Stage>(stage);
+    }
+    return std::optional<archive::Stage>();
+  }
+
+  Status Leave(Entry& entry, const char* name, bool passed, const Json& detail, double seconds,
+               bool drop) {
+    TRY_ASSIGN(const auto left, Left(entry.id, name));
+    const archive::Stage stage{entry.id, name, passed, DumpJson(detail), seconds};
+    entry.is_out = entry.is_out || drop;
+    TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(entry.id));
+    if (drop && candidate.status != archive::CandidateStatus::kDone) {
+      return parts_.archive.Drop(stage);
+    }
+    return left ? Status() : parts_.archive.AddStage(stage);
+  }
+
+  Status DropCopies() {
+    if (!options_.novelty) return {};
+    std::vector<int64_t> ids;
+    std::vector<Shingles> known;
+    for (const archive::Candidate& one : before_) {
+      TRY_ASSIGN(const Shingles* shingles, memory_.ShinglesOf(one.id));
+      ids.push_back(one.id);
+      known.push_back(*shingles);
+    }
+    for (Entry& entry : entries_) {
+      const auto start = Clock::now();
+      TRY_ASSIGN(const Shingles* own, memory_.ShinglesOf(entry.id));
+      const auto nearest = FindNearest(*own, known);
+      const bool copy = nearest && nearest->is_copy;
+      Json detail = Json::object();
+      if (nearest) {
+        detail = {{"nearest", ids[nearest->index]}, {"similarity", nearest->similarity}};
+      }
+      TRY(Leave(entry, "novelty", !copy, detail, SecondsSince(start), copy));
+      copies_ += copy ? 1 : 0;
+      ids.push_back(entry.id);
+      known.push_back(*own);
+    }
+    return {};
+  }
+
+  std::vector<int64_t> Standing() const {
+    std::vector<int64_t> ids;
+    for (const Entry& entry : entries_) {
+      if (!entry.is_out) ids.push_back(entry.id);
+    }
+    return ids;
+  }
+
+  Entry& Of(int64_t id) {
+    return *std::find_if(entries_.begin(), entries_.end(),
+                         [&](const Entry& one) { return one.id == id; });
+  }
+
+  /// What does not compile has its verdict at once, and takes nobody's place before the judge.
+  Status Compile() {
+    std::vector<int64_t> broken;
+    auto start = Clock::now();
+    const auto look = [&](int64_t id, const assay::Candidate& built) -> Status {
+      Entry& entry = Of(id);
+      const bool fine = std::holds_alternative<build::Image>(built.built);
+      const double seconds = SecondsSince(std::exchange(start, Clock::now()));
+      TRY(Leave(entry, "build", fine, Json::object(), seconds, false));
+      if (!fine) {
+        entry.is_out = true;
+        broken.push_back(id);
+      }
+      return {};
+    };
+    TRY(parts_.evaluator.Build(Standing(), look));
+    return parts_.evaluator.Evaluate(broken);
+  }
+
+  Status Read() {
+    for (Entry& entry : entries_) {
+      if (entry.is_out) continue;
+      ++reviewed_;
+      TRY_ASSIGN(const auto left, Left(entry.id, "review"));
+      Json detail;
+      double seconds = 0;
+      if (left) {
+        TRY_ASSIGN(detail, ParseJson(left->detail, "what the review's stage left"));
+      } else {
+        TRY(Say(fmt::format("reviewing candidate {}", entry.id)));
+        TRY_ASSIGN(const review::Review found, Review(entry));
+        detail = ToJson(found);
+        seconds = found.seconds;
+      }
+      TRY_ASSIGN(entry.score, JsonNumber(detail, "score", "what the review's stage left"));
+      TRY_ASSIGN(const bool passed, JsonBool(detail, "passed", "what the review's stage left"));
+      // Some are judged all the same, to see how many good kernels reviewers cost.
+      Random audit = random_.Fork(fmt::format("audit {}", plan_.slots[entry.slot].number));
+      entry.is_audited = !passed && audit.Unit() < kAuditShare;
+      TRY(Leave(entry, "review", passed, detail, seconds, !passed && !entry.is_audited));
+    }
+    return {};
+  }
+
+  Result<review::Review> Review(const Entry& entry) {
+    review::Subject subject;
+    subject.source = entry.source;
+    subject.operation = options_.operation;
+    return review::AskReviewers(subject, parts_.reviewers, options_.review);
+  }
+
+  /// Who is judged.
+  Status Choose() {
+    std::vector<Entry*> candidates;
+    for (Entry& entry : entries_) {
+      if (entry.is_out) continue;
+      if (entry.is_audited) {
+        chosen_.push_back(entry.id);
+      } else {
+        candidates.push_back(&entry);
+      }
+    }
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Entry* a, const Entry* b) { return a->score > b->score; });
+    // Where reviewers were found not to pay, the judge is cheap: it takes all that compiles.
+    const bool all = options_.reading == Reading::kAuto && !reads_;
+    const size_t places = all ? candidates.size() : static_cast<size_t>(options_.evaluations);
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if (i < places) {
+        chosen_.push_back(candidates[i]->id);
+        continue;
+      }
+      TRY(Leave(*candidates[i], "selection", false,
+                Json{{"score", candidates[i]->score}, {"rank", i + 1}, {"places", places}}, 0,
+                true));
+    }
+    std::sort(chosen_.begin(), chosen_.end());
+    return {};
+  }
+
+  /// Models and hints earn by what became of their proposals, in the order of the slots.
+  Status Learn() {
+    std::map<int64_t, double> values;
+    for (const archive::Candidate& one : before_) {
+      if (one.objective) values[one.id] = *one.objective;
+    }
+    std::map<size_t, double> rewards;
+    for (const Entry& entry : entries_) {
+      TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(entry.id));
+      if (!candidate.objective) continue;
+      ++accepted_;
+      Settle(state_.islands[plan_.island], {candidate.id, *candidate.objective});
+      const double parent = values.at(plan_.slots[entry.slot].parents.front());
+      rewards[entry.slot] = *candidate.objective < best_before_ ? kNewBest
+                            : *candidate.objective < parent     ? kBetterThanParent
+                                                                : kRight;
+    }
+    for (size_t i = 0; i < plan_.slots.size(); ++i) {
+      if (proposed_[i].not_asked) continue;
+      state_.ensemble.Reward(plan_.slots[i].model, rewards[i]);
+      for (const int64_t hint : plan_.slots[i].hints) state_.hints.Reward(hint, rewards[i]);
+    }
+    return {};
+  }
+
+  /// A new best is tuned, which asks no model.
+  Status Polish() {
+    if (options_.polish <= 0) return {};
+    const archive::Candidate* best = nullptr;
+    std::vector<archive::Candidate> own;
+    for (const Entry& entry : entries_) {
+      TRY_ASSIGN(archive::Candidate candidate, parts_.archive.Get(entry.id));
+      own.push_back(std::move(candidate));
+    }
+    best = BestOf(own);
+    if (best == nullptr || *best->objective >= best_before_) return {};
+    TRY(Say(fmt::format("tuning candidate {}", best->id)));
+    TRY_ASSIGN(const auto ids, AddVariants(parts_.archive, best->id, options_.polish, number_,
+                                           random_.Fork("polish")));
+    TRY(parts_.evaluator.Evaluate(ids));
+    for (const int64_t id : ids) {
+      TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(id));
+      if (candidate.objective) {
+        Settle(state_.islands[plan_.island], {candidate.id, *candidate.objective});
+      }
+    }
+    return {};
+  }
+
+  Status End() {
+    Migrate(state_.islands, number_ - 1, options_.migrate_every);
+    if (options_.new_hint_every > 0 && number_ % options_.new_hint_every == 0) TRY(NewHint());
+    if (options_.reading == Reading::kAuto) {
+      const auto recorded = options_.recorded_reading.find(number_ + 1);
+      if (recorded != options_.recorded_reading.end()) {
+        state_.reads = recorded->second;
+      } else {
+        TRY_ASSIGN(const auto stages, parts_.archive.Stages());
+        state_.reads = ReviewPays(TallyOf(stages));
+      }
+    }
+    state_.generation = number_;
+    return {};
+  }
+
+  /// Hints that have earned improvements become the parents of a new one.
+  Status NewHint() {
+    std::vector<const Hint*> best;
+    for (const Hint& hint : state_.hints.all()) {
+      if (hint.tried > 0 && hint.earned > 0) best.push_back(&hint);
+    }
+    if (best.empty()) return {};
+    const auto expected = [](const Hint* hint) { return (1 + hint->earned) / (2 + hint->tried); };
+    std::stable_sort(best.begin(), best.end(),
+                     [&](const Hint* a, const Hint* b) { return expected(a) > expected(b); });
+    best.resize(std::min<size_t>(best.size(), 6));
+    std::vector<TriedHint> shown;
+    std::vector<int64_t> parents;
+    for (const Hint* hint : best) {
+      shown.push_back({hint->text, hint->tried, hint->earned});
+      parents.push_back(hint->id);
+    }
+    TRY(Say("asking for a new hint"));
+    llm::Request request = HintPrompt(options_.operation, shown);
+    request.sample = number_;
+    const auto answer = parts_.reviewers.front()->Ask("hints", request);
+    if (!answer) return {};  // the next generation says it where nobody can be asked
+    auto text = ReadHint(answer->text);
+    if (!text) return {};
+    if (state_.hints.Add(*std::move(text), parents)) state_.hints.Retire(kMostHints);
+    return {};
+  }
+
+  Result<Json> Facts(double seconds) const {
+    Json models = Json::array();
+    const auto& members = state_.ensemble.members();
+    for (size_t i = 0; i < members.size(); ++i) {
+      models.push_back({{"name", members[i].name},
+                        {"asked", members[i].asked},
+                        {"rewarded", members[i].total},
+                        {"expected", state_.ensemble.Expected(i)}});
+    }
+    Json hints = Json::array();
+    for (const Hint& hint : state_.hints.all()) {
+      if (hint.tried == 0) continue;
+      hints.push_back({{"id", hint.id},
+                       {"text", hint.text},
+                       {"origin", hint.origin},
+                       {"tried", hint.tried},
+                       {"earned", hint.earned}});
+    }
+    TRY_ASSIGN(const auto best, parts_.archive.Best());
+    return Json{{"generation", number_},
+                {"island", state_.islands[plan_.island].id},
+                {"asked", plan_.slots.size()},
+                {"unusable", unusable_.size()},
+                {"problems", unusable_},
+                {"copies", copies_},
+                {"reads", reads_},
+                {"reviewed", reviewed_},
+                {"evaluated", chosen_.size()},
+                {"accepted", accepted_},
+                {"best", best ? Json(*best->objective) : Json()},
+                {"seconds", seconds},
+                {"models", std::move(models)},
+                {"hints", std::move(hints)}};
+  }
+
+  const EvolutionParts& parts_;
+  const EvolutionOptions& options_;
+  SearchState& state_;
+  RunMemory& memory_;
+  const int number_;
+  const Random random_;
+  const bool reads_ = options_.reading != Reading::kOff && state_.reads;
+
+  std::vector<archive::Candidate> before_;
+  double best_before_ = 0;
+  Plan plan_;
+  std::vector<Proposed> proposed_;
+  std::vector<Json> unusable_;
+  std::vector<Entry> entries_;
+  std::vector<int64_t> chosen_;
+  int copies_ = 0, reviewed_ = 0, accepted_ = 0;
+};
+
+}  // namespace
+
+Result<Json> RunGeneration(const EvolutionParts& parts, const EvolutionOptions& options,
+                           SearchState& state, RunMemory& memory) {
+  return Generation(parts, options, state, memory).Run();
+}
+
+}  // namespace cupel::evolve

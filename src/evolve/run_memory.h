@@ -1,0 +1,43 @@
+// What a run knows of its candidates, as proposals are told it: sources, names, how fast and why,
+// what was wrong. Read from the archive once. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "archive/archive.h"
+#include "evolve/novelty.h"
+#include "evolve/prompt.h"
+
+namespace cupel::evolve {
+
+class RunMemory {
+ public:
+  RunMemory(const archive::Archive& archive, std::function<std::string(double)> objective_text)
+      : archive_(archive), objective_text_(std::move(objective_text)) {}
+
+  Result<const std::string*> Source(int64_t id);
+  Result<const Shingles*> ShinglesOf(int64_t id);
+  /// With its feedback page, if it has one; no recommendations.
+  Result<ParentKernel> Parent(const archive::Candidate& candidate);
+  Result<KnownKernel> Known(const archive::Candidate& candidate);
+  /// The latest `count` of `candidates` that were judged wrong, the latest last.
+  Result<std::vector<FailedAttempt>> Failures(const std::vector<archive::Candidate>& candidates,
+                                              int count);
+
+ private:
+  /// A text member of what the judge's stage left.
+  Result<std::string> OfJudge(int64_t id, const char* member) const;
+
+  const archive::Archive& archive_;
+  std::function<std::string(double)> objective_text_;
+  std::map<int64_t, std::string> sources_;
+  std::map<int64_t, Shingles> shingles_;
+};
+
+/// What the proposer calls it, else what the archive does.
+std::string NameOf(const archive::Candidate& candidate);
+
+}  // namespace cupel::evolve

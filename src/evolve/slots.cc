@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evolve/slots.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "evolve/feedback.h"
+
+namespace cupel::evolve {
+namespace {
+
+// How often each way is taken where all are allowed.
+constexpr double kEditShare = 0.3, kCrossoverShare = 0.2;
+
+class Planner {
+ public:
+  Planner(const EvolutionParts& parts, const EvolutionOptions& options,
+          const std::vector<archive::Candidate>& before, SearchState& state, RunMemory& memory)
+      : parts_(parts), options_(options), state_(state), memory_(memory) {
+    for (const archive::Candidate& one : before) {
+      by_id_.emplace(one.id, &one);
+      lineage_[one.id] = one.parents;
+    }
+  }
+
+  Result<Plan> Make(int generation, const Random& random,
+                    const std::vector<archive::Candidate>& before) {
+    Plan plan;
+    plan.island = IslandOf(generation, state_.islands.size());
+    TRY_ASSIGN(failures_, memory_.Failures(before, options_.failures));
+    for (int i = 0; i < options_.proposals; ++i) {
+      const bool first = plan.slots.empty();
+      const Random own = random.Fork(fmt::format("slot {}", i));
+      if (options_.sequential && !first) {  // the same conversation goes on
+        Slot slot = plan.slots.front();
+        slot.number = i;
+        plan.slots.push_back(std::move(slot));
+        continue;
+      }
+      TRY_ASSIGN(Slot slot, MakeSlot(i, plan.island, own));
+      plan.slots.push_back(std::move(slot));
+    }
+    return plan;
+  }
+
+ private:
+  Result<Slot> MakeSlot(int number, size_t home, const Random& random) {
+    Slot slot;
+    slot.number = number;
+    slot.model = state_.ensemble.Choose();
+    const auto& members = state_.islands[home].members;
+    const auto parent = SelectParent(members, options_.temperature, random.Fork("parent"));
+    if (!parent) return Fail(ErrorCode::kInternal, "an island without a kernel");
+    slot.parents = {*parent};
+    Random way = random.Fork("way");
+    const double unit = way.Unit();
+    if (options_.crossover && unit < kCrossoverShare) {
+      const auto mate = SelectMate(state_.islands, home, *parent, lineage_, options_.temperature,
+                                   random.Fork("mate"));
+      if (mate) {
+        slot.parents.push_back(*mate);
+        slot.way = Operator::kCrossover;
+      }
+    } else if (options_.edits && unit < kCrossoverShare + kEditShare) {
+      slot.way = Operator::kEdit;
+    }
+    TRY(Fill(slot, members, random));
+    return slot;
+  }
+
+  Status Fill(Slot& slot, const std::vector<Scored>& members, const Random& random) {
+    PromptContext& context = slot.context;
+    context.operation = options_.operation;
+    for (const int64_t id : slot.parents) {
+      TRY_ASSIGN(ParentKernel parent, ParentOf(id));
+      context.parents.push_back(std::move(parent));
+    }
+    TRY(AddExamples(slot, members));
+    for (const Hint* hint : state_.hints.Sample(options_.hints, random.Fork("hints"))) {
+      slot.hints.push_back(hint->id);
+      context.hints.push_back(hint->text);
+    }
+    context.failures = failures_;
+    return {};
+  }
+
+  Result<ParentKernel> ParentOf(int64_t id) {
+    const auto found = parents_.find(id);
+    if (found != parents_.end()) return found->second;
+    TRY_ASSIGN(ParentKernel parent, memory_.Parent(*by_id_.at(id)));
+    if (!options_.feedback) parent.feedback.clear();
+    if (options_.summary && !parent.feedback.empty()) {
+      auto advice =
+          Recommend(*parts_.reviewers.front(), options_.operation, parent.source, parent.feedback);
+      if (advice) parent.recommendations = *std::move(advice);
+      // Without advice the page stands alone; that nobody can be asked shows in what follows.
+    }
+    parents_.emplace(id, parent);
+    return parent;
+  }
+
+  Status AddExamples(Slot& slot, const std::vector<Scored>& members) {
+    std::vector<Scored> others;
+    for (const Scored& member : members) {
+      const bool is_parent =
+          std::find(slot.parents.begin(), slot.parents.end(), member.id) != slot.parents.end();
+      if (!is_parent) others.push_back(member);
+    }
+    Status status;
+    const auto similarity = [&](int64_t a, int64_t b) {
+      const auto one = memory_.ShinglesOf(a), other = memory_.ShinglesOf(b);
+      if (!one || !other) {
+        status = tl::unexpected(one ? other.error() : one.error());
+        return 0.0;
+      }
+      return Similarity(**one, **other);
+    };
+    const auto chosen = SelectExamples(others, static_cast<size_t>(options_.examples), similarity);
+    TRY(status);
+    for (const int64_t id : chosen) {
+      TRY_ASSIGN(KnownKernel example, memory_.Known(*by_id_.at(id)));
+      slot.context.examples.push_back(std::move(example));
+    }
+    return {};
+  }
+
+  const EvolutionParts& parts_;
+  const EvolutionOptions& options_;
+  SearchState& state_;
+  RunMemory& memory_;
+  std::map<int64_t, const archive::Candidate*> by_id_;
+  Lineage lineage_;
+  std::vector<FailedAttempt> failures_;
+  std::map<int64_t, ParentKernel> parents_;
+};
+
+}  // namespace
+
+Result<Plan> MakePlan(const EvolutionParts& parts, const EvolutionOptions& options, int generation,
+                      const std::vector<archive::Candidate>& before, SearchState& state,
+                      RunMemory& memory, const Random& random) {
+  return Planner(parts, options, before, state, memory).Make(generation, random, before);
+}
+
+}  // namespace cupel::evolve
