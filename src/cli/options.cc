@@ -9,13 +9,15 @@
 namespace cupel::cli {
 namespace {
 
-void AddCommon(CLI::App* app, Common& common, bool uses_device) {
+/// `asks_models`: --model names a language model there, not the GPU.
+void AddCommon(CLI::App* app, Common& common, bool uses_device, bool asks_models = false) {
   if (uses_device) {
     app->add_option(
         "--device", common.device,
         "emu (the built-in emulator), gpu[:N], or gpu:all where work can be spread (default: "
         "emu; bench: gpu)");
-    app->add_option("--model", common.model, "GPU that the emulator describes: h100, h200, a100")
+    app->add_option(asks_models ? "--gpu-model" : "--gpu-model,--model", common.model,
+                    "GPU that the emulator describes: h100, h200, a100")
         ->capture_default_str();
     app->add_option("--seed", common.seed,
                     "Draw the inputs from this number: repeats a verdict (default: a secret pool)");
@@ -24,6 +26,22 @@ void AddCommon(CLI::App* app, Common& common, bool uses_device) {
   }
   app->add_option("--json", common.json, "Write the same facts to FILE as JSON")->type_name("FILE");
   app->add_flag("-q,--quiet", common.quiet, "Print the result alone");
+}
+
+void AddModels(CLI::App* app, ModelOptions& models) {
+  app->add_option("--model", models.specs,
+                  "Language model, PROVIDER:NAME@OPTION=VALUE,… (repeatable; docs/models.md)")
+      ->type_name("SPEC")
+      ->allow_extra_args(false);
+  app->add_option("--budget", models.budget_usd, "Dollars that the models may cost, never exceeded")
+      ->type_name("USD")
+      ->check(CLI::Range(0.0, 1e6));
+  app->add_option("--budget-tokens", models.budget_tokens, "The same in tokens")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--transcript", models.transcript,
+                  "Keep questions and answers in FILE; what it answers already is not asked again")
+      ->type_name("FILE");
 }
 
 void AddWeakSandbox(CLI::App* app, Compile& compile) {

@@ -39,6 +39,14 @@ struct Target {
   bool full_size = false;  // on the emulator too, where the task names smaller sizes for it
 };
 
+/// The language models that a command asks (docs/models.md).
+struct ModelOptions {
+  std::vector<std::string> specs;  // "provider:name@option=value"
+  std::optional<double> budget_usd;
+  std::optional<int64_t> budget_tokens;
+  std::filesystem::path transcript;  // what is asked and answered is kept here; empty: nowhere
+};
+
 struct BuildCommand {
   Common common;
   Compile compile;

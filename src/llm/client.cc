@@ -91,6 +91,7 @@ Result<Exchange> Client::Attempt(const Request& request, int attempt, const Call
   Exchange exchange;
   exchange.request = request;
   exchange.hash = HashOf(request);
+  exchange.role = call.role;
   exchange.attempt = attempt;
   TRY_ASSIGN(exchange.worst, Worst(request));
   TRY_ASSIGN(const Limiter::Permit permit, Admit(exchange.worst.tokens, call));

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <thread>
 
 #include "llm/command.h"
 #include "llm/keys.h"
@@ -74,6 +76,14 @@ Status Merge(const std::optional<int64_t>& from, std::optional<int64_t>& into, c
   return {};
 }
 
+/// Where the user does not say: services turn many away, and programs share this machine's cores.
+std::optional<int64_t> UsualAtOnce(const ModelSpec& spec) {
+  constexpr int64_t kService = 16;
+  if (spec.kind == ProviderKind::kService) return kService;
+  if (spec.kind != ProviderKind::kCommand) return std::nullopt;
+  return std::max<int64_t>(1, std::thread::hardware_concurrency());
+}
+
 Result<std::map<std::string, Rates>> MergeRates(const std::vector<ModelSpec>& specs) {
   std::map<std::string, Rates> all;
   for (const ModelSpec& spec : specs) {
@@ -82,6 +92,10 @@ Result<std::map<std::string, Rates>> MergeRates(const std::vector<ModelSpec>& sp
     TRY(Merge(spec.rates.requests_a_minute, rates.requests_a_minute, "rpm", key));
     TRY(Merge(spec.rates.tokens_a_minute, rates.tokens_a_minute, "tpm", key));
     TRY(Merge(spec.rates.at_once, rates.at_once, "at_once", key));
+  }
+  for (const ModelSpec& spec : specs) {
+    Rates& rates = all[RatesKey(spec)];
+    if (!rates.at_once) rates.at_once = UsualAtOnce(spec);
   }
   return all;
 }

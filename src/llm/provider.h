@@ -21,6 +21,8 @@ struct Call {
   std::function<void()> on_restart = {};
   /// Set by another thread to give up, within a second. May be null.
   const std::atomic<bool>* stop = nullptr;
+  /// What the answer is for, in records: "proposer", "reviewer:memory".
+  std::string_view role = {};
 
   bool Stopped() const;  // also on Ctrl-C (os::RequestCancel)
 };

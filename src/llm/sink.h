@@ -16,6 +16,7 @@ namespace cupel::llm {
 struct Exchange {
   Request request;   // complete: with model and sampling
   std::string hash;  // HashOf(request)
+  std::string role;  // Call::role
   int attempt = 1;
   Spending worst;  // what it may cost
 

@@ -59,6 +59,9 @@ Status ReadLine(const Json& json, const std::string& what, Recorded& recorded, A
   Exchange exchange;
   exchange.hash = hash;
   exchange.attempt = static_cast<int>(std::clamp<int64_t>(attempt, 0, 1 << 20));
+  if (json.contains("role")) {  // transcripts of cupel 0.1.0 lack it
+    TRY_ASSIGN(exchange.role, JsonString(json, "role", what));
+  }
   TRY_ASSIGN(const Json* request, JsonObject(json, "request", what));
   TRY_ASSIGN(exchange.request, RequestFromJson(*request, what + ".request"));
   TRY_ASSIGN(const Json* answer, JsonObject(json, "answer", what));
@@ -97,6 +100,7 @@ Status Transcript::Ended(const Exchange& exchange) {
   if (exchange.failure) error = exchange.failure->error.message;
   return Append({{"kind", "ended"},
                  {"hash", exchange.hash},
+                 {"role", exchange.role},
                  {"attempt", exchange.attempt},
                  {"request", ToJson(exchange.request)},
                  {"answer", ToJson(exchange.answer)},

@@ -1,8 +1,8 @@
 // A file of conversations, one JSON object a line: what was asked, what was answered, what it cost.
 // Written by a Sink, read to repeat a run (replay.h) and to go on with a budget.
 //   {"kind": "began", "hash", "attempt", "worst_nano_usd", "worst_tokens"}
-//   {"kind": "ended", "hash", "attempt", "request", "answer", "error" or null, "charged_nano_usd",
-//    "charged_tokens", "seconds"}
+//   {"kind": "ended", "hash", "role", "attempt", "request", "answer", "error" or null,
+//    "charged_nano_usd", "charged_tokens", "seconds"}
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
