@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "base/demangle.h"
-#include "cli/remarks.h"
 #include "report/text.h"
 
 namespace cupel::cli {
@@ -175,15 +174,15 @@ void AddEmulated(const GpuLaunch& launch, const GpuProfile& profile, const Sourc
   const engine::WorkCounts& work = counted.work;
   std::string text = "  the emulator counts: ";
   if (!counted.bounds.empty()) {
-    text += fmt::format("bound by {}, ", Describe(counted.bounds[0].first).name);
+    text += fmt::format("bound by {}, ", judge::Describe(counted.bounds[0].first).name);
   }
   text += fmt::format("{} in sectors, of which {} are used",
                       Bytes(32.0 * static_cast<double>(work.sectors())),
                       Bytes(static_cast<double>(work.touched_bytes)));
   lines->push_back(std::move(text));
-  std::vector<Remark> remarks = WhereTheBoundIs(counted);
+  std::vector<Remark> remarks = judge::WhereTheBoundIs(counted);
   if (remarks.size() > kMostPlaces) remarks.resize(kMostPlaces);
-  for (Remark& waste : Wastes(counted, kMostPlaces)) remarks.push_back(std::move(waste));
+  for (Remark& waste : judge::Wastes(counted, kMostPlaces)) remarks.push_back(std::move(waste));
   std::set<std::pair<std::string, int>> quoted;  // once is enough
   for (const Remark& remark : remarks) {
     const bool is_new = quoted.emplace(remark.file, remark.line).second;

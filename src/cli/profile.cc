@@ -13,7 +13,6 @@
 #include "cli/gpu_profile_text.h"
 #include "cli/profile_text.h"
 #include "cli/progress.h"
-#include "cli/remarks.h"
 #include "cli/session.h"
 #include "judge/counters_json.h"
 #include "judge/verdict_text.h"
@@ -43,8 +42,8 @@ Json SettingJson(const judge::SettingReport& setting) {
   for (const engine::LaunchCounters& launch : setting.counters.launches) {
     Json json = judge::CountersJson(launch, kMostLines);
     json["bottleneck"] = launch.bounds.empty() ? "" : launch.bounds[0].first;
-    json["where"] = RemarksJson(WhereTheBoundIs(launch));
-    json["wastes"] = RemarksJson(Wastes(launch, 32));
+    json["where"] = RemarksJson(judge::WhereTheBoundIs(launch));
+    json["wastes"] = RemarksJson(judge::Wastes(launch, 32));
     launches.push_back(std::move(json));
   }
   return {{"id", setting.id},

@@ -1,40 +1,22 @@
-// A profile for people: the bottleneck first, then the lines that cause it, then a table.
+// A profile for people: the slowest launches in words, then a table of all.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
 #include <string>
-#include <vector>
 
-#include "cli/remarks.h"
 #include "device/device.h"
 #include "engine/engine.h"
+#include "judge/launch_text.h"
 
 namespace cupel::cli {
 
-constexpr int kProfileWidth = 100;  // columns
-
-/// Lines of the candidate's source file, to quote from.
-class SourceText {
- public:
-  SourceText() = default;
-  SourceText(std::string file_name, const std::string& text);
-  /// Trimmed; empty when it is of another file.
-  std::string Line(const std::string& file, int line) const;
-
- private:
-  std::string file_name_;
-  std::vector<std::string> lines_;
-};
-
-/// "kernel<64>" of "void kernel<64>(float*, int)".
-std::string ShortName(const std::string& kernel);
-/// "8", "8x4", "8x4x2".
-std::string Dims(const plan::Dim3& dim);
-/// "45 %" of 0.45.
-std::string Percent(double share);
-/// One line, and a second that quotes the source where it is known.
-std::string RemarkText(const Remark& remark, const SourceText& source);
+using judge::Dims;
+using judge::kProfileWidth;
+using judge::Percent;
+using judge::Remark;
+using judge::RemarkText;
+using judge::ShortName;
+using judge::SourceText;
 
 /// Whole lines about the launches of one call on `device`.
 std::string ProfileText(const engine::Counters& counters, const device::Description& device,

@@ -5,16 +5,19 @@
 #include <string>
 #include <string_view>
 
+#include "build/image.h"
 #include "judge/verdict.h"
 
 namespace cupel::evolve {
 
 inline constexpr size_t kMaxLessons = 2048;  // bytes
 
-/// At most kMaxLessons bytes of printable text; empty for an accepted kernel. Names the settings
-/// that the task lists by their sizes; held-out and derived ones are "other sizes", so that nobody
-/// writes for them. Seeds are left out, and of wrong outputs the verdict's first values stand
-/// alone.
-std::string Lessons(const judge::Verdict& verdict, std::string_view source);
+/// At most kMaxLessons bytes of printable lines; empty for an accepted kernel. Settings that the
+/// task lists are named by their sizes. Held-out and derived ones are "other sizes": neither their
+/// sizes nor a number from which these could be told (indices, counts, offsets) is given, so that
+/// nobody writes for them. Seeds are left out; of wrong outputs the first values stand for all.
+/// `failure`, of a kernel that does not compile, has more errors than its verdict.
+std::string Lessons(const judge::Verdict& verdict, std::string_view source,
+                    const build::BuildFailure* failure = nullptr);
 
 }  // namespace cupel::evolve

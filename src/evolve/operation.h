@@ -16,6 +16,8 @@
 
 namespace cupel::evolve {
 
+inline constexpr size_t kMaxCode = 12u << 10;  // bytes
+
 /// The call of one setting.
 struct OperationCall {
   std::string setting;                 // "batch_size=64 num_input_features=128"
@@ -36,16 +38,17 @@ struct Operation {
   device::Description device;
 };
 
-/// Draws one case of each timed setting. Errors: those of the oracle; kInvalidArgument where the
-/// task's own reference fails at all of them.
+/// Draws one case of each timed setting, the same every time. Errors: those of the oracle;
+/// kInvalidArgument where there is no such setting or the task's own reference fails at all of
+/// them.
 Result<Operation> Describe(const task::Task& task, task::Direction direction,
                            oracle::Oracle& oracle, const device::Description& device);
 
-/// The same for the same operation, always. About 6 KiB with the shim's page; the code is cut where
-/// it is very long.
+/// The same for the same operation, always. About 6 KiB with the shim's page; long code is cut at
+/// kMaxCode.
 std::string Text(const Operation& operation);
 
-/// What candidates may use of PyTorch and CUDA: shim/API.md.
-std::string_view ShimApi();
+/// What candidates may use of PyTorch and CUDA: shim/api.md.
+const char* ApiMd();
 
 }  // namespace cupel::evolve

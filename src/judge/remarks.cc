@@ -1,6 +1,6 @@
 // Tested by remarks_test.cc.
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/remarks.h"
+#include "judge/remarks.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 
-namespace cupel::cli {
+namespace cupel::judge {
 namespace {
 
 using engine::InstructionClass;
@@ -235,4 +235,4 @@ std::vector<Remark> Wastes(const LaunchCounters& launch, size_t most) {
   return collector.Take(most);
 }
 
-}  // namespace cupel::cli
+}  // namespace cupel::judge

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/remarks.h"
+#include "judge/remarks.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "cli/profile_text.h"
+#include "judge/launch_text.h"
 
-namespace cupel::cli {
+namespace cupel::judge {
 namespace {
 
 /// A launch bound by `bound`, of one line that does everything.
@@ -102,4 +102,4 @@ TEST(ProfileText, PutsTheBottleneckFirstAndQuotesTheSource) {
 }
 
 }  // namespace
-}  // namespace cupel::cli
+}  // namespace cupel::judge

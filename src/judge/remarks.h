@@ -7,7 +7,7 @@
 
 #include "engine/engine.h"
 
-namespace cupel::cli {
+namespace cupel::judge {
 
 /// About one line; or, without a file, about the launch.
 struct Remark {
@@ -31,4 +31,4 @@ std::vector<Remark> WhereTheBoundIs(const engine::LaunchCounters& launch);
 /// What wastes work, the most first; at most `most`.
 std::vector<Remark> Wastes(const engine::LaunchCounters& launch, size_t most = 8);
 
-}  // namespace cupel::cli
+}  // namespace cupel::judge

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evolve/lessons.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/printable.h"
+
+namespace cupel::evolve {
+namespace {
+
+constexpr size_t kMostErrors = 5, kMostValues = 3, kMostQuoted = 120, kMostMessage = 480;
+constexpr size_t kRoom = kMaxLessons - 80;  // for items; a line says how many were left out
+
+/// Lines of the kernel's source, quoted by their numbers.
+class Lines {
+ public:
+  explicit Lines(std::string_view source) {
+    for (size_t at = 0; at <= source.size();) {
+      const size_t end = std::min(source.find('\n', at), source.size());
+      lines_.push_back(source.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+  /// "      | y[i] = x[i];\n", empty where there is no such line.
+  std::string Quoted(int number) const {
+    if (number < 1 || static_cast<size_t>(number) > lines_.size()) return "";
+    const std::string_view line = lines_[static_cast<size_t>(number) - 1];
+    const size_t first = line.find_first_not_of(" \t");
+    if (first == std::string_view::npos) return "";
+    return fmt::format("      | {}\n", Fit(Printable(line.substr(first)), kMostQuoted));
+  }
+
+ private:
+  std::vector<std::string_view> lines_;
+};
+
+std::string BaseName(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+/// N of "FILE:N" for the kernel's own file.
+std::optional<int> LineOf(const std::string& where, const std::string& file) {
+  if (file.empty() || !where.starts_with(file + ":")) return std::nullopt;
+  int line = 0;
+  const char* end = where.data() + where.size();
+  const auto [rest, error] = std::from_chars(where.data() + file.size() + 1, end, line);
+  if (error != std::errc() || rest != end) return std::nullopt;
+  return line;
+}
+
+/// "kernel.cu:12" as "line 12", since the file has no name for its author.
+std::string WithoutFile(std::string text, const std::string& file) {
+  if (file.empty()) return text;
+  const std::string name = file + ":";
+  for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 5)) {
+    text.replace(at, name.size(), "line ");
+  }
+  return text;
+}
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsWord(char c) { return IsDigit(c) || c == '_' || (c | 32) - 'a' < 26u; }
+
+/// Numbers of two or more digits become "…", those of source lines and within names excepted.
+std::string WithoutNumbers(const std::string& text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at;
+    while (end < text.size() && IsWord(text[end])) ++end;
+    if (end == at) {
+      out += text[at++];
+      continue;
+    }
+    const std::string word = text.substr(at, end - at);
+    const bool number = IsDigit(word[0]) && word.size() > 1;
+    out += number && !out.ends_with("line ") ? "…" : word;
+    at = end;
+  }
+  return out;
+}
+
+std::string Without(std::string text, std::string_view from) {
+  return text.substr(0, std::min(text.find(from), text.size()));
+}
+
+/// What inputs of a kind hold, for those of docs/judging.md whose names do not say it.
+std::string KindText(const std::string& kind) {
+  static constexpr std::pair<std::string_view, const char*> kTexts[] = {
+      {"extremes", "a few elements are a thousand times larger"},
+      {"offset", "everything is shifted by 10 standard deviations"},
+      {"heavy", "heavy tails"},
+      {"constant", "each tensor holds one number everywhere"},
+      {"zeros", "everything is zero"},
+      {"strided", "tensors are views of every second element"},
+      {"shifted", "tensors begin one element behind an aligned address"},
+      {"nan", "one or two elements are NaN"},
+      {"infinity", "one or two elements are infinite"},
+      {"tiny", "everything is scaled down by 2^-10"},
+      {"shadow", "in exact arithmetic the kernel computes something else"},
+      {"integers", "small integers, on which the result must be exact"},
+      {"schedule", "blocks and warps ran in another order"},
+      {"state", "after another call: something was kept in between"}};
+  for (const auto& [name, text] : kTexts) {
+    if (kind == name) return text;
+  }
+  return kind + " inputs";
+}
+
+/// Where a reason comes from.
+struct Place {
+  const judge::SettingReport* setting = nullptr;
+  const judge::Comparison* comparison = nullptr;
+  std::string text;  // "output 0, at batch_size=64"
+};
+
+std::string SizesOf(const judge::SettingReport& setting) {
+  return setting.kind == "heldout" ? "other sizes" : setting.description;
+}
+
+/// The setting at which it was seen first; null where it belongs to none.
+const judge::SettingReport* SettingOf(const judge::Verdict& verdict, const judge::Reason& reason,
+                                      const std::string& file) {
+  const std::optional<int> line = LineOf(reason.where, file);
+  for (const judge::SettingReport& setting : verdict.settings) {
+    if (reason.where == setting.id || reason.where.starts_with(setting.id + " ")) return &setting;
+    for (const engine::Finding& finding : setting.findings) {
+      const bool same = line ? *line == finding.line && BaseName(finding.file) == file
+                             : reason.where == finding.kernel;
+      if (same && finding.code == reason.code) return &setting;
+    }
+    for (const judge::Reason& problem : setting.problems) {
+      if (problem.code == reason.code && problem.where == reason.where) return &setting;
+    }
+  }
+  return nullptr;
+}
+
+Place PlaceOf(const judge::Verdict& verdict, const judge::Reason& reason, const std::string& file) {
+  Place place;
+  place.setting = SettingOf(verdict, reason, file);
+  if (const std::optional<int> line = LineOf(reason.where, file)) {
+    place.text = fmt::format("line {}", *line);
+  }
+  if (place.setting == nullptr) {
+    if (place.text.empty()) place.text = reason.where;
+    return place;
+  }
+  const judge::SettingReport& setting = *place.setting;
+  std::string kind;
+  for (size_t t = 0; t < setting.trials.size(); ++t) {
+    const judge::TrialReport& trial = setting.trials[t];
+    for (size_t o = 0; o < trial.outputs.size(); ++o) {
+      if (reason.where != judge::PlaceOf(setting, t, o)) continue;
+      place.comparison = &trial.outputs[o];
+      place.text = fmt::format("output {} of {}", o + 1, trial.outputs.size());
+      kind = trial.kind;
+    }
+  }
+  place.text += fmt::format("{}at {}", place.text.empty() ? "" : ", ", SizesOf(setting));
+  if (!kind.empty()) place.text += fmt::format(" ({})", KindText(kind));
+  return place;
+}
+
+std::string ReasonText(const judge::Verdict& verdict, const judge::Reason& reason,
+                       const std::string& file, const Lines& lines) {
+  const Place place = PlaceOf(verdict, reason, file);
+  const bool hidden = place.setting != nullptr && place.setting->kind == "heldout";
+  // Other settings and their sizes stand behind these; the first one is enough.
+  std::string message = Without(Without(reason.message, "; also in "), "; at sizes derived from");
+  message = WithoutFile(Printable(message), file);
+  if (hidden) message = WithoutNumbers(message);
+  std::string text = fmt::format("- {}{}{}: {}\n", Printable(reason.code),
+                                 place.text.empty() ? "" : ", ", Printable(place.text),
+                                 Fit(message, kMostMessage));
+  if (const std::optional<int> line = LineOf(reason.where, file)) text += lines.Quoted(*line);
+  if (place.comparison == nullptr || hidden) return text;
+  const auto& wrong = place.comparison->first_wrong;
+  for (size_t i = 0; i < std::min(kMostValues, wrong.size()); ++i) {
+    text += fmt::format("      [{}]: got {:.7g}, wanted {:.7g}\n", fmt::join(wrong[i].index, ", "),
+                        wrong[i].got, wrong[i].wanted);
+  }
+  return text;
+}
+
+/// `head` and as many of `items` as there is room for; the first one is cut rather than left out.
+std::string Bounded(std::string head, const std::vector<std::string>& items) {
+  size_t told = 0;
+  for (const std::string& item : items) {
+    if (head.size() + item.size() > kRoom && told > 0) break;
+    head += item.size() > kRoom ? Fit(item, static_cast<int>(kRoom / 4)) + "\n" : item;
+    ++told;
+  }
+  if (told < items.size()) head += fmt::format("… and {} more\n", items.size() - told);
+  return head;
+}
+
+std::string FailureText(const build::BuildFailure& failure, const std::string& file,
+                        const Lines& lines) {
+  std::vector<std::string> items;
+  for (const build::Diagnostic& diagnostic : failure.diagnostics) {
+    if (diagnostic.severity != build::Diagnostic::Severity::kError) continue;
+    if (items.size() == kMostErrors) break;
+    const std::string name = BaseName(diagnostic.file);
+    const bool own = diagnostic.file == file;
+    const std::string place = own            ? fmt::format("line {}", diagnostic.line)
+                              : name.empty() ? std::string("the compiler")
+                                             : fmt::format("{}:{}", name, diagnostic.line);
+    items.push_back(fmt::format("- {}: {}\n{}", Printable(place),
+                                Fit(WithoutFile(Printable(diagnostic.message), file), kMostMessage),
+                                own ? lines.Quoted(diagnostic.line) : ""));
+  }
+  const bool told = failure.code == "compile_error" && !items.empty();
+  std::string head = fmt::format(
+      "It does not compile ({}){}\n", Printable(failure.code),
+      told ? ":"
+           : ": " + Fit(WithoutFile(Printable(failure.message), file), kMostMessage));
+  return Bounded(std::move(head), items);
+}
+
+}  // namespace
+
+std::string Lessons(const judge::Verdict& verdict, std::string_view source,
+                    const build::BuildFailure* failure) {
+  if (verdict.decision == judge::Decision::kAccepted) return "";
+  const Lines lines(source);
+  const std::string file = BaseName(verdict.kernel_path);
+  if (failure != nullptr) return FailureText(*failure, file, lines);
+  std::vector<std::string> items;
+  for (const judge::Reason& reason : verdict.reasons) {
+    items.push_back(ReasonText(verdict, reason, file, lines));
+  }
+  return Bounded(verdict.decision == judge::Decision::kUnsupported
+                     ? "It uses what the judge cannot run:\n"
+                     : "It was refused:\n",
+                 items);
+}
+
+}  // namespace cupel::evolve

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evolve/operation.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/printable.h"
+#include "os/fd.h"
+
+namespace cupel::evolve {
+namespace {
+
+constexpr size_t kMaxFile = 1u << 20;
+constexpr int kMaxName = 40, kMaxString = 60;  // columns
+constexpr size_t kMostCalls = 4, kMostValues = 8;
+/// Cases of a user's seed come out the same each time, and so does the prompt.
+constexpr uint64_t kSeed = 0;
+
+std::string Trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return "";
+  return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1));
+}
+
+/// What stands between the parentheses that open right before `at`, split at its commas.
+std::vector<std::string> ArgumentsAt(std::string_view code, size_t at) {
+  std::vector<std::string> arguments;
+  int depth = 0;
+  size_t begin = at;
+  for (size_t i = at; i < code.size(); ++i) {
+    const char c = code[i];
+    if (c == ')' && depth == 0) {
+      if (std::string last = Trimmed(code.substr(begin, i - begin)); !last.empty()) {
+        arguments.push_back(std::move(last));
+      }
+      return arguments;
+    }
+    depth += (c == '(' || c == '[' || c == '{') - (c == ')' || c == ']' || c == '}');
+    if (c == ',' && depth == 0) {
+      arguments.push_back(Trimmed(code.substr(begin, i - begin)));
+      begin = i + 1;
+    }
+  }
+  return {};
+}
+
+/// The names by which the task's own code knows the arguments; as far as its text tells, since
+/// nothing here runs Python.
+std::vector<std::string> ArgumentNames(const Operation& operation) {
+  const std::string_view code = operation.code;
+  const bool backward = operation.direction == task::Direction::kBackward;
+  const bool problem = operation.format == task::Format::kKernelBench;
+  const std::string_view wanted = problem    ? "def forward(self"
+                                  : backward ? "backward_fn("
+                                             : "def forward_fn(";
+  const size_t from = problem ? std::min(code.find("class Model"), code.size()) : 0;
+  const size_t found = code.find(wanted, from);
+  if (found == std::string_view::npos) return {};
+  std::vector<std::string> names = ArgumentsAt(code, code.find('(', found) + 1);
+  if (problem && !names.empty()) names.erase(names.begin());  // self
+  for (std::string& name : names) {
+    if (!backward) name = Trimmed(name.substr(0, name.find_first_of(":=")));
+    name = Fit(Printable(name), kMaxName);
+  }
+  return names;
+}
+
+std::string TensorText(const task::Tensor& tensor) {
+  if (tensor.IsContiguous()) return tensor.Describe();
+  return fmt::format("{} with strides ({})", tensor.Describe(), fmt::join(tensor.strides, ", "));
+}
+
+std::string ValueText(const task::Value& value) {
+  struct {
+    std::string operator()(task::None) const { return "None"; }
+    std::string operator()(bool flag) const { return flag ? "bool: true" : "bool: false"; }
+    std::string operator()(int64_t number) const { return fmt::format("int: {}", number); }
+    std::string operator()(double number) const { return fmt::format("float: {}", number); }
+    std::string operator()(const std::string& text) const {
+      return fmt::format("string: \"{}\"", Fit(Printable(text), kMaxString));
+    }
+    std::string operator()(const task::Tensor& tensor) const { return TensorText(tensor); }
+    std::string operator()(const std::vector<task::Value>& items) const {
+      std::vector<std::string> parts;
+      for (const task::Value& item : items) parts.push_back(ValueText(item));
+      return fmt::format("({})", fmt::join(parts, ", "));
+    }
+  } visitor;
+  return std::visit(visitor, value.data);
+}
+
+OperationCall CallOf(const task::Setting& setting, const task::Case& drawn,
+                     const std::vector<std::string>& names, task::Format format) {
+  OperationCall call;
+  call.setting = setting.Describe();
+  call.returns_tuple = drawn.returns_tuple;
+  for (size_t i = 0; i < drawn.args.size(); ++i) {
+    const std::string name = i < names.size() ? names[i]
+                             : format == task::Format::kKernelBench
+                                 ? fmt::format("state_dict() entry {}", i - names.size())
+                                 : fmt::format("argument {}", i);
+    call.arguments.push_back(fmt::format("{}: {}", name, ValueText(drawn.args[i])));
+  }
+  for (const task::Output& output : drawn.outputs) {
+    const std::string name = Fit(Printable(output.name), kMaxName);
+    call.outputs.push_back(output.is_none
+                               ? fmt::format("{}: not asked for, torch::Tensor() will do", name)
+                               : fmt::format("{}: {}[{}]", name, Name(output.dtype),
+                                             fmt::join(output.shape, ", ")));
+  }
+  return call;
+}
+
+/// The keywords that vary over the settings that the task lists, with their values in order.
+std::vector<std::pair<std::string, std::string>> RangesOf(
+    const std::vector<task::Setting>& settings) {
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<std::string>> values;
+  for (const task::Setting& setting : settings) {
+    if (setting.kind == task::SettingKind::kHeldout) continue;
+    for (const Json* keywords : {&setting.init, &setting.inputs}) {
+      for (const auto& [key, value] : keywords->items()) {
+        auto& known = values[key];
+        if (known.empty()) order.push_back(key);
+        const std::string text = Fit(Printable(DumpJson(value)), kMaxString);
+        if (std::find(known.begin(), known.end(), text) == known.end()) known.push_back(text);
+      }
+    }
+  }
+  std::vector<std::pair<std::string, std::string>> ranges;
+  for (const std::string& key : order) {
+    auto& known = values[key];
+    if (known.size() < 2) continue;
+    const bool more = known.size() > kMostValues;
+    known.resize(std::min(known.size(), kMostValues));
+    ranges.emplace_back(Fit(Printable(key), kMaxName),
+                        fmt::format("{}{}", fmt::join(known, ", "), more ? ", …" : ""));
+  }
+  return ranges;
+}
+
+/// Without the comment lines at its head, and not longer than kMaxCode.
+std::string ReadableCode(std::string code) {
+  size_t at = 0;
+  while (at < code.size() && (code[at] == '#' || code[at] == '\n')) {
+    const size_t end = code.find('\n', at);
+    if (end == std::string::npos) break;
+    at = end + 1;
+  }
+  code.erase(0, at);
+  while (!code.empty() && code.back() == '\n') code.pop_back();
+  if (code.size() > kMaxCode) {
+    code.resize(std::min(code.rfind('\n', kMaxCode), kMaxCode));
+    code += "\n# … more of the file is left out";
+  }
+  return code;
+}
+
+std::string CallText(const Operation& operation, const OperationCall& call) {
+  std::string text = fmt::format("At {}:\n",
+                                 call.setting.empty() ? "the task's only setting" : call.setting);
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    text += fmt::format("  {}. {}\n", i + 1, call.arguments[i]);
+  }
+  const bool several = call.returns_tuple || call.outputs.size() != 1;
+  text += fmt::format("  {} returns {}:\n", task::Name(operation.direction),
+                      several ? "std::vector<torch::Tensor>" : "torch::Tensor");
+  for (const std::string& output : call.outputs) text += fmt::format("  -> {}\n", output);
+  return text;
+}
+
+std::string CallsText(const Operation& operation) {
+  std::string text = fmt::format(
+      "# The call\n\nThe C++ function `{}` is called with these arguments, in this order:\n\n",
+      task::Name(operation.direction));
+  for (size_t i = 0; i < std::min(kMostCalls, operation.calls.size()); ++i) {
+    text += CallText(operation, operation.calls[i]);
+  }
+  if (operation.format == task::Format::kKernelBench) {
+    text +=
+        "The inputs come first, then the parameters and buffers of Model in the order of its "
+        "state_dict().\n";
+  }
+  if (!operation.ranges.empty()) {
+    text += "It must be right for all combinations of:\n";
+    for (const auto& [name, values] : operation.ranges) {
+      text += fmt::format("  {}: {}\n", name, values);
+    }
+  }
+  return text +
+         "and at other sizes, which are not told: odd ones, primes, a batch of one. Take all "
+         "sizes\nfrom the arguments.\n";
+}
+
+constexpr char kAccuracy[] =
+    R"(# What is right
+
+Shapes and dtypes of outputs must be exactly those above. Integers must be equal. Floating-point
+outputs are held against the same code computed in float64: the RMS error may be at most 16 times,
+the largest single error 128 times what PyTorch's own rounding makes of it. float32 sums in another
+order and intrinsics such as __expf fit; TF32, float16 or bfloat16 in place of float32, tanhf under
+fast math, a dropped term or a skipped element do not. Inputs are fresh in every trial, and also
+shifted, heavy-tailed, constant, zero, or with a few elements a thousand times larger. Arguments
+may come with other strides or alignment: support these, make them contiguous, or refuse by
+TORCH_CHECK. No access out of bounds, no race, no read of memory that nothing has written, no write
+to an input.
+)";
+
+std::string DeviceText(const device::Description& d) {
+  return fmt::format(
+      "# The GPU\n\n{}: compute capability {}.{} (sm_{}{}), {} SMs, {} KiB of shared memory a block "
+      "(48 without\ncudaFuncSetAttribute) and {} KiB an SM, {} registers an SM, {} MiB of L2, "
+      "{:.2g} TB/s of memory\nbandwidth, {:.3g} TFLOP/s in float32. A launch costs about {:.2g} us.\n",
+      d.full_name, d.major, d.minor, d.major, d.minor, d.sm_count, d.shared_per_block_optin >> 10,
+      d.shared_per_sm >> 10, d.registers_per_sm, d.l2_bytes >> 20, d.dram_bytes * 1e-12,
+      d.fp32_flops * 1e-12, d.launch_latency_us);
+}
+
+}  // namespace
+
+Result<Operation> Describe(const task::Task& task, task::Direction direction,
+                           oracle::Oracle& oracle, const device::Description& device) {
+  Operation operation;
+  operation.task = task.name;
+  operation.title = task.title;
+  operation.direction = direction;
+  operation.format = task.format;
+  operation.device = device;
+  TRY_ASSIGN(std::string code, os::ReadFile(task.code[static_cast<int>(direction)], kMaxFile));
+  operation.code = ReadableCode(std::move(code));
+  const std::vector<std::string> names = ArgumentNames(operation);
+  std::string failure = "it lists none";
+  for (const task::Setting& setting : task.SettingsOf(direction)) {
+    if (setting.kind != task::SettingKind::kSingle) continue;
+    TRY_ASSIGN(const auto outcomes, oracle.Cases(task, direction, setting, 1, kSeed));
+    for (const oracle::CaseOutcome& outcome : outcomes) {
+      if (const auto* drawn = std::get_if<task::Case>(&outcome)) {
+        operation.calls.push_back(CallOf(setting, *drawn, names, task.format));
+      } else {
+        failure = std::get<oracle::SettingFailure>(outcome).message;
+      }
+    }
+  }
+  if (operation.calls.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("task {} has no setting that a kernel could be written for: {}",
+                            task.name, failure),
+                "mend the task's code, or its single settings");
+  }
+  operation.ranges = RangesOf(task.SettingsOf(direction));
+  return operation;
+}
+
+std::string Text(const Operation& operation) {
+  std::string text = fmt::format(
+      "# The operation\n\n{} ({}). PyTorch computes:\n\n```python\n{}\n```\n\n",
+      Printable(operation.title),
+      operation.direction == task::Direction::kBackward
+          ? "backward: the gradients that backward_fn has to return"
+      : operation.format == task::Format::kKernelBench ? "what Model.forward returns"
+                                                       : "forward: what forward_fn returns",
+      operation.code);
+  text += CallsText(operation) + "\n" + kAccuracy + "\n" + DeviceText(operation.device);
+  return text + "\n# What the code may use\n\n" + ApiMd();
+}
+
+}  // namespace cupel::evolve

@@ -1,0 +1,42 @@
+// What one launch spends its time on, for people and for whoever writes the next kernel: the
+// bottleneck first, then the lines that cause it, then what is wasted.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "engine/engine.h"
+#include "judge/remarks.h"
+
+namespace cupel::judge {
+
+inline constexpr int kProfileWidth = 100;  // columns
+
+/// Lines of the candidate's source file, to quote from.
+class SourceText {
+ public:
+  SourceText() = default;
+  SourceText(std::string file_name, const std::string& text);
+  /// Trimmed; empty when it is of another file.
+  std::string Line(const std::string& file, int line) const;
+
+ private:
+  std::string file_name_;
+  std::vector<std::string> lines_;
+};
+
+/// "kernel<64>" of "void kernel<64>(float*, int)".
+std::string ShortName(const std::string& kernel);
+/// "8", "8x4", "8x4x2".
+std::string Dims(const plan::Dim3& dim);
+/// "45 %" of 0.45.
+std::string Percent(double share);
+/// One line, and a second that quotes the source where it is known.
+std::string RemarkText(const Remark& remark, const SourceText& source);
+/// Whole lines about a launch on `device`.
+std::string LaunchText(const engine::LaunchCounters& launch, const device::Description& device,
+                       const SourceText& source);
+
+}  // namespace cupel::judge
