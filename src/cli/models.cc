@@ -13,6 +13,8 @@ namespace {
 
 constexpr double kNanosPerDollar = 1e9;
 
+}  // namespace
+
 llm::BudgetLimits LimitsOf(const ModelOptions& options) {
   llm::BudgetLimits limits;
   if (options.budget_usd) {
@@ -21,8 +23,6 @@ llm::BudgetLimits LimitsOf(const ModelOptions& options) {
   limits.tokens = options.budget_tokens;
   return limits;
 }
-
-}  // namespace
 
 /// What has been answered, by the hash of the request. The first answer stands.
 class OpenedModels::Answers {

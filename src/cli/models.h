@@ -16,6 +16,8 @@
 
 namespace cupel::cli {
 
+llm::BudgetLimits LimitsOf(const ModelOptions& options);
+
 /// Not movable: its parts borrow from each other. Its clients and askers are thread-safe.
 class OpenedModels {
  public:

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "base/version.h"
+#include "cli/optimize_config.h"
 
 namespace cupel::cli {
 namespace {
@@ -28,7 +29,7 @@ void AddCommon(CLI::App* app, Common& common, bool uses_device, bool asks_models
   app->add_flag("-q,--quiet", common.quiet, "Print the result alone");
 }
 
-void AddModels(CLI::App* app, ModelOptions& models) {
+void AddModels(CLI::App* app, ModelOptions& models, bool keeps_transcript = true) {
   app->add_option("--model", models.specs,
                   "Language model, PROVIDER:NAME@OPTION=VALUE,… (repeatable; docs/models.md)")
       ->type_name("SPEC")
@@ -39,6 +40,7 @@ void AddModels(CLI::App* app, ModelOptions& models) {
   app->add_option("--budget-tokens", models.budget_tokens, "The same in tokens")
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
+  if (!keeps_transcript) return;
   app->add_option("--transcript", models.transcript,
                   "Keep questions and answers in FILE; what it answers already is not asked again")
       ->type_name("FILE");
@@ -290,6 +292,63 @@ CLI::App* AddWorker(CLI::App& app, WorkerCommand& command) {
   return sub;
 }
 
+void AddSearch(CLI::App* app, SearchOptions& search) {
+  AddModels(app, search.models, false);  // the run's archive has them
+  app->add_option("--reviewer", search.reviewers,
+                  "Language model that reads proposals first (repeatable; default: the first "
+                  "--model)")
+      ->type_name("SPEC")
+      ->allow_extra_args(false);
+  const auto number = [&](const char* name, int& value, const char* help, int least, int most) {
+    app->add_option(name, value, help)->check(CLI::Range(least, most))->capture_default_str();
+  };
+  number("--generations", search.generations, "With models: rounds of proposals", 1, 10000);
+  number("--proposals", search.proposals, "With models: kernels asked for in a generation", 1, 64);
+  number("--evaluations", search.evaluations, "With models: of these, how many are judged", 1, 64);
+  number("--examples", search.examples, "With models: accepted kernels shown in a prompt", 0, 20);
+  number("--islands", search.islands, "With models: populations that evolve apart", 1, 16);
+  app->add_option("--sampling", search.sampling,
+                  "With models: proposals side by side, or sequential in one conversation")
+      ->check(CLI::IsMember({"parallel", "sequential"}))
+      ->capture_default_str();
+  app->add_option("--review", search.review,
+                  "With models: let reviewers read before judging: on, off, or while it pays")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str();
+  app->add_option("--without", search.without,
+                  "With models: leave an ingredient out, for ablations: " + IngredientNames())
+      ->type_name("NAME")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+}
+
+CLI::App* AddOptimize(CLI::App& app, OptimizeCommand& optimize) {
+  auto* sub = app.add_subcommand("optimize", "Evolve a faster kernel for a task");
+  AddTarget(sub, optimize.target, true);
+  AddCommon(sub, optimize.common, true, true);
+  AddCompile(sub, optimize.compile);
+  sub->add_option("--kernel", optimize.kernel, "Start from this .cu (default: the task's)");
+  sub->add_option("--objective", optimize.objective,
+                  "What to minimise: time, energy (of a call, on a GPU), or mix (their product)")
+      ->check(CLI::IsMember({"time", "energy", "mix"}))
+      ->capture_default_str();
+  sub->add_option("--candidates", optimize.candidates,
+                  "Without models: how many variants the tuner tries")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  sub->add_option("--batch", optimize.batch, "Without models: variants proposed at a time")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  AddSearch(sub, optimize.search);
+  sub->add_option("-o,--run", optimize.run, "Folder of the run (default: cupel-runs/…)");
+  sub->add_option("--resume", optimize.resume, "Go on with the run in this folder")
+      ->type_name("RUN");
+  sub->add_option("--replay", optimize.replay,
+                  "Repeat the run in this folder with its recorded answers, in a new one")
+      ->type_name("RUN");
+  return sub;
+}
+
 }  // namespace
 
 std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
@@ -392,26 +451,7 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
       ->type_name("DIR");
 
   OptimizeCommand optimize;
-  auto* optimize_app = app.add_subcommand("optimize", "Evolve a faster kernel for a task");
-  AddTarget(optimize_app, optimize.target, true);
-  AddCommon(optimize_app, optimize.common, true);
-  AddCompile(optimize_app, optimize.compile);
-  optimize_app->add_option("--kernel", optimize.kernel,
-                           "Start from this .cu (default: the task's)");
-  optimize_app
-      ->add_option("--objective", optimize.objective,
-                   "What to minimise: time, energy (of a call, on a GPU), or mix (their product)")
-      ->check(CLI::IsMember({"time", "energy", "mix"}))
-      ->capture_default_str();
-  optimize_app->add_option("--candidates", optimize.candidates, "How many variants to try")
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
-  optimize_app->add_option("--batch", optimize.batch, "Variants proposed at a time")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  optimize_app->add_option("-o,--run", optimize.run, "Folder of the run (default: cupel-runs/…)");
-  optimize_app->add_option("--resume", optimize.resume, "Go on with the run in this folder")
-      ->type_name("RUN");
+  auto* optimize_app = AddOptimize(app, optimize);
 
   ExportCommand exported;
   auto* export_app = AddExport(app, exported);
@@ -477,9 +517,11 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   if (*stream_app) return Command(std::move(stream));
   if (*profile_app) return Command(std::move(profile));
   if (*optimize_app) {
-    if (optimize.target.task.empty() == optimize.resume.empty()) {
-      std::cerr
-          << "cupel optimize: name either a task or, with --resume RUN, a run to go on with\n";
+    const int ways = (optimize.target.task.empty() ? 0 : 1) + (optimize.resume.empty() ? 0 : 1) +
+                     (optimize.replay.empty() ? 0 : 1);
+    if (ways != 1) {
+      std::cerr << "cupel optimize: name one of a task, --resume RUN to go on with a run, and "
+                   "--replay RUN to repeat one\n";
       return 2;
     }
     return Command(std::move(optimize));

@@ -125,6 +125,16 @@ struct ConfirmCommand {
   bool unsandboxed = false;  // where CUDA does not start in the sandbox
 };
 
+/// How `cupel optimize` searches with language models; without any, the tuner searches.
+struct SearchOptions {
+  ModelOptions models;                 // that propose
+  std::vector<std::string> reviewers;  // specs; none: the first model reviews
+  int generations = 10, proposals = 8, evaluations = 4, examples = 5, islands = 1;
+  std::string sampling = "parallel";  // or "sequential"
+  std::string review = "auto";        // "on", "off"
+  std::vector<std::string> without;   // ingredients that are left out
+};
+
 struct OptimizeCommand {
   Common common;
   Compile compile;
@@ -132,9 +142,11 @@ struct OptimizeCommand {
   std::filesystem::path kernel;    // start; empty: the task's baseline
   std::filesystem::path run;       // folder; empty: a new one below cupel-runs/
   std::string resume;              // run folder to go on with
+  std::string replay;              // run folder whose answers are given again
   std::string objective = "time";  // energy, mix: on a GPU
-  int candidates = 32;
+  int candidates = 32;             // of the tuner
   int batch = 8;
+  SearchOptions search;
 };
 
 struct TaskCommand {

@@ -23,7 +23,7 @@ archive::ExchangeEnd EndOf(const llm::Exchange& exchange) {
   return end;
 }
 
-/// The archive as the place where exchanges are recorded. Knows what each question is for.
+/// The archive as the place where exchanges are recorded.
 class Recorder final : public llm::Sink {
  public:
   explicit Recorder(archive::Archive& archive) : archive_(archive) {}
@@ -31,7 +31,7 @@ class Recorder final : public llm::Sink {
   Status Began(const llm::Exchange& exchange) override {
     const std::lock_guard lock(mutex_);
     archive::NewExchange row;
-    row.role = roles_[exchange.hash];
+    row.role = exchange.role;
     row.model = exchange.request.model;
     row.hash = exchange.hash;
     row.request = DumpJson(ToJson(exchange.request));
@@ -50,9 +50,8 @@ class Recorder final : public llm::Sink {
     return archive_.EndExchange(open.mapped(), EndOf(exchange));
   }
 
-  Result<std::optional<llm::Answer>> Known(const std::string& hash, std::string_view role) {
+  Result<std::optional<llm::Answer>> Known(const std::string& hash) {
     const std::lock_guard lock(mutex_);
-    roles_[hash] = role;
     TRY_ASSIGN(const auto text, archive_.AnswerTo(hash));
     if (!text) return std::nullopt;
     TRY_ASSIGN(const Json json, ParseJson(*text, "an answer in the archive"));
@@ -65,7 +64,6 @@ class Recorder final : public llm::Sink {
  private:
   archive::Archive& archive_;
   std::mutex mutex_;
-  std::map<std::string, std::string> roles_;
   std::map<std::pair<std::string, int>, int64_t> open_;
 };
 
@@ -75,9 +73,11 @@ class RecordedAsker final : public llm::Asker {
 
   Result<llm::Answer> Ask(std::string_view role, const llm::Request& request,
                           const llm::Call& call) override {
-    TRY_ASSIGN(std::optional<llm::Answer> known, recorder_.Known(HashOf(request), role));
+    TRY_ASSIGN(std::optional<llm::Answer> known, recorder_.Known(HashOf(request)));
     if (known) return *std::move(known);
-    return client_.Ask(request, call);
+    llm::Call with_role = call;
+    with_role.role = role;
+    return client_.Ask(request, with_role);
   }
   const std::string& model() const override { return client_.name(); }
   std::string HashOf(const llm::Request& request) const override {
