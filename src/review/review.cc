@@ -2,6 +2,17 @@
 #include "review/review.h"
 
 namespace cupel::review {
+namespace {
+
+/// An objection that quotes what nobody wrote is worth less, and still something.
+constexpr double kMisquoted = 0.5;
+
+/// How sure it is that the kernel is fine.
+double FineShare(const Opinion& opinion) {
+  return opinion.fine ? 0.5 + opinion.confidence / 2 : 0.5 - opinion.confidence / 2;
+}
+
+}  // namespace
 
 const char* Name(Aspect aspect) {
   switch (aspect) {
@@ -13,6 +24,50 @@ const char* Name(Aspect aspect) {
       return "numerics";
   }
   return "numerics";
+}
+
+void Count(Review& review, const ReviewOptions& options) {
+  double sum = 0, weights = 0;
+  for (const Opinion& opinion : review.opinions) {
+    if (!opinion.usable) continue;
+    double weight = opinion.misquotes() ? kMisquoted : 1;
+    if (options.weighted) weight *= options.weights[static_cast<size_t>(opinion.aspect)];
+    sum += weight * (options.weighted ? FineShare(opinion) : opinion.fine ? 1 : 0);
+    weights += weight;
+  }
+  // Equal sides are a tie however the sums were rounded.
+  constexpr double kRounding = 1e-9;
+  review.score = weights > 0 ? sum / weights : 0.5;
+  review.passed = weights == 0 || review.score >= options.threshold - kRounding;
+}
+
+Json ToJson(const Opinion& opinion) {
+  Json json{{"aspect", Name(opinion.aspect)}, {"model", opinion.model}, {"usable", opinion.usable}};
+  if (opinion.usable) {
+    json["fine"] = opinion.fine;
+    json["confidence"] = opinion.confidence;
+    json["line"] = opinion.line;
+    json["line_number"] = opinion.line_number;
+  }
+  json["reason"] = opinion.reason;
+  json["exchange"] = opinion.exchange;
+  if (opinion.first_fine) {
+    json["first"] = {{"fine", *opinion.first_fine}, {"confidence", opinion.first_confidence}};
+  }
+  json["usd"] = opinion.usd;
+  json["input_tokens"] = opinion.input_tokens;
+  json["output_tokens"] = opinion.output_tokens;
+  return json;
+}
+
+Json ToJson(const Review& review) {
+  Json opinions = Json::array();
+  for (const Opinion& opinion : review.opinions) opinions.push_back(ToJson(opinion));
+  return {{"passed", review.passed},
+          {"score", review.score},
+          {"opinions", std::move(opinions)},
+          {"usd", review.usd},
+          {"seconds", review.seconds}};
 }
 
 }  // namespace cupel::review

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "review/answer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <optional>
+#include <vector>
+
+#include "llm/request.h"
+
+namespace cupel::review {
+namespace {
+
+constexpr size_t kMaxAnswer = 256u << 10;
+constexpr size_t kMaxReason = 1000;
+constexpr size_t kMaxQuote = 300;
+constexpr size_t kLeastPart = 8;
+
+bool IsSpace(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
+
+std::string_view Trimmed(std::string_view text, std::string_view also = "") {
+  const auto gone = [&](char c) { return IsSpace(c) || also.find(c) != std::string_view::npos; };
+  while (!text.empty() && gone(text.front())) text.remove_prefix(1);
+  while (!text.empty() && gone(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+std::vector<std::string_view> LinesOf(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (true) {
+    const size_t end = text.find('\n');
+    lines.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return lines;
+    text.remove_prefix(end + 1);
+  }
+}
+
+/// What follows "NAME:" where the line begins so, markdown apart.
+std::optional<std::string_view> FieldOf(std::string_view line, std::string_view name) {
+  line.remove_prefix(std::min(line.find_first_not_of(" \t*_`#>-"), line.size()));
+  if (!line.starts_with(name)) return std::nullopt;
+  line.remove_prefix(name.size());
+  line.remove_prefix(std::min(line.find_first_not_of("*_`"), line.size()));
+  if (!line.starts_with(':')) return std::nullopt;
+  return Trimmed(line.substr(1), "*`");
+}
+
+tl::unexpected<Error> Unusable(std::string message) {
+  return Fail(ErrorCode::kInvalidArgument, std::move(message));
+}
+
+Result<bool> FineOf(std::string_view value) {
+  if (value == "fine") return true;
+  if (value == "wrong") return false;
+  return Unusable(fmt::format("VERDICT is \"{}\", neither fine nor wrong", llm::Shown(value, 40)));
+}
+
+Result<double> ConfidenceOf(std::string_view value) {
+  double number = -1;
+  const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || rest != value.data() + value.size() ||
+      !(number >= 0 && number <= 1)) {
+    return Unusable(
+        fmt::format("CONFIDENCE is \"{}\", no number from 0 to 1", llm::Shown(value, 40)));
+  }
+  return number;
+}
+
+/// "12: y[i] = x[i];", "none"; the number may be followed by : or |.
+Status ReadLine(std::string_view value, Stated& stated) {
+  value = Trimmed(value, "`");
+  if (value == "none") return {};
+  int number = 0;
+  const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  std::string_view quoted = value.substr(static_cast<size_t>(rest - value.data()));
+  quoted = Trimmed(quoted, "`");
+  if (error != std::errc() || number < 1 || quoted.empty() ||
+      (quoted[0] != ':' && quoted[0] != '|')) {
+    return Unusable("LINE is neither none nor a line's number, a colon and the line");
+  }
+  stated.line = Trimmed(quoted.substr(1), "`");
+  stated.line.resize(std::min(stated.line.size(), kMaxQuote));
+  stated.line_number = number;
+  return {};
+}
+
+std::string WithoutBlanks(std::string_view text) {
+  std::string out;
+  std::copy_if(text.begin(), text.end(), std::back_inserter(out), [](char c) { return !IsSpace(c); });
+  return out;
+}
+
+}  // namespace
+
+std::string_view AnswerFormat() {
+  return "End your answer with exactly these four lines, in this order, each once:\n"
+         "\n"
+         "VERDICT: fine            (or: wrong)\n"
+         "CONFIDENCE: 0.80         (from 0, a guess, to 1, certain, that the verdict is right)\n"
+         "LINE: 17: y[i] = x[i];   (the number and text of the line at fault; none where it is fine)\n"
+         "REASON: one or two sentences that name the values or sizes for which it goes wrong\n"
+         "\n"
+         "The words in parentheses are explanations: leave them out. Write none of these names\n"
+         "anywhere else.\n";
+}
+
+Result<Stated> ReadAnswer(std::string_view text) {
+  if (text.size() > kMaxAnswer) return Unusable("the answer is longer than 256 KiB");
+  constexpr std::array<std::string_view, 4> kNames = {"VERDICT", "CONFIDENCE", "LINE", "REASON"};
+  std::array<std::optional<std::string_view>, 4> fields;
+  std::string reason;
+  size_t last = 0;
+  for (const std::string_view line : LinesOf(text)) {
+    bool named = false;
+    for (size_t i = 0; i < kNames.size(); ++i) {
+      const auto value = FieldOf(line, kNames[i]);
+      if (!value) continue;
+      if (fields[i]) return Unusable(fmt::format("there is more than one line {}", kNames[i]));
+      if (i > 0 && !fields[i - 1]) {
+        return Unusable(fmt::format("{} comes before {}", kNames[i], kNames[i - 1]));
+      }
+      fields[i] = value;
+      named = true;
+      last = i;
+    }
+    // A reason may go on over lines.
+    if (!named && last == 3 && reason.size() < kMaxReason && Trimmed(line, "`") != "") {
+      reason.append(" ").append(Trimmed(line));
+    }
+  }
+  for (size_t i = 0; i < kNames.size(); ++i) {
+    if (!fields[i]) return Unusable(fmt::format("there is no line {}", kNames[i]));
+  }
+  Stated stated;
+  TRY_ASSIGN(stated.fine, FineOf(*fields[0]));
+  TRY_ASSIGN(stated.confidence, ConfidenceOf(*fields[1]));
+  TRY(ReadLine(*fields[2], stated));
+  stated.reason = llm::Shown(std::string(*fields[3]) + reason, kMaxReason);
+  if (stated.reason.empty()) return Unusable("REASON is empty");
+  if (!stated.fine && stated.line.empty()) {
+    return Unusable("VERDICT is wrong, and LINE names no line");
+  }
+  return stated;
+}
+
+int FindQuote(std::string_view source, const Stated& stated) {
+  const std::string quote = WithoutBlanks(stated.line);
+  if (quote.empty()) return 0;
+  const std::vector<std::string_view> lines = LinesOf(source);
+  const auto holds = [&](size_t index) {
+    const std::string line = WithoutBlanks(lines[index]);
+    return line == quote ||
+           (quote.size() >= kLeastPart && line.find(quote) != std::string::npos);
+  };
+  const auto stated_index = static_cast<size_t>(stated.line_number - 1);
+  if (stated.line_number > 0 && stated_index < lines.size() && holds(stated_index)) {
+    return stated.line_number;
+  }
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (holds(i)) return static_cast<int>(i + 1);
+  }
+  return 0;
+}
+
+}  // namespace cupel::review

@@ -1,0 +1,120 @@
+// The conversation with one reviewer, and all of them at once.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "review/answer.h"
+#include "review/neutral.h"
+#include "review/prompt.h"
+#include "review/review.h"
+
+namespace cupel::review {
+namespace {
+
+class Conversation {
+ public:
+  Conversation(Opinion& opinion, llm::Asker& model, const std::atomic<bool>* stop)
+      : opinion_(opinion), model_(model), role_(fmt::format("reviewer:{}", Name(opinion.aspect))) {
+    call_.stop = stop;
+  }
+
+  /// Asks, and once more where the answer cannot be used. nullopt: there is none that can; the
+  /// opinion says why. `request` goes on to the last question. Error kCancelled.
+  Result<std::optional<Stated>> Ask(llm::Request& request) {
+    for (bool again = false;; again = true) {
+      opinion_.exchange = model_.HashOf(request);
+      const Result<llm::Answer> answer = model_.Ask(role_, request, call_);
+      if (!answer) {
+        if (answer.error().code == ErrorCode::kCancelled) return tl::unexpected(answer.error());
+        opinion_.reason = answer.error().message;
+        return std::optional<Stated>();
+      }
+      opinion_.usd += answer->usd;
+      opinion_.input_tokens += answer->usage.input_tokens;
+      opinion_.output_tokens += answer->usage.output_tokens;
+      text_ = answer->text;
+      Result<Stated> stated = ReadAnswer(text_);
+      if (stated) return std::optional<Stated>(std::move(*stated));
+      opinion_.reason = stated.error().message;
+      if (answer->stop == llm::Stop::kLength) opinion_.reason += "; the answer was cut: be shorter";
+      if (again) return std::optional<Stated>();
+      request = Continued(std::move(request), text_, FormatQuestion(opinion_.reason));
+    }
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  Opinion& opinion_;
+  llm::Asker& model_;
+  const std::string role_;
+  llm::Call call_;
+  std::string text_;
+};
+
+void Take(const Stated& stated, const std::string& shown, Opinion& opinion) {
+  opinion.usable = true;
+  opinion.fine = stated.fine;
+  opinion.confidence = stated.confidence;
+  opinion.reason = stated.reason;
+  opinion.line = stated.fine ? "" : stated.line;
+  opinion.line_number = stated.fine ? 0 : FindQuote(shown, stated);
+}
+
+}  // namespace
+
+Result<Opinion> AskReviewer(const Subject& subject, Aspect aspect, llm::Asker& model,
+                            const std::string& instructions, const ReviewOptions& options) {
+  Opinion opinion;
+  opinion.aspect = aspect;
+  opinion.model = model.model();
+  if (subject.source.size() > kMaxShownSource) {
+    opinion.reason = fmt::format("the source has more than {} bytes, too many to be shown whole",
+                                 kMaxShownSource);
+    return opinion;
+  }
+  const std::string shown = Neutralised(subject.source);
+  llm::Request request = FirstQuestion(subject, shown, instructions);
+  Conversation conversation(opinion, model, options.stop);
+  TRY_ASSIGN(const std::optional<Stated> first, conversation.Ask(request));
+  if (!first) return opinion;
+  Take(*first, shown, opinion);
+  if (!options.reflect) return opinion;
+  request = Continued(std::move(request), conversation.text(), ReflectQuestion());
+  TRY_ASSIGN(const std::optional<Stated> second, conversation.Ask(request));
+  // What was usable stays where considering again brought nothing.
+  opinion.first_fine = first->fine;
+  opinion.first_confidence = first->confidence;
+  Take(second ? *second : *first, shown, opinion);
+  return opinion;
+}
+
+Result<Review> AskReviewers(const Subject& subject, const std::vector<llm::Asker*>& models,
+                            const ReviewOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<Result<Opinion>> opinions(models.size() * kAspects);
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 0; i < opinions.size(); ++i) {
+      threads.emplace_back([&, i] {
+        const Aspect aspect = kAllAspects[i % kAspects];
+        opinions[i] = AskReviewer(subject, aspect, *models[i / kAspects],
+                                  options.instructions[i % kAspects], options);
+      });
+    }
+  }
+  Review review;
+  for (Result<Opinion>& opinion : opinions) {
+    TRY_ASSIGN(Opinion each, std::move(opinion));
+    review.usd += each.usd;
+    review.opinions.push_back(std::move(each));
+  }
+  const auto taken = std::chrono::steady_clock::now() - start;
+  review.seconds = std::chrono::duration<double>(taken).count();
+  Count(review, options);
+  return review;
+}
+
+}  // namespace cupel::review
