@@ -159,22 +159,14 @@ Result<engine::Counters> Emulate(const GpuCall& call) {
   return std::move(run->counters);
 }
 
-uint64_t BytesOf(const plan::View& view) {
-  if (view.address.buffer == plan::kNoneOutput) return 0;
-  uint64_t bytes = static_cast<uint64_t>(SizeOf(view.dtype));
-  for (const int64_t size : view.shape) bytes *= static_cast<uint64_t>(size);
-  return bytes;
-}
-
 }  // namespace
 
 Result<GpuProfile> ProfileOnGpu(const GpuCall& call) {
   GpuProfile profile;
   profile.all_launches = LaunchesOf(call.plan).size();
-  for (const plan::Buffer& buffer : call.plan.buffers) {
-    if (buffer.kind == plan::BufferKind::kArgument) profile.must_read_bytes += buffer.bytes;
-  }
-  for (const plan::View& output : call.plan.outputs) profile.must_write_bytes += BytesOf(output);
+  const plan::Traffic traffic = plan::LeastTraffic(call.plan);
+  profile.must_read_bytes = traffic.read_bytes;
+  profile.must_write_bytes = traffic.written_bytes;
   TRY(Measure(call, &profile));
   Join(call.plan, call.image, &profile.launches);
   if (auto counters = Emulate(call)) {

@@ -78,8 +78,9 @@ Status Evaluator::Evaluate(std::span<const int64_t> ids) {
 
 /// The stage at which a judged candidate stands or falls, with what the next proposals are told of
 /// it: how fast it is and why, or what is wrong with it.
-Result<archive::Stage> Evaluator::StageOf(int64_t id, const judge::Verdict& verdict,
-                                          double seconds) const {
+Result<archive::Stage> Evaluator::StageOf(int64_t id, const assay::Candidate& built,
+                                          const assay::Judged& judged, double seconds) const {
+  const judge::Verdict& verdict = judged.verdict;
   Json reasons = Json::array();
   for (const judge::Reason& reason : verdict.reasons) {
     reasons.push_back(
@@ -89,9 +90,13 @@ Result<archive::Stage> Evaluator::StageOf(int64_t id, const judge::Verdict& verd
   TRY_ASSIGN(const std::string source, parts_.archive.Source(id));
   const bool accepted = verdict.decision == judge::Decision::kAccepted;
   if (accepted) {
-    detail["feedback"] = FeedbackPage({verdict, device_, source, ""});
+    detail["feedback"] = FeedbackPage({.verdict = verdict,
+                                       .device = device_,
+                                       .source = source,
+                                       .objective = "",
+                                       .plan = judged.plan ? &*judged.plan : nullptr});
   } else {
-    detail["lessons"] = Lessons(verdict, source);
+    detail["lessons"] = Lessons(verdict, source, std::get_if<build::BuildFailure>(&built.built));
   }
   return archive::Stage{id, "judge", accepted, DumpJson(detail), seconds};
 }
@@ -107,7 +112,7 @@ Status Evaluator::EvaluateOne(int64_t id, const assay::Candidate& built) {
   verdict.objective_kind = parts_.objective.Kind();
   verdict.fresh_cases = standing && standing->is_better;
   if (accepted) verdict.objective = standing->value;
-  TRY_ASSIGN(const archive::Stage stage, StageOf(id, judged.verdict, SecondsSince(start)));
+  TRY_ASSIGN(const archive::Stage stage, StageOf(id, built, judged, SecondsSince(start)));
   TRY_ASSIGN(const int64_t row, parts_.archive.RecordVerdict(id, verdict, stage));
   if (first_verdict_.task.empty()) first_verdict_ = std::move(judged.verdict);
   if (standing && !standing->samples.empty()) {

@@ -70,7 +70,8 @@ class Evaluator {
   void ShowAgain(const std::string& stage);
 
  private:
-  Result<archive::Stage> StageOf(int64_t id, const judge::Verdict& verdict, double seconds) const;
+  Result<archive::Stage> StageOf(int64_t id, const assay::Candidate& built,
+                                 const assay::Judged& judged, double seconds) const;
   Status EvaluateOne(int64_t id, const assay::Candidate& built);
   Result<assay::Judged> Judge(int64_t id, const assay::Candidate& built,
                               std::optional<Standing>* standing);

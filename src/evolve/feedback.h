@@ -11,6 +11,7 @@
 #include "device/device.h"
 #include "judge/verdict.h"
 #include "llm/asker.h"
+#include "plan/plan.h"
 
 namespace cupel::evolve {
 
@@ -23,6 +24,7 @@ struct Profiled {
   std::string_view objective;      // "8.27 us (estimate)"; empty: not known
   std::string_view measured = {};  // pages of a GPU's profile; take the place of the counts
   std::string_view remarks = {};   // a linter's
+  const plan::Plan* plan = nullptr;  // of the first timed setting; null: not known
 };
 
 /// At most kMaxFeedback bytes: time, bottleneck in words with its lines, what wastes work, traffic

@@ -140,4 +140,10 @@ struct Plan {
 
 inline constexpr int kNoneOutput = -2;
 
+/// What a call must move at least: its arguments once, its outputs once.
+struct Traffic {
+  uint64_t read_bytes = 0, written_bytes = 0;
+};
+Traffic LeastTraffic(const Plan& plan);
+
 }  // namespace cupel::plan
