@@ -127,11 +127,12 @@ TEST(Lessons, TellsTheFirstErrorsOfTheCompiler) {
     failure.diagnostics.push_back({Severity::kError, "candidate-0007.cu", 99 + i, "another"});
   }
   const std::string text = Lessons(verdict, kSource, &failure);
-  EXPECT_TRUE(text.starts_with("It does not compile (compile_error):\n"
-                               "- line 3: expected a \";\"\n"
-                               "      | y[threadIdx.x + 1] = n;\n"
-                               "- x.cuh:3: no instance\n"
-                               "- line 99: another\n"))
+  EXPECT_TRUE(
+      text.starts_with("It does not compile (compile_error):\n"
+                       "- line 3: expected a \";\"\n"
+                       "      | y[threadIdx.x + 1] = n;\n"
+                       "- x.cuh:3: no instance\n"
+                       "- line 99: another\n"))
       << text;
   EXPECT_THAT(text, Not(HasSubstr("unused")));
   EXPECT_THAT(text, Not(HasSubstr("line 102")));
@@ -143,7 +144,8 @@ TEST(Lessons, TellsTheFirstErrorsOfTheCompiler) {
 TEST(Lessons, IsBoundedAndPrintableWhateverIsInTheVerdict) {
   judge::Verdict verdict = Rejected();
   for (int i = 0; i < 20; ++i) {
-    verdict.reasons.push_back({"host_exception", "\x1b[2J" + std::string(100000, i < 2 ? '\xff' : 'x'),
+    verdict.reasons.push_back({"host_exception",
+                               "\x1b[2J" + std::string(100000, i < 2 ? '\xff' : 'x'),
                                "candidate-0007.cu:99999999999999"});
   }
   std::string text = Lessons(verdict, kSource);
