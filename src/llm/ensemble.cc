@@ -5,36 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
+#include "base/beta.h"
 #include "base/random.h"
 
 namespace cupel::llm {
 namespace {
-
-double Normal(Random& random) {
-  const double u = 1 - random.Unit();  // not 0
-  return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * random.Unit());
-}
-
-/// Marsaglia and Tsang 2000, for shape >= 1; smaller shapes by their boost.
-double Gamma(Random& random, double shape) {
-  if (shape < 1) return Gamma(random, shape + 1) * std::pow(1 - random.Unit(), 1 / shape);
-  const double d = shape - 1.0 / 3;
-  const double c = 1 / std::sqrt(9 * d);
-  for (;;) {
-    const double x = Normal(random);
-    const double v = std::pow(1 + c * x, 3);
-    if (v <= 0) continue;
-    if (std::log(1 - random.Unit()) < x * x / 2 + d - d * v + d * std::log(v)) return d * v;
-  }
-}
-
-double Beta(Random& random, double a, double b) {
-  const double x = Gamma(random, a);
-  const double y = Gamma(random, b);
-  return x / (x + y);
-}
 
 struct Shape {
   double a, b;
@@ -75,7 +51,7 @@ size_t Ensemble::Choose() {
     double largest = -1;
     for (size_t i = 0; i < members_.size(); ++i) {
       const Shape shape = ShapeOf(members_[i], mean);
-      const double draw = Beta(random, shape.a, shape.b);
+      const double draw = DrawBeta(random, shape.a, shape.b);
       if (draw > largest) best = i;
       largest = std::max(largest, draw);
     }

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evolve/edits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+namespace cupel::evolve {
+namespace {
+
+struct Line {
+  std::string_view text;       // without blanks at its end
+  size_t begin = 0, next = 0;  // bytes of the source, the line's end included
+};
+
+/// A line's end counts as such only where there is one: "a\n" is one line, "" none.
+std::vector<Line> LinesOf(std::string_view source) {
+  std::vector<Line> lines;
+  for (size_t begin = 0; begin < source.size();) {
+    const size_t newline = source.find('\n', begin);
+    const size_t next = newline == std::string_view::npos ? source.size() : newline + 1;
+    std::string_view text = source.substr(begin, next - begin);
+    text = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+    lines.push_back({text, begin, next});
+    begin = next;
+  }
+  return lines;
+}
+
+size_t IndentOf(std::string_view text) {
+  return std::min(text.find_first_not_of(" \t"), text.size());
+}
+
+/// Where a run of lines stands in the source: indices of its first line. Knuth, Morris and Pratt,
+/// so that hostile repetition costs no more than reading.
+std::vector<size_t> Find(std::span<const Line> wanted, std::span<const Line> source) {
+  std::vector<size_t> back(wanted.size() + 1, 0);
+  for (size_t i = 1, k = 0; i < wanted.size(); ++i) {
+    while (k > 0 && wanted[i].text != wanted[k].text) k = back[k];
+    if (wanted[i].text == wanted[k].text) ++k;
+    back[i + 1] = k;
+  }
+  std::vector<size_t> found;
+  for (size_t i = 0, k = 0; i < source.size(); ++i) {
+    while (k > 0 && (k == wanted.size() || source[i].text != wanted[k].text)) k = back[k];
+    if (source[i].text == wanted[k].text) ++k;
+    if (k == wanted.size()) found.push_back(i + 1 - k);
+  }
+  return found;
+}
+
+/// How many characters two lines share at their begins and ends, indentation apart.
+size_t Likeness(std::string_view a, std::string_view b) {
+  a.remove_prefix(IndentOf(a));
+  b.remove_prefix(IndentOf(b));
+  const size_t most = std::min(a.size(), b.size());
+  size_t front = 0, back = 0;
+  while (front < most && a[front] == b[front]) ++front;
+  while (back < most - front && a[a.size() - 1 - back] == b[b.size() - 1 - back]) ++back;
+  return front + back;
+}
+
+/// The most telling thing about a text that is not there: where it comes nearest.
+std::string NearestLine(std::span<const Line> wanted, std::span<const Line> source) {
+  // The longest line says most about the place.
+  const auto telling =
+      std::max_element(wanted.begin(), wanted.end(),
+                       [](const Line& a, const Line& b) { return a.text.size() < b.text.size(); });
+  size_t best = 0, likeness = 0;
+  for (size_t i = 0; i < source.size(); ++i) {
+    const size_t alike = Likeness(telling->text, source[i].text);
+    if (alike > likeness) best = i;
+    likeness = std::max(likeness, alike);
+  }
+  if (likeness == 0) return "no line of the file resembles it";
+  constexpr size_t kShown = 160;
+  const std::string_view near = source[best].text;
+  const std::string_view verb = near == telling->text ? "matches" : "is nearest to";
+  return fmt::format("its line \"{}\" {} line {} of the file, \"{}\"",
+                     telling->text.substr(0, kShown), verb, best + 1, near.substr(0, kShown));
+}
+
+/// The lines [begin, end) of the source that an edit replaces.
+struct Place {
+  size_t begin = 0, end = 0, edit = 0;
+};
+
+Result<Place> PlaceOf(const Edit& edit, size_t index, std::span<const Line> source) {
+  const std::string search = edit.search + '\n';
+  const std::vector<Line> wanted = LinesOf(search);
+  const bool says_nothing =
+      std::all_of(wanted.begin(), wanted.end(), [](const Line& line) { return line.text.empty(); });
+  if (says_nothing) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("edit {}: the search text is empty", index + 1),
+                "to insert lines, search for a line beside them and repeat it in the replacement");
+  }
+  const std::vector<size_t> found = Find(wanted, source);
+  if (found.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("edit {}: the search text does not occur in the file; {}", index + 1,
+                            NearestLine(wanted, source)),
+                "copy whole lines exactly, with their indentation");
+  }
+  if (found.size() > 1) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("edit {}: the search text occurs {} times in the file, first at lines "
+                            "{} and {}",
+                            index + 1, found.size(), found[0] + 1, found[1] + 1),
+                "add lines around it until it occurs once");
+  }
+  return Place{found[0], found[0] + wanted.size(), index};
+}
+
+}  // namespace
+
+Result<std::string> ApplyEdits(std::string_view source, const std::vector<Edit>& edits) {
+  const std::vector<Line> lines = LinesOf(source);
+  std::vector<Place> places;
+  for (size_t i = 0; i < edits.size(); ++i) {
+    TRY_ASSIGN(const Place place, PlaceOf(edits[i], i, lines));
+    places.push_back(place);
+  }
+  std::sort(places.begin(), places.end(),
+            [](const Place& a, const Place& b) { return a.begin < b.begin; });
+  std::string edited;
+  size_t done = 0;  // bytes of the source
+  for (size_t i = 0; i < places.size(); ++i) {
+    const Place& place = places[i];
+    if (i > 0 && place.begin < places[i - 1].end) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("edits {} and {} overlap at line {} of the file",
+                              places[i - 1].edit + 1, place.edit + 1, place.begin + 1),
+                  "join them into one edit");
+    }
+    edited.append(source.substr(done, lines[place.begin].begin - done));
+    const std::string& replace = edits[place.edit].replace;
+    if (!replace.empty()) edited.append(replace).append("\n");
+    done = lines[place.end - 1].next;
+  }
+  return edited.append(source.substr(done));
+}
+
+}  // namespace cupel::evolve

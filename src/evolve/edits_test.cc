@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evolve/edits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace cupel::evolve {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kSource =
+    "int a = 1;\n"
+    "  for (;;) {\n"
+    "    b();\n"
+    "  }\n"
+    "  for (;;) {\n"
+    "    c();\n"
+    "  }\n"
+    "int d;";
+
+std::string Applied(const std::vector<Edit>& edits, std::string_view source = kSource) {
+  const auto result = ApplyEdits(source, edits);
+  return result ? *result : result.error().message;
+}
+
+TEST(ApplyEdits, ReplacesInsertsAndDeletesWholeLines) {
+  EXPECT_EQ(
+      Applied({{"    b();", "    b1();\n    b2();"}, {"int a = 1;", ""}, {"int d;", "int e;"}}),
+      "  for (;;) {\n    b1();\n    b2();\n  }\n  for (;;) {\n    c();\n  }\nint e;\n");
+  EXPECT_EQ(Applied({}), kSource);
+}
+
+TEST(ApplyEdits, SeesTheFileAsItWas) {
+  EXPECT_EQ(Applied({{"one", "two"}, {"two", "one"}}, "one\ntwo\n"), "two\none\n");
+}
+
+TEST(ApplyEdits, NeedsOnePlace) {
+  EXPECT_THAT(
+      Applied({{"    c();", "x"}, {"  for (;;) {", "x"}}),
+      HasSubstr("edit 2: the search text occurs 2 times in the file, first at lines 2 and 5"));
+  EXPECT_THAT(Applied({{"aa\naa", "x"}}, "aa\naa\naa\n"), HasSubstr("occurs 2 times"));
+  EXPECT_THAT(Applied({{"  }\n  for (;;) {", "x"}}), HasSubstr("x\n    c();"));
+}
+
+TEST(ApplyEdits, SaysWhereATextThatIsNotThereComesNearest) {
+  EXPECT_EQ(Applied({{"    c(1);", "x"}}),
+            "edit 1: the search text does not occur in the file; its line \"    c(1);\" is nearest "
+            "to line 6 of the file, \"    c();\"");
+  EXPECT_THAT(Applied({{"int a = 1;\n    c();", "x"}}), HasSubstr("\"int a = 1;\" matches line 1"));
+  EXPECT_THAT(Applied({{"b();", "x"}}), HasSubstr("nearest to line 3"));  // indentation counts
+  EXPECT_THAT(Applied({{"a", "x"}}, ""), HasSubstr("no line of the file resembles it"));
+  EXPECT_THAT(Applied({{"int a", "x"}}), HasSubstr("does not occur"));  // lines are whole
+}
+
+TEST(ApplyEdits, BlanksAtTheEndsOfLinesDoNotCount) {
+  EXPECT_EQ(Applied({{"a;  \nb;", "c;"}}, "a;\r\nb;\t\r\nz\r\n"), "c;\nz\r\n");
+  EXPECT_THAT(Applied({{"a  b", "x"}}, "a b\n"), HasSubstr("does not occur"));
+}
+
+TEST(ApplyEdits, RefusesEmptySearchesAndOverlaps) {
+  EXPECT_EQ(Applied({{"", "x"}}), "edit 1: the search text is empty");
+  EXPECT_EQ(Applied({{" \n\t", "x"}}), "edit 1: the search text is empty");
+  EXPECT_EQ(Applied({{"    c();\n  }", "x"}, {"  for (;;) {\n    c();", "y"}}),
+            "edits 2 and 1 overlap at line 6 of the file");
+  EXPECT_THAT(Applied({{"int d;", "x"}, {"int d;", "x"}}), HasSubstr("overlap at line 8"));
+}
+
+}  // namespace
+}  // namespace cupel::evolve

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evolve/hints.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace cupel::evolve {
+namespace {
+
+using testing::HasSubstr;
+using testing::SizeIs;
+
+Hint Make(int64_t id, const char* topic) {
+  Hint hint;
+  hint.id = id;
+  hint.topic = topic;
+  hint.bound = "memory";
+  hint.text = "hint " + std::to_string(id);
+  hint.origin = "built-in";
+  return hint;
+}
+
+std::vector<int64_t> Ids(const std::vector<const Hint*>& sample) {
+  std::vector<int64_t> ids;
+  for (const Hint* hint : sample) ids.push_back(hint->id);
+  return ids;
+}
+
+TEST(Hints, BringsTwoDozenOfAllBounds) {
+  const Hints hints = Hints::BuiltIn();
+  EXPECT_THAT(hints.all(), SizeIs(24));
+  std::map<std::string, int> bounds;
+  std::set<std::string> texts;
+  for (const Hint& hint : hints.all()) {
+    ++bounds[hint.bound];
+    texts.insert(hint.text);
+    EXPECT_LE(hint.text.size(), Hints::kMaxTextBytes);
+    EXPECT_EQ(hint.origin, "built-in");
+  }
+  EXPECT_THAT(texts, SizeIs(24));
+  EXPECT_THAT(bounds, SizeIs(3));
+  for (const char* bound : {"memory", "compute", "latency"}) EXPECT_GE(bounds[bound], 5) << bound;
+}
+
+TEST(Hints, SamplesOneOfATopicAndRepeatsItselfBySeed) {
+  const Hints hints = Hints::BuiltIn();
+  std::set<int64_t> seen;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    const auto sample = hints.Sample(3, Random(seed));
+    ASSERT_THAT(sample, SizeIs(3));
+    std::set<std::string> topics;
+    for (const Hint* hint : sample) topics.insert(hint->topic);
+    EXPECT_THAT(topics, SizeIs(3));
+    EXPECT_EQ(Ids(sample), Ids(hints.Sample(3, Random(seed))));
+    for (const int64_t id : Ids(sample)) seen.insert(id);
+  }
+  EXPECT_THAT(seen, SizeIs(24));  // diverse: each is asked for
+  EXPECT_THAT(Hints({Make(0, "a"), Make(1, "a"), Make(2, "b")}).Sample(3, Random(1)), SizeIs(2));
+  EXPECT_THAT(hints.Sample(0, Random(1)), SizeIs(0));
+}
+
+TEST(Hints, PrefersWhatEarnedAndForgetsNothing) {
+  Hints hints({Make(0, "a"), Make(1, "b"), Make(2, "c")});
+  for (int i = 0; i < 12; ++i) {
+    hints.Reward(0, 0);
+    hints.Reward(1, 0.8);
+    hints.Reward(2, i % 3 == 0 ? 1 : 0);
+  }
+  std::map<int64_t, int> first;
+  for (uint64_t seed = 0; seed < 2000; ++seed) ++first[hints.Sample(1, Random(seed))[0]->id];
+  EXPECT_GT(first[1], 1600);
+  EXPECT_GT(first[2], first[0]);
+  EXPECT_GT(first[2], 10);
+}
+
+TEST(Hints, RewardsAreClamped) {
+  Hints hints({Make(0, "a")});
+  hints.Reward(0, 5);
+  hints.Reward(0, -1);
+  hints.Reward(0, std::nan(""));
+  hints.Reward(9, 1);  // not there
+  EXPECT_EQ(hints.Find(0)->tried, 3);
+  EXPECT_EQ(hints.Find(0)->earned, 1);
+}
+
+TEST(Hints, EvolvedOnesTakeTheTopicOfTheFirstParent) {
+  Hints hints({Make(3, "a"), Make(7, "b")});
+  const auto id = hints.Add("  new\n advice\x01 ", {5, 7, 3});
+  ASSERT_TRUE(id) << id.error().ToString();
+  EXPECT_EQ(*id, 8);
+  EXPECT_EQ(hints.Find(8)->text, "new advice");
+  EXPECT_EQ(hints.Find(8)->topic, "b");
+  EXPECT_EQ(hints.Find(8)->origin, "evolved");
+  EXPECT_THAT(hints.Add("new advice", {7}).error().message, HasSubstr("hint 8 says the same"));
+  EXPECT_THAT(hints.Add(" \n", {7}).error().message, HasSubstr("0 characters"));
+  EXPECT_THAT(hints.Add(std::string(1001, 'a'), {7}).error().message, HasSubstr("1001"));
+  EXPECT_THAT(hints.Add("other", {99}).error().message, HasSubstr("none of the parents"));
+}
+
+TEST(Hints, RetiresTheWorstButNoWholeTopicAndNoIdComesBack) {
+  Hints hints({Make(0, "a"), Make(1, "b"), Make(2, "b"), Make(3, "b")});
+  for (int i = 0; i < 5; ++i) hints.Reward(0, 0);  // the worst, alone in its topic
+  hints.Reward(1, 0);
+  hints.Reward(2, 0);
+  hints.Reward(3, 1);
+  hints.Retire(3);
+  EXPECT_EQ(hints.Find(2), nullptr);
+  hints.Retire(2);
+  EXPECT_EQ(hints.Find(1), nullptr);
+  hints.Retire(1);
+  EXPECT_EQ(hints.Find(0), nullptr);
+  EXPECT_EQ(*hints.Add("next", {3}), 4);
+  hints.Retire(0);
+  EXPECT_THAT(hints.all(), SizeIs(0));
+  EXPECT_THAT(hints.Sample(2, Random(0)), SizeIs(0));
+}
+
+TEST(Hints, StateGoesRoundAndIsChecked) {
+  Hints hints = Hints::BuiltIn();
+  hints.Reward(4, 0.25);
+  ASSERT_TRUE(hints.Add("a new one", {4, 2}));
+  hints.Retire(20);
+  const auto restored = Hints::FromState(*ParseJson(DumpJson(hints.State()), "state"));
+  ASSERT_TRUE(restored) << restored.error().ToString();
+  EXPECT_EQ(restored->State(), hints.State());
+  EXPECT_EQ(Ids(restored->Sample(5, Random(3))), Ids(hints.Sample(5, Random(3))));
+
+  const auto broken = [&](const char* key, const Json& value) {
+    Json state = hints.State();
+    state["hints"][0][key] = value;
+    return Hints::FromState(state).has_value();
+  };
+  EXPECT_FALSE(broken("id", -1));
+  EXPECT_FALSE(broken("id", 3));  // twice
+  EXPECT_FALSE(broken("earned", 2));
+  EXPECT_FALSE(broken("text", 7));
+  EXPECT_TRUE(broken("text", "fine"));
+  Json state = hints.State();
+  state["next_id"] = 3;
+  EXPECT_FALSE(Hints::FromState(state));
+  EXPECT_FALSE(Hints::FromState(Json::array()));
+}
+
+}  // namespace
+}  // namespace cupel::evolve

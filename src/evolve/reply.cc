@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evolve/reply.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "build/source_scan.h"
+#include "evolve/reply_parts.h"
+
+namespace cupel::evolve {
+namespace {
+
+constexpr size_t kMaxNameBytes = 120;
+constexpr size_t kMaxThoughtBytes = 8192;
+
+/// At most `limit` bytes, not cut within a UTF-8 character.
+std::string Bounded(std::string_view text, size_t limit) {
+  if (text.size() <= limit) return std::string(text);
+  while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xc0u) == 0x80u) --limit;
+  return std::string(text.substr(0, limit));
+}
+
+std::string WithoutCarriageReturns(std::string_view text) {
+  std::string plain;
+  plain.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\r' || i + 1 >= text.size() || text[i + 1] != '\n') plain += text[i];
+  }
+  return plain;
+}
+
+/// What follows the reasoning that some models put before their answer. A closing tag on a line of
+/// its own counts without an opening one, which some servers swallow.
+Result<std::string_view> AfterReasoning(std::string_view text) {
+  for (const std::string_view tag : {"think", "thinking", "reasoning"}) {
+    const std::string open = fmt::format("<{}>", tag);
+    const std::string close = fmt::format("</{}>", tag);
+    if (Trim(text).starts_with(open)) {
+      const size_t end = text.find(close);
+      if (end == std::string_view::npos) {
+        return BadReply(
+            fmt::format("the answer was cut: there is no {} and nothing after it", close));
+      }
+      return text.substr(end + close.size());
+    }
+    for (Lines lines{text}; lines.Advance();) {
+      if (Trim(lines.line) == close) return text.substr(std::min(lines.next, text.size()));
+    }
+  }
+  return text;
+}
+
+/// What a line that begins with `label` (and markdown's decoration of it) says after it.
+std::optional<std::string_view> Labelled(std::string_view line, std::string_view label) {
+  line = line.substr(std::min(line.find_first_not_of(" \t*#_"), line.size()));
+  if (line.size() < label.size() || Lower(line.substr(0, label.size())) != Lower(label)) {
+    return std::nullopt;
+  }
+  line.remove_prefix(label.size());
+  line = line.substr(std::min(line.find_first_not_of("*_ "), line.size()));
+  if (line.empty() || line[0] != ':') return std::nullopt;
+  line.remove_prefix(1);
+  return Trim(line.substr(std::min(line.find_first_not_of("*_"), line.size())));
+}
+
+void ReadHeadings(std::string_view prose, Reply& reply) {
+  std::string thought;
+  bool in_thought = false;
+  for (Lines lines{prose}; lines.Advance();) {
+    if (const auto name = Labelled(lines.line, "NAME"); name && reply.name.empty()) {
+      reply.name = Bounded(*name, kMaxNameBytes);
+      in_thought = false;
+    } else if (const auto first = Labelled(lines.line, "THOUGHT"); first && thought.empty()) {
+      thought = std::string(*first) + '\n';
+      in_thought = true;
+    } else if (Labelled(lines.line, "CODE") || Labelled(lines.line, "EDITS")) {
+      in_thought = false;
+    } else if (in_thought) {
+      thought.append(lines.line).push_back('\n');
+    }
+  }
+  reply.thought = Bounded(Trim(thought), kMaxThoughtBytes);
+}
+
+/// "I am done", perhaps with a reason after it, but not "I am done with the first step".
+bool SaysDone(std::string_view prose) {
+  constexpr std::string_view kDone = "i am done";
+  for (Lines lines{prose}; lines.Advance();) {
+    const size_t begin = lines.line.find_first_not_of(" \t*_#\"'");
+    if (begin == std::string_view::npos) continue;
+    const std::string_view said = lines.line.substr(begin);
+    if (Lower(said.substr(0, kDone.size())) != kDone) continue;
+    if (said.size() == kDone.size() ||
+        std::ispunct(static_cast<unsigned char>(said[kDone.size()]))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool HoldsModule(std::string_view code) {
+  const std::string seen = build::CodeOnly(code);
+  return seen.find("PYBIND11_MODULE") != std::string::npos ||
+         seen.find("TORCH_LIBRARY") != std::string::npos;
+}
+
+/// The index of the block that is the kernel.
+Result<size_t> ChooseKernel(const std::vector<std::string>& code) {
+  if (code.size() == 1) return size_t{0};
+  const auto kernels = std::count_if(code.begin(), code.end(), HoldsModule);
+  if (kernels == 1 && HoldsModule(code.back())) return code.size() - 1;
+  return BadReply(
+      fmt::format("{} code blocks, {} of them with PYBIND11_MODULE: which is the kernel? "
+                  "It must be the last block, and the only one that is a whole kernel",
+                  code.size(), kernels));
+}
+
+}  // namespace
+
+Result<Reply> ReadReply(std::string_view text) {
+  if (text.size() > kMaxReplyBytes) {
+    return BadReply(
+        fmt::format("the answer has {} bytes, more than {}", text.size(), kMaxReplyBytes));
+  }
+  if (text.find('\0') != std::string_view::npos)
+    return BadReply("the answer holds a NUL character");
+  const std::string plain = WithoutCarriageReturns(text);
+  TRY_ASSIGN(const std::string_view answer, AfterReasoning(plain));
+  TRY_ASSIGN(ReplyParts parts, TakeApart(answer));
+  // A fence around edits, or around nothing, is no code.
+  std::erase_if(parts.code, [](const std::string& code) { return Trim(code).empty(); });
+  Reply reply;
+  reply.done = SaysDone(parts.prose) || SaysDone(parts.after);
+  reply.edits = std::move(parts.edits);
+  ReadHeadings(parts.prose, reply);
+  if (!parts.code.empty()) {
+    if (!reply.edits.empty()) return BadReply("both edits and a code block: which is meant?");
+    TRY_ASSIGN(const size_t kernel, ChooseKernel(parts.code));
+    reply.code = std::move(parts.code[kernel]);
+  }
+  if (!reply.code && reply.edits.empty() && !reply.done) {
+    return BadReply(Trim(answer).empty() ? "the answer is empty"
+                                         : "the answer has neither a code block nor edits");
+  }
+  return reply;
+}
+
+std::string_view RewriteFormat() {
+  return R"(Answer in exactly this form:
+
+NAME: a short name for the kernel, in words joined by underscores
+THOUGHT: what you change and why it should be faster, in a few sentences
+```cuda
+the whole .cu file, from the first #include to PYBIND11_MODULE
+```
+
+Give one code block only, with the complete file: nothing left out, no "rest as before". Close the
+block with its fence and write nothing after it.
+)";
+}
+
+std::string_view EditFormat() {
+  return R"(Answer in exactly this form:
+
+NAME: a short name for the kernel, in words joined by underscores
+THOUGHT: what you change and why it should be faster, in a few sentences
+<<<<<<< SEARCH
+lines of the kernel as they are
+=======
+the lines to put in their place
+>>>>>>> REPLACE
+
+Give as many such edits as you need. SEARCH holds whole lines copied exactly, indentation and
+comments included, and enough of them that they occur once in the file. Each edit refers to the file
+as you were shown it, not as another edit leaves it, and edits do not overlap. No lines after
+======= deletes what was found; to insert, repeat a line that stands beside the new ones. Do not
+repeat the whole file.
+)";
+}
+
+}  // namespace cupel::evolve

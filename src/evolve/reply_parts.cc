@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evolve/reply_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "build/source_scan.h"
+
+namespace cupel::evolve {
+namespace {
+
+constexpr size_t kMaxEdits = 256;
+constexpr size_t kMaxBlocks = 32;  // each is scanned to the end of the answer
+
+constexpr std::string_view kSearch = "<<<<<<< SEARCH";
+constexpr std::string_view kDivider = "=======";
+constexpr std::string_view kReplace = ">>>>>>> REPLACE";
+
+/// The run of three or more backticks or tildes that a line begins with, and what follows it.
+struct Fence {
+  std::string_view marks, info;
+};
+std::optional<Fence> FenceOf(std::string_view line) {
+  line = Trim(line);
+  if (line.empty() || (line[0] != '`' && line[0] != '~')) return std::nullopt;
+  const size_t end = std::min(line.find_first_not_of(line[0]), line.size());
+  const std::string_view info = Trim(line.substr(end));
+  // Backticks after backticks are code within a line of prose.
+  if (end < 3 || (line[0] == '`' && info.find('`') != std::string_view::npos)) return std::nullopt;
+  return Fence{line.substr(0, end), info};
+}
+
+bool IsCodeBlock(const Fence& fence) {
+  constexpr std::array<std::string_view, 9> kLanguages = {"",    "cuda", "cu", "cuh", "cpp",
+                                                          "c++", "cc",   "c",  "cxx"};
+  const std::string language = Lower(fence.info.substr(0, fence.info.find_first_of(" \t{,")));
+  return std::find(kLanguages.begin(), kLanguages.end(), language) != kLanguages.end();
+}
+
+/// Reads the block that `lines` stands on the opening fence of, to its closing one.
+Status ReadBlock(Lines& lines, const Fence& fence, ReplyParts& parts) {
+  const bool is_code = IsCodeBlock(fence);
+  const int opened = lines.number;
+  const size_t begin = std::min(lines.next, lines.text.size());
+  // In comments and strings a fence is text: it closes only where it is left of the code.
+  const std::string seen = is_code ? build::CodeOnly(lines.text.substr(begin)) : std::string();
+  while (lines.Advance()) {
+    const auto inner = FenceOf(lines.line);
+    if (!inner || inner->marks[0] != fence.marks[0]) continue;
+    const size_t at = lines.begin - begin;
+    if (is_code && !FenceOf(std::string_view(seen).substr(at, lines.line.size()))) continue;
+    if (inner->info.empty() && inner->marks.size() >= fence.marks.size()) {
+      if (is_code) parts.code.emplace_back(lines.text.substr(begin, at));
+      return {};
+    }
+    if (is_code) {
+      return BadReply(
+          fmt::format("line {}: a fence inside the code block that line {} begins; was that "
+                      "block never closed?",
+                      lines.number, opened));
+    }
+  }
+  return BadReply(
+      fmt::format("the answer was cut: the code block that line {} begins has no closing "
+                  "fence{}",
+                  opened, is_code ? ", or a comment or string in it does not end" : ""));
+}
+
+/// Reads the edit that `lines` stands on the first line of.
+Result<Edit> ReadEdit(Lines& lines) {
+  const int opened = lines.number;
+  const size_t begin = lines.next;
+  size_t search_end = 0, replace_begin = 0;  // the latter 0 until the divider
+  const auto text_between = [&](size_t from, size_t to) {
+    return to > from ? std::string(lines.text.substr(from, to - from - 1)) : std::string();
+  };
+  while (lines.Advance()) {
+    const std::string_view line = Trim(lines.line);
+    if (line == kDivider && replace_begin == 0) {
+      search_end = lines.begin;
+      replace_begin = lines.next;
+    } else if (line == kReplace && replace_begin != 0) {
+      return Edit{text_between(begin, search_end), text_between(replace_begin, lines.begin)};
+    } else if (line == kDivider || line == kReplace || line == kSearch) {
+      return BadReply(
+          fmt::format("line {}: \"{}\" does not belong there in the edit that line {} begins",
+                      lines.number, line, opened));
+    }
+  }
+  return BadReply(
+      fmt::format("the answer was cut: the edit that line {} begins does not end with \"{}\"",
+                  opened, kReplace));
+}
+
+/// Takes the edits out of the text; what is left keeps its line numbers.
+Result<std::string> TakeEdits(std::string_view text, ReplyParts& parts) {
+  std::string rest;
+  for (Lines lines{text}; lines.Advance();) {
+    const std::string_view line = Trim(lines.line);
+    if (line != kSearch) {
+      rest.append(lines.line).push_back('\n');
+      continue;
+    }
+    if (parts.edits.size() == kMaxEdits) {
+      return BadReply(fmt::format("more than {} edits: send the whole kernel instead", kMaxEdits));
+    }
+    const int opened = lines.number;
+    TRY_ASSIGN(Edit edit, ReadEdit(lines));
+    parts.edits.push_back(std::move(edit));
+    rest.append(static_cast<size_t>(lines.number - opened + 1), '\n');
+  }
+  return rest;
+}
+
+}  // namespace
+
+tl::unexpected<Error> BadReply(std::string what) {
+  return Fail(ErrorCode::kInvalidArgument, std::move(what),
+              "answer with NAME:, THOUGHT: and then either one ```cuda block that holds the whole "
+              "kernel, or edits as <<<<<<< SEARCH, =======, >>>>>>> REPLACE, and nothing after it");
+}
+
+std::string_view Trim(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\n";
+  const size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
+bool Lines::Advance() {
+  if (next >= text.size()) return false;
+  begin = next;
+  const size_t end = std::min(text.find('\n', begin), text.size());
+  line = text.substr(begin, end - begin);
+  next = end + 1;
+  ++number;
+  return true;
+}
+
+Result<ReplyParts> TakeApart(std::string_view text) {
+  ReplyParts parts;
+  TRY_ASSIGN(const std::string rest, TakeEdits(text, parts));
+  size_t blocks = 0;
+  for (Lines lines{rest}; lines.Advance();) {
+    if (const auto fence = FenceOf(lines.line)) {
+      if (++blocks > kMaxBlocks) {
+        return BadReply(fmt::format("more than {} code blocks: which is the kernel?", kMaxBlocks));
+      }
+      TRY(ReadBlock(lines, *fence, parts));
+    } else {
+      (blocks == 0 ? parts.prose : parts.after).append(lines.line).push_back('\n');
+    }
+  }
+  return parts;
+}
+
+}  // namespace cupel::evolve
