@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "assay/assay.h"
 #include "cli/run_summary.h"
 #include "evolve/evaluator.h"
@@ -31,15 +33,23 @@ class ProgressView {
   void Show(const evolve::RunProgress& progress) {
     in_run_ = true;
     run_.activity = progress.stage;
-    run_.unit = "candidates";
-    run_.done = progress.counts.done;
-    run_.total = progress.budget;
+    if (progress.generations > 0) {
+      run_.unit = "generations";
+      run_.done = std::max(0, progress.generation - 1);
+      run_.total = progress.generations;
+    } else {
+      run_.unit = "candidates";
+      run_.done = progress.counts.done;
+      if (progress.budget > 0) run_.total = progress.budget;
+    }
     run_.best.clear();
     const std::string best = ObjectiveText(progress.objective, progress.best_value);
     const double gain = progress.best_value > 0 ? progress.start / progress.best_value : 0;
     if (progress.best_value > 0) {
-      run_.best = fmt::format("{} accepted, {} rejected, best {}, {:.2f}x",
-                              progress.counts.accepted, progress.counts.rejected, best, gain);
+      run_.best = fmt::format("{} accepted, {} rejected, {} dropped, best {}, {:.2f}x",
+                              progress.counts.accepted, progress.counts.rejected,
+                              progress.counts.dropped, best, gain);
+      if (progress.usd > 0) run_.best += fmt::format(", ${:.2f}", progress.usd);
     }
     line_.Update(run_);
     if (progress.best > 1 && progress.best != noted_) {

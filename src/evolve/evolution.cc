@@ -48,6 +48,7 @@ Result<SearchState> StateOfRun(const EvolutionParts& parts, const EvolutionOptio
 Result<RunResult> Evolve(const EvolutionParts& parts, const std::string& start,
                          const EvolutionOptions& options) {
   CHECK(!parts.proposers.empty() && !parts.reviewers.empty());
+  parts.evaluator.shown().generations = options.generations;
   TRY(parts.archive.RequeueInterrupted());
   TRY_ASSIGN(const int64_t first, AddStart(parts.archive, start));
   TRY(parts.evaluator.Evaluate(std::vector<int64_t>{first}));
@@ -57,7 +58,6 @@ Result<RunResult> Evolve(const EvolutionParts& parts, const std::string& start,
   if (!result.start_accepted) return result;
   TRY_ASSIGN(SearchState state, StateOfRun(parts, options, judged));
   RunMemory memory(parts.archive, options.objective_text);
-  parts.evaluator.shown().generations = options.generations;
   while (state.generation < options.generations) {
     TRY_ASSIGN(const Json facts, RunGeneration(parts, options, state, memory));
     TRY(parts.archive.PutState(DumpJson(ToJson(state)), "generation", DumpJson(facts)));

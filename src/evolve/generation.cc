@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <map>
 #include <optional>
 #include <set>
@@ -228,35 +229,55 @@ class Generation {
   }
 
   Status Read() {
+    std::vector<Entry*> standing;
     for (Entry& entry : entries_) {
-      if (entry.is_out) continue;
-      ++reviewed_;
-      TRY_ASSIGN(const auto left, Left(entry.id, "review"));
-      Json detail;
-      double seconds = 0;
-      if (left) {
-        TRY_ASSIGN(detail, ParseJson(left->detail, "what the review's stage left"));
-      } else {
-        TRY(Say(fmt::format("reviewing candidate {}", entry.id)));
-        TRY_ASSIGN(const review::Review found, Review(entry));
-        detail = ToJson(found);
-        seconds = found.seconds;
-      }
-      TRY_ASSIGN(entry.score, JsonNumber(detail, "score", "what the review's stage left"));
-      TRY_ASSIGN(const bool passed, JsonBool(detail, "passed", "what the review's stage left"));
+      if (!entry.is_out) standing.push_back(&entry);
+    }
+    reviewed_ = static_cast<int>(standing.size());
+    TRY(Say(fmt::format("reviewing {} candidates", standing.size())));
+    const auto start = Clock::now();
+    TRY_ASSIGN(const std::vector<Json> reviews, Reviews(standing));
+    const double each = SecondsSince(start) / std::max<double>(1, reviewed_);
+    for (size_t i = 0; i < standing.size(); ++i) {
+      Entry& entry = *standing[i];
+      constexpr const char* kWhat = "what the review's stage left";
+      TRY_ASSIGN(entry.score, JsonNumber(reviews[i], "score", kWhat));
+      TRY_ASSIGN(const bool passed, JsonBool(reviews[i], "passed", kWhat));
       // Some are judged all the same, to see how many good kernels reviewers cost.
       Random audit = random_.Fork(fmt::format("audit {}", plan_.slots[entry.slot].number));
       entry.is_audited = !passed && audit.Unit() < kAuditShare;
-      TRY(Leave(entry, "review", passed, detail, seconds, !passed && !entry.is_audited));
+      TRY(Leave(entry, "review", passed, reviews[i], each, !passed && !entry.is_audited));
     }
     return {};
   }
 
-  Result<review::Review> Review(const Entry& entry) {
-    review::Subject subject;
-    subject.source = entry.source;
-    subject.operation = options_.operation;
-    return review::AskReviewers(subject, parts_.reviewers, options_.review);
+  /// What reviewers say of each, or said before this generation was cut off; all are asked at once.
+  Result<std::vector<Json>> Reviews(const std::vector<Entry*>& entries) {
+    std::vector<std::future<Result<review::Review>>> asked(entries.size());
+    std::vector<Json> reviews(entries.size());
+    for (size_t i = 0; i < entries.size(); ++i) {
+      TRY_ASSIGN(const auto left, Left(entries[i]->id, "review"));
+      if (!left) continue;
+      TRY_ASSIGN(reviews[i], ParseJson(left->detail, "what the review's stage left"));
+    }
+    for (size_t i = 0; i < entries.size(); ++i) {
+      if (!reviews[i].is_null()) continue;
+      review::Subject subject;
+      subject.source = entries[i]->source;
+      subject.operation = options_.operation;
+      asked[i] = std::async(std::launch::async, [this, subject = std::move(subject)] {
+        return review::AskReviewers(subject, parts_.reviewers, options_.review);
+      });
+    }
+    Status status;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      if (!asked[i].valid()) continue;
+      const auto found = asked[i].get();  // the archive is the askers' until all are back
+      if (found) reviews[i] = ToJson(*found);
+      if (!found) status = tl::unexpected(found.error());
+    }
+    TRY(status);
+    return reviews;
   }
 
   /// Who is judged.

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""A language model for tests: reads a prompt, answers from a few kernels by what the prompt says.
+
+The same prompt has the same answer. What it was asked is appended to the file that argv[1] names.
+"""
+import hashlib
+import pathlib
+import sys
+
+import kernels
+
+# Which prompt has which answer hangs on every word of it: choose another salt where prompts have changed and
+# one of the kinds below does not come up any more.
+SALT = 1
+START = kernels.LINEAR.replace("kTile = 16", "kTile = 4")
+# The same work with larger tiles: right, and rated differently.
+RIGHT = [kernels.LINEAR.replace("kTile = 16", f"kTile = {tile}") for tile in (8, 16)]
+WRONG = kernels.LINEAR.replace("sum + b[col]", "sum - b[col]")
+BROKEN = kernels.LINEAR.replace("float sum = 0.f;", "float sum = 0.f")
+
+
+def fenced(name, code):
+    return f"NAME: {name}\nTHOUGHT: another tile\n\n```cuda\n{code}\n```\n"
+
+
+def proposal(prompt):
+    """A copy is as likely as a right kernel, a wrong one, one that does not compile, and chatter."""
+    kind = hashlib.sha256(f"{SALT}{prompt}".encode()).digest()[0] % 6
+    if kind < 2:
+        return fenced(f"tile_{kind}", RIGHT[kind])
+    if kind == 2:
+        return fenced("wrong", WRONG)
+    if kind == 3:
+        return fenced("broken", BROKEN)
+    if kind == 4:
+        return fenced("copy", START.replace("sum", "total"))
+    return "I could do that, but I would rather talk about it."
+
+
+def answer(prompt):
+    if "VERDICT: fine" in prompt:
+        return "VERDICT: fine\nCONFIDENCE: 0.9\nLINE: none\nREASON: it was read\n"
+    if "RECOMMENDATIONS:" in prompt:
+        return "RECOMMENDATIONS:\n1. Larger tiles.\n2. Fewer barriers.\n3. Vector loads.\n"
+    if "HINT:" in prompt:
+        return "HINT: Let every thread compute several outputs of one row.\n"
+    if "I am done" in prompt.rsplit("#", 1)[-1]:
+        return "I am done"
+    return proposal(prompt)
+
+
+def main():
+    prompt = sys.stdin.read()
+    with pathlib.Path(sys.argv[1]).open("a") as log:
+        log.write(hashlib.sha256(prompt.encode()).hexdigest() + "\n")
+    print(answer(prompt))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""`cupel optimize --model`: evolves with a language model, survives being killed, and can be replayed."""
+import pathlib
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import unittest
+
+import scripted_model
+from support import CUPEL, CupelTest
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class Evolve(CupelTest):
+    def setUp(self):
+        super().setUp()
+        self.asked = self.folder / "asked"
+        self.model = self.folder / "model.sh"
+        self.model.write_text(f"#!/bin/sh\nexec {sys.executable} {HERE}/scripted_model.py {self.asked}\n")
+        self.model.chmod(0o700)
+
+    def command(self, run, *args, proposals=5):
+        return ["optimize", "mnist_linear", "--kernel", self.write("start.cu", scripted_model.START), "--settings", "single",
+                "--device", "emu", "--seed", "7", "--model", f"command:{self.model}", "--generations", "2",
+                "--proposals", proposals, "--evaluations", "2", "--run", run, *args]
+
+    @staticmethod
+    def candidates(run):
+        """What a run tried and found, without its times."""
+        archive = sqlite3.connect(run / "run.cupel")
+        rows = archive.execute("SELECT c.id, c.generation, c.source, c.proposer, c.description, c.meta, c.status, "
+                               "s.decision, s.objective, (SELECT group_concat(name || passed) FROM (SELECT * FROM "
+                               "stages ORDER BY id) WHERE candidate = c.id) FROM candidates c "
+                               "JOIN standing s ON s.candidate = c.id ORDER BY c.id").fetchall()
+        archive.close()
+        return rows
+
+    @staticmethod
+    def query(run, sql):
+        archive = sqlite3.connect(run / "run.cupel")
+        rows = archive.execute(sql).fetchall()
+        archive.close()
+        return rows
+
+    def test_evolves_and_is_replayed_bit_for_bit_without_its_model(self):
+        run, again = self.folder / "run", self.folder / "again"
+        done = self.cupel(*self.command(run, "--review", "on", proposals=8), timeout=600)
+        self.assertEqual(done.status, 0, done)
+        self.assertIn("all 2 generations done", done.out)
+        self.assertLess(done.json["best"]["estimated_us"], done.json["start"]["estimated_us"], done)
+        rows = self.candidates(run)
+        fates = {row[9] for row in rows}
+        self.assertIn("novelty0", fates, rows)  # a copy with other names is not evaluated
+        self.assertIn("novelty1,build0,judge0", fates, rows)
+        self.assertTrue(any(row[3] == "tuner" for row in rows), "the new best was not tuned")
+        roles = {role for role, in self.query(run, "SELECT DISTINCT role FROM exchanges")}
+        self.assertEqual(roles, {"proposer", "summariser", "reviewer:compile", "reviewer:memory", "reviewer:numerics"})
+        self.assertEqual(self.query(run, "SELECT count(*) FROM events WHERE kind = 'generation'"), [(2,)])
+
+        self.model.unlink()
+        done = self.cupel("optimize", "--replay", run, "--run", again, timeout=600)
+        self.assertEqual(done.status, 0, done)
+        self.assertEqual(self.candidates(again), rows)
+        self.assertEqual((again / "best.cu").read_text(), (run / "best.cu").read_text())
+
+    def test_a_run_killed_at_any_instant_ends_as_an_undisturbed_one_and_asks_nothing_twice(self):
+        undisturbed, run = self.folder / "a", self.folder / "b"
+        self.assertEqual(self.cupel(*self.command(undisturbed), timeout=600).status, 0)
+        answered = len(self.asked.read_text().split())
+        self.asked.unlink()
+        rng = random.Random(4)
+        argv = [CUPEL, *map(str, self.command(run))]
+        kills = 0
+        for _ in range(8):
+            process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                       env=self.environment(), cwd=self.folder)
+            time.sleep(rng.uniform(0.2, 4))
+            kills += process.poll() is None
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            if (run / "run.cupel").exists():
+                argv = [CUPEL, "optimize", "--resume", str(run)]
+        self.assertGreater(kills, 2)
+        done = self.cupel("optimize", "--resume", run, timeout=600)
+        self.assertEqual(done.status, 0, done)
+        self.assertEqual(self.candidates(run), self.candidates(undisturbed))
+        # What was under way when it was killed is asked again: at most as many as are asked at once.
+        self.assertLessEqual(len(self.asked.read_text().split()), answered + kills * 15)
+        unanswered = self.query(run, "SELECT count(*) FROM exchanges e WHERE answer IS NULL AND NOT EXISTS "
+                                     "(SELECT 1 FROM exchanges o WHERE o.hash = e.hash AND o.error = '')")
+        self.assertEqual(unanswered, [(0,)])
+
+    def test_an_answer_in_the_archive_is_not_asked_for_again(self):
+        run = self.folder / "run"
+        self.assertEqual(self.cupel(*self.command(run), timeout=600).status, 0)
+        asked = self.asked.read_text().split()
+        prompts = [prompt for prompt, in self.query(run, "SELECT hash FROM exchanges")]
+        self.assertEqual(len(prompts), len(set(prompts)))
+        self.assertEqual(len(prompts), len(asked))
+
+    def test_a_model_that_cannot_be_asked_stops_the_run_which_can_go_on(self):
+        run = self.folder / "run"
+        text = self.model.read_text()
+        self.model.write_text("#!/bin/sh\nexit 9\n")
+        stopped = self.cupel(*self.command(run), timeout=600)
+        self.assertEqual(stopped.status, 2, stopped)
+        self.assertIn("no model can be asked", stopped.err)
+        self.assertIn(f"--resume {run}", stopped.err)
+        self.assertEqual(self.query(run, "SELECT status FROM runs"), [("stopped",)])
+        self.model.write_text(text)
+        done = self.cupel("optimize", "--resume", run, timeout=600)
+        self.assertEqual(done.status, 0, done)
+
+    def test_ingredients_can_be_left_out(self):
+        run = self.folder / "run"
+        done = self.cupel(*self.command(run, "--without", "review,summary,reflection,polish,novelty"), timeout=600)
+        self.assertEqual(done.status, 0, done)
+        self.assertEqual(self.query(run, "SELECT DISTINCT role FROM exchanges"), [("proposer",)])
+        self.assertFalse(any(row[3] == "tuner" for row in self.candidates(run)))
+        refused = self.cupel(*self.command(self.folder / "other", "--without", "gravity"))
+        self.assertEqual(refused.status, 2, refused)
+        self.assertIn("choose of bandit, crossover", refused.err)
+
+
+if __name__ == "__main__":
+    unittest.main()
