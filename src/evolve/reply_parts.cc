@@ -46,12 +46,13 @@ Status ReadBlock(Lines& lines, const Fence& fence, ReplyParts& parts) {
   const int opened = lines.number;
   const size_t begin = std::min(lines.next, lines.text.size());
   // In comments and strings a fence is text: it closes only where it is left of the code.
-  const std::string seen = is_code ? build::CodeOnly(lines.text.substr(begin)) : std::string();
+  const std::string code = is_code ? build::CodeOnly(lines.text.substr(begin)) : std::string();
+  const std::string_view seen = code;
   while (lines.Advance()) {
     const auto inner = FenceOf(lines.line);
     if (!inner || inner->marks[0] != fence.marks[0]) continue;
     const size_t at = lines.begin - begin;
-    if (is_code && !FenceOf(std::string_view(seen).substr(at, lines.line.size()))) continue;
+    if (is_code && !FenceOf(seen.substr(at, lines.line.size()))) continue;
     if (inner->info.empty() && inner->marks.size() >= fence.marks.size()) {
       if (is_code) parts.code.emplace_back(lines.text.substr(begin, at));
       return {};
@@ -110,7 +111,7 @@ Result<std::string> TakeEdits(std::string_view text, ReplyParts& parts) {
     const int opened = lines.number;
     TRY_ASSIGN(Edit edit, ReadEdit(lines));
     parts.edits.push_back(std::move(edit));
-    rest.append(static_cast<size_t>(lines.number - opened + 1), '\n');
+    rest.append(static_cast<size_t>(lines.number) + 1 - static_cast<size_t>(opened), '\n');
   }
   return rest;
 }
