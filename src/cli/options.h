@@ -149,6 +149,17 @@ struct OptimizeCommand {
   SearchOptions search;
 };
 
+struct TranslateCommand {
+  Common common;
+  Compile compile;
+  Target target;
+  ModelOptions models;
+  std::optional<int> attempts;   // answers at most; 10
+  std::filesystem::path output;  // empty: best.cu in the run's folder
+  std::filesystem::path run;     // folder; empty: a new one below cupel-runs/
+  std::string resume;            // run folder to go on with
+};
+
 struct TaskCommand {
   Common common;
   std::string action;  // list, show, controls
@@ -236,11 +247,12 @@ struct WorkerCommand {
   std::string cases = "auto";  // worker, coordinator; auto: as the coordinator says
 };
 
-using Command = std::variant<BuildCommand, CheckCommand, VerifyCommand, BenchCommand, StreamCommand,
-                             ProfileCommand, OptimizeCommand, ExportCommand, ConfirmCommand,
-                             TaskCommand, FilterCommand, ImportCommand, ExtractCommand,
-                             ReportCommand, DoctorCommand, SelftestCommand, SuiteRunCommand,
-                             SuiteReportCommand, SuiteCompareCommand, WorkerCommand>;
+using Command =
+    std::variant<BuildCommand, CheckCommand, VerifyCommand, BenchCommand, StreamCommand,
+                 ProfileCommand, OptimizeCommand, TranslateCommand, ExportCommand, ConfirmCommand,
+                 TaskCommand, FilterCommand, ImportCommand, ExtractCommand, ReportCommand,
+                 DoctorCommand, SelftestCommand, SuiteRunCommand, SuiteReportCommand,
+                 SuiteCompareCommand, WorkerCommand>;
 
 /// Either a command, or an exit status after help or a message was printed.
 std::variant<Command, int> ParseCommandLine(int argc, char** argv);
