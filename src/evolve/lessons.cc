@@ -67,7 +67,9 @@ std::string WithoutFile(std::string text, const std::string& file) {
 }
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsWord(char c) { return IsDigit(c) || c == '_' || (c | 32) - 'a' < 26u; }
+bool IsWord(char c) {
+  return IsDigit(c) || c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 
 /// Numbers of two or more digits become "…", those of source lines and within names excepted.
 std::string WithoutNumbers(const std::string& text) {
