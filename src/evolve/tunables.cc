@@ -7,103 +7,14 @@
 #include <charconv>
 #include <optional>
 
+#include "evolve/tokens.h"
+
 namespace cupel::evolve {
 namespace {
 
 constexpr int64_t kLargest = 4096;  // beyond this a constant is hardly a block size or a tile
 
-struct Token {
-  enum class Kind { kWord, kNumber, kPunctuation, kComment, kDirective } kind;
-  std::string_view text;
-  size_t begin = 0;
-  int line = 1;
-};
-
-bool IsWordChar(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
-/// Words, numbers and punctuation of C++; strings are dropped, line comments kept (they may hold
-/// tune:).
-class Scanner {
- public:
-  explicit Scanner(std::string_view source) : source_(source) {}
-
-  std::vector<Token> Scan() {
-    while (at_ < source_.size()) Step();
-    return std::move(tokens_);
-  }
-
- private:
-  void Step() {
-    const char c = source_[at_];
-    if (c == '\n') {
-      ++line_;
-      ++at_;
-    } else if (c == '/' && Peek(1) == '/') {
-      Take(Token::Kind::kComment, source_.find('\n', at_));
-    } else if (c == '/' && Peek(1) == '*') {
-      Skip(source_.find("*/", at_ + 2), 2);
-    } else if (c == '"') {
-      SkipString();
-    } else if (c == '\'') {
-      SkipQuoted('\'');
-    } else if (IsDigit(c)) {
-      size_t end = at_;
-      while (end < source_.size() &&
-             (IsWordChar(source_[end]) || source_[end] == '.' || source_[end] == '\'')) {
-        ++end;
-      }
-      Take(Token::Kind::kNumber, end);
-    } else if (IsWordChar(c)) {
-      size_t end = at_;
-      while (end < source_.size() && IsWordChar(source_[end])) ++end;
-      Take(Token::Kind::kWord, end);
-    } else if (c == ' ' || c == '\t' || c == '\r') {
-      ++at_;
-    } else {
-      Take(Token::Kind::kPunctuation, at_ + 1);
-    }
-  }
-
-  char Peek(size_t ahead) const {
-    return at_ + ahead < source_.size() ? source_[at_ + ahead] : '\0';
-  }
-
-  void Take(Token::Kind kind, size_t end) {
-    end = std::min(end, source_.size());
-    tokens_.push_back({kind, source_.substr(at_, end - at_), at_, line_});
-    at_ = end;
-  }
-
-  void Skip(size_t end, size_t extra) {
-    end = end == std::string_view::npos ? source_.size() : end + extra;
-    for (; at_ < end; ++at_) line_ += source_[at_] == '\n';
-  }
-
-  void SkipString() {
-    const bool raw = !tokens_.empty() && tokens_.back().begin + tokens_.back().text.size() == at_ &&
-                     tokens_.back().text.ends_with('R');
-    if (!raw) return SkipQuoted('"');
-    const size_t open = source_.find('(', at_);
-    if (open == std::string_view::npos) return Skip(open, 0);
-    const std::string close = ")" + std::string(source_.substr(at_ + 1, open - at_ - 1)) + "\"";
-    Skip(source_.find(close, open), close.size());
-  }
-
-  void SkipQuoted(char quote) {
-    for (++at_; at_ < source_.size() && source_[at_] != quote && source_[at_] != '\n'; ++at_) {
-      if (source_[at_] == '\\') ++at_;
-    }
-    if (at_ < source_.size() && source_[at_] == quote) ++at_;
-  }
-
-  std::string_view source_;
-  size_t at_ = 0;
-  int line_ = 1;
-  std::vector<Token> tokens_;
-};
 
 /// A plain decimal literal (suffixes u, l allowed); floats and hex are no tunables.
 std::optional<int64_t> DecimalValue(std::string_view text, size_t& digits) {
@@ -134,9 +45,11 @@ bool LooksLikeLaunchSize(std::string_view name) {
 
 class Finder {
  public:
-  explicit Finder(std::string_view source) : source_(source), all_(Scanner(source).Scan()) {
+  explicit Finder(std::string_view source) : source_(source), all_(Tokenize(source)) {
     for (const Token& token : all_) {
-      if (token.kind != Token::Kind::kComment) tokens_.push_back(token);
+      if (token.kind != Token::Kind::kLineComment && token.kind != Token::Kind::kString) {
+        tokens_.push_back(token);
+      }
     }
   }
 
@@ -224,7 +137,7 @@ class Finder {
   Status ApplyComments() {
     bool any = false;
     for (const Token& token : all_) {
-      if (token.kind != Token::Kind::kComment) continue;
+      if (token.kind != Token::Kind::kLineComment) continue;
       const size_t mark = token.text.find("tune:");
       if (mark == std::string_view::npos) continue;
       TRY(ApplyComment(token.text.substr(mark + 5), token.line));
@@ -240,7 +153,7 @@ class Finder {
   }
 
   Status ApplyComment(std::string_view text, int line) {
-    const std::vector<Token> words = Scanner(text).Scan();
+    const std::vector<Token> words = Tokenize(text);
     if (words.size() < 3 || words[1].text != "in") {
       return Fail(ErrorCode::kInvalidArgument,
                   fmt::format("line {}: a tune comment reads \"tune: NAME in 1, 2, 4\"", line));
