@@ -190,6 +190,11 @@ Result<int> Run(const OptimizeCommand& given) {
   // With models a run can be replayed: all its cases come from its own seed, which nobody knows.
   options.user_seed = run->user_seed || evolves;
   TRY_ASSIGN(options.source_folder, CandidatesFolder(*run));
+  if (command.search.lint) {
+    options.remarks = [&](const std::filesystem::path& kernel) {
+      return LinterRemarks(kernel, session->parts().build);
+    };
+  }
   evolve::Evaluator evaluator({run->archive, session->assay(), *objective},
                               RunQuestion(task, command.target), options,
                               [&](const evolve::RunProgress& p) { view.Show(p); });

@@ -38,11 +38,17 @@ constexpr Ingredient kIngredients[] = {
 };
 
 Json SearchJson(const SearchOptions& search) {
-  Json json{{"models", search.models.specs},     {"reviewers", search.reviewers},
-            {"generations", search.generations}, {"proposals", search.proposals},
-            {"evaluations", search.evaluations}, {"examples", search.examples},
-            {"islands", search.islands},         {"sampling", search.sampling},
-            {"review", search.review},           {"without", search.without}};
+  Json json{{"models", search.models.specs},
+            {"reviewers", search.reviewers},
+            {"generations", search.generations},
+            {"proposals", search.proposals},
+            {"evaluations", search.evaluations},
+            {"examples", search.examples},
+            {"islands", search.islands},
+            {"sampling", search.sampling},
+            {"review", search.review},
+            {"without", search.without},
+            {"lint", search.lint}};
   json.update(BudgetJson(search.models));
   return json;
 }
@@ -51,6 +57,7 @@ Status ReadSearch(const Json& json, SearchOptions& search) {
   TRY_ASSIGN(search.models.specs, Strings(json, "models"));
   TRY_ASSIGN(search.reviewers, Strings(json, "reviewers"));
   TRY_ASSIGN(search.without, Strings(json, "without"));
+  TRY_ASSIGN(search.lint, JsonBool(json, "lint", kWhat));
   TRY(ReadInt(json, "generations", search.generations));
   TRY(ReadInt(json, "proposals", search.proposals));
   TRY(ReadInt(json, "evaluations", search.evaluations));

@@ -315,6 +315,9 @@ void AddSearch(CLI::App* app, SearchOptions& search) {
                   "With models: let reviewers read before judging: on, off, or while it pays")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
+  app->add_flag(
+      "--lint", search.lint,
+      "With models: tell them what clang-tidy remarks on accepted kernels (seconds each)");
   app->add_option("--without", search.without,
                   "With models: leave an ingredient out, for ablations: " + IngredientNames())
       ->type_name("NAME")

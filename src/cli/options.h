@@ -133,6 +133,7 @@ struct SearchOptions {
   std::string sampling = "parallel";  // or "sequential"
   std::string review = "auto";        // "on", "off"
   std::vector<std::string> without;   // ingredients that are left out
+  bool lint = false;                  // clang-tidy's remarks on accepted kernels
 };
 
 struct OptimizeCommand {

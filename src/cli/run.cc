@@ -3,11 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 #include <utility>
 
 #include "base/hash.h"
+#include "base/printable.h"
 #include "base/version.h"
+#include "build/lint.h"
 #include "cli/ceilings.h"
 #include "cli/run_summary.h"
 
@@ -170,6 +173,18 @@ Result<std::unique_ptr<evolve::Objective>> MakeObjective(
                               [progress = std::move(progress)](const std::string& stage) {
                                 progress({stage, 0, 0});
                               });
+}
+
+std::string LinterRemarks(const std::filesystem::path& kernel, const build::Options& options) {
+  constexpr size_t kMost = 8;
+  const auto lint = build::RunClangTidy(kernel, options);
+  if (!lint) return "";  // an ornament: no reason to end a run
+  std::string text;
+  for (size_t i = 0; i < std::min(kMost, lint->remarks.size()); ++i) {
+    const build::Diagnostic& remark = lint->remarks[i];
+    text += fmt::format("  line {}: {}\n", remark.line, Fit(Printable(remark.message), 160));
+  }
+  return text;
 }
 
 Result<Error> StopEarly(OpenRun& run, const Error& error, const char* command) {

@@ -51,6 +51,9 @@ assay::Question RunQuestion(const task::Task& task, const Target& target);
 Result<std::unique_ptr<evolve::Objective>> MakeObjective(
     const std::string& aim, Session& session, std::function<void(const assay::Progress&)> progress);
 
+/// For evolve::EvaluatorOptions::remarks: clang-tidy's, where it can read the kernel.
+std::string LinterRemarks(const std::filesystem::path& kernel, const build::Options& options);
+
 /// Interrupted, or nobody to ask: the run can go on. The error to end with.
 Result<Error> StopEarly(OpenRun& run, const Error& error, const char* command);
 
