@@ -97,6 +97,9 @@ OperationCall CallOf(const task::Setting& setting, const task::Case& drawn,
                      const std::vector<std::string>& names, task::Format format) {
   OperationCall call;
   call.setting = setting.Describe();
+  if (!setting.reduced.empty()) {
+    call.setting += fmt::format(" (smaller than the task's own: {})", setting.reduced);
+  }
   call.returns_tuple = drawn.returns_tuple;
   for (size_t i = 0; i < drawn.args.size(); ++i) {
     const std::string name = i < names.size() ? names[i]

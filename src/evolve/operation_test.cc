@@ -169,6 +169,13 @@ TEST_F(OperationTest, TextIsTheSameEveryTimeAndHoldsNoSecret) {
   EXPECT_LT(text.size(), 7000u);
 }
 
+TEST_F(OperationTest, SaysWhereSizesAreSmallerThanTheTasksOwn) {
+  task_.settings[0][0].reduced = "batch_size=64 (of 4096)";
+  const auto operation = Of(kForward, task::Direction::kForward);
+  ASSERT_TRUE(operation);
+  EXPECT_THAT(Text(*operation), HasSubstr("smaller than the task's own: batch_size=64 (of 4096)"));
+}
+
 TEST_F(OperationTest, LongCodeIsCutAtALine) {
   std::string code = kForward;
   for (int i = 0; i < 3000; ++i) code += "x = x + 1\n";
