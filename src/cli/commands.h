@@ -14,6 +14,7 @@ Result<int> Run(const BenchCommand& command);
 Result<int> Run(const StreamCommand& command);
 Result<int> Run(const ProfileCommand& command);
 Result<int> Run(const OptimizeCommand& command);
+Result<int> Run(const TranslateCommand& command);
 Result<int> Run(const ExportCommand& command);
 Result<int> Run(const ConfirmCommand& command);
 Result<int> Run(const TaskCommand& command);

@@ -2,20 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <map>
 #include <utility>
 
 #include "archive/archive.h"
-#include "base/hash.h"
-#include "base/version.h"
-#include "cli/ceilings.h"
 #include "cli/commands.h"
 #include "cli/models.h"
 #include "cli/optimize_config.h"
 #include "cli/progress.h"
+#include "cli/run.h"
 #include "cli/run_summary.h"
 #include "cli/session.h"
 #include "evolve/conversations.h"
@@ -25,7 +21,6 @@
 #include "evolve/operation.h"
 #include "evolve/tuning.h"
 #include "os/fd.h"
-#include "os/process.h"
 
 namespace cupel::cli {
 namespace {
@@ -38,32 +33,6 @@ struct Recording {
   std::map<int, bool> reading;  // whether reviewers were asked, by generation
 };
 
-struct OpenRun {
-  archive::Archive archive;
-  archive::RunInfo info;
-  std::filesystem::path folder;
-  StoredRun stored;
-  bool user_seed = false;
-};
-
-/// "mnist_linear_relu-20260201-101500": unique enough for a folder of runs; a clash is an error.
-std::string NewRunName(const task::Task& task) {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  ::localtime_r(&now, &local);
-  char stamp[32];
-  std::strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local);
-  return fmt::format("{}-{}", task.name, stamp);
-}
-
-Status MakeFolder(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (!error) return {};
-  return Fail(ErrorCode::kIo,
-              fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
-}
-
 Result<std::string> StartingKernel(const OptimizeCommand& command, const task::Task& task) {
   std::filesystem::path kernel = command.kernel;
   if (kernel.empty()) kernel = task.baseline[static_cast<int>(DirectionOf(command.target))];
@@ -73,38 +42,6 @@ Result<std::string> StartingKernel(const OptimizeCommand& command, const task::T
                 "translate");
   }
   return os::ReadFile(kernel, kMaxSourceBytes);
-}
-
-Result<OpenRun> StartRun(const OptimizeCommand& command, const task::Task& task, StoredRun stored,
-                         uint64_t seed) {
-  std::filesystem::path folder = command.run;
-  if (folder.empty()) folder = std::filesystem::path("cupel-runs") / NewRunName(task);
-  TRY(MakeFolder(folder));
-  archive::NewRun run;
-  run.id = "run";
-  run.task = task.name;
-  run.direction = task::Name(DirectionOf(command.target));
-  run.task_hash = task.content_hash[static_cast<int>(DirectionOf(command.target))];
-  run.cupel_version = kVersion;
-  run.seed = seed;
-  run.config = DumpJson(ToJson(command, stored));
-  TRY_ASSIGN(archive::Archive archive, archive::Archive::Create(folder / kRunFile, run));
-  TRY(archive.AddEvent("started"));
-  TRY_ASSIGN(archive::RunInfo info, archive.Run());
-  return OpenRun{std::move(archive), std::move(info), folder, std::move(stored),
-                 command.common.seed.has_value()};
-}
-
-Result<OpenRun> ResumeRun(OptimizeCommand& command) {
-  const std::filesystem::path folder = command.resume;
-  TRY_ASSIGN(archive::Archive archive, archive::Archive::Open(folder / kRunFile));
-  TRY_ASSIGN(archive::RunInfo info, archive.Run());
-  TRY_ASSIGN(const Json config, ParseJson(info.config, "configuration of the run"));
-  TRY_ASSIGN(StoredRun stored, FromJson(config, command));
-  TRY_ASSIGN(const bool user_seed, JsonBool(config, "user_seed", "configuration of the run"));
-  TRY(archive.AddEvent("resumed"));
-  TRY(archive.SetStatus(archive::RunStatus::kRunning));
-  return OpenRun{std::move(archive), std::move(info), folder, std::move(stored), user_seed};
 }
 
 /// Fills `command` with what the recorded run was asked; its seed becomes the command's.
@@ -136,36 +73,13 @@ Result<std::pair<StoredRun, Recording>> ReadRecording(OptimizeCommand& command) 
   return std::pair{std::move(stored), std::move(recording)};
 }
 
-/// What the run minimises, by the engine that it uses.
-Result<std::unique_ptr<evolve::Objective>> MakeObjective(
-    const OptimizeCommand& command, Session& session,
-    std::function<void(const assay::Progress&)> progress) {
-  const auto aim = evolve::AimNamed(command.objective);
-  if (!aim) {
-    return Fail(ErrorCode::kInvalidArgument, "no objective is called " + command.objective,
-                "choose time, energy or mix");
-  }
-  if (session.engine().Name() != "gpu") {
-    if (*aim == evolve::Aim::kTime) return evolve::MakeEstimate();
-    return Fail(ErrorCode::kUnsupported,
-                "unsupported: the emulator estimates times, it measures no energy",
-                "use --objective time, or --device gpu on a machine with an NVIDIA GPU");
-  }
-  assay::BenchOptions options;
-  TRY_ASSIGN(options.ceilings, CeilingsOf(session.engine()));
-  return evolve::MakeMeasured(session.parts(), std::move(options), *aim,
-                              [progress = std::move(progress)](const std::string& stage) {
-                                progress({stage, 0, 0});
-                              });
-}
-
 /// The loop with language models.
 Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, OpenRun& run,
-                                    evolve::Evaluator& evaluator, std::string_view objective,
-                                    const Recording* recording) {
+                                    const StoredRun& stored, evolve::Evaluator& evaluator,
+                                    std::string_view objective, const Recording* recording) {
   TRY_ASSIGN(evolve::EvolutionOptions options, EvolutionOptionsOf(command));
   options.seed = run.info.seed;
-  options.operation = run.stored.operation;
+  options.operation = stored.operation;
   options.objective_text = [objective](double value) { return ObjectiveText(objective, value); };
   std::vector<llm::ModelSpec> specs;
   for (const auto* list : {&command.search.models.specs, &command.search.reviewers}) {
@@ -193,7 +107,7 @@ Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, OpenRun& run
                                {first_reviewer, askers.end()}};
   if (parts.reviewers.empty()) parts.reviewers = {parts.proposers.front()};
   for (size_t i = 0; i < parts.proposers.size(); ++i) options.weights.push_back(specs[i].weight);
-  auto result = evolve::Evolve(parts, run.stored.start, options);
+  auto result = evolve::Evolve(parts, stored.start, options);
   if (!result && recording != nullptr && result.error().code == ErrorCode::kNotFound) {
     evolve::RunResult ended;
     ended.start_accepted = true;
@@ -213,29 +127,6 @@ Status Conclude(const OptimizeCommand& command, OpenRun& run) {
   return {};
 }
 
-/// Interrupted, or nobody to ask: the run can go on, and what there is so far is told.
-Result<int> StopEarly(const OptimizeCommand& command, OpenRun& run, const Error& error) {
-  TRY(run.archive.SetStatus(archive::RunStatus::kStopped));
-  TRY(run.archive.AddEvent("stopped", DumpJson(Json{{"reason", error.ToString()}})));
-  TRY(Conclude(command, run));
-  std::string remedy = fmt::format("go on with: cupel optimize --resume {}", run.folder.string());
-  if (error.code != ErrorCode::kCancelled && !error.remedy.empty()) {
-    remedy = error.remedy + "; then " + remedy;
-  }
-  return Fail(error.code, error.code == ErrorCode::kCancelled ? "interrupted" : error.message,
-              std::move(remedy));
-}
-
-assay::Question QuestionOf(const OptimizeCommand& command, const task::Task& task) {
-  assay::Question question;
-  question.task = &task;
-  question.direction = DirectionOf(command.target);
-  question.kinds = KindsOf(command.target);
-  question.trials = command.target.trials;
-  question.distributions.assign(task::OtherInputs().begin(), task::OtherInputs().end());
-  return question;
-}
-
 void Announce(const OptimizeCommand& command, const OpenRun& run, const task::Task& task,
               engine::Engine& engine) {
   if (command.common.quiet) return;
@@ -248,31 +139,17 @@ void Announce(const OptimizeCommand& command, const OpenRun& run, const task::Ta
   std::fflush(stdout);
 }
 
-/// A new run, or one that repeats a recording.
-Result<OpenRun> Begin(const OptimizeCommand& command, const task::Task& task, Session& session,
-                      std::optional<StoredRun> recorded) {
+/// Of a new run.
+Result<StoredRun> Prepare(const OptimizeCommand& command, const task::Task& task,
+                          Session& session) {
   StoredRun stored;
-  if (recorded) {
-    stored = *std::move(recorded);
-  } else {
-    TRY_ASSIGN(stored.start, StartingKernel(command, task));
-    if (!command.search.models.specs.empty()) {
-      TRY_ASSIGN(const evolve::Operation operation,
-                 evolve::Describe(task, DirectionOf(command.target), session.oracle(),
-                                  session.engine().Device()));
-      stored.operation = Text(operation);
-    }
-  }
-  const uint64_t seed = command.common.seed ? *command.common.seed : EntropySeed();
-  return StartRun(command, task, std::move(stored), seed);
-}
-
-Status CheckTask(const OpenRun& run, const task::Task& task, task::Direction direction) {
-  if (run.info.task_hash == task.content_hash[static_cast<int>(direction)]) return {};
-  return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("task {} has changed since the run in {} was started", task.name,
-                          run.folder.string()),
-              "start a new run, or restore the task's files");
+  TRY_ASSIGN(stored.start, StartingKernel(command, task));
+  if (command.search.models.specs.empty()) return stored;
+  TRY_ASSIGN(const evolve::Operation operation,
+             evolve::Describe(task, DirectionOf(command.target), session.oracle(),
+                              session.engine().Device()));
+  stored.operation = Text(operation);
+  return stored;
 }
 
 }  // namespace
@@ -280,13 +157,15 @@ Status CheckTask(const OpenRun& run, const task::Task& task, task::Direction dir
 Result<int> Run(const OptimizeCommand& given) {
   OptimizeCommand command = given;
   std::optional<OpenRun> run;
-  std::optional<StoredRun> recorded;
+  std::optional<StoredRun> stored;
   std::optional<Recording> recording;
   if (!command.resume.empty()) {
-    TRY_ASSIGN(run, ResumeRun(command));
+    TRY_ASSIGN(run, ResumeRun(command.resume));
+    TRY_ASSIGN(const Json config, ParseJson(run->info.config, "configuration of the run"));
+    TRY_ASSIGN(stored, FromJson(config, command));
   } else if (!command.replay.empty()) {
     TRY_ASSIGN(auto read, ReadRecording(command));
-    recorded = std::move(read.first);
+    stored = std::move(read.first);
     recording = std::move(read.second);
   }
   TRY_ASSIGN(const task::Task task, LoadTarget(command.target, command.common));
@@ -294,11 +173,14 @@ Result<int> Run(const OptimizeCommand& given) {
   ProgressView view(command.common.quiet);
   const auto show = [&](const assay::Progress& p) { view.Show(p); };
   TRY_ASSIGN(auto session, Session::Create(command.common, command.compile, show, true));
-  TRY_ASSIGN(const auto objective, MakeObjective(command, *session, show));
-  if (!run) {
-    TRY_ASSIGN(run, Begin(command, task, *session, std::move(recorded)));
+  TRY_ASSIGN(const auto objective, MakeObjective(command.objective, *session, show));
+  if (!stored) {
+    TRY_ASSIGN(stored, Prepare(command, task, *session));
   }
-  TRY(MakeFolder(run->folder / "candidates"));
+  if (!run) {
+    TRY_ASSIGN(run, StartRun(command.run, task, DirectionOf(command.target), command.common,
+                             ToJson(command, *stored)));
+  }
   Announce(command, *run, task, session->engine());
 
   const bool evolves = !command.search.models.specs.empty();
@@ -307,17 +189,26 @@ Result<int> Run(const OptimizeCommand& given) {
   options.seed = run->info.seed;
   // With models a run can be replayed: all its cases come from its own seed, which nobody knows.
   options.user_seed = run->user_seed || evolves;
-  options.source_folder = run->folder / "candidates";
+  TRY_ASSIGN(options.source_folder, CandidatesFolder(*run));
+  if (command.search.lint) {
+    options.remarks = [&](const std::filesystem::path& kernel) {
+      return LinterRemarks(kernel, session->parts().build);
+    };
+  }
   evolve::Evaluator evaluator({run->archive, session->assay(), *objective},
-                              QuestionOf(command, task), options,
+                              RunQuestion(task, command.target), options,
                               [&](const evolve::RunProgress& p) { view.Show(p); });
   if (!evolves) evaluator.shown().budget = command.candidates + 1;
-  const auto result = evolves ? EvolveRun(command, *run, evaluator, objective->Kind(),
+  const auto result = evolves ? EvolveRun(command, *run, *stored, evaluator, objective->Kind(),
                                           recording ? &*recording : nullptr)
-                              : evolve::Tune(run->archive, evaluator, run->stored.start,
+                              : evolve::Tune(run->archive, evaluator, stored->start,
                                              {command.candidates, command.batch, run->info.seed});
   view.End();
-  if (!result) return StopEarly(command, *run, result.error());
+  if (!result) {
+    TRY_ASSIGN(Error error, StopEarly(*run, result.error(), "optimize"));
+    TRY(Conclude(command, *run));
+    return tl::unexpected(std::move(error));
+  }
   TRY(run->archive.SetStatus(archive::RunStatus::kFinished));
   TRY(Conclude(command, *run));
   if (!result->end.empty() && !command.common.quiet) {

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "cli/run.h"
+
 namespace cupel::cli {
 namespace {
 
@@ -36,43 +38,26 @@ constexpr Ingredient kIngredients[] = {
 };
 
 Json SearchJson(const SearchOptions& search) {
-  return Json{
-      {"models", search.models.specs},
-      {"reviewers", search.reviewers},
-      {"generations", search.generations},
-      {"proposals", search.proposals},
-      {"evaluations", search.evaluations},
-      {"examples", search.examples},
-      {"islands", search.islands},
-      {"sampling", search.sampling},
-      {"review", search.review},
-      {"without", search.without},
-      {"budget_usd", search.models.budget_usd ? Json(*search.models.budget_usd) : Json()},
-      {"budget_tokens", search.models.budget_tokens ? Json(*search.models.budget_tokens) : Json()}};
-}
-
-Result<std::vector<std::string>> Strings(const Json& json, const char* key) {
-  TRY_ASSIGN(const Json* array, JsonArray(json, key, kWhat));
-  std::vector<std::string> strings;
-  for (const Json& item : *array) {
-    if (!item.is_string()) {
-      return Fail(ErrorCode::kIo, fmt::format("{}: {} holds what is no text", kWhat, key));
-    }
-    strings.push_back(item.get<std::string>());
-  }
-  return strings;
-}
-
-Status ReadInt(const Json& json, const char* key, int& into) {
-  TRY_ASSIGN(const int64_t value, JsonInt(json, key, kWhat));
-  into = static_cast<int>(value);
-  return {};
+  Json json{{"models", search.models.specs},
+            {"reviewers", search.reviewers},
+            {"generations", search.generations},
+            {"proposals", search.proposals},
+            {"evaluations", search.evaluations},
+            {"examples", search.examples},
+            {"islands", search.islands},
+            {"sampling", search.sampling},
+            {"review", search.review},
+            {"without", search.without},
+            {"lint", search.lint}};
+  json.update(BudgetJson(search.models));
+  return json;
 }
 
 Status ReadSearch(const Json& json, SearchOptions& search) {
   TRY_ASSIGN(search.models.specs, Strings(json, "models"));
   TRY_ASSIGN(search.reviewers, Strings(json, "reviewers"));
   TRY_ASSIGN(search.without, Strings(json, "without"));
+  TRY_ASSIGN(search.lint, JsonBool(json, "lint", kWhat));
   TRY(ReadInt(json, "generations", search.generations));
   TRY(ReadInt(json, "proposals", search.proposals));
   TRY(ReadInt(json, "evaluations", search.evaluations));
@@ -80,15 +65,7 @@ Status ReadSearch(const Json& json, SearchOptions& search) {
   TRY(ReadInt(json, "islands", search.islands));
   TRY_ASSIGN(search.sampling, JsonString(json, "sampling", kWhat));
   TRY_ASSIGN(search.review, JsonString(json, "review", kWhat));
-  ModelOptions& models = search.models;
-  if (models.budget_usd || models.budget_tokens) return {};  // a new budget
-  if (json.contains("budget_usd") && !json["budget_usd"].is_null()) {
-    TRY_ASSIGN(models.budget_usd, JsonNumber(json, "budget_usd", kWhat));
-  }
-  if (json.contains("budget_tokens") && !json["budget_tokens"].is_null()) {
-    TRY_ASSIGN(models.budget_tokens, JsonInt(json, "budget_tokens", kWhat));
-  }
-  return {};
+  return ReadBudget(json, search.models);
 }
 
 }  // namespace
@@ -129,21 +106,9 @@ Result<evolve::EvolutionOptions> EvolutionOptionsOf(const OptimizeCommand& comma
 }
 
 Json ToJson(const OptimizeCommand& command, const StoredRun& stored) {
-  Json roots = Json::array();
-  for (const auto& root : command.compile.include_roots) roots.push_back(root.string());
-  Json json{{"task", command.target.task},
-            {"backward", command.target.backward},
-            {"settings", command.target.settings},
-            {"trials", command.target.trials},
-            {"full_size", command.target.full_size},
-            {"objective", command.objective},
-            {"device", command.common.device},
-            {"model", command.common.model},
-            {"user_seed", command.common.seed.has_value()},
-            {"arch", command.compile.arch},
-            {"flags", Json(command.compile.flags)},
-            {"include_roots", roots},
-            {"start", stored.start}};
+  Json json = RunJson(command.common, command.compile, command.target);
+  json["objective"] = command.objective;
+  json["start"] = stored.start;
   if (command.search.models.specs.empty()) {
     json["candidates"] = command.candidates;
     json["batch"] = command.batch;
@@ -155,21 +120,9 @@ Json ToJson(const OptimizeCommand& command, const StoredRun& stored) {
 }
 
 Result<StoredRun> FromJson(const Json& json, OptimizeCommand& command) {
-  TRY_ASSIGN(command.target.task, JsonString(json, "task", kWhat));
-  TRY_ASSIGN(command.target.backward, JsonBool(json, "backward", kWhat));
-  TRY_ASSIGN(command.target.settings, JsonString(json, "settings", kWhat));
-  TRY(ReadInt(json, "trials", command.target.trials));
-  TRY_ASSIGN(command.common.device, JsonString(json, "device", kWhat));
-  TRY_ASSIGN(command.common.model, JsonString(json, "model", kWhat));
-  TRY_ASSIGN(command.compile.arch, JsonString(json, "arch", kWhat));
-  TRY_ASSIGN(command.compile.flags, Strings(json, "flags"));
-  TRY_ASSIGN(const auto roots, Strings(json, "include_roots"));
-  command.compile.include_roots.assign(roots.begin(), roots.end());
+  TRY(ReadRun(json, command.common, command.compile, command.target));
   if (json.contains("objective")) {  // runs of cupel 0.1.0 lack it
     TRY_ASSIGN(command.objective, JsonString(json, "objective", kWhat));
-  }
-  if (json.contains("full_size")) {
-    TRY_ASSIGN(command.target.full_size, JsonBool(json, "full_size", kWhat));
   }
   StoredRun stored;
   TRY_ASSIGN(stored.start, JsonString(json, "start", kWhat));

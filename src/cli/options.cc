@@ -315,11 +315,31 @@ void AddSearch(CLI::App* app, SearchOptions& search) {
                   "With models: let reviewers read before judging: on, off, or while it pays")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
+  app->add_flag(
+      "--lint", search.lint,
+      "With models: tell them what clang-tidy remarks on accepted kernels (seconds each)");
   app->add_option("--without", search.without,
                   "With models: leave an ingredient out, for ablations: " + IngredientNames())
       ->type_name("NAME")
       ->delimiter(',')
       ->allow_extra_args(false);
+}
+
+CLI::App* AddTranslate(CLI::App& app, TranslateCommand& command) {
+  auto* sub = app.add_subcommand("translate", "Have a first kernel written that is right");
+  AddTarget(sub, command.target, true);
+  AddModels(sub, command.models, false);  // the run's archive has them
+  sub->add_option("-o,--output", command.output, "Where to write the kernel (default: RUN/best.cu)")
+      ->type_name("FILE");
+  sub->add_option("--attempts", command.attempts,
+                  "Answers at most, all models together (default: 10)")
+      ->check(CLI::Range(1, 1000));
+  sub->add_option("--run", command.run, "Folder of the run (default: cupel-runs/…)");
+  sub->add_option("--resume", command.resume, "Go on with the run in this folder")
+      ->type_name("RUN");
+  AddCommon(sub, command.common, true, true);
+  AddCompile(sub, command.compile);
+  return sub;
 }
 
 CLI::App* AddOptimize(CLI::App& app, OptimizeCommand& optimize) {
@@ -452,6 +472,8 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
 
   OptimizeCommand optimize;
   auto* optimize_app = AddOptimize(app, optimize);
+  TranslateCommand translate;
+  auto* translate_app = AddTranslate(app, translate);
 
   ExportCommand exported;
   auto* export_app = AddExport(app, exported);
@@ -525,6 +547,14 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
       return 2;
     }
     return Command(std::move(optimize));
+  }
+  if (*translate_app) {
+    if (translate.target.task.empty() == translate.resume.empty()) {
+      std::cerr
+          << "cupel translate: name either a task or, with --resume RUN, a run to go on with\n";
+      return 2;
+    }
+    return Command(std::move(translate));
   }
   if (*report_app) return Command(std::move(report));
   if (*doctor_app) return Command(std::move(doctor));

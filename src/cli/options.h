@@ -133,6 +133,7 @@ struct SearchOptions {
   std::string sampling = "parallel";  // or "sequential"
   std::string review = "auto";        // "on", "off"
   std::vector<std::string> without;   // ingredients that are left out
+  bool lint = false;                  // clang-tidy's remarks on accepted kernels
 };
 
 struct OptimizeCommand {
@@ -147,6 +148,17 @@ struct OptimizeCommand {
   int candidates = 32;             // of the tuner
   int batch = 8;
   SearchOptions search;
+};
+
+struct TranslateCommand {
+  Common common;
+  Compile compile;
+  Target target;
+  ModelOptions models;
+  std::optional<int> attempts;   // answers at most; 10
+  std::filesystem::path output;  // empty: best.cu in the run's folder
+  std::filesystem::path run;     // folder; empty: a new one below cupel-runs/
+  std::string resume;            // run folder to go on with
 };
 
 struct TaskCommand {
@@ -236,11 +248,12 @@ struct WorkerCommand {
   std::string cases = "auto";  // worker, coordinator; auto: as the coordinator says
 };
 
-using Command = std::variant<BuildCommand, CheckCommand, VerifyCommand, BenchCommand, StreamCommand,
-                             ProfileCommand, OptimizeCommand, ExportCommand, ConfirmCommand,
-                             TaskCommand, FilterCommand, ImportCommand, ExtractCommand,
-                             ReportCommand, DoctorCommand, SelftestCommand, SuiteRunCommand,
-                             SuiteReportCommand, SuiteCompareCommand, WorkerCommand>;
+using Command =
+    std::variant<BuildCommand, CheckCommand, VerifyCommand, BenchCommand, StreamCommand,
+                 ProfileCommand, OptimizeCommand, TranslateCommand, ExportCommand, ConfirmCommand,
+                 TaskCommand, FilterCommand, ImportCommand, ExtractCommand, ReportCommand,
+                 DoctorCommand, SelftestCommand, SuiteRunCommand, SuiteReportCommand,
+                 SuiteCompareCommand, WorkerCommand>;
 
 /// Either a command, or an exit status after help or a message was printed.
 std::variant<Command, int> ParseCommandLine(int argc, char** argv);

@@ -90,10 +90,12 @@ Result<archive::Stage> Evaluator::StageOf(int64_t id, const assay::Candidate& bu
   TRY_ASSIGN(const std::string source, parts_.archive.Source(id));
   const bool accepted = verdict.decision == judge::Decision::kAccepted;
   if (accepted) {
+    const std::string remarks = options_.remarks ? options_.remarks(SourcePath(id)) : "";
     detail["feedback"] = FeedbackPage({.verdict = verdict,
                                        .device = device_,
                                        .source = source,
                                        .objective = "",
+                                       .remarks = remarks,
                                        .plan = judged.plan ? &*judged.plan : nullptr});
   } else {
     detail["lessons"] = Lessons(verdict, source, std::get_if<build::BuildFailure>(&built.built));

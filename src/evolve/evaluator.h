@@ -38,6 +38,8 @@ struct EvaluatorOptions {
   bool user_seed = false;  // cases from the seed rather than from the pool
   /// Where candidates are written for the compiler and for people.
   std::filesystem::path source_folder;
+  /// What a linter says of an accepted kernel, as lines; empty: none is asked.
+  std::function<std::string(const std::filesystem::path&)> remarks = {};
 };
 
 /// Of a run: what is asked, and by what it is measured. Borrowed.

@@ -50,28 +50,30 @@ std::string TrafficText(const engine::Counters& counters, const Profiled& profil
   engine::WorkCounts all;
   for (const LaunchCounters& launch : counters.launches) all.Add(launch.work);
   const double moved = 32.0 * static_cast<double>(all.sectors());
-  std::string text = fmt::format("global memory: {} in sectors of 32 bytes, {:.3g} sectors a load "
-                                 "and {:.3g} a store of a warp\n",
-                                 Bytes(moved), Ratio(all.load_sectors, all.load_requests),
-                                 Ratio(all.store_sectors, all.store_requests));
+  std::string text = fmt::format(
+      "global memory: {} in sectors of 32 bytes, {:.3g} sectors a load "
+      "and {:.3g} a store of a warp\n",
+      Bytes(moved), Ratio(all.load_sectors, all.load_requests),
+      Ratio(all.store_sectors, all.store_requests));
   const plan::Traffic must =
       profiled.plan == nullptr ? plan::Traffic() : plan::LeastTraffic(*profiled.plan);
   const auto least = static_cast<double>(must.read_bytes + must.written_bytes);
   if (least > 0) {
-    text += fmt::format("  arguments read once and outputs written once are {}, {:.3g} us at the "
-                        "GPU's bandwidth; this moves {:.3g} times as much through its caches\n",
-                        Bytes(least), least / profiled.device.dram_bytes * 1e6, moved / least);
+    text += fmt::format(
+        "  arguments read once and outputs written once are {}, {:.3g} us at the "
+        "GPU's bandwidth; this moves {:.3g} times as much through its caches\n",
+        Bytes(least), least / profiled.device.dram_bytes * 1e6, moved / least);
   }
   if (all.shared_wavefronts > 0) {
     text += fmt::format("shared memory: {} wavefronts, {:.3g} times those without bank conflicts\n",
                         all.shared_wavefronts,
                         Ratio(all.shared_wavefronts, all.shared_ideal_wavefronts));
   }
-  text += fmt::format("{} warp instructions with {:.3g} of 32 lanes at work, {} barriers of warps, "
-                      "{} lanes in atomics, lanes part at {} of branches\n",
-                      all.warp_instructions, Ratio(all.lane_instructions, all.warp_instructions),
-                      all.barriers, all.atomic_lanes,
-                      judge::Percent(Ratio(all.divergent_branches, all.branches)));
+  text += fmt::format(
+      "{} warp instructions with {:.3g} of 32 lanes at work, {} barriers of warps, "
+      "{} lanes in atomics, lanes part at {} of branches\n",
+      all.warp_instructions, Ratio(all.lane_instructions, all.warp_instructions), all.barriers,
+      all.atomic_lanes, judge::Percent(Ratio(all.divergent_branches, all.branches)));
   return text;
 }
 
@@ -111,11 +113,10 @@ std::string ResourcesText(const judge::Verdict& verdict) {
   for (size_t i = 0; i < std::min(kMostKernels, verdict.resources.size()); ++i) {
     const build::KernelResources& kernel = verdict.resources[i];
     const int spilled = kernel.spill_stores + kernel.spill_loads;
-    text += fmt::format("ptxas: {}: {} registers, {} B static shared memory, {}\n",
-                        judge::ShortName(Demangle(kernel.kernel)), kernel.registers,
-                        kernel.static_shared,
-                        spilled == 0 ? std::string("no spills")
-                                     : fmt::format("{} B of spills", spilled));
+    text += fmt::format(
+        "ptxas: {}: {} registers, {} B static shared memory, {}\n",
+        judge::ShortName(Demangle(kernel.kernel)), kernel.registers, kernel.static_shared,
+        spilled == 0 ? std::string("no spills") : fmt::format("{} B of spills", spilled));
   }
   return text;
 }

@@ -21,9 +21,9 @@ struct Profiled {
   const judge::Verdict& verdict;  // accepted
   const device::Description& device;
   std::string_view source;
-  std::string_view objective;      // "8.27 us (estimate)"; empty: not known
-  std::string_view measured = {};  // pages of a GPU's profile; take the place of the counts
-  std::string_view remarks = {};   // a linter's
+  std::string_view objective;        // "8.27 us (estimate)"; empty: not known
+  std::string_view measured = {};    // pages of a GPU's profile; take the place of the counts
+  std::string_view remarks = {};     // a linter's
   const plan::Plan* plan = nullptr;  // of the first timed setting; null: not known
 };
 

@@ -67,7 +67,9 @@ std::string WithoutFile(std::string text, const std::string& file) {
 }
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsWord(char c) { return IsDigit(c) || c == '_' || (c | 32) - 'a' < 26u; }
+bool IsWord(char c) {
+  return IsDigit(c) || c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 
 /// Numbers of two or more digits become "…", those of source lines and within names excepted.
 std::string WithoutNumbers(const std::string& text) {
@@ -177,9 +179,9 @@ std::string ReasonText(const judge::Verdict& verdict, const judge::Reason& reaso
   std::string message = Without(Without(reason.message, "; also in "), "; at sizes derived from");
   message = WithoutFile(Printable(message), file);
   if (hidden) message = WithoutNumbers(message);
-  std::string text = fmt::format("- {}{}{}: {}\n", Printable(reason.code),
-                                 place.text.empty() ? "" : ", ", Printable(place.text),
-                                 Fit(message, kMostMessage));
+  std::string text =
+      fmt::format("- {}{}{}: {}\n", Printable(reason.code), place.text.empty() ? "" : ", ",
+                  Printable(place.text), Fit(message, kMostMessage));
   if (const std::optional<int> line = LineOf(reason.where, file)) text += lines.Quoted(*line);
   if (place.comparison == nullptr || hidden) return text;
   const auto& wrong = place.comparison->first_wrong;
@@ -220,8 +222,7 @@ std::string FailureText(const build::BuildFailure& failure, const std::string& f
   const bool told = failure.code == "compile_error" && !items.empty();
   std::string head = fmt::format(
       "It does not compile ({}){}\n", Printable(failure.code),
-      told ? ":"
-           : ": " + Fit(WithoutFile(Printable(failure.message), file), kMostMessage));
+      told ? ":" : ": " + Fit(WithoutFile(Printable(failure.message), file), kMostMessage));
   return Bounded(std::move(head), items);
 }
 

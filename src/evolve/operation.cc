@@ -97,6 +97,9 @@ OperationCall CallOf(const task::Setting& setting, const task::Case& drawn,
                      const std::vector<std::string>& names, task::Format format) {
   OperationCall call;
   call.setting = setting.Describe();
+  if (!setting.reduced.empty()) {
+    call.setting += fmt::format(" (smaller than the task's own: {})", setting.reduced);
+  }
   call.returns_tuple = drawn.returns_tuple;
   for (size_t i = 0; i < drawn.args.size(); ++i) {
     const std::string name = i < names.size() ? names[i]
@@ -107,10 +110,10 @@ OperationCall CallOf(const task::Setting& setting, const task::Case& drawn,
   }
   for (const task::Output& output : drawn.outputs) {
     const std::string name = Fit(Printable(output.name), kMaxName);
-    call.outputs.push_back(output.is_none
-                               ? fmt::format("{}: not asked for, torch::Tensor() will do", name)
-                               : fmt::format("{}: {}[{}]", name, Name(output.dtype),
-                                             fmt::join(output.shape, ", ")));
+    call.outputs.push_back(
+        output.is_none
+            ? fmt::format("{}: not asked for, torch::Tensor() will do", name)
+            : fmt::format("{}: {}[{}]", name, Name(output.dtype), fmt::join(output.shape, ", ")));
   }
   return call;
 }
@@ -161,8 +164,8 @@ std::string ReadableCode(std::string code) {
 }
 
 std::string CallText(const Operation& operation, const OperationCall& call) {
-  std::string text = fmt::format("At {}:\n",
-                                 call.setting.empty() ? "the task's only setting" : call.setting);
+  std::string text =
+      fmt::format("At {}:\n", call.setting.empty() ? "the task's only setting" : call.setting);
   for (size_t i = 0; i < call.arguments.size(); ++i) {
     text += fmt::format("  {}. {}\n", i + 1, call.arguments[i]);
   }
@@ -212,9 +215,11 @@ to an input.
 
 std::string DeviceText(const device::Description& d) {
   return fmt::format(
-      "# The GPU\n\n{}: compute capability {}.{} (sm_{}{}), {} SMs, {} KiB of shared memory a block "
+      "# The GPU\n\n{}: compute capability {}.{} (sm_{}{}), {} SMs, {} KiB of shared memory a "
+      "block "
       "(48 without\ncudaFuncSetAttribute) and {} KiB an SM, {} registers an SM, {} MiB of L2, "
-      "{:.2g} TB/s of memory\nbandwidth, {:.3g} TFLOP/s in float32. A launch costs about {:.2g} us.\n",
+      "{:.2g} TB/s of memory\nbandwidth, {:.3g} TFLOP/s in float32. A launch costs about {:.2g} "
+      "us.\n",
       d.full_name, d.major, d.minor, d.major, d.minor, d.sm_count, d.shared_per_block_optin >> 10,
       d.shared_per_sm >> 10, d.registers_per_sm, d.l2_bytes >> 20, d.dram_bytes * 1e-12,
       d.fp32_flops * 1e-12, d.launch_latency_us);

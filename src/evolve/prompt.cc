@@ -82,9 +82,8 @@ void AddParents(const PromptContext& context, std::vector<Section>& sections) {
     sections.push_back(
         {0, fmt::format("# {}: {}\n\n{}", title, Told(parent), Fenced(parent.source))});
     if (!parent.feedback.empty()) {
-      sections.push_back(
-          {2, fmt::format("# What {} spends its time on\n\n{}", several ? title : "it",
-                          parent.feedback)});
+      sections.push_back({2, fmt::format("# What {} spends its time on\n\n{}",
+                                         several ? title : "it", parent.feedback)});
     }
     if (!parent.recommendations.empty()) {
       sections.push_back({3, fmt::format("# Advice on {}\n\n{}", several ? title : "it",
@@ -98,9 +97,8 @@ std::vector<Section> SectionsOf(const PromptContext& context) {
   std::vector<Section> sections;
   sections.push_back({0, context.operation});
   for (const KnownKernel& example : context.examples) {
-    sections.push_back(
-        {5, fmt::format("# A kernel that is right: {}\n\n{}", Told(example),
-                        Fenced(example.source))});
+    sections.push_back({5, fmt::format("# A kernel that is right: {}\n\n{}", Told(example),
+                                       Fenced(example.source))});
   }
   AddParents(context, sections);
   for (const FailedAttempt& failure : context.failures) {
@@ -122,8 +120,9 @@ void Bound(std::vector<Section>& sections) {
   size_t size = 0;
   for (const Section& section : sections) size += section.text.size();
   while (size > kMaxPrompt) {
-    const auto least = std::max_element(sections.begin(), sections.end(),
-                                        [](const auto& a, const auto& b) { return a.rank < b.rank; });
+    const auto least =
+        std::max_element(sections.begin(), sections.end(),
+                         [](const auto& a, const auto& b) { return a.rank < b.rank; });
     if (least == sections.end() || least->rank == 0) return;
     size -= least->text.size();
     sections.erase(least);
@@ -147,8 +146,7 @@ llm::Request Prompt(const PromptContext& context, std::string_view instruction,
     if (!text.ends_with('\n')) text += '\n';
     text += '\n';
   }
-  return RequestOf(
-      fmt::format("{}{}\n\n# How to answer\n\n{}", text, instruction, format));
+  return RequestOf(fmt::format("{}{}\n\n# How to answer\n\n{}", text, instruction, format));
 }
 
 }  // namespace
@@ -171,7 +169,8 @@ llm::Request CrossoverPrompt(const PromptContext& context) {
 
 std::string RepairMessage(std::string_view lessons) {
   return fmt::format(
-      "The judge says of your kernel:\n\n{}\nFind the cause of each point in your source before you "
+      "The judge says of your kernel:\n\n{}\nFind the cause of each point in your source before "
+      "you "
       "change anything; where the places named are only\nsymptoms, look for what they have in "
       "common. Then answer with the whole corrected kernel in the same format.",
       lessons);

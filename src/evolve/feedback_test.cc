@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evolve/feedback.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace cupel::evolve {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+engine::LaunchCounters Launch(const std::string& kernel, double us) {
+  engine::LaunchCounters launch;
+  launch.kernel = kernel;
+  launch.grid = {100, 1, 1};
+  launch.block = {256, 1, 1};
+  launch.warp_instructions = 40000;
+  launch.bounds = {{"dram", us}};
+  launch.estimated_us = us;
+  launch.limited_by = "registers";
+  launch.blocks_counted = 100;
+  engine::LineCounters line;
+  line.file = "/somewhere/kernel.cu";
+  line.line = 2;
+  line.work.warp_instructions = 40000;
+  line.work.lane_instructions = 32 * 40000;
+  line.work.load_requests = 1000;
+  line.work.load_sectors = 32000;  // one for each lane
+  line.work.touched_bytes = 32000 * 4;
+  line.lane_stride = 128;
+  launch.lines = {line};
+  launch.work = line.work;
+  return launch;
+}
+
+judge::Verdict Accepted() {
+  judge::Verdict verdict;
+  verdict.decision = judge::Decision::kAccepted;
+  verdict.kernel_path = "/somewhere/kernel.cu";
+  judge::SettingReport setting;
+  setting.kind = "single";
+  setting.description = "batch_size=64";
+  setting.counters.launches = {Launch("void small(float*)", 1), Launch("void big<64>(float*)", 9)};
+  setting.counters.estimated_us = 12;
+  verdict.settings = {setting};
+  build::KernelResources resources;
+  resources.kernel = "_Z3bigPf";
+  resources.registers = 40;
+  resources.spill_stores = 16;
+  verdict.resources = {resources};
+  return verdict;
+}
+
+constexpr std::string_view kSource = "int a;\n  sum += x[threadIdx.x * 32];\n";
+
+TEST(Feedback, TellsTheBottleneckItsLineTheTrafficAndTheResources) {
+  const judge::Verdict verdict = Accepted();
+  plan::Plan plan;
+  plan.buffers.resize(2);
+  plan.buffers[0] = {plan::BufferKind::kArgument, 100000, 0, ""};
+  plan.buffers[1] = {plan::BufferKind::kTemporary, 999999, -1, ""};
+  plan.outputs.resize(1);
+  plan.outputs[0].shape = {7000, 1};
+  const std::string page = FeedbackPage({.verdict = verdict,
+                                         .device = device::All()[0],
+                                         .source = kSource,
+                                         .objective = "12 us (estimate)",
+                                         .plan = &plan});
+  EXPECT_LE(page.size(), kMaxFeedback);
+  EXPECT_THAT(page, HasSubstr("objective: 12 us (estimate)\n"));
+  EXPECT_THAT(page, HasSubstr("A call at batch_size=64: 12 us"));
+  EXPECT_THAT(page, HasSubstr("2 launches"));
+  EXPECT_THAT(page, HasSubstr("2 us of it are copies"));
+  EXPECT_THAT(page, HasSubstr("2.05 MB in sectors of 32 bytes, 32 sectors a load"));
+  EXPECT_THAT(page, HasSubstr("outputs written once are 128 kB"));
+  EXPECT_THAT(page, HasSubstr("16 times as much"));
+  EXPECT_THAT(page, HasSubstr("bottleneck: memory bandwidth"));
+  EXPECT_THAT(page, HasSubstr("| sum += x[threadIdx.x * 32];"));
+  EXPECT_THAT(page, HasSubstr("lanes are 128 bytes apart"));
+  EXPECT_THAT(page, HasSubstr("40 registers"));
+  EXPECT_THAT(page, HasSubstr("16 B of spills"));
+  EXPECT_LT(page.find("big<64><<<100, 256>>>"), page.find("small<<<100, 256>>>"));
+}
+
+TEST(Feedback, AGpusProfileTakesThePlaceOfCounts) {
+  const judge::Verdict verdict = Accepted();
+  const std::string page = FeedbackPage({.verdict = verdict,
+                                         .device = device::All()[0],
+                                         .source = kSource,
+                                         .objective = "5 us",
+                                         .measured = "ncu says: 80 % of DRAM's bandwidth"});
+  EXPECT_THAT(page, HasSubstr("ncu says: 80 % of DRAM's bandwidth\n"));
+  EXPECT_THAT(page, Not(HasSubstr("estimate")));
+  EXPECT_THAT(page, HasSubstr("40 registers"));
+}
+
+TEST(Feedback, IsBounded) {
+  judge::Verdict verdict = Accepted();
+  const std::string long_text(100000, 'x');
+  verdict.settings[0].counters.launches[0].kernel = long_text;
+  std::string page = FeedbackPage(
+      {.verdict = verdict, .device = device::All()[0], .source = kSource, .objective = ""});
+  EXPECT_LE(page.size(), kMaxFeedback);
+  EXPECT_THAT(page, HasSubstr("40 registers"));
+  page = FeedbackPage({.verdict = verdict,
+                       .device = device::All()[0],
+                       .source = kSource,
+                       .objective = "",
+                       .measured = long_text,
+                       .remarks = long_text});
+  EXPECT_LE(page.size(), kMaxFeedback);
+}
+
+TEST(Recommendations, AreExactlyThree) {
+  EXPECT_THAT(ReadRecommendations("I looked.\n\nRECOMMENDATIONS:\n1. Vectorise the loads:\n   they "
+                                  "are half.\n2. **Fuse.**\n\n3. Unroll.\n")
+                  .value(),
+              ElementsAre("Vectorise the loads: they are half.", "Fuse.", "Unroll."));
+  for (const char* bad :
+       {"", "1. a\n2. b\n3. c", "RECOMMENDATIONS:\n1. a\n2. b", "RECOMMENDATIONS:\nFirst: 1. a",
+        "RECOMMENDATIONS:\n1. a\n2. b\n3. c\n4. d x", "RECOMMENDATIONS:\n2. a\n3. b\n4. c",
+        "RECOMMENDATIONS:\n1.\n2. b\n3. c"}) {
+    const auto read = ReadRecommendations(bad);
+    ASSERT_FALSE(read) << bad;
+    EXPECT_EQ(read.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(read.error().ToString(), HasSubstr("RECOMMENDATIONS:\n1."));
+  }
+}
+
+class Scripted final : public llm::Asker {
+ public:
+  explicit Scripted(std::vector<std::string> answers) : answers_(std::move(answers)) {}
+  Result<llm::Answer> Ask(std::string_view role, const llm::Request& request,
+                          const llm::Call&) override {
+    EXPECT_EQ(role, "summariser");
+    llm::Answer answer;
+    answer.text = answers_[requests.size()];
+    requests.push_back(request);
+    return answer;
+  }
+  const std::string& model() const override { return name_; }
+  std::string HashOf(const llm::Request& request) const override { return llm::HashOf(request); }
+  std::vector<llm::Request> requests;
+
+ private:
+  std::string name_ = "test:model";
+  std::vector<std::string> answers_;
+};
+
+TEST(Recommendations, AnUnusableAnswerIsSentBackOnce) {
+  Scripted mended({"Use shared memory.", "RECOMMENDATIONS:\n1. a\n2. b\n3. c"});
+  const auto advice = Recommend(mended, "add one", "int a;", "bound by dram");
+  ASSERT_TRUE(advice);
+  EXPECT_THAT(*advice, ElementsAre("a", "b", "c"));
+  EXPECT_THAT(mended.requests[0].messages[0].text, HasSubstr("bound by dram"));
+  EXPECT_THAT(mended.requests[1].messages[2].text, HasSubstr("RECOMMENDATIONS: is missing"));
+  Scripted stubborn({"No.", "No."});
+  EXPECT_FALSE(Recommend(stubborn, "add one", "int a;", "bound by dram"));
+}
+
+}  // namespace
+}  // namespace cupel::evolve
