@@ -149,6 +149,26 @@ struct OptimizeCommand {
   SearchOptions search;
 };
 
+struct ReviewCommand {
+  Common common;
+  Compile compile;
+  Target target;
+  ModelOptions models;
+  std::filesystem::path kernel;
+  std::filesystem::path calibration;  // what calibrate wrote; empty: not calibrated
+  bool reflect = true;
+  bool show_findings = false;  // judge first, and show the reviewers what came of it
+};
+
+struct CalibrateCommand {
+  Common common;
+  ModelOptions models;
+  std::filesystem::path labels;
+  std::filesystem::path instructions;  // folder of variants; empty: the built-in ones alone
+  std::filesystem::path output;        // empty: none
+  bool reflect = true;
+};
+
 struct TaskCommand {
   Common common;
   std::string action;  // list, show, controls
@@ -236,11 +256,12 @@ struct WorkerCommand {
   std::string cases = "auto";  // worker, coordinator; auto: as the coordinator says
 };
 
-using Command = std::variant<BuildCommand, CheckCommand, VerifyCommand, BenchCommand, StreamCommand,
-                             ProfileCommand, OptimizeCommand, ExportCommand, ConfirmCommand,
-                             TaskCommand, FilterCommand, ImportCommand, ExtractCommand,
-                             ReportCommand, DoctorCommand, SelftestCommand, SuiteRunCommand,
-                             SuiteReportCommand, SuiteCompareCommand, WorkerCommand>;
+using Command =
+    std::variant<BuildCommand, CheckCommand, VerifyCommand, BenchCommand, StreamCommand,
+                 ProfileCommand, OptimizeCommand, ExportCommand, ConfirmCommand, TaskCommand,
+                 FilterCommand, ImportCommand, ExtractCommand, ReportCommand, DoctorCommand,
+                 SelftestCommand, SuiteRunCommand, SuiteReportCommand, SuiteCompareCommand,
+                 WorkerCommand, ReviewCommand, CalibrateCommand>;
 
 /// Either a command, or an exit status after help or a message was printed.
 std::variant<Command, int> ParseCommandLine(int argc, char** argv);
