@@ -29,5 +29,7 @@ Result<int> Run(const SuiteRunCommand& command);
 Result<int> Run(const SuiteReportCommand& command);
 Result<int> Run(const SuiteCompareCommand& command);
 Result<int> Run(const WorkerCommand& command);
+Result<int> Run(const ReviewCommand& command);
+Result<int> Run(const CalibrateCommand& command);
 
 }  // namespace cupel::cli

@@ -33,7 +33,6 @@ class OpenedModels::Answers {
     return it == by_hash_.end() ? std::nullopt : std::optional(it->second);
   }
   void Keep(const std::string& hash, llm::Answer answer) {
-    answer.usd = 0;  // it is paid once
     const std::lock_guard lock(mutex_);
     by_hash_.emplace(hash, std::move(answer));
   }

@@ -31,8 +31,8 @@ class OpenedModels {
   OpenedModels& operator=(const OpenedModels&) = delete;
   ~OpenedModels();
 
-  /// In the order of the options. Askers answer from the transcript what it holds; clients always
-  /// ask.
+  /// In the order of the options. Askers answer from the transcript what it holds (Answer::usd is
+  /// then what it cost at the time, which the budget has counted); clients always ask.
   std::vector<llm::Asker*> askers() const;
   const std::vector<std::unique_ptr<llm::Client>>& clients() const { return models_.clients; }
   const std::vector<llm::ModelSpec>& specs() const { return specs_; }

@@ -280,6 +280,42 @@ SuiteApps AddSuite(CLI::App& app, SuiteRunCommand& run, SuiteReportCommand& repo
   return {go, again, hold};
 }
 
+struct ReviewApps {
+  CLI::App *review, *calibrate;
+};
+
+ReviewApps AddReview(CLI::App& app, ReviewCommand& review, CalibrateCommand& calibrate) {
+  auto* sub = app.add_subcommand("review", "Is it right? As language models read it");
+  sub->add_option("kernel", review.kernel, "The .cu file, or a Python answer");
+  sub->add_option("--task", review.target.task,
+                  "Task: a name under tasks/, a folder, or a .py file");
+  sub->add_flag("--backward", review.target.backward, "The backward direction of the task");
+  AddModels(sub, review.models);
+  sub->add_option("--calibration", review.calibration,
+                  "Instructions, weights and threshold that cupel review calibrate found")
+      ->type_name("FILE");
+  sub->add_flag("!--no-reflect", review.reflect, "Do not ask the reviewers to consider again");
+  sub->add_flag("--show-findings", review.show_findings,
+                "Judge it first, as cupel check does, and show the reviewers what was found");
+  AddCommon(sub, review.common, true, true);
+  AddCompile(sub, review.compile);
+  auto* tune = sub->add_subcommand(
+      "calibrate", "How good are the reviewers? Measured and tuned on labelled kernels");
+  tune->add_option("--labels", calibrate.labels, "The kernels and what is wrong with each")
+      ->type_name("FILE")
+      ->required();
+  AddModels(tune, calibrate.models);
+  tune->add_option("--instructions", calibrate.instructions,
+                   "Folder of wordings to choose among: memory.NAME.md, …")
+      ->type_name("DIR");
+  tune->add_flag("!--no-reflect", calibrate.reflect, "Do not ask the reviewers to consider again");
+  tune->add_option("-o,--out", calibrate.output, "Write what was found, for --calibration")
+      ->type_name("FILE");
+  tune->add_option("--python", calibrate.common.python, "Python that has PyTorch");
+  tune->add_flag("-q,--quiet", calibrate.common.quiet, "Print the result alone");
+  return {sub, tune};
+}
+
 CLI::App* AddWorker(CLI::App& app, WorkerCommand& command) {
   auto* sub = app.add_subcommand(
       "worker", "Judges for a suite that started it, over standard input and output");
@@ -517,6 +553,9 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   auto* selftest_app = AddSelftest(app, selftest);
   WorkerCommand worker;
   auto* worker_app = AddWorker(app, worker);
+  ReviewCommand review;
+  CalibrateCommand calibrate;
+  const ReviewApps review_apps = AddReview(app, review, calibrate);
 
   SuiteRunCommand suite_run;
   SuiteReportCommand suite_report;
@@ -572,6 +611,14 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
     return Command(std::move(suite_run));
   }
   if (*worker_app) return Command(std::move(worker));
+  if (*review_apps.calibrate) return Command(std::move(calibrate));
+  if (*review_apps.review) {
+    if (review.kernel.empty() || review.target.task.empty()) {
+      std::cerr << "cupel review: name a kernel and, with --task, its task\n";
+      return 2;
+    }
+    return Command(std::move(review));
+  }
   if (*import_app) return Command(std::move(imported));
   if (*filter_app) {
     if (filter.task.empty() == filter.all.empty()) {

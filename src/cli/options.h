@@ -161,6 +161,26 @@ struct TranslateCommand {
   std::string resume;            // run folder to go on with
 };
 
+struct ReviewCommand {
+  Common common;
+  Compile compile;
+  Target target;
+  ModelOptions models;
+  std::filesystem::path kernel;
+  std::filesystem::path calibration;  // what calibrate wrote; empty: not calibrated
+  bool reflect = true;
+  bool show_findings = false;  // judge first, and show the reviewers what came of it
+};
+
+struct CalibrateCommand {
+  Common common;
+  ModelOptions models;
+  std::filesystem::path labels;
+  std::filesystem::path instructions;  // folder of variants; empty: the built-in ones alone
+  std::filesystem::path output;        // empty: none
+  bool reflect = true;
+};
+
 struct TaskCommand {
   Common common;
   std::string action;  // list, show, controls
@@ -250,10 +270,10 @@ struct WorkerCommand {
 
 using Command =
     std::variant<BuildCommand, CheckCommand, VerifyCommand, BenchCommand, StreamCommand,
-                 ProfileCommand, OptimizeCommand, TranslateCommand, ExportCommand, ConfirmCommand,
-                 TaskCommand, FilterCommand, ImportCommand, ExtractCommand, ReportCommand,
-                 DoctorCommand, SelftestCommand, SuiteRunCommand, SuiteReportCommand,
-                 SuiteCompareCommand, WorkerCommand>;
+                 ProfileCommand, OptimizeCommand, TranslateCommand, ReviewCommand, CalibrateCommand,
+                 ExportCommand, ConfirmCommand, TaskCommand, FilterCommand, ImportCommand,
+                 ExtractCommand, ReportCommand, DoctorCommand, SelftestCommand, SuiteRunCommand,
+                 SuiteReportCommand, SuiteCompareCommand, WorkerCommand>;
 
 /// Either a command, or an exit status after help or a message was printed.
 std::variant<Command, int> ParseCommandLine(int argc, char** argv);

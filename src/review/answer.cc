@@ -90,22 +90,32 @@ Status ReadLine(std::string_view value, Stated& stated) {
 
 std::string WithoutBlanks(std::string_view text) {
   std::string out;
-  std::copy_if(text.begin(), text.end(), std::back_inserter(out), [](char c) { return !IsSpace(c); });
+  std::copy_if(text.begin(), text.end(), std::back_inserter(out),
+               [](char c) { return !IsSpace(c); });
   return out;
 }
 
 }  // namespace
 
 std::string_view AnswerFormat() {
-  return "End your answer with exactly these four lines, in this order, each once:\n"
+  return "End your answer with four lines, in this order, each once. Either\n"
          "\n"
-         "VERDICT: fine            (or: wrong)\n"
-         "CONFIDENCE: 0.80         (from 0, a guess, to 1, certain, that the verdict is right)\n"
-         "LINE: 17: y[i] = x[i];   (the number and text of the line at fault; none where it is fine)\n"
-         "REASON: one or two sentences that name the values or sizes for which it goes wrong\n"
+         "VERDICT: fine\n"
+         "CONFIDENCE: 0.80\n"
+         "LINE: none\n"
+         "REASON: one or two sentences on what you followed through\n"
          "\n"
-         "The words in parentheses are explanations: leave them out. Write none of these names\n"
-         "anywhere else.\n";
+         "or\n"
+         "\n"
+         "VERDICT: wrong\n"
+         "CONFIDENCE: 0.95\n"
+         "LINE: 17: y[i] = x[i];\n"
+         "REASON: one or two sentences that name the sizes or values for which it fails\n"
+         "\n"
+         "CONFIDENCE is how likely it is that your verdict is right, from 0 (a guess) to 1 "
+         "(certain).\n"
+         "LINE is the number and the text of the line at fault. Begin no other line with these "
+         "words.\n";
 }
 
 Result<Stated> ReadAnswer(std::string_view text) {
@@ -153,8 +163,7 @@ int FindQuote(std::string_view source, const Stated& stated) {
   const std::vector<std::string_view> lines = LinesOf(source);
   const auto holds = [&](size_t index) {
     const std::string line = WithoutBlanks(lines[index]);
-    return line == quote ||
-           (quote.size() >= kLeastPart && line.find(quote) != std::string::npos);
+    return line == quote || (quote.size() >= kLeastPart && line.find(quote) != std::string::npos);
   };
   const auto stated_index = static_cast<size_t>(stated.line_number - 1);
   if (stated.line_number > 0 && stated_index < lines.size() && holds(stated_index)) {

@@ -14,14 +14,14 @@ std::string_view AnswerFormat();
 struct Stated {
   bool fine = false;
   double confidence = 0;
-  std::string line;  // as quoted, without its number; empty: none
+  std::string line;     // as quoted, without its number; empty: none
   int line_number = 0;  // as stated; 0: none
   std::string reason;
 };
 
 /// Reads VERDICT, CONFIDENCE, LINE and REASON, in this order, each once as a line of its own; there
-/// may be any prose before, and markdown around the names. Errors kInvalidArgument say, in words for
-/// the model, what is missing or contradicts. Linear in the text, of which 256 KiB are allowed.
+/// may be any prose before, and markdown around the names. Errors kInvalidArgument say, in words
+/// for the model, what is missing or contradicts. Linear in the text, of which 256 KiB are allowed.
 Result<Stated> ReadAnswer(std::string_view text);
 
 /// The line of `source` (as shown, from 1) that `stated` quotes: the one with that number, else the

@@ -16,17 +16,15 @@ namespace {
 
 class Conversation {
  public:
-  Conversation(Opinion& opinion, llm::Asker& model, const std::atomic<bool>* stop)
-      : opinion_(opinion), model_(model), role_(fmt::format("reviewer:{}", Name(opinion.aspect))) {
-    call_.stop = stop;
-  }
+  Conversation(Opinion& opinion, llm::Asker& model)
+      : opinion_(opinion), model_(model), role_(fmt::format("reviewer:{}", Name(opinion.aspect))) {}
 
   /// Asks, and once more where the answer cannot be used. nullopt: there is none that can; the
   /// opinion says why. `request` goes on to the last question. Error kCancelled.
   Result<std::optional<Stated>> Ask(llm::Request& request) {
     for (bool again = false;; again = true) {
       opinion_.exchange = model_.HashOf(request);
-      const Result<llm::Answer> answer = model_.Ask(role_, request, call_);
+      const Result<llm::Answer> answer = model_.Ask(role_, request);
       if (!answer) {
         if (answer.error().code == ErrorCode::kCancelled) return tl::unexpected(answer.error());
         opinion_.reason = answer.error().message;
@@ -50,7 +48,6 @@ class Conversation {
   Opinion& opinion_;
   llm::Asker& model_;
   const std::string role_;
-  llm::Call call_;
   std::string text_;
 };
 
@@ -77,7 +74,7 @@ Result<Opinion> AskReviewer(const Subject& subject, Aspect aspect, llm::Asker& m
   }
   const std::string shown = Neutralised(subject.source);
   llm::Request request = FirstQuestion(subject, shown, instructions);
-  Conversation conversation(opinion, model, options.stop);
+  Conversation conversation(opinion, model);
   TRY_ASSIGN(const std::optional<Stated> first, conversation.Ask(request));
   if (!first) return opinion;
   Take(*first, shown, opinion);

@@ -77,7 +77,7 @@ class Neutraliser {
   const std::string text_;
   std::string out_;
   size_t at_ = 0;
-  bool line_begins_ = true;   // nothing but blanks and comments so far
+  bool line_begins_ = true;  // nothing but blanks and comments so far
   bool in_directive_ = false;
   // Of inline assembly: -1 outside, 0 between the word and its parenthesis, then the depth.
   int assembly_ = -1;
@@ -173,12 +173,13 @@ void Neutraliser::FollowAssembly(char c) {
     if (--assembly_ <= 0) assembly_ = -1;
   } else if (assembly_ == 0 && (c == ';' || c == '{' || c == '}')) {
     assembly_ = -1;
+  } else if (c == ':') {
+    ptx_ = PtxText();  // the template has ended, operands begin
   }
 }
 
 void Neutraliser::Emit(std::string_view prefix, std::string_view content, char quote, bool raw) {
-  static constexpr std::string_view kBinding[] = {"forward", "backward", "C", "C++",
-                                                  "unroll",  ""};
+  static constexpr std::string_view kBinding[] = {"forward", "backward", "C", "C++", "unroll", ""};
   out_ += prefix;
   if (quote == '\'') {
     out_.append("'").append(content.size() <= kMaxCharacters ? content : "?").append("'");
@@ -233,7 +234,7 @@ void Neutraliser::RawString() {
   at_ = end;
 }
 
-/// The words of the directive at `from`, up to a comment: enough to tell which it is.
+/// The directive at `from` without comments: enough of it to tell which it is.
 std::string Neutraliser::LogicalLine(size_t from) const {
   std::string line;
   for (size_t i = from; i < text_.size() && text_[i] != '\n' && line.size() < 200;) {
@@ -241,8 +242,13 @@ std::string Neutraliser::LogicalLine(size_t from) const {
       i += splice;
       continue;
     }
-    if (text_[i] == '/' && i + 1 < text_.size() && (text_[i + 1] == '/' || text_[i + 1] == '*')) {
-      break;
+    const std::string_view rest = std::string_view(text_).substr(i, 2);
+    if (rest == "//") break;
+    if (rest == "/*") {
+      const size_t end = text_.find("*/", i + 2);
+      i = end == std::string::npos ? text_.size() : end + 2;
+      line += ' ';
+      continue;
     }
     line += text_[i++];
   }
@@ -298,7 +304,7 @@ void Neutraliser::SkipGroup() {
     NewLine();
     size_t first = at_;
     while (first < text_.size() && IsBlank(text_[first])) ++first;
-    const size_t sign = first < text_.size() && text_[first] == '#'              ? 1
+    const size_t sign = first < text_.size() && text_[first] == '#'        ? 1
                         : std::string_view(text_).substr(first, 2) == "%:" ? 2
                                                                            : 0;
     if (sign > 0) {
@@ -339,8 +345,8 @@ void Neutraliser::Directive() {
   if (words.empty()) return;
   const std::string& name = words[0];
   const auto copy_name = [&] {
-    while (!End() && text_[at_] != '\n' && !IsWord(text_[at_])) Copy();
-    while (!End() && IsWord(text_[at_])) Copy();
+    while (!End() && text_[at_] != '\n' && !IsWord(text_[at_])) Token();
+    if (!End() && text_[at_] != '\n') Token();
   };
   if (name == "include" || name == "include_next" || name == "import" || name == "embed") {
     copy_name();
@@ -357,7 +363,7 @@ void Neutraliser::Directive() {
     }
   } else if (NeverCompiled(words)) {
     copy_name();
-    Copy(text_.find(words[1], at_) + words[1].size() - at_);
+    copy_name();  // 0
     SkipGroup();
   }
 }

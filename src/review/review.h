@@ -6,7 +6,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -71,7 +70,6 @@ struct ReviewOptions {
   bool weighted = true;    // votes by confidence and by what calibration found; else majority
   double weights[kAspects] = {1, 1, 1};  // by aspect
   Instructions instructions = DefaultInstructions();
-  const std::atomic<bool>* stop = nullptr;  // set by another thread to give up
 };
 
 /// Counts: a majority of fine among the usable, or their mean weighted by aspect and confidence,

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "review/answer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace cupel::review {
+namespace {
+
+using testing::HasSubstr;
+
+std::string Problem(std::string_view text) {
+  const auto stated = ReadAnswer(text);
+  return stated ? "" : stated.error().message;
+}
+
+TEST(ReadAnswer, TakesTheFourLinesAfterProse) {
+  const auto stated = ReadAnswer(
+      "I checked the guards.\n\n**VERDICT:** wrong\n**CONFIDENCE:** 0.9\n"
+      "LINE: `12: y[i + 1] = x[i];`\nREASON: at i = n - 1 it writes\npast the end\n");
+  ASSERT_TRUE(stated) << stated.error().message;
+  EXPECT_FALSE(stated->fine);
+  EXPECT_EQ(stated->confidence, 0.9);
+  EXPECT_EQ(stated->line_number, 12);
+  EXPECT_EQ(stated->line, "y[i + 1] = x[i];");
+  EXPECT_EQ(stated->reason, "at i = n - 1 it writes past the end");
+}
+
+TEST(ReadAnswer, TakesFineWithoutALine) {
+  const auto stated = ReadAnswer("VERDICT: fine\nCONFIDENCE: 1\nLINE: none\nREASON: all guarded");
+  ASSERT_TRUE(stated);
+  EXPECT_TRUE(stated->fine);
+  EXPECT_EQ(stated->line, "");
+}
+
+TEST(ReadAnswer, SaysWhatIsWrong) {
+  const std::string rest = "\nCONFIDENCE: 0.5\nLINE: none\nREASON: r\n";
+  EXPECT_THAT(Problem(""), HasSubstr("no line VERDICT"));
+  EXPECT_THAT(Problem("It is fine."), HasSubstr("no line VERDICT"));
+  EXPECT_THAT(Problem("VERDICT: True" + rest), HasSubstr("neither fine nor wrong"));
+  EXPECT_THAT(Problem("VERDICT: fine or wrong" + rest), HasSubstr("neither fine nor wrong"));
+  EXPECT_THAT(Problem("VERDICT: fine" + rest + "VERDICT: wrong"), HasSubstr("more than one"));
+  EXPECT_THAT(Problem("VERDICT: wrong" + rest), HasSubstr("LINE names no line"));
+  EXPECT_THAT(Problem("VERDICT: fine\nCONFIDENCE: high\nLINE: none\nREASON: r"),
+              HasSubstr("CONFIDENCE"));
+  for (const char* number : {"1.5", "-0.1", "nan", "0.5 or so", "85%"}) {
+    EXPECT_NE(
+        Problem(std::string("VERDICT: fine\nCONFIDENCE: ") + number + "\nLINE: none\nREASON: r"),
+        "")
+        << number;
+  }
+  EXPECT_THAT(Problem("VERDICT: fine\nLINE: none\nCONFIDENCE: 1\nREASON: r"), HasSubstr("before"));
+  EXPECT_THAT(Problem("VERDICT: wrong\nCONFIDENCE: 1\nLINE: the loop\nREASON: r"),
+              HasSubstr("LINE is neither"));
+  EXPECT_THAT(Problem("VERDICT: fine\nCONFIDENCE: 1\nLINE: none\nREASON:"), HasSubstr("REASON"));
+  EXPECT_THAT(Problem(std::string(300000, 'x')), HasSubstr("longer"));
+}
+
+TEST(FindQuote, HoldsQuotesAgainstTheSource) {
+  const std::string source = "int a;\n  y[i]  = x[i];\nif (i < n) y[i] = x[i];\n";
+  const auto at = [&](int number, const char* line) {
+    Stated stated;
+    stated.line_number = number;
+    stated.line = line;
+    return FindQuote(source, stated);
+  };
+  EXPECT_EQ(at(2, "y[i] = x[i];"), 2);
+  EXPECT_EQ(at(3, "y[i] = x[i];"), 3);  // a part of it
+  EXPECT_EQ(at(9, "y[i] = x[i];"), 2);  // the number alone is wrong
+  EXPECT_EQ(at(1, "int"), 0);           // too short for a part
+  EXPECT_EQ(at(1, "y[i] = x[j];"), 0);
+  EXPECT_EQ(at(0, ""), 0);
+}
+
+}  // namespace
+}  // namespace cupel::review

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "review/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <tuple>
+
+#include "base/hash.h"
+
+namespace cupel::review {
+namespace {
+
+struct Question {
+  size_t sample = 0, aspect = 0, variant = 0, model = 0;
+  auto operator<=>(const Question&) const = default;
+};
+
+using Opinions = std::map<Question, Opinion>;
+
+/// The parts of one calibration.
+class Calibration {
+ public:
+  Calibration(const std::vector<CalibrationCase>& cases, const std::vector<llm::Asker*>& models,
+              const CalibrateOptions& options)
+      : cases_(cases), models_(models), options_(options), reports_(ReportingHalf(cases)) {}
+  Result<CalibrationResult> Run();
+
+ private:
+  std::vector<Question> FirstQuestions() const;
+  Status Ask(const std::vector<Question>& questions);
+  VerifierRates RatesOf(size_t aspect, size_t variant, size_t model, bool reports) const;
+  void ChooseVariants();
+  std::vector<VerifierRates> Chosen(bool reports) const;
+  Review ReviewOf(size_t sample) const;
+  Rates VoteOf(bool reports, const ReviewOptions& options) const;
+
+  const std::vector<CalibrationCase>& cases_;
+  const std::vector<llm::Asker*>& models_;
+  const CalibrateOptions& options_;
+  const std::vector<bool> reports_;
+  Opinions opinions_;
+  std::array<size_t, kAspects> chosen_{};
+};
+
+/// What does not depend on a choice yet: every variant on the half that chooses, and where there is
+/// no choice the other half too, so that all of it can be asked at once.
+std::vector<Question> Calibration::FirstQuestions() const {
+  std::vector<Question> questions;
+  for (size_t sample = 0; sample < cases_.size(); ++sample) {
+    for (size_t aspect = 0; aspect < kAspects; ++aspect) {
+      const size_t variants = options_.variants[aspect].size();
+      if (reports_[sample] && variants > 1) continue;
+      for (size_t variant = 0; variant < variants; ++variant) {
+        for (size_t model = 0; model < models_.size(); ++model) {
+          questions.push_back({sample, aspect, variant, model});
+        }
+      }
+    }
+  }
+  return questions;
+}
+
+Status Calibration::Ask(const std::vector<Question>& questions) {
+  std::vector<Result<Opinion>> answers(questions.size());
+  std::atomic<size_t> next = 0;
+  std::atomic<bool> ended = false;
+  std::mutex mutex;
+  size_t done = 0;
+  ReviewOptions review;
+  review.reflect = options_.reflect;
+  const auto work = [&] {
+    for (size_t i = next++; i < questions.size() && !ended; i = next++) {
+      const Question& q = questions[i];
+      answers[i] = AskReviewer(cases_[q.sample].subject, kAllAspects[q.aspect], *models_[q.model],
+                               options_.variants[q.aspect][q.variant].text, review);
+      if (!answers[i]) ended = true;
+      const std::lock_guard lock(mutex);
+      if (options_.progress) options_.progress(++done, questions.size());
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    const size_t count = std::min(options_.threads, questions.size());
+    for (size_t i = 0; i < count; ++i) threads.emplace_back(work);
+  }
+  for (size_t i = 0; i < questions.size(); ++i) {
+    TRY_ASSIGN(Opinion opinion, std::move(answers[i]));
+    opinions_[questions[i]] = std::move(opinion);
+  }
+  return {};
+}
+
+VerifierRates Calibration::RatesOf(size_t aspect, size_t variant, size_t model,
+                                   bool reports) const {
+  VerifierRates result;
+  result.aspect = kAllAspects[aspect];
+  result.model = models_[model]->model();
+  result.variant = options_.variants[aspect][variant].name;
+  for (size_t sample = 0; sample < cases_.size(); ++sample) {
+    const auto found = opinions_.find({sample, aspect, variant, model});
+    if (reports_[sample] != reports || found == opinions_.end()) continue;
+    const Opinion& opinion = found->second;
+    result.usd += opinion.usd;
+    result.input_tokens += opinion.input_tokens;
+    result.output_tokens += opinion.output_tokens;
+    const std::optional<bool> fine = cases_[sample].label.Fine(result.aspect);
+    if (!fine) continue;
+    result.unusable += !opinion.usable;
+    result.misquoted += opinion.misquotes();
+    result.rates.Add(*fine, !opinion.usable || opinion.fine);
+    result.before.Add(*fine, !opinion.usable || opinion.first_fine.value_or(opinion.fine));
+  }
+  return result;
+}
+
+void Calibration::ChooseVariants() {
+  for (size_t aspect = 0; aspect < kAspects; ++aspect) {
+    double best = -1;
+    for (size_t variant = 0; variant < options_.variants[aspect].size(); ++variant) {
+      double sum = 0;
+      for (size_t model = 0; model < models_.size(); ++model) {
+        sum += RatesOf(aspect, variant, model, false).rates.Balanced();
+      }
+      if (sum > best) chosen_[aspect] = variant;
+      best = std::max(best, sum);
+    }
+  }
+}
+
+std::vector<VerifierRates> Calibration::Chosen(bool reports) const {
+  std::vector<VerifierRates> verifiers;
+  for (size_t aspect = 0; aspect < kAspects; ++aspect) {
+    for (size_t model = 0; model < models_.size(); ++model) {
+      verifiers.push_back(RatesOf(aspect, chosen_[aspect], model, reports));
+    }
+  }
+  return verifiers;
+}
+
+Review Calibration::ReviewOf(size_t sample) const {
+  Review review;
+  for (size_t model = 0; model < models_.size(); ++model) {
+    for (size_t aspect = 0; aspect < kAspects; ++aspect) {
+      review.opinions.push_back(opinions_.at({sample, aspect, chosen_[aspect], model}));
+      review.usd += review.opinions.back().usd;
+    }
+  }
+  return review;
+}
+
+Rates Calibration::VoteOf(bool reports, const ReviewOptions& options) const {
+  Rates rates;
+  for (size_t sample = 0; sample < cases_.size(); ++sample) {
+    if (reports_[sample] != reports) continue;
+    Review review = ReviewOf(sample);
+    Count(review, options);
+    rates.Add(!cases_[sample].label.wrong, review.passed);
+  }
+  return rates;
+}
+
+Result<CalibrationResult> Calibration::Run() {
+  const std::vector<Question> first = FirstQuestions();
+  TRY(Ask(first));
+  ChooseVariants();
+  std::vector<Question> rest;
+  for (size_t sample = 0; sample < cases_.size(); ++sample) {
+    for (size_t aspect = 0; aspect < kAspects; ++aspect) {
+      for (size_t model = 0; model < models_.size(); ++model) {
+        const Question question{sample, aspect, chosen_[aspect], model};
+        if (!opinions_.contains(question)) rest.push_back(question);
+      }
+    }
+  }
+  TRY(Ask(rest));
+
+  CalibrationResult result;
+  result.reports = reports_;
+  result.options.reflect = options_.reflect;
+  for (size_t aspect = 0; aspect < kAspects; ++aspect) {
+    result.options.instructions[aspect] = options_.variants[aspect][chosen_[aspect]].text;
+    for (size_t variant = 0; variant < options_.variants[aspect].size(); ++variant) {
+      for (size_t model = 0; model < models_.size(); ++model) {
+        result.tuning.push_back(RatesOf(aspect, variant, model, false));
+      }
+    }
+  }
+  TuneWeights(Chosen(false), result.options);
+  std::vector<Review> tuning;
+  std::vector<bool> fine;
+  for (size_t sample = 0; sample < cases_.size(); ++sample) {
+    ++(reports_[sample] ? result.reported_on : result.tuned_on);
+    result.reviews.push_back(ReviewOf(sample));
+    if (reports_[sample]) continue;
+    tuning.push_back(result.reviews.back());
+    fine.push_back(!cases_[sample].label.wrong);
+  }
+  result.options.threshold = TunedThreshold(std::move(tuning), fine, result.options);
+  for (Review& review : result.reviews) Count(review, result.options);
+  for (const auto& [question, opinion] : opinions_) result.usd += opinion.usd;
+  result.verifiers = Chosen(true);
+  result.vote = VoteOf(true, result.options);
+  result.vote_tuning = VoteOf(false, result.options);
+  ReviewOptions majority;
+  majority.weighted = false;
+  result.majority = VoteOf(true, majority);
+  return result;
+}
+
+Json ToJson(const VerifierRates& verifier, bool reflected) {
+  Json json{{"aspect", Name(verifier.aspect)},
+            {"model", verifier.model},
+            {"instructions", verifier.variant}};
+  json.update(ToJson(verifier.rates));
+  if (reflected) json["before_reflection"] = ToJson(verifier.before);
+  json["unusable"] = verifier.unusable;
+  json["misquoted"] = verifier.misquoted;
+  json["usd"] = verifier.usd;
+  json["input_tokens"] = verifier.input_tokens;
+  json["output_tokens"] = verifier.output_tokens;
+  return json;
+}
+
+}  // namespace
+
+std::vector<bool> ReportingHalf(const std::vector<CalibrationCase>& cases) {
+  std::vector<std::tuple<int, std::string, size_t>> order;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const auto& wrong = cases[i].label.wrong;
+    order.emplace_back(wrong ? static_cast<int>(*wrong) : -1, Sha256Hex(cases[i].label.id), i);
+  }
+  std::sort(order.begin(), order.end());
+  // The alternation goes on from stratum to stratum, so that odd ones do not all favour one half.
+  std::vector<bool> reports(cases.size());
+  for (size_t i = 0; i < order.size(); ++i) reports[std::get<2>(order[i])] = i % 2 == 1;
+  return reports;
+}
+
+void TuneWeights(const std::vector<VerifierRates>& verifiers, ReviewOptions& options) {
+  constexpr double kMostSure = 0.98;  // some tens of kernels do not show more
+  double strongest = 0;
+  for (size_t aspect = 0; aspect < kAspects; ++aspect) {
+    double sum = 0;
+    int count = 0;
+    for (const VerifierRates& verifier : verifiers) {
+      if (static_cast<size_t>(verifier.aspect) != aspect) continue;
+      sum += verifier.rates.Balanced();
+      ++count;
+    }
+    const double balanced = count > 0 ? std::clamp(sum / count, 0.5, kMostSure) : 0.5;
+    options.weights[aspect] = std::log(balanced / (1 - balanced));
+    strongest = std::max(strongest, options.weights[aspect]);
+  }
+  // Where nobody knows anything, all weigh the same.
+  for (double& weight : options.weights) weight = strongest > 0 ? weight / strongest : 1;
+}
+
+double TunedThreshold(std::vector<Review> reviews, const std::vector<bool>& fine,
+                      const ReviewOptions& options) {
+  constexpr double kLostRightKernel = 2;
+  std::vector<double> scores, cuts = {0};
+  for (Review& review : reviews) {
+    Count(review, options);
+    scores.push_back(review.score);
+  }
+  std::vector<double> sorted = scores;
+  std::sort(sorted.begin(), sorted.end());
+  for (size_t i = 1; i < sorted.size(); ++i) cuts.push_back((sorted[i - 1] + sorted[i]) / 2);
+  const auto right = static_cast<double>(std::count(fine.begin(), fine.end(), true));
+  const double wrong = static_cast<double>(fine.size()) - right;
+  double best_cut = 0, best_loss = 1e300;
+  for (const double cut : cuts) {
+    double stopped = 0, missed = 0;
+    for (size_t i = 0; i < scores.size(); ++i) {
+      if (fine[i] && scores[i] < cut) ++stopped;
+      if (!fine[i] && scores[i] >= cut) ++missed;
+    }
+    const double loss =
+        kLostRightKernel * stopped / std::max(1.0, right) + missed / std::max(1.0, wrong);
+    if (loss < best_loss) best_cut = cut;  // of equal ones the lowest: it passes more
+    best_loss = std::min(best_loss, loss);
+  }
+  return best_cut;
+}
+
+Result<CalibrationResult> Calibrate(const std::vector<CalibrationCase>& cases,
+                                    const std::vector<llm::Asker*>& models,
+                                    const CalibrateOptions& options) {
+  const auto wrong = std::count_if(cases.begin(), cases.end(), [](const CalibrationCase& c) {
+    return c.label.wrong.has_value();
+  });
+  if (cases.size() < 4 || wrong < 2 || static_cast<size_t>(wrong) + 2 > cases.size()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} kernels, {} of them wrong, are too few to calibrate on",
+                            cases.size(), wrong),
+                "label at least two right and two wrong kernels; sixty tell something");
+  }
+  return Calibration(cases, models, options).Run();
+}
+
+Json ToJson(const CalibrationResult& result, const std::vector<CalibrationCase>& cases) {
+  const auto all = [&](const std::vector<VerifierRates>& verifiers) {
+    Json list = Json::array();
+    for (const VerifierRates& each : verifiers)
+      list.push_back(ToJson(each, result.options.reflect));
+    return list;
+  };
+  Json kernels = Json::array();
+  for (size_t i = 0; i < cases.size(); ++i) {
+    Json kernel{{"id", cases[i].label.id}, {"half", result.reports[i] ? "reports" : "tunes"}};
+    kernel["wrong"] = cases[i].label.wrong ? Json(Name(*cases[i].label.wrong)) : Json();
+    kernel.update(ToJson(result.reviews[i]));
+    kernel.erase("seconds");
+    kernels.push_back(std::move(kernel));
+  }
+  return {{"options", ToJson(result.options)},
+          {"reporting_half",
+           {{"kernels", result.reported_on},
+            {"verifiers", all(result.verifiers)},
+            {"vote", ToJson(result.vote)},
+            {"untuned_majority", ToJson(result.majority)}}},
+          {"tuning_half",
+           {{"kernels", result.tuned_on},
+            {"verifiers", all(result.tuning)},
+            {"vote", ToJson(result.vote_tuning)}}},
+          {"usd", result.usd},
+          {"kernels", std::move(kernels)}};
+}
+
+}  // namespace cupel::review

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "review/calibration.h"
+
+#include <fmt/format.h>
+
+#include "os/fd.h"
+
+namespace cupel::review {
+namespace {
+
+constexpr size_t kMaxBytes = 64u << 20;
+constexpr size_t kMaxInstructions = 64u << 10;
+
+Result<double> Within(const Json& json, const char* key, const std::string& what) {
+  TRY_ASSIGN(const double value, JsonNumber(json, key, what));
+  if (!(value >= 0 && value <= 1)) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}.{} is not from 0 to 1", what, key),
+                "give a file that cupel review calibrate wrote");
+  }
+  return value;
+}
+
+}  // namespace
+
+Json ToJson(const ReviewOptions& options) {
+  Json weights, instructions;
+  for (size_t i = 0; i < kAspects; ++i) {
+    weights[Name(kAllAspects[i])] = options.weights[i];
+    instructions[Name(kAllAspects[i])] = options.instructions[i];
+  }
+  return {{"reflect", options.reflect},
+          {"threshold", options.threshold},
+          {"weights", std::move(weights)},
+          {"instructions", std::move(instructions)}};
+}
+
+Result<ReviewOptions> ReadCalibration(const std::filesystem::path& file) {
+  const std::string what = file.string();
+  TRY_ASSIGN(const std::string text, os::ReadFile(file, kMaxBytes));
+  TRY_ASSIGN(const Json json, ParseJson(text, what));
+  TRY_ASSIGN(const std::string schema, JsonString(json, "schema", what));
+  if (schema != "cupel.calibration/1") {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} is no calibration of reviewers that this cupel reads", what),
+                "give a file that cupel review calibrate wrote");
+  }
+  TRY_ASSIGN(const Json* chosen, JsonObject(json, "options", what));
+  ReviewOptions options;
+  TRY_ASSIGN(options.reflect, JsonBool(*chosen, "reflect", what));
+  TRY_ASSIGN(options.threshold, Within(*chosen, "threshold", what));
+  TRY_ASSIGN(const Json* weights, JsonObject(*chosen, "weights", what));
+  TRY_ASSIGN(const Json* instructions, JsonObject(*chosen, "instructions", what));
+  for (size_t i = 0; i < kAspects; ++i) {
+    const char* name = Name(kAllAspects[i]);
+    TRY_ASSIGN(options.weights[i], Within(*weights, name, what + ".weights"));
+    TRY_ASSIGN(options.instructions[i], JsonString(*instructions, name, what + ".instructions"));
+    if (options.instructions[i].empty() || options.instructions[i].size() > kMaxInstructions) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{}: the instructions for {} are empty or too long", what, name));
+    }
+  }
+  return options;
+}
+
+}  // namespace cupel::review

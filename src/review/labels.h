@@ -1,0 +1,32 @@
+// Kernels of which it is known what is wrong with them, for the calibration of reviewers
+// (docs/formats/calibration.md). SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "review/review.h"
+
+namespace cupel::review {
+
+struct LabelledKernel {
+  std::string id;
+  std::filesystem::path kernel;
+  std::string task;  // a name, or a path
+  bool backward = false;
+  std::optional<Aspect> wrong;  // the first aspect that fails; none: a right kernel
+  std::string reason;           // the judge's reason code
+
+  /// What the verifier of `aspect` should say; nullopt where nothing tells, since an earlier aspect
+  /// fails: what does not compile has no accesses, and from bad accesses come no numbers.
+  std::optional<bool> Fine(Aspect aspect) const;
+};
+
+/// Paths in it are relative to its folder; a task without a slash is a name. Errors name the entry
+/// and what is wrong with it; kernels are not opened.
+Result<std::vector<LabelledKernel>> ReadLabels(const std::filesystem::path& file);
+
+}  // namespace cupel::review
