@@ -208,8 +208,9 @@ Status Conclude(const OptimizeCommand& command, OpenRun& run) {
   if (summary.best) {
     TRY(os::WriteFileAtomically(run.folder / kBestFile, summary.best_source));
   }
+  TRY(os::WriteFileAtomically(run.folder / kReportFile, summary.html));
   TRY(WriteJson(command.common.json, summary.json));
-  fmt::print("{}", summary.text);
+  fmt::print("{}Report: {}\n", summary.text, (run.folder / kReportFile).string());
   return {};
 }
 

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "assay/assay.h"
-#include "cli/run_summary.h"
 #include "evolve/evaluator.h"
+#include "report/objective_kind.h"
 #include "report/progress.h"
 
 namespace cupel::cli {
@@ -35,7 +35,7 @@ class ProgressView {
     run_.done = progress.counts.done;
     run_.total = progress.budget;
     run_.best.clear();
-    const std::string best = ObjectiveText(progress.objective, progress.best_value);
+    const std::string best = report::ObjectiveText(progress.objective, progress.best_value);
     const double gain = progress.best_value > 0 ? progress.start / progress.best_value : 0;
     if (progress.best_value > 0) {
       run_.best = fmt::format("{} accepted, {} rejected, best {}, {:.2f}x",
