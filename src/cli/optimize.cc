@@ -26,6 +26,7 @@
 #include "evolve/tuning.h"
 #include "os/fd.h"
 #include "os/process.h"
+#include "report/objective_kind.h"
 
 namespace cupel::cli {
 namespace {
@@ -166,7 +167,7 @@ Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, OpenRun& run
   TRY_ASSIGN(evolve::EvolutionOptions options, EvolutionOptionsOf(command));
   options.seed = run.info.seed;
   options.operation = run.stored.operation;
-  options.objective_text = [objective](double value) { return ObjectiveText(objective, value); };
+  options.objective_text = [objective](double value) { return report::ObjectiveText(objective, value); };
   std::vector<llm::ModelSpec> specs;
   for (const auto* list : {&command.search.models.specs, &command.search.reviewers}) {
     for (const std::string& text : *list) {

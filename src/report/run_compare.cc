@@ -121,6 +121,12 @@ void AddNotes(const std::vector<Run>& runs, RunComparison& comparison) {
   } else {
     comparison.notes.push_back("The runs are of different tasks: compare gains, not values.");
   }
+  comparison.best_title = "best";
+  if (kinds.size() == 1) {
+    const ObjectiveKind& kind = ObjectiveKindNamed(*kinds.begin());
+    if (!kind.unit.empty()) comparison.best_title += fmt::format(",{}", kind.unit);
+    if (kind.estimate()) comparison.best_title += " (estimate)";
+  }
   if (kinds.size() > 1) {
     comparison.notes.push_back(
         "The runs minimise different things (an estimate is no measurement): do not compare "

@@ -45,6 +45,7 @@ struct Configuration {
 
 struct RunComparison {
   std::string subject;                   // "mnist_linear forward", when all are
+  std::string best_title;                // "best, us (estimate)", where they minimise the same
   std::vector<std::string> differences;  // paths in the configuration, "run.task" …
   std::vector<Configuration> configurations;
   std::vector<ComparedRun> runs;

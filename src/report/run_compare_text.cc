@@ -29,6 +29,10 @@ std::string SpreadText(const std::optional<Spread>& spread, ComparedValue::Form 
                      Show(spread->high, form));
 }
 
+std::string TitleOf(const ComparedValue& value, const RunComparison& comparison) {
+  return value.form == ComparedValue::Form::kNumber ? comparison.best_title : value.title;
+}
+
 Json SpreadJson(const std::optional<Spread>& spread) {
   if (!spread) return {};
   return Json{{"median", spread->median},
@@ -198,7 +202,7 @@ std::string ComparisonText(const RunComparison& comparison) {
   }
   Table table(columns);
   for (const ComparedValue& value : ComparedValues()) {
-    std::vector<std::string> cells{value.title};
+    std::vector<std::string> cells{TitleOf(value, comparison)};
     for (const Configuration& configuration : comparison.configurations) {
       cells.push_back(SpreadText(comparison.SpreadOf(configuration, value.of), value.form));
     }
@@ -217,7 +221,7 @@ std::string ComparisonHtml(const RunComparison& comparison) {
   Json data = ToJson(comparison);
   Json& columns = data["columns"] = Json::array();
   for (const ComparedValue& value : ComparedValues()) {
-    columns.push_back({{"key", value.key}, {"title", value.title}});
+    columns.push_back({{"key", value.key}, {"title", TitleOf(value, comparison)}});
   }
   for (size_t c = 0; c < comparison.configurations.size(); ++c) {
     Json& shown = data["configurations"][c]["shown"] = Json::object();

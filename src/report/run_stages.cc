@@ -47,6 +47,9 @@ std::vector<RunReason> WhyNot(const RunStage& stage, const Json& detail) {
       return {{stage.name, std::move(text), TextAt(detail, "where")}};
     }
   }
+  if (BoolAt(detail, "refused").value_or(false)) {
+    return {{stage.name, "its measurements were refused", ""}};
+  }
   if (const auto nearest = IntAt(detail, "nearest")) {
     const double similarity = NumberAt(detail, "similarity").value_or(0);
     return {{"near_copy",
@@ -57,7 +60,7 @@ std::vector<RunReason> WhyNot(const RunStage& stage, const Json& detail) {
   if (reasons.empty()) {
     const auto ratio = NumberAt(detail, "ratio");
     reasons.push_back({stage.name,
-                       ratio ? fmt::format("{:.3f} of the best's time", *ratio) : "no reason given",
+                       ratio ? fmt::format("not better: ratio {:.3f}", *ratio) : "no reason given",
                        ""});
   }
   return reasons;

@@ -18,9 +18,10 @@ constexpr int kWidth = 100;
 
 std::string CountsText(const Run& run) {
   const archive::Counts& counts = run.counts;
-  std::string text = fmt::format("{} {}: {} candidates, {} accepted, {} rejected, {} unsupported",
-                                 Printable(run.info.task), run.info.direction, counts.total(),
-                                 counts.accepted, counts.rejected, counts.unsupported);
+  std::string text =
+      fmt::format("{} {}: {} candidates, {} accepted, {} rejected, {} unsupported",
+                  Printable(run.info.task), Printable(run.info.direction), counts.total(),
+                  counts.accepted, counts.rejected, counts.unsupported);
   const std::pair<int64_t, const char*> others[] = {{counts.error, "in error"},
                                                     {counts.dropped, "dropped before the judge"},
                                                     {counts.queued + counts.evaluating, "waiting"}};
@@ -33,9 +34,10 @@ std::string CountsText(const Run& run) {
 /// Why the starting kernel fell.
 std::string StartText(const RunCandidate& start) {
   if (start.outcome == "waiting") return "The starting kernel has not been judged yet.\n";
-  std::string text = start.outcome == "dropped"
-                         ? fmt::format("The starting kernel fell at {}:\n", start.fell_at)
-                         : fmt::format("The starting kernel is {}:\n", start.outcome);
+  std::string text =
+      start.outcome == "dropped"
+          ? fmt::format("The starting kernel fell at {}:\n", Printable(start.fell_at))
+          : fmt::format("The starting kernel is {}:\n", Printable(start.outcome));
   for (const RunReason& reason : start.reasons) {
     text += fmt::format("  {}: {}{}{}\n", Printable(reason.code), Printable(reason.message),
                         reason.where.empty() ? "" : "   at ", Printable(reason.where));

@@ -47,6 +47,8 @@ function frame(width, height, x, y, xText, yText, yTick, xTick) {
   return parts;
 }
 
+const wholeOnly = ticks => ticks.filter(tick => Math.abs(tick - Math.round(tick)) < 1e-6).map(Math.round);
+
 // From 0 or wherever `low` is to `high`, with round ticks.
 function linearScale(low, high, from, to) {
   const span = high > low ? high - low : 1;

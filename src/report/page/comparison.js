@@ -10,7 +10,7 @@ function gainPlot(width) {
   const all = lines.flatMap(line => line.points);
   const end = Math.max(1, ...all.map(([at]) => at));
   const x = linearScale(0, end, axis, width - 8), y = logScale([1, ...all.map(([, gain]) => gain)], bottom, 8);
-  x.ticks = x.ticks.filter(Number.isInteger);
+  x.ticks = wholeOnly(x.ticks);
   const parts = frame(width, height, x, y, over === "gain_by_generation" ? "generation" : "judged candidates", "gain",
                       tick => `${+tick.toPrecision(3)}×`, String);
   parts.push(svg("line", {class: "one", x1: axis, x2: width - 8, y1: y(1), y2: y(1)}));
@@ -41,8 +41,9 @@ if (data.configurations.some(configuration => configuration.runs.length > 1)) {
   part("results", ".caption").append("Of several runs: the median [smallest, largest].");
 }
 part("results", ".body").append(plainTable([
-  {title: "Configuration", of: row => row.label}, {title: "Runs", number: true, of: row => row.runs.length},
-  ...data.columns.map(({key, title}) => ({title, number: true, of: row => row.shown[key]}))], data.configurations));
+  {title: "", of: row => row.title},
+  ...data.configurations.map(configuration => ({title: `${configuration.label} (${configuration.runs.length === 1 ? "one run" : `${configuration.runs.length} runs`})`, number: true,
+                                                of: row => configuration.shown[row.key]}))], data.columns));
 gains();
 part("runs", ".body").append(plainTable([
   {title: "Configuration", of: row => data.configurations[configurationOf(row.index)].label},

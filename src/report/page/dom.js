@@ -41,12 +41,11 @@ const remark = text => put("remarks", el("p", {class: "remark"}, text));
 
 // A table of cells; on a phone each cell carries its column's title. Columns: {title, number, of: row => text or element}.
 function plainTable(columns, rows) {
-  const kind = column => column.number ? "number" : "free";
   return el("table", {},
-            el("thead", {}, el("tr", {}, ...columns.map(column => el("th", {scope: "col", class: kind(column)}, column.title)))),
+            el("thead", {}, el("tr", {}, ...columns.map(column => el("th", {scope: "col", class: column.number ? "number" : null}, column.title)))),
             el("tbody", {}, ...rows.map(row => el("tr", {}, ...columns.map(column => {
               const cell = column.of(row);
-              return el("td", {class: kind(column), "data-label": column.title},
+              return el("td", {class: column.number ? "number" : "free", "data-label": column.title},
                         ...(cell === null || cell === undefined || cell === "" ? [] : [cell]));
             })))));
 }

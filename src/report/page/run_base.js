@@ -15,8 +15,8 @@ const count = n => n === null || n === undefined ? "" : n >= 1e4 ? short(n) : St
 const duration = s => !(s > 0) ? "" : s < 10 ? `${s.toFixed(s < 1 ? 2 : 1)} s` : s < 60 ? `${s.toFixed(0)} s`
   : s < 3600 ? `${Math.floor(s / 60)} min ${Math.round(s % 60)} s` : `${Math.floor(s / 3600)} h ${Math.round(s % 3600 / 60)} min`;
 const outcomes = ["best", "accepted", "rejected", "unsupported", "error", "dropped", "waiting"];
-const outcomeText = {dropped: "fell before the judge", waiting: "not judged yet", best: "the best"};
-const told = outcome => outcomeText[outcome] || outcome;
+const outcomeTexts = new Map([["dropped", "fell before the judge"], ["waiting", "not judged yet"], ["best", "the best"]]);
+const told = outcome => outcomeTexts.get(outcome) || outcome;
 const knownOutcome = outcome => outcomes.includes(outcome) ? outcome : "waiting";
 
 const childrenOf = new Map();

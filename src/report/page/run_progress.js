@@ -22,7 +22,7 @@ function progressPlot(width) {
   const y = drawing.log ? logScale(values, bottom, 8) : linearScale(0, 1.05 * Math.max(...values), bottom, 8);
   const x = drawing.over === "candidate" ? linearScale(0, Math.max(...points.map(point => point.x)) + 1, axis, width - 8)
     : linearScale(-0.5, generations + 0.5, axis, width - 8);
-  x.ticks = x.ticks.filter(Number.isInteger);
+  x.ticks = wholeOnly(x.ticks);
   const parts = frame(width, height, x, y, drawing.over, estimates ? "estimate" : data.of_one_call.split(",")[0],
                       value => valueText(value).replace(/\.0+ /, " "), String);
   const steps = drawing.over === "candidate" ? points.map(point => [point.x, point.value])

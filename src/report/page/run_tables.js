@@ -31,6 +31,7 @@ function candidateTable() {
 }
 
 const list = items => el("ul", {}, ...items.map(item => el("li", {}, item)));
+const capital = word => word[0].toUpperCase() + word.slice(1);
 const both = (a, b) => a === undefined ? "" : b === undefined ? count(a) : `${count(a)} of ${count(b)}`;
 
 function evidenceParts(evidence) {
@@ -105,8 +106,9 @@ function winner() {
     parts.push(folded(`Difference to the start (candidate ${start.candidate})`, () => diffElement(textOf(start.source), textOf(best.source)), true));
   }
   const profile = data.profile || {};
-  if (profile.best) parts.push(folded("Profile: what the emulator counted", () => profileParts(profile.best), true));
-  if (profile.start && start !== best) parts.push(folded("Profile of the start", () => profileParts(profile.start)));
+  const counted = of => of && of.settings.length + of.resources.length > 0;
+  if (counted(profile.best)) parts.push(folded("Profile: resources, and what the emulator counted", () => profileParts(profile.best), true));
+  if (counted(profile.start) && start !== best) parts.push(folded("Profile of the start", () => profileParts(profile.start)));
   if (data.evidence) parts.push(folded("Evidence", () => evidenceParts(data.evidence), true));
   fill("winner", parts);
 }
@@ -122,7 +124,7 @@ function cascade() {
     {title: "Time each", number: true, of: row => row.in > 0 ? duration(row.seconds / row.in) : ""},
     {title: "Saved", number: true, of: row => row.saved_seconds === undefined ? "" : duration(row.saved_seconds) || "0 s"},
     {title: "Refused, judged all the same", number: true, of: row => row.judged_anyway > 0 ? row.judged_anyway : ""},
-    {title: "Good ones among them", number: true, of: row => row.judged_anyway > 0 ? row.good : "not known"},
+    {title: "Good ones among them", number: true, of: row => row.judged_anyway > 0 ? row.good : ["judge", "measure"].includes(row.stage) ? "" : "not known"},
   ], data.cascade));
 }
 
@@ -131,7 +133,7 @@ function generations() {
   if (data.generations.length < 2) return;
   fill("generations", plainTable([
     {title: "Generation", number: true, of: row => row.generation},
-    ...counted.map(key => ({title: key, number: true, of: row => row[key]})),
+    ...counted.map(key => ({title: capital(key), number: true, of: row => row[key]})),
     {title: "Candidates", number: true, of: row => row.candidates}, {title: "Judged", number: true, of: row => row.judged},
     {title: "Accepted", number: true, of: row => row.accepted},
     {title: "Best so far", number: true, of: row => valueText(row.best)},
@@ -149,7 +151,7 @@ function earners(id, rows, name, asked, rewarded) {
     {title: "Candidates", number: true, of: row => row.candidates}, {title: "Judged", number: true, of: row => row.judged},
     {title: "Accepted", number: true, of: row => row.accepted}, {title: "New bests", number: true, of: row => row.new_bests},
     {title: "Best", number: true, of: row => valueText(row.best)},
-    ...[asked, rewarded, "expected"].filter(has).map(key => ({title: key, number: true, of: row => shown(row[key])})),
+    ...[asked, rewarded, "expected"].filter(has).map(key => ({title: capital(key), number: true, of: row => shown(row[key])})),
   ], rows));
 }
 
