@@ -21,6 +21,7 @@
 #include "evolve/operation.h"
 #include "evolve/tuning.h"
 #include "os/fd.h"
+#include "report/objective_kind.h"
 
 namespace cupel::cli {
 namespace {
@@ -80,7 +81,9 @@ Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, OpenRun& run
   TRY_ASSIGN(evolve::EvolutionOptions options, EvolutionOptionsOf(command));
   options.seed = run.info.seed;
   options.operation = stored.operation;
-  options.objective_text = [objective](double value) { return ObjectiveText(objective, value); };
+  options.objective_text = [objective](double value) {
+    return report::ObjectiveText(objective, value);
+  };
   std::vector<llm::ModelSpec> specs;
   for (const auto* list : {&command.search.models.specs, &command.search.reviewers}) {
     for (const std::string& text : *list) {
@@ -122,8 +125,9 @@ Status Conclude(const OptimizeCommand& command, OpenRun& run) {
   if (summary.best) {
     TRY(os::WriteFileAtomically(run.folder / kBestFile, summary.best_source));
   }
+  TRY(os::WriteFileAtomically(run.folder / kReportFile, summary.html));
   TRY(WriteJson(command.common.json, summary.json));
-  fmt::print("{}", summary.text);
+  fmt::print("{}Report: {}\n", summary.text, (run.folder / kReportFile).string());
   return {};
 }
 

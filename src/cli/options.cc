@@ -540,8 +540,13 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   auto* import_app = AddImport(task_app, imported);
 
   ReportCommand report;
-  auto* report_app = app.add_subcommand("report", "What a run tried and found");
-  report_app->add_option("run", report.run, "Folder of the run")->required();
+  auto* report_app =
+      app.add_subcommand("report", "What a run tried and found; several runs side by side");
+  report_app->add_option("runs", report.runs, "Folder of the run")->required()->type_name("RUN");
+  report_app->add_flag("--compare", report.compare, "Lay several runs side by side");
+  report_app
+      ->add_option("--html", report.html, "Write the page to FILE (default: report.html in RUN)")
+      ->type_name("FILE");
   AddCommon(report_app, report.common, false);
 
   DoctorCommand doctor;
@@ -595,7 +600,13 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
     }
     return Command(std::move(translate));
   }
-  if (*report_app) return Command(std::move(report));
+  if (*report_app) {
+    if (report.runs.size() > 1 && !report.compare) {
+      std::cerr << "cupel report: name one run, or several with --compare\n";
+      return 2;
+    }
+    return Command(std::move(report));
+  }
   if (*doctor_app) return Command(std::move(doctor));
   if (*selftest_app) return Command(std::move(selftest));
   if (*suite.report) return Command(std::move(suite_report));

@@ -223,7 +223,9 @@ struct ExtractCommand {
 
 struct ReportCommand {
   Common common;
-  std::string run;
+  std::vector<std::filesystem::path> runs;  // folders; one without `compare`
+  bool compare = false;
+  std::filesystem::path html;  // file; empty: of one run report.html in its folder, else none
 };
 
 struct SuiteRunCommand {

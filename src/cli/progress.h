@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "assay/assay.h"
-#include "cli/run_summary.h"
 #include "evolve/evaluator.h"
+#include "report/objective_kind.h"
 #include "report/progress.h"
 
 namespace cupel::cli {
@@ -43,7 +43,7 @@ class ProgressView {
       if (progress.budget > 0) run_.total = progress.budget;
     }
     run_.best.clear();
-    const std::string best = ObjectiveText(progress.objective, progress.best_value);
+    const std::string best = report::ObjectiveText(progress.objective, progress.best_value);
     const double gain = progress.best_value > 0 ? progress.start / progress.best_value : 0;
     if (progress.best_value > 0) {
       run_.best = fmt::format("{} accepted, {} rejected, {} dropped, best {}, {:.2f}x",

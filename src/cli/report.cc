@@ -1,4 +1,4 @@
-// `cupel report RUN`: works while another process drives the run.
+// `cupel report`: of one run, also while another process drives it; of several, side by side.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -7,15 +7,60 @@
 #include "cli/commands.h"
 #include "cli/run_summary.h"
 #include "cli/session.h"
+#include "os/fd.h"
+#include "report/run_compare.h"
 
 namespace cupel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<archive::Archive> OpenRun(const fs::path& folder) {
+  return archive::Archive::Open(folder / kRunFile, archive::Access::kReadOnly);
+}
+
+/// In the run's folder unless the user names a file; only then is it a failure that it cannot be
+/// written.
+Status WriteHtml(const fs::path& wanted, const fs::path& folder, const std::string& html) {
+  const fs::path file = wanted.empty() ? folder / kReportFile : wanted;
+  const Status written = os::WriteFileAtomically(file, html);
+  if (!written && !wanted.empty()) return written;
+  if (written) {
+    fmt::print("Report: {}\n", file.string());
+  } else {
+    fmt::print(stderr, "no page was written: {}; name a file with --html FILE\n",
+               written.error().message);
+  }
+  return {};
+}
+
+Result<int> Compare(const ReportCommand& command) {
+  std::vector<report::Run> runs;
+  std::vector<std::string> names;
+  for (const fs::path& folder : command.runs) {
+    TRY_ASSIGN(const archive::Archive archive, OpenRun(folder));
+    TRY_ASSIGN(report::Run run, report::ReadRun(archive));
+    runs.push_back(std::move(run));
+    names.push_back(folder.string());
+  }
+  const report::RunComparison comparison = report::CompareRuns(runs, names);
+  fmt::print("{}", report::ComparisonText(comparison));
+  if (!command.html.empty()) {
+    TRY(WriteHtml(command.html, {}, report::ComparisonHtml(comparison)));
+  }
+  TRY(WriteJson(command.common.json, report::ToJson(comparison)));
+  return 0;
+}
+
+}  // namespace
 
 Result<int> Run(const ReportCommand& command) {
-  const std::filesystem::path folder = command.run;
-  TRY_ASSIGN(const archive::Archive archive,
-             archive::Archive::Open(folder / kRunFile, archive::Access::kReadOnly));
+  if (command.compare) return Compare(command);
+  const fs::path& folder = command.runs.front();
+  TRY_ASSIGN(const archive::Archive archive, OpenRun(folder));
   TRY_ASSIGN(const RunSummary summary, Summarise(archive, folder));
   fmt::print("{}", summary.text);
+  TRY(WriteHtml(command.html, folder, summary.html));
   TRY(WriteJson(command.common.json, summary.json));
   return 0;
 }

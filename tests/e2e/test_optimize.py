@@ -54,6 +54,8 @@ class Optimize(CupelTest):
         best = (run / "best.cu").read_text()
         self.assertNotIn("constexpr int kLanes = 1;", best)
         self.assertIn(str(run / "best.cu"), done.out)
+        self.assertIn(str(run / "report.html"), done.out)
+        self.assertIn("mnist_linear", (run / "report.html").read_text())
         self.assertEqual([step["proposer"] for step in done.json["lineage"]][0], "baseline")
         again = self.cupel("check", run / "best.cu", "--task", "mnist_linear", "--settings", "single")
         self.assertEqual(again.status, 0, again)

@@ -1,7 +1,3 @@
-// What stands where.
-const put = (id, ...children) => document.getElementById(id).append(...children);
-const part = (id, query) => document.querySelector(`#${id} ${query}`);
-
 function about() {
   const created = data.timing && data.timing.created_ms ? new Date(data.timing.created_ms).toISOString().slice(0, 10) : "";
   put("about", [data.device, `PyTorch ${data.torch}`, created,
@@ -9,7 +5,6 @@ function about() {
   put("made", `cupel ${data.cupel}`);
   document.title = `Suite results: ${data.device || data.engine}`;
   const pending = data.items.filter(item => item.decision === "pending").length;
-  const remark = text => put("remarks", el("p", {class: "remark"}, text));
   if (estimates) {
     remark("Times on this page are the emulator's estimates from counted work. They are no measurements, and no "
       + "speed-up over PyTorch is told.");
@@ -24,7 +19,6 @@ function about() {
 
 function tiles() {
   const scores = data.scores;
-  const tile = (title, value, small) => put("tiles", el("div", {}, el("dt", {}, title), el("dd", {}, value, el("small", {}, small))));
   const share = (some, all) => all > 0 ? percent(some / all) : "–";
   tile("Problems solved", share(scores.correct_problems, scores.problems), `${scores.correct_problems} of ${scores.problems}`);
   tile("Kernels accepted", share(scores.accepted_kernels, scores.kernels), `${scores.accepted_kernels} of ${scores.kernels}`);
@@ -48,10 +42,8 @@ function speed() {
     return {name: nameOf(item), points, mean: mean(points.map(point => point.value))};
   }).filter(row => row.points.length > 0);
   const show = name => {
-    const rows = rowsOf(name), plot = part("speed", ".plot").cloneNode(false);
-    part("speed", ".plot").replaceWith(plot);
-    if (rows.length === 0) return plot.append(el("p", {}, "No kernel has a time."));
-    drawn(plot, width => rowsPlot(rows, width, {
+    const rows = rowsOf(name);
+    redrawn("speed", width => rows.length === 0 ? el("p", {}, "No kernel has a time.") : rowsPlot(rows, width, {
       one: Boolean(name), tick: name ? tick => `${+tick.toPrecision(3)}×` : us => time(us).replace(/\.0+ /, " "),
       label: name ? `Speed-up over ${name} by kernel and setting` : "Time of a call by kernel and setting"}));
   };
@@ -60,17 +52,9 @@ function speed() {
   part("speed", ".caption").append(`Dots are settings${against.length > 0 ? " with 99 % intervals" : ""}, diamonds are geometric means`
     + `${estimates ? "; estimates from counted work" : ""}.`);
   if (against.length > 1) {
-    const buttons = against.map(name => el("button", {type: "button"}, `over ${name}`));
-    const press = index => {
-      buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === index)));
-      show(against[index]);
-    };
-    buttons.forEach((button, index) => button.addEventListener("click", () => press(index)));
-    part("speed", ".choices").append(...buttons);
-    press(0);
-  } else {
-    show(against[0]);
+    chooseOne(part("speed", ".choices"), against.map(name => [name, `over ${name}`]), against[0], show);
   }
+  show(against[0]);
 }
 
 function figures() {
@@ -105,4 +89,4 @@ about();
 tiles();
 speed();
 figures();
-table();
+kernelTable();

@@ -1,4 +1,4 @@
-// The table of kernels: search, filters, order, and each kernel's settings.
+// The table of kernels, and each kernel's settings.
 const columns = [
   {key: "task", title: "Task", free: true, of: row => row.task},
   {key: "direction", title: "Direction", of: row => row.direction},
@@ -49,9 +49,8 @@ function detail(row) {
   if (row.item.declared) parts.push(el("p", {}, row.item.declared));
   const settings = row.item.settings || [];
   if (settings.length > 0) {
-    const head = settingCells(settings[0]).map(([title]) => el("th", {scope: "col"}, title));
-    parts.push(el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...settings.map(setting =>
-      el("tr", {}, ...settingCells(setting).map(([title, text]) => el("td", {"data-label": title}, text)))))));
+    const columnsOf = settingCells(settings[0]).map(([title], place) => ({title, of: setting => settingCells(setting)[place][1]}));
+    parts.push(plainTable(columnsOf, settings));
   }
   const timing = row.item.timing;
   if (timing) parts.push(el("p", {class: "kernel"}, `compiled in ${timing.build_seconds.toFixed(1)} s, judged in ${timing.seconds.toFixed(1)} s by ${timing.worker}`));
@@ -82,52 +81,8 @@ function rowElements(row, index) {
   return [main, more];
 }
 
-function table() {
+function kernelTable() {
   const rows = [...data.items.map(rowOf), ...data.without_kernel.map(problemRow)];
-  rows.forEach((row, index) => { row.place = index; row.elements = rowElements(row, index); });
-  const search = document.getElementById("search"), order = document.getElementById("order"), sort = document.getElementById("sort");
-  const state = {key: "place", down: false};
-  const fill = (id, values) => put(id, ...["all", ...new Set(values)].map(value => el("option", {value}, value)));
-  fill("decision", rows.map(row => row.decision));
-  fill("direction", rows.map(row => row.direction));
-  put("sort", el("option", {value: "place"}, "the list's order"), ...columns.map(column => el("option", {value: column.key}, column.title)));
-  const heads = columns.map(column => {
-    const button = el("button", {type: "button"}, column.title);
-    button.addEventListener("click", () => {
-      state.down = state.key === column.key ? !state.down : false;
-      state.key = column.key;
-      show();
-    });
-    return el("th", {scope: "col", class: column.number ? "number" : null}, button);
-  });
-  part("kernels", "thead tr").append(...heads, el("td"));
-
-  function show() {
-    const text = search.value.trim().toLowerCase();
-    const decision = document.getElementById("decision").value, direction = document.getElementById("direction").value;
-    const shown = rows.filter(row => (decision === "all" || row.decision === decision)
-      && (direction === "all" || row.direction === direction) && row.text.includes(text));
-    const column = columns.find(candidate => candidate.key === state.key), value = column ? column.of : row => row.place;
-    const lacks = row => { const v = value(row); return v === null || v === undefined || v === ""; };
-    // What has no value stands at the end in either order.
-    shown.sort((a, b) => {
-      if (lacks(a) || lacks(b)) return lacks(a) - lacks(b) || a.place - b.place;
-      const x = value(a), y = value(b);
-      const by = typeof x === "number" ? x - y : String(x).localeCompare(String(y), undefined, {numeric: true});
-      return (state.down ? -by : by) || a.place - b.place;
-    });
-    part("kernels", "tbody").replaceChildren(...shown.flatMap(row => row.elements));
-    document.getElementById("shown").textContent = `${shown.length} of ${rows.length} rows`;
-    heads.forEach((head, index) => {
-      if (columns[index].key === state.key) head.setAttribute("aria-sort", state.down ? "descending" : "ascending");
-      else head.removeAttribute("aria-sort");
-    });
-    sort.value = state.key;
-    order.setAttribute("aria-pressed", String(state.down));
-  }
-  for (const id of ["search", "decision", "direction"]) document.getElementById(id).addEventListener("input", show);
-  sort.addEventListener("input", () => { state.key = sort.value; show(); });
-  order.addEventListener("click", () => { state.down = !state.down; show(); });
-  document.getElementById("controls").addEventListener("submit", event => event.preventDefault());
-  show();
+  rows.forEach((row, index) => { row.elements = rowElements(row, index); });
+  listing("kernels", columns, rows, ["decision", "direction"]);
 }

@@ -1,36 +1,4 @@
-// The plots. All axes of times and ratios are logarithmic.
-const axis = 62;  // where a plot's y axis stands
-function logScale(values, from, to) {
-  let low = Math.log(Math.min(...values)), high = Math.log(Math.max(...values));
-  const room = Math.max(0.06 * (high - low), 0.12);
-  low -= room;
-  high += room;
-  const scale = value => from + (Math.log(value) - low) / (high - low) * (to - from);
-  const decades = (high - low) / Math.LN10;
-  const steps = decades > 5 ? [1] : decades > 1.6 ? [1, 3] : decades > 0.7 ? [1, 2, 5] : [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8];
-  scale.ticks = [];
-  for (let k = Math.floor(low / Math.LN10) - 1; k <= high / Math.LN10; ++k) {
-    for (const step of steps) {
-      const tick = step * 10 ** k;
-      if (Math.log(tick) >= low && Math.log(tick) <= high) scale.ticks.push(tick);
-    }
-  }
-  // No two labels closer than a label is wide.
-  let last = -Infinity;
-  scale.ticks = scale.ticks.filter(tick => {
-    if (Math.abs(scale(tick) - last) < 44) return false;
-    last = scale(tick);
-    return true;
-  });
-  return scale;
-}
-
-const short = value => value >= 1e12 ? `${+(value / 1e12).toPrecision(3)}T` : value >= 1e9
-  ? `${+(value / 1e9).toPrecision(3)}G` : value >= 1e6 ? `${+(value / 1e6).toPrecision(3)}M`
-  : value >= 1e4 ? `${+(value / 1e3).toPrecision(3)}k` : `${+value.toPrecision(3)}`;
-const titled = (shape, text) => { shape.append(svg("title", {}, text)); return shape; };
-const cut = (text, width) => text.length * 6.6 <= width ? text : `${text.slice(0, Math.max(1, Math.floor(width / 6.6) - 1))}…`;
-
+// The plots of a suite. All axes of times and ratios are logarithmic.
 // One row for each kernel: its settings as dots with intervals, their geometric mean as a diamond.
 function rowsPlot(rows, width, options) {
   const wide = width >= 640, left = wide ? Math.min(280, width * 0.3) : 4, right = width - 12;
@@ -93,35 +61,13 @@ function cellsPlot(items, width) {
                      "aria-label": "For every kernel, a cell for each setting: right, wrong, or not judged"}, ...parts);
 }
 
-function frame(width, height, x, y, xText, yText, yTick, xTick) {
-  const left = axis, bottom = height - 38, parts = [];
-  for (const tick of y.ticks) {
-    parts.push(svg("line", {class: "grid", x1: left, x2: width - 8, y1: y(tick), y2: y(tick)}),
-               svg("text", {class: "dim", x: left - 6, y: y(tick) + 4, "text-anchor": "end"}, yTick(tick)));
-  }
-  for (const tick of x.ticks) {
-    parts.push(svg("line", {class: "grid", x1: x(tick), x2: x(tick), y1: 8, y2: bottom}),
-               svg("text", {class: "dim", x: x(tick), y: bottom + 15, "text-anchor": "middle"}, xTick(tick)));
-  }
-  parts.push(svg("text", {class: "dim", x: (left + width) / 2, y: height - 5, "text-anchor": "middle"}, xText),
-             svg("text", {class: "dim", x: 13, y: bottom / 2, "text-anchor": "middle",
-                          transform: `rotate(-90 13 ${bottom / 2})`}, yText));
-  return parts;
-}
-
-function linear(from, to) {
-  const scale = value => from + value * (to - from);
-  scale.ticks = [0, 0.25, 0.5, 0.75, 1];
-  return scale;
-}
-
 // fast_p over p: the share of all problems that are solved by more than p times the baseline's speed.
 function fastPlot(width) {
   const height = Math.min(340, Math.max(240, width * 0.5)), bottom = height - 38;
   const solved = data.scores.by_problem, all = solved.length;
   const reached = name => solved.filter(problem => problem.best && problem.best[name])
     .map(problem => problem.best[name].speedup).sort((a, b) => a - b);
-  const x = logScale([0.5, 2, ...against.flatMap(reached)], axis, width - 8), y = linear(bottom, 8);
+  const x = logScale([0.5, 2, ...against.flatMap(reached)], axis, width - 8), y = linearScale(0, 1, bottom, 8);
   const parts = frame(width, height, x, y, "p: speed-up over PyTorch", "share of problems", percent, tick => `${+tick.toPrecision(3)}`);
   parts.push(svg("line", {class: "one", x1: x(1), x2: x(1), y1: 8, y2: bottom}));
   against.forEach((name, index) => {
@@ -181,7 +127,7 @@ function intensityPlot(points, width) {
 // Where nobody knows how many operations a task takes: what share of the roofline a time reaches.
 function sharePlot(points, width) {
   const height = Math.min(340, Math.max(240, width * 0.5)), bottom = height - 38;
-  const x = logScale(points.map(point => point.us), axis, width - 8), y = linear(bottom, 8);
+  const x = logScale(points.map(point => point.us), axis, width - 8), y = linearScale(0, 1, bottom, 8);
   const parts = frame(width, height, x, y, "time of a call, µs", "share of the roofline", percent, short);
   for (const point of points) parts.push(titled(svg("circle", {class: "dot", cx: x(point.us), cy: y(Math.min(1, point.share)), r: 4.5}), point.text));
   return svg("svg", {height, viewBox: `0 0 ${width} ${height}`, role: "img",

@@ -1,0 +1,54 @@
+// A long table: search, filters, order. The page holds a form "controls" with a search field "search", a select of the
+// name of each filter, the select "sort" and the button "order"; a line "shown"; and a table.
+// Columns: {key, title, number, of: row => value to sort by}; rows: {text (lower case), elements, and a member for each
+// filter}.
+function listing(id, columns, rows, filters) {
+  rows.forEach((row, index) => { row.place = index; });
+  const search = document.getElementById("search"), order = document.getElementById("order"), sort = document.getElementById("sort");
+  const state = {key: "place", down: false};
+  for (const name of filters) {
+    const values = [...new Set(rows.map(row => row[name]).filter(value => value !== null && value !== undefined && value !== ""))]
+      .sort((a, b) => String(a).localeCompare(String(b), undefined, {numeric: true}));
+    put(name, el("option", {value: ""}, "all"), ...values.map(value => el("option", {value}, value)));
+    document.getElementById(name).closest("label").hidden = values.length < 2;
+  }
+  put("sort", el("option", {value: "place"}, "the list's order"), ...columns.map(column => el("option", {value: column.key}, column.title)));
+  const heads = columns.map(column => {
+    const button = el("button", {type: "button"}, column.title);
+    button.addEventListener("click", () => {
+      state.down = state.key === column.key ? !state.down : false;
+      state.key = column.key;
+      show();
+    });
+    return el("th", {scope: "col", class: column.number ? "number" : null}, button);
+  });
+  part(id, "thead tr").append(...heads, el("td"));
+
+  function show() {
+    const text = search.value.trim().toLowerCase();
+    const wanted = filters.map(name => [name, document.getElementById(name).value]).filter(([, value]) => value !== "");
+    const shown = rows.filter(row => wanted.every(([name, value]) => String(row[name]) === value) && row.text.includes(text));
+    const column = columns.find(candidate => candidate.key === state.key), value = column ? column.of : row => row.place;
+    const lacks = row => { const v = value(row); return v === null || v === undefined || v === ""; };
+    // What has no value stands at the end in either order.
+    shown.sort((a, b) => {
+      if (lacks(a) || lacks(b)) return lacks(a) - lacks(b) || a.place - b.place;
+      const x = value(a), y = value(b);
+      const by = typeof x === "number" ? x - y : String(x).localeCompare(String(y), undefined, {numeric: true});
+      return (state.down ? -by : by) || a.place - b.place;
+    });
+    part(id, "tbody").replaceChildren(...shown.flatMap(row => row.elements));
+    document.getElementById("shown").textContent = `${shown.length} of ${rows.length} rows`;
+    heads.forEach((head, index) => {
+      if (columns[index].key === state.key) head.setAttribute("aria-sort", state.down ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
+    });
+    sort.value = state.key;
+    order.setAttribute("aria-pressed", String(state.down));
+  }
+  for (const name of ["search", ...filters]) document.getElementById(name).addEventListener("input", show);
+  sort.addEventListener("input", () => { state.key = sort.value; show(); });
+  order.addEventListener("click", () => { state.down = !state.down; show(); });
+  document.getElementById("controls").addEventListener("submit", event => event.preventDefault());
+  show();
+}

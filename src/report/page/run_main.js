@@ -1,0 +1,56 @@
+// The page of a run.
+function about() {
+  const created = data.created_ms > 0 ? new Date(data.created_ms).toISOString().slice(0, 10) : "";
+  const device = data.evidence && data.evidence.device;
+  put("title", `${data.task} ${data.direction}`);
+  document.title = `Run report: ${data.task} ${data.direction}`;
+  put("about", [data.status, device, created, `seed ${data.seed}`, data.times_are].filter(Boolean).join(" · "));
+  put("made", `cupel ${data.cupel}`);
+  if (estimates) {
+    remark("Times on this page are the emulator's estimates from counted work. They rank variants of a kernel; they are no measurements.");
+  }
+  if (data.counts.waiting > 0) remark(`${data.counts.waiting} of ${data.counts.candidates} candidates are not judged yet: the run is ${data.status}.`);
+  if (!best) remark("No candidate has been accepted.");
+  const left = data.left_out;
+  const said = [[left.candidates, "candidates"], [left.exchanges, "questions to models"], [left.texts, "long texts"]]
+    .filter(([n]) => n > 0).map(([n, what]) => `${n} ${what}`).join(", ");
+  if (said) remark(`Not on this page, for its size: ${said}. All are in the archive.`);
+}
+
+function tiles() {
+  if (best) {
+    const start = valueOf(lineage.find(step => valueOf(step) > 0) || {});
+    tile("Gain", times(data.gain) || "–", estimates ? "by the emulator's estimate" : "measured");
+    tile("Best", valueText(valueOf(best)), start > 0 ? `start ${valueText(start)}` : "");
+  }
+  const judged = data.generations.reduce((sum, row) => sum + row.judged, 0);
+  tile("Accepted", judged > 0 ? percent(data.counts.accepted / judged) : "–", `${data.counts.accepted} of ${judged} judged`);
+  tile("Candidates", count(data.counts.candidates), `${data.counts.dropped} fell before the judge`);
+  if (data.spent.questions > 0) {
+    tile("Cost", dollars(data.spent.usd), data.to_best ? `${dollars(data.to_best.usd)} until the best` : "");
+    tile("Tokens", short(data.spent.charged_tokens), `${data.spent.questions} questions`);
+  }
+  tile("Time", duration(data.spent.seconds) || "–", data.to_best ? `${duration(data.to_best.seconds) || "0 s"} until the best` : "");
+}
+
+about();
+tiles();
+progress();
+tree();
+winner();
+candidateTable();
+cascade();
+generations();
+if (data.models.length > 0) {
+  part("models", ".caption").append("What their proposals came to; asked, rewarded and expected as the ensemble had it last.");
+  earners("models", data.models, "Model", "asked", "rewarded");
+}
+if (data.hints.length > 0) {
+  part("hints", ".caption").append("What came of the candidates whose prompt had the hint; tried and earned as the run had it last.");
+  earners("hints", data.hints, "Hint", "tried", "earned");
+}
+costs();
+unusable();
+if (Object.keys(data.config).length > 0) {
+  fill("configuration", folded("All settings of the run", () => el("pre", {class: "prose", tabindex: 0}, JSON.stringify(data.config, null, 2))));
+}

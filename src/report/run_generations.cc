@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/run_generations.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "report/loose_json.h"
+
+namespace cupel::report {
+namespace {
+
+constexpr size_t kMostUnusable = 200, kMostEarners = 500;
+
+/// Events of generations, with one a generation and island.
+std::vector<Json> GenerationEvents(const std::vector<archive::Event>& events) {
+  std::vector<Json> details;
+  for (const archive::Event& event : events) {
+    if (event.kind == "generation") details.push_back(ObjectFrom(event.detail));
+  }
+  return details;
+}
+
+void Add(const Json& detail, const char* key, std::optional<int64_t>& sum) {
+  if (const auto value = IntAt(detail, key)) sum = sum.value_or(0) + *value;
+}
+
+/// A generation's number, within reason.
+std::optional<int> NumberOf(const Json& detail) {
+  const auto number = IntAt(detail, "generation");
+  if (!number || *number < 0 || *number > std::numeric_limits<int>::max()) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
+void Count(const RunCandidate& candidate, RunEarner& earner) {
+  ++earner.candidates;
+  earner.judged += candidate.judged;
+  earner.accepted += candidate.accepted();
+  earner.new_bests += candidate.new_best;
+  if (candidate.objective && (!earner.best || *candidate.objective < *earner.best)) {
+    earner.best = candidate.objective;
+  }
+}
+
+RunEarner& Earner(std::map<std::string, RunEarner>& earners, const std::string& name) {
+  RunEarner& earner = earners[name];
+  earner.name = name;
+  return earner;
+}
+
+/// What the loop knew last: later events replace what earlier ones said.
+void TakeLast(const std::vector<archive::Event>& events, const char* list, const char* name,
+              const char* asked, const char* rewarded, std::map<std::string, RunEarner>& earners) {
+  for (const Json& detail : GenerationEvents(events)) {
+    for (const Json& item : ListAt(detail, list)) {
+      std::string key = TextAt(item, name, 200);
+      if (key.empty()) {
+        if (const auto number = IntAt(item, name)) key = std::to_string(*number);
+      }
+      if (key.empty() || (earners.size() >= kMostEarners && earners.count(key) == 0)) continue;
+      RunEarner& earner = Earner(earners, key);
+      if (std::string text = TextAt(item, "text"); !text.empty()) earner.text = std::move(text);
+      if (const auto value = NumberAt(item, asked)) earner.asked = value;
+      if (const auto value = NumberAt(item, rewarded)) earner.rewarded = value;
+      if (const auto value = NumberAt(item, "expected")) earner.expected = value;
+    }
+  }
+}
+
+/// Who led to new bests first, then to accepted candidates, then by name.
+std::vector<RunEarner> Ordered(const std::map<std::string, RunEarner>& earners) {
+  std::vector<RunEarner> order;
+  for (const auto& [name, earner] : earners) order.push_back(earner);
+  std::stable_sort(order.begin(), order.end(), [](const RunEarner& a, const RunEarner& b) {
+    if (a.new_bests != b.new_bests) return a.new_bests > b.new_bests;
+    return a.accepted > b.accepted;
+  });
+  return order;
+}
+
+}  // namespace
+
+std::vector<RunGeneration> GenerationsOf(const Run& run,
+                                         const std::vector<archive::Event>& events) {
+  std::map<int, RunGeneration> generations;
+  for (const RunCandidate& candidate : run.candidates) {
+    RunGeneration& generation = generations[candidate.generation];
+    ++generation.candidates;
+    generation.judged += candidate.judged;
+    generation.accepted += candidate.accepted();
+    if (candidate.objective && (!generation.best || *candidate.objective < *generation.best)) {
+      generation.best = candidate.objective;
+      generation.best_candidate = candidate.id;
+    }
+  }
+  for (const Json& detail : GenerationEvents(events)) {
+    const auto number = NumberOf(detail);
+    if (!number) continue;
+    RunGeneration& generation = generations[*number];
+    Add(detail, "asked", generation.asked);
+    Add(detail, "unusable", generation.unusable);
+    Add(detail, "copies", generation.copies);
+    Add(detail, "reviewed", generation.reviewed);
+    if (const auto seconds = NumberAt(detail, "seconds")) {
+      generation.seconds = generation.seconds.value_or(0) + *seconds;
+    }
+  }
+  std::vector<RunGeneration> rows;
+  for (auto& [number, generation] : generations) {
+    generation.generation = number;
+    if (!rows.empty() && rows.back().best &&
+        (!generation.best || *rows.back().best <= *generation.best)) {
+      generation.best = rows.back().best;
+      generation.best_candidate = rows.back().best_candidate;
+    }
+    rows.push_back(generation);
+  }
+  return rows;
+}
+
+std::vector<RunEarner> ModelsOf(const Run& run, const std::vector<archive::Event>& events) {
+  std::map<std::string, RunEarner> earners;
+  for (const RunCandidate& candidate : run.candidates) {
+    if (!candidate.model.empty()) Count(candidate, Earner(earners, candidate.model));
+  }
+  TakeLast(events, "models", "name", "asked", "rewarded", earners);
+  return Ordered(earners);
+}
+
+std::vector<RunEarner> HintsOf(const Run& run, const std::vector<archive::Event>& events) {
+  std::map<std::string, RunEarner> earners;
+  for (const RunCandidate& candidate : run.candidates) {
+    for (const std::string& hint : candidate.hints) Count(candidate, Earner(earners, hint));
+  }
+  TakeLast(events, "hints", "id", "tried", "earned", earners);
+  return Ordered(earners);
+}
+
+std::vector<RunUnusable> UnusableOf(const std::vector<archive::Event>& events) {
+  std::vector<RunUnusable> unusable;
+  for (const archive::Event& event : events) {
+    if (event.kind != "unusable") continue;
+    if (unusable.size() == kMostUnusable) break;
+    const Json detail = ObjectFrom(event.detail);
+    unusable.push_back({IntAt(detail, "generation"), TextAt(detail, "model", 200),
+                        TextAt(detail, "exchange", 200), TextAt(detail, "reason")});
+  }
+  return unusable;
+}
+
+}  // namespace cupel::report

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/run_stages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "report/loose_json.h"
+
+namespace cupel::report {
+namespace {
+
+constexpr size_t kMostReasons = 20, kMostVotes = 32;
+
+std::vector<RunVote> VotesFrom(const Json& detail) {
+  std::vector<RunVote> votes;
+  for (const Json& vote : ListAt(detail, "votes")) {
+    if (votes.size() == kMostVotes) break;
+    votes.push_back({TextAt(vote, "aspect"), TextAt(vote, "model"), TextAt(vote, "line"),
+                     TextAt(vote, "reason"), BoolAt(vote, "fine"), NumberAt(vote, "confidence")});
+  }
+  return votes;
+}
+
+/// "memory (model): reason, at `line`" of each vote against.
+std::vector<RunReason> Objections(const RunStage& stage, std::optional<double> score) {
+  std::vector<RunReason> reasons;
+  for (const RunVote& vote : stage.votes) {
+    if (vote.fine.value_or(true)) continue;
+    reasons.push_back({"review", fmt::format("{}: {}", vote.aspect, vote.reason), vote.line});
+  }
+  if (reasons.empty() && score) {
+    reasons.push_back({"review", fmt::format("the reviewers' score is {:.2f}", *score), ""});
+  }
+  return reasons;
+}
+
+/// Why a stage was not passed, by the members that its kind of stage has.
+std::vector<RunReason> WhyNot(const RunStage& stage, const Json& detail) {
+  std::vector<RunReason> reasons = ReasonsFrom(ListAt(detail, "reasons"));
+  if (!reasons.empty()) return reasons;
+  const Json& refused = ObjectAt(detail, "refused");
+  if (!refused.empty()) return ReasonsFrom(Json::array({refused}));
+  for (const char* key : {"reason", "refused"}) {
+    if (std::string text = TextAt(detail, key); !text.empty()) {
+      return {{stage.name, std::move(text), TextAt(detail, "where")}};
+    }
+  }
+  if (BoolAt(detail, "refused").value_or(false)) {
+    return {{stage.name, "its measurements were refused", ""}};
+  }
+  if (const auto nearest = IntAt(detail, "nearest")) {
+    const double similarity = NumberAt(detail, "similarity").value_or(0);
+    return {{"near_copy",
+             fmt::format("nearly a copy of candidate {} (similarity {:.3f})", *nearest, similarity),
+             ""}};
+  }
+  reasons = Objections(stage, NumberAt(detail, "score"));
+  if (reasons.empty()) {
+    const auto ratio = NumberAt(detail, "ratio");
+    reasons.push_back({stage.name,
+                       ratio ? fmt::format("not better: ratio {:.3f}", *ratio) : "no reason given",
+                       ""});
+  }
+  return reasons;
+}
+
+std::string NoteOf(const Json& detail) {
+  std::string note;
+  const auto add = [&note](std::string_view text) {
+    note += fmt::format("{}{}", note.empty() ? "" : ", ", text);
+  };
+  if (const auto score = NumberAt(detail, "score")) add(fmt::format("score {:.2f}", *score));
+  if (const auto ratio = NumberAt(detail, "ratio")) add(fmt::format("ratio {:.3f}", *ratio));
+  if (const auto similarity = NumberAt(detail, "similarity")) {
+    add(fmt::format("similarity {:.3f}", *similarity));
+    if (const auto nearest = IntAt(detail, "nearest")) note += fmt::format(" to {}", *nearest);
+  }
+  return note;
+}
+
+bool OnEngine(const std::string& stage) { return stage == "judge" || stage == "measure"; }
+
+/// Seconds on the engine, after stage `at`, of one candidate that passed it.
+std::optional<double> SecondsAfter(const std::vector<RunCascade>& cascade, size_t at) {
+  if (cascade[at].passed == 0) return std::nullopt;
+  double seconds = 0;
+  for (size_t i = at + 1; i < cascade.size(); ++i) {
+    if (OnEngine(cascade[i].stage)) seconds += cascade[i].seconds;
+  }
+  if (seconds <= 0) return std::nullopt;
+  return seconds / static_cast<double>(cascade[at].passed);
+}
+
+}  // namespace
+
+std::vector<RunReason> ReasonsFrom(const Json& list) {
+  std::vector<RunReason> reasons;
+  for (const Json& reason : list) {
+    if (reasons.size() == kMostReasons) break;
+    if (!reason.is_object()) continue;
+    reasons.push_back(
+        {TextAt(reason, "code", 200), TextAt(reason, "message"), TextAt(reason, "where")});
+  }
+  return reasons;
+}
+
+RunStage StageFrom(const archive::Stage& stage) {
+  const Json detail = ObjectFrom(stage.detail);
+  RunStage read;
+  read.name = Bounded(stage.name, 200);
+  read.passed = stage.passed;
+  read.seconds = stage.seconds;
+  read.votes = VotesFrom(detail);
+  read.note = NoteOf(detail);
+  if (!stage.passed) read.reasons = WhyNot(read, detail);
+  return read;
+}
+
+std::vector<RunStage> StagesOfVerdict(const Json& verdict, bool accepted) {
+  const Json& settings = ListAt(verdict, "settings");
+  const Json& timing = ObjectAt(verdict, "timing");
+  const std::vector<RunReason> reasons = ReasonsFrom(ListAt(verdict, "reasons"));
+  std::vector<RunStage> stages(1);
+  stages[0].name = "build";
+  stages[0].seconds = NumberAt(timing, "build_seconds").value_or(0);
+  stages[0].passed = accepted || !settings.empty();
+  if (!stages[0].passed) {
+    stages[0].reasons = reasons;
+    return stages;
+  }
+  // All settings passed and still not accepted: its measurements were refused.
+  const bool right = std::all_of(settings.begin(), settings.end(), [](const Json& setting) {
+    return TextAt(setting, "status") == "passed";
+  });
+  RunStage& judge = stages.emplace_back();
+  judge.name = "judge";
+  judge.seconds = NumberAt(timing, "total_seconds").value_or(0);
+  judge.passed = accepted || right;
+  if (!judge.passed) judge.reasons = reasons;
+  if (judge.passed && !accepted) {
+    RunStage& measure = stages.emplace_back();
+    measure.name = "measure";
+    measure.reasons = reasons;
+  }
+  return stages;
+}
+
+std::vector<RunCascade> CascadeOf(const std::vector<RunCandidate>& candidates) {
+  struct Place {
+    RunCascade row;
+    double positions = 0;
+  };
+  std::map<std::string, Place> places;
+  for (const RunCandidate& candidate : candidates) {
+    for (size_t i = 0; i < candidate.stages.size(); ++i) {
+      const RunStage& stage = candidate.stages[i];
+      Place& place = places[stage.name];
+      place.row.stage = stage.name;
+      place.positions += static_cast<double>(i);
+      ++place.row.in;
+      place.row.passed += stage.passed;
+      place.row.seconds += stage.seconds;
+      // Something went on with it although this stage had said no.
+      if (stage.passed || i + 1 == candidate.stages.size() || !candidate.judged) continue;
+      ++place.row.judged_anyway;
+      place.row.good += candidate.accepted();
+    }
+  }
+  // A candidate leaves the way where it falls, so a stage's mean place in the lists is its order.
+  std::vector<const Place*> order;
+  for (const auto& [name, place] : places) order.push_back(&place);
+  const auto mean = [](const Place* place) {
+    return place->positions / static_cast<double>(place->row.in);
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const Place* a, const Place* b) { return mean(a) < mean(b); });
+  std::vector<RunCascade> cascade;
+  for (const Place* place : order) cascade.push_back(place->row);
+  for (size_t i = 0; i < cascade.size(); ++i) {
+    if (const auto after = SecondsAfter(cascade, i)) {
+      cascade[i].saved_seconds =
+          static_cast<double>(cascade[i].fell() - cascade[i].judged_anyway) * *after;
+    }
+  }
+  return cascade;
+}
+
+}  // namespace cupel::report

@@ -1,0 +1,282 @@
+// A run made by hand, for tests: 41 candidates in six generations, of every outcome, with questions
+// to models, votes, costs and texts that mean harm. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "archive/archive.h"
+#include "base/json.h"
+#include "os/fd.h"
+
+namespace cupel::report {
+
+inline constexpr const char* kHostile =
+    "</script><script>document.title='pwned'</script><img src=x onerror=alert(1)>\x1b[2J";
+
+struct TestRunOptions {
+  uint64_t seed = 7;
+  bool review = true;   // a setting of the configuration
+  double step = 0.8;    // the best's value from one generation to the next
+  int generations = 5;  // after the start, of eight candidates each
+  bool models = true;   // false: a run of the tuner alone, which records no stages
+  std::string kind = "estimated_us";
+};
+
+namespace run_testing {
+
+/// Aborts where the archive refuses: a mistake of the test's.
+inline void Must(const Status& status) { CHECK(status.has_value()); }
+template <typename T>
+T Must(Result<T> result) {
+  CHECK(result.has_value());
+  return *std::move(result);
+}
+
+inline Json Verdict(const std::string& decision, const std::string& status, const Json& reasons) {
+  const Json launch{{"kernel", std::string("Linear<") + kHostile + ">"},
+                    {"grid", {5, 1, 1}},
+                    {"block", {128, 1, 1}},
+                    {"global_load_bytes", 655360},
+                    {"global_store_bytes", 2560},
+                    {"global_load_sectors", 35840},
+                    {"global_store_sectors", 80},
+                    {"touched_bytes", 1000000},
+                    {"shared_wavefronts", 200},
+                    {"shared_ideal_wavefronts", 100},
+                    {"occupancy", 0.75},
+                    {"limited_by", "registers"},
+                    {"estimated_us", 11.6}};
+  const Json setting{{"id", "single-0"},
+                     {"description", "batch_size=64"},
+                     {"status", status},
+                     {"largest_error", {{"rms_over_limit", 0.02}, {"max_over_limit", "nan"}}},
+                     {"trials", {{{"ok", status == "passed"}}, {{"ok", true}}}},
+                     {"established", {{"shadow_inputs", 3}, {"exact_inputs", 2}}},
+                     {"distributions", {{"tried", {"uniform", "planted"}}}},
+                     {"counters", {{"estimated_us", 11.6}, {"launches", {launch}}}}};
+  return Json{{"schema", "cupel.verdict/1"},
+              {"verdict", decision},
+              {"reasons", reasons},
+              {"not_checked", {"speed on a GPU"}},
+              {"device", "emu (h100)"},
+              {"seed", "18446744073709551615"},
+              {"seed_origin", "user"},
+              {"digest", "d1ge57"},
+              {"resources", {{{"kernel", "Linear"}, {"registers", 22}, {"spill_store_bytes", 8}}}},
+              {"settings", Json::array({setting})},
+              {"timing", {{"build_seconds", 1.5}, {"total_seconds", 0.25}}}};
+}
+
+inline Json Reason(const std::string& code) {
+  return Json{{"code", code}, {"message", code + " " + kHostile}, {"where", "kernel.cu:7"}};
+}
+
+/// Fills one archive.
+class Maker {
+ public:
+  Maker(archive::Archive& archive, const TestRunOptions& options)
+      : archive_(archive), options_(options) {}
+
+  void Make() {
+    Must(archive_.AddEvent("started"));
+    best_ = Add(0, 0, {}, "baseline");
+    Judge(best_, "accepted", "passed", value_, Json::array());
+    for (int generation = 1; generation <= options_.generations; ++generation) {
+      const int64_t parent = best_;
+      for (int j = 0; j < 8; ++j) Candidate(generation, j, parent);
+      if (options_.models) Generation(generation);
+    }
+    Must(archive_.AddCost({{}, "emulate", "h100", 0, 0, 12.5, 0}));
+    Must(archive_.AddEvent("stopped"));
+    Must(archive_.AddEvent("resumed"));
+    Must(archive_.SetStatus(archive::RunStatus::kFinished));
+  }
+
+ private:
+  int64_t Add(int generation, int j, std::vector<int64_t> parents, const std::string& proposer) {
+    archive::NewCandidate candidate;
+    candidate.generation = generation;
+    candidate.parents = std::move(parents);
+    candidate.proposer = proposer;
+    candidate.description = fmt::format("BLOCK {} -> {}", generation, j);
+    candidate.source = "#include <torch/extension.h>\n";
+    for (int line = 0; line < 30; ++line) {
+      const bool changed = line == 4 * generation + j % 3;
+      candidate.source += fmt::format("int line_{} = {};\n", line, changed ? generation : 0);
+    }
+    candidate.source += fmt::format("// {} {} {}\n", generation, j, kHostile);
+    if (proposer.rfind("llm", 0) == 0) {
+      const char* operators[] = {"rewrite", "diff", "crossover", "tune"};
+      candidate.meta =
+          DumpJson(Json{{"operator", operators[j % 4]},
+                        {"name", fmt::format("idea {}.{} {}", generation, j, kHostile)},
+                        {"thought", std::string("use shared memory ") + kHostile},
+                        {"island", j % 2},
+                        {"model", proposer.substr(4)},
+                        {"exchange", Hash(generation, j)},
+                        {"hints", {j % 2 == 0 ? "tile" : "vector"}}});
+    }
+    const auto added = Must(archive_.AddCandidate(candidate));
+    CHECK(added.added);
+    return added.id;
+  }
+
+  static std::string Hash(int generation, int j) { return fmt::format("h{}-{}", generation, j); }
+
+  void Judge(int64_t id, const std::string& decision, const std::string& status,
+             std::optional<double> objective, const Json& reasons) {
+    archive::NewVerdict verdict;
+    verdict.decision = decision;
+    verdict.json = DumpJson(Verdict(decision, status, reasons));
+    verdict.objective = objective;
+    verdict.objective_kind = options_.kind;
+    const int64_t stored = Must(archive_.RecordVerdict(id, verdict));
+    if (objective) Must(archive_.AddSamples(stored, {{"single-0", "emu", "candidate", {3, 1, 2}}}));
+  }
+
+  void Stage(int64_t id, const char* name, bool passed, const Json& detail, double seconds,
+             bool drop = false) {
+    if (!options_.models) return;
+    const archive::Stage stage{id, name, passed, DumpJson(detail), seconds};
+    Must(drop ? archive_.Drop(stage) : archive_.AddStage(stage));
+  }
+
+  void Ask(const std::string& role, const std::string& model, const std::string& hash,
+           std::optional<int64_t> candidate, const std::string& error = "") {
+    archive::NewExchange question;
+    question.role = role;
+    question.model = model;
+    question.hash = hash;
+    question.worst_tokens = 5000;
+    question.request = DumpJson(
+        Json{{"system", "You write kernels."},
+             {"messages", {{{"role", "user"}, {"text", std::string("prompt ") + kHostile}}}}});
+    const int64_t id = Must(archive_.BeginExchange(question));
+    if (candidate) Must(archive_.AttributeExchange(hash, *candidate));
+    if (error == "cut off") return;
+    archive::ExchangeEnd end;
+    end.answer = DumpJson(Json{{"text", std::string("answer ") + kHostile}, {"reasoning", "hm"}});
+    end.error = error;
+    end.input_tokens = 1000;
+    end.output_tokens = 200;
+    end.charged_tokens = 1200;
+    end.charged_nano_usd = 10'000'000;
+    end.seconds = 2;
+    Must(archive_.EndExchange(id, end));
+  }
+
+  void Candidate(int generation, int j, int64_t parent) {
+    std::vector<int64_t> parents{parent};
+    if (j % 4 == 2 && parent > 1) parents.push_back(parent - 1);
+    const std::string model = j % 2 == 0 ? "mock:a" : "mock:b";
+    const int64_t id = Add(generation, j, parents, options_.models ? "llm:" + model : "tuner");
+    if (options_.models) Ask("proposer", model, Hash(generation, j), id);
+    if (options_.models && j == 2) {
+      return Stage(id, "novelty", false, {{"nearest", 1}, {"similarity", 0.97}}, 0.01, true);
+    }
+    Stage(id, "novelty", true, {{"similarity", 0.4}}, 0.01);
+    if (j == 3) {
+      if (options_.models) return Stage(id, "build", false, {{"reason", "expected ';'"}}, 1, true);
+      return Judge(id, "rejected", "failed", {}, Json::array({Reason("wrong_result")}));
+    }
+    Stage(id, "build", true, Json::object(), 1);
+    if (options_.models) Ask("reviewer:memory", "mock:judge", Hash(generation, j) + "r", id);
+    const Json votes{{"score", 0.25},
+                     {"votes",
+                      {{{"aspect", "memory"},
+                        {"model", "mock:judge"},
+                        {"fine", false},
+                        {"confidence", 0.9},
+                        {"line", "int line_3 = 0;"},
+                        {"reason", std::string("reads beyond ") + kHostile}}}}};
+    const bool anyway = generation == 2 && j == 1;  // refused, judged all the same, and right
+    if (options_.models && j == 4) return Stage(id, "review", false, votes, 3, true);
+    Stage(id, "review", !anyway, anyway ? votes : Json{{"score", 0.9}}, 3);
+    Engine(id, j);
+  }
+
+  void Engine(int64_t id, int j) {
+    if (j == 5 || j == 7) {
+      const std::string code = j == 5 ? "wrong_result" : "unsupported_opcode";
+      Stage(id, "judge", false, {{"reasons", {Reason(code)}}}, 4);
+      return Judge(id, j == 5 ? "rejected" : "unsupported", "failed", {},
+                   Json::array({Reason(code)}));
+    }
+    Stage(id, "judge", true, Json::object(), 4);
+    Stage(id, "measure", j != 6, {{"ratio", 0.9}, {"refused", j == 6 ? "its clocks lie" : ""}}, 2);
+    if (j == 6) return Judge(id, "rejected", "passed", {}, Json::array({Reason("clock")}));
+    const double value = j == 0 ? value_ * options_.step : value_ * (1 + 0.1 * j);
+    Judge(id, "accepted", "passed", value, Json::array());
+    if (j != 0) return;
+    value_ = value;
+    best_ = id;
+    Must(archive_.AddEvent("new_best", DumpJson(Json{{"candidate", id}, {options_.kind, value}})));
+  }
+
+  void Generation(int generation) {
+    Must(archive_.AddEvent(
+        "generation",
+        DumpJson(Json{
+            {"generation", generation},
+            {"asked", 10},
+            {"unusable", 1},
+            {"copies", 1},
+            {"reviewed", 6},
+            {"seconds", 30.5},
+            {"models",
+             {{{"name", "mock:a"}, {"asked", 4 * generation}, {"rewarded", 3}, {"expected", 0.4}}}},
+            {"hints",
+             {{{"id", "tile"},
+               {"text", std::string("Tile. ") + kHostile},
+               {"tried", 4},
+               {"earned", 1.5}}}}})));
+    Must(archive_.AddEvent("unusable",
+                           DumpJson(Json{{"generation", generation},
+                                         {"model", "mock:b"},
+                                         {"exchange", fmt::format("u{}", generation)},
+                                         {"reason", std::string("no code ") + kHostile}})));
+    Ask("proposer", "mock:b", fmt::format("u{}", generation), {});
+    Ask("summariser", "mock:a", fmt::format("s{}", generation), {},
+        generation == 1 ? "HTTP 500" : "");
+    if (generation == options_.generations) Ask("hints", "mock:a", "last", {}, "cut off");
+  }
+
+  archive::Archive& archive_;
+  const TestRunOptions& options_;
+  int64_t best_ = 0;
+  double value_ = 10;
+};
+
+}  // namespace run_testing
+
+/// In memory where there is such a place: an archive is synced hundreds of times.
+inline os::TempDir TestFolder() {
+  auto folder = os::TempDir::Create("/dev/shm");
+  return folder ? *std::move(folder) : run_testing::Must(os::TempDir::Create());
+}
+
+/// In `file`, which must not exist. Aborts when it cannot be made.
+inline archive::Archive MakeTestRun(const std::filesystem::path& file,
+                                    const TestRunOptions& options = {}) {
+  archive::NewRun run;
+  run.id = "run";
+  run.task = "mnist_linear";
+  run.direction = "forward";
+  run.task_hash = "abc";
+  run.cupel_version = "0.1.0";
+  run.seed = options.seed;
+  run.config = DumpJson(Json{{"task", "mnist_linear"},
+                             {"start", "the starting kernel's source"},
+                             {"user_seed", options.seed == 7},
+                             {"loop", {{"review", options.review}, {"proposals", 8}}},
+                             {"name", kHostile}});
+  archive::Archive archive = run_testing::Must(archive::Archive::Create(file, run));
+  run_testing::Maker(archive, options).Make();
+  return archive;
+}
+
+}  // namespace cupel::report

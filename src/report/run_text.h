@@ -1,0 +1,16 @@
+// A run for terminals. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "report/run.h"
+
+namespace cupel::report {
+
+/// `folder` is where the run lives and where its best kernel is written, `best_file` its name.
+std::string RunText(const Run& run, const std::string& folder, const std::string& best_file);
+
+/// "$1.23", "$0.0042"; "nothing" for zero.
+std::string Dollars(double usd);
+
+}  // namespace cupel::report
