@@ -28,5 +28,6 @@ Result<int> Run(const SuiteRunCommand& command);
 Result<int> Run(const SuiteReportCommand& command);
 Result<int> Run(const SuiteCompareCommand& command);
 Result<int> Run(const WorkerCommand& command);
+Result<int> Run(const McpCommand& command);
 
 }  // namespace cupel::cli
