@@ -121,8 +121,7 @@ std::string FirstLines(std::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) return std::string(text);
   const size_t end = text.rfind('\n', max_bytes - 1);
   const size_t kept = end == std::string_view::npos ? 0 : end + 1;
-  return fmt::format("{}({} more bytes are left out)\n", text.substr(0, kept),
-                     text.size() - kept);
+  return fmt::format("{}({} more bytes are left out)\n", text.substr(0, kept), text.size() - kept);
 }
 
 }  // namespace cupel::cli

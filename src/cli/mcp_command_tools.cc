@@ -67,11 +67,12 @@ Status FillJudging(McpCommandLine& line, const Json& arguments) {
 }
 
 McpTool Check(const McpSetting& setting) {
-  McpTool tool = Tool("check", "Check a kernel",
-                      "Is a CUDA kernel right? Compiles it, runs it in the emulator or on a GPU on "
-                      "fresh inputs at every setting, and compares with PyTorch in float64. Answers "
-                      "with a verdict: accepted, or rejected or unsupported with reasons that name "
-                      "the source line, thread or element.");
+  McpTool tool =
+      Tool("check", "Check a kernel",
+           "Is a CUDA kernel right? Compiles it, runs it in the emulator or on a GPU on "
+           "fresh inputs at every setting, and compares with PyTorch in float64. Answers "
+           "with a verdict: accepted, or rejected or unsupported with reasons that name "
+           "the source line, thread or element.");
   Json properties = Json::object();
   AddKernel(properties);
   AddQuestion(properties, "all");

@@ -123,10 +123,10 @@ serve::McpTool CandidateTool() {
   tool.description =
       "The source, origin and verdict of one candidate of a run of cupel optimize: the best, or by "
       "number.";
-  tool.input = Arguments({{"run", TextSchema("Folder of the run.")},
-                          {"candidate", IntegerSchema("Its number. Default: the best.", 1,
-                                                      INT64_MAX)}},
-                         {"run"});
+  tool.input =
+      Arguments({{"run", TextSchema("Folder of the run.")},
+                 {"candidate", IntegerSchema("Its number. Default: the best.", 1, INT64_MAX)}},
+                {"run"});
   tool.output = AnswerOf({{"candidate", {{"type", "integer"}}}, {"source", TextType()}},
                          {"candidate", "source"});
   tool.run = [](const Json& arguments, McpCall&) {

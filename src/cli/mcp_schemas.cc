@@ -53,10 +53,10 @@ void AddKernel(Json& properties) {
       "PYBIND11_MODULE. Give this or path.",
       kLongestSource);
   properties["path"] = TextSchema("A file instead of source: .cu, or a Python answer (.py).");
-  properties["language"] =
-      ChoiceSchema("Of source: cuda (default), or python for an answer with load_inline, which is "
-                   "read and never run.",
-                   {"cuda", "python"});
+  properties["language"] = ChoiceSchema(
+      "Of source: cuda (default), or python for an answer with load_inline, which is "
+      "read and never run.",
+      {"cuda", "python"});
 }
 
 void AddQuestion(Json& properties, std::string_view settings) {
@@ -84,8 +84,7 @@ void AddRecord(Json& properties) {
 
 Json VerdictSchema() {
   Json properties{
-      {"verdict",
-       {{"type", "string"}, {"enum", {"accepted", "rejected", "unsupported", "error"}}}},
+      {"verdict", {{"type", "string"}, {"enum", {"accepted", "rejected", "unsupported", "error"}}}},
       {"reasons", ListOf(Reason())},
       {"notes", ListOf({{"type", "string"}})},
       {"settings", ListOf(AnswerOf({{"id", {{"type", "string"}}}, {"status", {{"type", "string"}}}},

@@ -133,8 +133,8 @@ std::vector<serve::McpTool> TaskTools(const McpSetting& setting) {
   show.description =
       "One task: its PyTorch code, the arguments and sizes that a kernel is called with, and a "
       "plain kernel to start from where there is one.";
-  show.input = Arguments({{"task", TextSchema("Name, or a path to a task folder or .py file.")}},
-                         {"task"});
+  show.input =
+      Arguments({{"task", TextSchema("Name, or a path to a task folder or .py file.")}}, {"task"});
   show.output = AnswerOf(Texts({"name", "title"}), {"name", "title", "directions"});
   show.run = [&setting](const Json& arguments, McpCall&) {
     auto answer = ShowTask(setting, arguments["task"].get<std::string>());

@@ -23,7 +23,8 @@ Json Parsed(const std::string& text) { return ParseJson(text, "test").value(); }
 TEST(McpBrief, NamedMembersAreLeftOutAndListed) {
   constexpr std::array<std::string_view, 3> kNames = {"/settings/*/trials", "/tools", "/absent/x"};
   const Json brief = Brief(
-      Parsed(R"({"verdict":"rejected","tools":{"a":1},"settings":[{"id":"s","trials":[1]},{"id":"t"}]})"),
+      Parsed(
+          R"({"verdict":"rejected","tools":{"a":1},"settings":[{"id":"s","trials":[1]},{"id":"t"}]})"),
       kNames, 10'000);
   EXPECT_EQ(brief, Parsed(R"({"verdict":"rejected","settings":[{"id":"s"},{"id":"t"}],
                               "left_out":["/settings/*/trials","/tools"]})"));
@@ -72,7 +73,8 @@ TEST(McpBrief, TextsAreCutBetweenCharacters) {
 
 TEST(McpBrief, FirstLinesAreWhole) {
   EXPECT_EQ(FirstLines("a\nb\n", 4), "a\nb\n");
-  EXPECT_EQ(FirstLines("first\nsecond\nthird\n", 14), "first\nsecond\n(6 more bytes are left out)\n");
+  EXPECT_EQ(FirstLines("first\nsecond\nthird\n", 14),
+            "first\nsecond\n(6 more bytes are left out)\n");
   EXPECT_EQ(FirstLines("one long line", 4), "(13 more bytes are left out)\n");
 }
 
@@ -80,7 +82,8 @@ TEST(McpChild, ProgressIsReadFromPlainLines) {
   const Step step = StepOf("12/55 trials · 3 s left · judging multi-3");
   EXPECT_EQ(step.done, 12);
   EXPECT_EQ(step.total, 55);
-  for (const char* line : {"building", "", "/", "3", "3/", "3/x", "12/55", "99999999999999999999/1 x"}) {
+  for (const char* line :
+       {"building", "", "/", "3", "3/", "3/x", "12/55", "99999999999999999999/1 x"}) {
     EXPECT_EQ(StepOf(line).total, std::nullopt) << line;
   }
 }

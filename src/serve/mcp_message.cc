@@ -20,8 +20,10 @@ bool HasTooManyValues(std::string_view text) {
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
     if (in_string) {
-      if (text[i] == '\\') ++i;
-      else if (text[i] == '"') in_string = false;
+      if (text[i] == '\\')
+        ++i;
+      else if (text[i] == '"')
+        in_string = false;
     } else if (text[i] == '"') {
       in_string = true;
     } else if (text[i] == ',' && ++commas >= kMostValues) {
@@ -75,8 +77,8 @@ void ReadOne(const Json& json, std::vector<RpcItem>& items) {
     if (!params->is_object()) {
       // A notification is not answered, whatever is wrong with it.
       if (!has_id) return;
-      items.push_back(RpcRefusal{
-          message.id, {RpcCode::kInvalidParams, "\"params\" must be an object", {}}});
+      items.push_back(
+          RpcRefusal{message.id, {RpcCode::kInvalidParams, "\"params\" must be an object", {}}});
       return;
     }
     message.params = *params;
@@ -90,8 +92,7 @@ RpcLine ReadRpc(std::string_view line) {
   RpcLine read;
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return read;
   if (HasTooManyValues(line)) {
-    read.items.push_back(
-        Invalid({}, fmt::format("a message has at most {} values", kMostValues)));
+    read.items.push_back(Invalid({}, fmt::format("a message has at most {} values", kMostValues)));
     return read;
   }
   const auto json = ParseJson(line, "message");

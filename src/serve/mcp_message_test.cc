@@ -109,8 +109,7 @@ TEST(McpSchema, ArgumentsAreHeldAgainstIt) {
   EXPECT_EQ(WhyNot(schema, "[]"), "x must be an object");
   EXPECT_EQ(WhyNot(schema, R"({"task":1})"), "\"task\" must be a string");
   EXPECT_EQ(WhyNot(schema, R"({"task":"four"})"), "the length of \"task\" must be at most 3");
-  EXPECT_EQ(WhyNot(schema, R"({"task":"t","kind":"c"})"),
-            R"("kind" must be one of ["a","b"])");
+  EXPECT_EQ(WhyNot(schema, R"({"task":"t","kind":"c"})"), R"("kind" must be one of ["a","b"])");
   EXPECT_EQ(WhyNot(schema, R"({"task":"t","n":6})"), "\"n\" must be at most 5");
   EXPECT_EQ(WhyNot(schema, R"({"task":"t","n":0})"), "\"n\" must be at least 1");
   EXPECT_EQ(WhyNot(schema, R"({"task":"t","n":1.5})"), "\"n\" must be an integer");

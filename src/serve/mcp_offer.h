@@ -25,9 +25,9 @@ class McpCall {
 };
 
 struct McpAnswer {
-  std::string text;         // for a model or a person
-  Json structured;          // an object as the tool's output schema says; null: none
-  bool is_error = false;    // the tool could not do its work; the text says why and what to do
+  std::string text;       // for a model or a person
+  Json structured;        // an object as the tool's output schema says; null: none
+  bool is_error = false;  // the tool could not do its work; the text says why and what to do
 };
 
 McpAnswer McpFailure(const Error& error);

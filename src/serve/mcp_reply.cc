@@ -41,10 +41,8 @@ Json McpAnswerJson(const McpAnswer& answer) {
 Json McpResourcesJson(const std::vector<McpResource>& resources) {
   Json list = Json::array();
   for (const McpResource& one : resources) {
-    list.push_back({{"uri", one.uri},
-                    {"name", one.name},
-                    {"title", one.title},
-                    {"mimeType", one.mime_type}});
+    list.push_back(
+        {{"uri", one.uri}, {"name", one.name}, {"title", one.title}, {"mimeType", one.mime_type}});
   }
   return {{"resources", std::move(list)}};
 }

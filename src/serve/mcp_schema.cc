@@ -80,7 +80,8 @@ Status CheckAgainst(const Json& schema, const Json& value, std::string_view wher
   }
   if (value.is_string()) {
     const auto length = static_cast<double>(Length(value.get_ref<const std::string&>()));
-    TRY(CheckBounds(schema, "minLength", "maxLength", length, fmt::format("the length of {}", where)));
+    TRY(CheckBounds(schema, "minLength", "maxLength", length,
+                    fmt::format("the length of {}", where)));
   }
   if (value.is_array()) {
     const auto size = static_cast<double>(value.size());

@@ -145,9 +145,9 @@ void McpServer::Initialize(Request& request) {
     return Reply(request, InvalidParams("\"protocolVersion\" must be a text"));
   }
   if (!revision_.empty() || request.batch) {
-    return Reply(request, RpcError{RpcCode::kInvalidRequest,
-                                   "\"initialize\" comes once, and not in a batch",
-                                   {}});
+    return Reply(
+        request,
+        RpcError{RpcCode::kInvalidRequest, "\"initialize\" comes once, and not in a batch", {}});
   }
   const auto known = std::find_if(kMcpRevisions.begin(), kMcpRevisions.end(),
                                   [&](const char* revision) { return *wanted == revision; });

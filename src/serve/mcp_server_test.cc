@@ -59,12 +59,11 @@ class McpServerTest : public ::testing::Test {
       return texts;
     };
     offer.jobs = 1;
-    server_ = std::make_unique<McpServer>(
-        std::move(offer), [this](const std::string& line) {
-          EXPECT_THAT(line, ::testing::Not(HasSubstr("\n")));
-          const std::lock_guard lock(mutex_);
-          said_.push_back(ParseJson(line, "answer").value());
-        });
+    server_ = std::make_unique<McpServer>(std::move(offer), [this](const std::string& line) {
+      EXPECT_THAT(line, ::testing::Not(HasSubstr("\n")));
+      const std::lock_guard lock(mutex_);
+      said_.push_back(ParseJson(line, "answer").value());
+    });
   }
   ~McpServerTest() override { gate_.is_open = true; }
 
@@ -89,10 +88,10 @@ class McpServerTest : public ::testing::Test {
     return said.empty() ? Json() : said[0];
   }
   void Begin(const std::string& revision) {
-    const Json answer = AskOne(
-        (R"({"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":")" +
-         revision + R"(","capabilities":{},"clientInfo":{"name":"t","version":"1"}}})")
-            .c_str());
+    const Json answer =
+        AskOne((R"({"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":")" +
+                revision + R"(","capabilities":{},"clientInfo":{"name":"t","version":"1"}}})")
+                   .c_str());
     EXPECT_EQ(answer["result"]["protocolVersion"], revision);
     server_->Take(R"({"jsonrpc":"2.0","method":"notifications/initialized"})");
   }
@@ -118,9 +117,10 @@ TEST_F(McpServerTest, TheRevisionIsAgreedOn) {
   EXPECT_EQ(answer["result"]["protocolVersion"], "2025-11-25");
   EXPECT_EQ(answer["result"]["serverInfo"]["name"], "cupel");
   EXPECT_EQ(answer["result"]["instructions"], "read me");
-  EXPECT_EQ(CodeOf(AskOne(
-                R"({"jsonrpc":"2.0","id":2,"method":"initialize","params":{"protocolVersion":"2024-11-05"}})")),
-            -32600);
+  EXPECT_EQ(
+      CodeOf(AskOne(
+          R"({"jsonrpc":"2.0","id":2,"method":"initialize","params":{"protocolVersion":"2024-11-05"}})")),
+      -32600);
 }
 
 TEST_F(McpServerTest, ToolsAreListedAndCalled) {
@@ -140,35 +140,46 @@ TEST_F(McpServerTest, MistakesAreAnswered) {
   Begin("2025-06-18");
   EXPECT_EQ(CodeOf(AskOne(R"({"jsonrpc":"2.0","id":1,"method":"tools/none"})")), -32601);
   EXPECT_EQ(CodeOf(AskOne(R"({"jsonrpc":"2.0","id":1,"method":"server/discover"})")), -32601);
-  EXPECT_EQ(CodeOf(AskOne(R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}})")), -32602);
-  EXPECT_EQ(CodeOf(AskOne(R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}})")),
+  EXPECT_EQ(CodeOf(AskOne(R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}})")),
             -32602);
-  EXPECT_EQ(CodeOf(AskOne(
-                R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":7}})")),
-            -32602);
-  EXPECT_EQ(CodeOf(AskOne(R"({"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"c"}})")),
-            -32602);
+  EXPECT_EQ(
+      CodeOf(AskOne(R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}})")),
+      -32602);
+  EXPECT_EQ(
+      CodeOf(AskOne(
+          R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":7}})")),
+      -32602);
+  EXPECT_EQ(
+      CodeOf(AskOne(R"({"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"c"}})")),
+      -32602);
   // What a model got wrong, the model is told.
   const Json answer = AskOne(
       R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{}}})");
   EXPECT_EQ(answer["result"]["isError"], true);
-  EXPECT_THAT(answer["result"]["content"][0]["text"].get<std::string>(), HasSubstr("needs \"text\""));
+  EXPECT_THAT(answer["result"]["content"][0]["text"].get<std::string>(),
+              HasSubstr("needs \"text\""));
   // Notifications are not answered, whatever they say.
-  EXPECT_THAT(Ask({R"({"jsonrpc":"2.0","method":"tools/none"})",
-                   R"({"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}})"}),
-              SizeIs(0));
+  EXPECT_THAT(
+      Ask({R"({"jsonrpc":"2.0","method":"tools/none"})",
+           R"({"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}})"}),
+      SizeIs(0));
 }
 
 TEST_F(McpServerTest, ResourcesAreRead) {
   Begin("2025-06-18");
-  EXPECT_EQ(AskOne(R"({"jsonrpc":"2.0","id":1,"method":"resources/list"})")["result"]["resources"][0]["uri"],
-            "cupel://guide");
-  EXPECT_EQ(AskOne(R"({"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"cupel://guide"}})")
-                ["result"]["contents"][0]["text"],
-            "hello");
-  EXPECT_EQ(CodeOf(AskOne(
-                R"({"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///etc/passwd"}})")),
-            -32002);
+  EXPECT_EQ(
+      AskOne(
+          R"({"jsonrpc":"2.0","id":1,"method":"resources/list"})")["result"]["resources"][0]["uri"],
+      "cupel://guide");
+  EXPECT_EQ(
+      AskOne(
+          R"({"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"cupel://guide"}})")
+          ["result"]["contents"][0]["text"],
+      "hello");
+  EXPECT_EQ(
+      CodeOf(AskOne(
+          R"({"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///etc/passwd"}})")),
+      -32002);
 }
 
 TEST_F(McpServerTest, ProgressIncreasesAndComesBeforeTheAnswer) {
@@ -189,7 +200,8 @@ TEST_F(McpServerTest, ACancelledCallEndsWithoutAnAnswer) {
   server_->Take(kGate);
   gate_.Await(1);
   Forget();
-  server_->Take(R"({"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"g"}})");
+  server_->Take(
+      R"({"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"g"}})");
   server_->Wait();
   EXPECT_THAT(Said(), SizeIs(0));
   EXPECT_EQ(gate_.inside, 0);
@@ -277,18 +289,18 @@ TEST_F(McpServerTest, TheStatelessRevisionNeedsNoBeginning) {
   EXPECT_EQ(found["result"]["supportedVersions"], Json::array({"2026-07-28"}));
   EXPECT_EQ(found["result"]["resultType"], "complete");
   EXPECT_GE(found["result"]["ttlMs"], 0);
-  const Json called =
-      AskOne((head + R"(tools/call","params":{"name":"echo","arguments":{"text":"hi"},)" + kMeta +
-              "}}")
-                 .c_str());
+  const Json called = AskOne(
+      (head + R"(tools/call","params":{"name":"echo","arguments":{"text":"hi"},)" + kMeta + "}}")
+          .c_str());
   EXPECT_EQ(called["result"]["content"][0]["text"], "hi");
   EXPECT_EQ(called["result"]["resultType"], "complete");
   EXPECT_EQ(called["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "cupel");
   EXPECT_FALSE(called["result"].contains("ttlMs"));
   // That revision has no ping, and another code for what is not there.
   EXPECT_EQ(CodeOf(AskOne((head + "ping\",\"params\":{" + kMeta + "}}").c_str())), -32601);
-  EXPECT_EQ(CodeOf(AskOne((head + R"(resources/read","params":{"uri":"x",)" + kMeta + "}}").c_str())),
-            -32602);
+  EXPECT_EQ(
+      CodeOf(AskOne((head + R"(resources/read","params":{"uri":"x",)" + kMeta + "}}").c_str())),
+      -32602);
 }
 
 TEST_F(McpServerTest, AnUnknownStatelessRevisionIsToldWhatThereIs) {
