@@ -31,5 +31,6 @@ Result<int> Run(const SuiteCompareCommand& command);
 Result<int> Run(const WorkerCommand& command);
 Result<int> Run(const ReviewCommand& command);
 Result<int> Run(const CalibrateCommand& command);
+Result<int> Run(const McpCommand& command);
 
 }  // namespace cupel::cli

@@ -11,19 +11,23 @@ namespace cupel::cli {
 namespace {
 
 /// `asks_models`: --model names a language model there, not the GPU.
+void AddMachine(CLI::App* app, Common& common, bool asks_models = false) {
+  app->add_option(
+      "--device", common.device,
+      "emu (the built-in emulator), gpu[:N], or gpu:all where work can be spread (default: "
+      "emu; bench: gpu)");
+  app->add_option(asks_models ? "--gpu-model" : "--gpu-model,--model", common.model,
+                  "GPU that the emulator describes: h100, h200, a100")
+      ->capture_default_str();
+  app->add_option("--python", common.python,
+                  "Python that has PyTorch (default: $CUPEL_PYTHON, python3, /usr/bin/python3)");
+}
+
 void AddCommon(CLI::App* app, Common& common, bool uses_device, bool asks_models = false) {
   if (uses_device) {
-    app->add_option(
-        "--device", common.device,
-        "emu (the built-in emulator), gpu[:N], or gpu:all where work can be spread (default: "
-        "emu; bench: gpu)");
-    app->add_option(asks_models ? "--gpu-model" : "--gpu-model,--model", common.model,
-                    "GPU that the emulator describes: h100, h200, a100")
-        ->capture_default_str();
+    AddMachine(app, common, asks_models);
     app->add_option("--seed", common.seed,
                     "Draw the inputs from this number: repeats a verdict (default: a secret pool)");
-    app->add_option("--python", common.python,
-                    "Python that has PyTorch (default: $CUPEL_PYTHON, python3, /usr/bin/python3)");
   }
   app->add_option("--json", common.json, "Write the same facts to FILE as JSON")->type_name("FILE");
   app->add_flag("-q,--quiet", common.quiet, "Print the result alone");
@@ -405,6 +409,19 @@ CLI::App* AddOptimize(CLI::App& app, OptimizeCommand& optimize) {
   return sub;
 }
 
+CLI::App* AddMcp(CLI::App& app, McpCommand& command) {
+  auto* sub = app.add_subcommand(
+      "mcp", "Tools for coding agents (Model Context Protocol), over standard input and output");
+  AddMachine(sub, command.common);
+  AddCompile(sub, command.compile);
+  sub->add_option("--jobs", command.jobs, "Calls that judge, at a time (default: one a core)")
+      ->check(CLI::Range(1, 256));
+  sub->add_option("--timeout", command.seconds, "Seconds that a call may take")
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
+  return sub;
+}
+
 }  // namespace
 
 std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
@@ -561,6 +578,8 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   ReviewCommand review;
   CalibrateCommand calibrate;
   const ReviewApps review_apps = AddReview(app, review, calibrate);
+  McpCommand mcp;
+  auto* mcp_app = AddMcp(app, mcp);
 
   SuiteRunCommand suite_run;
   SuiteReportCommand suite_report;
@@ -630,6 +649,7 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
     }
     return Command(std::move(review));
   }
+  if (*mcp_app) return Command(std::move(mcp));
   if (*import_app) return Command(std::move(imported));
   if (*filter_app) {
     if (filter.task.empty() == filter.all.empty()) {

@@ -270,12 +270,19 @@ struct WorkerCommand {
   std::string cases = "auto";  // worker, coordinator; auto: as the coordinator says
 };
 
+struct McpCommand {
+  Common common;       // device, model and python of every call
+  Compile compile;     // and how kernels are compiled
+  int jobs = 0;        // calls that judge, at a time; 0: one a core
+  int seconds = 1800;  // of a call
+};
+
 using Command =
     std::variant<BuildCommand, CheckCommand, VerifyCommand, BenchCommand, StreamCommand,
                  ProfileCommand, OptimizeCommand, TranslateCommand, ReviewCommand, CalibrateCommand,
                  ExportCommand, ConfirmCommand, TaskCommand, FilterCommand, ImportCommand,
                  ExtractCommand, ReportCommand, DoctorCommand, SelftestCommand, SuiteRunCommand,
-                 SuiteReportCommand, SuiteCompareCommand, WorkerCommand>;
+                 SuiteReportCommand, SuiteCompareCommand, WorkerCommand, McpCommand>;
 
 /// Either a command, or an exit status after help or a message was printed.
 std::variant<Command, int> ParseCommandLine(int argc, char** argv);

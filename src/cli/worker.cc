@@ -2,9 +2,7 @@
 // (docs/formats/worker.md). SPDX-License-Identifier: Apache-2.0
 #include "serve/worker.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -14,6 +12,7 @@
 #include "cli/bench_text.h"
 #include "cli/ceilings.h"
 #include "cli/commands.h"
+#include "cli/protocol_output.h"
 #include "cli/session.h"
 #include "oracle/python.h"
 #include "os/fd.h"
@@ -22,14 +21,6 @@
 
 namespace cupel::cli {
 namespace {
-
-/// The path of the standard output, for the protocol alone: whatever else in this process prints,
-/// prints to the standard error.
-os::Fd TakeOutput() {
-  os::Fd output(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
-  if (output) dup2(STDERR_FILENO, STDOUT_FILENO);
-  return output;
-}
 
 class SessionJudge final : public serve::Judge {
  public:

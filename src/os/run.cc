@@ -50,7 +50,8 @@ void Feed(Fd& pipe, std::string_view& input) {
 
 /// Moves bytes until the outputs end, the time is up or the user cancels.
 Status Converse(Process& process, Clock::time_point end, size_t max_output, std::string_view input,
-                const std::atomic<bool>* stop, RunResult& result) {
+                const std::atomic<bool>* stop,
+                const std::function<void(std::string_view)>& on_error_output, RunResult& result) {
   Fd &in = process.stdin_pipe(), &out = process.stdout_pipe(), &err = process.stderr_pipe();
   if (in) fcntl(in.get(), F_SETFL, O_NONBLOCK);
   if (in && input.empty()) in.Close();
@@ -71,14 +72,20 @@ Status Converse(Process& process, Clock::time_point end, size_t max_output, std:
     if (n < 0) continue;
     if (fds[0].revents != 0) Feed(in, input);
     if (fds[1].revents != 0) Collect(out, max_output, result.out, result.out_truncated);
-    if (fds[2].revents != 0) Collect(err, max_output, result.err, result.err_truncated);
+    if (fds[2].revents == 0) continue;
+    const size_t heard = result.err.size();
+    Collect(err, max_output, result.err, result.err_truncated);
+    if (on_error_output && result.err.size() > heard) {
+      on_error_output(std::string_view(result.err).substr(heard));
+    }
   }
   return {};
 }
 
 Result<RunResult> RunToTheEnd(SpawnOptions options, std::chrono::milliseconds deadline,
                               size_t max_output, std::string_view input,
-                              const std::atomic<bool>* stop) {
+                              const std::atomic<bool>* stop,
+                              const std::function<void(std::string_view)>& on_error_output) {
   const auto start = Clock::now();
   const auto end = start + deadline;
   options.pipe_stdout = true;
@@ -91,7 +98,7 @@ Result<RunResult> RunToTheEnd(SpawnOptions options, std::chrono::milliseconds de
   }
   {
     const SigpipeGuard guard;  // a child that closes its stdin early must not end us
-    TRY(Converse(process, end, max_output, input, stop, result));
+    TRY(Converse(process, end, max_output, input, stop, on_error_output, result));
   }
   const bool stopped = stop != nullptr && *stop;
   const auto left = stopped
@@ -109,13 +116,14 @@ Result<RunResult> RunToTheEnd(SpawnOptions options, std::chrono::milliseconds de
 
 Result<RunResult> Run(SpawnOptions options, std::chrono::milliseconds deadline, size_t max_output,
                       std::string_view input) {
-  return RunToTheEnd(std::move(options), deadline, max_output, input, nullptr);
+  return RunToTheEnd(std::move(options), deadline, max_output, input, nullptr, {});
 }
 
 Result<RunResult> RunUntil(const std::atomic<bool>& stop, SpawnOptions options,
                            std::chrono::milliseconds deadline, size_t max_output,
-                           std::string_view input) {
-  return RunToTheEnd(std::move(options), deadline, max_output, input, &stop);
+                           std::string_view input,
+                           const std::function<void(std::string_view)>& on_error_output) {
+  return RunToTheEnd(std::move(options), deadline, max_output, input, &stop, on_error_output);
 }
 
 }  // namespace cupel::os

@@ -7,6 +7,23 @@
 
 namespace cupel::serve {
 
+void Lines::Feed(std::string_view bytes) {
+  if (is_skipping_) {
+    const size_t end = bytes.find('\n');
+    if (end == std::string_view::npos) return;
+    bytes.remove_prefix(end + 1);
+    is_skipping_ = false;
+  }
+  bytes_ += bytes;
+}
+
+void Lines::Skip() {
+  const size_t end = bytes_.find('\n', start_);
+  is_skipping_ = end == std::string::npos;
+  bytes_.erase(0, is_skipping_ ? bytes_.size() : end + 1);
+  start_ = searched_ = 0;
+}
+
 Result<std::optional<std::string>> Lines::Next() {
   const size_t end = bytes_.find('\n', std::max(start_, searched_));
   if (std::min(end, bytes_.size()) - start_ > longest_) {

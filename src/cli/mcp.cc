@@ -1,0 +1,57 @@
+// `cupel mcp`: cupel as tools for coding agents, over standard input and output (docs/mcp.md).
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "cli/commands.h"
+#include "cli/mcp_guide.h"
+#include "cli/mcp_tools.h"
+#include "cli/protocol_output.h"
+#include "os/process.h"
+#include "serve/mcp_stream.h"
+
+namespace cupel::cli {
+namespace {
+
+/// A client that reads nothing for so long has gone.
+constexpr std::chrono::seconds kSilence{60};
+
+serve::McpOffer Offer(const McpSetting& setting, int jobs) {
+  serve::McpOffer offer;
+  offer.instructions = kMcpInstructions;
+  for (auto tools : {CommandTools(setting), TaskTools(setting), RunTools(setting)}) {
+    std::move(tools.begin(), tools.end(), std::back_inserter(offer.tools));
+  }
+  offer.tools.push_back(RecordTool(setting));
+  offer.list_resources = [&setting] { return ListMcpResources(setting); };
+  offer.read_resource = [&setting](const std::string& uri) {
+    return ReadMcpResource(setting, uri);
+  };
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  offer.jobs = std::max(1, jobs > 0 ? jobs : cores);
+  return offer;
+}
+
+}  // namespace
+
+Result<int> Run(const McpCommand& command) {
+  const os::Fd output = TakeOutput();
+  McpSetting setting;
+  setting.common = command.common;
+  setting.compile = command.compile;
+  setting.limit = std::chrono::seconds(command.seconds);
+  TRY_ASSIGN(const auto data, os::DataDir());
+  setting.tasks = data / "tasks";
+  TRY_ASSIGN(setting.records, McpRecords::Create());
+  const auto send = [&output](const std::string& line) {
+    // Nobody is left to be told.
+    if (!os::WriteAll(output.get(), line + "\n", kSilence)) os::RequestCancel();
+  };
+  serve::McpServer server(Offer(setting, command.jobs), send);
+  TRY(serve::ServeMcp(server, STDIN_FILENO));
+  return 0;
+}
+
+}  // namespace cupel::cli

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/mcp_child.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "os/process.h"
+#include "os/run_until.h"
+#include "serve/lines.h"
+
+namespace cupel::cli {
+namespace {
+
+constexpr size_t kLongestLine = 1u << 16;
+constexpr size_t kMostComplaint = 4096;
+
+class Listener {
+ public:
+  explicit Listener(serve::McpCall& call) : call_(call) {}
+
+  void Hear(std::string_view bytes) {
+    lines_.Feed(bytes);
+    for (;;) {
+      const auto line = lines_.Next();
+      if (!line) lines_.Skip();
+      if (!line || !*line) return;
+      const Step step = StepOf(**line);
+      call_.Show(**line, step.done, step.total);
+    }
+  }
+
+ private:
+  serve::McpCall& call_;
+  serve::Lines lines_{kLongestLine};
+};
+
+}  // namespace
+
+Step StepOf(std::string_view line) {
+  Step step;
+  int64_t done = 0, total = 0;
+  const char* end = line.data() + line.size();
+  const auto first = std::from_chars(line.data(), end, done);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '/') return step;
+  const auto second = std::from_chars(first.ptr + 1, end, total);
+  if (second.ec != std::errc() || second.ptr == end || *second.ptr != ' ') return step;
+  step.done = static_cast<double>(done);
+  step.total = static_cast<double>(total);
+  return step;
+}
+
+std::string Complaint(std::string_view err) {
+  constexpr std::string_view kMark = "cupel: ";
+  size_t start = err.rfind("\ncupel: ");
+  if (start != std::string_view::npos) {
+    err.remove_prefix(start + 1 + kMark.size());
+  } else if (err.starts_with(kMark)) {
+    err.remove_prefix(kMark.size());
+  }
+  if (err.size() > kMostComplaint) err.remove_prefix(err.size() - kMostComplaint);
+  return std::string(err);
+}
+
+Result<ChildEnd> RunSelf(const std::vector<std::string>& arguments, std::chrono::seconds limit,
+                         serve::McpCall& call) {
+  os::SpawnOptions options;
+  options.argv = {"/proc/self/exe"};
+  options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
+  for (const std::string& argument : arguments) {
+    if (argument.find('\0') != std::string::npos) {
+      return Fail(ErrorCode::kInvalidArgument, "an argument holds a zero byte");
+    }
+  }
+  options.env = os::CurrentEnvironment();
+  Listener listener(call);
+  TRY_ASSIGN(os::RunResult run,
+             os::RunUntil(call.stop(), std::move(options), limit, 4u << 20, {},
+                          [&](std::string_view bytes) { listener.Hear(bytes); }));
+  if (call.stop()) return Fail(ErrorCode::kCancelled, "cancelled");
+  if (run.status.timed_out) {
+    return Fail(ErrorCode::kTimeout, fmt::format("it took longer than {} s", limit.count()),
+                "ask for less (\"settings\": \"single\", fewer trials), or start the server with "
+                "a longer --timeout");
+  }
+  if (!run.status.exited) {
+    return Fail(ErrorCode::kInternal,
+                fmt::format("cupel {} was {}", arguments.front(), run.status.Describe()),
+                "free memory, if that is what it lacked");
+  }
+  return ChildEnd{run.status.code, std::move(run.out), std::move(run.err)};
+}
+
+}  // namespace cupel::cli

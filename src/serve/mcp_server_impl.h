@@ -1,0 +1,43 @@
+// The parts of a running McpServer. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "serve/mcp_server.h"
+
+namespace cupel::serve {
+
+/// Responses that go out together, when the last of them is there.
+struct McpServer::Batch {
+  size_t missing = 0;
+  Json responses = Json::array();
+};
+
+struct McpServer::Request {
+  Json id;
+  std::string method;
+  Json params, meta;
+  bool is_stateless = false;
+  std::shared_ptr<Batch> batch;  // null: answered alone
+};
+
+/// A call of a tool, in a thread of its own.
+struct McpServer::Call final : McpCall {
+  Call(McpServer& its_server, Request its_request, const McpTool& its_tool, Json its_arguments);
+  const std::atomic<bool>& stop() const override { return is_stopped; }
+  void Show(std::string_view message, double done, std::optional<double> total) override;
+
+  McpServer& server;
+  const Request request;
+  const McpTool& tool;
+  const Json arguments;
+  Json token;  // null: the client does not want to know how far it is
+  double shown = 0;
+  std::atomic<bool> is_stopped = false;
+  bool is_done = false;  // guarded by the server's mutex
+  std::thread thread;
+};
+
+}  // namespace cupel::serve
