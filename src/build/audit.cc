@@ -85,13 +85,26 @@ constexpr auto kFiles = std::to_array<string_view>(
 constexpr auto kFilePrefixes = std::to_array<string_view>(
     {"_ZNSt14basic_ifstream", "_ZNSt14basic_ofstream", "_ZNSt13basic_fstream",
      "_ZNSt13basic_filebuf", "_ZNSt10filesystem", "_ZNKSt10filesystem"});
-constexpr auto kLoading = std::to_array<string_view>(
-    {"dlopen", "dlmopen", "mprotect", "pkey_mprotect", "makecontext", "personality"});
+constexpr auto kLoading =
+    std::to_array<string_view>({"dlopen", "dlmopen", "dlsym", "dlvsym", "mprotect", "pkey_mprotect",
+                                "makecontext", "personality"});
 constexpr auto kCalls =
     std::to_array<string_view>({"syscall", "prctl", "arch_prctl", "ioctl", "seccomp"});
 constexpr auto kSignals = std::to_array<string_view>(
     {"sigaction", "__sigaction", "signal", "bsd_signal", "sysv_signal", "__sysv_signal",
      "sigaltstack", "sigprocmask", "pthread_sigmask", "timer_create", "setitimer", "alarm"});
+
+// ---- What answers otherwise from call to call, process to process or machine to machine: no plan
+// may follow it. ----
+
+constexpr auto kClocks = std::to_array<string_view>(
+    {"time", "clock", "clock_gettime", "gettimeofday", "timespec_get", "ftime", "times",
+     "getrusage", "_ZNSt6chrono3_V212system_clock3nowEv", "_ZNSt6chrono3_V212steady_clock3nowEv"});
+constexpr auto kEntropy = std::to_array<string_view>(
+    {"getrandom", "getentropy", "arc4random", "arc4random_buf", "arc4random_uniform", "getauxval"});
+constexpr auto kEntropyPrefixes = std::to_array<string_view>({"_ZNSt13random_device9_M_getval"});
+constexpr auto kIdentities = std::to_array<string_view>(
+    {"getpid", "getppid", "gettid", "sched_getcpu", "getcpu", "gethostname", "gethostid", "uname"});
 
 // ---- What it may use. ----
 
@@ -116,13 +129,12 @@ constexpr auto kAllowed = std::to_array<string_view>(
      "asprintf", "vasprintf", "sscanf", "__isoc99_sscanf", "__isoc23_sscanf",
      // control
      "abort", "exit", "_exit", "_Exit", "quick_exit", "atexit", "__assert_fail", "setjmp",
-     "_setjmp", "__sigsetjmp", "longjmp", "raise", "getpid", "sysconf", "sched_yield",
-     "sched_getcpu", "pthread_self", "pthread_once", "pthread_mutex_lock", "pthread_mutex_unlock",
-     "pthread_mutex_init", "pthread_mutex_destroy", "pthread_rwlock_rdlock",
-     "pthread_rwlock_wrlock", "pthread_rwlock_unlock", "pthread_key_create", "pthread_getspecific",
-     "pthread_setspecific", "pthread_cond_broadcast", "pthread_cond_signal", "pthread_cond_wait",
-     "__tls_get_addr", "__isoc23_strtol", "__isoc23_strtoll", "__isoc23_strtoul",
-     "__isoc23_strtoull"});
+     "_setjmp", "__sigsetjmp", "longjmp", "raise", "sysconf", "sched_yield", "pthread_self",
+     "pthread_once", "pthread_mutex_lock", "pthread_mutex_unlock", "pthread_mutex_init",
+     "pthread_mutex_destroy", "pthread_rwlock_rdlock", "pthread_rwlock_wrlock",
+     "pthread_rwlock_unlock", "pthread_key_create", "pthread_getspecific", "pthread_setspecific",
+     "pthread_cond_broadcast", "pthread_cond_signal", "pthread_cond_wait", "__tls_get_addr",
+     "__isoc23_strtol", "__isoc23_strtoll", "__isoc23_strtoul", "__isoc23_strtoull"});
 /// Compiled with _FORTIFY_SOURCE, some have another name.
 constexpr string_view kFortified = "__";
 
@@ -140,26 +152,18 @@ constexpr auto kMathStems = std::to_array<string_view>(
 struct Remark {
   string_view name, text;
 };
-constexpr auto kRemarks = std::to_array<Remark>(
-    {{"getenv", "reads environment variables (getenv)"},
-     {"secure_getenv", "reads environment variables (secure_getenv)"},
-     {"time", "reads the clock (time)"},
-     {"clock", "reads the clock (clock)"},
-     {"clock_gettime", "reads the clock (clock_gettime)"},
-     {"gettimeofday", "reads the clock (gettimeofday)"},
-     {"_ZNSt6chrono3_V212system_clock3nowEv", "reads the clock (std::chrono::system_clock)"},
-     {"_ZNSt6chrono3_V212steady_clock3nowEv", "reads the clock (std::chrono::steady_clock)"},
-     {"sleep", "sleeps (sleep)"},
-     {"usleep", "sleeps (usleep)"},
-     {"nanosleep", "sleeps (nanosleep)"},
-     {"rand", "draws random numbers (rand)"},
-     {"random", "draws random numbers (random)"},
-     {"_ZNSt13random_device9_M_getvalEv", "draws random numbers (std::random_device)"},
-     {"dlsym", "looks for functions by name (dlsym)"},
-     {"mmap", "maps memory (mmap)"},
-     {"mmap64", "maps memory (mmap)"},
-     {"read", "reads from descriptors (read)"},
-     {"write", "writes to descriptors (write)"}});
+constexpr auto kRemarks =
+    std::to_array<Remark>({{"getenv", "reads environment variables (getenv)"},
+                           {"secure_getenv", "reads environment variables (secure_getenv)"},
+                           {"sleep", "sleeps (sleep)"},
+                           {"usleep", "sleeps (usleep)"},
+                           {"nanosleep", "sleeps (nanosleep)"},
+                           {"rand", "draws random numbers (rand)"},
+                           {"random", "draws random numbers (random)"},
+                           {"mmap", "maps memory (mmap)"},
+                           {"mmap64", "maps memory (mmap)"},
+                           {"read", "reads from descriptors (read)"},
+                           {"write", "writes to descriptors (write)"}});
 
 bool IsMath(string_view name) {
   if (name.ends_with("f") || name.ends_with("l")) {
@@ -189,6 +193,23 @@ const char* Forbidden(string_view name) {
   return nullptr;
 }
 
+/// What of a changing world `name` looks at, else null.
+const char* Changing(string_view name) {
+  if (Contains(kClocks, name)) return "reads a clock";
+  if (Contains(kEntropy, name) || BeginsWithAny(kEntropyPrefixes, name))
+    return "draws on the system's entropy";
+  if (Contains(kIdentities, name)) return "asks where it runs";
+  return nullptr;
+}
+
+Audit::Objection FollowsNoArgument(string_view does, string_view what) {
+  return {"impure",
+          fmt::format("host code {} ({}): what it asks of the GPU must follow from its arguments "
+                      "and the device alone",
+                      does, what),
+          std::string(what)};
+}
+
 std::string Readable(string_view name) { return Demangle(std::string(name)).substr(0, 120); }
 
 void AuditSymbols(const SharedObject& object, Audit& audit) {
@@ -201,11 +222,15 @@ void AuditSymbols(const SharedObject& object, Audit& audit) {
                                      purpose, Readable(name)),
                          Readable(name)};
     }
+    const char* changing = Changing(name);
+    if (changing != nullptr && !audit.objection) {
+      audit.objection = FollowsNoArgument(changing, Readable(name));
+    }
     const auto* remark = std::find_if(kRemarks.begin(), kRemarks.end(),
                                       [&](const Remark& r) { return r.name == name; });
     if (remark != kRemarks.end()) {
       audit.notes.push_back(fmt::format("host code {}", remark->text));
-    } else if (Forbidden(name) == nullptr && !IsAllowed(name)) {
+    } else if (Forbidden(name) == nullptr && changing == nullptr && !IsAllowed(name)) {
       unknown.push_back(Readable(name));
     }
   }
@@ -219,9 +244,11 @@ void AuditSymbols(const SharedObject& object, Audit& audit) {
 
 void AuditCode(const SharedObject& object, Audit& audit) {
   std::set<string_view> impure;
+  size_t undecoded = 0;
   for (const SharedObject::Code& code : object.code) {
     const SystemCalls calls = FindSystemCalls(code.bytes);
     impure.insert(calls.impure.begin(), calls.impure.end());
+    undecoded += calls.undecoded;
     if (calls.undecoded > 0) {
       audit.notes.push_back(
           fmt::format("host code holds bytes in {} that are no instructions: it may hide system "
@@ -235,10 +262,14 @@ void AuditCode(const SharedObject& object, Audit& audit) {
                                    code.section.substr(0, 40), calls.offsets[0]),
                        code.section.substr(0, 40)};
   }
-  if (!impure.empty()) {
-    audit.notes.push_back(
-        fmt::format("host code holds instructions whose answers change from call to call ({})",
-                    fmt::join(impure, ", ")));
+  if (impure.empty()) return;
+  const std::string names = fmt::format("{}", fmt::join(impure, ", "));
+  if (undecoded > 0) {  // read out of step, anything may look like one
+    audit.notes.push_back(fmt::format(
+        "host code seems to hold instructions whose answers change from call to call ({})", names));
+  } else if (!audit.objection) {
+    audit.objection =
+        FollowsNoArgument("holds instructions whose answers change from call to call", names);
   }
 }
 

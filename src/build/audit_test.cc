@@ -105,14 +105,37 @@ TEST(Audit, RefusesWhatReachesOutByName) {
   }
 }
 
+TEST(Audit, RefusesWhatNoPlanMayFollow) {
+  for (const auto& [symbol, what] :
+       {std::pair("time", "reads a clock"),
+        std::pair("_ZNSt6chrono3_V212steady_clock3nowEv", "reads a clock"),
+        std::pair("_ZNSt13random_device9_M_getvalEv", "entropy"), std::pair("gettid", "where"),
+        std::pair("sched_getcpu", "where")}) {
+    const Audit audit = AuditObject(Plain({"memcpy", symbol}));
+    ASSERT_TRUE(audit.objection) << symbol;
+    EXPECT_EQ(audit.objection->code, "impure");
+    EXPECT_THAT(audit.objection->message, HasSubstr(what));
+  }
+  const auto code = Code({0x0f, 0x31, 0xc3});
+  SharedObject object = Plain({});
+  object.code.push_back({".text", code});
+  ASSERT_TRUE(AuditObject(object).objection);
+  EXPECT_THAT(AuditObject(object).objection->message, HasSubstr("rdtsc"));
+  const auto unclear = Code({0x06, 0x07, 0x0f, 0x31, 0xc3});  // begins with no instruction
+  object = Plain({});
+  object.code.push_back({".text", unclear});
+  EXPECT_FALSE(AuditObject(object).objection);
+  EXPECT_THAT(AuditObject(object).notes, Contains(HasSubstr("rdtsc")));
+}
+
 TEST(Audit, NotesWhatIsLegalButWorthKnowing) {
-  SharedObject object = Plain({"getenv", "clock_gettime", "some_library_call"});
+  SharedObject object = Plain({"getenv", "rand", "some_library_call"});
   object.constructors = 7;
   object.resolvers = 1;
   const Audit audit = AuditObject(object);
   EXPECT_FALSE(audit.objection);
   EXPECT_THAT(audit.notes, Contains(HasSubstr("environment variables")));
-  EXPECT_THAT(audit.notes, Contains(HasSubstr("the clock")));
+  EXPECT_THAT(audit.notes, Contains(HasSubstr("random numbers")));
   EXPECT_THAT(audit.notes, Contains(HasSubstr("some_library_call")));
   EXPECT_THAT(audit.notes, Contains(HasSubstr("runs 7 functions when it is loaded")));
   EXPECT_THAT(audit.notes, Contains(HasSubstr("IFUNC")));

@@ -224,8 +224,9 @@ Result<Outcome> Build(const fs::path& source, const Options& options) {
   const std::vector<std::string> lean = LeanDefinitions(context.source);
   TRY_ASSIGN(Compilation compilation, RunCompiler(context, lean));
   // What the lean headers leave out may be what the candidate misses: only the full ones' word
-  // counts.
-  if (!compilation.compiled.ok && !compilation.compiled.timed_out && !lean.empty()) {
+  // counts. More headers are no remedy for what took too much of the machine.
+  if (!compilation.compiled.ok && !compilation.compiled.timed_out && !compilation.compiled.limits &&
+      !lean.empty()) {
     TRY_ASSIGN(compilation, RunCompiler(context, {}));
   }
   image.build_seconds = std::chrono::duration<double>(Clock::now() - start).count();

@@ -305,9 +305,7 @@ class Answer:
             self.draw = task.draw(seed, init, inputs, spread)
             self.reference, self.truth = self.draw.reference(), self.draw.truth()
             check_applicable(kind, spread, self.draw, self.reference, self.truth, seed)
-            noise = torch.Generator()
-            noise.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
-            self.shaken = self.draw.truth(noise)
+            self.shaken = self.draw.truth(oracle.Noise(seed))
         except Inapplicable:
             raise
         except Exception as error:

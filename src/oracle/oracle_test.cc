@@ -542,6 +542,54 @@ def get_inputs():
             task::ElementAsDouble(grad, 4) * task::ElementAsDouble(w, 1));
 }
 
+/// relu(x[:, 0] - x[:, 1]), the two being equal but for rounding in a row of `share` of the draws.
+std::string KinkedCode(const std::string& share) {
+  return R"(
+def forward_fn(x):
+    return torch.relu(x[:, 0] - x[:, 1])
+class AutogradFunction(torch.autograd.Function):
+    backward_fn = None
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return forward_fn(x)
+    @staticmethod
+    def backward(ctx, grad_output):
+        return AutogradFunction.backward_fn(ctx.saved_tensors[0], grad_output)
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs():
+    x = torch.randn(64, 2)
+    if torch.rand(()) < )" +
+         share + R"(:
+        x[5, 1] = x[5, 0] * (1 + 2.0 ** -23)
+    return [x.requires_grad_()]
+)";
+}
+
+TEST_F(OracleTest, GradientsThatHangOnRoundingAreDrawnAnew) {
+  TorchOracle oracle(With());
+  const Task task = MakeTask(KinkedCode("0.5"), "{}", "kinked", "backward");
+  constexpr size_t kCases = 8;
+  const auto outcomes = oracle.Cases(task, Direction::kBackward,
+                                     task.SettingsOf(Direction::kBackward).at(0), kCases, 1);
+  ASSERT_TRUE(outcomes) << outcomes.error().ToString();
+  ASSERT_EQ(outcomes->size(), kCases);
+  for (const CaseOutcome& outcome : *outcomes) {
+    ASSERT_EQ(FailureOf(outcome), "");
+    const Case& c = std::get<Case>(outcome);
+    const task::Tensor& x = *c.args[0].AsTensor();
+    EXPECT_GT(std::abs(task::ElementAsDouble(x, 10) - task::ElementAsDouble(x, 11)),
+              1e-6 * std::abs(task::ElementAsDouble(x, 10)));
+    EXPECT_LT(c.outputs[0].error_scale, 1e-6);  // no draw for E had a flipped sign either
+  }
+  EXPECT_TRUE(oracle.warnings().empty());
+  One(oracle, MakeTask(KinkedCode("2"), "{}", "all_kinked", "backward"), Direction::kBackward);
+  ASSERT_EQ(oracle.warnings().size(), 1u);
+  EXPECT_THAT(oracle.warnings()[0], HasSubstr("an honest kernel may differ"));
+}
+
 TEST_F(OracleTest, LiberalWithConfigurations) {
   TorchOracle oracle(With());
   const Task task = MakeTask(kNormCode, R"({"single_init_configs": [{"colour": 1}],

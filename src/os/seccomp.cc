@@ -164,8 +164,9 @@ Result<std::vector<sock_filter>> CompileFilter(SyscallProfile profile) {
   filter.Add(SCMP_ACT_ALLOW, kCompute);
   filter.Add(SCMP_ACT_ALLOW, kStart);
   filter.Add(SCMP_ACT_ERRNO(EPERM), kRefused);
-  for (const unsigned long option : {PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_SET_PDEATHSIG,
-                                     PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS, PR_SET_VMA}) {
+  for (const unsigned long option :
+       {PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS,
+        PR_GET_NO_NEW_PRIVS, PR_SET_VMA, PR_SET_TSC}) {
     filter.Add(SCMP_ACT_ALLOW, "prctl", {SCMP_A0(SCMP_CMP_EQ, option)});
   }
   for (const unsigned long request : {0x5401ul /* TCGETS */, 0x5413ul /* TIOCGWINSZ */,

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <utility>
 
+#include "record/clock.h"
 #include "record/refuse.h"
 
 namespace cupel::record {
@@ -169,18 +170,21 @@ std::string Candidate::Exports() const {
   return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
 }
 
-Candidate::Call Candidate::Record(const Request& request, uint64_t seed) const {
+Candidate::Call Candidate::Record(const Request& request, uint64_t seed,
+                                  const Surroundings& around) const {
   Session& session = CurrentSession();
   AbiArguments args(request.args);
   const auto addresses = session.BeginCall(seed, args.storages());
   for (size_t i = 0; i < addresses.size(); ++i) args.tensors()[i].storage = addresses[i];
   std::array<char, 2000> message{};
   Returned returned;
-  const auto start = std::chrono::steady_clock::now();
-  const int status = call_(request.function.c_str(), args.values().data(),
-                           static_cast<int32_t>(args.values().size()), &OnReturn, &returned,
-                           message.data(), static_cast<int32_t>(message.size() - 1));
-  const auto end = std::chrono::steady_clock::now();
+  const auto start = Now(CLOCK_MONOTONIC);
+  const int status = around.Run([&] {
+    return call_(request.function.c_str(), args.values().data(),
+                 static_cast<int32_t>(args.values().size()), &OnReturn, &returned, message.data(),
+                 static_cast<int32_t>(message.size() - 1));
+  });
+  const auto end = Now(CLOCK_MONOTONIC);
   switch (status) {
     case CUPEL_OK:
       break;

@@ -10,6 +10,7 @@
 #include "plan/plan.h"
 #include "record/protocol.h"
 #include "record/session.h"
+#include "record/surroundings.h"
 
 namespace cupel::record {
 
@@ -27,7 +28,7 @@ class Candidate {
     double host_us = 0;
   };
   /// One call at the fake addresses that follow from `seed`.
-  Call Record(const Request& request, uint64_t seed) const;
+  Call Record(const Request& request, uint64_t seed, const Surroundings& around) const;
 
  private:
   std::string Exports() const;

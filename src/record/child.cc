@@ -14,6 +14,7 @@
 #include "os/sandbox.h"
 #include "plan/codec.h"
 #include "record/candidate.h"
+#include "record/clock.h"
 #include "record/protocol.h"
 #include "record/recorder.h"
 #include "record/refuse.h"
@@ -85,6 +86,7 @@ int RecorderMain(int /*argc*/, char** /*argv*/) {
   for (Kernel& kernel : setup.kernels) session.AddKernel(std::move(kernel));
   if (!session.memory.Reserve()) Refuse("internal", "cannot reserve addresses");
   InstallCrashHandlers();
+  TakeCounterAway();
   // Else the candidate's first printf asks what stdout is, a system call that the sandbox refuses.
   if (std::setvbuf(stdout, nullptr, _IOFBF, BUFSIZ) != 0) return 1;
   LoadSystemLibraries();

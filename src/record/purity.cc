@@ -1,11 +1,11 @@
 // The rule of purity: a plan follows from shapes, strides, dtypes, alignment, scalars and the
-// device, and from nothing else. Not from addresses, not from how often host code has run.
+// device, and from nothing else. Not from addresses (of device memory, of the stack and the heap),
+// not from how often host code has run.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +13,9 @@
 #include "base/random.h"
 #include "plan/codec.h"
 #include "record/candidate.h"
+#include "record/clock.h"
 #include "record/refuse.h"
+#include "record/surroundings.h"
 
 namespace cupel::record {
 namespace {
@@ -46,13 +48,6 @@ std::string Difference(const plan::Plan& before, const plan::Plan& after) {
   return "sizes of buffers changed";
 }
 
-/// The budget is in processor time, so that a busy machine does not record less often.
-std::chrono::nanoseconds CpuTime() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
-}
-
 }  // namespace
 
 PureRecording RecordPure(const Candidate& candidate, const Request& request) {
@@ -61,9 +56,13 @@ PureRecording RecordPure(const Candidate& candidate, const Request& request) {
   constexpr uint64_t kRepeatOneIn = 3;
   constexpr int kWallFactor = 10;
   const std::chrono::microseconds budget(request.budget_us);
-  const auto start = std::chrono::steady_clock::now();
-  const auto start_cpu = CpuTime();
+  // In processor time, so that a busy machine does not record less often.
+  const auto start = Now(CLOCK_MONOTONIC), start_cpu = Now(CLOCK_PROCESS_CPUTIME_ID);
   Random random(request.seed);
+  Random elsewhere = random.Fork("surroundings");
+  const auto record = [&](uint64_t seed, Random& around) {
+    return candidate.Record(request, seed, Surroundings(around));
+  };
   std::vector<uint64_t> seeds;
   std::vector<double> times;
   PureRecording result;
@@ -72,7 +71,7 @@ PureRecording RecordPure(const Candidate& candidate, const Request& request) {
     const bool repeat = i >= kSetUpCalls && random.Below(kRepeatOneIn) == 0;
     const uint64_t seed = repeat ? seeds[random.Below(seeds.size())] : random();
     seeds.push_back(seed);
-    auto call = candidate.Record(request, seed);
+    auto call = record(seed, elsewhere);
     ++result.recordings;
     if (i < kSetUpCalls && i + 1 < request.recordings) continue;
     times.push_back(call.host_us);
@@ -81,8 +80,12 @@ PureRecording RecordPure(const Candidate& candidate, const Request& request) {
       reference_seed = seed;
     } else if (call.plan != result.plan) {
       // The same two sets of addresses again: when they decide, it is not the history.
-      const bool by_address = candidate.Record(request, reference_seed).plan == result.plan &&
-                              candidate.Record(request, seed).plan == call.plan;
+      const Random around = elsewhere;
+      const auto again = [&](uint64_t addresses) {
+        Random same = around;
+        return record(addresses, same).plan;
+      };
+      const bool by_address = again(reference_seed) == result.plan && again(seed) == call.plan;
       const std::string difference = Difference(result.plan, call.plan);
       Refuse("impure",
              by_address ? fmt::format("the plan depends on device addresses: {}", difference)
@@ -92,9 +95,8 @@ PureRecording RecordPure(const Candidate& candidate, const Request& request) {
                               i + 1, difference),
              request.function);
     }
-    if (i + 1 >= kFewestCalls &&
-        (CpuTime() - start_cpu > budget ||
-         std::chrono::steady_clock::now() - start > kWallFactor * budget)) {
+    if (i + 1 >= kFewestCalls && (Now(CLOCK_PROCESS_CPUTIME_ID) - start_cpu > budget ||
+                                  Now(CLOCK_MONOTONIC) - start > kWallFactor * budget)) {
       break;
     }
   }

@@ -335,6 +335,20 @@ Result<std::variant<std::monostate, Refusal>> Recorder::Recheck() {
                              item.request.function, false});
     }
   }
+  if (seen.empty()) return Checked(std::monostate());
+  // Another process has other addresses of code, heap and stack, and another past.
+  auto child = std::exchange(impl_->child, std::nullopt);
+  const Impl::Seen& item = seen[impl_->random.Below(seen.size())];
+  TRY_ASSIGN(auto outcome, impl_->Run(item.request));
+  impl_->child = std::move(child);
+  impl_->seen = seen;
+  if (auto* refusal = std::get_if<Refusal>(&outcome)) return Checked(std::move(*refusal));
+  if (!SamePlan(item.plan, std::get<Recording>(outcome).plan)) {
+    return Checked(Refusal{"impure",
+                           "another process asks for other work with the same arguments: the plan "
+                           "depends on addresses of the process or on what was called before",
+                           item.request.function, false});
+  }
   return Checked(std::monostate());
 }
 

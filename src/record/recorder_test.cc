@@ -240,7 +240,30 @@ TEST_F(RecorderTest, EarlierCallsMustNotMatter) {
 
 TEST_F(RecorderTest, AddressesMustNotMatter) {
   ExpectRefused("by_address", "impure", "the plan depends on device addresses");
+  ExpectRefused("by_stack", "impure", "asks for other work");
+  ExpectRefused("by_heap", "impure", "asks for other work");
   ExpectRefused("freed", "freed_memory", "freed");
+}
+
+TEST_F(RecorderTest, ClocksAreRefused) {
+  ExpectRefused("counter_of_cycles", "impure", "reads a clock");
+  ExpectRefused("time_of_day", "impure", "reads a clock");
+}
+
+TEST_F(RecorderTest, AnotherProcessMustAgree) {
+  constexpr int kTries = 24;  // it shows when the two differ in one bit of an address
+  int found = 0;
+  for (int i = 0; i < kTries && found == 0; ++i) {
+    PlanOf(Record("by_code"));
+    const auto checked = recorder().Recheck();
+    ASSERT_TRUE(checked);
+    if (const auto* refusal = std::get_if<Refusal>(&*checked)) {
+      EXPECT_EQ(refusal->code, "impure");
+      EXPECT_THAT(refusal->message, HasSubstr("another process"));
+      ++found;
+    }
+  }
+  EXPECT_EQ(found, 1);
 }
 
 TEST_F(RecorderTest, RecheckFindsWhatOtherShapesChanged) {

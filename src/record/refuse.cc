@@ -87,12 +87,27 @@ void WriteOrDie(const char* data, size_t size) {
   SendFromHandler("host_crash", message.data(), "");
 }
 
-void OnSignal(int signal, siginfo_t* info, void* /*context*/) {
+/// True where rdtsc or rdtscp trapped (clock.h): in the candidate's own code, or in the C library's
+/// when it was asked for the time.
+bool ReadsClock(const siginfo_t& info, const void* context) {
+  if (info.si_code != SI_KERNEL) return false;  // an instruction, no address
+  const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
+  const auto* code = reinterpret_cast<const unsigned char*>(registers[REG_RIP]);
+  return code[0] == 0x0f && (code[1] == 0x31 || (code[1] == 0x01 && code[2] == 0xf9));
+}
+
+void OnSignal(int signal, siginfo_t* info, void* context) {
   if (signal == SIGSYS) {
     std::array<char, 100> where{};
     fmt::format_to_n(where.data(), where.size() - 1, "syscall {}", info->si_syscall);
     SendFromHandler("host_privilege", "host code made a system call that is not permitted",
                     where.data());
+  }
+  if (signal == SIGSEGV && ReadsClock(*info, context)) {
+    SendFromHandler("impure",
+                    "host code reads a clock: what it asks of the GPU must follow from its "
+                    "arguments and the device alone",
+                    "");
   }
   if (signal == SIGSEGV) OnFault(reinterpret_cast<uintptr_t>(info->si_addr));
   const char* message =

@@ -4,6 +4,7 @@
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <ctime>
 #include <functional>
 #include <map>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -90,6 +92,14 @@ using Function = std::function<void(const Args&, const Return&)>;
 
 void ScaleInto(const float* in, float* out, int n, float factor, cudaStream_t stream = nullptr) {
   Scale<<<(n + 255) / 256, 256, 0, stream>>>(in, out, n, factor);
+}
+
+/// Half of the work where that bit of an address is set.
+void ByAddress(const void* address, int bit, const Args& args, const Return& ret) {
+  Tensor out(args.numel(0));
+  const bool odd = (reinterpret_cast<uint64_t>(address) >> bit & 1) != 0;
+  Scale<<<odd ? 1 : 2, 256>>>(args.data(0), out.data(), args.numel(0), 2);
+  ret(out.t);
 }
 
 /// Scales and returns: the honest function, with something else done before.
@@ -365,12 +375,36 @@ std::map<std::string, Function> Functions() {
     _exit(0);
   };
   f["slow"] = Honest([](const Args&) {
-    timespec now{}, begin{};
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    const auto us = [](const timespec& t) { return t.tv_sec * 1000000L + t.tv_nsec / 1000; };
-    do clock_gettime(CLOCK_MONOTONIC, &now);
-    while (us(now) - us(begin) < 30000);
+    const auto now_us = [] {  // the C library's clocks are refused
+      timespec now{};
+      syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+      return now.tv_sec * 1000000L + now.tv_nsec / 1000;
+    };
+    const auto begin = now_us();
+    while (now_us() - begin < 30000) {
+    }
   });
+  f["counter_of_cycles"] = Honest([](const Args&) {
+    uint32_t low = 0, high = 0;
+    asm volatile("rdtsc" : "=a"(low), "=d"(high));
+    zero = zero + static_cast<int>((low ^ high) & 0);
+  });
+  f["time_of_day"] = Honest([](const Args&) {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    zero = zero + static_cast<int>(now.tv_nsec & 0);
+  });
+  f["by_stack"] = [](const Args& a, const Return& r) {
+    char volatile here = 0;
+    ByAddress(const_cast<char*>(&here), 4, a, r);
+  };
+  f["by_heap"] = [](const Args& a, const Return& r) {
+    const auto block = std::make_unique<char[]>(200);
+    ByAddress(block.get(), 4, a, r);
+  };
+  f["by_code"] = [](const Args& a, const Return& r) {
+    ByAddress(reinterpret_cast<const void*>(&cupel_candidate_abi), 12, a, r);
+  };
   return f;
 }
 
