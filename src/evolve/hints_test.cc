@@ -77,6 +77,14 @@ TEST(Hints, PrefersWhatEarnedAndForgetsNothing) {
   EXPECT_GT(first[2], 10);
 }
 
+TEST(Hints, OneThatAlwaysEarnedGoesBeforeOneThatIsNew) {
+  Hints hints({Make(0, "a"), Make(1, "b")});
+  for (int i = 0; i < 20; ++i) hints.Reward(1, 1);
+  int first = 0;
+  for (uint64_t seed = 0; seed < 1000; ++seed) first += hints.Sample(1, Random(seed))[0]->id == 1;
+  EXPECT_NEAR(first, 955, 25);  // 21 of 22: the mean of Beta(21, 1)
+}
+
 TEST(Hints, RewardsAreClamped) {
   Hints hints({Make(0, "a")});
   hints.Reward(0, 5);
