@@ -30,7 +30,7 @@ torch = None  # imported by serve(), after the protocol's descriptors are out of
 MAX_GRADIENTS = 16  # tuples of sentinels tried for backward_fn's result
 SCALE_DRAWS = 8  # draws pooled for E, fewer for huge outputs
 STEADY_ATTEMPTS = 8  # draws that a backward case may take until no gradient hangs on rounding
-MOVE = 2.0 ** -22  # what inputs are moved by to see that, relative
+MOVE, MOVES = 2.0 ** -22, 2  # what inputs are moved by to see that, relative; how often
 UNEVEN = 1 / 16  # of the largest change: what the two directions may differ by
 NOTHING = 2.0 ** -40  # of the largest gradient: a change that is float64's own rounding
 HASH_CHUNK = 16 << 20  # docs/formats/case.md: digest of digests
@@ -726,15 +726,16 @@ def hangs_on_rounding(draw, truth, seed):
     lie on by no more than rounding: moved one way and the other, they change it unequally."""
     if not isinstance(draw, BackwardDraw):
         return False
-    moved, opposite = (draw.truth(Noise(seed, direction, MOVE)) for direction in (1, -1))
-    for t, m, o in zip(truth, moved, opposite):
-        if t is None or t.numel() == 0:
-            continue
-        ahead, behind = (m - t).nan_to_num(0), (o - t).nan_to_num(0)
-        effect = max(float(ahead.abs().max()), float(behind.abs().max()))
-        uneven = float((ahead + behind).abs().max())
-        if uneven > UNEVEN * effect and effect > NOTHING * float(t.nan_to_num(0).abs().max()):
-            return True
+    for signs in range(seed, seed + MOVES):
+        moved, opposite = (draw.truth(Noise(signs, direction, MOVE)) for direction in (1, -1))
+        for t, m, o in zip(truth, moved, opposite):
+            if t is None or t.numel() == 0:
+                continue
+            ahead, behind = (m - t).nan_to_num(0), (o - t).nan_to_num(0)
+            effect = max(float(ahead.abs().max()), float(behind.abs().max()))
+            uneven = float((ahead + behind).abs().max())
+            if uneven > UNEVEN * effect and effect > NOTHING * float(t.nan_to_num(0).abs().max()):
+                return True
     return False
 
 
