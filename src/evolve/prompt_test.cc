@@ -47,8 +47,8 @@ TEST(Prompt, TellsAllOfTheContextInOrder) {
   size_t last = 0;
   for (const char* part :
        {"# The operation", "slow, 20 us", "int slow;", "fast, 10 us", "int fast;", "tiled, 8 us",
-        "int parent;", "bottleneck: latency", "1. use more warps", "3. fuse", "early", "lesson one",
-        "late", "hint one", "sibling one", "faster", "# How to answer"}) {
+        "int parent;", "bottleneck: latency", "1. use more warps", "3. fuse", "failed: early",
+        "lesson one", "failed: late", "hint one", "sibling one", "faster", "# How to answer"}) {
     const size_t at = At(text, part);
     EXPECT_GE(at, last) << part;
     last = at;

@@ -56,6 +56,9 @@ class TranslatorTest : public testing::Test {
     folder_.emplace(std::move(*folder));
     archive::NewRun run;
     run.id = "run";
+    run.task = "task";
+    run.direction = "forward";
+    run.task_hash = std::string(64, '0');
     auto archive = archive::Archive::Create(folder_->path() / "run.cupel", run);
     ASSERT_TRUE(archive) << archive.error().ToString();
     archive_.emplace(std::move(*archive));
