@@ -19,6 +19,7 @@
 #include "evolve/operation.h"
 #include "evolve/translator.h"
 #include "os/fd.h"
+#include "report/objective_kind.h"
 
 namespace cupel::cli {
 namespace {
@@ -27,7 +28,8 @@ constexpr const char* kWhat = "configuration of the run";
 
 Json ToJson(const TranslateCommand& command, const std::string& operation) {
   Json json = RunJson(command.common, command.compile, command.target);
-  json["translate"] = Json{{"models", command.models.specs}, {"attempts", command.attempts}};
+  json["translate"] =
+      Json{{"models", command.models.specs}, {"attempts", command.attempts.value_or(10)}};
   json["translate"].update(BudgetJson(command.models));
   json["operation"] = operation;
   return json;
@@ -113,7 +115,7 @@ Result<int> Conclude(TranslateCommand& command, OpenRun& run,
     TRY_ASSIGN(const auto verdict, run.archive.LatestVerdict(*translation.kernel));
     fmt::print("right: {}{}\n", command.output.string(),
                kernel.objective && verdict
-                   ? ", " + ObjectiveText(verdict->objective_kind, *kernel.objective)
+                   ? ", " + report::ObjectiveText(verdict->objective_kind, *kernel.objective)
                    : std::string());
   } else {
     fmt::print(
