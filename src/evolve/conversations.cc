@@ -146,6 +146,7 @@ Result<std::vector<llm::Exchange>> RecordedExchanges(const archive::Archive& arc
     if (!row.end || !row.end->error.empty()) continue;
     llm::Exchange exchange;
     exchange.hash = row.hash;
+    exchange.role = row.role;
     exchange.attempt = row.attempt;
     TRY_ASSIGN(const Json request, ParseJson(row.request, "a request in the archive"));
     TRY_ASSIGN(exchange.request, llm::RequestFromJson(request, "a request in the archive"));

@@ -91,6 +91,26 @@ TEST_F(ConversationsTest, ARunIsReplayedWithoutItsModel) {
   EXPECT_EQ(again.Exchanges()->front().hash, archive_.Exchanges()->front().hash);
 }
 
+TEST_F(ConversationsTest, ANumberedQuestionIsReplayedThoughItsWordsHaveChanged) {
+  llm::Request numbered = Question("Make it fast.");
+  numbered.sample = 2'000'001;
+  {
+    const auto conversations = *Conversations::Open(archive_, specs_, {});
+    ASSERT_TRUE(conversations->askers()[0]->Ask("proposer", numbered));
+  }
+  const auto recorded = *RecordedExchanges(archive_);
+  archive::Archive again = Create("again.cupel");
+  ConversationOptions options;
+  options.replay = &recorded;
+  const auto conversations = *Conversations::Open(again, specs_, options);
+  llm::Asker& asker = *conversations->askers()[0];
+  numbered.messages[0].text = "Make it as fast as you can.";
+  EXPECT_EQ(asker.Ask("proposer", numbered)->text, "answer 1\n");
+  EXPECT_FALSE(asker.Ask("summariser", numbered));
+  numbered.sample = 2'000'002;
+  EXPECT_FALSE(asker.Ask("proposer", numbered));
+}
+
 TEST_F(ConversationsTest, WhatWasSpentBeforeAResumeCounts) {
   archive::NewExchange before{"proposer", "m", "h", "{}", 1, 500, 70};
   ASSERT_TRUE(archive_.BeginExchange(before));

@@ -8,6 +8,7 @@
 
 #include "base/demangle.h"
 #include "base/printable.h"
+#include "evolve/prompt.h"
 #include "judge/launch_text.h"
 
 namespace cupel::evolve {
@@ -206,6 +207,7 @@ Result<std::vector<std::string>> ReadRecommendations(std::string_view answer) {
 Result<std::vector<std::string>> Recommend(llm::Asker& asker, std::string_view operation,
                                            std::string_view source, std::string_view feedback) {
   llm::Request request = RecommendPrompt(operation, source, feedback);
+  request.sample = SampleOf(source);
   for (bool again = false;; again = true) {
     TRY_ASSIGN(const llm::Answer answer, asker.Ask("summariser", request));
     auto advice = ReadRecommendations(answer.text);

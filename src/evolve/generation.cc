@@ -265,6 +265,7 @@ class Generation {
       review::Subject subject;
       subject.source = entries[i]->source;
       subject.operation = options_.operation;
+      subject.sample = SampleOf(entries[i]->source);
       asked[i] = std::async(std::launch::async, [this, subject = std::move(subject)] {
         return review::AskReviewers(subject, parts_.reviewers, options_.review);
       });

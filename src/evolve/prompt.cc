@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/hash.h"
 #include "base/printable.h"
 #include "evolve/reply.h"
 
@@ -243,6 +244,10 @@ Result<std::string> ReadHint(std::string_view answer) {
   if (hint.empty()) return fail("there is no hint");
   if (hint.size() > kMaxHint) return fail("the hint is too long");
   return hint;
+}
+
+int64_t SampleOf(std::string_view source) {
+  return std::stoll(Sha256Hex(source).substr(0, 12), nullptr, 16);
 }
 
 }  // namespace cupel::evolve

@@ -61,6 +61,10 @@ std::string AnotherMessage(int number, int count, const std::vector<std::string>
 std::string ReflectionMessage(int round, int rounds);
 void Continue(llm::Request& request, std::string answer, std::string message);
 
+/// The number of a question about one kernel (llm::Request::sample): a replay finds its answer by
+/// it also where the words of the question have changed since.
+int64_t SampleOf(std::string_view source);
+
 /// A hint with what proposals that were given it have earned.
 struct TriedHint {
   std::string text;

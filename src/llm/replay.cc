@@ -15,6 +15,8 @@ class Replay : public Provider {
       if (exchange.failure) continue;
       by_request_.emplace(exchange.hash, exchange.answer);
       by_prompt_.emplace(PromptHashOf(exchange.request), exchange.answer);
+      if (exchange.request.sample == 0) continue;
+      by_place_.emplace(PlaceOf(exchange.request, exchange.role), exchange.answer);
     }
   }
   bool Metered() const override { return false; }
@@ -22,6 +24,9 @@ class Replay : public Provider {
   Reply Ask(const Request& request, const Call& call) override {
     const Answer* found = Find(by_request_, HashOf(request));
     if (found == nullptr) found = Find(by_prompt_, PromptHashOf(request));
+    if (found == nullptr && request.sample != 0) {
+      found = Find(by_place_, PlaceOf(request, call.role));
+    }
     if (found == nullptr) return Failed(Missing(request));
     Reply reply;
     reply.answer = *found;
@@ -32,6 +37,11 @@ class Replay : public Provider {
 
  private:
   using Answers = std::map<std::string, Answer>;
+
+  /// Where a numbered question stood in its run.
+  static std::string PlaceOf(const Request& request, std::string_view role) {
+    return fmt::format("{} {} {} {}", request.model, role, request.sample, request.messages.size());
+  }
 
   static const Answer* Find(const Answers& answers, const std::string& hash) {
     const auto it = answers.find(hash);
@@ -47,7 +57,7 @@ class Replay : public Provider {
   }
 
   const std::string source_;
-  Answers by_request_, by_prompt_;
+  Answers by_request_, by_prompt_, by_place_;
 };
 
 }  // namespace

@@ -74,6 +74,7 @@ Result<Opinion> AskReviewer(const Subject& subject, Aspect aspect, llm::Asker& m
   }
   const std::string shown = Neutralised(subject.source);
   llm::Request request = FirstQuestion(subject, shown, instructions);
+  request.sample = subject.sample;
   Conversation conversation(opinion, model);
   TRY_ASSIGN(const std::optional<Stated> first, conversation.Ask(request));
   if (!first) return opinion;

@@ -28,6 +28,7 @@ struct Subject {
   std::string source;     // of the kernel; neutralised before it is shown
   std::string operation;  // the PyTorch code, arguments and shapes, as text
   std::string findings;   // the emulator's, as text; empty: withheld
+  int64_t sample = 0;     // llm::Request::sample of the questions
 };
 
 struct Opinion {
