@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <map>
 #include <utility>
 
 #include "archive/archive.h"
 #include "cli/commands.h"
-#include "cli/models.h"
+#include "cli/evolve_run.h"
 #include "cli/optimize_config.h"
 #include "cli/progress.h"
 #include "cli/run.h"
@@ -16,31 +15,27 @@
 #include "cli/session.h"
 #include "evolve/conversations.h"
 #include "evolve/evaluator.h"
-#include "evolve/evolution.h"
 #include "evolve/objective.h"
 #include "evolve/operation.h"
 #include "evolve/tuning.h"
 #include "os/fd.h"
-#include "report/objective_kind.h"
 
 namespace cupel::cli {
 namespace {
 
 constexpr size_t kMaxSourceBytes = 4u << 20;
 
-/// What an earlier run recorded, for a replay of it.
-struct Recording {
-  std::vector<llm::Exchange> exchanges;
-  std::map<int, bool> reading;  // whether reviewers were asked, by generation
-};
-
+/// Empty: models are to write it.
 Result<std::string> StartingKernel(const OptimizeCommand& command, const task::Task& task) {
   std::filesystem::path kernel = command.kernel;
-  if (kernel.empty()) kernel = task.baseline[static_cast<int>(DirectionOf(command.target))];
+  if (kernel.empty() && !command.translate) {
+    kernel = task.baseline[static_cast<int>(DirectionOf(command.target))];
+  }
+  if (kernel.empty() && !command.search.models.specs.empty()) return std::string();
   if (kernel.empty()) {
     return Fail(ErrorCode::kNotFound, fmt::format("task {} has no baseline kernel", task.name),
-                "name one to start from with --kernel FILE.cu, or have one written by cupel "
-                "translate");
+                "name one to start from with --kernel FILE.cu, or have one written by a model "
+                "(--model SPEC)");
   }
   return os::ReadFile(kernel, kMaxSourceBytes);
 }
@@ -72,52 +67,6 @@ Result<std::pair<StoredRun, Recording>> ReadRecording(OptimizeCommand& command) 
   }
   command.common.seed = info.seed;
   return std::pair{std::move(stored), std::move(recording)};
-}
-
-/// The loop with language models.
-Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, OpenRun& run,
-                                    const StoredRun& stored, evolve::Evaluator& evaluator,
-                                    std::string_view objective, const Recording* recording) {
-  TRY_ASSIGN(evolve::EvolutionOptions options, EvolutionOptionsOf(command));
-  options.seed = run.info.seed;
-  options.operation = stored.operation;
-  options.objective_text = [objective](double value) {
-    return report::ObjectiveText(objective, value);
-  };
-  std::vector<llm::ModelSpec> specs;
-  for (const auto* list : {&command.search.models.specs, &command.search.reviewers}) {
-    for (const std::string& text : *list) {
-      TRY_ASSIGN(llm::ModelSpec spec, llm::ParseModelSpec(text));
-      specs.push_back(std::move(spec));
-    }
-  }
-  evolve::ConversationOptions conversing;
-  conversing.limits = LimitsOf(command.search.models);
-  conversing.seed = run.info.seed;
-  if (recording != nullptr) {
-    conversing.limits = {};
-    conversing.replay = &recording->exchanges;
-    options.recorded_reading = recording->reading;
-  }
-  TRY_ASSIGN(const auto conversations, evolve::Conversations::Open(run.archive, specs, conversing));
-  const auto askers = conversations->askers();
-  const auto first_reviewer =
-      askers.begin() + static_cast<std::ptrdiff_t>(command.search.models.specs.size());
-  evolve::EvolutionParts parts{run.archive,
-                               evaluator,
-                               *conversations,
-                               {askers.begin(), first_reviewer},
-                               {first_reviewer, askers.end()}};
-  if (parts.reviewers.empty()) parts.reviewers = {parts.proposers.front()};
-  for (size_t i = 0; i < parts.proposers.size(); ++i) options.weights.push_back(specs[i].weight);
-  auto result = evolve::Evolve(parts, stored.start, options);
-  if (!result && recording != nullptr && result.error().code == ErrorCode::kNotFound) {
-    evolve::RunResult ended;
-    ended.start_accepted = true;
-    ended.end = "the recording ends here";
-    return ended;
-  }
-  return result;
 }
 
 Status Conclude(const OptimizeCommand& command, OpenRun& run) {

@@ -387,7 +387,11 @@ CLI::App* AddOptimize(CLI::App& app, OptimizeCommand& optimize) {
   AddTarget(sub, optimize.target, true);
   AddCommon(sub, optimize.common, true, true);
   AddCompile(sub, optimize.compile);
-  sub->add_option("--kernel", optimize.kernel, "Start from this .cu (default: the task's)");
+  auto* kernel =
+      sub->add_option("--kernel", optimize.kernel, "Start from this .cu (default: the task's)");
+  sub->add_flag("--translate", optimize.translate,
+                "With models: start from what they write, not from the task's kernel")
+      ->excludes(kernel);
   sub->add_option("--objective", optimize.objective,
                   "What to minimise: time, energy (of a call, on a GPU), or mix (their product)")
       ->check(CLI::IsMember({"time", "energy", "mix"}))

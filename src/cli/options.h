@@ -141,6 +141,7 @@ struct OptimizeCommand {
   Compile compile;
   Target target;
   std::filesystem::path kernel;    // start; empty: the task's baseline
+  bool translate = false;          // else: what models write
   std::filesystem::path run;       // folder; empty: a new one below cupel-runs/
   std::string resume;              // run folder to go on with
   std::string replay;              // run folder whose answers are given again

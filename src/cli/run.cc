@@ -150,6 +150,7 @@ assay::Question RunQuestion(const task::Task& task, const Target& target) {
   question.kinds = KindsOf(target);
   question.trials = target.trials;
   question.distributions.assign(task::OtherInputs().begin(), task::OtherInputs().end());
+  question.shadows = question.integers = true;  // as cupel check asks
   return question;
 }
 

@@ -176,9 +176,8 @@ Result<int> Run(const TranslateCommand& given) {
   evaluating.seed = run->info.seed;
   evaluating.user_seed = true;  // cases of the run's own seed, which models do not know
   TRY_ASSIGN(evaluating.source_folder, CandidatesFolder(*run));
-  assay::Question question = RunQuestion(task, command.target);
-  question.shadows = question.integers = true;  // as cupel check asks
-  evolve::Evaluator evaluator({run->archive, session->assay(), *objective}, question, evaluating,
+  evolve::Evaluator evaluator({run->archive, session->assay(), *objective},
+                              RunQuestion(task, command.target), evaluating,
                               [&](const evolve::RunProgress& p) { view.Show(p); });
   evolve::ConversationOptions conversing;
   conversing.limits = LimitsOf(command.models);

@@ -175,6 +175,7 @@ assay::Question Evaluator::SearchQuestion() const {
   if (wants(task::SettingKind::kSingle)) question.kinds = {task::SettingKind::kSingle};
   question.stop_at_first_failure = true;
   question.distributions.clear();
+  question.shadows = question.integers = false;
   if (options_.user_seed) question.seed = Random(options_.seed).Fork("search")();
   return question;
 }

@@ -114,6 +114,17 @@ class Evolve(CupelTest):
         done = self.cupel("optimize", "--resume", run, timeout=600)
         self.assertEqual(done.status, 0, done)
 
+    def test_models_may_write_the_start(self):
+        run = self.folder / "run"
+        command = [str(part) for part in self.command(run, "--translate", "--without", "review,polish")]
+        at = command.index("--kernel")
+        del command[at:at + 2]
+        done = self.cupel(*command, timeout=600)
+        self.assertEqual(done.status, 0, done)
+        rows = self.candidates(run)
+        self.assertFalse(any(row[3] == "baseline" for row in rows), rows)
+        self.assertIn("translator", {role for role, in self.query(run, "SELECT DISTINCT role FROM exchanges")})
+
     def test_ingredients_can_be_left_out(self):
         run = self.folder / "run"
         done = self.cupel(*self.command(run, "--without", "review,summary,reflection,polish,novelty"), timeout=600)

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/evolve_run.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "cli/models.h"
+#include "evolve/conversations.h"
+#include "evolve/evolution.h"
+#include "evolve/translator.h"
+#include "report/objective_kind.h"
+
+namespace cupel::cli {
+namespace {
+
+/// Proposers first, then reviewers.
+Result<std::vector<llm::ModelSpec>> SpecsOf(const SearchOptions& search) {
+  std::vector<llm::ModelSpec> specs;
+  for (const auto* list : {&search.models.specs, &search.reviewers}) {
+    for (const std::string& text : *list) {
+      TRY_ASSIGN(llm::ModelSpec spec, llm::ParseModelSpec(text));
+      specs.push_back(std::move(spec));
+    }
+  }
+  return specs;
+}
+
+/// The kernel to start from: the given one, else what models write. nullopt: they did not get it
+/// right.
+Result<std::optional<std::string>> StartOf(const evolve::EvolutionParts& parts,
+                                           const StoredRun& stored) {
+  if (!stored.start.empty()) return std::optional<std::string>(stored.start);
+  evolve::TranslateOptions options;
+  options.operation = stored.operation;
+  TRY_ASSIGN(const evolve::Translation translation,
+             evolve::Translate(parts.archive, parts.evaluator, parts.proposers, options));
+  if (!translation.kernel) return std::optional<std::string>();
+  TRY_ASSIGN(std::string source, parts.archive.Source(*translation.kernel));
+  return std::optional<std::string>(std::move(source));
+}
+
+}  // namespace
+
+Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, OpenRun& run,
+                                    const StoredRun& stored, evolve::Evaluator& evaluator,
+                                    std::string_view objective, const Recording* recording) {
+  TRY_ASSIGN(evolve::EvolutionOptions options, EvolutionOptionsOf(command));
+  options.seed = run.info.seed;
+  options.operation = stored.operation;
+  options.objective_text = [objective](double value) {
+    return report::ObjectiveText(objective, value);
+  };
+  TRY_ASSIGN(const auto specs, SpecsOf(command.search));
+  evolve::ConversationOptions conversing;
+  conversing.seed = run.info.seed;
+  if (recording == nullptr) {
+    conversing.limits = LimitsOf(command.search.models);
+  } else {
+    conversing.replay = &recording->exchanges;
+    options.recorded_reading = recording->reading;
+  }
+  TRY_ASSIGN(const auto conversations, evolve::Conversations::Open(run.archive, specs, conversing));
+  const auto askers = conversations->askers();
+  const auto split =
+      askers.begin() + static_cast<std::ptrdiff_t>(command.search.models.specs.size());
+  evolve::EvolutionParts parts{
+      run.archive, evaluator, *conversations, {askers.begin(), split}, {split, askers.end()}};
+  if (parts.reviewers.empty()) parts.reviewers = {parts.proposers.front()};
+  for (size_t i = 0; i < parts.proposers.size(); ++i) options.weights.push_back(specs[i].weight);
+  evolve::RunResult ended;
+  const auto start = StartOf(parts, stored);
+  if (start && !*start) {
+    ended.end = "no model wrote a kernel that is right";
+    return ended;
+  }
+  auto result = start ? evolve::Evolve(parts, **start, options)
+                      : Result<evolve::RunResult>(tl::unexpected(start.error()));
+  if (!result && recording != nullptr && result.error().code == ErrorCode::kNotFound) {
+    ended.start_accepted = true;
+    ended.end = "the recording ends here";
+    return ended;
+  }
+  return result;
+}
+
+}  // namespace cupel::cli
