@@ -5,14 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <map>
 #include <mutex>
-#include <string>
 #include <thread>
-#include <tuple>
-
-#include "base/hash.h"
 
 namespace cupel::review {
 namespace {
@@ -214,81 +209,7 @@ Result<CalibrationResult> Calibration::Run() {
   return result;
 }
 
-Json ToJson(const VerifierRates& verifier, bool reflected) {
-  Json json{{"aspect", Name(verifier.aspect)},
-            {"model", verifier.model},
-            {"instructions", verifier.variant}};
-  json.update(ToJson(verifier.rates));
-  if (reflected) json["before_reflection"] = ToJson(verifier.before);
-  json["unusable"] = verifier.unusable;
-  json["misquoted"] = verifier.misquoted;
-  json["usd"] = verifier.usd;
-  json["input_tokens"] = verifier.input_tokens;
-  json["output_tokens"] = verifier.output_tokens;
-  return json;
-}
-
 }  // namespace
-
-std::vector<bool> ReportingHalf(const std::vector<CalibrationCase>& cases) {
-  std::vector<std::tuple<int, std::string, size_t>> order;
-  for (size_t i = 0; i < cases.size(); ++i) {
-    const auto& wrong = cases[i].label.wrong;
-    order.emplace_back(wrong ? static_cast<int>(*wrong) : -1, Sha256Hex(cases[i].label.id), i);
-  }
-  std::sort(order.begin(), order.end());
-  // The alternation goes on from stratum to stratum, so that odd ones do not all favour one half.
-  std::vector<bool> reports(cases.size());
-  for (size_t i = 0; i < order.size(); ++i) reports[std::get<2>(order[i])] = i % 2 == 1;
-  return reports;
-}
-
-void TuneWeights(const std::vector<VerifierRates>& verifiers, ReviewOptions& options) {
-  constexpr double kMostSure = 0.98;  // some tens of kernels do not show more
-  double strongest = 0;
-  for (size_t aspect = 0; aspect < kAspects; ++aspect) {
-    double sum = 0;
-    int count = 0;
-    for (const VerifierRates& verifier : verifiers) {
-      if (static_cast<size_t>(verifier.aspect) != aspect) continue;
-      sum += verifier.rates.Balanced();
-      ++count;
-    }
-    const double balanced = count > 0 ? std::clamp(sum / count, 0.5, kMostSure) : 0.5;
-    options.weights[aspect] = std::log(balanced / (1 - balanced));
-    strongest = std::max(strongest, options.weights[aspect]);
-  }
-  // Where nobody knows anything, all weigh the same.
-  for (double& weight : options.weights) weight = strongest > 0 ? weight / strongest : 1;
-}
-
-double TunedThreshold(std::vector<Review> reviews, const std::vector<bool>& fine,
-                      const ReviewOptions& options) {
-  constexpr double kLostRightKernel = 2;
-  std::vector<double> scores, cuts = {0};
-  for (Review& review : reviews) {
-    Count(review, options);
-    scores.push_back(review.score);
-  }
-  std::vector<double> sorted = scores;
-  std::sort(sorted.begin(), sorted.end());
-  for (size_t i = 1; i < sorted.size(); ++i) cuts.push_back((sorted[i - 1] + sorted[i]) / 2);
-  const auto right = static_cast<double>(std::count(fine.begin(), fine.end(), true));
-  const double wrong = static_cast<double>(fine.size()) - right;
-  double best_cut = 0, best_loss = 1e300;
-  for (const double cut : cuts) {
-    double stopped = 0, missed = 0;
-    for (size_t i = 0; i < scores.size(); ++i) {
-      if (fine[i] && scores[i] < cut) ++stopped;
-      if (!fine[i] && scores[i] >= cut) ++missed;
-    }
-    const double loss =
-        kLostRightKernel * stopped / std::max(1.0, right) + missed / std::max(1.0, wrong);
-    if (loss < best_loss) best_cut = cut;  // of equal ones the lowest: it passes more
-    best_loss = std::min(best_loss, loss);
-  }
-  return best_cut;
-}
 
 Result<CalibrationResult> Calibrate(const std::vector<CalibrationCase>& cases,
                                     const std::vector<llm::Asker*>& models,
@@ -303,35 +224,6 @@ Result<CalibrationResult> Calibrate(const std::vector<CalibrationCase>& cases,
                 "label at least two right and two wrong kernels; sixty tell something");
   }
   return Calibration(cases, models, options).Run();
-}
-
-Json ToJson(const CalibrationResult& result, const std::vector<CalibrationCase>& cases) {
-  const auto all = [&](const std::vector<VerifierRates>& verifiers) {
-    Json list = Json::array();
-    for (const VerifierRates& each : verifiers)
-      list.push_back(ToJson(each, result.options.reflect));
-    return list;
-  };
-  Json kernels = Json::array();
-  for (size_t i = 0; i < cases.size(); ++i) {
-    Json kernel{{"id", cases[i].label.id}, {"half", result.reports[i] ? "reports" : "tunes"}};
-    kernel["wrong"] = cases[i].label.wrong ? Json(Name(*cases[i].label.wrong)) : Json();
-    kernel.update(ToJson(result.reviews[i]));
-    kernel.erase("seconds");
-    kernels.push_back(std::move(kernel));
-  }
-  return {{"options", ToJson(result.options)},
-          {"reporting_half",
-           {{"kernels", result.reported_on},
-            {"verifiers", all(result.verifiers)},
-            {"vote", ToJson(result.vote)},
-            {"untuned_majority", ToJson(result.majority)}}},
-          {"tuning_half",
-           {{"kernels", result.tuned_on},
-            {"verifiers", all(result.tuning)},
-            {"vote", ToJson(result.vote_tuning)}}},
-          {"usd", result.usd},
-          {"kernels", std::move(kernels)}};
 }
 
 }  // namespace cupel::review

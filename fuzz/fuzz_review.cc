@@ -1,0 +1,27 @@
+// Sources as reviewers are shown them: any text is taken, as many lines come out, and nothing but
+// printable signs; what has been neutralised says nothing more to neutralise. And their answers.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+
+#include "harness.h"
+#include "review/answer.h"
+#include "review/neutral.h"
+
+namespace cupel::fuzz {
+
+void RunOne(std::string_view input) {
+  const std::string shown = review::Neutralised(input);
+  CHECK(std::count(shown.begin(), shown.end(), '\n') ==
+        std::count(input.begin(), input.end(), '\n'));
+  CHECK(std::all_of(shown.begin(), shown.end(),
+                    [](char c) { return c == '\n' || c == '\t' || (c >= ' ' && c < 0x7f); }));
+  CHECK(review::Neutralised(shown).size() <= shown.size());
+  const auto stated = review::ReadAnswer(input);
+  if (stated) {
+    CHECK(stated->confidence >= 0 && stated->confidence <= 1);
+    CHECK(review::FindQuote(input, *stated) >= 0);
+  }
+}
+
+}  // namespace cupel::fuzz
