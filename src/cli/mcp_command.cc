@@ -94,7 +94,11 @@ void McpCommandLine::AddCompile() {
   Add("--arch=" + compile.arch);
   for (const std::string& flag : compile.flags) Add("--flag=" + flag);
   for (const fs::path& root : compile.include_roots) Add("--include=" + root.string());
-  if (compile.allow_weak_sandbox) Add("--allow-weak-sandbox");
+  AddSandbox();
+}
+
+void McpCommandLine::AddSandbox() {
+  if (setting_.compile.allow_weak_sandbox) Add("--allow-weak-sandbox");
 }
 
 serve::McpAnswer McpCommandLine::Run(serve::McpCall& call,
