@@ -106,7 +106,7 @@ serve::McpAnswer McpCommandLine::Run(serve::McpCall& call,
   std::vector<std::string> words = words_;
   words.push_back("--");
   words.insert(words.end(), files_.begin(), files_.end());
-  const auto end = RunSelf(words, setting_.limit, call);
+  const auto end = RunSelf(words, record_.folder->path(), setting_.limit, call);
   if (!end) return serve::McpFailure(end.error());
   auto document = ReadDocument(record_);
   if (!document) return serve::McpFailure(document.error());
