@@ -63,7 +63,8 @@ std::string Complaint(std::string_view err) {
   return std::string(err);
 }
 
-Result<ChildEnd> RunSelf(const std::vector<std::string>& arguments, std::chrono::seconds limit,
+Result<ChildEnd> RunSelf(const std::vector<std::string>& arguments,
+                         const std::filesystem::path& folder, std::chrono::seconds limit,
                          serve::McpCall& call) {
   os::SpawnOptions options;
   options.argv = {"/proc/self/exe"};
@@ -74,6 +75,7 @@ Result<ChildEnd> RunSelf(const std::vector<std::string>& arguments, std::chrono:
     }
   }
   options.env = os::CurrentEnvironment();
+  options.env["TMPDIR"] = folder.string();
   Listener listener(call);
   TRY_ASSIGN(os::RunResult run,
              os::RunUntil(call.stop(), std::move(options), limit, 4u << 20, {},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,9 +19,11 @@ struct ChildEnd {
   std::string out, err;  // at most 4 MiB each
 };
 
-/// Runs `cupel ARGUMENTS…` and shows its progress. Errors: it could not be started, took longer
-/// than `limit`, was killed, or the call was stopped.
-Result<ChildEnd> RunSelf(const std::vector<std::string>& arguments, std::chrono::seconds limit,
+/// Runs `cupel ARGUMENTS…` and shows its progress. Its temporary files are in `folder`: one that is
+/// killed removes nothing itself. Errors: it could not be started, took longer than `limit`, was
+/// killed, or the call was stopped.
+Result<ChildEnd> RunSelf(const std::vector<std::string>& arguments,
+                         const std::filesystem::path& folder, std::chrono::seconds limit,
                          serve::McpCall& call);
 
 /// How far a command is, from a line of its plain progress ("12/55 trials · 3 s left · judging").

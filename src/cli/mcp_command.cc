@@ -94,7 +94,11 @@ void McpCommandLine::AddCompile() {
   Add("--arch=" + compile.arch);
   for (const std::string& flag : compile.flags) Add("--flag=" + flag);
   for (const fs::path& root : compile.include_roots) Add("--include=" + root.string());
-  if (compile.allow_weak_sandbox) Add("--allow-weak-sandbox");
+  AddSandbox();
+}
+
+void McpCommandLine::AddSandbox() {
+  if (setting_.compile.allow_weak_sandbox) Add("--allow-weak-sandbox");
 }
 
 serve::McpAnswer McpCommandLine::Run(serve::McpCall& call,
@@ -102,7 +106,7 @@ serve::McpAnswer McpCommandLine::Run(serve::McpCall& call,
   std::vector<std::string> words = words_;
   words.push_back("--");
   words.insert(words.end(), files_.begin(), files_.end());
-  const auto end = RunSelf(words, setting_.limit, call);
+  const auto end = RunSelf(words, record_.folder->path(), setting_.limit, call);
   if (!end) return serve::McpFailure(end.error());
   auto document = ReadDocument(record_);
   if (!document) return serve::McpFailure(document.error());

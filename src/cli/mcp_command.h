@@ -26,7 +26,8 @@ class McpCommandLine {
   // How the server was started.
   void AddModel();    // of the GPU that the emulator describes
   void AddPython();   // that has PyTorch
-  void AddCompile();  // how kernels are compiled
+  void AddCompile();  // how kernels are compiled, and AddSandbox()
+  void AddSandbox();  // whether a weak one will do
   void Add(std::string word) { words_.push_back(std::move(word)); }
   /// After the options.
   void AddFile(const std::filesystem::path& path);

@@ -20,7 +20,7 @@ constexpr size_t kMostExtracted = 256u << 10;
 constexpr std::array<std::string_view, 13> kOfVerdict = {"/settings/*/trials",
                                                          "/settings/*/cases",
                                                          "/settings/*/controls",
-                                                         "/settings/*/counters",
+                                                         "/settings/*/counters/launches",
                                                          "/settings/*/distributions/tried",
                                                          "/settings/*/distributions/not_tried",
                                                          "/asked",
@@ -176,6 +176,7 @@ McpTool Verify(const McpSetting& setting) {
     line.AddOption("--task", arguments, "task");
     line.AddOption("--device", arguments, "device");
     line.AddPython();
+    line.AddSandbox();
     line.AddFile(arguments["record_file"].get<std::string>());
     return {};
   };

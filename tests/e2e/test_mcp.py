@@ -9,6 +9,7 @@ import time
 import unittest
 
 import kernels
+import test_import
 from support import CUPEL, SOURCE, CupelTest
 from test_worker import descendants
 
@@ -136,11 +137,7 @@ class Judging(McpTest):
             self.assertEqual(record[name], command.json[name], name)
 
     def test_a_python_answer_is_read_and_not_run(self):
-        answer = (SOURCE / "tests" / "mustpass").rglob("*.py")
-        found = [path for path in answer if "load_inline" in path.read_text()]
-        if not found:
-            self.skipTest("no Python answer among tests/mustpass")
-        done = self.call("extract", source=found[0].read_text())
+        done = self.call("extract", source=test_import.ANSWER)
         self.assertFalse(done["isError"], done)
         self.assertIn("PYBIND11_MODULE", done["content"][0]["text"])
 
