@@ -29,16 +29,6 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMaxSource = 4u << 20;
 constexpr size_t kMaxArtefact = 256u << 20;
 
-/// The candidate's own name where it is harmless on a command line, so that messages name it.
-std::string SourceName(const fs::path& source) {
-  const std::string stem = source.stem().string();
-  const bool plain = !stem.empty() && stem.size() <= 64 &&
-                     stem.find_first_not_of(
-                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                         "0123456789_") == std::string::npos;
-  return (plain ? stem : "candidate") + ".cu";
-}
-
 /// A file that the compiler wrote. Nothing but a regular file in the folder itself will do: a link
 /// could name any file of ours.
 Result<std::string> TakeOutput(const fs::path& path) {
@@ -203,6 +193,15 @@ Result<Context> Prepare(const fs::path& source, const Options& options) {
 }
 
 }  // namespace
+
+std::string SourceName(const fs::path& source) {
+  const std::string stem = source.stem().string();
+  const bool plain = !stem.empty() && stem.size() <= 64 &&
+                     stem.find_first_not_of(
+                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                         "0123456789_") == std::string::npos;
+  return (plain ? stem : "candidate") + ".cu";
+}
 
 Result<Outcome> Build(const fs::path& source, const Options& options) {
   const auto start = Clock::now();

@@ -24,6 +24,10 @@ struct Options {
   bool allow_weak_sandbox = false;  // os::Confinement::allow_weak
 };
 
+/// The file name by which messages and source lines know a candidate: its own where that is
+/// harmless on a command line, else "candidate.cu".
+std::string SourceName(const std::filesystem::path& source);
+
 using Outcome = std::variant<Image, BuildFailure>;
 
 /// Error: nvcc missing, cache not writable, flag not allowed, source unreadable or over 4 MiB.

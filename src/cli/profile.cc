@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "build/build.h"
 #include "cli/commands.h"
 #include "cli/gpu_profile.h"
 #include "cli/gpu_profile_text.h"
@@ -66,7 +67,7 @@ Json ProfileJson(const judge::Verdict& verdict) {
 
 SourceText SourceOf(const std::filesystem::path& kernel) {
   const auto text = os::ReadFile(kernel, kMaxSourceBytes);
-  return text ? SourceText(kernel.filename().string(), *text) : SourceText();
+  return text ? SourceText(build::SourceName(kernel), *text) : SourceText();
 }
 
 void Print(const judge::Verdict& verdict, const device::Description& device,

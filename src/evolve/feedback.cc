@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/demangle.h"
 #include "base/printable.h"
+#include "build/build.h"
 #include "evolve/prompt.h"
 #include "judge/launch_text.h"
 
@@ -100,9 +100,8 @@ std::string CountsText(const Profiled& profiled) {
   std::stable_sort(slowest.begin(), slowest.end(),
                    [](const auto* a, const auto* b) { return a->estimated_us > b->estimated_us; });
   slowest.resize(std::min(kDetailed, slowest.size()));
-  const judge::SourceText source(
-      std::filesystem::path(profiled.verdict.kernel_path).filename().string(),
-      std::string(profiled.source));
+  const judge::SourceText source(build::SourceName(profiled.verdict.kernel_path),
+                                 std::string(profiled.source));
   for (const LaunchCounters* launch : slowest) {
     text += "\n" + judge::LaunchText(*launch, profiled.device, source);
   }

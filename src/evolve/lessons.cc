@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/printable.h"
+#include "build/build.h"
 
 namespace cupel::evolve {
 namespace {
@@ -232,7 +233,7 @@ std::string Lessons(const judge::Verdict& verdict, std::string_view source,
                     const build::BuildFailure* failure) {
   if (verdict.decision == judge::Decision::kAccepted) return "";
   const Lines lines(source);
-  const std::string file = BaseName(verdict.kernel_path);
+  const std::string file = build::SourceName(verdict.kernel_path);
   if (failure != nullptr) return FailureText(*failure, file, lines);
   std::vector<std::string> items;
   for (const judge::Reason& reason : verdict.reasons) {

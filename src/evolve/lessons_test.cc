@@ -56,11 +56,11 @@ TEST(Lessons, QuotesTheLineThatAFindingIsAbout) {
   judge::Verdict verdict = Rejected();
   verdict.reasons = {{"out_of_bounds",
                       "writes 4 bytes past the end (output 0 + 128 bytes); block (0, 0, 0), thread "
-                      "(31, 0, 0), first used at candidate-0007.cu:2; also in multi-1, multi-2",
-                      "candidate-0007.cu:3"}};
+                      "(31, 0, 0), first used at candidate.cu:2; also in multi-1, multi-2",
+                      "candidate.cu:3"}};
   engine::Finding finding;
   finding.code = "out_of_bounds";
-  finding.file = "/somewhere/candidate-0007.cu";
+  finding.file = "candidate.cu";
   finding.line = 3;
   verdict.settings = {Setting("single-0", "single", "batch_size=64")};
   verdict.settings[0].findings = {finding};
@@ -94,14 +94,14 @@ TEST(Lessons, HidesHeldOutSizes) {
   verdict.settings[0].trials = {WrongTrial("")};
   engine::Finding finding;
   finding.code = "out_of_bounds";
-  finding.file = "/somewhere/candidate-0007.cu";
+  finding.file = "candidate.cu";
   finding.line = 3;
   verdict.settings[0].findings = {finding};
   verdict.reasons = {
       {"out_of_bounds",
-       "reads 4 bytes, 92 past the end of 924 (see candidate-0007.cu:12); at sizes derived from "
+       "reads 4 bytes, 92 past the end of 924 (see candidate.cu:12); at sizes derived from "
        "the task's first setting (batch_size=7)",
-       "candidate-0007.cu:3"},
+       "candidate.cu:3"},
       {"wrong_result", verdict.settings[0].trials[0].outputs[1].message,
        "heldout-2 trial 0 output 1"}};
   const std::string text = Lessons(verdict, kSource);
@@ -120,11 +120,11 @@ TEST(Lessons, TellsTheFirstErrorsOfTheCompiler) {
   failure.code = "compile_error";
   failure.message = "identifier \"blockDimx\" is undefined";
   using Severity = build::Diagnostic::Severity;
-  failure.diagnostics = {{Severity::kWarning, "candidate-0007.cu", 2, "unused"},
-                         {Severity::kError, "candidate-0007.cu", 3, "expected a \";\""},
+  failure.diagnostics = {{Severity::kWarning, "candidate.cu", 2, "unused"},
+                         {Severity::kError, "candidate.cu", 3, "expected a \";\""},
                          {Severity::kError, "/usr/local/include/cub/x.cuh", 3, "no instance"}};
   for (int i = 0; i < 9; ++i) {
-    failure.diagnostics.push_back({Severity::kError, "candidate-0007.cu", 99 + i, "another"});
+    failure.diagnostics.push_back({Severity::kError, "candidate.cu", 99 + i, "another"});
   }
   const std::string text = Lessons(verdict, kSource, &failure);
   EXPECT_TRUE(
@@ -146,7 +146,7 @@ TEST(Lessons, IsBoundedAndPrintableWhateverIsInTheVerdict) {
   for (int i = 0; i < 20; ++i) {
     verdict.reasons.push_back({"host_exception",
                                "\x1b[2J" + std::string(100000, i < 2 ? '\xff' : 'x'),
-                               "candidate-0007.cu:99999999999999"});
+                               "candidate.cu:99999999999999"});
   }
   std::string text = Lessons(verdict, kSource);
   EXPECT_LE(text.size(), kMaxLessons);

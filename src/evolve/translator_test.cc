@@ -17,11 +17,11 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr const char* kWrong = "int wrong;\nPYBIND11_MODULE(a, m) {}";
-constexpr const char* kRight = "int right;\nPYBIND11_MODULE(a, m) {}";
+constexpr const char* kWrong = "int wrong;\nPYBIND11_MODULE(a, m) {}\n";
+constexpr const char* kRight = "int right;\nPYBIND11_MODULE(a, m) {}\n";
 
 std::string Answer(const std::string& code) {
-  return "NAME: first\nTHOUGHT: plainly\n\n```cuda\n" + code + "\n```\n";
+  return "NAME: first\nTHOUGHT: plainly\n\n```cuda\n" + code + "```\n";
 }
 
 class Scripted final : public llm::Asker {
