@@ -88,18 +88,5 @@ TEST(Remarks, IdleLanesAndContendedAtomicsAndUnevenBlocks) {
   EXPECT_NE(Find(wastes, "imbalance"), nullptr);
 }
 
-TEST(ProfileText, PutsTheBottleneckFirstAndQuotesTheSource) {
-  engine::Counters counters;
-  counters.launches = {Launch("latency")};
-  const SourceText source("kernel.cu", "int a;\n  sum += x[i] * y[i]; \x1b[31m\n");
-  const std::string text = ProfileText(counters, *device::Find("h100"), source);
-  EXPECT_LT(text.find("bottleneck: latency"), text.find("occupancy"));
-  EXPECT_NE(text.find("kernel.cu:2  100 % of the warp instructions"), std::string::npos) << text;
-  EXPECT_NE(text.find("| sum += x[i] * y[i];"), std::string::npos) << text;
-  EXPECT_NE(text.find("limited by registers"), std::string::npos) << text;
-  EXPECT_NE(text.find("work<64><<<100, 256>>>"), std::string::npos) << text;
-  EXPECT_EQ(text.find('\x1b'), std::string::npos);
-}
-
 }  // namespace
 }  // namespace cupel::judge
