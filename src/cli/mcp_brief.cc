@@ -60,7 +60,7 @@ class Shortener {
     if (!json.is_object()) return json;
     Json cut = Json::object();
     for (const auto& [name, member] : json.items()) {
-      cut[name] = Shorten(member, where + "/" + name);
+      cut[name] = Shorten(member, fmt::format("{}/{}", where, name));
     }
     return cut;
   }
