@@ -167,7 +167,9 @@ Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, OpenRun& run
   TRY_ASSIGN(evolve::EvolutionOptions options, EvolutionOptionsOf(command));
   options.seed = run.info.seed;
   options.operation = run.stored.operation;
-  options.objective_text = [objective](double value) { return report::ObjectiveText(objective, value); };
+  options.objective_text = [objective](double value) {
+    return report::ObjectiveText(objective, value);
+  };
   std::vector<llm::ModelSpec> specs;
   for (const auto* list : {&command.search.models.specs, &command.search.reviewers}) {
     for (const std::string& text : *list) {
