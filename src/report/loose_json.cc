@@ -56,6 +56,7 @@ std::vector<std::string> TextsAt(const Json& object, const char* key, size_t max
   for (const Json& item : ListAt(object, key)) {
     if (texts.size() == max) break;
     if (item.is_string()) texts.push_back(Bounded(item.get_ref<const std::string&>()));
+    if (item.is_number_integer()) texts.push_back(item.dump());
   }
   return texts;
 }

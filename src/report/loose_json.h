@@ -26,7 +26,7 @@ std::string TextAt(const Json& object, const char* key, size_t max = kMaxTextByt
 std::optional<double> NumberAt(const Json& object, const char* key);
 std::optional<int64_t> IntAt(const Json& object, const char* key);
 std::optional<bool> BoolAt(const Json& object, const char* key);
-/// Empty where there is none. The first `max` texts of an array.
+/// The first `max` texts and integers of an array, as texts.
 std::vector<std::string> TextsAt(const Json& object, const char* key, size_t max = 100);
 /// A member that is an array or an object; else an empty one, for ever.
 const Json& ListAt(const Json& object, const char* key);

@@ -13,12 +13,15 @@
 namespace cupel::report {
 namespace {
 
-/// A configuration holds the starting kernel, which is a candidate, too.
+constexpr size_t kMaxConfigText = 500;
+
+/// A configuration holds long texts, such as the starting kernel, which is a candidate, too.
 Json ConfigOf(const archive::RunInfo& info) {
   Json config = ObjectFrom(info.config);
-  const auto start = config.find("start");
-  if (start != config.end() && start->is_string()) {
-    *start = "sha256 " + Sha256Hex(start->get_ref<const std::string&>());
+  for (auto& [key, value] : config.items()) {
+    if (!value.is_string()) continue;
+    const std::string& text = value.get_ref<const std::string&>();
+    if (key == "start" || text.size() > kMaxConfigText) value = "sha256 " + Sha256Hex(text);
   }
   return config;
 }
@@ -42,6 +45,12 @@ const RunCandidate* Run::Find(int64_t id) const {
       candidates.begin(), candidates.end(), id,
       [](const RunCandidate& candidate, int64_t wanted) { return candidate.id < wanted; });
   return it != candidates.end() && it->id == id ? &*it : nullptr;
+}
+
+const RunCandidate* Run::CandidateOf(const archive::Exchange& exchange) const {
+  if (exchange.candidate) return Find(*exchange.candidate);
+  const auto asked = asked_about.find(exchange.hash);
+  return asked == asked_about.end() ? nullptr : Find(asked->second);
 }
 
 std::optional<double> Run::Start() const {
@@ -71,7 +80,7 @@ Result<Run> ReadRun(const archive::Archive& archive) {
   TRY_ASSIGN(const auto exchanges, archive.Exchanges());
   TRY_ASSIGN(const auto costs, archive.CostsByKind());
   run.generations = GenerationsOf(run, events);
-  run.questions = QuestionsOf(exchanges, run.candidates);
+  run.questions = QuestionsOf(exchanges, run);
   run.models = ModelsOf(run, events);
   run.hints = HintsOf(run, events);
   run.unusable = UnusableOf(events);

@@ -24,18 +24,20 @@ struct RunReason {
 /// One reviewer's opinion.
 struct RunVote {
   std::string aspect, model, line, reason;
+  std::string exchange;  // the question's hash
   std::optional<bool> fine;
   std::optional<double> confidence;
 };
 
 /// A stage that a candidate went through: as recorded, or of a run that recorded none, what its
-/// verdict tells.
+/// verdict tells. What is recorded of the judge holds measuring, too.
 struct RunStage {
   std::string name;
   bool passed = false;
   double seconds = 0;
   std::vector<RunReason> reasons;  // why not
   std::string note;                // "ratio 0.93"; may be empty
+  std::string told;                // what later proposals are told of it; may be empty
   std::vector<RunVote> votes;
 };
 
@@ -122,10 +124,11 @@ struct Run {
   archive::RunInfo info;
   archive::Counts counts;
   ObjectiveKind kind;
-  Json config;                           // without the starting kernel's source: its hash
-  std::vector<RunCandidate> candidates;  // by id
-  std::optional<int64_t> best;           // ids
-  std::vector<int64_t> lineage;          // of the best, the oldest first
+  Json config;                                 // without the starting kernel's source: its hash
+  std::vector<RunCandidate> candidates;        // by id
+  std::map<std::string, int64_t> asked_about;  // candidates by the hash of a question
+  std::optional<int64_t> best;                 // ids
+  std::vector<int64_t> lineage;                // of the best, the oldest first
   std::vector<RunGeneration> generations;
   std::vector<RunQuestions> questions;
   std::vector<RunEarner> models, hints;
@@ -138,6 +141,8 @@ struct Run {
   Json evidence, profile;
 
   const RunCandidate* Find(int64_t id) const;
+  /// That came of the question or that it was about.
+  const RunCandidate* CandidateOf(const archive::Exchange& exchange) const;
   /// Objective of the first of the best's line that has one; nothing without a best.
   std::optional<double> Start() const;
   /// Start over best, above 1 is faster; nothing without a best.

@@ -73,9 +73,7 @@ Status AddVerdict(const archive::Archive& archive, const archive::StoredVerdict&
   const Json verdict = ObjectFrom(stored.json);
   candidate.judged = true;
   candidate.judged_ms = stored.created_ms;
-  if (candidate.stages.empty()) {
-    candidate.stages = StagesOfVerdict(verdict, candidate.accepted());
-  }
+  PlaceVerdict(verdict, candidate.accepted(), candidate.stages);
   SayWhere(candidate, ReasonsFrom(ListAt(verdict, "reasons")));
   const bool begins = !run.lineage.empty() && candidate.id == run.lineage.front();
   if (begins) run.profile["start"] = ProfileOf(verdict);
@@ -113,6 +111,10 @@ Status ReadCandidates(const archive::Archive& archive, Run& run) {
   for (const archive::Candidate& archived : all) {
     RunCandidate& candidate = run.candidates.emplace_back(Describe(archived, run.best));
     candidate.stages = std::move(stages[candidate.id]);
+    if (!candidate.exchange.empty()) run.asked_about[candidate.exchange] = candidate.id;
+    for (const RunStage& stage : candidate.stages) {
+      for (const RunVote& vote : stage.votes) run.asked_about[vote.exchange] = candidate.id;
+    }
     candidate.new_best = new_bests.count(candidate.id) > 0;
     TRY_ASSIGN(const auto stored, archive.LatestVerdict(candidate.id));
     if (!stored) {

@@ -61,16 +61,16 @@ TEST_F(RunCompareTest, TellsGainOverGenerationsAndJudgedCandidatesAndTheCostUnti
   const ComparedRun run = Compare().runs[0];
   ASSERT_EQ(run.by_generation.size(), 6u);
   EXPECT_NEAR(run.by_generation[2].second, 1 / 0.64, 1e-9);
-  // Five of eight are judged in each generation, and the first of them is the new best.
+  // Six of eight have a verdict in each generation, and the first of them is the new best.
   ASSERT_EQ(run.by_judged.size(), 7u);
   EXPECT_EQ(run.by_judged[0].first, 1);
   EXPECT_EQ(run.by_judged[1].first, 2);
-  EXPECT_EQ(run.by_judged[2].first, 7);
-  EXPECT_EQ(run.by_judged.back().first, 26);
-  EXPECT_NEAR(*run.accepted_share(), 11.0 / 26, 1e-9);
+  EXPECT_EQ(run.by_judged[2].first, 8);
+  EXPECT_EQ(run.by_judged.back().first, 31);
+  EXPECT_NEAR(*run.accepted_share(), 11.0 / 31, 1e-9);
   EXPECT_EQ(run.best_generation, 5);
   ASSERT_TRUE(run.to_best);
-  EXPECT_GE(run.to_best->judged, 22);
+  EXPECT_GE(run.to_best->judged, 26);
 }
 
 TEST_F(RunCompareTest, SaysWhatMustNotBeCompared) {

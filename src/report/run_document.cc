@@ -46,6 +46,7 @@ Json ToJson(const RunStage& stage) {
     Put(one, "confidence", vote.confidence);
     Put(one, "line", vote.line);
     Put(one, "reason", vote.reason);
+    Put(one, "exchange", vote.exchange);
     json["votes"].push_back(std::move(one));
   }
   return json;

@@ -139,11 +139,16 @@ std::vector<RunEarner> HintsOf(const Run& run, const std::vector<archive::Event>
 std::vector<RunUnusable> UnusableOf(const std::vector<archive::Event>& events) {
   std::vector<RunUnusable> unusable;
   for (const archive::Event& event : events) {
-    if (event.kind != "unusable") continue;
-    if (unusable.size() == kMostUnusable) break;
+    if (event.kind != "unusable" && event.kind != "generation") continue;
     const Json detail = ObjectFrom(event.detail);
-    unusable.push_back({IntAt(detail, "generation"), TextAt(detail, "model", 200),
-                        TextAt(detail, "exchange", 200), TextAt(detail, "reason")});
+    const auto add = [&](const Json& one) {
+      if (unusable.size() == kMostUnusable) return;
+      unusable.push_back({IntAt(detail, "generation"), TextAt(one, "model", 200),
+                          TextAt(one, "exchange", 200), TextAt(one, "reason")});
+    };
+    // Translation tells of each answer, a generation of all of its own.
+    if (event.kind == "unusable") add(detail);
+    for (const Json& one : ListAt(detail, "problems")) add(one);
   }
   return unusable;
 }

@@ -82,18 +82,21 @@ Result<Json> CandidatesJson(const Run& run, const Json& documented, const std::s
     Json json = documented[i];
     json["source"] = pool.Add(source);
     if (!candidate.thought.empty()) json["thought"] = pool.Add(candidate.thought);
-    if (!candidate.exchange.empty()) json["exchange"] = candidate.exchange;
+    for (const RunStage& stage : candidate.stages) {
+      if (!stage.told.empty()) json["told"] = pool.Add(stage.told);
+    }
     shown.push_back(std::move(json));
   }
   return shown;
 }
 
-Json ExchangeJson(const archive::Exchange& exchange, TextPool& pool) {
+Json ExchangeJson(const archive::Exchange& exchange, const RunCandidate* candidate,
+                  TextPool& pool) {
   Json json{{"role", Bounded(exchange.role, 200)},
             {"model", Bounded(exchange.model, 200)},
             {"hash", Bounded(exchange.hash, 200)},
             {"attempt", exchange.attempt}};
-  if (exchange.candidate) json["candidate"] = *exchange.candidate;
+  if (candidate != nullptr) json["candidate"] = candidate->id;
   const Json request = ObjectFrom(exchange.request);
   Json& asked = json["asked"] = Json::array();
   const auto say = [&](const std::string& who, const std::string& text) {
@@ -124,14 +127,15 @@ Json ExchangesJson(const Run& run, const std::vector<archive::Exchange>& exchang
                    TextPool& pool) {
   std::vector<std::pair<int, size_t>> order;
   for (size_t i = 0; i < exchanges.size(); ++i) {
-    const RunCandidate* candidate =
-        exchanges[i].candidate ? run.Find(*exchanges[i].candidate) : nullptr;
+    const RunCandidate* candidate = run.CandidateOf(exchanges[i]);
     order.emplace_back(candidate != nullptr ? Rank(run, *candidate) : 4, i);
   }
   std::sort(order.begin(), order.end());
   if (order.size() > most) order.resize(most);
   std::map<size_t, Json> shown;
-  for (const auto& [rank, i] : order) shown[i] = ExchangeJson(exchanges[i], pool);
+  for (const auto& [rank, i] : order) {
+    shown[i] = ExchangeJson(exchanges[i], run.CandidateOf(exchanges[i]), pool);
+  }
   Json list = Json::array();
   for (auto& [i, json] : shown) list.push_back(std::move(json));
   return list;

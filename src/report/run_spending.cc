@@ -63,9 +63,7 @@ double DrivenSeconds(int64_t until_ms, const Run& run,
 }  // namespace
 
 std::vector<RunQuestions> QuestionsOf(const std::vector<archive::Exchange>& exchanges,
-                                      const std::vector<RunCandidate>& candidates) {
-  std::map<int64_t, bool> accepted;
-  for (const RunCandidate& candidate : candidates) accepted[candidate.id] = candidate.accepted();
+                                      const Run& run) {
   std::vector<RunQuestions> rows;
   std::map<std::pair<std::string, std::string>, size_t> places;
   std::set<std::pair<size_t, int64_t>> counted;
@@ -78,11 +76,11 @@ std::vector<RunQuestions> QuestionsOf(const std::vector<archive::Exchange>& exch
     }
     RunQuestions& row = rows[place->second];
     Count(exchange, row);
-    if (!exchange.candidate) continue;
+    const RunCandidate* candidate = run.CandidateOf(exchange);
     // Retries and further turns lead to the same candidate.
-    if (!counted.insert({place->second, *exchange.candidate}).second) continue;
+    if (candidate == nullptr || !counted.insert({place->second, candidate->id}).second) continue;
     ++row.candidates;
-    row.accepted += accepted[*exchange.candidate];
+    row.accepted += candidate->accepted();
   }
   return rows;
 }

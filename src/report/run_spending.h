@@ -9,9 +9,10 @@
 
 namespace cupel::report {
 
-/// By role and model, in order of appearance. Questions without an end count at their worst.
+/// By role and model, in order of appearance. Needs the candidates. Questions without an end count
+/// at their worst.
 std::vector<RunQuestions> QuestionsOf(const std::vector<archive::Exchange>& exchanges,
-                                      const std::vector<RunCandidate>& candidates);
+                                      const Run& run);
 
 /// Everything until `until_ms`. Time in which nobody drove the run, from its last sign of life to
 /// each "resumed", does not count.

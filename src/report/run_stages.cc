@@ -4,21 +4,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "report/loose_json.h"
 
 namespace cupel::report {
 namespace {
 
-constexpr size_t kMostReasons = 20, kMostVotes = 32;
+constexpr size_t kMostReasons = 20, kMostVotes = 32, kMaxToldBytes = 64u << 10;
 
 std::vector<RunVote> VotesFrom(const Json& detail) {
   std::vector<RunVote> votes;
-  for (const Json& vote : ListAt(detail, "votes")) {
+  const Json& opinions = ListAt(detail, "opinions");
+  for (const Json& vote : opinions.empty() ? ListAt(detail, "votes") : opinions) {
     if (votes.size() == kMostVotes) break;
     votes.push_back({TextAt(vote, "aspect"), TextAt(vote, "model"), TextAt(vote, "line"),
-                     TextAt(vote, "reason"), BoolAt(vote, "fine"), NumberAt(vote, "confidence")});
+                     TextAt(vote, "reason"), TextAt(vote, "exchange", 200), BoolAt(vote, "fine"),
+                     NumberAt(vote, "confidence")});
   }
   return votes;
 }
@@ -56,6 +57,11 @@ std::vector<RunReason> WhyNot(const RunStage& stage, const Json& detail) {
              fmt::format("nearly a copy of candidate {} (similarity {:.3f})", *nearest, similarity),
              ""}};
   }
+  const auto rank = IntAt(detail, "rank"), places = IntAt(detail, "places");
+  if (rank && places) {
+    return {
+        {stage.name, fmt::format("number {} for {} places before the judge", *rank, *places), ""}};
+  }
   reasons = Objections(stage, NumberAt(detail, "score"));
   if (reasons.empty()) {
     const auto ratio = NumberAt(detail, "ratio");
@@ -79,6 +85,9 @@ std::string NoteOf(const Json& detail) {
   }
   return note;
 }
+
+/// Stages that are known, in the order of the way; others come after them.
+constexpr const char* kOrder[] = {"novelty", "build", "review", "selection", "judge", "measure"};
 
 bool OnEngine(const std::string& stage) { return stage == "judge" || stage == "measure"; }
 
@@ -115,9 +124,13 @@ RunStage StageFrom(const archive::Stage& stage) {
   read.votes = VotesFrom(detail);
   read.note = NoteOf(detail);
   if (!stage.passed) read.reasons = WhyNot(read, detail);
+  read.told = TextAt(detail, stage.passed ? "feedback" : "lessons", kMaxToldBytes);
   return read;
 }
 
+namespace {
+
+/// Building and judging, as a verdict tells.
 std::vector<RunStage> StagesOfVerdict(const Json& verdict, bool accepted) {
   const Json& settings = ListAt(verdict, "settings");
   const Json& timing = ObjectAt(verdict, "timing");
@@ -130,54 +143,58 @@ std::vector<RunStage> StagesOfVerdict(const Json& verdict, bool accepted) {
     stages[0].reasons = reasons;
     return stages;
   }
-  // All settings passed and still not accepted: its measurements were refused.
-  const bool right = std::all_of(settings.begin(), settings.end(), [](const Json& setting) {
-    return TextAt(setting, "status") == "passed";
-  });
   RunStage& judge = stages.emplace_back();
   judge.name = "judge";
   judge.seconds = NumberAt(timing, "total_seconds").value_or(0);
-  judge.passed = accepted || right;
-  if (!judge.passed) judge.reasons = reasons;
-  if (judge.passed && !accepted) {
-    RunStage& measure = stages.emplace_back();
-    measure.name = "measure";
-    measure.reasons = reasons;
-  }
+  judge.passed = accepted;
+  if (!accepted) judge.reasons = reasons;
   return stages;
 }
 
+}  // namespace
+
+void PlaceVerdict(const Json& verdict, bool accepted, std::vector<RunStage>& stages) {
+  std::vector<RunStage> told = StagesOfVerdict(verdict, accepted);
+  if (stages.empty()) {
+    stages = std::move(told);
+    return;
+  }
+  if (stages.back().passed || stages.back().name != "judge" || told.back().name != "build") return;
+  RunStage judge = std::move(stages.back());
+  stages.pop_back();
+  if (stages.empty() || stages.back().name != "build") {
+    stages.emplace_back();
+    stages.back().name = "build";
+    stages.back().seconds = judge.seconds;
+  }
+  stages.back().passed = false;
+  stages.back().reasons = std::move(judge.reasons);
+  stages.back().told = std::move(judge.told);
+}
+
 std::vector<RunCascade> CascadeOf(const std::vector<RunCandidate>& candidates) {
-  struct Place {
-    RunCascade row;
-    double positions = 0;
-  };
-  std::map<std::string, Place> places;
+  std::vector<RunCascade> cascade;
+  for (const char* name : kOrder) cascade.emplace_back().stage = name;
   for (const RunCandidate& candidate : candidates) {
     for (size_t i = 0; i < candidate.stages.size(); ++i) {
       const RunStage& stage = candidate.stages[i];
-      Place& place = places[stage.name];
-      place.row.stage = stage.name;
-      place.positions += static_cast<double>(i);
-      ++place.row.in;
-      place.row.passed += stage.passed;
-      place.row.seconds += stage.seconds;
+      auto row = std::find_if(cascade.begin(), cascade.end(),
+                              [&](const RunCascade& one) { return one.stage == stage.name; });
+      if (row == cascade.end()) {
+        row = cascade.emplace(cascade.end());
+        row->stage = stage.name;
+      }
+      ++row->in;
+      row->passed += stage.passed;
+      row->seconds += stage.seconds;
       // Something went on with it although this stage had said no.
       if (stage.passed || i + 1 == candidate.stages.size() || !candidate.judged) continue;
-      ++place.row.judged_anyway;
-      place.row.good += candidate.accepted();
+      ++row->judged_anyway;
+      row->good += candidate.accepted();
     }
   }
-  // A candidate leaves the way where it falls, so a stage's mean place in the lists is its order.
-  std::vector<const Place*> order;
-  for (const auto& [name, place] : places) order.push_back(&place);
-  const auto mean = [](const Place* place) {
-    return place->positions / static_cast<double>(place->row.in);
-  };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](const Place* a, const Place* b) { return mean(a) < mean(b); });
-  std::vector<RunCascade> cascade;
-  for (const Place* place : order) cascade.push_back(place->row);
+  const auto unused = [](const RunCascade& row) { return row.in == 0; };
+  cascade.erase(std::remove_if(cascade.begin(), cascade.end(), unused), cascade.end());
   for (size_t i = 0; i < cascade.size(); ++i) {
     if (const auto after = SecondsAfter(cascade, i)) {
       cascade[i].saved_seconds =

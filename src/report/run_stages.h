@@ -12,8 +12,9 @@ namespace cupel::report {
 
 RunStage StageFrom(const archive::Stage& stage);
 
-/// For runs that recorded no stages: building, judging and measuring as a cupel.verdict/1 tells.
-std::vector<RunStage> StagesOfVerdict(const Json& verdict, bool accepted);
+/// What a cupel.verdict/1 adds to the stages of its candidate. Where none were recorded: building
+/// and judging. Where the judge is recorded to have refused what did not compile: it fell at build.
+void PlaceVerdict(const Json& verdict, bool accepted, std::vector<RunStage>& stages);
 
 /// Objects of code, message and where; the first 20.
 std::vector<RunReason> ReasonsFrom(const Json& list);

@@ -6,6 +6,7 @@
 
 #include "report/run_document.h"
 #include "report/run_spending.h"
+#include "report/run_stages.h"
 #include "report/run_testing.h"
 #include "report/run_text.h"
 
@@ -47,7 +48,10 @@ TEST_F(RunTest, EveryCandidateSaysWhereItFellAndWhy) {
   EXPECT_EQ(of(2).outcome, "dropped");
   EXPECT_EQ(of(2).fell_at, "novelty");
   EXPECT_EQ(of(2).reasons[0].message, "nearly a copy of candidate 1 (similarity 0.970)");
+  EXPECT_EQ(of(3).outcome, "rejected");
   EXPECT_EQ(of(3).fell_at, "build");
+  EXPECT_EQ(of(3).reasons[0].code, "build_failed");
+  EXPECT_EQ(of(3).stages.back().told, "a ';' is missing");
   EXPECT_EQ(of(4).fell_at, "review");
   EXPECT_THAT(of(4).reasons[0].message, StartsWith("memory: reads beyond"));
   EXPECT_EQ(of(4).reasons[0].where, "int line_3 = 0;");
@@ -57,7 +61,7 @@ TEST_F(RunTest, EveryCandidateSaysWhereItFellAndWhy) {
   EXPECT_EQ(of(7).outcome, "unsupported");
   EXPECT_EQ(of(0).how, "rewrite");
   EXPECT_EQ(of(0).model, "mock:a");
-  EXPECT_THAT(of(0).hints, ElementsAre("tile"));
+  EXPECT_THAT(of(0).hints, ElementsAre("3"));
 }
 
 TEST_F(RunTest, TheBestIsToldWithItsGainEvidenceAndProfile) {
@@ -130,7 +134,7 @@ TEST_F(RunTest, GenerationsModelsAndHintsTellWhatTheyEarned) {
   EXPECT_EQ(run.models[0].new_bests, 5);
   EXPECT_EQ(run.models[0].asked, 20);  // as the last generation had it
   EXPECT_EQ(run.models[1].accepted, 5);
-  EXPECT_EQ(run.hints[0].name, "tile");
+  EXPECT_EQ(run.hints[0].name, "3");
   EXPECT_EQ(run.hints[0].rewarded, 1.5);
   EXPECT_EQ(run.hints[0].candidates, 20);
   EXPECT_EQ(run.unusable.size(), 5u);
@@ -159,7 +163,7 @@ TEST_F(RunTest, ARunOfTheTunerAloneGivesAReport) {
   EXPECT_TRUE(run.models.empty());
   EXPECT_EQ(run.candidates[1].how, "tune");
   EXPECT_EQ(run.candidates[1 + 5].fell_at, "judge");
-  EXPECT_EQ(run.candidates[1 + 6].fell_at, "measure");  // right at all settings, and refused
+  EXPECT_EQ(run.candidates[1 + 3].fell_at, "build");
   EXPECT_EQ(StageOf(run, "build").in, 41);
   const std::string text = RunText(run, "runs/x", "best.cu");
   EXPECT_THAT(text, HasSubstr("Best kernel: runs/x/best.cu"));
@@ -198,10 +202,26 @@ TEST_F(RunTest, WhatIsMalformedInAnArchiveIsNotShown) {
   EXPECT_EQ(run->generations.front().generation, 0);
 }
 
+TEST_F(RunTest, AStageTellsWhyInItsOwnTerms) {
+  const auto why = [](const char* name, const char* detail) {
+    return StageFrom({1, name, false, detail, 1}).reasons.at(0).message;
+  };
+  EXPECT_EQ(why("selection", R"({"score": 0.6, "rank": 6, "places": 4})"),
+            "number 6 for 4 places before the judge");
+  EXPECT_EQ(why("build", R"({"reason": "expected ';'"})"), "expected ';'");
+  EXPECT_EQ(why("review", R"({"score": 0.31})"), "the reviewers' score is 0.31");
+  EXPECT_EQ(why("measure", R"({"ratio": 1.02, "refused": false})"), "not better: ratio 1.020");
+  EXPECT_EQ(why("measure", R"({"refused": {"code": "c", "message": "its clocks lie"}})"),
+            "its clocks lie");
+  const RunStage fine = StageFrom({1, "judge", true, R"({"feedback": "fast"})", 1});
+  EXPECT_TRUE(fine.reasons.empty());
+  EXPECT_EQ(fine.told, "fast");
+}
+
 TEST_F(RunTest, TextForTheTerminalIsShortAndHarmless) {
   const std::string text = RunText(Read(), "runs/x", "best.cu");
   EXPECT_THAT(text, HasSubstr("41 candidates"));
-  EXPECT_THAT(text, HasSubstr("15 dropped before the judge"));
+  EXPECT_THAT(text, HasSubstr("10 dropped before the judge"));
   EXPECT_THAT(text, HasSubstr("5 wrong_result"));
   EXPECT_THAT(text, HasSubstr("reviewer:memory"));
   EXPECT_THAT(text, HasSubstr("81 questions, 101000 tokens charged, $0.80"));
@@ -212,7 +232,7 @@ TEST_F(RunTest, TextForTheTerminalIsShortAndHarmless) {
 TEST_F(RunTest, TheDocumentHoldsTheSameFacts) {
   const Json json = RunDocument(Read());
   EXPECT_EQ(json["schema"], "cupel.run/1");
-  EXPECT_EQ(json["counts"]["dropped"], 15);
+  EXPECT_EQ(json["counts"]["dropped"], 10);
   EXPECT_EQ(json["candidates"].size(), 41u);
   EXPECT_EQ(json["candidates"][13]["fell_at"], "review");
   EXPECT_EQ(json["candidates"][13]["stages"][2]["votes"][0]["confidence"], 0.9);

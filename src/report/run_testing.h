@@ -58,6 +58,8 @@ inline Json Verdict(const std::string& decision, const std::string& status, cons
                      {"established", {{"shadow_inputs", 3}, {"exact_inputs", 2}}},
                      {"distributions", {{"tried", {"uniform", "planted"}}}},
                      {"counters", {{"estimated_us", 11.6}, {"launches", {launch}}}}};
+  // Without a status nothing was run.
+  const Json settings = status.empty() ? Json::array() : Json::array({setting});
   return Json{{"schema", "cupel.verdict/1"},
               {"verdict", decision},
               {"reasons", reasons},
@@ -67,7 +69,7 @@ inline Json Verdict(const std::string& decision, const std::string& status, cons
               {"seed_origin", "user"},
               {"digest", "d1ge57"},
               {"resources", {{{"kernel", "Linear"}, {"registers", 22}, {"spill_store_bytes", 8}}}},
-              {"settings", Json::array({setting})},
+              {"settings", settings},
               {"timing", {{"build_seconds", 1.5}, {"total_seconds", 0.25}}}};
 }
 
@@ -118,7 +120,7 @@ class Maker {
                         {"island", j % 2},
                         {"model", proposer.substr(4)},
                         {"exchange", Hash(generation, j)},
-                        {"hints", {j % 2 == 0 ? "tile" : "vector"}}});
+                        {"hints", {j % 2 == 0 ? 3 : 4}}});
     }
     const auto added = Must(archive_.AddCandidate(candidate));
     CHECK(added.added);
@@ -179,24 +181,33 @@ class Maker {
       return Stage(id, "novelty", false, {{"nearest", 1}, {"similarity", 0.97}}, 0.01, true);
     }
     Stage(id, "novelty", true, {{"similarity", 0.4}}, 0.01);
-    if (j == 3) {
-      if (options_.models) return Stage(id, "build", false, {{"reason", "expected ';'"}}, 1, true);
-      return Judge(id, "rejected", "failed", {}, Json::array({Reason("wrong_result")}));
-    }
+    if (j == 3) return Broken(id);
     Stage(id, "build", true, Json::object(), 1);
-    if (options_.models) Ask("reviewer:memory", "mock:judge", Hash(generation, j) + "r", id);
-    const Json votes{{"score", 0.25},
-                     {"votes",
-                      {{{"aspect", "memory"},
-                        {"model", "mock:judge"},
-                        {"fine", false},
-                        {"confidence", 0.9},
-                        {"line", "int line_3 = 0;"},
-                        {"reason", std::string("reads beyond ") + kHostile}}}}};
+    const std::string asked = Hash(generation, j) + "r";
+    if (options_.models) Ask("reviewer:memory", "mock:judge", asked, {});
     const bool anyway = generation == 2 && j == 1;  // refused, judged all the same, and right
-    if (options_.models && j == 4) return Stage(id, "review", false, votes, 3, true);
-    Stage(id, "review", !anyway, anyway ? votes : Json{{"score", 0.9}}, 3);
-    Engine(id, j);
+    const bool fine = j != 4 && !anyway;
+    Json opinion{{"aspect", "memory"},
+                 {"model", "mock:judge"},
+                 {"fine", fine},
+                 {"confidence", 0.9},
+                 {"exchange", asked}};
+    if (!fine) {
+      opinion["line"] = "int line_3 = 0;";
+      opinion["reason"] = std::string("reads beyond ") + kHostile;
+    }
+    const Json detail{{"score", fine ? 0.9 : 0.25}, {"opinions", Json::array({opinion})}};
+    const bool drop = options_.models && j == 4;
+    Stage(id, "review", fine, detail, 3, drop);
+    if (!drop) Engine(id, j);
+  }
+
+  /// It does not compile: its verdict says so.
+  void Broken(int64_t id) {
+    const Json reasons = Json::array({Reason("build_failed")});
+    Stage(id, "build", false, Json::object(), 1);
+    Stage(id, "judge", false, {{"reasons", reasons}, {"lessons", "a ';' is missing"}}, 0);
+    Judge(id, "rejected", "", {}, reasons);
   }
 
   void Engine(int64_t id, int j) {
@@ -206,7 +217,7 @@ class Maker {
       return Judge(id, j == 5 ? "rejected" : "unsupported", "failed", {},
                    Json::array({Reason(code)}));
     }
-    Stage(id, "judge", true, Json::object(), 4);
+    Stage(id, "judge", true, {{"feedback", std::string("as fast as ") + kHostile}}, 4);
     Stage(id, "measure", j != 6, {{"ratio", 0.9}, {"refused", j == 6 ? "its clocks lie" : ""}}, 2);
     if (j == 6) return Judge(id, "rejected", "passed", {}, Json::array({Reason("clock")}));
     const double value = j == 0 ? value_ * options_.step : value_ * (1 + 0.1 * j);
@@ -224,21 +235,20 @@ class Maker {
             {"generation", generation},
             {"asked", 10},
             {"unusable", 1},
+            {"problems",
+             {{{"model", "mock:b"},
+               {"exchange", fmt::format("u{}", generation)},
+               {"reason", std::string("no code ") + kHostile}}}},
             {"copies", 1},
             {"reviewed", 6},
             {"seconds", 30.5},
             {"models",
              {{{"name", "mock:a"}, {"asked", 4 * generation}, {"rewarded", 3}, {"expected", 0.4}}}},
             {"hints",
-             {{{"id", "tile"},
+             {{{"id", 3},
                {"text", std::string("Tile. ") + kHostile},
                {"tried", 4},
                {"earned", 1.5}}}}})));
-    Must(archive_.AddEvent("unusable",
-                           DumpJson(Json{{"generation", generation},
-                                         {"model", "mock:b"},
-                                         {"exchange", fmt::format("u{}", generation)},
-                                         {"reason", std::string("no code ") + kHostile}})));
     Ask("proposer", "mock:b", fmt::format("u{}", generation), {});
     Ask("summariser", "mock:a", fmt::format("s{}", generation), {},
         generation == 1 ? "HTTP 500" : "");

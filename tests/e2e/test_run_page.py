@@ -54,7 +54,7 @@ class RunPage(CupelTest):
         self.assertEqual(self.browser.fetched(), [f"file://{self.page}"])
         tiles = dict(zip(self.texts("#tiles dt"), self.texts("#tiles dd")))
         self.assertIn("3.05 ×", tiles["Gain"])
-        self.assertIn("11 of 26", tiles["Accepted"])
+        self.assertIn("11 of 31", tiles["Accepted"])
         self.assertIn("$0.80", tiles["Cost"])
         self.assertEqual(self.count("#tree .plot .node"), 41)
         self.assertEqual(self.count("#tree .edge:not(.idea)"), 40)
@@ -66,12 +66,12 @@ class RunPage(CupelTest):
         self.assertEqual(stages, ["novelty", "build", "review", "judge", "measure"])
         self.assertEqual(self.count("#costs table"), 2)
         self.assertIn("mock:a", self.texts("#models td")[0])
-        self.assertIn("tile", self.texts("#hints td")[0])
+        self.assertEqual(self.texts("#hints td")[0], "3")
 
     def test_a_node_opens_its_candidate(self):
         self.browser.open(self.page)
-        self.click("#tree .node[data-id='14']")  # it fell at the review
-        self.assertTrue(self.texts("#candidate-title")[0].startswith("Candidate 14: idea 2.3"))
+        self.click("#tree .node[data-id='13']")  # it did not compile
+        self.assertTrue(self.texts("#candidate-title")[0].startswith("Candidate 13: idea 2.3"))
         self.assertIn("build", self.texts("#candidate .facts dd"))
         self.click("#tree .node[data-id='10']")
         self.assertTrue(self.texts("#candidate-title")[0].startswith("Candidate 10: idea 2.0"))
@@ -85,7 +85,9 @@ class RunPage(CupelTest):
         self.assertIn("#include <torch/extension.h>", "".join(self.texts("#candidate pre")))
         self.unfold("Stages")
         self.assertIn("novelty", self.texts("#candidate table td"))
-        self.unfold("Questions to models")
+        self.unfold("What later proposals are told of it")
+        self.assertIn("as fast as", "".join(self.texts("#candidate pre")))
+        self.unfold("Questions to models (2)")
         self.unfold("proposer, mock:a")
         self.assertIn("prompt ", "".join(self.texts("#candidate pre")))
         self.assertIn("answer ", "".join(self.texts("#candidate pre")))
@@ -93,7 +95,7 @@ class RunPage(CupelTest):
 
     def test_a_reviewers_objection_is_told(self):
         self.browser.open(self.page)
-        self.click("#tree .node[data-id='15']")  # 2.4
+        self.click("#tree .node[data-id='14']")  # 2.4
         self.assertIn("memory: reads beyond", self.texts("#candidate .body > p")[0])
         self.unfold("Stages")
         self.assertIn("int line_3 = 0;", self.texts("#candidate table td"))
@@ -241,7 +243,7 @@ class RunPage(CupelTest):
         done = self.cupel("report", self.runs / "models", "--html", page)
         self.assertEqual(done.status, 0, done)
         self.assertIn("<!doctype html>", page.read_text())
-        self.assertEqual(done.json["counts"]["dropped"], 15)
+        self.assertEqual(done.json["counts"]["dropped"], 10)
         self.assertEqual(self.cupel("report", self.runs / "models", "--html", self.folder / "no" / "page.html").status, 2)
 
 

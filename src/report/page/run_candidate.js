@@ -66,8 +66,7 @@ function exchangeElement(exchange) {
 function candidateParts(candidate) {
   const value = valueOf(candidate), start = valueOf(lineage[0] || {});
   const votes = candidate.stages.flatMap(stage => stage.votes || []);
-  const exchanges = data.exchanges.filter(exchange => exchange.candidate === candidate.candidate
-    || (candidate.exchange && exchange.hash === candidate.exchange));
+  const exchanges = data.exchanges.filter(exchange => exchange.candidate === candidate.candidate);
   const children = childrenOf.get(candidate.candidate) || [];
   return [
     facts([
@@ -88,6 +87,7 @@ function candidateParts(candidate) {
              () => diffElement(textOf(byId.get(id).source), textOf(candidate.source)))),
     folded("Source", () => textOf(candidate.source) === null ? el("p", {class: "kernel"}, notHere) : el("pre", {tabindex: 0}, textOf(candidate.source))),
     ...(candidate.stages.length > 0 ? [folded("Stages", () => [stageTable(candidate.stages), votes.length > 0 ? voteTable(votes) : null])] : []),
+    ...(candidate.told !== undefined ? [folded("What later proposals are told of it", () => prose(candidate.told))] : []),
     ...(exchanges.length > 0 ? [folded(`Questions to models (${exchanges.length})`, () => exchanges.map(exchangeElement))] : []),
   ];
 }
