@@ -90,7 +90,7 @@ std::string WithoutNumbers(const std::string& text) {
   return out;
 }
 
-std::string Without(std::string text, std::string_view from) {
+std::string Without(const std::string& text, std::string_view from) {
   return text.substr(0, std::min(text.find(from), text.size()));
 }
 

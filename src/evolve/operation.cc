@@ -86,6 +86,7 @@ std::string ValueText(const task::Value& value) {
     std::string operator()(const task::Tensor& tensor) const { return TensorText(tensor); }
     std::string operator()(const std::vector<task::Value>& items) const {
       std::vector<std::string> parts;
+      parts.reserve(items.size());
       for (const task::Value& item : items) parts.push_back(ValueText(item));
       return fmt::format("({})", fmt::join(parts, ", "));
     }
