@@ -587,8 +587,7 @@ TEST_F(OracleTest, GradientsThatHangOnRoundingAreDrawnAnew) {
   }
   EXPECT_TRUE(oracle.warnings().empty());
   One(oracle, MakeTask(KinkedCode("2"), "{}", "all_kinked", "backward"), Direction::kBackward);
-  ASSERT_EQ(oracle.warnings().size(), 1u);
-  EXPECT_THAT(oracle.warnings()[0], HasSubstr("an honest kernel may differ"));
+  EXPECT_THAT(oracle.warnings(), testing::Contains(HasSubstr("an honest kernel may differ")));
 }
 
 TEST_F(OracleTest, LiberalWithConfigurations) {
