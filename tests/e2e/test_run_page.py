@@ -80,7 +80,7 @@ class RunPage(CupelTest):
         changed = self.texts("#candidate .diff .added")
         self.assertIn("+ int line_8 = 2;", changed)
         self.assertIn("- int line_4 = 1;", self.texts("#candidate .diff .removed"))
-        self.assertEqual(len(changed), 2)
+        self.assertEqual(len(changed), 3)  # the parent's line back, its own, and the comment
         self.unfold("Source")
         self.assertIn("#include <torch/extension.h>", "".join(self.texts("#candidate pre")))
         self.unfold("Stages")
@@ -196,7 +196,7 @@ class RunPage(CupelTest):
         hidden = self.browser.evaluate("[...document.querySelectorAll('main > section[hidden]')].map(e => e.id)")
         self.assertEqual(sorted(hidden), ["candidate", "hints", "models", "unusable"])
         self.click("#tree .node[data-id='5']")
-        self.assertIn("wrong_result", self.texts("#candidate .body > p")[0])
+        self.assertIn("build_failed", self.texts("#candidate .body > p")[0])
 
     def test_fits_a_phone_in_light_and_dark(self):
         colours = set()
