@@ -38,6 +38,17 @@ Status DropTail(int fd, const fs::path& file) {
   return {};
 }
 
+/// Not os::WriteAll, which ends when the user asks to stop: what was paid for is kept.
+bool WriteWhole(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
 using Attempts = std::map<std::pair<std::string, int64_t>, std::vector<Spending>>;
 
 Status ReadLine(const Json& json, const std::string& what, Recorded& recorded, Attempts& open) {
@@ -114,11 +125,8 @@ Status Transcript::Append(const Json& line) {
   const std::string text = DumpJson(line) + "\n";
   const std::lock_guard lock(mutex_);
   const off_t before = lseek(fd_.get(), 0, SEEK_END);
-  const Status written = os::WriteAll(fd_.get(), text);
-  if (!written || fdatasync(fd_.get()) != 0) {
+  if (!WriteWhole(fd_.get(), text) || fdatasync(fd_.get()) != 0) {
     auto fail = FailIo("write", file_);
-    if (!written)
-      fail.value().message = fmt::format("{}: {}", file_.string(), written.error().message);
     // Half a line would make the next one unreadable.
     if (before >= 0 && ftruncate(fd_.get(), before) != 0)
       fail.value().message += "; half a line is left";

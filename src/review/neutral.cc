@@ -184,10 +184,10 @@ void Neutraliser::RawString() {
   const size_t end = last == std::string::npos ? text_.size() : last + close.size();
   const size_t content_end = last == std::string::npos ? text_.size() : last;
   const size_t written = out_.size();
-  Emit("", std::string_view(text_).substr(open + 1, content_end - open - 1), '"', true);
+  Emit("", std::string_view{text_}.substr(open + 1, content_end - open - 1), '"', true);
   const auto lines = [](std::string_view s) { return std::count(s.begin(), s.end(), '\n'); };
-  const auto missing = lines(std::string_view(text_).substr(at_, end - at_)) -
-                       lines(std::string_view(out_).substr(written));
+  const auto missing = lines(std::string_view{text_}.substr(at_, end - at_)) -
+                       lines(std::string_view{out_}.substr(written));
   for (auto i = missing; i > 0; --i) out_ += in_directive_ ? "\\\n" : "\n";
   at_ = end;
 }

@@ -41,7 +41,7 @@ std::string Neutraliser::LogicalLine(size_t from) const {
       i += splice;
       continue;
     }
-    const std::string_view rest = std::string_view(text_).substr(i, 2);
+    const std::string_view rest = std::string_view{text_}.substr(i, 2);
     if (rest == "//") break;
     if (rest == "/*") {
       const size_t end = text_.find("*/", i + 2);
@@ -82,7 +82,7 @@ void Neutraliser::SkipGroup() {
     size_t first = at_;
     while (first < text_.size() && IsBlank(text_[first])) ++first;
     const size_t sign = first < text_.size() && text_[first] == '#'        ? 1
-                        : std::string_view(text_).substr(first, 2) == "%:" ? 2
+                        : std::string_view{text_}.substr(first, 2) == "%:" ? 2
                                                                            : 0;
     if (sign > 0) {
       const auto words = WordsOf(LogicalLine(first + sign));
@@ -102,7 +102,7 @@ void Neutraliser::IncludedPath() {
   if (open != '<' && open != '"') return;
   const size_t end = text_.find_first_of(open == '<' ? ">\n" : "\"\n", at_ + 1);
   const std::string_view path =
-      std::string_view(text_).substr(at_ + 1, end == std::string::npos ? end : end - at_ - 1);
+      std::string_view{text_}.substr(at_ + 1, end == std::string::npos ? end : end - at_ - 1);
   const bool plain = std::all_of(path.begin(), path.end(), [](char c) {
     return IsWord(c) || std::string_view("./+-").find(c) != std::string_view::npos;
   });

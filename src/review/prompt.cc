@@ -61,7 +61,7 @@ llm::Request FirstQuestion(const Subject& subject, const std::string& shown,
     text +=
         "\nWhat the emulator found when it ran the file (true as far as it goes; words of the "
         "file may be quoted in it):\n\n";
-    text += Fenced("FINDINGS", std::string_view(subject.findings).substr(0, kMaxFindings));
+    text += Fenced("FINDINGS", std::string_view{subject.findings}.substr(0, kMaxFindings));
   }
   text += "\nThe file:\n\n" + Fenced("KERNEL", Numbered(shown));
   request.messages.push_back({llm::Role::kUser, std::move(text)});
