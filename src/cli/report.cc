@@ -23,7 +23,7 @@ Result<archive::Archive> OpenRun(const fs::path& folder) {
 /// written.
 Status WriteHtml(const fs::path& wanted, const fs::path& folder, const std::string& html) {
   const fs::path file = wanted.empty() ? folder / kReportFile : wanted;
-  const Status written = os::WriteFileAtomically(file, html);
+  Status written = os::WriteFileAtomically(file, html);
   if (!written && !wanted.empty()) return written;
   if (written) {
     fmt::print("Report: {}\n", file.string());

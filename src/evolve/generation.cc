@@ -121,7 +121,9 @@ class Generation {
         ++copies_;  // byte for byte what the run has
         continue;
       }
-      TRY(parts_.archive.AttributeExchange(one.exchange, added.id));
+      for (const std::string& exchange : one.exchanges) {
+        TRY(parts_.archive.AttributeExchange(exchange, added.id));
+      }
       Entry entry;
       entry.slot = i;
       entry.id = added.id;

@@ -66,6 +66,7 @@ class Dialogue {
   /// False: the model could not be asked, and `proposed` says why.
   bool Ask(Proposed& proposed) {
     proposed.exchange = model_.HashOf(request_);
+    proposed.exchanges.push_back(proposed.exchange);
     auto answer = model_.Ask(kRole, request_);
     if (!answer) {
       proposed.not_asked = true;
@@ -111,7 +112,9 @@ class Dialogue {
   bool Reflect(const Slot& slot, int round, Proposed& proposed) {
     Continue(request_, answer_, ReflectionMessage(round, options_.reflections));
     Proposed better = proposed;
-    if (!Ask(better)) return true;
+    const bool answered = Ask(better);
+    proposed.exchanges = better.exchanges;
+    if (!answered) return true;
     const auto reply = ReadReply(answer_);
     if (reply && reply->done && !reply->code && reply->edits.empty()) return true;
     Take(slot, better);

@@ -33,8 +33,9 @@ struct Slot {
 /// What came of it. Without a problem, `source` is a kernel.
 struct Proposed {
   std::string source, name, thought;
-  std::string exchange;    // the hash of the question whose answer was used last
-  std::string problem;     // not empty: there is no kernel, and why
+  std::string exchange;                // the hash of the question whose answer was used last
+  std::vector<std::string> exchanges;  // of all its questions
+  std::string problem;                 // not empty: there is no kernel, and why
   bool not_asked = false;  // the problem is that the model could not be asked, and this is why:
   Error error;
 };

@@ -115,6 +115,7 @@ TEST(Proposing, ReflectionBettersOrLeavesAsItIs) {
     const auto proposed = *Ask({SlotOf(0)}, same);
     EXPECT_THAT(proposed[0].source, HasSubstr("int x;")) << last;
     EXPECT_EQ(proposed[0].name, "first");
+    EXPECT_EQ(proposed[0].exchanges.size(), 2u);
     EXPECT_THAT(proposed[0].problem, IsEmpty());
   }
 }

@@ -11,8 +11,8 @@ namespace cupel::record {
 std::chrono::nanoseconds Now(clockid_t clock);
 
 /// From here on a read of the processor's counter traps, and with it the C library's clocks that
-/// are finer than a tick. Where the system does not grant it, names and instructions are all that is
-/// refused (build/audit.h).
+/// are finer than a tick. Where the system does not grant it, names and instructions are all that
+/// is refused (build/audit.h).
 void TakeCounterAway();
 
 }  // namespace cupel::record
