@@ -354,7 +354,8 @@ class Generation {
     TRY(parts_.evaluator.Evaluate(ids));
     for (const int64_t id : ids) {
       TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(id));
-      if (candidate.objective) {
+      // One that is no better than what it was made from teaches nobody anything.
+      if (candidate.objective && *candidate.objective < *best->objective) {
         Settle(state_.islands[plan_.island], {candidate.id, *candidate.objective});
       }
     }

@@ -129,6 +129,7 @@ std::vector<int64_t> SelectExamples(const std::vector<Scored>& members, size_t c
   }
   std::sort(chosen.rbegin(), chosen.rend());
   std::vector<int64_t> examples;
+  examples.reserve(chosen.size());
   for (const size_t rank : chosen) examples.push_back(members[rank].id);
   return examples;
 }
@@ -136,6 +137,7 @@ std::vector<int64_t> SelectExamples(const std::vector<Scored>& members, size_t c
 std::vector<Move> Migrate(std::vector<Island>& islands, int generation, int every) {
   if (every <= 0 || (generation + 1) % every != 0) return {};
   std::vector<std::optional<Scored>> best;
+  best.reserve(islands.size());
   for (const Island& island : islands) {
     best.push_back(island.members.empty() ? std::nullopt : std::optional(island.members.front()));
   }

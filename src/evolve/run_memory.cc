@@ -12,7 +12,7 @@ namespace cupel::evolve {
 std::string NameOf(const archive::Candidate& candidate) {
   const auto meta = ParseJson(candidate.meta, "meta");
   if (meta && meta->is_object() && meta->contains("name") && (*meta)["name"].is_string()) {
-    const std::string name = (*meta)["name"];
+    std::string name = (*meta)["name"];
     if (!name.empty()) return name;
   }
   return candidate.description.empty() ? fmt::format("candidate {}", candidate.id)

@@ -76,7 +76,7 @@ Status Converse(Process& process, Clock::time_point end, size_t max_output, std:
     const size_t heard = result.err.size();
     Collect(err, max_output, result.err, result.err_truncated);
     if (on_error_output && result.err.size() > heard) {
-      on_error_output(std::string_view(result.err).substr(heard));
+      on_error_output(std::string_view{result.err}.substr(heard));
     }
   }
   return {};

@@ -92,6 +92,7 @@ void WriteOrDie(const char* data, size_t size) {
 bool ReadsClock(const siginfo_t& info, const void* context) {
   if (info.si_code != SI_KERNEL) return false;  // an instruction, no address
   const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): registers hold addresses as numbers
   const auto* code = reinterpret_cast<const unsigned char*>(registers[REG_RIP]);
   return code[0] == 0x0f && (code[1] == 0x31 || (code[1] == 0x01 && code[2] == 0xf9));
 }

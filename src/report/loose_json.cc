@@ -62,15 +62,15 @@ std::vector<std::string> TextsAt(const Json& object, const char* key, size_t max
 }
 
 const Json& ListAt(const Json& object, const char* key) {
-  static const Json kEmpty = Json::array();
+  static const Json empty = Json::array();
   const Json* member = Member(object, key);
-  return member != nullptr && member->is_array() ? *member : kEmpty;
+  return member != nullptr && member->is_array() ? *member : empty;
 }
 
 const Json& ObjectAt(const Json& object, const char* key) {
-  static const Json kEmpty = Json::object();
+  static const Json empty = Json::object();
   const Json* member = Member(object, key);
-  return member != nullptr && member->is_object() ? *member : kEmpty;
+  return member != nullptr && member->is_object() ? *member : empty;
 }
 
 }  // namespace cupel::report

@@ -70,6 +70,7 @@ void TakeLast(const std::vector<archive::Event>& events, const char* list, const
 /// Who led to new bests first, then to accepted candidates, then by name.
 std::vector<RunEarner> Ordered(const std::map<std::string, RunEarner>& earners) {
   std::vector<RunEarner> order;
+  order.reserve(earners.size());
   for (const auto& [name, earner] : earners) order.push_back(earner);
   std::stable_sort(order.begin(), order.end(), [](const RunEarner& a, const RunEarner& b) {
     if (a.new_bests != b.new_bests) return a.new_bests > b.new_bests;

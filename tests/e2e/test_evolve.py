@@ -32,8 +32,8 @@ class Evolve(CupelTest):
         """What a run tried and found, without its times."""
         archive = sqlite3.connect(run / "run.cupel")
         rows = archive.execute("SELECT c.id, c.generation, c.source, c.proposer, c.description, c.meta, c.status, "
-                               "s.decision, s.objective, (SELECT group_concat(name || passed) FROM (SELECT * FROM "
-                               "stages ORDER BY id) WHERE candidate = c.id) FROM candidates c "
+                               "s.decision, s.objective, (SELECT group_concat(fate) FROM (SELECT name || passed AS fate "
+                               "FROM stages WHERE candidate = c.id ORDER BY id)) FROM candidates c "
                                "JOIN standing s ON s.candidate = c.id ORDER BY c.id").fetchall()
         archive.close()
         return rows
