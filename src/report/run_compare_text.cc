@@ -74,7 +74,7 @@ std::vector<int> GenerationsToShow(const RunComparison& comparison) {
   for (const ComparedRun& run : comparison.runs) {
     for (const auto& [number, gain] : run.by_generation) all.insert(number);
   }
-  const std::vector<int> numbers(all.begin(), all.end());
+  std::vector<int> numbers(all.begin(), all.end());
   if (numbers.size() <= kMostGenerations) return numbers;
   std::vector<int> shown;
   for (size_t i = 0; i < kMostGenerations; ++i) {
@@ -124,7 +124,7 @@ std::string DifferencesText(const RunComparison& comparison) {
 
 const std::vector<ComparedValue>& ComparedValues() {
   using Form = ComparedValue::Form;
-  static const std::vector<ComparedValue> kValues = {
+  static const std::vector<ComparedValue> values = {
       {"best", "best", Form::kNumber, [](const ComparedRun& run) { return run.best; }},
       {"gain", "gain", Form::kTimes, [](const ComparedRun& run) { return run.gain; }},
       {"judged", "judged", Form::kCount, [](const ComparedRun& run) { return Whole(run.judged); }},
@@ -148,7 +148,7 @@ const std::vector<ComparedValue>& ComparedValues() {
        }},
       {"seconds", "time", Form::kSeconds,
        [](const ComparedRun& run) { return std::optional<double>(run.spent.seconds); }}};
-  return kValues;
+  return values;
 }
 
 std::string Show(double value, ComparedValue::Form form) {

@@ -210,9 +210,9 @@ TEST_F(McpServerTest, ACancelledCallEndsWithoutAnAnswer) {
 TEST_F(McpServerTest, HeavyCallsWaitForTheirTurnAndLightOnesDoNot) {
   Begin("2025-06-18");
   server_->Take(kGate);
+  gate_.Await(1);  // only then do the others come: each has a thread of its own
   server_->Take(R"({"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"gate"}})");
   server_->Take(R"({"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"gate"}})");
-  gate_.Await(1);
   Forget();
   server_->Take(kEcho);
   while (Said().empty()) std::this_thread::yield();

@@ -16,7 +16,7 @@ Status ServeMcp(McpServer& server, int in) {
     if (!n && n.error().code == ErrorCode::kCancelled) return {};
     if (!n) return tl::unexpected<Error>(n.error());
     if (*n == 0) return {};
-    lines.Feed(std::string_view(buffer).substr(0, *n));
+    lines.Feed(std::string_view{buffer}.substr(0, *n));
     for (;;) {
       const auto line = lines.Next();
       if (!line) {
