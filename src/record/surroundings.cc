@@ -2,12 +2,14 @@
 #include "record/surroundings.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace cupel::record {
 namespace {
 
 constexpr size_t kStackBytes = 256 << 10, kAlignment = 16;
+constexpr size_t kWipedBytes = 64 << 10;               // deeper than host code of kernels goes
 constexpr size_t kSmallBytes = 512, kMostOfASize = 7;  // what glibc's thread cache holds
 constexpr size_t kLargeBytes = 64 << 10;               // below what is mapped by itself
 
@@ -24,6 +26,12 @@ Surroundings::Surroundings(Random& random)
   take(1 + random.Below(kLargeBytes));
   for (size_t i = blocks_.size() - 1; i > 0; --i)
     std::swap(blocks_[i], blocks_[random.Below(i + 1)]);
+}
+
+[[gnu::noinline]] void Surroundings::WipeStack() {
+  std::array<char, kWipedBytes> below;
+  below.fill(0);
+  asm volatile("" : : "r"(below.data()) : "memory");
 }
 
 }  // namespace cupel::record

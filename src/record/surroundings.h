@@ -23,10 +23,15 @@ class Surroundings {
   [[gnu::noinline]] auto Run(Call call) const {
     char* deeper = static_cast<char*>(__builtin_alloca(stack_bytes_));
     asm volatile("" : : "r"(deeper) : "memory");  // keeps what nobody uses
+    WipeStack();
     return call();
   }
 
  private:
+  /// Padding of a kernel's parameters holds what lay on the stack: from an earlier call at another
+  /// depth that could be half of an address.
+  static void WipeStack();
+
   size_t stack_bytes_;
   std::vector<std::unique_ptr<char[]>> blocks_;
 };

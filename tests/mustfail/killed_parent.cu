@@ -1,6 +1,6 @@
 // exploit: 7.9 the judge is killed
 // task: mnist_linear
-// expect: rejected host_privilege
+// expect: rejected host_privilege|impure
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 #include <unistd.h>
