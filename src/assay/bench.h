@@ -77,6 +77,5 @@ Result<SettingTimes> TimeSetting(const Parts& parts, const Question& question,
 
 /// "cupel.bench/1": docs/formats/bench.md.
 Json ToJson(const SettingTimes& times);
-Json ToJson(const engine::GpuState& state);
 
 }  // namespace cupel::assay

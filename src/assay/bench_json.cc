@@ -42,15 +42,14 @@ Json TimingJson(const Timing& timing) {
   return json;
 }
 
-}  // namespace
-
-Json ToJson(const engine::GpuState& state) {
-  return {{"sm_mhz", state.sm_mhz},
-          {"memory_mhz", state.memory_mhz},
-          {"temperature_c", state.temperature_c},
-          {"power_w", state.power_w},
-          {"throttled_by", state.throttled_by}};
+/// Who else uses the GPU is no part of a bench's document.
+Json StateJson(const engine::GpuState& state) {
+  Json json = ToJson(state);
+  json.erase("processes");
+  return json;
 }
+
+}  // namespace
 
 Json ToJson(const SettingTimes& times) {
   Json json{{"id", times.id}, {"kind", times.kind}, {"description", times.description}};
@@ -70,8 +69,8 @@ Json ToJson(const SettingTimes& times) {
   json["written_bytes"] = times.written_bytes;
   if (times.flops > 0) json["floating_point_operations"] = times.flops;
   json["floor_us"] = times.floor_us;
-  json["before"] = ToJson(times.before);
-  json["after"] = ToJson(times.after);
+  json["before"] = StateJson(times.before);
+  json["after"] = StateJson(times.after);
   json["torch"] = times.torch_version;
   json["seconds"] = times.seconds;
   return json;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
 #include "engine/run.h"
 
@@ -83,6 +84,8 @@ struct GpuState {
   std::vector<std::string> throttled_by;  // "power cap", "thermal slowdown", …
   int processes = 0;                      // with a context on the same GPU, ours included
 };
+
+Json ToJson(const GpuState& state);
 
 /// Kernels that other processes run to be timed by the same clock.
 struct ClockKernels {

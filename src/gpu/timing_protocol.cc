@@ -91,15 +91,6 @@ Result<engine::EnergyUse> EnergyUseFromJson(const Json& json) {
   return use;
 }
 
-Json ToJson(const engine::GpuState& state) {
-  return {{"sm_mhz", state.sm_mhz},
-          {"memory_mhz", state.memory_mhz},
-          {"temperature_c", state.temperature_c},
-          {"power_w", state.power_w},
-          {"throttled_by", state.throttled_by},
-          {"processes", state.processes}};
-}
-
 Result<engine::GpuState> GpuStateFromJson(const Json& json) {
   constexpr const char* kWhere = "state";
   engine::GpuState state;

@@ -20,7 +20,6 @@ Json ToJson(const engine::TakeRequest& request);
 Result<engine::TakeRequest> TakeRequestFromJson(const Json& json);
 Json ToJson(const engine::EnergyUse& use);
 Result<engine::EnergyUse> EnergyUseFromJson(const Json& json);
-Json ToJson(const engine::GpuState& state);
 Result<engine::GpuState> GpuStateFromJson(const Json& json);
 Json ToJson(const engine::ClockKernels& kernels);
 Result<engine::ClockKernels> ClockKernelsFromJson(const Json& json);

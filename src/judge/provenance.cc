@@ -45,13 +45,4 @@ void AddProvenance(const Provenance& provenance, Json& record) {
                            {"cores", provenance.cores}};
 }
 
-Json ToJson(const engine::GpuState& state) {
-  return {{"sm_mhz", state.sm_mhz},
-          {"memory_mhz", state.memory_mhz},
-          {"temperature_c", state.temperature_c},
-          {"power_w", state.power_w},
-          {"throttled_by", state.throttled_by},
-          {"processes", state.processes}};
-}
-
 }  // namespace cupel::judge

@@ -43,7 +43,5 @@ struct Provenance {
 
 /// Adds the members that docs/formats/verdict.md calls the provenance.
 void AddProvenance(const Provenance& provenance, Json& record);
-/// For "timing".
-Json ToJson(const engine::GpuState& state);
 
 }  // namespace cupel::judge

@@ -164,7 +164,7 @@ Json Timing(const Verdict& verdict) {
   Json timing{{"build_seconds", Number(verdict.build_seconds)},
               {"total_seconds", Number(verdict.total_seconds)},
               {"settings", settings}};
-  if (verdict.provenance.gpu) timing["gpu"] = judge::ToJson(*verdict.provenance.gpu);
+  if (verdict.provenance.gpu) timing["gpu"] = ToJson(*verdict.provenance.gpu);
   return timing;
 }
 
