@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "cli/task_filter.h"
 #include "os/fd.h"
+#include "os/path.h"
 #include "task/task.h"
 
 namespace cupel::cli {
@@ -28,21 +29,12 @@ constexpr size_t kMostNotes = 100;
 constexpr const char* kLine =
     "each line is like {\"kernel\": \"k.cu\", \"task\": \"mnist_linear\", \"backward\": false}";
 
-bool IsFile(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
-bool IsFolder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
 /// Everything that decides what is asked of a kernel.
 Result<std::string> HashOf(const task::Task& task, task::Direction direction) {
   Sha256 hash;
   hash.Field(task.content_hash[static_cast<int>(direction)]);
   const fs::path extra = task.path / "task.json";
-  if (IsFolder(task.path) && IsFile(extra)) {
+  if (os::IsFolder(task.path) && os::IsFile(extra)) {
     TRY_ASSIGN(const std::string text, os::ReadFile(extra, kMostTaskJsonBytes));
     hash.Field(text);
   }
@@ -62,7 +54,7 @@ std::vector<fs::path> KernelsIn(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (entry->path().extension() == ".cu" && IsFile(entry->path())) {
+    if (entry->path().extension() == ".cu" && os::IsFile(entry->path())) {
       kernels.push_back(entry->path());
     }
   }
@@ -77,7 +69,7 @@ class Lister {
 
   Result<SuiteList> List() {
     const fs::path& input = inputs_.input;
-    if (IsFile(input) && input.extension() != ".py") {
+    if (os::IsFile(input) && input.extension() != ".py") {
       TRY(ReadList());
     } else {
       TRY_ASSIGN(const auto tasks, Tasks());
@@ -97,16 +89,16 @@ class Lister {
  private:
   Result<std::vector<TaskFile>> Tasks() const {
     const fs::path& input = inputs_.input;
-    const bool one =
-        IsFile(input) || IsFile(input / "func_forward.py") || IsFile(input / "func_backward.py");
+    const bool one = os::IsFile(input) || os::IsFile(input / "func_forward.py") ||
+                     os::IsFile(input / "func_backward.py");
     if (one) {
       // "tasks/x/" has no file name of its own.
       const fs::path path = fs::absolute(input).lexically_normal();
       const fs::path named = path.has_filename() ? path : path.parent_path();
       return std::vector<TaskFile>{
-          {IsFile(input) ? named.stem().string() : named.filename().string(), named}};
+          {os::IsFile(input) ? named.stem().string() : named.filename().string(), named}};
     }
-    if (!IsFolder(input)) {
+    if (!os::IsFolder(input)) {
       return Fail(ErrorCode::kNotFound, fmt::format("there is no {}", input.string()),
                   "name a folder of tasks, a task, or a list with a line of JSON for each kernel");
     }
@@ -148,7 +140,7 @@ class Lister {
       return named;
     }
     const fs::path folder = inputs_.kernels / name;
-    if (direction == task::Direction::kForward && IsFile(folder.string() + ".cu")) {
+    if (direction == task::Direction::kForward && os::IsFile(folder.string() + ".cu")) {
       named.emplace_back(folder.filename().string() + ".cu", folder.string() + ".cu");
     }
     for (const fs::path& kernel : KernelsIn(folder)) {

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "os/fd.h"
+#include "os/path.h"
 #include "task/config.h"
 #include "task/heldout.h"
 #include "task/reduced.h"
@@ -19,16 +20,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxFileBytes = 16u << 20;
 constexpr size_t kMaxModules = 256;
-
-bool IsFile(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
-
-bool IsFolder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
 
 Result<Json> ReadJsonFile(const fs::path& path) {
   TRY_ASSIGN(const std::string text, os::ReadFile(path, kMaxFileBytes));
@@ -45,7 +36,7 @@ Status HashSources(const fs::path& folder, Direction direction, const std::strin
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     if (entry.path().extension() != ".py" || entry.path().filename() == other) continue;
-    if (IsFile(entry.path())) modules.push_back(entry.path());
+    if (os::IsFile(entry.path())) modules.push_back(entry.path());
     if (modules.size() > kMaxModules) {
       return Fail(ErrorCode::kInvalidArgument,
                   fmt::format("{} holds too many .py files", folder.string()),
@@ -66,9 +57,9 @@ Status LoadDirection(Task& task, Direction direction, const Json& extra) {
   const auto index = static_cast<size_t>(direction);
   const std::string_view name = Name(direction);
   const fs::path code = task.path / fmt::format("func_{}.py", name);
-  if (!IsFile(code)) return {};
+  if (!os::IsFile(code)) return {};
   const fs::path config_path = task.path / fmt::format("config_{}.json", name);
-  if (!IsFile(config_path)) {
+  if (!os::IsFile(config_path)) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("the task folder {} has no config_{}.json", task.path.string(), name),
                 "write one with single_input_configs, single_init_configs and "
@@ -101,7 +92,7 @@ Status LoadDirection(Task& task, Direction direction, const Json& extra) {
   task.content_hash[index] = hash.Hex();
   task.code[index] = code;
   const fs::path baseline = task.path / fmt::format("{}.cu", name);
-  if (IsFile(baseline)) task.baseline[index] = baseline;
+  if (os::IsFile(baseline)) task.baseline[index] = baseline;
   return {};
 }
 
@@ -115,7 +106,7 @@ Result<Task> LoadFolder(const fs::path& folder) {
   task.title = task.name;
   Json extra = Json::object();
   const fs::path extra_path = folder / "task.json";
-  if (IsFile(extra_path)) {
+  if (os::IsFile(extra_path)) {
     TRY_ASSIGN(extra, ReadJsonFile(extra_path));
     if (!extra.is_object()) {
       return Fail(ErrorCode::kInvalidArgument,
@@ -167,9 +158,9 @@ Result<Task> LoadTask(const std::string& name_or_path, const fs::path& tasks_roo
   const fs::path given(name_or_path);
   const bool plain = !name_or_path.empty() && given.filename() == given && given != "." &&
                      given != ".." && given.extension() != ".py";
-  if (plain && IsFolder(tasks_root / given)) return LoadFolder(tasks_root / given);
-  if (IsFolder(given)) return LoadFolder(given);
-  if (IsFile(given)) {
+  if (plain && os::IsFolder(tasks_root / given)) return LoadFolder(tasks_root / given);
+  if (os::IsFolder(given)) return LoadFolder(given);
+  if (os::IsFile(given)) {
     const std::string file = given.filename().string();
     if (file == "func_forward.py" || file == "func_backward.py") {
       return LoadFolder(given.has_parent_path() ? given.parent_path() : fs::path("."));
@@ -196,7 +187,7 @@ Result<std::vector<std::string>> ListTasks(const fs::path& tasks_root) {
   for (fs::directory_iterator entry(tasks_root, error), end; !error && entry != end;
        entry.increment(error)) {
     const fs::path& path = entry->path();
-    if (IsFile(path / "func_forward.py") || IsFile(path / "func_backward.py")) {
+    if (os::IsFile(path / "func_forward.py") || os::IsFile(path / "func_backward.py")) {
       names.push_back(path.filename().string());
     }
   }
