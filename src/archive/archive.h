@@ -174,9 +174,7 @@ class Archive {
     bool added = false;  // false: the run has this source already, nothing was changed
   };
   Result<Added> AddCandidate(const NewCandidate& candidate);
-  /// Marks the oldest queued candidate as evaluating and returns it; nullopt when none is queued.
-  Result<std::optional<Candidate>> ClaimNext();
-  /// Marks this one as evaluating.
+  /// It is being built and judged: a run that is cut off now queues it again.
   Status MarkEvaluating(int64_t candidate);
   /// On resume: candidates whose evaluation was cut off are queued again. Returns how many.
   Result<int64_t> RequeueInterrupted();

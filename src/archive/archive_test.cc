@@ -71,6 +71,15 @@ class ArchiveTest : public testing::Test {
   fs::path file_;
 };
 
+/// Marks the oldest queued candidate as evaluating, as a driver does.
+Result<std::optional<Candidate>> ClaimNext(Archive& archive) {
+  TRY_ASSIGN(const auto queued, archive.List(CandidateStatus::kQueued));
+  if (queued.empty()) return std::nullopt;
+  TRY(archive.MarkEvaluating(queued.front().id));
+  TRY_ASSIGN(Candidate candidate, archive.Get(queued.front().id));
+  return candidate;
+}
+
 template <typename T>
 void ExpectError(const Result<T>& result, ErrorCode code, const char* text) {
   ASSERT_FALSE(result);
@@ -113,12 +122,12 @@ TEST_F(ArchiveTest, QueuesCandidatesOnceAndInOrder) {
   EXPECT_EQ(again.id, first.id);
   EXPECT_THAT(archive.Get(first.id)->parents, testing::IsEmpty());
 
-  EXPECT_EQ((*archive.ClaimNext())->id, first.id);
-  EXPECT_EQ((*archive.ClaimNext())->id, second.id);
-  EXPECT_FALSE(*archive.ClaimNext());
+  EXPECT_EQ((*ClaimNext(archive))->id, first.id);
+  EXPECT_EQ((*ClaimNext(archive))->id, second.id);
+  EXPECT_FALSE(*ClaimNext(archive));
   EXPECT_EQ(archive.Count()->evaluating, 2);
   EXPECT_EQ(*archive.RequeueInterrupted(), 2);
-  EXPECT_EQ((*archive.ClaimNext())->id, first.id);
+  EXPECT_EQ((*ClaimNext(archive))->id, first.id);
   EXPECT_EQ(*archive.Source(second.id), "__global__ b");
   EXPECT_EQ((*archive.FindBySource("__global__ b"))->id, second.id);
   EXPECT_FALSE(*archive.FindBySource("__global__ c"));
@@ -370,7 +379,7 @@ TEST_F(ArchiveTest, AFullDiskIsSaidAndLosesNothing) {
     NewCandidate candidate;
     candidate.source = std::string(5000, 'k') + std::to_string(i);
     const auto added = archive->AddCandidate(candidate);
-    const auto claimed = archive->ClaimNext();
+    const auto claimed = ClaimNext(*archive);
     if (!added || !claimed || !*claimed) _exit(4);
     const int64_t id = (*claimed)->id;
     if (!archive->RecordVerdict(id, verdict, {id, "judge", true, "{}", 0})) _exit(5);

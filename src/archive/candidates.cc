@@ -192,21 +192,6 @@ Result<Archive::Added> Archive::AddCandidate(const NewCandidate& candidate) {
   return Added{id, true};
 }
 
-Result<std::optional<Candidate>> Archive::ClaimNext() {
-  Database& database = impl_->database;
-  TRY_ASSIGN(auto transaction, Transaction::Begin(database));
-  TRY_ASSIGN(
-      Statement oldest,
-      database.Prepare("SELECT id FROM candidates WHERE status = 'queued' ORDER BY id LIMIT 1"));
-  TRY_ASSIGN(const bool row, oldest.Next());
-  if (!row) return std::nullopt;
-  const int64_t id = oldest.Int(0);
-  TRY(MarkAs(database, id, CandidateStatus::kEvaluating));
-  TRY(transaction.Commit());
-  TRY_ASSIGN(Candidate candidate, Get(id));
-  return candidate;
-}
-
 Status Archive::MarkEvaluating(int64_t candidate) {
   return MarkAs(impl_->database, candidate, CandidateStatus::kEvaluating);
 }
