@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/evolve_run.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "cli/models.h"
@@ -13,18 +13,6 @@
 
 namespace cupel::cli {
 namespace {
-
-/// Proposers first, then reviewers.
-Result<std::vector<llm::ModelSpec>> SpecsOf(const SearchOptions& search) {
-  std::vector<llm::ModelSpec> specs;
-  for (const auto* list : {&search.models.specs, &search.reviewers}) {
-    for (const std::string& text : *list) {
-      TRY_ASSIGN(llm::ModelSpec spec, llm::ParseModelSpec(text));
-      specs.push_back(std::move(spec));
-    }
-  }
-  return specs;
-}
 
 /// The kernel to start from: the given one, else what models write. nullopt: they did not get it
 /// right.
@@ -51,8 +39,11 @@ Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, OpenRun& run
   options.objective_text = [objective](double value) {
     return report::ObjectiveText(objective, value);
   };
-  TRY_ASSIGN(const auto specs, SpecsOf(command.search));
-  evolve::ConversationOptions conversing;
+  TRY_ASSIGN(auto specs, SpecsOf(command.search.models));
+  for (const llm::ModelSpec& spec : specs) options.weights.push_back(spec.weight);
+  TRY_ASSIGN(auto reviewers, llm::ParseModelSpecs(command.search.reviewers));
+  std::move(reviewers.begin(), reviewers.end(), std::back_inserter(specs));
+  llm::RecordedOptions conversing;
   conversing.seed = run.info.seed;
   if (recording == nullptr) {
     conversing.limits = LimitsOf(command.search.models);
@@ -67,7 +58,6 @@ Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, OpenRun& run
   evolve::EvolutionParts parts{
       run.archive, evaluator, *conversations, {askers.begin(), split}, {split, askers.end()}};
   if (parts.reviewers.empty()) parts.reviewers = {parts.proposers.front()};
-  for (size_t i = 0; i < parts.proposers.size(); ++i) options.weights.push_back(specs[i].weight);
   evolve::RunResult ended;
   const auto start = StartOf(parts, stored);
   if (start && !*start) {

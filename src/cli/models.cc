@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -24,115 +26,70 @@ llm::BudgetLimits LimitsOf(const ModelOptions& options) {
   return limits;
 }
 
-/// What has been answered, by the hash of the request. The first answer stands.
-class OpenedModels::Answers {
- public:
-  std::optional<llm::Answer> Find(const std::string& hash) const {
-    const std::lock_guard lock(mutex_);
-    const auto it = by_hash_.find(hash);
-    return it == by_hash_.end() ? std::nullopt : std::optional(it->second);
+Result<std::vector<llm::ModelSpec>> SpecsOf(const ModelOptions& options) {
+  if (options.specs.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "no language model is named",
+                "name one by --model PROVIDER:NAME (docs/models.md): " + llm::ProviderNames());
   }
-  void Keep(const std::string& hash, llm::Answer answer) {
-    const std::lock_guard lock(mutex_);
-    by_hash_.emplace(hash, std::move(answer));
+  return llm::ParseModelSpecs(options.specs);
+}
+
+/// The transcript, if there is one, with its answers in memory.
+class OpenedModels::Memory final : public llm::Record {
+ public:
+  /// What `file` holds counts as known; the result is what was spent on it.
+  Result<llm::Spending> GoOn(const std::filesystem::path& file) {
+    llm::Spending spent;
+    std::error_code error;
+    if (std::filesystem::exists(file, error)) {
+      TRY_ASSIGN(llm::Recorded recorded, llm::ReadTranscript(file));
+      spent = recorded.spent;
+      for (const llm::Exchange& exchange : recorded.exchanges) Keep(exchange);
+    }
+    TRY_ASSIGN(transcript_, llm::Transcript::Open(file));
+    return spent;
   }
 
- private:
-  mutable std::mutex mutex_;
-  std::map<std::string, llm::Answer> by_hash_;
-};
-
-/// To the transcript and to the sink that the command has.
-class OpenedModels::Recorder : public llm::Sink {
- public:
-  Recorder(std::unique_ptr<llm::Transcript> transcript, llm::Sink* other)
-      : transcript_(std::move(transcript)), other_(other) {}
   Status Began(const llm::Exchange& exchange) override {
-    if (transcript_) TRY(transcript_->Began(exchange));
-    return other_ != nullptr ? other_->Began(exchange) : Status();
+    return transcript_ ? transcript_->Began(exchange) : Status();
   }
   Status Ended(const llm::Exchange& exchange) override {
     if (transcript_) TRY(transcript_->Ended(exchange));
-    return other_ != nullptr ? other_->Ended(exchange) : Status();
+    Keep(exchange);
+    return {};
+  }
+  Result<std::optional<llm::Answer>> Known(const std::string& hash) override {
+    const std::lock_guard lock(mutex_);
+    const auto it = answers_.find(hash);
+    return it == answers_.end() ? std::nullopt : std::optional(it->second);
   }
 
  private:
+  /// The first answer stands.
+  void Keep(const llm::Exchange& exchange) {
+    if (exchange.failure) return;
+    const std::lock_guard lock(mutex_);
+    answers_.emplace(exchange.hash, exchange.answer);
+  }
+
   std::unique_ptr<llm::Transcript> transcript_;
-  llm::Sink* other_;
-};
-
-class OpenedModels::RememberingAsker : public llm::Asker {
- public:
-  RememberingAsker(llm::Client& client, Answers& answers) : client_(client), answers_(answers) {}
-
-  Result<llm::Answer> Ask(std::string_view role, const llm::Request& request,
-                          const llm::Call& call) override {
-    const std::string hash = HashOf(request);
-    if (auto known = answers_.Find(hash)) {
-      if (call.on_text) call.on_text(known->text);
-      return std::move(*known);
-    }
-    llm::Call named = call;
-    named.role = role;
-    TRY_ASSIGN(llm::Answer answer, client_.Ask(request, named));
-    answers_.Keep(hash, answer);
-    return answer;
-  }
-  const std::string& model() const override { return client_.name(); }
-  std::string HashOf(const llm::Request& request) const override {
-    return llm::HashOf(client_.Complete(request));
-  }
-
- private:
-  llm::Client& client_;
-  Answers& answers_;
+  std::mutex mutex_;
+  std::map<std::string, llm::Answer> answers_;
 };
 
 OpenedModels::OpenedModels() = default;
 OpenedModels::~OpenedModels() = default;
 
-std::vector<llm::Asker*> OpenedModels::askers() const {
-  std::vector<llm::Asker*> askers;
-  for (const auto& asker : askers_) askers.push_back(asker.get());
-  return askers;
-}
-
-Result<std::unique_ptr<OpenedModels>> OpenedModels::Open(const ModelOptions& options,
-                                                         llm::Sink* sink, uint64_t seed) {
-  if (options.specs.empty()) {
-    return Fail(ErrorCode::kInvalidArgument, "no language model is named",
-                "name one by --model PROVIDER:NAME (docs/models.md): " + llm::ProviderNames());
-  }
+Result<std::unique_ptr<OpenedModels>> OpenedModels::Open(const ModelOptions& options) {
+  TRY_ASSIGN(const auto specs, SpecsOf(options));
   std::unique_ptr<OpenedModels> opened(new OpenedModels());
-  for (const std::string& text : options.specs) {
-    TRY_ASSIGN(llm::ModelSpec spec, llm::ParseModelSpec(text));
-    opened->specs_.push_back(std::move(spec));
-  }
-  TRY_ASSIGN(opened->prices_, llm::Prices::Load());
-  opened->budget_ = std::make_unique<llm::Budget>(LimitsOf(options));
-  opened->answers_ = std::make_unique<Answers>();
-  std::unique_ptr<llm::Transcript> transcript;
+  opened->memory_ = std::make_unique<Memory>();
+  llm::RecordedOptions recorded;
+  recorded.limits = LimitsOf(options);
   if (!options.transcript.empty()) {
-    std::error_code error;
-    if (std::filesystem::exists(options.transcript, error)) {
-      TRY_ASSIGN(llm::Recorded recorded, llm::ReadTranscript(options.transcript));
-      opened->budget_->Charge(recorded.spent);
-      for (llm::Exchange& exchange : recorded.exchanges) {
-        if (!exchange.failure) opened->answers_->Keep(exchange.hash, std::move(exchange.answer));
-      }
-    }
-    TRY_ASSIGN(transcript, llm::Transcript::Open(options.transcript));
+    TRY_ASSIGN(recorded.spent, opened->memory_->GoOn(options.transcript));
   }
-  opened->recorder_ = std::make_unique<Recorder>(std::move(transcript), sink);
-  llm::Surroundings surroundings;
-  surroundings.prices = &opened->prices_;
-  surroundings.budget = opened->budget_.get();
-  surroundings.sink = opened->recorder_.get();
-  surroundings.seed = seed;
-  TRY_ASSIGN(opened->models_, llm::OpenModels(opened->specs_, surroundings));
-  for (const auto& client : opened->models_.clients) {
-    opened->askers_.push_back(std::make_unique<RememberingAsker>(*client, *opened->answers_));
-  }
+  TRY_ASSIGN(opened->models_, llm::RecordedModels::Open(specs, *opened->memory_, recorded));
   return opened;
 }
 

@@ -140,7 +140,7 @@ Result<Json> Document(const CalibrateCommand& command, const OpenedModels& model
                       const std::vector<review::CalibrationCase>& cases) {
   TRY_ASSIGN(const std::string labels, os::ReadFile(command.labels, kMaxLabelsBytes));
   Json names = Json::array();
-  for (const auto& client : models.clients()) names.push_back(client->name());
+  for (const llm::Asker* asker : models.askers()) names.push_back(asker->model());
   Json json{{"schema", "cupel.calibration/1"},
             {"cupel", kVersion},
             {"models", std::move(names)},

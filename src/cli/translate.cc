@@ -29,7 +29,8 @@ constexpr const char* kWhat = "configuration of the run";
 Json ToJson(const TranslateCommand& command, const std::string& operation) {
   Json json = RunJson(command.common, command.compile, command.target);
   json["translate"] =
-      Json{{"models", command.models.specs}, {"attempts", command.attempts.value_or(10)}};
+      Json{{"models", command.models.specs},
+           {"attempts", command.attempts.value_or(evolve::TranslateOptions().attempts)}};
   json["translate"].update(BudgetJson(command.models));
   json["operation"] = operation;
   return json;
@@ -127,19 +128,6 @@ Result<int> Conclude(TranslateCommand& command, OpenRun& run,
   return translation.kernel ? 0 : 1;
 }
 
-Result<std::vector<llm::ModelSpec>> SpecsOf(const TranslateCommand& command) {
-  if (command.models.specs.empty()) {
-    return Fail(ErrorCode::kInvalidArgument, "no language model is named",
-                "name one by --model PROVIDER:NAME (docs/models.md): " + llm::ProviderNames());
-  }
-  std::vector<llm::ModelSpec> specs;
-  for (const std::string& text : command.models.specs) {
-    TRY_ASSIGN(llm::ModelSpec spec, llm::ParseModelSpec(text));
-    specs.push_back(std::move(spec));
-  }
-  return specs;
-}
-
 }  // namespace
 
 Result<int> Run(const TranslateCommand& given) {
@@ -151,7 +139,7 @@ Result<int> Run(const TranslateCommand& given) {
     TRY_ASSIGN(const Json config, ParseJson(run->info.config, kWhat));
     TRY_ASSIGN(operation, FromJson(config, command));
   }
-  TRY_ASSIGN(const std::vector<llm::ModelSpec> specs, SpecsOf(command));
+  TRY_ASSIGN(const std::vector<llm::ModelSpec> specs, SpecsOf(command.models));
   const task::Direction direction = DirectionOf(command.target);
   TRY_ASSIGN(const task::Task task, LoadTarget(command.target, command.common));
   if (run) TRY(CheckTask(*run, task, direction));
@@ -179,7 +167,7 @@ Result<int> Run(const TranslateCommand& given) {
   evolve::Evaluator evaluator({run->archive, session->assay(), *objective},
                               RunQuestion(task, command.target), evaluating,
                               [&](const evolve::RunProgress& p) { view.Show(p); });
-  evolve::ConversationOptions conversing;
+  llm::RecordedOptions conversing;
   conversing.limits = LimitsOf(command.models);
   conversing.seed = run->info.seed;
   TRY_ASSIGN(const auto conversations,

@@ -2,6 +2,7 @@
 #include "evolve/conversations.h"
 
 #include <map>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -24,7 +25,7 @@ archive::ExchangeEnd EndOf(const llm::Exchange& exchange) {
 }
 
 /// The archive as the place where exchanges are recorded.
-class Recorder final : public llm::Sink {
+class Recorder final : public llm::Record {
  public:
   explicit Recorder(archive::Archive& archive) : archive_(archive) {}
 
@@ -50,7 +51,7 @@ class Recorder final : public llm::Sink {
     return archive_.EndExchange(open.mapped(), EndOf(exchange));
   }
 
-  Result<std::optional<llm::Answer>> Known(const std::string& hash) {
+  Result<std::optional<llm::Answer>> Known(const std::string& hash) override {
     const std::lock_guard lock(mutex_);
     TRY_ASSIGN(const auto text, archive_.AnswerTo(hash));
     if (!text) return std::nullopt;
@@ -59,47 +60,19 @@ class Recorder final : public llm::Sink {
     return answer;
   }
 
-  std::mutex& mutex() { return mutex_; }
-
  private:
   archive::Archive& archive_;
   std::mutex mutex_;
   std::map<std::pair<std::string, int>, int64_t> open_;
 };
 
-class RecordedAsker final : public llm::Asker {
- public:
-  RecordedAsker(llm::Client& client, Recorder& recorder) : client_(client), recorder_(recorder) {}
-
-  Result<llm::Answer> Ask(std::string_view role, const llm::Request& request,
-                          const llm::Call& call) override {
-    TRY_ASSIGN(std::optional<llm::Answer> known, recorder_.Known(HashOf(request)));
-    if (known) return *std::move(known);
-    llm::Call with_role = call;
-    with_role.role = role;
-    return client_.Ask(request, with_role);
-  }
-  const std::string& model() const override { return client_.name(); }
-  std::string HashOf(const llm::Request& request) const override {
-    return llm::HashOf(client_.Complete(request));
-  }
-
- private:
-  llm::Client& client_;
-  Recorder& recorder_;
-};
-
 }  // namespace
 
 struct Conversations::Impl {
-  Impl(archive::Archive& archive, const llm::BudgetLimits& limits)
-      : recorder(archive), budget(limits) {}
+  explicit Impl(archive::Archive& archive) : recorder(archive) {}
 
   Recorder recorder;
-  llm::Budget budget;
-  llm::Prices prices;
-  llm::Models models;
-  std::vector<std::unique_ptr<RecordedAsker>> askers;
+  std::unique_ptr<llm::RecordedModels> models;
 };
 
 Conversations::Conversations(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -107,37 +80,17 @@ Conversations::~Conversations() = default;
 
 Result<std::unique_ptr<Conversations>> Conversations::Open(archive::Archive& archive,
                                                            const std::vector<llm::ModelSpec>& specs,
-                                                           const ConversationOptions& options) {
-  auto impl = std::make_unique<Impl>(archive, options.limits);
+                                                           llm::RecordedOptions options) {
+  auto impl = std::make_unique<Impl>(archive);
   TRY_ASSIGN(const archive::Charged charged, archive.ExchangesCharged());
-  impl->budget.Charge({charged.nano_usd, charged.tokens});
-  TRY_ASSIGN(impl->prices, llm::Prices::Load());
-  llm::Surroundings surroundings;
-  surroundings.prices = &impl->prices;
-  surroundings.budget = &impl->budget;
-  surroundings.sink = &impl->recorder;
-  surroundings.retry = options.retry;
-  surroundings.seed = options.seed;
-  surroundings.replay = options.replay;
-  TRY_ASSIGN(impl->models, llm::OpenModels(specs, surroundings));
-  for (const auto& client : impl->models.clients) {
-    impl->askers.push_back(std::make_unique<RecordedAsker>(*client, impl->recorder));
-  }
+  options.spent = {charged.nano_usd, charged.tokens};
+  TRY_ASSIGN(impl->models, llm::RecordedModels::Open(specs, impl->recorder, options));
   return std::unique_ptr<Conversations>(new Conversations(std::move(impl)));
 }
 
-std::vector<llm::Asker*> Conversations::askers() const {
-  std::vector<llm::Asker*> askers;
-  askers.reserve(impl_->askers.size());
-  for (const auto& asker : impl_->askers) askers.push_back(asker.get());
-  return askers;
-}
+std::vector<llm::Asker*> Conversations::askers() const { return impl_->models->askers(); }
 
-llm::Spending Conversations::Spent() const { return impl_->budget.Spent(); }
-
-std::unique_lock<std::mutex> Conversations::Lock() {
-  return std::unique_lock(impl_->recorder.mutex());
-}
+llm::Spending Conversations::Spent() const { return impl_->models->budget().Spent(); }
 
 Result<std::vector<llm::Exchange>> RecordedExchanges(const archive::Archive& archive) {
   TRY_ASSIGN(const auto rows, archive.Exchanges());

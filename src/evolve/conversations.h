@@ -4,36 +4,26 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "archive/archive.h"
 #include "llm/asker.h"
-#include "llm/open.h"
+#include "llm/recorded.h"
 
 namespace cupel::evolve {
 
-struct ConversationOptions {
-  llm::BudgetLimits limits;
-  llm::RetryPolicy retry;
-  uint64_t seed = 0;
-  /// Answers of an earlier run that are given instead of asking; null: the models are asked.
-  const std::vector<llm::Exchange>* replay = nullptr;
-};
-
-/// While an asker is at work on another thread, whoever uses the archive holds Lock().
+/// While an asker is at work on another thread, nobody else may use the archive.
 class Conversations {
  public:
-  /// One asker for each spec, in their order. Borrows `archive`.
+  /// One asker for each spec, in their order. Borrows `archive`; `options.spent` is what it says.
   static Result<std::unique_ptr<Conversations>> Open(archive::Archive& archive,
                                                      const std::vector<llm::ModelSpec>& specs,
-                                                     const ConversationOptions& options);
+                                                     llm::RecordedOptions options);
   ~Conversations();
 
   std::vector<llm::Asker*> askers() const;
   /// What the run's questions have cost, those before a resume included.
   llm::Spending Spent() const;
-  std::unique_lock<std::mutex> Lock();
 
  private:
   struct Impl;

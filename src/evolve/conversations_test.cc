@@ -81,7 +81,7 @@ TEST_F(ConversationsTest, ARunIsReplayedWithoutItsModel) {
   fs::remove(folder_.path() / "model.sh");
   const auto recorded = *RecordedExchanges(archive_);
   archive::Archive again = Create("again.cupel");
-  ConversationOptions options;
+  llm::RecordedOptions options;
   options.replay = &recorded;
   const auto conversations = *Conversations::Open(again, specs_, options);
   EXPECT_EQ(conversations->askers()[0]->Ask("proposer", Question("a"))->text, "answer 1\n");
@@ -100,7 +100,7 @@ TEST_F(ConversationsTest, ANumberedQuestionIsReplayedThoughItsWordsHaveChanged) 
   }
   const auto recorded = *RecordedExchanges(archive_);
   archive::Archive again = Create("again.cupel");
-  ConversationOptions options;
+  llm::RecordedOptions options;
   options.replay = &recorded;
   const auto conversations = *Conversations::Open(again, specs_, options);
   llm::Asker& asker = *conversations->askers()[0];

@@ -28,7 +28,6 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
 Evaluator::Evaluator(const RunParts& parts, assay::Question question, EvaluatorOptions options,
                      std::function<void(const RunProgress&)> progress)
     : parts_(parts),
-      device_(options.device),
       question_(std::move(question)),
       options_(std::move(options)),
       progress_(std::move(progress)) {}
@@ -92,7 +91,7 @@ Result<archive::Stage> Evaluator::StageOf(int64_t id, const assay::Candidate& bu
   if (accepted) {
     const std::string remarks = options_.remarks ? options_.remarks(SourcePath(id)) : "";
     detail["feedback"] = FeedbackPage({.verdict = verdict,
-                                       .device = device_,
+                                       .device = options_.device,
                                        .source = source,
                                        .objective = "",
                                        .remarks = remarks,
@@ -106,7 +105,7 @@ Result<archive::Stage> Evaluator::StageOf(int64_t id, const assay::Candidate& bu
 Status Evaluator::EvaluateOne(int64_t id, const assay::Candidate& built) {
   const auto start = std::chrono::steady_clock::now();
   std::optional<Standing> standing;
-  TRY_ASSIGN(assay::Judged judged, Judge(id, built, &standing));
+  TRY_ASSIGN(const assay::Judged judged, Judge(id, built, &standing));
   const bool accepted = judged.verdict.decision == judge::Decision::kAccepted && standing;
   archive::NewVerdict verdict;
   verdict.decision = judge::Name(judged.verdict.decision);
@@ -116,7 +115,6 @@ Status Evaluator::EvaluateOne(int64_t id, const assay::Candidate& built) {
   if (accepted) verdict.objective = standing->value;
   TRY_ASSIGN(const archive::Stage stage, StageOf(id, built, judged, SecondsSince(start)));
   TRY_ASSIGN(const int64_t row, parts_.archive.RecordVerdict(id, verdict, stage));
-  if (first_verdict_.task.empty()) first_verdict_ = std::move(judged.verdict);
   if (standing && !standing->samples.empty()) {
     TRY(parts_.archive.AddSamples(row, standing->samples));
   }

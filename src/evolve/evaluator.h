@@ -63,8 +63,6 @@ class Evaluator {
   /// Judges those of these that have no verdict yet and were not dropped, in their order.
   Status Evaluate(std::span<const int64_t> ids);
 
-  /// Of the candidate that was judged first, when that was in this process.
-  const judge::Verdict& first_verdict() const { return first_verdict_; }
   /// What progress reports show beside the archive's own facts.
   RunProgress& shown() { return shown_; }
   Status Report(const std::string& stage);
@@ -83,12 +81,10 @@ class Evaluator {
   std::filesystem::path SourcePath(int64_t candidate) const;
 
   RunParts parts_;
-  device::Description device_;
   assay::Question question_;
   EvaluatorOptions options_;
   std::function<void(const RunProgress&)> progress_;
   RunProgress shown_, reported_;
-  judge::Verdict first_verdict_;
   std::optional<assay::Candidate> champion_;  // built; of the best so far
 };
 

@@ -320,14 +320,14 @@ class Generation {
     }
     std::map<size_t, double> rewards;
     for (const Entry& entry : entries_) {
-      TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(entry.id));
+      TRY_ASSIGN(archive::Candidate candidate, parts_.archive.Get(entry.id));
       if (!candidate.objective) continue;
-      ++accepted_;
       Settle(state_.islands[plan_.island], {candidate.id, *candidate.objective});
       const double parent = values.at(plan_.slots[entry.slot].parents.front());
       rewards[entry.slot] = *candidate.objective < best_before_ ? kNewBest
                             : *candidate.objective < parent     ? kBetterThanParent
                                                                 : kRight;
+      accepted_.push_back(std::move(candidate));
     }
     for (size_t i = 0; i < plan_.slots.size(); ++i) {
       if (proposed_[i].not_asked) continue;
@@ -340,13 +340,7 @@ class Generation {
   /// A new best is tuned, which asks no model.
   Status Polish() {
     if (options_.polish <= 0) return {};
-    const archive::Candidate* best = nullptr;
-    std::vector<archive::Candidate> own;
-    for (const Entry& entry : entries_) {
-      TRY_ASSIGN(archive::Candidate candidate, parts_.archive.Get(entry.id));
-      own.push_back(std::move(candidate));
-    }
-    best = BestOf(own);
+    const archive::Candidate* best = BestOf(accepted_);
     if (best == nullptr || *best->objective >= best_before_) return {};
     TRY(Say(fmt::format("tuning candidate {}", best->id)));
     TRY_ASSIGN(const auto ids, AddVariants(parts_.archive, best->id, options_.polish, number_,
@@ -385,9 +379,8 @@ class Generation {
       if (hint.tried > 0 && hint.earned > 0) best.push_back(&hint);
     }
     if (best.empty()) return {};
-    const auto expected = [](const Hint* hint) { return (1 + hint->earned) / (2 + hint->tried); };
     std::stable_sort(best.begin(), best.end(),
-                     [&](const Hint* a, const Hint* b) { return expected(a) > expected(b); });
+                     [](const Hint* a, const Hint* b) { return Expected(*a) > Expected(*b); });
     best.resize(std::min<size_t>(best.size(), 6));
     std::vector<TriedHint> shown;
     std::vector<int64_t> parents;
@@ -434,7 +427,7 @@ class Generation {
                 {"reads", reads_},
                 {"reviewed", reviewed_},
                 {"evaluated", chosen_.size()},
-                {"accepted", accepted_},
+                {"accepted", accepted_.size()},
                 {"best", best ? Json(*best->objective) : Json()},
                 {"seconds", seconds},
                 {"models", std::move(models)},
@@ -456,7 +449,8 @@ class Generation {
   std::vector<Json> unusable_;
   std::vector<Entry> entries_;
   std::vector<int64_t> chosen_;
-  int copies_ = 0, reviewed_ = 0, accepted_ = 0;
+  std::vector<archive::Candidate> accepted_;  // proposals that were judged right
+  int copies_ = 0, reviewed_ = 0;
 };
 
 }  // namespace

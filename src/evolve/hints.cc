@@ -15,8 +15,6 @@ namespace {
 
 constexpr int64_t kMaxId = int64_t{1} << 53;
 
-double Expected(const Hint& hint) { return (1 + hint.earned) / (2 + hint.tried); }
-
 /// One paragraph: blanks and line ends become one blank each, other control characters go.
 std::string Paragraph(std::string_view text) {
   std::string plain;
@@ -50,6 +48,8 @@ Result<Hint> ReadHint(const Json& saved, std::string_view what) {
 }
 
 }  // namespace
+
+double Expected(const Hint& hint) { return (1 + hint.earned) / (2 + hint.tried); }
 
 Hints::Hints(std::vector<Hint> hints) : hints_(std::move(hints)) {
   std::sort(hints_.begin(), hints_.end(), [](const Hint& a, const Hint& b) { return a.id < b.id; });

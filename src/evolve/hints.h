@@ -23,6 +23,9 @@ struct Hint {
   double tried = 0, earned = 0;  // rewards given, and their sum
 };
 
+/// The reward to expect of a proposal that is given it: the mean of its Beta distribution.
+double Expected(const Hint& hint);
+
 /// Thread-compatible.
 class Hints {
  public:

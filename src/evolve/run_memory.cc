@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/json.h"
+#include "evolve/candidates.h"
 
 namespace cupel::evolve {
 
@@ -49,7 +50,8 @@ Result<KnownKernel> RunMemory::Known(const archive::Candidate& candidate) {
 Result<ParentKernel> RunMemory::Parent(const archive::Candidate& candidate) {
   ParentKernel parent;
   TRY_ASSIGN(static_cast<KnownKernel&>(parent), Known(candidate));
-  TRY_ASSIGN(parent.feedback, OfJudge(candidate.id, "feedback"));
+  TRY_ASSIGN(const auto feedback, TextOfJudge(archive_, candidate.id, "feedback"));
+  parent.feedback = feedback.value_or("");
   return parent;
 }
 
@@ -59,23 +61,11 @@ Result<std::vector<FailedAttempt>> RunMemory::Failures(
   for (auto it = candidates.rbegin();
        it != candidates.rend() && static_cast<int>(failures.size()) < count; ++it) {
     if (it->decision.empty() || it->decision == "accepted") continue;
-    FailedAttempt failure;
-    failure.name = NameOf(*it);
-    TRY_ASSIGN(failure.lesson, OfJudge(it->id, "lessons"));
-    if (!failure.lesson.empty()) failures.push_back(std::move(failure));
+    TRY_ASSIGN(auto lesson, TextOfJudge(archive_, it->id, "lessons"));
+    if (lesson && !lesson->empty()) failures.push_back({NameOf(*it), *std::move(lesson)});
   }
   std::reverse(failures.begin(), failures.end());
   return failures;
-}
-
-Result<std::string> RunMemory::OfJudge(int64_t id, const char* member) const {
-  TRY_ASSIGN(const auto stages, archive_.StagesOf(id));
-  for (const archive::Stage& stage : stages) {
-    if (stage.name != "judge") continue;
-    TRY_ASSIGN(const Json detail, ParseJson(stage.detail, "what the judge's stage left"));
-    if (detail.contains(member)) return JsonString(detail, member, "what the judge's stage left");
-  }
-  return std::string();
 }
 
 }  // namespace cupel::evolve

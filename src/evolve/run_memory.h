@@ -28,9 +28,6 @@ class RunMemory {
                                               int count);
 
  private:
-  /// A text member of what the judge's stage left.
-  Result<std::string> OfJudge(int64_t id, const char* member) const;
-
   const archive::Archive& archive_;
   std::function<std::string(double)> objective_text_;
   std::map<int64_t, std::string> sources_;

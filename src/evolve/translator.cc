@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "evolve/candidates.h"
 #include "evolve/prompt.h"
 #include "evolve/reply.h"
 
@@ -16,16 +17,11 @@ namespace {
 
 constexpr size_t kMaxSource = 1u << 20;
 constexpr size_t kMostFailures = 4;  // that a new conversation begins with
-constexpr const char* kWhat = "the archive";
 
 /// What the judge's stage tells of a candidate that was not accepted.
 Result<std::string> LessonsOf(const archive::Archive& archive, int64_t candidate) {
-  TRY_ASSIGN(const auto stages, archive.StagesOf(candidate));
-  for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
-    if (stage->name != "judge") continue;
-    TRY_ASSIGN(const Json detail, ParseJson(stage->detail, kWhat));
-    return JsonString(detail, "lessons", kWhat);
-  }
+  TRY_ASSIGN(auto lessons, TextOfJudge(archive, candidate, "lessons"));
+  if (lessons) return *std::move(lessons);
   return Fail(ErrorCode::kIo, fmt::format("candidate {} has a verdict without reasons", candidate),
               "start a new run");
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "base/words.h"
 
@@ -250,6 +251,15 @@ Result<ModelSpec> ParseModelSpec(std::string_view text) {
   TRY(SetOptions(options, spec));
   if (!spec.sampling.max_tokens) spec.sampling.max_tokens = 16384;
   return spec;
+}
+
+Result<std::vector<ModelSpec>> ParseModelSpecs(const std::vector<std::string>& texts) {
+  std::vector<ModelSpec> specs;
+  for (const std::string& text : texts) {
+    TRY_ASSIGN(ModelSpec spec, ParseModelSpec(text));
+    specs.push_back(std::move(spec));
+  }
+  return specs;
 }
 
 }  // namespace cupel::llm

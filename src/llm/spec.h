@@ -46,6 +46,9 @@ struct ModelSpec {
 /// never sent to another base URL than the provider's own: there it must be named (key=NAME).
 Result<ModelSpec> ParseModelSpec(std::string_view text);
 
+/// Each of these, in their order.
+Result<std::vector<ModelSpec>> ParseModelSpecs(const std::vector<std::string>& texts);
+
 /// The providers' names, for messages and help.
 std::string ProviderNames();
 
