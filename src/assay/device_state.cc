@@ -22,6 +22,8 @@ using Arguments = std::vector<std::span<const std::byte>>;
 
 constexpr std::chrono::seconds kDeadline{60};
 constexpr uint64_t kOneIn = 64;
+/// A counter's threshold is missed by one draw in twenty.
+constexpr int kScrambles = 3;
 constexpr size_t kMostAlone = 8;  // arguments that are changed one at a time
 
 bool Has(const judge::SettingReport& report, std::string_view code) {
@@ -151,15 +153,14 @@ Result<bool> ForgetsCalls(const SettingContext& context, const plan::Plan& plan,
     TRY(call(before));  // leaves the answer to `last`
     std::vector<std::optional<engine::Run>> runs(1);
     TRY_ASSIGN(runs[0], call(changed));
-    if (may_scramble) {
+    for (int i = 0; may_scramble && i < kScrambles; ++i) {
       keeper->ScrambleState(random());
       TRY_ASSIGN(auto scrambled, call(changed));
-      if (context.may_scramble != nullptr) {
-        *context.may_scramble = scrambled && scrambled->completed;
-      }
+      may_scramble = scrambled && scrambled->completed;
+      if (context.may_scramble != nullptr) *context.may_scramble = may_scramble;
       runs.push_back(std::move(scrambled));
-      may_scramble = false;  // once is enough
     }
+    may_scramble = false;  // of one variation is enough
     keeper->ForgetState();
     TRY_ASSIGN(const auto fresh, call(changed));
     if (!fresh || !IsClean(*fresh)) return true;
