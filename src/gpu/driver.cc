@@ -28,12 +28,15 @@ const char* Resolve(void* library, Driver* driver) {
   entry.Find(driver->module_unload, "cuModuleUnload");
   entry.Find(driver->module_function, "cuModuleGetFunction");
   entry.Find(driver->module_global, "cuModuleGetGlobal_v2");
+  entry.FindOptional(driver->parameter_info, "cuFuncGetParamInfo");
   entry.Find(driver->function_set, "cuFuncSetAttribute");
   entry.Find(driver->memory_allocate, "cuMemAlloc_v2");
   entry.Find(driver->memory_free, "cuMemFree_v2");
   entry.Find(driver->memory_info, "cuMemGetInfo_v2");
   entry.Find(driver->host_allocate, "cuMemAllocHost_v2");
   entry.Find(driver->host_free, "cuMemFreeHost");
+  entry.Find(driver->host_register, "cuMemHostRegister_v2");
+  entry.Find(driver->host_unregister, "cuMemHostUnregister");
   entry.Find(driver->copy_in_now, "cuMemcpyHtoD_v2");
   entry.Find(driver->copy_in, "cuMemcpyHtoDAsync_v2");
   entry.Find(driver->copy_out, "cuMemcpyDtoHAsync_v2");

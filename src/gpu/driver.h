@@ -71,11 +71,14 @@ struct Driver {
   CuResult (*module_function)(CuFunction*, CuModule, const char*) = nullptr;
   CuResult (*module_global)(CuPointer*, size_t*, CuModule, const char*) = nullptr;
   CuResult (*function_set)(CuFunction, int, int) = nullptr;
+  CuResult (*parameter_info)(CuFunction, size_t, size_t*, size_t*) = nullptr;  // null before 12.4
   CuResult (*memory_allocate)(CuPointer*, size_t) = nullptr;
   CuResult (*memory_free)(CuPointer) = nullptr;
   CuResult (*memory_info)(size_t*, size_t*) = nullptr;
   CuResult (*host_allocate)(void**, size_t) = nullptr;
   CuResult (*host_free)(void*) = nullptr;
+  CuResult (*host_register)(void*, size_t, unsigned) = nullptr;
+  CuResult (*host_unregister)(void*) = nullptr;
   CuResult (*copy_in_now)(CuPointer, const void*, size_t) = nullptr;
   CuResult (*copy_in)(CuPointer, const void*, size_t, CuStream) = nullptr;
   CuResult (*copy_out)(void*, CuPointer, size_t, CuStream) = nullptr;

@@ -110,7 +110,14 @@ Result<TimedGraph> TimedGraph::Capture(const Device& device, const std::function
 
 Result<TimedGraph> TimedGraph::Capture(const Device& device, const plan::Plan& plan, Replay& replay,
                                        const std::function<Status()>& before, Refusal* refusal) {
-  return Capture(device, before, [&] { return EnqueueAll(device, plan, replay, refusal); });
+  auto graph = Capture(device, before, [&]() -> Status {
+    TRY(EnqueueAll(device, plan, replay, refusal));
+    // What the driver refuses invalidates the capture.
+    if (!refusal->ok()) return Fail(ErrorCode::kUnsupported, "the plan cannot be captured");
+    return {};
+  });
+  if (!refusal->ok()) return TimedGraph(device);
+  return graph;
 }
 
 TimedGraph::TimedGraph(TimedGraph&& other) noexcept

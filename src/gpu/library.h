@@ -28,6 +28,11 @@ class EntryPoints {
     if (symbol == nullptr && missing_ == nullptr) missing_ = name;
     function = reinterpret_cast<Function*>(symbol);
   }
+  /// Null where the library is too old for it.
+  template <class Function>
+  void FindOptional(Function*& function, const char* name) {
+    function = reinterpret_cast<Function*>(dlsym(library_, name));
+  }
   /// Null when all were there.
   const char* missing() const { return missing_; }
 

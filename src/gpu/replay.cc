@@ -47,6 +47,18 @@ std::optional<uint64_t> SpanOf(const plan::View& view) {
   return static_cast<uint64_t>(bytes);
 }
 
+/// Where each parameter of `function` lies in `bytes`; nothing when the driver does not tell.
+std::vector<void*> ParametersOf(const Driver& driver, CuFunction function, std::string& bytes) {
+  std::vector<void*> places;
+  if (driver.parameter_info == nullptr) return places;
+  size_t offset = 0, size = 0;
+  while (driver.parameter_info(function, places.size(), &offset, &size) == 0) {
+    if (offset > bytes.size() || size > bytes.size() - offset) return {};
+    places.push_back(bytes.data() + offset);
+  }
+  return places;
+}
+
 }  // namespace
 
 Result<Refusal> Replay::Enqueue(const plan::Node& node) {
@@ -125,7 +137,12 @@ Result<Refusal> Replay::Run(const plan::Launch& launch) {
   // CU_LAUNCH_PARAM_BUFFER_POINTER, …_SIZE, …_END
   void* extra[] = {reinterpret_cast<void*>(1), parameters.data(), reinterpret_cast<void*>(2),
                    &bytes, nullptr};
-  const CuResult code = driver.launch(&config, function, nullptr, extra);
+  // A cooperative launch that is captured takes its parameters one by one only.
+  std::vector<void*> one_by_one;
+  if (launch.cooperative) one_by_one = ParametersOf(driver, function, parameters);
+  const CuResult code = one_by_one.empty()
+                            ? driver.launch(&config, function, nullptr, extra)
+                            : driver.launch(&config, function, one_by_one.data(), nullptr);
   return code == 0 ? Refusal{} : refused(code);
 }
 

@@ -80,6 +80,35 @@ TEST_F(TimerTest, TimedReplaysComputeEachSet) {
   EXPECT_TRUE(findings->empty()) << (*findings)[0].message;
 }
 
+TEST_F(TimerTest, CooperativeLaunchesAreTimed) {
+  plan::Plan plans[] = {Launching("add_one")};
+  std::get<plan::Launch>(plans[0].nodes[0].work).cooperative = true;
+  auto timer = Make(plans);
+  ASSERT_TRUE(timer.has_value()) << timer.error().message;
+  for (const TimingMode mode : {TimingMode::kCold, TimingMode::kWarm, TimingMode::kHost}) {
+    auto taken = (*timer)->Take({0, mode, 1, 2, {}, true});
+    ASSERT_TRUE(taken.has_value()) << taken.error().message;
+    ASSERT_TRUE(taken->findings.empty()) << taken->findings[0].message;
+    EXPECT_EQ(At(*taken, 99), 2);
+  }
+}
+
+// More blocks than fit at once.
+TEST_F(TimerTest, WhatTheDriverRefusesIsAFindingAndTheOthersAreTimed) {
+  plan::Plan plans[] = {Launching("add_one"), Launching("add_one")};
+  auto& launch = std::get<plan::Launch>(plans[0].nodes[0].work);
+  launch.cooperative = true;
+  launch.grid.x = 1u << 20;
+  auto timer = Make(plans);
+  ASSERT_TRUE(timer.has_value()) << timer.error().message;
+  auto refused = (*timer)->Take({0, TimingMode::kCold, 0, 1, {}, false});
+  ASSERT_TRUE(refused.has_value()) << refused.error().message;
+  EXPECT_FALSE(refused->findings.empty());
+  auto taken = (*timer)->Take({1, TimingMode::kCold, 0, 1, {}, true});
+  ASSERT_TRUE(taken.has_value()) << taken.error().message;
+  EXPECT_TRUE(taken->findings.empty());
+}
+
 TEST_F(TimerTest, AChangeHoldsForItsReplayOnly) {
   const plan::Plan plans[] = {Launching("add_one")};
   auto timer = Make(plans);
