@@ -13,6 +13,7 @@
 #include "assay/kernel_sampler.h"
 #include "assay/probe_sampler.h"
 #include "assay/roofline.h"
+#include "assay/trial.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "stats/robust.h"
@@ -72,6 +73,7 @@ class SettingBench {
 
  private:
   Result<bool> DrawCases() {
+    Stopwatch watch(times_.stages.cases);
     TRY_ASSIGN(auto stream,
                parts_.oracle->Open(*question_.task, question_.direction, setting_, options_.sets,
                                    question_.seed, question_.fresh_cases));
@@ -106,6 +108,7 @@ class SettingBench {
 
   Status Prepare(const KernelToTime& kernel) {
     progress_("recording " + kernel.name);
+    Stopwatch watch(times_.stages.prepare);
     TRY_ASSIGN(auto program, parts_.engine->Load(*kernel.image));
     record::Options record_options = parts_.record;
     record_options.seed = Random(seed_).Fork("addresses of " + kernel.name)();
@@ -131,6 +134,7 @@ class SettingBench {
   }
 
   Status PrepareBaselines() {
+    Stopwatch watch(times_.stages.prepare);
     // PyTorch uses the GPU now: nobody else may measure meanwhile.
     TRY_ASSIGN(const auto reserved, parts_.engine->Reserve(false));
     std::vector<uint64_t> seeds;
@@ -164,6 +168,7 @@ class SettingBench {
 
   /// The probe, where there is one, comes last.
   Result<std::unique_ptr<engine::Timer>> MakeTimer(std::span<const std::unique_ptr<Prepared>> of) {
+    Stopwatch watch(times_.stages.timer);
     std::vector<engine::Entrant> entrants;
     for (const auto& prepared : of) {
       entrants.push_back({prepared->program.get(), Timed(*prepared).plans});
@@ -192,11 +197,7 @@ class SettingBench {
                                                      options_.measure.least));
       samplers.push_back(mine.back().get());
     }
-    progress_("timing");
-    TRY_ASSIGN(Measured measured,
-               Measure(
-                   samplers, [&] { return timer->TakeNothing(); }, times_.sets, options_.measure,
-                   [&](int rounds) { progress_(fmt::format("timing, round {}", rounds)); }));
+    TRY_ASSIGN(Measured measured, TakeReplays(samplers, *timer));
     times_.overhead_us = measured.overhead_us;
     // Now, while the GPU is still as it was: verifying leaves it idle.
     if (auto state = parts_.engine->State()) times_.after = *state;
@@ -223,7 +224,7 @@ class SettingBench {
     if (measured.samples.size() != samplers.size()) {
       return Fail(ErrorCode::kInternal, "the GPU's clock gave no times and no reason");
     }
-    TRY_ASSIGN(const auto findings, timer->Finish());
+    TRY_ASSIGN(const auto findings, Finish(*timer));
     if (!findings.empty()) {
       timer.reset();
       TRY(DropWhoeverDid(findings.front()));
@@ -233,6 +234,19 @@ class SettingBench {
     TRY(MeasureEnergy());
     timer.reset();
     return VerifyAll(mine);
+  }
+
+  Result<Measured> TakeReplays(std::span<Sampler* const> samplers, engine::Timer& timer) {
+    progress_("timing");
+    Stopwatch watch(times_.stages.replays);
+    return Measure(
+        samplers, [&] { return timer.TakeNothing(); }, times_.sets, options_.measure,
+        [&](int rounds) { progress_(fmt::format("timing, round {}", rounds)); });
+  }
+
+  Result<std::vector<engine::Finding>> Finish(engine::Timer& timer) {
+    Stopwatch watch(times_.stages.verify);
+    return timer.Finish();
   }
 
   void DropKernel(size_t index, judge::Reason reason) {
@@ -324,6 +338,7 @@ class SettingBench {
   /// Always false: what is refused here does not touch the others' times.
   Result<bool> VerifyAll(std::span<const std::unique_ptr<KernelSampler>> samplers) {
     progress_("verifying what was timed");
+    Stopwatch watch(times_.stages.verify);
     for (size_t i = 0; i < samplers.size(); ++i) {
       Timing& timing = TimingOf(i);
       TRY_ASSIGN(const bool right, samplers[i]->Verify());

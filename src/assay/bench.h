@@ -50,6 +50,11 @@ struct Comparison {
   stats::Compared compared;
 };
 
+/// Where the time of a measurement goes.
+struct StageSeconds {
+  double cases = 0, prepare = 0, timer = 0, replays = 0, verify = 0;
+};
+
 struct SettingTimes {
   std::string id, kind, description;
   std::string note;  // why nothing was timed
@@ -62,6 +67,7 @@ struct SettingTimes {
   engine::GpuState before, after;
   std::string torch_version;
   double seconds = 0;
+  StageSeconds stages;
 };
 
 struct KernelToTime {

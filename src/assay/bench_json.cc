@@ -73,6 +73,11 @@ Json ToJson(const SettingTimes& times) {
   json["after"] = StateJson(times.after);
   json["torch"] = times.torch_version;
   json["seconds"] = times.seconds;
+  json["stage_seconds"] = {{"cases", times.stages.cases},
+                           {"prepare", times.stages.prepare},
+                           {"timer", times.stages.timer},
+                           {"replays", times.stages.replays},
+                           {"verify", times.stages.verify}};
   return json;
 }
 

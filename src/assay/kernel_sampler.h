@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "assay/sampler.h"
+#include "assay/secret.h"
 #include "base/random.h"
 #include "engine/engine.h"
 #include "task/case.h"
@@ -56,7 +57,7 @@ class KernelSampler : public Sampler {
   /// when they are not wanted. Which ones of those that are sure to come is drawn beforehand, since
   /// large outputs take long to bring back.
   std::optional<size_t> PlaceToKeep();
-  Result<bool> VerifyOne(const Kept& kept);
+  Result<bool> VerifyOne(const Kept& kept, ChangedArguments& arguments);
 
   TimedKernel kernel_;
   engine::Timer& timer_;

@@ -70,8 +70,8 @@ class FakeTimer : public engine::Timer {
     engine::Taken taken = answer;
     if (!taken.findings.empty() || !taken.unsupported.empty()) return taken;
     taken.us.assign(static_cast<size_t>(request.count), 3.5);
-    const ChangedArguments arguments(cases_[static_cast<size_t>(request.set)], request.changes);
-    const float now = compute(Floats(arguments.storages()[0]));
+    ChangedArguments arguments(cases_[static_cast<size_t>(request.set)]);
+    const float now = compute(Floats(arguments.Change(request.changes)[0]));
     if (!remembered_) remembered_ = now;
     // Replays whose outputs nobody keeps could be skipped, if they were known.
     if (request.keep_outputs) taken.outputs = Outputs(is_stale ? *remembered_ : now);

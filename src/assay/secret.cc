@@ -101,18 +101,31 @@ std::optional<engine::Change> DrawNan(const task::Case& wanted, Random& random) 
   return std::nullopt;
 }
 
-ChangedArguments::ChangedArguments(const task::Case& wanted,
-                                   const std::vector<engine::Change>& changes)
-    : storages_(task::StoragesOf(wanted.args)) {
+ChangedArguments::ChangedArguments(const task::Case& wanted)
+    : storages_(task::StoragesOf(wanted.args)) {}
+
+const std::vector<std::span<const std::byte>>& ChangedArguments::Change(
+    const std::vector<engine::Change>& changes) {
+  // The last first: two may be of one element.
+  for (; !back_.empty(); back_.pop_back()) Exchange(back_.back());
   for (const engine::Change& change : changes) {
-    const auto index = static_cast<size_t>(change.argument);
-    auto [copy, is_new] = copies_.try_emplace(index);
-    if (is_new) {
-      copy->second.assign(storages_[index].begin(), storages_[index].end());
-      storages_[index] = copy->second;
-    }
-    std::memcpy(copy->second.data() + change.offset, change.bytes.data(), change.bytes.size());
+    back_.push_back({change.argument, change.offset, Exchange(change)});
   }
+  return storages_;
+}
+
+std::string ChangedArguments::Exchange(const engine::Change& change) {
+  const auto index = static_cast<size_t>(change.argument);
+  auto [copy, is_new] = copies_.try_emplace(index);
+  if (is_new) {
+    copy->second.assign(storages_[index].begin(), storages_[index].end());
+    storages_[index] = copy->second;
+  }
+  std::string before(change.bytes.size(), '\0');
+  std::byte* place = copy->second.data() + change.offset;
+  std::memcpy(before.data(), place, before.size());
+  std::memcpy(place, change.bytes.data(), change.bytes.size());
+  return before;
 }
 
 }  // namespace cupel::assay

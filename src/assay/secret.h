@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/random.h"
@@ -22,14 +23,24 @@ std::vector<engine::Change> DrawSecrets(const task::Case& wanted, Random& random
 /// has integers or no elements to speak of.
 std::optional<engine::Change> DrawNan(const task::Case& wanted, Random& random);
 
-/// The storages of the case's tensors with the changes made; those not changed are borrowed.
+/// The storages of a case's tensors, some elements of which are changed; what was never changed is
+/// borrowed.
 class ChangedArguments {
  public:
-  ChangedArguments(const task::Case& wanted, const std::vector<engine::Change>& changes);
-  const std::vector<std::span<const std::byte>>& storages() const { return storages_; }
+  explicit ChangedArguments(const task::Case& wanted);
+  ChangedArguments(const ChangedArguments&) = delete;
+  ChangedArguments& operator=(const ChangedArguments&) = delete;
+
+  /// Makes these changes and takes those of the call before back. The first change of an argument
+  /// copies it.
+  const std::vector<std::span<const std::byte>>& Change(const std::vector<engine::Change>& changes);
 
  private:
+  /// What was there before.
+  std::string Exchange(const engine::Change& change);
+
   std::map<size_t, std::vector<std::byte>> copies_;  // by argument
+  std::vector<engine::Change> back_;
   std::vector<std::span<const std::byte>> storages_;
 };
 

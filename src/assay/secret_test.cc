@@ -123,9 +123,10 @@ TEST_F(Secret, NaNsReachEveryArgumentThatIsATensor) {
     const auto change = DrawNan(case_, random_);
     ASSERT_TRUE(change.has_value());
     arguments.insert(change->argument);
-    const ChangedArguments changed(case_, {*change});
+    ChangedArguments arguments(case_);
+    const auto& storages = arguments.Change({*change});
     task::Tensor tensor = *task::TensorLeaves(case_.args)[static_cast<size_t>(change->argument)];
-    tensor.storage = changed.storages()[static_cast<size_t>(change->argument)];
+    tensor.storage = storages[static_cast<size_t>(change->argument)];
     int nans = 0;
     for (int64_t i = 0; i < 8; ++i) nans += std::isnan(task::ElementAsDouble(tensor, i)) ? 1 : 0;
     EXPECT_EQ(nans, 1);
@@ -148,12 +149,19 @@ TEST_F(Secret, ChangesAreMadeInACopyAndTheLastOfAnElementHolds) {
   const auto bytes = [](float value) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof value);
   };
-  const ChangedArguments changed(case_, {{0, 4, bytes(50)}, {0, 12, bytes(60)}, {0, 4, bytes(70)}});
-  ASSERT_EQ(changed.storages().size(), 2u);
-  std::vector<float> now(4);
-  std::memcpy(now.data(), changed.storages()[0].data(), changed.storages()[0].size());
-  EXPECT_EQ(now, (std::vector<float>{0, 70, 2, 60}));
-  EXPECT_EQ(changed.storages()[1].data(), std::as_bytes(std::span(b)).data()) << "copied in vain";
+  ChangedArguments arguments(case_);
+  const auto first_after = [&](const std::vector<Change>& changes) {
+    const auto& storages = arguments.Change(changes);
+    EXPECT_EQ(storages.size(), 2u);
+    EXPECT_EQ(storages[1].data(), std::as_bytes(std::span(b)).data()) << "copied in vain";
+    std::vector<float> now(4);
+    std::memcpy(now.data(), storages[0].data(), storages[0].size());
+    return now;
+  };
+  EXPECT_EQ(first_after({{0, 4, bytes(50)}, {0, 12, bytes(60)}, {0, 4, bytes(70)}}),
+            (std::vector<float>{0, 70, 2, 60}));
+  EXPECT_EQ(first_after({{0, 0, bytes(80)}}), (std::vector<float>{80, 1, 2, 3})) << "taken back";
+  EXPECT_EQ(first_after({}), a);
   EXPECT_EQ(a, Counting(4));
 }
 

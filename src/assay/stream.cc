@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -77,16 +78,34 @@ Result<JobResult> RunJob(const Job& job, const Candidate& candidate, const Lane&
   return result;
 }
 
+/// Jobs that ask the same come together, where the first of them stands.
+std::vector<size_t> OrderOf(std::span<const Job> jobs) {
+  std::map<std::pair<const task::Task*, task::Direction>, size_t> first;
+  std::vector<std::pair<size_t, size_t>> places;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const Question& question = jobs[i].question;
+    places.emplace_back(
+        first.emplace(std::pair(question.task, question.direction), i).first->second, i);
+  }
+  std::sort(places.begin(), places.end());
+  std::vector<size_t> order;
+  order.reserve(places.size());
+  for (const auto& [group, job] : places) order.push_back(job);
+  return order;
+}
+
 }  // namespace
 
 Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, int builders,
                  const std::function<void(size_t job, Result<JobResult> result)>& done) {
   Queue queue(jobs.size(), kAheadOfALane * lanes.size());
+  const std::vector<size_t> order = OrderOf(jobs);
   std::atomic<size_t> next{0};
   std::mutex telling;
   const auto cancelled = [] { return Fail(ErrorCode::kCancelled, "interrupted"); };
   const auto build = [&] {
-    for (size_t job = next++; job < jobs.size(); job = next++) {
+    for (size_t place = next++; place < jobs.size(); place = next++) {
+      const size_t job = order[place];
       // Everyone goes to the end of the queue, so that nobody waits for ever.
       queue.Put({job, os::CancelRequested() ? Result<Candidate>(cancelled())
                                             : lanes[0].assay->Build(jobs[job].kernel)});

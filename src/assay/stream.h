@@ -35,8 +35,9 @@ struct JobResult {
   double seconds = 0;  // in its lane; building comes on top
 };
 
-/// `done` is called for every job, in any order, one at a time. What fails for one job (an Error is
-/// cupel's or the task's own fault) ends no other. Errors: kCancelled alone.
+/// Jobs of the same task and direction are done together: their cases, which may be large,
+/// are at hand then. `done` is called for every job, in any order, one at a time. What fails for
+/// one job (an Error is cupel's or the task's own fault) ends no other. Errors: kCancelled alone.
 Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, int builders,
                  const std::function<void(size_t job, Result<JobResult> result)>& done);
 

@@ -52,6 +52,24 @@ TEST_F(StreamTest, EveryJobIsToldOnceThoughAllFail) {
   EXPECT_EQ(Run(300, 1, 8), std::vector<int>(300, 1));
 }
 
+TEST_F(StreamTest, JobsOfATaskAreDoneTogether) {
+  const task::Task a, b;
+  std::vector<Job> list(6);
+  for (size_t i = 0; i < list.size(); ++i) {
+    list[i].kernel = "/nonexistent/kernel.cu";
+    list[i].question.task = i % 2 == 0 ? &b : &a;
+  }
+  list[4].question.direction = task::Direction::kBackward;
+  Lane lane;
+  lane.assay = &assay_;
+  lane.parts = &parts_;
+  std::vector<size_t> told;
+  ASSERT_TRUE(RunStream(list, std::span(&lane, 1), 1, [&](size_t job, const auto&) {
+                told.push_back(job);
+              }).has_value());
+  EXPECT_EQ(told, (std::vector<size_t>{0, 2, 1, 3, 5, 4}));
+}
+
 TEST_F(StreamTest, FewerJobsThanLanesOrBuildersEnd) {
   EXPECT_EQ(Run(1, 8, 8), std::vector<int>(1, 1));
   EXPECT_EQ(Run(2, 3, 0), std::vector<int>(2, 1));

@@ -28,6 +28,18 @@ Json ErrorJson(const Error& error) {
   return {{"message", error.message}, {"remedy", error.remedy}};
 }
 
+/// Where judging took its time; that of timing is with the times.
+Json StageSeconds(const judge::Verdict& verdict) {
+  double oracle = 0, record = 0, engine = 0, judge = 0;
+  for (const judge::SettingReport& setting : verdict.settings) {
+    oracle += setting.oracle_seconds;
+    record += setting.record_seconds;
+    engine += setting.engine_seconds;
+    judge += setting.judge_seconds;
+  }
+  return {{"oracle", oracle}, {"record", record}, {"engine", engine}, {"judge", judge}};
+}
+
 class Stream {
  public:
   explicit Stream(const StreamCommand& command) : command_(command), view_(command.common.quiet) {}
@@ -155,6 +167,7 @@ class Stream {
         }
       }
       json["seconds"] = result->seconds;
+      json["stage_seconds"] = StageSeconds(judged);
       json["lane"] = result->lane;
     } else {
       json["error"] = ErrorJson(result.error());

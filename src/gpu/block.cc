@@ -49,13 +49,18 @@ Block::~Block() {
   if (address_ != 0) device_->driver().memory_free(address_);
 }
 
-Result<HostBlock> HostBlock::Holding(const Device& device, std::span<const std::byte> bytes) {
+Result<HostBlock> HostBlock::Allocate(const Device& device, size_t bytes) {
   void* data = nullptr;
   const Driver& driver = device.driver();
-  TRY(driver.Check(driver.host_allocate(&data, std::max<size_t>(bytes.size(), 1)),
+  TRY(driver.Check(driver.host_allocate(&data, std::max<size_t>(bytes, 1)),
                    "allocating page-locked memory"));
-  if (!bytes.empty()) std::memcpy(data, bytes.data(), bytes.size());
   return HostBlock(device, data);
+}
+
+Result<HostBlock> HostBlock::Holding(const Device& device, std::span<const std::byte> bytes) {
+  TRY_ASSIGN(HostBlock block, Allocate(device, bytes.size()));
+  if (!bytes.empty()) std::memcpy(block.data(), bytes.data(), bytes.size());
+  return block;
 }
 
 HostBlock::HostBlock(HostBlock&& other) noexcept

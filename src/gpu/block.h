@@ -33,14 +33,16 @@ class Block {
   uint64_t bytes_, capacity_;
 };
 
-/// Host memory that copies of a graph may read at any time.
+/// Page-locked memory of the host: copies to and from it run at full speed, and copies of a graph
+/// may read it at any time.
 class HostBlock {
  public:
+  static Result<HostBlock> Allocate(const Device& device, size_t bytes);
   static Result<HostBlock> Holding(const Device& device, std::span<const std::byte> bytes);
   HostBlock(HostBlock&& other) noexcept;
   HostBlock& operator=(HostBlock&& other) noexcept;
   ~HostBlock();
-  const void* data() const { return data_; }
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
 
  private:
   HostBlock(const Device& device, void* data) : device_(&device), data_(data) {}

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "gpu/blas.h"
+#include "gpu/block.h"
 
 namespace cupel::gpu {
 namespace {
@@ -15,7 +16,8 @@ namespace {
 // CUdevice_attribute
 constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;
 constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
-constexpr CuResult kNotReady = 600;   // CUDA_ERROR_NOT_READY
+constexpr size_t kStagingBytes = size_t{16} << 20;
+constexpr CuResult kNotReady = 600;  // CUDA_ERROR_NOT_READY
 
 }  // namespace
 
@@ -45,6 +47,7 @@ Result<std::unique_ptr<Device>> Device::Open(std::shared_ptr<const Driver> drive
 
 Device::~Device() {
   if (stream_ == nullptr) return;
+  staging_.reset();
   blas_.reset();
   driver_->stream_destroy(stream_);
   driver_->context_release(device_);
@@ -71,6 +74,14 @@ Result<Blas*> Device::blas() const {
     TRY_ASSIGN(blas_, Blas::Open(*this));
   }
   return blas_.get();
+}
+
+Result<std::span<std::byte>> Device::Staging() const {
+  if (!staging_) {
+    TRY_ASSIGN(HostBlock block, HostBlock::Allocate(*this, kStagingBytes));
+    staging_ = std::make_unique<HostBlock>(std::move(block));
+  }
+  return std::span(staging_->data(), kStagingBytes);
 }
 
 std::string Device::Capability() const {

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "device/device.h"
@@ -13,6 +15,7 @@
 namespace cupel::gpu {
 
 class Blas;
+class HostBlock;
 
 class Device {
  public:
@@ -30,6 +33,8 @@ class Device {
   std::string Uuid() const;
   /// cuBLAS for this GPU, opened when first asked for.
   Result<Blas*> blas() const;
+  /// Page-locked memory, for one copy at a time.
+  Result<std::span<std::byte>> Staging() const;
   /// Null when nobody has asked.
   const Blas* opened_blas() const { return blas_.get(); }
   /// "9.0".
@@ -49,6 +54,7 @@ class Device {
   CuStream stream_ = nullptr;
   std::string name_;
   mutable std::unique_ptr<Blas> blas_;
+  mutable std::unique_ptr<HostBlock> staging_;
 };
 
 /// The description that host code is shown for this GPU: that of its name in the table, or of the

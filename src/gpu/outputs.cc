@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 namespace cupel::gpu {
@@ -54,14 +55,42 @@ Result<engine::OutputTensor> ReadOutput(const Device& device, const PlanMemory& 
   return output;
 }
 
+/// Hands device memory over piece by piece, through page-locked memory, until all is told or `take`
+/// has seen enough.
+Status ReadPieces(const Device& device, CuPointer from, uint64_t bytes,
+                  const std::function<bool(uint64_t at, std::span<const std::byte> piece)>& take) {
+  const Driver& driver = device.driver();
+  TRY_ASSIGN(const std::span<std::byte> staging, device.Staging());
+  for (uint64_t at = 0; at < bytes; at += staging.size()) {
+    const auto piece = staging.first(std::min<uint64_t>(staging.size(), bytes - at));
+    TRY(driver.Check(driver.copy_out(piece.data(), from + at, piece.size(), device.stream()),
+                     "copying from the GPU"));
+    TRY(driver.Check(driver.stream_synchronize(device.stream()), "copying from the GPU"));
+    if (!take(at, piece)) return {};
+  }
+  return {};
+}
+
 }  // namespace
 
 Status ReadBack(const Device& device, CuPointer from, std::span<std::byte> to) {
-  if (to.empty()) return {};
-  const Driver& driver = device.driver();
-  TRY(driver.Check(driver.copy_out(to.data(), from, to.size(), device.stream()),
-                   "copying from the GPU"));
-  return driver.Check(driver.stream_synchronize(device.stream()), "copying from the GPU");
+  return ReadPieces(device, from, to.size(), [&](uint64_t at, std::span<const std::byte> piece) {
+    std::memcpy(to.data() + at, piece.data(), piece.size());
+    return true;
+  });
+}
+
+Result<std::optional<uint64_t>> FirstDifference(const Device& device, CuPointer from,
+                                                std::span<const std::byte> wanted) {
+  std::optional<uint64_t> found;
+  TRY(ReadPieces(device, from, wanted.size(), [&](uint64_t at, std::span<const std::byte> piece) {
+    const std::byte* want = wanted.data() + at;
+    if (std::memcmp(want, piece.data(), piece.size()) == 0) return true;
+    const auto* differs = std::mismatch(piece.data(), piece.data() + piece.size(), want).first;
+    found = at + static_cast<uint64_t>(differs - piece.data());
+    return false;
+  }));
+  return found;
 }
 
 Result<std::vector<engine::OutputTensor>> ReadOutputs(const Device& device,
@@ -79,20 +108,17 @@ Result<std::vector<engine::OutputTensor>> ReadOutputs(const Device& device,
 Status FindChangedArguments(const Device& device, const PlanMemory& memory, const plan::Plan& plan,
                             std::span<const std::span<const std::byte>> arguments,
                             std::vector<Finding>* findings) {
-  std::vector<std::byte> now;
   for (size_t i = 0; i < plan.buffers.size(); ++i) {
     const plan::Buffer& buffer = plan.buffers[i];
     if (buffer.kind != plan::BufferKind::kArgument || buffer.bytes == 0) continue;
     const std::span<const std::byte> before = arguments[static_cast<size_t>(buffer.argument)];
-    now.resize(before.size());
-    TRY(ReadBack(device, memory.places()[i].address, now));
-    if (std::memcmp(before.data(), now.data(), now.size()) == 0) continue;
-    const auto at = std::mismatch(before.begin(), before.end(), now.begin()).first - before.begin();
+    TRY_ASSIGN(const auto at, FirstDifference(device, memory.places()[i].address, before));
+    if (!at) continue;
     Finding finding;
     finding.code = "writes_input";
-    finding.where = fmt::format("{} + {} bytes", memory.places()[i].name, at);
+    finding.where = fmt::format("{} + {} bytes", memory.places()[i].name, *at);
     finding.message = fmt::format("{} is an input, but its bytes changed, first at byte {}",
-                                  memory.places()[i].name, at);
+                                  memory.places()[i].name, *at);
     findings->push_back(std::move(finding));
   }
   return {};

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,10 @@ namespace cupel::gpu {
 
 /// Device memory at `from`, waited for.
 Status ReadBack(const Device& device, CuPointer from, std::span<std::byte> to);
+
+/// Where in device memory at `from` the first byte differs from `wanted`; nothing: nowhere.
+Result<std::optional<uint64_t>> FirstDifference(const Device& device, CuPointer from,
+                                                std::span<const std::byte> wanted);
 
 /// The outputs as the plan's views see them. A view outside its buffer is a finding.
 Result<std::vector<engine::OutputTensor>> ReadOutputs(const Device& device,

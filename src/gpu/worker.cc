@@ -13,6 +13,7 @@
 #include "gpu/ceilings.h"
 #include "gpu/clock.h"
 #include "gpu/nvml.h"
+#include "gpu/page_lock.h"
 #include "gpu/program.h"
 #include "gpu/protocol.h"
 #include "gpu/timer.h"
@@ -31,7 +32,7 @@ using Arguments = std::vector<std::span<const std::byte>>;
 class Worker {
  public:
   Worker(std::unique_ptr<Device> device, SharedMemory memory)
-      : device_(std::move(device)), memory_(std::move(memory)) {}
+      : device_(std::move(device)), memory_(std::move(memory)), lock_(*device_) {}
 
   Result<Json> Answer(const Json& request) {
     if (request.contains("load")) return Load(request);
@@ -96,7 +97,8 @@ class Worker {
   }
 
   Result<Arguments> ArgumentsAt(const Json& places, uint64_t end) {
-    TRY_ASSIGN(const std::span<std::byte> all, memory_.Map(end));
+    TRY_ASSIGN(const std::span<std::byte> all, memory_.Map(lock_.WorthCovering(end)));
+    lock_.Cover(all);
     Arguments arguments;
     for (const Json& place : places) {
       const auto at = place.at(0).get<uint64_t>(), bytes = place.at(1).get<uint64_t>();
@@ -199,6 +201,7 @@ class Worker {
 
   std::unique_ptr<Device> device_;
   SharedMemory memory_;
+  PageLock lock_;  // over the memory
   std::unique_ptr<Clock> clock_;
   std::unique_ptr<Nvml> nvml_;
   bool asked_for_nvml_ = false;

@@ -115,6 +115,11 @@ double Comparison::Severity() const {
 
 namespace {
 
+int ThreadsFor(int64_t count) {
+  if (count <= kWorthThreads) return 1;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
 /// What can be said without looking at elements: nothing, or that the case or the type is wrong.
 std::optional<Comparison> RefuseByType(const task::Tensor& got, const task::Output& want) {
   if (want.is_none) {
@@ -186,7 +191,7 @@ Comparison CompareQuietly(const task::Tensor& got, const task::Output& want) {
   if (result.count < 0) return Refuse("broken_case", "the output's bytes do not hold its shape");
   SetLimits(want, result);
   const Scanner scan(got, want.truth, RuleFor(want.dtype, result.max_limit));
-  Conclude(scan.Run(1), want, result);
+  Conclude(scan.Run(ThreadsFor(result.count)), want, result);
   return result;
 }
 
@@ -237,10 +242,7 @@ Comparison CompareWritten(const engine::OutputTensor& got, const task::Output& w
 }
 
 Comparison Compare(const task::Tensor& got, const task::Output& want) {
-  const int64_t count = UsableCount(got);
-  const int threads =
-      count > kWorthThreads ? static_cast<int>(std::thread::hardware_concurrency()) : 1;
-  return CompareOn(std::max(1, threads), got, want);
+  return CompareOn(ThreadsFor(UsableCount(got)), got, want);
 }
 
 }  // namespace cupel::judge
