@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gpu/block.h"
+#include "gpu/date.h"
 #include "gpu/faults.h"
 #include "gpu/memory.h"
 #include "gpu/outputs.h"
@@ -56,6 +57,7 @@ class LoadedProgram : public GpuProgram {
     PlanMemory buffers(device_);
     TRY(buffers.Bind(plan, arguments, module_.get(), options.poison, memory_->address()));
     TRY(SetState(plan, buffers));
+    if (options_.vary_date) TRY(SetDate(options.seed));
     Replay replay(device_, module_, buffers);
     TRY_ASSIGN(Refusal refusal, replay.Enqueue(plan));
     if (options.full_checks && refusal.ok()) {
@@ -78,6 +80,16 @@ class LoadedProgram : public GpuProgram {
   }
 
  private:
+  Status SetDate(uint64_t seed) {
+    const Driver& driver = device_.driver();
+    CuPointer address = 0;
+    size_t bytes = 0;
+    const int64_t shift = DrawDateShift(seed);
+    TRY(driver.Check(driver.module_global(&address, &bytes, module_.get(), kDateVariable),
+                     "finding the date"));
+    return driver.Check(driver.copy_in_now(address, &shift, sizeof shift), "setting the date");
+  }
+
   Status SetState(const plan::Plan& plan, const PlanMemory& buffers) {
     if (!kept_) TRY(variables_.Restore());
     if (scramble_) {
@@ -155,8 +167,9 @@ class LoadedProgram : public GpuProgram {
 
 Result<std::unique_ptr<GpuProgram>> LoadProgram(const Device& device, const build::Image& image,
                                                 ReplayOptions options) {
-  std::string code = image.ptx;
-  if (!image.cubin.empty()) {
+  options.vary_date = options.vary_date && ReadsDate(image.ptx);
+  std::string code = options.vary_date ? WithShiftedDate(image.ptx) : image.ptx;
+  if (!image.cubin.empty() && !options.vary_date) {
     TRY_ASSIGN(code, os::ReadFile(image.cubin, kMostCubinBytes));
   }
   TRY_ASSIGN(Module module, Module::Load(device, code, "the kernel"));

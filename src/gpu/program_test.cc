@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
+#include "gpu/date.h"
 #include "gpu/faults.h"
 #include "gpu/testing.h"
 
@@ -49,6 +51,31 @@ TEST_F(ProgramTest, LaunchesAndBringsOutputsBack) {
   float y = 0;
   std::memcpy(&y, run->outputs[0].bytes.data() + 396, 4);
   EXPECT_EQ(y, 3.5f);
+}
+
+TEST_F(ProgramTest, EachSeedHasItsDate) {
+  const auto date_of = [&](bool vary, uint64_t seed) -> uint64_t {
+    auto program =
+        LoadProgram(*device_, image_, {std::chrono::milliseconds(1000), {"counter"}, vary});
+    EXPECT_TRUE(program.has_value()) << program.error().message;
+    const auto bytes = std::as_bytes(std::span(x_));
+    const std::span<const std::byte> arguments[] = {bytes};
+    engine::RunOptions options;
+    options.seed = seed;
+    auto run = (*program)->Execute(Launching("date"), arguments, options);
+    EXPECT_TRUE(run.has_value() && run->completed);
+    uint64_t now = 0;
+    std::memcpy(&now, run->outputs[0].bytes.data(), sizeof now);
+    return now;
+  };
+  constexpr uint64_t kDay = 86'400'000'000'000;
+  const uint64_t now = date_of(false, 1);
+  const auto shifted = [&](uint64_t seed) {
+    return static_cast<int64_t>(date_of(true, seed) - now) - DrawDateShift(seed);
+  };
+  EXPECT_LT(std::abs(shifted(1)), static_cast<int64_t>(kDay));
+  EXPECT_LT(std::abs(shifted(2)), static_cast<int64_t>(kDay));
+  EXPECT_LT(date_of(false, 2) - now, kDay);
 }
 
 TEST_F(ProgramTest, WhatNothingWroteIsPoison) {

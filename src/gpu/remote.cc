@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "gpu/date.h"
 #include "gpu/faults.h"
 #include "gpu/protocol.h"
 #include "gpu/timing_protocol.h"
@@ -143,12 +144,15 @@ class RemoteTimer : public engine::Timer {
 
 }  // namespace
 
-Status RemoteImage::Load(const build::Image& image, std::span<const std::string> variables) {
+Status RemoteImage::Load(const build::Image& image, std::span<const std::string> variables,
+                         bool vary_date) {
   TRY(worker_->Ensure());
   if (loaded_ == worker_->generation()) return {};
   bool gone = false;
+  const bool needs_ptx = image.cubin.empty() || (vary_date && ReadsDate(image.ptx));
   const Json request{{"load", id_},
-                     {"ptx", image.cubin.empty() ? image.ptx : std::string()},
+                     {"vary_date", vary_date},
+                     {"ptx", needs_ptx ? image.ptx : std::string()},
                      {"cubin", image.cubin.string()},
                      {"variables", variables}};
   TRY(worker_->Ask(request, &gone));
@@ -184,13 +188,10 @@ Result<engine::Run> RemoteProgram::Execute(const plan::Plan& plan,
   WorkerProcess& worker = checked_.worker();
   uint64_t end = 0;
   TRY_ASSIGN(Json places, worker.Write(arguments, &end));
-  const Json request{{"execute", checked_.id()},
-                     {"plan", plan::ToJson(plan)},
-                     {"poison", options.poison},
-                     {"twice", options.full_checks},
-                     {"arguments", std::move(places)},
-                     {"results", end},
-                     {"start", start_}};
+  const Json request{{"execute", checked_.id()}, {"plan", plan::ToJson(plan)},
+                     {"poison", options.poison}, {"twice", options.full_checks},
+                     {"seed", options.seed},     {"arguments", std::move(places)},
+                     {"results", end},           {"start", start_}};
   start_.erase("scramble");
   bool gone = false;
   auto answer = worker.Ask(request, &gone);

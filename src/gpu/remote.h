@@ -19,7 +19,8 @@ class RemoteImage {
  public:
   RemoteImage(std::shared_ptr<WorkerProcess> worker, int64_t id)
       : worker_(std::move(worker)), id_(id) {}
-  Status Load(const build::Image& image, std::span<const std::string> variables);
+  /// `vary_date`: ReplayOptions.
+  Status Load(const build::Image& image, std::span<const std::string> variables, bool vary_date);
   void Forget();
   WorkerProcess& worker() { return *worker_; }
   int64_t id() const { return id_; }
@@ -39,8 +40,8 @@ class RemoteProgram : public engine::Program, public engine::StateKeeper {
                 std::vector<std::string> variables, int64_t id);
   ~RemoteProgram() override;
 
-  Status Load() { return checked_.Load(image_, variables_); }
-  Status LoadForTiming() { return timed_.Load(image_, variables_); }
+  Status Load() { return checked_.Load(image_, variables_, true); }
+  Status LoadForTiming() { return timed_.Load(image_, variables_, false); }
   int64_t id() const { return timed_.id(); }
   Result<engine::Run> Execute(const plan::Plan& plan,
                               std::span<const std::span<const std::byte>> arguments,

@@ -26,6 +26,10 @@ inline constexpr const char* kKernels = R"(
   ld.param.u64 %d1, [y];
 L: ld.volatile.global.u32 %r1, [%d1]; setp.ne.u32 %p, %r1, 12345; @%p bra L; ret;
 }
+.visible .entry date(.param .u64 x, .param .u64 y, .param .u32 n) {
+  .reg .b64 %d<3>;
+  ld.param.u64 %d1, [y]; mov.u64 %d2, %globaltimer; st.global.u64 [%d1], %d2; ret;
+}
 .visible .entry busy(.param .u64 x, .param .u64 y, .param .u32 n) {
   .reg .pred %p; .reg .b32 %r, %n; .reg .f32 %f; .reg .b64 %d;
   mov.u32 %r, 0; mov.f32 %f, 0f3F800000; ld.param.u32 %n, [n];

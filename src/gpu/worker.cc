@@ -61,6 +61,7 @@ class Worker {
     TRY_ASSIGN(image.ptx, JsonString(request, "ptx", "request"));
     TRY_ASSIGN(image.cubin, JsonString(request, "cubin", "request"));
     ReplayOptions options;
+    TRY_ASSIGN(options.vary_date, JsonBool(request, "vary_date", "request"));
     TRY_ASSIGN(const Json* variables, JsonArray(request, "variables", "request"));
     for (const Json& name : *variables) options.variables.push_back(name.get<std::string>());
     TRY_ASSIGN(auto program, LoadProgram(*device_, image, std::move(options)));
@@ -81,6 +82,7 @@ class Worker {
     TRY_ASSIGN(const int64_t poison, JsonInt(request, "poison", "request"));
     options.poison = static_cast<int>(poison);
     TRY_ASSIGN(options.full_checks, JsonBool(request, "twice", "request"));
+    options.seed = request.at("seed").get<uint64_t>();
     TRY(Prepare(request, *program->second));
     TRY_ASSIGN(const engine::Run run, program->second->Execute(plan, arguments, options));
     TRY_ASSIGN(Json json, RunToJson(run, static_cast<uint64_t>(results), memory_));
