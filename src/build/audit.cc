@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 #include <span>
 #include <string_view>
@@ -81,6 +82,8 @@ constexpr auto kFiles = std::to_array<string_view>(
      "ftw",      "glob",      "remove",       "unlink",        "unlinkat", "rename",
      "renameat", "mkdir",     "rmdir",        "symlink",       "link",     "chmod",
      "fchmod",   "chown",     "truncate",     "truncate64",    "shm_open", "memfd_create",
+     "access",   "faccessat", "euidaccess",   "stat",          "stat64",   "lstat",
+     "lstat64",  "fstat",     "fstat64",      "fstatat",       "statx",    "statfs",
      "readlink", "realpath",  "inotify_init", "inotify_init1", "mkfifo",   "mknod"});
 constexpr auto kFilePrefixes = std::to_array<string_view>(
     {"_ZNSt14basic_ifstream", "_ZNSt14basic_ofstream", "_ZNSt13basic_fstream",
@@ -103,8 +106,59 @@ constexpr auto kClocks = std::to_array<string_view>(
 constexpr auto kEntropy = std::to_array<string_view>(
     {"getrandom", "getentropy", "arc4random", "arc4random_buf", "arc4random_uniform", "getauxval"});
 constexpr auto kEntropyPrefixes = std::to_array<string_view>({"_ZNSt13random_device9_M_getval"});
-constexpr auto kIdentities = std::to_array<string_view>(
-    {"getpid", "getppid", "gettid", "sched_getcpu", "getcpu", "gethostname", "gethostid", "uname"});
+constexpr auto kIdentities = std::to_array<string_view>({"getpid",
+                                                         "getppid",
+                                                         "gettid",
+                                                         "getpgid",
+                                                         "getpgrp",
+                                                         "getsid",
+                                                         "getuid",
+                                                         "geteuid",
+                                                         "getgid",
+                                                         "getegid",
+                                                         "getlogin",
+                                                         "getlogin_r",
+                                                         "cuserid",
+                                                         "getpwuid",
+                                                         "getpwuid_r",
+                                                         "getpwnam",
+                                                         "getcwd",
+                                                         "get_current_dir_name",
+                                                         "isatty",
+                                                         "ttyname",
+                                                         "ttyname_r",
+                                                         "sched_getcpu",
+                                                         "getcpu",
+                                                         "sched_getaffinity",
+                                                         "pthread_getaffinity_np",
+                                                         "get_nprocs",
+                                                         "get_nprocs_conf",
+                                                         "get_phys_pages",
+                                                         "get_avphys_pages",
+                                                         "sysinfo",
+                                                         "sysconf",
+                                                         "getrlimit",
+                                                         "getrlimit64",
+                                                         "prlimit",
+                                                         "prlimit64",
+                                                         "gethostname",
+                                                         "getdomainname",
+                                                         "gethostid",
+                                                         "uname",
+                                                         "program_invocation_name",
+                                                         "program_invocation_short_name",
+                                                         "__progname",
+                                                         "__progname_full",
+                                                         "dladdr",
+                                                         "dladdr1",
+                                                         "dlinfo",
+                                                         "dl_iterate_phdr",
+                                                         "_ZNSt6thread20hardware_concurrencyEv"});
+/// Environment variables, also by way of what they choose: languages and time zones.
+constexpr auto kEnvironment = std::to_array<string_view>(
+    {"getenv", "secure_getenv", "__secure_getenv", "environ", "__environ", "_environ", "wordexp",
+     "setlocale", "newlocale", "_ZNSt6localeC1EPKc", "_ZNSt6localeC2EPKc", "tzset", "tzname",
+     "timezone", "daylight", "localtime", "localtime_r", "mktime"});
 
 // ---- What it may use. ----
 
@@ -129,12 +183,15 @@ constexpr auto kAllowed = std::to_array<string_view>(
      "asprintf", "vasprintf", "sscanf", "__isoc99_sscanf", "__isoc23_sscanf",
      // control
      "abort", "exit", "_exit", "_Exit", "quick_exit", "atexit", "__assert_fail", "setjmp",
-     "_setjmp", "__sigsetjmp", "longjmp", "raise", "sysconf", "sched_yield", "pthread_self",
-     "pthread_once", "pthread_mutex_lock", "pthread_mutex_unlock", "pthread_mutex_init",
-     "pthread_mutex_destroy", "pthread_rwlock_rdlock", "pthread_rwlock_wrlock",
-     "pthread_rwlock_unlock", "pthread_key_create", "pthread_getspecific", "pthread_setspecific",
-     "pthread_cond_broadcast", "pthread_cond_signal", "pthread_cond_wait", "__tls_get_addr",
-     "__isoc23_strtol", "__isoc23_strtoll", "__isoc23_strtoul", "__isoc23_strtoull"});
+     "_setjmp", "__sigsetjmp", "longjmp", "raise", "sched_yield", "pthread_self", "pthread_once",
+     "pthread_mutex_lock", "pthread_mutex_unlock", "pthread_mutex_init", "pthread_mutex_destroy",
+     "pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "pthread_rwlock_unlock",
+     "pthread_key_create", "pthread_getspecific", "pthread_setspecific", "pthread_cond_broadcast",
+     "pthread_cond_signal", "pthread_cond_wait", "__tls_get_addr", "__isoc23_strtol",
+     "__isoc23_strtoll", "__isoc23_strtoul", "__isoc23_strtoull"});
+/// Declared weak by the compiler and the C++ library, whose own they are.
+constexpr auto kWeak = std::to_array<string_view>({"__gmon_start__", "__pthread_key_create"});
+constexpr auto kWeakPrefixes = std::to_array<string_view>({"_ITM_", "__cxa_", "_Unwind_"});
 /// Compiled with _FORTIFY_SOURCE, some have another name.
 constexpr string_view kFortified = "__";
 
@@ -152,18 +209,15 @@ constexpr auto kMathStems = std::to_array<string_view>(
 struct Remark {
   string_view name, text;
 };
-constexpr auto kRemarks =
-    std::to_array<Remark>({{"getenv", "reads environment variables (getenv)"},
-                           {"secure_getenv", "reads environment variables (secure_getenv)"},
-                           {"sleep", "sleeps (sleep)"},
-                           {"usleep", "sleeps (usleep)"},
-                           {"nanosleep", "sleeps (nanosleep)"},
-                           {"rand", "draws random numbers (rand)"},
-                           {"random", "draws random numbers (random)"},
-                           {"mmap", "maps memory (mmap)"},
-                           {"mmap64", "maps memory (mmap)"},
-                           {"read", "reads from descriptors (read)"},
-                           {"write", "writes to descriptors (write)"}});
+constexpr auto kRemarks = std::to_array<Remark>({{"sleep", "sleeps (sleep)"},
+                                                 {"usleep", "sleeps (usleep)"},
+                                                 {"nanosleep", "sleeps (nanosleep)"},
+                                                 {"rand", "draws random numbers (rand)"},
+                                                 {"random", "draws random numbers (random)"},
+                                                 {"mmap", "maps memory (mmap)"},
+                                                 {"mmap64", "maps memory (mmap)"},
+                                                 {"read", "reads from descriptors (read)"},
+                                                 {"write", "writes to descriptors (write)"}});
 
 bool IsMath(string_view name) {
   if (name.ends_with("f") || name.ends_with("l")) {
@@ -199,6 +253,7 @@ const char* Changing(string_view name) {
   if (Contains(kEntropy, name) || BeginsWithAny(kEntropyPrefixes, name))
     return "draws on the system's entropy";
   if (Contains(kIdentities, name)) return "asks where it runs";
+  if (Contains(kEnvironment, name)) return "reads environment variables";
   return nullptr;
 }
 
@@ -212,25 +267,42 @@ Audit::Objection FollowsNoArgument(string_view does, string_view what) {
 
 std::string Readable(string_view name) { return Demangle(std::string(name)).substr(0, 120); }
 
+std::optional<Audit::Objection> ObjectionTo(const std::string& name) {
+  if (const char* purpose = Forbidden(name); purpose != nullptr) {
+    return Audit::Objection{
+        "host_privilege",
+        fmt::format("host code {} ({}): it may use memory, the CUDA runtime and "
+                    "standard output, and no files, sockets, threads or processes",
+                    purpose, Readable(name)),
+        Readable(name)};
+  }
+  if (const char* changing = Changing(name); changing != nullptr) {
+    return FollowsNoArgument(changing, Readable(name));
+  }
+  return std::nullopt;
+}
+
+/// Whether a weak symbol is there tells a recorder from a process of PyTorch.
+void AuditWeakSymbols(const SharedObject& object, Audit& audit) {
+  for (const std::string& name : object.weak) {
+    if (audit.objection) return;
+    if (Contains(kWeak, name) || BeginsWithAny(kWeakPrefixes, name)) continue;
+    audit.objection = ObjectionTo(name);
+    if (audit.objection || Contains(kAllowed, name)) continue;
+    audit.objection = FollowsNoArgument("asks whether somebody has a symbol", Readable(name));
+  }
+}
+
 void AuditSymbols(const SharedObject& object, Audit& audit) {
   std::vector<std::string> unknown;
   for (const std::string& name : object.undefined) {
-    if (const char* purpose = Forbidden(name); purpose != nullptr && !audit.objection) {
-      audit.objection = {"host_privilege",
-                         fmt::format("host code {} ({}): it may use memory, the CUDA runtime and "
-                                     "standard output, and no files, sockets, threads or processes",
-                                     purpose, Readable(name)),
-                         Readable(name)};
-    }
-    const char* changing = Changing(name);
-    if (changing != nullptr && !audit.objection) {
-      audit.objection = FollowsNoArgument(changing, Readable(name));
-    }
+    const auto objection = ObjectionTo(name);
+    if (!audit.objection) audit.objection = objection;
     const auto* remark = std::find_if(kRemarks.begin(), kRemarks.end(),
                                       [&](const Remark& r) { return r.name == name; });
     if (remark != kRemarks.end()) {
       audit.notes.push_back(fmt::format("host code {}", remark->text));
-    } else if (Forbidden(name) == nullptr && changing == nullptr && !IsAllowed(name)) {
+    } else if (!objection && !IsAllowed(name)) {
       unknown.push_back(Readable(name));
     }
   }
@@ -306,6 +378,7 @@ void AuditLayout(const SharedObject& object, Audit& audit) {
 Audit AuditObject(const SharedObject& object) {
   Audit audit;
   AuditSymbols(object, audit);
+  AuditWeakSymbols(object, audit);
   AuditCode(object, audit);
   AuditLayout(object, audit);
   return audit;

@@ -110,11 +110,19 @@ TEST(Audit, RefusesWhatNoPlanMayFollow) {
        {std::pair("time", "reads a clock"),
         std::pair("_ZNSt6chrono3_V212steady_clock3nowEv", "reads a clock"),
         std::pair("_ZNSt13random_device9_M_getvalEv", "entropy"), std::pair("gettid", "where"),
-        std::pair("sched_getcpu", "where")}) {
-    const Audit audit = AuditObject(Plain({"memcpy", symbol}));
-    ASSERT_TRUE(audit.objection) << symbol;
-    EXPECT_EQ(audit.objection->code, "impure");
-    EXPECT_THAT(audit.objection->message, HasSubstr(what));
+        std::pair("sched_getcpu", "where"), std::pair("getenv", "environment variables"),
+        std::pair("secure_getenv", "environment variables"),
+        std::pair("environ", "environment variables"),
+        std::pair("_ZNSt6localeC1EPKc", "environment variables"),
+        std::pair("program_invocation_name", "where"), std::pair("dl_iterate_phdr", "where")}) {
+    for (const bool is_weak : {false, true}) {
+      SharedObject object = Plain({"memcpy", symbol});
+      if (is_weak) std::swap(object.undefined, object.weak);
+      const Audit audit = AuditObject(object);
+      ASSERT_TRUE(audit.objection) << symbol;
+      EXPECT_EQ(audit.objection->code, "impure");
+      EXPECT_THAT(audit.objection->message, HasSubstr(what));
+    }
   }
   const auto code = Code({0x0f, 0x31, 0xc3});
   SharedObject object = Plain({});
@@ -128,13 +136,28 @@ TEST(Audit, RefusesWhatNoPlanMayFollow) {
   EXPECT_THAT(AuditObject(object).notes, Contains(HasSubstr("rdtsc")));
 }
 
+TEST(Audit, RefusesWeakSymbolsThatNotEveryProcessHas) {
+  SharedObject object = Plain({});
+  object.weak = {"__cxa_finalize", "__gmon_start__", "_ITM_registerTMCloneTable",
+                 "__cxa_pure_virtual", "pthread_mutex_lock"};
+  EXPECT_FALSE(AuditObject(object).objection);
+  for (const char* name : {"Py_IsInitialized", "cupel_rt_tensor", "cudaGraphDebugDotPrint",
+                           "_ZN2at7Context10deviceTypeEv"}) {
+    object.weak.back() = name;
+    ASSERT_TRUE(AuditObject(object).objection) << name;
+    EXPECT_EQ(AuditObject(object).objection->code, "impure");
+  }
+  object.weak.back() = "fork";
+  ASSERT_TRUE(AuditObject(object).objection);
+  EXPECT_EQ(AuditObject(object).objection->code, "host_privilege");
+}
+
 TEST(Audit, NotesWhatIsLegalButWorthKnowing) {
-  SharedObject object = Plain({"getenv", "rand", "some_library_call"});
+  SharedObject object = Plain({"rand", "some_library_call"});
   object.constructors = 7;
   object.resolvers = 1;
   const Audit audit = AuditObject(object);
   EXPECT_FALSE(audit.objection);
-  EXPECT_THAT(audit.notes, Contains(HasSubstr("environment variables")));
   EXPECT_THAT(audit.notes, Contains(HasSubstr("random numbers")));
   EXPECT_THAT(audit.notes, Contains(HasSubstr("some_library_call")));
   EXPECT_THAT(audit.notes, Contains(HasSubstr("runs 7 functions when it is loaded")));

@@ -113,7 +113,9 @@ Result<SharedObject> ReadSharedObject(Bytes file) {
       if (symbol.st_shndx != SHN_UNDEF) {
         object.resolvers += ELF64_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC;
         object.defined.push_back(name);
-      } else if (ELF64_ST_BIND(symbol.st_info) != STB_WEAK) {
+      } else if (ELF64_ST_BIND(symbol.st_info) == STB_WEAK) {
+        object.weak.push_back(name);
+      } else {
         object.undefined.push_back(name);
         const auto version = At<Elf64_Half>(versions, i * sizeof(Elf64_Half));
         if (!version || (*version & 0x7fff) <= 1) object.unversioned.push_back(name);

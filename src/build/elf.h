@@ -14,7 +14,8 @@ namespace cupel::build {
 struct SharedObject {
   std::vector<std::string> defined;      // dynamic symbols
   std::vector<std::string> undefined;    // to be found in the recorder or a library; not weak ones
-  std::vector<std::string> unversioned;  // of these, those that no library promised at link time
+  std::vector<std::string> weak;         // likewise, but null where nobody has them
+  std::vector<std::string> unversioned;  // of the undefined, those that no library promised
   size_t constructors = 0;               // run when it is loaded: entries of .init_array
   size_t resolvers = 0;                  // run even before: of indirect functions
   enum class Stack { kUnsaid, kPlain, kExecutable } stack = Stack::kUnsaid;

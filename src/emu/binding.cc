@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <utility>
 
+#include "base/random.h"
 #include "emu/calls.h"
 #include "ptx/parser.h"
 
@@ -84,6 +87,63 @@ Status CheckTotal(const plan::Plan& plan, const ptx::Module& module) {
               "use smaller settings");
 }
 
+/// Which of two buffers lies above the other must decide nothing.
+std::vector<size_t> Shuffled(size_t count, uint64_t seed) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  Random random = Random(seed).Fork("order of buffers");
+  for (size_t left = count; left > 1; --left) std::swap(order[left - 1], order[random.Below(left)]);
+  return order;
+}
+
+Result<BoundBuffer> BindBuffer(const plan::Plan& plan, size_t index,
+                               std::span<const std::span<const std::byte>> arguments,
+                               const ptx::Module& module, GlobalMemory* memory) {
+  const plan::Buffer& buffer = plan.buffers[index];
+  std::span<const std::byte> contents;
+  const ptx::Variable* variable = nullptr;
+  uint64_t bytes = buffer.bytes;
+  bool read_only = false;
+  if (buffer.kind == plan::BufferKind::kArgument) {
+    TRY_ASSIGN(contents, ArgumentStorage(buffer, arguments));
+    read_only = true;
+  } else if (buffer.kind == plan::BufferKind::kSymbol) {
+    variable = FindVariable(module, buffer.symbol);
+    if (variable != nullptr) {
+      bytes = variable->bytes;
+      read_only = variable->space == ptx::Space::kConst;
+    }
+  }
+  std::string name = plan::NameOf(buffer, index);
+  TRY_ASSIGN(const uint64_t address,
+             memory->Allocate(bytes, static_cast<int>(index), read_only, name));
+  std::byte* host = memory->Host(address);
+  if (!contents.empty()) std::memcpy(host, contents.data(), contents.size());
+  if (buffer.kind == plan::BufferKind::kSymbol) {
+    // Without a variable no kernel can refer to the symbol by name; it begins as zeros all the
+    // same.
+    if (variable != nullptr)
+      Initialise(*variable, host, bytes);
+    else
+      std::memset(host, 0, bytes);
+    memory->BindSymbol(buffer.symbol, address);
+    memory->MarkWritten(address, bytes);
+  } else {
+    memory->SetReachable(address, false);  // until a launch is given a pointer to it
+  }
+  return BoundBuffer{address, bytes, std::move(name)};
+}
+
+Status BindVariable(const ptx::Variable& variable, GlobalMemory* memory) {
+  TRY_ASSIGN(const uint64_t address,
+             memory->Allocate(variable.bytes, -1, variable.space == ptx::Space::kConst,
+                              "symbol " + ptx::Demangle(variable.name)));
+  memory->MarkWritten(address, variable.bytes);
+  Initialise(variable, memory->Host(address), variable.bytes);
+  memory->BindSymbol(variable.name, address);
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
@@ -91,51 +151,24 @@ Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
                                           const ptx::Module& module, uint64_t seed,
                                           GlobalMemory* memory, int poison) {
   TRY(CheckTotal(plan, module));
+  memory->Move(seed);
   memory->SetPoison(seed, poison);
-  std::vector<BoundBuffer> bound;
-  for (size_t i = 0; i < plan.buffers.size(); ++i) {
-    const plan::Buffer& buffer = plan.buffers[i];
-    const int index = static_cast<int>(i);
-    std::span<const std::byte> contents;
-    const ptx::Variable* variable = nullptr;
-    uint64_t bytes = buffer.bytes;
-    bool read_only = false;
-    if (buffer.kind == plan::BufferKind::kArgument) {
-      TRY_ASSIGN(contents, ArgumentStorage(buffer, arguments));
-      read_only = true;
-    } else if (buffer.kind == plan::BufferKind::kSymbol) {
-      variable = FindVariable(module, buffer.symbol);
-      if (variable != nullptr) {
-        bytes = variable->bytes;
-        read_only = variable->space == ptx::Space::kConst;
-      }
-    }
-    std::string name = plan::NameOf(buffer, i);
-    TRY_ASSIGN(const uint64_t address, memory->Allocate(bytes, index, read_only, name));
-    std::byte* host = memory->Host(address);
-    if (!contents.empty()) std::memcpy(host, contents.data(), contents.size());
-    if (buffer.kind == plan::BufferKind::kSymbol) {
-      // Without a variable no kernel can refer to the symbol by name; it begins as zeros all the
-      // same.
-      if (variable != nullptr)
-        Initialise(*variable, host, bytes);
-      else
-        std::memset(host, 0, bytes);
-      memory->BindSymbol(buffer.symbol, address);
-      memory->MarkWritten(address, bytes);
-    } else {
-      memory->SetReachable(address, false);  // until a launch is given a pointer to it
-    }
-    bound.push_back({address, bytes, std::move(name)});
-  }
+  std::vector<const ptx::Variable*> others;
   for (const ptx::Variable& variable : module.variables) {
-    if (!LivesInMemory(variable) || memory->SymbolAddress(variable.name)) continue;
-    TRY_ASSIGN(const uint64_t address,
-               memory->Allocate(variable.bytes, -1, variable.space == ptx::Space::kConst,
-                                "symbol " + ptx::Demangle(variable.name)));
-    memory->MarkWritten(address, variable.bytes);
-    Initialise(variable, memory->Host(address), variable.bytes);
-    memory->BindSymbol(variable.name, address);
+    const auto names = [&](const plan::Buffer& buffer) {
+      return buffer.kind == plan::BufferKind::kSymbol && buffer.symbol == variable.name;
+    };
+    if (LivesInMemory(variable) && std::none_of(plan.buffers.begin(), plan.buffers.end(), names)) {
+      others.push_back(&variable);
+    }
+  }
+  std::vector<BoundBuffer> bound(plan.buffers.size());
+  for (const size_t i : Shuffled(bound.size() + others.size(), seed)) {
+    if (i < bound.size()) {
+      TRY_ASSIGN(bound[i], BindBuffer(plan, i, arguments, module, memory));
+    } else {
+      TRY(BindVariable(*others[i - bound.size()], memory));
+    }
   }
   InitialiseAddresses(module, *memory);
   return bound;

@@ -17,10 +17,10 @@
 
 namespace cupel::emu {
 
-/// Places the plan's buffers in order, then the module's remaining .global and .const variables, in
-/// `memory`, which must be empty. Arguments hold their storages, variables their initialisers,
-/// temporaries and workspaces poison that depends on `seed`. An Error means that plan and arguments
-/// do not belong together, or that memory does not suffice.
+/// Places the plan's buffers and the module's other .global and .const variables in `memory`, which
+/// must be empty, in an order and at addresses that `seed` draws. Arguments hold their storages,
+/// variables their initialisers, temporaries and workspaces poison that depends on `seed`. An Error
+/// means that plan and arguments do not belong together, or that memory does not suffice.
 Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
                                           std::span<const std::span<const std::byte>> arguments,
                                           const ptx::Module& module, uint64_t seed,

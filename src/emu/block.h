@@ -83,10 +83,11 @@ struct LaunchState {
   uint32_t poison = 0;
   uint64_t clock = 0, timer = 0;  // where %clock64 and %globaltimer begin: at any time
   uint32_t grid_id = 0;
-  bool watching = false;        // global memory is watched for races
-  bool in_order = false;        // on one thread, in the order of their numbers
-  BlockOrder order;             // what blocks know of each other, when in_order
-  uint64_t grid_workspace = 0;  // device address; 0 when the launch is not cooperative
+  std::vector<uint32_t> processors;  // numbers of multiprocessors, in the order that blocks take
+  bool watching = false;             // global memory is watched for races
+  bool in_order = false;             // on one thread, in the order of their numbers
+  BlockOrder order;                  // what blocks know of each other, when in_order
+  uint64_t grid_workspace = 0;       // device address; 0 when the launch is not cooperative
   std::vector<std::byte> parameters;
   std::vector<std::byte> frame;      // a frame with constants and parameters filled in
   std::vector<uint32_t> block_work;  // by position: warp instructions; empty when nobody asks
@@ -160,7 +161,9 @@ BlockResult RunBlock(BlockState& block, int64_t quantum);
 /// A turn of `slice` instructions has ended: what it took is accounted for.
 void SettleTurn(Warp& warp, int64_t slice);
 
-/// specials.cc: all special registers when the warp is new, else those that change from block to
+/// specials.cc: draws where blocks run.
+void ShuffleProcessors(uint64_t seed, LaunchState* launch);
+/// All special registers when the warp is new, else those that change from block to
 /// block.
 void FillSpecials(const LaunchState& launch, Warp& warp, const BlockState& block, bool is_new);
 /// groups.cc: makes a runnable group of the warp current; false when there is none.

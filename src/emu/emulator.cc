@@ -174,7 +174,9 @@ class Execution {
     TRY_ASSIGN(LaunchOutcome outcome,
                RunLaunch({kernel, launch.grid, launch.block, launch.cluster, launch.dynamic_shared,
                           launch.cooperative, parameters, only, shadows_,
-                          ResidentBlocks(launch, limits), NearBytes(launch, limits), in_order_},
+                          ResidentBlocks(launch, limits), NearBytes(launch, limits), in_order_, 0,
+                          static_cast<uint32_t>(std::max(device_.sm_count, 1)),
+                          static_cast<uint32_t>(device_.max_threads_per_sm) / kLanes},
                          memory_, options_, pool_));
     wants_order_ |= outcome.wants_order;
     run->order_matters |=
@@ -412,11 +414,12 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
     TRY_ASSIGN(
         const std::vector<BoundBuffer> buffers,
         BindPlan(plan, arguments, kernels_->module(), options.seed, &memory_, options.poison));
+    FollowVariables();
     RestoreVariables();
     RestoreMemory(plan, buffers);
     std::unique_ptr<ShadowRun> shadows;
     if (options.shadows) {
-      TRY_ASSIGN(shadows, ShadowRun::Create());
+      TRY_ASSIGN(shadows, ShadowRun::Create(memory_.base()));
       NoteFloats(plan, options.argument_types, buffers, shadows->memory());
     }
     Execution execution(*kernels_, image_, device_, plan, options, buffers, memory_, pool,
@@ -505,6 +508,35 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
       std::memcpy(memory_.Host(buffers[i].address), bytes.data(), bytes.size());
     }
   }
+  struct Place {
+    uint64_t begin = 0, bytes = 0;
+  };
+  /// On a GPU a module's variables stay where they are; here each run has other addresses, and
+  /// pointers to variables in what is kept follow them.
+  void FollowVariables() {
+    std::vector<Place> now;
+    for (const ptx::Variable& variable : kernels_->module().variables) {
+      now.push_back({memory_.SymbolAddress(variable.name).value_or(0), variable.bytes});
+    }
+    const std::vector<Place> before = std::exchange(places_, std::move(now));
+    if (before.empty()) return;
+    for (Variables* variables : {&initial_, &variables_}) {
+      for (auto& [name, bytes] : *variables) Follow(before, bytes);
+    }
+    for (std::vector<std::byte>& bytes : memory_kept_) Follow(before, bytes);
+  }
+  void Follow(const std::vector<Place>& before, std::span<std::byte> bytes) const {
+    for (uint64_t word = 0; bytes.size() >= sizeof word; bytes = bytes.subspan(sizeof word)) {
+      std::memcpy(&word, bytes.data(), sizeof word);
+      if (word < kLowestAddress || word >= kHighestAddress) continue;
+      const auto old = std::find_if(before.begin(), before.end(), [&](const Place& place) {
+        return word - place.begin < place.bytes;
+      });
+      if (old == before.end()) continue;
+      word += places_[static_cast<size_t>(old - before.begin())].begin - old->begin;
+      std::memcpy(bytes.data(), &word, sizeof word);
+    }
+  }
   void RestoreVariables() {
     for (const auto& [name, bytes] : variables_) {
       if (const auto address = memory_.SymbolAddress(name)) {
@@ -516,9 +548,10 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
   device::Description device_;
   build::Image image_;
   std::unique_ptr<KernelModule> kernels_;
-  Variables initial_;    // what the module is loaded with
-  Variables variables_;  // what the last call left
-  Variables left_;       // what the call at hand leaves
+  Variables initial_;          // what the module is loaded with
+  Variables variables_;        // what the last call left
+  Variables left_;             // what the call at hand leaves
+  std::vector<Place> places_;  // of the module's variables, to which pointers in these lead
   bool keeps_memory_ = false;
   engine::LeftMemory memory_kept_, memory_left_;  // likewise
   std::string unsupported_;

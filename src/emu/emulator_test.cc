@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -196,6 +197,113 @@ TEST_F(EmulatorTest, InitialisersMayHoldAddresses) {
   const engine::Run run = Run({});
   ASSERT_TRUE(run.completed);
   EXPECT_EQ(Floats(run.outputs[0]), (std::vector<float>{2}));
+}
+
+// Writes the address of its buffer and how far it is from `table`, its multiprocessor, the number
+// of these and its place there.
+constexpr const char* kWhere = R"(
+.visible .entry where(.param .u64 in, .param .u64 out)
+{
+  .reg .b32 %r<8>;
+  .reg .b64 %rd<10>;
+  ld.param.u64 %rd1, [in];
+  ld.param.u64 %rd2, [out];
+  mov.u64 %rd3, table;
+  mov.u32 %r1, %ctaid.x;
+  mul.wide.u32 %rd4, %r1, 32;
+  add.s64 %rd5, %rd2, %rd4;
+  st.global.u64 [%rd5], %rd1;
+  sub.s64 %rd6, %rd1, %rd3;
+  st.global.u64 [%rd5+8], %rd6;
+  mov.u32 %r2, %smid;
+  st.global.u32 [%rd5+16], %r2;
+  mov.u32 %r3, %nsmid;
+  st.global.u32 [%rd5+20], %r3;
+  mov.u32 %r4, %warpid;
+  st.global.u32 [%rd5+24], %r4;
+  mov.u32 %r5, %nwarpid;
+  st.global.u32 [%rd5+28], %r5;
+  ret;
+}
+)";
+
+struct Where {
+  uint64_t address = 0;
+  int64_t distance = 0;
+  uint32_t processor = 0, processors = 0, place = 0, places = 0;
+  bool operator==(const Where&) const = default;
+};
+
+TEST_F(EmulatorTest, WhereABlockRunsAndItsMemoryLiesFollowFromTheSeed) {
+  constexpr uint32_t kBlocks = 132;
+  image_.ptx += kWhere;
+  PlanScale(1);
+  plan::Launch launch = Scale(0, 1, 1);
+  launch.kernel = "where";
+  launch.parameters.resize(16);
+  launch.grid = {kBlocks, 1, 1};
+  launch.block = {32, 1, 1};
+  plan_.nodes = {plan::Node{launch, {}}};
+  plan_.buffers[1].bytes = kBlocks * sizeof(Where);
+  plan_.outputs = {plan::View{{1, 0}, DType::kI64, {kBlocks * 4}, {1}}};
+  const std::vector<float> in = {1};
+  const std::vector<std::span<const std::byte>> arguments = {Storage(in)};
+  const auto where_of = [&](uint64_t seed) {
+    options_.seed = seed;
+    const engine::Run run = Run(arguments);
+    EXPECT_TRUE(run.completed) << (run.findings.empty() ? run.unsupported
+                                                        : run.findings[0].message);
+    std::vector<Where> where(kBlocks);
+    if (run.completed) {
+      std::memcpy(where.data(), run.outputs.at(0).bytes.data(), kBlocks * sizeof(Where));
+    }
+    return where;
+  };
+  const auto first = where_of(1);
+  EXPECT_EQ(where_of(1), first);
+  std::set<uint64_t> addresses;
+  std::set<uint32_t> of_block_0, places;
+  bool is_above = false, is_below = false;
+  for (uint64_t seed = 1; seed <= 16; ++seed) {
+    const auto where = where_of(seed);
+    addresses.insert(where[0].address);
+    is_above |= where[0].distance > 0;
+    is_below |= where[0].distance < 0;
+    of_block_0.insert(where[0].processor);
+    places.insert(where[0].place);
+    std::set<uint32_t> taken;
+    for (const Where& w : where) {
+      taken.insert(w.processor);
+      EXPECT_LT(w.place, w.places);
+      EXPECT_EQ(w.processors, kBlocks);  // of an H100
+      EXPECT_EQ(w.places, 64u);
+    }
+    EXPECT_EQ(taken.size(), kBlocks) << "a multiprocessor each";
+    EXPECT_LT(*taken.rbegin(), kBlocks);
+  }
+  EXPECT_EQ(addresses.size(), 16u);
+  EXPECT_TRUE(is_above && is_below);
+  EXPECT_GT(of_block_0.size(), 8u);
+  EXPECT_GT(places.size(), 8u);
+}
+
+TEST_F(EmulatorTest, PointersThatVariablesHoldFollowThem) {
+  const std::vector<float> in = {1};
+  PlanScale(1);
+  plan::Launch launch = Scale(0, 1, 1);
+  launch.kernel = "follow";
+  launch.parameters = std::string(8, '\0');
+  launch.relocations = {{0, {1, 0}}};
+  plan_.nodes = {plan::Node{launch, {}}};
+  const auto program = MakeEmulator(*device::Find("h100"), {2})->Load(image_);
+  ASSERT_TRUE(program);
+  for (const uint64_t seed : {1, 2, 3, 4, 5}) {
+    options_.seed = seed;
+    const std::vector<std::span<const std::byte>> arguments = {Storage(in)};
+    const auto run = (*program)->Execute(plan_, arguments, options_);
+    ASSERT_TRUE(run && run->completed) << seed;
+    EXPECT_EQ(Floats(run->outputs.at(0)), std::vector<float>{2}) << seed;
+  }
 }
 
 TEST_F(EmulatorTest, UnwrittenOutputsAreNan) {

@@ -401,6 +401,7 @@ void Prepare(const LaunchRequest& request, GlobalMemory& memory, const engine::R
     launch->block_work.resize(launch->blocks_to_run);
   }
   SetClocks(options.seed, launch);
+  ShuffleProcessors(options.seed, launch);
   launch->poison = 0xfff00001u ^ static_cast<uint32_t>(options.seed * 0x9e37u & 0xffffeu);
   launch->parameters.assign(request.parameters.begin(), request.parameters.end());
   const auto bounded = [](uint64_t budget) {

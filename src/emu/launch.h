@@ -40,6 +40,8 @@ struct LaunchRequest {
   /// After how many warp instructions blocks that have not ended are looked at (stall.h), first and
   /// from then on; 0: the usual.
   int64_t look_after = 0;
+  /// Of the device: multiprocessors, and how many warps one holds.
+  uint32_t processors = 1, processor_warps = 64;
 };
 
 /// Device addresses [begin, end) that were written.

@@ -21,8 +21,13 @@ constexpr uint64_t kPage = 4096;
 // Buffers are as far apart as they are large, up to this much: an index that is wrong by a row, or
 // by a factor of two, then lands between buffers and not in the next one.
 constexpr uint64_t kLargestGap = uint64_t{1} << 32;
-// Above this, Reset gives pages back to the system rather than keeping them for the next plan.
-constexpr uint64_t kKeepCommitted = uint64_t{2} << 30;
+// Beyond their distance, allocations are moved by up to this, so that what lies on the same pages
+// in most runs is a little more than they are.
+constexpr uint64_t kMostJitter = uint64_t{1} << 20;
+// Above these, Reset gives pages back to the system rather than keeping them for the next plan: of
+// places that change from run to run, ever more would be held, in ever more mappings.
+constexpr uint64_t kKeepCommitted = uint64_t{512} << 20;
+constexpr uint64_t kKeepCommits = 4096;
 constexpr uint64_t kHugePageThreshold = uint64_t{8} << 20;
 
 constexpr uint64_t RoundUp(uint64_t value, uint64_t unit) {
@@ -60,7 +65,7 @@ Result<GlobalMemory> GlobalMemory::Create() {
                             std::strerror(errno)),
                 "raise the limit on virtual memory (ulimit -v)");
   }
-  memory.base_ = static_cast<std::byte*>(base);
+  memory.host_ = static_cast<std::byte*>(base);
   memory.SetPoison(0);
   return memory;
 }
@@ -70,12 +75,14 @@ GlobalMemory::GlobalMemory(GlobalMemory&& other) noexcept { *this = std::move(ot
 GlobalMemory& GlobalMemory::operator=(GlobalMemory&& other) noexcept {
   if (this == &other) return *this;
   Release();
-  base_ = std::exchange(other.base_, nullptr);
+  host_ = std::exchange(other.host_, nullptr);
+  base_ = other.base_;
+  gaps_ = other.gaps_;
   next_ = std::exchange(other.next_, 0);
   committed_ = std::exchange(other.committed_, 0);
+  commits_ = std::exchange(other.commits_, 0);
   poison_ = other.poison_;
   allocations_ = std::move(other.allocations_);
-  previous_ = std::move(other.previous_);
   symbols_ = std::move(other.symbols_);
   checker_ = std::move(other.checker_);
   return *this;
@@ -84,8 +91,16 @@ GlobalMemory& GlobalMemory::operator=(GlobalMemory&& other) noexcept {
 GlobalMemory::~GlobalMemory() { Release(); }
 
 void GlobalMemory::Release() noexcept {
-  if (base_ != nullptr) munmap(base_, kReservedBytes);
-  base_ = nullptr;
+  if (host_ != nullptr) munmap(host_, kReservedBytes);
+  host_ = nullptr;
+}
+
+void GlobalMemory::Move(uint64_t seed) {
+  CHECK(allocations_.empty());
+  constexpr uint64_t kPlaces =
+      (kHighestAddress - kLowestAddress - kReservedBytes) / kBufferAlignment;
+  gaps_ = Random(seed).Fork("addresses");
+  base_ = kLowestAddress + gaps_.Below(kPlaces) * kBufferAlignment;
 }
 
 void GlobalMemory::SetPoison(uint64_t seed, int kind) {
@@ -101,23 +116,26 @@ void GlobalMemory::SetPoison(uint64_t seed, int kind) {
 }
 
 Status GlobalMemory::Commit(uint64_t begin, uint64_t end) {
-  if (mprotect(base_ + begin, end - begin, PROT_READ | PROT_WRITE) != 0) {
+  if (mprotect(host_ + begin, end - begin, PROT_READ | PROT_WRITE) != 0) {
     return Fail(ErrorCode::kEnvironment,
                 fmt::format("cannot map {} bytes for a device buffer: {}", end - begin,
                             std::strerror(errno)),
                 "free memory or use smaller settings");
   }
   if (end - begin >= kHugePageThreshold) {
-    madvise(base_ + begin, end - begin, MADV_HUGEPAGE);  // advice: failing costs time only
+    madvise(host_ + begin, end - begin, MADV_HUGEPAGE);  // advice: failing costs time only
   }
   committed_ += end - begin;
+  ++commits_;
   return {};
 }
 
 Result<uint64_t> GlobalMemory::Allocate(uint64_t bytes, int buffer, bool read_only,
                                         std::string name) {
   const uint64_t zone_begin = next_;
-  const uint64_t begin = zone_begin + kRedZone;  // pages are multiples of kBufferAlignment
+  // Pages are multiples of kBufferAlignment.
+  const uint64_t begin =
+      zone_begin + kRedZone + gaps_.Below(kMostJitter / kBufferAlignment) * kBufferAlignment;
   if (bytes > PhysicalBytes() || bytes > kReservedBytes - begin) {
     return Fail(
         ErrorCode::kEnvironment,
@@ -131,18 +149,16 @@ Result<uint64_t> GlobalMemory::Allocate(uint64_t bytes, int buffer, bool read_on
     return Fail(ErrorCode::kEnvironment, "the plan's buffers exceed the emulated address space",
                 "use smaller settings");
   }
-  const size_t index = allocations_.size();
-  const bool mapped = index < previous_.size() && previous_[index].begin == kDeviceBase + begin &&
-                      previous_[index].end == kDeviceBase + begin + bytes;
-  if (!mapped) TRY(Commit(zone_begin, zone_end));
-  FillPattern(base_ + zone_begin, zone_end - zone_begin, poison_);
+  const uint64_t first = (begin - kRedZone) / kPage * kPage;
+  TRY(Commit(first, zone_end));
+  FillPattern(host_ + first, zone_end - first, poison_);
   next_ = std::min(zone_end + gap, kReservedBytes - kRedZone);
   allocations_.push_back(
-      {kDeviceBase + begin, kDeviceBase + begin + bytes, buffer, read_only, true, std::move(name)});
+      {base_ + begin, base_ + begin + bytes, buffer, read_only, true, std::move(name)});
   if (checker_ && !read_only && bytes != 0) {
-    TRY(checker_->Watch(kDeviceBase + begin, kDeviceBase + begin + bytes));
+    TRY(checker_->Watch(base_ + begin, base_ + begin + bytes));
   }
-  return kDeviceBase + begin;
+  return base_ + begin;
 }
 
 void GlobalMemory::BindSymbol(std::string name, uint64_t address) {
@@ -177,16 +193,14 @@ void GlobalMemory::SetReachable(uint64_t address, bool reachable) {
 
 void GlobalMemory::Reset() {
   checker_.reset();
-  if (committed_ > kKeepCommitted) {
+  if (committed_ > kKeepCommitted || commits_ > kKeepCommits) {
     // Mapping anew drops the pages and makes the gaps of the old layout inaccessible again.
-    void* fresh = mmap(base_, kReservedBytes, PROT_NONE,
+    void* fresh = mmap(host_, kReservedBytes, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    CHECK(fresh == base_);
-    committed_ = 0;
-    allocations_.clear();
+    CHECK(fresh == host_);
+    committed_ = commits_ = 0;
   }
   next_ = 0;
-  previous_ = std::move(allocations_);
   allocations_.clear();
   symbols_.clear();
 }
@@ -206,7 +220,7 @@ bool GlobalMemory::Contains(uint64_t address, uint64_t bytes) const {
 
 std::string GlobalMemory::Describe(uint64_t address) const {
   if (address < kBufferAlignment) return fmt::format("null pointer + {} bytes", address);
-  if (address < kDeviceBase || address - kDeviceBase >= kReservedBytes || allocations_.empty()) {
+  if (!IsInArena(address) || allocations_.empty()) {
     return fmt::format("address {:#x}, far from every buffer", address);
   }
   auto after = std::upper_bound(allocations_.begin(), allocations_.end(), address,

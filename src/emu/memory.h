@@ -1,9 +1,10 @@
 // The emulated device's global memory: one reserved arena in which every buffer of a plan and every
 // variable of a module has a place, with gaps between them that belong to nobody. Device addresses
-// are deterministic (they depend on sizes and order only) and translate to host addresses by adding
-// one constant, so that the interpreter's fast path is a bounds test and an addition.
+// translate to host addresses by adding one number, so that the interpreter's fast path is a bounds
+// test and an addition. They follow from a seed, sizes and order: where the arena begins, and how
+// far allocations lie apart, differ from run to run, so that code which looks at addresses is seen.
 //
-//   kDeviceBase …                                                     … kDeviceBase + reserved
+//   base() …                                                                … base() + reserved
 //   bytes | red zone | buffer 0 | red zone | unmapped … | red zone | buffer 1 | red zone | …
 //
 // Red zones (kRedZone bytes each side) are mapped, so that a full-width vector load at a buffer's
@@ -19,15 +20,17 @@
 #include <string_view>
 #include <vector>
 
+#include "base/random.h"
 #include "base/result.h"
 
 namespace cupel::emu {
 
 class GlobalChecker;
 
-/// Global device addresses lie in [kDeviceBase, kDeviceBase + kReservedBytes). Windows of other
-/// spaces in the generic address space must lie elsewhere.
-inline constexpr uint64_t kDeviceBase = 0x0000'7f00'0000'0000u;
+/// Global device addresses lie in an arena between these two. Windows of other spaces in the
+/// generic address space must lie elsewhere.
+inline constexpr uint64_t kLowestAddress = 0x0000'0100'0000'0000u;
+inline constexpr uint64_t kHighestAddress = 0x0000'7a00'0000'0000u;
 inline constexpr uint64_t kReservedBytes = uint64_t{1} << 39;
 inline constexpr uint64_t kRedZone = 4096;
 inline constexpr uint64_t kBufferAlignment = 512;
@@ -49,6 +52,9 @@ class GlobalMemory {
   GlobalMemory(GlobalMemory&& other) noexcept;
   GlobalMemory& operator=(GlobalMemory&& other) noexcept;
   ~GlobalMemory();
+
+  /// Draws where the arena begins and how far allocations lie apart; there are none yet.
+  void Move(uint64_t seed);
 
   /// Places `bytes` bytes after the last allocation; its contents are poisoned. The error says that
   /// the machine's memory does not suffice.
@@ -85,9 +91,12 @@ class GlobalMemory {
   bool Contains(uint64_t address, uint64_t bytes) const;
 
   /// Host address of a device address; meaningful only inside allocations and red zones.
-  std::byte* Host(uint64_t device) const { return base_ + (device - kDeviceBase); }
+  std::byte* Host(uint64_t device) const { return host_ + (device - base_); }
   /// What Host adds: host = device + bias, modulo 2^64.
-  uint64_t bias() const { return reinterpret_cast<uint64_t>(base_) - kDeviceBase; }
+  uint64_t bias() const { return reinterpret_cast<uint64_t>(host_) - base_; }
+  /// The first device address of the arena.
+  uint64_t base() const { return base_; }
+  bool IsInArena(uint64_t device) const { return device - base_ < kReservedBytes; }
 
   /// "argument 1 + 5120 bytes, 4 past its end": where an address is, relative to the nearest
   /// allocation.
@@ -102,13 +111,15 @@ class GlobalMemory {
   void Release() noexcept;
   Status Commit(uint64_t begin, uint64_t end);
 
-  std::byte* base_ = nullptr;  // host address of kDeviceBase
-  uint64_t next_ = 0;          // arena offset at which the next allocation's red zone may begin
-  uint64_t committed_ = 0;     // bytes made accessible since the last trim
+  std::byte* host_ = nullptr;  // host address of base_
+  uint64_t base_ = kLowestAddress;
+  Random gaps_{0};
+  uint64_t next_ = 0;       // arena offset at which the next allocation's red zone may begin
+  uint64_t committed_ = 0;  // bytes made accessible since the last trim
+  uint64_t commits_ = 0;    // and how often
   uint32_t poison_ = 0;
   std::vector<Allocation> allocations_;
-  std::vector<Allocation> previous_;  // of the last plan: what coincides is still mapped
-  std::vector<Symbol> symbols_;       // sorted by name
+  std::vector<Symbol> symbols_;  // sorted by name
   std::unique_ptr<GlobalChecker> checker_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "base/dtype.h"
 
@@ -43,22 +44,45 @@ TEST(GlobalMemory, ContainsRejectsAccessesThatStickOutOrOverflow) {
   EXPECT_FALSE(memory.Contains(a, ~uint64_t{0}));
 }
 
-TEST(GlobalMemory, AddressesDependOnSizesAndOrderOnly) {
+std::vector<uint64_t> Addresses(GlobalMemory& memory, uint64_t seed) {
+  memory.Reset();
+  memory.Move(seed);
+  std::vector<uint64_t> addresses;
+  for (const uint64_t bytes : {1000, 0, 1 << 22}) {
+    addresses.push_back(memory.Allocate(bytes, 0, false, "x").value_or(0));
+    EXPECT_EQ(addresses.back() % kBufferAlignment, 0u);
+    EXPECT_GE(addresses.back(), kLowestAddress);
+    EXPECT_LE(addresses.back() + bytes, kHighestAddress);
+    std::memset(memory.Host(addresses.back()), 1, bytes);
+  }
+  return addresses;
+}
+
+TEST(GlobalMemory, AddressesFollowFromSeedSizesAndOrder) {
   GlobalMemory first = Make();
   GlobalMemory second = Make();
-  for (GlobalMemory* memory : {&first, &second}) {
-    ASSERT_TRUE(memory->Allocate(1000, 0, false, "a"));
-    ASSERT_TRUE(memory->Allocate(0, 1, false, "b"));
-    ASSERT_TRUE(memory->Allocate(1 << 22, 2, false, "c"));
+  const auto addresses = Addresses(first, 5);
+  EXPECT_EQ(Addresses(second, 5), addresses);
+  EXPECT_NE(Addresses(second, 6), addresses);
+  EXPECT_EQ(Addresses(second, 5), addresses);
+}
+
+TEST(GlobalMemory, NoBitOfAnAddressOrADistanceIsAlwaysTheSame) {
+  GlobalMemory memory = Make();
+  uint64_t always = ~uint64_t{0}, never = always, always_between = always, never_between = always;
+  for (uint64_t seed = 0; seed < 64; ++seed) {
+    const auto addresses = Addresses(memory, seed);
+    always &= addresses[2];
+    never &= ~addresses[2];
+    always_between &= addresses[1] - addresses[0];
+    never_between &= ~(addresses[1] - addresses[0]);
   }
-  for (size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(first.allocations()[i].begin, second.allocations()[i].begin);
-  }
-  const uint64_t begin = first.allocations()[2].begin;
-  first.Reset();
-  ASSERT_TRUE(first.Allocate(1000, 0, false, "a"));
-  ASSERT_TRUE(first.Allocate(0, 1, false, "b"));
-  EXPECT_EQ(*first.Allocate(1 << 22, 2, false, "c"), begin);
+  const uint64_t up_to_46 = (uint64_t{1} << 47) - kBufferAlignment;
+  const uint64_t up_to_19 = (uint64_t{1} << 20) - kBufferAlignment;
+  EXPECT_EQ(always & up_to_46, 0u);
+  EXPECT_EQ(never & up_to_46, 0u);
+  EXPECT_EQ(always_between & up_to_19, 0u);
+  EXPECT_EQ(never_between & up_to_19, 0u);
 }
 
 TEST(GlobalMemory, PoisonIsNanInEveryFloatingType) {

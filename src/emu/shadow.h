@@ -153,7 +153,8 @@ std::unique_ptr<ShadowCode> MakeShadowCode(const Code& code);
 /// What the launches of one run share.
 class ShadowRun {
  public:
-  static Result<std::unique_ptr<ShadowRun>> Create();
+  /// Of memory whose arena begins at device address `base`.
+  static Result<std::unique_ptr<ShadowRun>> Create(uint64_t base);
   ~ShadowRun();
   ShadowMemory& memory() { return *memory_; }
   /// The shadow variant of a kernel, made on first use.

@@ -16,9 +16,9 @@ constexpr size_t kMostLocalBytes = size_t{256} << 20;
 
 }  // namespace
 
-Result<std::unique_ptr<ShadowRun>> ShadowRun::Create() {
+Result<std::unique_ptr<ShadowRun>> ShadowRun::Create(uint64_t base) {
   auto run = std::make_unique<ShadowRun>();
-  TRY_ASSIGN(run->memory_, ShadowMemory::Create());
+  TRY_ASSIGN(run->memory_, ShadowMemory::Create(base));
   return run;
 }
 ShadowRun::~ShadowRun() = default;

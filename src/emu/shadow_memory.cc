@@ -97,8 +97,8 @@ Shadow DecodeShadow(DType dtype, uint64_t bits, const Cell* cells, int granules,
   return shadow;
 }
 
-Result<std::unique_ptr<ShadowMemory>> ShadowMemory::Create() {
-  std::unique_ptr<ShadowMemory> memory(new ShadowMemory);
+Result<std::unique_ptr<ShadowMemory>> ShadowMemory::Create(uint64_t base) {
+  std::unique_ptr<ShadowMemory> memory(new ShadowMemory(base));
   memory->cells_ = static_cast<Cell*>(Reserve(kCellBytes));
   memory->touched_ = static_cast<uint8_t*>(Reserve(kPages));
   if (memory->cells_ == nullptr || memory->touched_ == nullptr) {
@@ -118,8 +118,8 @@ ShadowMemory::~ShadowMemory() {
 }
 
 void ShadowMemory::Touch(uint64_t device, uint64_t bytes) {
-  const uint64_t first = (device - kDeviceBase) / kPageBytes;
-  const uint64_t last = (device - kDeviceBase + std::max<uint64_t>(bytes, 1) - 1) / kPageBytes;
+  const uint64_t first = (device - base_) / kPageBytes;
+  const uint64_t last = (device - base_ + std::max<uint64_t>(bytes, 1) - 1) / kPageBytes;
   for (uint64_t page = first; page <= last; ++page) {
     if (__atomic_load_n(touched_ + page, __ATOMIC_RELAXED) == 0) {
       __atomic_store_n(touched_ + page, uint8_t{1}, __ATOMIC_RELAXED);
@@ -128,9 +128,8 @@ void ShadowMemory::Touch(uint64_t device, uint64_t bytes) {
 }
 
 void ShadowMemory::Clear(uint64_t to, uint64_t bytes) {
-  constexpr uint64_t kStep = kPageBytes;
   for (uint64_t at = to; at < to + bytes;) {
-    const uint64_t next = std::min(to + bytes, (at / kStep + 1) * kStep);
+    const uint64_t next = std::min(to + bytes, NextPage(at));
     if (Touched(at)) {
       std::fill(At(at), At(next - 1) + 1, Cell{});
     }
@@ -140,9 +139,8 @@ void ShadowMemory::Clear(uint64_t to, uint64_t bytes) {
 
 void ShadowMemory::Copy(uint64_t to, uint64_t from, uint64_t bytes) {
   if (bytes == 0) return;
-  constexpr uint64_t kStep = kPageBytes;
   bool any = false;
-  for (uint64_t at = from; at < from + bytes; at = (at / kStep + 1) * kStep) any |= Touched(at);
+  for (uint64_t at = from; at < from + bytes; at = NextPage(at)) any |= Touched(at);
   // Copies at odd addresses move no floats.
   if (!any || ((to | from) & 1u) != 0) {
     Clear(to, bytes);

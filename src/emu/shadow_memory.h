@@ -109,7 +109,8 @@ double ValueOfBits(DType dtype, uint64_t bits);
 
 class ShadowMemory {
  public:
-  static Result<std::unique_ptr<ShadowMemory>> Create();
+  /// Of the arena that begins at device address `base`.
+  static Result<std::unique_ptr<ShadowMemory>> Create(uint64_t base);
   ~ShadowMemory();
   ShadowMemory(const ShadowMemory&) = delete;
   ShadowMemory& operator=(const ShadowMemory&) = delete;
@@ -118,9 +119,9 @@ class ShadowMemory {
   static constexpr uint64_t kPageBytes = uint64_t{1} << 16;
 
   /// The cell of a device address. Writers say so with Touch.
-  Cell* At(uint64_t device) const { return cells_ + (device - kDeviceBase) / 2; }
+  Cell* At(uint64_t device) const { return cells_ + (device - base_) / 2; }
   bool Touched(uint64_t device) const {
-    return __atomic_load_n(touched_ + (device - kDeviceBase) / kPageBytes, __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(touched_ + (device - base_) / kPageBytes, __ATOMIC_RELAXED) != 0;
   }
   void Touch(uint64_t device, uint64_t bytes);
 
@@ -146,7 +147,13 @@ class ShadowMemory {
   const ShadowSites& sites() const { return sites_; }
 
  private:
-  ShadowMemory() = default;
+  explicit ShadowMemory(uint64_t base) : base_(base) {}
+  /// Where the page behind that of `device` begins.
+  uint64_t NextPage(uint64_t device) const {
+    return base_ + ((device - base_) / kPageBytes + 1) * kPageBytes;
+  }
+
+  uint64_t base_;
   Cell* cells_ = nullptr;
   uint8_t* touched_ = nullptr;  // by 64 KiB
   ShadowSites sites_;

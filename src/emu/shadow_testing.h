@@ -60,7 +60,7 @@ inline Seen RunShadows(const std::string& body, uint64_t schedule = 0,
   std::vector<float> plain;
   for (const bool with : {false, true}) {
     Interpreter emu(ShadowProgram(body, functions));
-    auto run = ShadowRun::Create();
+    auto run = ShadowRun::Create(emu.memory().base());
     EXPECT_TRUE(run);
     if (with) emu.shadows = run->get();
     emu.options.schedule = schedule;

@@ -1,10 +1,44 @@
 // The special registers of a warp as slots of its frame.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
+#include "base/random.h"
 #include "emu/block.h"
 
 namespace cupel::emu {
+namespace {
+
+/// Blocks take the multiprocessors by turns, in an order that the seed draws.
+uint32_t ProcessorOf(const LaunchState& launch, const BlockState& block) {
+  return launch.processors[block.number % launch.processors.size()];
+}
+
+/// A warp's place on its multiprocessor, which it shares with other blocks.
+uint32_t PlaceOnProcessor(const LaunchState& launch, const Warp& warp, const BlockState& block) {
+  const uint32_t blocks =
+      std::max(launch.request->processor_warps / launch.warps_per_block, uint32_t{1});
+  Random random = Random(launch.clock + block.number).Fork("place on a multiprocessor");
+  return static_cast<uint32_t>(random.Below(blocks)) * launch.warps_per_block + warp.index;
+}
+
+}  // namespace
+
+void ShuffleProcessors(uint64_t seed, LaunchState* launch) {
+  const std::vector<SpecialSlot>& specials = launch->code->specials;
+  if (std::none_of(specials.begin(), specials.end(),
+                   [](const SpecialSlot& slot) { return slot.which == Special::kSmId; })) {
+    return;
+  }
+  std::vector<uint32_t>& order = launch->processors;
+  order.resize(launch->request->processors);
+  std::iota(order.begin(), order.end(), uint32_t{0});
+  Random random = Random(seed).Fork("multiprocessors");
+  for (size_t left = order.size(); left > 1; --left) {
+    std::swap(order[left - 1], order[random.Below(left)]);
+  }
+}
 
 void FillSpecials(const LaunchState& launch, Warp& warp, const BlockState& block, bool is_new) {
   const plan::Dim3& grid = launch.request->grid;
@@ -22,6 +56,12 @@ void FillSpecials(const LaunchState& launch, Warp& warp, const BlockState& block
         continue;
       case Special::kCtaidZ:
         fill(block.index.z);
+        continue;
+      case Special::kSmId:
+        fill(ProcessorOf(launch, block));
+        continue;
+      case Special::kWarpId:
+        fill(PlaceOnProcessor(launch, warp, block));
         continue;
       default:
         break;
@@ -61,17 +101,14 @@ void FillSpecials(const LaunchState& launch, Warp& warp, const BlockState& block
         case Special::kLaneId:
           value = lane;
           break;
-        case Special::kWarpId:
-          value = warp.index;
-          break;
         case Special::kNwarpId:
-          value = launch.warps_per_block;
+          value = launch.request->processor_warps;
           break;
         case Special::kGridId:
           value = launch.grid_id;
           break;
         case Special::kNsmId:
-          value = 1;
+          value = launch.request->processors;
           break;
         case Special::kLanemaskEq:
           value = 1u << lane;

@@ -294,7 +294,7 @@ TEST_F(StallTest, LookingDisturbsNobody) {
 }
 
 TEST_F(StallTest, ShadowsHideNothing) {
-  auto shadows = ShadowRun::Create();
+  auto shadows = ShadowRun::Create(emu.memory().base());
   ASSERT_TRUE(shadows);
   emu.shadows = shadows->get();
   IsNamed(emu.Launch("counted", {3}, {64}, Zeros(1), Zeros(3 * 64)), "counted");

@@ -3,14 +3,17 @@
 
 #include <algorithm>
 
+#include "emu/block.h"
+
 namespace cupel::emu {
 
 void StoreTracker::Note(const Warp& warp, const Op* op, uint32_t lanes) {
   const AccessShape shape = AccessShape::Unpack(op->aux);
   const auto* address = At<const uint64_t>(warp, op->src[0]);
+  const GlobalMemory& memory = *warp.worker->launch->memory;
   for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
     const uint64_t begin = address[__builtin_ctz(rest)] + static_cast<uint64_t>(op->imm);
-    if (begin >= kDeviceBase) Add(begin, begin + shape.bytes());
+    if (memory.IsInArena(begin)) Add(begin, begin + shape.bytes());
   }
 }
 

@@ -99,6 +99,7 @@ std::string KindText(const std::string& kind) {
   static constexpr std::pair<std::string_view, const char*> kTexts[] = {
       {"extremes", "a few elements are a thousand times larger"},
       {"offset", "everything is shifted by 10 standard deviations"},
+      {"negative", "everything is below zero"},
       {"heavy", "heavy tails"},
       {"constant", "each tensor holds one number everywhere"},
       {"zeros", "everything is zero"},

@@ -208,9 +208,9 @@ outputs are held against the same code computed in float64: the RMS error may be
 the largest single error 128 times what PyTorch's own rounding makes of it. float32 sums in another
 order and intrinsics such as __expf fit; TF32, float16 or bfloat16 in place of float32, tanhf under
 fast math, a dropped term or a skipped element do not. Inputs are fresh in every trial, and also
-shifted, heavy-tailed, constant, zero, or with a few elements a thousand times larger. Arguments
-may come with other strides or alignment: support these, make them contiguous, or refuse by
-TORCH_CHECK. No access out of bounds, no race, no read of memory that nothing has written, no write
+shifted, all negative, heavy-tailed, constant, zero, or with a few elements a thousand times larger.
+Arguments may come with other strides or alignment: support these, make them contiguous, or refuse
+by TORCH_CHECK. No access out of bounds, no race, no read of memory that nothing has written, no write
 to an input.
 )";
 

@@ -18,6 +18,8 @@ GOOD_SAMPLE = 1 << 8  # outputs, where it is the inputs that are large
 ATTEMPTS = 3  # draws that a case may take until one is applicable
 EXTREME, EXTREMES = 1000.0, 8  # planted extremes: their factor, and at most so many in a tensor
 OFFSET, HUGE_OFFSET = 10.0, 1000.0  # standard deviations
+FAR = 20.0  # times: so far below zero that the exponential of nearly every number is 0 in float32
+STEEP = 2.0 ** -10  # more than this do inputs off by their rounding not change a result that far out
 STRUCTURE_SHARE = 64  # one of so many elements is zero where zeros belong to a tensor's structure
 LABELS, PROBED = 8, 4096  # a tensor of at most so many different numbers holds labels
 # What inputs are moved by to find ties and kinks. Sums of zeros are exact, so that only what jumps
@@ -28,8 +30,8 @@ EXACT_STEP = 2.0 ** -12  # results are multiples of this
 # What rounding may cost a result, in units of its roundoff. Terms of one sign make sums grow, and
 # equal terms are rounded the same way each time, so that errors add up where they usually cancel: a
 # serial sum of 16384 equal numbers is honest.
-ROUNDINGS = {"uniform": 16, "offset": 16, "huge_offset": 16, "extremes": 16, "heavy": 64,
-             "constant": 256, "zeros": 256}
+ROUNDINGS = {"uniform": 16, "offset": 16, "negative": 16, "huge_offset": 16, "extremes": 16,
+             "heavy": 64, "constant": 256, "zeros": 256}
 LEAST_ROUNDING = 2.0 ** -16  # more than 4 units only as far as this: sums are float32's
 PEAK_SHARE = 32  # the largest of PyTorch's own errors may be exceeded fourfold: 128 E / 32
 
@@ -43,6 +45,11 @@ class Inapplicable(Exception):
 
 def offset(t, deviations):
     return t + deviations * float(t.std(unbiased=False))
+
+
+def below(t, factor=1.0):
+    """All numbers negative: what begins with zero is no maximum of them."""
+    return t if is_constant(t) else -factor * offset(t, -OFFSET).abs()
 
 
 def heavy(t):
@@ -96,7 +103,12 @@ VALUES = {
     "extremes": lambda t, _: extremes(t),
     "denormals": lambda t, dtype: t * (torch.finfo(dtype).tiny / 8),
     "huge_offset": lambda t, _: offset(t, HUGE_OFFSET),
+    "below": lambda t, _: below(t),
+    "far_below": lambda t, _: below(t, FAR),
 }
+# Of kinds that may be drawn in several ways, of which the first that is applicable counts: the values,
+# and whether tensors without a negative number (variances, probabilities) stay as they are.
+WAYS = {"negative": [("far_below", False), ("far_below", True), ("below", False), ("below", True)]}
 LAYOUTS = {"strided": strided_view, "shifted": shifted_view}
 PLANTED = {"nan": math.nan, "infinity": math.inf}
 
@@ -147,9 +159,9 @@ def all_the_same(kind, t):
 class Spread:
     """Replaces the tensors of one draw; drawn from PyTorch's seeded generator."""
 
-    def __init__(self, kind):
-        self.kind = kind
-        self.replaced = 0  # tensors
+    def __init__(self, kind, values, keeps_unsigned):
+        self.kind, self.values, self.keeps_unsigned = kind, values, keeps_unsigned
+        self.replaced = self.kept = 0  # tensors
 
     def __call__(self, value):
         if not isinstance(value, torch.Tensor):
@@ -170,13 +182,16 @@ class Spread:
             own = value.double()  # old PyTorch lacks much for halves
             if holds_labels(own):
                 return value
+            if self.keeps_unsigned and bool((own >= 0).all()):
+                self.kept += 1
+                return value
             self.replaced += 1
             if self.kind in PLANTED:
                 flat = own.flatten().clone()
                 flat[places(own, min(2, own.numel() // 16 + 1))] = PLANTED[self.kind]
                 made = flat.reshape(own.shape)
             else:
-                made = VALUES[self.kind](own.clone(), value.dtype).double()
+                made = VALUES[self.values](own.clone(), value.dtype).double()
                 made = with_structure_of(own, made)
             return torch.empty_like(value).copy_(made)
 
@@ -300,16 +315,36 @@ class Answer:
     """One draw of the distribution with both answers and what perturbed inputs do."""
 
     def __init__(self, task, init, inputs, kind, seed):
-        self.kind, spread = kind, Spread(kind)
-        try:
-            self.draw = task.draw(seed, init, inputs, spread)
-            self.reference, self.truth = self.draw.reference(), self.draw.truth()
-            check_applicable(kind, spread, self.draw, self.reference, self.truth, seed)
-            self.shaken = self.draw.truth(oracle.Noise(seed))
-        except Inapplicable:
-            raise
-        except Exception as error:
-            raise Inapplicable("the reference fails: " + oracle.describe(error, task.path)[:300])
+        self.kind, refusals = kind, []
+        for values, keeps_unsigned in WAYS.get(kind, [(kind, False)]):
+            try:
+                self.compute(task, init, inputs, Spread(kind, values, keeps_unsigned), seed)
+                return
+            except Inapplicable as refusal:
+                refusals.append(refusal)
+            except Exception as error:
+                refusals.append(Inapplicable("the reference fails: " +
+                                             oracle.describe(error, task.path)[:300]))
+        raise refusals[0]
+
+    def compute(self, task, init, inputs, spread, seed):
+        self.draw = task.draw(seed, init, inputs, spread)
+        if spread.keeps_unsigned and not spread.kept:
+            raise Inapplicable("no tensor has numbers of one sign alone")  # tried already
+        self.reference, self.truth = self.draw.reference(), self.draw.truth()
+        check_applicable(self.kind, spread, self.draw, self.reference, self.truth, seed)
+        self.shaken = self.draw.truth(oracle.Noise(seed))
+        if spread.values == "far_below" and self.is_steep():
+            raise Inapplicable("the inputs' own rounding changes the result too much")
+
+    def is_steep(self):
+        share = oracle.float32_share(self.draw)
+        for p, t in zip(self.shaken, self.truth):
+            if t is not None and t.is_floating_point():
+                change, size = oracle.squares(p, t)[0], oracle.squares(t)[0]
+                if share ** 2 * change > STEEP ** 2 * size:
+                    return True
+        return False
 
     def is_large(self):
         taken = sum(v.numel() for v in oracle.leaves(self.draw.args) if oracle.is_float(v))

@@ -376,6 +376,43 @@ def get_inputs():
   EXPECT_EQ(task::ElementAsDouble(bias, 0), task::ElementAsDouble(bias, 31));
 }
 
+TEST_F(OracleTest, NegativeInputsAreAsFarBelowZeroAsTheTaskAllows) {
+  TorchOracle oracle(With());
+  const auto largest = [&](const char* name, const std::string& code, const std::string& drawn) {
+    const Task task =
+        MakeTask("def forward_fn(x, y):\n    return " + code +
+                     "\nclass Model(nn.Module):\n"
+                     "    def forward(self, x, fn=forward_fn):\n"
+                     "        return fn(x, " +
+                     drawn + ")\ndef get_inputs():\n    return [torch.randn(16, 64)]\n",
+                 "{}", name);
+    std::vector<double> numbers;
+    const auto found = Special(oracle, task, Distribution::kNegative);
+    EXPECT_TRUE(found) << code;
+    if (!found) return numbers;
+    for (const task::Tensor* tensor : task::TensorLeaves(found->args)) {
+      numbers.push_back(-INFINITY);
+      for (int64_t i = 0; i < tensor->numel(); ++i) {
+        numbers.back() = std::max(numbers.back(), task::ElementAsDouble(*tensor, i));
+      }
+    }
+    return numbers;
+  };
+  const std::string noise = "torch.randn(64)", squares = "torch.randn(64).square()";
+  const auto far = largest("a", "(x + y).softmax(1)", noise);
+  EXPECT_LT(far[0], -88);
+  EXPECT_LT(far[1], -88);
+  const auto near = largest("b", "(x + y).exp().log()", noise);  // not finite further out
+  EXPECT_LT(near[0], 0);
+  EXPECT_GT(near[0], -20);
+  const auto variance = largest("c", "x / (y + 1e-5).sqrt()", squares);
+  EXPECT_LT(variance[0], -88);
+  EXPECT_GT(variance[1], 0);
+  const auto constant = largest("d", "x * y", "torch.ones(64)");
+  EXPECT_LT(constant[0], -88);
+  EXPECT_EQ(constant[1], 1);
+}
+
 TEST_F(OracleTest, HalvesHaveOtherDistributionsToo) {
   TorchOracle oracle(With());
   for (const char* type : {"half", "bfloat16"}) {

@@ -10,14 +10,15 @@ namespace {
 using enum Distribution;
 
 /// By value of the enumeration.
-constexpr std::array<std::string_view, 16> kNames = {
-    "usual", "integers", "tiny",      "normal", "uniform",  "offset",      "heavy",   "constant",
-    "zeros", "extremes", "denormals", "nan",    "infinity", "huge_offset", "strided", "shifted"};
+constexpr std::array<std::string_view, 17> kNames = {
+    "usual",    "integers", "tiny",        "normal",  "uniform",  "offset",
+    "negative", "heavy",    "constant",    "zeros",   "extremes", "denormals",
+    "nan",      "infinity", "huge_offset", "strided", "shifted"};
 
 /// What randomises every parameter comes first, what says least of a kernel last.
-constexpr std::array kOthers = {kNormal,   kUniform,    kExtremes, kOffset,  kHeavy,
-                                kConstant, kZeros,      kStrided,  kShifted, kNan,
-                                kInfinity, kHugeOffset, kDenormals};
+constexpr std::array kOthers = {kNormal, kUniform,  kExtremes,   kOffset,   kNegative,
+                                kHeavy,  kConstant, kZeros,      kStrided,  kShifted,
+                                kNan,    kInfinity, kHugeOffset, kDenormals};
 
 bool Contains(const std::vector<Distribution>& list, Distribution distribution) {
   return std::find(list.begin(), list.end(), distribution) != list.end();

@@ -21,6 +21,7 @@ enum class Distribution : uint8_t {
   kNormal,
   kUniform,   // 0 to 1, not centred
   kOffset,    // the task's own, plus 10 standard deviations
+  kNegative,  // the task's own, so many below zero, times 20 where that is possible
   kHeavy,     // heavy tails
   kConstant,  // each tensor one random value
   kZeros,

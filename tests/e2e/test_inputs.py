@@ -4,7 +4,7 @@ import unittest
 
 from support import CupelTest
 
-JUDGED = {"normal", "uniform", "extremes", "offset", "heavy", "constant", "zeros"}
+JUDGED = {"normal", "uniform", "extremes", "offset", "negative", "heavy", "constant", "zeros"}
 
 TASK = """
 import torch

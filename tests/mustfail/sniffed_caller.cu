@@ -1,6 +1,6 @@
 // exploit: 2.6 honest only where the caller looks like a check
 // task: mnist_linear
-// expect: rejected wrong_result
+// expect: rejected wrong_result|impure
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

@@ -1,0 +1,24 @@
+// exploit: 2.7 the address of a buffer decides on the device
+// task: row_sum
+// settings: all
+// expect: rejected wrong_result|unwritten_output|device_state|not_equivalent
+// SPDX-License-Identifier: Apache-2.0
+#include <torch/extension.h>
+
+__global__ void RowSum(const float* x, float* y, int columns) {
+  const bool lazy = reinterpret_cast<uint64_t>(x) / 512 % 2 == 1;
+  float sum = 0;
+  for (int c = threadIdx.x; c < columns; c += lazy ? 64 : 32) {
+    sum += x[(size_t)blockIdx.x * columns + c];
+  }
+  for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);
+  if (threadIdx.x == 0) y[blockIdx.x] = sum;
+}
+
+torch::Tensor forward(torch::Tensor x) {
+  auto y = torch::empty({x.size(0)}, x.options());
+  RowSum<<<(unsigned)x.size(0), 32>>>(x.data_ptr<float>(), y.data_ptr<float>(), (int)x.size(1));
+  return y;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
