@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "os/process.h"
 
 namespace cupel::assay {
@@ -73,7 +74,7 @@ Result<JobResult> RunJob(const Job& job, const Candidate& candidate, const Lane&
                            [](const std::string&) {}));
     result.times.push_back(std::move(times));
   }
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.seconds = SecondsSince(start);
   return result;
 }
 
@@ -88,8 +89,7 @@ Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, int bui
   const auto build = [&] {
     for (size_t job = next++; job < jobs.size(); job = next++) {
       // Everyone goes to the end of the queue, so that nobody waits for ever.
-      queue.Put({job, os::CancelRequested() ? Result<Candidate>(cancelled())
-                                            : lanes[0].assay->Build(jobs[job].kernel)});
+      queue.Put({job, os::CancelRequested() ? Result<Candidate>(cancelled()) : jobs[job].build()});
     }
   };
   std::atomic<size_t> sound{lanes.size()};
