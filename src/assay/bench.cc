@@ -13,6 +13,7 @@
 #include "assay/kernel_sampler.h"
 #include "assay/probe_sampler.h"
 #include "assay/roofline.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "stats/robust.h"
@@ -65,8 +66,7 @@ class SettingBench {
       TRY_ASSIGN(again, MeasureOnce());
     }
     TRY(Conclude());
-    times_.seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    times_.seconds = SecondsSince(start);
     return std::move(times_);
   }
 
