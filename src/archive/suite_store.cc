@@ -200,6 +200,19 @@ Result<SuiteCounts> SuiteStore::Count() const {
   return counts;
 }
 
+Result<std::vector<SuiteTime>> SuiteStore::Times() const {
+  TRY_ASSIGN(Statement select,
+             impl_->database.Prepare("SELECT i.task, i.direction, o.seconds FROM items i "
+                                     "JOIN outcomes o ON o.item = i.id WHERE o.verdict IS NOT NULL "
+                                     "ORDER BY i.position"));
+  std::vector<SuiteTime> times;
+  for (;;) {
+    TRY_ASSIGN(const bool row, select.Next());
+    if (!row) return times;
+    times.push_back({select.Text(0), select.Text(1), select.Double(2)});
+  }
+}
+
 Status SuiteStore::Record(std::string_view item, const SuiteOutcome& outcome) {
   TRY(Bounded(outcome.verdict, "the verdict"));
   TRY(Bounded(outcome.bench, "the measurement"));

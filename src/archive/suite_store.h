@@ -44,6 +44,12 @@ struct SuiteOutcome {
   double seconds = 0;
 };
 
+/// What an item with a verdict took.
+struct SuiteTime {
+  std::string task, direction;
+  double seconds = 0;
+};
+
 struct SuiteCounts {
   int64_t total = 0, done = 0;
   int64_t accepted = 0, rejected = 0, unsupported = 0, error = 0;
@@ -73,6 +79,7 @@ class SuiteStore {
   /// Those that have no outcome, or one that is cupel's own failure.
   Result<std::vector<SuiteItem>> Pending() const;
   Result<SuiteCounts> Count() const;
+  Result<std::vector<SuiteTime>> Times() const;
 
   /// Replaces what was found of the item before.
   Status Record(std::string_view item, const SuiteOutcome& outcome);

@@ -10,6 +10,7 @@
 #include "assay/declared.h"
 #include "assay/provenance.h"
 #include "assay/setting_judge.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/version.h"
@@ -105,12 +106,17 @@ std::vector<const task::Setting*> Chosen(const Question& question) {
   return chosen;
 }
 
+Result<Candidate> BuildCandidate(const std::filesystem::path& kernel,
+                                 const build::Options& options) {
+  TRY_ASSIGN(build::Outcome outcome, build::Build(kernel, options));
+  return Candidate{kernel, std::move(outcome), options, nullptr};
+}
+
 Assay::Assay(Parts parts, std::function<void(const Progress&)> progress)
     : parts_(std::move(parts)), progress_(std::move(progress)) {}
 
 Result<Candidate> Assay::Build(const std::filesystem::path& kernel) const {
-  TRY_ASSIGN(build::Outcome outcome, build::Build(kernel, parts_.build));
-  return Candidate{kernel, std::move(outcome)};
+  return BuildCandidate(kernel, parts_.build);
 }
 
 Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question) {
@@ -123,8 +129,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   const auto finish = [&] {
     verdict.provenance = ProvenanceOf(candidate, question, parts_, sandbox);
     verdict.not_checked = NotChecked(verdict, question);
-    verdict.total_seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    verdict.total_seconds = SecondsSince(start);
     return std::move(judged);
   };
 

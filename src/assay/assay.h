@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "engine/engine.h"
 #include "judge/verdict.h"
 #include "oracle/oracle.h"
+#include "os/fd.h"
 #include "plan/plan.h"
 #include "record/recorder.h"
 #include "task/task.h"
@@ -59,7 +61,15 @@ struct Parts {
 struct Candidate {
   std::filesystem::path path;  // as the user named it, for messages
   build::Outcome built;
+  build::Options built_with;
+  /// Of a source that was made for it and is read while it is judged; null where that is a file of
+  /// the user's.
+  std::shared_ptr<const os::TempDir> folder;
 };
+
+/// Thread-safe, so that builds can run ahead of judging.
+Result<Candidate> BuildCandidate(const std::filesystem::path& kernel,
+                                 const build::Options& options);
 
 /// The settings that are asked for, in order.
 std::vector<const task::Setting*> Chosen(const Question& question);
@@ -73,7 +83,7 @@ class Assay {
  public:
   Assay(Parts parts, std::function<void(const Progress&)> progress);
 
-  /// Compiles; thread-safe, so that builds can run ahead of judging.
+  /// With the options that all candidates here share; thread-safe.
   Result<Candidate> Build(const std::filesystem::path& kernel) const;
 
   /// Judges a built candidate. An Error means that cupel could not do its work (PyTorch missing,

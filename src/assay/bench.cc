@@ -14,6 +14,7 @@
 #include "assay/probe_sampler.h"
 #include "assay/roofline.h"
 #include "assay/trial.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "stats/robust.h"
@@ -66,8 +67,7 @@ class SettingBench {
       TRY_ASSIGN(again, MeasureOnce());
     }
     TRY(Conclude());
-    times_.seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    times_.seconds = SecondsSince(start);
     return std::move(times_);
   }
 

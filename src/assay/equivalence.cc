@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "judge/established.h"
 #include "judge/shadow.h"
@@ -91,8 +92,7 @@ Result<std::optional<engine::Run>> Equivalence::Execute(const plan::Plan& plan,
   }
   const auto start = std::chrono::steady_clock::now();
   auto run = context_.program->Execute(plan, storages, options);
-  report_.engine_seconds +=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report_.engine_seconds += SecondsSince(start);
   if (run && run->unsupported.empty()) return std::optional(std::move(*run));
   if (!run && (os::CancelRequested() || run.error().code == ErrorCode::kInternal)) {
     return tl::unexpected(run.error());

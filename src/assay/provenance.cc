@@ -38,7 +38,7 @@ void DescribeMachine(judge::Provenance& provenance) {
   provenance.cores = static_cast<int>(std::thread::hardware_concurrency());
 }
 
-judge::Asked AskedOf(const Question& question, const Parts& parts) {
+judge::Asked AskedOf(const Candidate& candidate, const Question& question, const Parts& parts) {
   judge::Asked asked;
   asked.task = question.task->path.string();
   for (const task::SettingKind kind : question.kinds) asked.kinds.emplace_back(task::Name(kind));
@@ -52,9 +52,10 @@ judge::Asked AskedOf(const Question& question, const Parts& parts) {
   }
   asked.engine = parts.engine->Name();
   asked.model = parts.engine->Device().name;
-  asked.arch = parts.build.arch;
-  asked.flags = parts.build.flags;
-  for (const auto& root : parts.build.include_roots) asked.include_roots.push_back(root.string());
+  const build::Options& build = candidate.built_with;
+  asked.arch = build.arch;
+  asked.flags = build.flags;
+  for (const auto& root : build.include_roots) asked.include_roots.push_back(root.string());
   return asked;
 }
 
@@ -113,7 +114,7 @@ judge::Provenance ProvenanceOf(const Candidate& candidate, const Question& quest
                                const Parts& parts,
                                const std::optional<os::SandboxReport>& recorder) {
   judge::Provenance provenance;
-  provenance.asked = AskedOf(question, parts);
+  provenance.asked = AskedOf(candidate, question, parts);
   if (const auto* image = std::get_if<build::Image>(&candidate.built)) {
     if (auto evidence = build::EvidenceOf(*image)) {
       provenance.shared_object_hash = std::move(evidence->shared_object_hash);

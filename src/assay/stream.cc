@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "os/process.h"
 
 namespace cupel::assay {
@@ -74,7 +75,7 @@ Result<JobResult> RunJob(const Job& job, const Candidate& candidate, const Lane&
                            [](const std::string&) {}));
     result.times.push_back(std::move(times));
   }
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.seconds = SecondsSince(start);
   return result;
 }
 
@@ -107,8 +108,7 @@ Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, int bui
     for (size_t place = next++; place < jobs.size(); place = next++) {
       const size_t job = order[place];
       // Everyone goes to the end of the queue, so that nobody waits for ever.
-      queue.Put({job, os::CancelRequested() ? Result<Candidate>(cancelled())
-                                            : lanes[0].assay->Build(jobs[job].kernel)});
+      queue.Put({job, os::CancelRequested() ? Result<Candidate>(cancelled()) : jobs[job].build()});
     }
   };
   std::atomic<size_t> sound{lanes.size()};

@@ -17,6 +17,8 @@ namespace cupel::assay {
 struct Job {
   std::filesystem::path kernel;
   Question question;
+  /// Called by one of several threads.
+  std::function<Result<Candidate>()> build;
 };
 
 /// Where candidates are judged; each is used by one thread. All borrowed.

@@ -20,6 +20,7 @@ class StreamTest : public ::testing::Test {
     for (int i = 0; i < jobs; ++i) {
       Job job;
       job.kernel = "/nonexistent/kernel" + std::to_string(i) + ".cu";
+      job.build = [this, kernel = job.kernel] { return assay_.Build(kernel); };
       list.push_back(std::move(job));
     }
     Lane lane;

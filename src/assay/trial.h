@@ -5,6 +5,7 @@
 #include <chrono>
 #include <vector>
 
+#include "base/clock.h"
 #include "engine/run.h"
 #include "judge/compare.h"
 #include "task/case.h"
@@ -18,9 +19,7 @@ inline constexpr std::chrono::seconds kEngineDeadline{180};
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds) {}
-  ~Stopwatch() {
-    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
+  ~Stopwatch() { seconds_ += SecondsSince(start_); }
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 

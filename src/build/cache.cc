@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "os/fd.h"
 #include "os/sandbox_json.h"
+#include "os/trim.h"
 
 namespace cupel::build {
 namespace fs = std::filesystem;
@@ -199,35 +200,25 @@ Result<Image> Load(const fs::path& entry, const std::string& key) {
 
 /// Removes the entries used longest ago until the rest is within `max_bytes`.
 void Evict(const fs::path& cache, uint64_t max_bytes) {
-  struct Entry {
-    fs::file_time_type used;
-    uint64_t bytes;
-    fs::path path;
-  };
-  std::vector<Entry> entries;
-  uint64_t total = 0;
+  std::vector<os::TrimEntry> entries;
   std::error_code error;
   for (const auto& shard : fs::directory_iterator(cache / "build", error)) {
     for (const auto& item : fs::directory_iterator(shard.path(), error)) {
-      Entry entry{fs::last_write_time(item.path() / "manifest.json", error), 0, item.path()};
+      os::TrimEntry entry{fs::last_write_time(item.path() / "manifest.json", error), 0,
+                          item.path()};
       if (error) entry.used = fs::file_time_type::min();  // what a crash left
       for (const auto& file : fs::directory_iterator(item.path(), error)) {
         const auto size = file.file_size(error);
         if (!error) entry.bytes += size;
       }
-      total += entry.bytes;
       entries.push_back(std::move(entry));
     }
   }
-  if (total <= max_bytes) return;
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.used < b.used; });
-  for (const Entry& entry : entries) {
-    // Some room at once, so that the next build need not do this again.
-    if (total <= max_bytes - max_bytes / 10) break;
-    fs::remove_all(entry.path, error);
-    total -= entry.bytes;
-  }
+  os::Trim(std::move(entries), max_bytes, [](const os::TrimEntry& entry) {
+    std::error_code ignored;
+    fs::remove_all(entry.path, ignored);
+    return !ignored;
+  });
 }
 
 }  // namespace

@@ -113,23 +113,15 @@ class Bench {
 
   Status BuildAll() {
     candidates_.resize(command_.kernels.size());
-    files_.resize(command_.kernels.size());
     const size_t compilers = std::max(1u, std::thread::hardware_concurrency());
-    return ForEachOnLanes(std::min(compilers, candidates_.size()), candidates_.size(),
-                          [&](size_t, size_t i) -> Status {
-                            candidates_[i].path = command_.kernels[i];
-                            return BuildOne(i);
-                          });
-  }
-
-  /// An answer in Python is built with its own flags.
-  Status BuildOne(size_t i) {
-    Compile compile = command_.compile;
-    TRY_ASSIGN(files_[i], OpenCandidate(candidates_[i].path, &*task_, DirectionOf(command_.target),
-                                        command_.common, compile));
-    TRY_ASSIGN(const build::Options options, BuildOptions(compile));
-    TRY_ASSIGN(candidates_[i].built, build::Build(files_[i].path, options));
-    return {};
+    return ForEachOnLanes(
+        std::min(compilers, candidates_.size()), candidates_.size(),
+        [&](size_t, size_t i) -> Status {
+          TRY_ASSIGN(candidates_[i],
+                     BuildCandidate(command_.kernels[i], *task_, DirectionOf(command_.target),
+                                    command_.common, command_.compile));
+          return {};
+        });
   }
 
   Status JudgeAll() {
@@ -250,7 +242,6 @@ class Bench {
   std::vector<std::unique_ptr<oracle::Baselines>> torch_;  // of lanes
   std::mutex showing_;
   std::vector<assay::Candidate> candidates_;
-  std::vector<CandidateFile> files_;  // what was built
   assay::BenchOptions options_;
   BenchReport report_;
 };

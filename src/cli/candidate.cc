@@ -68,6 +68,10 @@ void KeepFlags(const std::vector<std::string>& flags, CandidateFile& file) {
 
 }  // namespace
 
+bool IsCandidateName(const fs::path& kernel) {
+  return kernel.extension() == ".cu" || kernel.extension() == ".py";
+}
+
 Result<CandidateFile> OpenCandidate(const fs::path& kernel, const task::Task* task,
                                     task::Direction direction, const Common& common) {
   CandidateFile file;
@@ -114,6 +118,22 @@ Result<CandidateFile> OpenCandidate(const fs::path& kernel, const task::Task* ta
                report::Printable(note));
   }
   return file;
+}
+
+Result<assay::Candidate> BuildCandidate(const fs::path& kernel, const CandidateFile& file,
+                                        const Compile& compile) {
+  TRY_ASSIGN(const build::Options options, BuildOptions(compile));
+  TRY_ASSIGN(assay::Candidate candidate, assay::BuildCandidate(file.path, options));
+  candidate.path = kernel;
+  candidate.folder = file.folder;
+  return candidate;
+}
+
+Result<assay::Candidate> BuildCandidate(const fs::path& kernel, const task::Task& task,
+                                        task::Direction direction, const Common& common,
+                                        Compile compile) {
+  TRY_ASSIGN(const CandidateFile file, OpenCandidate(kernel, &task, direction, common, compile));
+  return BuildCandidate(kernel, file, compile);
 }
 
 /// `cupel extract`: shows or keeps what the other commands build.

@@ -1,5 +1,5 @@
 // A candidate as the user names it: a .cu file, or a KernelBench answer in Python, of which one is
-// extracted. SPDX-License-Identifier: Apache-2.0
+// extracted. Every command that takes a kernel opens it here. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -7,12 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "assay/assay.h"
 #include "base/result.h"
 #include "cli/options.h"
 #include "os/fd.h"
 #include "task/task.h"
 
 namespace cupel::cli {
+
+/// By its name: *.cu or *.py.
+bool IsCandidateName(const std::filesystem::path& kernel);
 
 struct CandidateFile {
   std::filesystem::path path;      // the .cu to build
@@ -31,5 +35,14 @@ Result<CandidateFile> OpenCandidate(const std::filesystem::path& kernel, const t
 Result<CandidateFile> OpenCandidate(const std::filesystem::path& kernel, const task::Task* task,
                                     task::Direction direction, const Common& common,
                                     Compile& compile);
+
+/// Builds what was opened, with the `compile` that has its flags. Messages and records name
+/// `kernel`.
+Result<assay::Candidate> BuildCandidate(const std::filesystem::path& kernel,
+                                        const CandidateFile& file, const Compile& compile);
+/// Opens and builds; thread-safe.
+Result<assay::Candidate> BuildCandidate(const std::filesystem::path& kernel, const task::Task& task,
+                                        task::Direction direction, const Common& common,
+                                        Compile compile);
 
 }  // namespace cupel::cli

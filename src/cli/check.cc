@@ -44,16 +44,13 @@ Result<std::vector<task::Distribution>> DistributionsOf(const std::string& text)
 
 Result<int> Run(const CheckCommand& command) {
   TRY_ASSIGN(const task::Task task, LoadTarget(command.target, command.common));
-  Compile compile = command.compile;
-  TRY_ASSIGN(
-      const CandidateFile file,
-      OpenCandidate(command.kernel, &task, DirectionOf(command.target), command.common, compile));
   ProgressView view(command.common.quiet);
-  TRY_ASSIGN(auto session, Session::Create(command.common, compile,
+  TRY_ASSIGN(auto session, Session::Create(command.common, command.compile,
                                            [&](const assay::Progress& p) { view.Show(p); }));
   view.Show(assay::Progress{"building", 0, 0});
-  TRY_ASSIGN(assay::Candidate candidate, session->assay().Build(file.path));
-  candidate.path = command.kernel;
+  TRY_ASSIGN(const assay::Candidate candidate,
+             BuildCandidate(command.kernel, task, DirectionOf(command.target), command.common,
+                            command.compile));
 
   assay::Question question = QuestionOf(task, command.target, command.common);
   question.fresh_cases = command.fresh;

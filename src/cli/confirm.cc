@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "build/flags.h"
+#include "cli/candidate.h"
 #include "cli/commands.h"
 #include "cli/confirm_child.h"
 #include "cli/confirm_files.h"
@@ -273,10 +274,14 @@ Result<int> RequireGpu(const std::string& device) {
 
 }  // namespace
 
-Result<int> Run(const ConfirmCommand& command) {
+Result<int> Run(const ConfirmCommand& given) {
+  ConfirmCommand command = given;
   TRY_ASSIGN(const int ordinal, RequireGpu(command.common.device));
   TRY_ASSIGN(const task::Task task, LoadTarget(command.target, command.common));
-  TRY_ASSIGN(const std::string source, os::ReadFile(command.kernel, kMaxSource));
+  TRY_ASSIGN(const CandidateFile file,
+             OpenCandidate(command.kernel, &task, DirectionOf(command.target), command.common,
+                           command.compile));
+  TRY_ASSIGN(const std::string source, os::ReadFile(file.path, kMaxSource));
   ProgressView view(command.common.quiet);
   const auto show = [&](const std::string& stage) { view.Show(assay::Progress{stage, 0, 0}); };
   Common common = command.common;

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "base/version.h"
+#include "cli/candidate.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/session.h"
@@ -28,7 +29,7 @@ constexpr size_t kMaxRecordBytes = 16u << 20;
 
 /// One direction of what is exported.
 struct Side {
-  fs::path kernel;
+  CandidateFile file;
   judge::Verdict verdict;
   std::vector<const task::Setting*> settings;  // those that the package's test tries
   Json tested = Json::array();                 // the same, with their error scales
@@ -89,8 +90,9 @@ Result<std::string> RecordNote(const Json& record, const std::vector<Side>& side
 Result<Side> JudgeSide(Session& session, const ExportCommand& command, const task::Task& task,
                        const fs::path& kernel, task::Direction direction) {
   Side side;
-  side.kernel = kernel;
-  TRY_ASSIGN(const assay::Candidate candidate, session.assay().Build(kernel));
+  Compile compile = command.compile;
+  TRY_ASSIGN(side.file, OpenCandidate(kernel, &task, direction, command.common, compile));
+  TRY_ASSIGN(const assay::Candidate candidate, BuildCandidate(kernel, side.file, compile));
   assay::Question question = QuestionOf(task, command.target, command.common);
   question.direction = direction;
   question.shadows = true;
@@ -132,7 +134,7 @@ Status AddSettings(Session& session, const ExportCommand& command, const task::T
 }
 
 Json Specification(const task::Task& task, task::Direction direction, const Side& side) {
-  return Json{{"kernel", fs::absolute(side.kernel).string()},
+  return Json{{"kernel", fs::absolute(side.file.path).string()},
               {"reference", fs::absolute(task.code[static_cast<int>(direction)]).string()},
               {"flags", side.verdict.flags},
               {"verdict", judge::ToJson(side.verdict)},

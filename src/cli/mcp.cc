@@ -24,6 +24,7 @@ serve::McpOffer Offer(const McpSetting& setting, int jobs) {
   for (auto tools : {CommandTools(setting), TaskTools(setting), RunTools(setting)}) {
     std::move(tools.begin(), tools.end(), std::back_inserter(offer.tools));
   }
+  offer.tools.push_back(ReviewTool(setting));
   offer.tools.push_back(RecordTool(setting));
   offer.list_resources = [&setting] { return ListMcpResources(setting); };
   offer.read_resource = [&setting](const std::string& uri) {
@@ -45,6 +46,11 @@ Result<int> Run(const McpCommand& command) {
   TRY_ASSIGN(const auto data, os::DataDir());
   setting.tasks = data / "tasks";
   TRY_ASSIGN(setting.records, McpRecords::Create());
+  setting.models = command.models;
+  if (setting.models.transcript.empty()) {
+    setting.models.transcript = setting.records->folder() / "transcript.jsonl";
+  }
+  setting.calibration = command.calibration;
   const auto send = [&output](const std::string& line) {
     // Nobody is left to be told.
     if (!os::WriteAll(output.get(), line + "\n", kSilence)) os::RequestCancel();

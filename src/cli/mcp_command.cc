@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/candidate.h"
 #include "cli/mcp_brief.h"
 #include "cli/mcp_child.h"
 #include "os/fd.h"
@@ -57,7 +58,7 @@ Status McpCommandLine::AddKernel(const Json& arguments) {
     return {};
   }
   const fs::path path = arguments["path"].get<std::string>();
-  if (path.extension() != ".cu" && path.extension() != ".py") {
+  if (!IsCandidateName(path)) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} is no kernel: its name must end in .cu or .py", path.string()));
   }
@@ -99,6 +100,15 @@ void McpCommandLine::AddCompile() {
 
 void McpCommandLine::AddSandbox() {
   if (setting_.compile.allow_weak_sandbox) Add("--allow-weak-sandbox");
+}
+
+void McpCommandLine::AddReviewers() {
+  const ModelOptions& models = setting_.models;
+  for (const std::string& spec : models.specs) Add("--model=" + spec);
+  if (models.budget_usd) Add(fmt::format("--budget={}", *models.budget_usd));
+  if (models.budget_tokens) Add(fmt::format("--budget-tokens={}", *models.budget_tokens));
+  Add("--transcript=" + models.transcript.string());
+  if (!setting_.calibration.empty()) Add("--calibration=" + setting_.calibration.string());
 }
 
 serve::McpAnswer McpCommandLine::Run(serve::McpCall& call,

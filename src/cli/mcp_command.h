@@ -28,6 +28,7 @@ class McpCommandLine {
   void AddPython();   // that has PyTorch
   void AddCompile();  // how kernels are compiled, and AddSandbox()
   void AddSandbox();  // whether a weak one will do
+  void AddReviewers();
   void Add(std::string word) { words_.push_back(std::move(word)); }
   /// After the options.
   void AddFile(const std::filesystem::path& path);

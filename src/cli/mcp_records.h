@@ -28,6 +28,8 @@ class McpRecords {
   /// The oldest goes when there are 256.
   Result<McpRecord> New();
   Result<McpRecord> Find(int64_t number) const;
+  /// Private and removed at the end; for what is of no single call.
+  const std::filesystem::path& folder() const { return root_.path(); }
 
  private:
   explicit McpRecords(os::TempDir root) : root_(std::move(root)) {}

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -21,10 +22,17 @@ struct McpSetting {
   std::chrono::seconds limit{};  // of a call
   std::filesystem::path tasks;   // folder of the tasks
   std::unique_ptr<McpRecords> records;
+  /// That review. What they cost stands in their transcript, so that the budget is that of all
+  /// calls: one asks at a time.
+  ModelOptions models;
+  std::filesystem::path calibration;
+  mutable std::timed_mutex asking;
 };
 
 /// Commands: check, build, bench, profile, extract, verify, doctor. `setting` outlives the tools.
 std::vector<serve::McpTool> CommandTools(const McpSetting& setting);
+/// review: language models read a kernel, where the server was started with some.
+serve::McpTool ReviewTool(const McpSetting& setting);
 /// task_list, task_show.
 std::vector<serve::McpTool> TaskTools(const McpSetting& setting);
 /// run_list, run_report, run_candidate: what `cupel optimize` left.

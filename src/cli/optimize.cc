@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "archive/archive.h"
+#include "cli/candidate.h"
 #include "cli/commands.h"
 #include "cli/evolve_run.h"
 #include "cli/optimize_config.h"
@@ -25,8 +26,8 @@ namespace {
 
 constexpr size_t kMaxSourceBytes = 4u << 20;
 
-/// Empty: models are to write it.
-Result<std::string> StartingKernel(const OptimizeCommand& command, const task::Task& task) {
+/// Empty: models are to write it. An answer in Python gives the run its flags, too.
+Result<std::string> StartingKernel(OptimizeCommand& command, const task::Task& task) {
   std::filesystem::path kernel = command.kernel;
   if (kernel.empty() && !command.translate) {
     kernel = task.baseline[static_cast<int>(DirectionOf(command.target))];
@@ -34,10 +35,12 @@ Result<std::string> StartingKernel(const OptimizeCommand& command, const task::T
   if (kernel.empty() && !command.search.models.specs.empty()) return std::string();
   if (kernel.empty()) {
     return Fail(ErrorCode::kNotFound, fmt::format("task {} has no baseline kernel", task.name),
-                "name one to start from with --kernel FILE.cu, or have one written by a model "
+                "name one to start from with --kernel FILE, or have one written by a model "
                 "(--model SPEC)");
   }
-  return os::ReadFile(kernel, kMaxSourceBytes);
+  TRY_ASSIGN(const CandidateFile file, OpenCandidate(kernel, &task, DirectionOf(command.target),
+                                                     command.common, command.compile));
+  return os::ReadFile(file.path, kMaxSourceBytes);
 }
 
 /// Fills `command` with what the recorded run was asked; its seed becomes the command's.
@@ -93,10 +96,10 @@ void Announce(const OptimizeCommand& command, const OpenRun& run, const task::Ta
 }
 
 /// Of a new run.
-Result<StoredRun> Prepare(const OptimizeCommand& command, const task::Task& task,
+Result<StoredRun> Prepare(const OptimizeCommand& command, std::string start, const task::Task& task,
                           Session& session) {
   StoredRun stored;
-  TRY_ASSIGN(stored.start, StartingKernel(command, task));
+  stored.start = std::move(start);
   if (command.search.models.specs.empty()) return stored;
   TRY_ASSIGN(const evolve::Operation operation,
              evolve::Describe(task, DirectionOf(command.target), session.oracle(),
@@ -123,12 +126,16 @@ Result<int> Run(const OptimizeCommand& given) {
   }
   TRY_ASSIGN(const task::Task task, LoadTarget(command.target, command.common));
   if (run) TRY(CheckTask(*run, task, DirectionOf(command.target)));
+  std::string start;
+  if (!stored) {
+    TRY_ASSIGN(start, StartingKernel(command, task));
+  }
   ProgressView view(command.common.quiet);
   const auto show = [&](const assay::Progress& p) { view.Show(p); };
   TRY_ASSIGN(auto session, Session::Create(command.common, command.compile, show, true));
   TRY_ASSIGN(const auto objective, MakeObjective(command.objective, *session, show));
   if (!stored) {
-    TRY_ASSIGN(stored, Prepare(command, task, *session));
+    TRY_ASSIGN(stored, Prepare(command, std::move(start), task, *session));
   }
   if (!run) {
     TRY_ASSIGN(run, StartRun(command.run, task, DirectionOf(command.target), command.common,

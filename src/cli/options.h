@@ -1,5 +1,5 @@
-// The command line as data. CLI11, a heavy header, is used in options.cc alone.
-// SPDX-License-Identifier: Apache-2.0
+// The command line as data. CLI11, a heavy header, is used in options*.cc and option_groups.cc
+// alone. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -241,6 +241,7 @@ struct SuiteRunCommand {
   bool baselines = true;             // time PyTorch too, where anything is timed
   std::vector<std::string> workers;  // commands; empty: workers of this program
   int jobs = 0;                      // workers of each command; 0: as the machine allows
+  std::string cases = "auto";        // who computes truth: worker, coordinator; auto: who can
   std::filesystem::path output;      // folder of the run
   std::filesystem::path resume;      // or that of one to go on with
 };
@@ -272,10 +273,12 @@ struct WorkerCommand {
 };
 
 struct McpCommand {
-  Common common;       // device, model and python of every call
-  Compile compile;     // and how kernels are compiled
-  int jobs = 0;        // calls that judge, at a time; 0: one a core
-  int seconds = 1800;  // of a call
+  Common common;                      // device, model and python of every call
+  Compile compile;                    // and how kernels are compiled
+  ModelOptions models;                // that review; none: no call does
+  std::filesystem::path calibration;  // of them; empty: not calibrated
+  int jobs = 0;                       // calls that judge, at a time; 0: one a core
+  int seconds = 1800;                 // of a call
 };
 
 using Command =

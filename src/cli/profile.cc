@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "build/build.h"
+#include "cli/candidate.h"
 #include "cli/commands.h"
 #include "cli/gpu_profile.h"
 #include "cli/gpu_profile_text.h"
@@ -65,9 +66,11 @@ Json ProfileJson(const judge::Verdict& verdict) {
           {"settings", settings}};
 }
 
-SourceText SourceOf(const std::filesystem::path& kernel) {
-  const auto text = os::ReadFile(kernel, kMaxSourceBytes);
-  return text ? SourceText(build::SourceName(kernel), *text) : SourceText();
+SourceText SourceOf(const assay::Candidate& candidate) {
+  const auto* image = std::get_if<build::Image>(&candidate.built);
+  if (image == nullptr) return {};
+  const auto text = os::ReadFile(image->source, kMaxSourceBytes);
+  return text ? SourceText(build::SourceName(image->source), *text) : SourceText();
 }
 
 void Print(const judge::Verdict& verdict, const device::Description& device,
@@ -145,8 +148,10 @@ Result<int> RunOnGpu(const ProfileCommand& command, const task::Task& task, int 
   TRY_ASSIGN(auto session, Session::Create(command.common, command.compile,
                                            [&](const assay::Progress& p) { view.Show(p); }));
   view.Show(assay::Progress{"building", 0, 0});
-  TRY_ASSIGN(const assay::Candidate candidate, session->assay().Build(command.kernel));
-  const SourceText source = SourceOf(command.kernel);
+  TRY_ASSIGN(const assay::Candidate candidate,
+             BuildCandidate(command.kernel, task, DirectionOf(command.target), command.common,
+                            command.compile));
+  const SourceText source = SourceOf(candidate);
   Json json;
   for (const task::Task& one : tasks) {
     assay::Question question = QuestionOf(one, command.target, command.common);
@@ -199,7 +204,9 @@ Result<int> Run(const ProfileCommand& command) {
   TRY_ASSIGN(auto session, Session::Create(command.common, command.compile,
                                            [&](const assay::Progress& p) { view.Show(p); }));
   view.Show(assay::Progress{"building", 0, 0});
-  TRY_ASSIGN(const assay::Candidate candidate, session->assay().Build(command.kernel));
+  TRY_ASSIGN(const assay::Candidate candidate,
+             BuildCandidate(command.kernel, task, DirectionOf(command.target), command.common,
+                            command.compile));
   assay::Question question = QuestionOf(task, command.target, command.common);
   question.trials = 1;
   TRY_ASSIGN(const assay::Judged judged, session->assay().Judge(candidate, question));
@@ -210,7 +217,7 @@ Result<int> Run(const ProfileCommand& command) {
     counted = counted || !setting.counters.launches.empty();
   }
   if (counted) {
-    Print(judged.verdict, device, SourceOf(command.kernel));
+    Print(judged.verdict, device, SourceOf(candidate));
     TRY(WriteJson(command.common.json, ProfileJson(judged.verdict)));
   }
   if (judged.verdict.decision == judge::Decision::kAccepted) return 0;

@@ -15,7 +15,7 @@ namespace cupel::cli {
 
 class ProgressView {
  public:
-  explicit ProgressView(bool quiet) : line_(OptionsFor(quiet)) {}
+  explicit ProgressView(bool quiet) : line_(quiet) {}
 
   void Show(const assay::Progress& progress) {
     if (in_run_) {
@@ -62,12 +62,6 @@ class ProgressView {
   void End() { line_.Finish(); }
 
  private:
-  static report::ProgressOptions OptionsFor(bool quiet) {
-    report::ProgressOptions options;
-    options.quiet = quiet;
-    return options;
-  }
-
   report::Progress line_;
   report::ProgressState run_;
   bool in_run_ = false;

@@ -158,9 +158,7 @@ Result<int> Run(const CalibrateCommand& command) {
   if (!command.instructions.empty()) {
     TRY_ASSIGN(options.variants, review::ReadVariants(command.instructions));
   }
-  report::ProgressOptions shown;
-  shown.quiet = command.common.quiet;
-  report::Progress progress(shown);
+  report::Progress progress(command.common.quiet);
   TRY_ASSIGN(const auto cases, ReadCases(command, progress));
   options.progress = [&](size_t done, size_t all) {
     report::ProgressState state;

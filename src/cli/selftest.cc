@@ -11,6 +11,7 @@
 #include <regex>
 #include <thread>
 
+#include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/lanes.h"
 #include "cli/session.h"
@@ -25,10 +26,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::minutes kDeadline{5};  // a check; one that takes so long is a surprise
 constexpr size_t kMostVerdictBytes = 64u << 20;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 Result<std::regex> CompileFilter(const std::string& pattern) {
   try {
@@ -82,7 +79,7 @@ Result<CheckOutcome> Check(const Specimen& specimen, const Common& common,
 class Selftest {
  public:
   explicit Selftest(const SelftestCommand& command)
-      : command_(command), progress_(ProgressOptionsOf(command)) {}
+      : command_(command), progress_(command.common.quiet) {}
 
   Result<int> Run() {
     const auto start = Clock::now();
@@ -102,12 +99,6 @@ class Selftest {
   }
 
  private:
-  static report::ProgressOptions ProgressOptionsOf(const SelftestCommand& command) {
-    report::ProgressOptions options;
-    options.quiet = command.common.quiet;
-    return options;
-  }
-
   Status Choose() {
     TRY_ASSIGN(const auto data, os::DataDir());
     TRY_ASSIGN(specimens_, ReadCorpora(data));

@@ -9,20 +9,18 @@
 #include <map>
 #include <thread>
 
+#include "base/clock.h"
+#include "cli/candidate.h"
 #include "cli/ceilings.h"
 #include "cli/commands.h"
+#include "cli/kernel_list.h"
 #include "cli/lanes.h"
 #include "cli/progress.h"
 #include "judge/verdict_text.h"
-#include "os/fd.h"
 #include "report/text.h"
 
 namespace cupel::cli {
 namespace {
-
-constexpr size_t kMostListBytes = 64u << 20;
-constexpr const char* kRemedy =
-    "each line is like {\"kernel\": \"k.cu\", \"task\": \"mnist_linear\", \"backward\": false}";
 
 Json ErrorJson(const Error& error) {
   return {{"message", error.message}, {"remedy", error.remedy}};
@@ -62,53 +60,35 @@ class Stream {
 
  private:
   Status ReadList() {
-    TRY_ASSIGN(const std::string text, os::ReadFile(command_.list, kMostListBytes));
-    size_t begin = 0;
-    for (int line = 1; begin < text.size(); ++line) {
-      const size_t end = std::min(text.find('\n', begin), text.size());
-      const std::string row = text.substr(begin, end - begin);
-      begin = end + 1;
-      if (row.find_first_not_of(" \t\r") == std::string::npos) continue;
-      const std::string where = fmt::format("{}:{}", command_.list.string(), line);
-      auto job = ReadJob(row, where);
-      if (!job) {
-        return Fail(ErrorCode::kInvalidArgument, job.error().message,
-                    job.error().remedy.empty() ? kRemedy : job.error().remedy);
-      }
-      jobs_.push_back(std::move(*job));
-    }
-    if (jobs_.empty()) {
-      return Fail(ErrorCode::kInvalidArgument, command_.list.string() + " names no kernel",
-                  kRemedy);
-    }
-    return {};
+    TRY(ReadKernelList(command_.list, [this](const ListedKernel& listed) { return Add(listed); }));
+    if (!jobs_.empty()) return {};
+    return Fail(
+        ErrorCode::kInvalidArgument, command_.list.string() + " names no kernel",
+        "write a line of JSON for each: {\"kernel\": \"k.cu\", \"task\": \"mnist_linear\"}");
   }
 
-  Result<assay::Job> ReadJob(const std::string& row, const std::string& where) {
-    TRY_ASSIGN(const Json json, ParseJson(row, where));
-    TRY_ASSIGN(const std::string kernel, JsonString(json, "kernel", where));
+  Status Add(const ListedKernel& listed) {
     Target target;
     target.settings = command_.settings;
     target.trials = command_.trials;
-    TRY_ASSIGN(target.task, JsonString(json, "task", where));
-    if (json.contains("backward")) {
-      TRY_ASSIGN(target.backward, JsonBool(json, "backward", where));
-    }
+    target.task = listed.task;
+    target.backward = listed.direction == task::Direction::kBackward;
     const std::string key = fmt::format("{}\n{}", target.task, target.backward);
     auto known = tasks_.find(key);
     if (known == tasks_.end()) {
-      auto task = LoadTarget(target, command_.common);
-      if (!task) {
-        Error error = task.error();
-        error.message = where + ": " + error.message;
-        return tl::unexpected<Error>(std::move(error));
-      }
-      known = tasks_.emplace(key, std::move(*task)).first;
+      TRY_ASSIGN(task::Task task, LoadTarget(target, command_.common));
+      known = tasks_.emplace(key, std::move(task)).first;
     }
+    const task::Task& task = known->second;
     assay::Job job;
-    job.kernel = kernel;
-    job.question = QuestionOf(known->second, target, command_.common);
-    return job;
+    job.kernel = listed.kernel;
+    job.question = QuestionOf(task, target, command_.common);
+    job.build = [this, listed, &task] {
+      return BuildCandidate(listed.kernel, task, listed.direction, command_.common,
+                            command_.compile);
+    };
+    jobs_.push_back(std::move(job));
+    return {};
   }
 
   Status PrepareLanes() {
@@ -198,8 +178,7 @@ class Stream {
   }
 
   void Summarise() {
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    const double seconds = SecondsSince(start_);
     std::string counts;
     for (const auto& [verdict, count] : counts_) {
       counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, verdict);

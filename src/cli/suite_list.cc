@@ -7,10 +7,11 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <system_error>
 
 #include "base/hash.h"
+#include "cli/candidate.h"
+#include "cli/kernel_list.h"
 #include "cli/task_filter.h"
 #include "os/fd.h"
 #include "os/path.h"
@@ -21,13 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostListBytes = 64u << 20;
 constexpr size_t kMostKernelBytes = 16u << 20;
 constexpr size_t kMostTaskJsonBytes = 16u << 20;
 constexpr size_t kMostItems = 100'000;
 constexpr size_t kMostNotes = 100;
-constexpr const char* kLine =
-    "each line is like {\"kernel\": \"k.cu\", \"task\": \"mnist_linear\", \"backward\": false}";
 
 /// Everything that decides what is asked of a kernel.
 Result<std::string> HashOf(const task::Task& task, task::Direction direction) {
@@ -48,19 +46,21 @@ task::Direction DirectionOfName(const fs::path& kernel) {
                                                                      : task::Direction::kForward;
 }
 
-/// The .cu files of a folder, sorted.
-std::vector<fs::path> KernelsIn(const fs::path& folder) {
+/// The files of a folder that `wanted` takes by their names, sorted.
+std::vector<fs::path> KernelsIn(const fs::path& folder, bool (*wanted)(const fs::path&)) {
   std::vector<fs::path> kernels;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (entry->path().extension() == ".cu" && os::IsFile(entry->path())) {
+    if (wanted(entry->path()) && os::IsFile(entry->path())) {
       kernels.push_back(entry->path());
     }
   }
   std::sort(kernels.begin(), kernels.end());
   return kernels;
 }
+
+bool IsCuda(const fs::path& name) { return name.extension() == ".cu"; }
 
 class Lister {
  public:
@@ -70,7 +70,7 @@ class Lister {
   Result<SuiteList> List() {
     const fs::path& input = inputs_.input;
     if (os::IsFile(input) && input.extension() != ".py") {
-      TRY(ReadList());
+      TRY(ReadKernelList(input, [this](const ListedKernel& listed) { return AddListed(listed); }));
     } else {
       TRY_ASSIGN(const auto tasks, Tasks());
       for (const TaskFile& task : tasks) TRY(AddTask(task));
@@ -140,15 +140,19 @@ class Lister {
       return named;
     }
     const fs::path folder = inputs_.kernels / name;
-    if (direction == task::Direction::kForward && os::IsFile(folder.string() + ".cu")) {
-      named.emplace_back(folder.filename().string() + ".cu", folder.string() + ".cu");
+    for (const char* extension : {".cu", ".py"}) {
+      const fs::path alone = folder.string() + extension;
+      if (direction == task::Direction::kForward && os::IsFile(alone)) {
+        named.emplace_back(alone.filename().string(), alone);
+      }
     }
-    for (const fs::path& kernel : KernelsIn(folder)) {
+    // Python here may be the task's own: kernels may lie beside it.
+    for (const fs::path& kernel : KernelsIn(folder, IsCuda)) {
       if (DirectionOfName(kernel) == direction) {
         named.emplace_back(kernel.filename().string(), kernel);
       }
     }
-    for (const fs::path& kernel : KernelsIn(folder / task::Name(direction))) {
+    for (const fs::path& kernel : KernelsIn(folder / task::Name(direction), IsCandidateName)) {
       named.emplace_back((fs::path(task::Name(direction)) / kernel.filename()).string(), kernel);
     }
     return named;
@@ -168,7 +172,7 @@ class Lister {
     for (fs::directory_iterator entry(inputs_.kernels, error), end; !error && entry != end;
          entry.increment(error)) {
       const fs::path name = entry->path().filename();
-      const bool kernel = name.extension() == ".cu" && known.count(name.stem().string()) == 0;
+      const bool kernel = IsCandidateName(name) && known.count(name.stem().string()) == 0;
       if (kernel || (entry->is_directory(error) && known.count(name.string()) == 0)) {
         unknown.push_back(name.string());
       }
@@ -204,46 +208,19 @@ class Lister {
     return {};
   }
 
-  Status ReadList() {
-    TRY_ASSIGN(const std::string text, os::ReadFile(inputs_.input, kMostListBytes));
-    std::istringstream lines(text);
-    std::string line;
-    for (int number = 1; std::getline(lines, line); ++number) {
-      if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-      const std::string where = fmt::format("{}:{}", inputs_.input.string(), number);
-      Status added = AddLine(line, where);
-      if (added) continue;
-      Error error = added.error();
-      if (error.message.find(where) == std::string::npos) {
-        error.message = where + ": " + error.message;
-      }
-      if (error.remedy.empty()) error.remedy = kLine;
-      return tl::unexpected<Error>(std::move(error));
-    }
-    return {};
-  }
-
-  Status AddLine(const std::string& line, const std::string& where) {
-    TRY_ASSIGN(const Json json, ParseJson(line, where));
-    TRY_ASSIGN(const std::string kernel, JsonString(json, "kernel", where));
-    TRY_ASSIGN(const std::string name, JsonString(json, "task", where));
-    auto direction = task::Direction::kForward;
-    if (json.contains("backward")) {
-      TRY_ASSIGN(const bool backward, JsonBool(json, "backward", where));
-      if (backward) direction = task::Direction::kBackward;
-    }
-    if (!Wanted(direction)) return {};
-    auto known = tasks_.find(name);
+  Status AddListed(const ListedKernel& listed) {
+    if (!Wanted(listed.direction)) return {};
+    auto known = tasks_.find(listed.task);
     if (known == tasks_.end()) {
-      TRY_ASSIGN(task::Task task, task::LoadTask(name, tasks_root_));
-      known = tasks_.emplace(name, std::move(task)).first;
+      TRY_ASSIGN(task::Task task, task::LoadTask(listed.task, tasks_root_));
+      known = tasks_.emplace(listed.task, std::move(task)).first;
     }
-    if (!known->second.Has(direction)) {
-      return Fail(ErrorCode::kNotFound,
-                  fmt::format("task {} has no {} direction", name, task::Name(direction)));
+    if (!known->second.Has(listed.direction)) {
+      return Fail(ErrorCode::kNotFound, fmt::format("task {} has no {} direction", listed.task,
+                                                    task::Name(listed.direction)));
     }
-    return Add(known->second.name, known->second, direction,
-               fs::path(kernel).lexically_normal().string(), kernel);
+    return Add(known->second.name, known->second, listed.direction,
+               listed.kernel.lexically_normal().string(), listed.kernel);
   }
 
   SuiteInputs inputs_;

@@ -51,12 +51,14 @@ TEST_F(SuiteListTest, FindsKernelsWhereTheRuleSays) {
   Kernel("both/fast.cu");
   Kernel("both/fast_backward.cu");
   Kernel("both/backward/kernel.cu");
+  Kernel("both/forward/answer.py");
+  Kernel("both/func_forward.py");  // of a task's own folder
   Kernel("both/notes.txt");
   Kernel("level1/nested.cu");
   EXPECT_THAT(Ids(List()),
               ElementsAre("both/forward/fast.cu", "both/forward/forward.cu",
-                          "both/backward/fast_backward.cu", "both/backward/backward/kernel.cu",
-                          "level1/nested/forward/nested.cu"));
+                          "both/forward/forward/answer.py", "both/backward/fast_backward.cu",
+                          "both/backward/backward/kernel.cu", "level1/nested/forward/nested.cu"));
   EXPECT_THAT(Ids(List("backward")),
               ElementsAre("both/backward/fast_backward.cu", "both/backward/backward/kernel.cu"));
   EXPECT_THAT(List()->without_kernel, IsEmpty());

@@ -4,26 +4,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
 #include <system_error>
+#include <thread>
 
 #include "archive/suite_store.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/version.h"
+#include "cli/candidate.h"
 #include "cli/commands.h"
+#include "cli/lanes.h"
 #include "cli/session.h"
 #include "cli/suite_config.h"
 #include "cli/suite_list.h"
 #include "cli/suite_report.h"
 #include "device/device.h"
+#include "judge/verdict.h"
 #include "os/fd.h"
 #include "os/process.h"
 #include "report/eta.h"
 #include "report/progress.h"
 #include "report/suite_document.h"
+#include "report/text.h"
 #include "serve/crew.h"
 
 namespace cupel::cli {
@@ -31,12 +37,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string GroupOf(const archive::SuiteItem& item) { return item.task + "\n" + item.direction; }
+/// Of an item, or of what one took.
+template <typename T>
+std::string GroupOf(const T& item) {
+  return item.task + "\n" + item.direction;
+}
+
+task::Direction DirectionOf(const serve::Item& item) {
+  return item.backward ? task::Direction::kBackward : task::Direction::kForward;
+}
 
 class SuiteRun {
  public:
   explicit SuiteRun(const SuiteRunCommand& command)
-      : command_(command), progress_(OptionsFor(command.common.quiet)) {}
+      : command_(command), progress_(command.common.quiet) {}
 
   Result<int> Run() {
     TRY(OpenStore());
@@ -50,12 +64,6 @@ class SuiteRun {
   }
 
  private:
-  static report::ProgressOptions OptionsFor(bool quiet) {
-    report::ProgressOptions options;
-    options.quiet = quiet;
-    return options;
-  }
-
   Status OpenStore() {
     const bool resume = !command_.resume.empty();
     folder_ = resume ? command_.resume : command_.output;
@@ -124,11 +132,8 @@ class SuiteRun {
 
   /// Of a resumed run's earlier part.
   Status RememberTimes() {
-    TRY_ASSIGN(const auto items, store_->Items());
-    for (const archive::SuiteItem& item : items) {
-      TRY_ASSIGN(const auto outcome, store_->OutcomeOf(item.id));
-      if (outcome && !outcome->verdict.empty()) eta_.Finished(GroupOf(item), outcome->seconds);
-    }
+    TRY_ASSIGN(const auto times, store_->Times());
+    for (const archive::SuiteTime& time : times) eta_.Finished(GroupOf(time), time.seconds);
     return {};
   }
 
@@ -143,6 +148,7 @@ class SuiteRun {
     options.setup.include_roots = command_.compile.include_roots;
     options.setup.allow_weak_sandbox = command_.compile.allow_weak_sandbox;
     options.setup.python = command_.common.python;
+    options.setup.cases = command_.cases;
     options.tasks_root = tasks_root_;
     options.note = [this](const std::string& note) { progress_.Note(note); };
     return options;
@@ -164,12 +170,76 @@ class SuiteRun {
     return item;
   }
 
+  /// Fills in what answers in Python are built from. One that cannot be opened gets its outcome and
+  /// leaves `items`. They are followed here: a worker may have no PyTorch to ask for a task's
+  /// arguments.
+  Status OpenAnswers(std::vector<serve::Item>& items) {
+    std::vector<Result<CandidateFile>> opened(items.size());
+    const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    TRY(ForEachOnLanes(cores, items.size(), [&](size_t, size_t i) -> Status {
+      if (items[i].kernel.extension() != ".py") return {};
+      if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
+      opened[i] = OpenAnswer(items[i]);
+      return {};
+    }));
+    std::vector<serve::Item> ready;
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (!opened[i]) {
+        TRY(RecordUnopened(items[i], opened[i].error()));
+        continue;
+      }
+      for (const std::string& note : opened[i]->notes) {
+        progress_.Note(fmt::format("{}: {}", items[i].id, report::Printable(note)));
+      }
+      items[i].source = opened[i]->path;
+      items[i].flags = opened[i]->flags;
+      ready.push_back(std::move(items[i]));
+      answers_.push_back(std::move(*opened[i]));
+    }
+    items = std::move(ready);
+    return {};
+  }
+
+  Result<CandidateFile> OpenAnswer(const serve::Item& item) const {
+    TRY_ASSIGN(const task::Task task, task::LoadTask(item.task, tasks_root_));
+    return OpenCandidate(item.kernel, &task,
+                         item.backward ? task::Direction::kBackward : task::Direction::kForward,
+                         command_.common);
+  }
+
+  /// An answer that cannot be followed has a verdict like any kernel; all else is our failure.
+  Status RecordUnopened(const serve::Item& item, const Error& error) {
+    if (error.code == ErrorCode::kCancelled) return tl::unexpected<Error>(error);
+    serve::Outcome outcome;
+    outcome.item = item.id;
+    if (error.code == ErrorCode::kUnsupported) {
+      TRY_ASSIGN(const task::Task task, task::LoadTask(item.task, tasks_root_));
+      const auto direction = DirectionOf(item);
+      judge::Verdict verdict;
+      verdict.decision = judge::Decision::kUnsupported;
+      verdict.reasons = {{"answer_not_followed", error.message, ""}};
+      verdict.task = task.name;
+      verdict.task_hash = task.content_hash[static_cast<int>(direction)];
+      verdict.direction = task::Name(direction);
+      verdict.kernel_path = item.kernel.string();
+      verdict.cupel_version = kVersion;
+      outcome.verdict = judge::ToJson(verdict);
+    } else {
+      outcome.error = error.message;
+      outcome.remedy = error.remedy;
+    }
+    waiting_.erase(item.id);  // it took no time that says something of others
+    return Record(outcome);
+  }
+
   Status Judge() {
     std::vector<serve::Item> items;
     for (const archive::SuiteItem& item : pending_) {
       items.push_back(ItemOf(item));
       waiting_.emplace(item.id, GroupOf(item));
     }
+    TRY(OpenAnswers(items));
+    if (items.empty()) return {};
     TRY_ASSIGN(const auto crew, serve::Crew::Start(CrewOptions()));
     workers_ = crew->size();
     TRY(Refresh());
@@ -264,6 +334,7 @@ class SuiteRun {
   archive::SuiteInfo info_;
   std::vector<archive::SuiteItem> pending_;
   std::map<std::string, std::string> waiting_;  // group by item
+  std::vector<CandidateFile> answers_;          // extracted, until all are judged
   report::Eta eta_;
   size_t workers_ = 1;
 };

@@ -54,7 +54,7 @@ class FilterRun {
  private:
   FilterRun(const FilterCommand& command, const std::filesystem::path& data,
             const std::filesystem::path& cache)
-      : command_(command), root_(data / "tasks"), line_(Quietly(command)), filter_([&] {
+      : command_(command), root_(data / "tasks"), line_(command.common.quiet), filter_([&] {
           oracle::FilterOptions options;
           options.script = data / "src" / "oracle" / "filter.py";
           options.python = command.common.python;
@@ -67,12 +67,6 @@ class FilterRun {
     for (uint64_t i = 0; i < kSeeds; ++i) report_.seeds.push_back(first + i);
     report_.seconds = command.seconds;
     state_.unit = "tasks";
-  }
-
-  static report::ProgressOptions Quietly(const FilterCommand& command) {
-    report::ProgressOptions options;
-    options.quiet = command.common.quiet;
-    return options;
   }
 
   void Show(const std::string& stage) {

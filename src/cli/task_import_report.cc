@@ -118,11 +118,7 @@ Counts CountsOf(const ImportReport& report) {
 class ReportRun {
  public:
   ReportRun(const ImportCommand& command, const std::vector<TaskFile>& files)
-      : command_(command), files_(files), progress_([&] {
-          report::ProgressOptions options;
-          options.quiet = command.common.quiet;
-          return options;
-        }()) {
+      : command_(command), files_(files), progress_(command.common.quiet) {
     report_.seconds = command.seconds;
     report_.memory = static_cast<int64_t>(command.memory);
   }

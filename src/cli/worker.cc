@@ -114,7 +114,9 @@ Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve:
   // Records and messages name what the coordinator knows.
   task.path = work.task_path;
   Show(assay::Progress{"building", 0, 0});
-  TRY_ASSIGN(assay::Candidate candidate, session_->assay().Build(files.kernel));
+  build::Options options = session_->parts().build;
+  options.flags.insert(options.flags.begin(), item.flags.begin(), item.flags.end());
+  TRY_ASSIGN(assay::Candidate candidate, assay::BuildCandidate(files.kernel, options));
   candidate.path = item.kernel;
 
   Common common = common_;

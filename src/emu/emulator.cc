@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "emu/binding.h"
 #include "emu/cost.h"
@@ -382,7 +383,7 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
       variables_ = std::move(left_);
       memory_kept_ = std::move(memory_left_);
     }
-    run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    run.seconds = SecondsSince(start);
     return run;
   }
 

@@ -9,6 +9,7 @@
 #include <future>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/random.h"
 #include "evolve/feedback.h"
@@ -17,13 +18,7 @@
 #include "os/process.h"
 
 namespace cupel::evolve {
-namespace {
-
-double SecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Evaluator::Evaluator(const RunParts& parts, assay::Question question, EvaluatorOptions options,
                      std::function<void(const RunProgress&)> progress)

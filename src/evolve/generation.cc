@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "base/clock.h"
 #include "evolve/candidates.h"
 #include "evolve/cascade.h"
 #include "evolve/slots.h"
@@ -24,10 +25,6 @@ constexpr double kAuditShare = 0.125;  // of what reviewers stop is judged all t
 constexpr size_t kMostHints = 32;
 // What a proposal has earned for its model and its hints.
 constexpr double kRight = 0.3, kBetterThanParent = 0.6, kNewBest = 1;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// A proposal that became a candidate.
 struct Entry {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/clock.h"
 #include "gpu/block.h"
 #include "gpu/date.h"
 #include "gpu/faults.h"
@@ -75,7 +76,7 @@ class LoadedProgram : public GpuProgram {
       TRY(NoteState(plan, &run));
       TRY(KeepMemory(plan, buffers));
     }
-    run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    run.seconds = SecondsSince(start);
     return run;
   }
 

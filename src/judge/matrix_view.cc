@@ -65,6 +65,22 @@ void Restrict(task::Tensor& tensor, int64_t first, const std::vector<int64_t>& s
   tensor.strides = task::ContiguousStrides(shape);
 }
 
+/// The mean of `of` over the finite numbers of a tensor; 0 where there are none.
+template <typename F>
+double MeanOf(const task::Tensor& tensor, F of) {
+  const Reader numbers(tensor);
+  const int64_t count = tensor.numel();
+  double sum = 0;
+  int64_t finite = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const double value = numbers(i);
+    if (!std::isfinite(value)) continue;
+    sum += of(value);
+    ++finite;
+  }
+  return finite == 0 ? 0 : sum / static_cast<double>(finite);
+}
+
 }  // namespace
 
 std::optional<MatrixView> MatrixView::Of(const task::Output& output) {
@@ -95,16 +111,7 @@ std::optional<MatrixView> MatrixView::Of(const task::Output& output) {
 }
 
 double MatrixView::Scale() const {
-  const Reader truth(want_.truth);
-  double sum = 0;
-  int64_t finite = 0;
-  for (int64_t i = 0; i < count(); ++i) {
-    const double value = truth(i);
-    if (!std::isfinite(value)) continue;
-    sum += value * value;
-    ++finite;
-  }
-  return finite == 0 ? 0 : std::sqrt(sum / static_cast<double>(finite));
+  return std::sqrt(MeanOf(want_.truth, [](double value) { return value * value; }));
 }
 
 task::Tensor MatrixView::TensorOf(const Bytes& answer) const {
@@ -124,16 +131,7 @@ Bytes MatrixView::Reference() const {
 }
 
 Bytes MatrixView::Mean() const {
-  const Reader truth(want_.truth);
-  double sum = 0;
-  int64_t finite = 0;
-  for (int64_t i = 0; i < count(); ++i) {
-    const double value = truth(i);
-    if (!std::isfinite(value)) continue;
-    sum += value;
-    ++finite;
-  }
-  const double mean = finite == 0 ? 0 : sum / static_cast<double>(finite);
+  const double mean = MeanOf(want_.truth, [](double value) { return value; });
   const auto size = static_cast<size_t>(element_size());
   Bytes answer(static_cast<size_t>(count()) * size);
   for (size_t at = 0; at < answer.size(); at += size) Store(want_.dtype, mean, answer.data() + at);

@@ -47,6 +47,13 @@ Progress::Progress(ProgressOptions options) : options_(std::move(options)) {
   if (!options_.columns) options_.columns = [fd] { return Columns(fd); };
 }
 
+Progress::Progress(bool quiet)
+    : Progress([quiet] {
+        ProgressOptions options;
+        options.quiet = quiet;
+        return options;
+      }()) {}
+
 Progress::~Progress() { Finish(); }
 
 void Progress::Update(const ProgressState& state) {

@@ -37,7 +37,9 @@ struct ProgressOptions {
 /// Not thread-safe. The destructor finishes.
 class Progress {
  public:
-  explicit Progress(ProgressOptions options = {});
+  explicit Progress(ProgressOptions options);
+  /// The real one.
+  explicit Progress(bool quiet);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

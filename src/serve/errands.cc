@@ -25,7 +25,8 @@ Result<Assignment> Errands::Prepare(const Item& item, const std::filesystem::pat
   }
   Assignment work;
   work.item = item;
-  TRY_ASSIGN(work.source, os::ReadFile(item.kernel, kMostKernelBytes));
+  TRY_ASSIGN(work.source,
+             os::ReadFile(item.source.empty() ? item.kernel : item.source, kMostKernelBytes));
   work.task_path = loaded.task.path.string();
   work.task_hash = loaded.task.content_hash[static_cast<int>(direction)];
   work.task = loaded.parcel;

@@ -42,7 +42,7 @@ class FakeJudge final : public Judge {
     if (is("meet ")) TRY(Meet(text.substr(5)));
     if (is("stop")) std::raise(SIGSTOP);
     if (is("sleep")) std::this_thread::sleep_for(std::chrono::hours(1));
-    if (is("noisy")) std::fprintf(stderr, "a remark\x1b[2J\n");
+    if (is("noisy")) std::fprintf(stderr, "a remark\x1b[2J\r\n");
     if (is("broken environment")) return Fail(ErrorCode::kEnvironment, "no disk", "buy one");
     if (is("broken task")) return Fail(ErrorCode::kInvalidArgument, "no such model", "write it");
     TRY_ASSIGN(const task::Task task, task::LoadTask(files.task.string(), {}));

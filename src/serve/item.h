@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 
@@ -13,9 +14,11 @@ namespace cupel::serve {
 /// One thing to do: a kernel judged (and timed, where the worker has a clock) for a task. Paths are
 /// the coordinator's; contents are sent, so that a worker on another machine needs none of them.
 struct Item {
-  std::string id;                // unique within a run; comes back with the outcome
-  std::filesystem::path kernel;  // a .cu file
-  std::string task;              // a name under the tasks' root, a folder, or a .py file
+  std::string id;                  // unique within a run; comes back with the outcome
+  std::filesystem::path kernel;    // as messages and records name it
+  std::filesystem::path source;    // the .cu file of an answer in Python; empty: `kernel` is one
+  std::vector<std::string> flags;  // for nvcc, before those that all items share
+  std::string task;                // a name under the tasks' root, a folder, or a .py file
   bool backward = false;
   std::string settings = "all";  // single, multi, heldout, all
   int trials = 5;

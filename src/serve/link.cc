@@ -43,6 +43,12 @@ bool ReadInto(int fd, Lines& lines, size_t& total) {
   return true;
 }
 
+/// As it is shown. ssh ends its own messages as a terminal wants it, with a carriage return.
+std::string Shown(std::string_view line, size_t longest) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return report::Printable(line.substr(0, longest));
+}
+
 }  // namespace
 
 Link::Link(os::Process process)
@@ -102,7 +108,7 @@ void Link::ReadErrors(Arrivals& arrivals) {
       return;
     }
     if (!*line) break;
-    last_error_ = report::Printable(std::string_view{**line}.substr(0, kLongestRemark));
+    last_error_ = Shown(**line, kLongestRemark);
     if (!told_all) arrivals.remarks.push_back(last_error_);
   }
   if (!told_all && error_bytes_ > kMostErrors) {
@@ -120,7 +126,7 @@ std::optional<std::string> Link::TakeLines(Arrivals& arrivals) {
       const auto hello = FindHello(text);
       if (!hello) {
         noise_bytes_ += text.size() + 1;
-        noise_.push_back(report::Printable(text.substr(0, 200)));
+        noise_.push_back(Shown(text, 200));
         if (noise_.size() > kShownNoise) noise_.pop_front();
         continue;
       }

@@ -35,7 +35,8 @@ McpAnswer McpFailure(const Error& error);
 struct McpTool {
   std::string name, title, description;
   Json input = Json::object(), output = Json::object();  // schemas; no output: text alone
-  bool is_heavy = false;  // uses the machine for long: waits for its turn
+  bool is_heavy = false;     // uses the machine for long: waits for its turn
+  bool asks_others = false;  // sends what it is given to services elsewhere
   /// Arguments are as `input` says. Called in any thread, several at a time.
   std::function<McpAnswer(const Json& arguments, McpCall& call)> run;
 };

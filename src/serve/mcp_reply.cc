@@ -25,7 +25,7 @@ Json McpToolJson(const McpTool& tool) {
                          {"readOnlyHint", true},
                          {"destructiveHint", false},
                          {"idempotentHint", true},
-                         {"openWorldHint", false}};
+                         {"openWorldHint", tool.asks_others}};
   return json;
 }
 

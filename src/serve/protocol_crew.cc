@@ -29,6 +29,7 @@ Json JsonOf(const Assignment& work) {
           {"ticket", work.ticket},
           {"id", item.id},
           {"kernel", item.kernel.string()},
+          {"flags", item.flags},
           {"source", Base64Encode(work.source)},
           {"task_path", work.task_path},
           {"task_sha256", work.task_hash},
@@ -93,6 +94,7 @@ Result<ToWorker> ReadAssignment(const Json& json) {
   TRY_ASSIGN(work.item.id, WireText(json, "id"));
   TRY_ASSIGN(const std::string kernel, WireText(json, "kernel", 4096));
   work.item.kernel = kernel;
+  TRY_ASSIGN(work.item.flags, WireTexts(json, "flags"));
   TRY_ASSIGN(const std::string source, JsonString(json, "source", "message"));
   TRY_ASSIGN(work.source, Base64Decode(source, "message.source"));
   TRY_ASSIGN(work.task_path, WireText(json, "task_path", 4096));

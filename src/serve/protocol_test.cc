@@ -22,6 +22,7 @@ Assignment SomeAssignment() {
   work.ticket = 7;
   work.item.id = "mnist forward";
   work.item.kernel = "/home/me/k.cu";
+  work.item.flags = {"--no-fast-math"};
   work.item.backward = true;
   work.item.seed = UINT64_MAX;
   work.item.trials = 3;
@@ -98,6 +99,7 @@ TEST(Protocol, KernelsTravelByteForByte) {
   const auto& work = std::get<Assignment>(*message);
   EXPECT_EQ(work.source, SomeAssignment().source);
   EXPECT_EQ(work.item.seed, UINT64_MAX);
+  EXPECT_EQ(work.item.flags, SomeAssignment().item.flags);
   EXPECT_EQ(work.task.files[0].bytes, "import torch\n");
 }
 

@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "os/fd.h"
 
@@ -20,10 +21,11 @@ class Desktop {
 
   Result<Unpacked> Lay(const Assignment& work) {
     Unpacked files;
-    const std::string name = work.item.kernel.filename().string();
-    if (!IsFileName(name)) {
+    fs::path name = work.item.kernel.filename();
+    if (!IsFileName(name.string())) {
       return Fail(ErrorCode::kInvalidArgument, "the kernel's path names no file");
     }
+    if (name.extension() == ".py") name.replace_extension(".cu");  // extracted by the coordinator
     kernel_.reset();
     TRY_ASSIGN(kernel_, os::TempDir::Create(folder_.path()));
     files.kernel = kernel_->path() / name;
@@ -73,7 +75,7 @@ Status Work(WireEnd& wire, const OpenJudge& open) {
       done = std::move(failed);
     }
     done->ticket = work->ticket;
-    done->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    done->seconds = SecondsSince(start);
     wire.Show({});
     TRY(wire.Send(std::move(*done)));
   }

@@ -1,5 +1,7 @@
 """cupel task import and Python answers: the folder and the file are one task, to kernels and answers."""
+import contextlib
 import json
+import sqlite3
 import unittest
 
 from support import CupelTest
@@ -181,6 +183,50 @@ class ImportTest(CupelTest):
         self.assertEqual(self.cupel("extract", answer, "--task", folder, "-o", kernel).status, 0)
         self.assertEqual(self.cupel("check", kernel, "--task", folder, *FAST).status, 0)
         self.assertEqual(self.cupel("build", answer, "--task", folder).status, 0)
+
+    def test_every_command_takes_an_answer(self):
+        answer = self.write("answer.py", ANSWER.replace("SCALE", "self.scale"))
+        task = self.imported()
+        emulated = ["--device", "emu", "--settings", "single"]
+        done = self.cupel("profile", answer, "--task", task, *emulated)
+        self.assertEqual(done.status, 0, done)
+        self.assertIn("answer.cu:", done.out)
+        run = self.folder / "evolved"
+        done = self.cupel("optimize", task, "--kernel", answer, "--candidates", "1", "-o", run, *emulated)
+        self.assertEqual(done.status, 0, done)
+        self.assertIn("fused", (run / "best.cu").read_text())
+        package = self.folder / "package"
+        done = self.cupel("export", answer, "--task", task, "-o", package, "--trials", "1", "--device", "emu")
+        self.assertEqual(done.status, 0, done)
+        self.assertIn("fused", (package / "csrc" / "forward.cu").read_text())
+
+    def test_lists_name_answers(self):
+        answer = self.write("answer.py", ANSWER.replace("SCALE", "self.scale"))
+        other = self.write("math.py", ANSWER.replace("SCALE", "self.scale * x.mean()"))
+        task = self.imported()
+        names = self.write("list.jsonl", "".join(
+            json.dumps({"kernel": str(kernel), "task": str(task)}) + "\n" for kernel in (answer, other)))
+        results = self.folder / "results.jsonl"
+        done = self.cupel("stream", names, "--device", "emu", "--trials", "1", "-o", results)
+        self.assertEqual(done.status, 1, done)
+        found = {r["kernel"]: r for r in map(json.loads, results.read_text().splitlines())}
+        self.assertEqual(found[str(answer)]["verdict"], "accepted", done)
+        self.assertIn("framework mathematics", found[str(other)]["error"]["message"])
+
+        run = self.folder / "run"
+        done = self.cupel("suite", "run", names, "-o", run, "--device", "emu", "--settings", "single", "--trials", "1",
+                          "--seed", "3", "--jobs", "1")
+        self.assertEqual(done.status, 1, done)
+        items = {item["kernel"]: item for item in json.loads((run / "results.json").read_text())["items"]}
+        self.assertEqual(items[str(answer)]["decision"], "accepted", done)
+        self.assertEqual((items[str(other)]["decision"], items[str(other)]["reasons"][0]["code"]),
+                         ("unsupported", "answer_not_followed"), done)
+        # The record is that of cupel check, and can be verified.
+        with contextlib.closing(sqlite3.connect(run / "suite.cupel")) as store:
+            verdict, = store.execute("SELECT verdict FROM outcomes WHERE decision = 'accepted'").fetchone()
+        record = self.write("record.json", verdict)
+        self.assertIn("--no-fast-math", json.loads(verdict)["asked"]["flags"])
+        self.assertEqual(self.cupel("verify", record).status, 0)
 
 
 if __name__ == "__main__":

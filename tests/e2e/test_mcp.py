@@ -45,6 +45,15 @@ def npm_client():
     return folder, None
 
 
+def model(test):
+    """A program that reads and agrees; each question becomes a line in `asked`."""
+    program = test.write("model.py", "#!/usr/bin/env python3\nimport sys\nsys.stdin.read()\n"
+                         f"open({str(test.folder / 'asked')!r}, 'a').write('one\\n')\n"
+                         "print('VERDICT: fine\\nCONFIDENCE: 0.9\\nLINE: none\\nREASON: followed through')\n")
+    program.chmod(0o755)
+    return program
+
+
 class McpTest(CupelTest):
     def setUp(self):
         super().setUp()
@@ -140,6 +149,20 @@ class Judging(McpTest):
         done = self.call("extract", source=test_import.ANSWER.replace("SCALE", "2.0"))
         self.assertFalse(done["isError"], done)
         self.assertIn("PYBIND11_MODULE", done["content"][0]["text"])
+
+    def test_models_review_and_are_asked_nothing_twice(self):
+        ask = {"source": kernels.LINEAR, "task": "mnist_linear"}
+        without = self.call("review", **ask)
+        self.assertTrue(without["isError"])
+        self.assertIn("cupel mcp --model", without["content"][0]["text"])
+        self.end(self.server)
+        self.begin("--model", f"command:{model(self)}")
+        done = self.call("review", **ask)
+        self.assertEqual((done["isError"], done["structuredContent"].get("passed")), (False, True), done)
+        questions = len((self.folder / "asked").read_text().splitlines())
+        again = self.call("review", **ask)
+        self.assertTrue(again["structuredContent"]["passed"], again)
+        self.assertEqual(len((self.folder / "asked").read_text().splitlines()), questions, "nothing is asked twice")
 
     def test_a_time_limit_holds(self):
         self.end(self.server)
@@ -245,9 +268,10 @@ class OfficialClient(CupelTest):
             self.skipTest(why)
         sources = self.write("kernels.json", json.dumps({"right": kernels.LINEAR, "wrong": WRONG, "slow": SLOW}))
         done = subprocess.run(["node", "--test", "client.mjs"], cwd=folder, capture_output=True, text=True, timeout=600,
-                              env={**self.environment(), "CUPEL_TEST_KERNELS": str(sources)})
+                              env={**self.environment(), "CUPEL_TEST_KERNELS": str(sources),
+                                   "CUPEL_TEST_MODEL": f"command:{model(self)}"})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("# pass 9", done.stdout.replace("ℹ", "#"))
+        self.assertIn("# pass 10", done.stdout.replace("ℹ", "#"))
 
 
 if __name__ == "__main__":

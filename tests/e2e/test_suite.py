@@ -80,6 +80,13 @@ class SuiteRuns(CupelTest):
         record = self.write("verdict.json", json.dumps(json.loads(verdict), indent=2))
         self.assertEqual(json.loads(record.read_text())["verdict"], "accepted")
 
+    def test_truth_from_one_place(self):
+        run = self.folder / "run"
+        (self.kernels / "mnist_linear/forward/no_bias.cu").unlink()
+        self.assertEqual(self.cupel(*self.command(run, "--cases", "coordinator")).status, 0)
+        items = json.loads((run / "results.json").read_text())["items"]
+        self.assertEqual({item["timing"]["cases"] for item in items}, {"coordinator"})
+
     def test_a_run_killed_at_ten_random_moments_ends_as_an_undisturbed_one(self):
         run, rng = self.folder / "run", random.Random(7)
         self.cupel(*self.command(run))

@@ -9,17 +9,23 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 
 const [program, kernelFile] = [process.env.CUPEL_PROGRAM, process.env.CUPEL_TEST_KERNELS];
+const model = process.env.CUPEL_TEST_MODEL;  // a spec
 const kernels = JSON.parse(fs.readFileSync(kernelFile, "utf8"));
 const minutes = 60_000;
-let client, transport;
+let client;
 let complaints = "";
 
-before(async () => {
-  transport = new StdioClientTransport({ command: program, args: ["mcp"], env: process.env, stderr: "pipe" });
+async function connect(args) {
+  const transport = new StdioClientTransport({ command: program, args, env: process.env, stderr: "pipe" });
   transport.stderr.on("data", (bytes) => (complaints += bytes));
-  client = new Client({ name: "cupel-tests", version: "1.0.0" });
-  client.onerror = (error) => assert.fail(`the client could not read an answer: ${error}`);
-  await client.connect(transport);
+  const connected = new Client({ name: "cupel-tests", version: "1.0.0" });
+  connected.onerror = (error) => assert.fail(`the client could not read an answer: ${error}`);
+  await connected.connect(transport);
+  return connected;
+}
+
+before(async () => {
+  client = await connect(["mcp"]);
 });
 
 after(async () => {
@@ -37,7 +43,7 @@ test("the tools are described", async () => {
   const { tools } = await client.listTools();
   const names = tools.map((tool) => tool.name);
   for (const name of ["check", "build", "profile", "bench", "extract", "verify", "doctor", "task_list", "task_show",
-                      "run_list", "run_report", "run_candidate", "record"]) {
+                      "run_list", "run_report", "run_candidate", "review", "record"]) {
     assert.ok(names.includes(name), name);
   }
   for (const tool of tools) {
@@ -119,6 +125,20 @@ test("what cupel cannot do is an error with a remedy", async () => {
   const large = await check("/".repeat(10 << 20));
   assert.equal(large.isError, true);
   assert.match(large.content[0].text, /"source"/);
+});
+
+test("models review where the server was told which", async () => {
+  const kernel = { source: kernels.right, task: "mnist_linear" };
+  const without = await call("review", kernel);
+  assert.equal(without.isError, true);
+  assert.match(without.content[0].text, /cupel mcp --model/);
+  const other = await connect(["mcp", "--model", model]);
+  await other.listTools();
+  const done = await other.callTool({ name: "review", arguments: kernel });
+  assert.equal(done.isError, false, done.content[0].text);
+  assert.equal(done.structuredContent.passed, true);
+  assert.deepEqual(done.structuredContent.opinions.map((one) => one.aspect), ["compile", "memory", "numerics"]);
+  await other.close();
 });
 
 test("a call can be cancelled while others go on", async () => {

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/kernel_list.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "base/json.h"
+#include "os/fd.h"
+
+namespace cupel::cli {
+namespace {
+
+constexpr size_t kMostBytes = 64u << 20;
+constexpr const char* kRemedy =
+    "each line is like {\"kernel\": \"k.cu\", \"task\": \"mnist_linear\", \"backward\": false}";
+
+Result<ListedKernel> ReadLine(const std::string& line, const std::string& where) {
+  TRY_ASSIGN(const Json json, ParseJson(line, where));
+  ListedKernel listed;
+  TRY_ASSIGN(listed.kernel, JsonString(json, "kernel", where));
+  TRY_ASSIGN(listed.task, JsonString(json, "task", where));
+  if (json.contains("backward")) {
+    TRY_ASSIGN(const bool backward, JsonBool(json, "backward", where));
+    if (backward) listed.direction = task::Direction::kBackward;
+  }
+  return listed;
+}
+
+}  // namespace
+
+Status ReadKernelList(const std::filesystem::path& list,
+                      const std::function<Status(const ListedKernel& kernel)>& take) {
+  TRY_ASSIGN(const std::string text, os::ReadFile(list, kMostBytes));
+  std::istringstream lines(text);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const std::string where = fmt::format("{}:{}", list.string(), number);
+    const auto listed = ReadLine(line, where);
+    const Status taken = listed ? take(*listed) : tl::unexpected<Error>(listed.error());
+    if (taken) continue;
+    Error error = taken.error();
+    if (error.message.find(where) == std::string::npos)
+      error.message = where + ": " + error.message;
+    if (error.remedy.empty()) error.remedy = kRemedy;
+    return tl::unexpected<Error>(std::move(error));
+  }
+  return {};
+}
+
+}  // namespace cupel::cli
