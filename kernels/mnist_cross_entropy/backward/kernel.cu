@@ -11,9 +11,9 @@
 #include <cmath>
 #include <cstdint>
 
-constexpr int kThreads = 128;       // tune: kThreads in 64, 128, 256
-constexpr int kThreadsOfFew = 32;   // tune: kThreadsOfFew in 32, 64
-constexpr int kFew = 1024;          // as many threads are spread in blocks of kThreadsOfFew
+constexpr int kThreads = 128;      // tune: kThreads in 64, 128, 256
+constexpr int kThreadsOfFew = 32;  // tune: kThreadsOfFew in 32, 64
+constexpr int kFew = 1024;         // as many threads are spread in blocks of kThreadsOfFew
 
 template <int kWidth>
 struct Vector;
@@ -33,9 +33,8 @@ struct Vector<4> {
 // Rows of at most kLanes * kChunks * kWidth classes, a multiple of kWidth.
 template <int kLanes, int kChunks, int kWidth>
 __global__ void Gradient(const float* __restrict__ grad_output,
-                         const float* __restrict__ predictions,
-                         const int64_t* __restrict__ targets, float* __restrict__ grad, int batch,
-                         int classes, float scale) {
+                         const float* __restrict__ predictions, const int64_t* __restrict__ targets,
+                         float* __restrict__ grad, int batch, int classes, float scale) {
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kLanes;
   const int lane = threadIdx.x % kLanes;
   const bool works = row < batch;
@@ -167,12 +166,9 @@ torch::Tensor backward(torch::Tensor grad_output, torch::Tensor predictions,
   targets = targets.contiguous();
   auto grad = torch::empty_like(predictions);
   if (grad.numel() == 0) return grad;
-  Call call{grad_output.data_ptr<float>(),
-            predictions.data_ptr<float>(),
-            targets.data_ptr<int64_t>(),
-            grad.data_ptr<float>(),
-            static_cast<int>(predictions.size(0)),
-            static_cast<int>(predictions.size(1)),
+  Call call{grad_output.data_ptr<float>(),         predictions.data_ptr<float>(),
+            targets.data_ptr<int64_t>(),           grad.data_ptr<float>(),
+            static_cast<int>(predictions.size(0)), static_cast<int>(predictions.size(1)),
             at::cuda::getCurrentCUDAStream()};
   const auto address =
       reinterpret_cast<uintptr_t>(call.predictions) | reinterpret_cast<uintptr_t>(call.grad);

@@ -17,8 +17,8 @@
 #include <cmath>
 #include <cstdint>
 
-constexpr int kThreads = 256;    // tune: kThreads in 128, 256, 512
-constexpr int kOneBlock = 512;   // a batch of no more threads than these is done by one block
+constexpr int kThreads = 256;   // tune: kThreads in 128, 256, 512
+constexpr int kOneBlock = 512;  // a batch of no more threads than these is done by one block
 constexpr int kSumThreads = 1024;
 
 template <int kWidth>
@@ -59,8 +59,8 @@ __device__ float BlockSum(float value) {
 // Rows of at most kLanes * kChunks * kWidth classes, a multiple of kWidth.
 template <int kLanes, int kChunks, int kWidth>
 __global__ void RowLosses(const float* __restrict__ predictions,
-                          const int64_t* __restrict__ targets, float* __restrict__ parts,
-                          int batch, int classes, float scale) {
+                          const int64_t* __restrict__ targets, float* __restrict__ parts, int batch,
+                          int classes, float scale) {
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kLanes;
   const int lane = threadIdx.x % kLanes;
   const bool works = row < batch;
@@ -196,12 +196,9 @@ torch::Tensor forward(torch::Tensor predictions, torch::Tensor targets) {
               "an empty batch has no mean loss");
   predictions = predictions.contiguous();
   targets = targets.contiguous();
-  Call call{predictions.data_ptr<float>(),
-            targets.data_ptr<int64_t>(),
-            static_cast<int>(predictions.size(0)),
-            static_cast<int>(predictions.size(1)),
-            torch::empty({}, predictions.options()),
-            at::cuda::getCurrentCUDAStream()};
+  Call call{predictions.data_ptr<float>(),           targets.data_ptr<int64_t>(),
+            static_cast<int>(predictions.size(0)),   static_cast<int>(predictions.size(1)),
+            torch::empty({}, predictions.options()), at::cuda::getCurrentCUDAStream()};
   const auto address = reinterpret_cast<uintptr_t>(call.predictions);
   if (call.classes % 4 == 0 && address % 16 == 0) {
     call.RunByLength<4>();

@@ -1,0 +1,206 @@
+// Linear layer with ReLU.
+//
+// A team of warps makes kRows x kCols outputs. Its threads lie along the depth: each loads a vector
+// of kRows rows of x and of kCols rows of weights straight into registers, so that all that a small
+// layer needs is in flight at once. The sums over lanes are made by halving: in each step a lane
+// hands one half of its sums to its partner and keeps the other, so that 32 sums over 32 lanes cost
+// 31 shuffles in place of 160. Sums over the team's warps go through shared memory. One launch.
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/cuda/CUDAContext.h>
+#include <torch/extension.h>
+
+#include <cstdint>
+
+constexpr int kMostWarps = 16;
+constexpr int kMultiprocessors = 120;  // about as many blocks are worth having
+constexpr int kEnoughTeams = 64;       // tune: kEnoughTeams in 32, 64, 128
+constexpr int kTeamOfLarge = 8;  // tune: kTeamOfLarge in 4, 8, 16; warps of a team of large tiles
+
+template <int kWidth>
+struct Vector {
+  float at[kWidth];
+};
+template <int kWidth>
+__device__ Vector<kWidth> Load(const float* from) {
+  Vector<kWidth> v;
+  if constexpr (kWidth == 4) {
+    *reinterpret_cast<float4*>(v.at) = __ldg(reinterpret_cast<const float4*>(from));
+  } else {
+    v.at[0] = __ldg(from);
+  }
+  return v;
+}
+
+// Adds up each of kCount numbers over the warp. The lane gets the sum of number lane * kCount / 32.
+template <int kCount>
+__device__ float SumOverLanes(float (&v)[kCount], int lane) {
+  int left = kCount;
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    left /= 2;
+    const bool upper = (lane & distance) != 0;
+    if (left == 0) {
+      v[0] += __shfl_xor_sync(0xffffffffu, v[0], distance);
+    } else {
+#pragma unroll
+      for (int i = 0; i < left; ++i) {
+        const float send = upper ? v[i] : v[i + left];
+        const float keep = upper ? v[i + left] : v[i];
+        v[i] = keep + __shfl_xor_sync(0xffffffffu, send, distance);
+      }
+      // Numbers that are left once are shared by pairs of lanes from now on.
+      if (left == 1) left = 0;
+    }
+  }
+  return v[0];
+}
+
+// NaN stays NaN.
+__device__ float Relu(float v) { return v < 0 ? 0 : v; }
+
+// The block's teams, 1 << log_team warps each, take tiles below each other.
+template <int kRows, int kCols, int kWidth>
+__global__ void __launch_bounds__(kMostWarps * 32)
+    LinearRelu(const float* __restrict__ x, const float* __restrict__ weights,
+               const float* __restrict__ biases, float* __restrict__ y, int batch, int in, int out,
+               int log_team) {
+  constexpr int kTile = kRows * kCols;
+  __shared__ float parts[kMostWarps][kTile];
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  const int team = 1 << log_team;
+  const int tile = (blockIdx.x * (blockDim.x / 32) + warp) >> log_team;
+  const int64_t row = static_cast<int64_t>(tile) * kRows;
+  const int column = blockIdx.y * kCols;
+
+  // In the end each thread has one output, number `mine` of tile `of`, or none. Its bias is loaded
+  // now, together with all else.
+  int of = tile;
+  int mine = lane * kTile / 32;
+  bool stores = lane % (32 / kTile) == 0;
+  if (team > 1) {
+    const int of_block = threadIdx.x / kTile;
+    const int tiles = (blockDim.x / 32) >> log_team;
+    of = blockIdx.x * tiles + of_block;
+    mine = threadIdx.x % kTile;
+    stores = of_block < tiles;
+  }
+  const int64_t my_row = static_cast<int64_t>(of) * kRows + mine / kCols;
+  const int my_column = column + mine % kCols;
+  stores = stores && my_row < batch && my_column < out;
+  const float bias = stores ? __ldg(biases + my_column) : 0;
+
+  // What lies outside of the matrices is computed from their last lines, and not stored.
+  const float* of_x[kRows];
+  const float* of_weights[kCols];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) of_x[r] = x + min(row + r, static_cast<int64_t>(batch) - 1) * in;
+#pragma unroll
+  for (int c = 0; c < kCols; ++c) {
+    of_weights[c] = weights + static_cast<int64_t>(min(column + c, out - 1)) * in;
+  }
+  float sums[kTile] = {};
+  for (int k = ((warp & (team - 1)) * 32 + lane) * kWidth; k < in; k += team * 32 * kWidth) {
+    Vector<kWidth> a[kRows];
+    Vector<kWidth> b[kCols];
+#pragma unroll
+    for (int c = 0; c < kCols; ++c) b[c] = Load<kWidth>(of_weights[c] + k);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) a[r] = Load<kWidth>(of_x[r] + k);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+        for (int c = 0; c < kCols; ++c) sums[r * kCols + c] += a[r].at[i] * b[c].at[i];
+      }
+    }
+  }
+
+  float sum = SumOverLanes(sums, lane);
+  if (team > 1) {
+    if (lane % (32 / kTile) == 0) parts[warp][lane * kTile / 32] = sum;
+    __syncthreads();
+    if (!stores) return;
+    const int first = threadIdx.x / kTile << log_team;
+    sum = 0;
+    for (int i = 0; i < team; ++i) sum += parts[first + i][mine];
+  }
+  if (stores) y[my_row * out + my_column] = Relu(sum + bias);
+}
+
+struct Call {
+  const float* x;
+  const float* weights;
+  const float* biases;
+  float* y;
+  int batch, in, out;
+  cudaStream_t stream;
+
+  template <int kRows, int kCols>
+  int64_t Teams() const {
+    return static_cast<int64_t>((batch + kRows - 1) / kRows) * ((out + kCols - 1) / kCols);
+  }
+
+  // As many warps in a team as have work, but no more than most_team; `tiles` teams a block.
+  template <int kRows, int kCols>
+  void Run(int most_team, int tiles) const {
+    const bool vectors = in % 4 == 0 && (reinterpret_cast<uintptr_t>(x) % 16 == 0) &&
+                         (reinterpret_cast<uintptr_t>(weights) % 16 == 0);
+    const int chunks = vectors ? in / 4 : in;
+    int log_team = 0;
+    while ((32 << log_team) < chunks && (2 << log_team) <= most_team) ++log_team;
+    const int row_tiles = (batch + kRows - 1) / kRows;
+    const int column_tiles = (out + kCols - 1) / kCols;
+    while (tiles > 1 &&
+           ((tiles << log_team) > kMostWarps ||
+            static_cast<int64_t>(row_tiles) * column_tiles < tiles * kMultiprocessors)) {
+      tiles /= 2;
+    }
+    const dim3 grid((row_tiles + tiles - 1) / tiles, column_tiles);
+    TORCH_CHECK(grid.y <= 65535, "too many output features");
+    const int threads = (tiles << log_team) * 32;
+    (vectors ? LinearRelu<kRows, kCols, 4>
+             : LinearRelu<kRows, kCols, 1>)<<<grid, threads, 0, stream>>>(x, weights, biases, y,
+                                                                          batch, in, out, log_team);
+  }
+
+  void RunBySize() const {
+    if (Teams<4, 8>() >= 2 * kEnoughTeams) {
+      const bool long_rows = in > 2048;
+      Run<4, 8>(long_rows ? kTeamOfLarge : 4, 4);
+    } else if (Teams<4, 2>() >= kEnoughTeams) {
+      Run<4, 2>(kMostWarps, 1);
+    } else {
+      Run<1, 1>(kMostWarps, 1);
+    }
+  }
+};
+
+torch::Tensor forward(torch::Tensor x, torch::Tensor weights, torch::Tensor biases) {
+  TORCH_CHECK(x.dim() == 2 && weights.dim() == 2, "x and weights must be matrices");
+  TORCH_CHECK(x.size(1) == weights.size(1), "x and weights must have as many columns");
+  TORCH_CHECK(biases.numel() == weights.size(0), "one bias for each row of weights");
+  TORCH_CHECK(x.scalar_type() == torch::kFloat32, "x must be float32");
+  x = x.contiguous();
+  weights = weights.contiguous();
+  biases = biases.contiguous();
+  const int batch = static_cast<int>(x.size(0));
+  const int in = static_cast<int>(x.size(1));
+  const int out = static_cast<int>(weights.size(0));
+  auto y = torch::empty({batch, out}, x.options());
+  if (y.numel() == 0) return y;
+  const Call call{x.data_ptr<float>(),
+                  weights.data_ptr<float>(),
+                  biases.data_ptr<float>(),
+                  y.data_ptr<float>(),
+                  batch,
+                  in,
+                  out,
+                  at::cuda::getCurrentCUDAStream()};
+  call.RunBySize();
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return y;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward, "Linear layer with ReLU"); }
