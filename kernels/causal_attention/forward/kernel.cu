@@ -1,0 +1,682 @@
+// Causal attention with tensor cores. A block takes a tile of queries of one head and walks the
+// keys up to its last query, tile by tile, which cp.async brings while the tile before is worked
+// on. A warp keeps all scores of its queries to a tile in registers, turns them into weights there
+// (online softmax) and multiplies them with the values. Long tiles of queries are started first.
+//
+// Weights refer to a maximum that is moved only where scores have grown by more than a factor of
+// 2^kSlack since: sums and weights stay in range, and the rescaling of sums is left out mostly.
+//
+// float32 is split into two tf32 numbers each, three products for one, and the products of each
+// tile are added to the sums outside of the tensor cores, which round toward zero. Heads that are
+// too large or no multiple of 16 bytes take one block for each query.
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/cuda/CUDAContext.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <torch/extension.h>
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+constexpr int kKeys = 64;    // tune: kKeys in 32, 64  (of a tile)
+constexpr float kSlack = 8;  // in powers of two
+constexpr int kAnyThreads = 128;
+
+struct Shape {
+  int heads, kv_heads, tokens, size;
+};
+
+// Of a block: which head of whom, and which tile of queries, the longest first.
+struct Place {
+  int64_t query_head, kv_head;
+  int tile;
+
+  __device__ Place(const Shape& shape, int tiles) {
+    const unsigned all_heads = gridDim.x / tiles;
+    tile = tiles - 1 - static_cast<int>(blockIdx.x / all_heads);
+    query_head = blockIdx.x % all_heads;
+    kv_head = query_head / shape.heads * shape.kv_heads +
+              query_head % shape.heads / (shape.heads / shape.kv_heads);
+  }
+};
+
+__device__ uint32_t SharedAddress(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+__device__ void CopyAsync(uint32_t to, const void* from, bool exists) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+               "r"(exists ? 16 : 0)
+               : "memory");
+}
+
+__device__ void Commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+template <int kPending>
+__device__ void Await() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+__device__ void LoadMatrices(uint32_t (&r)[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+__device__ void LoadTransposed(uint32_t (&r)[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+template <typename T>
+__device__ void Multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  if constexpr (std::is_same_v<T, at::Half>) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+}
+
+template <typename T>
+__device__ uint32_t Pack(float low, float high) {
+  if constexpr (std::is_same_v<T, at::Half>) {
+    const __half2 pair = __floats2half2_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(pair);
+  } else {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(pair);
+  }
+}
+
+__device__ float PowerOfTwo(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+__device__ float QuadMax(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xffffffff, x, 2));
+}
+
+__device__ float QuadSum(float x) {
+  x += __shfl_xor_sync(0xffffffff, x, 1);
+  return x + __shfl_xor_sync(0xffffffff, x, 2);
+}
+
+// Scores of kM x 16 queries to a tile of keys, as tensor cores leave them: element i of
+// scores[m][n] is of query 16 m + lane / 4 + i / 2 * 8, key 8 n + lane % 4 * 2 + i % 2.
+template <int kM>
+struct Softmax {
+  float reference[2 * kM];  // times the scale
+  float totals[2 * kM];     // of this thread's keys
+
+  __device__ Softmax() {
+#pragma unroll
+    for (int r = 0; r < 2 * kM; ++r) {
+      reference[r] = -INFINITY;
+      totals[r] = 0;
+    }
+  }
+
+  // Scores to weights. True if sums so far are to be multiplied by `rescale`.
+  template <int kN>
+  __device__ bool Weigh(float (&scores)[kM][kN][4], float scale, float (&rescale)[2 * kM]) {
+    float largest[2 * kM];
+    bool grown = false;
+#pragma unroll
+    for (int r = 0; r < 2 * kM; ++r) {
+      float x = -INFINITY;
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+        x = fmaxf(x, fmaxf(scores[r / 2][n][r % 2 * 2], scores[r / 2][n][r % 2 * 2 + 1]));
+      }
+      largest[r] = QuadMax(x) * scale;
+      grown = grown || largest[r] > reference[r] + kSlack;
+    }
+    grown = __any_sync(0xffffffff, grown);
+    if (grown) {
+#pragma unroll
+      for (int r = 0; r < 2 * kM; ++r) {
+        const float next = fmaxf(reference[r], largest[r]);
+        rescale[r] = PowerOfTwo(reference[r] - next);
+        reference[r] = next;
+        totals[r] *= rescale[r];
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < 2 * kM; ++r) {
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          float& score = scores[r / 2][n][r % 2 * 2 + i];
+          score = PowerOfTwo(score * scale - reference[r]);
+          totals[r] += score;
+        }
+      }
+    }
+    return grown;
+  }
+};
+
+// Hides keys from `first_key` on that come after their query.
+template <int kM, int kN>
+__device__ void Mask(float (&scores)[kM][kN][4], int first_query, int first_key) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int n = 0; n < kN; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int query = first_query + m * 16 + lane / 4 + i / 2 * 8;
+        const int key = first_key + n * 8 + lane % 4 * 2 + i % 2;
+        if (key > query) scores[m][n][i] = -INFINITY;
+      }
+    }
+  }
+}
+
+// 16-bit types: kSize is the head's size or more, kM x 16 queries a warp.
+template <int kSize, int kM>
+struct Tile {
+  static constexpr int kWarps = 4;
+  static constexpr int kThreads = 32 * kWarps;
+  static constexpr int kQueries = 16 * kM * kWarps;
+  static constexpr int kRowBytes = 2 * kSize;
+  static constexpr int kRowChunks = kSize / 8;  // of 16 bytes
+  static constexpr int kQueryBytes = kQueries * kRowBytes;
+  static constexpr int kKeyBytes = kKeys * kRowBytes;
+  static constexpr int kBytes = kQueryBytes + 4 * kKeyBytes;
+
+  // Rows of a matrix to shared memory, zeros for those at or after `rows`; chunks of a row change
+  // places by the row's number, so that eight rows' chunks at one place lie in different banks.
+  template <int kRows, typename T>
+  static __device__ void Load(uint32_t to, const T* from, int first, int rows, int size) {
+    for (int i = threadIdx.x; i < kRows * kRowChunks; i += kThreads) {
+      const int row = i / kRowChunks;
+      const int chunk = i % kRowChunks;
+      const bool exists = first + row < rows && chunk * 8 < size;
+      const T* source = exists ? from + static_cast<int64_t>(first + row) * size + chunk * 8 : from;
+      CopyAsync(to + row * kRowBytes + ((chunk ^ (row % 8)) << 4), source, exists);
+    }
+  }
+};
+
+template <typename T, int kSize, int kM>
+__global__ void __launch_bounds__(Tile<kSize, kM>::kThreads, kSize > 128 ? 1 : 2)
+    Attend(const T* __restrict__ query, const T* __restrict__ key, const T* __restrict__ value,
+           T* __restrict__ y, Shape shape, float scale, int tiles) {
+  using Tile = Tile<kSize, kM>;
+  extern __shared__ __align__(128) unsigned char shared[];
+  const uint32_t queries = SharedAddress(shared);
+  const uint32_t keys = queries + Tile::kQueryBytes;
+  const uint32_t values = keys + 2 * Tile::kKeyBytes;
+  const Place place(shape, tiles);
+  const int64_t head_elements = static_cast<int64_t>(shape.tokens) * shape.size;
+  query += place.query_head * head_elements;
+  key += place.kv_head * head_elements;
+  value += place.kv_head * head_elements;
+  y += place.query_head * head_elements;
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  const int block_query = place.tile * Tile::kQueries;
+  const int first_query = block_query + warp * 16 * kM;
+  const int last_query = min(block_query + Tile::kQueries, shape.tokens) - 1;
+  const int key_tiles = last_query / kKeys + 1;
+
+  const auto load_keys = [&](int t) {
+    const int offset = t % 2 * Tile::kKeyBytes;
+    Tile::template Load<kKeys>(keys + offset, key, t * kKeys, shape.tokens, shape.size);
+    Tile::template Load<kKeys>(values + offset, value, t * kKeys, shape.tokens, shape.size);
+    Commit();
+  };
+  Tile::template Load<Tile::kQueries>(queries, query, block_query, shape.tokens, shape.size);
+  load_keys(0);
+
+  // Lanes' places in the matrices that they load.
+  const uint32_t my_queries = queries + (warp * 16 * kM + lane % 16) * Tile::kRowBytes;
+  const int query_half = lane / 16;
+  const int key_row = lane / 16 * 8 + lane % 8;
+  const int key_half = lane / 8 % 2;
+  const int value_row = lane % 16;
+  const int value_half = lane / 16;
+
+  float sums[kM][kSize / 8][4] = {};
+  Softmax<kM> softmax;
+  for (int t = 0; t < key_tiles; ++t) {
+    Await<0>();
+    __syncthreads();
+    if (t + 1 < key_tiles) load_keys(t + 1);
+    const int first_key = t * kKeys;
+    if (first_key > first_query + 16 * kM - 1) continue;  // after all of this warp's queries
+
+    float scores[kM][kKeys / 8][4] = {};
+    const uint32_t k_tile = keys + t % 2 * Tile::kKeyBytes + key_row * Tile::kRowBytes;
+#pragma unroll
+    for (int k = 0; k < kSize / 16; ++k) {
+      uint32_t a[kM][4];
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+        LoadMatrices(a[m], my_queries + m * 16 * Tile::kRowBytes +
+                               (((2 * k + query_half) ^ (lane % 8)) << 4));
+      }
+#pragma unroll
+      for (int n = 0; n < kKeys / 16; ++n) {
+        uint32_t b[4];
+        LoadMatrices(b,
+                     k_tile + n * 16 * Tile::kRowBytes + (((2 * k + key_half) ^ (lane % 8)) << 4));
+#pragma unroll
+        for (int m = 0; m < kM; ++m) {
+          Multiply<T>(scores[m][2 * n], a[m], b[0], b[1]);
+          Multiply<T>(scores[m][2 * n + 1], a[m], b[2], b[3]);
+        }
+      }
+    }
+    if (first_key + kKeys - 1 > first_query) Mask(scores, first_query, first_key);
+    float rescale[2 * kM];
+    if (softmax.Weigh(scores, scale, rescale)) {
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+#pragma unroll
+        for (int n = 0; n < kSize / 8; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) sums[m][n][i] *= rescale[2 * m + i / 2];
+        }
+      }
+    }
+    const uint32_t v_tile = values + t % 2 * Tile::kKeyBytes + value_row * Tile::kRowBytes;
+#pragma unroll
+    for (int k = 0; k < kKeys / 16; ++k) {
+      uint32_t a[kM][4];
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+        a[m][0] = Pack<T>(scores[m][2 * k][0], scores[m][2 * k][1]);
+        a[m][1] = Pack<T>(scores[m][2 * k][2], scores[m][2 * k][3]);
+        a[m][2] = Pack<T>(scores[m][2 * k + 1][0], scores[m][2 * k + 1][1]);
+        a[m][3] = Pack<T>(scores[m][2 * k + 1][2], scores[m][2 * k + 1][3]);
+      }
+#pragma unroll
+      for (int n = 0; n < kSize / 16; ++n) {
+        uint32_t b[4];
+        LoadTransposed(
+            b, v_tile + k * 16 * Tile::kRowBytes + (((2 * n + value_half) ^ (lane % 8)) << 4));
+#pragma unroll
+        for (int m = 0; m < kM; ++m) {
+          Multiply<T>(sums[m][2 * n], a[m], b[0], b[1]);
+          Multiply<T>(sums[m][2 * n + 1], a[m], b[2], b[3]);
+        }
+      }
+    }
+  }
+
+  // By way of the warp's own rows of queries, to store whole chunks.
+  __syncwarp();
+  unsigned char* const mine = shared + warp * 16 * kM * Tile::kRowBytes;
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float inverse = 1 / QuadSum(softmax.totals[2 * m + half]);
+      const int row = m * 16 + half * 8 + lane / 4;
+#pragma unroll
+      for (int n = 0; n < kSize / 8; ++n) {
+        *reinterpret_cast<uint32_t*>(mine + row * Tile::kRowBytes + ((n ^ (row % 8)) << 4) +
+                                     lane % 4 * 4) =
+            Pack<T>(sums[m][n][2 * half] * inverse, sums[m][n][2 * half + 1] * inverse);
+      }
+    }
+  }
+  __syncwarp();
+  for (int i = lane; i < 16 * kM * Tile::kRowChunks; i += 32) {
+    const int row = i / Tile::kRowChunks;
+    const int chunk = i % Tile::kRowChunks;
+    if (first_query + row < shape.tokens && chunk * 8 < shape.size) {
+      *reinterpret_cast<uint4*>(y + static_cast<int64_t>(first_query + row) * shape.size +
+                                chunk * 8) =
+          *reinterpret_cast<const uint4*>(mine + row * Tile::kRowBytes +
+                                          ((chunk ^ (row % 8)) << 4));
+    }
+  }
+}
+
+__device__ uint32_t ToTf32(float x) {
+  uint32_t y;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+  return y;
+}
+
+struct Pair {
+  uint32_t high, low;
+
+  __device__ explicit Pair(float x) {
+    high = ToTf32(x);
+    low = ToTf32(x - __uint_as_float(high));
+  }
+};
+
+__device__ void MultiplyTf32(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                             uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// The 16 x 8 numbers a, as four of a thread, times 8 x 8.
+__device__ void MultiplySplit(float (&d)[4], const Pair (&a)[4], const Pair& b0, const Pair& b1) {
+  MultiplyTf32(d, a[0].low, a[1].low, a[2].low, a[3].low, b0.high, b1.high);
+  MultiplyTf32(d, a[0].high, a[1].high, a[2].high, a[3].high, b0.low, b1.low);
+  MultiplyTf32(d, a[0].high, a[1].high, a[2].high, a[3].high, b0.high, b1.high);
+}
+
+// float32: 16 queries a warp. The depth of a product may go in any order, and goes so that a
+// thread's two numbers of eight lie side by side: places t and t + 4 hold 2 t and 2 t + 1.
+template <int kSize>
+struct FloatTile {
+  static constexpr int kWarps = 4;
+  static constexpr int kThreads = 32 * kWarps;
+  static constexpr int kQueries = 16 * kWarps;
+  static constexpr int kKeyPitch = kSize + 8;    // lanes' pairs lie in different banks
+  static constexpr int kValuePitch = kSize + 4;  // and so do lanes' numbers
+  static constexpr int kKeyFloats = kKeys * kKeyPitch;
+  static constexpr int kValueFloats = kKeys * kValuePitch;
+  static constexpr int kBytes = 4 * 2 * (kKeyFloats + kValueFloats);
+
+  static __device__ void Load(float* to, int pitch, const float* from, int first, int rows,
+                              int size) {
+    const uint32_t target = SharedAddress(to);
+    for (int i = threadIdx.x; i < kKeys * (kSize / 4); i += kThreads) {
+      const int row = i / (kSize / 4);
+      const int column = i % (kSize / 4) * 4;
+      const bool exists = first + row < rows && column < size;
+      const float* source =
+          exists ? from + static_cast<int64_t>(first + row) * size + column : from;
+      CopyAsync(target + 4 * (row * pitch + column), source, exists);
+    }
+  }
+};
+
+template <int kSize>
+__global__ void __launch_bounds__(FloatTile<kSize>::kThreads, kSize > 64 ? 1 : 2)
+    AttendFloat(const float* __restrict__ query, const float* __restrict__ key,
+                const float* __restrict__ value, float* __restrict__ y, Shape shape, float scale,
+                int tiles) {
+  using Tile = FloatTile<kSize>;
+  extern __shared__ __align__(128) float numbers[];
+  float* const keys = numbers;
+  float* const values = numbers + 2 * Tile::kKeyFloats;
+  const Place place(shape, tiles);
+  const int64_t head_elements = static_cast<int64_t>(shape.tokens) * shape.size;
+  query += place.query_head * head_elements;
+  key += place.kv_head * head_elements;
+  value += place.kv_head * head_elements;
+  y += place.query_head * head_elements;
+  const int lane = threadIdx.x % 32;
+  const int quad = lane / 4;
+  const int member = lane % 4;
+  const int block_query = place.tile * Tile::kQueries;
+  const int first_query = block_query + threadIdx.x / 32 * 16;
+  const int last_query = min(block_query + Tile::kQueries, shape.tokens) - 1;
+  const int key_tiles = last_query / kKeys + 1;
+
+  const auto load_keys = [&](int t) {
+    Tile::Load(keys + t % 2 * Tile::kKeyFloats, Tile::kKeyPitch, key, t * kKeys, shape.tokens,
+               shape.size);
+    Tile::Load(values + t % 2 * Tile::kValueFloats, Tile::kValuePitch, value, t * kKeys,
+               shape.tokens, shape.size);
+    Commit();
+  };
+  load_keys(0);
+  float2 wanted[kSize / 8][2];
+#pragma unroll
+  for (int k = 0; k < kSize / 8; ++k) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = first_query + half * 8 + quad;
+      const int column = k * 8 + member * 2;
+      wanted[k][half] = row < shape.tokens && column < shape.size
+                            ? __ldg(reinterpret_cast<const float2*>(
+                                  query + static_cast<int64_t>(row) * shape.size + column))
+                            : float2{0, 0};
+    }
+  }
+
+  float sums[kSize / 8][4] = {};
+  Softmax<1> softmax;
+  for (int t = 0; t < key_tiles; ++t) {
+    Await<0>();
+    __syncthreads();
+    if (t + 1 < key_tiles) load_keys(t + 1);
+    const int first_key = t * kKeys;
+    if (first_key > first_query + 15) continue;  // after all of this warp's queries
+
+    float scores[1][kKeys / 8][4] = {};
+    const float* k_tile = keys + t % 2 * Tile::kKeyFloats + quad * Tile::kKeyPitch + 2 * member;
+#pragma unroll
+    for (int k = 0; k < kSize / 8; ++k) {
+      const Pair a[4] = {Pair(wanted[k][0].x), Pair(wanted[k][1].x), Pair(wanted[k][0].y),
+                         Pair(wanted[k][1].y)};
+#pragma unroll
+      for (int n = 0; n < kKeys / 8; ++n) {
+        const float2 b = *reinterpret_cast<const float2*>(k_tile + n * 8 * Tile::kKeyPitch + k * 8);
+        MultiplySplit(scores[0][n], a, Pair(b.x), Pair(b.y));
+      }
+    }
+    if (first_key + kKeys - 1 > first_query) Mask(scores, first_query, first_key);
+    float rescale[2] = {1, 1};
+    softmax.Weigh(scores, scale, rescale);
+    float parts[kSize / 8][4] = {};
+    const float* v_tile =
+        values + t % 2 * Tile::kValueFloats + 2 * member * Tile::kValuePitch + quad;
+#pragma unroll
+    for (int k = 0; k < kKeys / 8; ++k) {
+      const Pair a[4] = {Pair(scores[0][k][0]), Pair(scores[0][k][2]), Pair(scores[0][k][1]),
+                         Pair(scores[0][k][3])};
+#pragma unroll
+      for (int n = 0; n < kSize / 8; ++n) {
+        const float* v = v_tile + k * 8 * Tile::kValuePitch + n * 8;
+        MultiplySplit(parts[n], a, Pair(v[0]), Pair(v[Tile::kValuePitch]));
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < kSize / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums[n][i] = sums[n][i] * rescale[i / 2] + parts[n][i];
+    }
+  }
+
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float inverse = 1 / QuadSum(softmax.totals[half]);
+    const int row = first_query + half * 8 + quad;
+#pragma unroll
+    for (int n = 0; n < kSize / 8; ++n) {
+      const int column = n * 8 + member * 2;
+      if (row < shape.tokens && column < shape.size) {
+        *reinterpret_cast<float2*>(y + static_cast<int64_t>(row) * shape.size + column) = {
+            sums[n][2 * half] * inverse, sums[n][2 * half + 1] * inverse};
+      }
+    }
+  }
+}
+
+template <typename Combine>
+__device__ float Reduce(float value, Combine combine) {
+  __shared__ float partial[kAnyThreads / 32];
+  for (int lane = 16; lane > 0; lane /= 2) {
+    value = combine(value, __shfl_xor_sync(0xffffffff, value, lane));
+  }
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = partial[0];
+  for (int w = 1; w < kAnyThreads / 32; ++w) value = combine(value, partial[w]);
+  return value;
+}
+
+// Any size: a block for a query, a thread for a key of a chunk, then for some of the sums.
+template <typename T>
+__global__ void __launch_bounds__(kAnyThreads)
+    AttendAny(const T* __restrict__ query, const T* __restrict__ key, const T* __restrict__ value,
+              T* __restrict__ y, Shape shape, float scale) {
+  extern __shared__ __align__(128) float rows[];
+  float* const wanted = rows;
+  float* const sums = rows + shape.size;
+  __shared__ float weights[kAnyThreads];
+  const Place place(shape, shape.tokens);
+  const int position = place.tile;
+  const int64_t row = place.query_head * shape.tokens + position;
+  const int64_t start = place.kv_head * shape.tokens * shape.size;
+  for (int d = threadIdx.x; d < shape.size; d += kAnyThreads) {
+    wanted[d] = static_cast<float>(query[row * shape.size + d]) * scale;
+    sums[d] = 0;
+  }
+  __syncthreads();
+  float largest = -INFINITY;
+  float total = 0;
+  for (int first = 0; first <= position; first += kAnyThreads) {
+    const int mine = first + static_cast<int>(threadIdx.x);
+    float score = -INFINITY;
+    if (mine <= position) {
+      const T* k = key + start + static_cast<int64_t>(mine) * shape.size;
+      score = 0;
+#pragma unroll 4
+      for (int d = 0; d < shape.size; ++d) score += wanted[d] * static_cast<float>(k[d]);
+    }
+    const float before = largest;
+    largest = fmaxf(before, Reduce(score, [](float a, float b) { return fmaxf(a, b); }));
+    const float rescale = PowerOfTwo(before - largest);
+    const float weight = PowerOfTwo(score - largest);
+    weights[threadIdx.x] = weight;
+    total = total * rescale + Reduce(weight, [](float a, float b) { return a + b; });
+    const int count = min(kAnyThreads, position - first + 1);
+    for (int d = threadIdx.x; d < shape.size; d += kAnyThreads) {
+      const T* v = value + start + static_cast<int64_t>(first) * shape.size + d;
+      float sum = sums[d] * rescale;
+#pragma unroll 4
+      for (int k = 0; k < count; ++k) {
+        sum += weights[k] * static_cast<float>(v[static_cast<int64_t>(k) * shape.size]);
+      }
+      sums[d] = sum;
+    }
+    __syncthreads();
+  }
+  for (int d = threadIdx.x; d < shape.size; d += kAnyThreads) {
+    y[row * shape.size + d] = static_cast<T>(sums[d] / total);
+  }
+}
+
+// What all launches take.
+template <typename T>
+struct Call {
+  const T *query, *key, *value;
+  T* y;
+  Shape shape;
+  int64_t all_heads;
+  float scale;  // of scores, for powers of two
+  cudaStream_t stream;
+
+  template <typename Kernel>
+  void Launch(Kernel kernel, int queries, int threads, int bytes) const {
+    const int tiles = (shape.tokens + queries - 1) / queries;
+    TORCH_CHECK(all_heads * tiles < int64_t{1} << 31, "too many queries");
+    C10_CUDA_CHECK(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    kernel<<<static_cast<unsigned>(all_heads * tiles), threads, bytes, stream>>>(
+        query, key, value, y, shape, scale, tiles);
+  }
+
+  template <int kSize, int kM>
+  void Launch16() const {
+    using Tile = Tile<kSize, kM>;
+    Launch(Attend<T, kSize, kM>, Tile::kQueries, Tile::kThreads, Tile::kBytes);
+  }
+
+  template <int kSize>
+  void LaunchFloat() const {
+    using Tile = FloatTile<kSize>;
+    Launch(AttendFloat<kSize>, Tile::kQueries, Tile::kThreads, Tile::kBytes);
+  }
+};
+
+template <typename T>
+static void Dispatch(const torch::Tensor& query, const torch::Tensor& key,
+                     const torch::Tensor& value, torch::Tensor& y) {
+  const int size = static_cast<int>(query.size(3));
+  const Shape shape{static_cast<int>(query.size(1)), static_cast<int>(key.size(1)),
+                    static_cast<int>(query.size(2)), size};
+  const Call<T> call{query.data_ptr<T>(),
+                     key.data_ptr<T>(),
+                     value.data_ptr<T>(),
+                     y.data_ptr<T>(),
+                     shape,
+                     query.size(0) * query.size(1),
+                     static_cast<float>(1.4426950408889634 / std::sqrt(static_cast<double>(size))),
+                     at::cuda::getCurrentCUDAStream()};
+  const bool chunks = size * sizeof(T) % 16 == 0;
+  if constexpr (std::is_same_v<T, float>) {
+    if (chunks && size <= 64) return call.template LaunchFloat<64>();
+    if (chunks && size <= 128) return call.template LaunchFloat<128>();
+  } else {
+    if (chunks && size <= 64) return call.template Launch16<64, 2>();
+    if (chunks && size <= 128) return call.template Launch16<128, 2>();
+    if (chunks && size <= 256) return call.template Launch16<256, 1>();
+  }
+  const int64_t queries = call.all_heads * shape.tokens;
+  TORCH_CHECK(queries < int64_t{1} << 31, "too many queries");
+  AttendAny<T>
+      <<<static_cast<unsigned>(queries), kAnyThreads, 2 * sizeof(float) * size, call.stream>>>(
+          call.query, call.key, call.value, call.y, shape, call.scale);
+}
+
+// Contiguous, and where a chunk of 16 bytes may begin.
+static torch::Tensor Aligned(const torch::Tensor& x) {
+  const auto y = x.contiguous();
+  return reinterpret_cast<uintptr_t>(y.data_ptr()) % 16 == 0 ? y : y.clone();
+}
+
+torch::Tensor forward(torch::Tensor query, torch::Tensor key, torch::Tensor value) {
+  TORCH_CHECK(query.dim() == 4 && key.dim() == 4 && key.sizes() == value.sizes(),
+              "query, key and value must be (batch, heads, tokens, size)");
+  TORCH_CHECK(
+      query.size(0) == key.size(0) && query.size(2) == key.size(2) && query.size(3) == key.size(3),
+      "query and key must have as many members, tokens and elements");
+  TORCH_CHECK(key.size(1) > 0 && query.size(1) % key.size(1) == 0,
+              "the heads of query must be a multiple of those of key");
+  TORCH_CHECK(query.size(3) <= 4096, "a head must have at most 4096 elements");
+  TORCH_CHECK(query.scalar_type() == key.scalar_type() && key.scalar_type() == value.scalar_type(),
+              "query, key and value must be of one type");
+  auto y = torch::empty(query.sizes(), query.options());
+  if (y.numel() == 0) return y;
+  query = Aligned(query);
+  key = Aligned(key);
+  value = Aligned(value);
+  switch (query.scalar_type()) {
+    case torch::kFloat32:
+      Dispatch<float>(query, key, value, y);
+      break;
+    case torch::kFloat16:
+      Dispatch<at::Half>(query, key, value, y);
+      break;
+    case torch::kBFloat16:
+      Dispatch<at::BFloat16>(query, key, value, y);
+      break;
+    default:
+      TORCH_CHECK(false, "query must be float32, float16 or bfloat16");
+  }
+  return y;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward, "Causal attention"); }
