@@ -2,7 +2,7 @@
 // halves, s v = high + low with s a power of two, which keep 22 of its bits; a product is then
 // low high' + high low' + high high', three matrix instructions of float16, each exact but for the
 // last bit of its sum. Tensor cores round sums toward zero, so a sum never stays in them for more
-// than three instructions: what they give is added in registers, rounded to nearest.
+// than six instructions: what they give is added in registers, rounded to nearest.
 //
 // Convert writes x as halves with channels innermost, scaled by a guess and finding x's largest
 // number on the way; where the guess was bad its second launch does it over. Normalization's
@@ -321,6 +321,13 @@ struct Source {
   __host__ __device__ int Slabs() const { return (channels + kSlab - 1) / kSlab; }
 };
 
+// By members: a choice between kernel parameters as wholes would copy them to local memory.
+__device__ Source Chosen(bool a_chosen, const Source& a, const Source& b) {
+  return {a_chosen ? a.split : b.split,   a_chosen ? a.channels : b.channels,
+          a_chosen ? a.height : b.height, a_chosen ? a.width : b.width,
+          a_chosen ? a.stride : b.stride, a_chosen ? a.wide : b.wide};
+}
+
 struct Target {
   int out_channels, height, width;
   Chunk* split;           // the result split, or null
@@ -440,7 +447,7 @@ __global__ void __launch_bounds__(Tile<kM, kN>::kThreads, 2)
     if (enters) {
       urgent = rows * columns < kFilterStages - 1;
       if (step + rows * columns < steps) {
-        const Source& source = next.second ? second : first;
+        const Source source = Chosen(next.second, second, first);
         LoadPatch<kM, kN>(source, next, next.Rows(first), next.Columns(first), image, y0, x0,
                           patches + (buffer ^ 1) * T::kPatchBytes);
       }
@@ -450,41 +457,45 @@ __global__ void __launch_bounds__(Tile<kM, kN>::kThreads, 2)
     const uint32_t patch = patches + buffer * T::kPatchBytes;
     const uint32_t tile = filters + step % kFilterStages * T::kFilterBytes + filter_offset;
     const int p = pixel + row * kPitch + column;
+    uint32_t b_high[2][4][4], b_low[2][4][4];
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
-      uint32_t b_high[4][4], b_low[4][4];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        LoadMatrices(b_high[j], (tile ^ (k * 32)) + j * 16 * kRowBytes);
-        LoadMatrices(b_low[j], (tile ^ (k * 32 + 64)) + j * 16 * kRowBytes);
+        LoadMatrices(b_high[k][j], (tile ^ (k * 32)) + j * 16 * kRowBytes);
+        LoadMatrices(b_low[k][j], (tile ^ (k * 32 + 64)) + j * 16 * kRowBytes);
       }
+    }
 #pragma unroll
-      for (int m = 0; m < 4; ++m) {
-        const int mine = p + m * kPitch;
+    for (int m = 0; m < 4; ++m) {
+      const int mine = p + m * kPitch;
+      float part[8][4] = {};
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
         const uint32_t at = patch + mine * kRowBytes + (((pixel_half + 2 * k) ^ (mine % 8)) << 4);
         uint32_t a_high[4], a_low[4];
         LoadMatrices(a_high, at);
         LoadMatrices(a_low, at ^ 64);
-        const float zero[4] = {};
-        float part[8][4];
 #pragma unroll
         for (int n = 0; n < 8; ++n) {
-          Multiply(part[n], a_low, b_high[n / 2][n % 2 * 2], b_high[n / 2][n % 2 * 2 + 1], zero);
-        }
-#pragma unroll
-        for (int n = 0; n < 8; ++n) {
-          Multiply(part[n], a_high, b_low[n / 2][n % 2 * 2], b_low[n / 2][n % 2 * 2 + 1], part[n]);
-        }
-#pragma unroll
-        for (int n = 0; n < 8; ++n) {
-          Multiply(part[n], a_high, b_high[n / 2][n % 2 * 2], b_high[n / 2][n % 2 * 2 + 1],
+          Multiply(part[n], a_low, b_high[k][n / 2][n % 2 * 2], b_high[k][n / 2][n % 2 * 2 + 1],
                    part[n]);
         }
 #pragma unroll
         for (int n = 0; n < 8; ++n) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) sums[m][n][i] += part[n][i];
+          Multiply(part[n], a_high, b_low[k][n / 2][n % 2 * 2], b_low[k][n / 2][n % 2 * 2 + 1],
+                   part[n]);
         }
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+          Multiply(part[n], a_high, b_high[k][n / 2][n % 2 * 2], b_high[k][n / 2][n % 2 * 2 + 1],
+                   part[n]);
+        }
+      }
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sums[m][n][i] += part[n][i];
       }
     }
     if (++column == columns) {
