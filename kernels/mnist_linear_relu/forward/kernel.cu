@@ -153,7 +153,7 @@ struct Call {
     const int row_tiles = (batch + kRows - 1) / kRows;
     const int column_tiles = (out + kCols - 1) / kCols;
     while (tiles > 1 &&
-           ((tiles << log_team) > kMostWarps ||
+           (tiles > row_tiles || (tiles << log_team) > kMostWarps ||
             static_cast<int64_t>(row_tiles) * column_tiles < tiles * kMultiprocessors)) {
       tiles /= 2;
     }
