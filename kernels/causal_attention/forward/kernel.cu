@@ -3,6 +3,9 @@
 // on. A warp keeps all scores of its queries to a tile in registers, turns them into weights there
 // (online softmax) and multiplies them with the values. Long tiles of queries are started first.
 //
+// Where heads are large, and tiles of queries few, groups of a block's warps take turns at the
+// tiles of keys, and their sums are joined in the end.
+//
 // Weights refer to a maximum that is moved only where scores have grown by more than a factor of
 // 2^kSlack since: sums and weights stay in range, and the rescaling of sums is left out mostly.
 //
@@ -19,23 +22,25 @@
 #include <cstdint>
 #include <type_traits>
 
-constexpr int kKeys = 64;    // tune: kKeys in 32, 64  (of a tile)
-constexpr float kSlack = 8;  // in powers of two
+constexpr int kFloatKeys = 64;  // tune: kFloatKeys in 32, 64  (of a tile)
+constexpr float kSlack = 8;     // in powers of two
 constexpr int kAnyThreads = 128;
 
 struct Shape {
   int heads, kv_heads, tokens, size;
 };
 
-// Of a block: which head of whom, and which tile of queries, the longest first.
+// Of a block: which head of whom, and which tile of queries, the longest first. Where all blocks
+// run at once, two an SM, the second layer (from `layer` on) goes the other way: long beside short.
 struct Place {
   int64_t query_head, kv_head;
   int tile;
 
-  __device__ Place(const Shape& shape, int tiles) {
+  __device__ Place(const Shape& shape, int tiles, unsigned layer) {
     const unsigned all_heads = gridDim.x / tiles;
-    tile = tiles - 1 - static_cast<int>(blockIdx.x / all_heads);
-    query_head = blockIdx.x % all_heads;
+    const unsigned block = blockIdx.x < layer ? blockIdx.x : gridDim.x - 1 - (blockIdx.x - layer);
+    tile = tiles - 1 - static_cast<int>(block / all_heads);
+    query_head = block % all_heads;
     kv_head = query_head / shape.heads * shape.kv_heads +
               query_head % shape.heads / (shape.heads / shape.kv_heads);
   }
@@ -188,142 +193,246 @@ __device__ void Mask(float (&scores)[kM][kN][4], int first_query, int first_key)
   }
 }
 
-// 16-bit types: kSize is the head's size or more, kM x 16 queries a warp.
-template <int kSize, int kM>
+// 16-bit types. kSize is the head's size or more; a warp takes kM x 16 queries; kRowWarps of them
+// are a group, which walks the tiles of kKeys keys; groups take turns at the tiles.
+template <int kSize_, int kM_, int kRowWarps_, int kGroups_, int kKeys_, int kValueStages_>
 struct Tile {
-  static constexpr int kWarps = 4;
-  static constexpr int kThreads = 32 * kWarps;
-  static constexpr int kQueries = 16 * kM * kWarps;
+  static constexpr int kSize = kSize_, kM = kM_, kRowWarps = kRowWarps_, kGroups = kGroups_;
+  static constexpr int kKeys = kKeys_, kValueStages = kValueStages_;
+  static constexpr int kGroupThreads = 32 * kRowWarps;
+  static constexpr int kThreads = kGroupThreads * kGroups;
+  static constexpr int kQueries = 16 * kM * kRowWarps;
   static constexpr int kRowBytes = 2 * kSize;
   static constexpr int kRowChunks = kSize / 8;  // of 16 bytes
   static constexpr int kQueryBytes = kQueries * kRowBytes;
   static constexpr int kKeyBytes = kKeys * kRowBytes;
-  static constexpr int kBytes = kQueryBytes + 4 * kKeyBytes;
-
-  // Rows of a matrix to shared memory, zeros for those at or after `rows`; chunks of a row change
-  // places by the row's number, so that eight rows' chunks at one place lie in different banks.
-  template <int kRows, typename T>
-  static __device__ void Load(uint32_t to, const T* from, int first, int rows, int size) {
-    for (int i = threadIdx.x; i < kRows * kRowChunks; i += kThreads) {
-      const int row = i / kRowChunks;
-      const int chunk = i % kRowChunks;
-      const bool exists = first + row < rows && chunk * 8 < size;
-      const T* source = exists ? from + static_cast<int64_t>(first + row) * size + chunk * 8 : from;
-      CopyAsync(to + row * kRowBytes + ((chunk ^ (row % 8)) << 4), source, exists);
-    }
-  }
+  static constexpr int kGroupBytes = (2 + kValueStages) * kKeyBytes;
+  static constexpr int kBytes = kQueryBytes + kGroups * kGroupBytes;
+  // A thread's sums, scores and queries, if these can stay in registers.
+  static constexpr bool kHoldsQueries = kM * (kSize / 2 + kKeys / 2 + kSize / 4) <= 224;
+  static constexpr int kJoinFloats = kM * (kSize / 2 + 4);  // of a thread
+  static_assert((kGroups - 1) * kGroupThreads * kJoinFloats * 4 <= kGroups * kGroupBytes,
+                "groups' sums must fit where keys were");
+  static_assert(kKeys >= 16 * kM, "a tile of keys that a warp needs has keys for all its queries");
 };
 
-template <typename T, int kSize, int kM>
-__global__ void __launch_bounds__(Tile<kSize, kM>::kThreads, kSize > 128 ? 1 : 2)
+// Rows of a matrix to shared memory, zeros for those at or after `rows`; chunks of a row change
+// places by the row's number, so that eight rows' chunks at one place lie in different banks.
+template <typename Tile, int kRows, int kThreads, typename T>
+__device__ void Load(uint32_t to, const T* from, int first, int rows, int size, int thread) {
+#pragma unroll 4
+  for (int i = thread; i < kRows * Tile::kRowChunks; i += kThreads) {
+    const int row = i / Tile::kRowChunks;
+    const int chunk = i % Tile::kRowChunks;
+    const bool exists = first + row < rows && chunk * 8 < size;
+    const T* source = exists ? from + static_cast<int64_t>(first + row) * size + chunk * 8 : from;
+    CopyAsync(to + row * Tile::kRowBytes + ((chunk ^ (row % 8)) << 4), source, exists);
+  }
+}
+
+template <int kBarrier, int kThreads>
+__device__ void Barrier() {
+  asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
+}
+
+// Of the warps of a group. (A barrier whose number is no constant would claim all sixteen.)
+template <typename Tile>
+__device__ void Synchronize(int group) {
+  static_assert(Tile::kGroups <= 2, "one barrier for each group");
+  if (Tile::kGroups == 1 || group == 0) {
+    Barrier<1, Tile::kGroupThreads>();
+  } else {
+    Barrier<2, Tile::kGroupThreads>();
+  }
+}
+
+template <typename T, typename Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 2)
     Attend(const T* __restrict__ query, const T* __restrict__ key, const T* __restrict__ value,
-           T* __restrict__ y, Shape shape, float scale, int tiles) {
-  using Tile = Tile<kSize, kM>;
+           T* __restrict__ y, Shape shape, float scale, int tiles, unsigned layer) {
+  constexpr int kSize = Tile::kSize, kM = Tile::kM, kKeys = Tile::kKeys;
   extern __shared__ __align__(128) unsigned char shared[];
+  const int lane = threadIdx.x % 32;
+  const int row_warp = threadIdx.x / 32 % Tile::kRowWarps;
+  const int group = threadIdx.x / Tile::kGroupThreads;
+  const int member = threadIdx.x % Tile::kGroupThreads;
   const uint32_t queries = SharedAddress(shared);
-  const uint32_t keys = queries + Tile::kQueryBytes;
+  const uint32_t keys = queries + Tile::kQueryBytes + group * Tile::kGroupBytes;
   const uint32_t values = keys + 2 * Tile::kKeyBytes;
-  const Place place(shape, tiles);
+  const Place place(shape, tiles, layer);
   const int64_t head_elements = static_cast<int64_t>(shape.tokens) * shape.size;
   query += place.query_head * head_elements;
   key += place.kv_head * head_elements;
   value += place.kv_head * head_elements;
   y += place.query_head * head_elements;
-  const int lane = threadIdx.x % 32;
-  const int warp = threadIdx.x / 32;
   const int block_query = place.tile * Tile::kQueries;
-  const int first_query = block_query + warp * 16 * kM;
+  const int first_query = block_query + row_warp * 16 * kM;
   const int last_query = min(block_query + Tile::kQueries, shape.tokens) - 1;
   const int key_tiles = last_query / kKeys + 1;
 
-  const auto load_keys = [&](int t) {
-    const int offset = t % 2 * Tile::kKeyBytes;
-    Tile::template Load<kKeys>(keys + offset, key, t * kKeys, shape.tokens, shape.size);
-    Tile::template Load<kKeys>(values + offset, value, t * kKeys, shape.tokens, shape.size);
-    Commit();
+  const auto load = [&](uint32_t to, const T* from, int t) {
+    if (t < key_tiles) {
+      Load<Tile, kKeys, Tile::kGroupThreads>(to, from, t * kKeys, shape.tokens, shape.size, member);
+    }
   };
-  Tile::template Load<Tile::kQueries>(queries, query, block_query, shape.tokens, shape.size);
-  load_keys(0);
+  Load<Tile, Tile::kQueries, Tile::kThreads>(queries, query, block_query, shape.tokens, shape.size,
+                                             threadIdx.x);
+  load(keys, key, group);
+  if (Tile::kValueStages == 2) load(values, value, group);
+  Commit();
 
   // Lanes' places in the matrices that they load.
-  const uint32_t my_queries = queries + (warp * 16 * kM + lane % 16) * Tile::kRowBytes;
+  const uint32_t my_queries = queries + (row_warp * 16 * kM + lane % 16) * Tile::kRowBytes;
   const int query_half = lane / 16;
   const int key_row = lane / 16 * 8 + lane % 8;
   const int key_half = lane / 8 % 2;
   const int value_row = lane % 16;
   const int value_half = lane / 16;
+  const auto load_queries = [&](uint32_t(&a)[kM][4], int k) {
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+      LoadMatrices(
+          a[m], my_queries + m * 16 * Tile::kRowBytes + (((2 * k + query_half) ^ (lane % 8)) << 4));
+    }
+  };
+  uint32_t wanted[Tile::kHoldsQueries ? kSize / 16 : 1][kM][4];
+  Await<0>();
+  __syncthreads();
+  if constexpr (Tile::kHoldsQueries) {
+#pragma unroll
+    for (int k = 0; k < kSize / 16; ++k) load_queries(wanted[k], k);
+  }
 
   float sums[kM][kSize / 8][4] = {};
   Softmax<kM> softmax;
-  for (int t = 0; t < key_tiles; ++t) {
+  int stage = 0;
+  for (int t = group; t < key_tiles; t += Tile::kGroups, stage ^= 1) {
     Await<0>();
-    __syncthreads();
-    if (t + 1 < key_tiles) load_keys(t + 1);
+    Synchronize<Tile>(group);
+    const int next = t + Tile::kGroups;
+    if constexpr (Tile::kValueStages == 1) {
+      load(values, value, t);
+      Commit();
+    } else {
+      load(values + (stage ^ 1) * Tile::kKeyBytes, value, next);
+    }
+    load(keys + (stage ^ 1) * Tile::kKeyBytes, key, next);
+    Commit();
     const int first_key = t * kKeys;
-    if (first_key > first_query + 16 * kM - 1) continue;  // after all of this warp's queries
+    const bool needed = first_key < first_query + 16 * kM;  // not after all of this warp's queries
 
-    float scores[kM][kKeys / 8][4] = {};
-    const uint32_t k_tile = keys + t % 2 * Tile::kKeyBytes + key_row * Tile::kRowBytes;
+    uint32_t weights[kM][kKeys / 8][2];
+    if (needed) {
+      float scores[kM][kKeys / 8][4] = {};
+      const uint32_t tile = keys + stage * Tile::kKeyBytes + key_row * Tile::kRowBytes;
 #pragma unroll
-    for (int k = 0; k < kSize / 16; ++k) {
-      uint32_t a[kM][4];
+      for (int k = 0; k < kSize / 16; ++k) {
+        uint32_t(&a)[kM][4] = wanted[Tile::kHoldsQueries ? k : 0];
+        if constexpr (!Tile::kHoldsQueries) load_queries(a, k);
 #pragma unroll
-      for (int m = 0; m < kM; ++m) {
-        LoadMatrices(a[m], my_queries + m * 16 * Tile::kRowBytes +
-                               (((2 * k + query_half) ^ (lane % 8)) << 4));
+        for (int n = 0; n < kKeys / 16; ++n) {
+          uint32_t b[4];
+          LoadMatrices(b,
+                       tile + n * 16 * Tile::kRowBytes + (((2 * k + key_half) ^ (lane % 8)) << 4));
+#pragma unroll
+          for (int m = 0; m < kM; ++m) {
+            Multiply<T>(scores[m][2 * n], a[m], b[0], b[1]);
+            Multiply<T>(scores[m][2 * n + 1], a[m], b[2], b[3]);
+          }
+        }
       }
-#pragma unroll
-      for (int n = 0; n < kKeys / 16; ++n) {
-        uint32_t b[4];
-        LoadMatrices(b,
-                     k_tile + n * 16 * Tile::kRowBytes + (((2 * k + key_half) ^ (lane % 8)) << 4));
+      if (first_key + kKeys - 1 > first_query) Mask(scores, first_query, first_key);
+      float rescale[2 * kM];
+      if (softmax.Weigh(scores, scale, rescale)) {
 #pragma unroll
         for (int m = 0; m < kM; ++m) {
-          Multiply<T>(scores[m][2 * n], a[m], b[0], b[1]);
-          Multiply<T>(scores[m][2 * n + 1], a[m], b[2], b[3]);
+#pragma unroll
+          for (int n = 0; n < kSize / 8; ++n) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sums[m][n][i] *= rescale[2 * m + i / 2];
+          }
+        }
+      }
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+#pragma unroll
+        for (int n = 0; n < kKeys / 8; ++n) {
+          weights[m][n][0] = Pack<T>(scores[m][n][0], scores[m][n][1]);
+          weights[m][n][1] = Pack<T>(scores[m][n][2], scores[m][n][3]);
         }
       }
     }
-    if (first_key + kKeys - 1 > first_query) Mask(scores, first_query, first_key);
-    float rescale[2 * kM];
-    if (softmax.Weigh(scores, scale, rescale)) {
+    if constexpr (Tile::kValueStages == 1) {
+      Await<1>();
+      Synchronize<Tile>(group);
+    }
+    if (needed) {
+      const uint32_t tile = values + (Tile::kValueStages == 2 ? stage * Tile::kKeyBytes : 0) +
+                            value_row * Tile::kRowBytes;
 #pragma unroll
-      for (int m = 0; m < kM; ++m) {
+      for (int k = 0; k < kKeys / 16; ++k) {
 #pragma unroll
-        for (int n = 0; n < kSize / 8; ++n) {
+        for (int n = 0; n < kSize / 16; ++n) {
+          uint32_t b[4];
+          LoadTransposed(
+              b, tile + k * 16 * Tile::kRowBytes + (((2 * n + value_half) ^ (lane % 8)) << 4));
 #pragma unroll
-          for (int i = 0; i < 4; ++i) sums[m][n][i] *= rescale[2 * m + i / 2];
+          for (int m = 0; m < kM; ++m) {
+            const uint32_t a[4] = {weights[m][2 * k][0], weights[m][2 * k][1],
+                                   weights[m][2 * k + 1][0], weights[m][2 * k + 1][1]};
+            Multiply<T>(sums[m][2 * n], a, b[0], b[1]);
+            Multiply<T>(sums[m][2 * n + 1], a, b[2], b[3]);
+          }
         }
       }
     }
-    const uint32_t v_tile = values + t % 2 * Tile::kKeyBytes + value_row * Tile::kRowBytes;
+  }
+
+  if constexpr (Tile::kGroups > 1) {
+    // Groups but the first leave what they have where keys were; the first one takes it.
+    __syncthreads();
+    float* const joined = reinterpret_cast<float*>(shared + Tile::kQueryBytes) + member;
+    constexpr int kStride = Tile::kGroupThreads;
+    if (group > 0) {
+      float* to = joined + (group - 1) * kStride * Tile::kJoinFloats;
 #pragma unroll
-    for (int k = 0; k < kKeys / 16; ++k) {
-      uint32_t a[kM][4];
-#pragma unroll
-      for (int m = 0; m < kM; ++m) {
-        a[m][0] = Pack<T>(scores[m][2 * k][0], scores[m][2 * k][1]);
-        a[m][1] = Pack<T>(scores[m][2 * k][2], scores[m][2 * k][3]);
-        a[m][2] = Pack<T>(scores[m][2 * k + 1][0], scores[m][2 * k + 1][1]);
-        a[m][3] = Pack<T>(scores[m][2 * k + 1][2], scores[m][2 * k + 1][3]);
+      for (int r = 0; r < 2 * kM; ++r) {
+        to[2 * r * kStride] = softmax.reference[r];
+        to[(2 * r + 1) * kStride] = softmax.totals[r];
       }
+      to += 4 * kM * kStride;
 #pragma unroll
-      for (int n = 0; n < kSize / 16; ++n) {
-        uint32_t b[4];
-        LoadTransposed(
-            b, v_tile + k * 16 * Tile::kRowBytes + (((2 * n + value_half) ^ (lane % 8)) << 4));
+      for (int i = 0; i < kM * kSize / 2; ++i) {
+        to[i * kStride] = sums[i / (kSize / 2)][i / 4 % (kSize / 8)][i % 4];
+      }
+    }
+    __syncthreads();
+    if (group > 0) return;
+    for (int g = 1; g < Tile::kGroups; ++g) {
+      const float* from = joined + (g - 1) * kStride * Tile::kJoinFloats;
+      float ours[2 * kM], theirs[2 * kM];
 #pragma unroll
-        for (int m = 0; m < kM; ++m) {
-          Multiply<T>(sums[m][2 * n], a[m], b[0], b[1]);
-          Multiply<T>(sums[m][2 * n + 1], a[m], b[2], b[3]);
-        }
+      for (int r = 0; r < 2 * kM; ++r) {
+        const float reference = from[2 * r * kStride];
+        const float next = fmaxf(softmax.reference[r], reference);
+        ours[r] = PowerOfTwo(softmax.reference[r] - next);
+        theirs[r] = PowerOfTwo(reference - next);
+        softmax.reference[r] = next;
+        softmax.totals[r] = softmax.totals[r] * ours[r] + from[(2 * r + 1) * kStride] * theirs[r];
+      }
+      from += 4 * kM * kStride;
+#pragma unroll
+      for (int i = 0; i < kM * kSize / 2; ++i) {
+        float& sum = sums[i / (kSize / 2)][i / 4 % (kSize / 8)][i % 4];
+        const int r = i / (kSize / 2) * 2 + i % 4 / 2;
+        sum = sum * ours[r] + from[i * kStride] * theirs[r];
       }
     }
   }
 
   // By way of the warp's own rows of queries, to store whole chunks.
   __syncwarp();
-  unsigned char* const mine = shared + warp * 16 * kM * Tile::kRowBytes;
+  unsigned char* const mine = shared + row_warp * 16 * kM * Tile::kRowBytes;
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
 #pragma unroll
@@ -390,14 +499,14 @@ struct FloatTile {
   static constexpr int kQueries = 16 * kWarps;
   static constexpr int kKeyPitch = kSize + 8;    // lanes' pairs lie in different banks
   static constexpr int kValuePitch = kSize + 4;  // and so do lanes' numbers
-  static constexpr int kKeyFloats = kKeys * kKeyPitch;
-  static constexpr int kValueFloats = kKeys * kValuePitch;
+  static constexpr int kKeyFloats = kFloatKeys * kKeyPitch;
+  static constexpr int kValueFloats = kFloatKeys * kValuePitch;
   static constexpr int kBytes = 4 * 2 * (kKeyFloats + kValueFloats);
 
   static __device__ void Load(float* to, int pitch, const float* from, int first, int rows,
                               int size) {
     const uint32_t target = SharedAddress(to);
-    for (int i = threadIdx.x; i < kKeys * (kSize / 4); i += kThreads) {
+    for (int i = threadIdx.x; i < kFloatKeys * (kSize / 4); i += kThreads) {
       const int row = i / (kSize / 4);
       const int column = i % (kSize / 4) * 4;
       const bool exists = first + row < rows && column < size;
@@ -412,12 +521,12 @@ template <int kSize>
 __global__ void __launch_bounds__(FloatTile<kSize>::kThreads, kSize > 64 ? 1 : 2)
     AttendFloat(const float* __restrict__ query, const float* __restrict__ key,
                 const float* __restrict__ value, float* __restrict__ y, Shape shape, float scale,
-                int tiles) {
+                int tiles, unsigned layer) {
   using Tile = FloatTile<kSize>;
   extern __shared__ __align__(128) float numbers[];
   float* const keys = numbers;
   float* const values = numbers + 2 * Tile::kKeyFloats;
-  const Place place(shape, tiles);
+  const Place place(shape, tiles, layer);
   const int64_t head_elements = static_cast<int64_t>(shape.tokens) * shape.size;
   query += place.query_head * head_elements;
   key += place.kv_head * head_elements;
@@ -429,12 +538,12 @@ __global__ void __launch_bounds__(FloatTile<kSize>::kThreads, kSize > 64 ? 1 : 2
   const int block_query = place.tile * Tile::kQueries;
   const int first_query = block_query + threadIdx.x / 32 * 16;
   const int last_query = min(block_query + Tile::kQueries, shape.tokens) - 1;
-  const int key_tiles = last_query / kKeys + 1;
+  const int key_tiles = last_query / kFloatKeys + 1;
 
   const auto load_keys = [&](int t) {
-    Tile::Load(keys + t % 2 * Tile::kKeyFloats, Tile::kKeyPitch, key, t * kKeys, shape.tokens,
+    Tile::Load(keys + t % 2 * Tile::kKeyFloats, Tile::kKeyPitch, key, t * kFloatKeys, shape.tokens,
                shape.size);
-    Tile::Load(values + t % 2 * Tile::kValueFloats, Tile::kValuePitch, value, t * kKeys,
+    Tile::Load(values + t % 2 * Tile::kValueFloats, Tile::kValuePitch, value, t * kFloatKeys,
                shape.tokens, shape.size);
     Commit();
   };
@@ -459,29 +568,29 @@ __global__ void __launch_bounds__(FloatTile<kSize>::kThreads, kSize > 64 ? 1 : 2
     Await<0>();
     __syncthreads();
     if (t + 1 < key_tiles) load_keys(t + 1);
-    const int first_key = t * kKeys;
+    const int first_key = t * kFloatKeys;
     if (first_key > first_query + 15) continue;  // after all of this warp's queries
 
-    float scores[1][kKeys / 8][4] = {};
+    float scores[1][kFloatKeys / 8][4] = {};
     const float* k_tile = keys + t % 2 * Tile::kKeyFloats + quad * Tile::kKeyPitch + 2 * member;
 #pragma unroll
     for (int k = 0; k < kSize / 8; ++k) {
       const Pair a[4] = {Pair(wanted[k][0].x), Pair(wanted[k][1].x), Pair(wanted[k][0].y),
                          Pair(wanted[k][1].y)};
 #pragma unroll
-      for (int n = 0; n < kKeys / 8; ++n) {
+      for (int n = 0; n < kFloatKeys / 8; ++n) {
         const float2 b = *reinterpret_cast<const float2*>(k_tile + n * 8 * Tile::kKeyPitch + k * 8);
         MultiplySplit(scores[0][n], a, Pair(b.x), Pair(b.y));
       }
     }
-    if (first_key + kKeys - 1 > first_query) Mask(scores, first_query, first_key);
+    if (first_key + kFloatKeys - 1 > first_query) Mask(scores, first_query, first_key);
     float rescale[2] = {1, 1};
     softmax.Weigh(scores, scale, rescale);
     float parts[kSize / 8][4] = {};
     const float* v_tile =
         values + t % 2 * Tile::kValueFloats + 2 * member * Tile::kValuePitch + quad;
 #pragma unroll
-    for (int k = 0; k < kKeys / 8; ++k) {
+    for (int k = 0; k < kFloatKeys / 8; ++k) {
       const Pair a[4] = {Pair(scores[0][k][0]), Pair(scores[0][k][2]), Pair(scores[0][k][1]),
                          Pair(scores[0][k][3])};
 #pragma unroll
@@ -535,7 +644,7 @@ __global__ void __launch_bounds__(kAnyThreads)
   float* const wanted = rows;
   float* const sums = rows + shape.size;
   __shared__ float weights[kAnyThreads];
-  const Place place(shape, shape.tokens);
+  const Place place(shape, shape.tokens, gridDim.x);
   const int position = place.tile;
   const int64_t row = place.query_head * shape.tokens + position;
   const int64_t start = place.kv_head * shape.tokens * shape.size;
@@ -592,16 +701,18 @@ struct Call {
   void Launch(Kernel kernel, int queries, int threads, int bytes) const {
     const int tiles = (shape.tokens + queries - 1) / queries;
     TORCH_CHECK(all_heads * tiles < int64_t{1} << 31, "too many queries");
+    const auto blocks = static_cast<unsigned>(all_heads * tiles);
+    const auto sms =
+        static_cast<unsigned>(at::cuda::getCurrentDeviceProperties()->multiProcessorCount);
     C10_CUDA_CHECK(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    kernel<<<static_cast<unsigned>(all_heads * tiles), threads, bytes, stream>>>(
-        query, key, value, y, shape, scale, tiles);
+    kernel<<<blocks, threads, bytes, stream>>>(query, key, value, y, shape, scale, tiles,
+                                               blocks <= 2 * sms ? sms : blocks);
   }
 
-  template <int kSize, int kM>
+  template <typename Tile>
   void Launch16() const {
-    using Tile = Tile<kSize, kM>;
-    Launch(Attend<T, kSize, kM>, Tile::kQueries, Tile::kThreads, Tile::kBytes);
+    Launch(Attend<T, Tile>, Tile::kQueries, Tile::kThreads, Tile::kBytes);
   }
 
   template <int kSize>
@@ -630,9 +741,9 @@ static void Dispatch(const torch::Tensor& query, const torch::Tensor& key,
     if (chunks && size <= 64) return call.template LaunchFloat<64>();
     if (chunks && size <= 128) return call.template LaunchFloat<128>();
   } else {
-    if (chunks && size <= 64) return call.template Launch16<64, 2>();
-    if (chunks && size <= 128) return call.template Launch16<128, 2>();
-    if (chunks && size <= 256) return call.template Launch16<256, 1>();
+    if (chunks && size <= 64) return call.template Launch16<Tile<64, 2, 4, 1, 64, 2>>();
+    if (chunks && size <= 128) return call.template Launch16<Tile<128, 2, 4, 1, 64, 2>>();
+    if (chunks && size <= 256) return call.template Launch16<Tile<256, 1, 2, 2, 32, 1>>();
   }
   const int64_t queries = call.all_heads * shape.tokens;
   TORCH_CHECK(queries < int64_t{1} << 31, "too many queries");
