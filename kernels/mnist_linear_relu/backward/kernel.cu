@@ -12,12 +12,16 @@
 // slices of both gradients. It loads what it needs at once, into shared memory, and reads it from
 // there. Other shapes: tiled products. SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
+#include <cuda_fp16.h>
 #include <torch/extension.h>
 
 #include <algorithm>
+#include <cfloat>
 #include <cstdint>
 #include <vector>
 
+constexpr int kMostBlocks = 132;  // of many outputs
+constexpr int kFewOutputs = 48;
 constexpr int kMostShared = 48 * 1024;
 constexpr int kSlice = 32;      // tune: kSlice in 16, 32; features of a block where there are many
 constexpr int kSmallSlice = 8;  // tune: kSmallSlice in 4, 8, 16; where there are few
@@ -232,6 +236,412 @@ __global__ void __launch_bounds__(kMostThreads)
   }
 }
 
+// Many outputs, at most 64 rows. Products are made by the tensor cores out of halves.
+
+constexpr int kRows = 64;      // of x and grad_output; what is not there is zero
+constexpr int kColumns = 128;  // of x and weights: a block's input features
+constexpr int kPadding = 8;    // halves after each row: no bank conflicts
+constexpr int kWarps = 8;
+
+// A power of two and its inverse.
+struct Scale {
+  float up, down;
+};
+// Brings `largest`, which is not negative, to 2^13 or above and below 2^14; what is beyond all
+// steps becomes zero or infinite.
+__device__ Scale ScaleOf(float largest) {
+  Scale s{256.0f, 1 / 256.0f};
+  while (largest * s.up >= 16384.0f && s.up > 0x1p-118f) s = {s.up / 256.0f, s.down * 256.0f};
+  while (largest * s.up < 64.0f && largest > 0 && s.up < 0x1p110f) {
+    s = {s.up * 256.0f, s.down / 256.0f};
+  }
+  if (largest * s.up < 1024.0f) s = {s.up * 16.0f, s.down / 16.0f};
+  if (largest * s.up < 4096.0f) s = {s.up * 4.0f, s.down / 4.0f};
+  if (largest * s.up < 8192.0f) s = {s.up * 2.0f, s.down / 2.0f};
+  return s;
+}
+
+// Four numbers in upper and lower halves.
+struct Split {
+  __half2 upper[2], lower[2];
+};
+__device__ Split SplitOf(float4 v, float scale) {
+  Split s;
+  s.upper[0] = __floats2half2_rn(v.x * scale, v.y * scale);
+  s.upper[1] = __floats2half2_rn(v.z * scale, v.w * scale);
+  const float2 a = __half22float2(s.upper[0]);
+  const float2 b = __half22float2(s.upper[1]);
+  s.lower[0] = __floats2half2_rn(fmaf(v.x, scale, -a.x), fmaf(v.y, scale, -a.y));
+  s.lower[1] = __floats2half2_rn(fmaf(v.z, scale, -b.x), fmaf(v.w, scale, -b.y));
+  return s;
+}
+
+__device__ float Largest(float largest, float4 v) {
+  return fmaxf(fmaxf(fmaxf(largest, fabsf(v.x)), fmaxf(fabsf(v.y), fabsf(v.z))), fabsf(v.w));
+}
+
+__device__ float LargestOfWarp(float v) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, distance));
+  }
+  return v;
+}
+__device__ float Finite(float v) { return fabsf(v) <= FLT_MAX ? fabsf(v) : 0; }
+
+__device__ unsigned Bits(__half2 v) { return *reinterpret_cast<unsigned*>(&v); }
+
+// sums += a * b, 16 x 16 times 16 x 8.
+__device__ void MultiplyAdd(float (&sums)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Four matrices of 8 x 8 halves; each lane names the row of one.
+__device__ void LoadMatrices(unsigned (&to)[4], const __half* row) {
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+__device__ void LoadTransposed(unsigned (&to)[4], const __half* row) {
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
+// Rows of a matrix in halves.
+template <int kLines, int kLength>
+struct Tile {
+  __half upper[kLines][kLength + kPadding];
+  __half lower[kLines][kLength + kPadding];
+};
+
+// How a warp loads 16 rows of kLength numbers: 16 bytes a lane.
+template <int kLength>
+struct Loader {
+  static constexpr int kLanes = kLength / 4;
+  static constexpr int kAtOnce = 32 / kLanes;
+  static constexpr int kLoads = 16 / kAtOnce;
+
+  // `from` is the first of the rows, `count` of them exist, of `length` numbers.
+  static __device__ void Load(float4 (&raw)[16], const float* from, int64_t stride, int count,
+                              int length) {
+    const int lane = threadIdx.x % 32;
+    if (lane % kLanes * 4 >= length) count = 0;
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const int r = i * kAtOnce + lane / kLanes;
+      raw[i] = r < count ? __ldg(reinterpret_cast<const float4*>(from + r * stride) + lane % kLanes)
+                         : make_float4(0, 0, 0, 0);
+    }
+  }
+
+  // Splits them, from line `row` of the tile on; the scale's inverse is returned. In pairs, of 16
+  // columns the neighbours 4 q and 4 q + 1 go to 2 q and 2 q + 1, the next two to 8 places further:
+  // so a lane's four results of two products of 8 columns are neighbours.
+  template <bool kPairs, int kLines>
+  static __device__ float Store(const float4 (&raw)[16], Tile<kLines, kLength>& tile, int row) {
+    const int lane = threadIdx.x % 32;
+    float largest = 0;
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) largest = Largest(largest, raw[i]);
+    largest = LargestOfWarp(largest);
+    if (largest > FLT_MAX) {
+      // An infinity spoils what it takes part in; the other numbers keep their scale.
+      largest = 0;
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        largest = fmaxf(largest, fmaxf(fmaxf(Finite(raw[i].x), Finite(raw[i].y)),
+                                       fmaxf(Finite(raw[i].z), Finite(raw[i].w))));
+      }
+      largest = LargestOfWarp(largest);
+    }
+    const Scale scale = ScaleOf(largest);
+    const int c = lane % kLanes * 4;
+    const int first = kPairs ? c / 16 * 16 + c % 16 / 2 : c;
+    const int second = first + (kPairs ? 8 : 2);
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const Split split = SplitOf(raw[i], scale.up);
+      const int r = row + i * kAtOnce + lane / kLanes;
+      *reinterpret_cast<__half2*>(&tile.upper[r][first]) = split.upper[0];
+      *reinterpret_cast<__half2*>(&tile.upper[r][second]) = split.upper[1];
+      *reinterpret_cast<__half2*>(&tile.lower[r][first]) = split.lower[0];
+      *reinterpret_cast<__half2*>(&tile.lower[r][second]) = split.lower[1];
+    }
+    return scale.down;
+  }
+};
+
+template <int kOutputs>
+struct Shared {
+  Tile<kRows, kColumns> x;
+  Tile<kOutputs, kColumns> weights[2];
+  Tile<kRows, kOutputs> g[2];
+  float x_down[kRows / 16];
+  float weights_down[2][kOutputs / 16];
+  float g_down[2][kRows / 16];
+};
+
+// sums += (upper + lower of a) * (upper + lower of b) * scales, for kLines times 16 lines of a and
+// 16 columns, without lower * lower.
+template <int kLines>
+__device__ void MultiplySplit(float (&sums)[kLines][4][4], int n,
+                              const unsigned (&a_upper)[kLines][4],
+                              const unsigned (&a_lower)[kLines][4], const unsigned (&upper)[4],
+                              const unsigned (&lower)[4], const float (&a_down)[kLines],
+                              float b_down) {
+  float products[2][kLines][4] = {};
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+#pragma unroll
+    for (int m = 0; m < kLines; ++m) {
+      MultiplyAdd(products[i][m], a_upper[m], lower[2 * i], lower[2 * i + 1]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+#pragma unroll
+    for (int m = 0; m < kLines; ++m) {
+      MultiplyAdd(products[i][m], a_lower[m], upper[2 * i], upper[2 * i + 1]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+#pragma unroll
+    for (int m = 0; m < kLines; ++m) {
+      MultiplyAdd(products[i][m], a_upper[m], upper[2 * i], upper[2 * i + 1]);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) sums[m][n + i][j] += products[i][m][j] * a_down[m] * b_down;
+    }
+  }
+}
+
+// A block has kColumns input features and every gridDim.y-th tile of kOutputs output features. It
+// stores its tiles of grad_weights, and keeps its share of grad_x until the last.
+template <int kOutputs>
+__global__ void __launch_bounds__(kWarps * 32, 1)
+    ManyOutputs(const float* __restrict__ grad_output, const float* __restrict__ x,
+                const float* __restrict__ weights, float* __restrict__ shares,
+                float* __restrict__ grad_weights, int batch, int in, int out) {
+  constexpr int kLines = kOutputs / 32;  // of 16 output features, of a warp
+  extern __shared__ float4 memory[];
+  auto& shared = *reinterpret_cast<Shared<kOutputs>*>(memory);
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  const int group = warp % 4;
+  const bool of_g = warp >= 4;
+  const bool of_weights = warp < kOutputs / 16;
+  const int column = blockIdx.x * kColumns;
+  const int groups = (batch + 15) / 16;
+
+  float4 raw[16];
+  const auto load = [&](int o) {
+    if (of_g) {
+      Loader<kOutputs>::Load(raw, grad_output + int64_t{group} * 16 * out + o, out,
+                             batch - group * 16, out - o);
+    } else if (of_weights) {
+      Loader<kColumns>::Load(raw, weights + int64_t{o + group * 16} * in + column, in,
+                             out - o - group * 16, in - column);
+    }
+  };
+  int o = blockIdx.y * kOutputs;
+  load(o);
+  if (of_g) {
+    float4 of_x[16];
+    Loader<kColumns>::Load(of_x, x + int64_t{group} * 16 * in + column, in, batch - group * 16,
+                           in - column);
+    const float down = Loader<kColumns>::template Store<true>(of_x, shared.x, group * 16);
+    if (lane == 0) shared.x_down[group] = down;
+  }
+
+  // This warp's part of grad_x, 32 rows, and of grad_weights, half a tile; of 32 columns both.
+  const int row = warp / 4 * 32;
+  const int my_output = warp / 4 * (kOutputs / 2);
+  const int my_column = warp % 4 * 32;
+  float of_grad_x[2][4][4] = {};
+
+  for (int buffer = 0; o < out; o += gridDim.y * kOutputs, buffer ^= 1) {
+    if (of_g) {
+      const float down = Loader<kOutputs>::template Store<false>(raw, shared.g[buffer], group * 16);
+      if (lane == 0) shared.g_down[buffer][group] = down;
+    } else if (of_weights) {
+      const float down =
+          Loader<kColumns>::template Store<true>(raw, shared.weights[buffer], group * 16);
+      if (lane == 0) shared.weights_down[buffer][group] = down;
+    }
+    const int next = o + gridDim.y * kOutputs;
+    if (next < out) load(next);
+    // With two buffers one barrier is enough: who is past it has seen all finish the other buffer.
+    __syncthreads();
+    const auto& g = shared.g[buffer];
+    const auto& w = shared.weights[buffer];
+
+    if (row < batch) {
+      const float g_down[2] = {shared.g_down[buffer][row / 16],
+                               shared.g_down[buffer][row / 16 + 1]};
+#pragma unroll 1
+      for (int s = 0; s < kOutputs / 16; ++s) {
+        unsigned g_upper[2][4];
+        unsigned g_lower[2][4];
+#pragma unroll
+        for (int m = 0; m < 2; ++m) {
+          LoadMatrices(g_upper[m], &g.upper[row + m * 16 + lane % 16][s * 16 + lane / 16 * 8]);
+          LoadMatrices(g_lower[m], &g.lower[row + m * 16 + lane % 16][s * 16 + lane / 16 * 8]);
+        }
+        const float w_down = shared.weights_down[buffer][s];
+#pragma unroll
+        for (int n = 0; n < 4; n += 2) {
+          unsigned upper[4];
+          unsigned lower[4];
+          const int c = my_column + n * 8 + lane / 16 * 8;
+          LoadTransposed(upper, &w.upper[s * 16 + lane % 16][c]);
+          LoadTransposed(lower, &w.lower[s * 16 + lane % 16][c]);
+          MultiplySplit(of_grad_x, n, g_upper, g_lower, upper, lower, g_down, w_down);
+        }
+      }
+    }
+
+    float of_tile[kLines][4][4] = {};
+#pragma unroll 1
+    for (int s = 0; s < groups; ++s) {
+      unsigned g_upper[kLines][4];
+      unsigned g_lower[kLines][4];
+      float g_down[kLines];
+#pragma unroll
+      for (int m = 0; m < kLines; ++m) {
+        const int r = s * 16 + lane % 8 + lane / 16 * 8;
+        const int c = my_output + m * 16 + lane / 8 % 2 * 8;
+        LoadTransposed(g_upper[m], &g.upper[r][c]);
+        LoadTransposed(g_lower[m], &g.lower[r][c]);
+        g_down[m] = shared.g_down[buffer][s];
+      }
+      const float x_down = shared.x_down[s];
+#pragma unroll
+      for (int n = 0; n < 4; n += 2) {
+        unsigned upper[4];
+        unsigned lower[4];
+        const int c = my_column + n * 8 + lane / 16 * 8;
+        LoadTransposed(upper, &shared.x.upper[s * 16 + lane % 16][c]);
+        LoadTransposed(lower, &shared.x.lower[s * 16 + lane % 16][c]);
+        MultiplySplit(of_tile, n, g_upper, g_lower, upper, lower, g_down, x_down);
+      }
+    }
+    bool finite = true;
+#pragma unroll
+    for (int m = 0; m < kLines; ++m) {
+#pragma unroll
+      for (int n = 0; n < 4; n += 2) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const float4 v =
+              make_float4(of_tile[m][n][2 * half], of_tile[m][n][2 * half + 1],
+                          of_tile[m][n + 1][2 * half], of_tile[m][n + 1][2 * half + 1]);
+          finite = finite && fabsf(v.x) <= FLT_MAX && fabsf(v.y) <= FLT_MAX &&
+                   fabsf(v.z) <= FLT_MAX && fabsf(v.w) <= FLT_MAX;
+          const int64_t line = o + my_output + m * 16 + half * 8 + lane / 4;
+          const int c = column + my_column + n * 8 + lane % 4 * 4;
+          if (line < out && c < in)
+            __stcs(reinterpret_cast<float4*>(grad_weights + line * in + c), v);
+        }
+      }
+    }
+    if (!__all_sync(0xffffffffu, finite)) {
+      // Halves have no place for infinities beside numbers.
+      for (int i = 0; i < kLines * 16; ++i) {
+        const int64_t line = o + my_output + i;
+        const int c = column + my_column + lane;
+        if (line >= out || c >= in) break;
+        float sum = 0;
+        for (int b = 0; b < batch; ++b) {
+          sum += grad_output[int64_t{b} * out + line] * x[int64_t{b} * in + c];
+        }
+        grad_weights[line * in + c] = sum;
+      }
+    }
+  }
+
+#pragma unroll
+  for (int m = 0; m < 2; ++m) {
+#pragma unroll
+    for (int n = 0; n < 4; n += 2) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int r = row + m * 16 + half * 8 + lane / 4;
+        const int c = column + my_column + n * 8 + lane % 4 * 4;
+        if (r < batch && c < in) {
+          const float4 v =
+              make_float4(of_grad_x[m][n][2 * half], of_grad_x[m][n][2 * half + 1],
+                          of_grad_x[m][n + 1][2 * half], of_grad_x[m][n + 1][2 * half + 1]);
+          *reinterpret_cast<float4*>(shares + (int64_t{blockIdx.y} * batch + r) * in + c) = v;
+        }
+      }
+    }
+  }
+}
+
+// grad_x from the blocks' shares, then grad_biases from the rows of grad_output; four numbers are
+// added up by 1 << log_parts threads.
+constexpr int kAddThreads = 256;
+
+__global__ void __launch_bounds__(kAddThreads)
+    AddShares(const float* __restrict__ shares, const float* __restrict__ grad_output,
+              const float* __restrict__ weights, float* __restrict__ grad_x,
+              float* __restrict__ grad_biases, int count, int batch, int in, int out,
+              int log_parts) {
+  __shared__ float4 parts[kAddThreads];
+  const int places = kAddThreads >> log_parts;
+  const int of_grad_x = batch * (in / 4);
+  const int place = blockIdx.x * places + threadIdx.x % places;
+  const bool biases = place >= of_grad_x;
+  const bool works = place < of_grad_x + out / 4;
+  const int stride = biases ? out / 4 : of_grad_x;
+  const int addends = !works ? 0 : biases ? batch : count;
+  const float4* from = biases ? reinterpret_cast<const float4*>(grad_output) + (place - of_grad_x)
+                              : reinterpret_cast<const float4*>(shares) + place;
+  float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll 8
+  for (int i = threadIdx.x / places; i < addends; i += 1 << log_parts) {
+    const float4 v = from[static_cast<int64_t>(i) * stride];
+    sum.x += v.x;
+    sum.y += v.y;
+    sum.z += v.z;
+    sum.w += v.w;
+  }
+  parts[threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.x >= places || !works) return;
+  for (int i = 1; i < 1 << log_parts; ++i) {
+    const float4 v = parts[i * places + threadIdx.x];
+    sum.x += v.x;
+    sum.y += v.y;
+    sum.z += v.z;
+    sum.w += v.w;
+  }
+  if (biases) {
+    reinterpret_cast<float4*>(grad_biases)[place - of_grad_x] = sum;
+    return;
+  }
+  float* numbers = reinterpret_cast<float*>(&sum);
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    if (fabsf(numbers[j]) <= FLT_MAX) continue;
+    const int b = place / (in / 4);
+    const int k = place % (in / 4) * 4 + j;
+    numbers[j] = 0;
+    for (int o = 0; o < out; ++o) {
+      numbers[j] += grad_output[int64_t{b} * out + o] * weights[int64_t{o} * in + k];
+    }
+  }
+  reinterpret_cast<float4*>(grad_x)[place] = sum;
+}
+
 // Any shape: to[m][n] = sum over k of a[m, k] * b[n, k], with the strides of both.
 constexpr int kTile = 32;
 
@@ -304,6 +714,7 @@ struct Call {
   float* grad_weights;
   float* grad_biases;
   int batch, in, out;
+  torch::TensorOptions options;
   cudaStream_t stream;
 
   template <int kRows, int kCols>
@@ -346,6 +757,7 @@ struct Call {
   }
 
   bool RunFewOutputs() const {
+    if (out > kFewOutputs) return false;
     const int slice = in >= kMany ? kSlice : kSmallSlice;
     const int64_t shared =
         (static_cast<int64_t>(batch + out) * slice + static_cast<int64_t>(batch) * out) * 4;
@@ -363,6 +775,38 @@ struct Call {
                    1>)<<<(in + slice - 1) / slice, threads, static_cast<size_t>(shared), stream>>>(
         grad_output, x, weights, grad_x, grad_weights, grad_biases, batch, in, out, slice,
         log_chunks);
+    return true;
+  }
+
+  template <int kOutputs>
+  void RunManyOutputs(int ranges) const {
+    const int tiles = (out + kOutputs - 1) / kOutputs;
+    const int each = (tiles * ranges + kMostBlocks - 1) / kMostBlocks;
+    const int groups = (tiles + each - 1) / each;
+    torch::Tensor shares = torch::empty({groups, batch, in}, options);
+    const int shared = sizeof(Shared<kOutputs>);
+    C10_CUDA_CHECK(cudaFuncSetAttribute(ManyOutputs<kOutputs>,
+                                        cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    ManyOutputs<kOutputs><<<dim3(ranges, groups), kWarps * 32, shared, stream>>>(
+        grad_output, x, weights, shares.data_ptr<float>(), grad_weights, batch, in, out);
+    const int log_parts = groups > 4 ? 3 : 2;
+    const int places = kAddThreads >> log_parts;
+    const int sums = (batch * in + out) / 4;
+    AddShares<<<(sums + places - 1) / places, kAddThreads, 0, stream>>>(
+        shares.data_ptr<float>(), grad_output, weights, grad_x, grad_biases, groups, batch, in, out,
+        log_parts);
+  }
+
+  bool RunManyOutputs() const {
+    const auto addresses = reinterpret_cast<uintptr_t>(grad_output) |
+                           reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(weights);
+    if (batch > kRows || in % 4 != 0 || out % 4 != 0 || addresses % 16 != 0) return false;
+    const int ranges = (in + kColumns - 1) / kColumns;
+    if (int64_t{ranges} * (out / 64) >= kMostBlocks) {
+      RunManyOutputs<64>(ranges);
+    } else {
+      RunManyOutputs<32>(ranges);
+    }
     return true;
   }
 
@@ -410,9 +854,10 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_output, torch::Tensor x,
                   static_cast<int>(x.size(0)),
                   static_cast<int>(x.size(1)),
                   out,
+                  x.options(),
                   at::cuda::getCurrentCUDAStream()};
   call.Mask();
-  if (!call.RunFewOutputs()) call.RunAny();
+  if (!call.RunFewOutputs() && !call.RunManyOutputs()) call.RunAny();
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return {grad_x, grad_weights, grad_biases};
 }
