@@ -24,6 +24,7 @@
 
 constexpr int kFloatKeys = 64;  // tune: kFloatKeys in 32, 64  (of a tile)
 constexpr float kSlack = 8;     // in powers of two
+constexpr int kAhead = 2;       // tune: kAhead in 1, 2, 3  (matrices in flight)
 constexpr int kAnyThreads = 128;
 
 struct Shape {
@@ -80,12 +81,14 @@ __device__ void LoadTransposed(uint32_t (&r)[4], uint32_t address) {
 template <typename T>
 __device__ void Multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   if constexpr (std::is_same_v<T, at::Half>) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   } else {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -134,9 +137,9 @@ struct Softmax {
     }
   }
 
-  // Scores to weights. True if sums so far are to be multiplied by `rescale`.
+  // Looks at the scores of a tile. True if sums so far are to be multiplied by `rescale`.
   template <int kN>
-  __device__ bool Weigh(float (&scores)[kM][kN][4], float scale, float (&rescale)[2 * kM]) {
+  __device__ bool Refer(const float (&scores)[kM][kN][4], float scale, float (&rescale)[2 * kM]) {
     float largest[2 * kM];
     bool grown = false;
 #pragma unroll
@@ -159,19 +162,14 @@ struct Softmax {
         totals[r] *= rescale[r];
       }
     }
-#pragma unroll
-    for (int r = 0; r < 2 * kM; ++r) {
-#pragma unroll
-      for (int n = 0; n < kN; ++n) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          float& score = scores[r / 2][n][r % 2 * 2 + i];
-          score = PowerOfTwo(score * scale - reference[r]);
-          totals[r] += score;
-        }
-      }
-    }
     return grown;
+  }
+
+  // A score of query 8 r + lane / 4 to its weight.
+  __device__ float Weight(float score, float scale, int r) {
+    const float weight = PowerOfTwo(score * scale - reference[r]);
+    totals[r] += weight;
+    return weight;
   }
 };
 
@@ -251,7 +249,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
     Attend(const T* __restrict__ query, const T* __restrict__ key, const T* __restrict__ value,
            T* __restrict__ y, Shape shape, float scale, int tiles, unsigned layer) {
   constexpr int kSize = Tile::kSize, kM = Tile::kM, kKeys = Tile::kKeys;
-  extern __shared__ __align__(128) unsigned char shared[];
+  extern __shared__ __align__(1024) unsigned char shared[];
   const int lane = threadIdx.x % 32;
   const int row_warp = threadIdx.x / 32 % Tile::kRowWarps;
   const int group = threadIdx.x / Tile::kGroupThreads;
@@ -281,21 +279,19 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
   if (Tile::kValueStages == 2) load(values, value, group);
   Commit();
 
-  // Lanes' places in the matrices that they load.
-  const uint32_t my_queries = queries + (row_warp * 16 * kM + lane % 16) * Tile::kRowBytes;
-  const int query_half = lane / 16;
-  const int key_row = lane / 16 * 8 + lane % 8;
-  const int key_half = lane / 8 % 2;
-  const int value_row = lane % 16;
-  const int value_half = lane / 16;
+  // Where lanes load matrices from: chunk c of a row lies at c ^ row % 8, so `^ (c << 4)` finds it.
+  uint32_t my_queries =
+      queries + (row_warp * 16 * kM + lane % 16) * Tile::kRowBytes + ((lane / 16 ^ lane % 8) << 4);
+  const uint32_t my_keys =
+      keys + (lane / 16 * 8 + lane % 8) * Tile::kRowBytes + ((lane / 8 % 2 ^ lane % 8) << 4);
+  const uint32_t my_values = values + lane % 16 * Tile::kRowBytes + ((lane / 16 ^ lane % 8) << 4);
   const auto load_queries = [&](uint32_t(&a)[kM][4], int k) {
 #pragma unroll
     for (int m = 0; m < kM; ++m) {
-      LoadMatrices(
-          a[m], my_queries + m * 16 * Tile::kRowBytes + (((2 * k + query_half) ^ (lane % 8)) << 4));
+      LoadMatrices(a[m], (my_queries ^ (k << 5)) + m * 16 * Tile::kRowBytes);
     }
   };
-  uint32_t wanted[Tile::kHoldsQueries ? kSize / 16 : 1][kM][4];
+  uint32_t wanted[Tile::kHoldsQueries ? kSize / 16 : 2][kM][4];
   Await<0>();
   __syncthreads();
   if constexpr (Tile::kHoldsQueries) {
@@ -321,29 +317,40 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
     const int first_key = t * kKeys;
     const bool needed = first_key < first_query + 16 * kM;  // not after all of this warp's queries
 
-    uint32_t weights[kM][kKeys / 8][2];
+    float scores[kM][kKeys / 8][4] = {};
     if (needed) {
-      float scores[kM][kKeys / 8][4] = {};
-      const uint32_t tile = keys + stage * Tile::kKeyBytes + key_row * Tile::kRowBytes;
+      // Keys are asked for two products ahead, queries one step of the depth.
+      const uint32_t tile = my_keys + stage * Tile::kKeyBytes;
+      constexpr int kAcross = kKeys / 16;
+      constexpr int kSteps = kSize / 16 * kAcross;
+      asm volatile("" : "+r"(my_queries));  // or addresses would be kept, in registers not there
+      const auto load_step = [&](uint32_t(&b)[4], int step) {
+        LoadMatrices(b, (tile ^ (step / kAcross << 5)) + step % kAcross * 16 * Tile::kRowBytes);
+      };
+      uint32_t b[kAhead + 1][4];
+      if constexpr (!Tile::kHoldsQueries) load_queries(wanted[0], 0);
 #pragma unroll
-      for (int k = 0; k < kSize / 16; ++k) {
-        uint32_t(&a)[kM][4] = wanted[Tile::kHoldsQueries ? k : 0];
-        if constexpr (!Tile::kHoldsQueries) load_queries(a, k);
+      for (int step = 0; step < kAhead; ++step) load_step(b[step], step);
 #pragma unroll
-        for (int n = 0; n < kKeys / 16; ++n) {
-          uint32_t b[4];
-          LoadMatrices(b,
-                       tile + n * 16 * Tile::kRowBytes + (((2 * k + key_half) ^ (lane % 8)) << 4));
+      for (int step = 0; step < kSteps; ++step) {
+        const int k = step / kAcross, n = step % kAcross;
+        if (step + kAhead < kSteps) {
+          load_step(b[(step + kAhead) % (kAhead + 1)], step + kAhead);
+        }
+        if constexpr (!Tile::kHoldsQueries) {
+          if (n == 0 && k + 1 < kSize / 16) load_queries(wanted[(k + 1) % 2], k + 1);
+        }
+        const auto& a = wanted[Tile::kHoldsQueries ? k : k % 2];
+        const auto& keys_now = b[step % (kAhead + 1)];
 #pragma unroll
-          for (int m = 0; m < kM; ++m) {
-            Multiply<T>(scores[m][2 * n], a[m], b[0], b[1]);
-            Multiply<T>(scores[m][2 * n + 1], a[m], b[2], b[3]);
-          }
+        for (int m = 0; m < kM; ++m) {
+          Multiply<T>(scores[m][2 * n], a[m], keys_now[0], keys_now[1]);
+          Multiply<T>(scores[m][2 * n + 1], a[m], keys_now[2], keys_now[3]);
         }
       }
       if (first_key + kKeys - 1 > first_query) Mask(scores, first_query, first_key);
       float rescale[2 * kM];
-      if (softmax.Weigh(scores, scale, rescale)) {
+      if (softmax.Refer(scores, scale, rescale)) {
 #pragma unroll
         for (int m = 0; m < kM; ++m) {
 #pragma unroll
@@ -353,35 +360,56 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
           }
         }
       }
-#pragma unroll
-      for (int m = 0; m < kM; ++m) {
-#pragma unroll
-        for (int n = 0; n < kKeys / 8; ++n) {
-          weights[m][n][0] = Pack<T>(scores[m][n][0], scores[m][n][1]);
-          weights[m][n][1] = Pack<T>(scores[m][n][2], scores[m][n][3]);
-        }
-      }
     }
     if constexpr (Tile::kValueStages == 1) {
       Await<1>();
       Synchronize<Tile>(group);
     }
     if (needed) {
-      const uint32_t tile = values + (Tile::kValueStages == 2 ? stage * Tile::kKeyBytes : 0) +
-                            value_row * Tile::kRowBytes;
+      // The weights of 16 keys come into being while those before are multiplied with their values.
+      const uint32_t tile = my_values + (Tile::kValueStages == 2 ? stage * Tile::kKeyBytes : 0);
+      constexpr int kAcross = kSize / 16;
+      constexpr int kSteps = kKeys / 16 * kAcross;
+      constexpr int kEach = kM * 8 / kAcross > 1 ? kM * 8 / kAcross : 1;  // weights in a step
+      const auto load_step = [&](uint32_t(&b)[4], int step) {
+        LoadTransposed(b, (tile ^ (step % kAcross << 5)) + step / kAcross * 16 * Tile::kRowBytes);
+      };
+      // Number i of the weights of 16 keys, in the order in which they are packed.
+      const auto weigh = [&](int k, int i) {
+        float& score = scores[i / 8][2 * k + i / 4 % 2][i % 4];
+        score = softmax.Weight(score, scale, i / 8 * 2 + i % 4 / 2);
+      };
+      uint32_t b[kAhead + 1][4];
+#pragma unroll
+      for (int step = 0; step < kAhead; ++step) load_step(b[step], step);
+#pragma unroll
+      for (int i = 0; i < kM * 8; ++i) weigh(0, i);
 #pragma unroll
       for (int k = 0; k < kKeys / 16; ++k) {
+        uint32_t a[kM][4];
 #pragma unroll
-        for (int n = 0; n < kSize / 16; ++n) {
-          uint32_t b[4];
-          LoadTransposed(
-              b, tile + k * 16 * Tile::kRowBytes + (((2 * n + value_half) ^ (lane % 8)) << 4));
+        for (int m = 0; m < kM; ++m) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const auto& pair = scores[m][2 * k + i / 2];
+            a[m][i] = Pack<T>(pair[i % 2 * 2], pair[i % 2 * 2 + 1]);
+          }
+        }
+#pragma unroll
+        for (int n = 0; n < kAcross; ++n) {
+          const int step = k * kAcross + n;
+          if (step + kAhead < kSteps) {
+            load_step(b[(step + kAhead) % (kAhead + 1)], step + kAhead);
+          }
+          const auto& values_now = b[step % (kAhead + 1)];
 #pragma unroll
           for (int m = 0; m < kM; ++m) {
-            const uint32_t a[4] = {weights[m][2 * k][0], weights[m][2 * k][1],
-                                   weights[m][2 * k + 1][0], weights[m][2 * k + 1][1]};
-            Multiply<T>(sums[m][2 * n], a, b[0], b[1]);
-            Multiply<T>(sums[m][2 * n + 1], a, b[2], b[3]);
+            Multiply<T>(sums[m][2 * n], a[m], values_now[0], values_now[1]);
+            Multiply<T>(sums[m][2 * n + 1], a[m], values_now[2], values_now[3]);
+          }
+#pragma unroll
+          for (int i = n * kEach; i < (n + 1) * kEach; ++i) {
+            if (k + 1 < kKeys / 16 && i < kM * 8) weigh(k + 1, i);
           }
         }
       }
@@ -585,14 +613,16 @@ __global__ void __launch_bounds__(FloatTile<kSize>::kThreads, kSize > 64 ? 1 : 2
     }
     if (first_key + kFloatKeys - 1 > first_query) Mask(scores, first_query, first_key);
     float rescale[2] = {1, 1};
-    softmax.Weigh(scores, scale, rescale);
+    softmax.Refer(scores, scale, rescale);
     float parts[kSize / 8][4] = {};
     const float* v_tile =
         values + t % 2 * Tile::kValueFloats + 2 * member * Tile::kValuePitch + quad;
 #pragma unroll
     for (int k = 0; k < kFloatKeys / 8; ++k) {
-      const Pair a[4] = {Pair(scores[0][k][0]), Pair(scores[0][k][2]), Pair(scores[0][k][1]),
-                         Pair(scores[0][k][3])};
+      float w[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) w[i] = softmax.Weight(scores[0][k][i], scale, i / 2);
+      const Pair a[4] = {Pair(w[0]), Pair(w[2]), Pair(w[1]), Pair(w[3])};
 #pragma unroll
       for (int n = 0; n < kSize / 8; ++n) {
         const float* v = v_tile + k * 8 * Tile::kValuePitch + n * 8;
