@@ -1,8 +1,8 @@
 // GELU, exact or by the hyperbolic tangent: bound by memory if the arithmetic is short enough. A
 // thread takes kItems vectors of 16 bytes, a block's width apart, and issues all loads before the
 // first use; where all vectors fit on the GPU at once, one vector. Tensors that are not aligned,
-// and the numbers after the last whole vector, go by single elements. SPDX-License-Identifier:
-// Apache-2.0
+// and the numbers after the last whole vector, go by single elements.
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kWidth)
   uint4 value[kEach];
 #pragma unroll
   for (int item = 0; item < kEach; ++item) {
-    if (first + item * kWidth < vectors) value[item] = __ldcs(x + first + item * kWidth);
+    if (first + item * kWidth < vectors) value[item] = x[first + item * kWidth];
   }
 #pragma unroll
   for (int item = 0; item < kEach; ++item) {
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kWidth)
     result.y = OfWord<Word, kTanh>(value[item].y);
     result.z = OfWord<Word, kTanh>(value[item].z);
     result.w = OfWord<Word, kTanh>(value[item].w);
-    __stcs(y + first + item * kWidth, result);
+    y[first + item * kWidth] = result;
   }
 }
 

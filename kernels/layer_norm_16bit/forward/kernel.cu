@@ -5,7 +5,8 @@
 // matter of the shape: where there are many rows a warp takes one (its sums need no barrier), a
 // block of 128 a long one; where there are few, every vector has its own thread, because only
 // latency counts. Rows that do not come in aligned vectors, or are too long, take a kernel with
-// loops. SPDX-License-Identifier: Apache-2.0
+// loops.
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -66,7 +67,7 @@ __global__ void __launch_bounds__(kLanes == kWholeBlock ? 1024 / kItems : kWarpT
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = lane + item * lanes;
-    if (i < end) value[item].bits = __ldcs(x + start + i);
+    if (i < end) value[item].bits = x[start + i];
   }
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
@@ -113,7 +114,7 @@ __global__ void __launch_bounds__(kLanes == kWholeBlock ? 1024 / kItems : kWarpT
       Narrow(make_float2((v.x - mean) * scale * w.x + b.x, (v.y - mean) * scale * w.y + b.y),
              result.pairs[p]);
     }
-    __stcs(y + start + i, result.bits);
+    y[start + i] = result.bits;
   }
 }
 

@@ -5,13 +5,11 @@
 // Neither x nor g of one row fits beside the sums over rows into the multiprocessors, so both are
 // read twice, which is the least there is to read then:
 //  - Segments: each warp leaves the moments of x, and the sums of d and of d times x's distance
-//  from
-//    the segment's mean, in one reading. Warps of a block take the same segment of different rows,
-//    which share the weights in the L1 cache. No barriers.
+//    from the segment's mean, in one reading. Warps of a block take the same segment of different
+//    rows, which share the weights in the L1 cache. No barriers.
 //  - RowFactors: those of a row's segments together, one block for each row.
 //  - Gradients: a thread keeps its elements' weights and sums in registers and goes from row to
-//  row,
-//    from the place where Segments ended, because that is still in the L2 cache.
+//    row, from the place where Segments ended, because that is still in the L2 cache.
 // Each launch begins early and waits for the one before by itself.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
@@ -32,14 +30,14 @@ struct alignas(kWidth * sizeof(float)) Vector {
   float at[kWidth];
 };
 
-__device__ Vector<1> Load(const Vector<1>* from) { return {__ldcs(from->at)}; }
+__device__ Vector<1> Load(const Vector<1>* from) { return *from; }
 __device__ Vector<4> Load(const Vector<4>* from) {
-  const float4 v = __ldcs(reinterpret_cast<const float4*>(from));
+  const float4 v = *reinterpret_cast<const float4*>(from);
   return {v.x, v.y, v.z, v.w};
 }
-__device__ void Store(Vector<1>* to, Vector<1> v) { __stcs(to->at, v.at[0]); }
+__device__ void Store(Vector<1>* to, Vector<1> v) { *to = v; }
 __device__ void Store(Vector<4>* to, Vector<4> v) {
-  __stcs(reinterpret_cast<float4*>(to), make_float4(v.at[0], v.at[1], v.at[2], v.at[3]));
+  *reinterpret_cast<float4*>(to) = make_float4(v.at[0], v.at[1], v.at[2], v.at[3]);
 }
 
 // Of a segment: x's mean and the sum of its squared distances from it, the sum of d, and the sum of

@@ -6,9 +6,11 @@
 //  - RowByRow: where the rows do not fit, but one does. Blocks go from row to row; the next row's
 //    chunk travels while the barrier of this one is waited for. The weight's chunk stays in shared
 //    memory, the bias in the L2 cache.
-//  - Moments and Normalize, two launches: rows that are not aligned vectors, too long or too short.
+//  - Moments and Normalize, two launches: rows that are not aligned vectors, too long or too
+//    short.
 // Moments are a mean and the sum of squared distances from it, of a warp, a chunk, a row: large
-// means cost no digits. SPDX-License-Identifier: Apache-2.0
+// means cost no digits.
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cooperative_groups.h>
 #include <cuda_pipeline.h>
@@ -151,7 +153,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const bool inside = threadIdx.x + item * kThreads < chunk.length;
-    value[item] = inside ? __ldcs(x + item * kThreads) : make_float4(0, 0, 0, 0);
+    value[item] = inside ? x[item * kThreads] : make_float4(0, 0, 0, 0);
   }
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
@@ -177,8 +179,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (threadIdx.x + item * kThreads >= chunk.length) continue;
     const float4 b =
         item < kInShared ? biases[item * kThreads] : rest[item < kInShared ? 0 : item - kInShared];
-    __stcs(y + item * kThreads,
-           Normal(value[item], of_row.mean, of_row.scale, weights[item * kThreads], b));
+    y[item * kThreads] =
+        Normal(value[item], of_row.mean, of_row.scale, weights[item * kThreads], b);
   }
 }
 
@@ -243,8 +245,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
     for (int item = 0; item < kItems; ++item) {
       const int64_t at = item * kThreads;
-      __stcs(to + at,
-             Normal(value[item], scale.mean, scale.scale, weights[at], __ldcg(bias + place + at)));
+      to[at] = Normal(value[item], scale.mean, scale.scale, weights[at], __ldcg(bias + place + at));
     }
   }
 }

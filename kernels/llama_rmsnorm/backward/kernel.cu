@@ -5,7 +5,8 @@
 // adds the row's share of grad_w to sums that stay in registers while it goes from row to row. The
 // blocks that fit on the GPU share the rows equally and leave one vector of sums each; a second
 // launch, whose blocks start early and wait, adds those up. Rows that do not come in aligned
-// vectors, or are too long, take a path with loops. SPDX-License-Identifier: Apache-2.0
+// vectors, or are too long, take a path with loops.
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
 
@@ -88,8 +89,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks * 256 / kThreads)
 #pragma unroll
     for (int item = 0; item < kItems; ++item) {
       const int i = threadIdx.x + item * kThreads;
-      value[item] = i < vectors ? __ldcs(x + start + i) : zero;
-      gradient[item] = i < vectors ? __ldcs(grad_output + start + i) : zero;
+      value[item] = i < vectors ? x[start + i] : zero;
+      gradient[item] = i < vectors ? grad_output[start + i] : zero;
     }
     float2 both = make_float2(0, 0);
 #pragma unroll
@@ -102,7 +103,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks * 256 / kThreads)
     for (int item = 0; item < kItems; ++item) {
       const int i = threadIdx.x + item * kThreads;
       const float4 v = value[item], g = gradient[item];
-      if (i < vectors) __stcs(grad_x + start + i, GradX(g * weight[item], v, f));
+      if (i < vectors) grad_x[start + i] = GradX(g * weight[item], v, f);
       sum[item].x += g.x * (v.x * f.scale);
       sum[item].y += g.y * (v.y * f.scale);
       sum[item].z += g.z * (v.z * f.scale);

@@ -1,9 +1,8 @@
 // RMS normalisation of float32 rows, y = x * rsqrt(mean(x^2) + eps) * w. Its time is that of
 // reading x once and writing y once, so a block keeps its row in registers between the sum and the
 // result: each thread holds kItems vectors of four, all loads are issued before the first is used,
-// the weights' among them, and the sum takes one barrier. x and y are touched once: their loads and
-// stores are marked as streaming, so that the weights stay in the caches. Rows that do not come in
-// aligned vectors, or are too long, take the second kernel.
+// the weights' among them, and the sum takes one barrier. Rows that do not come in aligned
+// vectors, or are too long, take the second kernel.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
@@ -46,7 +45,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = threadIdx.x + item * kThreads;
-    value[item] = i < vectors ? __ldcs(x + start + i) : make_float4(0, 0, 0, 0);
+    value[item] = i < vectors ? x[start + i] : make_float4(0, 0, 0, 0);
   }
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
@@ -64,7 +63,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = threadIdx.x + item * kThreads;
-    if (i < vectors) __stcs(y + start + i, Scaled(value[item], scale, weight[item]));
+    if (i < vectors) y[start + i] = Scaled(value[item], scale, weight[item]);
   }
 }
 

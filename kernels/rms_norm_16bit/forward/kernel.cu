@@ -3,8 +3,8 @@
 // weights among them, are issued before the sum. How many threads share a row is a matter of the
 // shape: half a warp where a row is that short, a block of 128 or more where it is long; where
 // there are few rows, every vector has its own thread, because only latency counts. Rows that do
-// not come in aligned vectors, or are too long, take a kernel with loops. SPDX-License-Identifier:
-// Apache-2.0
+// not come in aligned vectors, or are too long, take a kernel with loops.
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kLanes == kWholeBlock ? 1024 / kItems : kWarpT
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = lane + item * lanes;
-    if (i < end) value[item].bits = __ldcs(x + start + i);
+    if (i < end) value[item].bits = x[start + i];
   }
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kLanes == kWholeBlock ? 1024 / kItems : kWarpT
       const float2 w = Wide(weight[item].pairs[p]);
       Narrow(make_float2(v.x * scale * w.x, v.y * scale * w.y), result.pairs[p]);
     }
-    __stcs(y + start + i, result.bits);
+    y[start + i] = result.bits;
   }
 }
 

@@ -1,16 +1,13 @@
-// Softmax of rows, computed in float32 and bound by memory: x is read once, in vectors of 16 bytes,
-// and y written once.
+// Softmax of rows, computed in float32 and bound by memory: x is read once, in vectors of 16
+// bytes, and y written once.
 //  - Tile: rows of up to 256 columns. Eight rows of any length begin and end at a vector's border,
-//  so a
-//    block moves such tiles through shared memory in whole vectors, and a warp computes a row
+//    so a block moves such tiles through shared memory in whole vectors, and a warp computes a row
 //    there.
 //  - RowInRegisters: one block for each row, whose numbers stay in registers from the maximum to
-//  the
-//    result. Rows need not begin at a vector's border: a row's first and last vector, which it may
-//    share with its neighbours, go by single elements.
+//    the result. Rows need not begin at a vector's border: a row's first and last vector, which it
+//    may share with its neighbours, go by single elements.
 //  - RowInShared: rows of 16-bit numbers that are too long for that once they are float32. The
-//  numbers
-//    stay in registers as they came, the exponentials wait in shared memory for their sum.
+//    numbers stay in registers as they came, the exponentials wait in shared memory for their sum.
 //  - RowInLoops: whatever is longer or aligned otherwise.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
@@ -110,7 +107,7 @@ __device__ Vector<Format> Load(const typename Format::Bits* x, const Row<Format>
   Vector<Format> v;
   x += row.start + vector * kSize;
   if (row.Inside(vector)) {
-    v.whole = __ldcs(reinterpret_cast<const uint4*>(x));
+    v.whole = *reinterpret_cast<const uint4*>(x);
   } else {
 #pragma unroll
     for (int e = 0; e < kSize; ++e) {
@@ -129,7 +126,7 @@ __device__ void Store(typename Format::Bits* y, const Row<Format>& row, int vect
   for (int e = 0; e < kSize; ++e) v.at[e] = Format::Narrow(result[e]);
   y += row.start + vector * kSize;
   if (row.Inside(vector)) {
-    __stcs(reinterpret_cast<uint4*>(y), v.whole);
+    *reinterpret_cast<uint4*>(y) = v.whole;
   } else {
 #pragma unroll
     for (int e = 0; e < kSize; ++e) {
@@ -237,7 +234,7 @@ __global__ void __launch_bounds__(kTileThreads)
   x += first * columns;
   y += first * columns;
   for (int v = threadIdx.x; v < elements / kSize; v += kTileThreads) {
-    reinterpret_cast<uint4*>(tile)[v] = __ldcs(reinterpret_cast<const uint4*>(x) + v);
+    reinterpret_cast<uint4*>(tile)[v] = reinterpret_cast<const uint4*>(x)[v];
   }
   for (int i = elements / kSize * kSize + threadIdx.x; i < elements; i += kTileThreads) {
     tile[i] = x[i];
@@ -266,7 +263,7 @@ __global__ void __launch_bounds__(kTileThreads)
   }
   __syncthreads();
   for (int v = threadIdx.x; v < elements / kSize; v += kTileThreads) {
-    __stcs(reinterpret_cast<uint4*>(y) + v, reinterpret_cast<const uint4*>(tile)[v]);
+    reinterpret_cast<uint4*>(y)[v] = reinterpret_cast<const uint4*>(tile)[v];
   }
   for (int i = elements / kSize * kSize + threadIdx.x; i < elements; i += kTileThreads) {
     y[i] = tile[i];

@@ -1,8 +1,9 @@
-// SwiGLU activation, y = silu(gate) * value: bound by memory, so that all there is to do is to keep
-// enough bytes in flight and to waste none. A thread takes kItems vectors of 16 bytes of gates and
-// the values that belong to them, a block's width apart, and issues all loads before the first use.
-// Blocks number vectors of y throughout, whatever the length of a row; a 32-bit division, which
-// memory hides, finds the row. Rows that do not come in aligned vectors go by single elements.
+// SwiGLU activation, y = silu(gate) * value: bound by memory, so that all there is to do is to
+// keep enough bytes in flight and to waste none. A thread takes kItems vectors of 16 bytes of
+// gates and the values that belong to them, a block's width apart, and issues all loads before the
+// first use. Blocks number vectors of y throughout, whatever the length of a row; a 32-bit
+// division, which memory hides, finds the row. Rows that do not come in aligned vectors go by
+// single elements.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_bf16.h>
@@ -12,7 +13,7 @@
 #include <cstdint>
 
 constexpr int kThreads = 256;     // tune: kThreads in 128, 256, 512
-constexpr int kItems = 2;         // tune: kItems in 1, 2, 4
+constexpr int kItems = 1;         // tune: kItems in 1, 2, 4
 constexpr int kFewThreads = 128;  // where all vectors fit at once, one for each thread
 
 __device__ float SwiGlu(float gate, float value) { return gate / (1 + __expf(-gate)) * value; }
@@ -55,8 +56,8 @@ __global__ void __launch_bounds__(kWidth)
     if (i >= vectors) continue;
     // Each row of x before this one holds of_row vectors more than that of y.
     const uint4* at = x + i + static_cast<int64_t>(i / of_row) * of_row;
-    gate[item] = __ldcs(at);
-    value[item] = __ldcs(at + of_row);
+    gate[item] = *at;
+    value[item] = at[of_row];
   }
 #pragma unroll
   for (int item = 0; item < kEach; ++item) {
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(kWidth)
     result.y = OfWord<Word>(gate[item].y, value[item].y);
     result.z = OfWord<Word>(gate[item].z, value[item].z);
     result.w = OfWord<Word>(gate[item].w, value[item].w);
-    __stcs(y + i, result);
+    y[i] = result;
   }
 }
 
