@@ -6,16 +6,18 @@
 // Tensor cores truncate what they add up, so a sum leaves them after every 32 products, for
 // accumulators in float32 registers.
 //
-//   Split    rows of x, each scaled to [2^14, 2^15) as a whole, become halves in global memory:
-//            for every 32 columns, a "chunk", 32 high parts and then 32 low ones (128 bytes).
-//   Product  of these with weights. A block makes 256 rows times kColumns columns, 8 warps of 32
-//            rows each. Weights come as float32 through a ring of asynchronous copies, which each
-//            thread splits for the block while it multiplies the chunk before; every row of a chunk
-//            has its own power of two, which the sum of 32 products is multiplied with as it
-//            leaves the tensor cores. So no size of weights overflows or loses bits.
-//            For x, half the columns are of gate, the others of up: silu(gate) * up is made in
-//            registers, for 56 columns each, since 14336 / 56 = 256 blocks fill 132 processors
-//            twice by 97 %.
+//   Split    rows of x, each scaled to [2^14, 2^15) as a whole, become halves in global memory: for
+//            every 32 columns, a "chunk", 32 high parts and then 32 low ones (128 bytes). They lie
+//            as Product wants them in shared memory, so that one bulk copy brings a block's chunk.
+//   Product  of these with weights. A block makes kRows rows times 16 kPairs columns, a warp 32
+//            rows. Weights come as float32 by asynchronous copies, a chunk at a time; each thread
+//            splits what it has copied while it multiplies the chunk before. A row of weights
+//            begins with a power of two that takes its first 32 numbers to [2^5, 2^6), and changes
+//            it at a chunk that would not fit in halves; sums of 32 products are multiplied with
+//            its inverse as they leave the tensor cores. So no size of weights overflows.
+//            For x, columns of gate and of up take turns, eight each: silu(gate) * up is made in
+//            registers, for 56 columns a block, since 14336 / 56 = 256 blocks of 256 rows fill 132
+//            processors twice by 97 %.
 //   Split    of hidden, Product with down: 128 columns, and where that gives too few blocks, parts
 //            of the depth, which Add sums up in order.
 // SPDX-License-Identifier: Apache-2.0
@@ -25,28 +27,37 @@
 
 #include <cstdint>
 
-constexpr int kRows = 256;      // of a block of Product
-constexpr int kWarpRows = 32;   // of a warp
-constexpr int kThreads = 256;   // 8 warps
-constexpr int kChunk = 32;      // depth between barriers, and between the sums in tensor cores
-constexpr int kLine = 128;      // bytes of a row of a chunk: 32 high halves, 32 low ones
-constexpr int kStages = 3;      // chunks of x and of weights on their way
+constexpr int kWarps = 4;            // tune: kWarps in 4, 8; of a block of Product
+constexpr int kBlocks = 8 / kWarps;  // of Product on a processor at once
+constexpr int kWarpRows = 32;
+constexpr int kRows = kWarps * kWarpRows;  // of a block
+constexpr int kThreads = kWarps * 32;
+constexpr int kChunk = 32;          // depth between barriers, and between the sums in tensor cores
+constexpr int kLine = 128;          // bytes of a row of a chunk: 32 high halves, 32 low ones
+constexpr int kUnits = kLine / 16;  // of 16 bytes, and lanes that copy a row of 32 floats
+constexpr int kRowsAtOnce = kThreads / kUnits;
 constexpr int kGatedPairs = 7;  // 16 columns each: 56 of gate, 56 of up
-constexpr int kDownPairs = 8;   // tune: kDownPairs in 4, 6, 8
-constexpr int kMaxColumns = 128;
-constexpr int kQuads = kMaxColumns * kChunk / 4 / kThreads;  // float4s a thread splits
+constexpr int kDownPairs = 8;   // tune: kDownPairs in 4, 6, 7, 8
+constexpr int kAddThreads = 256;
 constexpr int kSplitThreads = 256;
 constexpr int kSplitUnit = 8;  // halves in 16 bytes
 
-// What Product keeps in shared memory.
+// What Product keeps in shared memory, twice: what is used, and what comes.
+template <int kPairs>
 struct Shared {
-  char x[kStages][kRows * kLine];
-  float4 raw[kStages][kQuads][kThreads];  // weights; each thread reads what it has copied
-  char weights[2][kMaxColumns * kLine];
-  float scales[2][kMaxColumns];
+  static constexpr int kQuads = (16 * kPairs + kRowsAtOnce - 1) / kRowsAtOnce;
+  static constexpr int kColumns = kQuads * kRowsAtOnce;  // some without use where these do not fit
+
+  char x[2][kRows * kLine];
+  float4 raw[2][kQuads][kThreads];  // weights; each thread reads what it has copied
+  char weights[2][kColumns * kLine];
+  float scales[2][kColumns];        // what sums of a row of weights are multiplied with
+  float factors[kQuads][kThreads];  // what weights have been multiplied with, of this thread's rows
+  uint64_t landed[2];               // barriers that say that x is there
 };
 
-// A matrix of split rows: for each, `chunks` times kLine bytes, and what to multiply it with.
+// A matrix of split rows, in tiles of kRows: of each, chunk by chunk, its rows of kLine bytes. And
+// what to multiply each row with.
 struct SplitMatrix {
   const char* data;
   const float* scales;
@@ -76,6 +87,33 @@ __device__ void CopyAsync(uint32_t to, const void* from, bool valid) {
   }
 }
 
+__device__ void InitBarrier(uint32_t barrier) {
+  asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(barrier) : "memory");
+}
+
+// One thread copies for all, who wait for the barrier's phase of that parity.
+__device__ void CopyBulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
+__device__ void WaitFor(uint32_t barrier, uint32_t parity) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n"
+      "@!done bra again;\n"
+      "}\n" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
 // Four matrices of 8 x 8 halves; each lane names a row of 16 bytes.
 __device__ void LoadMatrices(uint32_t (&to)[4], uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -91,18 +129,24 @@ __device__ void MultiplyAdd(float (&sums)[4], const uint32_t (&a)[4], uint32_t b
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// The largest power of two up to m > 0, in floating-point operations alone (Rump, 2009).
+// The largest power of two up to m > 0, in floating-point operations alone (Rump, 2009); for m from
+// 2^-102 on.
 __device__ float PowerOfTwo(float m) {
-  const float q = __fmul_rn(m, 8388609.0f);  // 2^23 + 1
-  return __fsub_rn(q, __fmul_rn(q, 0.99999994f));
+  constexpr float kDown = 1.0f / 16777216.0f;        // 2^-24: the product must not overflow
+  const float q = __fmul_rn(m * kDown, 8388609.0f);  // 2^23 + 1
+  return __fsub_rn(q, __fmul_rn(q, 0.99999994f)) * 16777216.0f;
 }
 
-constexpr float kLeast = 1e-30f;  // rows of zeros have a power of two as well
-constexpr float kTop = 16384.0f;  // where the largest number of a row goes
+constexpr float kLeast = 1e-30f;          // rows of zeros have a power of two as well
+constexpr float kTopOfX = 16384.0f;       // where the largest number of a row goes
+constexpr float kTopOfWeights = 32.0f;    // where the largest of the first 32 goes
+constexpr float kLargestHalf = 65504.0f;  // beyond which a row of weights gets another power
 
 __device__ float LargestOf(float4 v) {
   return fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));
 }
+
+__device__ __half2 AsHalves(uint32_t bits) { return reinterpret_cast<const __half2&>(bits); }
 
 __device__ void SplitPair(float a, float b, uint32_t& high, uint32_t& low) {
   const __half2 h = __floats2half2_rn(a, b);
@@ -111,10 +155,18 @@ __device__ void SplitPair(float a, float b, uint32_t& high, uint32_t& low) {
   low = reinterpret_cast<const uint32_t&>(l);
 }
 
-__device__ void SplitQuad(float4 v, float factor, uint2& high, uint2& low) {
-  SplitPair(v.x * factor, v.y * factor, high.x, low.x);
-  SplitPair(v.z * factor, v.w * factor, high.y, low.y);
+__device__ float4 operator*(float4 v, float factor) {
+  return make_float4(v.x * factor, v.y * factor, v.z * factor, v.w * factor);
 }
+
+__device__ void SplitQuad(float4 v, uint2& high, uint2& low) {
+  SplitPair(v.x, v.y, high.x, low.x);
+  SplitPair(v.z, v.w, high.y, low.y);
+}
+
+// Where a row's 16-byte unit lies: units are permuted, so that 8 rows of one unit, which ldmatrix
+// reads at once, lie in different banks.
+__device__ int Place(int row, int unit) { return row * kLine + (unit ^ (row % 8)) * 16; }
 
 // Rows of `from` as a SplitMatrix; rows and columns beyond its end are zero. A block a row.
 template <bool kAligned>
@@ -152,36 +204,37 @@ __global__ void __launch_bounds__(kSplitThreads)
 #pragma unroll
   for (int warp = 0; warp < kSplitThreads / 32; ++warp) most = fmaxf(most, of_warps[warp]);
   const float power = PowerOfTwo(most);
-  const float factor = kTop / power;
-  if (threadIdx.x == 0) scales[row] = power * (1.0f / kTop);
+  const float factor = kTopOfX / power;
+  if (threadIdx.x == 0) scales[row] = power * (1.0f / kTopOfX);
 
-  char* const line = to + row * chunks * kLine;
+  char* const tile = to + row / kRows * chunks * kRows * kLine;
 #pragma unroll 2
   for (int unit = threadIdx.x; unit < chunks * (kChunk / kSplitUnit); unit += kSplitThreads) {
+    const int64_t k = static_cast<int64_t>(unit) * kSplitUnit;
     uint2 high[2], low[2];
-    SplitQuad(quad(static_cast<int64_t>(unit) * kSplitUnit), factor, high[0], low[0]);
-    SplitQuad(quad(static_cast<int64_t>(unit) * kSplitUnit + 4), factor, high[1], low[1]);
-    char* const place = line + unit / 4 * kLine + unit % 4 * 16;
-    *reinterpret_cast<uint4*>(place) = make_uint4(high[0].x, high[0].y, high[1].x, high[1].y);
-    *reinterpret_cast<uint4*>(place + kLine / 2) =
+    SplitQuad(quad(k) * factor, high[0], low[0]);
+    SplitQuad(quad(k + 4) * factor, high[1], low[1]);
+    char* const of_chunk = tile + static_cast<int64_t>(unit / 4) * kRows * kLine;
+    const int of_tile = static_cast<int>(row % kRows);
+    *reinterpret_cast<uint4*>(of_chunk + Place(of_tile, unit % 4)) =
+        make_uint4(high[0].x, high[0].y, high[1].x, high[1].y);
+    *reinterpret_cast<uint4*>(of_chunk + Place(of_tile, unit % 4 + 4)) =
         make_uint4(low[0].x, low[0].y, low[1].x, low[1].y);
   }
 }
 
-// Where a row's 16-byte unit lies: units are permuted, so that 8 rows of one unit, which ldmatrix
-// reads at once, lie in different banks.
-__device__ int Place(int row, int unit) { return row * kLine + (unit ^ (row % 8)) * 16; }
-
 // y[r, c] = x[r] . down[c], or silu(x[r] . gate[c]) * (x[r] . up[c]) where kGated. The z-th block
 // multiplies the z-th part of the depth, into the z-th of the matrices at y.
 template <int kPairs, bool kGated, bool kAligned>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kThreads, kBlocks)
     Product(SplitMatrix x, Weights weights, float* __restrict__ y, int64_t rows) {
   constexpr int kTiles = 2 * kPairs;  // of 8 columns
   constexpr int kColumns = 16 * kPairs;
   constexpr int kOutputs = kGated ? kColumns / 2 : kColumns;
+  using Buffers = Shared<kPairs>;
+  constexpr int kQuads = Buffers::kQuads;
   extern __shared__ __align__(128) char bytes[];
-  Shared& shared = *reinterpret_cast<Shared*>(bytes);
+  Buffers& shared = *reinterpret_cast<Buffers*>(bytes);
   const int thread = threadIdx.x;
   const int lane = thread % 32;
   const int warp = thread / 32;
@@ -191,80 +244,93 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int end = static_cast<int>(static_cast<int64_t>(x.chunks) * (blockIdx.z + 1) / gridDim.z);
 
   // Eight lanes copy a row of weights, four rows a warp: such that the halves of any two of these
-  // eights lie in different banks.
+  // eights lie in different banks. Of a tile's rows, eight of gate and eight of up take turns.
   const int quad_row = warp / 2 * 8 + warp % 2 * 2 + lane / 8 % 2 * 4 + lane / 16;
   const int quad_k = lane % 8 * 4;
-  const float* const quad_from =
-      weights.gate + (first_column + quad_row) * weights.columns + quad_k;
-  // In a tile, the rows of up follow those of gate.
-  const int64_t to_up = weights.up - weights.gate - kOutputs * weights.columns;
-  int inside_rows = 0;  // a bit for each of this thread's rows
+  constexpr int kStep = kGated ? kRowsAtOnce / 2 : kRowsAtOnce;  // rows of a matrix at once
+  const bool is_up = kGated && quad_row / 8 % 2 != 0;
+  const int64_t weights_row = first_column + (kGated ? quad_row / 16 * 8 + quad_row % 8 : quad_row);
+  const float* const weights_from =
+      (is_up ? weights.up : weights.gate) + weights_row * weights.columns + quad_k;
+  int valid_quads = 0;
 #pragma unroll
   for (int q = 0; q < kQuads; ++q) {
-    const int tile_row = q * 32 + quad_row;
-    const int64_t row = first_column + tile_row - (kGated && tile_row >= kOutputs ? kOutputs : 0);
-    if (tile_row < kColumns && row < weights.rows) inside_rows |= 1 << q;
+    const bool of_tile = q * kRowsAtOnce + quad_row < kColumns;
+    if (of_tile && weights_row + q * kStep < weights.rows) valid_quads = q + 1;
   }
-  const auto copy_weights = [&](int chunk, int stage) {
+  const auto copy_weights = [&](int chunk, int buffer) {
     const int k = chunk * kChunk;
-    const uint32_t to = SharedAddress(&shared.raw[stage][0][thread]);
+    const uint32_t to = SharedAddress(&shared.raw[buffer][0][thread]);
+    constexpr int kWidth = kAligned ? 4 : 1;
 #pragma unroll
-    for (int q = 0; q < kQuads; ++q) {
-      const float* from = quad_from + q * 32 * weights.columns + k;
-      if (kGated && q * 32 + quad_row >= kOutputs) from += to_up;
-      const bool inside_row = (inside_rows >> q & 1) != 0 && chunk < end;
-      constexpr int kWidth = kAligned ? 4 : 1;
+    for (int i = 0; i < 4; i += kWidth) {
+      const int valid = chunk < end && k + quad_k + i < weights.columns ? valid_quads : 0;
 #pragma unroll
-      for (int i = 0; i < 4; i += kWidth) {
-        const bool inside = inside_row && k + quad_k + i < weights.columns;
-        CopyAsync<4 * kWidth>(to + q * kThreads * 16 + i * 4, inside ? from + i : weights.gate,
-                              inside);
+      for (int q = 0; q < kQuads; ++q) {
+        CopyAsync<4 * kWidth>(
+            to + q * kThreads * 16 + i * 4,
+            weights_from + k + i + q * kStep * static_cast<int64_t>(weights.columns), q < valid);
       }
     }
   };
 
-  const char* const x_from = x.data + (first_row + thread / 8) * x.chunks * kLine + thread % 8 * 16;
-  const int x_to = Place(thread / 8, thread % 8);
-  const auto copy_x = [&](int chunk, int stage) {
-    if (chunk >= end) return;
-#pragma unroll
-    for (int i = 0; i < kRows / (kThreads / 8); ++i) {
-      CopyAsync<16>(SharedAddress(shared.x[stage]) + x_to + i * (kThreads / 8) * kLine,
-                    x_from + (static_cast<int64_t>(i) * (kThreads / 8) * x.chunks + chunk) * kLine,
-                    true);
-    }
+  constexpr uint32_t kBytesOfX = kRows * kLine;
+  const char* const x_from = x.data + static_cast<int64_t>(blockIdx.x) * x.chunks * kBytesOfX;
+  const auto copy_x = [&](int chunk, int buffer) {
+    if (thread != 0 || chunk >= end) return;
+    CopyBulk(SharedAddress(shared.x[buffer]), x_from + static_cast<int64_t>(chunk) * kBytesOfX,
+             kBytesOfX, SharedAddress(&shared.landed[buffer]));
   };
-  const auto commit = [] { asm volatile("cp.async.commit_group;" ::: "memory"); };
 
   // Splits this thread's q-th four weights of a chunk for the whole block.
-  const auto split = [&](int q, int stage, int buffer) {
-    const float4 v = shared.raw[stage][q][thread];
-    float most = fmaxf(LargestOf(v), kLeast);
-#pragma unroll
-    for (int distance = 4; distance > 0; distance /= 2) {
-      most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, distance));
-    }
-    const float power = PowerOfTwo(most);
+  char* const split_to = shared.weights[0] + Place(quad_row, lane % 8 / 2) + lane % 2 * 8;
+  char* const low_to = shared.weights[0] + Place(quad_row, lane % 8 / 2 + 4) + lane % 2 * 8;
+  __half2 most = AsHalves(0);  // of a chunk's scaled weights
+  const auto store = [&](int q, int buffer, float4 v) {
     uint2 high, low;
-    SplitQuad(v, kTop / power, high, low);
-    const int row = q * 32 + quad_row;
-    const int unit = lane % 8 / 2;
-    char* const to = shared.weights[buffer] + lane % 2 * 8;
-    *reinterpret_cast<uint2*>(to + Place(row, unit)) = high;
-    *reinterpret_cast<uint2*>(to + Place(row, unit + 4)) = low;
-    if (lane % 8 == 0) shared.scales[buffer][row] = power * (1.0f / kTop);
+    SplitQuad(v, high, low);
+    most = __hmax2(most, __hmax2(__habs2(AsHalves(high.x)), __habs2(AsHalves(high.y))));
+    const int offset =
+        buffer * static_cast<int>(sizeof(shared.weights[0])) + q * kRowsAtOnce * kLine;
+    *reinterpret_cast<uint2*>(split_to + offset) = high;
+    *reinterpret_cast<uint2*>(low_to + offset) = low;
+  };
+  const auto split = [&](int q, int buffer) {
+    store(q, buffer, shared.raw[buffer][q][thread] * shared.factors[q][thread]);
+    float* const scale = &shared.scales[0][q * kRowsAtOnce + quad_row];
+    if (lane % 8 == 0) scale[buffer * Buffers::kColumns] = scale[(buffer ^ 1) * Buffers::kColumns];
+  };
+  // Once more, where a row of weights needs another power of two.
+  const auto rescale = [&](int buffer, bool first) {
+#pragma unroll 1
+    for (int q = 0; q < kQuads; ++q) {
+      const float4 v = shared.raw[buffer][q][thread];
+      float largest = fmaxf(LargestOf(v), kLeast);
+#pragma unroll
+      for (int distance = 4; distance > 0; distance /= 2) {
+        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
+      }
+      if (first || !(largest * shared.factors[q][thread] <= kLargestHalf)) {
+        const float power = PowerOfTwo(largest);
+        shared.factors[q][thread] = kTopOfWeights / power;
+        if (lane % 8 == 0) {
+          shared.scales[buffer][q * kRowsAtOnce + quad_row] = power * (1.0f / kTopOfWeights);
+        }
+        store(q, buffer, v * (kTopOfWeights / power));
+      }
+    }
   };
 
+  if (thread == 0) {
+    InitBarrier(SharedAddress(&shared.landed[0]));
+    InitBarrier(SharedAddress(&shared.landed[1]));
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
   copy_x(begin, 0);
   copy_weights(begin, 0);
   copy_weights(begin + 1, 1);
-  commit();
-  copy_x(begin + 1, 1);
-  copy_weights(begin + 2, 2);
-  commit();
-  asm volatile("cp.async.wait_group 1;" ::: "memory");
-#pragma unroll
-  for (int q = 0; q < kQuads; ++q) split(q, 0, 0);
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  rescale(0, true);
 
   // Which rows this lane names in ldmatrix, and which units of them: these differ by depth in the
   // bits 1 and 2 of the unit's number, which the permutation leaves to exclusive or.
@@ -272,18 +338,16 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int w_lane = Place(lane % 8 + lane / 16 * 8, lane / 8 % 2);
 
   float sums[2][kTiles][4] = {};
-  int stage = 0;  // of this chunk
-  int next = 1;   // of the one after it
   for (int chunk = begin; chunk < end; ++chunk) {
-    asm volatile("cp.async.wait_group 1;" ::: "memory");
-    __syncthreads();
-    copy_x(chunk + 2, next == kStages - 1 ? 0 : next + 1);
-    copy_weights(chunk + 3, stage);
-    commit();
     const int buffer = (chunk - begin) % 2;
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncthreads();
+    copy_x(chunk + 1, buffer ^ 1);
+    copy_weights(chunk + 2, buffer);
+    WaitFor(SharedAddress(&shared.landed[buffer]), (chunk - begin) / 2 % 2);
 
     uint32_t high[2][2][4], low[2][2][4];  // of x: [16 of the depth][16 rows]
-    const uint32_t x_at = SharedAddress(shared.x[stage]);
+    const uint32_t x_at = SharedAddress(shared.x[buffer]);
 #pragma unroll
     for (int step = 0; step < 2; ++step) {
 #pragma unroll
@@ -331,10 +395,14 @@ __global__ void __launch_bounds__(kThreads, 1)
           sums[i][tile][3] += parts[i][j][3] * scale.y;
         }
       }
-      if (pair % 2 == 0) split(pair / 2, next, buffer ^ 1);
+#pragma unroll
+      for (int q = pair * kQuads / kPairs; q < (pair + 1) * kQuads / kPairs; ++q) {
+        split(q, buffer ^ 1);
+      }
     }
-    stage = next;
-    next = next == kStages - 1 ? 0 : next + 1;
+    const bool fits = fmaxf(__low2float(most), __high2float(most)) <= kLargestHalf;
+    if (__any_sync(0xffffffffu, !fits)) rescale(buffer ^ 1, false);
+    most = AsHalves(0);
   }
   asm volatile("cp.async.wait_all;" ::: "memory");
 
@@ -348,13 +416,12 @@ __global__ void __launch_bounds__(kThreads, 1)
     const float scale = x.scales[row];
 #pragma unroll
     for (int tile = 0; tile < kOutputs / 8; ++tile) {
-      float2 out;
-      out.x = sums[i / 2][tile][i % 2 * 2] * scale;
-      out.y = sums[i / 2][tile][i % 2 * 2 + 1] * scale;
+      const float* const sum = &sums[i / 2][kGated ? 2 * tile : tile][i % 2 * 2];
+      float2 out = make_float2(sum[0] * scale, sum[1] * scale);
       if constexpr (kGated) {
-        out.x = out.x / (1.0f + __expf(-out.x)) * (sums[i / 2][tile + kPairs][i % 2 * 2] * scale);
-        out.y =
-            out.y / (1.0f + __expf(-out.y)) * (sums[i / 2][tile + kPairs][i % 2 * 2 + 1] * scale);
+        const float* const up = &sums[i / 2][2 * tile + 1][i % 2 * 2];
+        out.x = out.x / (1.0f + __expf(-out.x)) * (up[0] * scale);
+        out.y = out.y / (1.0f + __expf(-out.y)) * (up[1] * scale);
       }
       const int64_t column = first_column + tile * 8 + lane % 4 * 2;
       float* const place = y + row * columns + column;
@@ -370,9 +437,9 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 // The sum of `parts` arrays of `size` numbers that lie one after another.
 template <class Vector>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kAddThreads)
     Add(const Vector* __restrict__ from, int parts, int64_t size, Vector* __restrict__ to) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kAddThreads + threadIdx.x;
   if (i >= size) return;
   Vector sum = from[i];
 #pragma unroll 4
@@ -421,11 +488,11 @@ static void LaunchProduct(const SplitMatrix& x, const Weights& weights, bool ali
                           int64_t rows, int parts, cudaStream_t stream) {
   const auto kernel = aligned ? Product<kPairs, kGated, true> : Product<kPairs, kGated, false>;
   C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(sizeof(Shared))));
+                                      static_cast<int>(sizeof(Shared<kPairs>))));
   const dim3 grid(static_cast<unsigned>(Ceil(rows, kRows)),
                   static_cast<unsigned>(Ceil(weights.rows, kGated ? 8 * kPairs : 16 * kPairs)),
                   static_cast<unsigned>(parts));
-  kernel<<<grid, kThreads, sizeof(Shared), stream>>>(x, weights, y, rows);
+  kernel<<<grid, kThreads, sizeof(Shared<kPairs>), stream>>>(x, weights, y, rows);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
@@ -434,7 +501,7 @@ static void LaunchProduct(const SplitMatrix& x, const Weights& weights, bool ali
 static int PartsOf(int64_t rows, int64_t columns, int chunks) {
   constexpr double kBytesInAChunksTime = 5e6;
   const int64_t blocks = Ceil(rows, kRows) * Ceil(columns, 16 * kDownPairs);
-  const int processors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  const int processors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount * kBlocks;
   int best = 1;
   double least = 0;
   for (int parts = 1; parts <= 16 && parts <= chunks; ++parts) {
@@ -490,11 +557,11 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor gate_proj, torch::Tensor up
                                    sums.data_ptr<float>(), rows, parts, stream);
   const int64_t size = rows * columns;
   if (size % 4 == 0) {
-    Add<float4><<<static_cast<unsigned>(Ceil(size / 4, kThreads)), kThreads, 0, stream>>>(
+    Add<float4><<<static_cast<unsigned>(Ceil(size / 4, kAddThreads)), kAddThreads, 0, stream>>>(
         reinterpret_cast<const float4*>(sums.data_ptr<float>()), parts, size / 4,
         reinterpret_cast<float4*>(y.data_ptr<float>()));
   } else {
-    Add<float><<<static_cast<unsigned>(Ceil(size, kThreads)), kThreads, 0, stream>>>(
+    Add<float><<<static_cast<unsigned>(Ceil(size, kAddThreads)), kAddThreads, 0, stream>>>(
         sums.data_ptr<float>(), parts, size, y.data_ptr<float>());
   }
   C10_CUDA_KERNEL_LAUNCH_CHECK();
