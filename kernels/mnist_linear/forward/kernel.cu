@@ -28,6 +28,7 @@ constexpr int kLeastSteps = 4;           // of a share
 constexpr int kMostWarps = 16;
 constexpr int kMultiprocessors = 120;  // about as many blocks are worth having
 constexpr int kEnoughTeams = 64;       // tune: kEnoughTeams in 32, 64, 128
+constexpr int kFewProducts = 1 << 19;  // tune: kFewProducts in 1 << 17, 1 << 19; a warp an output
 constexpr int kTeamOfLarge = 8;  // tune: kTeamOfLarge in 4, 8, 16; warps of a team of large tiles
 
 template <int kWidth>
@@ -52,92 +53,96 @@ __device__ float SumOverLanes(float (&v)[kCount], int lane) {
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) {
     left /= 2;
-    const bool upper = (lane & distance) != 0;
-    if (left == 0) {
-      v[0] += __shfl_xor_sync(0xffffffffu, v[0], distance);
-    } else {
 #pragma unroll
-      for (int i = 0; i < left; ++i) {
-        const float send = upper ? v[i] : v[i + left];
-        const float keep = upper ? v[i + left] : v[i];
-        v[i] = keep + __shfl_xor_sync(0xffffffffu, send, distance);
-      }
-      // Numbers that are left once are shared by pairs of lanes from now on.
-      if (left == 1) left = 0;
+    for (int i = 0; i < left; ++i) {
+      const bool upper = (lane & distance) != 0;
+      const float send = upper ? v[i] : v[i + left];
+      const float keep = upper ? v[i + left] : v[i];
+      v[i] = keep + __shfl_xor_sync(0xffffffffu, send, distance);
     }
+    if (left == 0) v[0] += __shfl_xor_sync(0xffffffffu, v[0], distance);
   }
   return v[0];
 }
 
-// The block's teams, 1 << log_team warps each, take tiles below each other.
-template <int kRows, int kCols, int kWidth>
+// Teams of 1 << log_team warps; a block's teams take tiles below each other. kAhead vectors of a
+// line are loaded at once by a thread. What lies outside of the matrices is computed from their
+// last lines, and not stored. The code is short on purpose: in a small layer its own way from
+// memory counts.
+template <int kRows, int kCols, int kWidth, int kAhead>
 __global__ void __launch_bounds__(kMostWarps * 32)
     Linear(const float* __restrict__ x, const float* __restrict__ weights,
            const float* __restrict__ biases, float* __restrict__ y, int batch, int in, int out,
            int log_team) {
-  constexpr int kTile = kRows * kCols;
+  constexpr unsigned kTile = kRows * kCols;
   __shared__ float parts[kMostWarps][kTile];
-  const int lane = threadIdx.x % 32;
-  const int warp = threadIdx.x / 32;
-  const int team = 1 << log_team;
-  const int tile = (blockIdx.x * (blockDim.x / 32) + warp) >> log_team;
-  const int64_t row = static_cast<int64_t>(tile) * kRows;
-  const int column = blockIdx.y * kCols;
+  const unsigned lane = threadIdx.x % 32;
+  const unsigned warp = threadIdx.x / 32;
+  const unsigned team = 1u << log_team;
+  const unsigned tiles = blockDim.x / 32 >> log_team;
+  const unsigned row = (blockIdx.x * tiles + (warp >> log_team)) * kRows;
+  const unsigned column = blockIdx.y * kCols;
 
-  // In the end each thread has one output, number `mine` of tile `of`, or none. Its bias is loaded
-  // now, together with all else.
-  int of = tile;
-  int mine = lane * kTile / 32;
-  bool stores = lane % (32 / kTile) == 0;
-  if (team > 1) {
-    const int of_block = threadIdx.x / kTile;
-    const int tiles = (blockDim.x / 32) >> log_team;
-    of = blockIdx.x * tiles + of_block;
-    mine = threadIdx.x % kTile;
-    stores = of_block < tiles;
-  }
-  const int64_t my_row = static_cast<int64_t>(of) * kRows + mine / kCols;
-  const int my_column = column + mine % kCols;
-  stores = stores && my_row < batch && my_column < out;
+  // In the end a thread has one output, number `mine` of its tile, or none: of its own tile where a
+  // team is one warp, else the block's first threads have one each. What belongs to it is loaded
+  // now.
+  const bool alone = log_team == 0;
+  const unsigned mine = alone ? lane * kTile / 32 : threadIdx.x % kTile;
+  const unsigned my_row =
+      (alone ? row : (blockIdx.x * tiles + threadIdx.x / kTile) * kRows) + mine / kCols;
+  const unsigned my_column = column + mine % kCols;
+  const bool stores = my_row < batch && my_column < out &&
+                      (alone ? lane % (32 / kTile) == 0 : threadIdx.x / kTile < tiles);
+  const unsigned at = my_row * out + my_column;
   const float bias = stores ? __ldg(biases + my_column) : 0;
 
-  // What lies outside of the matrices is computed from their last lines, and not stored.
-  const float* of_x[kRows];
-  const float* of_weights[kCols];
+  unsigned of_x[kRows];
+  unsigned of_weights[kCols];
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) of_x[r] = x + min(row + r, static_cast<int64_t>(batch) - 1) * in;
+  for (unsigned r = 0; r < kRows; ++r) of_x[r] = min(row + r, batch - 1) * in;
 #pragma unroll
-  for (int c = 0; c < kCols; ++c) {
-    of_weights[c] = weights + static_cast<int64_t>(min(column + c, out - 1)) * in;
-  }
+  for (unsigned c = 0; c < kCols; ++c) of_weights[c] = min(column + c, out - 1) * in;
+
   float sums[kTile] = {};
-  for (int k = ((warp & (team - 1)) * 32 + lane) * kWidth; k < in; k += team * 32 * kWidth) {
-    Vector<kWidth> a[kRows];
-    Vector<kWidth> b[kCols];
+#pragma unroll 1
+  for (unsigned k = ((warp & (team - 1)) * 32 + lane) * kWidth; k < in;
+       k += team * 32 * kWidth * kAhead) {
+    Vector<kWidth> a[kAhead][kRows] = {};
+    Vector<kWidth> b[kAhead][kCols] = {};
 #pragma unroll
-    for (int c = 0; c < kCols; ++c) b[c] = Load<kWidth>(of_weights[c] + k);
+    for (unsigned i = 0; i < kAhead; ++i) {
+      const unsigned ki = k + i * team * 32 * kWidth;
+      if (i > 0 && ki >= in) break;
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) a[r] = Load<kWidth>(of_x[r] + k);
+      for (unsigned c = 0; c < kCols; ++c) b[i][c] = Load<kWidth>(weights + (of_weights[c] + ki));
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) {
+      for (unsigned r = 0; r < kRows; ++r) a[i][r] = Load<kWidth>(x + (of_x[r] + ki));
+    }
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) {
+    for (unsigned i = 0; i < kAhead; ++i) {
 #pragma unroll
-        for (int c = 0; c < kCols; ++c) sums[r * kCols + c] += a[r].at[i] * b[c].at[i];
+      for (unsigned j = 0; j < kWidth; ++j) {
+#pragma unroll
+        for (unsigned r = 0; r < kRows; ++r) {
+#pragma unroll
+          for (unsigned c = 0; c < kCols; ++c) {
+            sums[r * kCols + c] += a[i][r].at[j] * b[i][c].at[j];
+          }
+        }
       }
     }
   }
 
   float sum = SumOverLanes(sums, lane);
-  if (team > 1) {
+  if (!alone) {
     if (lane % (32 / kTile) == 0) parts[warp][lane * kTile / 32] = sum;
     __syncthreads();
     if (!stores) return;
-    const int first = threadIdx.x / kTile << log_team;
     sum = 0;
-    for (int i = 0; i < team; ++i) sum += parts[first + i][mine];
+#pragma unroll 4
+    for (unsigned i = 0; i < team; ++i) sum += parts[(threadIdx.x / kTile << log_team) + i][mine];
   }
-  if (stores) y[my_row * out + my_column] = sum + bias;
+  if (stores) y[at] = sum + bias;
 }
 
 // Many outputs. Products are made by the tensor cores out of halves.
@@ -457,24 +462,26 @@ struct Call {
   }
 
   // As many warps in a team as have work, but no more than most_team; `tiles` teams a block.
-  template <int kRows, int kCols>
+  template <int kRows, int kCols, int kAhead>
   void Run(int most_team, int tiles) const {
     const bool vectors = in % 4 == 0 && (reinterpret_cast<uintptr_t>(x) % 16 == 0) &&
                          (reinterpret_cast<uintptr_t>(weights) % 16 == 0);
     const int chunks = vectors ? in / 4 : in;
     int log_team = 0;
-    while ((32 << log_team) < chunks && (2 << log_team) <= most_team) ++log_team;
+    while (32 * kAhead << log_team < chunks && 2 << log_team <= most_team) ++log_team;
     const int row_tiles = (batch + kRows - 1) / kRows;
     const int column_tiles = (out + kCols - 1) / kCols;
     while (tiles > 1 &&
-           (tiles > row_tiles || (tiles << log_team) > kMostWarps ||
+           (tiles > row_tiles || tiles << log_team > kMostWarps ||
             static_cast<int64_t>(row_tiles) * column_tiles < tiles * kMultiprocessors)) {
       tiles /= 2;
     }
     const dim3 grid((row_tiles + tiles - 1) / tiles, column_tiles);
-    TORCH_CHECK(grid.y <= 65535, "too many output features");
-    const int threads = (tiles << log_team) * 32;
-    (vectors ? Linear<kRows, kCols, 4> : Linear<kRows, kCols, 1>)<<<grid, threads, 0, stream>>>(
+    const int64_t most = std::max({int64_t{batch} * in, int64_t{out} * in, int64_t{batch} * out});
+    TORCH_CHECK(column_tiles <= 65535 && most <= INT32_MAX, "too large a layer");
+    const int threads = tiles << log_team << 5;
+    (vectors ? Linear<kRows, kCols, 4, kAhead>
+             : Linear<kRows, kCols, 1, kAhead>)<<<grid, threads, 0, stream>>>(
         x, weights, biases, y, batch, in, out, log_team);
   }
 
@@ -516,13 +523,18 @@ struct Call {
       } else {
         RunManyOutputs<32>();
       }
+      return;
+    }
+    if (int64_t{batch} * out * in <= kFewProducts) {
+      if (in <= 128) {
+        Run<1, 1, 1>(kMostWarps, 4);
+      } else {
+        Run<1, 1, 4>(kMostWarps, 4);
+      }
     } else if (Teams<4, 8>() >= 2 * kEnoughTeams) {
-      const bool long_rows = in > 2048;
-      Run<4, 8>(long_rows ? kTeamOfLarge : 4, 4);
-    } else if (Teams<4, 2>() >= kEnoughTeams) {
-      Run<4, 2>(kMostWarps, 1);
+      Run<4, 8, 1>(in > 512 ? kTeamOfLarge : 4, 4);
     } else {
-      Run<1, 1>(kMostWarps, 1);
+      Run<4, 2, 2>(kMostWarps, 1);
     }
   }
 };
