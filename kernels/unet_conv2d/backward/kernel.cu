@@ -5,14 +5,16 @@
 // are short: what a few hundred products came to is unscaled and added by ordinary fused
 // multiply-adds.
 //
-// Prepare splits x, the gradient and the filters once, into records of sixteen channels of one
-// place: large halves, then small ones. Sixteen channels of an image, or one filter, share a scale.
-// It also sums the gradient over planes, for the biases.
+// Prepare splits x, the gradient and the filters, into records of sixteen channels of one place:
+// large halves, then small ones. Sixteen channels of an image, or of one filter, share a scale. The
+// records of a plane come with zeros around them, in the order in which shared memory will have
+// them, so that a row of a tile is one bulk copy. It also sums the gradient over planes, for the
+// biases.
 //
-// GradX is a convolution of the gradient with the filters turned around. Of a stride s, places of x
-// form s * s classes that meet different places of the filter; a block takes a rectangle of one
-// class. Windows and filters come through rings of asynchronous copies; every place of the filter
-// is a matrix product whose rows begin at another record.
+// Convolve makes the gradient of x, a convolution of the gradient with the filters turned around.
+// Of a stride s, places of x form s * s classes that meet different places of the filter; a block
+// takes a rectangle of one class and walks the output channels in chunks of sixteen; every place of
+// the filter is a matrix product whose rows begin at another record.
 //
 // GradFilters multiplies, over places, the gradient of 64 output channels by x of 32 input
 // channels, for up to nine places of the filter at once: these only shift x. A block has its share
@@ -27,21 +29,26 @@
 #include <cstdint>
 #include <vector>
 
-constexpr int kStages = 3;       // tune: kStages in 2, 3, 4  (of filters, in GradX)
-constexpr int kGroup = 3;        // tune: kGroup in 1, 3  (places of the filter in a stage)
-constexpr int kTiles = 3;        // tune: kTiles in 2, 3  (stages of GradFilters)
+constexpr int kStages = 3;  // tune: kStages in 2, 3, 4  (of filters, in Convolve)
+constexpr int kGroup = 3;   // tune: kGroup in 1, 3  (places of the filter in a stage)
+constexpr int kLeastPlaces =
+    64;                    // tune: kLeastPlaces in 32, 64, 128  (of a block of Convolve, at least)
+constexpr int kTiles = 3;  // tune: kTiles in 2, 3  (stages of GradFilters)
 constexpr int kTilePlaces = 64;  // tune: kTilePlaces in 32, 64, 128  (of such a stage)
 constexpr int kDepth = 16;       // channels of a record
 constexpr int kUnits = 4;        // of 16 bytes, in a record: two of large halves, two of small ones
-constexpr int kColumns = 4;      // matrices of eight channels that a warp of GradX multiplies
-constexpr int kFilters = 64;     // channels of x in a tile of GradX
-constexpr int kOuts = 64;        // output channels in a tile of GradFilters
-constexpr int kIns = 32;         // input channels there
-constexpr int kPlaces = 9;       // places of the filter there, at most
-constexpr int kPrepareThreads = 256;
-constexpr int kThreads = 128;        // of GradX
-constexpr int kFilterThreads = 256;  // of GradFilters
-constexpr int kMaxTaps = 64;         // places of a filter
+constexpr int kRecord = kUnits * 16;
+constexpr int kColumns = 4;    // matrices of eight channels that a warp of Convolve multiplies
+constexpr int kFilters = 64;   // channels of x in a tile of Convolve
+constexpr int kOuts = 64;      // output channels in a tile of GradFilters
+constexpr int kIns = 32;       // input channels there
+constexpr int kPlaces = 9;     // places of the filter there, at most
+constexpr int kThreads = 128;  // of Convolve
+constexpr int kFilterThreads = 256;   // of GradFilters
+constexpr int kPrepareThreads = 512;  // tune: kPrepareThreads in 256, 512, 1024
+constexpr int kHeld = 2;              // tune: kHeld in 1, 2, 4  (places of a thread in registers)
+constexpr int kAddThreads = 256;
+constexpr int kMaxTaps = 64;  // places of a filter
 constexpr int kMaxClasses = 16;
 constexpr int kMaxShared = 220 * 1024;
 
@@ -50,27 +57,64 @@ struct Shape {
   int out_channels, kernel_height, kernel_width, taps;
   int stride, padding;
   int out_height, out_width;
-  int in_chunks, out_chunks;  // records for the channels of a place
 };
 
 __host__ __device__ int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// A tensor of planes as records. Those of sixteen channels of one image are a sheet: rows with
+// zeros around them, whose columns lie apart by their remainder of `stride`:
+// [rows][stride][columns].
+struct Sheets {
+  int channels, height, width;  // of the tensor
+  int chunks;                   // sheets of an image
+  int stride;
+  int top, left;  // zeros before
+  int rows, columns;
+
+  __host__ __device__ int64_t Size() const { return int64_t{rows} * stride * columns; }
+};
 
 __device__ uint32_t SharedAddress(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
-// Copies 16 bytes to shared memory, or writes zeros.
-__device__ void CopyUnit(uint4* to, const uint4* from, bool valid = true) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(to)), "l"(from),
-               "r"(valid ? 16 : 0)
-               : "memory");
+__device__ void InitBarrier(uint64_t* barrier) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(SharedAddress(barrier)) : "memory");
 }
 
-__device__ void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// The barrier's phase ends when so many bytes have been copied.
+__device__ void ExpectBytes(uint64_t* barrier, uint32_t bytes) {
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(barrier)),
+      "r"(bytes)
+      : "memory");
+}
 
-template <int kPending>
-__device__ void WaitForCopies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+__device__ void Wait(uint64_t* barrier, uint32_t parity) {
+  uint32_t done = 0;
+  while (done == 0) {
+    asm volatile(
+        "{\n  .reg .pred p;\n"
+        "  mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        "  selp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(SharedAddress(barrier)), "r"(parity)
+        : "memory");
+  }
+}
+
+__device__ void CopyBytes(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(SharedAddress(to)),
+      "l"(from), "r"(bytes), "r"(SharedAddress(barrier))
+      : "memory");
+}
+
+// Makes barriers that one thread has set up known to all, and to the copies.
+__device__ void PublishBarriers() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
 }
 
 __device__ void LoadMatrices(uint32_t (&m)[4], uint32_t address) {
@@ -100,11 +144,9 @@ __device__ float Scale(float largest) {
   if (largest >= 0x1p15f) {
 #pragma unroll
     for (int e = 64; e > 0; e /= 2) {
-      if (largest * scale >= static_cast<float>(uint64_t{1} << (e / 2)) *
-                                 static_cast<float>(uint64_t{1} << (e - e / 2)) * 0x1p14f) {
-        scale *= 1 / (static_cast<float>(uint64_t{1} << (e / 2)) *
-                      static_cast<float>(uint64_t{1} << (e - e / 2)));
-      }
+      const float root = static_cast<float>(uint64_t{1} << (e / 2));
+      const float power = e == 1 ? 2.0f : root * root;
+      if (largest * scale >= power * 0x1p14f) scale *= 1 / power;
     }
   } else {
     if (largest < 0x1p-16f) {  // denormals and zero among them: 2^96 will do for those
@@ -126,11 +168,16 @@ __device__ float Magnitude(float value) {
   return magnitude < INFINITY ? magnitude : 0;  // what is not finite stays so at any scale
 }
 
-__device__ float WarpMax(float value) {
+// The largest of the block's, to all threads.
+__device__ float BlockMax(float value) {
+  __shared__ float maxima[kPrepareThreads / 32];
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) {
     value = fmaxf(value, __shfl_xor_sync(~0u, value, distance));
   }
+  if (threadIdx.x % 32 == 0) maxima[threadIdx.x / 32] = value;
+  __syncthreads();
+  for (const float maximum : maxima) value = fmaxf(value, maximum);
   return value;
 }
 
@@ -145,80 +192,71 @@ __device__ void Split(float a, float b, float scale, uint32_t& large, uint32_t& 
   small = reinterpret_cast<const uint32_t&>(rest);
 }
 
-// Where unit `unit` of a record lies: eight records in a row have theirs in different banks.
-__device__ int Swizzled(int record, int unit) {
-  return record * kUnits + (unit ^ (record >> 1 & (kUnits - 1)));
-}
+// Unit `unit` of a record lies at unit ^ Turn(column): eight neighbours have theirs in different
+// banks.
+__device__ int Turn(int column) { return column >> 1 & (kUnits - 1); }
 
-// value(k) for k in 0 to 7, as a unit of large halves and one of small ones, two units further on.
+// value(k) for k in 0 to 15, as the record of a column.
 template <class Value>
-__device__ void StoreUnits(uint4* large_at, uint4* small_at, float scale, Value value) {
-  uint4 large, small;
-  Split(value(0), value(1), scale, large.x, small.x);
-  Split(value(2), value(3), scale, large.y, small.y);
-  Split(value(4), value(5), scale, large.z, small.z);
-  Split(value(6), value(7), scale, large.w, small.w);
-  *large_at = large;
-  *small_at = small;
+__device__ void StoreRecord(uint4* record, int column, float scale, Value value) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    uint4 large, small;
+    Split(value(half * 8), value(half * 8 + 1), scale, large.x, small.x);
+    Split(value(half * 8 + 2), value(half * 8 + 3), scale, large.y, small.y);
+    Split(value(half * 8 + 4), value(half * 8 + 5), scale, large.z, small.z);
+    Split(value(half * 8 + 6), value(half * 8 + 7), scale, large.w, small.w);
+    record[half ^ Turn(column)] = large;
+    record[(half + 2) ^ Turn(column)] = small;
+  }
 }
 
-// Places of x whose row and column leave given remainders of the stride, and what meets them.
-struct Class {
-  int row, column;              // the first of them
-  int rows, columns;            // how many
-  int first_tap, taps;          // places of the filter, in their order in Problem
-  int first_row, first_column;  // of the gradient, that the first of them meets
-};
-
-struct Problem {
-  Shape s;
-  const uint4* gradient;           // [batch][out_chunks][places][kUnits]
-  const float* gradient_unscales;  // [batch][out_chunks]
-  const uint4* filters;            // [out_chunks][taps][padded_channels][kUnits]
-  const float* filter_unscales;
-  float* grad_x;
-  int padded_channels;
-  // A block's places, a power of two of columns, and the part of the gradient that they need.
-  int tile_columns, tile_rows, tiles_x, tiles_y, tiles_n;
-  int pitch, slots;
-  int classes;
-  Class of[kMaxClasses];
-  int taps[kMaxTaps];     // places of the filter, class by class
-  int offsets[kMaxTaps];  // from a place's first slot to that below each of these
-};
-
-struct Sources {
-  Shape s;
-  const float *x, *gradient, *weights;
-  uint4 *x_records, *gradient_records, *filters;
-  float *x_unscales, *gradient_unscales, *filter_unscales;
-  float* plane_sums;  // [batch][out_chunks * kDepth], of the gradient
-  int padded_channels;
-  int taps[kMaxTaps];
-};
-
-// The largest of the block's, to all threads.
-__device__ float BlockMax(float value) {
-  __shared__ float maxima[kPrepareThreads / 32];
-  value = WarpMax(value);
-  if (threadIdx.x % 32 == 0) maxima[threadIdx.x / 32] = value;
-  __syncthreads();
-  for (const float maximum : maxima) value = fmaxf(value, maximum);
-  return value;
-}
-
-// Sixteen channels of one image: `places` records. Sums over places too, if asked for.
+// One sheet, by one block. sums: of each channel, if asked for.
 template <bool kSums>
-__device__ void SplitPlanes(const float* source, uint4* records, float* unscale, float* plane_sums,
-                            int channels, int places) {
+__device__ void SplitSheet(const Sheets& s, int sheet, const float* tensor, uint4* records,
+                           float* unscales, float* sums) {
+  const int chunk = sheet % s.chunks;
+  const int channels = min(kDepth, s.channels - chunk * kDepth);
+  const int places = s.height * s.width;
+  const float* source =
+      tensor + (static_cast<int64_t>(sheet / s.chunks) * s.channels + chunk * kDepth) * places;
+  records += sheet * s.Size() * kUnits;
+  const auto load = [=](int place, int k) {
+    return k < channels ? source[static_cast<int64_t>(k) * places + place] : 0.0f;
+  };
+  const auto store = [=](int place, float scale, auto value) {
+    const int row = place / s.width + s.top;
+    const int column = place % s.width + s.left;
+    if (row >= s.rows || column / s.stride >= s.columns) return;  // no window meets it
+    const int at = (row * s.stride + column % s.stride) * s.columns + column / s.stride;
+    StoreRecord(records + static_cast<int64_t>(at) * kUnits, column / s.stride, scale, value);
+  };
+
+  // What small planes hold stays in registers, the rest of large ones is read twice.
+  float held[kHeld][kDepth];
   float largest = 0;
-  float sums[kDepth] = {};
-  for (int i = threadIdx.x; i < places; i += kPrepareThreads) {
+  float totals[kDepth] = {};
+#pragma unroll
+  for (int j = 0; j < kHeld; ++j) {
+    const int place = threadIdx.x + j * kPrepareThreads;
+#pragma unroll
+    for (int k = 0; k < kDepth; ++k) held[j][k] = place < places ? load(place, k) : 0;
+  }
+#pragma unroll
+  for (int j = 0; j < kHeld; ++j) {
 #pragma unroll
     for (int k = 0; k < kDepth; ++k) {
-      const float value = k < channels ? source[static_cast<int64_t>(k) * places + i] : 0;
+      largest = fmaxf(largest, Magnitude(held[j][k]));
+      if (kSums) totals[k] += held[j][k];
+    }
+  }
+  for (int place = threadIdx.x + kHeld * kPrepareThreads; place < places;
+       place += kPrepareThreads) {
+#pragma unroll
+    for (int k = 0; k < kDepth; ++k) {
+      const float value = load(place, k);
       largest = fmaxf(largest, Magnitude(value));
-      if (kSums) sums[k] += value;
+      if (kSums) totals[k] += value;
     }
   }
   if (kSums) {
@@ -227,191 +265,226 @@ __device__ void SplitPlanes(const float* source, uint4* records, float* unscale,
     for (int k = 0; k < kDepth; ++k) {
 #pragma unroll
       for (int distance = 16; distance > 0; distance /= 2) {
-        sums[k] += __shfl_xor_sync(~0u, sums[k], distance);
+        totals[k] += __shfl_xor_sync(~0u, totals[k], distance);
       }
-      if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32][k] = sums[k];
+      if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32][k] = totals[k];
     }
     __syncthreads();
     if (threadIdx.x < kDepth) {
       float sum = 0;
-      for (int warp = 0; warp < kPrepareThreads / 32; ++warp) sum += of_warps[warp][threadIdx.x];
-      plane_sums[threadIdx.x] = sum;
-    }
-  }
-  const float scale = Scale(BlockMax(largest));
-  if (threadIdx.x == 0) *unscale = 1 / scale;
-  for (int i = threadIdx.x; i < places; i += kPrepareThreads) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      uint4* record = records + static_cast<int64_t>(i) * kUnits + half;
-      StoreUnits(record, record + 2, scale, [=](int k) {
-        const int channel = half * 8 + k;
-        return channel < channels ? source[static_cast<int64_t>(channel) * places + i] : 0.0f;
-      });
+      for (int warp = 0; warp < kPrepareThreads / 32; ++warp) sum += of_warps[warp][threadIdx.x];
+      sums[sheet * kDepth + threadIdx.x] = sum;
     }
   }
+  const float scale = Scale(BlockMax(largest));
+  if (threadIdx.x == 0) unscales[sheet] = 1 / scale;
+#pragma unroll
+  for (int j = 0; j < kHeld; ++j) {
+    const int place = threadIdx.x + j * kPrepareThreads;
+    if (place < places) store(place, scale, [&](int k) { return held[j][k]; });
+  }
+  for (int place = threadIdx.x + kHeld * kPrepareThreads; place < places;
+       place += kPrepareThreads) {
+    store(place, scale, [=](int k) { return load(place, k); });
+  }
+  for (int i = threadIdx.x; i < static_cast<int>(s.Size()); i += kPrepareThreads) {
+    const int column = i % s.columns * s.stride + i / s.columns % s.stride - s.left;
+    const int row = i / s.columns / s.stride - s.top;
+    if (row >= 0 && row < s.height && column >= 0 && column < s.width) continue;
+#pragma unroll
+    for (int unit = 0; unit < kUnits; ++unit) records[i * int64_t{kUnits} + unit] = {0, 0, 0, 0};
+  }
 }
 
-// One channel of x: what it has of every filter, records already swizzled.
-__device__ void SplitFilters(const Sources& p, int channel) {
-  const Shape& s = p.s;
-  const int size = channel < s.channels ? s.out_channels * s.taps : 0;
-  const float* source = p.weights + static_cast<int64_t>(channel) * s.taps;
-  const int64_t filter_size = static_cast<int64_t>(s.channels) * s.taps;
+// The filters, as a convolution of `inputs` channels to `outputs` has them.
+struct Filters {
+  int inputs, outputs;
+  int chunks;
+  int64_t input_step, output_step;  // in the tensor; places of a filter lie side by side
+  int taps;
+  int order[kMaxTaps];  // places of a filter, as they will be needed
+};
+
+// One output channel, by one block; also those that only fill a tile, with zeros.
+// prepared: [tiles][chunks][taps][kFilters][kUnits].
+__device__ void SplitFilter(const Filters& f, int output, const float* weights, uint4* prepared,
+                            float* unscales) {
+  const bool exists = output < f.outputs;
+  const float* source = weights + output * f.output_step;
   float largest = 0;
+  if (exists) {
 #pragma unroll 4
-  for (int i = threadIdx.x; i < size; i += kPrepareThreads) {
-    largest = fmaxf(largest, Magnitude(source[i / s.taps * filter_size + i % s.taps]));
+    for (int i = threadIdx.x; i < f.inputs * f.taps; i += kPrepareThreads) {
+      largest = fmaxf(largest, Magnitude(source[i / f.taps * f.input_step + i % f.taps]));
+    }
   }
   const float scale = Scale(BlockMax(largest));
-  if (threadIdx.x == 0) p.filter_unscales[channel] = 1 / scale;
-  for (int i = threadIdx.x; i < s.out_chunks * s.taps * 2; i += kPrepareThreads) {
-    const int half = i % 2;
-    const int tap = p.taps[i / 2 % s.taps];
-    const int first = i / 2 / s.taps * kDepth + half * 8;
-    uint4* records = p.filters + static_cast<int64_t>(i / 2) * p.padded_channels * kUnits;
-    StoreUnits(records + Swizzled(channel, half), records + Swizzled(channel, half + 2), scale,
-               [=](int k) {
-                 return size > 0 && first + k < s.out_channels
-                            ? source[(first + k) * filter_size + tap]
-                            : 0.0f;
-               });
+  if (threadIdx.x == 0) unscales[output] = 1 / scale;
+  const int of_tile = output % kFilters;
+  prepared += static_cast<int64_t>(output / kFilters) * f.chunks * f.taps * kFilters * kUnits;
+  for (int i = threadIdx.x; i < f.chunks * f.taps; i += kPrepareThreads) {
+    const int input = i / f.taps * kDepth;
+    const int tap = f.order[i % f.taps];
+    StoreRecord(prepared + (static_cast<int64_t>(i) * kFilters + of_tile) * kUnits, of_tile, scale,
+                [=](int k) {
+                  return exists && input + k < f.inputs ? source[(input + k) * f.input_step + tap]
+                                                        : 0.0f;
+                });
   }
 }
 
-// Blocks for chunks of the gradient, of x, and for each channel of x (also for those that only fill
-// a tile).
-__global__ void __launch_bounds__(kPrepareThreads) Prepare(const __grid_constant__ Sources p) {
-  const Shape& s = p.s;
-  int block = blockIdx.x;
-  const int in_places = s.height * s.width;
-  const int out_places = s.out_height * s.out_width;
-  if (block < s.batch * s.out_chunks) {
-    const int chunk = block % s.out_chunks;
-    const int64_t first =
-        static_cast<int64_t>(block / s.out_chunks) * s.out_channels + chunk * kDepth;
-    SplitPlanes<true>(p.gradient + first * out_places,
-                      p.gradient_records + static_cast<int64_t>(block) * out_places * kUnits,
-                      p.gradient_unscales + block, p.plane_sums + block * kDepth,
-                      min(kDepth, s.out_channels - chunk * kDepth), out_places);
-    return;
-  }
-  block -= s.batch * s.out_chunks;
-  if (block < s.batch * s.in_chunks) {
-    const int chunk = block % s.in_chunks;
-    const int64_t first = static_cast<int64_t>(block / s.in_chunks) * s.channels + chunk * kDepth;
-    SplitPlanes<false>(
-        p.x + first * in_places, p.x_records + static_cast<int64_t>(block) * in_places * kUnits,
-        p.x_unscales + block, nullptr, min(kDepth, s.channels - chunk * kDepth), in_places);
-    return;
-  }
-  SplitFilters(p, block - s.batch * s.in_chunks);
-}
+// Outputs whose row and column leave given remainders of `step`, and what meets them.
+struct Class {
+  int row, column;              // the first of them
+  int rows, columns;            // how many
+  int first_tap, taps;          // places of the filter
+  int first_row, first_column;  // of the sheet, where the first of them begins
+};
 
-// kRows matrices of 16 places for each warp, two by two warps.
+struct Problem {
+  Sheets in;
+  const uint4* records;
+  const float* unscales;
+  const uint4* filters;  // prepared
+  const float* filter_unscales;
+  const float* biases;  // or null
+  float* out;
+  int batch, outputs, height, width;  // of out
+  int step;                           // between neighbours of a class
+  int taps;
+  // A block's outputs, a power of two of columns, and the part of a sheet that they need.
+  int tile_columns, tile_rows, tiles_x, tiles_y, tiles_n;
+  int window_rows, window_columns;
+  int classes;
+  Class of[kMaxClasses];
+  int offsets[kMaxTaps];  // from an output's first record to that below a place of the filter
+  int shifts[kMaxTaps];   // and how many columns that is to the right
+};
+
+// kRows matrices of 16 outputs for each warp, two by two warps.
 template <int kRows>
-__global__ void __launch_bounds__(kThreads, 2) GradX(const __grid_constant__ Problem p) {
-  constexpr int kStageUnits = kGroup * kFilters * kUnits;
-  extern __shared__ uint4 memory[];
-  uint4* const ring = memory;                             // [kStages][kStageUnits]
-  uint4* const windows = memory + kStages * kStageUnits;  // [2][slots][kUnits]
-  int* const places = reinterpret_cast<int*>(windows + 2 * p.slots * kUnits);  // or -1: [slots]
+__global__ void __launch_bounds__(kThreads, 2) Convolve(const __grid_constant__ Problem p) {
+  constexpr int kTapBytes = kFilters * kRecord;
+  extern __shared__ __align__(128) uint8_t memory[];
+  __shared__ uint64_t filters_here[kStages];
+  __shared__ uint64_t windows_here[2];
+  uint8_t* const ring = memory;  // [kStages][kGroup][kFilters] records
+  uint8_t* const windows = memory + kStages * kGroup * kTapBytes;  // [2][lines][window_columns]
+  const int lines = p.window_rows * p.in.stride;
+  const int window_bytes = lines * p.window_columns * kRecord;
 
-  const Shape& s = p.s;
   const int lane = threadIdx.x % 32;
-  const int warp_m = threadIdx.x / 32 % 2;
-  const int warp_n = threadIdx.x / 64;
-  const int first_channel = static_cast<int>(blockIdx.x % p.tiles_n) * kFilters;
-  int tile = static_cast<int>(blockIdx.x / p.tiles_n);
+  const int warp = threadIdx.x / 32;
+  const int warp_m = warp % 2;
+  const int warp_n = warp / 2;
+  const int tile_n = static_cast<int>(blockIdx.x) % p.tiles_n;
+  int tile = static_cast<int>(blockIdx.x) / p.tiles_n;
   const int first_column = tile % p.tiles_x * p.tile_columns;
   tile /= p.tiles_x;
   const int first_row = tile % p.tiles_y * p.tile_rows;
   tile /= p.tiles_y;
-  const int image = tile % s.batch;
-  const Class& of = p.of[tile / s.batch];
+  const int image = tile % p.batch;
+  const Class& of = p.of[tile / p.batch];
   if (first_row >= of.rows || first_column >= of.columns) return;
-  const int groups = (of.taps + kGroup - 1) / kGroup;
-  const int chunks = of.taps > 0 ? s.out_chunks : 0;
+  const int taps = of.taps;
+  const int groups = (taps + kGroup - 1) / kGroup;
+  const int chunks = taps > 0 ? p.in.chunks : 0;
   const int stages = chunks * groups;
-  const int64_t plane = static_cast<int64_t>(s.out_height) * s.out_width;
+  const int sheet_column = of.first_column + first_column;
 
-  for (int slot = threadIdx.x; slot < p.slots; slot += kThreads) {
-    const int row = of.first_row + first_row + slot / p.pitch;
-    const int column = of.first_column + first_column + slot % p.pitch;
-    const bool inside = row >= 0 && row < s.out_height && column >= 0 && column < s.out_width;
-    places[slot] = inside ? row * s.out_width + column : -1;
-  }
-  __syncthreads();
+  const uint4* const sheets =
+      p.records +
+      (image * p.in.chunks * p.in.Size() +
+       static_cast<int64_t>(of.first_row + first_row * p.in.stride) * p.in.stride * p.in.columns +
+       sheet_column) *
+          kUnits;
+  const uint4* const filters =
+      p.filters +
+      (static_cast<int64_t>(tile_n) * p.in.chunks * p.taps + of.first_tap) * kFilters * kUnits;
+  // Both by the first warp.
   const auto load_windows = [&](int chunk) {
-    const uint4* from =
-        p.gradient + (static_cast<int64_t>(image) * s.out_chunks + chunk) * plane * kUnits;
-    uint4* to = windows + chunk % 2 * p.slots * kUnits;
-    for (int i = threadIdx.x; i < p.slots * kUnits; i += kThreads) {
-      const int place = places[i / kUnits];
-      CopyUnit(to + Swizzled(i / kUnits, i % kUnits),
-               from + static_cast<int64_t>(max(place, 0)) * kUnits + i % kUnits, place >= 0);
+    uint64_t* barrier = windows_here + chunk % 2;
+    if (lane == 0) ExpectBytes(barrier, window_bytes);
+    __syncwarp();
+    for (int line = lane; line < lines; line += 32) {
+      CopyBytes(windows + chunk % 2 * window_bytes + line * p.window_columns * kRecord,
+                sheets + (chunk * p.in.Size() + int64_t{line} * p.in.columns) * kUnits,
+                p.window_columns * kRecord, barrier);
     }
   };
-  const auto load_stage = [&](int stage) {
-    const int chunk = stage / groups;
-    const int first = stage % groups * kGroup;
-    const int units = min(kGroup, of.taps - first) * kFilters * kUnits;
-    const int64_t tap_units = static_cast<int64_t>(p.padded_channels) * kUnits;
-    const uint4* from =
-        p.filters + (chunk * s.taps + of.first_tap + first) * tap_units + first_channel * kUnits;
-    uint4* to = ring + stage % kStages * kStageUnits;
-    for (int i = threadIdx.x; i < units; i += kThreads) {
-      CopyUnit(to + i, from + i / (kFilters * kUnits) * tap_units + i % (kFilters * kUnits));
+  const auto load_stage = [&](int chunk, int group, int slot) {
+    if (lane != 0) return;
+    const int bytes = min(kGroup, taps - group * kGroup) * kTapBytes;
+    ExpectBytes(filters_here + slot, bytes);
+    CopyBytes(ring + slot * kGroup * kTapBytes,
+              filters + static_cast<int64_t>(chunk * p.taps + group * kGroup) * kFilters * kUnits,
+              bytes, filters_here + slot);
+  };
+  // The stage that will be loaded next.
+  int next_chunk = 0;
+  int next_group = 0;
+  const auto load_next = [&](int slot) {
+    if (next_chunk >= chunks) return;
+    load_stage(next_chunk, next_group, slot);
+    if (++next_group == groups) {
+      next_group = 0;
+      ++next_chunk;
     }
   };
 
-  // This lane's rows and units of the matrices that its warp loads.
-  int slots[kRows];
+  if (threadIdx.x == 0) {
+    for (uint64_t& barrier : filters_here) InitBarrier(&barrier);
+    for (uint64_t& barrier : windows_here) InitBarrier(&barrier);
+  }
+  PublishBarriers();
+  if (warp == 0) {
+    for (int chunk = 0; chunk < min(2, chunks); ++chunk) load_windows(chunk);
+    for (int slot = 0; slot < min(kStages, stages); ++slot) load_next(slot);
+  }
+
+  // This lane's rows of the matrices that its warp loads.
+  uint32_t rows_at[kRows];
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
     const int place = (warp_m * kRows + i) * 16 + lane % 16;
-    slots[i] = place / p.tile_columns * p.pitch + place % p.tile_columns;
+    rows_at[i] = SharedAddress(windows) +
+                 (place / p.tile_columns * p.in.stride * p.in.stride * p.window_columns +
+                  place % p.tile_columns) *
+                     kRecord;
   }
+  const int b_row = warp_n * kColumns * 8 + lane % 8;
   const uint32_t filters_at =
-      SharedAddress(ring + Swizzled(warp_n * kColumns * 8 + lane % 8, lane / 8));
+      SharedAddress(ring) + b_row * kRecord + ((lane / 8) ^ Turn(b_row)) * sizeof(uint4);
 
   float sums[kRows][kColumns][4] = {};
-  if (chunks > 0) load_windows(0);
-  for (int stage = 0; stage < kStages - 1; ++stage) {
-    if (stage < stages) load_stage(stage);
-    CommitCopies();
-  }
+  int slot = 0;
+  uint32_t parity = 0;
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    const uint32_t windows_at = SharedAddress(windows + chunk % 2 * p.slots * kUnits);
-    const float unscale = __ldg(p.gradient_unscales + image * s.out_chunks + chunk);
+    const float unscale = __ldg(p.unscales + image * p.in.chunks + chunk);
+    Wait(windows_here + chunk % 2, chunk / 2 % 2);
+    const uint32_t window_at = chunk % 2 * window_bytes;
     float parts[kRows][kColumns][4] = {};
     for (int group = 0; group < groups; ++group) {
-      const int stage = chunk * groups + group;
-      if (group == 0) {
-        WaitForCopies<0>();
-      } else {
-        WaitForCopies<kStages - 2>();
-      }
-      __syncthreads();
-      if (group == 0 && chunk + 1 < chunks) load_windows(chunk + 1);
-      if (stage + kStages - 1 < stages) load_stage(stage + kStages - 1);
-      CommitCopies();
-      uint32_t b_at = filters_at + stage % kStages * kStageUnits * sizeof(uint4);
-      const int end = min(of.taps, (group + 1) * kGroup);
-      for (int tap = group * kGroup; tap < end; ++tap) {
+      Wait(filters_here + slot, parity);
+      const uint32_t slot_at = filters_at + slot * kGroup * kTapBytes;
+#pragma unroll
+      for (int in_group = 0; in_group < kGroup; ++in_group) {
+        const int tap = group * kGroup + in_group;
+        if (tap >= taps) break;
         uint32_t large[kRows][4], small[kRows][4], b[kColumns][4];
+        const int shift = p.shifts[of.first_tap + tap];
+        const uint32_t unit = ((lane / 16) ^ Turn(sheet_column + lane + shift)) * sizeof(uint4);
+        const uint32_t at = window_at + p.offsets[of.first_tap + tap] * kRecord;
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
-          const uint32_t at =
-              Swizzled(slots[i] + p.offsets[of.first_tap + tap], lane / 16) * sizeof(uint4);
-          LoadMatrices(large[i], windows_at + at);
-          LoadMatrices(small[i], windows_at + (at ^ 2 * sizeof(uint4)));
+          LoadMatrices(large[i], rows_at[i] + (at + unit));
+          LoadMatrices(small[i], rows_at[i] + (at + (unit ^ 2 * sizeof(uint4))));
         }
 #pragma unroll
         for (int j = 0; j < kColumns; ++j) {
-          LoadMatrices(b[j], b_at + j * 8 * kUnits * sizeof(uint4));
+          LoadMatrices(b[j], slot_at + in_group * kTapBytes + j * 8 * kRecord);
         }
-        b_at += kFilters * kUnits * sizeof(uint4);
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
 #pragma unroll
@@ -428,12 +501,21 @@ __global__ void __launch_bounds__(kThreads, 2) GradX(const __grid_constant__ Pro
           for (int j = 0; j < kColumns; ++j) MultiplyAdd(parts[i][j], large[i], b[j][0], b[j][1]);
         }
       }
+      __syncthreads();  // nobody reads this stage any more
+      if (warp == 0) {
+        load_next(slot);
+        if (group + 1 == groups && chunk + 2 < chunks) load_windows(chunk + 2);
+      }
+      if (++slot == kStages) {
+        slot = 0;
+        parity ^= 1;
+      }
     }
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) {
-      const int channel = first_channel + (warp_n * kColumns + j) * 8 + lane % 4 * 2;
-      const float left = unscale * __ldg(p.filter_unscales + channel);
-      const float right = unscale * __ldg(p.filter_unscales + channel + 1);
+      const int output = tile_n * kFilters + (warp_n * kColumns + j) * 8 + lane % 4 * 2;
+      const float left = unscale * __ldg(p.filter_unscales + output);
+      const float right = unscale * __ldg(p.filter_unscales + output + 1);
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
 #pragma unroll
@@ -442,7 +524,7 @@ __global__ void __launch_bounds__(kThreads, 2) GradX(const __grid_constant__ Pro
     }
   }
 
-  const int64_t in_plane = static_cast<int64_t>(s.height) * s.width;
+  const int64_t plane = static_cast<int64_t>(p.height) * p.width;
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
 #pragma unroll
@@ -451,32 +533,116 @@ __global__ void __launch_bounds__(kThreads, 2) GradX(const __grid_constant__ Pro
       const int row = first_row + place / p.tile_columns;
       const int column = first_column + place % p.tile_columns;
       if (row >= of.rows || column >= of.columns) continue;
-      float* to = p.grad_x + static_cast<int64_t>(image) * s.channels * in_plane +
-                  static_cast<int64_t>(of.row + row * s.stride) * s.width + of.column +
-                  column * s.stride;
+      float* to = p.out + image * p.outputs * plane +
+                  static_cast<int64_t>(of.row + row * p.step) * p.width + of.column +
+                  column * p.step;
 #pragma unroll
       for (int j = 0; j < kColumns; ++j) {
 #pragma unroll
         for (int k = 0; k < 2; ++k) {
-          const int channel = first_channel + (warp_n * kColumns + j) * 8 + lane % 4 * 2 + k;
-          if (channel < s.channels) to[channel * in_plane] = sums[i][j][half * 2 + k];
+          const int output = tile_n * kFilters + (warp_n * kColumns + j) * 8 + lane % 4 * 2 + k;
+          if (output >= p.outputs) continue;
+          const float bias = p.biases != nullptr ? __ldg(p.biases + output) : 0;
+          to[output * plane] = sums[i][j][half * 2 + k] + bias;
         }
       }
     }
   }
 }
 
+// Lays rectangles of `places` over planes of the given size and returns how many cover one.
+template <class P>
+static int64_t Tile(P& p, int places, int height, int width) {
+  int64_t least = 0;
+  for (int columns = 8; columns <= std::min(places, 32); columns *= 2) {
+    const int rows = places / columns;
+    const int64_t tiles = DivideUp(width, columns) * DivideUp(height, rows);
+    if (least != 0 && tiles > least) continue;
+    least = tiles;
+    p.tile_columns = columns;
+    p.tile_rows = rows;
+  }
+  p.tiles_x = static_cast<int>(DivideUp(width, p.tile_columns));
+  p.tiles_y = static_cast<int>(DivideUp(height, p.tile_rows));
+  return least;
+}
+
+// The same with the largest rectangle of which there are enough for all SMs.
+static void TileForAll(Problem& p, int64_t planes, int height, int width) {
+  const int64_t sms = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  int places = 128;
+  while (places > kLeastPlaces &&
+         planes * p.tiles_n * Tile(p, places, height, width) * 4 < sms * 7) {
+    places /= 2;
+  }
+  Tile(p, places, height, width);
+}
+
+static int64_t SharedBytes(const Problem& p) {
+  return kRecord * (int64_t{kStages} * kGroup * kFilters +
+                    int64_t{2} * p.window_rows * p.in.stride * p.window_columns);
+}
+
+template <class Kernel, class P>
+static void Launch(Kernel kernel, const P& p, dim3 grid, int threads, int64_t shared) {
+  C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(shared)));
+  kernel<<<grid, threads, static_cast<size_t>(shared), at::cuda::getCurrentCUDAStream()>>>(p);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+static void LaunchConvolve(const Problem& p) {
+  const int places = p.tile_columns * p.tile_rows;
+  const int64_t blocks = int64_t{p.batch} * p.classes * p.tiles_x * p.tiles_y * p.tiles_n;
+  Launch(places == 128  ? Convolve<4>
+         : places == 64 ? Convolve<2>
+                        : Convolve<1>,
+         p, dim3(static_cast<unsigned>(blocks)), kThreads, SharedBytes(p));
+}
+
+static torch::Tensor Records(int64_t count, const torch::Tensor& like) {
+  return torch::empty({count * kRecord}, like.options().dtype(torch::kUInt8));
+}
+
+struct Sources {
+  Sheets x_sheets, gradient_sheets;
+  Filters shape;
+  const float *x, *gradient, *weights;
+  uint4 *x_records, *gradient_records, *filters;
+  float *x_unscales, *gradient_unscales, *filter_unscales;
+  float* plane_sums;  // [batch][gradient's chunks * kDepth]
+  int batch, padded;  // channels of x, to whole tiles
+};
+
+// Blocks for filters, for chunks of the gradient, and for those of x.
+__global__ void __launch_bounds__(kPrepareThreads, 2) Prepare(const __grid_constant__ Sources p) {
+  int block = blockIdx.x;
+  if (block < p.padded) {
+    SplitFilter(p.shape, block, p.weights, p.filters, p.filter_unscales);
+    return;
+  }
+  block -= p.padded;
+  if (block < p.batch * p.gradient_sheets.chunks) {
+    SplitSheet<true>(p.gradient_sheets, block, p.gradient, p.gradient_records, p.gradient_unscales,
+                     p.plane_sums);
+    return;
+  }
+  block -= p.batch * p.gradient_sheets.chunks;
+  SplitSheet<false>(p.x_sheets, block, p.x, p.x_records, p.x_unscales, nullptr);
+}
+
 struct FilterProblem {
-  Shape s;
+  Sheets x_sheets, gradient_sheets;
   const uint4 *x, *gradient;
   const float *x_unscales, *gradient_unscales;
   float* parts;  // [shares][taps][out_channels][channels]
-  // A stage's places, a power of two of columns, and the part of x that they meet: its columns lie
-  // apart by their remainder of the stride.
+  int batch, taps;
+  // A stage's places, a power of two of columns, and the part of x that they meet.
   int tile_columns, tile_rows, tiles_x, tiles_y;
-  int part, pitch, slots;
+  int window_rows, window_columns;
   int shares;
-  int offsets[kMaxTaps];
+  int offsets[kMaxTaps];  // from a place's first record of x to that below a place of the filter
+  int shifts[kMaxTaps];   // and how many columns that is to the right
 };
 
 // Blocks are (tile of input and output channels, places of the filter, share). Of eight warps, two
@@ -485,109 +651,112 @@ __global__ void __launch_bounds__(kFilterThreads, 1)
     GradFilters(const __grid_constant__ FilterProblem p) {
   constexpr int kOutChunks = kOuts / kDepth;
   constexpr int kInChunks = kIns / kDepth;
-  extern __shared__ uint4 memory[];
-  const Shape& s = p.s;
-  const int gradient_units = kOutChunks * kTilePlaces * kUnits;
-  const int stage_units = gradient_units + kInChunks * p.slots * kUnits;
-  // Each stage: the gradient [kOutChunks][kTilePlaces][kUnits], then x [kInChunks][slots][kUnits].
+  constexpr int kGradientBytes = kTilePlaces * kRecord;  // of a chunk
+  extern __shared__ __align__(128) uint8_t memory[];
+  __shared__ uint64_t tiles_here[kTiles];
+  const Sheets& xs = p.x_sheets;
+  const Sheets& gs = p.gradient_sheets;
+  const int lines = p.window_rows * xs.stride;
+  const int x_bytes = lines * p.window_columns * kRecord;  // of a chunk
+  const int stage_bytes = kOutChunks * kGradientBytes + kInChunks * x_bytes;
+  // Each stage: the gradient [kOutChunks][kTilePlaces], then x [kInChunks][lines][window_columns].
 
   const int lane = threadIdx.x % 32;
   const int warp_o = threadIdx.x / 32 % 2;
   const int warp_i = threadIdx.x / 64;
-  const int tiles_i = (s.channels + kIns - 1) / kIns;
-  const int first_in = blockIdx.x % tiles_i * kIns;
-  const int first_out = blockIdx.x / tiles_i * kOuts;
+  const int tiles_i = (xs.channels + kIns - 1) / kIns;
+  const int first_in = static_cast<int>(blockIdx.x) % tiles_i * kIns;
+  const int first_out = static_cast<int>(blockIdx.x) / tiles_i * kOuts;
   const int first_tap = blockIdx.y * kPlaces;
-  const int taps = min(kPlaces, s.taps - first_tap);
-  const int tiles = s.batch * p.tiles_x * p.tiles_y;
+  const int taps = min(kPlaces, p.taps - first_tap);
+  const int tiles = p.batch * p.tiles_x * p.tiles_y;
   const int first_tile = static_cast<int>(static_cast<int64_t>(tiles) * blockIdx.z / p.shares);
   const int end_tile = static_cast<int>(static_cast<int64_t>(tiles) * (blockIdx.z + 1) / p.shares);
-  const int64_t in_plane = static_cast<int64_t>(s.height) * s.width;
-  const int64_t out_plane = static_cast<int64_t>(s.out_height) * s.out_width;
+  // Chunks that do not exist are stood in for by the last one; nobody asks for what comes of them.
+  const auto out_chunk = [&](int k) { return min(first_out / kDepth + k, gs.chunks - 1); };
+  const auto in_chunk = [&](int k) { return min(first_in / kDepth + k, xs.chunks - 1); };
 
+  // By the first warp.
   const auto load_tile = [&](int tile) {
-    uint4* to = memory + (tile - first_tile) % kTiles * stage_units;
-    const int first_column = tile % p.tiles_x * p.tile_columns;
-    const int first_row = tile / p.tiles_x % p.tiles_y * p.tile_rows;
+    const int stage = (tile - first_tile) % kTiles;
+    uint64_t* barrier = tiles_here + stage;
+    uint8_t* to = memory + stage * stage_bytes;
+    const int column = tile % p.tiles_x * p.tile_columns;
+    const int row = tile / p.tiles_x % p.tiles_y * p.tile_rows;
     const int64_t image = tile / p.tiles_x / p.tiles_y;
-    for (int i = threadIdx.x; i < kTilePlaces * kUnits; i += kFilterThreads) {
-      const int place = i / kUnits;
-      const int row = first_row + place / p.tile_columns;
-      const int column = first_column + place % p.tile_columns;
-      const bool inside = row < s.out_height && column < s.out_width;
-      const int64_t at = inside ? (static_cast<int64_t>(row) * s.out_width + column) * kUnits : 0;
-#pragma unroll
-      for (int k = 0; k < kOutChunks; ++k) {
-        const int chunk = first_out / kDepth + k;
-        const bool valid = inside && chunk < s.out_chunks;
-        const int64_t plane = image * s.out_chunks + (valid ? chunk : 0);
-        CopyUnit(to + k * kTilePlaces * kUnits + Swizzled(place, i % kUnits),
-                 p.gradient + plane * out_plane * kUnits + at + i % kUnits, valid);
-      }
+    if (lane == 0) ExpectBytes(barrier, stage_bytes);
+    __syncwarp();
+    const int64_t gradient_at = static_cast<int64_t>(gs.top + row) * gs.columns + gs.left + column;
+    for (int i = lane; i < kOutChunks * p.tile_rows; i += 32) {
+      const int64_t at = (image * gs.chunks + out_chunk(i / p.tile_rows)) * gs.Size() +
+                         gradient_at + i % p.tile_rows * int64_t{gs.columns};
+      CopyBytes(to + i * p.tile_columns * kRecord, p.gradient + at * kUnits,
+                p.tile_columns * kRecord, barrier);
     }
-    to += gradient_units;
-    for (int i = threadIdx.x; i < p.slots * kUnits; i += kFilterThreads) {
-      const int slot = i / kUnits;
-      const int in_row = slot % p.pitch;
-      const int row = first_row * s.stride - s.padding + slot / p.pitch;
-      const int column =
-          first_column * s.stride - s.padding + in_row % p.part * s.stride + in_row / p.part;
-      const bool inside = row >= 0 && row < s.height && column >= 0 && column < s.width;
-      const int64_t at = inside ? (static_cast<int64_t>(row) * s.width + column) * kUnits : 0;
-#pragma unroll
-      for (int k = 0; k < kInChunks; ++k) {
-        const int chunk = first_in / kDepth + k;
-        const bool valid = inside && chunk < s.in_chunks;
-        const int64_t plane = image * s.in_chunks + (valid ? chunk : 0);
-        CopyUnit(to + k * p.slots * kUnits + Swizzled(slot, i % kUnits),
-                 p.x + plane * in_plane * kUnits + at + i % kUnits, valid);
-      }
+    to += kOutChunks * kGradientBytes;
+    const int64_t x_at = static_cast<int64_t>(row) * xs.stride * xs.stride * xs.columns + column;
+    for (int i = lane; i < kInChunks * lines; i += 32) {
+      const int64_t at = (image * xs.chunks + in_chunk(i / lines)) * xs.Size() + x_at +
+                         i % lines * int64_t{xs.columns};
+      CopyBytes(to + i * p.window_columns * kRecord, p.x + at * kUnits, p.window_columns * kRecord,
+                barrier);
     }
   };
 
-  float sums[2][kPlaces][4] = {};
-  for (int k = 0; k < kTiles - 1; ++k) {
-    if (first_tile + k < end_tile) load_tile(first_tile + k);
-    CommitCopies();
+  if (threadIdx.x == 0) {
+    for (uint64_t& barrier : tiles_here) InitBarrier(&barrier);
   }
+  PublishBarriers();
+  if (threadIdx.x < 32) {
+    for (int tile = first_tile; tile < min(first_tile + kTiles, end_tile); ++tile) load_tile(tile);
+  }
+
+  // Where this lane's rows of matrices lie: the gradient's, and x's for each place of the filter.
+  const int a_row = lane % 8 + lane / 16 * 8;
+  const uint32_t a_unit = ((lane / 8 % 2) ^ Turn(gs.left + lane)) * sizeof(uint4);
+  const uint32_t a_at = SharedAddress(memory) + warp_o * 2 * kGradientBytes + a_row * kRecord;
+  const uint32_t b_at = SharedAddress(memory) + kOutChunks * kGradientBytes + warp_i / 2 * x_bytes;
+  uint32_t taps_at[kPlaces];
+#pragma unroll
+  for (int tap = 0; tap < kPlaces; ++tap) {
+    const int of = first_tap + min(tap, taps - 1);
+    taps_at[tap] = p.offsets[of] * kRecord +
+                   ((warp_i % 2 + lane / 16 * 2) ^ Turn(lane + p.shifts[of])) * sizeof(uint4);
+  }
+
+  float sums[2][kPlaces][4] = {};
+  int stage = 0;
+  uint32_t parity = 0;
   for (int tile = first_tile; tile < end_tile; ++tile) {
-    WaitForCopies<kTiles - 2>();
-    __syncthreads();
-    if (tile + kTiles - 1 < end_tile) load_tile(tile + kTiles - 1);
-    CommitCopies();
-    const uint4* stage = memory + (tile - first_tile) % kTiles * stage_units;
-    const uint32_t gradient_at = SharedAddress(stage + warp_o * 2 * kTilePlaces * kUnits);
-    const uint32_t x_at = SharedAddress(stage + gradient_units + warp_i / 2 * p.slots * kUnits);
     const int image = tile / p.tiles_x / p.tiles_y;
+    const float x_unscale = __ldg(p.x_unscales + image * xs.chunks + in_chunk(warp_i / 2));
     float unscales[2];
-    const int in_chunk = min(first_in / kDepth + warp_i / 2, s.in_chunks - 1);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const int out_chunk = min(first_out / kDepth + warp_o * 2 + i, s.out_chunks - 1);
-      unscales[i] = __ldg(p.gradient_unscales + image * s.out_chunks + out_chunk) *
-                    __ldg(p.x_unscales + image * s.in_chunks + in_chunk);
+      unscales[i] =
+          x_unscale * __ldg(p.gradient_unscales + image * gs.chunks + out_chunk(warp_o * 2 + i));
     }
+    Wait(tiles_here + stage, parity);
     float parts[2][kPlaces][4] = {};
 #pragma unroll 1
     for (int step = 0; step < kTilePlaces / 16; ++step) {
       uint32_t large[2][4], small[2][4];
-      const int a_place = step * 16 + lane % 8 + lane / 16 * 8;
-      const uint32_t a_at = Swizzled(a_place, lane / 8 % 2) * sizeof(uint4);
+      const uint32_t gradient_at = a_at + stage * stage_bytes + step * 16 * kRecord;
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const uint32_t chunk_at = gradient_at + i * kTilePlaces * kUnits * sizeof(uint4);
-        LoadTransposed(large[i], chunk_at + a_at);
-        LoadTransposed(small[i], chunk_at + (a_at ^ 2 * sizeof(uint4)));
+        LoadTransposed(large[i], gradient_at + i * kGradientBytes + a_unit);
+        LoadTransposed(small[i], gradient_at + i * kGradientBytes + (a_unit ^ 2 * sizeof(uint4)));
       }
-      const int b_place = step * 16 + lane % 16;
-      const int slot = b_place / p.tile_columns * s.stride * p.pitch + b_place % p.tile_columns;
+      const int place = step * 16 + lane % 16;
+      const uint32_t x_at = b_at + stage * stage_bytes +
+                            (place / p.tile_columns * xs.stride * xs.stride * p.window_columns +
+                             place % p.tile_columns) *
+                                kRecord;
 #pragma unroll
       for (int tap = 0; tap < kPlaces; ++tap) {
         if (tap >= taps) break;
         uint32_t b[4];
-        LoadTransposed(
-            b, x_at + Swizzled(slot + p.offsets[first_tap + tap], warp_i % 2 + lane / 16 * 2) *
-                          sizeof(uint4));
+        LoadTransposed(b, x_at + taps_at[tap]);
 #pragma unroll
         for (int i = 0; i < 2; ++i) MultiplyAdd(parts[i][tap], small[i], b[0], b[1]);
 #pragma unroll
@@ -595,6 +764,12 @@ __global__ void __launch_bounds__(kFilterThreads, 1)
 #pragma unroll
         for (int i = 0; i < 2; ++i) MultiplyAdd(parts[i][tap], large[i], b[0], b[1]);
       }
+    }
+    __syncthreads();  // nobody reads this stage any more
+    if (threadIdx.x < 32 && tile + kTiles < end_tile) load_tile(tile + kTiles);
+    if (++stage == kTiles) {
+      stage = 0;
+      parity ^= 1;
     }
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -609,44 +784,46 @@ __global__ void __launch_bounds__(kFilterThreads, 1)
 #pragma unroll
   for (int tap = 0; tap < kPlaces; ++tap) {
     if (tap >= taps) break;
-    float* of_tap = p.parts + (static_cast<int64_t>(blockIdx.z) * s.taps + first_tap + tap) *
-                                  s.out_channels * s.channels;
+    float* of_tap = p.parts + (static_cast<int64_t>(blockIdx.z) * p.taps + first_tap + tap) *
+                                  gs.channels * xs.channels;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         const int out = first_out + (warp_o * 2 + i) * 16 + k / 2 * 8 + lane / 4;
         const int in = first_in + warp_i * 8 + lane % 4 * 2 + k % 2;
-        if (out < s.out_channels && in < s.channels) {
-          of_tap[static_cast<int64_t>(out) * s.channels + in] = sums[i][tap][k];
+        if (out < gs.channels && in < xs.channels) {
+          of_tap[static_cast<int64_t>(out) * xs.channels + in] = sums[i][tap][k];
         }
       }
     }
   }
 }
 
-// A thread for each weight, then one for each bias.
-__global__ void __launch_bounds__(kPrepareThreads)
+// Threads are (weight, then bias; a part of the shares, or of the images).
+__global__ void __launch_bounds__(kAddThreads)
     AddParts(const float* __restrict__ parts, const float* __restrict__ plane_sums,
              float* __restrict__ grad_weights, float* __restrict__ grad_biases, int shares,
-             Shape s) {
+             int padded_outs, Shape s) {
+  __shared__ float sums[kAddThreads];
   const int64_t pairs = static_cast<int64_t>(s.out_channels) * s.channels;
   const int64_t weights = pairs * s.taps;
-  int64_t i = static_cast<int64_t>(blockIdx.x) * kPrepareThreads + threadIdx.x;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const bool is_bias = i >= weights;
+  const bool exists = i < weights + s.out_channels;
   float sum = 0;
-  if (i < weights) {
+  if (exists) {
+    const float* from = is_bias ? plane_sums + (i - weights) : parts + i;
+    const int64_t step = is_bias ? padded_outs : weights;
+    const int count = is_bias ? s.batch : shares;
 #pragma unroll 8
-    for (int share = 0; share < shares; ++share) sum += parts[share * weights + i];
-    grad_weights[i % pairs * s.taps + i / pairs] = sum;
-    return;
+    for (int k = threadIdx.y; k < count; k += blockDim.y) sum += from[k * step];
   }
-  i -= weights;
-  if (i >= s.out_channels) return;
-#pragma unroll 8
-  for (int image = 0; image < s.batch; ++image) {
-    sum += plane_sums[image * s.out_chunks * kDepth + i];
-  }
-  grad_biases[i] = sum;
+  sums[threadIdx.y * blockDim.x + threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y > 0 || !exists) return;
+  for (int y = 1; y < blockDim.y; ++y) sum += sums[y * blockDim.x + threadIdx.x];
+  *(is_bias ? grad_biases + (i - weights) : grad_weights + i % pairs * s.taps + i / pairs) = sum;
 }
 
 // One thread for each element of x.
@@ -708,23 +885,6 @@ __global__ void __launch_bounds__(kPrepareThreads)
   if (threadIdx.x % 32 == 0) *(is_bias ? grad_biases + out : grad_weights + output) = sum;
 }
 
-// Lays rectangles of `places` over planes of the given size and returns how many cover one.
-template <class P>
-static int64_t Tile(P& p, int places, int height, int width) {
-  int64_t least = 0;
-  for (int columns = 8; columns <= std::min(places, 32); columns *= 2) {
-    const int rows = places / columns;
-    const int64_t tiles = DivideUp(width, columns) * DivideUp(height, rows);
-    if (least != 0 && tiles > least) continue;
-    least = tiles;
-    p.tile_columns = columns;
-    p.tile_rows = rows;
-  }
-  p.tiles_x = static_cast<int>(DivideUp(width, p.tile_columns));
-  p.tiles_y = static_cast<int>(DivideUp(height, p.tile_rows));
-  return least;
-}
-
 // Sorts rows (or columns) of the filter into classes: which ones meet places of remainder r, and
 // where the first of these meets the gradient.
 struct Line {
@@ -746,29 +906,28 @@ static Line LineOf(int remainder, int kernel, int stride, int padding) {
   return line;
 }
 
-// Fills in the classes, the largest first; false if there are too many.
-static bool Classify(Problem& p, int64_t sms) {
-  const Shape& s = p.s;
-  if (s.stride * s.stride > kMaxClasses) return false;
+// Arranges the convolution that makes grad_x: its classes, the largest first, and of the gradient's
+// sheets the padding. False if there are too many classes.
+static bool Classify(Problem& p, Filters& shape, const Shape& s) {
+  if (s.stride * s.stride > kMaxClasses || s.taps > kMaxTaps) return false;
   std::vector<Line> rows, columns;
   int span_y = 1, span_x = 1;
+  Sheets& in = p.in;
+  in.stride = 1;
   for (int r = 0; r < s.stride; ++r) {
     rows.push_back(LineOf(r, s.kernel_height, s.stride, s.padding));
     columns.push_back(LineOf(r, s.kernel_width, s.stride, s.padding));
     span_y = std::max(span_y, rows.back().span);
     span_x = std::max(span_x, columns.back().span);
+    in.top = std::max(in.top, -rows.back().first);
+    in.left = std::max(in.left, -columns.back().first);
   }
+  p.step = s.stride;
   p.classes = s.stride * s.stride;
-  const int height = static_cast<int>(DivideUp(s.height, s.stride));
-  const int width = static_cast<int>(DivideUp(s.width, s.stride));
-  int places = 128;
-  while (places > 32 &&
-         s.batch * p.classes * int64_t{p.tiles_n} * Tile(p, places, height, width) * 4 < sms * 7) {
-    places /= 2;
-  }
-  Tile(p, places, height, width);
-  p.pitch = p.tile_columns - 1 + span_x;
-  p.slots = (p.tile_rows - 1 + span_y) * p.pitch;
+  TileForAll(p, int64_t{s.batch} * p.classes, static_cast<int>(DivideUp(s.height, s.stride)),
+             static_cast<int>(DivideUp(s.width, s.stride)));
+  p.window_rows = p.tile_rows - 1 + span_y;
+  p.window_columns = p.tile_columns - 1 + span_x;
 
   std::vector<int> order(p.classes);
   for (int i = 0; i < p.classes; ++i) order[i] = i;
@@ -788,38 +947,50 @@ static bool Classify(Problem& p, int64_t sms) {
     of.columns = static_cast<int>(DivideUp(s.width - of.column, s.stride));
     of.first_tap = taps;
     of.taps = static_cast<int>(size(order[i]));
-    of.first_row = down.first;
-    of.first_column = across.first;
+    of.first_row = in.top + down.first;
+    of.first_column = in.left + across.first;
+    in.rows = std::max(in.rows, of.first_row + p.tiles_y * p.tile_rows - 1 + span_y);
+    in.columns = std::max(in.columns, of.first_column + p.tiles_x * p.tile_columns - 1 + span_x);
     for (size_t y = 0; y < down.taps.size(); ++y) {
       for (size_t x = 0; x < across.taps.size(); ++x, ++taps) {
-        p.taps[taps] = down.taps[y] * s.kernel_width + across.taps[x];
-        p.offsets[taps] = (down.at[y] - down.first) * p.pitch + across.at[x] - across.first;
+        shape.order[taps] = down.taps[y] * s.kernel_width + across.taps[x];
+        p.shifts[taps] = across.at[x] - across.first;
+        p.offsets[taps] = (down.at[y] - down.first) * p.window_columns + p.shifts[taps];
       }
     }
   }
   return true;
 }
 
-static void Arrange(FilterProblem& p) {
-  const Shape& s = p.s;
+// Arranges the product that makes grad_weights, and of both kinds of sheets the extent; returns the
+// bytes of shared memory.
+static int64_t Arrange(FilterProblem& p, Sheets& gradient_sheets, const Shape& s) {
   Tile(p, kTilePlaces, s.out_height, s.out_width);
-  const int columns = (p.tile_columns - 1) * s.stride + s.kernel_width;
-  p.part = static_cast<int>(DivideUp(columns, s.stride));
-  p.pitch = p.part * std::min(s.stride, columns);
-  p.slots = ((p.tile_rows - 1) * s.stride + s.kernel_height) * p.pitch;
+  const int reach = (s.kernel_width - 1) / s.stride;
+  p.window_rows = (p.tile_rows - 1) * s.stride + s.kernel_height;
+  p.window_columns = p.tile_columns + reach;
   for (int tap = 0; tap < s.taps; ++tap) {
     const int column = tap % s.kernel_width;
+    p.shifts[tap] = column / s.stride;
     p.offsets[tap] =
-        tap / s.kernel_width * p.pitch + column % s.stride * p.part + column / s.stride;
+        (tap / s.kernel_width * s.stride + column % s.stride) * p.window_columns + p.shifts[tap];
   }
-}
-
-template <class Kernel, class P>
-static void Launch(Kernel kernel, const P& p, dim3 grid, int threads, int64_t shared) {
-  C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(shared)));
-  kernel<<<grid, threads, static_cast<size_t>(shared), at::cuda::getCurrentCUDAStream()>>>(p);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  Sheets& xs = p.x_sheets;
+  xs.channels = s.channels;
+  xs.height = s.height;
+  xs.width = s.width;
+  xs.chunks = static_cast<int>(DivideUp(s.channels, kDepth));
+  xs.stride = s.stride;
+  xs.top = xs.left = s.padding;
+  xs.rows = (p.tiles_y * p.tile_rows - 1) * s.stride + s.kernel_height;
+  xs.columns = p.tiles_x * p.tile_columns + reach;
+  Sheets& gs = gradient_sheets;
+  gs.rows = std::max(gs.rows, gs.top + p.tiles_y * p.tile_rows);
+  gs.columns = std::max(gs.columns, gs.left + p.tiles_x * p.tile_columns);
+  p.gradient_sheets = gs;
+  return int64_t{kTiles} * kRecord *
+         (kOuts / kDepth * kTilePlaces +
+          int64_t{kIns / kDepth} * p.window_rows * s.stride * p.window_columns);
 }
 
 static Shape ShapeOf(const torch::Tensor& grad_output, const torch::Tensor& x,
@@ -828,7 +999,8 @@ static Shape ShapeOf(const torch::Tensor& grad_output, const torch::Tensor& x,
   TORCH_CHECK(x.size(1) == weights.size(1), "x and weights must have as many channels");
   TORCH_CHECK(stride >= 1 && padding >= 0, "stride must be positive, padding not negative");
   TORCH_CHECK(x.scalar_type() == torch::kFloat32, "x must be float32");
-  TORCH_CHECK(x.size(2) * x.size(3) <= INT32_MAX / kUnits, "planes of more than 2^29 elements");
+  TORCH_CHECK((x.size(2) + 2 * padding + 128) * (x.size(3) + 2 * padding + 128) <= INT32_MAX / 16,
+              "planes are too large");
   Shape s;
   s.batch = static_cast<int>(x.size(0));
   s.channels = static_cast<int>(x.size(1));
@@ -842,8 +1014,6 @@ static Shape ShapeOf(const torch::Tensor& grad_output, const torch::Tensor& x,
   s.padding = static_cast<int>(padding);
   s.out_height = (s.height + 2 * s.padding - s.kernel_height) / s.stride + 1;
   s.out_width = (s.width + 2 * s.padding - s.kernel_width) / s.stride + 1;
-  s.in_chunks = static_cast<int>(DivideUp(s.channels, kDepth));
-  s.out_chunks = static_cast<int>(DivideUp(s.out_channels, kDepth));
   TORCH_CHECK(grad_output.dim() == 4 && grad_output.size(0) == s.batch &&
                   grad_output.size(1) == s.out_channels && grad_output.size(2) == s.out_height &&
                   grad_output.size(3) == s.out_width && grad_output.numel() > 0,
@@ -858,55 +1028,63 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_output, torch::Tensor x,
   x = x.contiguous();
   weights = weights.contiguous();
   const float* g = grad_output.data_ptr<float>();
-  const float* x_data = x.data_ptr<float>();
   const float* w = weights.data_ptr<float>();
   auto grad_x = torch::empty(x.sizes(), x.options());
   auto grad_weights = torch::empty(weights.sizes(), x.options());
   auto grad_biases = torch::empty({s.out_channels}, x.options());
   cudaStream_t stream = at::cuda::getCurrentCUDAStream();
-  const int64_t sms = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
 
+  Sources sources = {};
   Problem to_x = {};
   FilterProblem to_filters = {};
-  to_x.s = to_filters.s = s;
+  Sheets& gs = to_x.in;
+  gs.channels = s.out_channels;
+  gs.height = s.out_height;
+  gs.width = s.out_width;
+  gs.chunks = static_cast<int>(DivideUp(s.out_channels, kDepth));
+  to_x.batch = to_filters.batch = sources.batch = s.batch;
+  to_x.taps = to_filters.taps = s.taps;
+  to_x.outputs = s.channels;
+  to_x.height = s.height;
+  to_x.width = s.width;
+  to_x.out = grad_x.data_ptr<float>();
   to_x.tiles_n = static_cast<int>(DivideUp(s.channels, kFilters));
-  to_x.padded_channels = to_x.tiles_n * kFilters;
-  bool fits = s.taps <= kMaxTaps && Classify(to_x, sms);
-  int64_t x_shared = 0, filters_shared = 0;
+  int64_t filters_shared = 0;
+  bool fits = Classify(to_x, sources.shape, s);
   if (fits) {
-    Arrange(to_filters);
-    x_shared = (int64_t{kStages} * kGroup * kFilters + 2 * to_x.slots) * kUnits * sizeof(uint4) +
-               to_x.slots * sizeof(int);
-    filters_shared = int64_t{kTiles} *
-                     (kOuts / kDepth * kTilePlaces + kIns / kDepth * to_filters.slots) * kUnits *
-                     sizeof(uint4);
-    fits = x_shared <= kMaxShared && filters_shared <= kMaxShared;
+    filters_shared = Arrange(to_filters, gs, s);
+    fits = SharedBytes(to_x) <= kMaxShared && filters_shared <= kMaxShared;
   }
   if (!fits) {
     GradXAny<<<static_cast<unsigned>(DivideUp(x.numel(), kPrepareThreads)), kPrepareThreads, 0,
                stream>>>(g, w, grad_x.data_ptr<float>(), x.numel(), s);
     const int64_t outputs = weights.numel() + s.out_channels;
     GradFiltersAny<<<static_cast<unsigned>(DivideUp(outputs, kPrepareThreads / 32)),
-                     kPrepareThreads, 0, stream>>>(g, x_data, grad_weights.data_ptr<float>(),
-                                                   grad_biases.data_ptr<float>(), s);
+                     kPrepareThreads, 0, stream>>>(
+        g, x.data_ptr<float>(), grad_weights.data_ptr<float>(), grad_biases.data_ptr<float>(), s);
     return {grad_x, grad_weights, grad_biases};
   }
 
-  const auto bytes = x.options().dtype(torch::kUInt8);
-  constexpr int64_t kRecord = kUnits * sizeof(uint4);
-  const int64_t in_records = int64_t{s.batch} * s.in_chunks * s.height * s.width;
-  const int64_t out_records = int64_t{s.batch} * s.out_chunks * s.out_height * s.out_width;
-  auto x_records = torch::empty({in_records * kRecord}, bytes);
-  auto gradient_records = torch::empty({out_records * kRecord}, bytes);
-  auto filters =
-      torch::empty({int64_t{s.out_chunks} * s.taps * to_x.padded_channels * kRecord}, bytes);
-  auto x_unscales = torch::empty({s.batch, s.in_chunks}, x.options());
-  auto gradient_unscales = torch::empty({s.batch, s.out_chunks}, x.options());
-  auto filter_unscales = torch::empty({to_x.padded_channels}, x.options());
-  auto plane_sums = torch::empty({s.batch, s.out_chunks * kDepth}, x.options());
-  Sources sources = {};
-  sources.s = s;
-  sources.x = x_data;
+  const Sheets& xs = to_filters.x_sheets;
+  const int64_t x_count = int64_t{s.batch} * xs.chunks;
+  const int64_t gradient_count = int64_t{s.batch} * gs.chunks;
+  const int64_t padded = int64_t{to_x.tiles_n} * kFilters;
+  auto x_records = Records(x_count * xs.Size(), x);
+  auto gradient_records = Records(gradient_count * gs.Size(), x);
+  auto filters = Records(padded * gs.chunks * s.taps, x);
+  auto x_unscales = torch::empty({x_count}, x.options());
+  auto gradient_unscales = torch::empty({gradient_count}, x.options());
+  auto filter_unscales = torch::empty({padded}, x.options());
+  auto plane_sums = torch::empty({gradient_count * kDepth}, x.options());
+  Filters& shape = sources.shape;
+  shape.inputs = s.out_channels;
+  shape.outputs = s.channels;
+  shape.chunks = gs.chunks;
+  shape.input_step = int64_t{s.channels} * s.taps;
+  shape.output_step = shape.taps = s.taps;
+  sources.x_sheets = xs;
+  sources.gradient_sheets = gs;
+  sources.x = x.data_ptr<float>();
   sources.gradient = g;
   sources.weights = w;
   sources.x_records = reinterpret_cast<uint4*>(x_records.data_ptr<uint8_t>());
@@ -916,28 +1094,20 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_output, torch::Tensor x,
   sources.gradient_unscales = gradient_unscales.data_ptr<float>();
   sources.filter_unscales = filter_unscales.data_ptr<float>();
   sources.plane_sums = plane_sums.data_ptr<float>();
-  sources.padded_channels = to_x.padded_channels;
-  std::copy(to_x.taps, to_x.taps + kMaxTaps, sources.taps);
-  const int64_t prepare_blocks =
-      int64_t{s.batch} * (s.in_chunks + s.out_chunks) + to_x.padded_channels;
-  Prepare<<<static_cast<unsigned>(prepare_blocks), kPrepareThreads, 0, stream>>>(sources);
+  sources.padded = static_cast<int>(padded);
+  Prepare<<<static_cast<unsigned>(padded + gradient_count + x_count), kPrepareThreads, 0, stream>>>(
+      sources);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 
-  to_x.gradient = to_filters.gradient = sources.gradient_records;
-  to_x.gradient_unscales = to_filters.gradient_unscales = sources.gradient_unscales;
+  to_x.records = to_filters.gradient = sources.gradient_records;
+  to_x.unscales = to_filters.gradient_unscales = sources.gradient_unscales;
   to_x.filters = sources.filters;
   to_x.filter_unscales = sources.filter_unscales;
-  to_x.grad_x = grad_x.data_ptr<float>();
-  const int64_t x_blocks =
-      int64_t{s.batch} * to_x.classes * to_x.tiles_x * to_x.tiles_y * to_x.tiles_n;
-  const int places = to_x.tile_columns * to_x.tile_rows;
-  Launch(places == 128  ? GradX<4>
-         : places == 64 ? GradX<2>
-                        : GradX<1>,
-         to_x, dim3(static_cast<unsigned>(x_blocks)), kThreads, x_shared);
+  LaunchConvolve(to_x);
 
   to_filters.x = sources.x_records;
   to_filters.x_unscales = sources.x_unscales;
+  const int64_t sms = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
   const int64_t filter_tiles = DivideUp(s.channels, kIns) * DivideUp(s.out_channels, kOuts);
   const int64_t tap_groups = DivideUp(s.taps, kPlaces);
   const int64_t tiles = int64_t{s.batch} * to_filters.tiles_x * to_filters.tiles_y;
@@ -949,10 +1119,12 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_output, torch::Tensor x,
          dim3(static_cast<unsigned>(filter_tiles), static_cast<unsigned>(tap_groups),
               static_cast<unsigned>(to_filters.shares)),
          kFilterThreads, filters_shared);
-  AddParts<<<static_cast<unsigned>(DivideUp(weights.numel() + s.out_channels, kPrepareThreads)),
-             kPrepareThreads, 0, stream>>>(parts.data_ptr<float>(), plane_sums.data_ptr<float>(),
-                                           grad_weights.data_ptr<float>(),
-                                           grad_biases.data_ptr<float>(), to_filters.shares, s);
+  const int layers = to_filters.shares >= 32 ? 8 : to_filters.shares >= 16 ? 4 : 1;
+  const int across = kAddThreads / layers;
+  AddParts<<<static_cast<unsigned>(DivideUp(weights.numel() + s.out_channels, across)),
+             dim3(across, layers), 0, stream>>>(
+      parts.data_ptr<float>(), plane_sums.data_ptr<float>(), grad_weights.data_ptr<float>(),
+      grad_biases.data_ptr<float>(), to_filters.shares, gs.chunks * kDepth, s);
   return {grad_x, grad_weights, grad_biases};
 }
 
