@@ -2,19 +2,21 @@
 // of a row hold it in registers, kItems vectors of eight numbers each, and all loads, those of
 // weights and biases among them, are issued before the first sum. The variance is that of the
 // distances from the mean, so that large means cost no digits. How many threads share a row is a
-// matter of the shape: where there are many rows a warp takes one (its sums need no barrier), a
-// block of 128 a long one; where there are few, every vector has its own thread, because only
-// latency counts. Rows that do not come in aligned vectors, or are too long, take a kernel with
-// loops.
+// matter of the shape: where there are many rows a warp takes two at the same time (their sums
+// need no barrier, and they share the weights), a block of 128 a long one; where there are few,
+// every vector has its own thread, because only latency counts. Rows that do not come in aligned
+// vectors, or are too long, take a kernel with loops.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_pipeline.h>
 #include <torch/extension.h>
 
 #include <cstdint>
 
 constexpr int kWarpThreads = 128;  // of a block whose warps take a row each; tune: 64, 128, 256
+constexpr int kRowsOfWarp = 2;     // at the same time; tune: kRowsOfWarp in 1, 2, 4
 constexpr int kLongThreads = 128;  // for a long row, at least; tune: kLongThreads in 128, 256
 constexpr int kLoopThreads = 256;
 constexpr int kWholeBlock = 1024;  // in place of a number of lanes: all threads of the block
@@ -31,6 +33,12 @@ union Vector {
   Pair pairs[4];
   __device__ Vector() : bits(make_uint4(0, 0, 0, 0)) {}
 };
+
+// Keeps the compiler from holding on to the eight numbers as float32, in twice the registers.
+template <typename Pair>
+__device__ void StayPacked(Vector<Pair>& v) {
+  asm("" : "+r"(v.bits.x), "+r"(v.bits.y), "+r"(v.bits.z), "+r"(v.bits.w));
+}
 
 // The sum over the threads that share a row, for all of them. Each call of a kernel has its
 // partial.
@@ -51,70 +59,99 @@ __device__ float RowSum(float value, float* partial) {
   return value;
 }
 
-// A row of at most kLanes * kItems vectors for every kLanes threads.
-template <typename Pair, int kLanes, int kItems>
-__global__ void __launch_bounds__(kLanes == kWholeBlock ? 1024 / kItems : kWarpThreads)
-    RowInRegisters(const uint4* __restrict__ x, const uint4* __restrict__ weights,
-                   const uint4* __restrict__ biases, uint4* __restrict__ y, int rows, int vectors,
-                   float eps) {
+// Of blocks of warps with that many vectors a lane on a multiprocessor, at least.
+constexpr int MinBlocks(int vectors) { return (vectors <= 6 ? 1024 : 640) / kWarpThreads; }
+
+// kRows rows of at most kLanes * kItems vectors for every kLanes threads.
+template <typename Pair, int kLanes, int kItems, int kRows>
+__global__ void __launch_bounds__(kLanes == kWholeBlock ? 1024 / kItems : kWarpThreads,
+                                  kLanes == kWholeBlock ? 1 : MinBlocks(kItems * kRows))
+    RowsInRegisters(const uint4* __restrict__ x, const uint4* __restrict__ weights,
+                    const uint4* __restrict__ biases, uint4* __restrict__ y, int rows, int vectors,
+                    float eps) {
+  extern __shared__ uint4 staged[];  // weights and biases
   __shared__ float partial[2][32];
   const int lanes = kLanes == kWholeBlock ? static_cast<int>(blockDim.x) : kLanes;
-  const int row = blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes;
+  const int first = (blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes) * kRows;
   const int lane = threadIdx.x % lanes;
-  const int64_t start = static_cast<int64_t>(row) * vectors;
-  const int end = row < rows ? vectors : 0;
-  Vector<Pair> value[kItems], weight[kItems], bias[kItems];
+  const int64_t start = static_cast<int64_t>(first) * vectors + lane;
+  const int here = min(rows - first, kRows);  // of these rows
+  Vector<Pair> value[kRows][kItems];
 #pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    const int i = lane + item * lanes;
-    if (i < end) value[item].bits = x[start + i];
-  }
+  for (int row = 0; row < kRows; ++row) {
 #pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    const int i = lane + item * lanes;
-    if (i < end) {
-      weight[item].bits = weights[i];
-      bias[item].bits = biases[i];
+    for (int item = 0; item < kItems; ++item) {
+      if (row < here && lane + item * lanes < vectors) {
+        value[row][item].bits = x[start + row * vectors + item * lanes];
+      }
     }
   }
+  for (int i = threadIdx.x; i < vectors; i += blockDim.x) {
+    __pipeline_memcpy_async(staged + i, weights + i, sizeof(uint4));
+    __pipeline_memcpy_async(staged + vectors + i, biases + i, sizeof(uint4));
+  }
+  __pipeline_commit();
 
   const float length = 8 * static_cast<float>(vectors);
-  float sum = 0;
+  float mean[kRows], scale[kRows];
 #pragma unroll
-  for (int item = 0; item < kItems; ++item) {
+  for (int row = 0; row < kRows; ++row) {
+    mean[row] = 0;
 #pragma unroll
-    for (int p = 0; p < 4; ++p) {
-      const float2 v = Wide(value[item].pairs[p]);
-      sum += v.x + v.y;
+    for (int item = 0; item < kItems; ++item) {
+#pragma unroll
+      for (int p = 0; p < 4; ++p) {
+        const float2 v = Wide(value[row][item].pairs[p]);
+        mean[row] += v.x + v.y;
+      }
+      StayPacked(value[row][item]);
     }
   }
-  const float mean = RowSum<kLanes>(sum, partial[0]) / length;
-  sum = 0;
 #pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    if (lane + item * lanes >= end) continue;
+  for (int row = 0; row < kRows; ++row) mean[row] = RowSum<kLanes>(mean[row], partial[0]) / length;
 #pragma unroll
-    for (int p = 0; p < 4; ++p) {
-      const float2 v = Wide(value[item].pairs[p]);
-      sum += (v.x - mean) * (v.x - mean) + (v.y - mean) * (v.y - mean);
+  for (int row = 0; row < kRows; ++row) {
+    scale[row] = 0;
+#pragma unroll
+    for (int item = 0; item < kItems; ++item) {
+      if (lane + item * lanes >= vectors) continue;
+#pragma unroll
+      for (int p = 0; p < 4; ++p) {
+        const float2 v = Wide(value[row][item].pairs[p]);
+        scale[row] += (v.x - mean[row]) * (v.x - mean[row]) + (v.y - mean[row]) * (v.y - mean[row]);
+      }
+      StayPacked(value[row][item]);
     }
   }
-  const float scale = rsqrtf(RowSum<kLanes>(sum, partial[1]) / length + eps);
+#pragma unroll
+  for (int row = 0; row < kRows; ++row) {
+    scale[row] = rsqrtf(RowSum<kLanes>(scale[row], partial[1]) / length + eps);
+  }
 
+  __pipeline_wait_prior(0);
+  if (kLanes != kWholeBlock) __syncthreads();  // there everybody uses what it copied itself
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = lane + item * lanes;
-    if (i >= end) continue;
-    Vector<Pair> result;
+    if (i >= vectors) continue;
+    Vector<Pair> weight, bias;
+    weight.bits = staged[i];
+    bias.bits = staged[vectors + i];
 #pragma unroll
-    for (int p = 0; p < 4; ++p) {
-      const float2 v = Wide(value[item].pairs[p]);
-      const float2 w = Wide(weight[item].pairs[p]);
-      const float2 b = Wide(bias[item].pairs[p]);
-      Narrow(make_float2((v.x - mean) * scale * w.x + b.x, (v.y - mean) * scale * w.y + b.y),
-             result.pairs[p]);
+    for (int row = 0; row < kRows; ++row) {
+      const float shift = -mean[row] * scale[row];  // more digits are lost in 16 bits than here
+      Vector<Pair> result;
+#pragma unroll
+      for (int p = 0; p < 4; ++p) {
+        const float2 v = Wide(value[row][item].pairs[p]);
+        const float2 w = Wide(weight.pairs[p]);
+        const float2 b = Wide(bias.pairs[p]);
+        Narrow(make_float2((v.x * scale[row] + shift) * w.x + b.x,
+                           (v.y * scale[row] + shift) * w.y + b.y),
+               result.pairs[p]);
+      }
+      if (row < here) y[start + row * vectors + item * lanes] = result.bits;
     }
-    y[start + i] = result.bits;
   }
 }
 
@@ -155,18 +192,20 @@ struct Call {
   float eps;
 };
 
-template <typename Pair, int kLanes, int kItems>
+template <typename Pair, int kLanes, int kItems, int kRows>
 static void InRegisters(const Call& call) {
+  static_assert(kRows == 1 || kLanes != kWholeBlock);  // one sum at a time there
   const int vectors = static_cast<int>(call.features / 8);
   const int threads =
       kLanes == kWholeBlock ? (vectors + 32 * kItems - 1) / (32 * kItems) * 32 : kWarpThreads;
-  const int rows_of_block = kLanes == kWholeBlock ? 1 : threads / kLanes;
+  const int rows_of_block = kLanes == kWholeBlock ? 1 : threads / kLanes * kRows;
   const int blocks = (call.rows + rows_of_block - 1) / rows_of_block;
-  RowInRegisters<Pair, kLanes, kItems><<<blocks, threads, 0, at::cuda::getCurrentCUDAStream()>>>(
-      static_cast<const uint4*>(call.x.data_ptr()),
-      static_cast<const uint4*>(call.weights.data_ptr()),
-      static_cast<const uint4*>(call.biases.data_ptr()), static_cast<uint4*>(call.y.data_ptr()),
-      call.rows, vectors, call.eps);
+  RowsInRegisters<Pair, kLanes, kItems, kRows>
+      <<<blocks, threads, 2 * vectors * sizeof(uint4), at::cuda::getCurrentCUDAStream()>>>(
+          static_cast<const uint4*>(call.x.data_ptr()),
+          static_cast<const uint4*>(call.weights.data_ptr()),
+          static_cast<const uint4*>(call.biases.data_ptr()), static_cast<uint4*>(call.y.data_ptr()),
+          call.rows, vectors, call.eps);
 }
 
 static bool Aligned(const torch::Tensor& x) {
@@ -182,21 +221,21 @@ static void Launch(const Call& call) {
                           Aligned(call.biases) && Aligned(call.y);
   const bool few = vectors * call.rows <= threads;
   if (in_vectors && vectors <= 16) {
-    InRegisters<Pair, 16, 1>(call);
+    InRegisters<Pair, 16, 1, 1>(call);
   } else if (in_vectors && vectors <= 32) {
-    InRegisters<Pair, 32, 1>(call);
+    InRegisters<Pair, 32, 1, 1>(call);
   } else if (in_vectors && vectors <= 1024 && few) {
-    InRegisters<Pair, kWholeBlock, 1>(call);
+    InRegisters<Pair, kWholeBlock, 1, 1>(call);
   } else if (in_vectors && vectors <= 64) {
-    InRegisters<Pair, 32, 2>(call);
+    InRegisters<Pair, 32, 2, kRowsOfWarp>(call);
   } else if (in_vectors && vectors <= 96) {
-    InRegisters<Pair, 32, 3>(call);
+    InRegisters<Pair, 32, 3, kRowsOfWarp>(call);
   } else if (in_vectors && vectors <= 160) {
-    InRegisters<Pair, 32, 5>(call);
+    InRegisters<Pair, 32, 5, kRowsOfWarp>(call);
   } else if (in_vectors && vectors <= 2 * kLongThreads) {
-    InRegisters<Pair, kWholeBlock, 2>(call);
+    InRegisters<Pair, kWholeBlock, 2, 1>(call);
   } else if (in_vectors && vectors <= 1024) {
-    InRegisters<Pair, kWholeBlock, 4>(call);
+    InRegisters<Pair, kWholeBlock, 4, 1>(call);
   } else {
     RowInLoops<T><<<call.rows, kLoopThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
         call.x.data_ptr<T>(), call.weights.data_ptr<T>(), call.biases.data_ptr<T>(),

@@ -6,6 +6,8 @@
 //  - RowInRegisters: one block for each row, whose numbers stay in registers from the maximum to
 //    the result. Rows need not begin at a vector's border: a row's first and last vector, which it
 //    may share with its neighbours, go by single elements.
+//  - RowInBoth: the same for float32 rows of up to 32,768 columns, half of which wait in shared
+//    memory, so that a multiprocessor has two of them.
 //  - RowInShared: rows of 16-bit numbers that are too long for that once they are float32. The
 //    numbers stay in registers as they came, the exponentials wait in shared memory for their sum.
 //  - RowInLoops: whatever is longer or aligned otherwise.
@@ -13,6 +15,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_pipeline.h>
 #include <torch/extension.h>
 
 #include <cstdint>
@@ -20,7 +23,9 @@
 constexpr int kTileRows = 16;      // tune: kTileRows in 8, 16, 32
 constexpr int kTileThreads = 256;  // tune: kTileThreads in 128, 256
 constexpr int kTileColumns = 256;
-constexpr int kSharedItems = 7;
+constexpr int kBothThreads = 512;  // of RowInBoth
+constexpr int kBothItems = 8;      // vectors in registers, and as many in shared memory
+constexpr int kSharedItems = 7;    // of RowInShared
 constexpr int kLoopThreads = 512;
 
 // The formats: their bits, and how pairs of them become float32 and come back.
@@ -171,7 +176,76 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The same with the exponentials of a thread at waiting[threadIdx.x + i * kThreads].
+// The same for float32 rows of twice that: the other kItems vectors of a thread, at
+// waiting[threadIdx.x + item * kThreads], become exponentials in shared memory. So two rows fit on
+// a multiprocessor, and one moves while the other is computed.
+template <int kThreads, int kItems>
+__global__ void __launch_bounds__(kThreads, 2)
+    RowInBoth(const unsigned* __restrict__ x, unsigned* __restrict__ y, int columns) {
+  extern __shared__ float4 waiting[];
+  const Row<Float> row(blockIdx.x, columns);
+  float4* const mine = waiting + threadIdx.x;
+  const int first = threadIdx.x, second = threadIdx.x + kItems * kThreads;
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    const int vector = second + item * kThreads;
+    if (row.Inside(vector)) {
+      __pipeline_memcpy_async(mine + item * kThreads, x + row.start + vector * 4, sizeof(float4));
+    } else {
+      const Vector<Float> v = Load<Float>(x, row, vector);
+      reinterpret_cast<uint4*>(mine)[item * kThreads] = v.whole;
+    }
+  }
+  __pipeline_commit();
+  float value[kItems][4];
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    const Vector<Float> v = Load<Float>(x, row, first + item * kThreads);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) value[item][e] = Float::Wide(v.at[e]);
+  }
+  float largest = -INFINITY;
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) largest = fmaxf(largest, value[item][e]);
+  }
+  __pipeline_wait_prior(0);
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    const float4 v = mine[item * kThreads];
+    largest = fmaxf(largest, fmaxf(fmaxf(v.x, v.y), fmaxf(v.z, v.w)));
+  }
+  largest = OfBlock<kThreads>(largest, Largest());
+
+  float sum = 0;
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) sum += value[item][e] = __expf(value[item][e] - largest);
+    const float4 v = mine[item * kThreads];
+    const float4 powers = make_float4(__expf(v.x - largest), __expf(v.y - largest),
+                                      __expf(v.z - largest), __expf(v.w - largest));
+    sum += (powers.x + powers.y) + (powers.z + powers.w);
+    mine[item * kThreads] = powers;
+  }
+  const float scale = 1 / OfBlock<kThreads>(sum, Sum());
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) value[item][e] *= scale;
+    Store<Float>(y, row, first + item * kThreads, value[item]);
+  }
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    const float4 v = mine[item * kThreads];
+    const float result[4] = {v.x * scale, v.y * scale, v.z * scale, v.w * scale};
+    Store<Float>(y, row, second + item * kThreads, result);
+  }
+}
+
+// For rows of 16-bit numbers: the exponentials of a thread are at waiting[threadIdx.x + i *
+// kThreads].
 template <typename Format, int kThreads, int kItems>
 __global__ void __launch_bounds__(kThreads)
     RowInShared(const typename Format::Bits* __restrict__ x, typename Format::Bits* __restrict__ y,
@@ -319,8 +393,15 @@ static void Launch(const torch::Tensor& x, torch::Tensor& y) {
     RowInRegisters<Format, 256, 4><<<blocks, 256, 0, stream>>>(from, to, width);
   } else if (vectors <= 2048) {
     RowInRegisters<Format, 512, 4><<<blocks, 512, 0, stream>>>(from, to, width);
-  } else if (sizeof(Bits) == 4 && vectors <= 8192) {
-    RowInRegisters<Format, 1024, 32 / kEach<Format>><<<blocks, 1024, 0, stream>>>(from, to, width);
+  } else if (sizeof(Bits) == 4 && vectors <= 4096) {
+    RowInRegisters<Format, 512, 32 / kEach<Format>><<<blocks, 512, 0, stream>>>(from, to, width);
+  } else if (sizeof(Bits) == 4 && vectors <= 2 * kBothThreads * kBothItems) {
+    constexpr int kBytes = kBothThreads * kBothItems * sizeof(float4);
+    constexpr auto kKernel = RowInBoth<kBothThreads, kBothItems>;
+    C10_CUDA_CHECK(
+        cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+    kKernel<<<blocks, kBothThreads, kBytes, stream>>>(static_cast<const unsigned*>(x.data_ptr()),
+                                                      static_cast<unsigned*>(y.data_ptr()), width);
   } else if (sizeof(Bits) == 2 && vectors <= 1024 * kSharedItems) {
     constexpr int kBytes = 1024 * kSharedItems * kEach<Format> * sizeof(float);
     constexpr auto kKernel = RowInShared < Format, 1024, sizeof(Bits) == 2 ? kSharedItems : 1 > ;
