@@ -12,6 +12,7 @@
 // tensor core may add up in any order: a lane takes 8 numbers in a row, 16 bytes, for two products
 // of depth 16, of weights and tokens alike. So a lane multiplies just those weights that it has
 // copied itself, asynchronously and several chunks ahead; only tokens are shared.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cooperative_groups.h>

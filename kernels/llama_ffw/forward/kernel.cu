@@ -20,6 +20,7 @@
 //            processors twice by 97 %.
 //   Split    of hidden, Product with down: 128 columns, and where that gives too few blocks, parts
 //            of the depth, which Add sums up in order.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_fp16.h>

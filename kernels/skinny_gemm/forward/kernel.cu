@@ -9,6 +9,7 @@
 //
 // Float32 stays float32: each number is split into two TF32 parts, and three products of parts are
 // summed for 16 of the depth at a time, since tensor cores truncate what they add.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
