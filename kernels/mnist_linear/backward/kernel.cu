@@ -2,10 +2,21 @@
 //
 //     grad_x = grad_output * weights, grad_weights = grad_output^T * x, grad_biases = sums of rows.
 //
-// Few outputs (ten classes): one launch. Everything but grad_output is cut along the input
-// features: a block takes a slice of them, of all rows of x and weights, and has with it all of its
-// slices of both gradients. It loads what it needs at once, into shared memory, and reads it from
-// there. Other shapes: tiled products. SPDX-License-Identifier: Apache-2.0
+// Few outputs (ten classes): one launch. Each warp has its own numbers of one of the gradients, and
+// loads all that it needs for them at once, straight into registers.
+//
+// Many outputs and at most 64 rows: weights are read once and grad_weights is written once, by
+// blocks that have 128 input features and walk down the output features; while one tile of these is
+// multiplied, the next is on its way into registers. Products are made by the tensor cores out of
+// halves, and keep float32's accuracy: a number, scaled by a power of two that brings the largest
+// of 16 rows near 2^14, is the sum of two halves, upper and lower, to 23 bits (numbers below 2^-14
+// of the largest lose what lies below 2^-39 of it); of the four products of two such numbers all
+// but lower * lower are added up, in float32. A second launch adds the blocks' shares of grad_x in
+// a fixed order, and grad_biases.
+//
+// Other shapes: tiled products.
+//
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_fp16.h>
 #include <torch/extension.h>
@@ -17,11 +28,10 @@
 
 constexpr int kMostBlocks = 132;  // of many outputs
 constexpr int kFewOutputs = 48;
-constexpr int kMostShared = 48 * 1024;
-constexpr int kSlice = 32;      // tune: kSlice in 16, 32; features of a block where there are many
-constexpr int kSmallSlice = 8;  // tune: kSmallSlice in 4, 8, 16; where there are few
-constexpr int kMany = 2048;
-constexpr int kMostThreads = 512;
+constexpr unsigned kMany = 10;    // output features at once, for grad_x
+constexpr unsigned kSome = 5;     // and for grad_weights: odd
+constexpr unsigned kAhead = 4;    // tune: kAhead in 2, 4; rows at once of a lane
+constexpr int kFewThreads = 128;  // tune: kFewThreads in 64, 128, 256
 
 template <int kWidth>
 struct Vector {
@@ -46,86 +56,135 @@ __device__ void Store(float* to, const Vector<kWidth>& v) {
   }
 }
 
-// `slice` features a block: a multiple of kWidth, slice / kWidth a power of two up to 32.
-template <int kWidth>
-__global__ void __launch_bounds__(kMostThreads)
+// Adds up each of kCount numbers over the lanes that differ in the bits from 2 to kDistance. As
+// long as they can be halved a lane hands one half to its partner and keeps the other.
+template <int kCount, int kDistance = 16>
+__device__ void SumOverRows(float* v, unsigned lane) {
+  if constexpr (kDistance >= 2 && kCount % 2 == 0) {
+    const bool upper = (lane & kDistance) != 0;
+#pragma unroll
+    for (int i = 0; i < kCount / 2; ++i) {
+      const float send = upper ? v[i] : v[i + kCount / 2];
+      const float keep = upper ? v[i + kCount / 2] : v[i];
+      v[i] = keep + __shfl_xor_sync(0xffffffffu, send, kDistance);
+    }
+    SumOverRows<kCount / 2, kDistance / 2>(v, lane);
+  } else if constexpr (kDistance >= 2) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) v[i] += __shfl_xor_sync(0xffffffffu, v[i], kDistance);
+    SumOverRows<kCount, kDistance / 2>(v, lane);
+  }
+}
+// What a lane has of them in the end: an odd number of them, from First(lane) on, as have the lanes
+// that differ in a bit of kSame.
+template <int kCount>
+struct AfterSum {
+  static constexpr int kHalvings = kCount % 8 == 0 ? 3 : kCount % 4 == 0 ? 2 : kCount % 2 == 0;
+  static constexpr unsigned kSame = (32 >> kHalvings) - 2;
+  static __device__ unsigned First(unsigned lane) {
+    return (lane >> (5 - kHalvings)) * (kCount >> kHalvings);
+  }
+};
+
+// Warps have one of three tasks: vectors of input features of two rows of grad_x; two neighbouring
+// vectors of kSome rows of grad_weights, 16 lanes along the depth of each; one of grad_biases.
+// Nothing is shared; all that a thread needs is loaded at once. With kWhole the output features are
+// a multiple of kMany and of kSome, and no load needs a condition.
+template <int kWidth, bool kWhole>
+__global__ void __launch_bounds__(kFewThreads)
     FewOutputs(const float* __restrict__ grad_output, const float* __restrict__ x,
                const float* __restrict__ weights, float* __restrict__ grad_x,
-               float* __restrict__ grad_weights, float* __restrict__ grad_biases, int batch, int in,
-               int out, int slice, int log_chunks) {
-  extern __shared__ float4 memory[];
-  float* of_x = reinterpret_cast<float*>(memory);  // [batch][slice]
-  float* of_weights = of_x + batch * slice;        // [out][slice]
-  float* g = of_weights + out * slice;             // [batch][out]
-  const int threads = blockDim.x;
-  const int lane = threadIdx.x % 32;
-  const int warp = threadIdx.x / 32;
-  const int chunks = 1 << log_chunks;
-  const int first = blockIdx.x * slice;
+               float* __restrict__ grad_weights, float* __restrict__ grad_biases, unsigned batch,
+               unsigned in, unsigned out) {
+  const unsigned lane = threadIdx.x % 32;
+  const unsigned pairs = (batch + 1) / 2;
 
-#pragma unroll 2
-  for (int i = threadIdx.x; i < batch << log_chunks; i += threads) {
-    const int k = first + (i & (chunks - 1)) * kWidth;
-    Vector<kWidth> v = {};
-    if (k < in) v = Load<kWidth>(x + static_cast<int64_t>(i >> log_chunks) * in + k);
-    Store<kWidth>(of_x + i * kWidth, v);
-  }
-  for (int i = threadIdx.x; i < out << log_chunks; i += threads) {
-    const int k = first + (i & (chunks - 1)) * kWidth;
-    Vector<kWidth> v = {};
-    if (k < in) v = Load<kWidth>(weights + static_cast<int64_t>(i >> log_chunks) * in + k);
-    Store<kWidth>(of_weights + i * kWidth, v);
-  }
-#pragma unroll 2
-  for (int i = threadIdx.x; i < batch * out; i += threads) g[i] = grad_output[i];
-  __syncthreads();
-
-  for (int i = threadIdx.x; i < batch << log_chunks; i += threads) {
-    const int b = i >> log_chunks;
-    const int chunk = (i & (chunks - 1)) * kWidth;
-    Vector<kWidth> sum = {};
-#pragma unroll 10
-    for (int o = 0; o < out; ++o) {
-      const Vector<kWidth> w = Load<kWidth>(of_weights + o * slice + chunk);
+  if (blockIdx.y < pairs) {
+    const unsigned k = (blockIdx.x * blockDim.x + threadIdx.x) * kWidth;
+    if (k >= in) return;
+    const unsigned first = blockIdx.y * 2;
+    const unsigned second = min(first + 1, batch - 1);
+    Vector<kWidth> sums[2] = {};
+#pragma unroll 1
+    for (unsigned o = 0; o < out; o += kMany) {
+      const float* of_first = grad_output + (first * out + o);
+      const float* of_second = grad_output + (second * out + o);
+      const unsigned of_weights = o * in + k;
+      Vector<kWidth> w[kMany] = {};
+      float g[2][kMany] = {};
 #pragma unroll
-      for (int j = 0; j < kWidth; ++j) sum.at[j] += g[b * out + o] * w.at[j];
-    }
-    if (first + chunk < in) {
-      Store<kWidth>(grad_x + static_cast<int64_t>(b) * in + first + chunk, sum);
-    }
-  }
-
-  // A warp takes an output feature; lanes of the same chunk share its rows.
-  for (int o = warp; o < out; o += threads / 32) {
-    const int chunk = (lane & (chunks - 1)) * kWidth;
-    Vector<kWidth> sum = {};
-#pragma unroll 4
-    for (int b = lane >> log_chunks; b < batch; b += 32 >> log_chunks) {
-      const Vector<kWidth> v = Load<kWidth>(of_x + b * slice + chunk);
+      for (unsigned i = 0; i < kMany; ++i) {
+        if (kWhole || o + i < out) {
+          w[i] = Load<kWidth>(weights + (of_weights + i * in));
+          g[0][i] = of_first[i];
+          g[1][i] = of_second[i];
+        }
+      }
 #pragma unroll
-      for (int j = 0; j < kWidth; ++j) sum.at[j] += g[b * out + o] * v.at[j];
-    }
-    for (int distance = 16; distance >= chunks; distance /= 2) {
+      for (unsigned i = 0; i < kMany; ++i) {
 #pragma unroll
-      for (int j = 0; j < kWidth; ++j) {
-        sum.at[j] += __shfl_xor_sync(0xffffffffu, sum.at[j], distance);
+        for (unsigned j = 0; j < kWidth; ++j) {
+          sums[0].at[j] += g[0][i] * w[i].at[j];
+          sums[1].at[j] += g[1][i] * w[i].at[j];
+        }
       }
     }
-    if (lane < chunks && first + chunk < in) {
-      Store<kWidth>(grad_weights + static_cast<int64_t>(o) * in + first + chunk, sum);
-    }
+    Store<kWidth>(grad_x + (first * in + k), sums[0]);
+    if (second != first) Store<kWidth>(grad_x + (second * in + k), sums[1]);
+    return;
   }
 
-  // The blocks share the biases; the last warp has least to do.
-  if (warp != threads / 32 - 1) return;
-  for (int o = blockIdx.x; o < out; o += gridDim.x) {
+  const unsigned task =
+      ((blockIdx.y - pairs) * gridDim.x + blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
+  const unsigned strips = (in + 2 * kWidth - 1) / (2 * kWidth);
+  const unsigned parts = (out + kSome - 1) / kSome;
+  const unsigned o = task % parts * kSome;
+  const unsigned k = (task / parts * 2 + lane % 2) * kWidth;
+  if (task < strips * parts) {
+    float sums[kSome * kWidth] = {};  // number j * kSome + i is of input k + j, output o + i
+#pragma unroll 1
+    for (unsigned row = lane / 2; row < batch; row += 16 * kAhead) {
+      Vector<kWidth> of_x[kAhead] = {};
+      float g[kAhead][kSome] = {};
+#pragma unroll
+      for (unsigned r = 0; r < kAhead; ++r) {
+        const unsigned b = row + r * 16;
+        if (b < batch && k < in) {
+          of_x[r] = Load<kWidth>(x + (b * in + k));
+          const float* of_row = grad_output + (b * out + o);
+#pragma unroll
+          for (unsigned i = 0; i < kSome; ++i) {
+            if (kWhole || o + i < out) g[r][i] = of_row[i];
+          }
+        }
+      }
+#pragma unroll
+      for (unsigned r = 0; r < kAhead; ++r) {
+#pragma unroll
+        for (unsigned j = 0; j < kWidth; ++j) {
+#pragma unroll
+          for (unsigned i = 0; i < kSome; ++i) sums[j * kSome + i] += g[r][i] * of_x[r].at[j];
+        }
+      }
+    }
+    using After = AfterSum<kSome * kWidth>;
+    SumOverRows<kSome * kWidth>(sums, lane);
+    if ((lane & After::kSame) != 0 || k >= in) return;
+    const unsigned j = After::First(lane) / kSome;
+#pragma unroll
+    for (unsigned i = 0; i < kSome; ++i) {
+      if (kWhole || o + i < out) grad_weights[(o + i) * in + k + j] = sums[i];
+    }
+  } else if (task - strips * parts < out) {
+    const unsigned mine = task - strips * parts;
     float sum = 0;
-    for (int b = lane; b < batch; b += 32) sum += g[b * out + o];
+#pragma unroll 2
+    for (unsigned b = lane; b < batch; b += 32) sum += grad_output[b * out + mine];
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2) {
       sum += __shfl_xor_sync(0xffffffffu, sum, distance);
     }
-    if (lane == 0) grad_biases[o] = sum;
+    if (lane == 0) grad_biases[mine] = sum;
   }
 }
 
@@ -608,24 +667,24 @@ struct Call {
   cudaStream_t stream;
 
   bool RunFewOutputs() const {
-    if (out > kFewOutputs) return false;
-    const int slice = in >= kMany ? kSlice : kSmallSlice;
-    const int64_t shared =
-        (static_cast<int64_t>(batch + out) * slice + static_cast<int64_t>(batch) * out) * 4;
-    if (shared > kMostShared) return false;
-    const auto addresses = reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(weights) |
-                           reinterpret_cast<uintptr_t>(grad_x) |
-                           reinterpret_cast<uintptr_t>(grad_weights);
-    const bool vectors = in % 4 == 0 && addresses % 16 == 0;
-    int log_chunks = 0;
-    while ((vectors ? 4 : 1) << log_chunks < slice) ++log_chunks;
-    const int work = std::max(batch << log_chunks, out * 32);
-    const int threads = std::min((work + 31) / 32 * 32, kMostThreads);
-    (vectors ? FewOutputs<4>
-             : FewOutputs<
-                   1>)<<<(in + slice - 1) / slice, threads, static_cast<size_t>(shared), stream>>>(
-        grad_output, x, weights, grad_x, grad_weights, grad_biases, batch, in, out, slice,
-        log_chunks);
+    const int pairs = (batch + 1) / 2;
+    if (out > kFewOutputs || pairs > 32768 || int64_t{std::max(batch, out)} * in > INT32_MAX) {
+      return false;
+    }
+    const auto addresses = reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(weights);
+    const int width = in % 4 == 0 && addresses % 16 == 0 ? 4 : 1;
+    const int chunks = (in + width - 1) / width;
+    const int threads = std::min((chunks + 31) / 32 * 32, kFewThreads);
+    const int across = (chunks + threads - 1) / threads;
+    const int parts = (out + kSome - 1) / kSome;
+    const int warps = (chunks + 1) / 2 * parts + out;
+    const int each = across * (threads / 32);
+    const dim3 grid(across, pairs + (warps + each - 1) / each);
+    const bool whole = width == 4 && out % kMany == 0;
+    (whole        ? FewOutputs<4, true>
+     : width == 4 ? FewOutputs<4, false>
+                  : FewOutputs<1, false>)<<<grid, threads, 0, stream>>>(
+        grad_output, x, weights, grad_x, grad_weights, grad_biases, batch, in, out);
     return true;
   }
 
