@@ -27,7 +27,8 @@ constexpr int kRowBytes = 128;  // a pixel's or filter's slab: 32 high halves, 3
 constexpr int kChunks = 8;      // of 16 bytes in such a row
 constexpr int kTileWidth = 16;  // pixels of a matrix instruction lie in one row
 constexpr int kPitch = kTileWidth + 2;
-constexpr int kFilterStages = 3;  // tune: kFilterStages in 3, 4
+constexpr int kFilterStages = 3;       // tune: kFilterStages in 3, 4
+constexpr int kWideM = 2, kWideN = 2;  // tune: the tile of many channels, 2 x 2, 4 x 2, 4 x 1
 constexpr int kConvertThreads = 256;
 constexpr int kConvertBlocks = 8 * 132;
 constexpr int kPrepareThreads = 256;
@@ -389,7 +390,7 @@ __device__ void LoadPatch(const Source& source, const Segment& segment, int rows
 }
 
 template <int kM, int kN>
-__global__ void __launch_bounds__(Tile<kM, kN>::kThreads, 2)
+__global__ void __launch_bounds__(Tile<kM, kN>::kThreads, 256 / Tile<kM, kN>::kThreads)
     Convolve(Source first, Source second, const Chunk* __restrict__ tiles, int steps, Finish finish,
              Target target, int tiles_x, int tiles_y) {
   using T = Tile<kM, kN>;
@@ -423,6 +424,22 @@ __global__ void __launch_bounds__(Tile<kM, kN>::kThreads, 2)
   const int pixel_half = lane / 16;
   const int filter = warp_n * 64 + lane / 16 * 8 + lane % 8;
   const uint32_t filter_offset = filter * kRowBytes + (((lane / 8 % 2) ^ (lane % 8)) << 4);
+
+  // The shortcut is waited for in the end; until then it comes as near as L2.
+  if (target.shortcut != nullptr) {
+    for (int i = threadIdx.x; i < T::kChannels * T::kHeight; i += T::kThreads) {
+      const int channel = channel_tile * T::kChannels + i / T::kHeight;
+      const int y = y0 + i % T::kHeight;
+      if (channel < target.out_channels && y < target.height) {
+        const float* row =
+            target.shortcut +
+            ((static_cast<int64_t>(image) * target.out_channels + channel) * target.height + y) *
+                target.width +
+            x0;
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(row));
+      }
+    }
+  }
 
   float sums[4][8][4] = {};
   Segment segment, next;
@@ -520,46 +537,60 @@ __global__ void __launch_bounds__(Tile<kM, kN>::kThreads, 2)
     shift[n] = *reinterpret_cast<const float2*>(finish.shift + channel0 + n * 8);
   }
   const float scale = finish.scales[1];
+  const int slabs = (target.out_channels + kSlab - 1) / kSlab;
 #pragma unroll
   for (int m = 0; m < 4; ++m) {
     const int y = y0 + warp_m * 4 + m;
+    if (y >= target.height) break;
+    const int64_t row_place = static_cast<int64_t>(y) * target.width + x0 + lane / 4;
+    const int64_t row_at =
+        (static_cast<int64_t>(image) * target.out_channels + channel0) * plane + row_place;
+    const auto exists = [&](int half, int channel) {
+      return x0 + half * 8 + lane / 4 < target.width && channel0 + channel < target.out_channels;
+    };
+    // All numbers of the shortcut that belong to these sums, before the first is used.
+    float shortcut[2][16];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int x = x0 + half * 8 + lane / 4;
-      if (y >= target.height || x >= target.width) continue;
-      const int64_t place = static_cast<int64_t>(y) * target.width + x;
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        const int channel = i / 2 * 8 + i % 2;
+        shortcut[half][i] = target.shortcut != nullptr && exists(half, channel)
+                                ? __ldg(target.shortcut + row_at + half * 8 + channel * plane)
+                                : 0.0f;
+      }
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
 #pragma unroll
       for (int slab = 0; slab < 2; ++slab) {
         float v[8];
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int n = slab * 4 + j;
-          v[2 * j] = sums[m][n][half * 2] * factor[n].x + shift[n].x;
-          v[2 * j + 1] = sums[m][n][half * 2 + 1] * factor[n].y + shift[n].y;
+        for (int i = 0; i < 8; ++i) {
+          const int n = slab * 4 + i / 2;
+          v[i] = sums[m][n][half * 2 + i % 2] * (i % 2 == 0 ? factor[n].x : factor[n].y) +
+                 (i % 2 == 0 ? shift[n].x : shift[n].y) + shortcut[half][slab * 8 + i];
+          if (v[i] < 0) v[i] = 0;  // a NaN stays one
         }
         if (target.split != nullptr) {
-          const int slabs = (target.out_channels + kSlab - 1) / kSlab;
           const int mine = channel_tile * (T::kChannels / kSlab) + warp_n * 2 + slab;
-          if (mine >= slabs) continue;
+          if (mine >= slabs || x0 + half * 8 + lane / 4 >= target.width) continue;
 #pragma unroll
-          for (int i = 0; i < 8; ++i) v[i] = v[i] < 0 ? 0 : v[i] * scale;  // a NaN stays one
+          for (float& number : v) number *= scale;
           Chunk high, low;
           Split(v, high, low);
-          Chunk* to = target.split +
-                      ((static_cast<int64_t>(image) * slabs + mine) * plane + place) * kChunks +
-                      lane % 4;
+          Chunk* to =
+              target.split +
+              ((static_cast<int64_t>(image) * slabs + mine) * plane + row_place + half * 8) *
+                  kChunks +
+              lane % 4;
           to[0] = high;
           to[4] = low;
         } else {
-          const int channel = channel0 + slab * kSlab;
-          const int64_t at =
-              (static_cast<int64_t>(image) * target.out_channels + channel) * plane + place;
 #pragma unroll
           for (int i = 0; i < 8; ++i) {
-            const int c = i / 2 * 8 + i % 2;
-            if (channel + c >= target.out_channels) continue;
-            if (target.shortcut != nullptr) v[i] += __ldg(target.shortcut + at + c * plane);
-            target.y[at + c * plane] = v[i] < 0 ? 0 : v[i];
+            const int channel = slab * kSlab + i / 2 * 8 + i % 2;
+            if (exists(half, channel)) target.y[row_at + half * 8 + channel * plane] = v[i];
           }
         }
       }
@@ -589,10 +620,10 @@ static void LaunchConvolve(const Source& first, const Source& second, const torc
 static void LaunchConvolve(int tile_channels, const Source& first, const Source& second,
                            const torch::Tensor& tiles, int steps, const Finish& finish,
                            const Target& target, int batch, cudaStream_t stream) {
-  if (tile_channels == 64) {
+  if (tile_channels != 64 * kWideN) {
     LaunchConvolve<4, 1>(first, second, tiles, steps, finish, target, batch, stream);
   } else {
-    LaunchConvolve<2, 2>(first, second, tiles, steps, finish, target, batch, stream);
+    LaunchConvolve<kWideM, kWideN>(first, second, tiles, steps, finish, target, batch, stream);
   }
 }
 
@@ -658,7 +689,7 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor conv1_weight, Optional conv
     shortcut = tensors3.Pointers(in_channels, out_channels, 1);
   }
 
-  const int tile_channels = out_channels <= 64 ? 64 : 128;
+  const int tile_channels = out_channels <= 64 ? 64 : 64 * kWideN;
   const int padded = Ceiling(out_channels, tile_channels) * tile_channels;
   const int64_t plane = int64_t{1} * height * width;
   const int64_t out_plane = int64_t{1} * out_height * out_width;
