@@ -707,6 +707,248 @@ __global__ void __launch_bounds__(kAddThreads)
   reinterpret_cast<float4*>(grad_x)[place] = sum;
 }
 
+// The mask where there are many outputs: products of split halves again, along the depth.
+namespace mask {
+
+constexpr int kBatch = 64;   // rows of x of a block; what is not there is zero
+constexpr int kDepth = 128;  // of a step
+constexpr int kManyOutputs = 64 * 1024;
+constexpr int kLeastSteps = 4;  // of a share
+
+// Rows of a matrix in halves. Every warp has split as many of them, by a scale of its own.
+template <int kLines>
+struct Tile {
+  static constexpr int kEach = kLines / kWarps;
+  __half upper[kLines][kDepth + kPadding];
+  __half lower[kLines][kDepth + kPadding];
+  float down[kWarps];
+
+  // The warp's rows: 16 bytes a lane of each. `from` is the first row, `count` rows of `length`
+  // numbers exist.
+  static __device__ void Load(float4 (&raw)[kEach], const float* from, int64_t stride, int count,
+                              int length) {
+    const int lane = threadIdx.x % 32;
+    if (lane * 4 >= length) count = 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      raw[i] = i < count ? __ldg(reinterpret_cast<const float4*>(from + i * stride) + lane)
+                         : make_float4(0, 0, 0, 0);
+    }
+  }
+
+  // In pairs, of 16 rows the neighbours 4 q and 4 q + 1 go to 2 q and 2 q + 1, the next two to 8
+  // places further: so a lane's four results of two products of 8 columns are neighbours.
+  template <bool kPairs>
+  __device__ void Store(const float4 (&raw)[kEach]) {
+    const int lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32;
+    float largest = 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) largest = Largest(largest, raw[i]);
+    largest = LargestOfWarp(largest);
+    if (largest > FLT_MAX) {
+      // An infinity spoils what it takes part in; the other numbers keep their scale.
+      largest = 0;
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        largest = fmaxf(largest, fmaxf(fmaxf(Finite(raw[i].x), Finite(raw[i].y)),
+                                       fmaxf(Finite(raw[i].z), Finite(raw[i].w))));
+      }
+      largest = LargestOfWarp(largest);
+    }
+    const Scale scale = ScaleOf(largest);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const Split split = SplitOf(raw[i], scale.up);
+      const int row = warp * kEach + i;
+      const int to = kPairs ? row / 16 * 16 + row / 2 % 2 * 8 + row / 4 % 4 * 2 + row % 2 : row;
+      *reinterpret_cast<uint2*>(&upper[to][lane * 4]) =
+          make_uint2(Bits(split.upper[0]), Bits(split.upper[1]));
+      *reinterpret_cast<uint2*>(&lower[to][lane * 4]) =
+          make_uint2(Bits(split.lower[0]), Bits(split.lower[1]));
+    }
+    if (lane == 0) down[warp] = scale.down;
+  }
+};
+
+template <int kOutputs>
+struct Shared {
+  Tile<kBatch> x[2];
+  Tile<kOutputs> weights[2];
+};
+
+// One output in plain float32: halves have no place for infinities beside numbers.
+__device__ __noinline__ float Plain(const float* x, const float* weights, int in) {
+  float sum = 0;
+  for (int k = 0; k < in; ++k) sum += x[k] * weights[k];
+  return sum;
+}
+
+// A block makes 64 x kOutputs outputs, and of their depth `steps` steps: its share. A single share
+// is masked at once.
+template <int kOutputs>
+__global__ void __launch_bounds__(kWarps * 32, 1)
+    ManySums(const float* __restrict__ x, const float* __restrict__ weights,
+             const float* __restrict__ biases, const float* __restrict__ grad_output,
+             float* __restrict__ shares, int batch, int in, int out, int steps) {
+  constexpr int kLines = kOutputs == 128 ? 2 : 1;    // of 16 rows, of a warp
+  constexpr int kColumns = kOutputs == 128 ? 4 : 2;  // of 8 outputs, of a warp
+  constexpr int kWarpsAcross = kOutputs / 8 / kColumns;
+  extern __shared__ float4 memory[];
+  auto& shared = *reinterpret_cast<Shared<kOutputs>*>(memory);
+  using OfX = Tile<kBatch>;
+  using OfWeights = Tile<kOutputs>;
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  const int first_row = blockIdx.z * kBatch;
+  const int first_column = blockIdx.x * kOutputs;
+
+  float4 raw_x[OfX::kEach];
+  float4 raw_weights[OfWeights::kEach];
+  const auto load = [&](int k) {
+    const int64_t o = first_column + warp * OfWeights::kEach;
+    OfWeights::Load(raw_weights, weights + o * in + k, in, out - static_cast<int>(o), in - k);
+    const int64_t b = first_row + warp * OfX::kEach;
+    OfX::Load(raw_x, x + b * in + k, in, batch - static_cast<int>(b), in - k);
+  };
+  int k = blockIdx.y * steps * kDepth;
+  const int end = min(k + steps * kDepth, in);
+  load(k);
+
+  const int row = warp / kWarpsAcross * kLines * 16;
+  const int column = warp % kWarpsAcross * kColumns * 8;
+  float sums[kLines][kColumns][4] = {};
+  for (int buffer = 0; k < end; k += kDepth, buffer ^= 1) {
+    OfX& of_x = shared.x[buffer];
+    OfWeights& of_weights = shared.weights[buffer];
+    of_weights.template Store<true>(raw_weights);
+    of_x.template Store<false>(raw_x);
+    if (k + kDepth < end) load(k + kDepth);
+    // With two buffers one barrier is enough: who is past it has seen all finish the other buffer.
+    __syncthreads();
+    float products[kLines][kColumns][4] = {};
+#pragma unroll 1
+    for (int s = 0; s < kDepth; s += 16) {
+      unsigned x_upper[kLines][4];
+      unsigned x_lower[kLines][4];
+#pragma unroll
+      for (int m = 0; m < kLines; ++m) {
+        LoadMatrices(x_upper[m], &of_x.upper[row + m * 16 + lane % 16][s + lane / 16 * 8]);
+        LoadMatrices(x_lower[m], &of_x.lower[row + m * 16 + lane % 16][s + lane / 16 * 8]);
+      }
+#pragma unroll
+      for (int n = 0; n < kColumns; n += 2) {
+        unsigned upper[4];
+        unsigned lower[4];
+        const int o = column + n * 8 + lane / 16 * 8 + lane % 8;
+        LoadMatrices(upper, &of_weights.upper[o][s + lane / 8 % 2 * 8]);
+        LoadMatrices(lower, &of_weights.lower[o][s + lane / 8 % 2 * 8]);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+#pragma unroll
+          for (int m = 0; m < kLines; ++m) {
+            MultiplyAdd(products[m][n + i], x_upper[m], lower[2 * i], lower[2 * i + 1]);
+          }
+        }
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+#pragma unroll
+          for (int m = 0; m < kLines; ++m) {
+            MultiplyAdd(products[m][n + i], x_lower[m], upper[2 * i], upper[2 * i + 1]);
+          }
+        }
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+#pragma unroll
+          for (int m = 0; m < kLines; ++m) {
+            MultiplyAdd(products[m][n + i], x_upper[m], upper[2 * i], upper[2 * i + 1]);
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+      const int o = column + n / 2 * 16 + lane % 4 * 4;
+      const float weights_down = of_weights.down[o / OfWeights::kEach];
+#pragma unroll
+      for (int m = 0; m < kLines; ++m) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const float x_down = of_x.down[(row + m * 16) / OfX::kEach + j / 2];
+          sums[m][n][j] += products[m][n][j] * x_down * weights_down;
+        }
+      }
+    }
+  }
+
+  const bool whole = gridDim.y == 1;
+  float* to = shares + static_cast<int64_t>(blockIdx.y) * batch * out;
+#pragma unroll
+  for (int m = 0; m < kLines; ++m) {
+#pragma unroll
+    for (int n = 0; n < kColumns; n += 2) {
+      const int o = first_column + column + n * 8 + lane % 4 * 4;
+      if (o >= out) continue;
+      float bias[4] = {};
+      if (whole) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) bias[j] = __ldg(biases + o + j);
+      }
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int64_t b = first_row + row + m * 16 + half * 8 + lane / 4;
+        if (b >= batch) continue;
+        float v[4] = {sums[m][n][2 * half], sums[m][n][2 * half + 1], sums[m][n + 1][2 * half],
+                      sums[m][n + 1][2 * half + 1]};
+        if (whole) {
+#pragma unroll
+          for (int j = 0; j < 4; ++j) {
+            if (!(fabsf(v[j]) <= FLT_MAX)) {
+              v[j] = Plain(x + b * in, weights + int64_t{o + j} * in, in);
+            }
+            v[j] = v[j] + bias[j] <= 0 ? 0 : grad_output[b * out + o + j];
+          }
+        }
+        *reinterpret_cast<float4*>(to + b * out + o) = make_float4(v[0], v[1], v[2], v[3]);
+      }
+    }
+  }
+}
+
+// Adds up the shares of four outputs, in a fixed order, and masks.
+__global__ void __launch_bounds__(128)
+    AddShares(const float* __restrict__ shares, const float* __restrict__ x,
+              const float* __restrict__ weights, const float* __restrict__ biases,
+              const float* __restrict__ grad_output, float* __restrict__ masked, int count,
+              int batch, int in, int out) {
+  const int64_t all = static_cast<int64_t>(batch) * out;
+  const int64_t at = (static_cast<int64_t>(blockIdx.x) * 128 + threadIdx.x) * 4;
+  if (at >= all) return;
+  const int o = static_cast<int>(at % out);
+  float bias[4];
+#pragma unroll
+  for (int j = 0; j < 4; ++j) bias[j] = __ldg(biases + o + j);
+  float v[4] = {};
+#pragma unroll 4
+  for (int i = 0; i < count; ++i) {
+    const float4 share = *reinterpret_cast<const float4*>(shares + i * all + at);
+    v[0] += share.x;
+    v[1] += share.y;
+    v[2] += share.z;
+    v[3] += share.w;
+  }
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    if (!(fabsf(v[j]) <= FLT_MAX)) {
+      v[j] = Plain(x + at / out * in, weights + int64_t{o + j} * in, in);
+    }
+    v[j] = v[j] + bias[j] <= 0 ? 0 : grad_output[at + j];
+  }
+  *reinterpret_cast<float4*>(masked + at) = make_float4(v[0], v[1], v[2], v[3]);
+}
+
+}  // namespace mask
+
 // Any shape: to[m][n] = sum over k of a[m, k] * b[n, k], with the strides of both.
 constexpr int kTile = 32;
 
@@ -811,7 +1053,47 @@ struct Call {
         x, weights, biases, whole_gradient, masked, batch, in, out, log_team);
   }
 
+  template <int kOutputs>
+  void RunMaskOfMany() const {
+    const int columns = (out + kOutputs - 1) / kOutputs;
+    const int rows = (batch + mask::kBatch - 1) / mask::kBatch;
+    const int steps = (in + mask::kDepth - 1) / mask::kDepth;
+    const int each =
+        std::max(mask::kLeastSteps, (steps * columns * rows + kMostBlocks - 1) / kMostBlocks);
+    const int groups = (steps + each - 1) / each;
+    const int shared = sizeof(mask::Shared<kOutputs>);
+    C10_CUDA_CHECK(cudaFuncSetAttribute(mask::ManySums<kOutputs>,
+                                        cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    const dim3 grid(columns, groups, rows);
+    if (groups == 1) {
+      mask::ManySums<kOutputs><<<grid, kWarps * 32, shared, stream>>>(
+          x, weights, biases, whole_gradient, masked, batch, in, out, each);
+      return;
+    }
+    torch::Tensor shares = torch::empty({groups, batch, out}, options);
+    float* of_groups = shares.data_ptr<float>();
+    mask::ManySums<kOutputs><<<grid, kWarps * 32, shared, stream>>>(
+        x, weights, biases, whole_gradient, of_groups, batch, in, out, each);
+    const auto blocks = static_cast<unsigned>((int64_t{batch} * out + 511) / 512);
+    mask::AddShares<<<blocks, 128, 0, stream>>>(of_groups, x, weights, biases, whole_gradient,
+                                                masked, groups, batch, in, out);
+  }
+
+  bool MaskOfManyFits() const {
+    const auto addresses = reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(weights);
+    return batch > 8 && int64_t{batch} * out >= mask::kManyOutputs && in % 4 == 0 && out % 4 == 0 &&
+           addresses % 16 == 0;
+  }
+
   void Mask() const {
+    if (MaskOfManyFits()) {
+      if (in > mask::kLeastSteps * mask::kDepth) {
+        RunMaskOfMany<128>();
+      } else {
+        RunMaskOfMany<32>();
+      }
+      return;
+    }
     if (int64_t{batch} * out * in <= kFewProducts) {
       if (in <= 128) {
         RunMask<1, 1, 1>(kMostWarps, 4);
