@@ -13,6 +13,7 @@
 constexpr int kThreads = 256;  // at most, of a block
 constexpr int kAnyThreads = 256;
 constexpr int kMostBytes = 100 << 10;  // of shared memory, so that two blocks fit an SM
+constexpr int kBatch = 8;              // tune: kBatch in 4, 8  (loads of a thread in flight)
 constexpr int kAcross = 4;             // outputs of a thread in a row
 
 // Division of n < 2^31 by a number that the host knows: one high product, one sum, one shift.
@@ -48,14 +49,13 @@ struct Filter {
 struct Layout {
   Divisor tiles_across, tiles, pitch_vectors, plane_vectors;
   int block_planes;
-  bool aligned;  // rows of x begin and end at multiples of four numbers
 
   __host__ __device__ int Bytes() const {
     return static_cast<int>(block_planes * plane_vectors.value * 16);
   }
 };
 
-template <typename T, typename F>
+template <typename T, typename F, bool kAligned>
 __global__ void __launch_bounds__(kThreads)
     Convolve(const T* __restrict__ x, const T* __restrict__ weights, const T* __restrict__ biases,
              T* __restrict__ y, Shape s, Layout layout) {
@@ -65,29 +65,38 @@ __global__ void __launch_bounds__(kThreads)
   const int first_plane = blockIdx.x * layout.block_planes;
   const int block_planes = min(layout.block_planes, s.planes - first_plane);
   const auto vectors = static_cast<uint32_t>(block_planes) * layout.plane_vectors.value;
-#pragma unroll 4
-  for (uint32_t i = threadIdx.x; i < vectors; i += kThreads) {
-    const uint32_t plane = layout.plane_vectors.Quotient(i);
-    const uint32_t within = i - plane * layout.plane_vectors.value;
-    const uint32_t row = layout.pitch_vectors.Quotient(within);
-    const int column = static_cast<int>(within - row * layout.pitch_vectors.value) * 4 - F::kLeft;
-    const int line = static_cast<int>(row) - F::kPadding;
-    float4 v = {0, 0, 0, 0};
-    if (line >= 0 && line < s.height && column >= 0 && column < s.width) {
+  for (uint32_t start = threadIdx.x; start < vectors; start += kThreads * kBatch) {
+    Four<T> batch[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const uint32_t i = start + k * kThreads;
+      const uint32_t plane = layout.plane_vectors.Quotient(i);
+      const uint32_t within = i - plane * layout.plane_vectors.value;
+      const uint32_t row = layout.pitch_vectors.Quotient(within);
+      const int column = static_cast<int>(within - row * layout.pitch_vectors.value) * 4 - F::kLeft;
+      const int line = static_cast<int>(row) - F::kPadding;
       const T* from =
           x + (static_cast<int64_t>(first_plane + plane) * s.height + line) * s.width + column;
-      if (layout.aligned) {
-        const auto four = *reinterpret_cast<const Four<T>*>(from);
-        v = {static_cast<float>(four.v[0]), static_cast<float>(four.v[1]),
-             static_cast<float>(four.v[2]), static_cast<float>(four.v[3])};
+      const bool inside =
+          i < vectors && line >= 0 && line < s.height && column >= 0 && column < s.width;
+      if constexpr (kAligned) {
+        batch[k] = inside ? *reinterpret_cast<const Four<T>*>(from) : Four<T>{};
       } else {
-        v.x = static_cast<float>(from[0]);
-        if (column + 1 < s.width) v.y = static_cast<float>(from[1]);
-        if (column + 2 < s.width) v.z = static_cast<float>(from[2]);
-        if (column + 3 < s.width) v.w = static_cast<float>(from[3]);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          batch[k].v[j] = inside && column + j < s.width ? from[j] : static_cast<T>(0.0f);
+        }
       }
     }
-    reinterpret_cast<float4*>(planes)[i] = v;
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const uint32_t i = start + k * kThreads;
+      if (i < vectors) {
+        reinterpret_cast<float4*>(planes)[i] = {
+            static_cast<float>(batch[k].v[0]), static_cast<float>(batch[k].v[1]),
+            static_cast<float>(batch[k].v[2]), static_cast<float>(batch[k].v[3])};
+      }
+    }
   }
   for (int i = threadIdx.x; i < block_planes * kArea; i += kThreads) {
     const int channel = (first_plane + i / kArea) % s.channels;
@@ -199,13 +208,13 @@ struct Call {
     const int64_t plane_bytes = int64_t{16} * pitch * lines;
     const int64_t tiles = int64_t{1} * across * down;
     if (tiles > kThreads || plane_bytes > kMostBytes) return false;
+    // Rows of x begin and end at multiples of four numbers.
     const bool aligned = s.width % 4 == 0 && reinterpret_cast<uintptr_t>(x) % sizeof(Four<T>) == 0;
     const int block_planes = static_cast<int>(std::min(kThreads / tiles, kMostBytes / plane_bytes));
-    const Layout layout{Divisor(across), Divisor(static_cast<uint32_t>(tiles)),
-                        Divisor(pitch),  Divisor(pitch * lines),
-                        block_planes,    aligned};
+    const Layout layout{Divisor(across), Divisor(static_cast<uint32_t>(tiles)), Divisor(pitch),
+                        Divisor(pitch * lines), block_planes};
     const int bytes = layout.Bytes() + block_planes * F::kFilter * F::kFilter * 4;
-    const auto kernel = Convolve<T, F>;
+    const auto kernel = aligned ? Convolve<T, F, true> : Convolve<T, F, false>;
     C10_CUDA_CHECK(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     kernel<<<(s.planes + block_planes - 1) / block_planes, kThreads, bytes, stream>>>(
