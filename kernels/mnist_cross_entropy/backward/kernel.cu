@@ -30,32 +30,35 @@ struct Vector<4> {
   using Type = float4;
 };
 
-// Rows of at most kLanes * kChunks * kWidth classes, a multiple of kWidth.
-template <int kLanes, int kChunks, int kWidth>
+// Rows of at most kLanes * kChunks * kWidth classes, a multiple of kWidth; of just as many if
+// kExact.
+template <int kLanes, int kChunks, int kWidth, bool kExact = false>
 __global__ void Gradient(const float* __restrict__ grad_output,
                          const float* __restrict__ predictions, const int64_t* __restrict__ targets,
                          float* __restrict__ grad, int batch, int classes, float scale) {
-  const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kLanes;
-  const int lane = threadIdx.x % kLanes;
-  const bool works = row < batch;
-  float p[kChunks][kWidth];
+  constexpr float kLog2E = 1.44269504f;
   using Chunk = typename Vector<kWidth>::Type;
-  const int64_t first = (works ? row : 0) * classes + lane * kWidth;
+  const int row = (blockIdx.x * blockDim.x + threadIdx.x) / kLanes;
+  if (kLanes == 1 && row >= batch) return;
+  const int lane = threadIdx.x % kLanes;
+  const bool works = kLanes == 1 || row < batch;
+  const int64_t first = static_cast<int64_t>(works ? row : 0) * classes + lane * kWidth;
   const Chunk* chunks = reinterpret_cast<const Chunk*>(predictions + first);
   const int end = works ? classes - lane * kWidth : 0;
+  float p[kChunks][kWidth];
 #pragma unroll
   for (int i = 0; i < kChunks; ++i) {
-    if (i * kLanes * kWidth < end) {
+    if (kExact || i * kLanes * kWidth < end) {
       *reinterpret_cast<Chunk*>(p[i]) = chunks[i * kLanes];
     } else {
 #pragma unroll
       for (int j = 0; j < kWidth; ++j) p[i][j] = -INFINITY;
     }
   }
-  const int64_t target = works ? targets[row] : 0;
+  const int place = (works ? static_cast<int>(targets[row]) : 0) - lane * kWidth;
   const float factor = *grad_output * scale;
 
-  float largest = -INFINITY;
+  float largest = p[0][0];
 #pragma unroll
   for (int i = 0; i < kChunks; ++i) {
 #pragma unroll
@@ -65,12 +68,14 @@ __global__ void Gradient(const float* __restrict__ grad_output,
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
   }
+  // What rounding the offset does to all terms alike falls out of their ratio to the sum.
+  const float offset = largest * kLog2E;
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < kChunks; ++i) {
 #pragma unroll
     for (int j = 0; j < kWidth; ++j) {
-      p[i][j] = __expf(p[i][j] - largest);
+      p[i][j] = exp2f(fmaf(p[i][j], kLog2E, -offset));
       sum += p[i][j];
     }
   }
@@ -78,17 +83,16 @@ __global__ void Gradient(const float* __restrict__ grad_output,
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {
     sum += __shfl_xor_sync(0xffffffffu, sum, distance);
   }
-  const float normalise = __fdividef(1.0f, sum);
-  const int place = static_cast<int>(target) - lane * kWidth;
+  const float normalise = __fdividef(factor, sum);
   Chunk* results = reinterpret_cast<Chunk*>(grad + first);
 #pragma unroll
   for (int i = 0; i < kChunks; ++i) {
 #pragma unroll
     for (int j = 0; j < kWidth; ++j) {
-      const float one_hot = place == i * kLanes * kWidth + j ? 1.0f : 0.0f;
-      p[i][j] = (p[i][j] * normalise - one_hot) * factor;
+      p[i][j] *= normalise;
+      if (place == i * kLanes * kWidth + j) p[i][j] -= factor;
     }
-    if (i * kLanes * kWidth < end) results[i * kLanes] = *reinterpret_cast<Chunk*>(p[i]);
+    if (kExact || i * kLanes * kWidth < end) results[i * kLanes] = *reinterpret_cast<Chunk*>(p[i]);
   }
 }
 
@@ -147,7 +151,8 @@ struct Call {
   template <int kWidth>
   void RunByLength() const {
     const int chunks = classes / kWidth;
-    if (chunks <= 5) return Run(Gradient<1, 5, kWidth>, 1);
+    if (chunks == 5) return Run(Gradient<1, 5, kWidth, true>, 1);
+    if (chunks < 5) return Run(Gradient<1, 5, kWidth>, 1);
     if (chunks <= 8) return Run(Gradient<8, 1, kWidth>, 8);
     if (chunks <= 32) return Run(Gradient<8, 4, kWidth>, 8);
     if (chunks <= 128) return Run(Gradient<32, 4, kWidth>, 32);

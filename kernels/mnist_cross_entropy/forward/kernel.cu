@@ -44,11 +44,12 @@ __device__ float BlockSum(float value) {
     value += __shfl_xor_sync(0xffffffffu, value, distance);
   }
   if (blockDim.x == 32) return value;
-  const int warps = blockDim.x / 32;
+  const unsigned warps = blockDim.x / 32;
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
   __syncthreads();
+  if (warps == 2) return of_warp[0] + of_warp[1];
   if (threadIdx.x >= 32) return 0;
-  value = static_cast<int>(threadIdx.x) < warps ? of_warp[threadIdx.x] : 0;
+  value = threadIdx.x < warps ? of_warp[threadIdx.x] : 0;
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(0xffffffffu, value, distance);
@@ -56,58 +57,64 @@ __device__ float BlockSum(float value) {
   return value;
 }
 
-// Rows of at most kLanes * kChunks * kWidth classes, a multiple of kWidth.
-template <int kLanes, int kChunks, int kWidth>
+constexpr float kLog2E = 1.44269504f;
+constexpr float kLn2 = 0.693147181f;
+
+// Rows of at most kLanes * kChunks * kWidth classes, a multiple of kWidth; of just as many if
+// kExact.
+template <int kLanes, int kChunks, int kWidth, bool kExact = false>
 __global__ void RowLosses(const float* __restrict__ predictions,
                           const int64_t* __restrict__ targets, float* __restrict__ parts, int batch,
                           int classes, float scale) {
-  const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kLanes;
-  const int lane = threadIdx.x % kLanes;
-  const bool works = row < batch;
-  int64_t target = -1;
-  float p[kChunks][kWidth];
   using Chunk = typename Vector<kWidth>::Type;
-  const Chunk* chunks =
-      reinterpret_cast<const Chunk*>(predictions + (works ? row : 0) * classes) + lane;
+  const int row = (blockIdx.x * blockDim.x + threadIdx.x) / kLanes;
+  const int lane = threadIdx.x % kLanes;
+  float loss = 0;
+  if (kLanes > 1 || row < batch) {
+    const bool works = kLanes == 1 || row < batch;
+    const int end = works ? classes - lane * kWidth : 0;
+    const Chunk* chunks = reinterpret_cast<const Chunk*>(
+        predictions + (static_cast<int64_t>(works ? row : 0) * classes + lane * kWidth));
+    float p[kChunks][kWidth];
 #pragma unroll
-  for (int i = 0; i < kChunks; ++i) {
-    const bool inside = works && (lane + i * kLanes) * kWidth < classes;
-    if (inside) {
-      *reinterpret_cast<Chunk*>(p[i]) = chunks[i * kLanes];
-    } else {
+    for (int i = 0; i < kChunks; ++i) {
+      if (kExact || i * kLanes * kWidth < end) {
+        *reinterpret_cast<Chunk*>(p[i]) = chunks[i * kLanes];
+      } else {
 #pragma unroll
-      for (int j = 0; j < kWidth; ++j) p[i][j] = -INFINITY;
+        for (int j = 0; j < kWidth; ++j) p[i][j] = -INFINITY;
+      }
     }
-  }
-  if (works) target = targets[row];
+    const int place = works ? static_cast<int>(targets[row]) - lane * kWidth : -1;
 
-  float largest = -INFINITY;
+    float largest = p[0][0];
 #pragma unroll
-  for (int i = 0; i < kChunks; ++i) {
+    for (int i = 0; i < kChunks; ++i) {
 #pragma unroll
-    for (int j = 0; j < kWidth; ++j) largest = fmaxf(largest, p[i][j]);
-  }
+      for (int j = 0; j < kWidth; ++j) largest = fmaxf(largest, p[i][j]);
+    }
 #pragma unroll
-  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
-  }
-  float sum = 0;
+    for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+      largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
+    }
+    const float offset = largest * kLog2E;
+    float sum = 0;
 #pragma unroll
-  for (int i = 0; i < kChunks; ++i) {
+    for (int i = 0; i < kChunks; ++i) {
 #pragma unroll
-    for (int j = 0; j < kWidth; ++j) sum += __expf(p[i][j] - largest);
-  }
+      for (int j = 0; j < kWidth; ++j) sum += exp2f(fmaf(p[i][j], kLog2E, -offset));
+    }
 #pragma unroll
-  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-    sum += __shfl_xor_sync(0xffffffffu, sum, distance);
-  }
-  float loss = works && lane == 0 ? __logf(sum) + largest : 0;
-  const int place = static_cast<int>(target) - lane * kWidth;
+    for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+      sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+    }
+    if (works && lane == 0) loss = (log2f(sum) + offset) * kLn2;
 #pragma unroll
-  for (int i = 0; i < kChunks; ++i) {
+    for (int i = 0; i < kChunks; ++i) {
 #pragma unroll
-    for (int j = 0; j < kWidth; ++j) {
-      if (place == i * kLanes * kWidth + j) loss -= p[i][j];
+      for (int j = 0; j < kWidth; ++j) {
+        if (place == i * kLanes * kWidth + j) loss -= p[i][j];
+      }
     }
   }
   loss = BlockSum(loss);
@@ -179,7 +186,8 @@ struct Call {
   template <int kWidth>
   void RunByLength() const {
     const int chunks = classes / kWidth;
-    if (chunks <= 5) return Run(RowLosses<1, 5, kWidth>, 1);
+    if (chunks == 5) return Run(RowLosses<1, 5, kWidth, true>, 1);
+    if (chunks < 5) return Run(RowLosses<1, 5, kWidth>, 1);
     if (chunks <= 8) return Run(RowLosses<8, 1, kWidth>, 8);
     if (chunks <= 32) return Run(RowLosses<8, 4, kWidth>, 8);
     if (chunks <= 128) return Run(RowLosses<32, 4, kWidth>, 32);
