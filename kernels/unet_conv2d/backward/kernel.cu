@@ -82,6 +82,10 @@ __device__ void InitBarrier(uint64_t* barrier) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(SharedAddress(barrier)) : "memory");
 }
 
+// A launch may begin before the one in front of it has ended, and waits for its results here.
+__device__ void WaitForLaunchBefore() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ void LetNextLaunchBegin() { asm volatile("griddepcontrol.launch_dependents;"); }
+
 // The barrier's phase ends when so many bytes have been copied.
 __device__ void ExpectBytes(uint64_t* barrier, uint32_t bytes) {
   asm volatile(
@@ -438,6 +442,8 @@ __global__ void __launch_bounds__(kThreads, 2) Convolve(const __grid_constant__ 
     for (uint64_t& barrier : windows_here) InitBarrier(&barrier);
   }
   PublishBarriers();
+  LetNextLaunchBegin();
+  WaitForLaunchBefore();
   if (warp == 0) {
     for (int chunk = 0; chunk < min(2, chunks); ++chunk) load_windows(chunk);
     for (int slot = 0; slot < min(kStages, stages); ++slot) load_next(slot);
@@ -583,12 +589,23 @@ static int64_t SharedBytes(const Problem& p) {
                     int64_t{2} * p.window_rows * p.in.stride * p.window_columns);
 }
 
-template <class Kernel, class P>
-static void Launch(Kernel kernel, const P& p, dim3 grid, int threads, int64_t shared) {
+// A launch that may begin before the one in front of it has ended.
+template <typename... Parameters, typename... Arguments>
+static void Launch(void (*kernel)(Parameters...), dim3 grid, dim3 threads, int64_t shared,
+                   const Arguments&... arguments) {
   C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       static_cast<int>(shared)));
-  kernel<<<grid, threads, static_cast<size_t>(shared), at::cuda::getCurrentCUDAStream()>>>(p);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  cudaLaunchAttribute early;
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = threads;
+  config.dynamicSmemBytes = static_cast<size_t>(shared);
+  config.stream = at::cuda::getCurrentCUDAStream();
+  config.attrs = &early;
+  config.numAttrs = 1;
+  C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
 }
 
 static void LaunchConvolve(const Problem& p) {
@@ -597,7 +614,7 @@ static void LaunchConvolve(const Problem& p) {
   Launch(places == 128  ? Convolve<4>
          : places == 64 ? Convolve<2>
                         : Convolve<1>,
-         p, dim3(static_cast<unsigned>(blocks)), kThreads, SharedBytes(p));
+         dim3(static_cast<unsigned>(blocks)), dim3(kThreads), SharedBytes(p), p);
 }
 
 static torch::Tensor Records(int64_t count, const torch::Tensor& like) {
@@ -616,6 +633,7 @@ struct Sources {
 
 // Blocks for filters, for chunks of the gradient, and for those of x.
 __global__ void __launch_bounds__(kPrepareThreads, 2) Prepare(const __grid_constant__ Sources p) {
+  LetNextLaunchBegin();
   int block = blockIdx.x;
   if (block < p.padded) {
     SplitFilter(p.shape, block, p.weights, p.filters, p.filter_unscales);
@@ -707,6 +725,8 @@ __global__ void __launch_bounds__(kFilterThreads, 1)
     for (uint64_t& barrier : tiles_here) InitBarrier(&barrier);
   }
   PublishBarriers();
+  LetNextLaunchBegin();
+  WaitForLaunchBefore();
   if (threadIdx.x < 32) {
     for (int tile = first_tile; tile < min(first_tile + kTiles, end_tile); ++tile) load_tile(tile);
   }
@@ -812,6 +832,7 @@ __global__ void __launch_bounds__(kAddThreads)
   const bool is_bias = i >= weights;
   const bool exists = i < weights + s.out_channels;
   float sum = 0;
+  WaitForLaunchBefore();
   if (exists) {
     const float* from = is_bias ? plane_sums + (i - weights) : parts + i;
     const int64_t step = is_bias ? padded_outs : weights;
@@ -1115,16 +1136,16 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_output, torch::Tensor x,
       static_cast<int>(std::max<int64_t>(1, std::min(tiles, sms / (filter_tiles * tap_groups))));
   auto parts = torch::empty({to_filters.shares, s.taps, s.out_channels, s.channels}, x.options());
   to_filters.parts = parts.data_ptr<float>();
-  Launch(GradFilters, to_filters,
+  Launch(GradFilters,
          dim3(static_cast<unsigned>(filter_tiles), static_cast<unsigned>(tap_groups),
               static_cast<unsigned>(to_filters.shares)),
-         kFilterThreads, filters_shared);
+         dim3(kFilterThreads), filters_shared, to_filters);
   const int layers = to_filters.shares >= 32 ? 8 : to_filters.shares >= 16 ? 4 : 1;
   const int across = kAddThreads / layers;
-  AddParts<<<static_cast<unsigned>(DivideUp(weights.numel() + s.out_channels, across)),
-             dim3(across, layers), 0, stream>>>(
-      parts.data_ptr<float>(), plane_sums.data_ptr<float>(), grad_weights.data_ptr<float>(),
-      grad_biases.data_ptr<float>(), to_filters.shares, gs.chunks * kDepth, s);
+  Launch(AddParts, dim3(static_cast<unsigned>(DivideUp(weights.numel() + s.out_channels, across))),
+         dim3(across, layers), 0, parts.data_ptr<float>(), plane_sums.data_ptr<float>(),
+         grad_weights.data_ptr<float>(), grad_biases.data_ptr<float>(), to_filters.shares,
+         gs.chunks * kDepth, s);
   return {grad_x, grad_weights, grad_biases};
 }
 

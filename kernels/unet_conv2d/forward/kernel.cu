@@ -60,6 +60,10 @@ __device__ void InitBarrier(uint64_t* barrier) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(SharedAddress(barrier)) : "memory");
 }
 
+// A launch may begin before the one in front of it has ended, and waits for its results here.
+__device__ void WaitForLaunchBefore() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ void LetNextLaunchBegin() { asm volatile("griddepcontrol.launch_dependents;"); }
+
 // The barrier's phase ends when so many bytes have been copied.
 __device__ void ExpectBytes(uint64_t* barrier, uint32_t bytes) {
   asm volatile(
@@ -409,6 +413,8 @@ __global__ void __launch_bounds__(kThreads, 2) Convolve(const __grid_constant__ 
     for (uint64_t& barrier : windows_here) InitBarrier(&barrier);
   }
   PublishBarriers();
+  LetNextLaunchBegin();
+  WaitForLaunchBefore();
   if (warp == 0) {
     for (int chunk = 0; chunk < min(2, chunks); ++chunk) load_windows(chunk);
     for (int slot = 0; slot < min(kStages, stages); ++slot) load_next(slot);
@@ -554,12 +560,23 @@ static int64_t SharedBytes(const Problem& p) {
                     int64_t{2} * p.window_rows * p.in.stride * p.window_columns);
 }
 
-template <class Kernel, class P>
-static void Launch(Kernel kernel, const P& p, dim3 grid, int threads, int64_t shared) {
+// A launch that may begin before the one in front of it has ended.
+template <typename... Parameters, typename... Arguments>
+static void Launch(void (*kernel)(Parameters...), dim3 grid, dim3 threads, int64_t shared,
+                   const Arguments&... arguments) {
   C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       static_cast<int>(shared)));
-  kernel<<<grid, threads, static_cast<size_t>(shared), at::cuda::getCurrentCUDAStream()>>>(p);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  cudaLaunchAttribute early;
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = threads;
+  config.dynamicSmemBytes = static_cast<size_t>(shared);
+  config.stream = at::cuda::getCurrentCUDAStream();
+  config.attrs = &early;
+  config.numAttrs = 1;
+  C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
 }
 
 static void LaunchConvolve(const Problem& p) {
@@ -568,7 +585,7 @@ static void LaunchConvolve(const Problem& p) {
   Launch(places == 128  ? Convolve<4>
          : places == 64 ? Convolve<2>
                         : Convolve<1>,
-         p, dim3(static_cast<unsigned>(blocks)), kThreads, SharedBytes(p));
+         dim3(static_cast<unsigned>(blocks)), dim3(kThreads), SharedBytes(p), p);
 }
 
 static torch::Tensor Records(int64_t count, const torch::Tensor& like) {
@@ -586,6 +603,7 @@ struct Sources {
 
 // Blocks for filters, then for chunks of x.
 __global__ void __launch_bounds__(kPrepareThreads, 2) Prepare(const __grid_constant__ Sources p) {
+  LetNextLaunchBegin();
   const int sheets = p.batch * p.sheets.chunks;
   const int sheet = static_cast<int>(blockIdx.x) - (static_cast<int>(gridDim.x) - sheets);
   if (sheet < 0) {
