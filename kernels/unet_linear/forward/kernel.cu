@@ -26,8 +26,8 @@
 #include <cstdint>
 
 constexpr int kMultiprocessors = 120;  // about as many blocks are worth having
-constexpr int kMostWarps = 16;         // tune: kMostWarps in 8, 16
-constexpr int kMostColumns = 128;      // tune: kMostColumns in 64, 128; of a block
+constexpr int kMostWarps = 8;          // tune: kMostWarps in 4, 8, 16
+constexpr int kMostColumns = 64;       // tune: kMostColumns in 64, 128; of a block
 
 // A power of two and its inverse.
 struct Scale {
@@ -161,6 +161,7 @@ __global__ void __launch_bounds__(kMostWarps * 32)
   for (int pair = 0; pair < columns / 16; ++pair) {
     float sums[2][4] = {};
     float mixed[2][4] = {};
+    float crossed[2][4] = {};
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
 #pragma unroll
@@ -168,7 +169,7 @@ __global__ void __launch_bounds__(kMostWarps * 32)
         const uint4 w = of_weights[((pair * 2 + i) * kSteps + s) * 32 + lane];
         MultiplyAdd(mixed[i], a[s].upper, b[s].upper, w.z, w.w);
         MultiplyAdd(sums[i], a[s].upper, b[s].upper, w.x, w.y);
-        MultiplyAdd(mixed[i], a[s].lower, b[s].lower, w.x, w.y);
+        MultiplyAdd(crossed[i], a[s].lower, b[s].lower, w.x, w.y);
       }
     }
     const int column = pair * 16 + place * 4;
@@ -179,10 +180,10 @@ __global__ void __launch_bounds__(kMostWarps * 32)
       const float down = half == 0 ? scale_above.down : scale_below.down;
       const int at = 2 * half;
       float4 v;
-      v.x = (sums[0][at] + mixed[0][at]) * down * factor.x + bias.x;
-      v.y = (sums[0][at + 1] + mixed[0][at + 1]) * down * factor.y + bias.y;
-      v.z = (sums[1][at] + mixed[1][at]) * down * factor.z + bias.z;
-      v.w = (sums[1][at + 1] + mixed[1][at + 1]) * down * factor.w + bias.w;
+      v.x = (sums[0][at] + (mixed[0][at] + crossed[0][at])) * down * factor.x + bias.x;
+      v.y = (sums[0][at + 1] + (mixed[0][at + 1] + crossed[0][at + 1])) * down * factor.y + bias.y;
+      v.z = (sums[1][at] + (mixed[1][at] + crossed[1][at])) * down * factor.z + bias.z;
+      v.w = (sums[1][at + 1] + (mixed[1][at + 1] + crossed[1][at + 1])) * down * factor.w + bias.w;
       finite = finite && fabsf(v.x) <= FLT_MAX && fabsf(v.y) <= FLT_MAX && fabsf(v.z) <= FLT_MAX &&
                fabsf(v.w) <= FLT_MAX;
       if (row + 8 * half < rows) {
