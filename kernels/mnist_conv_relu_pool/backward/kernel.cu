@@ -52,6 +52,10 @@ struct Note {
   int place;
 };
 
+// A launch may begin before the one in front of it has ended, and waits for its results here.
+__device__ void WaitForLaunchBefore() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ void LetNextLaunchBegin() { asm volatile("griddepcontrol.launch_dependents;"); }
+
 __device__ uint32_t SharedAddress(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
@@ -132,6 +136,7 @@ __global__ void __launch_bounds__(kMaxThreads) Parts(const __grid_constant__ Pro
   __shared__ int near_count;
   __shared__ float doubts[kMaxFilters];  // of a filter's sums, for each unit of x
 
+  LetNextLaunchBegin();
   const int image = blockIdx.y;
   const int first_filter = blockIdx.x * p.filters;
   const int64_t image_size = static_cast<int64_t>(p.channels) * p.height * p.width;
@@ -331,6 +336,7 @@ __global__ void __launch_bounds__(kAddThreads)
   const int64_t elements = static_cast<int64_t>(p.batch) * p.channels * p.height * p.width;
   int64_t i = static_cast<int64_t>(blockIdx.x) * kAddThreads + threadIdx.x;
   float sum = 0;
+  WaitForLaunchBefore();
   if (i < weights + p.out_channels) {
     const bool is_bias = i >= weights;
     const float* part = is_bias ? p.bias_parts + (i - weights) : p.filter_parts + i;
@@ -468,6 +474,23 @@ static int64_t Arrange(Problem& p, int& threads) {
   return shared <= kMaxShared ? shared : 0;
 }
 
+// A launch that may begin before the one in front of it has ended.
+template <typename... Parameters, typename... Arguments>
+static void LaunchEarly(void (*kernel)(Parameters...), int64_t blocks, int threads, int64_t shared,
+                        cudaStream_t stream, const Arguments&... arguments) {
+  cudaLaunchAttribute early;
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = static_cast<size_t>(shared);
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
+}
+
 std::vector<torch::Tensor> backward(torch::Tensor x, torch::Tensor weights, torch::Tensor biases,
                                     torch::Tensor grad_output) {
   TORCH_CHECK(x.dim() == 4 && weights.dim() == 4, "x and weights must have four dimensions");
@@ -521,8 +544,9 @@ std::vector<torch::Tensor> backward(torch::Tensor x, torch::Tensor weights, torc
     kernel<<<dim3(p.groups, p.batch), threads, shared, stream>>>(p);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
     const int64_t sums = weights.numel() + p.out_channels + x.numel();
-    AddParts<<<static_cast<unsigned>(DivideUp(sums, kAddThreads)), kAddThreads, 0, stream>>>(
-        p, grad_x.data_ptr<float>(), grad_weights.data_ptr<float>(), grad_biases.data_ptr<float>());
+    LaunchEarly(AddParts, DivideUp(sums, kAddThreads), kAddThreads, 0, stream, p,
+                grad_x.data_ptr<float>(), grad_weights.data_ptr<float>(),
+                grad_biases.data_ptr<float>());
     return {grad_x, grad_weights, grad_biases};
   }
 

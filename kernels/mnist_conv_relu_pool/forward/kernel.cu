@@ -63,6 +63,10 @@ __device__ float Larger(float a, float b) { return a > b || isnan(a) ? a : b; }
 
 __device__ float Rectified(float value) { return value < 0 ? 0 : value; }
 
+// A launch may begin before the one in front of it has ended, and waits for its results here.
+__device__ void WaitForLaunchBefore() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ void LetNextLaunchBegin() { asm volatile("griddepcontrol.launch_dependents;"); }
+
 __device__ uint32_t SharedAddress(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
@@ -175,6 +179,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
                    float* __restrict__ unscales, int channels, int taps, int chunks,
                    int out_channels) {
   __shared__ float maxima[kPrepareThreads / 32];
+  LetNextLaunchBegin();
   const int filter = blockIdx.x;
   const int filters = gridDim.x;
   const int size = filter < out_channels ? channels * taps : 0;
@@ -358,6 +363,7 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
 
   float sums[kRows][kColumns][4] = {};
   load_windows(0);
+  WaitForLaunchBefore();  // for the filters
   for (int stage = 0; stage < kStages - 1; ++stage) {
     if (stage < stages) load_stage(stage);
     CommitCopies();
@@ -540,13 +546,29 @@ static int64_t Tile(Problem& p, int windows) {
   return least;
 }
 
+// A launch that may begin before the one in front of it has ended.
+template <typename... Parameters, typename... Arguments>
+static void LaunchEarly(void (*kernel)(Parameters...), int64_t blocks, int threads, int64_t shared,
+                        cudaStream_t stream, const Arguments&... arguments) {
+  cudaLaunchAttribute early;
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = static_cast<size_t>(shared);
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
+}
+
 template <int kRows, int kWarpsM, int kWarpsN, int kBlocks>
 static void Launch(const Problem& p, int shared, cudaStream_t stream) {
   const auto kernel = Convolve<kRows, kWarpsM, kWarpsN, kBlocks>;
   C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
   const int64_t blocks = int64_t{p.batch} * p.strips * p.tiles * p.tiles_n;
-  kernel<<<static_cast<unsigned>(blocks), kWarpsM * kWarpsN * 32, shared, stream>>>(p);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  LaunchEarly(kernel, blocks, kWarpsM * kWarpsN * 32, shared, stream, p);
 }
 
 // Starts Convolve unless a block's rows of x are too large for shared memory.
