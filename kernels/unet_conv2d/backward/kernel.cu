@@ -29,11 +29,9 @@
 #include <cstdint>
 #include <vector>
 
-constexpr int kStages = 3;  // tune: kStages in 2, 3, 4  (of filters, in Convolve)
-constexpr int kGroup = 3;   // tune: kGroup in 1, 3  (places of the filter in a stage)
-constexpr int kLeastPlaces =
-    64;                    // tune: kLeastPlaces in 32, 64, 128  (of a block of Convolve, at least)
-constexpr int kTiles = 3;  // tune: kTiles in 2, 3  (stages of GradFilters)
+constexpr int kStages = 3;       // tune: kStages in 2, 3, 4  (of filters, in Convolve)
+constexpr int kGroup = 3;        // tune: kGroup in 1, 3  (places of the filter in a stage)
+constexpr int kTiles = 3;        // tune: kTiles in 2, 3  (stages of GradFilters)
 constexpr int kTilePlaces = 64;  // tune: kTilePlaces in 32, 64, 128  (of such a stage)
 constexpr int kDepth = 16;       // channels of a record
 constexpr int kUnits = 4;        // of 16 bytes, in a record: two of large halves, two of small ones
@@ -43,7 +41,7 @@ constexpr int kFilters = 64;   // channels of x in a tile of Convolve
 constexpr int kOuts = 64;      // output channels in a tile of GradFilters
 constexpr int kIns = 32;       // input channels there
 constexpr int kPlaces = 9;     // places of the filter there, at most
-constexpr int kThreads = 128;  // of Convolve
+constexpr int kThreads = 128;  // of a team in Convolve
 constexpr int kFilterThreads = 256;   // of GradFilters
 constexpr int kPrepareThreads = 512;  // tune: kPrepareThreads in 256, 512, 1024
 constexpr int kHeld = 2;              // tune: kHeld in 1, 2, 4  (places of a thread in registers)
@@ -355,7 +353,8 @@ struct Problem {
   const float* biases;  // or null
   float* out;
   int batch, outputs, height, width;  // of out
-  int step;                           // between neighbours of a class
+  int teams;
+  int step;  // between neighbours of a class
   int taps;
   // A block's outputs, a power of two of columns, and the part of a sheet that they need.
   int tile_columns, tile_rows, tiles_x, tiles_y, tiles_n;
@@ -366,20 +365,34 @@ struct Problem {
   int shifts[kMaxTaps];   // and how many columns that is to the right
 };
 
-// kRows matrices of 16 outputs for each warp, two by two warps.
-template <int kRows>
-__global__ void __launch_bounds__(kThreads, 2) Convolve(const __grid_constant__ Problem p) {
+// Stages of filters, fewer where many teams need their own.
+__host__ __device__ constexpr int StagesOf(int teams) { return teams > 2 ? 2 : kStages; }
+
+// Waits for the other warps of a team.
+__device__ void SyncTeam(int team) {
+  asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "n"(kThreads) : "memory");
+}
+
+// A block is kTeams teams of two by two warps; each has its share of the chunks and works by itself
+// until their sums are added. A warp has kRows matrices of 16 outputs.
+template <int kRows, int kTeams>
+__global__ void __launch_bounds__(kThreads* kTeams, kTeams == 1 ? 2 : 1)
+    Convolve(const __grid_constant__ Problem p) {
   constexpr int kTapBytes = kFilters * kRecord;
+  constexpr int kSlots = StagesOf(kTeams);
   extern __shared__ __align__(128) uint8_t memory[];
-  __shared__ uint64_t filters_here[kStages];
-  __shared__ uint64_t windows_here[2];
-  uint8_t* const ring = memory;  // [kStages][kGroup][kFilters] records
-  uint8_t* const windows = memory + kStages * kGroup * kTapBytes;  // [2][lines][window_columns]
+  __shared__ uint64_t barriers[kTeams][kSlots + 2];
   const int lines = p.window_rows * p.in.stride;
   const int window_bytes = lines * p.window_columns * kRecord;
+  const int team = threadIdx.x / kThreads;
+  uint64_t* const filters_here = barriers[team];
+  uint64_t* const windows_here = barriers[team] + kSlots;
+  // [kSlots][kGroup][kFilters] records, then [2][lines][window_columns].
+  uint8_t* const ring = memory + team * (kSlots * kGroup * kTapBytes + 2 * window_bytes);
+  uint8_t* const windows = ring + kSlots * kGroup * kTapBytes;
 
   const int lane = threadIdx.x % 32;
-  const int warp = threadIdx.x / 32;
+  const int warp = threadIdx.x % kThreads / 32;
   const int warp_m = warp % 2;
   const int warp_n = warp / 2;
   const int tile_n = static_cast<int>(blockIdx.x) % p.tiles_n;
@@ -393,7 +406,9 @@ __global__ void __launch_bounds__(kThreads, 2) Convolve(const __grid_constant__ 
   if (first_row >= of.rows || first_column >= of.columns) return;
   const int taps = of.taps;
   const int groups = (taps + kGroup - 1) / kGroup;
-  const int chunks = taps > 0 ? p.in.chunks : 0;
+  // Those of the team: first, first + kTeams and so on.
+  const int first_chunk = team;
+  const int chunks = taps > 0 ? (p.in.chunks - first_chunk + kTeams - 1) / kTeams : 0;
   const int stages = chunks * groups;
   const int sheet_column = of.first_column + first_column;
 
@@ -406,24 +421,28 @@ __global__ void __launch_bounds__(kThreads, 2) Convolve(const __grid_constant__ 
   const uint4* const filters =
       p.filters +
       (static_cast<int64_t>(tile_n) * p.in.chunks * p.taps + of.first_tap) * kFilters * kUnits;
-  // Both by the first warp.
+  // Both by the team's first warp.
   const auto load_windows = [&](int chunk) {
     uint64_t* barrier = windows_here + chunk % 2;
     if (lane == 0) ExpectBytes(barrier, window_bytes);
     __syncwarp();
     for (int line = lane; line < lines; line += 32) {
-      CopyBytes(windows + chunk % 2 * window_bytes + line * p.window_columns * kRecord,
-                sheets + (chunk * p.in.Size() + int64_t{line} * p.in.columns) * kUnits,
-                p.window_columns * kRecord, barrier);
+      CopyBytes(
+          windows + chunk % 2 * window_bytes + line * p.window_columns * kRecord,
+          sheets + ((first_chunk + chunk * kTeams) * p.in.Size() + int64_t{line} * p.in.columns) *
+                       kUnits,
+          p.window_columns * kRecord, barrier);
     }
   };
   const auto load_stage = [&](int chunk, int group, int slot) {
     if (lane != 0) return;
     const int bytes = min(kGroup, taps - group * kGroup) * kTapBytes;
     ExpectBytes(filters_here + slot, bytes);
-    CopyBytes(ring + slot * kGroup * kTapBytes,
-              filters + static_cast<int64_t>(chunk * p.taps + group * kGroup) * kFilters * kUnits,
-              bytes, filters_here + slot);
+    CopyBytes(
+        ring + slot * kGroup * kTapBytes,
+        filters + (static_cast<int64_t>(first_chunk + chunk * kTeams) * p.taps + group * kGroup) *
+                      kFilters * kUnits,
+        bytes, filters_here + slot);
   };
   // The stage that will be loaded next.
   int next_chunk = 0;
@@ -438,15 +457,16 @@ __global__ void __launch_bounds__(kThreads, 2) Convolve(const __grid_constant__ 
   };
 
   if (threadIdx.x == 0) {
-    for (uint64_t& barrier : filters_here) InitBarrier(&barrier);
-    for (uint64_t& barrier : windows_here) InitBarrier(&barrier);
+    for (auto& of_team : barriers) {
+      for (uint64_t& barrier : of_team) InitBarrier(&barrier);
+    }
   }
   PublishBarriers();
   LetNextLaunchBegin();
   WaitForLaunchBefore();
   if (warp == 0) {
     for (int chunk = 0; chunk < min(2, chunks); ++chunk) load_windows(chunk);
-    for (int slot = 0; slot < min(kStages, stages); ++slot) load_next(slot);
+    for (int slot = 0; slot < min(kSlots, stages); ++slot) load_next(slot);
   }
 
   // This lane's rows of the matrices that its warp loads.
@@ -467,7 +487,7 @@ __global__ void __launch_bounds__(kThreads, 2) Convolve(const __grid_constant__ 
   int slot = 0;
   uint32_t parity = 0;
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    const float unscale = __ldg(p.unscales + image * p.in.chunks + chunk);
+    const float unscale = __ldg(p.unscales + image * p.in.chunks + first_chunk + chunk * kTeams);
     Wait(windows_here + chunk % 2, chunk / 2 % 2);
     const uint32_t window_at = chunk % 2 * window_bytes;
     float parts[kRows][kColumns][4] = {};
@@ -507,12 +527,12 @@ __global__ void __launch_bounds__(kThreads, 2) Convolve(const __grid_constant__ 
           for (int j = 0; j < kColumns; ++j) MultiplyAdd(parts[i][j], large[i], b[j][0], b[j][1]);
         }
       }
-      __syncthreads();  // nobody reads this stage any more
+      SyncTeam(team);  // nobody reads this stage any more
       if (warp == 0) {
         load_next(slot);
         if (group + 1 == groups && chunk + 2 < chunks) load_windows(chunk + 2);
       }
-      if (++slot == kStages) {
+      if (++slot == kSlots) {
         slot = 0;
         parity ^= 1;
       }
@@ -526,6 +546,29 @@ __global__ void __launch_bounds__(kThreads, 2) Convolve(const __grid_constant__ 
       for (int i = 0; i < kRows; ++i) {
 #pragma unroll
         for (int k = 0; k < 4; ++k) sums[i][j][k] += parts[i][j][k] * (k % 2 == 0 ? left : right);
+      }
+    }
+  }
+
+  if (kTeams > 1) {
+    // [kTeams - 1][kRows * kColumns * 4][kThreads], in the order of teams.
+    float* const others = reinterpret_cast<float*>(memory) + threadIdx.x % kThreads;
+    __syncthreads();
+    if (team > 0) {
+#pragma unroll
+      for (int k = 0; k < kRows * kColumns * 4; ++k) {
+        others[((team - 1) * kRows * kColumns * 4 + k) * kThreads] =
+            sums[k / 4 / kColumns][k / 4 % kColumns][k % 4];
+      }
+    }
+    __syncthreads();
+    if (team > 0) return;
+#pragma unroll
+    for (int other = 0; other < kTeams - 1; ++other) {
+#pragma unroll
+      for (int k = 0; k < kRows * kColumns * 4; ++k) {
+        sums[k / 4 / kColumns][k / 4 % kColumns][k % 4] +=
+            others[(other * kRows * kColumns * 4 + k) * kThreads];
       }
     }
   }
@@ -573,20 +616,23 @@ static int64_t Tile(P& p, int places, int height, int width) {
   return least;
 }
 
-// The same with the largest rectangle of which there are enough for all SMs.
+// The same with the largest rectangle of which there are two for every SM, or one with two teams,
+// or any with four.
 static void TileForAll(Problem& p, int64_t planes, int height, int width) {
   const int64_t sms = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
-  int places = 128;
-  while (places > kLeastPlaces &&
-         planes * p.tiles_n * Tile(p, places, height, width) * 4 < sms * 7) {
-    places /= 2;
+  p.teams = 1;
+  for (int places = 128; places >= 32; places /= 2) {
+    const int64_t blocks = planes * p.tiles_n * Tile(p, places, height, width);
+    if (blocks * 4 >= sms * 7) return;
+    p.teams = places == 64 ? 2 : 4;
+    if (places == 64 && blocks * 4 >= sms * 3) return;
   }
-  Tile(p, places, height, width);
 }
 
 static int64_t SharedBytes(const Problem& p) {
-  return kRecord * (int64_t{kStages} * kGroup * kFilters +
-                    int64_t{2} * p.window_rows * p.in.stride * p.window_columns);
+  return kRecord * p.teams *
+         (int64_t{StagesOf(p.teams)} * kGroup * kFilters +
+          int64_t{2} * p.window_rows * p.in.stride * p.window_columns);
 }
 
 // A launch that may begin before the one in front of it has ended.
@@ -611,10 +657,12 @@ static void Launch(void (*kernel)(Parameters...), dim3 grid, dim3 threads, int64
 static void LaunchConvolve(const Problem& p) {
   const int places = p.tile_columns * p.tile_rows;
   const int64_t blocks = int64_t{p.batch} * p.classes * p.tiles_x * p.tiles_y * p.tiles_n;
-  Launch(places == 128  ? Convolve<4>
-         : places == 64 ? Convolve<2>
-                        : Convolve<1>,
-         dim3(static_cast<unsigned>(blocks)), dim3(kThreads), SharedBytes(p), p);
+  const auto kernel = places == 128  ? Convolve<4, 1>
+                      : places == 64 ? (p.teams == 1 ? Convolve<2, 1> : Convolve<2, 2>)
+                      : p.teams == 1 ? Convolve<1, 1>
+                      : p.teams == 2 ? Convolve<1, 2>
+                                     : Convolve<1, 4>;
+  Launch(kernel, dim3(static_cast<unsigned>(blocks)), dim3(kThreads * p.teams), SharedBytes(p), p);
 }
 
 static torch::Tensor Records(int64_t count, const torch::Tensor& like) {
@@ -1073,6 +1121,9 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_output, torch::Tensor x,
   int64_t filters_shared = 0;
   bool fits = Classify(to_x, sources.shape, s);
   if (fits) {
+    while (to_x.teams > 1 && (to_x.teams > gs.chunks || SharedBytes(to_x) > kMaxShared)) {
+      to_x.teams /= 2;
+    }
     filters_shared = Arrange(to_filters, gs, s);
     fits = SharedBytes(to_x) <= kMaxShared && filters_shared <= kMaxShared;
   }
