@@ -14,6 +14,7 @@
 // Each block's share of grad_weights stays in registers until its last tile; a second kernel adds
 // the shares in a fixed order. Halves have no place for infinities beside numbers: what comes out
 // not finite is computed once more in plain float32. Other shapes go another way.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_fp16.h>
@@ -73,7 +74,6 @@ __device__ float LargestOfWarp(float v) {
   }
   return v;
 }
-__device__ float Finite(float v) { return fabsf(v) <= FLT_MAX ? fabsf(v) : 0; }
 
 __device__ unsigned Bits(__half2 v) { return *reinterpret_cast<unsigned*>(&v); }
 
@@ -116,43 +116,50 @@ struct Loader {
   static constexpr int kAtOnce = 32 / kLanes;
   static constexpr int kLoads = 16 / kAtOnce;
 
+  // Without kWhole rows from `rows` on are zeros.
+  template <bool kWhole>
   static __device__ void Load(float4 (&raw)[16], const float* from, int64_t row, int64_t rows) {
     const int lane = threadIdx.x % 32;
+    const int64_t first = row + lane / kLanes;
+    const float4* at = reinterpret_cast<const float4*>(from + first * kColumns) + lane % kLanes;
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
-      const int64_t r = row + i * kAtOnce + lane / kLanes;
-      raw[i] = r < rows
-                   ? __ldcs(reinterpret_cast<const float4*>(from + r * kColumns) + lane % kLanes)
-                   : make_float4(0, 0, 0, 0);
+      raw[i] = kWhole || first + i * kAtOnce < rows ? __ldcs(at + i * (kAtOnce * kLanes))
+                                                    : make_float4(0, 0, 0, 0);
     }
   }
 
-  // Splits the rows from `row` of the tile on; the scale's inverse is returned.
-  static __device__ float Store(const float4 (&raw)[16], Tile<kColumns>& tile, int row) {
+  // The largest finite magnitude; the numbers are read once more.
+  static __device__ float LargestFinite(const float* from, int64_t row, int64_t rows) {
+    float largest = 0;
+    for (int i = threadIdx.x % 32; i < 16 * kColumns; i += 32) {
+      if (row + i / kColumns >= rows) break;
+      const float v = fabsf(from[row * kColumns + i]);
+      if (v <= FLT_MAX) largest = fmaxf(largest, v);
+    }
+    return LargestOfWarp(largest);
+  }
+
+  // Splits the rows, from line `line` of the tile on; the scale's inverse is returned.
+  static __device__ float Store(const float4 (&raw)[16], Tile<kColumns>& tile, int line,
+                                const float* from, int64_t row, int64_t rows) {
     const int lane = threadIdx.x % 32;
     float largest = 0;
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) largest = Largest(largest, raw[i]);
     largest = LargestOfWarp(largest);
-    if (largest > FLT_MAX) {
-      // An infinity spoils what it takes part in; the other numbers keep their scale.
-      largest = 0;
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        largest = fmaxf(largest, fmaxf(fmaxf(Finite(raw[i].x), Finite(raw[i].y)),
-                                       fmaxf(Finite(raw[i].z), Finite(raw[i].w))));
-      }
-      largest = LargestOfWarp(largest);
-    }
+    // An infinity spoils what it takes part in; the other numbers keep their scale.
+    if (largest > FLT_MAX) largest = LargestFinite(from, row, rows);
     const Scale scale = ScaleOf(largest);
+    __half* upper = &tile.upper[line + lane / kLanes][lane % kLanes * 4];
+    __half* lower = &tile.lower[line + lane / kLanes][lane % kLanes * 4];
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
       const Split split = SplitOf(raw[i], scale.up);
-      const int r = row + i * kAtOnce + lane / kLanes;
-      const int c = lane % kLanes * 4;
-      *reinterpret_cast<uint2*>(&tile.upper[r][c]) =
+      constexpr int kStep = kAtOnce * Tile<kColumns>::kStride;
+      *reinterpret_cast<uint2*>(upper + i * kStep) =
           make_uint2(Bits(split.upper[0]), Bits(split.upper[1]));
-      *reinterpret_cast<uint2*>(&tile.lower[r][c]) =
+      *reinterpret_cast<uint2*>(lower + i * kStep) =
           make_uint2(Bits(split.lower[0]), Bits(split.lower[1]));
     }
     return scale.down;
@@ -217,7 +224,7 @@ __device__ void GradX(const Shared<kIn, kOut>& shared, int buffer, const float* 
   const int at_column = lane / 16 * 8;
 
   float sums[2][kTiles][4] = {};
-#pragma unroll 2
+#pragma unroll 1
   for (int s = 0; s < kOut / 16; ++s) {
     unsigned upper[2][4];
     unsigned lower[2][4];
@@ -266,6 +273,7 @@ __device__ void GradX(const Shared<kIn, kOut>& shared, int buffer, const float* 
     const int column = tile * 8 + i % (kTiles * 8);
     if (r >= rows) break;
     float sum = 0;
+#pragma unroll 1
     for (int o = 0; o < kOut; ++o) sum += grad_output[r * kOut + o] * weights[o * kIn + column];
     grad_x[r * kIn + column] = sum;
   }
@@ -346,7 +354,7 @@ constexpr int ShareSize() {
   return kIn * kOut + kOut;
 }
 
-template <int kIn, int kOut>
+template <int kIn, int kOut, bool kWhole>
 __global__ void __launch_bounds__(kWarps * 32, 1)
     Gradients(const float* __restrict__ grad_output, const float* __restrict__ x,
               const float* __restrict__ weights, float* __restrict__ grad_x,
@@ -357,42 +365,49 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
   const int warp = threadIdx.x / 32;
   const int group = warp % 4;
   const bool of_g = warp < 4;
-
-  float4 raw[16];
-  const auto load = [&](int64_t row) {
-    if (of_g) {
-      Loader<kOut>::Load(raw, grad_output, row + group * 16, rows);
-    } else {
-      Loader<kIn>::Load(raw, x, row + group * 16, rows);
-    }
-  };
-  int64_t row = static_cast<int64_t>(blockIdx.x) * kRows;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kRows;
-  load(row);
-  SplitWeights(shared, weights);
+  const float* mine = of_g ? grad_output : x;
 
   Part<kIn, kOut> part = {};
   float4 biases = make_float4(0, 0, 0, 0);
-  for (int buffer = 0; row < rows; row += step, buffer ^= 1) {
-    if (of_g) {
+  float4 raw[16];
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kRows;
+  int64_t next = static_cast<int64_t>(blockIdx.x) * kRows;
+  for (int buffer = 0;; buffer ^= 1) {
+    // `row` is the tile that is on its way into registers, none in the first round.
+    const int64_t row = next - step;
+    if (row >= 0) {
+      float down;
+      if (kIn == kOut || of_g) {
 #pragma unroll
-      for (int i = 0; i < Loader<kOut>::kLoads; ++i) {
-        biases.x += raw[i].x;
-        biases.y += raw[i].y;
-        biases.z += raw[i].z;
-        biases.w += raw[i].w;
+        for (int i = 0; i < Loader<kOut>::kLoads; ++i) {
+          biases.x += raw[i].x;
+          biases.y += raw[i].y;
+          biases.z += raw[i].z;
+          biases.w += raw[i].w;
+        }
+        Tile<kOut>& to = of_g ? shared.g[buffer] : reinterpret_cast<Tile<kOut>&>(shared.x[buffer]);
+        down = Loader<kOut>::Store(raw, to, group * 16, mine, row + group * 16, rows);
+      } else {
+        down = Loader<kIn>::Store(raw, shared.x[buffer], group * 16, mine, row + group * 16, rows);
       }
-      const float down = Loader<kOut>::Store(raw, shared.g[buffer], group * 16);
-      if (lane == 0) shared.g_down[buffer][group] = down;
-    } else {
-      const float down = Loader<kIn>::Store(raw, shared.x[buffer], group * 16);
-      if (lane == 0) shared.x_down[buffer][group] = down;
+      if (lane == 0) (of_g ? shared.g_down : shared.x_down)[buffer][group] = down;
     }
-    if (row + step < rows) load(row + step);
+    if (next < rows) {
+      if (kIn == kOut || of_g) {
+        Loader<kOut>::template Load<kWhole>(raw, mine, next + group * 16, rows);
+      } else {
+        Loader<kIn>::template Load<kWhole>(raw, mine, next + group * 16, rows);
+      }
+    }
+    if (row < 0) SplitWeights(shared, weights);
     // With two buffers one barrier is enough: who is past it has seen all finish the other buffer.
     __syncthreads();
-    GradX(shared, buffer, grad_output, weights, grad_x, row, rows);
-    part.Add(shared, buffer);
+    if (row >= 0) {
+      GradX(shared, buffer, grad_output, weights, grad_x, row, rows);
+      part.Add(shared, buffer);
+      if (next >= rows) break;
+    }
+    next += step;
   }
 
   float* share = shares + static_cast<int64_t>(blockIdx.x) * ShareSize<kIn, kOut>();
@@ -557,9 +572,11 @@ struct Call {
     torch::Tensor shares = torch::empty({blocks, ShareSize<kIn, kOut>()}, grad_x.options());
     constexpr int kSums = ShareSize<kIn, kOut>() / 4;
     const int shared = sizeof(Shared<kIn, kOut>);
-    C10_CUDA_CHECK(cudaFuncSetAttribute(Gradients<kIn, kOut>,
-                                        cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
-    Gradients<kIn, kOut><<<blocks, kWarps * 32, shared, stream>>>(
+    const auto kernel =
+        rows % kRows == 0 ? Gradients<kIn, kOut, true> : Gradients<kIn, kOut, false>;
+    C10_CUDA_CHECK(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    kernel<<<blocks, kWarps * 32, shared, stream>>>(
         grad_output, x, weights, grad_x.data_ptr<float>(), shares.data_ptr<float>(), rows);
     AddShares<kIn, kOut><<<(kSums + 31) / 32, 32 * kParts, 0, stream>>>(
         shares.data_ptr<float>(), grad_output, x, grad_weights.data_ptr<float>(),

@@ -1,12 +1,11 @@
 // Linear layer over the last dimension, for many rows.
 //
-// With 64 or 128 features on either side this moves 2 bytes for each multiply-add, too few of these
-// to be bound by memory on the ordinary float32 units. So products are made by the tensor cores out
-// of halves, and keep float32's accuracy: a number, scaled by a power of two that brings the
+// With 64 or 128 features on either side there are 8 to 16 multiply-adds for each byte that moves:
+// the ordinary float32 units would bound it, not memory. So products are made by the tensor cores
+// out of halves, and keep float32's accuracy: a number, scaled by a power of two that brings the
 // largest of its row below 2^14, is the sum of two halves, upper and lower, to 23 bits; of the four
 // products of two such numbers all but lower * lower, which is below float32's rounding, are added
-// up in float32 (24 steps at most, upper and mixed products apart). Scales are taken out at the
-// end.
+// up in float32 (8 steps at most, the three kinds apart). Scales are taken out at the end.
 //
 // A warp takes 16 rows of x, whose features all lie in its registers: loaded straight from memory,
 // all at once, 16 bytes a thread. Weights are split once by each block, into shared memory, in the
@@ -17,6 +16,7 @@
 //
 // Halves have no place for infinities beside numbers: a warp that sees a result that is not finite
 // computes its tile once more in plain float32. Other shapes than those above go another way.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_fp16.h>
