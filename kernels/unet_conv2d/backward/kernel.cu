@@ -29,9 +29,11 @@
 #include <cstdint>
 #include <vector>
 
-constexpr int kStages = 3;       // tune: kStages in 2, 3, 4  (of filters, in Convolve)
-constexpr int kGroup = 3;        // tune: kGroup in 1, 3  (places of the filter in a stage)
-constexpr int kTiles = 3;        // tune: kTiles in 2, 3  (stages of GradFilters)
+constexpr int kStages = 3;  // tune: kStages in 2, 3, 4  (of filters, in Convolve)
+constexpr int kGroup = 3;   // tune: kGroup in 1, 3  (places of the filter in a stage)
+constexpr int kTiles = 3;   // tune: kTiles in 2, 3  (stages of GradFilters)
+constexpr int kTogether =
+    2;  // tune: kTogether in 1, 2, 4  (stages whose sums stay in tensor cores)
 constexpr int kTilePlaces = 64;  // tune: kTilePlaces in 32, 64, 128  (of such a stage)
 constexpr int kDepth = 16;       // channels of a record
 constexpr int kUnits = 4;        // of 16 bytes, in a record: two of large halves, two of small ones
@@ -793,6 +795,7 @@ __global__ void __launch_bounds__(kFilterThreads, 1)
   }
 
   float sums[2][kPlaces][4] = {};
+  float parts[2][kPlaces][4] = {};
   int stage = 0;
   uint32_t parity = 0;
   for (int tile = first_tile; tile < end_tile; ++tile) {
@@ -805,7 +808,6 @@ __global__ void __launch_bounds__(kFilterThreads, 1)
           x_unscale * __ldg(p.gradient_unscales + image * gs.chunks + out_chunk(warp_o * 2 + i));
     }
     Wait(tiles_here + stage, parity);
-    float parts[2][kPlaces][4] = {};
 #pragma unroll 1
     for (int step = 0; step < kTilePlaces / 16; ++step) {
       uint32_t large[2][4], small[2][4];
@@ -839,12 +841,20 @@ __global__ void __launch_bounds__(kFilterThreads, 1)
       stage = 0;
       parity ^= 1;
     }
+    const int done = tile + 1 - first_tile;
+    if (done % kTogether != 0 && tile + 1 < end_tile &&
+        (tile + 1) / p.tiles_x / p.tiles_y == image) {
+      continue;
+    }
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
 #pragma unroll
       for (int tap = 0; tap < kPlaces; ++tap) {
 #pragma unroll
-        for (int k = 0; k < 4; ++k) sums[i][tap][k] += parts[i][tap][k] * unscales[i];
+        for (int k = 0; k < 4; ++k) {
+          sums[i][tap][k] += parts[i][tap][k] * unscales[i];
+          parts[i][tap][k] = 0;
+        }
       }
     }
   }
