@@ -239,7 +239,6 @@ __device__ float LargestOfWarp(float v) {
   }
   return v;
 }
-__device__ float Finite(float v) { return fabsf(v) <= FLT_MAX ? fabsf(v) : 0; }
 
 __device__ unsigned Bits(__half2 v) { return *reinterpret_cast<unsigned*>(&v); }
 
@@ -274,58 +273,65 @@ struct Tile {
   __half lower[kLines][kLength + kPadding];
 };
 
-// How a warp loads 16 rows of kLength numbers: 16 bytes a lane.
+// 16 rows of kLength numbers, or fewer: what is not there is zero. A warp's.
 template <int kLength>
-struct Loader {
+struct Rows {
   static constexpr int kLanes = kLength / 4;
   static constexpr int kAtOnce = 32 / kLanes;
   static constexpr int kLoads = 16 / kAtOnce;
+  static constexpr int kLine = kLength + kPadding;
+  float4 at[kLoads];
 
-  // `from` is the first of the rows, `count` of them exist, of `length` numbers.
-  static __device__ void Load(float4 (&raw)[16], const float* from, int64_t stride, int count,
-                              int length) {
+  // `count` rows, from `from` on, of `length` numbers: 16 bytes a lane.
+  __device__ void Load(const float* from, int stride, int count, int length) {
     const int lane = threadIdx.x % 32;
+    const int first = lane / kLanes;
     if (lane % kLanes * 4 >= length) count = 0;
+    const float* line = from + int64_t{first} * stride + lane % kLanes * 4;
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
-      const int r = i * kAtOnce + lane / kLanes;
-      raw[i] = r < count ? __ldg(reinterpret_cast<const float4*>(from + r * stride) + lane % kLanes)
-                         : make_float4(0, 0, 0, 0);
+      at[i] = make_float4(0, 0, 0, 0);
+      if (first + i * kAtOnce < count) at[i] = __ldg(reinterpret_cast<const float4*>(line));
+      line += kAtOnce * stride;
     }
   }
 
-  // Splits them, from line `row` of the tile on; the scale's inverse is returned. In pairs, of 16
-  // columns the neighbours 4 q and 4 q + 1 go to 2 q and 2 q + 1, the next two to 8 places further:
-  // so a lane's four results of two products of 8 columns are neighbours.
-  template <bool kPairs, int kLines>
-  static __device__ float Store(const float4 (&raw)[16], Tile<kLines, kLength>& tile, int row) {
+  // The largest finite magnitude; the numbers are read once more.
+  static __device__ float LargestFinite(const float* from, int stride, int count, int length) {
+    float largest = 0;
+    for (int i = threadIdx.x % 32; i < 16 * kLength; i += 32) {
+      if (i / kLength >= count || i % kLength >= length) continue;
+      const float v = fabsf(from[int64_t{i / kLength} * stride + i % kLength]);
+      if (v <= FLT_MAX) largest = fmaxf(largest, v);
+    }
+    return LargestOfWarp(largest);
+  }
+
+  // Splits them, to lines of kLine halves; the scale's inverse is returned. In pairs, of 16 columns
+  // the neighbours 4 q and 4 q + 1 go to 2 q and 2 q + 1, the next two to 8 places further: so a
+  // lane's four results of two products of 8 columns are neighbours.
+  template <bool kPairs>
+  __device__ float Store(__half* upper, __half* lower, const float* from, int stride, int count,
+                         int length) const {
     const int lane = threadIdx.x % 32;
     float largest = 0;
 #pragma unroll
-    for (int i = 0; i < kLoads; ++i) largest = Largest(largest, raw[i]);
+    for (int i = 0; i < kLoads; ++i) largest = Largest(largest, at[i]);
     largest = LargestOfWarp(largest);
-    if (largest > FLT_MAX) {
-      // An infinity spoils what it takes part in; the other numbers keep their scale.
-      largest = 0;
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        largest = fmaxf(largest, fmaxf(fmaxf(Finite(raw[i].x), Finite(raw[i].y)),
-                                       fmaxf(Finite(raw[i].z), Finite(raw[i].w))));
-      }
-      largest = LargestOfWarp(largest);
-    }
+    // An infinity spoils what it takes part in; the other numbers keep their scale.
+    if (largest > FLT_MAX) largest = LargestFinite(from, stride, count, length);
     const Scale scale = ScaleOf(largest);
     const int c = lane % kLanes * 4;
-    const int first = kPairs ? c / 16 * 16 + c % 16 / 2 : c;
-    const int second = first + (kPairs ? 8 : 2);
+    constexpr int kSecond = kPairs ? 8 : 2;
+    const int to = lane / kLanes * kLine + (kPairs ? c / 16 * 16 + c % 16 / 2 : c);
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
-      const Split split = SplitOf(raw[i], scale.up);
-      const int r = row + i * kAtOnce + lane / kLanes;
-      *reinterpret_cast<__half2*>(&tile.upper[r][first]) = split.upper[0];
-      *reinterpret_cast<__half2*>(&tile.upper[r][second]) = split.upper[1];
-      *reinterpret_cast<__half2*>(&tile.lower[r][first]) = split.lower[0];
-      *reinterpret_cast<__half2*>(&tile.lower[r][second]) = split.lower[1];
+      const Split split = SplitOf(at[i], scale.up);
+      const int line = to + i * kAtOnce * kLine;
+      *reinterpret_cast<__half2*>(upper + line) = split.upper[0];
+      *reinterpret_cast<__half2*>(upper + line + kSecond) = split.upper[1];
+      *reinterpret_cast<__half2*>(lower + line) = split.lower[0];
+      *reinterpret_cast<__half2*>(lower + line + kSecond) = split.lower[1];
     }
     return scale.down;
   }
@@ -389,29 +395,8 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
   const int warp = threadIdx.x / 32;
   const int group = warp % 4;
   const bool of_g = warp >= 4;
-  const bool of_weights = warp < kOutputs / 16;
   const int column = blockIdx.x * kColumns;
   const int groups = (batch + 15) / 16;
-
-  float4 raw[16];
-  const auto load = [&](int o) {
-    if (of_g) {
-      Loader<kOutputs>::Load(raw, grad_output + int64_t{group} * 16 * out + o, out,
-                             batch - group * 16, out - o);
-    } else if (of_weights) {
-      Loader<kColumns>::Load(raw, weights + int64_t{o + group * 16} * in + column, in,
-                             out - o - group * 16, in - column);
-    }
-  };
-  int o = blockIdx.y * kOutputs;
-  load(o);
-  if (of_g) {
-    float4 of_x[16];
-    Loader<kColumns>::Load(of_x, x + int64_t{group} * 16 * in + column, in, batch - group * 16,
-                           in - column);
-    const float down = Loader<kColumns>::template Store<true>(of_x, shared.x, group * 16);
-    if (lane == 0) shared.x_down[group] = down;
-  }
 
   // This warp's part of grad_x, 32 rows, and of grad_weights, half a tile; of 32 columns both.
   const int row = warp / 4 * 32;
@@ -419,17 +404,47 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
   const int my_column = warp % 4 * 32;
   float of_grad_x[2][4][4] = {};
 
-  for (int buffer = 0; o < out; o += gridDim.y * kOutputs, buffer ^= 1) {
-    if (of_g) {
-      const float down = Loader<kOutputs>::template Store<false>(raw, shared.g[buffer], group * 16);
-      if (lane == 0) shared.g_down[buffer][group] = down;
-    } else if (of_weights) {
-      const float down =
-          Loader<kColumns>::template Store<true>(raw, shared.weights[buffer], group * 16);
-      if (lane == 0) shared.weights_down[buffer][group] = down;
+  // Four warps load grad_output and, once, x; the others load weights. In the first round `o`, the
+  // tile that is on its way, is none.
+  Rows<kColumns> wide;
+  Rows<kOutputs> narrow;
+  bool loads_wide = of_g || warp < kOutputs / 16;
+  const int step = gridDim.y * kOutputs;
+  for (int buffer = 0, next = blockIdx.y * kOutputs;; buffer ^= 1, next += step) {
+    const int o = next - step;
+    const auto wide_from = [&](int tile) {
+      return (of_g ? x + int64_t{group} * 16 * in : weights + int64_t{tile + group * 16} * in) +
+             column;
+    };
+    const auto narrow_from = [&](int tile) {
+      return grad_output + int64_t{group} * 16 * out + tile;
+    };
+    const int rows = batch - group * 16;
+    if (o >= 0) {
+      if (loads_wide) {
+        __half* upper =
+            of_g ? shared.x.upper[group * 16] : shared.weights[buffer].upper[group * 16];
+        __half* lower =
+            of_g ? shared.x.lower[group * 16] : shared.weights[buffer].lower[group * 16];
+        const float down = wide.template Store<true>(
+            upper, lower, wide_from(o), in, of_g ? rows : out - o - group * 16, in - column);
+        if (lane == 0) (of_g ? shared.x_down : shared.weights_down[buffer])[group] = down;
+      }
+      if (of_g) {
+        loads_wide = false;
+        const float down = narrow.template Store<false>(shared.g[buffer].upper[group * 16],
+                                                        shared.g[buffer].lower[group * 16],
+                                                        narrow_from(o), out, rows, out - o);
+        if (lane == 0) shared.g_down[buffer][group] = down;
+      }
     }
-    const int next = o + gridDim.y * kOutputs;
-    if (next < out) load(next);
+    if (next < out) {
+      if (loads_wide) {
+        wide.Load(wide_from(next), in, of_g ? rows : out - next - group * 16, in - column);
+      }
+      if (of_g) narrow.Load(narrow_from(next), out, rows, out - next);
+    }
+    if (o < 0) continue;
     // With two buffers one barrier is enough: who is past it has seen all finish the other buffer.
     __syncthreads();
     const auto& g = shared.g[buffer];
@@ -511,12 +526,14 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
         const int c = column + my_column + lane;
         if (line >= out || c >= in) break;
         float sum = 0;
+#pragma unroll 1
         for (int b = 0; b < batch; ++b) {
           sum += grad_output[int64_t{b} * out + line] * x[int64_t{b} * in + c];
         }
         grad_weights[line * in + c] = sum;
       }
     }
+    if (next >= out) break;
   }
 
 #pragma unroll
@@ -536,6 +553,15 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
       }
     }
   }
+}
+
+// One number of grad_x in plain float32: halves have no place for infinities beside numbers.
+__device__ __noinline__ float PlainGradX(const float* grad_output, const float* weights, int in,
+                                         int out) {
+  float sum = 0;
+#pragma unroll 1
+  for (int o = 0; o < out; ++o) sum += grad_output[o] * weights[int64_t{o} * in];
+  return sum;
 }
 
 // grad_x from the blocks' shares, then grad_biases from the rows of grad_output; four numbers are
@@ -586,10 +612,7 @@ __global__ void __launch_bounds__(kAddThreads)
     if (fabsf(numbers[j]) <= FLT_MAX) continue;
     const int b = place / (in / 4);
     const int k = place % (in / 4) * 4 + j;
-    numbers[j] = 0;
-    for (int o = 0; o < out; ++o) {
-      numbers[j] += grad_output[int64_t{b} * out + o] * weights[int64_t{o} * in + k];
-    }
+    numbers[j] = PlainGradX(grad_output + int64_t{b} * out, weights + k, in, out);
   }
   reinterpret_cast<float4*>(grad_x)[place] = sum;
 }
