@@ -196,7 +196,6 @@ __device__ float LargestOfWarp(float v) {
   }
   return v;
 }
-__device__ float Finite(float v) { return fabsf(v) <= FLT_MAX ? fabsf(v) : 0; }
 
 __device__ unsigned Bits(__half2 v) { return *reinterpret_cast<unsigned*>(&v); }
 
@@ -226,37 +225,43 @@ struct Tile {
 
   // The warp's rows: 16 bytes a lane of each. `from` is the first row, `count` rows of `length`
   // numbers exist.
-  static __device__ void Load(float4 (&raw)[kEach], const float* from, int64_t stride, int count,
+  static __device__ void Load(float4 (&raw)[kEach], const float* from, int stride, int count,
                               int length) {
     const int lane = threadIdx.x % 32;
     if (lane * 4 >= length) count = 0;
+    from += lane * 4;
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      raw[i] = i < count ? __ldg(reinterpret_cast<const float4*>(from + i * stride) + lane)
-                         : make_float4(0, 0, 0, 0);
+      raw[i] = make_float4(0, 0, 0, 0);
+      if (i < count) raw[i] = __ldg(reinterpret_cast<const float4*>(from));
+      from += stride;
     }
+  }
+
+  // The largest finite magnitude; the numbers are read once more.
+  static __device__ float LargestFinite(const float* from, int stride, int count, int length) {
+    float largest = 0;
+    for (int i = threadIdx.x % 32; i < kEach * kDepth; i += 32) {
+      if (i / kDepth >= count || i % kDepth >= length) continue;
+      const float v = fabsf(from[int64_t{i / kDepth} * stride + i % kDepth]);
+      if (v <= FLT_MAX) largest = fmaxf(largest, v);
+    }
+    return LargestOfWarp(largest);
   }
 
   // In pairs, of 16 rows the neighbours 4 q and 4 q + 1 go to 2 q and 2 q + 1, the next two to 8
   // places further: so a lane's four results of two products of 8 columns are neighbours.
   template <bool kPairs>
-  __device__ void Store(const float4 (&raw)[kEach]) {
+  __device__ void Store(const float4 (&raw)[kEach], const float* from, int stride, int count,
+                        int length) {
     const int lane = threadIdx.x % 32;
     const int warp = threadIdx.x / 32;
     float largest = 0;
 #pragma unroll
     for (int i = 0; i < kEach; ++i) largest = Largest(largest, raw[i]);
     largest = LargestOfWarp(largest);
-    if (largest > FLT_MAX) {
-      // An infinity spoils what it takes part in; the other numbers keep their scale.
-      largest = 0;
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        largest = fmaxf(largest, fmaxf(fmaxf(Finite(raw[i].x), Finite(raw[i].y)),
-                                       fmaxf(Finite(raw[i].z), Finite(raw[i].w))));
-      }
-      largest = LargestOfWarp(largest);
-    }
+    // An infinity spoils what it takes part in; the other numbers keep their scale.
+    if (largest > FLT_MAX) largest = LargestFinite(from, stride, count, length);
     const Scale scale = ScaleOf(largest);
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
@@ -281,16 +286,17 @@ struct Shared {
 // One output in plain float32: halves have no place for infinities beside numbers.
 __device__ __noinline__ float Plain(const float* x, const float* weights, int in) {
   float sum = 0;
+#pragma unroll 1
   for (int k = 0; k < in; ++k) sum += x[k] * weights[k];
   return sum;
 }
 
-// A block makes 64 x kOutputs outputs, and of their depth `steps` steps: its share. A single share
-// is the result.
-template <int kOutputs>
+// A block makes 64 x kOutputs outputs: the result, or, if kWhole is not, a share of it, of `steps`
+// steps of the depth.
+template <int kOutputs, bool kWhole>
 __global__ void __launch_bounds__(kWarps * 32, 1)
     ManyOutputs(const float* __restrict__ x, const float* __restrict__ weights,
-                const float* __restrict__ biases, float* __restrict__ shares, int batch, int in,
+                const float* __restrict__ biases, float* __restrict__ result, int batch, int in,
                 int out, int steps) {
   constexpr int kLines = kOutputs == 128 ? 2 : 1;    // of 16 rows, of a warp
   constexpr int kColumns = kOutputs == 128 ? 4 : 2;  // of 8 outputs, of a warp
@@ -306,25 +312,36 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
 
   float4 raw_x[OfX::kEach];
   float4 raw_weights[OfWeights::kEach];
-  const auto load = [&](int k) {
-    const int64_t o = first_column + warp * OfWeights::kEach;
-    OfWeights::Load(raw_weights, weights + o * in + k, in, out - static_cast<int>(o), in - k);
-    const int64_t b = first_row + warp * OfX::kEach;
-    OfX::Load(raw_x, x + b * in + k, in, batch - static_cast<int>(b), in - k);
-  };
-  int k = blockIdx.y * steps * kDepth;
-  const int end = min(k + steps * kDepth, in);
-  load(k);
+  const int my_output = first_column + warp * OfWeights::kEach;
+  const int my_row = first_row + warp * OfX::kEach;
+  const float* of_my_output = weights + int64_t{my_output} * in;
+  const float* of_my_row = x + int64_t{my_row} * in;
+  const int begin = blockIdx.y * steps * kDepth;
+  const int end = min(begin + steps * kDepth, in);
 
   const int row = warp / kWarpsAcross * kLines * 16;
   const int column = warp % kWarpsAcross * kColumns * 8;
+  float bias[kColumns / 2][4] = {};
+#pragma unroll
+  for (int n = 0; n < kColumns; n += 2) {
+    const int o = first_column + column + n * 8 + lane % 4 * 4;
+#pragma unroll
+    for (int j = 0; kWhole && j < 4; ++j) bias[n / 2][j] = o < out ? __ldg(biases + o + j) : 0;
+  }
   float sums[kLines][kColumns][4] = {};
-  for (int buffer = 0; k < end; k += kDepth, buffer ^= 1) {
+  for (int buffer = 0, next = begin;; buffer ^= 1, next += kDepth) {
     OfX& of_x = shared.x[buffer];
     OfWeights& of_weights = shared.weights[buffer];
-    of_weights.template Store<true>(raw_weights);
-    of_x.template Store<false>(raw_x);
-    if (k + kDepth < end) load(k + kDepth);
+    const int k = next - kDepth;  // what is on its way into registers: nothing at first
+    if (k >= begin) {
+      of_weights.template Store<true>(raw_weights, of_my_output + k, in, out - my_output, in - k);
+      of_x.template Store<false>(raw_x, of_my_row + k, in, batch - my_row, in - k);
+    }
+    if (next < end) {
+      OfWeights::Load(raw_weights, of_my_output + next, in, out - my_output, in - next);
+      OfX::Load(raw_x, of_my_row + next, in, batch - my_row, in - next);
+    }
+    if (k < begin) continue;
     // With two buffers one barrier is enough: who is past it has seen all finish the other buffer.
     __syncthreads();
     float products[kLines][kColumns][4] = {};
@@ -380,38 +397,41 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
         }
       }
     }
+    if (next >= end) break;
   }
 
-  const bool whole = gridDim.y == 1;
-  float* y = shares + static_cast<int64_t>(blockIdx.y) * batch * out;
+  float* to = result + static_cast<int64_t>(blockIdx.y) * batch * out;
+  bool finite = true;
 #pragma unroll
   for (int m = 0; m < kLines; ++m) {
 #pragma unroll
     for (int n = 0; n < kColumns; n += 2) {
       const int o = first_column + column + n * 8 + lane % 4 * 4;
-      if (o >= out) continue;
-      float bias[4] = {};
-      if (whole) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) bias[j] = __ldg(biases + o + j);
-      }
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int64_t b = first_row + row + m * 16 + half * 8 + lane / 4;
-        if (b >= batch) continue;
         float v[4] = {sums[m][n][2 * half], sums[m][n][2 * half + 1], sums[m][n + 1][2 * half],
                       sums[m][n + 1][2 * half + 1]};
-        if (whole) {
+        if (kWhole) {
 #pragma unroll
           for (int j = 0; j < 4; ++j) {
-            if (!(fabsf(v[j]) <= FLT_MAX)) {
-              v[j] = Plain(x + b * in, weights + int64_t{o + j} * in, in);
-            }
-            v[j] += bias[j];
+            v[j] += bias[n / 2][j];
+            finite = finite && fabsf(v[j]) <= FLT_MAX;
           }
         }
-        *reinterpret_cast<float4*>(y + b * out + o) = make_float4(v[0], v[1], v[2], v[3]);
+        if (b < batch && o < out) {
+          *reinterpret_cast<float4*>(to + b * out + o) = make_float4(v[0], v[1], v[2], v[3]);
+        }
       }
+    }
+  }
+  if constexpr (kWhole) {
+    if (__all_sync(0xffffffffu, finite)) return;
+    for (int i = lane; i < kLines * 16 * kColumns * 8; i += 32) {
+      const int64_t b = first_row + row + i / (kColumns * 8);
+      const int o = first_column + column + i % (kColumns * 8);
+      if (b >= batch || o >= out) continue;
+      to[b * out + o] = Plain(x + b * in, weights + int64_t{o} * in, in) + biases[o];
     }
   }
 }
@@ -485,27 +505,27 @@ struct Call {
         x, weights, biases, y, batch, in, out, log_team);
   }
 
-  template <int kOutputs>
+  template <int kOutputs, bool kWhole>
   void RunManyOutputs() const {
     const int columns = (out + kOutputs - 1) / kOutputs;
     const int rows = (batch + kBatch - 1) / kBatch;
     const int steps = (in + kDepth - 1) / kDepth;
-    const int each =
-        std::max(kLeastSteps, (steps * columns * rows + kMostBlocks - 1) / kMostBlocks);
+    const int wanted = (steps * columns * rows + kMostBlocks - 1) / kMostBlocks;
+    const int each = kWhole ? steps : std::max(kLeastSteps, wanted);
     const int groups = (steps + each - 1) / each;
+    const auto kernel = ManyOutputs<kOutputs, kWhole>;
     const int shared = sizeof(Shared<kOutputs>);
-    C10_CUDA_CHECK(cudaFuncSetAttribute(ManyOutputs<kOutputs>,
-                                        cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    C10_CUDA_CHECK(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
     const dim3 grid(columns, groups, rows);
-    if (groups == 1) {
-      ManyOutputs<kOutputs>
-          <<<grid, kWarps * 32, shared, stream>>>(x, weights, biases, y, batch, in, out, each);
+    if (kWhole) {
+      kernel<<<grid, kWarps * 32, shared, stream>>>(x, weights, biases, y, batch, in, out, each);
       return;
     }
     torch::Tensor shares = torch::empty({groups, batch, out}, options);
     float* of_groups = shares.data_ptr<float>();
-    ManyOutputs<kOutputs><<<grid, kWarps * 32, shared, stream>>>(x, weights, biases, of_groups,
-                                                                 batch, in, out, each);
+    kernel<<<grid, kWarps * 32, shared, stream>>>(x, weights, biases, of_groups, batch, in, out,
+                                                  each);
     const auto blocks = static_cast<unsigned>((int64_t{batch} * out + 511) / 512);
     AddShares<<<blocks, 128, 0, stream>>>(of_groups, x, weights, biases, y, groups, batch, in, out);
   }
@@ -519,9 +539,9 @@ struct Call {
   void RunBySize() const {
     if (ManyOutputsFit()) {
       if (in > kLeastSteps * kDepth) {
-        RunManyOutputs<128>();
+        RunManyOutputs<128, false>();
       } else {
-        RunManyOutputs<32>();
+        RunManyOutputs<32, true>();
       }
       return;
     }

@@ -3,9 +3,10 @@
 //     masked = grad_output where x * weights^T + biases > 0, else 0,
 //     grad_x = masked * weights, grad_weights = masked^T * x, grad_biases = sums of rows.
 //
-// The mask comes first, in a launch of its own. A team of warps makes kRows x kCols sums, its
-// threads lie along the depth; sums over lanes are made by halving: in each step a lane hands one
-// half of its sums to its partner and keeps the other.
+// The mask comes first, in a launch of its own. A team of warps makes kRows x kCols sums, its threads
+// lie along the depth; sums over lanes are made by halving: in each step a lane hands one half of
+// its sums to its partner and keeps the other. Where rows and outputs are many the tensor cores make
+// these sums, too, as below.
 //
 // Few outputs (ten classes): one launch. Each warp has its own numbers of one of the gradients, and
 // loads all that it needs for them at once, straight into registers.
@@ -352,7 +353,6 @@ __device__ float LargestOfWarp(float v) {
   }
   return v;
 }
-__device__ float Finite(float v) { return fabsf(v) <= FLT_MAX ? fabsf(v) : 0; }
 
 __device__ unsigned Bits(__half2 v) { return *reinterpret_cast<unsigned*>(&v); }
 
@@ -387,58 +387,65 @@ struct Tile {
   __half lower[kLines][kLength + kPadding];
 };
 
-// How a warp loads 16 rows of kLength numbers: 16 bytes a lane.
+// 16 rows of kLength numbers, or fewer: what is not there is zero. A warp's.
 template <int kLength>
-struct Loader {
+struct Rows {
   static constexpr int kLanes = kLength / 4;
   static constexpr int kAtOnce = 32 / kLanes;
   static constexpr int kLoads = 16 / kAtOnce;
+  static constexpr int kLine = kLength + kPadding;
+  float4 at[kLoads];
 
-  // `from` is the first of the rows, `count` of them exist, of `length` numbers.
-  static __device__ void Load(float4 (&raw)[16], const float* from, int64_t stride, int count,
-                              int length) {
+  // `count` rows, from `from` on, of `length` numbers: 16 bytes a lane.
+  __device__ void Load(const float* from, int stride, int count, int length) {
     const int lane = threadIdx.x % 32;
+    const int first = lane / kLanes;
     if (lane % kLanes * 4 >= length) count = 0;
+    const float* line = from + int64_t{first} * stride + lane % kLanes * 4;
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
-      const int r = i * kAtOnce + lane / kLanes;
-      raw[i] = r < count ? __ldg(reinterpret_cast<const float4*>(from + r * stride) + lane % kLanes)
-                         : make_float4(0, 0, 0, 0);
+      at[i] = make_float4(0, 0, 0, 0);
+      if (first + i * kAtOnce < count) at[i] = __ldg(reinterpret_cast<const float4*>(line));
+      line += kAtOnce * stride;
     }
   }
 
-  // Splits them, from line `row` of the tile on; the scale's inverse is returned. In pairs, of 16
-  // columns the neighbours 4 q and 4 q + 1 go to 2 q and 2 q + 1, the next two to 8 places further:
-  // so a lane's four results of two products of 8 columns are neighbours.
-  template <bool kPairs, int kLines>
-  static __device__ float Store(const float4 (&raw)[16], Tile<kLines, kLength>& tile, int row) {
+  // The largest finite magnitude; the numbers are read once more.
+  static __device__ float LargestFinite(const float* from, int stride, int count, int length) {
+    float largest = 0;
+    for (int i = threadIdx.x % 32; i < 16 * kLength; i += 32) {
+      if (i / kLength >= count || i % kLength >= length) continue;
+      const float v = fabsf(from[int64_t{i / kLength} * stride + i % kLength]);
+      if (v <= FLT_MAX) largest = fmaxf(largest, v);
+    }
+    return LargestOfWarp(largest);
+  }
+
+  // Splits them, to lines of kLine halves; the scale's inverse is returned. In pairs, of 16 columns
+  // the neighbours 4 q and 4 q + 1 go to 2 q and 2 q + 1, the next two to 8 places further: so a
+  // lane's four results of two products of 8 columns are neighbours.
+  template <bool kPairs>
+  __device__ float Store(__half* upper, __half* lower, const float* from, int stride, int count,
+                         int length) const {
     const int lane = threadIdx.x % 32;
     float largest = 0;
 #pragma unroll
-    for (int i = 0; i < kLoads; ++i) largest = Largest(largest, raw[i]);
+    for (int i = 0; i < kLoads; ++i) largest = Largest(largest, at[i]);
     largest = LargestOfWarp(largest);
-    if (largest > FLT_MAX) {
-      // An infinity spoils what it takes part in; the other numbers keep their scale.
-      largest = 0;
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        largest = fmaxf(largest, fmaxf(fmaxf(Finite(raw[i].x), Finite(raw[i].y)),
-                                       fmaxf(Finite(raw[i].z), Finite(raw[i].w))));
-      }
-      largest = LargestOfWarp(largest);
-    }
+    // An infinity spoils what it takes part in; the other numbers keep their scale.
+    if (largest > FLT_MAX) largest = LargestFinite(from, stride, count, length);
     const Scale scale = ScaleOf(largest);
     const int c = lane % kLanes * 4;
-    const int first = kPairs ? c / 16 * 16 + c % 16 / 2 : c;
-    const int second = first + (kPairs ? 8 : 2);
+    constexpr int kSecond = kPairs ? 8 : 2;
+    const int to = lane / kLanes * kLine + (kPairs ? c / 16 * 16 + c % 16 / 2 : c);
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
-      const Split split = SplitOf(raw[i], scale.up);
-      const int r = row + i * kAtOnce + lane / kLanes;
-      *reinterpret_cast<__half2*>(&tile.upper[r][first]) = split.upper[0];
-      *reinterpret_cast<__half2*>(&tile.upper[r][second]) = split.upper[1];
-      *reinterpret_cast<__half2*>(&tile.lower[r][first]) = split.lower[0];
-      *reinterpret_cast<__half2*>(&tile.lower[r][second]) = split.lower[1];
+      const Split split = SplitOf(at[i], scale.up);
+      const int line = to + i * kAtOnce * kLine;
+      *reinterpret_cast<__half2*>(upper + line) = split.upper[0];
+      *reinterpret_cast<__half2*>(upper + line + kSecond) = split.upper[1];
+      *reinterpret_cast<__half2*>(lower + line) = split.lower[0];
+      *reinterpret_cast<__half2*>(lower + line + kSecond) = split.lower[1];
     }
     return scale.down;
   }
@@ -502,29 +509,8 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
   const int warp = threadIdx.x / 32;
   const int group = warp % 4;
   const bool of_g = warp >= 4;
-  const bool of_weights = warp < kOutputs / 16;
   const int column = blockIdx.x * kColumns;
   const int groups = (batch + 15) / 16;
-
-  float4 raw[16];
-  const auto load = [&](int o) {
-    if (of_g) {
-      Loader<kOutputs>::Load(raw, grad_output + int64_t{group} * 16 * out + o, out,
-                             batch - group * 16, out - o);
-    } else if (of_weights) {
-      Loader<kColumns>::Load(raw, weights + int64_t{o + group * 16} * in + column, in,
-                             out - o - group * 16, in - column);
-    }
-  };
-  int o = blockIdx.y * kOutputs;
-  load(o);
-  if (of_g) {
-    float4 of_x[16];
-    Loader<kColumns>::Load(of_x, x + int64_t{group} * 16 * in + column, in, batch - group * 16,
-                           in - column);
-    const float down = Loader<kColumns>::template Store<true>(of_x, shared.x, group * 16);
-    if (lane == 0) shared.x_down[group] = down;
-  }
 
   // This warp's part of grad_x, 32 rows, and of grad_weights, half a tile; of 32 columns both.
   const int row = warp / 4 * 32;
@@ -532,17 +518,47 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
   const int my_column = warp % 4 * 32;
   float of_grad_x[2][4][4] = {};
 
-  for (int buffer = 0; o < out; o += gridDim.y * kOutputs, buffer ^= 1) {
-    if (of_g) {
-      const float down = Loader<kOutputs>::template Store<false>(raw, shared.g[buffer], group * 16);
-      if (lane == 0) shared.g_down[buffer][group] = down;
-    } else if (of_weights) {
-      const float down =
-          Loader<kColumns>::template Store<true>(raw, shared.weights[buffer], group * 16);
-      if (lane == 0) shared.weights_down[buffer][group] = down;
+  // Four warps load grad_output and, once, x; the others load weights. In the first round `o`, the
+  // tile that is on its way, is none.
+  Rows<kColumns> wide;
+  Rows<kOutputs> narrow;
+  bool loads_wide = of_g || warp < kOutputs / 16;
+  const int step = gridDim.y * kOutputs;
+  for (int buffer = 0, next = blockIdx.y * kOutputs;; buffer ^= 1, next += step) {
+    const int o = next - step;
+    const auto wide_from = [&](int tile) {
+      return (of_g ? x + int64_t{group} * 16 * in : weights + int64_t{tile + group * 16} * in) +
+             column;
+    };
+    const auto narrow_from = [&](int tile) {
+      return grad_output + int64_t{group} * 16 * out + tile;
+    };
+    const int rows = batch - group * 16;
+    if (o >= 0) {
+      if (loads_wide) {
+        __half* upper =
+            of_g ? shared.x.upper[group * 16] : shared.weights[buffer].upper[group * 16];
+        __half* lower =
+            of_g ? shared.x.lower[group * 16] : shared.weights[buffer].lower[group * 16];
+        const float down = wide.template Store<true>(
+            upper, lower, wide_from(o), in, of_g ? rows : out - o - group * 16, in - column);
+        if (lane == 0) (of_g ? shared.x_down : shared.weights_down[buffer])[group] = down;
+      }
+      if (of_g) {
+        loads_wide = false;
+        const float down = narrow.template Store<false>(shared.g[buffer].upper[group * 16],
+                                                        shared.g[buffer].lower[group * 16],
+                                                        narrow_from(o), out, rows, out - o);
+        if (lane == 0) shared.g_down[buffer][group] = down;
+      }
     }
-    const int next = o + gridDim.y * kOutputs;
-    if (next < out) load(next);
+    if (next < out) {
+      if (loads_wide) {
+        wide.Load(wide_from(next), in, of_g ? rows : out - next - group * 16, in - column);
+      }
+      if (of_g) narrow.Load(narrow_from(next), out, rows, out - next);
+    }
+    if (o < 0) continue;
     // With two buffers one barrier is enough: who is past it has seen all finish the other buffer.
     __syncthreads();
     const auto& g = shared.g[buffer];
@@ -624,12 +640,14 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
         const int c = column + my_column + lane;
         if (line >= out || c >= in) break;
         float sum = 0;
+#pragma unroll 1
         for (int b = 0; b < batch; ++b) {
           sum += grad_output[int64_t{b} * out + line] * x[int64_t{b} * in + c];
         }
         grad_weights[line * in + c] = sum;
       }
     }
+    if (next >= out) break;
   }
 
 #pragma unroll
@@ -649,6 +667,15 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
       }
     }
   }
+}
+
+// One number of grad_x in plain float32: halves have no place for infinities beside numbers.
+__device__ __noinline__ float PlainGradX(const float* grad_output, const float* weights, int in,
+                                         int out) {
+  float sum = 0;
+#pragma unroll 1
+  for (int o = 0; o < out; ++o) sum += grad_output[o] * weights[int64_t{o} * in];
+  return sum;
 }
 
 // grad_x from the blocks' shares, then grad_biases from the rows of grad_output; four numbers are
@@ -699,10 +726,7 @@ __global__ void __launch_bounds__(kAddThreads)
     if (fabsf(numbers[j]) <= FLT_MAX) continue;
     const int b = place / (in / 4);
     const int k = place % (in / 4) * 4 + j;
-    numbers[j] = 0;
-    for (int o = 0; o < out; ++o) {
-      numbers[j] += grad_output[int64_t{b} * out + o] * weights[int64_t{o} * in + k];
-    }
+    numbers[j] = PlainGradX(grad_output + int64_t{b} * out, weights + k, in, out);
   }
   reinterpret_cast<float4*>(grad_x)[place] = sum;
 }
@@ -725,37 +749,43 @@ struct Tile {
 
   // The warp's rows: 16 bytes a lane of each. `from` is the first row, `count` rows of `length`
   // numbers exist.
-  static __device__ void Load(float4 (&raw)[kEach], const float* from, int64_t stride, int count,
+  static __device__ void Load(float4 (&raw)[kEach], const float* from, int stride, int count,
                               int length) {
     const int lane = threadIdx.x % 32;
     if (lane * 4 >= length) count = 0;
+    from += lane * 4;
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      raw[i] = i < count ? __ldg(reinterpret_cast<const float4*>(from + i * stride) + lane)
-                         : make_float4(0, 0, 0, 0);
+      raw[i] = make_float4(0, 0, 0, 0);
+      if (i < count) raw[i] = __ldg(reinterpret_cast<const float4*>(from));
+      from += stride;
     }
+  }
+
+  // The largest finite magnitude; the numbers are read once more.
+  static __device__ float LargestFinite(const float* from, int stride, int count, int length) {
+    float largest = 0;
+    for (int i = threadIdx.x % 32; i < kEach * kDepth; i += 32) {
+      if (i / kDepth >= count || i % kDepth >= length) continue;
+      const float v = fabsf(from[int64_t{i / kDepth} * stride + i % kDepth]);
+      if (v <= FLT_MAX) largest = fmaxf(largest, v);
+    }
+    return LargestOfWarp(largest);
   }
 
   // In pairs, of 16 rows the neighbours 4 q and 4 q + 1 go to 2 q and 2 q + 1, the next two to 8
   // places further: so a lane's four results of two products of 8 columns are neighbours.
   template <bool kPairs>
-  __device__ void Store(const float4 (&raw)[kEach]) {
+  __device__ void Store(const float4 (&raw)[kEach], const float* from, int stride, int count,
+                        int length) {
     const int lane = threadIdx.x % 32;
     const int warp = threadIdx.x / 32;
     float largest = 0;
 #pragma unroll
     for (int i = 0; i < kEach; ++i) largest = Largest(largest, raw[i]);
     largest = LargestOfWarp(largest);
-    if (largest > FLT_MAX) {
-      // An infinity spoils what it takes part in; the other numbers keep their scale.
-      largest = 0;
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        largest = fmaxf(largest, fmaxf(fmaxf(Finite(raw[i].x), Finite(raw[i].y)),
-                                       fmaxf(Finite(raw[i].z), Finite(raw[i].w))));
-      }
-      largest = LargestOfWarp(largest);
-    }
+    // An infinity spoils what it takes part in; the other numbers keep their scale.
+    if (largest > FLT_MAX) largest = LargestFinite(from, stride, count, length);
     const Scale scale = ScaleOf(largest);
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
@@ -780,17 +810,18 @@ struct Shared {
 // One output in plain float32: halves have no place for infinities beside numbers.
 __device__ __noinline__ float Plain(const float* x, const float* weights, int in) {
   float sum = 0;
+#pragma unroll 1
   for (int k = 0; k < in; ++k) sum += x[k] * weights[k];
   return sum;
 }
 
-// A block makes 64 x kOutputs outputs, and of their depth `steps` steps: its share. A single share
-// is masked at once.
-template <int kOutputs>
+// A block makes 64 x kOutputs outputs: masks by them, or, if kWhole is not, makes a share of it, of
+// `steps` steps of the depth.
+template <int kOutputs, bool kWhole>
 __global__ void __launch_bounds__(kWarps * 32, 1)
     ManySums(const float* __restrict__ x, const float* __restrict__ weights,
              const float* __restrict__ biases, const float* __restrict__ grad_output,
-             float* __restrict__ shares, int batch, int in, int out, int steps) {
+             float* __restrict__ result, int batch, int in, int out, int steps) {
   constexpr int kLines = kOutputs == 128 ? 2 : 1;    // of 16 rows, of a warp
   constexpr int kColumns = kOutputs == 128 ? 4 : 2;  // of 8 outputs, of a warp
   constexpr int kWarpsAcross = kOutputs / 8 / kColumns;
@@ -805,25 +836,49 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
 
   float4 raw_x[OfX::kEach];
   float4 raw_weights[OfWeights::kEach];
-  const auto load = [&](int k) {
-    const int64_t o = first_column + warp * OfWeights::kEach;
-    OfWeights::Load(raw_weights, weights + o * in + k, in, out - static_cast<int>(o), in - k);
-    const int64_t b = first_row + warp * OfX::kEach;
-    OfX::Load(raw_x, x + b * in + k, in, batch - static_cast<int>(b), in - k);
-  };
-  int k = blockIdx.y * steps * kDepth;
-  const int end = min(k + steps * kDepth, in);
-  load(k);
+  const int my_output = first_column + warp * OfWeights::kEach;
+  const int my_row = first_row + warp * OfX::kEach;
+  const float* of_my_output = weights + int64_t{my_output} * in;
+  const float* of_my_row = x + int64_t{my_row} * in;
+  const int begin = blockIdx.y * steps * kDepth;
+  const int end = min(begin + steps * kDepth, in);
 
   const int row = warp / kWarpsAcross * kLines * 16;
   const int column = warp % kWarpsAcross * kColumns * 8;
+  float bias[kColumns / 2][4] = {};
+#pragma unroll
+  for (int n = 0; n < kColumns; n += 2) {
+    const int o = first_column + column + n * 8 + lane % 4 * 4;
+#pragma unroll
+    for (int j = 0; kWhole && j < 4; ++j) bias[n / 2][j] = o < out ? __ldg(biases + o + j) : 0;
+  }
+  float gradient[kLines][kColumns / 2][2][4] = {};
+  if (kWhole) {
+#pragma unroll
+    for (int i = 0; i < kLines * kColumns; ++i) {
+      const int64_t b = first_row + row + i / kColumns * 16 + i % 2 * 8 + lane / 4;
+      const int o = first_column + column + i % kColumns / 2 * 16 + lane % 4 * 4;
+      if (b >= batch || o >= out) continue;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        gradient[i / kColumns][i % kColumns / 2][i % 2][j] = __ldg(grad_output + b * out + o + j);
+      }
+    }
+  }
   float sums[kLines][kColumns][4] = {};
-  for (int buffer = 0; k < end; k += kDepth, buffer ^= 1) {
+  for (int buffer = 0, next = begin;; buffer ^= 1, next += kDepth) {
     OfX& of_x = shared.x[buffer];
     OfWeights& of_weights = shared.weights[buffer];
-    of_weights.template Store<true>(raw_weights);
-    of_x.template Store<false>(raw_x);
-    if (k + kDepth < end) load(k + kDepth);
+    const int k = next - kDepth;  // what is on its way into registers: nothing at first
+    if (k >= begin) {
+      of_weights.template Store<true>(raw_weights, of_my_output + k, in, out - my_output, in - k);
+      of_x.template Store<false>(raw_x, of_my_row + k, in, batch - my_row, in - k);
+    }
+    if (next < end) {
+      OfWeights::Load(raw_weights, of_my_output + next, in, out - my_output, in - next);
+      OfX::Load(raw_x, of_my_row + next, in, batch - my_row, in - next);
+    }
+    if (k < begin) continue;
     // With two buffers one barrier is enough: who is past it has seen all finish the other buffer.
     __syncthreads();
     float products[kLines][kColumns][4] = {};
@@ -879,38 +934,42 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
         }
       }
     }
+    if (next >= end) break;
   }
 
-  const bool whole = gridDim.y == 1;
-  float* to = shares + static_cast<int64_t>(blockIdx.y) * batch * out;
+  float* to = result + static_cast<int64_t>(blockIdx.y) * batch * out;
+  bool finite = true;
 #pragma unroll
   for (int m = 0; m < kLines; ++m) {
 #pragma unroll
     for (int n = 0; n < kColumns; n += 2) {
       const int o = first_column + column + n * 8 + lane % 4 * 4;
-      if (o >= out) continue;
-      float bias[4] = {};
-      if (whole) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) bias[j] = __ldg(biases + o + j);
-      }
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int64_t b = first_row + row + m * 16 + half * 8 + lane / 4;
-        if (b >= batch) continue;
         float v[4] = {sums[m][n][2 * half], sums[m][n][2 * half + 1], sums[m][n + 1][2 * half],
                       sums[m][n + 1][2 * half + 1]};
-        if (whole) {
+        if (kWhole) {
 #pragma unroll
           for (int j = 0; j < 4; ++j) {
-            if (!(fabsf(v[j]) <= FLT_MAX)) {
-              v[j] = Plain(x + b * in, weights + int64_t{o + j} * in, in);
-            }
-            v[j] = v[j] + bias[j] <= 0 ? 0 : grad_output[b * out + o + j];
+            finite = finite && fabsf(v[j]) <= FLT_MAX;
+            v[j] = v[j] + bias[n / 2][j] <= 0 ? 0 : gradient[m][n / 2][half][j];
           }
         }
-        *reinterpret_cast<float4*>(to + b * out + o) = make_float4(v[0], v[1], v[2], v[3]);
+        if (b < batch && o < out) {
+          *reinterpret_cast<float4*>(to + b * out + o) = make_float4(v[0], v[1], v[2], v[3]);
+        }
       }
+    }
+  }
+  if constexpr (kWhole) {
+    if (__all_sync(0xffffffffu, finite)) return;
+    for (int i = lane; i < kLines * 16 * kColumns * 8; i += 32) {
+      const int64_t b = first_row + row + i / (kColumns * 8);
+      const int o = first_column + column + i % (kColumns * 8);
+      if (b >= batch || o >= out) continue;
+      const float sum = Plain(x + b * in, weights + int64_t{o} * in, in) + biases[o];
+      to[b * out + o] = sum <= 0 ? 0 : grad_output[b * out + o];
     }
   }
 }
@@ -926,8 +985,12 @@ __global__ void __launch_bounds__(128)
   if (at >= all) return;
   const int o = static_cast<int>(at % out);
   float bias[4];
+  float gradient[4];
 #pragma unroll
-  for (int j = 0; j < 4; ++j) bias[j] = __ldg(biases + o + j);
+  for (int j = 0; j < 4; ++j) {
+    bias[j] = __ldg(biases + o + j);
+    gradient[j] = __ldg(grad_output + at + j);
+  }
   float v[4] = {};
 #pragma unroll 4
   for (int i = 0; i < count; ++i) {
@@ -942,7 +1005,7 @@ __global__ void __launch_bounds__(128)
     if (!(fabsf(v[j]) <= FLT_MAX)) {
       v[j] = Plain(x + at / out * in, weights + int64_t{o + j} * in, in);
     }
-    v[j] = v[j] + bias[j] <= 0 ? 0 : grad_output[at + j];
+    v[j] = v[j] + bias[j] <= 0 ? 0 : gradient[j];
   }
   *reinterpret_cast<float4*>(masked + at) = make_float4(v[0], v[1], v[2], v[3]);
 }
@@ -1053,27 +1116,28 @@ struct Call {
         x, weights, biases, whole_gradient, masked, batch, in, out, log_team);
   }
 
-  template <int kOutputs>
+  template <int kOutputs, bool kWhole>
   void RunMaskOfMany() const {
     const int columns = (out + kOutputs - 1) / kOutputs;
     const int rows = (batch + mask::kBatch - 1) / mask::kBatch;
     const int steps = (in + mask::kDepth - 1) / mask::kDepth;
-    const int each =
-        std::max(mask::kLeastSteps, (steps * columns * rows + kMostBlocks - 1) / kMostBlocks);
+    const int wanted = (steps * columns * rows + kMostBlocks - 1) / kMostBlocks;
+    const int each = kWhole ? steps : std::max(mask::kLeastSteps, wanted);
     const int groups = (steps + each - 1) / each;
+    const auto kernel = mask::ManySums<kOutputs, kWhole>;
     const int shared = sizeof(mask::Shared<kOutputs>);
-    C10_CUDA_CHECK(cudaFuncSetAttribute(mask::ManySums<kOutputs>,
-                                        cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    C10_CUDA_CHECK(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
     const dim3 grid(columns, groups, rows);
-    if (groups == 1) {
-      mask::ManySums<kOutputs><<<grid, kWarps * 32, shared, stream>>>(
-          x, weights, biases, whole_gradient, masked, batch, in, out, each);
+    if (kWhole) {
+      kernel<<<grid, kWarps * 32, shared, stream>>>(x, weights, biases, whole_gradient, masked,
+                                                    batch, in, out, each);
       return;
     }
     torch::Tensor shares = torch::empty({groups, batch, out}, options);
     float* of_groups = shares.data_ptr<float>();
-    mask::ManySums<kOutputs><<<grid, kWarps * 32, shared, stream>>>(
-        x, weights, biases, whole_gradient, of_groups, batch, in, out, each);
+    kernel<<<grid, kWarps * 32, shared, stream>>>(x, weights, biases, whole_gradient, of_groups,
+                                                  batch, in, out, each);
     const auto blocks = static_cast<unsigned>((int64_t{batch} * out + 511) / 512);
     mask::AddShares<<<blocks, 128, 0, stream>>>(of_groups, x, weights, biases, whole_gradient,
                                                 masked, groups, batch, in, out);
@@ -1088,9 +1152,9 @@ struct Call {
   void Mask() const {
     if (MaskOfManyFits()) {
       if (in > mask::kLeastSteps * mask::kDepth) {
-        RunMaskOfMany<128>();
+        RunMaskOfMany<128, false>();
       } else {
-        RunMaskOfMany<32>();
+        RunMaskOfMany<32, true>();
       }
       return;
     }
