@@ -218,13 +218,17 @@ struct Tile {
 // places by the row's number, so that eight rows' chunks at one place lie in different banks.
 template <typename Tile, int kRows, int kThreads, typename T>
 __device__ void Load(uint32_t to, const T* from, int first, int rows, int size, int thread) {
-#pragma unroll 4
-  for (int i = thread; i < kRows * Tile::kRowChunks; i += kThreads) {
-    const int row = i / Tile::kRowChunks;
-    const int chunk = i % Tile::kRowChunks;
-    const bool exists = first + row < rows && chunk * 8 < size;
-    const T* source = exists ? from + static_cast<int64_t>(first + row) * size + chunk * 8 : from;
-    CopyAsync(to + row * Tile::kRowBytes + ((chunk ^ (row % 8)) << 4), source, exists);
+  constexpr int kStep = kThreads / Tile::kRowChunks;  // rows that all threads bring at once
+  static_assert(kThreads % Tile::kRowChunks == 0 && kRows % kStep == 0, "whole steps");
+  const int row = thread / Tile::kRowChunks;
+  const int chunk = thread % Tile::kRowChunks;
+  const int rows_left = chunk * 8 < size ? rows - first - row : 0;
+  const T* source = from + static_cast<int64_t>(first + row) * size + chunk * 8;
+#pragma unroll
+  for (int i = 0; i < kRows / kStep; ++i) {
+    const int lies = row + i * kStep;
+    CopyAsync(to + lies * Tile::kRowBytes + ((chunk ^ (lies % 8)) << 4),
+              source + static_cast<int64_t>(i * kStep) * size, i * kStep < rows_left);
   }
 }
 
