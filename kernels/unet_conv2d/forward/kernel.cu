@@ -591,9 +591,9 @@ static int64_t Tile(P& p, int places, int height, int width) {
 // or any with four.
 static void TileForAll(Problem& p, int64_t planes, int height, int width) {
   const int64_t sms = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
-  p.teams = 1;
   for (int places = 128; places >= 32; places /= 2) {
     const int64_t blocks = planes * p.tiles_n * Tile(p, places, height, width);
+    p.teams = 1;
     if (blocks * 4 >= sms * 7) return;
     p.teams = places == 64 ? 2 : 4;
     if (places == 64 && blocks * 4 >= sms * 3) return;
