@@ -33,22 +33,22 @@ __device__ Vector<kWidth> Load(const float* from) {
   return v;
 }
 
-// Adds up each of kCount numbers over the warp. The lane gets the sum of number lane * kCount / 32.
-template <int kCount>
-__device__ float SumOverLanes(float (&v)[kCount], int lane) {
-  int left = kCount;
+// Adds up each of kCount numbers, a power of two, over the warp. The lane gets the sum of number
+// lane * kCount / 32.
+template <int kCount, int kDistance = 16>
+__device__ float SumOverLanes(float* v, int lane) {
+  if constexpr (kCount > 1) {
+    const bool upper = (lane & kDistance) != 0;
 #pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2) {
-    left /= 2;
-#pragma unroll
-    for (int i = 0; i < left; ++i) {
-      const bool upper = (lane & distance) != 0;
-      const float send = upper ? v[i] : v[i + left];
-      const float keep = upper ? v[i + left] : v[i];
-      v[i] = keep + __shfl_xor_sync(0xffffffffu, send, distance);
+    for (int i = 0; i < kCount / 2; ++i) {
+      const float send = upper ? v[i] : v[i + kCount / 2];
+      const float keep = upper ? v[i + kCount / 2] : v[i];
+      v[i] = keep + __shfl_xor_sync(0xffffffffu, send, kDistance);
     }
-    if (left == 0) v[0] += __shfl_xor_sync(0xffffffffu, v[0], distance);
+  } else {
+    v[0] += __shfl_xor_sync(0xffffffffu, v[0], kDistance);
   }
+  if constexpr (kDistance > 1) SumOverLanes<(kCount + 1) / 2, kDistance / 2>(v, lane);
   return v[0];
 }
 
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kMostWarps * 32)
     }
   }
 
-  float sum = SumOverLanes(sums, lane);
+  float sum = SumOverLanes<kTile>(sums, lane);
   if (!alone) {
     if (lane % (32 / kTile) == 0) parts[warp][lane * kTile / 32] = sum;
     __syncthreads();
