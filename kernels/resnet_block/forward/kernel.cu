@@ -371,21 +371,28 @@ __device__ void LoadPatch(const Source& source, const Segment& segment, int rows
                           int image, int y0, int x0, uint32_t patch) {
   using T = Tile<kM, kN>;
   const int chunk = threadIdx.x % kChunks;
+  const int first = threadIdx.x % 32 / kChunks;  // of every fourth pixel of a row
   const int64_t plane = static_cast<int64_t>(source.height) * source.width;
   const Chunk* from =
       source.split +
       (static_cast<int64_t>(image) * source.Slabs() + segment.slab) * plane * kChunks + chunk;
   const int margin = source.wide ? 1 : 0;
-  const int pixels = (T::kHeight + rows - 1) * kPitch;
-  const int used = kTileWidth + columns - 1;
-  for (int p = threadIdx.x / kChunks; p < pixels; p += T::kThreads / kChunks) {
-    const int r = p / kPitch;
-    const int c = p % kPitch;
+  const int x_first = (x0 + first) * source.stride + segment.px - margin;
+  for (int r = threadIdx.x / 32; r < T::kHeight + rows - 1; r += T::kThreads / 32) {
     const int y = (y0 + r) * source.stride + segment.py - margin;
-    const int x = (x0 + c) * source.stride + segment.px - margin;
-    const bool inside = y >= 0 && y < source.height && x >= 0 && x < source.width;
-    const int at = inside ? (y * source.width + x) * kChunks : 0;
-    if (c < used) CopyAsync(patch + p * kRowBytes + ((chunk ^ (p % 8)) << 4), from + at, inside);
+    // As large numbers, negative ones are outside, too.
+    const bool row_inside = static_cast<unsigned>(y) < static_cast<unsigned>(source.height);
+    const Chunk* line = from + y * source.width * kChunks;
+#pragma unroll
+    for (int i = 0; i < (kPitch + 3) / 4; ++i) {
+      const int c = first + 4 * i;
+      const int x = x_first + 4 * i * source.stride;
+      const int p = r * kPitch + c;
+      if (4 * i + 3 < kTileWidth || c < kTileWidth + columns - 1) {
+        CopyAsync(patch + p * kRowBytes + ((chunk ^ (p % 8)) << 4), line + x * kChunks,
+                  row_inside && static_cast<unsigned>(x) < static_cast<unsigned>(source.width));
+      }
+    }
   }
 }
 
