@@ -23,6 +23,7 @@
 
 #include <algorithm>
 #include <cfloat>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -199,17 +200,19 @@ constexpr int kWarps = 8;
 struct Scale {
   float up, down;
 };
-// Brings `largest`, which is not negative, to 2^13 or above and below 2^14; what is beyond all
-// steps becomes zero or infinite.
+// Brings `largest`, which is not negative, to 2^13 or above and below 2^14. The products of two
+// inverses are normal numbers, or what is too large becomes infinite. Numbers below 2^-63 are too
+// small for a scale: an inverse that is none says so, and what it takes part in comes out as none.
 __device__ Scale ScaleOf(float largest) {
   Scale s{256.0f, 1 / 256.0f};
   while (largest * s.up >= 16384.0f && s.up > 0x1p-118f) s = {s.up / 256.0f, s.down * 256.0f};
-  while (largest * s.up < 64.0f && largest > 0 && s.up < 0x1p110f) {
+  while (largest * s.up < 64.0f && largest > 0 && s.up < 0x1p56f) {
     s = {s.up * 256.0f, s.down / 256.0f};
   }
   if (largest * s.up < 1024.0f) s = {s.up * 16.0f, s.down / 16.0f};
   if (largest * s.up < 4096.0f) s = {s.up * 4.0f, s.down / 4.0f};
   if (largest * s.up < 8192.0f) s = {s.up * 2.0f, s.down / 2.0f};
+  if (largest * s.up < 1.0f && largest > 0) s.down = NAN;
   return s;
 }
 
@@ -248,6 +251,14 @@ __device__ void MultiplyAdd(float (&sums)[4], const unsigned (&a)[4], unsigned b
       "{%0,%1,%2,%3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// sums = a * b, likewise.
+__device__ void Multiply(float (&sums)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%10,%10,%10,%10};"
+      : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
 }
 
 // Four matrices of 8 x 8 halves; each lane names the row of one.
@@ -353,14 +364,13 @@ template <int kLines>
 __device__ void MultiplySplit(float (&sums)[kLines][4][4], int n,
                               const unsigned (&a_upper)[kLines][4],
                               const unsigned (&a_lower)[kLines][4], const unsigned (&upper)[4],
-                              const unsigned (&lower)[4], const float (&a_down)[kLines],
-                              float b_down) {
-  float products[2][kLines][4] = {};
+                              const unsigned (&lower)[4], const float (&down)[kLines]) {
+  float products[2][kLines][4];
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
 #pragma unroll
     for (int m = 0; m < kLines; ++m) {
-      MultiplyAdd(products[i][m], a_upper[m], lower[2 * i], lower[2 * i + 1]);
+      Multiply(products[i][m], a_upper[m], lower[2 * i], lower[2 * i + 1]);
     }
   }
 #pragma unroll
@@ -376,7 +386,7 @@ __device__ void MultiplySplit(float (&sums)[kLines][4][4], int n,
     for (int m = 0; m < kLines; ++m) {
       MultiplyAdd(products[i][m], a_upper[m], upper[2 * i], upper[2 * i + 1]);
 #pragma unroll
-      for (int j = 0; j < 4; ++j) sums[m][n + i][j] += products[i][m][j] * a_down[m] * b_down;
+      for (int j = 0; j < 4; ++j) sums[m][n + i][j] += products[i][m][j] * down[m];
     }
   }
 }
@@ -451,8 +461,6 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
     const auto& w = shared.weights[buffer];
 
     if (row < batch) {
-      const float g_down[2] = {shared.g_down[buffer][row / 16],
-                               shared.g_down[buffer][row / 16 + 1]};
 #pragma unroll 1
       for (int s = 0; s < kOutputs / 16; ++s) {
         unsigned g_upper[2][4];
@@ -463,6 +471,8 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
           LoadMatrices(g_lower[m], &g.lower[row + m * 16 + lane % 16][s * 16 + lane / 16 * 8]);
         }
         const float w_down = shared.weights_down[buffer][s];
+        const float down[2] = {shared.g_down[buffer][row / 16] * w_down,
+                               shared.g_down[buffer][row / 16 + 1] * w_down};
 #pragma unroll
         for (int n = 0; n < 4; n += 2) {
           unsigned upper[4];
@@ -470,7 +480,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
           const int c = my_column + n * 8 + lane / 16 * 8;
           LoadTransposed(upper, &w.upper[s * 16 + lane % 16][c]);
           LoadTransposed(lower, &w.lower[s * 16 + lane % 16][c]);
-          MultiplySplit(of_grad_x, n, g_upper, g_lower, upper, lower, g_down, w_down);
+          MultiplySplit(of_grad_x, n, g_upper, g_lower, upper, lower, down);
         }
       }
     }
@@ -480,16 +490,15 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
     for (int s = 0; s < groups; ++s) {
       unsigned g_upper[kLines][4];
       unsigned g_lower[kLines][4];
-      float g_down[kLines];
+      float down[kLines];
 #pragma unroll
       for (int m = 0; m < kLines; ++m) {
         const int r = s * 16 + lane % 8 + lane / 16 * 8;
         const int c = my_output + m * 16 + lane / 8 % 2 * 8;
         LoadTransposed(g_upper[m], &g.upper[r][c]);
         LoadTransposed(g_lower[m], &g.lower[r][c]);
-        g_down[m] = shared.g_down[buffer][s];
+        down[m] = shared.g_down[buffer][s] * shared.x_down[s];
       }
-      const float x_down = shared.x_down[s];
 #pragma unroll
       for (int n = 0; n < 4; n += 2) {
         unsigned upper[4];
@@ -497,7 +506,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
         const int c = my_column + n * 8 + lane / 16 * 8;
         LoadTransposed(upper, &shared.x.upper[s * 16 + lane % 16][c]);
         LoadTransposed(lower, &shared.x.lower[s * 16 + lane % 16][c]);
-        MultiplySplit(of_tile, n, g_upper, g_lower, upper, lower, g_down, x_down);
+        MultiplySplit(of_tile, n, g_upper, g_lower, upper, lower, down);
       }
     }
     bool finite = true;

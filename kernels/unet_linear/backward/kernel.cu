@@ -21,6 +21,7 @@
 #include <torch/extension.h>
 
 #include <cfloat>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -34,17 +35,19 @@ constexpr int kParts = 8;         // tune: kParts in 4, 8, 16; threads that add 
 struct Scale {
   float up, down;
 };
-// Brings `largest`, which is not negative, to 2^13 or above and below 2^14; what is beyond all
-// steps becomes zero or infinite.
+// Brings `largest`, which is not negative, to 2^13 or above and below 2^14. The products of two
+// inverses are normal numbers, or what is too large becomes infinite. Numbers below 2^-63 are too
+// small for a scale: an inverse that is none says so, and what it takes part in comes out as none.
 __device__ Scale ScaleOf(float largest) {
   Scale s{256.0f, 1 / 256.0f};
   while (largest * s.up >= 16384.0f && s.up > 0x1p-118f) s = {s.up / 256.0f, s.down * 256.0f};
-  while (largest * s.up < 64.0f && largest > 0 && s.up < 0x1p110f) {
+  while (largest * s.up < 64.0f && largest > 0 && s.up < 0x1p56f) {
     s = {s.up * 256.0f, s.down / 256.0f};
   }
   if (largest * s.up < 1024.0f) s = {s.up * 16.0f, s.down / 16.0f};
   if (largest * s.up < 4096.0f) s = {s.up * 4.0f, s.down / 4.0f};
   if (largest * s.up < 8192.0f) s = {s.up * 2.0f, s.down / 2.0f};
+  if (largest * s.up < 1.0f && largest > 0) s.down = NAN;
   return s;
 }
 
@@ -83,6 +86,14 @@ __device__ void MultiplyAdd(float (&sums)[4], const unsigned (&a)[4], unsigned b
       "{%0,%1,%2,%3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// sums = a * b, likewise.
+__device__ void Multiply(float (&sums)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%10,%10,%10,%10};"
+      : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
 }
 
 // Four matrices of 8 x 8 halves; each lane names the row of one.
@@ -304,20 +315,19 @@ struct Part {
         LoadTransposed(g_upper[m], &g.upper[g_row + s * 16][g_column + m * 16]);
         LoadTransposed(g_lower[m], &g.lower[g_row + s * 16][g_column + m * 16]);
       }
-      const float g_down = shared.g_down[buffer][s];
-      const float x_down = shared.x_down[buffer][s];
+      const float down = shared.g_down[buffer][s] * shared.x_down[buffer][s];
 #pragma unroll
       for (int n = 0; n < kTilesIn; n += 2) {
         unsigned upper[4];
         unsigned lower[4];
         LoadTransposed(upper, &x.upper[x_row + s * 16][x_column + n * 8]);
         LoadTransposed(lower, &x.lower[x_row + s * 16][x_column + n * 8]);
-        float products[2][kTilesOut][4] = {};
+        float products[2][kTilesOut][4];
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
 #pragma unroll
           for (int m = 0; m < kTilesOut; ++m) {
-            MultiplyAdd(products[i][m], g_upper[m], lower[2 * i], lower[2 * i + 1]);
+            Multiply(products[i][m], g_upper[m], lower[2 * i], lower[2 * i + 1]);
           }
         }
 #pragma unroll
@@ -334,7 +344,7 @@ struct Part {
             MultiplyAdd(products[i][m], g_upper[m], upper[2 * i], upper[2 * i + 1]);
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
-              sums[m][n + i][j] += products[i][m][j] * g_down * x_down;
+              sums[m][n + i][j] += products[i][m][j] * down;
             }
           }
         }
