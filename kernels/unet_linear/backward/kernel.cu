@@ -25,7 +25,7 @@
 #include <cstdint>
 #include <vector>
 
-constexpr int kMostBlocks = 132;  // tune: kMostBlocks in 128, 132
+constexpr int kMostBlocks = 132;  // two to a multiprocessor fit for 64 features on either side
 constexpr int kWarps = 8;         // four load grad_output, four x: 16 rows each
 constexpr int kRows = 64;         // of a tile
 constexpr int kPadding = 8;       // halves after each row: no bank conflicts
@@ -244,15 +244,24 @@ __device__ void GradX(const Shared<kIn, kOut>& shared, int buffer, const float* 
       LoadMatrices(upper[m], &g.upper[at_row + m * 16][at_column + s * 16]);
       LoadMatrices(lower[m], &g.lower[at_row + m * 16][at_column + s * 16]);
     }
+    // Products of one sum stand apart, so that none waits for the one before.
+    uint4 w[kTiles];
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) w[n] = shared.weights[tile + n][s][lane];
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
-      const uint4 w = shared.weights[tile + n][s][lane];
 #pragma unroll
-      for (int m = 0; m < 2; ++m) MultiplyAdd(sums[m][n], upper[m], w.z, w.w);
+      for (int m = 0; m < 2; ++m) MultiplyAdd(sums[m][n], upper[m], w[n].z, w[n].w);
+    }
 #pragma unroll
-      for (int m = 0; m < 2; ++m) MultiplyAdd(sums[m][n], lower[m], w.x, w.y);
+    for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
-      for (int m = 0; m < 2; ++m) MultiplyAdd(sums[m][n], upper[m], w.x, w.y);
+      for (int m = 0; m < 2; ++m) MultiplyAdd(sums[m][n], lower[m], w[n].x, w[n].y);
+    }
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int m = 0; m < 2; ++m) MultiplyAdd(sums[m][n], upper[m], w[n].x, w[n].y);
     }
   }
 
@@ -577,7 +586,8 @@ struct Call {
   template <int kIn, int kOut>
   void Run() const {
     const int64_t tiles = (rows + kRows - 1) / kRows;
-    const int64_t each = (tiles + kMostBlocks - 1) / kMostBlocks;
+    constexpr int kMost = kIn + kOut == 128 ? 2 * kMostBlocks : kMostBlocks;
+    const int64_t each = (tiles + kMost - 1) / kMost;
     const auto blocks = static_cast<int>((tiles + each - 1) / each);
     torch::Tensor shares = torch::empty({blocks, ShareSize<kIn, kOut>()}, grad_x.options());
     constexpr int kSums = ShareSize<kIn, kOut>() / 4;
