@@ -102,11 +102,14 @@ __global__ void __launch_bounds__(kMostWarps * 32)
 #pragma unroll
     for (unsigned i = 0; i < kAhead; ++i) {
       const unsigned ki = k + i * team * 32 * kWidth;
-      if (i > 0 && ki >= in) break;
 #pragma unroll
-      for (unsigned c = 0; c < kCols; ++c) b[i][c] = Load<kWidth>(weights + (of_weights[c] + ki));
+      for (unsigned c = 0; c < kCols; ++c) {
+        if (i == 0 || ki < in) b[i][c] = Load<kWidth>(weights + (of_weights[c] + ki));
+      }
 #pragma unroll
-      for (unsigned r = 0; r < kRows; ++r) a[i][r] = Load<kWidth>(x + (of_x[r] + ki));
+      for (unsigned r = 0; r < kRows; ++r) {
+        if (i == 0 || ki < in) a[i][r] = Load<kWidth>(x + (of_x[r] + ki));
+      }
     }
 #pragma unroll
     for (unsigned i = 0; i < kAhead; ++i) {
@@ -174,10 +177,10 @@ struct Call {
 
   void RunBySize() const {
     if (int64_t{batch} * out * in <= kFewProducts) {
-      if (in <= 128) {
+      if (in <= 128 * kMostWarps) {
         Run<1, 1, 1>(kMostWarps, 4);
       } else {
-        Run<1, 1, 4>(kMostWarps, 4);
+        Run<1, 1, 2>(kMostWarps, 4);
       }
     } else if (Teams<4, 8>() >= 2 * kEnoughTeams) {
       Run<4, 8, 1>(in > 512 ? kTeamOfLarge : 4, 4);
