@@ -1,18 +1,19 @@
-// Gradient of max pooling over 2x2 windows, bound by memory. Where rows are multiples of four
-// floats, an item is four neighbouring columns of a pair of rows, two windows: 16 bytes of either
-// row and 8 of the gradient are loaded, 16 of either row stored. Pairs of rows lie one after the
-// other in all of x, so one division by the row's length places an item. The host gives each thread
-// as many items as make the whole tensor about one wave of blocks, and a thread asks for all of
-// them before it uses any. Any other shape and alignment takes one thread for each element of x.
+// Gradient of max pooling over 2x2 windows, bound by memory. Pairs of rows lie one after the other
+// in all of x, so a block takes as many of them as make one wave of blocks: x and the gradient come
+// by one bulk copy each, windows are routed in shared memory, in place, and the result leaves by
+// one bulk copy. Nothing but whole lines moves, and all of it is under way at once. Rows that are
+// no multiple of four floats, and odd addresses, take one thread for each element of x.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
-constexpr int kThreads = 256;    // tune: kThreads in 128, 256, 512
-constexpr int kResident = 2048;  // tune: kResident in 1024, 2048  (threads on an SM, in one wave)
+constexpr int kThreads = 128;         // tune: kThreads in 64, 128, 256
+constexpr int kBlocks = 8;            // tune: kBlocks in 4, 8, 16  (on an SM, in one wave)
+constexpr int kMaxBytes = 24 * 1024;  // of a block's x
 
 // Division of n < 2^31 by a number that the host knows: one high product, one sum, one shift.
 struct Divisor {
@@ -36,37 +37,81 @@ __device__ int Chosen(float a, float b, float c, float d) {
   return chosen;
 }
 
-template <int kItems>
+__device__ uint32_t SharedAddress(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+// Copies to shared memory; the barrier's phase ends when all expected bytes have come.
+__device__ void CopyIn(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(SharedAddress(to)),
+      "l"(from), "r"(bytes), "r"(SharedAddress(barrier))
+      : "memory");
+}
+
+__device__ void Expect(uint64_t* barrier, uint32_t bytes) {
+  asm volatile(
+      "mbarrier.init.shared::cta.b64 [%0], 1;\n"
+      "fence.proxy.async.shared::cta;\n"
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(barrier)),
+      "r"(bytes)
+      : "memory");
+}
+
+__device__ void Wait(uint64_t* barrier) {
+  uint32_t done = 0;
+  while (done == 0) {
+    asm volatile(
+        "{\n  .reg .pred p;\n"
+        "  mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\n"
+        "  selp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(SharedAddress(barrier))
+        : "memory");
+  }
+}
+
+// Copies what the block has written to shared memory, and stays until it has been read.
+__device__ void CopyOut(void* to, const void* from, uint32_t bytes) {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  asm volatile(
+      "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
+      "cp.async.bulk.commit_group;\n"
+      "cp.async.bulk.wait_group.read 0;" ::"l"(to),
+      "r"(SharedAddress(from)), "r"(bytes)
+      : "memory");
+}
+
 __global__ void __launch_bounds__(kThreads)
-    GradItems(const float4* __restrict__ x, const float2* __restrict__ grad_output,
-              float4* __restrict__ grad_x, uint32_t items, Divisor row_items) {
-  const uint32_t first = blockIdx.x * (kThreads * kItems) + threadIdx.x;
-  uint32_t at[kItems];
-  float4 upper[kItems], lower[kItems];
-  float2 gradient[kItems];
-#pragma unroll
-  for (int k = 0; k < kItems; ++k) {
-    const uint32_t item = first + k * kThreads;
-    if (item < items) {
-      // Above this item lie as many lower rows as whole pairs come before it.
-      at[k] = item + row_items.Quotient(item) * row_items.value;
-      upper[k] = __ldg(x + at[k]);
-      lower[k] = __ldg(x + at[k] + row_items.value);
-      gradient[k] = __ldg(grad_output + item);
-    }
+    GradPairs(const float4* __restrict__ x, const float2* __restrict__ grad_output,
+              float4* __restrict__ grad_x, int64_t items, int block_items, Divisor row_items) {
+  extern __shared__ __align__(128) float4 memory[];
+  __shared__ uint64_t barrier;
+  float2* const gradients = reinterpret_cast<float2*>(memory + 2 * block_items);
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * block_items;
+  const int count = static_cast<int>(min(static_cast<int64_t>(block_items), items - first));
+  if (threadIdx.x == 0) {
+    const uint32_t bytes = count * sizeof(float2);
+    Expect(&barrier, 5 * bytes);
+    CopyIn(memory, x + 2 * first, 4 * bytes, &barrier);
+    CopyIn(gradients, grad_output + first, bytes, &barrier);
   }
-#pragma unroll
-  for (int k = 0; k < kItems; ++k) {
-    if (first + k * kThreads < items) {
-      const int left = Chosen(upper[k].x, upper[k].y, lower[k].x, lower[k].y);
-      const int right = Chosen(upper[k].z, upper[k].w, lower[k].z, lower[k].w);
-      const float2 g = gradient[k];
-      grad_x[at[k]] = {left == 0 ? g.x : 0, left == 1 ? g.x : 0, right == 0 ? g.y : 0,
-                       right == 1 ? g.y : 0};
-      grad_x[at[k] + row_items.value] = {left == 2 ? g.x : 0, left == 3 ? g.x : 0,
-                                         right == 2 ? g.y : 0, right == 3 ? g.y : 0};
-    }
+  __syncthreads();
+  Wait(&barrier);
+  for (int item = threadIdx.x; item < count; item += kThreads) {
+    // Above this item lie as many lower rows as whole pairs come before it.
+    float4& upper = memory[item + row_items.Quotient(item) * row_items.value];
+    float4& lower = (&upper)[row_items.value];
+    const int left = Chosen(upper.x, upper.y, lower.x, lower.y);
+    const int right = Chosen(upper.z, upper.w, lower.z, lower.w);
+    const float2 g = gradients[item];
+    upper = {left == 0 ? g.x : 0, left == 1 ? g.x : 0, right == 0 ? g.y : 0, right == 1 ? g.y : 0};
+    lower = {left == 2 ? g.x : 0, left == 3 ? g.x : 0, right == 2 ? g.y : 0, right == 3 ? g.y : 0};
   }
+  CopyOut(grad_x + 2 * first, memory, count * 2 * sizeof(float4));
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -88,9 +133,8 @@ __global__ void __launch_bounds__(kThreads)
   grad_x[element] = gradient;
 }
 
-static unsigned Blocks(int64_t items, int per_thread) {
-  const int64_t per_block = static_cast<int64_t>(kThreads) * per_thread;
-  return static_cast<unsigned>((items + per_block - 1) / per_block);
+static unsigned Blocks(int64_t items) {
+  return static_cast<unsigned>((items + kThreads - 1) / kThreads);
 }
 
 torch::Tensor backward(std::vector<torch::Tensor> saved, torch::Tensor grad_output) {
@@ -111,22 +155,25 @@ torch::Tensor backward(std::vector<torch::Tensor> saved, torch::Tensor grad_outp
   const float* g = grad_output.data_ptr<float>();
   float* target = grad_x.data_ptr<float>();
   cudaStream_t stream = at::cuda::getCurrentCUDAStream();
-  const bool whole_items = width % 4 == 0 && height % 2 == 0 && x.numel() < int64_t{1} << 33 &&
-                           reinterpret_cast<uintptr_t>(source) % sizeof(float4) == 0 &&
-                           reinterpret_cast<uintptr_t>(g) % sizeof(float2) == 0;
-  if (!whole_items) {
-    GradAny<<<Blocks(x.numel(), 1), kThreads, 0, stream>>>(source, g, target, x.numel(), height,
-                                                           width);
+  const auto aligned = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
+  const int64_t items = x.numel() / 8;
+  // Of a block: whole pairs of rows, eight so that its gradients begin at an aligned address.
+  const int64_t sms = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  const int64_t step = int64_t{width} / 4 * 8;
+  const int64_t wave = (items + sms * kBlocks - 1) / (sms * kBlocks);
+  const int64_t most = kMaxBytes / 32 / step * step;
+  const int64_t block_items = std::min(most, (wave + step - 1) / step * step);
+  if (width % 4 != 0 || height % 2 != 0 || items % 2 != 0 || most == 0 || !aligned(source) ||
+      !aligned(g)) {
+    GradAny<<<Blocks(x.numel()), kThreads, 0, stream>>>(source, g, target, x.numel(), height,
+                                                        width);
     return grad_x;
   }
-  const int64_t items = x.numel() / 8;
-  const int64_t wave =
-      static_cast<int64_t>(at::cuda::getCurrentDeviceProperties()->multiProcessorCount) * kResident;
-  const int per_thread = items <= wave ? 1 : 2;
-  const auto kernel = per_thread == 1 ? GradItems<1> : GradItems<2>;
-  kernel<<<Blocks(items, per_thread), kThreads, 0, stream>>>(
-      reinterpret_cast<const float4*>(source), reinterpret_cast<const float2*>(g),
-      reinterpret_cast<float4*>(target), static_cast<uint32_t>(items), Divisor(width / 4));
+  const int64_t shared = block_items * static_cast<int64_t>(2 * sizeof(float4) + sizeof(float2));
+  GradPairs<<<static_cast<unsigned>((items + block_items - 1) / block_items), kThreads, shared,
+              stream>>>(reinterpret_cast<const float4*>(source), reinterpret_cast<const float2*>(g),
+                        reinterpret_cast<float4*>(target), items, static_cast<int>(block_items),
+                        Divisor(width / 4));
   return grad_x;
 }
 

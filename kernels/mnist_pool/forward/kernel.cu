@@ -38,8 +38,8 @@ __global__ void __launch_bounds__(kThreads)
     if (item < items) {
       // Above this item lie as many lower rows as whole pairs come before it.
       const float4* at = x + (item + row_items.Quotient(item) * row_items.value);
-      upper[k] = __ldg(at);
-      lower[k] = __ldg(at + row_items.value);
+      upper[k] = __ldcs(at);
+      lower[k] = __ldcs(at + row_items.value);
     }
   }
 #pragma unroll
