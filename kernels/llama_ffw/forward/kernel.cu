@@ -28,7 +28,7 @@
 
 #include <cstdint>
 
-constexpr int kWarps = 4;            // tune: kWarps in 4, 8; of a block of Product
+constexpr int kWarps = 8;            // tune: kWarps in 4, 8; of a block of Product
 constexpr int kBlocks = 8 / kWarps;  // of Product on a processor at once
 constexpr int kWarpRows = 32;
 constexpr int kRows = kWarps * kWarpRows;  // of a block
