@@ -27,8 +27,8 @@ constexpr int kRowBytes = 128;  // a pixel's or filter's slab: 32 high halves, 3
 constexpr int kChunks = 8;      // of 16 bytes in such a row
 constexpr int kTileWidth = 16;  // pixels of a matrix instruction lie in one row
 constexpr int kPitch = kTileWidth + 2;
-constexpr int kFilterStages = 3;       // tune: kFilterStages in 3, 4
-constexpr int kWideM = 2, kWideN = 2;  // tune: the tile of many channels, 2 x 2, 4 x 2, 4 x 1
+constexpr int kFilterStages = 3;         // tune: kFilterStages in 3, 4
+constexpr int kWarpsM = 4, kWarpsN = 1;  // tune: warps of a block, 4 x 1, 2 x 2, 4 x 2
 constexpr int kConvertThreads = 256;
 constexpr int kConvertBlocks = 8 * 132;
 constexpr int kPrepareThreads = 256;
@@ -624,16 +624,6 @@ static void LaunchConvolve(const Source& first, const Source& second, const torc
       tiles_x, tiles_y);
 }
 
-static void LaunchConvolve(int tile_channels, const Source& first, const Source& second,
-                           const torch::Tensor& tiles, int steps, const Finish& finish,
-                           const Target& target, int batch, cudaStream_t stream) {
-  if (tile_channels != 64 * kWideN) {
-    LaunchConvolve<4, 1>(first, second, tiles, steps, finish, target, batch, stream);
-  } else {
-    LaunchConvolve<kWideM, kWideN>(first, second, tiles, steps, finish, target, batch, stream);
-  }
-}
-
 // A layer's tensors, contiguous, while their pointers are in use.
 struct LayerTensors {
   torch::Tensor filters;
@@ -696,7 +686,7 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor conv1_weight, Optional conv
     shortcut = tensors3.Pointers(in_channels, out_channels, 1);
   }
 
-  const int tile_channels = out_channels <= 64 ? 64 : 64 * kWideN;
+  const int tile_channels = Tile<kWarpsM, kWarpsN>::kChannels;
   const int padded = Ceiling(out_channels, tile_channels) * tile_channels;
   const int64_t plane = int64_t{1} * height * width;
   const int64_t out_plane = int64_t{1} * out_height * out_width;
@@ -736,13 +726,13 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor conv1_weight, Optional conv
   const Source projection{chunks, projected ? in_channels : 0, height,
                           width,  static_cast<int>(stride),    false};
   const Source between{middle_chunks, out_channels, out_height, out_width, 1, true};
-  LaunchConvolve(tile_channels, source, Source{}, tiles1, steps1, finish1,
-                 {out_channels, out_height, out_width, middle_chunks, nullptr, nullptr}, batch,
-                 stream);
-  LaunchConvolve(tile_channels, between, projection, tiles2, steps2, finish2,
-                 {out_channels, out_height, out_width, nullptr,
-                  projected ? nullptr : x.data_ptr<float>(), y.data_ptr<float>()},
-                 batch, stream);
+  LaunchConvolve<kWarpsM, kWarpsN>(
+      source, Source{}, tiles1, steps1, finish1,
+      {out_channels, out_height, out_width, middle_chunks, nullptr, nullptr}, batch, stream);
+  LaunchConvolve<kWarpsM, kWarpsN>(between, projection, tiles2, steps2, finish2,
+                                   {out_channels, out_height, out_width, nullptr,
+                                    projected ? nullptr : x.data_ptr<float>(), y.data_ptr<float>()},
+                                   batch, stream);
   return y;
 }
 
