@@ -1,11 +1,11 @@
 // Layer normalisation of rows of 16-bit numbers, computed in float32. x is read once: the threads
-// of a row hold it in registers, kItems vectors of eight numbers each, and all loads, those of
-// weights and biases among them, are issued before the first sum. The variance is that of the
+// of a row hold it in registers, kItems vectors of eight numbers each, and all loads are issued
+// before the first sum, those of weights and biases to shared memory. The variance is that of the
 // distances from the mean, so that large means cost no digits. How many threads share a row is a
-// matter of the shape: where there are many rows a warp takes two at the same time (their sums
-// need no barrier, and they share the weights), a block of 128 a long one; where there are few,
-// every vector has its own thread, because only latency counts. Rows that do not come in aligned
-// vectors, or are too long, take a kernel with loops.
+// matter of the shape: where there are many rows a warp takes one or more (their sums need no
+// barrier), a block of 128 a long one; where there are few, every vector has its own thread,
+// because only latency counts. Rows that do not come in aligned vectors, or are too long, take a
+// kernel with loops.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_bf16.h>
@@ -16,7 +16,7 @@
 #include <cstdint>
 
 constexpr int kWarpThreads = 128;  // of a block whose warps take a row each; tune: 64, 128, 256
-constexpr int kRowsOfWarp = 2;     // at the same time; tune: kRowsOfWarp in 1, 2, 4
+constexpr int kRowsOfWarp = 1;     // together; tune: kRowsOfWarp in 1, 2, 4
 constexpr int kLongThreads = 128;  // for a long row, at least; tune: kLongThreads in 128, 256
 constexpr int kLoopThreads = 256;
 constexpr int kWholeBlock = 1024;  // in place of a number of lanes: all threads of the block

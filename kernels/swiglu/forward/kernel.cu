@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-constexpr int kThreads = 256;     // tune: kThreads in 128, 256, 512
+constexpr int kThreads = 512;     // tune: kThreads in 128, 256, 512
 constexpr int kItems = 1;         // tune: kItems in 1, 2, 4
 constexpr int kFewThreads = 128;  // where all vectors fit at once, one for each thread
 
