@@ -17,7 +17,7 @@
 #include <cmath>
 #include <cstdint>
 
-constexpr int kThreads = 256;   // tune: kThreads in 128, 256, 512
+constexpr int kThreads = 128;   // tune: kThreads in 128, 256, 512
 constexpr int kOneBlock = 512;  // a batch of no more threads than these is done by one block
 constexpr int kSumThreads = 1024;
 

@@ -5,6 +5,8 @@
 // Few outputs (ten classes): one launch. Each warp has its own numbers of one of the gradients, and
 // loads all that it needs for them at once, straight into registers.
 //
+// At most four rows and many outputs: plain float32, in one pass over the weights.
+//
 // Many outputs and at most 64 rows: weights are read once and grad_weights is written once, by
 // blocks that have 128 input features and walk down the output features; while one tile of these is
 // multiplied, the next is on its way into registers. Products are made by the tensor cores out of
@@ -626,6 +628,105 @@ __global__ void __launch_bounds__(kAddThreads)
   reinterpret_cast<float4*>(grad_x)[place] = sum;
 }
 
+// Few rows and many outputs: everything in one pass over the weights, in plain float32. A team's
+// threads have four input features each: of all rows of x, of their share of grad_x, and of kAhead
+// rows of weights, while the next are on their way. kAlone: a team is a warp, else a block.
+constexpr int kFewRows = 4;
+constexpr int kTeams = 8;  // of a block, if they are warps
+
+template <bool kAlone, int kAhead>
+__global__ void __launch_bounds__(kAlone ? kTeams * 32 : 1024)
+    FewRows(const float* __restrict__ grad_output, const float* __restrict__ x,
+            const float* __restrict__ weights, float* __restrict__ grad_weights,
+            float* __restrict__ shares, int batch, int in, int out) {
+  constexpr int kGradients =
+      kAhead * kFewRows;  // number p * kFewRows + b is of output o + p, row b
+  __shared__ float4 of_teams[kAlone ? kTeams : 1][kFewRows][32];
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  const int k = (kAlone ? lane : threadIdx.x) * 4;
+  const int teams = gridDim.x * (kAlone ? kTeams : 1);
+  const int team = kAlone ? blockIdx.x * kTeams + warp : blockIdx.x;
+  const int end = static_cast<int>((team + 1) * int64_t{out} / teams);
+  int o = static_cast<int>(team * int64_t{out} / teams);
+
+  const float4 zero = make_float4(0, 0, 0, 0);
+  const auto weights_at = [&](int row) {
+    return k < in && row < end
+               ? __ldcs(reinterpret_cast<const float4*>(weights + int64_t{row} * in + k))
+               : zero;
+  };
+  float4 next[kAhead];
+#pragma unroll
+  for (int p = 0; p < kAhead; ++p) next[p] = weights_at(o + p);
+  float4 of_x[kFewRows];
+  float4 of_grad_x[kFewRows];
+#pragma unroll
+  for (int b = 0; b < kFewRows; ++b) {
+    of_x[b] = k < in && b < batch ? *reinterpret_cast<const float4*>(x + b * in + k) : zero;
+    of_grad_x[b] = zero;
+  }
+  // The lanes share the gradients of a step, one a step ahead.
+  const int mine = lane % kGradients;
+  const auto gradient_at = [&](int row) {
+    const bool there = row + mine / kFewRows < end && mine % kFewRows < batch;
+    return there ? __ldg(grad_output + mine % kFewRows * out + row + mine / kFewRows) : 0;
+  };
+  float next_gradient = gradient_at(o);
+
+  for (; o < end; o += kAhead) {
+    const float gradient = next_gradient;
+    next_gradient = gradient_at(o + kAhead);
+    float4 w[kAhead];
+#pragma unroll
+    for (int p = 0; p < kAhead; ++p) {
+      w[p] = next[p];
+      next[p] = weights_at(o + kAhead + p);
+    }
+#pragma unroll
+    for (int p = 0; p < kAhead; ++p) {
+      float4 v = zero;
+#pragma unroll
+      for (int b = 0; b < kFewRows; ++b) {
+        const float g = __shfl_sync(0xffffffffu, gradient, p * kFewRows + b);
+        v.x += g * of_x[b].x;
+        v.y += g * of_x[b].y;
+        v.z += g * of_x[b].z;
+        v.w += g * of_x[b].w;
+        of_grad_x[b].x += g * w[p].x;
+        of_grad_x[b].y += g * w[p].y;
+        of_grad_x[b].z += g * w[p].z;
+        of_grad_x[b].w += g * w[p].w;
+      }
+      if (k < in && o + p < end) {
+        __stcs(reinterpret_cast<float4*>(grad_weights + int64_t{o + p} * in + k), v);
+      }
+    }
+  }
+
+  if (kAlone) {
+#pragma unroll
+    for (int b = 0; b < kFewRows; ++b) of_teams[warp][b][lane] = of_grad_x[b];
+    __syncthreads();
+    for (int i = threadIdx.x; i < batch * in; i += kTeams * 32) {
+      float sum = 0;
+#pragma unroll
+      for (int t = 0; t < kTeams; ++t) {
+        sum += reinterpret_cast<const float*>(of_teams[t][i / in])[i % in];
+      }
+      shares[int64_t{blockIdx.x} * batch * in + i] = sum;
+    }
+  } else if (k < in) {
+#pragma unroll
+    for (int b = 0; b < kFewRows; ++b) {
+      if (b < batch) {
+        *reinterpret_cast<float4*>(shares + (int64_t{blockIdx.x} * batch + b) * in + k) =
+            of_grad_x[b];
+      }
+    }
+  }
+}
+
 // Any shape: to[m][n] = sum over k of a[m, k] * b[n, k], with the strides of both.
 constexpr int kTile = 32;
 
@@ -720,6 +821,31 @@ struct Call {
     return true;
   }
 
+  bool RunFewRows() const {
+    const auto addresses = reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(weights);
+    if (batch > kFewRows || out <= kFewOutputs || in % 4 != 0 || out % 4 != 0 || in > 4096 ||
+        addresses % 16 != 0) {
+      return false;
+    }
+    const bool alone = in <= 128;
+    const int threads = alone ? kTeams * 32 : (in / 4 + 31) / 32 * 32;
+    const int blocks = alone ? std::min((out + kTeams * 4 - 1) / (kTeams * 4), kMostBlocks)
+                             : std::min(out, kMostBlocks * std::max(1, 1024 / threads));
+    torch::Tensor shares = torch::empty({blocks, batch, in}, options);
+    (alone ? FewRows<true, 4> : FewRows<false, 2>)<<<blocks, threads, 0, stream>>>(
+        grad_output, x, weights, grad_weights, shares.data_ptr<float>(), batch, in, out);
+    RunAddShares(shares.data_ptr<float>(), blocks);
+    return true;
+  }
+
+  void RunAddShares(const float* shares, int count) const {
+    const int log_parts = count > 4 ? 3 : 2;
+    const int places = kAddThreads >> log_parts;
+    const int sums = (batch * in + out) / 4;
+    AddShares<<<(sums + places - 1) / places, kAddThreads, 0, stream>>>(
+        shares, grad_output, weights, grad_x, grad_biases, count, batch, in, out, log_parts);
+  }
+
   template <int kOutputs>
   void RunManyOutputs(int ranges) const {
     const int tiles = (out + kOutputs - 1) / kOutputs;
@@ -731,12 +857,7 @@ struct Call {
                                         cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
     ManyOutputs<kOutputs><<<dim3(ranges, groups), kWarps * 32, shared, stream>>>(
         grad_output, x, weights, shares.data_ptr<float>(), grad_weights, batch, in, out);
-    const int log_parts = groups > 4 ? 3 : 2;
-    const int places = kAddThreads >> log_parts;
-    const int sums = (batch * in + out) / 4;
-    AddShares<<<(sums + places - 1) / places, kAddThreads, 0, stream>>>(
-        shares.data_ptr<float>(), grad_output, weights, grad_x, grad_biases, groups, batch, in, out,
-        log_parts);
+    RunAddShares(shares.data_ptr<float>(), groups);
   }
 
   bool RunManyOutputs() const {
@@ -792,7 +913,7 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_output, torch::Tensor x,
                   out,
                   x.options(),
                   at::cuda::getCurrentCUDAStream()};
-  if (!call.RunFewOutputs() && !call.RunManyOutputs()) call.RunAny();
+  if (!call.RunFewRows() && !call.RunFewOutputs() && !call.RunManyOutputs()) call.RunAny();
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return {grad_x, grad_weights, grad_biases};
 }
