@@ -1,6 +1,7 @@
-// Feed-forward block with SwiGLU of few tokens in 16 bits: bound by reading the weights, so one
-// cooperative launch that never stops reading. While a block finishes its hidden features and waits
-// for the others', its weights of the second product are already on their way.
+// Feed-forward block with SwiGLU in 16 bits. More than kMaxTokens tokens: products by cuBLAS, and
+// silu(gate) * up in one kernel. Few tokens are bound by reading the weights, so one cooperative
+// launch that never stops reading: while a block finishes its hidden features and waits for the
+// others', its weights of the second product are already on their way.
 //
 //   1. Blocks share the hidden features evenly, 8 to a "unit": a tile of 16 rows for the tensor
 //      cores, 8 of gate and 8 of up, so that one thread holds both sums of a feature.
@@ -16,6 +17,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cooperative_groups.h>
+#include <cublas_v2.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <torch/extension.h>
@@ -30,11 +32,12 @@ constexpr int kDepthWarps = 4;                // share a chunk
 constexpr int kSides = kWarps / kDepthWarps;  // share the units
 constexpr int kChunk = 32 * kDepthWarps;
 constexpr int kHiddenUnits = 3;  // tune: kHiddenUnits in 1, 2, 3; of a warp
-constexpr int kDownUnits = 4;    // tune: kDownUnits in 2, 4
+constexpr int kDownUnits = 2;    // tune: kDownUnits in 2, 4
 constexpr int kMaxStages = 8;    // tune: kMaxStages in 4, 6, 8
 constexpr int kSharedBytes = 200 * 1024;
-constexpr int kPiece = 512;  // bytes: 16 for each lane
-constexpr int kMaxTokens = 64;
+constexpr int kPiece = 512;     // bytes: 16 for each lane
+constexpr int kMaxTokens = 32;  // of the one launch; cuBLAS multiplies more
+constexpr int kGateThreads = 256;
 
 template <int kUnits, int kTiles>
 struct Layout {
@@ -367,28 +370,79 @@ static void Launch(Matrix<T> x, Matrix<T> gate, const T* up, Matrix<T> down, T* 
                                              at::cuda::getCurrentCUDAStream()));
 }
 
+// gate = silu(gate) * up.
 template <class T>
-static void LaunchAll(const torch::Tensor& x, const torch::Tensor& gate, const torch::Tensor& up,
+__global__ void __launch_bounds__(kGateThreads)
+    Gate(T* __restrict__ gate, const T* __restrict__ up, int64_t size) {
+  constexpr int kWide = 4;
+  const int64_t i = (static_cast<int64_t>(blockIdx.x) * kGateThreads + threadIdx.x) * kWide;
+  const auto gated = [](T g, T u) {
+    const float value = static_cast<float>(g);
+    return static_cast<T>(value / (1.0f + __expf(-value)) * static_cast<float>(u));
+  };
+  if (i + kWide <= size) {
+    uint2 gates = *reinterpret_cast<const uint2*>(gate + i);
+    const uint2 ups = *reinterpret_cast<const uint2*>(up + i);
+    T* const g = reinterpret_cast<T*>(&gates);
+#pragma unroll
+    for (int j = 0; j < kWide; ++j) g[j] = gated(g[j], reinterpret_cast<const T*>(&ups)[j]);
+    *reinterpret_cast<uint2*>(gate + i) = gates;
+  } else {
+    for (int64_t j = i; j < size; ++j) gate[j] = gated(gate[j], up[j]);
+  }
+}
+
+// y = x weights^T.
+template <class T>
+static void Multiply(const T* x, int64_t tokens, const torch::Tensor& weights, T* y) {
+  constexpr auto kType = std::is_same_v<T, at::Half> ? CUDA_R_16F : CUDA_R_16BF;
+  const float one = 1.0f, zero = 0.0f;
+  const int rows = static_cast<int>(weights.size(0)), columns = static_cast<int>(weights.size(1));
+  TORCH_CHECK(cublasGemmEx(at::cuda::getCurrentCUDABlasHandle(), CUBLAS_OP_T, CUBLAS_OP_N, rows,
+                           static_cast<int>(tokens), columns, &one, weights.data_ptr(), kType,
+                           columns, x, kType, columns, &zero, y, kType, rows, CUBLAS_COMPUTE_32F,
+                           CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_SUCCESS,
+              "cuBLAS could not multiply");
+}
+
+template <class T>
+static void LaunchMany(const torch::Tensor& x, const torch::Tensor& gate, const torch::Tensor& up,
+                       const torch::Tensor& down, torch::Tensor& y) {
+  auto hidden = torch::empty({x.size(0), gate.size(0)}, x.options());
+  auto ups = torch::empty({x.size(0), gate.size(0)}, x.options());
+  Multiply(x.data_ptr<T>(), x.size(0), gate, hidden.data_ptr<T>());
+  Multiply(x.data_ptr<T>(), x.size(0), up, ups.data_ptr<T>());
+  const int64_t size = hidden.numel();
+  Gate<T><<<static_cast<unsigned>((size - 1) / (4 * kGateThreads) + 1), kGateThreads, 0,
+            at::cuda::getCurrentCUDAStream()>>>(hidden.data_ptr<T>(), ups.data_ptr<T>(), size);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  Multiply(hidden.data_ptr<T>(), x.size(0), down, y.data_ptr<T>());
+}
+
+template <class T>
+static void LaunchFew(const torch::Tensor& x, const torch::Tensor& gate, const torch::Tensor& up,
                       const torch::Tensor& down, torch::Tensor& y) {
   const auto matrix = [](const torch::Tensor& tensor) {
     return Matrix<T>{tensor.data_ptr<T>(), static_cast<int>(tensor.size(0)),
                      static_cast<int>(tensor.size(1))};
   };
-  auto hidden = torch::empty({kMaxTokens, gate.size(0)}, x.options());
+  auto hidden = torch::empty({x.size(0), gate.size(0)}, x.options());
   bool aligned = x.size(1) % 8 == 0 && gate.size(0) % 8 == 0;
   for (const void* pointer : {x.data_ptr(), gate.data_ptr(), up.data_ptr(), down.data_ptr()}) {
     aligned = aligned && reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
   }
-  for (int64_t row = 0; row < x.size(0); row += kMaxTokens) {
-    const Matrix<T> rows = {x.data_ptr<T>() + row * x.size(1),
-                            static_cast<int>(std::min<int64_t>(kMaxTokens, x.size(0) - row)),
-                            static_cast<int>(x.size(1))};
-    const auto launch = !aligned         ? Launch<T, kMaxTokens / 8, false>
-                        : rows.rows <= 8 ? Launch<T, 1, true>
-                                         : Launch<T, kMaxTokens / 8, true>;
-    launch(rows, matrix(gate), up.data_ptr<T>(), matrix(down), hidden.data_ptr<T>(),
-           y.data_ptr<T>() + row * y.size(1), x.options().dtype(torch::kFloat32));
-  }
+  const auto launch = !aligned         ? Launch<T, kMaxTokens / 8, false>
+                      : x.size(0) <= 8 ? Launch<T, 1, true>
+                                       : Launch<T, kMaxTokens / 8, true>;
+  launch(matrix(x), matrix(gate), up.data_ptr<T>(), matrix(down), hidden.data_ptr<T>(),
+         y.data_ptr<T>(), x.options().dtype(torch::kFloat32));
+}
+
+template <class T>
+static void LaunchAll(const torch::Tensor& x, const torch::Tensor& gate, const torch::Tensor& up,
+                      const torch::Tensor& down, torch::Tensor& y) {
+  const auto launch = x.size(0) > kMaxTokens ? LaunchMany<T> : LaunchFew<T>;
+  launch(x, gate, up, down, y);
 }
 
 torch::Tensor forward(torch::Tensor x, torch::Tensor gate, torch::Tensor up, torch::Tensor down) {
