@@ -1,0 +1,827 @@
+// Causal attention with tensor cores. A block takes a tile of queries of one head and walks the
+// keys up to its last query, tile by tile, which cp.async brings while the tile before is worked
+// on. A warp keeps all scores of its queries to a tile in registers, turns them into weights there
+// (online softmax) and multiplies them with the values. Long tiles of queries are started first.
+//
+// Where heads are large, and tiles of queries few, groups of a block's warps take turns at the
+// tiles of keys, and their sums are joined in the end.
+//
+// Weights refer to a maximum that is moved only where scores have grown by more than a factor of
+// 2^kSlack since: sums and weights stay in range, and the rescaling of sums is left out mostly.
+//
+// float32 is split into two tf32 numbers each, three products for one, and the products of each
+// tile are added to the sums outside of the tensor cores, which round toward zero. Heads that are
+// too large or no multiple of 16 bytes take one block for each query.
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/cuda/CUDAContext.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <torch/extension.h>
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+constexpr int kFloatKeys = 64;  // tune: kFloatKeys in 32, 64  (of a tile)
+constexpr float kSlack = 8;     // in powers of two
+constexpr int kAhead = 2;       // tune: kAhead in 1, 2, 3  (matrices in flight)
+constexpr int kAnyThreads = 128;
+
+struct Shape {
+  int heads, kv_heads, tokens, size;
+};
+
+// Of a block: which head of whom, and which tile of queries, the longest first. Where all blocks
+// run at once, two an SM, the second layer (from `layer` on) goes the other way: long beside short.
+struct Place {
+  int64_t query_head, kv_head;
+  int tile;
+
+  __device__ Place(const Shape& shape, int tiles, unsigned layer) {
+    const unsigned all_heads = gridDim.x / tiles;
+    const unsigned block = blockIdx.x < layer ? blockIdx.x : gridDim.x - 1 - (blockIdx.x - layer);
+    tile = tiles - 1 - static_cast<int>(block / all_heads);
+    query_head = block % all_heads;
+    kv_head = query_head / shape.heads * shape.kv_heads +
+              query_head % shape.heads / (shape.heads / shape.kv_heads);
+  }
+};
+
+__device__ uint32_t SharedAddress(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+__device__ void CopyAsync(uint32_t to, const void* from, bool exists) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+               "r"(exists ? 16 : 0)
+               : "memory");
+}
+
+__device__ void Commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+template <int kPending>
+__device__ void Await() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+__device__ void LoadMatrices(uint32_t (&r)[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+__device__ void LoadTransposed(uint32_t (&r)[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+template <typename T>
+__device__ void Multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  if constexpr (std::is_same_v<T, at::Half>) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+}
+
+template <typename T>
+__device__ uint32_t Pack(float low, float high) {
+  if constexpr (std::is_same_v<T, at::Half>) {
+    const __half2 pair = __floats2half2_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(pair);
+  } else {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(pair);
+  }
+}
+
+__device__ float PowerOfTwo(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+__device__ float QuadMax(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xffffffff, x, 2));
+}
+
+__device__ float QuadSum(float x) {
+  x += __shfl_xor_sync(0xffffffff, x, 1);
+  return x + __shfl_xor_sync(0xffffffff, x, 2);
+}
+
+// Scores of kM x 16 queries to a tile of keys, as tensor cores leave them: element i of
+// scores[m][n] is of query 16 m + lane / 4 + i / 2 * 8, key 8 n + lane % 4 * 2 + i % 2.
+template <int kM>
+struct Softmax {
+  float reference[2 * kM];  // times the scale
+  float totals[2 * kM];     // of this thread's keys
+
+  __device__ Softmax() {
+#pragma unroll
+    for (int r = 0; r < 2 * kM; ++r) {
+      reference[r] = -INFINITY;
+      totals[r] = 0;
+    }
+  }
+
+  // Looks at the scores of a tile. True if sums so far are to be multiplied by `rescale`.
+  template <int kN>
+  __device__ bool Refer(const float (&scores)[kM][kN][4], float scale, float (&rescale)[2 * kM]) {
+    float largest[2 * kM];
+    bool grown = false;
+#pragma unroll
+    for (int r = 0; r < 2 * kM; ++r) {
+      float x = -INFINITY;
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+        x = fmaxf(x, fmaxf(scores[r / 2][n][r % 2 * 2], scores[r / 2][n][r % 2 * 2 + 1]));
+      }
+      largest[r] = QuadMax(x) * scale;
+      grown = grown || largest[r] > reference[r] + kSlack;
+    }
+    grown = __any_sync(0xffffffff, grown);
+    if (grown) {
+#pragma unroll
+      for (int r = 0; r < 2 * kM; ++r) {
+        const float next = fmaxf(reference[r], largest[r]);
+        rescale[r] = PowerOfTwo(reference[r] - next);
+        reference[r] = next;
+        totals[r] *= rescale[r];
+      }
+    }
+    return grown;
+  }
+
+  // A score of query 8 r + lane / 4 to its weight.
+  __device__ float Weight(float score, float scale, int r) {
+    const float weight = PowerOfTwo(score * scale - reference[r]);
+    totals[r] += weight;
+    return weight;
+  }
+};
+
+// Hides keys from `first_key` on that come after their query.
+template <int kM, int kN>
+__device__ void Mask(float (&scores)[kM][kN][4], int first_query, int first_key) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int n = 0; n < kN; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int query = first_query + m * 16 + lane / 4 + i / 2 * 8;
+        const int key = first_key + n * 8 + lane % 4 * 2 + i % 2;
+        if (key > query) scores[m][n][i] = -INFINITY;
+      }
+    }
+  }
+}
+
+// 16-bit types. kSize is the head's size or more; a warp takes kM x 16 queries; kRowWarps of them
+// are a group, which walks the tiles of kKeys keys; groups take turns at the tiles.
+template <int kSize_, int kM_, int kRowWarps_, int kGroups_, int kKeys_, int kValueStages_>
+struct Tile {
+  static constexpr int kSize = kSize_, kM = kM_, kRowWarps = kRowWarps_, kGroups = kGroups_;
+  static constexpr int kKeys = kKeys_, kValueStages = kValueStages_;
+  static constexpr int kGroupThreads = 32 * kRowWarps;
+  static constexpr int kThreads = kGroupThreads * kGroups;
+  static constexpr int kQueries = 16 * kM * kRowWarps;
+  static constexpr int kRowBytes = 2 * kSize;
+  static constexpr int kRowChunks = kSize / 8;  // of 16 bytes
+  static constexpr int kQueryBytes = kQueries * kRowBytes;
+  static constexpr int kKeyBytes = kKeys * kRowBytes;
+  static constexpr int kGroupBytes = (2 + kValueStages) * kKeyBytes;
+  static constexpr int kBytes = kQueryBytes + kGroups * kGroupBytes;
+  // A thread's sums, scores and queries, if these can stay in registers.
+  static constexpr bool kHoldsQueries = kM * (kSize / 2 + kKeys / 2 + kSize / 4) <= 224;
+  static constexpr int kJoinFloats = kM * (kSize / 2 + 4);  // of a thread
+  static_assert((kGroups - 1) * kGroupThreads * kJoinFloats * 4 <= kGroups * kGroupBytes,
+                "groups' sums must fit where keys were");
+  static_assert(kKeys >= 16 * kM, "a tile of keys that a warp needs has keys for all its queries");
+};
+
+// Rows of a matrix to shared memory, zeros for those at or after `rows`; chunks of a row change
+// places by the row's number, so that eight rows' chunks at one place lie in different banks.
+template <typename Tile, int kRows, int kThreads, typename T>
+__device__ void Load(uint32_t to, const T* from, int first, int rows, int size, int thread) {
+  constexpr int kStep = kThreads / Tile::kRowChunks;  // rows that all threads bring at once
+  static_assert(kThreads % Tile::kRowChunks == 0 && kRows % kStep == 0, "whole steps");
+  const int row = thread / Tile::kRowChunks;
+  const int chunk = thread % Tile::kRowChunks;
+  const int rows_left = chunk * 8 < size ? rows - first - row : 0;
+  const T* source = from + static_cast<int64_t>(first + row) * size + chunk * 8;
+#pragma unroll
+  for (int i = 0; i < kRows / kStep; ++i) {
+    const int lies = row + i * kStep;
+    CopyAsync(to + lies * Tile::kRowBytes + ((chunk ^ (lies % 8)) << 4),
+              source + static_cast<int64_t>(i * kStep) * size, i * kStep < rows_left);
+  }
+}
+
+template <int kBarrier, int kThreads>
+__device__ void Barrier() {
+  asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
+}
+
+// Of the warps of a group. (A barrier whose number is no constant would claim all sixteen.)
+template <typename Tile>
+__device__ void Synchronize(int group) {
+  static_assert(Tile::kGroups <= 2, "one barrier for each group");
+  if (Tile::kGroups == 1 || group == 0) {
+    Barrier<1, Tile::kGroupThreads>();
+  } else {
+    Barrier<2, Tile::kGroupThreads>();
+  }
+}
+
+template <typename T, typename Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 2)
+    Attend(const T* __restrict__ query, const T* __restrict__ key, const T* __restrict__ value,
+           T* __restrict__ y, Shape shape, float scale, int tiles, unsigned layer) {
+  constexpr int kSize = Tile::kSize, kM = Tile::kM, kKeys = Tile::kKeys;
+  extern __shared__ __align__(1024) unsigned char shared[];
+  const int lane = threadIdx.x % 32;
+  const int row_warp = threadIdx.x / 32 % Tile::kRowWarps;
+  const int group = threadIdx.x / Tile::kGroupThreads;
+  const int member = threadIdx.x % Tile::kGroupThreads;
+  const uint32_t queries = SharedAddress(shared);
+  const uint32_t keys = queries + Tile::kQueryBytes + group * Tile::kGroupBytes;
+  const uint32_t values = keys + 2 * Tile::kKeyBytes;
+  const Place place(shape, tiles, layer);
+  const int64_t head_elements = static_cast<int64_t>(shape.tokens) * shape.size;
+  query += place.query_head * head_elements;
+  key += place.kv_head * head_elements;
+  value += place.kv_head * head_elements;
+  y += place.query_head * head_elements;
+  const int block_query = place.tile * Tile::kQueries;
+  const int first_query = block_query + row_warp * 16 * kM;
+  const int last_query = min(block_query + Tile::kQueries, shape.tokens) - 1;
+  const int key_tiles = last_query / kKeys + 1;
+
+  const auto load = [&](uint32_t to, const T* from, int t) {
+    if (t < key_tiles) {
+      Load<Tile, kKeys, Tile::kGroupThreads>(to, from, t * kKeys, shape.tokens, shape.size, member);
+    }
+  };
+  Load<Tile, Tile::kQueries, Tile::kThreads>(queries, query, block_query, shape.tokens, shape.size,
+                                             threadIdx.x);
+  load(keys, key, group);
+  if (Tile::kValueStages == 2) load(values, value, group);
+  Commit();
+
+  // Where lanes load matrices from: chunk c of a row lies at c ^ row % 8, so `^ (c << 4)` finds it.
+  uint32_t my_queries =
+      queries + (row_warp * 16 * kM + lane % 16) * Tile::kRowBytes + ((lane / 16 ^ lane % 8) << 4);
+  const uint32_t my_keys =
+      keys + (lane / 16 * 8 + lane % 8) * Tile::kRowBytes + ((lane / 8 % 2 ^ lane % 8) << 4);
+  const uint32_t my_values = values + lane % 16 * Tile::kRowBytes + ((lane / 16 ^ lane % 8) << 4);
+  const auto load_queries = [&](uint32_t(&a)[kM][4], int k) {
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+      LoadMatrices(a[m], (my_queries ^ (k << 5)) + m * 16 * Tile::kRowBytes);
+    }
+  };
+  uint32_t wanted[Tile::kHoldsQueries ? kSize / 16 : 2][kM][4];
+  Await<0>();
+  __syncthreads();
+  if constexpr (Tile::kHoldsQueries) {
+#pragma unroll
+    for (int k = 0; k < kSize / 16; ++k) load_queries(wanted[k], k);
+  }
+
+  float sums[kM][kSize / 8][4] = {};
+  Softmax<kM> softmax;
+  int stage = 0;
+  for (int t = group; t < key_tiles; t += Tile::kGroups, stage ^= 1) {
+    Await<0>();
+    Synchronize<Tile>(group);
+    const int next = t + Tile::kGroups;
+    if constexpr (Tile::kValueStages == 1) {
+      load(values, value, t);
+      Commit();
+    } else {
+      load(values + (stage ^ 1) * Tile::kKeyBytes, value, next);
+    }
+    load(keys + (stage ^ 1) * Tile::kKeyBytes, key, next);
+    Commit();
+    const int first_key = t * kKeys;
+    const bool needed = first_key < first_query + 16 * kM;  // not after all of this warp's queries
+
+    float scores[kM][kKeys / 8][4] = {};
+    if (needed) {
+      // Keys are asked for two products ahead, queries one step of the depth.
+      const uint32_t tile = my_keys + stage * Tile::kKeyBytes;
+      constexpr int kAcross = kKeys / 16;
+      constexpr int kSteps = kSize / 16 * kAcross;
+      asm volatile("" : "+r"(my_queries));  // or addresses would be kept, in registers not there
+      const auto load_step = [&](uint32_t(&b)[4], int step) {
+        LoadMatrices(b, (tile ^ (step / kAcross << 5)) + step % kAcross * 16 * Tile::kRowBytes);
+      };
+      uint32_t b[kAhead + 1][4];
+      if constexpr (!Tile::kHoldsQueries) load_queries(wanted[0], 0);
+#pragma unroll
+      for (int step = 0; step < kAhead; ++step) load_step(b[step], step);
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        const int k = step / kAcross, n = step % kAcross;
+        if (step + kAhead < kSteps) {
+          load_step(b[(step + kAhead) % (kAhead + 1)], step + kAhead);
+        }
+        if constexpr (!Tile::kHoldsQueries) {
+          if (n == 0 && k + 1 < kSize / 16) load_queries(wanted[(k + 1) % 2], k + 1);
+        }
+        const auto& a = wanted[Tile::kHoldsQueries ? k : k % 2];
+        const auto& keys_now = b[step % (kAhead + 1)];
+#pragma unroll
+        for (int m = 0; m < kM; ++m) {
+          Multiply<T>(scores[m][2 * n], a[m], keys_now[0], keys_now[1]);
+          Multiply<T>(scores[m][2 * n + 1], a[m], keys_now[2], keys_now[3]);
+        }
+      }
+      if (first_key + kKeys - 1 > first_query) Mask(scores, first_query, first_key);
+      float rescale[2 * kM];
+      if (softmax.Refer(scores, scale, rescale)) {
+#pragma unroll
+        for (int m = 0; m < kM; ++m) {
+#pragma unroll
+          for (int n = 0; n < kSize / 8; ++n) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sums[m][n][i] *= rescale[2 * m + i / 2];
+          }
+        }
+      }
+    }
+    if constexpr (Tile::kValueStages == 1) {
+      Await<1>();
+      Synchronize<Tile>(group);
+    }
+    if (needed) {
+      // The weights of 16 keys come into being while those before are multiplied with their values.
+      const uint32_t tile = my_values + (Tile::kValueStages == 2 ? stage * Tile::kKeyBytes : 0);
+      constexpr int kAcross = kSize / 16;
+      constexpr int kSteps = kKeys / 16 * kAcross;
+      constexpr int kEach = kM * 8 / kAcross > 1 ? kM * 8 / kAcross : 1;  // weights in a step
+      const auto load_step = [&](uint32_t(&b)[4], int step) {
+        LoadTransposed(b, (tile ^ (step % kAcross << 5)) + step / kAcross * 16 * Tile::kRowBytes);
+      };
+      // Number i of the weights of 16 keys, in the order in which they are packed.
+      const auto weigh = [&](int k, int i) {
+        float& score = scores[i / 8][2 * k + i / 4 % 2][i % 4];
+        score = softmax.Weight(score, scale, i / 8 * 2 + i % 4 / 2);
+      };
+      uint32_t b[kAhead + 1][4];
+#pragma unroll
+      for (int step = 0; step < kAhead; ++step) load_step(b[step], step);
+#pragma unroll
+      for (int i = 0; i < kM * 8; ++i) weigh(0, i);
+#pragma unroll
+      for (int k = 0; k < kKeys / 16; ++k) {
+        uint32_t a[kM][4];
+#pragma unroll
+        for (int m = 0; m < kM; ++m) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const auto& pair = scores[m][2 * k + i / 2];
+            a[m][i] = Pack<T>(pair[i % 2 * 2], pair[i % 2 * 2 + 1]);
+          }
+        }
+#pragma unroll
+        for (int n = 0; n < kAcross; ++n) {
+          const int step = k * kAcross + n;
+          if (step + kAhead < kSteps) {
+            load_step(b[(step + kAhead) % (kAhead + 1)], step + kAhead);
+          }
+          const auto& values_now = b[step % (kAhead + 1)];
+#pragma unroll
+          for (int m = 0; m < kM; ++m) {
+            Multiply<T>(sums[m][2 * n], a[m], values_now[0], values_now[1]);
+            Multiply<T>(sums[m][2 * n + 1], a[m], values_now[2], values_now[3]);
+          }
+#pragma unroll
+          for (int i = n * kEach; i < (n + 1) * kEach; ++i) {
+            if (k + 1 < kKeys / 16 && i < kM * 8) weigh(k + 1, i);
+          }
+        }
+      }
+    }
+  }
+
+  if constexpr (Tile::kGroups > 1) {
+    // Groups but the first leave what they have where keys were; the first one takes it.
+    __syncthreads();
+    float* const joined = reinterpret_cast<float*>(shared + Tile::kQueryBytes) + member;
+    constexpr int kStride = Tile::kGroupThreads;
+    if (group > 0) {
+      float* to = joined + (group - 1) * kStride * Tile::kJoinFloats;
+#pragma unroll
+      for (int r = 0; r < 2 * kM; ++r) {
+        to[2 * r * kStride] = softmax.reference[r];
+        to[(2 * r + 1) * kStride] = softmax.totals[r];
+      }
+      to += 4 * kM * kStride;
+#pragma unroll
+      for (int i = 0; i < kM * kSize / 2; ++i) {
+        to[i * kStride] = sums[i / (kSize / 2)][i / 4 % (kSize / 8)][i % 4];
+      }
+    }
+    __syncthreads();
+    if (group > 0) return;
+    for (int g = 1; g < Tile::kGroups; ++g) {
+      const float* from = joined + (g - 1) * kStride * Tile::kJoinFloats;
+      float ours[2 * kM], theirs[2 * kM];
+#pragma unroll
+      for (int r = 0; r < 2 * kM; ++r) {
+        const float reference = from[2 * r * kStride];
+        const float next = fmaxf(softmax.reference[r], reference);
+        ours[r] = PowerOfTwo(softmax.reference[r] - next);
+        theirs[r] = PowerOfTwo(reference - next);
+        softmax.reference[r] = next;
+        softmax.totals[r] = softmax.totals[r] * ours[r] + from[(2 * r + 1) * kStride] * theirs[r];
+      }
+      from += 4 * kM * kStride;
+#pragma unroll
+      for (int i = 0; i < kM * kSize / 2; ++i) {
+        float& sum = sums[i / (kSize / 2)][i / 4 % (kSize / 8)][i % 4];
+        const int r = i / (kSize / 2) * 2 + i % 4 / 2;
+        sum = sum * ours[r] + from[i * kStride] * theirs[r];
+      }
+    }
+  }
+
+  // By way of the warp's own rows of queries, to store whole chunks.
+  __syncwarp();
+  unsigned char* const mine = shared + row_warp * 16 * kM * Tile::kRowBytes;
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float inverse = 1 / QuadSum(softmax.totals[2 * m + half]);
+      const int row = m * 16 + half * 8 + lane / 4;
+#pragma unroll
+      for (int n = 0; n < kSize / 8; ++n) {
+        *reinterpret_cast<uint32_t*>(mine + row * Tile::kRowBytes + ((n ^ (row % 8)) << 4) +
+                                     lane % 4 * 4) =
+            Pack<T>(sums[m][n][2 * half] * inverse, sums[m][n][2 * half + 1] * inverse);
+      }
+    }
+  }
+  __syncwarp();
+  for (int i = lane; i < 16 * kM * Tile::kRowChunks; i += 32) {
+    const int row = i / Tile::kRowChunks;
+    const int chunk = i % Tile::kRowChunks;
+    if (first_query + row < shape.tokens && chunk * 8 < shape.size) {
+      *reinterpret_cast<uint4*>(y + static_cast<int64_t>(first_query + row) * shape.size +
+                                chunk * 8) =
+          *reinterpret_cast<const uint4*>(mine + row * Tile::kRowBytes +
+                                          ((chunk ^ (row % 8)) << 4));
+    }
+  }
+}
+
+__device__ uint32_t ToTf32(float x) {
+  uint32_t y;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+  return y;
+}
+
+struct Pair {
+  uint32_t high, low;
+
+  __device__ explicit Pair(float x) {
+    high = ToTf32(x);
+    low = ToTf32(x - __uint_as_float(high));
+  }
+};
+
+__device__ void MultiplyTf32(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                             uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// The 16 x 8 numbers a, as four of a thread, times 8 x 8.
+__device__ void MultiplySplit(float (&d)[4], const Pair (&a)[4], const Pair& b0, const Pair& b1) {
+  MultiplyTf32(d, a[0].low, a[1].low, a[2].low, a[3].low, b0.high, b1.high);
+  MultiplyTf32(d, a[0].high, a[1].high, a[2].high, a[3].high, b0.low, b1.low);
+  MultiplyTf32(d, a[0].high, a[1].high, a[2].high, a[3].high, b0.high, b1.high);
+}
+
+// float32: 16 queries a warp. The depth of a product may go in any order, and goes so that a
+// thread's two numbers of eight lie side by side: places t and t + 4 hold 2 t and 2 t + 1.
+template <int kSize>
+struct FloatTile {
+  static constexpr int kWarps = 4;
+  static constexpr int kThreads = 32 * kWarps;
+  static constexpr int kQueries = 16 * kWarps;
+  static constexpr int kKeyPitch = kSize + 8;    // lanes' pairs lie in different banks
+  static constexpr int kValuePitch = kSize + 4;  // and so do lanes' numbers
+  static constexpr int kKeyFloats = kFloatKeys * kKeyPitch;
+  static constexpr int kValueFloats = kFloatKeys * kValuePitch;
+  static constexpr int kBytes = 4 * 2 * (kKeyFloats + kValueFloats);
+
+  static __device__ void Load(float* to, int pitch, const float* from, int first, int rows,
+                              int size) {
+    const uint32_t target = SharedAddress(to);
+    for (int i = threadIdx.x; i < kFloatKeys * (kSize / 4); i += kThreads) {
+      const int row = i / (kSize / 4);
+      const int column = i % (kSize / 4) * 4;
+      const bool exists = first + row < rows && column < size;
+      const float* source =
+          exists ? from + static_cast<int64_t>(first + row) * size + column : from;
+      CopyAsync(target + 4 * (row * pitch + column), source, exists);
+    }
+  }
+};
+
+template <int kSize>
+__global__ void __launch_bounds__(FloatTile<kSize>::kThreads, kSize > 64 ? 1 : 2)
+    AttendFloat(const float* __restrict__ query, const float* __restrict__ key,
+                const float* __restrict__ value, float* __restrict__ y, Shape shape, float scale,
+                int tiles, unsigned layer) {
+  using Tile = FloatTile<kSize>;
+  extern __shared__ __align__(128) float numbers[];
+  float* const keys = numbers;
+  float* const values = numbers + 2 * Tile::kKeyFloats;
+  const Place place(shape, tiles, layer);
+  const int64_t head_elements = static_cast<int64_t>(shape.tokens) * shape.size;
+  query += place.query_head * head_elements;
+  key += place.kv_head * head_elements;
+  value += place.kv_head * head_elements;
+  y += place.query_head * head_elements;
+  const int lane = threadIdx.x % 32;
+  const int quad = lane / 4;
+  const int member = lane % 4;
+  const int block_query = place.tile * Tile::kQueries;
+  const int first_query = block_query + threadIdx.x / 32 * 16;
+  const int last_query = min(block_query + Tile::kQueries, shape.tokens) - 1;
+  const int key_tiles = last_query / kFloatKeys + 1;
+
+  const auto load_keys = [&](int t) {
+    Tile::Load(keys + t % 2 * Tile::kKeyFloats, Tile::kKeyPitch, key, t * kFloatKeys, shape.tokens,
+               shape.size);
+    Tile::Load(values + t % 2 * Tile::kValueFloats, Tile::kValuePitch, value, t * kFloatKeys,
+               shape.tokens, shape.size);
+    Commit();
+  };
+  load_keys(0);
+  float2 wanted[kSize / 8][2];
+#pragma unroll
+  for (int k = 0; k < kSize / 8; ++k) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = first_query + half * 8 + quad;
+      const int column = k * 8 + member * 2;
+      wanted[k][half] = row < shape.tokens && column < shape.size
+                            ? __ldg(reinterpret_cast<const float2*>(
+                                  query + static_cast<int64_t>(row) * shape.size + column))
+                            : float2{0, 0};
+    }
+  }
+
+  float sums[kSize / 8][4] = {};
+  Softmax<1> softmax;
+  for (int t = 0; t < key_tiles; ++t) {
+    Await<0>();
+    __syncthreads();
+    if (t + 1 < key_tiles) load_keys(t + 1);
+    const int first_key = t * kFloatKeys;
+    if (first_key > first_query + 15) continue;  // after all of this warp's queries
+
+    float scores[1][kFloatKeys / 8][4] = {};
+    const float* k_tile = keys + t % 2 * Tile::kKeyFloats + quad * Tile::kKeyPitch + 2 * member;
+#pragma unroll
+    for (int k = 0; k < kSize / 8; ++k) {
+      const Pair a[4] = {Pair(wanted[k][0].x), Pair(wanted[k][1].x), Pair(wanted[k][0].y),
+                         Pair(wanted[k][1].y)};
+#pragma unroll
+      for (int n = 0; n < kFloatKeys / 8; ++n) {
+        const float2 b = *reinterpret_cast<const float2*>(k_tile + n * 8 * Tile::kKeyPitch + k * 8);
+        MultiplySplit(scores[0][n], a, Pair(b.x), Pair(b.y));
+      }
+    }
+    if (first_key + kFloatKeys - 1 > first_query) Mask(scores, first_query, first_key);
+    float rescale[2] = {1, 1};
+    softmax.Refer(scores, scale, rescale);
+    float parts[kSize / 8][4] = {};
+    const float* v_tile =
+        values + t % 2 * Tile::kValueFloats + 2 * member * Tile::kValuePitch + quad;
+#pragma unroll
+    for (int k = 0; k < kFloatKeys / 8; ++k) {
+      float w[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) w[i] = softmax.Weight(scores[0][k][i], scale, i / 2);
+      const Pair a[4] = {Pair(w[0]), Pair(w[2]), Pair(w[1]), Pair(w[3])};
+#pragma unroll
+      for (int n = 0; n < kSize / 8; ++n) {
+        const float* v = v_tile + k * 8 * Tile::kValuePitch + n * 8;
+        MultiplySplit(parts[n], a, Pair(v[0]), Pair(v[Tile::kValuePitch]));
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < kSize / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums[n][i] = sums[n][i] * rescale[i / 2] + parts[n][i];
+    }
+  }
+
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float inverse = 1 / QuadSum(softmax.totals[half]);
+    const int row = first_query + half * 8 + quad;
+#pragma unroll
+    for (int n = 0; n < kSize / 8; ++n) {
+      const int column = n * 8 + member * 2;
+      if (row < shape.tokens && column < shape.size) {
+        *reinterpret_cast<float2*>(y + static_cast<int64_t>(row) * shape.size + column) = {
+            sums[n][2 * half] * inverse, sums[n][2 * half + 1] * inverse};
+      }
+    }
+  }
+}
+
+template <typename Combine>
+__device__ float Reduce(float value, Combine combine) {
+  __shared__ float partial[kAnyThreads / 32];
+  for (int lane = 16; lane > 0; lane /= 2) {
+    value = combine(value, __shfl_xor_sync(0xffffffff, value, lane));
+  }
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = partial[0];
+  for (int w = 1; w < kAnyThreads / 32; ++w) value = combine(value, partial[w]);
+  return value;
+}
+
+// Any size: a block for a query, a thread for a key of a chunk, then for some of the sums.
+template <typename T>
+__global__ void __launch_bounds__(kAnyThreads)
+    AttendAny(const T* __restrict__ query, const T* __restrict__ key, const T* __restrict__ value,
+              T* __restrict__ y, Shape shape, float scale) {
+  extern __shared__ __align__(128) float rows[];
+  float* const wanted = rows;
+  float* const sums = rows + shape.size;
+  __shared__ float weights[kAnyThreads];
+  const Place place(shape, shape.tokens, gridDim.x);
+  const int position = place.tile;
+  const int64_t row = place.query_head * shape.tokens + position;
+  const int64_t start = place.kv_head * shape.tokens * shape.size;
+  for (int d = threadIdx.x; d < shape.size; d += kAnyThreads) {
+    wanted[d] = static_cast<float>(query[row * shape.size + d]) * scale;
+    sums[d] = 0;
+  }
+  __syncthreads();
+  float largest = -INFINITY;
+  float total = 0;
+  for (int first = 0; first <= position; first += kAnyThreads) {
+    const int mine = first + static_cast<int>(threadIdx.x);
+    float score = -INFINITY;
+    if (mine <= position) {
+      const T* k = key + start + static_cast<int64_t>(mine) * shape.size;
+      score = 0;
+#pragma unroll 4
+      for (int d = 0; d < shape.size; ++d) score += wanted[d] * static_cast<float>(k[d]);
+    }
+    const float before = largest;
+    largest = fmaxf(before, Reduce(score, [](float a, float b) { return fmaxf(a, b); }));
+    const float rescale = PowerOfTwo(before - largest);
+    const float weight = PowerOfTwo(score - largest);
+    weights[threadIdx.x] = weight;
+    total = total * rescale + Reduce(weight, [](float a, float b) { return a + b; });
+    const int count = min(kAnyThreads, position - first + 1);
+    for (int d = threadIdx.x; d < shape.size; d += kAnyThreads) {
+      const T* v = value + start + static_cast<int64_t>(first) * shape.size + d;
+      float sum = sums[d] * rescale;
+#pragma unroll 4
+      for (int k = 0; k < count; ++k) {
+        sum += weights[k] * static_cast<float>(v[static_cast<int64_t>(k) * shape.size]);
+      }
+      sums[d] = sum;
+    }
+    __syncthreads();
+  }
+  for (int d = threadIdx.x; d < shape.size; d += kAnyThreads) {
+    y[row * shape.size + d] = static_cast<T>(sums[d] / total);
+  }
+}
+
+// What all launches take.
+template <typename T>
+struct Call {
+  const T *query, *key, *value;
+  T* y;
+  Shape shape;
+  int64_t all_heads;
+  float scale;  // of scores, for powers of two
+  cudaStream_t stream;
+
+  template <typename Kernel>
+  void Launch(Kernel kernel, int queries, int threads, int bytes) const {
+    const int tiles = (shape.tokens + queries - 1) / queries;
+    TORCH_CHECK(all_heads * tiles < int64_t{1} << 31, "too many queries");
+    const auto blocks = static_cast<unsigned>(all_heads * tiles);
+    const auto sms =
+        static_cast<unsigned>(at::cuda::getCurrentDeviceProperties()->multiProcessorCount);
+    C10_CUDA_CHECK(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    kernel<<<blocks, threads, bytes, stream>>>(query, key, value, y, shape, scale, tiles,
+                                               blocks <= 2 * sms ? sms : blocks);
+  }
+
+  template <typename Tile>
+  void Launch16() const {
+    Launch(Attend<T, Tile>, Tile::kQueries, Tile::kThreads, Tile::kBytes);
+  }
+
+  template <int kSize>
+  void LaunchFloat() const {
+    using Tile = FloatTile<kSize>;
+    Launch(AttendFloat<kSize>, Tile::kQueries, Tile::kThreads, Tile::kBytes);
+  }
+};
+
+template <typename T>
+static void Dispatch(const torch::Tensor& query, const torch::Tensor& key,
+                     const torch::Tensor& value, torch::Tensor& y) {
+  const int size = static_cast<int>(query.size(3));
+  const Shape shape{static_cast<int>(query.size(1)), static_cast<int>(key.size(1)),
+                    static_cast<int>(query.size(2)), size};
+  const Call<T> call{query.data_ptr<T>(),
+                     key.data_ptr<T>(),
+                     value.data_ptr<T>(),
+                     y.data_ptr<T>(),
+                     shape,
+                     query.size(0) * query.size(1),
+                     static_cast<float>(1.4426950408889634 / std::sqrt(static_cast<double>(size))),
+                     at::cuda::getCurrentCUDAStream()};
+  const bool chunks = size * sizeof(T) % 16 == 0;
+  if constexpr (std::is_same_v<T, float>) {
+    if (chunks && size <= 64) return call.template LaunchFloat<64>();
+    if (chunks && size <= 128) return call.template LaunchFloat<128>();
+  } else {
+    if (chunks && size <= 64) return call.template Launch16<Tile<64, 2, 4, 1, 64, 2>>();
+    if (chunks && size <= 128) return call.template Launch16<Tile<128, 2, 4, 1, 64, 2>>();
+    if (chunks && size <= 256) return call.template Launch16<Tile<256, 1, 2, 2, 32, 1>>();
+  }
+  const int64_t queries = call.all_heads * shape.tokens;
+  TORCH_CHECK(queries < int64_t{1} << 31, "too many queries");
+  AttendAny<T>
+      <<<static_cast<unsigned>(queries), kAnyThreads, 2 * sizeof(float) * size, call.stream>>>(
+          call.query, call.key, call.value, call.y, shape, call.scale);
+}
+
+// Contiguous, and where a chunk of 16 bytes may begin.
+static torch::Tensor Aligned(const torch::Tensor& x) {
+  const auto y = x.contiguous();
+  return reinterpret_cast<uintptr_t>(y.data_ptr()) % 16 == 0 ? y : y.clone();
+}
+
+torch::Tensor forward(torch::Tensor query, torch::Tensor key, torch::Tensor value) {
+  TORCH_CHECK(query.dim() == 4 && key.dim() == 4 && key.sizes() == value.sizes(),
+              "query, key and value must be (batch, heads, tokens, size)");
+  TORCH_CHECK(
+      query.size(0) == key.size(0) && query.size(2) == key.size(2) && query.size(3) == key.size(3),
+      "query and key must have as many members, tokens and elements");
+  TORCH_CHECK(key.size(1) > 0 && query.size(1) % key.size(1) == 0,
+              "the heads of query must be a multiple of those of key");
+  TORCH_CHECK(query.size(3) <= 4096, "a head must have at most 4096 elements");
+  TORCH_CHECK(query.scalar_type() == key.scalar_type() && key.scalar_type() == value.scalar_type(),
+              "query, key and value must be of one type");
+  auto y = torch::empty(query.sizes(), query.options());
+  if (y.numel() == 0) return y;
+  query = Aligned(query);
+  key = Aligned(key);
+  value = Aligned(value);
+  switch (query.scalar_type()) {
+    case torch::kFloat32:
+      Dispatch<float>(query, key, value, y);
+      break;
+    case torch::kFloat16:
+      Dispatch<at::Half>(query, key, value, y);
+      break;
+    case torch::kBFloat16:
+      Dispatch<at::BFloat16>(query, key, value, y);
+      break;
+    default:
+      TORCH_CHECK(false, "query must be float32, float16 or bfloat16");
+  }
+  return y;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward, "Causal attention"); }

@@ -1,0 +1,426 @@
+// Layer normalisation of long rows, whole images of up to millions of numbers. A row is cut into
+// chunks, one block for each; all blocks are on the GPU at once and exchange the moments of their
+// chunks through a barrier of the grid. So x is read once: a block keeps its chunk in registers.
+//  - OnChip: where all of x fits on the GPU's multiprocessors. Weight and bias do not wait for the
+//    barrier either; they travel to shared memory meanwhile.
+//  - RowByRow: where the rows do not fit, but one does. Blocks go from row to row; the next row's
+//    chunk travels while the barrier of this one is waited for. The weight's chunk stays in shared
+//    memory, the bias in the L2 cache.
+//  - Moments and Normalize, two launches: rows that are not aligned vectors, too long or too
+//    short.
+// Moments are a mean and the sum of squared distances from it, of a warp, a chunk, a row: large
+// means cost no digits.
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/cuda/CUDAContext.h>
+#include <cooperative_groups.h>
+#include <cuda_pipeline.h>
+#include <torch/extension.h>
+
+#include <algorithm>
+#include <cstdint>
+
+constexpr int kLargest = 16;      // vectors of four that a thread holds of x
+constexpr int kStaged = 28;       // vectors that a thread of 512 can have in shared memory: 224 KiB
+constexpr int kFewThreads = 512;  // of Moments and Normalize; tune: kFewThreads in 256, 512
+constexpr int kFewItems = 8;      // tune: kFewItems in 4, 8
+
+// Of `count` numbers: their mean and the sum of their squared distances from it.
+struct Moments {
+  float mean, squares, count;
+};
+
+__device__ float WarpSum(float value) {
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2) value += __shfl_xor_sync(~0u, value, lanes);
+  return value;
+}
+
+__device__ float Sum(float v) { return v; }
+__device__ float Sum(float4 v) { return (v.x + v.y) + (v.z + v.w); }
+__device__ float Squares(float v, float mean) { return (v - mean) * (v - mean); }
+__device__ float Squares(float4 v, float mean) {
+  return (Squares(v.x, mean) + Squares(v.y, mean)) + (Squares(v.z, mean) + Squares(v.w, mean));
+}
+__device__ float Normal(float v, float mean, float scale, float w, float b) {
+  return (v - mean) * scale * w + b;
+}
+__device__ float4 Normal(float4 v, float mean, float scale, float4 w, float4 b) {
+  return make_float4(Normal(v.x, mean, scale, w.x, b.x), Normal(v.y, mean, scale, w.y, b.y),
+                     Normal(v.z, mean, scale, w.z, b.z), Normal(v.w, mean, scale, w.w, b.w));
+}
+
+// Where a block works in its row, in vectors: first + threadIdx.x + item * kThreads, item < kItems.
+struct Chunk {
+  int64_t first;
+  int length;  // at most kThreads * kItems
+};
+
+__device__ Chunk ChunkOf(int64_t index, int size, int64_t vectors) {
+  const int64_t first = index * size;
+  return {first, static_cast<int>(min(static_cast<int64_t>(size), vectors - first))};
+}
+
+// The moments of the block's chunk, known to thread 0. Vectors beyond the chunk are zero.
+template <int kThreads, int kItems, typename Vector>
+__device__ Moments OfChunk(const Vector (&value)[kItems], int length) {
+  constexpr int kWarps = kThreads / 32;
+  constexpr unsigned kWidth = sizeof(Vector) / sizeof(float);
+  __shared__ Moments of_warps[kWarps];
+  float sum = 0;
+  unsigned count = 0;
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    sum += Sum(value[item]);
+    count += threadIdx.x + item * kThreads < length ? kWidth : 0;
+  }
+  const float of_warp = static_cast<float>(__reduce_add_sync(~0u, count));
+  const float mean = WarpSum(sum) / fmaxf(of_warp, 1);
+  float squares = 0;
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    if (threadIdx.x + item * kThreads < length) squares += Squares(value[item], mean);
+  }
+  squares = WarpSum(squares);
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = {mean, squares, of_warp};
+  __syncthreads();
+  Moments all{0, 0, static_cast<float>(length) * kWidth};
+  if (threadIdx.x > 0) return all;
+#pragma unroll 4
+  for (int w = 0; w < kWarps; ++w) all.mean += of_warps[w].mean * (of_warps[w].count / all.count);
+#pragma unroll 4
+  for (int w = 0; w < kWarps; ++w) {
+    const float off = of_warps[w].mean - all.mean;
+    all.squares += of_warps[w].squares + of_warps[w].count * off * off;
+  }
+  return all;
+}
+
+// A row's mean and 1 / deviation.
+struct Row {
+  float mean, scale;
+};
+
+// of_chunks: mean and squares of the row's chunks, all but the last of chunk_size numbers. Every
+// warp puts them together for itself, around the first chunk's mean, which costs at most as many
+// units of the last place as there are chunks.
+__device__ Row OfRow(const float2* of_chunks, int chunks, int chunk_size, int64_t length,
+                     float eps) {
+  const float pivot = __ldcg(of_chunks).x;
+  const float full = static_cast<float>(chunk_size);
+  const float last = static_cast<float>(length - static_cast<int64_t>(chunks - 1) * chunk_size);
+  float sum = 0, squares = 0;
+#pragma unroll 4
+  for (int c = threadIdx.x % 32; c < chunks; c += 32) {
+    const float2 chunk = __ldcg(of_chunks + c);
+    const float count = c < chunks - 1 ? full : last;
+    const float off = chunk.x - pivot;
+    sum += count * off;
+    squares += chunk.y + count * off * off;
+  }
+  const float total = static_cast<float>(length);
+  const float off = WarpSum(sum) / total;
+  const float variance = WarpSum(squares) / total - off * off;
+  return {pivot + off, rsqrtf((variance < 0 ? 0 : variance) + eps)};  // a NaN stays one
+}
+
+// Of kItems vectors of the bias, how many find room in shared memory beside those of the weight.
+constexpr __host__ __device__ int BiasStaged(int items) {
+  return 2 * items <= kStaged ? items : kStaged - items;
+}
+
+// Block b holds chunk b % chunks of row b / chunks. A thread's part of weight and, as far as there
+// is room, bias lies in shared memory, the rest of the bias in registers.
+template <int kThreads, int kItems>
+__global__ void __launch_bounds__(kThreads, 1)
+    OnChip(const float4* __restrict__ x, const float4* __restrict__ weight,
+           const float4* __restrict__ bias, float4* __restrict__ y, float2* of_chunks, int chunks,
+           int vectors, float eps) {
+  constexpr int kInShared = BiasStaged(kItems);
+  constexpr int kInRegisters = kItems - kInShared;
+  extern __shared__ float4 staged[];
+  float4* const weights = staged + threadIdx.x;
+  float4* const biases = weights + kItems * kThreads;
+  const int row = blockIdx.x / chunks;
+  const int64_t start = static_cast<int64_t>(row) * vectors;
+  const Chunk chunk = ChunkOf(blockIdx.x % chunks, kThreads * kItems, vectors);
+  const int64_t place = chunk.first + threadIdx.x;
+  x += start + place;
+  y += start + place;
+  weight += place;
+  bias += place;
+
+  float4 value[kItems], rest[kInRegisters + 1];
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    const bool inside = threadIdx.x + item * kThreads < chunk.length;
+    value[item] = inside ? x[item * kThreads] : make_float4(0, 0, 0, 0);
+  }
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    if (threadIdx.x + item * kThreads >= chunk.length) continue;
+    const int at = item * kThreads;
+    __pipeline_memcpy_async(weights + at, weight + at, sizeof(float4));
+    if (item < kInShared) {
+      __pipeline_memcpy_async(biases + at, bias + at, sizeof(float4));
+    } else {
+      rest[item - kInShared] = bias[at];
+    }
+  }
+  __pipeline_commit();
+
+  const Moments moments = OfChunk<kThreads>(value, chunk.length);
+  if (threadIdx.x == 0) of_chunks[blockIdx.x] = make_float2(moments.mean, moments.squares);
+  cooperative_groups::this_grid().sync();
+  const Row of_row = OfRow(of_chunks + static_cast<int64_t>(row) * chunks, chunks,
+                           4 * kThreads * kItems, 4 * static_cast<int64_t>(vectors), eps);
+  __pipeline_wait_prior(0);
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    if (threadIdx.x + item * kThreads >= chunk.length) continue;
+    const float4 b =
+        item < kInShared ? biases[item * kThreads] : rest[item < kInShared ? 0 : item - kInShared];
+    y[item * kThreads] =
+        Normal(value[item], of_row.mean, of_row.scale, weights[item * kThreads], b);
+  }
+}
+
+// Block b holds chunk b of one row after the other; all chunks are full. Of the next row a thread
+// has kAhead vectors in shared memory, above the weights, and the others in registers.
+template <int kThreads, int kItems>
+__global__ void __launch_bounds__(kThreads, 1)
+    RowByRow(const float4* __restrict__ x, const float4* __restrict__ weight,
+             const float4* __restrict__ bias, float4* __restrict__ y, float2* of_chunks, int rows,
+             float eps) {
+  constexpr int kAhead = kStaged - kItems;
+  constexpr int kSize = kThreads * kItems;
+  static_assert(kAhead > 0 && kAhead < kItems);
+  extern __shared__ float4 staged[];
+  float4* const weights = staged + threadIdx.x;
+  float4* const ahead = weights + kItems * kThreads;
+  const int64_t place = static_cast<int64_t>(blockIdx.x) * kSize + threadIdx.x;
+  const int64_t vectors = static_cast<int64_t>(gridDim.x) * kSize;
+
+  float4 next[kItems - kAhead];
+  const auto fetch = [&](int row) {
+    const float4* from = x + row * vectors + place;
+#pragma unroll
+    for (int item = 0; item < kAhead; ++item) {
+      __pipeline_memcpy_async(ahead + item * kThreads, from + item * kThreads, sizeof(float4));
+    }
+#pragma unroll
+    for (int item = kAhead; item < kItems; ++item) {
+      next[item - kAhead] = __ldcs(from + item * kThreads);
+    }
+  };
+  fetch(0);
+  __pipeline_commit();
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    __pipeline_memcpy_async(weights + item * kThreads, weight + place + item * kThreads,
+                            sizeof(float4));
+  }
+  __pipeline_commit();
+
+  for (int row = 0; row < rows; ++row) {
+    if (row == 0) {
+      __pipeline_wait_prior(1);  // not for the weights
+    } else {
+      __pipeline_wait_prior(0);
+    }
+    float4 value[kItems];
+#pragma unroll
+    for (int item = 0; item < kItems; ++item) {
+      value[item] =
+          item < kAhead ? ahead[item * kThreads] : next[item < kAhead ? 0 : item - kAhead];
+    }
+    const Moments moments = OfChunk<kThreads>(value, kSize);
+    float2* const of_row = of_chunks + static_cast<int64_t>(row) * gridDim.x;
+    if (threadIdx.x == 0) of_row[blockIdx.x] = make_float2(moments.mean, moments.squares);
+    if (row + 1 < rows) fetch(row + 1);
+    __pipeline_commit();
+    cooperative_groups::this_grid().sync();
+    __pipeline_wait_prior(1);  // for all but the next row
+    const Row scale = OfRow(of_row, gridDim.x, 4 * kSize, 4 * vectors, eps);
+    float4* const to = y + row * vectors + place;
+#pragma unroll
+    for (int item = 0; item < kItems; ++item) {
+      const int64_t at = item * kThreads;
+      to[at] = Normal(value[item], scale.mean, scale.scale, weights[at], __ldcg(bias + place + at));
+    }
+  }
+}
+
+template <typename Vector>
+__device__ void Load(const Vector* from, int length, Vector (&value)[kFewItems]) {
+#pragma unroll
+  for (int item = 0; item < kFewItems; ++item) {
+    const int i = threadIdx.x + item * kFewThreads;
+    value[item] = i < length ? from[i] : Vector{};
+  }
+}
+
+template <typename Vector>
+__global__ void __launch_bounds__(kFewThreads)
+    ChunkMoments(const Vector* __restrict__ x, float2* __restrict__ of_chunks, int chunks,
+                 int64_t vectors) {
+  asm volatile("griddepcontrol.launch_dependents;");  // they wait for the moments by themselves
+  const Chunk chunk = ChunkOf(blockIdx.x % chunks, kFewThreads * kFewItems, vectors);
+  Vector value[kFewItems];
+  Load(x + blockIdx.x / chunks * vectors + chunk.first, chunk.length, value);
+  const Moments moments = OfChunk<kFewThreads>(value, chunk.length);
+  if (threadIdx.x == 0) of_chunks[blockIdx.x] = make_float2(moments.mean, moments.squares);
+}
+
+// From the last chunk to the first: what was read last is still in the L2 cache.
+template <typename Vector>
+__global__ void __launch_bounds__(kFewThreads)
+    Normalize(const Vector* __restrict__ x, const Vector* __restrict__ weight,
+              const Vector* __restrict__ bias, const float2* of_chunks, Vector* __restrict__ y,
+              int chunks, int64_t vectors, float eps) {
+  constexpr int kSize = kFewThreads * kFewItems;
+  constexpr int kWidth = sizeof(Vector) / sizeof(float);
+  const int64_t block = gridDim.x - 1 - blockIdx.x;
+  const int64_t row = block / chunks;
+  const Chunk chunk = ChunkOf(block % chunks, kSize, vectors);
+  const int64_t start = row * vectors + chunk.first;
+  Vector value[kFewItems];
+  Load(x + start, chunk.length, value);
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  const Row of_row = OfRow(of_chunks + row * chunks, chunks, kWidth * kSize, kWidth * vectors, eps);
+#pragma unroll
+  for (int item = 0; item < kFewItems; ++item) {
+    const int i = threadIdx.x + item * kFewThreads;
+    if (i >= chunk.length) continue;
+    y[start + i] = Normal(value[item], of_row.mean, of_row.scale, weight[chunk.first + i],
+                          bias[chunk.first + i]);
+  }
+}
+
+// Everything of one call.
+struct Call {
+  torch::Tensor x, weight, bias, y;
+  int64_t rows, length;
+  float eps;
+};
+
+static int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static int Processors() { return at::cuda::getCurrentDeviceProperties()->multiProcessorCount; }
+
+static torch::Tensor Scratch(const Call& call, int64_t chunks) {
+  return torch::empty({call.rows * chunks, 2}, call.x.options());
+}
+
+template <typename... Parameters, typename... Arguments>
+static void LaunchTogether(void (*kernel)(Parameters...), int64_t blocks, int threads, int vectors,
+                           Arguments... arguments) {
+  const int bytes = vectors * threads * static_cast<int>(sizeof(float4));
+  C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  cudaLaunchAttribute together;
+  together.id = cudaLaunchAttributeCooperative;
+  together.val.cooperative = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = bytes;
+  config.stream = at::cuda::getCurrentCUDAStream();
+  config.attrs = &together;
+  config.numAttrs = 1;
+  C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
+}
+
+static const float4* Vectors(const torch::Tensor& x) {
+  return static_cast<const float4*>(x.data_ptr());
+}
+
+// Whether these blocks hold all of x at once; if so, they are launched.
+template <int kThreads, int kItems>
+static bool TryOnChip(const Call& call) {
+  const int64_t vectors = call.length / 4;
+  const int64_t chunks = CeilDiv(vectors, kThreads * kItems);
+  if (call.rows * chunks > Processors()) return false;
+  auto of_chunks = Scratch(call, chunks);
+  LaunchTogether(OnChip<kThreads, kItems>, call.rows * chunks, kThreads,
+                 kItems + BiasStaged(kItems), Vectors(call.x), Vectors(call.weight),
+                 Vectors(call.bias), static_cast<float4*>(call.y.data_ptr()),
+                 static_cast<float2*>(of_chunks.data_ptr()), chunks, vectors, call.eps);
+  return true;
+}
+
+// The same for one row, if its chunks are full and leave few multiprocessors without work.
+template <int kThreads, int kItems>
+static bool TryRowByRow(const Call& call) {
+  const int64_t chunks = call.length / (4 * kThreads * kItems);
+  if (call.length % (4 * kThreads * kItems) != 0 || chunks > Processors() ||
+      4 * chunks < 3 * Processors()) {
+    return false;
+  }
+  auto of_chunks = Scratch(call, chunks);
+  LaunchTogether(RowByRow<kThreads, kItems>, chunks, kThreads, kStaged, Vectors(call.x),
+                 Vectors(call.weight), Vectors(call.bias), static_cast<float4*>(call.y.data_ptr()),
+                 static_cast<float2*>(of_chunks.data_ptr()), call.rows, call.eps);
+  return true;
+}
+
+template <typename Vector>
+static void InTwoLaunches(const Call& call) {
+  const int64_t vectors = call.length / (sizeof(Vector) / sizeof(float));
+  const int64_t chunks = CeilDiv(vectors, kFewThreads * kFewItems);
+  const int64_t blocks = call.rows * chunks;
+  TORCH_CHECK(blocks < (int64_t{1} << 31), "x is too large");
+  auto of_chunks = Scratch(call, chunks);
+  const auto* x = static_cast<const Vector*>(call.x.data_ptr());
+  auto* moments = static_cast<float2*>(of_chunks.data_ptr());
+  cudaStream_t stream = at::cuda::getCurrentCUDAStream();
+  ChunkMoments<Vector><<<static_cast<unsigned>(blocks), kFewThreads, 0, stream>>>(
+      x, moments, static_cast<int>(chunks), vectors);
+
+  cudaLaunchAttribute early;
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(kFewThreads);
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  C10_CUDA_CHECK(cudaLaunchKernelEx(
+      &config, Normalize<Vector>, x, static_cast<const Vector*>(call.weight.data_ptr()),
+      static_cast<const Vector*>(call.bias.data_ptr()), static_cast<const float2*>(moments),
+      static_cast<Vector*>(call.y.data_ptr()), static_cast<int>(chunks), vectors, call.eps));
+}
+
+static bool Aligned(const torch::Tensor& x) {
+  return reinterpret_cast<uintptr_t>(x.data_ptr()) % sizeof(float4) == 0;
+}
+
+torch::Tensor forward(torch::Tensor x, torch::Tensor weight, torch::Tensor bias, double eps) {
+  TORCH_CHECK(weight.numel() > 0 && weight.sizes() == bias.sizes() && x.dim() >= weight.dim() &&
+                  x.sizes().slice(x.dim() - weight.dim()) == weight.sizes(),
+              "weight and bias must have the last dimensions of x, which must not be empty");
+  TORCH_CHECK(x.scalar_type() == torch::kFloat32 && weight.scalar_type() == torch::kFloat32 &&
+                  bias.scalar_type() == torch::kFloat32,
+              "x, weight and bias must be float32");
+  Call call;
+  call.x = x.contiguous();
+  call.weight = weight.contiguous();
+  call.bias = bias.contiguous();
+  call.y = torch::empty_like(call.x);
+  if (x.numel() == 0) return call.y;
+  call.length = weight.numel();
+  call.rows = x.numel() / call.length;
+  call.eps = static_cast<float>(eps);
+
+  const bool in_vectors = call.length % 4 == 0 && Aligned(call.x) && Aligned(call.weight) &&
+                          Aligned(call.bias) && Aligned(call.y);
+  if (!in_vectors) {
+    InTwoLaunches<float>(call);
+  } else if (!TryOnChip<128, 1>(call) && !TryOnChip<256, 1>(call) && !TryOnChip<512, 1>(call) &&
+             !TryOnChip<512, 2>(call) && !TryOnChip<512, 4>(call) && !TryOnChip<512, 8>(call) &&
+             !TryOnChip<512, kLargest>(call) && !TryRowByRow<512, kLargest>(call)) {
+    InTwoLaunches<float4>(call);
+  }
+  return call.y;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward, "Layer normalisation"); }
