@@ -57,7 +57,7 @@ TEST_F(StreamTest, JobsOfATaskAreDoneTogether) {
   const task::Task a, b;
   std::vector<Job> list(6);
   for (size_t i = 0; i < list.size(); ++i) {
-    list[i].kernel = "/nonexistent/kernel.cu";
+    list[i].build = [] { return Result<Candidate>(Fail(ErrorCode::kNotFound, "no kernel")); };
     list[i].question.task = i % 2 == 0 ? &b : &a;
   }
   list[4].question.direction = task::Direction::kBackward;

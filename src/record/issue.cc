@@ -69,9 +69,10 @@ plan::Address Session::Resolve(uint64_t address, std::string_view what) {
   }
   const auto hit = memory.Find(address);
   if (!hit) {
-    Refuse("impure", fmt::format("{} uses a device address of memory that is no longer allocated: "
-                                 "host code kept it from an earlier call",
-                                 what));
+    Refuse("impure",
+           fmt::format("{} uses a device address of memory that is no longer allocated: host code "
+                       "kept it from an earlier call, or left a structure uninitialised (= {{}})",
+                       what));
   }
   if (!hit->allocation->live) {
     Refuse("freed_memory", fmt::format("{} uses device memory that host code has freed", what));

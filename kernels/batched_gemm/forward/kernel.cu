@@ -652,6 +652,133 @@ static void LaunchShape(const torch::Tensor& a, const torch::Tensor& b, torch::T
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
+// 16-bit factors of little depth, whose products are bound by memory: a block keeps its rows of a
+// in registers, and goes through columns of b, whose tiles come ahead.
+
+constexpr int kStayRows = 256;  // 32 of each warp
+constexpr int kStayColumns = 128;
+constexpr int kStayDepth = 128;  // at most
+constexpr int kStayThreads = 256;
+constexpr int kStayStages = 4;  // tune: kStayStages in 3, 4
+constexpr int kStayLeftBytes = kStayRows * kStayDepth * 2;
+constexpr int kStayTileBytes = kStayColumns * kStayDepth * 2;
+
+template <class T>
+__global__ void __launch_bounds__(kStayThreads, 1)
+    StayingProduct(const uint16_t* __restrict__ a, const uint16_t* __restrict__ b,
+                   T* __restrict__ y, Sizes sizes) {
+  using S = Shape<kStayRows, kStayColumns, 32, 64, kStayStages, 1>;
+  constexpr int kSteps = kStayDepth / 16;
+  extern __shared__ __align__(128) char shared[];
+  const int thread = threadIdx.x;
+  const int lane = thread % 32;
+  const int first_row = static_cast<int>(blockIdx.x) * kStayRows;
+  const int row = thread / 32 * 32;
+  const int64_t member = blockIdx.z;
+  const int tiles = (sizes.columns - 1) / kStayColumns + 1;
+  const int begin = tiles * static_cast<int>(blockIdx.y) / static_cast<int>(gridDim.y);
+  const int end = tiles * static_cast<int>(blockIdx.y + 1) / static_cast<int>(gridDim.y);
+
+  const uint16_t* const my_a = a + (member * sizes.rows + first_row) * sizes.inner;
+  const uint16_t* const my_b = b + member * sizes.inner * sizes.columns;
+#pragma unroll
+  for (int i = thread; i < kStayRows * kStayDepth / 8; i += kStayThreads) {
+    const int of_tile = i / (kStayDepth / 8), k = i % (kStayDepth / 8) * 8;
+    Copy<true>(shared + k / 64 * (kStayRows * kSliceBytes) + PlaceLeft(of_tile, k % 64 / 8),
+               my_a + static_cast<int64_t>(of_tile) * sizes.inner + k,
+               first_row + of_tile < sizes.rows ? sizes.inner - k : 0, a);
+  }
+  const auto copy = [&](int tile) {
+    if (tile < end) {
+      char* const stage = shared + kStayLeftBytes + (tile - begin) % kStayStages * kStayTileBytes;
+#pragma unroll
+      for (int i = thread; i < kStayDepth * kStayColumns / 8; i += kStayThreads) {
+        const int k = i / (kStayColumns / 8), unit = i % (kStayColumns / 8);
+        const int column = tile * kStayColumns + unit * 8;
+        Copy<true>(stage + PlaceRight<S, T>(k, unit),
+                   my_b + static_cast<int64_t>(k) * sizes.columns + column,
+                   k < sizes.inner ? sizes.columns - column : 0, b);
+      }
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  };
+#pragma unroll 1
+  for (int i = 0; i < kStayStages - 1; ++i) copy(begin + i);
+  asm volatile("cp.async.wait_group %0;" ::"n"(kStayStages - 2) : "memory");
+  __syncthreads();
+  uint32_t left[kSteps][2][4];
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      LoadMatrices<false>(left[step][i],
+                          shared + step / 4 * (kStayRows * kSliceBytes) +
+                              PlaceLeft(row + i * 16 + lane % 16, step % 4 * 2 + lane / 16));
+    }
+  }
+
+#pragma unroll 1
+  for (int tile = begin; tile < end; ++tile) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kStayStages - 2) : "memory");
+    __syncthreads();
+    copy(tile + kStayStages - 1);
+    const char* const stage =
+        shared + kStayLeftBytes + (tile - begin) % kStayStages * kStayTileBytes;
+#pragma unroll 1
+    for (int half = 0; half < kStayColumns; half += 64) {
+      float sums[2][8][4] = {};
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+        for (int j = 0; j < 8; j += 2) {
+          uint32_t right[4];
+          LoadMatrices<true>(
+              right, stage + PlaceRight<S, T>(step * 16 + lane % 16, half / 8 + j + lane / 16));
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            MultiplyHalves<T>(sums[i][j], left[step][i], right[0], right[1]);
+            MultiplyHalves<T>(sums[i][j + 1], left[step][i], right[2], right[3]);
+          }
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int y_row = first_row + row + i * 8 + lane / 4;
+        T* const to = y + (member * sizes.rows + y_row) * sizes.columns;
+        const auto pack = [&](int j) {
+          return Pack<T>(sums[i / 2][j][i % 2 * 2], sums[i / 2][j][i % 2 * 2 + 1]);
+        };
+#pragma unroll
+        for (int j = 0; j < 8; j += 4) {
+          const uint4 eight = Exchange(pack(j), pack(j + 1), pack(j + 2), pack(j + 3));
+          const int column = tile * kStayColumns + half + (j + lane % 4) * 8;
+          if (y_row < sizes.rows && column < sizes.columns) {
+            *reinterpret_cast<uint4*>(to + column) = eight;
+          }
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+static void LaunchStaying(const torch::Tensor& a, const torch::Tensor& b, torch::Tensor& y) {
+  const auto kernel = StayingProduct<T>;
+  constexpr int kBytes = kStayLeftBytes + kStayStages * kStayTileBytes;
+  C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+  const Sizes sizes = {static_cast<int>(y.size(0)), static_cast<int>(y.size(1)),
+                       static_cast<int>(y.size(2)), static_cast<int>(a.size(2))};
+  const int processors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  const int row_tiles = (sizes.rows - 1) / kStayRows + 1;
+  const int column_tiles = (sizes.columns - 1) / kStayColumns + 1;
+  const int parts = std::max(1, std::min(column_tiles, processors / (sizes.batch * row_tiles)));
+  kernel<<<dim3(row_tiles, parts, sizes.batch), kStayThreads, kBytes,
+           at::cuda::getCurrentCUDAStream()>>>(static_cast<const uint16_t*>(a.data_ptr()),
+                                               static_cast<const uint16_t*>(b.data_ptr()),
+                                               static_cast<T*>(y.data_ptr()), sizes);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
 template <class T>
 static void Launch(const torch::Tensor& a, const torch::Tensor& b, torch::Tensor& y) {
   constexpr bool kFloats = std::is_same_v<T, float>;
@@ -664,6 +791,8 @@ static void Launch(const torch::Tensor& a, const torch::Tensor& b, torch::Tensor
   if (y.size(2) <= Narrow::kColumns) return LaunchShape<T, Narrow, true>(a, b, y);
   if constexpr (kFloats) {
     LaunchPairs(a, b, y);
+  } else if (a.size(2) <= kStayDepth && a.size(0) <= 65535) {
+    LaunchStaying<T>(a, b, y);
   } else {
     LaunchShape<T, WideHalves, true>(a, b, y);
   }

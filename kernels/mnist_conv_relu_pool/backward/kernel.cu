@@ -24,7 +24,7 @@
 #include <vector>
 
 constexpr int kMaxThreads = 512;  // tune: kMaxThreads in 256, 512
-constexpr int kFewFilters = 8;    // tune: kFewFilters in 4, 8, 16  (of a block, few input channels)
+constexpr int kFewFilters = 16;   // tune: kFewFilters in 4, 8, 16  (of a block, few input channels)
 constexpr int kManyFilters = 16;  // tune: kManyFilters in 8, 16  (the same, many)
 constexpr int kMaxFilters = 16;   // of these: notes in doubt share the patches' memory
 constexpr int kPer = 4;           // filters of a thread

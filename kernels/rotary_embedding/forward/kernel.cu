@@ -11,7 +11,7 @@
 #include <vector>
 
 constexpr int kThreads = 256;  // tune: kThreads in 128, 256, 512
-constexpr int kManyHeads = 4;  // tune: kManyHeads in 2, 4, 8
+constexpr int kManyHeads = 2;  // tune: kManyHeads in 2, 4, 8
 
 template <typename T, int kSize>
 struct alignas(sizeof(T) * kSize) Vector {

@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <type_traits>
 
-constexpr int kWarps = 8;  // tune: kWarps in 4, 8, 16
+constexpr int kWarps = 16;  // tune: kWarps in 4, 8, 16
 constexpr int kThreads = 32 * kWarps;
 constexpr int kRows = 16;  // of x
 constexpr int kMaxUnits = 4;
