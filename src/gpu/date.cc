@@ -33,7 +33,7 @@ size_t BeginOfStatement(std::string_view ptx, size_t at) {
 std::string Shifted(std::string_view statement) {
   std::string changed(statement);
   const size_t at = changed.find(kClock);
-  std::string_view rest = std::string_view(changed).substr(at + kClock.size());
+  std::string_view rest = std::string_view{changed}.substr(at + kClock.size());
   const char* source = "cupel_now";
   size_t length = kClock.size();
   if (rest.starts_with("_lo") || rest.starts_with("_hi")) {
@@ -66,8 +66,8 @@ std::string WithShiftedDate(const std::string& ptx) {
     const size_t end = ptx.find(';', at);
     if (end == std::string::npos) break;
     const size_t begin = std::max(done, BeginOfStatement(ptx, at));
-    out += std::string_view(ptx).substr(done, begin - done);
-    out += Shifted(std::string_view(ptx).substr(begin, end + 1 - begin));
+    out += std::string_view{ptx}.substr(done, begin - done);
+    out += Shifted(std::string_view{ptx}.substr(begin, end + 1 - begin));
     done = end + 1;
   }
   return out + ptx.substr(done);
