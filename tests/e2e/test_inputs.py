@@ -160,7 +160,7 @@ class OtherInputs(CupelTest):
         self.assertEqual(copy.status, 1, copy)
         self.assertIn("(normal)", copy.json["reasons"][0]["where"])
         said = self.task("torch.relu(x)", name="said", drawn="torch.rand(rows, columns)",
-                         domain={"exclude": ["normal", "heavy", "constant", "integers"]})
+                         domain={"exclude": ["normal", "heavy", "constant", "negative", "integers"]})
         copy = self.run_kernel(source(RELU, relu="v[i]"), said)
         self.assertEqual(copy.status, 0, copy)
         skipped = self.not_tried(copy)
