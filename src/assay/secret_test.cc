@@ -118,11 +118,11 @@ TEST_F(Secret, NaNsReachEveryArgumentThatIsATensor) {
   const std::vector<uint16_t> halves(8, 0x3c00);
   case_.args = {TensorOf(a, {8}), TensorOf(one, {1}), TensorOf(b, {2, 4}),
                 TensorOf(halves, {8}, DType::kF16)};
-  std::set<int> arguments;
+  std::set<int> reached;
   for (int draw = 0; draw < 100; ++draw) {
     const auto change = DrawNan(case_, random_);
     ASSERT_TRUE(change.has_value());
-    arguments.insert(change->argument);
+    reached.insert(change->argument);
     ChangedArguments arguments(case_);
     const auto& storages = arguments.Change({*change});
     task::Tensor tensor = *task::TensorLeaves(case_.args)[static_cast<size_t>(change->argument)];
@@ -131,7 +131,7 @@ TEST_F(Secret, NaNsReachEveryArgumentThatIsATensor) {
     for (int64_t i = 0; i < 8; ++i) nans += std::isnan(task::ElementAsDouble(tensor, i)) ? 1 : 0;
     EXPECT_EQ(nans, 1);
   }
-  EXPECT_EQ(arguments, (std::set<int>{0, 2, 3}));
+  EXPECT_EQ(reached, (std::set<int>{0, 2, 3}));
 }
 
 TEST_F(Secret, NoNaNsBesideIndices) {
