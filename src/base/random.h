@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace cupel {
 
@@ -30,6 +33,14 @@ class Random {
   }
   /// Uniform in [0, 1).
   double Unit() { return static_cast<double>((*this)() >> 11) * 0x1p-53; }
+
+  /// Every order is as likely (Fisher and Yates 1938).
+  template <typename T>
+  void Shuffle(std::vector<T>& items) {
+    for (size_t left = items.size(); left > 1; --left) {
+      std::swap(items[left - 1], items[Below(left)]);
+    }
+  }
 
   /// An independent stream named by `label`, so that adding a consumer does not shift the others.
   Random Fork(std::string_view label) const {

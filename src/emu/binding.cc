@@ -91,8 +91,7 @@ Status CheckTotal(const plan::Plan& plan, const ptx::Module& module) {
 std::vector<size_t> Shuffled(size_t count, uint64_t seed) {
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});
-  Random random = Random(seed).Fork("order of buffers");
-  for (size_t left = count; left > 1; --left) std::swap(order[left - 1], order[random.Below(left)]);
+  Random(seed).Fork("order of buffers").Shuffle(order);
   return order;
 }
 

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 #include "base/random.h"
 #include "emu/block.h"
@@ -34,10 +33,7 @@ void ShuffleProcessors(uint64_t seed, LaunchState* launch) {
   std::vector<uint32_t>& order = launch->processors;
   order.resize(launch->request->processors);
   std::iota(order.begin(), order.end(), uint32_t{0});
-  Random random = Random(seed).Fork("multiprocessors");
-  for (size_t left = order.size(); left > 1; --left) {
-    std::swap(order[left - 1], order[random.Below(left)]);
-  }
+  Random(seed).Fork("multiprocessors").Shuffle(order);
 }
 
 void FillSpecials(const LaunchState& launch, Warp& warp, const BlockState& block, bool is_new) {
