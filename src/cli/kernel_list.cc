@@ -27,6 +27,16 @@ Result<ListedKernel> ReadLine(const std::string& line, const std::string& where)
   return listed;
 }
 
+Status TakeLine(const std::string& line, const std::string& where,
+                const std::function<Status(const ListedKernel& kernel)>& take) {
+  TRY_ASSIGN(const ListedKernel listed, ReadLine(line, where));
+  const Status taken = take(listed);
+  if (taken) return {};
+  Error error = taken.error();
+  error.message = where + ": " + error.message;
+  return tl::unexpected<Error>(std::move(error));
+}
+
 }  // namespace
 
 Status ReadKernelList(const std::filesystem::path& list,
@@ -37,12 +47,9 @@ Status ReadKernelList(const std::filesystem::path& list,
   for (int number = 1; std::getline(lines, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string where = fmt::format("{}:{}", list.string(), number);
-    const auto listed = ReadLine(line, where);
-    const Status taken = listed ? take(*listed) : tl::unexpected<Error>(listed.error());
+    const Status taken = TakeLine(line, where, take);
     if (taken) continue;
     Error error = taken.error();
-    if (error.message.find(where) == std::string::npos)
-      error.message = where + ": " + error.message;
     if (error.remedy.empty()) error.remedy = kRemedy;
     return tl::unexpected<Error>(std::move(error));
   }
