@@ -13,8 +13,7 @@ namespace cupel::build {
 
 struct Audit {
   /// Why the candidate is refused: "host_privilege" (processes, threads, files, sockets, system
-  /// calls of its own), "impure" (clocks, entropy,
-  /// where it runs) or "unsafe_object".
+  /// calls of its own), "impure" (clocks, entropy, where it runs) or "unsafe_object".
   struct Objection {
     std::string code, message, where;
   };

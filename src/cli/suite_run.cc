@@ -202,9 +202,7 @@ class SuiteRun {
 
   Result<CandidateFile> OpenAnswer(const serve::Item& item) const {
     TRY_ASSIGN(const task::Task task, task::LoadTask(item.task, tasks_root_));
-    return OpenCandidate(item.kernel, &task,
-                         item.backward ? task::Direction::kBackward : task::Direction::kForward,
-                         command_.common);
+    return OpenCandidate(item.kernel, &task, DirectionOf(item), command_.common);
   }
 
   /// An answer that cannot be followed has a verdict like any kernel; all else is our failure.

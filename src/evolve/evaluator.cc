@@ -18,8 +18,6 @@
 #include "os/process.h"
 
 namespace cupel::evolve {
-namespace {}  // namespace
-
 Evaluator::Evaluator(const RunParts& parts, assay::Question question, EvaluatorOptions options,
                      std::function<void(const RunProgress&)> progress)
     : parts_(parts),

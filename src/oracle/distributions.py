@@ -54,8 +54,8 @@ def below(t, factor=1.0):
 
 def heavy(t):
     """Student's t with three degrees of freedom."""
-    below = sum(torch.randn(t.shape).square() for _ in range(3)) / 3
-    return torch.randn(t.shape) / below.sqrt()
+    chi_squared = sum(torch.randn(t.shape).square() for _ in range(3))
+    return torch.randn(t.shape) / (chi_squared / 3).sqrt()
 
 
 def places(t, count):
