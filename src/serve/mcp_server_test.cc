@@ -39,7 +39,10 @@ class McpServerTest : public ::testing::Test {
   McpServerTest() {
     McpOffer offer;
     offer.instructions = "read me";
-    McpTool echo{"echo", "Echo", "Says it again", {}, {}, false, {}};
+    McpTool echo;
+    echo.name = "echo";
+    echo.title = "Echo";
+    echo.description = "Says it again";
     echo.input = {{"type", "object"},
                   {"properties", {{"text", {{"type", "string"}}}}},
                   {"required", {"text"}}};
@@ -47,7 +50,12 @@ class McpServerTest : public ::testing::Test {
     echo.run = [](const Json& arguments, McpCall&) {
       return McpAnswer{arguments["text"].get<std::string>(), arguments, false};
     };
-    McpTool gate{"gate", "Gate", "Waits", {{"type", "object"}}, {}, true, {}};
+    McpTool gate;
+    gate.name = "gate";
+    gate.title = "Gate";
+    gate.description = "Waits";
+    gate.input = {{"type", "object"}};
+    gate.is_heavy = true;
     gate.run = [this](const Json&, McpCall& call) { return gate_.Pass(call); };
     offer.tools = {echo, gate};
     offer.list_resources = [] {
