@@ -11,7 +11,10 @@ namespace cupel::fuzz {
 namespace {
 
 serve::McpOffer Offer() {
-  serve::McpTool tool{"t", "T", "", {}, {}, true, {}};
+  serve::McpTool tool;
+  tool.name = "t";
+  tool.title = "T";
+  tool.is_heavy = true;
   tool.input = {{"type", "object"},
                 {"properties", {{"a", {{"type", "string"}, {"maxLength", 8}}}}},
                 {"additionalProperties", false}};
