@@ -236,7 +236,7 @@ bool GlobalChecker::CheckGranule(const Lane& lane, GlobalStamp& write, GlobalSta
     if (Ordered(read, lane, true)) {
       read = lane.stamp;
     } else if (own_block) {
-      read = AddReader(read, lane.thread);
+      read = AddReader(read, lane.stamp);
     } else {
       read = SeveralBlocks() << kBlockShift | (read & ((uint64_t{1} << kBlockShift) - 1));
     }

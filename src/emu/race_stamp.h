@@ -45,11 +45,13 @@ inline uint32_t GlobalClockOf(GlobalStamp stamp) {
 }
 inline uint64_t BlockOf(GlobalStamp stamp) { return stamp >> kBlockShift; }
 
-/// The stamp of a further read by thread `thread` that does not follow the one that left `read`.
+/// The stamp of a further read, which would leave `mine` alone and does not follow the one that
+/// left `read`. The earlier clock stays: whoever comes after all readers has seen one of the others
+/// at least so far, also where the reader whose clock is ahead is the one who comes.
 template <class S>
-inline S AddReader(S read, uint32_t thread) {
-  const bool several = SeveralWarps(read) || WarpOf(read) != thread / 32;
-  return (read & ~S{31}) | kStampFlag | S{several};
+inline S AddReader(S read, S mine) {
+  const bool several = SeveralWarps(read) || WarpOf(read) != WarpOf(mine);
+  return ((mine < read ? mine : read) & ~S{31}) | kStampFlag | S{several};
 }
 
 }  // namespace cupel::emu

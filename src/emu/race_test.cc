@@ -73,6 +73,14 @@ TEST_P(RaceTest, MissingBarriers) {
   ExpectFound(emu.Launch("tile_loop_bad", {1}, {64}, x, y, 8), "shared_race", "tile_loop");
 }
 
+TEST_P(RaceTest, WhoseClockIsAheadIsNotAccused) {
+  ExpectSilence(emu.Launch("busy_warp_good", {1}, {96}, emu.Empty<int>(96), 4));
+  const auto bad = emu.Launch("busy_warp_bad", {1}, {96}, emu.Empty<int>(96), 4);
+  ASSERT_FALSE(bad.findings.empty());
+  EXPECT_EQ(bad.findings.back().code, "shared_race") << Summary(bad);
+  EXPECT_EQ(bad.findings.back().line, LineOfBug("busy_warp")) << Summary(bad);
+}
+
 TEST_P(RaceTest, TheMessageNamesBothSides) {
   const uint64_t x = emu.Buffer(Numbers(64)), y = emu.Buffer(Numbers(64));
   const auto outcome = emu.Launch("neighbour_bad", {1}, {64}, x, y);

@@ -139,7 +139,7 @@ bool SharedChecker::CheckGranule(const Lane& lane, uint32_t granule) {
     if (own || Ordered(read, lane, true)) {
       read = lane.stamp;
     } else {
-      read = AddReader(read, lane.thread);
+      read = AddReader(read, lane.stamp);
     }
   }
   return true;

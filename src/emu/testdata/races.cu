@@ -36,6 +36,28 @@ extern "C" __global__ void tile_loop_good(const int* x, int* y, int n) {
 }
 extern "C" __global__ void tile_loop_bad(const int* x, int* y, int n) { tile_loop<true>(x, y, n); }
 
+// A warp that synchronises within itself reads later than the others by its own clock, and writes
+// behind the barrier what all have read.
+template <bool Bug>
+__device__ void busy_warp(int* y, int n) {
+  __shared__ int word;
+  int sum = 0;
+  if (threadIdx.x == 0) word = n;
+  __syncthreads();
+  for (int i = 0; i < n; ++i) {
+    if (threadIdx.x < 32) {
+      for (int k = 1; k < 32; k *= 2) sum += __shfl_xor_sync(~0u, sum, k);
+    }
+    sum += word;  // BUG busy_warp
+    if (!Bug) __syncthreads();
+    if (threadIdx.x == 0) word = sum;
+    __syncthreads();
+  }
+  y[threadIdx.x] = sum;
+}
+extern "C" __global__ void busy_warp_good(int* y, int n) { busy_warp<false>(y, n); }
+extern "C" __global__ void busy_warp_bad(int* y, int n) { busy_warp<true>(y, n); }
+
 template <bool Bug>
 __device__ void warp_exchange(const int* x, int* y) {
   __shared__ int t[64];
