@@ -36,6 +36,7 @@ Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, OpenRun& run
   TRY_ASSIGN(evolve::EvolutionOptions options, EvolutionOptionsOf(command));
   options.seed = run.info.seed;
   options.operation = stored.operation;
+  options.review = stored.review;
   options.objective_text = [objective](double value) {
     return report::ObjectiveText(objective, value);
   };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "archive/archive.h"
@@ -10,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/evolve_run.h"
 #include "cli/optimize_config.h"
+#include "cli/profile_call.h"
 #include "cli/progress.h"
 #include "cli/run.h"
 #include "cli/run_summary.h"
@@ -20,6 +22,7 @@
 #include "evolve/operation.h"
 #include "evolve/tuning.h"
 #include "os/fd.h"
+#include "review/calibration.h"
 
 namespace cupel::cli {
 namespace {
@@ -105,6 +108,9 @@ Result<StoredRun> Prepare(const OptimizeCommand& command, std::string start, con
              evolve::Describe(task, DirectionOf(command.target), session.oracle(),
                               session.engine().Device()));
   stored.operation = Text(operation);
+  if (!command.search.calibration.empty()) {
+    TRY_ASSIGN(stored.review, review::ReadCalibration(command.search.calibration));
+  }
   return stored;
 }
 
@@ -153,6 +159,14 @@ Result<int> Run(const OptimizeCommand& given) {
   if (command.search.lint) {
     options.remarks = [&](const std::filesystem::path& kernel) {
       return LinterRemarks(kernel, session->parts().build);
+    };
+  }
+  TRY_ASSIGN(const std::optional<int> gpu, GpuOf(command.common));
+  if (gpu && evolves) {
+    options.profile = [&](const build::Image& image, const plan::Plan& plan) {
+      view.Show(assay::Progress{"profiling", 0, 0});
+      return ProfilePage(*session, {task, DirectionOf(command.target), run->info.seed, image, plan},
+                         *gpu);
     };
   }
   evolve::Evaluator evaluator({run->archive, session->assay(), *objective},

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/run.h"
+#include "review/calibration.h"
 
 namespace cupel::cli {
 namespace {
@@ -115,6 +116,7 @@ Json ToJson(const OptimizeCommand& command, const StoredRun& stored) {
   } else {
     json["search"] = SearchJson(command.search);
     json["operation"] = stored.operation;
+    json["reviewing"] = review::ToJson(stored.review);
   }
   return json;
 }
@@ -130,6 +132,12 @@ Result<StoredRun> FromJson(const Json& json, OptimizeCommand& command) {
     TRY_ASSIGN(const Json* search, JsonObject(json, "search", kWhat));
     TRY(ReadSearch(*search, command.search));
     TRY_ASSIGN(stored.operation, JsonString(json, "operation", kWhat));
+    if (json.contains("reviewing")) {
+      TRY_ASSIGN(const Json* reviewing, JsonObject(json, "reviewing", kWhat));
+      TRY_ASSIGN(stored.review, review::OptionsFromJson(*reviewing, kWhat));
+    } else {
+      stored.review.threshold = 0.5;  // of runs that do not say
+    }
   } else {
     TRY(ReadInt(json, "candidates", command.candidates));
     TRY(ReadInt(json, "batch", command.batch));

@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "cli/options.h"
 #include "evolve/evolution.h"
+#include "review/review.h"
 
 namespace cupel::cli {
 
@@ -20,6 +21,7 @@ Result<evolve::EvolutionOptions> EvolutionOptionsOf(const OptimizeCommand& comma
 struct StoredRun {
   std::string start;      // source of the starting kernel
   std::string operation;  // what models are told; empty without models
+  review::ReviewOptions review;
 };
 
 Json ToJson(const OptimizeCommand& command, const StoredRun& stored);

@@ -134,6 +134,7 @@ struct SearchOptions {
   std::string review = "auto";        // "on", "off"
   std::vector<std::string> without;   // ingredients that are left out
   bool lint = false;                  // clang-tidy's remarks on accepted kernels
+  std::filesystem::path calibration;  // of the reviewers; empty: not calibrated
 };
 
 struct OptimizeCommand {

@@ -44,6 +44,9 @@ void AddSearch(CLI::App* app, SearchOptions& search) {
                   "With models: let reviewers read before judging: on, off, or while it pays")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
+  app->add_option("--calibration", search.calibration,
+                  "With models: what cupel review calibrate found of the reviewers")
+      ->type_name("FILE");
   app->add_flag(
       "--lint", search.lint,
       "With models: tell them what clang-tidy remarks on accepted kernels (seconds each)");

@@ -13,18 +13,17 @@
 #include "cli/commands.h"
 #include "cli/gpu_profile.h"
 #include "cli/gpu_profile_text.h"
+#include "cli/profile_call.h"
 #include "cli/profile_text.h"
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "judge/counters_json.h"
 #include "judge/verdict_text.h"
-#include "os/fd.h"
 #include "report/text.h"
 
 namespace cupel::cli {
 namespace {
 
-constexpr size_t kMaxSourceBytes = 8u << 20;
 constexpr size_t kMostLines = 64;
 
 Json RemarksJson(const std::vector<Remark>& remarks) {
@@ -68,9 +67,7 @@ Json ProfileJson(const judge::Verdict& verdict) {
 
 SourceText SourceOf(const assay::Candidate& candidate) {
   const auto* image = std::get_if<build::Image>(&candidate.built);
-  if (image == nullptr) return {};
-  const auto text = os::ReadFile(image->source, kMaxSourceBytes);
-  return text ? SourceText(build::SourceName(image->source), *text) : SourceText();
+  return image == nullptr ? SourceText() : cli::SourceOf(*image);
 }
 
 void Print(const judge::Verdict& verdict, const device::Description& device,
@@ -99,23 +96,6 @@ std::vector<task::Task> OneByOne(const task::Task& task, const Target& target) {
     tasks.back().settings[static_cast<int>(DirectionOf(target))] = {setting};
   }
   return tasks;
-}
-
-/// Profiles the plan on the inputs of one more case, which has the same shapes.
-Result<GpuProfile> ProfileCall(Session& session, const assay::Question& question,
-                               const build::Image& image, const plan::Plan& plan, int ordinal,
-                               const std::filesystem::path& keep) {
-  const task::Setting& setting = question.task->SettingsOf(question.direction)[0];
-  TRY_ASSIGN(auto cases,
-             session.oracle().Open(*question.task, question.direction, setting, 1, question.seed));
-  TRY_ASSIGN(const std::optional<oracle::CaseOutcome> outcome, cases->Next());
-  const task::Case* drawn = outcome ? std::get_if<task::Case>(&*outcome) : nullptr;
-  if (drawn == nullptr) return Fail(ErrorCode::kInternal, "the setting has no case any more");
-  const auto storages = task::StoragesOf(drawn->args);
-  GpuCall call{plan, image, storages, session.engine().Device(), ordinal, {}};
-  if (!keep.empty()) call.keep = keep / setting.id;
-  TRY_ASSIGN(const auto reserved, session.engine().Reserve(true));
-  return ProfileOnGpu(call);
 }
 
 /// What a profile on a GPU has of one setting: a page, and JSON of the form "cupel.profile/1".
@@ -174,7 +154,8 @@ Result<int> RunOnGpu(const ProfileCommand& command, const task::Task& task, int 
     const auto& image = std::get<build::Image>(candidate.built);
     view.Show(assay::Progress{"profiling " + first->id, 0, 0});
     TRY_ASSIGN(GpuProfile profile,
-               ProfileCall(*session, question, image, *judged.plan, ordinal, command.keep));
+               ProfileCall(*session, {one, question.direction, question.seed, image, *judged.plan},
+                           ordinal, command.keep));
     view.End();
     ToldSetting told =
         Tell(std::move(judged.verdict), std::move(profile), session->engine().Device(), source);

@@ -18,6 +18,7 @@
 #include "os/process.h"
 
 namespace cupel::evolve {
+
 Evaluator::Evaluator(const RunParts& parts, assay::Question question, EvaluatorOptions options,
                      std::function<void(const RunProgress&)> progress)
     : parts_(parts),
@@ -83,16 +84,25 @@ Result<archive::Stage> Evaluator::StageOf(int64_t id, const assay::Candidate& bu
   const bool accepted = verdict.decision == judge::Decision::kAccepted;
   if (accepted) {
     const std::string remarks = options_.remarks ? options_.remarks(SourcePath(id)) : "";
+    TRY_ASSIGN(const std::string measured, Profile(built, judged));
     detail["feedback"] = FeedbackPage({.verdict = verdict,
                                        .device = options_.device,
                                        .source = source,
                                        .objective = "",
+                                       .measured = measured,
                                        .remarks = remarks,
                                        .plan = judged.plan ? &*judged.plan : nullptr});
   } else {
     detail["lessons"] = Lessons(verdict, source, std::get_if<build::BuildFailure>(&built.built));
   }
   return archive::Stage{id, "judge", accepted, DumpJson(detail), seconds};
+}
+
+Result<std::string> Evaluator::Profile(const assay::Candidate& built,
+                                       const assay::Judged& judged) const {
+  const auto* image = std::get_if<build::Image>(&built.built);
+  if (!options_.profile || image == nullptr || !judged.plan) return std::string();
+  return options_.profile(*image, *judged.plan);
 }
 
 Status Evaluator::EvaluateOne(int64_t id, const assay::Candidate& built) {

@@ -40,6 +40,9 @@ struct EvaluatorOptions {
   std::filesystem::path source_folder;
   /// What a linter says of an accepted kernel, as lines; empty: none is asked.
   std::function<std::string(const std::filesystem::path&)> remarks = {};
+  /// What a GPU's profile says of an accepted kernel, as a page; `plan` is of the first setting.
+  /// Empty: what judging counted is told instead. Errors: kCancelled.
+  std::function<Result<std::string>(const build::Image&, const plan::Plan&)> profile = {};
 };
 
 /// Of a run: what is asked, and by what it is measured. Borrowed.
@@ -72,6 +75,7 @@ class Evaluator {
  private:
   Result<archive::Stage> StageOf(int64_t id, const assay::Candidate& built,
                                  const assay::Judged& judged, double seconds) const;
+  Result<std::string> Profile(const assay::Candidate& built, const assay::Judged& judged) const;
   Status EvaluateOne(int64_t id, const assay::Candidate& built);
   Result<assay::Judged> Judge(int64_t id, const assay::Candidate& built,
                               std::optional<Standing>* standing);

@@ -205,6 +205,7 @@ Result<CalibrationResult> Calibration::Run() {
   result.vote_tuning = VoteOf(false, result.options);
   ReviewOptions majority;
   majority.weighted = false;
+  majority.threshold = 0.5;
   result.majority = VoteOf(true, majority);
   return result;
 }

@@ -34,22 +34,12 @@ Json ToJson(const ReviewOptions& options) {
           {"instructions", std::move(instructions)}};
 }
 
-Result<ReviewOptions> ReadCalibration(const std::filesystem::path& file) {
-  const std::string what = file.string();
-  TRY_ASSIGN(const std::string text, os::ReadFile(file, kMaxBytes));
-  TRY_ASSIGN(const Json json, ParseJson(text, what));
-  TRY_ASSIGN(const std::string schema, JsonString(json, "schema", what));
-  if (schema != "cupel.calibration/1") {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} is no calibration of reviewers that this cupel reads", what),
-                "give a file that cupel review calibrate wrote");
-  }
-  TRY_ASSIGN(const Json* chosen, JsonObject(json, "options", what));
+Result<ReviewOptions> OptionsFromJson(const Json& json, const std::string& what) {
   ReviewOptions options;
-  TRY_ASSIGN(options.reflect, JsonBool(*chosen, "reflect", what));
-  TRY_ASSIGN(options.threshold, Within(*chosen, "threshold", what));
-  TRY_ASSIGN(const Json* weights, JsonObject(*chosen, "weights", what));
-  TRY_ASSIGN(const Json* instructions, JsonObject(*chosen, "instructions", what));
+  TRY_ASSIGN(options.reflect, JsonBool(json, "reflect", what));
+  TRY_ASSIGN(options.threshold, Within(json, "threshold", what));
+  TRY_ASSIGN(const Json* weights, JsonObject(json, "weights", what));
+  TRY_ASSIGN(const Json* instructions, JsonObject(json, "instructions", what));
   for (size_t i = 0; i < kAspects; ++i) {
     const char* name = Name(kAllAspects[i]);
     TRY_ASSIGN(options.weights[i], Within(*weights, name, what + ".weights"));
@@ -60,6 +50,20 @@ Result<ReviewOptions> ReadCalibration(const std::filesystem::path& file) {
     }
   }
   return options;
+}
+
+Result<ReviewOptions> ReadCalibration(const std::filesystem::path& file) {
+  const std::string what = file.string();
+  TRY_ASSIGN(const std::string text, os::ReadFile(file, kMaxBytes));
+  TRY_ASSIGN(const Json json, ParseJson(text, what));
+  TRY_ASSIGN(const std::string schema, JsonString(json, "schema", what));
+  if (schema != "cupel.calibration/1") {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} is no calibration of reviewers that this cupel reads", what),
+                "give a file that cupel review calibrate wrote");
+  }
+  TRY_ASSIGN(const Json* options, JsonObject(json, "options", what));
+  return OptionsFromJson(*options, what);
 }
 
 }  // namespace cupel::review

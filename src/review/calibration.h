@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "base/result.h"
 #include "review/review.h"
@@ -13,7 +14,8 @@ namespace cupel::review {
 /// and whether they reflect. Errors: a file that is no calibration, numbers out of range.
 Result<ReviewOptions> ReadCalibration(const std::filesystem::path& file);
 
-/// The members that ReadCalibration reads.
+/// The member `options` of such a file; `what` names it in messages.
 Json ToJson(const ReviewOptions& options);
+Result<ReviewOptions> OptionsFromJson(const Json& json, const std::string& what);
 
 }  // namespace cupel::review

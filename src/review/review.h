@@ -66,9 +66,11 @@ using Instructions = std::array<std::string, kAspects>;
 Instructions DefaultInstructions();
 
 struct ReviewOptions {
-  bool reflect = true;     // one more round: "consider again"
-  double threshold = 0.5;  // a score below it does not pass
-  bool weighted = true;    // votes by confidence and by what calibration found; else majority
+  bool reflect = true;  // one more round: "consider again"
+  /// A score below it does not pass. Each verifier looks for faults of its own, so that one of the
+  /// three who is sure has to be enough, and is: docs/review.md has what was measured.
+  double threshold = 0.75;
+  bool weighted = true;  // votes by confidence and by what calibration found; else majority
   double weights[kAspects] = {1, 1, 1};  // by aspect
   Instructions instructions = DefaultInstructions();
 };

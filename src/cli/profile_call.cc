@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/profile_call.h"
+
+#include <fmt/format.h>
+
+#include <variant>
+
+#include "build/build.h"
+#include "cli/gpu_profile_text.h"
+#include "os/fd.h"
+#include "task/case.h"
+
+namespace cupel::cli {
+namespace {
+
+constexpr size_t kMaxSourceBytes = 8u << 20;
+
+const task::Setting& FirstSetting(const CallToProfile& call) {
+  return call.task.SettingsOf(call.direction)[0];
+}
+
+}  // namespace
+
+SourceText SourceOf(const build::Image& image) {
+  const auto text = os::ReadFile(image.source, kMaxSourceBytes);
+  return text ? SourceText(build::SourceName(image.source), *text) : SourceText();
+}
+
+Result<GpuProfile> ProfileCall(Session& session, const CallToProfile& call, int ordinal,
+                               const std::filesystem::path& keep) {
+  const task::Setting& setting = FirstSetting(call);
+  TRY_ASSIGN(auto cases, session.oracle().Open(call.task, call.direction, setting, 1, call.seed));
+  TRY_ASSIGN(const std::optional<oracle::CaseOutcome> outcome, cases->Next());
+  const task::Case* drawn = outcome ? std::get_if<task::Case>(&*outcome) : nullptr;
+  if (drawn == nullptr) return Fail(ErrorCode::kInternal, "the setting has no case any more");
+  const auto storages = task::StoragesOf(drawn->args);
+  GpuCall profiled{call.plan, call.image, storages, session.engine().Device(), ordinal, {}};
+  if (!keep.empty()) profiled.keep = keep / setting.id;
+  TRY_ASSIGN(const auto reserved, session.engine().Reserve(true));
+  return ProfileOnGpu(profiled);
+}
+
+Result<std::string> ProfilePage(Session& session, const CallToProfile& call, int ordinal) {
+  const auto profile = ProfileCall(session, call, ordinal, {});
+  if (!profile) {
+    if (profile.error().code == ErrorCode::kCancelled) return tl::unexpected(profile.error());
+    return std::string();
+  }
+  return GpuProfileText(fmt::format("A call at {} on {}", FirstSetting(call).Describe(),
+                                    session.engine().Device().full_name),
+                        *profile, SourceOf(call.image));
+}
+
+}  // namespace cupel::cli
