@@ -213,6 +213,11 @@ TEST_F(CrewTest, TornAndBrokenLinesCountAsAWorkerLost) {
     MustRun();
     for (size_t i = 0; i < 4; ++i) EXPECT_EQ(Of(i).error, "") << manner;
   }
+  // Beside another worker it may have come too late to get anything to do.
+  options_.commands = {Manner("garbage")};
+  items_.clear();
+  Add("fine");
+  (void)Run();
   EXPECT_THAT(notes_, Contains(HasSubstr("it sent a broken line")));
 }
 
