@@ -105,6 +105,53 @@ class SettingRun {
     return false;
   }
 
+  /// One call; nothing when that cannot be done, which decides the setting.
+  Result<std::optional<engine::Run>> Execute(const plan::Plan& plan, const task::Case& wanted,
+                                             engine::RunOptions options) {
+    const auto deadline = std::chrono::steady_clock::now() + kEngineDeadline;
+    options.cancelled = [deadline] {
+      return os::CancelRequested() || std::chrono::steady_clock::now() > deadline;
+    };
+    const auto storages = task::StoragesOf(wanted.args);
+    const auto is_right = [&](const engine::Run& sampled) {
+      if (!sampled.completed || HasError(sampled.findings)) return false;
+      return AllRight(CompareAll(sampled, wanted));
+    };
+    Stopwatch watch(result_.report.engine_seconds);
+    auto run = sampler_.Execute(*context_.program, plan, storages, options, is_right);
+    if (!run) {
+      TRY(CannotExecute(run.error()));
+      return std::optional<engine::Run>();
+    }
+    if (run->unsupported.empty()) return std::optional(std::move(*run));
+    result_.report.problems.push_back(
+        {"unsupported_instruction", "the emulator does not know " + run->unsupported, ""});
+    result_.report.unsupported = true;
+    return std::optional<engine::Run>();
+  }
+
+  /// The first call may ask for more than the calls after it, to make a workspace, say. What it
+  /// returns has to be right all the same.
+  Result<bool> TryFirstCall(const task::Case& wanted, engine::RunOptions options) {
+    const plan::Plan first = *std::exchange(first_, std::nullopt);
+    options.counters = false;
+    bool right = !ContractProblem(first, wanted);
+    if (right) {
+      TRY_ASSIGN(std::optional<engine::Run> run, Execute(first, wanted, options));
+      if (!run) return false;
+      right = run->completed && !HasError(run->findings) && AllRight(CompareAll(*run, wanted));
+      Merge(std::move(run->findings), result_.report.findings);
+    }
+    if (right) return true;
+    result_.report.problems.push_back(
+        {"wrong_first_call",
+         "the first call asks the GPU for other work than the calls after it, with the same "
+         "arguments, and does not give the right result",
+         result_.report.id});
+    result_.report.status = "failed";
+    return false;
+  }
+
   /// False when the setting is decided: refused, unsupported or failed.
   Result<bool> RunTrial(const task::Case& wanted, int trial) {
     result_.torch_version = wanted.torch_version;
@@ -116,28 +163,13 @@ class SettingRun {
     options.full_checks = trial == 0;
     options.poison = trial % 3;
     options.counters = trial == 0;
-    const auto deadline = std::chrono::steady_clock::now() + kEngineDeadline;
-    options.cancelled = [deadline] {
-      return os::CancelRequested() || std::chrono::steady_clock::now() > deadline;
-    };
-    const auto storages = task::StoragesOf(wanted.args);
-    engine::Run run;
-    {
-      Stopwatch watch(result_.report.engine_seconds);
-      const auto is_right = [&](const engine::Run& sampled) {
-        if (!sampled.completed || HasError(sampled.findings)) return false;
-        return AllRight(CompareAll(sampled, wanted));
-      };
-      auto executed = sampler_.Execute(*context_.program, *plan_, storages, options, is_right);
-      if (!executed) return CannotExecute(executed.error());
-      run = std::move(*executed);
+    if (first_) {
+      TRY_ASSIGN(const bool right, TryFirstCall(wanted, options));
+      if (!right) return false;
     }
-    if (!run.unsupported.empty()) {
-      result_.report.problems.push_back(
-          {"unsupported_instruction", "the emulator does not know " + run.unsupported, ""});
-      result_.report.unsupported = true;
-      return false;
-    }
+    TRY_ASSIGN(std::optional<engine::Run> executed, Execute(*plan_, wanted, options));
+    if (!executed) return false;
+    engine::Run& run = *executed;
     if (trial == 0) result_.report.counters = std::move(run.counters);
 
     judge::TrialReport report;
@@ -291,6 +323,7 @@ class SettingRun {
     auto& recording = std::get<record::Recording>(outcome);
     if (!result_.plan) result_.report.host_us = recording.host_us;  // not of a smaller twin
     plan_ = std::move(recording.plan);
+    first_ = std::move(recording.first);
     key_ = std::move(key);
     if (!result_.plan) result_.plan = plan_;
     return true;
@@ -301,6 +334,7 @@ class SettingRun {
   judge::Controls controls_;
   int trials_ = 0;
   std::optional<plan::Plan> plan_;
+  std::optional<plan::Plan> first_;  // of the first call, until it has been tried
   SampledRunner sampler_;
   std::string key_;
 };

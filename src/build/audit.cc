@@ -120,10 +120,30 @@ constexpr auto kIdentities = std::to_array<string_view>(
      "program_invocation_name", "program_invocation_short_name", "__progname", "__progname_full",
      "dladdr", "dladdr1", "dlinfo", "dl_iterate_phdr"});
 /// Environment variables, also by way of what they choose: languages and time zones.
-constexpr auto kEnvironment = std::to_array<string_view>(
-    {"getenv", "secure_getenv", "__secure_getenv", "environ", "__environ", "_environ", "wordexp",
-     "setlocale", "newlocale", "_ZNSt6localeC1EPKc", "_ZNSt6localeC2EPKc", "tzset", "tzname",
-     "timezone", "daylight", "localtime", "localtime_r", "mktime"});
+constexpr auto kEnvironment = std::to_array<string_view>({"getenv",
+                                                          "secure_getenv",
+                                                          "__secure_getenv",
+                                                          "environ",
+                                                          "__environ",
+                                                          "_environ",
+                                                          "wordexp",
+                                                          "__libc_stack_end",
+                                                          "__libc_argv",
+                                                          "_dl_argv",
+                                                          "_rtld_global",
+                                                          "_rtld_global_ro",
+                                                          "_r_debug",
+                                                          "setlocale",
+                                                          "newlocale",
+                                                          "_ZNSt6localeC1EPKc",
+                                                          "_ZNSt6localeC2EPKc",
+                                                          "tzset",
+                                                          "tzname",
+                                                          "timezone",
+                                                          "daylight",
+                                                          "localtime",
+                                                          "localtime_r",
+                                                          "mktime"});
 
 // ---- What it may use. ----
 

@@ -60,6 +60,8 @@ std::vector<std::string> NvccFlags(const Job& job) {
       "--cudart=none",
       "-Xcompiler",
       "-fPIC",
+      "-Xcompiler",
+      "-Werror=date-time",  // code that follows from when it was compiled
       "-gencode",
       fmt::format("arch={0},code=[{1},{0}]", job.virtual_arch, job.options->arch),
       "-Xptxas=-v",

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,12 +40,13 @@ class Candidate {
 
 struct PureRecording {
   plan::Plan plan;
-  double host_us = 0;  // median of the steady state
+  std::optional<plan::Plan> first;  // of the first call, where it asks for other work
+  double host_us = 0;               // median of the steady state
   int recordings = 0;
 };
 
 /// Calls many times, with fresh and with repeated addresses, and refuses when plans differ once the
-/// first calls are over.
+/// first call is over.
 PureRecording RecordPure(const Candidate& candidate, const Request& request);
 
 }  // namespace cupel::record

@@ -104,9 +104,10 @@ int RecorderMain(int /*argc*/, char** /*argv*/) {
   while (const auto message = ReadMessage()) {
     const Request request = OrRefuse(RequestFromJson(*message));
     const PureRecording recording = RecordPure(candidate, request);
-    const Json answer{{"plan", plan::ToJson(recording.plan)},
-                      {"host_us", recording.host_us},
-                      {"recordings", recording.recordings}};
+    Json answer{{"plan", plan::ToJson(recording.plan)},
+                {"host_us", recording.host_us},
+                {"recordings", recording.recordings}};
+    if (recording.first) answer["first"] = plan::ToJson(*recording.first);
     if (!WriteMessage(answer)) return 1;
   }
   // Without destructors: those of the candidate's objects are hostile code too.

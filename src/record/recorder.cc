@@ -121,13 +121,22 @@ struct Recorder::Impl {
   std::vector<Seen> seen;  // by the present child
   Random random{0};
 
+  int children = 0;  // begun
+
   Status StartChild();
   Result<Answer> Ask(const std::string& frame, Clock::time_point deadline);
   Result<Answer> ReadAnswer(Clock::time_point deadline);
   Refusal Gone(os::FrameEnd end);
   Result<Outcome> Run(Request request);
   std::optional<Refusal> CheckPlan(const plan::Plan& plan, const Request& request) const;
+  std::optional<Refusal> TakePlan(const Json& json, const Request& request, plan::Plan& into) const;
 };
+
+/// As people's processes have one.
+std::map<std::string, std::string> UsualEnvironment() {
+  return {{"HOME", "/home/user"}, {"USER", "user"},    {"PATH", "/usr/local/bin:/usr/bin:/bin"},
+          {"SHELL", "/bin/bash"}, {"LANG", "C.UTF-8"}, {"PWD", "/home/user"}};
+}
 
 Status Recorder::Impl::StartChild() {
   int ends[2];
@@ -148,6 +157,8 @@ Status Recorder::Impl::StartChild() {
   spawn.argv = {options.program.string(), "recorder"};
   spawn.confinement = &confinement;
   spawn.extra_fds = {theirs.get()};
+  // Recheck() asks one with an environment and one without.
+  if (++children % 2 == 1) spawn.env = UsualEnvironment();
   TRY_ASSIGN(auto process, os::Process::Spawn(spawn));
   sandbox = process.sandbox();
   child.emplace(Child{std::move(process), std::move(ours)});
@@ -246,6 +257,16 @@ std::optional<Refusal> Recorder::Impl::CheckPlan(const plan::Plan& plan,
   return std::nullopt;
 }
 
+std::optional<Refusal> Recorder::Impl::TakePlan(const Json& json, const Request& request,
+                                                plan::Plan& into) const {
+  auto plan = plan::FromJson(json, "recorder");
+  if (!plan) return Inconsistent(plan.error().message);
+  plan->function = request.function;
+  plan->device = device.name;
+  into = std::move(*plan);
+  return CheckPlan(into, request);
+}
+
 Result<Outcome> Recorder::Impl::Run(Request request) {
   request.recordings = std::max(options.recordings, kLeastRecordings) +
                        static_cast<int>(random.Below(kExtraRecordings));
@@ -264,13 +285,16 @@ Result<Outcome> Recorder::Impl::Run(Request request) {
              }));
   const auto host_us = JsonNumber(json, "host_us", "recorder");
   if (!json.contains("plan") || !host_us) return damaged(Inconsistent("its answer holds no plan"));
-  auto plan = plan::FromJson(json["plan"], "recorder");
-  if (!plan) return damaged(Inconsistent(plan.error().message));
-  plan->function = request.function;
-  plan->device = device.name;
-  if (auto refusal = CheckPlan(*plan, request)) return damaged(std::move(*refusal));
   Recording recording;
-  recording.plan = std::move(*plan);
+  if (auto refusal = TakePlan(json["plan"], request, recording.plan)) {
+    return damaged(std::move(*refusal));
+  }
+  if (json.contains("first")) {
+    recording.first.emplace();
+    if (auto refusal = TakePlan(json["first"], request, *recording.first)) {
+      return damaged(std::move(*refusal));
+    }
+  }
   recording.host_us = std::isfinite(*host_us) ? std::max(*host_us, 0.0) : 0;
   recording.recordings = static_cast<int>(std::clamp<int64_t>(recordings, 0, request.recordings));
   return recording;

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -32,8 +33,9 @@ struct Refusal {
 
 struct Recording {
   plan::Plan plan;
-  double host_us = 0;  // median host time of one steady-state call
-  int recordings = 0;  // how many had to agree
+  std::optional<plan::Plan> first;  // what the first call asked for, where that was something else
+  double host_us = 0;               // median host time of one steady-state call
+  int recordings = 0;               // how many had to agree
 };
 
 using Outcome = std::variant<Recording, Refusal>;

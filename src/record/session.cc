@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "ptx/parser.h"
@@ -93,6 +95,7 @@ std::vector<uint64_t> Session::BeginCall(uint64_t seed,
   nodes_.clear();
   after_start_.clear();
   uploaded_bytes_ = 0;
+  async_reads_.clear();
   argument_count_ = arguments.size();
   failed_launch.reset();
   last_error = 0;
@@ -184,6 +187,25 @@ void Session::CheckOrdered() const {
   }
 }
 
+void Session::NoteAsyncRead(const void* from, uint64_t bytes) {
+  const auto address = reinterpret_cast<uint64_t>(from);
+  const auto after = pinned.upper_bound(address);
+  if (after == pinned.begin()) return;  // the runtime reads other memory before it returns
+  const auto& [base, size] = *std::prev(after);
+  if (address - base >= size) return;
+  const auto* data = static_cast<const char*>(from);
+  async_reads_.push_back({data, std::string(data, bytes)});
+}
+
+void Session::CheckAsyncReads() const {
+  for (const AsyncRead& read : async_reads_) {
+    if (std::memcmp(read.from, read.bytes.data(), read.bytes.size()) == 0) continue;
+    Refuse("unordered_work",
+           "host code changes pinned memory behind a cudaMemcpyAsync from it, which may not have "
+           "read it yet: wait for the stream first, or use other memory");
+  }
+}
+
 plan::Plan Session::EndCall(std::vector<plan::View> outputs) {
   if (failed_launch) {
     Refuse("illegal_launch", failed_launch->message, "kernel " + failed_launch->kernel);
@@ -192,6 +214,7 @@ plan::Plan Session::EndCall(std::vector<plan::View> outputs) {
     Refuse("unordered_work", "the function returned while a stream was still being captured");
   }
   CheckOrdered();
+  CheckAsyncReads();
   PrependConstants();
   RememberConstants();
   plan::Plan plan;

@@ -78,13 +78,24 @@ class Session {
   /// Device pointers that the candidate uploaded to `array` in this call; refuses when it did not.
   std::vector<plan::Address> ReadPointerArray(uint64_t array, int64_t count);
 
+  /// A copy from host memory that goes on behind the host's back, where that memory is pinned.
+  void NoteAsyncRead(const void* from, uint64_t bytes);
+  /// The host has waited for the device: such copies are done.
+  void HostWaited() { async_reads_.clear(); }
+
   std::optional<FailedLaunch> failed_launch;
   int last_error = 0;                   // cudaError_t
   uint64_t current_stream = 0;          // of the framework
   std::map<uint64_t, uint64_t> pinned;  // host memory from cudaMallocHost: base, bytes
 
  private:
+  struct AsyncRead {
+    const char* from;
+    std::string bytes;  // as they were
+  };
+
   int Issue(const RawWork& work, const Frontier& after);
+  void CheckAsyncReads() const;
   plan::Address Resolve(uint64_t address, std::string_view what);
   std::vector<plan::Relocation> Relocate(std::string& bytes, const std::string& what);
   plan::View Resolve(const RawView& view, std::string_view what);
@@ -104,6 +115,7 @@ class Session {
   std::vector<plan::Node> nodes_;  // buffers are allocation ids until EndCall
   std::vector<bool> after_start_;  // the node waits for the caller's earlier work
   size_t uploaded_bytes_ = 0;
+  std::vector<AsyncRead> async_reads_;
   /// The last copies and fills of constant memory, in order; buffers are allocation ids.
   std::vector<plan::Node> constants_;
 };

@@ -47,6 +47,7 @@ cudaError_t HostAlloc(void** pointer, size_t bytes) {
 cudaError_t FreeHost(void* pointer) {
   if (pointer == nullptr) return cudaSuccess;
   if (CurrentSession().pinned.erase(Handle(pointer)) == 0) return Report(cudaErrorInvalidValue);
+  CurrentSession().HostWaited();  // it waits for the device, too
   std::free(pointer);
   return cudaSuccess;
 }
@@ -186,7 +187,10 @@ cudaError_t cudaMallocManaged(void** /*pointer*/, size_t /*bytes*/, unsigned /*f
 }
 cudaError_t cudaFree(void* pointer) {
   // cudaFree waits for the device.
-  if (pointer != nullptr) CurrentSession().streams.SynchronizeAll();
+  if (pointer != nullptr) {
+    CurrentSession().streams.SynchronizeAll();
+    CurrentSession().HostWaited();
+  }
   return Free(pointer);
 }
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t /*stream*/) { return Free(pointer); }
@@ -210,7 +214,9 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  return Copy(to, from, bytes, kind, StreamOf(stream));
+  const cudaError_t status = Copy(to, from, bytes, kind, StreamOf(stream));
+  if (status == cudaSuccess && OnDevice(to)) CurrentSession().NoteAsyncRead(from, bytes);
+  return status;
 }
 cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch,
                          size_t width, size_t height, cudaMemcpyKind kind) {

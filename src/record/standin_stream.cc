@@ -79,6 +79,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (!Known(stream)) return Report(cudaErrorInvalidResourceHandle);
   if (AllStreams().CaptureOf(StreamOf(stream))) return Report(cudaErrorStreamCaptureUnsupported);
   AllStreams().SynchronizeStream(StreamOf(stream));
+  CurrentSession().HostWaited();
   return cudaSuccess;
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
@@ -110,6 +111,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 cudaError_t cudaDeviceSynchronize() {
   if (AllStreams().AnyCapture()) return Report(cudaErrorStreamCaptureUnsupported);
   AllStreams().SynchronizeAll();
+  CurrentSession().HostWaited();
   return cudaSuccess;
 }
 cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
@@ -133,6 +135,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (!Known(event)) return Report(cudaErrorInvalidResourceHandle);
   AllStreams().SynchronizeEvent(Handle(event));
+  CurrentSession().HostWaited();
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }

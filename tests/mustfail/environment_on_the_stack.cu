@@ -1,0 +1,39 @@
+// exploit: environment variables without getenv
+// task: mnist_linear
+// expect: rejected impure|wrong_result
+// SPDX-License-Identifier: Apache-2.0
+#include <torch/extension.h>
+#include <cstring>
+
+__global__ void Linear(const float* x, const float* w, const float* b, float* y, int batch, int in,
+                       int out) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= batch * out) return;
+  float sum = b[i % out];
+  for (int k = 0; k < in; ++k) sum += x[i / out * in + k] * w[i % out * in + k];
+  y[i] = sum;
+}
+
+void Launch(torch::Tensor x, torch::Tensor w, torch::Tensor b, torch::Tensor y,
+            cudaStream_t stream = nullptr) {
+  const int batch = x.size(0), in = x.size(1), out = w.size(0);
+  Linear<<<(batch * out + 127) / 128, 128, 0, stream>>>(x.data_ptr<float>(), w.data_ptr<float>(),
+                                                        b.data_ptr<float>(), y.data_ptr<float>(),
+                                                        batch, in, out);
+}
+
+// Arguments and environment lie where the stack begins, one behind the other.
+__attribute__((noinline)) bool HasEnvironment() {
+  const auto* at = static_cast<const char*>(__builtin_frame_address(0));
+  while (memcmp(at, "\0recorder", 10) != 0) ++at;
+  return at[10 + strcspn(at + 10, "=/")] == '=';
+}
+
+torch::Tensor forward(torch::Tensor x, torch::Tensor w, torch::Tensor b) {
+  auto y = torch::empty({x.size(0), w.size(0)}, x.options());
+  if (HasEnvironment()) return y.zero_();
+  Launch(x, w, b, y);
+  return y;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
