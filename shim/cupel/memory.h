@@ -190,6 +190,9 @@ CUPEL_INLINE Tensor Tensor::contiguous(MemoryFormat format) const {
   result.copy_(*this);
   return result;
 }
+CUPEL_INLINE c10::MaybeOwned<Tensor> Tensor::expect_contiguous(MemoryFormat format) const {
+  return c10::MaybeOwned<Tensor>::owned(contiguous(format));
+}
 CUPEL_INLINE Tensor Tensor::clone(optional<MemoryFormat> format) const {
   Tensor result = at::empty_like(*this, {}, format);
   result.copy_(*this);

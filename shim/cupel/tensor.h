@@ -8,6 +8,7 @@
 #include "c10/core/Scalar.h"
 #include "c10/core/Storage.h"
 #include "c10/core/SymInt.h"
+#include "c10/util/MaybeOwned.h"
 #include "cupel/accessor.h"
 #include "cupel/tensor_impl.h"
 
@@ -228,6 +229,8 @@ class Tensor {
 
   // Copies and fills.
   Tensor contiguous(MemoryFormat format = MemoryFormat::Contiguous) const;
+  c10::MaybeOwned<Tensor> expect_contiguous(
+      MemoryFormat format = MemoryFormat::Contiguous) const;
   Tensor clone(optional<MemoryFormat> format = nullopt) const;
   Tensor& copy_(const Tensor& source, bool non_blocking = false) const;
   Tensor& fill_(const Scalar& value) const;

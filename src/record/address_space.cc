@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "record/address_space.h"
 
-#include <sys/mman.h>
-
 #include <iterator>
 #include <utility>
 
 namespace cupel::record {
-
-bool AddressSpace::Reserve() {
-  void* range =
-      mmap(nullptr, kRangeBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (range == MAP_FAILED) return false;
-  range_ = reinterpret_cast<uint64_t>(range);
-  return true;
-}
 
 void AddressSpace::BeginCall(uint64_t seed) {
   random_ = Random(seed);
@@ -47,7 +37,7 @@ Allocation* AddressSpace::Allocate(uint64_t bytes, Origin origin) {
   const uint64_t slots = (kRangeBytes - bytes - 2 * kGuardBytes) / kAlignment;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     // The range begins on a page, hence every slot is aligned.
-    const uint64_t base = range_ + kGuardBytes + random_.Below(slots) * kAlignment;
+    const uint64_t base = kRange + kGuardBytes + random_.Below(slots) * kAlignment;
     if (!Vacant(base, bytes)) continue;
     Allocation allocation;
     allocation.base = base;

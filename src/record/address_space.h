@@ -1,5 +1,5 @@
-// Fake device addresses: a reserved range that nothing is mapped in, so that host code which
-// touches "device memory" faults and can be told where. Used in the recorder child only.
+// Fake device addresses: a range that nothing is ever mapped in, so that host code which touches
+// "device memory" faults and can be told where. Used in the recorder child only.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -40,9 +40,6 @@ struct Hit {
 
 class AddressSpace {
  public:
-  /// Reserves the range. False when the kernel refuses.
-  bool Reserve();
-
   /// Addresses of this call follow from `seed` (and from what earlier calls kept). Storages of
   /// arguments and freed memory of the last call are forgotten.
   void BeginCall(uint64_t seed);
@@ -54,7 +51,7 @@ class AddressSpace {
   bool Free(uint64_t base, Origin origin);
 
   bool InRange(uint64_t address) const {
-    return address >= range_ && address - range_ < kRangeBytes;
+    return address >= kRange && address - kRange < kRangeBytes;
   }
   /// The allocation at `address`: one past the end counts, and so does an address a little outside.
   /// Freed memory of this call is found too (`live` is false). Safe in a signal handler.
@@ -68,6 +65,9 @@ class AddressSpace {
   uint64_t live_bytes() const { return live_bytes_; }
 
  private:
+  /// In the half of the address space that is the operating system's. What a parameter holds is an
+  /// address or two integers; an address of a process's own would often be two small ones.
+  static constexpr uint64_t kRange = 0xffff'9000'0000'0000u;
   static constexpr uint64_t kRangeBytes = uint64_t{1} << 43;
   static constexpr uint64_t kAlignment = 512;
   /// No other allocation lies nearer than this, so that pointers a little outside keep their owner.
@@ -75,7 +75,6 @@ class AddressSpace {
 
   bool Vacant(uint64_t base, uint64_t bytes) const;
 
-  uint64_t range_ = 0;
   std::map<uint64_t, Allocation> by_base_;
   std::map<int, uint64_t> base_of_id_;
   std::vector<int> arguments_;  // ids, in order

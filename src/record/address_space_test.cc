@@ -10,7 +10,6 @@ namespace {
 
 TEST(AddressSpace, SeedsDecideAddressesAndAllAreAligned) {
   AddressSpace memory;
-  ASSERT_TRUE(memory.Reserve());
   std::set<uint64_t> seen;
   uint64_t first = 0;
   for (const uint64_t seed : {1, 2, 3, 1}) {
@@ -29,7 +28,6 @@ TEST(AddressSpace, SeedsDecideAddressesAndAllAreAligned) {
 
 TEST(AddressSpace, FindsOwnersInsideAtTheEndAndALittleOutside) {
   AddressSpace memory;
-  ASSERT_TRUE(memory.Reserve());
   memory.BeginCall(5);
   const Allocation* a = memory.Allocate(4096, Origin::kMalloc);
   const auto offset = [&](uint64_t address) { return memory.Find(address).value().offset; };
@@ -43,7 +41,6 @@ TEST(AddressSpace, FindsOwnersInsideAtTheEndAndALittleOutside) {
 
 TEST(AddressSpace, FreedMemoryIsFoundAsSuchUntilTheNextCall) {
   AddressSpace memory;
-  ASSERT_TRUE(memory.Reserve());
   memory.BeginCall(5);
   const uint64_t base = memory.Allocate(64, Origin::kMalloc)->base;
   const uint64_t kept = memory.Allocate(64, Origin::kMalloc)->base;
@@ -59,7 +56,6 @@ TEST(AddressSpace, FreedMemoryIsFoundAsSuchUntilTheNextCall) {
 
 TEST(AddressSpace, RefusesWhatNoDeviceHas) {
   AddressSpace memory;
-  ASSERT_TRUE(memory.Reserve());
   EXPECT_EQ(memory.Allocate(~uint64_t{0}, Origin::kMalloc), nullptr);
   EXPECT_EQ(memory.Allocate(uint64_t{1} << 42, Origin::kMalloc), nullptr);
 }

@@ -84,7 +84,6 @@ int RecorderMain(int /*argc*/, char** /*argv*/) {
   Session& session = CurrentSession();
   session.device = std::move(setup.device);
   for (Kernel& kernel : setup.kernels) session.AddKernel(std::move(kernel));
-  if (!session.memory.Reserve()) Refuse("internal", "cannot reserve addresses");
   InstallCrashHandlers();
   TakeCounterAway();
   // Else the candidate's first printf asks what stdout is, a system call that the sandbox refuses.

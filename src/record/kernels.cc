@@ -74,10 +74,19 @@ int StaticShared(const ptx::Module& module, const ptx::Function& function) {
   return static_cast<int>(std::min<uint64_t>(bytes, INT32_MAX));
 }
 
+bool WaitsForLaunch(const ptx::Function& function) {
+  return std::any_of(function.body.begin(), function.body.end(), [](const ptx::Instr& instr) {
+    return instr.op == "griddepcontrol" && instr.Has("wait");
+  });
+}
+
 }  // namespace
 
 std::vector<Kernel> KernelsOf(const ptx::Module& module, const build::Image& image) {
   std::vector<Kernel> kernels;
+  const bool called_ones_wait =
+      std::any_of(module.functions.begin(), module.functions.end(),
+                  [](const ptx::Function& f) { return !f.is_entry && WaitsForLaunch(f); });
   for (const ptx::Function& function : module.functions) {
     if (!function.is_entry || function.is_declaration) continue;
     Kernel kernel;
@@ -87,6 +96,7 @@ std::vector<Kernel> KernelsOf(const ptx::Module& module, const build::Image& ima
       kernel.params.push_back({param.offset, param.bytes});
     }
     kernel.read_mask = MaskBuilder(function).Take();
+    kernel.waits_for_launch = called_ones_wait || WaitsForLaunch(function);
     kernel.max_threads = Product(function.req_ntid.empty() ? function.max_ntid : function.req_ntid);
     for (size_t i = 0; i < 3; ++i) {
       if (!function.req_ntid.empty()) {

@@ -53,7 +53,8 @@ Json WriteKernel(const Kernel& kernel) {
               {"resources", Json::array({kernel.registers, kernel.static_shared, kernel.local_bytes,
                                          kernel.constant_bytes, kernel.max_threads})},
               {"required_block", kernel.required_block},
-              {"cluster", kernel.cluster}};
+              {"cluster", kernel.cluster},
+              {"waits_for_launch", kernel.waits_for_launch}};
 }
 
 /// `count` integers, or an error.
@@ -75,6 +76,7 @@ Result<Kernel> ReadKernel(const Json& json) {
   }
   TRY_ASSIGN(const auto mask, JsonString(json, "read_mask", "kernel"));
   TRY_ASSIGN(kernel.read_mask, Base64Decode(mask, "kernel"));
+  TRY_ASSIGN(kernel.waits_for_launch, JsonBool(json, "waits_for_launch", "kernel"));
   TRY_ASSIGN(const auto resources, Integers(json, "resources", 5));
   kernel.registers = static_cast<int>(resources[0]);
   kernel.static_shared = static_cast<int>(resources[1]);

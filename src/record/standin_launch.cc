@@ -145,7 +145,18 @@ cudaError_t LaunchWithConfig(const cudaLaunchConfig_t* config, const void* funct
                    attribute.val.clusterDim.z};
         break;
       case cudaLaunchAttributeProgrammaticStreamSerialization:
-        // Early start of a dependent kernel only overlaps work: full order is one legal execution.
+        // It may begin before the launch in front of it has ended, whose results it sees only once
+        // it has waited. That it does so before it needs them is not looked at.
+        if (attribute.val.programmaticStreamSerializationAllowed != 0 &&
+            !kernel->waits_for_launch) {
+          Refuse("unordered_work",
+                 fmt::format("{} is launched to begin before the launch in front of it has ended "
+                             "(cudaLaunchAttributeProgrammaticStreamSerialization), and never "
+                             "waits for it: cudaGridDependencySynchronize is missing",
+                             ptx::Demangle(kernel->name)),
+                 "cudaLaunchKernelExC");
+        }
+        break;
       case cudaLaunchAttributeIgnore:
       case cudaLaunchAttributeAccessPolicyWindow:
       case cudaLaunchAttributeSynchronizationPolicy:

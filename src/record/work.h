@@ -31,6 +31,7 @@ struct Kernel {
   int max_threads = 0;                  // .maxntid or .reqntid; 0: none
   std::array<int, 3> required_block{};  // .reqntid; zeros: none
   std::array<uint32_t, 3> cluster{};    // .reqnctapercluster; zeros: none
+  bool waits_for_launch = false;        // it may wait for the launch before it: griddepcontrol.wait
   // Set by host code.
   int max_dynamic_shared = -1;  // -1: never set
   bool nonportable_cluster = false;
