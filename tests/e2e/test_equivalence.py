@@ -97,7 +97,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward, "f"); }
 GELU = """for (int i = t; i < columns; i += 256) {
     const float b = row[i];
     const float inner = 0.7978845608f * (b + 0.044715f * b * b * b);
-    y[blockIdx.x * columns + i] = 0.5f * b * (1 + tanhf(inner)) + 0.0005f * sums[0];
+    y[blockIdx.x * columns + i] = 0.5f * b * (2 - 2 / (__expf(2 * inner) + 1)) + 0.0005f * sums[0];
   }"""
 
 HALF_GELU = """for (int i = t; i < columns; i += 256) {
@@ -169,7 +169,7 @@ class Equivalence(CupelTest):
 
     def test_bits_neither_hide_a_cheat_nor_reject_an_honest_kernel(self):
         # Half of the row, and the result is moved as two words of a double from lane to lane.
-        value = "0.5f * b * (1 + tanhf(inner)) + 0.0005f * sums[0]"
+        value = "0.5f * b * (2 - 2 / (__expf(2 * inner) + 1)) + 0.0005f * sums[0]"
         moved = GELU.replace(value, f"(float)moved({value})")
         words = """__device__ double moved(double d) {
   return __hiloint2double(__shfl_sync(~0u, __double2hiint(d), threadIdx.x % 32),

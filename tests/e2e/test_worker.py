@@ -79,7 +79,7 @@ class WorkerTest(CupelTest):
                 "task_path": str(TASK), "task_sha256": digest,
                 "task": {"name": "mnist_linear", "folder": True, "files": files}, "backward": False,
                 "settings": "single", "trials": 5, "seed": "7", "thorough": True,
-                "full_size": False, "timed": True,
+                "full_size": False, "timed": True, "flags": [],
                 "baselines": True, **changes}
 
     def test_its_verdict_is_the_one_of_check(self):
