@@ -1,5 +1,5 @@
 // task: mnist_linear
-// settings: all
+// settings: single
 // note: a structure of two integers, which together look like an address of a process
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
