@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+
+#include "base/random.h"
 
 namespace cupel::gpu {
 namespace {
@@ -12,8 +15,15 @@ namespace {
 constexpr uint64_t kRedBytes = 4096;       // before and behind each buffer
 constexpr uint64_t kAlignment = 512;       // of cudaMalloc and PyTorch's allocator
 constexpr uint32_t kRedWord = 0x7fedcafe;  // a NaN that no arithmetic makes
+// Of memory that is spread: bits 9 to 15 of each address are drawn alone, those up to 25 together.
+constexpr uint64_t kMostGap = uint64_t{64} << 10;    // behind a buffer
+constexpr uint64_t kMostStart = uint64_t{64} << 20;  // before the first one
 
 uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+uint64_t DrawGap(Random& random, uint64_t most) {
+  return random.Below(most / kAlignment) * kAlignment;
+}
 
 }  // namespace
 
@@ -22,8 +32,9 @@ uint32_t PoisonWord(int poison) {
   return kWords[std::clamp(poison, 0, 2)];
 }
 
-uint64_t PlanMemory::BytesFor(const plan::Plan& plan) {
+uint64_t PlanMemory::BytesFor(const plan::Plan& plan) const {
   uint64_t total = kRedBytes;
+  if (spread_) total += kMostStart + plan.buffers.size() * kMostGap;
   for (const plan::Buffer& buffer : plan.buffers) {
     if (buffer.kind != plan::BufferKind::kSymbol) total += Aligned(buffer.bytes) + kRedBytes;
   }
@@ -31,14 +42,24 @@ uint64_t PlanMemory::BytesFor(const plan::Plan& plan) {
 }
 
 Status PlanMemory::PlaceBuffers(const plan::Plan& plan, CuModule module, CuPointer base) {
-  places_.clear();
+  places_.assign(plan.buffers.size(), {});
   kinds_.clear();
+  for (const plan::Buffer& buffer : plan.buffers) kinds_.push_back(buffer.kind);
+  std::vector<size_t> order(plan.buffers.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  Random random(spread_.value_or(0));
   CuPointer next = base + kRedBytes;
-  for (size_t i = 0; i < plan.buffers.size(); ++i) {
+  if (spread_) {
+    random.Shuffle(order);
+    next += DrawGap(random, kMostStart);
+  }
+  for (const size_t i : order) {
     const plan::Buffer& buffer = plan.buffers[i];
-    Place place{next, buffer.bytes, plan::NameOf(buffer, i)};
+    Place& place = places_[i];
+    place = {next, buffer.bytes, plan::NameOf(buffer, i)};
     if (buffer.kind != plan::BufferKind::kSymbol) {
       next += Aligned(buffer.bytes) + kRedBytes;
+      if (spread_) next += DrawGap(random, kMostGap);
     } else {
       size_t bytes = 0;
       if (device_.driver().module_global(&place.address, &bytes, module, buffer.symbol.c_str()) !=
@@ -48,8 +69,6 @@ Status PlanMemory::PlaceBuffers(const plan::Plan& plan, CuModule module, CuPoint
                     fmt::format("the plan's variable {} is not in the image", buffer.symbol));
       }
     }
-    places_.push_back(std::move(place));
-    kinds_.push_back(buffer.kind);
   }
   return {};
 }

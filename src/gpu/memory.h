@@ -1,6 +1,6 @@
 // The buffers of a plan in a GPU's memory, each between two red zones. What nothing has written
-// reads as poison; a write beside a buffer shows in its red zones. SPDX-License-Identifier:
-// Apache-2.0
+// reads as poison; a write beside a buffer shows in its red zones.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,13 @@ struct Place {
 
 class PlanMemory {
  public:
-  explicit PlanMemory(const Device& device) : device_(device) {}
+  /// With a seed in `spread`, buffers lie in an order and with gaps that are drawn from it, so that
+  /// code that decides by an address is seen; without, one behind the other.
+  explicit PlanMemory(const Device& device, std::optional<uint64_t> spread = {})
+      : device_(device), spread_(spread) {}
 
-  /// Device memory that the plan's buffers take, red zones included.
-  static uint64_t BytesFor(const plan::Plan& plan);
+  /// Device memory that the plan's buffers take, red zones and gaps included.
+  uint64_t BytesFor(const plan::Plan& plan) const;
   /// Places the plan's buffers anew in the BytesFor(plan) bytes at `base`, a multiple of 512, and
   /// in `module` those that are its variables: arguments hold their storages, temporaries and
   /// workspaces poison. An Error means that plan, arguments and module do not belong together.
@@ -55,6 +58,7 @@ class PlanMemory {
 
  private:
   const Device& device_;
+  std::optional<uint64_t> spread_;
   std::vector<Place> places_;
   std::vector<plan::BufferKind> kinds_;
 };

@@ -8,11 +8,11 @@
 
 #include "base/clock.h"
 #include "gpu/block.h"
-#include "gpu/date.h"
 #include "gpu/faults.h"
 #include "gpu/memory.h"
 #include "gpu/outputs.h"
 #include "gpu/replay.h"
+#include "gpu/surroundings.h"
 #include "os/fd.h"
 
 namespace cupel::gpu {
@@ -25,12 +25,14 @@ constexpr size_t kMostCubinBytes = 256u << 20;
 
 class LoadedProgram : public GpuProgram {
  public:
+  /// `has_surroundings`: the module has kSurroundingsVariable.
   LoadedProgram(const Device& device, Module module, ModuleVariables variables,
-                ReplayOptions options)
+                ReplayOptions options, bool has_surroundings)
       : device_(device),
         module_(std::move(module)),
         variables_(std::move(variables)),
-        options_(std::move(options)) {}
+        options_(std::move(options)),
+        has_surroundings_(has_surroundings) {}
 
   const Module& module() const override { return module_; }
   const ModuleVariables& variables() const override { return variables_; }
@@ -49,16 +51,17 @@ class LoadedProgram : public GpuProgram {
     }
     const auto start = std::chrono::steady_clock::now();
     Run run;
-    const uint64_t bytes = PlanMemory::BytesFor(plan);
+    PlanMemory buffers(device_,
+                       options_.vary_surroundings ? std::optional(options.seed) : std::nullopt);
+    const uint64_t bytes = buffers.BytesFor(plan);
     if (!memory_ || memory_->bytes() < bytes) {
       memory_.reset();
       TRY_ASSIGN(Block block, Block::Allocate(device_, bytes));
       memory_.emplace(std::move(block));
     }
-    PlanMemory buffers(device_);
     TRY(buffers.Bind(plan, arguments, module_.get(), options.poison, memory_->address()));
     TRY(SetState(plan, buffers));
-    if (options_.vary_date) TRY(SetDate(options.seed));
+    if (has_surroundings_) TRY(SetSurroundings(options.seed));
     Replay replay(device_, module_, buffers);
     TRY_ASSIGN(Refusal refusal, replay.Enqueue(plan));
     if (options.full_checks && refusal.ok()) {
@@ -81,14 +84,14 @@ class LoadedProgram : public GpuProgram {
   }
 
  private:
-  Status SetDate(uint64_t seed) {
+  Status SetSurroundings(uint64_t seed) {
     const Driver& driver = device_.driver();
     CuPointer address = 0;
     size_t bytes = 0;
-    const int64_t shift = DrawDateShift(seed);
-    TRY(driver.Check(driver.module_global(&address, &bytes, module_.get(), kDateVariable),
+    const Surroundings drawn = DrawSurroundings(seed);
+    TRY(driver.Check(driver.module_global(&address, &bytes, module_.get(), kSurroundingsVariable),
                      "finding the date"));
-    return driver.Check(driver.copy_in_now(address, &shift, sizeof shift), "setting the date");
+    return driver.Check(driver.copy_in_now(address, &drawn, sizeof drawn), "setting the date");
   }
 
   Status SetState(const plan::Plan& plan, const PlanMemory& buffers) {
@@ -157,6 +160,7 @@ class LoadedProgram : public GpuProgram {
   Module module_;
   ModuleVariables variables_;
   ReplayOptions options_;
+  bool has_surroundings_;
   std::optional<Block> memory_;  // kept from run to run
   bool lost_ = false;
   bool kept_ = false;  // what a call left is what the next one finds
@@ -168,15 +172,15 @@ class LoadedProgram : public GpuProgram {
 
 Result<std::unique_ptr<GpuProgram>> LoadProgram(const Device& device, const build::Image& image,
                                                 ReplayOptions options) {
-  options.vary_date = options.vary_date && ReadsDate(image.ptx);
-  std::string code = options.vary_date ? WithShiftedDate(image.ptx) : image.ptx;
-  if (!image.cubin.empty() && !options.vary_date) {
+  const bool changed = options.vary_surroundings && ReadsSurroundings(image.ptx);
+  std::string code = changed ? WithOtherSurroundings(image.ptx) : image.ptx;
+  if (!image.cubin.empty() && !changed) {
     TRY_ASSIGN(code, os::ReadFile(image.cubin, kMostCubinBytes));
   }
   TRY_ASSIGN(Module module, Module::Load(device, code, "the kernel"));
   TRY_ASSIGN(ModuleVariables variables, ModuleVariables::Save(device, module, options.variables));
   return std::unique_ptr<GpuProgram>(std::make_unique<LoadedProgram>(
-      device, std::move(module), std::move(variables), std::move(options)));
+      device, std::move(module), std::move(variables), std::move(options), changed));
 }
 
 }  // namespace cupel::gpu

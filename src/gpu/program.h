@@ -20,9 +20,10 @@ struct ReplayOptions {
   std::chrono::milliseconds deadline{20'000};  // of one plan
   /// The module's variables, which begin every run with what the image says.
   std::vector<std::string> variables;
-  /// Kernels that read the date see another one in each run, drawn from its seed (date.h). They are
-  /// compiled from PTX by the driver then.
-  bool vary_date = false;
+  /// In each run buffers lie elsewhere, and kernels that read the date or the multiprocessor's
+  /// number see others (surroundings.h), all drawn from its seed. Such kernels are compiled from
+  /// PTX by the driver then.
+  bool vary_surroundings = false;
 };
 
 /// Every call begins with the variables as they were loaded, unless they are to be kept.

@@ -4,12 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 
-#include "gpu/date.h"
 #include "gpu/faults.h"
+#include "gpu/surroundings.h"
 #include "gpu/testing.h"
 
 namespace cupel::gpu {
@@ -30,6 +32,23 @@ class ProgramTest : public ::testing::Test {
     const auto bytes = std::as_bytes(std::span(x_));
     const std::span<const std::byte> arguments[] = {bytes};
     return program.Execute(plan, arguments, {});
+  }
+
+  /// The first words of y after a run.
+  std::array<uint64_t, 3> See(const char* kernel, bool vary, uint64_t seed) {
+    const ReplayOptions how{std::chrono::milliseconds(1000), {"counter"}, vary};
+    std::array<uint64_t, 3> seen{};
+    auto program = LoadProgram(*device_, image_, how);
+    EXPECT_TRUE(program.has_value()) << program.error().message;
+    if (!program) return seen;
+    const auto bytes = std::as_bytes(std::span(x_));
+    const std::span<const std::byte> arguments[] = {bytes};
+    engine::RunOptions options;
+    options.seed = seed;
+    auto run = (*program)->Execute(Launching(kernel), arguments, options);
+    EXPECT_TRUE(run.has_value() && run->completed);
+    if (run && run->completed) std::memcpy(seen.data(), run->outputs[0].bytes.data(), sizeof seen);
+    return seen;
   }
 
   Result<std::unique_ptr<engine::Program>> Load() {
@@ -54,28 +73,35 @@ TEST_F(ProgramTest, LaunchesAndBringsOutputsBack) {
 }
 
 TEST_F(ProgramTest, EachSeedHasItsDate) {
-  const auto date_of = [&](bool vary, uint64_t seed) -> uint64_t {
-    auto program =
-        LoadProgram(*device_, image_, {std::chrono::milliseconds(1000), {"counter"}, vary});
-    EXPECT_TRUE(program.has_value()) << program.error().message;
-    const auto bytes = std::as_bytes(std::span(x_));
-    const std::span<const std::byte> arguments[] = {bytes};
-    engine::RunOptions options;
-    options.seed = seed;
-    auto run = (*program)->Execute(Launching("date"), arguments, options);
-    EXPECT_TRUE(run.has_value() && run->completed);
-    uint64_t now = 0;
-    std::memcpy(&now, run->outputs[0].bytes.data(), sizeof now);
-    return now;
-  };
+  const auto date_of = [&](bool vary, uint64_t seed) { return See("date", vary, seed)[0]; };
   constexpr uint64_t kDay = 86'400'000'000'000;
   const uint64_t now = date_of(false, 1);
   const auto shifted = [&](uint64_t seed) {
-    return static_cast<int64_t>(date_of(true, seed) - now) - DrawDateShift(seed);
+    return static_cast<int64_t>(date_of(true, seed) - now) - DrawSurroundings(seed).date_shift;
   };
   EXPECT_LT(std::abs(shifted(1)), static_cast<int64_t>(kDay));
   EXPECT_LT(std::abs(shifted(2)), static_cast<int64_t>(kDay));
   EXPECT_LT(date_of(false, 2) - now, kDay);
+}
+
+TEST_F(ProgramTest, EachSeedHasItsPlaces) {
+  using Places = std::set<uint64_t>;
+  Places inputs, outputs, distances, processors;
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    const std::array<uint64_t, 3> seen = See("whereabouts", true, seed);
+    const std::array<uint64_t, 3> again = See("whereabouts", true, seed);
+    EXPECT_EQ(seen[1] - seen[0], again[1] - again[0]);
+    inputs.insert(seen[0] % (uint64_t{1} << 25));
+    outputs.insert(seen[1] % (uint64_t{1} << 25));
+    distances.insert(seen[1] - seen[0]);
+    processors.insert(seen[2]);
+  }
+  for (const Places& places : {inputs, outputs, distances, processors}) {
+    EXPECT_GE(places.size(), 6u);
+  }
+  // Where a call is timed, buffers are close by.
+  const std::array<uint64_t, 3> timed = See("whereabouts", false, 1);
+  EXPECT_EQ(timed[1] - timed[0], 4096u + 512u);
 }
 
 TEST_F(ProgramTest, WhatNothingWroteIsPoison) {

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "gpu/date.h"
 #include "gpu/faults.h"
 #include "gpu/protocol.h"
+#include "gpu/surroundings.h"
 #include "gpu/timing_protocol.h"
 #include "plan/codec.h"
 #include "ptx/parser.h"
@@ -145,13 +145,13 @@ class RemoteTimer : public engine::Timer {
 }  // namespace
 
 Status RemoteImage::Load(const build::Image& image, std::span<const std::string> variables,
-                         bool vary_date) {
+                         bool vary_surroundings) {
   TRY(worker_->Ensure());
   if (loaded_ == worker_->generation()) return {};
   bool gone = false;
-  const bool needs_ptx = image.cubin.empty() || (vary_date && ReadsDate(image.ptx));
+  const bool needs_ptx = image.cubin.empty() || (vary_surroundings && ReadsSurroundings(image.ptx));
   const Json request{{"load", id_},
-                     {"vary_date", vary_date},
+                     {"vary_surroundings", vary_surroundings},
                      {"ptx", needs_ptx ? image.ptx : std::string()},
                      {"cubin", image.cubin.string()},
                      {"variables", variables}};

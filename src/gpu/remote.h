@@ -19,8 +19,9 @@ class RemoteImage {
  public:
   RemoteImage(std::shared_ptr<WorkerProcess> worker, int64_t id)
       : worker_(std::move(worker)), id_(id) {}
-  /// `vary_date`: ReplayOptions.
-  Status Load(const build::Image& image, std::span<const std::string> variables, bool vary_date);
+  /// `vary_surroundings`: ReplayOptions.
+  Status Load(const build::Image& image, std::span<const std::string> variables,
+              bool vary_surroundings);
   void Forget();
   WorkerProcess& worker() { return *worker_; }
   int64_t id() const { return id_; }

@@ -30,6 +30,11 @@ L: ld.volatile.global.u32 %r1, [%d1]; setp.ne.u32 %p, %r1, 12345; @%p bra L; ret
   .reg .b64 %d<3>;
   ld.param.u64 %d1, [y]; mov.u64 %d2, %globaltimer; st.global.u64 [%d1], %d2; ret;
 }
+.visible .entry whereabouts(.param .u64 x, .param .u64 y, .param .u32 n) {
+  .reg .b32 %r; .reg .b64 %d<4>;
+  ld.param.u64 %d1, [x]; ld.param.u64 %d2, [y]; mov.u32 %r, %smid; cvt.u64.u32 %d3, %r;
+  st.global.u64 [%d2], %d1; st.global.u64 [%d2+8], %d2; st.global.u64 [%d2+16], %d3; ret;
+}
 .visible .entry busy(.param .u64 x, .param .u64 y, .param .u32 n) {
   .reg .pred %p; .reg .b32 %r, %n; .reg .f32 %f; .reg .b64 %d;
   mov.u32 %r, 0; mov.f32 %f, 0f3F800000; ld.param.u32 %n, [n];

@@ -76,7 +76,7 @@ class LocalTimer : public engine::Timer {
       if (runner.region == sizes.size()) {
         uint64_t size = 0;
         for (const plan::Plan* plan : entrant.plans) {
-          size = std::max(size, PlanMemory::BytesFor(*plan));
+          size = std::max(size, PlanMemory(device_).BytesFor(*plan));
         }
         sizes.push_back(size);
       }

@@ -61,7 +61,7 @@ class Worker {
     TRY_ASSIGN(image.ptx, JsonString(request, "ptx", "request"));
     TRY_ASSIGN(image.cubin, JsonString(request, "cubin", "request"));
     ReplayOptions options;
-    TRY_ASSIGN(options.vary_date, JsonBool(request, "vary_date", "request"));
+    TRY_ASSIGN(options.vary_surroundings, JsonBool(request, "vary_surroundings", "request"));
     TRY_ASSIGN(const Json* variables, JsonArray(request, "variables", "request"));
     for (const Json& name : *variables) options.variables.push_back(name.get<std::string>());
     TRY_ASSIGN(auto program, LoadProgram(*device_, image, std::move(options)));

@@ -1,6 +1,6 @@
 // exploit: 4.5 reaches another buffer by an offset
 // task: mnist_linear
-// expect: rejected out_of_bounds|foreign_buffer|illegal_address
+// expect: rejected out_of_bounds|foreign_buffer|illegal_address|not_finite
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

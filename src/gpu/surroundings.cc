@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu/date.h"
+#include "gpu/surroundings.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,14 @@ namespace cupel::gpu {
 namespace {
 
 constexpr std::string_view kClock = "%globaltimer";
+constexpr std::string_view kProcessor = "%smid";
 constexpr uint64_t kNanosecondsOfAYear = 31'557'600'000'000'000;
+constexpr uint64_t kMostProcessors = 1024;  // more than any GPU has
+
+/// The first read at or behind `from`; npos when there is none.
+size_t FindRead(std::string_view ptx, size_t from) {
+  return std::min(ptx.find(kClock, from), ptx.find(kProcessor, from));
+}
 
 /// Where the statement that holds `at` begins: behind the last one, and behind lines that are none.
 size_t BeginOfStatement(std::string_view ptx, size_t at) {
@@ -29,11 +36,11 @@ size_t BeginOfStatement(std::string_view ptx, size_t at) {
   }
 }
 
-/// The statement with a register in place of the clock.
-std::string Shifted(std::string_view statement) {
+/// The statement with a register in place of the date, whole or a half of it.
+std::string WithOtherDate(std::string_view statement) {
   std::string changed(statement);
   const size_t at = changed.find(kClock);
-  std::string_view rest = std::string_view{changed}.substr(at + kClock.size());
+  const std::string_view rest = std::string_view{changed}.substr(at + kClock.size());
   const char* source = "cupel_now";
   size_t length = kClock.size();
   if (rest.starts_with("_lo") || rest.starts_with("_hi")) {
@@ -46,37 +53,52 @@ std::string Shifted(std::string_view statement) {
       "mov.u64 cupel_now, {}; ld.global.u64 cupel_shift, [{}];\n"
       "add.s64 cupel_now, cupel_now, cupel_shift;\n"
       "mov.b64 {{cupel_lo, cupel_hi}}, cupel_now;\n{} }}\n",
-      kClock, kDateVariable, changed);
+      kClock, kSurroundingsVariable, changed);
+}
+
+/// The statement with a register in place of the multiprocessor's number.
+std::string OnAnotherProcessor(std::string_view statement) {
+  std::string changed(statement);
+  changed.replace(changed.find(kProcessor), kProcessor.size(), "cupel_at");
+  return fmt::format(
+      "{{ .reg .b32 cupel_at, cupel_all, cupel_shift;\n"
+      "mov.u32 cupel_at, {}; mov.u32 cupel_all, %nsmid; ld.global.u32 cupel_shift, [{}+8];\n"
+      "add.u32 cupel_at, cupel_at, cupel_shift; rem.u32 cupel_at, cupel_at, cupel_all;\n{} }}\n",
+      kProcessor, kSurroundingsVariable, changed);
 }
 
 }  // namespace
 
-bool ReadsDate(std::string_view ptx) { return ptx.find(kClock) != std::string_view::npos; }
+bool ReadsSurroundings(std::string_view ptx) { return FindRead(ptx, 0) != std::string_view::npos; }
 
-std::string WithShiftedDate(const std::string& ptx) {
+std::string WithOtherSurroundings(const std::string& ptx) {
   std::string out;
   size_t done = 0;
   const size_t head = ptx.find(".address_size");
   if (head != std::string::npos) {
     done = std::min(ptx.find('\n', head), ptx.size());
     out = ptx.substr(0, done);
-    out += fmt::format("\n.global .align 8 .u64 {};\n", kDateVariable);
+    out += fmt::format("\n.global .align 8 .b8 {}[{}];\n", kSurroundingsVariable,
+                       sizeof(Surroundings));
   }
-  for (size_t at = ptx.find(kClock, done); at != std::string::npos; at = ptx.find(kClock, done)) {
+  for (size_t at = FindRead(ptx, done); at != std::string::npos; at = FindRead(ptx, done)) {
     const size_t end = ptx.find(';', at);
     if (end == std::string::npos) break;
     const size_t begin = std::max(done, BeginOfStatement(ptx, at));
+    const std::string_view statement = std::string_view{ptx}.substr(begin, end + 1 - begin);
     out += std::string_view{ptx}.substr(done, begin - done);
-    out += Shifted(std::string_view{ptx}.substr(begin, end + 1 - begin));
+    out += ptx.compare(at, kClock.size(), kClock) == 0 ? WithOtherDate(statement)
+                                                       : OnAnotherProcessor(statement);
     done = end + 1;
   }
   return out + ptx.substr(done);
 }
 
-int64_t DrawDateShift(uint64_t seed) {
+Surroundings DrawSurroundings(uint64_t seed) {
   Random random = Random(seed).Fork("date");
   const uint64_t drawn = random.Below(90 * kNanosecondsOfAYear);
-  return static_cast<int64_t>(drawn) - static_cast<int64_t>(30 * kNanosecondsOfAYear);
+  return {static_cast<int64_t>(drawn) - static_cast<int64_t>(30 * kNanosecondsOfAYear),
+          random.Below(kMostProcessors)};
 }
 
 }  // namespace cupel::gpu
