@@ -33,7 +33,6 @@ EXACT_STEP = 2.0 ** -12  # results are multiples of this
 ROUNDINGS = {"uniform": 16, "offset": 16, "negative": 16, "huge_offset": 16, "extremes": 16,
              "heavy": 64, "constant": 256, "zeros": 256}
 LEAST_ROUNDING = 2.0 ** -16  # more than 4 units only as far as this: sums are float32's
-PEAK_SHARE = 32  # the largest of PyTorch's own errors may be exceeded fourfold: 128 E / 32
 
 
 class Inapplicable(Exception):
@@ -215,7 +214,7 @@ class Jitter:
     def scale_of(self, tensor):
         if self.move != MOVE:
             return 1.0  # made for its kind of inputs
-        total, count = oracle.squares(tensor)
+        total, count, _ = oracle.squares(tensor)
         return min(1.0, math.sqrt(total / count)) or 1.0 if count else 1.0
 
 
@@ -361,9 +360,8 @@ class Answer:
                 continue
             relative = rounding(self.kind, r.dtype)
             sums = [oracle.squares(r, t), oracle.squares(p, t), oracle.squares(t)]
-            own, shaken, size = (math.sqrt(s / count) if count else 0.0 for s, count in sums)
-            peak = max(largest_of([r.double() - t]), share * largest_of([p - t]),
-                       relative * largest_of([t]))
+            own, shaken, size = (math.sqrt(s / count) if count else 0.0 for s, count, _ in sums)
+            peak = max(factor * largest for factor, (_, _, largest) in zip((1, share, relative), sums))
             found.append((own, share * shaken, relative * size, peak))
         return found
 
@@ -408,7 +406,7 @@ def scales_of(answer, ratios):
     scales, conditions = [], []
     for e, ratio in zip(answer.errors(), ratios):
         own, shaken, rounded, peak = e or (0.0, 0.0, 0.0, 0.0)
-        scales.append(max(own, ratio * max(shaken, rounded), peak / PEAK_SHARE))
+        scales.append(max(own, ratio * max(shaken, rounded), peak / oracle.PEAK_SHARE))
         conditions.append(shaken)
     return scales + conditions
 

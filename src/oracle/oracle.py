@@ -691,10 +691,11 @@ class Task:
 
 
 def squares(a, b=None):
-    """(sum of squares of a-b over finite elements, their number), in chunks to bound memory."""
+    """(sum of squares of a-b over finite elements, their number, the largest), in chunks to bound
+    memory."""
     a = a.detach().reshape(-1)
     b = None if b is None else b.detach().reshape(-1)
-    total, count, step = 0.0, 0, 1 << 18  # what stays in a cache
+    total, count, largest, step = 0.0, 0, 0.0, 1 << 18  # what stays in a cache
     for start in range(0, a.numel(), step):
         d = a[start:start + step].to(torch.float64)
         if b is not None:
@@ -705,7 +706,12 @@ def squares(a, b=None):
             part = float(d.dot(d))
         count += d.numel()
         total += part
-    return total, count
+        if d.numel():
+            largest = max(largest, float(d.abs().max()))
+    return total, count, largest
+
+
+PEAK_SHARE = 32  # the largest of PyTorch's own errors may be exceeded fourfold: 128 E / 32
 
 
 def float32_share(draw):
@@ -757,7 +763,8 @@ def steady_draw(task, seed, init, inputs):
 def error_scales(task, init, inputs, report):
     """E of each output (docs/judging.md), from draws of its own so that it does not vary with the
     trials: max of PyTorch's pooled RMS error, the RMS effect of perturbed inputs, as if these were
-    float32, and the least error. Then, as many again, the second term alone: the conditioning."""
+    float32, the least error, and a share of the largest of all these. Then, as many again, the second
+    term alone: the conditioning."""
     key = json.dumps([init, inputs], sort_keys=True)
     if key in task.scales:
         return task.scales[key]
@@ -767,14 +774,15 @@ def error_scales(task, init, inputs, report):
         seed = int.from_bytes(digest[:8], "little")
         draw, truth = steady_draw(task, seed, init, inputs)
         reference, shaken = draw.reference(), draw.truth(Noise(seed))
-        sums = sums or [[0.0] * 6 for _ in reference]
+        sums = sums or [[0.0] * 9 for _ in reference]
         for s, r, t, p in zip(sums, reference, truth, shaken):
             if r is None or not r.is_floating_point():
                 continue
             for j, (a, b) in enumerate(((r, t), (p, t), (t, None))):
-                total, count = squares(a, b)
-                s[2 * j] += total
-                s[2 * j + 1] += count
+                total, count, largest = squares(a, b)
+                s[3 * j] += total
+                s[3 * j + 1] += count
+                s[3 * j + 2] = max(s[3 * j + 2], largest)
         if i == 0:
             draws = enough_draws(reference)
         i += 1
@@ -785,9 +793,11 @@ def error_scales(task, init, inputs, report):
             scales.append(0.0)
             conditions.append(0.0)
             continue
-        own, shaken, size = (math.sqrt(s[j] / s[j + 1]) if s[j + 1] else 0.0 for j in (0, 2, 4))
-        shaken *= float32_share(draw)
-        scales.append(max(own, shaken, least_error(r.dtype) * size))
+        own, shaken, size = (math.sqrt(s[j] / s[j + 1]) if s[j + 1] else 0.0 for j in (0, 3, 6))
+        share, least = float32_share(draw), least_error(r.dtype)
+        shaken *= share
+        peak = max(s[2], share * s[5], least * s[8])
+        scales.append(max(own, shaken, least * size, peak / PEAK_SHARE))
         conditions.append(shaken)
         if own > 2048 * roundoff(r.dtype) * size and own > shaken:
             task.warn("PyTorch's own answer is %.1g off the float64 truth (relative %.1g); the "

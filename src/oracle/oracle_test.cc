@@ -133,6 +133,35 @@ TEST_F(OracleTest, TruthIsExactThoughTheTaskCastsToFloat) {
   EXPECT_EQ(c.setting, "single-0");
 }
 
+// One row of thousands of sums is of many terms, as a frequent word's gradient is.
+constexpr const char* kFrequentRowCode = R"(
+import torch, torch.nn as nn
+def forward_fn(x, index):
+    return torch.zeros(4096, 16).index_add(0, index, x)
+class Model(nn.Module):
+    def forward(self, x, index, fn=forward_fn):
+        return fn(x, index)
+def get_inputs(n=4000):
+    index = torch.zeros(n, dtype=torch.int64)
+    index[:16] = torch.arange(16) * 100 + 7
+    return [torch.randn(n, 16) + 2, index]
+)";
+
+TEST_F(OracleTest, TheLargestErrorOfPyTorchMayBeMadeWhereFewElementsAreLarge) {
+  TorchOracle oracle(With());
+  const CaseOutcome outcome = One(oracle, MakeTask(kFrequentRowCode));
+  ASSERT_EQ(FailureOf(outcome), "");
+  const task::Output& y = std::get<Case>(outcome).outputs.at(0);
+  double largest = 0;
+  for (int64_t i = 0; i < y.truth.numel(); ++i) {
+    largest = std::max(largest, std::abs(task::ElementAsDouble(y.truth, i) -
+                                         task::ElementAsDouble(y.reference, i)));
+  }
+  EXPECT_GT(largest, 40 * RmsError(y));  // an RMS that says nothing of the row
+  EXPECT_LT(2 * largest, 128 * y.error_scale);
+  EXPECT_GT(8 * largest, 128 * y.error_scale / 4);
+}
+
 TEST_F(OracleTest, OurTasksGiveCompleteCases) {
   TorchOracle oracle(With());
   struct Expected {
