@@ -56,6 +56,13 @@ bool IsArgument(const plan::Plan& plan, const plan::View& view) {
          plan.buffers[index].kind == plan::BufferKind::kArgument;
 }
 
+bool IsContiguous(const plan::View& view) {
+  task::Tensor layout;
+  layout.shape = view.shape;
+  layout.strides = view.strides;
+  return layout.IsContiguous();
+}
+
 }  // namespace
 
 std::string RecordingKey(const std::vector<task::Value>& args) {
@@ -81,7 +88,14 @@ std::optional<judge::Comparison> ContractProblem(const plan::Plan& plan, const t
     if (view.address.buffer == plan::kNoneOutput) {
       return WrongReturn(fmt::format("returns None for {}", output.name));
     }
-    // A view of an input is judged by its numbers: the transpose of a single row is the row.
+    // A view of an input is judged by its numbers: the transpose of a single row is the row. Where
+    // the numbers would have to change places, that is the work.
+    if (IsArgument(plan, view) && !IsContiguous(view)) {
+      return WrongReturn(fmt::format(
+          "returns a view of an input for {}, in which the numbers stay where they are; write them "
+          "into a tensor of its own",
+          output.name));
+    }
     from_arguments = from_arguments && (output.reference.numel() == 0 || IsArgument(plan, view));
     if (view.dtype != output.dtype || view.shape != output.shape) {
       task::Tensor shape_alone;

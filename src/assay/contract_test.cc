@@ -57,5 +57,28 @@ TEST(ContractProblem, WithoutDeviceWorkOnlyInputsCanBeReturned) {
   EXPECT_EQ(problem->code, "wrong_return");
 }
 
+TEST(ContractProblem, AViewOfAnInputMustHaveItsNumbersInOrder) {
+  const std::vector<float> matrix(6, 1.0f);
+  task::Case wanted;
+  wanted.outputs.resize(1);
+  plan::Plan plan;
+  plan.outputs.resize(1);
+  plan.buffers.resize(1);
+  const auto transposed = [&](plan::BufferKind kind, int64_t rows, int64_t columns) {
+    plan.buffers[0].kind = kind;
+    plan.nodes.resize(1);  // some work, elsewhere
+    plan.outputs[0].address.buffer = 0;
+    plan.outputs[0].shape = wanted.outputs[0].shape = {columns, rows};
+    plan.outputs[0].strides = {1, columns};
+    wanted.outputs[0].reference = *TensorOf(matrix, {columns, rows}).AsTensor();
+    return ContractProblem(plan, wanted);
+  };
+  const auto problem = transposed(plan::BufferKind::kArgument, 2, 3);
+  ASSERT_TRUE(problem);
+  EXPECT_EQ(problem->code, "wrong_return");
+  EXPECT_FALSE(transposed(plan::BufferKind::kTemporary, 2, 3));
+  EXPECT_FALSE(transposed(plan::BufferKind::kArgument, 1, 6));
+}
+
 }  // namespace
 }  // namespace cupel::assay
