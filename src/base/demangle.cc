@@ -40,4 +40,21 @@ std::string Demangle(const std::string& mangled) {
   return DemangleInto(mangled.c_str(), &sink) ? sink.text : mangled;
 }
 
+std::string BriefName(const std::string& demangled) {
+  constexpr size_t kLongest = 100;
+  const std::string name = demangled.starts_with("void ") ? demangled.substr(5) : demangled;
+  std::string whole, brief;
+  int depth = 0;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const bool begins_parameters =
+        name[i] == '(' && depth == 0 && i > 0 && name.compare(i, 11, "(anonymous ") != 0;
+    if (begins_parameters) break;
+    whole += name[i];
+    if (name[i] == '>' && depth > 0) --depth;
+    if (depth == 0) brief += name[i];
+    if (name[i] == '<' && depth++ == 0) brief += "...";
+  }
+  return whole.size() > kLongest ? brief : whole;
+}
+
 }  // namespace cupel

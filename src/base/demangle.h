@@ -10,4 +10,8 @@ namespace cupel {
 /// or stands for more than 64 KiB.
 std::string Demangle(const std::string& mangled);
 
+/// A demangled name for a sentence: "foo<float, 4>", without "void" and parameters; what lies in
+/// angle brackets becomes "..." where more than 100 bytes would be left.
+std::string BriefName(const std::string& demangled);
+
 }  // namespace cupel

@@ -24,5 +24,15 @@ TEST(DemangleTest, NameThatDoublesItselfStaysShort) {
   EXPECT_EQ(Demangle(name), name);
 }
 
+TEST(BriefName, LeavesOutParametersAndLongTemplateArguments) {
+  EXPECT_EQ(BriefName("void foo<float, 4>(float const*)"), "foo<float, 4>");
+  EXPECT_EQ(BriefName("foo(int)"), "foo");
+  EXPECT_EQ(BriefName("(anonymous namespace)::bar(int)"), "(anonymous namespace)::bar");
+  const std::string types(120, 'T');
+  EXPECT_EQ(BriefName("void cub::Scan<a::B<" + types + ">, void (*)(int)>::Run<4>(int)"),
+            "cub::Scan<...>::Run<...>");
+  EXPECT_EQ(BriefName(""), "");
+}
+
 }  // namespace
 }  // namespace cupel

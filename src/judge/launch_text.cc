@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "base/demangle.h"
 #include "base/printable.h"
 
 namespace cupel::judge {
@@ -20,18 +21,7 @@ std::string BaseName(const std::string& path) {
 
 }  // namespace
 
-std::string ShortName(const std::string& kernel) {
-  std::string name = kernel.starts_with("void ") ? kernel.substr(5) : kernel;
-  int angle = 0;
-  for (size_t i = 1; i < name.size(); ++i) {
-    angle += name[i] == '<' ? 1 : name[i] == '>' ? -1 : 0;
-    if (name[i] == '(' && angle == 0 && name.compare(i, 11, "(anonymous ") != 0) {
-      name.resize(i);
-      break;
-    }
-  }
-  return Printable(name);
-}
+std::string ShortName(const std::string& kernel) { return Printable(BriefName(kernel)); }
 
 std::string Dims(const plan::Dim3& dim) {
   if (dim.z > 1) return fmt::format("{}x{}x{}", dim.x, dim.y, dim.z);

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/demangle.h"
 #include "ptx/parser.h"
 #include "record/refuse.h"
 #include "record/session.h"
@@ -119,8 +120,8 @@ plan::Launch Session::Resolve(const RawLaunch& raw) {
   for (size_t i = 0; i < mask.size() && i < launch.parameters.size(); ++i) {
     if (mask[i] == 0) launch.parameters[i] = 0;
   }
-  launch.relocations =
-      Relocate(launch.parameters, fmt::format("a parameter of {}", ptx::Demangle(launch.kernel)));
+  launch.relocations = Relocate(
+      launch.parameters, fmt::format("a parameter of {}", BriefName(ptx::Demangle(launch.kernel))));
   return launch;
 }
 

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/demangle.h"
 #include "ptx/parser.h"
 #include "record/refuse.h"
 
@@ -155,7 +156,7 @@ plan::View Session::OutputView(const CupelTensor& tensor, size_t index) {
 
 std::string Session::NameOf(const plan::Node& node) const {
   if (const auto* launch = std::get_if<plan::Launch>(&node.work)) {
-    return "kernel " + ptx::Demangle(launch->kernel);
+    return "kernel " + BriefName(ptx::Demangle(launch->kernel));
   }
   constexpr const char* kNames[] = {"",       "a copy", "a copy from the host",
                                     "a fill", "a copy", "a cuBLAS call"};

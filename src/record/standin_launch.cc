@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/demangle.h"
 #include "ptx/parser.h"
 #include "record/standin.h"
 
@@ -153,7 +154,7 @@ cudaError_t LaunchWithConfig(const cudaLaunchConfig_t* config, const void* funct
                  fmt::format("{} is launched to begin before the launch in front of it has ended "
                              "(cudaLaunchAttributeProgrammaticStreamSerialization), and never "
                              "waits for it: cudaGridDependencySynchronize is missing",
-                             ptx::Demangle(kernel->name)),
+                             BriefName(ptx::Demangle(kernel->name))),
                  "cudaLaunchKernelExC");
         }
         break;
@@ -204,7 +205,7 @@ cudaError_t LaunchKernel(Kernel* kernel, plan::Dim3 grid, plan::Dim3 block, plan
   Session& session = CurrentSession();
   if (const auto violation =
           CheckLaunch(*kernel, grid, block, cluster, shared, cooperative, session.device)) {
-    const std::string name = ptx::Demangle(kernel->name);
+    const std::string name = BriefName(ptx::Demangle(kernel->name));
     session.failed_launch = FailedLaunch{
         name, fmt::format("kernel {} was launched with {}; CUDA refuses it ({}) and the "
                           "host code ignores the error",
