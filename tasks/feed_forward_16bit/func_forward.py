@@ -13,11 +13,14 @@ def computable(x):
 
 def forward_fn(x, gate, up, down):
     """y = (silu(x gate^T) * (x up^T)) down^T, with silu(g) = g / (1 + exp(-g))."""
+
+    def rounded(t):
+        """As PyTorch's operators hand 16-bit numbers to one another; a kernel may, too."""
+        return computable(t.to(x.dtype))
+
     x_, gate, up, down = (computable(t) for t in (x, gate, up, down))
-    hidden = F.silu(F.linear(x_, gate)) * F.linear(x_, up)
-    if x.dtype == torch.float16:  # loses small numbers, which a kernel may, too
-        hidden = computable(hidden.half())
-    return F.linear(hidden, down).to(x.dtype)
+    hidden = rounded(F.silu(rounded(F.linear(x_, gate)))) * rounded(F.linear(x_, up))
+    return F.linear(rounded(hidden), down).to(x.dtype)
 
 
 class Model(nn.Module):
