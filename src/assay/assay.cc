@@ -210,7 +210,10 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     context.begin_trial = [&](const std::string& stage) { progress_({stage, done++, total}); };
     TRY_ASSIGN(SettingResult result, JudgeSetting(context));
     if (!result.torch_version.empty()) verdict.torch_version = result.torch_version;
-    if (!judged.plan && result.plan) judged.plan = std::move(result.plan);
+    if (!judged.plan && result.plan) {
+      judged.plan = std::move(result.plan);
+      judged.planned_setting = setting->id;
+    }
     ended = EndsJudging(result.report, question);
     // The task does not allow this size, and nobody has asked for it.
     if (!setting->derived.empty() && result.report.status == "no_reference") continue;

@@ -77,6 +77,7 @@ std::vector<const task::Setting*> Chosen(const Question& question);
 struct Judged {
   judge::Verdict verdict;
   std::optional<plan::Plan> plan;  // of the first setting that was recorded
+  std::string planned_setting;     // Setting::id of that one
 };
 
 class Assay {

@@ -163,9 +163,11 @@ Result<int> Run(const OptimizeCommand& given) {
   }
   TRY_ASSIGN(const std::optional<int> gpu, GpuOf(command.common));
   if (gpu && evolves) {
-    options.profile = [&](const build::Image& image, const plan::Plan& plan) {
+    options.profile = [&](const build::Image& image, const plan::Plan& plan,
+                          const std::string& setting) {
       view.Show(assay::Progress{"profiling", 0, 0});
-      return ProfilePage(*session, {task, DirectionOf(command.target), run->info.seed, image, plan},
+      return ProfilePage(*session,
+                         {task, DirectionOf(command.target), run->info.seed, image, plan, setting},
                          *gpu);
     };
   }

@@ -153,9 +153,10 @@ Result<int> RunOnGpu(const ProfileCommand& command, const task::Task& task, int 
     }
     const auto& image = std::get<build::Image>(candidate.built);
     view.Show(assay::Progress{"profiling " + first->id, 0, 0});
-    TRY_ASSIGN(GpuProfile profile,
-               ProfileCall(*session, {one, question.direction, question.seed, image, *judged.plan},
-                           ordinal, command.keep));
+    TRY_ASSIGN(GpuProfile profile, ProfileCall(*session,
+                                               {one, question.direction, question.seed, image,
+                                                *judged.plan, judged.planned_setting},
+                                               ordinal, command.keep));
     view.End();
     ToldSetting told =
         Tell(std::move(judged.verdict), std::move(profile), session->engine().Device(), source);

@@ -15,8 +15,11 @@ namespace {
 
 constexpr size_t kMaxSourceBytes = 8u << 20;
 
-const task::Setting& FirstSetting(const CallToProfile& call) {
-  return call.task.SettingsOf(call.direction)[0];
+Result<const task::Setting*> SettingOf(const CallToProfile& call) {
+  for (const task::Setting& setting : call.task.SettingsOf(call.direction)) {
+    if (setting.id == call.setting) return &setting;
+  }
+  return Fail(ErrorCode::kInternal, fmt::format("the task has no setting {}", call.setting));
 }
 
 }  // namespace
@@ -28,14 +31,14 @@ SourceText SourceOf(const build::Image& image) {
 
 Result<GpuProfile> ProfileCall(Session& session, const CallToProfile& call, int ordinal,
                                const std::filesystem::path& keep) {
-  const task::Setting& setting = FirstSetting(call);
-  TRY_ASSIGN(auto cases, session.oracle().Open(call.task, call.direction, setting, 1, call.seed));
+  TRY_ASSIGN(const task::Setting* const setting, SettingOf(call));
+  TRY_ASSIGN(auto cases, session.oracle().Open(call.task, call.direction, *setting, 1, call.seed));
   TRY_ASSIGN(const std::optional<oracle::CaseOutcome> outcome, cases->Next());
   const task::Case* drawn = outcome ? std::get_if<task::Case>(&*outcome) : nullptr;
   if (drawn == nullptr) return Fail(ErrorCode::kInternal, "the setting has no case any more");
   const auto storages = task::StoragesOf(drawn->args);
   GpuCall profiled{call.plan, call.image, storages, session.engine().Device(), ordinal, {}};
-  if (!keep.empty()) profiled.keep = keep / setting.id;
+  if (!keep.empty()) profiled.keep = keep / setting->id;
   TRY_ASSIGN(const auto reserved, session.engine().Reserve(true));
   return ProfileOnGpu(profiled);
 }
@@ -46,9 +49,10 @@ Result<std::string> ProfilePage(Session& session, const CallToProfile& call, int
     if (profile.error().code == ErrorCode::kCancelled) return tl::unexpected(profile.error());
     return std::string();
   }
-  return GpuProfileText(fmt::format("A call at {} on {}", FirstSetting(call).Describe(),
-                                    session.engine().Device().full_name),
-                        *profile, SourceOf(call.image));
+  TRY_ASSIGN(const task::Setting* const setting, SettingOf(call));
+  const std::string head =
+      fmt::format("A call at {} on {}", setting->Describe(), session.engine().Device().full_name);
+  return GpuProfileText(head, *profile, SourceOf(call.image));
 }
 
 }  // namespace cupel::cli

@@ -16,13 +16,13 @@ namespace cupel::cli {
 /// What `image` was built of; empty where it cannot be read.
 SourceText SourceOf(const build::Image& image);
 
-/// `plan` is of the task's first setting.
 struct CallToProfile {
   const task::Task& task;
   task::Direction direction;
   std::optional<uint64_t> seed;  // of the inputs
   const build::Image& image;
   const plan::Plan& plan;
+  const std::string& setting;  // whose plan it is: Setting::id
 };
 
 /// On one more case, which has the same shapes; nobody else measures on the GPU meanwhile. `keep`

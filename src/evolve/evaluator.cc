@@ -102,7 +102,7 @@ Result<std::string> Evaluator::Profile(const assay::Candidate& built,
                                        const assay::Judged& judged) const {
   const auto* image = std::get_if<build::Image>(&built.built);
   if (!options_.profile || image == nullptr || !judged.plan) return std::string();
-  return options_.profile(*image, *judged.plan);
+  return options_.profile(*image, *judged.plan, judged.planned_setting);
 }
 
 Status Evaluator::EvaluateOne(int64_t id, const assay::Candidate& built) {

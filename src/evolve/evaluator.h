@@ -40,9 +40,11 @@ struct EvaluatorOptions {
   std::filesystem::path source_folder;
   /// What a linter says of an accepted kernel, as lines; empty: none is asked.
   std::function<std::string(const std::filesystem::path&)> remarks = {};
-  /// What a GPU's profile says of an accepted kernel, as a page; `plan` is of the first setting.
+  /// What a GPU's profile says of an accepted kernel, as a page; `plan` is of `setting`.
   /// Empty: what judging counted is told instead. Errors: kCancelled.
-  std::function<Result<std::string>(const build::Image&, const plan::Plan&)> profile = {};
+  std::function<Result<std::string>(const build::Image&, const plan::Plan&,
+                                    const std::string& setting)>
+      profile = {};
 };
 
 /// Of a run: what is asked, and by what it is measured. Borrowed.
