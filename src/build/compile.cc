@@ -155,6 +155,23 @@ void KeepWeaker(const os::SandboxReport& report, os::SandboxReport& kept) {
   if (!kept.seccomp || report.missing.size() > kept.missing.size()) kept = report;
 }
 
+/// An Error where somebody else has killed a tool, the kernel for want of memory above all: that
+/// says nothing about the candidate. What exceeds its own limits ends by SIGXCPU or SIGXFSZ, or is
+/// refused memory.
+Status NotKilledByOthers(const os::RunResult& result, const std::string& tool) {
+  const os::ExitStatus& status = result.status;
+  if (status.timed_out || (status.exited && status.code == 0)) return {};
+  const bool itself = !status.exited && (status.signal == SIGKILL || status.signal == SIGTERM);
+  const bool child = Contains(result.out, ": fatal error: Killed signal terminated program") ||
+                     Contains(result.out, ": fatal error: Terminated signal terminated program");
+  if (!itself && !child) return {};
+  return Fail(ErrorCode::kEnvironment,
+              fmt::format("{} was killed while it compiled, not by cupel: the machine may be short "
+                          "of memory",
+                          tool),
+              "try again with fewer --jobs, or with more memory");
+}
+
 /// Adds one command's end to the whole; false when the build cannot go on.
 bool Take(const os::RunResult& result, const std::string& tool, Compiled& compiled) {
   if (result.sandbox != nullptr) KeepWeaker(*result.sandbox, compiled.sandbox);
@@ -166,15 +183,14 @@ bool Take(const os::RunResult& result, const std::string& tool, Compiled& compil
   compiled.timed_out = status.timed_out;
   // cudafe++ and cicc abort when memory is refused.
   const bool killed = !status.exited && (status.signal == SIGXCPU || status.signal == SIGXFSZ ||
-                                         status.signal == SIGKILL || status.signal == SIGABRT);
+                                         status.signal == SIGABRT);
   // gcc and nvcc pass on what happened to their children in words. A candidate can print them too,
   // and gets but another name for its failure.
   compiled.limits =
       !status.timed_out &&
       (killed || Contains(result.out, "out of memory") ||
        Contains(result.out, "virtual memory exhausted") || Contains(result.out, "std::bad_alloc") ||
-       Contains(result.out, "CPU time limit exceeded") || Contains(result.out, "File size limit") ||
-       Contains(result.out, "Killed signal terminated"));
+       Contains(result.out, "CPU time limit exceeded") || Contains(result.out, "File size limit"));
   compiled.trouble = fmt::format("{}: {}", tool, status.Describe());
   return false;
 }
@@ -191,6 +207,7 @@ Result<Compiled> RunSteps(const Job& job, Runner& runner, const Steps& steps) {
           &commands == &steps.host || (&commands == &steps.device && &command == &commands[0]);
       TRY_ASSIGN(const os::RunResult result, runner.Run(command, is_front, hopeless));
       if (result.status.timed_out && hopeless) break;
+      TRY(NotKilledByOthers(result, tool));
       if (tool == "ptxas") into.ptxas = result.out;
       if (Take(result, tool, into)) continue;
       if (into.limits || into.timed_out) hopeless = true;

@@ -58,6 +58,16 @@ Status TakeSuiteConfig(const Json& config, SuiteRunCommand& command) {
   return {};
 }
 
+std::string ResumeDifference(const Json& then, const SuiteRunCommand& command) {
+  const Json open = SuiteConfig(SuiteRunCommand{});
+  const Json now = SuiteConfig(command);
+  Json asked = Json::object();
+  for (const auto& [key, value] : now.items()) {
+    if (open[key] != value) asked[key] = value;
+  }
+  return ConfigDifference(then, asked);
+}
+
 std::string ConfigDifference(const Json& then, const Json& now) {
   for (const auto& [key, value] : now.items()) {
     const auto before = then.find(key);

@@ -18,4 +18,7 @@ Status TakeSuiteConfig(const Json& config, SuiteRunCommand& command);
 /// The first member that is not as it was; empty: all are.
 std::string ConfigDifference(const Json& then, const Json& now);
 
+/// The same for --resume, of what the command line asks for by more than leaving it open.
+std::string ResumeDifference(const Json& then, const SuiteRunCommand& command);
+
 }  // namespace cupel::cli

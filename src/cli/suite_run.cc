@@ -84,12 +84,14 @@ class SuiteRun {
     }
     TRY_ASSIGN(info_, store_->Info());
     TRY_ASSIGN(const Json config, ParseJson(info_.config, file.string()));
-    if (resume) TRY(TakeSuiteConfig(config, command_));
-    return CheckSame(config);
+    if (resume) {
+      TRY(CheckSame(ResumeDifference(config, command_)));
+      TRY(TakeSuiteConfig(config, command_));
+    }
+    return CheckSame(ConfigDifference(config, SuiteConfig(command_)));
   }
 
-  Status CheckSame(const Json& config) const {
-    std::string difference = ConfigDifference(config, SuiteConfig(command_));
+  Status CheckSame(std::string difference) const {
     if (difference.empty() && command_.common.seed && *command_.common.seed != info_.seed) {
       difference = fmt::format("seed: {}, now {}", info_.seed, *command_.common.seed);
     }

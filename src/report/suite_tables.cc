@@ -50,14 +50,25 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
-std::vector<std::string> Counts(const SuiteScores& scores) {
-  return {
+std::vector<std::string> Counts(const Suite& suite, const SuiteScores& scores) {
+  std::vector<std::string> lines = {
       fmt::format("problems solved: {} of {}{}", scores.correct_problems, scores.problems.size(),
                   Percent(scores.correct_problems, scores.problems.size())),
       fmt::format("kernels accepted: {} of {}{}", scores.accepted_kernels, scores.kernels,
                   Percent(scores.accepted_kernels, scores.kernels)),
-      fmt::format("settings passed: {} of {}{}", scores.passed_settings, scores.settings,
+      fmt::format("settings passed: {} of {} judged{}", scores.passed_settings, scores.settings,
                   Percent(scores.passed_settings, scores.settings))};
+  int64_t reduced = 0;
+  for (const SuiteResult& item : suite.items) {
+    reduced += std::count_if(item.settings.begin(), item.settings.end(),
+                             [](const SuiteSetting& setting) { return !setting.reduced.empty(); });
+  }
+  if (reduced > 0) {
+    lines.push_back(fmt::format(
+        "{} of them at smaller sizes, which the tasks name for the emulator (results.csv)",
+        reduced));
+  }
+  return lines;
 }
 
 std::vector<std::string> Speeds(const SuiteScores& scores) {
@@ -149,7 +160,7 @@ std::string SuiteMarkdown(const Suite& suite, const SuiteScores& scores) {
   std::string text = fmt::format("# Suite on {}\n\ncupel {}, seed {}, {}.\n\n",
                                  Escaped(suite.device.empty() ? suite.engine : suite.device),
                                  Escaped(suite.cupel), Escaped(suite.seed), Escaped(suite.status));
-  for (const std::string& line : Counts(scores)) text += "- " + line + "\n";
+  for (const std::string& line : Counts(suite, scores)) text += "- " + line + "\n";
   for (const std::string& line : Speeds(scores)) text += "- " + Escaped(line) + "\n";
   text +=
       fmt::format("\n| task | direction | kernel | decision | settings | {} |", TimeTitle(suite));
@@ -213,7 +224,7 @@ std::string SuiteText(const Suite& suite, const SuiteScores& scores, int width) 
     text += fmt::format("{}: {}: {}\n", Printable(item.id), Printable(item.code),
                         Printable(item.reason));
   }
-  for (const std::string& line : Counts(scores)) text += line + "\n";
+  for (const std::string& line : Counts(suite, scores)) text += line + "\n";
   for (const std::string& line : Speeds(scores)) text += line + "\n";
   return text;
 }

@@ -24,6 +24,13 @@ def children_of(pid):
     return found
 
 
+def descendants_of(pid):
+    found = children_of(pid)
+    for child in list(found):
+        found += descendants_of(child)
+    return found
+
+
 class BrokenEnvironment(CupelTest):
     def test_no_nvcc(self):
         env = {**self.environment(), "CUPEL_NVCC": "/nonexistent/nvcc", "CUPEL_CACHE": str(self.folder / "cache")}
@@ -53,6 +60,30 @@ class BrokenEnvironment(CupelTest):
             self.assertIn("space", (done.err + done.out).lower())
         finally:
             subprocess.run(["umount", mount], check=True)
+
+
+class KilledCompiler(CupelTest):
+    def test_a_compiler_that_somebody_else_kills_rejects_nothing(self):
+        kernel = self.write("k.cu", kernels.LINEAR + "// compiled here for the first time")
+        env = {**self.environment(), "CUPEL_CACHE": str(self.folder / "cache")}
+        process = subprocess.Popen([CUPEL, "check", str(kernel), "--task", "mnist_linear", "--settings", "single"],
+                                   env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        killed = False
+        while not killed and process.poll() is None:
+            for pid in descendants_of(process.pid):
+                try:
+                    name = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+                    if name == "cicc":
+                        os.kill(pid, signal.SIGKILL)
+                        killed = True
+                        break
+                except OSError:
+                    continue
+            time.sleep(0.005)
+        out, err = process.communicate(timeout=120)
+        self.assertTrue(killed)
+        self.assertEqual(process.returncode, 2, out + err)
+        self.assertIn("not by cupel", err)
 
 
 class BadTasks(CupelTest):

@@ -110,6 +110,9 @@ class SuiteRuns(CupelTest):
             elif 0 < len(self.seconds_or_none(run) or {}) < 3:
                 halfway += 1
         self.assertGreater(halfway, 0, "no kill came while some were judged and some were not")
+        other = self.cupel("suite", "run", "--resume", run, "--trials", "9")
+        self.assertEqual(other.status, 2, other)
+        self.assertIn("trials: ", other.err)
         done = self.cupel("suite", "run", "--resume", run)
         self.assertEqual(done.status, 1, done)
         self.assertEqual(results(run), undisturbed)
