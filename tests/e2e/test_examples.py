@@ -1,6 +1,8 @@
 """examples/: recorded runs of `cupel optimize --model` are repeated with their recorded answers."""
+import hashlib
 import json
 import os
+import shutil
 import sqlite3
 import unittest
 
@@ -26,12 +28,32 @@ def candidates(run):
     return found
 
 
+def needs_gpu(run):
+    archive = sqlite3.connect(f"file:{run / 'run.cupel'}?mode=ro&immutable=1", uri=True)
+    config = json.loads(archive.execute("SELECT config FROM runs").fetchone()[0])
+    archive.close()
+    return config["device"].startswith("gpu")
+
+
 class Examples(CupelTest):
+    def test_runs_of_a_gpu_can_be_read(self):
+        names = [path.parent.name for path in EXAMPLES.glob("*/run.cupel") if needs_gpu(path.parent)]
+        self.assertGreaterEqual(len(names), 2)
+        for name in names:
+            with self.subTest(name):
+                run = self.folder / name
+                shutil.copytree(EXAMPLES / name, run)
+                done = self.cupel("report", run)
+                self.assertEqual(done.status, 0, done)
+                self.assertIn("measured", done.out)
+                best = hashlib.sha256((run / "best.cu").read_bytes()).hexdigest()
+                self.assertIn(best, [row[2] for row in candidates(run)])
+
     def test_recorded_runs_are_repeated(self):
         names = sorted(path.name for path in EXAMPLES.iterdir() if (path / "run.cupel").exists())
         self.assertLessEqual(QUICK, set(names))
         for name in names:
-            if name not in QUICK and os.environ.get("CUPEL_TEST_EXAMPLES") != "all":
+            if name not in QUICK and os.environ.get("CUPEL_TEST_EXAMPLES") != "all" or needs_gpu(EXAMPLES / name):
                 continue
             with self.subTest(name):
                 again = self.folder / name

@@ -127,14 +127,14 @@ __device__ void MultiplyAdd(float (&sums)[4], const Factor<T>& upper, const Fact
   }
 }
 
-template <class T, int kUnits, bool kAligned>
+template <class T, int kUnits, int kGroups, bool kAligned>
 __global__ void __launch_bounds__(kThreads, 1)
     Linear(Matrix<typename Bits<T>::Type> x, Matrix<typename Bits<T>::Type> weights,
            T* __restrict__ y) {
   using Raw = typename Bits<T>::Type;
   constexpr int kPerLane = 16 / sizeof(T);
   constexpr int kDepth = 4 * kPerLane;  // of a step of a warp
-  constexpr int kPieces = kUnits + kRows / 8;
+  constexpr int kPieces = kUnits + kGroups;
   constexpr int kStages = kSharedBytes / (kWarps * kPieces * kPiece);
   constexpr int kOutputs = 8 * kUnits;
   extern __shared__ __align__(128) char shared[];
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                        inside ? weights.columns - k : 0, weights.data);
       }
 #pragma unroll
-      for (int i = 0; i < kRows / 8; ++i) {
+      for (int i = 0; i < kGroups; ++i) {
         const bool inside = first_row + i * 8 + row < x.rows;
         Copy<kAligned>(to + (kUnits + i) * kPiece,
                        from_x + static_cast<int64_t>(i) * 8 * x.columns + k,
@@ -184,7 +184,9 @@ __global__ void __launch_bounds__(kThreads, 1)
     const auto piece = [&](int i) {
       return Factor<T>(*reinterpret_cast<const uint4*>(from + i * kPiece));
     };
-    const Factor<T> upper = piece(kUnits), lower = piece(kUnits + 1);
+    const Factor<T> upper = piece(kUnits);
+    const Factor<T> lower =
+        kGroups > 1 ? piece(kUnits + kGroups - 1) : Factor<T>(make_uint4(0u, 0u, 0u, 0u));
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) MultiplyAdd<T>(sums[u], upper, lower, piece(u));
     copy(step + kStages - 1);
@@ -197,13 +199,13 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
   for (int u = 0; u < kUnits; ++u) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < kGroups; ++i) {
       float* const to = of_warps + (warp * kRows + row + i * 8) * kWide + u * 8 + lane % 4 * 2;
       *reinterpret_cast<float2*>(to) = make_float2(sums[u][2 * i], sums[u][2 * i + 1]);
     }
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < kRows * kOutputs; i += kThreads) {
+  for (int i = threadIdx.x; i < 8 * kGroups * kOutputs; i += kThreads) {
     const int64_t of_row = first_row + i / kOutputs;
     const int output = first_output + i % kOutputs;
     if (of_row >= x.rows || output >= weights.rows) continue;
@@ -223,7 +225,8 @@ static void LaunchUnits(const torch::Tensor& x, const torch::Tensor& weights, to
     return Matrix<Raw>{static_cast<const Raw*>(tensor.data_ptr()), static_cast<int>(tensor.size(0)),
                        static_cast<int>(tensor.size(1))};
   };
-  const auto kernel = Linear<T, kUnits, kAligned>;
+  // Up to eight rows of x: the lower eight of a product are zeros that nobody copies.
+  const auto kernel = x.size(0) > 8 ? Linear<T, kUnits, 2, kAligned> : Linear<T, kUnits, 1, kAligned>;
   C10_CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
   const dim3 grid(static_cast<unsigned>((weights.size(0) - 1) / (8 * kUnits) + 1),
