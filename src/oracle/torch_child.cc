@@ -217,7 +217,10 @@ std::string TorchChild::Obituary() {
   if (text.empty()) {
     const auto status = process_->Wait(milliseconds(2000));
     text = status ? status->Describe() : status.error().message;
-    if (status && !status->exited && status->signal == SIGKILL) text += " (out of memory?)";
+    if (status && !status->exited && status->signal == SIGKILL) {
+      text +=
+          " (out of memory? ask for smaller settings; cupel task import names some for a .py file)";
+    }
   }
   // The last line that says something.
   std::string_view rest = complaints_;

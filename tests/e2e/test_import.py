@@ -84,6 +84,30 @@ class ImportTest(CupelTest):
         self.assertEqual(done.status, 0, done)
         return self.folder / "out" / "fused"
 
+    def test_a_forward_that_changes_its_inputs_is_noted(self):
+        problem = self.write("inplace.py", """import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(8)
+
+    def forward(self, x, scale):
+        x.mul_(scale)
+        return self.norm(x)
+
+def get_inputs():
+    return [torch.randn(4, 8), torch.rand(8)]
+
+def get_init_inputs():
+    return []
+""")
+        done = self.cupel("task", "import", problem, "-o", self.folder / "out")
+        self.assertEqual(done.status, 0, done)
+        text = (self.folder / "out/inplace/func_forward.py").read_text()
+        self.assertIn("forward changes x in place", text)
+
     def test_the_folder_is_the_file(self):
         folder = self.imported()
         text = (folder / "func_forward.py").read_text()
