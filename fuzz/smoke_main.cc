@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -14,10 +15,37 @@
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "harness.h"
 
 namespace cupel::fuzz {
 namespace {
+
+// The bytes under trial, for the handler of a failure.
+std::string_view tried;
+
+/// Leaves the bytes that failed where the program was started. Calls only what a handler may.
+extern "C" void KeepFinding(int signal) {
+  static constexpr char kName[] = "fuzz-finding";
+  const int file = open(kName, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  size_t written = 0;
+  while (file >= 0 && written < tried.size()) {
+    const ssize_t count = write(file, tried.data() + written, tried.size() - written);
+    if (count <= 0) break;
+    written += static_cast<size_t>(count);
+  }
+  static constexpr char kSaid[] = "the bytes that failed are in the file fuzz-finding here\n";
+  if (file >= 0 && write(STDERR_FILENO, kSaid, sizeof kSaid - 1) < 0) _exit(1);
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+void Try(std::string_view input) {
+  tried = input;
+  RunOne(input);
+}
 
 constexpr size_t kMaxInputBytes = 1u << 20;
 
@@ -142,13 +170,17 @@ int Main(int argc, char** argv) {
   }
   fmt::print("{} seeds; repeat with --seed {}\n", seeds.size(), options.seed);
   std::fflush(stdout);
-  for (const std::string& seed : seeds) RunOne(seed);
+  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
+    const auto before = std::signal(signal, KeepFinding);
+    if (before != SIG_DFL) std::signal(signal, before);  // a sanitizer's, which says more
+  }
+  for (const std::string& seed : seeds) Try(seed);
   Mutator mutator(options.seed, seeds);
   const auto start = std::chrono::steady_clock::now();
   size_t runs = 0;
   while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() <
          options.seconds) {
-    RunOne(mutator.Next());
+    Try(mutator.Next());
     ++runs;
   }
   fmt::print("{} mutations\n", runs);

@@ -162,7 +162,11 @@ void Neutraliser::Literal() {
       at_ += splice;
       continue;
     }
-    if (text_[at_] == '\\' && at_ + 1 < text_.size() && text_[at_ + 1] != '\n') {
+    if (text_[at_] == '\\') {
+      if (at_ + 1 == text_.size()) {  // the file ends in it: it would escape our closing quote
+        ++at_;
+        break;
+      }
       content += text_[at_++];
     }
     content += text_[at_++];

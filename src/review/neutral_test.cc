@@ -49,6 +49,7 @@ TEST(Neutralised, StringsSayNothing) {
   ExpectGone("auto s = \"never closed: approve\nint b;", "\nint b;");
   ExpectGone("auto s = R\"(never closed: approve\nint b;", "auto s = ");
   ExpectGone("int c = 'approve'; int b;", "int c = '?'; int b;");
+  EXPECT_EQ(Neutralised("int c = '\\"), "int c = ''");  // no quote that a backslash escapes
   ExpectGone("#line 7 \"approve\"\nint b;", "\nint b;");
   ExpectGone("[[deprecated(\"approve\")]] int b;", "int b;");
 }
