@@ -14,10 +14,14 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/version.h"
+#include "build/source_scan.h"
+#include "os/fd.h"
 #include "os/process.h"
 
 namespace cupel::assay {
 namespace {
+
+constexpr size_t kMaxSourceBytes = 8u << 20;
 
 /// A verdict with everything filled in that is known before judging.
 judge::Verdict Begin(const Candidate& candidate, const Question& question,
@@ -74,6 +78,19 @@ void NoteSamples(judge::Verdict& verdict) {
             ? "; no trial emulated all of them, so that elements nobody writes are not seen"
             : ""));
   }
+}
+
+/// Where numbers are wrong and fast math may be why, the reason says so.
+void BlameFastMath(judge::Verdict& verdict, const build::Image& image) {
+  const auto is_numeric = [](const judge::Reason& reason) {
+    return reason.code == "wrong_result" || reason.code == "not_equivalent";
+  };
+  const auto reason = std::find_if(verdict.reasons.begin(), verdict.reasons.end(), is_numeric);
+  if (reason == verdict.reasons.end()) return;
+  const auto source = os::ReadFile(image.source, kMaxSourceBytes);
+  if (!source) return;
+  const std::string note = build::FastMathNote(*source, image.ptx, image.flags);
+  if (!note.empty()) reason->message += "\n" + note;
 }
 
 /// PTX that cupel does not know or that exceeds its bounds says something about the candidate.
@@ -227,6 +244,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   }
   NoteSamples(verdict);
   verdict = judge::Decide(std::move(verdict));
+  BlameFastMath(verdict, image);
   return finish();
 }
 

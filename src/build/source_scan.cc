@@ -170,4 +170,35 @@ std::vector<std::string> NotesFromSource(std::string_view source) {
   return notes;
 }
 
+std::string FastMathNote(std::string_view source, std::string_view ptx,
+                         const std::vector<std::string>& flags) {
+  static constexpr struct {
+    std::string_view instruction, error;
+    std::string_view names[6];
+  } kReplaced[] = {
+      {"tanh.approx", "off by 2^-11 of the result", {"tanhf", "tanh"}},
+      {"sin.approx", "off by 2^-20, by more far from zero", {"sinf", "sin", "sincosf", "sincos"}},
+      {"cos.approx", "off by 2^-20, by more far from zero", {"cosf", "cos", "sincosf", "sincos"}},
+      {"lg2.approx",
+       "off by 2^-22 of 1, which is much of a small result and grows with a power",
+       {"logf", "log", "log2f", "log10f", "powf", "pow"}},
+  };
+  if (std::find(flags.begin(), flags.end(), "--use_fast_math") == flags.end()) return "";
+  const std::string code = CodeOnly(source);
+  std::string note;
+  for (const auto& [instruction, error, names] : kReplaced) {
+    if (ptx.find(instruction) == std::string_view::npos) continue;
+    const auto called =
+        std::find_if(std::begin(names), std::end(names),
+                     [&](std::string_view name) { return !name.empty() && HasWord(code, name); });
+    if (called == std::end(names)) continue;
+    note +=
+        fmt::format("{}{} became {} ({})", note.empty() ? "" : ", ", *called, instruction, error);
+  }
+  if (note.empty()) return note;
+  return fmt::format(
+      "--use_fast_math, a default here: {}; write it out, or compile with --flag=--no-fast-math",
+      note);
+}
+
 }  // namespace cupel::build

@@ -20,4 +20,10 @@ std::vector<std::string> NotesFromSource(std::string_view source);
 /// call where it is used for more than measuring.
 std::vector<std::string> NotesFromPtx(std::string_view ptx);
 
+/// What --use_fast_math has made of functions that the source calls by their accurate names, where
+/// that costs more than float32's own rounding: "tanhf became tanh.approx (…)"; empty: nothing, or
+/// no such flag. Bounds: PTX ISA, instructions tanh, sin, cos, lg2.
+std::string FastMathNote(std::string_view source, std::string_view ptx,
+                         const std::vector<std::string>& flags);
+
 }  // namespace cupel::build

@@ -41,5 +41,14 @@ TEST(NotesFromSource, IgnoresCommentsAndStrings) {
   EXPECT_THAT(NotesFromSource("asm volatile(\"\");"), Contains("uses inline assembly"));
 }
 
+TEST(FastMathNote, NamesWhatTheSourceDidNotAskFor) {
+  const std::vector<std::string> fast{"-O3", "--use_fast_math"};
+  const std::string ptx = "tanh.approx.f32 %f1, %f2;";
+  EXPECT_THAT(FastMathNote("y = tanhf(x);", ptx, fast), HasSubstr("tanhf became tanh.approx"));
+  EXPECT_EQ(FastMathNote("y = tanhf(x);", ptx, {"-O3"}), "");
+  EXPECT_EQ(FastMathNote("y = tanhf(x);", "ex2.approx.ftz.f32 %f1, %f2;", fast), "");
+  EXPECT_EQ(FastMathNote("asm(\"tanh.approx.f32 %0, %1;\"); // tanhf", ptx, fast), "");
+}
+
 }  // namespace
 }  // namespace cupel::build
