@@ -58,8 +58,9 @@ void AddFilter(CLI::App* tasks, Offers& offers) {
 }
 
 void AddImport(CLI::App* tasks, Offers& offers) {
-  auto* sub = tasks->add_subcommand(
-      "import", "Task folders from KernelBench problems, or any Python file with an nn.Module");
+  auto* sub = tasks->add_subcommand("import",
+                                    "Task folders from KernelBench problems, or any Python file "
+                                    "with an nn.Module; runs their code");
   auto& command = Offer<ImportCommand>(offers, sub);
   sub->add_option("paths", command.paths, "The .py files, or folders of them")->required();
   sub->add_option("-o,--output", command.output,

@@ -10,12 +10,20 @@
 #include "device/device.h"
 #include "emu/emulator.h"
 #include "gpu/engine.h"
+#include "gpu/gpu_lock.h"
 #include "oracle/installed.h"
 #include "os/fd.h"
 #include "task/reduced.h"
 
 namespace cupel::cli {
 namespace {
+
+namespace fs = std::filesystem;
+
+Result<fs::path> LocksFolder() {
+  TRY_ASSIGN(const auto cache, os::CacheDir());
+  return cache / "gpu";
+}
 
 Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common, bool will_time) {
   if (OnEmulator(common)) {
@@ -24,10 +32,19 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common, bool wi
   }
   gpu::EngineOptions options;
   TRY_ASSIGN(options.ordinal, GpuOrdinal(common.device));
-  TRY_ASSIGN(const auto cache, os::CacheDir());
-  options.locks = cache / "gpu";
+  TRY_ASSIGN(options.locks, LocksFolder());
   options.will_time = will_time;
   return gpu::MakeGpuEngine(options);
+}
+
+/// The GPU that kernels are judged on may compute what is right, too.
+Result<std::optional<oracle::TruthGpu>> TruthGpuOf(const Common& common,
+                                                   const engine::Engine& engine) {
+  const std::string& uuid = engine.Device().uuid;
+  if (uuid.empty()) return std::optional<oracle::TruthGpu>();
+  TRY_ASSIGN(const int ordinal, GpuOrdinal(common.device));
+  TRY_ASSIGN(const fs::path locks, LocksFolder());
+  return std::optional(oracle::TruthGpu{ordinal, gpu::LockFile(locks, uuid)});
 }
 
 }  // namespace
@@ -74,10 +91,13 @@ Result<std::unique_ptr<Session>> Session::Create(
   TRY_ASSIGN(session->engine_, MakeEngine(common, will_time));
   session->oracle_ = std::move(oracle);
   if (!session->oracle_) {
-    TRY_ASSIGN(session->oracle_,
-               oracle::OpenInstalled(common.python, [progress](const std::string& stage) {
-                 progress({stage, 0, 0});
-               }));
+    TRY_ASSIGN(std::optional<oracle::TruthGpu> gpu, TruthGpuOf(common, *session->engine_));
+    TRY_ASSIGN(session->oracle_, oracle::OpenInstalled(
+                                     common.python,
+                                     [progress](const std::string& stage) {
+                                       progress({stage, 0, 0});
+                                     },
+                                     std::move(gpu)));
   }
 
   assay::Parts& parts = session->parts_;

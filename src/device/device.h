@@ -16,6 +16,7 @@ namespace cupel::device {
 struct Description {
   std::string name;          // "h100", "h200", "a100": the argument of --model
   std::string full_name;     // as cudaDeviceProp::name
+  std::string uuid;          // of the GPU at hand; empty: described, not there
   int major = 9, minor = 0;  // compute capability
   int sm_count = 0;
   int clock_khz = 0;  // boost

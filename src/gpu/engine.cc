@@ -91,6 +91,7 @@ Result<std::unique_ptr<engine::Engine>> MakeGpuEngine(const EngineOptions& optio
   TRY_ASSIGN(device::Description device, device::Find(name));
   device.full_name = full_name;
   device.sm_count = static_cast<int>(sms);
+  device.uuid = uuid;
   TRY_ASSIGN(GpuLock lock, GpuLock::Open(options.locks, uuid));
   return std::unique_ptr<engine::Engine>(std::make_unique<GpuEngine>(
       std::move(checker), std::move(timer), std::move(lock), std::move(device)));

@@ -21,12 +21,16 @@ constexpr std::chrono::milliseconds kPause{1};
 
 }  // namespace
 
+std::filesystem::path LockFile(const std::filesystem::path& folder, const std::string& uuid) {
+  return folder / (uuid + ".lock");
+}
+
 Result<GpuLock> GpuLock::Open(const std::filesystem::path& folder, const std::string& uuid) {
   GpuLock lock;
   if (folder.empty()) return lock;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  const auto path = folder / (uuid + ".lock");
+  const auto path = LockFile(folder, uuid);
   lock.file_ = os::Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock.file_) {
     return Fail(ErrorCode::kIo,

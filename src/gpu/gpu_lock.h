@@ -10,10 +10,14 @@
 
 namespace cupel::gpu {
 
+/// The file of a GPU's lock in `folder`. What others do with flock(2) on it counts as well: shared
+/// to compute, exclusive to measure.
+std::filesystem::path LockFile(const std::filesystem::path& folder, const std::string& uuid);
+
 /// Not thread-safe; one an engine.
 class GpuLock {
  public:
-  /// A file in `folder` named after the GPU; an empty folder locks nothing.
+  /// Of LockFile(folder, uuid); an empty folder locks nothing.
   static Result<GpuLock> Open(const std::filesystem::path& folder, const std::string& uuid);
 
   enum class Use { kNone, kShared, kAlone };

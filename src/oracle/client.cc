@@ -51,11 +51,13 @@ Status Client::Identify() {
                 fmt::format("cannot read the oracle's script: {}", script.error().message),
                 "install cupel anew, or set CUPEL_HOME to the folder that holds oracle.py");
   }
-  TRY_ASSIGN(const std::string distributions,
-             os::ReadFile(options_.script.parent_path() / "distributions.py", kMaxScriptBytes));
   Sha256 hash;
   hash.Field(*script);
-  hash.Field(distributions);
+  for (const char* name : {"distributions.py", "float64_place.py"}) {
+    TRY_ASSIGN(const std::string part,
+               os::ReadFile(options_.script.parent_path() / name, kMaxScriptBytes));
+    hash.Field(part);
+  }
   script_hash_ = hash.Hex();
   TRY_ASSIGN(python_, FindPython(options_.python, memory));
   return {};
@@ -93,6 +95,12 @@ Status Client::StartChild() {
                      options_.progress};
   TRY_ASSIGN(child_, TorchChild::Start(std::move(spawn)));
   ++children_;
+  if (!options_.gpu) return {};
+  TRY(child_->Send({{"op", "gpu"},
+                    {"id", ++last_id_},
+                    {"ordinal", options_.gpu->ordinal},
+                    {"lock", options_.gpu->lock.string()}}));
+  TRY(child_->Receive(last_id_));  // a child that has died shows at the first case
   return {};
 }
 

@@ -258,7 +258,7 @@ def reference(request):
     """PyTorch's eager and compiled answers; task code runs here, and no candidate does."""
     device = chosen(request)
     oracle = load_extension(request["oracle"], "cupel_oracle")
-    oracle.torch = torch
+    oracle.use(torch)
     oracle.supply_newer_functions()
     task = oracle.Task(request["task"])
     draw = task.draw(int(request["seed"]), request["init"], request["inputs"])

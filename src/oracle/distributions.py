@@ -10,6 +10,7 @@ import time
 
 import torch
 
+import float64_place
 import oracle
 
 SCALE_DRAWS = 4  # draws pooled for E
@@ -208,7 +209,7 @@ class Jitter:
         self.generator.manual_seed(seed)
 
     def __call__(self, tensor):
-        signs = oracle.coins(tensor.shape, self.generator).mul_(2).sub_(1)
+        signs = oracle.coins(tensor, self.generator).mul_(2).sub_(1)
         return tensor + signs.mul_(self.move * self.scale_of(tensor))
 
     def scale_of(self, tensor):
@@ -222,58 +223,76 @@ def largest_of(outputs):
     """The largest magnitude among finite elements."""
     largest = 0.0
     for t in outputs:
-        if t is None or t.numel() == 0:
-            continue
-        t = t.to(torch.float64)
-        t = t[torch.isfinite(t)]
-        largest = max(largest, float(t.abs().max()) if t.numel() else 0.0)
+        if t is not None and t.numel():
+            with float64_place.place_of(t).work():
+                t = t.to(torch.float64).abs()
+                largest = max(largest, float(t.masked_fill_(~torch.isfinite(t), 0).max()))
     return largest
 
 
 def jumps(truth, moved, largest):
     """True when a result hangs on how a tie is broken, or on which side of a kink the inputs lie.
     Elements that are not finite must be so in both."""
-    for t, m in zip(truth, moved):
-        if t is None or t.numel() == 0:
-            continue
-        if not t.is_floating_point():
-            if not torch.equal(t, m):
-                return True
-            continue
-        finite = torch.isfinite(t)
-        if not same_where_not_finite(t, m, finite):
+    return any(t is not None and t.numel() and jumps_to(m, t, largest)
+               for t, m in zip(truth, moved))
+
+
+def jumps_to(moved, truth, largest):
+    with float64_place.place_of(truth).work():
+        if not truth.is_floating_point():
+            return not torch.equal(truth, moved)
+        finite = torch.isfinite(truth)
+        if not same_where_not_finite(truth, moved, finite):
             return True
-        if not bool(finite.any()):
-            continue
-        if not float((t - m)[finite].abs().max()) <= 2.0 ** -10 * (1 + largest):
-            return True
-    return False
+        change = (truth - moved).abs_().masked_fill_(~finite, 0)
+        return not float(change.max()) <= 2.0 ** -10 * (1 + largest)
 
 
 def same_where_not_finite(a, b, finite):
     if not torch.equal(finite, torch.isfinite(b)):
         return False
+    if bool(finite.all()):
+        return True
     a, b = a[~finite].double(), b[~finite].double()
     return torch.equal(a.isnan(), b.isnan()) and torch.equal(a.nan_to_num(0), b.nan_to_num(0))
+
+
+def is_multiple(reference, truth):
+    """Equal, which a NaN is not, and of EXACT_STEP."""
+    with float64_place.place_of(truth).work():
+        if not torch.equal(float64_place.beside(reference, truth).to(truth.dtype), truth):
+            return False
+        return not reference.is_floating_point() or torch.equal(
+            (truth / EXACT_STEP).round() * EXACT_STEP, truth)
+
+
+def is_finite(tensor):
+    with float64_place.place_of(tensor).work():
+        return bool(torch.isfinite(tensor).all())
 
 
 def is_exact(draw, reference, truth, seed):
     """True when any honest arithmetic gives these results exactly: float32 and float64 agree, no
     partial sum overflows the significand, and no result hangs on how a tie is broken."""
-    for r, t in zip(reference, truth):
-        if r is None:
-            continue
-        if not torch.equal(r.to(t.dtype), t):  # a NaN is not equal either
-            return False
-        if r.is_floating_point() and not torch.equal((t / EXACT_STEP).round() * EXACT_STEP, t):
-            return False
+    if not all(r is None or is_multiple(r, t) for r, t in zip(reference, truth)):
+        return False
     bounds = [m for m in draw.truth(torch.abs) if m is not None and m.numel()]
-    if not all(bool(torch.isfinite(m).all()) for m in bounds):
+    if not all(is_finite(m) for m in bounds):
         return False
     largest = largest_of(bounds)
     if not largest < EXACT_BOUND:
         return False
     return not any(jumps(truth, draw.truth(Jitter(seed + i)), largest) for i in range(2))
+
+
+def check_finite(kind, reference, truth):
+    rounded = truth.to(reference.dtype).to(truth.dtype)
+    finite = torch.isfinite(rounded)
+    if kind not in PLANTED and not bool(finite.all()):
+        raise Inapplicable("the right answer is not finite")
+    if not same_where_not_finite(rounded, reference, finite):
+        raise Inapplicable("PyTorch's own answer is not finite where the right one is, or the other "
+                           "way round")
 
 
 def check_applicable(kind, spread, draw, reference, truth, seed):
@@ -285,15 +304,9 @@ def check_applicable(kind, spread, draw, reference, truth, seed):
             raise Inapplicable("the task is not exact on small integers")
         return
     for r, t in zip(reference, truth):
-        if t is None or not t.is_floating_point():
-            continue
-        rounded = t.to(r.dtype).to(t.dtype)
-        finite = torch.isfinite(rounded)
-        if kind not in PLANTED and not bool(finite.all()):
-            raise Inapplicable("the right answer is not finite")
-        if not same_where_not_finite(rounded, r, finite):
-            raise Inapplicable("PyTorch's own answer is not finite where the right one is, or the "
-                               "other way round")
+        if t is not None and t.is_floating_point():
+            with float64_place.place_of(t).work():
+                check_finite(kind, float64_place.beside(r, t), t)
     if kind == "tiny":
         return  # judged by its shadows first, which know of ties themselves
     move = {"zeros": MOVE_ZEROS, "denormals": MOVE_DENORMALS}.get(kind, MOVE)
@@ -321,6 +334,8 @@ class Answer:
                 return
             except Inapplicable as refusal:
                 refusals.append(refusal)
+            except float64_place.Trouble:
+                raise
             except Exception as error:
                 refusals.append(Inapplicable("the reference fails: " +
                                              oracle.describe(error, task.path)[:300]))

@@ -16,6 +16,9 @@ import import_sizes  # noqa: E402
 import oracle  # noqa: E402
 
 
+LARGEST_GPU = 300e9  # bytes
+
+
 class Call:
     """One call: shapes of what goes in and out, and its cost."""
 
@@ -155,13 +158,18 @@ class Import:
         self.facts.functional = import_functional.rewrite(self)
         compared = self.compare_best(self.facts.reduced or base_sizes, base)
         source, facts = self.source, self.facts
+        elements = max(base.cost.elements, base.argument_elements())
+        if elements * 4 > LARGEST_GPU:
+            facts.notes.append("A call needs some %.3g TB at its own sizes, which no GPU holds: lower them "
+                               "in config_forward.json." % (elements * 4 / 1e12))
         return {"files": {"func_forward.py": self.folder.func_forward(source, facts),
                           "config_forward.json": self.folder.config(source, facts),
                           "task.json": self.folder.task_json(facts, self.digest)},
                 "title": facts.title or facts.name, "sizes": base_sizes, "reduced": facts.reduced,
                 "arguments": list(facts.described), "functional": facts.functional is not None,
                 "compared": compared, "notes": facts.notes,
-                "elements": max(base.cost.elements, base.argument_elements()), "flops": base.cost.flops, "warnings": [], "torch": oracle.torch.__version__}
+                "elements": elements, "flops": base.cost.flops, "warnings": [],
+                "torch": oracle.torch.__version__}
 
     def describe(self, base):
         import import_text

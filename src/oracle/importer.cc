@@ -88,7 +88,8 @@ Status Importer::Impl::EnsureChild() {
   return {};
 }
 
-/// The child keeps the deadline between its steps; a step that does not end is ended here.
+/// The child keeps the deadline between its steps; a step that does not end soon after is ended
+/// here.
 Result<std::optional<Json>> Importer::Impl::Ask(Json request, std::string& why) {
   TRY(EnsureChild());
   const int64_t id = ++last_id;
@@ -96,7 +97,7 @@ Result<std::optional<Json>> Importer::Impl::Ask(Json request, std::string& why) 
   request["seconds"] = options.deadline.count();
   if (options.memory > 0) request["memory"] = options.memory;
   TRY(child->Send(request));
-  const milliseconds patience = options.deadline * 3 / 2 + milliseconds(10'000);
+  const milliseconds patience = options.deadline * 5 / 4 + milliseconds(2'000);
   TRY_ASSIGN(std::optional<Json> reply, child->ReceiveSoon(id, patience));
   if (reply) return reply;
   why = child->alive()

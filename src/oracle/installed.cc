@@ -8,7 +8,8 @@
 namespace cupel::oracle {
 
 Result<std::unique_ptr<Oracle>> OpenInstalled(
-    const std::string& python, std::function<void(const std::string& stage)> progress) {
+    const std::string& python, std::function<void(const std::string& stage)> progress,
+    std::optional<TruthGpu> gpu) {
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());
   Options options;
@@ -16,6 +17,7 @@ Result<std::unique_ptr<Oracle>> OpenInstalled(
   options.python = python;
   options.cache = cache / "cases";
   options.progress = std::move(progress);
+  options.gpu = std::move(gpu);
   return std::make_unique<TorchOracle>(std::move(options));
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -11,8 +12,10 @@
 
 namespace cupel::oracle {
 
-/// `python` as in Options. PyTorch is not started before a case is asked for that is not pooled.
+/// `python` and `gpu` as in Options. PyTorch is not started before a case is asked for that is not
+/// pooled.
 Result<std::unique_ptr<Oracle>> OpenInstalled(
-    const std::string& python, std::function<void(const std::string& stage)> progress);
+    const std::string& python, std::function<void(const std::string& stage)> progress,
+    std::optional<TruthGpu> gpu = {});
 
 }  // namespace cupel::oracle

@@ -25,7 +25,8 @@ import threading
 import time
 import traceback
 
-torch = None  # imported by serve(), after the protocol's descriptors are out of the task's reach
+# Set by use(), in serve() after the protocol's descriptors are out of the task's reach.
+torch = float64_place = None
 
 MAX_GRADIENTS = 16  # tuples of sentinels tried for backward_fn's result
 SCALE_DRAWS = 8  # draws pooled for E, fewer for huge outputs
@@ -83,12 +84,15 @@ def cloned(value):
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
-def coins(shape, generator):
-    """0 or 1 for each element, as float64; bernoulli_ takes ten times as long."""
-    count = math.prod(shape)
+def coins(tensor, generator):
+    """0 or 1 for each element of the tensor, as float64 beside it; bernoulli_ takes ten times as
+    long."""
+    count = tensor.numel()
     octets = torch.empty(-(-count // 8), dtype=torch.uint8).random_(0, 256, generator=generator)
-    bits = octets.unsqueeze(1).bitwise_right_shift(torch.arange(8, dtype=torch.uint8)).bitwise_and_(1)
-    return bits.reshape(-1)[:count].to(torch.float64).reshape(shape)
+    masks = torch.tensor([1 << bit for bit in range(8)], dtype=torch.uint8)
+    octets, masks = (float64_place.beside(t, tensor) for t in (octets, masks))
+    bits = octets.unsqueeze(1).bitwise_and(masks).ne(0)
+    return bits.reshape(-1)[:count].to(torch.float64).reshape(tensor.shape)
 
 
 class Noise:
@@ -99,23 +103,24 @@ class Noise:
         self.generator, self.direction, self.relative = torch.Generator(), direction, relative
         self.generator.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
 
-    def factors(self, shape, dtype):
+    def factors(self, tensor, dtype):
         step = self.direction * (self.relative or 4 * roundoff(dtype))
-        return coins(shape, self.generator).mul_(2 * step).add_(1 - step)
+        return coins(tensor, self.generator).mul_(2 * step).add_(1 - step)
 
 
-def to_double(value, noise=None):
-    """A float64 copy, perturbed by `noise`: a Noise (2^-22 for float32), or a function of the float64
-    tensor."""
+def to_double(value, noise=None, place=None):
+    """A float64 copy at the place, perturbed by `noise`: a Noise (2^-22 for float32), or a function of
+    the float64 tensor."""
     if not isinstance(value, torch.Tensor):
         return value
+    value = (place or float64_place.CPU).put(value.detach())
     if not value.is_floating_point():
-        return value.detach().clone()
-    result = value.detach().to(torch.float64, copy=True)
+        return value.clone()
+    result = value.to(torch.float64, copy=True)
     if callable(noise):
         return noise(result)
     if noise is not None:
-        result *= noise.factors(result.shape, value.dtype)
+        result *= noise.factors(result, value.dtype)
     return result
 
 
@@ -285,6 +290,7 @@ class Draw:
     may know its inputs alone; they are the same."""
     args = ()  # what the candidate is called with
     names = ()  # of the outputs
+    outputs = ()  # where they are known from the start
     is_tuple = False
 
     def reference(self):
@@ -292,7 +298,13 @@ class Draw:
         raise NotImplementedError
 
     def truth(self, noise=None):
-        """The same in float64, optionally with perturbed inputs."""
+        """The same in float64, optionally with perturbed inputs, wherever that is done."""
+        tensors = [v for v in leaves((self.args, self.outputs)) if isinstance(v, torch.Tensor)]
+        place = float64_place.place_for(sum(t.numel() for t in tensors))
+        with place.work():
+            return self.truth_at(place, noise)
+
+    def truth_at(self, place, noise):
         raise NotImplementedError
 
 
@@ -336,9 +348,9 @@ class ForwardDraw(Draw):
     def reference(self):
         return self.outputs
 
-    def truth(self, noise=None):
-        args = tree_map(lambda v: to_double(v, noise), self.args)
-        with torch.no_grad(), in_float64():
+    def truth_at(self, place, noise):
+        args = tree_map(lambda v: to_double(v, noise, place), self.args)
+        with torch.no_grad(), place.reference(), in_float64():
             return output_list(self.function(*args))[0]
 
 
@@ -491,10 +503,10 @@ class BackwardDraw(Draw):
     def reference(self):
         return self.gradients(tree_map(cloned, self.inputs), self.grads)
 
-    def truth(self, noise=None):
-        inputs = tree_map(lambda v: to_double(v, noise), self.inputs)
-        grads = [g if g is None else to_double(g, noise) for g in self.grads]
-        with in_float64():
+    def truth_at(self, place, noise):
+        inputs = tree_map(lambda v: to_double(v, noise, place), self.inputs)
+        grads = [to_double(g, noise, place) for g in self.grads]
+        with place.reference(), in_float64():
             return self.gradients(inputs, grads)
 
 
@@ -594,10 +606,10 @@ class ProblemDraw(Draw):
     def reference(self):
         return self.outputs
 
-    def truth(self, noise=None):
-        model = copy.deepcopy(self.model).double()
+    def truth_at(self, place, noise):
+        model = place.put(copy.deepcopy(self.model).double())
         for name, tensor, put in loose_tensors(model):
-            put(to_double(tensor))
+            put(to_double(tensor, place=place))
         if noise is not None:
             for tensor in list(model.parameters()) + list(model.buffers()):
                 if tensor.is_floating_point() and callable(noise):
@@ -605,13 +617,13 @@ class ProblemDraw(Draw):
                 elif tensor.is_floating_point():
                     # The parameter is float64 by now; what it was decides how much to perturb.
                     tensor.data = perturb_as_float32(tensor.data, noise)
-        inputs = tree_map(lambda v: to_double(v, noise), self.inputs)
-        with torch.no_grad(), in_float64():
+        inputs = tree_map(lambda v: to_double(v, noise, place), self.inputs)
+        with torch.no_grad(), place.reference(), in_float64():
             return output_list(model(*inputs))[0]
 
 
 def perturb_as_float32(tensor, noise):
-    return tensor * noise.factors(tensor.shape, torch.float32)
+    return tensor * noise.factors(tensor, torch.float32)
 
 
 class Task:
@@ -620,6 +632,7 @@ class Task:
         self.name, self.hash = request["name"], request["hash"]
         self.is_problem = request["format"] == "kernelbench"
         self.warnings, self.checked = [], False
+        self.on_cpu = False  # a GPU cannot compute its truth
         self.scales = {}
         self.spread = unchanged
         self.module = load_module(self.path)
@@ -695,19 +708,23 @@ def squares(a, b=None):
     memory."""
     a = a.detach().reshape(-1)
     b = None if b is None else b.detach().reshape(-1)
-    total, count, largest, step = 0.0, 0, 0.0, 1 << 18  # what stays in a cache
-    for start in range(0, a.numel(), step):
-        d = a[start:start + step].to(torch.float64)
-        if b is not None:
-            d = d - b[start:start + step].to(torch.float64)
-        part = float(d.dot(d))
-        if not math.isfinite(part):
-            d = d[torch.isfinite(d)]
+    place = float64_place.place_of(a, b)
+    total, count, largest = 0.0, 0, 0.0
+    with place.work():
+        for start in range(0, a.numel(), place.chunk):
+            end = start + place.chunk
+            d = place.put(a[start:end]).to(torch.float64)
+            if b is not None:
+                d = d - place.put(b[start:end]).to(torch.float64)
             part = float(d.dot(d))
-        count += d.numel()
-        total += part
-        if d.numel():
-            largest = max(largest, float(d.abs().max()))
+            if not math.isfinite(part):
+                d = d[torch.isfinite(d)]
+                part = float(d.dot(d))
+            count += d.numel()
+            total += part
+            if d.numel():
+                low, high = torch.aminmax(d)
+                largest = max(largest, -float(low), float(high))
     return total, count, largest
 
 
@@ -734,15 +751,20 @@ def hangs_on_rounding(draw, truth, seed):
         return False
     for signs in range(seed, seed + MOVES):
         moved, opposite = (draw.truth(Noise(signs, direction, MOVE)) for direction in (1, -1))
-        for t, m, o in zip(truth, moved, opposite):
-            if t is None or t.numel() == 0:
-                continue
-            ahead, behind = (m - t).nan_to_num(0), (o - t).nan_to_num(0)
-            effect = max(float(ahead.abs().max()), float(behind.abs().max()))
-            uneven = float((ahead + behind).abs().max())
-            if uneven > UNEVEN * effect and effect > NOTHING * float(t.nan_to_num(0).abs().max()):
-                return True
+        if any(is_uneven(*triple) for triple in zip(truth, moved, opposite)):
+            return True
     return False
+
+
+def is_uneven(truth, moved, opposite):
+    if truth is None or truth.numel() == 0:
+        return False
+    with float64_place.place_of(truth).work():
+        ahead, behind = (moved - truth).nan_to_num(0), (opposite - truth).nan_to_num(0)
+        effect = max(float(ahead.abs().max()), float(behind.abs().max()))
+        uneven = float((ahead + behind).abs().max())
+        return (uneven > UNEVEN * effect and
+                effect > NOTHING * float(truth.nan_to_num(0).abs().max()))
 
 
 def steady_draw(task, seed, init, inputs):
@@ -890,7 +912,8 @@ class CaseFile:
         if truth is None or truth.shape != reference.shape:
             raise TaskError("%s: the float64 run gives another shape than the reference" % name)
         exact = not reference.is_floating_point()
-        truth = truth.to(reference.dtype if exact else torch.float64)
+        with float64_place.place_of(truth).work():
+            truth = truth.to(reference.dtype if exact else torch.float64).cpu()
         keys = {}
         for what, tensor in (("reference", reference), ("truth", truth)):
             keys[what] = "output.%d.%s" % (i, what)
@@ -1025,30 +1048,47 @@ def describe(error, task_path):
     return (place + text)[:2000]
 
 
+def tell(channel, message):
+    channel.write(json.dumps(message) + "\n")
+    channel.flush()
+
+
 class Server:
     def __init__(self, channel, folders):
         self.channel, self.folders, self.tasks, self.made = channel, folders, {}, 0
+        self.place = float64_place.CPU
 
     def send(self, message):
-        self.channel.write(json.dumps(message) + "\n")
-        self.channel.flush()
+        tell(self.channel, message)
 
     def answer(self, request, report):
         """The reply to a request. baseline.py answers others."""
         if request["op"] == "load":
             self.tasks[request["task"]] = Task(request)
             return {}
+        if request["op"] == "gpu":
+            self.place = float64_place.Gpu(request["ordinal"], request["lock"])
+            return {}
         if request["op"] == "case":
             task = self.tasks[request["task"]]
-            self.made += 1
-            make = make_case
-            if request.get("distribution", "usual") != "usual":
-                import distributions
-                make = distributions.make_case
-            reply = make(task, request, self.folders, "case-%d" % self.made, report)
+            reply = self.case(task, request, report)
             reply["warnings"] = task.warnings
             return reply
         return {"failure": "unknown request %r" % request["op"]}
+
+    def case(self, task, request, report):
+        make = make_case
+        if request.get("distribution", "usual") != "usual":
+            import distributions
+            make = distributions.make_case
+        for place in ([] if task.on_cpu else [self.place]) + [float64_place.CPU]:
+            self.made += 1
+            try:
+                with float64_place.at(place):
+                    return make(task, request, self.folders, "case-%d" % self.made, report)
+            except float64_place.Trouble as trouble:
+                task.on_cpu = trouble.lasting
+                report("computing truth on the CPU: %s" % trouble)
 
     def handle(self, request):
         identity = request.get("id")
@@ -1073,6 +1113,14 @@ def read_requests(stream, requests, folders):
     os._exit(0)
 
 
+def use(imported_torch):
+    global torch, float64_place
+    folder = os.path.dirname(os.path.abspath(__file__))
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # PYTHONSAFEPATH leaves it out
+    torch, float64_place = imported_torch, importlib.import_module("float64_place")
+
+
 def serve(server_class):
     """Takes the protocol's descriptors out of the task's reach, loads PyTorch, answers requests."""
     folders = sys.argv[1:]
@@ -1085,14 +1133,13 @@ def serve(server_class):
     sys.stdout = sys.stderr
     requests = queue.Queue()
     threading.Thread(target=read_requests, args=(stream, requests, folders), daemon=True).start()
-    server = server_class(channel, folders)
-    global torch
     try:
         import torch as imported
     except Exception as error:
-        server.send({"hello": None, "failure": "%s: %s" % (type(error).__name__, error)})
+        tell(channel, {"hello": None, "failure": "%s: %s" % (type(error).__name__, error)})
         return 1
-    torch = imported
+    use(imported)
+    server = server_class(channel, folders)
     threads = len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     supply_newer_functions()

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/oracle.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -19,7 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 using task::Case;
 using task::Direction;
+using task::Distribution;
 using task::Task;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 fs::path Source() { return CUPEL_SOURCE_DIR; }
@@ -59,6 +63,28 @@ class OracleTest : public ::testing::Test {
     const auto task = task::LoadTask(path.string(), "");
     EXPECT_TRUE(task) << task.error().message;
     return *task;
+  }
+  /// A KernelBench file with parameters, buffers and a tensor outside state_dict.
+  Task MakeProblem() const {
+    const fs::path path = folder_.path() / "7_Problem.py";
+    std::ofstream(path) << R"(
+import torch
+import torch.nn as nn
+class Model(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.linear = nn.Linear(n, 4)
+        self.norm = nn.BatchNorm1d(4)
+        self.relu = nn.ReLU(inplace=True)
+        self.mask = torch.tril(torch.ones(4, 4))
+    def forward(self, x):
+        return self.relu(self.norm(self.linear(x))) @ self.mask
+def get_inputs():
+    return [torch.randn(6, 3)]
+def get_init_inputs():
+    return [3]
+)";
+    return *task::LoadTask(path.string(), "");
   }
   static Task Ours(const std::string& name) { return *task::LoadTask(name, Source() / "tasks"); }
 
@@ -160,6 +186,106 @@ TEST_F(OracleTest, TheLargestErrorOfPyTorchMayBeMadeWhereFewElementsAreLarge) {
   EXPECT_GT(largest, 40 * RmsError(y));  // an RMS that says nothing of the row
   EXPECT_LT(2 * largest, 128 * y.error_scale);
   EXPECT_GT(8 * largest, 128 * y.error_scale / 4);
+}
+
+/// oracle.py with tensors that are "there" instead of on a GPU: what mixes them fails, as on a GPU.
+class OracleWithPretendedGpu : public OracleTest {
+ protected:
+  Options Pretending() const {
+    const fs::path scripts = folder_.path() / "scripts";
+    fs::create_directories(scripts);
+    for (const fs::path& folder : {Source() / "src/oracle", Source() / "src/oracle/testdata"}) {
+      for (const auto& entry : fs::directory_iterator(folder)) {
+        const fs::path link = scripts / entry.path().filename();
+        if (entry.path().extension() == ".py" && !fs::exists(link)) {
+          fs::create_symlink(entry.path(), link);
+        }
+      }
+    }
+    Options options = With(false);
+    options.script = scripts / "oracle_without_gpu.py";
+    options.gpu = TruthGpu{0, LockPath()};
+    return options;
+  }
+  fs::path LockPath() const { return folder_.path() / "gpu.lock"; }
+  /// What was said of cases that the CPU computed after all.
+  std::vector<std::string> Complaints() const {
+    std::vector<std::string> found;
+    for (const std::string& text : progress_) {
+      if (text.rfind("computing truth on the CPU", 0) == 0) found.push_back(text);
+    }
+    return found;
+  }
+  static CaseOutcome Drawn(Oracle& oracle, const Task& task, Direction direction,
+                           Distribution distribution) {
+    auto stream =
+        oracle.Open(task, direction, task.SettingsOf(direction).at(0), 1, 7, true, distribution);
+    EXPECT_TRUE(stream) << stream.error().ToString();
+    auto outcome = (*stream)->Next();
+    EXPECT_TRUE(outcome) << outcome.error().ToString();
+    return std::move(**outcome);
+  }
+};
+
+TEST_F(OracleWithPretendedGpu, NothingIsLeftOnOneSide) {
+  TorchOracle there(Pretending()), here(With(false));
+  const std::pair<Task, Direction> tasks[] = {{Ours("mnist_linear"), Direction::kBackward},
+                                              {Ours("mnist_cross_entropy"), Direction::kForward},
+                                              {MakeProblem(), Direction::kForward}};
+  for (const auto& [task, direction] : tasks) {
+    for (const Distribution distribution :
+         {Distribution::kUsual, Distribution::kIntegers, Distribution::kNegative,
+          Distribution::kConstant, Distribution::kNan, Distribution::kStrided}) {
+      SCOPED_TRACE(task.name + " " + std::string(Name(distribution)));
+      const CaseOutcome a = Drawn(there, task, direction, distribution);
+      const CaseOutcome b = Drawn(here, task, direction, distribution);
+      ASSERT_EQ(FailureOf(a), FailureOf(b));
+      if (!FailureOf(b).empty()) continue;
+      const Case &x = std::get<Case>(a), &y = std::get<Case>(b);
+      ASSERT_EQ(x.outputs.size(), y.outputs.size());
+      for (size_t i = 0; i < y.outputs.size(); ++i) {
+        const task::Output &p = x.outputs[i], &q = y.outputs[i];
+        ASSERT_EQ(p.truth.numel(), q.truth.numel());
+        for (int64_t k = 0; k < q.truth.numel(); ++k) {
+          const double left = task::ElementAsDouble(p.truth, k);
+          const double right = task::ElementAsDouble(q.truth, k);
+          ASSERT_TRUE(left == right || (std::isnan(left) && std::isnan(right))) << k;
+        }
+        EXPECT_NEAR(p.error_scale, q.error_scale, 1e-9 * q.error_scale);
+      }
+    }
+  }
+  EXPECT_THAT(Complaints(), ::testing::IsEmpty());
+  EXPECT_TRUE(fs::exists(LockPath()));  // it was used
+}
+
+TEST_F(OracleWithPretendedGpu, TheCpuDoesWhatTheGpuCannot) {
+  TorchOracle oracle(Pretending());
+  const Task task = MakeTask(R"(
+def forward_fn(x):
+    return x + torch.arange(x.size(-1))
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs():
+    return [torch.randn(8, 16)]
+)");
+  for (int i = 0; i < 2; ++i) {  // asked once more, it is not tried again
+    EXPECT_EQ(FailureOf(One(oracle, task)), "");
+    EXPECT_THAT(Complaints(), ElementsAre(HasSubstr("same device")));
+  }
+}
+
+TEST_F(OracleWithPretendedGpu, NothingIsDoneThereWhileAnotherMeasures) {
+  const os::Fd lock(::open(LockPath().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(::flock(lock.get(), LOCK_EX), 0);
+  TorchOracle oracle(Pretending());
+  EXPECT_EQ(FailureOf(One(oracle, Ours("mnist_linear"))), "");
+  EXPECT_THAT(Complaints(), ElementsAre(HasSubstr("BlockingIOError")));
+  ASSERT_EQ(::flock(lock.get(), LOCK_UN), 0);
+  progress_.clear();
+  EXPECT_EQ(FailureOf(One(oracle, Ours("mnist_linear_relu"))), "");
+  EXPECT_THAT(Complaints(), ::testing::IsEmpty());
 }
 
 TEST_F(OracleTest, OurTasksGiveCompleteCases) {
@@ -689,25 +815,7 @@ def get_inputs():
 }
 
 TEST_F(OracleTest, KernelBenchProblemsAreTasks) {
-  const fs::path path = folder_.path() / "7_Problem.py";
-  std::ofstream(path) << R"(
-import torch
-import torch.nn as nn
-class Model(nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.linear = nn.Linear(n, 4)
-        self.norm = nn.BatchNorm1d(4)
-        self.relu = nn.ReLU(inplace=True)
-        self.mask = torch.tril(torch.ones(4, 4))
-    def forward(self, x):
-        return self.relu(self.norm(self.linear(x))) @ self.mask
-def get_inputs():
-    return [torch.randn(6, 3)]
-def get_init_inputs():
-    return [3]
-)";
-  const Task task = *task::LoadTask(path.string(), "");
+  const Task task = MakeProblem();
   TorchOracle oracle(With());
   const CaseOutcome outcome = One(oracle, task);
   ASSERT_EQ(FailureOf(outcome), "");

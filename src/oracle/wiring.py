@@ -174,7 +174,7 @@ def main():
     torch = imported
     here = os.path.dirname(os.path.abspath(__file__))
     oracle = load(os.path.join(here, "oracle.py"), "cupel_oracle")
-    oracle.torch = torch
+    oracle.use(torch)
     oracle.supply_newer_functions()
     support = load(os.path.join(here, os.pardir, "report", "package", "support.py"),
                    "cupel_package_support")

@@ -212,6 +212,13 @@ size_t Comparison::Count(Change change) const {
       items.begin(), items.end(), [&](const ItemChange& item) { return item.change == change; }));
 }
 
+bool Comparison::worse() const {
+  return std::any_of(items.begin(), items.end(), [](const ItemChange& item) {
+    const bool lost = item.change == Change::kGone && item.before == "accepted";
+    return lost || item.change == Change::kBroken || item.change == Change::kSlower;
+  });
+}
+
 Comparison Compare(const Suite& a, const Suite& b) {
   Comparison comparison;
   std::map<std::string, const SuiteResult*> in_a, in_b;

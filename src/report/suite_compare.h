@@ -37,8 +37,8 @@ struct Comparison {
   std::vector<std::string> notes;
 
   size_t Count(Change change) const;
-  /// Something broke or got slower.
-  bool worse() const { return Count(Change::kBroken) + Count(Change::kSlower) > 0; }
+  /// Something broke or got slower, or was accepted and is gone.
+  bool worse() const;
 };
 
 Comparison Compare(const Suite& a, const Suite& b);

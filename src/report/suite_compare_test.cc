@@ -85,6 +85,10 @@ TEST(SuiteCompare, PairsKernelsAndDecisions) {
   EXPECT_TRUE(comparison.worse());
   EXPECT_THAT(CompareText(comparison), HasSubstr("wrong_result: 3 of 4 elements are wrong"));
   EXPECT_FALSE(Compare(b, b).worse());
+  const Suite less = Gpu({TestItem("still", "rejected")});
+  EXPECT_TRUE(Compare(a, less).worse());  // an accepted kernel is gone
+  EXPECT_FALSE(
+      Compare(Gpu({TestItem("x", "rejected"), TestItem("still", "rejected")}), less).worse());
 }
 
 TEST(SuiteCompare, EstimatesAreComparedAsEstimates) {

@@ -96,6 +96,25 @@ Status LoadDirection(Task& task, Direction direction, const Json& extra) {
   return {};
 }
 
+/// A misspelt member would be a bound that nobody keeps.
+Status CheckMembers(const Json& extra, const std::string& what) {
+  static constexpr std::string_view kKnown[] = {"title",
+                                                "domain",
+                                                "heldout_forward",
+                                                "heldout_backward",
+                                                "emulator_forward",
+                                                "emulator_backward",
+                                                "imported_from",
+                                                "sha256"};
+  for (const auto& [key, value] : extra.items()) {
+    if (std::find(std::begin(kKnown), std::end(kKnown), key) != std::end(kKnown)) continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: \"{}\" is no member of it", what, key.substr(0, 80)),
+                fmt::format("it has {} (docs/formats/task.md)", fmt::join(kKnown, ", ")));
+  }
+  return {};
+}
+
 Result<Task> LoadFolder(const fs::path& folder) {
   Task task;
   task.path = folder;
@@ -112,6 +131,7 @@ Result<Task> LoadFolder(const fs::path& folder) {
       return Fail(ErrorCode::kInvalidArgument,
                   fmt::format("{}: not a JSON object", extra_path.string()));
     }
+    TRY(CheckMembers(extra, extra_path.string()));
     if (extra.contains("title")) {
       TRY_ASSIGN(task.title, JsonString(extra, "title", extra_path.string()));
     }

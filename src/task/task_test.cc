@@ -145,6 +145,10 @@ TEST_F(TaskTest, ErrorsNameTheFileAndSayWhatToDo) {
   EXPECT_THAT(Load().error().message, HasSubstr("single_input_configs"));
   Write("config_forward.json", "[]");
   EXPECT_THAT(Load().error().message, HasSubstr("config_forward.json"));
+  Write("config_forward.json", "{}");
+  Write("task.json", R"({"titel": "misspelt"})");
+  EXPECT_THAT(Load().error().message, HasSubstr("titel"));
+  EXPECT_THAT(Load().error().remedy, HasSubstr("title"));
   const Error unknown = LoadTask("no_such", fs::path(CUPEL_SOURCE_DIR) / "tasks").error();
   EXPECT_EQ(unknown.code, ErrorCode::kNotFound);
   EXPECT_THAT(unknown.remedy, HasSubstr("mnist_linear"));

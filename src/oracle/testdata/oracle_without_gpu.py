@@ -1,0 +1,76 @@
+# oracle.py with something that stands in for a GPU: tensors that were put there are known by their
+# memory, and operators that mix them with others fail as CUDA's do. For oracle_test.cc, which links
+# it beside oracle.py.
+# SPDX-License-Identifier: Apache-2.0
+import contextlib
+import os
+import sys
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(sys.argv[0])))
+import float64_place  # noqa: E402
+import oracle  # noqa: E402
+
+there = {}  # address: tensor, which is kept so that no other gets its memory
+
+
+def is_there(tensor):
+    return isinstance(tensor, torch.Tensor) and tensor.storage().data_ptr() in there
+
+
+def put_there(tensor):
+    if tensor.numel():
+        there[tensor.storage().data_ptr()] = tensor
+    return tensor
+
+
+class Watch(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        tensors = [t for t in oracle.leaves((list(args), list(kwargs.values())))
+                   if isinstance(t, torch.Tensor) and t.numel()]
+        anywhere = [t for t in tensors if t.dim() == 0]  # the CPU's scalars go with everything
+        here = [t for t in tensors if not is_there(t) and not any(t is a for a in anywhere)]
+        # An index that PyTorch makes of a single boolean is made on the device that it takes from self.
+        own = str(func).startswith("aten.index.Tensor")
+        if here and not own and any(is_there(t) for t in tensors):
+            raise RuntimeError("Expected all tensors to be on the same device, but %s" % func)
+        result = func(*args, **kwargs)
+        if any(is_there(t) for t in tensors):
+            oracle.tree_map(lambda t: put_there(t) if isinstance(t, torch.Tensor) else t, result)
+        return result
+
+
+class Pretended(float64_place.Gpu):
+    def open(self):
+        self.lock = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.device = "there"
+        print("opened", file=sys.stderr)
+
+    def put(self, tensor_or_module):
+        if isinstance(tensor_or_module, torch.nn.Module):
+            for t in list(tensor_or_module.parameters()) + list(tensor_or_module.buffers()):
+                put_there(t.data)
+            return tensor_or_module
+        return put_there(tensor_or_module.clone())
+
+    def holds(self, tensor):
+        return is_there(tensor)
+
+    @contextlib.contextmanager
+    def work(self):
+        with super().work(), Watch():
+            yield
+
+    def release(self):
+        there.clear()
+
+
+torch.cuda.synchronize = lambda device: None
+float64_place.Gpu = Pretended
+float64_place.LARGE, float64_place.PATIENCE = 16, 0.5
+if __name__ == "__main__":
+    sys.modules["oracle"] = oracle
+    sys.exit(oracle.serve(oracle.Server))
