@@ -58,7 +58,8 @@ std::string SizesText(const Json& sizes) {
 
 void Tell(const TaskFile& file, const fs::path& folder, const oracle::Imported& imported) {
   fmt::print("{}: {}\n", report::Printable(file.name), report::Printable(folder.string()));
-  fmt::print("  {} arguments; forward_fn {}\n", imported.arguments.size(),
+  fmt::print("  {} argument{}; forward_fn {}\n", imported.arguments.size(),
+             imported.arguments.size() == 1 ? "" : "s",
              imported.functional ? "is plain functions" : "calls the module");
   if (!imported.sizes.empty()) {
     fmt::print("  sizes that can be changed: {}\n", report::Printable(SizesText(imported.sizes)));

@@ -11,16 +11,21 @@ CUPEL = os.environ["CUPEL_PROGRAM"]
 SOURCE = pathlib.Path(os.environ["CUPEL_SOURCE_DIR"])
 
 
-def missing():
-    """What the machine lacks for these tests, or None."""
-    if not (shutil.which("nvcc") or pathlib.Path("/usr/local/cuda/bin/nvcc").exists()):
-        return "nvcc"
+def python_with_torch():
+    """The Python that cupel finds, or None."""
     pythons = [os.environ.get("CUPEL_PYTHON"), "python3", "/usr/bin/python3"]
     for python in filter(None, pythons):
         code = "import importlib.util as u, sys; sys.exit(not u.find_spec('torch'))"
         if shutil.which(python) and subprocess.run([python, "-c", code]).returncode == 0:
-            return None
-    return "PyTorch"
+            return python
+    return None
+
+
+def missing():
+    """What the machine lacks for these tests, or None."""
+    if not (shutil.which("nvcc") or pathlib.Path("/usr/local/cuda/bin/nvcc").exists()):
+        return "nvcc"
+    return None if python_with_torch() else "PyTorch"
 
 
 class Finished:
