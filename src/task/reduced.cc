@@ -20,22 +20,41 @@ Json Capped(const Json& value, const Json& cap) {
   return list;
 }
 
-/// Numbers above their caps replaced; what each was is noted once.
-Setting Reduced(Setting setting, const Json& caps) {
+const Json* Argument(const Setting& setting, const std::string& key) {
+  for (const Json* arguments : {&setting.inputs, &setting.init}) {
+    if (const auto found = arguments->find(key); found != arguments->end()) return &*found;
+  }
+  return nullptr;
+}
+
+/// Is `key` among what cupel changed to make the setting?
+bool IsDerived(const Setting& setting, const std::string& key) {
+  return fmt::format(" {}", setting.derived).find(fmt::format(" {}=", key)) != std::string::npos;
+}
+
+/// Of what `caps` changed in `listed`, what `setting` still has.
+std::string WhatIsSmaller(const Setting& setting, const Setting& listed, const Json& caps) {
+  std::string text;
   for (const auto& [key, cap] : caps.items()) {
-    bool noted = false;
+    const Json* was = Argument(listed, key);
+    const Json* is = Argument(setting, key);
+    if (was == nullptr || is == nullptr || *is == *was || IsDerived(setting, key)) continue;
+    text +=
+        fmt::format("{}{}={} (of {})", text.empty() ? "" : " ", key, DumpJson(*is), DumpJson(*was));
+  }
+  return text;
+}
+
+/// Numbers above their caps replaced.
+Setting Reduced(const Setting& listed, const Json& caps) {
+  Setting setting = listed;
+  for (const auto& [key, cap] : caps.items()) {
     for (Json* arguments : {&setting.inputs, &setting.init}) {
       const auto found = arguments->find(key);
-      if (found == arguments->end()) continue;
-      Json capped = Capped(*found, cap);
-      if (capped == *found) continue;
-      if (!std::exchange(noted, true)) {
-        setting.reduced += fmt::format("{}{}={} (of {})", setting.reduced.empty() ? "" : " ", key,
-                                       DumpJson(capped), DumpJson(*found));
-      }
-      *found = std::move(capped);
+      if (found != arguments->end()) *found = Capped(*found, cap);
     }
   }
+  setting.reduced = WhatIsSmaller(setting, listed, caps);
   return setting;
 }
 
@@ -78,14 +97,15 @@ Task Reduced(Task task) {
     if (caps.empty()) continue;
     std::vector<Setting> settings;
     bool derives = false;
-    for (Setting& setting : task.settings[direction]) {
+    for (const Setting& setting : task.settings[direction]) {
       derives |= !setting.derived.empty();
       if (!setting.derived.empty()) continue;
-      Setting reduced = Reduced(std::move(setting), caps);
+      Setting reduced = Reduced(setting, caps);
       if (!HasEqual(settings, reduced)) settings.push_back(std::move(reduced));
     }
     if (derives) {
       for (Setting& derived : DeriveHeldout(settings.front())) {
+        derived.reduced = WhatIsSmaller(derived, task.settings[direction].front(), caps);
         settings.push_back(std::move(derived));
       }
     }

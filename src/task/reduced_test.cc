@@ -48,7 +48,7 @@ TEST(Reduced, CapsTheNumbersOfAList) {
 
 TEST(Reduced, DerivesHeldOutSizesFromTheSmallerFirstSetting) {
   Task task;
-  task.caps[0] = {{"batch_size", 8}};
+  task.caps[0] = {{"batch_size", 8}, {"features", 32}};
   Setting derived = Of("heldout-0", SettingKind::kHeldout, 65, 64);
   derived.derived = "batch_size=65";
   task.settings[0] = {Of("single-0", SettingKind::kSingle, 64, 64), derived};
@@ -56,6 +56,12 @@ TEST(Reduced, DerivesHeldOutSizesFromTheSmallerFirstSetting) {
   ASSERT_GT(smaller.settings[0].size(), 2u);
   for (const Setting& setting : smaller.settings[0]) {
     EXPECT_LE(setting.inputs["batch_size"], 16) << setting.id;
+    // What was made smaller, and not what was made for the setting.
+    const bool has_first_batch = setting.inputs["batch_size"] == 8;
+    const bool has_first_features = setting.inputs["features"] == 32;
+    EXPECT_EQ(setting.reduced.find("batch_size=8 (of 64)") != std::string::npos, has_first_batch);
+    EXPECT_EQ(setting.reduced.find("features=32 (of 64)") != std::string::npos, has_first_features);
+    EXPECT_EQ(setting.reduced.empty(), !has_first_batch && !has_first_features) << setting.reduced;
   }
 }
 
