@@ -1,7 +1,9 @@
 // Runs a harness on its seeds and on mutations of them for a given time. No coverage feedback: it
 // finds what a small change to a good file breaks, in any build and on any machine. The seed is
 // printed; giving it back repeats the run. SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -14,9 +16,6 @@
 #include <random>
 #include <string>
 #include <vector>
-
-#include <fcntl.h>
-#include <unistd.h>
 
 #include "harness.h"
 

@@ -30,7 +30,7 @@ struct Options {
   std::string python;           // empty: $CUPEL_PYTHON, then python3 on PATH, then /usr/bin/python3
   std::filesystem::path cache;  // folder of the case pool; empty switches it off
   uint64_t cache_bytes = 4ull << 30;  // bound of the pool, least recently used first
-  std::optional<TruthGpu> gpu;      // none: PyTorch's CPU computes everything
+  std::optional<TruthGpu> gpu;        // none: PyTorch's CPU computes everything
   /// How long a step of the task's reference may take (a draw; the child reports each). 0:
   /// $CUPEL_ORACLE_SECONDS, else 600 s.
   std::chrono::seconds step_deadline{0};
