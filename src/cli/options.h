@@ -250,6 +250,7 @@ struct SuiteRunCommand {
 struct SuiteReportCommand {
   Common common;
   std::filesystem::path run;
+  std::filesystem::path records;  // where verdicts are written as files; empty: nowhere
 };
 
 struct SuiteCompareCommand {

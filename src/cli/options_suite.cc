@@ -60,6 +60,10 @@ void AddSuiteReport(CLI::App& suite, Offers& offers) {
   auto* again = suite.add_subcommand("report", "Write a run's results again: JSON, CSV, MD, HTML");
   auto& report = Offer<SuiteReportCommand>(offers, again);
   again->add_option("run", report.run, "Folder of the run")->required();
+  again
+      ->add_option("--records", report.records,
+                   "Write each verdict as DIR/TASK/KERNEL.json, for cupel verify")
+      ->type_name("DIR");
   AddCommon(again, report.common, false);
 }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <system_error>
 
@@ -13,6 +14,7 @@
 #include "report/suite_document.h"
 #include "report/suite_html.h"
 #include "report/suite_tables.h"
+#include "report/text.h"
 
 namespace cupel::cli {
 namespace {
@@ -48,9 +50,44 @@ Result<SuiteReport> WriteSuiteReport(const archive::SuiteStore& store, const fs:
   return written;
 }
 
+/// Where an item's record goes below a folder; empty: it would lead out of it.
+fs::path RecordName(const archive::SuiteItem& item) {
+  const fs::path name = (fs::path(item.task) / item.kernel).replace_extension(".json");
+  const bool leads_out = name.is_absolute() || item.kernel.starts_with('/') ||
+                         std::find(name.begin(), name.end(), "..") != name.end();
+  return leads_out ? fs::path() : name;
+}
+
+/// How many records were written.
+Result<size_t> WriteRecords(const archive::SuiteStore& store, const fs::path& folder) {
+  TRY_ASSIGN(const auto items, store.Items());
+  size_t written = 0;
+  for (const archive::SuiteItem& item : items) {
+    TRY_ASSIGN(const auto outcome, store.OutcomeOf(item.id));
+    if (!outcome || outcome->verdict.empty()) continue;
+    const fs::path name = RecordName(item);
+    if (name.empty()) {
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          fmt::format("the item {} has no name that a file could have", report::Printable(item.id)),
+          "take its verdict from the store: docs/formats/suite.md");
+    }
+    TRY_ASSIGN(const Json verdict, ParseJson(outcome->verdict, item.id));
+    std::error_code ignored;
+    fs::create_directories((folder / name).parent_path(), ignored);
+    TRY(os::WriteFileAtomically(folder / name, DumpJson(verdict, 2) + "\n"));
+    ++written;
+  }
+  return written;
+}
+
 Result<int> Run(const SuiteReportCommand& command) {
   TRY_ASSIGN(const auto store, archive::SuiteStore::Open(command.run / archive::kSuiteFile,
                                                          archive::Access::kReadOnly));
+  if (!command.records.empty()) {
+    TRY_ASSIGN(const size_t records, WriteRecords(store, command.records));
+    fmt::print("{} records in {}\n", records, command.records.string());
+  }
   TRY_ASSIGN(const SuiteReport written, WriteSuiteReport(store, command.run));
   fmt::print("{}", written.text);
   fmt::print("{}\n", (command.run / "results.html").string());

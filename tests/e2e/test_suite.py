@@ -75,10 +75,22 @@ class SuiteRuns(CupelTest):
         self.assertEqual(rows[0]["median_us"], "")
         self.assertIn("| mnist\\_linear | forward | forward/no\\_bias.cu | rejected |", (run / "results.md").read_text())
         self.assertIn("Content-Security-Policy", (run / "results.html").read_text())
-        store = sqlite3.connect(run / "suite.cupel")
-        verdict = store.execute("SELECT verdict FROM outcomes WHERE item LIKE '%good.cu'").fetchone()[0]
-        record = self.write("verdict.json", json.dumps(json.loads(verdict), indent=2))
+        records = self.folder / "records"
+        self.assertEqual(self.cupel("suite", "report", run, "--records", records).status, 0)
+        self.assertEqual(sorted(str(path.relative_to(records)) for path in records.rglob("*.json")),
+                         ["mnist_linear/backward.json", "mnist_linear/forward/good.json",
+                          "mnist_linear/forward/no_bias.json"])
+        record = records / "mnist_linear/forward/good.json"
         self.assertEqual(json.loads(record.read_text())["verdict"], "accepted")
+        self.assertEqual(self.cupel("verify", record).status, 0)
+        # A store that says otherwise writes no file elsewhere.
+        store = sqlite3.connect(run / "suite.cupel")
+        with store:
+            store.execute("UPDATE items SET kernel = '../../outside.cu' WHERE kernel LIKE '%good.cu'")
+        store.close()
+        refused = self.cupel("suite", "report", run, "--records", records)
+        self.assertEqual(refused.status, 2, refused)
+        self.assertFalse(list(self.folder.rglob("outside.json")))
 
     def test_truth_from_one_place(self):
         run = self.folder / "run"
