@@ -12,6 +12,7 @@ import time
 import torch
 
 LARGE = 1 << 18  # elements of a call's tensors: fewer are done on the CPU before a GPU has begun
+SHARE = 0.5  # of the GPU's memory that may be taken: the kernels that are judged need some, too
 PATIENCE, PAUSE = 60.0, 0.002  # seconds: for the GPU to be free, and between two looks
 
 
@@ -80,6 +81,7 @@ class Gpu(Cpu):
         device = torch.device("cuda", self.ordinal)
         self.acquire()
         try:
+            torch.cuda.set_per_process_memory_fraction(SHARE, device)
             torch.ones(1, device=device).sum().item()
         finally:
             fcntl.flock(self.lock, fcntl.LOCK_UN)
