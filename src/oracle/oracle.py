@@ -1089,6 +1089,7 @@ class Server:
             except float64_place.Trouble as trouble:
                 task.on_cpu = trouble.lasting
                 report("computing truth on the CPU: %s" % trouble)
+            self.place.release()  # of what the failure held
 
     def handle(self, request):
         identity = request.get("id")
