@@ -257,7 +257,7 @@ Result<int> Run(const ExportCommand& command) {
   TRY_ASSIGN(const std::string name, Write(specification, command));
   fmt::print(
       "Package {} written to {}. Install and test it on a machine with a GPU:\n"
-      "  pip install --no-build-isolation {}\n  python -m {}.test\n",
+      "  python -m pip install --no-build-isolation {}\n  python -m {}.test\n",
       name, report::Printable(command.output.string()), report::Printable(command.output.string()),
       name);
   Json json{{"schema", "cupel.export/1"}, {"package", name}, {"folder", command.output.string()}};

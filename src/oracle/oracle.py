@@ -255,6 +255,10 @@ def seed_everything(seed):
         sys.modules["numpy"].random.seed(seed & 0xFFFFFFFF)
 
 
+def seed_from(text):
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+
+
 def randomness():
     state = [bytes(torch.get_rng_state().numpy().tobytes()), random.getstate()]
     if "numpy" in sys.modules:
@@ -293,6 +297,9 @@ class Draw:
     outputs = ()  # where they are known from the start
     is_tuple = False
 
+    def __init__(self):
+        self.copies = {}  # of the call's tensors, where truth is computed: by identity
+
     def reference(self):
         """List of tensors or None, as PyTorch computes them."""
         raise NotImplementedError
@@ -307,11 +314,22 @@ class Draw:
     def truth_at(self, place, noise):
         raise NotImplementedError
 
+    def doubles(self, values, noise, place):
+        """What is put on a GPU stays there for the next truth: sending it takes longer than most do."""
+        def double(value):
+            if place is float64_place.CPU or not isinstance(value, torch.Tensor):
+                return to_double(value, noise)
+            if id(value) not in self.copies:
+                self.copies[id(value)] = place.put(value.detach())
+            return to_double(self.copies[id(value)], noise, place)
+        return tree_map(double, values)
+
 
 class ForwardDraw(Draw):
     """robust-kbench forward: what Model.forward calls `fn` with."""
 
     def __init__(self, task, init, inputs, answer=True):
+        super().__init__()
         self.function = task.function
         calls = []
 
@@ -349,7 +367,7 @@ class ForwardDraw(Draw):
         return self.outputs
 
     def truth_at(self, place, noise):
-        args = tree_map(lambda v: to_double(v, noise, place), self.args)
+        args = self.doubles(self.args, noise, place)
         with torch.no_grad(), place.reference(), in_float64():
             return output_list(self.function(*args))[0]
 
@@ -393,6 +411,7 @@ class BackwardDraw(Draw):
     """robust-kbench backward: what AutogradFunction.backward calls backward_fn with."""
 
     def __init__(self, task, init, inputs, answer=True):
+        super().__init__()
         self.function = task.function
         self.inputs = tree_map(task.spread, self.capture_forward(task, init, inputs))
         context = Context(len(self.inputs))
@@ -504,8 +523,8 @@ class BackwardDraw(Draw):
         return self.gradients(tree_map(cloned, self.inputs), self.grads)
 
     def truth_at(self, place, noise):
-        inputs = tree_map(lambda v: to_double(v, noise, place), self.inputs)
-        grads = [to_double(g, noise, place) for g in self.grads]
+        inputs = self.doubles(self.inputs, noise, place)
+        grads = self.doubles(self.grads, noise, place)
         with place.reference(), in_float64():
             return self.gradients(inputs, grads)
 
@@ -551,6 +570,7 @@ class ProblemDraw(Draw):
     module runs in train mode unless the problem itself says otherwise."""
 
     def __init__(self, task, seed, answer=True):
+        super().__init__()
         self.model, inputs = task.construct(seed)
         self.inputs = tuple(tree_map(lambda v: task.spread(as_on_device(v.detach()))
                                      if isinstance(v, torch.Tensor) else v, i) for i in inputs)
@@ -617,7 +637,7 @@ class ProblemDraw(Draw):
                 elif tensor.is_floating_point():
                     # The parameter is float64 by now; what it was decides how much to perturb.
                     tensor.data = perturb_as_float32(tensor.data, noise)
-        inputs = tree_map(lambda v: to_double(v, noise, place), self.inputs)
+        inputs = self.doubles(self.inputs, noise, place)
         with torch.no_grad(), place.reference(), in_float64():
             return output_list(model(*inputs))[0]
 
@@ -775,8 +795,7 @@ def steady_draw(task, seed, init, inputs):
         truth = draw.truth()
         if not hangs_on_rounding(draw, truth, seed):
             return draw, truth
-        text = "steadier draw|%d|%d" % (seed, attempt)
-        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+        seed = seed_from("steadier draw|%d|%d" % (seed, attempt))
     task.warn("in each of %d draws a gradient hangs on the sign of a number that is zero but for rounding "
               "(ReLU, a maximum): an honest kernel may differ there" % STEADY_ATTEMPTS)
     return draw, truth
@@ -792,8 +811,7 @@ def error_scales(task, init, inputs, report):
         return task.scales[key]
     sums, draws, i = None, SCALE_DRAWS, 0
     while i < draws:
-        digest = hashlib.sha256(("error scale|%s|%s|%d" % (task.hash, key, i)).encode()).digest()
-        seed = int.from_bytes(digest[:8], "little")
+        seed = seed_from("error scale|%s|%s|%d" % (task.hash, key, i))
         draw, truth = steady_draw(task, seed, init, inputs)
         reference, shaken = draw.reference(), draw.truth(Noise(seed))
         sums = sums or [[0.0] * 9 for _ in reference]
@@ -829,12 +847,12 @@ def error_scales(task, init, inputs, report):
 
 
 def enough_draws(outputs):
-    """8; fewer (at least 2) when the outputs are so large that one draw holds a good sample."""
+    """8; fewer when the outputs are so large that one draw holds a good sample."""
     sizes = [o.numel() for o in outputs if o is not None and o.is_floating_point()]
     total = sum(sizes)
     if not sizes or SCALE_DRAWS * total <= 1 << 24 or min(sizes) < 1 << 11:
         return SCALE_DRAWS
-    return max(2, min(SCALE_DRAWS, -(-(1 << 24) // total)))
+    return 1 if total >= 1 << 25 else max(2, -(-(1 << 24) // total))
 
 
 # --- case files -----------------------------------------------------------------------------------

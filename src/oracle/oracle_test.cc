@@ -764,22 +764,35 @@ TEST_F(OracleTest, GradientsThatHangOnRoundingAreDrawnAnew) {
   TorchOracle oracle(With());
   const Task task = MakeTask(KinkedCode("0.5"), "{}", "kinked", "backward");
   constexpr size_t kCases = 8;
-  const auto outcomes = oracle.Cases(task, Direction::kBackward,
-                                     task.SettingsOf(Direction::kBackward).at(0), kCases, 1);
-  ASSERT_TRUE(outcomes) << outcomes.error().ToString();
-  ASSERT_EQ(outcomes->size(), kCases);
-  for (const CaseOutcome& outcome : *outcomes) {
-    ASSERT_EQ(FailureOf(outcome), "");
-    const Case& c = std::get<Case>(outcome);
-    const task::Tensor& x = *c.args[0].AsTensor();
-    double sum = 0;
-    for (int64_t i = 0; i < 8; ++i) sum += task::ElementAsDouble(x, 5 * 8 + i);
-    EXPECT_GT(std::abs(sum), 1e-5);
-    EXPECT_LT(c.outputs[0].error_scale, 1e-6);  // no draw for E had a flipped sign either
+  for (const auto& [distribution, size] :
+       {std::pair(Distribution::kUsual, 1.0), std::pair(Distribution::kTiny, 0x1p-10)}) {
+    SCOPED_TRACE(Name(distribution));
+    size_t refused = 0;
+    for (size_t seed = 1; seed <= kCases; ++seed) {
+      const auto cases =
+          oracle.Open(task, Direction::kBackward, task.SettingsOf(Direction::kBackward).at(0), 1,
+                      seed, false, distribution);
+      ASSERT_TRUE(cases) << cases.error().ToString();
+      const auto outcome = (*cases)->Next();
+      ASSERT_TRUE(outcome && *outcome);
+      if (std::holds_alternative<SettingFailure>(**outcome)) {
+        ++refused;
+        continue;
+      }
+      const Case& c = std::get<Case>(**outcome);
+      const task::Tensor& x = *c.args[0].AsTensor();
+      double sum = 0;
+      for (int64_t i = 0; i < 8; ++i) sum += task::ElementAsDouble(x, 5 * 8 + i);
+      EXPECT_GT(std::abs(sum), 1e-5 * size);
+      EXPECT_LT(c.outputs[0].error_scale, 1e-6 * size);  // no draw for E had a flipped sign either
+    }
+    EXPECT_LE(refused, distribution == Distribution::kUsual ? 0 : kCases / 2);  // three draws each
   }
   EXPECT_TRUE(oracle.warnings().empty());
-  One(oracle, MakeTask(KinkedCode("2"), "{}", "all_kinked", "backward"), Direction::kBackward);
+  const Task all = MakeTask(KinkedCode("2"), "{}", "all_kinked", "backward");
+  One(oracle, all, Direction::kBackward);
   EXPECT_THAT(oracle.warnings(), testing::Contains(HasSubstr("an honest kernel may differ")));
+  EXPECT_FALSE(Special(oracle, all, Distribution::kTiny, Direction::kBackward));
 }
 
 TEST_F(OracleTest, LiberalWithConfigurations) {

@@ -102,7 +102,8 @@ def readme(spec, forward, defaults, backward):
     lines = ["# %s" % name, "", plain(spec["task"]["title"]), "",
              "A CUDA kernel for the task `%s` as an operator of PyTorch (2.4 or later), written by cupel "
              "%s." % (docstring(spec["task"]["name"]), plain(spec["version"])), "", "```sh",
-             "pip install --no-build-isolation .", "python -m %s.test     # needs a CUDA GPU" % name,
+             "python -m pip install --no-build-isolation .",
+             "python -m %s.test     # needs a CUDA GPU" % name,
              "```", "", "```python", "import %s" % name, "",
              "result = %s.forward(%s)" % (name, argument_list(forward.names, defaults)), "```", "",
              "The operator is `torch.ops.%s.forward`, with the schema" % name, "",
