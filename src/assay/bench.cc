@@ -135,8 +135,6 @@ class SettingBench {
 
   Status PrepareBaselines() {
     Stopwatch watch(times_.stages.prepare);
-    // PyTorch uses the GPU now: nobody else may measure meanwhile.
-    TRY_ASSIGN(const auto reserved, parts_.engine->Reserve(false));
     std::vector<uint64_t> seeds;
     for (const task::Case& wanted : cases_) seeds.push_back(wanted.seed);
     for (const oracle::BaselineKind kind : options_.baselines) {

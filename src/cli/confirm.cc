@@ -217,7 +217,7 @@ Result<Json> ConfirmSetting(Session& session, engine::Engine& gpu, const Confirm
   const auto* wanted = cases.empty() ? nullptr : std::get_if<task::Case>(&cases[0]);
   if (wanted == nullptr) return Json();
   Json json{{"id", setting.id}, {"description", setting.Describe()}};
-  TRY_ASSIGN(const auto reserved, gpu.Reserve(true));
+  TRY_ASSIGN(const auto reserved, gpu.Reserve());
   TRY_ASSIGN(json["kernel"], TryKernel(children, command, extension, *wanted));
   if (!command.references) return json;
   TRY_ASSIGN(Json references, TryReferences(children, command, task, setting, wanted->seed));

@@ -39,7 +39,7 @@ Result<GpuProfile> ProfileCall(Session& session, const CallToProfile& call, int 
   const auto storages = task::StoragesOf(drawn->args);
   GpuCall profiled{call.plan, call.image, storages, session.engine().Device(), ordinal, {}};
   if (!keep.empty()) profiled.keep = keep / setting->id;
-  TRY_ASSIGN(const auto reserved, session.engine().Reserve(true));
+  TRY_ASSIGN(const auto reserved, session.engine().Reserve());
   return ProfileOnGpu(profiled);
 }
 

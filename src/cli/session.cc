@@ -123,6 +123,8 @@ Result<std::unique_ptr<oracle::Baselines>> Session::StartBaselines() {
   options.python = common_.python;
   options.cache = cache / "cases";
   TRY_ASSIGN(options.ordinal, GpuOrdinal(common_.device));
+  TRY_ASSIGN(const auto gpu, TruthGpuOf(common_, *engine_));
+  if (gpu) options.lock = gpu->lock;
   options.kernels = {kernels.flush_ptx,       kernels.flush_entry, kernels.probe_ptx,
                      kernels.probe_entry,     kernels.flush_bytes, kernels.flush_grid,
                      kernels.flush_block,     kernels.probe_grid,  kernels.probe_block,

@@ -12,7 +12,7 @@ tl::unexpected<Error> NoClock(const Engine& engine) {
 
 }  // namespace
 
-Result<std::shared_ptr<void>> Engine::Reserve(bool /*alone*/) { return std::shared_ptr<void>(); }
+Result<std::shared_ptr<void>> Engine::Reserve() { return std::shared_ptr<void>(); }
 
 Result<std::unique_ptr<Timer>> Engine::MakeTimer(
     std::span<const Entrant> /*entrants*/,

@@ -67,9 +67,9 @@ class Engine {
   /// Prepares an image; `unsupported` constructs may surface here or at Execute.
   virtual Result<std::unique_ptr<Program>> Load(const build::Image& image) = 0;
 
-  /// While what it returns lives, no other process of cupel measures time on the same device; nor
-  /// uses it at all, if it is to be `alone`. Empty where there is no device to share. kTimeout.
-  virtual Result<std::shared_ptr<void>> Reserve(bool alone);
+  /// While what it returns lives, no other process of cupel uses the same device. Empty where there
+  /// is no device to share. kTimeout.
+  virtual Result<std::shared_ptr<void>> Reserve();
 
   // Only an engine that has a clock overrides these; the others say kUnsupported.
 

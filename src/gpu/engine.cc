@@ -33,8 +33,8 @@ class GpuEngine : public engine::Engine {
     return program;
   }
 
-  Result<std::shared_ptr<void>> Reserve(bool alone) override {
-    TRY(lock_->Acquire(alone ? GpuLock::Use::kAlone : GpuLock::Use::kShared));
+  Result<std::shared_ptr<void>> Reserve() override {
+    TRY(lock_->Acquire(GpuLock::Use::kAlone));
     return std::shared_ptr<void>(lock_.get(), [lock = lock_](void*) { lock->Release(); });
   }
 

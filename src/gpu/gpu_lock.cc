@@ -18,6 +18,27 @@ namespace {
 
 constexpr std::chrono::minutes kPatience{10};
 constexpr std::chrono::milliseconds kPause{1};
+constexpr const char* kTurn = ".turn";
+
+Result<os::Fd> OpenFile(const std::filesystem::path& path) {
+  os::Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (file) return file;
+  return Fail(ErrorCode::kIo,
+              fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)),
+              "check the permissions of cupel's cache folder, or set CUPEL_CACHE");
+}
+
+Status Wait(const os::Fd& file, int operation, std::chrono::steady_clock::time_point end) {
+  while (::flock(file.get(), operation | LOCK_NB) != 0) {
+    if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
+    if (std::chrono::steady_clock::now() > end) {
+      return Fail(ErrorCode::kTimeout, "another cupel has held the GPU for ten minutes",
+                  "wait for it, or choose another GPU with --device gpu:N");
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -31,12 +52,8 @@ Result<GpuLock> GpuLock::Open(const std::filesystem::path& folder, const std::st
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   const auto path = LockFile(folder, uuid);
-  lock.file_ = os::Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock.file_) {
-    return Fail(ErrorCode::kIo,
-                fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)),
-                "check the permissions of cupel's cache folder, or set CUPEL_CACHE");
-  }
+  TRY_ASSIGN(lock.file_, OpenFile(path));
+  TRY_ASSIGN(lock.turn_, OpenFile(path.string() + kTurn));
   return lock;
 }
 
@@ -47,17 +64,11 @@ Status GpuLock::Acquire(Use use) {
     return {};
   }
   const auto end = std::chrono::steady_clock::now() + kPatience;
-  const int operation = (use == Use::kAlone ? LOCK_EX : LOCK_SH) | LOCK_NB;
-  while (::flock(file_.get(), operation) != 0) {
-    if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
-    if (std::chrono::steady_clock::now() > end) {
-      return Fail(ErrorCode::kTimeout, "another cupel has held the GPU for ten minutes",
-                  "wait for it, or choose another GPU with --device gpu:N");
-    }
-    std::this_thread::sleep_for(kPause);
-  }
-  use_ = use;
-  return {};
+  TRY(Wait(turn_, LOCK_EX, end));
+  auto got = Wait(file_, use == Use::kAlone ? LOCK_EX : LOCK_SH, end);
+  ::flock(turn_.get(), LOCK_UN);
+  if (got) use_ = use;
+  return got;
 }
 
 void GpuLock::Release() {

@@ -1,4 +1,5 @@
-// One GPU, several cupels: any number check kernels at a time, or one measures time alone.
+// One GPU, several cupels: any number check kernels at a time, or one measures time alone. Whoever
+// waits holds the turn, so that those who come later and only share cannot keep out who measures.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,8 +11,8 @@
 
 namespace cupel::gpu {
 
-/// The file of a GPU's lock in `folder`. What others do with flock(2) on it counts as well: shared
-/// to compute, exclusive to measure.
+/// The file of a GPU's lock in `folder`: shared to compute, exclusive to measure. PyTorch's
+/// processes take it by the same rules (src/oracle/gpu_lock.py).
 std::filesystem::path LockFile(const std::filesystem::path& folder, const std::string& uuid);
 
 /// Not thread-safe; one an engine.
@@ -27,7 +28,7 @@ class GpuLock {
   Use use() const { return use_; }
 
  private:
-  os::Fd file_;
+  os::Fd file_, turn_;
   Use use_ = Use::kNone;
 };
 

@@ -113,6 +113,7 @@ Status Baselines::Impl::Open() {
   const ClockKernels& k = options.kernels;
   TRY_ASSIGN(const Json reply, Ask({{"op", "open"},
                                     {"device", options.ordinal},
+                                    {"lock", options.lock.string()},
                                     {"flush_bytes", k.flush_bytes},
                                     {"flush_ptx", k.flush_ptx},
                                     {"flush_entry", k.flush_entry},

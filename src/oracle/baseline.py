@@ -12,6 +12,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # PYTHONSAFEPATH leaves it out
 import cuda_clock  # noqa: E402
+import gpu_lock  # noqa: E402
 import oracle  # noqa: E402
 
 # oracle.serve() has imported PyTorch by the time of the first request, and these follow.
@@ -92,9 +93,14 @@ class Baseline:
         if self.kind == "probe":
             new = timed_call.Set(timed_call.ProbeCall(self.server.clock), self.server.clock)
             self.sets.append(new)
-            return self.build(new, None)
+            with self.server.gpu:
+                return self.build(new, None)
         task = self.server.tasks[request["task"]]
         draw = task.draw(seed, request["init"], request["inputs"], answer=False)
+        with self.server.gpu:
+            self.add_drawn(task, draw)
+
+    def add_drawn(self, task, draw):
         call = timed_call.make_call(task, draw, self.server.device)
         torch.cuda.synchronize()  # the sets' streams do not wait for the one that inputs came by
         new = timed_call.Set(call, self.server.clock)
@@ -187,6 +193,7 @@ class BaselineServer(oracle.Server):
     def __init__(self, channel, folders):
         super().__init__(channel, folders)
         self.clock, self.device, self.baselines, self.resets = None, None, {}, 0
+        self.gpu = gpu_lock.SharedUse("")
 
     def answer(self, request, report):
         global torch, agreement, timed_call
@@ -236,13 +243,16 @@ class BaselineServer(oracle.Server):
                               (torch.cuda.device_count(), ordinal))
         torch.cuda.set_device(ordinal)
         self.device = self.device_of(ordinal)
+        self.gpu = gpu_lock.SharedUse(request.get("lock", ""), waiting=lambda: report(
+            "waiting for the GPU, on which another process measures"))
         forbid_tf32()
-        clock = cuda_clock.Clock(request, self.allocate)
-        torch.cuda.synchronize()
-        stream = torch.cuda.Stream()
-        clock.flush(stream.cuda_stream)  # once outside of any graph: loads the kernels
-        clock.probe(stream.cuda_stream)
-        stream.synchronize()
+        with self.gpu:
+            clock = cuda_clock.Clock(request, self.allocate)
+            torch.cuda.synchronize()
+            stream = torch.cuda.Stream()
+            clock.flush(stream.cuda_stream)  # once outside of any graph: loads the kernels
+            clock.probe(stream.cuda_stream)
+            stream.synchronize()
         self.clock = clock
         return dict(self.about(), cuda=torch.version.cuda)
 
@@ -272,6 +282,7 @@ class BaselineServer(oracle.Server):
         started = time.monotonic()
         forbid_tf32()  # the task's code may have allowed it
         baseline = Baseline(self, kind, report)
+        self.gpu.waiting = lambda: report("waiting for the GPU, on which another process measures")
         try:
             baseline.prepare(request)
         except BaseException:

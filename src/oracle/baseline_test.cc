@@ -3,11 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/baseline.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 
 #include <cmath>
 #include <fstream>
+#include <future>
 
 #include "oracle/python.h"
 #include "os/fd.h"
@@ -213,10 +216,11 @@ class BaselineScript : public ::testing::Test {
     if (!python) GTEST_SKIP() << python.error().ToString();
     version_ = python->torch_version;
   }
-  Result<std::unique_ptr<Baselines>> Start(const std::string& script) {
+  Result<std::unique_ptr<Baselines>> Start(const std::string& script, const fs::path& lock = "") {
     BaselineOptions options;
     options.script = Source() / "src/oracle" / script;
     options.kernels = Kernels();
+    options.lock = lock;
     return Baselines::Start(options);
   }
   Task MakeTask(const std::string& function, const std::string& name) const {
@@ -288,6 +292,21 @@ TEST_F(BaselineScript, TimesTheCallAndNotTheFlush) {
   const auto samples = (*baselines)->Take(std::get<BaselineInfo>(*probe).name, Mode::kCold, 0, 2);
   ASSERT_TRUE(samples);
   EXPECT_NEAR(samples->front(), 1000, 0.01);
+}
+
+TEST_F(BaselineScript, PreparesNothingWhileAnotherMeasures) {
+  const fs::path path = folder_.path() / "gpu.lock";
+  auto baselines = Start(kWithoutGpu, path);
+  ASSERT_TRUE(baselines) << baselines.error().ToString();
+  const os::Fd lock(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0);  // it has been let go after opening
+  auto prepared = std::async(std::launch::async, [&] { return Prepare(**baselines, Linear()); });
+  EXPECT_EQ(prepared.wait_for(std::chrono::seconds(1)), std::future_status::timeout);
+  ::flock(lock.get(), LOCK_UN);
+  const auto outcome = prepared.get();
+  ASSERT_EQ(FailureOf(outcome), "");
+  ASSERT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0);  // who takes samples holds it
+  EXPECT_TRUE((*baselines)->Take(std::get<BaselineInfo>(*outcome).name, Mode::kCold, 0, 2));
 }
 
 TEST_F(BaselineScript, DrawsWhatTheOracleDraws) {

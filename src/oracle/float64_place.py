@@ -2,18 +2,18 @@
 # kernels are judged on. Inputs and PyTorch's own float32 answer come from the CPU in any case, so that
 # a seed gives the same ones everywhere; only the last bits of the truth differ. What goes wrong on the
 # GPU (no memory, a reference that makes tensors of its own on the CPU) is done on the CPU instead. While
-# another process of cupel measures time on the GPU, nothing is done there: src/gpu/gpu_lock.h.
+# another process of cupel measures time on the GPU, nothing is done there: gpu_lock.py.
 # SPDX-License-Identifier: Apache-2.0
 import contextlib
-import fcntl
 import os
-import time
 
 import torch
 
+import gpu_lock
+
 LARGE = 1 << 18  # elements of a call's tensors: fewer are done on the CPU before a GPU has begun
 SHARE = 0.5  # of the GPU's memory that may be taken: the kernels that are judged need some, too
-PATIENCE, PAUSE = 60.0, 0.002  # seconds: for the GPU to be free, and between two looks
+PATIENCE = 60.0  # seconds: for the GPU to be free
 
 
 class Trouble(Exception):
@@ -55,10 +55,9 @@ class Gpu(Cpu):
     chunk = 1 << 26
 
     def __init__(self, ordinal, lock):
-        self.ordinal, self.lock_path = ordinal, lock
-        self.device = self.lock = None
+        self.ordinal, self.use = ordinal, gpu_lock.SharedUse(lock, PATIENCE)
+        self.device = None
         self.why = ""  # it cannot be used
-        self.depth = 0
 
     def takes(self, elements):
         if elements < LARGE or self.why:
@@ -77,14 +76,10 @@ class Gpu(Cpu):
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else its products may vary
         if not torch.cuda.is_available():
             raise RuntimeError("PyTorch %s sees no GPU" % torch.__version__)
-        self.lock = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         device = torch.device("cuda", self.ordinal)
-        self.acquire()
-        try:
+        with self.lock():
             torch.cuda.set_per_process_memory_fraction(SHARE, device)
             torch.ones(1, device=device).sum().item()
-        finally:
-            fcntl.flock(self.lock, fcntl.LOCK_UN)
         self.device = device
 
     def put(self, tensor_or_module):
@@ -94,21 +89,26 @@ class Gpu(Cpu):
         return tensor.is_cuda
 
     @contextlib.contextmanager
-    def work(self):
-        """May be nested; leaving the outermost waits for the GPU and lets others have it."""
-        if self.depth == 0:
-            self.acquire()
-        self.depth += 1
+    def lock(self):
+        try:
+            self.use.__enter__()
+        except BlockingIOError as error:
+            raise Trouble(error) from error
         try:
             yield
-            if self.depth == 1:
-                torch.cuda.synchronize(self.device)
-        except RuntimeError as error:  # CUDA's, or tensors in two places
-            raise Trouble(error) from error
         finally:
-            self.depth -= 1
-            if self.depth == 0:
-                fcntl.flock(self.lock, fcntl.LOCK_UN)
+            self.use.__exit__()
+
+    @contextlib.contextmanager
+    def work(self):
+        """May be nested; leaving the outermost waits for the GPU and lets others have it."""
+        with self.lock():
+            try:
+                yield
+                if self.use.depth == 1:
+                    torch.cuda.synchronize(self.device)
+            except RuntimeError as error:  # CUDA's, or tensors in two places
+                raise Trouble(error) from error
 
     @contextlib.contextmanager
     def reference(self):
@@ -125,29 +125,19 @@ class Gpu(Cpu):
         finally:
             torch.use_deterministic_algorithms(before)
 
-    def acquire(self, patience=None):
-        end = time.monotonic() + (PATIENCE if patience is None else patience)
-        while True:
-            try:
-                return fcntl.flock(self.lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                if time.monotonic() > end:
-                    raise Trouble(error) from error
-                time.sleep(PAUSE)
-
     def release(self):
         if self.device is None:
             return
         try:
-            self.acquire(patience=0)
-        except Trouble:
+            self.use.acquire(0)
+        except BlockingIOError:
             return  # another time
         try:
             torch.cuda.empty_cache()
         except RuntimeError:
             pass  # a GPU that has failed is done with
         finally:
-            fcntl.flock(self.lock, fcntl.LOCK_UN)
+            self.use.release()
 
 
 CPU = Cpu()

@@ -45,7 +45,6 @@ class Watch(TorchDispatchMode):
 
 class Pretended(float64_place.Gpu):
     def open(self):
-        self.lock = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self.device = "there"
         print("opened", file=sys.stderr)
 

@@ -1,0 +1,65 @@
+# The GPU's lock (src/gpu/gpu_lock.h) as PyTorch's processes take it: shared, to compute. While
+# another process measures time on that GPU, or waits to, nothing is begun there.
+# SPDX-License-Identifier: Apache-2.0
+import fcntl
+import os
+import time
+
+PAUSE = 0.002  # seconds, between two looks
+SIGN_OF_LIFE = 20.0
+TURN = ".turn"  # added to the path: whoever waits for the lock holds this one, so that in the end all get it
+
+
+class SharedUse:
+    """Within it, the GPU is used. May be nested. Without a path there is nobody to share with."""
+
+    def __init__(self, path, patience=600.0, waiting=lambda: None):
+        self.path, self.patience, self.waiting = path, patience, waiting
+        self.lock = self.turn = None
+        self.depth = 0
+
+    def __enter__(self):
+        if self.depth == 0:
+            self.acquire(self.patience)
+        self.depth += 1
+        return self
+
+    def __exit__(self, *error):
+        self.depth -= 1
+        if self.depth == 0:
+            self.release()
+
+    def acquire(self, patience):
+        """BlockingIOError when `patience` seconds did not do."""
+        if not self.path:
+            return
+        if self.lock is None:
+            self.lock, self.turn = self.open(self.path), self.open(self.path + TURN)
+        end = time.monotonic() + patience
+        self.wait(self.turn, fcntl.LOCK_EX, end)
+        try:
+            self.wait(self.lock, fcntl.LOCK_SH, end)
+        finally:
+            fcntl.flock(self.turn, fcntl.LOCK_UN)
+
+    def release(self):
+        if self.lock is not None:
+            fcntl.flock(self.lock, fcntl.LOCK_UN)
+
+    @staticmethod
+    def open(path):
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    def wait(self, lock, operation, end):
+        said = time.monotonic()
+        while True:
+            try:
+                return fcntl.flock(lock, operation | fcntl.LOCK_NB)
+            except BlockingIOError:
+                now = time.monotonic()
+                if now > end:
+                    raise
+                if now - said > SIGN_OF_LIFE:
+                    self.waiting()
+                    said = now
+                time.sleep(PAUSE)
