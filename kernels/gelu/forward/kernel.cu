@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <string>
 
-constexpr int kThreads = 256;     // tune: kThreads in 128, 256, 512
-constexpr int kItems = 2;         // tune: kItems in 1, 2, 4
+constexpr int kThreads = 128;     // tune: kThreads in 128, 256, 512
+constexpr int kItems = 1;         // tune: kItems in 1, 2, 4
 constexpr int kFewThreads = 128;  // where there are few vectors
 
 template <bool kTanh>
@@ -88,8 +88,10 @@ template <typename T, typename Word, bool kTanh>
 static void Launch(const torch::Tensor& x, torch::Tensor& y) {
   constexpr int64_t kOfVector = sizeof(uint4) / sizeof(T);
   cudaStream_t stream = at::cuda::getCurrentCUDAStream();
-  const int64_t vectors = Aligned(x) && Aligned(y) ? x.numel() / kOfVector : 0;
   const int64_t few = int64_t{at::cuda::getCurrentDeviceProperties()->multiProcessorCount} * 2048;
+  // A second launch, for a few numbers that are left over, costs more than vectors save.
+  const bool alone = x.numel() % kOfVector != 0 && x.numel() <= few;
+  const int64_t vectors = Aligned(x) && Aligned(y) && !alone ? x.numel() / kOfVector : 0;
   const auto* from = static_cast<const uint4*>(x.data_ptr());
   auto* to = static_cast<uint4*>(y.data_ptr());
   if (vectors > few) {

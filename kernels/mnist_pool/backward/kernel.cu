@@ -1,8 +1,9 @@
 // Gradient of max pooling over 2x2 windows, bound by memory. Pairs of rows lie one after the other
 // in all of x, so a block takes as many of them as make one wave of blocks: x and the gradient come
 // by one bulk copy each, windows are routed in shared memory, in place, and the result leaves by
-// one bulk copy. Nothing but whole lines moves, and all of it is under way at once. Rows that are
-// no multiple of four floats, and odd addresses, take one thread for each element of x.
+// one bulk copy. Nothing but whole lines moves, and all of it is under way at once. Small problems
+// are spared that way through shared memory: there a thread takes four neighbours of x. Rows that
+// are no multiple of four floats, and odd addresses, take one thread for each element of x.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
@@ -12,8 +13,10 @@
 #include <vector>
 
 constexpr int kThreads = 128;         // tune: kThreads in 64, 128, 256
-constexpr int kBlocks = 8;            // tune: kBlocks in 4, 8, 16  (on an SM, in one wave)
+constexpr int kBlocks = 16;           // tune: kBlocks in 8, 12, 16  (on an SM, in one wave)
 constexpr int kMaxBytes = 24 * 1024;  // of a block's x
+constexpr int kLinearThreads = 256;
+constexpr int64_t kFew = 2560;  // float4 of x for each multiprocessor
 
 // Division of n < 2^31 by a number that the host knows: one high product, one sum, one shift.
 struct Divisor {
@@ -114,6 +117,27 @@ __global__ void __launch_bounds__(kThreads)
   CopyOut(grad_x + 2 * first, memory, count * 2 * sizeof(float4));
 }
 
+// One float4 of the gradient of x for each thread, in the order in which they lie, so that every
+// store is of whole sectors however short a row is: of the pair of rows, a thread reads its own
+// float4 and the one above or below, which a neighbour reads as its own.
+__global__ void __launch_bounds__(kLinearThreads)
+    GradLinear(const float4* __restrict__ x, const float2* __restrict__ grad_output,
+               float4* __restrict__ grad_x, uint32_t vectors, Divisor row_items) {
+  const uint32_t i = blockIdx.x * kLinearThreads + threadIdx.x;
+  if (i >= vectors) return;
+  const uint32_t row = row_items.Quotient(i), width = row_items.value;
+  const bool is_lower = row & 1;
+  const float4 own = x[i];
+  const float4 other = x[is_lower ? i - width : i + width];
+  // Above this item lie half as many items as vectors, but for the row's own part.
+  const float2 g = grad_output[i - (row + 1) / 2 * width];
+  const float4 u = is_lower ? other : own, l = is_lower ? own : other;
+  const int left = Chosen(u.x, u.y, l.x, l.y) - 2 * is_lower;
+  const int right = Chosen(u.z, u.w, l.z, l.w) - 2 * is_lower;
+  grad_x[i] = make_float4(left == 0 ? g.x : 0, left == 1 ? g.x : 0, right == 0 ? g.y : 0,
+                          right == 1 ? g.y : 0);
+}
+
 __global__ void __launch_bounds__(kThreads)
     GradAny(const float* __restrict__ x, const float* __restrict__ grad_output,
             float* __restrict__ grad_x, int64_t elements, int height, int width) {
@@ -157,9 +181,9 @@ torch::Tensor backward(std::vector<torch::Tensor> saved, torch::Tensor grad_outp
   cudaStream_t stream = at::cuda::getCurrentCUDAStream();
   const auto aligned = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
   const int64_t items = x.numel() / 8;
-  // Of a block: whole pairs of rows, eight so that its gradients begin at an aligned address.
+  // Of a block: whole pairs of rows, two so that its gradients begin at an aligned address.
   const int64_t sms = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
-  const int64_t step = int64_t{width} / 4 * 8;
+  const int64_t step = int64_t{width} / 4 * 2;
   const int64_t wave = (items + sms * kBlocks - 1) / (sms * kBlocks);
   const int64_t most = kMaxBytes / 32 / step * step;
   const int64_t block_items = std::min(most, (wave + step - 1) / step * step);
@@ -167,6 +191,13 @@ torch::Tensor backward(std::vector<torch::Tensor> saved, torch::Tensor grad_outp
       !aligned(g)) {
     GradAny<<<Blocks(x.numel()), kThreads, 0, stream>>>(source, g, target, x.numel(), height,
                                                         width);
+    return grad_x;
+  }
+  if (2 * items <= sms * kFew) {
+    const auto vectors = static_cast<uint32_t>(2 * items);
+    GradLinear<<<(vectors + kLinearThreads - 1) / kLinearThreads, kLinearThreads, 0, stream>>>(
+        reinterpret_cast<const float4*>(source), reinterpret_cast<const float2*>(g),
+        reinterpret_cast<float4*>(target), vectors, Divisor(width / 4));
     return grad_x;
   }
   const int64_t shared = block_items * static_cast<int64_t>(2 * sizeof(float4) + sizeof(float2));
