@@ -95,7 +95,7 @@ class Run:
         loss = self.operators.cross_entropy(self.logits(images), targets)
         loss.backward()
         self.optimizer.step()
-        self.losses.append(float(loss))
+        self.losses.append(float(loss.detach()))
 
     def accuracy(self, images, targets):
         with torch.no_grad():
