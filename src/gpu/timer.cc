@@ -256,8 +256,8 @@ class LocalTimer : public engine::Timer {
     return {};
   }
 
-  /// Lines of the L2 that were read or written with evict_last outlive a flush. Best effort: not every
-  /// GPU has a persisting L2.
+  /// Lines of the L2 that were read or written with evict_last outlive a flush. Best effort: not
+  /// every GPU has a persisting L2.
   void DropKeptLines() { device_.driver().context_reset_persisting_l2(); }
 
   static Status Enqueue(Bound& bound, Taken* taken) {

@@ -40,8 +40,8 @@ struct BaselineOptions {
   std::string python;            // as Options::python
   std::filesystem::path cache;   // where the search for a Python is remembered; may be empty
   int ordinal = 0;               // of the GPU, as the CUDA driver counts
-  /// As TruthGpu::lock: taken, shared, while calls are prepared; Take() leaves it alone, so who takes
-  /// samples has to hold it. Empty: there is nobody to share with.
+  /// As TruthGpu::lock: taken, shared, while calls are prepared; Take() leaves it alone, so who
+  /// takes samples has to hold it. Empty: there is nobody to share with.
   std::filesystem::path lock;
   ClockKernels kernels;
   /// Without a sign of life from the child. 0: $CUPEL_ORACLE_SECONDS, else 600 s.
