@@ -18,6 +18,7 @@ GOOD_SAMPLE = 1 << 8  # outputs, where it is the inputs that are large
 ATTEMPTS = 3  # draws that a case may take until one is applicable
 EXTREME, EXTREMES = 1000.0, 8  # planted extremes: their factor, and at most so many in a tensor
 OFFSET, HUGE_OFFSET = 10.0, 1000.0  # standard deviations
+TINY = 2.0 ** -10  # times
 FAR = 20.0  # times: so far below zero that the exponential of nearly every number is 0 in float32
 STEEP = 2.0 ** -10  # more than this do inputs off by their rounding not change a result that far out
 STRUCTURE_SHARE = 64  # one of so many elements is zero where zeros belong to a tensor's structure
@@ -92,7 +93,7 @@ def shifted_view(t):
 VALUES = {
     "usual": lambda t, _: t,
     "integers": lambda t, _: torch.randint(-2, 3, t.shape),
-    "tiny": lambda t, _: t * 2.0 ** -10,
+    "tiny": lambda t, _: t * TINY,
     "normal": lambda t, _: torch.randn(t.shape),
     "uniform": lambda t, _: torch.rand(t.shape),
     "offset": lambda t, _: offset(t, OFFSET),
@@ -307,7 +308,8 @@ def check_applicable(kind, spread, draw, reference, truth, seed):
             with float64_place.place_of(t).work():
                 check_finite(kind, float64_place.beside(r, t), t)
     if kind == "tiny":  # judged by its shadows first, which know of other ties themselves
-        if oracle.hangs_on_rounding(draw, truth, seed):
+        # Products are smaller than a bias that is added to them by TINY, and keep so much less of their digits.
+        if any(oracle.hangs_on_rounding(draw, truth, seed, move) for move in (oracle.MOVE, oracle.MOVE / TINY)):
             raise Inapplicable("a gradient hangs on the sign of a number that is zero but for rounding")
         return
     move = {"zeros": MOVE_ZEROS, "denormals": MOVE_DENORMALS}.get(kind, MOVE)

@@ -764,13 +764,13 @@ def least_error(dtype):
     return 4 * u if u <= roundoff(torch.float32) else u / 2
 
 
-def hangs_on_rounding(draw, truth, seed):
+def hangs_on_rounding(draw, truth, seed, move=MOVE):
     """True when a gradient hangs on the side of a kink (ReLU's zero, the larger of two) that the inputs
     lie on by no more than rounding: moved one way and the other, they change it unequally."""
     if not isinstance(draw, BackwardDraw):
         return False
     for signs in range(seed, seed + MOVES):
-        moved, opposite = (draw.truth(Noise(signs, direction, MOVE)) for direction in (1, -1))
+        moved, opposite = (draw.truth(Noise(signs, direction, move)) for direction in (1, -1))
         if any(is_uneven(*triple) for triple in zip(truth, moved, opposite)):
             return True
     return False

@@ -795,6 +795,33 @@ TEST_F(OracleTest, GradientsThatHangOnRoundingAreDrawnAnew) {
   EXPECT_FALSE(Special(oracle, all, Distribution::kTiny, Direction::kBackward));
 }
 
+TEST_F(OracleTest, NoTinyInputsWhereABiasDrownsWhatAMaximumComparesBy) {
+  TorchOracle oracle(With());
+  const std::string code = R"(
+def forward_fn(x, w, b):
+    return F.max_pool1d(x * w + b, 2)
+class AutogradFunction(torch.autograd.Function):
+    backward_fn = None
+    @staticmethod
+    def forward(ctx, x, w, b):
+        ctx.save_for_backward(x, w, b)
+        return forward_fn(x, w, b)
+    @staticmethod
+    def backward(ctx, grad_output):
+        return AutogradFunction.backward_fn(*ctx.saved_tensors, grad_output)
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w, self.b = nn.Parameter(torch.randn(256)), nn.Parameter(torch.ones(1))
+    def forward(self, x, fn=forward_fn):
+        return fn(x, self.w, self.b)
+def get_inputs():
+    return [torch.randn(128, 256, requires_grad=True)]
+)";
+  const auto task = MakeTask(code, "{}", "biased", "backward");
+  EXPECT_FALSE(Special(oracle, task, Distribution::kTiny, Direction::kBackward));
+}
+
 TEST_F(OracleTest, LiberalWithConfigurations) {
   TorchOracle oracle(With());
   const Task task = MakeTask(kNormCode, R"({"single_init_configs": [{"colour": 1}],
