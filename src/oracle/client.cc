@@ -127,9 +127,10 @@ Result<Question> Client::Ask(const Request& request, uint64_t seed) {
 Result<Outcome> Client::Await(const Request& request, const Question& question) {
   TRY_ASSIGN(const std::optional<Json> reply, child_->Receive(question.id));
   if (reply) return Read(request, *reply);
-  const std::string how = child_->Obituary();
+  SettingFailure failure{fmt::format("PyTorch ended while computing it: {}", child_->Obituary())};
+  failure.killed = child_->was_killed();
   child_.reset();
-  return Outcome(SettingFailure{fmt::format("PyTorch ended while computing it: {}", how)});
+  return Outcome(std::move(failure));
 }
 
 Result<Outcome> Client::Read(const Request& request, const Json& reply) {
@@ -184,6 +185,8 @@ void Client::Keep(const Request& request, const Delivery& delivery, const std::s
   }
   shelf_.Keep(request.key, delivery.file, delivery.mapping.bytes().size(), delivery.digest, tag);
 }
+
+void Client::MakeRoom() { shelf_.Clear(); }
 
 std::vector<PooledCase> Client::Take(const Request& request, int count) {
   std::vector<PooledCase> taken = pool_.Take(request.key, count);

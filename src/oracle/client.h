@@ -67,6 +67,8 @@ class Client {
   void Forgo(const Question& question, const std::string& key);
   /// Keeps a case for others to come, on disk or, when large, while this process runs.
   void Keep(const Request& request, const Delivery& delivery, const std::string& tag);
+  /// Gives up the cases that are kept in memory.
+  void MakeRoom();
   /// Up to `count` cases of entropy that were kept.
   std::vector<PooledCase> Take(const Request& request, int count);
   std::optional<PooledCase> TakeSeeded(const Request& request, const std::string& tag);

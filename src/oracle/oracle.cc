@@ -95,12 +95,22 @@ class CaseStream final : public Oracle::Stream {
     asked_.reset();
   }
 
-  Result<std::optional<CaseOutcome>> Compute(size_t place) {
+  Result<std::variant<Delivery, SettingFailure>> Answer(size_t place) {
     TRY(AskAhead(place));
     const Question question = *asked_;
     asked_.reset();
-    TRY_ASSIGN(auto outcome, client_.Await(request_, question));
-    if (auto* failure = std::get_if<SettingFailure>(&outcome)) {
+    return client_.Await(request_, question);
+  }
+
+  Result<std::optional<CaseOutcome>> Compute(size_t place) {
+    TRY_ASSIGN(auto outcome, Answer(place));
+    auto* failure = std::get_if<SettingFailure>(&outcome);
+    if (failure != nullptr && failure->killed) {
+      client_.MakeRoom();
+      TRY_ASSIGN(outcome, Answer(place));
+      failure = std::get_if<SettingFailure>(&outcome);
+    }
+    if (failure != nullptr) {
       next_ = slots_.size();
       return std::optional<CaseOutcome>(std::move(*failure));
     }

@@ -41,6 +41,7 @@ struct Options {
 struct SettingFailure {
   std::string message;        // the last line of Python's error, and the remedy where one is known
   bool inapplicable = false;  // nothing is wrong: there is no case of this distribution, and why
+  bool killed = false;  // PyTorch was, from outside: by a system that is out of memory, most likely
 };
 
 using task::Distribution;

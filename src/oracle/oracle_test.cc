@@ -854,6 +854,26 @@ def get_inputs():
   EXPECT_EQ(failure("return x * 2", "g"), "");  // and it goes on
 }
 
+TEST_F(OracleTest, AsksAgainWhenPyTorchWasKilledFromOutside) {
+  TorchOracle oracle(With());
+  const std::string mark = (folder_.path() / "killed_once").string();
+  const Task task = MakeTask(R"(
+import os
+def forward_fn(x):
+    if not os.path.exists(")" +
+                             mark + R"("):
+        open(")" + mark + R"(", "w").close()
+        os.kill(os.getpid(), 9)
+    return x * 2
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs():
+    return [torch.randn(8)]
+)");
+  EXPECT_EQ(FailureOf(One(oracle, task)), "");
+}
+
 TEST_F(OracleTest, KernelBenchProblemsAreTasks) {
   const Task task = MakeProblem();
   TorchOracle oracle(With());

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/shelf.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -10,12 +8,12 @@ namespace cupel::oracle {
 
 uint64_t Shelf::DefaultLimit() {
   constexpr uint64_t kMost = uint64_t{16} << 30;
-  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
-  if (pages <= 0 || bytes <= 0) return 0;
-  return std::min(kMost, static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) / 4);
+  return std::min(kMost, os::MemoryNow().total / 4);
 }
 
-Shelf::~Shelf() {
+Shelf::~Shelf() { Clear(); }
+
+void Shelf::Clear() {
   while (!books_.empty()) Drop(0);
 }
 
@@ -30,7 +28,13 @@ void Shelf::Keep(const std::string& key, const std::filesystem::path& file, uint
                  const std::string& digest, const std::string& tag) {
   books_.push_back({key, tag, digest, file, bytes, 1});
   bytes_ += bytes;
-  while (bytes_ > limit_ && !books_.empty()) Drop(0);
+  while (!books_.empty() && IsTooMuch()) Drop(0);
+}
+
+bool Shelf::IsTooMuch() const {
+  if (bytes_ > limit_) return true;
+  const os::Memory memory = memory_();
+  return memory.available < memory.total / 2;
 }
 
 std::optional<PooledCase> Shelf::Open(Book& book) {

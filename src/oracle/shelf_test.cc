@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "os/fd.h"
 
 namespace cupel::oracle {
 namespace {
+
+os::Memory Plenty() { return {2, 2}; }
 
 class ShelfTest : public ::testing::Test {
  protected:
@@ -29,7 +32,7 @@ class ShelfTest : public ::testing::Test {
 };
 
 TEST_F(ShelfTest, GivesDifferentCasesThoseUsedLeastFirst) {
-  Shelf shelf(1 << 20);
+  Shelf shelf(1 << 20, Plenty);
   for (const char* name : {"a", "b", "c"}) Keep(shelf, name);
   EXPECT_TRUE(shelf.Take("other", 3).empty());
   std::set<std::string> digests;
@@ -43,7 +46,7 @@ TEST_F(ShelfTest, GivesDifferentCasesThoseUsedLeastFirst) {
 }
 
 TEST_F(ShelfTest, ACaseWearsOut) {
-  Shelf shelf(1 << 20);
+  Shelf shelf(1 << 20, Plenty);
   Keep(shelf, "a");
   std::vector<PooledCase> last;
   for (int i = 1; i < kMaxUses; ++i) {
@@ -56,7 +59,7 @@ TEST_F(ShelfTest, ACaseWearsOut) {
 }
 
 TEST_F(ShelfTest, SeededCasesServeTheirSeedAloneAndForEver) {
-  Shelf shelf(1 << 20);
+  Shelf shelf(1 << 20, Plenty);
   Keep(shelf, "a", "7:0");
   EXPECT_TRUE(shelf.Take("k", 1).empty());
   EXPECT_FALSE(shelf.TakeSeeded("k", "7:1"));
@@ -65,7 +68,7 @@ TEST_F(ShelfTest, SeededCasesServeTheirSeedAloneAndForEver) {
 
 TEST_F(ShelfTest, StaysWithinItsBoundAndLeavesNothingBehind) {
   {
-    Shelf shelf(250);
+    Shelf shelf(250, Plenty);
     Keep(shelf, "a", "7:0");
     Keep(shelf, "b", "7:1");
     EXPECT_TRUE(shelf.TakeSeeded("k", "7:0"));
@@ -79,8 +82,27 @@ TEST_F(ShelfTest, StaysWithinItsBoundAndLeavesNothingBehind) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
+TEST_F(ShelfTest, LeavesHalfOfTheMemoryToOthers) {
+  uint64_t others = 0;
+  Shelf shelf(1 << 20, [&] {
+    uint64_t kept = 0;
+    for (const char* name : {"a", "b", "c"}) kept += Exists(name) ? 100 : 0;
+    return os::Memory{600, 600 - std::min<uint64_t>(600, kept + others)};
+  });
+  Keep(shelf, "a");
+  Keep(shelf, "b");
+  EXPECT_TRUE(Exists("a"));
+  others = 100;  // another cupel keeps one
+  Keep(shelf, "c");
+  EXPECT_FALSE(Exists("a"));
+  EXPECT_TRUE(Exists("b") && Exists("c"));
+  others = 500;  // its PyTorch grows
+  Keep(shelf, "a");
+  EXPECT_FALSE(Exists("a") || Exists("b") || Exists("c"));
+}
+
 TEST_F(ShelfTest, WhatHasGoneIsForgotten) {
-  Shelf shelf(1 << 20);
+  Shelf shelf(1 << 20, Plenty);
   Keep(shelf, "a");
   std::filesystem::remove(folder_.path() / "a");
   EXPECT_TRUE(shelf.Take("k", 1).empty());

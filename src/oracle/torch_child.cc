@@ -217,7 +217,8 @@ std::string TorchChild::Obituary() {
   if (text.empty()) {
     const auto status = process_->Wait(milliseconds(2000));
     text = status ? status->Describe() : status.error().message;
-    if (status && !status->exited && status->signal == SIGKILL) {
+    was_killed_ = status && !status->exited && status->signal == SIGKILL;
+    if (was_killed_) {
       text +=
           " (out of memory? ask for smaller settings; cupel task import names some for a .py file)";
     }

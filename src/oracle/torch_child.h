@@ -46,6 +46,8 @@ class TorchChild {
   bool alive() const { return alive_; }
   /// "killed by SIGKILL: out of memory?" and the last line of its stderr.
   std::string Obituary();
+  /// After Obituary(): by SIGKILL.
+  bool was_killed() const { return was_killed_; }
 
  private:
   enum class Pump { kProgress, kTimeout, kDead };
@@ -62,6 +64,7 @@ class TorchChild {
   std::vector<os::Fd> locks_;  // held for as long as the folders are in use
   std::optional<os::Process> process_;
   bool alive_ = false;
+  bool was_killed_ = false;
   std::optional<Json> hello_;
   std::string received_;  // an unfinished line
   std::string complaints_;
