@@ -163,7 +163,7 @@ McpTool Verify(const McpSetting& setting) {
                       "kernel again from the record's seeds.");
   Json properties{
       {"record_file", TextSchema("What check wrote: its record_file, or any cupel.verdict/1.")},
-      {"kernel", TextSchema("The .cu file. Default: where the record says it is.")},
+      {"kernel", TextSchema("The .cu file. Default: where the record says it is, or beside it.")},
       {"task", TextSchema("The task. Default: as the record names it.")},
       {"device", TextSchema("gpu or gpu:N for a record of a GPU.", 16)}};
   tool.input = Arguments(std::move(properties), {"record_file"});

@@ -55,7 +55,8 @@ void AddVerify(CLI::App& app, Offers& offers) {
   auto* sub = app.add_subcommand("verify", "Is a record true? Checks its hashes, and judges again");
   auto& command = Offer<VerifyCommand>(offers, sub);
   sub->add_option("record", command.record, "What cupel check --json wrote")->required();
-  sub->add_option("--kernel", command.kernel, "The .cu file (default: where the record says)")
+  sub->add_option("--kernel", command.kernel,
+                  "The .cu file (default: where the record says, or beside it)")
       ->type_name("FILE");
   sub->add_option("--task", command.task, "The task (default: where the record says)");
   sub->add_option("--device", command.common.device, "gpu[:N] for a record of a GPU");

@@ -57,7 +57,8 @@ void AddSuiteRun(CLI::App& suite, Offers& offers) {
 }
 
 void AddSuiteReport(CLI::App& suite, Offers& offers) {
-  auto* again = suite.add_subcommand("report", "Write a run's results again: JSON, CSV, MD, HTML");
+  auto* again =
+      suite.add_subcommand("report", "Write a run's results again: JSON, CSV, MD, HTML, SVG");
   auto& report = Offer<SuiteReportCommand>(offers, again);
   again->add_option("run", report.run, "Folder of the run")->required();
   again

@@ -9,10 +9,12 @@
 
 #include "cli/commands.h"
 #include "cli/session.h"
+#include "judge/record.h"
 #include "os/fd.h"
 #include "report/suite_compare.h"
 #include "report/suite_document.h"
 #include "report/suite_html.h"
+#include "report/suite_svg.h"
 #include "report/suite_tables.h"
 #include "report/text.h"
 
@@ -46,6 +48,7 @@ Result<SuiteReport> WriteSuiteReport(const archive::SuiteStore& store, const fs:
   TRY(os::WriteFileAtomically(folder / "results.csv", report::SuiteCsv(suite)));
   TRY(os::WriteFileAtomically(folder / "results.md", report::SuiteMarkdown(suite, scores)));
   TRY(os::WriteFileAtomically(folder / "results.html", report::SuiteHtml(written.document)));
+  TRY(os::WriteFileAtomically(folder / "results.svg", report::SuiteSvg(suite, scores)));
   written.text = report::SuiteText(suite, scores);
   return written;
 }
@@ -56,6 +59,18 @@ fs::path RecordName(const archive::SuiteItem& item) {
   const bool leads_out = name.is_absolute() || item.kernel.starts_with('/') ||
                          std::find(name.begin(), name.end(), "..") != name.end();
   return leads_out ? fs::path() : name;
+}
+
+/// The record as others may have it: of kernel and task the names, and not where they lay on this
+/// machine. `cupel verify` looks for the kernel beside the record.
+Json Publishable(Json verdict, const archive::SuiteItem& item) {
+  if (!verdict.is_object()) return verdict;  // a worker's answer, and no record
+  verdict["kernel"] = (fs::path(item.task) / item.kernel).string();
+  if (verdict.contains("asked") && verdict["asked"].is_object()) {
+    verdict["asked"]["task"] = item.task;
+  }
+  judge::Seal(verdict);
+  return verdict;
 }
 
 /// How many records were written.
@@ -75,7 +90,7 @@ Result<size_t> WriteRecords(const archive::SuiteStore& store, const fs::path& fo
     TRY_ASSIGN(const Json verdict, ParseJson(outcome->verdict, item.id));
     std::error_code ignored;
     fs::create_directories((folder / name).parent_path(), ignored);
-    TRY(os::WriteFileAtomically(folder / name, DumpJson(verdict, 2) + "\n"));
+    TRY(os::WriteFileAtomically(folder / name, DumpJson(Publishable(verdict, item), 2) + "\n"));
     ++written;
   }
   return written;

@@ -31,9 +31,13 @@ struct Subject {
   CandidateFile file;  // of a Python answer, what is extracted from it
 };
 
+/// Where the record says it was, else beside the record.
 Result<fs::path> FindKernel(const VerifyCommand& command, const judge::Record& record) {
-  const fs::path path = command.kernel.empty() ? fs::path(record.kernel) : command.kernel;
+  fs::path path = command.kernel.empty() ? fs::path(record.kernel) : command.kernel;
   std::error_code error;
+  if (command.kernel.empty() && !fs::is_regular_file(path, error)) {
+    path = command.record.parent_path() / path.filename();
+  }
   if (fs::is_regular_file(path, error)) return path;
   return Fail(ErrorCode::kNotFound, fmt::format("the kernel {} is not there", path.string()),
               "name the file that was judged with --kernel FILE");

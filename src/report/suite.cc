@@ -130,11 +130,24 @@ Result<Suite> ReadSuite(const Json& document, std::string_view what) {
   return suite;
 }
 
+std::vector<const SuiteSetting*> SettingsOfSpeed(const SuiteResult& item) {
+  for (const std::string_view kind : {"multi", "single", ""}) {
+    std::vector<const SuiteSetting*> found;
+    for (const SuiteSetting& setting : item.settings) {
+      if (setting.derived.empty() && (kind.empty() || setting.kind == kind)) {
+        found.push_back(&setting);
+      }
+    }
+    if (!found.empty()) return found;
+  }
+  return {};
+}
+
 std::optional<double> MeanSpeedup(const SuiteResult& item, const std::string& baseline) {
   std::vector<double> ratios;
-  for (const SuiteSetting& setting : item.settings) {
-    const auto ratio = setting.speedups.find(baseline);
-    if (setting.passed() && setting.derived.empty() && ratio != setting.speedups.end()) {
+  for (const SuiteSetting* setting : SettingsOfSpeed(item)) {
+    const auto ratio = setting->speedups.find(baseline);
+    if (setting->passed() && ratio != setting->speedups.end()) {
       ratios.push_back(ratio->second.estimate);
     }
   }
@@ -143,10 +156,10 @@ std::optional<double> MeanSpeedup(const SuiteResult& item, const std::string& ba
 
 std::optional<double> MeanTime(const SuiteResult& item) {
   std::vector<double> times;
-  for (const SuiteSetting& setting : item.settings) {
-    if (!setting.passed() || !setting.derived.empty()) continue;
-    if (setting.time) times.push_back(setting.time->us.estimate);
-    if (!setting.time && setting.estimate_us) times.push_back(*setting.estimate_us);
+  for (const SuiteSetting* setting : SettingsOfSpeed(item)) {
+    if (!setting->passed()) continue;
+    if (setting->time) times.push_back(setting->time->us.estimate);
+    if (!setting->time && setting->estimate_us) times.push_back(*setting->estimate_us);
   }
   return Mean(times);
 }

@@ -66,7 +66,11 @@ inline constexpr const char* kBaselines[] = {"eager", "compile"};
 /// Errors: kInvalidArgument (no such document), kUnsupported (a newer schema).
 Result<Suite> ReadSuite(const Json& document, std::string_view what);
 
-/// Over the settings that the task lists and that were timed; nothing where there is none.
+/// Those by which a kernel's speed is told: the task's multi settings, else its single one, else
+/// all that it lists. The single one is mostly among the multi ones; held-out sizes are odd on
+/// purpose.
+std::vector<const SuiteSetting*> SettingsOfSpeed(const SuiteResult& item);
+/// Over those that were passed and timed; nothing where there is none.
 std::optional<double> MeanSpeedup(const SuiteResult& item, const std::string& baseline);
 /// Likewise of times, or of the emulator's estimates; microseconds.
 std::optional<double> MeanTime(const SuiteResult& item);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "report/suite_scores.h"
@@ -212,6 +213,23 @@ Status Gather(const archive::SuiteStore& store, const archive::SuiteItem& item, 
   return {};
 }
 
+/// Results are published; where folders lie on one's machine is nobody's business.
+void LeaveNameOfPath(Json& member) {
+  if (!member.is_string()) return;
+  const std::filesystem::path path = member.get<std::string>();
+  member = (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+Json Asked(Json config) {
+  for (const char* name : {"input", "kernels"}) {
+    if (config.contains(name)) LeaveNameOfPath(config[name]);
+  }
+  if (config.contains("include_roots") && config["include_roots"].is_array()) {
+    for (Json& root : config["include_roots"]) LeaveNameOfPath(root);
+  }
+  return config;
+}
+
 }  // namespace
 
 std::string DecisionOf(const Json& verdict, const Json& bench) {
@@ -263,7 +281,7 @@ Result<Json> SuiteDocument(const archive::SuiteStore& store) {
                 {"device", Joined(all.devices)},
                 {"torch", Joined(all.torches)},
                 {"seed", std::to_string(info.seed)},
-                {"asked", config},
+                {"asked", Asked(config)},
                 {"ceilings", ceilings},
                 {"items", std::move(all.items)},
                 {"without_kernel", List(listing, "without_kernel")},

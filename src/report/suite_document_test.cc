@@ -129,11 +129,13 @@ TEST(SuiteDocument, ForeignJsonOfAnyShapeIsSurvived) {
   }
 }
 
+constexpr char kAsked[] = R"({"engine": "gpu", "input": "/home/me/tasks/", "kernels": "/home/me/k",
+                              "include_roots": ["/home/me/headers"]})";
+
 class SuiteForms : public testing::Test {
  protected:
   SuiteForms() : folder_(*os::TempDir::Create()) {
-    auto store =
-        archive::SuiteStore::Create(folder_.path() / "s", {R"({"engine": "gpu"})", "0.1.0", 9});
+    auto store = archive::SuiteStore::Create(folder_.path() / "s", {kAsked, "0.1.0", 9});
     const std::vector items = {Item("good"), Item(kHostile), Item("later")};
     EXPECT_TRUE(store->SetItems(
         items, R"({"without_kernel": [{"task": "none", "direction": "backward"}], "notes": []})"));
@@ -165,6 +167,14 @@ TEST_F(SuiteForms, TheDocumentReadsBack) {
   EXPECT_EQ(document_["scores"]["problems"], 4);
   EXPECT_FALSE(ReadSuite(Json{{"schema", "cupel.suite/2"}}, "x"));
   EXPECT_FALSE(ReadSuite(Json::array(), "x"));
+}
+
+TEST_F(SuiteForms, WhereFoldersLieIsNotTold) {
+  const Json& asked = document_["asked"];
+  EXPECT_EQ(asked["input"], "tasks");
+  EXPECT_EQ(asked["kernels"], "k");
+  EXPECT_EQ(asked["include_roots"], Json::array({"headers"}));
+  EXPECT_THAT(DumpJson(document_), Not(HasSubstr("/home")));
 }
 
 TEST_F(SuiteForms, CsvHoldsEveryKernelAndNoFormula) {

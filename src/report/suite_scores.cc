@@ -46,9 +46,9 @@ BaselineScore MeasuredAgainst(const Suite& suite, const std::vector<ProblemScore
     of_problems.push_back(speedup->second);
     for (const SuiteResult& item : suite.items) {
       if (item.id != problem.kernel.at(baseline)) continue;
-      for (const SuiteSetting& setting : item.settings) {
-        const auto ratio = setting.speedups.find(baseline);
-        if (setting.passed() && setting.derived.empty() && ratio != setting.speedups.end()) {
+      for (const SuiteSetting* setting : SettingsOfSpeed(item)) {
+        const auto ratio = setting->speedups.find(baseline);
+        if (setting->passed() && ratio != setting->speedups.end()) {
           of_settings.push_back(ratio->second.estimate);
         }
       }

@@ -97,6 +97,21 @@ TEST(SuiteScores, WhatNobodyAskedForAndWhatNobodyCanPassDoNotCount) {
   EXPECT_EQ(scores.problems.size(), 2);
 }
 
+TEST(SuiteScores, SpeedIsToldByTheMultiSettingsElseTheSingleOne) {
+  SuiteSetting single = TestSetting("single-0", 1, 3), multi = TestSetting("multi-0", 1, 2),
+               heldout = TestSetting("heldout-0", 8, 1);
+  single.kind = "single";
+  multi.kind = "multi";
+  heldout.kind = "heldout";
+  EXPECT_DOUBLE_EQ(*MeanSpeedup(TestItem("t", "accepted", {single, multi, heldout}), "eager"), 2);
+  EXPECT_DOUBLE_EQ(*MeanSpeedup(TestItem("t", "accepted", {single, heldout}), "eager"), 3);
+  EXPECT_DOUBLE_EQ(*MeanTime(TestItem("t", "accepted", {single, heldout})), 1);
+  EXPECT_DOUBLE_EQ(*MeanTime(TestItem("t", "accepted", {heldout})), 8);
+  // A multi setting that failed is no reason to tell another's time.
+  multi.status = "failed";
+  EXPECT_FALSE(MeanTime(TestItem("t", "rejected", {single, multi, heldout})));
+}
+
 TEST(Eta, KnowsAProblemByItsOtherKernels) {
   Eta eta;
   EXPECT_FALSE(eta.Left({"a"}, 1));

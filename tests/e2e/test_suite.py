@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import time
 import unittest
+import xml.etree.ElementTree
 
 import suite_fixture
 from suite_fixture import Kernel
@@ -75,13 +76,17 @@ class SuiteRuns(CupelTest):
         self.assertEqual(rows[0]["median_us"], "")
         self.assertIn("| mnist\\_linear | forward | forward/no\\_bias.cu | rejected |", (run / "results.md").read_text())
         self.assertIn("Content-Security-Policy", (run / "results.html").read_text())
-        records = self.folder / "records"
+        picture = xml.etree.ElementTree.parse(run / "results.svg").getroot()
+        self.assertIn("estimates", "".join(picture.itertext()))
+        records = self.kernels  # beside the kernels
         self.assertEqual(self.cupel("suite", "report", run, "--records", records).status, 0)
         self.assertEqual(sorted(str(path.relative_to(records)) for path in records.rglob("*.json")),
                          ["mnist_linear/backward.json", "mnist_linear/forward/good.json",
                           "mnist_linear/forward/no_bias.json"])
         record = records / "mnist_linear/forward/good.json"
-        self.assertEqual(json.loads(record.read_text())["verdict"], "accepted")
+        said = json.loads(record.read_text())
+        self.assertEqual((said["verdict"], said["kernel"]), ("accepted", "mnist_linear/forward/good.cu"))
+        self.assertNotIn(str(self.folder), record.read_text())
         self.assertEqual(self.cupel("verify", record).status, 0)
         # A store that says otherwise writes no file elsewhere.
         store = sqlite3.connect(run / "suite.cupel")

@@ -39,7 +39,7 @@ function speed() {
       return {value, low: ratio.low || value, high: ratio.high || value,
               text: `${nameOf(item)}, ${setting.id}: ${shown}${setting.reduced ? `, at ${setting.reduced}` : ""}\n${setting.description}`};
     });
-    return {name: nameOf(item), points, mean: mean(points.map(point => point.value))};
+    return {name: nameOf(item), points, mean: name ? meanSpeedup(item, name) : meanTime(item)};
   }).filter(row => row.points.length > 0);
   const show = name => {
     const rows = rowsOf(name);
