@@ -96,15 +96,15 @@ struct Traffic {
 };
 
 Traffic TrafficOf(const CostInput& input) {
-  auto once = [&](double bytes) {
-    const auto footprint = static_cast<double>(input.footprint_bytes);
-    return input.footprint_bytes == 0 ? bytes : std::min(bytes, footprint);
+  auto once = [](double bytes, uint64_t most) {
+    return most == 0 ? bytes : std::min(bytes, static_cast<double>(most));
   };
   Traffic traffic;
   traffic.loads = static_cast<double>(input.counters.work.missed_sectors) * kSectorBytes;
   traffic.stores = static_cast<double>(input.counters.global_store_sectors) * kSectorBytes;
-  traffic.first_loads = once(traffic.loads);
-  traffic.first_stores = once(traffic.stores);
+  traffic.first_loads =
+      once(traffic.loads, input.filled_bytes > 0 ? input.filled_bytes : input.footprint_bytes);
+  traffic.first_stores = once(traffic.stores, input.footprint_bytes);
   return traffic;
 }
 
@@ -297,8 +297,9 @@ double EstimateCopyUs(uint64_t bytes, const device::Description& device) {
   return device.launch_latency_us + 2 * static_cast<double>(bytes) / device.dram_bytes * 1e6;
 }
 
-double EstimateGemmUs(double flops, const device::Description& device) {
-  return device.launch_latency_us + flops / (device.fp32_flops * kLibraryShare) * 1e6;
+double EstimateGemmUs(double flops, double peak, double bytes, const device::Description& device) {
+  return device.launch_latency_us +
+         std::max(flops / (peak * kLibraryShare), bytes / device.dram_bytes) * 1e6;
 }
 
 }  // namespace cupel::emu

@@ -24,6 +24,9 @@ struct CostInput {
   /// Bytes of all buffers that the launch's parameters point into: no more can cross DRAM once each
   /// way. 0: not known.
   uint64_t footprint_bytes = 0;
+  /// Of those that something lies in before the launch: no more is read from DRAM once, unless the
+  /// launch reads its own results. 0: not known.
+  uint64_t filled_bytes = 0;
 };
 
 /// The bounds, in microseconds, without the launch itself.
@@ -61,7 +64,8 @@ CostBreakdown EstimateLaunch(const CostInput& input, const device::Description& 
 /// A copy, upload or fill of `bytes` bytes (counted once).
 double EstimateCopyUs(uint64_t bytes, const device::Description& device);
 
-/// A matrix product of `flops` operations by a library at a usual share of the FP32 peak.
-double EstimateGemmUs(double flops, const device::Description& device);
+/// A matrix product by a library: `flops` operations at a usual share of the units' `peak` a
+/// second, and `bytes` of its matrices, once.
+double EstimateGemmUs(double flops, double peak, double bytes, const device::Description& device);
 
 }  // namespace cupel::emu

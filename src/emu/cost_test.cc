@@ -41,6 +41,21 @@ TEST_F(Cost, StreamingIsBoundByDram) {
   EXPECT_NEAR(cost.dram_us, (256 << 20) * 8.0 / device_.dram_bytes * 1e6, 1);
 }
 
+TEST_F(Cost, WhatManyBlocksReadCrossesDramOnce) {
+  CostInput input = Elementwise(1 << 20, 1024, device_);
+  const double streaming = EstimateLaunch(input, device_).dram_us;
+  input.counters.work.missed_sectors *= 2;  // of which half are, say, a row of weights
+  input.filled_bytes = input.footprint_bytes / 2;
+  EXPECT_NEAR(EstimateLaunch(input, device_).dram_us, streaming, 1e-3 * streaming);
+}
+
+TEST_F(Cost, ProductsOfALibraryAreBoundByTheirUnitsOrTheirBytes) {
+  const double deep = EstimateGemmUs(1e12, device_.tensor_flops, 1e6, device_);
+  EXPECT_LT(deep, EstimateGemmUs(1e12, device_.fp32_flops, 1e6, device_) / 5);
+  const double thin = EstimateGemmUs(1e9, device_.tensor_flops, 4e9, device_);
+  EXPECT_NEAR(thin, 4e9 / device_.dram_bytes * 1e6 + device_.launch_latency_us, 1);
+}
+
 TEST_F(Cost, TinyLaunchesCostLatency) {
   const CostInput input = Elementwise(1024, 256, device_);
   const CostBreakdown cost = EstimateLaunch(input, device_);

@@ -207,9 +207,6 @@ bool Decoder::EmitProduct(const Instr& instr) {
   Op& op = Emit(key);
   op.flops = shape.Pack();
   SetList(list);
-  if (shape.c != MatrixType::kS32) {
-    block_flops_ += 2 * 64 * shape.m * shape.n * shape.k * DepthOf(BitsOf(shape.a)) / kLanes;
-  }
   return !failed_;
 }
 

@@ -34,14 +34,14 @@ using engine::Finding;
 using engine::Run;
 using engine::RunOptions;
 
-/// Buffers that the launch's parameters point into, in bytes.
-uint64_t Footprint(const plan::Launch& launch, std::span<const BoundBuffer> buffers) {
-  std::set<int> seen;
+/// Bytes of those of the numbered buffers that `counts` takes.
+template <typename Predicate>
+uint64_t BytesOf(const std::set<int>& numbers, std::span<const BoundBuffer> buffers,
+                 Predicate counts) {
   uint64_t bytes = 0;
-  for (const plan::Relocation& relocation : launch.relocations) {
-    const int buffer = relocation.target.buffer;
-    if (buffer < 0 || static_cast<size_t>(buffer) >= buffers.size()) continue;
-    if (seen.insert(buffer).second) bytes += buffers[static_cast<size_t>(buffer)].bytes;
+  for (const int number : numbers) {
+    if (number < 0 || static_cast<size_t>(number) >= buffers.size() || !counts(number)) continue;
+    bytes += buffers[static_cast<size_t>(number)].bytes;
   }
   return bytes;
 }
@@ -59,12 +59,22 @@ template <typename Node>
 double EstimateNodeUs(const Node& node, const device::Description& device) {
   return EstimateCopyUs(BytesMoved(node), device);
 }
+/// Operations a second of the units that a library takes for it.
+double PeakOf(const plan::Gemm& gemm, const device::Description& device) {
+  if (gemm.compute == "f64") return device.fp64_flops;
+  if (SizeOf(gemm.a_type) == 2 && SizeOf(gemm.b_type) == 2) return device.tensor_flops;
+  return gemm.compute == "f32_tf32" ? device.tensor_flops / 2 : device.fp32_flops;
+}
+
 double EstimateNodeUs(const plan::Gemm& gemm, const device::Description& device) {
   const double products = gemm.pointers.empty() ? static_cast<double>(gemm.batch)
                                                 : static_cast<double>(gemm.pointers.size());
-  return EstimateGemmUs(2.0 * static_cast<double>(gemm.m) * static_cast<double>(gemm.n) *
-                            static_cast<double>(gemm.k) * products,
-                        device);
+  const auto m = static_cast<double>(gemm.m), n = static_cast<double>(gemm.n),
+             k = static_cast<double>(gemm.k);
+  const double bytes = m * k * static_cast<double>(SizeOf(gemm.a_type)) +
+                       k * n * static_cast<double>(SizeOf(gemm.b_type)) +
+                       m * n * static_cast<double>(SizeOf(gemm.c_type));
+  return EstimateGemmUs(2 * m * n * k * products, PeakOf(gemm, device), bytes * products, device);
 }
 
 /// One execution of one plan.
@@ -94,6 +104,9 @@ class Execution {
   /// Runs all nodes and extracts the outputs into `run`; stops at the first error.
   Status Go(std::span<const std::span<const std::byte>> arguments, Run* run) {
     const std::vector<bool> sampled = SampledNodes(plan_, kernels_, options_.max_blocks);
+    for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+      if (plan_.buffers[i].kind == plan::BufferKind::kArgument) filled_.insert(static_cast<int>(i));
+    }
     for (size_t i = 0; i < plan_.nodes.size(); ++i) {
       const plan::Node& node = plan_.nodes[i];
       sample_ = sampled[i];
@@ -102,6 +115,7 @@ class Execution {
       }
       TRY(std::visit([&](const auto& work) { return Step(work, run); }, node.work));
       if (stopped_) return {};
+      filled_.merge(BuffersOf(node));
     }
     CheckArguments(arguments, run);
     Extract(run);
@@ -223,7 +237,9 @@ class Execution {
     const auto shared = static_cast<int64_t>(limits.static_shared + launch.dynamic_shared);
     CostInput cost;
     cost.occupancy = OccupancyOf(launch, limits);
-    cost.footprint_bytes = Footprint(launch, buffers_);
+    const std::set<int> reached = BuffersOf(launch);
+    cost.footprint_bytes = BytesOf(reached, buffers_, [](int) { return true; });
+    cost.filled_bytes = BytesOf(reached, buffers_, [&](int b) { return filled_.contains(b); });
     cost.counters = std::move(outcome.counters);
     cost.counters.occupancy = cost.occupancy.fraction;
     cost.counters.limited_by = cost.occupancy.limited_by;
@@ -334,7 +350,8 @@ class Execution {
   NodeRunner nodes_;
   ShadowRun* shadows_;
   std::optional<ShadowNodes> shadow_nodes_;
-  bool sample_ = false;  // of the launch at hand some blocks run
+  bool sample_ = false;   // of the launch at hand some blocks run
+  std::set<int> filled_;  // buffers that something lies in
   std::set<int> sampled_buffers_;
   std::vector<WrittenRange> written_;
   bool in_order_;

@@ -264,6 +264,9 @@ void CheckProduct(const Shape& shape, const Format& fa, const Format& fb, const 
   ASSERT_TRUE(outcome.completed) << instruction << ": " << Summary(outcome);
   EXPECT_EQ(run.Read<std::byte>(result, expected.bytes.size()), expected.bytes)
       << instruction << " at vector level " << vector_level;
+  // The lanes do none of them: an estimate of their time must not count these.
+  EXPECT_EQ(outcome.counters.floating_point_operations, 0u) << instruction;
+  EXPECT_GT(outcome.counters.tensor_operations, 0u) << instruction;
 }
 
 TEST(MatrixTest, ProductsOfEveryShapeFollowThePublishedLayouts) {

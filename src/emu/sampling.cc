@@ -43,8 +43,7 @@ struct Touched {
 
 /// Buffers that a launch may write: those it gets a pointer to, but the inputs, which it must not.
 Buffers MayWrite(const Plan& plan, const plan::Launch& launch) {
-  Buffers buffers;
-  Touched{buffers}(launch);
+  Buffers buffers = BuffersOf(launch);
   std::erase_if(buffers, [&](int i) {
     return i < 0 || static_cast<size_t>(i) >= plan.buffers.size() ||
            plan.buffers[static_cast<size_t>(i)].kind == plan::BufferKind::kArgument;
@@ -83,9 +82,7 @@ bool IsContiguous(const plan::View& view) {
 /// True when nothing but contiguous outputs ever looks at what the launch writes.
 bool IsLast(const Plan& plan, size_t node, const Buffers& written) {
   for (size_t later = node + 1; later < plan.nodes.size(); ++later) {
-    Buffers touched;
-    std::visit(Touched{touched}, plan.nodes[later].work);
-    if (Overlap(written, touched)) return false;
+    if (Overlap(written, BuffersOf(plan.nodes[later]))) return false;
   }
   return std::all_of(plan.outputs.begin(), plan.outputs.end(), [&](const plan::View& view) {
     return !written.contains(view.address.buffer) || IsContiguous(view);
@@ -93,6 +90,18 @@ bool IsLast(const Plan& plan, size_t node, const Buffers& written) {
 }
 
 }  // namespace
+
+std::set<int> BuffersOf(const plan::Launch& launch) {
+  Buffers touched;
+  Touched{touched}(launch);
+  return touched;
+}
+
+std::set<int> BuffersOf(const plan::Node& node) {
+  Buffers touched;
+  std::visit(Touched{touched}, node.work);
+  return touched;
+}
 
 std::vector<bool> SampledNodes(const Plan& plan, const KernelModule& kernels, uint64_t max_blocks) {
   std::vector<bool> sampled(plan.nodes.size(), false);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,10 @@
 #include "plan/plan.h"
 
 namespace cupel::emu {
+
+/// Buffers that a node is given addresses of.
+std::set<int> BuffersOf(const plan::Launch& launch);
+std::set<int> BuffersOf(const plan::Node& node);
 
 /// By node: true for launches of which a part may be run. Their blocks do not depend on each other,
 /// no other node reads what they write, and outputs in it are contiguous.

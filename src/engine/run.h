@@ -40,9 +40,9 @@ struct LaunchCounters {
   uint64_t shared_wavefronts = 0;
   uint64_t global_atomics = 0;
   uint64_t barriers = 0;
-  uint64_t floating_point_operations = 0;
-  double occupancy = 0;     // resident warps over the maximum
-  double estimated_us = 0;  // always called an estimate
+  uint64_t floating_point_operations = 0;  // of lanes
+  double occupancy = 0;                    // resident warps over the maximum
+  double estimated_us = 0;                 // always called an estimate
   /// All lines together; the members above that it holds too have the same values.
   WorkCounts work;
   InstructionMix mix{};
