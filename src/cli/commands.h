@@ -27,6 +27,7 @@ Result<int> Run(const DoctorCommand& command);
 Result<int> Run(const SelftestCommand& command);
 Result<int> Run(const SuiteRunCommand& command);
 Result<int> Run(const SuiteReportCommand& command);
+Result<int> Run(const SuiteMergeCommand& command);
 Result<int> Run(const SuiteCompareCommand& command);
 Result<int> Run(const WorkerCommand& command);
 Result<int> Run(const ReviewCommand& command);

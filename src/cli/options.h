@@ -253,6 +253,12 @@ struct SuiteReportCommand {
   std::filesystem::path records;  // where verdicts are written as files; empty: nowhere
 };
 
+struct SuiteMergeCommand {
+  Common common;
+  std::vector<std::filesystem::path> runs;  // folders of runs, or results.json of them
+  std::filesystem::path output;             // folder
+};
+
 struct SuiteCompareCommand {
   Common common;
   std::filesystem::path a, b;  // folders of runs, or results.json of them
@@ -283,12 +289,12 @@ struct McpCommand {
   int seconds = 1800;                 // of a call
 };
 
-using Command =
-    std::variant<BuildCommand, CheckCommand, VerifyCommand, BenchCommand, StreamCommand,
-                 ProfileCommand, OptimizeCommand, TranslateCommand, ReviewCommand, CalibrateCommand,
-                 ExportCommand, ConfirmCommand, TaskCommand, FilterCommand, ImportCommand,
-                 ExtractCommand, ReportCommand, DoctorCommand, SelftestCommand, SuiteRunCommand,
-                 SuiteReportCommand, SuiteCompareCommand, WorkerCommand, McpCommand>;
+using Command = std::variant<BuildCommand, CheckCommand, VerifyCommand, BenchCommand, StreamCommand,
+                             ProfileCommand, OptimizeCommand, TranslateCommand, ReviewCommand,
+                             CalibrateCommand, ExportCommand, ConfirmCommand, TaskCommand,
+                             FilterCommand, ImportCommand, ExtractCommand, ReportCommand,
+                             DoctorCommand, SelftestCommand, SuiteRunCommand, SuiteReportCommand,
+                             SuiteMergeCommand, SuiteCompareCommand, WorkerCommand, McpCommand>;
 
 /// Either a command, or an exit status after help or a message was printed.
 std::variant<Command, int> ParseCommandLine(int argc, char** argv);

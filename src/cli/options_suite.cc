@@ -68,6 +68,17 @@ void AddSuiteReport(CLI::App& suite, Offers& offers) {
   AddCommon(again, report.common, false);
 }
 
+void AddSuiteMerge(CLI::App& suite, Offers& offers) {
+  auto* join = suite.add_subcommand(
+      "merge", "Results of several runs on the same kind of device as one; the last one counts");
+  auto& merge = Offer<SuiteMergeCommand>(offers, join);
+  join->add_option("runs", merge.runs, "Folders of runs, or their results.json")->required();
+  join->add_option("-o,--output", merge.output, "Folder for what comes of it")
+      ->type_name("DIR")
+      ->required();
+  AddCommon(join, merge.common, false);
+}
+
 void AddSuiteCompare(CLI::App& suite, Offers& offers) {
   auto* hold = suite.add_subcommand(
       "compare", "What got faster, slower or broken? Exit status 1 where something got worse");
@@ -92,10 +103,12 @@ void AddWorkerCommand(CLI::App& app, Offers& offers) {
 }
 
 void AddSuiteCommands(CLI::App& app, Offers& offers) {
-  auto* suite = app.add_subcommand("suite", "Many kernels on many tasks: run, report, compare");
+  auto* suite =
+      app.add_subcommand("suite", "Many kernels on many tasks: run, report, merge, compare");
   suite->require_subcommand(1);
   AddSuiteRun(*suite, offers);
   AddSuiteReport(*suite, offers);
+  AddSuiteMerge(*suite, offers);
   AddSuiteCompare(*suite, offers);
 }
 

@@ -1,10 +1,11 @@
-// `cupel suite report` and `cupel suite compare`. SPDX-License-Identifier: Apache-2.0
+// `cupel suite report`, `merge` and `compare`. SPDX-License-Identifier: Apache-2.0
 #include "cli/suite_report.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <system_error>
 
 #include "cli/commands.h"
@@ -14,6 +15,7 @@
 #include "report/suite_compare.h"
 #include "report/suite_document.h"
 #include "report/suite_html.h"
+#include "report/suite_merge.h"
 #include "report/suite_svg.h"
 #include "report/suite_tables.h"
 #include "report/text.h"
@@ -23,25 +25,37 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder is read from its store, whatever has been written since; a file is taken as it is.
-Result<report::Suite> ReadRun(const fs::path& path) {
+/// A folder is read from its store, whatever has been written since, or else, like a file, as it
+/// is.
+Result<Json> ReadResults(const fs::path& path) {
   std::error_code ignored;
-  if (fs::is_regular_file(path, ignored)) {
-    TRY_ASSIGN(const std::string text, os::ReadFile(path, kMaxJsonBytes));
-    TRY_ASSIGN(const Json document, ParseJson(text, path.string()));
-    return report::ReadSuite(document, path.string());
+  const bool is_file = fs::is_regular_file(path, ignored);
+  const fs::path file = is_file ? path : path / "results.json";
+  if (is_file || (!fs::exists(path / archive::kSuiteFile, ignored) && fs::exists(file, ignored))) {
+    TRY_ASSIGN(const std::string text, os::ReadFile(file, kMaxJsonBytes));
+    return ParseJson(text, file.string());
   }
   TRY_ASSIGN(const auto store,
              archive::SuiteStore::Open(path / archive::kSuiteFile, archive::Access::kReadOnly));
-  TRY_ASSIGN(const Json document, report::SuiteDocument(store));
+  return report::SuiteDocument(store);
+}
+
+Result<report::Suite> ReadRun(const fs::path& path) {
+  TRY_ASSIGN(const Json document, ReadResults(path));
   return report::ReadSuite(document, path.string());
 }
 
-}  // namespace
+/// That of the folder, and not where it lies.
+std::string NameOfRun(const fs::path& path) {
+  std::error_code ignored;
+  const bool is_file = fs::is_regular_file(path, ignored);
+  if (is_file && path.filename() != "results.json") return path.stem().string();
+  const fs::path folder = (fs::absolute(path, ignored) / (is_file ? ".." : ".")).lexically_normal();
+  return folder.parent_path().filename().string();
+}
 
-Result<SuiteReport> WriteSuiteReport(const archive::SuiteStore& store, const fs::path& folder) {
-  SuiteReport written;
-  TRY_ASSIGN(written.document, report::SuiteDocument(store));
+Result<SuiteReport> WriteResults(Json document, const fs::path& folder) {
+  SuiteReport written{"", std::move(document)};
   TRY_ASSIGN(const report::Suite suite, report::ReadSuite(written.document, folder.string()));
   const report::SuiteScores scores = report::Score(suite);
   TRY(os::WriteFileAtomically(folder / "results.json", DumpJson(written.document, 2) + "\n"));
@@ -51,6 +65,13 @@ Result<SuiteReport> WriteSuiteReport(const archive::SuiteStore& store, const fs:
   TRY(os::WriteFileAtomically(folder / "results.svg", report::SuiteSvg(suite, scores)));
   written.text = report::SuiteText(suite, scores);
   return written;
+}
+
+}  // namespace
+
+Result<SuiteReport> WriteSuiteReport(const archive::SuiteStore& store, const fs::path& folder) {
+  TRY_ASSIGN(Json document, report::SuiteDocument(store));
+  return WriteResults(std::move(document), folder);
 }
 
 /// Where an item's record goes below a folder; empty: it would lead out of it.
@@ -106,6 +127,31 @@ Result<int> Run(const SuiteReportCommand& command) {
   TRY_ASSIGN(const SuiteReport written, WriteSuiteReport(store, command.run));
   fmt::print("{}", written.text);
   fmt::print("{}\n", (command.run / "results.html").string());
+  TRY(WriteJson(command.common.json, written.document));
+  return 0;
+}
+
+Result<int> Run(const SuiteMergeCommand& command) {
+  std::vector<report::NamedResults> pieces;
+  std::map<std::string, int> names;
+  for (const fs::path& run : command.runs) {
+    std::string name = NameOfRun(run);
+    if (const int count = ++names[name]; count > 1) name += fmt::format(" ({})", count);
+    TRY_ASSIGN(Json document, ReadResults(run));
+    pieces.push_back({std::move(name), std::move(document)});
+  }
+  TRY_ASSIGN(Json merged, report::MergeSuites(pieces));
+  std::error_code ignored;
+  if (fs::exists(command.output / archive::kSuiteFile, ignored)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} is the folder of a run, whose results these would replace",
+                            command.output.string()),
+                "name another folder with -o");
+  }
+  fs::create_directories(command.output, ignored);
+  TRY_ASSIGN(const SuiteReport written, WriteResults(std::move(merged), command.output));
+  fmt::print("{}", written.text);
+  fmt::print("{}\n", (command.output / "results.html").string());
   TRY(WriteJson(command.common.json, written.document));
   return 0;
 }

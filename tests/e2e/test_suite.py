@@ -230,6 +230,21 @@ class SuiteComparesTimes(CupelTest):
         done = self.cupel("suite", "compare", *self.runs(before, after), "--json", report)
         return done, {item["task"]: item["change"] for item in json.loads(report.read_text())["items"]}
 
+    def test_runs_are_merged(self):
+        runs = self.runs([Kernel("one", times=[(10, 30, 20)]), Kernel("two", decision="rejected", times=[(1, 1, 1)])],
+                         [Kernel("two", times=[(10, 40, 20)])])
+        whole = self.folder / "whole"
+        done = self.cupel("suite", "merge", *runs, "-o", whole)
+        self.assertEqual(done.status, 0, done)
+        found = json.loads((whole / "results.json").read_text())
+        self.assertEqual({item["task"]: (item["decision"], item["from"]) for item in found["items"]},
+                         {"one": ("accepted", "a"), "two": ("accepted", "b")})
+        self.assertEqual(len(list(csv.DictReader((whole / "results.csv").read_text().splitlines()))), 2)
+        self.assertEqual(self.cupel("suite", "compare", whole, whole / "results.json").status, 0)
+        over = self.cupel("suite", "merge", *runs, "-o", runs[0])
+        self.assertEqual(over.status, 2, over)
+        self.assertIn("folder of a run", over.err)
+
     def test_faster_and_slower_beyond_what_pytorch_moved_by(self):
         times = {"same": 10, "faster": 10, "slower": 10, "drifts": 10}
         before = [Kernel(task, times=[(us, 30, 20)]) for task, us in times.items()]

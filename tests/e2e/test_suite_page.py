@@ -60,6 +60,14 @@ class SuitePage(CupelTest):
         self.assertEqual(len(self.texts("#roofline .roof")), 1)
         self.assertIn("1 of 6 kernels are not judged yet.", self.texts("#remarks p"))
 
+    def test_says_of_which_runs_it_was_merged(self):
+        whole = pathlib.Path(self.runs.name) / "whole"
+        self.assertEqual(self.cupel("suite", "merge", self.run_folder, self.run_folder, "-o", whole).status, 0)
+        self.browser.open(whole / "results.html")
+        self.assertEqual(self.browser.complaints(), [])
+        self.assertIn("Judged in 2 runs: run, run (2).", self.browser.evaluate("document.body.textContent"))
+        self.assertEqual(len(self.kernels()), 7)
+
     def test_estimates_are_called_estimates(self):
         kernel = Kernel("llama_rmsnorm", times=[(5, 25, 10)], reduced="tokens=8 (of 4096)", device="emu (h100)")
         run = suite_fixture.write_run(self.folder / "emu", SOURCE, [kernel], engine="emu")

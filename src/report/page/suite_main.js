@@ -13,6 +13,7 @@ function about() {
     remark("Some settings were judged at smaller sizes, since the task's own are too large for the emulator. The table "
       + "says which.");
   }
+  if (data.merged) remark(`Judged in ${data.merged.length} runs: ${data.merged.map(run => run.name).join(", ")}.`);
   for (const note of data.notes) remark(note);
   if (pending > 0) remark(`${pending} of ${data.items.length} kernels are not judged yet.`);
 }

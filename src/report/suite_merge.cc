@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/suite_merge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "report/suite_scores.h"
+
+namespace cupel::report {
+namespace {
+
+/// Pieces are files from anywhere: what is not as expected is left out.
+Json Member(const Json& object, const char* key) {
+  return object.is_object() && object.contains(key) ? object[key] : Json();
+}
+
+std::vector<Json> List(const Json& object, const char* key) {
+  const Json member = Member(object, key);
+  return member.is_array() ? member.get<std::vector<Json>>() : std::vector<Json>();
+}
+
+Status CheckAlike(const NamedResults& first, const NamedResults& piece) {
+  for (const char* key : {"engine", "device"}) {
+    if (Member(first.document, key) == Member(piece.document, key)) continue;
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} and {} are not of the same {}: {} and {}", first.name, piece.name, key,
+                    Member(first.document, key).dump(), Member(piece.document, key).dump()),
+        "hold them against each other with: cupel suite compare");
+  }
+  return {};
+}
+
+/// What a piece says of itself, without its items.
+std::vector<Json> About(const NamedResults& piece) {
+  auto merged = List(piece.document, "merged");
+  std::erase_if(merged, [](const Json& run) { return !run.is_object() || !run.contains("name"); });
+  if (!merged.empty()) return merged;
+  Json about{{"name", piece.name}};
+  for (const char* key : {"cupel", "status", "torch", "seed", "asked"}) {
+    about[key] = Member(piece.document, key);
+  }
+  return {about};
+}
+
+/// "0.1.0, 0.2.0" where pieces differ.
+void Join(const Json& value, Json& all) {
+  if (value == all || !value.is_string() || !all.is_string()) return;
+  const std::string one = value, known = ", " + all.get<std::string>() + ", ";
+  if (known.find(", " + one + ", ") == std::string::npos) all = all.get<std::string>() + ", " + one;
+}
+
+class Merger {
+ public:
+  void Add(const NamedResults& piece) {
+    for (Json item : List(piece.document, "items")) {
+      const std::string id = item["id"];  // ReadSuite has seen that it is there
+      const auto [place, is_new] = places_.emplace(id, items_.size());
+      if (!is_new && item["decision"] == "pending") continue;
+      if (!item.contains("from"))
+        item["from"] = piece.name;  // of what was merged before it is there
+      if (is_new) {
+        items_.push_back(std::move(item));
+      } else {
+        items_[place->second] = std::move(item);
+      }
+    }
+    for (const Json& problem : List(piece.document, "without_kernel")) AddOnce(problem, missing_);
+    for (const Json& note : List(piece.document, "notes")) AddOnce(note, notes_);
+    const Json timing = Member(piece.document, "timing");
+    for (const Json& commit : List(timing, "commits")) AddOnce(commit, commits_);
+    for (const char* key : {"created_ms", "updated_ms"}) {
+      const Json time = Member(timing, key);
+      if (time.is_number()) times_.push_back(time);
+    }
+    if (const Json ceilings = Member(piece.document, "ceilings"); ceilings.is_object()) {
+      ceilings_ = ceilings;
+    }
+    for (const Json& about : About(piece)) merged_.push_back(about);
+  }
+
+  Json Take(Json document) && {
+    const bool pending = std::any_of(items_.begin(), items_.end(), [](const Json& item) {
+      return item["decision"] == "pending";
+    });
+    document["status"] = pending ? "stopped" : "finished";
+    document["ceilings"] = std::move(ceilings_);
+    document["without_kernel"] = StillMissing();
+    document["items"] = std::move(items_);
+    document["notes"] = std::move(notes_);
+    document["merged"] = std::move(merged_);
+    document["timing"] = {{"commits", std::move(commits_)}};
+    if (!times_.empty()) {
+      const auto [least, most] = std::minmax_element(times_.begin(), times_.end());
+      document["timing"].update({{"created_ms", *least}, {"updated_ms", *most}});
+    }
+    return document;
+  }
+
+ private:
+  static void AddOnce(const Json& value, std::vector<Json>& list) {
+    if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+  }
+
+  /// Problems for which no piece has a kernel.
+  std::vector<Json> StillMissing() const {
+    std::set<std::pair<Json, Json>> solved;
+    for (const Json& item : items_) solved.emplace(item["task"], item["direction"]);
+    std::vector<Json> missing = missing_;
+    std::erase_if(missing, [&](const Json& problem) {
+      return solved.count({Member(problem, "task"), Member(problem, "direction")}) > 0;
+    });
+    return missing;
+  }
+
+  std::vector<Json> items_, missing_, notes_, commits_, times_;
+  std::map<std::string, size_t> places_;  // of items, by id
+  Json ceilings_ = Json::object(), merged_ = Json::array();
+};
+
+}  // namespace
+
+Result<Json> MergeSuites(const std::vector<NamedResults>& pieces) {
+  Merger merger;
+  for (const NamedResults& piece : pieces) {
+    TRY(ReadSuite(piece.document, piece.name));
+    TRY(CheckAlike(pieces.front(), piece));
+    merger.Add(piece);
+  }
+  Json first = pieces.front().document;
+  for (const NamedResults& piece : pieces) {
+    for (const char* key : {"cupel", "torch", "seed"})
+      Join(Member(piece.document, key), first[key]);
+  }
+  Json document = std::move(merger).Take(std::move(first));
+  TRY_ASSIGN(const Suite suite, ReadSuite(document, "what was merged"));
+  document["scores"] = ToJson(Score(suite));
+  return document;
+}
+
+}  // namespace cupel::report
