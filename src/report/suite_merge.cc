@@ -93,11 +93,12 @@ class Merger {
     document["items"] = std::move(items_);
     document["notes"] = std::move(notes_);
     document["merged"] = std::move(merged_);
-    document["timing"] = {{"commits", std::move(commits_)}};
+    document["timing"] = Json::object();
     if (!times_.empty()) {
       const auto [least, most] = std::minmax_element(times_.begin(), times_.end());
-      document["timing"].update({{"created_ms", *least}, {"updated_ms", *most}});
+      document["timing"] = {{"created_ms", *least}, {"updated_ms", *most}};
     }
+    document["timing"]["commits"] = std::move(commits_);
     return document;
   }
 
