@@ -91,7 +91,8 @@ Result<archive::Stage> Evaluator::StageOf(int64_t id, const assay::Candidate& bu
                                        .objective = "",
                                        .measured = measured,
                                        .remarks = remarks,
-                                       .plan = judged.plan ? &*judged.plan : nullptr});
+                                       .plan = judged.plan ? &*judged.plan : nullptr,
+                                       .planned_setting = judged.planned_setting});
   } else {
     detail["lessons"] = Lessons(verdict, source, std::get_if<build::BuildFailure>(&built.built));
   }

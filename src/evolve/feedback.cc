@@ -17,6 +17,7 @@ namespace {
 using engine::LaunchCounters;
 
 constexpr size_t kDetailed = 3;         // launches that are described
+constexpr size_t kMostSettings = 10;    // whose estimates are told
 constexpr size_t kMostKernels = 8;      // of ptxas
 constexpr size_t kMostAdvice = 600;     // bytes of a recommendation
 constexpr size_t kMostMeasured = 3200;  // of a GPU's profile, so that the rest has room
@@ -38,16 +39,39 @@ std::string Cut(std::string text, size_t most) {
   return text + "…\n";
 }
 
-/// The first timed setting that has counts.
+bool HasCounts(const judge::SettingReport& setting) { return !setting.counters.launches.empty(); }
+
+/// The setting that is told of: the single one, else the one that takes longest; null: none has
+/// counts.
 const judge::SettingReport* Counted(const judge::Verdict& verdict) {
+  const judge::SettingReport* slowest = nullptr;
   for (const judge::SettingReport& setting : verdict.settings) {
-    if (setting.kind == "single" && !setting.counters.launches.empty()) return &setting;
+    if (!HasCounts(setting)) continue;
+    if (setting.kind == "single") return &setting;
+    const bool longer =
+        slowest == nullptr || setting.counters.estimated_us > slowest->counters.estimated_us;
+    if (longer) slowest = &setting;
   }
-  return nullptr;
+  return slowest;
+}
+
+/// "at n=64: 8.3 us" for each setting, where there are several.
+std::string EstimatesText(const judge::Verdict& verdict) {
+  std::string text;
+  size_t count = 0;
+  for (const judge::SettingReport& setting : verdict.settings) {
+    if (!HasCounts(setting)) continue;
+    if (++count > kMostSettings) continue;
+    text += fmt::format("at {}: {:.4g} us\n", setting.description, setting.counters.estimated_us);
+  }
+  if (count < 2) return "";
+  if (count > kMostSettings) text += fmt::format("and {} more\n", count - kMostSettings);
+  return "All settings (estimates from counted work):\n" + text + "\n";
 }
 
 /// Bytes that the launches move, against those that nobody can do without.
-std::string TrafficText(const engine::Counters& counters, const Profiled& profiled) {
+std::string TrafficText(const judge::SettingReport& setting, const Profiled& profiled) {
+  const engine::Counters& counters = setting.counters;
   engine::WorkCounts all;
   for (const LaunchCounters& launch : counters.launches) all.Add(launch.work);
   const double moved = 32.0 * static_cast<double>(all.sectors());
@@ -56,8 +80,8 @@ std::string TrafficText(const engine::Counters& counters, const Profiled& profil
       "and {:.3g} a store of a warp\n",
       Bytes(moved), Ratio(all.load_sectors, all.load_requests),
       Ratio(all.store_sectors, all.store_requests));
-  const plan::Traffic must =
-      profiled.plan == nullptr ? plan::Traffic() : plan::LeastTraffic(*profiled.plan);
+  const bool knows_plan = profiled.plan != nullptr && profiled.planned_setting == setting.id;
+  const plan::Traffic must = knows_plan ? plan::LeastTraffic(*profiled.plan) : plan::Traffic();
   const auto least = static_cast<double>(must.read_bytes + must.written_bytes);
   if (least > 0) {
     text += fmt::format(
@@ -82,7 +106,8 @@ std::string CountsText(const Profiled& profiled) {
   const judge::SettingReport* setting = Counted(profiled.verdict);
   if (setting == nullptr) return "";
   const engine::Counters& counters = setting->counters;
-  std::string text = fmt::format(
+  std::string text = EstimatesText(profiled.verdict);
+  text += fmt::format(
       "A call at {}: {:.4g} us by counted work (an estimate, not a measurement), {} launch{}\n",
       setting->description, counters.estimated_us, counters.launches.size(),
       counters.launches.size() == 1 ? "" : "es");
@@ -96,7 +121,7 @@ std::string CountsText(const Profiled& profiled) {
     text += fmt::format("{:.3g} us of it are copies, fills and library calls\n",
                         counters.estimated_us - launched_us);
   }
-  text += TrafficText(counters, profiled);
+  text += TrafficText(*setting, profiled);
   std::stable_sort(slowest.begin(), slowest.end(),
                    [](const auto* a, const auto* b) { return a->estimated_us > b->estimated_us; });
   slowest.resize(std::min(kDetailed, slowest.size()));

@@ -21,14 +21,16 @@ struct Profiled {
   const judge::Verdict& verdict;  // accepted
   const device::Description& device;
   std::string_view source;
-  std::string_view objective;        // "8.27 us (estimate)"; empty: not known
-  std::string_view measured = {};    // pages of a GPU's profile; take the place of the counts
-  std::string_view remarks = {};     // a linter's
-  const plan::Plan* plan = nullptr;  // of the first timed setting; null: not known
+  std::string_view objective;             // "8.27 us (estimate)"; empty: not known
+  std::string_view measured = {};         // pages of a GPU's profile; take the place of the counts
+  std::string_view remarks = {};          // a linter's
+  const plan::Plan* plan = nullptr;       // of one setting; null: not known
+  std::string_view planned_setting = {};  // SettingReport::id of that one
 };
 
-/// At most kMaxFeedback bytes: time, bottleneck in words with its lines, what wastes work, traffic
-/// against what the call must move at least, occupancy and what limits it, ptxas's resources.
+/// At most kMaxFeedback bytes: time (of all settings; the rest is of the single one, else of the
+/// one that takes longest), bottleneck in words with its lines, what wastes work, traffic against
+/// what the call must move at least, occupancy and what limits it, ptxas's resources.
 std::string FeedbackPage(const Profiled& profiled);
 
 /// What a model recommends to do next, exactly three pieces of advice. An answer in another form is

@@ -40,6 +40,7 @@ judge::Verdict Accepted() {
   verdict.decision = judge::Decision::kAccepted;
   verdict.kernel_path = "/somewhere/kernel.cu";
   judge::SettingReport setting;
+  setting.id = "single-0";
   setting.kind = "single";
   setting.description = "batch_size=64";
   setting.counters.launches = {Launch("void small(float*)", 1), Launch("void big<64>(float*)", 9)};
@@ -67,7 +68,9 @@ TEST(Feedback, TellsTheBottleneckItsLineTheTrafficAndTheResources) {
                                          .device = device::All()[0],
                                          .source = kSource,
                                          .objective = "12 us (estimate)",
-                                         .plan = &plan});
+                                         .plan = &plan,
+                                         .planned_setting = "single-0"});
+  EXPECT_THAT(page, Not(HasSubstr("All settings")));
   EXPECT_LE(page.size(), kMaxFeedback);
   EXPECT_THAT(page, HasSubstr("objective: 12 us (estimate)\n"));
   EXPECT_THAT(page, HasSubstr("A call at batch_size=64: 12 us"));
@@ -82,6 +85,35 @@ TEST(Feedback, TellsTheBottleneckItsLineTheTrafficAndTheResources) {
   EXPECT_THAT(page, HasSubstr("40 registers"));
   EXPECT_THAT(page, HasSubstr("16 B of spills"));
   EXPECT_LT(page.find("big<64><<<100, 256>>>"), page.find("small<<<100, 256>>>"));
+}
+
+TEST(Feedback, OfSeveralSettingsTheSlowestIsToldInFull) {
+  judge::Verdict verdict = Accepted();
+  judge::SettingReport& first = verdict.settings.front();
+  first.id = "multi-0";
+  first.kind = "multi";
+  judge::SettingReport slow = first;
+  slow.id = "multi-1";
+  slow.description = "batch_size=512";
+  slow.counters.launches = {Launch("void huge(float*)", 90)};
+  slow.counters.estimated_us = 90;
+  verdict.settings = {first, slow, first};
+  plan::Plan plan;
+  const auto page = [&] {
+    return FeedbackPage({.verdict = verdict,
+                         .device = device::All()[0],
+                         .source = kSource,
+                         .objective = "",
+                         .plan = &plan,
+                         .planned_setting = "multi-0"});
+  };
+  EXPECT_THAT(page(), HasSubstr("at batch_size=64: 12 us\nat batch_size=512: 90 us\n"));
+  EXPECT_THAT(page(), HasSubstr("A call at batch_size=512: 90 us"));
+  EXPECT_THAT(page(), HasSubstr("huge<<<100, 256>>>"));
+  EXPECT_THAT(page(), Not(HasSubstr("arguments read once")));  // the plan is another setting's
+  verdict.settings.assign(40, slow);
+  EXPECT_LE(page().size(), kMaxFeedback);
+  EXPECT_THAT(page(), HasSubstr("and 30 more"));
 }
 
 TEST(Feedback, AGpusProfileTakesThePlaceOfCounts) {

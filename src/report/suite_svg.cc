@@ -68,7 +68,7 @@ std::vector<Row> RowsOf(const SuiteScores& scores) {
   for (const ProblemScore& problem : scores.problems) {
     if (!problem.correct || problem.speedup.empty()) continue;
     const auto& [task, direction] = problem.problem;
-    const std::string name = direction == "forward" ? task : task + " " + direction;
+    const std::string name = direction == "forward" ? task : fmt::format("{} {}", task, direction);
     Row row{Bounded(name, kLongestName), problem.speedup, 0};
     const auto least = std::min_element(row.speedup.begin(), row.speedup.end(),
                                         [](auto& a, auto& b) { return a.second < b.second; });
