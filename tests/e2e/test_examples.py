@@ -59,7 +59,12 @@ class Examples(CupelTest):
                 again = self.folder / name
                 done = self.cupel("optimize", "--replay", EXAMPLES / name, "--run", again, timeout=850)
                 self.assertEqual(done.status, 0, done)
-                self.assertEqual(candidates(again), candidates(EXAMPLES / name))
+                tried, recorded = candidates(again), candidates(EXAMPLES / name)
+                self.assertEqual([row[:-1] for row in tried], [row[:-1] for row in recorded])
+                # The costs of the model have become better known since, and must not decide otherwise for that.
+                for now, then in zip(tried, recorded):
+                    self.assertEqual(now[-1] is None, then[-1] is None)
+                    self.assertAlmostEqual(now[-1] or 0, then[-1] or 0, delta=1e-2 * (then[-1] or 0))
                 self.assertEqual((again / "best.cu").read_text(), (EXAMPLES / name / "best.cu").read_text())
 
 
