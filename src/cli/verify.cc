@@ -11,6 +11,7 @@
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "cli/verify_text.h"
+#include "gpu/driver.h"
 #include "judge/record.h"
 #include "os/fd.h"
 #include "task/reduced.h"
@@ -175,6 +176,18 @@ Result<judge::Verdict> Repeat(const VerifyCommand& command, const Subject& subje
   return std::move(judged.verdict);
 }
 
+/// Why a record of a GPU cannot be repeated here; empty: it can.
+std::string WhatIsMissing(const judge::Record& record, const Subject& subject) {
+  if (!record.provenance.asked.engine.starts_with("gpu")) return "";
+  const auto driver = gpu::OpenDriver();
+  if (driver) return "";
+  return fmt::format(
+      "that takes a GPU ({}); to judge the kernel anew without one: cupel check {} --task {}{} "
+      "--device emu",
+      driver.error().message, subject.kernel.string(), record.task,
+      record.direction == "backward" ? " --backward" : "");
+}
+
 /// As the record says it, so that this is no difference: it is checked by its source already.
 Json Comparable(judge::Verdict verdict, const judge::Record& record) {
   verdict.task = record.task;
@@ -195,7 +208,8 @@ Result<int> Run(const VerifyCommand& command) {
   TRY_ASSIGN(result.checks, CheckEvidence(subject));
   // Of another kernel or task there is nothing to repeat.
   const auto same = [&](size_t i) { return result.checks[i].IsSame(); };
-  if (same(2) && same(3)) {
+  if (same(2) && same(3)) result.why_not_repeated = WhatIsMissing(record, subject);
+  if (same(2) && same(3) && result.why_not_repeated.empty()) {
     TRY_ASSIGN(const judge::Verdict again, Repeat(command, subject));
     for (RecordCheck& check : CheckTools(record, again)) result.checks.push_back(std::move(check));
     result.repeated = judge::Name(again.decision);
@@ -205,6 +219,7 @@ Result<int> Run(const VerifyCommand& command) {
   }
   fmt::print("{}", VerificationText(result));
   TRY(WriteJson(command.common.json, VerificationJson(result)));
+  if (result.IsHalf()) return 2;
   return result.Holds() ? 0 : 1;
 }
 

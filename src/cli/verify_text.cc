@@ -35,19 +35,33 @@ std::string Line(const RecordCheck& check) {
                      Short(check.now));
 }
 
-}  // namespace
-
-bool Verification::Holds() const {
-  return !repeated.empty() && differences.empty() &&
-         std::all_of(checks.begin(), checks.end(),
+/// Those that decide.
+bool AreSame(const std::vector<RecordCheck>& checks) {
+  return std::all_of(checks.begin(), checks.end(),
                      [](const RecordCheck& check) { return check.IsSame() || !check.decides; });
 }
 
+const char* Headline(const Verification& result) {
+  if (result.Holds()) return "VERIFIED";
+  return result.IsHalf() ? "NOT REPEATED" : "NOT VERIFIED";
+}
+
+}  // namespace
+
+bool Verification::Holds() const {
+  return !repeated.empty() && differences.empty() && AreSame(checks);
+}
+
+bool Verification::IsHalf() const { return !why_not_repeated.empty() && AreSame(checks); }
+
 std::string VerificationText(const Verification& result) {
-  std::string out = fmt::format("{}: {} says {} of {} for {}\n",
-                                result.Holds() ? "VERIFIED" : "NOT VERIFIED", Plain(result.record),
-                                Plain(result.verdict), Plain(result.kernel), Plain(result.task));
+  std::string out =
+      fmt::format("{}: {} says {} of {} for {}\n", Headline(result), Plain(result.record),
+                  Plain(result.verdict), Plain(result.kernel), Plain(result.task));
   for (const RecordCheck& check : result.checks) out += Line(check);
+  if (!result.why_not_repeated.empty()) {
+    return out + fmt::format("  not repeated: {}\n", result.why_not_repeated);
+  }
   if (result.repeated.empty()) {
     return out + "  not repeated: these are not the files that the record speaks of\n";
   }
@@ -74,7 +88,8 @@ Json VerificationJson(const Verification& result) {
             {"holds", result.Holds()},          {"verdict", result.verdict},
             {"kernel", result.kernel},          {"task", result.task},
             {"checks", Json::array()},          {"repeated", result.repeated},
-            {"exactly", result.exactly},        {"differences", Json::array()}};
+            {"exactly", result.exactly},        {"not_repeated", result.why_not_repeated},
+            {"differences", Json::array()}};
   for (const RecordCheck& check : result.checks) {
     json["checks"].push_back(Json{{"name", check.name},
                                   {"same", check.IsSame()},

@@ -20,10 +20,13 @@ struct Verification {
   std::string record, verdict, kernel, task;
   std::vector<RecordCheck> checks;
   std::string repeated;  // the decision that came out this time; empty when nothing was repeated
-  bool exactly = true;   // bit for bit, else the decision and the bounds
+  std::string why_not_repeated;  // where the files are the record's: what is missing here
+  bool exactly = true;           // bit for bit, else the decision and the bounds
   std::vector<judge::Difference> differences;
   /// Everything that decides is the same, and so is the repeated verdict.
   bool Holds() const;
+  /// The hashes are right, and nothing more was asked, for want of a GPU.
+  bool IsHalf() const;
 };
 
 std::string VerificationText(const Verification& result);

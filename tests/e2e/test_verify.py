@@ -1,9 +1,12 @@
 """Records as evidence: `cupel verify` believes what is true, and tells what was edited or is of other files."""
 import json
+import pathlib
 import unittest
 
 import kernels
-from support import CupelTest
+from support import SOURCE, CupelTest
+
+GPU = pathlib.Path("/dev/nvidiactl").exists()
 
 
 class Verify(CupelTest):
@@ -70,6 +73,23 @@ class Verify(CupelTest):
         done = self.verify(record)
         self.assertEqual(done.status, 2, done)
         self.assertIn("record.json", done.err)
+
+    @unittest.skipIf(GPU, "with a GPU these are judged again, which takes long")
+    def test_of_a_gpus_records_the_hashes_are_checked_without_one(self):
+        records = sorted((SOURCE / "kernels").glob("*/*/kernel.json"))
+        self.assertGreater(len(records), 20)
+        for record in records:
+            with self.subTest(record=str(record.relative_to(SOURCE))):
+                done = self.verify(record)
+                self.assertEqual(done.status, 2, done)
+                self.assertIn("NOT REPEATED", done.out)
+                self.assertIn("cupel check", done.out)
+                self.assertFalse(done.json["holds"])
+                self.assertIn("GPU", done.json["not_repeated"])
+        edited = self.write("edited.json", records[0].read_text().replace('"accepted"', '"rejected"', 1))
+        done = self.verify(edited, "--kernel", records[0].with_suffix(".cu"))
+        self.assertEqual(done.status, 1, done)
+        self.assertIn("NOT VERIFIED", done.out)
 
     def test_a_record_says_what_was_in_force_and_what_was_not_checked(self):
         _, _, said = self.record(kernels.LINEAR, "--seed", "3")
