@@ -80,5 +80,48 @@ TEST(ScheduleTest, AnotherOrderShowsWhoCameFirst) {
   EXPECT_EQ(orders[1], orders[3]);  // a schedule repeats itself
 }
 
+TEST(ScheduleTest, TurnsDoNotHangOnWhatAThreadRanBefore) {
+  // Each warp works for less than a turn, and then takes a ticket of its block: they come in order
+  // in every block, however much of the launch's budget the blocks before have taken.
+  const std::string text = R"(.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 ticket, .param .u64 out) {
+  .reg .pred %p<2>;
+  .reg .b64 %rd<6>;
+  .reg .b32 %r<9>;
+  ld.param.u64 %rd1, [ticket];
+  ld.param.u64 %rd2, [out];
+  mov.u32 %r1, 0;
+LOOP:
+  add.u32 %r1, %r1, 1;
+  setp.lt.u32 %p1, %r1, 9000;
+  @%p1 bra LOOP;
+  mov.u32 %r2, %ctaid.x;
+  mul.wide.u32 %rd3, %r2, 4;
+  add.u64 %rd1, %rd1, %rd3;
+  atom.global.add.u32 %r3, [%rd1], 1;
+  mov.u32 %r4, %tid.x;
+  mad.lo.u32 %r5, %r2, 128, %r4;
+  mul.wide.u32 %rd4, %r5, 4;
+  add.u64 %rd2, %rd2, %rd4;
+  st.global.u32 [%rd2], %r3;
+  ret;
+}
+)";
+  constexpr size_t kBlocks = 120, kThreads = 128;
+  Interpreter emu(text);
+  emu.threads = 1;
+  const uint64_t ticket = emu.Buffer(std::vector<int>(kBlocks)),
+                 out = emu.Buffer(std::vector<int>(kBlocks * kThreads));
+  const auto outcome = emu.Launch("k", {kBlocks}, {kThreads}, ticket, out);
+  ASSERT_TRUE(outcome.completed) << Summary(outcome);
+  EXPECT_GT(outcome.counters.warp_instructions, 10'000'000u);  // several shares of the budget
+  const auto tickets = emu.Read<int>(out, kBlocks * kThreads);
+  for (size_t i = 0; i < tickets.size(); ++i) {
+    ASSERT_EQ(tickets[i], static_cast<int>(i % kThreads)) << i / kThreads;
+  }
+}
+
 }  // namespace
 }  // namespace cupel::emu

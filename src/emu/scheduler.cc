@@ -298,7 +298,8 @@ BlockResult RunBlock(BlockState& block, int64_t quantum) {
       const uint32_t w = block.order[block.turn++];
       Warp& warp = block.warps[w];
       if (!block.ready[w]) continue;
-      if (worker.budget <= 0 && !RefillBudget(worker)) {
+      // A whole slice is at hand: where turns end must not hang on what else this thread has run.
+      if (worker.budget < kSlice && !RefillBudget(worker) && worker.budget <= 0) {
         if (worker.out_of_budget) ReportBudget(warp, "launch", worker.launch->launch_budget);
         return BlockResult::kStopped;
       }
