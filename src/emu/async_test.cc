@@ -96,6 +96,23 @@ TEST(AsyncTest, ShorterSourcesAreFilledWithZeros) {
             (Words{0, 0, 0, 0}));
 }
 
+TEST(AsyncTest, SourcesMayLieWhereTheLower32BitsEnd) {
+  Interpreter run(Program("cp.async.cg.shared.global [%to], [%from], 16; cp.async.wait_all;"));
+  run.options.counters = true;
+  constexpr uint64_t kEnd = uint64_t{1} << 32, kBytes = 32 << 20;
+  uint64_t last = run.Empty<char>(1);
+  const uint64_t end = (last / kEnd + 1) * kEnd;
+  while (last < end - kBytes / 2) last = run.Empty<char>(1);  // each leaves a gap behind it
+  const uint64_t buffer = run.Buffer(std::vector<uint32_t>(kBytes / 4, 7));
+  ASSERT_LT(buffer, end - 256);
+  ASSERT_GT(buffer + kBytes, end + 256);
+  const uint64_t to = run.Buffer(std::vector<uint32_t>(128));
+  const LaunchOutcome outcome = run.Launch("k", {1, 1, 1}, {32, 1, 1}, end - 256, to);
+  ASSERT_TRUE(outcome.completed) << Summary(outcome);
+  EXPECT_EQ(run.Read<uint32_t>(to, 128), std::vector<uint32_t>(128, 7));
+  EXPECT_EQ(outcome.counters.global_load_sectors, 16u);
+}
+
 TEST(AsyncTest, ErrorsAreFoundWhereTheCopyIsIssued) {
   for (const auto& [body, code] :
        {std::pair("cp.async.cg.shared.global [%to+1024], [%from], 16;", "out_of_bounds"),

@@ -39,12 +39,13 @@ int64_t StrideOf(uint32_t active, const uint32_t* offsets) {
 class Sectors {
  public:
   void Touch(uint32_t offset, uint32_t bytes) {
-    for (uint32_t end = offset + bytes; offset < end;) {
-      const uint32_t sector = offset / kSectorBytes;
-      const uint32_t here = std::min(end, (sector + 1) * kSectorBytes) - offset;
-      const uint32_t bits = here == 32 ? ~0u : ((1u << here) - 1) << (offset % kSectorBytes);
-      Find(sector) |= bits;
-      offset += here;
+    // In 64 bits, since the last sector ends where 32 bits do.
+    for (uint64_t at = offset, end = at + bytes; at < end;) {
+      const uint64_t sector = at / kSectorBytes;
+      const auto here = static_cast<uint32_t>(std::min(end, (sector + 1) * kSectorBytes) - at);
+      const uint32_t bits = here == 32 ? ~0u : ((1u << here) - 1) << (at % kSectorBytes);
+      Find(static_cast<uint32_t>(sector)) |= bits;
+      at += here;
     }
   }
   uint32_t count() const { return count_; }
