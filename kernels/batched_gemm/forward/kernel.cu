@@ -62,7 +62,7 @@ __device__ void Copy(char* to, const Raw* from, int left, const Raw* valid) {
                  "l"(left > 0 ? from : valid), "r"(left > 0 ? 16 : 0));
   } else {
     Raw* const values = reinterpret_cast<Raw*>(to);
-#pragma unroll 1
+#pragma unroll
     for (int i = 0; i < static_cast<int>(16 / sizeof(Raw)); ++i) {
       values[i] = i < left ? __ldg(from + i) : Raw{};
     }
@@ -241,24 +241,41 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   for (int64_t member = blockIdx.z; member < sizes.batch; member += gridDim.z) {
     const Raw* const my_a = a + (member * sizes.rows + tile_row) * sizes.inner;
     const Raw* const my_b = b + member * sizes.inner * sizes.columns + tile_column;
-    const auto copy = [&](int slice) {
+    // What a thread copies of each slice: the same units of rows of a and b that lie evenly apart.
+    constexpr int kLeftStep = S::kThreads / 8, kRightStep = S::kThreads / kRightUnits;
+    static_assert(kLeftStep % 8 == 0 && S::kRows % kLeftStep == 0);
+    static_assert(kRightStep % 8 == 0 && kDepth % kRightStep == 0);
+    const int64_t left_step = static_cast<int64_t>(kLeftStep) * sizes.inner;
+    const int64_t right_step = static_cast<int64_t>(kRightStep) * sizes.columns;
+    const int left_to = PlaceLeft(thread / 8, thread % 8);
+    const int right_to =
+        S::kLeftBytes + PlaceRight<S, T>(thread / kRightUnits, thread % kRightUnits);
+    const int left_rows = sizes.rows - tile_row - thread / 8;
+    const int right_left = sizes.columns - tile_column - thread % kRightUnits * kPerUnit;
+    int left_left = sizes.inner - thread % 8 * kPerUnit;
+    int right_rows = sizes.inner - thread / kRightUnits;
+    const Raw* left_from =
+        my_a + static_cast<int64_t>(thread / 8) * sizes.inner + thread % 8 * kPerUnit;
+    const Raw* right_from = my_b + static_cast<int64_t>(thread / kRightUnits) * sizes.columns +
+                            thread % kRightUnits * kPerUnit;
+    const auto copy = [&](int slice) {  // called for one slice after the other
       if (slice < slices) {
         char* const stage = shared + slice % S::kStages * S::kStageBytes;
 #pragma unroll
-        for (int i = thread; i < S::kRows * 8; i += S::kThreads) {
-          const int k = slice * kDepth + i % 8 * kPerUnit;
-          Copy<kAligned>(stage + PlaceLeft(i / 8, i % 8),
-                         my_a + static_cast<int64_t>(i / 8) * sizes.inner + k,
-                         tile_row + i / 8 < sizes.rows ? sizes.inner - k : 0, a);
+        for (int j = 0; j < S::kRows / kLeftStep; ++j) {
+          Copy<kAligned>(stage + left_to + j * kLeftStep * kSliceBytes, left_from + j * left_step,
+                         j * kLeftStep < left_rows ? left_left : 0, a);
         }
 #pragma unroll
-        for (int i = thread; i < kDepth * kRightUnits; i += S::kThreads) {
-          const int k = slice * kDepth + i / kRightUnits;
-          const int of_tile = i % kRightUnits * kPerUnit;
-          Copy<kAligned>(stage + S::kLeftBytes + PlaceRight<S, T>(i / kRightUnits, i % kRightUnits),
-                         my_b + static_cast<int64_t>(k) * sizes.columns + of_tile,
-                         k < sizes.inner ? sizes.columns - tile_column - of_tile : 0, b);
+        for (int j = 0; j < kDepth / kRightStep; ++j) {
+          Copy<kAligned>(
+              stage + right_to + j * kRightStep * S::kColumns * static_cast<int>(sizeof(T)),
+              right_from + j * right_step, j * kRightStep < right_rows ? right_left : 0, b);
         }
+        left_from += kDepth;
+        right_from += static_cast<int64_t>(kDepth) * sizes.columns;
+        left_left -= kDepth;
+        right_rows -= kDepth;
       }
       asm volatile("cp.async.commit_group;" ::: "memory");
     };
@@ -779,6 +796,154 @@ static void LaunchStaying(const torch::Tensor& a, const torch::Tensor& b, torch:
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
+// Float32, so narrow and shallow that a member's b and many rows of a fit in shared memory: a block
+// asks for all of them at once, in parts of the depth, and multiplies each part when it is there.
+
+constexpr int kStripColumns = 32;
+constexpr int kStripPart = 64;        // of the depth
+constexpr int kStripParts = 4;        // at most
+constexpr int kStripWarps = 16;       // at most, of 16 rows each
+constexpr int kStripRightPitch = 40;  // floats: what a warp reads lies in different banks
+constexpr int kMaxStripBytes = 220 * 1024;
+
+struct Strip {
+  Sizes sizes;
+  int rows;   // of a block, a multiple of 16
+  int depth;  // a multiple of 8
+  int pitch;  // floats of a row of a in shared memory: depth + 4, for the same reason
+};
+
+template <int kPending>
+__device__ void WaitForAllBut() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+__global__ void __launch_bounds__(32 * kStripWarps)
+    StripProduct(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ y,
+                 Strip p) {
+  extern __shared__ __align__(128) char shared[];
+  float* const left = reinterpret_cast<float*>(shared);  // [rows][pitch]
+  float* const right = left + p.rows * p.pitch;          // [depth][kStripRightPitch]
+  const int thread = threadIdx.x;
+  const int threads = blockDim.x;
+  const int lane = thread % 32;
+  const int row = thread / 32 * 16 + lane / 4;
+  const int first_row = static_cast<int>(blockIdx.x) * p.rows;
+  const int rows_here = p.sizes.rows - first_row;
+  const int inner = p.sizes.inner;
+  const int columns = p.sizes.columns;
+  const int64_t member = blockIdx.y;
+  const float* const my_a = a + (member * p.sizes.rows + first_row) * inner;
+  const float* const my_b = b + member * inner * columns;
+
+#pragma unroll 1
+  for (int part = 0; part < kStripParts; ++part) {
+    const int begin = part * kStripPart;
+    const int depth = min(p.depth - begin, kStripPart);  // none where it is not above zero
+    const int k = begin + thread % 16 * 4;
+    if (thread % 16 * 4 < depth) {
+      for (int i = thread / 16; i < p.rows; i += threads / 16) {
+        const bool valid = i < rows_here && k < inner;
+        Copy<true>(reinterpret_cast<char*>(left + i * p.pitch + k), my_a + i * inner + k,
+                   valid ? 1 : 0, a);
+      }
+    }
+    for (int i = thread; i < depth * 8; i += threads) {
+      const int of_depth = begin + i / 8;
+      const int column = i % 8 * 4;
+      const bool valid = of_depth < inner && column < columns;
+      Copy<true>(reinterpret_cast<char*>(right + of_depth * kStripRightPitch + column),
+                 my_b + of_depth * columns + column, valid ? 1 : 0, b);
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+
+  float sums[4][4] = {};
+  const float* const my_left = left + row * p.pitch + lane % 4;
+  const float* const my_right = right + lane % 4 * kStripRightPitch + lane / 4;
+#pragma unroll 1
+  for (int part = 0; part < kStripParts; ++part) {
+    if (part == 0) {
+      WaitForAllBut<3>();
+    } else if (part == 1) {
+      WaitForAllBut<2>();
+    } else if (part == 2) {
+      WaitForAllBut<1>();
+    } else {
+      WaitForAllBut<0>();
+    }
+    __syncthreads();
+    const int end = min(p.depth, (part + 1) * kStripPart);
+#pragma unroll 1
+    for (int begin = part * kStripPart; begin < end; begin += 32) {
+      float parts[4][4] = {};
+#pragma unroll
+      for (int step = 0; step < 32; step += 8) {
+        const int k = begin + step;
+        if (k >= end) break;
+        uint32_t high[4], low[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          Split(high, low, j, my_left[j % 2 * 8 * p.pitch + k + j / 2 * 4]);
+        }
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          uint32_t b_high[2], b_low[2];
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            Split(b_high, b_low, i, my_right[(k + i * 4) * kStripRightPitch + j * 8]);
+          }
+          MultiplyTf32(parts[j], low, b_high);
+          MultiplyTf32(parts[j], high, b_low);
+          MultiplyTf32(parts[j], high, b_high);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < 16; ++i) (&sums[0][0])[i] += (&parts[0][0])[i];
+    }
+  }
+
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    if (row + i * 8 >= rows_here) break;
+    float* const to = y + (member * p.sizes.rows + first_row + row + i * 8) * columns;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int column = j * 8 + lane % 4 * 2;
+      if (column < columns) {
+        *reinterpret_cast<float2*>(to + column) = make_float2(sums[j][i * 2], sums[j][i * 2 + 1]);
+      }
+    }
+  }
+}
+
+static bool IsStrip(const torch::Tensor& y, int64_t depth) {
+  return y.size(2) <= kStripColumns && depth <= kStripParts * kStripPart && y.size(0) <= 65535;
+}
+
+static void LaunchStrips(const torch::Tensor& a, const torch::Tensor& b, torch::Tensor& y) {
+  Strip p;
+  p.sizes = {static_cast<int>(y.size(0)), static_cast<int>(y.size(1)), static_cast<int>(y.size(2)),
+             static_cast<int>(a.size(2))};
+  p.depth = (p.sizes.inner + 7) / 8 * 8;
+  p.pitch = p.depth + 4;
+  const int tiles = (p.sizes.rows - 1) / 16 + 1;
+  const int processors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  int strips = std::max(1, std::min(tiles, processors / p.sizes.batch));
+  const auto bytes = [&] {
+    p.rows = ((tiles - 1) / strips + 1) * 16;
+    return (p.rows * p.pitch + p.depth * kStripRightPitch) * static_cast<int>(sizeof(float));
+  };
+  while (bytes() > kMaxStripBytes || p.rows > 16 * kStripWarps) ++strips;
+  C10_CUDA_CHECK(
+      cudaFuncSetAttribute(StripProduct, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes()));
+  const dim3 grid(static_cast<unsigned>((p.sizes.rows - 1) / p.rows + 1),
+                  static_cast<unsigned>(p.sizes.batch));
+  StripProduct<<<grid, p.rows * 2, bytes(), at::cuda::getCurrentCUDAStream()>>>(
+      a.data_ptr<float>(), b.data_ptr<float>(), y.data_ptr<float>(), p);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
 template <class T>
 static void Launch(const torch::Tensor& a, const torch::Tensor& b, torch::Tensor& y) {
   constexpr bool kFloats = std::is_same_v<T, float>;
@@ -788,6 +953,9 @@ static void Launch(const torch::Tensor& a, const torch::Tensor& b, torch::Tensor
                        reinterpret_cast<uintptr_t>(a.data_ptr()) % 16 == 0 &&
                        reinterpret_cast<uintptr_t>(b.data_ptr()) % 16 == 0;
   if (!aligned) return LaunchShape<T, Narrow, false>(a, b, y);
+  if constexpr (kFloats) {
+    if (IsStrip(y, a.size(2))) return LaunchStrips(a, b, y);
+  }
   if (y.size(2) <= Narrow::kColumns) return LaunchShape<T, Narrow, true>(a, b, y);
   if constexpr (kFloats) {
     LaunchPairs(a, b, y);

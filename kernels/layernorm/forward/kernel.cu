@@ -19,8 +19,9 @@
 #include <algorithm>
 #include <cstdint>
 
-constexpr int kLargest = 16;      // vectors of four that a thread holds of x
-constexpr int kStaged = 28;       // vectors that a thread of 512 can have in shared memory: 224 KiB
+constexpr int kLargest = 16;  // vectors of four that a thread holds of x
+constexpr int kStaged = 28;   // vectors that a thread of 512 can have in shared memory: 224 KiB
+constexpr int kBiasAhead = 2;     // vectors of the bias on their way in RowByRow
 constexpr int kFewThreads = 512;  // of Moments and Normalize; tune: kFewThreads in 256, 512
 constexpr int kFewItems = 8;      // tune: kFewItems in 4, 8
 
@@ -238,6 +239,11 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (threadIdx.x == 0) of_row[blockIdx.x] = make_float2(moments.mean, moments.squares);
     if (row + 1 < rows) fetch(row + 1);
     __pipeline_commit();
+    float4 biases[kBiasAhead];
+#pragma unroll
+    for (int item = 0; item < kBiasAhead; ++item) {
+      biases[item] = __ldg(bias + place + item * kThreads);
+    }
     cooperative_groups::this_grid().sync();
     __pipeline_wait_prior(1);  // for all but the next row
     const Row scale = OfRow(of_row, gridDim.x, 4 * kSize, 4 * vectors, eps);
@@ -245,7 +251,9 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
     for (int item = 0; item < kItems; ++item) {
       const int64_t at = item * kThreads;
-      to[at] = Normal(value[item], scale.mean, scale.scale, weights[at], __ldcg(bias + place + at));
+      float4& b = biases[item % kBiasAhead];
+      __stcs(to + at, Normal(value[item], scale.mean, scale.scale, weights[at], b));
+      if (item + kBiasAhead < kItems) b = __ldg(bias + place + at + kBiasAhead * kThreads);
     }
   }
 }

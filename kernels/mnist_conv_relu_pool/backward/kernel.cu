@@ -1,75 +1,84 @@
 // Gradients of convolution (no padding, stride 1), ReLU and 2x2 max pooling. A block has an image
-// and some filters, and keeps the image's planes and those filters in shared memory.
+// and 16 filters, and keeps the image's planes and those filters in shared memory.
 //
-// 1. A thread makes the four sums of a window for four filters, from its own patch of x in
-// registers,
-//    and notes where the window's gradient goes: a number and a place. Where two sums, or a sum and
-//    zero, are as near as rounding may be wrong, a warp makes them again in double.
-// 2. For grad_x a thread holds, for a window and an input channel, what all of the block's filters
-// send
-//    to the window's patch; patches overlap, so they are laid out in shared memory and every place
-//    of x adds up those that reach it.
-// 3. For the filters' gradients, which are sparse (a quarter of the sums was chosen), threads walk
-// over
-//    windows and meet x where the note says.
+// 1. A thread makes the four sums of a window for some filters, from its own patch of x in
+//    registers, and notes where the window's gradient goes: a number and a place. Where two sums,
+//    or a sum and zero, are as near as rounding may be wrong, a warp makes them again in double.
+// 2. For grad_x a thread has a cell of 2x2 places of x for several channels, and gathers what the
+//    windows that reach it send. Neighbouring lanes may share the filters.
+// 3. For the filters' gradients, which are sparse (a quarter of the sums was chosen), half a warp
+//    has the 16 filters as its lanes and walks over windows: it meets at most four places of x at a
+//    time, so that loads are broadcasts.
 //
-// What blocks of the same image or the same filter have is added up, in order, by AddParts. Planes
-// too large for shared memory, and kernels that are neither 3 x 3 nor 5 x 5, go to plain kernels.
+// Stages 2 and 3 only read what stage 1 left; warps do them in different order, so that they
+// overlap. What blocks of the same image or the same filter have is added up, in order, by
+// AddParts. Planes too large for shared memory, and kernels that are neither 3 x 3 nor 5 x 5, go to
+// plain kernels.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAException.h>
 #include <torch/extension.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
-constexpr int kMaxThreads = 512;  // tune: kMaxThreads in 256, 512
-constexpr int kFewFilters = 16;   // tune: kFewFilters in 4, 8, 16  (of a block, few input channels)
-constexpr int kManyFilters = 16;  // tune: kManyFilters in 8, 16  (the same, many)
-constexpr int kMaxFilters = 16;   // of these: notes in doubt share the patches' memory
-constexpr int kPer = 4;           // filters of a thread
-static_assert(std::max(kFewFilters, kManyFilters) <= kMaxFilters);
-constexpr int kAddThreads = 128;  // tune: kAddThreads in 64, 128, 256
+constexpr int kThreads = 416;      // of a block of Parts
+constexpr int kFilters = 16;       // of a block
+constexpr int kFilterPitch = 20;   // of a row of filters, fewer bank conflicts than 16
+constexpr int kAddThreads = 128;
 constexpr int kMaxShared = 220 * 1024;
+
+// n / divisor = umulhi(2 n, factor), exact where n * divisor < 2^31.
+struct Divider {
+  uint32_t factor;
+};
 
 struct Problem {
   const float *x, *weights, *biases, *gradient;
   float* x_parts;       // [filter groups][batch][channels][height][width]
-  float* filter_parts;  // [batch][padded filters][channels * taps]
-  float* bias_parts;    // [batch][padded filters]
+  float* filter_parts;  // [batch][filter groups][channels * taps + 1 (bias)][kFilters]
   int batch, channels, height, width;
   int out_channels, kernel_height, kernel_width, out_height, out_width;  // pooled
-  int filters, groups;  // of a block; of all blocks
-  int pitch;            // of a row of x in shared memory, even
-  int layers;           // input channels whose patches are in shared memory at a time
-  int slices;           // threads that share a filter's gradient, a power of two
+  int groups;       // of filters
+  int pitch;        // of a row of x in shared memory, even
+  int note_pitch;   // of a filter's notes in shared memory, odd
+  int blocks;       // of input channels in the second stage
+  int split_bits;   // lanes that share a cell, as a power of two
+  int x_floats;          // sizes in shared memory
+  int by_filter_floats;
+  int partial_floats;
+  int vector;       // whether an image may be copied by 16 bytes
+  Divider by_windows, by_out_width, by_width, by_depth, by_blocks, by_cells, by_cell_columns;
 };
 
-// Where a window's gradient goes: four times the place in a plane of shared memory, and the place
-// in the window, 0 to 3 in the order of rows.
-struct Note {
-  float gradient;
-  int place;
-};
+__device__ __forceinline__ int Divide(int n, Divider d) {
+  return static_cast<int>(__umulhi(2u * static_cast<uint32_t>(n), d.factor));
+}
 
 // A launch may begin before the one in front of it has ended, and waits for its results here.
 __device__ void WaitForLaunchBefore() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ void LetNextLaunchBegin() { asm volatile("griddepcontrol.launch_dependents;"); }
 
-__device__ uint32_t SharedAddress(const void* p) {
+__device__ __forceinline__ uint32_t SharedAddress(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
 // Copies 4 bytes to shared memory, or writes zero.
-__device__ void CopyFloat(float* to, const float* from, bool valid) {
+__device__ __forceinline__ void CopyFloat(float* to, const float* from, bool valid) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(SharedAddress(to)), "l"(from),
                "r"(valid ? 4 : 0)
                : "memory");
 }
 
+__device__ __forceinline__ void CopyFour(float* to, const float* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(SharedAddress(to)), "l"(from)
+               : "memory");
+}
+
 template <int kKernel>
-__device__ void LoadPatch(float (&patch)[kKernel + 1][kKernel + 1], const float* corner,
-                          int pitch) {
+__device__ __forceinline__ void LoadPatch(float (&patch)[kKernel + 1][kKernel + 1],
+                                          const float* corner, int pitch) {
 #pragma unroll
   for (int i = 0; i <= kKernel; ++i) {
 #pragma unroll
@@ -84,7 +93,7 @@ __device__ void LoadPatch(float (&patch)[kKernel + 1][kKernel + 1], const float*
 // As PyTorch has it: the first of equal ones, and a NaN before anything else. What ReLU set to zero
 // wins only where nothing is left to pass on.
 template <class Real>
-__device__ int Chosen(const Real (&sums)[4]) {
+__device__ __forceinline__ int Chosen(const Real (&sums)[4]) {
   Real best = 0;
   int chosen = -1;
 #pragma unroll
@@ -98,7 +107,7 @@ __device__ int Chosen(const Real (&sums)[4]) {
 }
 
 // By how much the largest sum, or zero, lies above the next.
-__device__ float Lead(const float (&sums)[4]) {
+__device__ __forceinline__ float Lead(const float (&sums)[4]) {
   float best = 0;
   float second = -INFINITY;
 #pragma unroll
@@ -110,7 +119,7 @@ __device__ float Lead(const float (&sums)[4]) {
 }
 
 template <class Real>
-__device__ Real WarpSum(Real value) {
+__device__ __forceinline__ Real WarpSum(Real value) {
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(~0u, value, distance);
@@ -118,239 +127,424 @@ __device__ Real WarpSum(Real value) {
   return value;
 }
 
-template <int kKernel>
-__global__ void __launch_bounds__(kMaxThreads) Parts(const __grid_constant__ Problem p) {
+// kPer: filters of a thread in the first stage; kChannels: channels of a thread in the second.
+template <int kKernel, int kPer, int kChannels>
+__global__ void __launch_bounds__(kThreads, kKernel == 3 ? 2 : 1)
+    Parts(const __grid_constant__ Problem p) {
   constexpr int kTaps = kKernel * kKernel;
-  constexpr int kSide = kKernel + 1;       // of the patch below a window
-  constexpr int kReach = (kSide + 1) / 2;  // windows in a row that reach a place
+  constexpr int kSide = kKernel + 1;                          // of the patch below a window
+  constexpr int kReach = kSide / 2;                           // windows in a row that reach a cell
+  constexpr int kSlots = kChannels == 7 ? 8 : kChannels;      // written for a tap
+  constexpr int kPitch = kChannels == 7 ? 12 : kChannels;     // from tap to tap
+  static_assert(kPer % 4 == 0 && kFilters % kPer == 0, "quads of filters");
+  static_assert(kChannels == 1 || kChannels == 4 || kChannels == 7, "see the loads of weights");
   extern __shared__ float4 memory[];
   const int windows = p.out_height * p.out_width;
-  const int quads = p.filters / kPer;
   const int depth = p.channels * kTaps;
   const int plane = p.height * p.pitch;
-  float4* const filters = memory;                                          // [quads][depth]
-  Note* const notes = reinterpret_cast<Note*>(filters + quads * depth);    // [filters][windows]
-  float* const x = reinterpret_cast<float*>(notes + p.filters * windows);  // [channels][plane]
-  float* const patches = x + p.channels * plane;      // [layers][kSide * kSide][windows]
-  int* const near = reinterpret_cast<int*>(patches);  // notes to be made again: [filters * windows]
-  __shared__ int near_count;
-  __shared__ float doubts[kMaxFilters];  // of a filter's sums, for each unit of x
+  const int pitch = p.pitch;
+  const int note_pitch = p.note_pitch;
+  float* const x = reinterpret_cast<float*>(memory);        // [channels][plane]
+  float* const by_depth = x + p.x_floats;                   // [depth][kFilterPitch]
+  float* const by_filter = by_depth + depth * kFilterPitch;  // [kFilters][blocks][kTaps][kPitch]
+  // Where a window's gradient goes: the gradient; and, as the bits of an int, four times the place
+  // in a plane of shared memory, plus the place in the window, 0 to 3 in the order of rows. Behind
+  // a filter's windows lies at least one note of zero.
+  float2* const notes = reinterpret_cast<float2*>(by_filter + p.by_filter_floats);
+  float* const partial = reinterpret_cast<float*>(notes + kFilters * note_pitch);
+  uint16_t* const doubtful = reinterpret_cast<uint16_t*>(partial + p.partial_floats);
+  __shared__ int doubtful_count;
+  __shared__ float doubts[kFilters];  // of a filter's sums, for each unit of x
+  __shared__ float biases[kFilters];
 
   LetNextLaunchBegin();
+  const int tid = threadIdx.x;
+  const int lane = tid % 32;
+  const int warp = tid / 32;
+  const int warps = kThreads / 32;
   const int image = blockIdx.y;
-  const int first_filter = blockIdx.x * p.filters;
-  const int64_t image_size = static_cast<int64_t>(p.channels) * p.height * p.width;
-  const float* source = p.x + image * image_size;
-  for (int i = threadIdx.x; i < p.channels * p.height * p.width; i += blockDim.x) {
-    CopyFloat(x + i / p.width * p.pitch + i % p.width, source + i, true);
+  const int first_filter = blockIdx.x * kFilters;
+  const int image_size = p.channels * p.height * p.width;
+  const float* source = p.x + static_cast<int64_t>(image) * image_size;
+  if (p.vector) {
+    for (int i = tid; i < image_size / 4; i += kThreads) CopyFour(x + 4 * i, source + 4 * i);
+  } else {
+    const int more = pitch - p.width;
+    for (int i = tid; i < image_size; i += kThreads) {
+      CopyFloat(x + i + Divide(i, p.by_width) * more, source + i, true);
+    }
   }
-  for (int i = threadIdx.x; i < p.filters * depth; i += blockDim.x) {
-    const int filter = i / depth;
+  for (int i = tid; i < kFilters * depth; i += kThreads) {
+    const int filter = Divide(i, p.by_depth);
     const bool valid = first_filter + filter < p.out_channels;
-    CopyFloat(reinterpret_cast<float*>(filters) + (filter / kPer * depth + i % depth) * kPer +
-                  filter % kPer,
+    CopyFloat(by_depth + (i - filter * depth) * kFilterPitch + filter,
               p.weights + (valid ? static_cast<int64_t>(first_filter) * depth + i : 0), valid);
   }
-  for (int i = threadIdx.x; i < p.filters * windows; i += blockDim.x) {
-    const bool valid = first_filter + i / windows < p.out_channels;
+  for (int i = tid; i < kFilters * windows; i += kThreads) {
+    const int filter = Divide(i, p.by_windows);
+    const bool valid = first_filter + filter < p.out_channels;
     const int64_t at = (static_cast<int64_t>(image) * p.out_channels + first_filter) * windows + i;
-    CopyFloat(&notes[i].gradient, p.gradient + (valid ? at : 0), valid);
+    CopyFloat(&notes[filter * note_pitch + (i - filter * windows)].x,
+              p.gradient + (valid ? at : 0), valid);
   }
-  if (threadIdx.x == 0) near_count = 0;
+  for (int i = tid; i < kFilters * p.blocks * kTaps * kSlots; i += kThreads) {
+    const int slot = i % kSlots;
+    const int rest = i / kSlots;
+    const int tap = rest % kTaps;
+    const int of = rest / kTaps;
+    const int filter = Divide(of, p.by_blocks);
+    const int c = (of - filter * p.blocks) * kChannels + slot;
+    const bool valid =
+        slot < kChannels && c < p.channels && first_filter + filter < p.out_channels;
+    const int64_t at = static_cast<int64_t>(first_filter + filter) * depth + c * kTaps + tap;
+    CopyFloat(by_filter + rest * kPitch + slot, p.weights + (valid ? at : 0), valid);
+  }
+  // Each addition may be off by 2^-24 of what is there; two sums are compared.
+  const float unit = static_cast<float>(depth + 1) * 0x1p-23f;
+  for (int filter = warp; filter < kFilters; filter += warps) {
+    float sum = 0;
+    if (first_filter + filter < p.out_channels) {
+      const float* of = p.weights + static_cast<int64_t>(first_filter + filter) * depth;
+      for (int i = lane; i < depth; i += 32) sum += fabsf(__ldg(of + i));
+    }
+    sum = WarpSum(sum);
+    if (lane == 0) doubts[filter] = sum * unit;
+  }
+  if (tid < kFilters) {
+    biases[tid] = first_filter + tid < p.out_channels ? __ldg(p.biases + first_filter + tid) : 0.0f;
+    for (int i = windows; i < note_pitch; ++i) {
+      notes[tid * note_pitch + i] = make_float2(0.0f, 0.0f);
+    }
+  }
+  if (tid == 0) doubtful_count = 0;
   asm volatile("cp.async.wait_all;" ::: "memory");
   __syncthreads();
-  const int lane = threadIdx.x % 32;
-  for (int filter = threadIdx.x / 32; filter < p.filters; filter += blockDim.x / 32) {
-    const float* of_quad = reinterpret_cast<const float*>(filters + filter / kPer * depth);
-    float sum = 0;
-    for (int i = lane; i < depth; i += 32) sum += fabsf(of_quad[i * kPer + filter % kPer]);
-    sum = WarpSum(sum);
-    // Each addition may be off by 2^-24 of what is there; two sums are compared.
-    if (lane == 0) doubts[filter] = sum * static_cast<float>(depth + 1) * 0x1p-23f;
-  }
-  __syncthreads();
 
+  // Stage 1.
   const auto note = [=](int at, int corner, int chosen) {
-    const int place = chosen < 0 ? corner : corner + chosen / 2 * p.pitch + chosen % 2;
-    notes[at].place = place * 4 + max(chosen, 0);
-    if (chosen < 0) notes[at].gradient = 0;
+    const int place = chosen < 0 ? corner : corner + chosen / 2 * pitch + chosen % 2;
+    notes[at].y = __int_as_float(place * 4 + max(chosen, 0));
+    if (chosen < 0) notes[at].x = 0;
   };
-  for (int item = threadIdx.x; item < quads * windows; item += blockDim.x) {
-    const int quad = item / windows;
-    const int window = item % windows;
-    const int corner = window / p.out_width * 2 * p.pitch + window % p.out_width * 2;
+  for (int item = tid; item < kFilters / kPer * windows; item += kThreads) {
+    const int set = Divide(item, p.by_windows);
+    const int window = item - set * windows;
+    const int window_row = Divide(window, p.by_out_width);
+    const int corner = window_row * 2 * pitch + (window - window_row * p.out_width) * 2;
     float sums[kPer][4];
 #pragma unroll
     for (int f = 0; f < kPer; ++f) {
-      const int filter = first_filter + quad * kPer + f;
-      const float bias = filter < p.out_channels ? __ldg(p.biases + filter) : 0;
+      const float bias = biases[set * kPer + f];
 #pragma unroll
       for (int k = 0; k < 4; ++k) sums[f][k] = bias;
     }
     float largest = 0;
+    const float* at = x + corner;
+    const float* of = by_depth + set * kPer;
+#pragma unroll 1
     for (int c = 0; c < p.channels; ++c) {
       float patch[kSide][kSide];
-      LoadPatch<kKernel>(patch, x + c * plane + corner, p.pitch);
+      LoadPatch<kKernel>(patch, at, pitch);
 #pragma unroll
       for (int i = 0; i < kSide * kSide; ++i) {
         largest = fmaxf(largest, fabsf(patch[i / kSide][i % kSide]));
       }
 #pragma unroll
       for (int tap = 0; tap < kTaps; ++tap) {
-        const float4 four = filters[quad * depth + c * kTaps + tap];
-        const float by_filter[kPer] = {four.x, four.y, four.z, four.w};
 #pragma unroll
-        for (int f = 0; f < kPer; ++f) {
+        for (int quad = 0; quad < kPer / 4; ++quad) {
+          const float4 four =
+              *reinterpret_cast<const float4*>(of + tap * kFilterPitch + quad * 4);
+          const float weight[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
-          for (int k = 0; k < 4; ++k) {
-            sums[f][k] += by_filter[f] * patch[tap / kKernel + k / 2][tap % kKernel + k % 2];
-          }
-        }
-      }
-    }
-#pragma unroll
-    for (int f = 0; f < kPer; ++f) {
-      const int filter = quad * kPer + f;
-      note(filter * windows + window, corner, Chosen(sums[f]));
-      if (!(Lead(sums[f]) >= doubts[filter] * largest)) {
-        near[atomicAdd(&near_count, 1)] = filter * windows + window;
-      }
-    }
-  }
-  __syncthreads();
-  for (int i = threadIdx.x / 32; i < near_count; i += blockDim.x / 32) {
-    const int filter = near[i] / windows;
-    const int window = near[i] % windows;
-    const int corner = window / p.out_width * 2 * p.pitch + window % p.out_width * 2;
-    const float* of_quad = reinterpret_cast<const float*>(filters + filter / kPer * depth);
-    double sums[4] = {};
-    for (int k = lane; k < depth; k += 32) {
-      const int tap = k % kTaps;
-      const double weight = of_quad[k * kPer + filter % kPer];
-      const float* at = x + k / kTaps * plane + corner + tap / kKernel * p.pitch + tap % kKernel;
-#pragma unroll
-      for (int m = 0; m < 4; ++m) sums[m] += weight * at[m / 2 * p.pitch + m % 2];
-    }
-    const bool valid = first_filter + filter < p.out_channels;
-#pragma unroll
-    for (double& sum : sums) {
-      sum = WarpSum(sum) + (valid ? __ldg(p.biases + first_filter + filter) : 0);
-    }
-    if (lane == 0) note(near[i], corner, Chosen(sums));
-  }
-
-  float* x_part = p.x_parts + (static_cast<int64_t>(blockIdx.x) * p.batch + image) * image_size;
-  for (int first = 0; first < p.channels; first += p.layers) {
-    __syncthreads();
-    const int layers = min(p.layers, p.channels - first);
-    for (int item = threadIdx.x; item < layers * windows; item += blockDim.x) {
-      const int layer = item / windows;
-      const int window = item % windows;
-      float patch[kSide][kSide] = {};
-      for (int quad = 0; quad < quads; ++quad) {
-        float sent[kPer][4];
-#pragma unroll
-        for (int f = 0; f < kPer; ++f) {
-          const Note note = notes[(quad * kPer + f) * windows + window];
-#pragma unroll
-          for (int k = 0; k < 4; ++k) sent[f][k] = note.place % 4 == k ? note.gradient : 0;
-        }
-#pragma unroll
-        for (int tap = 0; tap < kTaps; ++tap) {
-          const float4 four = filters[quad * depth + (first + layer) * kTaps + tap];
-          const float by_filter[kPer] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-          for (int f = 0; f < kPer; ++f) {
+          for (int f = 0; f < 4; ++f) {
 #pragma unroll
             for (int k = 0; k < 4; ++k) {
-              patch[tap / kKernel + k / 2][tap % kKernel + k % 2] += by_filter[f] * sent[f][k];
+              sums[quad * 4 + f][k] +=
+                  weight[f] * patch[tap / kKernel + k / 2][tap % kKernel + k % 2];
             }
           }
         }
       }
-#pragma unroll
-      for (int i = 0; i < kSide * kSide; ++i) {
-        patches[(layer * kSide * kSide + i) * windows + window] = patch[i / kSide][i % kSide];
-      }
+      at += plane;
+      of += kTaps * kFilterPitch;
     }
-    __syncthreads();
-    const int places = p.height * p.width;
-    for (int i = threadIdx.x; i < layers * places; i += blockDim.x) {
-      const int row = i % places / p.width;
-      const int column = i % p.width;
-      float sum = 0;
 #pragma unroll
-      for (int a = 0; a < kReach; ++a) {
-#pragma unroll
-        for (int b = 0; b < kReach; ++b) {
-          const int down = row / 2 - a;
-          const int across = column / 2 - b;
-          if (down < 0 || down >= p.out_height || across < 0 || across >= p.out_width) continue;
-          const int in_patch = (row % 2 + 2 * a) * kSide + column % 2 + 2 * b;
-          sum += patches[(i / places * kSide * kSide + in_patch) * windows + down * p.out_width +
-                         across];
-        }
+    for (int f = 0; f < kPer; ++f) {
+      const int filter = set * kPer + f;
+      note(filter * note_pitch + window, corner, Chosen(sums[f]));
+      const float doubt = doubts[filter] * largest + fabsf(biases[filter]) * unit;
+      if (!(Lead(sums[f]) >= doubt)) {
+        doubtful[atomicAdd(&doubtful_count, 1)] =
+            static_cast<uint16_t>(filter * windows + window);
       }
-      x_part[static_cast<int64_t>(first) * places + i] = sum;
     }
   }
-
-  // Neighbouring lanes share a filter's gradient for one input channel; whole warps take part.
-  const int pairs = p.filters * p.channels;
-  const int slice = threadIdx.x % p.slices;
-  const int64_t filter_base = static_cast<int64_t>(image) * p.groups * p.filters + first_filter;
-  for (int base = 0; base < pairs; base += blockDim.x / p.slices) {
-    const int pair = base + threadIdx.x / p.slices;
-    const int filter = min(pair, pairs - 1) / p.channels;
-    const int c = min(pair, pairs - 1) % p.channels;
-    float sums[kTaps + 1] = {};
-    for (int window = slice; window < windows; window += p.slices) {
-      const Note note = notes[filter * windows + window];
-      const float* met = x + c * plane + note.place / 4;
-      sums[kTaps] += note.gradient;
+  __syncthreads();
+  const int again = doubtful_count;
+  for (int i = warp; i < again; i += warps) {
+    const int which = doubtful[i];
+    const int filter = Divide(which, p.by_windows);
+    const int window = which - filter * windows;
+    const int window_row = Divide(window, p.by_out_width);
+    const int corner = window_row * 2 * pitch + (window - window_row * p.out_width) * 2;
+    double sums[4] = {};
+    for (int k = lane; k < depth; k += 32) {
+      const int tap = k % kTaps;
+      const double weight = by_depth[k * kFilterPitch + filter];
+      const float* at = x + k / kTaps * plane + corner + tap / kKernel * pitch + tap % kKernel;
 #pragma unroll
-      for (int tap = 0; tap < kTaps; ++tap) {
-        sums[tap] += note.gradient * met[tap / kKernel * p.pitch + tap % kKernel];
+      for (int m = 0; m < 4; ++m) sums[m] += weight * at[m / 2 * pitch + m % 2];
+    }
+#pragma unroll
+    for (int m = 0; m < 4; ++m) sums[m] = WarpSum(sums[m]) + biases[filter];
+    if (lane == 0) note(filter * note_pitch + window, corner, Chosen(sums));
+  }
+  __syncthreads();
+
+  // Stages 2 and 3, in an order that depends on the warp.
+  const int per_channel = max(1, warps / p.channels);  // warps that share a channel in stage 3
+  float* const filter_part =
+      p.filter_parts +
+      (static_cast<int64_t>(image) * p.groups + blockIdx.x) * (depth + 1) * kFilters;
+  const bool filters_first = warp / 4 % 2 != 0;
+#pragma unroll 1
+  for (int step = 0; step < 2; ++step) {
+    if ((step == 1) == filters_first) {
+      // Stage 2.
+      float* const x_part =
+          p.x_parts + (static_cast<int64_t>(blockIdx.x) * p.batch + image) * image_size;
+      const int splits = 1 << p.split_bits;
+      const int cell_columns = (p.width + 1) / 2;
+      const int cells = (p.height + 1) / 2 * cell_columns;
+      const int items = (cells * p.blocks) << p.split_bits;
+#pragma unroll 1
+      for (int base = warp * 32; base < items; base += kThreads) {
+        const int wanted = base + lane;
+        const bool valid = wanted < items;
+        const int split = lane & (splits - 1);
+        const int item = min(wanted, items - 1) >> p.split_bits;
+        const int block = Divide(item, p.by_cells);
+        const int cell = item - block * cells;
+        const int row = Divide(cell, p.by_cell_columns);
+        const int column = cell - row * cell_columns;
+        const float2* from[kReach][kReach];
+#pragma unroll
+        for (int a = 0; a < kReach; ++a) {
+#pragma unroll
+          for (int b = 0; b < kReach; ++b) {
+            const int down = row - (kReach - 1) + a;
+            const int across = column - (kReach - 1) + b;
+            const bool inside =
+                down >= 0 && down < p.out_height && across >= 0 && across < p.out_width;
+            from[a][b] =
+                notes + split * note_pitch + (inside ? down * p.out_width + across : windows);
+          }
+        }
+        const float* of = by_filter + (split * p.blocks + block) * kTaps * kPitch;
+        const int next_of = (p.blocks * kTaps * kPitch) << p.split_bits;
+        const int next_note = note_pitch << p.split_bits;
+        float sums[kChannels][4];
+#pragma unroll
+        for (int c = 0; c < kChannels; ++c) {
+#pragma unroll
+          for (int k = 0; k < 4; ++k) sums[c][k] = 0;
+        }
+#pragma unroll 1
+        for (int filter = split; filter < kFilters; filter += splits) {
+          float sent[kSide][kSide];
+#pragma unroll
+          for (int a = 0; a < kReach; ++a) {
+#pragma unroll
+            for (int b = 0; b < kReach; ++b) {
+              const float2 one = *from[a][b];
+              from[a][b] += next_note;
+              const int chosen = __float_as_int(one.y) & 3;
+#pragma unroll
+              for (int k = 0; k < 4; ++k) {
+                sent[2 * a + k / 2][2 * b + k % 2] = chosen == k ? one.x : 0.0f;
+              }
+            }
+          }
+#pragma unroll
+          for (int tap = 0; tap < kTaps; ++tap) {
+            float weight[kSlots];
+            if constexpr (kChannels == 1) {
+              weight[0] = of[tap];
+            } else {
+#pragma unroll
+              for (int s = 0; s < kSlots; s += 4) {
+                const float4 four = *reinterpret_cast<const float4*>(of + tap * kPitch + s);
+                weight[s] = four.x;
+                weight[s + 1] = four.y;
+                weight[s + 2] = four.z;
+                weight[s + 3] = four.w;
+              }
+            }
+#pragma unroll
+            for (int c = 0; c < kChannels; ++c) {
+#pragma unroll
+              for (int k = 0; k < 4; ++k) {
+                sums[c][k] += weight[c] * sent[k / 2 - tap / kKernel + kKernel - 1]
+                                              [k % 2 - tap % kKernel + kKernel - 1];
+              }
+            }
+          }
+          of += next_of;
+        }
+        for (int distance = splits / 2; distance > 0; distance /= 2) {
+#pragma unroll
+          for (int c = 0; c < kChannels; ++c) {
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+              sums[c][k] += __shfl_xor_sync(~0u, sums[c][k], distance);
+            }
+          }
+        }
+        if (valid && split == 0) {
+#pragma unroll
+          for (int c = 0; c < kChannels; ++c) {
+            const int channel = block * kChannels + c;
+            if (channel < p.channels) {
+#pragma unroll
+              for (int i = 0; i < 2; ++i) {
+                const int place_row = 2 * row + i;
+                if (place_row < p.height) {
+                  float* to = x_part + (channel * p.height + place_row) * p.width + 2 * column;
+                  if (p.width % 2 == 0) {
+                    *reinterpret_cast<float2*>(to) =
+                        make_float2(sums[c][2 * i], sums[c][2 * i + 1]);
+                  } else {
+                    to[0] = sums[c][2 * i];
+                    if (2 * column + 1 < p.width) to[1] = sums[c][2 * i + 1];
+                  }
+                }
+              }
+            }
+          }
+        }
+      }
+    } else {
+      // Stage 3.
+      const int filter = lane % kFilters;
+      const float2* const of_filter = notes + filter * note_pitch;
+      const int slices = 2 * per_channel;
+      const int slice = warp % per_channel * 2 + lane / kFilters;
+#pragma unroll 1
+      for (int c = warp / per_channel; c < p.channels; c += warps / per_channel) {
+        const char* const of_channel = reinterpret_cast<const char*>(x + c * plane);
+        float sums[kTaps + 1];
+#pragma unroll
+        for (int tap = 0; tap <= kTaps; ++tap) sums[tap] = 0;
+#pragma unroll 2
+        for (int window = slice; window < windows; window += slices) {
+          const float2 one = of_filter[window];
+          const float* met =
+              reinterpret_cast<const float*>(of_channel + (__float_as_int(one.y) & ~3));
+          sums[kTaps] += one.x;
+#pragma unroll
+          for (int tap = 0; tap < kTaps; ++tap) {
+            sums[tap] += one.x * met[tap / kKernel * pitch + tap % kKernel];
+          }
+        }
+        __syncwarp();
+#pragma unroll
+        for (int tap = 0; tap <= kTaps; ++tap) {
+          sums[tap] += __shfl_xor_sync(~0u, sums[tap], 16);
+        }
+        if (lane < kFilters) {
+          if (per_channel == 1) {
+#pragma unroll
+            for (int tap = 0; tap < kTaps; ++tap) {
+              filter_part[(c * kTaps + tap) * kFilters + filter] = sums[tap];
+            }
+            if (c == 0) filter_part[depth * kFilters + filter] = sums[kTaps];
+          } else {
+#pragma unroll
+            for (int tap = 0; tap <= kTaps; ++tap) {
+              partial[(warp * (kTaps + 1) + tap) * kFilters + filter] = sums[tap];
+            }
+          }
+        }
       }
     }
-    for (int distance = p.slices / 2; distance > 0; distance /= 2) {
-#pragma unroll
-      for (float& sum : sums) sum += __shfl_xor_sync(~0u, sum, distance);
-    }
-    if (slice == 0 && pair < pairs) {
-      float* to = p.filter_parts + (filter_base + filter) * depth + c * kTaps;
-#pragma unroll
-      for (int tap = 0; tap < kTaps; ++tap) to[tap] = sums[tap];
-      if (c == 0) p.bias_parts[filter_base + filter] = sums[kTaps];
+  }
+  if (per_channel > 1) {
+    __syncthreads();
+    for (int i = tid; i < (depth + 1) * kFilters; i += kThreads) {
+      const int filter = i % kFilters;
+      const int d = i / kFilters;
+      const int c = d == depth ? 0 : d / kTaps;
+      const int tap = d == depth ? kTaps : d % kTaps;
+      float sum = 0;
+      for (int s = 0; s < per_channel; ++s) {
+        sum += partial[((c * per_channel + s) * (kTaps + 1) + tap) * kFilters + filter];
+      }
+      filter_part[i] = sum;
     }
   }
 }
 
-// A thread for each weight, each bias, then each element of x.
+// First a block for 16 filters and a weight of each (or the biases), eight threads for each; then a
+// thread for each element of x, or for four.
 __global__ void __launch_bounds__(kAddThreads)
     AddParts(const __grid_constant__ Problem p, float* __restrict__ grad_x,
-             float* __restrict__ grad_weights, float* __restrict__ grad_biases) {
-  const int padded = p.groups * p.filters;
-  const int depth = p.channels * p.kernel_height * p.kernel_width;
-  const int64_t weights = static_cast<int64_t>(p.out_channels) * depth;
-  const int64_t elements = static_cast<int64_t>(p.batch) * p.channels * p.height * p.width;
-  int64_t i = static_cast<int64_t>(blockIdx.x) * kAddThreads + threadIdx.x;
-  float sum = 0;
+             float* __restrict__ grad_weights, float* __restrict__ grad_biases, int weight_blocks,
+             int by_four) {
+  constexpr int kSlices = kAddThreads / kFilters;
+  __shared__ float slices[kAddThreads];
+  const int tid = threadIdx.x;
   WaitForLaunchBefore();
-  if (i < weights + p.out_channels) {
-    const bool is_bias = i >= weights;
-    const float* part = is_bias ? p.bias_parts + (i - weights) : p.filter_parts + i;
-    const int64_t step = is_bias ? padded : static_cast<int64_t>(padded) * depth;
-#pragma unroll 32
-    for (int image = 0; image < p.batch; ++image) sum += part[image * step];
-    *(is_bias ? grad_biases + (i - weights) : grad_weights + i) = sum;
+  if (static_cast<int>(blockIdx.x) < weight_blocks) {
+    const int row = blockIdx.x;
+    const int64_t step = static_cast<int64_t>(weight_blocks) * kFilters;
+    const float* part = p.filter_parts + static_cast<int64_t>(row) * kFilters + tid % kFilters;
+    float sum = 0;
+#pragma unroll 8
+    for (int image = tid / kFilters; image < p.batch; image += kSlices) sum += part[image * step];
+    slices[tid] = sum;
+    __syncthreads();
+    if (tid < kFilters) {
+      float total = 0;
+#pragma unroll
+      for (int s = 0; s < kSlices; ++s) total += slices[s * kFilters + tid];
+      const int depth = p.channels * p.kernel_height * p.kernel_width;
+      const int group = row / (depth + 1);
+      const int d = row - group * (depth + 1);
+      const int filter = group * kFilters + tid;
+      if (filter < p.out_channels) {
+        if (d < depth) {
+          grad_weights[static_cast<int64_t>(filter) * depth + d] = total;
+        } else {
+          grad_biases[filter] = total;
+        }
+      }
+    }
     return;
   }
-  i -= weights + p.out_channels;
-  if (i >= elements) return;
-#pragma unroll 8
-  for (int group = 0; group < p.groups; ++group) sum += p.x_parts[group * elements + i];
-  grad_x[i] = sum;
+  const int64_t elements = static_cast<int64_t>(p.batch) * p.channels * p.height * p.width;
+  const int64_t i = static_cast<int64_t>(blockIdx.x - weight_blocks) * kAddThreads + tid;
+  if (by_four) {
+    const int64_t fours = elements / 4;
+    if (i >= fours) return;
+    const float4* part = reinterpret_cast<const float4*>(p.x_parts) + i;
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll 4
+    for (int group = 0; group < p.groups; ++group) {
+      const float4 four = part[group * fours];
+      sum.x += four.x;
+      sum.y += four.y;
+      sum.z += four.z;
+      sum.w += four.w;
+    }
+    reinterpret_cast<float4*>(grad_x)[i] = sum;
+  } else {
+    if (i >= elements) return;
+    float sum = 0;
+#pragma unroll 4
+    for (int group = 0; group < p.groups; ++group) sum += p.x_parts[group * elements + i];
+    grad_x[i] = sum;
+  }
 }
 
 // The plain way: for each window where its gradient goes, 0 to 3, or 4 for nowhere.
@@ -449,29 +643,53 @@ __global__ void __launch_bounds__(kAddThreads)
 
 static int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Chooses a block's filters, threads and layers; 0 if an image does not fit, else the bytes of
-// shared memory.
-static int64_t Arrange(Problem& p, int& threads) {
-  if (p.kernel_height != p.kernel_width || (p.kernel_width != 3 && p.kernel_width != 5)) return 0;
+static Divider MakeDivider(int64_t divisor) {
+  Divider d;
+  d.factor = static_cast<uint32_t>(DivideUp(int64_t{1} << 31, divisor));
+  return d;
+}
+
+// Lays out shared memory; 0 if an image does not fit, else the bytes of shared memory.
+static int64_t Arrange(Problem& p, int channels_of_thread) {
   if (p.batch > 65535) return 0;
-  const int taps = p.kernel_height * p.kernel_width;
-  const int side = p.kernel_width + 1;
+  const int64_t taps = int64_t{p.kernel_height} * p.kernel_width;
   const int64_t windows = int64_t{p.out_height} * p.out_width;
-  p.filters = p.channels <= 4 ? kFewFilters : kManyFilters;
-  p.groups = static_cast<int>(DivideUp(p.out_channels, p.filters));
-  p.pitch = p.width + p.width % 2;
-  const int64_t items = windows * (p.filters / kPer);
-  // As few rounds as there must be, of equal size.
-  threads = static_cast<int>(DivideUp(DivideUp(items, DivideUp(items, kMaxThreads)), 32)) * 32;
-  p.layers =
-      static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(p.channels, threads / windows)));
-  p.slices = 1;
-  while (p.slices < 32 && p.slices * 2 * p.filters * p.channels <= threads) p.slices *= 2;
-  const int64_t shared =
-      (int64_t{p.filters} * p.channels * taps + 2 * p.filters * windows +
-       int64_t{p.channels} * p.height * p.pitch + int64_t{p.layers} * side * side * windows) *
-      static_cast<int64_t>(sizeof(float));
-  return shared <= kMaxShared ? shared : 0;
+  const int64_t depth = p.channels * taps;
+  const int64_t slot_pitch = channels_of_thread == 7 ? 12 : channels_of_thread;
+  const int64_t blocks = DivideUp(p.channels, channels_of_thread);
+  const int64_t pitch = int64_t{p.width} + p.width % 2;
+  const int64_t note_pitch = (windows + 1) | 1;
+  const int64_t x_floats = DivideUp(int64_t{p.channels} * p.height * pitch, 4) * 4;
+  const int64_t by_filter_floats = DivideUp(kFilters * blocks * taps * slot_pitch, 4) * 4;
+  const int64_t warps = kThreads / 32;
+  const int64_t partial_floats = warps / p.channels > 1 ? warps * (taps + 1) * kFilters : 0;
+  const int64_t shared = (x_floats + depth * kFilterPitch + by_filter_floats +
+                          2 * kFilters * note_pitch + partial_floats) *
+                             static_cast<int64_t>(sizeof(float)) +
+                         kFilters * windows * static_cast<int64_t>(sizeof(uint16_t));
+  if (shared > kMaxShared) return 0;
+  p.groups = static_cast<int>(DivideUp(p.out_channels, kFilters));
+  p.pitch = static_cast<int>(pitch);
+  p.note_pitch = static_cast<int>(note_pitch);
+  p.blocks = static_cast<int>(blocks);
+  p.x_floats = static_cast<int>(x_floats);
+  p.by_filter_floats = static_cast<int>(by_filter_floats);
+  p.partial_floats = static_cast<int>(partial_floats);
+  const int64_t cell_columns = (int64_t{p.width} + 1) / 2;
+  const int64_t cells = (int64_t{p.height} + 1) / 2 * cell_columns;
+  p.split_bits = 0;
+  while (p.split_bits < 4 && ((cells * blocks) << (p.split_bits + 1)) <= kThreads) ++p.split_bits;
+  const int64_t image_size = int64_t{p.channels} * p.height * p.width;
+  p.vector = p.width % 2 == 0 && image_size % 4 == 0 &&
+             reinterpret_cast<uintptr_t>(p.x) % 16 == 0;
+  p.by_windows = MakeDivider(windows);
+  p.by_out_width = MakeDivider(p.out_width);
+  p.by_width = MakeDivider(p.width);
+  p.by_depth = MakeDivider(depth);
+  p.by_blocks = MakeDivider(blocks);
+  p.by_cells = MakeDivider(cells);
+  p.by_cell_columns = MakeDivider(cell_columns);
+  return shared;
 }
 
 // A launch that may begin before the one in front of it has ended.
@@ -497,6 +715,9 @@ std::vector<torch::Tensor> backward(torch::Tensor x, torch::Tensor weights, torc
   TORCH_CHECK(x.size(1) == weights.size(1), "x and weights must have as many channels");
   TORCH_CHECK(biases.numel() == weights.size(0), "one bias for each output channel");
   TORCH_CHECK(x.scalar_type() == torch::kFloat32, "x must be float32");
+  TORCH_CHECK(weights.scalar_type() == torch::kFloat32 && biases.scalar_type() == torch::kFloat32 &&
+                  grad_output.scalar_type() == torch::kFloat32,
+              "weights, biases and grad_output must be float32");
   TORCH_CHECK(x.size(2) > weights.size(2) && x.size(3) > weights.size(3),
               "x is too small for one pooled output");
   TORCH_CHECK(x.numel() > 0 && weights.numel() > 0, "nothing to do for empty tensors");
@@ -527,26 +748,43 @@ std::vector<torch::Tensor> backward(torch::Tensor x, torch::Tensor weights, torc
   auto grad_biases = torch::empty(biases.sizes(), x.options());
   cudaStream_t stream = at::cuda::getCurrentCUDAStream();
 
-  int threads = 0;
-  const int64_t shared = Arrange(p, threads);
+  void (*kernel)(const Problem) = nullptr;
+  int channels_of_thread = 1;
+  if (p.kernel_height == 3 && p.kernel_width == 3) {
+    if (p.channels == 1) {
+      kernel = Parts<3, 4, 1>;
+    } else {
+      channels_of_thread = 7;
+      if (int64_t{p.out_height} * p.out_width >= 128) {
+        kernel = Parts<3, 8, 7>;
+      } else {
+        kernel = Parts<3, 4, 7>;
+      }
+    }
+  } else if (p.kernel_height == 5 && p.kernel_width == 5) {
+    channels_of_thread = 4;
+    kernel = Parts<5, 4, 4>;
+  }
+  const int64_t shared = kernel == nullptr ? 0 : Arrange(p, channels_of_thread);
   if (shared > 0) {
-    const int64_t filters = int64_t{p.groups} * p.filters;
+    const int64_t rows = weights.numel() / p.out_channels + 1;
     auto x_parts = torch::empty({p.groups, x.numel()}, x.options());
-    auto filter_parts =
-        torch::empty({p.batch, filters, weights.numel() / p.out_channels}, x.options());
-    auto bias_parts = torch::empty({p.batch, filters}, x.options());
+    auto filter_parts = torch::empty({p.batch, p.groups, rows, kFilters}, x.options());
     p.x_parts = x_parts.data_ptr<float>();
     p.filter_parts = filter_parts.data_ptr<float>();
-    p.bias_parts = bias_parts.data_ptr<float>();
-    const auto kernel = p.kernel_width == 3 ? Parts<3> : Parts<5>;
-    C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+    C10_CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
                                         static_cast<int>(shared)));
-    kernel<<<dim3(p.groups, p.batch), threads, shared, stream>>>(p);
+    kernel<<<dim3(static_cast<unsigned>(p.groups), static_cast<unsigned>(p.batch)), kThreads,
+             static_cast<size_t>(shared), stream>>>(p);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
-    const int64_t sums = weights.numel() + p.out_channels + x.numel();
-    LaunchEarly(AddParts, DivideUp(sums, kAddThreads), kAddThreads, 0, stream, p,
+    const int64_t weight_blocks = rows * p.groups;
+    const bool by_four = x.numel() % 4 == 0;
+    const int64_t sums = by_four ? x.numel() / 4 : x.numel();
+    LaunchEarly(AddParts, weight_blocks + DivideUp(sums, kAddThreads), kAddThreads, 0, stream, p,
                 grad_x.data_ptr<float>(), grad_weights.data_ptr<float>(),
-                grad_biases.data_ptr<float>());
+                grad_biases.data_ptr<float>(), static_cast<int>(weight_blocks),
+                by_four ? 1 : 0);
     return {grad_x, grad_weights, grad_biases};
   }
 
