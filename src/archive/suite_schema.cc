@@ -58,7 +58,17 @@ CREATE TABLE events (
 ) STRICT;
 )sql";
 
-constexpr std::array kMigrations = {Migration{1, kVersion1}};
+constexpr const char* kVersion2 = R"sql(
+CREATE TABLE judged (
+  item TEXT PRIMARY KEY REFERENCES items (id) ON DELETE CASCADE,
+  verdict TEXT NOT NULL CHECK (json_valid(verdict)),
+  worker TEXT NOT NULL,
+  seconds REAL NOT NULL,
+  created_ms INTEGER NOT NULL
+) STRICT;
+)sql";
+
+constexpr std::array kMigrations = {Migration{1, kVersion1}, Migration{2, kVersion2}};
 
 }  // namespace
 

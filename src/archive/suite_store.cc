@@ -156,6 +156,7 @@ Result<SuiteStore::Relisted> SuiteStore::SetItems(std::span<const SuiteItem> ite
       if (task) relisted.changed_tasks.push_back(item.id);
       if (kernel || task) {
         TRY(Erase(impl_->database, "DELETE FROM outcomes WHERE item = ?", item.id));
+        TRY(Erase(impl_->database, "DELETE FROM judged WHERE item = ?", item.id));
       }
       known.erase(old);
     }
@@ -213,6 +214,28 @@ Result<std::vector<SuiteTime>> SuiteStore::Times() const {
   }
 }
 
+Status SuiteStore::RecordVerdict(std::string_view item, const SuiteVerdict& verdict) {
+  TRY(Bounded(verdict.verdict, "the verdict"));
+  TRY_ASSIGN(Statement insert,
+             impl_->database.Prepare("INSERT OR REPLACE INTO judged (item, verdict, worker, "
+                                     "seconds, created_ms) VALUES (?, ?, ?, ?, ?)"));
+  return insert.Bind(item)
+      .Bind(verdict.verdict)
+      .Bind(verdict.worker)
+      .Bind(verdict.seconds)
+      .Bind(NowMs())
+      .Run();
+}
+
+Result<std::optional<SuiteVerdict>> SuiteStore::VerdictOf(std::string_view item) const {
+  TRY_ASSIGN(Statement select,
+             impl_->database.Prepare("SELECT verdict, worker, seconds FROM judged WHERE item = ?"));
+  select.Bind(item);
+  TRY_ASSIGN(const bool row, select.Next());
+  if (!row) return std::optional<SuiteVerdict>();
+  return std::optional(SuiteVerdict{select.Text(0), select.Text(1), select.Double(2)});
+}
+
 Status SuiteStore::Record(std::string_view item, const SuiteOutcome& outcome) {
   TRY(Bounded(outcome.verdict, "the verdict"));
   TRY(Bounded(outcome.bench, "the measurement"));
@@ -238,6 +261,10 @@ Status SuiteStore::Record(std::string_view item, const SuiteOutcome& outcome) {
           .Bind(outcome.seconds)
           .Bind(NowMs())
           .Run());
+  // After a failure of ours the item is tried again, and what was judged still counts.
+  if (!outcome.verdict.empty()) {
+    TRY(Erase(impl_->database, "DELETE FROM judged WHERE item = ?", item));
+  }
   return transaction.Commit();
 }
 

@@ -44,6 +44,13 @@ struct SuiteOutcome {
   double seconds = 0;
 };
 
+/// A verdict of an item that is not timed yet.
+struct SuiteVerdict {
+  std::string verdict;  // cupel.verdict/1
+  std::string worker;
+  double seconds = 0;
+};
+
 /// What an item with a verdict took.
 struct SuiteTime {
   std::string task, direction;
@@ -80,6 +87,11 @@ class SuiteStore {
   Result<std::vector<SuiteItem>> Pending() const;
   Result<SuiteCounts> Count() const;
   Result<std::vector<SuiteTime>> Times() const;
+
+  /// Kept until the item has an outcome, or its kernel or its task has changed. Replaces an earlier
+  /// one.
+  Status RecordVerdict(std::string_view item, const SuiteVerdict& verdict);
+  Result<std::optional<SuiteVerdict>> VerdictOf(std::string_view item) const;
 
   /// Replaces what was found of the item before.
   Status Record(std::string_view item, const SuiteOutcome& outcome);

@@ -104,6 +104,35 @@ TEST_F(SuiteStoreTest, OurOwnFailuresAreTriedAgainAndCountedOnce) {
   EXPECT_EQ(store.Count()->error, 0);
 }
 
+TEST_F(SuiteStoreTest, AVerdictWaitsForItsTimesUnlessSomethingChanges) {
+  SuiteStore store = Make();
+  ASSERT_TRUE(store.SetItems(std::vector{Item("a"), Item("b"), Item("c")}, "{}"));
+  EXPECT_FALSE(store.RecordVerdict("nobody", {"{}", "local 0", 2}));
+  EXPECT_FALSE(store.RecordVerdict("a", {"{", "local 0", 2}));
+  for (const char* id : {"a", "b", "c"}) {
+    ASSERT_TRUE(store.RecordVerdict(id, {"{}", "local 0", 1}));
+    ASSERT_TRUE(store.RecordVerdict(id, {R"({"verdict": "accepted"})", "local 1", 2}));
+  }
+  EXPECT_THAT(Ids(store.Pending()), ElementsAre("a", "b", "c"));
+  EXPECT_EQ(store.Count()->done, 0);
+  SuiteOutcome failed;
+  failed.decision = "error";
+  ASSERT_TRUE(store.Record("a", failed));
+  const auto kept = store.VerdictOf("a");
+  ASSERT_TRUE(kept && *kept);
+  EXPECT_EQ((*kept)->verdict, R"({"verdict": "accepted"})");
+  EXPECT_EQ((*kept)->worker, "local 1");
+  EXPECT_EQ((*kept)->seconds, 2);
+  ASSERT_TRUE(store.Record("a", Done("accepted")));
+  EXPECT_EQ(*store.VerdictOf("a"), std::nullopt);
+  ASSERT_TRUE(store.SetItems(std::vector{Item("a"), Item("b", "other"), Item("c")}, "{}"));
+  EXPECT_EQ(*store.VerdictOf("b"), std::nullopt);
+  EXPECT_NE(*store.VerdictOf("c"), std::nullopt);
+  ASSERT_TRUE(store.SetItems(std::vector{Item("a"), Item("b", "other")}, "{}"));
+  ASSERT_TRUE(store.SetItems(std::vector{Item("c")}, "{}"));
+  EXPECT_EQ(*store.VerdictOf("c"), std::nullopt);
+}
+
 TEST_F(SuiteStoreTest, RefusesWhatIsNoOutcome) {
   SuiteStore store = Make();
   ASSERT_TRUE(store.SetItems(std::vector{Item("a")}, "{}"));
@@ -145,6 +174,7 @@ TEST_F(SuiteStoreTest, OneOwnerAtATimeAndReadersBeside) {
 TEST_F(SuiteStoreTest, AKilledWriterLosesNothingThatWasRecorded) {
   constexpr int kItems = 200;
   std::vector<SuiteItem> items;
+  items.reserve(kItems);
   for (int i = 0; i < kItems; ++i) items.push_back(Item(std::to_string(i)));
   { ASSERT_TRUE(Make().SetItems(items, "{}")); }
   int pipes[2];

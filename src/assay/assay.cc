@@ -31,7 +31,7 @@ judge::Verdict Begin(const Candidate& candidate, const Question& question,
   verdict.task = question.task->name;
   verdict.direction = task::Name(question.direction);
   verdict.kernel_path = candidate.path.string();
-  verdict.device = fmt::format("{} ({})", engine.Name(), engine.Device().name);
+  verdict.device = DeviceOf(engine);
   verdict.seed = seed;
   verdict.seed_origin = question.seed ? "user" : "entropy";
   verdict.trials = question.trials;

@@ -110,6 +110,10 @@ std::string OracleHash(const std::filesystem::path& folder) {
   return hash.Hex();
 }
 
+std::string DeviceOf(const engine::Engine& engine) {
+  return fmt::format("{} ({})", engine.Name(), engine.Device().name);
+}
+
 judge::Provenance ProvenanceOf(const Candidate& candidate, const Question& question,
                                const Parts& parts,
                                const std::optional<os::SandboxReport>& recorder) {

@@ -17,6 +17,9 @@ const std::string& ProgramHash();
 /// there is none, or one cannot be read.
 std::string OracleHash(const std::filesystem::path& folder);
 
+/// As verdicts name it: "gpu (h200)".
+std::string DeviceOf(const engine::Engine& engine);
+
 /// `recorder`: the sandbox in which the candidate's host code ran, if it did.
 judge::Provenance ProvenanceOf(const Candidate& candidate, const Question& question,
                                const Parts& parts,

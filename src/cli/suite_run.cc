@@ -236,6 +236,7 @@ class SuiteRun {
     std::vector<serve::Item> items;
     for (const archive::SuiteItem& item : pending_) {
       items.push_back(ItemOf(item));
+      TRY(TakeVerdict(items.back()));
       waiting_.emplace(item.id, GroupOf(item));
     }
     TRY(OpenAnswers(items));
@@ -244,19 +245,37 @@ class SuiteRun {
     workers_ = crew->size();
     TRY(Refresh());
     Status stored;
-    Status ran = crew->Run(
-        items,
-        [&](const serve::Outcome& outcome) {
-          if (stored) stored = Record(outcome);
-          // Without a store the rest would be lost: the crew is to stop.
-          if (!stored) os::RequestCancel();
-        },
-        [&](size_t worker, const std::string& what) {
-          state_.activity = fmt::format("{}: {}", worker, what);
-          progress_.Update(state_);
-        });
+    // Without a store the rest would be lost: the crew is to stop.
+    const auto store = [&](const auto& record) {
+      if (stored) stored = record();
+      if (!stored) os::RequestCancel();
+    };
+    serve::Listener listener;
+    listener.done = [&](const serve::Outcome& outcome) { store([&] { return Record(outcome); }); };
+    listener.judged = [&](const serve::Outcome& outcome) {
+      store([&] { return RecordVerdict(outcome); });
+    };
+    listener.progress = [&](size_t worker, const std::string& what) {
+      state_.activity = fmt::format("{}: {}", worker, what);
+      progress_.Update(state_);
+    };
+    Status ran = crew->Run(items, listener);
     TRY(stored);
     return ran;
+  }
+
+  /// Of a run that was stopped while it timed the item.
+  Status TakeVerdict(serve::Item& item) const {
+    TRY_ASSIGN(const auto judged, store_->VerdictOf(item.id));
+    if (!judged) return {};
+    TRY_ASSIGN(item.verdict, ParseJson(judged->verdict, "the verdict of " + item.id));
+    item.verdict_seconds = judged->seconds;
+    return {};
+  }
+
+  Status RecordVerdict(const serve::Outcome& outcome) {
+    return store_->RecordVerdict(outcome.item,
+                                 {DumpJson(outcome.verdict), outcome.worker, outcome.seconds});
   }
 
   Status Record(const serve::Outcome& outcome) {

@@ -4,16 +4,19 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
+#include <set>
 #include <utility>
 
 #include "assay/bench.h"
+#include "assay/provenance.h"
 #include "cli/bench_text.h"
 #include "cli/ceilings.h"
 #include "cli/commands.h"
 #include "cli/protocol_output.h"
 #include "cli/session.h"
+#include "judge/record.h"
+#include "judge/verdict.h"
 #include "oracle/python.h"
 #include "os/fd.h"
 #include "serve/identity.h"
@@ -21,6 +24,23 @@
 
 namespace cupel::cli {
 namespace {
+
+bool IsAccepted(const Json& verdict) {
+  const auto decision = JsonString(verdict, "verdict", "verdict");
+  return decision && *decision == judge::Name(judge::Decision::kAccepted);
+}
+
+std::set<std::string> PassedSettings(const Json& verdict) {
+  std::set<std::string> passed;
+  const auto settings = JsonArray(verdict, "settings", "verdict");
+  if (!settings) return passed;
+  for (const Json& setting : **settings) {
+    const auto id = JsonString(setting, "id", "setting");
+    const auto status = JsonString(setting, "status", "setting");
+    if (id && status && *status == "passed") passed.insert(*id);
+  }
+  return passed;
+}
 
 class SessionJudge final : public serve::Judge {
  public:
@@ -37,8 +57,12 @@ class SessionJudge final : public serve::Judge {
     wire_.Show({ticket_, progress.stage, progress.done, progress.total});
   }
   void TellWarnings();
-  Status Time(const assay::Question& question, const serve::Item& item,
-              const assay::Candidate& candidate, const judge::Verdict& verdict, Json& bench);
+  /// The verdict that the item has already, where it still stands, or a new one.
+  Result<Json> Verdict(const assay::Question& question, const serve::Assignment& work,
+                       const assay::Candidate& candidate);
+  /// An accepted kernel's times, as cupel.bench/1.
+  Result<Json> Time(const assay::Question& question, const serve::Item& item,
+                    const build::Image& image, const Json& verdict);
   /// PyTorch beside kernels that are timed; none where it cannot use the GPU.
   oracle::Baselines* Baselines();
 
@@ -127,15 +151,31 @@ Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve:
     question.shadows = question.integers = true;
     question.distributions.assign(others.begin(), others.end());
   }
+  serve::Done done;
+  TRY_ASSIGN(done.verdict, Verdict(question, work, candidate));
+  const auto* image = std::get_if<build::Image>(&candidate.built);
+  if (item.timed && ready_.timed && image != nullptr && IsAccepted(done.verdict)) {
+    TRY_ASSIGN(done.bench, Time(question, item, *image, done.verdict));
+  }
+  return done;
+}
+
+Result<Json> SessionJudge::Verdict(const assay::Question& question, const serve::Assignment& work,
+                                   const assay::Candidate& candidate) {
+  if (work.item.verdict.is_object()) {
+    const auto now = assay::ProvenanceOf(candidate, question, session_->parts(), std::nullopt);
+    if (judge::StillStands(work.item.verdict, now, assay::DeviceOf(session_->engine()))) {
+      return work.item.verdict;
+    }
+  }
   auto judged = session_->assay().Judge(candidate, question);
   TellWarnings();
   if (!judged) return tl::unexpected<Error>(judged.error());
-  serve::Done done;
-  if (item.timed && ready_.timed) {
-    TRY(Time(question, item, candidate, judged->verdict, done.bench));
+  Json verdict = judge::ToJson(judged->verdict);
+  if (work.item.timed && ready_.timed && IsAccepted(verdict)) {
+    TRY(wire_.Send(serve::Judged{ticket_, verdict}));
   }
-  done.verdict = judge::ToJson(judged->verdict);
-  return done;
+  return verdict;
 }
 
 void SessionJudge::TellWarnings() {
@@ -157,14 +197,11 @@ oracle::Baselines* SessionJudge::Baselines() {
   return baselines_.get();
 }
 
-Status SessionJudge::Time(const assay::Question& question, const serve::Item& item,
-                          const assay::Candidate& candidate, const judge::Verdict& verdict,
-                          Json& bench) {
-  const auto* image = std::get_if<build::Image>(&candidate.built);
-  if (image == nullptr || verdict.decision != judge::Decision::kAccepted) return {};
+Result<Json> SessionJudge::Time(const assay::Question& question, const serve::Item& item,
+                                const build::Image& image, const Json& verdict) {
   BenchReport report;
-  report.task = verdict.task;
-  report.direction = verdict.direction;
+  report.task = question.task->name;
+  report.direction = task::Name(question.direction);
   report.gpu = bench_.ceilings.gpu;
   report.ceilings = bench_.ceilings;
   assay::BenchOptions options = bench_;
@@ -173,13 +210,11 @@ Status SessionJudge::Time(const assay::Question& question, const serve::Item& it
     options.baselines = {oracle::BaselineKind::kEager, oracle::BaselineKind::kCompile};
     report.torch = options.torch->torch_version();
   }
-  const assay::KernelToTime kernel{item.kernel.filename().string(), image};
+  const std::set<std::string> passed = PassedSettings(verdict);
+  const assay::KernelToTime kernel{item.kernel.filename().string(), &image};
   for (const task::Setting* setting : assay::Chosen(question)) {
     if (!setting->derived.empty()) continue;  // nobody asked for these sizes
-    const bool right =
-        std::any_of(verdict.settings.begin(), verdict.settings.end(),
-                    [&](const auto& r) { return r.id == setting->id && r.status == "passed"; });
-    if (!right) continue;
+    if (!passed.contains(setting->id)) continue;
     TRY_ASSIGN(assay::SettingTimes times,
                assay::TimeSetting(session_->parts(), question, *setting, std::span(&kernel, 1),
                                   options, [&](const std::string& stage) {
@@ -187,9 +222,9 @@ Status SessionJudge::Time(const assay::Question& question, const serve::Item& it
                                   }));
     report.settings.push_back(std::move(times));
   }
-  report.kernels.push_back({kernel.name, verdict});
-  bench = BenchJson(report);
-  return {};
+  Json bench = BenchJson(report);
+  bench["kernels"].push_back({{"name", kernel.name}, {"verdict", verdict}});
+  return bench;
 }
 
 }  // namespace

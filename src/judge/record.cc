@@ -255,6 +255,19 @@ Result<Record> ReadRecord(std::string_view text, std::string_view what) {
   return record;
 }
 
+bool StillStands(const Json& json, const Provenance& now, std::string_view device) {
+  const auto record = ReadRecord(DumpJson(json), "verdict");
+  if (!record || record->digest != record->computed_digest) return false;
+  const auto on = JsonString(json, "device", "verdict");
+  const Provenance& then = record->provenance;
+  const auto same = [&](std::string Provenance::*hash) {
+    return then.*hash == now.*hash && !(now.*hash).empty();
+  };
+  return on && *on == device && same(&Provenance::program_hash) && same(&Provenance::shim_hash) &&
+         same(&Provenance::oracle_hash) && same(&Provenance::shared_object_hash) &&
+         same(&Provenance::ptx_hash) && same(&Provenance::cubin_hash);
+}
+
 std::vector<Difference> CompareRecords(const Json& then, const Json& now, bool exactly) {
   Comparer comparer;
   if (!exactly) {

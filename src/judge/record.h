@@ -36,6 +36,10 @@ struct Record {
 /// `what` names the text in messages.
 Result<Record> ReadRecord(std::string_view text, std::string_view what);
 
+/// True where to judge again would tell nothing new: the record is whole, and of the same build of
+/// cupel, the same image and the same kind of device ("gpu (h200)").
+bool StillStands(const Json& record, const Provenance& now, std::string_view device);
+
 struct Difference {
   std::string where;  // "settings[0].trials[2].ok"
   std::string then, now;

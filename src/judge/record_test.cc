@@ -113,6 +113,34 @@ TEST(Record, RefusesWhatIsNone) {
   }
 }
 
+TEST(Record, StandsWhileBuildImageAndDeviceAreTheSame) {
+  Verdict made = Made();
+  Provenance& provenance = made.provenance;
+  provenance.program_hash = "program";
+  provenance.shim_hash = "shim";
+  provenance.oracle_hash = "oracle";
+  provenance.shared_object_hash = "so";
+  provenance.ptx_hash = "ptx";
+  provenance.cubin_hash = "cubin";
+  const Json record = ToJson(Decide(made));
+  EXPECT_TRUE(StillStands(record, provenance, "emu (h100)"));
+  EXPECT_FALSE(StillStands(record, provenance, "emu (a100)"));
+  for (const auto hash :
+       {&Provenance::program_hash, &Provenance::shim_hash, &Provenance::oracle_hash,
+        &Provenance::shared_object_hash, &Provenance::ptx_hash, &Provenance::cubin_hash}) {
+    Provenance now = provenance;
+    now.*hash = "another";
+    EXPECT_FALSE(StillStands(record, now, "emu (h100)"));
+    Verdict nothing = made;
+    nothing.provenance.*hash = now.*hash = "";  // nothing was built, or it is not known
+    EXPECT_FALSE(StillStands(ToJson(Decide(nothing)), now, "emu (h100)"));
+  }
+  Json edited = record;
+  edited["verdict"] = "rejected";
+  EXPECT_FALSE(StillStands(edited, provenance, "emu (h100)"));
+  EXPECT_FALSE(StillStands(Json::object(), provenance, "emu (h100)"));
+}
+
 TEST(CompareRecords, TellsWhereANumberDiffers) {
   const Json then = ToJson(Decide(Made()));
   Verdict other = Made();

@@ -203,12 +203,14 @@ Crew::~Crew() {
 
 size_t Crew::size() const { return impl_->places.size(); }
 
-Status Crew::Run(std::span<const Item> items, const std::function<void(Outcome)>& done,
-                 const std::function<void(size_t worker, const std::string& what)>& progress) {
+Status Crew::Run(std::span<const Item> items, const Listener& listener) {
   Impl& crew = *impl_;
   crew.items = items;
-  crew.done = &done;
-  crew.progress = &progress;
+  crew.listener = &listener;
+  crew.known.clear();
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!items[i].verdict.is_null()) crew.known[i] = {items[i].verdict, items[i].verdict_seconds};
+  }
   crew.schedule.emplace(items.size(), crew.options.most_attempts);
   Status status;
   while (!crew.schedule->IsDone()) {

@@ -55,6 +55,17 @@ struct CrewOptions {
   std::chrono::milliseconds first_pause{1'000};     // before a worker is started again
 };
 
+/// Who hears of a crew's work while it runs; none but `done` is needed.
+struct Listener {
+  /// Once for each item, one at a time, in any order.
+  std::function<void(Outcome)> done;
+  /// A worker has judged the item and times it now: `outcome` without `bench`. May come again, when
+  /// another worker has judged it anew.
+  std::function<void(const Outcome&)> judged;
+  /// What a worker does now.
+  std::function<void(size_t worker, const std::string& what)> progress;
+};
+
 /// Not thread-safe.
 class Crew {
  public:
@@ -69,12 +80,10 @@ class Crew {
   /// How many workers there are at most.
   size_t size() const;
 
-  /// Does all items; `done` is called once for each, one at a time, in any order. A worker that
-  /// dies is replaced and its item done again, a bounded number of times. `progress` tells what a
-  /// worker does now. Errors: kCancelled; no worker can be started (items without an outcome are
-  /// then not done). May be called again.
-  Status Run(std::span<const Item> items, const std::function<void(Outcome)>& done,
-             const std::function<void(size_t worker, const std::string& what)>& progress);
+  /// Does all items. A worker that dies is replaced and its item done again, a bounded number of
+  /// times; what it had judged is only timed again. Errors: kCancelled; no worker can be started
+  /// (items without an outcome are then not done). May be called again.
+  Status Run(std::span<const Item> items, const Listener& listener);
 
  private:
   struct Impl;

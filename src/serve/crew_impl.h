@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -39,6 +40,7 @@ struct Crew::Impl {
   void Wait(std::chrono::steady_clock::duration longest);
   void Pump(Place& place);
   void TakeMessage(Place& place, FromWorker& message);
+  void TakeJudged(Place& place, Judged& judged);
   void TakeDone(Place& place, Done& done);
   void TakeAnswers();
   void Watch(Place& place);
@@ -54,6 +56,12 @@ struct Crew::Impl {
     bool terminated = false;
   };
 
+  /// An item's verdict, and what it took.
+  struct Known {
+    Json verdict;
+    double seconds = 0;
+  };
+
   CrewOptions options;
   Hello ours;
   std::vector<std::unique_ptr<Place>> places;
@@ -66,8 +74,8 @@ struct Crew::Impl {
   // While Run runs.
   std::span<const Item> items;
   std::optional<Schedule> schedule;
-  const std::function<void(Outcome)>* done = nullptr;
-  const std::function<void(size_t, const std::string&)>* progress = nullptr;
+  std::map<size_t, Known> known;  // of items that are being timed, or were
+  const Listener* listener = nullptr;
 };
 
 }  // namespace cupel::serve

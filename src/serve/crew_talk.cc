@@ -32,7 +32,16 @@ void Crew::Impl::HandOut(Place& place) {
     place.item = *index;
     place.ticket = work->ticket;
     place.expected = ExpectedOf(*work);
+    work->item.verdict = nullptr;
+    if (const auto before = known.find(*index); before != known.end()) {
+      if (WhyNotThis(place.expected, before->second.verdict)) {
+        known.erase(before);  // its files lie elsewhere now
+      } else {
+        work->item.verdict = before->second.verdict;
+      }
+    }
     place.item_began = std::chrono::steady_clock::now();
+    place.judged_anew = false;
     place.stage = Place::Stage::kBusy;
     place.link->Send(*work);
     return;
@@ -60,11 +69,13 @@ void Crew::Impl::TakeMessage(Place& place, FromWorker& message) {
                         failed->error.code != ErrorCode::kTimeout;
     Lost(place, failed->error.ToString());
   } else if (const auto* alive = std::get_if<Alive>(&message)) {
-    if (progress != nullptr && *progress && alive->ticket == place.ticket && place.item) {
-      (*progress)(place.index, alive->total > 0 ? fmt::format("{} ({} of {})", alive->stage,
-                                                              alive->done, alive->total)
-                                                : alive->stage);
+    if (listener != nullptr && listener->progress && alive->ticket == place.ticket && place.item) {
+      listener->progress(place.index, alive->total > 0 ? fmt::format("{} ({} of {})", alive->stage,
+                                                                     alive->done, alive->total)
+                                                       : alive->stage);
     }
+  } else if (auto* judged = std::get_if<Judged>(&message)) {
+    TakeJudged(place, *judged);
   } else if (auto* finished = std::get_if<Done>(&message)) {
     TakeDone(place, *finished);
   } else if (auto* open = std::get_if<OpenCases>(&message)) {
@@ -81,6 +92,22 @@ void Crew::Impl::TakeMessage(Place& place, FromWorker& message) {
   }
 }
 
+void Crew::Impl::TakeJudged(Place& place, Judged& judged) {
+  if (!place.item || judged.ticket != place.ticket) return;  // of an item that is over
+  if (auto wrong = WhyNotThis(place.expected, judged.verdict)) return Lost(place, *wrong);
+  const auto now = std::chrono::steady_clock::now();
+  Outcome outcome;
+  outcome.item = items[*place.item].id;
+  outcome.verdict = judged.verdict;
+  outcome.worker = place.name;
+  outcome.cases = place.ready.cases;
+  outcome.seconds = std::chrono::duration<double>(now - place.item_began).count();
+  known[*place.item] = {std::move(judged.verdict), outcome.seconds};
+  place.judged_anew = true;
+  place.item_began = now;  // timing may take as long again
+  if (listener->judged) listener->judged(outcome);
+}
+
 void Crew::Impl::TakeDone(Place& place, Done& finished) {
   if (!place.item || finished.ticket != place.ticket) {
     return Note(fmt::format("{}: a second result for the same work is dropped", place.name));
@@ -88,7 +115,9 @@ void Crew::Impl::TakeDone(Place& place, Done& finished) {
   if (finished.error && finished.error->code == ErrorCode::kCancelled) {
     return Lost(place, "it was asked to end");
   }
-  if (auto wrong = WhyNotThis(place.expected, finished)) return Lost(place, *wrong);
+  if (!finished.error) {
+    if (auto wrong = WhyNotThis(place.expected, finished.verdict)) return Lost(place, *wrong);
+  }
   place.stage = Place::Stage::kIdle;
   if (finished.error && IsOfThatMachine(*finished.error)) {
     const std::string why = finished.error->ToString();
@@ -106,6 +135,9 @@ void Crew::Impl::TakeDone(Place& place, Done& finished) {
   outcome.worker = place.name;
   outcome.cases = place.ready.cases;
   outcome.seconds = finished.seconds;
+  if (const auto before = known.find(index); before != known.end() && !place.judged_anew) {
+    outcome.seconds += before->second.seconds;
+  }
   if (finished.error) {
     outcome.error = finished.error->message;
     outcome.remedy = finished.error->remedy;
@@ -126,7 +158,7 @@ void Crew::Impl::TakeAnswers() {
   }
 }
 
-void Crew::Impl::Tell(Outcome outcome) { (*done)(std::move(outcome)); }
+void Crew::Impl::Tell(Outcome outcome) { listener->done(std::move(outcome)); }
 
 void Crew::Impl::LoseItem(Place& place, const std::string& why) {
   if (!place.item || !schedule) return;

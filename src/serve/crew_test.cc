@@ -46,13 +46,13 @@ class CrewTest : public ::testing::Test {
 
   Status Run() {
     TRY_ASSIGN(crew_, Crew::Start(options_));
-    return crew_->Run(
-        items_,
-        [this](Outcome outcome) {
-          EXPECT_EQ(outcomes_.count(outcome.item), 0u) << "told twice: " << outcome.item;
-          outcomes_[outcome.item] = std::move(outcome);
-        },
-        [](size_t, const std::string&) {});
+    Listener listener;
+    listener.done = [this](Outcome outcome) {
+      EXPECT_EQ(outcomes_.count(outcome.item), 0u) << "told twice: " << outcome.item;
+      outcomes_[outcome.item] = std::move(outcome);
+    };
+    listener.judged = [this](const Outcome& outcome) { judged_.push_back(outcome); };
+    return crew_->Run(items_, listener);
   }
   void MustRun() {
     const Status status = Run();
@@ -69,6 +69,7 @@ class CrewTest : public ::testing::Test {
   std::vector<Item> items_;
   std::vector<std::string> notes_;
   std::map<std::string, Outcome> outcomes_;
+  std::vector<Outcome> judged_;
   std::unique_ptr<Crew> crew_;
 };
 
@@ -226,6 +227,47 @@ TEST_F(CrewTest, ASecondResultForTheSameWorkIsDropped) {
   MustRun();
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(Of(i).error, "");
   EXPECT_THAT(notes_, Contains(HasSubstr("a second result for the same work is dropped")));
+}
+
+TEST_F(CrewTest, WhatWasJudgedIsOnlyTimedAgainWhenItsWorkerDies) {
+  Add("time, die once " + (folder_.path() / "mark").string());
+  Add("time");
+  MustRun();
+  EXPECT_EQ(Of(0).error, "");
+  EXPECT_THAT(notes_, Contains(HasSubstr("SIGABRT")));
+  ASSERT_EQ(judged_.size(), 2u);  // neither of them twice
+  for (const Outcome& judged : judged_) {
+    EXPECT_EQ(judged.verdict, outcomes_[judged.item].verdict);
+    EXPECT_TRUE(judged.bench.is_null());
+    EXPECT_LE(judged.seconds, outcomes_[judged.item].seconds + 0.001);
+  }
+  EXPECT_EQ(Of(0).bench["timed"], "again");
+  EXPECT_EQ(Of(1).bench["timed"], "first");
+}
+
+TEST_F(CrewTest, AnEarlierRunsVerdictIsTimedUnlessItIsOfSomethingElse) {
+  for (int i = 0; i < 3; ++i) Add("time");
+  MustRun();
+  ASSERT_EQ(judged_.size(), 3u);
+  const auto before = std::exchange(outcomes_, {});
+  judged_.clear();
+  items_[0].verdict = before.at(items_[0].id).verdict;
+  items_[0].verdict_seconds = 1000;
+  items_[1].verdict = before.at(items_[0].id).verdict;
+  MustRun();
+  EXPECT_EQ(Of(0).bench["timed"], "again");
+  EXPECT_EQ(Of(0).verdict, before.at(items_[0].id).verdict);
+  EXPECT_GT(Of(0).seconds, 1000);
+  EXPECT_EQ(Of(1).bench["timed"], "first");
+  EXPECT_EQ(Of(2).bench["timed"], "first");
+  EXPECT_EQ(judged_.size(), 2u);
+}
+
+TEST_F(CrewTest, TheVerdictOfSomethingElseIsNotTakenBeforeItIsTimedEither) {
+  Add("time a lie");
+  MustRun();
+  EXPECT_TRUE(judged_.empty());
+  EXPECT_THAT(Of(0).error, HasSubstr("the verdict of another kernel or task"));
 }
 
 /// The smallest case there is: a call with None that returns nothing.

@@ -20,7 +20,8 @@
 namespace cupel::serve {
 
 /// A kernel's text is an instruction: "", "die", "die once PATH", "stop", "sleep", "lie",
-/// "broken environment", "broken task", "cases N", "noisy", "twice", "meet FOLDER".
+/// "broken environment", "broken task", "cases N", "noisy", "twice", "meet FOLDER"; or "time",
+/// "time, die once PATH", "time a lie".
 class FakeJudge final : public Judge {
  public:
   FakeJudge(WireEnd& wire, const std::filesystem::path& store)
@@ -31,11 +32,7 @@ class FakeJudge final : public Judge {
     TRY_ASSIGN(const std::string text, os::ReadFile(files.kernel, 4096));
     const auto is = [&](std::string_view word) { return text.starts_with(word); };
     if (is("die once ")) {
-      const std::filesystem::path mark = text.substr(9);
-      if (!std::filesystem::exists(mark)) {
-        std::ofstream(mark) << "died";
-        std::abort();
-      }
+      DieOnce(text.substr(9));
     } else if (is("die")) {
       std::abort();
     }
@@ -51,9 +48,10 @@ class FakeJudge final : public Judge {
                     {"task", task.name},
                     {"direction", work.item.backward ? "backward" : "forward"},
                     {"kernel", work.item.kernel.string()},
-                    {"source_sha256", Sha256Hex(is("lie") ? "another" : text)},
+                    {"source_sha256", Sha256Hex(text.ends_with("lie") ? "another" : text)},
                     {"task_sha256", task.content_hash[work.item.backward ? 1 : 0]},
                     {"pid", getpid()}};
+    if (is("time")) TRY(Time(work, text, done));
     if (is("twice")) {
       Done early = done;
       early.ticket = work.ticket;
@@ -75,6 +73,25 @@ class FakeJudge final : public Judge {
   }
 
  private:
+  static void DieOnce(const std::filesystem::path& mark) {
+    if (std::filesystem::exists(mark)) return;
+    std::ofstream(mark) << "died";
+    std::abort();
+  }
+
+  Status Time(const Assignment& work, const std::string& text, Done& done) {
+    const bool again = work.item.verdict.is_object();
+    if (again) {
+      done.verdict = work.item.verdict;
+    } else {
+      TRY(wire_.Send(Judged{work.ticket, done.verdict}));
+    }
+    constexpr std::string_view kDie = "time, die once ";
+    if (text.starts_with(kDie)) DieOnce(text.substr(kDie.size()));
+    done.bench = {{"timed", again ? "again" : "first"}};
+    return {};
+  }
+
   /// Waits until a second worker is in the same place, so that no worker can do all the work.
   static Status Meet(const std::filesystem::path& folder) {
     std::ofstream(folder / std::to_string(getpid())) << "here";

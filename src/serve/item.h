@@ -29,6 +29,10 @@ struct Item {
   bool full_size = false;  // on the emulator too, where the task names smaller sizes for it
   bool timed = true;       // where the worker has a clock
   bool baselines = true;   // and PyTorch beside it, where the worker has PyTorch on its GPU
+  /// What was found when it was judged before (cupel.verdict/1), where its time alone is wanted
+  /// still; else null. A worker to which that says nothing judges anew: see judge::StillStands.
+  Json verdict;
+  double verdict_seconds = 0;  // that it took
 };
 
 struct Outcome {
@@ -36,7 +40,7 @@ struct Outcome {
   Json verdict;               // cupel.verdict/1; null when `error` is set
   Json bench;                 // cupel.bench/1; null where nothing was timed
   std::string worker;         // "local 0", "node3 1": for people
-  double seconds = 0;         // of the worker
+  double seconds = 0;         // of the worker, with an earlier one's for the same verdict
   std::string cases;          // "worker": of its own PyTorch; "coordinator"
   std::string error, remedy;  // cupel's own failure for this item: the task does not load …
 };

@@ -30,10 +30,9 @@ Expected ExpectedOf(const Assignment& work) {
                                                     : task::Direction::kForward))};
 }
 
-std::optional<std::string> WhyNotThis(const Expected& expected, const Done& done) {
-  if (done.error) return std::nullopt;
+std::optional<std::string> WhyNotThis(const Expected& expected, const Json& verdict) {
   const auto says = [&](const char* key, const std::string& wanted, bool may_be_empty = false) {
-    const auto text = JsonString(done.verdict, key, "verdict");
+    const auto text = JsonString(verdict, key, "verdict");
     return text && (*text == wanted || (may_be_empty && text->empty()));
   };
   if (!says("schema", "cupel.verdict/1")) return "it sent what is no verdict";

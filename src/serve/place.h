@@ -20,8 +20,8 @@ struct Expected {
   std::string kernel, source_hash, task, task_hash, direction;
 };
 Expected ExpectedOf(const Assignment& work);
-/// Why `done` is no answer to it.
-std::optional<std::string> WhyNotThis(const Expected& expected, const Done& done);
+/// Why `verdict` is no answer to it.
+std::optional<std::string> WhyNotThis(const Expected& expected, const Json& verdict);
 /// True for an Error that another machine may not have.
 bool IsOfThatMachine(const Error& error);
 
@@ -52,6 +52,7 @@ struct Place {
   std::optional<size_t> item;
   int64_t ticket = 0;
   Expected expected;
+  bool judged_anew = false;           // by this worker, and it said so before it timed
   std::map<int64_t, SentFile> files;  // the last of each stream
 
   /// Ends the worker; what it was doing is left to the caller.

@@ -34,6 +34,10 @@ Json JsonOf(const Alive& alive) {
           {"total", alive.total}};
 }
 
+Json JsonOf(const Judged& judged) {
+  return {{"type", "judged"}, {"ticket", judged.ticket}, {"verdict", judged.verdict}};
+}
+
 Json JsonOf(const Done& done) {
   return {{"type", "done"},      {"ticket", done.ticket},   {"verdict", done.verdict},
           {"bench", done.bench}, {"seconds", done.seconds}, {"error", WireError(done.error)}};
@@ -90,6 +94,14 @@ Result<FromWorker> ReadReady(const Json& json) {
   TRY_ASSIGN(ready.torch, WireText(json, "torch", 64));
   TRY_ASSIGN(ready.cases, WireText(json, "cases", 16));
   return FromWorker(std::move(ready));
+}
+
+Result<FromWorker> ReadJudged(const Json& json) {
+  Judged judged;
+  TRY_ASSIGN(judged.ticket, WireCount(json, "ticket"));
+  TRY_ASSIGN(const Json* verdict, JsonObject(json, "verdict", "message"));
+  judged.verdict = *verdict;
+  return FromWorker(std::move(judged));
 }
 
 Result<FromWorker> ReadDone(const Json& json) {
@@ -159,6 +171,7 @@ Result<FromWorker> ReadFromWorker(std::string_view line) {
   TRY_ASSIGN(const std::string type, WireText(json, "type", 64));
   if (type == "hello") return ReadHello(json);
   if (type == "ready") return ReadReady(json);
+  if (type == "judged") return ReadJudged(json);
   if (type == "done") return ReadDone(json);
   if (type == "open") return ReadOpen(json);
   if (type == "fetch") return ReadFetch(json);

@@ -59,6 +59,12 @@ struct Alive {
   int64_t done = 0, total = 0;
 };
 
+/// What the worker has found, and will time now: should it be lost meanwhile, its verdict is not.
+struct Judged {
+  int64_t ticket = 0;
+  Json verdict;
+};
+
 struct Done {
   int64_t ticket = 0;
   Json verdict, bench;  // null where there is none
@@ -114,7 +120,7 @@ struct Failed {
 struct Bye {};
 
 using FromWorker =
-    std::variant<Hello, Ready, Alive, Done, OpenCases, NextCase, CloseCases, Fetch, Failed>;
+    std::variant<Hello, Ready, Alive, Judged, Done, OpenCases, NextCase, CloseCases, Fetch, Failed>;
 using ToWorker = std::variant<Setup, Assignment, CaseAnswer, Chunk, Alive, Bye>;
 
 /// A line without its end.

@@ -41,7 +41,8 @@ Json JsonOf(const Assignment& work) {
           {"thorough", item.thorough},
           {"full_size", item.full_size},
           {"timed", item.timed},
-          {"baselines", item.baselines}};
+          {"baselines", item.baselines},
+          {"verdict", item.verdict}};
 }
 
 Json JsonOf(const CaseAnswer& answer) {
@@ -109,6 +110,11 @@ Result<ToWorker> ReadAssignment(const Json& json) {
   TRY_ASSIGN(work.item.full_size, JsonBool(json, "full_size", "message"));
   TRY_ASSIGN(work.item.timed, JsonBool(json, "timed", "message"));
   TRY_ASSIGN(work.item.baselines, JsonBool(json, "baselines", "message"));
+  TRY_ASSIGN(const Json* verdict, WireMaybe(json, "verdict"));
+  if (verdict != nullptr) {
+    TRY_ASSIGN(verdict, JsonObject(json, "verdict", "message"));
+    work.item.verdict = *verdict;
+  }
   if (trials < 1 || trials > 10000 || work.source.size() > kMostKernelBytes) {
     return Fail(ErrorCode::kInvalidArgument, "message: trials or source are out of bounds");
   }

@@ -28,6 +28,7 @@ Assignment SomeAssignment() {
   work.item.trials = 3;
   work.item.thorough = false;
   work.item.full_size = true;
+  work.item.verdict = {{"schema", "cupel.verdict/1"}};
   work.source = std::string("text\0with \xff bytes", 17);
   work.task_path = "/tasks/t";
   work.task_hash = kHash;
@@ -49,6 +50,7 @@ std::vector<std::string> LinesOfWorkers() {
   return {LineOf(FromWorker(SomeHello())),
           LineOf(FromWorker(Ready{"emu (h100)", false, "1.13", "worker"})),
           LineOf(FromWorker(Alive{7, "single-0 trial 2", 2, 10})),
+          LineOf(FromWorker(Judged{7, done.verdict})),
           LineOf(FromWorker(done)),
           LineOf(FromWorker(failed)),
           LineOf(FromWorker(open)),

@@ -136,6 +136,31 @@ class SuiteRuns(CupelTest):
         store = sqlite3.connect(run / "suite.cupel")
         self.assertEqual(store.execute("SELECT count(*) FROM outcomes").fetchone()[0], 3)
 
+    def test_what_was_being_timed_keeps_its_verdict_where_that_stands(self):
+        run = self.folder / "run"
+        self.cupel(*self.command(run))
+        before = results(run)
+        good, wrong = ("mnist_linear/forward/forward/%s.cu" % name for name in ("good", "no_bias"))
+        store = sqlite3.connect(run / "suite.cupel")
+        for item in (good, wrong):  # as if the run had been killed while it timed them
+            verdict = json.loads(store.execute("SELECT verdict FROM outcomes WHERE item = ?", (item,)).fetchone()[0])
+            verdict["timing"]["total_seconds"] = 12345  # outside of the digest
+            verdict["verdict"] = "accepted"  # edited where it was not
+            with store:
+                store.execute("DELETE FROM outcomes WHERE item = ?", (item,))
+                store.execute("INSERT INTO judged VALUES (?, ?, 'local 0', 1000, 0)", (item, json.dumps(verdict)))
+        store.close()
+        done = self.cupel("suite", "run", "--resume", run)
+        self.assertEqual(done.status, 1, done)
+        self.assertEqual(results(run), before)
+        store = sqlite3.connect(run / "suite.cupel")
+        took = {item: json.loads(verdict)["timing"]["total_seconds"]
+                for item, verdict in store.execute("SELECT item, verdict FROM outcomes")}
+        self.assertEqual(took[good], 12345)
+        self.assertLess(took[wrong], 1000)
+        self.assertGreater(self.seconds_or_none(run)[good], 1000)
+        self.assertEqual(store.execute("SELECT count(*) FROM judged").fetchone()[0], 0)
+
     def test_what_changed_meanwhile_is_judged_anew_and_said(self):
         run = self.folder / "run"
         self.cupel(*self.command(run))
