@@ -294,6 +294,31 @@ TEST_F(BaselineScript, TimesTheCallAndNotTheFlush) {
   EXPECT_NEAR(samples->front(), 1000, 0.01);
 }
 
+TEST_F(BaselineScript, BaselinesOfASettingShareTheirInputsAndNoneSpoilsThem) {
+  const fs::path log = folder_.path() / "drawn";
+  const Task task = MakeTask("def forward_fn(x):\n    return x.mul_(3)\n", "spoils");
+  std::ofstream(task.path / "func_forward.py", std::ios::app)
+      << "drawn = get_inputs\ndef get_inputs():\n    print('x', file=open('" << log.string()
+      << "', 'a'))\n    return drawn()\n";
+  const auto drawn = [&] { return fs::exists(log) ? fs::file_size(log) / 2 : 0; };
+  auto baselines = Start(kWithoutGpu);
+  ASSERT_TRUE(baselines) << baselines.error().ToString();
+  for (int again = 0; again < 2; ++again) {
+    const auto outcome = Prepare(**baselines, task);
+    ASSERT_EQ(FailureOf(outcome), "");
+    EXPECT_EQ(drawn(), 3u);
+    const BaselineOutput& output = std::get<BaselineInfo>(*outcome).outputs.at(0);
+    EXPECT_EQ(output.difference, 0);
+    EXPECT_LE(output.largest, 6);  // three times at most 2
+    EXPECT_GT(output.largest, 3);
+    if (again == 1) {
+      EXPECT_TRUE((*baselines)->Drop(std::get<BaselineInfo>(*outcome).name));
+    }
+  }
+  ASSERT_EQ(FailureOf(Prepare(**baselines, task)), "");
+  EXPECT_EQ(drawn(), 6u);  // they were forgotten
+}
+
 TEST_F(BaselineScript, PreparesNothingWhileAnotherMeasures) {
   const fs::path path = folder_.path() / "gpu.lock";
   auto baselines = Start(kWithoutGpu, path);

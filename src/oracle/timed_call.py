@@ -14,16 +14,16 @@ ADVICE = ("Set TORCH", "You can suppress", "For even more", "import torch._dynam
 
 
 def moved(value, device):
-    """On the GPU with the strides of the case; views bring their whole storage, as in cases."""
+    """A copy on the GPU with the strides of the case; views bring their whole storage, as in cases."""
     if not isinstance(value, torch.Tensor):
         return value
     value = value.detach()
     if value.is_conj() or value.is_neg():
         value = value.clone()
     if (value.is_contiguous() and value.storage_offset() == 0) or value.numel() == 0:
-        return value.to(device)
+        return value.to(device, copy=True)
     count = oracle.storage_bytes(value) // value.element_size()
-    flat = value.as_strided((count,), (1,), 0).to(device)
+    flat = value.as_strided((count,), (1,), 0).to(device, copy=True)
     return flat.as_strided(value.shape, value.stride(), value.storage_offset())
 
 
