@@ -65,7 +65,7 @@ def places(t, count):
 
 def extremes(t):
     """Some stand at the ends of rows, which loops forget first."""
-    flat = t.flatten()
+    flat = t.flatten().clone()
     where = places(t, min(EXTREMES, max(1, t.numel() // 16)))
     width = t.shape[-1] if t.dim() else 1
     if len(where) == EXTREMES:
@@ -89,7 +89,7 @@ def shifted_view(t):
     return view.copy_(t)
 
 
-# Of a float64 copy of the task's own tensor, and the type that it has.
+# Of a float64 copy of the task's own tensor, which they leave as it is, and the type that it has.
 VALUES = {
     "usual": lambda t, _: t,
     "integers": lambda t, _: torch.randint(-2, 3, t.shape),
@@ -114,7 +114,8 @@ PLANTED = {"nan": math.nan, "infinity": math.inf}
 
 
 def is_constant(t):
-    return bool((t == t.flatten()[0]).all())
+    flat = t.flatten()
+    return all(bool((part == flat[0]).all()) for part in (flat[:PROBED], flat))
 
 
 def holds_labels(t):
@@ -139,9 +140,9 @@ def with_structure_of(own, t):
     if own.dim() >= 2 and own.shape[-1] == own.shape[-2] > 1:
         if torch.equal(own, own.transpose(-1, -2)):
             t = t.tril() + t.tril(-1).transpose(-1, -2)
-    zeros = own == 0
-    is_structure = STRUCTURE_SHARE * int(zeros.sum()) >= own.numel()  # fewer are drawn by chance
-    return t.masked_fill(zeros, 0) if is_structure else t
+    zeros = own.numel() - int(torch.count_nonzero(own))
+    is_structure = STRUCTURE_SHARE * zeros >= own.numel()  # fewer are drawn by chance
+    return t.masked_fill(own == 0, 0) if is_structure else t
 
 
 def all_the_same(kind, t):
@@ -191,8 +192,7 @@ class Spread:
                 flat[places(own, min(2, own.numel() // 16 + 1))] = PLANTED[self.kind]
                 made = flat.reshape(own.shape)
             else:
-                made = VALUES[self.values](own.clone(), value.dtype).double()
-                made = with_structure_of(own, made)
+                made = with_structure_of(own, VALUES[self.values](own, value.dtype))
             return torch.empty_like(value).copy_(made)
 
 
