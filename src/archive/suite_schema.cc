@@ -62,7 +62,8 @@ constexpr const char* kVersion2 = R"sql(
 CREATE TABLE judged (
   item TEXT PRIMARY KEY REFERENCES items (id) ON DELETE CASCADE,
   verdict TEXT NOT NULL CHECK (json_valid(verdict)),
-  worker TEXT NOT NULL,
+  device TEXT NOT NULL,
+  cases TEXT NOT NULL,
   seconds REAL NOT NULL,
   created_ms INTEGER NOT NULL
 ) STRICT;

@@ -217,23 +217,26 @@ Result<std::vector<SuiteTime>> SuiteStore::Times() const {
 Status SuiteStore::RecordVerdict(std::string_view item, const SuiteVerdict& verdict) {
   TRY(Bounded(verdict.verdict, "the verdict"));
   TRY_ASSIGN(Statement insert,
-             impl_->database.Prepare("INSERT OR REPLACE INTO judged (item, verdict, worker, "
-                                     "seconds, created_ms) VALUES (?, ?, ?, ?, ?)"));
+             impl_->database.Prepare("INSERT OR REPLACE INTO judged (item, verdict, device, "
+                                     "cases, seconds, created_ms) VALUES (?, ?, ?, ?, ?, ?)"));
   return insert.Bind(item)
       .Bind(verdict.verdict)
-      .Bind(verdict.worker)
+      .Bind(verdict.device)
+      .Bind(verdict.cases)
       .Bind(verdict.seconds)
       .Bind(NowMs())
       .Run();
 }
 
 Result<std::optional<SuiteVerdict>> SuiteStore::VerdictOf(std::string_view item) const {
-  TRY_ASSIGN(Statement select,
-             impl_->database.Prepare("SELECT verdict, worker, seconds FROM judged WHERE item = ?"));
+  TRY_ASSIGN(
+      Statement select,
+      impl_->database.Prepare("SELECT verdict, device, cases, seconds FROM judged WHERE item = ?"));
   select.Bind(item);
   TRY_ASSIGN(const bool row, select.Next());
   if (!row) return std::optional<SuiteVerdict>();
-  return std::optional(SuiteVerdict{select.Text(0), select.Text(1), select.Double(2)});
+  return std::optional(
+      SuiteVerdict{select.Text(0), select.Text(1), select.Text(2), select.Double(3)});
 }
 
 Status SuiteStore::Record(std::string_view item, const SuiteOutcome& outcome) {

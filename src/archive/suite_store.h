@@ -46,8 +46,8 @@ struct SuiteOutcome {
 
 /// A verdict of an item that is not timed yet.
 struct SuiteVerdict {
-  std::string verdict;  // cupel.verdict/1
-  std::string worker;
+  std::string verdict;        // cupel.verdict/1
+  std::string device, cases;  // the worker's device; as in SuiteOutcome
   double seconds = 0;
 };
 

@@ -107,11 +107,11 @@ TEST_F(SuiteStoreTest, OurOwnFailuresAreTriedAgainAndCountedOnce) {
 TEST_F(SuiteStoreTest, AVerdictWaitsForItsTimesUnlessSomethingChanges) {
   SuiteStore store = Make();
   ASSERT_TRUE(store.SetItems(std::vector{Item("a"), Item("b"), Item("c")}, "{}"));
-  EXPECT_FALSE(store.RecordVerdict("nobody", {"{}", "local 0", 2}));
-  EXPECT_FALSE(store.RecordVerdict("a", {"{", "local 0", 2}));
+  EXPECT_FALSE(store.RecordVerdict("nobody", {"{}", "gpu", "worker", 2}));
+  EXPECT_FALSE(store.RecordVerdict("a", {"{", "gpu", "worker", 2}));
   for (const char* id : {"a", "b", "c"}) {
-    ASSERT_TRUE(store.RecordVerdict(id, {"{}", "local 0", 1}));
-    ASSERT_TRUE(store.RecordVerdict(id, {R"({"verdict": "accepted"})", "local 1", 2}));
+    ASSERT_TRUE(store.RecordVerdict(id, {"{}", "cpu", "worker", 1}));
+    ASSERT_TRUE(store.RecordVerdict(id, {R"({"verdict": "accepted"})", "gpu", "coordinator", 2}));
   }
   EXPECT_THAT(Ids(store.Pending()), ElementsAre("a", "b", "c"));
   EXPECT_EQ(store.Count()->done, 0);
@@ -121,7 +121,8 @@ TEST_F(SuiteStoreTest, AVerdictWaitsForItsTimesUnlessSomethingChanges) {
   const auto kept = store.VerdictOf("a");
   ASSERT_TRUE(kept && *kept);
   EXPECT_EQ((*kept)->verdict, R"({"verdict": "accepted"})");
-  EXPECT_EQ((*kept)->worker, "local 1");
+  EXPECT_EQ((*kept)->device, "gpu");
+  EXPECT_EQ((*kept)->cases, "coordinator");
   EXPECT_EQ((*kept)->seconds, 2);
   ASSERT_TRUE(store.Record("a", Done("accepted")));
   EXPECT_EQ(*store.VerdictOf("a"), std::nullopt);

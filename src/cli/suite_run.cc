@@ -252,8 +252,11 @@ class SuiteRun {
     };
     serve::Listener listener;
     listener.done = [&](const serve::Outcome& outcome) { store([&] { return Record(outcome); }); };
-    listener.judged = [&](const serve::Outcome& outcome) {
-      store([&] { return RecordVerdict(outcome); });
+    listener.judged = [&](const std::string& item, const serve::Judgement& judged) {
+      store([&] {
+        return store_->RecordVerdict(
+            item, {DumpJson(judged.verdict), judged.device, judged.cases, judged.seconds});
+      });
     };
     listener.progress = [&](size_t worker, const std::string& what) {
       state_.activity = fmt::format("{}: {}", worker, what);
@@ -268,14 +271,10 @@ class SuiteRun {
   Status TakeVerdict(serve::Item& item) const {
     TRY_ASSIGN(const auto judged, store_->VerdictOf(item.id));
     if (!judged) return {};
-    TRY_ASSIGN(item.verdict, ParseJson(judged->verdict, "the verdict of " + item.id));
-    item.verdict_seconds = judged->seconds;
+    auto verdict = ParseJson(judged->verdict, "verdict");
+    if (!verdict) return {};  // it is judged anew
+    item.judged = {std::move(*verdict), judged->device, judged->cases, judged->seconds};
     return {};
-  }
-
-  Status RecordVerdict(const serve::Outcome& outcome) {
-    return store_->RecordVerdict(outcome.item,
-                                 {DumpJson(outcome.verdict), outcome.worker, outcome.seconds});
   }
 
   Status Record(const serve::Outcome& outcome) {

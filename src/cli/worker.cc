@@ -60,6 +60,7 @@ class SessionJudge final : public serve::Judge {
   /// The verdict that the item has already, where it still stands, or a new one.
   Result<Json> Verdict(const assay::Question& question, const serve::Assignment& work,
                        const assay::Candidate& candidate);
+  judge::Basis BasisOf(const assay::Question& question, const assay::Candidate& candidate) const;
   /// An accepted kernel's times, as cupel.bench/1.
   Result<Json> Time(const assay::Question& question, const serve::Item& item,
                     const build::Image& image, const Json& verdict);
@@ -160,13 +161,25 @@ Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve:
   return done;
 }
 
+judge::Basis SessionJudge::BasisOf(const assay::Question& question,
+                                   const assay::Candidate& candidate) const {
+  judge::Provenance now = assay::ProvenanceOf(candidate, question, session_->parts(), std::nullopt);
+  const auto* image = std::get_if<build::Image>(&candidate.built);
+  judge::Basis basis;
+  basis.image_key = image != nullptr ? image->key : "";
+  basis.ptx_hash = std::move(now.ptx_hash);
+  basis.program_hash = std::move(now.program_hash);
+  basis.shim_hash = std::move(now.shim_hash);
+  basis.oracle_hash = std::move(now.oracle_hash);
+  basis.device = assay::DeviceOf(session_->engine());
+  if (ready_.cases == "worker") basis.torch_version = ready_.torch;
+  return basis;
+}
+
 Result<Json> SessionJudge::Verdict(const assay::Question& question, const serve::Assignment& work,
                                    const assay::Candidate& candidate) {
-  if (work.item.verdict.is_object()) {
-    const auto now = assay::ProvenanceOf(candidate, question, session_->parts(), std::nullopt);
-    if (judge::StillStands(work.item.verdict, now, assay::DeviceOf(session_->engine()))) {
-      return work.item.verdict;
-    }
+  if (const Json& before = work.item.judged.verdict; before.is_object()) {
+    if (judge::StillStands(before, BasisOf(question, candidate))) return before;
   }
   auto judged = session_->assay().Judge(candidate, question);
   TellWarnings();

@@ -255,17 +255,22 @@ Result<Record> ReadRecord(std::string_view text, std::string_view what) {
   return record;
 }
 
-bool StillStands(const Json& json, const Provenance& now, std::string_view device) {
+bool StillStands(const Json& json, const Basis& now) {
   const auto record = ReadRecord(DumpJson(json), "verdict");
-  if (!record || record->digest != record->computed_digest) return false;
-  const auto on = JsonString(json, "device", "verdict");
+  if (!record || record->digest != record->computed_digest || record->verdict != "accepted") {
+    return false;
+  }
+  const auto image = JsonString(json, "image_key", "verdict");
+  const auto device = JsonString(json, "device", "verdict");
+  if (!image || !device) return false;
   const Provenance& then = record->provenance;
-  const auto same = [&](std::string Provenance::*hash) {
-    return then.*hash == now.*hash && !(now.*hash).empty();
-  };
-  return on && *on == device && same(&Provenance::program_hash) && same(&Provenance::shim_hash) &&
-         same(&Provenance::oracle_hash) && same(&Provenance::shared_object_hash) &&
-         same(&Provenance::ptx_hash) && same(&Provenance::cubin_hash);
+  const std::pair<std::string_view, std::string_view> pairs[] = {
+      {*image, now.image_key},         {*device, now.device},
+      {then.ptx_hash, now.ptx_hash},   {then.program_hash, now.program_hash},
+      {then.shim_hash, now.shim_hash}, {then.oracle_hash, now.oracle_hash}};
+  return std::all_of(std::begin(pairs), std::end(pairs),
+                     [](const auto& p) { return p.first == p.second && !p.first.empty(); }) &&
+         (now.torch_version.empty() || now.torch_version == record->torch_version);
 }
 
 std::vector<Difference> CompareRecords(const Json& then, const Json& now, bool exactly) {

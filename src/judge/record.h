@@ -36,9 +36,17 @@ struct Record {
 /// `what` names the text in messages.
 Result<Record> ReadRecord(std::string_view text, std::string_view what);
 
-/// True where to judge again would tell nothing new: the record is whole, and of the same build of
-/// cupel, the same image and the same kind of device ("gpu (h200)").
-bool StillStands(const Json& record, const Provenance& now, std::string_view device);
+/// What a verdict rests on beside the kernel, the task and what was asked.
+struct Basis {
+  std::string image_key, ptx_hash;  // of the image; two compilations differ in paths alone
+  std::string program_hash, shim_hash, oracle_hash;  // of cupel
+  std::string device;                                // "gpu (h200)"
+  std::string torch_version;  // that computes truth; empty: not known here, and not compared
+};
+
+/// True where to judge again would tell nothing new of an accepted kernel: the record is whole, and
+/// rests on the same.
+bool StillStands(const Json& record, const Basis& now);
 
 struct Difference {
   std::string where;  // "settings[0].trials[2].ok"

@@ -113,32 +113,40 @@ TEST(Record, RefusesWhatIsNone) {
   }
 }
 
-TEST(Record, StandsWhileBuildImageAndDeviceAreTheSame) {
+TEST(Record, StandsWhileWhatItRestsOnIsTheSame) {
   Verdict made = Made();
-  Provenance& provenance = made.provenance;
-  provenance.program_hash = "program";
-  provenance.shim_hash = "shim";
-  provenance.oracle_hash = "oracle";
-  provenance.shared_object_hash = "so";
-  provenance.ptx_hash = "ptx";
-  provenance.cubin_hash = "cubin";
+  made.image_key = "key";
+  made.torch_version = "2.11";
+  made.provenance.program_hash = "program";
+  made.provenance.shim_hash = "shim";
+  made.provenance.oracle_hash = "oracle";
+  made.provenance.ptx_hash = "ptx";
+  made.provenance.cubin_hash = "cubin";  // which holds the path that it was compiled in
+  const Basis basis{"key", "ptx", "program", "shim", "oracle", "emu (h100)", "2.11"};
   const Json record = ToJson(Decide(made));
-  EXPECT_TRUE(StillStands(record, provenance, "emu (h100)"));
-  EXPECT_FALSE(StillStands(record, provenance, "emu (a100)"));
-  for (const auto hash :
-       {&Provenance::program_hash, &Provenance::shim_hash, &Provenance::oracle_hash,
-        &Provenance::shared_object_hash, &Provenance::ptx_hash, &Provenance::cubin_hash}) {
-    Provenance now = provenance;
-    now.*hash = "another";
-    EXPECT_FALSE(StillStands(record, now, "emu (h100)"));
-    Verdict nothing = made;
-    nothing.provenance.*hash = now.*hash = "";  // nothing was built, or it is not known
-    EXPECT_FALSE(StillStands(ToJson(Decide(nothing)), now, "emu (h100)"));
+  EXPECT_TRUE(StillStands(record, basis));
+  for (const auto member : {&Basis::image_key, &Basis::ptx_hash, &Basis::program_hash,
+                            &Basis::shim_hash, &Basis::oracle_hash, &Basis::device}) {
+    Basis now = basis;
+    now.*member = "another";
+    EXPECT_FALSE(StillStands(record, now)) << basis.*member;
+    now.*member = "";
+    EXPECT_FALSE(StillStands(record, now)) << basis.*member;
   }
+  Basis now = basis;
+  now.torch_version = "2.12";
+  EXPECT_FALSE(StillStands(record, now));
+  now.torch_version = "";
+  EXPECT_TRUE(StillStands(record, now));
+  Verdict nothing = made;  // nothing was built
+  nothing.provenance.ptx_hash = now.ptx_hash = "";
+  EXPECT_FALSE(StillStands(ToJson(Decide(nothing)), now));
+  made.settings[0].trials[0].ok = made.settings[0].trials[0].outputs[0].ok = false;
+  EXPECT_FALSE(StillStands(ToJson(Decide(made)), basis)) << "only what was accepted is timed";
   Json edited = record;
-  edited["verdict"] = "rejected";
-  EXPECT_FALSE(StillStands(edited, provenance, "emu (h100)"));
-  EXPECT_FALSE(StillStands(Json::object(), provenance, "emu (h100)"));
+  edited["task"] = "another";
+  EXPECT_FALSE(StillStands(edited, basis));
+  EXPECT_FALSE(StillStands(Json::object(), basis));
 }
 
 TEST(CompareRecords, TellsWhereANumberDiffers) {

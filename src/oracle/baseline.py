@@ -23,7 +23,7 @@ MAX_COUNT = 1 << 18  # one line of JSON holds the samples
 MODES = {"compile": None, "max-autotune": "max-autotune-no-cudagraphs"}
 KINDS = ("eager", "probe") + tuple(MODES)
 SIGN_OF_LIFE = 20  # seconds
-MEMORY_SHARE = 8  # one of so many bytes that are free may keep the inputs of a set
+MEMORY_SHARE = 4  # one of so many bytes that are free may keep inputs
 
 
 class Unsupported(Exception):
@@ -65,7 +65,7 @@ class Draws:
 
     def forget(self):
         self.task = self.setting = None
-        self.drawn = {}  # by seed
+        self.drawn, self.bytes = {}, 0  # by seed
 
     def of(self, task, init, inputs, seed):
         if (self.task, self.setting) != (task, (init, inputs)):
@@ -78,12 +78,15 @@ class Draws:
             self.drawn[seed] = draw
         return self.drawn[seed]
 
-    @staticmethod
-    def has_room(draw):
-        size = sum(oracle.storage_bytes(t) for t in oracle.leaves(draw.args)
-                   if isinstance(t, torch.Tensor))
+    def has_room(self, draw):
+        held = oracle.leaves((draw.args, getattr(draw, "inputs", ()), getattr(draw, "grads", ())))
+        tensors = {t.data_ptr(): t for t in held if isinstance(t, torch.Tensor)}
+        size = sum(oracle.storage_bytes(t) for t in tensors.values())
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        return size * MEMORY_SHARE <= free
+        if (self.bytes + size) * MEMORY_SHARE > self.bytes + free:
+            return False
+        self.bytes += size
+        return True
 
 
 class Baseline:

@@ -209,7 +209,7 @@ Status Crew::Run(std::span<const Item> items, const Listener& listener) {
   crew.listener = &listener;
   crew.known.clear();
   for (size_t i = 0; i < items.size(); ++i) {
-    if (!items[i].verdict.is_null()) crew.known[i] = {items[i].verdict, items[i].verdict_seconds};
+    if (!items[i].judged.verdict.is_null()) crew.known[i] = items[i].judged;
   }
   crew.schedule.emplace(items.size(), crew.options.most_attempts);
   Status status;

@@ -59,9 +59,9 @@ struct CrewOptions {
 struct Listener {
   /// Once for each item, one at a time, in any order.
   std::function<void(Outcome)> done;
-  /// A worker has judged the item and times it now: `outcome` without `bench`. May come again, when
-  /// another worker has judged it anew.
-  std::function<void(const Outcome&)> judged;
+  /// A worker has judged the item and times it now. May come again, when another worker has judged
+  /// it anew.
+  std::function<void(const std::string& item, const Judgement&)> judged;
   /// What a worker does now.
   std::function<void(size_t worker, const std::string& what)> progress;
 };

@@ -56,12 +56,6 @@ struct Crew::Impl {
     bool terminated = false;
   };
 
-  /// An item's verdict, and what it took.
-  struct Known {
-    Json verdict;
-    double seconds = 0;
-  };
-
   CrewOptions options;
   Hello ours;
   std::vector<std::unique_ptr<Place>> places;
@@ -74,7 +68,8 @@ struct Crew::Impl {
   // While Run runs.
   std::span<const Item> items;
   std::optional<Schedule> schedule;
-  std::map<size_t, Known> known;  // of items that are being timed, or were
+  std::map<size_t, Judgement>
+      known;  // of items that are being timed, or were when a worker was lost
   const Listener* listener = nullptr;
 };
 

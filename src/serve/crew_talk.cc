@@ -32,13 +32,11 @@ void Crew::Impl::HandOut(Place& place) {
     place.item = *index;
     place.ticket = work->ticket;
     place.expected = ExpectedOf(*work);
-    work->item.verdict = nullptr;
-    if (const auto before = known.find(*index); before != known.end()) {
-      if (WhyNotThis(place.expected, before->second.verdict)) {
-        known.erase(before);  // its files lie elsewhere now
-      } else {
-        work->item.verdict = before->second.verdict;
-      }
+    work->item.judged = {};
+    if (const auto before = known.find(*index);
+        before != known.end() && before->second.device == place.ready.device &&
+        !WhyNotThis(place.expected, before->second.verdict)) {  // its files lie elsewhere now
+      work->item.judged = before->second;
     }
     place.item_began = std::chrono::steady_clock::now();
     place.judged_anew = false;
@@ -94,18 +92,15 @@ void Crew::Impl::TakeMessage(Place& place, FromWorker& message) {
 
 void Crew::Impl::TakeJudged(Place& place, Judged& judged) {
   if (!place.item || judged.ticket != place.ticket) return;  // of an item that is over
+  if (place.judged_anew || !place.ready.timed) return Lost(place, "it sent a verdict out of turn");
   if (auto wrong = WhyNotThis(place.expected, judged.verdict)) return Lost(place, *wrong);
   const auto now = std::chrono::steady_clock::now();
-  Outcome outcome;
-  outcome.item = items[*place.item].id;
-  outcome.verdict = judged.verdict;
-  outcome.worker = place.name;
-  outcome.cases = place.ready.cases;
-  outcome.seconds = std::chrono::duration<double>(now - place.item_began).count();
-  known[*place.item] = {std::move(judged.verdict), outcome.seconds};
+  const double seconds = std::chrono::duration<double>(now - place.item_began).count();
   place.judged_anew = true;
   place.item_began = now;  // timing may take as long again
-  if (listener->judged) listener->judged(outcome);
+  Judgement& kept = known[*place.item];
+  kept = {std::move(judged.verdict), place.ready.device, place.ready.cases, seconds};
+  if (listener->judged) listener->judged(items[*place.item].id, kept);
 }
 
 void Crew::Impl::TakeDone(Place& place, Done& finished) {
@@ -130,14 +125,17 @@ void Crew::Impl::TakeDone(Place& place, Done& finished) {
   schedule->Finish(index);
   Outcome outcome;
   outcome.item = items[index].id;
-  outcome.verdict = std::move(finished.verdict);
   outcome.bench = std::move(finished.bench);
   outcome.worker = place.name;
   outcome.cases = place.ready.cases;
   outcome.seconds = finished.seconds;
-  if (const auto before = known.find(index); before != known.end() && !place.judged_anew) {
-    outcome.seconds += before->second.seconds;
+  if (const auto before = known.find(index);
+      before != known.end() && before->second.verdict == finished.verdict) {
+    outcome.cases = before->second.cases;
+    if (!place.judged_anew) outcome.seconds += before->second.seconds;
   }
+  outcome.verdict = std::move(finished.verdict);
+  known.erase(index);
   if (finished.error) {
     outcome.error = finished.error->message;
     outcome.remedy = finished.error->remedy;
@@ -164,6 +162,7 @@ void Crew::Impl::LoseItem(Place& place, const std::string& why) {
   if (!place.item || !schedule) return;
   const size_t index = *std::exchange(place.item, std::nullopt);
   if (schedule->Lose(index, place.index, why)) return;
+  known.erase(index);
   Outcome outcome;
   outcome.item = items[index].id;
   outcome.worker = place.name;

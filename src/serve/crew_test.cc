@@ -51,7 +51,9 @@ class CrewTest : public ::testing::Test {
       EXPECT_EQ(outcomes_.count(outcome.item), 0u) << "told twice: " << outcome.item;
       outcomes_[outcome.item] = std::move(outcome);
     };
-    listener.judged = [this](const Outcome& outcome) { judged_.push_back(outcome); };
+    listener.judged = [this](const std::string& item, const Judgement& judged) {
+      judged_.emplace_back(item, judged);
+    };
     return crew_->Run(items_, listener);
   }
   void MustRun() {
@@ -69,7 +71,7 @@ class CrewTest : public ::testing::Test {
   std::vector<Item> items_;
   std::vector<std::string> notes_;
   std::map<std::string, Outcome> outcomes_;
-  std::vector<Outcome> judged_;
+  std::vector<std::pair<std::string, Judgement>> judged_;
   std::unique_ptr<Crew> crew_;
 };
 
@@ -236,31 +238,35 @@ TEST_F(CrewTest, WhatWasJudgedIsOnlyTimedAgainWhenItsWorkerDies) {
   EXPECT_EQ(Of(0).error, "");
   EXPECT_THAT(notes_, Contains(HasSubstr("SIGABRT")));
   ASSERT_EQ(judged_.size(), 2u);  // neither of them twice
-  for (const Outcome& judged : judged_) {
-    EXPECT_EQ(judged.verdict, outcomes_[judged.item].verdict);
-    EXPECT_TRUE(judged.bench.is_null());
-    EXPECT_LE(judged.seconds, outcomes_[judged.item].seconds + 0.001);
+  for (const auto& [item, judged] : judged_) {
+    EXPECT_EQ(judged.verdict, outcomes_[item].verdict);
+    EXPECT_EQ(judged.device, "fake");
+    EXPECT_LE(judged.seconds, outcomes_[item].seconds + 0.001);
   }
   EXPECT_EQ(Of(0).bench["timed"], "again");
   EXPECT_EQ(Of(1).bench["timed"], "first");
 }
 
 TEST_F(CrewTest, AnEarlierRunsVerdictIsTimedUnlessItIsOfSomethingElse) {
-  for (int i = 0; i < 3; ++i) Add("time");
+  for (int i = 0; i < 4; ++i) Add("time");
   MustRun();
-  ASSERT_EQ(judged_.size(), 3u);
+  ASSERT_EQ(judged_.size(), 4u);
   const auto before = std::exchange(outcomes_, {});
   judged_.clear();
-  items_[0].verdict = before.at(items_[0].id).verdict;
-  items_[0].verdict_seconds = 1000;
-  items_[1].verdict = before.at(items_[0].id).verdict;
+  items_[0].judged = {before.at(items_[0].id).verdict, "fake", "worker", 1000};
+  items_[1].judged = items_[0].judged;  // another kernel's
+  items_[2].judged = {before.at(items_[2].id).verdict, "another GPU", "worker", 1000};
   MustRun();
   EXPECT_EQ(Of(0).bench["timed"], "again");
   EXPECT_EQ(Of(0).verdict, before.at(items_[0].id).verdict);
   EXPECT_GT(Of(0).seconds, 1000);
-  EXPECT_EQ(Of(1).bench["timed"], "first");
-  EXPECT_EQ(Of(2).bench["timed"], "first");
-  EXPECT_EQ(judged_.size(), 2u);
+  EXPECT_EQ(Of(0).cases, "worker");
+  for (size_t i = 1; i < 4; ++i) {
+    EXPECT_EQ(Of(i).bench["timed"], "first");
+    EXPECT_LT(Of(i).seconds, 1000);
+    EXPECT_EQ(Of(i).cases, "coordinator");
+  }
+  EXPECT_EQ(judged_.size(), 3u);
 }
 
 TEST_F(CrewTest, TheVerdictOfSomethingElseIsNotTakenBeforeItIsTimedEither) {

@@ -26,7 +26,7 @@ class FakeJudge final : public Judge {
  public:
   FakeJudge(WireEnd& wire, const std::filesystem::path& store)
       : wire_(wire), oracle_(wire, FileStore(store)) {}
-  Ready Describe() const override { return {"fake", false, "", "coordinator"}; }
+  Ready Describe() const override { return {"fake", true, "", "coordinator"}; }
 
   Result<Done> Do(const Assignment& work, const Unpacked& files) override {
     TRY_ASSIGN(const std::string text, os::ReadFile(files.kernel, 4096));
@@ -80,9 +80,9 @@ class FakeJudge final : public Judge {
   }
 
   Status Time(const Assignment& work, const std::string& text, Done& done) {
-    const bool again = work.item.verdict.is_object();
+    const bool again = work.item.judged.verdict.is_object();
     if (again) {
-      done.verdict = work.item.verdict;
+      done.verdict = work.item.judged.verdict;
     } else {
       TRY(wire_.Send(Judged{work.ticket, done.verdict}));
     }

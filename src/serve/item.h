@@ -11,6 +11,14 @@
 
 namespace cupel::serve {
 
+/// What a worker has found of a kernel that it times next, or has not come to time.
+struct Judgement {
+  Json verdict;        // cupel.verdict/1; null: none
+  std::string device;  // that it was found on, as its worker names it: Ready::device
+  std::string cases;   // as in Outcome
+  double seconds = 0;
+};
+
 /// One thing to do: a kernel judged (and timed, where the worker has a clock) for a task. Paths are
 /// the coordinator's; contents are sent, so that a worker on another machine needs none of them.
 struct Item {
@@ -29,10 +37,9 @@ struct Item {
   bool full_size = false;  // on the emulator too, where the task names smaller sizes for it
   bool timed = true;       // where the worker has a clock
   bool baselines = true;   // and PyTorch beside it, where the worker has PyTorch on its GPU
-  /// What was found when it was judged before (cupel.verdict/1), where its time alone is wanted
-  /// still; else null. A worker to which that says nothing judges anew: see judge::StillStands.
-  Json verdict;
-  double verdict_seconds = 0;  // that it took
+  /// Where its time alone is wanted still. A worker of another device judges anew, and so does one
+  /// for which it does not hold: judge::StillStands.
+  Judgement judged;
 };
 
 struct Outcome {

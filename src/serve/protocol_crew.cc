@@ -42,7 +42,7 @@ Json JsonOf(const Assignment& work) {
           {"full_size", item.full_size},
           {"timed", item.timed},
           {"baselines", item.baselines},
-          {"verdict", item.verdict}};
+          {"verdict", item.judged.verdict}};
 }
 
 Json JsonOf(const CaseAnswer& answer) {
@@ -113,7 +113,7 @@ Result<ToWorker> ReadAssignment(const Json& json) {
   TRY_ASSIGN(const Json* verdict, WireMaybe(json, "verdict"));
   if (verdict != nullptr) {
     TRY_ASSIGN(verdict, JsonObject(json, "verdict", "message"));
-    work.item.verdict = *verdict;
+    work.item.judged.verdict = *verdict;
   }
   if (trials < 1 || trials > 10000 || work.source.size() > kMostKernelBytes) {
     return Fail(ErrorCode::kInvalidArgument, "message: trials or source are out of bounds");

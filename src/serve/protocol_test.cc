@@ -28,7 +28,7 @@ Assignment SomeAssignment() {
   work.item.trials = 3;
   work.item.thorough = false;
   work.item.full_size = true;
-  work.item.verdict = {{"schema", "cupel.verdict/1"}};
+  work.item.judged.verdict = {{"schema", "cupel.verdict/1"}};
   work.source = std::string("text\0with \xff bytes", 17);
   work.task_path = "/tasks/t";
   work.task_hash = kHash;

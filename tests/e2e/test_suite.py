@@ -3,6 +3,7 @@ undisturbed one, what changed meanwhile is judged anew, and comparisons tell bet
 import csv
 import json
 import os
+import pathlib
 import random
 import shutil
 import signal
@@ -148,8 +149,10 @@ class SuiteRuns(CupelTest):
             verdict["verdict"] = "accepted"  # edited where it was not
             with store:
                 store.execute("DELETE FROM outcomes WHERE item = ?", (item,))
-                store.execute("INSERT INTO judged VALUES (?, ?, 'local 0', 1000, 0)", (item, json.dumps(verdict)))
+                store.execute("INSERT INTO judged VALUES (?, ?, ?, 'worker', 1000, 0)",
+                              (item, json.dumps(verdict), "emu (%s)" % before["ceilings"]["gpu"]))
         store.close()
+        shutil.rmtree(pathlib.Path(self.cache.name) / "build")  # as on another machine: compiled again
         done = self.cupel("suite", "run", "--resume", run)
         self.assertEqual(done.status, 1, done)
         self.assertEqual(results(run), before)
@@ -159,6 +162,7 @@ class SuiteRuns(CupelTest):
         self.assertEqual(took[good], 12345)
         self.assertLess(took[wrong], 1000)
         self.assertGreater(self.seconds_or_none(run)[good], 1000)
+        self.assertLess(self.seconds_or_none(run)[wrong], 1000)
         self.assertEqual(store.execute("SELECT count(*) FROM judged").fetchone()[0], 0)
 
     def test_what_changed_meanwhile_is_judged_anew_and_said(self):
