@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -121,7 +122,8 @@ struct Recorder::Impl {
   std::vector<Seen> seen;  // by the present child
   Random random{0};
 
-  int children = 0;  // begun
+  int children = 0;         // begun
+  bool was_killed = false;  // the last child that ended, by SIGKILL
 
   Status StartChild();
   Result<Answer> Ask(const std::string& frame, Clock::time_point deadline);
@@ -177,6 +179,7 @@ Refusal Recorder::Impl::Gone(os::FrameEnd end) {
   }
   const auto status = child->process.Wait(std::chrono::milliseconds(1000));
   child.reset();
+  was_killed = status && !status->exited && status->signal == SIGKILL;
   if (!status) return Inconsistent("it cannot be waited for");
   if (status->exited) {
     return {"host_crash", fmt::format("host code ended its process ({})", status->Describe()), "",
@@ -272,7 +275,14 @@ Result<Outcome> Recorder::Impl::Run(Request request) {
                        static_cast<int>(random.Below(kExtraRecordings));
   request.seed = random();
   request.budget_us = kBudgetUs;
-  TRY_ASSIGN(auto answer, Ask(DumpJson(ToJson(request)), Clock::now() + options.deadline));
+  const std::string frame = DumpJson(ToJson(request));
+  was_killed = false;
+  TRY_ASSIGN(auto answer, Ask(frame, Clock::now() + options.deadline));
+  // Host code that crashes ends otherwise. A system that is short of memory kills so, and so ends
+  // the CPU time of a process that has answered much: another may do it.
+  if (was_killed) {
+    TRY_ASSIGN(answer, Ask(frame, Clock::now() + options.deadline));
+  }
   if (auto* refusal = std::get_if<Refusal>(&answer)) return std::move(*refusal);
   const Json& json = std::get<Json>(answer);
   const auto damaged = [&](Refusal refusal) -> Outcome {

@@ -6,9 +6,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "os/fd.h"
 #include "plan/codec.h"
@@ -220,6 +225,29 @@ TEST_F(RecorderTest, CrashesAreReportedWithTheirCause) {
 TEST_F(RecorderTest, EndlessHostCodeTimesOut) {
   options_.deadline = std::chrono::milliseconds(300);
   ExpectRefused("loop", "host_timeout", "0.3 s");
+}
+
+/// Sends SIGKILL to the children that this process has, once there are some.
+void KillChildren() {
+  for (int tries = 0, killed = 0; killed == 0 && tries < 500; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      const int pid = std::atoi(entry.path().filename().c_str());
+      const auto stat = pid > 0 ? os::ReadFile(entry.path() / "stat", 4096) : Result<std::string>();
+      if (!stat || stat->rfind(')') == std::string::npos) continue;
+      int parent = 0;
+      if (std::sscanf(stat->c_str() + stat->rfind(')') + 1, " %*c %d", &parent) != 1) continue;
+      if (parent == getpid() && kill(pid, SIGKILL) == 0) ++killed;
+    }
+  }
+}
+
+TEST_F(RecorderTest, AChildThatIsKilledFromOutsideIsNoFaultOfTheCandidate) {
+  options_.deadline = std::chrono::milliseconds(1500);
+  PlanOf(Record("forward"));  // a child is there, and would say so
+  std::thread killer(KillChildren);
+  ExpectRefused("loop", "host_timeout", "1.5 s");  // the second child's; the first was killed
+  killer.join();
 }
 
 TEST_F(RecorderTest, PrivilegesAreRefusedByName) {
