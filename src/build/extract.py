@@ -15,6 +15,7 @@ sys.dont_write_bytecode = True
 import extract_calls  # noqa: E402
 import extract_cpp  # noqa: E402
 import extract_follow  # noqa: E402
+import extract_rules  # noqa: E402
 import extract_text  # noqa: E402
 from extract_values import Class, Const, Cpp, Function, Refused, Seq, Unknown  # noqa: E402
 
@@ -26,7 +27,9 @@ class Answer(extract_follow.Follower):
         self.building, self.first_tensor, self.notes = [], "", []
         self.request = request
         self.task_arguments = request.get("arguments")  # None: the answer's own order
-        super().__init__(ast.parse(request["source"]))
+        tree = ast.parse(request["source"])
+        extract_rules.check(tree)
+        super().__init__(tree)
 
     def returns(self, extension, name):
         return extract_text.returned_by(extension.cuda + "\n" + extension.cpp, name)

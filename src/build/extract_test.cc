@@ -141,6 +141,35 @@ TEST(Extract, RefusesWhatItCannotFollowInOneLine) {
                   "open"));
 }
 
+TEST(Extract, RefusesWhatMakesPythonRunSomethingElse) {
+  const std::string init = "self.linear = nn.Linear(7, 7)";
+  const std::string good = Answer(init, "return m.f(x, self.linear.weight, 1)");
+  EXPECT_FALSE(SourceOf(good).empty());
+  EXPECT_FALSE(SourceOf("import torch\ntorch.backends.cudnn.benchmark = True\n" + good).empty());
+  const auto with_init = [&](const std::string& more) {
+    return Answer(init + "\n    " + more, "return m.f(x, self.linear.weight, 1)");
+  };
+  const std::pair<std::string, const char*> answers[] = {
+      {good + "ModelNew.forward = lambda self, x: x\n", "replaces a method"},
+      {good + "if True:\n  ModelNew.size = 3\n", "changes a class after it is defined"},
+      {good + "setattr(ModelNew, 'forward', print)\n", "setattr is not followed"},
+      {good + "del ModelNew.forward\n", "replaces a method"},
+      {good + "torch.nn.Module.__call__ = print\n", "replaces a method"},
+      {good + "torch.relu = print\n", "changes what belongs to torch"},
+      {good + "raise RuntimeError('no')\n", "when it is imported"},
+      {good + "  forward = print\n", "makes forward of something else"},
+      {good + "  def __call__(self, x):\n    return x\n", "defines __call__"},
+      {good + "@torch.compile\nclass Other:\n  pass\n", "has a decorator"},
+      {good + "class Other(metaclass=type):\n  pass\n", "has a metaclass"},
+      {with_init("self.forward = print"), "replaces a method"},
+      {with_init("self.register_forward_hook(print)"), "hooks are not followed"},
+      {with_init("self.linear.register_forward_pre_hook(print)"), "hooks are not followed"},
+  };
+  for (const auto& [text, why] : answers) {
+    EXPECT_TRUE(Has(RefusalOf(text), why)) << why << ": " << RefusalOf(text);
+  }
+}
+
 TEST(Extract, SurvivesHostileText) {
   const std::string deep(200000, '(');
   const std::string chain = "x" + [] {

@@ -110,7 +110,7 @@ class Source:
     def is_plain(node):
         a = node.args
         return not (node.decorator_list or a.args or a.posonlyargs or a.kwonlyargs or a.vararg
-                    or a.kwarg) and node.body[0].lineno > node.lineno
+                    or a.kwarg)
 
     def find_constants(self):
         """`numbers`: name -> value; `derived`: name -> statement. Both in their order, each
@@ -176,13 +176,17 @@ class Source:
         mine = self.keywords_of(maker, keys)
         head = wrapped("def %s(" % name, ["%s=%r" % (k, self.numbers[k]) for k in mine], "):")
         needed = self.closure(self.reads.get(maker, ()))
-        indent = " " * node.body[0].col_offset
+        on_one_line = node.body[0].lineno == node.lineno
+        indent = " " * (4 if on_one_line else node.body[0].col_offset)
         body = []
         for other, statement in self.derived.items():
             if other in needed and self.closure([other]) & set(keys):
                 body.append(indent + "%s = %s" % (other, ast.get_source_segment(
                     self.text, statement.value)))
-        body += self.lines[node.body[0].lineno - 1:node.end_lineno]
+        if on_one_line:
+            body += [indent + ast.get_source_segment(self.text, s) for s in node.body]
+        else:
+            body += self.lines[node.body[0].lineno - 1:node.end_lineno]
         return head + body
 
     def globals_of(self, maker, keys):

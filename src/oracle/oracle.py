@@ -1058,9 +1058,12 @@ def describe(error, task_path):
         text = "the task's code called exit()"
     folder = os.path.dirname(os.path.abspath(task_path))
     place = ""
-    for frame in traceback.extract_tb(error.__traceback__):
-        if os.path.abspath(frame.filename).startswith(folder + os.sep):
-            place = "%s:%d: " % (os.path.basename(frame.filename), frame.lineno)
+    frames = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError):
+        frames.append((error.filename or "", error.lineno or 0))
+    for file, line in frames:
+        if os.path.abspath(file).startswith(folder + os.sep) and os.path.exists(file):
+            place = "%s:%d: " % (os.path.basename(file), line)
     if isinstance(error, ModuleNotFoundError):
         text += " (install it beside PyTorch, or set CUPEL_PYTHON to a Python that has it)"
     return (place + text)[:2000]

@@ -56,7 +56,7 @@ from torch.utils.cpp_extension import load_inline
 source = """''' + KERNEL + '''"""
 op = load_inline(name="op", cpp_sources="torch::Tensor fused(torch::Tensor x, torch::Tensor w, "
                  "torch::Tensor b, double scale);", cuda_sources=source, functions=["fused"])
-raise SystemExit("an answer is never run")
+open("was_run", "w").close()
 
 class ModelNew(nn.Module):
     def __init__(self, in_features, out_features, scale):
@@ -129,12 +129,23 @@ def get_init_inputs():
         self.assertEqual(again.status, 2, again)
         self.assertIn("--force", again.err)
 
+    def test_makers_on_one_line(self):
+        text = PROBLEM.replace("get_inputs():\n    return", "get_inputs(): return")
+        self.write("fused.py", text.replace("get_init_inputs():\n    return", "get_init_inputs(): return"))
+        folder = self.imported()
+        text = (folder / "func_forward.py").read_text()
+        self.assertIn("def get_inputs(batch_size=16, in_features=64):", text)
+        self.assertEqual(self.cupel("check", self.write("kernel.cu", CANDIDATE), "--task", folder, *FAST).status, 0)
+
     def test_what_cannot_be_a_task(self):
         random = self.write("random.py", PROBLEM.replace("torch.relu(", "nn.functional.dropout("))
         done = self.cupel("task", "import", random)
         self.assertEqual(done.status, 3, done)
         self.assertIn("unsupported: forward draws random numbers", done.out)
         self.assertFalse((self.folder / "random").exists())
+        broken = self.write("broken.py", PROBLEM.replace("return torch.relu", "return (torch.relu", 1))
+        done = self.cupel("task", "import", broken)
+        self.assertRegex(done.out + done.err, r"broken\.py:\d+: ")
         other = self.write("other.py", PROBLEM.replace("class Model", "class Net").replace(
             "get_inputs", "example"))
         done = self.cupel("task", "import", other)
@@ -207,6 +218,7 @@ def get_init_inputs():
         self.assertEqual(self.cupel("extract", answer, "--task", folder, "-o", kernel).status, 0)
         self.assertEqual(self.cupel("check", kernel, "--task", folder, *FAST).status, 0)
         self.assertEqual(self.cupel("build", answer, "--task", folder).status, 0)
+        self.assertFalse((self.folder / "was_run").exists(), "an answer is never run")
 
     def test_every_command_takes_an_answer(self):
         answer = self.write("answer.py", ANSWER.replace("SCALE", "self.scale"))
