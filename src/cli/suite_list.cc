@@ -179,8 +179,7 @@ class Lister {
     }
     std::sort(unknown.begin(), unknown.end());
     for (const std::string& name : unknown) {
-      Note(fmt::format("{} in {} is for no task of {}", name, inputs_.kernels.string(),
-                       inputs_.input.string()));
+      Note(fmt::format("no task is named as {} is among the kernels: left out", name));
     }
   }
 

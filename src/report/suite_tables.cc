@@ -183,7 +183,10 @@ std::string SuiteMarkdown(const Suite& suite, const SuiteScores& scores) {
     for (size_t i = 0; i < scores.baselines.size(); ++i) text += " |";
     text += "\n";
   }
-  text += "\nTimes and speed-ups are geometric means over the settings that the task lists.\n";
+  text +=
+      "\nTimes and speed-ups are geometric means over a task's multi settings; where it has none, "
+      "over "
+      "its single ones, else over all that it lists.\n";
   bool first = true;
   for (const SuiteResult& item : suite.items) {
     if (item.accepted() || item.reason.empty()) continue;
