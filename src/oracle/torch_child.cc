@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,37 +21,6 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMaxLine = 16u << 20;
 constexpr size_t kMaxComplaints = 16u << 10;
 constexpr char kSharedMemory[] = "/dev/shm";
-constexpr char kLockName[] = "oracle.lock";
-
-/// Folders whose owner was killed outright: their lock is free. Best effort.
-void SweepAbandonedFolders(const fs::path& parent) {
-  std::error_code error;
-  for (fs::directory_iterator entry(parent, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const fs::path& path = entry->path();
-    if (path.filename().string().rfind("cupel-", 0) != 0) continue;
-    struct stat info = {};
-    if (::lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) continue;
-    if (info.st_uid != ::getuid()) continue;
-    const os::Fd lock(::open((path / kLockName).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-    if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-}
-
-/// The lock appears under its name only when it is held, so that nobody sweeps a new folder.
-Result<os::Fd> LockFolder(const fs::path& folder) {
-  const fs::path early = folder / "oracle.lock.new";
-  os::Fd lock(::open(early.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  std::error_code error;
-  if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
-    fs::rename(early, folder / kLockName, error);
-    if (!error) return lock;
-  }
-  return Fail(ErrorCode::kIo, fmt::format("cannot lock {}", folder.string()),
-              "check its free space and permissions");
-}
 
 }  // namespace
 
@@ -62,10 +29,8 @@ Status TorchChild::CreateFolders() {
     auto folder = os::TempDir::Create(parent);
     if (!folder && parent.empty() && folders_.empty()) return tl::unexpected<Error>(folder.error());
     if (!folder) continue;  // no shared memory: ordinary files do
-    SweepAbandonedFolders(folder->path().parent_path());
-    TRY_ASSIGN(os::Fd lock, LockFolder(folder->path()));
+    os::SweepTempDirs(folder->path().parent_path());
     folders_.push_back(std::move(*folder));
-    locks_.push_back(std::move(lock));
   }
   return {};
 }
@@ -218,10 +183,7 @@ std::string TorchChild::Obituary() {
     const auto status = process_->Wait(milliseconds(2000));
     text = status ? status->Describe() : status.error().message;
     was_killed_ = status && !status->exited && status->signal == SIGKILL;
-    if (was_killed_) {
-      text +=
-          " (out of memory? ask for smaller settings; cupel task import names some for a .py file)";
-    }
+    if (was_killed_) text += " (out of memory? a setting with smaller sizes needs less)";
   }
   // The last line that says something.
   std::string_view rest = complaints_;

@@ -61,7 +61,6 @@ class TorchChild {
 
   ChildOptions options_;
   std::vector<os::TempDir> folders_;
-  std::vector<os::Fd> locks_;  // held for as long as the folders are in use
   std::optional<os::Process> process_;
   bool alive_ = false;
   bool was_killed_ = false;

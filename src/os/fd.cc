@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include "os/cancel.h"
+#include "os/sandbox_plan.h"
 #include "os/sigpipe.h"
 
 namespace cupel::os {
@@ -21,6 +23,8 @@ namespace fs = std::filesystem;
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kTempPrefix = "cupel-";
 
 /// The error of a failed system call on `path`, with what to do about a full disk.
 tl::unexpected<Error> FailIo(std::string_view what, const fs::path& path, int error) {
@@ -79,7 +83,7 @@ Status MakePrivateFolder(const fs::path& path) {
 void RemoveTree(const fs::path& path) {
   std::error_code error;
   fs::remove_all(path, error);
-  if (!error) return;
+  if (!error || geteuid() == 0) return;  // root needs no permission, and may change another's file
   for (fs::recursive_directory_iterator
            it(path, fs::directory_options::skip_permission_denied, error),
        end;
@@ -116,30 +120,59 @@ Result<TempDir> TempDir::Create(const fs::path& parent) {
   }
   std::error_code error;
   base = fs::absolute(base, error);
-  std::string name = (base / "cupel-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) {
-    auto fail = FailIo("create a temporary folder in", base, errno);
-    if (fail.value().remedy.empty())
-      fail.value().remedy = "set TMPDIR to a folder you can write to";
-    return fail;
+  for (;;) {
+    std::string name = (base / (std::string(kTempPrefix) + "XXXXXX")).string();
+    if (mkdtemp(name.data()) == nullptr) {
+      auto fail = FailIo("create a temporary folder in", base, errno);
+      if (fail.value().remedy.empty())
+        fail.value().remedy = "set TMPDIR to a folder you can write to";
+      return fail;
+    }
+    TempDir dir;
+    dir.path_ = std::move(name);
+    TRY_ASSIGN(const bool locked, dir.Lock());
+    if (locked) return dir;
   }
-  TempDir dir;
-  dir.path_ = std::move(name);
-  return dir;
 }
 
-TempDir::TempDir(TempDir&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+Result<bool> TempDir::Lock() {
+  lock_ = Fd(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!lock_ && errno != ENOENT) return FailIo("open the temporary folder", path_, errno);
+  if (!lock_) return false;
+  // Some file systems lock no folders: no sweep can, either.
+  if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+  return access(path_.c_str(), F_OK) == 0;
+}
+
+TempDir::TempDir(TempDir&& other) noexcept
+    : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
 
 TempDir& TempDir::operator=(TempDir&& other) noexcept {
   if (this != &other) {
     if (!path_.empty()) RemoveTree(path_);
     path_ = std::exchange(other.path_, {});
+    lock_ = std::move(other.lock_);
   }
   return *this;
 }
 
 TempDir::~TempDir() {
   if (!path_.empty()) RemoveTree(path_);
+}
+
+void SweepTempDirs(const fs::path& parent) {
+  std::error_code error;
+  for (fs::directory_iterator entry(parent, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.size() != kTempPrefix.size() + 6 || !name.starts_with(kTempPrefix)) continue;
+    const Fd lock(open(entry->path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat info {};
+    if (!lock || fstat(lock.get(), &info) != 0) continue;
+    const bool is_given = getuid() == 0 && info.st_uid == kNobody;  // to a sandbox
+    if (info.st_uid != getuid() && !is_given) continue;
+    if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) RemoveTree(entry->path());
+  }
 }
 
 Result<std::string> ReadFile(const fs::path& path, size_t max_bytes) {

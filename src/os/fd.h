@@ -30,10 +30,11 @@ class Fd {
   int fd_ = -1;
 };
 
-/// A private (0700) folder that is removed with all it holds on destruction. Move-only.
+/// A private (0700) folder that is removed with all it holds on destruction. Move-only. It is
+/// locked (flock) while it is used, by which SweepTempDirs tells it from an abandoned one.
 class TempDir {
  public:
-  /// Under `parent`, or $TMPDIR or /tmp when empty. The name begins with "cupel-".
+  /// Under `parent`, or $TMPDIR or /tmp when empty. The name is "cupel-" and six characters.
   static Result<TempDir> Create(const std::filesystem::path& parent = {});
   TempDir(TempDir&& other) noexcept;
   TempDir& operator=(TempDir&& other) noexcept;
@@ -42,8 +43,15 @@ class TempDir {
 
  private:
   TempDir() = default;
+  /// False where a sweep came first, and has removed the folder.
+  Result<bool> Lock();
   std::filesystem::path path_;
+  Fd lock_;
 };
+
+/// Removes what TempDirs of this user's processes that were killed outright have left in `parent`.
+/// Best effort.
+void SweepTempDirs(const std::filesystem::path& parent);
 
 /// Whole file, at most `max_bytes`. Follows no FIFO or device.
 Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes);

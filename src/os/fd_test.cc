@@ -52,6 +52,39 @@ TEST(TempDir, IsPrivateAndGoesWithItsContent) {
   EXPECT_THAT(failed.error().remedy, HasSubstr("TMPDIR"));
 }
 
+TEST(TempDir, IsSweptOnceItsProcessIsGone) {
+  const auto parent = TempDir::Create();
+  auto created = TempDir::Create(parent->path());
+  const TempDir used = std::move(*created);
+  const fs::path abandoned = parent->path() / "cupel-abc123";
+  for (const char* name : {"cupel-abc123", "cupel-records", "another-one"}) {
+    fs::create_directory(parent->path() / name);
+  }
+  std::ofstream(abandoned / "file") << "x";
+  fs::create_directory_symlink(used.path(), parent->path() / "cupel-symbol");
+  fs::create_directory_symlink(parent->path() / "cupel-records", parent->path() / "cupel-sym123");
+  std::ofstream(parent->path() / "cupel-file12") << "x";
+  SweepTempDirs(parent->path());
+  EXPECT_FALSE(fs::exists(abandoned));
+  EXPECT_TRUE(fs::exists(used.path()));
+  for (const char* name :
+       {"cupel-records", "another-one", "cupel-symbol", "cupel-sym123", "cupel-file12"}) {
+    EXPECT_TRUE(fs::exists(parent->path() / name)) << name;
+  }
+}
+
+TEST(TempDir, OfRootIsSweptThoughASandboxWasGivenIt) {
+  if (getuid() != 0) GTEST_SKIP() << "only root gives folders away";
+  const auto parent = TempDir::Create();
+  const fs::path sandbox = parent->path() / "cupel-nobody", other = parent->path() / "cupel-others";
+  for (const fs::path& path : {sandbox, other}) fs::create_directory(path);
+  ASSERT_EQ(chown(sandbox.c_str(), 65534, 65534), 0);
+  ASSERT_EQ(chown(other.c_str(), 1234, 1234), 0);
+  SweepTempDirs(parent->path());
+  EXPECT_FALSE(fs::exists(sandbox));
+  EXPECT_TRUE(fs::exists(other));
+}
+
 TEST(ReadFile, ReadsRegularFilesWithinTheBound) {
   const auto dir = TempDir::Create();
   const fs::path path = dir->path() / "file";
