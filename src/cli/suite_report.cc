@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <string_view>
 #include <system_error>
 
 #include "cli/commands.h"
@@ -25,6 +26,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// The store of a run. `or_else` says what else the user may name.
+Result<archive::SuiteStore> OpenRun(const fs::path& folder, std::string_view or_else) {
+  const fs::path file = folder / archive::kSuiteFile;
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("{} is not the folder of a suite run", folder.string()),
+                fmt::format("name the one that cupel suite run was given with -o{}", or_else));
+  }
+  return archive::SuiteStore::Open(file, archive::Access::kReadOnly);
+}
+
 /// A folder is read from its store, whatever has been written since, or else, like a file, as it
 /// is.
 Result<Json> ReadResults(const fs::path& path) {
@@ -35,8 +48,7 @@ Result<Json> ReadResults(const fs::path& path) {
     TRY_ASSIGN(const std::string text, os::ReadFile(file, kMaxJsonBytes));
     return ParseJson(text, file.string());
   }
-  TRY_ASSIGN(const auto store,
-             archive::SuiteStore::Open(path / archive::kSuiteFile, archive::Access::kReadOnly));
+  TRY_ASSIGN(const auto store, OpenRun(path, ", or its results.json"));
   return report::SuiteDocument(store);
 }
 
@@ -65,13 +77,6 @@ Result<SuiteReport> WriteResults(Json document, const fs::path& folder) {
   TRY(os::WriteFileAtomically(folder / "results.svg", report::SuiteSvg(suite, scores)));
   written.text = report::SuiteText(suite, scores);
   return written;
-}
-
-}  // namespace
-
-Result<SuiteReport> WriteSuiteReport(const archive::SuiteStore& store, const fs::path& folder) {
-  TRY_ASSIGN(Json document, report::SuiteDocument(store));
-  return WriteResults(std::move(document), folder);
 }
 
 /// Where an item's record goes below a folder; empty: it would lead out of it.
@@ -117,9 +122,15 @@ Result<size_t> WriteRecords(const archive::SuiteStore& store, const fs::path& fo
   return written;
 }
 
+}  // namespace
+
+Result<SuiteReport> WriteSuiteReport(const archive::SuiteStore& store, const fs::path& folder) {
+  TRY_ASSIGN(Json document, report::SuiteDocument(store));
+  return WriteResults(std::move(document), folder);
+}
+
 Result<int> Run(const SuiteReportCommand& command) {
-  TRY_ASSIGN(const auto store, archive::SuiteStore::Open(command.run / archive::kSuiteFile,
-                                                         archive::Access::kReadOnly));
+  TRY_ASSIGN(const auto store, OpenRun(command.run, ""));
   if (!command.records.empty()) {
     TRY_ASSIGN(const size_t records, WriteRecords(store, command.records));
     fmt::print("{} records in {}\n", records, command.records.string());

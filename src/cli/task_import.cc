@@ -56,6 +56,15 @@ std::string SizesText(const Json& sizes) {
   return text;
 }
 
+/// Those of `sizes` that are not as in `before`.
+Json Changed(const Json& before, const Json& sizes) {
+  Json changed = Json::object();
+  for (const auto& [key, value] : sizes.items()) {
+    if (!before.contains(key) || before[key] != value) changed[key] = value;
+  }
+  return changed;
+}
+
 void Tell(const TaskFile& file, const fs::path& folder, const oracle::Imported& imported) {
   fmt::print("{}: {}\n", report::Printable(file.name), report::Printable(folder.string()));
   fmt::print("  {} argument{}; forward_fn {}\n", imported.arguments.size(),
@@ -66,7 +75,7 @@ void Tell(const TaskFile& file, const fs::path& folder, const oracle::Imported& 
   }
   if (!imported.reduced.empty()) {
     fmt::print("  smaller ones for the emulator: {}\n",
-               report::Printable(SizesText(imported.reduced)));
+               report::Printable(SizesText(Changed(imported.sizes, imported.reduced))));
   }
   if (!imported.compared.empty()) {
     fmt::print("  gives the file's answers, bit for bit, at {}\n", imported.compared);

@@ -161,7 +161,10 @@ void Crew::Impl::Tell(Outcome outcome) { listener->done(std::move(outcome)); }
 void Crew::Impl::LoseItem(Place& place, const std::string& why) {
   if (!place.item || !schedule) return;
   const size_t index = *std::exchange(place.item, std::nullopt);
-  if (schedule->Lose(index, place.index, why)) return;
+  if (schedule->Lose(index, place.index, why)) {
+    return Note(fmt::format("{} is tried again; {} did not finish it: {}", items[index].id,
+                            place.name, why));
+  }
   known.erase(index);
   Outcome outcome;
   outcome.item = items[index].id;

@@ -98,6 +98,7 @@ TEST_F(CrewTest, AnItemWhoseWorkerDiesIsDoneByAnother) {
   EXPECT_EQ(Of(6).error, "");
   EXPECT_TRUE(Of(6).verdict.is_object());
   EXPECT_THAT(notes_, Contains(HasSubstr("killed by SIGABRT; it is started again")));
+  EXPECT_THAT(notes_, Contains(HasSubstr(items_[6].id + " is tried again; local ")));
 }
 
 TEST_F(CrewTest, AnItemThatKillsItsWorkersEndsInAnError) {
