@@ -24,7 +24,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::string_view kTempPrefix = "cupel-";
+constexpr size_t kRandomPart = 6;  // mkdtemp's
+
+/// What begins the names of TempDirs, and of nothing else: since this machine was started. Locks do
+/// not always reach other machines that share the folder.
+std::string TempPrefix() {
+  constexpr size_t kEnough = 8;
+  const auto boot = ReadFile("/proc/sys/kernel/random/boot_id", 4096);
+  return fmt::format("cupel-temp-{}-", boot ? boot->substr(0, kEnough) : "0");
+}
 
 /// The error of a failed system call on `path`, with what to do about a full disk.
 tl::unexpected<Error> FailIo(std::string_view what, const fs::path& path, int error) {
@@ -121,7 +129,7 @@ Result<TempDir> TempDir::Create(const fs::path& parent) {
   std::error_code error;
   base = fs::absolute(base, error);
   for (;;) {
-    std::string name = (base / (std::string(kTempPrefix) + "XXXXXX")).string();
+    std::string name = (base / (TempPrefix() + std::string(kRandomPart, 'X'))).string();
     if (mkdtemp(name.data()) == nullptr) {
       auto fail = FailIo("create a temporary folder in", base, errno);
       if (fail.value().remedy.empty())
@@ -161,11 +169,12 @@ TempDir::~TempDir() {
 }
 
 void SweepTempDirs(const fs::path& parent) {
+  const std::string prefix = TempPrefix();
   std::error_code error;
   for (fs::directory_iterator entry(parent, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (name.size() != kTempPrefix.size() + 6 || !name.starts_with(kTempPrefix)) continue;
+    if (name.size() != prefix.size() + kRandomPart || !name.starts_with(prefix)) continue;
     const Fd lock(open(entry->path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat info {};
     if (!lock || fstat(lock.get(), &info) != 0) continue;

@@ -34,7 +34,7 @@ class Fd {
 /// locked (flock) while it is used, by which SweepTempDirs tells it from an abandoned one.
 class TempDir {
  public:
-  /// Under `parent`, or $TMPDIR or /tmp when empty. The name is "cupel-" and six characters.
+  /// Under `parent`, or $TMPDIR or /tmp when empty. The name begins with "cupel-temp-".
   static Result<TempDir> Create(const std::filesystem::path& parent = {});
   TempDir(TempDir&& other) noexcept;
   TempDir& operator=(TempDir&& other) noexcept;

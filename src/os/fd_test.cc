@@ -5,10 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "os/mapped_file.h"
 
@@ -52,31 +56,48 @@ TEST(TempDir, IsPrivateAndGoesWithItsContent) {
   EXPECT_THAT(failed.error().remedy, HasSubstr("TMPDIR"));
 }
 
+/// Of `folder`, a TempDir: the path with another random part.
+fs::path Named(const TempDir& folder, const std::string& random) {
+  const std::string path = folder.path().string();
+  return path.substr(0, path.size() - random.size()) + random;
+}
+
+/// Leaves a TempDir with a file in `parent`, as a process does that is killed.
+fs::path Abandon(const fs::path& parent) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const auto folder = TempDir::Create(parent);
+    if (folder) std::ofstream(folder->path() / "file") << "x";
+    raise(SIGKILL);
+  }
+  EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+  return fs::directory_iterator(parent)->path();
+}
+
 TEST(TempDir, IsSweptOnceItsProcessIsGone) {
   const auto parent = TempDir::Create();
+  const fs::path abandoned = Abandon(parent->path());
+  ASSERT_TRUE(fs::exists(abandoned / "file"));
   auto created = TempDir::Create(parent->path());
   const TempDir used = std::move(*created);
-  const fs::path abandoned = parent->path() / "cupel-abc123";
-  for (const char* name : {"cupel-abc123", "cupel-records", "another-one"}) {
-    fs::create_directory(parent->path() / name);
-  }
-  std::ofstream(abandoned / "file") << "x";
-  fs::create_directory_symlink(used.path(), parent->path() / "cupel-symbol");
-  fs::create_directory_symlink(parent->path() / "cupel-records", parent->path() / "cupel-sym123");
-  std::ofstream(parent->path() / "cupel-file12") << "x";
+  const fs::path longer = used.path().string() + "1";
+  const std::vector<fs::path> others = {parent->path() / "cupel-review",
+                                        parent->path() / "cupel-temp-abc123", longer,
+                                        Named(used, "symbol"), Named(used, "file12")};
+  for (size_t i = 0; i < 3; ++i) fs::create_directory(others[i]);
+  fs::create_directory_symlink(others[0], others[3]);
+  std::ofstream(others[4]) << "x";
   SweepTempDirs(parent->path());
   EXPECT_FALSE(fs::exists(abandoned));
   EXPECT_TRUE(fs::exists(used.path()));
-  for (const char* name :
-       {"cupel-records", "another-one", "cupel-symbol", "cupel-sym123", "cupel-file12"}) {
-    EXPECT_TRUE(fs::exists(parent->path() / name)) << name;
-  }
+  for (const fs::path& other : others) EXPECT_TRUE(fs::exists(other)) << other;
 }
 
 TEST(TempDir, OfRootIsSweptThoughASandboxWasGivenIt) {
   if (getuid() != 0) GTEST_SKIP() << "only root gives folders away";
   const auto parent = TempDir::Create();
-  const fs::path sandbox = parent->path() / "cupel-nobody", other = parent->path() / "cupel-others";
+  const auto model = TempDir::Create(parent->path());
+  const fs::path sandbox = Named(*model, "nobody"), other = Named(*model, "others");
   for (const fs::path& path : {sandbox, other}) fs::create_directory(path);
   ASSERT_EQ(chown(sandbox.c_str(), 65534, 65534), 0);
   ASSERT_EQ(chown(other.c_str(), 1234, 1234), 0);
