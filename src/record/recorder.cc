@@ -105,6 +105,7 @@ struct Recorder::Impl {
     os::Fd channel;
     bool loading = false;  // hostile code may run from here on
     bool ready = false;
+    bool has_answered = false;  // a request
   };
   struct Seen {
     Request request;
@@ -119,11 +120,11 @@ struct Recorder::Impl {
   std::map<std::string, uint64_t, std::less<>> symbol_bytes;
   std::optional<Child> child;
   os::SandboxReport sandbox;
-  std::vector<Seen> seen;  // by the present child
+  std::vector<Seen> seen;  // by the present child, or by one that it takes the place of
   Random random{0};
 
-  int children = 0;         // begun
-  bool was_killed = false;  // the last child that ended, by SIGKILL
+  int children = 0;                 // begun
+  bool ended_from_outside = false;  // the last child that ended
 
   Status StartChild();
   Result<Answer> Ask(const std::string& frame, Clock::time_point deadline);
@@ -178,8 +179,12 @@ Refusal Recorder::Impl::Gone(os::FrameEnd end) {
             "", false};
   }
   const auto status = child->process.Wait(std::chrono::milliseconds(1000));
+  const bool has_answered = child->has_answered;
   child.reset();
-  was_killed = status && !status->exited && status->signal == SIGKILL;
+  // Host code that crashes ends otherwise. A system that is short of memory kills so; and the CPU
+  // time is that of all that a process records.
+  ended_from_outside = status && !status->exited && !status->timed_out &&
+                       (status->signal == SIGKILL || (status->signal == SIGXCPU && has_answered));
   if (!status) return Inconsistent("it cannot be waited for");
   if (status->exited) {
     return {"host_crash", fmt::format("host code ended its process ({})", status->Describe()), "",
@@ -276,14 +281,17 @@ Result<Outcome> Recorder::Impl::Run(Request request) {
   request.seed = random();
   request.budget_us = kBudgetUs;
   const std::string frame = DumpJson(ToJson(request));
-  was_killed = false;
+  ended_from_outside = false;
   TRY_ASSIGN(auto answer, Ask(frame, Clock::now() + options.deadline));
-  // Host code that crashes ends otherwise. A system that is short of memory kills so, and so ends
-  // the CPU time of a process that has answered much: another may do it.
-  if (was_killed) {
+  if (ended_from_outside) {
+    // Another process in that one's place, for all that Recheck() asks.
+    --children;
+    const auto kept = seen;
     TRY_ASSIGN(answer, Ask(frame, Clock::now() + options.deadline));
+    seen = kept;
   }
   if (auto* refusal = std::get_if<Refusal>(&answer)) return std::move(*refusal);
+  child->has_answered = true;
   const Json& json = std::get<Json>(answer);
   const auto damaged = [&](Refusal refusal) -> Outcome {
     child.reset();

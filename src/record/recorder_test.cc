@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -227,17 +228,21 @@ TEST_F(RecorderTest, EndlessHostCodeTimesOut) {
   ExpectRefused("loop", "host_timeout", "0.3 s");
 }
 
-/// Sends SIGKILL to the children that this process has, once there are some.
-void KillChildren() {
+/// Sends SIGKILL to what this process's children have begun, once there is something.
+void KillGrandchildren() {
   for (int tries = 0, killed = 0; killed == 0 && tries < 500; ++tries) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::map<int, int> parents;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       const int pid = std::atoi(entry.path().filename().c_str());
       const auto stat = pid > 0 ? os::ReadFile(entry.path() / "stat", 4096) : Result<std::string>();
       if (!stat || stat->rfind(')') == std::string::npos) continue;
-      int parent = 0;
-      if (std::sscanf(stat->c_str() + stat->rfind(')') + 1, " %*c %d", &parent) != 1) continue;
-      if (parent == getpid() && kill(pid, SIGKILL) == 0) ++killed;
+      std::sscanf(stat->c_str() + stat->rfind(')') + 1, " %*c %d", &parents[pid]);
+    }
+    for (const auto& [pid, parent] : parents) {
+      const auto above = parents.find(parent);
+      if (above == parents.end() || above->second != getpid()) continue;
+      if (kill(pid, SIGKILL) == 0) ++killed;
     }
   }
 }
@@ -245,9 +250,17 @@ void KillChildren() {
 TEST_F(RecorderTest, AChildThatIsKilledFromOutsideIsNoFaultOfTheCandidate) {
   options_.deadline = std::chrono::milliseconds(1500);
   PlanOf(Record("forward"));  // a child is there, and would say so
-  std::thread killer(KillChildren);
+  std::thread killer(KillGrandchildren);
   ExpectRefused("loop", "host_timeout", "1.5 s");  // the second child's; the first was killed
   killer.join();
+}
+
+TEST_F(RecorderTest, ACandidateThatOutlivesItsChannelIsNotBegunAgain) {
+  PlanOf(Record("loop_without_home"));
+  const auto checked = recorder().Recheck();  // the second process has no environment
+  ASSERT_TRUE(checked);
+  ASSERT_TRUE(std::holds_alternative<Refusal>(*checked));
+  EXPECT_EQ(std::get<Refusal>(*checked).code, "host_crash");
 }
 
 TEST_F(RecorderTest, PrivilegesAreRefusedByName) {

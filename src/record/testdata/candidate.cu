@@ -284,6 +284,12 @@ std::map<std::string, Function> Functions() {
     while (zero == 0) {
     }
   });
+  f["loop_without_home"] = Honest([](const Args&) {
+    if (getenv("HOME") != nullptr) return;
+    for (int fd = 3; fd < 64; ++fd) close(fd);
+    while (zero == 0) {
+    }
+  });
   f["throw"] = Honest([](const Args&) { throw std::runtime_error("x must be square"); });
   f["fork"] = Honest([](const Args&) { zero = zero + static_cast<int>(fork()); });
   f["socket"] = Honest([](const Args&) { zero = zero + socket(AF_INET, SOCK_STREAM, 0); });
