@@ -27,7 +27,7 @@ class Answer(extract_follow.Follower):
         self.building, self.first_tensor, self.notes = [], "", []
         self.request = request
         self.task_arguments = request.get("arguments")  # None: the answer's own order
-        tree = ast.parse(request["source"])
+        tree = extract_rules.without_main(ast.parse(request["source"]))
         extract_rules.check(tree)
         super().__init__(tree)
 
@@ -159,6 +159,8 @@ def answer(request):
         return Answer(request).extract()
     except Refused as refused:
         return {"refusal": str(refused)}
+    except extract_follow.Raised as raised:
+        return {"refusal": str(Refused(raised.node, "it raises an error, whatever its inputs hold"))}
     except SyntaxError as error:
         return {"refusal": "line %s: no Python: %s" % (error.lineno or 0, error.msg)}
     except (RecursionError, MemoryError, ValueError) as error:

@@ -26,7 +26,8 @@ def attribute(follower, owner, name, node):
             return owner.attributes[name]
         method = owner.cls.method(name)
         if method is not None:
-            return Function(method, owner)
+            is_static = any(ast.unparse(d) == "staticmethod" for d in method.decorator_list)
+            return Function(method, None if is_static else owner)
         for statement in owner.cls.node.body:  # of the class
             if isinstance(statement, ast.Assign) and any(
                     isinstance(t, ast.Name) and t.id == name for t in statement.targets):
@@ -135,7 +136,7 @@ def call(follower, function, args, keywords, node):
     if isinstance(function, Class):
         return construct(follower, function, args, keywords, node)
     if isinstance(function, Instance):
-        forward = function.cls.method("forward")
+        forward = function.cls.method("__call__") or function.cls.method("forward")
         if forward is not None:
             return follower.call_function(Function(forward, function), args, keywords, node)
     if isinstance(function, Layer):

@@ -6,6 +6,7 @@ import builtins
 import operator
 
 import extract_calls
+import extract_rules
 import extract_torch
 from extract_values import (Class, Const, Cpp, Extension, ExtensionFunction, Framework, Function,
                             Instance, Layer, Refused, Seq, Shape, State, Unknown)
@@ -32,6 +33,14 @@ class Returned(Exception):
         self.value = value
 
 
+class Raised(Exception):
+    """The answer raises an error for sure, at `node`."""
+
+    def __init__(self, node):
+        super().__init__()
+        self.node = node
+
+
 class Follower:
     def __init__(self, tree):
         self.globals, self.steps, self.depth = {}, 0, 0
@@ -40,7 +49,10 @@ class Follower:
         self.sizes = set()  # the task's sizes that went into constants
         self.skipped = []
         for node in tree.body:
-            self.execute_safely(node, self.globals)
+            try:
+                self.execute_safely(node, self.globals)
+            except Raised as raised:
+                raise Refused(raised.node, "the file raises an error when it is imported") from raised
 
     # --- statements
 
@@ -49,9 +61,8 @@ class Follower:
         try:
             self.execute(node, scope)
         except Refused as refused:
-            for n in ast.walk(node):
-                if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
-                    scope[n.id] = Unknown(str(refused), n)
+            for name in extract_rules.bound(node):
+                scope[name] = Unknown(str(refused), node)
 
     def run_body(self, body, scope):
         for node in body:
@@ -90,7 +101,12 @@ class Follower:
         scope[GLOBAL] = scope.get(GLOBAL, frozenset()) | set(node.names)
 
     def do_Assert(self, node, scope):
+        if self.truth(node.test, scope) is False:
+            raise Raised(node)
         self.skipped.append(node.lineno)
+
+    def do_Raise(self, node, scope):
+        raise Raised(node)
 
     def do_Expr(self, node, scope):
         value = self.value(node.value, scope)
@@ -117,10 +133,16 @@ class Follower:
     def do_With(self, node, scope):
         for item in node.items:
             self.value(item.context_expr, scope)  # torch.no_grad(), a device, a stream
-        self.run_body(node.body, scope)
+        self.run_caught(node, node.body, scope)
 
     def do_Try(self, node, scope):
-        self.run_body(node.body + node.orelse + node.finalbody, scope)
+        self.run_caught(node, node.body + node.orelse + node.finalbody, scope)
+
+    def run_caught(self, node, body, scope):
+        try:
+            self.run_body(body, scope)
+        except Raised as raised:
+            raise Refused(node, "an error that may be caught") from raised
 
     def do_If(self, node, scope):
         found = self.truth(node.test, scope)
@@ -154,6 +176,10 @@ class Follower:
                 if self.emitted is not None:
                     raise Refused(target, "forward keeps something in self.%s" % target.attr)
                 owner.attributes[target.attr] = value
+            elif isinstance(owner, Extension):
+                if self.emitted is not None:
+                    raise Refused(target, "forward changes %s" % ast.unparse(target)[:60])
+                owner.functions.pop(target.attr, None)
         elif isinstance(target, (ast.Tuple, ast.List)):
             for i, part in enumerate(target.elts):
                 self.assign(part, self.item(value, i, len(target.elts), target), scope)
@@ -321,6 +347,7 @@ class Follower:
         """The body of one of the answer's own functions, with its arguments."""
         if self.depth >= MAX_DEPTH:
             raise Refused(node, "calls are nested more than %d deep" % MAX_DEPTH)
+        extract_rules.check_decorators(function.node)
         spec = function.node.args
         names = [a.arg for a in spec.posonlyargs + spec.args]
         given = ([function.owner] if function.owner is not None else []) + list(args)

@@ -1,15 +1,23 @@
 # What would make Python run something else than the __init__ and forward that are followed, or nothing:
-# an answer that does such a thing is refused before it is followed.
-# SPDX-License-Identifier: Apache-2.0
+# an answer that does such a thing is refused before it is followed. What is judged is what was followed,
+# whatever such an answer hides. SPDX-License-Identifier: Apache-2.0
 import ast
 import re
 
 from extract_values import Refused
 
-RUN_INSTEAD = ("__call__", "_call_impl", "__new__", "__getattr__", "__getattribute__", "__setattr__",
-               "__init_subclass__")
-HOOK = re.compile(r"register_\w*hook")
+CALLED = "__call__"  # followed where it is no module's
+RUN_INSTEAD = ("_call_impl", "_compiled_call_impl", "__new__", "__getattr__",
+               "__getattribute__", "__setattr__", "__init_subclass__", CALLED)
+HOOK = re.compile(r"_\w*hooks|register_\w*hook")
+# Not followed, by whatever way they are reached.
+CHANGES = ("setattr", "delattr", "__setattr__", "__delattr__", "__dict__", "globals", "exec")
+CHANGES_AS_NAME = ("eval", "vars")  # others' methods may be called so
 SETTINGS = ("backends", "config")  # torch.backends.cudnn.benchmark = True changes no result's meaning
+DECORATORS = re.compile(  # of functions: these run what is below them
+    r"staticmethod|classmethod|torch\.(no_grad|inference_mode|enable_grad)\(\)|once_differentiable"
+    r"|([\w.]*\.)?(custom_fwd|custom_bwd)(\(.*\))?|torch\.(jit\.ignore|compiler\.disable|_dynamo\.disable)"
+    r"(\(\))?|(functools\.)?(lru_cache(\(.*\))?|cache)|([\w.]*\.)?override")
 
 
 def root_of(node):
@@ -21,51 +29,95 @@ def root_of(node):
     return (node.id if isinstance(node, ast.Name) else ""), parts
 
 
-def stored(tree):
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Attribute, ast.Name)) and isinstance(node.ctx, (ast.Store, ast.Del)):
-            yield node
+def bound(node):
+    """Names that a statement binds in its own scope."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+        return
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        yield node.id
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        for alias in node.names:
+            yield (alias.asname or alias.name).split(".")[0]
+    elif isinstance(node, ast.ExceptHandler) and node.name:
+        yield node.name
+    for child in ast.iter_child_nodes(node):
+        yield from bound(child)
+
+
+def without_main(tree):
+    """KernelBench imports the file: what runs in a main program alone does not run."""
+    def is_main(node):
+        return isinstance(node, ast.If) and re.fullmatch(
+            "__name__ == '__main__'|'__main__' == __name__", ast.unparse(node.test))
+    body = []
+    for node in tree.body:
+        body += node.orelse if is_main(node) else [node]
+    tree.body = body
+    return tree
 
 
 def check(tree):
-    known = {n.name for n in tree.body if isinstance(n, ast.ClassDef)}
-    imported = {(a.asname or a.name).split(".")[0] for n in ast.walk(tree)
-                if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names}
-    for node in tree.body:
-        if isinstance(node, ast.Raise):
-            raise Refused(node, "the file raises an error when it is imported")
+    classes = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
+    inherited = {root_of(base)[0] for n in classes for base in n.bases}
+    known = {n.name for n in classes}
+    framework = {(a.asname or a.name).split(".")[0] for n in ast.walk(tree)
+                 if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names
+                 if (getattr(n, "module", None) or a.name).split(".")[0] in ("torch", "builtins")}
+    for node in classes:
+        check_class(node, node.bases or node.name in inherited)
+    copied = {k.value for n in ast.walk(tree) if isinstance(n, ast.Call) for k in n.keywords
+              if k.arg is None}  # "…".format(**self.__dict__)
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            check_class(node)
-        elif isinstance(node, ast.Attribute) and HOOK.fullmatch(node.attr):
-            raise Refused(node, "%s: hooks are not followed" % node.attr)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if node.func.id in ("setattr", "delattr"):
-                raise Refused(node, "%s is not followed" % node.func.id)
-    for node in stored(tree):
-        if isinstance(node, ast.Name):
-            continue
-        root, parts = root_of(node)
-        text = ast.unparse(node)[:60]
-        if node.attr == "forward" or node.attr in RUN_INSTEAD:
-            raise Refused(node, "%s replaces a method" % text)
-        if root in known:
-            raise Refused(node, "%s changes a class after it is defined" % text)
-        if root in imported and not set(SETTINGS) & set(parts):
-            raise Refused(node, "%s changes what belongs to %s" % (text, root))
+        for name in mentioned(node) if node not in copied else ():
+            if HOOK.fullmatch(name):
+                raise Refused(node, "%s: hooks are not followed" % name)
+            if name in CHANGES or isinstance(node, ast.Name) and name in CHANGES_AS_NAME:
+                raise Refused(node, "%s is not followed" % name)
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            check_store(node, known, framework)
 
 
-def check_class(node):
-    if node.decorator_list:
-        raise Refused(node, "class %s has a decorator" % node.name)
+def mentioned(node):
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.Attribute):
+        return [node.attr]
+    if isinstance(node, ast.alias):
+        return [node.name.split(".")[-1]]
+    return []
+
+
+def check_store(node, known, framework):
+    root, parts = root_of(node)
+    text = ast.unparse(node)[:60]
+    if node.attr in ("forward",) + RUN_INSTEAD or "__class__" in parts:
+        raise Refused(node, "%s replaces a method" % text)
+    if root in known:
+        raise Refused(node, "%s changes a class after it is defined" % text)
+    if root in framework and not set(SETTINGS) & set(parts):
+        raise Refused(node, "%s changes what belongs to %s" % (text, root))
+
+
+def check_class(node, is_module):
+    """Its methods are what is written as such. `is_module`: or it may be inherited from."""
+    for decorator in node.decorator_list:
+        if root_of(getattr(decorator, "func", decorator))[0] not in ("dataclass", "dataclasses"):
+            raise Refused(node, "class %s has a decorator" % node.name)
     if node.keywords:
         raise Refused(node, "class %s has a metaclass or the like" % node.name)
     for part in node.body:
-        name = getattr(part, "name", "")
-        if name in RUN_INSTEAD:
-            raise Refused(part, "class %s defines %s, which Python may run in forward's place" %
-                          (node.name, name))
-        bound = () if name else stored(part)
-        for other in bound:
-            if isinstance(other, ast.Name) and other.id in ("forward", "__init__") + RUN_INSTEAD:
-                raise Refused(part, "class %s makes %s of something else" % (node.name, other.id))
+        for name in bound(part):
+            if name in RUN_INSTEAD and (is_module or name != CALLED):
+                raise Refused(part, "class %s defines %s, which Python may run in forward's place" %
+                              (node.name, name))
+            if name in ("forward", "__init__", CALLED) and not isinstance(part, ast.FunctionDef):
+                raise Refused(part, "class %s makes %s of something else" % (node.name, name))
+
+
+def check_decorators(node):
+    """Of a function that is followed."""
+    for decorator in node.decorator_list:
+        if not DECORATORS.fullmatch(ast.unparse(decorator)):
+            raise Refused(node, "%s has the decorator %s, which is not followed" %
+                          (node.name, ast.unparse(decorator)[:60]))

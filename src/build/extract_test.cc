@@ -157,16 +157,64 @@ TEST(Extract, RefusesWhatMakesPythonRunSomethingElse) {
       {good + "torch.nn.Module.__call__ = print\n", "replaces a method"},
       {good + "torch.relu = print\n", "changes what belongs to torch"},
       {good + "raise RuntimeError('no')\n", "when it is imported"},
+      {good + "if True:\n  assert 1 > 2\n", "when it is imported"},
+      {good + "if x:\n  def forward(): pass\n  class ModelNew: pass\n", "no class ModelNew"},
+      {good + "  if True:\n    def forward(self, x): return x\n",
+       "makes forward of something else"},
+      {good + "  from torch import relu as forward\n", "makes forward of something else"},
+      {good + "  async def forward(self, x): return x\n", "makes forward of something else"},
+      {good + "change = setattr\n", "setattr is not followed"},
+      {good + "import builtins\nbuiltins.exec('')\n", "exec is not followed"},
+      {good + "globals()['ModelNew'] = nn.ReLU\n", "globals is not followed"},
+      {good + "from torch.nn.modules.module import register_module_forward_hook as h\n",
+       "hooks are"},
+      {good + "m.f = print\n", "f is not among"},
       {good + "  forward = print\n", "makes forward of something else"},
       {good + "  def __call__(self, x):\n    return x\n", "defines __call__"},
       {good + "@torch.compile\nclass Other:\n  pass\n", "has a decorator"},
       {good + "class Other(metaclass=type):\n  pass\n", "has a metaclass"},
       {with_init("self.forward = print"), "replaces a method"},
+      {with_init("self.__class__ = print"), "replaces a method"},
+      {with_init("self.__dict__['forward'] = print"), "__dict__ is not followed"},
+      {with_init("self._forward_hooks[0] = print"), "hooks are not followed"},
+      {with_init("if 7 > size - 1:\n      raise ValueError(size)"), "raises an error, whatever"},
+      {with_init("m.f = print"), "f is not among"},
+      {Answer(init, "m.f = print\n    return m.f(x, self.linear.weight, 1)"),
+       "forward changes m.f"},
+      {Answer(init,
+              "return m.f(x, self.linear.weight, 1)\n  @torch.compile\n  def forward(self, x):\n"
+              "    return m.f(x, self.linear.weight, 1)"),
+       "has the decorator torch.compile"},
       {with_init("self.register_forward_hook(print)"), "hooks are not followed"},
       {with_init("self.linear.register_forward_pre_hook(print)"), "hooks are not followed"},
   };
   for (const auto& [text, why] : answers) {
     EXPECT_TRUE(Has(RefusalOf(text), why)) << why << ": " << RefusalOf(text);
+  }
+}
+
+TEST(Extract, AcceptsWhatChangesNothing) {
+  const std::string init = "self.linear = nn.Linear(7, 7)";
+  const std::string head = "import logging, torch\nfrom dataclasses import dataclass\n";
+  const std::string forward = "return m.f(x, self.linear.weight, 1)";
+  const std::string answers[] = {
+      Answer(init, forward) + "if __name__ == '__main__':\n  ModelNew.forward = print\n  raise 1\n",
+      head + "logging.raiseExceptions = False\n" + Answer(init, forward),
+      head + "@dataclass\nclass Config:\n  n: int = 1\n" + Answer(init, forward),
+      Answer(init,
+             "return self.launch(x, self.linear.weight)\n  @staticmethod\n  def launch(x, w):\n"
+             "    return m.f(x, w, 1)"),
+      Answer(init, forward + "\n  def extra_repr(self):\n    return '{n}'.format(**self.__dict__)"),
+      Answer(init, "with torch.no_grad():\n      " + forward),
+      Answer(init + "\n    self.launch = Launch()", "return self.launch(x, self.linear.weight)",
+             std::string(kModule) +
+                 "class Launch:\n  def __call__(self, x, w):\n    return m.f(x, w, 1)\n"
+                 "  def forward(self, x, w):\n    return x\n"),
+      Answer(init + "\n    try:\n      raise ValueError('no')\n    except ValueError:\n      pass",
+             forward),
+  };
+  for (const std::string& text : answers) {
+    EXPECT_TRUE(Has(SourceOf(text), "f(x, linear_weight, 1)")) << text;
   }
 }
 
