@@ -3,6 +3,7 @@
 import ast
 import builtins
 import keyword
+import re
 import symtable
 
 LARGEST = 1 << 40  # no number of a problem is larger; keeps 9 ** 9 ** 9 from being computed
@@ -92,7 +93,7 @@ class Source:
     """A problem file as text: its constants, and who reads them."""
 
     def __init__(self, text, inputs="get_inputs", init="get_init_inputs"):
-        self.text, self.lines = text, text.splitlines()
+        self.text, self.lines = text, re.split("\r\n|[\r\n]", text)
         self.tree = ast.parse(text)
         self.makers = {}  # the functions whose bodies are taken over, by their own names
         for node in self.tree.body:
@@ -176,7 +177,9 @@ class Source:
         mine = self.keywords_of(maker, keys)
         head = wrapped("def %s(" % name, ["%s=%r" % (k, self.numbers[k]) for k in mine], "):")
         needed = self.closure(self.reads.get(maker, ()))
-        on_one_line = node.body[0].lineno == node.lineno
+        first = node.body[0]
+        before = self.lines[first.lineno - 1].encode()[:first.col_offset]
+        on_one_line = before.strip() != b""  # what the head ends on
         indent = " " * (4 if on_one_line else node.body[0].col_offset)
         body = []
         for other, statement in self.derived.items():

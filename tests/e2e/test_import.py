@@ -50,13 +50,13 @@ CANDIDATE = KERNEL + '''
 torch::Tensor forward(torch::Tensor x, torch::Tensor w, torch::Tensor b) { return fused(x, w, b, 2); }
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
 '''
-ANSWER = '''import torch
+ANSWER = '''open("was_run", "w").close()
+import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 source = """''' + KERNEL + '''"""
 op = load_inline(name="op", cpp_sources="torch::Tensor fused(torch::Tensor x, torch::Tensor w, "
                  "torch::Tensor b, double scale);", cuda_sources=source, functions=["fused"])
-open("was_run", "w").close()
 
 class ModelNew(nn.Module):
     def __init__(self, in_features, out_features, scale):
@@ -130,7 +130,7 @@ def get_init_inputs():
         self.assertIn("--force", again.err)
 
     def test_makers_on_one_line(self):
-        text = PROBLEM.replace("get_inputs():\n    return", "get_inputs(): return")
+        text = PROBLEM.replace("get_inputs():\n    return", "get_inputs(\n): return")
         self.write("fused.py", text.replace("get_init_inputs():\n    return", "get_init_inputs(): return"))
         folder = self.imported()
         text = (folder / "func_forward.py").read_text()
