@@ -176,12 +176,13 @@ class SuiteRun {
   /// leaves `items`. They are followed here: a worker may have no PyTorch to ask for a task's
   /// arguments.
   Status OpenAnswers(std::vector<serve::Item>& items) {
+    TRY_ASSIGN(answers_, os::TempDir::Create());
     std::vector<Result<CandidateFile>> opened(items.size());
     const size_t cores = std::max(1u, std::thread::hardware_concurrency());
     TRY(ForEachOnLanes(cores, items.size(), [&](size_t, size_t i) -> Status {
       if (items[i].kernel.extension() != ".py") return {};
       if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
-      opened[i] = OpenAnswer(items[i]);
+      opened[i] = OpenAnswer(items[i], i);
       return {};
     }));
     std::vector<serve::Item> ready;
@@ -196,15 +197,34 @@ class SuiteRun {
       items[i].source = opened[i]->path;
       items[i].flags = opened[i]->flags;
       ready.push_back(std::move(items[i]));
-      answers_.push_back(std::move(*opened[i]));
     }
     items = std::move(ready);
     return {};
   }
 
-  Result<CandidateFile> OpenAnswer(const serve::Item& item) const {
+  Result<CandidateFile> OpenAnswer(const serve::Item& item, size_t index) const {
     TRY_ASSIGN(const task::Task task, task::LoadTask(item.task, tasks_root_));
-    return OpenCandidate(item.kernel, &task, DirectionOf(item), command_.common);
+    TRY_ASSIGN(CandidateFile file,
+               OpenCandidate(item.kernel, &task, DirectionOf(item), command_.common));
+    TRY(KeepAnswer(index, file));
+    return file;
+  }
+
+  /// All in one folder: thousands that are open are too many.
+  Status KeepAnswer(size_t index, CandidateFile& file) const {
+    const fs::path folder = answers_->path() / std::to_string(index);
+    const fs::path kept = folder / file.path.filename();
+    std::error_code error;
+    fs::create_directory(folder, error);
+    if (!error) fs::copy_file(file.path, kept, error);
+    if (error) {
+      return Fail(ErrorCode::kIo,
+                  fmt::format("cannot write {}: {}", kept.string(), error.message()),
+                  "check the free space of the folder for temporary files");
+    }
+    file.path = kept;
+    file.folder.reset();
+    return {};
   }
 
   /// An answer that cannot be followed has a verdict like any kernel; all else is our failure.
@@ -352,7 +372,7 @@ class SuiteRun {
   archive::SuiteInfo info_;
   std::vector<archive::SuiteItem> pending_;
   std::map<std::string, std::string> waiting_;  // group by item
-  std::vector<CandidateFile> answers_;          // extracted, until all are judged
+  std::optional<os::TempDir> answers_;          // extracted, until all are judged
   report::Eta eta_;
   size_t workers_ = 1;
 };
