@@ -184,9 +184,9 @@ std::string SuiteMarkdown(const Suite& suite, const SuiteScores& scores) {
     text += "\n";
   }
   text +=
-      "\nTimes and speed-ups are geometric means over a task's multi settings; where it has none, "
-      "over "
-      "its single ones, else over all that it lists.\n";
+      "\nTimes and speed-ups are geometric means over the multi settings that were judged; where "
+      "none "
+      "was, over the single ones, else over all.\n";
   bool first = true;
   for (const SuiteResult& item : suite.items) {
     if (item.accepted() || item.reason.empty()) continue;

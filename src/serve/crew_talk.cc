@@ -162,6 +162,7 @@ void Crew::Impl::LoseItem(Place& place, const std::string& why) {
   if (!place.item || !schedule) return;
   const size_t index = *std::exchange(place.item, std::nullopt);
   if (schedule->Lose(index, place.index, why)) {
+    if (Usable().empty()) return;
     return Note(fmt::format("{} is tried again; {} did not finish it: {}", items[index].id,
                             place.name, why));
   }
