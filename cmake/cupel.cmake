@@ -1,14 +1,18 @@
 # Build rules shared by every folder of src/.
-# cupel_library(NAME [DEPS folder...] [LINK target...]) makes the static library cupel_NAME from NAME/*.cc
-# and, from NAME/*_test.cc, the test program NAME_test. DEPS are folders of src/ and follow the
-# dependency table of docs/architecture.md, which tools/check_deps.py enforces.
+# cupel_library(NAME [JSON] [DEPS folder...] [LINK target...]) makes the static library cupel_NAME from
+# NAME/*.cc and, from NAME/*_test.cc, the test program NAME_test. JSON: most of its files speak it. DEPS
+# are folders of src/ and follow the dependency table of docs/architecture.md, which tools/check_deps.py
+# enforces.
 find_package(nlohmann_json REQUIRED)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_program(CCACHE ccache)
 if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
-  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+  # It goes by the compiler's lists of headers, so that a miss does not preprocess first, and takes
+  # precompiled headers for what they were made of.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+    CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
 # Libraries that a plain machine may lack are linked statically (Debian ships the archives).
@@ -23,8 +27,11 @@ target_compile_options(cupel_options INTERFACE
   $<$<BOOL:${CUPEL_WERROR}>:-Werror>)
 target_link_options(cupel_options INTERFACE -static-libstdc++ -static-libgcc)
 if(CUPEL_SANITIZE)
-  # -O1 and line tables alone: these builds are made to be run once, and compile a third faster.
-  target_compile_options(cupel_options INTERFACE -fsanitize=${CUPEL_SANITIZE} -fno-omit-frame-pointer -O1 -g1)
+  # -O1 and line tables alone: these builds are made to be run once, and compile a third faster. The checks
+  # before every access to a member double the compiler's work, and most of what they find, a null or
+  # dangling pointer, the address sanitizer finds too.
+  target_compile_options(cupel_options INTERFACE -fsanitize=${CUPEL_SANITIZE} -fno-omit-frame-pointer -O1 -g1
+    -fno-sanitize=null,alignment,vptr,object-size,pointer-overflow)
   target_link_options(cupel_options INTERFACE -fsanitize=${CUPEL_SANITIZE})
 endif()
 target_link_libraries(cupel_options INTERFACE Threads::Threads)
@@ -34,8 +41,45 @@ if(CUPEL_TESTS)
   include(GoogleTest)
 endif()
 
+# Reading the headers of libraries is most of the compiler's work, so they are read once for many files:
+# with JSON (three seconds a file) for the folders that speak it, without for the others, and both again
+# for tests. tools/lint reads every file without this, so that a file still includes what it uses.
+option(CUPEL_PCH "Precompile the headers of libraries" ON)
+set(cupel_pch_headers <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <filesystem> <functional>
+  <map> <memory> <optional> <set> <span> <string> <string_view> <thread> <utility> <variant> <vector>
+  <fmt/format.h> <fmt/ranges.h>)
+# cupel_precompiled(NAME POSITION [LINK target...] HEADERS header...) makes what REUSE_FROM names.
+# POSITION is -fPIC for libraries, -fPIE for programs, as CMake compiles them: it must be the same.
+function(cupel_precompiled name position)
+  cmake_parse_arguments(ARG "" "" "LINK;HEADERS" ${ARGN})
+  file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/${name}.cc CONTENT "// Compiled for its precompiled header.\n")
+  add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/${name}.cc)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE ${position})
+  target_link_libraries(${name} PRIVATE cupel_options ${ARG_LINK})
+  target_precompile_headers(${name} PRIVATE ${ARG_HEADERS} ${cupel_pch_headers})
+endfunction()
+if(CUPEL_PCH)
+  # GCC 12 takes what a precompiled <string> does where texts are joined for overruns (its bug 105651).
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(cupel_options INTERFACE
+      -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
+  endif()
+  cupel_precompiled(cupel_pch -fPIC)
+  cupel_precompiled(cupel_pch_json -fPIC HEADERS <nlohmann/json.hpp>)
+  if(CUPEL_TESTS)
+    set(gtest LINK GTest::gtest GTest::gmock HEADERS <gmock/gmock.h> <gtest/gtest.h>)
+    cupel_precompiled(cupel_pch_test -fPIE ${gtest})
+    cupel_precompiled(cupel_pch_json_test -fPIE ${gtest} <nlohmann/json.hpp>)
+  endif()
+endif()
+
 function(cupel_library name)
-  cmake_parse_arguments(ARG "" "TEST_MAIN" "DEPS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "JSON" "TEST_MAIN" "DEPS;LINK" ${ARGN})
+  set(pch cupel_pch)
+  if(ARG_JSON)
+    set(pch cupel_pch_json)
+  endif()
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "(_test|_test_main|/main)\\.cc$")
@@ -46,6 +90,9 @@ function(cupel_library name)
   else()
     add_library(cupel_${name} STATIC ${sources})
     set(scope PUBLIC)
+    if(CUPEL_PCH)
+      target_precompile_headers(cupel_${name} REUSE_FROM ${pch})
+    endif()
   endif()
   target_link_libraries(cupel_${name} ${scope} cupel_options)
   foreach(dep IN LISTS ARG_DEPS)
@@ -57,6 +104,9 @@ function(cupel_library name)
     target_link_libraries(${name}_test PRIVATE cupel_${name} GTest::gtest GTest::gmock)
     if(NOT ARG_TEST_MAIN)
       target_link_libraries(${name}_test PRIVATE GTest::gtest_main)
+    endif()
+    if(CUPEL_PCH)
+      target_precompile_headers(${name}_test REUSE_FROM ${pch}_test)
     endif()
     target_compile_definitions(${name}_test PRIVATE CUPEL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST TEST_PREFIX ${name}/

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
 
+#include "base/json.h"
 #include "harness.h"
 #include "serve/lines.h"
 #include "serve/mcp_server.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/json.h"
 #include "harness.h"
 #include "task/config.h"
 

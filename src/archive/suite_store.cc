@@ -179,7 +179,7 @@ Result<std::vector<SuiteItem>> SuiteStore::Items() const {
 
 Result<std::vector<SuiteItem>> SuiteStore::Pending() const {
   return Select(impl_->database,
-                "WHERE id NOT IN (SELECT item FROM outcomes WHERE verdict IS NOT NULL) "
+                "WHERE id NOT IN (SELECT item FROM outcomes WHERE decision IS NOT 'error') "
                 "ORDER BY position");
 }
 

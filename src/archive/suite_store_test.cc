@@ -102,6 +102,9 @@ TEST_F(SuiteStoreTest, OurOwnFailuresAreTriedAgainAndCountedOnce) {
   EXPECT_EQ(store.Count()->done, 1);
   EXPECT_EQ(store.Count()->rejected, 1);
   EXPECT_EQ(store.Count()->error, 0);
+  // So is what a verdict says of a task that cannot judge.
+  ASSERT_TRUE(store.Record("a", Done("error")));
+  EXPECT_THAT(Ids(store.Pending()), ElementsAre("a"));
 }
 
 TEST_F(SuiteStoreTest, AVerdictWaitsForItsTimesUnlessSomethingChanges) {

@@ -8,11 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json_fwd.h"
 #include "base/result.h"
 
 namespace cupel {
-
-using Json = nlohmann::ordered_json;
 
 inline constexpr size_t kMaxJsonBytes = 64u << 20;
 inline constexpr int kMaxJsonDepth = 64;

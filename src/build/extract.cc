@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "base/json.h"
 #include "os/fd.h"
 #include "os/process.h"
 

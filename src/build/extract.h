@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json_fwd.h"
 #include "base/result.h"
 
 namespace cupel::build {

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "base/json.h"
 #include "os/fd.h"
 
 namespace cupel::build {

@@ -126,6 +126,11 @@ Result<assay::Candidate> BuildCandidate(const fs::path& kernel, const CandidateF
   TRY_ASSIGN(assay::Candidate candidate, assay::BuildCandidate(file.path, options));
   candidate.path = kernel;
   candidate.folder = file.folder;
+  auto* failure = std::get_if<build::BuildFailure>(&candidate.built);
+  if (file.folder != nullptr && failure != nullptr && !failure->where.empty()) {
+    failure->message += fmt::format(" (in what `cupel extract {}` makes of the answer)",
+                                    kernel.filename().string());
+  }
   return candidate;
 }
 

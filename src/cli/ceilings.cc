@@ -3,6 +3,7 @@
 
 #include <cctype>
 
+#include "base/json.h"
 #include "os/fd.h"
 
 namespace cupel::cli {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/demangle.h"
+#include "base/json.h"
 #include "emu/emulator.h"
 #include "gpu/ncu.h"
 #include "gpu/one_shot.h"

@@ -9,8 +9,10 @@
 #include <string_view>
 
 #include "cli/commands.h"
+#include "cli/session.h"
 #include "gpu/one_shot.h"
 #include "gpu/worker.h"
+#include "os/file_stamp.h"
 #include "os/process.h"
 #include "record/recorder.h"
 
@@ -34,6 +36,26 @@ int StatusOf(const cupel::Error& error) {
   }
 }
 
+/// What --json names does not go on holding an earlier command's facts: where this one has written
+/// none, its error is written there.
+template <typename Command>
+cupel::Result<int> RunWithJson(const Command& command) {
+  if constexpr (requires { command.common.json; }) {
+    const auto before = cupel::os::StampOf(command.common.json);
+    auto result = cupel::cli::Run(command);
+    if (!result && cupel::os::StampOf(command.common.json) == before) {
+      const cupel::Error& error = result.error();
+      (void)cupel::cli::WriteJson(command.common.json, {{"schema", cupel::cli::kErrorSchema},
+                                                        {"status", StatusOf(error)},
+                                                        {"error", error.message},
+                                                        {"remedy", error.remedy}});
+    }
+    return result;
+  } else {
+    return cupel::cli::Run(command);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -53,7 +75,7 @@ int main(int argc, char** argv) {
 
   auto parsed = cupel::cli::ParseCommandLine(argc, argv);
   if (const int* status = std::get_if<int>(&parsed)) return *status;
-  const auto result = std::visit([](const auto& command) { return cupel::cli::Run(command); },
+  const auto result = std::visit([](const auto& command) { return RunWithJson(command); },
                                  std::get<cupel::cli::Command>(parsed));
   // A verdict that nobody could read is no success: a full disk or a closed pipe shows here.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {

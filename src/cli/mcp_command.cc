@@ -8,6 +8,7 @@
 #include "cli/candidate.h"
 #include "cli/mcp_brief.h"
 #include "cli/mcp_child.h"
+#include "cli/session.h"
 #include "os/fd.h"
 
 namespace cupel::cli {
@@ -28,7 +29,10 @@ Result<Json> ReadDocument(const McpRecord& record) {
   std::error_code error;
   if (!fs::exists(record.Document(), error)) return Json();
   TRY_ASSIGN(const std::string text, os::ReadFile(record.Document(), kMaxJsonBytes));
-  return ParseJson(text, record.Document().string());
+  TRY_ASSIGN(Json document, ParseJson(text, record.Document().string()));
+  // An error is told as text: a tool's schema describes its answers.
+  if (document.contains("schema") && document["schema"] == kErrorSchema) return Json();
+  return document;
 }
 
 }  // namespace

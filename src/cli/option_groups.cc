@@ -21,7 +21,8 @@ void AddCommon(CLI::App* app, Common& common, bool uses_device, bool asks_models
   if (uses_device) {
     AddMachine(app, common, asks_models);
     app->add_option("--seed", common.seed,
-                    "Draw the inputs from this number: repeats a verdict (default: a secret pool)");
+                    "Draw the inputs from this number: repeats a verdict (default: a secret pool)")
+        ->check(CLI::NonNegativeNumber);
   }
   app->add_option("--json", common.json, "Write the same facts to FILE as JSON")->type_name("FILE");
   app->add_flag("-q,--quiet", common.quiet, "Print the result alone");
@@ -70,6 +71,12 @@ void AddCompile(CLI::App* app, Compile& compile) {
 void AddFullSize(CLI::App* app, bool& full_size) {
   app->add_flag("--full-size", full_size,
                 "The task's own sizes without a GPU too, where task.json names smaller ones");
+}
+
+void AddRounds(CLI::App* app, int& rounds) {
+  app->add_option("--rounds", rounds, "Replays of each at most, where it is timed")
+      ->check(CLI::Range(kFewestRounds, kMostRounds))
+      ->capture_default_str();
 }
 
 void AddTask(CLI::App* app, Target& target, bool positional) {

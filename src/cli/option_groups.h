@@ -23,6 +23,7 @@ void AddModels(CLI::App* app, ModelOptions& models, bool keeps_transcript = true
 void AddWeakSandbox(CLI::App* app, Compile& compile);
 void AddCompile(CLI::App* app, Compile& compile);
 void AddFullSize(CLI::App* app, bool& full_size);
+void AddRounds(CLI::App* app, int& rounds);
 void AddTask(CLI::App* app, Target& target, bool positional);
 /// The task and how many trials.
 void AddTarget(CLI::App* app, Target& target, bool positional);

@@ -1,18 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 
+#include "base/printable.h"
+#include "base/spelling.h"
 #include "base/version.h"
 #include "cli/option_groups.h"
 
 namespace cupel::cli {
+namespace {
+
+/// What is wrong with the words that should name a command; empty where they name one, or ask for
+/// help. CLI11 says of these that a subcommand is required.
+std::string WrongCommand(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* at = &app;
+  int i = 1;
+  for (; i < argc && argv[i][0] != '-'; ++i) {
+    const auto commands = at->get_subcommands([](const CLI::App*) { return true; });
+    // A word may also be what a command without a further one is about: `cupel review KERNEL`.
+    if (commands.empty() || at->get_require_subcommand_min() == 0) return {};
+    const auto named = std::find_if(commands.begin(), commands.end(), [&](const CLI::App* one) {
+      return one->get_name() == argv[i];
+    });
+    if (named != commands.end()) {
+      at = *named;
+      continue;
+    }
+    std::vector<std::string> known;
+    known.reserve(commands.size());
+    for (const CLI::App* one : commands) known.push_back(one->get_name());
+    const std::string group = at == &app ? "" : at->get_name() + " ";
+    return fmt::format(
+        "cupel: there is no command \"{}{}\"\n       {}`cupel {}--help` lists them\n", group,
+        Printable(argv[i]), DidYouMean(argv[i], known), group);
+  }
+  if (i < argc || at->get_require_subcommand_min() == 0) return {};
+  return at->help(at == &app ? "" : app.get_name());
+}
+
+}  // namespace
 
 std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   CLI::App app{
       "cupel takes a PyTorch operation and returns a CUDA kernel that is proved right and measured "
-      "fast, and judges anyone's CUDA kernels."};
+      "fast, and judges anyone's CUDA kernels.",
+      "cupel"};
   app.set_version_flag("--version", std::string("cupel ") + kVersion);
   app.require_subcommand(1);
   app.footer(
@@ -30,6 +67,10 @@ std::variant<Command, int> ParseCommandLine(int argc, char** argv) {
   AddMcpCommand(app, offers);
   AddSuiteCommands(app, offers);
 
+  if (const std::string wrong = WrongCommand(app, argc, argv); !wrong.empty()) {
+    std::cerr << wrong;
+    return 2;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -11,6 +11,8 @@
 
 namespace cupel::cli {
 
+constexpr int kFewestRounds = 10, kMostRounds = 100'000;  // of --rounds
+
 /// Options that most commands share.
 struct Common {
   std::string device = "auto";  // auto, emu, gpu[:N], gpu:all
@@ -101,6 +103,8 @@ struct StreamCommand {
   std::filesystem::path output;  // a line of JSON for each result; empty: none
   std::string settings = "single";
   int trials = 5;
+  std::string distributions = "none";  // as CheckCommand's; a stream is made to be fast
+  bool shadow = false;
 };
 
 struct ExportCommand {
@@ -240,6 +244,7 @@ struct SuiteRunCommand {
   int trials = 5;
   bool full_size = false;
   bool baselines = true;             // time PyTorch too, where anything is timed
+  int rounds = 400;                  // replays of each at most, where anything is timed
   std::vector<std::string> workers;  // commands; empty: workers of this program
   int jobs = 0;                      // workers of each command; 0: as the machine allows
   std::string cases = "auto";        // who computes truth: worker, coordinator; auto: who can

@@ -7,6 +7,12 @@
 namespace cupel::cli {
 namespace {
 
+void AddDistributions(CLI::App* sub, std::string& distributions) {
+  sub->add_option("--distributions", distributions,
+                  "Inputs to try beside the task's own: all, none, or names (normal,zeros,…)")
+      ->capture_default_str();
+}
+
 void AddBuild(CLI::App& app, Offers& offers) {
   auto* sub = app.add_subcommand("build", "Does it compile? Diagnostics, resources, audit");
   auto& build = Offer<BuildCommand>(offers, sub);
@@ -28,9 +34,7 @@ void AddCheck(CLI::App& app, Offers& offers) {
       ->type_name("FILE");
   sub->add_flag("--fresh", check.fresh, "Draw new cases instead of using the pool");
   sub->add_flag("!--no-shadow", check.shadow, "Leave out the run with exact arithmetic beside");
-  sub->add_option("--distributions", check.distributions,
-                  "Inputs to try beside the task's own: all, none, or names (normal,zeros,…)")
-      ->capture_default_str();
+  AddDistributions(sub, check.distributions);
   sub->add_flag("!--no-exact", check.exact, "Leave out the trial on small integers");
   sub->add_option("--schedules", check.schedules,
                   "Other orders of blocks and warps to try (default: 2 where atomics or waiting "
@@ -81,9 +85,7 @@ void AddBench(CLI::App& app, Offers& offers) {
   sub->add_option("--sets", bench.sets, "Input sets that replays rotate among")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  sub->add_option("--rounds", bench.rounds, "Replays of each at most")
-      ->check(CLI::Range(10, 100000))
-      ->capture_default_str();
+  AddRounds(sub, bench.rounds);
 }
 
 void AddStream(CLI::App& app, Offers& offers) {
@@ -100,6 +102,8 @@ void AddStream(CLI::App& app, Offers& offers) {
   sub->add_option("--trials", stream.trials, "Trials with fresh inputs for each setting")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
+  AddDistributions(sub, stream.distributions);
+  sub->add_flag("--shadow", stream.shadow, "Run with exact arithmetic beside, too, as check does");
   sub->add_option("-o,--output", stream.output, "Write each result to FILE as a line of JSON")
       ->type_name("FILE");
   AddCommon(sub, stream.common, true);

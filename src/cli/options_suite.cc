@@ -9,6 +9,9 @@ namespace {
 
 std::string WhatIsWrong(const SuiteRunCommand& command) {
   const bool fresh = !command.input.empty() && !command.output.empty();
+  if (!command.resume.empty() && !command.output.empty()) {
+    return "cupel suite run: --resume names the folder of the run, so there is no -o beside it";
+  }
   if (fresh != !command.resume.empty()) return "";
   return "cupel suite run: name either tasks or a list and, with -o RUN, a folder for the run; or, "
          "with --resume RUN, a run to go on with";
@@ -34,6 +37,7 @@ void AddSuiteRun(CLI::App& suite, Offers& offers) {
       ->capture_default_str();
   AddFullSize(go, run.full_size);
   go->add_flag("!--no-baselines", run.baselines, "Do not time PyTorch beside the kernels");
+  AddRounds(go, run.rounds);
   go->add_option("--workers", run.workers,
                  "Command that starts a worker, e.g. 'srun -n1 --gpus=1 cupel worker' (repeatable; "
                  "default: workers on this machine)")

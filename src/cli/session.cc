@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <string_view>
@@ -174,6 +175,28 @@ assay::Question QuestionOf(const task::Task& task, const Target& target, const C
   question.trials = target.trials;
   question.seed = common.seed;
   return question;
+}
+
+Result<std::vector<task::Distribution>> DistributionsOf(const std::string& text) {
+  const auto others = task::OtherInputs();
+  if (text == "all") return std::vector<task::Distribution>(others.begin(), others.end());
+  std::vector<task::Distribution> chosen;
+  if (text == "none") return chosen;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string name = text.substr(at, end - at);
+    const auto known = task::DistributionNamed(name);
+    if (!known || std::find(others.begin(), others.end(), *known) == others.end()) {
+      std::string names;
+      for (const task::Distribution other : others) names += fmt::format(", {}", Name(other));
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--distributions: there is no \"{}\"", name.substr(0, 40)),
+                  "write all, none or some of" + names.substr(1));
+    }
+    chosen.push_back(*known);
+    at = end + 1;
+  }
+  return chosen;
 }
 
 Status WriteJson(const std::filesystem::path& path, const Json& json) {

@@ -63,6 +63,12 @@ std::vector<task::SettingKind> KindsOf(const Target& target);
 /// What a command asks of the assay; `task` is borrowed.
 assay::Question QuestionOf(const task::Task& task, const Target& target, const Common& common);
 
+/// Inputs beside the task's own: "all", "none" or names separated by commas.
+Result<std::vector<task::Distribution>> DistributionsOf(const std::string& text);
+
+/// Of the document that stands where --json names one and the command has no answer.
+inline constexpr std::string_view kErrorSchema = "cupel.error/1";
+
 /// Writes `json` to `path` when it is not empty.
 Status WriteJson(const std::filesystem::path& path, const Json& json);
 

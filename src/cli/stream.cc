@@ -60,6 +60,7 @@ class Stream {
 
  private:
   Status ReadList() {
+    TRY_ASSIGN(distributions_, DistributionsOf(command_.distributions));
     TRY(ReadKernelList(command_.list, [this](const ListedKernel& listed) { return Add(listed); }));
     if (!jobs_.empty()) return {};
     return Fail(
@@ -83,6 +84,8 @@ class Stream {
     assay::Job job;
     job.kernel = listed.kernel;
     job.question = QuestionOf(task, target, command_.common);
+    job.question.distributions = distributions_;
+    job.question.shadows = command_.shadow;
     job.build = [this, listed, &task] {
       return BuildCandidate(listed.kernel, task, listed.direction, command_.common,
                             command_.compile);
@@ -131,6 +134,10 @@ class Stream {
         json["reasons"].push_back({{"code", reason.code}, {"message", reason.message}});
       }
       if (!judged.reasons.empty()) detail = judged.reasons.front().code;
+      json["settings"] = Json::array();
+      for (const judge::SettingReport& setting : judged.settings) {
+        json["settings"].push_back({{"id", setting.id}, {"status", setting.status}});
+      }
       json["times"] = Json::array();
       for (const assay::SettingTimes& times : result->times) {
         Json brief = assay::ToJson(times);
@@ -192,6 +199,7 @@ class Stream {
   StreamCommand command_;
   ProgressView view_;
   std::map<std::string, task::Task> tasks_;  // their addresses stay
+  std::vector<task::Distribution> distributions_;
   std::vector<assay::Job> jobs_;
   std::vector<std::unique_ptr<Session>> lanes_;
   std::vector<assay::BenchOptions> bench_;

@@ -25,7 +25,8 @@ Json SuiteConfig(const SuiteRunCommand& command) {
           {"trials", command.trials},         {"engine", emu ? "emu" : "gpu"},
           {"model", command.common.model},    {"arch", command.compile.arch},
           {"flags", command.compile.flags},   {"include_roots", std::move(include_roots)},
-          {"baselines", command.baselines},   {"full_size", command.full_size}};
+          {"baselines", command.baselines},   {"full_size", command.full_size},
+          {"rounds", command.rounds}};
 }
 
 Status TakeSuiteConfig(const Json& config, SuiteRunCommand& command) {
@@ -45,6 +46,15 @@ Status TakeSuiteConfig(const Json& config, SuiteRunCommand& command) {
   TRY_ASSIGN(command.compile.arch, JsonString(config, "arch", kWhat));
   TRY_ASSIGN(command.baselines, JsonBool(config, "baselines", kWhat));
   TRY_ASSIGN(command.full_size, JsonBool(config, "full_size", kWhat));
+  if (config.contains("rounds")) {  // older runs have none
+    TRY_ASSIGN(const int64_t rounds, JsonInt(config, "rounds", kWhat));
+    if (rounds < kFewestRounds || rounds > kMostRounds) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{}: \"rounds\" is {}, not {} to {}", kWhat, rounds, kFewestRounds,
+                              kMostRounds));
+    }
+    command.rounds = static_cast<int>(rounds);
+  }
   command.compile.flags.clear();
   command.compile.include_roots.clear();
   TRY_ASSIGN(const Json* flags, JsonArray(config, "flags", kWhat));
@@ -69,11 +79,12 @@ std::string ResumeDifference(const Json& then, const SuiteRunCommand& command) {
 }
 
 std::string ConfigDifference(const Json& then, const Json& now) {
+  const Json open = SuiteConfig(SuiteRunCommand{});
   for (const auto& [key, value] : now.items()) {
-    const auto before = then.find(key);
-    if (before == then.end() || *before != value) {
-      return fmt::format("{}: {}, now {}", key,
-                         before == then.end() ? "nothing" : DumpJson(*before), DumpJson(value));
+    // What an older cupel did not know was as it is where nobody asks for it.
+    const Json& before = then.contains(key) ? then[key] : open[key];
+    if (before != value) {
+      return fmt::format("{}: {}, now {}", key, DumpJson(before), DumpJson(value));
     }
   }
   return "";

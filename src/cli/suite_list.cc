@@ -69,21 +69,32 @@ class Lister {
 
   Result<SuiteList> List() {
     const fs::path& input = inputs_.input;
-    if (os::IsFile(input) && input.extension() != ".py") {
-      TRY(ReadKernelList(input, [this](const ListedKernel& listed) { return AddListed(listed); }));
+    const bool listed = os::IsFile(input) && input.extension() != ".py";
+    if (!inputs_.kernels.empty() && !os::IsFolder(inputs_.kernels)) {
+      return Fail(ErrorCode::kNotFound,
+                  fmt::format("there is no folder {}", inputs_.kernels.string()),
+                  "name a folder of kernels with --kernels");
+    }
+    if (listed) {
+      TRY(ReadKernelList(input, [this](const ListedKernel& one) { return AddListed(one); }));
     } else {
       TRY_ASSIGN(const auto tasks, Tasks());
       for (const TaskFile& task : tasks) TRY(AddTask(task));
       NoteUnused(tasks);
     }
-    if (list_.items.empty()) {
-      return Fail(ErrorCode::kNotFound, fmt::format("no kernel for any task of {}", input.string()),
-                  inputs_.kernels.empty()
-                      ? "name a folder of kernels with --kernels"
-                      : fmt::format("a kernel is {}/TASK/forward.cu or {}/TASK/forward/NAME.cu",
-                                    inputs_.kernels.string(), inputs_.kernels.string()));
+    if (!list_.items.empty()) return std::move(list_);
+    if (listed) {
+      return Fail(ErrorCode::kNotFound, fmt::format("{} names no kernel to judge", input.string()),
+                  "each of its lines is like {\"kernel\": \"k.cu\", \"task\": \"mnist_linear\"}");
     }
-    return std::move(list_);
+    std::string what = fmt::format("no kernel for any task of {}", input.string());
+    if (!list_.notes.empty()) what += fmt::format(" ({})", list_.notes.front());
+    return Fail(ErrorCode::kNotFound, what,
+                inputs_.kernels.empty()
+                    ? "name a folder of kernels with --kernels"
+                    : fmt::format("a kernel is {0}/TASK/forward.cu or {0}/TASK/forward/NAME.cu "
+                                  "(or .py)",
+                                  inputs_.kernels.string()));
   }
 
  private:
@@ -109,6 +120,20 @@ class Lister {
     return inputs_.direction == "both" || inputs_.direction == task::Name(direction);
   }
 
+  /// Notes it where not.
+  bool HasSettings(const std::string& name, const task::Task& task, task::Direction direction) {
+    const auto& settings = task.SettingsOf(direction);
+    if (inputs_.settings == "all" ||
+        std::any_of(settings.begin(), settings.end(), [&](const task::Setting& setting) {
+          return task::Name(setting.kind) == inputs_.settings;
+        })) {
+      return true;
+    }
+    Note(fmt::format("{} {} has no {} settings: left out", name, task::Name(direction),
+                     inputs_.settings));
+    return false;
+  }
+
   void Note(std::string note) {
     if (list_.notes.size() < kMostNotes) list_.notes.push_back(std::move(note));
   }
@@ -122,6 +147,7 @@ class Lister {
     for (const task::Direction direction :
          {task::Direction::kForward, task::Direction::kBackward}) {
       if (!Wanted(direction) || !task->Has(direction)) continue;
+      if (!HasSettings(file.name, *task, direction)) continue;
       const auto kernels = KernelsFor(file.name, *task, direction);
       if (kernels.empty()) {
         list_.without_kernel.emplace_back(file.name, task::Name(direction));
@@ -146,8 +172,9 @@ class Lister {
         named.emplace_back(alone.filename().string(), alone);
       }
     }
-    // Python here may be the task's own: kernels may lie beside it.
-    for (const fs::path& kernel : KernelsIn(folder, IsCuda)) {
+    // Beside a task's own files, Python is the task's.
+    for (const fs::path& kernel :
+         KernelsIn(folder, IsTaskFolder(folder) ? IsCuda : IsCandidateName)) {
       if (DirectionOfName(kernel) == direction) {
         named.emplace_back(kernel.filename().string(), kernel);
       }
@@ -218,6 +245,7 @@ class Lister {
       return Fail(ErrorCode::kNotFound, fmt::format("task {} has no {} direction", listed.task,
                                                     task::Name(listed.direction)));
     }
+    if (!HasSettings(known->second.name, known->second, listed.direction)) return {};
     return Add(known->second.name, known->second, listed.direction,
                listed.kernel.lexically_normal().string(), listed.kernel);
   }

@@ -16,6 +16,7 @@ struct SuiteInputs {
   std::filesystem::path input;    // folder of tasks, a task, or a list
   std::filesystem::path kernels;  // folder; empty: the tasks' own kernels
   std::string direction = "both";
+  std::string settings = "all";  // tasks that have none of this kind are left out
 };
 
 struct SuiteList {

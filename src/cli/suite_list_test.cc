@@ -32,8 +32,9 @@ class SuiteListTest : public testing::Test {
     fs::create_directories(path.parent_path());
     std::ofstream(path) << text;
   }
-  Result<SuiteList> List(const std::string& direction = "both") {
-    return ListSuite({tasks_, folder_.path() / "kernels", direction}, tasks_);
+  Result<SuiteList> List(const std::string& direction = "both",
+                         const std::string& settings = "all") {
+    return ListSuite({tasks_, folder_.path() / "kernels", direction, settings}, tasks_);
   }
   static std::vector<std::string> Ids(const Result<SuiteList>& list) {
     std::vector<std::string> ids;
@@ -133,6 +134,30 @@ TEST_F(SuiteListTest, AFolderWithoutAnyKernelIsAnError) {
   ASSERT_FALSE(list);
   EXPECT_THAT(list.error().message, HasSubstr("no kernel"));
   EXPECT_FALSE(ListSuite({folder_.path() / "nowhere", {}, "both"}, tasks_));
+}
+
+TEST_F(SuiteListTest, TakesPythonWhereNoTaskLies) {
+  Kernel("both/answer.py");
+  Kernel("both/answer_backward.py");
+  EXPECT_THAT(Ids(List()),
+              ElementsAre("both/forward/answer.py", "both/backward/answer_backward.py"));
+}
+
+TEST_F(SuiteListTest, LeavesOutWhatHasNoSuchSettings) {
+  Kernel("both/forward.cu");
+  EXPECT_EQ(Ids(List("both", "multi")).size(), 1u);
+  std::ofstream(tasks_ / "both" / "config_forward.json")
+      << R"({"single_input_configs": [{"batch_size": 4}], "single_init_configs": [{}],
+             "single_shared_configs": [{}]})";
+  const auto list = List("forward", "multi");
+  ASSERT_FALSE(list);
+  EXPECT_THAT(list.error().message, HasSubstr("both forward has no multi settings"));
+}
+
+TEST_F(SuiteListTest, NamesAFolderThatIsNotThere) {
+  const auto list = ListSuite({tasks_, folder_.path() / "nowhere", "both"}, tasks_);
+  ASSERT_FALSE(list);
+  EXPECT_THAT(list.error().message, HasSubstr("nowhere"));
 }
 
 }  // namespace

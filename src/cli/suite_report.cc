@@ -79,9 +79,15 @@ Result<SuiteReport> WriteResults(Json document, const fs::path& folder) {
   return written;
 }
 
-/// Where an item's record goes below a folder; empty: it would lead out of it.
-fs::path RecordName(const archive::SuiteItem& item) {
-  const fs::path name = (fs::path(item.task) / item.kernel).replace_extension(".json");
+/// Where an item's record goes below a folder, in place of the kernel's ending or, where others are
+/// named alike but for that, behind it; empty: it would lead out of the folder.
+fs::path RecordName(const archive::SuiteItem& item, bool behind) {
+  fs::path name = fs::path(item.task) / item.kernel;
+  if (behind) {
+    name += ".json";
+  } else {
+    name.replace_extension(".json");
+  }
   const bool leads_out = name.is_absolute() || item.kernel.starts_with('/') ||
                          std::find(name.begin(), name.end(), "..") != name.end();
   return leads_out ? fs::path() : name;
@@ -102,11 +108,13 @@ Json Publishable(Json verdict, const archive::SuiteItem& item) {
 /// How many records were written.
 Result<size_t> WriteRecords(const archive::SuiteStore& store, const fs::path& folder) {
   TRY_ASSIGN(const auto items, store.Items());
+  std::map<fs::path, int> alike;
+  for (const archive::SuiteItem& item : items) ++alike[RecordName(item, false)];
   size_t written = 0;
   for (const archive::SuiteItem& item : items) {
     TRY_ASSIGN(const auto outcome, store.OutcomeOf(item.id));
     if (!outcome || outcome->verdict.empty()) continue;
-    const fs::path name = RecordName(item);
+    const fs::path name = RecordName(item, alike[RecordName(item, false)] > 1);
     if (name.empty()) {
       return Fail(
           ErrorCode::kInvalidArgument,

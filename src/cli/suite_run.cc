@@ -53,8 +53,18 @@ class SuiteRun {
       : command_(command), progress_(command.common.quiet) {}
 
   Result<int> Run() {
-    TRY(OpenStore());
-    TRY(List());
+    TRY_ASSIGN(const fs::path data, os::DataDir());
+    tasks_root_ = data / "tasks";
+    const bool resume = !command_.resume.empty();
+    folder_ = resume ? command_.resume : command_.output;
+    const fs::path file = folder_ / archive::kSuiteFile;
+    std::error_code ignored;
+    const bool goes_on = resume || fs::exists(file, ignored);
+    if (goes_on) TRY(OpenStore(file, resume));  // it says what is to be listed
+    TRY_ASSIGN(const SuiteList list, Listed());
+    // What cannot be listed leaves no folder behind that would refuse what was meant.
+    if (!goes_on) TRY(CreateStore(file));
+    TRY(Take(list));
     TRY_ASSIGN(pending_, store_->Pending());
     TRY(RememberTimes());
     TRY(store_->SetStatus(archive::RunStatus::kRunning));
@@ -64,24 +74,28 @@ class SuiteRun {
   }
 
  private:
-  Status OpenStore() {
-    const bool resume = !command_.resume.empty();
-    folder_ = resume ? command_.resume : command_.output;
-    const fs::path file = folder_ / archive::kSuiteFile;
+  Status CreateStore(const fs::path& file) {
+    archive::NewSuite suite;
+    suite.config = DumpJson(SuiteConfig(command_));
+    suite.cupel_version = kVersion;
+    suite.seed = command_.common.seed ? *command_.common.seed : EntropySeed();
+    TRY_ASSIGN(archive::SuiteStore store, archive::SuiteStore::Create(file, suite));
+    store_.emplace(std::move(store));
+    TRY_ASSIGN(info_, store_->Info());
+    return {};
+  }
+
+  Status OpenStore(const fs::path& file, bool resume) {
     std::error_code ignored;
-    if (!resume && !fs::exists(file, ignored)) {
-      archive::NewSuite suite;
-      suite.config = DumpJson(SuiteConfig(command_));
-      suite.cupel_version = kVersion;
-      suite.seed = command_.common.seed ? *command_.common.seed : EntropySeed();
-      TRY_ASSIGN(archive::SuiteStore store, archive::SuiteStore::Create(file, suite));
-      store_.emplace(std::move(store));
-    } else {
-      TRY_ASSIGN(archive::SuiteStore store,
-                 archive::SuiteStore::Open(file, archive::Access::kOwner));
-      store_.emplace(std::move(store));
-      TRY(store_->AddEvent("resumed"));
+    if (!fs::exists(file, ignored) && fs::exists(folder_ / "results.json", ignored)) {
+      return Fail(
+          ErrorCode::kNotFound,
+          fmt::format("{} holds results and no run: of cupel suite merge", folder_.string()),
+          "go on with the runs that it was made of, and merge again");
     }
+    TRY_ASSIGN(archive::SuiteStore store, archive::SuiteStore::Open(file, archive::Access::kOwner));
+    store_.emplace(std::move(store));
+    TRY(store_->AddEvent("resumed"));
     TRY_ASSIGN(info_, store_->Info());
     TRY_ASSIGN(const Json config, ParseJson(info_.config, file.string()));
     if (resume) {
@@ -103,11 +117,12 @@ class SuiteRun {
                     folder_.string()));
   }
 
-  Status List() {
-    TRY_ASSIGN(const fs::path data, os::DataDir());
-    tasks_root_ = data / "tasks";
-    TRY_ASSIGN(const SuiteList list,
-               ListSuite({command_.input, command_.kernels, command_.direction}, tasks_root_));
+  Result<SuiteList> Listed() const {
+    return ListSuite({command_.input, command_.kernels, command_.direction, command_.settings},
+                     tasks_root_);
+  }
+
+  Status Take(const SuiteList& list) {
     Json listing{{"without_kernel", Json::array()}, {"notes", list.notes}};
     for (const auto& [task, direction] : list.without_kernel) {
       listing["without_kernel"].push_back({{"task", task}, {"direction", direction}});
@@ -169,6 +184,7 @@ class SuiteRun {
     item.seed = Random(info_.seed).Fork(GroupOf(from))();
     item.full_size = command_.full_size;
     item.baselines = command_.baselines;
+    item.rounds = command_.rounds;
     return item;
   }
 

@@ -15,12 +15,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxTasks = 10000;
 
-bool IsTaskFolder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path / "func_forward.py", ignored) ||
-         fs::is_regular_file(path / "func_backward.py", ignored);
-}
-
 bool IsProblem(const fs::path& path) {
   std::error_code ignored;
   const std::string name = path.filename().string();
@@ -86,11 +80,17 @@ Status Collect(const fs::path& folder, const std::string& prefix, int depth,
 
 }  // namespace
 
+bool IsTaskFolder(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::is_regular_file(folder / "func_forward.py", ignored) ||
+         fs::is_regular_file(folder / "func_backward.py", ignored);
+}
+
 Result<std::vector<TaskFile>> FindTaskFiles(const fs::path& folder) {
   if (IsTaskFolder(folder)) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} is one task, not a folder of tasks", folder.string()),
-                "leave out --all");
+                "name the folder that holds it; task filter takes it without --all");
   }
   std::vector<TaskFile> found;
   TRY(Collect(folder, "", 1, found));

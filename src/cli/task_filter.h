@@ -70,6 +70,8 @@ struct TaskFile {
   std::string name;
   std::filesystem::path path;
 };
+/// Whether `folder` is one task in the folder format.
+bool IsTaskFolder(const std::filesystem::path& folder);
 /// Task folders and KernelBench problems (.py) in `folder` and in its folders, in the natural order
 /// of their names. Errors: kNotFound when there is none.
 Result<std::vector<TaskFile>> FindTaskFiles(const std::filesystem::path& folder);

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
+#include "base/hash.h"
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "os/fd.h"
@@ -25,6 +27,10 @@ Result<std::vector<TaskFile>> ProblemsOf(const ImportCommand& command) {
   for (const fs::path& path : command.paths) {
     if (fs::is_regular_file(path, ignored) && path.extension() == ".py") {
       files.push_back({path.stem().string(), path});
+    } else if (IsTaskFolder(path)) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} is a task folder already", path.string()),
+                  fmt::format("use it as it is: --task {}", path.string()));
     } else if (fs::is_directory(path, ignored)) {
       TRY_ASSIGN(const std::vector<TaskFile> found, FindTaskFiles(path));
       std::copy_if(found.begin(), found.end(), std::back_inserter(files),
@@ -44,7 +50,14 @@ Result<std::vector<TaskFile>> ProblemsOf(const ImportCommand& command) {
     return Fail(ErrorCode::kInvalidArgument, "--name goes with one file",
                 "leave it out: tasks are called like their files");
   }
-  if (!command.name.empty()) files.front().name = command.name;
+  if (command.name.empty()) return files;
+  const fs::path name = command.name;
+  if (name.has_parent_path() || name == "." || name == "..") {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("--name is a name and no path: {}", command.name),
+                "say where it is to be with -o");
+  }
+  files.front().name = command.name;
   return files;
 }
 
@@ -85,28 +98,56 @@ void Tell(const TaskFile& file, const fs::path& folder, const oracle::Imported& 
   }
 }
 
+/// What came of one file, also where it cannot be read or its folder exists: the others are
+/// imported all the same.
+Result<bool> ImportOne(const ImportCommand& command, const TaskFile& file,
+                       oracle::Importer& importer, ImportedProblem& problem) {
+  const fs::path output = command.output.empty() ? fs::path(".") : command.output;
+  const auto refuse = [&](std::string why) {
+    fmt::print("{}: {}\n", report::Printable(file.name), report::Printable(why));
+    problem.refusal = std::move(why);
+    return false;
+  };
+  const fs::path folder = output / file.name;
+  if (!problem.refusal.empty()) return refuse(problem.refusal);
+  if (IsThere(command, folder, problem)) return refuse(problem.refusal);
+  TRY_ASSIGN(const auto outcome, importer.Import(RequestOf(command, file)));
+  if (const auto* refusal = std::get_if<oracle::ImportRefusal>(&outcome)) {
+    return refuse("unsupported: " + refusal->message);
+  }
+  const auto& imported = std::get<oracle::Imported>(outcome);
+  Take(imported, problem);
+  problem.folder = folder.string();
+  TRY(WriteImported(file.path, imported, folder, command.force));
+  if (!command.common.quiet) Tell(file, folder, imported);
+  return true;
+}
+
 Result<int> ImportAll(const ImportCommand& command, const std::vector<TaskFile>& files) {
   TRY_ASSIGN(const oracle::ImportOptions options,
              ImporterOptions(command.common, command.seconds, command.memory));
   oracle::Importer importer(options);
-  const fs::path output = command.output.empty() ? fs::path(".") : command.output;
+  ImportReport report;
+  report.seconds = command.seconds;
+  report.memory = static_cast<int64_t>(command.memory);
   size_t refused = 0;
   for (const TaskFile& file : files) {
-    TRY_ASSIGN(const auto outcome, importer.Import(RequestOf(command, file)));
-    if (const auto* refusal = std::get_if<oracle::ImportRefusal>(&outcome)) {
-      fmt::print("{}: unsupported: {}\n", report::Printable(file.name),
-                 report::Printable(refusal->message));
-      ++refused;
-      continue;
-    }
-    const auto& imported = std::get<oracle::Imported>(outcome);
-    TRY(WriteImported(file.path, imported, output / file.name, command.force));
-    if (!command.common.quiet) Tell(file, output / file.name, imported);
+    ImportedProblem problem = ProblemOf(file);
+    TRY_ASSIGN(const bool imported, ImportOne(command, file, importer, problem));
+    refused += imported ? 0 : 1;
+    report.problems.push_back(std::move(problem));
   }
   if (files.size() > 1) {
     fmt::print("{} of {} problems imported\n", files.size() - refused, files.size());
   }
-  return refused == 0 ? 0 : refused < files.size() ? 1 : 3;
+  TRY(WriteJson(command.common.json, ImportJson(report)));
+  if (refused == 0) return 0;
+  if (refused < files.size()) return 1;
+  // None was even looked at: wrong usage.
+  const bool all_exist =
+      std::all_of(report.problems.begin(), report.problems.end(),
+                  [](const ImportedProblem& problem) { return problem.already_there; });
+  return all_exist ? 2 : 3;
 }
 
 }  // namespace
@@ -132,6 +173,37 @@ oracle::ImportRequest RequestOf(const ImportCommand& command, const TaskFile& fi
   request.init = command.init;
   request.evaluate = command.evaluate;
   return request;
+}
+
+ImportedProblem ProblemOf(const TaskFile& file) {
+  ImportedProblem problem;
+  problem.name = file.name;
+  problem.path = file.path.string();
+  if (const auto text = os::ReadFile(file.path, kMaxProblem)) {
+    problem.sha256 = Sha256Hex(*text);
+  } else {
+    problem.refusal = text.error().message;
+  }
+  return problem;
+}
+
+bool IsThere(const ImportCommand& command, const fs::path& folder, ImportedProblem& problem) {
+  std::error_code ignored;
+  problem.already_there = !command.force && fs::exists(folder, ignored);
+  if (problem.already_there) {
+    problem.refusal = fmt::format("{} exists: give --force to write its files anew, or another -o",
+                                  folder.string());
+  }
+  return problem.already_there;
+}
+
+void Take(const oracle::Imported& imported, ImportedProblem& problem) {
+  problem.sizes = imported.sizes;
+  problem.reduced = imported.reduced;
+  problem.arguments = imported.arguments;
+  problem.notes = imported.notes;
+  problem.functional = imported.functional;
+  problem.compared = imported.compared;
 }
 
 Status WriteImported(const fs::path& problem, const oracle::Imported& imported,

@@ -25,8 +25,9 @@ struct StageResult {
 /// One problem of a report.
 struct ImportedProblem {
   std::string name, path, sha256;
-  std::string refusal;  // why it is no task; else empty
-  std::string folder;   // where it was written; may be empty
+  std::string refusal;         // why it is no task; else empty
+  bool already_there = false;  // its folder was, and nothing was done
+  std::string folder;          // where it was written; may be empty
   Json sizes = Json::object(), reduced = Json::object();
   std::vector<std::string> arguments, notes;
   bool functional = false;
@@ -41,6 +42,15 @@ struct ImportReport {
   std::vector<ImportedProblem> problems;
   bool interrupted = false;
 };
+
+/// A file that is to be imported; nothing is known of it yet but its hash, or why it cannot be
+/// read.
+ImportedProblem ProblemOf(const TaskFile& file);
+/// Whether its folder is there and must not be written anew; then that is its refusal.
+bool IsThere(const ImportCommand& command, const std::filesystem::path& folder,
+             ImportedProblem& problem);
+/// Takes what the importer says of it.
+void Take(const oracle::Imported& imported, ImportedProblem& problem);
 
 /// Writes an imported task. kInvalidArgument when the folder exists and `force` is not given.
 Status WriteImported(const std::filesystem::path& problem, const oracle::Imported& imported,

@@ -22,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMaxProblem = 4u << 20;
 constexpr size_t kMaxReport = 64u << 20;
 constexpr size_t kMaxReason = 110;
 
@@ -66,7 +65,7 @@ Result<StageResult> StageOf(const Json& json, const char* key, const std::string
   return result;
 }
 
-Result<ImportedProblem> ProblemOf(const Json& json, const std::string& what) {
+Result<ImportedProblem> ReadProblem(const Json& json, const std::string& what) {
   ImportedProblem p;
   TRY_ASSIGN(p.name, JsonString(json, "problem", what));
   TRY_ASSIGN(p.path, JsonString(json, "path", what));
@@ -136,6 +135,7 @@ class ReportRun {
     report_.interrupted = !status.has_value();
     TRY(Write());
     fmt::print("{}", ImportSummary(report_));
+    TRY(WriteJson(command_.common.json, ImportJson(report_)));
     if (!status) return tl::unexpected<Error>(status.error());
     return 0;
   }
@@ -152,11 +152,7 @@ class ReportRun {
     std::map<std::string, const ImportedProblem*> known;
     for (const ImportedProblem& p : earlier) known[p.path + "\n" + p.sha256] = &p;
     for (const TaskFile& file : files_) {
-      TRY_ASSIGN(const std::string text, os::ReadFile(file.path, kMaxProblem));
-      ImportedProblem problem;
-      problem.name = file.name;
-      problem.path = file.path.string();
-      problem.sha256 = Sha256Hex(text);
+      const ImportedProblem problem = ProblemOf(file);
       const auto found = known.find(problem.path + "\n" + problem.sha256);
       results_.push_back(found == known.end() ? problem : *found->second);
       done_.push_back(found != known.end());
@@ -186,20 +182,20 @@ class ReportRun {
   }
 
   Status Examine(Lane& lane, const TaskFile& file, ImportedProblem& problem) {
+    const bool kept = !command_.output.empty();
+    if (!problem.refusal.empty()) return {};
+    if (kept && IsThere(command_, command_.output / file.name, problem)) {
+      problem.sha256.clear();  // nobody looked at it: the next run does
+      return {};
+    }
     TRY_ASSIGN(const auto outcome, lane.importer->Import(RequestOf(command_, file)));
     if (const auto* refusal = std::get_if<oracle::ImportRefusal>(&outcome)) {
       problem.refusal = refusal->message;
       return {};
     }
     const auto& imported = std::get<oracle::Imported>(outcome);
-    problem.sizes = imported.sizes;
-    problem.reduced = imported.reduced;
-    problem.arguments = imported.arguments;
-    problem.notes = imported.notes;
-    problem.functional = imported.functional;
-    problem.compared = imported.compared;
+    Take(imported, problem);
     TRY_ASSIGN(const os::TempDir temporary, os::TempDir::Create());
-    const bool kept = !command_.output.empty();
     const fs::path folder = (kept ? command_.output : temporary.path()) / file.name;
     if (kept) problem.folder = folder.string();
     TRY(WriteImported(file.path, imported, folder, command_.force));
@@ -274,7 +270,7 @@ Result<std::vector<ImportedProblem>> EarlierImports(const fs::path& file,
   if (seconds != report.seconds || memory != report.memory) return earlier;
   TRY_ASSIGN(const Json* problems, JsonArray(json, "problems", what));
   for (const Json& problem : *problems) {
-    TRY_ASSIGN(ImportedProblem read, ProblemOf(problem, what));
+    TRY_ASSIGN(ImportedProblem read, ReadProblem(problem, what));
     earlier.push_back(std::move(read));
   }
   return earlier;

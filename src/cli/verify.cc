@@ -53,7 +53,11 @@ Result<task::Task> FindTask(const VerifyCommand& command, const judge::Record& r
     const std::string& path = record.provenance.asked.task;
     name = fs::exists(path, error) ? path : record.task;
   }
-  return task::LoadTask(name, data / "tasks");
+  auto task = task::LoadTask(name, data / "tasks");
+  if (!task && command.task.empty()) {
+    task.error().remedy = "name the task that it was judged on with --task; " + task.error().remedy;
+  }
+  return task;
 }
 
 task::Direction DirectionOf(const judge::Record& record) {

@@ -218,6 +218,8 @@ Result<Json> SessionJudge::Time(const assay::Question& question, const serve::It
   report.gpu = bench_.ceilings.gpu;
   report.ceilings = bench_.ceilings;
   assay::BenchOptions options = bench_;
+  options.measure.most = item.rounds;
+  options.measure.least = std::min(options.measure.least, item.rounds);
   options.torch = item.baselines ? Baselines() : nullptr;
   if (options.torch != nullptr) {
     options.baselines = {oracle::BaselineKind::kEager, oracle::BaselineKind::kCompile};

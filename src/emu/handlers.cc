@@ -22,6 +22,9 @@ std::vector<std::string> HandlerTable::Keys() const {
   return keys;
 }
 
+#ifdef CUPEL_PLAIN_HANDLERS
+int VectorLevel() { return 0; }
+#else
 int VectorLevel() {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
       !__builtin_cpu_supports("bmi2")) {
@@ -32,14 +35,16 @@ int VectorLevel() {
                     __builtin_cpu_supports("avx512cd");
   return wide ? 2 : 1;
 }
+#endif
 
 const HandlerTable& Handlers(int limit) {
   static const std::array<HandlerTable, 3> all = [] {
     std::array<HandlerTable, 3> tables;
-    const int level = VectorLevel();
     RegisterPlain(tables[0]);
-    if (level >= 1) RegisterAvx2(tables[1]);
-    if (level >= 2) RegisterAvx512(tables[2]);
+#ifndef CUPEL_PLAIN_HANDLERS
+    if (VectorLevel() >= 1) RegisterAvx2(tables[1]);
+    if (VectorLevel() >= 2) RegisterAvx512(tables[2]);
+#endif
     for (HandlerTable& table : tables) {
       RegisterControl(table);
       RegisterAtomic(table);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/json.h"
+
 namespace cupel::engine {
 
 Json ToJson(const Ceilings& ceilings) {

@@ -4,7 +4,8 @@
 
 #include <string>
 
-#include "base/json.h"
+#include "base/json_fwd.h"
+#include "base/result.h"
 
 namespace cupel::engine {
 

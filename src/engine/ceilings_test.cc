@@ -5,6 +5,8 @@
 
 #include <limits>
 
+#include "base/json.h"
+
 namespace cupel::engine {
 namespace {
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/timing.h"
 
+#include "base/json.h"
+
 namespace cupel::engine {
 
 Json ToJson(const GpuState& state) {

@@ -100,7 +100,9 @@ class Translating {
     TRY(evaluator_.Evaluate(std::vector{id}));
     TRY_ASSIGN(const archive::Candidate candidate, archive_.Get(id));
     parent_ = id;
-    attempt.accepted = candidate.decision == "accepted";
+    // A view: of the text itself GCC 12 says that it may be uninitialised.
+    const std::string_view decision = candidate.decision;
+    attempt.accepted = decision == "accepted";
     if (attempt.accepted) {
       translation_.kernel = id;
       return std::string();

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/json.h"
+
 namespace cupel::gpu {
 namespace {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json_fwd.h"
 #include "gpu/ncu_report.h"
 
 namespace cupel::gpu {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "gpu/kernel_facts.h"
 #include "gpu/ncu_testing.h"
 

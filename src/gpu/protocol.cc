@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/dtype.h"
+#include "base/json.h"
 
 namespace cupel::gpu {
 namespace {

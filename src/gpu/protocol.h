@@ -14,7 +14,8 @@
 #include <cstdint>
 #include <span>
 
-#include "base/json.h"
+#include "base/json_fwd.h"
+#include "base/result.h"
 #include "engine/engine.h"
 #include "gpu/shared_memory.h"
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/json.h"
+
 namespace cupel::gpu {
 namespace {
 

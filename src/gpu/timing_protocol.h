@@ -11,7 +11,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "base/json.h"
+#include "base/json_fwd.h"
+#include "base/result.h"
 #include "engine/timing.h"
 
 namespace cupel::gpu {

@@ -6,6 +6,8 @@
 
 #include <limits>
 
+#include "base/json.h"
+
 namespace cupel::gpu {
 namespace {
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "gpu/ceilings.h"
 #include "gpu/clock.h"
 #include "gpu/nvml.h"

@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kMaxReasons = 20;
 constexpr size_t kMaxNamed = 4;  // settings in an "also in"
+constexpr size_t kMaxWhy = 300;
 
 /// Reasons by what makes them the same, in the order of first sight.
 class Collector {
@@ -86,6 +87,7 @@ std::string Text(const engine::Finding& finding) {
 
 struct Collected {
   Collector problems, findings, comparisons;
+  std::set<std::string> warned;  // what was remarked where, of all settings
   bool broken_case = false;
 };
 
@@ -159,9 +161,9 @@ bool CollectSetting(const SettingReport& setting, Verdict& verdict, Collected& a
   for (const engine::Finding& finding : setting.findings) {
     const std::string where = LineOf(finding);
     if (finding.severity == engine::Severity::kWarning && !(wrong && IsCause(finding))) {
-      const std::string note = fmt::format("{}: {}", where, Text(finding));
-      if (std::find(verdict.notes.begin(), verdict.notes.end(), note) == verdict.notes.end()) {
-        verdict.notes.push_back(note);
+      if (all.warned.insert(fmt::format("{}/{}/{}", finding.code, finding.kernel, where)).second) {
+        verdict.notes.push_back(
+            fmt::format("{}: {}, first at {}", where, Text(finding), setting.id));
       }
       continue;
     }
@@ -182,11 +184,13 @@ std::string JoinIds(const std::vector<std::string>& ids) {
 struct Tally {
   int passed = 0, failed = 0, unsupported = 0;
   std::vector<std::string> no_reference, not_run, cannot_judge, refused;
+  std::string why_no_reference;  // at the first of them
 };
 
 /// True for a setting that says nothing about the candidate.
 bool SetAside(const SettingReport& setting, Verdict& verdict, Tally& tally) {
   if (setting.status == "no_reference") {
+    if (tally.no_reference.empty()) tally.why_no_reference = setting.note;
     tally.no_reference.push_back(setting.id);
     return true;
   }
@@ -242,7 +246,10 @@ Decision Conclude(const Tally& tally, bool broken_case, bool reasons_given, Verd
   if (tally.passed == 0) {
     std::vector<std::string> why;
     if (!tally.no_reference.empty()) {
-      why.push_back("the task's own reference fails at " + JoinIds(tally.no_reference));
+      why.push_back(fmt::format(
+          "the task's own reference fails at {}{}", JoinIds(tally.no_reference),
+          tally.why_no_reference.empty() ? ""
+                                         : " (" + tally.why_no_reference.substr(0, kMaxWhy) + ")"));
     }
     if (!tally.cannot_judge.empty()) {
       why.push_back("wrong answers pass at " + JoinIds(tally.cannot_judge));
@@ -280,6 +287,21 @@ void NoteLimits(Verdict& verdict) {
   }
 }
 
+/// Kernels are written for a task's sizes: that one fails at others alone must not be overlooked.
+void NoteStandIns(Verdict& verdict) {
+  const SettingReport* first = nullptr;
+  for (const SettingReport& setting : verdict.settings) {
+    if (setting.status != "failed") continue;
+    if (setting.reduced.empty()) return;
+    if (first == nullptr) first = &setting;
+  }
+  if (first == nullptr) return;
+  verdict.notes.insert(verdict.notes.begin(),
+                       fmt::format("what fails does so at smaller sizes that stand in for the "
+                                   "task's own ({}: {} for {}): --full-size tries these",
+                                   first->id, first->description, first->reduced));
+}
+
 }  // namespace
 
 std::string PlaceOf(const SettingReport& setting, size_t trial, size_t output) {
@@ -306,6 +328,7 @@ Verdict Decide(Verdict verdict) {
                             JoinIds(tally.no_reference));
   }
   NoteLimits(verdict);
+  if (verdict.decision == Decision::kRejected) NoteStandIns(verdict);
   if (!tally.cannot_judge.empty() && tally.passed > 0) {
     verdict.notes.push_back("not judged, because wrong answers pass there: " +
                             JoinIds(tally.cannot_judge));

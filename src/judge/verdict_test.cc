@@ -91,7 +91,7 @@ TEST(Decide, CausesComeBeforeEffectsAndWarningsAreNotes) {
   EXPECT_EQ(v.reasons[0].where, "kernel.cu:31");
   EXPECT_EQ(v.reasons[0].message,
             "reads 4 bytes past argument 1; block (0, 0, 0), thread (0, 0, 0); also in multi-3");
-  EXPECT_THAT(v.notes, ElementsAre("kernel.cu:31: odd"));
+  EXPECT_THAT(v.notes, ElementsAre("kernel.cu:31: odd, first at single-0"));
 }
 
 TEST(Decide, AFindingAloneRejectsRightNumbers) {
@@ -108,7 +108,23 @@ TEST(Decide, ReferencesThatFailAreNotedAndNeverAcceptAlone) {
   EXPECT_EQ(v.decision, Decision::kAccepted);
   EXPECT_THAT(v.notes, ElementsAre(HasSubstr("multi-0")));
   EXPECT_EQ(With({broken}).decision, Decision::kError);
+  broken.note = "func_forward.py:7: it raises";
   EXPECT_EQ(With({broken}).reasons[0].code, "nothing_judged");
+  EXPECT_THAT(With({broken}).reasons[0].message,
+              HasSubstr("multi-0 (func_forward.py:7: it raises)"));
+}
+
+TEST(Decide, FailuresAtStandInsAloneAreTold) {
+  SettingReport small = Setting("single-0", {Wrong()}), whole = Setting("multi-0", {Right()});
+  small.description = "length=16";
+  small.reduced = "length=64";
+  const Verdict alone = With({small, whole});
+  EXPECT_EQ(alone.decision, Decision::kRejected);
+  ASSERT_FALSE(alone.notes.empty());
+  EXPECT_THAT(alone.notes[0], HasSubstr("single-0: length=16 for length=64"));
+  whole = Setting("multi-0", {Wrong()});
+  EXPECT_THAT(With({small, whole}).notes,
+              testing::Not(testing::Contains(HasSubstr("--full-size"))));
 }
 
 TEST(Decide, NothingIsAcceptedUnrun) {

@@ -53,7 +53,7 @@ Status Client::Identify() {
   }
   Sha256 hash;
   hash.Field(*script);
-  for (const char* name : {"distributions.py", "float64_place.py"}) {
+  for (const char* name : {"cuda_on_cpu.py", "distributions.py", "float64_place.py"}) {
     TRY_ASSIGN(const std::string part,
                os::ReadFile(options_.script.parent_path() / name, kMaxScriptBytes));
     hash.Field(part);
@@ -169,7 +169,7 @@ Result<Outcome> Client::Read(const Request& request, const Json& reply) {
 
 void Client::Warn(const Request& request, const Json& reply) {
   const auto list = JsonArray(reply, "warnings", "oracle.py");
-  if (!list) return;
+  if (!list || request.task_name.empty()) return;  // drawn ahead: said when it was asked for
   for (const Json& item : **list) {
     if (!item.is_string()) continue;
     std::string text = fmt::format("task {}: {}", request.task_name, item.get<std::string>());

@@ -340,6 +340,8 @@ class Answer:
             except float64_place.Trouble:
                 raise
             except Exception as error:
+                if oracle.memory_limit.is_exceeded(error):
+                    raise  # that is this machine's now, and nothing of the task's
                 refusals.append(Inapplicable("the reference fails: " +
                                              oracle.describe(error, task.path)[:300]))
         raise refusals[0]

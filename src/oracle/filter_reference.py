@@ -82,6 +82,8 @@ class Reference:
         self.modules, self.state_addresses, self.last = {}, set(), []
 
     def call(self, values, watch):
+        # What a module counts and averages is among the arguments of an imported one.
+        self.state_addresses = {v.data_ptr() for v in values}
         args = refilled(self.args, iter(values))
         with torch.no_grad(), watch:
             return self.function(*args)

@@ -9,6 +9,7 @@ import os
 
 import torch
 
+import cuda_on_cpu
 import gpu_lock
 
 LARGE = 1 << 18  # elements of a call's tensors: fewer are done on the CPU before a GPU has begun
@@ -44,7 +45,7 @@ class Cpu:
 
     def reference(self):
         """Within it, too, the task's own code runs."""
-        return contextlib.nullcontext()
+        return cuda_on_cpu.OnCpu()
 
     def release(self):
         """What is not in use is the judged kernels'."""

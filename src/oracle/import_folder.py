@@ -46,8 +46,10 @@ def without_state(module):
 
 
 def with_state(module, state):
-    """A copy with these tensors for its parameters and buffers."""
-    own = {id(t): t.clone() for t in tensors_in(module, set())}  # forward may change them
+    """A copy with these tensors for its parameters and buffers, and its other tensors beside them."""
+    device = next((t.device for t in state.values()), None)
+    own = {id(t): t.to(device or t.device, copy=True)  # forward may change them
+           for t in tensors_in(module, set())}
     module = copy.deepcopy(module, own)
     for path, tensor in state.items():
         owner, _, name = path.rpartition(".")

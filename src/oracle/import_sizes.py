@@ -6,6 +6,9 @@ import oracle
 
 GOAL_ELEMENTS, GOAL_FLOPS = 1 << 22, 1 << 27  # what reduced sizes cost at most
 SMALLEST_ROWS, SMALLEST_FEATURES = 2, 8  # below which sizes are not reduced
+# Sizes but those of a batch are first kept at these: kernels have tiles of 32 and 64, and many are right
+# at whole tiles alone.
+TILES = (64, 32)
 QUICK = 1.0  # seconds; slower calls are not repeated to learn of sizes
 CHANGES = (lambda v: 2 * v, lambda v: max(1, v // 2), lambda v: v + 1)  # tried in turn
 
@@ -67,12 +70,25 @@ def keep_visible_sizes(importing, base):
     importing.facts.fixed = ["%s = %r" % (k, importing.source.numbers[k]) for k in hidden]
 
 
+def is_batch(key):
+    return "batch" in key.lower() or key.lower() in ("b", "bs", "bsz")  # N is often a matrix's
+
+
 def reduce(importing, base):
     """Sizes at which a call is a moment's work on a CPU: the largest are divided first."""
-    generated, sizes, stuck = importing.generated(), importing.sizes(), set()
+    sizes = dict(importing.sizes())
     rows = set(importing.split(sizes)[0]) - set(importing.split(sizes)[1])
-    excess = excess_of(importing, base)
     floors = {k: SMALLEST_ROWS if k in rows else SMALLEST_FEATURES for k in sizes}
+    start = excess = excess_of(importing, base)
+    for tile in TILES + (0,):
+        at_least = {k: floors[k] if is_batch(k) else max(floors[k], tile) for k in sizes}
+        sizes, excess = reduced_to(importing, sizes, excess, at_least)
+    return sizes if sizes != importing.sizes() and excess < start else {}
+
+
+def reduced_to(importing, sizes, excess, floors):
+    """The same as far as `floors` let it be, and what a call costs there."""
+    generated, stuck = importing.generated(), set()
     while excess > 1 and time.monotonic() < importing.deadline:
         moves = [(k,) for k in sizes] + [tuple(g) for g in equal_sizes(sizes)]
         movable = [m for m in moves if m not in stuck
@@ -95,4 +111,4 @@ def reduce(importing, base):
                 sizes, excess = tried, found
                 stuck.discard(move)
                 break
-    return sizes if sizes != importing.sizes() and excess < excess_of(importing, base) else {}
+    return sizes, excess

@@ -13,6 +13,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # PYTHONSAFEPATH leaves it out
 import import_sizes  # noqa: E402
+import memory_limit  # noqa: E402
 import oracle  # noqa: E402
 
 
@@ -34,10 +35,10 @@ class Call:
 
 
 class Import:
-    def __init__(self, request, report):
+    def __init__(self, request, report, devices):
         import import_folder
         import import_text
-        self.folder, self.request, self.report = import_folder, request, report
+        self.folder, self.request, self.report, self.devices = import_folder, request, report, devices
         self.deadline = time.monotonic() + request.get("seconds", 60)
         with open(request["path"], encoding="utf-8", errors="strict") as file:
             text = file.read()
@@ -158,6 +159,9 @@ class Import:
         self.facts.functional = import_functional.rewrite(self)
         compared = self.compare_best(self.facts.reduced or base_sizes, base)
         source, facts = self.source, self.facts
+        if self.devices.used:
+            facts.notes.append("The file names CUDA devices. Inputs and weights are made on the CPU, as every "
+                               "task's, and put on the device that judges.")
         elements = max(base.cost.elements, base.argument_elements())
         if elements * 4 > LARGEST_GPU:
             facts.notes.append("A call needs some %.3g TB at its own sizes, which no GPU holds: lower them "
@@ -248,16 +252,16 @@ class Import:
 class ImportServer(oracle.Server):
     def answer(self, request, report):
         if request.get("memory"):
-            import filter
-            filter.limit_memory(request["memory"])
+            memory_limit.limit_memory(more=request["memory"])
         try:
-            if request["op"] == "import":
-                return Import(request, report).run()
-            if request["op"] == "signature":
-                import signature
-                return signature.signature(request)
+            with oracle.cuda_on_cpu.OnCpu() as devices:
+                if request["op"] == "import":
+                    return Import(request, report, devices).run()
+                if request["op"] == "signature":
+                    import signature
+                    return signature.signature(request)
         except (MemoryError, RuntimeError) as error:
-            if not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
+            if not memory_limit.is_exceeded(error):
                 raise
             return {"failure": "too large for the memory that it may use (--memory)"}
         return {"failure": "unknown request %r" % request["op"]}

@@ -100,9 +100,9 @@ Result<std::optional<Json>> Importer::Impl::Ask(Json request, std::string& why) 
   const milliseconds patience = options.deadline * 5 / 4 + milliseconds(2'000);
   TRY_ASSIGN(std::optional<Json> reply, child->ReceiveSoon(id, patience));
   if (reply) return reply;
-  why = child->alive()
-            ? fmt::format("too slow: it did not end within {} s", patience.count() / 1000)
-            : fmt::format("Python ended while it ran: {}", child->Obituary());
+  why = child->alive() ? fmt::format("too slow: it did not end within {} s (--seconds)",
+                                     options.deadline.count())
+                       : fmt::format("Python ended while it ran: {}", child->Obituary());
   child.reset();
   return std::optional<Json>();
 }

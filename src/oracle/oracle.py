@@ -26,7 +26,11 @@ import time
 import traceback
 
 # Set by use(), in serve() after the protocol's descriptors are out of the task's reach.
-torch = float64_place = None
+torch = cuda_on_cpu = float64_place = memory_limit = None
+
+SHARE_OF_MEMORY = 0.5  # of what is free, where no GPU computes: a case is written beside what it is made of
+TOO_LARGE = ("it needs more memory than half of what is free here; smaller sizes need less: those that "
+             "task.json names (emulator_forward), or that cupel task import finds for a problem file")
 
 MAX_GRADIENTS = 16  # tuples of sentinels tried for backward_fn's result
 SCALE_DRAWS = 8  # draws pooled for E, fewer for huge outputs
@@ -520,7 +524,8 @@ class BackwardDraw(Draw):
         return [None if i is None else by_input[i] for i in self.wanted]
 
     def reference(self):
-        return self.gradients(tree_map(cloned, self.inputs), self.grads)
+        with cuda_on_cpu.OnCpu():
+            return self.gradients(tree_map(cloned, self.inputs), self.grads)
 
     def truth_at(self, place, noise):
         inputs = self.doubles(self.inputs, noise, place)
@@ -714,10 +719,11 @@ class Task:
         """`spread`: replaces the tensors that the task draws (distributions.py)."""
         seed_everything(seed)
         self.spread = spread
-        if self.is_problem:
-            return ProblemDraw(self, seed, answer)
-        kind = BackwardDraw if self.direction == "backward" else ForwardDraw
-        return kind(self, init, inputs, answer)
+        with cuda_on_cpu.OnCpu():
+            if self.is_problem:
+                return ProblemDraw(self, seed, answer)
+            kind = BackwardDraw if self.direction == "backward" else ForwardDraw
+            return kind(self, init, inputs, answer)
 
 
 # --- error scale ----------------------------------------------------------------------------------
@@ -1082,10 +1088,15 @@ class Server:
     def send(self, message):
         tell(self.channel, message)
 
+    def loading(self):
+        """Within it a task's file is executed."""
+        return cuda_on_cpu.OnCpu()
+
     def answer(self, request, report):
         """The reply to a request. baseline.py answers others."""
         if request["op"] == "load":
-            self.tasks[request["task"]] = Task(request)
+            with self.loading():
+                self.tasks[request["task"]] = Task(request)
             return {}
         if request["op"] == "gpu":
             self.place = float64_place.Gpu(request["ordinal"], request["lock"])
@@ -1098,6 +1109,8 @@ class Server:
         return {"failure": "unknown request %r" % request["op"]}
 
     def case(self, task, request, report):
+        if self.place is float64_place.CPU:  # a GPU's driver counts what it maps, too
+            memory_limit.limit_memory(share=SHARE_OF_MEMORY)
         make = make_case
         if request.get("distribution", "usual") != "usual":
             import distributions
@@ -1119,7 +1132,8 @@ class Server:
         try:
             reply = self.answer(request, lambda text: self.send({"id": identity, "progress": text}))
         except Exception as error:
-            reply = {"failure": describe(error, path)}
+            failure = TOO_LARGE if memory_limit.is_exceeded(error) else describe(error, path)
+            reply = {"failure": failure}
         except (SystemExit, Captured) as error:
             reply = {"failure": describe(error, path)}
         reply["id"] = identity
@@ -1136,11 +1150,13 @@ def read_requests(stream, requests, folders):
 
 
 def use(imported_torch):
-    global torch, float64_place
+    global torch, cuda_on_cpu, float64_place, memory_limit
     folder = os.path.dirname(os.path.abspath(__file__))
     if folder not in sys.path:
         sys.path.insert(0, folder)  # PYTHONSAFEPATH leaves it out
-    torch, float64_place = imported_torch, importlib.import_module("float64_place")
+    torch, cuda_on_cpu = imported_torch, importlib.import_module("cuda_on_cpu")
+    float64_place = importlib.import_module("float64_place")
+    memory_limit = importlib.import_module("memory_limit")
 
 
 def serve(server_class):

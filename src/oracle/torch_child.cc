@@ -21,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMaxLine = 16u << 20;
 constexpr size_t kMaxComplaints = 16u << 10;
 constexpr char kSharedMemory[] = "/dev/shm";
+constexpr std::chrono::seconds kSilence{5};  // after which people are told that it goes on
 
 }  // namespace
 
@@ -147,14 +148,25 @@ void TorchChild::TakeLines() {
 }
 
 Result<std::optional<Json>> TorchChild::Receive(int64_t id) {
-  auto deadline = Clock::now() + options_.deadline;
+  auto heard = Clock::now();
+  auto next_remark = heard + kSilence;
   while (true) {
     if (auto reply = replies_.extract(id)) return std::optional<Json>(std::move(reply.mapped()));
     if (!alive_) return std::optional<Json>();
     TRY_ASSIGN(const Pump pump, PumpOnce(milliseconds(200)));
+    const auto now = Clock::now();
     if (pump == Pump::kProgress) {
-      deadline = Clock::now() + options_.deadline;
-    } else if (Clock::now() > deadline) {
+      heard = now;
+      next_remark = heard + kSilence;
+    } else if (now > next_remark) {
+      const auto silent = std::chrono::duration_cast<std::chrono::seconds>(now - heard);
+      if (options_.progress) {
+        options_.progress(fmt::format("PyTorch computes one step for {} s, of {} that it may take",
+                                      silent.count(), options_.deadline.count()));
+      }
+      next_remark = now + kSilence;
+    }
+    if (now > heard + options_.deadline) {
       process_->Kill();
       alive_ = false;
       return Fail(ErrorCode::kTimeout,

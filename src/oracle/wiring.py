@@ -156,9 +156,9 @@ def look_forward(task, settings):
 def look(request):
     path = request["path"]
     try:
-        task = oracle.Task(request)
         action = look_backward if request["direction"] == "backward" else look_forward
-        return action(task, request["settings"])
+        with oracle.cuda_on_cpu.OnCpu():
+            return action(oracle.Task(request), request["settings"])
     except Exception as error:
         return {"failure": oracle.describe(error, path)}
     except (SystemExit, oracle.Captured) as error:

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "base/json.h"
+
 namespace cupel::os {
 namespace {
 

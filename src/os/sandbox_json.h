@@ -3,7 +3,8 @@
 
 #include <string_view>
 
-#include "base/json.h"
+#include "base/json_fwd.h"
+#include "base/result.h"
 #include "os/sandbox.h"
 
 namespace cupel::os {

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/json.h"
 #include "plan/limits.h"
 
 namespace cupel::plan {

@@ -6,7 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/json.h"
+#include "base/json_fwd.h"
+#include "base/result.h"
 #include "plan/plan.h"
 
 namespace cupel::plan {

@@ -6,6 +6,7 @@
 
 #include <limits>
 
+#include "base/json.h"
 #include "base/random.h"
 
 namespace cupel::plan {

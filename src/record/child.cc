@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "base/json.h"
 #include "os/frames.h"
 #include "os/sandbox.h"
 #include "plan/codec.h"

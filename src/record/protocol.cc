@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/json.h"
+
 namespace cupel::record {
 namespace {
 

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/json.h"
 #include "base/random.h"
 #include "os/fd.h"
 #include "os/frames.h"

@@ -17,6 +17,8 @@ constexpr double kConfidence = 0.99;
 constexpr double kLeastMargin = 0.02;
 /// Estimates are the same each time but for what they were sampled from.
 constexpr double kEstimateMargin = 0.01;
+/// Estimates follow the inputs: of other ones they move by some per cent.
+constexpr double kOtherInputsMargin = 0.05;
 
 const SuiteSetting* SettingOf(const SuiteResult& item, const std::string& id) {
   for (const SuiteSetting& setting : item.settings) {
@@ -74,17 +76,23 @@ Beyond TestBeyond(const std::vector<double>& a, const std::vector<double>& b, do
   return {std::min(1.0, 2 * std::min(slower, faster)), slower < faster};
 }
 
-void CompareEstimates(const SuiteSetting& a, const SuiteSetting& b, SettingChange& change) {
+/// What a difference has to exceed.
+struct Margins {
+  double times, estimates;
+};
+
+void CompareEstimates(const SuiteSetting& a, const SuiteSetting& b, double margin,
+                      SettingChange& change) {
   const double ratio = *b.estimate_us / *a.estimate_us;
   change.estimate = true;
   change.ratio = stats::Interval{ratio, ratio, ratio, 0};
-  if (ratio > 1 + kEstimateMargin) change.change = Change::kSlower;
-  if (ratio < 1 / (1 + kEstimateMargin)) change.change = Change::kFaster;
+  if (ratio > 1 + margin) change.change = Change::kSlower;
+  if (ratio < 1 / (1 + margin)) change.change = Change::kFaster;
 }
 
 /// What can be told without knowing of other comparisons; the test's outcome goes to `p`, and is
 /// decided on later.
-SettingChange CompareSetting(const SuiteSetting& a, const SuiteSetting* b, double margin,
+SettingChange CompareSetting(const SuiteSetting& a, const SuiteSetting* b, const Margins& margins,
                              Beyond& beyond) {
   SettingChange change;
   change.id = a.id;
@@ -101,10 +109,10 @@ SettingChange CompareSetting(const SuiteSetting& a, const SuiteSetting* b, doubl
     change.note = fmt::format("{}, then {}", a.status, b->status);
   } else if (a.time && b->time && Enough(*a.time, *b->time)) {
     change.ratio = stats::UnpairedRatio(b->time->samples, a.time->samples, kConfidence);
-    beyond = TestBeyond(a.time->samples, b->time->samples, margin);
+    beyond = TestBeyond(a.time->samples, b->time->samples, margins.times);
     change.p = beyond.p;
   } else if (a.estimate_us && b->estimate_us) {
-    CompareEstimates(a, *b, change);
+    CompareEstimates(a, *b, margins.estimates, change);
   } else if (a.time.has_value() != b->time.has_value() || a.time) {
     change.change = Change::kNotCompared;
     change.note = a.time && b->time ? "too few samples" : "timed in one of the runs alone";
@@ -135,8 +143,8 @@ struct Tested {
   Beyond beyond;
 };
 
-ItemChange CompareItem(const SuiteResult& a, const SuiteResult& b, double margin, size_t index,
-                       std::vector<Tested>& tested) {
+ItemChange CompareItem(const SuiteResult& a, const SuiteResult& b, const Margins& margins,
+                       size_t index, std::vector<Tested>& tested) {
   ItemChange item{a.id,       a.task,     a.direction, a.kernel, ByDecision(a, b),
                   a.decision, b.decision, "",          {}};
   if (item.change == Change::kBroken) item.note = b.code + ": " + b.reason;
@@ -146,7 +154,7 @@ ItemChange CompareItem(const SuiteResult& a, const SuiteResult& b, double margin
   if (item.change != Change::kSame || !a.accepted()) return item;
   for (const SuiteSetting& setting : a.settings) {
     Beyond beyond;
-    item.settings.push_back(CompareSetting(setting, SettingOf(b, setting.id), margin, beyond));
+    item.settings.push_back(CompareSetting(setting, SettingOf(b, setting.id), margins, beyond));
     if (item.settings.back().p) tested.push_back({index, item.settings.size() - 1, beyond});
   }
   for (const SuiteSetting& setting : b.settings) {
@@ -179,6 +187,12 @@ void Remark(const Suite& a, const Suite& b, Comparison& comparison) {
   differ("engine", a.engine, b.engine);
   differ("device", a.device, b.device);
   differ("cupel", a.cupel, b.cupel);
+  if (a.estimates() && b.estimates() && a.seed != b.seed) {
+    comparison.notes.push_back(fmt::format(
+        "the runs have other inputs (seed {}, then {}), which estimates follow: they differ where "
+        "it is by more than {} %",
+        a.seed, b.seed, kOtherInputsMargin * 100));
+  }
   if (a.status != "finished") comparison.notes.push_back("the first run is not finished");
   if (b.status != "finished") comparison.notes.push_back("the second run is not finished");
 }
@@ -225,6 +239,7 @@ Comparison Compare(const Suite& a, const Suite& b) {
   for (const SuiteResult& item : a.items) in_a[item.id] = &item;
   for (const SuiteResult& item : b.items) in_b[item.id] = &item;
   MeasureDrift(a, in_b, comparison);
+  const Margins margins{comparison.margin, a.seed == b.seed ? kEstimateMargin : kOtherInputsMargin};
   std::vector<Tested> tested;
   for (const SuiteResult& item : a.items) {
     const auto other = in_b.find(item.id);
@@ -241,7 +256,7 @@ Comparison Compare(const Suite& a, const Suite& b) {
       continue;
     }
     comparison.items.push_back(
-        CompareItem(item, *other->second, comparison.margin, comparison.items.size(), tested));
+        CompareItem(item, *other->second, margins, comparison.items.size(), tested));
   }
   for (const SuiteResult& item : b.items) {
     if (in_a.count(item.id) > 0) continue;

@@ -106,6 +106,12 @@ TEST(SuiteCompare, EstimatesAreComparedAsEstimates) {
   EXPECT_TRUE(slower.items[0].settings[0].estimate);
   EXPECT_THAT(CompareText(slower), HasSubstr("1.100 (estimates)"));
   EXPECT_EQ(ChangeOf(estimated(10), estimated(10)), Change::kSame);
+  // They follow the inputs.
+  Suite other_inputs = estimated(10.2);
+  EXPECT_EQ(ChangeOf(estimated(10), other_inputs), Change::kSlower);
+  other_inputs.seed = "7";
+  EXPECT_EQ(ChangeOf(estimated(10), other_inputs), Change::kSame);
+  EXPECT_THAT(Compare(estimated(10), other_inputs).notes, testing::Contains(HasSubstr("seed")));
   // Never an estimate against a measurement.
   const Suite measured = Gpu({TestItem("t", "accepted", {Sampled(1, 100)})});
   EXPECT_FALSE(Compare(estimated(10), measured).worse());

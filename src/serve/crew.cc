@@ -2,6 +2,7 @@
 #include "serve/crew.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kBeat = std::chrono::seconds(10);  // of signs of life to workers
 constexpr auto kGrace = std::chrono::milliseconds(3'000);
+constexpr auto kUntilRemark = std::chrono::seconds(10);  // that no worker has started
 
 /// Workers of this machine: how many, and the device of each.
 Result<std::vector<Setup>> LocalSetups(const Setup& setup, int wanted) {
@@ -126,6 +128,14 @@ void Crew::Impl::Pump(Place& place) {
     if (place.link) TakeMessage(place, message);
   }
   if (place.link && arrivals.ended) Lost(place, *arrivals.ended);
+}
+
+/// A queue may let workers wait for hours, which is no fault; but people want to know.
+void Crew::Impl::RemarkOnWaiting() {
+  if (!waits_unheard || Clock::now() - waits_since < kUntilRemark) return;
+  waits_unheard = false;
+  Note(fmt::format("no worker has said anything yet; waiting for {} of: {}", places.size(),
+                   fmt::join(places.front()->argv, " ")));
 }
 
 /// The worker is gone or of no use; another takes its place after a pause.
@@ -238,6 +248,7 @@ Status Crew::Run(std::span<const Item> items, const Listener& listener) {
     }
     crew.TakeAnswers();
     crew.SeeOff();
+    crew.RemarkOnWaiting();
     if (Clock::now() - crew.last_beat > kBeat) {
       crew.last_beat = Clock::now();
       for (const auto& place : crew.places) {

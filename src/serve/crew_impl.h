@@ -64,6 +64,9 @@ struct Crew::Impl {
   Errands errands;
   int64_t last_link = 0, last_ticket = 0;
   std::chrono::steady_clock::time_point last_beat = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point waits_since = last_beat;  // for a first worker
+  bool waits_unheard = true;  // no worker has said a word, and nobody has been told of it
+  void RemarkOnWaiting();
 
   // While Run runs.
   std::span<const Item> items;

@@ -48,6 +48,7 @@ void Crew::Impl::HandOut(Place& place) {
 
 void Crew::Impl::TakeMessage(Place& place, FromWorker& message) {
   const int64_t who = place.link_id;
+  waits_unheard = false;
   if (const auto* hello = std::get_if<Hello>(&message)) {
     if (const auto refusal = WhyNot(ours, *hello)) {
       place.is_given_up = true;  // it will not be another by being started again
@@ -68,9 +69,11 @@ void Crew::Impl::TakeMessage(Place& place, FromWorker& message) {
     Lost(place, failed->error.ToString());
   } else if (const auto* alive = std::get_if<Alive>(&message)) {
     if (listener != nullptr && listener->progress && alive->ticket == place.ticket && place.item) {
-      listener->progress(place.index, alive->total > 0 ? fmt::format("{} ({} of {})", alive->stage,
-                                                                     alive->done, alive->total)
-                                                       : alive->stage);
+      const std::string& id = items[*place.item].id;
+      listener->progress(place.index, alive->total > 0
+                                          ? fmt::format("{}: {} ({} of {})", id, alive->stage,
+                                                        alive->done, alive->total)
+                                          : fmt::format("{}: {}", id, alive->stage));
     }
   } else if (auto* judged = std::get_if<Judged>(&message)) {
     TakeJudged(place, *judged);

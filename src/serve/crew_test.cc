@@ -242,7 +242,7 @@ TEST_F(CrewTest, WhatWasJudgedIsOnlyTimedAgainWhenItsWorkerDies) {
   for (const auto& [item, judged] : judged_) {
     EXPECT_EQ(judged.verdict, outcomes_[item].verdict);
     EXPECT_EQ(judged.device, "fake");
-    EXPECT_LE(judged.seconds, outcomes_[item].seconds + 0.001);
+    EXPECT_GT(judged.seconds, 0);  // how they add up: AnEarlierRunsVerdictIsTimed…
   }
   EXPECT_EQ(Of(0).bench["timed"], "again");
   EXPECT_EQ(Of(1).bench["timed"], "first");

@@ -37,6 +37,7 @@ struct Item {
   bool full_size = false;  // on the emulator too, where the task names smaller sizes for it
   bool timed = true;       // where the worker has a clock
   bool baselines = true;   // and PyTorch beside it, where the worker has PyTorch on its GPU
+  int rounds = 400;        // replays of each at most
   /// Where its time alone is wanted still. A worker of another device judges anew, and so does one
   /// for which it does not hold: judge::StillStands.
   Judgement judged;

@@ -42,6 +42,7 @@ Json JsonOf(const Assignment& work) {
           {"full_size", item.full_size},
           {"timed", item.timed},
           {"baselines", item.baselines},
+          {"rounds", item.rounds},
           {"verdict", item.judged.verdict}};
 }
 
@@ -110,15 +111,18 @@ Result<ToWorker> ReadAssignment(const Json& json) {
   TRY_ASSIGN(work.item.full_size, JsonBool(json, "full_size", "message"));
   TRY_ASSIGN(work.item.timed, JsonBool(json, "timed", "message"));
   TRY_ASSIGN(work.item.baselines, JsonBool(json, "baselines", "message"));
+  TRY_ASSIGN(const int64_t rounds, WireCount(json, "rounds"));
   TRY_ASSIGN(const Json* verdict, WireMaybe(json, "verdict"));
   if (verdict != nullptr) {
     TRY_ASSIGN(verdict, JsonObject(json, "verdict", "message"));
     work.item.judged.verdict = *verdict;
   }
-  if (trials < 1 || trials > 10000 || work.source.size() > kMostKernelBytes) {
-    return Fail(ErrorCode::kInvalidArgument, "message: trials or source are out of bounds");
+  if (trials < 1 || trials > 10000 || rounds < 1 || rounds > 100000 ||
+      work.source.size() > kMostKernelBytes) {
+    return Fail(ErrorCode::kInvalidArgument, "message: trials, rounds or source are out of bounds");
   }
   work.item.trials = static_cast<int>(trials);
+  work.item.rounds = static_cast<int>(rounds);
   return ToWorker(std::move(work));
 }
 

@@ -26,6 +26,7 @@ Assignment SomeAssignment() {
   work.item.backward = true;
   work.item.seed = UINT64_MAX;
   work.item.trials = 3;
+  work.item.rounds = 100;
   work.item.thorough = false;
   work.item.full_size = true;
   work.item.judged.verdict = {{"schema", "cupel.verdict/1"}};
@@ -147,6 +148,7 @@ TEST(Protocol, HostileNamesNumbersAndHashesAreRefused) {
     EXPECT_FALSE(ReadToWorker(with(work, "/task/name", name))) << name;
   }
   EXPECT_FALSE(ReadToWorker(with(work, "/trials", 0)));
+  EXPECT_FALSE(ReadToWorker(with(work, "/rounds", 0)));
   EXPECT_FALSE(ReadToWorker(with(work, "/source", "not base64!")));
   EXPECT_FALSE(ReadToWorker(with(work, "/seed", "18446744073709551616")));
   EXPECT_FALSE(ReadToWorker(with(work, "/task_sha256", "ABC")));

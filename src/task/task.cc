@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "base/spelling.h"
 #include "os/fd.h"
 #include "os/path.h"
 #include "task/config.h"
@@ -189,16 +190,18 @@ Result<Task> LoadTask(const std::string& name_or_path, const fs::path& tasks_roo
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is no task", name_or_path),
                 "give a task's name, a task folder or a KernelBench problem (.py)");
   }
-  std::string known;
-  if (auto names = ListTasks(tasks_root)) known = fmt::format("{}", fmt::join(*names, ", "));
-  return Fail(ErrorCode::kNotFound, fmt::format("there is no task \"{}\"", name_or_path),
-              known.empty()
-                  ? fmt::format("give the path of a task folder or of a KernelBench "
-                                "problem ({} holds no tasks)",
-                                tasks_root.string())
-                  : fmt::format("known tasks: {}; or give the path of a task folder or of "
-                                "a KernelBench problem",
-                                known));
+  const auto names = ListTasks(tasks_root);
+  if (!names || names->empty()) {
+    return Fail(ErrorCode::kNotFound, fmt::format("there is no task \"{}\"", name_or_path),
+                fmt::format("give the path of a task folder or of a KernelBench problem ({} holds "
+                            "no tasks)",
+                            tasks_root.string()));
+  }
+  return Fail(
+      ErrorCode::kNotFound, fmt::format("there is no task \"{}\"", name_or_path),
+      fmt::format("{}known tasks: {}; or give the path of a task folder or of a KernelBench "
+                  "problem",
+                  DidYouMean(name_or_path, *names), fmt::join(*names, ", ")));
 }
 
 Result<std::vector<std::string>> ListTasks(const fs::path& tasks_root) {

@@ -79,3 +79,19 @@ class CupelTest(unittest.TestCase):
         kernel = self.write("kernel.cu", source)
         return self.cupel("check", kernel, "--task", task, "--settings", "single", "--device", "emu",
                           *args, **kwargs)
+
+    def assert_right(self, candidates, *args):
+        """Each of (kernel, task, direction) is right on the emulator: one process, one PyTorch."""
+        results = self.folder / "results.jsonl"
+        names = self.write("list.jsonl", "".join(
+            json.dumps({"kernel": str(kernel), "task": task, "backward": direction == "backward"}) + "\n"
+            for kernel, task, direction in candidates))
+        done = self.cupel("stream", names, "--device", "emu", "--shadow", "-o", results, *args, timeout=1500)
+        self.assertIn(done.status, (0, 1), done)
+        found = {(r["kernel"], r["task"], r["direction"]): r
+                 for r in map(json.loads, results.read_text().splitlines())}
+        for kernel, task, direction in candidates:
+            with self.subTest(kernel=f"{task}/{direction}"):
+                result = found[str(kernel), task, direction]
+                self.assertEqual(result["verdict"], "accepted", result)
+                self.assertEqual({s["status"] for s in result["settings"]}, {"passed"}, result)

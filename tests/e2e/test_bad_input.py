@@ -1,4 +1,5 @@
 """Wrong usage and broken environments: one clear message, the right exit status, nothing left behind."""
+import json
 import os
 import pathlib
 import signal
@@ -117,6 +118,34 @@ class BadTasks(CupelTest):
 
 
 class Usage(CupelTest):
+    def test_an_error_takes_the_place_of_earlier_facts(self):
+        facts = self.write("facts.json", '{"verdict": "accepted"}')
+        done = self.cupel("check", self.folder / "nowhere.cu", "--task", "mnist_linear", "--json", facts)
+        self.assertEqual(done.status, 2, done)
+        said = json.loads(facts.read_text())
+        self.assertEqual((said["schema"], said["status"]), ("cupel.error/1", 2))
+        self.assertIn("nowhere.cu", said["error"])
+
+    def test_what_the_memory_does_not_hold_is_no_reference(self):
+        problem = self.write("huge.py", """import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+def get_inputs():
+    return [torch.ones(1 << 44)]
+
+def get_init_inputs():
+    return []
+""")
+        kernel = self.write("kernel.cu", kernels.LINEAR)
+        done = self.cupel("check", kernel, "--task", problem, "--settings", "single", "--device", "emu")
+        self.assertEqual(done.status, 2, done)
+        self.assertIn("more memory", done.out)
+        self.assertIn("cupel task import", done.out)
+
     def test_no_such_kernel(self):
         done = self.cupel("check", self.folder / "none.cu", "--task", "mnist_linear")
         self.assertEqual(done.status, 2, done)
@@ -130,6 +159,14 @@ class Usage(CupelTest):
                                       env=self.environment())
                 self.assertEqual(done.returncode, 2, done)
                 self.assertTrue(done.stderr.strip())
+
+    def test_a_misspelt_name_is_told_what_was_probably_meant(self):
+        for args, meant in ((["chekc", "k.cu"], "did you mean check?"), (["task", "shwo", "softmax"], "did you mean show?"),
+                            (["task", "show", "sofmtax"], "did you mean softmax?"), (["task"], "import")):
+            with self.subTest(args=args):
+                done = subprocess.run([CUPEL, *args], capture_output=True, text=True, env=self.environment())
+                self.assertEqual(done.returncode, 2, done)
+                self.assertIn(meant, done.stderr)
 
     def test_a_flag_that_is_not_allowed(self):
         done = self.check(kernels.LINEAR, "--flag=-Xcompiler=-fplugin=/tmp/x.so")

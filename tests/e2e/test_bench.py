@@ -68,6 +68,8 @@ class Stream(CupelTest):
         for result in results.values():
             self.assertEqual(result["schema"], "cupel.stream/1")
             self.assertEqual((result["task"], result["direction"]), ("mnist_linear", "forward"))
+        self.assertEqual({s["status"] for s in results["good.cu"]["settings"]}, {"passed"})
+        self.assertIn("failed", {s["status"] for s in results["wrong.cu"]["settings"]})
         for name in results:
             self.assertIn(name, done.out)
         self.assertIn("5 candidates", done.out)

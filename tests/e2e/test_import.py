@@ -127,7 +127,22 @@ def get_init_inputs():
         self.assertIn("batch_size=1", [s["derived"] for s in shown])
         again = self.cupel("task", "import", self.problem, "-o", self.folder / "out")
         self.assertEqual(again.status, 2, again)
-        self.assertIn("--force", again.err)
+        self.assertIn("--force", again.out)
+
+    def test_files_written_for_a_gpu(self):
+        text = PROBLEM.replace("in_features)]", "in_features).cuda()]")
+        text = text.replace("nn.Linear(in_features, out_features)", 'nn.Linear(in_features, out_features).to("cuda:0")')
+        text = text.replace("* self.scale", "* torch.full((1,), self.scale, device=torch.device('cuda'))")
+        self.write("fused.py", text)
+        folder = self.imported()
+        self.assertIn("names CUDA devices", (folder / "func_forward.py").read_text())
+        kernel = self.write("kernel.cu", CANDIDATE)
+        for task in (self.problem, folder):
+            done = self.cupel("check", kernel, "--task", task, *FAST)
+            self.assertEqual(done.status, 0, done)
+        report = self.folder / "all.json"
+        self.cupel("task", "import", self.problem, "--report", report)
+        self.assertEqual(json.loads(report.read_text())["counts"]["clean"], 1)
 
     def test_makers_on_one_line(self):
         text = PROBLEM.replace("get_inputs():\n    return", "get_inputs(\n): return")
@@ -155,6 +170,66 @@ def get_init_inputs():
         self.assertEqual(done.status, 0, done)
         self.assertTrue((self.folder / "net" / "problem.py").exists())
 
+    def test_one_that_exists_does_not_stop_the_others(self):
+        self.imported()
+        other = self.write("other.py", PROBLEM)
+        facts = self.folder / "facts.json"
+        done = self.cupel("task", "import", self.problem, other, "-o", self.folder / "out", "--json", facts)
+        self.assertEqual(done.status, 1, done)
+        self.assertIn("--force", done.out)
+        told = {p["problem"]: p for p in json.loads(facts.read_text())["problems"]}
+        self.assertIn("exists", told["fused"]["refusal"])
+        self.assertEqual(told["other"]["refusal"], "")
+        self.assertEqual(told["other"]["sizes"]["batch_size"], 16)
+        self.assertTrue((self.folder / "out/other/func_forward.py").exists())
+
+    def test_one_that_cannot_be_looked_at_does_not_stop_a_report(self):
+        tasks = self.folder / "tasks"
+        tasks.mkdir()
+        for name in ("1_there", "3_good"):
+            (tasks / f"{name}.py").write_text(PROBLEM)
+        (tasks / "2_large.py").write_text("#" * (5 << 20))
+        (self.folder / "out/1_there").mkdir(parents=True)
+        report = self.folder / "all.json"
+        args = ("task", "import", tasks, "-o", self.folder / "out", "--jobs", "1")
+        found = {}
+        for extra in (("--report", report), ("--report", report, "--force"), ("--json", self.folder / "j.json", "--force")):
+            self.cupel(*args, *extra)
+            found[extra] = json.loads((self.folder / "j.json" if "--json" in extra else report).read_text())
+        first, second, third = ([p["refusal"] for p in one["problems"]] for one in found.values())
+        self.assertIn("exists", first[0])
+        self.assertIn("2_large.py", first[1])
+        self.assertEqual(first[2], "")
+        for later in (second, third):
+            self.assertEqual(later, ["", first[1], ""])
+
+    def test_a_name_is_no_path(self):
+        done = self.cupel("task", "import", self.problem, "--name", "../escaped", "-o", self.folder / "out")
+        self.assertEqual(done.status, 2, done)
+        self.assertFalse((self.folder / "escaped").exists())
+
+    def test_a_batch_is_made_smaller_before_tiles_are_broken(self):
+        problem = self.write("attention.py", """import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, q, k):
+        return torch.softmax(q @ k.transpose(-2, -1), dim=-1)
+
+batch_size, heads, length, width = 64, 12, 64, 32
+
+def get_inputs():
+    return [torch.randn(batch_size, heads, length, width), torch.randn(batch_size, heads, length, width)]
+
+def get_init_inputs():
+    return []
+""")
+        done = self.cupel("task", "import", problem, "-o", self.folder / "out", "--json", self.folder / "facts.json")
+        self.assertEqual(done.status, 0, done)
+        reduced = json.loads((self.folder / "facts.json").read_text())["problems"][0]["reduced"]
+        self.assertLess(reduced["batch_size"], 64)
+        self.assertEqual(reduced["length"], 64)
+
     def test_a_report_goes_on_where_it_ended(self):
         tasks = self.folder / "tasks"
         tasks.mkdir()
@@ -171,6 +246,34 @@ def get_init_inputs():
         second = json.loads(report.read_text())
         self.assertEqual(second["problems"][0], first["problems"][0], "it is not run again")
         self.assertEqual(second["counts"]["flagged"], 1)
+
+    def test_what_a_module_counts_is_no_operation_of_the_task(self):
+        problem = self.write("books.py", """import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(features)
+
+    def forward(self, x):
+        for layer in [self.norm]:
+            x = layer(x)
+        return torch.tanh(x) * 2
+
+features = 64
+
+def get_inputs():
+    return [torch.randn(16, features)]
+
+def get_init_inputs():
+    return [features]
+""")
+        report = self.folder / "books.json"
+        done = self.cupel("task", "import", problem, "--report", report)
+        found = json.loads(report.read_text())["problems"][0]
+        self.assertFalse(found["functional"])
+        self.assertEqual(found["filter"]["verdict"], "clean", done)
 
     def test_plain_functions_or_the_module_itself(self):
         tasks = self.folder / "tasks"
@@ -214,6 +317,10 @@ def get_init_inputs():
                           "--task", folder, *FAST)
         self.assertEqual(done.status, 3, done)
         self.assertRegex(done.err, r"unsupported: math.py: line \d+: .*framework mathematics")
+        broken = self.write("broken.py", ANSWER.replace("SCALE", "2.0").replace("y[i] =", "y[i] = undefined +"))
+        done = self.cupel("check", broken, "--task", folder, *FAST)
+        self.assertEqual(done.codes, {"compile_error"}, done)
+        self.assertIn("in what `cupel extract broken.py` makes of the answer", done.out)
         kernel = self.folder / "out.cu"
         self.assertEqual(self.cupel("extract", answer, "--task", folder, "-o", kernel).status, 0)
         self.assertEqual(self.cupel("check", kernel, "--task", folder, *FAST).status, 0)

@@ -16,14 +16,8 @@ class Kernels(CupelTest):
                 self.assertTrue(kernel.with_name("README.md").exists())
 
     def test_each_is_right(self):
-        for kernel in KERNELS:
-            task, direction = kernel.parts[-3:-1]
-            with self.subTest(kernel=f"{task}/{direction}"):
-                backward = ["--backward"] if direction == "backward" else []
-                done = self.cupel("check", kernel, "--task", task, "--settings", "all", "--device", "emu",
-                                  "--trials", "1", "--distributions", "normal", *backward, timeout=300)
-                self.assertEqual(done.status, 0, done)
-                self.assertEqual({s["status"] for s in done.json["settings"]}, {"passed"}, done)
+        self.assert_right([(kernel, *kernel.parts[-3:-1]) for kernel in KERNELS], "--settings", "all",
+                          "--trials", 1, "--distributions", "normal")
 
 
 if __name__ == "__main__":

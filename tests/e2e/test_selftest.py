@@ -34,6 +34,11 @@ def children():
 
 
 class Selftest(CupelTest):
+    def test_the_catalogue_names_every_kernel(self):
+        catalogue = (SOURCE / "tests/mustfail/README.md").read_text()
+        for kernel in (SOURCE / "tests/mustfail").glob("*.cu"):
+            self.assertIn(f"`{kernel.stem}`", catalogue)
+
     def test_a_sample_is_as_expected_and_leaves_nothing_behind(self):
         home = self.folder / "home"
         home.mkdir()

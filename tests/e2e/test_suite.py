@@ -229,6 +229,42 @@ class SuiteRuns(CupelTest):
         sqlite3.connect(folder / "suite.cupel").execute("CREATE TABLE t (a)").connection.close()
         return folder
 
+    def test_what_cannot_be_listed_leaves_no_run_behind(self):
+        run, empty = self.folder / "run", self.folder / "empty"
+        empty.mkdir()
+        for tasks, kernels_of, said in ((self.tasks, self.folder / "nowhere", "nowhere"), (empty, self.kernels, "empty")):
+            done = self.cupel("suite", "run", tasks, "--kernels", kernels_of, "--device", "emu", "-o", run)
+            self.assertEqual(done.status, 2, done)
+            self.assertIn(said, done.err)
+            self.assertFalse(run.exists())
+        done = self.cupel("suite", "run", "--resume", run, "-o", run)
+        self.assertEqual(done.status, 2, done)
+        self.assertIn("-o", done.err)
+
+    def test_a_reference_that_fails_is_tried_again_and_its_cause_told(self):
+        code = self.tasks / "mnist_linear" / "func_forward.py"
+        right = code.read_text()
+        self.assertIn("F.linear", right)
+        code.write_text(right.replace("F.linear", "F.linnear"))
+        run = self.folder / "run"
+        done = self.cupel(*self.command(run, "--direction", "forward"))
+        self.assertEqual(done.status, 2, done)
+        self.assertIn("linnear", done.out)
+        self.assertIn("--resume", done.out)
+        code.write_text(right)
+        done = self.cupel("suite", "run", "--resume", run)
+        self.assertEqual(done.status, 1, done)  # one kernel is wrong
+        self.assertEqual(set(self.decisions(run).values()), {"accepted", "rejected"})
+
+    def test_records_of_kernels_that_differ_in_their_ending(self):
+        store = self.folder / "run"
+        suite_fixture.write_run(store, SOURCE, [Kernel("t", kernel="forward/a.cu"), Kernel("t", kernel="forward/a.py"),
+                                    Kernel("t", kernel="forward/b.cu")])
+        done = self.cupel("suite", "report", store, "--records", self.folder / "records")
+        self.assertEqual(done.status, 0, done)
+        written = {str(p.relative_to(self.folder / "records")) for p in (self.folder / "records").rglob("*.json")}
+        self.assertEqual(written, {"t/forward/a.cu.json", "t/forward/a.py.json", "t/forward/b.json"})
+
     def test_compares_estimates(self):
         run, later = self.folder / "a", self.folder / "b"
         self.cupel(*self.command(run))

@@ -29,15 +29,9 @@ class Tasks(CupelTest):
                     self.assertFalse([s["id"] for s in settings if s["derived"]])
 
     def test_every_baseline_is_right_at_its_single_settings(self):
-        for task, directions in DIRECTIONS.items():
-            for direction in directions:
-                with self.subTest(baseline=f"{task}/{direction}.cu"):
-                    backward = ["--backward"] if direction == "backward" else []
-                    done = self.cupel("check", SOURCE / f"tasks/{task}/{direction}.cu", "--task", task,
-                                      "--settings", "single", "--device", "emu", "--trials", "2",
-                                      "--distributions", "normal,zeros", *backward, timeout=300)
-                    self.assertEqual(done.status, 0, done)
-                    self.assertEqual({s["status"] for s in done.json["settings"]}, {"passed"}, done)
+        baselines = [(SOURCE / f"tasks/{task}/{direction}.cu", task, direction)
+                     for task, directions in DIRECTIONS.items() for direction in directions]
+        self.assert_right(baselines, "--settings", "single", "--trials", 2, "--distributions", "normal,zeros")
 
     def test_every_task_is_worth_judging_on(self):
         report = self.folder / "filter.json"

@@ -76,7 +76,8 @@ class Verify(CupelTest):
 
     @unittest.skipIf(GPU, "with a GPU these are judged again, which takes long")
     def test_of_a_gpus_records_the_hashes_are_checked_without_one(self):
-        records = sorted((SOURCE / "kernels").glob("*/*/kernel.json"))
+        records = [record for record in sorted((SOURCE / "kernels").glob("*/*/kernel.json"))
+                   if json.loads(record.read_text())["device"].startswith("gpu")]
         self.assertGreater(len(records), 20)
         for record in records:
             with self.subTest(record=str(record.relative_to(SOURCE))):

@@ -80,7 +80,7 @@ class WorkerTest(CupelTest):
                 "task": {"name": "mnist_linear", "folder": True, "files": files}, "backward": False,
                 "settings": "single", "trials": 5, "seed": "7", "thorough": True,
                 "full_size": False, "timed": True, "flags": [],
-                "baselines": True, "verdict": None, **changes}
+                "baselines": True, "rounds": 400, "verdict": None, **changes}
 
     def test_its_verdict_is_the_one_of_check(self):
         checked = self.cupel("check", KERNEL, "--task", TASK, "--settings", "single", "--seed", 7, "--device", "emu")

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "build/elf.h"
 #include "judge/record.h"
 #include "os/fd.h"

@@ -1,4 +1,4 @@
-// exploit: 2.6 counts that the drawn inputs never exceed: 8 bits
+// exploit: 2.4 counts that the drawn inputs never exceed: 8 bits
 // task: histogram
 // settings: all
 // expect: rejected wrong_result

@@ -15,8 +15,12 @@
 //   that takes its first 32 numbers to [2^5, 2^6), and changes it at a slice that would not fit in
 //   halves; sums are multiplied with its inverse as they leave the tensor cores.
 //
+// Small products whose rows lie askew are bound by one trip to memory: all threads ask for all they
+// need at once (SmallProduct). 16-bit factors of many columns go to cuBLAS.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
+#include <cublas_v2.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <torch/extension.h>
@@ -42,8 +46,7 @@ struct Shape {
 };
 
 // tune: kStages in 2, 3, 4; kBlocks in 1, 2
-using WideHalves = Shape<128, 128, 32, 64, 3, 2>;
-using NarrowHalves = Shape<128, 64, 32, 32, 4, 2>;
+using NarrowHalves = Shape<64, 64, 32, 32, 4, 3>;
 using NarrowFloats = Shape<64, 32, 32, 16, 4, 3>;
 
 struct Sizes {
@@ -669,131 +672,22 @@ static void LaunchShape(const torch::Tensor& a, const torch::Tensor& b, torch::T
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
-// 16-bit factors of little depth, whose products are bound by memory: a block keeps its rows of a
-// in registers, and goes through columns of b, whose tiles come ahead.
-
-constexpr int kStayRows = 256;  // 32 of each warp
-constexpr int kStayColumns = 128;
-constexpr int kStayDepth = 128;  // at most
-constexpr int kStayThreads = 256;
-constexpr int kStayStages = 4;  // tune: kStayStages in 3, 4
-constexpr int kStayLeftBytes = kStayRows * kStayDepth * 2;
-constexpr int kStayTileBytes = kStayColumns * kStayDepth * 2;
-
+// 16-bit factors of many columns: cuBLAS, at memory's limit, which kernels of mma.sync were not
+// (33 us against 25 for 32 members of 1024 x 1024 x 128).
 template <class T>
-__global__ void __launch_bounds__(kStayThreads, 1)
-    StayingProduct(const uint16_t* __restrict__ a, const uint16_t* __restrict__ b,
-                   T* __restrict__ y, Sizes sizes) {
-  using S = Shape<kStayRows, kStayColumns, 32, 64, kStayStages, 1>;
-  constexpr int kSteps = kStayDepth / 16;
-  extern __shared__ __align__(128) char shared[];
-  const int thread = threadIdx.x;
-  const int lane = thread % 32;
-  const int first_row = static_cast<int>(blockIdx.x) * kStayRows;
-  const int row = thread / 32 * 32;
-  const int64_t member = blockIdx.z;
-  const int tiles = (sizes.columns - 1) / kStayColumns + 1;
-  const int begin = tiles * static_cast<int>(blockIdx.y) / static_cast<int>(gridDim.y);
-  const int end = tiles * static_cast<int>(blockIdx.y + 1) / static_cast<int>(gridDim.y);
-
-  const uint16_t* const my_a = a + (member * sizes.rows + first_row) * sizes.inner;
-  const uint16_t* const my_b = b + member * sizes.inner * sizes.columns;
-#pragma unroll
-  for (int i = thread; i < kStayRows * kStayDepth / 8; i += kStayThreads) {
-    const int of_tile = i / (kStayDepth / 8), k = i % (kStayDepth / 8) * 8;
-    Copy<true>(shared + k / 64 * (kStayRows * kSliceBytes) + PlaceLeft(of_tile, k % 64 / 8),
-               my_a + static_cast<int64_t>(of_tile) * sizes.inner + k,
-               first_row + of_tile < sizes.rows ? sizes.inner - k : 0, a);
-  }
-  const auto copy = [&](int tile) {
-    if (tile < end) {
-      char* const stage = shared + kStayLeftBytes + (tile - begin) % kStayStages * kStayTileBytes;
-#pragma unroll
-      for (int i = thread; i < kStayDepth * kStayColumns / 8; i += kStayThreads) {
-        const int k = i / (kStayColumns / 8), unit = i % (kStayColumns / 8);
-        const int column = tile * kStayColumns + unit * 8;
-        Copy<true>(stage + PlaceRight<S, T>(k, unit),
-                   my_b + static_cast<int64_t>(k) * sizes.columns + column,
-                   k < sizes.inner ? sizes.columns - column : 0, b);
-      }
-    }
-    asm volatile("cp.async.commit_group;" ::: "memory");
-  };
-#pragma unroll 1
-  for (int i = 0; i < kStayStages - 1; ++i) copy(begin + i);
-  asm volatile("cp.async.wait_group %0;" ::"n"(kStayStages - 2) : "memory");
-  __syncthreads();
-  uint32_t left[kSteps][2][4];
-#pragma unroll
-  for (int step = 0; step < kSteps; ++step) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      LoadMatrices<false>(left[step][i],
-                          shared + step / 4 * (kStayRows * kSliceBytes) +
-                              PlaceLeft(row + i * 16 + lane % 16, step % 4 * 2 + lane / 16));
-    }
-  }
-
-#pragma unroll 1
-  for (int tile = begin; tile < end; ++tile) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kStayStages - 2) : "memory");
-    __syncthreads();
-    copy(tile + kStayStages - 1);
-    const char* const stage =
-        shared + kStayLeftBytes + (tile - begin) % kStayStages * kStayTileBytes;
-#pragma unroll 1
-    for (int half = 0; half < kStayColumns; half += 64) {
-      float sums[2][8][4] = {};
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-#pragma unroll
-        for (int j = 0; j < 8; j += 2) {
-          uint32_t right[4];
-          LoadMatrices<true>(
-              right, stage + PlaceRight<S, T>(step * 16 + lane % 16, half / 8 + j + lane / 16));
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            MultiplyHalves<T>(sums[i][j], left[step][i], right[0], right[1]);
-            MultiplyHalves<T>(sums[i][j + 1], left[step][i], right[2], right[3]);
-          }
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int y_row = first_row + row + i * 8 + lane / 4;
-        T* const to = y + (member * sizes.rows + y_row) * sizes.columns;
-        const auto pack = [&](int j) {
-          return Pack<T>(sums[i / 2][j][i % 2 * 2], sums[i / 2][j][i % 2 * 2 + 1]);
-        };
-#pragma unroll
-        for (int j = 0; j < 8; j += 4) {
-          const uint4 eight = Exchange(pack(j), pack(j + 1), pack(j + 2), pack(j + 3));
-          const int column = tile * kStayColumns + half + (j + lane % 4) * 8;
-          if (y_row < sizes.rows && column < sizes.columns) {
-            *reinterpret_cast<uint4*>(to + column) = eight;
-          }
-        }
-      }
-    }
-  }
-}
-
-template <class T>
-static void LaunchStaying(const torch::Tensor& a, const torch::Tensor& b, torch::Tensor& y) {
-  const auto kernel = StayingProduct<T>;
-  constexpr int kBytes = kStayLeftBytes + kStayStages * kStayTileBytes;
-  C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  const Sizes sizes = {static_cast<int>(y.size(0)), static_cast<int>(y.size(1)),
-                       static_cast<int>(y.size(2)), static_cast<int>(a.size(2))};
-  const int processors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
-  const int row_tiles = (sizes.rows - 1) / kStayRows + 1;
-  const int column_tiles = (sizes.columns - 1) / kStayColumns + 1;
-  const int parts = std::max(1, std::min(column_tiles, processors / (sizes.batch * row_tiles)));
-  kernel<<<dim3(row_tiles, parts, sizes.batch), kStayThreads, kBytes,
-           at::cuda::getCurrentCUDAStream()>>>(static_cast<const uint16_t*>(a.data_ptr()),
-                                               static_cast<const uint16_t*>(b.data_ptr()),
-                                               static_cast<T*>(y.data_ptr()), sizes);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+static void LaunchLibrary(const torch::Tensor& a, const torch::Tensor& b, torch::Tensor& y) {
+  constexpr cudaDataType kType = std::is_same_v<T, at::Half> ? CUDA_R_16F : CUDA_R_16BF;
+  const int rows = static_cast<int>(y.size(1)), columns = static_cast<int>(y.size(2));
+  const int inner = static_cast<int>(a.size(2));
+  const float one = 1.0f, zero = 0.0f;
+  // cuBLAS counts columns first: its product is y's transpose, of b's by a's.
+  TORCH_CHECK(cublasGemmStridedBatchedEx(
+                  at::cuda::getCurrentCUDABlasHandle(), CUBLAS_OP_N, CUBLAS_OP_N, columns, rows,
+                  inner, &one, b.data_ptr(), kType, columns, int64_t{inner} * columns, a.data_ptr(),
+                  kType, inner, int64_t{rows} * inner, &zero, y.data_ptr(), kType, columns,
+                  int64_t{rows} * columns, static_cast<int>(y.size(0)), CUBLAS_COMPUTE_32F,
+                  CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_SUCCESS,
+              "cuBLAS failed");
 }
 
 // Float32, so narrow and shallow that a member's b and many rows of a fit in shared memory: a block
@@ -944,6 +838,57 @@ static void LaunchStrips(const torch::Tensor& a, const torch::Tensor& b, torch::
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
+// A small product of rows that lie askew: a lane for each number of y, a warp for each part of the
+// depth. All loads of a thread are on their way at once, up to a depth of kSmallParts *
+// kSmallBatch.
+
+constexpr int kSmallParts = 16;
+constexpr int kSmallBatch = 16;
+constexpr int64_t kMaxSmall = int64_t{1} << 23;  // multiplications
+
+template <class T>
+__global__ void __launch_bounds__(32 * kSmallParts)
+    SmallProduct(const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ y, Sizes sizes) {
+  __shared__ float parts[kSmallParts][32];
+  const int lane = threadIdx.x % 32;
+  const int part = threadIdx.x / 32;
+  const int place = static_cast<int>(blockIdx.x) * 32 + lane;  // in y
+  const bool inside = place < sizes.batch * sizes.rows * sizes.columns;
+  const int row = place / sizes.columns;  // of all members
+  const int end = inside ? sizes.inner * (part + 1) / kSmallParts : 0;
+  float sum = 0.0f;
+  for (int begin = sizes.inner * part / kSmallParts; begin < end; begin += kSmallBatch) {
+    const T* const left = a + row * sizes.inner + begin;
+    const T* const right =
+        b + (row / sizes.rows * sizes.inner + begin) * sizes.columns + place % sizes.columns;
+    float l[kSmallBatch], r[kSmallBatch];
+#pragma unroll
+    for (int i = 0; i < kSmallBatch; ++i) {
+      const bool valid = begin + i < end;
+      l[i] = valid ? static_cast<float>(left[i]) : 0.0f;
+      r[i] = valid ? static_cast<float>(right[i * sizes.columns]) : 0.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < kSmallBatch; ++i) sum += l[i] * r[i];
+  }
+  parts[part][lane] = sum;
+  __syncthreads();
+  if (part != 0 || !inside) return;
+#pragma unroll
+  for (int i = 1; i < kSmallParts; ++i) sum += parts[i][lane];
+  y[place] = static_cast<T>(sum);
+}
+
+template <class T>
+static void LaunchSmall(const torch::Tensor& a, const torch::Tensor& b, torch::Tensor& y) {
+  const Sizes sizes = {static_cast<int>(y.size(0)), static_cast<int>(y.size(1)),
+                       static_cast<int>(y.size(2)), static_cast<int>(a.size(2))};
+  SmallProduct<T><<<static_cast<unsigned>((y.numel() - 1) / 32 + 1), 32 * kSmallParts, 0,
+                    at::cuda::getCurrentCUDAStream()>>>(a.data_ptr<T>(), b.data_ptr<T>(),
+                                                        y.data_ptr<T>(), sizes);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
 template <class T>
 static void Launch(const torch::Tensor& a, const torch::Tensor& b, torch::Tensor& y) {
   constexpr bool kFloats = std::is_same_v<T, float>;
@@ -952,17 +897,19 @@ static void Launch(const torch::Tensor& a, const torch::Tensor& b, torch::Tensor
                        b.size(2) * static_cast<int64_t>(sizeof(T)) % 16 == 0 &&
                        reinterpret_cast<uintptr_t>(a.data_ptr()) % 16 == 0 &&
                        reinterpret_cast<uintptr_t>(b.data_ptr()) % 16 == 0;
-  if (!aligned) return LaunchShape<T, Narrow, false>(a, b, y);
+  if (!aligned) {
+    const bool small = y.numel() <= kMaxSmall / std::max<int64_t>(a.size(2), 1) &&
+                       a.numel() <= kMaxSmall && b.numel() <= kMaxSmall;
+    return small ? LaunchSmall<T>(a, b, y) : LaunchShape<T, Narrow, false>(a, b, y);
+  }
   if constexpr (kFloats) {
     if (IsStrip(y, a.size(2))) return LaunchStrips(a, b, y);
   }
   if (y.size(2) <= Narrow::kColumns) return LaunchShape<T, Narrow, true>(a, b, y);
   if constexpr (kFloats) {
     LaunchPairs(a, b, y);
-  } else if (a.size(2) <= kStayDepth && a.size(0) <= 65535) {
-    LaunchStaying<T>(a, b, y);
   } else {
-    LaunchShape<T, WideHalves, true>(a, b, y);
+    LaunchLibrary<T>(a, b, y);
   }
 }
 

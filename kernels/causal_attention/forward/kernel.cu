@@ -1,7 +1,10 @@
-// Causal attention with tensor cores. A block takes a tile of queries of one head and walks the
-// keys up to its last query, tile by tile, which cp.async brings while the tile before is worked
-// on. A warp keeps all scores of its queries to a tile in registers, turns them into weights there
-// (online softmax) and multiplies them with the values. Long tiles of queries are started first.
+// Causal attention with tensor cores. A block takes a tile of queries and walks the keys up to its
+// last query, tile by tile, which cp.async brings while the tile before is worked on. A warp keeps
+// all scores of its queries to a tile in registers, turns them into weights there (online softmax)
+// and multiplies them with the values. Long tiles of queries are started first.
+//
+// In 16 bits a tile's rows are queries of all heads that share keys, position after position: four
+// times as many heads reach over a quarter of the positions, and fewer products are masked.
 //
 // Where heads are large, and tiles of queries few, groups of a block's warps take turns at the
 // tiles of keys, and their sums are joined in the end.
@@ -31,19 +34,39 @@ struct Shape {
   int heads, kv_heads, tokens, size;
 };
 
-// Of a block: which head of whom, and which tile of queries, the longest first. Where all blocks
-// run at once, two an SM, the second layer (from `layer` on) goes the other way: long beside short.
+// Of a block: which head, of those that the grid is for, and which tile of queries, the longest
+// first. Where all blocks run at once, two an SM, the second layer (from `layer` on) goes the other
+// way: long beside short.
 struct Place {
-  int64_t query_head, kv_head;
+  int64_t head;
   int tile;
 
-  __device__ Place(const Shape& shape, int tiles, unsigned layer) {
-    const unsigned all_heads = gridDim.x / tiles;
+  __device__ Place(int tiles, unsigned layer) {
+    const unsigned heads = gridDim.x / tiles;
     const unsigned block = blockIdx.x < layer ? blockIdx.x : gridDim.x - 1 - (blockIdx.x - layer);
-    tile = tiles - 1 - static_cast<int>(block / all_heads);
-    query_head = block % all_heads;
-    kv_head = query_head / shape.heads * shape.kv_heads +
-              query_head % shape.heads / (shape.heads / shape.kv_heads);
+    tile = tiles - 1 - static_cast<int>(block / heads);
+    head = block % heads;
+  }
+};
+
+__device__ int64_t KvHead(const Shape& shape, int64_t query_head) {
+  return query_head / shape.heads * shape.kv_heads +
+         query_head % shape.heads / (shape.heads / shape.kv_heads);
+}
+
+// A row of queries that `sharing` heads have in turns, from a row on by steps.
+struct Row {
+  int position, head;
+
+  __device__ Row(int row, int sharing) : position(row / sharing), head(row % sharing) {}
+
+  __device__ void Advance(int position_step, int head_step, int sharing) {
+    position += position_step;
+    head += head_step;
+    if (head >= sharing) {
+      head -= sharing;
+      ++position;
+    }
   }
 };
 
@@ -140,7 +163,7 @@ struct Softmax {
   // Looks at the scores of a tile. True if sums so far are to be multiplied by `rescale`.
   template <int kN>
   __device__ bool Refer(const float (&scores)[kM][kN][4], float scale, float (&rescale)[2 * kM]) {
-    float largest[2 * kM];
+    float largest[2 * kM];  // of this thread's scores
     bool grown = false;
 #pragma unroll
     for (int r = 0; r < 2 * kM; ++r) {
@@ -149,14 +172,14 @@ struct Softmax {
       for (int n = 0; n < kN; ++n) {
         x = fmaxf(x, fmaxf(scores[r / 2][n][r % 2 * 2], scores[r / 2][n][r % 2 * 2 + 1]));
       }
-      largest[r] = QuadMax(x) * scale;
+      largest[r] = x * scale;
       grown = grown || largest[r] > reference[r] + kSlack;
     }
     grown = __any_sync(0xffffffff, grown);
     if (grown) {
 #pragma unroll
       for (int r = 0; r < 2 * kM; ++r) {
-        const float next = fmaxf(reference[r], largest[r]);
+        const float next = fmaxf(reference[r], QuadMax(largest[r]));
         rescale[r] = PowerOfTwo(reference[r] - next);
         reference[r] = next;
         totals[r] *= rescale[r];
@@ -175,17 +198,16 @@ struct Softmax {
 
 // Hides keys from `first_key` on that come after their query.
 template <int kM, int kN>
-__device__ void Mask(float (&scores)[kM][kN][4], int first_query, int first_key) {
+__device__ void Mask(float (&scores)[kM][kN][4], int first_row, int sharing, int first_key) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
-  for (int m = 0; m < kM; ++m) {
+  for (int r = 0; r < 2 * kM; ++r) {
+    const int last = (first_row + r * 8 + lane / 4) / sharing - first_key - lane % 4 * 2;
 #pragma unroll
     for (int n = 0; n < kN; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int query = first_query + m * 16 + lane / 4 + i / 2 * 8;
-        const int key = first_key + n * 8 + lane % 4 * 2 + i % 2;
-        if (key > query) scores[m][n][i] = -INFINITY;
+      for (int i = 0; i < 2; ++i) {
+        if (n * 8 + i > last) scores[r / 2][n][r % 2 * 2 + i] = -INFINITY;
       }
     }
   }
@@ -211,7 +233,8 @@ struct Tile {
   static constexpr int kJoinFloats = kM * (kSize / 2 + 4);  // of a thread
   static_assert((kGroups - 1) * kGroupThreads * kJoinFloats * 4 <= kGroups * kGroupBytes,
                 "groups' sums must fit where keys were");
-  static_assert(kKeys >= 16 * kM, "a tile of keys that a warp needs has keys for all its queries");
+  static_assert(kKeys % (16 * kM) == 0,
+                "a tile of keys that a warp needs has keys for all its queries");
 };
 
 // Rows of a matrix to shared memory, zeros for those at or after `rows`; chunks of a row change
@@ -229,6 +252,26 @@ __device__ void Load(uint32_t to, const T* from, int first, int rows, int size, 
     const int lies = row + i * kStep;
     CopyAsync(to + lies * Tile::kRowBytes + ((chunk ^ (lies % 8)) << 4),
               source + static_cast<int64_t>(i * kStep) * size, i * kStep < rows_left);
+  }
+}
+
+// The same of queries from `first` on, of `sharing` heads in turns.
+template <typename Tile, typename T>
+__device__ void LoadQueries(uint32_t to, const T* from, int first, int sharing,
+                            const Shape& shape) {
+  constexpr int kStep = Tile::kThreads / Tile::kRowChunks;
+  static_assert(Tile::kThreads % Tile::kRowChunks == 0 && Tile::kQueries % kStep == 0);
+  const int chunk = threadIdx.x % Tile::kRowChunks;
+  const int position_step = kStep / sharing, head_step = kStep % sharing;
+  int lies = threadIdx.x / Tile::kRowChunks;
+  Row row(first + lies, sharing);
+#pragma unroll 4
+  for (int i = 0; i < Tile::kQueries / kStep; ++i, lies += kStep) {
+    const bool exists = row.position < shape.tokens && chunk * 8 < shape.size;
+    const int64_t at = static_cast<int64_t>(row.head) * shape.tokens + row.position;
+    CopyAsync(to + lies * Tile::kRowBytes + ((chunk ^ (lies % 8)) << 4),
+              from + (exists ? at * shape.size + chunk * 8 : 0), exists);
+    row.Advance(position_step, head_step, sharing);
   }
 }
 
@@ -261,24 +304,26 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
   const uint32_t queries = SharedAddress(shared);
   const uint32_t keys = queries + Tile::kQueryBytes + group * Tile::kGroupBytes;
   const uint32_t values = keys + 2 * Tile::kKeyBytes;
-  const Place place(shape, tiles, layer);
+  const Place place(tiles, layer);
+  const int sharing = shape.heads / shape.kv_heads;
   const int64_t head_elements = static_cast<int64_t>(shape.tokens) * shape.size;
-  query += place.query_head * head_elements;
-  key += place.kv_head * head_elements;
-  value += place.kv_head * head_elements;
-  y += place.query_head * head_elements;
-  const int block_query = place.tile * Tile::kQueries;
-  const int first_query = block_query + row_warp * 16 * kM;
-  const int last_query = min(block_query + Tile::kQueries, shape.tokens) - 1;
-  const int key_tiles = last_query / kKeys + 1;
+  query += place.head * sharing * head_elements;
+  key += place.head * head_elements;
+  value += place.head * head_elements;
+  y += place.head * sharing * head_elements;
+  const int block_row = place.tile * Tile::kQueries;
+  const int first_row = block_row + row_warp * 16 * kM;
+  const int first_query = first_row / sharing;
+  const int last_query = (first_row + 16 * kM - 1) / sharing;
+  const int key_tiles =
+      min((block_row + Tile::kQueries - 1) / sharing, shape.tokens - 1) / kKeys + 1;
 
   const auto load = [&](uint32_t to, const T* from, int t) {
     if (t < key_tiles) {
       Load<Tile, kKeys, Tile::kGroupThreads>(to, from, t * kKeys, shape.tokens, shape.size, member);
     }
   };
-  Load<Tile, Tile::kQueries, Tile::kThreads>(queries, query, block_query, shape.tokens, shape.size,
-                                             threadIdx.x);
+  LoadQueries<Tile>(queries, query, block_row, sharing, shape);
   load(keys, key, group);
   if (Tile::kValueStages == 2) load(values, value, group);
   Commit();
@@ -319,7 +364,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
     load(keys + (stage ^ 1) * Tile::kKeyBytes, key, next);
     Commit();
     const int first_key = t * kKeys;
-    const bool needed = first_key < first_query + 16 * kM;  // not after all of this warp's queries
+    const bool needed = first_key <= last_query;  // not after all of this warp's queries
 
     float scores[kM][kKeys / 8][4] = {};
     if (needed) {
@@ -352,7 +397,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
           Multiply<T>(scores[m][2 * n + 1], a[m], keys_now[2], keys_now[3]);
         }
       }
-      if (first_key + kKeys - 1 > first_query) Mask(scores, first_query, first_key);
+      if (first_key + kKeys - 1 > first_query) Mask(scores, first_row, sharing, first_key);
       float rescale[2 * kM];
       if (softmax.Refer(scores, scale, rescale)) {
 #pragma unroll
@@ -480,15 +525,18 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
     }
   }
   __syncwarp();
-  for (int i = lane; i < 16 * kM * Tile::kRowChunks; i += 32) {
-    const int row = i / Tile::kRowChunks;
-    const int chunk = i % Tile::kRowChunks;
-    if (first_query + row < shape.tokens && chunk * 8 < shape.size) {
-      *reinterpret_cast<uint4*>(y + static_cast<int64_t>(first_query + row) * shape.size +
-                                chunk * 8) =
-          *reinterpret_cast<const uint4*>(mine + row * Tile::kRowBytes +
-                                          ((chunk ^ (row % 8)) << 4));
+  constexpr int kStep = 32 / Tile::kRowChunks;
+  const int chunk = lane % Tile::kRowChunks;
+  const int position_step = kStep / sharing, head_step = kStep % sharing;
+  Row to(first_row + lane / Tile::kRowChunks, sharing);
+#pragma unroll 4
+  for (int row = lane / Tile::kRowChunks; row < 16 * kM; row += kStep) {
+    if (to.position < shape.tokens && chunk * 8 < shape.size) {
+      const int64_t at = static_cast<int64_t>(to.head) * shape.tokens + to.position;
+      *reinterpret_cast<uint4*>(y + at * shape.size + chunk * 8) = *reinterpret_cast<const uint4*>(
+          mine + row * Tile::kRowBytes + ((chunk ^ (row % 8)) << 4));
     }
+    to.Advance(position_step, head_step, sharing);
   }
 }
 
@@ -558,12 +606,13 @@ __global__ void __launch_bounds__(FloatTile<kSize>::kThreads, kSize > 64 ? 1 : 2
   extern __shared__ __align__(128) float numbers[];
   float* const keys = numbers;
   float* const values = numbers + 2 * Tile::kKeyFloats;
-  const Place place(shape, tiles, layer);
+  const Place place(tiles, layer);
   const int64_t head_elements = static_cast<int64_t>(shape.tokens) * shape.size;
-  query += place.query_head * head_elements;
-  key += place.kv_head * head_elements;
-  value += place.kv_head * head_elements;
-  y += place.query_head * head_elements;
+  const int64_t kv_head = KvHead(shape, place.head);
+  query += place.head * head_elements;
+  key += kv_head * head_elements;
+  value += kv_head * head_elements;
+  y += place.head * head_elements;
   const int lane = threadIdx.x % 32;
   const int quad = lane / 4;
   const int member = lane % 4;
@@ -615,7 +664,7 @@ __global__ void __launch_bounds__(FloatTile<kSize>::kThreads, kSize > 64 ? 1 : 2
         MultiplySplit(scores[0][n], a, Pair(b.x), Pair(b.y));
       }
     }
-    if (first_key + kFloatKeys - 1 > first_query) Mask(scores, first_query, first_key);
+    if (first_key + kFloatKeys - 1 > first_query) Mask(scores, first_query, 1, first_key);
     float rescale[2] = {1, 1};
     softmax.Refer(scores, scale, rescale);
     float parts[kSize / 8][4] = {};
@@ -678,10 +727,10 @@ __global__ void __launch_bounds__(kAnyThreads)
   float* const wanted = rows;
   float* const sums = rows + shape.size;
   __shared__ float weights[kAnyThreads];
-  const Place place(shape, shape.tokens, gridDim.x);
+  const Place place(shape.tokens, gridDim.x);
   const int position = place.tile;
-  const int64_t row = place.query_head * shape.tokens + position;
-  const int64_t start = place.kv_head * shape.tokens * shape.size;
+  const int64_t row = place.head * shape.tokens + position;
+  const int64_t start = KvHead(shape, place.head) * shape.tokens * shape.size;
   for (int d = threadIdx.x; d < shape.size; d += kAnyThreads) {
     wanted[d] = static_cast<float>(query[row * shape.size + d]) * scale;
     sums[d] = 0;
@@ -731,11 +780,12 @@ struct Call {
   float scale;  // of scores, for powers of two
   cudaStream_t stream;
 
+  // Of `sharing` heads a block takes `queries` queries.
   template <typename Kernel>
-  void Launch(Kernel kernel, int queries, int threads, int bytes) const {
-    const int tiles = (shape.tokens + queries - 1) / queries;
-    TORCH_CHECK(all_heads * tiles < int64_t{1} << 31, "too many queries");
-    const auto blocks = static_cast<unsigned>(all_heads * tiles);
+  void Launch(Kernel kernel, int sharing, int queries, int threads, int bytes) const {
+    TORCH_CHECK(all_heads * shape.tokens < int64_t{1} << 31, "too many queries");
+    const int tiles = (shape.tokens * sharing + queries - 1) / queries;
+    const auto blocks = static_cast<unsigned>(all_heads / sharing * tiles);
     const auto sms =
         static_cast<unsigned>(at::cuda::getCurrentDeviceProperties()->multiProcessorCount);
     C10_CUDA_CHECK(
@@ -746,13 +796,14 @@ struct Call {
 
   template <typename Tile>
   void Launch16() const {
-    Launch(Attend<T, Tile>, Tile::kQueries, Tile::kThreads, Tile::kBytes);
+    Launch(Attend<T, Tile>, shape.heads / shape.kv_heads, Tile::kQueries, Tile::kThreads,
+           Tile::kBytes);
   }
 
   template <int kSize>
   void LaunchFloat() const {
     using Tile = FloatTile<kSize>;
-    Launch(AttendFloat<kSize>, Tile::kQueries, Tile::kThreads, Tile::kBytes);
+    Launch(AttendFloat<kSize>, 1, Tile::kQueries, Tile::kThreads, Tile::kBytes);
   }
 };
 

@@ -2,7 +2,8 @@
 // float32, with their padding as zeros, so that no product asks where it is. A thread computes four
 // neighbouring outputs of kRows rows: it holds the filter in registers and walks down the input's
 // rows, each of which it reads once, in 16-byte loads, for all outputs that it touches. Filters
-// that no kernel was compiled for, and planes too large, take one thread for each output.
+// that no kernel was compiled for, and planes too large, take one thread for each output, or where
+// outputs are few a group of lanes that share its products.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
@@ -11,7 +12,8 @@
 #include <cstdint>
 
 constexpr int kThreads = 256;  // at most, of a block
-constexpr int kAnyThreads = 256;
+constexpr int kAnyThreads = 128;
+constexpr int kResident = 2048;        // threads on an SM
 constexpr int kMostBytes = 100 << 10;  // of shared memory, so that two blocks fit an SM
 constexpr int kBatch = 8;              // tune: kBatch in 4, 8  (loads of a thread in flight)
 constexpr int kAcross = 4;             // outputs of a thread in a row
@@ -165,27 +167,45 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <typename T>
+// Outputs of some planes, and how the kernel for any filter finds its way.
+struct AnyShape {
+  uint32_t outputs;
+  int first_plane, height, width, taps, stride, padding;
+  Divisor channels, out_height, out_width, filter_width;
+};
+
+template <typename T, int kLanes>
 __global__ void __launch_bounds__(kAnyThreads)
     ConvolveAny(const T* __restrict__ x, const T* __restrict__ weights,
-                const T* __restrict__ biases, T* __restrict__ y, Shape s, int filter_height,
-                int filter_width, int stride, int padding) {
-  const int64_t output = static_cast<int64_t>(blockIdx.x) * kAnyThreads + threadIdx.x;
-  const int64_t outputs = static_cast<int64_t>(s.planes) * s.out_height * s.out_width;
-  if (output >= outputs) return;
-  const int column = static_cast<int>(output % s.out_width) * stride - padding;
-  const int line = static_cast<int>(output / s.out_width % s.out_height) * stride - padding;
-  const int64_t plane = output / s.out_width / s.out_height;
-  const int channel = static_cast<int>(plane % s.channels);
-  const T* filter = weights + static_cast<int64_t>(channel) * filter_height * filter_width;
+                const T* __restrict__ biases, T* __restrict__ y, AnyShape s) {
+  const uint32_t thread = blockIdx.x * kAnyThreads + threadIdx.x;
+  const uint32_t output = min(thread / kLanes, s.outputs - 1);
+  const uint32_t out_line = s.out_width.Quotient(output);  // of all planes
+  const uint32_t plane = s.out_height.Quotient(out_line);
+  const uint32_t image_plane = s.first_plane + plane;
+  const uint32_t channel = image_plane - s.channels.Quotient(image_plane) * s.channels.value;
+  const int column = static_cast<int>(output - out_line * s.out_width.value) * s.stride - s.padding;
+  const int line = static_cast<int>(out_line - plane * s.out_height.value) * s.stride - s.padding;
+  const T* filter = weights + static_cast<int64_t>(channel) * s.taps;
+  const T* from = x + static_cast<int64_t>(plane) * s.height * s.width;
+  const auto bias = static_cast<float>(biases[channel]);
   float sum = 0;
-  for (int p = max(0, -line); p < min(filter_height, s.height - line); ++p) {
-    const T* row = x + (plane * s.height + line + p) * s.width + column;
-    for (int q = max(0, -column); q < min(filter_width, s.width - column); ++q) {
-      sum += static_cast<float>(filter[p * filter_width + q]) * static_cast<float>(row[q]);
-    }
+#pragma unroll 4
+  for (int tap = thread % kLanes; tap < s.taps; tap += kLanes) {
+    const int down = static_cast<int>(s.filter_width.Quotient(tap));
+    const int r = line + down;
+    const int c = column + tap - down * static_cast<int>(s.filter_width.value);
+    const bool inside = r >= 0 && r < s.height && c >= 0 && c < s.width;
+    const auto weight = inside ? static_cast<float>(filter[tap]) : 0.0f;
+    const auto number =
+        inside ? static_cast<float>(from[static_cast<int64_t>(r) * s.width + c]) : 0.0f;
+    sum += weight * number;
   }
-  y[output] = static_cast<T>(sum + static_cast<float>(biases[channel]));
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+  }
+  if (thread % kLanes == 0 && thread / kLanes < s.outputs) y[output] = static_cast<T>(sum + bias);
 }
 
 // What all launches take.
@@ -223,6 +243,41 @@ struct Call {
   }
 };
 
+// As many lanes for an output as leave all threads resident at once.
+template <typename T>
+static void LaunchAny(const Call<T>& call, int filter_height, int filter_width, int stride,
+                      int padding) {
+  const Shape& s = call.s;
+  const int64_t plane = int64_t{s.out_height} * s.out_width;
+  const int64_t taps = int64_t{filter_height} * filter_width;
+  TORCH_CHECK(plane < int64_t{1} << 31 && taps < int64_t{1} << 31, "planes are too large");
+  const int64_t all = plane * s.planes;
+  const int64_t resident =
+      int64_t{at::cuda::getCurrentDeviceProperties()->multiProcessorCount} * kResident;
+  const int lanes = all * 32 <= resident ? 32 : all * 8 <= resident ? 8 : 1;
+  const auto kernel = lanes == 32  ? ConvolveAny<T, 32>
+                      : lanes == 8 ? ConvolveAny<T, 8>
+                                   : ConvolveAny<T, 1>;
+  const int64_t most = ((int64_t{1} << 31) - 1) / plane;  // of a launch, that counts in 32 bits
+  for (int64_t first = 0; first < s.planes; first += most) {
+    const int64_t outputs = std::min(most, s.planes - first) * plane;
+    const AnyShape any{static_cast<uint32_t>(outputs),
+                       static_cast<int>(first),
+                       s.height,
+                       s.width,
+                       static_cast<int>(taps),
+                       stride,
+                       padding,
+                       Divisor(s.channels),
+                       Divisor(s.out_height),
+                       Divisor(s.out_width),
+                       Divisor(filter_width)};
+    kernel<<<static_cast<unsigned>((outputs * lanes + kAnyThreads - 1) / kAnyThreads), kAnyThreads,
+             0, call.stream>>>(call.x + first * s.height * s.width, call.weights, call.biases,
+                               call.y + first * plane, any);
+  }
+}
+
 template <typename T>
 static void Dispatch(const torch::Tensor& x, const torch::Tensor& weights,
                      const torch::Tensor& biases, torch::Tensor& y, int stride, int padding) {
@@ -244,10 +299,7 @@ static void Dispatch(const torch::Tensor& x, const torch::Tensor& weights,
   if (is(5, 1) && call.template Launch<Filter<5, 1, 7>>()) return;
   if (is(3, 1) && call.template Launch<Filter<3, 1, 7>>()) return;
   if (is(3, 2) && call.template Launch<Filter<3, 2, 2>>()) return;
-  const int64_t blocks = (y.numel() + kAnyThreads - 1) / kAnyThreads;
-  TORCH_CHECK(blocks < int64_t{1} << 31, "the result is too large");
-  ConvolveAny<T><<<static_cast<unsigned>(blocks), kAnyThreads, 0, call.stream>>>(
-      call.x, call.weights, call.biases, call.y, call.s, height, width, stride, padding);
+  LaunchAny(call, height, width, stride, padding);
 }
 
 torch::Tensor forward(torch::Tensor x, torch::Tensor weights, torch::Tensor biases, int64_t stride,

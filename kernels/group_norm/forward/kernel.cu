@@ -1,8 +1,9 @@
 // Group normalisation, bound by memory: a block holds a whole group in shared memory, so that
 // memory is read once. A thread asks for all of its 16-byte vectors by cp.async before it uses any;
-// the mean and then the squares of the differences from it are summed over the block. Groups that
-// shared memory cannot hold, and channels that are no multiple of 16 bytes, are read three times,
-// number by number. SPDX-License-Identifier: Apache-2.0
+// the mean and then the squares of the differences from it are summed over the block. Where
+// channels are no multiple of 16 bytes, a small group is held in registers, number by number, each
+// with its weight and bias, which need not wait for the sums. Other groups are read three times.
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -78,6 +79,26 @@ __device__ float Sum(float value, float* partial) {
   return value;
 }
 
+// Both sums at once. To be called once.
+template <int kThreads>
+__device__ float2 Sums(float2 value) {
+  __shared__ float2 partial[kThreads / 32];
+#pragma unroll
+  for (int lane = 16; lane > 0; lane /= 2) {
+    const float x = __shfl_xor_sync(0xffffffff, value.x, lane);
+    const float y = __shfl_xor_sync(0xffffffff, value.y, lane);
+    value = make_float2(value.x + x, value.y + y);
+  }
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = partial[0];
+#pragma unroll
+  for (int warp = 1; warp < kThreads / 32; ++warp) {
+    value = make_float2(value.x + partial[warp].x, value.y + partial[warp].y);
+  }
+  return value;
+}
+
 // Channels of a group are at most a block's threads. A thread reads only vectors that it brought.
 template <typename T, int kThreads>
 __global__ void __launch_bounds__(kThreads)
@@ -125,6 +146,73 @@ __global__ void __launch_bounds__(kThreads)
     Vector<T> item = data[i];
     item.Map([&](float v) { return (v - mean) * f.x + f.y; });
     y[i] = item;
+  }
+}
+
+// A small group of any alignment: at most kThreads * kItems numbers.
+template <typename T, int kThreads, int kItems>
+__global__ void __launch_bounds__(kThreads)
+    NormalizeSmall(const T* __restrict__ x, const T* __restrict__ weights,
+                   const T* __restrict__ biases, T* __restrict__ y, Divisor groups,
+                   uint32_t channels, uint32_t numbers, Divisor plane, float eps) {
+  __shared__ float partial[2][32];
+  const uint32_t group = blockIdx.x - groups.Quotient(blockIdx.x) * groups.value;
+  const int64_t start = static_cast<int64_t>(blockIdx.x) * numbers;
+  x += start;
+  y += start + threadIdx.x;
+  weights += group * channels;
+  biases += group * channels;
+  T value[kItems], weight[kItems], bias[kItems];
+  const T middle = x[0];
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    const uint32_t i = threadIdx.x + item * kThreads;
+    if (i < numbers) {
+      const uint32_t channel = plane.Quotient(i);
+      value[item] = x[i];
+      weight[item] = weights[channel];
+      bias[item] = biases[channel];
+    }
+  }
+  // The sums of differences from the group's first number give the moments at once. Their variance
+  // is right to as many units of float32's last place as there are numbers, which 16 bits need not
+  // know of.
+  constexpr bool kAtOnce = sizeof(T) == 2;
+  const float pivot = kAtOnce ? static_cast<float>(middle) : 0;
+  const float share = 1 / static_cast<float>(numbers);
+  float v[kItems];
+  float sum = 0, squares = 0;
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    const bool inside = threadIdx.x + item * kThreads < numbers;
+    v[item] = inside ? static_cast<float>(value[item]) - pivot : 0;
+    sum += v[item];
+    squares += v[item] * v[item];
+  }
+  float mean, variance;
+  if constexpr (kAtOnce) {
+    const float2 sums = Sums<kThreads>(make_float2(sum, squares));
+    mean = sums.x * share;
+    variance = sums.y * share - mean * mean;
+    variance = variance < 0 ? 0 : variance;  // a NaN stays one
+  } else {
+    mean = Sum<kThreads>(sum, partial[0]) * share;
+    squares = 0;
+#pragma unroll
+    for (int item = 0; item < kItems; ++item) {
+      const bool inside = threadIdx.x + item * kThreads < numbers;
+      squares += inside ? (v[item] - mean) * (v[item] - mean) : 0;
+    }
+    variance = Sum<kThreads>(squares, partial[1]) * share;
+  }
+  const float scale = rsqrtf(variance + eps);
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    if (threadIdx.x + item * kThreads < numbers) {
+      y[item * kThreads] =
+          static_cast<T>((v[item] - mean) * (static_cast<float>(weight[item]) * scale) +
+                         static_cast<float>(bias[item]));
+    }
   }
 }
 
@@ -182,12 +270,29 @@ struct Call {
         static_cast<uint32_t>(channels), Divisor(static_cast<uint32_t>(plane / kVector)), eps);
   }
 
+  template <int kThreads, int kItems>
+  void LaunchSmall() const {
+    NormalizeSmall<T, kThreads, kItems><<<blocks, kThreads, 0, stream>>>(
+        x, weights, biases, y, Divisor(static_cast<uint32_t>(groups)),
+        static_cast<uint32_t>(channels), static_cast<uint32_t>(channels * plane),
+        Divisor(static_cast<uint32_t>(plane)), eps);
+  }
+
   void Launch() const {
+    const int64_t numbers = channels * plane;
     const bool whole = plane % kVector == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0;
     if (whole && channels <= kFewThreads && Vectors() <= kFewThreads * 2) {
       Launch<kFewThreads>();
     } else if (whole && channels <= kManyThreads && Vectors() * 16 <= kMostBytes) {
       Launch<kManyThreads>();
+    } else if (numbers <= 256) {
+      LaunchSmall<128, 2>();
+    } else if (numbers <= 512) {
+      LaunchSmall<128, 4>();
+    } else if (numbers <= 1024) {
+      LaunchSmall<256, 4>();
+    } else if (numbers <= 2048) {
+      LaunchSmall<512, 4>();
     } else {
       NormalizeAny<T>
           <<<blocks, kAnyThreads, 0, stream>>>(x, weights, biases, y, groups, channels, plane, eps);

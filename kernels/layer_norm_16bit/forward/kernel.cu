@@ -3,9 +3,10 @@
 // before the first sum, those of weights and biases to shared memory. The variance is that of the
 // distances from the mean, so that large means cost no digits. How many threads share a row is a
 // matter of the shape: where there are many rows a warp takes one or more (their sums need no
-// barrier), a block of 128 a long one; where there are few, every vector has its own thread,
-// because only latency counts. Rows that do not come in aligned vectors, or are too long, take a
-// kernel with loops.
+// barrier), a block of 128 a long one. Where there are few, only latency counts: every vector has
+// its own thread, and both sums are taken at once, around the row's first number. Rows that do not
+// come in aligned vectors go the same way number by number; those that are too long take a kernel
+// with loops.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_bf16.h>
@@ -155,6 +156,92 @@ __global__ void __launch_bounds__(kLanes == kWholeBlock ? 1024 / kItems : kWarpT
   }
 }
 
+// Numbers that are loaded and stored together.
+template <typename T, int kWidth>
+struct alignas(sizeof(T) * kWidth) Pack {
+  T at[kWidth];
+};
+
+__device__ float2 operator+(float2 a, float2 b) { return make_float2(a.x + b.x, a.y + b.y); }
+
+// Both sums over the block's threads, for all of them. To be called once.
+template <int kThreads>
+__device__ float2 BlockSums(float2 value) {
+  constexpr int kWarps = kThreads / 32;
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2) {
+    const float2 other =
+        make_float2(__shfl_xor_sync(~0u, value.x, lanes), __shfl_xor_sync(~0u, value.y, lanes));
+    value = value + other;
+  }
+  if constexpr (kWarps > 1) {
+    __shared__ float2 partial[kWarps];
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = partial[0];
+#pragma unroll 8
+    for (int warp = 1; warp < kWarps; ++warp) value = value + partial[warp];
+  }
+  return value;
+}
+
+// One block for each row of at most kThreads * kItems packs. The first number of the row is near
+// enough to its mean: that one of n numbers is more than sqrt(n) deviations away cannot be, so that
+// the variance is right to n units of float32's last place.
+template <typename T, int kWidth, int kThreads, int kItems>
+__global__ void __launch_bounds__(kThreads)
+    RowAtOnce(const T* __restrict__ x, const T* __restrict__ weights, const T* __restrict__ biases,
+              T* __restrict__ y, int features, float eps) {
+  using Numbers = Pack<T, kWidth>;
+  const int64_t start = static_cast<int64_t>(blockIdx.x) * features;
+  const int first = threadIdx.x * kWidth;
+  x += start;
+  y += start + first;
+  Numbers value[kItems], weight[kItems], bias[kItems];
+  const T middle = x[0];
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    const int i = first + item * kThreads * kWidth;
+    if (i < features) {
+      value[item] = *reinterpret_cast<const Numbers*>(x + i);
+      weight[item] = *reinterpret_cast<const Numbers*>(weights + i);
+      bias[item] = *reinterpret_cast<const Numbers*>(biases + i);
+    }
+  }
+
+  const float pivot = static_cast<float>(middle);
+  float distance[kItems][kWidth];  // from the pivot
+  float2 sums = make_float2(0, 0);
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    const bool inside = first + item * kThreads * kWidth < features;
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) {
+      const float d = inside ? static_cast<float>(value[item].at[e]) - pivot : 0;
+      distance[item][e] = d;
+      sums = sums + make_float2(d, d * d);
+    }
+  }
+  sums = BlockSums<kThreads>(sums);
+  const float share = 1 / static_cast<float>(features);
+  const float mean = sums.x * share;
+  const float variance = sums.y * share - mean * mean;
+  const float scale = rsqrtf((variance < 0 ? 0 : variance) + eps);  // a NaN stays one
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    const int i = item * kThreads * kWidth;
+    if (first + i >= features) continue;
+    Numbers result;
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) {
+      const float normal = (distance[item][e] - mean) * scale;
+      result.at[e] = static_cast<T>(normal * static_cast<float>(weight[item].at[e]) +
+                                    static_cast<float>(bias[item].at[e]));
+    }
+    *reinterpret_cast<Numbers*>(y + i) = result;
+  }
+}
+
 // One block for each row, of any length and alignment; the row is read three times.
 template <typename T>
 __global__ void __launch_bounds__(kLoopThreads)
@@ -208,6 +295,15 @@ static void InRegisters(const Call& call) {
           call.rows, vectors, call.eps);
 }
 
+template <typename T, int kWidth, int kThreads, int kItems>
+static void AtOnce(const Call& call) {
+  RowAtOnce<T, kWidth, kThreads, kItems>
+      <<<call.rows, kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
+          static_cast<const T*>(call.x.data_ptr()), static_cast<const T*>(call.weights.data_ptr()),
+          static_cast<const T*>(call.biases.data_ptr()), static_cast<T*>(call.y.data_ptr()),
+          static_cast<int>(call.features), call.eps);
+}
+
 static bool Aligned(const torch::Tensor& x) {
   return reinterpret_cast<uintptr_t>(x.data_ptr()) % sizeof(uint4) == 0;
 }
@@ -224,8 +320,14 @@ static void Launch(const Call& call) {
     InRegisters<Pair, 16, 1, 1>(call);
   } else if (in_vectors && vectors <= 32) {
     InRegisters<Pair, 32, 1, 1>(call);
+  } else if (in_vectors && vectors <= 128 && few) {
+    AtOnce<T, 8, 128, 1>(call);
+  } else if (in_vectors && vectors <= 256 && few) {
+    AtOnce<T, 8, 256, 1>(call);
+  } else if (in_vectors && vectors <= 512 && few) {
+    AtOnce<T, 8, 512, 1>(call);
   } else if (in_vectors && vectors <= 1024 && few) {
-    InRegisters<Pair, kWholeBlock, 1, 1>(call);
+    AtOnce<T, 8, 1024, 1>(call);
   } else if (in_vectors && vectors <= 64) {
     InRegisters<Pair, 32, 2, kRowsOfWarp>(call);
   } else if (in_vectors && vectors <= 96) {
@@ -236,6 +338,12 @@ static void Launch(const Call& call) {
     InRegisters<Pair, kWholeBlock, 2, 1>(call);
   } else if (in_vectors && vectors <= 1024) {
     InRegisters<Pair, kWholeBlock, 4, 1>(call);
+  } else if (call.features <= 128) {
+    AtOnce<T, 1, 32, 4>(call);
+  } else if (call.features <= 1024) {
+    AtOnce<T, 1, 256, 4>(call);
+  } else if (call.features <= 4096) {
+    AtOnce<T, 1, 1024, 4>(call);
   } else {
     RowInLoops<T><<<call.rows, kLoopThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
         call.x.data_ptr<T>(), call.weights.data_ptr<T>(), call.biases.data_ptr<T>(),

@@ -3,11 +3,14 @@
 // chunks through a barrier of the grid. So x is read once: a block keeps its chunk in registers.
 //  - OnChip: where all of x fits on the GPU's multiprocessors. Weight and bias do not wait for the
 //    barrier either; they travel to shared memory meanwhile.
-//  - RowByRow: where the rows do not fit, but one does. Blocks go from row to row; the next row's
-//    chunk travels while the barrier of this one is waited for. The weight's chunk stays in shared
-//    memory, the bias in the L2 cache.
-//  - Moments and Normalize, two launches: rows that are not aligned vectors, too long or too
-//    short.
+//  - RowByRow: where the rows do not fit, but one does. Weight and bias stay on chip. Blocks go
+//    from row to row; as soon as a vector is stored, the next row's takes its registers. Moments
+//    are exchanged by words that hold the row's number, too, without a barrier. While they are
+//    waited for, memory is kept busy: the beginning of the next chunk comes to the L2 cache.
+//  - RowOfBlock: rows of up to 10,240 numbers that are not aligned vectors. A block has a row to
+//    itself and asks for all of it, number by number, with its weight and bias before any sum.
+//  - Moments and Normalize, two launches: longer rows that are not aligned vectors, and rows of
+//    vectors that do not fit the first two.
 // Moments are a mean and the sum of squared distances from it, of a warp, a chunk, a row: large
 // means cost no digits.
 // SPDX-License-Identifier: Apache-2.0
@@ -21,18 +24,24 @@
 
 constexpr int kLargest = 16;  // vectors of four that a thread holds of x
 constexpr int kStaged = 28;   // vectors that a thread of 512 can have in shared memory: 224 KiB
-constexpr int kBiasAhead = 2;     // vectors of the bias on their way in RowByRow
-constexpr int kFewThreads = 512;  // of Moments and Normalize; tune: kFewThreads in 256, 512
-constexpr int kFewItems = 8;      // tune: kFewItems in 4, 8
+constexpr int kAhead = 8;     // RowByRow: vectors in the L2 cache early; tune: kAhead in 4, 8, 12
+constexpr int kHeard = 5;     // blocks of RowByRow that a lane listens to
+constexpr int kRowThreads = 1024;  // of RowOfBlock
+constexpr int kFewThreads = 512;   // of Moments and Normalize; tune: kFewThreads in 256, 512
+constexpr int kFewItems = 8;       // tune: kFewItems in 4, 8
 
 // Of `count` numbers: their mean and the sum of their squared distances from it.
 struct Moments {
   float mean, squares, count;
 };
 
+// The sum over each kLanes lanes, known to all of them.
+template <int kLanes = 32>
 __device__ float WarpSum(float value) {
 #pragma unroll
-  for (int lanes = 16; lanes > 0; lanes /= 2) value += __shfl_xor_sync(~0u, value, lanes);
+  for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) {
+    value += __shfl_xor_sync(~0u, value, lanes);
+  }
   return value;
 }
 
@@ -61,8 +70,9 @@ __device__ Chunk ChunkOf(int64_t index, int size, int64_t vectors) {
   return {first, static_cast<int>(min(static_cast<int64_t>(size), vectors - first))};
 }
 
-// The moments of the block's chunk, known to thread 0. Vectors beyond the chunk are zero.
-template <int kThreads, int kItems, typename Vector>
+// The moments of the block's chunk, known to the first lanes, one for each warp. Vectors beyond the
+// chunk are zero; with kFull there are none.
+template <int kThreads, bool kFull = false, int kItems, typename Vector>
 __device__ Moments OfChunk(const Vector (&value)[kItems], int length) {
   constexpr int kWarps = kThreads / 32;
   constexpr unsigned kWidth = sizeof(Vector) / sizeof(float);
@@ -72,27 +82,24 @@ __device__ Moments OfChunk(const Vector (&value)[kItems], int length) {
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     sum += Sum(value[item]);
-    count += threadIdx.x + item * kThreads < length ? kWidth : 0;
+    count += kFull || threadIdx.x + item * kThreads < length ? kWidth : 0;
   }
   const float of_warp = static_cast<float>(__reduce_add_sync(~0u, count));
   const float mean = WarpSum(sum) / fmaxf(of_warp, 1);
   float squares = 0;
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
-    if (threadIdx.x + item * kThreads < length) squares += Squares(value[item], mean);
+    if (kFull || threadIdx.x + item * kThreads < length) squares += Squares(value[item], mean);
   }
   squares = WarpSum(squares);
   if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = {mean, squares, of_warp};
   __syncthreads();
   Moments all{0, 0, static_cast<float>(length) * kWidth};
-  if (threadIdx.x > 0) return all;
-#pragma unroll 4
-  for (int w = 0; w < kWarps; ++w) all.mean += of_warps[w].mean * (of_warps[w].count / all.count);
-#pragma unroll 4
-  for (int w = 0; w < kWarps; ++w) {
-    const float off = of_warps[w].mean - all.mean;
-    all.squares += of_warps[w].squares + of_warps[w].count * off * off;
-  }
+  if (threadIdx.x >= 32) return all;
+  const Moments warp = of_warps[threadIdx.x % kWarps];
+  all.mean = WarpSum<kWarps>(warp.mean * (warp.count / all.count));
+  const float off = warp.mean - all.mean;
+  all.squares = WarpSum<kWarps>(warp.squares + warp.count * off * off);
   return all;
 }
 
@@ -101,8 +108,8 @@ struct Row {
   float mean, scale;
 };
 
-// of_chunks: mean and squares of the row's chunks, all but the last of chunk_size numbers. Every
-// warp puts them together for itself, around the first chunk's mean, which costs at most as many
+// of_chunks: mean and squares of the row's chunks, all but the last of chunk_size numbers. A warp
+// puts them together around the first chunk's mean, which costs at most as many
 // units of the last place as there are chunks.
 __device__ Row OfRow(const float2* of_chunks, int chunks, int chunk_size, int64_t length,
                      float eps) {
@@ -172,89 +179,204 @@ __global__ void __launch_bounds__(kThreads, 1)
   const Moments moments = OfChunk<kThreads>(value, chunk.length);
   if (threadIdx.x == 0) of_chunks[blockIdx.x] = make_float2(moments.mean, moments.squares);
   cooperative_groups::this_grid().sync();
-  const Row of_row = OfRow(of_chunks + static_cast<int64_t>(row) * chunks, chunks,
-                           4 * kThreads * kItems, 4 * static_cast<int64_t>(vectors), eps);
+  __shared__ Row of_row;
+  if (threadIdx.x < 32) {  // alone, because all blocks read the same lines
+    of_row = OfRow(of_chunks + static_cast<int64_t>(row) * chunks, chunks, 4 * kThreads * kItems,
+                   4 * static_cast<int64_t>(vectors), eps);
+  }
   __pipeline_wait_prior(0);
+  __syncthreads();
+  const Row scale = of_row;
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     if (threadIdx.x + item * kThreads >= chunk.length) continue;
     const float4 b =
         item < kInShared ? biases[item * kThreads] : rest[item < kInShared ? 0 : item - kInShared];
-    y[item * kThreads] =
-        Normal(value[item], of_row.mean, of_row.scale, weights[item * kThreads], b);
+    y[item * kThreads] = Normal(value[item], scale.mean, scale.scale, weights[item * kThreads], b);
   }
 }
 
-// Block b holds chunk b of one row after the other; all chunks are full. Of the next row a thread
-// has kAhead vectors in shared memory, above the weights, and the others in registers.
+// A block tells the others numbers by words of 64 bits that hold the row's tag beside the number.
+// Who reads the tag has read the number, so neither a fence nor a barrier is needed.
+struct alignas(8) Word {
+  float number;
+  unsigned tag;
+};
+
+// What a block tells of its chunk.
+struct alignas(16) Told {
+  Word mean, squares;
+};
+
+__device__ void Tell(Word* to, float number, unsigned tag) {
+  asm volatile(
+      "{ .reg .b64 word; mov.b64 word, {%1, %2}; st.relaxed.gpu.global.b64 [%0], word; }" ::"l"(to),
+      "f"(number), "r"(tag)
+      : "memory");
+}
+
+__device__ Told Hear(const Told* from) {
+  Told told;
+  asm volatile(
+      "{ .reg .b64 a, b; ld.relaxed.gpu.global.v2.b64 {a, b}, [%4];"
+      " mov.b64 {%0, %1}, a; mov.b64 {%2, %3}, b; }"
+      : "=f"(told.mean.number), "=r"(told.mean.tag), "=f"(told.squares.number),
+        "=r"(told.squares.tag)
+      : "l"(from)
+      : "memory");
+  return told;
+}
+
+// What the first warp of a block makes of its own chunk's moments and those of all other blocks,
+// once they have told them. One warp of a block listens, because all blocks read the same lines.
+__device__ Row RowOfAll(Told* of_blocks, const Moments& mine, unsigned tag, float eps) {
+  const int lane = threadIdx.x;
+  const int blocks = static_cast<int>(gridDim.x);
+  if (lane == 0) {
+    Tell(&of_blocks[blockIdx.x].mean, mine.mean, tag);
+    Tell(&of_blocks[blockIdx.x].squares, mine.squares, tag);
+  }
+  Told told[kHeard];
+  bool all;
+  do {
+    all = true;
+#pragma unroll
+    for (int i = 0; i < kHeard; ++i) told[i] = Hear(of_blocks + min(lane + 32 * i, blocks - 1));
+#pragma unroll
+    for (int i = 0; i < kHeard; ++i) all &= told[i].mean.tag == tag && told[i].squares.tag == tag;
+  } while (!__all_sync(~0u, all));
+
+  const float pivot = __shfl_sync(~0u, told[0].mean.number, 0);
+  float sum = 0, squares = 0;
+#pragma unroll
+  for (int i = 0; i < kHeard; ++i) {
+    if (lane + 32 * i >= blocks) continue;
+    const float off = told[i].mean.number - pivot;
+    sum += off;
+    squares += told[i].squares.number + mine.count * off * off;
+  }
+  const float count = static_cast<float>(blocks);
+  const float off = WarpSum(sum) / count;
+  const float variance = WarpSum(squares) / (count * mine.count) - off * off;
+  return {pivot + off, rsqrtf((variance < 0 ? 0 : variance) + eps)};  // a NaN stays one
+}
+
+__device__ void PrefetchToL2(const float4* from, int vectors) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from),
+               "r"(vectors * static_cast<int>(sizeof(float4))));
+}
+
+// Block b holds chunk b of one row after the other; all chunks are full. The blocks' words are
+// there twice, for even and odd rows: who tells the row after the next has heard that all have
+// heard this one.
 template <int kThreads, int kItems>
 __global__ void __launch_bounds__(kThreads, 1)
     RowByRow(const float4* __restrict__ x, const float4* __restrict__ weight,
-             const float4* __restrict__ bias, float4* __restrict__ y, float2* of_chunks, int rows,
+             const float4* __restrict__ bias, float4* __restrict__ y, Told* of_blocks, int rows,
              float eps) {
-  constexpr int kAhead = kStaged - kItems;
+  constexpr int kInShared = BiasStaged(kItems);
+  constexpr int kInRegisters = kItems - kInShared;
   constexpr int kSize = kThreads * kItems;
-  static_assert(kAhead > 0 && kAhead < kItems);
+  static_assert(kAhead < kItems);
+  __shared__ Row of_row;
   extern __shared__ float4 staged[];
   float4* const weights = staged + threadIdx.x;
-  float4* const ahead = weights + kItems * kThreads;
-  const int64_t place = static_cast<int64_t>(blockIdx.x) * kSize + threadIdx.x;
+  float4* const biases = weights + kItems * kThreads;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kSize;
   const int64_t vectors = static_cast<int64_t>(gridDim.x) * kSize;
+  x += first + threadIdx.x;
+  y += first + threadIdx.x;
+  weight += first + threadIdx.x;
+  bias += first + threadIdx.x;
 
-  float4 next[kItems - kAhead];
-  const auto fetch = [&](int row) {
-    const float4* from = x + row * vectors + place;
+  float4 value[kItems], rest[kInRegisters + 1];
 #pragma unroll
-    for (int item = 0; item < kAhead; ++item) {
-      __pipeline_memcpy_async(ahead + item * kThreads, from + item * kThreads, sizeof(float4));
-    }
-#pragma unroll
-    for (int item = kAhead; item < kItems; ++item) {
-      next[item - kAhead] = __ldcs(from + item * kThreads);
-    }
-  };
-  fetch(0);
-  __pipeline_commit();
+  for (int item = 0; item < kItems; ++item) value[item] = __ldcs(x + item * kThreads);
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
-    __pipeline_memcpy_async(weights + item * kThreads, weight + place + item * kThreads,
-                            sizeof(float4));
+    const int at = item * kThreads;
+    __pipeline_memcpy_async(weights + at, weight + at, sizeof(float4));
+    if (item < kInShared) {
+      __pipeline_memcpy_async(biases + at, bias + at, sizeof(float4));
+    } else {
+      rest[item - kInShared] = bias[at];
+    }
   }
   __pipeline_commit();
+  if (threadIdx.x == 0) {
+    for (int odd = 0; odd < 2; ++odd) of_blocks[odd * gridDim.x + blockIdx.x] = Told{};
+  }
+  cooperative_groups::this_grid().sync();  // no word has a row's tag
 
   for (int row = 0; row < rows; ++row) {
-    if (row == 0) {
-      __pipeline_wait_prior(1);  // not for the weights
-    } else {
-      __pipeline_wait_prior(0);
+    const bool more = row + 1 < rows;
+    x += vectors;
+    if (more && threadIdx.x == 0) PrefetchToL2(x, kAhead * kThreads);
+    const Moments moments = OfChunk<kThreads, true>(value, kSize);
+    if (threadIdx.x < 32) {
+      of_row = RowOfAll(of_blocks + row % 2 * gridDim.x, moments, row + 1, eps);
     }
-    float4 value[kItems];
+    __pipeline_wait_prior(0);  // for weight and bias
+    __syncthreads();
+    const Row scale = of_row;
 #pragma unroll
     for (int item = 0; item < kItems; ++item) {
-      value[item] =
-          item < kAhead ? ahead[item * kThreads] : next[item < kAhead ? 0 : item - kAhead];
+      const int at = item * kThreads;
+      const float4 b =
+          item < kInShared ? biases[at] : rest[item < kInShared ? 0 : item - kInShared];
+      __stcs(y + at, Normal(value[item], scale.mean, scale.scale, weights[at], b));
+      if (more) value[item] = __ldcs(x + at);
     }
-    const Moments moments = OfChunk<kThreads>(value, kSize);
-    float2* const of_row = of_chunks + static_cast<int64_t>(row) * gridDim.x;
-    if (threadIdx.x == 0) of_row[blockIdx.x] = make_float2(moments.mean, moments.squares);
-    if (row + 1 < rows) fetch(row + 1);
-    __pipeline_commit();
-    float4 biases[kBiasAhead];
+    y += vectors;
+  }
+}
+
+// The sum over the block's threads, for all of them. `partial` is for this call alone.
+template <int kThreads>
+__device__ float BlockSum(float value, float* partial) {
+  value = WarpSum(value);
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+  __syncthreads();
+  return WarpSum(threadIdx.x % 32 < kThreads / 32 ? partial[threadIdx.x % 32] : 0);
+}
+
+// A row of at most kRowThreads * kItems numbers.
+template <int kItems>
+__global__ void __launch_bounds__(kRowThreads)
+    RowOfBlock(const float* __restrict__ x, const float* __restrict__ weight,
+               const float* __restrict__ bias, float* __restrict__ y, int length, float eps) {
+  __shared__ float partial[2][32];
+  const int64_t start = static_cast<int64_t>(blockIdx.x) * length;
+  float value[kItems], w[kItems], b[kItems];
 #pragma unroll
-    for (int item = 0; item < kBiasAhead; ++item) {
-      biases[item] = __ldg(bias + place + item * kThreads);
-    }
-    cooperative_groups::this_grid().sync();
-    __pipeline_wait_prior(1);  // for all but the next row
-    const Row scale = OfRow(of_row, gridDim.x, 4 * kSize, 4 * vectors, eps);
-    float4* const to = y + row * vectors + place;
+  for (int item = 0; item < kItems; ++item) {
+    const int i = threadIdx.x + item * kRowThreads;
+    value[item] = i < length ? x[start + i] : 0;
+  }
 #pragma unroll
-    for (int item = 0; item < kItems; ++item) {
-      const int64_t at = item * kThreads;
-      float4& b = biases[item % kBiasAhead];
-      __stcs(to + at, Normal(value[item], scale.mean, scale.scale, weights[at], b));
-      if (item + kBiasAhead < kItems) b = __ldg(bias + place + at + kBiasAhead * kThreads);
+  for (int item = 0; item < kItems; ++item) {
+    const int i = threadIdx.x + item * kRowThreads;
+    if (i < length) {
+      w[item] = weight[i];
+      b[item] = bias[i];
     }
+  }
+  const float share = 1 / static_cast<float>(length);
+  float sum = 0;
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) sum += value[item];
+  const float mean = BlockSum<kRowThreads>(sum, partial[0]) * share;
+  float squares = 0;
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    const int i = threadIdx.x + item * kRowThreads;
+    squares += i < length ? Squares(value[item], mean) : 0;
+  }
+  const float scale = rsqrtf(BlockSum<kRowThreads>(squares, partial[1]) * share + eps);
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    const int i = threadIdx.x + item * kRowThreads;
+    if (i < length) y[start + i] = Normal(value[item], mean, scale, w[item], b[item]);
   }
 }
 
@@ -359,14 +481,25 @@ static bool TryOnChip(const Call& call) {
 template <int kThreads, int kItems>
 static bool TryRowByRow(const Call& call) {
   const int64_t chunks = call.length / (4 * kThreads * kItems);
-  if (call.length % (4 * kThreads * kItems) != 0 || chunks > Processors() ||
+  if (call.length % (4 * kThreads * kItems) != 0 || chunks > Processors() || chunks > 32 * kHeard ||
       4 * chunks < 3 * Processors()) {
     return false;
   }
-  auto of_chunks = Scratch(call, chunks);
-  LaunchTogether(RowByRow<kThreads, kItems>, chunks, kThreads, kStaged, Vectors(call.x),
-                 Vectors(call.weight), Vectors(call.bias), static_cast<float4*>(call.y.data_ptr()),
-                 static_cast<float2*>(of_chunks.data_ptr()), call.rows, call.eps);
+  auto of_blocks = torch::empty({2 * chunks, sizeof(Told) / sizeof(float)}, call.x.options());
+  LaunchTogether(RowByRow<kThreads, kItems>, chunks, kThreads, kItems + BiasStaged(kItems),
+                 Vectors(call.x), Vectors(call.weight), Vectors(call.bias),
+                 static_cast<float4*>(call.y.data_ptr()), static_cast<Told*>(of_blocks.data_ptr()),
+                 call.rows, call.eps);
+  return true;
+}
+
+template <int kItems>
+static bool TryRowOfBlock(const Call& call) {
+  if (call.length > kRowThreads * kItems || call.rows >= int64_t{1} << 31) return false;
+  RowOfBlock<kItems>
+      <<<static_cast<unsigned>(call.rows), kRowThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
+          call.x.data_ptr<float>(), call.weight.data_ptr<float>(), call.bias.data_ptr<float>(),
+          call.y.data_ptr<float>(), static_cast<int>(call.length), call.eps);
   return true;
 }
 
@@ -422,7 +555,7 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor weight, torch::Tensor bias,
   const bool in_vectors = call.length % 4 == 0 && Aligned(call.x) && Aligned(call.weight) &&
                           Aligned(call.bias) && Aligned(call.y);
   if (!in_vectors) {
-    InTwoLaunches<float>(call);
+    if (!TryRowOfBlock<2>(call) && !TryRowOfBlock<10>(call)) InTwoLaunches<float>(call);
   } else if (!TryOnChip<128, 1>(call) && !TryOnChip<256, 1>(call) && !TryOnChip<512, 1>(call) &&
              !TryOnChip<512, 2>(call) && !TryOnChip<512, 4>(call) && !TryOnChip<512, 8>(call) &&
              !TryOnChip<512, kLargest>(call) && !TryRowByRow<512, kLargest>(call)) {

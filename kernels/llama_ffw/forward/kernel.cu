@@ -21,11 +21,15 @@
 //   Split    of hidden, Product with down: 128 columns, and where that gives too few blocks, parts
 //            of the depth, which Add sums up in order.
 //
+// Small problems, where these launches would take longer than the products, are two launches of
+// ordinary multiply-adds, SmallProduct: the second begins early and fetches its weights meanwhile.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_fp16.h>
 #include <torch/extension.h>
 
+#include <algorithm>
 #include <cstdint>
 
 constexpr int kWarps = 8;            // tune: kWarps in 4, 8; of a block of Product
@@ -41,7 +45,13 @@ constexpr int kGatedPairs = 7;  // 16 columns each: 56 of gate, 56 of up
 constexpr int kDownPairs = 8;   // tune: kDownPairs in 4, 6, 7, 8
 constexpr int kAddThreads = 256;
 constexpr int kSplitThreads = 256;
-constexpr int kSplitUnit = 8;  // halves in 16 bytes
+constexpr int kSplitUnit = 8;                // halves in 16 bytes
+constexpr int64_t kSmallProducts = 4 << 20;  // of a matrix, at most
+constexpr int kSmallRows = 2;
+constexpr int kSmallColumns = 32;  // a lane each
+constexpr int kSmallDepth = 128;   // between barriers
+constexpr int kSmallWarps = 8;
+constexpr int kSmallParts = kSmallWarps / kSmallRows;  // of the depth: a warp has one, of a row
 
 // What Product keeps in shared memory, twice: what is used, and what comes.
 template <int kPairs>
@@ -455,6 +465,77 @@ __global__ void __launch_bounds__(kAddThreads)
   to[i] = sum;
 }
 
+// Some rows of kSmallDepth numbers in shared memory; the padding parts their banks.
+template <int kCount>
+struct SmallRows {
+  float at[kCount][kSmallDepth + 1];
+
+  // Rows `first` and following, from column k on; what is not in the matrix is zero.
+  __device__ void Copy(const float* from, int64_t first, int64_t rows, int depth, int k) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll 4
+    for (int row = threadIdx.x / 32; row < kCount; row += kSmallWarps) {
+      const float* const line = from + (first + row) * depth + k;
+#pragma unroll
+      for (int i = lane; i < kSmallDepth; i += 32) {
+        if (k + i - lane >= depth) break;
+        CopyAsync<4>(SharedAddress(&at[row][i]), line + i, first + row < rows && k + i < depth);
+      }
+    }
+  }
+};
+
+// As Product, of numbers as they are.
+template <bool kGated>
+__global__ void __launch_bounds__(kSmallWarps * 32)
+    SmallProduct(const float* x, const float* weights, const float* up, float* y, int64_t rows,
+                 int64_t columns, int depth) {
+  __shared__ SmallRows<kSmallRows> of_x;
+  __shared__ SmallRows<kSmallColumns> of_weights[kGated ? 2 : 1];
+  __shared__ float2 parts[kSmallWarps][kSmallColumns];
+  const auto across = static_cast<unsigned>((columns + kSmallColumns - 1) / kSmallColumns);
+  const int64_t first_row = int64_t{blockIdx.x / across} * kSmallRows;
+  const int64_t first_column = int64_t{blockIdx.x % across} * kSmallColumns;
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  const int row = warp % kSmallRows;
+
+  asm volatile("griddepcontrol.launch_dependents;");
+  float2 sums = {};
+  for (int k = 0; k < depth; k += kSmallDepth) {
+    if (k > 0) __syncthreads();
+    of_weights[0].Copy(weights, first_column, columns, depth, k);
+    if constexpr (kGated) of_weights[1].Copy(up, first_column, columns, depth, k);
+    // What the launch before has written is not read before here.
+    if (k == 0) asm volatile("griddepcontrol.wait;" ::: "memory");
+    of_x.Copy(x, first_row, rows, depth, k);
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncthreads();
+    const int here = min(kSmallDepth, depth - k);
+    const int begin = here * (warp / kSmallRows) / kSmallParts;
+    const int end = here * (warp / kSmallRows + 1) / kSmallParts;
+#pragma unroll 8
+    for (int i = begin; i < end; ++i) {
+      const float v = of_x.at[row][i];
+      sums.x += v * of_weights[0].at[lane][i];
+      if constexpr (kGated) sums.y += v * of_weights[1].at[lane][i];
+    }
+  }
+  if constexpr (kSmallParts > 1) {
+    parts[warp][lane] = sums;
+    __syncthreads();
+    if (warp >= kSmallRows) return;
+#pragma unroll
+    for (int part = 1; part < kSmallParts; ++part) {
+      sums.x += parts[part * kSmallRows + warp][lane].x;
+      sums.y += parts[part * kSmallRows + warp][lane].y;
+    }
+  }
+  if (first_row + row >= rows || first_column + lane >= columns) return;
+  if constexpr (kGated) sums.x = sums.x / (1.0f + __expf(-sums.x)) * sums.y;
+  y[(first_row + row) * columns + first_column + lane] = sums.x;
+}
+
 static int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static bool IsAligned(const torch::Tensor& tensor) {
@@ -516,6 +597,29 @@ static int PartsOf(int64_t rows, int64_t columns, int chunks) {
   return best;
 }
 
+// A launch that may begin before the one in front of it has ended, if it is not the first.
+template <bool kGated>
+static void LaunchSmall(const torch::Tensor& x, const torch::Tensor& weights,
+                        const torch::Tensor& up, torch::Tensor& y, cudaStream_t stream) {
+  const int64_t columns = weights.size(0);
+  const int64_t rows = y.numel() / columns;
+  cudaLaunchAttribute early;
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim =
+      dim3(static_cast<unsigned>(Ceil(rows, kSmallRows) * Ceil(columns, kSmallColumns)));
+  config.blockDim = dim3(kSmallWarps * 32);
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = kGated ? 0 : 1;
+  C10_CUDA_CHECK(cudaLaunchKernelEx(
+      &config, SmallProduct<kGated>, static_cast<const float*>(x.data_ptr<float>()),
+      static_cast<const float*>(weights.data_ptr<float>()),
+      static_cast<const float*>(up.data_ptr<float>()), y.data_ptr<float>(), rows, columns,
+      static_cast<int>(weights.size(1))));
+}
+
 torch::Tensor forward(torch::Tensor x, torch::Tensor gate_proj, torch::Tensor up_proj,
                       torch::Tensor down_proj) {
   TORCH_CHECK(x.dim() == 3 && gate_proj.dim() == 2 && up_proj.dim() == 2 && down_proj.dim() == 2,
@@ -537,8 +641,16 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor gate_proj, torch::Tensor up
   const int64_t middle = gate_proj.size(0);
   const int64_t columns = down_proj.size(0);
 
-  const SplitTensor split_x = SplitRows(x, rows, stream);
   auto hidden = torch::empty({rows, middle}, x.options());
+  auto y = torch::empty({x.size(0), x.size(1), columns}, x.options());
+  if (rows * middle <= kSmallProducts && rows * columns <= kSmallProducts &&
+      rows * middle * std::max(columns, x.size(2)) <= kSmallProducts) {
+    LaunchSmall<true>(x, gate_proj, up_proj, hidden, stream);
+    LaunchSmall<false>(hidden, down_proj, down_proj, y, stream);
+    return y;
+  }
+
+  const SplitTensor split_x = SplitRows(x, rows, stream);
   LaunchProduct<kGatedPairs, true>(
       split_x.matrix,
       {gate_proj.data_ptr<float>(), up_proj.data_ptr<float>(), middle, static_cast<int>(x.size(2))},
@@ -546,7 +658,6 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor gate_proj, torch::Tensor up
 
   const SplitTensor split_hidden = SplitRows(hidden, rows, stream);
   const Weights down = {down_proj.data_ptr<float>(), nullptr, columns, static_cast<int>(middle)};
-  auto y = torch::empty({x.size(0), x.size(1), columns}, x.options());
   const int parts = PartsOf(rows, columns, split_hidden.matrix.chunks);
   if (parts == 1) {
     LaunchProduct<kDownPairs, false>(split_hidden.matrix, down, IsAligned(down_proj),

@@ -17,8 +17,8 @@
 constexpr int kBlocks = 3;         // of 256 threads on a multiprocessor; tune: kBlocks in 2, 3, 4
 constexpr int kLoopThreads = 256;  // tune: kLoopThreads in 128, 256, 512
 constexpr int kGroupRows = 32;     // tune: kGroupRows in 16, 32, 64
-constexpr int kColumns = 32;       // of a block that adds up the sums, each by kSlices threads
-constexpr int kSlices = 32;        // tune: kSlices in 8, 16, 32
+constexpr int kColumns = 32;       // of a block that adds up the sums, each by as many threads
+constexpr int kAhead = 8;          // loads of such a thread at a time; tune: kAhead in 4, 8, 16
 
 __device__ float WarpSum(float value) {
 #pragma unroll
@@ -73,6 +73,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks * 256 / kThreads)
                     float4* __restrict__ sums, int rows, int vectors, float eps) {
   constexpr int kWarps = kThreads / 32;
   __shared__ float2 partial[2][kWarps];
+  // All blocks are on the GPU at once, so those of the next launch take nobody's place; they wait
+  // for the sums by themselves.
+  asm volatile("griddepcontrol.launch_dependents;");
   const float length = 4 * static_cast<float>(vectors);
   const float4 zero = make_float4(0, 0, 0, 0);
   float4 weight[kItems], sum[kItems];
@@ -110,7 +113,6 @@ __global__ void __launch_bounds__(kThreads, kBlocks * 256 / kThreads)
       sum[item].w += g.w * (v.w * f.scale);
     }
   }
-  asm volatile("griddepcontrol.launch_dependents;");  // they wait for the sums by themselves
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = threadIdx.x + item * kThreads;
@@ -159,23 +161,30 @@ __global__ void __launch_bounds__(kLoopThreads)
   }
 }
 
-// grad_w[i] = the sum of column i of sums, which has `count` rows.
-__global__ void __launch_bounds__(kColumns* kSlices)
+// grad_w[i] = the sum of column i of sums, which has `count` rows. A warp goes along the rows, and
+// adds up one column in the end.
+__global__ void __launch_bounds__(kColumns* kColumns)
     ColumnSums(const float* __restrict__ sums, float* __restrict__ grad_w, int64_t count,
                int64_t features) {
-  __shared__ float partial[kSlices][kColumns];
+  __shared__ float partial[kColumns][kColumns + 1];  // a bank for each, either way
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kColumns;
+  const int64_t i = first + threadIdx.x;
   asm volatile("griddepcontrol.wait;" ::: "memory");  // for what the launch before leaves in sums
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kColumns + threadIdx.x;
   float sum = 0;
-  if (i < features) {
-#pragma unroll 8
-    for (int64_t row = threadIdx.y; row < count; row += kSlices) sum += sums[row * features + i];
+  for (int64_t row = threadIdx.y; row < count; row += kAhead * kColumns) {
+    float ahead[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      const bool inside = row + k * kColumns < count && i < features;
+      ahead[k] = inside ? sums[(row + k * kColumns) * features + i] : 0;
+    }
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) sum += ahead[k];
   }
   partial[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
-  if (threadIdx.y != 0 || i >= features) return;
-  for (int slice = 1; slice < kSlices; ++slice) sum += partial[slice][threadIdx.x];
-  grad_w[i] = sum;
+  sum = WarpSum(partial[threadIdx.x][threadIdx.y]);
+  if (threadIdx.x == 0 && first + threadIdx.y < features) grad_w[first + threadIdx.y] = sum;
 }
 
 // Everything of one call.
@@ -191,7 +200,7 @@ static void LaunchColumnSums(const Call& call, const torch::Tensor& sums) {
   early.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>((call.features + kColumns - 1) / kColumns));
-  config.blockDim = dim3(kColumns, kSlices);
+  config.blockDim = dim3(kColumns, kColumns);
   config.stream = at::cuda::getCurrentCUDAStream();
   config.attrs = &early;
   config.numAttrs = 1;

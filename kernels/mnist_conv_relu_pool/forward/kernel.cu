@@ -1,11 +1,12 @@
-// Convolution (no padding, stride 1), ReLU and 2x2 max pooling in one. Two ways, which the host
-// chooses between by the depth of a sum.
+// Convolution (no padding, stride 1), ReLU and 2x2 max pooling in one. Two templates, each compiled
+// for several tiles (kWays); the host takes the one that a model of their time, whose constants
+// the tuner's measurements gave, holds for the fastest.
 //
-// Few products (Direct): a thread computes a window of four sums for four filters from its own
-// patch of x in registers; a filter's four neighbours are one 16-byte load for all. The time is one
+// Direct, for few products: a thread computes a window of four sums for two, four or eight filters
+// from its own patch of x in registers; neighbouring filters are one load for all. The time is one
 // trip to memory; blocks are as small as it takes to occupy every SM.
 //
-// Many products (Convolve): tensor cores with float32's accuracy. Each number, times a power of two
+// Convolve, for many: tensor cores with float32's accuracy. Each number, times a power of two
 // that brings the largest around it near 2^14, is the sum of two float16 (22 bits and a sign, and
 // 2^-39 of the largest at worst); three products of float16, all but that of the two small halves,
 // make one of float32. PrepareFilters splits the filters, a scale for each, into the order in which
@@ -24,21 +25,29 @@
 #include <torch/extension.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <type_traits>
 
-constexpr int kDirectDepth =
-    64;  // tune: kDirectDepth in 64, 128, 512  (products for which Direct is used)
-constexpr int kDirectThreads = 256;  // tune: kDirectThreads in 128, 256, 512  (at most)
-constexpr int kPer = 4;              // filters of a thread of Direct
+// One of kWays for everything that it can do, from 1 on; 0: the fastest, as far as the model knows.
+constexpr int kWay = 0;  // tune: kWay in 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 
-constexpr int kStages = 3;   // tune: kStages in 2, 3, 4
-constexpr int kGroup = 3;    // tune: kGroup in 1, 3  (places of the filter in a stage)
-constexpr int kDepth = 16;   // channels of a chunk, the depth of one matrix instruction
-constexpr int kUnits = 4;    // of 16 bytes, in a record: two of large halves, two of small ones
-constexpr int kColumns = 4;  // matrices of eight filters that a warp multiplies
+constexpr int kDirectThreads = 256;  // at most
+constexpr int kDirectResident = 16;  // blocks on an SM, at most
+constexpr int kThreadsOfSm = 2048;
+
+constexpr int kStages = 3;
+constexpr int kGroup = 3;   // places of the filter in a stage
+constexpr int kDepth = 16;  // channels of a chunk, the depth of one matrix instruction
+constexpr int kUnits = 4;   // of 16 bytes, in a record: two of large halves, two of small ones
+constexpr int kConvolveWarps = 4;  // of a block
+constexpr int kConvolveThreads = kConvolveWarps * 32;
 constexpr int kPrepareThreads = 256;
 constexpr int kMaxTaps = 64;            // places of a filter
 constexpr int kMaxShared = 110 * 1024;  // two blocks on an SM
+constexpr int kDirectShared = 48 * 1024;
+constexpr int64_t kSharedOfSm = 227 * 1024;
+constexpr int64_t kSharedOfSystem = 1024;  // beside each block's
 
 struct Problem {
   const float* x;
@@ -210,14 +219,17 @@ __global__ void __launch_bounds__(kPrepareThreads)
 
 // Threads are (window, group of kPer filters), blockDim.x of the former and blockDim.y of the
 // latter.
-template <int kKernel>
+template <int kKernel, int kPer>
 __global__ void __launch_bounds__(kDirectThreads) Direct(const __grid_constant__ Problem p) {
   constexpr int kTaps = kKernel * kKernel;
   constexpr int kSide = kKernel + 1;  // of the patch below a window
+  using Vector = std::conditional_t<kPer == 2, float2, float4>;
+  constexpr int kVectors =
+      kPer * static_cast<int>(sizeof(float)) / static_cast<int>(sizeof(Vector));
   extern __shared__ uint4 memory[];
-  float4* const filters = reinterpret_cast<float4*>(memory);  // [groups][channels * kTaps]
+  float* const filters = reinterpret_cast<float*>(memory);  // [groups][channels * kTaps][kPer]
   const int depth = p.channels * kTaps;
-  float* const rows = reinterpret_cast<float*>(filters + blockDim.y * depth);
+  float* const rows = filters + blockDim.y * depth * kPer;
 
   const int threads = blockDim.x * blockDim.y;
   const int thread = threadIdx.y * blockDim.x + threadIdx.x;
@@ -241,9 +253,8 @@ __global__ void __launch_bounds__(kDirectThreads) Direct(const __grid_constant__
     const int filter = i / depth;
     const bool valid = first_filter + filter < p.out_channels;
     const int64_t at = valid ? static_cast<int64_t>(first_filter) * depth + i : 0;
-    CopyFloat(reinterpret_cast<float*>(filters) + (filter / kPer * depth + i % depth) * kPer +
-                  filter % kPer,
-              p.weights + at, valid);
+    CopyFloat(filters + (filter / kPer * depth + i % depth) * kPer + filter % kPer, p.weights + at,
+              valid);
   }
   const int window = first_window + threadIdx.x;
   const int filter = first_filter + threadIdx.y * kPer;
@@ -258,8 +269,8 @@ __global__ void __launch_bounds__(kDirectThreads) Direct(const __grid_constant__
   float sums[kPer][4] = {};
   const float* corner =
       rows + (window / p.out_width * 2 - first_row) * p.width + window % p.out_width * 2;
-  const float4* places = filters + threadIdx.y * depth;
-  for (int c = 0; c < p.channels; ++c, corner += elements, places += kTaps) {
+  const Vector* places = reinterpret_cast<const Vector*>(filters) + threadIdx.y * depth * kVectors;
+  for (int c = 0; c < p.channels; ++c, corner += elements, places += kTaps * kVectors) {
     float patch[kSide][kSide];
 #pragma unroll
     for (int i = 0; i < kSide; ++i) {
@@ -270,8 +281,11 @@ __global__ void __launch_bounds__(kDirectThreads) Direct(const __grid_constant__
     for (int i = 0; i < kKernel; ++i) {
 #pragma unroll
       for (int j = 0; j < kKernel; ++j) {
-        const float4 four = places[i * kKernel + j];
-        const float by_filter[kPer] = {four.x, four.y, four.z, four.w};
+        float by_filter[kPer];
+#pragma unroll
+        for (int v = 0; v < kVectors; ++v) {
+          reinterpret_cast<Vector*>(by_filter)[v] = places[(i * kKernel + j) * kVectors + v];
+        }
 #pragma unroll
         for (int f = 0; f < kPer; ++f) {
 #pragma unroll
@@ -289,13 +303,13 @@ __global__ void __launch_bounds__(kDirectThreads) Direct(const __grid_constant__
   }
 }
 
-// kRows matrices of 16 outputs for each warp, kWarpsM x kWarpsN warps.
-template <int kRows, int kWarpsM, int kWarpsN, int kBlocks>
-__global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
+// A warp multiplies kRows matrices of 16 outputs by kColumns matrices of eight filters.
+template <int kRows, int kColumns>
+__global__ void __launch_bounds__(kConvolveThreads, kColumns < 8 ? 3 : 2)
     Convolve(const __grid_constant__ Problem p) {
-  constexpr int kThreads = kWarpsM * kWarpsN * 32;
-  constexpr int kFilters = kWarpsN * kColumns * 8;
-  constexpr int kWindows = kWarpsM * kRows * 4;
+  constexpr int kThreads = kConvolveThreads;
+  constexpr int kFilters = kColumns * 8;
+  constexpr int kWindows = kConvolveWarps * kRows * 4;
   constexpr int kStageUnits = kGroup * kFilters * kUnits;
   extern __shared__ uint4 memory[];
   __shared__ float maxima[kThreads / 32];
@@ -305,8 +319,7 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
   int* const places = reinterpret_cast<int*>(raw + kDepth * p.slots);  // in a plane, or -1: [slots]
 
   const int lane = threadIdx.x % 32;
-  const int warp_m = threadIdx.x / 32 % kWarpsM;
-  const int warp_n = threadIdx.x / 32 / kWarpsM;
+  const int warp = threadIdx.x / 32;
   const int first_filter = static_cast<int>(blockIdx.x % p.tiles_n) * kFilters;
   const int tile = static_cast<int>(blockIdx.x / p.tiles_n);
   const int first_column = tile / p.tiles % p.strips * p.strip;
@@ -353,13 +366,12 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
   int slots[kRows];
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
-    const int window = min(first_window + (warp_m * kRows + i) * 4 + lane % 8 / 2, last_window);
+    const int window = min(first_window + (warp * kRows + i) * 4 + lane % 8 / 2, last_window);
     slots[i] = ((window / p.strip - first_row) * 2 + lane / 8 % 2) * p.pitch +
                window % p.strip * 2 + lane % 2;
   }
   const uint32_t records_at = SharedAddress(records);
-  const uint32_t filters_at =
-      SharedAddress(ring + Swizzled(warp_n * kColumns * 8 + lane % 8, lane / 8));
+  const uint32_t filters_at = SharedAddress(ring + Swizzled(lane % 8, lane / 8));
 
   float sums[kRows][kColumns][4] = {};
   load_windows(0);
@@ -378,7 +390,7 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
                       fmaxf(Magnitude(four.z), Magnitude(four.w)));
     }
     largest = WarpMax(largest);
-    if (lane == 0) maxima[threadIdx.x / 32] = largest;
+    if (lane == 0) maxima[warp] = largest;
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kThreads / 32; ++i) largest = fmaxf(largest, maxima[i]);
@@ -437,7 +449,7 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
     const float unscale = 1 / scale;
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) {
-      const int filter = first_filter + (warp_n * kColumns + j) * 8 + lane % 4 * 2;
+      const int filter = first_filter + j * 8 + lane % 4 * 2;
       const float left = unscale * __ldg(p.unscales + filter);
       const float right = unscale * __ldg(p.unscales + filter + 1);
 #pragma unroll
@@ -454,7 +466,7 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
   const int own = lane / 4 % 2;
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
-    const int window = first_window + (warp_m * kRows + i) * 4 + lane / 8;
+    const int window = first_window + (warp * kRows + i) * 4 + lane / 8;
     const int row = window / p.strip;
     const int column = first_column + window % p.strip;
     const bool valid = window <= last_window && column < p.out_width;
@@ -465,7 +477,7 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
       const float left = Larger(sums[i][j][0], sums[i][j][2]);
       const float right = Larger(sums[i][j][1], sums[i][j][3]);
       const float beside = __shfl_xor_sync(~0u, own == 0 ? right : left, 4);
-      const int filter = first_filter + (warp_n * kColumns + j) * 8 + lane % 4 * 2 + own;
+      const int filter = first_filter + j * 8 + lane % 4 * 2 + own;
       if (valid && filter < p.out_channels) {
         to[filter * plane] =
             Rectified(Larger(own == 0 ? left : right, beside) + __ldg(p.biases + filter));
@@ -498,31 +510,81 @@ __global__ void __launch_bounds__(kPrepareThreads) ConvolveAny(int64_t outputs, 
 
 static int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Starts Direct if the kernel's size is one of those that it knows and the rows of x fit.
-static bool TryDirect(const Problem& p, int sms, cudaStream_t stream) {
-  if (p.kernel_height != p.kernel_width || (p.kernel_width != 3 && p.kernel_width != 5))
-    return false;
+// A way to compute it, and what it takes: microseconds a call, for each step of each wave of
+// blocks, and for each block that an SM has, by steps and beside them.
+struct Way {
+  bool is_direct;
+  int filters;  // of a thread of Direct, of a tile of Convolve
+  int windows;  // of a tile of Convolve
+  float call, step, share, block;
+};
+
+// The last four of each are fitted to times of the tuner's variants, kWay = 1 to 9, on an H200
+// (bench/fit/conv_relu_pool.py).
+constexpr Way kWays[] = {
+    {true, 2, 0, 1.873f, 0.000841f, 0.02841f, 0.1405f},    // 1
+    {true, 4, 0, 1.605f, 0, 0.02612f, 0.374f},             // 2
+    {true, 8, 0, 2.047f, 0.04099f, 0.01423f, 0.4205f},     // 3
+    {false, 16, 16, 6.101f, 0, 0.162f, 0.1679f},           // 4
+    {false, 32, 16, 7.779f, 0, 0.2264f, 0.1209f},          // 5
+    {false, 64, 16, 3.86f, 0.627f, 0, 1.948f},             // 6
+    {false, 16, 32, 6.678f, 0.04235f, 0.2156f, 0.01678f},  // 7
+    {false, 32, 32, 4.256f, 0.5147f, 0.08673f, 1.293f},    // 8
+    {false, 64, 32, 7.073f, 0.2997f, 0.4339f, 0.7121f},    // 9
+};
+
+// A launch that is ready.
+struct Launch {
+  const Way* way = nullptr;
+  float time = INFINITY;  // as the model has it
+  Problem problem;
+  dim3 grid, threads;
+  int shared = 0;
+};
+
+// `resident` blocks on an SM at once, unless shared memory allows fewer: waves of blocks wait for
+// their steps one after the other, and all of an SM's share what it can do.
+static float Time(const Way& way, int64_t blocks, int64_t steps, int64_t resident, int64_t shared,
+                  int sms) {
+  resident = std::min(resident, kSharedOfSm / (shared + kSharedOfSystem));
+  const auto waves = static_cast<float>(DivideUp(blocks, resident * sms));
+  const auto of_sm = static_cast<float>(blocks) / static_cast<float>(sms);
+  const auto serial = static_cast<float>(steps);
+  return way.call + way.step * waves * serial + of_sm * (way.share * serial + way.block);
+}
+
+// Error-free launches only: `way` stays null where Direct cannot do it.
+static Launch PlanDirect(const Way& way, const Problem& p, int sms) {
+  Launch launch;
   const int depth = p.channels * p.taps;
-  if (depth > kDirectDepth || p.batch > 65535) return false;
+  if (p.kernel_height != p.kernel_width || (p.kernel_width != 3 && p.kernel_width != 5) ||
+      p.batch > 65535) {
+    return launch;
+  }
   // As many threads side by side as windows make whole warps, then filters on top, while there is a
   // block for each SM.
   const int windows = p.out_height * p.out_width;
-  const int groups = static_cast<int>(DivideUp(p.out_channels, kPer));
+  const int groups = static_cast<int>(DivideUp(p.out_channels, way.filters));
   const int columns = static_cast<int>(DivideUp(windows, DivideUp(windows, kDirectThreads)));
   const int64_t blocks = p.batch * DivideUp(windows, columns);
   int layers = std::min(groups, kDirectThreads / columns);
   while (layers > 1 && blocks * DivideUp(groups, layers) < sms) layers = (layers + 1) / 2;
   const int rows = std::min(p.out_height, (columns + p.out_width - 2) / p.out_width + 1) * 2 +
                    p.kernel_height - 1;
-  const int64_t shared = (int64_t{layers} * kPer * depth + int64_t{p.channels} * rows * p.width) *
-                         static_cast<int64_t>(sizeof(float));
+  const int64_t shared =
+      (int64_t{layers} * way.filters * depth + int64_t{p.channels} * rows * p.width) *
+      static_cast<int64_t>(sizeof(float));
   const int64_t grid_y = DivideUp(groups, layers);
-  if (shared > 48 * 1024 || grid_y > 65535) return false;
-  const dim3 grid(static_cast<unsigned>(DivideUp(windows, columns)), static_cast<unsigned>(grid_y),
-                  static_cast<unsigned>(p.batch));
-  const auto kernel = p.kernel_width == 3 ? Direct<3> : Direct<5>;
-  kernel<<<grid, dim3(columns, layers), shared, stream>>>(p);
-  return true;
+  if (shared > kDirectShared || grid_y > 65535) return launch;
+  launch.grid = dim3(static_cast<unsigned>(DivideUp(windows, columns)),
+                     static_cast<unsigned>(grid_y), static_cast<unsigned>(p.batch));
+  launch.threads = dim3(columns, layers);
+  launch.shared = static_cast<int>(shared);
+  launch.problem = p;
+  launch.time = Time(way, blocks * grid_y, depth,
+                     std::min(kDirectResident, kThreadsOfSm / (columns * layers)), shared, sms);
+  launch.way = &way;
+  return launch;
 }
 
 // Cuts the planes into strips and these into tiles, and returns how many tiles cover an image.
@@ -540,51 +602,72 @@ static int64_t Tile(Problem& p, int windows) {
   p.pitch = p.strip * 2 + p.kernel_width - 1;
   p.rows = std::min(p.out_height, (windows + p.strip - 2) / p.strip + 1) * 2 + p.kernel_height - 1;
   p.slots = p.rows * p.pitch;
-  for (int tap = 0; tap < p.taps && tap < kMaxTaps; ++tap) {
-    p.offsets[tap] = tap / p.kernel_width * p.pitch + tap % p.kernel_width;
-  }
   return least;
 }
 
-// A launch that may begin before the one in front of it has ended.
-template <typename... Parameters, typename... Arguments>
-static void LaunchEarly(void (*kernel)(Parameters...), int64_t blocks, int threads, int64_t shared,
-                        cudaStream_t stream, const Arguments&... arguments) {
-  cudaLaunchAttribute early;
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = dim3(threads);
-  config.dynamicSmemBytes = static_cast<size_t>(shared);
-  config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = 1;
-  C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
-}
-
-template <int kRows, int kWarpsM, int kWarpsN, int kBlocks>
-static void Launch(const Problem& p, int shared, cudaStream_t stream) {
-  const auto kernel = Convolve<kRows, kWarpsM, kWarpsN, kBlocks>;
-  C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
-  const int64_t blocks = int64_t{p.batch} * p.strips * p.tiles * p.tiles_n;
-  LaunchEarly(kernel, blocks, kWarpsM * kWarpsN * 32, shared, stream, p);
-}
-
-// Starts Convolve unless a block's rows of x are too large for shared memory.
-static bool TryConvolve(Problem& p, int sms, const torch::Tensor& x, cudaStream_t stream) {
-  constexpr int kFilters = 32;  // of a tile
+// The same for Convolve, which cannot where a block's rows of x are too large for shared memory.
+static Launch PlanConvolve(const Way& way, const Problem& problem, int sms) {
+  Launch launch;
+  Problem& p = launch.problem = problem;
+  if (p.taps > kMaxTaps) return launch;
   p.chunks = static_cast<int>(DivideUp(p.channels, kDepth));
-  p.tiles_n = static_cast<int>(DivideUp(p.out_channels, kFilters));
-  p.padded_channels = p.tiles_n * kFilters;
-  // The larger tile if there are two for every SM.
-  int windows = 32;
-  if (p.batch * p.tiles_n * Tile(p, windows) < 2 * sms) windows = 16;
-  Tile(p, windows);
+  p.tiles_n = static_cast<int>(DivideUp(p.out_channels, way.filters));
+  p.padded_channels = p.tiles_n * way.filters;
+  const int64_t blocks = p.batch * p.tiles_n * Tile(p, way.windows);
   const int64_t shared =
       int64_t{p.slots} * (kUnits * sizeof(uint4) + kDepth * sizeof(float) + sizeof(int)) +
-      kStages * kGroup * kFilters * kUnits * sizeof(uint4);
-  if (p.taps > kMaxTaps || shared > kMaxShared) return false;
+      kStages * kGroup * way.filters * kUnits * sizeof(uint4);
+  if (shared > kMaxShared || blocks > INT32_MAX) return launch;
+  for (int tap = 0; tap < p.taps; ++tap) {
+    p.offsets[tap] = tap / p.kernel_width * p.pitch + tap % p.kernel_width;
+  }
+  launch.grid = dim3(static_cast<unsigned>(blocks));
+  launch.threads = dim3(kConvolveThreads);
+  launch.shared = static_cast<int>(shared);
+  launch.time =
+      Time(way, blocks, int64_t{p.chunks} * p.taps, way.filters < 64 ? 3 : 2, shared, sms);
+  launch.way = &way;
+  return launch;
+}
+
+// The launch by kWay, or by the way that the model holds for the fastest; none if no way can.
+static Launch Plan(const Problem& p, int sms) {
+  Launch best;
+  for (const Way& way : kWays) {
+    if (kWay != 0 && &way != &kWays[std::max(kWay - 1, 0)]) continue;
+    const Launch launch = way.is_direct ? PlanDirect(way, p, sms) : PlanConvolve(way, p, sms);
+    if (launch.way != nullptr && launch.time < best.time) best = launch;
+  }
+  return best;
+}
+
+static auto DirectOf(const Launch& launch) {
+  const bool three = launch.problem.kernel_width == 3;
+  switch (launch.way->filters) {
+    case 2:
+      return three ? Direct<3, 2> : Direct<5, 2>;
+    case 4:
+      return three ? Direct<3, 4> : Direct<5, 4>;
+    default:
+      return three ? Direct<3, 8> : Direct<5, 8>;
+  }
+}
+
+static auto ConvolveOf(const Way& way) {
+  const bool small = way.windows == kConvolveWarps * 4;
+  switch (way.filters) {
+    case 16:
+      return small ? Convolve<1, 2> : Convolve<2, 2>;
+    case 32:
+      return small ? Convolve<1, 4> : Convolve<2, 4>;
+    default:
+      return small ? Convolve<1, 8> : Convolve<2, 8>;
+  }
+}
+
+// Prepares the filters, then convolves; the second launch may begin before the first has ended.
+static void RunConvolve(Launch& launch, const torch::Tensor& x, cudaStream_t stream) {
+  Problem& p = launch.problem;
   const int64_t bytes = int64_t{p.chunks} * p.taps * p.padded_channels * kUnits * sizeof(uint4);
   auto prepared = torch::empty({bytes}, x.options().dtype(torch::kUInt8));
   auto unscales = torch::empty({p.padded_channels}, x.options());
@@ -593,12 +676,20 @@ static bool TryConvolve(Problem& p, int sms, const torch::Tensor& x, cudaStream_
   PrepareFilters<<<p.padded_channels, kPrepareThreads, 0, stream>>>(
       p.weights, reinterpret_cast<uint4*>(prepared.data_ptr<uint8_t>()), unscales.data_ptr<float>(),
       p.channels, p.taps, p.chunks, p.out_channels);
-  if (windows == 32) {
-    Launch<2, 4, 1, 3>(p, static_cast<int>(shared), stream);
-  } else {
-    Launch<1, 4, 1, 3>(p, static_cast<int>(shared), stream);
-  }
-  return true;
+  const auto kernel = ConvolveOf(*launch.way);
+  C10_CUDA_CHECK(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, launch.shared));
+  cudaLaunchAttribute early;
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = launch.grid;
+  config.blockDim = launch.threads;
+  config.dynamicSmemBytes = static_cast<size_t>(launch.shared);
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, p));
 }
 
 torch::Tensor forward(torch::Tensor x, torch::Tensor weights, torch::Tensor biases) {
@@ -631,7 +722,15 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor weights, torch::Tensor bias
   p.y = y.data_ptr<float>();
   cudaStream_t stream = at::cuda::getCurrentCUDAStream();
   const int sms = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
-  if (TryDirect(p, sms, stream) || TryConvolve(p, sms, x, stream)) return y;
+  Launch launch = Plan(p, sms);
+  if (launch.way != nullptr && launch.way->is_direct) {
+    DirectOf(launch)<<<launch.grid, launch.threads, launch.shared, stream>>>(launch.problem);
+    return y;
+  }
+  if (launch.way != nullptr) {
+    RunConvolve(launch, x, stream);
+    return y;
+  }
   ConvolveAny<<<static_cast<unsigned>(DivideUp(y.numel(), kPrepareThreads)), kPrepareThreads, 0,
                 stream>>>(y.numel(), p);
   return y;

@@ -8,7 +8,8 @@
 // half of its sums to its partner and keeps the other. Where rows and outputs are many the tensor
 // cores make these sums, too, as below.
 //
-// Few rows and many outputs: one pass over the weights makes the mask and all else.
+// Few rows and many outputs: one pass over the weights makes the mask and all else. So does it
+// where there are at most 128 input features.
 //
 // Few outputs (ten classes): one launch. Each warp has its own numbers of one of the gradients, and
 // loads all that it needs for them at once, straight into registers.
@@ -510,14 +511,68 @@ __device__ void MultiplySplit(float (&sums)[kLines][4][4], int n,
   }
 }
 
+// One output in plain float32: halves have no place for infinities beside numbers.
+__device__ __noinline__ float Plain(const float* x, const float* weights, int in) {
+  float sum = 0;
+#pragma unroll 1
+  for (int k = 0; k < in; ++k) sum += x[k] * weights[k];
+  return sum;
+}
+
+// Which of a tile's outputs, 64 rows of 32, ReLU lets pass. A warp makes 16 x 16 of them, out of
+// what is in shared memory; the columns of x and weights lie there in the same order.
+__device__ void MaskTile(const Shared<32>& shared, int buffer, const float* x, const float* weights,
+                         const float (&bias)[2][2], uchar4 (*passes)[8], int o, int batch, int in,
+                         int out) {
+  const int lane = threadIdx.x % 32;
+  const int row = threadIdx.x / 32 % 4 * 16;
+  const int output = threadIdx.x / 128 * 16;
+  const auto& w = shared.weights[buffer];
+  float products[3][2][4] = {};  // upper * lower, lower * upper, upper * upper
+#pragma unroll 2
+  for (int s = 0; s < in; s += 16) {
+    unsigned x_upper[4], x_lower[4], upper[4], lower[4];
+    LoadMatrices(x_upper, &shared.x.upper[row + lane % 16][s + lane / 16 * 8]);
+    LoadMatrices(x_lower, &shared.x.lower[row + lane % 16][s + lane / 16 * 8]);
+    const int line = output + lane / 16 * 8 + lane % 8;
+    LoadMatrices(upper, &w.upper[line][s + lane / 8 % 2 * 8]);
+    LoadMatrices(lower, &w.lower[line][s + lane / 8 % 2 * 8]);
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      MultiplyAdd(products[0][n], x_upper, lower[2 * n], lower[2 * n + 1]);
+      MultiplyAdd(products[1][n], x_lower, upper[2 * n], upper[2 * n + 1]);
+      MultiplyAdd(products[2][n], x_upper, upper[2 * n], upper[2 * n + 1]);
+    }
+  }
+  const float down = shared.x_down[row / 16] * shared.weights_down[buffer][output / 16];
+#pragma unroll
+  for (int n = 0; n < 2; ++n) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int r = row + j / 2 * 8 + lane / 4;
+      const int c = output + n * 8 + lane % 4 * 2 + j % 2;
+      float sum = (products[0][n][j] + products[1][n][j] + products[2][n][j]) * down;
+      if (!(fabsf(sum) <= FLT_MAX) && r < batch && o + c < out) {
+        sum = Plain(x + int64_t{r} * in, weights + int64_t{o + c} * in, in);
+      }
+      reinterpret_cast<unsigned char*>(passes[r])[c] = !(sum + bias[n][j % 2] <= 0);
+    }
+  }
+}
+
 // A block has kColumns input features and every gridDim.y-th tile of kOutputs output features. It
-// stores its tiles of grad_weights, and keeps its share of grad_x until the last.
-template <int kOutputs>
+// stores its tiles of grad_weights, and keeps its share of grad_x until the last. grad_output is
+// masked already, or, if the block is to do that (kMasks), it has all input features, and stores
+// what comes out.
+template <int kOutputs, bool kMasks>
 __global__ void __launch_bounds__(kWarps * 32, 1)
     ManyOutputs(const float* __restrict__ grad_output, const float* __restrict__ x,
-                const float* __restrict__ weights, float* __restrict__ shares,
-                float* __restrict__ grad_weights, int batch, int in, int out) {
+                const float* __restrict__ weights, const float* __restrict__ biases, float* masked,
+                float* __restrict__ shares, float* __restrict__ grad_weights, int batch, int in,
+                int out) {
   constexpr int kLines = kOutputs / 32;  // of 16 output features, of a warp
+  static_assert(!kMasks || kLines == 1, "a warp makes 16 x 16 of the layer's outputs");
+  __shared__ uchar4 passes[kMasks ? kRows : 1][kOutputs / 4];
   extern __shared__ float4 memory[];
   auto& shared = *reinterpret_cast<Shared<kOutputs>*>(memory);
   const int lane = threadIdx.x % 32;
@@ -532,6 +587,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
   const int my_output = warp / 4 * (kOutputs / 2);
   const int my_column = warp % 4 * 32;
   float of_grad_x[2][4][4] = {};
+  float bias[2][2] = {};  // of the tile that is on its way, if the block masks
 
   // Four warps load grad_output and, once, x; the others load weights. In the first round `o`, the
   // tile that is on its way, is none.
@@ -559,6 +615,24 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
             upper, lower, wide_from(o), in, of_g ? rows : out - o - group * 16, in - column);
         if (lane == 0) (of_g ? shared.x_down : shared.weights_down[buffer])[group] = down;
       }
+      if constexpr (kMasks) {
+        __syncthreads();
+        MaskTile(shared, buffer, x, weights, bias, passes, o, batch, in, out);
+        __syncthreads();
+        if (of_g) {
+#pragma unroll
+          for (int i = 0; i < Rows<kOutputs>::kLoads; ++i) {
+            const int r = group * 16 + lane / 8 + i * Rows<kOutputs>::kAtOnce;
+            const int c = lane % 8;
+            const uchar4 pass = passes[r][c];
+            float4& v = narrow.at[i];
+            v = make_float4(pass.x ? v.x : 0, pass.y ? v.y : 0, pass.z ? v.z : 0, pass.w ? v.w : 0);
+            if (r < batch && o + c * 4 < out) {
+              *reinterpret_cast<float4*>(masked + int64_t{r} * out + o + c * 4) = v;
+            }
+          }
+        }
+      }
       if (of_g) {
         loads_wide = false;
         const float down = narrow.template Store<false>(shared.g[buffer].upper[group * 16],
@@ -572,6 +646,11 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
         wide.Load(wide_from(next), in, of_g ? rows : out - next - group * 16, in - column);
       }
       if (of_g) narrow.Load(narrow_from(next), out, rows, out - next);
+#pragma unroll
+      for (int i = 0; kMasks && i < 4; ++i) {
+        const int output = next + my_output + i / 2 * 8 + lane % 4 * 2 + i % 2;
+        bias[i / 2][i % 2] = output < out ? __ldg(biases + output) : 0;
+      }
     }
     if (o < 0) continue;
     // With two buffers one barrier is enough: who is past it has seen all finish the other buffer.
@@ -656,7 +735,9 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
         float sum = 0;
 #pragma unroll 1
         for (int b = 0; b < batch; ++b) {
-          sum += grad_output[int64_t{b} * out + line] * x[int64_t{b} * in + c];
+          const int64_t place = int64_t{b} * out + line;
+          const float g = kMasks ? masked[place] : grad_output[place];
+          sum += g * x[int64_t{b} * in + c];
         }
         grad_weights[line * in + c] = sum;
       }
@@ -947,14 +1028,6 @@ struct Shared {
   Tile<kBatch> x[2];
   Tile<kOutputs> weights[2];
 };
-
-// One output in plain float32: halves have no place for infinities beside numbers.
-__device__ __noinline__ float Plain(const float* x, const float* weights, int in) {
-  float sum = 0;
-#pragma unroll 1
-  for (int k = 0; k < in; ++k) sum += x[k] * weights[k];
-  return sum;
-}
 
 // A block makes 64 x kOutputs outputs: masks by them, or, if kWhole is not, makes a share of it, of
 // `steps` steps of the depth.
@@ -1361,29 +1434,42 @@ struct Call {
         shares, grad_output, weights, grad_x, grad_biases, count, batch, in, out, log_parts);
   }
 
-  template <int kOutputs>
+  template <int kOutputs, bool kMasks>
   void RunManyOutputs(int ranges) const {
     const int tiles = (out + kOutputs - 1) / kOutputs;
     const int each = (tiles * ranges + kMostBlocks - 1) / kMostBlocks;
     const int groups = (tiles + each - 1) / each;
     torch::Tensor shares = torch::empty({groups, batch, in}, options);
     const int shared = sizeof(Shared<kOutputs>);
-    C10_CUDA_CHECK(cudaFuncSetAttribute(ManyOutputs<kOutputs>,
-                                        cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
-    ManyOutputs<kOutputs><<<dim3(ranges, groups), kWarps * 32, shared, stream>>>(
-        grad_output, x, weights, shares.data_ptr<float>(), grad_weights, batch, in, out);
+    const auto kernel = ManyOutputs<kOutputs, kMasks>;
+    C10_CUDA_CHECK(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    kernel<<<dim3(ranges, groups), kWarps * 32, shared, stream>>>(
+        kMasks ? whole_gradient : grad_output, x, weights, biases, masked, shares.data_ptr<float>(),
+        grad_weights, batch, in, out);
     RunAddShares(shares.data_ptr<float>(), groups);
   }
 
-  bool RunManyOutputs() const {
-    const auto addresses = reinterpret_cast<uintptr_t>(grad_output) |
+  bool ManyOutputsFit() const {
+    const auto addresses = reinterpret_cast<uintptr_t>(whole_gradient) |
                            reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(weights);
-    if (batch > kRows || in % 4 != 0 || out % 4 != 0 || addresses % 16 != 0) return false;
+    return batch <= kRows && in % 4 == 0 && out % 4 == 0 && addresses % 16 == 0;
+  }
+
+  // The mask too is made here, where a block has all input features.
+  bool RunFewInputs() const {
+    if (in > kColumns || out <= kFewOutputs || !ManyOutputsFit()) return false;
+    RunManyOutputs<32, true>(1);
+    return true;
+  }
+
+  bool RunManyOutputs() const {
+    if (!ManyOutputsFit()) return false;
     const int ranges = (in + kColumns - 1) / kColumns;
     if (int64_t{ranges} * (out / 64) >= kMostBlocks) {
-      RunManyOutputs<64>(ranges);
+      RunManyOutputs<64, false>(ranges);
     } else {
-      RunManyOutputs<32>(ranges);
+      RunManyOutputs<32, false>(ranges);
     }
     return true;
   }
@@ -1434,7 +1520,7 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_output, torch::Tensor x,
                   out,
                   x.options(),
                   at::cuda::getCurrentCUDAStream()};
-  if (!call.RunFewRows()) {
+  if (!call.RunFewRows() && !call.RunFewInputs()) {
     call.Mask();
     if (!call.RunFewOutputs() && !call.RunManyOutputs()) call.RunAny();
   }

@@ -16,6 +16,7 @@ constexpr int kThreads = 128;         // tune: kThreads in 64, 128, 256
 constexpr int kBlocks = 16;           // tune: kBlocks in 8, 12, 16  (on an SM, in one wave)
 constexpr int kMaxBytes = 24 * 1024;  // of a block's x
 constexpr int kLinearThreads = 256;
+constexpr int kAnyThreads = 128;
 constexpr int64_t kFew = 2560;  // float4 of x for each multiprocessor
 
 // Division of n < 2^31 by a number that the host knows: one high product, one sum, one shift.
@@ -138,27 +139,26 @@ __global__ void __launch_bounds__(kLinearThreads)
                           right == 1 ? g.y : 0);
 }
 
-__global__ void __launch_bounds__(kThreads)
+// One element of x for each thread. All that it may need is loaded at once, the gradient too.
+__global__ void __launch_bounds__(kAnyThreads)
     GradAny(const float* __restrict__ x, const float* __restrict__ grad_output,
-            float* __restrict__ grad_x, int64_t elements, int height, int width) {
-  const int64_t element = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+            float* __restrict__ grad_x, uint32_t elements, Divisor height, Divisor width) {
+  const uint32_t element = blockIdx.x * kAnyThreads + threadIdx.x;
   if (element >= elements) return;
-  const int64_t plane = element / width / height;
-  const int row = static_cast<int>(element / width % height);
-  const int column = static_cast<int>(element % width);
+  const uint32_t line = width.Quotient(element);  // of all planes
+  const uint32_t plane = height.Quotient(line);
+  const uint32_t row = line - plane * height.value;
+  const uint32_t column = element - line * width.value;
+  const uint32_t out_height = height.value / 2;
+  const uint32_t out_width = width.value / 2;
   float gradient = 0;
-  if (row / 2 < height / 2 && column / 2 < width / 2) {
-    const float* window = x + (plane * height + row / 2 * 2) * width + column / 2 * 2;
-    if (Chosen(window[0], window[1], window[width], window[width + 1]) ==
-        row % 2 * 2 + column % 2) {
-      gradient = grad_output[(plane * (height / 2) + row / 2) * (width / 2) + column / 2];
-    }
+  if (row / 2 < out_height && column / 2 < out_width) {
+    const float* upper = x + (element - row % 2 * width.value - column % 2);
+    const float* lower = upper + width.value;
+    const float g = grad_output[(plane * out_height + row / 2) * out_width + column / 2];
+    if (Chosen(upper[0], upper[1], lower[0], lower[1]) == row % 2 * 2 + column % 2) gradient = g;
   }
   grad_x[element] = gradient;
-}
-
-static unsigned Blocks(int64_t items) {
-  return static_cast<unsigned>((items + kThreads - 1) / kThreads);
 }
 
 torch::Tensor backward(std::vector<torch::Tensor> saved, torch::Tensor grad_output) {
@@ -189,8 +189,16 @@ torch::Tensor backward(std::vector<torch::Tensor> saved, torch::Tensor grad_outp
   const int64_t block_items = std::min(most, (wave + step - 1) / step * step);
   if (width % 4 != 0 || height % 2 != 0 || items % 2 != 0 || most == 0 || !aligned(source) ||
       !aligned(g)) {
-    GradAny<<<Blocks(x.numel()), kThreads, 0, stream>>>(source, g, target, x.numel(), height,
-                                                        width);
+    const int64_t plane = int64_t{height} * width;
+    TORCH_CHECK(plane < int64_t{1} << 31, "planes are too large");
+    const int64_t planes = x.numel() / plane;
+    const int64_t launch = ((int64_t{1} << 31) - 1) / plane;  // planes that 32 bits can count
+    for (int64_t first = 0; first < planes; first += launch) {
+      const auto elements = static_cast<uint32_t>(std::min(launch, planes - first) * plane);
+      GradAny<<<(elements + kAnyThreads - 1) / kAnyThreads, kAnyThreads, 0, stream>>>(
+          source + first * plane, g + first * (height / 2) * (width / 2), target + first * plane,
+          elements, Divisor(height), Divisor(width));
+    }
     return grad_x;
   }
   if (2 * items <= sms * kFew) {

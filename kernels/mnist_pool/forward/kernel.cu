@@ -7,9 +7,11 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
 
+#include <algorithm>
 #include <cstdint>
 
-constexpr int kThreads = 256;    // tune: kThreads in 128, 256, 512
+constexpr int kThreads = 256;  // tune: kThreads in 128, 256, 512
+constexpr int kAnyThreads = 256;
 constexpr int kResident = 2048;  // tune: kResident in 1024, 2048  (threads on an SM, in one wave)
 
 // Division of n < 2^31 by a number that the host knows: one high product, one sum, one shift.
@@ -52,21 +54,20 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-__global__ void __launch_bounds__(kThreads)
-    PoolAny(const float* __restrict__ x, float* __restrict__ y, int64_t outputs, int height,
-            int width) {
-  const int64_t output = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+__global__ void __launch_bounds__(kAnyThreads)
+    PoolAny(const float* __restrict__ x, float* __restrict__ y, uint32_t outputs,
+            Divisor out_height, Divisor out_width, int height, int width) {
+  const uint32_t output = blockIdx.x * kAnyThreads + threadIdx.x;
   if (output >= outputs) return;
-  const int out_height = height / 2;
-  const int out_width = width / 2;
-  const int64_t plane = output / out_width / out_height;
-  const int64_t row = output / out_width % out_height * 2;
-  const float* window = x + (plane * height + row) * width + output % out_width * 2;
+  const uint32_t line = out_width.Quotient(output);  // of all planes
+  const uint32_t plane = out_height.Quotient(line);
+  const uint32_t row = plane * height + (line - plane * out_height.value) * 2;
+  const float* window =
+      x + (static_cast<int64_t>(row) * width + (output - line * out_width.value) * 2);
   y[output] = Larger(Larger(window[0], window[1]), Larger(window[width], window[width + 1]));
 }
 
-static unsigned Blocks(int64_t items, int per_thread) {
-  const int64_t per_block = static_cast<int64_t>(kThreads) * per_thread;
+static unsigned Blocks(int64_t items, int per_block) {
   return static_cast<unsigned>((items + per_block - 1) / per_block);
 }
 
@@ -85,8 +86,16 @@ torch::Tensor forward(torch::Tensor x) {
   const bool whole_items = width % 4 == 0 && height % 2 == 0 && x.numel() < int64_t{1} << 33 &&
                            reinterpret_cast<uintptr_t>(source) % sizeof(float4) == 0;
   if (!whole_items) {
-    PoolAny<<<Blocks(y.numel(), 1), kThreads, 0, stream>>>(source, target, y.numel(), height,
-                                                           width);
+    const int64_t plane = y.size(2) * y.size(3);
+    TORCH_CHECK(plane < int64_t{1} << 31, "planes are too large");
+    const int64_t planes = y.numel() / plane;
+    const int64_t most = ((int64_t{1} << 31) - 1) / plane;  // of a launch, that counts in 32 bits
+    for (int64_t first = 0; first < planes; first += most) {
+      const auto outputs = static_cast<uint32_t>(std::min(most, planes - first) * plane);
+      PoolAny<<<Blocks(outputs, kAnyThreads), kAnyThreads, 0, stream>>>(
+          source + first * height * width, target + first * plane, outputs, Divisor(height / 2),
+          Divisor(width / 2), height, width);
+    }
     return y;
   }
   const int64_t items = y.numel() / 2;
@@ -96,7 +105,7 @@ torch::Tensor forward(torch::Tensor x) {
   const auto kernel = per_thread == 1   ? PoolItems<1>
                       : per_thread == 2 ? PoolItems<2>
                                         : PoolItems<4>;
-  kernel<<<Blocks(items, per_thread), kThreads, 0, stream>>>(
+  kernel<<<Blocks(items, kThreads * per_thread), kThreads, 0, stream>>>(
       reinterpret_cast<const float4*>(source), reinterpret_cast<float2*>(target),
       static_cast<uint32_t>(items), Divisor(width / 4));
   return y;

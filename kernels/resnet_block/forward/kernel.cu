@@ -14,6 +14,10 @@
 // A segment of its depth is 32 channels of a patch of the input in shared memory, over which the
 // filter's taps slide; filters come tap by tap. With a stride of s the patch holds every s-th pixel
 // of every s-th row, and there are segments for each first pixel.
+//
+// Small problems, where these launches would take longer than the sums, are one launch of ordinary
+// multiply-adds: a block of ConvolveTwice makes all of the result between that its tile of y needs,
+// in shared memory, although its neighbours make some of it, too.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_fp16.h>
@@ -33,6 +37,9 @@ constexpr int kConvertThreads = 256;
 constexpr int kConvertBlocks = 8 * 132;
 constexpr int kPrepareThreads = 256;
 constexpr float kGuess = 256;  // x's scale, if x's largest number is what it mostly is
+constexpr int kTwiceThreads = 384;
+constexpr int kTwiceBytes = 220 * 1024;  // of shared memory, at most
+constexpr double kTwiceSteps = 1024;     // four sums of a thread, at most: beyond, tensor cores win
 
 using Optional = c10::optional<torch::Tensor>;
 
@@ -605,7 +612,283 @@ __global__ void __launch_bounds__(Tile<kM, kN>::kThreads, 256 / Tile<kM, kN>::kT
   }
 }
 
+// Division of n < 2^31 by a number that the host knows: one high product, one sum, one shift.
+struct Divisor {
+  uint32_t value, magic, shift;
+
+  Divisor() : Divisor(1) {}
+  explicit Divisor(uint32_t d) : value(d), shift(0) {
+    while ((uint64_t{1} << shift) < d) ++shift;
+    magic = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - d)) / d + 1);
+  }
+  // The remainder stays in n.
+  __device__ int Split(int& n) const {
+    const uint32_t quotient = (__umulhi(n, magic) + n) >> shift;
+    n -= quotient * value;
+    return quotient;
+  }
+};
+
+// A small problem, and how ConvolveTwice shares it out.
+struct Small {
+  const float* x;
+  float* y;
+  Layer first, second, shortcut;  // no filters: x itself is the shortcut
+  int in_channels, out_channels, height, width, out_height, out_width, stride;
+  float eps;
+  // Of a block: a tile of y for `group` channels, a multiple of four. `parts` threads share a sum
+  // of the second convolution.
+  int rows, columns, group, parts;
+  Divisor of_patch_rows, of_middle, of_middle_columns, of_part, of_pixels, of_columns;
+
+  // Floats from one tap to the next; an odd number of quads, for few bank conflicts.
+  __host__ __device__ static int Pitch(int channels) { return ((channels + 3) / 4 | 1) * 4; }
+  __host__ __device__ int MiddlePixels() const { return (rows + 2) * (columns + 2); }
+  __host__ __device__ int PatchRows() const { return (rows + 1) * stride + 3; }
+  __host__ __device__ int PatchColumns() const { return (columns + 1) * stride + 3; }
+
+  // In shared memory, in this order, in floats.
+  __host__ __device__ int FirstFilters() const { return in_channels * 9 * Pitch(out_channels); }
+  __host__ __device__ int SecondFilters() const { return out_channels * 9 * Pitch(group); }
+  __host__ __device__ int ShortcutFilters() const {
+    return shortcut.filters != nullptr ? in_channels * Pitch(group) : 0;
+  }
+  __host__ __device__ int Norms() const { return 2 * (out_channels + 2 * group); }
+  __host__ __device__ int Patch() const { return in_channels * PatchRows() * PatchColumns(); }
+  __host__ __device__ int Middle() const { return out_channels * MiddlePixels(); }
+  __host__ __device__ int Sums() const { return parts * group * rows * columns; }
+  int Floats() const {
+    return FirstFilters() + SecondFilters() + ShortcutFilters() + Norms() + Patch() + Middle() +
+           Sums();
+  }
+};
+
+__device__ void CopyNumber(float* to, const float* from, bool exists) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(
+                   static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+               "l"(from), "r"(exists ? 4 : 0)
+               : "memory");
+}
+
+// `count` filters of `depth` numbers, side by side in shared memory; zeros up to whole quads.
+__device__ void CopyFilters(float* to, const float* filters, int depth, int count) {
+  const int pitch = Small::Pitch(count);
+  for (int n = threadIdx.x / 32; n < (count + 3) / 4 * 4; n += kTwiceThreads / 32) {
+    for (int k = threadIdx.x % 32; k < depth; k += 32) {
+      CopyNumber(to + k * pitch + n, filters + static_cast<int64_t>(n) * depth + k, n < count);
+    }
+  }
+}
+
+// Adds the nine products of a channel's window with four filters.
+__device__ void AddWindow(float (&sums)[4], const float* window, int line, const float4* filters,
+                          int quads) {
+#pragma unroll
+  for (int tap = 0; tap < 9; ++tap) {
+    const float v = window[tap / 3 * line + tap % 3];
+    const float4 w = filters[tap * quads];
+    sums[0] += v * w.x;
+    sums[1] += v * w.y;
+    sums[2] += v * w.z;
+    sums[3] += v * w.w;
+  }
+}
+
+__global__ void __launch_bounds__(kTwiceThreads) ConvolveTwice(const __grid_constant__ Small p) {
+  extern __shared__ __align__(16) float numbers[];
+  float* const filters1 = numbers;
+  float* const filters2 = filters1 + p.FirstFilters();
+  float* const filters3 = filters2 + p.SecondFilters();
+  float2* const norms1 = reinterpret_cast<float2*>(filters3 + p.ShortcutFilters());
+  float2* const norms2 = norms1 + p.out_channels;
+  float2* const norms3 = norms2 + p.group;
+  float* const patch = filters3 + p.ShortcutFilters() + p.Norms();
+  float* const middle = patch + p.Patch();
+  float* const partial = middle + p.Middle();
+
+  const int groups = (p.out_channels + p.group - 1) / p.group;
+  const int x0 = blockIdx.x / groups * p.columns;
+  const int y0 = blockIdx.y * p.rows;
+  const int channel0 = blockIdx.x % groups * p.group;
+  const int64_t image = blockIdx.z;
+  const int count = min(p.group, p.out_channels - channel0);
+
+  const int patch_rows = p.PatchRows();
+  const int patch_columns = p.PatchColumns();
+  const float* const plane = p.x + image * p.in_channels * p.height * p.width;
+  for (int i = threadIdx.x / 32; i < p.in_channels * patch_rows; i += kTwiceThreads / 32) {
+    int row = i;
+    const int channel = p.of_patch_rows.Split(row);
+    const int y = (y0 - 1) * p.stride - 1 + row;
+    for (int column = threadIdx.x % 32; column < patch_columns; column += 32) {
+      const int x = (x0 - 1) * p.stride - 1 + column;
+      CopyNumber(patch + i * patch_columns + column,
+                 plane + (static_cast<int64_t>(channel) * p.height + y) * p.width + x,
+                 y >= 0 && y < p.height && x >= 0 && x < p.width);
+    }
+  }
+  CopyFilters(filters1, p.first.filters, p.in_channels * 9, p.out_channels);
+  Commit();
+  const int depth2 = p.out_channels * 9;
+  CopyFilters(filters2, p.second.filters + static_cast<int64_t>(channel0) * depth2, depth2, count);
+  if (p.shortcut.filters != nullptr) {
+    CopyFilters(filters3, p.shortcut.filters + static_cast<int64_t>(channel0) * p.in_channels,
+                p.in_channels, count);
+  }
+  Commit();
+  const auto norm = [&](const Layer& layer, int n) {
+    const float scale = layer.Scale(n, p.eps);
+    return make_float2(scale, layer.Shift(n, scale));
+  };
+  for (int i = threadIdx.x; i < p.out_channels + 2 * count; i += kTwiceThreads) {
+    const int of_group = i - p.out_channels;
+    if (of_group < 0) {
+      norms1[i] = norm(p.first, i);
+    } else if (of_group < count) {
+      norms2[of_group] = norm(p.second, channel0 + of_group);
+    } else if (p.shortcut.filters != nullptr) {
+      norms3[of_group - count] = norm(p.shortcut, channel0 + of_group - count);
+    }
+  }
+  Await<1>();
+  __syncthreads();
+
+  // The result between, and zeros around the image.
+  const int middle_columns = p.columns + 2;
+  const int pixels = p.MiddlePixels();
+  const int quads1 = Small::Pitch(p.out_channels) / 4;
+  for (int i = threadIdx.x; i < (p.out_channels + 3) / 4 * pixels; i += kTwiceThreads) {
+    int pixel = i;
+    const int quad = p.of_middle.Split(pixel);
+    int column = pixel;
+    const int row = p.of_middle_columns.Split(column);
+    const bool inside =
+        y0 + row > 0 && y0 + row <= p.out_height && x0 + column > 0 && x0 + column <= p.out_width;
+    float sums[4] = {};
+    if (inside) {
+      const float* window = patch + row * p.stride * patch_columns + column * p.stride;
+      const float4* filters = reinterpret_cast<const float4*>(filters1) + quad;
+#pragma unroll 1
+      for (int c = 0; c < p.in_channels; ++c) {
+        AddWindow(sums, window, patch_columns, filters, quads1);
+        window += patch_rows * patch_columns;
+        filters += 9 * quads1;
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int n = quad * 4 + j;
+      if (n >= p.out_channels) break;
+      float v = sums[j] * norms1[n].x + norms1[n].y;
+      if (!inside || v < 0) v = 0;  // a NaN stays one
+      middle[n * pixels + pixel] = v;
+    }
+  }
+  Await<0>();
+  __syncthreads();
+
+  const int out_pixels = p.rows * p.columns;
+  const int quads2 = Small::Pitch(count) / 4;
+  for (int i = threadIdx.x; i < p.parts * p.group / 4 * out_pixels; i += kTwiceThreads) {
+    int pixel = i;
+    const int part = p.of_part.Split(pixel);
+    const int quad = p.of_pixels.Split(pixel);
+    if (quad * 4 >= count) continue;
+    int column = pixel;
+    const int row = p.of_columns.Split(column);
+    const float* window = middle + row * middle_columns + column;
+    const float4* filters = reinterpret_cast<const float4*>(filters2) + quad;
+    float sums[4] = {};
+#pragma unroll 1
+    for (int c = part; c < p.out_channels; c += p.parts) {
+      AddWindow(sums, window + c * pixels, middle_columns, filters + c * 9 * quads2, quads2);
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      partial[(part * p.group + quad * 4 + j) * out_pixels + pixel] = sums[j];
+    }
+  }
+  __syncthreads();
+
+  for (int i = threadIdx.x; i < count * out_pixels; i += kTwiceThreads) {
+    int pixel = i;
+    const int n = p.of_pixels.Split(pixel);
+    int column = pixel;
+    const int row = p.of_columns.Split(column);
+    if (y0 + row >= p.out_height || x0 + column >= p.out_width) continue;
+    float sum = 0;
+#pragma unroll 4
+    for (int part = 0; part < p.parts; ++part) {
+      sum += partial[(part * p.group + n) * out_pixels + pixel];
+    }
+    float v = sum * norms2[n].x + norms2[n].y;
+    const float* const of_x =
+        patch + ((row + 1) * p.stride + 1) * patch_columns + (column + 1) * p.stride + 1;
+    if (p.shortcut.filters == nullptr) {
+      v += of_x[(channel0 + n) * patch_rows * patch_columns];
+    } else {
+      float shortcut = 0;
+#pragma unroll 4
+      for (int c = 0; c < p.in_channels; ++c) {
+        shortcut += of_x[c * patch_rows * patch_columns] * filters3[c * quads2 * 4 + n];
+      }
+      v += shortcut * norms3[n].x + norms3[n].y;
+    }
+    if (v < 0) v = 0;
+    p.y[((image * p.out_channels + channel0 + n) * p.out_height + y0 + row) * p.out_width + x0 +
+        column] = v;
+  }
+}
+
 static int Ceiling(int a, int b) { return (a + b - 1) / b; }
+
+// Does a problem that is small enough; false where it is not. Of several tiles the one is taken by
+// which a multiprocessor has the fewest steps of four multiply-adds a thread.
+static bool LaunchConvolveTwice(Small p, int batch, cudaStream_t stream) {
+  constexpr int kThreads = kTwiceThreads;
+  const int sms = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  Small best{};
+  dim3 best_grid(0);
+  double least = kTwiceSteps;
+  for (int rows = 1; rows <= 8; rows *= 2) {
+    for (int group = 4; group <= 32; group *= 2) {
+      p.rows = std::min(rows, p.out_height);
+      p.columns = std::min(p.out_width, 16);
+      p.group = std::min(group, Ceiling(p.out_channels, 4) * 4);
+      const int of_part = p.group / 4 * p.rows * p.columns;
+      p.parts = std::clamp(kThreads / of_part, 1, p.out_channels);
+      // In double: sizes that are too large must not look small.
+      const double floats =
+          (9.0 * p.out_channels + p.PatchRows() * p.PatchColumns()) * p.in_channels +
+          9.0 * p.out_channels * p.group;
+      if (floats * 4 > kTwiceBytes || p.Floats() * 4 > kTwiceBytes) continue;
+      const dim3 grid(Ceiling(p.out_width, p.columns) * Ceiling(p.out_channels, p.group),
+                      Ceiling(p.out_height, p.rows), batch);
+      const double blocks = 1.0 * grid.x * grid.y * grid.z;
+      const int items = Ceiling(p.out_channels, 4) * p.MiddlePixels();
+      const double steps =
+          floats / kThreads + 9.0 * p.in_channels * Ceiling(items, kThreads) +
+          9.0 * Ceiling(p.out_channels, p.parts) * Ceiling(p.parts * of_part, kThreads);
+      const double cost = steps * std::max(1.0, blocks / sms);
+      if (cost >= least || grid.y > 65535 || grid.z > 65535) continue;
+      least = cost;
+      best = p;
+      best_grid = grid;
+    }
+  }
+  if (best_grid.x == 0) return false;
+  best.of_patch_rows = Divisor(best.PatchRows());
+  best.of_middle = Divisor(best.MiddlePixels());
+  best.of_middle_columns = Divisor(best.columns + 2);
+  best.of_part = Divisor(best.group / 4 * best.rows * best.columns);
+  best.of_pixels = Divisor(best.rows * best.columns);
+  best.of_columns = Divisor(best.columns);
+  const int bytes = best.Floats() * 4;
+  C10_CUDA_CHECK(
+      cudaFuncSetAttribute(ConvolveTwice, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  ConvolveTwice<<<best_grid, kThreads, bytes, stream>>>(best);
+  return true;
+}
 
 template <int kM, int kN>
 static void LaunchConvolve(const Source& first, const Source& second, const torch::Tensor& tiles,
@@ -685,6 +968,21 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor conv1_weight, Optional conv
                 *downsample_bn_bias, *downsample_bn_mean, *downsample_bn_var};
     shortcut = tensors3.Pointers(in_channels, out_channels, 1);
   }
+  cudaStream_t stream = at::cuda::getCurrentCUDAStream();
+  const Small small{x.data_ptr<float>(),
+                    y.data_ptr<float>(),
+                    layer1,
+                    layer2,
+                    shortcut,
+                    in_channels,
+                    out_channels,
+                    height,
+                    width,
+                    out_height,
+                    out_width,
+                    static_cast<int>(stride),
+                    static_cast<float>(eps)};
+  if (LaunchConvolveTwice(small, batch, stream)) return y;
 
   const int tile_channels = Tile<kWarpsM, kWarpsN>::kChannels;
   const int padded = Ceiling(out_channels, tile_channels) * tile_channels;
@@ -706,7 +1004,6 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor conv1_weight, Optional conv
   const Finish finish1{column(0), column(1), column(4), scales};
   const Finish finish2{column(2), column(3), nullptr, scales};
 
-  cudaStream_t stream = at::cuda::getCurrentCUDAStream();
   auto* chunks = reinterpret_cast<Chunk*>(split.data_ptr<float>());
   auto* middle_chunks = reinterpret_cast<Chunk*>(middle.data_ptr<float>());
   const int64_t groups = (plane + kConvertThreads / 4 - 1) / (kConvertThreads / 4);

@@ -3,7 +3,8 @@
 // weights among them, are issued before the sum. How many threads share a row is a matter of the
 // shape: half a warp where a row is that short, a block of 128 or more where it is long; where
 // there are few rows, every vector has its own thread, because only latency counts. Rows that do
-// not come in aligned vectors, or are too long, take a kernel with loops.
+// not come in aligned vectors go the same way number by number; those that are too long take a
+// kernel with loops.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_bf16.h>
@@ -44,6 +45,22 @@ __device__ float RowSum(float value) {
     value = lane < blockDim.x / 32 ? partial[lane] : 0;
 #pragma unroll
     for (int lanes = 16; lanes > 0; lanes /= 2) value += __shfl_xor_sync(~0u, value, lanes);
+  }
+  return value;
+}
+
+// The same for a block whose size is known. To be called once.
+template <int kThreads>
+__device__ float BlockSum(float value) {
+  constexpr int kWarps = kThreads / 32;
+  value = RowSum<32>(value);
+  if constexpr (kWarps > 1) {
+    __shared__ float partial[kWarps];
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = partial[0];
+#pragma unroll
+    for (int warp = 1; warp < kWarps; ++warp) value += partial[warp];
   }
   return value;
 }
@@ -97,6 +114,41 @@ __global__ void __launch_bounds__(kLanes == kWholeBlock ? 1024 / kItems : kWarpT
   }
 }
 
+// One block for each row of at most kThreads * kItems numbers, of any alignment.
+template <typename T, int kThreads, int kItems>
+__global__ void __launch_bounds__(kThreads)
+    RowByNumbers(const T* __restrict__ x, const T* __restrict__ weights, T* __restrict__ y,
+                 int features, float eps) {
+  const int64_t start = static_cast<int64_t>(blockIdx.x) * features + threadIdx.x;
+  x += start;
+  y += start;
+  weights += threadIdx.x;
+  T value[kItems], weight[kItems];
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    if (threadIdx.x + item * kThreads < features) {
+      value[item] = x[item * kThreads];
+      weight[item] = weights[item * kThreads];
+    }
+  }
+  float squares = 0;
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    const bool inside = threadIdx.x + item * kThreads < features;
+    const float v = inside ? static_cast<float>(value[item]) : 0;
+    squares += v * v;
+  }
+  const float mean = BlockSum<kThreads>(squares) / static_cast<float>(features);
+  const float scale = rsqrtf(mean + eps);
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    if (threadIdx.x + item * kThreads < features) {
+      y[item * kThreads] = static_cast<T>(static_cast<float>(value[item]) * scale *
+                                          static_cast<float>(weight[item]));
+    }
+  }
+}
+
 // One block for each row, of any length and alignment; the row is read twice.
 template <typename T>
 __global__ void __launch_bounds__(kLoopThreads)
@@ -139,6 +191,13 @@ static void InRegisters(const Call& call) {
       call.rows, vectors, call.eps);
 }
 
+template <typename T, int kThreads, int kItems>
+static void ByNumbers(const Call& call) {
+  RowByNumbers<T, kThreads, kItems><<<call.rows, kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
+      call.x.data_ptr<T>(), call.weights.data_ptr<T>(), call.y.data_ptr<T>(),
+      static_cast<int>(call.features), call.eps);
+}
+
 static bool Aligned(const torch::Tensor& x) {
   return reinterpret_cast<uintptr_t>(x.data_ptr()) % sizeof(uint4) == 0;
 }
@@ -162,6 +221,12 @@ static void Launch(const Call& call) {
     InRegisters<Pair, kWholeBlock, 2>(call);
   } else if (in_vectors && vectors <= 1024) {
     InRegisters<Pair, kWholeBlock, 4>(call);  // tune: the number of items in 2, 4
+  } else if (call.features <= 128) {
+    ByNumbers<T, 32, 4>(call);
+  } else if (call.features <= 1024) {
+    ByNumbers<T, 256, 4>(call);
+  } else if (call.features <= 4096) {
+    ByNumbers<T, 512, 8>(call);
   } else {
     RowInLoops<T><<<call.rows, kLoopThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
         call.x.data_ptr<T>(), call.weights.data_ptr<T>(), call.y.data_ptr<T>(), call.features,

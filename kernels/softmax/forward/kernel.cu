@@ -1,15 +1,14 @@
 // Softmax of rows, computed in float32 and bound by memory: x is read once, in vectors of 16
 // bytes, and y written once.
-//  - Tile: rows of up to 256 columns. Eight rows of any length begin and end at a vector's border,
-//    so a block moves such tiles through shared memory in whole vectors, and a warp computes a row
-//    there.
+//  - FewRows: rows of up to 1024 columns, where they are so few that only latency counts.
+//  - RowsInWords: many rows of up to 256 columns, half a warp for each.
 //  - RowInRegisters: one block for each row, whose numbers stay in registers from the maximum to
 //    the result. Rows need not begin at a vector's border: a row's first and last vector, which it
 //    may share with its neighbours, go by single elements.
-//  - RowInBoth: the same for float32 rows of up to 32,768 columns, half of which wait in shared
-//    memory, so that a multiprocessor has two of them.
-//  - RowInShared: rows of 16-bit numbers that are too long for that once they are float32. The
-//    numbers stay in registers as they came, the exponentials wait in shared memory for their sum.
+//  - RowAhead: float32 rows of up to 32,768 columns. One block on each multiprocessor goes from row
+//    to row, and has the next one on its way to shared memory.
+//  - RowPacked: rows of 16-bit numbers that are too long for registers once they are float32. They
+//    stay there as they came.
 //  - RowInLoops: whatever is longer or aligned otherwise.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
@@ -18,14 +17,14 @@
 #include <cuda_pipeline.h>
 #include <torch/extension.h>
 
+#include <algorithm>
 #include <cstdint>
 
-constexpr int kTileRows = 16;      // tune: kTileRows in 8, 16, 32
-constexpr int kTileThreads = 256;  // tune: kTileThreads in 128, 256
-constexpr int kTileColumns = 256;
-constexpr int kBothThreads = 512;  // of RowInBoth
-constexpr int kBothItems = 8;      // vectors in registers, and as many in shared memory
-constexpr int kSharedItems = 7;    // of RowInShared
+constexpr int kWordLanes = 16;       // of RowsInWords, for each row; tune: kWordLanes in 8, 16, 32
+constexpr int kWordThreads = 128;    // tune: kWordThreads in 128, 256
+constexpr int kAheadThreads = 1024;  // of RowAhead
+constexpr int kAheadItems = 8;       // vectors in registers, and as many in shared memory
+constexpr int kPackedItems = 7;      // of RowPacked
 constexpr int kLoopThreads = 512;
 
 // The formats: their bits, and how pairs of them become float32 and come back.
@@ -51,11 +50,16 @@ struct BFloat16 {
 template <typename Format>
 constexpr int kEach = sizeof(uint4) / sizeof(typename Format::Bits);
 
-template <typename Format>
-union Vector {
-  uint4 whole;
-  typename Format::Bits at[kEach<Format>];
+// Elements that are loaded and stored together.
+template <typename Format, typename Whole>
+union Pack {
+  static constexpr int kSize = sizeof(Whole) / sizeof(typename Format::Bits);
+  Whole whole;
+  typename Format::Bits at[kSize];
 };
+
+template <typename Format>
+using Vector = Pack<Format, uint4>;
 
 struct Largest {
   static constexpr float kNeutral = -INFINITY;
@@ -66,10 +70,11 @@ struct Sum {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
 
-template <typename Combine>
+// The combination over kLanes neighbours, for all of them.
+template <int kLanes = 32, typename Combine>
 __device__ float OfWarp(float value, Combine combine) {
 #pragma unroll
-  for (int lanes = 16; lanes > 0; lanes /= 2) {
+  for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) {
     value = combine(value, __shfl_xor_sync(~0u, value, lanes));
   }
   return value;
@@ -85,6 +90,100 @@ __device__ float OfBlock(float value, Combine combine) {
   __syncthreads();
   const int lane = threadIdx.x % 32;
   return OfWarp(lane < kWarps ? partial[lane] : Combine::kNeutral, combine);
+}
+
+// Of the numbers that a thread, warp or block has seen: the largest, and the sum of exp(x -
+// largest). Where all are -infinity, the largest is still a number: no difference is a NaN.
+struct Parts {
+  float largest, sum;
+};
+
+constexpr float kLeast = -3.402823466e38f;
+
+// The combination over the block's threads, for all of them. Calls take turns between two
+// `partial`: who writes to one has passed the barrier after which its last reader has gone on.
+template <int kThreads>
+__device__ Parts OfBlock(Parts mine, Parts* partial) {
+  constexpr int kWarps = kThreads / 32;
+  const float of_warp = OfWarp(mine.largest, Largest());
+  const float sum = OfWarp(mine.sum * __expf(mine.largest - of_warp), Sum());
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = {of_warp, sum};
+  __syncthreads();
+  const int lane = threadIdx.x % 32;
+  const Parts part = lane < kWarps ? partial[lane] : Parts{kLeast, 0};
+  const float largest = OfWarp(part.largest, Largest());
+  return {largest, OfWarp(part.sum * __expf(part.largest - largest), Sum())};
+}
+
+// A row as whole units (vectors, words) of kSize elements at their borders, and up to kSize - 1
+// single elements on either side, the `extra` ones.
+template <int kSize>
+struct Span {
+  int64_t start;  // element, the first of the first unit
+  int units, head, extra;
+
+  __device__ Span(int64_t row, int columns) {
+    const int64_t first = row * columns;
+    head = min(static_cast<int>(-first & (kSize - 1)), columns);
+    start = first + head;
+    units = (columns - head) / kSize;
+    extra = columns - units * kSize;
+  }
+  // Element i < extra, counted from `start`.
+  __device__ int Extra(int i) const { return i < head ? i - head : units * kSize + i - head; }
+};
+
+// Few rows: kLanes threads, of one warp or all of a block, for each row of at most kLanes * kItems
+// columns, of any alignment. Every number is asked for at once. A warp takes exponentials around
+// its own largest number, so that one barrier is enough.
+template <typename Format, int kLanes, int kThreads, int kItems>
+__global__ void __launch_bounds__(kThreads)
+    FewRows(const typename Format::Bits* __restrict__ x, typename Format::Bits* __restrict__ y,
+            int rows, int columns) {
+  constexpr int kWide = kLanes < 32 ? kLanes : 32;
+  constexpr int kWarps = kLanes / kWide;  // that share a row
+  const int row = blockIdx.x * (kThreads / kLanes) + threadIdx.x / kLanes;
+  const int lane = threadIdx.x % kLanes;
+  const int end = row < rows ? columns : 0;
+  const int64_t start = static_cast<int64_t>(row) * columns + lane;
+  x += start;
+  y += start;
+  typename Format::Bits bits[kItems];
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    bits[item] = lane + item * kLanes < end ? x[item * kLanes] : Format::kLowest;
+  }
+  float value[kItems];
+  float largest = kWarps > 1 ? kLeast : -INFINITY;
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    value[item] = Format::Wide(bits[item]);
+    largest = fmaxf(largest, value[item]);
+  }
+  largest = OfWarp<kWide>(largest, Largest());
+  float sum = 0;
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) sum += value[item] = __expf(value[item] - largest);
+  sum = OfWarp<kWide>(sum, Sum());
+  float scale = 1 / sum;
+  if constexpr (kWarps > 1) {
+    __shared__ Parts partial[kWarps];
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = {largest, sum};
+    __syncthreads();
+    float of_row = partial[0].largest;
+#pragma unroll
+    for (int warp = 1; warp < kWarps; ++warp) of_row = fmaxf(of_row, partial[warp].largest);
+    sum = 0;
+#pragma unroll
+    for (int warp = 0; warp < kWarps; ++warp) {
+      sum += partial[warp].sum * __expf(partial[warp].largest - of_row);
+    }
+    scale = __expf(largest - of_row) / sum;
+  }
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    if (lane + item * kLanes < end) y[item * kLanes] = Format::Narrow(value[item] * scale);
+  }
 }
 
 // A row in vectors, the first of which may begin in the row before.
@@ -176,172 +275,193 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The same for float32 rows of twice that: the other kItems vectors of a thread, at
-// waiting[threadIdx.x + item * kThreads], become exponentials in shared memory. So two rows fit on
-// a multiprocessor, and one moves while the other is computed.
-template <int kThreads, int kItems>
-__global__ void __launch_bounds__(kThreads, 2)
-    RowInBoth(const unsigned* __restrict__ x, unsigned* __restrict__ y, int columns) {
-  extern __shared__ float4 waiting[];
-  const Row<Float> row(blockIdx.x, columns);
-  float4* const mine = waiting + threadIdx.x;
-  const int first = threadIdx.x, second = threadIdx.x + kItems * kThreads;
+// Long float32 rows, up to 4 * kAheadThreads * kAheadItems columns. The blocks, one on each
+// multiprocessor, go from row to row: one is in their registers, and the next is on its way to
+// shared memory meanwhile, where a thread waits for what it will compute itself. A thread takes
+// exponentials around its own largest number.
+__global__ void __launch_bounds__(kAheadThreads, 1)
+    RowAhead(const float* __restrict__ x, float* __restrict__ y, int rows, int columns) {
+  extern __shared__ float4 ahead[];
+  __shared__ Parts partial[2][kAheadThreads / 32];
+  float4* const mine = ahead + threadIdx.x;
+  float next_extra = -INFINITY;
+  // What the L2 cache drops first are then lines of y, which it has to write anyway.
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(policy));
+  const auto fetch = [&](int row) {
+    const Span<4> span(row, columns);
+    const auto* from = reinterpret_cast<const float4*>(x + span.start) + threadIdx.x;
 #pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    const int vector = second + item * kThreads;
-    if (row.Inside(vector)) {
-      __pipeline_memcpy_async(mine + item * kThreads, x + row.start + vector * 4, sizeof(float4));
-    } else {
-      const Vector<Float> v = Load<Float>(x, row, vector);
-      reinterpret_cast<uint4*>(mine)[item * kThreads] = v.whole;
+    for (int item = 0; item < kAheadItems; ++item) {
+      if (threadIdx.x + item * kAheadThreads < span.units) {
+        const auto to =
+            static_cast<uint32_t>(__cvta_generic_to_shared(mine + item * kAheadThreads));
+        asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(to),
+                     "l"(from + item * kAheadThreads), "l"(policy)
+                     : "memory");
+      }
     }
-  }
-  __pipeline_commit();
-  float value[kItems][4];
+    __pipeline_commit();
+    if (threadIdx.x < span.extra) next_extra = x[span.start + span.Extra(threadIdx.x)];
+  };
+  fetch(blockIdx.x);
+  int turn = 0;
+  for (int row = blockIdx.x; row < rows; row += gridDim.x, turn ^= 1) {
+    const Span<4> span(row, columns);
+    __pipeline_wait_prior(0);
+    float4 value[kAheadItems];
 #pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    const Vector<Float> v = Load<Float>(x, row, first + item * kThreads);
-#pragma unroll
-    for (int e = 0; e < 4; ++e) value[item][e] = Float::Wide(v.at[e]);
-  }
-  float largest = -INFINITY;
-#pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) largest = fmaxf(largest, value[item][e]);
-  }
-  __pipeline_wait_prior(0);
-#pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    const float4 v = mine[item * kThreads];
-    largest = fmaxf(largest, fmaxf(fmaxf(v.x, v.y), fmaxf(v.z, v.w)));
-  }
-  largest = OfBlock<kThreads>(largest, Largest());
+    for (int item = 0; item < kAheadItems; ++item) {
+      const bool inside = threadIdx.x + item * kAheadThreads < span.units;
+      value[item] = inside ? mine[item * kAheadThreads]
+                           : make_float4(-INFINITY, -INFINITY, -INFINITY, -INFINITY);
+    }
+    float extra = threadIdx.x < span.extra ? next_extra : -INFINITY;
+    if (row + gridDim.x < rows) fetch(row + gridDim.x);
 
-  float sum = 0;
+    Parts parts{fmaxf(extra, kLeast), 0};
 #pragma unroll
-  for (int item = 0; item < kItems; ++item) {
+    for (int item = 0; item < kAheadItems; ++item) {
+      const float4 v = value[item];
+      parts.largest = fmaxf(parts.largest, fmaxf(fmaxf(v.x, v.y), fmaxf(v.z, v.w)));
+    }
+    parts.sum = extra = __expf(extra - parts.largest);
 #pragma unroll
-    for (int e = 0; e < 4; ++e) sum += value[item][e] = __expf(value[item][e] - largest);
-    const float4 v = mine[item * kThreads];
-    const float4 powers = make_float4(__expf(v.x - largest), __expf(v.y - largest),
-                                      __expf(v.z - largest), __expf(v.w - largest));
-    sum += (powers.x + powers.y) + (powers.z + powers.w);
-    mine[item * kThreads] = powers;
-  }
-  const float scale = 1 / OfBlock<kThreads>(sum, Sum());
+    for (int item = 0; item < kAheadItems; ++item) {
+      float4& v = value[item];
+      v = make_float4(__expf(v.x - parts.largest), __expf(v.y - parts.largest),
+                      __expf(v.z - parts.largest), __expf(v.w - parts.largest));
+      parts.sum += (v.x + v.y) + (v.z + v.w);
+    }
+    const Parts all = OfBlock<kAheadThreads>(parts, partial[turn]);
+    const float scale = __expf(parts.largest - all.largest) / all.sum;
+    auto* const to = reinterpret_cast<float4*>(y + span.start) + threadIdx.x;
 #pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) value[item][e] *= scale;
-    Store<Float>(y, row, first + item * kThreads, value[item]);
-  }
-#pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    const float4 v = mine[item * kThreads];
-    const float result[4] = {v.x * scale, v.y * scale, v.z * scale, v.w * scale};
-    Store<Float>(y, row, second + item * kThreads, result);
+    for (int item = 0; item < kAheadItems; ++item) {
+      const float4 v = value[item];
+      if (threadIdx.x + item * kAheadThreads < span.units) {
+        to[item * kAheadThreads] = make_float4(v.x * scale, v.y * scale, v.z * scale, v.w * scale);
+      }
+    }
+    if (threadIdx.x < span.extra) y[span.start + span.Extra(threadIdx.x)] = extra * scale;
   }
 }
 
-// For rows of 16-bit numbers: the exponentials of a thread are at waiting[threadIdx.x + i *
-// kThreads].
+// Keeps the compiler from holding on to the elements as float32, in twice the registers.
+__device__ void StayPacked(uint4& v) { asm("" : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)); }
+
+// Long rows of 16-bit numbers, one block for each. The numbers stay in registers as they came. A
+// thread sums exponentials around its own largest number while others still wait for theirs; they
+// are taken anew, around the row's largest, when they are stored.
 template <typename Format, int kThreads, int kItems>
 __global__ void __launch_bounds__(kThreads)
-    RowInShared(const typename Format::Bits* __restrict__ x, typename Format::Bits* __restrict__ y,
-                int columns) {
-  constexpr int kSize = kEach<Format>;
-  extern __shared__ float4 waiting[];
-  const Row<Format> row(blockIdx.x, columns);
-  Vector<Format> value[kItems];
-  float largest = -INFINITY;
+    RowPacked(const typename Format::Bits* __restrict__ x, typename Format::Bits* __restrict__ y,
+              int columns) {
+  __shared__ Parts partial[kThreads / 32];
+  const Span<kEach<Format>> span(blockIdx.x, columns);
+  const auto* from = reinterpret_cast<const uint4*>(x + span.start) + threadIdx.x;
+  auto* const to = reinterpret_cast<uint4*>(y + span.start) + threadIdx.x;
+  const int extra = span.Extra(threadIdx.x);
+  uint4 value[kItems];
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
-    value[item] = Load<Format>(x, row, threadIdx.x + item * kThreads);
+    if (threadIdx.x + item * kThreads < span.units) value[item] = from[item * kThreads];
   }
+  typename Format::Bits single = Format::kLowest;
+  if (threadIdx.x < span.extra) single = x[span.start + extra];
+
+  Parts parts{kLeast, 0};
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
+    if (threadIdx.x + item * kThreads >= span.units) continue;
+    Vector<Format> v;
+    v.whole = value[item];
+    float largest = parts.largest;
 #pragma unroll
-    for (int e = 0; e < kSize; ++e) largest = fmaxf(largest, Format::Wide(value[item].at[e]));
+    for (int e = 0; e < kEach<Format>; ++e) largest = fmaxf(largest, Format::Wide(v.at[e]));
+    float sum = 0;
+#pragma unroll
+    for (int e = 0; e < kEach<Format>; ++e) sum += __expf(Format::Wide(v.at[e]) - largest);
+    parts = {largest, parts.sum * __expf(parts.largest - largest) + sum};
+    StayPacked(value[item]);
   }
-  largest = OfBlock<kThreads>(largest, Largest());
-  float sum = 0;
+  if (threadIdx.x < span.extra) {
+    const float largest = fmaxf(parts.largest, Format::Wide(single));
+    parts = {largest,
+             parts.sum * __expf(parts.largest - largest) + __expf(Format::Wide(single) - largest)};
+  }
+  parts = OfBlock<kThreads>(parts, partial);
+  const float scale = 1 / parts.sum;
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
+    if (threadIdx.x + item * kThreads >= span.units) continue;
+    Vector<Format> v;
+    v.whole = value[item];
 #pragma unroll
-    for (int e = 0; e < kSize; e += 4) {
-      float4 four;
-      sum += four.x = __expf(Format::Wide(value[item].at[e]) - largest);
-      sum += four.y = __expf(Format::Wide(value[item].at[e + 1]) - largest);
-      sum += four.z = __expf(Format::Wide(value[item].at[e + 2]) - largest);
-      sum += four.w = __expf(Format::Wide(value[item].at[e + 3]) - largest);
-      waiting[threadIdx.x + (item * kSize + e) / 4 * kThreads] = four;
+    for (int e = 0; e < kEach<Format>; ++e) {
+      v.at[e] = Format::Narrow(__expf(Format::Wide(v.at[e]) - parts.largest) * scale);
     }
+    to[item * kThreads] = v.whole;
   }
-  const float scale = 1 / OfBlock<kThreads>(sum, Sum());
-#pragma unroll
-  for (int item = 0; item < kItems; ++item) {
-    float result[kSize];
-#pragma unroll
-    for (int e = 0; e < kSize; e += 4) {
-      const float4 four = waiting[threadIdx.x + (item * kSize + e) / 4 * kThreads];
-      result[e] = four.x * scale;
-      result[e + 1] = four.y * scale;
-      result[e + 2] = four.z * scale;
-      result[e + 3] = four.w * scale;
-    }
-    Store<Format>(y, row, threadIdx.x + item * kThreads, result);
+  if (threadIdx.x < span.extra) {
+    y[span.start + extra] = Format::Narrow(__expf(Format::Wide(single) - parts.largest) * scale);
   }
 }
 
-// One block for kTileRows rows of at most kTileColumns.
-template <typename Format>
-__global__ void __launch_bounds__(kTileThreads)
-    Tile(const typename Format::Bits* __restrict__ x, typename Format::Bits* __restrict__ y,
-         int64_t rows, int columns) {
-  constexpr int kSize = kEach<Format>;
-  constexpr int kItems = kTileColumns / 32;
-  __shared__ __align__(16) typename Format::Bits tile[kTileRows * kTileColumns];
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kTileRows;
-  const int here = static_cast<int>(min(static_cast<int64_t>(kTileRows), rows - first));
-  const int elements = here * columns;
-  x += first * columns;
-  y += first * columns;
-  for (int v = threadIdx.x; v < elements / kSize; v += kTileThreads) {
-    reinterpret_cast<uint4*>(tile)[v] = reinterpret_cast<const uint4*>(x)[v];
+// Many rows of at most kColumns, kWordLanes threads for each, word by word.
+template <typename Format, int kColumns>
+__global__ void __launch_bounds__(kWordThreads)
+    RowsInWords(const typename Format::Bits* __restrict__ x, typename Format::Bits* __restrict__ y,
+                int64_t rows, int columns) {
+  using Bits = typename Format::Bits;
+  using Word = Pack<Format, unsigned>;
+  constexpr int kItems = kColumns / Word::kSize / kWordLanes;
+  const int lane = threadIdx.x % kWordLanes;
+  const int64_t row =
+      static_cast<int64_t>(blockIdx.x) * (kWordThreads / kWordLanes) + threadIdx.x / kWordLanes;
+  const Span<Word::kSize> span(row, row < rows ? columns : 0);
+  const auto* from = reinterpret_cast<const unsigned*>(x + span.start) + lane;
+  auto* const to = reinterpret_cast<unsigned*>(y + span.start) + lane;
+  const bool has_extra = Word::kSize > 1 && lane < span.extra;
+  Word words[kItems];
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    if (lane + item * kWordLanes < span.units) words[item].whole = from[item * kWordLanes];
   }
-  for (int i = elements / kSize * kSize + threadIdx.x; i < elements; i += kTileThreads) {
-    tile[i] = x[i];
-  }
-  __syncthreads();
+  Bits single = Format::kLowest;
+  if (has_extra) single = x[span.start + span.Extra(lane)];
 
-  const int lane = threadIdx.x % 32;
-  for (int row = threadIdx.x / 32; row < here; row += kTileThreads / 32) {
-    typename Format::Bits* const at = tile + row * columns + lane;
-    float value[kItems];
-    float largest = -INFINITY;
+  float value[kItems][Word::kSize];
+  float extra = Format::Wide(single);
+  float largest = extra;
 #pragma unroll
-    for (int item = 0; item < kItems; ++item) {
-      value[item] = lane + item * 32 < columns ? Format::Wide(at[item * 32]) : -INFINITY;
-      largest = fmaxf(largest, value[item]);
-    }
-    largest = OfWarp(largest, Largest());
-    float sum = 0;
+  for (int item = 0; item < kItems; ++item) {
+    const bool inside = lane + item * kWordLanes < span.units;
 #pragma unroll
-    for (int item = 0; item < kItems; ++item) sum += value[item] = __expf(value[item] - largest);
-    const float scale = 1 / OfWarp(sum, Sum());
-#pragma unroll
-    for (int item = 0; item < kItems; ++item) {
-      if (lane + item * 32 < columns) at[item * 32] = Format::Narrow(value[item] * scale);
+    for (int e = 0; e < Word::kSize; ++e) {
+      value[item][e] = inside ? Format::Wide(words[item].at[e]) : -INFINITY;
+      largest = fmaxf(largest, value[item][e]);
     }
   }
-  __syncthreads();
-  for (int v = threadIdx.x; v < elements / kSize; v += kTileThreads) {
-    reinterpret_cast<uint4*>(y)[v] = reinterpret_cast<const uint4*>(tile)[v];
+  largest = OfWarp<kWordLanes>(largest, Largest());
+  extra = __expf(extra - largest);
+  float sum = extra;
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+#pragma unroll
+    for (int e = 0; e < Word::kSize; ++e) {
+      sum += value[item][e] = __expf(value[item][e] - largest);
+    }
   }
-  for (int i = elements / kSize * kSize + threadIdx.x; i < elements; i += kTileThreads) {
-    y[i] = tile[i];
+  const float scale = 1 / OfWarp<kWordLanes>(sum, Sum());
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    Word word;
+#pragma unroll
+    for (int e = 0; e < Word::kSize; ++e) word.at[e] = Format::Narrow(value[item][e] * scale);
+    if (lane + item * kWordLanes < span.units) to[item * kWordLanes] = word.whole;
   }
+  if (has_extra) y[span.start + span.Extra(lane)] = Format::Narrow(extra * scale);
 }
 
 // One block for each row, of any length and alignment; the row is read three times.
@@ -369,47 +489,91 @@ __global__ void __launch_bounds__(kLoopThreads)
   }
 }
 
+// Everything of one call.
+template <typename Format>
+struct Call {
+  using Bits = typename Format::Bits;
+  const Bits* x;
+  Bits* y;
+  int64_t rows, columns;
+  cudaStream_t stream;
+
+  int Width() const { return static_cast<int>(columns); }
+  unsigned Blocks(int rows_of_block) const {
+    return static_cast<unsigned>((rows + rows_of_block - 1) / rows_of_block);
+  }
+  template <int kLanes, int kThreads, int kItems>
+  void Few() const {
+    FewRows<Format, kLanes, kThreads, kItems>
+        <<<Blocks(kThreads / kLanes), kThreads, 0, stream>>>(x, y, static_cast<int>(rows), Width());
+  }
+  template <int kColumns>
+  void Narrow() const {
+    RowsInWords<Format, kColumns>
+        <<<Blocks(kWordThreads / kWordLanes), kWordThreads, 0, stream>>>(x, y, rows, Width());
+  }
+  template <int kThreads, int kItems>
+  void InRegisters() const {
+    RowInRegisters<Format, kThreads, kItems><<<Blocks(1), kThreads, 0, stream>>>(x, y, Width());
+  }
+  void Long(int processors) const {
+    if constexpr (sizeof(Bits) == 2) {
+      RowPacked<Format, 1024, kPackedItems><<<Blocks(1), 1024, 0, stream>>>(x, y, Width());
+    } else {
+      constexpr int kBytes = kAheadThreads * kAheadItems * sizeof(float4);
+      C10_CUDA_CHECK(
+          cudaFuncSetAttribute(RowAhead, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+      RowAhead<<<std::min(static_cast<int>(rows), processors), kAheadThreads, kBytes, stream>>>(
+          reinterpret_cast<const float*>(x), reinterpret_cast<float*>(y), static_cast<int>(rows),
+          Width());
+    }
+  }
+};
+
 template <typename Format>
 static void Launch(const torch::Tensor& x, torch::Tensor& y) {
   using Bits = typename Format::Bits;
-  cudaStream_t stream = at::cuda::getCurrentCUDAStream();
   const int64_t columns = x.size(x.dim() - 1), rows = x.numel() / columns;
   TORCH_CHECK(rows < (int64_t{1} << 31), "x has too many rows");
-  const auto* from = static_cast<const Bits*>(x.data_ptr());
-  auto* to = static_cast<Bits*>(y.data_ptr());
-  const auto blocks = static_cast<unsigned>(rows);
-  const bool aligned = reinterpret_cast<uintptr_t>(from) % sizeof(uint4) == 0 &&
-                       reinterpret_cast<uintptr_t>(to) % sizeof(uint4) == 0;
+  const Call<Format> call{static_cast<const Bits*>(x.data_ptr()), static_cast<Bits*>(y.data_ptr()),
+                          rows, columns, at::cuda::getCurrentCUDAStream()};
+  const int processors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  const bool aligned = reinterpret_cast<uintptr_t>(call.x) % sizeof(uint4) == 0 &&
+                       reinterpret_cast<uintptr_t>(call.y) % sizeof(uint4) == 0;
   // Where rows do not begin at borders of vectors, most touch one vector more than they fill.
-  const int64_t extra = columns % kEach<Format> == 0 ? 0 : kEach<Format>;
+  const bool whole = aligned && columns % kEach<Format> == 0;
+  const int64_t extra = whole ? 0 : kEach<Format>;
   const int64_t vectors = aligned ? (columns + extra) / kEach<Format> + (extra > 0) : INT64_MAX;
-  const int width = static_cast<int>(columns);
-  if (aligned && columns <= kTileColumns) {
-    const auto tiles = static_cast<unsigned>((rows + kTileRows - 1) / kTileRows);
-    Tile<Format><<<tiles, kTileThreads, 0, stream>>>(from, to, rows, width);
+  const bool few = x.numel() <= int64_t{processors} * 8192 && (!whole || columns <= 256);
+  if (few && columns <= 8) {
+    call.template Few<8, 128, 1>();
+  } else if (few && columns <= 32) {
+    call.template Few<32, 128, 1>();
+  } else if (few && columns <= 128) {
+    call.template Few<32, 128, 4>();
+  } else if (few && columns <= 512) {
+    call.template Few<128, 128, 4>();
+  } else if (few && columns <= 1024) {
+    call.template Few<256, 256, 4>();
+  } else if (aligned && columns <= 128) {
+    call.template Narrow<128>();
+  } else if (aligned && columns <= 224) {
+    call.template Narrow<224>();
+  } else if (aligned && columns <= 256) {
+    call.template Narrow<256>();
   } else if (vectors <= 512) {
-    RowInRegisters<Format, 128, 4><<<blocks, 128, 0, stream>>>(from, to, width);
+    call.template InRegisters<128, 4>();
   } else if (vectors <= 1024) {
-    RowInRegisters<Format, 256, 4><<<blocks, 256, 0, stream>>>(from, to, width);
+    call.template InRegisters<256, 4>();
   } else if (vectors <= 2048) {
-    RowInRegisters<Format, 512, 4><<<blocks, 512, 0, stream>>>(from, to, width);
+    call.template InRegisters<512, 4>();
   } else if (sizeof(Bits) == 4 && vectors <= 4096) {
-    RowInRegisters<Format, 512, 32 / kEach<Format>><<<blocks, 512, 0, stream>>>(from, to, width);
-  } else if (sizeof(Bits) == 4 && vectors <= 2 * kBothThreads * kBothItems) {
-    constexpr int kBytes = kBothThreads * kBothItems * sizeof(float4);
-    constexpr auto kKernel = RowInBoth<kBothThreads, kBothItems>;
-    C10_CUDA_CHECK(
-        cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    kKernel<<<blocks, kBothThreads, kBytes, stream>>>(static_cast<const unsigned*>(x.data_ptr()),
-                                                      static_cast<unsigned*>(y.data_ptr()), width);
-  } else if (sizeof(Bits) == 2 && vectors <= 1024 * kSharedItems) {
-    constexpr int kBytes = 1024 * kSharedItems * kEach<Format> * sizeof(float);
-    constexpr auto kKernel = RowInShared < Format, 1024, sizeof(Bits) == 2 ? kSharedItems : 1 > ;
-    C10_CUDA_CHECK(
-        cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    kKernel<<<blocks, 1024, kBytes, stream>>>(from, to, width);
+    call.template InRegisters<512, 32 / kEach<Format>>();
+  } else if (aligned && columns <= int64_t{1024} * kEach<Format> *
+                                       (sizeof(Bits) == 4 ? kAheadItems : kPackedItems)) {
+    call.Long(processors);
   } else {
-    RowInLoops<Format><<<blocks, kLoopThreads, 0, stream>>>(from, to, columns);
+    RowInLoops<Format><<<call.Blocks(1), kLoopThreads, 0, call.stream>>>(call.x, call.y, columns);
   }
 }
 

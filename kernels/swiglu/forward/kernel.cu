@@ -1,10 +1,10 @@
 // SwiGLU activation, y = silu(gate) * value: bound by memory, so that all there is to do is to
 // keep enough bytes in flight and to waste none. A thread takes kItems vectors of 16 bytes of
 // gates and the values that belong to them, a block's width apart, and issues all loads before the
-// first use. Blocks number vectors of y throughout, whatever the length of a row; a 32-bit
-// division, which memory hides, finds the row. Rows that do not come in aligned vectors go by
-// single elements.
-// SPDX-License-Identifier: Apache-2.0
+// first use. What the L2 drops first is y (loads have the hint evict_last, stores are streaming),
+// which has to be written anyway. Blocks number vectors of y throughout, whatever the length of a
+// row; a 32-bit division, which memory hides, finds the row. Rows that do not come in aligned
+// vectors go by single elements. SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -48,12 +48,27 @@ __device__ unsigned OfWord<__nv_bfloat162>(unsigned gate, unsigned value) {
   return reinterpret_cast<const unsigned&>(y);
 }
 
+__device__ uint64_t EvictLast() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(policy));
+  return policy;
+}
+
+__device__ uint4 Load(const uint4* p, uint64_t policy) {
+  uint4 v;
+  asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(p), "l"(policy));
+  return v;
+}
+
 // `vectors` of y in all, `of_row` of them in each row.
 template <typename Word, int kWidth, int kEach>
 __global__ void __launch_bounds__(kWidth)
     InVectors(const uint4* __restrict__ x, uint4* __restrict__ y, unsigned vectors,
               unsigned of_row) {
   const unsigned first = blockIdx.x * (kWidth * kEach) + threadIdx.x;
+  const uint64_t policy = EvictLast();
   uint4 gate[kEach], value[kEach];
 #pragma unroll
   for (int item = 0; item < kEach; ++item) {
@@ -61,8 +76,8 @@ __global__ void __launch_bounds__(kWidth)
     if (i >= vectors) continue;
     // Each row of x before this one holds of_row vectors more than that of y.
     const uint4* at = x + i + static_cast<int64_t>(i / of_row) * of_row;
-    gate[item] = *at;
-    value[item] = at[of_row];
+    gate[item] = Load(at, policy);
+    value[item] = Load(at + of_row, policy);
   }
 #pragma unroll
   for (int item = 0; item < kEach; ++item) {
@@ -73,7 +88,7 @@ __global__ void __launch_bounds__(kWidth)
     result.y = OfWord<Word>(gate[item].y, value[item].y);
     result.z = OfWord<Word>(gate[item].z, value[item].z);
     result.w = OfWord<Word>(gate[item].w, value[item].w);
-    y[i] = result;
+    __stcs(y + i, result);
   }
 }
 

@@ -20,7 +20,12 @@
 // channels, for up to nine places of the filter at once: these only shift x. A block has its share
 // of all rectangles of places; AddParts adds the shares up, in order, and the bias gradients.
 //
-// What is too large for shared memory goes to plain kernels. SPDX-License-Identifier: Apache-2.0
+// What is too large for shared memory goes to plain kernels.
+//
+// Small problems, where four launches and the splitting would take longer than the products, are
+// one launch of ordinary multiply-adds, GradSmall: some of its blocks make the gradient of x, the
+// others those of the filters and biases.
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_fp16.h>
 #include <torch/extension.h>
@@ -51,6 +56,8 @@ constexpr int kAddThreads = 256;
 constexpr int kMaxTaps = 64;  // places of a filter
 constexpr int kMaxClasses = 16;
 constexpr int kMaxShared = 220 * 1024;
+constexpr int kSmallThreads = 256;
+constexpr int64_t kSmallProducts = 4 << 20;  // at most, for a gradient
 
 struct Shape {
   int batch, channels, height, width;
@@ -964,6 +971,321 @@ __global__ void __launch_bounds__(kPrepareThreads)
   if (threadIdx.x % 32 == 0) *(is_bias ? grad_biases + out : grad_weights + output) = sum;
 }
 
+// Division of n < 2^31 by a number that the host knows: one high product, one sum, one shift.
+struct Divisor {
+  uint32_t value, magic, shift;
+
+  explicit Divisor(uint32_t d = 1) : value(d), shift(0) {
+    while ((uint64_t{1} << shift) < d) ++shift;
+    magic = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - d)) / d + 1);
+  }
+  // The remainder stays in n.
+  __device__ int Split(int& n) const {
+    const uint32_t quotient = (__umulhi(n, magic) + n) >> shift;
+    n -= quotient * value;
+    return quotient;
+  }
+};
+
+// A small problem, and how GradSmall shares it out.
+struct Small {
+  Shape s;
+  const float *gradient, *x, *weights;
+  float *grad_x, *grad_weights, *grad_biases;
+  Divisor of_stride, of_taps, of_kernel_width;
+
+  // The first blocks: a rectangle of grad_x for `group` channels, a multiple of four. `parts`
+  // threads share a sum.
+  int x_blocks, rows, columns, group, parts;
+  Divisor of_groups, of_tiles_x, of_tiles_y;
+  Divisor of_patch_rows, of_patch_columns, of_group, of_part, of_pixels, of_columns;
+
+  int filter_parts;  // threads that share a sum of the others
+  Divisor of_quads, of_plane, of_out_width, of_window_rows, of_window_columns, of_sums;
+
+  // Of the gradient, for a rectangle of grad_x.
+  __host__ __device__ int PatchRows() const {
+    return (rows - 1 + s.kernel_height - 1) / s.stride + 1;
+  }
+  __host__ __device__ int PatchColumns() const {
+    return (columns - 1 + s.kernel_width - 1) / s.stride + 1;
+  }
+  // Quads of channels from one place of a filter to the next, an odd number: few bank conflicts.
+  __host__ __device__ int Quads() const { return group / 4 | 1; }
+  int64_t FloatsOfX() const {
+    return int64_t{s.out_channels} * (s.taps * Quads() * 4 + PatchRows() * PatchColumns()) +
+           int64_t{parts} * group * rows * columns;
+  }
+
+  // Places of the output; and of x, those that windows meet.
+  __host__ __device__ int Places() const { return s.batch * s.out_height * s.out_width; }
+  __host__ __device__ int WindowRows() const {
+    return (s.out_height - 1) * s.stride + s.kernel_height;
+  }
+  __host__ __device__ int WindowColumns() const {
+    return (s.out_width - 1) * s.stride + s.kernel_width;
+  }
+  int64_t FloatsOfFilters() const {
+    return int64_t{Places()} * 5 + int64_t{4} * filter_parts * (s.taps + 1) +
+           int64_t{s.batch} * WindowRows() * WindowColumns();
+  }
+};
+
+__device__ void CopyNumber(float* to, const float* from, bool exists) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(SharedAddress(to)), "l"(from),
+               "r"(exists ? 4 : 0)
+               : "memory");
+}
+
+__device__ void WaitForCopies() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
+}
+
+__device__ void AddProducts(float4& sums, float v, float4 w) {
+  sums.x += v * w.x;
+  sums.y += v * w.y;
+  sums.z += v * w.z;
+  sums.w += v * w.w;
+}
+
+// A thread makes four sums, of four channels at one place of x, over its part of the output
+// channels. It meets every stride-th row and column of the filters.
+__device__ void SmallGradX(const Small& p, int block, float4* numbers) {
+  const Shape& s = p.s;
+  const int patch_rows = p.PatchRows();
+  const int patch_columns = p.PatchColumns();
+  const int patch_size = patch_rows * patch_columns;
+  const int quads = p.Quads();
+  const int pixels = p.rows * p.columns;
+  float4* const filters = numbers;  // [out_channels][taps][quads]
+  float* const patch = reinterpret_cast<float*>(filters + s.out_channels * s.taps * quads);
+  float* const partial = patch + s.out_channels * patch_size;
+
+  int group = block;
+  int tile_x = p.of_groups.Split(group);
+  int tile_y = p.of_tiles_x.Split(tile_x);
+  const int64_t image = p.of_tiles_y.Split(tile_y);
+  const int first_channel = group * p.group;
+  const int first_row = tile_y * p.rows;
+  const int first_column = tile_x * p.columns;
+  int last_row = first_row + p.rows - 1 + s.padding;
+  int last_column = first_column + p.columns - 1 + s.padding;
+  const int top = p.of_stride.Split(last_row) - patch_rows + 1;
+  const int left = p.of_stride.Split(last_column) - patch_columns + 1;
+
+  for (int i = threadIdx.x; i < s.out_channels * patch_size; i += kSmallThreads) {
+    int column = i;
+    int row = p.of_patch_columns.Split(column);
+    const int64_t plane = image * s.out_channels + p.of_patch_rows.Split(row);
+    row += top;
+    column += left;
+    CopyNumber(patch + i, p.gradient + (plane * s.out_height + row) * s.out_width + column,
+               row >= 0 && row < s.out_height && column >= 0 && column < s.out_width);
+  }
+  for (int i = threadIdx.x; i < s.out_channels * p.group * s.taps; i += kSmallThreads) {
+    int tap = i;
+    int channel = p.of_taps.Split(tap);
+    const int out = p.of_group.Split(channel);
+    CopyNumber(reinterpret_cast<float*>(filters + (out * s.taps + tap) * quads) + channel,
+               p.weights +
+                   (static_cast<int64_t>(out) * s.channels + first_channel + channel) * s.taps +
+                   tap,
+               first_channel + channel < s.channels);
+  }
+  WaitForCopies();
+
+  for (int i = threadIdx.x; i < p.parts * p.group / 4 * pixels; i += kSmallThreads) {
+    int pixel = i;
+    const int part = p.of_part.Split(pixel);
+    const int quad = p.of_pixels.Split(pixel);
+    int column = pixel;
+    int tap_y = first_row + p.of_columns.Split(column) + s.padding;
+    int tap_x = first_column + column + s.padding;
+    const int y = p.of_stride.Split(tap_y) - top;
+    const int x = p.of_stride.Split(tap_x) - left;
+    float4 sums = {};
+    for (int out = part; out < s.out_channels; out += p.parts) {
+      const float* row = patch + out * patch_size + y * patch_columns + x;
+      for (int down = tap_y; down < s.kernel_height; down += s.stride, row -= patch_columns) {
+        const float4* of_row = filters + (out * s.taps + down * s.kernel_width) * quads + quad;
+        const float* from = row;
+        for (int across = tap_x; across < s.kernel_width; across += s.stride, --from) {
+          AddProducts(sums, *from, of_row[across * quads]);
+        }
+      }
+    }
+    float* const to = partial + (part * p.group + quad * 4) * pixels + pixel;
+    to[0] = sums.x;
+    to[pixels] = sums.y;
+    to[2 * pixels] = sums.z;
+    to[3 * pixels] = sums.w;
+  }
+  __syncthreads();
+
+  for (int i = threadIdx.x; i < p.group * pixels; i += kSmallThreads) {
+    int pixel = i;
+    const int channel = first_channel + p.of_pixels.Split(pixel);
+    int column = pixel;
+    const int row = first_row + p.of_columns.Split(column);
+    column += first_column;
+    if (channel >= s.channels || row >= s.height || column >= s.width) continue;
+    float sum = 0;
+#pragma unroll 4
+    for (int part = 0; part < p.parts; ++part) sum += partial[part * p.group * pixels + i];
+    p.grad_x[((image * s.channels + channel) * s.height + row) * s.width + column] = sum;
+  }
+}
+
+// Filters of four output channels, for one input channel. A thread makes four sums, of one place of
+// the filters, over its part of the places of the output; a last place meets ones: the biases.
+__device__ void SmallGradFilters(const Small& p, int block, float4* numbers) {
+  const Shape& s = p.s;
+  const int places = p.Places();
+  const int window_rows = p.WindowRows();
+  const int window_columns = p.WindowColumns();
+  const int plane = s.out_height * s.out_width;
+  const int count = s.taps + 1;
+  float4* const gradients = numbers;  // [places]
+  float4* const partial = gradients + places;
+  int* const offsets = reinterpret_cast<int*>(partial + p.filter_parts * count);  // in planes
+  float* const planes = reinterpret_cast<float*>(offsets + places);
+
+  int quad = block;
+  const int64_t channel = p.of_quads.Split(quad);
+  const int first_out = quad * 4;
+  for (int i = threadIdx.x; i < places; i += kSmallThreads) {
+    int place = i;
+    const int64_t image = p.of_plane.Split(place);
+    const float* from = p.gradient + (image * s.out_channels + first_out) * plane + place;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      CopyNumber(reinterpret_cast<float*>(gradients + i) + j, from + int64_t{j} * plane,
+                 first_out + j < s.out_channels);
+    }
+    int column = place;
+    const int row = p.of_out_width.Split(column);
+    offsets[i] = ((static_cast<int>(image) * window_rows) + row * s.stride) * window_columns +
+                 column * s.stride;
+  }
+  for (int i = threadIdx.x; i < s.batch * window_rows * window_columns; i += kSmallThreads) {
+    int column = i;
+    int row = p.of_window_columns.Split(column);
+    const int64_t image = p.of_window_rows.Split(row);
+    row -= s.padding;
+    column -= s.padding;
+    CopyNumber(planes + i,
+               p.x + ((image * s.channels + channel) * s.height + row) * s.width + column,
+               row >= 0 && row < s.height && column >= 0 && column < s.width);
+  }
+  WaitForCopies();
+
+  for (int i = threadIdx.x; i < p.filter_parts * count; i += kSmallThreads) {
+    int column = i;
+    const int part = p.of_sums.Split(column);
+    const bool is_bias = column == s.taps;
+    const int row = p.of_kernel_width.Split(column);
+    const float* from = planes + (is_bias ? 0 : row * window_columns + column);
+    float4 sums = {};
+#pragma unroll 4
+    for (int place = part; place < places; place += p.filter_parts) {
+      const float v = from[offsets[place]];
+      AddProducts(sums, is_bias ? 1.0f : v, gradients[place]);
+    }
+    partial[i] = sums;
+  }
+  __syncthreads();
+
+  for (int i = threadIdx.x; i < count * 4; i += kSmallThreads) {
+    const int out = first_out + i % 4;
+    if (out >= s.out_channels) continue;
+    float sum = 0;
+#pragma unroll 4
+    for (int part = 0; part < p.filter_parts; ++part) {
+      sum += reinterpret_cast<const float*>(partial)[part * count * 4 + i];
+    }
+    if (i / 4 < s.taps) {
+      p.grad_weights[(out * s.channels + channel) * s.taps + i / 4] = sum;
+    } else if (channel == 0) {
+      p.grad_biases[out] = sum;
+    }
+  }
+}
+
+__global__ void __launch_bounds__(kSmallThreads) GradSmall(const __grid_constant__ Small p) {
+  extern __shared__ __align__(16) float4 numbers[];
+  const int block = static_cast<int>(blockIdx.x);
+  if (block < p.x_blocks) {
+    SmallGradX(p, block, numbers);
+  } else {
+    SmallGradFilters(p, block - p.x_blocks, numbers);
+  }
+}
+
+// Does a problem that is small enough; false where it is not. Of several shares of grad_x those are
+// taken by which a multiprocessor has the fewest steps of four multiply-adds a thread.
+static bool LaunchGradSmall(Small p) {
+  const Shape& s = p.s;
+  const int64_t outputs = int64_t{s.batch} * s.out_height * s.out_width * s.out_channels;
+  if (outputs > kSmallProducts || outputs * s.channels * s.taps > kSmallProducts ||
+      int64_t{s.batch} * s.channels * s.height * s.width > kSmallProducts ||
+      s.stride > s.height + 2 * s.padding) {
+    return false;
+  }
+  const int64_t sms = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  p.filter_parts = std::clamp(kSmallThreads / (s.taps + 1), 1, p.Places());
+  Small best{};
+  double least = 0;
+  for (int rows = 1; rows <= 8; rows *= 2) {
+    for (int group = 4; group <= 32; group *= 2) {
+      p.rows = std::min(rows, s.height);
+      p.columns = std::min(s.width, 32);
+      p.group = static_cast<int>(std::min<int64_t>(group, DivideUp(s.channels, 4) * 4));
+      const int of_part = p.group / 4 * p.rows * p.columns;
+      p.parts = std::clamp(kSmallThreads / of_part, 1, s.out_channels);
+      if (p.FloatsOfX() * 4 > kMaxShared) continue;
+      const int64_t tiles_x = DivideUp(s.width, p.columns);
+      const int64_t tiles_y = DivideUp(s.height, p.rows);
+      const int64_t groups = DivideUp(s.channels, p.group);
+      p.x_blocks = static_cast<int>(s.batch * tiles_x * tiles_y * groups);
+      const double steps = static_cast<double>(p.FloatsOfX()) / kSmallThreads +
+                           static_cast<double>(s.taps * DivideUp(s.out_channels, p.parts) *
+                                               DivideUp(p.parts * of_part, kSmallThreads));
+      const double cost = steps * std::max(1.0, static_cast<double>(p.x_blocks) / sms);
+      if (best.rows != 0 && cost >= least) continue;
+      least = cost;
+      best = p;
+      best.of_groups = Divisor(groups);
+      best.of_tiles_x = Divisor(tiles_x);
+      best.of_tiles_y = Divisor(tiles_y);
+    }
+  }
+  const int64_t bytes = 4 * std::max(best.FloatsOfX(), p.FloatsOfFilters());
+  if (best.rows == 0 || bytes > kMaxShared) return false;
+  const int64_t quads = DivideUp(s.out_channels, 4);
+  best.of_stride = Divisor(s.stride);
+  best.of_taps = Divisor(s.taps);
+  best.of_kernel_width = Divisor(s.kernel_width);
+  best.of_patch_rows = Divisor(best.PatchRows());
+  best.of_patch_columns = Divisor(best.PatchColumns());
+  best.of_group = Divisor(best.group);
+  best.of_part = Divisor(best.group / 4 * best.rows * best.columns);
+  best.of_pixels = Divisor(best.rows * best.columns);
+  best.of_columns = Divisor(best.columns);
+  best.of_quads = Divisor(quads);
+  best.of_plane = Divisor(s.out_height * s.out_width);
+  best.of_out_width = Divisor(s.out_width);
+  best.of_window_rows = Divisor(best.WindowRows());
+  best.of_window_columns = Divisor(best.WindowColumns());
+  best.of_sums = Divisor(s.taps + 1);
+  C10_CUDA_CHECK(cudaFuncSetAttribute(GradSmall, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(bytes)));
+  GradSmall<<<static_cast<unsigned>(best.x_blocks + quads * s.channels), kSmallThreads, bytes,
+              at::cuda::getCurrentCUDAStream()>>>(best);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return true;
+}
+
 // Sorts rows (or columns) of the filter into classes: which ones meet places of remainder r, and
 // where the first of these meets the gradient.
 struct Line {
@@ -1111,8 +1433,17 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_output, torch::Tensor x,
   auto grad_x = torch::empty(x.sizes(), x.options());
   auto grad_weights = torch::empty(weights.sizes(), x.options());
   auto grad_biases = torch::empty({s.out_channels}, x.options());
-  cudaStream_t stream = at::cuda::getCurrentCUDAStream();
+  Small small{};
+  small.s = s;
+  small.gradient = g;
+  small.x = x.data_ptr<float>();
+  small.weights = w;
+  small.grad_x = grad_x.data_ptr<float>();
+  small.grad_weights = grad_weights.data_ptr<float>();
+  small.grad_biases = grad_biases.data_ptr<float>();
+  if (LaunchGradSmall(small)) return {grad_x, grad_weights, grad_biases};
 
+  cudaStream_t stream = at::cuda::getCurrentCUDAStream();
   Sources sources = {};
   Problem to_x = {};
   FilterProblem to_filters = {};

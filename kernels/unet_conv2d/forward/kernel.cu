@@ -13,6 +13,9 @@
 // matrix product whose rows begin at another record. Tensor cores truncate their sums, so a chunk's
 // are kept apart, and added, unscaled, by ordinary fused multiply-adds. Channels and filters that
 // fill no chunk or tile are zeros. Windows too large for shared memory go to ConvolveAny.
+//
+// Small problems, where two launches and the splitting would take longer than the products, are one
+// launch of ordinary multiply-adds, ConvolveSmall.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_fp16.h>
@@ -34,6 +37,8 @@ constexpr int kHeld = 2;              // tune: kHeld in 1, 2, 4  (places of a th
 constexpr int kMaxTaps = 64;          // places of a filter
 constexpr int kMaxClasses = 1;
 constexpr int kMaxShared = 220 * 1024;
+constexpr int kSmallThreads = 256;
+constexpr int64_t kSmallProducts = 4 << 20;  // at most
 
 __host__ __device__ int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -636,6 +641,185 @@ static void LaunchConvolve(const Problem& p) {
   Launch(kernel, dim3(static_cast<unsigned>(blocks)), dim3(kThreads * p.teams), SharedBytes(p), p);
 }
 
+// Division of n < 2^31 by a number that the host knows: one high product, one sum, one shift.
+struct Divisor {
+  uint32_t value, magic, shift;
+
+  explicit Divisor(uint32_t d = 1) : value(d), shift(0) {
+    while ((uint64_t{1} << shift) < d) ++shift;
+    magic = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - d)) / d + 1);
+  }
+  // The remainder stays in n.
+  __device__ int Split(int& n) const {
+    const uint32_t quotient = (__umulhi(n, magic) + n) >> shift;
+    n -= quotient * value;
+    return quotient;
+  }
+};
+
+// A small problem, and how ConvolveSmall shares it out.
+struct Small {
+  const float *x, *weights, *biases;
+  float* y;
+  int channels, height, width, outputs, out_height, out_width;
+  int kernel_height, kernel_width, stride, padding;
+  // Of a block: a rectangle of outputs for `group` filters, a multiple of four. `parts` threads
+  // share a sum.
+  int rows, columns, group, parts;
+  Divisor of_taps, of_kernel_width, of_patch_rows, of_part, of_pixels, of_columns;
+
+  __host__ __device__ int Depth() const { return channels * kernel_height * kernel_width; }
+  __host__ __device__ int Pixels() const { return rows * columns; }
+  __host__ __device__ int PatchRows() const { return (rows - 1) * stride + kernel_height; }
+  __host__ __device__ int PatchColumns() const { return (columns - 1) * stride + kernel_width; }
+  // Quads of filters from one depth to the next, an odd number, for few bank conflicts.
+  __host__ __device__ int Quads() const { return group / 4 | 1; }
+  int64_t Floats() const {
+    return int64_t{Depth()} * (Quads() * 4 + 1) + int64_t{channels} * PatchRows() * PatchColumns() +
+           int64_t{parts} * group * Pixels();
+  }
+};
+
+__device__ void CopyNumber(float* to, const float* from, bool exists) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(SharedAddress(to)), "l"(from),
+               "r"(exists ? 4 : 0)
+               : "memory");
+}
+
+// A thread makes four sums, of four filters at one place, over its part of the depth.
+__global__ void __launch_bounds__(kSmallThreads) ConvolveSmall(const __grid_constant__ Small p) {
+  extern __shared__ __align__(16) float numbers[];
+  const int depth = p.Depth();
+  const int quads = p.Quads();
+  const int patch_rows = p.PatchRows();
+  const int patch_columns = p.PatchColumns();
+  const int pixels = p.Pixels();
+  float4* const filters = reinterpret_cast<float4*>(numbers);            // [depth][quads]
+  int* const offsets = reinterpret_cast<int*>(filters + depth * quads);  // in the patch, [depth]
+  float* const patch = reinterpret_cast<float*>(offsets + depth);
+  float* const partial = patch + p.channels * patch_rows * patch_columns;
+
+  const int groups = (p.outputs + p.group - 1) / p.group;
+  const int first_output = blockIdx.x % groups * p.group;
+  const int first_column = blockIdx.x / groups * p.columns;
+  const int first_row = blockIdx.y * p.rows;
+  const int64_t image = blockIdx.z;
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+
+  const float* const planes = p.x + image * p.channels * p.height * p.width;
+  for (int line = warp; line < p.channels * patch_rows; line += kSmallThreads / 32) {
+    int row = line;
+    const int64_t channel = p.of_patch_rows.Split(row);
+    row += first_row * p.stride - p.padding;
+    for (int i = lane; i < patch_columns; i += 32) {
+      const int column = first_column * p.stride - p.padding + i;
+      CopyNumber(patch + line * patch_columns + i,
+                 planes + (channel * p.height + row) * p.width + column,
+                 row >= 0 && row < p.height && column >= 0 && column < p.width);
+    }
+  }
+  for (int i = warp; i < p.group; i += kSmallThreads / 32) {
+    const float* filter = p.weights + static_cast<int64_t>(first_output + i) * depth;
+    for (int k = lane; k < depth; k += 32) {
+      CopyNumber(reinterpret_cast<float*>(filters + k * quads) + i, filter + k,
+                 first_output + i < p.outputs);
+    }
+  }
+  for (int k = threadIdx.x; k < depth; k += kSmallThreads) {
+    int column = k;
+    const int channel = p.of_taps.Split(column);
+    const int row = p.of_kernel_width.Split(column);
+    offsets[k] = (channel * patch_rows + row) * patch_columns + column;
+  }
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
+
+  for (int i = threadIdx.x; i < p.parts * p.group / 4 * pixels; i += kSmallThreads) {
+    int pixel = i;
+    const int part = p.of_part.Split(pixel);
+    const int quad = p.of_pixels.Split(pixel);
+    int column = pixel;
+    const int row = p.of_columns.Split(column);
+    const float* window = patch + (row * patch_columns + column) * p.stride;
+    float sums[4] = {};
+#pragma unroll 4
+    for (int k = part; k < depth; k += p.parts) {
+      const float v = window[offsets[k]];
+      const float4 w = filters[k * quads + quad];
+      sums[0] += v * w.x;
+      sums[1] += v * w.y;
+      sums[2] += v * w.z;
+      sums[3] += v * w.w;
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      partial[(part * p.group + quad * 4 + j) * pixels + pixel] = sums[j];
+    }
+  }
+  __syncthreads();
+
+  for (int i = threadIdx.x; i < p.group * pixels; i += kSmallThreads) {
+    int pixel = i;
+    const int output = first_output + p.of_pixels.Split(pixel);
+    int column = pixel;
+    const int row = first_row + p.of_columns.Split(column);
+    column += first_column;
+    if (output >= p.outputs || row >= p.out_height || column >= p.out_width) continue;
+    float sum = __ldg(p.biases + output);
+#pragma unroll 4
+    for (int part = 0; part < p.parts; ++part) sum += partial[part * p.group * pixels + i];
+    p.y[((image * p.outputs + output) * p.out_height + row) * p.out_width + column] = sum;
+  }
+}
+
+// Does a problem that is small enough; false where it is not. Of several shares of a block those
+// are taken by which a multiprocessor has the fewest steps of four multiply-adds a thread.
+static bool LaunchConvolveSmall(Small p, int batch) {
+  const int64_t sms = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  const int64_t sums = int64_t{batch} * p.outputs * p.out_height * p.out_width;
+  const int64_t taps = int64_t{p.kernel_height} * p.kernel_width;
+  if (sums > kSmallProducts || sums * p.channels * taps > kSmallProducts) return false;
+  Small best{};
+  dim3 best_grid(0);
+  double least = 0;
+  for (int rows = 1; rows <= 8; rows *= 2) {
+    for (int group = 4; group <= 32; group *= 2) {
+      p.rows = std::min(rows, p.out_height);
+      p.columns = std::min(p.out_width, 32);
+      p.group = static_cast<int>(std::min<int64_t>(group, DivideUp(p.outputs, 4) * 4));
+      const int of_part = p.group / 4 * p.Pixels();
+      p.parts = std::clamp(kSmallThreads / of_part, 1, p.Depth());
+      const dim3 grid(
+          static_cast<unsigned>(DivideUp(p.out_width, p.columns) * DivideUp(p.outputs, p.group)),
+          static_cast<unsigned>(DivideUp(p.out_height, p.rows)), batch);
+      if (p.Floats() * 4 > kMaxShared || grid.y > 65535 || grid.z > 65535) continue;
+      const double steps = static_cast<double>(p.Floats()) / kSmallThreads +
+                           static_cast<double>(DivideUp(p.Depth(), p.parts) *
+                                               DivideUp(p.parts * of_part, kSmallThreads));
+      const double blocks = 1.0 * grid.x * grid.y * grid.z;
+      const double cost = steps * std::max(1.0, blocks / static_cast<double>(sms));
+      if (best_grid.x != 0 && cost >= least) continue;
+      least = cost;
+      best = p;
+      best_grid = grid;
+    }
+  }
+  if (best_grid.x == 0) return false;
+  best.of_taps = Divisor(static_cast<uint32_t>(taps));
+  best.of_kernel_width = Divisor(best.kernel_width);
+  best.of_patch_rows = Divisor(best.PatchRows());
+  best.of_part = Divisor(best.group / 4 * best.Pixels());
+  best.of_pixels = Divisor(best.Pixels());
+  best.of_columns = Divisor(best.columns);
+  const int bytes = static_cast<int>(best.Floats() * 4);
+  C10_CUDA_CHECK(
+      cudaFuncSetAttribute(ConvolveSmall, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  ConvolveSmall<<<best_grid, kSmallThreads, bytes, at::cuda::getCurrentCUDAStream()>>>(best);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return true;
+}
+
 static torch::Tensor Records(int64_t count, const torch::Tensor& like) {
   return torch::empty({count * kRecord}, like.options().dtype(torch::kUInt8));
 }
@@ -719,6 +903,21 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor weights, torch::Tensor bias
   if (y.numel() == 0) return y;
   p.biases = biases.data_ptr<float>();
   p.out = y.data_ptr<float>();
+  const Small small = {x.data_ptr<float>(),
+                       weights.data_ptr<float>(),
+                       p.biases,
+                       p.out,
+                       in.channels,
+                       in.height,
+                       in.width,
+                       p.outputs,
+                       p.height,
+                       p.width,
+                       kernel_height,
+                       kernel_width,
+                       in.stride,
+                       in.top};
+  if (LaunchConvolveSmall(small, p.batch)) return y;
   p.tiles_n = static_cast<int>(DivideUp(p.outputs, kFilters));
   TileForAll(p, p.batch, p.height, p.width);
   const int reach = (kernel_width - 1) / in.stride;  // of a window, beyond its first column

@@ -1,0 +1,11 @@
+// The name Json, for headers that only pass it on: base/json.h holds the class and its functions,
+// and takes the compiler three seconds. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace cupel {
+
+using Json = nlohmann::ordered_json;
+
+}  // namespace cupel

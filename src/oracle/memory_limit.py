@@ -1,0 +1,37 @@
+# What a child process may take of the machine's memory: a task that is too large ends in an error of
+# its own instead of the machine's. SPDX-License-Identifier: Apache-2.0
+import math
+import re
+import resource
+
+CGROUP = "/sys/fs/cgroup/memory."
+
+
+def number_in(path, pattern):
+    """The first match in a file of the system's; infinity without one."""
+    try:
+        with open(path, encoding="ascii") as file:
+            match = re.search(pattern, file.read())
+        return int(match[1]) if match else float("inf")
+    except OSError:
+        return float("inf")
+
+
+def limit_memory(share=0.0, more=0):
+    """For this process from now on: what it has, and a share of what is free or so many bytes."""
+    in_group = number_in(CGROUP + "max", r"^(\d+)")
+    if in_group < float("inf"):
+        cache = number_in(CGROUP + "stat", r"(?m)^file (\d+)")  # goes where memory is needed
+        taken = number_in(CGROUP + "current", r"^(\d+)") - cache
+        in_group = max(0, in_group - taken) if math.isfinite(taken) else in_group
+    free = min(1024 * number_in("/proc/meminfo", r"MemAvailable:\s+(\d+)"), in_group)
+    mine = 1024 * number_in("/proc/self/status", r"VmData:\s+(\d+)")
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = mine + (share * free if share else min(more, free))
+    if limit < (hard if hard != resource.RLIM_INFINITY else float("inf")):
+        resource.setrlimit(resource.RLIMIT_DATA, (int(limit), hard))
+
+
+def is_exceeded(error):
+    return isinstance(error, MemoryError) or any(
+        text in str(error) for text in ("can't allocate memory", "std::bad_alloc"))
