@@ -84,7 +84,7 @@ class SettingRun {
     Stopwatch watch(result_.report.judge_seconds);
     trial == 0 ? controls_.TryFirst(wanted) : controls_.TryOther(wanted);
     result_.report.controls = controls_.all();
-    if (trial > 0 && trial + 1 < trials_) return true;  // one of the cases may still tell
+    if (trial + 1 < trials_) return true;  // one of the cases may still tell
     result_.report.note = judge::PassingText(controls_.all());
     if (result_.report.note.empty()) return true;
     result_.report.status = "cannot_judge";
@@ -293,9 +293,13 @@ class SettingRun {
   }
 
   /// A plan may ask for more than this machine has or can do in time: that is the candidate's
-  /// doing, not a fault of ours, and must not end a run of many candidates.
+  /// doing, not a fault of ours, and must not end a run of many candidates. That others use the
+  /// machine is no doing of its.
   Result<bool> CannotExecute(const Error& error) {
-    if (os::CancelRequested() || error.code == ErrorCode::kInternal) return tl::unexpected(error);
+    if (os::CancelRequested() || error.code == ErrorCode::kInternal ||
+        error.code == ErrorCode::kBusy) {
+      return tl::unexpected(error);
+    }
     const std::string message =
         error.code == ErrorCode::kCancelled
             ? fmt::format("one call did not finish within {} s in the emulator",

@@ -20,6 +20,8 @@ const char* ErrorCodeName(ErrorCode code) {
       return "io";
     case ErrorCode::kTimeout:
       return "timeout";
+    case ErrorCode::kBusy:
+      return "busy";
     case ErrorCode::kUnsupported:
       return "unsupported";
     case ErrorCode::kCancelled:

@@ -15,6 +15,7 @@ enum class ErrorCode {
   kEnvironment,      // the machine lacks something cupel needs
   kIo,               // a read, write or spawn that failed
   kTimeout,          // a deadline passed
+  kBusy,             // others use what is needed: later it may do
   kUnsupported,      // known not to be implemented: never silently passed
   kCancelled,        // the user asked to stop
   kInternal,         // a bug in cupel

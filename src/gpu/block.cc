@@ -11,6 +11,7 @@ namespace cupel::gpu {
 namespace {
 
 constexpr uint64_t kPage = uint64_t{2} << 20;  // what the driver maps at a time
+constexpr double kMostOfMemory = 0.9;          // that one block can have where nobody else is
 
 }  // namespace
 
@@ -19,7 +20,11 @@ Result<Block> Block::Allocate(const Device& device, uint64_t bytes) {
   const uint64_t capacity = (std::max<uint64_t>(bytes, 1) + kPage - 1) / kPage * kPage;
   const CuResult code = device.driver().memory_allocate(&address, capacity);
   if (code == 0) return Block(device, address, bytes, capacity);
-  return Fail(ErrorCode::kEnvironment,
+  size_t free = 0, total = 0;
+  const bool asked = device.driver().memory_info(&free, &total) == 0;
+  const bool others =
+      asked && static_cast<double>(capacity) < kMostOfMemory * static_cast<double>(total);
+  return Fail(others ? ErrorCode::kBusy : ErrorCode::kEnvironment,
               fmt::format("{} has no {} MiB of free memory: {}", device.name(), bytes >> 20,
                           device.driver().Describe(code)),
               "end other programs on that GPU, or choose another with --device gpu:N");

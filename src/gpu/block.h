@@ -14,7 +14,8 @@ namespace cupel::gpu {
 /// of what a kernel can reach around it is known. Borrows the device.
 class Block {
  public:
-  /// kEnvironment when the GPU has no more.
+  /// kEnvironment when the GPU is too small for it, kBusy when others (or this process) use too
+  /// much.
   static Result<Block> Allocate(const Device& device, uint64_t bytes);
   Block(Block&& other) noexcept;
   Block& operator=(Block&& other) noexcept;

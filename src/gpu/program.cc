@@ -22,6 +22,7 @@ using engine::Finding;
 using engine::Run;
 
 constexpr size_t kMostCubinBytes = 256u << 20;
+constexpr uint64_t kMostKept = 512u << 20;  // of a GPU's memory, while others may want it
 
 class LoadedProgram : public GpuProgram {
  public:
@@ -46,6 +47,15 @@ class LoadedProgram : public GpuProgram {
 
   Result<Run> Execute(const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
                       const engine::RunOptions& options) override {
+    auto run = Replayed(plan, arguments, options);
+    if (!lost_ && memory_ && memory_->capacity() > kMostKept) memory_.reset();
+    return run;
+  }
+
+ private:
+  Result<Run> Replayed(const plan::Plan& plan,
+                       std::span<const std::span<const std::byte>> arguments,
+                       const engine::RunOptions& options) {
     if (lost_) {
       return Fail(ErrorCode::kInternal, "the GPU's context was lost by an earlier fault");
     }
@@ -83,7 +93,6 @@ class LoadedProgram : public GpuProgram {
     return run;
   }
 
- private:
   Status SetSurroundings(uint64_t seed) {
     const Driver& driver = device_.driver();
     CuPointer address = 0;
@@ -161,7 +170,7 @@ class LoadedProgram : public GpuProgram {
   ModuleVariables variables_;
   ReplayOptions options_;
   bool has_surroundings_;
-  std::optional<Block> memory_;  // kept from run to run
+  std::optional<Block> memory_;  // kept from run to run, unless others need it more
   bool lost_ = false;
   bool kept_ = false;  // what a call left is what the next one finds
   engine::LeftMemory left_;

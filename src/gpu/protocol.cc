@@ -120,7 +120,7 @@ Error ErrorFromJson(const Json& json) {
   const std::string name = JsonString(json, "code", "error").value_or("");
   for (const ErrorCode code :
        {ErrorCode::kInvalidArgument, ErrorCode::kNotFound, ErrorCode::kEnvironment, ErrorCode::kIo,
-        ErrorCode::kTimeout, ErrorCode::kUnsupported, ErrorCode::kCancelled}) {
+        ErrorCode::kTimeout, ErrorCode::kBusy, ErrorCode::kUnsupported, ErrorCode::kCancelled}) {
     if (name == ErrorCodeName(code)) error.code = code;
   }
   return error;

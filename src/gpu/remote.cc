@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gpu/faults.h"
+#include "gpu/patience.h"
 #include "gpu/protocol.h"
 #include "gpu/surroundings.h"
 #include "gpu/timing_protocol.h"
@@ -20,6 +21,7 @@ namespace {
 using engine::Finding;
 
 constexpr const char* kAnswer = "the GPU worker's answer";
+constexpr Patience kPatience{std::chrono::minutes(3), std::chrono::milliseconds(500)};
 
 /// The worker runs only our own host code: what ends it otherwise came from the kernel.
 Finding Died(const Error& error) {
@@ -183,6 +185,15 @@ RemoteProgram::~RemoteProgram() {
 Result<engine::Run> RemoteProgram::Execute(const plan::Plan& plan,
                                            std::span<const std::span<const std::byte>> arguments,
                                            const engine::RunOptions& options) {
+  // Who has the GPU alone keeps out those whose memory it waits for.
+  const bool alone = lock_->use() == GpuLock::Use::kAlone;
+  return AskPatiently(alone ? Patience{} : kPatience,
+                      [&] { return ExecuteNow(plan, arguments, options); });
+}
+
+Result<engine::Run> RemoteProgram::ExecuteNow(const plan::Plan& plan,
+                                              std::span<const std::span<const std::byte>> arguments,
+                                              const engine::RunOptions& options) {
   TRY_ASSIGN(const GpuHold hold, GpuHold::Shared(*lock_));
   TRY(Load());
   WorkerProcess& worker = checked_.worker();
@@ -192,9 +203,9 @@ Result<engine::Run> RemoteProgram::Execute(const plan::Plan& plan,
                      {"poison", options.poison}, {"twice", options.full_checks},
                      {"seed", options.seed},     {"arguments", std::move(places)},
                      {"results", end},           {"start", start_}};
-  start_.erase("scramble");
   bool gone = false;
   auto answer = worker.Ask(request, &gone);
+  if (answer || gone) start_.erase("scramble");
   if (!answer && gone) {
     engine::Run run;
     run.findings.push_back(Died(answer.error()));
@@ -211,9 +222,13 @@ Result<std::unique_ptr<engine::Timer>> MakeRemoteTimer(
     std::shared_ptr<WorkerProcess> worker, std::shared_ptr<GpuLock> lock,
     std::span<const engine::Entrant> entrants,
     std::span<const std::vector<std::span<const std::byte>>> sets) {
-  auto timer = std::make_unique<RemoteTimer>(std::move(worker), std::move(lock));
-  TRY(timer->Make(entrants, sets));
-  return std::unique_ptr<engine::Timer>(std::move(timer));
+  const bool alone = lock->use() == GpuLock::Use::kAlone;
+  const auto make = [&]() -> Result<std::unique_ptr<engine::Timer>> {
+    auto timer = std::make_unique<RemoteTimer>(worker, lock);
+    TRY(timer->Make(entrants, sets));
+    return std::unique_ptr<engine::Timer>(std::move(timer));
+  };
+  return AskPatiently(alone ? Patience{} : kPatience, make);
 }
 
 Result<std::vector<std::string>> VariablesOf(const std::string& ptx) {

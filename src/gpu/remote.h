@@ -44,6 +44,7 @@ class RemoteProgram : public engine::Program, public engine::StateKeeper {
   Status Load() { return checked_.Load(image_, variables_, true); }
   Status LoadForTiming() { return timed_.Load(image_, variables_, false); }
   int64_t id() const { return timed_.id(); }
+  /// Waits some minutes for memory that others use.
   Result<engine::Run> Execute(const plan::Plan& plan,
                               std::span<const std::span<const std::byte>> arguments,
                               const engine::RunOptions& options) override;
@@ -52,6 +53,10 @@ class RemoteProgram : public engine::Program, public engine::StateKeeper {
   void ScrambleState(uint64_t seed) override { start_["scramble"] = seed; }
 
  private:
+  Result<engine::Run> ExecuteNow(const plan::Plan& plan,
+                                 std::span<const std::span<const std::byte>> arguments,
+                                 const engine::RunOptions& options);
+
   std::shared_ptr<GpuLock> lock_;
   build::Image image_;
   std::vector<std::string> variables_;

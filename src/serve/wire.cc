@@ -16,7 +16,7 @@ tl::unexpected<Error> Malformed(std::string what) {
 ErrorCode CodeNamed(const std::string& name) {
   for (const ErrorCode code :
        {ErrorCode::kInvalidArgument, ErrorCode::kNotFound, ErrorCode::kEnvironment, ErrorCode::kIo,
-        ErrorCode::kTimeout, ErrorCode::kUnsupported, ErrorCode::kCancelled}) {
+        ErrorCode::kTimeout, ErrorCode::kBusy, ErrorCode::kUnsupported, ErrorCode::kCancelled}) {
     if (name == ErrorCodeName(code)) return code;
   }
   return ErrorCode::kInternal;
