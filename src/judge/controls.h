@@ -30,13 +30,16 @@ class Controls {
  public:
   /// All that one case is enough for. Keeps a bounded piece of its answers.
   void TryFirst(const task::Case& wanted);
-  /// The first case's answers in place of this one's; again until one case tells them apart.
+  /// The first case's answers in place of this one's, and again what has passed: one case that
+  /// tells a wrong answer is enough.
   void TryOther(const task::Case& wanted);
 
   const std::vector<Control>& all() const { return all_; }
   std::vector<Control> Take() { return std::move(all_); }
 
  private:
+  void TryOthersAnswers(const task::Case& wanted);
+
   std::vector<Control> all_;
   std::vector<std::vector<std::byte>> answers_;  // of the first case, by output
 };

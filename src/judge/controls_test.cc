@@ -54,6 +54,21 @@ std::vector<Control> Try(const task::Case& first) {
   return controls.Take();
 }
 
+TEST(Controls, WhatPassesByChanceIsTriedAtTheNextCase) {
+  const auto lucky = [random = Random(1)](int64_t i) mutable {
+    return i == 6 ? 1e-9 : Normal(random);
+  };
+  const Owned first({1, 7}, lucky), same({1, 7}, lucky), second({1, 7}, Normals(2));
+  Controls controls;
+  controls.TryFirst(first.wanted);
+  EXPECT_TRUE(Find(controls.all(), "tail_rows_zero").Passes());
+  controls.TryOther(same.wanted);
+  EXPECT_TRUE(Find(controls.all(), "tail_rows_zero").Passes());
+  controls.TryOther(second.wanted);
+  EXPECT_GT(Find(controls.all(), "tail_rows_zero").distance, 1);
+  EXPECT_EQ(PassingText(controls.all()), "");
+}
+
 TEST(Controls, AllAreRefusedWhereTheTruthIsNotTrivial) {
   const Owned first({64, 100}, Normals(1)), second({64, 100}, Normals(2));
   Controls controls;
