@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -277,6 +278,7 @@ class SuiteRun {
     }
     TRY(OpenAnswers(items));
     if (items.empty()) return {};
+    BeginWithTheLongest(items);
     TRY_ASSIGN(const auto crew, serve::Crew::Start(CrewOptions()));
     workers_ = crew->size();
     TRY(Refresh());
@@ -301,6 +303,21 @@ class SuiteRun {
     Status ran = crew->Run(items, listener);
     TRY(stored);
     return ran;
+  }
+
+  /// The last kernel is waited for with all other workers idle: it is not to be one with many
+  /// settings. Kernels of one problem stay together, since they share cases.
+  void BeginWithTheLongest(std::vector<serve::Item>& items) const {
+    std::map<std::string, size_t> settings;
+    for (const serve::Item& item : items) {
+      const auto [entry, is_new] = settings.try_emplace(waiting_.at(item.id), 0);
+      if (!is_new) continue;
+      const auto task = task::LoadTask(item.task, tasks_root_);
+      if (task) entry->second = task->SettingsOf(DirectionOf(item)).size();
+    }
+    std::ranges::stable_sort(items, std::greater(), [&](const serve::Item& item) {
+      return settings.at(waiting_.at(item.id));
+    });
   }
 
   /// Of a run that was stopped while it timed the item.
