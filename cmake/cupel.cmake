@@ -1,7 +1,7 @@
 # Build rules shared by every folder of src/.
-# cupel_library(NAME [JSON] [DEPS folder...] [LINK target...]) makes the static library cupel_NAME from
-# NAME/*.cc and, from NAME/*_test.cc, the test program NAME_test. JSON: most of its files speak it. DEPS
-# are folders of src/ and follow the dependency table of docs/architecture.md, which tools/check_deps.py
+# cupel_library(NAME [JSON] [HOT] [DEPS folder...] [LINK target...]) makes the static library cupel_NAME from
+# NAME/*.cc and, from NAME/*_test.cc, the test program NAME_test. JSON: most of its files speak it. HOT:
+# CUPEL_QUICK does not slow it down. DEPS are folders of src/ and follow the dependency table of docs/architecture.md, which tools/check_deps.py
 # enforces.
 find_package(nlohmann_json REQUIRED)
 find_package(Threads REQUIRED)
@@ -67,6 +67,10 @@ if(CUPEL_PCH)
   endif()
   cupel_precompiled(cupel_pch -fPIC)
   cupel_precompiled(cupel_pch_json -fPIC HEADERS <nlohmann/json.hpp>)
+  if(CUPEL_QUICK)
+    cupel_precompiled(cupel_pch_hot -fPIC)
+    target_compile_options(cupel_pch_hot PRIVATE -O2)  # it holds for one level alone
+  endif()
   if(CUPEL_TESTS)
     set(gtest LINK GTest::gtest GTest::gmock HEADERS <gmock/gmock.h> <gtest/gtest.h>)
     cupel_precompiled(cupel_pch_test -fPIE ${gtest})
@@ -75,10 +79,14 @@ if(CUPEL_PCH)
 endif()
 
 function(cupel_library name)
-  cmake_parse_arguments(ARG "JSON" "TEST_MAIN" "DEPS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "JSON;HOT" "TEST_MAIN" "DEPS;LINK" ${ARGN})
   set(pch cupel_pch)
   if(ARG_JSON)
     set(pch cupel_pch_json)
+  endif()
+  set(test_pch ${pch}_test)
+  if(ARG_HOT AND CUPEL_QUICK)
+    set(pch cupel_pch_hot)
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   set(tests ${sources})
@@ -94,6 +102,9 @@ function(cupel_library name)
       target_precompile_headers(cupel_${name} REUSE_FROM ${pch})
     endif()
   endif()
+  if(ARG_HOT AND CUPEL_QUICK)
+    target_compile_options(cupel_${name} PRIVATE -O2)
+  endif()
   target_link_libraries(cupel_${name} ${scope} cupel_options)
   foreach(dep IN LISTS ARG_DEPS)
     target_link_libraries(cupel_${name} ${scope} cupel_${dep})
@@ -106,7 +117,7 @@ function(cupel_library name)
       target_link_libraries(${name}_test PRIVATE GTest::gtest_main)
     endif()
     if(CUPEL_PCH)
-      target_precompile_headers(${name}_test REUSE_FROM ${pch}_test)
+      target_precompile_headers(${name}_test REUSE_FROM ${test_pch})
     endif()
     target_compile_definitions(${name}_test PRIVATE CUPEL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST TEST_PREFIX ${name}/
