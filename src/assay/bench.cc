@@ -229,8 +229,8 @@ class SettingBench {
       return true;
     }
     for (size_t i = 0; i < samplers.size(); ++i) Add(*samplers[i], std::move(measured.samples[i]));
+    timer.reset();  // energy takes a timer of its own
     TRY(MeasureEnergy());
-    timer.reset();
     return VerifyAll(mine);
   }
 

@@ -67,9 +67,7 @@ Result<std::optional<engine::Run>> Execute(const SettingContext& context, const 
   };
   auto run = context.program->Execute(plan, arguments, options);
   if (run) return std::optional(std::move(*run));
-  if (os::CancelRequested() || run.error().code == ErrorCode::kInternal) {
-    return tl::unexpected(run.error());
-  }
+  if (IsOurs(run.error())) return tl::unexpected(run.error());
   return std::optional<engine::Run>();
 }
 

@@ -16,6 +16,7 @@ class Memory : public engine::Program, public engine::StateKeeper {
  public:
   Result<engine::Run> Execute(const plan::Plan&, std::span<const std::span<const std::byte>> args,
                               const engine::RunOptions&) override {
+    if (crowded) return Fail(ErrorCode::kBusy, "no memory");
     std::vector<float> x(args[0].size() / sizeof(float));
     std::memcpy(x.data(), args[0].data(), args[0].size());
     std::vector<float> y = x;
@@ -48,7 +49,7 @@ class Memory : public engine::Program, public engine::StateKeeper {
     kept.assign(kept.size(), 1e9f);
     calls = 1'000'000'000;
   }
-  bool caches = false, caches_by_first = false, counts = false;
+  bool caches = false, caches_by_first = false, counts = false, crowded = false;
   std::vector<float> whole;
   int calls = 0, executed = 0;
   float key = 0;
@@ -109,6 +110,14 @@ TEST_F(DeviceState, WithoutStateNothingIsRun) {
   program_.caches = true;
   EXPECT_TRUE(Forgets());
   EXPECT_EQ(program_.executed, 0);
+}
+
+TEST_F(DeviceState, WhereOthersUseTheGpuNothingIsSaidOfTheKernel) {
+  program_.crowded = true;
+  const auto forgets = ForgetsCalls(context_, {}, case_, report_);
+  ASSERT_FALSE(forgets);
+  EXPECT_EQ(forgets.error().code, ErrorCode::kBusy);
+  EXPECT_EQ(report_.status, "not_run");
 }
 
 TEST_F(DeviceState, AnAnswerFromEarlierCallsIsTold) {

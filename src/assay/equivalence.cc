@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "assay/trial.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "judge/established.h"
@@ -34,8 +35,8 @@ std::string IndexText(int64_t element, const std::vector<int64_t>& shape) {
   return text;
 }
 
-/// Adds findings of a further run; the same code at the same line is one finding.
-void Merge(std::vector<engine::Finding> more, std::vector<engine::Finding>& all) {
+/// Adds what a further run found first; counts are those of the trial itself.
+void AddNew(std::vector<engine::Finding> more, std::vector<engine::Finding>& all) {
   for (engine::Finding& finding : more) {
     const auto known = std::find_if(all.begin(), all.end(), [&](const engine::Finding& old) {
       return old.code == finding.code && old.kernel == finding.kernel && old.line == finding.line;
@@ -94,9 +95,7 @@ Result<std::optional<engine::Run>> Equivalence::Execute(const plan::Plan& plan,
   auto run = context_.program->Execute(plan, storages, options);
   report_.engine_seconds += SecondsSince(start);
   if (run && run->unsupported.empty()) return std::optional(std::move(*run));
-  if (!run && (os::CancelRequested() || run.error().code == ErrorCode::kInternal)) {
-    return tl::unexpected(run.error());
-  }
+  if (!run && IsOurs(run.error())) return tl::unexpected(run.error());
   *note =
       !run ? (run.error().code == ErrorCode::kCancelled ? "it took too long" : run.error().message)
            : "the emulator does not know " + run->unsupported;
@@ -108,7 +107,7 @@ bool Equivalence::Accept(engine::Run& run) {
   for (const engine::Finding& finding : run.findings) {
     ok = ok && finding.severity != engine::Severity::kError;
   }
-  Merge(std::move(run.findings), report_.findings);
+  AddNew(std::move(run.findings), report_.findings);
   return ok;
 }
 

@@ -225,9 +225,7 @@ Result<OtherInputTrials::Attempt> OtherInputTrials::Try(const task::Case& wanted
                                     options, is_right);
     if (!executed) {
       const Error& error = executed.error();
-      if (os::CancelRequested() || error.code == ErrorCode::kInternal) {
-        return tl::unexpected(error);
-      }
+      if (IsOurs(error)) return tl::unexpected(error);
       attempt.not_executed = error.code == ErrorCode::kCancelled
                                  ? "it took too long"
                                  : "cannot execute: " + error.message;

@@ -75,7 +75,8 @@ class SettingRun {
       TRY_ASSIGN(const bool right, TryOtherInputs(wanted));
       if (!right) return {};
     }
-    result_.report.status = "passed";
+    // A record that is judged again may hold fewer cases than trials.
+    if (CanJudge()) result_.report.status = "passed";
     return {};
   }
 
@@ -84,7 +85,10 @@ class SettingRun {
     Stopwatch watch(result_.report.judge_seconds);
     trial == 0 ? controls_.TryFirst(wanted) : controls_.TryOther(wanted);
     result_.report.controls = controls_.all();
-    if (trial + 1 < trials_) return true;  // one of the cases may still tell
+    return trial + 1 < trials_ || CanJudge();  // one of the cases may still tell
+  }
+
+  bool CanJudge() {
     result_.report.note = judge::PassingText(controls_.all());
     if (result_.report.note.empty()) return true;
     result_.report.status = "cannot_judge";
@@ -296,10 +300,7 @@ class SettingRun {
   /// doing, not a fault of ours, and must not end a run of many candidates. That others use the
   /// machine is no doing of its.
   Result<bool> CannotExecute(const Error& error) {
-    if (os::CancelRequested() || error.code == ErrorCode::kInternal ||
-        error.code == ErrorCode::kBusy) {
-      return tl::unexpected(error);
-    }
+    if (IsOurs(error)) return tl::unexpected(error);
     const std::string message =
         error.code == ErrorCode::kCancelled
             ? fmt::format("one call did not finish within {} s in the emulator",

@@ -5,6 +5,8 @@
 #include <span>
 #include <utility>
 
+#include "os/process.h"
+
 namespace cupel::assay {
 
 std::vector<judge::Comparison> CompareAll(const engine::Run& run, const task::Case& wanted) {
@@ -38,6 +40,11 @@ judge::Comparison CompareRuns(const engine::OutputTensor& got, const engine::Out
     expected.truth.storage = std::as_bytes(std::span(values));
   }
   return judge::Compare(got.View(), expected);
+}
+
+bool IsOurs(const Error& error) {
+  return os::CancelRequested() || error.code == ErrorCode::kInternal ||
+         error.code == ErrorCode::kBusy;
 }
 
 bool AllRight(const std::vector<judge::Comparison>& outputs) {

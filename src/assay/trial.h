@@ -33,6 +33,9 @@ std::vector<judge::Comparison> CompareAll(const engine::Run& run, const task::Ca
 /// task allows, too.
 judge::Comparison CompareRuns(const engine::OutputTensor& got, const engine::OutputTensor& clean,
                               const task::Output& wanted);
+/// What says nothing of the candidate and ends its judging: a bug of ours, others who use the
+/// machine, or the user's interruption.
+bool IsOurs(const Error& error);
 bool AllRight(const std::vector<judge::Comparison>& outputs);
 bool HasError(const std::vector<engine::Finding>& findings);
 /// Adds findings of a further trial; the same code at the same line is one finding.

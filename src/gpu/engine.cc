@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "gpu/patience.h"
 #include "gpu/remote.h"
 #include "gpu/timing_protocol.h"
 #include "gpu/worker_process.h"
@@ -50,11 +51,13 @@ class GpuEngine : public engine::Engine {
   }
 
   Result<engine::Ceilings> MeasureCeilings() override {
-    TRY(lock_->Acquire(GpuLock::Use::kAlone));
-    auto answered = Ask("ceilings");
-    lock_->Release();
-    TRY_ASSIGN(const Json answer, std::move(answered));
-    return engine::CeilingsFromJson(answer);
+    return AskPatiently(kForMemory, [this]() -> Result<engine::Ceilings> {
+      TRY(lock_->Acquire(GpuLock::Use::kAlone));
+      auto answered = Ask("ceilings");
+      lock_->Release();
+      TRY_ASSIGN(const Json answer, std::move(answered));
+      return engine::CeilingsFromJson(answer);
+    });
   }
 
   Result<engine::ClockKernels> Kernels() override {

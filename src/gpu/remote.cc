@@ -21,7 +21,6 @@ namespace {
 using engine::Finding;
 
 constexpr const char* kAnswer = "the GPU worker's answer";
-constexpr Patience kPatience{std::chrono::minutes(3), std::chrono::milliseconds(500)};
 
 /// The worker runs only our own host code: what ends it otherwise came from the kernel.
 Finding Died(const Error& error) {
@@ -185,15 +184,18 @@ RemoteProgram::~RemoteProgram() {
 Result<engine::Run> RemoteProgram::Execute(const plan::Plan& plan,
                                            std::span<const std::span<const std::byte>> arguments,
                                            const engine::RunOptions& options) {
+  const Json start = start_;
+  start_.erase("scramble");  // it is for one call, whatever comes of it
   // Who has the GPU alone keeps out those whose memory it waits for.
   const bool alone = lock_->use() == GpuLock::Use::kAlone;
-  return AskPatiently(alone ? Patience{} : kPatience,
-                      [&] { return ExecuteNow(plan, arguments, options); });
+  return AskPatiently(alone ? Patience{} : kForMemory,
+                      [&] { return ExecuteNow(plan, arguments, options, start); });
 }
 
 Result<engine::Run> RemoteProgram::ExecuteNow(const plan::Plan& plan,
                                               std::span<const std::span<const std::byte>> arguments,
-                                              const engine::RunOptions& options) {
+                                              const engine::RunOptions& options,
+                                              const Json& start) {
   TRY_ASSIGN(const GpuHold hold, GpuHold::Shared(*lock_));
   TRY(Load());
   WorkerProcess& worker = checked_.worker();
@@ -202,10 +204,9 @@ Result<engine::Run> RemoteProgram::ExecuteNow(const plan::Plan& plan,
   const Json request{{"execute", checked_.id()}, {"plan", plan::ToJson(plan)},
                      {"poison", options.poison}, {"twice", options.full_checks},
                      {"seed", options.seed},     {"arguments", std::move(places)},
-                     {"results", end},           {"start", start_}};
+                     {"results", end},           {"start", start}};
   bool gone = false;
   auto answer = worker.Ask(request, &gone);
-  if (answer || gone) start_.erase("scramble");
   if (!answer && gone) {
     engine::Run run;
     run.findings.push_back(Died(answer.error()));
@@ -228,7 +229,7 @@ Result<std::unique_ptr<engine::Timer>> MakeRemoteTimer(
     TRY(timer->Make(entrants, sets));
     return std::unique_ptr<engine::Timer>(std::move(timer));
   };
-  return AskPatiently(alone ? Patience{} : kPatience, make);
+  return AskPatiently(alone ? Patience{} : kForMemory, make);
 }
 
 Result<std::vector<std::string>> VariablesOf(const std::string& ptx) {

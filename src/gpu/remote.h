@@ -55,7 +55,7 @@ class RemoteProgram : public engine::Program, public engine::StateKeeper {
  private:
   Result<engine::Run> ExecuteNow(const plan::Plan& plan,
                                  std::span<const std::span<const std::byte>> arguments,
-                                 const engine::RunOptions& options);
+                                 const engine::RunOptions& options, const Json& start);
 
   std::shared_ptr<GpuLock> lock_;
   build::Image image_;

@@ -273,6 +273,7 @@ Result<Refusal> Replay::Run(const plan::Gemm& gemm) {
   TRY_ASSIGN(const GemmAddresses addresses, AddressesOf(gemm));
   Refusal refusal;
   auto blas = device_.blas();
+  if (!blas && blas.error().code == ErrorCode::kBusy) return tl::unexpected(blas.error());
   const Status done =
       blas ? (*blas)->Enqueue(gemm, addresses) : Status(tl::unexpected<Error>(blas.error()));
   if (done) return refusal;

@@ -135,11 +135,13 @@ TEST_F(CrewTest, AnItemThatTakesForEverIsEnded) {
 TEST_F(CrewTest, FailuresOfAMachineAreTriedElsewhereThoseOfTheTaskAreNot) {
   Add("broken environment");
   Add("broken task");
+  Add("crowded GPU");
   MustRun();
   EXPECT_THAT(Of(0).error, HasSubstr("3 attempts failed"));
   EXPECT_THAT(Of(0).error, HasSubstr("no disk; buy one"));
   EXPECT_EQ(Of(1).error, "no such model");
   EXPECT_EQ(Of(1).remedy, "write it");
+  EXPECT_THAT(Of(2).error, HasSubstr("3 attempts failed"));
 }
 
 TEST_F(CrewTest, TheVerdictOfSomethingElseIsNotTaken) {

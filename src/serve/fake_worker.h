@@ -41,6 +41,7 @@ class FakeJudge final : public Judge {
     if (is("sleep")) std::this_thread::sleep_for(std::chrono::hours(1));
     if (is("noisy")) std::fprintf(stderr, "a remark\x1b[2J\r\n");
     if (is("broken environment")) return Fail(ErrorCode::kEnvironment, "no disk", "buy one");
+    if (is("crowded GPU")) return Fail(ErrorCode::kBusy, "no memory", "wait");
     if (is("broken task")) return Fail(ErrorCode::kInvalidArgument, "no such model", "write it");
     TRY_ASSIGN(const task::Task task, task::LoadTask(files.task.string(), {}));
     Done done;

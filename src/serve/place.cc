@@ -47,7 +47,8 @@ std::optional<std::string> WhyNotThis(const Expected& expected, const Json& verd
 
 bool IsOfThatMachine(const Error& error) {
   return error.code == ErrorCode::kEnvironment || error.code == ErrorCode::kIo ||
-         error.code == ErrorCode::kTimeout || error.code == ErrorCode::kInternal;
+         error.code == ErrorCode::kTimeout || error.code == ErrorCode::kBusy ||
+         error.code == ErrorCode::kInternal;
 }
 
 void Place::Clear() {
