@@ -80,19 +80,24 @@ class CupelTest(unittest.TestCase):
         return self.cupel("check", kernel, "--task", task, "--settings", "single", "--device", "emu",
                           *args, **kwargs)
 
-    def assert_right(self, candidates, *args):
-        """Each of (kernel, task, direction) is right on the emulator: one process, one PyTorch. At a seed: of
-        one case a wrong answer may lie close to the truth by chance, which would refuse a setting."""
+    def streamed(self, candidates, *args):
+        """What `cupel stream` says of each (kernel, task, direction) on the emulator: one process, one PyTorch.
+        At a seed: of one case a wrong answer may lie close to the truth by chance, which would refuse a
+        setting."""
         results = self.folder / "results.jsonl"
         names = self.write("list.jsonl", "".join(
             json.dumps({"kernel": str(kernel), "task": task, "backward": direction == "backward"}) + "\n"
             for kernel, task, direction in candidates))
-        done = self.cupel("stream", names, "--device", "emu", "--shadow", "--seed", 1, "-o", results, *args, timeout=1500)
+        done = self.cupel("stream", names, "--device", "emu", "--shadow", "--seed", 1, "-o", results, *args,
+                          timeout=1500)
         self.assertIn(done.status, (0, 1), done)
         found = {(r["kernel"], r["task"], r["direction"]): r
                  for r in map(json.loads, results.read_text().splitlines())}
-        for kernel, task, direction in candidates:
+        return [found[str(kernel), task, direction] for kernel, task, direction in candidates]
+
+    def assert_right(self, candidates, *args):
+        """Each of (kernel, task, direction) is right."""
+        for (_, task, direction), result in zip(candidates, self.streamed(candidates, *args)):
             with self.subTest(kernel=f"{task}/{direction}"):
-                result = found[str(kernel), task, direction]
                 self.assertEqual(result["verdict"], "accepted", result)
                 self.assertEqual({s["status"] for s in result["settings"]}, {"passed"}, result)
