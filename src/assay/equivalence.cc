@@ -38,10 +38,7 @@ std::string IndexText(int64_t element, const std::vector<int64_t>& shape) {
 /// Adds what a further run found first; counts are those of the trial itself.
 void AddNew(std::vector<engine::Finding> more, std::vector<engine::Finding>& all) {
   for (engine::Finding& finding : more) {
-    const auto known = std::find_if(all.begin(), all.end(), [&](const engine::Finding& old) {
-      return old.code == finding.code && old.kernel == finding.kernel && old.line == finding.line;
-    });
-    if (known == all.end()) all.push_back(std::move(finding));
+    if (SameFinding(finding, all) == nullptr) all.push_back(std::move(finding));
   }
 }
 

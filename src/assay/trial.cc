@@ -58,17 +58,20 @@ bool HasError(const std::vector<engine::Finding>& findings) {
   return false;
 }
 
+engine::Finding* SameFinding(const engine::Finding& finding, std::vector<engine::Finding>& all) {
+  const auto same = std::find_if(all.begin(), all.end(), [&](const engine::Finding& old) {
+    return old.code == finding.code && old.kernel == finding.kernel && old.line == finding.line;
+  });
+  return same == all.end() ? nullptr : &*same;
+}
+
 void Merge(std::vector<engine::Finding> more, std::vector<engine::Finding>& all) {
   for (engine::Finding& finding : more) {
-    bool known = false;
-    for (engine::Finding& old : all) {
-      if (old.code == finding.code && old.kernel == finding.kernel && old.line == finding.line) {
-        old.count += finding.count;
-        known = true;
-        break;
-      }
+    if (engine::Finding* known = SameFinding(finding, all)) {
+      known->count += finding.count;
+    } else {
+      all.push_back(std::move(finding));
     }
-    if (!known) all.push_back(std::move(finding));
   }
 }
 

@@ -38,6 +38,8 @@ judge::Comparison CompareRuns(const engine::OutputTensor& got, const engine::Out
 bool IsOurs(const Error& error);
 bool AllRight(const std::vector<judge::Comparison>& outputs);
 bool HasError(const std::vector<engine::Finding>& findings);
+/// The one of the same code at the same line; null where there is none.
+engine::Finding* SameFinding(const engine::Finding& finding, std::vector<engine::Finding>& all);
 /// Adds findings of a further trial; the same code at the same line is one finding.
 void Merge(std::vector<engine::Finding> more, std::vector<engine::Finding>& all);
 

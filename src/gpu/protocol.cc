@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/dtype.h"
+#include "base/error_json.h"
 #include "base/json.h"
 
 namespace cupel::gpu {
@@ -108,21 +109,11 @@ Result<engine::Run> RunFromJson(const Json& json, SharedMemory& memory) {
   return run;
 }
 
-Json ErrorToJson(const Error& error) {
-  return {
-      {"code", ErrorCodeName(error.code)}, {"message", error.message}, {"remedy", error.remedy}};
-}
-
 Error ErrorFromJson(const Json& json) {
   Error error;
   error.message = JsonString(json, "message", "error").value_or("the GPU worker failed");
   error.remedy = JsonString(json, "remedy", "error").value_or("");
-  const std::string name = JsonString(json, "code", "error").value_or("");
-  for (const ErrorCode code :
-       {ErrorCode::kInvalidArgument, ErrorCode::kNotFound, ErrorCode::kEnvironment, ErrorCode::kIo,
-        ErrorCode::kTimeout, ErrorCode::kBusy, ErrorCode::kUnsupported, ErrorCode::kCancelled}) {
-    if (name == ErrorCodeName(code)) error.code = code;
-  }
+  error.code = ErrorCodeNamed(JsonString(json, "code", "error").value_or(""));
   return error;
 }
 

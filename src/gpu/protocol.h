@@ -30,7 +30,6 @@ Result<Json> RunToJson(const engine::Run& run, uint64_t at, SharedMemory& memory
 Result<engine::Run> RunFromJson(const Json& json, SharedMemory& memory);
 
 /// {"code", "message", "remedy"} and back.
-Json ErrorToJson(const Error& error);
 Error ErrorFromJson(const Json& json);
 
 }  // namespace cupel::gpu

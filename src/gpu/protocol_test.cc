@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error_json.h"
 #include "base/json.h"
 
 namespace cupel::gpu {

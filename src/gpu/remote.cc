@@ -31,6 +31,11 @@ Finding Died(const Error& error) {
   return finding;
 }
 
+/// Who has the GPU alone keeps out those whose memory it would wait for.
+Patience PatienceWith(const GpuLock& lock) {
+  return lock.use() == GpuLock::Use::kAlone ? Patience{} : kForMemory;
+}
+
 bool IsLost(const std::vector<Finding>& findings) {
   return std::any_of(findings.begin(), findings.end(), &EndsContext);
 }
@@ -186,9 +191,7 @@ Result<engine::Run> RemoteProgram::Execute(const plan::Plan& plan,
                                            const engine::RunOptions& options) {
   const Json start = start_;
   start_.erase("scramble");  // it is for one call, whatever comes of it
-  // Who has the GPU alone keeps out those whose memory it waits for.
-  const bool alone = lock_->use() == GpuLock::Use::kAlone;
-  return AskPatiently(alone ? Patience{} : kForMemory,
+  return AskPatiently(PatienceWith(*lock_),
                       [&] { return ExecuteNow(plan, arguments, options, start); });
 }
 
@@ -223,13 +226,12 @@ Result<std::unique_ptr<engine::Timer>> MakeRemoteTimer(
     std::shared_ptr<WorkerProcess> worker, std::shared_ptr<GpuLock> lock,
     std::span<const engine::Entrant> entrants,
     std::span<const std::vector<std::span<const std::byte>>> sets) {
-  const bool alone = lock->use() == GpuLock::Use::kAlone;
   const auto make = [&]() -> Result<std::unique_ptr<engine::Timer>> {
     auto timer = std::make_unique<RemoteTimer>(worker, lock);
     TRY(timer->Make(entrants, sets));
     return std::unique_ptr<engine::Timer>(std::move(timer));
   };
-  return AskPatiently(alone ? Patience{} : kForMemory, make);
+  return AskPatiently(PatienceWith(*lock), make);
 }
 
 Result<std::vector<std::string>> VariablesOf(const std::string& ptx) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error_json.h"
 #include "base/json.h"
 #include "gpu/ceilings.h"
 #include "gpu/clock.h"

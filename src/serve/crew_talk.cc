@@ -64,8 +64,7 @@ void Crew::Impl::TakeMessage(Place& place, FromWorker& message) {
     place.stage = Place::Stage::kIdle;
   } else if (const auto* failed = std::get_if<Failed>(&message)) {
     place.is_given_up =
-        failed->error.code != ErrorCode::kEnvironment && failed->error.code != ErrorCode::kIo &&
-        failed->error.code != ErrorCode::kTimeout && failed->error.code != ErrorCode::kBusy;
+        failed->error.code == ErrorCode::kInternal || !IsOfThatMachine(failed->error);
     Lost(place, failed->error.ToString());
   } else if (const auto* alive = std::get_if<Alive>(&message)) {
     if (listener != nullptr && listener->progress && alive->ticket == place.ticket && place.item) {

@@ -6,20 +6,13 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/error_json.h"
+
 namespace cupel::serve {
 namespace {
 
 tl::unexpected<Error> Malformed(std::string what) {
   return Fail(ErrorCode::kInvalidArgument, std::move(what));
-}
-
-ErrorCode CodeNamed(const std::string& name) {
-  for (const ErrorCode code :
-       {ErrorCode::kInvalidArgument, ErrorCode::kNotFound, ErrorCode::kEnvironment, ErrorCode::kIo,
-        ErrorCode::kTimeout, ErrorCode::kBusy, ErrorCode::kUnsupported, ErrorCode::kCancelled}) {
-    if (name == ErrorCodeName(code)) return code;
-  }
-  return ErrorCode::kInternal;
 }
 
 }  // namespace
@@ -85,11 +78,7 @@ Result<const Json*> WireMaybe(const Json& json, const char* key) {
   return member->is_null() ? nullptr : &*member;
 }
 
-Json WireError(const std::optional<Error>& error) {
-  if (!error) return {};
-  return {
-      {"code", ErrorCodeName(error->code)}, {"message", error->message}, {"remedy", error->remedy}};
-}
+Json WireError(const std::optional<Error>& error) { return error ? ErrorToJson(*error) : Json(); }
 
 Result<std::optional<Error>> ReadWireError(const Json& json) {
   TRY_ASSIGN(const Json* member, WireMaybe(json, "error"));
@@ -97,7 +86,7 @@ Result<std::optional<Error>> ReadWireError(const Json& json) {
   TRY_ASSIGN(const Json* object, JsonObject(json, "error", "message"));
   TRY_ASSIGN(const std::string code, WireText(*object, "code", 64));
   Error error;
-  error.code = CodeNamed(code);
+  error.code = ErrorCodeNamed(code);
   TRY_ASSIGN(error.message, WireText(*object, "message"));
   TRY_ASSIGN(error.remedy, WireText(*object, "remedy"));
   return std::optional<Error>(std::move(error));
