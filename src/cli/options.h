@@ -21,7 +21,7 @@ struct Common {
   std::optional<uint64_t> seed;
   bool quiet = false;
   std::string python;  // the Python that has PyTorch
-  int threads = 0;     // of the emulator; 0: one for each core
+  int threads = 0;     // of the emulator or, beside a GPU, of PyTorch; 0: one for each core
 };
 
 /// How a candidate is compiled.

@@ -38,6 +38,9 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common, bool wi
   return gpu::MakeGpuEngine(options);
 }
 
+/// Where the emulator judges, PyTorch's share is small.
+int TorchThreads(const Common& common) { return OnEmulator(common) ? 0 : common.threads; }
+
 /// The GPU that kernels are judged on may compute what is right, too.
 Result<std::optional<oracle::TruthGpu>> TruthGpuOf(const Common& common,
                                                    const engine::Engine& engine) {
@@ -98,7 +101,7 @@ Result<std::unique_ptr<Session>> Session::Create(
                                      [progress](const std::string& stage) {
                                        progress({stage, 0, 0});
                                      },
-                                     std::move(gpu)));
+                                     std::move(gpu), TorchThreads(common)));
   }
 
   assay::Parts& parts = session->parts_;
@@ -126,6 +129,7 @@ Result<std::unique_ptr<oracle::Baselines>> Session::StartBaselines() {
   TRY_ASSIGN(options.ordinal, GpuOrdinal(common_.device));
   TRY_ASSIGN(const auto gpu, TruthGpuOf(common_, *engine_));
   if (gpu) options.lock = gpu->lock;
+  options.threads = TorchThreads(common_);
   options.kernels = {kernels.flush_ptx,       kernels.flush_entry, kernels.probe_ptx,
                      kernels.probe_entry,     kernels.flush_bytes, kernels.flush_grid,
                      kernels.flush_block,     kernels.probe_grid,  kernels.probe_block,

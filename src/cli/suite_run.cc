@@ -22,6 +22,7 @@
 #include "cli/session.h"
 #include "cli/suite_config.h"
 #include "cli/suite_list.h"
+#include "cli/suite_order.h"
 #include "cli/suite_report.h"
 #include "device/device.h"
 #include "judge/verdict.h"
@@ -305,18 +306,18 @@ class SuiteRun {
     return ran;
   }
 
-  /// The last kernel is waited for with all other workers idle: it is not to be one with many
-  /// settings. Kernels of one problem stay together, since they share cases.
+  /// The last kernel is waited for with all other workers idle: it is to be a small one. Kernels of
+  /// one problem stay together, since they share cases.
   void BeginWithTheLongest(std::vector<serve::Item>& items) const {
-    std::map<std::string, size_t> settings;
+    std::map<std::string, double> work;
     for (const serve::Item& item : items) {
-      const auto [entry, is_new] = settings.try_emplace(waiting_.at(item.id), 0);
+      const auto [entry, is_new] = work.try_emplace(waiting_.at(item.id), 0);
       if (!is_new) continue;
       const auto task = task::LoadTask(item.task, tasks_root_);
-      if (task) entry->second = task->SettingsOf(DirectionOf(item)).size();
+      if (task) entry->second = RoughWork(task->SettingsOf(DirectionOf(item)));
     }
     std::ranges::stable_sort(items, std::greater(), [&](const serve::Item& item) {
-      return settings.at(waiting_.at(item.id));
+      return work.at(waiting_.at(item.id));
     });
   }
 

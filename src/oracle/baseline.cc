@@ -102,7 +102,7 @@ Result<Json> Baselines::Impl::Ask(Json request) {
 Status Baselines::Impl::StartChild() {
   if (options.progress) options.progress(fmt::format("starting PyTorch ({})", python.program));
   ChildOptions spawn{python.program, options.script, StepDeadline(options.step_deadline),
-                     options.progress};
+                     options.progress, options.threads};
   TRY_ASSIGN(child, TorchChild::Start(std::move(spawn)));
   auto opened = Open();
   if (!opened) Forget();

@@ -46,6 +46,7 @@ struct BaselineOptions {
   ClockKernels kernels;
   /// Without a sign of life from the child. 0: $CUPEL_ORACLE_SECONDS, else 600 s.
   std::chrono::seconds step_deadline{0};
+  int threads = 0;  // as Options::threads
   std::function<void(const std::string&)> progress;
 };
 

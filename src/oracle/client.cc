@@ -92,7 +92,7 @@ Status Client::StartChild() {
   forgone_.clear();
   if (options_.progress) options_.progress(fmt::format("starting PyTorch ({})", python_->program));
   ChildOptions spawn{python_->program, options_.script, StepDeadline(options_.step_deadline),
-                     options_.progress};
+                     options_.progress, options_.threads};
   TRY_ASSIGN(child_, TorchChild::Start(std::move(spawn)));
   ++children_;
   if (!options_.gpu) return {};

@@ -7,7 +7,7 @@
 
 namespace cupel::oracle {
 
-std::map<std::string, std::string> ChildEnvironment() {
+std::map<std::string, std::string> ChildEnvironment(int threads) {
   std::map<std::string, std::string> environment = os::CurrentEnvironment();
   environment["PYTHONDONTWRITEBYTECODE"] = "1";  // no __pycache__ in the user's task folders
   environment["PYTHONUNBUFFERED"] = "1";
@@ -19,6 +19,10 @@ std::map<std::string, std::string> ChildEnvironment() {
   environment.emplace("GLIBC_TUNABLES",
                       "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184:"
                       "glibc.malloc.hugetlb=1");
+  if (threads > 0) {
+    environment.emplace("OMP_NUM_THREADS", std::to_string(threads));
+    environment.emplace("TORCHINDUCTOR_COMPILE_THREADS", std::to_string(threads));
+  }
   return environment;
 }
 

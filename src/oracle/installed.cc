@@ -9,7 +9,7 @@ namespace cupel::oracle {
 
 Result<std::unique_ptr<Oracle>> OpenInstalled(
     const std::string& python, std::function<void(const std::string& stage)> progress,
-    std::optional<TruthGpu> gpu) {
+    std::optional<TruthGpu> gpu, int threads) {
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());
   Options options;
@@ -18,6 +18,7 @@ Result<std::unique_ptr<Oracle>> OpenInstalled(
   options.cache = cache / "cases";
   options.progress = std::move(progress);
   options.gpu = std::move(gpu);
+  options.threads = threads;
   return std::make_unique<TorchOracle>(std::move(options));
 }
 

@@ -12,10 +12,10 @@
 
 namespace cupel::oracle {
 
-/// `python` and `gpu` as in Options. PyTorch is not started before a case is asked for that is not
-/// pooled.
+/// `python`, `gpu` and `threads` as in Options. PyTorch is not started before a case is asked for
+/// that is not pooled.
 Result<std::unique_ptr<Oracle>> OpenInstalled(
     const std::string& python, std::function<void(const std::string& stage)> progress,
-    std::optional<TruthGpu> gpu = {});
+    std::optional<TruthGpu> gpu = {}, int threads = 0);
 
 }  // namespace cupel::oracle

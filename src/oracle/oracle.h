@@ -35,6 +35,7 @@ struct Options {
   /// $CUPEL_ORACLE_SECONDS, else 600 s.
   std::chrono::seconds step_deadline{0};
   std::function<void(const std::string&)> progress;  // "starting PyTorch", "computing truth …"
+  int threads = 0;  // of PyTorch on the CPU, where others need some; 0: one for each core
 };
 
 /// Why a setting yields no case: the reference itself fails. Data about the task.

@@ -1159,6 +1159,12 @@ def use(imported_torch):
     memory_limit = importlib.import_module("memory_limit")
 
 
+def cores_to_use():
+    """All that there are, not a half as by default, or what $OMP_NUM_THREADS says."""
+    wanted, all_of_them = os.environ.get("OMP_NUM_THREADS", ""), len(os.sched_getaffinity(0))
+    return min(int(wanted), all_of_them) if wanted.isdecimal() and int(wanted) > 0 else all_of_them
+
+
 def serve(server_class):
     """Takes the protocol's descriptors out of the task's reach, loads PyTorch, answers requests."""
     folders = sys.argv[1:]
@@ -1178,7 +1184,7 @@ def serve(server_class):
         return 1
     use(imported)
     server = server_class(channel, folders)
-    threads = len(os.sched_getaffinity(0))
+    threads = cores_to_use()
     torch.set_num_threads(threads)
     supply_newer_functions()
     server.send({"hello": {"torch": torch.__version__, "threads": threads, "python": sys.executable}})

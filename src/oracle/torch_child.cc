@@ -42,7 +42,7 @@ Result<std::unique_ptr<TorchChild>> TorchChild::Start(ChildOptions options) {
   os::SpawnOptions spawn;
   spawn.argv = {child->options_.python, child->options_.script.string()};
   for (const os::TempDir& folder : child->folders_) spawn.argv.push_back(folder.path().string());
-  spawn.env = ChildEnvironment();
+  spawn.env = ChildEnvironment(child->options_.threads);
   spawn.pipe_stdin = spawn.pipe_stdout = spawn.pipe_stderr = true;
   TRY_ASSIGN(os::Process process, os::Process::Spawn(spawn));
   child->process_.emplace(std::move(process));

@@ -24,6 +24,7 @@ struct ChildOptions {
   std::filesystem::path script;
   std::chrono::seconds deadline{600};  // of one step: the child reports every step
   std::function<void(const std::string&)> progress;
+  int threads = 0;  // of the CPU; 0: all
 };
 
 /// Not thread-safe.

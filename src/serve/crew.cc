@@ -26,26 +26,35 @@ constexpr auto kBeat = std::chrono::seconds(10);  // of signs of life to workers
 constexpr auto kGrace = std::chrono::milliseconds(3'000);
 constexpr auto kUntilRemark = std::chrono::seconds(10);  // that no worker has started
 
+/// PyTorch's of one of `workers` that share this machine. Each waits for the GPU and for compilers
+/// half of the time; too many threads wait for each other.
+int ThreadsBesideGpu(int cores, int workers) {
+  return workers <= 1 ? 0 : std::clamp(2 * cores / workers, std::min(4, cores), cores);
+}
+
 /// Workers of this machine: how many, and the device of each.
 Result<std::vector<Setup>> LocalSetups(const Setup& setup, int wanted) {
   std::vector<Setup> setups;
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (setup.device == "gpu:all") {
     TRY_ASSIGN(const auto driver, gpu::OpenDriver());
     int gpus = 0;
     TRY(driver->Check(driver->device_count(&gpus), "count the GPUs"));
     const int count = wanted > 0 ? wanted : gpus;
+    const int threads = ThreadsBesideGpu(cores, count);
     for (int i = 0; i < count; ++i) {
       setups.push_back(setup);
       setups.back().device = fmt::format("gpu:{}", i % std::max(gpus, 1));
+      if (setup.threads == 0) setups.back().threads = threads;
     }
     return setups;
   }
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const bool on_gpu = setup.device.starts_with("gpu");
   const int count = wanted > 0 ? wanted : on_gpu ? 1 : std::max(1, cores / 2);
   setups.assign(static_cast<size_t>(count), setup);
   for (Setup& one : setups) {
-    if (one.threads == 0) one.threads = std::max(1, cores / count);
+    if (one.threads != 0) continue;
+    one.threads = on_gpu ? ThreadsBesideGpu(cores, count) : std::max(1, cores / count);
   }
   return setups;
 }

@@ -28,7 +28,7 @@ struct Setup {
   bool allow_weak_sandbox = false;
   std::string python;          // that has PyTorch; empty: what the worker finds
   std::string cases = "auto";  // "worker": its own PyTorch; "coordinator"; "auto": its own if any
-  int threads = 0;             // of the emulator; 0: one for each core
+  int threads = 0;  // of the emulator or, beside a GPU, of PyTorch on the CPU; 0: one for each core
 };
 
 struct CrewOptions {
