@@ -3,10 +3,11 @@
 // chunks through a barrier of the grid. So x is read once: a block keeps its chunk in registers.
 //  - OnChip: where all of x fits on the GPU's multiprocessors. Weight and bias do not wait for the
 //    barrier either; they travel to shared memory meanwhile.
-//  - RowByRow: where the rows do not fit, but one does. Weight and bias stay on chip. Blocks go
-//    from row to row; as soon as a vector is stored, the next row's takes its registers. Moments
-//    are exchanged by words that hold the row's number, too, without a barrier. While they are
-//    waited for, memory is kept busy: the beginning of the next chunk comes to the L2 cache.
+//  - RowByRow: where the rows do not fit, but two do. A row is written while the next one's moments
+//    are on their way between the blocks, and each vector's place is taken at once by the row after
+//    that: memory never waits. Words that hold the row's number, too, tell the moments, without a
+//    barrier. Most of the weight stays on chip; the bias comes from the L2 cache, which x, read
+//    once and marked so, leaves to it.
 //  - RowOfBlock: rows of up to 10,240 numbers that are not aligned vectors. A block has a row to
 //    itself and asks for all of it, number by number, with its weight and bias before any sum.
 //  - Moments and Normalize, two launches: longer rows that are not aligned vectors, and rows of
@@ -21,10 +22,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 constexpr int kLargest = 16;  // vectors of four that a thread holds of x
 constexpr int kStaged = 28;   // vectors that a thread of 512 can have in shared memory: 224 KiB
-constexpr int kAhead = 8;     // RowByRow: vectors in the L2 cache early; tune: kAhead in 4, 8, 12
+constexpr int kAhead = 2;     // RowByRow: vectors of the bias on their way; tune: kAhead in 1, 2, 4
 constexpr int kHeard = 5;     // blocks of RowByRow that a lane listens to
 constexpr int kRowThreads = 1024;  // of RowOfBlock
 constexpr int kFewThreads = 512;   // of Moments and Normalize; tune: kFewThreads in 256, 512
@@ -71,8 +73,8 @@ __device__ Chunk ChunkOf(int64_t index, int size, int64_t vectors) {
 }
 
 // The moments of the block's chunk, known to the first lanes, one for each warp. Vectors beyond the
-// chunk are zero; with kFull there are none.
-template <int kThreads, bool kFull = false, int kItems, typename Vector>
+// chunk are zero.
+template <int kThreads, int kItems, typename Vector>
 __device__ Moments OfChunk(const Vector (&value)[kItems], int length) {
   constexpr int kWarps = kThreads / 32;
   constexpr unsigned kWidth = sizeof(Vector) / sizeof(float);
@@ -82,14 +84,14 @@ __device__ Moments OfChunk(const Vector (&value)[kItems], int length) {
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     sum += Sum(value[item]);
-    count += kFull || threadIdx.x + item * kThreads < length ? kWidth : 0;
+    count += threadIdx.x + item * kThreads < length ? kWidth : 0;
   }
   const float of_warp = static_cast<float>(__reduce_add_sync(~0u, count));
   const float mean = WarpSum(sum) / fmaxf(of_warp, 1);
   float squares = 0;
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
-    if (kFull || threadIdx.x + item * kThreads < length) squares += Squares(value[item], mean);
+    if (threadIdx.x + item * kThreads < length) squares += Squares(value[item], mean);
   }
   squares = WarpSum(squares);
   if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = {mean, squares, of_warp};
@@ -227,15 +229,11 @@ __device__ Told Hear(const Told* from) {
   return told;
 }
 
-// What the first warp of a block makes of its own chunk's moments and those of all other blocks,
-// once they have told them. One warp of a block listens, because all blocks read the same lines.
-__device__ Row RowOfAll(Told* of_blocks, const Moments& mine, unsigned tag, float eps) {
+// What a block's first warp makes of the moments of all blocks' chunks, of `of_chunk` numbers each,
+// once they have been told. One warp of a block listens, because all blocks read the same lines.
+__device__ Row RowOfAll(const Told* of_blocks, float of_chunk, unsigned tag, float eps) {
   const int lane = threadIdx.x;
   const int blocks = static_cast<int>(gridDim.x);
-  if (lane == 0) {
-    Tell(&of_blocks[blockIdx.x].mean, mine.mean, tag);
-    Tell(&of_blocks[blockIdx.x].squares, mine.squares, tag);
-  }
   Told told[kHeard];
   bool all;
   do {
@@ -253,81 +251,173 @@ __device__ Row RowOfAll(Told* of_blocks, const Moments& mine, unsigned tag, floa
     if (lane + 32 * i >= blocks) continue;
     const float off = told[i].mean.number - pivot;
     sum += off;
-    squares += told[i].squares.number + mine.count * off * off;
+    squares += told[i].squares.number + of_chunk * off * off;
   }
   const float count = static_cast<float>(blocks);
   const float off = WarpSum(sum) / count;
-  const float variance = WarpSum(squares) / (count * mine.count) - off * off;
+  const float variance = WarpSum(squares) / (count * of_chunk) - off * off;
   return {pivot + off, rsqrtf((variance < 0 ? 0 : variance) + eps)};  // a NaN stays one
 }
 
-__device__ void PrefetchToL2(const float4* from, int vectors) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from),
-               "r"(vectors * static_cast<int>(sizeof(float4))));
+// The moments of a warp's vectors, kItems a lane, in one pass that it makes while they arrive. The
+// mean of the first ones stands for that of all, which costs few digits.
+template <int kItems>
+class Arriving {
+ public:
+  __device__ void Add(float4 v) {
+    if (count_ == 0) pivot_ = WarpSum(Sum(v)) / 128;
+    sum_ += Sum(make_float4(v.x - pivot_, v.y - pivot_, v.z - pivot_, v.w - pivot_));
+    squares_ += Squares(v, pivot_);
+    ++count_;
+  }
+  __device__ Moments OfWarp() const {
+    constexpr float kCount = 128 * kItems;
+    const float off = WarpSum(sum_) / kCount;
+    return {pivot_ + off, WarpSum(squares_) - kCount * off * off, kCount};
+  }
+
+ private:
+  float pivot_ = 0, sum_ = 0, squares_ = 0;
+  int count_ = 0;  // known to the compiler, where loops are unrolled
+};
+
+__device__ uint64_t ReadOnce() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(policy));
+  return policy;
 }
 
-// Block b holds chunk b of one row after the other; all chunks are full. The blocks' words are
-// there twice, for even and odd rows: who tells the row after the next has heard that all have
-// heard this one.
+__device__ void CopyAsync(float4* to, const float4* from, uint64_t policy) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(address),
+               "l"(from), "l"(policy)
+               : "memory");
+}
+
+// Block b holds chunk b of one row after the other; all chunks are full. Two rows are on chip: an
+// even one in registers, an odd one in shared memory, where a thread reads what it has copied.
+// Once a row is complete, the block tells the others its chunk's moments and writes the row before,
+// whose moments it has heard meanwhile. The blocks' words are there twice, for even and odd rows:
+// who tells the row after the next has heard that all have heard this one. The same holds for what
+// warps leave to each other, with one barrier of the block a row.
 template <int kThreads, int kItems>
 __global__ void __launch_bounds__(kThreads, 1)
     RowByRow(const float4* __restrict__ x, const float4* __restrict__ weight,
              const float4* __restrict__ bias, float4* __restrict__ y, Told* of_blocks, int rows,
              float eps) {
-  constexpr int kInShared = BiasStaged(kItems);
-  constexpr int kInRegisters = kItems - kInShared;
+  constexpr int kWarps = kThreads / 32;
+  constexpr int kWeightsStaged = kStaged - kItems;  // the other weights are kept in registers
   constexpr int kSize = kThreads * kItems;
-  static_assert(kAhead < kItems);
-  __shared__ Row of_row;
+  __shared__ Moments of_warps[2][kWarps];
+  __shared__ Row of_rows[2];
   extern __shared__ float4 staged[];
-  float4* const weights = staged + threadIdx.x;
-  float4* const biases = weights + kItems * kThreads;
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kSize;
+  float4* const odd = staged + threadIdx.x;
+  float4* const weights = odd + kSize;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kSize + threadIdx.x;
   const int64_t vectors = static_cast<int64_t>(gridDim.x) * kSize;
-  x += first + threadIdx.x;
-  y += first + threadIdx.x;
-  weight += first + threadIdx.x;
-  bias += first + threadIdx.x;
+  x += first;
+  y += first;
+  weight += first;
+  bias += first;
+  const uint64_t once = ReadOnce();
 
-  float4 value[kItems], rest[kInRegisters + 1];
+  float4 even[kItems], rest[kItems - kWeightsStaged];
 #pragma unroll
-  for (int item = 0; item < kItems; ++item) value[item] = __ldcs(x + item * kThreads);
+  for (int item = 0; item < kItems; ++item) even[item] = __ldcs(x + item * kThreads);
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int at = item * kThreads;
-    __pipeline_memcpy_async(weights + at, weight + at, sizeof(float4));
-    if (item < kInShared) {
-      __pipeline_memcpy_async(biases + at, bias + at, sizeof(float4));
+    if (item < kWeightsStaged) {
+      __pipeline_memcpy_async(weights + at, weight + at, sizeof(float4));
     } else {
-      rest[item - kInShared] = bias[at];
+      rest[item - kWeightsStaged] = weight[at];
     }
   }
   __pipeline_commit();
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    const int at = item * kThreads;
+    if (rows > 1) CopyAsync(odd + at, x + vectors + at, once);
+    __pipeline_commit();
+  }
   if (threadIdx.x == 0) {
-    for (int odd = 0; odd < 2; ++odd) of_blocks[odd * gridDim.x + blockIdx.x] = Told{};
+    for (int parity = 0; parity < 2; ++parity) of_blocks[parity * gridDim.x + blockIdx.x] = Told{};
   }
   cooperative_groups::this_grid().sync();  // no word has a row's tag
 
-  for (int row = 0; row < rows; ++row) {
-    const bool more = row + 1 < rows;
-    x += vectors;
-    if (more && threadIdx.x == 0) PrefetchToL2(x, kAhead * kThreads);
-    const Moments moments = OfChunk<kThreads, true>(value, kSize);
-    if (threadIdx.x < 32) {
-      of_row = RowOfAll(of_blocks + row % 2 * gridDim.x, moments, row + 1, eps);
-    }
-    __pipeline_wait_prior(0);  // for weight and bias
-    __syncthreads();
-    const Row scale = of_row;
+  const auto leave = [&](int row, const Moments& of_warp) {
+    if (threadIdx.x % 32 == 0) of_warps[row % 2][threadIdx.x / 32] = of_warp;
+  };
+  const auto hear = [&](int row) {
+    if (threadIdx.x >= 32) return;
+    of_rows[row % 2] = RowOfAll(of_blocks + row % 2 * gridDim.x, 4 * kSize, row + 1, eps);
+  };
+  const auto tell = [&](int row) {
+    if (threadIdx.x >= 32) return;
+    const Moments warp = of_warps[row % 2][threadIdx.x % kWarps];
+    const float mean = WarpSum<kWarps>(warp.mean) / kWarps;
+    const float off = warp.mean - mean;
+    const float squares = WarpSum<kWarps>(warp.squares + warp.count * off * off);
+    if (threadIdx.x != 0) return;
+    Told* const told = of_blocks + row % 2 * gridDim.x + blockIdx.x;
+    Tell(&told->mean, mean, row + 1);
+    Tell(&told->squares, squares, row + 1);
+  };
+  // Writes a row and gives its places to the row after the next.
+  const auto normalize = [&](int row, auto is_odd) {
+    constexpr bool kOdd = decltype(is_odd)::value;
+    const bool more = row + 2 < rows;
+    const float4* const next = x + (row + 2) * vectors;
+    float4* const to = y + row * vectors;
+    const Row scale = of_rows[row % 2];
+    float4 biases[kItems];
 #pragma unroll
-    for (int item = 0; item < kItems; ++item) {
-      const int at = item * kThreads;
-      const float4 b =
-          item < kInShared ? biases[at] : rest[item < kInShared ? 0 : item - kInShared];
-      __stcs(y + at, Normal(value[item], scale.mean, scale.scale, weights[at], b));
-      if (more) value[item] = __ldcs(x + at);
+    for (int ahead = 0; ahead < kItems + kAhead; ++ahead) {
+      if (ahead < kItems) biases[ahead] = bias[ahead * kThreads];
+      const int item = ahead - kAhead, at = item * kThreads;
+      if (item < 0) continue;
+      const float4 w = item < kWeightsStaged
+                           ? weights[at]
+                           : rest[item < kWeightsStaged ? 0 : item - kWeightsStaged];
+      if constexpr (kOdd) {
+        __stcs(to + at, Normal(odd[at], scale.mean, scale.scale, w, biases[item]));
+        if (more) CopyAsync(odd + at, next + at, once);
+        __pipeline_commit();
+      } else {
+        __stcs(to + at, Normal(even[item], scale.mean, scale.scale, w, biases[item]));
+        if (more) even[item] = __ldcs(next + at);
+      }
     }
-    y += vectors;
+  };
+
+  for (int row = 0;; row += 2) {
+    if (row < rows) {
+      Arriving<kItems> arriving;
+#pragma unroll
+      for (int item = 0; item < kItems; ++item) arriving.Add(even[item]);
+      leave(row, arriving.OfWarp());
+    }
+    if (row > 0) hear(row - 1);
+    __pipeline_wait_prior(kItems);  // for the weights
+    __syncthreads();
+    if (row < rows) tell(row);
+    if (row > 0) normalize(row - 1, std::true_type());
+    if (row >= rows) break;
+
+    if (row + 1 < rows) {
+      Arriving<kItems> arriving;
+#pragma unroll
+      for (int item = 0; item < kItems; ++item) {
+        __pipeline_wait_prior(kItems - 1 - item);
+        arriving.Add(odd[item * kThreads]);
+      }
+      leave(row + 1, arriving.OfWarp());
+    }
+    hear(row);
+    __syncthreads();
+    if (row + 1 < rows) tell(row + 1);
+    normalize(row, std::false_type());
+    if (row + 1 >= rows) break;
   }
 }
 
@@ -477,7 +567,7 @@ static bool TryOnChip(const Call& call) {
   return true;
 }
 
-// The same for one row, if its chunks are full and leave few multiprocessors without work.
+// The same for two rows, if their chunks are full and leave few multiprocessors without work.
 template <int kThreads, int kItems>
 static bool TryRowByRow(const Call& call) {
   const int64_t chunks = call.length / (4 * kThreads * kItems);
@@ -486,10 +576,9 @@ static bool TryRowByRow(const Call& call) {
     return false;
   }
   auto of_blocks = torch::empty({2 * chunks, sizeof(Told) / sizeof(float)}, call.x.options());
-  LaunchTogether(RowByRow<kThreads, kItems>, chunks, kThreads, kItems + BiasStaged(kItems),
-                 Vectors(call.x), Vectors(call.weight), Vectors(call.bias),
-                 static_cast<float4*>(call.y.data_ptr()), static_cast<Told*>(of_blocks.data_ptr()),
-                 call.rows, call.eps);
+  LaunchTogether(RowByRow<kThreads, kItems>, chunks, kThreads, kStaged, Vectors(call.x),
+                 Vectors(call.weight), Vectors(call.bias), static_cast<float4*>(call.y.data_ptr()),
+                 static_cast<Told*>(of_blocks.data_ptr()), call.rows, call.eps);
   return true;
 }
 
