@@ -99,18 +99,19 @@ void AddTimes(const Json& timed, Json& setting) {
   setting["work"] = {{"bytes", bytes}, {"floating_point_operations", flops}};
   setting["baselines"] = Json::object();
   setting["speedup"] = Json::object();
+  Json oddities = List(timing, "oddities");
   for (const char* name : kBaselines) {
     const Json& baseline = Find(List(timed, "timings"), "name", name);
     if (baseline.is_object() && Member(baseline, "us").is_object()) {
       setting["baselines"][name] = TimeJson(baseline);
+    } else if (const Json& refused = Member(baseline, "refused"); refused.is_object()) {
+      oddities.push_back(fmt::format("{} was not timed: {}", name, Text(refused, "message")));
     }
     if (Json ratio = Speedup(timed, Text(timing, "name"), name); ratio.is_object()) {
       setting["speedup"][name] = std::move(ratio);
     }
   }
-  if (const Json& oddities = Member(timing, "oddities"); oddities.is_array()) {
-    setting["oddities"] = oddities;
-  }
+  if (!oddities.empty()) setting["oddities"] = std::move(oddities);
 }
 
 /// What the emulator counted, and what it makes of it.

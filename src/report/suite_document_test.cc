@@ -119,6 +119,21 @@ TEST(SuiteDocument, AKernelThatFailsWhereItIsTimedIsRejected) {
   EXPECT_EQ(DecisionOf(Verdict("accepted", "gpu"), bench), "accepted");
 }
 
+TEST(SuiteDocument, WhyABaselineHasNoTimeIsSaid) {
+  Json bench = Bench();
+  EXPECT_FALSE(
+      SuiteItemJson(Item(), Outcome("accepted"), Verdict("accepted", "gpu"), bench)["settings"][0]
+          .contains("oddities"));
+  bench["settings"][0]["timings"].push_back(
+      {{"name", "compile"},
+       {"baseline", true},
+       {"refused", {{"code", "baseline_failed"}, {"message", "out of memory"}}}});
+  const Json item = SuiteItemJson(Item(), Outcome("accepted"), Verdict("accepted", "gpu"), bench);
+  const Json& setting = item["settings"][0];
+  EXPECT_FALSE(setting["baselines"].contains("compile"));
+  EXPECT_EQ(setting["oddities"], Json::array({"compile was not timed: out of memory"}));
+}
+
 TEST(SuiteDocument, ForeignJsonOfAnyShapeIsSurvived) {
   for (const char* text : {"null", "[]", "{}", R"({"settings": 3})", R"({"settings": [1, null]})",
                            R"({"settings": [{"id": {}, "timings": [[]], "counters": []}]})"}) {

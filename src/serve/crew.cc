@@ -27,9 +27,9 @@ constexpr auto kGrace = std::chrono::milliseconds(3'000);
 constexpr auto kUntilRemark = std::chrono::seconds(10);  // that no worker has started
 
 /// PyTorch's of one of `workers` that share this machine. Each waits for the GPU and for compilers
-/// half of the time; too many threads wait for each other.
+/// most of the time, but threads of all workers at once would wait for each other.
 int ThreadsBesideGpu(int cores, int workers) {
-  return workers <= 1 ? 0 : std::clamp(2 * cores / workers, std::min(4, cores), cores);
+  return workers <= 1 ? 0 : std::clamp(4 * cores / workers, std::min(8, cores), cores);
 }
 
 /// Workers of this machine: how many, and the device of each.

@@ -2,7 +2,8 @@
 // its time is the memory's. A thread takes four neighbours, 16 bytes of each float32 stream, and
 // asks for all of them before the first use. Inputs are read with the hint evict_last: what the L2
 // drops first are then lines of the results, which it has to write anyway, and reads and writes
-// disturb each other less. Few parameters, and tensors that do not begin at vectors, go by single
+// disturb each other less. Where the L2 can hold all results, it is asked to do just that instead,
+// and to drop the inputs. Few parameters, and tensors that do not begin at vectors, go by single
 // elements: more threads, each with less to do.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
@@ -48,6 +49,12 @@ __device__ uint64_t EvictLast() {
   return policy;
 }
 
+__device__ uint64_t EvictFirst() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(policy));
+  return policy;
+}
+
 __device__ float4 LoadFour(const float* p, uint64_t policy) {
   float4 v;
   asm volatile("ld.global.nc.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %5;"
@@ -78,6 +85,17 @@ __device__ float4 LoadFour(const at::BFloat16* p, uint64_t policy) {
   return make_float4(a.x, a.y, b.x, b.y);
 }
 
+template <bool kStays>
+__device__ void StoreFour(float* p, float4 v) {
+  if constexpr (kStays) {
+    asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(p), "f"(v.x),
+                 "f"(v.y), "f"(v.z), "f"(v.w), "l"(EvictLast())
+                 : "memory");
+  } else {
+    *reinterpret_cast<float4*>(p) = v;
+  }
+}
+
 template <typename T>
 __device__ void UpdateOne(const T* gradient, const State& state, const Numbers& numbers,
                           int64_t i) {
@@ -89,12 +107,13 @@ __device__ void UpdateOne(const T* gradient, const State& state, const Numbers& 
   state.new_square[i] = square;
 }
 
-template <typename T>
+// kResultsStay: in the L2.
+template <typename T, bool kResultsStay>
 __global__ void __launch_bounds__(kThreads)
     InVectors(const T* __restrict__ gradient, State state, Numbers numbers, int64_t elements) {
   const int64_t i = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * 4;
   if (i + 4 <= elements) {
-    const uint64_t policy = EvictLast();
+    const uint64_t policy = kResultsStay ? EvictFirst() : EvictLast();
     const float4 g = LoadFour(gradient + i, policy);
     float4 mean = LoadFour(state.mean + i, policy);
     float4 square = LoadFour(state.square + i, policy);
@@ -103,9 +122,9 @@ __global__ void __launch_bounds__(kThreads)
     Update(parameter.y, g.y, mean.y, square.y, numbers);
     Update(parameter.z, g.z, mean.z, square.z, numbers);
     Update(parameter.w, g.w, mean.w, square.w, numbers);
-    *reinterpret_cast<float4*>(state.new_mean + i) = mean;
-    *reinterpret_cast<float4*>(state.new_square + i) = square;
-    *reinterpret_cast<float4*>(state.new_parameters + i) = parameter;
+    StoreFour<kResultsStay>(state.new_mean + i, mean);
+    StoreFour<kResultsStay>(state.new_square + i, square);
+    StoreFour<kResultsStay>(state.new_parameters + i, parameter);
   } else {
     for (int64_t j = i; j < elements; ++j) UpdateOne(gradient, state, numbers, j);
   }
@@ -136,8 +155,10 @@ static void Launch(const torch::Tensor& gradient, const State& state, const Numb
   TORCH_CHECK(blocks < (int64_t{1} << 31), "too many parameters");
   cudaStream_t stream = at::cuda::getCurrentCUDAStream();
   if (in_vectors) {
-    InVectors<T>
-        <<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(g, state, numbers, elements);
+    const int64_t results = elements * 3 * static_cast<int64_t>(sizeof(float));
+    const bool stay = results <= at::cuda::getCurrentDeviceProperties()->l2CacheSize / 4 * 3;
+    const auto kernel = stay ? InVectors<T, true> : InVectors<T, false>;
+    kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(g, state, numbers, elements);
   } else {
     InElements<T>
         <<<static_cast<unsigned>(blocks), kFewThreads, 0, stream>>>(g, state, numbers, elements);
