@@ -25,6 +25,9 @@ MODES = {"compile": None, "max-autotune": "max-autotune-no-cudagraphs"}
 KINDS = ("eager", "probe") + tuple(MODES)
 SIGN_OF_LIFE = 20  # seconds
 MEMORY_SHARE = 4  # one of so many bytes that are free may keep inputs
+MEMORY_PATIENCE = 180.0  # seconds: for memory that others use, as src/gpu/patience.h has it
+MEMORY_PAUSE = 1.0
+OTHERS = 3 << 30  # bytes of a GPU that are neither free nor PyTorch's: more than this cupel's own processes keep
 
 
 class Unsupported(Exception):
@@ -210,6 +213,15 @@ class Baseline:
         del self.sets[count:], self.functions[count:]
 
 
+def lacks_memory(error):
+    """Memory of the GPU that other processes use, and may give back soon."""
+    kind = getattr(torch.cuda, "OutOfMemoryError", ())
+    if not (isinstance(error, kind) or "out of memory" in str(error).lower()):
+        return False
+    free, total = torch.cuda.mem_get_info()
+    return total - free - torch.cuda.memory_reserved() > OTHERS
+
+
 # --- protocol -------------------------------------------------------------------------------------
 
 
@@ -320,13 +332,23 @@ class BaselineServer(oracle.Server):
             return {"failure": "without a seed there are no inputs"}
         started = time.monotonic()
         forbid_tf32()  # the task's code may have allowed it
-        baseline = Baseline(self, kind, report)
         self.gpu.waiting = lambda: report("waiting for the GPU, on which another process measures")
-        try:
-            baseline.prepare(request)
-        except BaseException:
-            baseline.keep(0)
-            raise
+        end = None
+        while True:
+            baseline = Baseline(self, kind, report)
+            try:
+                baseline.prepare(request)
+                break
+            except BaseException as error:
+                baseline.keep(0)
+                if end is None:
+                    end = time.monotonic() + MEMORY_PATIENCE
+                if not lacks_memory(error) or time.monotonic() > end:
+                    raise
+            report("waiting for memory of the GPU, which other processes use")
+            gc.collect()  # what the error's frames held can go only now
+            torch.cuda.empty_cache()
+            time.sleep(MEMORY_PAUSE)
         self.baselines[name] = baseline
         return dict(self.about(), how="stream" if baseline.why else "graph", why=baseline.why,
                     sets=len(baseline.sets), fewer=baseline.fewer, outputs=baseline.outputs,

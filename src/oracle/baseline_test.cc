@@ -334,6 +334,21 @@ TEST_F(BaselineScript, PreparesNothingWhileAnotherMeasures) {
   EXPECT_TRUE((*baselines)->Take(std::get<BaselineInfo>(*outcome).name, Mode::kCold, 0, 2));
 }
 
+TEST_F(BaselineScript, WaitsForMemoryThatOthersUse) {
+  ::setenv("STANDIN_REFUSALS", "2", 1);
+  ::setenv("STANDIN_BYTES_OF_OTHERS", "17179869184", 1);
+  auto crowded = Start(kWithoutGpu);
+  ::setenv("STANDIN_BYTES_OF_OTHERS", "1000000", 1);
+  auto alone = Start(kWithoutGpu);
+  ::unsetenv("STANDIN_REFUSALS");
+  ::unsetenv("STANDIN_BYTES_OF_OTHERS");
+  ASSERT_TRUE(crowded) << crowded.error().ToString();
+  ASSERT_TRUE(alone) << alone.error().ToString();
+  EXPECT_EQ(FailureOf(Prepare(**crowded, Linear())), "");
+  // Nobody will give any back.
+  EXPECT_THAT(FailureOf(Prepare(**alone, Linear())), HasSubstr("out of memory"));
+}
+
 TEST_F(BaselineScript, DrawsWhatTheOracleDraws) {
   Options options;
   options.script = Source() / "src/oracle/oracle.py";

@@ -24,6 +24,9 @@ class Library:
         self.handles = 100
         self.call_cost = 0.01
         self.has_context = False  # PyTorch makes it when it first allocates
+        # How often a call's inputs find no room, and the memory that other processes use.
+        self.refusals = int(os.environ.get("STANDIN_REFUSALS", 0))
+        self.of_others = int(os.environ.get("STANDIN_BYTES_OF_OTHERS", 0))
 
     def __getattr__(self, name):
         if name not in cuda_clock.SIGNATURES:
@@ -150,7 +153,7 @@ def replace_cuda(torch, library):
     stand_ins = {
         "Stream": Stream, "CUDAGraph": Graph, "graph": graph, "stream": on,
         "current_stream": Stream, "synchronize": lambda: None, "empty_cache": lambda: None,
-        "mem_get_info": lambda: (free, free), "memory_reserved": memory_reserved,
+        "mem_get_info": lambda: (free, free + library.of_others), "memory_reserved": memory_reserved,
         "graph_pool_handle": lambda: (0, 1), "get_sync_debug_mode": lambda: mode[0],
         "set_sync_debug_mode": lambda m: mode.__setitem__(0, m), "is_available": lambda: True,
         "device_count": lambda: 1, "set_device": lambda n: None,
@@ -194,6 +197,15 @@ class Server(baseline.BaselineServer):
             library.perform(replay)
             return result
 
+        make_call = timed_call.make_call
+
+        def make_where_there_is_room(*arguments):
+            if library.refusals > 0:
+                library.refusals -= 1
+                raise oracle.torch.cuda.OutOfMemoryError("CUDA out of memory.")
+            return make_call(*arguments)
+
+        timed_call.make_call = make_where_there_is_room
         for kind in (timed_call.ForwardCall, timed_call.ProblemCall, timed_call.BackwardCall):
             kind.run = lambda call, plain_run=kind.run: run(call, plain_run)
 
