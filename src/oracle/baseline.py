@@ -27,7 +27,7 @@ SIGN_OF_LIFE = 20  # seconds
 MEMORY_SHARE = 4  # one of so many bytes that are free may keep inputs
 MEMORY_PATIENCE = 180.0  # seconds: for memory that others use, as src/gpu/patience.h has it
 MEMORY_PAUSE = 1.0
-OTHERS = 3 << 30  # bytes of a GPU that are neither free nor PyTorch's: more than this cupel's own processes keep
+OTHERS = 3 << 30  # bytes of a GPU neither free nor PyTorch's: more than this cupel's own processes keep
 
 
 class Unsupported(Exception):
