@@ -26,7 +26,7 @@ KINDS = ("eager", "probe") + tuple(MODES)
 SIGN_OF_LIFE = 20  # seconds
 MEMORY_SHARE = 4  # one of so many bytes that are free may keep inputs
 MEMORY_PATIENCE = 180.0  # seconds: for memory that others use, as src/gpu/patience.h has it
-MEMORY_PAUSE = 1.0
+MEMORY_PAUSES = (1.0, 8.0)  # they double up to this
 OTHERS = 3 << 30  # bytes of a GPU neither free nor PyTorch's: more than this cupel's own processes keep
 
 
@@ -174,6 +174,8 @@ class Baseline:
             except (RuntimeError, cuda_clock.DriverError) as error:
                 # The end of a broken capture fails too; what broke it came before.
                 first = error.__context__ if "capture" in str(error) else None
+                if lacks_memory(first or error):
+                    raise
                 why = timed_call.short(str(first or error))
         if len(self.sets) > 1:
             raise RuntimeError(why)
@@ -215,10 +217,12 @@ class Baseline:
 
 def lacks_memory(error):
     """Memory of the GPU that other processes use, and may give back soon."""
-    kind = getattr(torch.cuda, "OutOfMemoryError", ())
-    if not (isinstance(error, kind) or "out of memory" in str(error).lower()):
+    if not any(text in str(error).lower() for text in ("out of memory", "alloc_failed")):
         return False
-    free, total = torch.cuda.mem_get_info()
+    try:
+        free, total = torch.cuda.mem_get_info()
+    except RuntimeError:
+        return False  # after some errors nothing works
     return total - free - torch.cuda.memory_reserved() > OTHERS
 
 
@@ -242,6 +246,7 @@ class BaselineServer(oracle.Server):
         self.clock, self.device, self.baselines, self.resets = None, None, {}, 0
         self.gpu = gpu_lock.SharedUse("")
         self.draws = Draws()
+        self.patience = MEMORY_PATIENCE
 
     def answer(self, request, report):
         global torch, agreement, timed_call
@@ -333,27 +338,36 @@ class BaselineServer(oracle.Server):
         started = time.monotonic()
         forbid_tf32()  # the task's code may have allowed it
         self.gpu.waiting = lambda: report("waiting for the GPU, on which another process measures")
-        end = None
-        while True:
-            baseline = Baseline(self, kind, report)
-            try:
-                baseline.prepare(request)
-                break
-            except BaseException as error:
-                baseline.keep(0)
-                if end is None:
-                    end = time.monotonic() + MEMORY_PATIENCE
-                if not lacks_memory(error) or time.monotonic() > end:
-                    raise
-            report("waiting for memory of the GPU, which other processes use")
-            gc.collect()  # what the error's frames held can go only now
-            torch.cuda.empty_cache()
-            time.sleep(MEMORY_PAUSE)
+        baseline = self.prepared(kind, request, report)
         self.baselines[name] = baseline
         return dict(self.about(), how="stream" if baseline.why else "graph", why=baseline.why,
                     sets=len(baseline.sets), fewer=baseline.fewer, outputs=baseline.outputs,
                     kernels=baseline.sets[0].kernels, flops=baseline.flops,
                     seconds=time.monotonic() - started)
+
+    def prepared(self, kind, request, report):
+        """A baseline, as soon as there is memory for it. Once others have kept theirs for long, nothing is
+        waited for until a baseline finds room again."""
+        end, pause = None, MEMORY_PAUSES[0]
+        while True:
+            baseline = Baseline(self, kind, report)
+            try:
+                baseline.prepare(request)
+                self.patience = MEMORY_PATIENCE
+                return baseline
+            except BaseException as error:
+                baseline.keep(0)
+                if not lacks_memory(error):
+                    raise
+                end = end or time.monotonic() + self.patience
+                if time.monotonic() >= end:
+                    self.patience = 0.0
+                    raise
+            report("waiting for memory of the GPU, which other processes use")
+            gc.collect()  # what the error's frames held can go only now
+            torch.cuda.empty_cache()
+            time.sleep(pause)
+            pause = min(2 * pause, MEMORY_PAUSES[1])
 
     def take(self, request, report):
         baseline, index = self.baselines.get(request["name"]), request["set"]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/environment.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "os/process.h"
@@ -20,8 +21,8 @@ std::map<std::string, std::string> ChildEnvironment(int threads) {
                       "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184:"
                       "glibc.malloc.hugetlb=1");
   if (threads > 0) {
-    environment.emplace("OMP_NUM_THREADS", std::to_string(threads));
-    environment.emplace("TORCHINDUCTOR_COMPILE_THREADS", std::to_string(threads));
+    environment.emplace("CUPEL_TORCH_THREADS", std::to_string(threads));
+    environment.emplace("TORCHINDUCTOR_COMPILE_THREADS", std::to_string(std::min(threads, 32)));
   }
   return environment;
 }

@@ -8,7 +8,7 @@
 
 namespace cupel::oracle {
 
-/// `threads` that PyTorch may use of the CPU, unless the user says so himself; 0: all.
+/// `threads` that PyTorch may use of the CPU, unless $CUPEL_TORCH_THREADS says so already; 0: all.
 std::map<std::string, std::string> ChildEnvironment(int threads = 0);
 
 /// How long a child may give no sign of life: `wanted`, or when that is 0 $CUPEL_ORACLE_SECONDS, or

@@ -1160,9 +1160,9 @@ def use(imported_torch):
 
 
 def cores_to_use():
-    """All that there are, not a half as by default, or what $OMP_NUM_THREADS says."""
-    wanted, all_of_them = os.environ.get("OMP_NUM_THREADS", ""), len(os.sched_getaffinity(0))
-    return min(int(wanted), all_of_them) if wanted.isdecimal() and int(wanted) > 0 else all_of_them
+    """All that there are, not a half as by default, or this process's share."""
+    share, cores = os.environ.get("CUPEL_TORCH_THREADS", ""), len(os.sched_getaffinity(0))
+    return min(int(share), cores) if share.isdecimal() and int(share) > 0 else cores
 
 
 def serve(server_class):
