@@ -28,6 +28,8 @@ TEST(SuiteOrder, WhatBothCallsTakeCountsOnceAndNamesAndFlagsNotAtAll) {
   const task::Setting alone = Of({{"features", 1 << 20}}, Json::object());
   EXPECT_EQ(RoughWork(std::vector{shared}), RoughWork(std::vector{alone}));
   EXPECT_EQ(RoughWork({}), 0);
+  const task::Setting list = Of({{"layers", {16, 1 << 16}}}, Json::object());
+  EXPECT_EQ(RoughWork(std::vector{list}), RoughWork(std::vector{alone}));
 }
 
 }  // namespace
