@@ -1,8 +1,8 @@
 # Build rules shared by every folder of src/.
 # cupel_library(NAME [JSON] [HOT] [DEPS folder...] [LINK target...]) makes the static library cupel_NAME from
 # NAME/*.cc and, from NAME/*_test.cc, the test program NAME_test. JSON: most of its files speak it. HOT:
-# CUPEL_QUICK does not slow it down. DEPS are folders of src/ and follow the dependency table of docs/architecture.md, which tools/check_deps.py
-# enforces.
+# CUPEL_QUICK does not slow it down. DEPS are folders of src/ and follow the dependency table of
+# docs/architecture.md, which tools/check_deps.py enforces.
 find_package(nlohmann_json REQUIRED)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)

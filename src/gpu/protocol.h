@@ -29,7 +29,7 @@ Result<Json> RunToJson(const engine::Run& run, uint64_t at, SharedMemory& memory
 /// Trusts nothing: a worker whose kernel spoilt it may say anything.
 Result<engine::Run> RunFromJson(const Json& json, SharedMemory& memory);
 
-/// {"code", "message", "remedy"} and back.
+/// Of what ErrorToJson (base/error_json.h) has made; what is missing has a default.
 Error ErrorFromJson(const Json& json);
 
 }  // namespace cupel::gpu

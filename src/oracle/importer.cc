@@ -83,9 +83,8 @@ Status Importer::Impl::EnsureChild() {
     TRY_ASSIGN(python, FindPython(options.python, memory));
   }
   if (options.progress) options.progress(fmt::format("starting PyTorch ({})", python->program));
-  TRY_ASSIGN(child,
-             TorchChild::Start({python->program, options.script,
-                                StepDeadline(std::chrono::seconds(0)), options.progress, 0}));
+  TRY_ASSIGN(child, TorchChild::Start({python->program, options.script,
+                                       StepDeadline(std::chrono::seconds(0)), options.progress}));
   return {};
 }
 

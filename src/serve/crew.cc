@@ -34,25 +34,18 @@ int ThreadsBesideGpu(int cores, int workers) {
 
 /// Workers of this machine: how many, and the device of each.
 Result<std::vector<Setup>> LocalSetups(const Setup& setup, int wanted) {
-  std::vector<Setup> setups;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  if (setup.device == "gpu:all") {
+  const bool on_gpu = setup.device.starts_with("gpu"), on_all = setup.device == "gpu:all";
+  int gpus = 1;
+  if (on_all) {
     TRY_ASSIGN(const auto driver, gpu::OpenDriver());
-    int gpus = 0;
     TRY(driver->Check(driver->device_count(&gpus), "count the GPUs"));
-    const int count = wanted > 0 ? wanted : gpus;
-    const int threads = ThreadsBesideGpu(cores, count);
-    for (int i = 0; i < count; ++i) {
-      setups.push_back(setup);
-      setups.back().device = fmt::format("gpu:{}", i % std::max(gpus, 1));
-      if (setup.threads == 0) setups.back().threads = threads;
-    }
-    return setups;
   }
-  const bool on_gpu = setup.device.starts_with("gpu");
-  const int count = wanted > 0 ? wanted : on_gpu ? 1 : std::max(1, cores / 2);
-  setups.assign(static_cast<size_t>(count), setup);
-  for (Setup& one : setups) {
+  const int count = wanted > 0 ? wanted : on_gpu ? gpus : std::max(1, cores / 2);
+  std::vector<Setup> setups(static_cast<size_t>(count), setup);
+  for (int i = 0; i < count; ++i) {
+    Setup& one = setups[static_cast<size_t>(i)];
+    if (on_all) one.device = fmt::format("gpu:{}", i % std::max(gpus, 1));
     if (one.threads != 0) continue;
     one.threads = on_gpu ? ThreadsBesideGpu(cores, count) : std::max(1, cores / count);
   }

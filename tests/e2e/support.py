@@ -28,6 +28,10 @@ def missing():
     return None if python_with_torch() else "PyTorch"
 
 
+def codes_of(verdict):
+    return {reason["code"] for reason in verdict.get("reasons", [])}
+
+
 class Finished:
     """Outcome of one run of cupel."""
 
@@ -36,7 +40,7 @@ class Finished:
 
     @property
     def codes(self):
-        return {reason["code"] for reason in self.json.get("reasons", [])} if self.json else set()
+        return codes_of(self.json or {})
 
     def __str__(self):
         return f"status {self.status}\n{self.out}\n{self.err}"

@@ -3,17 +3,13 @@ import copy
 import unittest
 
 import kernels
-from support import CupelTest
+from support import CupelTest, codes_of
 
 
 def without_times(verdict):
     verdict = copy.deepcopy(verdict)
     verdict.pop("timing", None)
     return verdict
-
-
-def codes_of(result):
-    return {reason["code"] for reason in result["reasons"]}
 
 
 class HonestKernels(CupelTest):
