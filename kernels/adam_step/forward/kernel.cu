@@ -2,9 +2,9 @@
 // its time is the memory's. A thread takes four neighbours, 16 bytes of each float32 stream, and
 // asks for all of them before the first use. Inputs are read with the hint evict_last: what the L2
 // drops first are then lines of the results, which it has to write anyway, and reads and writes
-// disturb each other less. Where the L2 can hold all results, it is asked to do just that instead,
-// and to drop the inputs. Few parameters, and tensors that do not begin at vectors, go by single
-// elements: more threads, each with less to do.
+// disturb each other less. The last results, as many as fit, are to stay in the L2 instead, for
+// whoever reads them next, and the inputs are to leave it. Few parameters, and tensors that do not
+// begin at vectors, go by single elements: more threads, each with less to do.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_bf16.h>
@@ -43,57 +43,53 @@ __device__ void Update(float& parameter, float g, float& mean, float& square, co
   parameter = parameter * n.keep - n.step_size * __fdividef(mean, root);
 }
 
-__device__ uint64_t EvictLast() {
-  uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(policy));
-  return policy;
+// How the L2 is to keep lines that are read or written. Where results stay, it keeps those.
+struct Hints {
+  uint64_t read, write;
+};
+
+__device__ Hints HintsOf(bool results_stay) {
+  uint64_t first, last, normal;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(first));
+  asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(last));
+  asm("createpolicy.fractional.L2::evict_normal.b64 %0;" : "=l"(normal));
+  return results_stay ? Hints{first, last} : Hints{last, normal};
 }
 
-__device__ uint64_t EvictFirst() {
-  uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(policy));
-  return policy;
-}
-
-__device__ float4 LoadFour(const float* p, uint64_t policy) {
+__device__ float4 LoadFour(const float* p, uint64_t hint) {
   float4 v;
   asm volatile("ld.global.nc.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %5;"
                : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-               : "l"(p), "l"(policy));
+               : "l"(p), "l"(hint));
   return v;
 }
 
-__device__ uint2 LoadBits(const void* p, uint64_t policy) {
+__device__ uint2 LoadBits(const void* p, uint64_t hint) {
   uint2 v;
   asm volatile("ld.global.nc.L2::cache_hint.v2.u32 {%0, %1}, [%2], %3;"
                : "=r"(v.x), "=r"(v.y)
-               : "l"(p), "l"(policy));
+               : "l"(p), "l"(hint));
   return v;
 }
 
-__device__ float4 LoadFour(const at::Half* p, uint64_t policy) {
-  const uint2 bits = LoadBits(p, policy);
+__device__ float4 LoadFour(const at::Half* p, uint64_t hint) {
+  const uint2 bits = LoadBits(p, hint);
   const float2 a = __half22float2(reinterpret_cast<const __half2&>(bits.x));
   const float2 b = __half22float2(reinterpret_cast<const __half2&>(bits.y));
   return make_float4(a.x, a.y, b.x, b.y);
 }
 
-__device__ float4 LoadFour(const at::BFloat16* p, uint64_t policy) {
-  const uint2 bits = LoadBits(p, policy);
+__device__ float4 LoadFour(const at::BFloat16* p, uint64_t hint) {
+  const uint2 bits = LoadBits(p, hint);
   const float2 a = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(bits.x));
   const float2 b = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(bits.y));
   return make_float4(a.x, a.y, b.x, b.y);
 }
 
-template <bool kStays>
-__device__ void StoreFour(float* p, float4 v) {
-  if constexpr (kStays) {
-    asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(p), "f"(v.x),
-                 "f"(v.y), "f"(v.z), "f"(v.w), "l"(EvictLast())
-                 : "memory");
-  } else {
-    *reinterpret_cast<float4*>(p) = v;
-  }
+__device__ void StoreFour(float* p, float4 v, uint64_t hint) {
+  asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(p), "f"(v.x),
+               "f"(v.y), "f"(v.z), "f"(v.w), "l"(hint)
+               : "memory");
 }
 
 template <typename T>
@@ -107,24 +103,26 @@ __device__ void UpdateOne(const T* gradient, const State& state, const Numbers& 
   state.new_square[i] = square;
 }
 
-// kResultsStay: in the L2.
-template <typename T, bool kResultsStay>
+// Results stay in the L2 from element `staying` on, or all of them, which saves small problems the
+// choice.
+template <typename T, bool kAllStay>
 __global__ void __launch_bounds__(kThreads)
-    InVectors(const T* __restrict__ gradient, State state, Numbers numbers, int64_t elements) {
+    InVectors(const T* __restrict__ gradient, State state, Numbers numbers, int64_t elements,
+              int64_t staying) {
   const int64_t i = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * 4;
   if (i + 4 <= elements) {
-    const uint64_t policy = kResultsStay ? EvictFirst() : EvictLast();
-    const float4 g = LoadFour(gradient + i, policy);
-    float4 mean = LoadFour(state.mean + i, policy);
-    float4 square = LoadFour(state.square + i, policy);
-    float4 parameter = LoadFour(state.parameters + i, policy);
+    const Hints hints = HintsOf(kAllStay || i >= staying);
+    const float4 g = LoadFour(gradient + i, hints.read);
+    float4 mean = LoadFour(state.mean + i, hints.read);
+    float4 square = LoadFour(state.square + i, hints.read);
+    float4 parameter = LoadFour(state.parameters + i, hints.read);
     Update(parameter.x, g.x, mean.x, square.x, numbers);
     Update(parameter.y, g.y, mean.y, square.y, numbers);
     Update(parameter.z, g.z, mean.z, square.z, numbers);
     Update(parameter.w, g.w, mean.w, square.w, numbers);
-    StoreFour<kResultsStay>(state.new_mean + i, mean);
-    StoreFour<kResultsStay>(state.new_square + i, square);
-    StoreFour<kResultsStay>(state.new_parameters + i, parameter);
+    StoreFour(state.new_mean + i, mean, hints.write);
+    StoreFour(state.new_square + i, square, hints.write);
+    StoreFour(state.new_parameters + i, parameter, hints.write);
   } else {
     for (int64_t j = i; j < elements; ++j) UpdateOne(gradient, state, numbers, j);
   }
@@ -155,10 +153,11 @@ static void Launch(const torch::Tensor& gradient, const State& state, const Numb
   TORCH_CHECK(blocks < (int64_t{1} << 31), "too many parameters");
   cudaStream_t stream = at::cuda::getCurrentCUDAStream();
   if (in_vectors) {
-    const int64_t results = elements * 3 * static_cast<int64_t>(sizeof(float));
-    const bool stay = results <= at::cuda::getCurrentDeviceProperties()->l2CacheSize / 4 * 3;
-    const auto kernel = stay ? InVectors<T, true> : InVectors<T, false>;
-    kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(g, state, numbers, elements);
+    const int64_t fit = at::cuda::getCurrentDeviceProperties()->l2CacheSize / (3 * sizeof(float));
+    const bool all_stay = elements <= fit / 4 * 3;
+    const auto kernel = all_stay ? InVectors<T, true> : InVectors<T, false>;
+    kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
+        g, state, numbers, elements, all_stay ? 0 : elements - fit / 2);
   } else {
     InElements<T>
         <<<static_cast<unsigned>(blocks), kFewThreads, 0, stream>>>(g, state, numbers, elements);

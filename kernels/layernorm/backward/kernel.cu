@@ -10,6 +10,9 @@
 //  - RowFactors: those of a row's segments together, one block for each row.
 //  - Gradients: a thread keeps its elements' weights and sums in registers and goes from row to
 //    row, from the place where Segments ended, because that is still in the L2 cache.
+// x and g are read with the hint evict_last: what the L2 drops first are then lines of grad_x,
+// which it has to write anyway. At the end it is the other way round: as much of grad_x as half of
+// the L2 holds stays there, for whoever reads it next.
 // Each launch begins early and waits for the one before by itself.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
@@ -30,14 +33,32 @@ struct alignas(kWidth * sizeof(float)) Vector {
   float at[kWidth];
 };
 
-__device__ Vector<1> Load(const Vector<1>* from) { return *from; }
-__device__ Vector<4> Load(const Vector<4>* from) {
-  const float4 v = *reinterpret_cast<const float4*>(from);
-  return {v.x, v.y, v.z, v.w};
+// How the L2 is to keep lines that are read or written. Where results stay, it keeps those.
+struct Hints {
+  uint64_t read, write;
+};
+
+__device__ Hints HintsOf(bool results_stay) {
+  uint64_t first, last, normal;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(first));
+  asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(last));
+  asm("createpolicy.fractional.L2::evict_normal.b64 %0;" : "=l"(normal));
+  return results_stay ? Hints{first, last} : Hints{last, normal};
 }
-__device__ void Store(Vector<1>* to, Vector<1> v) { *to = v; }
-__device__ void Store(Vector<4>* to, Vector<4> v) {
-  *reinterpret_cast<float4*>(to) = make_float4(v.at[0], v.at[1], v.at[2], v.at[3]);
+
+__device__ Vector<1> Load(const Vector<1>* from, uint64_t) { return *from; }
+__device__ Vector<4> Load(const Vector<4>* from, uint64_t hint) {
+  Vector<4> v;
+  asm volatile("ld.global.nc.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=f"(v.at[0]), "=f"(v.at[1]), "=f"(v.at[2]), "=f"(v.at[3])
+               : "l"(from), "l"(hint));
+  return v;
+}
+__device__ void Store(Vector<1>* to, Vector<1> v, uint64_t) { *to = v; }
+__device__ void Store(Vector<4>* to, Vector<4> v, uint64_t hint) {
+  asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to),
+               "f"(v.at[0]), "f"(v.at[1]), "f"(v.at[2]), "f"(v.at[3]), "l"(hint)
+               : "memory");
 }
 
 // Of a segment: x's mean and the sum of its squared distances from it, the sum of d, and the sum of
@@ -84,11 +105,13 @@ __global__ void __launch_bounds__(32 * kRows, 2048 / 64 / kRows)
   weight += first;
   const int64_t mine = vectors - first;  // vectors from here to the row's end
 
+  const Hints hints = HintsOf(false);
   Vector<kWidth> value[kItems], gradient[kItems], scaled[kItems];
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
-    value[item] = item * 32 < mine ? Load(x + item * 32) : Vector<kWidth>{};
-    gradient[item] = item * 32 < mine ? Load(grad_output + item * 32) : Vector<kWidth>{};
+    value[item] = item * 32 < mine ? Load(x + item * 32, hints.read) : Vector<kWidth>{};
+    gradient[item] =
+        item * 32 < mine ? Load(grad_output + item * 32, hints.read) : Vector<kWidth>{};
   }
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
@@ -162,23 +185,24 @@ __global__ void __launch_bounds__(kRowThreads)
   if (threadIdx.x == 0) factors[blockIdx.x] = {mean, scale, plain, along};
 }
 
-// One thread for each vector of a row.
+// One thread for each vector of a row. Results of the last `staying` blocks stay in the L2.
 template <int kWidth>
 __global__ void __launch_bounds__(kGradientThreads)
     Gradients(const Vector<kWidth>* __restrict__ grad_output, const Vector<kWidth>* __restrict__ x,
               const Vector<kWidth>* __restrict__ weight, const Factors* __restrict__ factors,
               Vector<kWidth>* __restrict__ grad_x, Vector<kWidth>* __restrict__ grad_weight,
-              Vector<kWidth>* __restrict__ grad_bias, int rows, int64_t vectors) {
+              Vector<kWidth>* __restrict__ grad_bias, int rows, int64_t vectors, int64_t staying) {
   const int64_t block = gridDim.x - 1 - blockIdx.x;
   const int64_t i = block * kGradientThreads + threadIdx.x;
   if (i >= vectors) return;
   const Vector<kWidth> w = weight[i];
+  const Hints hints = HintsOf(block < staying);
   Vector<kWidth> of_weight{}, of_bias{};
   WaitForLaunchBefore();
 #pragma unroll kUnroll
   for (int row = 0; row < rows; ++row) {
     const int64_t at = row * vectors + i;
-    const Vector<kWidth> v = Load(x + at), g = Load(grad_output + at);
+    const Vector<kWidth> v = Load(x + at, hints.read), g = Load(grad_output + at, hints.read);
     const Factors f = factors[row];
     Vector<kWidth> result;
 #pragma unroll
@@ -188,10 +212,10 @@ __global__ void __launch_bounds__(kGradientThreads)
       of_weight.at[e] += g.at[e] * (off * f.scale);
       of_bias.at[e] += g.at[e];
     }
-    Store(grad_x + at, result);
+    Store(grad_x + at, result, hints.write);
   }
-  Store(grad_weight + i, of_weight);
-  Store(grad_bias + i, of_bias);
+  Store(grad_weight + i, of_weight, hints.write);
+  Store(grad_bias + i, of_bias, hints.write);
 }
 
 // A launch that may begin before the one in front of it has ended.
@@ -233,10 +257,12 @@ static void Launch(const torch::Tensor& grad_output, const torch::Tensor& x,
       <<<static_cast<unsigned>(blocks), 32 * kRows, 0, at::cuda::getCurrentCUDAStream()>>>(
           g, of_x, w, of_segments, static_cast<int>(rows), vectors, static_cast<int>(segments));
   LaunchEarly(RowFactors<kWidth>, rows, kRowThreads, of_segments, of_rows, vectors, segments, eps);
+  const int64_t of_block = rows * kGradientThreads * static_cast<int64_t>(sizeof(Vector<kWidth>));
+  const int64_t staying = at::cuda::getCurrentDeviceProperties()->l2CacheSize / 2 / of_block;
   LaunchEarly(Gradients<kWidth>, CeilDiv(vectors, kGradientThreads), kGradientThreads, g, of_x, w,
               of_rows, static_cast<Vector<kWidth>*>(grad_x.data_ptr()),
               static_cast<Vector<kWidth>*>(grad_weight.data_ptr()),
-              static_cast<Vector<kWidth>*>(grad_bias.data_ptr()), rows, vectors);
+              static_cast<Vector<kWidth>*>(grad_bias.data_ptr()), rows, vectors, staying);
 }
 
 static bool Aligned(const torch::Tensor& x) {

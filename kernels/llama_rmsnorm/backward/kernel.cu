@@ -4,8 +4,11 @@
 // x and g are read once: a block holds a row of both in registers between its sums and grad_x, and
 // adds the row's share of grad_w to sums that stay in registers while it goes from row to row. The
 // blocks that fit on the GPU share the rows equally and leave one vector of sums each; a second
-// launch, whose blocks start early and wait, adds those up. Rows that do not come in aligned
-// vectors, or are too long, take a path with loops.
+// launch, whose blocks start early and wait, adds those up. x and g are read with the hint
+// evict_last: what the L2 drops first are then lines of grad_x, which it has to write anyway. For
+// the last rows it is the other way round: as much of grad_x as half of the L2 holds stays there,
+// for whoever reads it next. Rows that do not come in aligned vectors, or are too long, take a path
+// with loops.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
@@ -47,6 +50,33 @@ __device__ float4 operator*(float4 a, float4 b) {
 }
 __device__ float Dot(float4 a, float4 b) { return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
 
+// How the L2 is to keep lines that are read or written. Where results stay, it keeps those.
+struct Hints {
+  uint64_t read, write;
+};
+
+__device__ Hints HintsOf(bool results_stay) {
+  uint64_t first, last, normal;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(first));
+  asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(last));
+  asm("createpolicy.fractional.L2::evict_normal.b64 %0;" : "=l"(normal));
+  return results_stay ? Hints{first, last} : Hints{last, normal};
+}
+
+__device__ float4 Load(const float4* p, uint64_t hint) {
+  float4 v;
+  asm volatile("ld.global.nc.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "l"(p), "l"(hint));
+  return v;
+}
+
+__device__ void Store(float4* p, float4 v, uint64_t hint) {
+  asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(p), "f"(v.x),
+               "f"(v.y), "f"(v.z), "f"(v.w), "l"(hint)
+               : "memory");
+}
+
 // s, and s^2 * mean(d * x).
 struct Factors {
   float scale, pull;
@@ -65,12 +95,13 @@ __device__ float4 GradX(float4 d, float4 x, Factors f) {
                      GradX(d.w, x.w, f));
 }
 
-// sums[b]: the share of block b in grad_w, which is that of rows b, b + gridDim.x, ...
+// sums[b]: the share of block b in grad_w, which is that of rows b, b + gridDim.x, ... From row
+// `staying` on, grad_x stays in the L2.
 template <int kThreads, int kItems>
 __global__ void __launch_bounds__(kThreads, kBlocks * 256 / kThreads)
     RowsInRegisters(const float4* __restrict__ grad_output, const float4* __restrict__ x,
                     const float4* __restrict__ w, float4* __restrict__ grad_x,
-                    float4* __restrict__ sums, int rows, int vectors, float eps) {
+                    float4* __restrict__ sums, int rows, int vectors, float eps, int staying) {
   constexpr int kWarps = kThreads / 32;
   __shared__ float2 partial[2][kWarps];
   // All blocks are on the GPU at once, so those of the next launch take nobody's place; they wait
@@ -88,12 +119,13 @@ __global__ void __launch_bounds__(kThreads, kBlocks * 256 / kThreads)
   int turn = 0;
   for (int row = blockIdx.x; row < rows; row += gridDim.x, turn ^= 1) {
     const int64_t start = static_cast<int64_t>(row) * vectors;
+    const Hints hints = HintsOf(row >= staying);
     float4 value[kItems], gradient[kItems];
 #pragma unroll
     for (int item = 0; item < kItems; ++item) {
       const int i = threadIdx.x + item * kThreads;
-      value[item] = i < vectors ? x[start + i] : zero;
-      gradient[item] = i < vectors ? grad_output[start + i] : zero;
+      value[item] = i < vectors ? Load(x + start + i, hints.read) : zero;
+      gradient[item] = i < vectors ? Load(grad_output + start + i, hints.read) : zero;
     }
     float2 both = make_float2(0, 0);
 #pragma unroll
@@ -106,7 +138,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks * 256 / kThreads)
     for (int item = 0; item < kItems; ++item) {
       const int i = threadIdx.x + item * kThreads;
       const float4 v = value[item], g = gradient[item];
-      if (i < vectors) grad_x[start + i] = GradX(g * weight[item], v, f);
+      if (i < vectors) Store(grad_x + start + i, GradX(g * weight[item], v, f), hints.write);
       sum[item].x += g.x * (v.x * f.scale);
       sum[item].y += g.y * (v.y * f.scale);
       sum[item].z += g.z * (v.z * f.scale);
@@ -215,6 +247,8 @@ static void InRegisters(const Call& call) {
                           (kBlocks * 256 / kThreads);
   const int64_t blocks = std::min(call.rows, fitting);
   auto sums = torch::empty({blocks, call.features}, call.x.options());
+  const int64_t bytes = call.features * static_cast<int64_t>(sizeof(float));  // of a row
+  const int64_t stay = at::cuda::getCurrentDeviceProperties()->l2CacheSize / 2 / bytes;
   RowsInRegisters<kThreads, kItems>
       <<<static_cast<unsigned>(blocks), kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
           reinterpret_cast<const float4*>(call.grad_output.data_ptr<float>()),
@@ -222,7 +256,8 @@ static void InRegisters(const Call& call) {
           reinterpret_cast<const float4*>(call.w.data_ptr<float>()),
           reinterpret_cast<float4*>(call.grad_x.data_ptr<float>()),
           reinterpret_cast<float4*>(sums.data_ptr<float>()), static_cast<int>(call.rows),
-          static_cast<int>(call.features / 4), call.eps);
+          static_cast<int>(call.features / 4), call.eps,
+          static_cast<int>(std::max<int64_t>(call.rows - stay, 0)));
   LaunchColumnSums(call, sums);
 }
 

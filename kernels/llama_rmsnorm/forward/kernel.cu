@@ -2,12 +2,14 @@
 // reading x once and writing y once, so a block keeps its row in registers between the sum and the
 // result: each thread holds two vectors of four, and the sum takes one barrier. x is read with the
 // hint evict_last: what the L2 drops first are then lines of y, which it has to write anyway, and
-// reads and writes disturb each other less (4 % of the time). Rows that do not come in aligned
-// vectors, or are too long, take the second kernel.
+// reads and writes disturb each other less (4 % of the time). For the last rows it is the other way
+// round: as much of y as half of the L2 holds stays there, for whoever reads it next. Rows that do
+// not come in aligned vectors, or are too long, take the second kernel.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
 
+#include <algorithm>
 #include <cstdint>
 
 constexpr int kLoopThreads = 256;  // tune: kLoopThreads in 128, 256, 512
@@ -36,32 +38,46 @@ __device__ float4 Scaled(float4 x, float scale, float4 w) {
   return make_float4(x.x * scale * w.x, x.y * scale * w.y, x.z * scale * w.z, x.w * scale * w.w);
 }
 
-__device__ uint64_t EvictLast() {
-  uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(policy));
-  return policy;
+// How the L2 is to keep lines that are read or written. Where results stay, it keeps those.
+struct Hints {
+  uint64_t read, write;
+};
+
+__device__ Hints HintsOf(bool results_stay) {
+  uint64_t first, last, normal;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(first));
+  asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(last));
+  asm("createpolicy.fractional.L2::evict_normal.b64 %0;" : "=l"(normal));
+  return results_stay ? Hints{first, last} : Hints{last, normal};
 }
 
-__device__ float4 Load(const float4* p, uint64_t policy) {
+__device__ float4 Load(const float4* p, uint64_t hint) {
   float4 v;
   asm volatile("ld.global.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %5;"
                : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-               : "l"(p), "l"(policy));
+               : "l"(p), "l"(hint));
   return v;
 }
 
-// One block for each row of at most kThreads * kItems vectors.
+__device__ void Store(float4* p, float4 v, uint64_t hint) {
+  asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(p), "f"(v.x),
+               "f"(v.y), "f"(v.z), "f"(v.w), "l"(hint)
+               : "memory");
+}
+
+// One block for each row of at most kThreads * kItems vectors. From row `staying` on, results stay
+// in the L2.
 template <int kThreads, int kItems>
 __global__ void __launch_bounds__(kThreads)
     RowInRegisters(const float4* __restrict__ x, const float4* __restrict__ w,
-                   float4* __restrict__ y, int vectors, float eps) {
+                   float4* __restrict__ y, int vectors, float eps, unsigned staying) {
   const int64_t start = static_cast<int64_t>(blockIdx.x) * vectors;
-  const uint64_t policy = EvictLast();
+  const Hints hints = HintsOf(blockIdx.x >= staying);
   float4 value[kItems], weight[kItems];
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = threadIdx.x + item * kThreads;
-    value[item] = i < vectors ? Load(x + start + i, policy) : make_float4(0, 0, 0, 0);
+    value[item] = i < vectors ? Load(x + start + i, hints.read) : make_float4(0, 0, 0, 0);
   }
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
@@ -79,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = threadIdx.x + item * kThreads;
-    if (i < vectors) y[start + i] = Scaled(value[item], scale, weight[item]);
+    if (i < vectors) Store(y + start + i, Scaled(value[item], scale, weight[item]), hints.write);
   }
 }
 
@@ -108,11 +124,16 @@ static bool Aligned(const torch::Tensor& x) {
 template <int kThreads, int kItems>
 static void Launch(const torch::Tensor& x, const torch::Tensor& w, torch::Tensor& y, float eps) {
   const int vectors = static_cast<int>(w.numel() / 4);
-  const auto rows = static_cast<unsigned>(x.numel() / w.numel());
-  RowInRegisters<kThreads, kItems><<<rows, kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
-      reinterpret_cast<const float4*>(x.data_ptr<float>()),
-      reinterpret_cast<const float4*>(w.data_ptr<float>()),
-      reinterpret_cast<float4*>(y.data_ptr<float>()), vectors, eps);
+  const int64_t rows = x.numel() / w.numel();
+  const int64_t bytes = w.numel() * static_cast<int64_t>(sizeof(float));  // of a row
+  const int64_t stay = at::cuda::getCurrentDeviceProperties()->l2CacheSize / 2 / bytes;
+  const int64_t staying = std::max<int64_t>(rows - stay, 0);
+  RowInRegisters<kThreads, kItems>
+      <<<static_cast<unsigned>(rows), kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
+          reinterpret_cast<const float4*>(x.data_ptr<float>()),
+          reinterpret_cast<const float4*>(w.data_ptr<float>()),
+          reinterpret_cast<float4*>(y.data_ptr<float>()), vectors, eps,
+          static_cast<unsigned>(staying));
 }
 
 torch::Tensor forward(torch::Tensor x, torch::Tensor w, double epsilon) {

@@ -1,15 +1,18 @@
 // SwiGLU activation, y = silu(gate) * value: bound by memory, so that all there is to do is to
 // keep enough bytes in flight and to waste none. A thread takes kItems vectors of 16 bytes of
 // gates and the values that belong to them, a block's width apart, and issues all loads before the
-// first use. What the L2 drops first is y (loads have the hint evict_last, stores are streaming),
-// which has to be written anyway. Blocks number vectors of y throughout, whatever the length of a
-// row; a 32-bit division, which memory hides, finds the row. Rows that do not come in aligned
-// vectors go by single elements. SPDX-License-Identifier: Apache-2.0
+// first use. What the L2 drops first is y (loads have the hint evict_last, stores evict_first),
+// which has to be written anyway. For the last vectors it is the other way round: as much of y as
+// half of the L2 holds stays there, for whoever reads it next. Blocks number vectors of y
+// throughout, whatever the length of a row; a 32-bit division, which memory hides, finds the row.
+// Rows that do not come in aligned vectors go by single elements.
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <torch/extension.h>
 
+#include <algorithm>
 #include <cstdint>
 
 constexpr int kThreads = 512;     // tune: kThreads in 128, 256, 512
@@ -48,27 +51,39 @@ __device__ unsigned OfWord<__nv_bfloat162>(unsigned gate, unsigned value) {
   return reinterpret_cast<const unsigned&>(y);
 }
 
-__device__ uint64_t EvictLast() {
-  uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(policy));
-  return policy;
+// How the L2 is to keep lines that are read or written. Where results stay, it keeps those.
+struct Hints {
+  uint64_t read, write;
+};
+
+__device__ Hints HintsOf(bool results_stay) {
+  uint64_t first, last;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(first));
+  asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(last));
+  return results_stay ? Hints{first, last} : Hints{last, first};
 }
 
-__device__ uint4 Load(const uint4* p, uint64_t policy) {
+__device__ uint4 Load(const uint4* p, uint64_t hint) {
   uint4 v;
   asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(p), "l"(policy));
+               : "l"(p), "l"(hint));
   return v;
 }
 
-// `vectors` of y in all, `of_row` of them in each row.
+__device__ void Store(uint4* p, uint4 v, uint64_t hint) {
+  asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(p), "r"(v.x),
+               "r"(v.y), "r"(v.z), "r"(v.w), "l"(hint)
+               : "memory");
+}
+
+// `vectors` of y in all, `of_row` of them in each row; from `staying` on, they stay in the L2.
 template <typename Word, int kWidth, int kEach>
 __global__ void __launch_bounds__(kWidth)
-    InVectors(const uint4* __restrict__ x, uint4* __restrict__ y, unsigned vectors,
-              unsigned of_row) {
+    InVectors(const uint4* __restrict__ x, uint4* __restrict__ y, unsigned vectors, unsigned of_row,
+              unsigned staying) {
   const unsigned first = blockIdx.x * (kWidth * kEach) + threadIdx.x;
-  const uint64_t policy = EvictLast();
+  const Hints hints = HintsOf(first >= staying);
   uint4 gate[kEach], value[kEach];
 #pragma unroll
   for (int item = 0; item < kEach; ++item) {
@@ -76,8 +91,8 @@ __global__ void __launch_bounds__(kWidth)
     if (i >= vectors) continue;
     // Each row of x before this one holds of_row vectors more than that of y.
     const uint4* at = x + i + static_cast<int64_t>(i / of_row) * of_row;
-    gate[item] = Load(at, policy);
-    value[item] = Load(at + of_row, policy);
+    gate[item] = Load(at, hints.read);
+    value[item] = Load(at + of_row, hints.read);
   }
 #pragma unroll
   for (int item = 0; item < kEach; ++item) {
@@ -88,7 +103,7 @@ __global__ void __launch_bounds__(kWidth)
     result.y = OfWord<Word>(gate[item].y, value[item].y);
     result.z = OfWord<Word>(gate[item].z, value[item].z);
     result.w = OfWord<Word>(gate[item].w, value[item].w);
-    __stcs(y + i, result);
+    Store(y + i, result, hints.write);
   }
 }
 
@@ -150,8 +165,10 @@ static void Launch(const torch::Tensor& x, torch::Tensor& y) {
         static_cast<const uint2*>(x.data_ptr()), static_cast<uint2*>(y.data_ptr()), parts);
   } else {
     constexpr unsigned kOfBlock = kThreads * kItems;
-    InVectors<Word, kThreads, kItems>
-        <<<(count + kOfBlock - 1) / kOfBlock, kThreads, 0, stream>>>(from, to, count, of_row);
+    const auto stay = static_cast<unsigned>(at::cuda::getCurrentDeviceProperties()->l2CacheSize /
+                                            2 / sizeof(uint4));
+    InVectors<Word, kThreads, kItems><<<(count + kOfBlock - 1) / kOfBlock, kThreads, 0, stream>>>(
+        from, to, count, of_row, count - std::min(count, stay));
   }
 }
 
