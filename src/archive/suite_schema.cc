@@ -69,7 +69,20 @@ CREATE TABLE judged (
 ) STRICT;
 )sql";
 
-constexpr std::array kMigrations = {Migration{1, kVersion1}, Migration{2, kVersion2}};
+// Times go with the verdict that they are of.
+constexpr const char* kVersion3 = R"sql(
+CREATE TABLE timed (
+  item TEXT NOT NULL REFERENCES judged (item) ON DELETE CASCADE,
+  setting TEXT NOT NULL,
+  bench TEXT NOT NULL CHECK (json_valid(bench)),
+  seconds REAL NOT NULL,
+  created_ms INTEGER NOT NULL,
+  PRIMARY KEY (item, setting)
+) STRICT;
+)sql";
+
+constexpr std::array kMigrations = {Migration{1, kVersion1}, Migration{2, kVersion2},
+                                    Migration{3, kVersion3}};
 
 }  // namespace
 

@@ -17,9 +17,13 @@ namespace fs = std::filesystem;
 struct SuiteStore::Impl {
   os::Fd lock;  // outlives the database: see Archive::Impl
   Database database;
+  int version = 0;  // of its schema: one that is only read may be an earlier cupel's
 };
 
 namespace {
+
+// Versions of the schema.
+constexpr int kWithVerdicts = 2, kWithTimes = 3;
 
 constexpr const char* kItemColumns =
     "id, task, direction, kernel, task_path, kernel_path, task_sha256, source_sha256";
@@ -104,7 +108,8 @@ Result<SuiteStore> SuiteStore::Open(const fs::path& file, Access access) {
     TRY(database.Execute("PRAGMA synchronous = NORMAL"));
     if (version < CurrentVersion(SuiteSchema())) TRY(Migrate(database, SuiteSchema()));
   }
-  return SuiteStore(std::make_unique<Impl>(Impl{std::move(lock), std::move(database)}));
+  const int now = access == Access::kOwner ? CurrentVersion(SuiteSchema()) : version;
+  return SuiteStore(std::make_unique<Impl>(Impl{std::move(lock), std::move(database), now}));
 }
 
 Result<SuiteInfo> SuiteStore::Info() const {
@@ -216,27 +221,57 @@ Result<std::vector<SuiteTime>> SuiteStore::Times() const {
 
 Status SuiteStore::RecordVerdict(std::string_view item, const SuiteVerdict& verdict) {
   TRY(Bounded(verdict.verdict, "the verdict"));
+  TRY_ASSIGN(auto transaction, Transaction::Begin(impl_->database));
+  TRY(Erase(impl_->database, "DELETE FROM judged WHERE item = ?", item));
   TRY_ASSIGN(Statement insert,
-             impl_->database.Prepare("INSERT OR REPLACE INTO judged (item, verdict, device, "
+             impl_->database.Prepare("INSERT INTO judged (item, verdict, device, "
                                      "cases, seconds, created_ms) VALUES (?, ?, ?, ?, ?, ?)"));
+  TRY(insert.Bind(item)
+          .Bind(verdict.verdict)
+          .Bind(verdict.device)
+          .Bind(verdict.cases)
+          .Bind(verdict.seconds)
+          .Bind(NowMs())
+          .Run());
+  return transaction.Commit();
+}
+
+Status SuiteStore::DropVerdict(std::string_view item) {
+  return Erase(impl_->database, "DELETE FROM judged WHERE item = ?", item);
+}
+
+Status SuiteStore::RecordTimed(std::string_view item, const SuiteTimed& timed) {
+  TRY(Bounded(timed.bench, "the measurement"));
+  TRY_ASSIGN(Statement insert,
+             impl_->database.Prepare("INSERT OR REPLACE INTO timed (item, setting, bench, seconds, "
+                                     "created_ms) VALUES (?, ?, ?, ?, ?)"));
   return insert.Bind(item)
-      .Bind(verdict.verdict)
-      .Bind(verdict.device)
-      .Bind(verdict.cases)
-      .Bind(verdict.seconds)
+      .Bind(timed.setting)
+      .Bind(timed.bench)
+      .Bind(timed.seconds)
       .Bind(NowMs())
       .Run();
 }
 
 Result<std::optional<SuiteVerdict>> SuiteStore::VerdictOf(std::string_view item) const {
+  if (impl_->version < kWithVerdicts) return std::optional<SuiteVerdict>();
   TRY_ASSIGN(
       Statement select,
       impl_->database.Prepare("SELECT verdict, device, cases, seconds FROM judged WHERE item = ?"));
   select.Bind(item);
   TRY_ASSIGN(const bool row, select.Next());
   if (!row) return std::optional<SuiteVerdict>();
-  return std::optional(
-      SuiteVerdict{select.Text(0), select.Text(1), select.Text(2), select.Double(3)});
+  SuiteVerdict found{select.Text(0), select.Text(1), select.Text(2), select.Double(3)};
+  if (impl_->version < kWithTimes) return std::optional(std::move(found));
+  TRY_ASSIGN(Statement times,
+             impl_->database.Prepare(
+                 "SELECT setting, bench, seconds FROM timed WHERE item = ? ORDER BY rowid"));
+  times.Bind(item);
+  for (;;) {
+    TRY_ASSIGN(const bool more, times.Next());
+    if (!more) return std::optional(std::move(found));
+    found.timed.push_back({times.Text(0), times.Text(1), times.Double(2)});
+  }
 }
 
 Status SuiteStore::Record(std::string_view item, const SuiteOutcome& outcome) {

@@ -44,11 +44,19 @@ struct SuiteOutcome {
   double seconds = 0;
 };
 
-/// A verdict of an item that is not timed yet.
+/// An item's times at one setting.
+struct SuiteTimed {
+  std::string setting;  // its id
+  std::string bench;    // cupel.bench/1 of that setting alone
+  double seconds = 0;
+};
+
+/// A verdict of an item that is not timed everywhere yet.
 struct SuiteVerdict {
   std::string verdict;        // cupel.verdict/1
   std::string device, cases;  // the worker's device; as in SuiteOutcome
   double seconds = 0;
+  std::vector<SuiteTimed> timed = {};  // where it is, in that order
 };
 
 /// What an item with a verdict took.
@@ -89,8 +97,12 @@ class SuiteStore {
   Result<std::vector<SuiteTime>> Times() const;
 
   /// Kept until the item has an outcome, or its kernel or its task has changed. Replaces an earlier
-  /// one.
+  /// one and its times; those of `verdict` are not looked at.
   Status RecordVerdict(std::string_view item, const SuiteVerdict& verdict);
+  /// With its times.
+  Status DropVerdict(std::string_view item);
+  /// Of an item whose verdict is kept; is kept as long.
+  Status RecordTimed(std::string_view item, const SuiteTimed& timed);
   Result<std::optional<SuiteVerdict>> VerdictOf(std::string_view item) const;
 
   /// Replaces what was found of the item before.

@@ -118,6 +118,12 @@ TEST_F(SuiteStoreTest, AVerdictWaitsForItsTimesUnlessSomethingChanges) {
   }
   EXPECT_THAT(Ids(store.Pending()), ElementsAre("a", "b", "c"));
   EXPECT_EQ(store.Count()->done, 0);
+  for (const char* setting : {"multi-1", "multi-0"}) {
+    ASSERT_TRUE(store.RecordTimed("a", {setting, R"({"gpu": "1"})", 3}));
+    ASSERT_TRUE(store.RecordTimed("c", {setting, "{}", 3}));
+  }
+  EXPECT_FALSE(store.RecordTimed("nobody", {"multi-0", "{}", 3}));
+  EXPECT_FALSE(store.RecordTimed("a", {"multi-0", "{", 3}));
   SuiteOutcome failed;
   failed.decision = "error";
   ASSERT_TRUE(store.Record("a", failed));
@@ -127,6 +133,16 @@ TEST_F(SuiteStoreTest, AVerdictWaitsForItsTimesUnlessSomethingChanges) {
   EXPECT_EQ((*kept)->device, "gpu");
   EXPECT_EQ((*kept)->cases, "coordinator");
   EXPECT_EQ((*kept)->seconds, 2);
+  ASSERT_EQ((*kept)->timed.size(), 2u);
+  EXPECT_EQ((*kept)->timed[0].setting, "multi-1");
+  EXPECT_EQ((*kept)->timed[0].bench, R"({"gpu": "1"})");
+  EXPECT_EQ((*kept)->timed[0].seconds, 3);
+  // Times are of the verdict that they came after.
+  ASSERT_TRUE(store.RecordVerdict("c", {"{}", "gpu", "worker", 2}));
+  EXPECT_TRUE((*store.VerdictOf("c"))->timed.empty());
+  ASSERT_TRUE(store.DropVerdict("b"));
+  EXPECT_EQ(*store.VerdictOf("b"), std::nullopt);
+  ASSERT_TRUE(store.RecordVerdict("b", {"{}", "gpu", "worker", 2}));
   ASSERT_TRUE(store.Record("a", Done("accepted")));
   EXPECT_EQ(*store.VerdictOf("a"), std::nullopt);
   ASSERT_TRUE(store.SetItems(std::vector{Item("a"), Item("b", "other"), Item("c")}, "{}"));

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
-#include <map>
 
 #include "base/version.h"
 #include "judge/verdict_text.h"
+#include "report/bench_parts.h"
 #include "report/table.h"
 #include "report/text.h"
 #include "stats/robust.h"
@@ -161,24 +161,6 @@ std::string Means(const BenchReport& report, const std::vector<std::string>& bas
   return text;
 }
 
-Json MeansJson(const BenchReport& report) {
-  std::map<std::pair<std::string, std::string>, std::vector<double>> ratios;
-  for (const SettingTimes& setting : report.settings) {
-    for (const assay::Comparison& comparison : setting.comparisons) {
-      ratios[{setting.timings[comparison.a].name, setting.timings[comparison.b].name}].push_back(
-          comparison.compared.ratio.estimate);
-    }
-  }
-  Json means = Json::array();
-  for (const auto& [names, values] : ratios) {
-    means.push_back({{"a", names.first},
-                     {"b", names.second},
-                     {"ratio", stats::GeometricMean(values)},
-                     {"settings", values.size()}});
-  }
-  return means;
-}
-
 }  // namespace
 
 std::string BenchText(const BenchReport& report, const BenchTextOptions& options) {
@@ -235,7 +217,7 @@ Json BenchJson(const BenchReport& report) {
           {"kernels", kernels},
           {"settings", settings},
           {"remembered_baselines", remembered},
-          {"geometric_means", MeansJson(report)}};
+          {"geometric_means", report::MeansOf(settings)}};
 }
 
 Result<std::vector<oracle::BaselineKind>> BaselinesOf(const std::string& names) {

@@ -105,6 +105,14 @@ Json Publishable(Json verdict, const archive::SuiteItem& item) {
   return verdict;
 }
 
+/// Also where times are still missing; empty: there is none.
+Result<std::string> VerdictOf(const archive::SuiteStore& store, const std::string& item) {
+  TRY_ASSIGN(const auto outcome, store.OutcomeOf(item));
+  if (outcome && !outcome->verdict.empty()) return outcome->verdict;
+  TRY_ASSIGN(const auto judged, store.VerdictOf(item));
+  return judged ? judged->verdict : "";
+}
+
 /// How many records were written.
 Result<size_t> WriteRecords(const archive::SuiteStore& store, const fs::path& folder) {
   TRY_ASSIGN(const auto items, store.Items());
@@ -112,8 +120,8 @@ Result<size_t> WriteRecords(const archive::SuiteStore& store, const fs::path& fo
   for (const archive::SuiteItem& item : items) ++alike[RecordName(item, false)];
   size_t written = 0;
   for (const archive::SuiteItem& item : items) {
-    TRY_ASSIGN(const auto outcome, store.OutcomeOf(item.id));
-    if (!outcome || outcome->verdict.empty()) continue;
+    TRY_ASSIGN(const std::string text, VerdictOf(store, item.id));
+    if (text.empty()) continue;
     const fs::path name = RecordName(item, alike[RecordName(item, false)] > 1);
     if (name.empty()) {
       return Fail(
@@ -121,7 +129,7 @@ Result<size_t> WriteRecords(const archive::SuiteStore& store, const fs::path& fo
           fmt::format("the item {} has no name that a file could have", report::Printable(item.id)),
           "take its verdict from the store: docs/formats/suite.md");
     }
-    TRY_ASSIGN(const Json verdict, ParseJson(outcome->verdict, item.id));
+    TRY_ASSIGN(const Json verdict, ParseJson(text, item.id));
     std::error_code ignored;
     fs::create_directories((folder / name).parent_path(), ignored);
     TRY(os::WriteFileAtomically(folder / name, DumpJson(Publishable(verdict, item), 2) + "\n"));

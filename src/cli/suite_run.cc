@@ -297,6 +297,14 @@ class SuiteRun {
             item, {DumpJson(judged.verdict), judged.device, judged.cases, judged.seconds});
       });
     };
+    listener.withdrawn = [&](const std::string& item) {
+      store([&] { return store_->DropVerdict(item); });
+    };
+    listener.timed = [&](const std::string& item, const serve::Timed& timed) {
+      store([&] {
+        return store_->RecordTimed(item, {timed.setting, DumpJson(timed.bench), timed.seconds});
+      });
+    };
     listener.progress = [&](size_t worker, const std::string& what) {
       state_.activity = fmt::format("{}: {}", worker, what);
       progress_.Update(state_);
@@ -327,7 +335,12 @@ class SuiteRun {
     if (!judged) return {};
     auto verdict = ParseJson(judged->verdict, "verdict");
     if (!verdict) return {};  // it is judged anew
-    item.judged = {std::move(*verdict), judged->device, judged->cases, judged->seconds};
+    item.judged = {std::move(*verdict), judged->device, judged->cases, judged->seconds, {}};
+    for (const archive::SuiteTimed& timed : judged->timed) {
+      auto bench = ParseJson(timed.bench, "times");
+      if (!bench) continue;  // it is timed anew
+      item.judged.timed.push_back({timed.setting, std::move(*bench), timed.seconds});
+    }
     return {};
   }
 

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <set>
 #include <utility>
 
 #include "assay/bench.h"
@@ -25,23 +25,6 @@
 namespace cupel::cli {
 namespace {
 
-bool IsAccepted(const Json& verdict) {
-  const auto decision = JsonString(verdict, "verdict", "verdict");
-  return decision && *decision == judge::Name(judge::Decision::kAccepted);
-}
-
-std::set<std::string> PassedSettings(const Json& verdict) {
-  std::set<std::string> passed;
-  const auto settings = JsonArray(verdict, "settings", "verdict");
-  if (!settings) return passed;
-  for (const Json& setting : **settings) {
-    const auto id = JsonString(setting, "id", "setting");
-    const auto status = JsonString(setting, "status", "setting");
-    if (id && status && *status == "passed") passed.insert(*id);
-  }
-  return passed;
-}
-
 class SessionJudge final : public serve::Judge {
  public:
   static Result<std::unique_ptr<serve::Judge>> Open(const WorkerCommand& command,
@@ -57,13 +40,10 @@ class SessionJudge final : public serve::Judge {
     wire_.Show({ticket_, progress.stage, progress.done, progress.total});
   }
   void TellWarnings();
-  /// The verdict that the item has already, where it still stands, or a new one.
-  Result<Json> Verdict(const assay::Question& question, const serve::Assignment& work,
-                       const assay::Candidate& candidate);
   judge::Basis BasisOf(const assay::Question& question, const assay::Candidate& candidate) const;
-  /// An accepted kernel's times, as cupel.bench/1.
-  Result<Json> Time(const assay::Question& question, const serve::Item& item,
-                    const build::Image& image, const Json& verdict);
+  /// An accepted kernel's times at one setting, as cupel.bench/1.
+  Result<Json> Time(const assay::Question& question, const serve::Assignment& work,
+                    const build::Image& image);
   /// PyTorch beside kernels that are timed; none where it cannot use the GPU.
   oracle::Baselines* Baselines();
 
@@ -115,6 +95,7 @@ Result<std::unique_ptr<serve::Judge>> SessionJudge::Open(const WorkerCommand& co
   const engine::Engine& engine = judge->session_->engine();
   judge->ready_.device = fmt::format("{} ({})", engine.Name(), engine.Device().full_name);
   judge->ready_.timed = engine.Name() == "gpu";
+  judge->ready_.gpu = engine.Device().uuid;
   if (judge->ready_.timed) {
     TRY_ASSIGN(judge->bench_.ceilings, CeilingsOf(judge->session_->engine()));
   }
@@ -153,10 +134,18 @@ Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve:
     question.distributions.assign(others.begin(), others.end());
   }
   serve::Done done;
-  TRY_ASSIGN(done.verdict, Verdict(question, work, candidate));
+  if (work.setting.empty()) {
+    auto judged = session_->assay().Judge(candidate, question);
+    TellWarnings();
+    if (!judged) return tl::unexpected<Error>(judged.error());
+    done.verdict = judge::ToJson(judged->verdict);
+    return done;
+  }
   const auto* image = std::get_if<build::Image>(&candidate.built);
-  if (item.timed && ready_.timed && image != nullptr && IsAccepted(done.verdict)) {
-    TRY_ASSIGN(done.bench, Time(question, item, *image, done.verdict));
+  done.is_stale =
+      image == nullptr || !judge::StillStands(item.judged.verdict, BasisOf(question, candidate));
+  if (!done.is_stale) {
+    TRY_ASSIGN(done.bench, Time(question, work, *image));
   }
   return done;
 }
@@ -174,21 +163,6 @@ judge::Basis SessionJudge::BasisOf(const assay::Question& question,
   basis.device = assay::DeviceOf(session_->engine());
   if (ready_.cases == "worker") basis.torch_version = ready_.torch;
   return basis;
-}
-
-Result<Json> SessionJudge::Verdict(const assay::Question& question, const serve::Assignment& work,
-                                   const assay::Candidate& candidate) {
-  if (const Json& before = work.item.judged.verdict; before.is_object()) {
-    if (judge::StillStands(before, BasisOf(question, candidate))) return before;
-  }
-  auto judged = session_->assay().Judge(candidate, question);
-  TellWarnings();
-  if (!judged) return tl::unexpected<Error>(judged.error());
-  Json verdict = judge::ToJson(judged->verdict);
-  if (work.item.timed && ready_.timed && IsAccepted(verdict)) {
-    TRY(wire_.Send(serve::Judged{ticket_, verdict}));
-  }
-  return verdict;
 }
 
 void SessionJudge::TellWarnings() {
@@ -210,8 +184,20 @@ oracle::Baselines* SessionJudge::Baselines() {
   return baselines_.get();
 }
 
-Result<Json> SessionJudge::Time(const assay::Question& question, const serve::Item& item,
-                                const build::Image& image, const Json& verdict) {
+Result<Json> SessionJudge::Time(const assay::Question& question, const serve::Assignment& work,
+                                const build::Image& image) {
+  if (!ready_.timed) {
+    return Fail(ErrorCode::kUnsupported, fmt::format("there is no clock on {}", ready_.device),
+                "time kernels on a GPU");
+  }
+  const auto chosen = assay::Chosen(question);
+  const auto setting = std::ranges::find(
+      chosen, work.setting, [](const task::Setting* one) -> const std::string& { return one->id; });
+  if (setting == chosen.end()) {
+    return Fail(ErrorCode::kInternal,
+                fmt::format("the task {} has no setting {}", question.task->name, work.setting));
+  }
+  const serve::Item& item = work.item;
   BenchReport report;
   report.task = question.task->name;
   report.direction = task::Name(question.direction);
@@ -225,21 +211,14 @@ Result<Json> SessionJudge::Time(const assay::Question& question, const serve::It
     options.baselines = {oracle::BaselineKind::kEager, oracle::BaselineKind::kCompile};
     report.torch = options.torch->torch_version();
   }
-  const std::set<std::string> passed = PassedSettings(verdict);
   const assay::KernelToTime kernel{item.kernel.filename().string(), &image};
-  for (const task::Setting* setting : assay::Chosen(question)) {
-    if (!setting->derived.empty()) continue;  // nobody asked for these sizes
-    if (!passed.contains(setting->id)) continue;
-    TRY_ASSIGN(assay::SettingTimes times,
-               assay::TimeSetting(session_->parts(), question, *setting, std::span(&kernel, 1),
-                                  options, [&](const std::string& stage) {
-                                    Show(assay::Progress{setting->id + " " + stage, 0, 0});
-                                  }));
-    report.settings.push_back(std::move(times));
-  }
-  Json bench = BenchJson(report);
-  bench["kernels"].push_back({{"name", kernel.name}, {"verdict", verdict}});
-  return bench;
+  TRY_ASSIGN(assay::SettingTimes times,
+             assay::TimeSetting(session_->parts(), question, **setting, std::span(&kernel, 1),
+                                options, [&](const std::string& stage) {
+                                  Show(assay::Progress{work.setting + " " + stage, 0, 0});
+                                }));
+  report.settings.push_back(std::move(times));
+  return BenchJson(report);
 }
 
 }  // namespace

@@ -12,10 +12,10 @@ namespace cupel::report {
 
 class Eta {
  public:
-  /// An item of `group` took so long on one worker.
+  /// An item of `group` took so long, of all its workers together.
   void Finished(const std::string& group, double seconds);
-  /// Seconds until items of these groups are done by so many workers; nothing is known before the
-  /// first one is.
+  /// Seconds until items of these groups are done by so many workers, if no item is shared among
+  /// them; nothing is known before the first one is.
   std::optional<double> Left(const std::vector<std::string>& groups, size_t workers) const;
 
  private:

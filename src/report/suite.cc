@@ -74,6 +74,7 @@ Result<SuiteResult> ReadItem(const Json& json, const std::string& where) {
   TRY_ASSIGN(item.direction, JsonString(json, "direction", where));
   TRY_ASSIGN(item.kernel, JsonString(json, "kernel", where));
   TRY_ASSIGN(item.decision, JsonString(json, "decision", where));
+  item.is_unfinished = json.contains("unfinished");
   item.task_sha256 = Text(json, "task_sha256");
   item.source_sha256 = Text(json, "source_sha256");
   const auto reasons = json.find("reasons");

@@ -39,8 +39,9 @@ struct SuiteSetting {
 /// A kernel for one direction of a task.
 struct SuiteResult {
   std::string id, task, direction, kernel;
-  std::string decision;      // a verdict's, or "pending"
-  std::string code, reason;  // the first reason why not accepted
+  std::string decision;        // a verdict's, or "pending"
+  bool is_unfinished = false;  // judged, and not timed everywhere yet
+  std::string code, reason;    // the first reason why not accepted
   std::string task_sha256, source_sha256;
   std::vector<SuiteSetting> settings;
   std::optional<double> build_seconds;

@@ -134,7 +134,7 @@ Change ByDecision(const SuiteResult& a, const SuiteResult& b) {
   if (a.decision == "pending" || b.decision == "pending") return Change::kNotCompared;
   if (a.accepted() && !b.accepted()) return Change::kBroken;
   if (!a.accepted() && b.accepted()) return Change::kMended;
-  return Change::kSame;
+  return a.is_unfinished || b.is_unfinished ? Change::kNotCompared : Change::kSame;
 }
 
 /// A test that is still to be decided on.
@@ -148,7 +148,8 @@ ItemChange CompareItem(const SuiteResult& a, const SuiteResult& b, const Margins
   ItemChange item{a.id,       a.task,     a.direction, a.kernel, ByDecision(a, b),
                   a.decision, b.decision, "",          {}};
   if (item.change == Change::kBroken) item.note = b.code + ": " + b.reason;
-  if (item.change == Change::kNotCompared) item.note = "one of the runs has not judged it yet";
+  if (item.change == Change::kNotCompared)
+    item.note = "one of the runs has not judged or not timed it yet";
   if (a.task_sha256 != b.task_sha256)
     item.note += (item.note.empty() ? "" : "; ") + std::string("the task has changed");
   if (item.change != Change::kSame || !a.accepted()) return item;

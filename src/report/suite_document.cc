@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <utility>
 
+#include "report/bench_parts.h"
 #include "report/suite_scores.h"
 
 namespace cupel::report {
@@ -187,12 +189,41 @@ struct Gathered {
   Json items = Json::array();
   std::set<std::string> devices, torches, commits;
   Json ceilings = Json::object();
+
+  void AddOrigin(const Json& verdict) {
+    const std::string device = Text(verdict, "device");
+    if (!device.empty()) devices.insert(device);
+    const std::string torch = Text(Member(verdict, "versions"), "torch");
+    if (!torch.empty()) torches.insert(torch);
+  }
 };
+
+/// An item that a run, stopped since or not, has judged and not timed everywhere. It gets no times
+/// yet: means over some settings would tell something else.
+Result<Json> UnfinishedJson(const archive::SuiteItem& item, const archive::SuiteVerdict& judged,
+                            Gathered& all) {
+  archive::SuiteOutcome outcome;
+  outcome.cases = judged.cases;
+  outcome.seconds = judged.seconds;
+  for (const archive::SuiteTimed& timed : judged.timed) outcome.seconds += timed.seconds;
+  TRY_ASSIGN(const Json verdict, ParseJson(judged.verdict, item.id));
+  outcome.decision = DecisionOf(verdict, nullptr);
+  Json json = SuiteItemJson(item, outcome, verdict, nullptr);
+  const size_t done = judged.timed.size(), of = SettingsToTime(verdict).size();
+  json["unfinished"] = {{"timed", done}, {"of", of}};
+  all.AddOrigin(verdict);
+  return json;
+}
 
 Status Gather(const archive::SuiteStore& store, const archive::SuiteItem& item, Gathered& all) {
   TRY_ASSIGN(const auto outcome, store.OutcomeOf(item.id));
   if (!outcome) {
-    all.items.push_back(PendingJson(item));
+    TRY_ASSIGN(const auto judged, store.VerdictOf(item.id));
+    Json json = PendingJson(item);
+    if (judged) {
+      TRY_ASSIGN(json, UnfinishedJson(item, *judged, all));
+    }
+    all.items.push_back(std::move(json));
     return {};
   }
   Json verdict, bench;
@@ -203,10 +234,7 @@ Status Gather(const archive::SuiteStore& store, const archive::SuiteItem& item, 
     TRY_ASSIGN(bench, ParseJson(outcome->bench, item.id));
   }
   all.items.push_back(SuiteItemJson(item, *outcome, verdict, bench));
-  const std::string device = Text(verdict, "device");
-  if (!device.empty()) all.devices.insert(device);
-  const std::string torch = Text(Member(verdict, "versions"), "torch");
-  if (!torch.empty()) all.torches.insert(torch);
+  all.AddOrigin(verdict);
   if (!outcome->commit.empty()) all.commits.insert(outcome->commit);
   if (const Json& ceilings = Member(bench, "ceilings"); ceilings.is_object()) {
     all.ceilings = ceilings;

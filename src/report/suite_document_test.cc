@@ -150,23 +150,24 @@ constexpr char kAsked[] = R"({"engine": "gpu", "input": "/home/me/tasks/", "kern
 class SuiteForms : public testing::Test {
  protected:
   SuiteForms() : folder_(*os::TempDir::Create()) {
-    auto store = archive::SuiteStore::Create(folder_.path() / "s", {kAsked, "0.1.0", 9});
+    store_.emplace(*archive::SuiteStore::Create(folder_.path() / "s", {kAsked, "0.1.0", 9}));
     const std::vector items = {Item("good"), Item(kHostile), Item("later")};
-    EXPECT_TRUE(store->SetItems(
+    EXPECT_TRUE(store_->SetItems(
         items, R"({"without_kernel": [{"task": "none", "direction": "backward"}], "notes": []})"));
     archive::SuiteOutcome good = Outcome("accepted");
     good.verdict = DumpJson(Verdict("accepted", "gpu"));
     good.bench = DumpJson(Bench());
-    EXPECT_TRUE(store->Record(items[0].id, good));
+    EXPECT_TRUE(store_->Record(items[0].id, good));
     archive::SuiteOutcome bad = Outcome("rejected");
     Json verdict = Verdict("rejected", "gpu");
     verdict["reasons"] = {{{"code", "wrong_result"}, {"message", kHostile}, {"where", ""}}};
     bad.verdict = DumpJson(verdict);
-    EXPECT_TRUE(store->Record(items[1].id, bad));
-    document_ = *SuiteDocument(*store);
+    EXPECT_TRUE(store_->Record(items[1].id, bad));
+    document_ = *SuiteDocument(*store_);
     suite_ = *ReadSuite(document_, "s");
   }
   os::TempDir folder_;
+  std::optional<archive::SuiteStore> store_;
   Json document_;
   Suite suite_;
 };
@@ -182,6 +183,40 @@ TEST_F(SuiteForms, TheDocumentReadsBack) {
   EXPECT_EQ(document_["scores"]["problems"], 4);
   EXPECT_FALSE(ReadSuite(Json{{"schema", "cupel.suite/2"}}, "x"));
   EXPECT_FALSE(ReadSuite(Json::array(), "x"));
+}
+
+TEST_F(SuiteForms, WhatIsJudgedIsShownBeforeItIsTimedEverywhere) {
+  const std::vector items = {Item("half"), Item("none")};
+  ASSERT_TRUE(store_->SetItems(items, "{}"));
+  Json verdict = Verdict("accepted", "gpu");
+  Json other = verdict["settings"][0];
+  other["id"] = "multi-0";
+  verdict["settings"].push_back(other);
+  other["derived"] = "multi-0";
+  verdict["settings"].push_back(other);
+  for (const archive::SuiteItem& item : items) {
+    ASSERT_TRUE(store_->RecordVerdict(item.id, {DumpJson(verdict), "gpu", "worker", 10}));
+  }
+  ASSERT_TRUE(store_->RecordTimed(items[0].id, {"single-0", DumpJson(Bench()), 5}));
+  const Json document = *SuiteDocument(*store_);
+  const Suite suite = *ReadSuite(document, "s");
+  for (const SuiteResult& item : suite.items) {
+    EXPECT_EQ(item.decision, "accepted");
+    EXPECT_TRUE(item.is_unfinished);
+    EXPECT_FALSE(MeanSpeedup(item, "eager"));  // of some settings it would be another
+  }
+  EXPECT_EQ(document["items"][0]["unfinished"], (Json{{"timed", 1}, {"of", 2}}));
+  EXPECT_EQ(document["items"][0]["timing"]["seconds"], 15);
+  EXPECT_EQ(document["device"], "gpu");
+  EXPECT_THAT(SuiteText(suite, Score(suite)), HasSubstr("not timed yet"));
+  EXPECT_THAT(SuiteMarkdown(suite, Score(suite)), HasSubstr("| 2 of 2 | not timed yet |"));
+  archive::SuiteOutcome failed = Outcome("error");
+  failed.error = "3 attempts failed";
+  ASSERT_TRUE(store_->Record(items[0].id, failed));
+  const Json after = *SuiteDocument(*store_);
+  EXPECT_EQ(after["items"][0]["decision"], "error");
+  EXPECT_EQ(after["items"][0]["reasons"][0]["message"], "3 attempts failed");
+  EXPECT_FALSE(after["items"][0].contains("unfinished"));
 }
 
 TEST_F(SuiteForms, WhereFoldersLieIsNotTold) {

@@ -54,13 +54,20 @@ void Join(const Json& value, Json& all) {
   if (known.find(", " + one + ", ") == std::string::npos) all = all.get<std::string>() + ", " + one;
 }
 
+/// How far an item has come: what has come further stands.
+enum { kPending, kUnfinished, kFinished };
+int Progress(const Json& item) {
+  if (item["decision"] == "pending") return kPending;
+  return item.contains("unfinished") ? kUnfinished : kFinished;
+}
+
 class Merger {
  public:
   void Add(const NamedResults& piece) {
     for (Json item : List(piece.document, "items")) {
       const std::string id = item["id"];  // ReadSuite has seen that it is there
       const auto [place, is_new] = places_.emplace(id, items_.size());
-      if (!is_new && item["decision"] == "pending") continue;
+      if (!is_new && Progress(item) < Progress(items_[place->second])) continue;
       if (!item.contains("from"))
         item["from"] = piece.name;  // of what was merged before it is there
       if (is_new) {
@@ -84,9 +91,8 @@ class Merger {
   }
 
   Json Take(Json document) && {
-    const bool pending = std::any_of(items_.begin(), items_.end(), [](const Json& item) {
-      return item["decision"] == "pending";
-    });
+    const bool pending = std::any_of(items_.begin(), items_.end(),
+                                     [](const Json& item) { return Progress(item) < kFinished; });
     document["status"] = pending ? "stopped" : "finished";
     document["ceilings"] = std::move(ceilings_);
     document["without_kernel"] = StillMissing();

@@ -75,6 +75,23 @@ TEST(SuiteMerge, WhatIsPendingReplacesNothingAndIsTold) {
   EXPECT_EQ((*whole)["merged"].size(), 3u);
 }
 
+TEST(SuiteMerge, WhatIsNotTimedEverywhereReplacesOnlyWhatIsPending) {
+  const auto unfinished = [](const std::string& name) {
+    NamedResults piece = Piece(name, {Item("a", "accepted"), Item("b", "accepted")});
+    for (Json& item : piece.document["items"]) item["unfinished"] = {{"timed", 1}, {"of", 2}};
+    return piece;
+  };
+  const NamedResults whole = Piece("x", {Item("a", "accepted", 2), Item("b", "pending")});
+  for (const bool later : {true, false}) {
+    const auto merged =
+        later ? MergeSuites({whole, unfinished("y")}) : MergeSuites({unfinished("y"), whole});
+    ASSERT_TRUE(merged);
+    EXPECT_EQ((*merged)["items"][0]["from"], "x");
+    EXPECT_EQ((*merged)["items"][1]["from"], "y");
+    EXPECT_EQ((*merged)["status"], "stopped");
+  }
+}
+
 TEST(SuiteMerge, AProblemHasAKernelWhereAnyPieceHasOne) {
   NamedResults without = Piece("x", {Item("a", "accepted")});
   without.document["without_kernel"] = Json::array(

@@ -36,6 +36,7 @@ std::string Percent(size_t part, size_t all) {
 std::string TimeTitle(const Suite& suite) { return suite.estimates() ? "estimate" : "time"; }
 
 std::string Time(const SuiteResult& item) {
+  if (item.is_unfinished) return "not timed yet";
   const auto mean = MeanTime(item);
   return mean ? Microseconds(*mean) : "";
 }

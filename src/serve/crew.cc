@@ -13,6 +13,7 @@
 #include "os/cancel.h"
 #include "os/fd.h"
 #include "os/process.h"
+#include "report/bench_parts.h"
 #include "serve/command.h"
 #include "serve/crew_impl.h"
 #include "serve/identity.h"
@@ -149,7 +150,8 @@ void Crew::Impl::Lost(Place& place, const std::string& why) {
   place.failed_starts = was_ready ? 0 : place.failed_starts + 1;
   if (place.failed_starts >= options.most_failed_starts) place.is_given_up = true;
   const int doublings = std::clamp(place.failed_starts - 1, 0, 5);
-  place.begin_at = Clock::now() + options.first_pause * (1 << doublings);
+  place.lost_at = Clock::now();
+  place.begin_at = place.lost_at + options.first_pause * (1 << doublings);
   Note(fmt::format("{}: {}{}", place.name, why,
                    place.is_given_up ? "; it is not started again" : "; it is started again"));
   LoseItem(place, why);
@@ -219,21 +221,23 @@ Status Crew::Run(std::span<const Item> items, const Listener& listener) {
   Impl& crew = *impl_;
   crew.items = items;
   crew.listener = &listener;
-  crew.known.clear();
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (!items[i].judged.verdict.is_null()) crew.known[i] = items[i].judged;
-  }
+  crew.timings.clear();
+  crew.began = Clock::now();
   crew.schedule.emplace(items.size(), crew.options.most_attempts);
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (report::SettingsToTime(items[i].judged.verdict).empty()) continue;
+    crew.schedule->Hold(i);
+    crew.BeginTiming(i, Timing(items[i].judged, crew.options.most_attempts));
+  }
   Status status;
   while (!crew.schedule->IsDone()) {
     if (os::CancelRequested()) {
       status = Fail(ErrorCode::kCancelled, "interrupted");
       break;
     }
-    for (const auto& place : crew.places) {
-      crew.Begin(*place);
-      crew.HandOut(*place);
-    }
+    for (const auto& place : crew.places) crew.Begin(*place);
+    crew.DropUntimeable();
+    for (const auto& place : crew.places) crew.HandOut(*place);
     if (crew.schedule->IsDone()) break;
     if (crew.AllGone()) {
       const Place& last = *crew.places.back();
@@ -261,6 +265,7 @@ Status Crew::Run(std::span<const Item> items, const Listener& listener) {
   for (const auto& place : crew.places) {  // after an error nobody waits for these
     if (place->item) crew.Dismiss(*place, false);
     place->item.reset();
+    place->setting.reset();
   }
   crew.schedule.reset();
   crew.items = {};

@@ -59,9 +59,12 @@ struct CrewOptions {
 struct Listener {
   /// Once for each item, one at a time, in any order.
   std::function<void(Outcome)> done;
-  /// A worker has judged the item and times it now. May come again, when another worker has judged
-  /// it anew.
+  /// A worker has judged the item, which is to be timed now.
   std::function<void(const std::string& item, const Judgement&)> judged;
+  /// What was judged of the item does not stand, nor do its times: it is judged anew.
+  std::function<void(const std::string& item)> withdrawn;
+  /// A worker has timed it at one setting.
+  std::function<void(const std::string& item, const Timed&)> timed;
   /// What a worker does now.
   std::function<void(size_t worker, const std::string& what)> progress;
 };
@@ -80,9 +83,10 @@ class Crew {
   /// How many workers there are at most.
   size_t size() const;
 
-  /// Does all items. A worker that dies is replaced and its item done again, a bounded number of
-  /// times; what it had judged is only timed again. Errors: kCancelled; no worker can be started
-  /// (items without an outcome are then not done). May be called again.
+  /// Does all items. Who has judged one times it, a setting at a time; whoever has nothing to judge
+  /// helps, one worker of a GPU for each item. What a worker did not finish, since it died, is done
+  /// again, a bounded number of times. Errors: kCancelled; no worker can be started (items without
+  /// an outcome are then not done). May be called again.
   Status Run(std::span<const Item> items, const Listener& listener);
 
  private:

@@ -1,5 +1,6 @@
 // The inside of a crew: places with their workers, and what Run goes round with. Starting, watching
-// and ending workers is in crew.cc, what is said to them and by them in crew_talk.cc.
+// and ending workers is in crew.cc, what is said to them and by them in crew_talk.cc, the timing of
+// what they have judged in crew_timing.cc.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,6 +18,7 @@
 #include "serve/errands.h"
 #include "serve/place.h"
 #include "serve/schedule.h"
+#include "serve/timing.h"
 
 namespace cupel::serve {
 
@@ -37,16 +39,31 @@ struct Crew::Impl {
   // One round of Run.
   void Begin(Place& place);
   void HandOut(Place& place);
+  bool HandOutSetting(Place& place, bool before_judging);
+  void Send(Place& place, size_t index, Assignment work, std::optional<size_t> setting);
   void Wait(std::chrono::steady_clock::duration longest);
   void Pump(Place& place);
   void TakeMessage(Place& place, FromWorker& message);
-  void TakeJudged(Place& place, Judged& judged);
   void TakeDone(Place& place, Done& done);
+  void TakeVerdict(Place& place, size_t index, Done& done);
+  void TakeTimes(Place& place, size_t index, size_t setting, Done& done);
   void TakeAnswers();
   void Watch(Place& place);
   void Lost(Place& place, const std::string& why);
   void LoseItem(Place& place, const std::string& why);
-  void Tell(Outcome outcome);
+
+  // Of items that are timed.
+  void BeginTiming(size_t index, Timing timing);
+  std::set<size_t> AbleToTime(const Timing& timing) const;
+  bool MayBeTimed(const Timing& timing) const;
+  bool IsGpuAtIt(const Place& place, size_t index) const;
+  void DropUntimeable();
+  void JudgeAnew(size_t index, const std::string& why);
+
+  // Each ends an item.
+  void Conclude(size_t index, const Judgement& judged, const std::string& worker);
+  void TellError(size_t index, const std::string& worker, std::string error, std::string remedy);
+  void TellAttempts(size_t index, const Schedule& of, size_t piece, const std::string& worker);
   void Dismiss(Place& place, bool politely);
   void SeeOff();
 
@@ -71,8 +88,8 @@ struct Crew::Impl {
   // While Run runs.
   std::span<const Item> items;
   std::optional<Schedule> schedule;
-  std::map<size_t, Judgement>
-      known;  // of items that are being timed, or were when a worker was lost
+  std::map<size_t, Timing> timings;  // of items that are judged, or were in an earlier run
+  std::chrono::steady_clock::time_point began;
   const Listener* listener = nullptr;
 };
 

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "report/bench_parts.h"
 #include "serve/crew_impl.h"
 #include "serve/identity.h"
 
@@ -16,34 +17,28 @@ constexpr int kMostErrors = 3;  // of one worker in a row
 
 void Crew::Impl::HandOut(Place& place) {
   if (place.stage != Place::Stage::kIdle || !schedule) return;
+  if (HandOutSetting(place, true)) return;
   while (const auto index = schedule->Take(place.index, Usable())) {
     const Item& item = items[*index];
     auto work = errands.Prepare(item, options.tasks_root);
     if (!work) {
-      schedule->Finish(*index);
-      Outcome outcome;
-      outcome.item = item.id;
-      outcome.error = work.error().message;
-      outcome.remedy = work.error().remedy;
-      Tell(std::move(outcome));
+      TellError(*index, "", work.error().message, work.error().remedy);
       continue;
     }
-    work->ticket = ++last_ticket;
-    place.item = *index;
-    place.ticket = work->ticket;
-    place.expected = ExpectedOf(*work);
-    work->item.judged = {};
-    if (const auto before = known.find(*index);
-        before != known.end() && before->second.device == place.ready.device &&
-        !WhyNotThis(place.expected, before->second.verdict)) {  // its files lie elsewhere now
-      work->item.judged = before->second;
-    }
-    place.item_began = std::chrono::steady_clock::now();
-    place.judged_anew = false;
-    place.stage = Place::Stage::kBusy;
-    place.link->Send(*work);
-    return;
+    return Send(place, *index, std::move(*work), std::nullopt);
   }
+  HandOutSetting(place, false);
+}
+
+void Crew::Impl::Send(Place& place, size_t index, Assignment work, std::optional<size_t> setting) {
+  work.ticket = ++last_ticket;
+  place.item = index;
+  place.setting = setting;
+  place.ticket = work.ticket;
+  place.expected = ExpectedOf(work);
+  place.item_began = std::chrono::steady_clock::now();
+  place.stage = Place::Stage::kBusy;
+  place.link->Send(work);
 }
 
 void Crew::Impl::TakeMessage(Place& place, FromWorker& message) {
@@ -74,8 +69,6 @@ void Crew::Impl::TakeMessage(Place& place, FromWorker& message) {
                                                         alive->done, alive->total)
                                           : fmt::format("{}: {}", id, alive->stage));
     }
-  } else if (auto* judged = std::get_if<Judged>(&message)) {
-    TakeJudged(place, *judged);
   } else if (auto* finished = std::get_if<Done>(&message)) {
     TakeDone(place, *finished);
   } else if (auto* open = std::get_if<OpenCases>(&message)) {
@@ -92,19 +85,6 @@ void Crew::Impl::TakeMessage(Place& place, FromWorker& message) {
   }
 }
 
-void Crew::Impl::TakeJudged(Place& place, Judged& judged) {
-  if (!place.item || judged.ticket != place.ticket) return;  // of an item that is over
-  if (place.judged_anew || !place.ready.timed) return Lost(place, "it sent a verdict out of turn");
-  if (auto wrong = WhyNotThis(place.expected, judged.verdict)) return Lost(place, *wrong);
-  const auto now = std::chrono::steady_clock::now();
-  const double seconds = std::chrono::duration<double>(now - place.item_began).count();
-  place.judged_anew = true;
-  place.item_began = now;  // timing may take as long again
-  Judgement& kept = known[*place.item];
-  kept = {std::move(judged.verdict), place.ready.device, place.ready.cases, seconds};
-  if (listener->judged) listener->judged(items[*place.item].id, kept);
-}
-
 void Crew::Impl::TakeDone(Place& place, Done& finished) {
   if (!place.item || finished.ticket != place.ticket) {
     return Note(fmt::format("{}: a second result for the same work is dropped", place.name));
@@ -113,7 +93,7 @@ void Crew::Impl::TakeDone(Place& place, Done& finished) {
     return Lost(place, "it was asked to end");
   }
   if (!finished.error) {
-    if (auto wrong = WhyNotThis(place.expected, finished.verdict)) return Lost(place, *wrong);
+    if (auto wrong = WhyNot(place.expected, finished)) return Lost(place, *wrong);
   }
   place.stage = Place::Stage::kIdle;
   if (finished.error && IsOfThatMachine(*finished.error)) {
@@ -124,25 +104,31 @@ void Crew::Impl::TakeDone(Place& place, Done& finished) {
   }
   place.errors_in_a_row = 0;
   const size_t index = *std::exchange(place.item, std::nullopt);
-  schedule->Finish(index);
-  Outcome outcome;
-  outcome.item = items[index].id;
-  outcome.bench = std::move(finished.bench);
-  outcome.worker = place.name;
-  outcome.cases = place.ready.cases;
-  outcome.seconds = finished.seconds;
-  if (const auto before = known.find(index);
-      before != known.end() && before->second.verdict == finished.verdict) {
-    outcome.cases = before->second.cases;
-    if (!place.judged_anew) outcome.seconds += before->second.seconds;
+  if (const auto setting = std::exchange(place.setting, std::nullopt)) {
+    TakeTimes(place, index, *setting, finished);
+  } else {
+    TakeVerdict(place, index, finished);
   }
-  outcome.verdict = std::move(finished.verdict);
-  known.erase(index);
+}
+
+void Crew::Impl::TakeVerdict(Place& place, size_t index, Done& finished) {
   if (finished.error) {
-    outcome.error = finished.error->message;
-    outcome.remedy = finished.error->remedy;
+    return TellError(index, place.name, finished.error->message, finished.error->remedy);
   }
-  Tell(std::move(outcome));
+  Judgement judged;
+  judged.verdict = std::move(finished.verdict);
+  judged.device = place.ready.device;
+  judged.cases = place.ready.cases;
+  judged.seconds = finished.seconds;
+  if (!items[index].timed || !place.ready.timed || report::SettingsToTime(judged.verdict).empty()) {
+    return Conclude(index, judged, place.name);
+  }
+  if (listener->judged) listener->judged(items[index].id, judged);
+  Timing timing(std::move(judged), options.most_attempts);
+  timing.judge = place.index;
+  timing.worker = place.name;
+  timing.stands = true;
+  BeginTiming(index, std::move(timing));
 }
 
 void Crew::Impl::TakeAnswers() {
@@ -158,24 +144,56 @@ void Crew::Impl::TakeAnswers() {
   }
 }
 
-void Crew::Impl::Tell(Outcome outcome) { listener->done(std::move(outcome)); }
-
 void Crew::Impl::LoseItem(Place& place, const std::string& why) {
   if (!place.item || !schedule) return;
   const size_t index = *std::exchange(place.item, std::nullopt);
-  if (schedule->Lose(index, place.index, why)) {
-    if (Usable().empty()) return;
-    return Note(fmt::format("{} is tried again; {} did not finish it: {}", items[index].id,
-                            place.name, why));
+  const auto setting = std::exchange(place.setting, std::nullopt);
+  Schedule* of = &*schedule;
+  std::string what = items[index].id;
+  if (setting) {
+    const auto found = timings.find(index);
+    if (found == timings.end() || found->second.tickets.erase(place.ticket) == 0) return;
+    of = &found->second.schedule;
+    what = fmt::format("timing {} at {}", what, found->second.settings[*setting]);
   }
-  known.erase(index);
+  if (of->Lose(setting.value_or(index), place.index, why)) {
+    if (Usable().empty()) return;
+    return Note(fmt::format("{} is tried again; {} did not finish it: {}", what, place.name, why));
+  }
+  TellAttempts(index, *of, setting.value_or(index), place.name);
+}
+
+void Crew::Impl::Conclude(size_t index, const Judgement& judged, const std::string& worker) {
+  schedule->Finish(index);
   Outcome outcome;
   outcome.item = items[index].id;
-  outcome.worker = place.name;
-  outcome.error = fmt::format("{} attempts failed; the last, by {}: {}", schedule->attempts(index),
-                              place.name, why);
-  outcome.remedy = "judge this kernel alone with cupel check to see what it does to a worker";
-  Tell(std::move(outcome));
+  outcome.verdict = judged.verdict;
+  outcome.bench = BenchOf(judged, items[index].kernel.filename().string());
+  outcome.worker = worker;
+  outcome.cases = judged.cases;
+  outcome.seconds = judged.seconds;
+  for (const Timed& timed : judged.timed) outcome.seconds += timed.seconds;
+  listener->done(std::move(outcome));
+}
+
+void Crew::Impl::TellError(size_t index, const std::string& worker, std::string error,
+                           std::string remedy) {
+  timings.erase(index);
+  schedule->Finish(index);
+  Outcome outcome;
+  outcome.item = items[index].id;
+  outcome.worker = worker;
+  outcome.error = std::move(error);
+  outcome.remedy = std::move(remedy);
+  listener->done(std::move(outcome));
+}
+
+void Crew::Impl::TellAttempts(size_t index, const Schedule& of, size_t piece,
+                              const std::string& worker) {
+  TellError(index, worker,
+            fmt::format("{} attempts failed; the last, by {}: {}", of.attempts(piece), worker,
+                        of.why(piece)),
+            "judge this kernel alone with cupel check to see what it does to a worker");
 }
 
 }  // namespace cupel::serve

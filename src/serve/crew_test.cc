@@ -20,8 +20,13 @@ namespace {
 
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
+using ::testing::_;
 using ::testing::Contains;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::Gt;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 class CrewTest : public ::testing::Test {
  protected:
@@ -54,6 +59,10 @@ class CrewTest : public ::testing::Test {
     listener.judged = [this](const std::string& item, const Judgement& judged) {
       judged_.emplace_back(item, judged);
     };
+    listener.withdrawn = [this](const std::string& item) { withdrawn_.push_back(item); };
+    listener.timed = [this](const std::string& item, const Timed& timed) {
+      timed_.emplace_back(item, timed);
+    };
     return crew_->Run(items_, listener);
   }
   void MustRun() {
@@ -62,6 +71,14 @@ class CrewTest : public ::testing::Test {
     ASSERT_EQ(outcomes_.size(), items_.size());
   }
   const Outcome& Of(size_t item) { return outcomes_[items_[item].id]; }
+  /// The item's times, by setting, as who made them: in the order of the bench.
+  std::vector<std::pair<std::string, int64_t>> TimesOf(size_t item) {
+    std::vector<std::pair<std::string, int64_t>> times;
+    for (const Json& setting : Of(item).bench["settings"]) {
+      times.emplace_back(setting["id"], setting["pid"].get<int64_t>());
+    }
+    return times;
+  }
   std::string Manner(const std::string& manner) const {
     return fs::read_symlink("/proc/self/exe").string() + " worker " + manner;
   }
@@ -72,6 +89,8 @@ class CrewTest : public ::testing::Test {
   std::vector<std::string> notes_;
   std::map<std::string, Outcome> outcomes_;
   std::vector<std::pair<std::string, Judgement>> judged_;
+  std::vector<std::pair<std::string, Timed>> timed_;
+  std::vector<std::string> withdrawn_;
   std::unique_ptr<Crew> crew_;
 };
 
@@ -234,42 +253,181 @@ TEST_F(CrewTest, ASecondResultForTheSameWorkIsDropped) {
   EXPECT_THAT(notes_, Contains(HasSubstr("a second result for the same work is dropped")));
 }
 
-TEST_F(CrewTest, WhatWasJudgedIsOnlyTimedAgainWhenItsWorkerDies) {
+TEST_F(CrewTest, WhatIsAcceptedIsTimedWhereItPassedByWhoJudgedIt) {
+  for (int i = 0; i < 4; ++i) Add("time");
+  Add("fine");
+  MustRun();
+  EXPECT_EQ(judged_.size(), 4u);
+  EXPECT_EQ(timed_.size(), 12u);
+  for (size_t i = 0; i < 4; ++i) {
+    const Outcome& outcome = Of(i);
+    EXPECT_EQ(outcome.error, "");
+    const int64_t judge = outcome.verdict["pid"];
+    EXPECT_THAT(TimesOf(i), ElementsAre(Pair("a", judge), Pair("c", judge), Pair("d", judge)));
+    EXPECT_EQ(outcome.bench["kernels"][0]["name"], items_[i].kernel.filename().string());
+    EXPECT_EQ(outcome.bench["kernels"][0]["verdict"], outcome.verdict);
+    EXPECT_EQ(outcome.bench["settings"][0]["worker"], outcome.worker);
+  }
+  EXPECT_TRUE(Of(4).bench.is_null());
+}
+
+TEST_F(CrewTest, WhatNeedNotBeTimedIsNot) {
+  Add("time");
+  items_[0].timed = false;
+  MustRun();
+  EXPECT_EQ(Of(0).verdict["verdict"], "accepted");
+  EXPECT_TRUE(Of(0).bench.is_null());
+  EXPECT_TRUE(judged_.empty());
+}
+
+TEST_F(CrewTest, WhoHasNothingToJudgeHelpsToTime) {
+  const fs::path meeting = folder_.path() / "meeting";
+  fs::create_directory(meeting);
+  options_.commands = {Manner("GPU-1"), Manner("GPU-2")};
+  options_.workers = 1;
+  Add("time, meet " + meeting.string());
+  MustRun();
+  EXPECT_EQ(Of(0).error, "");
+  ASSERT_EQ(TimesOf(0).size(), 3u);
+}
+
+TEST_F(CrewTest, WorkersOfOneGpuDoNotTimeOneKernelTogether) {
+  options_.commands = {Manner("GPU-1")};
+  options_.workers = 4;
+  for (int i = 0; i < 2; ++i) {
+    const fs::path place = folder_.path() / fmt::format("place{}", i);
+    fs::create_directory(place);
+    Add("time, alone " + place.string());
+  }
+  MustRun();
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(Of(i).error, "");
+    EXPECT_EQ(TimesOf(i).size(), 3u);
+  }
+}
+
+TEST_F(CrewTest, AWorkerThatDiesCostsOneSetting) {
   Add("time, die once " + (folder_.path() / "mark").string());
   Add("time");
   MustRun();
   EXPECT_EQ(Of(0).error, "");
   EXPECT_THAT(notes_, Contains(HasSubstr("SIGABRT")));
+  EXPECT_THAT(notes_, Contains(HasSubstr("timing item 0 at a is tried again; local ")));
   ASSERT_EQ(judged_.size(), 2u);  // neither of them twice
   for (const auto& [item, judged] : judged_) {
     EXPECT_EQ(judged.verdict, outcomes_[item].verdict);
     EXPECT_EQ(judged.device, "fake");
-    EXPECT_GT(judged.seconds, 0);  // how they add up: AnEarlierRunsVerdictIsTimed…
+    EXPECT_GT(judged.seconds, 0);
+    EXPECT_GT(outcomes_[item].seconds, judged.seconds);
   }
-  EXPECT_EQ(Of(0).bench["timed"], "again");
-  EXPECT_EQ(Of(1).bench["timed"], "first");
+  EXPECT_EQ(TimesOf(0).size(), 3u);
+  EXPECT_EQ(timed_.size(), 6u);
 }
 
-TEST_F(CrewTest, AnEarlierRunsVerdictIsTimedUnlessItIsOfSomethingElse) {
-  for (int i = 0; i < 4; ++i) Add("time");
+TEST_F(CrewTest, AnEarlierRunIsGoneOnWithUnlessItIsOfSomethingElse) {
+  for (int i = 0; i < 5; ++i) Add("time");
   MustRun();
-  ASSERT_EQ(judged_.size(), 4u);
+  ASSERT_EQ(judged_.size(), 5u);
   const auto before = std::exchange(outcomes_, {});
   judged_.clear();
-  items_[0].judged = {before.at(items_[0].id).verdict, "fake", "worker", 1000};
+  timed_.clear();
+  const auto judgement = [&](size_t item, const std::string& device) {
+    Judgement judged;
+    judged.verdict = before.at(items_[item].id).verdict;
+    judged.device = device;
+    judged.cases = "worker";
+    judged.seconds = 1000;
+    return judged;
+  };
+  const auto times = [](const std::string& id) {
+    return Timed{id, {{"settings", Json::array({{{"id", id}, {"pid", 1}}})}}, 500};
+  };
+  items_[0].judged = judgement(0, "fake");
+  items_[0].judged.timed = {times("d"), times("a")};
   items_[1].judged = items_[0].judged;  // another kernel's
-  items_[2].judged = {before.at(items_[2].id).verdict, "another GPU", "worker", 1000};
+  items_[2].judged = judgement(2, "another GPU");
+  items_[3].judged = judgement(3, "fake");
+  items_[3].judged.timed = {times("a"), times("c"), times("d")};
   MustRun();
-  EXPECT_EQ(Of(0).bench["timed"], "again");
   EXPECT_EQ(Of(0).verdict, before.at(items_[0].id).verdict);
-  EXPECT_GT(Of(0).seconds, 1000);
+  EXPECT_THAT(TimesOf(0), ElementsAre(Pair("a", 1), Pair("c", Gt(1)), Pair("d", 1)));
+  EXPECT_THAT(TimesOf(3), ElementsAre(Pair("a", 1), Pair("c", 1), Pair("d", 1)));
+  EXPECT_GT(Of(0).seconds, 2000);
+  EXPECT_LT(Of(0).seconds, 2500);
+  EXPECT_EQ(Of(3).seconds, 2500);
   EXPECT_EQ(Of(0).cases, "worker");
-  for (size_t i = 1; i < 4; ++i) {
-    EXPECT_EQ(Of(i).bench["timed"], "first");
-    EXPECT_LT(Of(i).seconds, 1000);
+  for (const size_t i : {1, 2, 4}) {
+    EXPECT_THAT(TimesOf(i), Each(Pair(_, Gt(1))));
+    EXPECT_LT(Of(i).seconds, 500);
     EXPECT_EQ(Of(i).cases, "coordinator");
   }
   EXPECT_EQ(judged_.size(), 3u);
+  EXPECT_EQ(timed_.size(), 1u + 3 * 3);
+}
+
+TEST_F(CrewTest, AVerdictThatStandsOnNoMachineIsFoundAnew) {
+  Add("time what I judged");
+  MustRun();
+  const Json before = Of(0).verdict;
+  outcomes_.clear();
+  judged_.clear();
+  items_[0].judged.verdict = before;
+  items_[0].judged.device = "fake";
+  MustRun();
+  EXPECT_NE(Of(0).verdict, before);
+  EXPECT_THAT(TimesOf(0), Each(Pair(_, Of(0).verdict["pid"].get<int64_t>())));
+  EXPECT_EQ(judged_.size(), 1u);
+  EXPECT_THAT(notes_, Contains("item 0 is judged anew: its verdict does not stand here"));
+  EXPECT_THAT(withdrawn_, ElementsAre("item 0"));
+
+  items_ = {};
+  outcomes_.clear();
+  Add("time nothing");
+  MustRun();
+  EXPECT_THAT(Of(0).error, HasSubstr("3 attempts failed"));
+  EXPECT_THAT(Of(0).error, HasSubstr("its verdict stands on no machine that is left"));
+}
+
+TEST_F(CrewTest, AnEarlierRunsVerdictWaitsForItsDevice) {
+  options_.commands = {Manner("other"), Manner("")};
+  options_.workers = 1;
+  for (int i = 0; i < 4; ++i) Add("time");
+  MustRun();
+  const auto before = std::exchange(outcomes_, {});
+  judged_.clear();
+  for (Item& item : items_) {
+    item.judged.verdict = before.at(item.id).verdict;
+    item.judged.device = "fake";
+  }
+  MustRun();
+  EXPECT_TRUE(judged_.empty());
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(Of(i).verdict, before.at(items_[i].id).verdict);
+    EXPECT_EQ(TimesOf(i).size(), 3u);
+  }
+}
+
+TEST_F(CrewTest, AVerdictWhoseDeviceDoesNotComeIsFoundAnew) {
+  options_.commands = {Manner("other")};
+  options_.workers = 1;
+  Add("time");
+  MustRun();
+  items_[0].judged.verdict = Of(0).verdict;
+  items_[0].judged.device = "fake";
+  outcomes_.clear();
+  judged_.clear();
+  MustRun();
+  EXPECT_EQ(judged_.size(), 1u);
+  EXPECT_EQ(judged_[0].second.device, "another");
+  EXPECT_EQ(TimesOf(0).size(), 3u);
+  EXPECT_THAT(withdrawn_, ElementsAre("item 0"));
+}
+
+TEST_F(CrewTest, TimesOfAnotherSettingAreNotTaken) {
+  Add("time another setting");
+  MustRun();
+  EXPECT_THAT(Of(0).error, HasSubstr("it sent the times of another setting"));
+  EXPECT_TRUE(timed_.empty());
 }
 
 TEST_F(CrewTest, TheVerdictOfSomethingElseIsNotTakenBeforeItIsTimedEither) {

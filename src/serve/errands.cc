@@ -25,6 +25,7 @@ Result<Assignment> Errands::Prepare(const Item& item, const std::filesystem::pat
   }
   Assignment work;
   work.item = item;
+  work.item.judged = {};
   TRY_ASSIGN(work.source,
              os::ReadFile(item.source.empty() ? item.kernel : item.source, kMostKernelBytes));
   work.task_path = loaded.task.path.string();

@@ -20,13 +20,16 @@
 namespace cupel::serve {
 
 /// A kernel's text is an instruction: "", "die", "die once PATH", "stop", "sleep", "lie",
-/// "broken environment", "broken task", "cases N", "noisy", "twice", "meet FOLDER"; or "time",
-/// "time, die once PATH", "time a lie".
+/// "broken environment", "broken task", "cases N", "noisy", "twice", "meet FOLDER"; or one that is
+/// to be timed at three settings of five: "time", "time a lie", "time another setting", "time, die
+/// once PATH", "time, meet FOLDER", "time, alone FOLDER", "time what I judged", "time nothing".
 class FakeJudge final : public Judge {
  public:
-  FakeJudge(WireEnd& wire, const std::filesystem::path& store)
-      : wire_(wire), oracle_(wire, FileStore(store)) {}
-  Ready Describe() const override { return {"fake", true, "", "coordinator"}; }
+  FakeJudge(WireEnd& wire, const std::filesystem::path& store, std::string gpu)
+      : wire_(wire), oracle_(wire, FileStore(store)), gpu_(std::move(gpu)) {}
+  Ready Describe() const override {
+    return {gpu_ == "other" ? "another" : "fake", true, "", "coordinator", gpu_};
+  }
 
   Result<Done> Do(const Assignment& work, const Unpacked& files) override {
     TRY_ASSIGN(const std::string text, os::ReadFile(files.kernel, 4096));
@@ -44,6 +47,7 @@ class FakeJudge final : public Judge {
     if (is("crowded GPU")) return Fail(ErrorCode::kBusy, "no memory", "wait");
     if (is("broken task")) return Fail(ErrorCode::kInvalidArgument, "no such model", "write it");
     TRY_ASSIGN(const task::Task task, task::LoadTask(files.task.string(), {}));
+    if (!work.setting.empty()) return Time(work, text);
     Done done;
     done.verdict = {{"schema", "cupel.verdict/1"},
                     {"task", task.name},
@@ -52,7 +56,17 @@ class FakeJudge final : public Judge {
                     {"source_sha256", Sha256Hex(text.ends_with("lie") ? "another" : text)},
                     {"task_sha256", task.content_hash[work.item.backward ? 1 : 0]},
                     {"pid", getpid()}};
-    if (is("time")) TRY(Time(work, text, done));
+    if (is("time")) {
+      done.verdict["verdict"] = "accepted";
+      const auto add = [&](const char* id, const char* status, const char* derived) {
+        done.verdict["settings"].push_back({{"id", id}, {"status", status}, {"derived", derived}});
+      };
+      add("a", "passed", "");
+      add("b", "skipped", "");
+      add("c", "passed", "");
+      add("odd", "passed", "a");
+      add("d", "passed", "");
+    }
     if (is("twice")) {
       Done early = done;
       early.ticket = work.ticket;
@@ -80,16 +94,33 @@ class FakeJudge final : public Judge {
     std::abort();
   }
 
-  Status Time(const Assignment& work, const std::string& text, Done& done) {
-    const bool again = work.item.judged.verdict.is_object();
-    if (again) {
-      done.verdict = work.item.judged.verdict;
-    } else {
-      TRY(wire_.Send(Judged{work.ticket, done.verdict}));
+  static Result<Done> Time(const Assignment& work, const std::string& text) {
+    const auto follow = [&](std::string_view words, const auto& act) {
+      if (text.starts_with(words)) return act(text.substr(words.size()));
+      return Status();
+    };
+    Done done;
+    const auto judge = JsonInt(work.item.judged.verdict, "pid", "verdict");
+    done.is_stale = text == "time nothing" || (text == "time what I judged" && *judge != getpid());
+    if (done.is_stale) return done;
+    TRY(follow("time, die once ", [](const std::string& mark) {
+      DieOnce(mark);
+      return Status();
+    }));
+    TRY(follow("time, meet ", [](const std::string& folder) { return Meet(folder); }));
+    TRY(follow("time, alone ", [](const std::string& folder) { return BeAlone(folder); }));
+    const std::string id = text == "time another setting" ? "b" : work.setting;
+    done.bench = {{"gpu", "fake"}, {"settings", Json::array({{{"id", id}, {"pid", getpid()}}})}};
+    return done;
+  }
+
+  /// Fails where another worker is in the same place.
+  static Status BeAlone(const std::filesystem::path& folder) {
+    if (!std::filesystem::create_directory(folder / "taken")) {
+      return Fail(ErrorCode::kInvalidArgument, "another worker is here", "");
     }
-    constexpr std::string_view kDie = "time, die once ";
-    if (text.starts_with(kDie)) DieOnce(text.substr(kDie.size()));
-    done.bench = {{"timed", again ? "again" : "first"}};
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::filesystem::remove(folder / "taken");
     return {};
   }
 
@@ -106,9 +137,11 @@ class FakeJudge final : public Judge {
 
   WireEnd& wire_;
   RemoteOracle oracle_;
+  std::string gpu_;
 };
 
-/// `manner`: "" is well-behaved.
+/// `manner`: "" is well-behaved; what none of those below is names its GPU, of which "other" is of
+/// another kind.
 inline int FakeWorkerMain(const std::string& manner) {
   const auto data = os::DataDir();
   auto hello = WhoAmI(data ? *data : std::filesystem::path());
@@ -135,7 +168,7 @@ inline int FakeWorkerMain(const std::string& manner) {
   const char* store = std::getenv("CUPEL_TEST_STORE");
   const auto status = RunWorker(*hello, options, [&](const Setup&, WireEnd& wire) {
     return Result<std::unique_ptr<Judge>>(
-        std::make_unique<FakeJudge>(wire, store != nullptr ? store : "."));
+        std::make_unique<FakeJudge>(wire, store != nullptr ? store : ".", manner));
   });
   return status ? 0 : 2;
 }

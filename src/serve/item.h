@@ -11,12 +11,20 @@
 
 namespace cupel::serve {
 
-/// What a worker has found of a kernel that it times next, or has not come to time.
+/// A kernel's times at one setting.
+struct Timed {
+  std::string setting;  // its id
+  Json bench;           // cupel.bench/1 of that setting alone, without the kernel's verdict
+  double seconds = 0;   // of the worker
+};
+
+/// What was found of a kernel that is not timed everywhere yet.
 struct Judgement {
   Json verdict;        // cupel.verdict/1; null: none
   std::string device;  // that it was found on, as its worker names it: Ready::device
   std::string cases;   // as in Outcome
   double seconds = 0;
+  std::vector<Timed> timed;  // where it is
 };
 
 /// One thing to do: a kernel judged (and timed, where the worker has a clock) for a task. Paths are
@@ -38,18 +46,18 @@ struct Item {
   bool timed = true;       // where the worker has a clock
   bool baselines = true;   // and PyTorch beside it, where the worker has PyTorch on its GPU
   int rounds = 400;        // replays of each at most
-  /// Where its time alone is wanted still. A worker of another device judges anew, and so does one
-  /// for which it does not hold: judge::StillStands.
+  /// Where its time alone is wanted still. It is judged anew where no worker of that device holds
+  /// it for true: judge::StillStands.
   Judgement judged;
 };
 
 struct Outcome {
-  std::string item;           // its id
-  Json verdict;               // cupel.verdict/1; null when `error` is set
-  Json bench;                 // cupel.bench/1; null where nothing was timed
-  std::string worker;         // "local 0", "node3 1": for people
-  double seconds = 0;         // of the worker, with an earlier one's for the same verdict
-  std::string cases;          // "worker": of its own PyTorch; "coordinator"
+  std::string item;    // its id
+  Json verdict;        // cupel.verdict/1; null when `error` is set
+  Json bench;          // cupel.bench/1; null where nothing was timed
+  std::string worker;  // that judged it, or went on with it; "local 0", "node3 1": for people
+  double seconds = 0;  // of all workers that judged or timed it, for this verdict
+  std::string cases;   // "worker": of its own PyTorch; "coordinator"
   std::string error, remedy;  // cupel's own failure for this item: the task does not load …
 };
 

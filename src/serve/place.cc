@@ -24,10 +24,13 @@ std::string AsWritten(const std::string& text) {
 
 Expected ExpectedOf(const Assignment& work) {
   const std::filesystem::path name(work.task.name);
-  return {AsWritten(work.item.kernel.string()), Sha256Hex(work.source),
-          AsWritten(work.task.is_folder ? name.string() : name.stem().string()), work.task_hash,
+  return {AsWritten(work.item.kernel.string()),
+          Sha256Hex(work.source),
+          AsWritten(work.task.is_folder ? name.string() : name.stem().string()),
+          work.task_hash,
           std::string(task::Name(work.item.backward ? task::Direction::kBackward
-                                                    : task::Direction::kForward))};
+                                                    : task::Direction::kForward)),
+          work.setting};
 }
 
 std::optional<std::string> WhyNotThis(const Expected& expected, const Json& verdict) {
@@ -42,6 +45,18 @@ std::optional<std::string> WhyNotThis(const Expected& expected, const Json& verd
       !says("kernel", expected.kernel)) {
     return "it sent the verdict of another kernel or task";
   }
+  return std::nullopt;
+}
+
+std::optional<std::string> WhyNot(const Expected& expected, const Done& done) {
+  if (expected.setting.empty()) return WhyNotThis(expected, done.verdict);
+  if (done.is_stale) return std::nullopt;
+  const auto settings = JsonArray(done.bench, "settings", "bench");
+  if (!settings || (*settings)->size() != 1 || !(**settings)[0].is_object()) {
+    return "it sent other times than those of one setting";
+  }
+  const auto id = JsonString((**settings)[0], "id", "setting");
+  if (!id || *id != expected.setting) return "it sent the times of another setting";
   return std::nullopt;
 }
 

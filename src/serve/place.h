@@ -15,13 +15,16 @@
 
 namespace cupel::serve {
 
-/// What a verdict must say to be the one that was asked for.
+/// What a result must say to be the one that was asked for.
 struct Expected {
   std::string kernel, source_hash, task, task_hash, direction;
+  std::string setting;  // that is timed; empty: a verdict is expected
 };
 Expected ExpectedOf(const Assignment& work);
 /// Why `verdict` is no answer to it.
 std::optional<std::string> WhyNotThis(const Expected& expected, const Json& verdict);
+/// Why a worker's result that is no error is no answer to it.
+std::optional<std::string> WhyNot(const Expected& expected, const Done& done);
 /// True for an Error that another machine may not have.
 bool IsOfThatMachine(const Error& error);
 
@@ -47,12 +50,12 @@ struct Place {
   int failed_starts = 0, errors_in_a_row = 0;
   bool is_given_up = false;
   std::string why;  // the last one was lost
-  std::chrono::steady_clock::time_point began, begin_at, item_began;
+  std::chrono::steady_clock::time_point began, begin_at, item_began, lost_at;
 
   std::optional<size_t> item;
+  std::optional<size_t> setting;  // of the item's Timing; none: the item is judged
   int64_t ticket = 0;
   Expected expected;
-  bool judged_anew = false;           // by this worker, and it said so before it timed
   std::map<int64_t, SentFile> files;  // the last of each stream
 
   /// Ends the worker; what it was doing is left to the caller.

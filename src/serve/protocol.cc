@@ -19,11 +19,8 @@ Json JsonOf(const Hello& hello) {
 }
 
 Json JsonOf(const Ready& ready) {
-  return {{"type", "ready"},
-          {"device", ready.device},
-          {"timed", ready.timed},
-          {"torch", ready.torch},
-          {"cases", ready.cases}};
+  return {{"type", "ready"},      {"device", ready.device}, {"timed", ready.timed},
+          {"torch", ready.torch}, {"cases", ready.cases},   {"gpu", ready.gpu}};
 }
 
 Json JsonOf(const Alive& alive) {
@@ -34,13 +31,14 @@ Json JsonOf(const Alive& alive) {
           {"total", alive.total}};
 }
 
-Json JsonOf(const Judged& judged) {
-  return {{"type", "judged"}, {"ticket", judged.ticket}, {"verdict", judged.verdict}};
-}
-
 Json JsonOf(const Done& done) {
-  return {{"type", "done"},      {"ticket", done.ticket},   {"verdict", done.verdict},
-          {"bench", done.bench}, {"seconds", done.seconds}, {"error", WireError(done.error)}};
+  return {{"type", "done"},
+          {"ticket", done.ticket},
+          {"verdict", done.verdict},
+          {"bench", done.bench},
+          {"stale", done.is_stale},
+          {"seconds", done.seconds},
+          {"error", WireError(done.error)}};
 }
 
 Json JsonOf(const OpenCases& open) {
@@ -93,15 +91,8 @@ Result<FromWorker> ReadReady(const Json& json) {
   TRY_ASSIGN(ready.timed, JsonBool(json, "timed", "message"));
   TRY_ASSIGN(ready.torch, WireText(json, "torch", 64));
   TRY_ASSIGN(ready.cases, WireText(json, "cases", 16));
+  TRY_ASSIGN(ready.gpu, WireText(json, "gpu", 64));
   return FromWorker(std::move(ready));
-}
-
-Result<FromWorker> ReadJudged(const Json& json) {
-  Judged judged;
-  TRY_ASSIGN(judged.ticket, WireCount(json, "ticket"));
-  TRY_ASSIGN(const Json* verdict, JsonObject(json, "verdict", "message"));
-  judged.verdict = *verdict;
-  return FromWorker(std::move(judged));
 }
 
 Result<FromWorker> ReadDone(const Json& json) {
@@ -109,14 +100,18 @@ Result<FromWorker> ReadDone(const Json& json) {
   TRY_ASSIGN(done.ticket, WireCount(json, "ticket"));
   TRY_ASSIGN(done.seconds, JsonNumber(json, "seconds", "message"));
   TRY_ASSIGN(done.error, ReadWireError(json));
+  TRY_ASSIGN(done.is_stale, JsonBool(json, "stale", "message"));
   TRY_ASSIGN(const Json* verdict, WireMaybe(json, "verdict"));
   TRY_ASSIGN(const Json* bench, WireMaybe(json, "bench"));
   if (verdict != nullptr) done.verdict = *verdict;
   if (bench != nullptr) done.bench = *bench;
-  if (done.verdict.is_object() == done.error.has_value() ||
-      !(done.verdict.is_object() || done.verdict.is_null()) ||
-      !(done.bench.is_object() || done.bench.is_null())) {
-    return Fail(ErrorCode::kInvalidArgument, "message: neither a verdict nor an error, or both");
+  const bool odd = !(done.verdict.is_object() || done.verdict.is_null()) ||
+                   !(done.bench.is_object() || done.bench.is_null());
+  if (odd ||
+      done.verdict.is_object() + done.bench.is_object() + done.is_stale + done.error.has_value() !=
+          1) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "message: not one of a verdict, times, that it is stale, and an error");
   }
   return FromWorker(std::move(done));
 }
@@ -171,7 +166,6 @@ Result<FromWorker> ReadFromWorker(std::string_view line) {
   TRY_ASSIGN(const std::string type, WireText(json, "type", 64));
   if (type == "hello") return ReadHello(json);
   if (type == "ready") return ReadReady(json);
-  if (type == "judged") return ReadJudged(json);
   if (type == "done") return ReadDone(json);
   if (type == "open") return ReadOpen(json);
   if (type == "fetch") return ReadFetch(json);

@@ -40,12 +40,15 @@ struct Ready {
   bool timed = false;  // it has a clock
   std::string torch;   // the version; empty: none
   std::string cases;   // "worker" or "coordinator"
+  std::string gpu;     // its UUID; empty: none
 };
 
-/// What to do. `ticket` is the coordinator's number of this attempt.
+/// What to do: judge the item or, if it has a verdict, time it at one setting. `ticket` is the
+/// coordinator's number of this attempt.
 struct Assignment {
   int64_t ticket = 0;
   Item item;              // with the coordinator's paths, for messages and records
+  std::string setting;    // to be timed, of those that the item's verdict says passed
   std::string source;     // of the kernel
   std::string task_path;  // as the coordinator loaded it
   std::string task_hash;  // Task::content_hash
@@ -59,17 +62,14 @@ struct Alive {
   int64_t done = 0, total = 0;
 };
 
-/// What the worker has found, and will time now: should it be lost meanwhile, its verdict is not.
-struct Judged {
-  int64_t ticket = 0;
-  Json verdict;
-};
-
+/// One of four members: a verdict; a setting's times; or that the given verdict does not stand on
+/// this worker's machine; or an error.
 struct Done {
   int64_t ticket = 0;
   Json verdict, bench;  // null where there is none
+  bool is_stale = false;
   double seconds = 0;
-  std::optional<Error> error;  // in place of a verdict
+  std::optional<Error> error;
 };
 
 /// Opens a stream of cases of the item's task; answers come for NextCase alone.
@@ -120,7 +120,7 @@ struct Failed {
 struct Bye {};
 
 using FromWorker =
-    std::variant<Hello, Ready, Alive, Judged, Done, OpenCases, NextCase, CloseCases, Fetch, Failed>;
+    std::variant<Hello, Ready, Alive, Done, OpenCases, NextCase, CloseCases, Fetch, Failed>;
 using ToWorker = std::variant<Setup, Assignment, CaseAnswer, Chunk, Alive, Bye>;
 
 /// A line without its end.

@@ -40,10 +40,10 @@ Json JsonOf(const Assignment& work) {
           {"seed", WireSeed(item.seed)},
           {"thorough", item.thorough},
           {"full_size", item.full_size},
-          {"timed", item.timed},
           {"baselines", item.baselines},
           {"rounds", item.rounds},
-          {"verdict", item.judged.verdict}};
+          {"verdict", item.judged.verdict},
+          {"setting", work.setting}};
 }
 
 Json JsonOf(const CaseAnswer& answer) {
@@ -109,13 +109,17 @@ Result<ToWorker> ReadAssignment(const Json& json) {
   TRY_ASSIGN(work.item.seed, ReadWireSeed(json, "seed"));
   TRY_ASSIGN(work.item.thorough, JsonBool(json, "thorough", "message"));
   TRY_ASSIGN(work.item.full_size, JsonBool(json, "full_size", "message"));
-  TRY_ASSIGN(work.item.timed, JsonBool(json, "timed", "message"));
   TRY_ASSIGN(work.item.baselines, JsonBool(json, "baselines", "message"));
   TRY_ASSIGN(const int64_t rounds, WireCount(json, "rounds"));
   TRY_ASSIGN(const Json* verdict, WireMaybe(json, "verdict"));
   if (verdict != nullptr) {
     TRY_ASSIGN(verdict, JsonObject(json, "verdict", "message"));
     work.item.judged.verdict = *verdict;
+  }
+  TRY_ASSIGN(work.setting, WireText(json, "setting", 256));
+  if (work.setting.empty() != (verdict == nullptr)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "message: a verdict without a setting to be timed, or the other way round");
   }
   if (trials < 1 || trials > 10000 || rounds < 1 || rounds > 100000 ||
       work.source.size() > kMostKernelBytes) {

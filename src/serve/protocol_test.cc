@@ -30,6 +30,7 @@ Assignment SomeAssignment() {
   work.item.thorough = false;
   work.item.full_size = true;
   work.item.judged.verdict = {{"schema", "cupel.verdict/1"}};
+  work.setting = "multi-3";
   work.source = std::string("text\0with \xff bytes", 17);
   work.task_path = "/tasks/t";
   work.task_hash = kHash;
@@ -42,6 +43,10 @@ std::vector<std::string> LinesOfWorkers() {
   done.ticket = 7;
   done.verdict = {{"schema", "cupel.verdict/1"}, {"error", 0.1}};
   done.seconds = 1.5;
+  Done timed;
+  timed.bench = {{"schema", "cupel.bench/1"}};
+  Done stale;
+  stale.is_stale = true;
   Done failed;
   failed.error = Error{ErrorCode::kIo, "disk", "buy"};
   OpenCases open;
@@ -49,10 +54,11 @@ std::vector<std::string> LinesOfWorkers() {
   open.init = open.inputs = Json::object();
   open.seeds = {1, UINT64_MAX};
   return {LineOf(FromWorker(SomeHello())),
-          LineOf(FromWorker(Ready{"emu (h100)", false, "1.13", "worker"})),
+          LineOf(FromWorker(Ready{"gpu (h100)", true, "1.13", "worker", "GPU-5"})),
           LineOf(FromWorker(Alive{7, "single-0 trial 2", 2, 10})),
-          LineOf(FromWorker(Judged{7, done.verdict})),
           LineOf(FromWorker(done)),
+          LineOf(FromWorker(timed)),
+          LineOf(FromWorker(stale)),
           LineOf(FromWorker(failed)),
           LineOf(FromWorker(open)),
           LineOf(FromWorker(NextCase{3})),

@@ -24,6 +24,16 @@ std::optional<size_t> Schedule::Take(size_t worker, const std::set<size_t>& othe
   return item;
 }
 
+void Schedule::Hold(size_t item) {
+  std::erase(waiting_, item);
+  ++items_[item].attempts;
+}
+
+void Schedule::Return(size_t item) {
+  --items_[item].attempts;
+  waiting_.push_front(item);
+}
+
 bool Schedule::Lose(size_t item, size_t worker, const std::string& why) {
   items_[item].lost_by.insert(worker);
   items_[item].why = why;

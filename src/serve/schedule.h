@@ -20,6 +20,10 @@ class Schedule {
   /// The next item for `worker`. `others`: workers that may still do something, `worker` among
   /// them.
   std::optional<size_t> Take(size_t worker, const std::set<size_t>& others);
+  /// Takes that one out of those that wait.
+  void Hold(size_t item);
+  /// `item` was taken or held, and not begun.
+  void Return(size_t item);
   /// `worker` did not finish `item`. False: it has been tried often enough, and counts as finished.
   bool Lose(size_t item, size_t worker, const std::string& why);
   void Finish(size_t item);

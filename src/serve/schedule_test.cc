@@ -34,6 +34,19 @@ TEST(Schedule, AfterTheLastAttemptAnItemIsFinished) {
   EXPECT_EQ(schedule.Take(0, {0}), std::nullopt);
 }
 
+TEST(Schedule, WhatWasNotBegunIsNoAttempt) {
+  Schedule schedule(2, 1);
+  EXPECT_EQ(schedule.Take(0, {0, 1}), 0u);
+  schedule.Return(0);
+  EXPECT_EQ(schedule.Take(0, {0, 1}), 0u);
+  EXPECT_EQ(schedule.attempts(0), 1);
+  schedule.Hold(1);
+  EXPECT_EQ(schedule.Take(0, {0, 1}), std::nullopt);
+  schedule.Return(1);
+  EXPECT_EQ(schedule.Take(0, {0, 1}), 1u);
+  EXPECT_EQ(schedule.attempts(1), 1);
+}
+
 TEST(Schedule, FinishingTwiceCountsOnce) {
   Schedule schedule(2, 2);
   schedule.Finish(0);

@@ -137,7 +137,7 @@ class SuiteRuns(CupelTest):
         store = sqlite3.connect(run / "suite.cupel")
         self.assertEqual(store.execute("SELECT count(*) FROM outcomes").fetchone()[0], 3)
 
-    def test_what_was_being_timed_keeps_its_verdict_where_that_stands(self):
+    def test_what_was_being_timed_keeps_what_was_found_of_it(self):
         run = self.folder / "run"
         self.cupel(*self.command(run))
         before = results(run)
@@ -147,23 +147,38 @@ class SuiteRuns(CupelTest):
             verdict = json.loads(store.execute("SELECT verdict FROM outcomes WHERE item = ?", (item,)).fetchone()[0])
             verdict["timing"]["total_seconds"] = 12345  # outside of the digest
             verdict["verdict"] = "accepted"  # edited where it was not
+            for setting in verdict["settings"]:
+                setting["status"] = "passed"
             with store:
                 store.execute("DELETE FROM outcomes WHERE item = ?", (item,))
                 store.execute("INSERT INTO judged VALUES (?, ?, ?, 'worker', 1000, 0)",
                               (item, json.dumps(verdict), "emu (%s)" % before["ceilings"]["gpu"]))
+        unfinished = self.cupel("suite", "report", run)
+        item = next(item for item in results(run)["items"] if item["id"] == good)
+        self.assertEqual((item["decision"], item["unfinished"]), ("accepted", {"timed": 0, "of": 1}), unfinished)
+        with store:  # one of them just before its outcome
+            bench = {"gpu": "one", "settings": [{"id": "single-0", "timings": [
+                {"name": "good.cu", "baseline": False, "us": {"estimate": 7.0, "low": 6.0, "high": 8.0, "confidence": 0.95}}]}]}
+            store.execute("INSERT INTO timed VALUES (?, 'single-0', ?, 50, 0)", (good, json.dumps(bench)))
         store.close()
-        shutil.rmtree(pathlib.Path(self.cache.name) / "build")  # as on another machine: compiled again
         done = self.cupel("suite", "run", "--resume", run)
         self.assertEqual(done.status, 1, done)
-        self.assertEqual(results(run), before)
+        # Here is nothing that could time the other.
+        self.assertIn(f"{wrong} is judged anew", done.err)
+        after = results(run)
+        setting = next(item for item in after["items"] if item["id"] == good)["settings"][0]
+        self.assertEqual(setting["us"]["estimate"], 7)
+        self.assertEqual([item["decision"] for item in after["items"]], [item["decision"] for item in before["items"]])
+        self.assertNotIn("unfinished", json.dumps(after))
         store = sqlite3.connect(run / "suite.cupel")
         took = {item: json.loads(verdict)["timing"]["total_seconds"]
                 for item, verdict in store.execute("SELECT item, verdict FROM outcomes")}
         self.assertEqual(took[good], 12345)
         self.assertLess(took[wrong], 1000)
-        self.assertGreater(self.seconds_or_none(run)[good], 1000)
+        self.assertEqual(self.seconds_or_none(run)[good], 1050)
         self.assertLess(self.seconds_or_none(run)[wrong], 1000)
         self.assertEqual(store.execute("SELECT count(*) FROM judged").fetchone()[0], 0)
+        self.assertEqual(store.execute("SELECT count(*) FROM timed").fetchone()[0], 0)
 
     def test_what_changed_meanwhile_is_judged_anew_and_said(self):
         run = self.folder / "run"

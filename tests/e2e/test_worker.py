@@ -79,15 +79,15 @@ class WorkerTest(CupelTest):
                 "task_path": str(TASK), "task_sha256": digest,
                 "task": {"name": "mnist_linear", "folder": True, "files": files}, "backward": False,
                 "settings": "single", "trials": 5, "seed": "7", "thorough": True,
-                "full_size": False, "timed": True, "flags": [],
-                "baselines": True, "rounds": 400, "verdict": None, **changes}
+                "full_size": False, "flags": [],
+                "baselines": True, "rounds": 400, "verdict": None, "setting": "", **changes}
 
     def test_its_verdict_is_the_one_of_check(self):
         checked = self.cupel("check", KERNEL, "--task", TASK, "--settings", "single", "--seed", 7, "--device", "emu")
         self.begin()
         hello, ready = self.make_ready()
         self.assertEqual(hello["protocol"], "cupel.worker/1")
-        self.assertEqual((ready["timed"], ready["cases"]), (False, "worker"))
+        self.assertEqual((ready["timed"], ready["cases"], ready["gpu"]), (False, "worker", ""))
         self.say(self.work())
         done = self.hear("done")
         self.assertEqual((done["ticket"], done["error"], done["bench"]), (5, None, None))
@@ -96,7 +96,15 @@ class WorkerTest(CupelTest):
         # And it goes on with the next.
         self.say(self.work(ticket=6, source=base64.b64encode(
             KERNEL.read_bytes().replace(b"sum + biases[column]", b"sum")).decode()))
-        self.assertEqual(self.hear("done")["verdict"]["verdict"], "rejected")
+        rejected = self.hear("done")["verdict"]
+        self.assertEqual(rejected["verdict"], "rejected")
+        # What is to be timed must be what was found here.
+        broken = {**done["verdict"], "trials": 999}
+        for verdict, stale in [(done["verdict"], False), (rejected, True), (broken, True)]:
+            self.say(self.work(ticket=7, verdict=verdict, setting="single-0"))
+            times = self.hear("done")
+            self.assertEqual((times["stale"], times["verdict"], times["bench"]), (stale, None, None))
+            self.assertEqual((times["error"] or {}).get("message"), None if stale else "there is no clock on " + ready["device"])
         self.say({"type": "bye"})
         self.assertEqual(self.worker.wait(timeout=20), 0)
 

@@ -15,6 +15,11 @@ function about() {
   }
   if (data.merged) remark(`Judged in ${data.merged.length} runs: ${data.merged.map(run => run.name).join(", ")}.`);
   for (const note of data.notes) remark(note);
+  const untimed = data.items.filter(item => item.unfinished);
+  if (untimed.length > 0) {
+    remark(`Judged, and not timed everywhere yet: ${untimed.map(item => `${nameOf(item)} (${item.unfinished.timed} of `
+      + `${item.unfinished.of} settings)`).join(", ")}.`);
+  }
   if (pending > 0) remark(`${pending} of ${data.items.length} kernels are not judged yet.`);
 }
 
