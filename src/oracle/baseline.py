@@ -14,6 +14,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # PYTHONSAFEPATH leaves it out
 import cuda_clock  # noqa: E402
 import gpu_lock  # noqa: E402
+import gpu_memory  # noqa: E402
 import oracle  # noqa: E402
 
 # oracle.serve() has imported PyTorch by the time of the first request, and these follow.
@@ -217,7 +218,7 @@ class Baseline:
 
 def lacks_memory(error):
     """Memory of the GPU that other processes use, and may give back soon."""
-    if not any(text in str(error).lower() for text in ("out of memory", "alloc_failed")):
+    if not gpu_memory.was_lacking(error):
         return False
     try:
         free, total = torch.cuda.mem_get_info()

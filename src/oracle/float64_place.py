@@ -11,6 +11,7 @@ import torch
 
 import cuda_on_cpu
 import gpu_lock
+import gpu_memory
 
 LARGE = 1 << 18  # elements of a call's tensors: fewer are done on the CPU before a GPU has begun
 SHARE = 0.5  # of the GPU's memory that may be taken: the kernels that are judged need some, too
@@ -22,7 +23,7 @@ class Trouble(Exception):
 
     def __init__(self, error):
         super().__init__(("%s: %s" % (type(error).__name__, str(error).strip().split("\n")[0]))[:200])
-        self.lasting = "out of memory" not in str(error) and not isinstance(error, BlockingIOError)
+        self.lasting = not gpu_memory.was_lacking(error) and not isinstance(error, BlockingIOError)
 
 
 class Cpu:

@@ -23,6 +23,7 @@ using task::Case;
 using task::Direction;
 using task::Distribution;
 using task::Task;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -273,6 +274,27 @@ def get_inputs():
   for (int i = 0; i < 2; ++i) {  // asked once more, it is not tried again
     EXPECT_EQ(FailureOf(One(oracle, task)), "");
     EXPECT_THAT(Complaints(), ElementsAre(HasSubstr("same device")));
+  }
+}
+
+TEST_F(OracleWithPretendedGpu, WhatFindsNoMemoryIsTriedThereAgain) {
+  TorchOracle oracle(Pretending());
+  const Task task = MakeTask(R"(
+import sys
+def forward_fn(x):
+    if x.numel() and x.storage().data_ptr() in sys.modules["__main__"].there:
+        raise RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED")
+    return x + 1
+class Model(nn.Module):
+    def forward(self, x, fn=forward_fn):
+        return fn(x)
+def get_inputs():
+    return [torch.randn(8, 16)]
+)");
+  for (const int i : {1, 2}) {
+    progress_.clear();
+    EXPECT_EQ(FailureOf(One(oracle, task)), "");
+    EXPECT_THAT(Complaints(), Contains(HasSubstr("ALLOC_FAILED"))) << i;
   }
 }
 

@@ -253,13 +253,15 @@ TEST_F(CrewTest, ASecondResultForTheSameWorkIsDropped) {
   EXPECT_THAT(notes_, Contains(HasSubstr("a second result for the same work is dropped")));
 }
 
-TEST_F(CrewTest, WhatIsAcceptedIsTimedWhereItPassedByWhoJudgedIt) {
+TEST_F(CrewTest, WhatIsAcceptedIsTimedWhereItPassedBeforeTheNextIsJudged) {
+  options_.workers = 1;
   for (int i = 0; i < 4; ++i) Add("time");
   Add("fine");
   MustRun();
   EXPECT_EQ(judged_.size(), 4u);
-  EXPECT_EQ(timed_.size(), 12u);
+  ASSERT_EQ(timed_.size(), 12u);
   for (size_t i = 0; i < 4; ++i) {
+    for (size_t j = 0; j < 3; ++j) EXPECT_EQ(timed_[3 * i + j].first, items_[i].id);
     const Outcome& outcome = Of(i);
     EXPECT_EQ(outcome.error, "");
     const int64_t judge = outcome.verdict["pid"];
