@@ -51,6 +51,8 @@ struct Crew::Impl {
   void Watch(Place& place);
   void Lost(Place& place, const std::string& why);
   void LoseItem(Place& place, const std::string& why);
+  void Dismiss(Place& place, bool politely);
+  void SeeOff();
 
   // Of items that are timed.
   void BeginTiming(size_t index, Timing timing);
@@ -64,8 +66,6 @@ struct Crew::Impl {
   void Conclude(size_t index, const Judgement& judged, const std::string& worker);
   void TellError(size_t index, const std::string& worker, std::string error, std::string remedy);
   void TellAttempts(size_t index, const Schedule& of, size_t piece, const std::string& worker);
-  void Dismiss(Place& place, bool politely);
-  void SeeOff();
 
   struct Leaving {
     std::unique_ptr<Link> link;
