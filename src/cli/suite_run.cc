@@ -115,7 +115,8 @@ class SuiteRun {
     return Fail(
         ErrorCode::kInvalidArgument,
         fmt::format("the run in {} asks for something else ({})", folder_.string(), difference),
-        fmt::format("go on with it by --resume {}, or name another folder with -o",
+        fmt::format("go on with it by --resume {} without that option, or name another folder "
+                    "with -o",
                     folder_.string()));
   }
 
@@ -177,6 +178,7 @@ class SuiteRun {
     serve::Item item;
     item.id = from.id;
     item.kernel = from.kernel_path;
+    item.source_sha256 = from.source_sha256;
     item.task = from.task_path;
     item.backward = from.direction == "backward";
     item.settings = command_.settings;

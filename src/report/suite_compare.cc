@@ -126,12 +126,17 @@ Change Worst(const ItemChange& item) {
       if (setting.change == change) return change;
     }
   }
-  return Change::kSame;
+  const bool any = std::ranges::any_of(item.settings, [](const SettingChange& setting) {
+    return setting.change != Change::kNotCompared;
+  });
+  return any || item.settings.empty() ? Change::kSame : Change::kNotCompared;
 }
 
 /// Decisions before settings: of a kernel that is no longer right no time matters.
 Change ByDecision(const SuiteResult& a, const SuiteResult& b) {
-  if (a.decision == "pending" || b.decision == "pending") return Change::kNotCompared;
+  for (const char* none : {"pending", "error"}) {  // an error is cupel's: nothing is found
+    if (a.decision == none || b.decision == none) return Change::kNotCompared;
+  }
   if (a.accepted() && !b.accepted()) return Change::kBroken;
   if (!a.accepted() && b.accepted()) return Change::kMended;
   return a.is_unfinished || b.is_unfinished ? Change::kNotCompared : Change::kSame;

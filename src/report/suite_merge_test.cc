@@ -75,6 +75,21 @@ TEST(SuiteMerge, WhatIsPendingReplacesNothingAndIsTold) {
   EXPECT_EQ((*whole)["merged"].size(), 3u);
 }
 
+TEST(SuiteMerge, WhatCouldNotBeJudgedReplacesNothing) {
+  NamedResults later = Piece("y", {Item("a", "error"), Item("b", "error")});
+  later.document["device"] = "";  // nothing was judged there
+  const auto merged =
+      MergeSuites({Piece("x", {Item("a", "accepted"), Item("b", "pending")}), later});
+  ASSERT_TRUE(merged) << merged.error().message;
+  EXPECT_EQ((*merged)["items"][0]["decision"], "accepted");
+  EXPECT_EQ((*merged)["items"][1]["decision"], "error");
+  EXPECT_EQ((*merged)["status"], "stopped");
+  const auto turned = MergeSuites({later, Piece("x", {Item("a", "accepted")})});
+  ASSERT_TRUE(turned) << turned.error().message;
+  EXPECT_EQ((*turned)["items"][0]["decision"], "accepted");
+  EXPECT_NE((*turned)["device"], "");
+}
+
 TEST(SuiteMerge, WhatIsNotTimedEverywhereReplacesOnlyWhatIsPending) {
   const auto unfinished = [](const std::string& name) {
     NamedResults piece = Piece(name, {Item("a", "accepted"), Item("b", "accepted")});

@@ -181,6 +181,16 @@ TEST_F(CrewTest, WhatCannotBeReadIsAnOutcome) {
   EXPECT_EQ(Of(2).error, "");
 }
 
+TEST_F(CrewTest, AKernelThatHasChangedMeanwhileIsNotTakenForTheOneThatWasListed) {
+  Add("fine");
+  items_[0].source_sha256 = Sha256Hex("other");
+  Add("fine");
+  items_[1].source_sha256 = Sha256Hex("fine");
+  MustRun();
+  EXPECT_THAT(Of(0).error, HasSubstr("kernel0.cu has changed since the run began"));
+  EXPECT_EQ(Of(1).error, "");
+}
+
 TEST_F(CrewTest, ALoginShellMayTalkFirst) {
   options_.commands = {Manner("motd")};
   Add("fine");

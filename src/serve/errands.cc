@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/hash.h"
 #include "os/fd.h"
 
 namespace cupel::serve {
@@ -28,6 +29,12 @@ Result<Assignment> Errands::Prepare(const Item& item, const std::filesystem::pat
   work.item.judged = {};
   TRY_ASSIGN(work.source,
              os::ReadFile(item.source.empty() ? item.kernel : item.source, kMostKernelBytes));
+  if (item.source.empty() && !item.source_sha256.empty() &&
+      Sha256Hex(work.source) != item.source_sha256) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} has changed since the run began", item.kernel.string()),
+                "go on with the run: it judges the kernel as it is then");
+  }
   work.task_path = loaded.task.path.string();
   work.task_hash = loaded.task.content_hash[static_cast<int>(direction)];
   work.task = loaded.parcel;

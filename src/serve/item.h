@@ -33,6 +33,7 @@ struct Item {
   std::string id;                  // unique within a run; comes back with the outcome
   std::filesystem::path kernel;    // as messages and records name it
   std::filesystem::path source;    // the .cu file of an answer in Python; empty: `kernel` is one
+  std::string source_sha256;       // that `kernel` must have; empty: any
   std::vector<std::string> flags;  // for nvcc, before those that all items share
   std::string task;                // a name under the tasks' root, a folder, or a .py file
   bool backward = false;
