@@ -161,7 +161,7 @@ Result<SuiteStore::Relisted> SuiteStore::SetItems(std::span<const SuiteItem> ite
       if (task) relisted.changed_tasks.push_back(item.id);
       if (kernel || task) {
         TRY(Erase(impl_->database, "DELETE FROM outcomes WHERE item = ?", item.id));
-        TRY(Erase(impl_->database, "DELETE FROM judged WHERE item = ?", item.id));
+        TRY(DropVerdict(item.id));
       }
       known.erase(old);
     }
@@ -222,7 +222,7 @@ Result<std::vector<SuiteTime>> SuiteStore::Times() const {
 Status SuiteStore::RecordVerdict(std::string_view item, const SuiteVerdict& verdict) {
   TRY(Bounded(verdict.verdict, "the verdict"));
   TRY_ASSIGN(auto transaction, Transaction::Begin(impl_->database));
-  TRY(Erase(impl_->database, "DELETE FROM judged WHERE item = ?", item));
+  TRY(DropVerdict(item));
   TRY_ASSIGN(Statement insert,
              impl_->database.Prepare("INSERT INTO judged (item, verdict, device, "
                                      "cases, seconds, created_ms) VALUES (?, ?, ?, ?, ?, ?)"));
@@ -301,7 +301,7 @@ Status SuiteStore::Record(std::string_view item, const SuiteOutcome& outcome) {
           .Run());
   // After a failure of ours the item is tried again, and what was judged still counts.
   if (!outcome.verdict.empty()) {
-    TRY(Erase(impl_->database, "DELETE FROM judged WHERE item = ?", item));
+    TRY(DropVerdict(item));
   }
   return transaction.Commit();
 }

@@ -11,7 +11,6 @@
 namespace cupel::report {
 
 std::vector<std::string> SettingsToTime(const Json& verdict) {
-  constexpr size_t kLongest = 256;  // bytes of an id
   std::vector<std::string> found;
   const auto decision = JsonString(verdict, "verdict", "verdict");
   const auto settings = JsonArray(verdict, "settings", "verdict");
@@ -20,8 +19,8 @@ std::vector<std::string> SettingsToTime(const Json& verdict) {
     const auto id = JsonString(setting, "id", "setting");
     const auto status = JsonString(setting, "status", "setting");
     const auto derived = JsonString(setting, "derived", "setting");
-    if (!id || id->empty() || id->size() > kLongest || !status || *status != "passed" || !derived ||
-        !derived->empty() || std::ranges::find(found, *id) != found.end()) {
+    if (!id || id->empty() || id->size() > kLongestSettingId || !status || *status != "passed" ||
+        !derived || !derived->empty() || std::ranges::find(found, *id) != found.end()) {
       continue;
     }
     found.push_back(*id);

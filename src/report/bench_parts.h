@@ -2,6 +2,7 @@
 // settings. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,8 +11,10 @@
 
 namespace cupel::report {
 
+inline constexpr size_t kLongestSettingId = 256;  // bytes
+
 /// Those that an accepted kernel's verdict says passed, in its order, without sizes that nobody
-/// asked for.
+/// asked for, and without ids that are empty, too long, or there before.
 std::vector<std::string> SettingsToTime(const Json& verdict);
 
 /// geometric_means, from `settings` as the document has them. What is not as expected is left out.

@@ -88,6 +88,9 @@ TEST(SuiteMerge, WhatCouldNotBeJudgedReplacesNothing) {
   ASSERT_TRUE(turned) << turned.error().message;
   EXPECT_EQ((*turned)["items"][0]["decision"], "accepted");
   EXPECT_NE((*turned)["device"], "");
+  NamedResults elsewhere = Piece("z", {Item("a", "accepted")});
+  elsewhere.document["device"] = "another";
+  EXPECT_FALSE(MergeSuites({later, Piece("x", {Item("a", "accepted")}), elsewhere}));
 }
 
 TEST(SuiteMerge, WhatIsNotTimedEverywhereReplacesOnlyWhatIsPending) {

@@ -59,6 +59,7 @@ struct Crew::Impl {
   std::set<size_t> AbleToTime(const Timing& timing) const;
   bool MayBeTimed(const Timing& timing) const;
   bool IsGpuAtIt(const Place& place, size_t index) const;
+  Timing* GiveTicketBack(const Place& place, size_t index);
   void DropUntimeable();
   void JudgeAnew(size_t index, const std::string& why);
 

@@ -151,10 +151,10 @@ void Crew::Impl::LoseItem(Place& place, const std::string& why) {
   Schedule* of = &*schedule;
   std::string what = items[index].id;
   if (setting) {
-    const auto found = timings.find(index);
-    if (found == timings.end() || found->second.tickets.erase(place.ticket) == 0) return;
-    of = &found->second.schedule;
-    what = fmt::format("timing {} at {}", what, found->second.settings[*setting]);
+    Timing* const timing = GiveTicketBack(place, index);
+    if (timing == nullptr) return;
+    of = &timing->schedule;
+    what = fmt::format("timing {} at {}", what, timing->settings[*setting]);
   }
   if (of->Lose(setting.value_or(index), place.index, why)) {
     if (Usable().empty()) return;

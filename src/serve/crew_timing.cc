@@ -92,12 +92,17 @@ bool Crew::Impl::HandOutSetting(Place& place, bool before_judging) {
   return false;
 }
 
-void Crew::Impl::TakeTimes(Place& place, size_t index, size_t setting, Done& finished) {
+/// What the place was timing. Null: the item is over meanwhile, or is judged anew.
+Timing* Crew::Impl::GiveTicketBack(const Place& place, size_t index) {
   const auto found = timings.find(index);
-  if (found == timings.end() || found->second.tickets.erase(place.ticket) == 0) {
-    return;  // of an item that is over, or is judged anew
-  }
-  Timing& timing = found->second;
+  if (found == timings.end() || found->second.tickets.erase(place.ticket) == 0) return nullptr;
+  return &found->second;
+}
+
+void Crew::Impl::TakeTimes(Place& place, size_t index, size_t setting, Done& finished) {
+  Timing* const given = GiveTicketBack(place, index);
+  if (given == nullptr) return;
+  Timing& timing = *given;
   if (finished.error) {
     return TellError(index, place.name, finished.error->message, finished.error->remedy);
   }

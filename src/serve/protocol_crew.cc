@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/hash.h"
+#include "report/bench_parts.h"
 #include "serve/protocol.h"
 #include "serve/wire.h"
 
@@ -116,7 +117,7 @@ Result<ToWorker> ReadAssignment(const Json& json) {
     TRY_ASSIGN(verdict, JsonObject(json, "verdict", "message"));
     work.item.judged.verdict = *verdict;
   }
-  TRY_ASSIGN(work.setting, WireText(json, "setting", 256));
+  TRY_ASSIGN(work.setting, WireText(json, "setting", report::kLongestSettingId));
   if (work.setting.empty() != (verdict == nullptr)) {
     return Fail(ErrorCode::kInvalidArgument,
                 "message: a verdict without a setting to be timed, or the other way round");

@@ -3,7 +3,6 @@ undisturbed one, what changed meanwhile is judged anew, and comparisons tell bet
 import csv
 import json
 import os
-import pathlib
 import random
 import shutil
 import signal
