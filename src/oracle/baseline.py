@@ -109,9 +109,10 @@ class Baseline:
         if self.kind in MODES:
             self.reset_compiler()
         seeds = [0] if self.kind == "probe" else request["seeds"][:MAX_SETS]
-        first, largest = torch.cuda.memory_reserved(), 0
+        # What a set keeps for itself; its graphs' memory is that of all others, too.
+        first, largest = torch.cuda.memory_allocated(), 0
         for i, seed in enumerate(seeds):
-            before = torch.cuda.memory_reserved()
+            before = torch.cuda.memory_allocated()
             if i > 0 and before - first + largest > budget:
                 self.fewer = "a third of the GPU's free memory holds no more"
                 break
@@ -126,12 +127,11 @@ class Baseline:
                 torch.cuda.synchronize()  # unless the context is broken
                 break
             torch.cuda.empty_cache()
-            largest = max(largest, torch.cuda.memory_reserved() - before)
+            largest = max(largest, torch.cuda.memory_allocated() - before)
 
     def add(self, request, seed):
         if self.kind == "probe":
-            new = timed_call.Set(timed_call.ProbeCall(self.server.clock), self.server.clock)
-            self.sets.append(new)
+            new = self.new_set(timed_call.ProbeCall(self.server.clock))
             with self.server.gpu:
                 return self.build(new, None)
         task = self.server.tasks[request["task"]]
@@ -142,8 +142,7 @@ class Baseline:
     def add_drawn(self, task, draw):
         call = timed_call.make_call(task, draw, self.server.device)
         torch.cuda.synchronize()  # the sets' streams do not wait for the one that inputs came by
-        new = timed_call.Set(call, self.server.clock)
-        self.sets.append(new)
+        new = self.new_set(call)
         expected = new.watch()
         if len(self.sets) == 1:
             self.flops = timed_call.flops_of(call)
@@ -160,6 +159,10 @@ class Baseline:
         else:
             new.results()
         new.outputs = []
+
+    def new_set(self, call):
+        self.sets.append(timed_call.Set(call, self.server.clock, self.server.room()))
+        return self.sets[-1]
 
     def build(self, new, function):
         """Warms up and captures. Where the first set cannot be captured the stream is timed."""
@@ -248,6 +251,7 @@ class BaselineServer(oracle.Server):
         self.gpu = gpu_lock.SharedUse("")
         self.draws = Draws()
         self.patience = MEMORY_PATIENCE
+        self.last_room = None
 
     def answer(self, request, report):
         global torch, agreement, timed_call
@@ -327,6 +331,11 @@ class BaselineServer(oracle.Server):
         if hasattr(torch, "compile"):
             importlib.import_module("torch._dynamo").reset()
         self.resets += 1
+
+    def room(self):
+        if self.last_room is None or self.last_room.is_over:
+            self.last_room = timed_call.Room()
+        return self.last_room
 
     def prepare(self, request, report):
         name, kind = request["name"], request["kind"]

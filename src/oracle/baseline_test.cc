@@ -319,6 +319,42 @@ TEST_F(BaselineScript, BaselinesOfASettingShareTheirInputsAndNoneSpoilsThem) {
   EXPECT_EQ(drawn(), 6u);  // they were forgotten
 }
 
+TEST_F(BaselineScript, GraphsOfAllBaselinesShareTheirMemory) {
+  ::setenv("STANDIN_GRAPH_BYTES", "800000000", 1);  // of 1 GiB
+  auto baselines = Start(kWithoutGpu);
+  ::unsetenv("STANDIN_GRAPH_BYTES");
+  ASSERT_TRUE(baselines) << baselines.error().ToString();
+  const Task linear = Linear();
+  std::vector<std::string> names;
+  for (int i = 0; i < 3; ++i) {
+    const auto outcome = Prepare(**baselines, linear);
+    ASSERT_EQ(FailureOf(outcome), "");
+    EXPECT_EQ(std::get<BaselineInfo>(*outcome).how, "graph");
+    EXPECT_EQ(std::get<BaselineInfo>(*outcome).sets, 3);
+    names.push_back(std::get<BaselineInfo>(*outcome).name);
+  }
+  for (const std::string& name : names) {
+    EXPECT_TRUE((*baselines)->Take(name, Mode::kCold, 2, 2));
+    EXPECT_TRUE((*baselines)->Drop(name));
+  }
+}
+
+TEST_F(BaselineScript, GraphsHaveNewMemoryWhereTheLastOnesAreGone) {
+  auto baselines = Start(kWithoutGpu);
+  ASSERT_TRUE(baselines) << baselines.error().ToString();
+  // The first has no graphs, the second is dropped before the third comes.
+  const auto in_stream = Prepare(
+      **baselines, MakeTask("def forward_fn(x):\n    return x * x.max().item()\n", "waits"));
+  ASSERT_EQ(FailureOf(in_stream), "");
+  EXPECT_EQ(std::get<BaselineInfo>(*in_stream).how, "stream");
+  for (int again = 0; again < 2; ++again) {
+    const auto outcome = Prepare(**baselines, Linear());
+    ASSERT_EQ(FailureOf(outcome), "");
+    EXPECT_EQ(std::get<BaselineInfo>(*outcome).how, "graph");
+    EXPECT_TRUE((*baselines)->Drop(std::get<BaselineInfo>(*outcome).name));
+  }
+}
+
 TEST_F(BaselineScript, PreparesNothingWhileAnotherMeasures) {
   const fs::path path = folder_.path() / "gpu.lock";
   auto baselines = Start(kWithoutGpu, path);

@@ -171,15 +171,33 @@ def make_call(task, draw, device):
 UNFINISHED = []  # PyTorch's allocator goes on asking graphs whose capture failed
 
 
+class Room:
+    """A stream and a pool of graphs' memory that all sets share, of which one works at a time: cuDNN takes
+    what memory it finds for workspaces, tens of GB, and a captured graph keeps it, for its own stream."""
+
+    def __init__(self):
+        self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
+        self.users = 0  # sets that have graphs
+        self.is_over = False  # for new ones
+
+    def leave(self):
+        self.users -= 1
+        if self.users == 0:
+            self.is_over = True  # the pool is gone
+
+
 class Set:
     """A call on one set of inputs, and the graphs that time it."""
 
-    def __init__(self, call, clock):
-        self.call, self.clock = call, clock
-        self.stream = torch.cuda.Stream()
+    def __init__(self, call, clock, room):
+        self.call, self.clock, self.room = call, clock, room
         self.graphs = {}  # by whether L2 is flushed; empty: the stream is timed instead
         self.changed = []  # (tensor that the call changes, what it was)
         self.armed, self.kernels, self.outputs = None, None, []
+
+    @property
+    def stream(self):
+        return self.room.stream
 
     def on_stream(self):
         return torch.cuda.stream(self.stream)
@@ -235,21 +253,23 @@ class Set:
             self.stream.synchronize()
 
     def capture(self):
-        """Both graphs; `outputs` hold the results of the one without a flush after its replay. They
-        share their memory: they are replayed one at a time."""
-        pool = torch.cuda.graph_pool_handle()
+        """Both graphs; `outputs` hold the results of the one without a flush after its replay, until
+        another graph is captured or replayed."""
+        self.room.is_over = True  # unless this succeeds
         graphs = {}
         UNFINISHED.append(graphs)
         with self.on_stream():  # a capture that fails may not put the current stream back itself
             for flushed in (True, False):
                 self.outputs = []  # the second graph may have the memory of the first one's results
                 graphs[flushed] = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(graphs[flushed], pool=pool, stream=self.stream):
+                with torch.cuda.graph(graphs[flushed], pool=self.room.pool, stream=self.stream):
                     self.outputs = outputs_of(self.enqueue(flushed, captured=True))
                     if not flushed:
                         self.kernels = self.clock.captured_kernels(self.stream.cuda_stream)
         UNFINISHED.remove(graphs)
         self.graphs = graphs
+        self.room.users += 1
+        self.room.is_over = False
 
     def enqueue(self, flushed, captured=False):
         """[flush][event][call][event] on the current stream, which is ours."""
@@ -263,7 +283,7 @@ class Set:
 
     def give_up_graphs(self):
         self.graphs, self.outputs = {}, []
-        self.stream = torch.cuda.Stream()  # a failed capture may leave its stream unusable
+        self.room = Room()  # a failed capture may leave its stream unusable
 
     def results(self):
         """Outputs as the timed calls compute them."""
@@ -301,4 +321,6 @@ class Set:
     def free(self):
         for graph in self.graphs.values():
             graph.reset()
+        if self.graphs:
+            self.room.leave()
         self.graphs, self.call, self.changed, self.armed, self.outputs = {}, None, [], None, []

@@ -107,9 +107,28 @@ class Stream:
         pass
 
 
+class Pool:
+    """Of graphs' memory: what one graph needs is there for all later ones on its stream. It ends with its
+    last graph."""
+
+    def __init__(self):
+        self.graphs, self.streams, self.is_recording = set(), set(), False
+
+    def record(self, graph, stream, free):
+        assert not self.is_recording, "already recording to this pool"
+        assert self.graphs or not self.streams, "the pool is gone"
+        if stream not in self.streams:
+            free[0] -= int(os.environ.get("STANDIN_GRAPH_BYTES", 0))
+            if free[0] < 0:
+                raise RuntimeError("CUDA out of memory.")
+        self.streams.add(stream)
+        self.graphs.add(graph)
+        self.is_recording = True
+
+
 class Graph:
     def __init__(self):
-        self.work = None
+        self.work = self.pool = None
 
     def replay(self):
         for work in self.work:
@@ -117,16 +136,20 @@ class Graph:
 
     def reset(self):
         self.work = None
+        self.pool.graphs.discard(self)
 
 
 def replace_cuda(torch, library):
     @contextlib.contextmanager
     def graph(graph, pool=None, stream=None):
         assert library.capturing is None
+        graph.pool = pool
+        pool.record(graph, stream, left)
         library.capturing = []
         try:
             yield
             graph.work = library.capturing
+            pool.is_recording = False
         finally:
             library.capturing = None
 
@@ -144,17 +167,18 @@ def replace_cuda(torch, library):
         return real_item(tensor)
 
     torch.Tensor.item = item
-    reserved = [0]
+    left = [free]
+    used = [0]
 
-    def memory_reserved():
-        reserved[0] += 1 << 20
-        return reserved[0]
+    def memory_used():
+        used[0] += 1 << 20
+        return used[0]
 
     stand_ins = {
         "Stream": Stream, "CUDAGraph": Graph, "graph": graph, "stream": on,
         "current_stream": Stream, "synchronize": lambda: None, "empty_cache": lambda: None,
-        "mem_get_info": lambda: (free, free + library.of_others), "memory_reserved": memory_reserved,
-        "graph_pool_handle": lambda: (0, 1), "get_sync_debug_mode": lambda: mode[0],
+        "mem_get_info": lambda: (free, free + library.of_others), "memory_reserved": memory_used,
+        "memory_allocated": memory_used, "graph_pool_handle": Pool, "get_sync_debug_mode": lambda: mode[0],
         "set_sync_debug_mode": lambda m: mode.__setitem__(0, m), "is_available": lambda: True,
         "device_count": lambda: 1, "set_device": lambda n: None,
         "get_device_name": lambda d: "Stand-in", }
