@@ -28,6 +28,7 @@ constexpr int kLargest = 16;  // vectors of four that a thread holds of x
 constexpr int kStaged = 28;   // vectors that a thread of 512 can have in shared memory: 224 KiB
 constexpr int kAhead = 2;     // RowByRow: vectors of the bias on their way; tune: kAhead in 1, 2, 4
 constexpr int kHeard = 5;     // blocks of RowByRow that a lane listens to
+constexpr int kRowsTold = 4;  // RowByRow: rows whose words are there at once
 constexpr int kRowThreads = 1024;  // of RowOfBlock
 constexpr int kFewThreads = 512;   // of Moments and Normalize; tune: kFewThreads in 256, 512
 constexpr int kFewItems = 8;       // tune: kFewItems in 4, 8
@@ -296,10 +297,12 @@ __device__ void CopyAsync(float4* to, const float4* from, uint64_t policy) {
 
 // Block b holds chunk b of one row after the other; all chunks are full. Two rows are on chip: an
 // even one in registers, an odd one in shared memory, where a thread reads what it has copied.
-// Once a row is complete, the block tells the others its chunk's moments and writes the row before,
-// whose moments it has heard meanwhile. The blocks' words are there twice, for even and odd rows:
-// who tells the row after the next has heard that all have heard this one. The same holds for what
-// warps leave to each other, with one barrier of the block a row.
+// Once a row is complete, the block tells the others its chunk's moments, hears those of the row
+// before and writes that one: no block waits for another before it has told what others wait for.
+// The blocks' words are there for four rows: who tells a row has heard the one two before it from
+// all, who had then heard the one four before it. What warps leave to each other and what the first
+// one makes of it are there for two rows, since at the beginning two are told one after the other,
+// and at the end two heard.
 template <int kThreads, int kItems>
 __global__ void __launch_bounds__(kThreads, 1)
     RowByRow(const float4* __restrict__ x, const float4* __restrict__ weight,
@@ -341,27 +344,28 @@ __global__ void __launch_bounds__(kThreads, 1)
     __pipeline_commit();
   }
   if (threadIdx.x == 0) {
-    for (int parity = 0; parity < 2; ++parity) of_blocks[parity * gridDim.x + blockIdx.x] = Told{};
+    for (int set = 0; set < kRowsTold; ++set) of_blocks[set * gridDim.x + blockIdx.x] = Told{};
   }
   cooperative_groups::this_grid().sync();  // no word has a row's tag
 
-  const auto leave = [&](int row, const Moments& of_warp) {
+  const auto tell = [&](int row, const Moments& of_warp) {
     if (threadIdx.x % 32 == 0) of_warps[row % 2][threadIdx.x / 32] = of_warp;
-  };
-  const auto hear = [&](int row) {
-    if (threadIdx.x >= 32) return;
-    of_rows[row % 2] = RowOfAll(of_blocks + row % 2 * gridDim.x, 4 * kSize, row + 1, eps);
-  };
-  const auto tell = [&](int row) {
+    __syncthreads();
     if (threadIdx.x >= 32) return;
     const Moments warp = of_warps[row % 2][threadIdx.x % kWarps];
     const float mean = WarpSum<kWarps>(warp.mean) / kWarps;
     const float off = warp.mean - mean;
     const float squares = WarpSum<kWarps>(warp.squares + warp.count * off * off);
     if (threadIdx.x != 0) return;
-    Told* const told = of_blocks + row % 2 * gridDim.x + blockIdx.x;
+    Told* const told = of_blocks + row % kRowsTold * gridDim.x + blockIdx.x;
     Tell(&told->mean, mean, row + 1);
     Tell(&told->squares, squares, row + 1);
+  };
+  const auto hear = [&](int row) {
+    if (threadIdx.x < 32) {
+      of_rows[row % 2] = RowOfAll(of_blocks + row % kRowsTold * gridDim.x, 4 * kSize, row + 1, eps);
+    }
+    __syncthreads();
   };
   // Writes a row and gives its places to the row after the next.
   const auto normalize = [&](int row, auto is_odd) {
@@ -395,13 +399,13 @@ __global__ void __launch_bounds__(kThreads, 1)
       Arriving<kItems> arriving;
 #pragma unroll
       for (int item = 0; item < kItems; ++item) arriving.Add(even[item]);
-      leave(row, arriving.OfWarp());
+      tell(row, arriving.OfWarp());
     }
-    if (row > 0) hear(row - 1);
     __pipeline_wait_prior(kItems);  // for the weights
-    __syncthreads();
-    if (row < rows) tell(row);
-    if (row > 0) normalize(row - 1, std::true_type());
+    if (row > 0) {
+      hear(row - 1);
+      normalize(row - 1, std::true_type());
+    }
     if (row >= rows) break;
 
     if (row + 1 < rows) {
@@ -411,11 +415,9 @@ __global__ void __launch_bounds__(kThreads, 1)
         __pipeline_wait_prior(kItems - 1 - item);
         arriving.Add(odd[item * kThreads]);
       }
-      leave(row + 1, arriving.OfWarp());
+      tell(row + 1, arriving.OfWarp());
     }
     hear(row);
-    __syncthreads();
-    if (row + 1 < rows) tell(row + 1);
     normalize(row, std::false_type());
     if (row + 1 >= rows) break;
   }
@@ -575,7 +577,8 @@ static bool TryRowByRow(const Call& call) {
       4 * chunks < 3 * Processors()) {
     return false;
   }
-  auto of_blocks = torch::empty({2 * chunks, sizeof(Told) / sizeof(float)}, call.x.options());
+  auto of_blocks =
+      torch::empty({kRowsTold * chunks, sizeof(Told) / sizeof(float)}, call.x.options());
   LaunchTogether(RowByRow<kThreads, kItems>, chunks, kThreads, kStaged, Vectors(call.x),
                  Vectors(call.weight), Vectors(call.bias), static_cast<float4*>(call.y.data_ptr()),
                  static_cast<Told*>(of_blocks.data_ptr()), call.rows, call.eps);

@@ -1,11 +1,12 @@
 // Inclusive prefix sums of rows, bound by memory: x is read once, in vectors of 16 bytes, and y
 // written once; no row needs another launch or another block.
-//  - RowsInWarps: rows of up to 1024 columns. A warp (or half of one, for up to 64) has a whole row
+//  - RowsInWarps: rows of up to 512 columns. A warp (or half of one, for up to 64) has a whole row
 //    in registers, so that nobody waits at a barrier.
 //  - RowInBlock: longer ones. A block takes a row in chunks of kThreads * kItems vectors; "pieces"
 //    of 32 vectors are scanned in a warp's registers, their totals across the block. Rows of up to
-//    4096 columns are one chunk, and take one barrier. Tensors that do not begin at a vector's
-//    border go in single elements.
+//    4096 columns are one chunk, and take one barrier; up to 1024 columns the blocks are small, and
+//    rows of later blocks come while those of the first leave. Tensors that do not begin at a
+//    vector's border go in single elements.
 //  - RowInStream: long rows that come in whole vectors. All chunks of the row are asked for at
 //    once, by bulk copies to shared memory (a ring, should the row be longer), so that results of
 //    one chunk leave while those after it still come.
@@ -20,6 +21,8 @@
 
 constexpr int kRowThreads = 256;   // tune: kRowThreads in 256, 512; of RowInBlock
 constexpr int kRowItems = 4;       // tune: kRowItems in 2, 4
+constexpr int kFewThreads = 128;   // tune: kFewThreads in 64, 128; the same, up to 1024 columns
+constexpr int kFewItems = 2;       // tune: kFewItems in 2, 4
 constexpr int kWarpThreads = 128;  // of RowsInWarps
 constexpr int kStreamThreads = 1024;
 constexpr int kStages = 8;  // chunks of RowInStream on their way or in use
@@ -298,10 +301,10 @@ static void LaunchInWarps(const T* x, T* y, int64_t rows, int64_t columns) {
          at::cuda::getCurrentCUDAStream()>>>(x, y, rows, static_cast<int>(columns));
 }
 
-template <typename T, int kWidth, bool kWhole>
+template <typename T, int kWidth, bool kWhole, int kThreads = kRowThreads, int kItems = kRowItems>
 static void LaunchInBlock(const T* x, T* y, int64_t rows, int64_t columns) {
-  RowInBlock<T, kWidth, kWhole, kRowThreads, kRowItems>
-      <<<Blocks(rows, 1), kRowThreads, 0, at::cuda::getCurrentCUDAStream()>>>(x, y, columns);
+  RowInBlock<T, kWidth, kWhole, kThreads, kItems>
+      <<<Blocks(rows, 1), kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(x, y, columns);
 }
 
 template <typename T, bool kWhole>
@@ -314,8 +317,8 @@ static void LaunchInVectors(const T* x, T* y, int64_t rows, int64_t columns) {
     LaunchInWarps<T, kWhole, 32, 1, 2>(x, y, rows, columns);
   } else if (vectors <= 128) {
     LaunchInWarps<T, kWhole, 32, 4, 1>(x, y, rows, columns);
-  } else if (vectors <= 256) {
-    LaunchInWarps<T, kWhole, 32, 8, 1>(x, y, rows, columns);
+  } else if (vectors <= kFewThreads * kFewItems) {
+    LaunchInBlock<T, 4, kWhole, kFewThreads, kFewItems>(x, y, rows, columns);
   } else if (!kWhole || vectors <= kRowThreads * kRowItems) {
     LaunchInBlock<T, 4, kWhole>(x, y, rows, columns);
   } else {
