@@ -109,11 +109,12 @@ class Baseline:
         if self.kind in MODES:
             self.reset_compiler()
         seeds = [0] if self.kind == "probe" else request["seeds"][:MAX_SETS]
-        # What a set keeps for itself; its graphs' memory is that of all others, too.
+        # What a set keeps for itself; its graphs' memory is that of all others, too. As much as this is
+        # for stays free: plain calls and the kernels beside need some.
         first, largest = torch.cuda.memory_allocated(), 0
         for i, seed in enumerate(seeds):
-            before = torch.cuda.memory_allocated()
-            if i > 0 and before - first + largest > budget:
+            before, free = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
+            if i > 0 and (before - first + largest > budget or free - largest < budget):
                 self.fewer = "a third of the GPU's free memory holds no more"
                 break
             self.report("set %d of %d" % (i + 1, len(seeds)))
@@ -388,7 +389,10 @@ class BaselineServer(oracle.Server):
         if not 0 <= index < len(baseline.sets) or not 0 < request["count"] <= MAX_COUNT:
             return {"failure": "no set %d, or no %d samples" % (index, request["count"])}
         self.draws.forget()  # all are prepared
-        return {"us": baseline.take(request["mode"], index, request["count"])}
+        times = baseline.take(request["mode"], index, request["count"])
+        if request["mode"] == "host":
+            torch.cuda.empty_cache()  # for others: plain calls may have taken tens of GB for workspaces
+        return {"us": times}
 
     def drop(self, request, report):
         baseline = self.baselines.pop(request["name"], None)
@@ -399,7 +403,8 @@ class BaselineServer(oracle.Server):
         self.draws.forget()
         gc.collect()
         torch.cuda.empty_cache()
-        return {}
+        # The memory of a capture that could not be ended goes with the process alone.
+        return {"broken": not self.baselines and bool(timed_call.UNFINISHED)}
 
 
 if __name__ == "__main__":

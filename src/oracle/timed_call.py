@@ -168,7 +168,17 @@ def make_call(task, draw, device):
 # --- one set of inputs ----------------------------------------------------------------------------
 
 
-UNFINISHED = []  # PyTorch's allocator goes on asking graphs whose capture failed
+UNFINISHED = []  # graphs whose capture could not be ended: PyTorch's allocator goes on asking them
+
+
+def give_back(graph):
+    """What a capture took that failed, unless PyTorch could not end it. False: that is so."""
+    try:
+        graph.pool()  # refuses where the capture has not been ended
+    except RuntimeError:
+        return False
+    graph.reset()
+    return True
 
 
 class Room:
@@ -182,8 +192,11 @@ class Room:
 
     def leave(self):
         self.users -= 1
-        if self.users == 0:
-            self.is_over = True  # the pool is gone
+        self.close_if_empty()
+
+    def close_if_empty(self):
+        """After the first capture: without graphs the pool is gone."""
+        self.is_over = self.is_over or self.users == 0
 
 
 class Set:
@@ -255,21 +268,25 @@ class Set:
     def capture(self):
         """Both graphs; `outputs` hold the results of the one without a flush after its replay, until
         another graph is captured or replayed."""
-        self.room.is_over = True  # unless this succeeds
         graphs = {}
-        UNFINISHED.append(graphs)
-        with self.on_stream():  # a capture that fails may not put the current stream back itself
-            for flushed in (True, False):
-                self.outputs = []  # the second graph may have the memory of the first one's results
-                graphs[flushed] = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(graphs[flushed], pool=self.room.pool, stream=self.stream):
-                    self.outputs = outputs_of(self.enqueue(flushed, captured=True))
-                    if not flushed:
-                        self.kernels = self.clock.captured_kernels(self.stream.cuda_stream)
-        UNFINISHED.remove(graphs)
+        try:
+            with self.on_stream():  # a capture that fails may not put the current stream back itself
+                for flushed in (True, False):
+                    self.outputs = []  # the second graph may have the memory of the first one's results
+                    graphs[flushed] = torch.cuda.CUDAGraph()
+                    with torch.cuda.graph(graphs[flushed], pool=self.room.pool, stream=self.stream):
+                        self.outputs = outputs_of(self.enqueue(flushed, captured=True))
+                        if not flushed:
+                            self.kernels = self.clock.captured_kernels(self.stream.cuda_stream)
+        except BaseException:
+            self.outputs = []
+            stuck = [graph for graph in graphs.values() if not give_back(graph)]
+            UNFINISHED.extend(stuck)
+            self.room.is_over = self.room.is_over or bool(stuck)
+            self.room.close_if_empty()
+            raise
         self.graphs = graphs
         self.room.users += 1
-        self.room.is_over = False
 
     def enqueue(self, flushed, captured=False):
         """[flush][event][call][event] on the current stream, which is ours."""

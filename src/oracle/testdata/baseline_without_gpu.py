@@ -100,6 +100,10 @@ class Library:
         return 0
 
 
+class NotPermitted(RuntimeError):
+    pass
+
+
 class Stream:
     cuda_stream = 1
 
@@ -110,25 +114,35 @@ class Stream:
 class Pool:
     """Of graphs' memory: what one graph needs is there for all later ones on its stream. It ends with its
     last graph."""
+    BYTES = int(os.environ.get("STANDIN_GRAPH_BYTES", 0))
 
-    def __init__(self):
-        self.graphs, self.streams, self.is_recording = set(), set(), False
+    def __init__(self, left):
+        self.left, self.graphs, self.streams, self.is_recording = left, set(), set(), False
 
-    def record(self, graph, stream, free):
+    def record(self, graph, stream):
         assert not self.is_recording, "already recording to this pool"
         assert self.graphs or not self.streams, "the pool is gone"
-        if stream not in self.streams:
-            free[0] -= int(os.environ.get("STANDIN_GRAPH_BYTES", 0))
-            if free[0] < 0:
-                raise RuntimeError("CUDA out of memory.")
-        self.streams.add(stream)
-        self.graphs.add(graph)
         self.is_recording = True
+        self.graphs.add(graph)
+        if stream not in self.streams:
+            self.streams.add(stream)
+            self.left[0] -= self.BYTES
+            if self.left[0] < 0:
+                raise RuntimeError("CUDA out of memory.")
+
+    def forget(self, graph):
+        self.graphs.discard(graph)
+        if not self.graphs:
+            self.left[0] += self.BYTES * len(self.streams)
 
 
 class Graph:
     def __init__(self):
-        self.work = self.pool = None
+        self.work = self.ended_in = None
+
+    def pool(self):
+        if self.ended_in is None:
+            raise RuntimeError("called without a preceding successful capture")
 
     def replay(self):
         for work in self.work:
@@ -136,26 +150,38 @@ class Graph:
 
     def reset(self):
         self.work = None
-        self.pool.graphs.discard(self)
+        self.ended_in.forget(self)
 
 
 def replace_cuda(torch, library):
     @contextlib.contextmanager
     def graph(graph, pool=None, stream=None):
         assert library.capturing is None
-        graph.pool = pool
-        pool.record(graph, stream, left)
         library.capturing = []
         try:
+            pool.record(graph, stream)
             yield
             graph.work = library.capturing
-            pool.is_recording = False
+        except NotPermitted:  # breaks the capture: its end fails, too
+            raise RuntimeError("capture was invalidated")
+        except BaseException:
+            end(graph, pool)
+            raise
+        else:
+            end(graph, pool)
         finally:
             library.capturing = None
 
     @contextlib.contextmanager
     def on(stream):
         yield
+
+    def end(graph, pool):
+        graph.ended_in, pool.is_recording = pool, False
+
+    def synchronize():
+        if library.capturing is not None:
+            raise NotPermitted("operation not permitted when stream is capturing")
 
     mode = ["default"]
     free = int(os.environ.get("STANDIN_FREE_BYTES", 1 << 30))
@@ -176,9 +202,11 @@ def replace_cuda(torch, library):
 
     stand_ins = {
         "Stream": Stream, "CUDAGraph": Graph, "graph": graph, "stream": on,
-        "current_stream": Stream, "synchronize": lambda: None, "empty_cache": lambda: None,
-        "mem_get_info": lambda: (free, free + library.of_others), "memory_reserved": memory_used,
-        "memory_allocated": memory_used, "graph_pool_handle": Pool, "get_sync_debug_mode": lambda: mode[0],
+        "current_stream": Stream, "synchronize": synchronize, "empty_cache": lambda: None,
+        "mem_get_info": lambda: (left[0], free + library.of_others), "memory_reserved": memory_used,
+        "memory_allocated": memory_used, "graph_pool_handle": lambda: Pool(left),
+        "is_current_stream_capturing": lambda: library.capturing is not None,
+        "get_sync_debug_mode": lambda: mode[0],
         "set_sync_debug_mode": lambda m: mode.__setitem__(0, m), "is_available": lambda: True,
         "device_count": lambda: 1, "set_device": lambda n: None,
         "get_device_name": lambda d: "Stand-in", }
