@@ -22,6 +22,10 @@ Result<std::vector<double>> BaselineSampler::Take(TimingMode mode, int set, int 
                                                  : Mode::kHost;
   auto taken = torch_.Take(info_.name, asked, info_.sets == 1 ? 0 : set, count);
   if (taken || taken.error().code == ErrorCode::kCancelled) return taken;
+  if (mode == TimingMode::kHost) {  // graphs keep the memory that they need; plain calls want more
+    no_host_ = taken.error().message;
+    return std::vector<double>();
+  }
   // A compiler of another baseline may have broken its process: that ends this baseline alone.
   Refuse({"baseline_failed", taken.error().message, ""});
   return std::vector<double>();
@@ -31,6 +35,9 @@ void BaselineSampler::Describe(Timing* timing) const {
   timing->how = info_.how;
   if (info_.how != "graph") {
     timing->oddities.push_back("could not be captured, so that launches count: " + info_.why);
+  }
+  if (!no_host_.empty()) {
+    timing->oddities.push_back("plain calls of it were not timed: " + no_host_);
   }
   if (info_.tf32) timing->oddities.emplace_back("the task's code allows tf32");
   for (const oracle::BaselineOutput& output : info_.outputs) {

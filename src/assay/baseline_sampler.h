@@ -27,6 +27,7 @@ class BaselineSampler : public Sampler {
  private:
   oracle::Baselines& torch_;
   oracle::BaselineInfo info_;
+  std::string no_host_;  // why there are no times of plain calls
 };
 
 }  // namespace cupel::assay

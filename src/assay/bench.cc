@@ -288,7 +288,7 @@ class SettingBench {
     timing.median = stats::MedianInterval(samples.cold);
     timing.spread = stats::Mad(samples.cold);
     timing.warm_us = stats::Median(samples.warm);
-    timing.host_us = stats::Median(samples.host);
+    if (!samples.host.empty()) timing.host_us = stats::Median(samples.host);
     timing.samples = std::move(samples);
     times_.timings.push_back(std::move(timing));
   }

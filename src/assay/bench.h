@@ -36,7 +36,8 @@ struct Timing {
   Samples samples;
   stats::Interval median;  // of cold samples, 95 %
   double spread = 0;       // their scaled median absolute deviation
-  double warm_us = 0, host_us = 0;
+  double warm_us = 0;
+  std::optional<double> host_us;            // none: a plain call could not be timed
   std::optional<engine::EnergyUse> energy;  // mean over the rounds
   std::vector<double> joules;               // of one call, in each round; ABBA order
   int verified = 0, visible = 0;            // timed replays checked, and those whose secret showed

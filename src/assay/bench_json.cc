@@ -25,7 +25,7 @@ Json TimingJson(const Timing& timing) {
   json["samples"] = timing.samples.cold.size();
   json["samples_us"] = timing.samples.cold;
   json["warm_us"] = timing.warm_us;
-  json["host_us"] = timing.host_us;
+  json["host_us"] = timing.host_us ? Json(*timing.host_us) : Json();
   json["bytes_per_second"] = timing.bytes_a_second;
   json["roofline"] = timing.roofline;
   if (timing.flops > 0) json["flops"] = timing.flops;

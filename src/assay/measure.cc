@@ -98,7 +98,7 @@ class Measurement {
       TRY_ASSIGN(samples_[i].warm, samplers_[i]->Take(TimingMode::kWarm, 0, count));
       if (samples_[i].warm.empty()) return false;
       TRY_ASSIGN(samples_[i].host, samplers_[i]->Take(TimingMode::kHost, 0, count));
-      if (samples_[i].host.empty()) return false;
+      if (samplers_[i]->problem()) return false;
     }
     return true;
   }

@@ -25,6 +25,7 @@ class FakeSampler : public Sampler {
   bool IsBaseline() const override { return false; }
   Result<std::vector<double>> Take(TimingMode mode, int set, int count) override {
     log_->push_back({letter_, mode, set});
+    if (mode == TimingMode::kHost && !has_host) return std::vector<double>();
     if (mode == fails_in && ++seen_ > fails_after) {
       Refuse({"out_of_bounds", "beyond its end", ""});
       return std::vector<double>();
@@ -41,6 +42,7 @@ class FakeSampler : public Sampler {
 
   static constexpr double kWarmingUp = 1e6;
   double scatter = 0;
+  bool has_host = true;
   std::optional<TimingMode> fails_in;
   int fails_after = 0;
   std::vector<size_t> begun_at;  // where in the log counting began
@@ -80,6 +82,16 @@ class MeasureTest : public ::testing::Test {
   MeasureOptions options_;
   std::vector<int> looks_;
 };
+
+TEST_F(MeasureTest, GoesOnWithoutTimesOfPlainCalls) {
+  b_.has_host = false;
+  const auto measured = Run();
+  ASSERT_TRUE(measured) << measured.error().ToString();
+  ASSERT_EQ(measured->samples.size(), 3u);
+  EXPECT_TRUE(measured->samples[1].host.empty());
+  EXPECT_EQ(measured->samples[1].warm.size(), 3u);
+  EXPECT_EQ(measured->samples[2].host.size(), 3u);
+}
 
 TEST_F(MeasureTest, RoundsGoForwardsAndBackwardsOnTheSameInputs) {
   ASSERT_TRUE(Run().has_value());

@@ -17,7 +17,8 @@ class Sampler {
   virtual std::string Name() const = 0;
   virtual bool IsBaseline() const = 0;
   /// Microseconds of `count` replays on inputs number `set`, as engine::Taken has them. Nothing
-  /// when it cannot be timed: Problem() says why from then on.
+  /// when it cannot be timed: Problem() says why from then on, but where plain calls (kHost) alone
+  /// cannot.
   virtual Result<std::vector<double>> Take(engine::TimingMode mode, int set, int count) = 0;
 
   /// What comes from now on counts; what came before warmed up.

@@ -72,7 +72,7 @@ std::string SettingText(const SettingTimes& setting, const std::vector<std::stri
     if (timing.samples.cold.empty() || timing.refused) continue;
     std::vector<std::string> cells{timing.name, Microseconds(timing.median.estimate),
                                    PlusMinus(timing.median), Microseconds(timing.warm_us),
-                                   Microseconds(timing.host_us)};
+                                   timing.host_us ? Microseconds(*timing.host_us) : "-"};
     for (const std::string& name : baselines) cells.push_back(Speedup(setting, i, name));
     cells.push_back(fmt::format("{:.0f} %", 100 * timing.roofline));
     table.Add(std::move(cells));
