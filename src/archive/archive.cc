@@ -98,7 +98,7 @@ Result<Archive> Archive::Create(const fs::path& file, const NewRun& run) {
 }
 
 Result<Archive> Archive::Open(const fs::path& file, Access access) {
-  TRY_ASSIGN(os::Fd lock, Claim(file, access));
+  TRY_ASSIGN(Claim claim, Claim::Make(file, access));
   TRY_ASSIGN(Database database, Database::Open(file, access == Access::kReadOnly));
   TRY_ASSIGN(const int version, CheckFormat(database));
   if (access == Access::kOwner) {
@@ -111,7 +111,7 @@ Result<Archive> Archive::Open(const fs::path& file, Access access) {
                 "resume the run once: that brings it up to date");
   }
   TRY_ASSIGN(std::string run_id, OnlyRunId(database));
-  return Archive(std::make_unique<Impl>(std::move(lock), std::move(database), std::move(run_id)));
+  return Archive(std::make_unique<Impl>(std::move(claim), std::move(database), std::move(run_id)));
 }
 
 Archive::Archive(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
+#include <optional>
 
 #include "archive/schema.h"
 #include "base/hash.h"
@@ -329,6 +330,18 @@ TEST_F(ArchiveTest, HasOneOwnerAndManyReaders) {
   EXPECT_FALSE(reader->SetStatus(RunStatus::kStopped));
   ASSERT_TRUE(owner.AddCandidate(Source("b")));
   EXPECT_EQ(reader->Count()->queued, 2);
+}
+
+TEST_F(ArchiveTest, ARunWhoseProcessIsGoneDoesNotRun) {
+  std::optional<Archive> owner = Create();
+  const auto reader = Archive::Open(file_, Access::kReadOnly);
+  ASSERT_TRUE(reader) << reader.error().ToString();
+  EXPECT_EQ(owner->Run()->status, RunStatus::kRunning);
+  EXPECT_EQ(reader->Run()->status, RunStatus::kRunning);
+  ExpectError(Archive::Open(file_), ErrorCode::kIo, "another cupel is working on this run");
+  owner.reset();
+  EXPECT_EQ(reader->Run()->status, RunStatus::kStopped);
+  ASSERT_TRUE(Archive::Open(file_));
 }
 
 TEST_F(ArchiveTest, ListsRunsAndNamesBrokenOnes) {

@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 namespace cupel::archive {
 namespace {
@@ -47,9 +49,17 @@ Error Exists(const fs::path& file) {
           "resume it, or choose another name"};
 }
 
+/// A reader that asks for an owner has the lock for a moment.
+bool LockAsOwner(int fd) {
+  constexpr auto kMoment = std::chrono::milliseconds(20);
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
+  std::this_thread::sleep_for(kMoment);
+  return flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
 }  // namespace
 
-Result<os::Fd> Claim(const fs::path& file, Access access) {
+Result<Claim> Claim::Make(const fs::path& file, Access access) {
   const bool owner = access == Access::kOwner;
   os::Fd fd(::open(file.c_str(), (owner ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK));
   const int code = errno;
@@ -59,12 +69,19 @@ Result<os::Fd> Claim(const fs::path& file, Access access) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("cannot open {}: it is not a regular file", file.string()));
   }
-  if (owner && flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (owner && !LockAsOwner(fd.get())) {
     return Fail(ErrorCode::kIo,
                 fmt::format("cannot open {}: another cupel is working on this run", file.string()),
                 "wait for it or end it");
   }
-  return fd;
+  return Claim(std::move(fd), access);
+}
+
+bool Claim::HasOwner() const {
+  if (access_ == Access::kOwner) return true;
+  if (flock(fd_.get(), LOCK_SH | LOCK_NB) != 0) return errno == EWOULDBLOCK;
+  flock(fd_.get(), LOCK_UN);
+  return false;
 }
 
 Status CreateWhole(const fs::path& file, const std::function<Status(const fs::path&)>& write) {

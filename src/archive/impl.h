@@ -6,20 +6,23 @@
 #include <string_view>
 
 #include "archive/archive.h"
+#include "archive/file.h"
 #include "archive/sqlite.h"
-#include "os/fd.h"
 
 namespace cupel::archive {
 
 struct Archive::Impl {
-  Impl(os::Fd lock_fd, Database opened, std::string id)
-      : lock(std::move(lock_fd)), database(std::move(opened)), run_id(std::move(id)) {}
+  Impl(Claim claimed, Database opened, std::string id)
+      : claim(std::move(claimed)), database(std::move(opened)), run_id(std::move(id)) {}
 
   /// Outlives the database: closing any descriptor of the file drops SQLite's own locks on it.
-  os::Fd lock;
+  Claim claim;
   Database database;
   std::string run_id;
 };
+
+/// As a run's file has it; one whose process was killed is stopped.
+RunStatus StatusOf(std::string_view stored, const Claim& claim);
 
 int64_t NowMs();
 

@@ -8,13 +8,6 @@
 namespace cupel::archive {
 namespace {
 
-RunStatus StatusFrom(std::string_view name) {
-  for (RunStatus status : {RunStatus::kRunning, RunStatus::kStopped, RunStatus::kFinished}) {
-    if (name == Name(status)) return status;
-  }
-  return RunStatus::kFailed;
-}
-
 uint64_t ParseSeed(std::string_view text) {
   uint64_t seed = 0;
   std::from_chars(text.data(), text.data() + text.size(), seed);
@@ -35,6 +28,14 @@ std::string_view Name(RunStatus status) {
       return "failed";
   }
   return "failed";
+}
+
+RunStatus StatusOf(std::string_view stored, const Claim& claim) {
+  for (const RunStatus status : {RunStatus::kStopped, RunStatus::kFinished}) {
+    if (stored == Name(status)) return status;
+  }
+  if (stored != Name(RunStatus::kRunning)) return RunStatus::kFailed;
+  return claim.HasOwner() ? RunStatus::kRunning : RunStatus::kStopped;
 }
 
 Status WriteState(Database& database, std::string_view json) {
@@ -60,7 +61,7 @@ Result<RunInfo> Archive::Run() const {
   run.command = select.Text(5);
   run.config = select.Text(6);
   run.seed = ParseSeed(select.Text(7));
-  run.status = StatusFrom(select.Text(8));
+  run.status = StatusOf(select.Text(8), impl_->claim);
   run.created_ms = select.Int(9);
   run.updated_ms = select.Int(10);
   return run;

@@ -15,7 +15,7 @@ namespace cupel::archive {
 namespace fs = std::filesystem;
 
 struct SuiteStore::Impl {
-  os::Fd lock;  // outlives the database: see Archive::Impl
+  Claim claim;  // outlives the database: see Archive::Impl
   Database database;
   int version = 0;  // of its schema: one that is only read may be an earlier cupel's
 };
@@ -100,7 +100,7 @@ Result<SuiteStore> SuiteStore::Create(const fs::path& file, const NewSuite& suit
 }
 
 Result<SuiteStore> SuiteStore::Open(const fs::path& file, Access access) {
-  TRY_ASSIGN(os::Fd lock, Claim(file, access));
+  TRY_ASSIGN(Claim claim, Claim::Make(file, access));
   TRY_ASSIGN(Database database, Database::Open(file, access == Access::kReadOnly));
   TRY_ASSIGN(const int version, CheckFormat(database, SuiteSchema()));
   if (access == Access::kOwner) {
@@ -109,7 +109,7 @@ Result<SuiteStore> SuiteStore::Open(const fs::path& file, Access access) {
     if (version < CurrentVersion(SuiteSchema())) TRY(Migrate(database, SuiteSchema()));
   }
   const int now = access == Access::kOwner ? CurrentVersion(SuiteSchema()) : version;
-  return SuiteStore(std::make_unique<Impl>(Impl{std::move(lock), std::move(database), now}));
+  return SuiteStore(std::make_unique<Impl>(Impl{std::move(claim), std::move(database), now}));
 }
 
 Result<SuiteInfo> SuiteStore::Info() const {
@@ -128,10 +128,7 @@ Result<SuiteInfo> SuiteStore::Info() const {
   }
   info.config = select.Text(0);
   info.cupel_version = select.Text(1);
-  for (const RunStatus status :
-       {RunStatus::kRunning, RunStatus::kStopped, RunStatus::kFinished, RunStatus::kFailed}) {
-    if (select.Text(3) == Name(status)) info.status = status;
-  }
+  info.status = StatusOf(select.Text(3), impl_->claim);
   info.listing = select.Text(4);
   info.created_ms = select.Int(5);
   info.updated_ms = select.Int(6);

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <optional>
+
 #include "os/fd.h"
 
 namespace cupel::archive {
@@ -189,6 +191,15 @@ TEST_F(SuiteStoreTest, OneOwnerAtATimeAndReadersBeside) {
   ASSERT_TRUE(reader);
   ASSERT_TRUE(store.Record("a", Done("accepted")));
   EXPECT_EQ(reader->Count()->accepted, 1);
+}
+
+TEST_F(SuiteStoreTest, ARunWhoseProcessIsGoneDoesNotRun) {
+  std::optional<SuiteStore> store = Make();
+  const auto reader = SuiteStore::Open(file_, Access::kReadOnly);
+  ASSERT_TRUE(reader);
+  EXPECT_EQ(reader->Info()->status, RunStatus::kRunning);
+  store.reset();
+  EXPECT_EQ(reader->Info()->status, RunStatus::kStopped);
 }
 
 TEST_F(SuiteStoreTest, AKilledWriterLosesNothingThatWasRecorded) {
