@@ -45,6 +45,8 @@ judge::Verdict Begin(const Candidate& candidate, const Question& question,
     verdict.resources = image->resources;
     verdict.notes = image->notes;
     verdict.build_seconds = image->from_cache ? 0 : image->build_seconds;
+  } else {
+    verdict.source_hash = std::get<build::BuildFailure>(candidate.built).source_hash;
   }
   return verdict;
 }

@@ -229,7 +229,10 @@ Result<Outcome> Build(const fs::path& source, const Options& options) {
     TRY_ASSIGN(compilation, RunCompiler(context, {}));
   }
   image.build_seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  return Finish(context, std::move(compilation), std::move(image));
+  const std::string source_hash = image.source_hash;
+  TRY_ASSIGN(Outcome outcome, Finish(context, std::move(compilation), std::move(image)));
+  if (auto* failure = std::get_if<BuildFailure>(&outcome)) failure->source_hash = source_hash;
+  return outcome;
 }
 
 }  // namespace cupel::build

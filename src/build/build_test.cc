@@ -144,8 +144,10 @@ TEST_F(BuildTest, WorksWithoutACache) {
 }
 
 TEST_F(BuildTest, ExplainsErrorsOfHostDeviceAndPtxas) {
-  BuildFailure failure = MustFail(Write("#include \"module.h\"\nint f() { return undeclared; }\n"));
+  const std::string text = "#include \"module.h\"\nint f() { return undeclared; }\n";
+  BuildFailure failure = MustFail(Write(text));
   EXPECT_EQ(failure.code, "compile_error");
+  EXPECT_EQ(failure.source_hash, Sha256Hex(text));
   EXPECT_EQ(failure.where, "kernel.cu:2");
   EXPECT_EQ(failure.message, "identifier \"undeclared\" is undefined");
 

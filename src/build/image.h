@@ -57,6 +57,7 @@ struct BuildFailure {
   std::string where;    // "kernel.cu:12" or empty
   std::vector<Diagnostic> diagnostics;
   bool unsupported = false;  // exit status 3 rather than 1
+  std::string source_hash = {};
 };
 
 }  // namespace cupel::build

@@ -23,21 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMostKernelBytes = 16u << 20;
-constexpr size_t kMostTaskJsonBytes = 16u << 20;
 constexpr size_t kMostItems = 100'000;
 constexpr size_t kMostNotes = 100;
-
-/// Everything that decides what is asked of a kernel.
-Result<std::string> HashOf(const task::Task& task, task::Direction direction) {
-  Sha256 hash;
-  hash.Field(task.content_hash[static_cast<int>(direction)]);
-  const fs::path extra = task.path / "task.json";
-  if (os::IsFolder(task.path) && os::IsFile(extra)) {
-    TRY_ASSIGN(const std::string text, os::ReadFile(extra, kMostTaskJsonBytes));
-    hash.Field(text);
-  }
-  return hash.Hex();
-}
 
 /// The direction that a file in a task's folder of kernels is for.
 task::Direction DirectionOfName(const fs::path& kernel) {
@@ -146,9 +133,16 @@ class Lister {
     }
     for (const task::Direction direction :
          {task::Direction::kForward, task::Direction::kBackward}) {
-      if (!Wanted(direction) || !task->Has(direction)) continue;
-      if (!HasSettings(file.name, *task, direction)) continue;
+      if (!Wanted(direction)) continue;
       const auto kernels = KernelsFor(file.name, *task, direction);
+      if (!task->Has(direction)) {
+        for (const auto& [name, path] : kernels) {
+          Note(fmt::format("the task {} has no {} direction for {}: left out", file.name,
+                           task::Name(direction), path.string()));
+        }
+        continue;
+      }
+      if (!HasSettings(file.name, *task, direction)) continue;
       if (kernels.empty()) {
         list_.without_kernel.emplace_back(file.name, task::Name(direction));
       }
@@ -227,7 +221,7 @@ class Lister {
     }
     item.task_path = fs::absolute(task.path).lexically_normal().string();
     item.kernel_path = fs::absolute(path).lexically_normal().string();
-    TRY_ASSIGN(item.task_sha256, HashOf(task, direction));
+    TRY_ASSIGN(item.task_sha256, task::QuestionHash(task, direction));
     TRY_ASSIGN(const std::string source, os::ReadFile(path, kMostKernelBytes));
     item.source_sha256 = Sha256Hex(source);
     list_.items.push_back(std::move(item));

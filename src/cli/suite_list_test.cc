@@ -12,6 +12,7 @@ namespace cupel::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -76,6 +77,17 @@ TEST_F(SuiteListTest, SaysWhatHasNoKernelAndWhatIsForNoTask) {
   EXPECT_THAT(list->notes, ElementsAre(HasSubstr("bothh"), HasSubstr("other.cu")));
 }
 
+TEST_F(SuiteListTest, SaysWhichKernelsAreForADirectionThatTheirTaskLacks) {
+  Kernel("level1/nested.cu");
+  Kernel("level1/nested/backward/kernel.cu");
+  const auto list = List();
+  ASSERT_TRUE(list) << list.error().ToString();
+  EXPECT_THAT(Ids(list), ElementsAre("level1/nested/forward/nested.cu"));
+  EXPECT_THAT(list->notes,
+              ElementsAre(AllOf(HasSubstr("the task level1/nested has no backward direction"),
+                                HasSubstr("level1/nested/backward/kernel.cu"))));
+}
+
 TEST_F(SuiteListTest, ATaskThatDoesNotLoadIsNotedAndStopsNoOther) {
   Kernel("both/forward.cu");
   fs::create_directories(tasks_ / "broken");
@@ -99,6 +111,8 @@ TEST_F(SuiteListTest, HashesFollowKernelTaskAndDirection) {
   EXPECT_NE(before->items[0].source_sha256, after->items[0].source_sha256);
   EXPECT_NE(before->items[1].task_sha256, after->items[1].task_sha256);
   EXPECT_EQ(before->items[1].source_sha256, after->items[1].source_sha256);
+  std::ofstream(tasks_ / "both" / "task.json") << R"({"title": "another"})";
+  EXPECT_NE(List()->items[0].task_sha256, after->items[0].task_sha256);
 }
 
 TEST_F(SuiteListTest, TakesOneTaskWithItsOwnKernels) {

@@ -179,6 +179,7 @@ class SuiteRun {
     item.id = from.id;
     item.kernel = from.kernel_path;
     item.source_sha256 = from.source_sha256;
+    item.task_sha256 = from.task_sha256;
     item.task = from.task_path;
     item.backward = from.direction == "backward";
     item.settings = command_.settings;

@@ -191,6 +191,19 @@ TEST_F(CrewTest, AKernelThatHasChangedMeanwhileIsNotTakenForTheOneThatWasListed)
   EXPECT_EQ(Of(1).error, "");
 }
 
+TEST_F(CrewTest, ATaskThatHasChangedMeanwhileIsNotTakenForTheOneThatWasListed) {
+  Add("fine");
+  items_[0].task_sha256 = Sha256Hex("other");
+  Add("fine");
+  const auto task = task::LoadTask(items_[1].task, options_.tasks_root);
+  ASSERT_TRUE(task) << task.error().ToString();
+  items_[1].task_sha256 = *task::QuestionHash(*task, task::Direction::kForward);
+  MustRun();
+  EXPECT_THAT(Of(0).error, HasSubstr("has changed since the run began"));
+  EXPECT_THAT(Of(0).error, HasSubstr("the task"));
+  EXPECT_EQ(Of(1).error, "");
+}
+
 TEST_F(CrewTest, ALoginShellMayTalkFirst) {
   options_.commands = {Manner("motd")};
   Add("fine");

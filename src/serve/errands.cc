@@ -24,6 +24,12 @@ Result<Assignment> Errands::Prepare(const Item& item, const std::filesystem::pat
                 fmt::format("it would be func_{0}.py and config_{0}.json in {1}",
                             task::Name(direction), loaded.task.path.string()));
   }
+  TRY_ASSIGN(const std::string task_hash, task::QuestionHash(loaded.task, direction));
+  if (!item.task_sha256.empty() && task_hash != item.task_sha256) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("the task {} has changed since the run began", loaded.task.name),
+                "go on with the run: it judges by the task as it is then");
+  }
   Assignment work;
   work.item = item;
   work.item.judged = {};

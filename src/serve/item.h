@@ -36,6 +36,7 @@ struct Item {
   std::string source_sha256;       // that `kernel` must have; empty: any
   std::vector<std::string> flags;  // for nvcc, before those that all items share
   std::string task;                // a name under the tasks' root, a folder, or a .py file
+  std::string task_sha256;         // task::QuestionHash that it must have; empty: any
   bool backward = false;
   std::string settings = "all";  // single, multi, heldout, all
   int trials = 5;

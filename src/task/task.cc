@@ -175,6 +175,17 @@ Result<Task> LoadProblem(const fs::path& file) {
 
 }  // namespace
 
+Result<std::string> QuestionHash(const Task& task, Direction direction) {
+  Sha256 hash;
+  hash.Field(task.content_hash[static_cast<int>(direction)]);
+  const fs::path extra = task.path / "task.json";
+  if (os::IsFolder(task.path) && os::IsFile(extra)) {
+    TRY_ASSIGN(const std::string text, os::ReadFile(extra, kMaxJsonBytes));
+    hash.Field(text);
+  }
+  return hash.Hex();
+}
+
 Result<Task> LoadTask(const std::string& name_or_path, const fs::path& tasks_root) {
   const fs::path given(name_or_path);
   const bool plain = !name_or_path.empty() && given.filename() == given && given != "." &&
