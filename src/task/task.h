@@ -57,7 +57,8 @@ struct Task {
   }
 };
 
-/// Over everything that decides what is asked of a kernel: content_hash, and task.json as it is now.
+/// Over everything that decides what is asked of a kernel: content_hash, and task.json as it is
+/// now.
 Result<std::string> QuestionHash(const Task& task, Direction direction);
 
 /// `name_or_path`: a name under `tasks_root`, a folder, or a KernelBench .py file. Errors say which
