@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 
 #include "assay/declared.h"
@@ -144,10 +145,11 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   Judged judged;
   judge::Verdict& verdict = judged.verdict;
   std::optional<os::SandboxReport> sandbox;  // the recorder's
+  std::set<std::string> launched;
   verdict = Begin(candidate, question, *parts_.engine, seed);
   const auto finish = [&] {
     verdict.provenance = ProvenanceOf(candidate, question, parts_, sandbox);
-    verdict.not_checked = NotChecked(verdict, question);
+    verdict.not_checked = NotChecked(verdict, question, launched);
     verdict.total_seconds = SecondsSince(start);
     return std::move(judged);
   };
@@ -224,6 +226,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
     context.spare_recorder = spare_recorder;
     context.program = program->get();
     context.may_scramble = &may_scramble;
+    context.launched = &launched;
     context.seed = seed;
     int done = static_cast<int>(i) * steps;
     context.begin_trial = [&](const std::string& stage) { progress_({stage, done++, total}); };

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/demangle.h"
 #include "base/hash.h"
 #include "base/version.h"
 #include "build/cache.h"
@@ -57,6 +58,23 @@ judge::Asked AskedOf(const Candidate& candidate, const Question& question, const
   asked.flags = build.flags;
   for (const auto& root : build.include_roots) asked.include_roots.push_back(root.string());
   return asked;
+}
+
+/// Of a branch that no size took nothing is known: "2 of 7 kernels, …: Tail<4>, Wide<float>".
+void AddIdle(const judge::Verdict& verdict, const std::set<std::string>& launched,
+             std::vector<std::string>& list) {
+  constexpr size_t kNamed = 4;
+  std::vector<std::string> idle;
+  for (const build::KernelResources& kernel : verdict.resources) {
+    if (!launched.contains(kernel.kernel)) idle.push_back(BriefName(Demangle(kernel.kernel)));
+  }
+  if (idle.empty()) return;
+  const size_t named = std::min(kNamed, idle.size());
+  list.push_back(
+      fmt::format("{} of {} kernels, which no call at these sizes launched: {}{}", idle.size(),
+                  verdict.resources.size(),
+                  fmt::join(idle.begin(), idle.begin() + static_cast<std::ptrdiff_t>(named), ", "),
+                  idle.size() > named ? fmt::format(" and {} more", idle.size() - named) : ""));
 }
 
 /// "exact arithmetic at single-0 (3 times too large)", a text for all settings with the same
@@ -137,7 +155,8 @@ judge::Provenance ProvenanceOf(const Candidate& candidate, const Question& quest
   return provenance;
 }
 
-std::vector<std::string> NotChecked(const judge::Verdict& verdict, const Question& question) {
+std::vector<std::string> NotChecked(const judge::Verdict& verdict, const Question& question,
+                                    const std::set<std::string>& launched) {
   std::vector<std::string> list;
   if (verdict.settings.empty()) return list;  // it never came to that
   list.emplace_back(
@@ -159,6 +178,7 @@ std::vector<std::string> NotChecked(const judge::Verdict& verdict, const Questio
                     "ones that task.json names (--full-size, or a GPU, for the others)",
                     smaller, verdict.settings.size()));
   }
+  AddIdle(verdict, launched, list);
   if (!question.shadows) list.emplace_back("equality in exact arithmetic (not asked for)");
   if (!question.integers) list.emplace_back("bit-equality on small integers (not asked for)");
   if (question.distributions.empty()) {

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,9 @@ judge::Provenance ProvenanceOf(const Candidate& candidate, const Question& quest
                                const Parts& parts,
                                const std::optional<os::SandboxReport>& recorder);
 
-/// What the decision does not say although someone might think so.
-std::vector<std::string> NotChecked(const judge::Verdict& verdict, const Question& question);
+/// What the decision does not say although someone might think so. `launched`: the mangled names of
+/// the kernels that judged calls launched.
+std::vector<std::string> NotChecked(const judge::Verdict& verdict, const Question& question,
+                                    const std::set<std::string>& launched);
 
 }  // namespace cupel::assay

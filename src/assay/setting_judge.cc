@@ -330,6 +330,7 @@ class SettingRun {
     plan_ = std::move(recording.plan);
     first_ = std::move(recording.first);
     key_ = std::move(key);
+    context_.NoteLaunches(*plan_);
     if (!result_.plan) result_.plan = plan_;
     return true;
   }
@@ -345,6 +346,13 @@ class SettingRun {
 };
 
 }  // namespace
+
+void SettingContext::NoteLaunches(const plan::Plan& plan) const {
+  for (const plan::Node& node : plan.nodes) {
+    if (const auto* launch = std::get_if<plan::Launch>(&node.work))
+      launched->insert(launch->kernel);
+  }
+}
 
 Result<SettingResult> JudgeSetting(const SettingContext& context) {
   return SettingRun(context).Run();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 
 #include "assay/assay.h"
@@ -22,8 +23,12 @@ struct SettingContext {
   /// Whether random numbers in the kernels' own variables are worth a try: honest barriers may wait
   /// for ever with them, which costs a GPU its whole deadline, once.
   bool* may_scramble = nullptr;
+  /// Of all settings: the kernels that recorded calls launch, by their mangled names.
+  std::set<std::string>* launched = nullptr;
   uint64_t seed = 0;
   std::function<void(const std::string& stage)> begin_trial;
+
+  void NoteLaunches(const plan::Plan& plan) const;
 };
 
 struct SettingResult {

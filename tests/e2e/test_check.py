@@ -31,6 +31,13 @@ class HonestKernels(CupelTest):
         other = self.check(kernels.LINEAR, "--seed", "8")
         self.assertNotEqual(without_times(first.json), without_times(other.json))
 
+    def test_kernels_that_no_call_launches_are_named(self):
+        source = kernels.linear("sum + b[col]", "sum + b[col]") + "__global__ void Never(float* y) { *y = 1; }\n"
+        done = self.check(source)
+        self.assertEqual(done.json["verdict"], "accepted", done)
+        self.assertIn("1 of 2 kernels, which no call at these sizes launched: Never",
+                      " ".join(done.json["not_checked"]))
+
     def test_the_plan_is_written_as_data(self):
         plan = self.folder / "plan.json"
         done = self.check(kernels.LINEAR, "--plan", plan)
