@@ -185,6 +185,22 @@ void Decide(const std::vector<Tested>& tested, Comparison& comparison) {
   comparison.tests = tested.size();
 }
 
+/// Of kernels that are compared: what one of the runs has not asked for says nothing, and is said.
+void RemarkSettings(Comparison& comparison) {
+  size_t gone = 0, added = 0;
+  for (const ItemChange& item : comparison.items) {
+    for (const SettingChange& setting : item.settings) {
+      gone += setting.change == Change::kGone ? 1 : 0;
+      added += setting.change == Change::kNew ? 1 : 0;
+    }
+  }
+  if (gone + added == 0) return;
+  comparison.notes.push_back(
+      fmt::format("of the settings of kernels that both runs have, {} are in the first run alone, "
+                  "{} in the second",
+                  gone, added));
+}
+
 void Remark(const Suite& a, const Suite& b, Comparison& comparison) {
   const auto differ = [&](const char* what, const std::string& before, const std::string& after) {
     if (before == after) return;
@@ -274,6 +290,7 @@ Comparison Compare(const Suite& a, const Suite& b) {
     if (item.change == Change::kSame) item.change = Worst(item);
   }
   Remark(a, b, comparison);
+  RemarkSettings(comparison);
   return comparison;
 }
 

@@ -9,7 +9,9 @@
 namespace cupel::report {
 namespace {
 
+using testing::Contains;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 Suite Gpu(std::vector<SuiteResult> items) {
   Suite suite;
@@ -116,6 +118,18 @@ TEST(SuiteCompare, EstimatesAreComparedAsEstimates) {
   const Suite measured = Gpu({TestItem("t", "accepted", {Sampled(1, 100)})});
   EXPECT_FALSE(Compare(estimated(10), measured).worse());
   EXPECT_FALSE(Compare(estimated(10), measured).items[0].settings[0].ratio);
+}
+
+TEST(SuiteCompare, SettingsOfOneRunAloneAreSaid) {
+  SuiteSetting other = Sampled(3, 10);
+  other.id = "multi-0";
+  const Suite both = Gpu({TestItem("t", "accepted", {Sampled(1, 10), other})});
+  const Suite one = Gpu({TestItem("t", "accepted", {Sampled(2, 10)})});
+  const Comparison comparison = Compare(both, one);
+  EXPECT_EQ(comparison.items[0].change, Change::kSame);
+  EXPECT_THAT(comparison.notes,
+              Contains(HasSubstr("1 are in the first run alone, 0 in the second")));
+  EXPECT_THAT(Compare(both, both).notes, IsEmpty());
 }
 
 TEST(SuiteCompare, OtherSizesAreNotCompared) {

@@ -74,6 +74,7 @@ class Merger {
       if (!is_new && Progress(item) < Progress(items_[place->second])) continue;
       if (!item.contains("from"))
         item["from"] = piece.name;  // of what was merged before it is there
+      if (!is_new) NoteFewer(items_[place->second], item);
       if (is_new) {
         items_.push_back(std::move(item));
       } else {
@@ -115,6 +116,16 @@ class Merger {
  private:
   static void AddOnce(const Json& value, std::vector<Json>& list) {
     if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+  }
+
+  /// The last one's result stands, also where it is of fewer settings.
+  void NoteFewer(const Json& before, const Json& now) {
+    const size_t had = List(before, "settings").size(), has = List(now, "settings").size();
+    if (has >= had) return;
+    AddOnce(
+        fmt::format("{}: {} settings of {} stand in place of {} of {}", Member(now, "id").dump(),
+                    has, Member(now, "from").dump(), had, Member(before, "from").dump()),
+        notes_);
   }
 
   /// Problems for which no piece has a kernel.

@@ -61,6 +61,21 @@ TEST(SuiteMerge, TheLastResultOfAnItemStandsAndScoresAreCountedAnew) {
   EXPECT_EQ((*merged)["merged"][1]["torch"], "2.12");
 }
 
+TEST(SuiteMerge, FewerSettingsInPlaceOfMoreAreNoted) {
+  Json more = Item("a", "accepted");
+  more["settings"].push_back(more["settings"][0]);
+  more["settings"][1]["id"] = "multi-0";
+  const Json fewer = Item("a", "accepted");
+  const auto merged = MergeSuites({Piece("all", {more}), Piece("one", {fewer})});
+  ASSERT_TRUE(merged) << merged.error().message;
+  EXPECT_EQ((*merged)["items"][0]["settings"].size(), 1u);
+  ASSERT_EQ((*merged)["notes"].size(), 1u);
+  EXPECT_THAT(std::string((*merged)["notes"][0]),
+              HasSubstr("1 settings of \"one\" stand in place of 2 of \"all\""));
+  const auto other_way = MergeSuites({Piece("one", {fewer}), Piece("all", {more})});
+  EXPECT_TRUE((*other_way)["notes"].empty());
+}
+
 TEST(SuiteMerge, WhatIsPendingReplacesNothingAndIsTold) {
   const auto merged = MergeSuites({Piece("x", {Item("a", "accepted")}),
                                    Piece("y", {Item("a", "pending"), Item("b", "pending")})});
