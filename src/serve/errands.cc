@@ -13,7 +13,11 @@ Result<Assignment> Errands::Prepare(const Item& item, const std::filesystem::pat
   if (found == tasks_.end()) {
     TRY_ASSIGN(task::Task task, task::LoadTask(item.task, tasks_root));
     TRY_ASSIGN(Parcel parcel, PackTask(task));
-    found = tasks_.emplace(item.task, Loaded{std::move(task), std::move(parcel)}).first;
+    Loaded read{std::move(task), std::move(parcel), {}};
+    for (const task::Direction one : {task::Direction::kForward, task::Direction::kBackward}) {
+      TRY_ASSIGN(read.question_hash[static_cast<int>(one)], task::QuestionHash(read.task, one));
+    }
+    found = tasks_.emplace(item.task, std::move(read)).first;
   }
   const Loaded& loaded = found->second;
   const task::Direction direction =
@@ -24,8 +28,8 @@ Result<Assignment> Errands::Prepare(const Item& item, const std::filesystem::pat
                 fmt::format("it would be func_{0}.py and config_{0}.json in {1}",
                             task::Name(direction), loaded.task.path.string()));
   }
-  TRY_ASSIGN(const std::string task_hash, task::QuestionHash(loaded.task, direction));
-  if (!item.task_sha256.empty() && task_hash != item.task_sha256) {
+  if (!item.task_sha256.empty() &&
+      loaded.question_hash[static_cast<int>(direction)] != item.task_sha256) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("the task {} has changed since the run began", loaded.task.name),
                 "go on with the run: it judges by the task as it is then");

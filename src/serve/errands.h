@@ -23,6 +23,7 @@ class Errands {
   struct Loaded {
     task::Task task;
     Parcel parcel;
+    std::string question_hash[2];  // by direction, of the task as it was read
   };
   std::map<std::string, Loaded> tasks_;
 };
