@@ -2,7 +2,6 @@
 #include "assay/provenance.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 
 #include "base/demangle.h"
 #include "base/hash.h"
+#include "base/name_some.h"
 #include "base/version.h"
 #include "build/cache.h"
 #include "os/fd.h"
@@ -18,6 +18,8 @@
 
 namespace cupel::assay {
 namespace {
+
+constexpr size_t kNamed = 4;  // settings or kernels in a sentence
 
 std::string Processor() {
   std::istringstream lines(os::ReadFile("/proc/cpuinfo", 4u << 20).value_or(""));
@@ -63,18 +65,13 @@ judge::Asked AskedOf(const Candidate& candidate, const Question& question, const
 /// Of a branch that no size took nothing is known: "2 of 7 kernels, …: Tail<4>, Wide<float>".
 void AddIdle(const judge::Verdict& verdict, const std::set<std::string>& launched,
              std::vector<std::string>& list) {
-  constexpr size_t kNamed = 4;
   std::vector<std::string> idle;
   for (const build::KernelResources& kernel : verdict.resources) {
     if (!launched.contains(kernel.kernel)) idle.push_back(BriefName(Demangle(kernel.kernel)));
   }
   if (idle.empty()) return;
-  const size_t named = std::min(kNamed, idle.size());
-  list.push_back(
-      fmt::format("{} of {} kernels, which no call at these sizes launched: {}{}", idle.size(),
-                  verdict.resources.size(),
-                  fmt::join(idle.begin(), idle.begin() + static_cast<std::ptrdiff_t>(named), ", "),
-                  idle.size() > named ? fmt::format(" and {} more", idle.size() - named) : ""));
+  list.push_back(fmt::format("{} of {} kernels, which no call at these sizes launched: {}",
+                             idle.size(), verdict.resources.size(), NameSome(idle, kNamed)));
 }
 
 /// "exact arithmetic at single-0 (3 times too large)", a text for all settings with the same
@@ -91,12 +88,7 @@ void AddUntried(const judge::Verdict& verdict, const char* what,
     known->second.push_back(setting.id);
   }
   for (const auto& [why, settings] : reasons) {
-    constexpr size_t kNamed = 4;
-    const size_t named = std::min(kNamed, settings.size());
-    list.push_back(fmt::format(
-        "{} at {}{} ({})", what,
-        fmt::join(settings.begin(), settings.begin() + static_cast<std::ptrdiff_t>(named), ", "),
-        settings.size() > named ? fmt::format(" and {} more", settings.size() - named) : "", why));
+    list.push_back(fmt::format("{} at {} ({})", what, NameSome(settings, kNamed), why));
   }
 }
 

@@ -8,10 +8,10 @@
 #include <array>
 #include <optional>
 #include <set>
-#include <span>
 #include <string_view>
 
 #include "base/demangle.h"
+#include "base/name_some.h"
 #include "build/x86.h"
 
 namespace cupel::build {
@@ -292,11 +292,7 @@ void AuditSymbols(const SharedObject& object, Audit& audit) {
     }
   }
   if (unknown.empty()) return;
-  const size_t named = std::min<size_t>(unknown.size(), 5);
-  audit.notes.push_back(fmt::format(
-      "host code needs what is not on the audit's list: {}{}",
-      fmt::join(std::span(unknown).first(named), ", "),
-      unknown.size() > named ? fmt::format(" and {} more", unknown.size() - named) : ""));
+  audit.notes.push_back("host code needs what is not on the audit's list: " + NameSome(unknown, 5));
 }
 
 void AuditCode(const SharedObject& object, Audit& audit) {

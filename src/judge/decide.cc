@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <map>
 #include <set>
-#include <span>
 
+#include "base/name_some.h"
 #include "judge/verdict.h"
 
 namespace cupel::judge {
@@ -174,12 +174,7 @@ bool CollectSetting(const SettingReport& setting, Verdict& verdict, Collected& a
   return CollectTrials(setting, all) || failed;
 }
 
-std::string JoinIds(const std::vector<std::string>& ids) {
-  const size_t named = std::min<size_t>(8, ids.size());
-  std::string text = fmt::format("{}", fmt::join(std::span(ids).first(named), ", "));
-  if (ids.size() > named) text += fmt::format(" and {} more", ids.size() - named);
-  return text;
-}
+std::string JoinIds(const std::vector<std::string>& ids) { return NameSome(ids, 8); }
 
 struct Tally {
   int passed = 0, failed = 0, unsupported = 0;

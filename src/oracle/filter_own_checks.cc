@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "base/name_some.h"
+
 namespace cupel::oracle {
 namespace {
 
@@ -104,12 +106,10 @@ QualityCheck UnusedCheck(const TaskMeasures& measures) {
   }
   check.measured = fmt::format("{} of {} tensors moved", moved, measures.arguments.size());
   if (!unused.empty()) {
-    const size_t more = unused.size() - std::min(unused.size(), kMaxNamed);
-    unused.resize(unused.size() - more);
-    Flag(check, fmt::format(
-                    "the output does not depend on {}{}: a kernel need not read it; take it out of "
-                    "the task, or let it matter",
-                    fmt::join(unused, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
+    Flag(check,
+         fmt::format("the output does not depend on {}: a kernel need not read it; take it out of "
+                     "the task, or let it matter",
+                     NameSome(unused, kMaxNamed)));
   } else if (!measures.unfinished.empty()) {
     check.status = CheckStatus::kUnfinished;
     check.reason = "the time ran out while " + measures.unfinished;

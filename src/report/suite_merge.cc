@@ -74,10 +74,10 @@ class Merger {
       if (!is_new && Progress(item) < Progress(items_[place->second])) continue;
       if (!item.contains("from"))
         item["from"] = piece.name;  // of what was merged before it is there
-      if (!is_new) NoteFewer(items_[place->second], item);
       if (is_new) {
         items_.push_back(std::move(item));
       } else {
+        NoteFewer(items_[place->second], item);
         items_[place->second] = std::move(item);
       }
     }

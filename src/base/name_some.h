@@ -1,0 +1,13 @@
+// A list of names in a sentence. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace cupel {
+
+/// "a, b and 3 more", of at most `most` names.
+std::string NameSome(std::span<const std::string> names, size_t most);
+
+}  // namespace cupel
