@@ -16,20 +16,6 @@ from support import CUPEL, SOURCE, CupelTest
 KERNELS = 5
 
 
-def workers():
-    """The processes that run `cupel worker` below Slurm."""
-    found = []
-    for folder in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            argv = (folder / "cmdline").read_bytes().split(b"\0")
-            state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        if argv[:2] == [CUPEL.encode(), b"worker"] and state != "Z":
-            found.append(int(folder.name))
-    return found
-
-
 def without_timing(value):
     if isinstance(value, dict):
         return {key: without_timing(member) for key, member in value.items() if key not in ("timing", "seconds")}
@@ -71,6 +57,21 @@ class SlurmTest(CupelTest):
     def through_slurm(self, *args):
         return self.command(self.run_folder, "--workers", f"srun -n1 -c2 --quiet {CUPEL} worker", "--jobs", "3", *args)
 
+    def workers(self):
+        """The processes that run `cupel worker` in this Slurm: other tests, which run beside this one, have theirs."""
+        found = []
+        ours = f"SLURM_CONF={self.slurm.environment['SLURM_CONF']}".encode()
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                argv = (folder / "cmdline").read_bytes().split(b"\0")
+                environment = (folder / "environ").read_bytes().split(b"\0")
+                state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            if argv[:2] == [CUPEL.encode(), b"worker"] and ours in environment and state != "Z":
+                found.append(int(folder.name))
+        return found
+
     def begin(self):
         process = subprocess.Popen(self.through_slurm(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                    env=self.environment(), cwd=self.folder)
@@ -106,7 +107,7 @@ class SlurmTest(CupelTest):
             time.sleep(0.02)
 
     def wait_for_no_worker(self):
-        self.wait_until(lambda: not workers(), 30)
+        self.wait_until(lambda: not self.workers(), 30)
         self.wait_until(lambda: not self.slurm.jobs(), 30)
 
     def finish(self, process):
@@ -126,9 +127,15 @@ class SlurmTest(CupelTest):
     def test_workers_killed_in_the_middle(self):
         process = self.begin()
         for killed in range(2):
-            self.wait_until(lambda: len(workers()) >= 2 or process.poll() is not None)
+            running = []
+
+            def are_two():
+                running[:] = self.workers()
+                return len(running) >= 2 or process.poll() is not None
+
+            self.wait_until(are_two)
             if process.poll() is None:
-                os.kill(workers()[0], signal.SIGKILL)
+                os.kill(running[0], signal.SIGKILL)
         said = self.finish(process)
         self.assertIn("it is started again", said)
         self.hold_against_local()
@@ -148,7 +155,7 @@ class SlurmTest(CupelTest):
 
     def test_interrupted_it_leaves_no_job(self):
         process = self.begin()
-        self.wait_until(lambda: len(workers()) >= 1)
+        self.wait_until(lambda: len(self.workers()) >= 1)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130)
