@@ -35,7 +35,7 @@ CandidateStatus StatusFrom(std::string_view name) {
   return name == "evaluating" ? CandidateStatus::kEvaluating : CandidateStatus::kDone;
 }
 
-Candidate FromRow(const Statement& row) {
+Candidate CandidateOf(const Statement& row) {
   Candidate candidate;
   candidate.id = row.Int(0);
   candidate.generation = static_cast<int>(row.Int(1));
@@ -57,14 +57,14 @@ Result<std::vector<Candidate>> All(Statement statement) {
   while (true) {
     TRY_ASSIGN(const bool row, statement.Next());
     if (!row) return candidates;
-    candidates.push_back(FromRow(statement));
+    candidates.push_back(CandidateOf(statement));
   }
 }
 
 Result<std::optional<Candidate>> First(Statement statement) {
   TRY_ASSIGN(const bool row, statement.Next());
   if (!row) return std::nullopt;
-  return FromRow(statement);
+  return CandidateOf(statement);
 }
 
 tl::unexpected<Error> NoCandidate(const Database& database, int64_t id) {

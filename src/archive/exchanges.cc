@@ -9,7 +9,7 @@
 namespace cupel::archive {
 namespace {
 
-Exchange FromRow(const Statement& row) {
+Exchange ExchangeOf(const Statement& row) {
   Exchange exchange;
   exchange.id = row.Int(0);
   exchange.candidate = row.OptionalInt(1);
@@ -114,7 +114,7 @@ Result<std::vector<Exchange>> Archive::Exchanges() const {
   while (true) {
     TRY_ASSIGN(const bool row, select.Next());
     if (!row) return exchanges;
-    exchanges.push_back(FromRow(select));
+    exchanges.push_back(ExchangeOf(select));
   }
 }
 

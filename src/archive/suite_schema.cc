@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kSuiteApplicationId = 0x63757073;
 
 // Never edit a migration that has been released: append one.
-constexpr const char* kVersion1 = R"sql(
+constexpr const char* kSuiteVersion1 = R"sql(
 CREATE TABLE suites (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   status TEXT NOT NULL CHECK (status IN ('running', 'stopped', 'finished', 'failed')),
@@ -58,7 +58,7 @@ CREATE TABLE events (
 ) STRICT;
 )sql";
 
-constexpr const char* kVersion2 = R"sql(
+constexpr const char* kSuiteVersion2 = R"sql(
 CREATE TABLE judged (
   item TEXT PRIMARY KEY REFERENCES items (id) ON DELETE CASCADE,
   verdict TEXT NOT NULL CHECK (json_valid(verdict)),
@@ -70,7 +70,7 @@ CREATE TABLE judged (
 )sql";
 
 // Times go with the verdict that they are of.
-constexpr const char* kVersion3 = R"sql(
+constexpr const char* kSuiteVersion3 = R"sql(
 CREATE TABLE timed (
   item TEXT NOT NULL REFERENCES judged (item) ON DELETE CASCADE,
   setting TEXT NOT NULL,
@@ -81,13 +81,14 @@ CREATE TABLE timed (
 ) STRICT;
 )sql";
 
-constexpr std::array kMigrations = {Migration{1, kVersion1}, Migration{2, kVersion2},
-                                    Migration{3, kVersion3}};
+constexpr std::array kSuiteMigrations = {Migration{1, kSuiteVersion1}, Migration{2, kSuiteVersion2},
+                                         Migration{3, kSuiteVersion3}};
 
 }  // namespace
 
 const Schema& SuiteSchema() {
-  static constexpr Schema kSchema = {kSuiteApplicationId, kMigrations, "the store of a suite run",
+  static constexpr Schema kSchema = {kSuiteApplicationId, kSuiteMigrations,
+                                     "the store of a suite run",
                                      "name the folder that cupel suite run wrote"};
   return kSchema;
 }

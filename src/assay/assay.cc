@@ -15,14 +15,13 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/version.h"
+#include "build/build.h"
 #include "build/source_scan.h"
 #include "os/fd.h"
 #include "os/process.h"
 
 namespace cupel::assay {
 namespace {
-
-constexpr size_t kMaxSourceBytes = 8u << 20;
 
 /// A verdict with everything filled in that is known before judging.
 judge::Verdict Begin(const Candidate& candidate, const Question& question,
@@ -90,7 +89,7 @@ void BlameFastMath(judge::Verdict& verdict, const build::Image& image) {
   };
   const auto reason = std::find_if(verdict.reasons.begin(), verdict.reasons.end(), is_numeric);
   if (reason == verdict.reasons.end()) return;
-  const auto source = os::ReadFile(image.source, kMaxSourceBytes);
+  const auto source = os::ReadFile(image.source, build::kMaxSourceBytes);
   if (!source) return;
   const std::string note = build::FastMathNote(*source, image.ptx, image.flags);
   if (!note.empty()) reason->message += "\n" + note;

@@ -8,7 +8,7 @@
 namespace cupel::assay {
 namespace {
 
-task::Value TensorOf(const std::vector<float>& data, std::vector<int64_t> shape) {
+task::Value FloatArgument(const std::vector<float>& data, std::vector<int64_t> shape) {
   task::Tensor tensor;
   tensor.shape = std::move(shape);
   tensor.strides = task::ContiguousStrides(tensor.shape);
@@ -18,14 +18,14 @@ task::Value TensorOf(const std::vector<float>& data, std::vector<int64_t> shape)
 
 TEST(RecordingKey, IgnoresTheContentsOfTensors) {
   const std::vector<float> a(6, 1.0f), b(6, 2.0f);
-  EXPECT_EQ(RecordingKey({TensorOf(a, {2, 3})}), RecordingKey({TensorOf(b, {2, 3})}));
-  EXPECT_NE(RecordingKey({TensorOf(a, {2, 3})}), RecordingKey({TensorOf(a, {3, 2})}));
+  EXPECT_EQ(RecordingKey({FloatArgument(a, {2, 3})}), RecordingKey({FloatArgument(b, {2, 3})}));
+  EXPECT_NE(RecordingKey({FloatArgument(a, {2, 3})}), RecordingKey({FloatArgument(a, {3, 2})}));
 }
 
 TEST(RecordingKey, TakesOneElementTensorsAsScalars) {
   const std::vector<float> a(1, 1.0f), b(1, 2.0f);
-  EXPECT_NE(RecordingKey({TensorOf(a, {})}), RecordingKey({TensorOf(b, {})}));
-  EXPECT_EQ(RecordingKey({TensorOf(a, {1})}), RecordingKey({TensorOf(a, {1})}));
+  EXPECT_NE(RecordingKey({FloatArgument(a, {})}), RecordingKey({FloatArgument(b, {})}));
+  EXPECT_EQ(RecordingKey({FloatArgument(a, {1})}), RecordingKey({FloatArgument(a, {1})}));
 }
 
 TEST(RecordingKey, TellsKindsOfScalarsApart) {
@@ -41,7 +41,7 @@ TEST(ContractProblem, WithoutDeviceWorkOnlyInputsCanBeReturned) {
   task::Case wanted;
   task::Output& output = wanted.outputs.emplace_back();
   output.shape = {6};
-  output.reference = *TensorOf(row, {6}).AsTensor();
+  output.reference = *FloatArgument(row, {6}).AsTensor();
   plan::Plan plan;
   plan::View view;
   view.shape = {6};
@@ -70,7 +70,7 @@ TEST(ContractProblem, AViewOfAnInputMustHaveItsNumbersInOrder) {
     plan.outputs[0].address.buffer = 0;
     plan.outputs[0].shape = wanted.outputs[0].shape = {columns, rows};
     plan.outputs[0].strides = {1, columns};
-    wanted.outputs[0].reference = *TensorOf(matrix, {columns, rows}).AsTensor();
+    wanted.outputs[0].reference = *FloatArgument(matrix, {columns, rows}).AsTensor();
     return ContractProblem(plan, wanted);
   };
   const auto problem = transposed(plan::BufferKind::kArgument, 2, 3);

@@ -23,7 +23,7 @@ constexpr double kShadowBudget = 60e6;
 /// It touches eight times what it stores, and the oracle computes its cases in double.
 constexpr double kStoreBudget = 64e6;
 constexpr double kCaseBudget = 256e6;
-constexpr std::chrono::seconds kDeadline{60};
+constexpr std::chrono::seconds kRunDeadline{60};
 /// How many other orders are tried where the order may matter.
 constexpr int kUsualSchedules = 2;
 
@@ -80,7 +80,7 @@ Result<std::optional<engine::Run>> Equivalence::Execute(const plan::Plan& plan,
   options.counters = counters;
   options.shadows = shadows;
   options.schedule = schedule;
-  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+  const auto deadline = std::chrono::steady_clock::now() + kRunDeadline;
   options.cancelled = [deadline] {
     return os::CancelRequested() || std::chrono::steady_clock::now() > deadline;
   };

@@ -10,7 +10,7 @@ namespace cupel::assay {
 namespace {
 
 /// Runs whatever it is asked to; notes how much.
-class FakeProgram : public engine::Program {
+class CountingProgram : public engine::Program {
  public:
   Result<engine::Run> Execute(const plan::Plan&, SampledRunner::Arguments,
                               const engine::RunOptions& options) override {
@@ -44,7 +44,7 @@ class SampledRun : public ::testing::Test {
     EXPECT_TRUE(run);
     return *run;
   }
-  FakeProgram program_;
+  CountingProgram program_;
   plan::Plan plan_;
   SampledRunner runner_;
 };

@@ -14,8 +14,8 @@ namespace {
 using engine::Change;
 
 template <typename T>
-task::Value TensorOf(const std::vector<T>& data, std::vector<int64_t> shape,
-                     DType dtype = DType::kF32) {
+task::Value ValueOf(const std::vector<T>& data, std::vector<int64_t> shape,
+                    DType dtype = DType::kF32) {
   task::Tensor tensor;
   tensor.dtype = dtype;
   tensor.shape = std::move(shape);
@@ -45,7 +45,7 @@ class Secret : public ::testing::Test {
 
 TEST_F(Secret, EveryChangeChangesSomethingToAValueOfTheSameArgument) {
   const auto few = Counting(12), many = Counting(4096);
-  case_.args = {TensorOf(few, {3, 4}), TensorOf(many, {4096})};
+  case_.args = {ValueOf(few, {3, 4}), ValueOf(many, {4096})};
   std::set<uint64_t> places;
   for (int draw = 0; draw < 50; ++draw) {
     int of_few = 0, of_many = 0;
@@ -69,7 +69,7 @@ TEST_F(Secret, EveryChangeChangesSomethingToAValueOfTheSameArgument) {
 TEST_F(Secret, StaysInsideStridedViews) {
   // Rows 1 and 2 of four, columns 1, 3 and 5 of eight: transposed, behind an offset.
   const auto values = Counting(32);
-  task::Value view = TensorOf(values, {3, 2});
+  task::Value view = ValueOf(values, {3, 2});
   auto& tensor = std::get<task::Tensor>(view.data);
   tensor.strides = {2, 8};
   tensor.offset = 9;
@@ -91,16 +91,16 @@ TEST_F(Secret, StaysInsideStridedViews) {
 TEST_F(Secret, LeavesIntegersScalarsAndConstantsAlone) {
   const std::vector<int64_t> indices{1, 2, 3};
   const std::vector<float> one{1}, ones(500, 1), none;
-  case_.args = {TensorOf(indices, {3}, DType::kI64), TensorOf(one, {1}), TensorOf(one, {}),
-                TensorOf(ones, {500}), TensorOf(none, {0, 4})};
+  case_.args = {ValueOf(indices, {3}, DType::kI64), ValueOf(one, {1}), ValueOf(one, {}),
+                ValueOf(ones, {500}), ValueOf(none, {0, 4})};
   for (int draw = 0; draw < 20; ++draw) EXPECT_TRUE(DrawSecrets(case_, random_).empty());
 }
 
 TEST_F(Secret, NamesArgumentsByTheirPlaceAmongTensors) {
   const auto values = Counting(8);
   const std::vector<int64_t> indices{1, 2, 3};
-  case_.args = {task::Value{2.0}, TensorOf(indices, {3}, DType::kI64), task::Value{task::None{}},
-                task::Value{std::vector<task::Value>{TensorOf(values, {8})}}};
+  case_.args = {task::Value{2.0}, ValueOf(indices, {3}, DType::kI64), task::Value{task::None{}},
+                task::Value{std::vector<task::Value>{ValueOf(values, {8})}}};
   const auto changes = DrawSecrets(case_, random_);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_EQ(changes[0].argument, 1);
@@ -108,7 +108,7 @@ TEST_F(Secret, NamesArgumentsByTheirPlaceAmongTensors) {
 
 TEST_F(Secret, ManyLargeArgumentsDoNotMakeARequestTooLarge) {
   const auto values = Counting(1000);
-  case_.args.assign(100, TensorOf(values, {1000}));
+  case_.args.assign(100, ValueOf(values, {1000}));
   EXPECT_LE(DrawSecrets(case_, random_).size(), 64u);  // what the GPU worker takes
 }
 
@@ -116,8 +116,8 @@ TEST_F(Secret, NaNsReachEveryArgumentThatIsATensor) {
   const auto a = Counting(8), b = Counting(8);
   const std::vector<float> one{1};
   const std::vector<uint16_t> halves(8, 0x3c00);
-  case_.args = {TensorOf(a, {8}), TensorOf(one, {1}), TensorOf(b, {2, 4}),
-                TensorOf(halves, {8}, DType::kF16)};
+  case_.args = {ValueOf(a, {8}), ValueOf(one, {1}), ValueOf(b, {2, 4}),
+                ValueOf(halves, {8}, DType::kF16)};
   std::set<int> reached;
   for (int draw = 0; draw < 100; ++draw) {
     const auto change = DrawNan(case_, random_);
@@ -137,7 +137,7 @@ TEST_F(Secret, NaNsReachEveryArgumentThatIsATensor) {
 TEST_F(Secret, NoNaNsBesideIndices) {
   const auto values = Counting(8);
   const std::vector<int64_t> indices{1, 2, 3};
-  case_.args = {TensorOf(values, {8}), TensorOf(indices, {3}, DType::kI64)};
+  case_.args = {ValueOf(values, {8}), ValueOf(indices, {3}, DType::kI64)};
   EXPECT_FALSE(DrawNan(case_, random_).has_value());
   case_.args.clear();
   EXPECT_FALSE(DrawNan(case_, random_).has_value());
@@ -145,7 +145,7 @@ TEST_F(Secret, NoNaNsBesideIndices) {
 
 TEST_F(Secret, ChangesAreMadeInACopyAndTheLastOfAnElementHolds) {
   const auto a = Counting(4), b = Counting(4);
-  case_.args = {TensorOf(a, {4}), TensorOf(b, {4})};
+  case_.args = {ValueOf(a, {4}), ValueOf(b, {4})};
   const auto bytes = [](float value) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof value);
   };

@@ -20,7 +20,7 @@ namespace {
 using std::string_view;
 
 template <typename List>
-bool Contains(const List& list, string_view name) {
+bool IsOneOf(const List& list, string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
@@ -206,39 +206,38 @@ constexpr auto kRemarks = std::to_array<Remark>({{"sleep", "sleeps (sleep)"},
 
 bool IsMath(string_view name) {
   if (name.ends_with("f") || name.ends_with("l")) {
-    if (Contains(kMathStems, name.substr(0, name.size() - 1))) return true;
+    if (IsOneOf(kMathStems, name.substr(0, name.size() - 1))) return true;
   }
   return BeginsWithAny(kMathStems, name) && name.size() <= 16;
 }
 
-bool IsAllowed(string_view name) {
-  if (Contains(kAllowed, name) || BeginsWithAny(kAllowedPrefixes, name) || IsMath(name))
-    return true;
+bool IsHarmless(string_view name) {
+  if (IsOneOf(kAllowed, name) || BeginsWithAny(kAllowedPrefixes, name) || IsMath(name)) return true;
   if (name.starts_with(kFortified) && name.ends_with("_chk")) {
-    return Contains(kAllowed, name.substr(2, name.size() - 6));
+    return IsOneOf(kAllowed, name.substr(2, name.size() - 6));
   }
   return false;
 }
 
 /// What `name` is for when it is refused, else null.
 const char* Forbidden(string_view name) {
-  if (Contains(kProcesses, name)) return "reaches for other processes";
-  if (Contains(kThreads, name) || BeginsWithAny(kThreadPrefixes, name)) return "starts threads";
-  if (Contains(kSockets, name)) return "uses the network";
-  if (Contains(kFiles, name) || BeginsWithAny(kFilePrefixes, name)) return "uses files";
-  if (Contains(kLoading, name)) return "loads or alters code";
-  if (Contains(kCalls, name)) return "makes system calls of its own";
-  if (Contains(kSignals, name)) return "handles signals";
+  if (IsOneOf(kProcesses, name)) return "reaches for other processes";
+  if (IsOneOf(kThreads, name) || BeginsWithAny(kThreadPrefixes, name)) return "starts threads";
+  if (IsOneOf(kSockets, name)) return "uses the network";
+  if (IsOneOf(kFiles, name) || BeginsWithAny(kFilePrefixes, name)) return "uses files";
+  if (IsOneOf(kLoading, name)) return "loads or alters code";
+  if (IsOneOf(kCalls, name)) return "makes system calls of its own";
+  if (IsOneOf(kSignals, name)) return "handles signals";
   return nullptr;
 }
 
 /// What of a changing world `name` looks at, else null.
 const char* Changing(string_view name) {
-  if (Contains(kClocks, name)) return "reads a clock";
-  if (Contains(kEntropy, name) || BeginsWithAny(kEntropyPrefixes, name))
+  if (IsOneOf(kClocks, name)) return "reads a clock";
+  if (IsOneOf(kEntropy, name) || BeginsWithAny(kEntropyPrefixes, name))
     return "draws on the system's entropy";
-  if (Contains(kIdentities, name)) return "asks where it runs";
-  if (Contains(kEnvironment, name)) return "reads environment variables";
+  if (IsOneOf(kIdentities, name)) return "asks where it runs";
+  if (IsOneOf(kEnvironment, name)) return "reads environment variables";
   return nullptr;
 }
 
@@ -271,9 +270,9 @@ std::optional<Audit::Objection> ObjectionTo(const std::string& name) {
 void AuditWeakSymbols(const SharedObject& object, Audit& audit) {
   for (const std::string& name : object.weak) {
     if (audit.objection) return;
-    if (Contains(kWeak, name) || BeginsWithAny(kWeakPrefixes, name)) continue;
+    if (IsOneOf(kWeak, name) || BeginsWithAny(kWeakPrefixes, name)) continue;
     audit.objection = ObjectionTo(name);
-    if (audit.objection || Contains(kAllowed, name)) continue;
+    if (audit.objection || IsOneOf(kAllowed, name)) continue;
     audit.objection = FollowsNoArgument("asks whether somebody has a symbol", Readable(name));
   }
 }
@@ -287,7 +286,7 @@ void AuditSymbols(const SharedObject& object, Audit& audit) {
                                       [&](const Remark& r) { return r.name == name; });
     if (remark != kRemarks.end()) {
       audit.notes.push_back(fmt::format("host code {}", remark->text));
-    } else if (!objection && !IsAllowed(name)) {
+    } else if (!objection && !IsHarmless(name)) {
       unknown.push_back(Readable(name));
     }
   }

@@ -26,7 +26,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMaxSource = 4u << 20;
 constexpr size_t kMaxArtefact = 256u << 20;
 
 /// A file that the compiler wrote. Nothing but a regular file in the folder itself will do: a link
@@ -185,7 +184,7 @@ Result<Context> Prepare(const fs::path& source, const Options& options) {
   context.options = &options;
   context.path = source;
   context.name = SourceName(source);
-  TRY_ASSIGN(context.source, os::ReadFile(source, kMaxSource));
+  TRY_ASSIGN(context.source, os::ReadFile(source, kMaxSourceBytes));
   TRY_ASSIGN(context.flags, CandidateFlags(options.flags));
   TRY_ASSIGN(context.arch, VirtualArch(options.arch));
   TRY_ASSIGN(context.toolkit, FindToolkit());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <variant>
@@ -13,6 +14,9 @@
 #include "os/sandbox.h"
 
 namespace cupel::build {
+
+/// Of a candidate.
+inline constexpr size_t kMaxSourceBytes = 4u << 20;
 
 struct Options {
   std::filesystem::path shim;      // the shim/ folder

@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t kMaxAnswer = 4u << 20;
 constexpr size_t kMaxReply = 32u << 20;
-constexpr size_t kMaxMessage = 500;
-constexpr std::chrono::seconds kDeadline{30};
+constexpr size_t kMaxNote = 500;
+constexpr std::chrono::seconds kParseDeadline{30};
 constexpr char kWho[] = "extract.py";
 
 /// One line, whatever the answer's text holds.
@@ -23,7 +23,7 @@ std::string OneLine(std::string text) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   }
-  return text.substr(0, kMaxMessage);
+  return text.substr(0, kMaxNote);
 }
 
 Result<std::vector<std::string>> Texts(const Json& reply, const char* key) {
@@ -48,7 +48,7 @@ Result<ExtractOutcome> ExtractAnswer(const std::filesystem::path& answer,
   spawn.argv = {options.python, "-I", "-S", options.script.string()};
   spawn.env = {{"PATH", "/usr/bin:/bin"}, {"LC_ALL", "C.UTF-8"}};
   TRY_ASSIGN(const os::RunResult run,
-             os::Run(std::move(spawn), kDeadline, kMaxReply, DumpJson(request)));
+             os::Run(std::move(spawn), kParseDeadline, kMaxReply, DumpJson(request)));
   if (!run.status.exited || run.status.code != 0 || run.out_truncated) {
     // Hostile text can exhaust the reader, which has bounds of its own.
     return ExtractOutcome(ExtractRefusal{

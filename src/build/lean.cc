@@ -7,13 +7,12 @@
 #include <string>
 
 #include "build/flags.h"
+#include "build/source_scan.h"
 
 namespace cupel::build {
 namespace {
 
 using std::string_view;
-
-bool IsWordChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 template <size_t N>
 bool Mentions(string_view text, const std::array<string_view, N>& words) {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "build/build.h"
 #include "build/diagnostics.h"
 #include "os/fd.h"
 #include "os/process.h"
@@ -17,8 +18,8 @@ namespace {
 
 constexpr const char* kPrograms[] = {"/usr/bin/clang-tidy", "/usr/bin/clang-tidy-14"};
 constexpr const char* kFile = "kernel.cu";
-constexpr size_t kMaxSource = 4u << 20, kMaxOutput = 1u << 20, kMaxRemarks = 50;
-constexpr std::chrono::seconds kDeadline{60};
+constexpr size_t kMaxLint = 1u << 20, kMaxRemarks = 50;
+constexpr std::chrono::seconds kLintDeadline{60};
 
 /// Those that tell something about a kernel; the others are about style, or fire on every index.
 constexpr const char* kChecks =
@@ -43,7 +44,7 @@ os::Confinement Confine(const Toolkit& toolkit, const Options& options, const fs
   confinement.writable = {folder};
   confinement.address_space_bytes = uint64_t{4} << 30;
   confinement.file_bytes = uint64_t{64} << 20;
-  confinement.cpu_seconds = static_cast<uint64_t>(kDeadline.count());
+  confinement.cpu_seconds = static_cast<uint64_t>(kLintDeadline.count());
   confinement.processes = 8;
   confinement.allow_weak = options.allow_weak_sandbox;
   return confinement;
@@ -98,7 +99,7 @@ Result<Lint> RunClangTidy(const fs::path& source, const Options& options) {
   const std::string program = Program();
   if (program.empty()) return Lint{{}, "clang-tidy is not installed"};
   TRY_ASSIGN(const Toolkit toolkit, FindToolkit());
-  TRY_ASSIGN(const std::string text, os::ReadFile(source, kMaxSource));
+  TRY_ASSIGN(const std::string text, os::ReadFile(source, kMaxSourceBytes));
   TRY_ASSIGN(const os::TempDir folder, os::TempDir::Create());
   TRY(os::WriteFileAtomically(folder.path() / kFile, text));
   // CUDA 13 has this header no more, and clang up to 18 ends there; what it lacks then is no fatal
@@ -110,7 +111,7 @@ Result<Lint> RunClangTidy(const fs::path& source, const Options& options) {
   spawn.env = {{"PATH", "/usr/bin:/bin"}, {"HOME", folder.path().string()}, {"LC_ALL", "C"}};
   spawn.directory = folder.path();
   spawn.confinement = &confinement;
-  TRY_ASSIGN(const os::RunResult run, os::Run(std::move(spawn), kDeadline, kMaxOutput));
+  TRY_ASSIGN(const os::RunResult run, os::Run(std::move(spawn), kLintDeadline, kMaxLint));
   return LintOf(run, folder.path());
 }
 

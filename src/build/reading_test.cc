@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kModule =
+constexpr const char* kUnusedModule =
     "extern \"C\" __attribute__((visibility(\"default\"))) int cupel_candidate_call() { return 0; "
     "}\n";
 constexpr const char* kSecret = "static_assert(false, \"the secret was read\");\n";
@@ -39,7 +39,7 @@ class Reading : public testing::Test {
 
   Outcome Compile(const std::string& text) {
     const fs::path source = folder_.path() / "kernel.cu";
-    std::ofstream(source) << text << "\n" << kModule;
+    std::ofstream(source) << text << "\n" << kUnusedModule;
     auto outcome = Build(source, options_);
     EXPECT_TRUE(outcome) << (outcome ? "" : outcome.error().ToString());
     return outcome ? std::move(*outcome) : Outcome(BuildFailure{});

@@ -9,8 +9,6 @@
 namespace cupel::build {
 namespace {
 
-bool IsWordChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
 /// The end of the literal that begins at `begin` with the quote `text[begin]`.
 size_t EndOfLiteral(std::string_view text, size_t begin) {
   const char quote = text[begin];

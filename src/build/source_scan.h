@@ -2,11 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cctype>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace cupel::build {
+
+/// Whether `c` may be part of a name or number.
+inline bool IsWordChar(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
 
 /// `source` with comments, strings and characters blanked out, lines kept.
 std::string CodeOnly(std::string_view source);

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxSignature = 4u << 20;
-constexpr char kRemedy[] =
+constexpr char kPythonRemedy[] =
     "an answer whose forward calls kernels of load_inline alone can be followed; else write a .cu "
     "file with PYBIND11_MODULE";
 
@@ -96,7 +96,7 @@ Result<CandidateFile> OpenCandidate(const fs::path& kernel, const task::Task* ta
   if (const auto* refusal = std::get_if<build::ExtractRefusal>(&outcome)) {
     return Fail(ErrorCode::kUnsupported,
                 fmt::format("unsupported: {}: {}", name, report::Printable(refusal->message)),
-                kRemedy);
+                kPythonRemedy);
   }
   const auto& extraction = std::get<build::Extraction>(outcome);
   TRY_ASSIGN(os::TempDir folder, os::TempDir::Create());

@@ -9,7 +9,7 @@
 namespace cupel::cli {
 namespace {
 
-constexpr size_t kMostBytes = 1 << 16;
+constexpr size_t kMostStoredBytes = 1 << 16;
 
 std::string FileName(std::string gpu) {
   for (char& c : gpu) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '-';
@@ -22,7 +22,7 @@ Result<engine::Ceilings> CeilingsOf(engine::Engine& engine) {
   TRY_ASSIGN(const auto cache, os::CacheDir());
   const auto path = cache / "ceilings" / FileName(engine.Device().full_name);
   // What cannot be read counts as absent: it is a cache.
-  if (auto text = os::ReadFile(path, kMostBytes)) {
+  if (auto text = os::ReadFile(path, kMostStoredBytes)) {
     if (auto json = ParseJson(*text, path.string())) {
       if (auto ceilings = engine::CeilingsFromJson(*json)) return ceilings;
     }

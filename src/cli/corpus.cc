@@ -13,7 +13,7 @@ namespace cupel::cli {
 namespace {
 
 constexpr size_t kMostSourceBytes = 4u << 20;
-constexpr const char* kRemedy =
+constexpr const char* kHeadRemedy =
     "a head is like: // exploit: 3.2 caching by content, // task: mnist_linear, // expect: "
     "rejected "
     "reads_device_memory (docs/formats/selftest.md)";
@@ -127,7 +127,7 @@ Result<Specimen> ReadSpecimen(Corpus corpus, const std::filesystem::path& kernel
     if (!Take(key, text.substr(colon + 2), specimen)) {
       return Fail(ErrorCode::kInvalidArgument,
                   fmt::format("{}:{}: \"{}\" is not understood", kernel.string(), line, text),
-                  kRemedy);
+                  kHeadRemedy);
     }
   }
   const bool must_fail = corpus == Corpus::kMustFail;
@@ -138,7 +138,7 @@ Result<Specimen> ReadSpecimen(Corpus corpus, const std::filesystem::path& kernel
                             specimen.task.empty()    ? "\"// task:\""
                             : specimen.codes.empty() ? "\"// expect:\""
                                                      : "\"// exploit:\""),
-                kRemedy);
+                kHeadRemedy);
   }
   return specimen;
 }

@@ -11,8 +11,8 @@
 namespace cupel::cli {
 namespace {
 
-constexpr size_t kMostBytes = 64u << 20;
-constexpr const char* kRemedy =
+constexpr size_t kMostListBytes = 64u << 20;
+constexpr const char* kLineRemedy =
     "each line is like {\"kernel\": \"k.cu\", \"task\": \"mnist_linear\", \"backward\": false}";
 
 Result<ListedKernel> ReadLine(const std::string& line, const std::string& where) {
@@ -41,7 +41,7 @@ Status TakeLine(const std::string& line, const std::string& where,
 
 Status ReadKernelList(const std::filesystem::path& list,
                       const std::function<Status(const ListedKernel& kernel)>& take) {
-  TRY_ASSIGN(const std::string text, os::ReadFile(list, kMostBytes));
+  TRY_ASSIGN(const std::string text, os::ReadFile(list, kMostListBytes));
   std::istringstream lines(text);
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {
@@ -50,7 +50,7 @@ Status ReadKernelList(const std::filesystem::path& list,
     const Status taken = TakeLine(line, where, take);
     if (taken) continue;
     Error error = taken.error();
-    if (error.remedy.empty()) error.remedy = kRemedy;
+    if (error.remedy.empty()) error.remedy = kLineRemedy;
     return tl::unexpected<Error>(std::move(error));
   }
   return {};

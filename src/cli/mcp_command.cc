@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // What a model reads of an answer at once.
-constexpr size_t kMostText = 24u << 10;
+constexpr size_t kMostCommandText = 24u << 10;
 constexpr size_t kMostDocument = 24u << 10;
 
 std::string TextOf(const Json& value) {
@@ -126,7 +126,7 @@ serve::McpAnswer McpCommandLine::Run(serve::McpCall& call,
   if (!document) return serve::McpFailure(document.error());
 
   serve::McpAnswer answer;
-  answer.text = FirstLines(end->out, kMostText);
+  answer.text = FirstLines(end->out, kMostCommandText);
   // 0, 1 and 3 are answers about the kernel; in all else cupel could not do its work.
   answer.is_error = end->status != 0 && end->status != 1 && end->status != 3;
   if (answer.is_error || answer.text.empty()) answer.text += Complaint(end->err);

@@ -20,10 +20,9 @@ using serve::McpCall;
 using serve::McpText;
 
 constexpr size_t kMostCode = 64u << 10;
-constexpr size_t kMostText = 96u << 10;
+constexpr size_t kMostTaskText = 96u << 10;
 constexpr std::string_view kTaskUri = "cupel://tasks/";
 constexpr std::string_view kGuideUri = "cupel://guide";
-constexpr task::Direction kDirections[] = {task::Direction::kForward, task::Direction::kBackward};
 
 Json Texts(std::initializer_list<const char*> names) {
   Json properties = Json::object();
@@ -33,7 +32,7 @@ Json Texts(std::initializer_list<const char*> names) {
 
 Json Names(const task::Task& task) {
   Json directions = Json::array();
-  for (const task::Direction direction : kDirections) {
+  for (const task::Direction direction : task::kDirections) {
     if (task.Has(direction)) directions.push_back(Name(direction));
   }
   return {{"name", task.name}, {"title", task.title}, {"directions", std::move(directions)}};
@@ -84,7 +83,7 @@ Result<McpAnswer> ShowTask(const McpSetting& setting, const std::string& name) {
   answer.structured = Names(task);
   std::string& text = answer.text;
   text = fmt::format("{}: {}\n", report::Printable(task.name), report::Printable(task.title));
-  for (const task::Direction direction : kDirections) {
+  for (const task::Direction direction : task::kDirections) {
     if (!task.Has(direction)) continue;
     TRY_ASSIGN(const Json side, ToJson(task, direction));
     text += fmt::format("\n## {}\n\nSettings:\n", Name(direction));
@@ -97,8 +96,8 @@ Result<McpAnswer> ShowTask(const McpSetting& setting, const std::string& name) {
     if (!baseline.empty()) text += fmt::format("\nA plain kernel:\n```cuda\n{}```\n", baseline);
     answer.structured[std::string(Name(direction))] = side;
   }
-  text = FirstLines(text, kMostText);
-  answer.structured = Brief(std::move(answer.structured), {}, kMostText);
+  text = FirstLines(text, kMostTaskText);
+  answer.structured = Brief(std::move(answer.structured), {}, kMostTaskText);
   return answer;
 }
 
@@ -160,7 +159,7 @@ Result<std::vector<McpText>> ReadMcpResource(const McpSetting& setting, const st
   TRY_ASSIGN(const auto name, TaskIn(setting, uri));
   if (!name) return texts;
   TRY_ASSIGN(const task::Task task, task::LoadTask(*name, setting.tasks));
-  for (const task::Direction direction : kDirections) {
+  for (const task::Direction direction : task::kDirections) {
     const int d = static_cast<int>(direction);
     for (const fs::path& file : {task.code[d], task.baseline[d]}) {
       if (file.empty()) continue;

@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-llm::Request Question(const std::string& text) {
+llm::Request RequestFor(const std::string& text) {
   llm::Request request;
   request.messages.push_back({llm::Role::kUser, text});
   return request;
@@ -38,7 +38,7 @@ TEST_F(OpenedModelsTest, KeepsAndRemembersAnswersWithTheirRoles) {
     const auto models = OpenedModels::Open(options_);
     ASSERT_TRUE(models) << models.error().message;
     ASSERT_EQ((*models)->askers().size(), 1u);
-    const auto answer = (*models)->askers()[0]->Ask("reviewer:memory", Question("ping"));
+    const auto answer = (*models)->askers()[0]->Ask("reviewer:memory", RequestFor("ping"));
     ASSERT_TRUE(answer) << answer.error().message;
     EXPECT_THAT(answer->text, HasSubstr("ping"));
   }
@@ -49,9 +49,9 @@ TEST_F(OpenedModelsTest, KeepsAndRemembersAnswersWithTheirRoles) {
 
   const auto models = OpenedModels::Open(options_);
   ASSERT_TRUE(models);
-  ASSERT_TRUE((*models)->askers()[0]->Ask("reviewer:memory", Question("ping")));
+  ASSERT_TRUE((*models)->askers()[0]->Ask("reviewer:memory", RequestFor("ping")));
   EXPECT_EQ(llm::ReadTranscript(options_.transcript)->exchanges.size(), 1u);
-  ASSERT_TRUE((*models)->askers()[0]->Ask("reviewer:memory", Question("pong")));
+  ASSERT_TRUE((*models)->askers()[0]->Ask("reviewer:memory", RequestFor("pong")));
   EXPECT_EQ(llm::ReadTranscript(options_.transcript)->exchanges.size(), 2u);
 }
 
@@ -59,7 +59,7 @@ TEST_F(OpenedModelsTest, WhatWasSpentCounts) {
   const auto transcript = llm::Transcript::Open(options_.transcript);
   ASSERT_TRUE(transcript);
   llm::Exchange exchange;
-  exchange.request = Question("earlier");
+  exchange.request = RequestFor("earlier");
   exchange.hash = llm::HashOf(exchange.request);
   exchange.worst = {900, 90};
   ASSERT_TRUE((*transcript)->Began(exchange));  // never ended: it may have cost all of it

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "archive/archive.h"
+#include "build/build.h"
 #include "cli/candidate.h"
 #include "cli/commands.h"
 #include "cli/evolve_run.h"
@@ -27,8 +28,6 @@
 namespace cupel::cli {
 namespace {
 
-constexpr size_t kMaxSourceBytes = 4u << 20;
-
 /// Empty: models are to write it. An answer in Python gives the run its flags, too.
 Result<std::string> StartingKernel(OptimizeCommand& command, const task::Task& task) {
   std::filesystem::path kernel = command.kernel;
@@ -43,7 +42,7 @@ Result<std::string> StartingKernel(OptimizeCommand& command, const task::Task& t
   }
   TRY_ASSIGN(const CandidateFile file, OpenCandidate(kernel, &task, DirectionOf(command.target),
                                                      command.common, command.compile));
-  return os::ReadFile(file.path, kMaxSourceBytes);
+  return os::ReadFile(file.path, build::kMaxSourceBytes);
 }
 
 /// Fills `command` with what the recorded run was asked; its seed becomes the command's.

@@ -11,8 +11,6 @@
 namespace cupel::cli {
 namespace {
 
-constexpr const char* kWhat = "configuration of the run";
-
 using Options = evolve::EvolutionOptions;
 
 /// What can be left out of a search, to see what it is worth.
@@ -58,14 +56,14 @@ Status ReadSearch(const Json& json, SearchOptions& search) {
   TRY_ASSIGN(search.models.specs, Strings(json, "models"));
   TRY_ASSIGN(search.reviewers, Strings(json, "reviewers"));
   TRY_ASSIGN(search.without, Strings(json, "without"));
-  TRY_ASSIGN(search.lint, JsonBool(json, "lint", kWhat));
+  TRY_ASSIGN(search.lint, JsonBool(json, "lint", kRunConfig));
   TRY(ReadInt(json, "generations", search.generations));
   TRY(ReadInt(json, "proposals", search.proposals));
   TRY(ReadInt(json, "evaluations", search.evaluations));
   TRY(ReadInt(json, "examples", search.examples));
   TRY(ReadInt(json, "islands", search.islands));
-  TRY_ASSIGN(search.sampling, JsonString(json, "sampling", kWhat));
-  TRY_ASSIGN(search.review, JsonString(json, "review", kWhat));
+  TRY_ASSIGN(search.sampling, JsonString(json, "sampling", kRunConfig));
+  TRY_ASSIGN(search.review, JsonString(json, "review", kRunConfig));
   return ReadBudget(json, search.models);
 }
 
@@ -124,17 +122,17 @@ Json ToJson(const OptimizeCommand& command, const StoredRun& stored) {
 Result<StoredRun> FromJson(const Json& json, OptimizeCommand& command) {
   TRY(ReadRun(json, command.common, command.compile, command.target));
   if (json.contains("objective")) {  // runs of cupel 0.1.0 lack it
-    TRY_ASSIGN(command.objective, JsonString(json, "objective", kWhat));
+    TRY_ASSIGN(command.objective, JsonString(json, "objective", kRunConfig));
   }
   StoredRun stored;
-  TRY_ASSIGN(stored.start, JsonString(json, "start", kWhat));
+  TRY_ASSIGN(stored.start, JsonString(json, "start", kRunConfig));
   if (json.contains("search")) {
-    TRY_ASSIGN(const Json* search, JsonObject(json, "search", kWhat));
+    TRY_ASSIGN(const Json* search, JsonObject(json, "search", kRunConfig));
     TRY(ReadSearch(*search, command.search));
-    TRY_ASSIGN(stored.operation, JsonString(json, "operation", kWhat));
+    TRY_ASSIGN(stored.operation, JsonString(json, "operation", kRunConfig));
     if (json.contains("reviewing")) {
-      TRY_ASSIGN(const Json* reviewing, JsonObject(json, "reviewing", kWhat));
-      TRY_ASSIGN(stored.review, review::OptionsFromJson(*reviewing, kWhat));
+      TRY_ASSIGN(const Json* reviewing, JsonObject(json, "reviewing", kRunConfig));
+      TRY_ASSIGN(stored.review, review::OptionsFromJson(*reviewing, kRunConfig));
     } else {
       stored.review.threshold = 0.5;  // of runs that do not say
     }

@@ -13,8 +13,6 @@
 namespace cupel::cli {
 namespace {
 
-constexpr size_t kMaxSourceBytes = 8u << 20;
-
 Result<const task::Setting*> SettingOf(const CallToProfile& call) {
   for (const task::Setting& setting : call.task.SettingsOf(call.direction)) {
     if (setting.id == call.setting) return &setting;
@@ -25,7 +23,7 @@ Result<const task::Setting*> SettingOf(const CallToProfile& call) {
 }  // namespace
 
 SourceText SourceOf(const build::Image& image) {
-  const auto text = os::ReadFile(image.source, kMaxSourceBytes);
+  const auto text = os::ReadFile(image.source, build::kMaxSourceBytes);
   return text ? SourceText(build::SourceName(image.source), *text) : SourceText();
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Result<archive::Archive> OpenRun(const fs::path& folder) {
+Result<archive::Archive> OpenArchive(const fs::path& folder) {
   return archive::Archive::Open(folder / kRunFile, archive::Access::kReadOnly);
 }
 
@@ -38,7 +38,7 @@ Result<int> Compare(const ReportCommand& command) {
   std::vector<report::Run> runs;
   std::vector<std::string> names;
   for (const fs::path& folder : command.runs) {
-    TRY_ASSIGN(const archive::Archive archive, OpenRun(folder));
+    TRY_ASSIGN(const archive::Archive archive, OpenArchive(folder));
     TRY_ASSIGN(report::Run run, report::ReadRun(archive));
     runs.push_back(std::move(run));
     names.push_back(folder.string());
@@ -57,7 +57,7 @@ Result<int> Compare(const ReportCommand& command) {
 Result<int> Run(const ReportCommand& command) {
   if (command.compare) return Compare(command);
   const fs::path& folder = command.runs.front();
-  TRY_ASSIGN(const archive::Archive archive, OpenRun(folder));
+  TRY_ASSIGN(const archive::Archive archive, OpenArchive(folder));
   TRY_ASSIGN(const RunSummary summary, Summarise(archive, folder));
   fmt::print("{}", summary.text);
   TRY(WriteHtml(command.html, folder, summary.html));

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/hash.h"
+#include "build/build.h"
 #include "cli/candidate.h"
 #include "cli/commands.h"
 #include "cli/models.h"
@@ -22,8 +23,6 @@
 
 namespace cupel::cli {
 namespace {
-
-constexpr size_t kMaxSourceBytes = 4u << 20;
 
 /// What the emulator (or GPU) finds, as the reviewers are shown it.
 Result<std::string> FindingsOf(Session& session, const ReviewCommand& command,
@@ -95,7 +94,7 @@ Result<int> Run(const ReviewCommand& command) {
   TRY_ASSIGN(const CandidateFile file,
              OpenCandidate(command.kernel, &task, direction, command.common, compile));
   review::Subject subject;
-  TRY_ASSIGN(subject.source, os::ReadFile(file.path, kMaxSourceBytes));
+  TRY_ASSIGN(subject.source, os::ReadFile(file.path, build::kMaxSourceBytes));
 
   ProgressView view(command.common.quiet);
   TRY_ASSIGN(auto session, Session::Create(command.common, compile,

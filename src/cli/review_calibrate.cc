@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/version.h"
+#include "build/build.h"
 #include "cli/commands.h"
 #include "cli/models.h"
 #include "cli/session.h"
@@ -25,7 +26,6 @@
 namespace cupel::cli {
 namespace {
 
-constexpr size_t kMaxSourceBytes = 4u << 20;
 constexpr size_t kMaxLabelsBytes = 4u << 20;
 
 /// The operations of tasks as texts; each is made once.
@@ -72,7 +72,7 @@ Result<std::vector<review::CalibrationCase>> ReadCases(const CalibrateCommand& c
     progress.Update(state);
     review::CalibrationCase one;
     one.label = label;
-    TRY_ASSIGN(one.subject.source, os::ReadFile(label.kernel, kMaxSourceBytes));
+    TRY_ASSIGN(one.subject.source, os::ReadFile(label.kernel, build::kMaxSourceBytes));
     TRY_ASSIGN(one.subject.operation, operations.TextOf(label.task, label.backward));
     cases.push_back(std::move(one));
   }

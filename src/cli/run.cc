@@ -17,8 +17,6 @@
 namespace cupel::cli {
 namespace {
 
-constexpr const char* kWhat = "configuration of the run";
-
 /// "mnist_linear_relu-20260201-101500": unique enough for a folder of runs; a clash is an error.
 std::string NewRunName(const task::Task& task) {
   const std::time_t now = std::time(nullptr);
@@ -40,11 +38,11 @@ Status MakeFolder(const std::filesystem::path& folder) {
 }  // namespace
 
 Result<std::vector<std::string>> Strings(const Json& json, const char* key) {
-  TRY_ASSIGN(const Json* array, JsonArray(json, key, kWhat));
+  TRY_ASSIGN(const Json* array, JsonArray(json, key, kRunConfig));
   std::vector<std::string> strings;
   for (const Json& item : *array) {
     if (!item.is_string()) {
-      return Fail(ErrorCode::kIo, fmt::format("{}: {} holds what is no text", kWhat, key));
+      return Fail(ErrorCode::kIo, fmt::format("{}: {} holds what is no text", kRunConfig, key));
     }
     strings.push_back(item.get<std::string>());
   }
@@ -52,7 +50,7 @@ Result<std::vector<std::string>> Strings(const Json& json, const char* key) {
 }
 
 Status ReadInt(const Json& json, const char* key, int& into) {
-  TRY_ASSIGN(const int64_t value, JsonInt(json, key, kWhat));
+  TRY_ASSIGN(const int64_t value, JsonInt(json, key, kRunConfig));
   into = static_cast<int>(value);
   return {};
 }
@@ -69,18 +67,18 @@ Json RunJson(const Common& common, const Compile& compile, const Target& target)
 }
 
 Status ReadRun(const Json& json, Common& common, Compile& compile, Target& target) {
-  TRY_ASSIGN(target.task, JsonString(json, "task", kWhat));
-  TRY_ASSIGN(target.backward, JsonBool(json, "backward", kWhat));
-  TRY_ASSIGN(target.settings, JsonString(json, "settings", kWhat));
+  TRY_ASSIGN(target.task, JsonString(json, "task", kRunConfig));
+  TRY_ASSIGN(target.backward, JsonBool(json, "backward", kRunConfig));
+  TRY_ASSIGN(target.settings, JsonString(json, "settings", kRunConfig));
   TRY(ReadInt(json, "trials", target.trials));
-  TRY_ASSIGN(common.device, JsonString(json, "device", kWhat));
-  TRY_ASSIGN(common.model, JsonString(json, "model", kWhat));
-  TRY_ASSIGN(compile.arch, JsonString(json, "arch", kWhat));
+  TRY_ASSIGN(common.device, JsonString(json, "device", kRunConfig));
+  TRY_ASSIGN(common.model, JsonString(json, "model", kRunConfig));
+  TRY_ASSIGN(compile.arch, JsonString(json, "arch", kRunConfig));
   TRY_ASSIGN(compile.flags, Strings(json, "flags"));
   TRY_ASSIGN(const auto roots, Strings(json, "include_roots"));
   compile.include_roots.assign(roots.begin(), roots.end());
   if (json.contains("full_size")) {  // runs of cupel 0.1.0 lack it
-    TRY_ASSIGN(target.full_size, JsonBool(json, "full_size", kWhat));
+    TRY_ASSIGN(target.full_size, JsonBool(json, "full_size", kRunConfig));
   }
   return {};
 }
@@ -93,10 +91,10 @@ Json BudgetJson(const ModelOptions& models) {
 Status ReadBudget(const Json& json, ModelOptions& models) {
   if (models.budget_usd || models.budget_tokens) return {};
   if (json.contains("budget_usd") && !json["budget_usd"].is_null()) {
-    TRY_ASSIGN(models.budget_usd, JsonNumber(json, "budget_usd", kWhat));
+    TRY_ASSIGN(models.budget_usd, JsonNumber(json, "budget_usd", kRunConfig));
   }
   if (json.contains("budget_tokens") && !json["budget_tokens"].is_null()) {
-    TRY_ASSIGN(models.budget_tokens, JsonInt(json, "budget_tokens", kWhat));
+    TRY_ASSIGN(models.budget_tokens, JsonInt(json, "budget_tokens", kRunConfig));
   }
   return {};
 }
@@ -122,8 +120,8 @@ Result<OpenRun> StartRun(std::filesystem::path folder, const task::Task& task,
 Result<OpenRun> ResumeRun(const std::filesystem::path& folder) {
   TRY_ASSIGN(archive::Archive archive, archive::Archive::Open(folder / kRunFile));
   TRY_ASSIGN(archive::RunInfo info, archive.Run());
-  TRY_ASSIGN(const Json config, ParseJson(info.config, kWhat));
-  TRY_ASSIGN(const bool user_seed, JsonBool(config, "user_seed", kWhat));
+  TRY_ASSIGN(const Json config, ParseJson(info.config, kRunConfig));
+  TRY_ASSIGN(const bool user_seed, JsonBool(config, "user_seed", kRunConfig));
   TRY(archive.AddEvent("resumed"));
   TRY(archive.SetStatus(archive::RunStatus::kRunning));
   return OpenRun{std::move(archive), std::move(info), folder, user_seed};

@@ -18,6 +18,9 @@
 
 namespace cupel::cli {
 
+/// How messages call what a run was started with.
+inline constexpr const char* kRunConfig = "configuration of the run";
+
 // The archive's configuration: all that a resume or a replay must know.
 Json RunJson(const Common& common, const Compile& compile, const Target& target);
 Status ReadRun(const Json& json, Common& common, Compile& compile, Target& target);

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostKernelBytes = 16u << 20;
 constexpr size_t kMostItems = 100'000;
-constexpr size_t kMostNotes = 100;
+constexpr size_t kMostRemarks = 100;
 
 /// The direction that a file in a task's folder of kernels is for.
 task::Direction DirectionOfName(const fs::path& kernel) {
@@ -122,7 +122,7 @@ class Lister {
   }
 
   void Note(std::string note) {
-    if (list_.notes.size() < kMostNotes) list_.notes.push_back(std::move(note));
+    if (list_.notes.size() < kMostRemarks) list_.notes.push_back(std::move(note));
   }
 
   Status AddTask(const TaskFile& file) {
@@ -131,8 +131,7 @@ class Lister {
       Note(fmt::format("{} is no task: {}", file.name, task.error().message));
       return {};
     }
-    for (const task::Direction direction :
-         {task::Direction::kForward, task::Direction::kBackward}) {
+    for (const task::Direction direction : task::kDirections) {
       if (!Wanted(direction)) continue;
       const auto kernels = KernelsFor(file.name, *task, direction);
       if (!task->Has(direction)) {

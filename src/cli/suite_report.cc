@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The store of a run. `or_else` says what else the user may name.
-Result<archive::SuiteStore> OpenRun(const fs::path& folder, std::string_view or_else) {
+Result<archive::SuiteStore> OpenSuite(const fs::path& folder, std::string_view or_else) {
   const fs::path file = folder / archive::kSuiteFile;
   std::error_code ignored;
   if (!fs::exists(file, ignored)) {
@@ -48,7 +48,7 @@ Result<Json> ReadResults(const fs::path& path) {
     TRY_ASSIGN(const std::string text, os::ReadFile(file, kMaxJsonBytes));
     return ParseJson(text, file.string());
   }
-  TRY_ASSIGN(const auto store, OpenRun(path, ", or its results.json"));
+  TRY_ASSIGN(const auto store, OpenSuite(path, ", or its results.json"));
   return report::SuiteDocument(store);
 }
 
@@ -146,7 +146,7 @@ Result<SuiteReport> WriteSuiteReport(const archive::SuiteStore& store, const fs:
 }
 
 Result<int> Run(const SuiteReportCommand& command) {
-  TRY_ASSIGN(const auto store, OpenRun(command.run, ""));
+  TRY_ASSIGN(const auto store, OpenSuite(command.run, ""));
   if (!command.records.empty()) {
     TRY_ASSIGN(const size_t records, WriteRecords(store, command.records));
     fmt::print("{} records in {}\n", records, command.records.string());

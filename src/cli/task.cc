@@ -14,11 +14,9 @@
 namespace cupel::cli {
 namespace {
 
-constexpr task::Direction kDirections[] = {task::Direction::kForward, task::Direction::kBackward};
-
 std::string Directions(const task::Task& task) {
   std::string text;
-  for (const task::Direction direction : kDirections) {
+  for (const task::Direction direction : task::kDirections) {
     if (task.Has(direction)) text += fmt::format("{}{}", text.empty() ? "" : ", ", Name(direction));
   }
   return text;
@@ -26,7 +24,7 @@ std::string Directions(const task::Task& task) {
 
 Json ToJson(const task::Task& task) {
   Json json{{"name", task.name}, {"title", task.title}, {"path", task.path.string()}};
-  for (const task::Direction direction : kDirections) {
+  for (const task::Direction direction : task::kDirections) {
     if (!task.Has(direction)) continue;
     const int d = static_cast<int>(direction);
     Json side{{"code", task.code[d].string()},
@@ -63,7 +61,7 @@ Result<int> Show(const TaskCommand& command, const std::filesystem::path& root) 
   TRY_ASSIGN(const task::Task task, task::LoadTask(command.task, root));
   fmt::print("{}: {}\n{}\n", report::Printable(task.name), report::Printable(task.title),
              report::Printable(task.path.string()));
-  for (const task::Direction direction : kDirections) {
+  for (const task::Direction direction : task::kDirections) {
     if (!task.Has(direction)) continue;
     const auto& baseline = task.baseline[static_cast<int>(direction)];
     fmt::print("\n{}   baseline: {}\n", Name(direction),

@@ -15,7 +15,7 @@
 namespace cupel::cli {
 namespace {
 
-constexpr uint64_t kSeeds = 5;
+constexpr uint64_t kSeedCount = 5;
 constexpr size_t kMaxCode = 1u << 20;
 
 /// The one place where a language model is plugged in. There is none to configure yet.
@@ -64,7 +64,7 @@ class FilterRun {
           return options;
         }()) {
     const uint64_t first = command.common.seed.value_or(0);
-    for (uint64_t i = 0; i < kSeeds; ++i) report_.seeds.push_back(first + i);
+    for (uint64_t i = 0; i < kSeedCount; ++i) report_.seeds.push_back(first + i);
     report_.seconds = command.seconds;
     state_.unit = "tasks";
   }
@@ -78,7 +78,7 @@ class FilterRun {
     Target target;
     target.settings = command_.settings;
     const auto kinds = KindsOf(target);
-    for (const auto direction : {task::Direction::kForward, task::Direction::kBackward}) {
+    for (const auto direction : task::kDirections) {
       if (!task.Has(direction)) continue;
       if (command_.backward && direction == task::Direction::kForward) continue;
       for (const task::Setting& setting : task.SettingsOf(direction)) {

@@ -97,7 +97,7 @@ Json ToJson(const FilteredTask& task) {
               {"settings", List(task.settings)}};
 }
 
-Json Counts(const FilterReport& report) {
+Json CountsJson(const FilterReport& report) {
   int64_t by_verdict[3] = {};
   for (const FilteredTask& task : report.tasks) ++by_verdict[static_cast<int>(task.verdict())];
   Json checks = Json::object();
@@ -123,7 +123,7 @@ Json FilterJson(const FilterReport& report) {
       {"thresholds",
        {{"published", oracle::kPublishedThreshold}, {"relative", oracle::kRelativeThreshold}}},
       {"interrupted", report.interrupted},
-      {"counts", Counts(report)},
+      {"counts", CountsJson(report)},
       {"tasks", List(report.tasks)}};
 }
 

@@ -73,7 +73,7 @@ oracle::QualityCheck CheckOf(const std::string& name, bool cupel, std::optional<
   return check;
 }
 
-FilterReport Report() {
+FilterReport TwoTasks() {
   FilterReport report;
   report.tasks.push_back(TaskOf("good", {CheckOf("range", false, false)}));
   report.tasks.push_back(
@@ -84,7 +84,7 @@ FilterReport Report() {
 }
 
 TEST(FilterReports, CountsTasksByCheck) {
-  const auto counts = CountChecks(Report());
+  const auto counts = CountChecks(TwoTasks());
   ASSERT_EQ(counts.size(), 2u);
   EXPECT_EQ(counts[0].check, "range");
   EXPECT_EQ(counts[0].cupel, 1);
@@ -94,20 +94,20 @@ TEST(FilterReports, CountsTasksByCheck) {
 }
 
 TEST(FilterReports, SummaryNamesFlagsAndWhatWasNotExamined) {
-  const std::string text = FilterSummary(Report());
+  const std::string text = FilterSummary(TwoTasks());
   EXPECT_THAT(text, HasSubstr("range, copy"));
   EXPECT_THAT(text, HasSubstr("it has no config_forward.json"));
   EXPECT_THAT(text, HasSubstr("4 tasks: 2 clean, 1 flagged, 1 not examined"));
 }
 
 TEST(FilterReports, PageGivesTheReasonAndNoEscapeSequence) {
-  const std::string text = FilterText(Report().tasks[1]);
+  const std::string text = FilterText(TwoTasks().tasks[1]);
   EXPECT_THAT(text, HasSubstr("1. range of the output: because ?[31m of this"));
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
 }
 
 TEST(FilterReports, JsonHasTheSameFacts) {
-  const Json json = FilterJson(Report());
+  const Json json = FilterJson(TwoTasks());
   EXPECT_EQ(json["schema"], "cupel.filter/1");
   EXPECT_EQ(json["counts"]["flagged"], 1);
   EXPECT_EQ(json["counts"]["not_examined"], 1);
@@ -118,7 +118,7 @@ TEST(FilterReports, JsonHasTheSameFacts) {
 }
 
 TEST(FilterReports, UnfinishedWorkIsToldApartFromClean) {
-  FilterReport report = Report();
+  FilterReport report = TwoTasks();
   report.tasks[0].settings[0].measures.emplace();
   report.tasks[0].settings[0].measures->unfinished = "leaving out aten.mm";
   EXPECT_THAT(FilterSummary(report), HasSubstr("(unfinished)"));

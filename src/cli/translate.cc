@@ -24,8 +24,6 @@
 namespace cupel::cli {
 namespace {
 
-constexpr const char* kWhat = "configuration of the run";
-
 Json ToJson(const TranslateCommand& command, const std::string& operation) {
   Json json = RunJson(command.common, command.compile, command.target);
   json["translate"] =
@@ -43,7 +41,7 @@ Result<std::string> FromJson(const Json& json, TranslateCommand& command) {
                 "go on with it by cupel optimize --resume");
   }
   TRY(ReadRun(json, command.common, command.compile, command.target));
-  TRY_ASSIGN(const Json* translate, JsonObject(json, "translate", kWhat));
+  TRY_ASSIGN(const Json* translate, JsonObject(json, "translate", kRunConfig));
   if (command.models.specs.empty()) {
     TRY_ASSIGN(command.models.specs, Strings(*translate, "models"));
   }
@@ -53,7 +51,7 @@ Result<std::string> FromJson(const Json& json, TranslateCommand& command) {
     command.attempts = attempts;
   }
   TRY(ReadBudget(*translate, command.models));
-  return JsonString(json, "operation", kWhat);
+  return JsonString(json, "operation", kRunConfig);
 }
 
 /// "attempt 2, Tiled product: candidate 1 is not right" and why.
@@ -136,7 +134,7 @@ Result<int> Run(const TranslateCommand& given) {
   std::string operation;
   if (!command.resume.empty()) {
     TRY_ASSIGN(run, ResumeRun(command.resume));
-    TRY_ASSIGN(const Json config, ParseJson(run->info.config, kWhat));
+    TRY_ASSIGN(const Json config, ParseJson(run->info.config, kRunConfig));
     TRY_ASSIGN(operation, FromJson(config, command));
   }
   TRY_ASSIGN(const std::vector<llm::ModelSpec> specs, SpecsOf(command.models));

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "base/round_up.h"
+
 namespace cupel::device {
 namespace {
 
@@ -81,8 +83,6 @@ Description A100() {
   return d;
 }
 
-int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
-
 constexpr int kWarpSize = 32;
 // Each SM is four partitions; registers and warps are given out per partition.
 constexpr int kPartitions = 4;
@@ -91,9 +91,9 @@ int BlocksByRegisters(const Description& d, int warps, int registers_per_thread)
   if (registers_per_thread > d.max_registers_per_thread) return 0;
   if (registers_per_thread <= 0) return d.max_blocks_per_sm;
   const int64_t per_warp =
-      RoundUp(int64_t{registers_per_thread} * kWarpSize, d.register_allocation_unit);
+      RoundUp<int64_t>(int64_t{registers_per_thread} * kWarpSize, d.register_allocation_unit);
   // A launch is checked as if every partition held equally many of the block's warps.
-  if (per_warp * RoundUp(warps, kPartitions) > d.registers_per_block) return 0;
+  if (per_warp * RoundUp<int64_t>(warps, kPartitions) > d.registers_per_block) return 0;
   const int64_t warps_per_partition = d.registers_per_sm / kPartitions / per_warp;
   return static_cast<int>(warps_per_partition * kPartitions / warps);
 }
@@ -101,7 +101,7 @@ int BlocksByRegisters(const Description& d, int warps, int registers_per_thread)
 int BlocksByShared(const Description& d, int64_t shared_bytes) {
   if (shared_bytes < 0 || shared_bytes > d.shared_per_block_optin) return 0;
   const int64_t per_block =
-      RoundUp(shared_bytes + d.shared_reserved_per_block, d.shared_allocation_unit);
+      RoundUp<int64_t>(shared_bytes + d.shared_reserved_per_block, d.shared_allocation_unit);
   return static_cast<int>(d.shared_per_sm / per_block);
 }
 

@@ -5,30 +5,12 @@
 #include <cstring>
 
 #include "emu/block.h"
+#include "emu/spaces.h"
 
 namespace cupel::emu {
 namespace {
 
 constexpr uint64_t kHintBytes = uint64_t{1} << 31;  // quick handlers use 31-bit offsets
-constexpr uint64_t kWindow = uint64_t{1} << 32;
-
-/// The space that a generic address means, and the address in it.
-MemorySpace SpaceOf(uint64_t* address) {
-  for (const auto& [base, space] : {std::pair(kSharedWindow, MemorySpace::kShared),
-                                    std::pair(kLocalWindow, MemorySpace::kLocal),
-                                    std::pair(kParamWindow, MemorySpace::kParam)}) {
-    if (*address - base < kWindow) {
-      *address -= base;
-      return space;
-    }
-  }
-  return MemorySpace::kGlobal;
-}
-
-/// Host address of byte `offset` of a lane's local memory.
-std::byte* LocalByte(const Warp& warp, int lane, uint64_t offset) {
-  return warp.local + ((offset / 4) * kLanes + static_cast<uint64_t>(lane)) * 4 + offset % 4;
-}
 
 bool LocalInBounds(const Warp& warp, uint64_t address, uint32_t bytes) {
   return bytes <= warp.local_bytes && address <= warp.local_bytes - bytes;
@@ -48,9 +30,6 @@ uint64_t Extended(uint64_t bits, const AccessShape& shape) {
   const int shift = 64 - 8 * static_cast<int>(shape.element_bytes);
   return static_cast<uint64_t>(static_cast<int64_t>(bits << shift) >> shift);
 }
-
-/// Where the elements' slots are, in order.
-int32_t SlotOf(const Op* op, uint32_t i) { return i == 0 ? op->dst : op->src[i]; }
 
 struct LaneValue {
   alignas(16) std::byte bytes[32];
@@ -105,7 +84,7 @@ std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, ui
   CHECK(bytes != 0);
   const uint64_t written = address;
   const MemorySpace asked = space;
-  if (space == MemorySpace::kGeneric) space = SpaceOf(&address);
+  space = SpaceOfAddress(space, &address);
   auto fault = [&](FaultKind kind) -> std::byte* {
     MemoryFault(warp, op, kind, space, lane, asked == MemorySpace::kGeneric ? address : written,
                 bytes, store);
@@ -147,7 +126,7 @@ void StoredValue(const Warp& warp, const Op* op, int lane, std::byte* bytes) {
 
 bool LaneAddresses::Add(Warp& warp, const Op* op, MemorySpace space, int lane, uint64_t address,
                         uint32_t bytes, bool store) {
-  if (space == MemorySpace::kGeneric) space = SpaceOf(&address);
+  space = SpaceOfAddress(space, &address);
   if (space == MemorySpace::kLocal) {
     const FaultKind kind =
         LocalInBounds(warp, address, bytes) ? FaultKind::kMisaligned : FaultKind::kOutOfBounds;

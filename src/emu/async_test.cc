@@ -17,7 +17,7 @@ std::string TensorKernels() {
 
 /// A kernel `k(from, to)` whose threads have %to = their 16 bytes of shared memory, %from = theirs
 /// of `from`, do `body`, and copy the 16 bytes to theirs of `to`.
-std::string Program(const std::string& body) {
+std::string AsyncKernel(const std::string& body) {
   return R"(.version 8.0
 .target sm_90
 .address_size 64
@@ -38,7 +38,7 @@ ret; }
 
 /// The 4 words that each of 32 threads stored; thread t's source is 100t + 1, 100t + 2 ….
 std::vector<std::vector<uint32_t>> StoredBy(const std::string& body) {
-  Interpreter run(Program(body));
+  Interpreter run(AsyncKernel(body));
   std::vector<uint32_t> source;
   for (uint32_t t = 0; t < 33; ++t) {
     for (uint32_t i = 1; i <= 4; ++i) source.push_back(100 * t + i);
@@ -97,7 +97,7 @@ TEST(AsyncTest, ShorterSourcesAreFilledWithZeros) {
 }
 
 TEST(AsyncTest, SourcesMayLieWhereTheLower32BitsEnd) {
-  Interpreter run(Program("cp.async.cg.shared.global [%to], [%from], 16; cp.async.wait_all;"));
+  Interpreter run(AsyncKernel("cp.async.cg.shared.global [%to], [%from], 16; cp.async.wait_all;"));
   run.options.counters = true;
   constexpr uint64_t kEnd = uint64_t{1} << 32, kBytes = 32 << 20;
   uint64_t last = run.Empty<char>(1);
@@ -119,7 +119,7 @@ TEST(AsyncTest, ErrorsAreFoundWhereTheCopyIsIssued) {
         std::pair("cp.async.cg.shared.global [%to], [%from+4096], 16;", "out_of_bounds"),
         std::pair("cp.async.cg.shared.global [%to], [%from+4], 16;", "misaligned"),
         std::pair("cp.async.ca.shared.global [%to+2], [%from], 4;", "misaligned")}) {
-    Interpreter run(Program(body));
+    Interpreter run(AsyncKernel(body));
     const uint64_t buffer = run.Buffer(std::vector<uint32_t>(256));
     const LaunchOutcome outcome = run.Launch("k", {1, 1, 1}, {32, 1, 1}, buffer, buffer);
     EXPECT_FALSE(outcome.completed) << body;

@@ -13,9 +13,9 @@ using ptx::Instr;
 using ptx::Operand;
 using ptx::OperandKind;
 
-void CollectSymbols(const Operand& operand, std::set<std::string>* out) {
+void CollectAddressed(const Operand& operand, std::set<std::string>* out) {
   if (operand.kind == OperandKind::kSymbol) out->insert(operand.symbol);
-  for (const Operand& element : operand.elements) CollectSymbols(element, out);
+  for (const Operand& element : operand.elements) CollectAddressed(element, out);
 }
 
 /// What a function calls, and whose addresses it takes.
@@ -27,7 +27,7 @@ Uses UsesOf(const Function& function) {
   Uses uses;
   for (const Instr& instr : function.body) {
     if (instr.op != "call" || instr.operands.size() < 3) {
-      for (const Operand& operand : instr.operands) CollectSymbols(operand, &uses.symbols);
+      for (const Operand& operand : instr.operands) CollectAddressed(operand, &uses.symbols);
     } else if (instr.operands[1].kind == OperandKind::kSymbol) {
       uses.calls.insert(instr.operands[1].symbol);
     } else {

@@ -25,6 +25,11 @@
 
 namespace cupel::emu {
 
+inline bool IsSigned(ptx::Type type) {
+  return type == ptx::Type::kS8 || type == ptx::Type::kS16 || type == ptx::Type::kS32 ||
+         type == ptx::Type::kS64;
+}
+
 /// Replaces calls of functions of the module by their bodies; the result's `error` says why not.
 struct Inlined {
   ptx::Function function;

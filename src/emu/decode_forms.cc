@@ -26,9 +26,6 @@ SlotKind SlotOf(Type type) {
   if (type == Type::kPred) return SlotKind::kPredicate;
   return ptx::SizeOf(type) == 8 ? SlotKind::kDouble : SlotKind::kWord;
 }
-bool IsSigned(Type type) {
-  return type == Type::kS8 || type == Type::kS16 || type == Type::kS32 || type == Type::kS64;
-}
 /// b32 compares and shifts as u32 does.
 std::string AsUnsigned(Type type) {
   std::string name(ptx::Name(type));

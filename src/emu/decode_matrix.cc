@@ -15,7 +15,7 @@ using ptx::Type;
 
 namespace {
 
-std::optional<MatrixType> TypeOf(std::string_view name) {
+std::optional<MatrixType> MatrixTypeOf(std::string_view name) {
   static const std::map<std::string_view, MatrixType> types = {
       {"f16", MatrixType::kF16},   {"bf16", MatrixType::kBF16}, {"tf32", MatrixType::kTF32},
       {"f32", MatrixType::kF32},   {"f64", MatrixType::kF64},   {"e4m3", MatrixType::kE4M3},
@@ -99,7 +99,7 @@ bool DescribeProduct(const Instr& instr, ProductShape* shape) {
   const std::optional<Extent> extent = ExtentOf(instr);
   std::vector<MatrixType> types;
   for (const std::string& modifier : instr.modifiers) {
-    if (const std::optional<MatrixType> type = TypeOf(modifier)) types.push_back(*type);
+    if (const std::optional<MatrixType> type = MatrixTypeOf(modifier)) types.push_back(*type);
     if (modifier == "sp" || modifier.starts_with("sp::") || modifier.starts_with("kind::") ||
         modifier == "block_scale") {
       return false;
@@ -214,7 +214,7 @@ bool Decoder::EmitProduct(const Instr& instr) {
 bool Decoder::EmitFragment(const Instr& instr) {
   const bool store = instr.Has("store");
   const std::optional<Extent> extent = ExtentOf(instr);
-  const std::optional<MatrixType> type = TypeOf(instr.modifiers.back());
+  const std::optional<MatrixType> type = MatrixTypeOf(instr.modifiers.back());
   char role = store ? 'd' : 0;
   for (const char* name : {"a", "b", "c"}) {
     if (!store && instr.Has(name)) role = *name;

@@ -14,10 +14,6 @@ using ptx::Type;
 
 namespace {
 
-bool IsSigned(Type type) {
-  return type == Type::kS8 || type == Type::kS16 || type == Type::kS32 || type == Type::kS64;
-}
-
 const char* SpaceName(MemorySpace space) {
   switch (space) {
     case MemorySpace::kShared:

@@ -12,10 +12,6 @@ using ptx::OperandKind;
 using ptx::Space;
 using ptx::Type;
 
-bool IsSigned(Type type) {
-  return type == Type::kS8 || type == Type::kS16 || type == Type::kS32 || type == Type::kS64;
-}
-
 const std::map<std::string, Special, std::less<>>& Specials() {
   static const std::map<std::string, Special, std::less<>> table = {
       {"tid.x", Special::kTidX},

@@ -15,7 +15,7 @@
 namespace cupel::emu {
 namespace {
 
-GlobalStamp* Reserve(uint64_t stamps) {
+GlobalStamp* ReserveStamps(uint64_t stamps) {
   void* at = mmap(nullptr, stamps * sizeof(GlobalStamp), PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) return nullptr;
@@ -89,8 +89,8 @@ GlobalChecker::~GlobalChecker() {
 
 Status GlobalChecker::Watch(uint64_t begin, uint64_t end) {
   WatchedRegion region{begin, end, nullptr, nullptr};
-  region.writes = Reserve(StampsOf(region, granule_shift_));
-  region.reads = Reserve(StampsOf(region, granule_shift_));
+  region.writes = ReserveStamps(StampsOf(region, granule_shift_));
+  region.reads = ReserveStamps(StampsOf(region, granule_shift_));
   regions_.push_back(region);
   if (region.writes == nullptr || region.reads == nullptr) {
     return Fail(ErrorCode::kEnvironment, "not enough address space to check for races");

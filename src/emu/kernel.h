@@ -16,8 +16,9 @@
 
 namespace cupel::emu {
 
-/// Where the other state spaces lie in the generic address space; each window is 4 GiB. Global
-/// memory (memory.h) lies elsewhere.
+/// Where the other state spaces lie in the generic address space. Global memory (memory.h) lies
+/// elsewhere.
+inline constexpr uint64_t kWindowBytes = uint64_t{1} << 32;
 inline constexpr uint64_t kSharedWindow = 0x0000'7e00'0000'0000u;
 inline constexpr uint64_t kLocalWindow = 0x0000'7d00'0000'0000u;
 inline constexpr uint64_t kParamWindow = 0x0000'7c00'0000'0000u;

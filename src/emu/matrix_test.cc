@@ -10,13 +10,13 @@ namespace cupel::emu {
 namespace {
 
 /// Row and column of element `i` that lane `lane` holds.
-struct Place {
+struct Position {
   int row, column;
 };
-using Layout = std::function<Place(int lane, int i)>;
+using Layout = std::function<Position(int lane, int i)>;
 
 /// How a value is stored in how many bits.
-struct Format {
+struct Numbers {
   std::string name;
   int bits;
   std::function<uint64_t(int)> encode;
@@ -32,25 +32,25 @@ uint64_t EncodeFloat(int value, int exponent_bits, int mantissa_bits) {
       (magnitude << (mantissa_bits - power)) & ((uint64_t{1} << mantissa_bits) - 1);
   return sign | static_cast<uint64_t>(power + bias) << mantissa_bits | fraction;
 }
-Format FloatFormat(const std::string& name, int bits, int exponent_bits, int mantissa_bits) {
+Numbers FloatFormat(const std::string& name, int bits, int exponent_bits, int mantissa_bits) {
   return {name, bits, [=](int value) { return EncodeFloat(value, exponent_bits, mantissa_bits); }};
 }
-Format IntegerFormat(const std::string& name, int bits) {
+Numbers IntegerFormat(const std::string& name, int bits) {
   return {name, bits,
           [=](int value) { return static_cast<uint64_t>(value) & ((uint64_t{1} << bits) - 1); }};
 }
-const Format kF16 = FloatFormat("f16", 16, 5, 10);
-const Format kBF16 = FloatFormat("bf16", 16, 8, 7);
-const Format kTF32 = FloatFormat("tf32", 32, 8, 23);
-const Format kF32 = FloatFormat("f32", 32, 8, 23);
-const Format kF64 = FloatFormat("f64", 64, 11, 52);
-const Format kE4M3 = FloatFormat("e4m3", 8, 4, 3);
-const Format kE5M2 = FloatFormat("e5m2", 8, 5, 2);
-const Format kS8 = IntegerFormat("s8", 8), kU8 = IntegerFormat("u8", 8);
-const Format kS4 = IntegerFormat("s4", 4), kU4 = IntegerFormat("u4", 4);
-const Format kS32 = IntegerFormat("s32", 32);
+const Numbers kF16 = FloatFormat("f16", 16, 5, 10);
+const Numbers kBF16 = FloatFormat("bf16", 16, 8, 7);
+const Numbers kTF32 = FloatFormat("tf32", 32, 8, 23);
+const Numbers kF32 = FloatFormat("f32", 32, 8, 23);
+const Numbers kF64 = FloatFormat("f64", 64, 11, 52);
+const Numbers kE4M3 = FloatFormat("e4m3", 8, 4, 3);
+const Numbers kE5M2 = FloatFormat("e5m2", 8, 5, 2);
+const Numbers kS8 = IntegerFormat("s8", 8), kU8 = IntegerFormat("u8", 8);
+const Numbers kS4 = IntegerFormat("s4", 4), kU4 = IntegerFormat("u4", 4);
+const Numbers kS32 = IntegerFormat("s32", 32);
 
-struct Shape {
+struct ProductShape {
   int m, n, k;
   Layout a, b;
 };
@@ -58,107 +58,108 @@ int Group(int lane) { return lane / 4; }
 int Member(int lane) { return lane % 4; }
 
 // Tables of the PTX ISA, "Matrix fragments for mma", by shape and width.
-Shape Wide16() {  // m16n8k16, 16 bits
+ProductShape Wide16() {  // m16n8k16, 16 bits
   return {16, 8, 16,
           [](int l, int i) {
             const bool upper = i < 2 || (i >= 4 && i < 6);
-            return Place{Group(l) + (upper ? 0 : 8), Member(l) * 2 + (i & 1) + (i < 4 ? 0 : 8)};
+            return Position{Group(l) + (upper ? 0 : 8), Member(l) * 2 + (i & 1) + (i < 4 ? 0 : 8)};
           },
           [](int l, int i) {
-            return Place{Member(l) * 2 + (i & 1) + (i < 2 ? 0 : 8), Group(l)};
+            return Position{Member(l) * 2 + (i & 1) + (i < 2 ? 0 : 8), Group(l)};
           }};
 }
-Shape Short16() {  // m16n8k8, 16 bits
+ProductShape Short16() {  // m16n8k8, 16 bits
   return {16, 8, 8,
           [](int l, int i) {
-            return Place{Group(l) + (i < 2 ? 0 : 8), Member(l) * 2 + (i & 1)};
+            return Position{Group(l) + (i < 2 ? 0 : 8), Member(l) * 2 + (i & 1)};
           },
           [](int l, int i) {
-            return Place{Member(l) * 2 + i, Group(l)};
+            return Position{Member(l) * 2 + i, Group(l)};
           }};
 }
-Shape Wide32() {  // m16n8k8, tf32
+ProductShape Wide32() {  // m16n8k8, tf32
   return {16, 8, 8,
           [](int l, int i) {
-            return Place{Group(l) + (i == 0 || i == 2 ? 0 : 8), Member(l) + (i < 2 ? 0 : 4)};
+            return Position{Group(l) + (i == 0 || i == 2 ? 0 : 8), Member(l) + (i < 2 ? 0 : 4)};
           },
           [](int l, int i) {
-            return Place{Member(l) + (i == 0 ? 0 : 4), Group(l)};
+            return Position{Member(l) + (i == 0 ? 0 : 4), Group(l)};
           }};
 }
-Shape Short32() {  // m16n8k4, tf32
+ProductShape Short32() {  // m16n8k4, tf32
   return {16, 8, 4,
           [](int l, int i) {
-            return Place{Group(l) + (i == 0 ? 0 : 8), Member(l)};
+            return Position{Group(l) + (i == 0 ? 0 : 8), Member(l)};
           },
           [](int l, int) {
-            return Place{Member(l), Group(l)};
+            return Position{Member(l), Group(l)};
           }};
 }
-Shape Wide8() {  // m16n8k32, 8 bits
+ProductShape Wide8() {  // m16n8k32, 8 bits
   return {16, 8, 32,
           [](int l, int i) {
             const bool upper = i < 4 || (i >= 8 && i < 12);
-            return Place{Group(l) + (upper ? 0 : 8), Member(l) * 4 + (i & 3) + (i < 8 ? 0 : 16)};
+            return Position{Group(l) + (upper ? 0 : 8), Member(l) * 4 + (i & 3) + (i < 8 ? 0 : 16)};
           },
           [](int l, int i) {
-            return Place{Member(l) * 4 + (i & 3) + (i < 4 ? 0 : 16), Group(l)};
+            return Position{Member(l) * 4 + (i & 3) + (i < 4 ? 0 : 16), Group(l)};
           }};
 }
-Shape Short8() {  // m16n8k16, 8 bits
+ProductShape Short8() {  // m16n8k16, 8 bits
   return {16, 8, 16,
           [](int l, int i) {
-            return Place{Group(l) + (i < 4 ? 0 : 8), Member(l) * 4 + (i & 3)};
+            return Position{Group(l) + (i < 4 ? 0 : 8), Member(l) * 4 + (i & 3)};
           },
           [](int l, int i) {
-            return Place{Member(l) * 4 + i, Group(l)};
+            return Position{Member(l) * 4 + i, Group(l)};
           }};
 }
-Shape Small8() {  // m8n8k16, 8 bits
+ProductShape Small8() {  // m8n8k16, 8 bits
   return {8, 8, 16,
           [](int l, int i) {
-            return Place{Group(l), Member(l) * 4 + i};
+            return Position{Group(l), Member(l) * 4 + i};
           },
           [](int l, int i) {
-            return Place{Member(l) * 4 + i, Group(l)};
+            return Position{Member(l) * 4 + i, Group(l)};
           }};
 }
-Shape Wide4() {  // m16n8k64, 4 bits
-  return {16, 8, 64,
-          [](int l, int i) {
-            const bool upper = i < 8 || (i >= 16 && i < 24);
-            return Place{Group(l) + (upper ? 0 : 8), Member(l) * 8 + (i & 7) + (i < 16 ? 0 : 32)};
-          },
-          [](int l, int i) {
-            return Place{Member(l) * 8 + (i & 7) + (i < 8 ? 0 : 32), Group(l)};
-          }};
+ProductShape Wide4() {  // m16n8k64, 4 bits
+  return {
+      16, 8, 64,
+      [](int l, int i) {
+        const bool upper = i < 8 || (i >= 16 && i < 24);
+        return Position{Group(l) + (upper ? 0 : 8), Member(l) * 8 + (i & 7) + (i < 16 ? 0 : 32)};
+      },
+      [](int l, int i) {
+        return Position{Member(l) * 8 + (i & 7) + (i < 8 ? 0 : 32), Group(l)};
+      }};
 }
-Shape Small64() {  // m8n8k4, f64
+ProductShape Small64() {  // m8n8k4, f64
   return {8, 8, 4,
           [](int l, int) {
-            return Place{Group(l), Member(l)};
+            return Position{Group(l), Member(l)};
           },
           [](int l, int) {
-            return Place{Member(l), Group(l)};
+            return Position{Member(l), Group(l)};
           }};
 }
-Shape Wide64() {  // m16n8k16, f64
+ProductShape Wide64() {  // m16n8k16, f64
   return {16, 8, 16,
           [](int l, int i) {
-            return i % 2 == 0 ? Place{Group(l), i * 2 + Member(l)}
-                              : Place{Group(l) + 8, i * 2 - 2 + Member(l)};
+            return i % 2 == 0 ? Position{Group(l), i * 2 + Member(l)}
+                              : Position{Group(l) + 8, i * 2 - 2 + Member(l)};
           },
           [](int l, int i) {
-            return Place{Member(l) + 4 * i, Group(l)};
+            return Position{Member(l) + 4 * i, Group(l)};
           }};
 }
-Place Sum(int lane, int i) {  // of 16 or 8 rows alike
+Position Sum(int lane, int i) {  // of 16 or 8 rows alike
   return {Group(lane) + (i < 2 ? 0 : 8), Member(lane) * 2 + (i & 1)};
 }
 
-using Matrix = std::vector<std::vector<int>>;
-Matrix RandomMatrix(Random& random, int rows, int columns, int most, bool is_signed) {
-  Matrix matrix(static_cast<size_t>(rows), std::vector<int>(static_cast<size_t>(columns)));
+using IntMatrix = std::vector<std::vector<int>>;
+IntMatrix RandomMatrix(Random& random, int rows, int columns, int most, bool is_signed) {
+  IntMatrix matrix(static_cast<size_t>(rows), std::vector<int>(static_cast<size_t>(columns)));
   for (auto& row : matrix) {
     for (int& value : row) {
       value = static_cast<int>(random.Below(static_cast<uint64_t>(most) + 1));
@@ -174,7 +175,7 @@ struct Fragment {
   int registers = 0;
   int register_bytes = 4;
 };
-Fragment Pack(const Matrix& matrix, const Format& format, const Layout& layout) {
+Fragment Pack(const IntMatrix& matrix, const Numbers& format, const Layout& layout) {
   const auto elements = static_cast<int>(matrix.size() * matrix[0].size()) / 32;
   Fragment fragment;
   fragment.register_bytes = format.bits == 64 ? 8 : 4;
@@ -184,7 +185,7 @@ Fragment Pack(const Matrix& matrix, const Format& format, const Layout& layout) 
     for (int r = 0; r < fragment.registers; ++r) {
       uint64_t bits = 0;
       for (int e = 0; e < of_register; ++e) {
-        const Place at = layout(lane, r * of_register + e);
+        const Position at = layout(lane, r * of_register + e);
         const int value = matrix[static_cast<size_t>(at.row)][static_cast<size_t>(at.column)];
         bits |= format.encode(value) << (e * format.bits);
       }
@@ -196,8 +197,8 @@ Fragment Pack(const Matrix& matrix, const Format& format, const Layout& layout) 
 }
 
 /// PTX that loads fragments a, b, c by lane, multiplies and stores d; lanes first go two ways.
-std::string Program(const std::string& instruction, const Fragment& a, const Fragment& b,
-                    const Fragment& c, const Fragment& d) {
+std::string ProductKernel(const std::string& instruction, const Fragment& a, const Fragment& b,
+                          const Fragment& c, const Fragment& d) {
   std::string text = R"(.version 8.7
 .target sm_90a
 .address_size 64
@@ -237,18 +238,18 @@ ODD: add.u32 %x, %x, 2; BOTH:
   return text;
 }
 
-void CheckProduct(const Shape& shape, const Format& fa, const Format& fb, const Format& sum,
-                  int vector_level) {
+void CheckProduct(const ProductShape& shape, const Numbers& fa, const Numbers& fb,
+                  const Numbers& sum, int vector_level) {
   const std::string name =
       "m" + std::to_string(shape.m) + "n" + std::to_string(shape.n) + "k" + std::to_string(shape.k);
   const std::string instruction = "mma.sync.aligned." + name + ".row.col." + sum.name + "." +
                                   fa.name + "." + fb.name + "." + sum.name;
   Random random(7);
-  const auto is_signed = [](const Format& f) { return f.name[0] != 'u'; };
-  const Matrix a = RandomMatrix(random, shape.m, shape.k, 3, is_signed(fa));
-  const Matrix b = RandomMatrix(random, shape.k, shape.n, 3, is_signed(fb));
-  const Matrix c = RandomMatrix(random, shape.m, shape.n, 100, true);
-  Matrix d = c;
+  const auto is_signed = [](const Numbers& f) { return f.name[0] != 'u'; };
+  const IntMatrix a = RandomMatrix(random, shape.m, shape.k, 3, is_signed(fa));
+  const IntMatrix b = RandomMatrix(random, shape.k, shape.n, 3, is_signed(fb));
+  const IntMatrix c = RandomMatrix(random, shape.m, shape.n, 100, true);
+  IntMatrix d = c;
   for (size_t i = 0; i < a.size(); ++i) {
     for (size_t j = 0; j < c[0].size(); ++j) {
       for (size_t x = 0; x < b.size(); ++x) d[i][j] += a[i][x] * b[x][j];
@@ -256,7 +257,7 @@ void CheckProduct(const Shape& shape, const Format& fa, const Format& fb, const 
   }
   const Fragment left = Pack(a, fa, shape.a), right = Pack(b, fb, shape.b);
   const Fragment before = Pack(c, sum, &Sum), expected = Pack(d, sum, &Sum);
-  Interpreter run(Program(instruction, left, right, before, expected), vector_level);
+  Interpreter run(ProductKernel(instruction, left, right, before, expected), vector_level);
   const uint64_t result = run.Buffer(std::vector<std::byte>(expected.bytes.size()));
   const LaunchOutcome outcome =
       run.Launch("k", {1, 1, 1}, {32, 1, 1}, run.Buffer(left.bytes), run.Buffer(right.bytes),
@@ -271,7 +272,7 @@ void CheckProduct(const Shape& shape, const Format& fa, const Format& fb, const 
 
 TEST(MatrixTest, ProductsOfEveryShapeFollowThePublishedLayouts) {
   for (int level = 0; level <= VectorLevel(); ++level) {
-    for (const Format& sum : {kF32, kF16}) {
+    for (const Numbers& sum : {kF32, kF16}) {
       CheckProduct(Wide16(), kF16, kF16, sum, level);
       CheckProduct(Short16(), kF16, kF16, sum, level);
       CheckProduct(Wide8(), kE4M3, kE5M2, sum, level);
@@ -290,7 +291,7 @@ TEST(MatrixTest, ProductsOfEveryShapeFollowThePublishedLayouts) {
   }
 }
 
-std::string TensorKernels() {
+std::string MatrixKernels() {
   std::ifstream file(std::string(CUPEL_SOURCE_DIR) + "/src/emu/testdata/tensor.ptx");
   std::stringstream text;
   text << file.rdbuf();
@@ -299,7 +300,7 @@ std::string TensorKernels() {
 
 /// A matrix in memory, row by row or column by column.
 template <class T>
-std::vector<T> Stored(const Matrix& matrix, const Format& format, bool by_columns) {
+std::vector<T> Stored(const IntMatrix& matrix, const Numbers& format, bool by_columns) {
   const size_t rows = matrix.size(), columns = matrix[0].size();
   std::vector<T> out(rows * columns);
   for (size_t i = 0; i < rows; ++i) {
@@ -313,12 +314,12 @@ std::vector<T> Stored(const Matrix& matrix, const Format& format, bool by_column
 
 template <class In, class Out>
 void CheckFragments(Interpreter& run, const std::string& kernel, int m, int n, int k,
-                    const Format& in, const Format& sum) {
+                    const Numbers& in, const Numbers& sum) {
   Random random(11);
-  const Matrix a = RandomMatrix(random, m, k, 3, in.name[0] != 'u');
-  const Matrix b = RandomMatrix(random, k, n, 3, in.name[0] != 'u');
-  const Matrix c = RandomMatrix(random, m, n, 100, true);
-  Matrix d = c;
+  const IntMatrix a = RandomMatrix(random, m, k, 3, in.name[0] != 'u');
+  const IntMatrix b = RandomMatrix(random, k, n, 3, in.name[0] != 'u');
+  const IntMatrix c = RandomMatrix(random, m, n, 100, true);
+  IntMatrix d = c;
   for (size_t i = 0; i < a.size(); ++i) {
     for (size_t j = 0; j < c[0].size(); ++j) {
       for (size_t x = 0; x < b.size(); ++x) d[i][j] += 2 * a[i][x] * b[x][j];
@@ -338,7 +339,7 @@ void CheckFragments(Interpreter& run, const std::string& kernel, int m, int n, i
 }
 
 TEST(MatrixTest, FragmentsOfWmmaAgreeWithEachOther) {
-  Interpreter run(TensorKernels());
+  Interpreter run(MatrixKernels());
   CheckFragments<uint16_t, uint32_t>(run, "wmma_f16_f32", 16, 16, 16, kF16, kF32);
   CheckFragments<uint16_t, uint16_t>(run, "wmma_f16_f16", 16, 16, 16, kF16, kF16);
   CheckFragments<uint16_t, uint32_t>(run, "wmma_wide_f16", 8, 32, 16, kF16, kF32);
@@ -354,7 +355,7 @@ TEST(MatrixTest, FragmentsOfWmmaAgreeWithEachOther) {
 }
 
 TEST(MatrixTest, AWarpThatIsNotWholeIsAnError) {
-  Interpreter run(TensorKernels());
+  Interpreter run(MatrixKernels());
   const uint64_t buffer = run.Buffer(std::vector<uint32_t>(1024));
   const LaunchOutcome outcome =
       run.Launch("wmma_f16_f32", {1, 1, 1}, {16, 1, 1}, buffer, buffer, buffer, buffer, 0);
@@ -364,7 +365,7 @@ TEST(MatrixTest, AWarpThatIsNotWholeIsAnError) {
 }
 
 TEST(MatrixTest, AFragmentBeyondItsBufferIsFound) {
-  Interpreter run(TensorKernels());
+  Interpreter run(MatrixKernels());
   const uint64_t big = run.Buffer(std::vector<uint32_t>(1024));
   const uint64_t small = run.Buffer(std::vector<uint16_t>(255));
   const LaunchOutcome outcome =

@@ -93,7 +93,7 @@ TEST_F(MbarrierTest, APhaseThatNobodyCompletesIsADeadlock) {
   EXPECT_NE(outcome.findings[0].message.find("mbarrier"), std::string::npos) << Summary(outcome);
 }
 
-std::string Program(const std::string& body) {
+std::string OneKernel(const std::string& body) {
   return R"(.version 8.0
 .target sm_90
 .address_size 64
@@ -104,8 +104,8 @@ ld.param.u64 %out, [out]; mov.u32 %a, bar; mov.u32 %d, 0;
 )" + body +
          "\nst.global.u32 [%out], %d; ret; }\n";
 }
-uint32_t Result(const std::string& body) {
-  Interpreter run(Program(body));
+uint32_t OutputOf(const std::string& body) {
+  Interpreter run(OneKernel(body));
   const uint64_t out = run.Buffer(std::vector<uint32_t>(1));
   const LaunchOutcome outcome = run.Launch("k", {1, 1, 1}, {1, 1, 1}, out);
   EXPECT_TRUE(outcome.completed) << body << Summary(outcome);
@@ -116,30 +116,30 @@ TEST(MbarrierInstructionTest, CountsAndPhases) {
   const std::string init = "mbarrier.init.shared.b64 [%a], 3;";
   const std::string test = "mbarrier.test_wait.shared.b64 %p1, [%a], %s1; selp.u32 %d, 1, 0, %p1;";
   const std::string arrive = "mbarrier.arrive.shared.b64 %s1, [%a];";
-  EXPECT_EQ(Result(init + arrive + test), 0u);
-  EXPECT_EQ(Result(init + "mbarrier.arrive.noComplete.shared.b64 %s1, [%a], 2;" + arrive + test),
+  EXPECT_EQ(OutputOf(init + arrive + test), 0u);
+  EXPECT_EQ(OutputOf(init + "mbarrier.arrive.noComplete.shared.b64 %s1, [%a], 2;" + arrive + test),
             1u);
-  EXPECT_EQ(Result(init + arrive + "mbarrier.pending_count.b64 %d, %s1;"), 3u);
+  EXPECT_EQ(OutputOf(init + arrive + "mbarrier.pending_count.b64 %d, %s1;"), 3u);
   // The phase before the first counts as complete.
-  EXPECT_EQ(Result(init + "mbarrier.try_wait.parity.shared.b64 %p1, [%a], 1; selp.u32 %d, 1, 0, "
-                          "%p1;"),
+  EXPECT_EQ(OutputOf(init + "mbarrier.try_wait.parity.shared.b64 %p1, [%a], 1; selp.u32 %d, 1, 0, "
+                            "%p1;"),
             1u);
   // Bytes that were announced have to come, however many have arrived.
-  EXPECT_EQ(Result(init +
-                   "mbarrier.arrive.expect_tx.shared::cta.b64 %s1, [%a], 16;"
-                   "mbarrier.arrive.shared.b64 _, [%a]; mbarrier.arrive.shared.b64 _, [%a];" +
-                   test),
+  EXPECT_EQ(OutputOf(init +
+                     "mbarrier.arrive.expect_tx.shared::cta.b64 %s1, [%a], 16;"
+                     "mbarrier.arrive.shared.b64 _, [%a]; mbarrier.arrive.shared.b64 _, [%a];" +
+                     test),
             0u);
-  EXPECT_EQ(Result(init +
-                   "mbarrier.arrive.expect_tx.shared::cta.b64 %s1, [%a], 16;"
-                   "mbarrier.arrive.shared.b64 _, [%a]; mbarrier.arrive.shared.b64 _, [%a];"
-                   "mbarrier.complete_tx.shared::cta.relaxed.cluster.b64 [%a], 16;" +
-                   test),
+  EXPECT_EQ(OutputOf(init +
+                     "mbarrier.arrive.expect_tx.shared::cta.b64 %s1, [%a], 16;"
+                     "mbarrier.arrive.shared.b64 _, [%a]; mbarrier.arrive.shared.b64 _, [%a];"
+                     "mbarrier.complete_tx.shared::cta.relaxed.cluster.b64 [%a], 16;" +
+                     test),
             1u);
   // Who drops is not waited for any more.
-  EXPECT_EQ(Result("mbarrier.init.shared.b64 [%a], 2; mbarrier.arrive_drop.shared.b64 %s1, [%a];"
-                   "mbarrier.arrive.shared.b64 _, [%a]; mbarrier.arrive.shared.b64 %s1, [%a];" +
-                   test),
+  EXPECT_EQ(OutputOf("mbarrier.init.shared.b64 [%a], 2; mbarrier.arrive_drop.shared.b64 %s1, [%a];"
+                     "mbarrier.arrive.shared.b64 _, [%a]; mbarrier.arrive.shared.b64 %s1, [%a];" +
+                     test),
             1u);
 }
 
@@ -149,7 +149,7 @@ TEST(MbarrierInstructionTest, MisuseIsFound) {
         "mbarrier.init.shared.b64 [%a], 1; mbarrier.inval.shared.b64 [%a]; "
         "mbarrier.arrive.shared.b64 _, [%a];",
         "mbarrier.init.shared.b64 [%a], 2; mbarrier.arrive.shared.b64 _, [%a], 3;"}) {
-    Interpreter run(Program(body));
+    Interpreter run(OneKernel(body));
     const LaunchOutcome outcome =
         run.Launch("k", {1, 1, 1}, {1, 1, 1}, run.Buffer(std::vector<uint32_t>(1)));
     ASSERT_EQ(outcome.findings.size(), 1u) << body << Summary(outcome);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "base/round_up.h"
 #include "emu/global_race.h"
 
 namespace cupel::emu {
@@ -29,10 +30,6 @@ constexpr uint64_t kMostJitter = uint64_t{1} << 20;
 constexpr uint64_t kKeepCommitted = uint64_t{512} << 20;
 constexpr uint64_t kKeepCommits = 4096;
 constexpr uint64_t kHugePageThreshold = uint64_t{8} << 20;
-
-constexpr uint64_t RoundUp(uint64_t value, uint64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
 
 uint64_t PhysicalBytes() {
   const long pages = sysconf(_SC_PHYS_PAGES);
@@ -143,8 +140,9 @@ Result<uint64_t> GlobalMemory::Allocate(uint64_t bytes, int buffer, bool read_on
                     bytes),
         "use smaller settings");
   }
-  const uint64_t zone_end = RoundUp(begin + bytes + kRedZone, kPage);
-  const uint64_t gap = std::min(RoundUp(std::max<uint64_t>(bytes, 1 << 20), kPage), kLargestGap);
+  const uint64_t zone_end = RoundUp<uint64_t>(begin + bytes + kRedZone, kPage);
+  const uint64_t gap =
+      std::min(RoundUp<uint64_t>(std::max<uint64_t>(bytes, 1 << 20), kPage), kLargestGap);
   if (zone_end > kReservedBytes) {
     return Fail(ErrorCode::kEnvironment, "the plan's buffers exceed the emulated address space",
                 "use smaller settings");

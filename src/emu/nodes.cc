@@ -30,13 +30,13 @@ Finding MakeFinding(std::string code, std::string message, std::string where = {
 }
 
 // The lowest and highest element offsets of a view, relative to its first element.
-struct Extent {
+struct Reach {
   Wide low = 0, high = 0;
   bool empty = false;
 };
 
-Extent ExtentOf(const plan::View& view) {
-  Extent extent;
+Reach ReachOf(const plan::View& view) {
+  Reach extent;
   for (size_t i = 0; i < view.shape.size(); ++i) {
     if (view.shape[i] <= 0) extent.empty = true;
     const Wide reach = Wide{view.shape[i] - 1} * view.strides[i];
@@ -101,7 +101,7 @@ std::byte* NodeRunner::Access(const plan::Address& address, uint64_t bytes, cons
 
 std::byte* NodeRunner::AccessView(const plan::View& view, const char* who, const char* verb,
                                   NodeOutcome* outcome) const {
-  const Extent extent = ExtentOf(view);
+  const Reach extent = ReachOf(view);
   const int64_t size = SizeOf(view.dtype);
   const Wide first = Wide{view.address.offset} + extent.low * size;
   const Wide bytes = (extent.high - extent.low + 1) * size;
@@ -178,7 +178,7 @@ NodeOutcome NodeRunner::Run(const plan::CopyView& copy) const {
       copy.from.strides.size() != copy.from.shape.size()) {
     return NodeFailure("illegal_copy", "a strided copy has views of different shapes");
   }
-  if (ExtentOf(copy.to).empty) return outcome;
+  if (ReachOf(copy.to).empty) return outcome;
   std::byte* from = AccessView(copy.from, "a strided copy", "reads", &outcome);
   if (from == nullptr) return outcome;
   std::byte* to = AccessView(copy.to, "a strided copy", "writes", &outcome);
@@ -202,7 +202,7 @@ NodeOutcome NodeRunner::Extract(const plan::View& view, const std::string& what,
     return NodeFailure("illegal_output", what + " does not have one stride for each dimension");
   }
   bytes->clear();
-  if (ExtentOf(view).empty) return outcome;
+  if (ReachOf(view).empty) return outcome;
   const std::byte* from = AccessView(view, what.c_str(), "reads", &outcome);
   if (from == nullptr) return outcome;
   // An expanded view may be larger than its storage; nobody needs more than the device could hold.
@@ -224,7 +224,7 @@ NodeOutcome NodeRunner::ExtractRanges(const plan::View& view, const std::string&
                                       std::vector<std::byte>* bytes) const {
   NodeOutcome outcome;
   bytes->clear();
-  if (ExtentOf(view).empty) return outcome;
+  if (ReachOf(view).empty) return outcome;
   const std::byte* from = AccessView(view, what.c_str(), "reads", &outcome);
   if (from == nullptr) return outcome;
   const auto size = static_cast<int64_t>(SizeOf(view.dtype));

@@ -12,8 +12,8 @@ namespace {
 
 /// What a lane copies from: null after an error. Shorter sources than the copy need not be aligned
 /// to their own size.
-const std::byte* Source(Warp& warp, const Op* op, int lane, uint64_t address, uint32_t length,
-                        uint32_t bytes) {
+const std::byte* CopySource(Warp& warp, const Op* op, int lane, uint64_t address, uint32_t length,
+                            uint32_t bytes) {
   if (length == bytes) {
     return ResolveLane(warp, op, MemorySpace::kGlobal, lane, address, bytes, false);
   }
@@ -65,7 +65,7 @@ const Op* CopyAsync(Warp& warp, const Op* op) {
     std::byte* target = ResolveLane(warp, op, MemorySpace::kShared, lane, to, copies.bytes, true);
     if (target == nullptr) return nullptr;
     if (length != 0) {
-      copies.from[l] = Source(warp, op, lane, from, length, copies.bytes);
+      copies.from[l] = CopySource(warp, op, lane, from, length, copies.bytes);
       if (copies.from[l] == nullptr) return nullptr;
       reading |= 1u << lane;
     }

@@ -6,6 +6,7 @@
 #include "emu/calls.h"
 #include "emu/handlers.h"
 #include "emu/matrix.h"
+#include "emu/spaces.h"
 
 namespace cupel::emu {
 namespace {
@@ -140,10 +141,6 @@ const Op* Return(Warp& warp, const Op* op) {
   warp.pc = call + 1;
   warp.stop = Stop::kContinue;
   return nullptr;
-}
-
-std::byte* LocalByte(const Warp& warp, int lane, uint64_t offset) {
-  return warp.local + ((offset / 4) * kLanes + static_cast<uint64_t>(lane)) * 4 + offset % 4;
 }
 
 /// Copies `flops` bytes of local memory from the stack pointer + imm to + target.

@@ -14,10 +14,10 @@
 namespace cupel::emu {
 namespace {
 
-using Row = std::array<uint16_t, 8>;
-using Square = std::array<Row, 8>;  // one register of all lanes, as 16-bit elements
+using MatrixRow = std::array<uint16_t, 8>;
+using Square = std::array<MatrixRow, 8>;  // one register of all lanes, as 16-bit elements
 
-uint64_t AddressOf(const Warp& warp, const Op* op, int lane) {
+uint64_t RowAddress(const Warp& warp, const Op* op, int lane) {
   const MemorySpace space = AccessShape::Unpack(op->aux).space;
   const bool wide = space == MemorySpace::kGlobal || space == MemorySpace::kGeneric;
   const uint64_t address = (wide ? At<const uint64_t>(warp, op->src[0])[lane]
@@ -29,7 +29,7 @@ uint64_t AddressOf(const Warp& warp, const Op* op, int lane) {
 /// Where a generic address leads: matrices lie in shared or global memory.
 MemorySpace Settle(MemorySpace space, uint64_t* address) {
   if (space != MemorySpace::kGeneric) return space;
-  if (*address - kSharedWindow >= (uint64_t{1} << 32)) return MemorySpace::kGlobal;
+  if (*address - kSharedWindow >= (kWindowBytes)) return MemorySpace::kGlobal;
   *address -= kSharedWindow;
   return MemorySpace::kShared;
 }
@@ -65,24 +65,24 @@ const Op* MatrixRows(Warp& warp, const Op* op) {
   std::array<uint32_t, kLanes> offsets{};
   MemorySpace space = shape.space;
   for (int lane = 0; lane < 8 * matrices; ++lane) {
-    uint64_t address = AddressOf(warp, op, lane);
+    uint64_t address = RowAddress(warp, op, lane);
     const uint64_t asked = address;
     space = Settle(shape.space, &address);
     if (space != MemorySpace::kShared) {  // the instruction knows no other
       return MemoryFault(warp, op, FaultKind::kOutOfBounds, MemorySpace::kShared, lane, asked,
-                         sizeof(Row), shape.store);
+                         sizeof(MatrixRow), shape.store);
     }
-    const bool quick = space == MemorySpace::kShared && address % sizeof(Row) == 0 &&
-                       address + sizeof(Row) <= warp.shared_bytes;
+    const bool quick = space == MemorySpace::kShared && address % sizeof(MatrixRow) == 0 &&
+                       address + sizeof(MatrixRow) <= warp.shared_bytes;
     rows[static_cast<size_t>(lane)] =
         quick ? warp.shared + address
-              : ResolveLane(warp, op, space, lane, address, sizeof(Row), shape.store);
+              : ResolveLane(warp, op, space, lane, address, sizeof(MatrixRow), shape.store);
     if (rows[static_cast<size_t>(lane)] == nullptr) return nullptr;
     offsets[static_cast<size_t>(lane)] = static_cast<uint32_t>(address);
   }
   const uint32_t lanes = matrices == 4 ? kFullMask : (1u << (8 * matrices)) - 1;
   if ((warp.counting || warp.checking) &&
-      !Observe(warp, op, space, shape.store, lanes, sizeof(Row), offsets.data())) {
+      !Observe(warp, op, space, shape.store, lanes, sizeof(MatrixRow), offsets.data())) {
     return nullptr;
   }
   for (int j = 0; j < matrices; ++j) {
@@ -95,7 +95,8 @@ const Op* MatrixRows(Warp& warp, const Op* op) {
     for (size_t i = 0; i < 8; ++i) {
       std::byte* row = rows[static_cast<size_t>(8 * j) + i];
       std::memcpy(shape.store ? row : reinterpret_cast<std::byte*>(square.data() + i),
-                  shape.store ? reinterpret_cast<std::byte*>(square.data() + i) : row, sizeof(Row));
+                  shape.store ? reinterpret_cast<std::byte*>(square.data() + i) : row,
+                  sizeof(MatrixRow));
     }
     if (!shape.store) {
       if (transposed) square = Transposed(square);
@@ -122,7 +123,7 @@ class FragmentAccess {
         op_(op),
         shape_(FragmentShape::Unpack(op->flops)),
         access_(AccessShape::Unpack(op->aux)) {
-    address_ = AddressOf(warp, op, 0);
+    address_ = RowAddress(warp, op, 0);
     space_ = Settle(access_.space, &address_);
     stride_ = At<const uint32_t>(warp, op->src[1])[0];
     const uint32_t of_slot = std::max(32u, shape_.bits) / shape_.bits;

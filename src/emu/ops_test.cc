@@ -27,7 +27,7 @@ std::string BitsOf() {
 /// PTX of a kernel that applies `op` to arrays a, b, c element by element and stores d; odd
 /// elements go another way when `masked`.
 template <class D, class A, class B, class C>
-std::string Program(const std::string& op, int sources, bool masked) {
+std::string OneOp(const std::string& op, int sources, bool masked) {
   std::string text = R"(.version 8.0
 .target sm_90
 .address_size 64
@@ -119,7 +119,7 @@ void Check(const std::string& op, int sources, const std::function<D(A, B, C)>& 
   const auto b = Samples<B>(kCount, 1, 2);
   for (int level = 0; level <= VectorLevel(); ++level) {
     for (bool masked : {false, true}) {
-      Interpreter emu(Program<D, A, B, C>(op, sources, masked), level);
+      Interpreter emu(OneOp<D, A, B, C>(op, sources, masked), level);
       const uint64_t dd = emu.Buffer(std::vector<D>(kCount));
       const uint64_t da = emu.Buffer(a), db = emu.Buffer(b), dc = emu.Buffer(c);
       const auto outcome = emu.Launch("k", {1}, {kCount}, dd, da, db, dc);
@@ -444,7 +444,7 @@ void Compare(const std::string& cmp, const std::string& type, const std::functio
                          RegisterOf<T>() +
                          "2; selp.u32 %r0, 1, 2, %p2; add.u32 %r0, %r0, 0; mov.u32";
   // `mov.u32 %r0, a, b` would not parse: the operands go to a harmless instruction.
-  std::string program = Program<U, T, T, T>("@@", 2, false);
+  std::string program = OneOp<U, T, T, T>("@@", 2, false);
   const std::string operands = "@@ %r0, " + RegisterOf<T>() + "1, " + RegisterOf<T>() + "2;";
   const size_t at = program.find(operands);
   ASSERT_NE(at, std::string::npos);

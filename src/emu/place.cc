@@ -10,26 +10,12 @@
 
 #include "emu/block.h"
 #include "emu/kernel.h"
+#include "emu/spaces.h"
 
 namespace cupel::emu {
-namespace {
-
-constexpr uint64_t kWindow = uint64_t{1} << 32;
-
-}  // namespace
-
 Place PlaceOf(const Warp& warp, MemorySpace space, int lane, uint64_t address, uint32_t bytes) {
+  space = SpaceOfAddress(space, &address);
   Place place{space, address, nullptr, bytes};
-  if (space == MemorySpace::kGeneric) {
-    place.space = MemorySpace::kGlobal;
-    for (const auto& [base, window] : {std::pair(kSharedWindow, MemorySpace::kShared),
-                                       std::pair(kLocalWindow, MemorySpace::kLocal),
-                                       std::pair(kParamWindow, MemorySpace::kParam)}) {
-      if (address - base >= kWindow) continue;
-      place.space = window;
-      place.address = address - base;
-    }
-  }
   const auto within = [&](uint64_t size) {
     return bytes <= size && place.address <= size - bytes && place.address % bytes == 0;
   };
@@ -38,9 +24,7 @@ Place PlaceOf(const Warp& warp, MemorySpace space, int lane, uint64_t address, u
       if (within(warp.shared_bytes)) place.host = warp.shared + place.address;
       break;
     case MemorySpace::kLocal:
-      if (!within(warp.local_bytes)) break;
-      place.host = warp.local + (place.address / 4 * kLanes + static_cast<uint64_t>(lane)) * 4 +
-                   place.address % 4;
+      if (within(warp.local_bytes)) place.host = LocalByte(warp, lane, place.address);
       break;
     case MemorySpace::kParam:
       if (within(warp.param_bytes)) place.host = warp.param + place.address;

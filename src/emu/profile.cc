@@ -17,7 +17,7 @@ using engine::LaunchCounters;
 using engine::LineCounters;
 using engine::WorkCounts;
 
-constexpr size_t kMostLines = 64;  // kept of a launch
+constexpr size_t kLinesKept = 64;  // kept of a launch
 // A try of an atomic on a float in shared memory (bench/calibrate on an H200: 20 a lane that wants
 // the same word).
 constexpr uint64_t kRetryClocks = 20;
@@ -139,7 +139,7 @@ class Lines {
     std::sort(lines_.begin(), lines_.end(), [&](const LineCounters& a, const LineCounters& b) {
       return std::tuple(weight(b), a.file, a.line) < std::tuple(weight(a), b.file, b.line);
     });
-    if (lines_.size() > kMostLines) lines_.resize(kMostLines);
+    if (lines_.size() > kLinesKept) lines_.resize(kLinesKept);
     return std::move(lines_);
   }
 

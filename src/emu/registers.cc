@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/round_up.h"
 #include "emu/decode.h"
 
 namespace cupel::emu {
@@ -51,10 +52,6 @@ bool HasDestination(const Instr& instr) {
                                                           "setmaxnreg"};
   if ((instr.op == "bar" || instr.op == "barrier") && instr.Has("red")) return true;
   return !none.contains(instr.op);
-}
-
-uint64_t RoundUp(uint64_t value, uint64_t align) {
-  return align <= 1 ? value : (value + align - 1) / align * align;
 }
 
 }  // namespace
@@ -128,18 +125,18 @@ void Decoder::PlaceVariables() {
         dynamic_align = std::max(dynamic_align, align);
         return;
       }
-      shared = RoundUp(shared, align);
+      shared = RoundUp<uint64_t>(shared, align);
       places_[variable.name] = {Space::kShared, shared};
       shared += variable.bytes;
     } else if (variable.space == Space::kLocal || variable.space == Space::kParam) {
-      local = RoundUp(local, std::max<uint64_t>(align, 16));
+      local = RoundUp<uint64_t>(local, std::max<uint64_t>(align, 16));
       places_[variable.name] = {Space::kLocal, local};
       local += variable.bytes;
     }
   };
   for (const ptx::Variable& variable : function_.variables) place(variable);
   for (const ptx::Variable& variable : module_.variables) place(variable);
-  if (!dynamic.empty()) shared = RoundUp(shared, std::max<uint64_t>(dynamic_align, 16));
+  if (!dynamic.empty()) shared = RoundUp<uint64_t>(shared, std::max<uint64_t>(dynamic_align, 16));
   for (const std::string& name : dynamic) places_[name] = {Space::kShared, shared};
   constexpr uint64_t kMost = uint64_t{1} << 24;
   if (shared > kMost || local > kMost) {
@@ -147,7 +144,7 @@ void Decoder::PlaceVariables() {
     return;
   }
   kernel_->static_shared_bytes = static_cast<uint32_t>(shared);
-  kernel_->local_bytes = static_cast<uint32_t>(RoundUp(local, 16));
+  kernel_->local_bytes = static_cast<uint32_t>(RoundUp<uint64_t>(local, 16));
   frame_bytes_[0] = kernel_->local_bytes;
   if (!inlined_.functions.empty()) {
     kernel_->local_bytes += kCallStackBytes;
@@ -168,12 +165,12 @@ void Decoder::PlaceFrames() {
     for (size_t i = called.first_variable; i < called.end_variable; ++i) {
       const ptx::Variable& variable = function_.variables[i];
       if (variable.space != Space::kLocal && variable.space != Space::kParam) continue;
-      at = RoundUp(
+      at = RoundUp<uint64_t>(
           at, static_cast<uint64_t>(std::max<int>(variable.align, static_cast<int>(kFrameAlign))));
       places_[variable.name] = {Space::kLocal, at, true};
       at += variable.bytes;
     }
-    frame_bytes_.push_back(static_cast<uint32_t>(RoundUp(at, kFrameAlign)));
+    frame_bytes_.push_back(static_cast<uint32_t>(RoundUp<uint64_t>(at, kFrameAlign)));
     if (at > kCallStackBytes) Fail("a called function with more variables than the stack holds");
   }
 }

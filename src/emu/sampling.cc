@@ -17,7 +17,7 @@ using plan::Plan;
 
 using Buffers = std::set<int>;
 
-struct Touched {
+struct NoteUses {
   Buffers& buffers;
   void Add(const plan::Address& address) const { buffers.insert(address.buffer); }
   void operator()(const plan::Launch& launch) const {
@@ -93,13 +93,13 @@ bool IsLast(const Plan& plan, size_t node, const Buffers& written) {
 
 std::set<int> BuffersOf(const plan::Launch& launch) {
   Buffers touched;
-  Touched{touched}(launch);
+  NoteUses{touched}(launch);
   return touched;
 }
 
 std::set<int> BuffersOf(const plan::Node& node) {
   Buffers touched;
-  std::visit(Touched{touched}, node.work);
+  std::visit(NoteUses{touched}, node.work);
   return touched;
 }
 

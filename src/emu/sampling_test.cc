@@ -52,21 +52,21 @@ constexpr const char* kPtx = R"(.version 8.0
 }
 )";
 
-constexpr uint32_t kBlocks = 4096;
+constexpr uint32_t kGridBlocks = 4096;
 
 class SamplingTest : public ::testing::Test {
  protected:
   SamplingTest() {
-    plan_.buffers = {{plan::BufferKind::kArgument, kBlocks * 128, 0, ""},
-                     {plan::BufferKind::kTemporary, kBlocks * 128, -1, ""},
-                     {plan::BufferKind::kTemporary, kBlocks * 128, -1, ""}};
-    plan_.outputs = {{{1, 0}, DType::kF32, {kBlocks, 32}, {32, 1}}};
+    plan_.buffers = {{plan::BufferKind::kArgument, kGridBlocks * 128, 0, ""},
+                     {plan::BufferKind::kTemporary, kGridBlocks * 128, -1, ""},
+                     {plan::BufferKind::kTemporary, kGridBlocks * 128, -1, ""}};
+    plan_.outputs = {{{1, 0}, DType::kF32, {kGridBlocks, 32}, {32, 1}}};
     for (size_t i = 0; i < x_.size(); ++i) x_[i] = static_cast<float>(i);
   }
   static plan::Node Launch(const std::string& kernel, int from, int to) {
     plan::Launch launch;
     launch.kernel = kernel;
-    launch.grid = {kBlocks, 1, 1};
+    launch.grid = {kGridBlocks, 1, 1};
     launch.block = {32, 1, 1};
     launch.parameters = std::string(16, '\0');
     launch.relocations = {{0, {from, 0}}, {8, {to, 0}}};
@@ -88,14 +88,14 @@ class SamplingTest : public ::testing::Test {
   }
 
   plan::Plan plan_;
-  std::vector<float> x_ = std::vector<float>(kBlocks * 32);
+  std::vector<float> x_ = std::vector<float>(kGridBlocks * 32);
   uint64_t seed_ = 1;
 };
 
 TEST_F(SamplingTest, WhatSampledBlocksWroteIsRight) {
   plan_.nodes = {Launch("twice", 0, 1)};
   const engine::Run run = Execute();
-  EXPECT_EQ(run.all_blocks, kBlocks);
+  EXPECT_EQ(run.all_blocks, kGridBlocks);
   EXPECT_GE(run.emulated_blocks, 64u);
   EXPECT_LE(run.emulated_blocks, 70u);
   const engine::OutputTensor& output = run.outputs[0];
@@ -114,15 +114,15 @@ TEST_F(SamplingTest, WhatSampledBlocksWroteIsRight) {
   EXPECT_EQ(at, output.bytes.size());
   EXPECT_EQ(elements, static_cast<int64_t>(run.emulated_blocks) * 32);
   EXPECT_EQ(output.written.front().begin, 0);
-  EXPECT_EQ(output.written.back().end, kBlocks * 32);
+  EXPECT_EQ(output.written.back().end, kGridBlocks * 32);
 }
 
 TEST_F(SamplingTest, CountsStandForTheWholeGrid) {
   plan_.nodes = {Launch("twice", 0, 1)};
   const engine::Run run = Execute();
   const engine::LaunchCounters& counters = run.counters.launches.at(0);
-  EXPECT_EQ(counters.warp_instructions, kBlocks * 12u);
-  EXPECT_EQ(counters.global_load_sectors, kBlocks * 4u);
+  EXPECT_EQ(counters.warp_instructions, kGridBlocks * 12u);
+  EXPECT_EQ(counters.global_load_sectors, kGridBlocks * 4u);
   EXPECT_EQ(counters.blocks_run, run.emulated_blocks);
 }
 
@@ -141,30 +141,30 @@ TEST_F(SamplingTest, OtherSeedsDrawOtherBlocks) {
 TEST_F(SamplingTest, WhatALaterNodeReadsIsComputedInFull) {
   plan_.nodes = {Launch("twice", 0, 2), Launch("twice", 2, 1)};
   const engine::Run run = Execute();
-  EXPECT_GE(run.emulated_blocks, kBlocks + 64u);
-  EXPECT_LE(run.emulated_blocks, kBlocks + 70u);
+  EXPECT_GE(run.emulated_blocks, kGridBlocks + 64u);
+  EXPECT_LE(run.emulated_blocks, kGridBlocks + 70u);
 }
 
 TEST_F(SamplingTest, DependentBlocksAllRun) {
   for (const char* kernel : {"counted", "summed"}) {
     plan_.nodes = {Launch(kernel, 0, 1)};
     const engine::Run run = Execute();
-    EXPECT_EQ(run.emulated_blocks, kBlocks) << kernel;
+    EXPECT_EQ(run.emulated_blocks, kGridBlocks) << kernel;
     EXPECT_FALSE(run.outputs[0].is_sampled);
   }
 }
 
 TEST_F(SamplingTest, StridedOutputsAndHiddenPointersAreNotSampled) {
   plan_.nodes = {Launch("twice", 0, 1)};
-  plan_.outputs[0].strides = {1, kBlocks};
-  EXPECT_EQ(Execute().emulated_blocks, kBlocks);
+  plan_.outputs[0].strides = {1, kGridBlocks};
+  EXPECT_EQ(Execute().emulated_blocks, kGridBlocks);
   plan_.outputs[0].strides = {32, 1};
   plan::Upload table;
   table.to = {2, 0};
   table.bytes = std::string(8, '\0');
   table.relocations = {{0, {1, 0}}};
   plan_.nodes.insert(plan_.nodes.begin(), plan::Node{table, {}});
-  EXPECT_EQ(Execute().emulated_blocks, kBlocks);
+  EXPECT_EQ(Execute().emulated_blocks, kGridBlocks);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "base/round_up.h"
 #include "emu/async.h"
 #include "emu/block.h"
 #include "emu/calls.h"
@@ -20,8 +21,6 @@ namespace {
 
 constexpr int64_t kBudgetChunk = 4'000'000;
 constexpr size_t kAlign = 64;
-
-size_t RoundUp(size_t value, size_t align) { return (value + align - 1) / align * align; }
 
 /// Takes more of the launch's budget; false when it is spent or the launch is to stop.
 bool RefillBudget(Worker& worker) {
@@ -143,10 +142,10 @@ BlockState::BlockState() = default;
 BlockState::~BlockState() { ::operator delete[](memory, std::align_val_t{kAlign}); }
 
 Status AllocateBlock(LaunchState& launch, Worker& worker, BlockState& block) {
-  const size_t frame = RoundUp(static_cast<size_t>(launch.code->frame_bytes), kAlign);
-  const size_t local = RoundUp(size_t{launch.local_bytes} * kLanes, kAlign);
+  const size_t frame = RoundUp<size_t>(static_cast<size_t>(launch.code->frame_bytes), kAlign);
+  const size_t local = RoundUp<size_t>(size_t{launch.local_bytes} * kLanes, kAlign);
   // 64 bytes behind shared memory: vector handlers may read (not use) past a masked access.
-  const size_t shared = RoundUp(launch.shared_bytes, kAlign) + kAlign;
+  const size_t shared = RoundUp<size_t>(launch.shared_bytes, kAlign) + kAlign;
   block.memory_bytes = (frame + local) * launch.warps_per_block + shared;
   block.memory = static_cast<std::byte*>(
       ::operator new[](block.memory_bytes, std::align_val_t{kAlign}, std::nothrow));
@@ -246,7 +245,7 @@ void StartBlock(BlockState& block, uint64_t number) {
   block.turn = 0;
   block.spent = 0;
   block.warp_work.assign(block.warps.size(), 0);
-  Poison(block.memory, RoundUp(launch.shared_bytes, kAlign), launch.poison);
+  Poison(block.memory, RoundUp<size_t>(launch.shared_bytes, kAlign), launch.poison);
   if (block.checker) block.checker->Reset();
   if (block.shadow) block.shadow->Start();
   if (const GlobalChecker* global = launch.memory->checker(); global != nullptr) {

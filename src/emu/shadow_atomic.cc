@@ -30,14 +30,14 @@ struct Location {
   int lane = 0;  // one that names it
 };
 
-struct Shape {
+struct AtomicShape {
   int bytes = 4, granules = 2;
   bool wide = false;
   uint64_t mask = 0xffffffffu;
 };
 
-Shape ShapeOf(const AccessShape& access) {
-  Shape shape;
+AtomicShape ShapeOf(const AccessShape& access) {
+  AtomicShape shape;
   shape.bytes = static_cast<int>(access.element_bytes);
   shape.granules = std::max(1, shape.bytes / 2);
   shape.wide = shape.bytes == 8;
@@ -58,7 +58,7 @@ std::byte* HostOf(const Warp& warp, const Part& part, int bytes) {
 }
 
 /// memory += operand, in exact arithmetic. Bits follow when the op has run.
-void AddFloats(const Side& side, const Shape& shape, Part& part, Location& at) {
+void AddFloats(const Side& side, const AtomicShape& shape, Part& part, Location& at) {
   const DType dtype = DTypeOf(side.format);
   const int step = std::max(1, SizeOf(dtype) / 2);
   Cell sums[4] = {};
@@ -81,11 +81,11 @@ bool Less(uint64_t a, uint64_t b, const Side& side, int bytes) {
   return static_cast<int64_t>(a << unused) < static_cast<int64_t>(b << unused);
 }
 
-bool HasShadow(const Cell (&cells)[4], const Shape& shape) {
+bool HasShadow(const Cell (&cells)[4], const AtomicShape& shape) {
   return std::any_of(cells, cells + shape.granules, [](const Cell& c) { return c.state != 0; });
 }
 
-void Apply(const Side& side, const Shape& shape, Part& part, Location& at) {
+void Apply(const Side& side, const AtomicShape& shape, Part& part, Location& at) {
   std::copy(at.cells, at.cells + 4, part.old_cells);
   bool take = false;
   const bool in_doubt =
@@ -241,7 +241,7 @@ class AtomicShadows {
   const Op* op_;
   const Side& side_;
   AccessShape access_;
-  Shape shape_;
+  AtomicShape shape_;
   Part parts_[kLanes];
   Location locations_[kLanes];
   int count_ = 0;

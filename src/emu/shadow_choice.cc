@@ -10,27 +10,27 @@
 namespace cupel::emu {
 namespace {
 
-struct Operand {
+struct ChoiceOperand {
   uint64_t bits = 0;
   Cell cells[4] = {};
   bool known = false;  // it has any
 };
 
-bool HoldsFloat(const Operand (&x)[2]) {
+bool HoldsFloat(const ChoiceOperand (&x)[2]) {
   const auto is_float = [](const Cell& cell) { return IsFloatKind(KindOf(cell.state)); };
   return std::any_of(x[0].cells, x[0].cells + 4, is_float) ||
          std::any_of(x[1].cells, x[1].cells + 4, is_float);
 }
 
 /// As a signed number of the register's width, or an unsigned one.
-bool Less(const Operand& a, const Operand& b, bool is_signed, bool wide) {
+bool Less(const ChoiceOperand& a, const ChoiceOperand& b, bool is_signed, bool wide) {
   if (!is_signed) return a.bits < b.bits;
   if (wide) return static_cast<int64_t>(a.bits) < static_cast<int64_t>(b.bits);
   return static_cast<int32_t>(a.bits) < static_cast<int32_t>(b.bits);
 }
 
 /// Which operand the result is; -1: neither.
-int Chosen(const Operand (&x)[2], const Side& side, bool wide) {
+int Chosen(const ChoiceOperand (&x)[2], const Side& side, bool wide) {
   if (side.detail == '<' || side.detail == '>') {
     if (x[0].bits == x[1].bits) return x[0].known ? 0 : 1;
     return Less(x[0], x[1], side.is_signed, wide) == (side.detail == '<') ? 0 : 1;
@@ -56,7 +56,7 @@ void ChoiceStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   result.planes = granules;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
-    Operand x[2];
+    ChoiceOperand x[2];
     uint32_t flags = 0;  // of what is computed from both
     for (int s = 0; s < 2; ++s) {
       x[s].bits = SlotBits(warp, op->src[s], wide, i);

@@ -6,6 +6,7 @@
 
 #include "emu/shadow.h"
 #include "emu/shadow_place.h"
+#include "emu/spaces.h"
 
 namespace cupel::emu {
 
@@ -38,11 +39,6 @@ inline void DoubtPlaces(const WarpShadow& ws, const Warp& warp, const Op* op,
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     if (flags[__builtin_ctz(rest)] != 0) return ws.memory->DoubtPlaces();
   }
-}
-
-/// Of an element of a vector.
-inline int32_t SlotOf(const Op* op, uint32_t element) {
-  return element == 0 ? op->dst : op->src[element];
 }
 
 }  // namespace cupel::emu

@@ -74,7 +74,7 @@ Cell SignOf(const Cell& cell, bool negative) {
 }
 
 /// Gives granules `at` and on a cell; false when others have it.
-bool Place(Logic& x, int at, const Cell& cell) {
+bool PutCell(Logic& x, int at, const Cell& cell) {
   const int size = GranulesOf(KindOf(cell.state));
   for (int g = at; g < at + size; ++g) {
     if (x.taken[g]) return false;
@@ -96,7 +96,7 @@ bool TakeApart(Logic& x, const Cell& cell, int at, uint64_t mask) {
     } else if (part != 0xffffu) {
       return false;
     }
-    if (!Place(x, at + k, piece)) return false;
+    if (!PutCell(x, at + k, piece)) return false;
   }
   return true;
 }
@@ -118,22 +118,22 @@ bool Take(Logic& x, int s, int at) {
   const uint64_t sign = uint64_t{1} << (16 * size - 1);
   const uint64_t mask = (x.bits[1 - s] >> (16 * at)) & all;
   if (x.detail != '&') {
-    if (mask == 0) return Place(x, at, cell);
+    if (mask == 0) return PutCell(x, at, cell);
     if (mask != sign || !HasSign(kind)) return false;
     cell.exact = x.detail == '|' ? -std::fabs(cell.exact) : -cell.exact;
-    return Place(x, at, cell);
+    return PutCell(x, at, cell);
   }
-  if (mask == all) return Place(x, at, cell);
+  if (mask == all) return PutCell(x, at, cell);
   if (HasSign(kind) && mask == (all ^ sign)) {
     cell.exact = std::fabs(cell.exact);
-    return Place(x, at, cell);
+    return PutCell(x, at, cell);
   }
   if (HasSign(kind) && mask == sign) {
     const bool negative = ((x.bits[s] >> (16 * at)) & sign) != 0;
-    return Place(x, at + size - 1, SignOf(cell, negative));
+    return PutCell(x, at + size - 1, SignOf(cell, negative));
   }
   if (size > 1 && IsOfGranules(mask, size)) return TakeApart(x, cell, at, mask);
-  return Truncates(kind, mask, size) && Place(x, at, cell);
+  return Truncates(kind, mask, size) && PutCell(x, at, cell);
 }
 
 /// The result's cells; a reset where it is no float.

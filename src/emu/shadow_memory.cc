@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kCellBytes = kReservedBytes / 2 * sizeof(Cell);
 constexpr uint64_t kPages = kReservedBytes / ShadowMemory::kPageBytes;
 
-void* Reserve(uint64_t bytes) {
+void* ReserveBytes(uint64_t bytes) {
   void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return at == MAP_FAILED ? nullptr : at;
@@ -99,8 +99,8 @@ Shadow DecodeShadow(DType dtype, uint64_t bits, const Cell* cells, int granules,
 
 Result<std::unique_ptr<ShadowMemory>> ShadowMemory::Create(uint64_t base) {
   std::unique_ptr<ShadowMemory> memory(new ShadowMemory(base));
-  memory->cells_ = static_cast<Cell*>(Reserve(kCellBytes));
-  memory->touched_ = static_cast<uint8_t*>(Reserve(kPages));
+  memory->cells_ = static_cast<Cell*>(ReserveBytes(kCellBytes));
+  memory->touched_ = static_cast<uint8_t*>(ReserveBytes(kPages));
   if (memory->cells_ == nullptr || memory->touched_ == nullptr) {
     return Fail(ErrorCode::kEnvironment,
                 fmt::format("cannot reserve {} GiB of address space for shadows: {}",

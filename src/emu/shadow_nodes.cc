@@ -16,7 +16,7 @@ namespace cupel::emu {
 namespace {
 
 /// Products larger than this are not followed: their results are reset.
-constexpr double kMostProducts = 2e10;
+constexpr double kMostShadowProducts = 2e10;
 
 uint64_t BitsAt(const std::byte* at, DType dtype) {
   uint64_t bits = 0;
@@ -210,7 +210,7 @@ void ShadowNodes::After(const plan::Gemm& gemm) {
                       static_cast<double>(std::max<int64_t>(gemm.k, 1)) *
                       static_cast<double>(products.size());
   for (size_t p = 0; p < products.size(); ++p) {
-    if (work <= kMostProducts) {  // else: not followed
+    if (work <= kMostShadowProducts) {  // else: not followed
       Multiply(gemm, products[p], p < old_.size() ? &old_[p] : nullptr);
       continue;
     }
@@ -224,7 +224,7 @@ void ShadowNodes::After(const plan::Gemm& gemm) {
       }
     }
   }
-  if (work > kMostProducts) {
+  if (work > kMostShadowProducts) {
     not_followed_ = "a matrix product of more than 2e10 multiplications";
   }
   old_.clear();

@@ -2,27 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <utility>
-
 #include "emu/kernel.h"
 #include "emu/shadow.h"
+#include "emu/spaces.h"
 
 namespace cupel::emu {
-
-/// The space that an address means; `address` becomes relative to its window.
-inline MemorySpace SpaceOfAddress(MemorySpace space, uint64_t* address) {
-  if (space != MemorySpace::kGeneric) return space;
-  constexpr uint64_t kWindow = uint64_t{1} << 32;
-  for (const auto& [base, name] : {std::pair(kSharedWindow, MemorySpace::kShared),
-                                   std::pair(kLocalWindow, MemorySpace::kLocal),
-                                   std::pair(kParamWindow, MemorySpace::kParam)}) {
-    if (*address - base < kWindow) {
-      *address -= base;
-      return name;
-    }
-  }
-  return MemorySpace::kGlobal;
-}
 
 /// The cell to write for an even address that the op has checked; null where nothing is followed.
 inline Cell* CellForStore(const WarpShadow& ws, MemorySpace space, int lane, uint64_t address) {

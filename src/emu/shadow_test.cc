@@ -10,7 +10,7 @@
 namespace cupel::emu {
 namespace {
 
-const char* const kThird = "div.rn.f32 %f2, %f1, 0f40400000;\n";  // x / 3: inexact
+const char* const kThirdOf = "div.rn.f32 %f2, %f1, 0f40400000;\n";  // x / 3: inexact
 
 TEST(ShadowTest, ArithmeticIsExact) {
   ExpectExact("mul.f32 %f2, %f1, %f1; fma.rn.f32 %f2, %f2, %f1, %f1; st.global.f32 [%rd2], %f2;",
@@ -55,7 +55,7 @@ TEST(ShadowTest, HalvesKeepWhatTheyRoundAway) {
 }
 
 TEST(ShadowTest, MovesThroughEveryMemory) {
-  const std::string third = kThird;
+  const std::string third = kThirdOf;
   auto f = [](double x) { return x / 3; };
   ExpectExact(third +
                   "st.global.f32 [%rd2], %f2; ld.global.b32 %r2, [%rd2]; mov.b32 %f3, %r2; "
@@ -85,7 +85,7 @@ TEST(ShadowTest, MovesThroughEveryMemory) {
 }
 
 TEST(ShadowTest, AtomicsAddShadows) {
-  const Seen seen = RunShadows(std::string(kThird) +
+  const Seen seen = RunShadows(std::string(kThirdOf) +
                                "sub.u64 %rd4, %rd2, %rd3; atom.global.add.f32 %f3, [%rd4], %f2; "
                                "bar.sync 0;");
   double sum = 0;
@@ -96,7 +96,7 @@ TEST(ShadowTest, AtomicsAddShadows) {
 }
 
 TEST(ShadowTest, AnIntegerCompareAndSwapLoopAddsShadows) {
-  const Seen seen = RunShadows(std::string(kThird) + R"(
+  const Seen seen = RunShadows(std::string(kThirdOf) + R"(
   sub.u64 %rd4, %rd2, %rd3;
   ld.global.b32 %r5, [%rd4];
 again:
@@ -115,7 +115,7 @@ again:
 }
 
 TEST(ShadowTest, IntegerArithmeticOnAFloatResets) {
-  const std::string third = kThird;
+  const std::string third = kThirdOf;
   const std::string end = "mov.b32 %f3, %r3; st.global.f32 [%rd2], %f3;";
   ExpectFlags(third + "mov.b32 %r2, %f2; add.u32 %r3, %r2, 1;" + end, kReset);
   ExpectFlags(third + "mov.b32 %r2, %f2; and.b32 %r3, %r2, 0xff800000;" + end, kReset);
@@ -137,7 +137,7 @@ TEST(ShadowTest, IntegerArithmeticOnAFloatResets) {
 
 TEST(ShadowTest, ADecisionThatRoundingTakesIsFlagged) {
   // x / 3 * 3 is or is not x: exact arithmetic says it is.
-  const std::string product = std::string(kThird) + "mul.f32 %f3, %f2, 0f40400000;\n";
+  const std::string product = std::string(kThirdOf) + "mul.f32 %f3, %f2, 0f40400000;\n";
   const std::string close = product + "setp.lt.f32 %p1, %f3, %f1;\n";
   const Seen seen = RunShadows(close + "selp.f32 %f4, %f1, %f2, %p1; st.global.f32 [%rd2], %f4;");
   int flagged = 0;
@@ -159,7 +159,7 @@ TEST(ShadowTest, ADecisionThatRoundingTakesIsFlagged) {
 
 TEST(ShadowTest, AnUnknownWriterDoesNotLeaveALie) {
   // The store of 16 bits changes the float behind its shadow's back.
-  const Seen seen = RunShadows(std::string(kThird) +
+  const Seen seen = RunShadows(std::string(kThirdOf) +
                                "st.global.f32 [%rd2], %f2; mov.b16 %h1, 0x1234; "
                                "st.global.b16 [%rd2], %h1;");
   for (size_t i = 0; i < size_t{kThreads}; ++i) {
@@ -169,7 +169,7 @@ TEST(ShadowTest, AnUnknownWriterDoesNotLeaveALie) {
 
 TEST(ShadowTest, MatrixProductsAddShadows) {
   // a holds x / 3 rounded to tf32, b ones: each line of d is twice the sum of four lanes' x / 3.
-  const Seen seen = RunShadows(std::string(kThird) + R"(
+  const Seen seen = RunShadows(std::string(kThirdOf) + R"(
   setp.ge.u32 %p1, %r1, 32;
   @%p1 bra done;
   cvt.rna.tf32.f32 %r2, %f2;
@@ -222,7 +222,7 @@ done:
 }
 
 TEST(ShadowTest, MinimumFollowsTheValue) {
-  ExpectExact(std::string(kThird) +
+  ExpectExact(std::string(kThirdOf) +
                   "min.f32 %f3, %f2, %f1; max.f32 %f3, %f3, 0f00000000; "
                   "st.global.f32 [%rd2], %f3;",
               [](double x) { return x / 3; });

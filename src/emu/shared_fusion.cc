@@ -20,7 +20,7 @@ using ptx::OperandKind;
 
 constexpr int kMostZeros = 16;  // more low zero bits of an address than matter
 // Bounds for code that is made to take long: what they cut off is counted unfused.
-constexpr int kMostRounds = 64;
+constexpr int kMostPasses = 64;
 constexpr size_t kMostRuns = 32;
 
 /// How many low bits of registers are known to be zero, over all that may be assigned to them.
@@ -30,7 +30,7 @@ class KnownZeros {
       : function_(function), zeros_(function.registers.size(), kMostZeros) {
     // From "all of them" down, until nothing changes: loops need a few rounds.
     bool changed = true;
-    for (int round = 0; round < kMostRounds && changed; ++round) {
+    for (int round = 0; round < kMostPasses && changed; ++round) {
       changed = false;
       for (const Instr& instr : function.body) changed |= Visit(instr);
     }
@@ -97,7 +97,7 @@ struct Access {
 };
 
 /// Accesses of one kind from one base with nothing between them that keeps them apart.
-struct Run {
+struct AccessRun {
   int reg = -1;
   std::string symbol;
   std::vector<Access> accesses;
@@ -175,8 +175,8 @@ class Fuser {
       if (!elsewhere) Close();
     }
     for (int reg : UseOf(instr).writes) {
-      const auto changed =
-          std::find_if(runs_.begin(), runs_.end(), [&](const Run& run) { return run.reg == reg; });
+      const auto changed = std::find_if(runs_.begin(), runs_.end(),
+                                        [&](const AccessRun& run) { return run.reg == reg; });
       if (changed == runs_.end()) continue;
       Fuse(*changed);
       runs_.erase(changed);
@@ -194,8 +194,8 @@ class Fuser {
   }
 
   void Add(const Access& access, const Operand& address) {
-    auto run =
-        std::find_if(runs_.begin(), runs_.end(), [&](const Run& r) { return r.Matches(address); });
+    auto run = std::find_if(runs_.begin(), runs_.end(),
+                            [&](const AccessRun& r) { return r.Matches(address); });
     if (run == runs_.end()) {
       if (runs_.size() >= kMostRuns) {
         Fuse(runs_.front());
@@ -208,12 +208,12 @@ class Fuser {
   }
 
   void Close() {
-    for (Run& run : runs_) Fuse(run);
+    for (AccessRun& run : runs_) Fuse(run);
     runs_.clear();
   }
 
   /// The widest aligned piece first, from the lowest address up.
-  void Fuse(Run& run) {
+  void Fuse(AccessRun& run) {
     std::vector<Access>& all = run.accesses;
     std::stable_sort(all.begin(), all.end(),
                      [](const Access& a, const Access& b) { return a.offset < b.offset; });
@@ -259,7 +259,7 @@ class Fuser {
   KnownZeros known_;
   std::vector<SharedFusion> result_;
   std::map<std::string, int64_t> places_;
-  std::vector<Run> runs_;
+  std::vector<AccessRun> runs_;
   bool stores_ = false;
 };
 

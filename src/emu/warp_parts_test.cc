@@ -6,7 +6,7 @@ namespace cupel::emu {
 namespace {
 
 /// Each lane stores %d; %mask names its eight neighbours, %lane is its number.
-std::string Program(const std::string& body) {
+std::string PartsKernel(const std::string& body) {
   return R"(.version 8.0
 .target sm_90
 .address_size 64
@@ -19,7 +19,7 @@ and.b32 %r0, %lane, 24; shl.b32 %mask, 255, %r0; mov.u32 %d, 0;
 }
 
 std::vector<uint32_t> Stored(const std::string& body) {
-  Interpreter run(Program(body));
+  Interpreter run(PartsKernel(body));
   run.options.full_checks = true;
   const uint64_t out = run.Buffer(std::vector<uint32_t>(32));
   const LaunchOutcome outcome = run.Launch("k", {1, 1, 1}, {32, 1, 1}, out);

@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kSource =
+constexpr const char* kEdited =
     "int a = 1;\n"
     "  for (;;) {\n"
     "    b();\n"
@@ -19,7 +19,7 @@ constexpr const char* kSource =
     "  }\n"
     "int d;";
 
-std::string Applied(const std::vector<Edit>& edits, std::string_view source = kSource) {
+std::string Applied(const std::vector<Edit>& edits, std::string_view source = kEdited) {
   const auto result = ApplyEdits(source, edits);
   return result ? *result : result.error().message;
 }
@@ -28,7 +28,7 @@ TEST(ApplyEdits, ReplacesInsertsAndDeletesWholeLines) {
   EXPECT_EQ(
       Applied({{"    b();", "    b1();\n    b2();"}, {"int a = 1;", ""}, {"int d;", "int e;"}}),
       "  for (;;) {\n    b1();\n    b2();\n  }\n  for (;;) {\n    c();\n  }\nint e;\n");
-  EXPECT_EQ(Applied({}), kSource);
+  EXPECT_EQ(Applied({}), kEdited);
 }
 
 TEST(ApplyEdits, SeesTheFileAsItWas) {

@@ -161,9 +161,9 @@ TEST(Recommendations, AreExactlyThree) {
   }
 }
 
-class Scripted final : public llm::Asker {
+class ScriptedSummariser final : public llm::Asker {
  public:
-  explicit Scripted(std::vector<std::string> answers) : answers_(std::move(answers)) {}
+  explicit ScriptedSummariser(std::vector<std::string> answers) : answers_(std::move(answers)) {}
   Result<llm::Answer> Ask(std::string_view role, const llm::Request& request,
                           const llm::Call&) override {
     EXPECT_EQ(role, "summariser");
@@ -182,13 +182,13 @@ class Scripted final : public llm::Asker {
 };
 
 TEST(Recommendations, AnUnusableAnswerIsSentBackOnce) {
-  Scripted mended({"Use shared memory.", "RECOMMENDATIONS:\n1. a\n2. b\n3. c"});
+  ScriptedSummariser mended({"Use shared memory.", "RECOMMENDATIONS:\n1. a\n2. b\n3. c"});
   const auto advice = Recommend(mended, "add one", "int a;", "bound by dram");
   ASSERT_TRUE(advice);
   EXPECT_THAT(*advice, ElementsAre("a", "b", "c"));
   EXPECT_THAT(mended.requests[0].messages[0].text, HasSubstr("bound by dram"));
   EXPECT_THAT(mended.requests[1].messages[2].text, HasSubstr("RECOMMENDATIONS: is missing"));
-  Scripted stubborn({"No.", "No."});
+  ScriptedSummariser stubborn({"No.", "No."});
   EXPECT_FALSE(Recommend(stubborn, "add one", "int a;", "bound by dram"));
 }
 

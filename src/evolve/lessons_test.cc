@@ -10,7 +10,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr std::string_view kSource =
+constexpr std::string_view kFailing =
     "#include <torch/extension.h>\n"
     "__global__ void f(float* y, int n) {\n"
     "  y[threadIdx.x + 1] = n;\n"
@@ -49,7 +49,7 @@ judge::TrialReport WrongTrial(const std::string& kind) {
 TEST(Lessons, AnAcceptedKernelTeachesNothing) {
   judge::Verdict verdict;
   verdict.decision = judge::Decision::kAccepted;
-  EXPECT_EQ(Lessons(verdict, kSource), "");
+  EXPECT_EQ(Lessons(verdict, kFailing), "");
 }
 
 TEST(Lessons, QuotesTheLineThatAFindingIsAbout) {
@@ -64,7 +64,7 @@ TEST(Lessons, QuotesTheLineThatAFindingIsAbout) {
   finding.line = 3;
   verdict.settings = {Setting("single-0", "single", "batch_size=64")};
   verdict.settings[0].findings = {finding};
-  const std::string text = Lessons(verdict, kSource);
+  const std::string text = Lessons(verdict, kFailing);
   EXPECT_EQ(text,
             "It was refused:\n"
             "- out_of_bounds, line 3, at batch_size=64: writes 4 bytes past the end (output 0 + "
@@ -78,7 +78,7 @@ TEST(Lessons, ShowsTheFirstValuesAtSizesThatTheTaskLists) {
   verdict.settings[0].trials = {WrongTrial(""), WrongTrial("extremes")};
   verdict.reasons = {{"wrong_result", verdict.settings[0].trials[1].outputs[1].message,
                       "single-0 trial 1 (extremes) output 1"}};
-  const std::string text = Lessons(verdict, kSource);
+  const std::string text = Lessons(verdict, kFailing);
   EXPECT_THAT(text, HasSubstr("output 2 of 2, at batch_size=64 (a few elements are a thousand "
                               "times larger): 7 of 231 elements are wrong: column 32 of 33\n"
                               "      [0, 32]: got 0, wanted 1.25\n"));
@@ -104,7 +104,7 @@ TEST(Lessons, HidesHeldOutSizes) {
        "candidate.cu:3"},
       {"wrong_result", verdict.settings[0].trials[0].outputs[1].message,
        "heldout-2 trial 0 output 1"}};
-  const std::string text = Lessons(verdict, kSource);
+  const std::string text = Lessons(verdict, kFailing);
   EXPECT_EQ(text,
             "It was refused:\n"
             "- out_of_bounds, line 3, at other sizes: reads 4 bytes, … past the end of … (see "
@@ -126,7 +126,7 @@ TEST(Lessons, TellsTheFirstErrorsOfTheCompiler) {
   for (int i = 0; i < 9; ++i) {
     failure.diagnostics.push_back({Severity::kError, "candidate.cu", 99 + i, "another"});
   }
-  const std::string text = Lessons(verdict, kSource, &failure);
+  const std::string text = Lessons(verdict, kFailing, &failure);
   EXPECT_TRUE(
       text.starts_with("It does not compile (compile_error):\n"
                        "- line 3: expected a \";\"\n"
@@ -138,7 +138,7 @@ TEST(Lessons, TellsTheFirstErrorsOfTheCompiler) {
   EXPECT_THAT(text, Not(HasSubstr("line 102")));
   failure.code = "unsupported_operator";
   failure.message = "unsupported: framework operator at::conv2d, line 3";
-  EXPECT_THAT(Lessons(verdict, kSource, &failure), HasSubstr("at::conv2d"));
+  EXPECT_THAT(Lessons(verdict, kFailing, &failure), HasSubstr("at::conv2d"));
 }
 
 TEST(Lessons, IsBoundedAndPrintableWhateverIsInTheVerdict) {
@@ -148,7 +148,7 @@ TEST(Lessons, IsBoundedAndPrintableWhateverIsInTheVerdict) {
                                "\x1b[2J" + std::string(100000, i < 2 ? '\xff' : 'x'),
                                "candidate.cu:99999999999999"});
   }
-  std::string text = Lessons(verdict, kSource);
+  std::string text = Lessons(verdict, kFailing);
   EXPECT_LE(text.size(), kMaxLessons);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   EXPECT_THAT(text, HasSubstr("and 17 more"));

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxFile = 1u << 20;
 constexpr int kMaxName = 40, kMaxString = 60;  // columns
-constexpr size_t kMostCalls = 4, kMostValues = 8;
+constexpr size_t kMostCalls = 4, kMostLengths = 8;
 /// Cases of a user's seed come out the same each time, and so does the prompt.
 constexpr uint64_t kSeed = 0;
 
@@ -139,8 +139,8 @@ std::vector<std::pair<std::string, std::string>> RangesOf(
   for (const std::string& key : order) {
     auto& known = values[key];
     if (known.size() < 2) continue;
-    const bool more = known.size() > kMostValues;
-    known.resize(std::min(known.size(), kMostValues));
+    const bool more = known.size() > kMostLengths;
+    known.resize(std::min(known.size(), kMostLengths));
     ranges.emplace_back(Fit(Printable(key), kMaxName),
                         fmt::format("{}{}", fmt::join(known, ", "), more ? ", …" : ""));
   }

@@ -17,9 +17,9 @@ std::string Rewrite(const std::string& name, const std::string& code) {
 }
 
 /// Answers by what it is asked; an empty answer is an error.
-class Scripted final : public llm::Asker {
+class ScriptedProposer final : public llm::Asker {
  public:
-  explicit Scripted(std::function<std::string(const llm::Request&)> script)
+  explicit ScriptedProposer(std::function<std::string(const llm::Request&)> script)
       : script_(std::move(script)) {}
   Result<llm::Answer> Ask(std::string_view role, const llm::Request& request,
                           const llm::Call&) override {
@@ -54,7 +54,7 @@ Slot SlotOf(int number, Operator way = Operator::kRewrite) {
   return slot;
 }
 
-Result<std::vector<Proposed>> Ask(const std::vector<Slot>& slots, Scripted& model,
+Result<std::vector<Proposed>> Ask(const std::vector<Slot>& slots, ScriptedProposer& model,
                                   ProposingOptions options = {}) {
   return AskForProposals(slots, {&model}, options, [](int) {});
 }
@@ -66,7 +66,7 @@ ProposingOptions NoReflection() {
 }
 
 TEST(Proposing, EverySlotHasAnAnswerOfItsOwn) {
-  Scripted model([](const llm::Request& request) {
+  ScriptedProposer model([](const llm::Request& request) {
     return Rewrite("k", "int sample_" + std::to_string(request.sample) + ";");
   });
   const auto proposed = *Ask({SlotOf(0), SlotOf(1)}, model, NoReflection());
@@ -79,7 +79,7 @@ TEST(Proposing, EverySlotHasAnAnswerOfItsOwn) {
 }
 
 TEST(Proposing, AnAnswerThatCannotBeReadMayBeMendedOnce) {
-  Scripted model([](const llm::Request& request) {
+  ScriptedProposer model([](const llm::Request& request) {
     return request.messages.size() == 1 ? "I would rather talk." : Rewrite("k", "int x;");
   });
   const auto proposed = *Ask({SlotOf(0)}, model, NoReflection());
@@ -87,7 +87,7 @@ TEST(Proposing, AnAnswerThatCannotBeReadMayBeMendedOnce) {
   EXPECT_THAT(proposed[0].source, HasSubstr("int x;"));
   EXPECT_EQ(model.requests.size(), 2u);
 
-  Scripted hopeless([](const llm::Request&) { return "Still talking."; });
+  ScriptedProposer hopeless([](const llm::Request&) { return "Still talking."; });
   const auto none = *Ask({SlotOf(0)}, hopeless, NoReflection());
   EXPECT_NE(none[0].problem, "");
   EXPECT_FALSE(none[0].not_asked);
@@ -95,7 +95,7 @@ TEST(Proposing, AnAnswerThatCannotBeReadMayBeMendedOnce) {
 }
 
 TEST(Proposing, EditsAreOfTheParent) {
-  Scripted model([](const llm::Request&) {
+  ScriptedProposer model([](const llm::Request&) {
     return "NAME: e\nTHOUGHT: t\n\n<<<<<<< SEARCH\nint b = 2;\n=======\nint b = 3;\n>>>>>>> "
            "REPLACE\n";
   });
@@ -104,12 +104,12 @@ TEST(Proposing, EditsAreOfTheParent) {
 }
 
 TEST(Proposing, ReflectionBettersOrLeavesAsItIs) {
-  Scripted better([](const llm::Request& request) {
+  ScriptedProposer better([](const llm::Request& request) {
     return request.messages.size() == 1 ? Rewrite("first", "int x;") : Rewrite("second", "int y;");
   });
   EXPECT_THAT((*Ask({SlotOf(0)}, better))[0].source, HasSubstr("int y;"));
   for (const char* last : {"I am done", "nonsense", ""}) {
-    Scripted same([&](const llm::Request& request) {
+    ScriptedProposer same([&](const llm::Request& request) {
       return request.messages.size() == 1 ? Rewrite("first", "int x;") : std::string(last);
     });
     const auto proposed = *Ask({SlotOf(0)}, same);
@@ -121,7 +121,7 @@ TEST(Proposing, ReflectionBettersOrLeavesAsItIs) {
 }
 
 TEST(Proposing, OneAfterAnotherSeesItsSiblings) {
-  Scripted model([](const llm::Request& request) {
+  ScriptedProposer model([](const llm::Request& request) {
     const size_t round = request.messages.size() / 2;
     return Rewrite("kernel" + std::to_string(round), "int v" + std::to_string(round) + ";");
   });
@@ -136,11 +136,11 @@ TEST(Proposing, OneAfterAnotherSeesItsSiblings) {
 }
 
 TEST(Proposing, AModelThatCannotBeAskedSaysWhy) {
-  Scripted model([](const llm::Request&) { return ""; });
+  ScriptedProposer model([](const llm::Request&) { return ""; });
   const auto proposed = *Ask({SlotOf(0), SlotOf(1)}, model);
   EXPECT_TRUE(proposed[1].not_asked);
   EXPECT_EQ(proposed[1].error.remedy, "plug it in");
-  Scripted refuses([](const llm::Request&) { return "refused"; });
+  ScriptedProposer refuses([](const llm::Request&) { return "refused"; });
   EXPECT_THAT((*Ask({SlotOf(0)}, refuses, NoReflection()))[0].problem, HasSubstr("declined"));
 }
 

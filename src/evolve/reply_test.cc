@@ -10,7 +10,7 @@ namespace {
 using testing::HasSubstr;
 using testing::SizeIs;
 
-constexpr const char* kKernel = "__global__ void k() {}\nPYBIND11_MODULE(x, m) {}\n";
+constexpr const char* kReplied = "__global__ void k() {}\nPYBIND11_MODULE(x, m) {}\n";
 
 std::string Fenced(const std::string& code, const std::string& info = "cuda") {
   return "```" + info + "\n" + code + "```\n";
@@ -26,11 +26,11 @@ std::string ErrorOf(const std::string& text) {
 
 TEST(ReadReply, TakesNameThoughtAndKernel) {
   const auto reply = ReadReply("Sure!\n\nNAME: wide_loads\nTHOUGHT: Load float4.\nIt is faster.\n" +
-                               Fenced(kKernel));
+                               Fenced(kReplied));
   ASSERT_TRUE(reply) << reply.error().ToString();
   EXPECT_EQ(reply->name, "wide_loads");
   EXPECT_EQ(reply->thought, "Load float4.\nIt is faster.");
-  EXPECT_EQ(reply->code, kKernel);
+  EXPECT_EQ(reply->code, kReplied);
   EXPECT_FALSE(reply->done);
   EXPECT_THAT(reply->edits, SizeIs(0));
 }
@@ -38,14 +38,14 @@ TEST(ReadReply, TakesNameThoughtAndKernel) {
 TEST(ReadReply, TakesTheDecorationsThatModelsLike) {
   for (const std::string info : {"", "cpp", "CUDA", "c++", "cu title=\"k.cu\"", " cuda"}) {
     const auto reply =
-        ReadReply("**NAME:** a b\n### Thought: c\n**CODE**:\n" + Fenced(kKernel, info));
+        ReadReply("**NAME:** a b\n### Thought: c\n**CODE**:\n" + Fenced(kReplied, info));
     ASSERT_TRUE(reply) << info;
     EXPECT_EQ(reply->name, "a b");
     EXPECT_EQ(reply->thought, "c");
-    EXPECT_EQ(reply->code, kKernel);
+    EXPECT_EQ(reply->code, kReplied);
   }
-  EXPECT_EQ(ReadReply("~~~~cuda\n" + std::string(kKernel) + "~~~~\n")->code, kKernel);
-  EXPECT_EQ(ReadReply("1. Code:\n   ```cuda\n" + std::string(kKernel) + "   ```")->code, kKernel);
+  EXPECT_EQ(ReadReply("~~~~cuda\n" + std::string(kReplied) + "~~~~\n")->code, kReplied);
+  EXPECT_EQ(ReadReply("1. Code:\n   ```cuda\n" + std::string(kReplied) + "   ```")->code, kReplied);
 }
 
 TEST(ReadReply, ReadsCarriageReturnsAsLineEnds) {
@@ -56,7 +56,7 @@ TEST(ReadReply, ReadsCarriageReturnsAsLineEnds) {
 
 TEST(ReadReply, LeavesReasoningOut) {
   const std::string draft = "NAME: draft\n```cuda\nint draft;\n";
-  const std::string answer = "NAME: final\n" + Fenced(kKernel);
+  const std::string answer = "NAME: final\n" + Fenced(kReplied);
   EXPECT_EQ(ReadReply("<think>" + draft + "</think>\n" + answer)->name, "final");
   EXPECT_EQ(ReadReply(draft + "\n</think>\n" + answer)->name, "final");
   EXPECT_THAT(ErrorOf("<think>" + draft + answer), HasSubstr("cut: there is no </think>"));
@@ -83,14 +83,14 @@ TEST(ReadReply, RefusesAFenceWithinABlock) {
 
 TEST(ReadReply, OfSeveralBlocksTakesTheLastIfItAloneIsAKernel) {
   const std::string snippet = Fenced("float4 v = load(p);\n");
-  const std::string kernel = Fenced(kKernel);
-  EXPECT_EQ(ReadReply(snippet + "so:\n" + kernel)->code, kKernel);
+  const std::string kernel = Fenced(kReplied);
+  EXPECT_EQ(ReadReply(snippet + "so:\n" + kernel)->code, kReplied);
   EXPECT_THAT(ErrorOf(kernel + snippet), HasSubstr("2 code blocks, 1 of them"));
   EXPECT_THAT(ErrorOf(kernel + kernel), HasSubstr("2 code blocks, 2 of them"));
   EXPECT_THAT(ErrorOf(snippet + snippet), HasSubstr("2 code blocks, 0 of them"));
   EXPECT_THAT(ErrorOf(snippet + Fenced("// PYBIND11_MODULE\n")), HasSubstr("0 of them"));
   // Blocks of other languages are no candidates.
-  EXPECT_EQ(ReadReply(kernel + Fenced("nvcc k.cu\n", "bash"))->code, kKernel);
+  EXPECT_EQ(ReadReply(kernel + Fenced("nvcc k.cu\n", "bash"))->code, kReplied);
   EXPECT_THAT(ErrorOf(Fenced("import torch\n", "python")), HasSubstr("neither a code block nor"));
 }
 
@@ -113,17 +113,17 @@ TEST(ReadReply, RefusesEditsThatCouldMeanTwoThings) {
               HasSubstr("line 5: \"=======\" does not belong there"));
   EXPECT_THAT(ErrorOf("<<<<<<< SEARCH\na\n>>>>>>> REPLACE\n"), HasSubstr("line 3"));
   EXPECT_THAT(ErrorOf("<<<<<<< SEARCH\na\n<<<<<<< SEARCH\n"), HasSubstr("line 3"));
-  EXPECT_THAT(ErrorOf("<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n" + Fenced(kKernel)),
+  EXPECT_THAT(ErrorOf("<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n" + Fenced(kReplied)),
               HasSubstr("both edits and a code block"));
 }
 
 TEST(ReadReply, UnderstandsThatAModelIsDone) {
   EXPECT_TRUE(ReadReply("I am done")->done);
   EXPECT_TRUE(ReadReply("THOUGHT: it is right.\n**I am done.**")->done);
-  const auto both = ReadReply(Fenced(kKernel) + "I am done.");
+  const auto both = ReadReply(Fenced(kReplied) + "I am done.");
   EXPECT_TRUE(both->done);
-  EXPECT_EQ(both->code, kKernel);
-  EXPECT_FALSE(ReadReply("I am done with tiling, now loads.\n" + Fenced(kKernel))->done);
+  EXPECT_EQ(both->code, kReplied);
+  EXPECT_FALSE(ReadReply("I am done with tiling, now loads.\n" + Fenced(kReplied))->done);
   EXPECT_EQ(ErrorOf("I am nearly done"), "the answer has neither a code block nor edits");
 }
 
@@ -137,7 +137,7 @@ TEST(ReadReply, BoundsWhatItTakes) {
   many.clear();
   for (int i = 0; i < 300; ++i) many += "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n";
   EXPECT_THAT(ErrorOf(many), HasSubstr("more than 256 edits"));
-  const auto reply = ReadReply("NAME: " + std::string(119, 'n') + "\u00e9\n" + Fenced(kKernel));
+  const auto reply = ReadReply("NAME: " + std::string(119, 'n') + "\u00e9\n" + Fenced(kReplied));
   EXPECT_EQ(reply->name, std::string(119, 'n'));  // not half of the last character
 }
 

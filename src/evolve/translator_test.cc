@@ -24,9 +24,9 @@ std::string Answer(const std::string& code) {
   return "NAME: first\nTHOUGHT: plainly\n\n```cuda\n" + code + "```\n";
 }
 
-class Scripted final : public llm::Asker {
+class ScriptedTranslator final : public llm::Asker {
  public:
-  Scripted(std::string name, std::vector<std::string> answers)
+  ScriptedTranslator(std::string name, std::vector<std::string> answers)
       : name_(std::move(name)), answers_(std::move(answers)) {}
   Result<llm::Answer> Ask(std::string_view role, const llm::Request& request,
                           const llm::Call&) override {
@@ -105,7 +105,7 @@ class TranslatorTest : public testing::Test {
 TEST_F(TranslatorTest, GivesWhatIsWrongBackInTheSameConversationUntilAKernelIsRight) {
   const int64_t wrong = Judged(kWrong, "rejected", "- out_of_bounds, line 1\n");
   const int64_t right = Judged(kRight, "accepted", "");
-  Scripted model("test:a", {"I cannot say.", Answer(kWrong), Answer(kRight)});
+  ScriptedTranslator model("test:a", {"I cannot say.", Answer(kWrong), Answer(kRight)});
   const auto translation = Run({&model});
   ASSERT_TRUE(translation) << translation.error().ToString();
   EXPECT_EQ(translation->kernel, right);
@@ -126,12 +126,12 @@ TEST_F(TranslatorTest, GivesWhatIsWrongBackInTheSameConversationUntilAKernelIsRi
 
 TEST_F(TranslatorTest, GoesThroughARunAgainWithoutLeavingTraces) {
   Judged(kWrong, "rejected", "- wrong_result\n");
-  Scripted first("test:a", {"?", Answer(kWrong)});
+  ScriptedTranslator first("test:a", {"?", Answer(kWrong)});
   const auto interrupted = Run({&first});
   ASSERT_FALSE(interrupted);
   EXPECT_EQ(interrupted.error().code, ErrorCode::kCancelled);
   const int64_t right = Judged(kRight, "accepted", "");
-  Scripted again("test:a", {"?", Answer(kWrong), Answer(kRight)});
+  ScriptedTranslator again("test:a", {"?", Answer(kWrong), Answer(kRight)});
   const auto translation = Run({&again});
   ASSERT_TRUE(translation);
   EXPECT_EQ(translation->kernel, right);
@@ -143,8 +143,8 @@ TEST_F(TranslatorTest, GoesThroughARunAgainWithoutLeavingTraces) {
 
 TEST_F(TranslatorTest, BeginsAnewWithTheNextModelAndWhatHasFailed) {
   Judged(kWrong, "rejected", "- wrong_result, output 1\n");
-  Scripted a("test:a", std::vector<std::string>(kAnswersAConversation, Answer(kWrong)));
-  Scripted b("test:b", {"no"});
+  ScriptedTranslator a("test:a", std::vector<std::string>(kAnswersAConversation, Answer(kWrong)));
+  ScriptedTranslator b("test:b", {"no"});
   const auto translation = Run({&a, &b}, kAnswersAConversation + 1);
   ASSERT_TRUE(translation);
   EXPECT_FALSE(translation->kernel);
@@ -159,7 +159,7 @@ TEST_F(TranslatorTest, BeginsAnewWithTheNextModelAndWhatHasFailed) {
 
 TEST_F(TranslatorTest, ATaskThatCannotBeJudgedIsNoKernelsFault) {
   Judged(kWrong, "error", "- nothing_judged\n");
-  Scripted model("test:a", {Answer(kWrong)});
+  ScriptedTranslator model("test:a", {Answer(kWrong)});
   const auto translation = Run({&model});
   ASSERT_FALSE(translation);
   EXPECT_EQ(translation.error().code, ErrorCode::kInvalidArgument);

@@ -16,9 +16,9 @@
 namespace cupel::gpu {
 namespace {
 
-constexpr std::chrono::milliseconds kDeadline{10'000};
+constexpr std::chrono::milliseconds kCeilingDeadline{10'000};
 constexpr int kSamples = 15;
-constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+constexpr uint64_t kMostCopied = uint64_t{1} << 30;
 constexpr int64_t kMatrix = 8192;
 constexpr int kEmptyLaunches = 64;
 
@@ -38,7 +38,7 @@ class Measurement {
     std::vector<double> times;
     for (int i = 0; i < kSamples; ++i) {
       TRY(graph.Launch());
-      TRY_ASSIGN(const auto fault, AwaitKernels(device_, kDeadline));
+      TRY_ASSIGN(const auto fault, AwaitKernels(device_, kCeilingDeadline));
       if (fault) return Fail(ErrorCode::kEnvironment, "measuring the GPU: " + fault->message);
       TRY_ASSIGN(const double us, graph.Microseconds());
       if (i >= 2) times.push_back(us - overhead_us_);
@@ -141,7 +141,7 @@ Result<engine::Ceilings> MeasureCeilings(const Device& device, Clock& clock) {
   const Driver& driver = device.driver();
   TRY(driver.Check(driver.memory_info(&free, &total), "asking for free memory"));
   const uint64_t piece = uint64_t{clock.FullGrid()} * kOwnBlock * kStreamPiece;
-  const uint64_t bytes = std::min<uint64_t>(kMostBytes, free / 4) / piece * piece;
+  const uint64_t bytes = std::min<uint64_t>(kMostCopied, free / 4) / piece * piece;
   TRY_ASSIGN(const Block a, Block::Allocate(device, bytes));
   TRY_ASSIGN(const Block b, Block::Allocate(device, bytes));
   engine::Ceilings ceilings;

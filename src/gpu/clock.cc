@@ -14,12 +14,11 @@
 namespace cupel::gpu {
 namespace {
 
-constexpr int kL2Bytes = 38, kMultiprocessors = 16, kSharedOptin = 97;  // CUdevice_attribute
-constexpr int kMaxDynamicShared = 8;                                    // CUfunction_attribute
+constexpr int kL2Bytes = 38, kSharedOptin = 97;  // CUdevice_attribute
 constexpr uint64_t kLeastFlush = uint64_t{128} << 20;
 constexpr uint32_t kPattern = 0x3f9d70a4;
 constexpr int kCalibrationSamples = 25;
-constexpr std::chrono::milliseconds kDeadline{10'000};
+constexpr std::chrono::milliseconds kClockDeadline{10'000};
 /// From the first block's start to the last one's end of an empty kernel, by CUPTI: 0.64 us on an
 /// H200. The events see more than that by what recording and launching take.
 constexpr double kEmptyKernelUs = 0.64;
@@ -97,7 +96,7 @@ Status Clock::Scrub() {
 
 Result<double> Clock::TakeNothing() {
   TRY(nothing_->Launch());
-  TRY_ASSIGN(const auto fault, AwaitKernels(device_, kDeadline));
+  TRY_ASSIGN(const auto fault, AwaitKernels(device_, kClockDeadline));
   if (fault) return Fail(ErrorCode::kEnvironment, "an empty kernel failed: " + fault->message);
   TRY_ASSIGN(const double us, nothing_->Microseconds());
   return std::max(0.0, us - kEmptyKernelUs);

@@ -14,7 +14,7 @@ namespace cupel::gpu {
 namespace {
 
 // CUdevice_attribute
-constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;
+constexpr int kMajor = 75, kMinor = 76;
 constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
 constexpr size_t kStagingBytes = size_t{16} << 20;
 constexpr CuResult kNotReady = 600;  // CUDA_ERROR_NOT_READY
@@ -93,19 +93,19 @@ std::string Device::Target() const {
 }
 
 Status Device::Await(std::chrono::milliseconds deadline, CuResult* code, bool spin) const {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
+  using SteadyClock = std::chrono::steady_clock;
+  const auto start = SteadyClock::now();
   const auto end = start + deadline;
   auto pause = std::chrono::microseconds(5);
   for (;;) {
     *code = driver_->stream_query(stream_);
     if (*code != kNotReady) return {};
-    if (Clock::now() > end) {
+    if (SteadyClock::now() > end) {
       return Fail(ErrorCode::kTimeout,
                   fmt::format("the GPU was still busy after {} ms", deadline.count()));
     }
     // Short work is awaited by asking again and again, long work by sleeping in between.
-    if (spin || Clock::now() - start < std::chrono::microseconds(200)) continue;
+    if (spin || SteadyClock::now() - start < std::chrono::microseconds(200)) continue;
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, std::chrono::microseconds(1000));
   }

@@ -32,6 +32,10 @@ using CuEvent = CuEventOpaque*;
 using CuGraph = CuGraphOpaque*;
 using CuGraphExec = CuGraphExecOpaque*;
 using CuGraphNode = CuGraphNodeOpaque*;
+// CUdevice_attribute and CUfunction_attribute, those that several files ask for.
+inline constexpr int kMultiprocessors = 16;
+inline constexpr int kMaxDynamicShared = 8;
+
 /// CUuuid.
 struct CuUuid {
   unsigned char bytes[16];

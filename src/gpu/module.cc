@@ -15,7 +15,7 @@
 namespace cupel::gpu {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{20'000};
+constexpr std::chrono::milliseconds kLoadPatience{20'000};
 
 }  // namespace
 
@@ -107,7 +107,7 @@ Result<bool> ModuleVariables::HoldsOther(const Variable& variable) const {
                                      device_->stream()),
                      "reading a kernel's variables"));
     CuResult code = 0;
-    TRY(device_->Await(kPatience, &code));
+    TRY(device_->Await(kLoadPatience, &code));
     TRY(driver.Check(code, "reading a kernel's variables"));
     if (now != before) return true;
   }
@@ -135,7 +135,7 @@ Status ModuleVariables::Scramble(uint64_t seed) const {
         driver.copy_in(variable.address, bytes.data(), bytes.size(), device_->stream()),
         "writing a kernel's variables"));
     CuResult code = 0;
-    TRY(device_->Await(kPatience, &code));
+    TRY(device_->Await(kLoadPatience, &code));
     TRY(driver.Check(code, "writing a kernel's variables"));
   }
   return {};

@@ -18,9 +18,7 @@ namespace cupel::gpu {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr size_t kMostOutput = 64u << 20;
 constexpr std::chrono::seconds kMostOfImport{60};
-constexpr size_t kMostText = 300;  // of another program's message in ours
 
 // What the page of a profile is made from; all of them are as old as ncu itself.
 constexpr const char* kSections[] = {"SpeedOfLight",

@@ -30,7 +30,7 @@ constexpr const char* kPtxFile = "image.ptx";
 constexpr size_t kMostPtxBytes = 256u << 20;
 /// A profiler replays each kernel many times; who started this process ends it when it takes too
 /// long.
-constexpr std::chrono::milliseconds kPatience = std::chrono::hours(1);
+constexpr std::chrono::milliseconds kPatienceWithProfiler = std::chrono::hours(1);
 constexpr std::chrono::seconds kMostOfRepeats{20};
 constexpr int kMostRepeats = 1000;
 
@@ -130,7 +130,7 @@ Result<Json> Execute(const Options& options) {
   TRY_ASSIGN(auto driver, OpenDriver());
   TRY_ASSIGN(const auto device, Device::Open(std::move(driver), options.ordinal));
   ReplayOptions replay;
-  replay.deadline = kPatience;
+  replay.deadline = kPatienceWithProfiler;
   TRY_ASSIGN(replay.variables, VariablesOf(loaded.image.ptx));
   TRY_ASSIGN(const auto program, LoadProgram(*device, loaded.image, std::move(replay)));
   Json calls = Json::array();

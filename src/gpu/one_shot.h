@@ -15,6 +15,10 @@
 
 namespace cupel::gpu {
 
+/// Of what a program that runs a kernel for us, or profiles it, writes; and of its message in ours.
+inline constexpr size_t kMostOutput = 64u << 20;
+inline constexpr size_t kMostText = 300;
+
 inline constexpr const char* kOneShotCommand = "gpu-replay";
 
 /// Who executes a folder, and where.

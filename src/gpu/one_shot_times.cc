@@ -12,9 +12,6 @@
 namespace cupel::gpu {
 namespace {
 
-constexpr size_t kMostOutput = 64u << 20;
-constexpr size_t kMostText = 300;  // of another program's message in ours
-
 std::string FirstLine(const std::string& text) {
   return text.substr(0, std::min(text.find('\n'), kMostText));
 }

@@ -15,7 +15,6 @@
 namespace cupel::gpu {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 40;
 constexpr size_t kMostOutputs = 1024, kMostFindings = 1024, kMostDimensions = 64;
 
 Json FindingToJson(const engine::Finding& finding) {
@@ -48,10 +47,10 @@ Result<engine::OutputTensor> OutputFromJson(const Json& json, SharedMemory& memo
   unsigned __int128 bytes = dtype ? static_cast<unsigned>(SizeOf(*dtype)) : 0;
   bool sound = dtype.has_value() && at >= 0 && output.shape.size() <= kMostDimensions;
   for (const int64_t size : output.shape) {
-    sound = sound && size >= 0 && bytes <= kMostBytes;
+    sound = sound && size >= 0 && bytes <= kMostShared;
     if (sound) bytes *= static_cast<uint64_t>(size);
   }
-  if (!sound || bytes > kMostBytes || static_cast<uint64_t>(at) > kMostBytes) {
+  if (!sound || bytes > kMostShared || static_cast<uint64_t>(at) > kMostShared) {
     return Fail(ErrorCode::kInternal, "the GPU worker sent an output that cannot be");
   }
   output.dtype = *dtype;

@@ -20,7 +20,7 @@ namespace {
 using engine::Finding;
 
 // CUfunction_attribute, CUlaunchAttributeID
-constexpr int kMaxDynamicShared = 8, kNonPortableCluster = 14;
+constexpr int kNonPortableCluster = 14;
 constexpr int kCooperative = 2, kClusterDimension = 4;
 
 Refusal Refuse(std::string code, std::string message, std::string kernel = {}) {

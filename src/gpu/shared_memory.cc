@@ -11,13 +11,6 @@
 #include <utility>
 
 namespace cupel::gpu {
-namespace {
-
-/// Mapped once, far beyond the file's end, so that what lies in it never moves.
-constexpr uint64_t kMostBytes = uint64_t{1} << 40;
-
-}  // namespace
-
 Result<SharedMemory> SharedMemory::Create() {
   const int fd = memfd_create("cupel-gpu", MFD_CLOEXEC);
   if (fd < 0) {
@@ -37,11 +30,11 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
 }
 
 SharedMemory::~SharedMemory() {
-  if (data_ != nullptr) munmap(data_, kMostBytes);
+  if (data_ != nullptr) munmap(data_, kMostShared);
 }
 
 Result<std::span<std::byte>> SharedMemory::Map(uint64_t bytes) {
-  if (bytes > kMostBytes) {
+  if (bytes > kMostShared) {
     return Fail(ErrorCode::kUnsupported, fmt::format("{} GiB of tensors", bytes >> 30));
   }
   struct stat now {};
@@ -51,8 +44,8 @@ Result<std::span<std::byte>> SharedMemory::Map(uint64_t bytes) {
                                                      bytes >> 20, std::strerror(errno)));
   }
   if (data_ == nullptr) {
-    void* at =
-        mmap(nullptr, kMostBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_.get(), 0);
+    void* at = mmap(nullptr, kMostShared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                    fd_.get(), 0);
     if (at == MAP_FAILED) {
       return Fail(ErrorCode::kEnvironment,
                   fmt::format("cannot map shared memory: {}", std::strerror(errno)),

@@ -11,6 +11,9 @@
 
 namespace cupel::gpu {
 
+/// Mapped once, far beyond the file's end, so that what lies in it never moves.
+inline constexpr uint64_t kMostShared = uint64_t{1} << 40;
+
 /// Move-only. Both sides map the same file.
 class SharedMemory {
  public:

@@ -24,7 +24,7 @@ using Arguments = std::vector<std::span<const std::byte>>;
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr double kShareOfMemory = 0.6;  // of what is free
-constexpr std::chrono::milliseconds kDeadline{20'000};
+constexpr std::chrono::milliseconds kReplayDeadline{20'000};
 constexpr uint64_t kMostChangedBytes = 4096;
 
 double MicrosecondsSince(SteadyClock::time_point start) {
@@ -158,7 +158,7 @@ class LocalTimer : public engine::Timer {
         const auto set = static_cast<size_t>(calls) % runner.sets.size();
         TRY(runner.sets[set]->warm->Launch());
       }
-      TRY_ASSIGN(const auto fault, AwaitKernels(device_, kDeadline));
+      TRY_ASSIGN(const auto fault, AwaitKernels(device_, kReplayDeadline));
       if (fault) return Fail(ErrorCode::kEnvironment, fault->message);
     }
     const double took = MicrosecondsSince(start) / 1e6;
@@ -267,7 +267,7 @@ class LocalTimer : public engine::Timer {
   }
 
   Status Await(Taken* taken, bool spin = false) {
-    TRY_ASSIGN(auto fault, AwaitKernels(device_, kDeadline, spin));
+    TRY_ASSIGN(auto fault, AwaitKernels(device_, kReplayDeadline, spin));
     if (fault) taken->findings.push_back(std::move(*fault));
     return {};
   }
@@ -384,7 +384,7 @@ class LocalTimer : public engine::Timer {
     }
     TRY(scratch_.Fill(0));
     CuResult code = 0;
-    return device_.Await(kDeadline, &code);
+    return device_.Await(kReplayDeadline, &code);
   }
 
   struct Changed {

@@ -21,7 +21,7 @@
 namespace cupel::gpu {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 /// Kernels are given 20 s (ReplayOptions); a worker that says nothing for longer hangs.
 constexpr std::chrono::seconds kMostOfAPlan{20};
@@ -74,7 +74,7 @@ Status WorkerProcess::Begin() {
 Status WorkerProcess::Ensure() {
   TRY(Begin());
   if (ready_) return {};
-  auto hello = Read(Clock::now() + options_.patience);
+  auto hello = Read(SteadyClock::now() + options_.patience);
   if (!hello) End();
   TRY(hello);
   hello_ = std::move(*hello);
@@ -91,7 +91,7 @@ Result<Json> WorkerProcess::Ask(const Json& request, bool* gone) {
                 fmt::format("unsupported: a plan that takes {} MB to describe, {} at most",
                             frame.size() >> 20, os::kMaxFrameBytes >> 20));
   }
-  const auto deadline = Clock::now() + kMostOfAPlan + options_.patience;
+  const auto deadline = SteadyClock::now() + kMostOfAPlan + options_.patience;
   if (auto sent = os::WriteFrame(channel_.get(), frame, deadline); !sent) {
     *gone = true;
     End();
@@ -110,7 +110,7 @@ void WorkerProcess::End() {
   channel_.Close();
 }
 
-Result<Json> WorkerProcess::Read(Clock::time_point deadline) {
+Result<Json> WorkerProcess::Read(SteadyClock::time_point deadline) {
   is_word_ = false;
   os::FrameEnd end{};
   TRY_ASSIGN(const std::optional<std::string> frame, os::ReadFrame(channel_.get(), deadline, &end));

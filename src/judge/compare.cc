@@ -90,8 +90,8 @@ std::string ErrorText(const Comparison& c, const Rule& rule, const Totals& total
   return text;
 }
 
-void Describe(Comparison& result, const Scanner& scan, const Totals& totals, bool only_rms,
-              const task::Output& want) {
+void DescribeErrors(Comparison& result, const Scanner& scan, const Totals& totals, bool only_rms,
+                    const task::Output& want) {
   for (int64_t element : totals.first_wrong) {
     result.first_wrong.push_back(
         {Unravel(element, want.shape), scan.got(element), scan.wanted(element)});
@@ -173,14 +173,14 @@ Comparison CompareOn(int threads, const task::Tensor& got, const task::Output& w
   Totals totals = scan.Run(threads);
   if (Conclude(totals, want, result)) return result;
   if (totals.wrong > 0) {
-    Describe(result, scan, totals, false, want);
+    DescribeErrors(result, scan, totals, false, want);
     return result;
   }
   // No element is far out, yet together they are: those beyond the RMS limit count as wrong.
   const Scanner strict(got, want.truth, RuleFor(want.dtype, result.rms_limit));
   totals = strict.Run(threads);
   result.wrong_count = totals.wrong;
-  Describe(result, strict, totals, true, want);
+  DescribeErrors(result, strict, totals, true, want);
   return result;
 }
 

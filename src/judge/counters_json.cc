@@ -7,9 +7,9 @@
 namespace cupel::judge {
 namespace {
 
-Json Number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-Json Dims(plan::Dim3 dim) { return Json::array({dim.x, dim.y, dim.z}); }
+Json DimsJson(plan::Dim3 dim) { return Json::array({dim.x, dim.y, dim.z}); }
 
 /// Members that are zero are left out: most lines have few.
 Json LineJson(const engine::LineCounters& line) {
@@ -55,8 +55,8 @@ Json MixJson(const engine::InstructionMix& mix) {
 
 Json CountersJson(const engine::LaunchCounters& launch, size_t most_lines) {
   Json json = {{"kernel", launch.kernel},
-               {"grid", Dims(launch.grid)},
-               {"block", Dims(launch.block)},
+               {"grid", DimsJson(launch.grid)},
+               {"block", DimsJson(launch.block)},
                {"warp_instructions", launch.warp_instructions},
                {"lane_instructions", launch.lane_instructions},
                {"global_load_sectors", launch.global_load_sectors},
@@ -76,15 +76,15 @@ Json CountersJson(const engine::LaunchCounters& launch, size_t most_lines) {
                {"divergent_branches", launch.work.divergent_branches},
                {"floating_point_operations", launch.floating_point_operations},
                {"tensor_operations", launch.tensor_operations},
-               {"imbalance", Number(launch.imbalance)},
+               {"imbalance", NumberOrNull(launch.imbalance)},
                {"blocks_run", launch.blocks_run},
                {"blocks_counted", launch.blocks_counted},
-               {"occupancy", Number(launch.occupancy)},
+               {"occupancy", NumberOrNull(launch.occupancy)},
                {"limited_by", launch.limited_by},
-               {"estimated_us", Number(launch.estimated_us)},
+               {"estimated_us", NumberOrNull(launch.estimated_us)},
                {"mix", MixJson(launch.mix)}};
   Json& bounds = json["bounds_us"] = Json::object();
-  for (const auto& [name, us] : launch.bounds) bounds[name] = Number(us);
+  for (const auto& [name, us] : launch.bounds) bounds[name] = NumberOrNull(us);
   Json& lines = json["lines"] = Json::array();
   for (size_t i = 0; i < std::min(most_lines, launch.lines.size()); ++i) {
     lines.push_back(LineJson(launch.lines[i]));

@@ -80,7 +80,7 @@ Place DescribeRange(const Evidence& e, size_t axis, const SliceSet& set) {
   return {tail ? "tail" : set.size == 1 ? "slice" : "range", text};
 }
 
-Place Describe(const Evidence& e, size_t axis, const SliceSet& set) {
+Place DescribePlace(const Evidence& e, size_t axis, const SliceSet& set) {
   if (set.kind == SliceSet::kRange) return DescribeRange(e, axis, set);
   return {"every_kth", fmt::format("every {}{} {} is wrong, from {} on", set.step,
                                    set.step == 2   ? "nd"
@@ -150,7 +150,7 @@ std::optional<Place> WhereTheWrongAre(const Evidence& e) {
   // A box that the wrong elements do not fill says little; a lone element is named anyway.
   if (telling.empty() || e.wrong == 1 || static_cast<double>(e.wrong) < 0.5 * box) return {};
   if (irregular && telling.size() == 1 && e.axes[telling[0].first].length < 4) return {};
-  Place place = Describe(e, telling[0].first, telling[0].second);
+  Place place = DescribePlace(e, telling[0].first, telling[0].second);
   for (size_t t = 1; t < telling.size(); ++t) {
     const auto& [axis, set] = telling[t];
     if (set.kind == SliceSet::kRange) {

@@ -38,9 +38,9 @@ std::string StrideText(int64_t stride) {
   return fmt::format("lanes are {} bytes apart", std::abs(stride));
 }
 
-class Collector {
+class RemarkCollector {
  public:
-  explicit Collector(const LaunchCounters& launch) : launch_(launch) {}
+  explicit RemarkCollector(const LaunchCounters& launch) : launch_(launch) {}
 
   void AddLine(const LineCounters& line) {
     UnusedSectors(line);
@@ -229,7 +229,7 @@ std::vector<Remark> WhereTheBoundIs(const LaunchCounters& launch) {
 }
 
 std::vector<Remark> Wastes(const LaunchCounters& launch, size_t most) {
-  Collector collector(launch);
+  RemarkCollector collector(launch);
   for (const LineCounters& line : launch.lines) collector.AddLine(line);
   collector.AddLaunch();
   return collector.Take(most);

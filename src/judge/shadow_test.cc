@@ -14,8 +14,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 /// Standard normals with float32 values and exact shadows, which a test then damages.
-struct Fixture {
-  explicit Fixture(size_t count = 1000) : shape{static_cast<int64_t>(count)} {
+struct ShadowFixture {
+  explicit ShadowFixture(size_t count = 1000) : shape{static_cast<int64_t>(count)} {
     Random random(3);
     for (size_t i = 0; i < count; ++i) truth.push_back(Normal(random));
     got.dtype = DType::kF32;
@@ -47,7 +47,7 @@ struct Fixture {
 };
 
 TEST(Shadow, EqualUpToFloat32Constants) {
-  Fixture f;
+  ShadowFixture f;
   for (double& shadow : f.got.shadow) shadow *= 1 + 0x1p-23;
   const ShadowComparison c = f.Judge();
   EXPECT_TRUE(c.established());
@@ -57,7 +57,7 @@ TEST(Shadow, EqualUpToFloat32Constants) {
 }
 
 TEST(Shadow, ADisagreementRejectsHoweverLooseTheTolerance) {
-  Fixture f;
+  ShadowFixture f;
   f.got.shadow[7] += 4 * 0x1p-20;
   const ShadowComparison c = f.Judge();
   EXPECT_FALSE(c.ok());
@@ -67,7 +67,7 @@ TEST(Shadow, ADisagreementRejectsHoweverLooseTheTolerance) {
 }
 
 TEST(Shadow, PeaksMayMoveByTheirOwnShare) {
-  Fixture f;
+  ShadowFixture f;
   f.truth[7] = 1000;
   f.got.shadow[7] = 1000 * (1 + 0x1p-21);
   EXPECT_TRUE(f.Judge().established());
@@ -76,7 +76,7 @@ TEST(Shadow, PeaksMayMoveByTheirOwnShare) {
 }
 
 TEST(Shadow, BelowAResetOrADoubtNothingIsEstablishedNorRejected) {
-  Fixture f;
+  ShadowFixture f;
   f.got.shadow[7] += 1;
   f.got.shadow_state[7] = engine::kShadowBranch;
   f.got.shadow[8] += 1;
@@ -93,14 +93,14 @@ TEST(Shadow, BelowAResetOrADoubtNothingIsEstablishedNorRejected) {
 }
 
 TEST(Shadow, AnIllConditionedTaskAllowsItsConditioning) {
-  Fixture f;
+  ShadowFixture f;
   f.got.shadow[7] += 4 * 0x1p-20;
   f.conditioning = 8 * 0x1p-20;
   EXPECT_TRUE(f.Judge().established());
 }
 
 TEST(Shadow, ZeroTruthNeedsZeroShadows) {
-  Fixture f;
+  ShadowFixture f;
   std::fill(f.truth.begin(), f.truth.end(), 0.0);
   f.got.shadow = f.truth;
   EXPECT_TRUE(f.Judge().established());
@@ -109,7 +109,7 @@ TEST(Shadow, ZeroTruthNeedsZeroShadows) {
 }
 
 TEST(Shadow, ComputingInHalfPrecisionShows) {
-  Fixture f;
+  ShadowFixture f;
   for (size_t i = 0; i < f.truth.size(); ++i) {
     f.Value(i, HalfToFloat(FloatToHalf(static_cast<float>(f.truth[i]))));
   }
@@ -120,7 +120,7 @@ TEST(Shadow, ComputingInHalfPrecisionShows) {
 }
 
 TEST(Shadow, OrdersMayDifferByRoundingOnly) {
-  Fixture a, b;
+  ShadowFixture a, b;
   for (double& shadow : b.got.shadow) shadow *= 1 + 1e-15;
   b.Value(5, 17);  // a value is rounding's business
   EXPECT_EQ(FirstOrderDependence(a.got, b.got), -1);
@@ -131,7 +131,7 @@ TEST(Shadow, OrdersMayDifferByRoundingOnly) {
 }
 
 TEST(Shadow, OrdersMustAgreeOnIntegers) {
-  Fixture a, b;
+  ShadowFixture a, b;
   a.got.dtype = b.got.dtype = DType::kI32;
   EXPECT_EQ(FirstOrderDependence(a.got, b.got), -1);
   b.got.bytes[4 * 9] ^= std::byte{1};
@@ -139,7 +139,7 @@ TEST(Shadow, OrdersMustAgreeOnIntegers) {
 }
 
 TEST(Established, SaysWhatHoldsAndWhatDoesNot) {
-  Fixture f;
+  ShadowFixture f;
   Established all;
   all.tolerance_inputs = 5;
   all.shadow_inputs = 2;

@@ -12,7 +12,7 @@ namespace cupel::judge {
 namespace {
 
 /// JSON has no infinities: they become text rather than a null that says nothing.
-Json Number(double value) {
+Json NumberOrName(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
@@ -30,18 +30,19 @@ Json ToJson(const Comparison& c) {
   Json json = {{"ok", c.ok},
                {"elements", c.count},
                {"wrong", c.wrong_count},
-               {"rms_error", Number(c.rms_error)},
-               {"rms_limit", Number(c.rms_limit)},
-               {"max_error", Number(c.max_error)},
-               {"max_limit", Number(c.max_limit)}};
+               {"rms_error", NumberOrName(c.rms_error)},
+               {"rms_limit", NumberOrName(c.rms_limit)},
+               {"max_error", NumberOrName(c.max_error)},
+               {"max_limit", NumberOrName(c.max_limit)}};
   if (c.ok) return json;
   json["code"] = c.code;
   json["message"] = c.message;
   json["pattern"] = c.pattern;
   Json& first = json["first_wrong"] = Json::array();
   for (const WrongElement& wrong : c.first_wrong) {
-    first.push_back(
-        {{"index", wrong.index}, {"got", Number(wrong.got)}, {"wanted", Number(wrong.wanted)}});
+    first.push_back({{"index", wrong.index},
+                     {"got", NumberOrName(wrong.got)},
+                     {"wanted", NumberOrName(wrong.wanted)}});
   }
   return json;
 }
@@ -94,10 +95,10 @@ Json Largest(const SettingReport& setting) {
       if (c.max_limit > 0) raise(max_share, c.max_error / c.max_limit);
     }
   }
-  return {{"rms", Number(rms)},
-          {"rms_over_limit", Number(rms_share)},
-          {"max", Number(max)},
-          {"max_over_limit", Number(max_share)}};
+  return {{"rms", NumberOrName(rms)},
+          {"rms_over_limit", NumberOrName(rms_share)},
+          {"max", NumberOrName(max)},
+          {"max_over_limit", NumberOrName(max_share)}};
 }
 
 Json ToJson(const SettingReport& setting) {
@@ -127,7 +128,7 @@ Json ToJson(const SettingReport& setting) {
   json["cases"] = List(setting.cases);
   json["findings"] = List(setting.findings);
   json["established"] = ToJson(setting.established);
-  json["counters"] = {{"estimated_us", Number(setting.counters.estimated_us)},
+  json["counters"] = {{"estimated_us", NumberOrName(setting.counters.estimated_us)},
                       {"launches", List(setting.counters.launches)}};
   return json;
 }
@@ -155,14 +156,14 @@ Json Limits(const Verdict& verdict) {
 Json Timing(const Verdict& verdict) {
   Json settings = Json::object();
   for (const SettingReport& setting : verdict.settings) {
-    settings[setting.id] = {{"host_us", Number(setting.host_us)},
-                            {"oracle_seconds", Number(setting.oracle_seconds)},
-                            {"record_seconds", Number(setting.record_seconds)},
-                            {"engine_seconds", Number(setting.engine_seconds)},
-                            {"judge_seconds", Number(setting.judge_seconds)}};
+    settings[setting.id] = {{"host_us", NumberOrName(setting.host_us)},
+                            {"oracle_seconds", NumberOrName(setting.oracle_seconds)},
+                            {"record_seconds", NumberOrName(setting.record_seconds)},
+                            {"engine_seconds", NumberOrName(setting.engine_seconds)},
+                            {"judge_seconds", NumberOrName(setting.judge_seconds)}};
   }
-  Json timing{{"build_seconds", Number(verdict.build_seconds)},
-              {"total_seconds", Number(verdict.total_seconds)},
+  Json timing{{"build_seconds", NumberOrName(verdict.build_seconds)},
+              {"total_seconds", NumberOrName(verdict.total_seconds)},
               {"settings", settings}};
   if (verdict.provenance.gpu) timing["gpu"] = ToJson(*verdict.provenance.gpu);
   return timing;

@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-Comparison Right() {
+Comparison RightText() {
   Comparison c;
   c.ok = true;
   c.rms_error = 0.042;
@@ -21,7 +21,7 @@ Comparison Right() {
   return c;
 }
 
-Comparison Wrong() {
+Comparison WrongText() {
   Comparison c;
   c.code = "wrong_result";
   c.message = "96 of 8192 elements are wrong, the largest by 3.1 where 0.0012 is allowed";
@@ -51,7 +51,7 @@ Verdict Make(std::vector<Comparison> trials) {
 }
 
 TEST(VerdictText, IsShortWhenAccepted) {
-  EXPECT_EQ(VerdictText(Make({Right(), Right()})),
+  EXPECT_EQ(VerdictText(Make({RightText(), RightText()})),
             R"(ACCEPTED: kernel.cu for mnist_linear forward on emu (h100)
   1 of 1 setting right in 2 trials (fresh inputs, held against float64); the largest error is 4.2 %
   of what is allowed (single-0)
@@ -62,7 +62,7 @@ TEST(VerdictText, IsShortWhenAccepted) {
 }
 
 TEST(VerdictText, NamesReasonsElementsAndSettings) {
-  const std::string text = VerdictText(Make({Right(), Wrong()}));
+  const std::string text = VerdictText(Make({RightText(), WrongText()}));
   EXPECT_THAT(text, HasSubstr("REJECTED: kernel.cu"));
   EXPECT_THAT(text, HasSubstr("  1. wrong_result at single-0 trial 1 output 0\n"
                               "     96 of 8192 elements are wrong"));
@@ -71,7 +71,7 @@ TEST(VerdictText, NamesReasonsElementsAndSettings) {
 }
 
 TEST(VerdictText, CannotSteerTheTerminalAndWraps) {
-  Verdict v = Make({Wrong()});
+  Verdict v = Make({WrongText()});
   v.reasons[0].message =
       "evil \x1b[2J\r \xc2\x9b"
       "0m " +
@@ -87,15 +87,15 @@ TEST(VerdictText, CannotSteerTheTerminalAndWraps) {
 }
 
 TEST(VerdictText, SaysHowClose) {
-  EXPECT_EQ(ErrorShare(Right()), "4.2 %");
-  EXPECT_EQ(ErrorShare(Wrong()), "2500 x");
+  EXPECT_EQ(ErrorShare(RightText()), "4.2 %");
+  EXPECT_EQ(ErrorShare(WrongText()), "2500 x");
   Comparison exact;
   exact.ok = true;
   EXPECT_EQ(ErrorShare(exact), "exact");
 }
 
 TEST(VerdictText, SpillsStandOut) {
-  Verdict v = Make({Right()});
+  Verdict v = Make({RightText()});
   v.resources[0].spill_stores = 64;
   EXPECT_THAT(VerdictText(v), HasSubstr("SPILLS 64 B stored"));
 }

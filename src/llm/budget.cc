@@ -8,8 +8,6 @@
 namespace cupel::llm {
 namespace {
 
-constexpr auto kStopLatency = std::chrono::milliseconds(100);
-
 Spending operator+(Spending a, Spending b) { return {a.money + b.money, a.tokens + b.tokens}; }
 
 }  // namespace

@@ -16,7 +16,6 @@ using std::chrono::milliseconds;
 /// What a provider may add around a message, and around all of them.
 constexpr int64_t kTokensAroundMessage = 16;
 constexpr int64_t kTokensAroundAll = 64;
-constexpr milliseconds kStopLatency(100);
 
 /// What an attempt is charged, which its answer then shows.
 Spending Charge(Exchange& exchange, const std::optional<Price>& price) {

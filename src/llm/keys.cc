@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kMaxKeyBytes = 4096;
-constexpr size_t kMaxFileBytes = 64u << 10;
+constexpr size_t kMaxKeyFileBytes = 64u << 10;
 
 std::string_view Trim(std::string_view text) {
   const auto space = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
@@ -55,7 +55,7 @@ Result<Secret> ReadPrivately(const fs::path& file) {
                 fmt::format("others than you can read or change the keys in {}", file.string()),
                 fmt::format("chmod 600 {}, and make it your own", file.string()));
   }
-  char buffer[kMaxFileBytes + 1];
+  char buffer[kMaxKeyFileBytes + 1];
   size_t used = 0;
   ssize_t n = 0;
   while (used < sizeof buffer && (n = read(fd.get(), buffer + used, sizeof buffer - used)) > 0) {
@@ -63,9 +63,9 @@ Result<Secret> ReadPrivately(const fs::path& file) {
   }
   Secret text(std::string_view(buffer, used));
   explicit_bzero(buffer, sizeof buffer);
-  if (n < 0 || used > kMaxFileBytes) {
+  if (n < 0 || used > kMaxKeyFileBytes) {
     return Fail(ErrorCode::kIo, fmt::format("cannot read {}: it is damaged or larger than {} bytes",
-                                            file.string(), kMaxFileBytes));
+                                            file.string(), kMaxKeyFileBytes));
   }
   return text;
 }

@@ -43,7 +43,6 @@ Limiter::Permit::~Permit() {
 }
 
 Result<Limiter::Permit> Limiter::Acquire(int64_t tokens, const Call& call) {
-  constexpr milliseconds kStopLatency(100);
   std::unique_lock lock(mutex_);
   for (;;) {
     if (call.Stopped()) return Fail(ErrorCode::kCancelled, "cancelled");

@@ -13,6 +13,9 @@
 
 namespace cupel::llm {
 
+/// A wait looks this often whether it is to stop.
+inline constexpr std::chrono::milliseconds kStopLatency(100);
+
 /// How the caller follows a question that is under way.
 struct Call {
   /// Pieces of the text in their order, on the asking thread. May be empty.

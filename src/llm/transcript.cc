@@ -16,7 +16,7 @@ namespace cupel::llm {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{1} << 30;
+constexpr size_t kMaxTranscriptBytes = size_t{1} << 30;
 
 tl::unexpected<Error> FailIo(std::string_view what, const fs::path& file) {
   return Fail(ErrorCode::kIo,
@@ -136,7 +136,7 @@ Status Transcript::Append(const Json& line) {
 }
 
 Result<Recorded> ReadTranscript(const fs::path& file) {
-  TRY_ASSIGN(const std::string text, os::ReadFile(file, kMaxFileBytes));
+  TRY_ASSIGN(const std::string text, os::ReadFile(file, kMaxTranscriptBytes));
   Recorded recorded;
   Attempts open;
   std::string_view rest = text;

@@ -7,7 +7,7 @@ namespace cupel::llm {
 namespace {
 
 /// The input counts exclude what the cache served; ours do not.
-void ReadUsage(const Json& usage, Incoming& incoming) {
+void ReadAnthropicUsage(const Json& usage, Incoming& incoming) {
   Usage& into = incoming.answer.usage;
   if (At(usage, "input_tokens").is_number_integer()) {
     into.cached_tokens = CountAt(usage, "cache_read_input_tokens");
@@ -19,7 +19,7 @@ void ReadUsage(const Json& usage, Incoming& incoming) {
   }
 }
 
-Stop StopOf(std::string_view reason) {
+Stop AnthropicStop(std::string_view reason) {
   if (reason == "end_turn" || reason == "stop_sequence") return Stop::kEnd;
   if (reason == "max_tokens" || reason == "model_context_window_exceeded") return Stop::kLength;
   if (reason == "refusal") return Stop::kRefusal;
@@ -56,7 +56,7 @@ void AnthropicWire::Read(const Json& event, Incoming& incoming) const {
   if (type == "message_start") {
     const Json& message = At(event, "message");
     answer.model = TextAt(message, "model");
-    ReadUsage(At(message, "usage"), incoming);
+    ReadAnthropicUsage(At(message, "usage"), incoming);
   } else if (type == "content_block_delta") {
     const Json& delta = At(event, "delta");
     answer.text += TextAt(delta, "text");
@@ -64,10 +64,10 @@ void AnthropicWire::Read(const Json& event, Incoming& incoming) const {
   } else if (type == "message_delta") {
     const std::string_view reason = TextAt(At(event, "delta"), "stop_reason");
     if (!reason.empty()) {
-      answer.stop = StopOf(reason);
+      answer.stop = AnthropicStop(reason);
       incoming.ended = true;
     }
-    ReadUsage(At(event, "usage"), incoming);
+    ReadAnthropicUsage(At(event, "usage"), incoming);
     incoming.has_usage = incoming.has_usage || At(event, "usage").is_object();
   } else if (type == "message_stop") {
     incoming.closed = true;

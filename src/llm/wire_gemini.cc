@@ -9,7 +9,7 @@
 namespace cupel::llm {
 namespace {
 
-Stop StopOf(std::string_view reason) {
+Stop GeminiStop(std::string_view reason) {
   if (reason == "STOP") return Stop::kEnd;
   if (reason == "MAX_TOKENS") return Stop::kLength;
   constexpr std::array<std::string_view, 5> kRefusals = {"SAFETY", "RECITATION", "BLOCKLIST",
@@ -17,7 +17,7 @@ Stop StopOf(std::string_view reason) {
   return std::ranges::find(kRefusals, reason) != kRefusals.end() ? Stop::kRefusal : Stop::kOther;
 }
 
-void ReadUsage(const Json& usage, Incoming& incoming) {
+void ReadGeminiUsage(const Json& usage, Incoming& incoming) {
   if (!usage.is_object()) return;
   Usage& into = incoming.answer.usage;
   into.input_tokens = CountAt(usage, "promptTokenCount");
@@ -85,7 +85,7 @@ void GeminiWire::Read(const Json& event, Incoming& incoming) const {
     }
     const std::string_view reason = TextAt(candidates[0], "finishReason");
     if (!reason.empty()) {
-      answer.stop = StopOf(reason);
+      answer.stop = GeminiStop(reason);
       incoming.ended = true;
     }
   }
@@ -93,7 +93,7 @@ void GeminiWire::Read(const Json& event, Incoming& incoming) const {
     answer.stop = Stop::kRefusal;
     incoming.ended = true;
   }
-  ReadUsage(At(event, "usageMetadata"), incoming);
+  ReadGeminiUsage(At(event, "usageMetadata"), incoming);
 }
 
 }  // namespace cupel::llm

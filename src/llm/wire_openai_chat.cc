@@ -8,14 +8,14 @@
 namespace cupel::llm {
 namespace {
 
-Stop StopOf(std::string_view reason) {
+Stop ChatStop(std::string_view reason) {
   if (reason == "stop" || reason == "eos") return Stop::kEnd;
   if (reason == "length") return Stop::kLength;
   if (reason == "content_filter") return Stop::kRefusal;
   return Stop::kOther;
 }
 
-void ReadUsage(const Json& usage, Incoming& incoming) {
+void ReadChatUsage(const Json& usage, Incoming& incoming) {
   if (!At(usage, "prompt_tokens").is_number_integer()) return;
   Usage& into = incoming.answer.usage;
   into.input_tokens = CountAt(usage, "prompt_tokens");
@@ -39,7 +39,7 @@ void ReadChoice(const Json& choice, Incoming& incoming) {
   const std::string_view reason = TextAt(choice, "finish_reason");
   if (reason.empty()) return;
   incoming.ended = true;
-  if (answer.stop != Stop::kRefusal) answer.stop = StopOf(reason);
+  if (answer.stop != Stop::kRefusal) answer.stop = ChatStop(reason);
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ void OpenAiChatWire::Read(const Json& event, Incoming& incoming) const {
   if (incoming.answer.model.empty()) incoming.answer.model = TextAt(event, "model");
   const Json& choices = At(event, "choices");
   if (choices.is_array() && !choices.empty()) ReadChoice(choices[0], incoming);
-  ReadUsage(At(event, "usage"), incoming);
+  ReadChatUsage(At(event, "usage"), incoming);
 }
 
 }  // namespace cupel::llm

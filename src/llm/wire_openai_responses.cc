@@ -6,7 +6,7 @@
 namespace cupel::llm {
 namespace {
 
-void ReadUsage(const Json& usage, Incoming& incoming) {
+void ReadResponsesUsage(const Json& usage, Incoming& incoming) {
   if (!At(usage, "input_tokens").is_number_integer()) return;
   Usage& into = incoming.answer.usage;
   into.input_tokens = CountAt(usage, "input_tokens");
@@ -18,7 +18,7 @@ void ReadUsage(const Json& usage, Incoming& incoming) {
 void End(const Json& response, std::string_view type, Incoming& incoming) {
   Answer& answer = incoming.answer;
   answer.model = TextAt(response, "model");
-  ReadUsage(At(response, "usage"), incoming);
+  ReadResponsesUsage(At(response, "usage"), incoming);
   incoming.ended = incoming.closed = true;
   if (type == "response.failed") {
     incoming.error = ReadServiceError(response);

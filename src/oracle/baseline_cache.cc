@@ -42,7 +42,7 @@ std::optional<double> Microseconds(const Json& entry, const char* key) {
   return *value;
 }
 
-std::optional<BaselineMedians> Read(const Json& entry) {
+std::optional<BaselineMedians> ReadMedians(const Json& entry) {
   if (!entry.is_object()) return std::nullopt;
   BaselineMedians medians;
   const auto cold = Microseconds(entry, "cold_us");
@@ -88,7 +88,7 @@ Json Entries(const fs::path& folder) {
 Json Trimmed(const Json& entries) {
   std::vector<std::pair<int64_t, std::string>> ages;
   for (const auto& [digest, entry] : entries.items()) {
-    if (const auto medians = Read(entry)) ages.emplace_back(medians->taken_at, digest);
+    if (const auto medians = ReadMedians(entry)) ages.emplace_back(medians->taken_at, digest);
   }
   if (ages.size() >= kMaxCachedBaselines) {
     std::sort(ages.begin(), ages.end());
@@ -118,7 +118,7 @@ std::optional<BaselineMedians> BaselineCache::Load(const BaselineKey& key) const
   if (folder_.empty()) return std::nullopt;
   const Json entries = Entries(folder_);
   const auto found = entries.find(Digest(key));
-  return found == entries.end() ? std::nullopt : Read(*found);
+  return found == entries.end() ? std::nullopt : ReadMedians(*found);
 }
 
 Status BaselineCache::Store(const BaselineKey& key, const BaselineMedians& medians) const {
@@ -126,7 +126,7 @@ Status BaselineCache::Store(const BaselineKey& key, const BaselineMedians& media
   BaselineMedians stored = medians;
   if (stored.taken_at == 0) stored.taken_at = static_cast<int64_t>(std::time(nullptr));
   Json entry = Write(key, stored);
-  if (!Read(entry)) {
+  if (!ReadMedians(entry)) {
     return Fail(ErrorCode::kInvalidArgument, "a baseline without a time cannot be remembered");
   }
   std::error_code ignored;

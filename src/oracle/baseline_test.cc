@@ -24,7 +24,7 @@ using task::Task;
 using ::testing::HasSubstr;
 using Mode = Baselines::Mode;
 
-fs::path Source() { return CUPEL_SOURCE_DIR; }
+fs::path Repository() { return CUPEL_SOURCE_DIR; }
 
 ClockKernels Kernels() {
   ClockKernels kernels;
@@ -35,7 +35,7 @@ ClockKernels Kernels() {
 }
 
 const Task& Linear() {
-  static const Task task = *task::LoadTask("mnist_linear", Source() / "tasks");
+  static const Task task = *task::LoadTask("mnist_linear", Repository() / "tasks");
   return task;
 }
 const task::Setting& SettingOf(const Task& task) { return task.SettingsOf(Direction::kForward)[0]; }
@@ -218,7 +218,7 @@ class BaselineScript : public ::testing::Test {
   }
   Result<std::unique_ptr<Baselines>> Start(const std::string& script, const fs::path& lock = "") {
     BaselineOptions options;
-    options.script = Source() / "src/oracle" / script;
+    options.script = Repository() / "src/oracle" / script;
     options.kernels = Kernels();
     options.lock = lock;
     return Baselines::Start(options);
@@ -406,7 +406,7 @@ TEST_F(BaselineScript, WaitsForMemoryThatOthersUse) {
 
 TEST_F(BaselineScript, DrawsWhatTheOracleDraws) {
   Options options;
-  options.script = Source() / "src/oracle/oracle.py";
+  options.script = Repository() / "src/oracle/oracle.py";
   TorchOracle oracle(options);
   auto baselines = Start(kWithoutGpu);
   ASSERT_TRUE(baselines) << baselines.error().ToString();

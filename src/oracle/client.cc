@@ -15,7 +15,7 @@ namespace cupel::oracle {
 namespace {
 
 namespace fs = std::filesystem;
-using Outcome = std::variant<Delivery, SettingFailure>;
+using DeliveryOutcome = std::variant<Delivery, SettingFailure>;
 
 constexpr size_t kMaxScriptBytes = 4u << 20;
 
@@ -124,26 +124,26 @@ Result<Question> Client::Ask(const Request& request, uint64_t seed) {
   return Question{last_id_, children_};
 }
 
-Result<Outcome> Client::Await(const Request& request, const Question& question) {
+Result<DeliveryOutcome> Client::Await(const Request& request, const Question& question) {
   TRY_ASSIGN(const std::optional<Json> reply, child_->Receive(question.id));
   if (reply) return Read(request, *reply);
   SettingFailure failure{fmt::format("PyTorch ended while computing it: {}", child_->Obituary())};
   failure.killed = child_->was_killed();
   child_.reset();
-  return Outcome(std::move(failure));
+  return DeliveryOutcome(std::move(failure));
 }
 
-Result<Outcome> Client::Read(const Request& request, const Json& reply) {
+Result<DeliveryOutcome> Client::Read(const Request& request, const Json& reply) {
   if (reply.contains("failure")) {
     TRY_ASSIGN(std::string why, JsonString(reply, "failure", "oracle.py"));
-    return Outcome(SettingFailure{std::move(why)});
+    return DeliveryOutcome(SettingFailure{std::move(why)});
   }
   Warn(request, reply);
   if (reply.contains("inapplicable")) {
     TRY_ASSIGN(std::string why, JsonString(reply, "inapplicable", "oracle.py"));
     TRY_ASSIGN(const bool lasting, JsonBool(reply, "lasting", "oracle.py"));
     if (lasting && !request.key.empty()) pool_.SetRefusal(request.key, why);
-    return Outcome(SettingFailure{std::move(why), true});
+    return DeliveryOutcome(SettingFailure{std::move(why), true});
   }
   Delivery delivery;
   TRY_ASSIGN(const std::string file, JsonString(reply, "file", "oracle.py"));
@@ -164,7 +164,7 @@ Result<Outcome> Client::Read(const Request& request, const Json& reply) {
     for (const Json& scale : *list) scales.push_back(scale.is_number() ? scale.get<double>() : 0);
     pool_.SetScales(request.key, scales);
   }
-  return Outcome(std::move(delivery));
+  return DeliveryOutcome(std::move(delivery));
 }
 
 void Client::Warn(const Request& request, const Json& reply) {

@@ -8,19 +8,19 @@
 namespace cupel::oracle {
 namespace {
 
-constexpr char kWho[] = "filter.py";
+constexpr char kFilter[] = "filter.py";
 constexpr size_t kMaxItems = 4096;
-constexpr size_t kMaxText = 2000;
+constexpr size_t kMaxFilterText = 2000;
 
-tl::unexpected<Error> Nonsense(const std::string& what) {
-  return Fail(ErrorCode::kInternal, fmt::format("{} answers nonsense: {}", kWho, what),
+tl::unexpected<Error> FilterNonsense(const std::string& what) {
+  return Fail(ErrorCode::kInternal, fmt::format("{} answers nonsense: {}", kFilter, what),
               "the task's code may have disturbed it");
 }
 
 /// One line, of bounded length.
 Result<std::string> Text(const Json& object, const char* key) {
-  TRY_ASSIGN(std::string text, JsonString(object, key, kWho));
-  if (text.size() > kMaxText) text.resize(kMaxText);
+  TRY_ASSIGN(std::string text, JsonString(object, key, kFilter));
+  if (text.size() > kMaxFilterText) text.resize(kMaxFilterText);
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   }
@@ -28,10 +28,11 @@ Result<std::string> Text(const Json& object, const char* key) {
 }
 
 Result<const Json*> List(const Json& object, const char* key) {
-  TRY_ASSIGN(const Json* list, JsonArray(object, key, kWho));
-  if (list->size() > kMaxItems) return Nonsense(fmt::format("{} of {}", list->size(), key));
+  TRY_ASSIGN(const Json* list, JsonArray(object, key, kFilter));
+  if (list->size() > kMaxItems) return FilterNonsense(fmt::format("{} of {}", list->size(), key));
   for (const Json& item : *list) {
-    if (!item.is_object() && !item.is_string()) return Nonsense(fmt::format("an item of {}", key));
+    if (!item.is_object() && !item.is_string())
+      return FilterNonsense(fmt::format("an item of {}", key));
   }
   return list;
 }
@@ -41,10 +42,10 @@ bool IsNull(const Json& object, const char* key) {
 }
 
 /// Not negative; nothing where there is null.
-Result<std::optional<double>> Deviation(const Json& object, const char* key) {
+Result<std::optional<double>> DeviationAt(const Json& object, const char* key) {
   if (IsNull(object, key)) return std::optional<double>();
-  TRY_ASSIGN(const double value, JsonNumber(object, key, kWho));
-  if (!(value >= 0)) return Nonsense(fmt::format("{} is {}", key, value));
+  TRY_ASSIGN(const double value, JsonNumber(object, key, kFilter));
+  if (!(value >= 0)) return FilterNonsense(fmt::format("{} is {}", key, value));
   return std::optional<double>(value);
 }
 
@@ -62,25 +63,25 @@ Result<OutputMeasures> ReadOutput(const Json& json) {
   OutputMeasures output;
   TRY_ASSIGN(output.name, Text(json, "name"));
   TRY_ASSIGN(output.dtype, Text(json, "dtype"));
-  TRY_ASSIGN(output.shape, JsonIntList(json, "shape", kWho));
-  TRY_ASSIGN(output.finite, JsonNumber(json, "finite", kWho));
-  TRY_ASSIGN(output.lowest, JsonNumber(json, "lowest", kWho));
-  TRY_ASSIGN(output.highest, JsonNumber(json, "highest", kWho));
-  TRY_ASSIGN(const std::optional<double> scale, Deviation(json, "scale"));
-  if (!scale) return Nonsense("an output without a scale");
+  TRY_ASSIGN(output.shape, JsonIntList(json, "shape", kFilter));
+  TRY_ASSIGN(output.finite, JsonNumber(json, "finite", kFilter));
+  TRY_ASSIGN(output.lowest, JsonNumber(json, "lowest", kFilter));
+  TRY_ASSIGN(output.highest, JsonNumber(json, "highest", kFilter));
+  TRY_ASSIGN(const std::optional<double> scale, DeviationAt(json, "scale"));
+  if (!scale) return FilterNonsense("an output without a scale");
   output.scale = *scale;
-  TRY_ASSIGN(output.seeds_std, Deviation(json, "seeds_std"));
-  TRY_ASSIGN(output.inputs_std, Deviation(json, "inputs_std"));
-  TRY_ASSIGN(output.weights_std, Deviation(json, "weights_std"));
+  TRY_ASSIGN(output.seeds_std, DeviationAt(json, "seeds_std"));
+  TRY_ASSIGN(output.inputs_std, DeviationAt(json, "inputs_std"));
+  TRY_ASSIGN(output.weights_std, DeviationAt(json, "weights_std"));
   TRY_ASSIGN(const Json* axes, List(json, "axes"));
   for (const Json& item : *axes) {
     OutputMeasures::Axis axis;
-    TRY_ASSIGN(axis.axis, JsonInt(item, "axis", kWho));
-    TRY_ASSIGN(axis.size, JsonInt(item, "size", kWho));
-    TRY_ASSIGN(axis.std, JsonNumber(item, "std", kWho));
+    TRY_ASSIGN(axis.axis, JsonInt(item, "axis", kFilter));
+    TRY_ASSIGN(axis.size, JsonInt(item, "size", kFilter));
+    TRY_ASSIGN(axis.std, JsonNumber(item, "std", kFilter));
     output.axes.push_back(axis);
   }
-  TRY_ASSIGN(output.constant, JsonBool(json, "constant", kWho));
+  TRY_ASSIGN(output.constant, JsonBool(json, "constant", kFilter));
   if (!IsNull(json, "equals")) {
     TRY_ASSIGN(output.equals, Text(json, "equals"));
   }
@@ -90,19 +91,19 @@ Result<OutputMeasures> ReadOutput(const Json& json) {
 Result<ArgumentMeasures> ReadArgument(const Json& json) {
   ArgumentMeasures argument;
   TRY_ASSIGN(argument.name, Text(json, "name"));
-  TRY_ASSIGN(argument.shape, JsonIntList(json, "shape", kWho));
-  TRY_ASSIGN(argument.is_weight, JsonBool(json, "is_weight", kWho));
-  TRY_ASSIGN(argument.fixed, JsonBool(json, "fixed", kWho));
+  TRY_ASSIGN(argument.shape, JsonIntList(json, "shape", kFilter));
+  TRY_ASSIGN(argument.is_weight, JsonBool(json, "is_weight", kFilter));
+  TRY_ASSIGN(argument.fixed, JsonBool(json, "fixed", kFilter));
   if (!IsNull(json, "matters")) {
-    TRY_ASSIGN(argument.matters, JsonBool(json, "matters", kWho));
+    TRY_ASSIGN(argument.matters, JsonBool(json, "matters", kFilter));
   }
-  TRY_ASSIGN(argument.written, JsonBool(json, "written", kWho));
+  TRY_ASSIGN(argument.written, JsonBool(json, "written", kFilter));
   TRY_ASSIGN(const Json* idle, List(json, "idle"));
   for (const Json& item : *idle) {
     ArgumentMeasures::Part part;
-    TRY_ASSIGN(part.axis, JsonInt(item, "axis", kWho));
-    TRY_ASSIGN(part.from, JsonInt(item, "from", kWho));
-    TRY_ASSIGN(part.to, JsonInt(item, "to", kWho));
+    TRY_ASSIGN(part.axis, JsonInt(item, "axis", kFilter));
+    TRY_ASSIGN(part.from, JsonInt(item, "from", kFilter));
+    TRY_ASSIGN(part.to, JsonInt(item, "to", kFilter));
     argument.idle.push_back(part);
   }
   return argument;
@@ -114,14 +115,14 @@ Result<OperationMeasures> ReadOperation(const Json& json) {
   TRY_ASSIGN(operation.file, Text(json, "file"));
   TRY_ASSIGN(operation.text, Text(json, "text"));
   TRY_ASSIGN(operation.module, Text(json, "module"));
-  TRY_ASSIGN(operation.line, JsonInt(json, "line", kWho));
-  TRY_ASSIGN(operation.calls, JsonInt(json, "calls", kWho));
+  TRY_ASSIGN(operation.line, JsonInt(json, "line", kFilter));
+  TRY_ASSIGN(operation.calls, JsonInt(json, "calls", kFilter));
   TRY_ASSIGN(const std::string how, Text(json, "how"));
   using How = OperationMeasures::How;
   for (const How candidate : {How::kInput, How::kZeros, How::kMean}) {
     if (how == Name(candidate)) operation.how = candidate;
   }
-  if (how != Name(operation.how)) return Nonsense(fmt::format("how is \"{}\"", how));
+  if (how != Name(operation.how)) return FilterNonsense(fmt::format("how is \"{}\"", how));
   TRY_ASSIGN(operation.only_for, Texts(json, "only_for"));
   return operation;
 }
@@ -140,20 +141,20 @@ Status ReadAll(const Json& object, const char* key, Result<T> (*read)(const Json
 Result<TaskMeasures> ReadTask(const Json& reply) {
   TaskMeasures measures;
   TRY(ReadAll(reply, "outputs", ReadOutput, measures.outputs));
-  if (measures.outputs.empty()) return Nonsense("no output");
+  if (measures.outputs.empty()) return FilterNonsense("no output");
   TRY(ReadAll(reply, "arguments", ReadArgument, measures.arguments));
-  TRY_ASSIGN(measures.has_weights, JsonBool(reply, "has_weights", kWho));
-  TRY_ASSIGN(measures.weights_vary, JsonBool(reply, "weights_vary", kWho));
-  TRY_ASSIGN(const Json* operations, JsonObject(reply, "operations", kWho));
+  TRY_ASSIGN(measures.has_weights, JsonBool(reply, "has_weights", kFilter));
+  TRY_ASSIGN(measures.weights_vary, JsonBool(reply, "weights_vary", kFilter));
+  TRY_ASSIGN(const Json* operations, JsonObject(reply, "operations", kFilter));
   if (!IsNull(*operations, "total")) {
-    TRY_ASSIGN(measures.operations, JsonInt(*operations, "total", kWho));
+    TRY_ASSIGN(measures.operations, JsonInt(*operations, "total", kFilter));
   }
-  TRY_ASSIGN(measures.operations_tried, JsonInt(*operations, "tried", kWho));
+  TRY_ASSIGN(measures.operations_tried, JsonInt(*operations, "tried", kFilter));
   TRY(ReadAll(*operations, "redundant", ReadOperation, measures.redundant));
   TRY_ASSIGN(measures.unfinished, Text(reply, "unfinished"));
   TRY_ASSIGN(measures.warnings, Texts(reply, "warnings"));
   TRY_ASSIGN(measures.torch_version, Text(reply, "torch"));
-  TRY_ASSIGN(measures.seconds, JsonNumber(reply, "seconds", kWho));
+  TRY_ASSIGN(measures.seconds, JsonNumber(reply, "seconds", kFilter));
   return measures;
 }
 

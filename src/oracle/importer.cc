@@ -17,15 +17,15 @@ using std::chrono::milliseconds;
 
 constexpr size_t kMaxFileText = 4u << 20;
 constexpr size_t kMaxMessage = 2000;
-constexpr char kWho[] = "import_task.py";
+constexpr char kImporter[] = "import_task.py";
 
 /// The three files that an imported task has beside problem.py.
 bool IsKnownFile(const std::string& name) {
   return name == "func_forward.py" || name == "config_forward.json" || name == "task.json";
 }
 
-Result<std::vector<std::string>> Texts(const Json& reply, const char* key) {
-  TRY_ASSIGN(const Json* list, JsonArray(reply, key, kWho));
+Result<std::vector<std::string>> ShortTexts(const Json& reply, const char* key) {
+  TRY_ASSIGN(const Json* list, JsonArray(reply, key, kImporter));
   std::vector<std::string> texts;
   for (const Json& text : *list) {
     if (text.is_string()) texts.push_back(text.get<std::string>().substr(0, kMaxMessage));
@@ -33,32 +33,32 @@ Result<std::vector<std::string>> Texts(const Json& reply, const char* key) {
   return texts;
 }
 
-Result<ImportOutcome> Read(const Json& reply) {
+Result<ImportOutcome> ReadImport(const Json& reply) {
   if (reply.contains("failure")) {
-    TRY_ASSIGN(const std::string why, JsonString(reply, "failure", kWho));
+    TRY_ASSIGN(const std::string why, JsonString(reply, "failure", kImporter));
     return ImportOutcome(ImportRefusal{why.substr(0, kMaxMessage)});
   }
   Imported imported;
-  TRY_ASSIGN(const Json* files, JsonObject(reply, "files", kWho));
+  TRY_ASSIGN(const Json* files, JsonObject(reply, "files", kImporter));
   for (const auto& [name, text] : files->items()) {
     if (!IsKnownFile(name) || !text.is_string() ||
         text.get_ref<const std::string&>().size() > kMaxFileText) {
-      return Fail(ErrorCode::kInternal, fmt::format("{} wrote a file that no task has", kWho));
+      return Fail(ErrorCode::kInternal, fmt::format("{} wrote a file that no task has", kImporter));
     }
     imported.files.emplace_back(name, text.get<std::string>());
   }
-  TRY_ASSIGN(imported.title, JsonString(reply, "title", kWho));
-  TRY_ASSIGN(const Json* sizes, JsonObject(reply, "sizes", kWho));
-  TRY_ASSIGN(const Json* reduced, JsonObject(reply, "reduced", kWho));
+  TRY_ASSIGN(imported.title, JsonString(reply, "title", kImporter));
+  TRY_ASSIGN(const Json* sizes, JsonObject(reply, "sizes", kImporter));
+  TRY_ASSIGN(const Json* reduced, JsonObject(reply, "reduced", kImporter));
   imported.sizes = *sizes;
   imported.reduced = *reduced;
-  TRY_ASSIGN(imported.arguments, Texts(reply, "arguments"));
-  TRY_ASSIGN(imported.notes, Texts(reply, "notes"));
-  TRY_ASSIGN(imported.compared, JsonString(reply, "compared", kWho));
-  TRY_ASSIGN(imported.torch_version, JsonString(reply, "torch", kWho));
-  TRY_ASSIGN(imported.functional, JsonBool(reply, "functional", kWho));
-  TRY_ASSIGN(imported.elements, JsonNumber(reply, "elements", kWho));
-  TRY_ASSIGN(imported.flops, JsonNumber(reply, "flops", kWho));
+  TRY_ASSIGN(imported.arguments, ShortTexts(reply, "arguments"));
+  TRY_ASSIGN(imported.notes, ShortTexts(reply, "notes"));
+  TRY_ASSIGN(imported.compared, JsonString(reply, "compared", kImporter));
+  TRY_ASSIGN(imported.torch_version, JsonString(reply, "torch", kImporter));
+  TRY_ASSIGN(imported.functional, JsonBool(reply, "functional", kImporter));
+  TRY_ASSIGN(imported.elements, JsonNumber(reply, "elements", kImporter));
+  TRY_ASSIGN(imported.flops, JsonNumber(reply, "flops", kImporter));
   return ImportOutcome(std::move(imported));
 }
 
@@ -125,7 +125,7 @@ Result<ImportOutcome> Importer::Import(const ImportRequest& request) {
                          {"evaluate", request.evaluate}},
                         why));
   if (!reply) return ImportOutcome(ImportRefusal{why});
-  return Read(*reply);
+  return ReadImport(*reply);
 }
 
 Result<Json> Importer::Signature(const task::Task& task, task::Direction direction) {
@@ -146,7 +146,7 @@ Result<Json> Importer::Signature(const task::Task& task, task::Direction directi
                   {"inputs", settings.empty() ? Json::object() : settings.front().inputs}},
                  why));
   if (reply && reply->contains("failure")) {
-    TRY_ASSIGN(why, JsonString(*reply, "failure", kWho));
+    TRY_ASSIGN(why, JsonString(*reply, "failure", kImporter));
   }
   if (why.empty()) return *reply;
   return Fail(ErrorCode::kInvalidArgument,

@@ -11,12 +11,6 @@
 #include "ptx/names.h"
 
 namespace cupel::ptx {
-namespace {
-
-constexpr uint64_t kMaxInt = std::numeric_limits<int>::max();
-
-}  // namespace
-
 size_t FunctionParser::LabelKeyHash::operator()(const LabelKey& key) const {
   return std::hash<std::string_view>{}(key.name) ^ (static_cast<size_t>(key.scope) << 1);
 }

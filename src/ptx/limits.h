@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace cupel::ptx {
 
+inline constexpr uint64_t kMaxInt = std::numeric_limits<int>::max();  // of what is kept in an int
 inline constexpr uint64_t kMaxTextBytes = 64u << 20;
 inline constexpr uint64_t kMaxRegisters = 1u << 20;        // in a function
 inline constexpr uint64_t kMaxModuleRegisters = 4u << 20;  // in a module

@@ -10,8 +10,6 @@
 namespace cupel::ptx {
 namespace {
 
-constexpr uint64_t kMaxInt = std::numeric_limits<int>::max();
-
 size_t Mix(size_t hash, size_t value) { return (hash ^ value) * 0x9E3779B97F4A7C15u; }
 
 }  // namespace

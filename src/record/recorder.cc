@@ -283,14 +283,16 @@ Result<Outcome> Recorder::Impl::Run(Request request) {
   request.budget_us = kBudgetUs;
   const std::string frame = DumpJson(ToJson(request));
   ended_from_outside = false;
-  TRY_ASSIGN(auto answer, Ask(frame, Clock::now() + options.deadline));
-  if (ended_from_outside) {
+  auto first = Ask(frame, Clock::now() + options.deadline);
+  std::optional<decltype(first)> second;
+  if (first && ended_from_outside) {
     // Another process in that one's place, for all that Recheck() asks.
     --children;
     const auto kept = seen;
-    TRY_ASSIGN(answer, Ask(frame, Clock::now() + options.deadline));
+    second = Ask(frame, Clock::now() + options.deadline);
     seen = kept;
   }
+  TRY_ASSIGN(auto answer, std::move(second ? *second : first));
   if (auto* refusal = std::get_if<Refusal>(&answer)) return std::move(*refusal);
   child->has_answered = true;
   const Json& json = std::get<Json>(answer);

@@ -61,6 +61,12 @@ std::vector<std::string> TextsAt(const Json& object, const char* key, size_t max
   return texts;
 }
 
+const Json& MemberAt(const Json& object, const char* key) {
+  static const Json null;
+  const Json* member = Member(object, key);
+  return member != nullptr ? *member : null;
+}
+
 const Json& ListAt(const Json& object, const char* key) {
   static const Json empty = Json::array();
   const Json* member = Member(object, key);

@@ -28,6 +28,8 @@ std::optional<int64_t> IntAt(const Json& object, const char* key);
 std::optional<bool> BoolAt(const Json& object, const char* key);
 /// The first `max` texts and integers of an array, as texts.
 std::vector<std::string> TextsAt(const Json& object, const char* key, size_t max = 100);
+/// A member of any type; else a null, for ever.
+const Json& MemberAt(const Json& object, const char* key);
 /// A member that is an array or an object; else an empty one, for ever.
 const Json& ListAt(const Json& object, const char* key);
 const Json& ObjectAt(const Json& object, const char* key);

@@ -7,7 +7,7 @@
 namespace cupel::report {
 namespace {
 
-constexpr size_t kMostReasons = 5;
+constexpr size_t kReasonsShown = 5;
 
 template <typename T>
 void Put(Json& json, const char* key, const std::optional<T>& value) {
@@ -66,7 +66,7 @@ Json ToJson(const RunCandidate& candidate, const ObjectiveKind& kind) {
   Put(json, "fell_at", candidate.fell_at);
   Json& reasons = json["reasons"] = Json::array();
   for (const RunReason& reason : candidate.reasons) {
-    if (reasons.size() == kMostReasons) break;
+    if (reasons.size() == kReasonsShown) break;
     reasons.push_back(ToJson(reason));
   }
   Json& stages = json["stages"] = Json::array();

@@ -14,7 +14,7 @@
 namespace cupel::report {
 namespace {
 
-constexpr int kWidth = 100;
+constexpr int kTextWidth = 100;
 
 std::string CountsText(const Run& run) {
   const archive::Counts& counts = run.counts;
@@ -54,7 +54,7 @@ std::string LineageText(const Run& run) {
                                   ? fmt::format("{:>10.3f}{}", *step->objective, run.kind.unit)
                                   : fmt::format("{:>10}{}", "–", run.kind.unit);
     const std::string& what = step->description.empty() ? step->name : step->description;
-    text += fmt::format("  {:>4}  {}  {}\n", id, value, Fit(Printable(what), kWidth));
+    text += fmt::format("  {:>4}  {}  {}\n", id, value, Fit(Printable(what), kTextWidth));
   }
   return text;
 }
@@ -104,7 +104,7 @@ std::string FallsText(const Run& run) {
     table.Add({row.stage, std::to_string(row.in), std::to_string(row.passed),
                std::to_string(row.fell()), Duration(row.seconds), text});
   }
-  return table.empty() ? "" : "Candidates by stage:\n" + table.Render(kWidth, "  ");
+  return table.empty() ? "" : "Candidates by stage:\n" + table.Render(kTextWidth, "  ");
 }
 
 std::string QuestionsText(const Run& run) {
@@ -125,7 +125,7 @@ std::string QuestionsText(const Run& run) {
                Dollars(row.usd), Duration(row.seconds), std::to_string(row.candidates),
                std::to_string(row.accepted)});
   }
-  return "Questions to models:\n" + table.Render(kWidth + 20, "  ") +
+  return "Questions to models:\n" + table.Render(kTextWidth + 20, "  ") +
          fmt::format("  in all {} questions, {} tokens charged, {}\n", run.spent.questions,
                      run.spent.tokens, Dollars(run.spent.usd));
 }

@@ -5,13 +5,10 @@
 
 #include <cmath>
 
+#include "report/loose_json.h"
+
 namespace cupel::report {
 namespace {
-
-std::string Text(const Json& object, const char* key) {
-  const auto member = object.find(key);
-  return member != object.end() && member->is_string() ? member->get<std::string>() : "";
-}
 
 /// A time, a ratio, a share: what is not a finite number above zero is none.
 std::optional<double> Positive(const Json& object, const char* key) {
@@ -45,12 +42,12 @@ std::optional<SuiteTime> ReadTime(const Json& object) {
 
 SuiteSetting ReadSetting(const Json& json) {
   SuiteSetting setting;
-  setting.id = Text(json, "id");
-  setting.kind = Text(json, "kind");
-  setting.description = Text(json, "description");
-  setting.status = Text(json, "status");
-  setting.derived = Text(json, "derived");
-  setting.reduced = Text(json, "reduced");
+  setting.id = TextAt(json, "id");
+  setting.kind = TextAt(json, "kind");
+  setting.description = TextAt(json, "description");
+  setting.status = TextAt(json, "status");
+  setting.derived = TextAt(json, "derived");
+  setting.reduced = TextAt(json, "reduced");
   setting.over_limit = Positive(json, "over_limit");
   setting.estimate_us = Positive(json, "estimate_us");
   setting.roofline = Positive(json, "roofline");
@@ -75,13 +72,13 @@ Result<SuiteResult> ReadItem(const Json& json, const std::string& where) {
   TRY_ASSIGN(item.kernel, JsonString(json, "kernel", where));
   TRY_ASSIGN(item.decision, JsonString(json, "decision", where));
   item.is_unfinished = json.contains("unfinished");
-  item.task_sha256 = Text(json, "task_sha256");
-  item.source_sha256 = Text(json, "source_sha256");
+  item.task_sha256 = TextAt(json, "task_sha256");
+  item.source_sha256 = TextAt(json, "source_sha256");
   const auto reasons = json.find("reasons");
   if (reasons != json.end() && reasons->is_array() && !reasons->empty() &&
       reasons->front().is_object()) {
-    item.code = Text(reasons->front(), "code");
-    item.reason = Text(reasons->front(), "message");
+    item.code = TextAt(reasons->front(), "code");
+    item.reason = TextAt(reasons->front(), "message");
   }
   const auto timing = json.find("timing");
   if (timing != json.end() && timing->is_object()) {
@@ -102,7 +99,7 @@ std::optional<double> Mean(const std::vector<double>& values) {
 }  // namespace
 
 Result<Suite> ReadSuite(const Json& document, std::string_view what) {
-  const std::string schema = document.is_object() ? Text(document, "schema") : "";
+  const std::string schema = document.is_object() ? TextAt(document, "schema") : "";
   if (schema != kSuiteSchema) {
     const bool newer = schema.starts_with("cupel.suite/");
     return Fail(newer ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument,
@@ -113,10 +110,10 @@ Result<Suite> ReadSuite(const Json& document, std::string_view what) {
   }
   Suite suite;
   TRY_ASSIGN(suite.engine, JsonString(document, "engine", what));
-  suite.device = Text(document, "device");
-  suite.cupel = Text(document, "cupel");
-  suite.status = Text(document, "status");
-  suite.seed = Text(document, "seed");
+  suite.device = TextAt(document, "device");
+  suite.cupel = TextAt(document, "cupel");
+  suite.status = TextAt(document, "status");
+  suite.seed = TextAt(document, "seed");
   TRY_ASSIGN(const Json* items, JsonArray(document, "items", what));
   for (size_t i = 0; i < items->size(); ++i) {
     TRY_ASSIGN(SuiteResult item, ReadItem((*items)[i], fmt::format("{}.items[{}]", what, i)));
@@ -126,7 +123,7 @@ Result<Suite> ReadSuite(const Json& document, std::string_view what) {
   if (missing == document.end() || !missing->is_array()) return suite;
   for (const Json& problem : *missing) {
     if (!problem.is_object()) continue;
-    suite.without_kernel.emplace_back(Text(problem, "task"), Text(problem, "direction"));
+    suite.without_kernel.emplace_back(TextAt(problem, "task"), TextAt(problem, "direction"));
   }
   return suite;
 }

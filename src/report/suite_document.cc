@@ -9,71 +9,54 @@
 #include <utility>
 
 #include "report/bench_parts.h"
+#include "report/loose_json.h"
 #include "report/suite_scores.h"
 
 namespace cupel::report {
 namespace {
 
 /// Verdicts and measurements come from workers: what is not as expected is left out.
-const Json& Member(const Json& object, const char* key) {
-  static const Json null;
-  if (!object.is_object()) return null;
-  const auto member = object.find(key);
-  return member == object.end() ? null : *member;
-}
-
-const Json& List(const Json& object, const char* key) {
-  static const Json empty = Json::array();
-  const Json& member = Member(object, key);
-  return member.is_array() ? member : empty;
-}
-
-double Number(const Json& object, const char* key) {
-  const Json& member = Member(object, key);
-  return member.is_number() ? member.get<double>() : 0;
-}
-
-std::string Text(const Json& object, const char* key) {
-  const Json& member = Member(object, key);
-  return member.is_string() ? member.get<std::string>() : "";
+double NumberOrZero(const Json& object, const char* key) {
+  return NumberAt(object, key).value_or(0);
 }
 
 const Json& Find(const Json& list, const char* key, const std::string& value) {
   static const Json null;
   const auto found = std::find_if(list.begin(), list.end(),
-                                  [&](const Json& entry) { return Text(entry, key) == value; });
+                                  [&](const Json& entry) { return TextAt(entry, key) == value; });
   return found == list.end() ? null : *found;
 }
 
 Json Reason(const Json& reason, const std::string& where) {
-  return {{"code", Text(reason, "code")}, {"message", Text(reason, "message")}, {"where", where}};
+  return {
+      {"code", TextAt(reason, "code")}, {"message", TextAt(reason, "message")}, {"where", where}};
 }
 
 /// The kernel's own entry among the timings of a setting.
 const Json& KernelTiming(const Json& setting) {
   static const Json null;
-  const Json& timings = List(setting, "timings");
+  const Json& timings = ListAt(setting, "timings");
   const auto found = std::find_if(timings.begin(), timings.end(), [](const Json& timing) {
-    const Json& baseline = Member(timing, "baseline");
+    const Json& baseline = MemberAt(timing, "baseline");
     return baseline.is_boolean() && !baseline.get<bool>();
   });
   return found == timings.end() ? null : *found;
 }
 
 Json TimeJson(const Json& timing) {
-  return {{"us", Member(timing, "us")}, {"samples_us", List(timing, "samples_us")}};
+  return {{"us", MemberAt(timing, "us")}, {"samples_us", ListAt(timing, "samples_us")}};
 }
 
 /// Time of the baseline over time of the kernel, from the comparison of samples taken side by side.
 Json Speedup(const Json& setting, const std::string& kernel, const std::string& baseline) {
-  for (const Json& compared : List(setting, "comparisons")) {
-    const bool ours = Text(compared, "a") == kernel && Text(compared, "b") == baseline;
-    const bool turned = Text(compared, "b") == kernel && Text(compared, "a") == baseline;
-    const Json& ratio = Member(compared, "ratio");
-    const double estimate = Number(ratio, "estimate"), low = Number(ratio, "low"),
-                 high = Number(ratio, "high");
+  for (const Json& compared : ListAt(setting, "comparisons")) {
+    const bool ours = TextAt(compared, "a") == kernel && TextAt(compared, "b") == baseline;
+    const bool turned = TextAt(compared, "b") == kernel && TextAt(compared, "a") == baseline;
+    const Json& ratio = MemberAt(compared, "ratio");
+    const double estimate = NumberOrZero(ratio, "estimate"), low = NumberOrZero(ratio, "low"),
+                 high = NumberOrZero(ratio, "high");
     if (!(ours || turned) || !(estimate > 0) || !(low > 0) || !(high > 0)) continue;
-    const Json confidence = Number(ratio, "confidence");
+    const Json confidence = NumberOrZero(ratio, "confidence");
     if (turned) return ratio;
     return {{"estimate", 1 / estimate},
             {"low", 1 / high},
@@ -86,30 +69,30 @@ Json Speedup(const Json& setting, const std::string& kernel, const std::string& 
 void AddTimes(const Json& timed, Json& setting) {
   const Json& timing = KernelTiming(timed);
   if (!timing.is_object()) {
-    if (const std::string note = Text(timed, "note"); !note.empty()) setting["not_timed"] = note;
+    if (const std::string note = TextAt(timed, "note"); !note.empty()) setting["not_timed"] = note;
     return;
   }
-  if (const Json& refused = Member(timing, "refused"); refused.is_object()) {
-    setting["not_timed"] = Text(refused, "message");
+  if (const Json& refused = MemberAt(timing, "refused"); refused.is_object()) {
+    setting["not_timed"] = TextAt(refused, "message");
     return;
   }
   setting.update(TimeJson(timing));
-  setting["roofline"] = Number(timing, "roofline");
-  setting["bytes_per_second"] = Number(timing, "bytes_per_second");
-  const double bytes = Number(timed, "read_bytes") + Number(timed, "written_bytes");
-  const double flops = Number(timed, "floating_point_operations");
+  setting["roofline"] = NumberOrZero(timing, "roofline");
+  setting["bytes_per_second"] = NumberOrZero(timing, "bytes_per_second");
+  const double bytes = NumberOrZero(timed, "read_bytes") + NumberOrZero(timed, "written_bytes");
+  const double flops = NumberOrZero(timed, "floating_point_operations");
   setting["work"] = {{"bytes", bytes}, {"floating_point_operations", flops}};
   setting["baselines"] = Json::object();
   setting["speedup"] = Json::object();
-  Json oddities = List(timing, "oddities");
+  Json oddities = ListAt(timing, "oddities");
   for (const char* name : kBaselines) {
-    const Json& baseline = Find(List(timed, "timings"), "name", name);
-    if (baseline.is_object() && Member(baseline, "us").is_object()) {
+    const Json& baseline = Find(ListAt(timed, "timings"), "name", name);
+    if (baseline.is_object() && MemberAt(baseline, "us").is_object()) {
       setting["baselines"][name] = TimeJson(baseline);
-    } else if (const Json& refused = Member(baseline, "refused"); refused.is_object()) {
-      oddities.push_back(fmt::format("{} was not timed: {}", name, Text(refused, "message")));
+    } else if (const Json& refused = MemberAt(baseline, "refused"); refused.is_object()) {
+      oddities.push_back(fmt::format("{} was not timed: {}", name, TextAt(refused, "message")));
     }
-    if (Json ratio = Speedup(timed, Text(timing, "name"), name); ratio.is_object()) {
+    if (Json ratio = Speedup(timed, TextAt(timing, "name"), name); ratio.is_object()) {
       setting["speedup"][name] = std::move(ratio);
     }
   }
@@ -118,14 +101,16 @@ void AddTimes(const Json& timed, Json& setting) {
 
 /// What the emulator counted, and what it makes of it.
 void AddEstimate(const Json& judged, Json& setting) {
-  const Json& counters = Member(judged, "counters");
-  const double us = Number(counters, "estimated_us");
+  const Json& counters = MemberAt(judged, "counters");
+  const double us = NumberOrZero(counters, "estimated_us");
   if (!(us > 0)) return;
   setting["estimate_us"] = us;
   double flops = 0, sectors = 0;
-  for (const Json& launch : List(counters, "launches")) {
-    flops += Number(launch, "floating_point_operations") + Number(launch, "tensor_operations");
-    sectors += Number(launch, "global_load_sectors") + Number(launch, "global_store_sectors");
+  for (const Json& launch : ListAt(counters, "launches")) {
+    flops += NumberOrZero(launch, "floating_point_operations") +
+             NumberOrZero(launch, "tensor_operations");
+    sectors +=
+        NumberOrZero(launch, "global_load_sectors") + NumberOrZero(launch, "global_store_sectors");
   }
   setting["work"] = {{"bytes", 32 * sectors}, {"floating_point_operations", flops}};
 }
@@ -133,21 +118,21 @@ void AddEstimate(const Json& judged, Json& setting) {
 /// The larger of both shares; "inf" and "nan", which are texts, are larger than any number.
 Json OverLimit(const Json& error) {
   for (const char* key : {"rms_over_limit", "max_over_limit"}) {
-    if (Member(error, key).is_string()) return Member(error, key);
+    if (MemberAt(error, key).is_string()) return MemberAt(error, key);
   }
-  return std::max(Number(error, "rms_over_limit"), Number(error, "max_over_limit"));
+  return std::max(NumberOrZero(error, "rms_over_limit"), NumberOrZero(error, "max_over_limit"));
 }
 
 Json SettingJson(const Json& judged, const Json& bench, bool estimates) {
-  Json setting{{"id", Text(judged, "id")},
-               {"kind", Text(judged, "kind")},
-               {"description", Text(judged, "description")},
-               {"status", Text(judged, "status")}};
+  Json setting{{"id", TextAt(judged, "id")},
+               {"kind", TextAt(judged, "kind")},
+               {"description", TextAt(judged, "description")},
+               {"status", TextAt(judged, "status")}};
   for (const char* key : {"derived", "reduced", "note"}) {
-    if (const std::string text = Text(judged, key); !text.empty()) setting[key] = text;
+    if (const std::string text = TextAt(judged, key); !text.empty()) setting[key] = text;
   }
-  setting["over_limit"] = OverLimit(Member(judged, "largest_error"));
-  const Json& timed = Find(List(bench, "settings"), "id", Text(judged, "id"));
+  setting["over_limit"] = OverLimit(MemberAt(judged, "largest_error"));
+  const Json& timed = Find(ListAt(bench, "settings"), "id", TextAt(judged, "id"));
   if (timed.is_object()) {
     AddTimes(timed, setting);
   } else if (estimates) {
@@ -159,11 +144,11 @@ Json SettingJson(const Json& judged, const Json& bench, bool estimates) {
 /// What it fails of at the settings where it was timed; each reason once.
 Json TimedReasons(const Json& bench) {
   Json reasons = Json::array();
-  for (const Json& setting : List(bench, "settings")) {
-    const Json& refused = Member(KernelTiming(setting), "refused");
+  for (const Json& setting : ListAt(bench, "settings")) {
+    const Json& refused = MemberAt(KernelTiming(setting), "refused");
     // What cupel cannot time is no fault of the kernel's.
-    if (!refused.is_object() || Text(refused, "code") == "unsupported") continue;
-    reasons.push_back(Reason(refused, Text(setting, "id")));
+    if (!refused.is_object() || TextAt(refused, "code") == "unsupported") continue;
+    reasons.push_back(Reason(refused, TextAt(setting, "id")));
   }
   return reasons;
 }
@@ -191,9 +176,9 @@ struct Gathered {
   Json ceilings = Json::object();
 
   void AddOrigin(const Json& verdict) {
-    const std::string device = Text(verdict, "device");
+    const std::string device = TextAt(verdict, "device");
     if (!device.empty()) devices.insert(device);
-    const std::string torch = Text(Member(verdict, "versions"), "torch");
+    const std::string torch = TextAt(MemberAt(verdict, "versions"), "torch");
     if (!torch.empty()) torches.insert(torch);
   }
 };
@@ -236,7 +221,7 @@ Status Gather(const archive::SuiteStore& store, const archive::SuiteItem& item, 
   all.items.push_back(SuiteItemJson(item, *outcome, verdict, bench));
   all.AddOrigin(verdict);
   if (!outcome->commit.empty()) all.commits.insert(outcome->commit);
-  if (const Json& ceilings = Member(bench, "ceilings"); ceilings.is_object()) {
+  if (const Json& ceilings = MemberAt(bench, "ceilings"); ceilings.is_object()) {
     all.ceilings = ceilings;
   }
   return {};
@@ -262,7 +247,7 @@ Json Asked(Json config) {
 }  // namespace
 
 std::string DecisionOf(const Json& verdict, const Json& bench) {
-  const std::string decision = Text(verdict, "verdict");
+  const std::string decision = TextAt(verdict, "verdict");
   return decision == "accepted" && !TimedReasons(bench).empty() ? "rejected" : decision;
 }
 
@@ -275,20 +260,20 @@ Json SuiteItemJson(const archive::SuiteItem& item, const archive::SuiteOutcome& 
     json["reasons"].push_back(
         {{"code", "error"}, {"message", outcome.error}, {"where", ""}, {"remedy", outcome.remedy}});
   }
-  for (const Json& reason : List(verdict, "reasons")) {
-    json["reasons"].push_back(Reason(reason, Text(reason, "where")));
+  for (const Json& reason : ListAt(verdict, "reasons")) {
+    json["reasons"].push_back(Reason(reason, TextAt(reason, "where")));
   }
   for (const Json& reason : TimedReasons(bench)) json["reasons"].push_back(reason);
-  if (const std::string declared = Text(verdict, "declared"); !declared.empty()) {
+  if (const std::string declared = TextAt(verdict, "declared"); !declared.empty()) {
     json["declared"] = declared;
   }
-  json["seed"] = Text(verdict, "seed");
+  json["seed"] = TextAt(verdict, "seed");
   json["settings"] = Json::array();
-  const bool estimates = Text(verdict, "device").starts_with("emu");
-  for (const Json& setting : List(verdict, "settings")) {
+  const bool estimates = TextAt(verdict, "device").starts_with("emu");
+  for (const Json& setting : ListAt(verdict, "settings")) {
     json["settings"].push_back(SettingJson(setting, bench, estimates));
   }
-  json["timing"] = {{"build_seconds", Number(Member(verdict, "timing"), "build_seconds")},
+  json["timing"] = {{"build_seconds", NumberOrZero(MemberAt(verdict, "timing"), "build_seconds")},
                     {"seconds", outcome.seconds},
                     {"worker", outcome.worker},
                     {"cases", outcome.cases}};
@@ -302,19 +287,19 @@ Result<Json> SuiteDocument(const archive::SuiteStore& store) {
   TRY_ASSIGN(const std::vector<archive::SuiteItem> items, store.Items());
   Gathered all;
   for (const archive::SuiteItem& item : items) TRY(Gather(store, item, all));
-  const Json& ceilings = all.ceilings.empty() ? Member(listing, "ceilings") : all.ceilings;
+  const Json& ceilings = all.ceilings.empty() ? MemberAt(listing, "ceilings") : all.ceilings;
   Json document{{"schema", kSuiteSchema},
                 {"cupel", info.cupel_version},
                 {"status", Name(info.status)},
-                {"engine", Text(config, "engine")},
+                {"engine", TextAt(config, "engine")},
                 {"device", Joined(all.devices)},
                 {"torch", Joined(all.torches)},
                 {"seed", std::to_string(info.seed)},
                 {"asked", Asked(config)},
                 {"ceilings", ceilings},
                 {"items", std::move(all.items)},
-                {"without_kernel", List(listing, "without_kernel")},
-                {"notes", List(listing, "notes")}};
+                {"without_kernel", ListAt(listing, "without_kernel")},
+                {"notes", ListAt(listing, "notes")}};
   TRY_ASSIGN(const Suite suite, ReadSuite(document, "the store of the run"));
   document["scores"] = ToJson(Score(suite));
   Json commits = Json::array();

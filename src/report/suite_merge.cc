@@ -9,30 +9,21 @@
 #include <span>
 #include <utility>
 
+#include "report/loose_json.h"
 #include "report/suite_scores.h"
 
 namespace cupel::report {
 namespace {
 
-/// Pieces are files from anywhere: what is not as expected is left out.
-Json Member(const Json& object, const char* key) {
-  return object.is_object() && object.contains(key) ? object[key] : Json();
-}
-
-std::vector<Json> List(const Json& object, const char* key) {
-  const Json member = Member(object, key);
-  return member.is_array() ? member.get<std::vector<Json>>() : std::vector<Json>();
-}
-
 Status CheckAlike(const NamedResults& first, const NamedResults& piece) {
   for (const char* key : {"engine", "device"}) {
-    const Json one = Member(first.document, key), other = Member(piece.document, key);
+    const Json one = MemberAt(first.document, key), other = MemberAt(piece.document, key);
     // A run that has judged nothing names no device.
     if (one == other || one == "" || other == "") continue;
     return Fail(
         ErrorCode::kInvalidArgument,
         fmt::format("{} and {} are not of the same {}: {} and {}", first.name, piece.name, key,
-                    Member(first.document, key).dump(), Member(piece.document, key).dump()),
+                    MemberAt(first.document, key).dump(), MemberAt(piece.document, key).dump()),
         "hold them against each other with: cupel suite compare");
   }
   return {};
@@ -40,12 +31,12 @@ Status CheckAlike(const NamedResults& first, const NamedResults& piece) {
 
 /// What a piece says of itself, without its items.
 std::vector<Json> About(const NamedResults& piece) {
-  auto merged = List(piece.document, "merged");
+  auto merged = ListAt(piece.document, "merged").get<std::vector<Json>>();
   std::erase_if(merged, [](const Json& run) { return !run.is_object() || !run.contains("name"); });
   if (!merged.empty()) return merged;
   Json about{{"name", piece.name}};
   for (const char* key : {"cupel", "status", "torch", "seed", "asked"}) {
-    about[key] = Member(piece.document, key);
+    about[key] = MemberAt(piece.document, key);
   }
   return {about};
 }
@@ -68,7 +59,7 @@ int Progress(const Json& item) {
 class Merger {
  public:
   void Add(const NamedResults& piece) {
-    for (Json item : List(piece.document, "items")) {
+    for (Json item : ListAt(piece.document, "items")) {
       const std::string id = item["id"];  // ReadSuite has seen that it is there
       const auto [place, is_new] = places_.emplace(id, items_.size());
       if (!is_new && Progress(item) < Progress(items_[place->second])) continue;
@@ -81,15 +72,15 @@ class Merger {
         items_[place->second] = std::move(item);
       }
     }
-    for (const Json& problem : List(piece.document, "without_kernel")) AddOnce(problem, missing_);
-    for (const Json& note : List(piece.document, "notes")) AddOnce(note, notes_);
-    const Json timing = Member(piece.document, "timing");
-    for (const Json& commit : List(timing, "commits")) AddOnce(commit, commits_);
+    for (const Json& problem : ListAt(piece.document, "without_kernel")) AddOnce(problem, missing_);
+    for (const Json& note : ListAt(piece.document, "notes")) AddOnce(note, notes_);
+    const Json timing = MemberAt(piece.document, "timing");
+    for (const Json& commit : ListAt(timing, "commits")) AddOnce(commit, commits_);
     for (const char* key : {"created_ms", "updated_ms"}) {
-      const Json time = Member(timing, key);
+      const Json time = MemberAt(timing, key);
       if (time.is_number()) times_.push_back(time);
     }
-    if (const Json ceilings = Member(piece.document, "ceilings"); ceilings.is_object()) {
+    if (const Json ceilings = MemberAt(piece.document, "ceilings"); ceilings.is_object()) {
       ceilings_ = ceilings;
     }
     for (const Json& about : About(piece)) merged_.push_back(about);
@@ -120,11 +111,11 @@ class Merger {
 
   /// The last one's result stands, also where it is of fewer settings.
   void NoteFewer(const Json& before, const Json& now) {
-    const size_t had = List(before, "settings").size(), has = List(now, "settings").size();
+    const size_t had = ListAt(before, "settings").size(), has = ListAt(now, "settings").size();
     if (has >= had) return;
     AddOnce(
-        fmt::format("{}: {} settings of {} stand in place of {} of {}", Member(now, "id").dump(),
-                    has, Member(now, "from").dump(), had, Member(before, "from").dump()),
+        fmt::format("{}: {} settings of {} stand in place of {} of {}", MemberAt(now, "id").dump(),
+                    has, MemberAt(now, "from").dump(), had, MemberAt(before, "from").dump()),
         notes_);
   }
 
@@ -134,7 +125,7 @@ class Merger {
     for (const Json& item : items_) solved.emplace(item["task"], item["direction"]);
     std::vector<Json> missing = missing_;
     std::erase_if(missing, [&](const Json& problem) {
-      return solved.count({Member(problem, "task"), Member(problem, "direction")}) > 0;
+      return solved.count({MemberAt(problem, "task"), MemberAt(problem, "direction")}) > 0;
     });
     return missing;
   }
@@ -159,8 +150,8 @@ Result<Json> MergeSuites(const std::vector<NamedResults>& pieces) {
   Json first = pieces.front().document;
   for (const NamedResults& piece : pieces) {
     for (const char* key : {"cupel", "torch", "seed"})
-      Join(Member(piece.document, key), first[key]);
-    if (first["device"] == "") first["device"] = Member(piece.document, "device");
+      Join(MemberAt(piece.document, key), first[key]);
+    if (first["device"] == "") first["device"] = MemberAt(piece.document, "device");
   }
   Json document = std::move(merger).Take(std::move(first));
   TRY_ASSIGN(const Suite suite, ReadSuite(document, "what was merged"));

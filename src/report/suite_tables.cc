@@ -11,7 +11,7 @@
 namespace cupel::report {
 namespace {
 
-constexpr size_t kMostReasons = 50;
+constexpr size_t kMostRefusals = 50;
 
 /// "9 of 10": settings that the task lists.
 std::string Passed(const SuiteResult& item) {
@@ -221,7 +221,7 @@ std::string SuiteText(const Suite& suite, const SuiteScores& scores, int width) 
   size_t told = 0;
   for (const SuiteResult& item : suite.items) {
     if (item.accepted() || item.reason.empty()) continue;
-    if (++told > kMostReasons) {
+    if (++told > kMostRefusals) {
       text += "  more of them stand in results.md\n";
       break;
     }

@@ -8,7 +8,7 @@
 namespace cupel::review {
 namespace {
 
-constexpr size_t kMaxBytes = 64u << 20;
+constexpr size_t kMaxCalibration = 64u << 20;
 constexpr size_t kMaxInstructions = 64u << 10;
 
 Result<double> Within(const Json& json, const char* key, const std::string& what) {
@@ -54,7 +54,7 @@ Result<ReviewOptions> OptionsFromJson(const Json& json, const std::string& what)
 
 Result<ReviewOptions> ReadCalibration(const std::filesystem::path& file) {
   const std::string what = file.string();
-  TRY_ASSIGN(const std::string text, os::ReadFile(file, kMaxBytes));
+  TRY_ASSIGN(const std::string text, os::ReadFile(file, kMaxCalibration));
   TRY_ASSIGN(const Json json, ParseJson(text, what));
   TRY_ASSIGN(const std::string schema, JsonString(json, "schema", what));
   if (schema != "cupel.calibration/1") {

@@ -11,7 +11,7 @@ namespace cupel::review {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr size_t kMaxBytes = 4u << 20;
+constexpr size_t kMaxLabels = 4u << 20;
 
 Result<std::optional<Aspect>> WrongOf(const Json& entry, const std::string& what) {
   if (!entry.contains("wrong") || entry["wrong"].is_null()) return std::optional<Aspect>();
@@ -52,7 +52,7 @@ std::optional<bool> LabelledKernel::Fine(Aspect aspect) const {
 }
 
 Result<std::vector<LabelledKernel>> ReadLabels(const fs::path& file) {
-  TRY_ASSIGN(const std::string text, os::ReadFile(file, kMaxBytes));
+  TRY_ASSIGN(const std::string text, os::ReadFile(file, kMaxLabels));
   TRY_ASSIGN(const Json json, ParseJson(text, file.string()));
   TRY_ASSIGN(const Json* entries, JsonArray(json, "kernels", file.string()));
   std::vector<LabelledKernel> kernels;

@@ -14,7 +14,7 @@ Result<Assignment> Errands::Prepare(const Item& item, const std::filesystem::pat
     TRY_ASSIGN(task::Task task, task::LoadTask(item.task, tasks_root));
     TRY_ASSIGN(Parcel parcel, PackTask(task));
     Loaded read{std::move(task), std::move(parcel), {}};
-    for (const task::Direction one : {task::Direction::kForward, task::Direction::kBackward}) {
+    for (const task::Direction one : task::kDirections) {
       TRY_ASSIGN(read.question_hash[static_cast<int>(one)], task::QuestionHash(read.task, one));
     }
     found = tasks_.emplace(item.task, std::move(read)).first;

@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kMostNoise = 64u << 10;
 constexpr size_t kShownNoise = 8;  // lines
 /// Of a worker's standard error; the rest is dropped.
-constexpr size_t kMostErrors = 64u << 10;
+constexpr size_t kMostErrorBytes = 64u << 10;
 constexpr size_t kLongestRemark = 2000;
 /// Read at once, so that one worker does not keep the others waiting.
 constexpr size_t kAtOnce = 1u << 20;
@@ -54,7 +54,7 @@ std::string Shown(std::string_view line, size_t longest) {
 Link::Link(os::Process process)
     : process_(std::move(process)),
       lines_(kLongestLine),
-      error_lines_(kMostErrors),
+      error_lines_(kMostErrorBytes),
       last_sign_(std::chrono::steady_clock::now()) {
   MakeNonBlocking(process_.stdin_pipe());
   MakeNonBlocking(process_.stdout_pipe());
@@ -99,7 +99,7 @@ void Link::Write() {
 
 void Link::ReadErrors(Arrivals& arrivals) {
   if (error_ended_) return;
-  const bool told_all = error_bytes_ > kMostErrors;
+  const bool told_all = error_bytes_ > kMostErrorBytes;
   error_ended_ = !ReadInto(process_.stderr_pipe().get(), error_lines_, error_bytes_);
   for (;;) {
     auto line = error_lines_.Next();
@@ -111,7 +111,7 @@ void Link::ReadErrors(Arrivals& arrivals) {
     last_error_ = Shown(**line, kLongestRemark);
     if (!told_all) arrivals.remarks.push_back(last_error_);
   }
-  if (!told_all && error_bytes_ > kMostErrors) {
+  if (!told_all && error_bytes_ > kMostErrorBytes) {
     arrivals.remarks.push_back("(its further messages are not shown)");
   }
 }

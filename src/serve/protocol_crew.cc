@@ -9,7 +9,7 @@
 namespace cupel::serve {
 namespace {
 
-Json JsonOf(const Setup& setup) {
+Json MessageJson(const Setup& setup) {
   Json roots = Json::array();
   for (const auto& root : setup.include_roots) roots.push_back(root.string());
   return {{"type", "setup"},
@@ -24,7 +24,7 @@ Json JsonOf(const Setup& setup) {
           {"threads", setup.threads}};
 }
 
-Json JsonOf(const Assignment& work) {
+Json MessageJson(const Assignment& work) {
   const Item& item = work.item;
   return {{"type", "do"},
           {"ticket", work.ticket},
@@ -47,7 +47,7 @@ Json JsonOf(const Assignment& work) {
           {"setting", work.setting}};
 }
 
-Json JsonOf(const CaseAnswer& answer) {
+Json MessageJson(const CaseAnswer& answer) {
   Json json{{"type", "case"},
             {"stream", answer.stream},
             {"sha256", answer.sha256},
@@ -63,7 +63,7 @@ Json JsonOf(const CaseAnswer& answer) {
   return json;
 }
 
-Json JsonOf(const Chunk& chunk) {
+Json MessageJson(const Chunk& chunk) {
   return {{"type", "chunk"},
           {"sha256", chunk.sha256},
           {"offset", chunk.offset},
@@ -71,8 +71,8 @@ Json JsonOf(const Chunk& chunk) {
           {"error", WireError(chunk.error)}};
 }
 
-Json JsonOf(const Alive&) { return {{"type", "alive"}}; }
-Json JsonOf(const Bye&) { return {{"type", "bye"}}; }
+Json MessageJson(const Alive&) { return {{"type", "alive"}}; }
+Json MessageJson(const Bye&) { return {{"type", "bye"}}; }
 
 Result<ToWorker> ReadSetup(const Json& json) {
   Setup setup;
@@ -165,7 +165,7 @@ Result<ToWorker> ReadChunk(const Json& json) {
 }  // namespace
 
 std::string LineOf(const ToWorker& message) {
-  return DumpJson(std::visit([](const auto& m) { return JsonOf(m); }, message));
+  return DumpJson(std::visit([](const auto& m) { return MessageJson(m); }, message));
 }
 
 Result<ToWorker> ReadToWorker(std::string_view line) {

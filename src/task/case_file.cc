@@ -16,7 +16,7 @@ namespace {
 constexpr int kMaxTupleDepth = 8;
 constexpr size_t kMaxArguments = 4096;
 
-tl::unexpected<Error> Malformed(std::string_view what, std::string_view why) {
+tl::unexpected<Error> NotACase(std::string_view what, std::string_view why) {
   return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: not a case: {}", what, why));
 }
 
@@ -24,7 +24,7 @@ Result<Tensor> FindTensor(const Safetensors& file, const Json& object, const cha
                           const std::string& what) {
   TRY_ASSIGN(const std::string name, JsonString(object, key, what));
   const auto found = file.tensors.find(name);
-  if (found == file.tensors.end()) return Malformed(what, fmt::format("no tensor \"{}\"", name));
+  if (found == file.tensors.end()) return NotACase(what, fmt::format("no tensor \"{}\"", name));
   return found->second;
 }
 
@@ -32,12 +32,11 @@ Result<Tensor> ReadTensorArgument(const Safetensors& file, const Json& entry,
                                   const std::string& what) {
   TRY_ASSIGN(Tensor tensor, FindTensor(file, entry, "storage", what));
   TRY_ASSIGN(const std::string dtype, JsonString(entry, "dtype", what));
-  if (DTypeFromName(dtype) != tensor.dtype)
-    return Malformed(what, "dtype differs from its storage");
+  if (DTypeFromName(dtype) != tensor.dtype) return NotACase(what, "dtype differs from its storage");
   TRY_ASSIGN(tensor.shape, JsonIntList(entry, "shape", what));
   TRY_ASSIGN(tensor.strides, JsonIntList(entry, "strides", what));
   TRY_ASSIGN(tensor.offset, JsonInt(entry, "offset", what));
-  if (!FitsStorage(tensor)) return Malformed(what, "the view reaches outside its storage");
+  if (!FitsStorage(tensor)) return NotACase(what, "the view reaches outside its storage");
   return tensor;
 }
 
@@ -46,7 +45,7 @@ Result<T> ParseNumber(const std::string& text, const std::string& what) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
-    return Malformed(what, fmt::format("\"{}\" is no number in range", text.substr(0, 40)));
+    return NotACase(what, fmt::format("\"{}\" is no number in range", text.substr(0, 40)));
   }
   return value;
 }
@@ -55,7 +54,7 @@ Result<T> ParseNumber(const std::string& text, const std::string& what) {
 Result<double> ParseHexFloat(const std::string& text, const std::string& what) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0') return Malformed(what, "not a number in float.hex() form");
+  if (text.empty() || *end != '\0') return NotACase(what, "not a number in float.hex() form");
   return value;
 }
 
@@ -78,7 +77,7 @@ Result<Value> ReadValue(const Safetensors& file, const Json& entry, const std::s
   } else if (kind == "tensor") {
     TRY_ASSIGN(value.data, ReadTensorArgument(file, entry, what));
   } else if (kind == "tuple") {
-    if (depth >= kMaxTupleDepth) return Malformed(what, "tuples nested too deeply");
+    if (depth >= kMaxTupleDepth) return NotACase(what, "tuples nested too deeply");
     TRY_ASSIGN(const Json* items, JsonArray(entry, "items", what));
     std::vector<Value> values;
     for (const Json& item : *items) {
@@ -87,7 +86,7 @@ Result<Value> ReadValue(const Safetensors& file, const Json& entry, const std::s
     }
     value.data = std::move(values);
   } else {
-    return Malformed(what, fmt::format("unknown kind \"{}\"", kind.substr(0, 40)));
+    return NotACase(what, fmt::format("unknown kind \"{}\"", kind.substr(0, 40)));
   }
   return value;
 }
@@ -99,7 +98,7 @@ Result<Output> ReadOutput(const Safetensors& file, const Json& entry, const std:
   if (output.is_none) return output;
   TRY_ASSIGN(const std::string dtype, JsonString(entry, "dtype", what));
   const std::optional<DType> known = DTypeFromName(dtype);
-  if (!known) return Malformed(what, "unknown dtype");
+  if (!known) return NotACase(what, "unknown dtype");
   output.dtype = *known;
   TRY_ASSIGN(output.shape, JsonIntList(entry, "shape", what));
   TRY_ASSIGN(output.reference, FindTensor(file, entry, "reference", what));
@@ -108,16 +107,16 @@ Result<Output> ReadOutput(const Safetensors& file, const Json& entry, const std:
   TRY_ASSIGN(output.conditioning, JsonNumber(entry, "conditioning", what));
   const DType truth_dtype = IsFloating(output.dtype) ? DType::kF64 : output.dtype;
   if (output.reference.dtype != output.dtype || output.truth.dtype != truth_dtype) {
-    return Malformed(what, "reference or truth has another dtype than it should");
+    return NotACase(what, "reference or truth has another dtype than it should");
   }
   if (output.reference.shape != output.shape || output.truth.shape != output.shape) {
-    return Malformed(what, "reference or truth has another shape than the output");
+    return NotACase(what, "reference or truth has another shape than the output");
   }
   if (!std::isfinite(output.conditioning) || output.conditioning < 0) {
-    return Malformed(what, "conditioning is no finite positive number");
+    return NotACase(what, "conditioning is no finite positive number");
   }
   if (!std::isfinite(output.error_scale) || output.error_scale < 0) {
-    return Malformed(what, "error_scale is no finite positive number");
+    return NotACase(what, "error_scale is no finite positive number");
   }
   return output;
 }
@@ -127,11 +126,11 @@ Result<Output> ReadOutput(const Safetensors& file, const Json& entry, const std:
 Result<Case> ReadCase(os::MappedFile mapping, std::string_view what) {
   TRY_ASSIGN(const Safetensors file, ParseSafetensors(mapping.bytes(), what));
   const auto text = file.metadata.find("cupel.case");
-  if (text == file.metadata.end()) return Malformed(what, "__metadata__ lacks \"cupel.case\"");
+  if (text == file.metadata.end()) return NotACase(what, "__metadata__ lacks \"cupel.case\"");
   const std::string where = fmt::format("{} (case)", what);
   TRY_ASSIGN(const Json json, ParseJson(text->second, where));
   TRY_ASSIGN(const int64_t version, JsonInt(json, "version", where));
-  if (version != 1) return Malformed(what, fmt::format("version {} is not known", version));
+  if (version != 1) return NotACase(what, fmt::format("version {} is not known", version));
 
   Case result;
   TRY_ASSIGN(result.task_name, JsonString(json, "task", where));
@@ -142,7 +141,7 @@ Result<Case> ReadCase(os::MappedFile mapping, std::string_view what) {
   TRY_ASSIGN(const Json* args, JsonArray(json, "args", where));
   TRY_ASSIGN(const Json* outputs, JsonArray(json, "outputs", where));
   if (args->size() > kMaxArguments || outputs->size() > kMaxArguments || outputs->empty()) {
-    return Malformed(what, "an impossible number of arguments or outputs");
+    return NotACase(what, "an impossible number of arguments or outputs");
   }
   for (size_t i = 0; i < args->size(); ++i) {
     TRY_ASSIGN(Value value, ReadValue(file, (*args)[i], fmt::format("{}: args[{}]", what, i), 0));

@@ -26,7 +26,7 @@ std::optional<DType> DTypeFromCode(std::string_view code) {
   return std::nullopt;
 }
 
-tl::unexpected<Error> Malformed(std::string_view what, std::string_view why) {
+tl::unexpected<Error> NotSafetensors(std::string_view what, std::string_view why) {
   return Fail(ErrorCode::kInvalidArgument,
               fmt::format("{}: not a safetensors file: {}", what, why));
 }
@@ -48,27 +48,27 @@ Result<Extent> ParseTensor(const Json& entry, const std::string& where,
                            std::span<const std::byte> data, Tensor& tensor) {
   TRY_ASSIGN(const std::string code, JsonString(entry, "dtype", where));
   const std::optional<DType> dtype = DTypeFromCode(code);
-  if (!dtype) return Malformed(where, fmt::format("unknown dtype \"{}\"", code));
+  if (!dtype) return NotSafetensors(where, fmt::format("unknown dtype \"{}\"", code));
   TRY_ASSIGN(tensor.shape, JsonIntList(entry, "shape", where));
   if (tensor.shape.size() > static_cast<size_t>(kMaxDims)) {
-    return Malformed(where, fmt::format("more than {} dimensions", kMaxDims));
+    return NotSafetensors(where, fmt::format("more than {} dimensions", kMaxDims));
   }
   TRY_ASSIGN(const std::vector<int64_t> offsets, JsonIntList(entry, "data_offsets", where));
   if (offsets.size() != 2 || offsets[0] < 0 || offsets[1] < offsets[0] ||
       static_cast<uint64_t>(offsets[1]) > data.size()) {
-    return Malformed(where, "data_offsets lie outside the file");
+    return NotSafetensors(where, "data_offsets lie outside the file");
   }
   const Extent extent{static_cast<uint64_t>(offsets[0]), static_cast<uint64_t>(offsets[1])};
   const std::optional<uint64_t> bytes = Bytes(tensor.shape, *dtype);
   if (!bytes || *bytes != extent.end - extent.begin) {
-    return Malformed(where, "data_offsets do not fit the shape");
+    return NotSafetensors(where, "data_offsets do not fit the shape");
   }
   tensor.dtype = *dtype;
   tensor.storage = data.subspan(extent.begin, *bytes);
   if (*bytes > 0 &&
       reinterpret_cast<uintptr_t>(tensor.storage.data()) % static_cast<uintptr_t>(SizeOf(*dtype)) !=
           0) {
-    return Malformed(where, "data is not aligned to its element type");
+    return NotSafetensors(where, "data is not aligned to its element type");
   }
   tensor.strides = ContiguousStrides(tensor.shape);
   return extent;
@@ -78,25 +78,26 @@ Result<Extent> ParseTensor(const Json& entry, const std::string& where,
 
 Result<Safetensors> ParseSafetensors(std::span<const std::byte> file, std::string_view what) {
   uint64_t header_bytes = 0;
-  if (file.size() < sizeof(header_bytes)) return Malformed(what, "shorter than its header length");
+  if (file.size() < sizeof(header_bytes))
+    return NotSafetensors(what, "shorter than its header length");
   std::memcpy(&header_bytes, file.data(), sizeof(header_bytes));
   if (header_bytes > kMaxHeaderBytes || header_bytes > file.size() - sizeof(header_bytes)) {
-    return Malformed(what, "the header is longer than the file or than 16 MiB");
+    return NotSafetensors(what, "the header is longer than the file or than 16 MiB");
   }
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + sizeof(header_bytes),
                               header_bytes);
   TRY_ASSIGN(const Json header, ParseJson(text, fmt::format("{} (header)", what)));
-  if (!header.is_object()) return Malformed(what, "the header is not a JSON object");
-  if (header.size() > kMaxTensors) return Malformed(what, "too many tensors");
+  if (!header.is_object()) return NotSafetensors(what, "the header is not a JSON object");
+  if (header.size() > kMaxTensors) return NotSafetensors(what, "too many tensors");
   const std::span<const std::byte> data = file.subspan(sizeof(header_bytes) + header_bytes);
 
   Safetensors result;
   std::vector<Extent> extents;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") {
-      if (!entry.is_object()) return Malformed(what, "__metadata__ is not an object");
+      if (!entry.is_object()) return NotSafetensors(what, "__metadata__ is not an object");
       for (const auto& [key, value] : entry.items()) {
-        if (!value.is_string()) return Malformed(what, "__metadata__ holds more than strings");
+        if (!value.is_string()) return NotSafetensors(what, "__metadata__ holds more than strings");
         result.metadata[key] = value.get<std::string>();
       }
       continue;
@@ -106,7 +107,7 @@ Result<Safetensors> ParseSafetensors(std::span<const std::byte> file, std::strin
                ParseTensor(entry, fmt::format("{}: tensor \"{}\"", what, name), data, tensor));
     extents.push_back(extent);
     if (!result.tensors.emplace(name, std::move(tensor)).second) {
-      return Malformed(what, fmt::format("tensor \"{}\" twice", name));
+      return NotSafetensors(what, fmt::format("tensor \"{}\" twice", name));
     }
   }
   std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
@@ -114,10 +115,10 @@ Result<Safetensors> ParseSafetensors(std::span<const std::byte> file, std::strin
   });
   uint64_t end = 0;
   for (const Extent& extent : extents) {
-    if (extent.begin != end) return Malformed(what, "tensors overlap or leave holes");
+    if (extent.begin != end) return NotSafetensors(what, "tensors overlap or leave holes");
     end = extent.end;
   }
-  if (end != data.size()) return Malformed(what, "the data is truncated or too long");
+  if (end != data.size()) return NotSafetensors(what, "the data is truncated or too long");
   return result;
 }
 

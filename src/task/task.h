@@ -14,6 +14,7 @@
 namespace cupel::task {
 
 enum class Direction { kForward, kBackward };
+inline constexpr Direction kDirections[] = {Direction::kForward, Direction::kBackward};
 /// "forward" / "backward": also the name of the candidate's function.
 std::string_view Name(Direction direction);
 
