@@ -71,10 +71,10 @@ struct CheckCommand {
 
 struct VerifyCommand {
   Common common;
-  Compile compile;               // whether a weak sandbox will do; the rest comes from the record
-  std::filesystem::path record;  // what check --json wrote
-  std::filesystem::path kernel;  // empty: where the record says it is
-  std::string task;              // empty: as the record names it
+  Compile compile;  // whether a weak sandbox will do; the rest comes from the record
+  std::vector<std::filesystem::path> records;  // what check --json wrote
+  std::filesystem::path kernel;                // empty: where the record says it is
+  std::string task;                            // empty: as the record names it
 };
 
 struct ProfileCommand {

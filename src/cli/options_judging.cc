@@ -56,13 +56,15 @@ void AddExtract(CLI::App& app, Offers& offers) {
 }
 
 void AddVerify(CLI::App& app, Offers& offers) {
-  auto* sub = app.add_subcommand("verify", "Is a record true? Checks its hashes, and judges again");
+  auto* sub =
+      app.add_subcommand("verify", "Are records true? Checks their hashes, and judges again");
   auto& command = Offer<VerifyCommand>(offers, sub);
-  sub->add_option("record", command.record, "What cupel check --json wrote")->required();
+  sub->add_option("records", command.records, "What cupel check --json wrote, or suite report")
+      ->required();
   sub->add_option("--kernel", command.kernel,
-                  "The .cu file (default: where the record says, or beside it)")
+                  "The .cu file of one record (default: where it says, or beside it)")
       ->type_name("FILE");
-  sub->add_option("--task", command.task, "The task (default: where the record says)");
+  sub->add_option("--task", command.task, "The task of one record (default: where it says)");
   sub->add_option("--device", command.common.device, "gpu[:N] for a record of a GPU");
   sub->add_option("--python", command.common.python, "Python that has PyTorch");
   AddWeakSandbox(sub, command.compile);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "base/hash.h"
@@ -32,12 +33,13 @@ struct Subject {
   CandidateFile file;  // of a Python answer, what is extracted from it
 };
 
-/// Where the record says it was, else beside the record.
-Result<fs::path> FindKernel(const VerifyCommand& command, const judge::Record& record) {
+/// Where the record says it was, else beside the record, which is in `folder`.
+Result<fs::path> FindKernel(const VerifyCommand& command, const judge::Record& record,
+                            const fs::path& folder) {
   fs::path path = command.kernel.empty() ? fs::path(record.kernel) : command.kernel;
   std::error_code error;
   if (command.kernel.empty() && !fs::is_regular_file(path, error)) {
-    path = command.record.parent_path() / path.filename();
+    path = folder / path.filename();
   }
   if (fs::is_regular_file(path, error)) return path;
   return Fail(ErrorCode::kNotFound, fmt::format("the kernel {} is not there", path.string()),
@@ -64,10 +66,10 @@ task::Direction DirectionOf(const judge::Record& record) {
   return record.direction == "backward" ? task::Direction::kBackward : task::Direction::kForward;
 }
 
-Result<Subject> FindSubject(const VerifyCommand& command) {
-  TRY_ASSIGN(const std::string text, os::ReadFile(command.record, kMostRecord));
-  TRY_ASSIGN(judge::Record record, judge::ReadRecord(text, command.record.string()));
-  TRY_ASSIGN(fs::path kernel, FindKernel(command, record));
+Result<Subject> FindSubject(const VerifyCommand& command, const fs::path& file_of_record) {
+  TRY_ASSIGN(const std::string text, os::ReadFile(file_of_record, kMostRecord));
+  TRY_ASSIGN(judge::Record record, judge::ReadRecord(text, file_of_record.string()));
+  TRY_ASSIGN(fs::path kernel, FindKernel(command, record, file_of_record.parent_path()));
   TRY_ASSIGN(task::Task listed, FindTask(command, record));
   task::Task task =
       record.provenance.asked.reduced ? task::Reduced(std::move(listed)) : std::move(listed);
@@ -199,13 +201,11 @@ Json Comparable(judge::Verdict verdict, const judge::Record& record) {
   return judge::ToJson(verdict);
 }
 
-}  // namespace
-
-Result<int> Run(const VerifyCommand& command) {
-  TRY_ASSIGN(const Subject subject, FindSubject(command));
+Result<Verification> Verify(const VerifyCommand& command, const fs::path& file_of_record) {
+  TRY_ASSIGN(const Subject subject, FindSubject(command, file_of_record));
   const judge::Record& record = subject.record;
   Verification result;
-  result.record = command.record.string();
+  result.record = file_of_record.string();
   result.verdict = record.verdict;
   result.kernel = subject.kernel.string();
   result.task = record.task + " " + record.direction;
@@ -221,6 +221,34 @@ Result<int> Run(const VerifyCommand& command) {
     result.differences =
         judge::CompareRecords(record.json, Comparable(again, record), result.exactly);
   }
+  return result;
+}
+
+/// One after the other; what ends one does not end the others.
+Result<int> VerifyAll(const VerifyCommand& command) {
+  if (!command.kernel.empty() || !command.task.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "--kernel and --task are of one record",
+                "verify the records whose files are elsewhere one by one");
+  }
+  Verifications all;
+  for (const fs::path& record : command.records) {
+    auto one = Verify(command, record);
+    if (!one && one.error().code == ErrorCode::kCancelled)
+      return tl::unexpected<Error>(one.error());
+    fmt::print("{}", one ? VerificationText(*one) : FailedText(record.string(), one.error()));
+    std::fflush(stdout);
+    all.Add(record.string(), one);
+  }
+  fmt::print("{}", all.Text());
+  TRY(WriteJson(command.common.json, all.ToJson()));
+  return all.Status();
+}
+
+}  // namespace
+
+Result<int> Run(const VerifyCommand& command) {
+  if (command.records.size() > 1) return VerifyAll(command);
+  TRY_ASSIGN(const Verification result, Verify(command, command.records.front()));
   fmt::print("{}", VerificationText(result));
   TRY(WriteJson(command.common.json, VerificationJson(result)));
   if (result.IsHalf()) return 2;

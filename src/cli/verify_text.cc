@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace cupel::cli {
 namespace {
@@ -102,6 +103,50 @@ Json VerificationJson(const Verification& result) {
         Json{{"where", difference.where}, {"then", difference.then}, {"now", difference.now}});
   }
   return json;
+}
+
+std::string FailedText(const std::string& record, const Error& error) {
+  std::string out = fmt::format("NOT READ: {}: {}\n", Plain(record), Plain(error.message, 2000));
+  if (!error.remedy.empty()) out += fmt::format("  {}\n", Plain(error.remedy, 2000));
+  return out;
+}
+
+void Verifications::Add(const std::string& record, const Result<Verification>& result) {
+  if (!result) {
+    ++failed_;
+    records_.push_back(Json{{"record", record},
+                            {"holds", false},
+                            {"error", result.error().message},
+                            {"remedy", result.error().remedy}});
+    return;
+  }
+  ++(result->Holds() ? verified_ : result->IsHalf() ? not_repeated_ : contradicted_);
+  records_.push_back(VerificationJson(*result));
+}
+
+std::string Verifications::Text() const {
+  std::string out = fmt::format("{} of {} records verified", verified_, records_.size());
+  for (const auto& [count, what] :
+       {std::pair(contradicted_, "not verified"), std::pair(not_repeated_, "not repeated"),
+        std::pair(failed_, "not read")}) {
+    if (count > 0) out += fmt::format(", {} {}", count, what);
+  }
+  return out + "\n";
+}
+
+Json Verifications::ToJson() const {
+  return {{"schema", "cupel.verifications/1"},
+          {"holds", Status() == 0},
+          {"verified", verified_},
+          {"contradicted", contradicted_},
+          {"not_repeated", not_repeated_},
+          {"failed", failed_},
+          {"records", records_}};
+}
+
+int Verifications::Status() const {
+  if (contradicted_ > 0) return 1;
+  return not_repeated_ + failed_ > 0 ? 2 : 0;
 }
 
 }  // namespace cupel::cli

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/result.h"
 #include "judge/record.h"
 
 namespace cupel::cli {
@@ -30,7 +31,25 @@ struct Verification {
 };
 
 std::string VerificationText(const Verification& result);
+/// Of a record that could not be verified at all.
+std::string FailedText(const std::string& record, const Error& error);
 /// "cupel.verification/1", docs/formats/verdict.md.
 Json VerificationJson(const Verification& result);
+
+/// What became of several records.
+class Verifications {
+ public:
+  void Add(const std::string& record, const Result<Verification>& result);
+  /// "12 of 37 records verified, 24 not repeated, 1 not verified".
+  std::string Text() const;
+  /// "cupel.verifications/1", docs/formats/verdict.md.
+  Json ToJson() const;
+  /// Of the command: 1 when a record is contradicted, else 2 when one was not repeated or not read.
+  int Status() const;
+
+ private:
+  int verified_ = 0, contradicted_ = 0, not_repeated_ = 0, failed_ = 0;
+  Json records_ = Json::array();
+};
 
 }  // namespace cupel::cli

@@ -15,10 +15,10 @@ class Verify(CupelTest):
         done = self.check(source, "--json", record, *args)
         return done, record, json.loads(record.read_text())
 
-    def verify(self, record, *args, env=None):
+    def verify(self, *args, env=None):
         report = self.folder / "verification.json"
         report.unlink(missing_ok=True)
-        done = self.cupel("verify", record, "--json", report, *args, env=env)
+        done = self.cupel("verify", *args, "--json", report, env=env)
         done.json = json.loads(report.read_text()) if report.exists() else None
         return done
 
@@ -74,19 +74,37 @@ class Verify(CupelTest):
         self.assertEqual(done.status, 2, done)
         self.assertIn("record.json", done.err)
 
+    def test_of_several_records_each_is_verified(self):
+        _, good, _ = self.record(kernels.LINEAR, "--seed", "3", name="good.json")
+        done = self.verify(good, good)
+        self.assertEqual(done.status, 0, done)
+        self.assertEqual((done.json["holds"], done.json["verified"]), (True, 2))
+        forged = self.write("forged.json", good.read_text().replace('"accepted"', '"rejected"', 1))
+        none = self.write("none.json", "{}")
+        done = self.verify(none, forged, good)
+        self.assertEqual(done.status, 1, done)
+        self.assertIn("1 of 3 records verified, 1 not verified, 1 not read", done.out)
+        self.assertEqual([said["holds"] for said in done.json["records"]], [False, False, True])
+        self.assertIn("none.json", done.json["records"][0]["error"])
+        self.assertEqual(self.verify(none, good).status, 2)
+        self.assertEqual(self.verify(good, good, "--task", "mnist_linear").status, 2)
+
     @unittest.skipIf(GPU, "with a GPU these are judged again, which takes long")
     def test_of_a_gpus_records_the_hashes_are_checked_without_one(self):
         records = [record for record in sorted((SOURCE / "kernels").glob("*/*/kernel.json"))
                    if json.loads(record.read_text())["device"].startswith("gpu")]
         self.assertGreater(len(records), 20)
-        for record in records:
+        done = self.verify(*records)
+        self.assertEqual(done.status, 2, done)
+        self.assertEqual((done.json["not_repeated"], done.json["verified"]), (len(records), 0), done.out)
+        self.assertIn(f"0 of {len(records)} records verified, {len(records)} not repeated", done.out)
+        for record, said in zip(records, done.json["records"]):
             with self.subTest(record=str(record.relative_to(SOURCE))):
-                done = self.verify(record)
-                self.assertEqual(done.status, 2, done)
-                self.assertIn("NOT REPEATED", done.out)
-                self.assertIn("cupel check", done.out)
-                self.assertFalse(done.json["holds"])
-                self.assertIn("GPU", done.json["not_repeated"])
+                self.assertEqual(said["record"], str(record))
+                self.assertFalse(said["holds"])
+                self.assertIn("GPU", said["not_repeated"])
+                self.assertIn("cupel check", said["not_repeated"])
+        self.assertEqual(self.verify(records[0]).status, 2)
         edited = self.write("edited.json", records[0].read_text().replace('"accepted"', '"rejected"', 1))
         done = self.verify(edited, "--kernel", records[0].with_suffix(".cu"))
         self.assertEqual(done.status, 1, done)
