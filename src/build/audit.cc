@@ -12,17 +12,13 @@
 
 #include "base/demangle.h"
 #include "base/name_some.h"
+#include "build/is_one_of.h"
 #include "build/x86.h"
 
 namespace cupel::build {
 namespace {
 
 using std::string_view;
-
-template <typename List>
-bool IsOneOf(const List& list, string_view name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
-}
 
 template <typename List>
 bool BeginsWithAny(const List& prefixes, string_view name) {

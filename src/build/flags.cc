@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "build/is_one_of.h"
+
 namespace cupel::build {
 namespace {
 
@@ -71,13 +73,8 @@ constexpr std::array kPtxas = {"-O0",
                                "--allow-expensive-optimizations=true",
                                "--allow-expensive-optimizations=false"};
 
-template <typename List>
-bool IsIn(const List& list, std::string_view text) {
-  return std::find(list.begin(), list.end(), text) != list.end();
-}
-
 bool IsAllowed(std::string_view flag) {
-  if (IsIn(kExact, flag)) return true;
+  if (IsOneOf(kExact, flag)) return true;
   if (StartsWith(flag, "-D")) return IsDefinition(flag.substr(2), true);
   if (StartsWith(flag, "-U")) return IsDefinition(flag.substr(2), false);
   if (!StartsWith(flag, "-")) return false;
@@ -86,9 +83,9 @@ bool IsAllowed(std::string_view flag) {
   if (equals == std::string_view::npos) return false;
   const std::string_view value = name.substr(equals + 1);
   name = name.substr(0, equals);
-  if (IsIn(kBoolean, name)) return value == "true" || value == "false";
+  if (IsOneOf(kBoolean, name)) return value == "true" || value == "false";
   if (name == "maxrregcount") return !value.empty() && value.size() <= 3 && AllOf(value, IsDigit);
-  if (name == "Xptxas" || name == "ptxas-options") return IsIn(kPtxas, value);
+  if (name == "Xptxas" || name == "ptxas-options") return IsOneOf(kPtxas, value);
   return false;
 }
 
@@ -136,10 +133,10 @@ Result<std::vector<std::string>> CandidateFlags(const std::vector<std::string>& 
   for (const char* flag : {"-lineinfo", "--expt-relaxed-constexpr", "-D__CUDA_NO_HALF_OPERATORS__",
                            "-D__CUDA_NO_HALF_CONVERSIONS__", "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
                            "-D__CUDA_NO_HALF2_OPERATORS__"}) {
-    if (!IsIn(asked, flag)) flags.emplace_back(flag);
+    if (!IsOneOf(asked, flag)) flags.emplace_back(flag);
   }
   for (std::string& flag : asked) {
-    if (flag != "--no-fast-math" && !IsIn(flags, flag)) flags.push_back(std::move(flag));
+    if (flag != "--no-fast-math" && !IsOneOf(flags, flag)) flags.push_back(std::move(flag));
   }
   return flags;
 }

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <system_error>
 
+#include "build/build.h"
 #include "os/fd.h"
 
 namespace cupel::cli {
 namespace {
 
-constexpr size_t kMostSourceBytes = 4u << 20;
 constexpr const char* kHeadRemedy =
     "a head is like: // exploit: 3.2 caching by content, // task: mnist_linear, // expect: "
     "rejected "
@@ -97,7 +97,7 @@ Status ReadFolder(Corpus corpus, const std::filesystem::path& folder,
   }
   std::sort(kernels.begin(), kernels.end());
   for (const auto& kernel : kernels) {
-    TRY_ASSIGN(const std::string source, os::ReadFile(kernel, kMostSourceBytes));
+    TRY_ASSIGN(const std::string source, os::ReadFile(kernel, build::kMaxSourceBytes));
     TRY_ASSIGN(Specimen specimen, ReadSpecimen(corpus, kernel, source));
     const auto own = data / "tests" / "mustpass" / "tasks" / specimen.task;
     if (std::filesystem::exists(own, failed)) specimen.task = own.string();

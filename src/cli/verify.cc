@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "build/build.h"
 #include "cli/candidate.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -23,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMostRecord = 64u << 20;
-constexpr size_t kMostSource = 4u << 20;
 
 /// What the record calls for, found on this machine.
 struct Subject {
@@ -80,7 +80,7 @@ Result<Subject> FindSubject(const VerifyCommand& command, const fs::path& file_o
 /// What must be the same for the record to speak of these files at all.
 Result<std::vector<RecordCheck>> CheckEvidence(const Subject& subject) {
   const judge::Record& record = subject.record;
-  TRY_ASSIGN(const std::string source, os::ReadFile(subject.file.path, kMostSource));
+  TRY_ASSIGN(const std::string source, os::ReadFile(subject.file.path, build::kMaxSourceBytes));
   std::vector<RecordCheck> checks;
   checks.push_back({"digest", record.digest, record.computed_digest, true});
   checks.push_back({"form", "as cupel writes it",

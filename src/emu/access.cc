@@ -194,16 +194,12 @@ void CheckLocalLoad(Warp& warp, const Op* op) {
 
 const Op* AccessSlowly(Warp& warp, const Op* op) {
   const AccessShape shape = AccessShape::Unpack(op->aux);
-  const bool wide = shape.space == MemorySpace::kGlobal || shape.space == MemorySpace::kGeneric;
   const uint32_t bytes = shape.bytes();
   // Addresses first: a load may overwrite the register that holds them.
   uint64_t addresses[kLanes] = {};
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
-    const uint64_t base = wide ? At<const uint64_t>(warp, op->src[0])[lane]
-                               : At<const uint32_t>(warp, op->src[0])[lane];
-    addresses[lane] = base + static_cast<uint64_t>(op->imm);
-    if (!wide) addresses[lane] = static_cast<uint32_t>(addresses[lane]);
+    addresses[lane] = LaneAddress(warp, op, shape.space, lane, op->imm);
   }
   // Then whether all may be done, and only then what is asked.
   LaneAddresses lanes;

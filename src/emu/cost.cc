@@ -8,11 +8,12 @@
 #include <numeric>
 #include <queue>
 
+#include "emu/near_cache.h"
+
 namespace cupel::emu {
 namespace {
 
 constexpr double kWarpSize = 32;
-constexpr double kBytesOfSector = 32;
 
 // An SM has four partitions, each of which issues one warp instruction a clock (Volta and later;
 // CUDA programming guide, "Hardware Implementation").
@@ -100,8 +101,8 @@ Traffic TrafficOf(const CostInput& input) {
     return most == 0 ? bytes : std::min(bytes, static_cast<double>(most));
   };
   Traffic traffic;
-  traffic.loads = static_cast<double>(input.counters.work.missed_sectors) * kBytesOfSector;
-  traffic.stores = static_cast<double>(input.counters.global_store_sectors) * kBytesOfSector;
+  traffic.loads = static_cast<double>(input.counters.work.missed_sectors) * kSectorBytes;
+  traffic.stores = static_cast<double>(input.counters.global_store_sectors) * kSectorBytes;
   traffic.first_loads =
       once(traffic.loads, input.filled_bytes > 0 ? input.filled_bytes : input.footprint_bytes);
   traffic.first_stores = once(traffic.stores, input.footprint_bytes);
@@ -202,11 +203,10 @@ double L2Us(const engine::LaunchCounters& c, const Traffic& traffic, const Shape
 
 // A request takes a clock for each line, or to deliver its bytes.
 double L1Us(const engine::LaunchCounters& c, const Shape& s) {
-  constexpr double kLineBytes = 128;
   const auto requests = static_cast<double>(c.work.load_requests + c.work.store_requests);
   const auto lines = static_cast<double>(c.work.load_lines + c.work.store_lines);
   const double bytes =
-      static_cast<double>(c.global_load_sectors + c.global_store_sectors) * kBytesOfSector;
+      static_cast<double>(c.global_load_sectors + c.global_store_sectors) * kSectorBytes;
   const double clocks = std::max({requests, lines / kL1LinesPerClock, bytes / kLineBytes});
   return clocks * BusiestShare(s) / s.clock_mhz;
 }

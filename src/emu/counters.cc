@@ -4,13 +4,12 @@
 #include <algorithm>
 
 #include "emu/block.h"
+#include "emu/near_cache.h"
 #include "emu/profile.h"
 
 namespace cupel::emu {
 namespace {
 
-constexpr uint32_t kSectorBytes = 32;
-constexpr uint32_t kLineBytes = 128;
 constexpr size_t kMostLines = 1 << 16;
 
 OpAccesses& AccessesOf(Warp& warp, const Op* op) {

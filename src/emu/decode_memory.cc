@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "emu/decode.h"
+#include "emu/spaces.h"
 
 namespace cupel::emu {
 
@@ -75,7 +76,7 @@ bool Decoder::SpaceOf(const Instr& instr, const Operand& address, MemorySpace* s
 
 /// The slot of addresses and what is to be added to it.
 int Decoder::AddressSlot(const Operand& operand, MemorySpace space, int64_t* displacement) {
-  const bool wide = space == MemorySpace::kGlobal || space == MemorySpace::kGeneric;
+  const bool wide = HasWideAddresses(space);
   const SlotKind kind = wide ? SlotKind::kDouble : SlotKind::kWord;
   *displacement = 0;
   if (operand.kind == OperandKind::kAddress && operand.reg >= 0) {

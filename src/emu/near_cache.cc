@@ -6,15 +6,13 @@
 namespace cupel::emu {
 namespace {
 
-constexpr uint64_t kNearLineBytes = 128;
 constexpr uint64_t kSectorsInLine = 4;
 
 }  // namespace
 
 void NearCache::Start(uint64_t block, uint64_t bytes) {
   constexpr uint64_t kMost = uint64_t{1} << 20;
-  const uint64_t sets =
-      std::clamp<uint64_t>(bytes, kNearLineBytes * kWays, kMost) / kNearLineBytes / kWays;
+  const uint64_t sets = std::clamp<uint64_t>(bytes, kLineBytes * kWays, kMost) / kLineBytes / kWays;
   if (sets_.size() != sets) sets_.assign(sets, {});
   for (Set& set : sets_) {
     for (Line& line : set.lines) {

@@ -9,6 +9,8 @@
 
 namespace cupel::emu {
 
+inline constexpr uint32_t kSectorBytes = 32, kLineBytes = 128;
+
 class NearCache {
  public:
   /// Nothing of the block's is there, and `bytes` are the block's share.

@@ -11,6 +11,7 @@
 #include "emu/code.h"
 #include "emu/handlers.h"
 #include "emu/op.h"
+#include "emu/spaces.h"
 
 namespace cupel::emu {
 namespace {
@@ -25,14 +26,10 @@ float Flushed(float a) {
 template <class T, class F>
 const Op* Atomic(Warp& warp, const Op* op) {
   const AccessShape shape = AccessShape::Unpack(op->aux);
-  const bool wide = shape.space == MemorySpace::kGlobal || shape.space == MemorySpace::kGeneric;
   LaneAddresses lanes;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
-    const uint64_t base = wide ? At<const uint64_t>(warp, op->src[0])[lane]
-                               : At<const uint32_t>(warp, op->src[0])[lane];
-    uint64_t address = base + static_cast<uint64_t>(op->imm);
-    if (!wide) address = static_cast<uint32_t>(address);
+    const uint64_t address = LaneAddress(warp, op, shape.space, lane, op->imm);
     if (!lanes.Add(warp, op, shape.space, lane, address, sizeof(T), true)) return nullptr;
   }
   AccessKind kind = KindOf(shape);

@@ -10,6 +10,7 @@
 #include "emu/kernel.h"
 #include "emu/matrix.h"
 #include "emu/op.h"
+#include "emu/spaces.h"
 
 namespace cupel::emu {
 namespace {
@@ -17,19 +18,15 @@ namespace {
 using MatrixRow = std::array<uint16_t, 8>;
 using Square = std::array<MatrixRow, 8>;  // one register of all lanes, as 16-bit elements
 
+/// The displacement of matrix accesses is their op's target.
 uint64_t RowAddress(const Warp& warp, const Op* op, int lane) {
-  const MemorySpace space = AccessShape::Unpack(op->aux).space;
-  const bool wide = space == MemorySpace::kGlobal || space == MemorySpace::kGeneric;
-  const uint64_t address = (wide ? At<const uint64_t>(warp, op->src[0])[lane]
-                                 : At<const uint32_t>(warp, op->src[0])[lane]) +
-                           static_cast<uint64_t>(int64_t{op->target});
-  return wide ? address : static_cast<uint32_t>(address);
+  return LaneAddress(warp, op, AccessShape::Unpack(op->aux).space, lane, op->target);
 }
 
 /// Where a generic address leads: matrices lie in shared or global memory.
 MemorySpace Settle(MemorySpace space, uint64_t* address) {
   if (space != MemorySpace::kGeneric) return space;
-  if (*address - kSharedWindow >= (kWindowBytes)) return MemorySpace::kGlobal;
+  if (*address - kSharedWindow >= kWindowBytes) return MemorySpace::kGlobal;
   *address -= kSharedWindow;
   return MemorySpace::kShared;
 }

@@ -46,11 +46,7 @@ std::string Place::Describe(const Warp& warp) const {
 }
 
 uint64_t AddressOf(const Warp& warp, const Op* op, int lane) {
-  const MemorySpace space = AccessShape::Unpack(op->aux).space;
-  const bool wide = space == MemorySpace::kGlobal || space == MemorySpace::kGeneric;
-  const auto displacement = static_cast<uint64_t>(op->imm);
-  if (wide) return At<const uint64_t>(warp, op->src[0])[lane] + displacement;
-  return static_cast<uint32_t>(At<const uint32_t>(warp, op->src[0])[lane] + displacement);
+  return LaneAddress(warp, op, AccessShape::Unpack(op->aux).space, lane, op->imm);
 }
 
 void NoteTouched(const Warp& warp, const Op* op, uint32_t lanes, std::vector<Touched>* all) {

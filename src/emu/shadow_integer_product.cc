@@ -9,8 +9,6 @@
 namespace cupel::emu {
 namespace {
 
-size_t AtPosition(int position) { return static_cast<size_t>(position); }
-
 uint32_t FlagsOfLanes(const WarpShadow& ws, const Warp& warp, int32_t slot, uint32_t* flags) {
   std::fill(flags, flags + kLanes, 0u);
   if (!IsLive(ws, slot) && !IsRaw(ws, slot)) return 0;
@@ -35,12 +33,12 @@ const Op* IntegerProductThunk(Warp& warp, const Op* op) {
     if (FlagsOfLanes(ws, warp, list[block], found) == 0) continue;
     for (int lane = 0; lane < kLanes; ++lane) lines[line * 8 + lane / 4] |= found[lane];
   }
-  std::vector<uint32_t> flags(AtPosition(2 * m * n) * kLanes);
+  std::vector<uint32_t> flags(static_cast<size_t>(2 * m * n) * kLanes);
   for (int slot = 0; slot < 2 * m * n; ++slot) {
     FlagsOfLanes(ws, warp, of_c[slot], found);
     const int row = slot / 2 / n * 8, column = m * 8 + slot / 2 % n * 8;
     for (int lane = 0; lane < kLanes; ++lane) {
-      flags[AtPosition(slot * kLanes + lane)] =
+      flags[static_cast<size_t>(slot * kLanes + lane)] =
           found[lane] | lines[row + lane / 4] | lines[column + lane % 4 * 2 + slot % 2];
     }
   }
@@ -51,7 +49,7 @@ const Op* IntegerProductThunk(Warp& warp, const Op* op) {
     result.planes = 1;
     result.raw = 0;
     for (int lane = 0; lane < kLanes; ++lane) {
-      const uint32_t own = flags[AtPosition(slot * kLanes + lane)];
+      const uint32_t own = flags[static_cast<size_t>(slot * kLanes + lane)];
       result.state[0][lane] = own == 0 ? 0 : StateOf(ShadowKind::kWord, own);
     }
     CommitShadow(ws, warp, of_d[slot], false);

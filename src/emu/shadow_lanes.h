@@ -17,13 +17,9 @@ struct LanePlaces {
 
 inline void FindPlaces(const Warp& warp, const Op* op, const AccessShape& shape,
                        LanePlaces& lanes) {
-  const bool wide = shape.space == MemorySpace::kGlobal || shape.space == MemorySpace::kGeneric;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
-    const uint64_t base =
-        wide ? At<const uint64_t>(warp, op->src[0])[i] : At<const uint32_t>(warp, op->src[0])[i];
-    lanes.address[i] = base + static_cast<uint64_t>(op->imm);
-    if (!wide) lanes.address[i] = static_cast<uint32_t>(lanes.address[i]);
+    lanes.address[i] = LaneAddress(warp, op, shape.space, i, op->imm);
     lanes.space[i] = SpaceOfAddress(shape.space, &lanes.address[i]);
   }
 }
@@ -33,7 +29,7 @@ inline void FindPlaces(const Warp& warp, const Op* op, const AccessShape& shape,
 inline void DoubtPlaces(const WarpShadow& ws, const Warp& warp, const Op* op,
                         const AccessShape& shape) {
   if (!IsLive(ws, op->src[0])) return;
-  const bool wide = shape.space == MemorySpace::kGlobal || shape.space == MemorySpace::kGeneric;
+  const bool wide = HasWideAddresses(shape.space);
   uint32_t flags[kLanes] = {};
   GatherFlags(ws, warp, op->src[0], wide ? SlotKind::kDouble : SlotKind::kWord, flags);
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {

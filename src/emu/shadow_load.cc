@@ -188,7 +188,7 @@ const Op* LoadThunk(Warp& warp, const Op* op) {
   LanePlaces lanes;
   FindPlaces(warp, op, shape, lanes);
   uint32_t flags[kLanes] = {};
-  const bool wide = shape.space == MemorySpace::kGlobal || shape.space == MemorySpace::kGeneric;
+  const bool wide = HasWideAddresses(shape.space);
   const bool live_address = IsLive(ws, op->src[0]);
   if (live_address) AddressFlags(ws, warp, op, wide, flags);
   const Op* next = (IsMasked ? side.masked : side.full)(warp, op);

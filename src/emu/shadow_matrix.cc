@@ -7,6 +7,7 @@
 #include "emu/shadow.h"
 #include "emu/shadow_pieces.h"
 #include "emu/shadow_place.h"
+#include "emu/spaces.h"
 
 namespace cupel::emu {
 namespace {
@@ -14,11 +15,7 @@ namespace {
 /// Address of a lane, and the space that it means.
 uint64_t AddressOf(const Warp& warp, const Op* op, int lane, MemorySpace* space) {
   const MemorySpace asked = AccessShape::Unpack(op->aux).space;
-  const bool wide = asked == MemorySpace::kGlobal || asked == MemorySpace::kGeneric;
-  uint64_t address = (wide ? At<const uint64_t>(warp, op->src[0])[lane]
-                           : At<const uint32_t>(warp, op->src[0])[lane]) +
-                     static_cast<uint64_t>(int64_t{op->target});
-  if (!wide) address = static_cast<uint32_t>(address);
+  uint64_t address = LaneAddress(warp, op, asked, lane, op->target);
   *space = SpaceOfAddress(asked, &address);
   return address;
 }

@@ -11,6 +11,19 @@
 
 namespace cupel::emu {
 
+/// Whether addresses of the space are 64-bit numbers; those of the others are 32-bit.
+inline bool HasWideAddresses(MemorySpace space) {
+  return space == MemorySpace::kGlobal || space == MemorySpace::kGeneric;
+}
+
+/// Where a lane's pointer, src[0], leads with a displacement, in `space` as the op names it.
+inline uint64_t LaneAddress(const Warp& warp, const Op* op, MemorySpace space, int lane,
+                            int64_t displacement) {
+  const auto offset = static_cast<uint64_t>(displacement);
+  if (HasWideAddresses(space)) return At<const uint64_t>(warp, op->src[0])[lane] + offset;
+  return static_cast<uint32_t>(At<const uint32_t>(warp, op->src[0])[lane] + offset);
+}
+
 /// The space that an address means; `address` becomes relative to its window.
 inline MemorySpace SpaceOfAddress(MemorySpace space, uint64_t* address) {
   if (space != MemorySpace::kGeneric) return space;

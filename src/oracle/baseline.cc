@@ -11,6 +11,7 @@
 #include "oracle/environment.h"
 #include "oracle/load.h"
 #include "oracle/python.h"
+#include "oracle/reply.h"
 #include "oracle/torch_child.h"
 
 namespace cupel::oracle {
@@ -125,14 +126,14 @@ Status Baselines::Impl::Open() {
                                     {"probe_block", k.probe_block},
                                     {"probe_iterations", k.probe_iterations}}));
   if (reply.contains("failure")) {
-    TRY_ASSIGN(const std::string why, ReplyText(reply, "failure"));
+    TRY_ASSIGN(const std::string why, ReplyText(reply, "failure", kBaseline));
     const bool unsupported = why.rfind("unsupported: ", 0) == 0;
     return Fail(unsupported ? ErrorCode::kUnsupported : ErrorCode::kEnvironment,
                 fmt::format("PyTorch cannot be timed on GPU {} with {}: {}", options.ordinal,
                             python.program, why));
   }
-  TRY_ASSIGN(torch_version, ReplyText(reply, "torch"));
-  TRY_ASSIGN(gpu, ReplyText(reply, "gpu"));
+  TRY_ASSIGN(torch_version, ReplyText(reply, "torch", kBaseline));
+  TRY_ASSIGN(gpu, ReplyText(reply, "gpu", kBaseline));
   return {};
 }
 
@@ -184,7 +185,7 @@ Result<Outcome> Baselines::Prepare(const task::Task& task, task::Direction direc
   request["name"] = name;
   TRY_ASSIGN(const Json reply, impl_->Ask(std::move(request)));
   if (reply.contains("failure")) {
-    TRY_ASSIGN(std::string why, ReplyText(reply, "failure"));
+    TRY_ASSIGN(std::string why, ReplyText(reply, "failure", kBaseline));
     return Outcome(SettingFailure{std::move(why)});
   }
   TRY_ASSIGN(BaselineInfo info, ReadBaselineInfo(reply, probe ? 1 : seeds.size()));
@@ -210,7 +211,7 @@ Result<std::vector<double>> Baselines::Take(const std::string& name, Mode mode, 
       impl_->Ask(
           {{"op", "take"}, {"name", name}, {"mode", Name(mode)}, {"set", set}, {"count", count}}));
   if (reply.contains("failure")) {
-    TRY_ASSIGN(const std::string why, ReplyText(reply, "failure"));
+    TRY_ASSIGN(const std::string why, ReplyText(reply, "failure", kBaseline));
     return Fail(ErrorCode::kEnvironment, fmt::format("PyTorch could not be timed: {}", why));
   }
   return ReadBaselineSamples(reply, count);
@@ -220,7 +221,7 @@ Status Baselines::Drop(const std::string& name) {
   if (impl_->sets.erase(name) == 0) return {};  // it went with an earlier child
   TRY_ASSIGN(const Json reply, impl_->Ask({{"op", "drop"}, {"name", name}}));
   if (!reply.contains("failure")) return {};
-  TRY_ASSIGN(const std::string why, ReplyText(reply, "failure"));
+  TRY_ASSIGN(const std::string why, ReplyText(reply, "failure", kBaseline));
   return Fail(ErrorCode::kEnvironment, fmt::format("a baseline could not be dropped: {}", why));
 }
 

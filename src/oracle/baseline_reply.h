@@ -12,8 +12,8 @@
 
 namespace cupel::oracle {
 
-/// One line, of bounded length: it comes from the task's code and from compilers.
-Result<std::string> ReplyText(const Json& reply, const char* key);
+/// Who answers, in messages.
+inline constexpr char kBaseline[] = "baseline.py";
 
 /// The reply to prepare, but for `name` and `kind`; of at most `seeds` sets.
 Result<BaselineInfo> ReadBaselineInfo(const Json& reply, size_t seeds);

@@ -5,34 +5,21 @@
 
 #include <cmath>
 
+#include "oracle/reply.h"
+
 namespace cupel::oracle {
 namespace {
 
 constexpr char kFilter[] = "filter.py";
 constexpr size_t kMaxItems = 4096;
-constexpr size_t kMaxFilterText = 2000;
-
-tl::unexpected<Error> FilterNonsense(const std::string& what) {
-  return Fail(ErrorCode::kInternal, fmt::format("{} answers nonsense: {}", kFilter, what),
-              "the task's code may have disturbed it");
-}
-
-/// One line, of bounded length.
-Result<std::string> Text(const Json& object, const char* key) {
-  TRY_ASSIGN(std::string text, JsonString(object, key, kFilter));
-  if (text.size() > kMaxFilterText) text.resize(kMaxFilterText);
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
-  return text;
-}
 
 Result<const Json*> List(const Json& object, const char* key) {
   TRY_ASSIGN(const Json* list, JsonArray(object, key, kFilter));
-  if (list->size() > kMaxItems) return FilterNonsense(fmt::format("{} of {}", list->size(), key));
+  if (list->size() > kMaxItems)
+    return Nonsense(kFilter, fmt::format("{} of {}", list->size(), key));
   for (const Json& item : *list) {
     if (!item.is_object() && !item.is_string())
-      return FilterNonsense(fmt::format("an item of {}", key));
+      return Nonsense(kFilter, fmt::format("an item of {}", key));
   }
   return list;
 }
@@ -45,7 +32,7 @@ bool IsNull(const Json& object, const char* key) {
 Result<std::optional<double>> DeviationAt(const Json& object, const char* key) {
   if (IsNull(object, key)) return std::optional<double>();
   TRY_ASSIGN(const double value, JsonNumber(object, key, kFilter));
-  if (!(value >= 0)) return FilterNonsense(fmt::format("{} is {}", key, value));
+  if (!(value >= 0)) return Nonsense(kFilter, fmt::format("{} is {}", key, value));
   return std::optional<double>(value);
 }
 
@@ -53,7 +40,7 @@ Result<std::vector<std::string>> Texts(const Json& object, const char* key) {
   TRY_ASSIGN(const Json* list, List(object, key));
   std::vector<std::string> texts;
   for (const Json& item : *list) {
-    TRY_ASSIGN(std::string text, Text(Json{{"item", item}}, "item"));
+    TRY_ASSIGN(std::string text, ReplyText(Json{{"item", item}}, "item", kFilter));
     texts.push_back(std::move(text));
   }
   return texts;
@@ -61,14 +48,14 @@ Result<std::vector<std::string>> Texts(const Json& object, const char* key) {
 
 Result<OutputMeasures> ReadOutput(const Json& json) {
   OutputMeasures output;
-  TRY_ASSIGN(output.name, Text(json, "name"));
-  TRY_ASSIGN(output.dtype, Text(json, "dtype"));
+  TRY_ASSIGN(output.name, ReplyText(json, "name", kFilter));
+  TRY_ASSIGN(output.dtype, ReplyText(json, "dtype", kFilter));
   TRY_ASSIGN(output.shape, JsonIntList(json, "shape", kFilter));
   TRY_ASSIGN(output.finite, JsonNumber(json, "finite", kFilter));
   TRY_ASSIGN(output.lowest, JsonNumber(json, "lowest", kFilter));
   TRY_ASSIGN(output.highest, JsonNumber(json, "highest", kFilter));
   TRY_ASSIGN(const std::optional<double> scale, DeviationAt(json, "scale"));
-  if (!scale) return FilterNonsense("an output without a scale");
+  if (!scale) return Nonsense(kFilter, "an output without a scale");
   output.scale = *scale;
   TRY_ASSIGN(output.seeds_std, DeviationAt(json, "seeds_std"));
   TRY_ASSIGN(output.inputs_std, DeviationAt(json, "inputs_std"));
@@ -83,14 +70,14 @@ Result<OutputMeasures> ReadOutput(const Json& json) {
   }
   TRY_ASSIGN(output.constant, JsonBool(json, "constant", kFilter));
   if (!IsNull(json, "equals")) {
-    TRY_ASSIGN(output.equals, Text(json, "equals"));
+    TRY_ASSIGN(output.equals, ReplyText(json, "equals", kFilter));
   }
   return output;
 }
 
 Result<ArgumentMeasures> ReadArgument(const Json& json) {
   ArgumentMeasures argument;
-  TRY_ASSIGN(argument.name, Text(json, "name"));
+  TRY_ASSIGN(argument.name, ReplyText(json, "name", kFilter));
   TRY_ASSIGN(argument.shape, JsonIntList(json, "shape", kFilter));
   TRY_ASSIGN(argument.is_weight, JsonBool(json, "is_weight", kFilter));
   TRY_ASSIGN(argument.fixed, JsonBool(json, "fixed", kFilter));
@@ -111,18 +98,18 @@ Result<ArgumentMeasures> ReadArgument(const Json& json) {
 
 Result<OperationMeasures> ReadOperation(const Json& json) {
   OperationMeasures operation;
-  TRY_ASSIGN(operation.name, Text(json, "operation"));
-  TRY_ASSIGN(operation.file, Text(json, "file"));
-  TRY_ASSIGN(operation.text, Text(json, "text"));
-  TRY_ASSIGN(operation.module, Text(json, "module"));
+  TRY_ASSIGN(operation.name, ReplyText(json, "operation", kFilter));
+  TRY_ASSIGN(operation.file, ReplyText(json, "file", kFilter));
+  TRY_ASSIGN(operation.text, ReplyText(json, "text", kFilter));
+  TRY_ASSIGN(operation.module, ReplyText(json, "module", kFilter));
   TRY_ASSIGN(operation.line, JsonInt(json, "line", kFilter));
   TRY_ASSIGN(operation.calls, JsonInt(json, "calls", kFilter));
-  TRY_ASSIGN(const std::string how, Text(json, "how"));
+  TRY_ASSIGN(const std::string how, ReplyText(json, "how", kFilter));
   using How = OperationMeasures::How;
   for (const How candidate : {How::kInput, How::kZeros, How::kMean}) {
     if (how == Name(candidate)) operation.how = candidate;
   }
-  if (how != Name(operation.how)) return FilterNonsense(fmt::format("how is \"{}\"", how));
+  if (how != Name(operation.how)) return Nonsense(kFilter, fmt::format("how is \"{}\"", how));
   TRY_ASSIGN(operation.only_for, Texts(json, "only_for"));
   return operation;
 }
@@ -141,7 +128,7 @@ Status ReadAll(const Json& object, const char* key, Result<T> (*read)(const Json
 Result<TaskMeasures> ReadTask(const Json& reply) {
   TaskMeasures measures;
   TRY(ReadAll(reply, "outputs", ReadOutput, measures.outputs));
-  if (measures.outputs.empty()) return FilterNonsense("no output");
+  if (measures.outputs.empty()) return Nonsense(kFilter, "no output");
   TRY(ReadAll(reply, "arguments", ReadArgument, measures.arguments));
   TRY_ASSIGN(measures.has_weights, JsonBool(reply, "has_weights", kFilter));
   TRY_ASSIGN(measures.weights_vary, JsonBool(reply, "weights_vary", kFilter));
@@ -151,9 +138,9 @@ Result<TaskMeasures> ReadTask(const Json& reply) {
   }
   TRY_ASSIGN(measures.operations_tried, JsonInt(*operations, "tried", kFilter));
   TRY(ReadAll(*operations, "redundant", ReadOperation, measures.redundant));
-  TRY_ASSIGN(measures.unfinished, Text(reply, "unfinished"));
+  TRY_ASSIGN(measures.unfinished, ReplyText(reply, "unfinished", kFilter));
   TRY_ASSIGN(measures.warnings, Texts(reply, "warnings"));
-  TRY_ASSIGN(measures.torch_version, Text(reply, "torch"));
+  TRY_ASSIGN(measures.torch_version, ReplyText(reply, "torch", kFilter));
   TRY_ASSIGN(measures.seconds, JsonNumber(reply, "seconds", kFilter));
   return measures;
 }
@@ -162,11 +149,11 @@ Result<TaskMeasures> ReadTask(const Json& reply) {
 
 Result<MeasureOutcome> ReadMeasures(const Json& reply) {
   if (reply.contains("failure")) {
-    TRY_ASSIGN(std::string why, Text(reply, "failure"));
+    TRY_ASSIGN(std::string why, ReplyText(reply, "failure", kFilter));
     return MeasureOutcome(SettingFailure{std::move(why)});
   }
   if (reply.contains("too_much")) {
-    TRY_ASSIGN(std::string why, Text(reply, "too_much"));
+    TRY_ASSIGN(std::string why, ReplyText(reply, "too_much", kFilter));
     return MeasureOutcome(TooMuch{std::move(why)});
   }
   TRY_ASSIGN(TaskMeasures measures, ReadTask(reply));

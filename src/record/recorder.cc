@@ -283,16 +283,15 @@ Result<Outcome> Recorder::Impl::Run(Request request) {
   request.budget_us = kBudgetUs;
   const std::string frame = DumpJson(ToJson(request));
   ended_from_outside = false;
-  auto first = Ask(frame, Clock::now() + options.deadline);
-  std::optional<decltype(first)> second;
-  if (first && ended_from_outside) {
+  auto asked = Ask(frame, Clock::now() + options.deadline);
+  if (asked && ended_from_outside) {
     // Another process in that one's place, for all that Recheck() asks.
     --children;
     const auto kept = seen;
-    second = Ask(frame, Clock::now() + options.deadline);
+    asked = Ask(frame, Clock::now() + options.deadline);
     seen = kept;
   }
-  TRY_ASSIGN(auto answer, std::move(second ? *second : first));
+  TRY_ASSIGN(auto answer, std::move(asked));
   if (auto* refusal = std::get_if<Refusal>(&answer)) return std::move(*refusal);
   child->has_answered = true;
   const Json& json = std::get<Json>(answer);

@@ -12,10 +12,8 @@ namespace {
 
 /// A time, a ratio, a share: what is not a finite number above zero is none.
 std::optional<double> Positive(const Json& object, const char* key) {
-  const auto member = object.find(key);
-  if (member == object.end() || !member->is_number()) return {};
-  const double value = member->get<double>();
-  return std::isfinite(value) && value > 0 ? std::optional(value) : std::nullopt;
+  const auto value = NumberAt(object, key);
+  return value && *value > 0 ? value : std::nullopt;
 }
 
 std::optional<stats::Interval> ReadInterval(const Json& object, const char* key) {
