@@ -38,7 +38,7 @@ const Op* IntegerProductThunk(Warp& warp, const Op* op) {
     FlagsOfLanes(ws, warp, of_c[slot], found);
     const int row = slot / 2 / n * 8, column = m * 8 + slot / 2 % n * 8;
     for (int lane = 0; lane < kLanes; ++lane) {
-      flags[static_cast<size_t>(slot * kLanes + lane)] =
+      flags[static_cast<size_t>(slot) * kLanes + static_cast<size_t>(lane)] =
           found[lane] | lines[row + lane / 4] | lines[column + lane % 4 * 2 + slot % 2];
     }
   }
@@ -49,7 +49,7 @@ const Op* IntegerProductThunk(Warp& warp, const Op* op) {
     result.planes = 1;
     result.raw = 0;
     for (int lane = 0; lane < kLanes; ++lane) {
-      const uint32_t own = flags[static_cast<size_t>(slot * kLanes + lane)];
+      const uint32_t own = flags[static_cast<size_t>(slot) * kLanes + static_cast<size_t>(lane)];
       result.state[0][lane] = own == 0 ? 0 : StateOf(ShadowKind::kWord, own);
     }
     CommitShadow(ws, warp, of_d[slot], false);
