@@ -126,6 +126,7 @@ Status AddSettings(Session& session, const ExportCommand& command, const task::T
     side.tested.push_back(Json{{"id", setting.id},
                                {"init", setting.init},
                                {"inputs", setting.inputs},
+                               {"reduced", setting.reduced},
                                {"scales", std::move(scales)}});
   }
   if (!side.settings.empty()) return {};

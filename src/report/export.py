@@ -66,7 +66,8 @@ def tested(settings, keep, count):
     result = []
     for s in settings:
         scales = s["scales"] if count is not None else [s["scales"][i] for i in keep]
-        result.append({"id": s["id"], "init": s["init"], "inputs": s["inputs"], "scales": scales})
+        result.append({"id": s["id"], "init": s["init"], "inputs": s["inputs"], "scales": scales,
+                       "reduced": s.get("reduced", "")})
     return result
 
 

@@ -79,11 +79,23 @@ def verdict_text(part, direction):
     for setting in verdict.get("settings", []):
         error = setting.get("largest_error", {})
         share = max(error.get("rms_over_limit") or 0, error.get("max_over_limit") or 0)
-        lines.append("| %s | %s | %.2g |" % (
-            plain("%s (%s)" % (setting.get("id", ""), setting.get("description", ""))),
-            plain(setting.get("status", "")), share))
-    lines += ["", "Source SHA-256: `%s`" % plain(verdict.get("source_sha256", "")), ""]
-    return lines
+        what = "%s (%s)" % (setting.get("id", ""), setting.get("description", ""))
+        if setting.get("reduced"):
+            what += ", smaller: %s" % setting["reduced"]
+        lines.append("| %s | %s | %.2g |" % (plain(what), plain(setting.get("status", "")), share))
+    lines += [""] + remarks(verdict)
+    return lines + ["Source SHA-256: `%s`" % plain(verdict.get("source_sha256", "")), ""]
+
+
+def remarks(verdict):
+    """What the verdict does not say, and what it says the kernel cannot do."""
+    lines = []
+    if any(s.get("reduced") for s in verdict.get("settings", [])):
+        lines.append("- Judged at sizes smaller than the task's own, which stand behind \"of\", and this "
+                     "package's test tries these: cupel takes the task's own on a GPU, or with `--full-size`.")
+    lines += ["- %s" % plain(note) for note in verdict.get("notes", [])]
+    lines += ["- Not checked: %s" % plain(what) for what in verdict.get("not_checked", [])]
+    return lines + [""] if lines else []
 
 
 def gradients_text(spec, backward):

@@ -136,7 +136,8 @@ class Generation(ExportTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
-    def generate(self, codes, settings, name="op", title="A title", kind="folder", wiring=None, **more):
+    def generate(self, codes, settings, name="op", title="A title", kind="folder", wiring=None, verdict=None,
+                 **more):
         parts, request = {}, {}
         for direction, code in codes.items():
             reference = self.write("func_%s.py" % direction, code)
@@ -144,7 +145,7 @@ class Generation(ExportTest):
             request[direction] = {"path": str(reference), "direction": direction, "name": "t", "hash": "h",
                                   "format": kind, "settings": settings}
             parts[direction] = {"kernel": str(kernel), "reference": str(reference), "flags": ["-O3"],
-                                "verdict": {"verdict": "accepted"}, "settings": settings}
+                                "verdict": verdict or {"verdict": "accepted"}, "settings": settings}
         wiring = wiring or self.wire(request)
         spec = {"version": "0", "name": name, "task": {"name": "t", "title": title, "format": kind},
                 "arch": "sm_90", "include_roots": [], "wiring": wiring, "backward": None,
@@ -210,6 +211,19 @@ class Generation(ExportTest):
             self.assertNotIn("\nimport os", (folder / "README.md").read_text())
             self.assertEqual(json.loads((folder / "record.json").read_text()), record)
             shutil.rmtree(folder)
+
+    def test_what_the_verdict_does_not_say(self):
+        smaller = dict(setting(rows=3), reduced="rows=3 (of 4096)")
+        verdict = {"verdict": "accepted", "notes": ["limit: drops NaN (single-0)"], "not_checked": ["speed on a GPU"],
+                   "settings": [{"id": "single-0", "description": "rows=3", "reduced": smaller["reduced"]}]}
+        folder, reply, _ = self.generate({"forward": SEVERAL}, [smaller, setting("multi-0", rows=2)], verdict=verdict)
+        readme = (folder / "README.md").read_text()
+        for text in ("- limit: drops NaN (single-0)", "- Not checked: speed on a GPU", "at sizes smaller than the task's",
+                     "rows=3), smaller: rows=3 (of 4096) |"):
+            self.assertIn(text, readme)
+        done = self.run_package(folder, reply["name"], SEVERAL_STANDIN)
+        self.assertIn("forward single-0 at rows=3 (of 4096): right", done.stdout)
+        self.assertIn("forward multi-0: right", done.stdout)
 
     def test_what_cannot_be_exported(self):
         self.write("neighbour.py", "")

@@ -128,6 +128,11 @@ def check_backward(function, setting, how, seed=0):
     return compare_all("%s gradients %s" % (how, setting["id"]), got, truth, setting["scales"])
 
 
+def named(direction, setting):
+    """With the sizes where they are smaller than the task's own."""
+    return "%s %s%s" % (direction, setting["id"], " at " + setting["reduced"] if setting["reduced"] else "")
+
+
 def compiled():
     if hasattr(torch, "_dynamo"):
         torch._dynamo.reset()
@@ -140,13 +145,13 @@ def check_all(report=print):
     for setting in SETTINGS["forward"]:
         share = check_forward(ops.call, setting, "eager")
         share = max(share, check_forward(compiled(), setting, "compiled"))
-        report("forward %s: right, eager and compiled; %.2g %% of what is allowed" %
-               (setting["id"], 100 * share))
+        report("%s: right, eager and compiled; %.2g %% of what is allowed" %
+               (named("forward", setting), 100 * share))
     for setting in SETTINGS["backward"]:
         share = check_backward(ops.call, setting, "eager")
         share = max(share, check_backward(compiled(), setting, "compiled"))
-        report("backward %s: right, eager and compiled; %.2g %% of what is allowed" %
-               (setting["id"], 100 * share))
+        report("%s: right, eager and compiled; %.2g %% of what is allowed" %
+               (named("backward", setting), 100 * share))
     setting = SETTINGS["forward"][0]
     args, _ = draw(ops.reference, setting, 0)
     args = [a.requires_grad_(True) if i in SETTINGS["gradients"] else a for i, a in enumerate(args)]
