@@ -64,7 +64,7 @@ void AddSuiteReport(CLI::App& suite, Offers& offers) {
   auto* again =
       suite.add_subcommand("report", "Write a run's results again: JSON, CSV, MD, HTML, SVG");
   auto& report = Offer<SuiteReportCommand>(offers, again);
-  again->add_option("run", report.run, "Folder of the run")->required();
+  again->add_option("run", report.run, "Folder of the run, or of merged results")->required();
   again
       ->add_option("--records", report.records,
                    "Write each verdict as DIR/TASK/KERNEL.json, for cupel verify")
