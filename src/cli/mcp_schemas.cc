@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
+#include "build/build.h"
+
 namespace cupel::cli {
 namespace {
-
-constexpr size_t kLongestSource = 4u << 20;
 
 Json ListOf(Json items) { return {{"type", "array"}, {"items", std::move(items)}}; }
 
@@ -51,7 +51,7 @@ void AddKernel(Json& properties) {
   properties["source"] = TextSchema(
       "The kernel's source text: a CUDA file with a function forward (or backward) and "
       "PYBIND11_MODULE. Give this or path.",
-      kLongestSource);
+      build::kMaxSourceBytes);
   properties["path"] = TextSchema("A file instead of source: .cu, or a Python answer (.py).");
   properties["language"] = ChoiceSchema(
       "Of source: cuda (default), or python for an answer with load_inline, which is "

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/hash.h"
+#include "build/build.h"
 #include "os/fd.h"
 
 namespace cupel::serve {
@@ -38,7 +39,7 @@ Result<Assignment> Errands::Prepare(const Item& item, const std::filesystem::pat
   work.item = item;
   work.item.judged = {};
   TRY_ASSIGN(work.source,
-             os::ReadFile(item.source.empty() ? item.kernel : item.source, kMostKernelBytes));
+             os::ReadFile(item.source.empty() ? item.kernel : item.source, build::kMaxSourceBytes));
   if (item.source.empty() && !item.source_sha256.empty() &&
       Sha256Hex(work.source) != item.source_sha256) {
     return Fail(ErrorCode::kInvalidArgument,

@@ -22,7 +22,6 @@ struct Parcel {
   std::vector<ParcelFile> files;
 };
 
-inline constexpr size_t kMostKernelBytes = 4u << 20;
 inline constexpr size_t kMostTaskBytes = 16u << 20;
 inline constexpr size_t kMostTaskFiles = 1024;
 

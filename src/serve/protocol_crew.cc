@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/hash.h"
+#include "build/build.h"
 #include "report/bench_parts.h"
 #include "serve/protocol.h"
 #include "serve/wire.h"
@@ -123,7 +124,7 @@ Result<ToWorker> ReadAssignment(const Json& json) {
                 "message: a verdict without a setting to be timed, or the other way round");
   }
   if (trials < 1 || trials > 10000 || rounds < 1 || rounds > 100000 ||
-      work.source.size() > kMostKernelBytes) {
+      work.source.size() > build::kMaxSourceBytes) {
     return Fail(ErrorCode::kInvalidArgument, "message: trials, rounds or source are out of bounds");
   }
   work.item.trials = static_cast<int>(trials);
