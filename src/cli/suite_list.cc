@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/hash.h"
+#include "base/name_some.h"
 #include "cli/candidate.h"
 #include "cli/kernel_list.h"
 #include "cli/task_filter.h"
@@ -198,9 +199,9 @@ class Lister {
       }
     }
     std::sort(unknown.begin(), unknown.end());
-    for (const std::string& name : unknown) {
-      Note(fmt::format("no task is named as {} is among the kernels: left out", name));
-    }
+    if (unknown.empty()) return;
+    Note(fmt::format("left out of the kernels, as no task here is named so: {}",
+                     NameSome(unknown, 5)));
   }
 
   Status Add(const std::string& name, const task::Task& task, task::Direction direction,
