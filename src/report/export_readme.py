@@ -88,13 +88,11 @@ def verdict_text(part, direction):
 
 
 def remarks(verdict):
-    """What the verdict does not say, and what it says the kernel cannot do."""
-    lines = []
-    if any(s.get("reduced") for s in verdict.get("settings", [])):
-        lines.append("- Judged at sizes smaller than the task's own, which stand behind \"of\", and this "
-                     "package's test tries these: cupel takes the task's own on a GPU, or with `--full-size`.")
-    lines += ["- %s" % plain(note) for note in verdict.get("notes", [])]
+    """What the kernel cannot do, and what the verdict does not say."""
+    lines = ["- %s" % plain(note) for note in verdict.get("notes", [])]
     lines += ["- Not checked: %s" % plain(what) for what in verdict.get("not_checked", [])]
+    if any(s.get("reduced") for s in verdict.get("settings", [])):
+        lines.append("- Not tried by this package's test either: the task's own sizes where the table has smaller ones")
     return lines + [""] if lines else []
 
 

@@ -218,7 +218,7 @@ class Generation(ExportTest):
                    "settings": [{"id": "single-0", "description": "rows=3", "reduced": smaller["reduced"]}]}
         folder, reply, _ = self.generate({"forward": SEVERAL}, [smaller, setting("multi-0", rows=2)], verdict=verdict)
         readme = (folder / "README.md").read_text()
-        for text in ("- limit: drops NaN (single-0)", "- Not checked: speed on a GPU", "at sizes smaller than the task's",
+        for text in ("- limit: drops NaN (single-0)", "- Not checked: speed on a GPU", "- Not tried by this",
                      "rows=3), smaller: rows=3 (of 4096) |"):
             self.assertIn(text, readme)
         done = self.run_package(folder, reply["name"], SEVERAL_STANDIN)
