@@ -85,8 +85,8 @@ class CupelTest(unittest.TestCase):
                           *args, **kwargs)
 
     def streamed(self, candidates, *args):
-        """What `cupel stream` says of each (kernel, task, direction) on the emulator: one process, one PyTorch.
-        At a seed: of one case a wrong answer may lie close to the truth by chance, which would refuse a
+        """What `cupel stream` says of each (kernel, task or its folder, direction) on the emulator: one process,
+        one PyTorch. At a seed: of one case a wrong answer may lie close to the truth by chance, which would refuse a
         setting."""
         results = self.folder / "results.jsonl"
         names = self.write("list.jsonl", "".join(
@@ -97,7 +97,7 @@ class CupelTest(unittest.TestCase):
         self.assertIn(done.status, (0, 1), done)
         found = {(r["kernel"], r["task"], r["direction"]): r
                  for r in map(json.loads, results.read_text().splitlines())}
-        return [found[str(kernel), task, direction] for kernel, task, direction in candidates]
+        return [found[str(kernel), pathlib.Path(task).name, direction] for kernel, task, direction in candidates]
 
     def assert_right(self, candidates, *args):
         """Each of (kernel, task, direction) is right."""

@@ -21,6 +21,41 @@ class Kernels(CupelTest):
         self.assert_right([(kernel, *kernel.parts[-3:-1]) for kernel in KERNELS], "--settings", "all",
                           "--trials", 1, "--distributions", "normal")
 
+    def beside(self, kernel, inputs, init, shared, *changes):
+        """The kernel with a copy of its task that has this setting alone, and other text in its code."""
+        task, direction = kernel.split("/")
+        folder = self.folder / kernel.replace("/", "_")
+        shutil.copytree(SOURCE / "tasks" / task, folder)
+        (folder / "task.json").unlink()
+        (folder / f"config_{direction}.json").write_text(json.dumps({
+            "single_input_configs": [inputs], "single_init_configs": [init], "single_shared_configs": [shared]}))
+        code = folder / f"func_{direction}.py"
+        for was, now in changes:
+            self.assertIn(was, code.read_text())
+            code.write_text(code.read_text().replace(was, now))
+        return SOURCE / "kernels" / kernel / "kernel.cu", str(folder), direction
+
+    def test_what_was_once_wrong_at_sizes_that_no_setting_has(self):
+        drawn, targets = "torch.randn(batch_size, num_classes),", "torch.randint(num_classes, (batch_size,)),"
+        sure = "torch.randn(batch_size, num_classes) + 12 * F.one_hot(torch.arange(batch_size) % num_classes) + 700,"
+        saved = "        x, weights = ctx.saved_tensors\n"
+        shifted = ("        behind_one = torch.cat([grad_output.new_zeros(1), grad_output.flatten()])\n"
+                   "        grad_output = behind_one[1:].view(grad_output.shape)\n")
+        self.assert_right([
+            self.beside("mnist_cross_entropy/forward", {"batch_size": 4000, "num_classes": 100}, {}, {},
+                        (drawn, sure), (targets, "torch.arange(batch_size) % num_classes,")),
+            self.beside("mnist_linear/backward", {"batch_size": 4},
+                        {"num_output_features": 52, "init_method": "kaiming"}, {"num_input_features": 132},
+                        (saved, saved + shifted)),
+            self.beside("mnist_linear/forward", {"batch_size": 64},
+                        {"num_output_features": 1024, "init_method": "kaiming"}, {"num_input_features": 0}),
+            self.beside("unet_conv2d/forward", {"batch_size": 1, "height": 9, "width": 9},
+                        {"out_channels": 2, "kernel_size": 9, "stride": 1, "padding": 0, "init_method": "xavier"},
+                        {"in_channels": 4096}),
+            self.beside("batched_gemm/forward", {"batch_size": 2, "num_rows": 33, "num_columns": 72, "num_inner": 0,
+                                                 "dtype": "float16"}, {}, {}),
+        ], "--settings", "single", "--trials", 1, "--distributions", "constant")
+
     def test_layer_norm_of_rows_that_go_one_by_one(self):
         """Only rows of millions take that path, so that its blocks are made smaller here."""
         source = (SOURCE / "kernels/layernorm/forward/kernel.cu").read_text()

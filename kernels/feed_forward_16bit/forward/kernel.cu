@@ -542,7 +542,8 @@ static void LaunchAll(const torch::Tensor& x, const torch::Tensor& gate, const t
   for (const void* pointer : {x.data_ptr(), gate.data_ptr(), up.data_ptr(), down.data_ptr()}) {
     aligned = aligned && reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
   }
-  const bool small = gate.numel() <= kMaxSmall / x.size(0);
+  const bool small = gate.numel() <= kMaxSmall / x.size(0) &&
+                     x.size(0) <= int64_t{65535} * kSmallTokens;  // of a grid
   const int processors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
   const bool narrow = gate.size(0) <= 8 * kSides * processors;
   const bool few = x.size(0) <= (narrow ? kMaxTokens : kFewTokens);

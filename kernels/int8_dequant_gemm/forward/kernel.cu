@@ -33,6 +33,7 @@ constexpr int kStep = 64;    // depth of a chunk that a warp multiplies
 constexpr int kPiece = 512;  // bytes: 16 for each lane
 constexpr int kMaxStages = 8;
 constexpr int kSharedBytes = 227 * 1024;
+constexpr int64_t kMostTokens = 65535 * 16;  // of a launch, in the smallest tiles
 
 // Warps of a block: kTeams share each chunk of the depth, the kSides warps of a team the outputs.
 template <class T_, int kUnits_, int kTiles_, int kSides_, int kTeams_>
@@ -484,6 +485,14 @@ template <class T>
 static void Launch(const torch::Tensor& x, const torch::Tensor& weights,
                    const torch::Tensor& scales, torch::Tensor& y) {
   constexpr bool kIsFloat = std::is_same_v<T, float>;
+  if (x.size(0) > kMostTokens) {  // more than a grid has room for
+    for (int64_t first = 0; first < x.size(0); first += kMostTokens) {
+      const int64_t here = std::min(kMostTokens, x.size(0) - first);
+      auto part = y.narrow(0, first, here);
+      Launch<T>(x.narrow(0, first, here), weights, scales, part);
+    }
+    return;
+  }
   const Layer<T> layer{x.data_ptr<T>(),
                        weights.data_ptr<int8_t>(),
                        scales.data_ptr<T>(),
@@ -522,6 +531,7 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor weights, torch::Tensor scal
   scales = scales.contiguous();
   auto y = torch::empty({x.size(0), weights.size(0)}, x.options());
   if (y.numel() == 0) return y;
+  if (x.size(1) == 0) return y.zero_();
   switch (x.scalar_type()) {
     case torch::kFloat32:
       Launch<float>(x, weights, scales, y);

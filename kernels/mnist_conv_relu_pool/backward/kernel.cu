@@ -559,15 +559,15 @@ __global__ void __launch_bounds__(kAddThreads)
   const int row = static_cast<int>(output / p.out_width % p.out_height) * 2;
   const int64_t channel = output / plane % p.out_channels;
   const int64_t image = output / plane / p.out_channels;
-  float sums[4];
-  for (float& sum : sums) sum = p.biases[channel];
+  double sums[4];  // where two are near, rounding must not choose
+  for (double& sum : sums) sum = p.biases[channel];
   for (int c = 0; c < p.channels; ++c) {
     const float* source =
         p.x + ((image * p.channels + c) * p.height + row) * static_cast<int64_t>(p.width) + column;
     const float* filter = p.weights + (channel * p.channels + c) * p.kernel_height * p.kernel_width;
     for (int i = 0; i < p.kernel_height; ++i) {
       for (int j = 0; j < p.kernel_width; ++j) {
-        const float f = filter[i * p.kernel_width + j];
+        const double f = filter[i * p.kernel_width + j];
         const float* at = source + static_cast<int64_t>(i) * p.width + j;
         sums[0] += at[0] * f;
         sums[1] += at[1] * f;

@@ -97,23 +97,22 @@ __global__ void RowLosses(const float* __restrict__ predictions,
     for (int distance = kLanes / 2; distance > 0; distance /= 2) {
       largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
     }
-    const float offset = largest * kLog2E;
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < kChunks; ++i) {
 #pragma unroll
-      for (int j = 0; j < kWidth; ++j) sum += exp2f(fmaf(p[i][j], kLog2E, -offset));
+      for (int j = 0; j < kWidth; ++j) sum += exp2f((p[i][j] - largest) * kLog2E);
     }
 #pragma unroll
     for (int distance = kLanes / 2; distance > 0; distance /= 2) {
       sum += __shfl_xor_sync(0xffffffffu, sum, distance);
     }
-    if (works && lane == 0) loss = (log2f(sum) + offset) * kLn2;
+    if (works && lane == 0) loss = log2f(sum) * kLn2;
 #pragma unroll
     for (int i = 0; i < kChunks; ++i) {
 #pragma unroll
       for (int j = 0; j < kWidth; ++j) {
-        if (place == i * kLanes * kWidth + j) loss -= p[i][j];
+        if (place == i * kLanes * kWidth + j) loss += largest - p[i][j];
       }
     }
   }
@@ -143,7 +142,7 @@ __global__ void LongRowLosses(const float* __restrict__ predictions,
   for (int distance = 16; distance > 0; distance /= 2) {
     sum += __shfl_xor_sync(0xffffffffu, sum, distance);
   }
-  const float loss = works && lane == 0 ? __logf(sum) + largest - p[targets[row]] : 0;
+  const float loss = works && lane == 0 ? __logf(sum) + (largest - p[targets[row]]) : 0;
   const float total = BlockSum(loss);
   if (threadIdx.x == 0) parts[blockIdx.x] = total * scale;
 }

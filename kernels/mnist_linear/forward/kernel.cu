@@ -535,8 +535,8 @@ struct Call {
 
   bool ManyOutputsFit() const {
     const auto addresses = reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(weights);
-    return batch > 8 && int64_t{batch} * out >= kManyOutputs && in % 4 == 0 && out % 4 == 0 &&
-           addresses % 16 == 0;
+    return batch > 8 && in > 0 && int64_t{batch} * out >= kManyOutputs && in % 4 == 0 &&
+           out % 4 == 0 && addresses % 16 == 0;
   }
 
   void RunBySize() const {

@@ -912,6 +912,18 @@ __global__ void __launch_bounds__(kAddThreads)
   *(is_bias ? grad_biases + (i - weights) : grad_weights + i % pairs * s.taps + i / pairs) = sum;
 }
 
+// A sum that keeps what its additions lose: long sums in one thread stay float32's.
+struct LongSum {
+  float sum = 0, lost = 0;
+
+  __device__ void Add(float v) {
+    const float y = v - lost;
+    const float t = sum + y;
+    lost = fabsf(t) < INFINITY ? (t - sum) - y : 0;
+    sum = t;
+  }
+};
+
 // One thread for each element of x.
 __global__ void __launch_bounds__(kPrepareThreads)
     GradXAny(const float* __restrict__ gradient, const float* __restrict__ weights,
@@ -922,19 +934,19 @@ __global__ void __launch_bounds__(kPrepareThreads)
   const int row = static_cast<int>(element / s.width % s.height) + s.padding;
   const int64_t channel = element / s.width / s.height % s.channels;
   const int64_t image = element / s.width / s.height / s.channels;
-  float sum = 0;
+  LongSum sum;
   for (int tap = 0; tap < s.taps; ++tap) {
     const int y = row - tap / s.kernel_width;
     const int x = column - tap % s.kernel_width;
     if (y < 0 || x < 0 || y % s.stride != 0 || x % s.stride != 0) continue;
     if (y / s.stride >= s.out_height || x / s.stride >= s.out_width) continue;
     for (int o = 0; o < s.out_channels; ++o) {
-      sum += weights[(static_cast<int64_t>(o) * s.channels + channel) * s.taps + tap] *
-             gradient[((image * s.out_channels + o) * s.out_height + y / s.stride) * s.out_width +
-                      x / s.stride];
+      sum.Add(weights[(static_cast<int64_t>(o) * s.channels + channel) * s.taps + tap] *
+              gradient[((image * s.out_channels + o) * s.out_height + y / s.stride) * s.out_width +
+                       x / s.stride]);
     }
   }
-  grad_x[element] = sum;
+  grad_x[element] = sum.sum;
 }
 
 // A warp for each weight, then one for each bias.
@@ -950,7 +962,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
   const int64_t channel = output / s.taps % s.channels;
   const int64_t out = is_bias ? output - weights : output / s.taps / s.channels;
   const int64_t plane = static_cast<int64_t>(s.out_height) * s.out_width;
-  float sum = 0;
+  LongSum part;
   for (int64_t i = threadIdx.x % 32; i < s.batch * plane; i += 32) {
     const int64_t image = i / plane;
     const int row =
@@ -959,11 +971,12 @@ __global__ void __launch_bounds__(kPrepareThreads)
         static_cast<int>(i % s.out_width) * s.stride - s.padding + tap % s.kernel_width;
     const float g = gradient[(image * s.out_channels + out) * plane + i % plane];
     if (is_bias) {
-      sum += g;
+      part.Add(g);
     } else if (row >= 0 && row < s.height && column >= 0 && column < s.width) {
-      sum += g * x[((image * s.channels + channel) * s.height + row) * s.width + column];
+      part.Add(g * x[((image * s.channels + channel) * s.height + row) * s.width + column]);
     }
   }
+  float sum = part.sum;
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) {
     sum += __shfl_xor_sync(~0u, sum, distance);

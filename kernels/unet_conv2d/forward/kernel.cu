@@ -845,6 +845,18 @@ __global__ void __launch_bounds__(kPrepareThreads, 2) Prepare(const __grid_const
   }
 }
 
+// A sum that keeps what its additions lose: long sums in one thread stay float32's.
+struct LongSum {
+  float sum = 0, lost = 0;
+
+  __device__ void Add(float v) {
+    const float y = v - lost;
+    const float t = sum + y;
+    lost = fabsf(t) < INFINITY ? (t - sum) - y : 0;
+    sum = t;
+  }
+};
+
 // One thread for each output.
 __global__ void __launch_bounds__(kPrepareThreads)
     ConvolveAny(const float* __restrict__ x, const float* __restrict__ weights, int64_t outputs,
@@ -855,18 +867,20 @@ __global__ void __launch_bounds__(kPrepareThreads)
   const int row = static_cast<int>(output / p.width % p.height) * p.in.stride - padding;
   const int64_t filter = output / p.width / p.height % p.outputs;
   const int64_t image = output / p.width / p.height / p.outputs;
-  float sum = 0;
+  LongSum sum;
   for (int c = 0; c < p.in.channels; ++c) {
+    float part = 0;
     const float* plane = x + (image * p.in.channels + c) * p.in.height * p.in.width;
     const float* places = weights + (filter * p.in.channels + c) * p.taps;
     for (int tap = 0; tap < p.taps; ++tap) {
       const int down = row + tap / kernel_width;
       const int across = column + tap % kernel_width;
       if (down < 0 || down >= p.in.height || across < 0 || across >= p.in.width) continue;
-      sum += places[tap] * plane[static_cast<int64_t>(down) * p.in.width + across];
+      part += places[tap] * plane[static_cast<int64_t>(down) * p.in.width + across];
     }
+    sum.Add(part);
   }
-  p.out[output] = sum + p.biases[filter];
+  p.out[output] = sum.sum + p.biases[filter];
 }
 
 torch::Tensor forward(torch::Tensor x, torch::Tensor weights, torch::Tensor biases, int64_t stride,

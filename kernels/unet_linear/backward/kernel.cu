@@ -513,6 +513,18 @@ __global__ void __launch_bounds__(32 * kParts)
   store(o + 8, i + 1, sum.w);
 }
 
+// A sum that keeps what its additions lose: long sums in one thread stay float32's.
+struct LongSum {
+  float sum = 0, lost = 0;
+
+  __device__ void Add(float v) {
+    const float y = v - lost;
+    const float t = sum + y;
+    lost = fabsf(t) < INFINITY ? (t - sum) - y : 0;
+    sum = t;
+  }
+};
+
 // Any shape: to[m][n] = sum over k of a[m, k] * b[n, k], with the strides of both.
 constexpr int kTile = 32;
 
@@ -529,7 +541,7 @@ __global__ void __launch_bounds__(256) AnyProduct(Operand a, Operand b, float* _
   const int64_t line = blockIdx.x / tiles * kTile;
   const int64_t column = blockIdx.x % tiles * kTile;
   const int tx = threadIdx.x % kTile;
-  float sums[kTile / 8] = {};
+  LongSum sums[kTile / 8];
   for (int64_t k = 0; k < depth; k += kTile) {
     for (int i = threadIdx.x / kTile; i < kTile; i += 8) {
       // Neighbouring threads take what lies side by side in memory.
@@ -544,19 +556,22 @@ __global__ void __launch_bounds__(256) AnyProduct(Operand a, Operand b, float* _
                          : 0;
     }
     __syncthreads();
+    float parts[kTile / 8] = {};
 #pragma unroll 8
     for (int d = 0; d < kTile; ++d) {
 #pragma unroll
       for (int i = 0; i < kTile / 8; ++i) {
-        sums[i] += of_a[d][threadIdx.x / kTile + i * 8] * of_b[d][tx];
+        parts[i] += of_a[d][threadIdx.x / kTile + i * 8] * of_b[d][tx];
       }
     }
+#pragma unroll
+    for (int i = 0; i < kTile / 8; ++i) sums[i].Add(parts[i]);
     __syncthreads();
   }
 #pragma unroll
   for (int i = 0; i < kTile / 8; ++i) {
     const int64_t l = line + threadIdx.x / kTile + i * 8;
-    if (l < lines && column + tx < columns) to[l * columns + column + tx] = sums[i];
+    if (l < lines && column + tx < columns) to[l * columns + column + tx] = sums[i].sum;
   }
 }
 

@@ -203,6 +203,18 @@ __global__ void __launch_bounds__(kMostWarps * 32)
   }
 }
 
+// A sum that keeps what its additions lose: long sums in one thread stay float32's.
+struct LongSum {
+  float sum = 0, lost = 0;
+
+  __device__ void Add(float v) {
+    const float y = v - lost;
+    const float t = sum + y;
+    lost = fabsf(t) < INFINITY ? (t - sum) - y : 0;
+    sum = t;
+  }
+};
+
 // Any shape: tiles of kTile x kTile outputs, 4 x 4 of them a thread, a slice of the depth at a time
 // in shared memory.
 constexpr int kTile = 64;
@@ -219,7 +231,7 @@ __global__ void __launch_bounds__(256)
   const int column = static_cast<int>(blockIdx.x % tiles) * kTile;
   const int ty = threadIdx.x / 16;
   const int tx = threadIdx.x % 16;
-  float sums[4][4] = {};
+  LongSum sums[4][4];
   for (int depth = 0; depth < in; depth += kDepth) {
     const int k = depth + tx;
 #pragma unroll
@@ -231,14 +243,18 @@ __global__ void __launch_bounds__(256)
           inside && column + line < out ? weights[int64_t{column + line} * in + k] : 0;
     }
     __syncthreads();
+    float parts[4][4] = {};
 #pragma unroll
     for (int d = 0; d < kDepth; ++d) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
 #pragma unroll
-        for (int j = 0; j < 4; ++j) sums[i][j] += of_x[d][ty + i * 16] * of_weights[d][tx + j * 16];
+        for (int j = 0; j < 4; ++j)
+          parts[i][j] += of_x[d][ty + i * 16] * of_weights[d][tx + j * 16];
       }
     }
+#pragma unroll
+    for (int i = 0; i < 16; ++i) sums[i / 4][i % 4].Add(parts[i / 4][i % 4]);
     __syncthreads();
   }
 #pragma unroll
@@ -247,7 +263,7 @@ __global__ void __launch_bounds__(256)
     for (int j = 0; j < 4; ++j) {
       const int64_t r = row + ty + i * 16;
       const int o = column + tx + j * 16;
-      if (r < rows && o < out) y[r * out + o] = sums[i][j] + biases[o];
+      if (r < rows && o < out) y[r * out + o] = sums[i][j].sum + biases[o];
     }
   }
 }
