@@ -79,8 +79,8 @@ if(CUPEL_PCH)
 endif()
 
 # Several files of a folder in one run of the compiler, which then instantiates templates once for all of them:
-# what it does for a build from nothing is less than half (ADR 0013). So that any of them can meet, names in unnamed namespaces
-# differ within a folder; with -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 all of them do meet.
+# a build from nothing takes less than half of its time (ADR 0013). So that any of them can meet, names in unnamed
+# namespaces differ within a folder; with -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 all of them do meet.
 option(CUPEL_UNITY "Compile the files of a folder together" OFF)
 # cupel_unity(TARGET)
 function(cupel_unity target)

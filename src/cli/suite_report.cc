@@ -38,29 +38,19 @@ Result<archive::SuiteStore> OpenSuite(const fs::path& folder, std::string_view o
   return archive::SuiteStore::Open(file, archive::Access::kReadOnly);
 }
 
-/// Results that a merge wrote, or that were copied without their store.
-bool HoldsResultsAlone(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::exists(folder / "results.json", ignored) &&
-         !fs::exists(folder / archive::kSuiteFile, ignored);
-}
-
 Result<Json> ReadDocument(const fs::path& file) {
   TRY_ASSIGN(const std::string text, os::ReadFile(file, kMaxJsonBytes));
   return ParseJson(text, file.string());
 }
 
-/// From its store where it has one, whatever has been written since.
-Result<Json> ReadFolder(const fs::path& folder, std::string_view or_else) {
-  if (HoldsResultsAlone(folder)) return ReadDocument(folder / "results.json");
-  TRY_ASSIGN(const auto store, OpenSuite(folder, or_else));
-  return report::SuiteDocument(store);
-}
-
+/// A folder is read from its store, whatever has been written since, or else, like a file, as it
+/// is.
 Result<Json> ReadResults(const fs::path& path) {
   std::error_code ignored;
-  return fs::is_regular_file(path, ignored) ? ReadDocument(path)
-                                            : ReadFolder(path, ", or its results.json");
+  if (fs::is_regular_file(path, ignored)) return ReadDocument(path);
+  if (HoldsResultsAlone(path)) return ReadDocument(path / "results.json");
+  TRY_ASSIGN(const auto store, OpenSuite(path, ", or its results.json"));
+  return report::SuiteDocument(store);
 }
 
 Result<report::Suite> ReadRun(const fs::path& path) {
@@ -149,7 +139,29 @@ Result<size_t> WriteRecords(const archive::SuiteStore& store, const fs::path& fo
   return written;
 }
 
+/// The results of a folder, whose records are written where that is asked for.
+Result<Json> Gather(const SuiteReportCommand& command) {
+  if (HoldsResultsAlone(command.run)) {
+    if (command.records.empty()) return ReadDocument(command.run / "results.json");
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} holds results and no verdicts", command.run.string()),
+                "name the folder of the run that they are of");
+  }
+  TRY_ASSIGN(const auto store, OpenSuite(command.run, ""));
+  if (!command.records.empty()) {
+    TRY_ASSIGN(const size_t records, WriteRecords(store, command.records));
+    fmt::print("{} records in {}\n", records, command.records.string());
+  }
+  return report::SuiteDocument(store);
+}
+
 }  // namespace
+
+bool HoldsResultsAlone(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / "results.json", ignored) &&
+         !fs::exists(folder / archive::kSuiteFile, ignored);
+}
 
 Result<SuiteReport> WriteSuiteReport(const archive::SuiteStore& store, const fs::path& folder) {
   TRY_ASSIGN(Json document, report::SuiteDocument(store));
@@ -157,17 +169,7 @@ Result<SuiteReport> WriteSuiteReport(const archive::SuiteStore& store, const fs:
 }
 
 Result<int> Run(const SuiteReportCommand& command) {
-  if (!command.records.empty()) {
-    if (HoldsResultsAlone(command.run)) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{} holds results and no verdicts", command.run.string()),
-                  "name the folder of the run that they are of");
-    }
-    TRY_ASSIGN(const auto store, OpenSuite(command.run, ""));
-    TRY_ASSIGN(const size_t records, WriteRecords(store, command.records));
-    fmt::print("{} records in {}\n", records, command.records.string());
-  }
-  TRY_ASSIGN(Json document, ReadFolder(command.run, ""));
+  TRY_ASSIGN(Json document, Gather(command));
   TRY_ASSIGN(const SuiteReport written, WriteResults(std::move(document), command.run));
   fmt::print("{}", written.text);
   fmt::print("{}\n", (command.run / "results.html").string());

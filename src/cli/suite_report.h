@@ -19,4 +19,7 @@ struct SuiteReport {
 Result<SuiteReport> WriteSuiteReport(const archive::SuiteStore& store,
                                      const std::filesystem::path& folder);
 
+/// Results that a merge wrote, or that were copied without the store of their run.
+bool HoldsResultsAlone(const std::filesystem::path& folder);
+
 }  // namespace cupel::cli

@@ -88,8 +88,7 @@ class SuiteRun {
   }
 
   Status OpenStore(const fs::path& file, bool resume) {
-    std::error_code ignored;
-    if (!fs::exists(file, ignored) && fs::exists(folder_ / "results.json", ignored)) {
+    if (HoldsResultsAlone(folder_)) {
       return Fail(
           ErrorCode::kNotFound,
           fmt::format("{} holds results and no run: of cupel suite merge", folder_.string()),

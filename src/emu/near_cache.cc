@@ -6,7 +6,7 @@
 namespace cupel::emu {
 namespace {
 
-constexpr uint64_t kSectorsInLine = 4;
+constexpr uint64_t kSectorsInLine = kLineBytes / kSectorBytes;
 
 }  // namespace
 

@@ -67,7 +67,7 @@ def tested(settings, keep, count):
     for s in settings:
         scales = s["scales"] if count is not None else [s["scales"][i] for i in keep]
         result.append({"id": s["id"], "init": s["init"], "inputs": s["inputs"], "scales": scales,
-                       "reduced": s.get("reduced", "")})
+                       "reduced": s["reduced"]})
     return result
 
 

@@ -101,7 +101,8 @@ def forward(x, scale, w, b, nw, nb, mean, var, count):
 
 
 def setting(identity="single-0", scales=(1e-6, 1e-6, 1e-6), **inputs):
-    return {"id": identity, "init": inputs.pop("init", {}), "inputs": inputs, "scales": list(scales)}
+    return {"id": identity, "init": inputs.pop("init", {}), "inputs": inputs, "reduced": "",
+            "scales": list(scales)}
 
 
 class ExportTest(CupelTest):

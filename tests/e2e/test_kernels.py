@@ -21,14 +21,19 @@ class Kernels(CupelTest):
         self.assert_right([(kernel, *kernel.parts[-3:-1]) for kernel in KERNELS], "--settings", "all",
                           "--trials", 1, "--distributions", "normal")
 
-    def beside(self, kernel, inputs, init, shared, *changes):
-        """The kernel with a copy of its task that has this setting alone, and other text in its code."""
-        task, direction = kernel.split("/")
-        folder = self.folder / kernel.replace("/", "_")
+    def other_settings(self, task, direction, inputs, init, shared):
+        """A copy of the task that has these settings alone."""
+        folder = self.folder / f"{task}_{direction}"
         shutil.copytree(SOURCE / "tasks" / task, folder)
         (folder / "task.json").unlink()
         (folder / f"config_{direction}.json").write_text(json.dumps({
-            "single_input_configs": [inputs], "single_init_configs": [init], "single_shared_configs": [shared]}))
+            "single_input_configs": inputs, "single_init_configs": [init], "single_shared_configs": [shared]}))
+        return folder
+
+    def beside(self, kernel, inputs, init, shared, *changes):
+        """The kernel with a copy of its task that has this setting alone, and other text in its code."""
+        task, direction = kernel.split("/")
+        folder = self.other_settings(task, direction, [inputs], init, shared)
         code = folder / f"func_{direction}.py"
         for was, now in changes:
             self.assertIn(was, code.read_text())
@@ -64,13 +69,8 @@ class Kernels(CupelTest):
                          ("4 * chunks < 3 * Processors()", "chunks < 2")]:
             self.assertEqual(source.count(was), 1)
             source = source.replace(was, now)
-        task = self.folder / "layernorm"
-        shutil.copytree(SOURCE / "tasks/layernorm", task)
-        (task / "config_forward.json").write_text(json.dumps(
-            {"single_input_configs": [{"batch_size": rows} for rows in (1, 2, 3, 6)],
-             "single_init_configs": [{"init_method": "random"}],
-             "single_shared_configs": [{"num_features": 4, "dim1": 64, "dim2": 64}]}))
-        (task / "task.json").unlink()
+        task = self.other_settings("layernorm", "forward", [{"batch_size": rows} for rows in (1, 2, 3, 6)],
+                                   {"init_method": "random"}, {"num_features": 4, "dim1": 64, "dim2": 64})
         plan = self.folder / "plan.json"
         done = self.check(source, "--trials", 2, "--schedules", 2, "--plan", plan,
                           "--distributions", "offset,infinity,heavy", task=task)
