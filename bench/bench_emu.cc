@@ -1,6 +1,6 @@
-// Speed of the emulator: lane-instructions a second and core on kernels of the kinds that
-// candidates are made of. Each runs with bounds checks alone, with counters, and with full checks;
-// on one thread and on all. SPDX-License-Identifier: Apache-2.0
+// Speed of the emulator: lane-instructions per second and core on typical kernels. Each runs with
+// bounds checks only, with counters, and with full checks, on one thread and on all threads.
+// SPDX-License-Identifier: Apache-2.0
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -20,11 +20,11 @@
 namespace cupel::bench {
 namespace {
 
-/// A kernel with the launch it gets: buffers in floats, then integer and float parameters in order.
+/// A kernel and its launch. The parameters are the buffers, then the integers, then the floats.
 struct Workload {
   std::string name;
   plan::Dim3 grid, block;
-  std::vector<uint64_t> buffers;  // floats of each pointer parameter
+  std::vector<uint64_t> buffers;  // size of each pointer parameter's buffer, in floats
   std::vector<int> integers;
   std::vector<float> floats;
 };
@@ -112,7 +112,7 @@ void MeasureLaunch(benchmark::State& state, const Workload& workload, Mode mode,
   engine::RunOptions options;
   auto launch = [&] { return emu::RunLaunch(loaded->request, loaded->memory, options, pool); };
 
-  // Counted once: the modes execute the same instructions.
+  // Count instructions only once, since all modes execute the same ones.
   auto counted = launch();
   if (!counted || !counted->completed) {
     const std::string why = !counted                    ? counted.error().message

@@ -1,4 +1,4 @@
-// Speed of the PTX parser and printer on what nvcc prints for bench/kernels.
+// Speed of the PTX parser and printer on nvcc's output for bench/kernels.
 // SPDX-License-Identifier: Apache-2.0
 #include <benchmark/benchmark.h>
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How far are the emulator's estimates from what a GPU measured?
+"""How far are the emulator's estimates from a GPU's measurements?
 
     estimates.py RESULTS KERNELS TASKS [--settings single] [--cupel build/cupel] [--model h200]
 
-RESULTS is the results.json of a suite that was run on a GPU. Each of its accepted kernels is profiled on the
-emulator at the tasks' own sizes; the table is Markdown. SPDX-License-Identifier: Apache-2.0
+RESULTS is the results.json of a suite that ran on a GPU. The program profiles each of its accepted kernels on
+the emulator at the tasks' own sizes and prints a Markdown table. SPDX-License-Identifier: Apache-2.0
 """
 import argparse
 import json
@@ -19,7 +19,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 
 
 def profile(options, item):
-    """{setting's id: (estimate in us, what bounds the slowest launch)}, or why there are none."""
+    """Returns ({setting's id: (estimate in us, bottleneck of the slowest launch)}, error message)."""
     backward = ["--backward"] if item["direction"] == "backward" else []
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "profile.json"

@@ -7,7 +7,7 @@
 
 namespace cupel::bench {
 
-/// The text of kernels/NAME.cu's PTX; ends the program with a message when it cannot be read.
+/// Returns the PTX of kernels/NAME.cu. Ends the program with a message if it cannot be read.
 std::string ReadPtx(const std::string& name);
 /// All names, sorted.
 std::vector<std::string> PtxNames();

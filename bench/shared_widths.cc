@@ -1,8 +1,8 @@
-// Do we fuse shared-memory accesses as ptxas does? Compares, kernel by kernel, the widths that
-// FuseSharedAccesses predicts from PTX with those of the LDS and STS instructions in the cubin that
-// ptxas made of it. Usage: shared_widths FILE.ptx FILE.cubin …
+// Do we fuse shared-memory accesses as ptxas does? For each kernel, the program compares the widths
+// that FuseSharedAccesses predicts from PTX with the widths of the LDS and STS instructions in
+// ptxas's cubin. Usage: shared_widths FILE.ptx FILE.cubin …
 //
-// Unrolling repeats instructions, so that shares are compared and not counts.
+// It compares shares and not counts, because unrolling repeats instructions.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::array<uint32_t, 5> kWidths = {1, 2, 4, 8, 16};
 
-/// Accesses by width, loads and stores apart.
+/// Accesses by width, loads and stores separately.
 struct Widths {
   std::array<double, 5> loads{}, stores{};
   void Add(bool store, uint32_t bytes) {
@@ -94,7 +94,7 @@ Widths OfPtx(const ptx::Function& function) {
   return widths;
 }
 
-/// Largest difference of two distributions' shares; -1 when one of them is empty.
+/// Largest difference of two distributions' shares; 1 if exactly one of them is empty.
 double Distance(const std::array<double, 5>& a, const std::array<double, 5>& b) {
   double sum_a = 0, sum_b = 0, most = 0;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -117,7 +117,8 @@ std::string Show(const std::array<double, 5>& counts) {
 }
 
 struct Agreement {
-  int kernels = 0, loads = 0, stores = 0;  // with shared accesses; of these, how many agree
+  int kernels = 0;            // with shared accesses
+  int loads = 0, stores = 0;  // of these, the kernels whose loads or stores agree
 };
 
 bool Compare(const std::string& ptx_path, const std::string& cubin_path, Agreement* agreement) {
@@ -132,7 +133,7 @@ bool Compare(const std::string& ptx_path, const std::string& cubin_path, Agreeme
     if (!function.is_entry || found == actual.end()) continue;
     const Widths predicted = OfPtx(function);
     if (Show(predicted.loads) == " none" && Show(predicted.stores) == " none") continue;
-    constexpr double kSame = 0.02;  // a little for remainders of unrolled loops
+    constexpr double kSame = 0.02;  // allows for remainders of unrolled loops
     const bool loads = Distance(predicted.loads, found->second.loads) <= kSame;
     const bool stores = Distance(predicted.stores, found->second.stores) <= kSame;
     ++agreement->kernels;

@@ -10,7 +10,7 @@
 namespace cupel::fuzz {
 
 void RunOne(std::string_view input) {
-  // A copy of exactly this size, so that the address sanitizer sees one byte too far.
+  // A copy of exactly this size, so that AddressSanitizer detects a read one byte past the end.
   const auto bytes = std::make_unique<std::byte[]>(input.size());
   if (!input.empty()) std::memcpy(bytes.get(), input.data(), input.size());
   const std::span<const std::byte> file(bytes.get(), input.size());

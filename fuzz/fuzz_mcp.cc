@@ -1,6 +1,5 @@
-// Lines of the Model Context Protocol: each is messages or refusals, what was read can be answered
-// in one line, and a server that takes them answers every request once and ends.
-// SPDX-License-Identifier: Apache-2.0
+// Lines of the Model Context Protocol. Each line gives messages or errors, each answer is one line,
+// and a server answers every request once and stops. SPDX-License-Identifier: Apache-2.0
 #include <string>
 
 #include "base/json.h"

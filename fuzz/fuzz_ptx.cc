@@ -12,7 +12,7 @@ void ClearTextLines(ptx::Module* module) {
   }
 }
 
-/// What engines rely on without checking.
+/// Checks what engines rely on without checking it themselves.
 void CheckIndices(const ptx::Function& function, const ptx::Operand& operand) {
   CHECK(operand.reg < static_cast<int>(function.registers.size()));
   CHECK(operand.target <= static_cast<int>(function.body.size()));

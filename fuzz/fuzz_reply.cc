@@ -21,7 +21,7 @@ void RunOne(std::string_view input) {
         source.find_first_of("\"'/\\") != std::string::npos);
   const auto edited = evolve::ApplyEdits(source, reply->edits);
   if (edited && reply->edits.empty()) CHECK(*edited == source);
-  // The first edit again, taken as a file of its own, finds itself there.
+  // Each edit applies to a file that consists of the edit's own search text.
   for (const evolve::Edit& edit : reply->edits) {
     const auto alone = evolve::ApplyEdits(edit.search, {edit});
     if (alone && !edit.replace.empty()) CHECK(*alone == edit.replace + "\n");

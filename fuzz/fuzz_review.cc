@@ -1,5 +1,5 @@
-// Sources as reviewers are shown them: any text is taken, as many lines come out, and nothing but
-// printable signs; what has been neutralised says nothing more to neutralise. And their answers.
+// Sources as reviewers see them, and reviewers' answers. Neutralising accepts any text, keeps the
+// number of lines and leaves only printable characters. Neutralising its output again adds nothing.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <string>

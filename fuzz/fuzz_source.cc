@@ -1,4 +1,4 @@
-// What reads a candidate's text before a compiler does. SPDX-License-Identifier: Apache-2.0
+// Readers of a candidate's text and of a compiler's output. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <string>
 
@@ -16,7 +16,7 @@ void RunOne(std::string_view input) {
   CHECK(std::count(code.begin(), code.end(), '\n') == std::count(input.begin(), input.end(), '\n'));
   for (const std::string& note : build::NotesFromSource(input)) CHECK(!note.empty());
   for (const std::string& flag : build::LeanDefinitions(input)) CHECK(flag.starts_with("-D"));
-  // It can also have the compiler say anything.
+  // A candidate can also make the compiler print any text.
   (void)build::ParseDiagnostics(std::string(input), "/tmp/work");
   (void)build::ParseResources(std::string(input));
   (void)build::ParseDryrun(input);

@@ -1,5 +1,5 @@
-// Streams of answers: however the bytes come apart, the events are the same; and whatever an event
-// holds, every wire format takes it. SPDX-License-Identifier: Apache-2.0
+// Streams of answers. The events do not depend on how the bytes are split, and every wire format
+// accepts every event. SPDX-License-Identifier: Apache-2.0
 #include <string>
 #include <vector>
 

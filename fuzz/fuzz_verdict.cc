@@ -11,7 +11,7 @@ void RunOne(std::string_view input) {
     CHECK(!record.error().message.empty());
     return;
   }
-  // The digest is a function of what a reader sees, not of how it is written.
+  // The digest depends on the record's content, not on its formatting.
   const auto again = judge::ReadRecord(DumpJson(record->json, 2) + "\n", "printed");
   CHECK(again.has_value() && again->is_canonical);
   CHECK(again->computed_digest == record->computed_digest);

@@ -1,6 +1,7 @@
-// Runs a harness on its seeds and on mutations of them for a given time. No coverage feedback: it
-// finds what a small change to a good file breaks, in any build and on any machine. The seed is
-// printed; giving it back repeats the run. SPDX-License-Identifier: Apache-2.0
+// Runs a harness on its seeds and on mutations of them for a given time. It has no coverage
+// feedback, so it runs in any build and on any machine, and finds what small changes to a valid
+// file break. It prints the random seed; --seed repeats the run. SPDX-License-Identifier:
+// Apache-2.0
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -22,27 +23,28 @@
 namespace cupel::fuzz {
 namespace {
 
-// The bytes under trial, for the handler of a failure.
-std::string_view tried;
+// The input that runs now, for the signal handler.
+std::string_view current_input;
 
-/// Leaves the bytes that failed where the program was started. Calls only what a handler may.
+/// Writes the failing input to a file in the current folder. Async-signal-safe.
 extern "C" void KeepFinding(int signal) {
   static constexpr char kName[] = "fuzz-finding";
   const int file = open(kName, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   size_t written = 0;
-  while (file >= 0 && written < tried.size()) {
-    const ssize_t count = write(file, tried.data() + written, tried.size() - written);
+  while (file >= 0 && written < current_input.size()) {
+    const ssize_t count =
+        write(file, current_input.data() + written, current_input.size() - written);
     if (count <= 0) break;
     written += static_cast<size_t>(count);
   }
-  static constexpr char kSaid[] = "the bytes that failed are in the file fuzz-finding here\n";
-  if (file >= 0 && write(STDERR_FILENO, kSaid, sizeof kSaid - 1) < 0) _exit(1);
+  static constexpr char kMessage[] = "the failing input is in the file fuzz-finding\n";
+  if (file >= 0 && write(STDERR_FILENO, kMessage, sizeof kMessage - 1) < 0) _exit(1);
   std::signal(signal, SIG_DFL);
   raise(signal);
 }
 
 void Try(std::string_view input) {
-  tried = input;
+  current_input = input;
   RunOne(input);
 }
 
@@ -78,7 +80,7 @@ std::vector<std::string> ReadSeeds(const std::vector<std::filesystem::path>& fol
       if (entry.is_regular_file()) paths.push_back(entry.path());
     }
   }
-  std::sort(paths.begin(), paths.end());  // the order of a folder is not the same everywhere
+  std::sort(paths.begin(), paths.end());  // folders list files in different orders
   std::vector<std::string> seeds;
   for (const auto& path : paths) {
     std::ifstream file(path, std::ios::binary);
@@ -171,7 +173,7 @@ int Main(int argc, char** argv) {
   std::fflush(stdout);
   for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
     const auto before = std::signal(signal, KeepFinding);
-    if (before != SIG_DFL) std::signal(signal, before);  // a sanitizer's, which says more
+    if (before != SIG_DFL) std::signal(signal, before);  // a sanitizer's handler reports more
   }
   for (const std::string& seed : seeds) Try(seed);
   Mutator mutator(options.seed, seeds);

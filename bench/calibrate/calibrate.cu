@@ -1,5 +1,5 @@
-// Measures on a GPU what src/emu/cost.cc takes for constants: latencies of dependent instructions,
-// and rates of atomics, strided accesses and launches. nvcc -O3 -std=c++17 -arch=native
+// Measures on a GPU the constants of src/emu/cost.cc: latencies of dependent instructions, and
+// rates of atomics, strided accesses and launches. Run it with nvcc -O3 -std=c++17 -arch=native
 // calibrate.cu -o calibrate && ./calibrate. Clocks are those of one SM. SPDX-License-Identifier:
 // Apache-2.0
 #include <cuda_runtime.h>
@@ -200,7 +200,7 @@ __global__ void StridedLoads(const float* memory, float* out, unsigned stride, u
   }
   if (sum == 12345.0f) *out = sum;
 }
-/// All of a block in 16 KiB that the L1 holds.
+/// All loads of a block are in 16 KiB, which fit into the L1.
 __global__ void CachedLoads(const float* memory, float* out, unsigned stride, int times) {
   float sum = 0;
   for (int i = 0; i < times; ++i) {

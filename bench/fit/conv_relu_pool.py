@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Fits the model by which kernels/mnist_conv_relu_pool/forward/kernel.cu chooses its tile.
+"""Fits the model that kernels/mnist_conv_relu_pool/forward/kernel.cu uses to choose its tile.
 
     bench/fit/conv_relu_pool.py make DIR        a task of many sizes, and a variant for each tile
     cupel bench DIR/way*.cu --task DIR/task --settings multi --baselines none --json FILE
     bench/fit/conv_relu_pool.py fit FILE [--sms 132]
 
-The variants are those of the kernel's tunable kWay, as the built-in tuner writes them. `fit` prints the
-table kWays, and how much longer the chosen way takes than the best one: on the sizes that the
-constants are fitted to, and on each size when it is left out of the fit. The model (`features`) is
-that of the kernel's host code: keep the two alike. Needs NumPy.
+A way is one value of the kernel's tunable kWay. `make` writes one variant per way, like the built-in
+tuner. `fit` prints the table kWays, and how much longer the chosen way takes than the best one: on the
+sizes that the constants are fitted to, and on each size when it is left out of the fit. The model
+(`features`) repeats that of the kernel's host code: keep the two equal. Needs NumPy.
 """
 import argparse
 import itertools
@@ -55,7 +55,7 @@ def divide_up(a, b):
 
 
 def features(way, size, sms):
-    """What the model multiplies by a way's constants; None where the way cannot do the size."""
+    """The factors of a way's constants in the model; None if the way does not support the size."""
     is_direct, filters, tile = way
     batch, channels, out_channels = size["batch_size"], size["in_channels"], size["out_channels"]
     kernel = size["kernel_size"]
@@ -97,7 +97,7 @@ def features(way, size, sms):
 
 
 def fit(rows, times):
-    """Constants that are not negative, least squares of the relative error."""
+    """Non-negative constants with the least squares of the relative error."""
     x = numpy.array(rows, float) / numpy.array(times)[:, None]
     best = None
     for count in range(1, x.shape[1] + 1):
@@ -114,7 +114,7 @@ def fit(rows, times):
 
 
 def read(path):
-    """{way: {sizes as text: us}} and {sizes as text: sizes} of a cupel.bench/1."""
+    """Reads {way: {sizes as text: us}} and {sizes as text: sizes} from a cupel.bench/1."""
     measured, sizes = {}, {}
     for setting in json.loads(path.read_text())["settings"]:
         text = setting["description"]
@@ -127,7 +127,7 @@ def read(path):
 
 
 def regret(constants, measured, sizes, among, sms):
-    """The time of the way that the constants choose over that of the best way, for each size."""
+    """For each size: the time of the chosen way divided by the time of the best way, and both ways."""
     ratios = {}
     for text in among:
         able = {w: features(WAYS[w - 1], sizes[text], sms) for w in constants}
@@ -166,11 +166,11 @@ def main():
     measured, sizes = read(options.bench)
     missing = [w for w in range(1, len(WAYS) + 1) if not measured.get(w)]
     if missing:
-        sys.exit(f"{options.bench}: there is no time of the ways {missing}")
+        sys.exit(f"{options.bench}: no times for kWay = {missing}")
     among = sorted(sizes)
     missing = [w for w in range(1, len(WAYS) + 1) if not measured.get(w)]
     if missing:
-        sys.exit(f"{options.run}: nothing was measured of kWay = {missing}: the run needs a GPU and more --candidates")
+        sys.exit(f"{options.run}: no measurements for kWay = {missing}: the run needs a GPU and more --candidates")
     constants = fit_all(measured, sizes, among, options.sms)
     for number, (is_direct, filters, tile) in enumerate(WAYS, 1):
         values = ", ".join(f"{v:.4g}f" for v in constants[number])

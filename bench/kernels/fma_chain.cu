@@ -1,4 +1,4 @@
-// Nothing but fused multiply-adds: the interpreter's ceiling.
+// Only fused multiply-adds: the interpreter's maximum speed.
 // SPDX-License-Identifier: Apache-2.0
 extern "C" __global__ void fma_chain(const float* x, float* y, int steps) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -23,7 +23,7 @@ __global__ void Direct(const float* x, const float* w, float* y) {
   y[i] = sum;
 }
 
-/// Each thread computes `Channels` output channels of one place; weights in shared memory.
+/// Each thread computes `Channels` output channels at one position; weights in shared memory.
 template <int Channels>
 __global__ void Blocked(const float* x, const float* w, float* y) {
   __shared__ float weights[Channels * kChannels * 9];
@@ -51,7 +51,7 @@ __global__ void Blocked(const float* x, const float* w, float* y) {
   }
 }
 
-/// A block has 32x8 places of one output channel and keeps the input around them.
+/// A block computes 32x8 positions of one output channel and keeps their inputs in shared memory.
 __global__ void Tile(const float* x, const float* w, float* y) {
   __shared__ float tile[10][34];
   const int o = blockIdx.z % kChannels, n = blockIdx.z / kChannels;

@@ -12,7 +12,7 @@ __device__ float RowLoss(const float* p, int64_t target) {
   for (int i = 0; i < kClasses; ++i) sum += expf(p[i] - most);
   return logf(sum) + most - p[target];
 }
-/// The same by a whole warp, four classes a lane; every lane gets it.
+/// The same, computed by a whole warp, four classes per lane; every lane gets the result.
 __device__ float WarpLoss(const float* p, int64_t target) {
   const float4 v = reinterpret_cast<const float4*>(p)[threadIdx.x % 32];
   const float most = WarpMax(fmaxf(fmaxf(v.x, v.y), fmaxf(v.z, v.w)));
@@ -21,7 +21,7 @@ __device__ float WarpLoss(const float* p, int64_t target) {
   return logf(sum) + most - p[target];
 }
 
-/// A thread has a row; one atomic a thread, or one a warp.
+/// One row per thread; one atomic per thread or per warp.
 template <bool IsCombined>
 __global__ void ThreadPerRow(const float* x, const int64_t* t, float* loss) {
   const int row = blockIdx.x * blockDim.x + threadIdx.x;
@@ -34,7 +34,7 @@ __global__ void WarpAtomic(const float* x, const int64_t* t, float* loss) {
   const float mine = WarpLoss(x + row * kClasses, t[row]);
   if (threadIdx.x % 32 == 0) atomicAdd(loss, mine / kRows);
 }
-/// A block of eight warps has 64 rows and adds once.
+/// A block of eight warps computes 64 rows and adds once.
 __global__ void BlockAtomic(const float* x, const int64_t* t, float* loss) {
   float mine = 0;
   for (int i = threadIdx.x / 32; i < 64; i += 8) {

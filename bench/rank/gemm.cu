@@ -32,8 +32,8 @@ __global__ void Tiled(const float* a, const float* b, float* c) {
   c[row * kN + column] = sum;
 }
 
-/// 64x64 a block of 256 threads, 4x4 a thread, 16 deep. With vectors a thread's columns are
-/// neighbours, without they are 16 apart.
+/// 64x64 per block of 256 threads, 4x4 per thread, 16 deep. With vectors, a thread's columns are
+/// neighbours; without, they are 16 apart.
 template <bool IsVector>
 __global__ void Register(const float* a, const float* b, float* c) {
   __shared__ float at[16][64 + 4], bt[16][64];

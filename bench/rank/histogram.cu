@@ -11,7 +11,7 @@ __global__ void Global(const int64_t* x, float* counts) {
   atomicAdd(&counts[x[i]], 1.0f);
 }
 
-/// With `Copies` histograms a block, one for each of as many warps.
+/// With `Copies` histograms per block, which its warps share evenly.
 template <int Copies>
 __global__ void Shared(const int64_t* x, float* counts) {
   __shared__ unsigned bins[Copies][kBins];

@@ -6,7 +6,7 @@ constexpr int kBatch = 64, kIn = 1600, kOut = 128;
 constexpr RankInput kInputs[] = {{kBatch * kIn, 0}, {kOut * kIn, 0}};
 constexpr int64_t kOutput = kBatch * kOut;
 
-/// Groups of Lanes threads have Rows outputs of one column each.
+/// Each group of Lanes threads computes Rows outputs of one column.
 template <int Lanes, int Rows, int Width, int Unroll>
 __global__ void Linear(const float* x, const float* w, float* y) {
   const int group = (blockIdx.x * blockDim.x + threadIdx.x) / Lanes, lane = threadIdx.x % Lanes;

@@ -1,4 +1,4 @@
-# A small linear layer with ReLU: little work, much waiting.
+# A small linear layer with ReLU, bound by latency.
 import torch
 import torch.nn as nn
 

@@ -47,7 +47,7 @@ __global__ void BlockVector(const float4* a, const float4* x, float* y) {
   sum = BlockSum(sum);
   if (threadIdx.x == 0) y[blockIdx.x] = sum;
 }
-/// A warp has four rows, so that each part of the vector is loaded once for them.
+/// A warp computes four rows, so that it loads each part of the vector once for all four.
 __global__ void Rows4(const float4* a, const float4* x, float* y) {
   const int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 4, lane = threadIdx.x % 32;
   float sum[4] = {};

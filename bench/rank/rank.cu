@@ -1,7 +1,8 @@
-// Times the variants of one setting on a GPU: built by rank.py with -DRANK_TIMING and
-// -DRANK_SETTING="NAME.cu". Prints a JSON array with, for each variant, the median time of a launch
-// after the L2 was flushed (cold) and of one in a row of launches (warm), in microseconds, and how
-// far its output is from the first variant's, and the time of an empty kernel. SPDX-License-Identifier: Apache-2.0
+// Times the variants of one setting on a GPU. rank.py builds it with -DRANK_TIMING and
+// -DRANK_SETTING="NAME.cu". Prints a JSON array with, for each variant: the median time of a launch
+// after an L2 flush (cold), and of one in a row of launches (warm); the time of an empty kernel;
+// and the output's difference from the first variant's. Times are in microseconds.
+// SPDX-License-Identifier: Apache-2.0
 #include RANK_SETTING
 
 #include <algorithm>
@@ -52,7 +53,7 @@ std::vector<void*> MakeInputs() {
   return inputs;
 }
 
-/// Reads more than any L2 holds. A flush that writes would leave lines that somebody must write back.
+/// Reads more than any L2 holds. A flush that writes would leave dirty lines to write back.
 __global__ void Flush(const float4* data, size_t count, float* never) {
   float sum = 0;
   for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < count;
@@ -64,7 +65,8 @@ __global__ void Flush(const float4* data, size_t count, float* never) {
 
 __global__ void Nothing() {}
 
-/// Device time of `launches` launches between two event nodes of a graph: no launch cost of the host.
+/// Device time of `launches` launches between two event nodes of a graph, without the host's launch
+/// cost.
 class Clock {
  public:
   template <class F>
@@ -82,7 +84,7 @@ class Clock {
     Check(cudaGraphInstantiate(&exec_, graph, 0), "instantiate");
   }
 
-  /// The median of so many replays, microseconds a launch.
+  /// The median over `replays` replays, in microseconds per launch.
   double Median(int replays) const {
     std::vector<double> times;
     for (int i = 0; i < replays + 2; ++i) {

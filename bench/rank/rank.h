@@ -1,6 +1,7 @@
-// What the settings of bench/rank share. A setting is NAME.py (a problem file that defines what is
-// right) and NAME.cu (variants that compute it, chosen by RANK_VARIANT). A variant is a branch of
-// Launch; cupel sees it as a PyTorch extension, rank.cu times it on a GPU without PyTorch.
+// Code shared by the settings of bench/rank. A setting is NAME.py (a problem file that defines the
+// right answer) and NAME.cu (variants that compute it, chosen by RANK_VARIANT). A variant is a
+// branch of Launch. cupel sees it as a PyTorch extension, and rank.cu times it on a GPU without
+// PyTorch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,7 +22,7 @@ struct RankInput {
   int64_t below;  // integers from [0, below); negative: from [below / 2, -below / 2), then max with 0
 };
 
-/// Asks the GPU for the answer; defined by each setting.
+/// Launches the kernels; defined by each setting.
 void Launch(const void* const* in, float* out, cudaStream_t stream);
 
 constexpr int CeilDiv(int a, int b) { return (a + b - 1) / b; }
@@ -38,7 +39,7 @@ __device__ __forceinline__ float WarpMax(float value) {
   }
   return value;
 }
-/// Over a block of at most 1024 threads, a multiple of 32; everybody gets the sum.
+/// Sum over a block of at most 1024 threads, a multiple of 32. Every thread gets the sum.
 __device__ __forceinline__ float BlockSum(float value) {
   __shared__ float partial[32];
   value = WarpSum(value);
@@ -60,7 +61,8 @@ __device__ __forceinline__ float BlockMax(float value) {
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
 
-/// Ends a setting's file: the extension's entry. `shape` is the output's, in braces.
+/// The extension's entry; goes at the end of a setting's file. The argument is the output's shape,
+/// in braces.
 #define RANK_ONE_INPUT(...)                                                             \
   torch::Tensor forward(torch::Tensor a) {                                              \
     auto out = torch::empty(__VA_ARGS__, a.options().dtype(torch::kFloat32));           \

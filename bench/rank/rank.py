@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Does the emulator's estimate rank kernels as a GPU does?
+"""Do the emulator's estimates rank kernels as a GPU does?
 
-    rank.py --estimate FILE [--cupel build/cupel] [--model h200]   checks all variants, notes estimates
+    rank.py --estimate FILE [--cupel build/cupel] [--model h200]   checks all variants, writes estimates
     rank.py --measure FILE                                         times them here (needs a GPU, nvcc)
     rank.py --compare ESTIMATES TIMES                              Spearman's rho in each setting
 
-A setting is NAME.py and NAME.cu; variants are named in the first line of NAME.cu. Only settings with at
-least five variants count, and the mean is over settings: pooled, sizes alone would be ranked.
+A setting is NAME.py and NAME.cu. The first line of NAME.cu names its variants. Only settings with at least
+five variants count. The result is the mean of rho over settings: pooled, the ranks would only reflect sizes.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -90,7 +90,7 @@ def measure_all(options):
 
 
 def ranks(values):
-    """Equal values share the mean of their places."""
+    """Ranks of the values; equal values get the mean of their ranks."""
     order = sorted(range(len(values)), key=values.__getitem__)
     result, i = [0.0] * len(values), 0
     while i < len(order):

@@ -22,7 +22,7 @@ __global__ void Vector4(const float4* a, const float4* b, float4* y) {
   const float4 p = a[i], q = b[i];
   y[i] = {SiluMul(p.x, q.x), SiluMul(p.y, q.y), SiluMul(p.z, q.z), SiluMul(p.w, q.w)};
 }
-/// Each thread has neighbouring elements of its own: lanes are 32 bytes apart.
+/// Each thread computes neighbouring elements, so lanes are 32 bytes apart.
 __global__ void Runs(const float* a, const float* b, float* y) {
   const int first = (blockIdx.x * blockDim.x + threadIdx.x) * 8;
 #pragma unroll 1

@@ -16,7 +16,7 @@ __global__ void Naive(const float* x, float* y) {
   }
 }
 
-/// 32x32 a block of 32 times Rows threads.
+/// 32x32 elements per block of 32 times Rows threads.
 template <int Pad, int Rows>
 __global__ void Tile(const float* x, float* y) {
   __shared__ float tile[32][32 + Pad];
@@ -32,7 +32,7 @@ __global__ void Tile(const float* x, float* y) {
   }
 }
 
-/// Each thread turns four by four elements: 16 bytes at a time both ways, no shared memory.
+/// Each thread transposes four by four elements: 16-byte loads and stores, no shared memory.
 __global__ void Vector(const float4* x, float4* y) {
   const int column = blockIdx.x * 16 + threadIdx.x, row = blockIdx.y * 16 + threadIdx.y;
   float4 v[4];

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Trains a small network for images of digits twice, with the exported operators of kernels/ and with
-PyTorch's, from the same weights on the same batches, and says whether the losses agree. How far two
-honest runs drift apart is measured, too: PyTorch's once more, from weights that are off by rounding.
+PyTorch's, from the same weights on the same batches, and reports whether the losses agree. To measure how
+far two correct ("honest") runs drift apart, it trains once more with PyTorch, from weights that are off by
+rounding.
 
 Needs the packages mnist_conv_relu_pool, mnist_linear_relu, mnist_linear and mnist_cross_entropy
-(README.md). Exit status: 0 they agree, 1 they do not, 2 something is missing.
+(README.md). Exit status: 0 the losses agree, 1 they do not, 2 the GPU or a package is missing.
 SPDX-License-Identifier: Apache-2.0"""
 import argparse
 import sys
@@ -14,13 +15,13 @@ import torch.nn.functional as F
 
 BATCH, SIDE, CHANNELS, HIDDEN, CLASSES = 64, 28, 32, 128, 10
 POOLED = CHANNELS * ((SIDE - 2) // 2) ** 2
-ROUNDING = 2.0 ** -22  # what the third run's weights are off by, relative
-DRIFT = 8  # times the drift of two honest runs; that is a random number itself
-LEAST_DRIFT = 2e-5  # of the loss: two runs are at times closer by chance
+ROUNDING = 2.0 ** -22  # relative change of the third run's weights
+DRIFT = 8  # allowed multiple of the drift of two honest runs, which is itself random
+LEAST_DRIFT = 2e-5  # of the loss: two runs are sometimes closer by chance
 
 
 class Images:
-    """Each class is a smooth pattern of its own; an image is one of them, shifted, in noise."""
+    """Each class is a smooth pattern. An image is one of them, shifted, with noise."""
 
     def __init__(self, device, seed):
         self.device = device
@@ -50,7 +51,7 @@ def weights(device, seed):
 
 
 class PyTorch:
-    """The same operations as the tasks define them."""
+    """The same operations, as the tasks define them."""
 
     @staticmethod
     def conv_relu_pool(x, w, b):

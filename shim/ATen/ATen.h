@@ -11,7 +11,7 @@
 #include "c10/util/irange.h"
 #include "cupel/grad_mode.h"
 
-// Empty, so that a use names the missing operator.
+// Empty, so that the compiler names the missing operator.
 namespace at {
 namespace native {}
 namespace indexing {}

@@ -6,7 +6,7 @@
 
 namespace at {
 
-/// Sums: float stays float on the GPU; on the CPU it widens to double.
+/// The type of sums: float stays float on the GPU and widens to double on the CPU.
 template <class T, bool is_cuda>
 struct AccumulateType {
   using type = std::conditional_t<

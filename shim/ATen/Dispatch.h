@@ -1,6 +1,6 @@
-// AT_DISPATCH_*: runs a lambda with scalar_t set to the C++ type of a dtype. Complex types are no
-// kernel's business here, so the "_AND_COMPLEX" forms have no complex cases: a complex tensor gets
-// the same "not implemented" as any type that is missing.
+// AT_DISPATCH_*: runs a lambda with scalar_t set to the C++ type of a dtype. The shim has no
+// complex types, so the "_AND_COMPLEX" forms have no complex cases: a complex tensor gets the same
+// "not implemented" as any other missing type.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// at::opmath_type: half-precision elements compute in float, others in themselves.
+// at::opmath_type: half-precision elements compute in float, others in their own type.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

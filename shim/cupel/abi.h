@@ -1,7 +1,7 @@
 // The C interface between a candidate's shared object (compiled against shim/) and the process that
-// records it. Everything that crosses is plain data; no C++ type, exception or allocation does.
-// The recorder implements the cupel_rt_* functions; the candidate's object, through PYBIND11_MODULE
-// or TORCH_LIBRARY, exports cupel_candidate_*. SPDX-License-Identifier: Apache-2.0
+// records it. Only plain data crosses it: no C++ types, exceptions or allocations.
+// The recorder implements the cupel_rt_* functions. The candidate's object exports
+// cupel_candidate_* through PYBIND11_MODULE or TORCH_LIBRARY. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <stdint.h>
@@ -55,15 +55,15 @@ typedef struct CupelValue {
 /* How a call ended. */
 enum CupelStatus {
   CUPEL_OK = 0,
-  CUPEL_EXCEPTION = 1,     /* the candidate threw (TORCH_CHECK, std::runtime_error ...): message */
-  CUPEL_BAD_ARGUMENTS = 2, /* wrong number or types of arguments: message names the position */
-  CUPEL_UNSUPPORTED = 3,   /* needs a framework operator that the shim lacks: message */
+  CUPEL_EXCEPTION = 1,     /* the candidate threw (TORCH_CHECK ...); message has its text */
+  CUPEL_BAD_ARGUMENTS = 2, /* wrong number or types of arguments; message names the position */
+  CUPEL_UNSUPPORTED = 3,   /* needs a framework operator that the shim lacks; message names it */
   CUPEL_NO_FUNCTION = 4
 };
 
 /* Receives the result of a call while the candidate's tensors are still alive. */
 typedef void (*CupelReturn)(void* context, const CupelValue* result);
-/* Receives one exported function: its name and a signature for people, e.g.
+/* Receives one exported function: its name and a human-readable signature, e.g.
    "forward(x: Tensor, eps: float = 1e-05)". */
 typedef void (*CupelDescribe)(void* context, const char* name, const char* signature);
 
@@ -90,14 +90,14 @@ void cupel_rt_fill(const CupelTensor* to, const void* element);
 /* Host bytes to a contiguous CUDA tensor (tensors made on the CPU and moved with .to(kCUDA)). */
 void cupel_rt_upload(const CupelTensor* to, const void* bytes, uint64_t size);
 /* .item(): reads one element of a CUDA tensor. Only one-element inputs have a value on the host;
-   for anything else the recorder ends the recording with a refusal and does not return. */
+   for any other tensor the recorder ends the recording with a refusal and does not return. */
 void cupel_rt_item(const CupelTensor* from, void* element);
 /* c10::cuda::getCurrentCUDAStream and the guards that change it. 0 is the legacy default stream. */
 uint64_t cupel_rt_current_stream(void);
 void cupel_rt_set_current_stream(uint64_t stream);
 uint64_t cupel_rt_pool_stream(int32_t high_priority); /* getStreamFromPool */
-/* Ends the recording with a refusal: `code` e.g. "unsupported_operator", one sentence. Never
-   returns. */
+/* Ends the recording with a refusal and never returns. `code` is e.g. "unsupported_operator";
+   `message` is one sentence. */
 void cupel_rt_refuse(const char* code, const char* message) __attribute__((noreturn));
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-// Casters: how one argument or result crosses between CupelValue and C++, by pybind11's rules.
+// Casters convert one argument or result between CupelValue and C++, by pybind11's rules.
 // `convert` is pybind11's second pass, in which an int fits a double, None fits a bool, and so on.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace cupel::shim {
 
-/// Memory of the result's tuples, for as long as the recorder looks at it.
+/// Owns the memory of the result's tuples while the recorder reads it.
 class Arena {
  public:
   Arena() = default;
@@ -25,7 +25,8 @@ class Arena {
   std::vector<CupelValue*> blocks_;
 };
 
-/// A number in `value`, Tensors of one element included (they have __float__ and __int__).
+/// Reads a number from `value`. One-element tensors count as numbers (they have __float__ and
+/// __int__).
 bool LoadDouble(const CupelValue& value, bool convert, double* out);
 bool LoadInteger(const CupelValue& value, bool convert, int64_t* out);
 bool LoadBool(const CupelValue& value, bool convert, bool* out);
@@ -77,7 +78,7 @@ struct Caster<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bo
     if (!LoadInteger(v, convert, &i)) return false;
     if (std::is_unsigned_v<T> && i < 0) return false;
     value = static_cast<T>(i);
-    return static_cast<int64_t>(value) == i;  // pybind11 refuses what does not fit
+    return static_cast<int64_t>(value) == i;  // pybind11 rejects values out of range
   }
   static void Name(Text& text) { text << "int"; }
   static void Give(Arena&, CupelValue& out, T v) {

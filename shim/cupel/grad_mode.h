@@ -1,4 +1,5 @@
-// Autograd switches and profiler marks: nothing here has gradients or is profiled.
+// Autograd switches and profiler marks. They have no effect: the shim has no gradients and no
+// profiler.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

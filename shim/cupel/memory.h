@@ -1,5 +1,5 @@
-// Whatever moves or reads elements: contiguous, clone, to, copy_, fill_, item. CUDA work goes to
-// the recorder; CPU tensors (torch::tensor, arange, from_blob) are handled here.
+// Operations that move or read elements: contiguous, clone, to, copy_, fill_, item. CUDA work goes
+// to the recorder; CPU tensors (torch::tensor, arange, from_blob) are handled here.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,8 +1,10 @@
-// What every header of the shim stands on: the macro CUPEL_SHIM, the standard headers that
-// PyTorch's own headers bring along and candidates rely on without naming, and the switches that
-// keep a build short. The shim is parsed three times a build (host, device, host compiler), so:
+// Every header of the shim includes this one. It defines the macro CUPEL_SHIM and the switches that
+// keep a build short. It includes the standard headers that PyTorch's own headers include and
+// candidates therefore use without including them. A build parses the shim three times (host,
+// device, host compiler), so:
 //  - bodies of ordinary functions are hidden from passes that do not need them (CUPEL_BODIES);
-//  - whoever has scanned the candidate's text may leave out what it cannot need (CUPEL_LEAN_*).
+//  - a caller that has scanned the candidate's text may leave out what it does not use
+//    (CUPEL_LEAN_*).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -55,10 +57,10 @@
 #include <string_view>
 #endif
 
-// Bodies of ordinary host functions stand in `#if CUPEL_BODIES`, so that a build parses and
-// compiles only what it must: none where device code is generated, none where the candidate is
-// linked with the compiled runtime (-DCUPEL_SHIM_LINKED and the object of cupel/runtime.cc).
-// Without that macro the shim is header-only.
+// Bodies of ordinary host functions are inside `#if CUPEL_BODIES`, so that a build parses and
+// compiles only what it must. The pass that generates device code needs none, and neither does a
+// candidate linked with the compiled runtime (-DCUPEL_SHIM_LINKED and the object of
+// cupel/runtime.cc). Without CUPEL_SHIM_LINKED the shim is header-only.
 #ifdef __CUDA_ARCH__
 #define CUPEL_HOST_PASS 0
 #else

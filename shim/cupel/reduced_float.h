@@ -1,5 +1,5 @@
-// What c10::Half and c10::BFloat16 share: operators through float, numeric limits, and the
-// host-side conversions that element copies need even where the types themselves are left out.
+// The code that c10::Half and c10::BFloat16 share: operators through float, numeric limits, and
+// host-side conversions. Element copies need the conversions even if the types are left out.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

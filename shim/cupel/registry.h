@@ -1,5 +1,5 @@
 // The functions that a candidate exports, and how they are called. PYBIND11_MODULE and
-// TORCH_LIBRARY leave an entry each in the linker section cupel_modules; no static constructor
+// TORCH_LIBRARY each put an entry into the linker section cupel_modules; no static constructor
 // runs. The cupel_candidate_* symbols exist in the object only if there is an entry.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -11,7 +11,7 @@ namespace cupel::shim {
 struct Argument {
   Text name;
   bool convert = true;
-  std::optional<Value> otherwise;  // the default
+  std::optional<Value> default_value;
 };
 
 struct Function;
@@ -34,17 +34,18 @@ struct Function {
   Text Signature() const;
 };
 
-/// A function of `count` arguments, still without names. Never freed, like the registry.
+/// A function of `count` arguments that have no names yet. Never freed, like the registry.
 Function* NewFunction(const char* name, size_t count);
-/// Names argument `next` (if there is one) and counts it.
+/// Sets the name of argument `next`, if there is one, and increments `next`.
 void NameArgument(Function& f, size_t& next, const char* name, bool convert,
-                  const Value* otherwise);
+                  const Value* default_value);
 
 class Registry {
  public:
   static Registry& Get();  // runs the modules' initialisers on first use
   void Add(Function* function, size_t named);
-  /// TORCH_LIBRARY's operators; Get() names their arguments after the schema of the same name.
+  /// Adds one of TORCH_LIBRARY's operators. Get() takes its argument names from the schema of the
+  /// same name.
   void AddOperator(Function* function);
   void AddSchema(const char* name, const char* schema);
   const std::vector<Function*>& functions() const { return functions_; }
@@ -59,7 +60,7 @@ class Registry {
   std::vector<std::pair<Text, Text>> schemas_;
 };
 
-/// Names and defaults of `f`'s arguments from "name(Tensor x, float eps=1e-5) -> Tensor".
+/// Sets names and defaults of `f`'s arguments from "name(Tensor x, float eps=1e-5) -> Tensor".
 void ApplySchema(Function& f, const char* schema);
 
 struct ModuleEntry {
@@ -129,7 +130,7 @@ struct Invoker<F, R(A...)> {
   static constexpr size_t kCount = sizeof...(A);
 };
 
-/// A Function around `f`, its arguments still without names.
+/// A Function around `f`. Its arguments have no names yet.
 template <class F>
 Function* MakeFunction(const char* name, F&& f) {
   using Plain = std::decay_t<F>;
@@ -149,12 +150,12 @@ CUPEL_INLINE Function* NewFunction(const char* name, size_t count) {
   return function;
 }
 CUPEL_INLINE void NameArgument(Function& f, size_t& next, const char* name, bool convert,
-                               const Value* otherwise) {
+                               const Value* default_value) {
   size_t i = next++;
   if (i >= f.args.size()) return;
   f.args[i].name = Text() << (name ? name : "");
   f.args[i].convert = convert;
-  if (otherwise) f.args[i].otherwise = *otherwise;
+  if (default_value) f.args[i].default_value = *default_value;
 }
 CUPEL_INLINE void Registry::Add(Function* function, size_t named) {
   if (named != 0 && named != function->args.size())
@@ -173,8 +174,8 @@ CUPEL_INLINE Text Function::Signature() const {
     if (i) text << ", ";
     text << args[i].name << ": ";
     type_name(text, static_cast<int>(i));
-    if (!args[i].otherwise) continue;
-    const CupelValue& v = args[i].otherwise->raw();
+    if (!args[i].default_value) continue;
+    const CupelValue& v = args[i].default_value->raw();
     text << " = ";
     if (v.kind == CUPEL_BOOL) {
       text << (v.i ? "True" : "False");
@@ -191,7 +192,7 @@ CUPEL_INLINE Text Function::Signature() const {
   return text;
 }
 
-// Found by the linker: the entries' first and last address. Weak: there may be none.
+// The linker sets the entries' first and last address. Weak, since there may be no entries.
 extern "C" __attribute__((weak, visibility("hidden"))) ModuleEntry __start_cupel_modules[];
 extern "C" __attribute__((weak, visibility("hidden"))) ModuleEntry __stop_cupel_modules[];
 
@@ -253,7 +254,7 @@ CUPEL_INLINE void ApplySchema(Function& f, const char* schema) {
     if (equals < end) {
       const char* value = equals + 1;
       while (*value == ' ') ++value;
-      f.args[i].otherwise = SchemaDefault(value, static_cast<size_t>(end - value));
+      f.args[i].default_value = SchemaDefault(value, static_cast<size_t>(end - value));
     }
     const char* last = equals;
     while (last > begin && last[-1] == ' ') --last;
@@ -270,8 +271,8 @@ CUPEL_INLINE bool Registry::Try(Function& f, const CupelValue* args, int count, 
                                 Text& message) {
   int arity = static_cast<int>(f.args.size());
   std::vector<CupelValue> all(args, args + std::min(count, arity));
-  for (int i = count; i < arity && f.args[static_cast<size_t>(i)].otherwise; ++i)
-    all.push_back(f.args[static_cast<size_t>(i)].otherwise->raw());
+  for (int i = count; i < arity && f.args[static_cast<size_t>(i)].default_value; ++i)
+    all.push_back(f.args[static_cast<size_t>(i)].default_value->raw());
   int have = static_cast<int>(all.size());
   if (count > arity) {
     message << f.name << " takes " << arity << " argument" << (arity == 1 ? "" : "s") << ", got "
@@ -349,7 +350,7 @@ CUPEL_INLINE int CandidateCall(const char* function, const CupelValue* args, int
   } catch (const std::exception& error) {
     text = Text() << error.what();
   } catch (...) {
-    text = Text() << "the candidate threw something that is no std::exception";
+    text = Text() << "the candidate threw something that is not a std::exception";
   }
   if (message && message_size > 0)
     std::snprintf(message, static_cast<size_t>(message_size), "%s", text.c_str());
@@ -358,7 +359,7 @@ CUPEL_INLINE int CandidateCall(const char* function, const CupelValue* args, int
 #endif
 }  // namespace cupel::shim
 
-// Inline: emitted only where a module's entry refers to them.
+// Inline, so that they are emitted only if a module's entry refers to them.
 extern "C" inline int cupel_candidate_abi(void) { return CUPEL_ABI_VERSION; }
 extern "C" inline void cupel_candidate_describe(CupelDescribe describe, void* context) {
   cupel::shim::CandidateDescribe(describe, context);
@@ -371,7 +372,7 @@ extern "C" inline int cupel_candidate_call(const char* function, const CupelValu
 
 #define CUPEL_JOIN_(a, b) a##b
 #define CUPEL_JOIN(a, b) CUPEL_JOIN_(a, b)
-// Leaves the entry that runs `function` when the module is first used.
+// Adds the entry that runs `function` when the module is first used.
 #if CUPEL_HOST_PASS
 #define CUPEL_MODULE_ENTRY(id, function)                                                   \
   __attribute__((section("cupel_modules"), used)) static ::cupel::shim::ModuleEntry id = { \

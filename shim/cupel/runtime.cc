@@ -1,5 +1,5 @@
 // The shim's ordinary functions, compiled once and linked into every candidate that was built with
-// -DCUPEL_SHIM_LINKED: a build is then about twice as fast. Compile with
+// -DCUPEL_SHIM_LINKED, which makes a build about twice as fast. Compile with
 //   g++ -std=c++17 -O2 -fPIC -fvisibility=hidden -I shim -I CUDA/include -c shim/cupel/runtime.cc
 // SPDX-License-Identifier: Apache-2.0
 #define CUPEL_SHIM_RUNTIME 1

@@ -16,7 +16,7 @@ CUPEL_INLINE Text Sizes(IntArrayRef list) {
   return text;
 }
 
-/// A dimension counted from the end becomes one counted from the start.
+/// Converts a dimension counted from the end into one counted from the start.
 CUPEL_INLINE int WrapDim(int64_t dim, int64_t ndim, bool scalar_wraps = true) {
   if (ndim == 0) {
     if (!scalar_wraps)
@@ -65,7 +65,7 @@ CUPEL_INLINE Geometry Formatted(IntArrayRef sizes, c10::MemoryFormat format) {
   return last ? ChannelsLast(sizes, format) : Contiguous(sizes);
 }
 
-/// True when the elements, in the order given by `order`, lie without gaps.
+/// True if there are no gaps between the elements in the order given by `order`.
 CUPEL_INLINE bool DenseInOrder(const CupelTensor& d, const int* order) {
   int64_t expected = 1;
   for (int k = 0; k < d.ndim; ++k) {
@@ -126,11 +126,11 @@ CUPEL_INLINE bool LooksChannelsLast(const CupelTensor& d) {
   return true;
 }
 
-/// Dense strides that keep the order of dimensions that `d` has (empty_like of a strided tensor).
+/// Dense strides with the same order of dimensions as `d` (empty_like of a strided tensor).
 CUPEL_INLINE Geometry DenseLike(const CupelTensor& d) {
   int order[CUPEL_MAX_DIMS];
   for (int i = 0; i < d.ndim; ++i) order[i] = d.ndim - 1 - i;
-  auto compare = [&](int a, int b) {  // > 0: a belongs after b; 0: cannot tell
+  auto compare = [&](int a, int b) {  // > 0: a belongs after b; 0: undecided
     if (d.strides[a] == 0 || d.strides[b] == 0) return 0;
     if (d.strides[a] != d.strides[b]) return d.strides[a] < d.strides[b] ? -1 : 1;
     return d.sizes[a] > d.sizes[b] ? 1 : 0;
@@ -184,7 +184,8 @@ CUPEL_INLINE Geometry InferSize(IntArrayRef shape, int64_t numel) {
   return g;
 }
 
-/// Strides under which `d` can be seen with g's sizes; false when it needs a copy.
+/// Sets the strides under which `d` can be viewed with g's sizes. Returns false if that needs a
+/// copy.
 CUPEL_INLINE bool ViewStrides(const CupelTensor& d, int64_t numel, Geometry& g) {
   if (numel == 0) {
     bool same = g.ndim == d.ndim && std::equal(g.sizes, g.sizes + g.ndim, d.sizes);

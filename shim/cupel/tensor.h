@@ -1,6 +1,6 @@
 // at::Tensor: the part of PyTorch's tensor that is about memory (shape, views, copies, factories'
-// options, access), and none of its mathematics: that the name is missing is the diagnostic.
-// Arithmetic operators are declared deleted so that the compiler names them.
+// options, access). It has no mathematics: the compiler's error about the missing name is the
+// diagnostic. Arithmetic operators are declared deleted so that the compiler names them.
 // Definitions: views.h (views), memory.h (copies, fills, item), factories.h.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -132,7 +132,7 @@ class Tensor {
   template <class T>
   T* data_ptr() const {
     static_assert(cupel::shim::IsElement<T>::value,
-                  "data_ptr<T>(): T is no element type of PyTorch (use at::Half for __half and "
+                  "data_ptr<T>(): T is not an element type of PyTorch (use at::Half for __half and "
                   "at::BFloat16 for __nv_bfloat16)");
     CheckType(CppTypeToScalarType<T>::value);
     return static_cast<T*>(TypedAddress());
@@ -259,7 +259,7 @@ class Tensor {
   Tensor new_ones(IntArrayRef size, TensorOptions options = {}) const;
   Tensor new_full(IntArrayRef size, const Scalar& value, TensorOptions options = {}) const;
 
-  // The shim's own.
+  // The shim's own members.
   const CupelTensor& d() const {
     if (!impl_) Undefined();
     return impl_->d;

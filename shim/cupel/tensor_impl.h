@@ -1,5 +1,5 @@
-// Storage and TensorImpl: reference-counted handles over what the recorder (CUDA) or malloc (CPU)
-// gives. Counts are plain integers: a candidate has one host thread.
+// Storage and TensorImpl: reference-counted handles of memory from the recorder (CUDA) or malloc
+// (CPU). Counts are plain integers, since a candidate has one host thread.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -41,13 +41,13 @@ void Release(TensorImpl* impl);
 [[noreturn]] inline void Refuse(const char* code, const Text& message) {
   cupel_rt_refuse(code, message.c_str());
 }
-/// Throws when `count` dimensions are more than the interface to the recorder carries.
+/// Throws if `count` dimensions are more than the interface to the recorder supports.
 void CheckDims(size_t count);
 void CheckStorable(c10::ScalarType type);
 Storage* NewStorage(bool is_cuda, uint64_t bytes);
 /// A new tensor of geometry `g` in `storage`, whose reference it takes over.
 TensorImpl* NewImpl(Storage* storage, const Geometry& g, int32_t dtype);
-/// A tensor that borrows what the recorder passed.
+/// A tensor that borrows the recorder's data.
 TensorImpl* Borrow(const CupelTensor& tensor);
 /// Number of elements; throws for negative sizes.
 int64_t CountElements(c10::IntArrayRef sizes);

@@ -1,5 +1,5 @@
 // Text: a growing character buffer that joins messages as streams would, without <sstream>, which
-// costs 0.13 s a build. Put() takes whatever TORCH_CHECK's arguments may be.
+// costs 0.13 s per build. Put() accepts every type of argument that TORCH_CHECK accepts.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -60,7 +60,7 @@ CUPEL_INLINE void Text::Append(const char* bytes, size_t count) {
   if (size_ + count + 1 > room_) {
     size_t room = (size_ + count + 1) * 2;
     char* data = static_cast<char*>(std::realloc(data_, room));
-    if (!data) return;  // a message cut short beats a failure while reporting one
+    if (!data) return;  // cut the message short rather than fail while reporting
     data_ = data;
     room_ = room;
   }
@@ -103,7 +103,7 @@ CUPEL_INLINE Text& Text::List(const int64_t* values, size_t count) {
 }
 #endif
 
-/// Types of the shim print through an overload of AppendText that argument-dependent lookup finds.
+/// The shim's types print through an overload of AppendText, found by argument-dependent lookup.
 template <class T, class = void>
 struct HasAppendText : std::false_type {};
 template <class T>
@@ -138,7 +138,7 @@ void Put(Text& text, const T& value) {
   } else if constexpr (std::is_pointer_v<T>) {
     text << static_cast<const void*>(value);
   } else {
-    // A type of the candidate's own with a stream operator; it has <sstream> if it got this far.
+    // A candidate's own type with a stream operator. Code that reaches this line has <sstream>.
     typename StreamOf<T>::Type stream;
     stream << value;
     auto joined = stream.str();

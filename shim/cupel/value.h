@@ -1,5 +1,5 @@
-// Value: a Python object as far as a call can carry one (None, bool, int, float, str, Tensor,
-// tuple). The base of pybind11::object; also holds the defaults of arguments.
+// Value: a Python object of a kind that a call can pass (None, bool, int, float, str, Tensor,
+// tuple). The base of pybind11::object; also stores the defaults of arguments.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@ namespace cupel::shim {
 class Value {
  public:
   Value();
-  /// A copy of `value` that owns all it refers to; tensors are borrowed from the recorder.
+  /// A copy of `value` that owns its data, except tensors, which it borrows from the recorder.
   explicit Value(const CupelValue& value);
   explicit Value(const at::Tensor& tensor);
   explicit Value(std::vector<Value> items);

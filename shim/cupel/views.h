@@ -1,5 +1,5 @@
 // Views: shapes and strides exactly as PyTorch computes them, errors included. Pure host
-// arithmetic; nothing here touches memory but reshape() and contiguous(), which may copy. Tested by
+// arithmetic: only reshape() and contiguous() touch memory, since they may copy. Tested by
 // tests/shim against a table made with PyTorch. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -121,12 +121,12 @@ CUPEL_INLINE Tensor Tensor::squeeze() const {
 }
 CUPEL_INLINE Tensor Tensor::squeeze(int64_t dim_) const { return squeeze(IntArrayRef(dim_)); }
 CUPEL_INLINE Tensor Tensor::squeeze(IntArrayRef dims) const {
-  bool gone[CUPEL_MAX_DIMS] = {};
-  for (int64_t i : dims) gone[WrapDim(i, dim())] = true;
+  bool squeezed[CUPEL_MAX_DIMS] = {};
+  for (int64_t i : dims) squeezed[WrapDim(i, dim())] = true;
   Geometry g;
   g.offset = d().offset;
   for (int i = 0; i < d().ndim; ++i)
-    if (!gone[i] || d().sizes[i] != 1) g.Add(d().sizes[i], d().strides[i]);
+    if (!squeezed[i] || d().sizes[i] != 1) g.Add(d().sizes[i], d().strides[i]);
   return View(g);
 }
 CUPEL_INLINE Tensor Tensor::unsqueeze(int64_t dim_) const {

@@ -1,4 +1,4 @@
-// Empty on purpose: libstdc++ declares its parallel algorithms here, which no candidate uses and
-// which cost 0.15 s a build (they pull in <functional> and its containers).
+// Empty on purpose. libstdc++ declares its parallel algorithms here. No candidate uses them, and
+// they cost 0.15 s per build (they include <functional> and its containers).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -1,5 +1,5 @@
-// pybind11 as far as extensions of PyTorch use it: modules of functions, named arguments with
-// defaults, tuples and lists. Classes, keyword dictionaries and calls into Python are not there.
+// The part of pybind11 that extensions of PyTorch use: modules of functions, named arguments with
+// defaults, tuples and lists. Classes, keyword dictionaries and calls into Python are missing.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -35,7 +35,7 @@ inline namespace literals {
 constexpr arg operator"" _a(const char* name, size_t) { return arg(name); }
 }  // namespace literals
 
-// Extras of def() without an effect here.
+// Extras of def() that have no effect here.
 struct doc {
   explicit doc(const char*) {}
 };
@@ -94,7 +94,7 @@ class module_ {
     registry_->Add(function, named);
     return *this;
   }
-  // Attributes and the doc string may be set; nothing reads them.
+  // Attributes and the doc string may be set, but are never read.
   struct attribute {
     template <class T>
     attribute& operator=(const T&) {

@@ -1,4 +1,4 @@
-// Questions about the GPU.
+// Queries about the GPU.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

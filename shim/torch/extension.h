@@ -1,4 +1,4 @@
-// What an extension of PyTorch includes: tensors, checks, dispatch and pybind11.
+// The header that an extension of PyTorch includes: tensors, checks, dispatch and pybind11.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,5 @@
-// TORCH_LIBRARY: operators by schema. Names and defaults of arguments come from the schema;
-// functions for other devices than CUDA (CPU, Meta ...) are left out. SPDX-License-Identifier:
+// TORCH_LIBRARY: operators by schema. Names and defaults of arguments come from the schema.
+// Functions for devices other than CUDA (CPU, Meta ...) are left out. SPDX-License-Identifier:
 // Apache-2.0
 #pragma once
 
@@ -25,7 +25,7 @@ namespace torch {
 
 using c10::DispatchKey;
 
-/// A function together with the key it is for.
+/// A function and its dispatch key.
 template <class F>
 struct CupelKeyed {
   DispatchKey key;
@@ -44,7 +44,7 @@ class Library {
  public:
   explicit Library(cupel::shim::Registry& registry, DispatchKey key = DispatchKey::CatchAll)
       : registry_(&registry), key_(key) {}
-  /// A schema alone: names and defaults for the functions that impl() adds.
+  /// Adds only a schema: names and defaults for the functions that impl() adds.
   Library& def(const char* schema);
   template <class F>
   Library& def(const char* schema, F&& f) {

@@ -18,7 +18,7 @@ constexpr auto kFloat32 = at::kFloat;
 constexpr auto kFloat64 = at::kDouble;
 using Dtype = at::ScalarType;
 
-// Empty, so that a use names the missing operator.
+// Empty, so that the compiler names the missing operator.
 namespace nn {
 namespace functional {}
 namespace init {}

@@ -56,21 +56,21 @@ Status WriteNew(const fs::path& path, const NewRun& run) {
   TRY_ASSIGN(Database database, Database::Open(path, false));
   TRY(Migrate(database));
   TRY(InsertRun(database, run));
-  // Remembered by the file. Closing the only connection then leaves everything in the one file.
+  // WAL mode is stored in the file. Closing the only connection then merges everything into it.
   return database.Execute("PRAGMA journal_mode = WAL");
 }
 
-/// A file from elsewhere may hold no run or several: neither is ours.
+/// A file that cupel did not write may contain no run or several, which is an Error.
 Result<std::string> OnlyRunId(const Database& database) {
   TRY_ASSIGN(Statement select, database.Prepare("SELECT id FROM runs LIMIT 2"));
   TRY_ASSIGN(const bool first, select.Next());
   std::string id = first ? select.Text(0) : "";
   TRY_ASSIGN(const bool second, select.Next());
   if (!first || second) {
-    return Fail(
-        ErrorCode::kIo,
-        fmt::format("cannot open {}: it does not hold exactly one run", database.file().string()),
-        "name a .cupel file that cupel wrote");
+    return Fail(ErrorCode::kIo,
+                fmt::format("cannot open {}: it does not contain exactly one run",
+                            database.file().string()),
+                "name a .cupel file that cupel wrote");
   }
   return id;
 }
@@ -93,7 +93,7 @@ Status Bounded(std::string_view text, std::string_view what) {
 
 Result<Archive> Archive::Create(const fs::path& file, const NewRun& run) {
   TRY(CheckRun(run));
-  TRY(CreateWhole(file, [&](const fs::path& path) { return WriteNew(path, run); }));
+  TRY(CreateAtomically(file, [&](const fs::path& path) { return WriteNew(path, run); }));
   return Open(file, Access::kOwner);
 }
 
@@ -102,13 +102,13 @@ Result<Archive> Archive::Open(const fs::path& file, Access access) {
   TRY_ASSIGN(Database database, Database::Open(file, access == Access::kReadOnly));
   TRY_ASSIGN(const int version, CheckFormat(database));
   if (access == Access::kOwner) {
-    // What was paid for survives a power cut, too.
+    // Answers of language models cost money, so they must survive a power cut.
     TRY(database.Execute("PRAGMA synchronous = FULL"));
     if (version < CurrentVersion()) TRY(Migrate(database));
   } else if (version < CurrentVersion()) {
     return Fail(ErrorCode::kUnsupported,
                 fmt::format("cannot read {}: it has the older format {}", file.string(), version),
-                "resume the run once: that brings it up to date");
+                "resume the run once to update the format");
   }
   TRY_ASSIGN(std::string run_id, OnlyRunId(database));
   return Archive(std::make_unique<Impl>(std::move(claim), std::move(database), std::move(run_id)));
@@ -125,7 +125,7 @@ Status Archive::Verify() const {
   if (const std::string problem = row ? integrity.Text(0) : "no answer"; problem != "ok") {
     return Fail(ErrorCode::kIo,
                 fmt::format("{} is damaged: {}", impl_->database.file().string(), problem),
-                "restore a copy, or salvage what is left with `sqlite3 FILE .recover`");
+                "restore a copy, or recover its data with `sqlite3 FILE .recover`");
   }
   TRY_ASSIGN(Statement keys, impl_->database.Prepare("PRAGMA foreign_key_check"));
   TRY_ASSIGN(const bool broken, keys.Next());

@@ -134,7 +134,7 @@ TEST_F(ArchiveTest, QueuesCandidatesOnceAndInOrder) {
   EXPECT_FALSE(*archive.FindBySource("__global__ c"));
 }
 
-TEST_F(ArchiveTest, TheLatestVerdictDecidesWhoIsBest) {
+TEST_F(ArchiveTest, LatestVerdictDecidesWhichIsBest) {
   Archive archive = Create();
   const int64_t a = archive.AddCandidate(Source("a"))->id,
                 b = archive.AddCandidate(Source("b"))->id,
@@ -154,7 +154,7 @@ TEST_F(ArchiveTest, TheLatestVerdictDecidesWhoIsBest) {
   EXPECT_EQ((*archive.LatestVerdict(b))->decision, "rejected");
 }
 
-TEST_F(ArchiveTest, AVerdictAndItsStageAreOneTransaction) {
+TEST_F(ArchiveTest, RecordsVerdictAndStageInOneTransaction) {
   Archive archive = Create();
   const int64_t a = archive.AddCandidate(Source("a"))->id;
   ASSERT_TRUE(archive.RecordVerdict(a, Accepted(1), {a, "judge", true, "{}", 2}));
@@ -164,7 +164,7 @@ TEST_F(ArchiveTest, AVerdictAndItsStageAreOneTransaction) {
   EXPECT_EQ(archive.Get(a)->decision, "accepted");
 }
 
-TEST_F(ArchiveTest, StateAndItsEventAreOneTransaction) {
+TEST_F(ArchiveTest, PutsStateAndEventInOneTransaction) {
   Archive archive = Create();
   ASSERT_TRUE(archive.PutState("1", "generation", R"({"generation":1})"));
   ExpectError(archive.PutState("2", "generation", "{broken"), ErrorCode::kInvalidArgument,
@@ -173,7 +173,7 @@ TEST_F(ArchiveTest, StateAndItsEventAreOneTransaction) {
   EXPECT_EQ(archive.Events()->size(), 1u);
 }
 
-TEST_F(ArchiveTest, TellsTheLineage) {
+TEST_F(ArchiveTest, ReturnsTheLineage) {
   Archive archive = Create();
   const int64_t a = archive.AddCandidate(Source("a"))->id,
                 b = archive.AddCandidate(Source("b"))->id;
@@ -202,21 +202,21 @@ TEST_F(ArchiveTest, KeepsSamplesCostsAndEvents) {
   EXPECT_EQ(archive.Events()->at(0).kind, "new_best");
 }
 
-TEST_F(ArchiveTest, AQuestionIsOnRecordBeforeItsAnswer) {
+TEST_F(ArchiveTest, RecordsQuestionBeforeItsAnswer) {
   Archive archive = Create();
   const int64_t a = archive.AddCandidate(Source("a"))->id;
   NewExchange question{"proposer", "openai:m", "h1", R"({"messages":[]})", 1, 500, 70};
   const int64_t first = *archive.BeginExchange(question);
   EXPECT_FALSE(*archive.AnswerTo("h1"));
   EXPECT_FALSE(archive.Exchanges()->at(0).end);
-  EXPECT_EQ(archive.ExchangesCharged()->nano_usd, 70);  // it may have cost that much
+  EXPECT_EQ(archive.ExchangesCharged()->nano_usd, 70);  // the largest cost, since it has no end
 
   ExchangeEnd cut;
   cut.error = "the stream was cut";
   cut.charged_tokens = 100;
   cut.charged_nano_usd = 20;
   ASSERT_TRUE(archive.EndExchange(first, cut));
-  EXPECT_FALSE(*archive.AnswerTo("h1"));  // what failed answers nothing
+  EXPECT_FALSE(*archive.AnswerTo("h1"));  // a failed attempt is not an answer
   question.attempt = 2;
   const int64_t second = *archive.BeginExchange(question);
   ExchangeEnd end;
@@ -238,7 +238,7 @@ TEST_F(ArchiveTest, AQuestionIsOnRecordBeforeItsAnswer) {
   EXPECT_EQ(all[1].request, R"({"messages":[]})");
 }
 
-TEST_F(ArchiveTest, ACandidateMayFallBeforeItIsJudged) {
+TEST_F(ArchiveTest, DropsCandidateBeforeItIsJudged) {
   Archive archive = Create();
   NewCandidate candidate = Source("a");
   candidate.meta = R"({"operator":"rewrite"})";
@@ -261,7 +261,7 @@ TEST_F(ArchiveTest, ACandidateMayFallBeforeItIsJudged) {
   ExpectError(archive.AddStage({a, "x", false, "[]", 0}), ErrorCode::kInvalidArgument, "detail");
 }
 
-TEST_F(ArchiveTest, RefusesWhatCannotBe) {
+TEST_F(ArchiveTest, RejectsInvalidRecords) {
   Archive archive = Create();
   const int64_t a = archive.AddCandidate(Source("a"))->id;
   ExpectError(archive.AddCandidate(Source("b", {99})), ErrorCode::kInvalidArgument,
@@ -283,25 +283,25 @@ TEST_F(ArchiveTest, RefusesWhatCannotBe) {
               "name a run");
 }
 
-TEST_F(ArchiveTest, SaysWhatIsWrongWithAFile) {
+TEST_F(ArchiveTest, ReportsWhatIsWrongWithAFile) {
   ExpectError(Archive::Open(file_), ErrorCode::kNotFound, "check the run's name");
   std::ofstream(file_)
       << "PK this is no database at all, but it is long enough to look like something";
   ExpectError(Archive::Open(file_), ErrorCode::kInvalidArgument, "not a cupel archive");
   fs::resize_file(file_, 0);
   ExpectError(Archive::Open(file_), ErrorCode::kInvalidArgument, "not a cupel archive");
-  ExpectError(Archive::Create(file_, Run1()), ErrorCode::kInvalidArgument, "exists already");
+  ExpectError(Archive::Create(file_, Run1()), ErrorCode::kInvalidArgument, "already exists");
   ExpectError(Archive::Open(folder_.path()), ErrorCode::kInvalidArgument, "regular");
 }
 
-TEST_F(ArchiveTest, RefusesNewerFormats) {
+TEST_F(ArchiveTest, RejectsNewerFormats) {
   { Create(); }
   auto raw = Database::Open(file_, false);
   ASSERT_TRUE(raw->Execute("PRAGMA user_version = 99"));
   ExpectError(Archive::Open(file_), ErrorCode::kUnsupported, "use the newer cupel");
 }
 
-TEST_F(ArchiveTest, SeesDamage) {
+TEST_F(ArchiveTest, DetectsDamage) {
   {
     Archive archive = Create();
     for (int i = 0; i < 50; ++i)
@@ -332,7 +332,7 @@ TEST_F(ArchiveTest, HasOneOwnerAndManyReaders) {
   EXPECT_EQ(reader->Count()->queued, 2);
 }
 
-TEST_F(ArchiveTest, ARunWhoseProcessIsGoneDoesNotRun) {
+TEST_F(ArchiveTest, RunWithoutItsProcessIsStopped) {
   std::optional<Archive> owner = Create();
   const auto reader = Archive::Open(file_, Access::kReadOnly);
   ASSERT_TRUE(reader) << reader.error().ToString();
@@ -355,7 +355,7 @@ TEST_F(ArchiveTest, ListsRunsAndNamesBrokenOnes) {
   EXPECT_TRUE(ListRuns(folder_.path() / "absent")->empty());
 }
 
-TEST_F(ArchiveTest, AFullDiskIsSaidAndLosesNothing) {
+TEST_F(ArchiveTest, ReportsFullDiskAndLosesNothing) {
   { Create(); }
   const pid_t child = fork();
   if (child == 0) {
@@ -367,10 +367,10 @@ TEST_F(ArchiveTest, AFullDiskIsSaidAndLosesNothing) {
       const auto added =
           archive->AddCandidate(Source(std::string(20'000, 'x') + std::to_string(i)));
       if (added) continue;
-      const bool said = added.error().ToString().find("disk is full") != std::string::npos &&
-                        added.error().ToString().find("resume") != std::string::npos;
-      if (!said) fprintf(stderr, "%s\n", added.error().ToString().c_str());
-      _exit(said && i > 3 ? 0 : 1);
+      const bool reported = added.error().ToString().find("disk is full") != std::string::npos &&
+                            added.error().ToString().find("resume") != std::string::npos;
+      if (!reported) fprintf(stderr, "%s\n", added.error().ToString().c_str());
+      _exit(reported && i > 3 ? 0 : 1);
     }
     _exit(2);
   }
@@ -383,7 +383,7 @@ TEST_F(ArchiveTest, AFullDiskIsSaidAndLosesNothing) {
   EXPECT_GT(archive->Count()->queued, 3);
 }
 
-/// Writes without end: creation, candidates, claims, verdicts with their stage.
+/// Writes until it is killed: creates the file, adds candidates, claims them, records verdicts.
 [[noreturn]] void WriteUntilKilled(const fs::path& file, const NewRun& run,
                                    const NewVerdict& verdict) {
   auto archive = fs::exists(file) ? Archive::Open(file) : Archive::Create(file, run);
@@ -402,7 +402,7 @@ TEST_F(ArchiveTest, AFullDiskIsSaidAndLosesNothing) {
 TEST_F(ArchiveTest, SurvivesAKillAtAnyInstant) {
   Random random(EntropySeed());
   int64_t done = 0;
-  uint64_t longest_us = 30'000;  // grows while a busy machine lets the child do nothing
+  uint64_t longest_us = 30'000;  // doubled while the child does nothing on a busy machine
   const auto enough = std::chrono::steady_clock::now() + std::chrono::seconds(4);
   for (int round = 0; round < 40; ++round) {
     if (done > 0 && std::chrono::steady_clock::now() > enough) break;
@@ -413,7 +413,7 @@ TEST_F(ArchiveTest, SurvivesAKillAtAnyInstant) {
     int status = 0;
     waitpid(child, &status, 0);
     ASSERT_TRUE(WIFSIGNALED(status)) << "the writer failed by itself: " << WEXITSTATUS(status);
-    if (!fs::exists(file_)) {  // killed before the archive had come to be
+    if (!fs::exists(file_)) {  // killed before the archive was created
       longest_us = std::min<uint64_t>(2 * longest_us, 2'000'000);
       continue;
     }

@@ -1,4 +1,4 @@
-// Candidates, their lineage and verdicts: what evolution works on.
+// Archive: candidates, their lineage and verdicts.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -69,7 +69,7 @@ Result<std::optional<Candidate>> First(Statement statement) {
 
 tl::unexpected<Error> NoCandidate(const Database& database, int64_t id) {
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("{} holds no candidate {}", database.file().string(), id));
+              fmt::format("{} contains no candidate {}", database.file().string(), id));
 }
 
 Result<std::optional<int64_t>> IdOfSource(const Database& database, const std::string& hash) {
@@ -102,9 +102,9 @@ Status MarkAs(Database& database, int64_t candidate, CandidateStatus status) {
 
 Status InsertStage(Database& database, const Stage& stage) {
   if (!std::isfinite(stage.seconds)) {
-    return Fail(ErrorCode::kInvalidArgument, "a stage takes a finite time");
+    return Fail(ErrorCode::kInvalidArgument, "the seconds of a stage must be finite");
   }
-  TRY(Bounded(stage.detail, "what a stage found"));
+  TRY(Bounded(stage.detail, "the detail of a stage"));
   TRY_ASSIGN(Statement insert,
              database.Prepare("INSERT INTO stages (candidate, name, passed, detail, seconds) "
                               "VALUES (?, ?, ?, ?, ?)"));
@@ -168,7 +168,7 @@ Result<Archive::Added> Archive::AddCandidate(const NewCandidate& candidate) {
   Database& database = impl_->database;
   TRY(Bounded(candidate.description, "the description"));
   TRY(Bounded(candidate.tunables, "the tunables"));
-  TRY(Bounded(candidate.meta, "what is known of a candidate"));
+  TRY(Bounded(candidate.meta, "the candidate's meta"));
   TRY_ASSIGN(auto transaction, Transaction::Begin(database));
   TRY_ASSIGN(const std::string hash, PutBlob(database, candidate.source, "the source"));
   TRY_ASSIGN(const auto known, IdOfSource(database, hash));
@@ -271,8 +271,7 @@ Result<std::string> Archive::Source(int64_t candidate) const {
   std::string source = select.Text(1);
   if (Sha256Hex(source) != select.Text(0)) {
     return Fail(ErrorCode::kIo,
-                fmt::format("{} is damaged: the source of candidate {} is not what was "
-                            "stored",
+                fmt::format("{} is damaged: the source of candidate {} does not match its hash",
                             impl_->database.file().string(), candidate));
   }
   return source;
@@ -320,7 +319,8 @@ Result<std::optional<Candidate>> Archive::Best() const {
 }
 
 Result<std::vector<Candidate>> Archive::Lineage(int64_t candidate) const {
-  // A parent is always older than its child (a CHECK), so ids give the order and the walk ends.
+  // A CHECK ensures that a parent is older than its child, so ids give the order and the recursion
+  // ends.
   TRY_ASSIGN(Statement select,
              impl_->database.Prepare(
                  "WITH RECURSIVE line (id) AS (VALUES (?) UNION SELECT l.parent FROM lineage l "

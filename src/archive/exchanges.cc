@@ -1,4 +1,4 @@
-// Questions to language models and their answers. What is asked is on record before it is asked.
+// Questions to language models and their answers. Questions are recorded before they are sent.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -60,7 +60,7 @@ Result<int64_t> Archive::BeginExchange(const NewExchange& exchange) {
 Status Archive::EndExchange(int64_t exchange, const ExchangeEnd& end) {
   Database& database = impl_->database;
   if (!std::isfinite(end.seconds)) {
-    return Fail(ErrorCode::kInvalidArgument, "an answer takes a finite time");
+    return Fail(ErrorCode::kInvalidArgument, "the seconds of an answer must be finite");
   }
   TRY(Bounded(end.error, "the error"));
   TRY_ASSIGN(auto transaction, Transaction::Begin(database));
@@ -81,7 +81,7 @@ Status Archive::EndExchange(int64_t exchange, const ExchangeEnd& end) {
           .Run());
   if (database.changes() != 1) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} holds no open exchange {}", database.file().string(), exchange));
+                fmt::format("{} contains no open exchange {}", database.file().string(), exchange));
   }
   return transaction.Commit();
 }

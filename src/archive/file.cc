@@ -25,7 +25,7 @@ Error OpenError(const fs::path& file, int code) {
       code == ENOENT ? "check the run's name" : "check the permissions of the file and its folder"};
 }
 
-/// Removes what an unfinished Create leaves.
+/// A temporary database file. Removes it and SQLite's auxiliary files.
 class Partial {
  public:
   explicit Partial(fs::path path) : path_(std::move(path)) { Remove(); }
@@ -45,11 +45,11 @@ class Partial {
 };
 
 Error Exists(const fs::path& file) {
-  return {ErrorCode::kInvalidArgument, fmt::format("{} exists already", file.string()),
+  return {ErrorCode::kInvalidArgument, fmt::format("{} already exists", file.string()),
           "resume it, or choose another name"};
 }
 
-/// A reader that asks for an owner has the lock for a moment.
+/// Tries twice, since a reader in HasOwner holds the lock for a moment.
 bool LockAsOwner(int fd) {
   constexpr auto kMoment = std::chrono::milliseconds(20);
   if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
@@ -72,7 +72,7 @@ Result<Claim> Claim::Make(const fs::path& file, Access access) {
   if (owner && !LockAsOwner(fd.get())) {
     return Fail(ErrorCode::kIo,
                 fmt::format("cannot open {}: another cupel is working on this run", file.string()),
-                "wait for it or end it");
+                "wait for that process or end it");
   }
   return Claim(std::move(fd), access);
 }
@@ -84,7 +84,7 @@ bool Claim::HasOwner() const {
   return false;
 }
 
-Status CreateWhole(const fs::path& file, const std::function<Status(const fs::path&)>& write) {
+Status CreateAtomically(const fs::path& file, const std::function<Status(const fs::path&)>& write) {
   std::error_code code;
   if (fs::exists(fs::symlink_status(file, code))) return tl::unexpected(Exists(file));
   if (file.has_parent_path()) {
@@ -96,7 +96,7 @@ Status CreateWhole(const fs::path& file, const std::function<Status(const fs::pa
   TRY(write(partial.path()));
   if (renameat2(AT_FDCWD, partial.path().c_str(), AT_FDCWD, file.c_str(), RENAME_NOREPLACE) != 0) {
     if (errno == EEXIST) return tl::unexpected(Exists(file));
-    // Some file systems know no RENAME_NOREPLACE; a hard link does not replace either.
+    // Some file systems do not support RENAME_NOREPLACE. A hard link does not replace files either.
     if (errno != EINVAL || link(partial.path().c_str(), file.c_str()) != 0) {
       return tl::unexpected(OpenError(file, errno));
     }

@@ -1,4 +1,4 @@
-// How a run's file comes to be and who may work on it: complete or not at all, one owner at a time.
+// Creates a run's file atomically, and ensures that it has only one owner at a time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace cupel::archive {
 
-/// A regular file that is held open and, by an owner, locked. The lock is flock's, which SQLite's
-/// own locks (fcntl) do not meet; it ends with the process, however that ends.
+/// An open regular file, which an owner also locks with flock. SQLite's own locks use fcntl and do
+/// not conflict with it. The lock ends with the process, even if the process is killed.
 class Claim {
  public:
   static Result<Claim> Make(const std::filesystem::path& file, Access access);
-  /// Whether anybody is working on the run: this owner, or the one that a reader finds.
+  /// True if this or another process owns the run.
   bool HasOwner() const;
 
  private:
@@ -25,8 +25,9 @@ class Claim {
   Access access_;
 };
 
-/// `write` makes the database under a hidden name; then it gets its own. Fails where `file` exists.
-Status CreateWhole(const std::filesystem::path& file,
-                   const std::function<Status(const std::filesystem::path&)>& write);
+/// `write` makes the database under a hidden name, which is then renamed to `file`. Fails if `file`
+/// exists.
+Status CreateAtomically(const std::filesystem::path& file,
+                        const std::function<Status(const std::filesystem::path&)>& write);
 
 }  // namespace cupel::archive

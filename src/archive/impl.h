@@ -1,4 +1,4 @@
-// What archive.cc (files), candidates.cc and records.cc (queries) share.
+// Shared by archive.cc (files) and by candidates.cc, exchanges.cc and records.cc (queries).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,13 +15,13 @@ struct Archive::Impl {
   Impl(Claim claimed, Database opened, std::string id)
       : claim(std::move(claimed)), database(std::move(opened)), run_id(std::move(id)) {}
 
-  /// Outlives the database: closing any descriptor of the file drops SQLite's own locks on it.
+  /// Must outlive the database: closing any descriptor of the file drops SQLite's locks on it.
   Claim claim;
   Database database;
   std::string run_id;
 };
 
-/// As a run's file has it; one whose process was killed is stopped.
+/// The status stored in a run's file. A running run without an owner is reported as stopped.
 RunStatus StatusOf(std::string_view stored, const Claim& claim);
 
 int64_t NowMs();
@@ -32,7 +32,7 @@ Status Bounded(std::string_view text, std::string_view what);
 /// Stores `bytes` under their SHA-256, once; returns it. Call within a transaction.
 Result<std::string> PutBlob(Database& database, std::string_view bytes, std::string_view what);
 
-/// Rows of the table `events`, which archives and suites have alike.
+/// Rows of the table `events`, which archives and suite stores both have.
 Status InsertEvent(Database& database, std::string_view kind, std::string_view detail_json);
 Result<std::vector<Event>> SelectEvents(Database& database);
 

@@ -9,7 +9,7 @@
 namespace cupel::archive {
 namespace {
 
-// Never edit a migration that has been released: append one.
+// Never edit a released migration: append a new one.
 constexpr const char* kVersion1 = R"sql(
 CREATE TABLE blobs (
   sha256 TEXT PRIMARY KEY CHECK (length(sha256) = 64),
@@ -117,7 +117,7 @@ CREATE VIEW standing AS
   LEFT JOIN verdicts v ON v.id = (SELECT max(id) FROM verdicts WHERE candidate = c.id);
 )sql";
 
-// Version 1 had a table for conversations that nothing was ever written to.
+// Version 1 had a table for conversations that was never written.
 constexpr const char* kVersion2 = R"sql(
 DROP TABLE conversations;
 CREATE TABLE exchanges (

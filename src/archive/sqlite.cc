@@ -19,28 +19,28 @@ Error Explain(int code, int system_errno, const std::string& detail, std::string
   switch (code & 0xff) {
     case SQLITE_FULL:
       return {ErrorCode::kIo, what + "the disk is full",
-              "free some space, then resume: what was recorded before is safe"};
+              "free some space, then resume: everything recorded so far is safe"};
     case SQLITE_IOERR:
-      // SQLite calls only ENOSPC full; quotas and size limits come as a failed write.
+      // SQLite reports only ENOSPC as full. Quotas and size limits appear as a failed write.
       if (system_errno == EDQUOT || system_errno == EFBIG || code == SQLITE_IOERR_WRITE) {
         return {
             ErrorCode::kIo,
             what + fmt::format("a write failed ({}): the disk is full, or a quota or size limit is "
                                "reached",
                                system_errno != 0 ? std::strerror(system_errno) : detail.c_str()),
-            "free some space, then resume: what was recorded before is safe"};
+            "free some space, then resume: everything recorded so far is safe"};
       }
       return {ErrorCode::kIo, what + detail, "check the disk and the permissions of the folder"};
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return {ErrorCode::kIo, what + "another process keeps it locked",
+      return {ErrorCode::kIo, what + "another process has locked it",
               "wait for that process or end it, then try again"};
     case SQLITE_NOTADB:
       return {ErrorCode::kInvalidArgument, what + "it is not a cupel archive",
               "name a .cupel file that cupel wrote"};
     case SQLITE_CORRUPT:
       return {ErrorCode::kIo, what + "the file is damaged (" + detail + ")",
-              "restore a copy, or salvage what is left with `sqlite3 FILE .recover`"};
+              "restore a copy, or recover its data with `sqlite3 FILE .recover`"};
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_CANTOPEN:
@@ -68,14 +68,14 @@ Result<Database> Database::Open(const std::filesystem::path& file, bool read_onl
       (read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) |
       SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
   const int code = sqlite3_open_v2(file.c_str(), &handle, flags, nullptr);
-  Database database(file, handle);  // also on failure there is something to close
+  Database database(file, handle);  // closes the handle, also on failure
   if (code != SQLITE_OK) {
     if (handle == nullptr) return Fail(ErrorCode::kEnvironment, "out of memory");
     return tl::unexpected(database.LastError("open"));
   }
   sqlite3_busy_timeout(handle, kBusyMilliseconds);
   sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, kMaxRowBytes);
-  // The file may come from elsewhere.
+  // The file may be untrusted.
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_FKEY, 1, nullptr);
   return database;
@@ -116,7 +116,7 @@ Statement& Statement::Bind(double value) {
   return *this;
 }
 Statement& Statement::Bind(std::string_view text) {
-  // A null pointer would bind NULL rather than the empty text.
+  // A null pointer would bind NULL instead of the empty text.
   Note(sqlite3_bind_text64(handle_.get(), next_parameter_++, text.data() ? text.data() : "",
                            text.size(), SQLITE_TRANSIENT, SQLITE_UTF8));
   return *this;
@@ -142,7 +142,7 @@ Result<bool> Statement::Next() {
 
 Status Statement::Run() {
   TRY_ASSIGN(const bool row, Next());
-  if (row) return Fail(ErrorCode::kInternal, "a statement returned rows that nobody reads");
+  if (row) return Fail(ErrorCode::kInternal, "a statement returned unexpected rows");
   return {};
 }
 
@@ -170,7 +170,7 @@ Result<Transaction> Transaction::Begin(Database& database) {
 }
 
 Transaction::~Transaction() {
-  // Fails harmlessly where SQLite has rolled back by itself (a full disk).
+  // Fails harmlessly if SQLite has already rolled back, as on a full disk.
   if (database_ != nullptr) (void)database_->Execute("ROLLBACK");
 }
 

@@ -1,5 +1,5 @@
-// SQLite's C interface as owning types and values: Database, Statement, Transaction. Only this
-// folder includes it. SPDX-License-Identifier: Apache-2.0
+// Owning types for SQLite's C interface: Database, Statement, Transaction. For use in this folder
+// only. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,9 @@ class Database {
   Status Execute(const char* sql);
   Result<Statement> Prepare(std::string_view sql) const;
   int64_t last_insert_id() const;
-  /// Rows that the last INSERT, UPDATE or DELETE touched.
+  /// The number of rows that the last INSERT, UPDATE or DELETE changed.
   int64_t changes() const;
-  /// The latest failure of this connection as an Error: what it means for the user, and what to do.
+  /// The latest failure of this connection as an Error for the user, with a remedy.
   Error LastError(std::string_view doing) const;
   const std::filesystem::path& file() const { return file_; }
 
@@ -63,7 +63,7 @@ class Statement {
     return value ? Bind(*value) : BindNull();
   }
 
-  /// True when a row is there.
+  /// True if there is a row.
   Result<bool> Next();
   /// Runs a statement that returns no rows.
   Status Run();

@@ -6,10 +6,10 @@
 namespace cupel::archive {
 namespace {
 
-/// "cups": such a file is no archive of `cupel optimize`, and the other way round.
+/// "cups": distinguishes suite stores from archives of `cupel optimize`.
 constexpr int64_t kSuiteApplicationId = 0x63757073;
 
-// Never edit a migration that has been released: append one.
+// Never edit a released migration: append a new one.
 constexpr const char* kSuiteVersion1 = R"sql(
 CREATE TABLE suites (
   id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -69,7 +69,7 @@ CREATE TABLE judged (
 ) STRICT;
 )sql";
 
-// Times go with the verdict that they are of.
+// Times are deleted together with their verdict.
 constexpr const char* kSuiteVersion3 = R"sql(
 CREATE TABLE timed (
   item TEXT NOT NULL REFERENCES judged (item) ON DELETE CASCADE,

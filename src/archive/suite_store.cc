@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 struct SuiteStore::Impl {
   Claim claim;  // outlives the database: see Archive::Impl
   Database database;
-  int version = 0;  // of its schema: one that is only read may be an earlier cupel's
+  int version = 0;  // of its schema; a file opened read-only may be from an older cupel
 };
 
 namespace {
@@ -95,7 +95,7 @@ SuiteStore::~SuiteStore() = default;
 
 Result<SuiteStore> SuiteStore::Create(const fs::path& file, const NewSuite& suite) {
   TRY(Bounded(suite.config, "the configuration"));
-  TRY(CreateWhole(file, [&](const fs::path& path) { return WriteNew(path, suite); }));
+  TRY(CreateAtomically(file, [&](const fs::path& path) { return WriteNew(path, suite); }));
   return Open(file, Access::kOwner);
 }
 
@@ -104,7 +104,7 @@ Result<SuiteStore> SuiteStore::Open(const fs::path& file, Access access) {
   TRY_ASSIGN(Database database, Database::Open(file, access == Access::kReadOnly));
   TRY_ASSIGN(const int version, CheckFormat(database, SuiteSchema()));
   if (access == Access::kOwner) {
-    // NORMAL: a killed process loses nothing, a power cut at most the last transactions.
+    // NORMAL: a killed process loses nothing; a power cut loses at most the last transactions.
     TRY(database.Execute("PRAGMA synchronous = NORMAL"));
     if (version < CurrentVersion(SuiteSchema())) TRY(Migrate(database, SuiteSchema()));
   }
@@ -122,9 +122,9 @@ Result<SuiteInfo> SuiteStore::Info() const {
   const auto [rest, error] = std::from_chars(seed.data(), seed.data() + seed.size(), info.seed);
   if (!row || error != std::errc() || rest != seed.data() + seed.size()) {
     return Fail(ErrorCode::kIo,
-                fmt::format("{} is damaged: it does not say what the run is",
+                fmt::format("{} is damaged: the description of the run is missing or invalid",
                             impl_->database.file().string()),
-                "restore a copy, or start the run anew in another folder");
+                "restore a copy, or start the run again in another folder");
   }
   info.config = select.Text(0);
   info.cupel_version = select.Text(1);
@@ -165,7 +165,7 @@ Result<SuiteStore::Relisted> SuiteStore::SetItems(std::span<const SuiteItem> ite
     TRY(Insert(impl_->database, item, position++));
   }
   for (const auto& [id, item] : known) {
-    relisted.gone.push_back(id);
+    relisted.removed.push_back(id);
     TRY(Erase(impl_->database, "DELETE FROM items WHERE id = ?", id));
   }
   TRY_ASSIGN(Statement update,
@@ -296,7 +296,7 @@ Status SuiteStore::Record(std::string_view item, const SuiteOutcome& outcome) {
           .Bind(outcome.seconds)
           .Bind(NowMs())
           .Run());
-  // After a failure of ours the item is tried again, and what was judged still counts.
+  // If cupel itself failed, the item is retried and keeps the verdict that it has.
   if (!outcome.verdict.empty()) {
     TRY(DropVerdict(item));
   }

@@ -1,6 +1,6 @@
-// The store of a suite run: one SQLite file that holds what is to be judged, what was found, and
-// all that a resume must know. An item's outcome is one transaction: a kill at any instant loses at
-// most what was not committed, and nothing is counted twice. The fields: docs/formats/suite.md.
+// The store of a suite run: one SQLite file with the items to judge, their outcomes, and everything
+// that a resume needs. An item's outcome is one transaction. A kill at any instant loses at most
+// what was not committed, and nothing is counted twice. docs/formats/suite.md describes the fields.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,18 +10,18 @@
 
 namespace cupel::archive {
 
-/// The file's name within the folder of a suite run.
+/// The file's name in the folder of a suite run.
 inline constexpr const char* kSuiteFile = "suite.cupel";
 
 struct NewSuite {
-  std::string config = "{}";  // JSON object: what was asked for; a resume must ask for the same
+  std::string config = "{}";  // JSON object: the run's options; a resume must have the same
   std::string cupel_version;
   uint64_t seed = 0;
 };
 
 struct SuiteInfo : NewSuite {
   RunStatus status = RunStatus::kRunning;
-  /// JSON object: what the list was made of and what fell beside it (tasks without a kernel, …).
+  /// JSON object: notes on how the list was made and what was left out (tasks without a kernel, …).
   std::string listing = "{}";
   int64_t created_ms = 0, updated_ms = 0;  // Unix time
 };
@@ -30,17 +30,17 @@ struct SuiteInfo : NewSuite {
 struct SuiteItem {
   std::string id;  // unique: "mnist_linear/forward/forward.cu"
   std::string task, direction, kernel;
-  std::string task_path, kernel_path;  // where they were
+  std::string task_path, kernel_path;  // where they were when they were listed
   std::string task_sha256, source_sha256;
 };
 
 struct SuiteOutcome {
   std::string decision;  // "accepted", "rejected", "unsupported", "error"
-  std::string verdict;   // cupel.verdict/1; empty where cupel could not judge
-  std::string bench;     // cupel.bench/1; empty where nothing was timed
+  std::string verdict;   // cupel.verdict/1; empty if cupel could not judge
+  std::string bench;     // cupel.bench/1; empty if nothing was timed
   std::string error, remedy;
-  std::string worker, commit;  // who did it, and the commit of this cupel
-  std::string cases;           // whose PyTorch computed truth: "worker" or "coordinator"
+  std::string worker, commit;  // the worker's name, and the commit of this cupel
+  std::string cases;           // whose PyTorch computed the cases: "worker" or "coordinator"
   double seconds = 0;
 };
 
@@ -51,15 +51,15 @@ struct SuiteTimed {
   double seconds = 0;
 };
 
-/// A verdict of an item that is not timed everywhere yet.
+/// The verdict of an item that still has settings to time.
 struct SuiteVerdict {
   std::string verdict;        // cupel.verdict/1
   std::string device, cases;  // the worker's device; as in SuiteOutcome
   double seconds = 0;
-  std::vector<SuiteTimed> timed = {};  // where it is, in that order
+  std::vector<SuiteTimed> timed = {};  // the settings timed so far, in that order
 };
 
-/// What an item with a verdict took.
+/// The time that an item with a verdict took.
 struct SuiteTime {
   std::string task, direction;
   double seconds = 0;
@@ -70,7 +70,7 @@ struct SuiteCounts {
   int64_t accepted = 0, rejected = 0, unsupported = 0, error = 0;
 };
 
-/// Thread-compatible. Errors as Archive's.
+/// Thread-compatible. Errors: as for Archive.
 class SuiteStore {
  public:
   static Result<SuiteStore> Create(const std::filesystem::path& file, const NewSuite& suite);
@@ -82,34 +82,34 @@ class SuiteStore {
   Result<SuiteInfo> Info() const;
   Status SetStatus(RunStatus status);
 
-  /// Ids of items whose outcome no longer stands, and why.
+  /// Ids of items whose outcome was deleted, by reason.
   struct Relisted {
-    std::vector<std::string> changed_kernels, changed_tasks, gone;
+    std::vector<std::string> changed_kernels, changed_tasks, removed;
   };
-  /// Makes `items` the list, in this order. What was found of an item stays unless its kernel or
+  /// Replaces the list by `items`, in this order. An item keeps its outcome unless its kernel or
   /// its task has changed. One transaction.
   Result<Relisted> SetItems(std::span<const SuiteItem> items, std::string_view listing);
 
   Result<std::vector<SuiteItem>> Items() const;
-  /// Those that have no outcome, or one that is cupel's own failure.
+  /// Items without an outcome, or with the decision "error".
   Result<std::vector<SuiteItem>> Pending() const;
   Result<SuiteCounts> Count() const;
   Result<std::vector<SuiteTime>> Times() const;
 
-  /// Kept until the item has an outcome, or its kernel or its task has changed. Replaces an earlier
-  /// one and its times; those of `verdict` are not looked at.
+  /// Stores a verdict until the item has an outcome, or its kernel or task changes. Replaces an
+  /// earlier verdict and its times. Ignores `verdict.timed`.
   Status RecordVerdict(std::string_view item, const SuiteVerdict& verdict);
-  /// With its times.
+  /// Deletes the verdict with its times.
   Status DropVerdict(std::string_view item);
-  /// Of an item whose verdict is kept; is kept as long.
+  /// Adds times to an item with a stored verdict. They are kept as long as the verdict.
   Status RecordTimed(std::string_view item, const SuiteTimed& timed);
   Result<std::optional<SuiteVerdict>> VerdictOf(std::string_view item) const;
 
-  /// Replaces what was found of the item before.
+  /// Stores the item's outcome and replaces an earlier one.
   Status Record(std::string_view item, const SuiteOutcome& outcome);
   Result<std::optional<SuiteOutcome>> OutcomeOf(std::string_view item) const;
 
-  /// What happened to the run ("resumed", "changed …"), the oldest first.
+  /// Events of the run ("resumed", "changed_kernel" …), oldest first.
   Status AddEvent(std::string_view kind, std::string_view detail_json = "{}");
   Result<std::vector<Event>> Events() const;
 

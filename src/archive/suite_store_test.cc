@@ -76,7 +76,7 @@ TEST_F(SuiteStoreTest, KeepsWhatAResumeNeeds) {
   EXPECT_EQ(store->Events()->size(), 1);
 }
 
-TEST_F(SuiteStoreTest, AChangedKernelOrTaskIsJudgedAnewAndOnlyThat) {
+TEST_F(SuiteStoreTest, OnlyChangedKernelsAndTasksAreJudgedAgain) {
   SuiteStore store = Make();
   ASSERT_TRUE(store.SetItems(std::vector{Item("a"), Item("b"), Item("c"), Item("d")}, "{}"));
   for (const char* id : {"a", "b", "c", "d"}) ASSERT_TRUE(store.Record(id, Done("accepted")));
@@ -85,12 +85,12 @@ TEST_F(SuiteStoreTest, AChangedKernelOrTaskIsJudgedAnewAndOnlyThat) {
   ASSERT_TRUE(relisted);
   EXPECT_THAT(relisted->changed_kernels, ElementsAre("b"));
   EXPECT_THAT(relisted->changed_tasks, ElementsAre("c"));
-  EXPECT_THAT(relisted->gone, ElementsAre("d"));
+  EXPECT_THAT(relisted->removed, ElementsAre("d"));
   EXPECT_THAT(Ids(store.Pending()), ElementsAre("b", "c"));
   EXPECT_EQ(store.Count()->done, 1);
 }
 
-TEST_F(SuiteStoreTest, OurOwnFailuresAreTriedAgainAndCountedOnce) {
+TEST_F(SuiteStoreTest, RetriesOwnFailuresAndCountsThemOnce) {
   SuiteStore store = Make();
   ASSERT_TRUE(store.SetItems(std::vector{Item("a")}, "{}"));
   SuiteOutcome failed;
@@ -104,15 +104,15 @@ TEST_F(SuiteStoreTest, OurOwnFailuresAreTriedAgainAndCountedOnce) {
   EXPECT_EQ(store.Count()->done, 1);
   EXPECT_EQ(store.Count()->rejected, 1);
   EXPECT_EQ(store.Count()->error, 0);
-  // So is what a verdict says of a task that cannot judge.
+  // A verdict "error", from a task that cannot judge, is retried too.
   ASSERT_TRUE(store.Record("a", Done("error")));
   EXPECT_THAT(Ids(store.Pending()), ElementsAre("a"));
 }
 
-TEST_F(SuiteStoreTest, AVerdictWaitsForItsTimesUnlessSomethingChanges) {
+TEST_F(SuiteStoreTest, KeepsVerdictAndTimesUnlessSomethingChanges) {
   SuiteStore store = Make();
   ASSERT_TRUE(store.SetItems(std::vector{Item("a"), Item("b"), Item("c")}, "{}"));
-  EXPECT_FALSE(store.RecordVerdict("nobody", {"{}", "gpu", "worker", 2}));
+  EXPECT_FALSE(store.RecordVerdict("unknown", {"{}", "gpu", "worker", 2}));
   EXPECT_FALSE(store.RecordVerdict("a", {"{", "gpu", "worker", 2}));
   for (const char* id : {"a", "b", "c"}) {
     ASSERT_TRUE(store.RecordVerdict(id, {"{}", "cpu", "worker", 1}));
@@ -124,7 +124,7 @@ TEST_F(SuiteStoreTest, AVerdictWaitsForItsTimesUnlessSomethingChanges) {
     ASSERT_TRUE(store.RecordTimed("a", {setting, R"({"gpu": "1"})", 3}));
     ASSERT_TRUE(store.RecordTimed("c", {setting, "{}", 3}));
   }
-  EXPECT_FALSE(store.RecordTimed("nobody", {"multi-0", "{}", 3}));
+  EXPECT_FALSE(store.RecordTimed("unknown", {"multi-0", "{}", 3}));
   EXPECT_FALSE(store.RecordTimed("a", {"multi-0", "{", 3}));
   SuiteOutcome failed;
   failed.decision = "error";
@@ -139,7 +139,7 @@ TEST_F(SuiteStoreTest, AVerdictWaitsForItsTimesUnlessSomethingChanges) {
   EXPECT_EQ((*kept)->timed[0].setting, "multi-1");
   EXPECT_EQ((*kept)->timed[0].bench, R"({"gpu": "1"})");
   EXPECT_EQ((*kept)->timed[0].seconds, 3);
-  // Times are of the verdict that they came after.
+  // A new verdict drops the times of the old one.
   ASSERT_TRUE(store.RecordVerdict("c", {"{}", "gpu", "worker", 2}));
   EXPECT_TRUE((*store.VerdictOf("c"))->timed.empty());
   ASSERT_TRUE(store.DropVerdict("b"));
@@ -155,10 +155,10 @@ TEST_F(SuiteStoreTest, AVerdictWaitsForItsTimesUnlessSomethingChanges) {
   EXPECT_EQ(*store.VerdictOf("c"), std::nullopt);
 }
 
-TEST_F(SuiteStoreTest, RefusesWhatIsNoOutcome) {
+TEST_F(SuiteStoreTest, RejectsInvalidOutcomes) {
   SuiteStore store = Make();
   ASSERT_TRUE(store.SetItems(std::vector{Item("a")}, "{}"));
-  EXPECT_FALSE(store.Record("nobody", Done("accepted")));
+  EXPECT_FALSE(store.Record("unknown", Done("accepted")));
   SuiteOutcome broken = Done("accepted");
   broken.verdict = "{";
   EXPECT_FALSE(store.Record("a", broken));
@@ -166,7 +166,7 @@ TEST_F(SuiteStoreTest, RefusesWhatIsNoOutcome) {
   EXPECT_EQ(store.Count()->done, 0);
 }
 
-TEST_F(SuiteStoreTest, IsNoArchiveAndAnArchiveIsNoStore) {
+TEST_F(SuiteStoreTest, RejectsArchiveAsStoreAndStoreAsArchive) {
   { SuiteStore store = Make(); }
   const auto as_archive = Archive::Open(file_);
   ASSERT_FALSE(as_archive);
@@ -181,7 +181,7 @@ TEST_F(SuiteStoreTest, IsNoArchiveAndAnArchiveIsNoStore) {
   EXPECT_THAT(as_store.error().message, HasSubstr("not the store of a suite run"));
 }
 
-TEST_F(SuiteStoreTest, OneOwnerAtATimeAndReadersBeside) {
+TEST_F(SuiteStoreTest, AllowsOneOwnerAndManyReaders) {
   SuiteStore store = Make();
   ASSERT_TRUE(store.SetItems(std::vector{Item("a")}, "{}"));
   const auto second = SuiteStore::Open(file_, Access::kOwner);
@@ -193,7 +193,7 @@ TEST_F(SuiteStoreTest, OneOwnerAtATimeAndReadersBeside) {
   EXPECT_EQ(reader->Count()->accepted, 1);
 }
 
-TEST_F(SuiteStoreTest, ARunWhoseProcessIsGoneDoesNotRun) {
+TEST_F(SuiteStoreTest, RunWithoutItsProcessIsStopped) {
   std::optional<SuiteStore> store = Make();
   const auto reader = SuiteStore::Open(file_, Access::kReadOnly);
   ASSERT_TRUE(reader);
@@ -202,7 +202,7 @@ TEST_F(SuiteStoreTest, ARunWhoseProcessIsGoneDoesNotRun) {
   EXPECT_EQ(reader->Info()->status, RunStatus::kStopped);
 }
 
-TEST_F(SuiteStoreTest, AKilledWriterLosesNothingThatWasRecorded) {
+TEST_F(SuiteStoreTest, KilledWriterLosesNoRecordedOutcome) {
   constexpr int kItems = 200;
   std::vector<SuiteItem> items;
   items.reserve(kItems);
@@ -222,18 +222,18 @@ TEST_F(SuiteStoreTest, AKilledWriterLosesNothingThatWasRecorded) {
     _exit(0);
   }
   char byte;
-  for (int told = 0; told < 20; ++told) ASSERT_EQ(read(pipes[0], &byte, 1), 1);
+  for (int reported = 0; reported < 20; ++reported) ASSERT_EQ(read(pipes[0], &byte, 1), 1);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   close(pipes[1]);
-  int told = 20;
-  while (read(pipes[0], &byte, 1) == 1) ++told;
+  int reported = 20;
+  while (read(pipes[0], &byte, 1) == 1) ++reported;
   close(pipes[0]);
   const auto store = SuiteStore::Open(file_, Access::kOwner);
   ASSERT_TRUE(store) << store.error().ToString();
   const int64_t done = store->Count()->done;
-  EXPECT_GE(done, told);
-  EXPECT_LE(done, told + 1);
+  EXPECT_GE(done, reported);
+  EXPECT_LE(done, reported + 1);
   EXPECT_EQ(static_cast<int64_t>(store->Pending()->size()), kItems - done);
 }
 

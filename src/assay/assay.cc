@@ -23,7 +23,7 @@
 namespace cupel::assay {
 namespace {
 
-/// A verdict with everything filled in that is known before judging.
+/// A verdict with everything that is known before judging.
 judge::Verdict Begin(const Candidate& candidate, const Question& question,
                      const engine::Engine& engine, uint64_t seed) {
   judge::Verdict verdict;
@@ -60,7 +60,7 @@ judge::Decision DecisionFor(bool unsupported) {
   return unsupported ? judge::Decision::kUnsupported : judge::Decision::kRejected;
 }
 
-/// What was not emulated, said for each setting.
+/// Adds a note for each setting of which only a sample of blocks was emulated.
 void NoteSamples(judge::Verdict& verdict) {
   for (const judge::SettingReport& setting : verdict.settings) {
     size_t sampled = 0;
@@ -73,17 +73,17 @@ void NoteSamples(judge::Verdict& verdict) {
     }
     if (sampled == 0) continue;
     verdict.notes.push_back(fmt::format(
-        "{} of {} blocks were emulated at {} in {} of {} trials, and what they wrote was held "
-        "against the truth{}",
+        "only {} of {} blocks were emulated at {} in {} of {} trials; the elements that they wrote "
+        "were compared with the truth{}",
         emulated, all, setting.id, sampled, setting.trials.size(),
         sampled == setting.trials.size()
-            ? "; no trial emulated all of them, so that elements nobody writes are not seen"
+            ? "; no trial emulated all blocks, so elements that no block writes are not detected"
             : ""));
   }
 }
 
-/// Where numbers are wrong and fast math may be why, the reason says so.
-void BlameFastMath(judge::Verdict& verdict, const build::Image& image) {
+/// If numbers are wrong and fast math may be the cause, says so in the reason.
+void AddFastMathNote(judge::Verdict& verdict, const build::Image& image) {
   const auto is_numeric = [](const judge::Reason& reason) {
     return reason.code == "wrong_result" || reason.code == "not_equivalent";
   };
@@ -95,13 +95,12 @@ void BlameFastMath(judge::Verdict& verdict, const build::Image& image) {
   if (!note.empty()) reason->message += "\n" + note;
 }
 
-/// PTX that cupel does not know or that exceeds its bounds says something about the candidate.
+/// True for PTX that cupel does not support or that exceeds its limits: the candidate's fault.
 bool IsCandidates(const Error& error) {
   return error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kInvalidArgument;
 }
 
-/// True when running further settings would only waste time: the code hangs, or cannot be run at
-/// all.
+/// True if running further settings would only waste time: the code hangs or cannot be run at all.
 bool EndsJudging(const judge::SettingReport& report, const Question& question) {
   const bool hangs = std::any_of(
       report.findings.begin(), report.findings.end(), [](const engine::Finding& finding) {
@@ -163,7 +162,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   const std::vector<const task::Setting*> settings = Chosen(question);
   if (settings.empty()) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("task {} has no settings of the kind asked for in its {} direction",
+                fmt::format("task {} has no settings of the requested kind for its {} direction",
                             question.task->name, task::Name(question.direction)),
                 "choose another --settings value");
   }
@@ -236,7 +235,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
       judged.planned_setting = setting->id;
     }
     ended = EndsJudging(result.report, question);
-    // The task does not allow this size, and nobody has asked for it.
+    // The task does not allow this derived size, and no one requested it.
     if (!setting->derived.empty() && result.report.status == "no_reference") continue;
     verdict.settings.push_back(std::move(result.report));
   }
@@ -248,7 +247,7 @@ Result<Judged> Assay::Judge(const Candidate& candidate, const Question& question
   }
   NoteSamples(verdict);
   verdict = judge::Decide(std::move(verdict));
-  BlameFastMath(verdict, image);
+  AddFastMathNote(verdict, image);
   return finish();
 }
 

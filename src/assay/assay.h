@@ -1,6 +1,6 @@
-// Walks the one path for a candidate: build, record, execute, judge; case by case, setting by
-// setting. It knows the parts through their interfaces only, and decides nothing that judge/ can
-// decide. SPDX-License-Identifier: Apache-2.0
+// Judges a candidate: builds, records, executes and compares it, case by case and setting by
+// setting. Uses the parts only through their interfaces, and leaves all decisions to judge/.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -23,26 +23,26 @@
 
 namespace cupel::assay {
 
-/// What is asked about a candidate.
+/// How to judge a candidate.
 struct Question {
   const task::Task* task = nullptr;
   task::Direction direction = task::Direction::kForward;
   std::vector<task::SettingKind> kinds;  // empty: all
-  int trials = 5;                        // a setting
-  std::optional<uint64_t> seed;          // the user's; else system entropy, and told in the verdict
-  bool fresh_cases = false;              // never from the pool: for a new best
+  int trials = 5;                        // per setting
+  std::optional<uint64_t> seed;          // the user's; else system entropy. Shown in the verdict
+  bool fresh_cases = false;              // never take cases from the pool: for a new best
   bool stop_at_first_failure = false;    // optimise: one failed setting is enough
-  bool shadows = false;                  // also in exact arithmetic beside the floats
-  bool integers = false;                 // also bit for bit on small integers
-  std::optional<uint64_t> run_seed;      // with cases to repeat: the seed of everything else
-  int schedules = -1;                    // other orders to try with shadows; -1: as the kernel asks
-  /// Inputs to try that the task does not draw itself, of task::OtherInputs().
+  bool shadows = false;                  // also check in exact arithmetic, with shadow values
+  bool integers = false;                 // also check bit for bit on small integers
+  std::optional<uint64_t> run_seed;      // with `given` cases: the seed for everything else
+  int schedules = -1;                    // other orders to try with shadows; -1: as needed
+  /// Inputs to try that the task does not draw itself, a subset of task::OtherInputs().
   std::vector<task::Distribution> distributions;
-  /// The cases to judge on, by setting, as an earlier verdict lists them; else they are drawn.
+  /// The cases to judge on, by setting, from an earlier verdict; if empty, cases are drawn.
   std::map<std::string, std::vector<judge::UsedCase>> given;
 };
 
-/// Where long work stands, for the progress line.
+/// The state of long work, for the progress line.
 struct Progress {
   std::string stage;        // "building", "recording", "single-0 trial 2 of 5"
   int done = 0, total = 0;  // trials
@@ -57,38 +57,37 @@ struct Parts {
   std::filesystem::path oracle_scripts;  // the folder of the oracle's code, for records
 };
 
-/// A candidate and what its build yielded.
+/// A candidate and the result of its build.
 struct Candidate {
   std::filesystem::path path;  // as the user named it, for messages
   build::Outcome built;
   build::Options built_with;
-  /// Of a source that was made for it and is read while it is judged; null where that is a file of
-  /// the user's.
+  /// Keeps a generated source alive while it is judged; null if the source is a file of the user.
   std::shared_ptr<const os::TempDir> folder;
 };
 
-/// Thread-safe, so that builds can run ahead of judging.
+/// Thread-safe, so builds can run ahead of judging.
 Result<Candidate> BuildCandidate(const std::filesystem::path& kernel,
                                  const build::Options& options);
 
-/// The settings that are asked for, in order.
+/// The requested settings, in order.
 std::vector<const task::Setting*> Chosen(const Question& question);
 
 struct Judged {
   judge::Verdict verdict;
-  std::optional<plan::Plan> plan;  // of the first setting that was recorded
-  std::string planned_setting;     // Setting::id of that one
+  std::optional<plan::Plan> plan;  // of the first recorded setting
+  std::string planned_setting;     // Setting::id of that setting
 };
 
 class Assay {
  public:
   Assay(Parts parts, std::function<void(const Progress&)> progress);
 
-  /// With the options that all candidates here share; thread-safe.
+  /// Uses the build options that all candidates here share. Thread-safe.
   Result<Candidate> Build(const std::filesystem::path& kernel) const;
 
-  /// Judges a built candidate. An Error means that cupel could not do its work (PyTorch missing,
-  /// disk full, cancelled); everything that is the candidate's fault is in the verdict.
+  /// Judges a built candidate. An Error means that cupel could not work (PyTorch missing, disk
+  /// full, cancelled); everything that is the candidate's fault is in the verdict.
   Result<Judged> Judge(const Candidate& candidate, const Question& question);
 
  private:

@@ -9,7 +9,7 @@ namespace {
 using engine::TimingMode;
 using Mode = oracle::Baselines::Mode;
 
-/// Of the largest element, above which a compiled answer deserves a second look.
+/// A compiled result that differs by more than this share of the largest element is reported.
 constexpr double kOddDifference = 1e-3;
 
 }  // namespace
@@ -22,11 +22,11 @@ Result<std::vector<double>> BaselineSampler::Take(TimingMode mode, int set, int 
                                                  : Mode::kHost;
   auto taken = torch_.Take(info_.name, asked, info_.sets == 1 ? 0 : set, count);
   if (taken || taken.error().code == ErrorCode::kCancelled) return taken;
-  if (mode == TimingMode::kHost) {  // graphs keep the memory that they need; plain calls want more
+  if (mode == TimingMode::kHost) {  // plain calls need more memory than graphs and may fail alone
     no_host_ = taken.error().message;
     return std::vector<double>();
   }
-  // A compiler of another baseline may have broken its process: that ends this baseline alone.
+  // Another baseline's compiler may have broken its process: only this baseline ends.
   Refuse({"baseline_failed", taken.error().message, ""});
   return std::vector<double>();
 }
@@ -34,16 +34,19 @@ Result<std::vector<double>> BaselineSampler::Take(TimingMode mode, int set, int 
 void BaselineSampler::Describe(Timing* timing) const {
   timing->how = info_.how;
   if (info_.how != "graph") {
-    timing->oddities.push_back("could not be captured, so that launches count: " + info_.why);
+    timing->oddities.push_back("could not be captured as a graph, so launches are included: " +
+                               info_.why);
   }
   if (!no_host_.empty()) {
-    timing->oddities.push_back("plain calls of it were not timed: " + no_host_);
+    timing->oddities.push_back("plain calls were not timed: " + no_host_);
   }
   if (info_.tf32) timing->oddities.emplace_back("the task's code allows tf32");
   for (const oracle::BaselineOutput& output : info_.outputs) {
     if (output.is_none || output.difference <= kOddDifference * output.largest) continue;
-    timing->oddities.push_back(fmt::format("its {} is up to {:.2g} from eager's, of at most {:.2g}",
-                                           output.name, output.difference, output.largest));
+    timing->oddities.push_back(
+        fmt::format("its {} differs from eager's by up to {:.2g} (largest "
+                    "element {:.2g})",
+                    output.name, output.difference, output.largest));
   }
 }
 

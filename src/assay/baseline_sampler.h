@@ -1,4 +1,4 @@
-// PyTorch's own answer, timed beside kernels.
+// PyTorch's own answer, timed together with kernels.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,13 +21,13 @@ class BaselineSampler : public Sampler {
   bool IsBaseline() const override { return true; }
   Result<std::vector<double>> Take(engine::TimingMode mode, int set, int count) override;
 
-  /// How it was timed, and what is odd about it.
+  /// Adds how it was timed, and anything unusual about it.
   void Describe(Timing* timing) const;
 
  private:
   oracle::Baselines& torch_;
   oracle::BaselineInfo info_;
-  std::string no_host_;  // why there are no times of plain calls
+  std::string no_host_;  // why plain calls were not timed
 };
 
 }  // namespace cupel::assay

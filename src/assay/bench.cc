@@ -26,7 +26,7 @@ using engine::TimingMode;
 using Arguments = std::vector<std::span<const std::byte>>;
 
 constexpr uint64_t kMostCaseBytes = uint64_t{8} << 30;  // held at once
-constexpr int kReplaysToFindOut = 6;                    // who wrote where it must not
+constexpr int kReplaysToFindFault = 6;                  // replays that search for a faulty kernel
 
 /// A kernel loaded and recorded: one plan for all sets of inputs, or one for each.
 struct Prepared {
@@ -61,7 +61,7 @@ class SettingBench {
     times_.read_bytes = BytesToRead(cases_.front());
     times_.written_bytes = BytesToWrite(cases_.front());
     times_.floor_us = times_.read_bytes / options_.ceilings.read_bytes * 1e6;
-    // State is for the record: a GPU that does not tell is timed all the same.
+    // The state is only recorded: a GPU that cannot report it is still timed.
     if (auto state = parts_.engine->State()) times_.before = *state;
     for (bool again = true; again;) {
       TRY_ASSIGN(again, MeasureOnce());
@@ -90,7 +90,7 @@ class SettingBench {
         bytes += tensor->storage.size();
       }
     }
-    if (cases_.empty()) return Fail(ErrorCode::kInternal, "the oracle gave no case");
+    if (cases_.empty()) return Fail(ErrorCode::kInternal, "the oracle returned no case");
     times_.torch_version = cases_.front().torch_version;
     for (const task::Case& wanted : cases_) {
       arguments_.push_back(task::StoragesOf(wanted.args));
@@ -164,7 +164,7 @@ class SettingBench {
     return timed;
   }
 
-  /// The probe, where there is one, comes last.
+  /// The probe, if there is one, comes last.
   Result<std::unique_ptr<engine::Timer>> MakeTimer(std::span<const std::unique_ptr<Prepared>> of) {
     Stopwatch watch(times_.stages.timer);
     std::vector<engine::Entrant> entrants;
@@ -175,7 +175,7 @@ class SettingBench {
     return parts_.engine->MakeTimer(entrants, arguments_);
   }
 
-  /// True when a kernel dropped out, so that the others must be measured again.
+  /// True if a kernel dropped out, so that the others must be measured again.
   Result<bool> MeasureOnce() {
     std::vector<Sampler*> samplers;
     for (const auto& baseline : baselines_) samplers.push_back(baseline.get());
@@ -197,7 +197,7 @@ class SettingBench {
     }
     TRY_ASSIGN(Measured measured, TakeReplays(samplers, *timer));
     times_.overhead_us = measured.overhead_us;
-    // Now, while the GPU is still as it was: verifying leaves it idle.
+    // Read the state now: verifying would leave the GPU idle.
     if (auto state = parts_.engine->State()) times_.after = *state;
     for (size_t i = 0; i < baselines_.size(); ++i) {
       if (!baselines_[i]->problem()) continue;
@@ -211,25 +211,25 @@ class SettingBench {
       return true;
     }
     if (own_probe.problem()) {
-      // The probe is right: a kernel has spoilt what it uses.
+      // The probe itself is correct, so a kernel must have corrupted its memory.
       timer.reset();
       engine::Finding finding;
       finding.code = own_probe.problem()->code;
       finding.message = own_probe.problem()->message;
-      TRY(DropWhoeverDid(finding));
+      TRY(DropFaultyKernels(finding));
       return true;
     }
     if (measured.samples.size() != samplers.size()) {
-      return Fail(ErrorCode::kInternal, "the GPU's clock gave no times and no reason");
+      return Fail(ErrorCode::kInternal, "the GPU timer returned neither times nor a reason");
     }
     TRY_ASSIGN(const auto findings, Finish(*timer));
     if (!findings.empty()) {
       timer.reset();
-      TRY(DropWhoeverDid(findings.front()));
+      TRY(DropFaultyKernels(findings.front()));
       return true;
     }
     for (size_t i = 0; i < samplers.size(); ++i) Add(*samplers[i], std::move(measured.samples[i]));
-    timer.reset();  // energy takes a timer of its own
+    timer.reset();  // measuring energy needs a timer of its own
     TRY(MeasureEnergy());
     return VerifyAll(mine);
   }
@@ -238,7 +238,7 @@ class SettingBench {
     progress_("timing");
     Stopwatch watch(times_.stages.replays);
     return Measure(
-        samplers, [&] { return timer.TakeNothing(); }, times_.sets, options_.measure,
+        samplers, [&] { return timer.MeasureOverhead(); }, times_.sets, options_.measure,
         [&](int rounds) { progress_(fmt::format("timing, round {}", rounds)); });
   }
 
@@ -252,13 +252,14 @@ class SettingBench {
     kernels_.erase(kernels_.begin() + static_cast<std::ptrdiff_t>(index));
   }
 
-  /// Runs each alone to see which one does it; all are dropped when none does it alone.
-  Status DropWhoeverDid(const engine::Finding& finding) {
+  /// Runs each kernel alone to find the one that caused `finding`. Drops all kernels if none causes
+  /// it alone.
+  Status DropFaultyKernels(const engine::Finding& finding) {
     bool found = false;
     for (size_t i = 0; i < kernels_.size();) {
       TRY_ASSIGN(auto timer, MakeTimer(std::span(kernels_).subspan(i, 1)));
       KernelSampler alone(Timed(*kernels_[i]), *timer, 0, seed_);
-      for (int replay = 0; replay < kReplaysToFindOut && !alone.problem(); ++replay) {
+      for (int replay = 0; replay < kReplaysToFindFault && !alone.problem(); ++replay) {
         TRY(alone.Take(TimingMode::kCold, replay % timer->Sets(), 1));
       }
       std::vector<engine::Finding> mine;
@@ -275,8 +276,8 @@ class SettingBench {
                                                     mine.front().where});
     }
     while (!found && !kernels_.empty()) {
-      DropKernel(
-          0, {finding.code, finding.message + " It is not known which kernel did.", finding.where});
+      DropKernel(0, {finding.code, finding.message + " It is unknown which kernel caused this.",
+                     finding.where});
     }
     return {};
   }
@@ -297,7 +298,7 @@ class SettingBench {
     return *(times_.timings.end() - static_cast<std::ptrdiff_t>(kernels_.size() - kernel));
   }
 
-  /// As with times, a round goes forwards and the next one backwards.
+  /// As for times, rounds alternate between forwards and backwards.
   Status MeasureEnergy() {
     if (options_.energy_seconds <= 0 || kernels_.empty()) return {};
     progress_("measuring energy");
@@ -333,7 +334,7 @@ class SettingBench {
     timing.energy = mean;
   }
 
-  /// Always false: what is refused here does not touch the others' times.
+  /// Always false: rejecting a kernel here does not affect the others' times.
   Result<bool> VerifyAll(std::span<const std::unique_ptr<KernelSampler>> samplers) {
     progress_("verifying what was timed");
     Stopwatch watch(times_.stages.verify);
@@ -366,7 +367,7 @@ class SettingBench {
     return {};
   }
 
-  /// A time below the floor is refused where every byte behind the floor is needed.
+  /// Rejects a time below the floor if the result depends on all inputs.
   Status JudgeImpossible() {
     for (Timing& timing : times_.timings) {
       if (timing.is_baseline || timing.refused || timing.samples.cold.empty()) continue;
@@ -378,16 +379,15 @@ class SettingBench {
         TRY_ASSIGN(all, DependsOnAll(Timed(*kernel), seed_));
       }
       if (all) {
-        timing.refused =
-            judge::Reason{"below_roofline", "too fast to be true: " + what, setting_.id};
+        timing.refused = judge::Reason{"below_roofline", "impossibly fast: " + what, setting_.id};
       } else {
-        timing.oddities.push_back("does not need all of its inputs: " + what);
+        timing.oddities.push_back("does not depend on all of its inputs: " + what);
       }
     }
     return {};
   }
 
-  /// Of the memory, as it is known of this GPU: what was measured may have been disturbed.
+  /// The memory bandwidth known for this GPU: the measured one may have been disturbed.
   double Peak() const { return parts_.engine->Device().dram_bytes; }
 
   void Compare(size_t a, size_t b) {

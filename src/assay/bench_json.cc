@@ -42,7 +42,7 @@ Json TimingJson(const Timing& timing) {
   return json;
 }
 
-/// Who else uses the GPU is no part of a bench's document.
+/// A bench document does not include other processes on the GPU.
 Json StateJson(const engine::GpuState& state) {
   Json json = ToJson(state);
   json.erase("processes");

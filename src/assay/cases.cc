@@ -11,8 +11,8 @@ std::string PlaceOf(const SettingContext& context, const task::Setting& setting)
   return &setting == context.setting ? "" : setting.Describe();
 }
 
-/// Of a distribution that the earlier verdict was not judged on.
-class NothingGiven final : public oracle::Oracle::Stream {
+/// A stream for a distribution that the earlier verdict did not use.
+class EmptyStream final : public oracle::Oracle::Stream {
  public:
   Result<std::optional<oracle::CaseOutcome>> Next() override {
     return std::optional<oracle::CaseOutcome>(
@@ -43,7 +43,7 @@ Result<std::unique_ptr<oracle::Oracle::Stream>> OpenCases(const SettingContext& 
   }
   using Stream = std::unique_ptr<oracle::Oracle::Stream>;
   if (seeds.empty() && distribution != task::Distribution::kUsual) {
-    return Stream(std::make_unique<NothingGiven>());
+    return Stream(std::make_unique<EmptyStream>());
   }
   return context.oracle->OpenSeeds(*question.task, question.direction, setting, seeds,
                                    distribution);

@@ -1,4 +1,4 @@
-// Where the cases of a setting come from: drawn by the oracle, or given by an earlier verdict.
+// The source of a setting's cases: drawn by the oracle, or listed in an earlier verdict.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,7 +13,7 @@ Result<std::unique_ptr<oracle::Oracle::Stream>> OpenCases(
     const SettingContext& context, const task::Setting& setting,
     task::Distribution distribution = task::Distribution::kUsual, int count = 1);
 
-/// How a verdict lists a case.
+/// The entry for a case in a verdict.
 judge::UsedCase UsedCaseOf(const SettingContext& context, const task::Setting& setting,
                            task::Distribution distribution, const task::Case& used);
 

@@ -37,7 +37,7 @@ void AppendKey(const task::Value& value, std::string& key) {
   std::visit(Visitor{key}, value.data);
 }
 
-/// A failed comparison that no tensor comparison can express: wrong number or kind of results.
+/// A failed comparison that is not about one tensor: wrong number or kind of results.
 judge::Comparison WrongReturn(std::string message) {
   judge::Comparison comparison;
   comparison.code = "wrong_return";
@@ -75,7 +75,7 @@ std::optional<judge::Comparison> ContractProblem(const plan::Plan& plan, const t
   if (plan.returns_tuple != wanted.returns_tuple || plan.outputs.size() != wanted.outputs.size()) {
     std::vector<std::string> names;
     for (const task::Output& output : wanted.outputs) names.push_back(output.name);
-    return WrongReturn(fmt::format("returns {}, where the task wants {} ({})",
+    return WrongReturn(fmt::format("returns {}, but the task requires {} ({})",
                                    CountOf(plan.returns_tuple, plan.outputs.size()),
                                    CountOf(wanted.returns_tuple, wanted.outputs.size()),
                                    fmt::join(names, ", ")));
@@ -88,12 +88,12 @@ std::optional<judge::Comparison> ContractProblem(const plan::Plan& plan, const t
     if (view.address.buffer == plan::kNoneOutput) {
       return WrongReturn(fmt::format("returns None for {}", output.name));
     }
-    // A view of an input is judged by its numbers: the transpose of a single row is the row. Where
-    // the numbers would have to change places, that is the work.
+    // A view of an input is judged by its values: the transpose of a single row is the row. If the
+    // task requires moving values, a non-contiguous view avoids the work.
     if (IsArgument(plan, view) && !IsContiguous(view)) {
       return WrongReturn(fmt::format(
-          "returns a view of an input for {}, in which the numbers stay where they are; write them "
-          "into a tensor of its own",
+          "returns a view of an input for {}, without moving any data; write the result to a new "
+          "tensor",
           output.name));
     }
     from_arguments = from_arguments && (output.reference.numel() == 0 || IsArgument(plan, view));
@@ -106,8 +106,8 @@ std::optional<judge::Comparison> ContractProblem(const plan::Plan& plan, const t
   }
   if (!from_arguments && plan.nodes.empty()) {
     return WrongReturn(
-        "asks for no device work once it has been called a few times: it returns memory that an "
-        "earlier call filled");
+        "launches no device work after its first calls: it returns memory that an earlier call "
+        "filled");
   }
   return std::nullopt;
 }

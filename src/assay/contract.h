@@ -1,5 +1,5 @@
-// What is settled before anything is executed: what a recording may depend on, and whether a plan
-// returns what the task asks for.
+// Checks before anything is executed: what a recording may depend on, and whether a plan returns
+// what the task requires.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,13 +13,12 @@
 
 namespace cupel::assay {
 
-/// Describes everything of an argument list that a recording may depend on, so that a plan is
-/// recorded anew exactly when it must be: shapes, strides, dtypes, scalars, and the bytes of
-/// one-element tensors.
+/// A key of everything in an argument list that a recording may depend on: shapes, strides, dtypes,
+/// scalars, and the bytes of one-element tensors. A plan must be recorded again if the key changes.
 std::string RecordingKey(const std::vector<task::Value>& args);
 
-/// What is wrong with a plan's results: their number, types and shapes, which also bounds what an
-/// engine has to hand over; and plans that compute nothing.
+/// What is wrong with a plan's results: their number, types and shapes, or a plan that computes
+/// nothing. This check also bounds the size of the outputs that an engine must return.
 std::optional<judge::Comparison> ContractProblem(const plan::Plan& plan, const task::Case& wanted);
 
 }  // namespace cupel::assay

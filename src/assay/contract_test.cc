@@ -22,13 +22,13 @@ TEST(RecordingKey, IgnoresTheContentsOfTensors) {
   EXPECT_NE(RecordingKey({FloatArgument(a, {2, 3})}), RecordingKey({FloatArgument(a, {3, 2})}));
 }
 
-TEST(RecordingKey, TakesOneElementTensorsAsScalars) {
+TEST(RecordingKey, IncludesContentsOfOneElementTensors) {
   const std::vector<float> a(1, 1.0f), b(1, 2.0f);
   EXPECT_NE(RecordingKey({FloatArgument(a, {})}), RecordingKey({FloatArgument(b, {})}));
   EXPECT_EQ(RecordingKey({FloatArgument(a, {1})}), RecordingKey({FloatArgument(a, {1})}));
 }
 
-TEST(RecordingKey, TellsKindsOfScalarsApart) {
+TEST(RecordingKey, DistinguishesKindsOfScalars) {
   EXPECT_NE(RecordingKey({{true}}), RecordingKey({{int64_t{1}}}));
   EXPECT_NE(RecordingKey({{1.0}}), RecordingKey({{int64_t{1}}}));
   EXPECT_NE(RecordingKey({{task::None{}}}), RecordingKey({}));
@@ -36,7 +36,7 @@ TEST(RecordingKey, TellsKindsOfScalarsApart) {
   EXPECT_NE(RecordingKey({task::Value{std::vector<task::Value>{one}}}), RecordingKey({one}));
 }
 
-TEST(ContractProblem, WithoutDeviceWorkOnlyInputsCanBeReturned) {
+TEST(ContractProblem, RejectsWorkspaceReturnedWithoutDeviceWork) {
   const std::vector<float> row(6, 1.0f);
   task::Case wanted;
   task::Output& output = wanted.outputs.emplace_back();
@@ -50,14 +50,14 @@ TEST(ContractProblem, WithoutDeviceWorkOnlyInputsCanBeReturned) {
   plan.outputs = {view};
   plan.buffers.resize(1);
   plan.buffers[0].kind = plan::BufferKind::kArgument;
-  EXPECT_FALSE(ContractProblem(plan, wanted));  // its numbers decide
+  EXPECT_FALSE(ContractProblem(plan, wanted));  // its values decide
   plan.buffers[0].kind = plan::BufferKind::kWorkspace;
   const auto problem = ContractProblem(plan, wanted);
   ASSERT_TRUE(problem);
   EXPECT_EQ(problem->code, "wrong_return");
 }
 
-TEST(ContractProblem, AViewOfAnInputMustHaveItsNumbersInOrder) {
+TEST(ContractProblem, RejectsNonContiguousViewOfInput) {
   const std::vector<float> matrix(6, 1.0f);
   task::Case wanted;
   wanted.outputs.resize(1);

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "build/source_scan.h"
 #include "os/fd.h"
 
@@ -19,19 +20,12 @@ namespace {
 constexpr std::string_view kMark = "cupel:supports";
 constexpr size_t kMostLines = 64;
 constexpr size_t kMostLength = 1000;
-constexpr size_t kMostSource = 16u << 20;  // the build allows less
+constexpr size_t kMostSource = 16u << 20;  // larger than the build allows
 
 constexpr const char* kForm =
     "write e.g. \"// cupel:supports batch_size=64 num_features=128..1024,4096\"";
 
-std::string_view Trim(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r";
-  const size_t from = text.find_first_not_of(kBlank);
-  if (from == std::string_view::npos) return {};
-  return text.substr(from, text.find_last_not_of(kBlank) - from + 1);
-}
-
-/// Takes what stands before `separator` off the front of `rest`.
+/// Removes the part before `separator` from the front of `rest` and returns it.
 std::string_view Next(std::string_view& rest, char separator) {
   const size_t at = std::min(rest.find(separator), rest.size());
   const std::string_view part = rest.substr(0, at);
@@ -47,7 +41,7 @@ std::optional<int64_t> Integer(std::string_view text) {
   return number;
 }
 
-/// What names and values are made of.
+/// True if `text` may be a name or a value.
 bool IsWord(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -55,7 +49,7 @@ bool IsWord(std::string_view text) {
   });
 }
 
-/// What follows the mark where `line` is a declaration.
+/// The text after the mark, if `line` is a declaration.
 std::optional<std::string_view> AfterMark(std::string_view line) {
   line = Trim(line);
   if (!line.starts_with("//")) return std::nullopt;
@@ -104,7 +98,7 @@ bool Declaration::ParseCondition(std::string_view text, Condition& condition) {
 
 std::variant<Declaration, judge::Reason> Declaration::Parse(std::string_view source,
                                                             std::string_view file) {
-  const std::string text_only = build::CodeAndLineComments(source);  // a string declares nothing
+  const std::string text_only = build::CodeAndLineComments(source);  // strings do not declare sizes
   source = text_only;
   Declaration declaration;
   for (size_t number = 1; !source.empty(); ++number) {
@@ -114,9 +108,9 @@ std::variant<Declaration, judge::Reason> Declaration::Parse(std::string_view sou
     if (declaration.lines_.size() == kMostLines) {
       return Malformed(file, number, "there are too many declarations");
     }
-    // The mark runs into another word: "cupel:supportsbatch_size=1".
+    // The mark is part of a longer word: "cupel:supportsbatch_size=1".
     if (!text->empty() && text->front() != ' ' && text->front() != '\t') {
-      return Malformed(file, number, "no space follows cupel:supports");
+      return Malformed(file, number, "a space must follow cupel:supports");
     }
     std::vector<Condition> line;
     std::string spaced(*text);
@@ -126,7 +120,8 @@ std::variant<Declaration, judge::Reason> Declaration::Parse(std::string_view sou
       if (word.empty()) continue;
       if (!ParseCondition(word, line.emplace_back())) {
         return Malformed(file, number,
-                         fmt::format("\"{}\" is no name=value, name=first..last or list of them",
+                         fmt::format("\"{}\" is not name=value, name=first..last or a list of "
+                                     "these",
                                      word.substr(0, 80)));
       }
     }
@@ -185,7 +180,7 @@ Result<std::variant<Claim, judge::Reason>> ReadClaim(
   if (Sha256Hex(source) != image.source_hash) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} has changed since it was built", image.source.string()),
-                "run the command again, and leave the file alone while it runs");
+                "run the command again, and do not change the file while it runs");
   }
   const std::string file = image.source.filename().string();
   auto parsed = Declaration::Parse(source, file);
@@ -206,7 +201,7 @@ Result<std::variant<Claim, judge::Reason>> ReadClaim(
     if (known.count(name) > 0) continue;
     return Answer(judge::Reason{
         "bad_declaration",
-        fmt::format("cupel:supports names {}, which no setting has; they have {}", name,
+        fmt::format("cupel:supports uses the unknown name {}; the settings have {}", name,
                     known.empty() ? "no arguments" : fmt::format("{}", fmt::join(known, ", "))),
         file});
   }
@@ -223,8 +218,8 @@ Result<std::variant<Claim, judge::Reason>> ReadClaim(
   if (covered == 0 || (any_listed && !listed)) {
     return Answer(judge::Reason{
         "nothing_declared",
-        fmt::format("the kernel declares that it supports {}, which none of the settings asked for "
-                    "is",
+        fmt::format("the kernel declares that it supports only {}, but no requested setting "
+                    "matches",
                     declaration.Text()),
         file});
   }

@@ -30,7 +30,7 @@ bool Covers(const std::string& line, const char* inputs) {
   return declaration != nullptr && declaration->Covers(Of("", R"({"method": "xavier"})", inputs));
 }
 
-TEST(Declared, ValuesRangesAndListsAreInclusive) {
+TEST(Declared, MatchesValuesRangesAndLists) {
   EXPECT_TRUE(Covers("rows=64", R"({"rows": 64})"));
   EXPECT_FALSE(Covers("rows=64", R"({"rows": 640})"));
   EXPECT_TRUE(Covers("rows=1,128..1024,4096", R"({"rows": 128})"));
@@ -43,7 +43,7 @@ TEST(Declared, ValuesRangesAndListsAreInclusive) {
   EXPECT_TRUE(Covers("flag=true eps=1e-05", R"({"flag": true, "eps": 1e-05})"));
 }
 
-TEST(Declared, LinesAreAlternativesAndOtherCommentsAreNone) {
+TEST(Declared, LinesAreAlternativesAndOtherCommentsAreIgnored) {
   const auto parsed = Declaration::Parse(
       "#include <x>\n  //cupel:supports a=1 b=2\nint x; // cupel:supports a=3\n"
       "// cupel:supports\ta=4\r\n/* cupel:supports a=5 */\nconst char* s = \"cupel:supports\";\n",
@@ -56,7 +56,7 @@ TEST(Declared, LinesAreAlternativesAndOtherCommentsAreNone) {
   EXPECT_FALSE(declaration.Covers(Of("", "{}", R"({"a": 3})")));
 }
 
-TEST(Declared, AStringOrABlockCommentDeclaresNothing) {
+TEST(Declared, IgnoresStringsAndBlockComments) {
   const auto parsed = Declaration::Parse(
       "const char* s = R\"(\n// cupel:supports batch_size=64\n)\";\n"
       "/*\n// cupel:supports batch_size=32\n*/\n",
@@ -65,7 +65,7 @@ TEST(Declared, AStringOrABlockCommentDeclaresNothing) {
   EXPECT_TRUE(std::get<Declaration>(parsed).IsEmpty());
 }
 
-TEST(Declared, MalformedLinesAreRefusedWithTheirPlace) {
+TEST(Declared, RejectsMalformedLinesWithTheirPlace) {
   for (const char* line :
        {"", "rows", "rows=", "=4", "rows=1,,2", "rows=4,", "rows=9..2", "rows=1..", "rows=..4",
         "rows=1..b", "ro(ws=1", "rows=\"4\"", "rows=1 2", "rows=1;system"}) {
@@ -112,7 +112,7 @@ class ClaimTest : public ::testing::Test {
   std::vector<task::Setting> settings_;
 };
 
-TEST_F(ClaimTest, SaysWhatIsJudged) {
+TEST_F(ClaimTest, ReportsCoveredSettings) {
   const auto all = Read("int main() {}\n");
   EXPECT_EQ(std::get<Claim>(all).text, "");
   EXPECT_THAT(std::get<Claim>(all).covered, ElementsAre(true, true, true));
@@ -121,21 +121,21 @@ TEST_F(ClaimTest, SaysWhatIsJudged) {
   EXPECT_THAT(std::get<Claim>(some).covered, ElementsAre(true, false, true));
 }
 
-TEST_F(ClaimTest, SomethingThatTheTaskListsMustBeLeft) {
+TEST_F(ClaimTest, RejectsClaimThatCoversNoListedSetting) {
   const auto none = Read("// cupel:supports rows=7\n");
   EXPECT_EQ(std::get<judge::Reason>(none).code, "nothing_declared");
-  // What cupel derived is not what the task asks for.
+  // Settings that cupel derived are not listed by the task.
   const auto derived = Read("// cupel:supports rows=1\n");
   EXPECT_EQ(std::get<judge::Reason>(derived).code, "nothing_declared");
   const auto unknown = Read("// cupel:supports row=64\n");
   EXPECT_EQ(std::get<judge::Reason>(unknown).code, "bad_declaration");
-  EXPECT_THAT(std::get<judge::Reason>(unknown).message, HasSubstr("they have f, rows"));
+  EXPECT_THAT(std::get<judge::Reason>(unknown).message, HasSubstr("the settings have f, rows"));
 }
 
-TEST_F(ClaimTest, AChangedSourceIsAnErrorOfOurs) {
+TEST_F(ClaimTest, ChangedSourceIsAnError) {
   build::Image image;
   image.source = folder_->path() / "k.cu";
-  image.source_hash = Sha256Hex("// as it was built\n");
+  image.source_hash = Sha256Hex("// the source that was built\n");
   std::ofstream(image.source) << "// cupel:supports rows=64\n";
   EXPECT_FALSE(ReadClaim(image, {&settings_[0]}));
 }

@@ -8,10 +8,10 @@
 namespace cupel::assay {
 namespace {
 
-/// One for the answer, one that shows that it follows the inputs.
+/// One trial for the result, and one to show that it follows the inputs.
 constexpr int kDerivedTrials = 2;
 
-/// What the candidate's host code raises of its own accord.
+/// True if the candidate's host code raised the problem itself.
 bool IsRefusal(const judge::Reason& problem) { return problem.code == "host_exception"; }
 
 }  // namespace
@@ -20,7 +20,7 @@ int TrialsAt(const task::Setting& setting, int trials) {
   return setting.derived.empty() ? trials : std::min(trials, kDerivedTrials);
 }
 
-void ForgiveAtDerivedSizes(judge::SettingReport& report) {
+void ConvertRefusalToLimit(judge::SettingReport& report) {
   if (report.derived.empty() || report.problems.empty()) return;
   const judge::Reason& first = report.problems.front();
   if (!report.unsupported && !IsRefusal(first)) return;

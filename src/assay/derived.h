@@ -1,5 +1,5 @@
-// What differs at settings whose sizes the task does not list (task/heldout.h): they are tried less
-// often, and a candidate may refuse them.
+// Rules for settings whose sizes the task does not list (task/heldout.h): fewer trials, and a
+// candidate may refuse them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,11 +8,11 @@
 
 namespace cupel::assay {
 
-/// How many cases of `setting` are judged when `trials` are asked for.
+/// The number of cases of `setting` to judge, if `trials` are requested.
 int TrialsAt(const task::Setting& setting, int trials);
 
-/// A candidate that says that it does not take a derived size is honest, and what cupel lacks there
-/// is not its fault: both become limits. Wrong numbers and faults stay what they are.
-void ForgiveAtDerivedSizes(judge::SettingReport& report);
+/// At derived sizes, turns a refusal by the candidate's host code, or a feature that cupel lacks,
+/// into a limit. Wrong numbers and faults still count.
+void ConvertRefusalToLimit(judge::SettingReport& report);
 
 }  // namespace cupel::assay

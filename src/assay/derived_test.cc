@@ -16,30 +16,30 @@ judge::SettingReport With(const char* code, bool unsupported, const char* derive
   return report;
 }
 
-TEST(Derived, AnExceptionAndWhatCupelLacksBecomeLimits) {
+TEST(Derived, ExceptionsAndUnsupportedFeaturesBecomeLimits) {
   judge::SettingReport raised = With("host_exception", false, "batch_size=1");
-  ForgiveAtDerivedSizes(raised);
+  ConvertRefusalToLimit(raised);
   EXPECT_EQ(raised.status, "refused");
   EXPECT_EQ(raised.note, "refuses batch_size=1: rows by four");
   EXPECT_TRUE(raised.problems.empty());
-  judge::SettingReport lacking = With("unsupported_api", true, "batch_size=1");
-  ForgiveAtDerivedSizes(lacking);
-  EXPECT_EQ(lacking.status, "refused");
-  EXPECT_FALSE(lacking.unsupported);
-  EXPECT_EQ(lacking.note, "not judged at batch_size=1: rows by four");
+  judge::SettingReport unsupported = With("unsupported_api", true, "batch_size=1");
+  ConvertRefusalToLimit(unsupported);
+  EXPECT_EQ(unsupported.status, "refused");
+  EXPECT_FALSE(unsupported.unsupported);
+  EXPECT_EQ(unsupported.note, "not judged at batch_size=1: rows by four");
 }
 
-TEST(Derived, FaultsAndListedSizesAreNotForgiven) {
+TEST(Derived, FaultsAndListedSizesStillFail) {
   judge::SettingReport fault = With("host_crash", false, "batch_size=1");
-  ForgiveAtDerivedSizes(fault);
+  ConvertRefusalToLimit(fault);
   EXPECT_EQ(fault.status, "failed");
   EXPECT_EQ(fault.problems.size(), 1u);
   judge::SettingReport listed = With("host_exception", false, "");
-  ForgiveAtDerivedSizes(listed);
+  ConvertRefusalToLimit(listed);
   EXPECT_EQ(listed.status, "failed");
 }
 
-TEST(Derived, TwoTrialsAreEnough) {
+TEST(Derived, DerivedSizesGetTwoTrials) {
   task::Setting setting;
   EXPECT_EQ(TrialsAt(setting, 5), 5);
   setting.derived = "batch_size=1";

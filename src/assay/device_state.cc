@@ -22,7 +22,7 @@ using Arguments = std::vector<std::span<const std::byte>>;
 
 constexpr std::chrono::seconds kDeadline{60};
 constexpr uint64_t kOneIn = 64;
-/// A counter's threshold is missed by one draw in twenty.
+/// Each draw has a 5 % chance of not exceeding a counter's threshold.
 constexpr int kScrambles = 3;
 constexpr size_t kMostAlone = 8;  // arguments that are changed one at a time
 
@@ -31,8 +31,9 @@ bool Has(const judge::SettingReport& report, std::string_view code) {
                      [&](const engine::Finding& finding) { return finding.code == code; });
 }
 
-/// Whether a call can find what an earlier one left: in variables, or in memory that it reads
-/// before it writes. Where reads are not seen, host code's workspaces are enough.
+/// True if a call can find state that an earlier call left: in variables, or in memory that it
+/// reads before it writes. If the engine does not detect such reads, a workspace of host code is
+/// enough.
 bool CanRemember(const judge::SettingReport& report, const plan::Plan& plan,
                  const engine::StateKeeper& keeper) {
   if (Has(report, "device_state")) return true;
@@ -42,20 +43,20 @@ bool CanRemember(const judge::SettingReport& report, const plan::Plan& plan,
   });
 }
 
-/// "the __device__ variables a, b", or the memory where there are none.
+/// "the __device__ variables a, b", or a text about memory if there are none.
 std::string NamesOf(const judge::SettingReport& report) {
   std::string names;
   for (const engine::Finding& finding : report.findings) {
     if (finding.code != "device_state") continue;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", finding.where);
   }
-  return names.empty() ? "memory that it does not write first"
+  return names.empty() ? "memory that the kernel does not write first"
                        : "the __device__ variables " + names;
 }
 
 bool IsClean(const engine::Run& run) { return run.completed && !HasError(run.findings); }
 
-/// Nothing when the engine gave up.
+/// Returns nothing if the engine could not finish.
 Result<std::optional<engine::Run>> Execute(const SettingContext& context, const plan::Plan& plan,
                                            const Arguments& arguments, double& seconds) {
   engine::RunOptions options;
@@ -74,9 +75,8 @@ Result<std::optional<engine::Run>> Execute(const SettingContext& context, const 
 void Report(const task::Case& last, size_t output, judge::Comparison comparison,
             judge::SettingReport& report) {
   comparison.message = fmt::format(
-      "what it returns depends on what earlier calls left in {}: {} of {} elements differ from "
-      "what "
-      "the first call computes from the same inputs",
+      "the result depends on what earlier calls left in {}: {} of {} elements differ from the "
+      "first call's result for the same inputs",
       NamesOf(report), comparison.wrong_count, comparison.count);
   comparison.code = "device_state";
   judge::TrialReport trial;
@@ -89,7 +89,7 @@ void Report(const task::Case& last, size_t output, judge::Comparison comparison,
   report.status = "failed";
 }
 
-/// False, with a report, when an output differs.
+/// Returns false and adds a report if an output differs.
 bool SameAnswer(const engine::Run& run, const engine::Run& fresh, const task::Case& last,
                 judge::SettingReport& report) {
   for (size_t i = 0; i < fresh.outputs.size(); ++i) {
@@ -102,7 +102,7 @@ bool SameAnswer(const engine::Run& run, const engine::Run& fresh, const task::Ca
   return true;
 }
 
-/// All arguments changed, then one at a time: a cache may look at some of them only.
+/// All arguments changed, then one at a time: a cache may check only some of them.
 std::vector<Arguments> Variations(const Arguments& before,
                                   const std::vector<std::vector<std::byte>>& changed) {
   std::vector<Arguments> variations{Arguments(changed.begin(), changed.end())};
@@ -135,8 +135,8 @@ std::vector<std::vector<std::byte>> ManyChanged(const std::vector<task::Value>& 
   return changed;
 }
 
-Result<bool> ForgetsCalls(const SettingContext& context, const plan::Plan& plan,
-                          const task::Case& last, judge::SettingReport& report) {
+Result<bool> IsStateless(const SettingContext& context, const plan::Plan& plan,
+                         const task::Case& last, judge::SettingReport& report) {
   auto* const keeper = dynamic_cast<engine::StateKeeper*>(context.program);
   if (keeper == nullptr || !CanRemember(report, plan, *keeper)) return true;
   Random random = Random(context.seed).Fork(fmt::format("{}/changes", context.setting->id));
@@ -158,12 +158,13 @@ Result<bool> ForgetsCalls(const SettingContext& context, const plan::Plan& plan,
       if (context.may_scramble != nullptr) *context.may_scramble = may_scramble;
       runs.push_back(std::move(scrambled));
     }
-    may_scramble = false;  // of one variation is enough
+    may_scramble = false;  // one variation is enough
     keeper->ForgetState();
     TRY_ASSIGN(const auto fresh, call(changed));
     if (!fresh || !IsClean(*fresh)) return true;
     for (const auto& run : runs) {
-      // With random numbers an honest barrier may wait for ever: what does not end says nothing.
+      // With random numbers a correct barrier may wait forever: a call that does not end proves
+      // nothing.
       if (run && IsClean(*run) && !SameAnswer(*run, *fresh, last, report)) return false;
     }
   }

@@ -1,6 +1,6 @@
-// Does a kernel carry answers from call to call? It may keep results in __device__ variables or in
-// memory that host code keeps, and hand them out again where a few of its inputs look as before, or
-// be right in its first calls alone.
+// Checks whether a kernel carries results from call to call. It may keep results in __device__
+// variables or in memory that host code keeps, and return them again if a few of its inputs look
+// the same, or it may be right only in its first calls.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,17 +14,17 @@
 
 namespace cupel::assay {
 
-/// The arguments with a few elements of each floating tensor changed, at least one and one of 64,
-/// at secret places. Tensors of one element, which host code may read, stay.
+/// The arguments with a few random elements of each floating tensor changed: one of 64, at least
+/// one. Does not change tensors of one element, which host code may read.
 std::vector<std::vector<std::byte>> ManyChanged(const std::vector<task::Value>& args,
                                                 Random& random);
 
-/// Only where a call can find what another left: in variables (`report` says so), or in memory that
-/// it reads without having written it. Calls the kernels on `last`, then on slightly changed
-/// inputs, with variables and memory as they were left and with random numbers in them, and holds
-/// the results against those of a freshly loaded module with nothing in memory. False when they
-/// differ: then the report says so.
-Result<bool> ForgetsCalls(const SettingContext& context, const plan::Plan& plan,
-                          const task::Case& last, judge::SettingReport& report);
+/// Returns false, and says so in `report`, if results depend on earlier calls. Runs only if a call
+/// can find state that another left: in variables (according to `report`), or in memory that it
+/// reads before writing. Calls the kernels on `last` and then on slightly changed inputs, once with
+/// the variables and memory as left and then with random numbers in them. Compares the results with
+/// those of a freshly loaded module with empty memory.
+Result<bool> IsStateless(const SettingContext& context, const plan::Plan& plan,
+                         const task::Case& last, judge::SettingReport& report);
 
 }  // namespace cupel::assay

@@ -11,7 +11,7 @@
 namespace cupel::assay {
 namespace {
 
-/// y[i] = x[i] + 1, but for what `Answer` makes of it.
+/// y[i] = x[i] + 1, with optional faults.
 class Memory : public engine::Program, public engine::StateKeeper {
  public:
   Result<engine::Run> Execute(const plan::Plan&, std::span<const std::span<const std::byte>> args,
@@ -76,10 +76,10 @@ class DeviceState : public ::testing::Test {
     finding.where = "kept";
     report_.findings.push_back(finding);
   }
-  bool Forgets() {
-    const auto forgets = ForgetsCalls(context_, {}, case_, report_);
-    EXPECT_TRUE(forgets);
-    return *forgets;
+  bool CheckStateless() {
+    const auto stateless = IsStateless(context_, {}, case_, report_);
+    EXPECT_TRUE(stateless);
+    return *stateless;
   }
   std::vector<float> values_;
   task::Case case_;
@@ -89,7 +89,7 @@ class DeviceState : public ::testing::Test {
   judge::SettingReport report_;
 };
 
-TEST_F(DeviceState, AChangeIsSmallAndSecret) {
+TEST_F(DeviceState, ChangesFewRandomElements) {
   Random one(1), two(2);
   const auto first = ManyChanged(case_.args, one), second = ManyChanged(case_.args, two);
   EXPECT_NE(first, second);
@@ -100,29 +100,29 @@ TEST_F(DeviceState, AChangeIsSmallAndSecret) {
   EXPECT_LE(differ, 8);
 }
 
-TEST_F(DeviceState, AScratchVariableIsNoCache) {
-  EXPECT_TRUE(Forgets());
+TEST_F(DeviceState, AcceptsScratchVariable) {
+  EXPECT_TRUE(CheckStateless());
   EXPECT_EQ(report_.status, "not_run");
 }
 
-TEST_F(DeviceState, WithoutStateNothingIsRun) {
+TEST_F(DeviceState, RunsNothingWithoutState) {
   report_.findings.clear();
   program_.caches = true;
-  EXPECT_TRUE(Forgets());
+  EXPECT_TRUE(CheckStateless());
   EXPECT_EQ(program_.executed, 0);
 }
 
-TEST_F(DeviceState, WhereOthersUseTheGpuNothingIsSaidOfTheKernel) {
+TEST_F(DeviceState, BusyGpuIsAnErrorAndNotAFailure) {
   program_.crowded = true;
-  const auto forgets = ForgetsCalls(context_, {}, case_, report_);
-  ASSERT_FALSE(forgets);
-  EXPECT_EQ(forgets.error().code, ErrorCode::kBusy);
+  const auto stateless = IsStateless(context_, {}, case_, report_);
+  ASSERT_FALSE(stateless);
+  EXPECT_EQ(stateless.error().code, ErrorCode::kBusy);
   EXPECT_EQ(report_.status, "not_run");
 }
 
-TEST_F(DeviceState, AnAnswerFromEarlierCallsIsTold) {
+TEST_F(DeviceState, RejectsResultFromEarlierCall) {
   program_.caches = true;
-  EXPECT_FALSE(Forgets());
+  EXPECT_FALSE(CheckStateless());
   EXPECT_EQ(report_.status, "failed");
   ASSERT_EQ(report_.trials.size(), 1u);
   EXPECT_EQ(report_.trials[0].kind, "state");
@@ -130,18 +130,18 @@ TEST_F(DeviceState, AnAnswerFromEarlierCallsIsTold) {
   EXPECT_NE(report_.trials[0].outputs[0].message.find("variables kept"), std::string::npos);
 }
 
-TEST_F(DeviceState, ACacheThatLooksAtOneArgumentAloneIsTold) {
+TEST_F(DeviceState, RejectsCacheKeyedByOneArgument) {
   case_.args.push_back(case_.args[0]);
   std::vector<float> second(512, 2.f);
   std::iota(second.begin(), second.end(), 5.f);
   std::get<task::Tensor>(case_.args[1].data).storage = std::as_bytes(std::span(second));
   program_.caches_by_first = true;
-  EXPECT_FALSE(Forgets());
+  EXPECT_FALSE(CheckStateless());
 }
 
-TEST_F(DeviceState, ACountOfCallsShowsWithAnotherNumberInIt) {
+TEST_F(DeviceState, RejectsDependenceOnCallCounter) {
   program_.counts = true;
-  EXPECT_FALSE(Forgets());
+  EXPECT_FALSE(CheckStateless());
 }
 
 }  // namespace

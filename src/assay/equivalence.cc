@@ -18,13 +18,14 @@
 namespace cupel::assay {
 namespace {
 
-/// A run with shadows may cost this many warp instructions, some seconds on two cores.
+/// Limit for a run with shadows, in warp instructions: some seconds on two cores.
 constexpr double kShadowBudget = 60e6;
-/// It touches eight times what it stores, and the oracle computes its cases in double.
+/// A run with shadows touches eight times the bytes that it stores, and the oracle computes its
+/// cases in double.
 constexpr double kStoreBudget = 64e6;
 constexpr double kCaseBudget = 256e6;
 constexpr std::chrono::seconds kRunDeadline{60};
-/// How many other orders are tried where the order may matter.
+/// How many other orders to try if the order may matter.
 constexpr int kUsualSchedules = 2;
 
 std::string IndexText(int64_t element, const std::vector<int64_t>& shape) {
@@ -35,7 +36,7 @@ std::string IndexText(int64_t element, const std::vector<int64_t>& shape) {
   return text;
 }
 
-/// Adds what a further run found first; counts are those of the trial itself.
+/// Adds findings that only a further run found. Counts remain those of the trial itself.
 void AddNew(std::vector<engine::Finding> more, std::vector<engine::Finding>& all) {
   for (engine::Finding& finding : more) {
     if (SameFinding(finding, all) == nullptr) all.push_back(std::move(finding));
@@ -95,7 +96,7 @@ Result<std::optional<engine::Run>> Equivalence::Execute(const plan::Plan& plan,
   if (!run && IsOurs(run.error())) return tl::unexpected(run.error());
   *note =
       !run ? (run.error().code == ErrorCode::kCancelled ? "it took too long" : run.error().message)
-           : "the emulator does not know " + run->unsupported;
+           : "the emulator does not support " + run->unsupported;
   return std::optional<engine::Run>();
 }
 
@@ -139,7 +140,7 @@ bool Equivalence::JudgeShadows(const engine::Run& run, const task::Case& wanted,
     established.Add(i, output.name, shadow, !tiny);
     if (!ok) continue;
     if (shadow.ok()) {
-      // Where the shadow was lost the value has to do; on usual inputs it has been judged already.
+      // If the shadow was lost, the value is judged instead. On usual inputs it already was.
       if (tiny && !shadow.established()) ok = JudgeTinyValues(run, wanted, i);
       continue;
     }
@@ -148,7 +149,7 @@ bool Equivalence::JudgeShadows(const engine::Run& run, const task::Case& wanted,
     comparison.code = "not_equivalent";
     comparison.message = judge::DisagreementText(shadow);
     if (tiny) {
-      comparison.message += "; the inputs are scaled by 2^-10, where an epsilon counts";
+      comparison.message += "; the inputs are scaled by 2^-10, where an epsilon matters";
     }
     comparison.count = shadow.count;
     comparison.wrong_count = shadow.disagree;
@@ -163,7 +164,7 @@ bool Equivalence::JudgeShadows(const engine::Run& run, const task::Case& wanted,
 bool Equivalence::JudgeTinyValues(const engine::Run& run, const task::Case& wanted, size_t output) {
   judge::Comparison comparison = judge::Compare(run.outputs[output].View(), wanted.outputs[output]);
   if (comparison.ok) return true;
-  comparison.message += "; the inputs are scaled by 2^-10, where an epsilon counts";
+  comparison.message += "; the inputs are scaled by 2^-10, where an epsilon matters";
   Fail(wanted, "tiny", output, std::move(comparison));
   return false;
 }
@@ -226,10 +227,9 @@ Result<bool> Equivalence::TrySchedules(const plan::Plan& plan, const task::Case&
       const int64_t at = judge::FirstOrderDependence(usual.outputs[i], run->outputs[i]);
       judge::Comparison values = judge::Compare(run->outputs[i].View(), output);
       if (at < 0 && values.ok) continue;
-      const std::string what = at >= 0
-                                   ? fmt::format("its element [{}] changes by more than rounding",
-                                                 IndexText(at, output.shape))
-                                   : "then " + values.message;
+      const std::string what = at >= 0 ? fmt::format("element [{}] changes by more than rounding",
+                                                     IndexText(at, output.shape))
+                                       : values.message;
       values.code = "order_dependence";
       values.message = fmt::format(
           "the result depends on the order in which blocks and warps run: under another fair order "

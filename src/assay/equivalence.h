@@ -1,5 +1,5 @@
-// Beyond the tolerance: runs a recorded plan with shadow values, on inputs of small integers and in
-// other orders, and writes what that establishes into the setting's report.
+// Checks beyond the tolerance: runs a recorded plan with shadow values, on inputs of small integers
+// and in other orders, and adds the results to the setting's report.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,31 +16,31 @@ namespace cupel::assay {
 
 class Equivalence {
  public:
-  /// Both are borrowed. `report` has the counters of an ordinary run.
+  /// Borrows both. `report` must contain the counters of an ordinary run.
   Equivalence(const SettingContext& context, judge::SettingReport& report)
       : context_(context), report_(report) {}
 
-  /// How many times too large a run with shadows would be; at most 1: it is not.
+  /// How many times too large a run with shadows would be; at most 1 if it is small enough.
   static double Excess(const engine::Counters& counters, const task::Case& wanted);
 
-  // Each returns false when what it found speaks against the candidate: then the report says so.
+  // Each function returns false, and says so in the report, if the candidate must be rejected.
 
-  /// An ordinary run at sizes that nobody has asked for: whether the kernel is made for them and
-  /// what it costs. Nothing is held against it.
+  /// An ordinary run at a smaller size that the task does not list: shows whether the kernel works
+  /// there and what the run costs. A failure does not count against the kernel.
   Result<std::optional<engine::Run>> RunTwin(const plan::Plan& plan, const task::Case& wanted);
-  /// With shadows, on an ordinary case that was right, and in other orders.
+  /// With shadows, on an ordinary case that was right, also in other orders.
   Result<bool> TryShadows(const plan::Plan& plan, const task::Case& wanted);
-  /// With shadows on scaled-down inputs; by the tolerance where shadows were lost.
+  /// With shadows on scaled-down inputs; uses the tolerance where shadows were lost.
   Result<bool> TryTiny(const plan::Plan& plan, const task::Case& wanted);
-  /// Bit for bit.
+  /// Compares bit for bit.
   Result<bool> TryIntegers(const plan::Plan& plan, const task::Case& wanted);
 
  private:
-  /// Nothing when the engine gave up: the note says so.
+  /// Returns nothing if the engine could not finish; `note` says why.
   Result<std::optional<engine::Run>> Execute(const plan::Plan& plan, const task::Case& wanted,
                                              bool shadows, uint64_t schedule, std::string* note,
                                              bool counters = false);
-  /// Adds findings; false when one is an error or the run did not complete.
+  /// Adds findings. False if one is an error or the run did not complete.
   bool Accept(engine::Run& run);
   bool JudgeShadows(const engine::Run& run, const task::Case& wanted, const char* kind);
   bool JudgeTinyValues(const engine::Run& run, const task::Case& wanted, size_t output);

@@ -48,15 +48,15 @@ Result<bool> DependsOnAll(const TimedKernel& kernel, uint64_t seed) {
 }
 
 KernelSampler::KernelSampler(const TimedKernel& kernel, engine::Timer& timer, size_t entrant,
-                             uint64_t seed, int sure)
+                             uint64_t seed, int least)
     : kernel_(kernel),
       timer_(timer),
       entrant_(entrant),
       random_(seed),
-      sure_(static_cast<uint64_t>(std::max(sure, 0))) {
+      least_(static_cast<uint64_t>(std::max(least, 0))) {
   const uint64_t bytes = 1 + static_cast<uint64_t>(BytesToWrite(*kernel.cases[0]));
   most_ = std::clamp<size_t>(kMostKeptBytes / bytes, 1, kMostKept);
-  while (chosen_.size() < std::min<uint64_t>(most_, sure_)) chosen_.insert(random_.Below(sure_));
+  while (chosen_.size() < std::min<uint64_t>(most_, least_)) chosen_.insert(random_.Below(least_));
 }
 
 void KernelSampler::BeginCounting() {
@@ -67,7 +67,7 @@ void KernelSampler::BeginCounting() {
 
 std::optional<size_t> KernelSampler::PlaceToKeep() {
   const uint64_t index = counted_++;
-  if (index < sure_) return chosen_.contains(index) ? std::optional(kept_.size()) : std::nullopt;
+  if (index < least_) return chosen_.contains(index) ? std::optional(kept_.size()) : std::nullopt;
   if (kept_.size() < most_) return kept_.size();
   const uint64_t place = random_.Below(counted_);
   if (place < most_) return place;
@@ -81,11 +81,11 @@ Result<std::vector<double>> KernelSampler::Take(TimingMode mode, int set, int co
   request.set = set;
   request.count = count;
   const task::Case& wanted = *kernel_.cases[static_cast<size_t>(set)];
-  // Drawn for this replay: the kernel has seen neither it nor whether anybody will look.
+  // Drawn for this replay: the kernel cannot know the secret, nor whether its outputs are checked.
   request.changes = DrawSecrets(wanted, random_);
   std::optional<size_t> place;
   if (mode == TimingMode::kCold && counting_) place = PlaceToKeep();
-  // Those of the last warm replay are verified, too.
+  // The outputs of the last warm replay are also verified.
   if (mode == TimingMode::kWarm) place = kept_.size();
   request.keep_outputs = place.has_value();
   TRY_ASSIGN(Taken taken, timer_.Take(request));
@@ -106,7 +106,7 @@ Result<std::vector<double>> KernelSampler::Take(TimingMode mode, int set, int co
 }
 
 Result<bool> KernelSampler::Verify() {
-  // Set by set: arguments may be large, and are copied once.
+  // Set by set, so that large arguments are copied only once.
   for (size_t set = 0; set < kernel_.cases.size(); ++set) {
     ChangedArguments arguments(*kernel_.cases[set]);
     for (const Kept& kept : kept_) {
@@ -127,20 +127,20 @@ Result<bool> KernelSampler::VerifyOne(const Kept& kept, ChangedArguments& argume
              kernel_.program->Execute(plan, arguments.Change(kept.changes), engine::RunOptions()));
   if (!clean.completed || clean.outputs.size() != kept.outputs.size() ||
       clean.outputs.size() != wanted.outputs.size()) {
-    Refuse({"wrong_timed_result", "a replay of what was timed did not complete", ""});
+    Refuse({"wrong_timed_result", "a repetition of a timed replay did not complete", ""});
     return false;
   }
   bool visible = false;
   for (size_t i = 0; i < clean.outputs.size(); ++i) {
     if (wanted.outputs[i].is_none) continue;
-    // Most kernels give the same bits each time; what is large is not compared by value then.
+    // Most kernels return the same bits each time; then large outputs need no comparison by value.
     if (kept.outputs[i].bytes != clean.outputs[i].bytes ||
         kept.outputs[i].shape != clean.outputs[i].shape) {
       const judge::Comparison timed =
           CompareRuns(kept.outputs[i], clean.outputs[i], wanted.outputs[i]);
       if (!timed.ok) {
         Refuse({"wrong_timed_result",
-                fmt::format("a timed replay did not compute what its inputs ask for: {}",
+                fmt::format("a timed replay returned a wrong result for its inputs: {}",
                             timed.message),
                 fmt::format("output {}", i)});
         return false;

@@ -1,5 +1,5 @@
-// A kernel that is being timed: gives every replay a secret, keeps some replays' outputs, and holds
-// these afterwards against replays that had no past. SPDX-License-Identifier: Apache-2.0
+// A kernel that is being timed. Gives every replay a secret, keeps some replays' outputs, and later
+// compares these with a clean re-execution. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace cupel::assay {
 
-/// What is timed, borrowed: one plan for all sets or one for each; a case a set.
+/// What is timed, all borrowed: one plan for all sets or one per set, and one case per set.
 struct TimedKernel {
   std::string name;
   engine::Program* program = nullptr;
@@ -24,27 +24,27 @@ struct TimedKernel {
   std::vector<const task::Case*> cases;
 };
 
-/// True when every element of some that are drawn at random shows in the outputs once it is NaN:
-/// what a kernel that is right computes needs then, most likely, all of its floating-point inputs.
-/// False where there are others, which may be indices.
+/// True if replacing random input elements by NaN always changes the outputs. Then a correct kernel
+/// most likely depends on all of its floating-point inputs. False if there are other inputs, which
+/// may be indices.
 Result<bool> DependsOnAll(const TimedKernel& kernel, uint64_t seed);
 
 class KernelSampler : public Sampler {
  public:
-  /// `sure`: cold replays that will be counted at least.
+  /// `least`: the minimum number of cold replays that will be counted.
   KernelSampler(const TimedKernel& kernel, engine::Timer& timer, size_t entrant, uint64_t seed,
-                int sure = 0);
+                int least = 0);
 
   std::string Name() const override { return kernel_.name; }
   bool IsBaseline() const override { return false; }
   Result<std::vector<double>> Take(engine::TimingMode mode, int set, int count) override;
   void BeginCounting() override;
 
-  /// Runs what was kept once more without a past, in another process, and compares. False, with a
-  /// problem, when a timed replay did not compute what its inputs ask for.
+  /// Executes the kept replays again with clean state, in another process, and compares. Returns
+  /// false, and sets problem(), if a timed replay returned a wrong result for its inputs.
   Result<bool> Verify();
   int verified() const { return verified_; }
-  /// Of the verified: replays whose secret shows in the outputs.
+  /// The number of verified replays whose secret is visible in the outputs.
   int visible() const { return visible_; }
 
  private:
@@ -53,9 +53,9 @@ class KernelSampler : public Sampler {
     std::vector<engine::Change> changes;
     std::vector<engine::OutputTensor> outputs;
   };
-  /// Where the next cold replay's outputs go so that every one has had the same chance; nothing
-  /// when they are not wanted. Which ones of those that are sure to come is drawn beforehand, since
-  /// large outputs take long to bring back.
+  /// The slot for the next cold replay's outputs, or nothing if they are not kept. Every replay has
+  /// the same chance of being kept. For the first `least_` replays the choice is made in advance,
+  /// because copying large outputs takes long.
   std::optional<size_t> PlaceToKeep();
   Result<bool> VerifyOne(const Kept& kept, ChangedArguments& arguments);
 
@@ -64,9 +64,9 @@ class KernelSampler : public Sampler {
   size_t entrant_;
   Random random_;
   std::vector<Kept> kept_;
-  uint64_t sure_ = 0, counted_ = 0;
-  size_t most_ = 0;            // to keep
-  std::set<uint64_t> chosen_;  // of the first `sure_`
+  uint64_t least_ = 0, counted_ = 0;
+  size_t most_ = 0;            // kept at most
+  std::set<uint64_t> chosen_;  // kept among the first `least_`
   bool counting_ = false;
   int verified_ = 0, visible_ = 0;
 };

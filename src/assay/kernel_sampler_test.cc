@@ -1,5 +1,5 @@
-// A kernel that adds up its argument, on an engine and a clock that are made up: the judge of
-// timed replays must tell one that computes from one that remembers.
+// A kernel that sums its argument, with a fake engine and a fake clock. The sampler must
+// distinguish a kernel that computes from one that returns remembered results.
 // SPDX-License-Identifier: Apache-2.0
 #include "assay/kernel_sampler.h"
 
@@ -29,7 +29,7 @@ float Sum(const std::vector<float>& x) {
   return sum;
 }
 
-/// Two outputs would hide an index that is off by one.
+/// Two outputs, so that an index that is off by one shows.
 std::vector<OutputTensor> Outputs(float value) {
   OutputTensor output, none;
   output.shape = {1};
@@ -60,7 +60,7 @@ class FakeProgram : public engine::Program {
   std::set<const plan::Plan*> plans;
 };
 
-/// Replays `compute` on the changed arguments, or tells what it told before.
+/// Replays `compute` on the changed arguments, or returns the first result again.
 class FakeTimer : public engine::Timer {
  public:
   explicit FakeTimer(const std::vector<task::Case>& cases) : cases_(cases) {}
@@ -73,11 +73,11 @@ class FakeTimer : public engine::Timer {
     ChangedArguments arguments(cases_[static_cast<size_t>(request.set)]);
     const float now = compute(Floats(arguments.Change(request.changes)[0]));
     if (!remembered_) remembered_ = now;
-    // Replays whose outputs nobody keeps could be skipped, if they were known.
+    // A kernel could skip replays whose outputs are not kept, if it knew them.
     if (request.keep_outputs) taken.outputs = Outputs(is_stale ? *remembered_ : now);
     return taken;
   }
-  Result<double> TakeNothing() override { return 0.0; }
+  Result<double> MeasureOverhead() override { return 0.0; }
   Result<engine::EnergyUse> MeasureEnergy(size_t, double) override { return engine::EnergyUse(); }
   Result<std::vector<engine::Finding>> Finish() override { return std::vector<engine::Finding>(); }
   Compute compute = Sum;
@@ -119,7 +119,7 @@ class KernelSamplerTest : public ::testing::Test {
     kernel_.program = &program_;
   }
 
-  /// As Measure does: some rounds that do not count, `rounds` that do, one warm and one host.
+  /// Like Measure: some rounds that do not count, `rounds` that do, one warm and one host replay.
   bool TakeAll(KernelSampler* sampler, int rounds) {
     for (int round = 0; round < 4 + rounds; ++round) {
       if (round == 4) sampler->BeginCounting();
@@ -142,20 +142,20 @@ class KernelSamplerTest : public ::testing::Test {
   FakeTimer timer_{cases_};
 };
 
-TEST_F(KernelSamplerTest, AnHonestKernelPassesAndItsSecretsShow) {
+TEST_F(KernelSamplerTest, CorrectKernelPassesAndSecretsAreVisible) {
   KernelSampler sampler(kernel_, timer_, 3, 1);
   ASSERT_TRUE(TakeAll(&sampler, 40));
   const auto right = sampler.Verify();
   ASSERT_TRUE(right.has_value());
   EXPECT_TRUE(*right);
   EXPECT_FALSE(sampler.problem().has_value());
-  EXPECT_EQ(sampler.verified(), 9) << "eight cold ones and the warm one";
+  EXPECT_EQ(sampler.verified(), 9) << "eight cold replays and one warm replay";
   EXPECT_GT(sampler.visible(), 0);
   EXPECT_EQ(program_.plans, (std::set<const plan::Plan*>{&plans_[0], &plans_[1]}));
   for (const TakeRequest& request : timer_.requests) EXPECT_EQ(request.entrant, 3u);
 }
 
-TEST_F(KernelSamplerTest, EveryReplayHasASecretOfItsOwn) {
+TEST_F(KernelSamplerTest, EveryReplayHasItsOwnSecret) {
   KernelSampler sampler(kernel_, timer_, 0, 1);
   ASSERT_TRUE(TakeAll(&sampler, 40));
   std::set<std::pair<uint64_t, std::string>> secrets;
@@ -166,7 +166,7 @@ TEST_F(KernelSamplerTest, EveryReplayHasASecretOfItsOwn) {
   EXPECT_GT(secrets.size(), 30u);
 }
 
-TEST_F(KernelSamplerTest, AnotherSeedDrawsOtherSecrets) {
+TEST_F(KernelSamplerTest, SecretsDependOnTheSeed) {
   KernelSampler one(kernel_, timer_, 0, 1), other(kernel_, timer_, 0, 2);
   ASSERT_TRUE(TakeAll(&one, 10));
   const size_t first = timer_.requests.size();
@@ -178,7 +178,7 @@ TEST_F(KernelSamplerTest, AnotherSeedDrawsOtherSecrets) {
   EXPECT_LT(alike, static_cast<int>(first) / 2);
 }
 
-TEST_F(KernelSamplerTest, RememberedOutputsAreRefused) {
+TEST_F(KernelSamplerTest, RejectsRememberedOutputs) {
   timer_.is_stale = true;
   KernelSampler sampler(kernel_, timer_, 0, 1);
   ASSERT_TRUE(TakeAll(&sampler, 40));
@@ -190,10 +190,10 @@ TEST_F(KernelSamplerTest, RememberedOutputsAreRefused) {
   EXPECT_EQ(sampler.problem()->where, "output 1");
 }
 
-TEST_F(KernelSamplerTest, OneThatIgnoresItsInputsShowsNoSecret) {
+TEST_F(KernelSamplerTest, KernelThatIgnoresInputsHasNoVisibleSecrets) {
   program_.compute = timer_.compute = [](const std::vector<float>&) { return 2016.0f; };
   KernelSampler sampler(kernel_, timer_, 0, 1);
-  // Of set 0 alone, where this is what the task asks for.
+  // Only set 0, for which this is the right result.
   sampler.BeginCounting();
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(TakeOne(&sampler, TimingMode::kCold, 0));
   const auto right = sampler.Verify();
@@ -202,7 +202,7 @@ TEST_F(KernelSamplerTest, OneThatIgnoresItsInputsShowsNoSecret) {
   EXPECT_EQ(sampler.visible(), 0);
 }
 
-TEST_F(KernelSamplerTest, OutputsAreKeptFromTheWholeRunAndNotFromWarmingUp) {
+TEST_F(KernelSamplerTest, KeepsOutputsFromWholeRunExceptWarmUp) {
   constexpr size_t kWarmUp = 4, kRounds = 400;
   std::vector<int> kept_at(kRounds);
   for (uint64_t seed = 1; seed <= 20; ++seed) {
@@ -213,8 +213,8 @@ TEST_F(KernelSamplerTest, OutputsAreKeptFromTheWholeRunAndNotFromWarmingUp) {
     for (size_t i = 0; i < kRounds; ++i) {
       kept_at[i] += timer_.requests[kWarmUp + i].keep_outputs ? 1 : 0;
     }
-    EXPECT_TRUE(timer_.requests[kWarmUp + kRounds].keep_outputs) << "the warm one";
-    EXPECT_FALSE(timer_.requests.back().keep_outputs) << "the host's";
+    EXPECT_TRUE(timer_.requests[kWarmUp + kRounds].keep_outputs) << "the warm replay";
+    EXPECT_FALSE(timer_.requests.back().keep_outputs) << "the host replay";
     const auto right = sampler.Verify();
     ASSERT_TRUE(right.has_value() && *right);
     EXPECT_EQ(sampler.verified(), 9);
@@ -230,31 +230,31 @@ TEST_F(KernelSamplerTest, OutputsAreKeptFromTheWholeRunAndNotFromWarmingUp) {
   EXPECT_GT(between(380, 400), 0);
 }
 
-TEST_F(KernelSamplerTest, OfReplaysThatAreSureToComeNoMoreAreBroughtBackThanAreVerified) {
-  constexpr size_t kWarmUp = 4, kSure = 40, kRounds = 60;
+TEST_F(KernelSamplerTest, CopiesOnlyVerifiedOutputsOfGuaranteedReplays) {
+  constexpr size_t kWarmUp = 4, kLeast = 40, kRounds = 60;
   std::set<size_t> places;
   int later = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     timer_.requests.clear();
-    KernelSampler sampler(kernel_, timer_, 0, seed, kSure);
+    KernelSampler sampler(kernel_, timer_, 0, seed, kLeast);
     ASSERT_TRUE(TakeAll(&sampler, kRounds));
-    int among_sure = 0;
+    int among_least = 0;
     for (size_t i = 0; i < kRounds; ++i) {
       if (!timer_.requests[kWarmUp + i].keep_outputs) continue;
-      (i < kSure ? among_sure : later) += 1;
+      (i < kLeast ? among_least : later) += 1;
       places.insert(i);
     }
-    EXPECT_EQ(among_sure, 8);
+    EXPECT_EQ(among_least, 8);
     const auto right = sampler.Verify();
     ASSERT_TRUE(right.has_value() && *right);
     EXPECT_EQ(sampler.verified(), 9);
   }
-  EXPECT_EQ(places.size(), kRounds) << "every replay may be looked at";
+  EXPECT_EQ(places.size(), kRounds) << "every replay may be checked";
   EXPECT_NEAR(later / 40.0, 3.2, 1.5);  // 8 ln(60 / 40)
 }
 
-TEST_F(KernelSamplerTest, AKernelThatTurnsDishonestLateIsCaught) {
-  // Right in its first hundred replays, and in the last one, which is always looked at.
+TEST_F(KernelSamplerTest, RejectsKernelThatBecomesWrongLater) {
+  // Right in its first hundred replays, and in the last replay, which is always checked.
   int calls = 0;
   timer_.compute = [&](const std::vector<float>& x) {
     ++calls;
@@ -267,7 +267,7 @@ TEST_F(KernelSamplerTest, AKernelThatTurnsDishonestLateIsCaught) {
   EXPECT_FALSE(*right);
 }
 
-TEST_F(KernelSamplerTest, WhatTheClockSeesIsTheProblem) {
+TEST_F(KernelSamplerTest, TimerFindingsBecomeTheProblem) {
   engine::Finding finding;
   finding.code = "out_of_bounds";
   finding.message = "beyond its end";
@@ -287,7 +287,7 @@ TEST_F(KernelSamplerTest, WhatTheClockSeesIsTheProblem) {
   EXPECT_EQ(other.problem()->code, "unsupported");
 }
 
-TEST_F(KernelSamplerTest, AReplayWithoutAPastThatFailsIsAProblem) {
+TEST_F(KernelSamplerTest, FailedReExecutionIsAProblem) {
   KernelSampler sampler(kernel_, timer_, 0, 1);
   ASSERT_TRUE(TakeAll(&sampler, 10));
   program_.completes = false;
@@ -297,7 +297,7 @@ TEST_F(KernelSamplerTest, AReplayWithoutAPastThatFailsIsAProblem) {
   EXPECT_EQ(sampler.problem()->code, "wrong_timed_result");
 }
 
-TEST_F(KernelSamplerTest, DependsOnAllTellsASumFromHalfOfIt) {
+TEST_F(KernelSamplerTest, DependsOnAllDistinguishesFullFromHalfSum) {
   const auto all = DependsOnAll(kernel_, 1);
   ASSERT_TRUE(all.has_value());
   EXPECT_TRUE(*all);

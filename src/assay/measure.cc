@@ -15,19 +15,19 @@ namespace {
 using engine::TimingMode;
 using Clock = std::chrono::steady_clock;
 
-/// Not counted: of every set, and as long as an idle GPU takes to raise its clocks.
+/// Warm-up that is not counted: every set, for as long as an idle GPU takes to raise its clocks.
 constexpr int kFirstRounds = 2;
 constexpr std::chrono::milliseconds kFirstTime{50};
-constexpr double kLooksGrow = 1.4;  // from one look at the intervals to the next, in rounds
+constexpr double kLooksGrow = 1.4;  // factor between the rounds of consecutive interval checks
 constexpr double kConfidence = 0.95;
-constexpr double kOthersUs = 2e6;  // for the warm or the host samples of one sampler
+constexpr double kOthersUs = 2e6;  // limit for the warm or the host samples of one sampler
 
 class Measurement {
  public:
-  Measurement(std::span<Sampler* const> samplers, const std::function<Result<double>()>& nothing,
+  Measurement(std::span<Sampler* const> samplers, const std::function<Result<double>()>& overhead,
               int sets, const MeasureOptions& options)
       : samplers_(samplers),
-        nothing_(nothing),
+        overhead_(overhead),
         sets_(sets),
         options_(options),
         samples_(samplers.size()) {}
@@ -38,15 +38,15 @@ class Measurement {
     int counted = 0, next_look = options_.least;
     for (int round = 0; counted < options_.most; ++round) {
       if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
-      // Rounds come in pairs, forwards and backwards: the first that counts is a forward one.
+      // Rounds come in pairs, forwards and backwards. Counting starts with a forward round.
       if (counted == 0 && round % 2 == 0) {
         counts_ = round >= kFirstRounds * sets_ && Clock::now() - start > kFirstTime;
         for (Sampler* sampler : samplers_) {
           if (counts_) sampler->BeginCounting();
         }
       }
-      TRY_ASSIGN(const bool go_on, TakeRound(round));
-      if (!go_on) return Measured();
+      TRY_ASSIGN(const bool taken, TakeRound(round));
+      if (!taken) return Measured();
       counted += counts_ ? 1 : 0;
       if (counted > 0 && Clock::now() > end) break;
       if (counted < next_look) continue;
@@ -59,7 +59,7 @@ class Measurement {
   }
 
  private:
-  /// False when a sampler cannot go on.
+  /// False if a sampler failed.
   Result<bool> TakeRound(int round) {
     const int set = round / 2 % sets_;
     std::vector<double> times(samplers_.size());
@@ -70,14 +70,14 @@ class Measurement {
       if (taken.empty()) return false;
       times[which] = taken.front();
     }
-    TRY_ASSIGN(const double nothing, nothing_());
+    TRY_ASSIGN(const double overhead, overhead_());
     if (!counts_) return true;
     for (size_t i = 0; i < times.size(); ++i) samples_[i].cold.push_back(times[i]);
-    overheads_.push_back(nothing);
+    overheads_.push_back(overhead);
     return true;
   }
 
-  /// Medians, and how each compares with the first.
+  /// True if the intervals of all medians, and of their ratios to the first, are narrow enough.
   bool AreNarrow() const {
     return std::all_of(samples_.begin(), samples_.end(), [&](const Samples& samples) {
       const stats::Interval median = stats::MedianInterval(samples.cold, kConfidence);
@@ -89,10 +89,10 @@ class Measurement {
     });
   }
 
-  /// False when a sampler cannot go on.
+  /// False if a sampler failed.
   Result<bool> TakeOthers() {
     for (size_t i = 0; i < samplers_.size(); ++i) {
-      // Long calls need fewer samples, and a request has its deadline.
+      // Long calls need fewer samples, and a request has a deadline.
       const double us = stats::Median(samples_[i].cold);
       const int count = std::clamp(static_cast<int>(kOthersUs / us), 1, options_.others);
       TRY_ASSIGN(samples_[i].warm, samplers_[i]->Take(TimingMode::kWarm, 0, count));
@@ -117,7 +117,7 @@ class Measurement {
   }
 
   std::span<Sampler* const> samplers_;
-  const std::function<Result<double>()>& nothing_;
+  const std::function<Result<double>()>& overhead_;
   int sets_;
   MeasureOptions options_;
   std::vector<Samples> samples_;
@@ -128,10 +128,10 @@ class Measurement {
 }  // namespace
 
 Result<Measured> Measure(std::span<Sampler* const> samplers,
-                         const std::function<Result<double>()>& nothing, int sets,
+                         const std::function<Result<double>()>& overhead, int sets,
                          const MeasureOptions& options,
                          const std::function<void(int rounds)>& progress) {
-  return Measurement(samplers, nothing, sets, options).Run(progress);
+  return Measurement(samplers, overhead, sets, options).Run(progress);
 }
 
 }  // namespace cupel::assay

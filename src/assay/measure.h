@@ -1,4 +1,4 @@
-// Takes samples of several samplers side by side until their medians are known well enough.
+// Samples several samplers alternately until their medians are known well enough.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,33 +11,33 @@
 namespace cupel::assay {
 
 struct MeasureOptions {
-  int least = 40, most = 400;  // rounds: one cold replay of each
+  int least = 40, most = 400;  // rounds: one cold replay of each sampler
   double narrow = 0.005;       // half of the 95 % intervals of medians and ratios, relative to them
-  double seconds = 8;          // after which the rounds end, however wide the intervals are
-  int others = 21;             // warm and host samples of each
+  double seconds = 8;          // the rounds end after this time, even if the intervals are wide
+  int others = 21;             // warm and host samples of each sampler
 };
 
-/// Of one sampler, microseconds; cold[i] of all samplers were taken side by side.
+/// Microseconds of one sampler; cold[i] of all samplers come from the same round.
 struct Samples {
   std::vector<double> cold, warm, host;
 };
 
 struct Measured {
   std::vector<Samples> samples;  // of each sampler
-  double overhead_us = 0;        // of the clock, subtracted from cold and warm ones
+  double overhead_us = 0;        // of the clock; already subtracted from cold and warm samples
 };
 
-/// The clock's: what two readings of one event differ by.
+/// The clock's resolution: the difference between two readings of one event.
 inline constexpr double kClockResolutionUs = 0.032;
-/// What two copies of the same kernel were seen to differ by on an H200, whatever they take: their
-/// code lies in different places, and comes from memory each time.
+/// The difference between two copies of the same kernel on an H200, independent of their time:
+/// their code is at different addresses and comes from memory each time.
 inline constexpr double kPlacementUs = 0.05;
 
-/// Rounds in ABBA order: forwards, then backwards, on the same inputs; then on the next. `nothing`
-/// takes what the clock itself takes, once a round, so that both are of the same moment. Ends early
-/// when a sampler has a problem.
+/// Takes rounds in ABBA order: forwards, then backwards, on the same inputs; then on the next
+/// inputs. `overhead` measures the clock's own overhead once per round, so that both are from the
+/// same moment. Ends early if a sampler has a problem.
 Result<Measured> Measure(std::span<Sampler* const> samplers,
-                         const std::function<Result<double>()>& nothing, int sets,
+                         const std::function<Result<double>()>& overhead, int sets,
                          const MeasureOptions& options,
                          const std::function<void(int rounds)>& progress);
 

@@ -16,7 +16,7 @@ struct Call {
   int set;
 };
 
-/// Takes `us` always; notes who asked for what in a log that all samplers share.
+/// Always takes `us`. Adds each call to a log that all samplers share.
 class FakeSampler : public Sampler {
  public:
   FakeSampler(char letter, double us, std::vector<Call>* log)
@@ -45,7 +45,7 @@ class FakeSampler : public Sampler {
   bool has_host = true;
   std::optional<TimingMode> fails_in;
   int fails_after = 0;
-  std::vector<size_t> begun_at;  // where in the log counting began
+  std::vector<size_t> begun_at;  // positions in the log at which counting began
 
  private:
   char letter_;
@@ -68,7 +68,7 @@ class MeasureTest : public ::testing::Test {
         samplers, [] { return Result<double>(kOverheadUs); }, kSets, options_,
         [&](int rounds) { looks_.push_back(rounds); });
   }
-  /// Cold replays only, as "abccba…", and of which sets.
+  /// The cold replays as "abccba…".
   std::string Order() const {
     std::string order;
     for (const Call& call : log_) order += call.mode == TimingMode::kCold ? call.sampler : '.';
@@ -83,7 +83,7 @@ class MeasureTest : public ::testing::Test {
   std::vector<int> looks_;
 };
 
-TEST_F(MeasureTest, GoesOnWithoutTimesOfPlainCalls) {
+TEST_F(MeasureTest, ContinuesIfPlainCallsFail) {
   b_.has_host = false;
   const auto measured = Run();
   ASSERT_TRUE(measured) << measured.error().ToString();
@@ -93,7 +93,7 @@ TEST_F(MeasureTest, GoesOnWithoutTimesOfPlainCalls) {
   EXPECT_EQ(measured->samples[2].host.size(), 3u);
 }
 
-TEST_F(MeasureTest, RoundsGoForwardsAndBackwardsOnTheSameInputs) {
+TEST_F(MeasureTest, AlternatesDirectionOnTheSameInputs) {
   ASSERT_TRUE(Run().has_value());
   const std::string order = Order();
   ASSERT_GE(order.size(), 6u * 2 * kSets);
@@ -103,7 +103,7 @@ TEST_F(MeasureTest, RoundsGoForwardsAndBackwardsOnTheSameInputs) {
   }
 }
 
-TEST_F(MeasureTest, WarmingUpDoesNotCount) {
+TEST_F(MeasureTest, DoesNotCountWarmUp) {
   const auto measured = Run();
   ASSERT_TRUE(measured.has_value());
   for (const FakeSampler* sampler : {&a_, &b_, &c_}) {
@@ -117,7 +117,7 @@ TEST_F(MeasureTest, WarmingUpDoesNotCount) {
   }
 }
 
-TEST_F(MeasureTest, TheClocksOwnTimeIsTakenOffDeviceTimesOnly) {
+TEST_F(MeasureTest, SubtractsOverheadFromDeviceTimesOnly) {
   const auto measured = Run();
   ASSERT_TRUE(measured.has_value());
   EXPECT_EQ(measured->overhead_us, kOverheadUs);
@@ -125,18 +125,18 @@ TEST_F(MeasureTest, TheClocksOwnTimeIsTakenOffDeviceTimesOnly) {
   EXPECT_DOUBLE_EQ(measured->samples[1].cold[0], 20 - kOverheadUs);
   EXPECT_EQ(measured->samples[1].warm, std::vector<double>(3, 20 - kOverheadUs));
   EXPECT_EQ(measured->samples[1].host, std::vector<double>(3, 20));
-  // Shorter than the clock: still positive, so that ratios can be had.
+  // Shorter than the overhead: still positive, so that ratios are defined.
   EXPECT_GT(measured->samples[2].cold[0], 0);
 }
 
-TEST_F(MeasureTest, EndsAtTheFirstLookAtNarrowIntervals) {
+TEST_F(MeasureTest, StopsWhenIntervalsAreNarrow) {
   const auto measured = Run();
   ASSERT_TRUE(measured.has_value());
   EXPECT_EQ(measured->samples[0].cold.size(), 8u);
   EXPECT_EQ(looks_, std::vector<int>{8});
 }
 
-TEST_F(MeasureTest, EndsAtTheMostRoundsHoweverWideTheIntervals) {
+TEST_F(MeasureTest, StopsAtMaximumRounds) {
   b_.scatter = 5;
   const auto measured = Run();
   ASSERT_TRUE(measured.has_value());
@@ -145,16 +145,16 @@ TEST_F(MeasureTest, EndsAtTheMostRoundsHoweverWideTheIntervals) {
   EXPECT_GT(looks_.size(), 1u);
 }
 
-TEST_F(MeasureTest, EndsWhenTheTimeIsUp) {
+TEST_F(MeasureTest, StopsAfterTimeLimit) {
   b_.scatter = 5;
   options_.most = 1'000'000'000;
-  options_.seconds = 0.1;  // of which half are for warming up
+  options_.seconds = 0.1;  // half of it for the warm-up
   const auto measured = Run();
   ASSERT_TRUE(measured.has_value());
   EXPECT_GE(measured->samples[0].cold.size(), 1u);
 }
 
-TEST_F(MeasureTest, LongCallsNeedFewerOtherSamples) {
+TEST_F(MeasureTest, TakesFewerWarmAndHostSamplesOfLongCalls) {
   FakeSampler minute('m', 60e6, &log_);
   Sampler* const samplers[] = {&minute};
   const auto measured = Measure(
@@ -164,7 +164,7 @@ TEST_F(MeasureTest, LongCallsNeedFewerOtherSamples) {
   EXPECT_EQ(measured->samples[0].host.size(), 1u);
 }
 
-TEST_F(MeasureTest, ASamplerWithAProblemEndsIt) {
+TEST_F(MeasureTest, StopsWhenASamplerFails) {
   const std::pair<TimingMode, int> failures[] = {{TimingMode::kCold, 0},
                                                  {TimingMode::kCold, 20},
                                                  {TimingMode::kWarm, 0},
@@ -180,11 +180,11 @@ TEST_F(MeasureTest, ASamplerWithAProblemEndsIt) {
     EXPECT_TRUE(measured->samples.empty());
     ASSERT_TRUE(b_.problem().has_value());
     EXPECT_EQ(b_.problem()->code, "out_of_bounds");
-    EXPECT_EQ(log_.back().sampler, 'b') << "nothing was asked of the others afterwards";
+    EXPECT_EQ(log_.back().sampler, 'b') << "the others must not be called afterwards";
   }
 }
 
-TEST_F(MeasureTest, AClockThatFailsIsAnError) {
+TEST_F(MeasureTest, ReturnsErrorOfTheClock) {
   Sampler* const samplers[] = {&a_};
   const auto measured = Measure(
       samplers, []() -> Result<double> { return Fail(ErrorCode::kInternal, "the clock stopped"); },

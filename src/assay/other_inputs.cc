@@ -19,13 +19,13 @@ namespace {
 
 using task::Distribution;
 
-/// A run may cost so many warp instructions, a twentieth of a second on two cores, and a case so
-/// many bytes for all inputs to be tried on it.
+/// Limits up to which all inputs are tried: warp instructions of a run (a twentieth of a second on
+/// two cores) and bytes of a case.
 constexpr double kEasyInstructions = 10e6;
 constexpr double kEasyBytes = 16e6;
-/// Inputs tried where neither the setting nor a smaller one is so small.
+/// How many inputs are tried if neither the setting nor a smaller one is within these limits.
 constexpr size_t kFew = 2;
-/// Other inputs may take an honest kernel longer, but not without bound.
+/// Other inputs may take a correct kernel longer, but not without bound.
 constexpr uint64_t kLeastBudget = 50'000'000, kBudgetFactor = 50;
 
 uint64_t WarpInstructions(const engine::Counters& counters) {
@@ -34,7 +34,7 @@ uint64_t WarpInstructions(const engine::Counters& counters) {
   return sum;
 }
 
-/// How many times too large; at most 1: it is not.
+/// How many times too large the setting is; at most 1 if it is small enough.
 double Excess(const engine::Counters& counters, const task::Case& wanted) {
   return std::max(static_cast<double>(WarpInstructions(counters)) / kEasyInstructions,
                   static_cast<double>(wanted.mapping.bytes().size()) / kEasyBytes);
@@ -52,7 +52,7 @@ std::vector<Distribution> OtherInputTrials::Asked() {
   std::vector<Distribution> asked;
   for (const Distribution distribution : task::OtherInputs()) {
     if (std::find(wanted.begin(), wanted.end(), distribution) == wanted.end()) {
-      Skip(distribution, "not asked for");
+      Skip(distribution, "not requested");
     } else if (domain.Excludes(distribution)) {
       Skip(distribution, "the task's domain excludes it");
     } else {
@@ -78,12 +78,12 @@ Result<bool> OtherInputTrials::Run(const plan::Plan& plan, const task::Case& las
     }
     const auto cases = std::exchange(next, nullptr);
     if (!few_ && i + 1 < kinds.size()) {
-      // The oracle computes it while this one is judged.
+      // The oracle computes this case while the current one is judged.
       TRY_ASSIGN(next, OpenCases(context_, *setting_, kinds[i + 1]));
     }
     TRY_ASSIGN(const bool right, TryOne(kinds[i], *cases));
     if (!right) return false;
-    // One that randomises every parameter must be among the few.
+    // The few kinds that are tried must include one that randomises every parameter.
     const auto later = kinds.begin() + static_cast<std::ptrdiff_t>(i) + 1;
     const auto uniform = std::find(later, kinds.end(), Distribution::kUniform);
     if (few_ && report_.other_inputs.tried.empty() && uniform != kinds.end()) {
@@ -100,7 +100,8 @@ Result<std::vector<Distribution>> OtherInputTrials::Choose(std::vector<Distribut
   TRY_ASSIGN(const bool moved, MoveToTwin());
   if (moved) return asked;
   few_ = true;
-  // Those judged, the first of which randomises every parameter; the seed chooses among the others.
+  // Judged kinds first, starting with one that randomises every parameter. The seed chooses the
+  // others.
   const task::Domain& domain = context_.question->task->domain;
   const auto judged = std::stable_partition(asked.begin(), asked.end(),
                                             [&](Distribution d) { return domain.Judges(d); });
@@ -113,7 +114,7 @@ Result<std::vector<Distribution>> OtherInputTrials::Choose(std::vector<Distribut
   return asked;
 }
 
-/// Sizes that the task does not ask for: a kernel that does not handle them loses nothing.
+/// Uses sizes that the task does not require: a kernel that does not handle them is not penalised.
 Result<bool> OtherInputTrials::MoveToTwin() {
   twin_ = SmallerTwin(*context_.setting, 2 * excess_);
   if (!twin_) return false;
@@ -160,12 +161,12 @@ Result<bool> OtherInputTrials::TryOne(Distribution distribution, oracle::Oracle:
   }
   report_.cases.push_back(UsedCaseOf(context_, *setting_, distribution, wanted));
   report_.other_inputs.tried.emplace_back(Name(distribution));
-  if (judged) return Hold(std::move(attempt), distribution);
-  if (!attempt.ok) Limit(attempt, distribution);
+  if (judged) return AddTrial(std::move(attempt), distribution);
+  if (!attempt.ok) AddLimit(attempt, distribution);
   return true;
 }
 
-/// Records where it must be; an attempt when that is where it ends.
+/// Records if necessary. Returns an attempt if the trial ends here.
 Result<std::optional<OtherInputTrials::Attempt>> OtherInputTrials::Record(const task::Case& wanted,
                                                                           bool judged) {
   const std::string key = RecordingKey(wanted.args);
@@ -235,7 +236,7 @@ Result<OtherInputTrials::Attempt> OtherInputTrials::Try(const task::Case& wanted
     run = std::move(*executed);
   }
   if (!run.unsupported.empty()) {
-    attempt.not_executed = "unsupported: the emulator does not know " + run.unsupported;
+    attempt.not_executed = "unsupported: the emulator does not support " + run.unsupported;
     return attempt;
   }
   attempt.trial.seed = wanted.seed;
@@ -252,7 +253,7 @@ Result<OtherInputTrials::Attempt> OtherInputTrials::Try(const task::Case& wanted
   return attempt;
 }
 
-bool OtherInputTrials::Hold(Attempt attempt, Distribution distribution) {
+bool OtherInputTrials::AddTrial(Attempt attempt, Distribution distribution) {
   if (attempt.refusal) {
     report_.problems.push_back(std::move(*attempt.refusal));
     report_.status = "failed";
@@ -274,7 +275,7 @@ bool OtherInputTrials::Hold(Attempt attempt, Distribution distribution) {
   return attempt.ok;
 }
 
-void OtherInputTrials::Limit(const Attempt& attempt, Distribution distribution) {
+void OtherInputTrials::AddLimit(const Attempt& attempt, Distribution distribution) {
   judge::Failure failure;
   if (attempt.refusal) {
     failure.refused = attempt.refusal->code == "host_exception";

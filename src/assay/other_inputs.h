@@ -1,6 +1,6 @@
 // Inputs that the task does not draw itself: other distributions, special values, other layouts
-// (docs/judging.md, "Other inputs"). What the task's domain includes is judged like a usual trial;
-// what fails outside it becomes a limit on the record.
+// (docs/judging.md, "Other inputs"). Inside the task's domain they are judged like a usual trial;
+// failures outside it become limits in the record.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,22 +15,22 @@
 
 namespace cupel::assay {
 
-/// Of one setting whose usual trials are right.
+/// The trials on other inputs of one setting whose usual trials are right.
 class OtherInputTrials {
  public:
-  /// All borrowed; `sampler` knows what a run of the setting costs.
+  /// Borrows everything. `sampler` must know the cost of a run of the setting.
   OtherInputTrials(const SettingContext& context, judge::SettingReport& report,
                    SampledRunner& sampler)
       : context_(context), report_(report), sampler_(&sampler), setting_(context.setting) {}
 
-  /// `plan` was recorded for `last`, which was right. False when a trial speaks against the
-  /// candidate: then the report says so.
+  /// `plan` was recorded for `last`, which was right. Returns false, and says so in the report, if
+  /// a trial must reject the candidate.
   Result<bool> Run(const plan::Plan& plan, const task::Case& last);
 
  private:
-  /// What one trial came to.
+  /// The result of one trial.
   struct Attempt {
-    std::string not_executed;              // why not, where cupel or the engine is the reason
+    std::string not_executed;              // why, if cupel or the engine is the reason
     std::optional<judge::Reason> refusal;  // the host code's
     judge::TrialReport trial;
     std::vector<engine::Finding> findings;
@@ -39,17 +39,17 @@ class OtherInputTrials {
   };
 
   std::vector<task::Distribution> Asked();
-  /// Where and in which order: at the setting itself when its runs are small, at a smaller twin, or
-  /// a few of them.
+  /// Decides what to try, where and in which order: all kinds at the setting itself if its runs are
+  /// small, all at a smaller twin, or only a few.
   Result<std::vector<task::Distribution>> Choose(std::vector<task::Distribution> asked,
                                                  const task::Case& last);
   Result<bool> MoveToTwin();
   Result<bool> TryOne(task::Distribution distribution, oracle::Oracle::Stream& cases);
   Result<Attempt> Try(const task::Case& wanted, task::Distribution distribution, bool judged);
   Result<std::optional<Attempt>> Record(const task::Case& wanted, bool judged);
-  /// False when the trial failed.
-  bool Hold(Attempt attempt, task::Distribution distribution);
-  void Limit(const Attempt& attempt, task::Distribution distribution);
+  /// False if the trial failed.
+  bool AddTrial(Attempt attempt, task::Distribution distribution);
+  void AddLimit(const Attempt& attempt, task::Distribution distribution);
   void Skip(task::Distribution distribution, std::string why);
 
   const SettingContext& context_;
@@ -58,9 +58,9 @@ class OtherInputTrials {
   const task::Setting* setting_;  // the context's, or twin_
   std::optional<task::Setting> twin_;
   std::optional<plan::Plan> plan_;
-  std::string key_;    // of what plan_ was recorded for
+  std::string key_;    // RecordingKey of the arguments for which plan_ was recorded
   double excess_ = 0;  // how many times too large the setting is
-  bool few_ = false;   // not all are tried
+  bool few_ = false;   // try only a few kinds
 };
 
 }  // namespace cupel::assay

@@ -1,6 +1,5 @@
 // A kernel of cupel's own, timed on both paths: by the engine's timer and, as a "baseline", by
-// PyTorch's process. That both agree shows that kernels and baselines are timed by one clock.
-// SPDX-License-Identifier: Apache-2.0
+// PyTorch's process. If both agree, kernels and baselines are timed by one clock.
 #pragma once
 
 #include <memory>
@@ -13,7 +12,7 @@ namespace cupel::assay {
 
 inline constexpr const char* kOwnProbe = "probe by cupel";
 
-/// The probe as something that an engine can load and replay.
+/// The probe in a form that an engine can load and replay.
 struct Probe {
   std::unique_ptr<engine::Program> program;
   plan::Plan plan;

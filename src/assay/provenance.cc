@@ -19,7 +19,7 @@
 namespace cupel::assay {
 namespace {
 
-constexpr size_t kNamed = 4;  // settings or kernels in a sentence
+constexpr size_t kNamed = 4;  // settings or kernels listed in a sentence
 
 std::string Processor() {
   std::istringstream lines(os::ReadFile("/proc/cpuinfo", 4u << 20).value_or(""));
@@ -62,9 +62,9 @@ judge::Asked AskedOf(const Candidate& candidate, const Question& question, const
   return asked;
 }
 
-/// Of a branch that no size took nothing is known: "2 of 7 kernels, …: Tail<4>, Wide<float>".
-void AddIdle(const judge::Verdict& verdict, const std::set<std::string>& launched,
-             std::vector<std::string>& list) {
+/// Adds kernels that were never launched: "2 of 7 kernels, …: Tail<4>, Wide<float>".
+void AddUnlaunchedKernels(const judge::Verdict& verdict, const std::set<std::string>& launched,
+                          std::vector<std::string>& list) {
   std::vector<std::string> idle;
   for (const build::KernelResources& kernel : verdict.resources) {
     if (!launched.contains(kernel.kernel)) idle.push_back(BriefName(Demangle(kernel.kernel)));
@@ -74,7 +74,7 @@ void AddIdle(const judge::Verdict& verdict, const std::set<std::string>& launche
                              idle.size(), verdict.resources.size(), NameSome(idle, kNamed)));
 }
 
-/// "exact arithmetic at single-0 (3 times too large)", a text for all settings with the same
+/// "exact arithmetic at single-0 (3 times too large)": one text for all settings with the same
 /// reason.
 void AddUntried(const judge::Verdict& verdict, const char* what,
                 std::string judge::Established::*note, std::vector<std::string>& list) {
@@ -150,15 +150,14 @@ judge::Provenance ProvenanceOf(const Candidate& candidate, const Question& quest
 std::vector<std::string> NotChecked(const judge::Verdict& verdict, const Question& question,
                                     const std::set<std::string>& launched) {
   std::vector<std::string> list;
-  if (verdict.settings.empty()) return list;  // it never came to that
-  list.emplace_back(
-      verdict.device.starts_with("gpu")
-          ? "races and reads of what nothing has written, which only the emulator sees"
-          : "speed on a GPU");
+  if (verdict.settings.empty()) return list;  // nothing was judged
+  list.emplace_back(verdict.device.starts_with("gpu")
+                        ? "races and reads of uninitialized memory, which only the emulator detects"
+                        : "speed on a GPU");
   if (!question.kinds.empty()) {
     const size_t all = question.task->SettingsOf(question.direction).size();
     if (verdict.settings.size() < all) {
-      list.push_back(fmt::format("{} of the task's {} settings, which were not asked for",
+      list.push_back(fmt::format("{} of the task's {} settings, which were not requested",
                                  all - verdict.settings.size(), all));
     }
   }
@@ -166,15 +165,15 @@ std::vector<std::string> NotChecked(const judge::Verdict& verdict, const Questio
                                      [](const auto& setting) { return !setting.reduced.empty(); });
   if (smaller > 0) {
     list.push_back(
-        fmt::format("the task's own sizes at {} of {} settings: the emulator was given the smaller "
-                    "ones that task.json names (--full-size, or a GPU, for the others)",
+        fmt::format("the task's own sizes at {} of {} settings: the emulator used the smaller "
+                    "sizes of task.json (use --full-size or a GPU to check the task's own sizes)",
                     smaller, verdict.settings.size()));
   }
-  AddIdle(verdict, launched, list);
-  if (!question.shadows) list.emplace_back("equality in exact arithmetic (not asked for)");
-  if (!question.integers) list.emplace_back("bit-equality on small integers (not asked for)");
+  AddUnlaunchedKernels(verdict, launched, list);
+  if (!question.shadows) list.emplace_back("equality in exact arithmetic (not requested)");
+  if (!question.integers) list.emplace_back("bit-equality on small integers (not requested)");
   if (question.distributions.empty()) {
-    list.emplace_back("inputs that the task does not draw itself (not asked for)");
+    list.emplace_back("inputs that the task does not draw itself (not requested)");
   }
   AddUntried(verdict, "equality in exact arithmetic", &judge::Established::shadow_note, list);
   AddUntried(verdict, "bit-equality on small integers", &judge::Established::exact_note, list);

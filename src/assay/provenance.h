@@ -1,4 +1,4 @@
-// Gathers what a verdict's record says beside the decision. SPDX-License-Identifier: Apache-2.0
+// Gathers the provenance for a verdict's record. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -11,23 +11,23 @@
 
 namespace cupel::assay {
 
-/// SHA-256 of the running program, computed once; empty where it cannot be read.
+/// SHA-256 of the running program, computed once; empty if it cannot be read.
 const std::string& ProgramHash();
 
-/// SHA-256 of the Python code in the oracle's folder, name and content of each module; empty where
+/// SHA-256 of the Python code in the oracle's folder: name and content of each module. Empty if
 /// there is none, or one cannot be read.
 std::string OracleHash(const std::filesystem::path& folder);
 
-/// As verdicts name it: "gpu (h200)".
+/// The device's name in verdicts: "gpu (h200)".
 std::string DeviceOf(const engine::Engine& engine);
 
-/// `recorder`: the sandbox in which the candidate's host code ran, if it did.
+/// `recorder`: the sandbox in which the candidate's host code ran, if it ran.
 judge::Provenance ProvenanceOf(const Candidate& candidate, const Question& question,
                                const Parts& parts,
                                const std::optional<os::SandboxReport>& recorder);
 
-/// What the decision does not say although someone might think so. `launched`: the mangled names of
-/// the kernels that judged calls launched.
+/// What the decision does not cover, although readers might expect it. `launched`: the mangled
+/// names of the kernels that judged calls launched.
 std::vector<std::string> NotChecked(const judge::Verdict& verdict, const Question& question,
                                     const std::set<std::string>& launched);
 

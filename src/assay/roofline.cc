@@ -11,10 +11,9 @@
 namespace cupel::assay {
 namespace {
 
-/// The memory's nominal rate is up to so much above what a kernel that only reads was seen to
-/// reach.
+/// The memory's nominal rate may exceed the measured rate of a read-only kernel by this factor.
 constexpr double kHeadroom = 1.1;
-/// Shorter floors drown in what launching and draining take; nothing can be said.
+/// If the floor is shorter than this, launch overhead dominates and nothing can be concluded.
 constexpr double kLeastFloorUs = 2;
 constexpr double kWideSpread = 0.05, kWideInterval = 0.01;
 constexpr double kWarmIsSlower = 1.05, kAboveRoofline = 1.05;
@@ -25,7 +24,7 @@ double BytesToRead(const task::Case& wanted) {
   std::map<const std::byte*, double> storages;
   for (const task::Tensor* tensor : task::TensorLeaves(wanted.args)) {
     if (tensor->storage.empty()) continue;
-    double elements = 1;  // of memory: what is expanded is read once
+    double elements = 1;  // of memory: expanded dimensions are read once
     for (size_t d = 0; d < tensor->shape.size(); ++d) {
       if (tensor->strides[d] != 0) elements *= static_cast<double>(tensor->shape[d]);
     }
@@ -68,7 +67,7 @@ void Assess(const engine::Ceilings& ceilings, double l2_bytes, const SettingTime
   timing->flops = setting.flops / (us * 1e-6);
   double best = setting.floor_us;
   if (ceilings.read_bytes > 0 && ceilings.copy_bytes > 0) {
-    // What a copy takes beyond its reading is its writing.
+    // The time of a copy minus the time of its reads is the time of its writes.
     const double write_seconds = 2 / ceilings.copy_bytes - 1 / ceilings.read_bytes;
     best += std::max(0.0, setting.written_bytes - l2_bytes) * write_seconds * 1e6;
   }
@@ -80,7 +79,7 @@ void Assess(const engine::Ceilings& ceilings, double l2_bytes, const SettingTime
     timing->oddities.push_back(fmt::format("times scatter by {:.0f} %", 100 * timing->spread / us));
   }
   if (half > kWideInterval * us && half > kClockResolutionUs) {
-    timing->oddities.push_back(fmt::format("the median is known to {:.1f} % after {} replays",
+    timing->oddities.push_back(fmt::format("the median is uncertain by {:.1f} % after {} replays",
                                            100 * half / us, timing->samples.cold.size()));
   }
   if (timing->warm_us > kWarmIsSlower * us) {
@@ -88,15 +87,15 @@ void Assess(const engine::Ceilings& ceilings, double l2_bytes, const SettingTime
   }
   if (timing->roofline > kAboveRoofline) {
     timing->oddities.emplace_back(
-        "above the roofline of float32 arithmetic and memory: tensor cores, "
-        "or less is computed or moved than the formula says");
+        "above the roofline of float32 arithmetic and memory: the kernel uses tensor cores, or "
+        "computes or moves less than the formula assumes");
   }
   if (!timing->is_baseline && timing->name != kOwnProbe && timing->verified == 0) {
     timing->oddities.emplace_back("no timed replay was verified");
   }
   if (!timing->is_baseline && timing->verified > 0 && timing->visible == 0) {
     timing->oddities.emplace_back(
-        "no changed input showed in the outputs, so that remembered answers would not have shown");
+        "no changed input affected the outputs, so reuse of earlier results would not be detected");
   }
 }
 

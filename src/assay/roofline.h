@@ -1,4 +1,4 @@
-// What a time is held against: the bytes that a task must move, the rates that the GPU reaches.
+// Compares times with limits: the bytes that a task must move, and the rates that the GPU reaches.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,16 +6,16 @@
 
 namespace cupel::assay {
 
-/// Bytes of the tensors' elements, storages that several share counted once.
+/// Bytes of the tensors' elements. Counts shared storages once.
 double BytesToRead(const task::Case& wanted);
 double BytesToWrite(const task::Case& wanted);
-/// Why a time cannot be, if every byte of the inputs is read; else empty. `peak_bytes`: of the
-/// memory, a second, as far as it is known.
+/// Why a time is impossible if every byte of the inputs is read; empty if it is possible.
+/// `peak_bytes`: the memory's known bandwidth per second, or 0.
 std::string BelowFloor(const engine::Ceilings& ceilings, double peak_bytes,
                        const SettingTimes& setting, const Timing& timing);
 
-/// Fills in rates and the share of the roofline, and names what is odd.
-/// Writes that the L2 can hold need not reach memory before a kernel ends.
+/// Fills in rates and the share of the roofline, and adds oddities. Does not count writes that fit
+/// in the L2, because they need not reach memory before a kernel ends.
 void Assess(const engine::Ceilings& ceilings, double l2_bytes, const SettingTimes& setting,
             Timing* timing);
 

@@ -19,14 +19,14 @@ task::Tensor TensorOf(const std::vector<float>& data, std::vector<int64_t> shape
   return tensor;
 }
 
-TEST(Roofline, BytesToReadCountMemoryAndNotElements) {
+TEST(Roofline, BytesToReadCountsMemoryNotElements) {
   const std::vector<float> a(64), b(16), none;
   task::Case wanted;
   wanted.args = {task::Value{TensorOf(a, {8, 8})}, task::Value{TensorOf(b, {16})},
                  task::Value{TensorOf(none, {0})}, task::Value{3.0}};
   EXPECT_EQ(BytesToRead(wanted), 4 * (64 + 16));
 
-  // One row of eight that is expanded to a thousand is read once, and the others never.
+  // One row of eight, expanded to a thousand rows, is read once. Other rows are never read.
   task::Tensor expanded = TensorOf(a, {1000, 8});
   expanded.strides = {0, 1};
   wanted.args = {task::Value{expanded}};
@@ -38,18 +38,18 @@ TEST(Roofline, BytesToReadCountMemoryAndNotElements) {
   wanted.args = {task::Value{TensorOf(a, {8, 8})}, task::Value{transposed}};
   EXPECT_EQ(BytesToRead(wanted), 4 * 64);
 
-  // Of a storage of which a view shows a part, only that part must be read.
+  // If a view covers only part of a storage, only that part must be read.
   wanted.args = {task::Value{TensorOf(a, {2, 8})}};
   EXPECT_EQ(BytesToRead(wanted), 4 * 16);
 
-  // Windows that overlap ask for no more than there is.
+  // Overlapping windows count each byte once.
   task::Tensor windows = TensorOf(b, {14, 3});
   windows.strides = {1, 1};
   wanted.args = {task::Value{windows}};
   EXPECT_EQ(BytesToRead(wanted), 4 * 16);
 }
 
-TEST(Roofline, BytesToWriteLeavesOutWhatIsNotAskedFor) {
+TEST(Roofline, BytesToWriteOmitsIgnoredOutputs) {
   task::Case wanted;
   task::Output half, none, scalar;
   half.dtype = DType::kF16;
@@ -85,36 +85,36 @@ class Assessed : public ::testing::Test {
   Timing timing_;
 };
 
-TEST_F(Assessed, ATimeBelowTheFloorIsNamedWithBothTimes) {
+TEST_F(Assessed, ReportsTimeBelowFloor) {
   SetTime(80);
   const std::string what = BelowFloor(ceilings_, 0, setting_, timing_);
   EXPECT_THAT(what, HasSubstr("80 us for 400 MB"));
   EXPECT_THAT(what, HasSubstr("90.91 us"));
-  // Within the head-room of what was measured.
+  // Within the headroom above the measured rate.
   SetTime(95);
   EXPECT_EQ(BelowFloor(ceilings_, 0, setting_, timing_), "");
-  // The memory is known to be faster than what was measured on a GPU that was disturbed.
+  // The memory's known bandwidth exceeds the rate measured on a disturbed GPU.
   SetTime(80);
   EXPECT_EQ(BelowFloor(ceilings_, 5e12, setting_, timing_), "");
-  // Little to read: launching takes longer than that.
+  // Little to read: launching takes longer.
   setting_.read_bytes = 4e6;
   SetTime(0.1);
   EXPECT_EQ(BelowFloor(ceilings_, 0, setting_, timing_), "");
 }
 
-TEST_F(Assessed, RatesAndShareOfTheRoofline) {
+TEST_F(Assessed, ComputesRatesAndRooflineShare) {
   EXPECT_THAT(Oddities(), IsEmpty());
   EXPECT_DOUBLE_EQ(timing_.roofline, 0.5);
   EXPECT_DOUBLE_EQ(timing_.bytes_a_second, 2e12);
   EXPECT_EQ(timing_.flops, 0);
 
-  // Arithmetic that takes longer than reading bounds instead.
+  // If arithmetic takes longer than reading, it sets the limit.
   setting_.flops = 9e9;  // 150 us
   EXPECT_THAT(Oddities(), IsEmpty());
   EXPECT_DOUBLE_EQ(timing_.roofline, 0.75);
   EXPECT_DOUBLE_EQ(timing_.flops, 45e12);
 
-  // Writing 400 MB takes what reading them does here; what fits the L2 takes nothing.
+  // Writing 400 MB takes as long as reading them here. Writes that fit in the L2 take no time.
   setting_.flops = 0;
   setting_.written_bytes = 400e6;
   Oddities();
@@ -126,13 +126,13 @@ TEST_F(Assessed, RatesAndShareOfTheRoofline) {
   EXPECT_DOUBLE_EQ(timing_.roofline, 0.5);
 }
 
-TEST_F(Assessed, WhatIsOddIsNamed) {
+TEST_F(Assessed, ReportsOddities) {
   timing_.spread = 20;
   EXPECT_THAT(Oddities(), Contains("times scatter by 10 %"));
   timing_.spread = 0;
   timing_.median = {200, 195, 205, 0.95};
   timing_.samples.cold.assign(40, 200);
-  EXPECT_THAT(Oddities(), Contains("the median is known to 2.5 % after 40 replays"));
+  EXPECT_THAT(Oddities(), Contains("the median is uncertain by 2.5 % after 40 replays"));
   SetTime(200);
   timing_.warm_us = 220;
   EXPECT_THAT(Oddities(), Contains("slower with a warm L2: 220 us"));
@@ -140,7 +140,7 @@ TEST_F(Assessed, WhatIsOddIsNamed) {
   EXPECT_THAT(Oddities(), Contains(HasSubstr("above the roofline")));
 }
 
-TEST_F(Assessed, WhatTheClockCannotResolveIsNotOdd) {
+TEST_F(Assessed, IgnoresDifferencesBelowClockResolution) {
   SetTime(0.2);
   setting_.floor_us = 0;
   timing_.spread = 0.032;
@@ -148,9 +148,9 @@ TEST_F(Assessed, WhatTheClockCannotResolveIsNotOdd) {
   EXPECT_THAT(Oddities(), IsEmpty());
 }
 
-TEST_F(Assessed, UnverifiedTimesAreNamedButForBaselines) {
+TEST_F(Assessed, ReportsUnverifiedTimesExceptForBaselines) {
   timing_.visible = 0;
-  EXPECT_THAT(Oddities(), Contains(HasSubstr("no changed input showed")));
+  EXPECT_THAT(Oddities(), Contains(HasSubstr("no changed input affected the outputs")));
   timing_.verified = 0;
   EXPECT_THAT(Oddities(), Contains(HasSubstr("no timed replay was verified")));
   timing_.is_baseline = true;

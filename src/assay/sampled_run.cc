@@ -7,12 +7,12 @@
 namespace cupel::assay {
 namespace {
 
-/// Blocks of a grid that are emulated when not all are.
+/// The number of blocks to emulate if a grid is sampled.
 constexpr uint64_t kSample = 256;
-/// Below so many threads all blocks run without further thought.
+/// Grids with fewer threads are always run completely.
 constexpr uint64_t kManyThreads = uint64_t{1} << 20;
-/// Warp instructions that running all blocks may take: in the one trial that does (some 20 s on two
-/// cores, with all checks), and in each (0.2 s).
+/// Limits in warp instructions for running all blocks: in one trial (about 20 s on two cores, with
+/// all checks), and in every trial (0.2 s).
 constexpr uint64_t kAffordableOnce = 2'000'000'000, kAffordableAlways = 30'000'000;
 
 uint64_t Threads(const plan::Plan& plan) {

@@ -1,4 +1,4 @@
-// Decides how much of a large plan is emulated: all blocks in one trial where that is affordable,
+// Decides how much of a large plan is emulated: all blocks in one trial if that is affordable, and
 // random samples in the others. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace cupel::assay {
 
-/// Of one setting; remembers between trials how much work a run is. Decides by counts and not by
+/// For one setting. Remembers between trials how much work a run is. Decides by counts instead of
 /// time, so that a seed repeats a verdict.
 class SampledRunner {
  public:
@@ -19,14 +19,14 @@ class SampledRunner {
   /// True when a run shows no fault.
   using IsRight = std::function<bool(const engine::Run&)>;
 
-  /// Executes the plan once more. A sample that shows a fault is followed by a whole run where that
-  /// is affordable, so that what is reported is about the whole output.
+  /// Executes the plan once more. If a sample shows a fault, runs all blocks if that is affordable,
+  /// so that the report covers the whole output.
   Result<engine::Run> Execute(engine::Program& program, const plan::Plan& plan, Arguments arguments,
                               engine::RunOptions options, const IsRight& is_right);
 
  private:
   bool ran_all_ = false;  // in an earlier trial
-  uint64_t work_ = 0;     // warp instructions of all blocks, the most seen
+  uint64_t work_ = 0;     // warp instructions of all blocks, the maximum so far
 };
 
 }  // namespace cupel::assay

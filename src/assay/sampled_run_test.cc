@@ -9,7 +9,7 @@
 namespace cupel::assay {
 namespace {
 
-/// Runs whatever it is asked to; notes how much.
+/// Runs everything and records how many blocks each run had.
 class CountingProgram : public engine::Program {
  public:
   Result<engine::Run> Execute(const plan::Plan&, SampledRunner::Arguments,
@@ -49,35 +49,35 @@ class SampledRun : public ::testing::Test {
   SampledRunner runner_;
 };
 
-TEST_F(SampledRun, SmallGridsRunWholeEveryTime) {
+TEST_F(SampledRun, AlwaysRunsSmallGridsCompletely) {
   SetGrid(64);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Trial().emulated_blocks, 64u);
   EXPECT_EQ(program_.asked, (std::vector<uint64_t>{64, 64, 64}));
 }
 
-TEST_F(SampledRun, OneTrialRunsAllAndTheOthersSample) {
+TEST_F(SampledRun, RunsAllBlocksOnceThenSamples) {
   EXPECT_EQ(Trial().emulated_blocks, 1u << 16);
   EXPECT_EQ(Trial().emulated_blocks, 256u);
   EXPECT_EQ(Trial().emulated_blocks, 256u);
 }
 
-TEST_F(SampledRun, WhatIsQuickRunsWholeAgain) {
+TEST_F(SampledRun, AlwaysRunsCheapGridsCompletely) {
   program_.instructions_per_block = 100;
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Trial().emulated_blocks, 1u << 16);
 }
 
-TEST_F(SampledRun, WhatTakesMinutesIsSampledOnly) {
+TEST_F(SampledRun, OnlySamplesExpensiveGrids) {
   program_.instructions_per_block = 1'000'000;
   EXPECT_EQ(Trial().emulated_blocks, 256u);
   EXPECT_EQ(Trial(false).emulated_blocks, 256u);
 }
 
-TEST_F(SampledRun, AFaultInASampleIsLookedAtInFull) {
+TEST_F(SampledRun, RunsAllBlocksAfterFaultInSample) {
   Trial();
   EXPECT_EQ(Trial(false).emulated_blocks, 1u << 16);
 }
 
-TEST_F(SampledRun, DependentBlocksRunOnceATrial) {
+TEST_F(SampledRun, RunsDependentBlocksOncePerTrial) {
   program_.can_sample = false;
   Trial();
   Trial();

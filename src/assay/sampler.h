@@ -1,5 +1,5 @@
-// What can be timed one replay at a time, kernels and baselines alike, so that they can be
-// interleaved. SPDX-License-Identifier: Apache-2.0
+// Something that can be timed one replay at a time: kernels and baselines share this interface, so
+// that their replays can be interleaved. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <optional>
@@ -16,12 +16,11 @@ class Sampler {
   virtual ~Sampler() = default;
   virtual std::string Name() const = 0;
   virtual bool IsBaseline() const = 0;
-  /// Microseconds of `count` replays on inputs number `set`, as engine::Taken has them. Nothing
-  /// when it cannot be timed: Problem() says why from then on, but where plain calls (kHost) alone
-  /// cannot.
+  /// Microseconds of `count` replays on input set `set`, as in engine::Taken. Empty if it cannot be
+  /// timed; then problem() says why, except if only plain calls (kHost) fail.
   virtual Result<std::vector<double>> Take(engine::TimingMode mode, int set, int count) = 0;
 
-  /// What comes from now on counts; what came before warmed up.
+  /// Called after the warm-up: replays from now on count.
   virtual void BeginCounting() {}
 
   const std::optional<judge::Reason>& problem() const { return problem_; }

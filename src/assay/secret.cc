@@ -13,7 +13,7 @@ constexpr int64_t kLarge = 256;  // elements
 constexpr int kChangesOfLarge = 4;
 constexpr size_t kMostChanges = 48;
 
-/// Place in the storage, in elements, of an element of the view drawn at random.
+/// Position in the storage, in elements, of a random element of the view.
 int64_t DrawPlace(const task::Tensor& tensor, Random& random) {
   int64_t place = tensor.offset;
   for (size_t d = 0; d < tensor.shape.size(); ++d) {
@@ -31,7 +31,7 @@ double ValueAt(const task::Tensor& tensor, int64_t place) {
   return task::ElementAsDouble(element, 0);
 }
 
-/// Nothing when the elements that were looked at are all the same.
+/// Returns nothing if all sampled elements are equal.
 std::optional<engine::Change> DrawChange(const task::Tensor& tensor, int argument, Random& random) {
   const int64_t target = DrawPlace(tensor, random);
   const double old = ValueAt(tensor, target);
@@ -61,7 +61,7 @@ std::vector<engine::Change> DrawSecrets(const task::Case& wanted, Random& random
   const std::vector<const task::Tensor*> leaves = task::TensorLeaves(wanted.args);
   std::vector<engine::Change> changes;
   for (size_t i = 0; i < leaves.size(); ++i) {
-    // One-element tensors are scalars to the recorder: the plan knows them.
+    // The recorder treats one-element tensors as scalars, so the plan depends on them.
     if (!IsFloating(leaves[i]->dtype) || leaves[i]->numel() < 2) continue;
     const int wanted_here = leaves[i]->numel() >= kLarge ? kChangesOfLarge : 1;
     for (int k = 0; k < wanted_here; ++k) {
@@ -106,7 +106,7 @@ ChangedArguments::ChangedArguments(const task::Case& wanted)
 
 const std::vector<std::span<const std::byte>>& ChangedArguments::Change(
     const std::vector<engine::Change>& changes) {
-  // The last first: two may be of one element.
+  // Undo in reverse order: two changes may be of the same element.
   for (; !back_.empty(); back_.pop_back()) Exchange(back_.back());
   for (const engine::Change& change : changes) {
     back_.push_back({change.argument, change.offset, Exchange(change)});

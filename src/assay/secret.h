@@ -1,5 +1,5 @@
-// The secret of a timed replay: elements of the inputs that no earlier replay has seen, so that an
-// answer remembered from earlier is a wrong one. SPDX-License-Identifier: Apache-2.0
+// The secret of a timed replay: input elements that no earlier replay has seen, so that a
+// remembered result is wrong. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <map>
@@ -14,29 +14,28 @@
 
 namespace cupel::assay {
 
-/// Some elements of floating-point arguments, more of larger arguments, each get the value of
-/// another one that differs: they stay in the domain that the task draws from. Empty when no
-/// argument has two different elements.
+/// Changes some elements of floating-point arguments, more in larger arguments. Each gets the value
+/// of a different element of the same argument, so it stays in the domain that the task draws from.
+/// Empty if no argument has two different elements.
 std::vector<engine::Change> DrawSecrets(const task::Case& wanted, Random& random);
 
-/// An element of a floating-point argument, drawn by size, becomes NaN. Nothing when an argument
-/// has integers or no elements to speak of.
+/// Changes one random element of a floating-point argument to NaN; larger arguments are more
+/// likely. Returns nothing if an argument has integers, or if no argument has two or more elements.
 std::optional<engine::Change> DrawNan(const task::Case& wanted, Random& random);
 
-/// The storages of a case's tensors, some elements of which are changed; what was never changed is
-/// borrowed.
+/// The storages of a case's tensors, with some elements changed. Unchanged storages are borrowed.
 class ChangedArguments {
  public:
   explicit ChangedArguments(const task::Case& wanted);
   ChangedArguments(const ChangedArguments&) = delete;
   ChangedArguments& operator=(const ChangedArguments&) = delete;
 
-  /// Makes these changes and takes those of the call before back. The first change of an argument
+  /// Undoes the changes of the previous call and applies these. The first change of an argument
   /// copies it.
   const std::vector<std::span<const std::byte>>& Change(const std::vector<engine::Change>& changes);
 
  private:
-  /// What was there before.
+  /// Applies a change and returns the previous bytes.
   std::string Exchange(const engine::Change& change);
 
   std::map<size_t, std::vector<std::byte>> copies_;  // by argument

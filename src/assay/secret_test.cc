@@ -43,7 +43,7 @@ class Secret : public ::testing::Test {
   Random random_{7};
 };
 
-TEST_F(Secret, EveryChangeChangesSomethingToAValueOfTheSameArgument) {
+TEST_F(Secret, ChangesElementToOtherValueOfSameArgument) {
   const auto few = Counting(12), many = Counting(4096);
   case_.args = {ValueOf(few, {3, 4}), ValueOf(many, {4096})};
   std::set<uint64_t> places;
@@ -63,11 +63,11 @@ TEST_F(Secret, EveryChangeChangesSomethingToAValueOfTheSameArgument) {
     EXPECT_EQ(of_few, 1);
     EXPECT_GT(of_many, 1);
   }
-  EXPECT_GT(places.size(), 100u) << "places that are not drawn anew can be foreseen";
+  EXPECT_GT(places.size(), 100u) << "places must be drawn again each time";
 }
 
 TEST_F(Secret, StaysInsideStridedViews) {
-  // Rows 1 and 2 of four, columns 1, 3 and 5 of eight: transposed, behind an offset.
+  // Rows 1 and 2 of four, columns 1, 3 and 5 of eight: transposed, after an offset.
   const auto values = Counting(32);
   task::Value view = ValueOf(values, {3, 2});
   auto& tensor = std::get<task::Tensor>(view.data);
@@ -88,7 +88,7 @@ TEST_F(Secret, StaysInsideStridedViews) {
   EXPECT_EQ(changed, inside) << "some elements are never changed";
 }
 
-TEST_F(Secret, LeavesIntegersScalarsAndConstantsAlone) {
+TEST_F(Secret, DoesNotChangeIntegersScalarsAndConstants) {
   const std::vector<int64_t> indices{1, 2, 3};
   const std::vector<float> one{1}, ones(500, 1), none;
   case_.args = {ValueOf(indices, {3}, DType::kI64), ValueOf(one, {1}), ValueOf(one, {}),
@@ -96,7 +96,7 @@ TEST_F(Secret, LeavesIntegersScalarsAndConstantsAlone) {
   for (int draw = 0; draw < 20; ++draw) EXPECT_TRUE(DrawSecrets(case_, random_).empty());
 }
 
-TEST_F(Secret, NamesArgumentsByTheirPlaceAmongTensors) {
+TEST_F(Secret, NumbersArgumentsByPositionAmongTensors) {
   const auto values = Counting(8);
   const std::vector<int64_t> indices{1, 2, 3};
   case_.args = {task::Value{2.0}, ValueOf(indices, {3}, DType::kI64), task::Value{task::None{}},
@@ -106,13 +106,13 @@ TEST_F(Secret, NamesArgumentsByTheirPlaceAmongTensors) {
   EXPECT_EQ(changes[0].argument, 1);
 }
 
-TEST_F(Secret, ManyLargeArgumentsDoNotMakeARequestTooLarge) {
+TEST_F(Secret, LimitsChangesForManyLargeArguments) {
   const auto values = Counting(1000);
   case_.args.assign(100, ValueOf(values, {1000}));
-  EXPECT_LE(DrawSecrets(case_, random_).size(), 64u);  // what the GPU worker takes
+  EXPECT_LE(DrawSecrets(case_, random_).size(), 64u);  // the GPU worker's limit
 }
 
-TEST_F(Secret, NaNsReachEveryArgumentThatIsATensor) {
+TEST_F(Secret, NanReachesEveryTensorArgument) {
   const auto a = Counting(8), b = Counting(8);
   const std::vector<float> one{1};
   const std::vector<uint16_t> halves(8, 0x3c00);
@@ -134,7 +134,7 @@ TEST_F(Secret, NaNsReachEveryArgumentThatIsATensor) {
   EXPECT_EQ(reached, (std::set<int>{0, 2, 3}));
 }
 
-TEST_F(Secret, NoNaNsBesideIndices) {
+TEST_F(Secret, DrawsNoNanIfThereAreIndices) {
   const auto values = Counting(8);
   const std::vector<int64_t> indices{1, 2, 3};
   case_.args = {ValueOf(values, {8}), ValueOf(indices, {3}, DType::kI64)};
@@ -143,7 +143,7 @@ TEST_F(Secret, NoNaNsBesideIndices) {
   EXPECT_FALSE(DrawNan(case_, random_).has_value());
 }
 
-TEST_F(Secret, ChangesAreMadeInACopyAndTheLastOfAnElementHolds) {
+TEST_F(Secret, AppliesChangesToCopyAndLastChangeWins) {
   const auto a = Counting(4), b = Counting(4);
   case_.args = {ValueOf(a, {4}), ValueOf(b, {4})};
   const auto bytes = [](float value) {
@@ -153,14 +153,15 @@ TEST_F(Secret, ChangesAreMadeInACopyAndTheLastOfAnElementHolds) {
   const auto first_after = [&](const std::vector<Change>& changes) {
     const auto& storages = arguments.Change(changes);
     EXPECT_EQ(storages.size(), 2u);
-    EXPECT_EQ(storages[1].data(), std::as_bytes(std::span(b)).data()) << "copied in vain";
+    EXPECT_EQ(storages[1].data(), std::as_bytes(std::span(b)).data()) << "unnecessary copy";
     std::vector<float> now(4);
     std::memcpy(now.data(), storages[0].data(), storages[0].size());
     return now;
   };
   EXPECT_EQ(first_after({{0, 4, bytes(50)}, {0, 12, bytes(60)}, {0, 4, bytes(70)}}),
             (std::vector<float>{0, 70, 2, 60}));
-  EXPECT_EQ(first_after({{0, 0, bytes(80)}}), (std::vector<float>{80, 1, 2, 3})) << "taken back";
+  EXPECT_EQ(first_after({{0, 0, bytes(80)}}), (std::vector<float>{80, 1, 2, 3}))
+      << "must be undone";
   EXPECT_EQ(first_after({}), a);
   EXPECT_EQ(a, Counting(4));
 }

@@ -24,7 +24,7 @@
 namespace cupel::assay {
 namespace {
 
-/// The state of one setting between its trials.
+/// The state of one setting across its trials.
 class SettingRun {
  public:
   explicit SettingRun(const SettingContext& context) : context_(context) {
@@ -38,7 +38,7 @@ class SettingRun {
 
   Result<SettingResult> Run() {
     TRY(RunTrials());
-    ForgiveAtDerivedSizes(result_.report);
+    ConvertRefusalToLimit(result_.report);
     return std::move(result_);
   }
 
@@ -64,28 +64,28 @@ class SettingRun {
       const auto& wanted = std::get<task::Case>(*outcome);
       result_.report.cases.push_back({"usual", wanted.seed, ""});
       if (!TryControls(wanted, trial)) return {};
-      TRY_ASSIGN(const bool go_on, RunTrial(wanted, trial));
-      if (!go_on) return {};
+      TRY_ASSIGN(const bool passed, RunTrial(wanted, trial));
+      if (!passed) return {};
       ++result_.report.established.tolerance_inputs;
       if (trial + 1 < trials_) continue;
-      TRY_ASSIGN(const bool forgets, ForgetsCalls(context_, *plan_, wanted, result_.report));
-      if (!forgets) return {};
-      TRY_ASSIGN(const bool holds, GoBeyond(wanted));
-      if (!holds) return {};
+      TRY_ASSIGN(const bool stateless, IsStateless(context_, *plan_, wanted, result_.report));
+      if (!stateless) return {};
+      TRY_ASSIGN(const bool equivalent, CheckBeyondTolerance(wanted));
+      if (!equivalent) return {};
       TRY_ASSIGN(const bool right, TryOtherInputs(wanted));
       if (!right) return {};
     }
-    // A record that is judged again may hold fewer cases than trials.
+    // A repeated record may list fewer cases than trials.
     if (CanJudge()) result_.report.status = "passed";
     return {};
   }
 
-  /// False when a wrong answer passes, so that right ones cannot be told from wrong ones.
+  /// False if a wrong answer passes, so that the setting cannot distinguish right from wrong.
   bool TryControls(const task::Case& wanted, int trial) {
     Stopwatch watch(result_.report.judge_seconds);
     trial == 0 ? controls_.TryFirst(wanted) : controls_.TryOther(wanted);
     result_.report.controls = controls_.all();
-    return trial + 1 < trials_ || CanJudge();  // one of the cases may still tell
+    return trial + 1 < trials_ || CanJudge();  // a later case may still detect it
   }
 
   bool CanJudge() {
@@ -95,8 +95,8 @@ class SettingRun {
     return false;
   }
 
-  /// Records when it must be; false when what the plan returns is refused without running it.
-  Result<bool> RecordAsAgreed(const task::Case& wanted) {
+  /// Records if necessary and checks what the plan returns. False if the setting failed.
+  Result<bool> RecordAndCheck(const task::Case& wanted) {
     TRY_ASSIGN(const bool recorded, RecordIfNeeded(wanted));
     if (!recorded) return false;
     auto broken = ContractProblem(*plan_, wanted);
@@ -109,7 +109,7 @@ class SettingRun {
     return false;
   }
 
-  /// One call; nothing when that cannot be done, which decides the setting.
+  /// Executes one call. Returns nothing if that is impossible, which decides the setting.
   Result<std::optional<engine::Run>> Execute(const plan::Plan& plan, const task::Case& wanted,
                                              engine::RunOptions options) {
     const auto deadline = std::chrono::steady_clock::now() + kEngineDeadline;
@@ -129,13 +129,13 @@ class SettingRun {
     }
     if (run->unsupported.empty()) return std::optional(std::move(*run));
     result_.report.problems.push_back(
-        {"unsupported_instruction", "the emulator does not know " + run->unsupported, ""});
+        {"unsupported_instruction", "the emulator does not support " + run->unsupported, ""});
     result_.report.unsupported = true;
     return std::optional<engine::Run>();
   }
 
-  /// The first call may ask for more than the calls after it, to make a workspace, say. What it
-  /// returns has to be right all the same.
+  /// The first call may do more than later calls, for example allocate a workspace, but its result
+  /// must also be right.
   Result<bool> TryFirstCall(const task::Case& wanted, engine::RunOptions options) {
     const plan::Plan first = *std::exchange(first_, std::nullopt);
     options.counters = false;
@@ -149,17 +149,17 @@ class SettingRun {
     if (right) return true;
     result_.report.problems.push_back(
         {"wrong_first_call",
-         "the first call asks the GPU for other work than the calls after it, with the same "
-         "arguments, and does not give the right result",
+         "with the same arguments, the first call launches other GPU work than later calls, and "
+         "its result is wrong",
          result_.report.id});
     result_.report.status = "failed";
     return false;
   }
 
-  /// False when the setting is decided: refused, unsupported or failed.
+  /// False if the setting is decided: refused, unsupported or failed.
   Result<bool> RunTrial(const task::Case& wanted, int trial) {
     result_.torch_version = wanted.torch_version;
-    TRY_ASSIGN(const bool recorded, RecordAsAgreed(wanted));
+    TRY_ASSIGN(const bool recorded, RecordAndCheck(wanted));
     if (!recorded) return false;
 
     engine::RunOptions options;
@@ -193,9 +193,9 @@ class SettingRun {
     return ok;
   }
 
-  /// What the tolerance cannot tell, at this setting or, where it is too large, at a smaller one.
-  /// `last` was right.
-  Result<bool> GoBeyond(const task::Case& last) {
+  /// Checks what the tolerance cannot detect, at this setting or, if it is too large, at a smaller
+  /// one. `last` was right.
+  Result<bool> CheckBeyondTolerance(const task::Case& last) {
     const Question& question = *context_.question;
     if (!question.shadows && !question.integers) return true;
     context_.begin_trial(fmt::format("{} beyond the tolerance", context_.setting->id));
@@ -209,12 +209,12 @@ class SettingRun {
     return RunSpecialTrials(*context_.setting, equivalence);
   }
 
-  /// Sizes that the task does not ask for: what the kernel does not handle there is not its fault.
+  /// Uses sizes that the task does not require: a kernel that fails there is not penalised.
   Result<bool> TryTwin(double excess, Equivalence& equivalence) {
     judge::Established& established = result_.report.established;
     established.shadow_note = established.exact_note =
         fmt::format("{:.2g} times too large", excess);
-    // Four times smaller than need be: several runs follow.
+    // Four times smaller than necessary, because several runs follow.
     const auto twin = SmallerTwin(*context_.setting, 4 * excess);
     if (!twin) return true;
     TRY_ASSIGN(auto wanted, CaseOf(*twin, oracle::Distribution::kUsual));
@@ -232,7 +232,7 @@ class SettingRun {
     return RunSpecialTrials(*twin, equivalence);
   }
 
-  /// Cases of other distributions, judged beyond the tolerance only.
+  /// Cases of other distributions, judged only beyond the tolerance.
   Result<bool> RunSpecialTrials(const task::Setting& setting, Equivalence& equivalence) {
     const Question& question = *context_.question;
     if (question.integers) {
@@ -243,7 +243,7 @@ class SettingRun {
                 ? "the task's domain excludes them"
                 : "the task is not exact on small integers";
       } else {
-        TRY_ASSIGN(const bool recorded, RecordAsAgreed(*wanted));
+        TRY_ASSIGN(const bool recorded, RecordAndCheck(*wanted));
         if (!recorded) return false;
         TRY_ASSIGN(const bool equal, equivalence.TryIntegers(*plan_, *wanted));
         if (!equal) return false;
@@ -251,7 +251,7 @@ class SettingRun {
     }
     TRY_ASSIGN(auto wanted, CaseOf(setting, oracle::Distribution::kTiny));
     if (!wanted) return true;
-    TRY_ASSIGN(const bool recorded, RecordAsAgreed(*wanted));
+    TRY_ASSIGN(const bool recorded, RecordAndCheck(*wanted));
     if (!recorded) return false;
     return equivalence.TryTiny(*plan_, *wanted);
   }
@@ -272,22 +272,22 @@ class SettingRun {
 
   /// Inputs that the task does not draw itself. `last` was right.
   Result<bool> TryOtherInputs(const task::Case& last) {
-    // Of sizes that nobody listed, that they are handled is enough.
+    // At derived sizes, the usual trials are enough.
     if (context_.question->distributions.empty() || !context_.setting->derived.empty()) return true;
     context_.begin_trial(fmt::format("{} on other inputs", context_.setting->id));
-    // A twin's recording may have taken the place of the setting's own.
-    TRY_ASSIGN(const bool recorded, RecordAsAgreed(last));
+    // The recording of a twin may have replaced the setting's own.
+    TRY_ASSIGN(const bool recorded, RecordAndCheck(last));
     if (!recorded) return false;
     return OtherInputTrials(context_, result_.report, sampler_).Run(*plan_, last);
   }
 
-  /// As RecordAsAgreed, but a refusal leaves no trace.
+  /// Like RecordAndCheck, but a refusal does not change the report.
   Result<bool> RecordQuietly(const task::Case& wanted) {
     judge::SettingReport& report = result_.report;
     const size_t problems = report.problems.size(), trials = report.trials.size();
     const std::string status = report.status;
     const bool unsupported = report.unsupported;
-    TRY_ASSIGN(const bool recorded, RecordAsAgreed(wanted));
+    TRY_ASSIGN(const bool recorded, RecordAndCheck(wanted));
     if (recorded) return true;
     report.problems.resize(problems);
     report.trials.resize(trials);
@@ -296,9 +296,8 @@ class SettingRun {
     return false;
   }
 
-  /// A plan may ask for more than this machine has or can do in time: that is the candidate's
-  /// doing, not a fault of ours, and must not end a run of many candidates. That others use the
-  /// machine is no doing of its.
+  /// A plan may need more memory or time than this machine has. That is the candidate's fault and
+  /// must not end a run of many candidates. Other users of the machine are not its fault.
   Result<bool> CannotExecute(const Error& error) {
     if (IsOurs(error)) return tl::unexpected(error);
     const std::string message =
@@ -326,7 +325,7 @@ class SettingRun {
       return false;
     }
     auto& recording = std::get<record::Recording>(outcome);
-    if (!result_.plan) result_.report.host_us = recording.host_us;  // not of a smaller twin
+    if (!result_.plan) result_.report.host_us = recording.host_us;  // not for a smaller twin
     plan_ = std::move(recording.plan);
     first_ = std::move(recording.first);
     key_ = std::move(key);
@@ -340,7 +339,7 @@ class SettingRun {
   judge::Controls controls_;
   int trials_ = 0;
   std::optional<plan::Plan> plan_;
-  std::optional<plan::Plan> first_;  // of the first call, until it has been tried
+  std::optional<plan::Plan> first_;  // of the first call, until it was tried
   SampledRunner sampler_;
   std::string key_;
 };

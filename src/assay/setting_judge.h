@@ -10,20 +10,20 @@
 
 namespace cupel::assay {
 
-/// What judging a setting needs; borrowed.
+/// What judging a setting needs; all borrowed.
 struct SettingContext {
   const Question* question = nullptr;
   const task::Setting* setting = nullptr;
   oracle::Oracle* oracle = nullptr;
   record::Recorder* recorder = nullptr;
-  /// For calls that the candidate may refuse: a refusal costs a recorder what it remembers of
-  /// earlier calls, which the agreement between recordings rests on.
+  /// A second recorder, for calls that the candidate may refuse. A refusal makes a recorder forget
+  /// earlier calls, which it needs to check that recordings agree.
   std::function<Result<record::Recorder*>()> spare_recorder;
   engine::Program* program = nullptr;
-  /// Whether random numbers in the kernels' own variables are worth a try: honest barriers may wait
-  /// for ever with them, which costs a GPU its whole deadline, once.
+  /// Whether to try random numbers in the kernels' own variables. Correct barriers may then wait
+  /// forever, which costs a GPU its whole deadline once.
   bool* may_scramble = nullptr;
-  /// Of all settings: the kernels that recorded calls launch, by their mangled names.
+  /// Over all settings: the mangled names of kernels that recorded calls launch.
   std::set<std::string>* launched = nullptr;
   uint64_t seed = 0;
   std::function<void(const std::string& stage)> begin_trial;
@@ -37,7 +37,7 @@ struct SettingResult {
   std::string torch_version;
 };
 
-/// Runs trials until the first that fails.
+/// Runs trials until one fails.
 Result<SettingResult> JudgeSetting(const SettingContext& context);
 
 }  // namespace cupel::assay

@@ -17,15 +17,15 @@
 namespace cupel::assay {
 namespace {
 
-constexpr int kMostErrors = 3;       // of a lane in a row
-constexpr size_t kAheadOfALane = 8;  // built candidates that wait, for each lane
+constexpr int kMostErrors = 3;       // consecutive errors of a lane
+constexpr size_t kAheadOfALane = 8;  // built candidates that wait, per lane
 
 struct Built {
   size_t job = 0;
   Result<Candidate> candidate;
 };
 
-/// Built candidates on their way from compilers to lanes. Ends when all jobs were put in.
+/// Built candidates between compilers and lanes. Ends after all jobs were added.
 class Queue {
  public:
   Queue(size_t jobs, size_t most) : left_(jobs), most_(most) {}
@@ -63,7 +63,7 @@ Result<JobResult> RunJob(const Job& job, const Candidate& candidate, const Lane&
   const auto* image = std::get_if<build::Image>(&candidate.built);
   for (const task::Setting* setting : Chosen(job.question)) {
     if (image == nullptr || lane.bench == nullptr) break;
-    if (!setting->derived.empty()) continue;  // nobody asked for these sizes
+    if (!setting->derived.empty()) continue;  // the task does not list these sizes
     const auto& reports = result.judged.verdict.settings;
     const bool right = std::any_of(reports.begin(), reports.end(), [&](const auto& report) {
       return report.id == setting->id && report.status == "passed";
@@ -79,7 +79,7 @@ Result<JobResult> RunJob(const Job& job, const Candidate& candidate, const Lane&
   return result;
 }
 
-/// Jobs that ask the same come together, where the first of them stands.
+/// Groups jobs with the same task and direction, each group at the position of its first job.
 std::vector<size_t> OrderOf(std::span<const Job> jobs) {
   std::map<std::pair<const task::Task*, task::Direction>, size_t> first;
   std::vector<std::pair<size_t, size_t>> places;
@@ -102,18 +102,18 @@ Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, int bui
   Queue queue(jobs.size(), kAheadOfALane * lanes.size());
   const std::vector<size_t> order = OrderOf(jobs);
   std::atomic<size_t> next{0};
-  std::mutex telling;
+  std::mutex done_mutex;
   const auto cancelled = [] { return Fail(ErrorCode::kCancelled, "interrupted"); };
   const auto build = [&] {
     for (size_t place = next++; place < jobs.size(); place = next++) {
       const size_t job = order[place];
-      // Everyone goes to the end of the queue, so that nobody waits for ever.
+      // Cancelled jobs also pass through the queue, so that no lane waits forever.
       queue.Put({job, os::CancelRequested() ? Result<Candidate>(cancelled()) : jobs[job].build()});
     }
   };
-  std::atomic<size_t> sound{lanes.size()};
+  std::atomic<size_t> working_lanes{lanes.size()};
   const auto judge = [&](const Lane& lane) {
-    int errors = 0;  // in a row
+    int errors = 0;  // consecutive
     while (auto built = queue.Take()) {
       Result<JobResult> result = tl::unexpected<Error>(Error{});
       if (!built->candidate) {
@@ -123,18 +123,18 @@ Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, int bui
       } else {
         result = RunJob(jobs[built->job], *built->candidate, lane);
       }
-      const bool mine = !result && built->candidate &&
-                        (result.error().code == ErrorCode::kEnvironment ||
-                         result.error().code == ErrorCode::kInternal);
-      errors = mine ? errors + 1 : 0;
+      const bool lane_failed = !result && built->candidate &&
+                               (result.error().code == ErrorCode::kEnvironment ||
+                                result.error().code == ErrorCode::kInternal);
+      errors = lane_failed ? errors + 1 : 0;
       {
-        const std::lock_guard lock(telling);
+        const std::lock_guard lock(done_mutex);
         done(built->job, std::move(result));
       }
-      // A GPU that fails at once would otherwise be given all that the others have no time for.
+      // A GPU that always fails would be fast and would therefore get most jobs.
       if (errors < kMostErrors) continue;
-      if (sound.fetch_sub(1) > 1) return;
-      ++sound;
+      if (working_lanes.fetch_sub(1) > 1) return;
+      ++working_lanes;
       errors = 0;
     }
   };

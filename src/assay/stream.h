@@ -1,6 +1,6 @@
-// A stream of candidates, pipelined: compilers run ahead on all cores, and every lane (an engine
-// with its own oracle) judges and times one candidate at a time. SPDX-License-Identifier:
-// Apache-2.0
+// A pipelined stream of candidates: compilers run ahead on all cores, and every lane (an engine
+// with its own oracle) judges and times one candidate at a time.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -21,25 +21,25 @@ struct Job {
   std::function<Result<Candidate>()> build;
 };
 
-/// Where candidates are judged; each is used by one thread. All borrowed.
+/// Where candidates are judged. Each lane is used by one thread. Borrows everything.
 struct Lane {
   Assay* assay = nullptr;
   const Parts* parts = nullptr;
-  /// Nothing is timed without.
+  /// If null, nothing is timed.
   const BenchOptions* bench = nullptr;
   std::string name;  // "NVIDIA H200 0"
 };
 
 struct JobResult {
   Judged judged;
-  std::vector<SettingTimes> times;  // of the settings at which it is right
+  std::vector<SettingTimes> times;  // of the settings at which the kernel is right
   std::string lane;
-  double seconds = 0;  // in its lane; building comes on top
+  double seconds = 0;  // in its lane, without building
 };
 
-/// Jobs of the same task and direction are done together: their cases, which may be large,
-/// are at hand then. `done` is called for every job, in any order, one at a time. What fails for
-/// one job (an Error is cupel's or the task's own fault) ends no other. Errors: kCancelled alone.
+/// Runs jobs of the same task and direction together, because their cases may be large. Calls
+/// `done` for every job, in any order, one at a time. An Error of one job (the fault of cupel or
+/// the task) does not end the others. Fails only with kCancelled.
 Status RunStream(std::span<const Job> jobs, std::span<const Lane> lanes, int builders,
                  const std::function<void(size_t job, Result<JobResult> result)>& done);
 

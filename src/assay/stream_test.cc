@@ -1,4 +1,4 @@
-// How jobs go from compilers to lanes; what becomes of candidates is for the end-to-end tests.
+// How jobs pass from compilers to lanes. The end-to-end tests cover how candidates are judged.
 // SPDX-License-Identifier: Apache-2.0
 #include "assay/stream.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 class StreamTest : public ::testing::Test {
  protected:
-  /// Jobs whose kernels do not exist, on so many lanes.
+  /// Runs jobs whose kernels do not exist on `lanes` lanes. Returns the number of calls per job.
   std::vector<int> Run(int jobs, size_t lanes, int builders) {
     std::vector<Job> list;
     for (int i = 0; i < jobs; ++i) {
@@ -27,33 +27,33 @@ class StreamTest : public ::testing::Test {
     lane.assay = &assay_;
     lane.parts = &parts_;
     const std::vector<Lane> all(lanes, lane);
-    std::vector<int> told(list.size());
-    std::atomic<int> telling{0};
+    std::vector<int> calls(list.size());
+    std::atomic<int> active{0};
     const auto done = RunStream(list, all, builders, [&](size_t job, Result<JobResult> result) {
-      EXPECT_EQ(++telling, 1) << "two at a time";
-      std::this_thread::sleep_for(std::chrono::microseconds(50));  // so that others would come in
-      ASSERT_LT(job, told.size());
-      ++told[job];
+      EXPECT_EQ(++active, 1) << "two calls at the same time";
+      std::this_thread::sleep_for(std::chrono::microseconds(50));  // so that calls could overlap
+      ASSERT_LT(job, calls.size());
+      ++calls[job];
       ASSERT_FALSE(result.has_value());
       EXPECT_NE(result.error().message.find(list[job].kernel.filename().string()),
                 std::string::npos)
           << result.error().message;
-      --telling;
+      --active;
     });
     EXPECT_TRUE(done.has_value());
-    return told;
+    return calls;
   }
   Parts parts_;
   Assay assay_{Parts{}, [](const Progress&) {}};
 };
 
-TEST_F(StreamTest, EveryJobIsToldOnceThoughAllFail) {
-  // More than wait in the queue; as many lanes as a host has GPUs.
+TEST_F(StreamTest, ReportsEveryJobOnceIfAllFail) {
+  // More jobs than the queue holds; as many lanes as a host has GPUs.
   EXPECT_EQ(Run(300, 8, 4), std::vector<int>(300, 1));
   EXPECT_EQ(Run(300, 1, 8), std::vector<int>(300, 1));
 }
 
-TEST_F(StreamTest, JobsOfATaskAreDoneTogether) {
+TEST_F(StreamTest, RunsJobsOfATaskTogether) {
   const task::Task a, b;
   std::vector<Job> list(6);
   for (size_t i = 0; i < list.size(); ++i) {
@@ -64,14 +64,14 @@ TEST_F(StreamTest, JobsOfATaskAreDoneTogether) {
   Lane lane;
   lane.assay = &assay_;
   lane.parts = &parts_;
-  std::vector<size_t> told;
+  std::vector<size_t> order;
   ASSERT_TRUE(RunStream(list, std::span(&lane, 1), 1, [&](size_t job, const auto&) {
-                told.push_back(job);
+                order.push_back(job);
               }).has_value());
-  EXPECT_EQ(told, (std::vector<size_t>{0, 2, 1, 3, 5, 4}));
+  EXPECT_EQ(order, (std::vector<size_t>{0, 2, 1, 3, 5, 4}));
 }
 
-TEST_F(StreamTest, FewerJobsThanLanesOrBuildersEnd) {
+TEST_F(StreamTest, EndsWithFewerJobsThanLanesOrBuilders) {
   EXPECT_EQ(Run(1, 8, 8), std::vector<int>(1, 1));
   EXPECT_EQ(Run(2, 3, 0), std::vector<int>(2, 1));
   EXPECT_EQ(Run(0, 3, 4), std::vector<int>());

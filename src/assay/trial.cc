@@ -14,7 +14,7 @@ std::vector<judge::Comparison> CompareAll(const engine::Run& run, const task::Ca
   for (size_t i = 0; i < run.outputs.size(); ++i) {
     const task::Output& output = wanted.outputs[i];
     judge::Comparison comparison;
-    comparison.ok = output.is_none;  // the task ignores this position, whatever is there
+    comparison.ok = output.is_none;  // the task ignores this position
     const engine::OutputTensor& got = run.outputs[i];
     if (!output.is_none) {
       comparison =

@@ -1,5 +1,6 @@
-// What judging a trial takes, whatever its inputs: comparing all outputs, collecting findings,
-// timing. SPDX-License-Identifier: Apache-2.0
+// What judging a trial needs for all kinds of inputs: comparing outputs, collecting findings,
+// timing.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
@@ -12,7 +13,7 @@
 
 namespace cupel::assay {
 
-/// For one call in the emulator; the largest published kernels take a tenth of it on two cores.
+/// For one call in the emulator. The largest published kernels need a tenth of it on two cores.
 inline constexpr std::chrono::seconds kEngineDeadline{180};
 
 /// Adds the wall time of its own lifetime to a sum.
@@ -29,18 +30,18 @@ class Stopwatch {
 };
 
 std::vector<judge::Comparison> CompareAll(const engine::Run& run, const task::Case& wanted);
-/// Holds an output against that of a run without a past, which may be as far off the truth as the
-/// task allows, too.
+/// Compares an output with that of a clean run. The clean run's own error may be as large as the
+/// task allows, and is not counted.
 judge::Comparison CompareRuns(const engine::OutputTensor& got, const engine::OutputTensor& clean,
                               const task::Output& wanted);
-/// What says nothing of the candidate and ends its judging: a bug of ours, others who use the
-/// machine, or the user's interruption.
+/// True for errors that say nothing about the candidate and end its judging: a bug of cupel, other
+/// users of the machine, or an interruption by the user.
 bool IsOurs(const Error& error);
 bool AllRight(const std::vector<judge::Comparison>& outputs);
 bool HasError(const std::vector<engine::Finding>& findings);
-/// The one of the same code at the same line; null where there is none.
+/// The finding with the same code, kernel and line; null if there is none.
 engine::Finding* SameFinding(const engine::Finding& finding, std::vector<engine::Finding>& all);
-/// Adds findings of a further trial; the same code at the same line is one finding.
+/// Adds findings of a further trial. Findings with the same code, kernel and line are merged.
 void Merge(std::vector<engine::Finding> more, std::vector<engine::Finding>& all);
 
 }  // namespace cupel::assay

@@ -7,7 +7,7 @@ std::optional<task::Setting> SmallerTwin(const task::Setting& setting, double fa
   task::Setting twin = setting;
   double gained = 1;
   while (gained < factor) {
-    // The largest even number, so that what kernels may rely on (powers of two) stays.
+    // The largest even number, so that properties that kernels rely on (powers of two) remain.
     Json* largest = nullptr;
     for (auto& [key, value] : twin.inputs.items()) {
       if (!value.is_number_integer() || setting.init.contains(key)) continue;

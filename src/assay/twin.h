@@ -1,4 +1,4 @@
-// The smaller twin of a setting that is too large to run with shadows: fewer rows of the same kind.
+// A smaller twin of a setting that is too large to run with shadows: fewer rows of the same kind.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace cupel::assay {
 
-/// `setting` with numbers of get_inputs alone, those that the model does not take too, halved until
-/// their product is `factor` times smaller. Nothing when there are none to halve.
+/// `setting` with numbers that only get_inputs takes (not the model) halved until their product is
+/// `factor` times smaller. Returns nothing if there are none to halve.
 std::optional<task::Setting> SmallerTwin(const task::Setting& setting, double factor);
 
 }  // namespace cupel::assay

@@ -6,7 +6,7 @@
 namespace cupel::assay {
 namespace {
 
-TEST(Twin, HalvesWhatOnlyTheInputsTake) {
+TEST(Twin, HalvesNumbersThatOnlyInputsTake) {
   task::Setting setting;
   setting.init = Json{{"num_features", 4096}, {"eps", 1e-8}};
   setting.inputs = Json{{"batch_size", 16}, {"num_tokens", 1024}, {"num_features", 4096}};
@@ -18,7 +18,7 @@ TEST(Twin, HalvesWhatOnlyTheInputsTake) {
             16 * 1024 / 128);
 }
 
-TEST(Twin, KeepsOddNumbersAndEndsThere) {
+TEST(Twin, StopsAtOddNumbers) {
   task::Setting setting;
   setting.inputs = Json{{"rows", 12}, {"name", "x"}};
   EXPECT_EQ(SmallerTwin(setting, 1e9)->inputs["rows"], 3);

@@ -12,7 +12,7 @@ double Normal(Random& random) {
   return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * random.Unit());
 }
 
-/// Marsaglia and Tsang 2000, for shape >= 1; smaller shapes by their boost.
+/// Marsaglia and Tsang 2000, for shape >= 1. Smaller shapes use their boost.
 double Gamma(Random& random, double shape) {
   if (shape < 1) return Gamma(random, shape + 1) * std::pow(1 - random.Unit(), 1 / shape);
   const double d = shape - 1.0 / 3;

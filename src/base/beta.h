@@ -5,7 +5,8 @@
 
 namespace cupel {
 
-/// In (0, 1), with mean a / (a + b); a and b are positive. Repeatable by the generator's seed.
+/// Returns a value in (0, 1) from the distribution with mean a / (a + b). a and b must be positive.
+/// The same generator seed gives the same values.
 double DrawBeta(Random& random, double a, double b);
 
 }  // namespace cupel

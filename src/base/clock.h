@@ -1,4 +1,4 @@
-// Durations as records have them. SPDX-License-Identifier: Apache-2.0
+// Durations in seconds, as records store them. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>

@@ -4,9 +4,10 @@
 #include <csetjmp>
 #include <cstddef>
 
-// The demangler of libstdc++.a in the form that hands out its text piece by piece. __cxa_demangle
-// collects it without limit, and back-references let a name of 300 bytes stand for gigabytes.
-extern "C" int __gcclibcxx_demangle_callback(  // NOLINT: its name is not ours
+// The demangler of libstdc++.a, in the form that passes its text to a callback piece by piece.
+// __cxa_demangle would collect the text without a limit, and back-references let a name of 300
+// bytes expand to gigabytes.
+extern "C" int __gcclibcxx_demangle_callback(  // NOLINT: libstdc++ chose the name
     const char* mangled, void (*callback)(const char*, size_t, void*), void* opaque);
 
 namespace cupel {
@@ -22,7 +23,7 @@ struct Sink {
 
 void Collect(const char* piece, size_t size, void* opaque) {
   auto* sink = static_cast<Sink*>(opaque);
-  // Only C frames lie between here and setjmp: nothing needs to be unwound.
+  // There are only C frames between here and setjmp, so nothing needs to be unwound.
   if (sink->text.size() + size > kMaxDemangledBytes) std::longjmp(sink->too_long, 1);  // NOLINT
   sink->text.append(piece, size);
 }

@@ -6,12 +6,12 @@
 
 namespace cupel {
 
-/// "void foo<float, 4>(float const*)" for "_Z3foo…"; the name itself when it is not a mangled one
-/// or stands for more than 64 KiB.
+/// Returns "void foo<float, 4>(float const*)" for "_Z3foo…". Returns the name unchanged if it is
+/// not mangled, is longer than 16 KiB, or expands to more than 64 KiB.
 std::string Demangle(const std::string& mangled);
 
-/// A demangled name for a sentence: "foo<float, 4>", without "void" and parameters; what lies in
-/// angle brackets becomes "..." where more than 100 bytes would be left.
+/// Shortens a demangled name for use in a sentence: "foo<float, 4>", without "void" and parameters.
+/// If more than 100 bytes would be left, template arguments become "...".
 std::string BriefName(const std::string& demangled);
 
 }  // namespace cupel

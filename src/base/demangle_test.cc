@@ -6,7 +6,7 @@
 namespace cupel {
 namespace {
 
-TEST(DemangleTest, NamesOfCpp) {
+TEST(DemangleTest, DemanglesOnlyMangledNames) {
   EXPECT_EQ(Demangle("_Z3fooIfLi4EEvPKT_"), "void foo<float, 4>(float const*)");
   EXPECT_EQ(Demangle("plain"), "plain");
   EXPECT_EQ(Demangle("_Z"), "_Z");

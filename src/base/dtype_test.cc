@@ -34,7 +34,7 @@ TEST(DType, BFloat16RoundsToNearestEvenAndKeepsNan) {
   EXPECT_TRUE(std::isnan(BFloat16ToFloat(FloatToBFloat16(NAN))));
 }
 
-TEST(DType, NamesAreThoseOfPyTorch) {
+TEST(DType, UsesPyTorchNames) {
   EXPECT_EQ(Name(DType::kBF16), "bfloat16");
   EXPECT_EQ(DTypeFromName("int64"), DType::kI64);
   EXPECT_FALSE(DTypeFromName("float").has_value());

@@ -1,4 +1,4 @@
-// Errors as processes of cupel tell each other of them. SPDX-License-Identifier: Apache-2.0
+// Errors as JSON, for messages between processes. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,7 @@ namespace cupel {
 /// {"code": "busy", "message": …, "remedy": …}.
 Json ErrorToJson(const Error& error);
 
-/// The code that ErrorCodeName calls so; kInternal where none is.
+/// The inverse of ErrorCodeName. Returns kInternal for an unknown name.
 ErrorCode ErrorCodeNamed(std::string_view name);
 
 }  // namespace cupel

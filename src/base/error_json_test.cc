@@ -8,7 +8,7 @@
 namespace cupel {
 namespace {
 
-TEST(ErrorJson, EveryCodeIsReadAsItIsWritten) {
+TEST(ErrorJson, EveryCodeRoundTrips) {
   for (int i = 0; i <= static_cast<int>(ErrorCode::kInternal); ++i) {
     const auto code = static_cast<ErrorCode>(i);
     const Json json = ErrorToJson({code, "m", "r"});

@@ -1,5 +1,5 @@
-// The compiled part of {fmt}: Debian ships it as a shared library only, and cupel's binary must run
-// on machines without it. SPDX-License-Identifier: Apache-2.0
+// The compiled part of {fmt}. Debian ships it only as a shared library, but cupel's binary must run
+// on machines that do not have it. SPDX-License-Identifier: Apache-2.0
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

@@ -15,7 +15,8 @@ class Sha256 {
  public:
   Sha256();
   void Update(std::string_view bytes);
-  /// Writes the length before the bytes, so that a sequence of fields has one reading only.
+  /// Hashes the length before the bytes, so that different sequences of fields never hash the same
+  /// bytes.
   void Field(std::string_view bytes);
   /// 64 lower-case hex digits; the object must not be used afterwards.
   std::string Hex();

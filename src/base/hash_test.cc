@@ -11,7 +11,7 @@ TEST(Sha256, MatchesThePublishedVectors) {
   EXPECT_EQ(Sha256Hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST(Sha256, FieldsHaveOneReading) {
+TEST(Sha256, FieldBoundariesChangeTheHash) {
   Sha256 a, b;
   a.Field("ab");
   a.Field("c");

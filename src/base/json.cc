@@ -9,8 +9,7 @@
 namespace cupel {
 namespace {
 
-/// Deepest nesting of brackets outside strings: checked before parsing, so that recursion is
-/// bounded.
+/// The deepest nesting of brackets outside strings. Checked before parsing to bound the recursion.
 int Depth(std::string_view text) {
   int depth = 0;
   int deepest = 0;
@@ -42,7 +41,7 @@ const Json* Member(const Json& object, const char* key) {
   return it == object.end() ? nullptr : &*it;
 }
 
-/// The parser quotes what it read last, which may be the rest of a hostile file.
+/// The parser's message quotes the text it read last, which may be the rest of a hostile file.
 std::string Shown(std::string_view reason) {
   constexpr size_t kMost = 300;
   std::string text(reason.substr(0, kMost));
@@ -150,7 +149,7 @@ Result<std::string> Base64Decode(std::string_view text, std::string_view what) {
   if (sodium_base642bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(), text.data(),
                         text.size(), nullptr, &size, &end, sodium_base64_VARIANT_ORIGINAL) != 0 ||
       end != text.data() + text.size() ||
-      // libsodium 1.0.18 takes bytes above 127 for '/'.
+      // libsodium 1.0.18 decodes bytes above 127 as '/'.
       std::any_of(text.begin(), text.end(), [](char c) { return c < 0; })) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: not valid base64", what));
   }

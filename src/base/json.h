@@ -1,5 +1,5 @@
-// nlohmann::ordered_json behind functions that return values instead of throwing, and that bound
-// what hostile text can make us do (size, nesting). SPDX-License-Identifier: Apache-2.0
+// nlohmann::ordered_json behind functions that return values instead of throwing. They also limit
+// the size and nesting of hostile text. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ namespace cupel {
 inline constexpr size_t kMaxJsonBytes = 64u << 20;
 inline constexpr int kMaxJsonDepth = 64;
 
-/// Parses UTF-8 JSON. `what` names the text in the message, e.g. a path. Errors are
+/// Parses UTF-8 JSON. `what` names the text in error messages, e.g. a path. Errors are
 /// kInvalidArgument and give line and column.
 Result<Json> ParseJson(std::string_view text, std::string_view what);
 
 /// Serialises; never throws (invalid UTF-8 is replaced). indent < 0 gives one line.
 std::string DumpJson(const Json& json, int indent = -1);
 
-/// Typed access to a member of an object; the error names the path "what.key".
+/// Typed access to a member of an object. The error message names `what` and the key.
 Result<std::string> JsonString(const Json& object, const char* key, std::string_view what);
 Result<int64_t> JsonInt(const Json& object, const char* key, std::string_view what);
 Result<double> JsonNumber(const Json& object, const char* key, std::string_view what);

@@ -6,7 +6,7 @@
 namespace cupel {
 namespace {
 
-TEST(ParseJson, SaysWhereItBroke) {
+TEST(ParseJson, ErrorNamesFileAndLine) {
   const auto result = ParseJson("{\"a\": 1,\n \"b\": }", "config.json");
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, ErrorCode::kInvalidArgument);
@@ -14,13 +14,13 @@ TEST(ParseJson, SaysWhereItBroke) {
   EXPECT_NE(result.error().message.find("line 2"), std::string::npos) << result.error().message;
 }
 
-TEST(ParseJson, RefusesDeepNesting) {
+TEST(ParseJson, RejectsDeepNesting) {
   EXPECT_TRUE(ParseJson(std::string(60, '[') + std::string(60, ']'), "x"));
   EXPECT_FALSE(ParseJson(std::string(1000000, '['), "x"));
   EXPECT_TRUE(ParseJson("\"" + std::string(1000, '[') + "\"", "x"));
 }
 
-TEST(JsonAccess, NamesTheMemberThatIsWrong) {
+TEST(JsonAccess, ErrorNamesTheWrongMember) {
   const Json json = *ParseJson(R"({"n": 1.5, "big": 18446744073709551615, "list": [1, 2]})", "x");
   EXPECT_FALSE(JsonInt(json, "n", "x"));
   EXPECT_FALSE(JsonInt(json, "big", "x"));
@@ -29,7 +29,7 @@ TEST(JsonAccess, NamesTheMemberThatIsWrong) {
             "plan.json: \"missing\" must be a string");
 }
 
-TEST(Base64, RoundTripsAndRefusesNoise) {
+TEST(Base64, RoundTripsAndRejectsInvalidText) {
   for (size_t n = 0; n < 10; ++n) {
     std::string bytes;
     for (size_t i = 0; i < n; ++i) bytes.push_back(static_cast<char>(i * 37 + 250));

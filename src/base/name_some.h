@@ -1,4 +1,4 @@
-// A list of names in a sentence. SPDX-License-Identifier: Apache-2.0
+// Formats a list of names for a sentence. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace cupel {
 
-/// "a, b and 3 more", of at most `most` names.
+/// Returns "a, b and 3 more". Lists at most `most` names.
 std::string NameSome(std::span<const std::string> names, size_t most);
 
 }  // namespace cupel

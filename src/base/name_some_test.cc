@@ -8,7 +8,7 @@
 namespace cupel {
 namespace {
 
-TEST(NameSome, SaysHowManyMoreThereAre) {
+TEST(NameSome, CountsNamesItLeavesOut) {
   const std::vector<std::string> names{"a", "b", "c"};
   EXPECT_EQ(NameSome(names, 2), "a, b and 1 more");
   EXPECT_EQ(NameSome(names, 3), "a, b, c");

@@ -9,7 +9,7 @@ namespace {
 
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-/// Length of the valid UTF-8 sequence at `at`, 0 when there is none.
+/// Length of the valid UTF-8 sequence at `at`, or 0 if there is none.
 size_t SequenceLength(std::string_view text, size_t at) {
   const auto lead = static_cast<unsigned char>(text[at]);
   const size_t length = lead < 0x80                   ? 1

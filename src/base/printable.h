@@ -1,5 +1,5 @@
-// What comes from outside (kernel names, compiler messages) made fit to be shown: it must not move
-// a terminal's cursor or hide text, and widths are counted in characters.
+// Makes external text (kernel names, compiler messages) safe to show. It must not move the
+// terminal's cursor or hide text. Widths are counted in characters.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,14 +8,14 @@
 
 namespace cupel {
 
-/// Control characters, among them line ends and escape sequences' starts, become '?'. Invalid UTF-8
-/// too.
+/// Replaces control characters and invalid UTF-8 with '?'. Control characters include line ends and
+/// the start of escape sequences.
 std::string Printable(std::string_view text);
 
 /// Characters of printable UTF-8 text; each counts as one column.
 int Width(std::string_view text);
 
-/// At most `width` columns; what is cut is marked by "…".
+/// Cuts `text` to at most `width` columns. If it cuts, the result ends in "…".
 std::string Fit(std::string_view text, int width);
 
 }  // namespace cupel

@@ -1,4 +1,4 @@
-// Seeded randomness for everything that a seed must repeat: SplitMix64 (Steele, Lea, Flood 2014).
+// Seeded, repeatable randomness: SplitMix64 (Steele, Lea, Flood 2014).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -34,7 +34,7 @@ class Random {
   /// Uniform in [0, 1).
   double Unit() { return static_cast<double>((*this)() >> 11) * 0x1p-53; }
 
-  /// Every order is as likely (Fisher and Yates 1938).
+  /// Every order is equally likely (Fisher and Yates 1938).
   template <typename T>
   void Shuffle(std::vector<T>& items) {
     for (size_t left = items.size(); left > 1; --left) {

@@ -33,7 +33,7 @@ const char* ErrorCodeName(ErrorCode code) {
 }
 
 void CheckFailed(const char* condition, const char* file, int line) {
-  std::fprintf(stderr, "cupel: internal error: %s does not hold (%s:%d); please report this\n",
+  std::fprintf(stderr, "cupel: internal error: check failed: %s (%s:%d); please report this bug\n",
                condition, file, line);
   std::abort();
 }

@@ -1,6 +1,6 @@
 // Errors as values. An `Error` means that cupel itself could not do its work (a missing tool, a
-// broken file, a full disk); what is wrong with a candidate is data (see record/outcome.h,
-// judge/verdict.h). SPDX-License-Identifier: Apache-2.0
+// broken file, a full disk). A candidate's failure is not an `Error` but data (see
+// record/outcome.h, judge/verdict.h). SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace cupel {
 
 enum class ErrorCode {
   kInvalidArgument,  // wrong usage or malformed input from outside
-  kNotFound,         // a file, task, kernel or tool that is not there
+  kNotFound,         // a file, task, kernel or tool does not exist
   kEnvironment,      // the machine lacks something cupel needs
-  kIo,               // a read, write or spawn that failed
+  kIo,               // a read, write or process start failed
   kTimeout,          // a deadline passed
-  kBusy,             // others use what is needed: later it may do
-  kUnsupported,      // known not to be implemented: never silently passed
+  kBusy,             // another process uses the resource; a later try may succeed
+  kUnsupported,      // known not to be implemented; always reported
   kCancelled,        // the user asked to stop
   kInternal,         // a bug in cupel
 };
@@ -25,7 +25,7 @@ enum class ErrorCode {
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;  // what happened, and where
-  std::string remedy;   // what to do; may be empty when the message says it
+  std::string remedy;   // what to do; empty if the message already says it
 
   /// "message; remedy" on one line.
   std::string ToString() const;
@@ -43,7 +43,7 @@ inline tl::unexpected<Error> Fail(ErrorCode code, std::string message, std::stri
 /// The name used in JSON and logs, e.g. "invalid_argument".
 const char* ErrorCodeName(ErrorCode code);
 
-/// Aborts with a message in every build type: for broken invariants, never for bad input.
+/// Aborts with a message in every build type. Use it for broken invariants, never for bad input.
 [[noreturn]] void CheckFailed(const char* condition, const char* file, int line);
 
 }  // namespace cupel

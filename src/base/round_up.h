@@ -6,7 +6,7 @@
 
 namespace cupel {
 
-/// The least multiple of `unit`, which is positive, that is no less than `value`, which is not
+/// Rounds `value` up to a multiple of `unit`. `unit` must be positive and `value` must not be
 /// negative.
 template <std::integral T>
 constexpr T RoundUp(T value, std::type_identity_t<T> unit) {

@@ -7,7 +7,7 @@
 namespace cupel {
 namespace {
 
-constexpr size_t kLongestName = 64;  // the time grows with the square
+constexpr size_t kLongestName = 64;  // the time grows with the square of the length
 
 }  // namespace
 

@@ -1,5 +1,4 @@
-// What somebody probably meant who wrote a name that is not known. SPDX-License-Identifier:
-// Apache-2.0
+// Suggestions for misspelled names. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <span>
@@ -8,15 +7,15 @@
 
 namespace cupel {
 
-/// Number of letters that must be added, left out or changed, or of neighbours that change places,
-/// to make one word of the other (optimal string alignment, Damerau 1964).
+/// The number of edits that turn one word into the other. An edit adds, removes or changes a
+/// letter, or swaps two neighbours (optimal string alignment, Damerau 1964).
 size_t EditDistance(std::string_view a, std::string_view b);
 
-/// The known name that is nearest to `name`, where no more than a third of its letters differ; else
-/// empty.
+/// The known name nearest to `name`. Empty if more than a third of the letters of `name` would have
+/// to change.
 std::string ClosestName(std::string_view name, std::span<const std::string> known);
 
-/// "did you mean NAME? ", for the beginning of a remedy; empty where no known name is near.
+/// Returns "did you mean NAME? " for the start of a remedy, or "" if no known name is near.
 std::string DidYouMean(std::string_view name, std::span<const std::string> known);
 
 }  // namespace cupel

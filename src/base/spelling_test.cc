@@ -9,7 +9,7 @@
 namespace cupel {
 namespace {
 
-TEST(SpellingTest, CountsWhatMustChange) {
+TEST(SpellingTest, CountsEdits) {
   EXPECT_EQ(EditDistance("check", "check"), 0u);
   EXPECT_EQ(EditDistance("chekc", "check"), 1u);   // neighbours
   EXPECT_EQ(EditDistance("chck", "check"), 1u);    // one is missing
@@ -19,7 +19,7 @@ TEST(SpellingTest, CountsWhatMustChange) {
   EXPECT_EQ(EditDistance("kitten", "sitting"), 3u);
 }
 
-TEST(SpellingTest, FindsWhatWasMeantAndNothingFarFromIt) {
+TEST(SpellingTest, SuggestsOnlyNearNames) {
   const std::vector<std::string> known = {"mnist_linear", "mnist_linear_relu", "softmax", "check"};
   EXPECT_EQ(ClosestName("mnist_linaer", known), "mnist_linear");
   EXPECT_EQ(ClosestName("mnist_linear_relo", known), "mnist_linear_relu");

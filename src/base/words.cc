@@ -11,7 +11,7 @@ Result<std::vector<std::string>> SplitWords(std::string_view line) {
   for (size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
     const bool space = c == ' ' || c == '\t' || c == '\n';
-    if (c == '\0') return Fail(ErrorCode::kInvalidArgument, "a command has a NUL byte in it");
+    if (c == '\0') return Fail(ErrorCode::kInvalidArgument, "a command contains a NUL byte");
     if (quote == 0 && space) {
       if (in_word) words.push_back(std::move(word));
       word.clear();
@@ -23,7 +23,7 @@ Result<std::vector<std::string>> SplitWords(std::string_view line) {
       if (i + 1 == line.size()) {
         return Fail(ErrorCode::kInvalidArgument, "a command ends in a backslash");
       }
-      // Within double quotes a backslash escapes only these two.
+      // Inside double quotes a backslash escapes only '"' and '\\'.
       const char next = line[i + 1];
       if (quote == '"' && next != '"' && next != '\\') {
         word += c;

@@ -1,5 +1,5 @@
-// A command line split into words as a shell would, without a shell: quotes and backslashes, and no
-// variables, patterns or redirections. SPDX-License-Identifier: Apache-2.0
+// Splits a command line into words like a shell, but without running one. It supports quotes and
+// backslashes, but not variables, patterns or redirections. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace cupel {
 
-/// 'as it is', "with \" and \\", a\ b. Error: a quote that is not closed.
+/// Accepts 'literal text', "text with \" and \\" and a\ b. Errors: an unclosed quote, a backslash
+/// at the end, a NUL byte.
 Result<std::vector<std::string>> SplitWords(std::string_view line);
 
 }  // namespace cupel

@@ -26,7 +26,7 @@ bool BeginsWithAny(const List& prefixes, string_view name) {
                      [&](string_view prefix) { return name.starts_with(prefix); });
 }
 
-// ---- What a candidate's host code has no business with: it is refused by name. ----
+// ---- Functions that a candidate's host code must not use: the audit rejects them by name. ----
 
 constexpr auto kProcesses = std::to_array<string_view>({"fork",
                                                         "_Fork",
@@ -93,8 +93,8 @@ constexpr auto kSignals = std::to_array<string_view>(
     {"sigaction", "__sigaction", "signal", "bsd_signal", "sysv_signal", "__sysv_signal",
      "sigaltstack", "sigprocmask", "pthread_sigmask", "timer_create", "setitimer", "alarm"});
 
-// ---- What answers otherwise from call to call, process to process or machine to machine: no plan
-// may follow it. ----
+// ---- Functions whose results change from call to call, process to process or machine to machine:
+// a plan must not depend on them. ----
 
 constexpr auto kClocks = std::to_array<string_view>(
     {"time", "clock", "clock_gettime", "gettimeofday", "timespec_get", "ftime", "times",
@@ -115,7 +115,7 @@ constexpr auto kIdentities = std::to_array<string_view>(
      // the program
      "program_invocation_name", "program_invocation_short_name", "__progname", "__progname_full",
      "dladdr", "dladdr1", "dlinfo", "dl_iterate_phdr"});
-/// Environment variables, also by way of what they choose: languages and time zones.
+/// Environment variables, and functions that depend on them: languages and time zones.
 constexpr auto kEnvironment = std::to_array<string_view>({"getenv",
                                                           "secure_getenv",
                                                           "__secure_getenv",
@@ -141,9 +141,9 @@ constexpr auto kEnvironment = std::to_array<string_view>({"getenv",
                                                           "localtime_r",
                                                           "mktime"});
 
-// ---- What it may use. ----
+// ---- Functions that it may use. ----
 
-/// What the recorder stands in for, and the compiler's and the C++ library's own.
+/// Functions that the recorder replaces, and those of the compiler and the C++ library.
 constexpr auto kAllowedPrefixes =
     std::to_array<string_view>({"cuda", "__cuda", "cublas", "cupel_rt_", "_ZN", "_ZS", "_ZT", "_ZK",
                                 "__cxa_", "_Unwind_", "__gxx_", "__once", "_Zna", "_Znw", "_Zda",
@@ -170,10 +170,10 @@ constexpr auto kAllowed = std::to_array<string_view>(
      "pthread_key_create", "pthread_getspecific", "pthread_setspecific", "pthread_cond_broadcast",
      "pthread_cond_signal", "pthread_cond_wait", "__tls_get_addr", "__isoc23_strtol",
      "__isoc23_strtoll", "__isoc23_strtoul", "__isoc23_strtoull"});
-/// Declared weak by the compiler and the C++ library, whose own they are.
+/// Weak symbols that the compiler and the C++ library declare.
 constexpr auto kWeak = std::to_array<string_view>({"__gmon_start__", "__pthread_key_create"});
 constexpr auto kWeakPrefixes = std::to_array<string_view>({"_ITM_", "__cxa_", "_Unwind_"});
-/// Compiled with _FORTIFY_SOURCE, some have another name.
+/// With _FORTIFY_SOURCE, some functions have another name.
 constexpr string_view kFortified = "__";
 
 constexpr auto kMathStems = std::to_array<string_view>(
@@ -185,7 +185,7 @@ constexpr auto kMathStems = std::to_array<string_view>(
      "sin",       "sqrt",    "tan",       "tgamma",    "trunc",  "nan",      "__fpclassify",
      "__isnan",   "__isinf", "__finite",  "__signbit", "__exp",  "__log",    "__pow"});
 
-// ---- Legal, and worth knowing. ----
+// ---- Allowed, but worth a note. ----
 
 struct Remark {
   string_view name, text;
@@ -215,32 +215,32 @@ bool IsHarmless(string_view name) {
   return false;
 }
 
-/// What `name` is for when it is refused, else null.
+/// What the forbidden function `name` does, or null if it is not forbidden.
 const char* Forbidden(string_view name) {
-  if (IsOneOf(kProcesses, name)) return "reaches for other processes";
+  if (IsOneOf(kProcesses, name)) return "starts or controls processes";
   if (IsOneOf(kThreads, name) || BeginsWithAny(kThreadPrefixes, name)) return "starts threads";
   if (IsOneOf(kSockets, name)) return "uses the network";
   if (IsOneOf(kFiles, name) || BeginsWithAny(kFilePrefixes, name)) return "uses files";
-  if (IsOneOf(kLoading, name)) return "loads or alters code";
-  if (IsOneOf(kCalls, name)) return "makes system calls of its own";
+  if (IsOneOf(kLoading, name)) return "loads or modifies code";
+  if (IsOneOf(kCalls, name)) return "makes its own system calls";
   if (IsOneOf(kSignals, name)) return "handles signals";
   return nullptr;
 }
 
-/// What of a changing world `name` looks at, else null.
+/// What the impure function `name` does, or null if it is pure.
 const char* Changing(string_view name) {
   if (IsOneOf(kClocks, name)) return "reads a clock";
   if (IsOneOf(kEntropy, name) || BeginsWithAny(kEntropyPrefixes, name))
-    return "draws on the system's entropy";
-  if (IsOneOf(kIdentities, name)) return "asks where it runs";
+    return "reads the system's entropy";
+  if (IsOneOf(kIdentities, name)) return "queries the process or the machine";
   if (IsOneOf(kEnvironment, name)) return "reads environment variables";
   return nullptr;
 }
 
-Audit::Objection FollowsNoArgument(string_view does, string_view what) {
+Audit::Objection ImpureObjection(string_view does, string_view what) {
   return {"impure",
-          fmt::format("host code {} ({}): what it asks of the GPU must follow from its arguments "
-                      "and the device alone",
+          fmt::format("host code {} ({}): the GPU work that it launches must depend only on its "
+                      "arguments and the device",
                       does, what),
           std::string(what)};
 }
@@ -251,25 +251,25 @@ std::optional<Audit::Objection> ObjectionTo(const std::string& name) {
   if (const char* purpose = Forbidden(name); purpose != nullptr) {
     return Audit::Objection{
         "host_privilege",
-        fmt::format("host code {} ({}): it may use memory, the CUDA runtime and "
-                    "standard output, and no files, sockets, threads or processes",
+        fmt::format("host code {} ({}): it may only use memory, the CUDA runtime and standard "
+                    "output, not files, sockets, threads or processes",
                     purpose, Readable(name)),
         Readable(name)};
   }
   if (const char* changing = Changing(name); changing != nullptr) {
-    return FollowsNoArgument(changing, Readable(name));
+    return ImpureObjection(changing, Readable(name));
   }
   return std::nullopt;
 }
 
-/// Whether a weak symbol is there tells a recorder from a process of PyTorch.
+/// Weak symbols would let a candidate distinguish the recorder from a process of PyTorch.
 void AuditWeakSymbols(const SharedObject& object, Audit& audit) {
   for (const std::string& name : object.weak) {
     if (audit.objection) return;
     if (IsOneOf(kWeak, name) || BeginsWithAny(kWeakPrefixes, name)) continue;
     audit.objection = ObjectionTo(name);
     if (audit.objection || IsOneOf(kAllowed, name)) continue;
-    audit.objection = FollowsNoArgument("asks whether somebody has a symbol", Readable(name));
+    audit.objection = ImpureObjection("checks whether a symbol exists", Readable(name));
   }
 }
 
@@ -287,7 +287,8 @@ void AuditSymbols(const SharedObject& object, Audit& audit) {
     }
   }
   if (unknown.empty()) return;
-  audit.notes.push_back("host code needs what is not on the audit's list: " + NameSome(unknown, 5));
+  audit.notes.push_back("host code uses functions that are not on the audit's list: " +
+                        NameSome(unknown, 5));
 }
 
 void AuditCode(const SharedObject& object, Audit& audit) {
@@ -299,52 +300,51 @@ void AuditCode(const SharedObject& object, Audit& audit) {
     undecoded += calls.undecoded;
     if (calls.undecoded > 0) {
       audit.notes.push_back(
-          fmt::format("host code holds bytes in {} that are no instructions: it may hide system "
-                      "calls, which the "
-                      "sandbox refuses",
+          fmt::format("host code contains bytes in {} that are not instructions: they may hide "
+                      "system calls, which the sandbox blocks",
                       code.section.substr(0, 40)));
     }
     if (calls.offsets.empty() || audit.objection) continue;
     audit.objection = {"host_privilege",
-                       fmt::format("host code holds a raw system call instruction ({} + {:#x})",
+                       fmt::format("host code contains a raw system call instruction ({} + {:#x})",
                                    code.section.substr(0, 40), calls.offsets[0]),
                        code.section.substr(0, 40)};
   }
   if (impure.empty()) return;
   const std::string names = fmt::format("{}", fmt::join(impure, ", "));
-  if (undecoded > 0) {  // read out of step, anything may look like one
+  if (undecoded > 0) {  // after bytes that cannot be decoded, the names may be wrong
     audit.notes.push_back(fmt::format(
-        "host code seems to hold instructions whose answers change from call to call ({})", names));
+        "host code may contain instructions whose results change from call to call ({})", names));
   } else if (!audit.objection) {
     audit.objection =
-        FollowsNoArgument("holds instructions whose answers change from call to call", names);
+        ImpureObjection("contains instructions whose results change from call to call", names);
   }
 }
 
 void AuditLayout(const SharedObject& object, Audit& audit) {
   const char* what = nullptr;
   if (object.stack == SharedObject::Stack::kExecutable) {
-    what = "asks for an executable stack";
-  } else if (object.stack == SharedObject::Stack::kUnsaid) {
-    what = "does not say that its stack is not executable";
+    what = "requests an executable stack";
+  } else if (object.stack == SharedObject::Stack::kUnmarked) {
+    what = "does not mark its stack as non-executable";
   } else if (object.writable_code) {
-    what = "holds memory that is both writable and executable";
+    what = "has memory that is both writable and executable";
   } else if (object.text_relocations) {
-    what = "has the loader write into its code";
+    what = "requires the loader to write into its code";
   }
   if (what != nullptr && !audit.objection) {
-    audit.objection = {"unsafe_object",
-                       fmt::format("the built object {}, which no compiler makes of C++", what),
-                       ""};
+    audit.objection = {
+        "unsafe_object",
+        fmt::format("the built object {}, which compilers do not produce from C++", what), ""};
   }
-  // The compiler's own, the registration of kernels, and one for the file's static objects.
+  // One of the compiler, one that registers kernels, and one for the file's static objects.
   constexpr size_t kExpectedConstructors = 3;
   if (object.constructors > kExpectedConstructors) {
     audit.notes.push_back(fmt::format("runs {} functions when it is loaded", object.constructors));
   }
   if (object.resolvers > 0) {
     audit.notes.push_back(
-        fmt::format("chooses {} of its functions by code that runs while it is loaded (IFUNC)",
+        fmt::format("selects {} of its functions with code that runs while it is loaded (IFUNC)",
                     object.resolvers));
   }
 }

@@ -1,6 +1,6 @@
-// The audit of a built candidate: what its shared object would need of the system, and what in it
-// no compiler makes of honest code. It refuses early and names the cause; it protects nothing by
-// itself, the sandbox does (docs/trust.md). SPDX-License-Identifier: Apache-2.0
+// The audit of a built candidate: what its shared object needs from the system, and properties that
+// compilers do not produce from honest code. It rejects early and names the cause. It is not a
+// protection; the sandbox is (docs/trust.md). SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <optional>
@@ -12,13 +12,13 @@
 namespace cupel::build {
 
 struct Audit {
-  /// Why the candidate is refused: "host_privilege" (processes, threads, files, sockets, system
-  /// calls of its own), "impure" (clocks, entropy, where it runs) or "unsafe_object".
+  /// Why the candidate is rejected: "host_privilege" (processes, threads, files, sockets, system
+  /// calls), "impure" (clocks, entropy, properties of the process or machine) or "unsafe_object".
   struct Objection {
     std::string code, message, where;
   };
   std::optional<Objection> objection;
-  std::vector<std::string> notes;  // legal, worth knowing
+  std::vector<std::string> notes;  // allowed, but worth knowing
 };
 
 Audit AuditObject(const SharedObject& object);

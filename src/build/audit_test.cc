@@ -24,11 +24,11 @@ std::vector<std::byte> Code(std::initializer_list<unsigned> bytes) {
 
 size_t Length(std::initializer_list<unsigned> bytes) {
   auto code = Code(bytes);
-  code.resize(code.size() + 15, std::byte{0x90});  // more follows
+  code.resize(code.size() + 15, std::byte{0x90});  // followed by more code
   return InstructionLength(code);
 }
 
-/// An object as the compiler makes them.
+/// An object like those of the compiler.
 SharedObject Plain(std::vector<std::string> undefined) {
   SharedObject object;
   object.undefined = std::move(undefined);
@@ -37,7 +37,7 @@ SharedObject Plain(std::vector<std::string> undefined) {
   return object;
 }
 
-TEST(X86, KnowsTheLengthOfInstructions) {
+TEST(X86, DecodesInstructionLengths) {
   EXPECT_EQ(Length({0x55}), 1u);                                 // push rbp
   EXPECT_EQ(Length({0x48, 0x89, 0xe5}), 3u);                     // mov rbp, rsp
   EXPECT_EQ(Length({0x48, 0x8b, 0x84, 0x24, 1, 2, 3, 4}), 8u);   // mov rax, [rsp + disp32]
@@ -56,7 +56,7 @@ TEST(X86, KnowsTheLengthOfInstructions) {
   EXPECT_EQ(InstructionLength(Code({0xe8, 1, 2})), 0u);  // cut off
 }
 
-TEST(X86, FindsSystemCallsAndNotTheirBytesInConstants) {
+TEST(X86, FindsSystemCallsButNotInConstants) {
   EXPECT_THAT(FindSystemCalls(Code({0x90, 0x0f, 0x05, 0xc3})).offsets, ElementsAre(1u));
   EXPECT_THAT(FindSystemCalls(Code({0xcd, 0x80, 0x0f, 0x34})).offsets, ElementsAre(0u, 2u));
   EXPECT_THAT(FindSystemCalls(Code({0x48, 0x0f, 0x05})).offsets, ElementsAre(0u));  // with a prefix
@@ -68,7 +68,7 @@ TEST(X86, FindsSystemCallsAndNotTheirBytesInConstants) {
   EXPECT_GT(FindSystemCalls(Code({0x06, 0x07, 0x90})).undecoded, 0u);
 }
 
-TEST(X86, NamesInstructionsThatChangeFromCallToCall) {
+TEST(X86, FindsImpureInstructions) {
   // rdtsc; rdtscp; rdrand eax; rdseed rcx
   const SystemCalls found = FindSystemCalls(
       Code({0x0f, 0x31, 0x0f, 0x01, 0xf9, 0x0f, 0xc7, 0xf0, 0x48, 0x0f, 0xc7, 0xf9, 0xc3}));
@@ -78,7 +78,7 @@ TEST(X86, NamesInstructionsThatChangeFromCallToCall) {
               IsEmpty());
 }
 
-TEST(Audit, LetsHonestHostCodePass) {
+TEST(Audit, AcceptsHonestHostCode) {
   const Audit audit = AuditObject(
       Plain({"cudaMalloc", "__cudaRegisterFatBinary", "cublasSgemm_v2", "cupel_rt_alloc", "memcpy",
              "_Znwm", "_ZNSt6vectorIfSaIfEE9push_backEOf", "__cxa_guard_acquire", "printf", "sqrtf",
@@ -87,7 +87,7 @@ TEST(Audit, LetsHonestHostCodePass) {
   EXPECT_THAT(audit.notes, IsEmpty());
 }
 
-TEST(Audit, RefusesWhatReachesOutByName) {
+TEST(Audit, RejectsForbiddenFunctions) {
   for (const auto& [symbol, purpose] :
        {std::pair("fork", "processes"), std::pair("system", "processes"),
         std::pair("socket", "network"), std::pair("fopen", "files"),
@@ -105,16 +105,16 @@ TEST(Audit, RefusesWhatReachesOutByName) {
   }
 }
 
-TEST(Audit, RefusesWhatNoPlanMayFollow) {
+TEST(Audit, RejectsImpureFunctionsAndInstructions) {
   for (const auto& [symbol, what] :
        {std::pair("time", "reads a clock"),
         std::pair("_ZNSt6chrono3_V212steady_clock3nowEv", "reads a clock"),
-        std::pair("_ZNSt13random_device9_M_getvalEv", "entropy"), std::pair("gettid", "where"),
-        std::pair("sched_getcpu", "where"), std::pair("getenv", "environment variables"),
+        std::pair("_ZNSt13random_device9_M_getvalEv", "entropy"), std::pair("gettid", "process"),
+        std::pair("sched_getcpu", "machine"), std::pair("getenv", "environment variables"),
         std::pair("secure_getenv", "environment variables"),
         std::pair("environ", "environment variables"),
         std::pair("_ZNSt6localeC1EPKc", "environment variables"),
-        std::pair("program_invocation_name", "where"), std::pair("dl_iterate_phdr", "where")}) {
+        std::pair("program_invocation_name", "process"), std::pair("dl_iterate_phdr", "process")}) {
     for (const bool is_weak : {false, true}) {
       SharedObject object = Plain({"memcpy", symbol});
       if (is_weak) std::swap(object.undefined, object.weak);
@@ -129,14 +129,14 @@ TEST(Audit, RefusesWhatNoPlanMayFollow) {
   object.code.push_back({".text", code});
   ASSERT_TRUE(AuditObject(object).objection);
   EXPECT_THAT(AuditObject(object).objection->message, HasSubstr("rdtsc"));
-  const auto unclear = Code({0x06, 0x07, 0x0f, 0x31, 0xc3});  // begins with no instruction
+  const auto unclear = Code({0x06, 0x07, 0x0f, 0x31, 0xc3});  // begins with an invalid instruction
   object = Plain({});
   object.code.push_back({".text", unclear});
   EXPECT_FALSE(AuditObject(object).objection);
   EXPECT_THAT(AuditObject(object).notes, Contains(HasSubstr("rdtsc")));
 }
 
-TEST(Audit, RefusesWeakSymbolsThatNotEveryProcessHas) {
+TEST(Audit, RejectsUnknownWeakSymbols) {
   SharedObject object = Plain({});
   object.weak = {"__cxa_finalize", "__gmon_start__", "_ITM_registerTMCloneTable",
                  "__cxa_pure_virtual", "pthread_mutex_lock"};
@@ -152,7 +152,7 @@ TEST(Audit, RefusesWeakSymbolsThatNotEveryProcessHas) {
   EXPECT_EQ(AuditObject(object).objection->code, "host_privilege");
 }
 
-TEST(Audit, NotesWhatIsLegalButWorthKnowing) {
+TEST(Audit, NotesUnusualButAllowedFeatures) {
   SharedObject object = Plain({"rand", "some_library_call"});
   object.constructors = 7;
   object.resolvers = 1;
@@ -164,13 +164,13 @@ TEST(Audit, NotesWhatIsLegalButWorthKnowing) {
   EXPECT_THAT(audit.notes, Contains(HasSubstr("IFUNC")));
 }
 
-TEST(Audit, RefusesRawSystemCallsAndUnsafeLayouts) {
+TEST(Audit, RejectsRawSystemCallsAndUnsafeLayouts) {
   const auto code = Code({0x55, 0x0f, 0x05, 0xc3});
   SharedObject object = Plain({});
   object.code.push_back({".text", code});
   ASSERT_TRUE(AuditObject(object).objection);
   EXPECT_EQ(AuditObject(object).objection->message,
-            "host code holds a raw system call instruction (.text + 0x1)");
+            "host code contains a raw system call instruction (.text + 0x1)");
   object = Plain({});
   object.stack = SharedObject::Stack::kExecutable;
   ASSERT_TRUE(AuditObject(object).objection);

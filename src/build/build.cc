@@ -28,8 +28,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxArtefact = 256u << 20;
 
-/// A file that the compiler wrote. Nothing but a regular file in the folder itself will do: a link
-/// could name any file of ours.
+/// Reads a file that the compiler wrote. Accepts only a regular file in the folder itself: a link
+/// could point to any file of the user.
 Result<std::string> TakeOutput(const fs::path& path) {
   std::error_code error;
   if (!fs::is_regular_file(fs::symlink_status(path, error))) {
@@ -39,8 +39,8 @@ Result<std::string> TakeOutput(const fs::path& path) {
   return os::ReadFile(path, kMaxArtefact);
 }
 
-/// True when the compiler ran out of disk: by its words, which a candidate could have said, and the
-/// disk.
+/// True if the compiler ran out of disk. Checks its message, which a candidate could imitate, and
+/// the disk itself.
 bool DiskIsFull(const fs::path& folder, const std::string& output) {
   struct statvfs info {};
   return output.find("No space left on device") != std::string::npos &&
@@ -76,7 +76,7 @@ Result<Compilation> RunCompiler(const Context& context, const std::vector<std::s
   TRY_ASSIGN(os::TempDir folder, os::TempDir::Create());
   const fs::path copy = folder.path() / context.name;
   TRY(os::WriteFileAtomically(copy, context.source));
-  std::error_code error;  // whatever our umask: the compiler may run as another user
+  std::error_code error;  // independent of the umask: the compiler may run as another user
   fs::permissions(copy, static_cast<fs::perms>(0644), error);
   Job job;
   job.toolkit = &context.toolkit;
@@ -107,7 +107,7 @@ BuildFailure FailureOf(const Context& context, const Compilation& compilation,
   }
   if (compiled.limits) {
     return {"build_limits",
-            fmt::format("the compiler went past its limit of memory, time or file size ({})",
+            fmt::format("the compiler exceeded its limit of memory, time or file size ({})",
                         compiled.trouble),
             context.name, std::move(diagnostics), false};
   }
@@ -115,7 +115,7 @@ BuildFailure FailureOf(const Context& context, const Compilation& compilation,
                  fmt::format("the compiler failed without a message ({})", compiled.trouble));
 }
 
-/// Paths of the working folder would make each build's PTX different, and mean nothing afterwards.
+/// Paths of the working folder would make each build's PTX different, and mean nothing later.
 void DropFolder(std::string& text, const fs::path& folder) {
   const std::string prefix = folder.string() + "/";
   std::string result;
@@ -128,12 +128,13 @@ void DropFolder(std::string& text, const fs::path& folder) {
 }
 
 BuildFailure NoModule(const Context& context) {
-  return {"no_module",
-          "the file defines no module for Python; add PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { "
-          "m.def(\"forward\", &forward); } at its end",
-          context.name,
-          {},
-          false};
+  return {
+      "no_module",
+      "the file does not define a Python module; add PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { "
+      "m.def(\"forward\", &forward); } at its end",
+      context.name,
+      {},
+      false};
 }
 
 Result<Outcome> Finish(const Context& context, Compilation compilation, Image image) {
@@ -221,8 +222,8 @@ Result<Outcome> Build(const fs::path& source, const Options& options) {
   }
   const std::vector<std::string> lean = LeanDefinitions(context.source);
   TRY_ASSIGN(Compilation compilation, RunCompiler(context, lean));
-  // What the lean headers leave out may be what the candidate misses: only the full ones' word
-  // counts. More headers are no remedy for what took too much of the machine.
+  // The candidate may need something that the lean headers omit, so build again with the full ones.
+  // More headers do not help if the compiler exceeded its limits.
   if (!compilation.compiled.ok && !compilation.compiled.timed_out && !compilation.compiled.limits &&
       !lean.empty()) {
     TRY_ASSIGN(compilation, RunCompiler(context, {}));

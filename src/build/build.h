@@ -1,4 +1,5 @@
-// Compiles a candidate with nvcc in the sandbox, against shim/ only, with a cache by content.
+// Compiles a candidate with nvcc in the sandbox, using only the headers of shim/. Caches by
+// content.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,21 +16,21 @@
 
 namespace cupel::build {
 
-/// Of a candidate.
+/// The maximum size of a candidate's source.
 inline constexpr size_t kMaxSourceBytes = 4u << 20;
 
 struct Options {
-  std::filesystem::path shim;      // the shim/ folder
-  std::filesystem::path cache;     // created when missing; empty switches the cache off
-  std::string arch = "sm_90";      // sm_80, sm_90, sm_90a, sm_100
-  std::vector<std::string> flags;  // extra flags; each must be on the allow-list
+  std::filesystem::path shim;                        // the shim/ folder
+  std::filesystem::path cache;                       // created if missing; empty: no cache
+  std::string arch = "sm_90";                        // sm_80, sm_90, sm_90a, sm_100
+  std::vector<std::string> flags;                    // extra flags; each must be on the allow-list
   std::vector<std::filesystem::path> include_roots;  // read-only, e.g. CUTLASS
   std::chrono::seconds deadline{120};
   bool allow_weak_sandbox = false;  // os::Confinement::allow_weak
 };
 
-/// The file name by which messages and source lines know a candidate: its own where that is
-/// harmless on a command line, else "candidate.cu".
+/// The file name of a candidate in messages and source lines: its own if that is harmless on a
+/// command line, else "candidate.cu".
 std::string SourceName(const std::filesystem::path& source);
 
 using Outcome = std::variant<Image, BuildFailure>;
@@ -37,8 +38,8 @@ using Outcome = std::variant<Image, BuildFailure>;
 /// Error: nvcc missing, cache not writable, flag not allowed, source unreadable or over 4 MiB.
 Result<Outcome> Build(const std::filesystem::path& source, const Options& options);
 
-/// nvcc found by $CUPEL_NVCC, $CUDA_HOME/bin, PATH, /usr/local/cuda/bin. Error tells how to
-/// install.
+/// nvcc from $CUPEL_NVCC, $CUDA_HOME/bin, PATH or /usr/local/cuda/bin. The Error says how to
+/// install it.
 struct Toolkit {
   std::filesystem::path nvcc;
   std::filesystem::path root;

@@ -1,5 +1,5 @@
-// Real builds by nvcc in the sandbox, against a module header of their own so that they do not
-// depend on shim/. Skipped where there is no CUDA toolkit. SPDX-License-Identifier: Apache-2.0
+// Real builds with nvcc in the sandbox. They use a module header of their own, so that they do not
+// depend on shim/. Skipped without a CUDA toolkit. SPDX-License-Identifier: Apache-2.0
 #include "build/build.h"
 
 #include <gmock/gmock.h>
@@ -84,11 +84,11 @@ class BuildTest : public testing::Test {
   Options options_;
 };
 
-TEST_F(BuildTest, YieldsCodeResourcesAndNotes) {
+TEST_F(BuildTest, ProducesCodeResourcesAndNotes) {
   const Image image = MustBuild(Write(kKernel));
   EXPECT_THAT(image.ptx, HasSubstr(".visible .entry _Z5scalePffi("));
   EXPECT_THAT(image.ptx,
-              HasSubstr("\"kernel.cu\""));   // the line table names no folder of the build
+              HasSubstr("\"kernel.cu\""));   // the line table does not contain the build folder
   EXPECT_THAT(image.ptx, HasSubstr("ftz"));  // --use_fast_math
   ASSERT_EQ(image.resources.size(), 1u);
   EXPECT_EQ(image.resources[0].kernel, "_Z5scalePffi");
@@ -103,7 +103,7 @@ TEST_F(BuildTest, YieldsCodeResourcesAndNotes) {
   EXPECT_FALSE(image.from_cache);
 }
 
-TEST_F(BuildTest, SecondBuildComesFromTheCache) {
+TEST_F(BuildTest, SecondBuildUsesTheCache) {
   const fs::path source = Write(kKernel);
   const Image first = MustBuild(source);
   const auto start = std::chrono::steady_clock::now();
@@ -115,7 +115,7 @@ TEST_F(BuildTest, SecondBuildComesFromTheCache) {
   EXPECT_EQ(second.notes, first.notes);
   EXPECT_EQ(second.resources[0].registers, first.resources[0].registers);
 
-  // What was tampered with is built again, and gives the same code.
+  // A modified entry is built again, with the same code.
   const auto mode = static_cast<fs::perms>(0644);
   fs::permissions(first.shared_object, mode);
   std::ofstream(first.shared_object, std::ios::app) << "x";
@@ -124,7 +124,7 @@ TEST_F(BuildTest, SecondBuildComesFromTheCache) {
   EXPECT_EQ(third.ptx, first.ptx);
   EXPECT_TRUE(MustBuild(source).from_cache);
 
-  // Every input counts.
+  // Every input is part of the key.
   options_.flags = {"-DOTHER"};
   EXPECT_FALSE(MustBuild(source).from_cache);
   options_.flags.clear();
@@ -143,7 +143,7 @@ TEST_F(BuildTest, WorksWithoutACache) {
   EXPECT_FALSE(fs::exists(object));
 }
 
-TEST_F(BuildTest, ExplainsErrorsOfHostDeviceAndPtxas) {
+TEST_F(BuildTest, ReportsErrorsOfHostDeviceAndPtxas) {
   const std::string text = "#include \"module.h\"\nint f() { return undeclared; }\n";
   BuildFailure failure = MustFail(Write(text));
   EXPECT_EQ(failure.code, "compile_error");
@@ -165,7 +165,7 @@ TEST_F(BuildTest, ExplainsErrorsOfHostDeviceAndPtxas) {
   EXPECT_TRUE(failure.unsupported);
 }
 
-TEST_F(BuildTest, ShowsTheCompilerNothingElse) {
+TEST_F(BuildTest, HidesOtherFilesFromTheCompiler) {
   for (const char* line : {"#include \"/etc/passwd\"", "#include \"../secret.h\"",
                            "#include \"/proc/self/environ\""}) {
     std::ofstream(folder_.path() / "secret.h") << "int secret;\n";
@@ -184,7 +184,7 @@ TEST_F(BuildTest, IncludeRootsAreVisible) {
   MustBuild(Write("#include \"module.h\"\n#include <extra.h>\nstatic_assert(EXTRA == 1, \"\");\n"));
 }
 
-TEST_F(BuildTest, EndsACompilationWithoutEnd) {
+TEST_F(BuildTest, StopsEndlessCompilation) {
   options_.deadline = std::chrono::seconds(1);
   // Includes itself 2^150 times.
   const BuildFailure failure = MustFail(Write(
@@ -193,7 +193,7 @@ TEST_F(BuildTest, EndsACompilationWithoutEnd) {
   EXPECT_EQ(failure.message, "the compiler did not finish within 1 s");
 }
 
-TEST_F(BuildTest, ReportsOurOwnTroubleAsErrors) {
+TEST_F(BuildTest, ReportsEnvironmentProblemsAsErrors) {
   EXPECT_EQ(Build(folder_.path() / "absent.cu", options_).error().code, ErrorCode::kNotFound);
   const fs::path source = Write(kKernel);
   options_.flags = {"-Xcompiler=-fplugin=x"};
@@ -208,7 +208,7 @@ TEST_F(BuildTest, ReportsOurOwnTroubleAsErrors) {
   EXPECT_EQ(outcome.error().code, ErrorCode::kEnvironment);
 }
 
-TEST(Cache, RemovesWhatWasUnusedForLongest) {
+TEST(Cache, EvictsLeastRecentlyUsed) {
   const auto folder = os::TempDir::Create();
   const auto store = [&](char digit) {
     Image image;
@@ -228,11 +228,11 @@ TEST(Cache, RemovesWhatWasUnusedForLongest) {
   EXPECT_TRUE(LoadFromCache(folder->path(), c));
 }
 
-TEST(Elf, RefusesWhatIsNone) {
+TEST(Elf, RejectsInvalidFiles) {
   const std::string text(5000, 'x');
   EXPECT_FALSE(ReadSharedObject(std::as_bytes(std::span<const char>(text))));
   EXPECT_FALSE(ReadSharedObject({}));
-  // Every truncation of a real one: no crash.
+  // Every truncation of a real file must not crash.
   const auto self = os::MappedFile::Open("/lib/x86_64-linux-gnu/libm.so.6");
   if (!self) GTEST_SKIP() << "no libm to read";
   const auto bytes = self->bytes();

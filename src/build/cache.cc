@@ -34,8 +34,8 @@ Result<std::vector<fs::path>> FilesUnder(const fs::path& root) {
     if (it->is_regular_file(error)) files.push_back(it->path());
     if (files.size() > kMaxTreeFiles) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{} holds more than {} files", root.string(), kMaxTreeFiles),
-                  "name the folder that holds the headers alone");
+                  fmt::format("{} contains more than {} files", root.string(), kMaxTreeFiles),
+                  "pass a folder that contains only the headers");
     }
   }
   if (error) {
@@ -46,7 +46,7 @@ Result<std::vector<fs::path>> FilesUnder(const fs::path& root) {
   return files;
 }
 
-/// The shim is small: its content counts.
+/// Hashes the content of all files: the shim is small.
 Status AddContent(Sha256& hash, const fs::path& root) {
   TRY_ASSIGN(const std::vector<fs::path> files, FilesUnder(root));
   for (const fs::path& file : files) {
@@ -57,7 +57,7 @@ Status AddContent(Sha256& hash, const fs::path& root) {
   return {};
 }
 
-/// CUTLASS is not: names, sizes and times must do.
+/// Hashes only names, sizes and times of files: CUTLASS is large.
 Status AddListing(Sha256& hash, const fs::path& root) {
   TRY_ASSIGN(const std::vector<fs::path> files, FilesUnder(root));
   hash.Field(root.string());
@@ -159,7 +159,7 @@ Status ReadWarnings(const Json& manifest, Image& image) {
   return {};
 }
 
-/// The file if it has the hash that the manifest gives.
+/// The file's content, if it has the hash in the manifest.
 Result<std::string> Verified(const fs::path& entry, const Json& files, const char* name) {
   TRY_ASSIGN(const std::string hash, JsonString(files, name, "manifest"));
   TRY_ASSIGN(std::string bytes, os::ReadFile(entry / name, kMaxFile));
@@ -179,7 +179,7 @@ Result<Image> Load(const fs::path& entry, const std::string& key) {
   TRY_ASSIGN(const std::string schema, JsonString(manifest, "schema", "manifest"));
   TRY_ASSIGN(const std::string stored_key, JsonString(manifest, "key", "manifest"));
   if (schema != kSchema || stored_key != key)
-    return Fail(ErrorCode::kIo, "the manifest is another's");
+    return Fail(ErrorCode::kIo, "the manifest belongs to another entry");
   Image image;
   image.key = key;
   TRY_ASSIGN(image.source_hash, JsonString(manifest, "source_hash", "manifest"));
@@ -198,7 +198,7 @@ Result<Image> Load(const fs::path& entry, const std::string& key) {
   return image;
 }
 
-/// Removes the entries used longest ago until the rest is within `max_bytes`.
+/// Removes the least recently used entries until the rest is within `max_bytes`.
 void Evict(const fs::path& cache, uint64_t max_bytes) {
   std::vector<os::TrimEntry> entries;
   std::error_code error;
@@ -206,7 +206,7 @@ void Evict(const fs::path& cache, uint64_t max_bytes) {
     for (const auto& item : fs::directory_iterator(shard.path(), error)) {
       os::TrimEntry entry{fs::last_write_time(item.path() / "manifest.json", error), 0,
                           item.path()};
-      if (error) entry.used = fs::file_time_type::min();  // what a crash left
+      if (error) entry.used = fs::file_time_type::min();  // incomplete after a crash
       for (const auto& file : fs::directory_iterator(item.path(), error)) {
         const auto size = file.file_size(error);
         if (!error) entry.bytes += size;
@@ -264,7 +264,7 @@ std::optional<Image> LoadFromCache(const fs::path& cache, const std::string& key
   std::error_code error;
   const auto evidence = image ? EvidenceOf(*image) : Result<Evidence>();
   if (!image || !evidence || (!weak && !evidence->sandbox.IsEnough())) {
-    fs::remove_all(entry, error);  // damaged: the next store needs the place
+    fs::remove_all(entry, error);  // damaged: make room for the next store
     return std::nullopt;
   }
   fs::last_write_time(entry / "manifest.json", fs::file_time_type::clock::now(), error);
@@ -307,7 +307,7 @@ Status StoreInCache(const fs::path& cache, const Artefacts& artefacts, Image& im
     return Fail(ErrorCode::kIo, fmt::format("cannot store the build in {}: {}", entry.string(),
                                             std::strerror(errno)));
   }
-  // Where another process was first, its files are as good as ours.
+  // If another process was first, its files are equivalent.
   image.shared_object = entry / "candidate.so";
   image.cubin = entry / "candidate.cubin";
   Evict(cache, max_bytes);

@@ -1,7 +1,8 @@
-// Builds by content: one folder a key, with a manifest that holds the hash of every file. Only the
-// supervisor writes here, and only whole folders, by rename: a crash or a second process leaves
-// nothing half done. What does not match its manifest is built again. SPDX-License-Identifier:
-// Apache-2.0
+// The build cache, addressed by content: one folder per key, with a manifest that contains the hash
+// of every file. Only the supervisor writes here, and only whole folders, by rename. So a crash or
+// a second process leaves no partial entries. Entries that do not match their manifest are built
+// again.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -32,29 +33,29 @@ struct KeyInputs {
 };
 Result<std::string> CacheKey(const KeyInputs& inputs);
 
-/// Of the names and contents of all files below `folder`.
+/// A hash of the names and contents of all files below `folder`.
 Result<std::string> FolderHash(const std::filesystem::path& folder);
 
-/// What is known of a build beside what it yields. Stands in the manifest.
+/// Facts about a build in addition to its files. Stored in the manifest.
 struct Evidence {
-  os::SandboxReport sandbox;                             // what the compiler ran in
+  os::SandboxReport sandbox;                             // of the compiler
   std::string shared_object_hash, ptx_hash, cubin_hash;  // SHA-256
 };
 
-/// From the manifest beside the image's files.
+/// Reads the manifest next to the image's files.
 Result<Evidence> EvidenceOf(const Image& image);
 
-/// The image under `key`, if it is whole. `source` and `from_cache` are left to the caller. What a
-/// compiler wrote in a sandbox that was too weak is passed over where `weak` is false.
+/// The image stored under `key`, if it is intact. The caller sets `source` and `from_cache`. Unless
+/// `weak`, ignores images that were compiled in a sandbox that was too weak.
 std::optional<Image> LoadFromCache(const std::filesystem::path& cache, const std::string& key,
                                    bool weak = false);
 
-/// Writes the files and the manifest below `folder`, as the paths of `image` (which it sets) say.
+/// Writes the files and the manifest below `folder`, and sets the paths in `image`.
 Status WriteArtefacts(const std::filesystem::path& folder, const Artefacts& artefacts,
                       Image& image);
 
-/// Stores under image.key, and removes the entries unused for longest when there are too many
-/// bytes.
+/// Stores under image.key. If the cache exceeds `max_bytes`, removes the least recently used
+/// entries.
 Status StoreInCache(const std::filesystem::path& cache, const Artefacts& artefacts, Image& image,
                     uint64_t max_bytes = kMaxCacheBytes);
 

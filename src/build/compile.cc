@@ -61,14 +61,17 @@ std::vector<std::string> NvccFlags(const Job& job) {
       "-Xcompiler",
       "-fPIC",
       "-Xcompiler",
-      "-Werror=date-time",  // code that follows from when it was compiled
+      "-Werror=date-time",  // code must not depend on when it was compiled
       "-gencode",
       fmt::format("arch={0},code=[{1},{0}]", job.virtual_arch, job.options->arch),
       "-Xptxas=-v",
-      "-DNVTX_DISABLE"};  // CUB would load a profiler's library, which the audit refuses
+      "-DNVTX_DISABLE"};  // CUB would load a profiler's library, which the audit rejects
   flags.insert(flags.end(), job.flags.begin(), job.flags.end());
   for (const fs::path& root : {job.options->shim}) flags.push_back("-I" + root.string());
   for (const fs::path& root : job.options->include_roots) flags.push_back("-I" + root.string());
+  // For toolkits without the cuBLAS headers. A toolkit's own headers come first.
+  const std::string cublas = (job.options->shim / "cublas").string();
+  flags.insert(flags.end(), {"-Xcompiler", "-idirafter", "-Xcompiler", cublas});
   flags.insert(flags.end(), {job.source_name, "-o", stem + ".so"});
   return flags;
 }
@@ -82,7 +85,7 @@ void CompileHostQuickly(Steps& steps) {
   }
 }
 
-/// Twice what all of CUB and Thrust take. Headers of the user's own may be larger: they have the
+/// Twice what all of CUB and Thrust need. The user's own headers may be larger and may take the
 /// whole deadline.
 constexpr uint64_t kFrontCpuSeconds = 7;
 constexpr uint64_t kFrontFileBytes = uint64_t{256} << 20;
@@ -105,7 +108,7 @@ class Runner {
     for (const auto& [name, value] : environment) environment_[name] = value;
   }
 
-  /// `is_front`: a preprocessor or cudafe++, whose work is bounded by the text that there is.
+  /// `is_front`: a preprocessor or cudafe++, whose work is bounded by the size of the text.
   Result<os::RunResult> Run(const Command& command, bool is_front,
                             const std::atomic<bool>& stop) const {
     os::SpawnOptions options;
@@ -127,7 +130,7 @@ class Runner {
   }
 
  private:
-  /// execve(2) wants a path; the child sees the same ones.
+  /// execve(2) needs a path. The child sees the same paths.
   Result<std::string> Locate(const std::string& program) const {
     if (program.find('/') != std::string::npos) return program;
     std::istringstream path(environment_.at("PATH"));
@@ -136,7 +139,8 @@ class Runner {
       if (candidate.is_absolute() && access(candidate.c_str(), X_OK) == 0)
         return candidate.string();
     }
-    return Fail(ErrorCode::kEnvironment, fmt::format("{} was not found, which nvcc needs", program),
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("{}, which nvcc needs, was not found", program),
                 "install g++ (apt-get install g++)");
   }
 
@@ -150,15 +154,15 @@ bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-/// All tools get the same sandbox; where the kernel's mood changed in between, the worst counts.
+/// All tools get the same sandbox. If their reports differ, keeps the weaker one.
 void KeepWeaker(const os::SandboxReport& report, os::SandboxReport& kept) {
   if (!kept.seccomp || report.missing.size() > kept.missing.size()) kept = report;
 }
 
-/// An Error where somebody else has killed a tool, the kernel for want of memory above all: that
-/// says nothing about the candidate. What exceeds its own limits ends by SIGXCPU or SIGXFSZ, or is
-/// refused memory.
-Status NotKilledByOthers(const os::RunResult& result, const std::string& tool) {
+/// Returns an Error if something other than cupel killed a tool, most likely the kernel for lack of
+/// memory: that says nothing about the candidate. A tool that exceeds its own limits ends with
+/// SIGXCPU or SIGXFSZ, or is refused memory.
+Status CheckNotKilled(const os::RunResult& result, const std::string& tool) {
   const os::ExitStatus& status = result.status;
   if (status.timed_out || (status.exited && status.code == 0)) return {};
   const bool itself = !status.exited && (status.signal == SIGKILL || status.signal == SIGTERM);
@@ -166,13 +170,13 @@ Status NotKilledByOthers(const os::RunResult& result, const std::string& tool) {
                      Contains(result.out, ": fatal error: Terminated signal terminated program");
   if (!itself && !child) return {};
   return Fail(ErrorCode::kEnvironment,
-              fmt::format("{} was killed while it compiled, not by cupel: the machine may be short "
-                          "of memory",
+              fmt::format("{} was killed during the compilation, not by cupel: the machine may be "
+                          "out of memory",
                           tool),
               "try again with fewer --jobs, or with more memory");
 }
 
-/// Adds one command's end to the whole; false when the build cannot go on.
+/// Adds the result of one command. False if the build must stop.
 bool Take(const os::RunResult& result, const std::string& tool, Compiled& compiled) {
   if (result.sandbox != nullptr) KeepWeaker(*result.sandbox, compiled.sandbox);
   compiled.output += result.out;
@@ -184,8 +188,8 @@ bool Take(const os::RunResult& result, const std::string& tool, Compiled& compil
   // cudafe++ and cicc abort when memory is refused.
   const bool killed = !status.exited && (status.signal == SIGXCPU || status.signal == SIGXFSZ ||
                                          status.signal == SIGABRT);
-  // gcc and nvcc pass on what happened to their children in words. A candidate can print them too,
-  // and gets but another name for its failure.
+  // gcc and nvcc report in words what happened to their children. A candidate can print the same
+  // words, but that only changes the name of its failure.
   compiled.limits =
       !status.timed_out &&
       (killed || Contains(result.out, "out of memory") ||
@@ -195,22 +199,22 @@ bool Take(const os::RunResult& result, const std::string& tool, Compiled& compil
   return false;
 }
 
-/// Both halves at once, then what needs both.
+/// Runs both halves in parallel, then the steps that need both.
 Result<Compiled> RunSteps(const Job& job, Runner& runner, const Steps& steps) {
   Compiled host, device;
-  // What exceeds its limits in one half does so in the other, later: a bomb of templates or macros.
-  std::atomic<bool> hopeless{false};
+  // If one half exceeds its limits (template or macro bombs), the other one would too: stop it.
+  std::atomic<bool> give_up{false};
   const auto run = [&](const std::vector<Command>& commands, Compiled& into) -> Status {
     for (const Command& command : commands) {
       const std::string tool = fs::path(command[0]).filename().string();
       const bool is_front =
           &commands == &steps.host || (&commands == &steps.device && &command == &commands[0]);
-      TRY_ASSIGN(const os::RunResult result, runner.Run(command, is_front, hopeless));
-      if (result.status.timed_out && hopeless) break;
-      TRY(NotKilledByOthers(result, tool));
+      TRY_ASSIGN(const os::RunResult result, runner.Run(command, is_front, give_up));
+      if (result.status.timed_out && give_up) break;
+      TRY(CheckNotKilled(result, tool));
       if (tool == "ptxas") into.ptxas = result.out;
       if (Take(result, tool, into)) continue;
-      if (into.limits || into.timed_out) hopeless = true;
+      if (into.limits || into.timed_out) give_up = true;
       break;
     }
     return {};
@@ -220,7 +224,7 @@ Result<Compiled> RunSteps(const Job& job, Runner& runner, const Steps& steps) {
   const Status device_status = device_half.get();
   TRY(host_status);
   TRY(device_status);
-  // The host's half first: it sees errors of both, in the words that nvcc itself would use.
+  // The host's half first: it reports errors of both, in nvcc's own words.
   Compiled both = host;
   both.output += device.output;
   both.ptxas = device.ptxas;
@@ -239,10 +243,10 @@ Result<Compiled> RunSteps(const Job& job, Runner& runner, const Steps& steps) {
   return both;
 }
 
-/// The name by which both halves tell this file's private symbols from another's. nvcc has cudafe++
-/// make it up and cicc wait for it; given beforehand, neither waits, and it is the same in every
-/// build.
-Status GiveModuleId(const Job& job, Steps& steps) {
+/// Writes the name by which both halves distinguish this file's private symbols from other files'.
+/// By default cudafe++ generates it and cicc waits for it. A fixed name avoids the wait and is the
+/// same in every build.
+Status WriteModuleId(const Job& job, Steps& steps) {
   std::string name = job.source_name;
   for (char& c : name) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
@@ -255,7 +259,7 @@ Status GiveModuleId(const Job& job, Steps& steps) {
   const std::string stem = fs::path(job.source_name).stem().string();
   const fs::path path = job.folder / (stem + ".module_id");
   TRY(os::WriteFileAtomically(path, id));
-  std::error_code error;  // whatever our umask: the compiler may run as another user
+  std::error_code error;  // independent of the umask: the compiler may run as another user
   fs::permissions(path, static_cast<fs::perms>(0644), error);
   return {};
 }
@@ -273,12 +277,12 @@ Result<Compiled> Compile(const Job& job) {
   auto steps = listing.status.exited && listing.status.code == 0 ? ParseDryrun(listing.out)
                                                                  : std::optional<Steps>();
   if (steps) {
-    TRY(GiveModuleId(job, *steps));
+    TRY(WriteModuleId(job, *steps));
     CompileHostQuickly(*steps);
     runner.Set(steps->environment);
     return RunSteps(job, runner, *steps);
   }
-  // An nvcc whose listing we do not know does it all itself, in sequence.
+  // An nvcc with an unknown listing does all steps itself, in sequence.
   Steps whole;
   whole.host = {nvcc};
   TRY_ASSIGN(Compiled compiled, RunSteps(job, runner, whole));

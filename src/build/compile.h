@@ -19,21 +19,21 @@ struct Job {
   std::filesystem::path folder;    // the working folder, writable for the compiler
   std::vector<std::string> flags;  // checked
   std::string virtual_arch;        // "compute_90"
-  std::string identity;            // 8 hex digits that follow from the source
+  std::string identity;            // 8 hex digits derived from the source
 };
 
 struct Compiled {
   bool ok = false;
   bool timed_out = false;
   bool limits = false;  // out of memory, CPU time or file size
-  std::string trouble;  // "killed by SIGSEGV", when not ok
+  std::string trouble;  // "killed by SIGSEGV"; empty if ok
   std::string output;   // of all tools, for ParseDiagnostics
   std::string ptxas;    // for ParseResources
   std::filesystem::path shared_object, ptx, cubin;
-  os::SandboxReport sandbox;  // the weakest that any tool ran in
+  os::SandboxReport sandbox;  // the weakest one of all tools
 };
 
-/// Error: the sandbox or the toolkit cannot start. What the compiler thinks of the source is data.
+/// An Error means that the sandbox or the toolkit cannot start. Compiler errors are data.
 Result<Compiled> Compile(const Job& job);
 
 }  // namespace cupel::build

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/text.h"
 #include "build/diagnostics.h"
 
 #include <fmt/format.h>
@@ -20,12 +21,6 @@ bool TakePrefix(string_view& text, string_view prefix) {
   if (text.substr(0, prefix.size()) != prefix) return false;
   text.remove_prefix(prefix.size());
   return true;
-}
-
-string_view Trimmed(string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
 std::optional<int> TakeNumber(string_view& text) {
@@ -54,7 +49,7 @@ std::optional<Severity> TakeSeverity(string_view& text) {
   if (TakePrefix(rest, " #") || TakePrefix(rest, " C"))
     rest.remove_prefix(std::min(rest.find(':'), rest.size()));
   if (TakePrefix(rest, " :") || TakePrefix(rest, ":")) {
-    text = Trimmed(rest);
+    text = Trim(rest);
     return severity;
   }
   return std::nullopt;
@@ -73,13 +68,13 @@ std::optional<Diagnostic> ParseLine(string_view line) {
       diagnostic.file = rest.substr(0, comma);
       rest.remove_prefix(semicolon + 2);
     }
-    string_view message = Trimmed(rest);
+    string_view message = Trim(rest);
     for (const string_view kind : {"error", "fatal", "warning"}) {
       if (!TakePrefix(message, kind)) continue;
       diagnostic.severity = kind == "warning" ? Severity::kWarning : Severity::kError;
-      message = Trimmed(message);
+      message = Trim(message);
       TakePrefix(message, ":");
-      diagnostic.message = Trimmed(message);
+      diagnostic.message = Trim(message);
       return diagnostic;
     }
     return std::nullopt;
@@ -93,7 +88,7 @@ std::optional<Diagnostic> ParseLine(string_view line) {
     if (line[at] == ':') {
       string_view column = rest;
       if (TakeNumber(column) && TakePrefix(column, ":")) rest = column;
-      rest = Trimmed(rest);
+      rest = Trim(rest);
     }
     const auto severity = TakeSeverity(rest);
     if (!severity) continue;
@@ -109,23 +104,23 @@ std::optional<Diagnostic> ParseLine(string_view line) {
     diagnostic.message = line.substr(undefined);
     return diagnostic;
   }
-  // The assembler names its own input, which nobody has seen.
+  // The assembler refers to its own input, which no one has seen.
   constexpr string_view kAssembler = ": Error: ";
   if (const size_t assembler = line.find(kAssembler); assembler != string_view::npos) {
     diagnostic.message =
-        "the assembler says: " + std::string(line.substr(assembler + kAssembler.size()));
+        "the assembler reports: " + std::string(line.substr(assembler + kAssembler.size()));
     return diagnostic;
   }
-  // "nvcc fatal : …", "g++: error: …", "cc1plus: out of memory …" have no place.
+  // "nvcc fatal : …", "g++: error: …", "cc1plus: out of memory …" have no line.
   if (error != string_view::npos && error < 40) {
     diagnostic.message = line.substr(error + 7);
     return diagnostic;
   }
   for (const string_view lead : {"nvcc fatal", "nvcc error"}) {
     if (string_view rest = line; TakePrefix(rest, lead)) {
-      rest = Trimmed(rest);
+      rest = Trim(rest);
       TakePrefix(rest, ":");
-      diagnostic.message = Trimmed(rest);
+      diagnostic.message = Trim(rest);
       return diagnostic;
     }
   }
@@ -149,7 +144,7 @@ bool IsFramework(string_view space) {
   return false;
 }
 
-/// The namespaces that the shim has only so that their use can be named.
+/// Namespaces that the shim declares only so that messages can name their use.
 bool IsFrameworkOnly(string_view space) {
   for (const string_view name :
        {"nn", "autograd", "linalg", "fft", "special", "optim", "jit", "sparse"}) {
@@ -158,8 +153,8 @@ bool IsFrameworkOnly(string_view space) {
   return space.substr(0, 10) == "at::native" || space.substr(0, 12) == "at::indexing";
 }
 
-/// The framework operator that an error is about, as the author wrote it; empty when it is another
-/// error.
+/// The framework operator that an error is about, as the author wrote it; empty if the error is
+/// about something else.
 std::string FrameworkOperator(string_view message, const std::vector<std::string>& operators) {
   const auto known = [&](const std::string& name) {
     return std::binary_search(operators.begin(), operators.end(), name);
@@ -188,7 +183,7 @@ std::string FrameworkOperator(string_view message, const std::vector<std::string
   return {};
 }
 
-/// The header of PyTorch that the shim lacks, of an error that says so.
+/// The PyTorch header that the shim lacks, if the error is about one.
 std::string MissingHeader(string_view message) {
   const size_t end = message.find(": No such file or directory");
   const string_view quoted = "could not open source file \"";
@@ -279,7 +274,7 @@ BuildFailure Explain(std::vector<Diagnostic> diagnostics, const std::string& sou
   failure.code = "compile_error";
   failure.message = fallback;
   if (!errors.empty()) {
-    // An error at the candidate's own line tells its author more than one in a header.
+    // An error on the candidate's own line is more useful to its author than one in a header.
     auto first = std::find_if(errors.begin(), errors.end(),
                               [&](const Diagnostic& error) { return error.file == source; });
     if (first == errors.end()) first = errors.begin();
@@ -315,7 +310,7 @@ std::vector<KernelResources> ParseResources(string_view text) {
       current = &kernels.back();
     } else if (line.find("Function properties for ") != string_view::npos) {
       // Device functions that were not inlined are reported between the kernels.
-      const std::string function(Trimmed(line.substr(line.find(" for ") + 5)));
+      const std::string function(Trim(line.substr(line.find(" for ") + 5)));
       current = !kernels.empty() && kernels.back().kernel == function ? &kernels.back() : nullptr;
     } else if (current != nullptr && line.find(" bytes stack frame") != string_view::npos) {
       current->local_bytes = amount(line, " bytes stack frame");

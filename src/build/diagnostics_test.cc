@@ -17,16 +17,16 @@ BuildFailure ExplainText(const std::string& text) {
   return Explain(ParseDiagnostics(text, "/work/dir"), "kernel.cu", kOperators, "it failed");
 }
 
-TEST(Diagnostics, GivesTheAssemblersWords) {
+TEST(Diagnostics, ReportsAssemblerErrors) {
   const auto found = ParseDiagnostics(
       "/tmp/ccx.s: Assembler messages:\n/tmp/ccx.s:7: Error: file not found: /etc/passwd\n",
       "/tmp");
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].message, "the assembler says: file not found: /etc/passwd");
+  EXPECT_EQ(found[0].message, "the assembler reports: file not found: /etc/passwd");
   EXPECT_TRUE(found[0].file.empty());
 }
 
-TEST(Diagnostics, ReadsEveryToolsForm) {
+TEST(Diagnostics, ParsesFormatsOfAllTools) {
   const auto d = ParseDiagnostics(
       "kernel.cu(12): error: expected a \";\"\n"
       "  int x = 1\n"
@@ -57,7 +57,7 @@ TEST(Diagnostics, ReadsEveryToolsForm) {
   EXPECT_EQ(d[5].message, "undefined reference to `g'");
 }
 
-TEST(Diagnostics, KeepsOneOfWhatBothHalvesSay) {
+TEST(Diagnostics, RemovesDuplicates) {
   EXPECT_EQ(
       ParseDiagnostics("k.cu(1): error: a\nk.cu(1): error: a\nk.cu(2): error: a\n", "/w").size(),
       2u);
@@ -73,7 +73,7 @@ TEST(Diagnostics, IsBoundedOnHostileText) {
   EXPECT_LE(d[0].message.size(), 1000u);
 }
 
-TEST(Diagnostics, GivesTheFirstErrorOfTheCandidateItself) {
+TEST(Diagnostics, PrefersErrorsInTheCandidateItself) {
   const BuildFailure failure = ExplainText(
       "/usr/include/c++/12/bits/stl_vector.h(100): error: no instance of constructor matches\n"
       "kernel.cu(7): error: identifier \"fooo\" is undefined\n");
@@ -83,11 +83,11 @@ TEST(Diagnostics, GivesTheFirstErrorOfTheCandidateItself) {
   EXPECT_FALSE(failure.unsupported);
 }
 
-TEST(Diagnostics, SaysTheFallbackWhenThereIsNoError) {
+TEST(Diagnostics, UsesFallbackWithoutErrors) {
   EXPECT_EQ(ExplainText("kernel.cu(1): warning: meh\n").message, "it failed");
 }
 
-TEST(Diagnostics, NamesEachFrameworkOperatorOnce) {
+TEST(Diagnostics, ListsEachFrameworkOperatorOnce) {
   const BuildFailure failure = ExplainText(
       "kernel.cu(2): error: namespace \"at\" has no member \"conv2d\"\n"
       "kernel.cu(3): error: identifier \"y\" is undefined\n"
@@ -108,7 +108,7 @@ TEST(Diagnostics, NamesEachFrameworkOperatorOnce) {
   EXPECT_EQ(failure.diagnostics.size(), 7u);
 }
 
-TEST(Diagnostics, TellsAMisspellingFromAnOperator) {
+TEST(Diagnostics, DistinguishesMisspellingsFromOperators) {
   EXPECT_EQ(ExplainText("kernel.cu(2): error: namespace \"torch\" has no member \"emtpy\"\n").code,
             "compile_error");
   EXPECT_EQ(ExplainText("kernel.cu(2): error: namespace \"std\" has no member \"mm\"\n").code,
@@ -117,7 +117,7 @@ TEST(Diagnostics, TellsAMisspellingFromAnOperator) {
             "compile_error");
 }
 
-TEST(Diagnostics, NamesAHeaderThatTheShimLacks) {
+TEST(Diagnostics, ReportsMissingPyTorchHeader) {
   const BuildFailure failure =
       ExplainText("kernel.cu:4:10: fatal error: ATen/native/Foo.h: No such file or directory\n");
   EXPECT_EQ(failure.code, "unsupported_api");
@@ -126,7 +126,7 @@ TEST(Diagnostics, NamesAHeaderThatTheShimLacks) {
             "compile_error");
 }
 
-TEST(Resources, ReadsPtxas) {
+TEST(Resources, ParsesPtxasOutput) {
   const auto kernels = ParseResources(
       "ptxas info    : 4 bytes gmem\n"
       "ptxas info    : Compiling entry function '_Z1aPi' for 'sm_90'\n"

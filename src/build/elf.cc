@@ -44,7 +44,7 @@ std::vector<Elf64_Shdr> Sections(Bytes file, const Elf64_Ehdr& header) {
 }
 
 void ReadSegments(Bytes file, const Elf64_Ehdr& header, SharedObject& object) {
-  object.stack = SharedObject::Stack::kUnsaid;
+  object.stack = SharedObject::Stack::kUnmarked;
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     const auto segment = At<Elf64_Phdr>(file, header.e_phoff + uint64_t{i} * sizeof(Elf64_Phdr));
     if (!segment) break;
@@ -83,7 +83,7 @@ Result<SharedObject> ReadSharedObject(Bytes file) {
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
       header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_type != ET_DYN ||
       header->e_shentsize != sizeof(Elf64_Shdr)) {
-    return Fail(ErrorCode::kInternal, "the compiler's output is no shared object");
+    return Fail(ErrorCode::kInternal, "the compiler's output is not a shared object");
   }
   const std::vector<Elf64_Shdr> sections = Sections(file, *header);
   SharedObject object;

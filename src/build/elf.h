@@ -13,14 +13,14 @@ namespace cupel::build {
 
 struct SharedObject {
   std::vector<std::string> defined;      // dynamic symbols
-  std::vector<std::string> undefined;    // to be found in the recorder or a library; not weak ones
-  std::vector<std::string> weak;         // likewise, but null where nobody has them
-  std::vector<std::string> unversioned;  // of the undefined, those that no library promised
-  size_t constructors = 0;               // run when it is loaded: entries of .init_array
-  size_t resolvers = 0;                  // run even before: of indirect functions
-  enum class Stack { kUnsaid, kPlain, kExecutable } stack = Stack::kUnsaid;
+  std::vector<std::string> undefined;    // strong symbols to find in the recorder or a library
+  std::vector<std::string> weak;         // likewise, but null if not found
+  std::vector<std::string> unversioned;  // undefined symbols without a library version
+  size_t constructors = 0;               // run on loading: entries of .init_array
+  size_t resolvers = 0;                  // run even earlier: of indirect functions
+  enum class Stack { kUnmarked, kPlain, kExecutable } stack = Stack::kUnmarked;
   bool writable_code = false;     // a segment that is both writable and executable
-  bool text_relocations = false;  // the loader is to write into code
+  bool text_relocations = false;  // the loader must write into code
   struct Code {
     std::string section;
     std::span<const std::byte> bytes;  // in the file

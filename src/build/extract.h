@@ -1,5 +1,5 @@
-// Python answers with load_inline become .cu files: extract.py follows their text, and runs nothing
-// of it. SPDX-License-Identifier: Apache-2.0
+// Converts Python answers with load_inline to .cu files. extract.py analyses their text without
+// running it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -21,18 +21,18 @@ struct ExtractOptions {
 struct Extraction {
   std::string source;              // one .cu file that exports `forward`
   std::vector<std::string> notes;  // what was assumed
-  std::vector<std::string> flags;  // that the answer gives nvcc
+  std::vector<std::string> flags;  // that the answer passes to nvcc
 };
 
-/// What could not be followed, and where: data about the answer.
+/// What could not be analysed, and where: data about the answer.
 struct ExtractRefusal {
   std::string message;
 };
 
 using ExtractOutcome = std::variant<Extraction, ExtractRefusal>;
 
-/// `signature`: what oracle::Importer::Signature says of the task; without it the answer's own
-/// order of arguments stands. Errors: no such file, no Python.
+/// `signature`: the task's signature from oracle::Importer::Signature. Without it, the answer's own
+/// order of arguments is used. Errors: no such file, no Python.
 Result<ExtractOutcome> ExtractAnswer(const std::filesystem::path& answer,
                                      const std::optional<Json>& signature,
                                      const ExtractOptions& options);

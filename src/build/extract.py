@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-# Turns a KernelBench answer (Python with load_inline) into one .cu file, without running it: reads its
-# syntax tree, follows ModelNew.__init__ and forward, and writes an adapter with the task's arguments.
-# One JSON request on stdin: "source", "file", and what is known of the task, "arguments" and "init"
-# (src/oracle/signature.py). One JSON reply on stdout. SPDX-License-Identifier: Apache-2.0
+# Turns a KernelBench answer (Python with load_inline) into one .cu file without running it. Reads its
+# syntax tree, evaluates ModelNew.__init__ and forward symbolically, and writes an adapter with the task's
+# arguments. One JSON request on stdin: "source", "file", and what is known about the task, "arguments" and
+# "init" (src/oracle/signature.py). One JSON reply on stdout. SPDX-License-Identifier: Apache-2.0
 import ast
 import json
 import os
@@ -52,7 +52,7 @@ class Answer(extract_follow.Follower):
         return extract_calls.construct(self, known, args, keywords, known.node)
 
     def constructor(self):
-        """The arguments of ModelNew: the task's, else those that the answer itself names."""
+        """The arguments of ModelNew: from the task, or else from the answer's own get_init_inputs."""
         given = self.request.get("init")
         if given is not None:
             values = [self.known(v) for v in given["args"]]
@@ -64,19 +64,19 @@ class Answer(extract_follow.Follower):
                 return value.items, {}
         init = self.globals["ModelNew"].method("__init__")
         count = len(init.args.args) - 1 - len(init.args.defaults) if init else 0
-        return [Unknown("a constructor's argument: name the --task, which knows them")] * count, {}
+        return [Unknown("a constructor's argument is not known: pass --task")] * count, {}
 
     @staticmethod
     def known(entry):
         if "value" not in entry:
-            return Unknown("a constructor's argument that is no number")
+            return Unknown("a constructor's argument that is not a number")
         value, sizes = entry["value"], entry.get("sizes", ())
         if isinstance(value, list):
             return Seq([Const(v, sizes) for v in value])
         return Const(value, sizes)
 
     def prepare(self, model, forward):
-        """What forward's parameters stand for, and what each parameter of the module does."""
+        """Assigns the task's arguments to forward's parameters and to the module's parameters."""
         paths = list(model.state())
         names = [a.arg for a in forward.args.posonlyargs + forward.args.args][1:]
         if self.task_arguments is None:
@@ -87,7 +87,7 @@ class Answer(extract_follow.Follower):
         inputs = [a for a in self.task_arguments if a["kind"] == "input"]
         states = [a for a in self.task_arguments if a["kind"] == "state"]
         if len(inputs) > len(names) and not forward.args.vararg:
-            raise Refused(forward, "forward takes %d inputs where the task has %d" %
+            raise Refused(forward, "forward takes %d inputs, but the task has %d" %
                           (len(names), len(inputs)))
         self.by_path = {a.get("path"): a["name"] for a in states}
         self.ordered = {}
@@ -102,7 +102,7 @@ class Answer(extract_follow.Follower):
         if path in self.by_path:
             return Cpp(self.by_path[path], "tensor")
         if path in self.ordered:
-            note = "%s of the answer is taken for the task's %s, by its place" % (
+            note = "the answer's %s is used as the task's %s, based on its position" % (
                 path, self.ordered[path])
             if note not in self.notes:
                 self.notes.append(note)
@@ -130,7 +130,7 @@ class Answer(extract_follow.Follower):
         value = self.call_function(Function(forward, model), inputs, {}, forward)
         result = self.result(value, forward)
         if not self.used:
-            raise Refused(forward, "forward calls no function of load_inline's")
+            raise Refused(forward, "forward calls no function from load_inline")
         extensions = list({id(f.extension): f.extension for f in self.used}.values())
         flags = sorted({f for e in extensions for f in e.flags})
         text = extract_text.file_of(self.request.get("file", "an answer"),
@@ -142,14 +142,14 @@ class Answer(extract_follow.Follower):
     def comments(self, flags):
         comments = list(self.notes)
         if self.skipped:
-            comments.append("Its checks are left out: lines %s." %
+            comments.append("Its checks are omitted: lines %s." %
                             ", ".join(map(str, sorted(set(self.skipped))[:20])))
         if flags:
             comments.append("Flags for nvcc: %s" % " ".join(flags))
         known = self.request.get("sizes", {})
         supports = ["%s=%s" % (k, known[k]) for k in sorted(self.sizes) if k in known]
         if supports:
-            comments.append("It hands these sizes to its kernels as its constructor was given them.")
+            comments.append("The kernels use these sizes as constants, as passed to the constructor.")
             comments.append("cupel:supports " + " ".join(supports))
         return [re.sub(r"[^\x20-\x7e]|\\$", " ", c)[:300] for c in comments]
 
@@ -160,11 +160,11 @@ def answer(request):
     except Refused as refused:
         return {"refusal": str(refused)}
     except extract_follow.Raised as raised:
-        return {"refusal": str(Refused(raised.node, "it raises an error, whatever its inputs hold"))}
+        return {"refusal": str(Refused(raised.node, "it always raises an error"))}
     except SyntaxError as error:
-        return {"refusal": "line %s: no Python: %s" % (error.lineno or 0, error.msg)}
+        return {"refusal": "line %s: not valid Python: %s" % (error.lineno or 0, error.msg)}
     except (RecursionError, MemoryError, ValueError) as error:
-        return {"refusal": "its Python cannot be read: %s" %
+        return {"refusal": "its Python code cannot be read: %s" %
                 (str(error)[:200] or type(error).__name__)}
 
 
@@ -172,7 +172,7 @@ def main():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     import warnings
-    warnings.simplefilter("ignore")  # invalid escapes in what is text of CUDA
+    warnings.simplefilter("ignore")  # invalid escapes in CUDA sources
     request = json.load(sys.stdin)
     json.dump(answer(request), sys.stdout)
     return 0

@@ -1,4 +1,4 @@
-# What extract_follow.py makes of attributes, arithmetic and calls. SPDX-License-Identifier: Apache-2.0
+# How extract_follow.py evaluates attributes, arithmetic and calls. SPDX-License-Identifier: Apache-2.0
 import ast
 import math
 
@@ -28,7 +28,7 @@ def attribute(follower, owner, name, node):
         if method is not None:
             is_static = any(ast.unparse(d) == "staticmethod" for d in method.decorator_list)
             return Function(method, None if is_static else owner)
-        for statement in owner.cls.node.body:  # of the class
+        for statement in owner.cls.node.body:  # attributes of the class
             if isinstance(statement, ast.Assign) and any(
                     isinstance(t, ast.Name) and t.id == name for t in statement.targets):
                 return follower.value(statement.value, {})
@@ -67,9 +67,9 @@ def attribute(follower, owner, name, node):
         return owner
     if isinstance(owner, (Const, Cpp, Seq, State)):
         return Bound(owner, name)
-    if isinstance(owner, Opaque):  # of a context, a device
+    if isinstance(owner, Opaque):  # a context or device
         return Bound(owner, name)
-    return Unknown("%s is not followed" % ast.unparse(node)[:80], node)
+    return Unknown("%s is not supported" % ast.unparse(node)[:80], node)
 
 
 class Bound:
@@ -85,7 +85,7 @@ def arithmetic(follower, node, left, right, table):
             return side
     known = table.get(type(node.op))
     if known is None:
-        return Unknown("%s is not followed" % ast.unparse(node)[:80], node)
+        return Unknown("%s is not supported" % ast.unparse(node)[:80], node)
     text, compute = known
     if isinstance(left, Const) and isinstance(right, Const):
         return constant(node, left, right, compute)
@@ -94,7 +94,7 @@ def arithmetic(follower, node, left, right, table):
     numbers = all(isinstance(v, Const) and type(v.value) in (int, float)
                   or isinstance(v, Cpp) and v.kind in ("int", "float") for v in (left, right))
     if not numbers:
-        return Unknown("%s is framework mathematics; a candidate computes with kernels alone" %
+        return Unknown("%s is framework mathematics; a candidate must use its own kernels" %
                        ast.unparse(node)[:80], node)
     is_float = text == "/" and isinstance(node.op, ast.Div) or any(
         isinstance(v.value if isinstance(v, Const) else None, float)
@@ -105,7 +105,7 @@ def arithmetic(follower, node, left, right, table):
     if isinstance(node.op, ast.Div):
         return Cpp("(static_cast<double>(%s) / static_cast<double>(%s))" % (a, b), "float")
     if text in ("%", "/") and is_float:
-        return Unknown("%s is not followed" % ast.unparse(node)[:80], node)
+        return Unknown("%s is not supported" % ast.unparse(node)[:80], node)
     return Cpp("(%s %s %s)" % (a, text, b), "float" if is_float else "int")
 
 
@@ -140,15 +140,15 @@ def call(follower, function, args, keywords, node):
         if forward is not None:
             return follower.call_function(Function(forward, function), args, keywords, node)
     if isinstance(function, Layer):
-        return Unknown("self.….forward of a %s is framework mathematics; a candidate computes with "
-                       "kernels alone" % function.name, node)
+        return Unknown("self.….forward of a %s is framework mathematics; a candidate must use its own "
+                       "kernels" % function.name, node)
     if isinstance(function, Bound):
         return method(follower, function.owner, function.name, args, keywords, node)
     if isinstance(function, Framework):
         return framework(follower, function.path, args, keywords, node)
     if isinstance(function, Unknown):
         return function
-    return Unknown("%s is not followed" % ast.unparse(node)[:80], node)
+    return Unknown("%s is not supported" % ast.unparse(node)[:80], node)
 
 
 def construct(follower, cls, args, keywords, node):
@@ -192,8 +192,8 @@ def method(follower, owner, name, args, keywords, node):
     if not (isinstance(owner, Cpp) and owner.kind == "tensor") or follower.emitted is None:
         if isinstance(owner, State) or isinstance(owner, Seq) and name in ("append", "extend"):
             return owner if name in SAME | {"contiguous", "to", "float"} else Unknown(
-                "%s is not followed" % ast.unparse(node)[:80], node)
-        return Unknown("%s is not followed" % ast.unparse(node)[:80], node)
+                "%s is not supported" % ast.unparse(node)[:80], node)
+        return Unknown("%s is not supported" % ast.unparse(node)[:80], node)
     plain = [to_cpp(follower, a, node) for a in args] if name in VIEWS | {
         "size", "stride", "numel", "dim", "nelement", "element_size"} else []
     if name == "size" and not args:
@@ -214,7 +214,7 @@ def method(follower, owner, name, args, keywords, node):
         if name not in ("to", "type"):
             types = ["torch::" + DTYPES.get(name, "kFloat64")]
         if not types and any(isinstance(v, Cpp) for v in args):
-            return Unknown("%s is not followed" % ast.unparse(node)[:80], node)
+            return Unknown("%s is not supported" % ast.unparse(node)[:80], node)
         return emit(follower, "%s.to(%s)" % (owner.text, types[0])) if types else owner
     if name in ("new_empty", "new_zeros"):
         return allocate(follower, name[4:], args, keywords, node, owner.text)
@@ -222,5 +222,5 @@ def method(follower, owner, name, args, keywords, node):
         follower.emitted.append("%s.%s(%s);" % (owner.text, name, ", ".join(
             to_cpp(follower, a, node) for a in args)))
         return owner
-    return Unknown("%s is framework mathematics; a candidate computes with kernels alone" %
+    return Unknown("%s is framework mathematics; a candidate must use its own kernels" %
                    ast.unparse(node)[:80], node)

@@ -1,4 +1,4 @@
-# Values of a Python answer as C++ writes them. SPDX-License-Identifier: Apache-2.0
+# Converts values of a Python answer to C++. SPDX-License-Identifier: Apache-2.0
 import math
 
 from extract_values import Const, Cpp, Refused, Seq, Shape, Unknown
@@ -7,7 +7,7 @@ EXACT_LIMIT = 1 << 256
 
 
 def number_text(value):
-    """A constant as C++ writes it."""
+    """A constant in C++ syntax."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -24,7 +24,7 @@ def number_text(value):
         return "{}"
     if isinstance(value, str):
         if len(value) > 1000 or not value.isprintable() or not value.isascii():
-            raise Refused(None, "a text that C++ cannot be given")
+            raise Refused(None, "a string that cannot be passed to C++")
         return '"%s"' % value.replace("\\", "\\\\").replace('"', '\\"')
     if isinstance(value, (tuple, list)) and all(type(v) in (int, bool) for v in value):
         return "std::vector<int64_t>{%s}" % ", ".join(number_text(v) for v in value)
@@ -48,7 +48,7 @@ def to_cpp(follower, value, node, what="an argument"):
         return value.tensor + ".sizes()"
     if isinstance(value, Unknown):
         raise Refused(value.node or node, value.why)
-    raise Refused(node, "%s is a %s, which no kernel takes" % (what, type(value).__name__.lower()))
+    raise Refused(node, "%s is a %s, which kernels cannot take" % (what, type(value).__name__.lower()))
 
 
 def emit(follower, text):

@@ -1,5 +1,6 @@
-# Follows a Python answer without running it: __init__ for what the module holds, forward for the calls
-# of its kernels. What cannot be followed is Unknown, and refused only where a result depends on it.
+# Evaluates a Python answer symbolically, without running it: __init__ to find what the module contains,
+# and forward to find the calls of its kernels. Values that cannot be determined are Unknown; the answer is
+# refused only if a result depends on one.
 # SPDX-License-Identifier: Apache-2.0
 import ast
 import builtins
@@ -11,7 +12,7 @@ import extract_torch
 from extract_values import (Class, Const, Cpp, Extension, ExtensionFunction, Framework, Function,
                             Instance, Layer, Refused, Seq, Shape, State, Unknown)
 
-GLOBAL = "global names"  # no name of Python's, so it can stand among them
+GLOBAL = "global names"  # not a valid Python name, so it cannot collide with one
 MAX_STEPS, MAX_DEPTH = 200000, 24
 ARITHMETIC = {ast.Add: ("+", operator.add), ast.Sub: ("-", operator.sub),
               ast.Mult: ("*", operator.mul), ast.Div: ("/", operator.truediv),
@@ -34,7 +35,7 @@ class Returned(Exception):
 
 
 class Raised(Exception):
-    """The answer raises an error for sure, at `node`."""
+    """The answer always raises an error at `node`."""
 
     def __init__(self, node):
         super().__init__()
@@ -44,9 +45,9 @@ class Raised(Exception):
 class Follower:
     def __init__(self, tree):
         self.globals, self.steps, self.depth = {}, 0, 0
-        self.emitted = None  # lines of C++; None while nothing may be computed
+        self.emitted = None  # lines of C++; None outside forward, where nothing may be computed
         self.used = []  # extension functions that forward calls
-        self.sizes = set()  # the task's sizes that went into constants
+        self.sizes = set()  # the task's sizes that became constants
         self.skipped = []
         for node in tree.body:
             try:
@@ -57,7 +58,7 @@ class Follower:
     # --- statements
 
     def execute_safely(self, node, scope):
-        """Of the file, and of __init__: what cannot be followed leaves Unknown behind."""
+        """For the file and __init__: a statement that is not supported sets its names to Unknown."""
         try:
             self.execute(node, scope)
         except Refused as refused:
@@ -74,7 +75,7 @@ class Follower:
             raise Refused(node, "more than %d steps" % MAX_STEPS)
         method = getattr(self, "do_" + type(node).__name__, None)
         if method is None:
-            raise Refused(node, "a %s statement" % type(node).__name__.lower())
+            raise Refused(node, "a %s statement is not supported" % type(node).__name__.lower())
         method(node, scope)
 
     def do_FunctionDef(self, node, scope):
@@ -142,27 +143,27 @@ class Follower:
         try:
             self.run_body(body, scope)
         except Raised as raised:
-            raise Refused(node, "an error that may be caught") from raised
+            raise Refused(node, "an error that the answer may catch") from raised
 
     def do_If(self, node, scope):
         found = self.truth(node.test, scope)
         if found is not None:
             self.run_body(node.body if found else node.orelse, scope)
         elif all(isinstance(n, (ast.Raise, ast.Assert)) for n in node.body):
-            self.skipped.append(node.lineno)  # a check: cupel's inputs are what the task says
+            self.skipped.append(node.lineno)  # a check: the inputs are always those of the task
             self.run_body(node.orelse, scope)
         elif not node.orelse and all(is_making_contiguous(n) for n in node.body):
-            self.run_body(node.body, scope)  # harmless where it is not needed
+            self.run_body(node.body, scope)  # harmless if it is not needed
         elif self.emitted is None:
-            raise Refused(node, "an if whose condition is not known")
+            raise Refused(node, "the condition of an if statement is not known")
         else:
-            raise Refused(node, "forward branches on what is not known before the call: %s" %
+            raise Refused(node, "forward branches on a value that is not known before the call: %s" %
                           ast.unparse(node.test)[:80])
 
     def do_For(self, node, scope):
         items = self.value(node.iter, scope)
         if not isinstance(items, Seq) or len(items.items) > 1000:
-            raise Refused(node, "a loop over what is not known before the call")
+            raise Refused(node, "a loop over values that are not known before the call")
         for item in items.items:
             self.assign(node.target, item, scope)
             self.run_body(node.body, scope)
@@ -174,7 +175,7 @@ class Follower:
             owner = self.value(target.value, scope)
             if isinstance(owner, Instance):
                 if self.emitted is not None:
-                    raise Refused(target, "forward keeps something in self.%s" % target.attr)
+                    raise Refused(target, "forward stores a value in self.%s" % target.attr)
                 owner.attributes[target.attr] = value
             elif isinstance(owner, Extension):
                 if self.emitted is not None:
@@ -194,7 +195,7 @@ class Follower:
             raise Refused(node, "more than %d steps" % MAX_STEPS)
         method = getattr(self, "of_" + type(node).__name__, None)
         if method is None:
-            return Unknown("%s is not followed" % ast.unparse(node)[:80], node)
+            return Unknown("%s is not supported" % ast.unparse(node)[:80], node)
         return method(node, scope)
 
     def of_Constant(self, node, scope):
@@ -219,7 +220,7 @@ class Follower:
             if isinstance(node, ast.Starred):
                 value = self.value(node.value, scope)
                 if not isinstance(value, Seq):
-                    raise Refused(node, "%s cannot be told before the call" % ast.unparse(node)[:60])
+                    raise Refused(node, "%s is not known before the call" % ast.unparse(node)[:60])
                 values += value.items
             else:
                 values.append(self.value(node, scope))
@@ -233,15 +234,15 @@ class Follower:
                 continue
             value = self.value(part.value, scope)
             if not isinstance(value, Const):
-                return Unknown("{%s} in an f-string is no constant" % ast.unparse(part.value)[:60],
+                return Unknown("{%s} in an f-string is not a constant" % ast.unparse(part.value)[:60],
                                node)
             spec = self.of_JoinedStr(part.format_spec, scope) if part.format_spec else Const("")
             if not isinstance(spec, Const) or extract_torch.WIDE.search(":" + spec.value[:99]):
-                return Unknown("a format that is not followed", node)
+                return Unknown("a format that is not supported", node)
             try:
                 parts.append(format(value.value, spec.value))
             except (ValueError, TypeError, AttributeError):
-                return Unknown("a format that does not fit", node)
+                return Unknown("a format that does not match its value", node)
         return Const("".join(parts))
 
     def of_Attribute(self, node, scope):
@@ -251,10 +252,10 @@ class Follower:
         owner, index = self.value(node.value, scope), self.value(node.slice, scope)
         if isinstance(index, Const) and type(index.value) is int:
             return self.item(owner, index.value, None, node)
-        return Unknown("%s is not followed" % ast.unparse(node)[:80], node)
+        return Unknown("%s is not supported" % ast.unparse(node)[:80], node)
 
     def item(self, owner, index, count, node):
-        """Element `index` of `count` that are unpacked (None: subscripted)."""
+        """Element `index` of `count` unpacked elements (None: a subscript)."""
         owner = self.as_tensor(owner)
         if isinstance(owner, Seq) and -len(owner.items) <= index < len(owner.items):
             if count in (None, len(owner.items)):
@@ -272,19 +273,19 @@ class Follower:
             return Cpp("std::get<%d>(%s)" % (index, owner.text), "tensor")
         if isinstance(owner, Unknown):
             return owner
-        return Unknown("%s takes elements of what is no tuple" % ast.unparse(node)[:60], node)
+        return Unknown("%s takes elements of something that is not a tuple" % ast.unparse(node)[:60], node)
 
     def of_UnaryOp(self, node, scope):
         value = self.value(node.operand, scope)
         if isinstance(node.op, ast.Not):
             found = self.truth(node.operand, scope)
-            return Unknown("a condition", node) if found is None else Const(not found)
+            return Unknown("a condition that is not known", node) if found is None else Const(not found)
         if isinstance(node.op, ast.USub) and isinstance(value, Const):
             if isinstance(value.value, (int, float)):
                 return Const(-value.value, value.sizes)
         if isinstance(node.op, ast.USub) and isinstance(value, Cpp) and value.kind != "tensor":
             return Cpp("(-%s)" % value.text, value.kind)
-        return Unknown("%s is not followed" % ast.unparse(node)[:80], node)
+        return Unknown("%s is not supported" % ast.unparse(node)[:80], node)
 
     def of_BinOp(self, node, scope):
         return extract_calls.arithmetic(self, node, self.value(node.left, scope),
@@ -304,7 +305,7 @@ class Follower:
         return self.value(node.body if found else node.orelse, scope)
 
     def truth(self, node, scope):
-        """True, False, or None where it is not known."""
+        """True, False, or None if it is not known."""
         if isinstance(node, ast.BoolOp):
             found = [self.truth(v, scope) for v in node.values]
             decided = isinstance(node.op, ast.Or)
@@ -339,12 +340,12 @@ class Follower:
         keywords = {}
         for keyword in node.keywords:
             if keyword.arg is None:
-                return Unknown("** in a call", node)
+                return Unknown("** in a call is not supported", node)
             keywords[keyword.arg] = self.value(keyword.value, scope)
         return extract_calls.call(self, function, args, keywords, node)
 
     def call_function(self, function, args, keywords, node):
-        """The body of one of the answer's own functions, with its arguments."""
+        """Evaluates the body of one of the answer's own functions with the given arguments."""
         if self.depth >= MAX_DEPTH:
             raise Refused(node, "calls are nested more than %d deep" % MAX_DEPTH)
         extract_rules.check_decorators(function.node)
@@ -380,7 +381,7 @@ class Follower:
         return Const(None)
 
     def as_tensor(self, value):
-        """A parameter becomes the argument that stands for it."""
+        """Replaces a parameter of the module by the task's argument for it."""
         if isinstance(value, State) and self.emitted is not None:
             return self.parameter(value)
         return value

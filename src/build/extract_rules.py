@@ -1,27 +1,27 @@
-# What would make Python run something else than the __init__ and forward that are followed, or nothing:
-# an answer that does such a thing is refused before it is followed. What is judged is what was followed,
-# whatever such an answer hides. SPDX-License-Identifier: Apache-2.0
+# Rejects answers in which Python might run something other than the evaluated __init__ and forward, before
+# they are evaluated. So the judged kernels are those that were evaluated, even if an answer tries to hide
+# something. SPDX-License-Identifier: Apache-2.0
 import ast
 import re
 
 from extract_values import Refused
 
-CALLED = "__call__"  # followed where it is no module's
+CALLED = "__call__"  # supported in classes that are not modules
 RUN_INSTEAD = ("_call_impl", "_compiled_call_impl", "__new__", "__getattr__",
                "__getattribute__", "__setattr__", "__init_subclass__", CALLED)
 HOOK = re.compile(r"_\w*hooks|register_\w*hook")
-# Not followed, by whatever way they are reached.
+# Not supported, in whatever way they are used.
 CHANGES = ("setattr", "delattr", "__setattr__", "__delattr__", "__dict__", "globals", "exec")
-CHANGES_AS_NAME = ("eval", "vars")  # others' methods may be called so
-SETTINGS = ("backends", "config")  # torch.backends.cudnn.benchmark = True changes no result's meaning
-DECORATORS = re.compile(  # of functions: these run what is below them
+CHANGES_AS_NAME = ("eval", "vars")  # methods of other objects may have these names
+SETTINGS = ("backends", "config")  # torch.backends.cudnn.benchmark = True does not change results
+DECORATORS = re.compile(  # decorators of functions that do not change what the function does
     r"staticmethod|classmethod|torch\.(no_grad|inference_mode|enable_grad)\(\)|once_differentiable"
     r"|([\w.]*\.)?(custom_fwd|custom_bwd)(\(.*\))?|torch\.(jit\.ignore|compiler\.disable|_dynamo\.disable)"
     r"(\(\))?|(functools\.)?(lru_cache(\(.*\))?|cache)|([\w.]*\.)?override")
 
 
 def root_of(node):
-    """The name that a.b.c begins with, and the other names."""
+    """The first name of a.b.c, and the other names."""
     parts = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -46,7 +46,7 @@ def bound(node):
 
 
 def without_main(tree):
-    """KernelBench imports the file: what runs in a main program alone does not run."""
+    """Removes main blocks, because KernelBench imports the file."""
     def is_main(node):
         return isinstance(node, ast.If) and re.fullmatch(
             "__name__ == '__main__'|'__main__' == __name__", ast.unparse(node.test))
@@ -71,9 +71,9 @@ def check(tree):
     for node in ast.walk(tree):
         for name in mentioned(node) if node not in copied else ():
             if HOOK.fullmatch(name):
-                raise Refused(node, "%s: hooks are not followed" % name)
+                raise Refused(node, "%s: hooks are not supported" % name)
             if name in CHANGES or isinstance(node, ast.Name) and name in CHANGES_AS_NAME:
-                raise Refused(node, "%s is not followed" % name)
+                raise Refused(node, "%s is not supported" % name)
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             check_store(node, known, framework)
 
@@ -96,28 +96,28 @@ def check_store(node, known, framework):
     if root in known:
         raise Refused(node, "%s changes a class after it is defined" % text)
     if root in framework and not set(SETTINGS) & set(parts):
-        raise Refused(node, "%s changes what belongs to %s" % (text, root))
+        raise Refused(node, "%s changes an attribute of %s" % (text, root))
 
 
 def check_class(node, is_module):
-    """Its methods are what is written as such. `is_module`: or it may be inherited from."""
+    """Checks how a class defines its methods. `is_module`: it is a module or has subclasses."""
     for decorator in node.decorator_list:
         if root_of(getattr(decorator, "func", decorator))[0] not in ("dataclass", "dataclasses"):
             raise Refused(node, "class %s has a decorator" % node.name)
     if node.keywords:
-        raise Refused(node, "class %s has a metaclass or the like" % node.name)
+        raise Refused(node, "class %s has a metaclass or other keywords" % node.name)
     for part in node.body:
         for name in bound(part):
             if name in RUN_INSTEAD and (is_module or name != CALLED):
-                raise Refused(part, "class %s defines %s, which Python may run in forward's place" %
+                raise Refused(part, "class %s defines %s, which Python may run instead of forward" %
                               (node.name, name))
             if name in ("forward", "__init__", CALLED) and not isinstance(part, ast.FunctionDef):
-                raise Refused(part, "class %s makes %s of something else" % (node.name, name))
+                raise Refused(part, "class %s defines %s without a plain def" % (node.name, name))
 
 
 def check_decorators(node):
-    """Of a function that is followed."""
+    """Checks the decorators of a function to be evaluated."""
     for decorator in node.decorator_list:
         if not DECORATORS.fullmatch(ast.unparse(decorator)):
-            raise Refused(node, "%s has the decorator %s, which is not followed" %
+            raise Refused(node, "%s has the decorator %s, which is not supported" %
                           (node.name, ast.unparse(decorator)[:60]))

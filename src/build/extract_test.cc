@@ -20,7 +20,7 @@ constexpr char kModule[] =
     "m = load_inline(name='m', cpp_sources=cpp, cuda_sources=cuda, functions=['f'],\n"
     "                extra_cuda_cflags=['-O3'])\n";
 
-/// An answer whose __init__ and forward have these bodies, after `before`.
+/// An answer with these bodies of __init__ and forward, after `before`.
 std::string Answer(const std::string& init, const std::string& forward,
                    const std::string& before = kModule) {
   return fmt::format(
@@ -29,7 +29,7 @@ std::string Answer(const std::string& init, const std::string& forward,
       kHead, before, init, forward);
 }
 
-/// A task with one input, a parameter linear.weight, and a constructor's argument 7 that follows
+/// A task with one input, a parameter linear.weight, and a constructor argument 7 that depends on
 /// the size "features".
 Json Signature() {
   return *ParseJson(R"({"arguments": [
@@ -69,34 +69,34 @@ bool Has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-TEST(Extract, TakesTheTasksArgumentsInOrder) {
+TEST(Extract, UsesTheTasksArgumentsInOrder) {
   const std::string source =
       SourceOf(Answer("self.linear = nn.Linear(7, 7, bias=False)",
                       "return m.f(x.contiguous(), self.linear.weight, 2 + 1)"));
   EXPECT_TRUE(Has(source, "cupel_forward(torch::Tensor x, torch::Tensor linear_weight)"));
   EXPECT_TRUE(Has(source, "f(v0, linear_weight, 3)")) << source;
   EXPECT_TRUE(Has(source, "m.def(\"forward\", &cupel_forward)"));
-  EXPECT_FALSE(Has(source, "Tensor w, int n);")) << "a declaration is not needed";
+  EXPECT_FALSE(Has(source, "Tensor w, int n);")) << "the declaration must be omitted";
 }
 
-TEST(Extract, PlacesAParameterOfAnotherName) {
+TEST(Extract, MatchesParameterByPosition) {
   const ExtractOutcome outcome =
       Extract(Answer("self.w = nn.Parameter(torch.randn(7, 7))", "return m.f(x, self.w, 1)"));
   const auto& extraction = std::get<Extraction>(outcome);
   EXPECT_TRUE(Has(extraction.source, "f(x, linear_weight, 1)"));
   ASSERT_EQ(extraction.notes.size(), 1u);
-  EXPECT_TRUE(Has(extraction.notes[0], "by its place"));
+  EXPECT_TRUE(Has(extraction.notes[0], "based on its position"));
   EXPECT_EQ(extraction.flags, std::vector<std::string>{"-O3"});
 }
 
-TEST(Extract, DeclaresTheSizesThatItHasFixed) {
+TEST(Extract, DeclaresSizesUsedAsConstants) {
   const std::string source = SourceOf(Answer(
       "self.w = nn.Parameter(torch.randn(7, 7)); self.n = size", "return m.f(x, self.w, self.n)"));
   EXPECT_TRUE(Has(source, "f(x, linear_weight, 7)"));
   EXPECT_TRUE(Has(source, "// cupel:supports features=7"));
 }
 
-TEST(Extract, LetsVoidFunctionsFillWhatForwardAllocates) {
+TEST(Extract, VoidFunctionsFillAllocatedTensors) {
   const std::string before =
       "m = load_inline('m', 'void f(torch::Tensor x, torch::Tensor y);', "
       "'void f(torch::Tensor x, torch::Tensor y) {}', functions='f')\n";
@@ -111,7 +111,7 @@ TEST(Extract, LetsVoidFunctionsFillWhatForwardAllocates) {
   EXPECT_TRUE(Has(source, "  f(x, v0);\n  return v0;")) << source;
 }
 
-TEST(Extract, FollowsFunctionsStringsAndCallsInARow) {
+TEST(Extract, EvaluatesFunctionsStringsAndSequentialCalls) {
   const std::string before = std::string("N = 4\n") +
                              "code = f'torch::Tensor g(torch::Tensor x) {{ return x; }} // {N}'\n"
                              "_m = None\ndef get():\n  global _m\n  if _m is None:\n"
@@ -124,7 +124,7 @@ TEST(Extract, FollowsFunctionsStringsAndCallsInARow) {
   EXPECT_TRUE(Has(source, "auto v0 = g(x);\n  auto v1 = g(v0);\n  return v1;")) << source;
 }
 
-TEST(Extract, RefusesWhatItCannotFollowInOneLine) {
+TEST(Extract, RefusesUnsupportedCodeInOneLine) {
   const auto refused = [](const std::string& forward, const std::string& part) {
     const std::string why = RefusalOf(Answer("self.linear = nn.Linear(7, 7, bias=False)", forward));
     EXPECT_TRUE(Has(why, part)) << why;
@@ -136,13 +136,13 @@ TEST(Extract, RefusesWhatItCannotFollowInOneLine) {
   refused("return x", "calls no function");
   refused("return m.g(x)", "g is not among");
   refused("return m.f(x, self.linear.bias, 1) if x.sum() > 0 else x", "not known");
-  refused("self.y = m.f(x, x, 1)\n    return self.y", "keeps something");
+  refused("self.y = m.f(x, x, 1)\n    return self.y", "stores a value");
   EXPECT_TRUE(Has(RefusalOf(Answer("pass", "return m.f(x, x, 1)",
                                    "m = load_inline('m', '', open('k.cu').read())\n")),
                   "open"));
 }
 
-TEST(Extract, RefusesWhatMakesPythonRunSomethingElse) {
+TEST(Extract, RefusesCodeThatReplacesForward) {
   const std::string init = "self.linear = nn.Linear(7, 7)";
   const std::string good = Answer(init, "return m.f(x, self.linear.weight, 1)");
   EXPECT_FALSE(SourceOf(good).empty());
@@ -153,32 +153,32 @@ TEST(Extract, RefusesWhatMakesPythonRunSomethingElse) {
   const std::pair<std::string, const char*> answers[] = {
       {good + "ModelNew.forward = lambda self, x: x\n", "replaces a method"},
       {good + "if True:\n  ModelNew.size = 3\n", "changes a class after it is defined"},
-      {good + "setattr(ModelNew, 'forward', print)\n", "setattr is not followed"},
+      {good + "setattr(ModelNew, 'forward', print)\n", "setattr is not supported"},
       {good + "del ModelNew.forward\n", "replaces a method"},
       {good + "torch.nn.Module.__call__ = print\n", "replaces a method"},
-      {good + "torch.relu = print\n", "changes what belongs to torch"},
+      {good + "torch.relu = print\n", "changes an attribute of torch"},
       {good + "raise RuntimeError('no')\n", "when it is imported"},
       {good + "if True:\n  assert 1 > 2\n", "when it is imported"},
       {good + "if x:\n  def forward(): pass\n  class ModelNew: pass\n", "no class ModelNew"},
       {good + "  if True:\n    def forward(self, x): return x\n",
-       "makes forward of something else"},
-      {good + "  from torch import relu as forward\n", "makes forward of something else"},
-      {good + "  async def forward(self, x): return x\n", "makes forward of something else"},
-      {good + "change = setattr\n", "setattr is not followed"},
-      {good + "import builtins\nbuiltins.exec('')\n", "exec is not followed"},
-      {good + "globals()['ModelNew'] = nn.ReLU\n", "globals is not followed"},
+       "defines forward without a plain def"},
+      {good + "  from torch import relu as forward\n", "defines forward without a plain def"},
+      {good + "  async def forward(self, x): return x\n", "defines forward without a plain def"},
+      {good + "change = setattr\n", "setattr is not supported"},
+      {good + "import builtins\nbuiltins.exec('')\n", "exec is not supported"},
+      {good + "globals()['ModelNew'] = nn.ReLU\n", "globals is not supported"},
       {good + "from torch.nn.modules.module import register_module_forward_hook as h\n",
        "hooks are"},
       {good + "m.f = print\n", "f is not among"},
-      {good + "  forward = print\n", "makes forward of something else"},
+      {good + "  forward = print\n", "defines forward without a plain def"},
       {good + "  def __call__(self, x):\n    return x\n", "defines __call__"},
       {good + "@torch.compile\nclass Other:\n  pass\n", "has a decorator"},
       {good + "class Other(metaclass=type):\n  pass\n", "has a metaclass"},
       {with_init("self.forward = print"), "replaces a method"},
       {with_init("self.__class__ = print"), "replaces a method"},
-      {with_init("self.__dict__['forward'] = print"), "__dict__ is not followed"},
-      {with_init("self._forward_hooks[0] = print"), "hooks are not followed"},
-      {with_init("if 7 > size - 1:\n      raise ValueError(size)"), "raises an error, whatever"},
+      {with_init("self.__dict__['forward'] = print"), "__dict__ is not supported"},
+      {with_init("self._forward_hooks[0] = print"), "hooks are not supported"},
+      {with_init("if 7 > size - 1:\n      raise ValueError(size)"), "always raises an error"},
       {with_init("m.f = print"), "f is not among"},
       {Answer(init, "m.f = print\n    return m.f(x, self.linear.weight, 1)"),
        "forward changes m.f"},
@@ -186,15 +186,15 @@ TEST(Extract, RefusesWhatMakesPythonRunSomethingElse) {
               "return m.f(x, self.linear.weight, 1)\n  @torch.compile\n  def forward(self, x):\n"
               "    return m.f(x, self.linear.weight, 1)"),
        "has the decorator torch.compile"},
-      {with_init("self.register_forward_hook(print)"), "hooks are not followed"},
-      {with_init("self.linear.register_forward_pre_hook(print)"), "hooks are not followed"},
+      {with_init("self.register_forward_hook(print)"), "hooks are not supported"},
+      {with_init("self.linear.register_forward_pre_hook(print)"), "hooks are not supported"},
   };
   for (const auto& [text, why] : answers) {
     EXPECT_TRUE(Has(RefusalOf(text), why)) << why << ": " << RefusalOf(text);
   }
 }
 
-TEST(Extract, AcceptsWhatChangesNothing) {
+TEST(Extract, AcceptsHarmlessConstructs) {
   const std::string init = "self.linear = nn.Linear(7, 7)";
   const std::string head = "import logging, torch\nfrom dataclasses import dataclass\n";
   const std::string forward = "return m.f(x, self.linear.weight, 1)";

@@ -1,4 +1,4 @@
-# The C++ of an extracted answer: what its sources say, and the file that is made of them.
+# The C++ of an extracted answer: analyses its sources and composes the .cu file.
 # SPDX-License-Identifier: Apache-2.0
 import re
 
@@ -8,13 +8,13 @@ TYPES = {"tensor": "torch::Tensor", "int": "int64_t", "float": "double", "bool":
 
 
 def module_functions(source):
-    """Functions that the sources export themselves, by PYBIND11_MODULE: name in Python -> in C++."""
+    """Functions that the sources export themselves with PYBIND11_MODULE: Python name -> C++ name."""
     found = re.findall(r'\bm\s*\.\s*def\s*\(\s*"(\w{1,200})"\s*,\s*&?\s*([\w:]{1,200})', source)
     return dict(found[:256])
 
 
 def returned_by(source, name):
-    """tensor, vector, tuple or void: what the function's declaration says that it returns."""
+    """tensor, vector, tuple or void: the return type in the function's declaration."""
     tensor = r"(?:torch|at)\s*::\s*Tensor"
     for kind, text in (("void", r"void"), ("vector", r"(?:std\s*::\s*)?vector\s*<\s*" + tensor +
                                            r"\s*>"),
@@ -29,8 +29,8 @@ def without_comments(source):
 
 
 def sources_of(extensions):
-    """The text of the extensions that are called, each once. What cpp_sources only declares is left
-    out: the functions are defined in the same file."""
+    """The text of the extensions that are called, each once. Omits cpp_sources that only declare functions,
+    because the same file defines them."""
     parts = []
     for extension in extensions:
         if "{" in without_comments(extension.cpp):
@@ -42,9 +42,9 @@ def sources_of(extensions):
 def file_of(answer, parameters, body, result, extensions, comments):
     """One .cu file with a module that exports `forward`."""
     sources = sources_of(extensions)
-    head = ["// Extracted from %s without running it. Its kernels stand as they were; the adapter at" %
+    head = ["// Extracted from %s without running it. The kernels are unchanged. The adapter at" %
             answer,
-            "// the end calls them as its ModelNew.forward does, with the task's arguments in order."]
+            "// the end calls them like ModelNew.forward, with the task's arguments in order."]
     head += ["// " + c for c in comments]
     lines = head + ["#include <torch/extension.h>", "", "#include <cuda_runtime.h>", "",
                     "#include <cmath>", "#include <limits>", "#include <optional>",

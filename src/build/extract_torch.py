@@ -1,5 +1,5 @@
-# What a Python answer calls of torch, math and Python itself, as far as it can be followed: allocations,
-# parameters, layers, load_inline, texts and numbers. SPDX-License-Identifier: Apache-2.0
+# Calls of torch, math and Python itself that extract.py supports in a Python answer: allocations,
+# parameters, layers, load_inline, strings and numbers. SPDX-License-Identifier: Apache-2.0
 import ast
 import math
 import re
@@ -21,10 +21,10 @@ def text_method(owner, name, args, keywords, node):
             return Const(owner.value.join(values[0]))
     if name not in ("strip", "lstrip", "rstrip", "replace", "upper", "lower", "format") or len(
             values) != len(args) or len(named) != len(keywords):
-        return Unknown("%s is not followed" % ast.unparse(node)[:80], node)
+        return Unknown("%s is not supported" % ast.unparse(node)[:80], node)
     if name == "format" and (WIDE.search(owner.value) or "{0." in owner.value or not all(
             isinstance(v, (str, int, float)) for v in values + list(named.values()))):
-        return Unknown("a format that is not followed", node)
+        return Unknown("a format that is not supported", node)
     if name == "replace" and len(values) == 2 and all(isinstance(v, str) for v in values):
         if owner.value.count(values[0]) * len(values[1]) > MAX_TEXT:
             return Unknown("a text that is too long", node)
@@ -35,7 +35,7 @@ def text_method(owner, name, args, keywords, node):
 
 
 def allocate(follower, name, args, keywords, node, like=""):
-    """torch.empty and its kin: what a void function fills."""
+    """torch.empty and similar: tensors that a void function fills."""
     if follower.emitted is None:
         return Unknown("a tensor made outside forward", node)
     if name.endswith("_like"):
@@ -54,7 +54,7 @@ def allocate(follower, name, args, keywords, node, like=""):
     types = [v.dtype for v in keywords.values() if isinstance(v, Opaque) and v.dtype]
     source = like or follower.first_tensor
     if not source:
-        raise Refused(node, "a tensor is made where no input is one")
+        raise Refused(node, "a tensor is created, but no input is a tensor")
     kind = types[0] if types else (like + ".scalar_type()" if like else "torch::kFloat32")
     return emit(follower, "torch::%s(%s%s, %s.options().dtype(%s))" %
                 (name, sizes, fill, source, kind))
@@ -94,7 +94,7 @@ def framework(follower, path, args, keywords, node):
 def register(follower, name, args, keywords, node):
     owner = follower.building[-1] if follower.building else None
     if owner is None or not isinstance(args[0], Const) or not isinstance(args[0].value, str):
-        return Unknown("%s is not followed" % ast.unparse(node)[:80], node)
+        return Unknown("%s is not supported" % ast.unparse(node)[:80], node)
     persistent = keywords.get("persistent", args[2] if len(args) > 2 else Const(True))
     kept = isinstance(persistent, Const) and persistent.value
     owner.attributes[args[0].value] = State() if kept else Unknown(
@@ -105,7 +105,7 @@ def register(follower, name, args, keywords, node):
 
 
 def number(follower, path, args, keywords, node):
-    """len, int, math.sqrt …, of constants and of sizes."""
+    """len, int, math.sqrt …, for constants and sizes."""
     unknown = next((a for a in args if isinstance(a, Unknown)), None)
     name = path.rsplit(".", 1)[-1]
     if path in ("tuple", "list") and len(args) == 1 and isinstance(args[0], (Seq, Shape)):
@@ -143,8 +143,8 @@ def number(follower, path, args, keywords, node):
             return Cpp("std::%s<int64_t>(%s, %s)" % (name, *texts), "int")
     if unknown is not None:
         return unknown
-    why = "framework mathematics; a candidate computes with kernels alone" if path.startswith(
-        ("torch", "nn", "F")) else "not followed"
+    why = "framework mathematics; a candidate must use its own kernels" if path.startswith(
+        ("torch", "nn", "F")) else "not supported"
     return Unknown("%s is %s" % (ast.unparse(node)[:80], why), node)
 
 
@@ -161,7 +161,7 @@ def extension(args, keywords, node):
             if isinstance(item, Unknown):
                 raise Refused(item.node or node, "%s: %s" % (key, item.why))
             if not isinstance(item, Const) or not isinstance(item.value, (str, type(None))):
-                raise Refused(node, "%s of load_inline is no constant text" % key)
+                raise Refused(node, "%s of load_inline is not a constant string" % key)
             found.append(item.value or "")
         return found
 
@@ -171,5 +171,5 @@ def extension(args, keywords, node):
     import extract_text
     functions = {n: n for n in texts("functions")} or extract_text.module_functions(cuda + cpp)
     if not cuda.strip():
-        raise Refused(node, "load_inline is given no cuda_sources")
+        raise Refused(node, "load_inline has no cuda_sources")
     return Extension(cuda, cpp, functions, [f for f in texts("extra_cuda_cflags") if f.strip()])

@@ -1,10 +1,10 @@
-# What extract.py knows of the values in a Python answer without running it: constants, expressions of
-# C++, modules and what is in them, or nothing but why it is unknown. SPDX-License-Identifier: Apache-2.0
+# Symbolic values of a Python answer, determined without running it: constants, C++ expressions, modules
+# and their contents, or the reason why a value is unknown. SPDX-License-Identifier: Apache-2.0
 MAX_TEXT = 4 << 20
 
 
 class Refused(Exception):
-    """The answer cannot be followed; str() says what and where."""
+    """The answer cannot be evaluated; str() says why and where."""
 
     def __init__(self, node, why):
         line = getattr(node, "lineno", 0)
@@ -12,7 +12,7 @@ class Refused(Exception):
 
 
 class Const:
-    """A value of Python's. `sizes`: the task's sizes that it was computed from."""
+    """A Python value. `sizes`: the task's sizes from which it was computed."""
 
     def __init__(self, value, sizes=frozenset()):
         if isinstance(value, str) and len(value) > MAX_TEXT:
@@ -28,7 +28,7 @@ class Seq:
 
 
 class Cpp:
-    """An expression of C++; `kind`: tensor, int, float, vector, tuple (of tensors) or none."""
+    """A C++ expression. `kind`: tensor, int, float, vector, tuple (of tensors) or none."""
 
     def __init__(self, text, kind):
         if len(text) > 4000:
@@ -54,7 +54,7 @@ class Unknown:
 
 
 class Opaque:
-    """A device, a type, a context: passed about, never computed with."""
+    """A device, a type or a context: passed on, but never used in computations."""
 
     def __init__(self, what, dtype=""):
         self.what, self.dtype = what, dtype
@@ -80,7 +80,7 @@ class ExtensionFunction:
 
 
 class Function:
-    """A def of the answer's; `owner` is the self that it is bound to."""
+    """A function of the answer. `owner` is the self that it is bound to."""
 
     def __init__(self, node, owner=None):
         self.node, self.owner = node, owner
@@ -97,13 +97,13 @@ class Class:
 
 
 class Instance:
-    """An object of a class of the answer's. Attributes are in the order in which they were set."""
+    """An object of one of the answer's classes. Attributes are in the order of assignment."""
 
     def __init__(self, cls, prefix=""):
         self.cls, self.attributes, self.buffers = cls, {}, set()
 
     def state(self, prefix=""):
-        """Paths in state_dict's order: own parameters, own buffers, then what is in the parts."""
+        """Paths in state_dict's order: own parameters, own buffers, then those of submodules."""
         own = [k for k, v in self.attributes.items() if isinstance(v, State)]
         for name in [k for k in own if k not in self.buffers] + [k for k in own if k in self.buffers]:
             self.attributes[name].path = self.attributes[name].path or prefix + name
@@ -143,7 +143,7 @@ SPREAD = {"kernel_size", "stride", "padding", "dilation", "output_padding"}
 
 
 class Layer:
-    """A module of torch.nn: its parameters, and its constructor's numbers."""
+    """A module of torch.nn: its parameters, and the constructor's arguments."""
 
     def __init__(self, name, args, keywords):
         self.name, self.settings, self.states, self.parts = name, {}, {}, []

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.h"
 #include "build/is_one_of.h"
 
 namespace cupel::build {
@@ -19,11 +20,10 @@ bool AllOf(std::string_view text, bool (*test)(char)) {
   return std::all_of(text.begin(), text.end(), test);
 }
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsWord(char c) {
   return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
-/// What a definition's value may hold: no quotes, blanks or anything that a shell reads.
+/// What a definition's value may contain: no quotes, blanks or other characters special to a shell.
 bool IsValue(char c) {
   return IsWord(c) || c == '.' || c == '+' || c == '-' || c == ':' || c == ',';
 }
@@ -89,7 +89,7 @@ bool IsAllowed(std::string_view flag) {
   return false;
 }
 
-/// Joins a flag with its value where the two come as separate words.
+/// Joins a flag and its value if they are separate words.
 Result<std::vector<std::string>> Joined(const std::vector<std::string>& flags) {
   std::vector<std::string> joined;
   for (size_t i = 0; i < flags.size(); ++i) {
@@ -100,7 +100,7 @@ Result<std::vector<std::string>> Joined(const std::vector<std::string>& flags) {
     if (!glued && !paired) {
       joined.push_back(flag);
     } else if (i + 1 == flags.size()) {
-      return Fail(ErrorCode::kInvalidArgument, fmt::format("the flag {} lacks its value", flag));
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("the flag {} needs a value", flag));
     } else {
       joined.push_back(flag + (glued ? "" : "=") + flags[++i]);
     }

@@ -1,4 +1,4 @@
-// The flags of a build: what every candidate is compiled with, and what a candidate may ask for.
+// The compiler flags of a build: the defaults, and those that a candidate may add.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,18 +11,17 @@
 
 namespace cupel::build {
 
-/// Checks `extra` against the allow-list and puts it after the defaults: those of the published
-/// harness
-/// (-O3 --use_fast_math) and of PyTorch's extension builder. A default that `extra` contradicts is
-/// left out. "--no-fast-math" is ours: it takes --use_fast_math away. Pairs ("-D", "X") become one
-/// word.
+/// Checks `extra` against the allow-list and appends it to the defaults: those of the published
+/// harness (-O3 --use_fast_math) and of PyTorch's extension builder. Omits defaults that `extra`
+/// contradicts. "--no-fast-math" is cupel's own flag and removes --use_fast_math. Pairs ("-D", "X")
+/// become one word.
 Result<std::vector<std::string>> CandidateFlags(const std::vector<std::string>& extra);
 
-/// "sm_90" gives "compute_90". Error: not the form of an architecture.
+/// "sm_90" gives "compute_90". Returns an Error if `arch` does not have this form.
 Result<std::string> VirtualArch(std::string_view arch);
 
-/// The definitions with which the shim leaves out parts of itself that `source` visibly does not
-/// use, for speed alone: a build that fails with them says nothing and is repeated without.
+/// The definitions that make the shim omit parts that `source` visibly does not use. They only save
+/// time: a build that fails with them is repeated without them.
 std::vector<std::string> LeanDefinitions(std::string_view source);
 
 }  // namespace cupel::build

@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Not;
 
-TEST(Flags, DefaultsAreTheHarnesssAndPyTorchs) {
+TEST(Flags, DefaultsMatchHarnessAndPyTorch) {
   EXPECT_THAT(
       *CandidateFlags({}),
       ElementsAre("-O3", "--use_fast_math", "-std=c++17", "-lineinfo", "--expt-relaxed-constexpr",
@@ -23,7 +23,7 @@ TEST(Flags, DefaultsAreTheHarnesssAndPyTorchs) {
                   "-D__CUDA_NO_BFLOAT16_CONVERSIONS__", "-D__CUDA_NO_HALF2_OPERATORS__"));
 }
 
-TEST(Flags, AskedForOnesReplaceDefaults) {
+TEST(Flags, ExtraFlagsReplaceDefaults) {
   const auto flags = *CandidateFlags(
       {"-O2", "--no-fast-math", "-std=c++20", "-maxrregcount", "64", "-D", "TILE=16"});
   EXPECT_THAT(flags, Not(Contains("-O3")));
@@ -36,7 +36,7 @@ TEST(Flags, AskedForOnesReplaceDefaults) {
               Contains("-Xptxas=-O1"));
 }
 
-TEST(Flags, RefusesWhatCouldReachOutside) {
+TEST(Flags, RejectsUnsafeFlags) {
   for (const char* flag : {"-I/etc",
                            "-o",
                            "x.o",
@@ -64,7 +64,7 @@ TEST(Flags, RefusesWhatCouldReachOutside) {
   }
 }
 
-TEST(Flags, ArchitecturesHaveAForm) {
+TEST(Flags, ChecksFormOfArchitecture) {
   EXPECT_EQ(*VirtualArch("sm_90a"), "compute_90a");
   EXPECT_EQ(*VirtualArch("sm_100"), "compute_100");
   for (const char* arch :
@@ -73,7 +73,7 @@ TEST(Flags, ArchitecturesHaveAForm) {
   }
 }
 
-TEST(Lean, LeavesOutOnlyWhatTheTextCannotUse) {
+TEST(Lean, OmitsOnlyUnusedParts) {
   EXPECT_THAT(LeanDefinitions("std::vector<int> v; torch::Tensor f();"),
               ElementsAre("-DCUPEL_LEAN_HALF", "-DCUPEL_LEAN_CUBLAS", "-DCUPEL_LEAN_STD",
                           "-DCUPEL_LEAN_STRING"));
@@ -87,7 +87,7 @@ TEST(Lean, LeavesOutOnlyWhatTheTextCannotUse) {
   EXPECT_THAT(LeanDefinitions("y = __hadd(a, b);"), Not(Contains("-DCUPEL_LEAN_HALF")));
 }
 
-TEST(SourceScan, SeesCodeAndNotComments) {
+TEST(SourceScan, IgnoresCommentsAndStrings) {
   EXPECT_EQ(CodeOnly("a // b\n/* c\n */ d \"e\" 'f' 1'000 R\"x(\")\" y)x\" g"),
             "a     \n    \n    d         1'000 R            g");
   EXPECT_THAT(NotesFromSource("// asm volatile\nprintf(\"asm\"); int basm;"), IsEmpty());
@@ -114,7 +114,7 @@ constexpr const char* kListing =
     "#$ gcc -D__CUDA_ARCH__=900 -c -x c++ \"k.cudafe1.cpp\" -o \"k.o\" \n"
     "#$ g++ -fPIC \"k.o\" -shared -o \"k.so\" \n";
 
-TEST(Steps, SplitsTheListingIntoHalves) {
+TEST(Steps, SplitsListingIntoHalves) {
   const auto steps = ParseDryrun(kListing);
   ASSERT_TRUE(steps);
   ASSERT_EQ(steps->host.size(), 2u);
@@ -128,7 +128,7 @@ TEST(Steps, SplitsTheListingIntoHalves) {
   EXPECT_EQ(steps->environment.at("PATH"), "/opt/cuda/bin:/usr/bin");
 }
 
-TEST(Steps, LeavesAnUnknownListingToNvcc) {
+TEST(Steps, RejectsUnknownListing) {
   std::string unknown = kListing;
   EXPECT_FALSE(ParseDryrun(unknown + "#$ nvlink -arch=sm_90 k.o\n"));
   EXPECT_FALSE(ParseDryrun(unknown + "#$ sh -c \"x\" && y\n"));

@@ -1,5 +1,5 @@
-// What a build yields: the host shared object (for the recorder), the PTX (for the emulator), the
-// cubin (for the GPU), resources and diagnostics as data.
+// The result of a build: the host shared object (for the recorder), the PTX (for the emulator), the
+// cubin (for the GPU), resources and diagnostics.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +14,7 @@ namespace cupel::build {
 
 struct Diagnostic {
   enum class Severity { kError, kWarning, kNote } severity = Severity::kError;
-  std::string file;  // relative to the candidate's folder when inside it
+  std::string file;  // relative to the candidate's folder if inside it
   int line = 0;
   std::string message;
 };
@@ -34,17 +34,17 @@ struct Image {
   std::string key;                      // SHA-256 over source, flags, toolkit and shim
   std::filesystem::path shared_object;  // in the build cache; loaded only by the recorder
   std::string ptx;
-  std::filesystem::path cubin;  // may be empty when only PTX was asked for
+  std::filesystem::path cubin;  // may be empty if only PTX was requested
   std::vector<KernelResources> resources;
   std::vector<Diagnostic> warnings;
-  std::vector<std::string> notes;  // "uses inline assembly", "uses cuBLAS": legal, worth knowing
+  std::vector<std::string> notes;  // "uses inline assembly", "uses cuBLAS": allowed, worth knowing
   std::filesystem::path source;    // the candidate as the user named it, for messages
   std::string source_hash;
   std::string toolkit;  // "nvcc 13.0.88"
   std::vector<std::string> flags;
   bool from_cache = false;
   double build_seconds = 0;  // of the original build
-  /// Without a cache: the folder of the files, which goes with the last copy of the image.
+  /// Without a cache: the folder of the files, deleted with the last copy of the image.
   std::shared_ptr<const os::TempDir> folder;
 };
 

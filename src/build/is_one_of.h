@@ -6,7 +6,7 @@
 
 namespace cupel::build {
 
-/// Whether the list of texts holds `text`.
+/// True if the list of texts contains `text`.
 template <typename List>
 bool IsOneOf(const List& list, std::string_view text) {
   return std::find(list.begin(), list.end(), text) != list.end();

@@ -1,5 +1,5 @@
-// What a candidate visibly does not use of the headers. Parsing the unused parts is most of a
-// build's time; which words rule a part out is the contract of shim/cupel/prelude.h.
+// Finds the parts of the headers that a candidate visibly does not use. Parsing unused parts takes
+// most of a build's time. shim/cupel/prelude.h defines which words require which part.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
@@ -93,7 +93,7 @@ constexpr std::array<string_view, 71> kLeanStd = {"min",
                                                   "declval",
                                                   "string_view"};
 
-/// Words like hadd or h2max that begin a word.
+/// Finds words that begin like hadd or h2max.
 bool CallsHalf(string_view lower) {
   for (size_t at = lower.find('h'); at != string_view::npos; at = lower.find('h', at + 1)) {
     if (at > 0 && IsWordChar(lower[at - 1]) && lower[at - 1] != '_') continue;
@@ -106,7 +106,7 @@ bool CallsHalf(string_view lower) {
   return false;
 }
 
-/// True when every std::NAME is among those that the lean headers declare.
+/// True if the lean headers declare every std::NAME that is used.
 bool UsesLittleOfStd(string_view text) {
   for (size_t at = text.find("std"); at != string_view::npos; at = text.find("std", at + 3)) {
     if (at > 0 && IsWordChar(text[at - 1])) continue;

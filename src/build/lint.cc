@@ -21,7 +21,7 @@ constexpr const char* kFile = "kernel.cu";
 constexpr size_t kMaxLint = 1u << 20, kMaxRemarks = 50;
 constexpr std::chrono::seconds kLintDeadline{60};
 
-/// Those that tell something about a kernel; the others are about style, or fire on every index.
+/// Checks that are useful for kernels. The others are about style, or report every index.
 constexpr const char* kChecks =
     "--checks=-*,bugprone-*,-bugprone-easily-swappable-parameters,"
     "-bugprone-narrowing-conversions,-bugprone-reserved-identifier,-bugprone-macro-parentheses,"
@@ -50,7 +50,7 @@ os::Confinement Confine(const Toolkit& toolkit, const Options& options, const fs
   return confinement;
 }
 
-/// The device's half alone: the host's is checked by building it.
+/// Checks only the device code: the build checks the host code.
 std::vector<std::string> Arguments(const std::string& program, const Toolkit& toolkit,
                                    const Options& options) {
   std::vector<std::string> argv = {program,
@@ -69,6 +69,7 @@ std::vector<std::string> Arguments(const std::string& program, const Toolkit& to
                                    "-idirafter.",
                                    "-I" + options.shim.string()};
   for (const fs::path& root : options.include_roots) argv.push_back("-I" + root.string());
+  argv.push_back("-idirafter" + (options.shim / "cublas").string());
   return argv;
 }
 
@@ -79,7 +80,7 @@ Lint LintOf(const os::RunResult& run, const fs::path& folder) {
     return lint;
   }
   for (Diagnostic& diagnostic : ParseDiagnostics(run.out, folder)) {
-    if (diagnostic.file != kFile) continue;  // what its own headers for CUDA lack is no remark
+    if (diagnostic.file != kFile) continue;  // clang's own CUDA headers may have errors
     if (diagnostic.severity == Diagnostic::Severity::kError) {
       lint.remarks.clear();
       lint.missing = "clang-tidy cannot read the file: " + diagnostic.message;
@@ -102,8 +103,8 @@ Result<Lint> RunClangTidy(const fs::path& source, const Options& options) {
   TRY_ASSIGN(const std::string text, os::ReadFile(source, kMaxSourceBytes));
   TRY_ASSIGN(const os::TempDir folder, os::TempDir::Create());
   TRY(os::WriteFileAtomically(folder.path() / kFile, text));
-  // CUDA 13 has this header no more, and clang up to 18 ends there; what it lacks then is no fatal
-  // error, after which clang would tell of none in the file itself.
+  // CUDA 13 no longer has this header, and clang up to 18 stops with a fatal error without it. With
+  // an empty header, later errors are not fatal and clang also checks the file itself.
   TRY(os::WriteFileAtomically(folder.path() / "texture_fetch_functions.h", ""));
   const os::Confinement confinement = Confine(toolkit, options, folder.path());
   os::SpawnOptions spawn;

@@ -1,5 +1,5 @@
-// What clang-tidy remarks about a kernel, where it is installed and can read the file. The source
-// is hostile text: clang-tidy runs in the compiler's sandbox with fixed arguments.
+// Runs clang-tidy on a kernel, if it is installed and can read the file. The source is hostile
+// text, so clang-tidy runs in the compiler's sandbox with fixed arguments.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,11 +12,11 @@
 namespace cupel::build {
 
 struct Lint {
-  std::vector<Diagnostic> remarks;  // on lines of the file itself, in their order
-  std::string missing;              // why there are none to be had; empty: it was read
+  std::vector<Diagnostic> remarks;  // on lines of the file itself, in order
+  std::string missing;              // why the file could not be checked; empty if it was
 };
 
-/// Errors: as Build().
+/// Errors: as for Build().
 Result<Lint> RunClangTidy(const std::filesystem::path& source, const Options& options);
 
 }  // namespace cupel::build

@@ -1,5 +1,4 @@
-// Skipped visibly where clang-tidy or the CUDA toolkit is missing. SPDX-License-Identifier:
-// Apache-2.0
+// Skipped without clang-tidy or the CUDA toolkit. SPDX-License-Identifier: Apache-2.0
 #include "build/lint.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +29,7 @@ class LintTest : public testing::Test {
   Options options_;
 };
 
-TEST_F(LintTest, NamesTheLinesThatItRemarksOn) {
+TEST_F(LintTest, ReportsLinesOfRemarks) {
   const Lint lint =
       Of("__global__ void f(float* y, int n) {\n"
          "  int unused = n / 2;\n"
@@ -47,7 +46,7 @@ TEST_F(LintTest, NamesTheLinesThatItRemarksOn) {
   EXPECT_TRUE(found);
 }
 
-TEST_F(LintTest, AFileItCannotReadHasNoRemarks) {
+TEST_F(LintTest, ReportsNoRemarksForUnreadableFile) {
   const Lint lint = Of("#include \"/etc/passwd\"\nint f( {\n");
   EXPECT_TRUE(lint.remarks.empty());
   EXPECT_FALSE(lint.missing.empty());

@@ -1,5 +1,5 @@
-// What a source can make the compiler read: the toolkit, the shim and the system's own folders, and
-// nothing else. Real builds in the sandbox; skipped where there is no CUDA toolkit.
+// Files that a source can make the compiler read: only those of the toolkit, the shim and the
+// system's own folders. Real builds in the sandbox; skipped without a CUDA toolkit.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ class Reading : public testing::Test {
   Options options_;
 };
 
-TEST_F(Reading, NoIncludeLeadsOut) {
+TEST_F(Reading, IncludesCannotReadOtherFiles) {
   const std::string secret = secret_.string();
   for (const std::string& line :
        {"#include \"" + secret + "\"", std::string("#include \"../secret.h\""),
@@ -66,7 +66,7 @@ TEST_F(Reading, NoIncludeLeadsOut) {
   }
 }
 
-TEST_F(Reading, NothingElseIsEvenSeen) {
+TEST_F(Reading, OtherFilesAreInvisible) {
   const std::string secret = secret_.string();
   const Outcome outcome =
       Compile("#if __has_include(\"" + secret +
@@ -77,7 +77,7 @@ TEST_F(Reading, NothingElseIsEvenSeen) {
   EXPECT_EQ(failure, nullptr) << failure->message;
 }
 
-TEST_F(Reading, TheAssemblerReadsNoMore) {
+TEST_F(Reading, AssemblerCannotReadOtherFiles) {
   const std::string secret = secret_.string();
   for (const std::string& text :
        {"asm(\".incbin \\\"" + secret + "\\\"\");", "asm(\".include \\\"" + secret + "\\\"\");",

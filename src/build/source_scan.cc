@@ -40,7 +40,7 @@ bool HasWord(std::string_view code, std::string_view word) {
   return false;
 }
 
-/// The word that ends right before `at`, blanks skipped.
+/// The word that ends before `at`, skipping blanks.
 std::string_view WordBefore(std::string_view code, size_t at) {
   while (at > 0 && std::isspace(static_cast<unsigned char>(code[at - 1])) != 0) --at;
   size_t begin = at;
@@ -48,7 +48,7 @@ std::string_view WordBefore(std::string_view code, size_t at) {
   return code.substr(begin, at - begin);
 }
 
-/// The whole number that begins at `at`, blanks skipped; -1 where there is none.
+/// The whole number that begins at `at`, skipping blanks; -1 if there is none.
 long NumberAt(std::string_view code, size_t at) {
   while (at < code.size() && std::isspace(static_cast<unsigned char>(code[at])) != 0) ++at;
   long number = -1;
@@ -58,7 +58,7 @@ long NumberAt(std::string_view code, size_t at) {
   return at < code.size() && (code[at] == '.' || IsWordChar(code[at])) ? -1 : number;
 }
 
-/// Sizes of tensors, and the variables that hold them.
+/// True for sizes of tensors and for variables that contain them.
 bool IsSize(std::string_view code, size_t end, const std::vector<std::string_view>& sizes) {
   while (end > 0 && std::isspace(static_cast<unsigned char>(code[end - 1])) != 0) --end;
   if (end > 0 && code[end - 1] == ')') {
@@ -70,10 +70,10 @@ bool IsSize(std::string_view code, size_t end, const std::vector<std::string_vie
   return std::find(sizes.begin(), sizes.end(), WordBefore(code, end)) != sizes.end();
 }
 
-/// True where a size is compared with a number that only a certain shape has: `x.size(1) == 4096`,
-/// or `n != 768` for `int n = x.size(1)`.
+/// True if a size is compared with a number that only a specific shape has: `x.size(1) == 4096`, or
+/// `n != 768` for `int n = x.size(1)`.
 bool ComparesShapes(std::string_view code) {
-  constexpr long kLeast = 5;  // below: broadcasting, pairs, channels of an image
+  constexpr long kLeast = 5;  // smaller numbers: broadcasting, pairs, channels of an image
   std::vector<std::string_view> sizes;
   for (const std::string_view call : {".size(", ".numel("}) {
     for (size_t at = code.find(call); at != std::string_view::npos; at = code.find(call, at + 1)) {
@@ -94,7 +94,7 @@ bool ComparesShapes(std::string_view code) {
   return false;
 }
 
-/// Comments, strings and characters blanked out, lines kept.
+/// Blanks out comments, strings and characters; keeps line breaks.
 std::string Blanked(std::string_view source, bool keep_line_comments) {
   std::string code(source);
   const auto blank = [&](size_t begin, size_t end) {
@@ -175,10 +175,14 @@ std::string FastMathNote(std::string_view source, std::string_view ptx,
     std::string_view names[6];
   } kReplaced[] = {
       {"tanh.approx", "off by 2^-11 of the result", {"tanhf", "tanh"}},
-      {"sin.approx", "off by 2^-20, by more far from zero", {"sinf", "sin", "sincosf", "sincos"}},
-      {"cos.approx", "off by 2^-20, by more far from zero", {"cosf", "cos", "sincosf", "sincos"}},
+      {"sin.approx",
+       "off by 2^-20, more for large arguments",
+       {"sinf", "sin", "sincosf", "sincos"}},
+      {"cos.approx",
+       "off by 2^-20, more for large arguments",
+       {"cosf", "cos", "sincosf", "sincos"}},
       {"lg2.approx",
-       "off by 2^-22 of 1, which is much of a small result and grows with a power",
+       "off by 2^-22 in absolute terms: much for small results, and more for powers",
        {"logf", "log", "log2f", "log10f", "powf", "pow"}},
   };
   if (std::find(flags.begin(), flags.end(), "--use_fast_math") == flags.end()) return "";
@@ -195,7 +199,8 @@ std::string FastMathNote(std::string_view source, std::string_view ptx,
   }
   if (note.empty()) return note;
   return fmt::format(
-      "--use_fast_math, a default here: {}; write it out, or compile with --flag=--no-fast-math",
+      "--use_fast_math is on by default: {}; write the function yourself, or compile with "
+      "--flag=--no-fast-math",
       note);
 }
 

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-TEST(NotesFromSource, TellsWhichSizesAreExpected) {
+TEST(NotesFromSource, DetectsComparisonsWithExactSizes) {
   for (const char* code :
        {"if (x.size(1) == 4096) fast();", "const int n = x.size(-1);\nif (n == 768) {}",
         "int64_t total = x.numel(); TORCH_CHECK(total != 1048576);",
@@ -28,7 +28,7 @@ TEST(NotesFromSource, TellsWhichSizesAreExpected) {
   }
 }
 
-TEST(NotesFromPtx, TellsWhatDiffersFromCallToCall) {
+TEST(NotesFromPtx, ReportsImpureRegisters) {
   EXPECT_THAT(NotesFromPtx("mov.u64 %rd1, %clock64;\nmov.u32 %r1, %smid;"),
               ElementsAre("kernels read the GPU's clock (%clock64)",
                           "kernels read the multiprocessor's number (%smid)"));
@@ -41,7 +41,7 @@ TEST(NotesFromSource, IgnoresCommentsAndStrings) {
   EXPECT_THAT(NotesFromSource("asm volatile(\"\");"), Contains("uses inline assembly"));
 }
 
-TEST(FastMathNote, NamesWhatTheSourceDidNotAskFor) {
+TEST(FastMathNote, ReportsReplacedFunctions) {
   const std::vector<std::string> fast{"-O3", "--use_fast_math"};
   const std::string ptx = "tanh.approx.f32 %f1, %f2;";
   EXPECT_THAT(FastMathNote("y = tanhf(x);", ptx, fast), HasSubstr("tanhf became tanh.approx"));

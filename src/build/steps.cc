@@ -10,8 +10,8 @@ namespace {
 using std::string_view;
 using Environment = std::map<std::string, std::string>;
 
-/// Splits a line as a shell would, as far as nvcc uses one: double quotes, backslashes and $NAME.
-/// Empty for anything else.
+/// Splits a line like a shell, for the syntax that nvcc uses: double quotes, backslashes and $NAME.
+/// Returns nothing for any other syntax.
 std::optional<Command> Split(string_view line, const Environment& environment) {
   Command words;
   std::string word;
@@ -39,7 +39,7 @@ std::optional<Command> Split(string_view line, const Environment& environment) {
       word.clear();
       open = false;
     } else if (!quoted && string_view("|&;<>()`'*?[]{}~#").find(c) != string_view::npos) {
-      // nvcc's own flags contain none of these unquoted, nor does our allow-list.
+      // nvcc's own flags and the allow-list contain none of these unquoted.
       return std::nullopt;
     } else {
       word += c;
@@ -94,7 +94,7 @@ std::optional<Steps> ParseDryrun(string_view listing) {
     if (!command || command->empty()) return std::nullopt;
     const string_view tool = BaseName((*command)[0]);
     if (tool == "rm") continue;
-    // One letter a step: P and p preprocess for the host and the device.
+    // One letter per step: P and p preprocess for the host and the device.
     if (tool == "cudafe++") {
       shape += 'F';
       steps.host.push_back(std::move(*command));

@@ -46,7 +46,7 @@ Result<fs::path> FindNvcc() {
       "to the path of nvcc");
 }
 
-/// The number that version.json gives, which NVIDIA's packages have had since CUDA 11.
+/// The version in version.json, which NVIDIA's packages have had since CUDA 11.
 std::string VersionFromFile(const fs::path& root) {
   const auto text = os::ReadFile(root / "version.json", 1 << 20);
   if (!text) return {};
@@ -66,7 +66,7 @@ Result<std::string> VersionFromProgram(const fs::path& nvcc) {
   const size_t at = result.out.rfind(", V");
   if (!result.status.exited || result.status.code != 0 || at == std::string::npos) {
     return Fail(ErrorCode::kEnvironment,
-                fmt::format("{} --version does not tell its version ({})", nvcc.string(),
+                fmt::format("{} --version does not report a version ({})", nvcc.string(),
                             result.status.Describe()),
                 "reinstall the CUDA toolkit");
   }
@@ -75,9 +75,9 @@ Result<std::string> VersionFromProgram(const fs::path& nvcc) {
   return result.out.substr(begin, end == std::string::npos ? end : end - begin);
 }
 
-/// Asking the program takes a process; its answer is kept in cupel's cache for as long as the file
+/// Asking nvcc for its version starts a process, so cupel's cache keeps the answer while the file
 /// stays the same.
-Result<std::string> RememberedVersion(const fs::path& nvcc) {
+Result<std::string> CachedVersion(const fs::path& nvcc) {
   struct stat info {};
   if (stat(nvcc.c_str(), &info) != 0) return VersionFromProgram(nvcc);
   const std::string identity = fmt::format("{} {} {}.{}", nvcc.string(), info.st_size,
@@ -95,7 +95,7 @@ Result<std::string> RememberedVersion(const fs::path& nvcc) {
     }
   }
   TRY_ASSIGN(std::string version, VersionFromProgram(nvcc));
-  // Only a help: where it cannot be written, the program is asked again.
+  // Best effort: if the file cannot be written, nvcc is asked again.
   (void)os::WriteFileAtomically(memo, identity + "\n" + version);
   return version;
 }
@@ -106,7 +106,7 @@ Result<Toolkit> FindToolkit() {
   Toolkit toolkit;
   TRY_ASSIGN(toolkit.nvcc, FindNvcc());
   std::error_code error;
-  // nvcc finds its parts beside itself, links resolved.
+  // nvcc finds its parts relative to itself, with links resolved.
   const fs::path real = fs::canonical(toolkit.nvcc, error);
   if (error) {
     return Fail(ErrorCode::kEnvironment,
@@ -115,7 +115,7 @@ Result<Toolkit> FindToolkit() {
   toolkit.root = real.parent_path().parent_path();
   toolkit.version = VersionFromFile(toolkit.root);
   if (toolkit.version.empty()) {
-    TRY_ASSIGN(toolkit.version, RememberedVersion(real));
+    TRY_ASSIGN(toolkit.version, CachedVersion(real));
   }
   return toolkit;
 }

@@ -12,10 +12,10 @@ using Bytes = std::span<const std::byte>;
 constexpr size_t kLongest = 15;
 constexpr size_t kMostFound = 16;
 
-/// What follows the opcode, a character for each value of it:
+/// What follows the opcode, one character for each opcode:
 ///   . nothing    m ModRM    b imm8    B ModRM imm8    z imm16/32    Z ModRM imm16/32
 ///   w imm16      e imm16 imm8    r rel32    v imm16/32/64    a address    t ModRM, imm if TEST
-///   p prefix     x no instruction
+///   p prefix     x not an instruction
 constexpr std::string_view kOneByte =
     "mmmmbzxxmmmmbzxp"  // 00; 0f leads to the next map
     "mmmmbzxxmmmmbzxx"
@@ -37,7 +37,7 @@ constexpr std::string_view kTwoByte =
     "mmmmx.....x.xm.B"  // 00
     "mmmmmmmmmmmmmmmm"
     "mmmmxxxxmmmmmmmm"
-    "......x.pxpxxxxx"  // 38, 3a lead on
+    "......x.pxpxxxxx"  // 38 and 3a lead to further maps
     "mmmmmmmmmmmmmmmm"
     "mmmmmmmmmmmmmmmm"
     "mmmmmmmmmmmmmmmm"
@@ -52,7 +52,7 @@ constexpr std::string_view kTwoByte =
     "mmmmmmmmmmmmmmmm";
 static_assert(kOneByte.size() == 256 && kTwoByte.size() == 256);
 
-/// One instruction, read from the left. `ok` turns false where there is none.
+/// Decodes one instruction from its first byte. `ok_` becomes false if it is not an instruction.
 class Decoder {
  public:
   explicit Decoder(Bytes code) : code_(code.first(std::min(code.size(), kLongest))) {}
@@ -173,7 +173,7 @@ class Decoder {
   bool ok_ = true, wide_ = false, rex_ = false, short_ = false, short_address_ = false;
 };
 
-/// The instruction's last two bytes: all three forms end with their opcode.
+/// Checks the instruction's last two bytes: all three forms end with their opcode.
 bool CallsTheKernel(Bytes instruction) {
   if (instruction.size() < 2) return false;
   const auto first = std::to_integer<unsigned>(instruction[instruction.size() - 2]);
@@ -181,7 +181,7 @@ bool CallsTheKernel(Bytes instruction) {
   return (first == 0x0f && (last == 0x05 || last == 0x34)) || (first == 0xcd && last == 0x80);
 }
 
-/// Of instructions without prefixes; empty for all others.
+/// The name of an impure instruction without prefixes; empty for others.
 std::string_view ImpureName(Bytes instruction) {
   if (instruction.size() < 2 || std::to_integer<unsigned>(instruction[0]) != 0x0f) return {};
   const auto second = std::to_integer<unsigned>(instruction[1]);
@@ -213,7 +213,8 @@ SystemCalls FindSystemCalls(Bytes code) {
       ++at;
       continue;
     }
-    // Without its prefixes, so that the end of a longer one is not taken for such an instruction.
+    // Skip prefixes, so that the end of a longer instruction is not mistaken for such an
+    // instruction.
     Bytes instruction = code.subspan(at, length);
     while (instruction.size() > 1 && IsPrefix(instruction[0])) instruction = instruction.subspan(1);
     if (instruction.size() == 2 && CallsTheKernel(instruction) &&

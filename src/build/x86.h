@@ -1,5 +1,5 @@
-// How long x86-64 instructions are, and which of them call the kernel: enough to walk through the
-// code of a candidate and not to take the bytes of an address or a constant for an instruction.
+// Lengths of x86-64 instructions, and which of them call the kernel: enough to walk through a
+// candidate's code without mistaking bytes of an address or a constant for an instruction.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,15 +12,15 @@
 
 namespace cupel::build {
 
-/// Bytes of the instruction at the beginning of `code`; 0 for what is none, or is cut off.
+/// Bytes of the instruction at the beginning of `code`; 0 if it is invalid or cut off.
 size_t InstructionLength(std::span<const std::byte> code);
 
 struct SystemCalls {
   std::vector<size_t> offsets;  // of syscall, sysenter and int 0x80; at most 16
   /// Names of the instructions that differ from call to call: clocks and random numbers.
   std::set<std::string_view> impure;
-  /// Where the walk met bytes that are no instruction and went on at the next byte; beyond the
-  /// first such place what follows may be read out of step.
+  /// Places where the walk found bytes that are not an instruction and continued at the next byte.
+  /// After the first such place, results may be wrong.
   size_t undecoded = 0;
 };
 

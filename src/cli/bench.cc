@@ -1,4 +1,4 @@
-// `cupel bench`: how fast, against eager, torch.compile and each other.
+// `cupel bench`: times kernels against eager PyTorch, torch.compile and each other.
 // SPDX-License-Identifier: Apache-2.0
 #include "assay/bench.h"
 
@@ -28,7 +28,7 @@
 namespace cupel::cli {
 namespace {
 
-/// Kernels of the same name are told apart by their folders, then by number.
+/// Display names. Kernels with the same file name also get their folder's name, then a number.
 std::vector<std::string> NamesOf(const std::vector<std::filesystem::path>& kernels) {
   std::vector<std::string> names;
   std::set<std::string> taken;
@@ -56,13 +56,13 @@ class Bench {
   Result<int> Run() {
     if (command_.common.device == "emu") {
       return Fail(
-          ErrorCode::kUnsupported, "unsupported: the emulator estimates, it does not measure",
+          ErrorCode::kUnsupported, "unsupported: the emulator estimates times, it does not measure",
           "use --device gpu on a machine with an NVIDIA GPU, or cupel profile --device emu");
     }
     TRY_ASSIGN(task::Task task, LoadTarget(command_.target, command_.common));
     task_.emplace(std::move(task));
     TRY_ASSIGN(const auto kinds, BaselinesOf(command_.baselines));
-    // Compilers and the workers of GPUs start side by side.
+    // The compilers and the GPU workers start in parallel.
     auto building = std::async(std::launch::async, [this] { return BuildAll(); });
     TRY(OpenGpus());
     options_.baselines = kinds;
@@ -70,7 +70,7 @@ class Bench {
     options_.energy_seconds = command_.energy ? kEnergySeconds : 0;
     options_.measure.most = command_.rounds;
     options_.measure.least = std::min(options_.measure.least, command_.rounds);
-    Show(assay::Progress{"finding the GPU's ceilings", 0, 0});
+    Show(assay::Progress{"measuring the GPU's ceilings", 0, 0});
     TRY_ASSIGN(options_.ceilings, CeilingsOf(lanes_[0]->engine()));
     report_.gpu = options_.ceilings.gpu;
     report_.ceilings = options_.ceilings;
@@ -79,7 +79,7 @@ class Bench {
     TRY(building.get());
     TRY(JudgeAll());
     TRY(TimeAll());
-    TRY(RememberBaselines());
+    TRY(CacheBaselines());
     view_.End();
     BenchTextOptions text;
     text.colour = ::isatty(STDOUT_FILENO) != 0;
@@ -99,7 +99,7 @@ class Bench {
       return {};
     }
     Error error = lanes.error();
-    // There is no way round: only a GPU can be measured.
+    // Do not suggest the emulator: bench needs a GPU.
     if (error.remedy.find("--device emu") != std::string::npos) {
       error.remedy = "bench needs an NVIDIA GPU; cupel profile --device emu estimates without one";
     }
@@ -135,7 +135,8 @@ class Bench {
     });
   }
 
-  /// Right at this setting, and nothing else is wrong with it.
+  /// Whether the kernel passed this setting. A kernel that was not accepted counts only if its
+  /// rejection comes from a failed setting.
   static bool IsRight(const judge::Verdict& verdict, const std::string& id) {
     bool right = false, some_failed = false;
     for (const judge::SettingReport& setting : verdict.settings) {
@@ -155,12 +156,13 @@ class Bench {
     return kernels;
   }
 
-  /// Each setting on one GPU, baselines too: only what was timed side by side can be compared.
+  /// Times each setting on one GPU, together with its baselines. Only times that were measured side
+  /// by side are comparable.
   Status TimeAll() {
     const assay::Question question = QuestionOf(*task_, command_.target, command_.common);
     std::vector<const task::Setting*> settings;
     for (const task::Setting* setting : assay::Chosen(question)) {
-      if (!setting->derived.empty()) continue;  // nobody asked for these sizes
+      if (!setting->derived.empty()) continue;  // the task does not list these sizes
       if (!RightAt(setting->id).empty()) settings.push_back(setting);
     }
     report_.settings.resize(settings.size());
@@ -183,8 +185,8 @@ class Bench {
     });
   }
 
-  /// What was measured is kept; what was not is looked up, for orientation.
-  Status RememberBaselines() {
+  /// Caches the baselines that were measured now, and reads the others from the cache.
+  Status CacheBaselines() {
     TRY_ASSIGN(const auto cache_folder, os::CacheDir());
     const oracle::BaselineCache cache(cache_folder);
     const task::Direction direction = DirectionOf(command_.target);
@@ -204,7 +206,7 @@ class Bench {
                          [&](const assay::Timing& t) { return t.is_baseline && t.name == name; });
         if (timing == times.timings.end()) {
           if (auto medians = cache.Load(key)) {
-            report_.remembered.push_back({times.id, name, std::move(*medians)});
+            report_.cached_baselines.push_back({times.id, name, std::move(*medians)});
           }
           continue;
         }
@@ -221,7 +223,7 @@ class Bench {
     return {};
   }
 
-  /// That of the worst kernel.
+  /// The exit status of the worst kernel.
   int ExitStatus() const {
     int status = 0;
     for (const BenchedKernel& kernel : report_.kernels) {
@@ -239,7 +241,7 @@ class Bench {
   ProgressView view_;
   std::optional<task::Task> task_;
   std::vector<std::unique_ptr<Session>> lanes_;
-  std::vector<std::unique_ptr<oracle::Baselines>> torch_;  // of lanes
+  std::vector<std::unique_ptr<oracle::Baselines>> torch_;  // one for each lane
   std::mutex showing_;
   std::vector<assay::Candidate> candidates_;
   assay::BenchOptions options_;

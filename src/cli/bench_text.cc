@@ -27,13 +27,13 @@ std::string Microseconds(double us) {
   return fmt::format("{:.3f} ms", us / 1e3);
 }
 
-/// Half of the interval, in percent.
+/// Half the width of the interval, in percent of the estimate.
 std::string PlusMinus(const stats::Interval& interval) {
   if (interval.confidence < 0.95) return "?";
   return fmt::format("{:.1f} %", 50 * (interval.high - interval.low) / interval.estimate);
 }
 
-/// How many times as fast as `b` a kernel is.
+/// How many times as fast as `b` kernel `a` is.
 std::string Speedup(const SettingTimes& setting, size_t a, const std::string& b) {
   for (const assay::Comparison& comparison : setting.comparisons) {
     if (comparison.a != a || setting.timings[comparison.b].name != b) continue;
@@ -86,7 +86,7 @@ std::string KernelComparisons(const SettingTimes& setting) {
     const Timing &a = setting.timings[comparison.a], &b = setting.timings[comparison.b];
     if (b.is_baseline) continue;
     const stats::Interval& ratio = comparison.compared.ratio;
-    text += fmt::format("  {} against {}: {}, time {:.4f} of it [{:.4f}, {:.4f}]\n",
+    text += fmt::format("  {} vs {}: {}, time ratio {:.4f} [{:.4f}, {:.4f}]\n",
                         report::Printable(a.name), report::Printable(b.name),
                         stats::Name(comparison.compared.difference), ratio.estimate, ratio.low,
                         ratio.high);
@@ -114,9 +114,9 @@ std::string Remarks(const SettingTimes& setting) {
   if (state.sm_mhz > 0) {
     std::string slowed;
     for (const std::string& reason : state.throttled_by) slowed += ", slowed by " + reason;
-    text += fmt::format("  GPU: {} MHz, {} C, {:.0f} W{}; {} input sets; clock's own {:.2f} us\n",
-                        state.sm_mhz, state.temperature_c, state.power_w, slowed, setting.sets,
-                        setting.overhead_us);
+    text += fmt::format(
+        "  GPU: {} MHz, {} C, {:.0f} W{}; {} input sets; clock overhead {:.2f} us\n", state.sm_mhz,
+        state.temperature_c, state.power_w, slowed, setting.sets, setting.overhead_us);
   }
   return text;
 }
@@ -129,17 +129,18 @@ std::string Date(int64_t seconds) {
   return text;
 }
 
-std::string RememberedText(const BenchReport& report, const std::string& setting) {
+std::string CachedBaselinesText(const BenchReport& report, const std::string& setting) {
   std::string text;
-  for (const Remembered& item : report.remembered) {
+  for (const CachedBaseline& item : report.cached_baselines) {
     if (item.setting != setting) continue;
-    text += fmt::format("  {} took {} on {}, for orientation: measure it beside with --baselines\n",
+    text += fmt::format("  {} took {} on {} (cached); to measure it now, use --baselines\n",
                         item.name, Microseconds(item.medians.cold_us), Date(item.medians.taken_at));
   }
   return text;
 }
 
-/// By kernel: geometric means of its speed-ups over the settings where both were timed.
+/// For each kernel and baseline: the geometric mean of the speed-ups at the settings where both
+/// were timed.
 std::string Means(const BenchReport& report, const std::vector<std::string>& baselines) {
   std::string text;
   for (const BenchedKernel& kernel : report.kernels) {
@@ -187,7 +188,7 @@ std::string BenchText(const BenchReport& report, const BenchTextOptions& options
     text += fmt::format("{} ({})\n", setting.id, report::Printable(setting.description));
     if (!setting.note.empty()) text += fmt::format("  {}\n", report::Printable(setting.note));
     text += SettingText(setting, baselines) + KernelComparisons(setting) + Remarks(setting);
-    text += RememberedText(report, setting.id);
+    text += CachedBaselinesText(report, setting.id);
   }
   text += Means(report, baselines);
   return text;
@@ -200,12 +201,12 @@ Json BenchJson(const BenchReport& report) {
   }
   Json settings = Json::array();
   for (const SettingTimes& setting : report.settings) settings.push_back(assay::ToJson(setting));
-  Json remembered = Json::array();
-  for (const Remembered& item : report.remembered) {
-    remembered.push_back({{"setting", item.setting},
-                          {"name", item.name},
-                          {"us", item.medians.cold_us},
-                          {"taken_at", item.medians.taken_at}});
+  Json cached = Json::array();
+  for (const CachedBaseline& item : report.cached_baselines) {
+    cached.push_back({{"setting", item.setting},
+                      {"name", item.name},
+                      {"us", item.medians.cold_us},
+                      {"taken_at", item.medians.taken_at}});
   }
   return {{"schema", "cupel.bench/1"},
           {"cupel", kVersion},
@@ -216,7 +217,7 @@ Json BenchJson(const BenchReport& report) {
           {"ceilings", engine::ToJson(report.ceilings)},
           {"kernels", kernels},
           {"settings", settings},
-          {"remembered_baselines", remembered},
+          {"remembered_baselines", cached},
           {"geometric_means", report::MeansOf(settings)}};
 }
 
@@ -234,12 +235,12 @@ Result<std::vector<oracle::BaselineKind>> BaselinesOf(const std::string& names) 
     bool known = false;
     for (const oracle::BaselineKind kind : kAll) {
       if (name != oracle::Name(kind)) continue;
-      // Named twice it is timed once.
+      // A baseline that is named twice is timed once.
       if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(kind);
       known = true;
     }
     if (!known) {
-      return Fail(ErrorCode::kInvalidArgument, fmt::format("there is no baseline {}", name),
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("unknown baseline {}", name),
                   "choose from eager, compile, max-autotune, or none");
     }
   }

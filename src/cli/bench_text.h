@@ -1,4 +1,4 @@
-// What `cupel bench` found: a table that is read at a glance, and the same facts as JSON.
+// The results of `cupel bench`, as a table and as JSON.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,8 +16,8 @@ struct BenchedKernel {
   judge::Verdict verdict;
 };
 
-/// What a baseline took when it was last measured here.
-struct Remembered {
+/// A baseline's times from the last time it was measured on this machine.
+struct CachedBaseline {
   std::string setting, name;
   oracle::BaselineMedians medians;
 };
@@ -27,7 +27,7 @@ struct BenchReport {
   engine::Ceilings ceilings;
   std::vector<BenchedKernel> kernels;
   std::vector<assay::SettingTimes> settings;
-  std::vector<Remembered> remembered;  // of baselines that were not asked for
+  std::vector<CachedBaseline> cached_baselines;  // baselines that were not measured now
 };
 
 struct BenchTextOptions {
@@ -35,10 +35,11 @@ struct BenchTextOptions {
 };
 
 std::string BenchText(const BenchReport& report, const BenchTextOptions& options);
-/// "cupel.bench/1".
+/// The document "cupel.bench/1".
 Json BenchJson(const BenchReport& report);
 
-/// "eager,compile": names of baselines; "none" is no one.
+/// Parses names of baselines, separated by commas ("eager,compile"). "none" gives an empty list.
+/// Error: an unknown name.
 Result<std::vector<oracle::BaselineKind>> BaselinesOf(const std::string& names);
 
 }  // namespace cupel::cli

@@ -29,7 +29,8 @@ assay::Comparison Compared(size_t a, size_t b, double ratio, stats::Difference d
   return {a, b, {{ratio, ratio - 0.01, ratio + 0.01, 0.99}, difference}};
 }
 
-/// Two baselines and two kernels at two settings. fast.cu takes a half, then an eighth, of eager.
+/// Two baselines and two kernels at two settings. fast.cu takes 1/2 of eager's time at the first
+/// setting and 1/8 at the second.
 BenchReport Report() {
   using stats::Difference;
   BenchReport report;
@@ -63,7 +64,7 @@ BenchReport Report() {
 
 std::string TextOf(const BenchReport& report) { return BenchText(report, {}); }
 
-/// The first line that begins with `word`, spaces squeezed.
+/// The first line that begins with `word`. Several spaces in a row become one.
 std::string Row(const std::string& text, const std::string& word) {
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
@@ -77,25 +78,24 @@ std::string Row(const std::string& text, const std::string& word) {
   return "";
 }
 
-TEST(BenchText, ATableHasARowForEachAndAColumnForEachBaseline) {
+TEST(BenchText, HasARowForEachKernelAndAColumnForEachBaseline) {
   const std::string text = TextOf(Report());
   EXPECT_THAT(text, HasSubstr("mnist_linear forward on NVIDIA H200, PyTorch 2.11.0"));
   EXPECT_EQ(Row(text, "cold"), "cold +- warm host vs eager vs compile roofline");
   EXPECT_EQ(Row(text, "eager "), "eager 8.00 us 1.0 % 7.20 us 15.0 us 50 %");
   EXPECT_EQ(Row(text, "compile "), "compile 1.500 ms 1.0 % 1.350 ms 1.507 ms 50 %");
   EXPECT_EQ(Row(text, "fast.cu "), "fast.cu 4.00 us 1.0 % 3.60 us 11.0 us 2.00 x 4.00 x 50 %");
-  // "=": no difference.
+  // "=" marks no difference.
   EXPECT_EQ(Row(text, "slow.cu 8"), "slow.cu 8.02 us 1.0 % 7.22 us 15.0 us 1.00 x = 0.50 x 50 %");
 }
 
-TEST(BenchText, KernelsAreComparedWithEachOtherInWords) {
+TEST(BenchText, ComparesKernelsWithEachOther) {
   const std::string text = TextOf(Report());
-  EXPECT_THAT(text, HasSubstr("slow.cu against fast.cu: slower, time 2.0050 of it "
-                              "[1.9950, 2.0150]"));
-  EXPECT_THAT(text, Not(HasSubstr("against eager")));
+  EXPECT_THAT(text, HasSubstr("slow.cu vs fast.cu: slower, time ratio 2.0050 [1.9950, 2.0150]"));
+  EXPECT_THAT(text, Not(HasSubstr("cu vs eager")));
 }
 
-TEST(BenchText, GeometricMeansAreOverSettings) {
+TEST(BenchText, ShowsGeometricMeansForSeveralSettings) {
   const std::string text = TextOf(Report());
   EXPECT_THAT(text, HasSubstr("fast.cu: 4.00 x as fast as eager (geometric mean over 2 settings)"));
   BenchReport one = Report();
@@ -103,14 +103,14 @@ TEST(BenchText, GeometricMeansAreOverSettings) {
   EXPECT_THAT(TextOf(one), Not(HasSubstr("geometric mean"))) << "of one setting";
 }
 
-TEST(BenchText, FewSamplesHaveNoInterval) {
+TEST(BenchText, ShowsNoIntervalForTooFewSamples) {
   BenchReport report = Report();
   report.settings[0].timings[2].median.confidence = 0.94;
   EXPECT_EQ(Row(TextOf(report), "fast.cu "),
             "fast.cu 4.00 us ? 3.60 us 11.0 us 2.00 x 4.00 x 50 %");
 }
 
-TEST(BenchText, TheRefusedAreNamedAndHaveNoRow) {
+TEST(BenchText, RefusedKernelsHaveAReasonAndNoRow) {
   BenchReport report = Report();
   assay::SettingTimes& setting = report.settings[0];
   setting.timings[2].refused = {"wrong_timed_result", "it \x1b[31mremembers", "output 0"};
@@ -124,12 +124,12 @@ TEST(BenchText, TheRefusedAreNamedAndHaveNoRow) {
   const std::string first = text.substr(0, text.find("multi-1"));
   EXPECT_EQ(Row(first, "fast.cu "), "");
   EXPECT_THAT(Row(first, "fast.cu:"), HasSubstr("wrong_timed_result: it "));
-  EXPECT_THAT(first, Not(HasSubstr("\x1b"))) << "a terminal's commands come through";
+  EXPECT_THAT(first, Not(HasSubstr("\x1b"))) << "escape sequences reach the terminal";
   EXPECT_EQ(Row(first, "max-autotune:"), "max-autotune: unsupported: no compiler");
   EXPECT_THAT(text, Not(HasSubstr("vs max-autotune")));
 }
 
-TEST(BenchText, RejectedKernelsAreExplainedWithoutAnyTimes) {
+TEST(BenchText, RejectedKernelsHaveReasonsAndNoTimes) {
   BenchReport report = Report();
   report.settings.clear();
   report.kernels.resize(1);
@@ -140,7 +140,7 @@ TEST(BenchText, RejectedKernelsAreExplainedWithoutAnyTimes) {
   EXPECT_THAT(text, Not(HasSubstr("mnist_linear forward on")));
 }
 
-TEST(BenchText, RemarksSayWhatWasOddAndHowTheGpuDid) {
+TEST(BenchText, RemarksShowOdditiesEnergyAndGpuState) {
   BenchReport report = Report();
   report.settings[0].timings[2].oddities = {"times scatter by 10 %"};
   report.settings[0].timings[2].energy = engine::EnergyUse{0.002, 500, 100};
@@ -149,11 +149,11 @@ TEST(BenchText, RemarksSayWhatWasOddAndHowTheGpuDid) {
   EXPECT_THAT(text, HasSubstr("fast.cu: times scatter by 10 %"));
   EXPECT_THAT(text, HasSubstr("fast.cu: 2 mJ a call at 500 W"));
   EXPECT_THAT(text, HasSubstr("GPU: 1980 MHz, 55 C, 431 W, slowed by power cap; 3 input sets; "
-                              "clock's own 1.25 us"));
+                              "clock overhead 1.25 us"));
   EXPECT_THAT(text, HasSubstr("nothing else to say"));
 }
 
-TEST(BenchJson, HasWhatTheTableHasAndTheSamples) {
+TEST(BenchJson, HasTheTableAndTheSamples) {
   BenchReport report = Report();
   report.settings[0].timings[3].refused = {"below_roofline", "too fast", "single-0"};
   const Json json = BenchJson(report);
@@ -191,7 +191,7 @@ TEST(BenchJson, HasWhatTheTableHasAndTheSamples) {
   EXPECT_EQ(mean["settings"], 2);
 }
 
-TEST(BaselinesOf, AreNamesWithCommas) {
+TEST(BaselinesOf, ParsesNamesSeparatedByCommas) {
   using oracle::BaselineKind;
   const auto of = [](const std::string& names) {
     const auto kinds = BaselinesOf(names);

@@ -1,4 +1,4 @@
-// `cupel build`: compiles one candidate and shows what the compiler made of it.
+// `cupel build`: compiles one candidate and shows diagnostics and resources.
 // SPDX-License-Identifier: Apache-2.0
 #include "build/build.h"
 

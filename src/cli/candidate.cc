@@ -23,10 +23,11 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxSignature = 4u << 20;
 constexpr char kPythonRemedy[] =
-    "an answer whose forward calls kernels of load_inline alone can be followed; else write a .cu "
-    "file with PYBIND11_MODULE";
+    "cupel supports answers whose forward only calls load_inline kernels; for anything else, write "
+    "a .cu file with PYBIND11_MODULE";
 
-/// What the task's function is called with. Remembered, since PyTorch takes seconds to start.
+/// The arguments that the task's function is called with. Cached, because PyTorch takes seconds to
+/// start.
 Result<Json> SignatureOf(const task::Task& task, task::Direction direction, const Common& common) {
   TRY_ASSIGN(const fs::path cache, os::CacheDir());
   Sha256 key;
@@ -45,20 +46,21 @@ Result<Json> SignatureOf(const task::Task& task, task::Direction direction, cons
   TRY_ASSIGN(Json signature, importer.Signature(task, direction));
   signature.erase("id");
   fs::create_directories(file.parent_path(), ignored);
-  (void)os::WriteFileAtomically(file, DumpJson(signature));  // speed alone depends on it
+  (void)os::WriteFileAtomically(file, DumpJson(signature));  // a failure only costs time later
   return signature;
 }
 
 bool IsFastMath(const std::string& flag) { return flag.find("use_fast_math") != std::string::npos; }
 
-/// The answer's flags that candidates may have. PyTorch compiles an answer without fast math unless
-/// it asks for it, and so do we.
+/// Keeps the answer's flags that candidates may have. Like PyTorch, cupel compiles an answer
+/// without fast math unless the answer asks for it.
 void KeepFlags(const std::vector<std::string>& flags, CandidateFile& file) {
   for (const std::string& flag : flags) {
     if (build::CandidateFlags({flag})) {
       file.flags.push_back(flag);
     } else {
-      file.notes.push_back(fmt::format("its flag {} is left out", flag));
+      file.notes.push_back(
+          fmt::format("flag {} of the answer is not allowed and is ignored", flag));
     }
   }
   if (std::none_of(flags.begin(), flags.end(), IsFastMath)) {
@@ -80,7 +82,7 @@ Result<CandidateFile> OpenCandidate(const fs::path& kernel, const task::Task* ta
   const std::string name = kernel.filename().string();
   if (direction == task::Direction::kBackward) {
     return Fail(ErrorCode::kUnsupported,
-                fmt::format("{} is an answer in Python, which has a forward alone", name),
+                fmt::format("{} is a Python answer, and Python answers have no backward", name),
                 "give a .cu file for --backward");
   }
   std::optional<Json> signature;
@@ -128,8 +130,8 @@ Result<assay::Candidate> BuildCandidate(const fs::path& kernel, const CandidateF
   candidate.folder = file.folder;
   auto* failure = std::get_if<build::BuildFailure>(&candidate.built);
   if (file.folder != nullptr && failure != nullptr && !failure->where.empty()) {
-    failure->message += fmt::format(" (in what `cupel extract {}` makes of the answer)",
-                                    kernel.filename().string());
+    failure->message +=
+        fmt::format(" (in the file that `cupel extract {}` writes)", kernel.filename().string());
   }
   return candidate;
 }
@@ -141,7 +143,7 @@ Result<assay::Candidate> BuildCandidate(const fs::path& kernel, const task::Task
   return BuildCandidate(kernel, file, compile);
 }
 
-/// `cupel extract`: shows or keeps what the other commands build.
+/// `cupel extract`: prints or writes the .cu file that the other commands build.
 Result<int> Run(const ExtractCommand& command) {
   std::optional<task::Task> task;
   if (!command.task.empty()) {
@@ -150,8 +152,8 @@ Result<int> Run(const ExtractCommand& command) {
   }
   if (command.answer.extension() != ".py") {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} is no Python file", command.answer.string()),
-                "give an answer with load_inline, called *.py");
+                fmt::format("{} is not a Python file", command.answer.string()),
+                "give a Python answer with load_inline; its name must end in .py");
   }
   TRY_ASSIGN(const CandidateFile file, OpenCandidate(command.answer, task ? &*task : nullptr,
                                                      task::Direction::kForward, command.common));
@@ -167,7 +169,7 @@ Result<int> Run(const ExtractCommand& command) {
     for (const std::string& note : file.notes) {
       fmt::print(stderr, "note: {}\n", report::Printable(note));
     }
-    fmt::print(stderr, "compile it as the answer's author did with{}\n", report::Printable(flags));
+    fmt::print(stderr, "to compile it with the answer's flags, use{}\n", report::Printable(flags));
   }
   return 0;
 }

@@ -21,7 +21,7 @@ std::string FileName(std::string gpu) {
 Result<engine::Ceilings> CeilingsOf(engine::Engine& engine) {
   TRY_ASSIGN(const auto cache, os::CacheDir());
   const auto path = cache / "ceilings" / FileName(engine.Device().full_name);
-  // What cannot be read counts as absent: it is a cache.
+  // This is a cache: an unreadable file counts as missing.
   if (auto text = os::ReadFile(path, kMostStoredBytes)) {
     if (auto json = ParseJson(*text, path.string())) {
       if (auto ceilings = engine::CeilingsFromJson(*json)) return ceilings;

@@ -1,4 +1,4 @@
-// The ceilings of the GPU that is used: measured once, then remembered in the cache folder.
+// The ceilings of the GPU in use: measured once, then kept in the cache folder.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// `cupel check`: walks the one path once.
+// `cupel check`: builds and judges one kernel.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <unistd.h>
@@ -44,7 +44,8 @@ Result<int> Run(const CheckCommand& command) {
     if (judged.plan) {
       TRY(WriteJson(command.plan, plan::ToJson(*judged.plan)));
     } else {
-      fmt::print(stderr, "cupel: no plan was recorded, {} is not written\n", command.plan.string());
+      fmt::print(stderr, "cupel: no plan was recorded, so {} was not written\n",
+                 command.plan.string());
     }
   }
   return judge::ExitStatus(judged.verdict.decision);

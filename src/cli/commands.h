@@ -1,4 +1,4 @@
-// One function a command; each returns the exit status or an Error, which main prints.
+// One function for each command. It returns the exit status, or an Error that main prints.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

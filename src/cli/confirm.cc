@@ -1,6 +1,6 @@
-// `cupel confirm`: the kernel as a real PyTorch extension, called and timed from Python in the ways
-// that published harnesses do, with PyTorch beside it. Its figures are for comparison and never the
-// evidence: the kernel's own host code runs in the process that times it.
+// `cupel confirm`: builds the kernel as a real PyTorch extension, then calls and times it from
+// Python like published harnesses, next to PyTorch itself. Its figures are only for comparison,
+// never evidence: the kernel's own host code runs in the process that times it.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -30,7 +30,7 @@ using std::chrono::minutes;
 constexpr size_t kMaxSource = 16u << 20;
 constexpr const char* kName = "candidate";
 
-/// The extension as it lies in the cache.
+/// The built extension in the cache.
 struct Extension {
   fs::path folder, module;
   std::string failure;
@@ -38,14 +38,15 @@ struct Extension {
   bool from_cache = false;
 };
 
-/// "9.0" for sm_90, "9.0a" for sm_90a: as PyTorch's extension builder wants it.
+/// Returns "9.0" for sm_90 and "9.0a" for sm_90a, the form that PyTorch's extension builder
+/// expects.
 std::string ArchList(const std::string& arch) {
   std::string number = arch.substr(3), suffix;
   if (number.ends_with('a')) suffix = "a", number.pop_back();
   return fmt::format("{}.{}{}", number.substr(0, number.size() - 1), number.back(), suffix);
 }
 
-/// nvcc's flags as for a judged build, less what PyTorch's builder gives itself.
+/// The nvcc flags of a judged build, without those that PyTorch's builder adds itself.
 Result<std::vector<std::string>> Flags(const Compile& compile) {
   TRY_ASSIGN(const auto all, build::CandidateFlags(compile.flags));
   std::vector<std::string> flags;
@@ -100,18 +101,19 @@ Result<Extension> BuildExtension(const ConfirmChildren& children, const ConfirmC
   if (!reply.failure.empty()) return extension;
   extension.seconds = JsonNumber(reply.json, "seconds", "build").value_or(0);
   if (!fs::exists(extension.module, error)) {
-    extension.failure = "no extension was left by the build";
+    extension.failure = "the build wrote no extension";
     return extension;
   }
   TRY(os::WriteFileAtomically(top / "done", ""));
   return extension;
 }
 
-/// What a child says of its times, checked: positive finite numbers, or why there are none.
-Json CheckedWays(const Json& said) {
+/// Validates the times that a child reported. The result has finite numbers, or the reason why
+/// there are none.
+Json CheckedWays(const Json& reported) {
   Json ways = Json::object();
   for (const char* way : kConfirmWays) {
-    const Json& one = said.is_object() && said.contains(way) ? said[way] : Json();
+    const Json& one = reported.is_object() && reported.contains(way) ? reported[way] : Json();
     if (one.is_object() && one.contains("failure") && one["failure"].is_string()) {
       ways[way] = Json{{"failure", one["failure"].get<std::string>().substr(0, 500)}};
       continue;
@@ -135,7 +137,7 @@ Json ToJson(const std::vector<judge::Reason>& reasons) {
   return list;
 }
 
-/// Calls and times the kernel in a process of its own, and judges what it left.
+/// Calls and times the kernel in a separate process, and judges the results that it wrote.
 Result<Json> TryKernel(const ConfirmChildren& children, const ConfirmCommand& command,
                        const Extension& extension, const task::Case& wanted) {
   TRY_ASSIGN(const os::TempDir folder, os::TempDir::Create());
@@ -160,8 +162,8 @@ Result<Json> TryKernel(const ConfirmChildren& children, const ConfirmCommand& co
     reasons.push_back({"does_not_run", reply.failure, ""});
   } else {
     for (const char* which : {"first", "last"}) {
-      const Json said = reply.json.contains(which) ? reply.json[which] : Json::object();
-      for (judge::Reason& reason : JudgeResults(said, output, wanted)) {
+      const Json reported = reply.json.contains(which) ? reply.json[which] : Json::object();
+      for (judge::Reason& reason : JudgeResults(reported, output, wanted)) {
         reason.where =
             fmt::format("{} call{}{}", which, reason.where.empty() ? "" : ", ", reason.where);
         reasons.push_back(std::move(reason));
@@ -173,7 +175,7 @@ Result<Json> TryKernel(const ConfirmChildren& children, const ConfirmCommand& co
               {"ways", CheckedWays(reply.json.contains("ways") ? reply.json["ways"] : Json())}};
 }
 
-/// Eager and compiled PyTorch on the same inputs, in a process without the kernel.
+/// Times eager and compiled PyTorch on the same inputs, in a process without the kernel.
 Result<Json> TryReferences(const ConfirmChildren& children, const ConfirmCommand& command,
                            const task::Task& task, const task::Setting& setting, uint64_t seed) {
   TRY_ASSIGN(const auto data, os::DataDir());
@@ -208,7 +210,7 @@ Result<Json> TryReferences(const ConfirmChildren& children, const ConfirmCommand
   return found;
 }
 
-/// Whether a kernel runs at one setting, and how fast; null where the reference has no answer.
+/// Runs and times the kernel at one setting. Returns null if the reference fails at this setting.
 Result<Json> ConfirmSetting(Session& session, engine::Engine& gpu, const ConfirmChildren& children,
                             const ConfirmCommand& command, const task::Task& task,
                             const task::Setting& setting, const Extension& extension) {
@@ -231,7 +233,7 @@ Json Describe(const ConfirmChildren& children, const ConfirmCommand& command,
   return Json{
       {"schema", "cupel.confirm/1"},
       {"caveat",
-       "for comparison, not evidence: the kernel's own host code ran in the process that "
+       "for comparison only, not evidence: the kernel's own host code ran in the process that "
        "timed it"},
       {"task", task.name},
       {"direction", task::Name(DirectionOf(command.target))},
@@ -241,7 +243,7 @@ Json Describe(const ConfirmChildren& children, const ConfirmCommand& command,
       {"torch", children.python().torch_version},
       {"tf32", false},
       {"sandbox",
-       {{"level", cli::Describe(children.confinedness())}, {"missing", children.missing()}}},
+       {{"level", cli::Describe(children.sandbox_level())}, {"missing", children.missing()}}},
       {"build",
        {{"seconds", extension.seconds},
         {"from_cache", extension.from_cache},
@@ -251,12 +253,11 @@ Json Describe(const ConfirmChildren& children, const ConfirmCommand& command,
 
 Result<int> RequireGpu(const std::string& device) {
   constexpr const char* kUnsupported =
-      "unsupported on this machine: cupel confirm times a kernel from Python on an NVIDIA GPU "
-      "({}); "
-      "use cupel check --device emu";
+      "unsupported on this machine: cupel confirm needs an NVIDIA GPU ({}); without one, use cupel "
+      "check --device emu";
   if (device == "emu") {
     return Fail(ErrorCode::kInvalidArgument,
-                "cupel confirm runs on a GPU only; use cupel check --device emu");
+                "cupel confirm needs a GPU; without one, use cupel check --device emu");
   }
   const auto driver = gpu::OpenDriver();
   if (!driver) {
@@ -264,12 +265,13 @@ Result<int> RequireGpu(const std::string& device) {
   }
   int count = 0;
   if ((*driver)->device_count(&count) != 0 || count == 0) {
-    return Fail(ErrorCode::kEnvironment, fmt::format(kUnsupported, "there is no GPU"));
+    return Fail(ErrorCode::kEnvironment, fmt::format(kUnsupported, "no GPU was found"));
   }
   if (device == "auto") return 0;
   TRY_ASSIGN(const int ordinal, GpuOrdinal(device));
   if (ordinal < count) return ordinal;
-  return Fail(ErrorCode::kEnvironment, fmt::format("there is no GPU {}, but {}", ordinal, count));
+  return Fail(ErrorCode::kEnvironment,
+              fmt::format("there is no GPU {}; GPUs found: {}", ordinal, count));
 }
 
 }  // namespace
@@ -285,10 +287,10 @@ Result<int> Run(const ConfirmCommand& given) {
   ProgressView view(command.common.quiet);
   const auto show = [&](const std::string& stage) { view.Show(assay::Progress{stage, 0, 0}); };
   Common common = command.common;
-  common.device = "emu";  // for the oracle alone: nothing is executed by an engine here
+  common.device = "emu";  // the session is only for the oracle: no engine executes anything here
   TRY_ASSIGN(auto session, Session::Create(common, command.compile,
                                            [&](const assay::Progress& p) { view.Show(p); }));
-  // Executes nothing: it holds the GPU against other cupels while the children time.
+  // This engine executes nothing. It reserves the GPU while the children measure times.
   gpu::EngineOptions reserve;
   reserve.ordinal = ordinal;
   TRY_ASSIGN(const auto cache, os::CacheDir());
@@ -319,7 +321,8 @@ Result<int> Run(const ConfirmCommand& given) {
   fmt::print("{}", ConfirmText(json));
   TRY(WriteJson(command.common.json, json));
   if (extension.failure.empty() && json["settings"].empty()) {
-    return Fail(ErrorCode::kInvalidArgument, "no setting has a case to try");
+    return Fail(ErrorCode::kInvalidArgument,
+                "the reference fails at every setting, so there is nothing to run");
   }
   return right ? 0 : 1;
 }

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxResult = 8u << 20;
-constexpr size_t kMaxTrouble = 2000;
+constexpr size_t kMaxFailure = 2000;
 
 std::vector<fs::path> Split(const std::string& list) {
   std::vector<fs::path> paths;
@@ -40,7 +40,8 @@ void AddPaths(const Json& look, const char* key, std::vector<fs::path>& paths) {
   }
 }
 
-/// The driver's nodes, of all GPUs: which of them a process uses is up to CUDA_VISIBLE_DEVICES.
+/// The driver's device files for all GPUs. CUDA_VISIBLE_DEVICES selects the GPU that a process
+/// uses.
 std::vector<fs::path> GpuDevices() {
   std::vector<fs::path> devices;
   std::error_code error;
@@ -50,14 +51,14 @@ std::vector<fs::path> GpuDevices() {
   return devices;
 }
 
-/// The end of what a child complained about: its last lines.
+/// The last lines of a child's output.
 std::string Tail(std::string_view text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
-  if (text.size() > kMaxTrouble) text.remove_prefix(text.size() - kMaxTrouble);
+  if (text.size() > kMaxFailure) text.remove_prefix(text.size() - kMaxFailure);
   return std::string(text);
 }
 
-/// A sandboxed child may be another user.
+/// Writes a file that every user can read: a sandboxed child may run as another user.
 Status WriteForAll(const fs::path& path, const std::string& text) {
   TRY(os::WriteFileAtomically(path, text));
   std::error_code error;
@@ -67,14 +68,14 @@ Status WriteForAll(const fs::path& path, const std::string& text) {
 
 }  // namespace
 
-const char* Describe(Confinedness confinedness) {
-  switch (confinedness) {
-    case Confinedness::kFull:
-      return "sandbox: only the toolkit, PyTorch and the driver to read, no network";
-    case Confinedness::kWide:
-      return "sandbox, but with all files of this machine to read; no network";
-    case Confinedness::kNone:
-      return "no sandbox: CUDA does not start in one here";
+const char* Describe(SandboxLevel sandbox_level) {
+  switch (sandbox_level) {
+    case SandboxLevel::kFull:
+      return "sandbox: can read only the toolkit, PyTorch and the driver; no network";
+    case SandboxLevel::kWide:
+      return "weaker sandbox: can read all files that this user can read; no network";
+    case SandboxLevel::kNone:
+      return "no sandbox: CUDA does not start in the sandbox on this machine";
   }
   return "";
 }
@@ -103,7 +104,7 @@ Status ConfirmChildren::RequireCuda() const {
               "set CUPEL_PYTHON to a Python whose PyTorch has CUDA, or use cupel check");
 }
 
-os::Confinement ConfirmChildren::Confine(Confinedness level, bool gpu) const {
+os::Confinement ConfirmChildren::Confine(SandboxLevel level, bool gpu) const {
   os::Confinement confinement;
   confinement.syscalls = os::SyscallProfile::kProgram;
   confinement.allow_weak = allow_weak_;
@@ -125,7 +126,7 @@ os::Confinement ConfirmChildren::Confine(Confinedness level, bool gpu) const {
   if (const auto toolkit = build::FindToolkit()) confinement.readable.push_back(toolkit->root);
   confinement.readable.emplace_back(python_.program);
   confinement.readable.push_back(script_);
-  if (level == Confinedness::kWide) {
+  if (level == SandboxLevel::kWide) {
     std::error_code error;
     for (const auto& entry : fs::directory_iterator("/", error)) {
       const std::string name = entry.path().filename().string();
@@ -180,9 +181,9 @@ Result<ChildReply> ConfirmChildren::Run(const std::string& mode, const Json& req
   if (!run.status.exited || run.status.code != 0) {
     reply.failure = fmt::format("{}: {}", run.status.Describe(), Tail(run.out));
   } else if (reply.json.contains("failure") && reply.json["failure"].is_string()) {
-    reply.failure = reply.json["failure"].get<std::string>().substr(0, kMaxTrouble);
+    reply.failure = reply.json["failure"].get<std::string>().substr(0, kMaxFailure);
   } else if (reply.json.empty()) {
-    reply.failure = "it left no result: " + Tail(run.out);
+    reply.failure = "the process wrote no result: " + Tail(run.out);
   }
   return reply;
 }
@@ -196,10 +197,10 @@ Result<ChildReply> ConfirmChildren::RunConfined(const std::string& mode, const J
   fs::create_directory(folder.path() / "in", error);
   const fs::path home = writable.empty() ? folder.path() / "out" : writable;
   fs::create_directory(home, error);
-  if (confinedness_ == Confinedness::kNone) {
+  if (sandbox_level_ == SandboxLevel::kNone) {
     return Run(mode, request, folder.path(), nullptr, home, deadline);
   }
-  os::Confinement confinement = Confine(confinedness_, gpu);
+  os::Confinement confinement = Confine(sandbox_level_, gpu);
   confinement.readable.push_back(folder.path() / "in");
   for (const fs::path& path : readable) confinement.readable.push_back(path);
   confinement.writable = {home};
@@ -214,8 +215,8 @@ Result<ChildReply> ConfirmChildren::RunTrusted(const std::string& mode, const Js
   return Run(mode, request, folder.path(), nullptr, folder.path(), deadline);
 }
 
-/// What the kernel refuses of a confinement: seen by starting a trivial child in it.
-std::vector<std::string> RefusedOf(const os::Confinement& confinement) {
+/// The protections that the operating system does not provide, found by starting a trivial child.
+std::vector<std::string> MissingProtections(const os::Confinement& confinement) {
   os::SpawnOptions spawn;
   spawn.argv = {"/bin/true"};
   spawn.confinement = &confinement;
@@ -226,38 +227,38 @@ std::vector<std::string> RefusedOf(const os::Confinement& confinement) {
   return missing;
 }
 
-/// Whether CUDA starts at this level; what the kernel did not grant is kept.
-Result<bool> ConfirmChildren::Try(Confinedness level) {
-  confinedness_ = level;
+/// Whether CUDA starts at this level. Stores the protections that the operating system lacks.
+Result<bool> ConfirmChildren::Try(SandboxLevel level) {
+  sandbox_level_ = level;
   TRY_ASSIGN(ChildReply reply, RunConfined("try", Json{{"ordinal", ordinal_}}, {}, {}, true,
                                            std::chrono::minutes(3)));
   const bool works = reply.failure.empty() && reply.json.contains("works") &&
                      reply.json["works"].is_boolean() && reply.json["works"].get<bool>();
   if (!works) {
-    trouble_ = reply.failure;
+    last_failure_ = reply.failure;
     return false;
   }
   if (reply.json.contains("gpu") && reply.json["gpu"].is_string()) {
     gpu_ = reply.json["gpu"].get<std::string>().substr(0, 200);
   }
-  missing_ = level == Confinedness::kNone ? std::vector<std::string>{"everything"}
-                                          : RefusedOf(Confine(level, true));
+  missing_ = level == SandboxLevel::kNone ? std::vector<std::string>{"everything"}
+                                          : MissingProtections(Confine(level, true));
   return true;
 }
 
 Status ConfirmChildren::FindConfinement(bool unsandboxed) {
-  for (const Confinedness level : {Confinedness::kFull, Confinedness::kWide}) {
+  for (const SandboxLevel level : {SandboxLevel::kFull, SandboxLevel::kWide}) {
     TRY_ASSIGN(const bool works, Try(level));
     if (works) return {};
   }
-  const std::string why = trouble_;
+  const std::string why = last_failure_;
   if (unsandboxed) {
-    TRY_ASSIGN(const bool works, Try(Confinedness::kNone));
+    TRY_ASSIGN(const bool works, Try(SandboxLevel::kNone));
     if (works) return {};
-    return Fail(ErrorCode::kEnvironment, "CUDA does not start from PyTorch: " + trouble_);
+    return Fail(ErrorCode::kEnvironment, "CUDA does not start from PyTorch: " + last_failure_);
   }
   return Fail(ErrorCode::kEnvironment, "CUDA does not start in the sandbox: " + why,
-              "if you trust this kernel, --unsandboxed runs it without");
+              "if you trust this kernel, run it without a sandbox: --unsandboxed");
 }
 
 }  // namespace cupel::cli

@@ -1,6 +1,6 @@
-// The children of `cupel confirm` (oracle/confirm.py): the kernel as a PyTorch extension is hostile
-// code, so it runs in as much of a sandbox as lets CUDA start; PyTorch's own answers run apart.
-// SPDX-License-Identifier: Apache-2.0
+// The child processes of `cupel confirm` (oracle/confirm.py). The kernel's PyTorch extension is
+// hostile code, so it runs in the tightest sandbox in which CUDA starts. PyTorch's own answers run
+// in a separate process. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
@@ -16,15 +16,15 @@
 
 namespace cupel::cli {
 
-/// How much a kernel's host code is kept from.
-enum class Confinedness {
-  kFull,  // the toolkit, PyTorch and the driver to read; its own folder to write; no network
-  kWide,  // everything that its user may read; its own folder to write; no network
+/// What a kernel's host code may access.
+enum class SandboxLevel {
+  kFull,  // reads the toolkit, PyTorch and the driver; writes its own folder; no network
+  kWide,  // reads everything that its user may read; writes its own folder; no network
   kNone,  // a plain child process
 };
-const char* Describe(Confinedness confinedness);
+const char* Describe(SandboxLevel sandbox_level);
 
-/// Asks and answers: what a child said, or why it said nothing.
+/// A child's result, or why it has none.
 struct ChildReply {
   Json json = Json::object();
   std::string failure;  // of the child: a crash, an exception, a deadline
@@ -32,18 +32,17 @@ struct ChildReply {
 
 class ConfirmChildren {
  public:
-  /// Looks at the Python, which starts PyTorch once.
+  /// Finds out which Python and PyTorch to use. This starts PyTorch once.
   static Result<ConfirmChildren> Create(const std::string& python, int ordinal);
 
-  /// kEnvironment where this PyTorch is built without CUDA.
+  /// Fails with kEnvironment if this PyTorch is built without CUDA.
   Status RequireCuda() const;
 
-  /// Finds the tightest confinement in which CUDA starts; `unsandboxed` allows none at all.
+  /// Finds the tightest sandbox level in which CUDA starts. `unsandboxed` also allows kNone.
   Status FindConfinement(bool unsandboxed);
 
-  /// Runs confirm.py in a folder of its own. `readable` is let in beside what Python needs, and
-  /// `writable`, if any, is the child's to write. Errors are ours; what the child does wrong is in
-  /// the reply.
+  /// Runs confirm.py in its own folder. The child can also read `readable` and, unless it is empty,
+  /// write `writable`. An Error means that cupel failed; the child's failures are in the reply.
   Result<ChildReply> RunConfined(const std::string& mode, const Json& request,
                                  const std::vector<std::filesystem::path>& readable,
                                  const std::filesystem::path& writable, bool gpu,
@@ -53,17 +52,17 @@ class ConfirmChildren {
 
   const oracle::Python& python() const { return python_; }
   const Json& look() const { return look_; }
-  void Use(Confinedness confinedness) { confinedness_ = confinedness; }  // without trying it
-  void AllowWeak(bool allowed) { allow_weak_ = allowed; }                // os::Confinement
-  Confinedness confinedness() const { return confinedness_; }
+  void Use(SandboxLevel sandbox_level) { sandbox_level_ = sandbox_level; }  // without testing it
+  void AllowWeak(bool allowed) { allow_weak_ = allowed; }                   // os::Confinement
+  SandboxLevel sandbox_level() const { return sandbox_level_; }
   const std::vector<std::string>& missing() const { return missing_; }
   const std::string& gpu() const { return gpu_; }
   int ordinal() const { return ordinal_; }
 
  private:
   ConfirmChildren() = default;
-  os::Confinement Confine(Confinedness level, bool gpu) const;
-  Result<bool> Try(Confinedness level);
+  os::Confinement Confine(SandboxLevel level, bool gpu) const;
+  Result<bool> Try(SandboxLevel level);
   Result<ChildReply> Run(const std::string& mode, const Json& request,
                          const std::filesystem::path& folder, const os::Confinement* confinement,
                          const std::filesystem::path& home, std::chrono::seconds deadline) const;
@@ -72,10 +71,10 @@ class ConfirmChildren {
   std::filesystem::path script_;
   Json look_;
   int ordinal_ = 0;
-  Confinedness confinedness_ = Confinedness::kFull;
+  SandboxLevel sandbox_level_ = SandboxLevel::kFull;
   bool allow_weak_ = false;
-  std::vector<std::string> missing_;  // of that confinement, as the kernel refused it
-  std::string gpu_, trouble_;
+  std::vector<std::string> missing_;  // protections of this level that the system does not provide
+  std::string gpu_, last_failure_;
 };
 
 }  // namespace cupel::cli

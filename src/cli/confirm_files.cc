@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kAlignment = 256;
 
-/// Lays the arguments out, and remembers which bytes go where.
+/// Assigns each tensor a place in the data file, and describes the arguments as JSON.
 class Layout {
  public:
   Json Node(const task::Value& value) {
@@ -35,7 +35,7 @@ class Layout {
   static Json Describe(int64_t value) {
     return Json{{"kind", "int"}, {"value", std::to_string(value)}};
   }
-  static Json Describe(double value) {  // as Python's float.fromhex reads it; exact
+  static Json Describe(double value) {  // exact, for Python's float.fromhex
     return Json{{"kind", "float"}, {"value", fmt::format("{:a}", value)}};
   }
   static Json Describe(const std::string& value) {
@@ -68,7 +68,7 @@ Status WriteAt(int fd, int64_t at, std::span<const std::byte> bytes, const fs::p
     if (n <= 0) {
       return Fail(ErrorCode::kIo,
                   fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)),
-                  "free space, or set TMPDIR to a folder with more of it");
+                  "free disk space, or set TMPDIR to a folder with more space");
     }
     at += n;
     bytes = bytes.subspan(static_cast<size_t>(n));
@@ -76,22 +76,24 @@ Status WriteAt(int fd, int64_t at, std::span<const std::byte> bytes, const fs::p
   return {};
 }
 
-/// One result as a tensor over the bytes of its file; the reason where it is none.
-std::optional<judge::Reason> Borrow(const Json& said, const fs::path& folder, size_t index,
-                                    os::MappedFile& file, task::Tensor& tensor) {
+/// Maps the file of one result and makes `tensor` refer to its bytes. Returns the reason if the
+/// result is invalid.
+std::optional<judge::Reason> MapResult(const Json& reported, const fs::path& folder, size_t index,
+                                       os::MappedFile& file, task::Tensor& tensor) {
   const std::string where = fmt::format("output {}", index);
   const auto broken = [&](std::string why) {
     return judge::Reason{"wrong_return", std::move(why), where};
   };
-  if (!said.is_object()) return broken("no tensor is returned");
-  const auto dtype = JsonString(said, "dtype", "result");
-  const auto shape = JsonIntList(said, "shape", "result");
-  const auto name = JsonString(said, "file", "result");
+  if (!reported.is_object()) return broken("the result is not a tensor");
+  const auto dtype = JsonString(reported, "dtype", "result");
+  const auto shape = JsonIntList(reported, "shape", "result");
+  const auto name = JsonString(reported, "file", "result");
   if (!dtype || !shape || !name || name->find('/') != std::string::npos) {
-    return broken("the result cannot be read");
+    return broken("the description of the result is invalid");
   }
   const auto known = DTypeFromName(*dtype);
-  if (!known) return broken(fmt::format("the result is of type {}", dtype->substr(0, 40)));
+  if (!known)
+    return broken(fmt::format("the result has the unknown type {}", dtype->substr(0, 40)));
   auto mapped = os::MappedFile::Open(folder / *name);
   if (!mapped) return broken("the result was not written: " + mapped.error().message);
   file = std::move(*mapped);
@@ -102,7 +104,7 @@ std::optional<judge::Reason> Borrow(const Json& said, const fs::path& folder, si
     }
   }
   if (bytes != static_cast<int64_t>(file.bytes().size())) {
-    return broken("the result is not as large as its shape says");
+    return broken("the size of the result does not match its shape");
   }
   tensor.dtype = *known;
   tensor.shape = *shape;
@@ -125,32 +127,31 @@ Status WriteArguments(const std::vector<task::Value>& args, const fs::path& base
   }
   for (const auto& [at, bytes] : layout.parts()) TRY(WriteAt(fd.get(), at, bytes, data));
   TRY(os::WriteFileAtomically(description, DumpJson(nodes)));
-  std::error_code error;  // whatever our umask: the child may be another user
+  std::error_code error;  // readable by all, since the child may run as another user
   fs::permissions(data, static_cast<fs::perms>(0644), error);
   fs::permissions(description, static_cast<fs::perms>(0644), error);
   return {};
 }
 
-std::vector<judge::Reason> JudgeResults(const Json& said, const fs::path& folder,
+std::vector<judge::Reason> JudgeResults(const Json& reported, const fs::path& folder,
                                         const task::Case& wanted) {
   std::vector<judge::Reason> reasons;
-  const auto results = JsonArray(said, "results", "result");
-  const auto is_tuple = JsonBool(said, "is_tuple", "result");
-  if (!results || !is_tuple) return {{"wrong_return", "nothing was returned", ""}};
+  const auto results = JsonArray(reported, "results", "result");
+  const auto is_tuple = JsonBool(reported, "is_tuple", "result");
+  if (!results || !is_tuple) return {{"wrong_return", "the kernel returned nothing", ""}};
   if (*is_tuple != wanted.returns_tuple || (*results)->size() != wanted.outputs.size()) {
-    return {
-        {"wrong_return",
-         fmt::format("{} is returned, {} wanted",
-                     *is_tuple ? fmt::format("a tuple of {}", (*results)->size()) : "a tensor",
-                     wanted.returns_tuple ? fmt::format("a tuple of {} is", wanted.outputs.size())
-                                          : "a tensor is"),
-         ""}};
+    return {{"wrong_return",
+             fmt::format("the kernel returned {}, expected {}",
+                         *is_tuple ? fmt::format("a tuple of {}", (*results)->size()) : "a tensor",
+                         wanted.returns_tuple ? fmt::format("a tuple of {}", wanted.outputs.size())
+                                              : "a tensor"),
+             ""}};
   }
   for (size_t i = 0; i < wanted.outputs.size(); ++i) {
     if (wanted.outputs[i].is_none) continue;
     os::MappedFile file;
     task::Tensor got;
-    if (auto reason = Borrow((**results)[i], folder, i, file, got)) {
+    if (auto reason = MapResult((**results)[i], folder, i, file, got)) {
       reasons.push_back(std::move(*reason));
       continue;
     }

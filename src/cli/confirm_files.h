@@ -1,5 +1,5 @@
-// What goes between cupel and a kernel that runs as a PyTorch extension: the arguments of a case,
-// and the results, which are judged here. SPDX-License-Identifier: Apache-2.0
+// The files exchanged with a kernel that runs as a PyTorch extension: a case's arguments, and the
+// results, which are judged here. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -13,12 +13,13 @@
 
 namespace cupel::cli {
 
-/// Writes `args` as `base`.json and `base`.bin, readable by all; nothing else of a case goes there.
+/// Writes `args` as `base`.json and `base`.bin, readable by all users. Nothing else of a case is
+/// written.
 Status WriteArguments(const std::vector<task::Value>& args, const std::filesystem::path& base);
 
-/// Holds what a child wrote into `folder` against the case. `said` is the child's description and
-/// is checked. Empty when everything is right.
-std::vector<judge::Reason> JudgeResults(const Json& said, const std::filesystem::path& folder,
+/// Compares the results that a child wrote into `folder` with the case. `reported` is the child's
+/// description of them and is validated. Empty if everything is right.
+std::vector<judge::Reason> JudgeResults(const Json& reported, const std::filesystem::path& folder,
                                         const task::Case& wanted);
 
 }  // namespace cupel::cli

@@ -1,5 +1,5 @@
-// The children of `cupel confirm` without a GPU: a Python module stands in for the extension, and
-// the CPU for the device. SPDX-License-Identifier: Apache-2.0
+// Tests the child processes of `cupel confirm` without a GPU. A Python module replaces the
+// extension, and the CPU is the device. SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// y = x * scale + sum(shift), wanted for x of six elements, of which every other is seen.
+/// The case y = x * scale + sum(shift), where x is a view of every other one of six elements.
 struct Question {
   std::vector<float> x = {1, -1, 2, -1, 3, -1};
   std::vector<float> shift = {10, 20};
@@ -58,7 +58,7 @@ class Confirm : public testing::Test {
     if (created) {
       children_ = new ConfirmChildren(std::move(*created));
     } else {
-      lacking_ = created.error().ToString();
+      unavailable_ = created.error().ToString();
     }
   }
   static void TearDownTestSuite() {
@@ -66,7 +66,7 @@ class Confirm : public testing::Test {
     children_ = nullptr;
   }
   void SetUp() override {
-    if (children_ == nullptr) GTEST_SKIP() << lacking_;
+    if (children_ == nullptr) GTEST_SKIP() << unavailable_;
     for (const char* name : {"module", "in", "out"}) fs::create_directory(folder_.path() / name);
     ASSERT_TRUE(WriteArguments(question_.wanted.args, folder_.path() / "in" / "arguments"));
   }
@@ -92,22 +92,22 @@ class Confirm : public testing::Test {
     return reply ? *reply : ChildReply{};
   }
 
-  std::string Codes(const Json& said) {
+  std::string Codes(const Json& reported) {
     std::string codes;
-    for (const auto& reason : JudgeResults(said, folder_.path() / "out", question_.wanted)) {
+    for (const auto& reason : JudgeResults(reported, folder_.path() / "out", question_.wanted)) {
       codes += reason.code + " ";
     }
     return codes;
   }
 
   static ConfirmChildren* children_;
-  static std::string lacking_;
+  static std::string unavailable_;
   os::TempDir folder_ = *os::TempDir::Create();
   Question question_;
 };
 
 ConfirmChildren* Confirm::children_ = nullptr;
-std::string Confirm::lacking_;
+std::string Confirm::unavailable_;
 
 constexpr const char* kRight =
     "  assert x.stride() == (2,) and shift[1] == -7 and none is None and flag is True\n"
@@ -122,7 +122,7 @@ TEST_F(Confirm, PassesArgumentsAndJudgesResults) {
   EXPECT_GT(reply.json["ways"]["benchmark"]["median_us"].get<double>(), 0);
 }
 
-TEST_F(Confirm, SeesWrongResults) {
+TEST_F(Confirm, DetectsWrongResults) {
   ChildReply reply = Call("  return x * scale + 1\n");
   EXPECT_EQ(Codes(reply.json["first"]), "wrong_result ");
   reply = Call("  return [x * scale + 30]\n");
@@ -131,7 +131,7 @@ TEST_F(Confirm, SeesWrongResults) {
   EXPECT_EQ(Codes(reply.json["first"]), "wrong_dtype ");
 }
 
-TEST_F(Confirm, SeesWhatTurnsWrongLater) {
+TEST_F(Confirm, DetectsResultsThatTurnWrongLater) {
   const ChildReply reply = Call(
       "  forward.calls = getattr(forward, 'calls', 0) + 1\n"
       "  return x * scale + (30 if forward.calls < 2 else 31)\n");
@@ -139,26 +139,26 @@ TEST_F(Confirm, SeesWhatTurnsWrongLater) {
   EXPECT_EQ(Codes(reply.json["last"]), "wrong_result ");
 }
 
-TEST_F(Confirm, DistrustsWhatAChildSaysOfItsFiles) {
+TEST_F(Confirm, RejectsInvalidDescriptionsOfResults) {
   const fs::path out = folder_.path() / "out";
   std::ofstream(out / "short") << "1234";
-  const auto said = [](const char* file, const char* dtype, std::vector<int64_t> shape) {
+  const auto described = [](const char* file, const char* dtype, std::vector<int64_t> shape) {
     return Json{{"is_tuple", false},
                 {"results", {{{"file", file}, {"dtype", dtype}, {"shape", shape}}}}};
   };
-  EXPECT_EQ(Codes(said("short", "float32", {3})), "wrong_return ");
-  EXPECT_EQ(Codes(said("short", "float32", {int64_t{1} << 62, 16})), "wrong_return ");
-  EXPECT_EQ(Codes(said("short", "complex64", {1})), "wrong_return ");
-  EXPECT_EQ(Codes(said("../in/arguments.bin", "float32", {3})), "wrong_return ");
-  EXPECT_EQ(Codes(said("missing", "float32", {3})), "wrong_return ");
+  EXPECT_EQ(Codes(described("short", "float32", {3})), "wrong_return ");
+  EXPECT_EQ(Codes(described("short", "float32", {int64_t{1} << 62, 16})), "wrong_return ");
+  EXPECT_EQ(Codes(described("short", "complex64", {1})), "wrong_return ");
+  EXPECT_EQ(Codes(described("../in/arguments.bin", "float32", {3})), "wrong_return ");
+  EXPECT_EQ(Codes(described("missing", "float32", {3})), "wrong_return ");
   EXPECT_EQ(Codes(Json{{"is_tuple", false}, {"results", {nullptr}}}), "wrong_return ");
   EXPECT_EQ(Codes(Json::object()), "wrong_return ");
 }
 
-TEST_F(Confirm, KeepsTheKernelFromFilesAndNetwork) {
+TEST_F(Confirm, SandboxBlocksFilesAndNetwork) {
   const os::TempDir secret = *os::TempDir::Create();
   std::ofstream(secret.path() / "secret") << "secret\n";
-  for (const Confinedness level : {Confinedness::kWide, Confinedness::kFull}) {
+  for (const SandboxLevel level : {SandboxLevel::kWide, SandboxLevel::kFull}) {
     children_->Use(level);
     const ChildReply reply = Call(fmt::format(
         "  import os, socket\n"
@@ -202,7 +202,7 @@ TEST_F(Confirm, TimesPyTorchItself) {
   }
 }
 
-TEST_F(Confirm, ReportsWhatDoesNotCompile) {
+TEST_F(Confirm, ReportsCompileErrors) {
   if (!build::FindToolkit()) GTEST_SKIP() << "needs nvcc";
   const fs::path source = folder_.path() / "module" / "kernel.cu";
   std::ofstream(source) << "int f() {\n  return undefined_name;\n}\n";
@@ -227,7 +227,7 @@ TEST_F(Confirm, ReportsCrashesAndHangs) {
             std::string::npos);
 }
 
-TEST(ConfirmText, SaysWhatItIsAndWhatIsMissing) {
+TEST(ConfirmText, ShowsResultsAndWhatIsMissing) {
   const Json way{{"mean_us", 12.5}, {"median_us", 12.0}};
   const Json record{
       {"task", "t\x1b[2J"},

@@ -23,7 +23,7 @@ std::string Cell(const Json& ways, const char* way) {
                      ways[way]["mean_us"].get<double>());
 }
 
-/// Why there are no figures, said once for each cause.
+/// Why figures are missing. Repeated causes are listed once.
 std::string Gaps(const char* name, const Json& ways) {
   std::string text, last;
   if (ways.contains("failure")) return fmt::format("  {}: {}\n", name, Text(ways["failure"]));
@@ -40,7 +40,7 @@ std::string SettingText(const Json& setting) {
   const Json& kernel = setting["kernel"];
   const bool right = kernel["right"].get<bool>();
   std::string text = fmt::format("{} ({}): {}\n", Text(setting["id"]), Text(setting["description"]),
-                                 right ? "results right, before and after timing" : "NOT RIGHT");
+                                 right ? "results are right before and after timing" : "NOT RIGHT");
   for (const Json& reason : kernel["reasons"]) {
     text += fmt::format("  {}: {} {}\n", Text(reason["code"]), Text(reason["message"]),
                         Text(reason["where"]));

@@ -1,4 +1,4 @@
-// A record of `cupel confirm` for people. SPDX-License-Identifier: Apache-2.0
+// A record of `cupel confirm` as text. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace cupel::cli {
 
-/// The ways of timing, as the record names them (docs/formats/confirm.md).
+/// The names of the timing methods in the record (docs/formats/confirm.md).
 inline constexpr const char* kConfirmWays[] = {"events", "benchmark", "do_bench"};
 
-/// `record` is one of ours ("cupel.confirm/1").
+/// `record` is a document "cupel.confirm/1" that cupel made.
 std::string ConfirmText(const Json& record);
 
 }  // namespace cupel::cli

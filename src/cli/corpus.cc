@@ -13,10 +13,9 @@
 namespace cupel::cli {
 namespace {
 
-constexpr const char* kHeadRemedy =
-    "a head is like: // exploit: 3.2 caching by content, // task: mnist_linear, // expect: "
-    "rejected "
-    "reads_device_memory (docs/formats/selftest.md)";
+constexpr const char* kHeaderRemedy =
+    "write lines like: // exploit: 3.2 caching by content, // task: mnist_linear, // expect: "
+    "rejected reads_device_memory (docs/formats/selftest.md)";
 
 std::vector<std::string> Split(std::string_view text, char separator) {
   std::vector<std::string> parts;
@@ -38,7 +37,7 @@ bool IsWord(std::string_view text) {
   });
 }
 
-/// "rejected|unsupported compile_error|unsupported_api"; false when it is not of that form.
+/// Parses "rejected|unsupported compile_error|unsupported_api". Returns false for any other form.
 bool ReadExpectation(std::string_view text, Specimen& specimen) {
   const auto parts = Split(text, ' ');
   if (parts.size() != 2) return false;
@@ -51,7 +50,7 @@ bool ReadExpectation(std::string_view text, Specimen& specimen) {
          std::all_of(specimen.codes.begin(), specimen.codes.end(), IsWord);
 }
 
-/// False when `key` is unknown or its value is not allowed.
+/// Returns false if `key` is unknown or its value is not allowed.
 bool Take(std::string_view key, std::string_view value, Specimen& specimen) {
   const bool must_fail = specimen.corpus == Corpus::kMustFail;
   if (key == "task") {
@@ -91,9 +90,9 @@ Status ReadFolder(Corpus corpus, const std::filesystem::path& folder,
   }
   if (failed || kernels.empty()) {
     return Fail(ErrorCode::kNotFound,
-                fmt::format("{} holds no kernels{}", folder.string(),
+                fmt::format("no kernels in {}{}", folder.string(),
                             failed ? ": " + failed.message() : std::string()),
-                "set CUPEL_HOME to a source tree of cupel, which has tests/mustfail");
+                "set CUPEL_HOME to cupel's source tree, which has tests/mustfail");
   }
   std::sort(kernels.begin(), kernels.end());
   for (const auto& kernel : kernels) {
@@ -123,22 +122,22 @@ Result<Specimen> ReadSpecimen(Corpus corpus, const std::filesystem::path& kernel
     const size_t colon = text.find(": ");
     if (!text.starts_with("// ") || colon == std::string_view::npos) break;
     const std::string_view key = text.substr(3, colon - 3);
-    if (!IsWord(key)) break;  // "SPDX-License-Identifier" ends the head
+    if (!IsWord(key)) break;  // "SPDX-License-Identifier" ends the header
     if (!Take(key, text.substr(colon + 2), specimen)) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{}:{}: \"{}\" is not understood", kernel.string(), line, text),
-                  kHeadRemedy);
+                  fmt::format("{}:{}: invalid header line \"{}\"", kernel.string(), line, text),
+                  kHeaderRemedy);
     }
   }
   const bool must_fail = corpus == Corpus::kMustFail;
   if (specimen.task.empty() ||
       (must_fail && (specimen.codes.empty() || specimen.exploit.empty()))) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: the head lacks {}", kernel.string(),
+                fmt::format("{}: the header lacks {}", kernel.string(),
                             specimen.task.empty()    ? "\"// task:\""
                             : specimen.codes.empty() ? "\"// expect:\""
                                                      : "\"// exploit:\""),
-                kHeadRemedy);
+                kHeaderRemedy);
   }
   return specimen;
 }

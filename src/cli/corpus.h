@@ -1,5 +1,5 @@
-// The kernels of tests/mustfail and tests/mustpass: what the comment lines at the head of each say
-// about it. docs/formats/selftest.md has the form.
+// Reads the kernels of tests/mustfail and tests/mustpass. Comment lines at the top of each file
+// describe the kernel; docs/formats/selftest.md has the format.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,8 +12,7 @@
 
 namespace cupel::cli {
 
-/// What must come of it: the kernels that must fail are given by their folder, not by what is
-/// expected of each.
+/// Which corpus a kernel belongs to. The kernel's folder decides this, not its expectation.
 enum class Corpus { kMustFail, kMustPass };
 
 struct Specimen {
@@ -24,19 +23,19 @@ struct Specimen {
   std::string settings = "single";  // single, multi, heldout, all
   bool backward = false;
   bool needs_gpu = false;       // the emulator cannot execute it
-  bool needs_emulator = false;  // a GPU shows nothing of what is wrong
+  bool needs_emulator = false;  // a GPU cannot detect the fault
   std::vector<std::string> decisions = {"accepted"};
-  std::vector<std::string> codes;  // of reasons, one of which is expected; empty when accepted
+  std::vector<std::string> codes;  // reason codes, one of which is expected; empty if accepted
   std::string exploit, note;
 };
 
-/// Reads the head of one kernel; `source` is its text. The task's folder is not known yet: `task`
-/// is the name in the head.
+/// Reads the header lines of one kernel. `source` is its text. The returned `task` is the name in
+/// the header, not a folder.
 Result<Specimen> ReadSpecimen(Corpus corpus, const std::filesystem::path& kernel,
                               std::string_view source);
 
-/// Both corpora below `data` (tests/mustfail, tests/mustpass), in the order of their names. A task
-/// is a folder of tests/mustpass/tasks, or else of tasks/.
+/// Reads both corpora below `data` (tests/mustfail, tests/mustpass), sorted by name. A task is a
+/// folder of tests/mustpass/tasks if it exists there, otherwise of tasks/.
 Result<std::vector<Specimen>> ReadCorpora(const std::filesystem::path& data);
 
 }  // namespace cupel::cli

@@ -16,7 +16,7 @@ Result<Specimen> Read(Corpus corpus, std::string_view source) {
   return ReadSpecimen(corpus, "tests/mustfail/cheat.cu", source);
 }
 
-TEST(Corpus, AHeadSaysWhatIsExpected) {
+TEST(Corpus, ReadsHeaderLines) {
   const auto specimen = Read(Corpus::kMustFail,
                              "// exploit: 6.1 a library\n// task: mnist_linear\n"
                              "// direction: backward\n// settings: all\n"
@@ -32,7 +32,7 @@ TEST(Corpus, AHeadSaysWhatIsExpected) {
   EXPECT_EQ(specimen->exploit, "6.1 a library");
 }
 
-TEST(Corpus, AnHonestKernelIsExpectedToBeAccepted) {
+TEST(Corpus, MustPassKernelIsExpectedToBeAccepted) {
   const auto specimen = Read(Corpus::kMustPass, "// task: softmax\n// device: gpu\n");
   ASSERT_TRUE(specimen) << specimen.error().message;
   EXPECT_THAT(specimen->decisions, ElementsAre("accepted"));
@@ -41,7 +41,7 @@ TEST(Corpus, AnHonestKernelIsExpectedToBeAccepted) {
   EXPECT_FALSE(specimen->needs_emulator);
 }
 
-TEST(Corpus, AHeadThatIsNotUnderstoodIsAnErrorWithItsLine) {
+TEST(Corpus, InvalidHeaderIsAnErrorWithItsLine) {
   const auto wrong =
       Read(Corpus::kMustFail, "// exploit: 1.1\n// task: t\n// expect: accepted wrong_result\n");
   ASSERT_FALSE(wrong);
@@ -49,12 +49,12 @@ TEST(Corpus, AHeadThatIsNotUnderstoodIsAnErrorWithItsLine) {
   EXPECT_FALSE(Read(Corpus::kMustFail, "// task: t\n// expect: rejected wrong_result\n"));
   EXPECT_FALSE(Read(Corpus::kMustFail, "// exploit: 1.1\n// task: t\n"));
   EXPECT_FALSE(Read(Corpus::kMustFail, "// exploit: 1.1\n// expect: rejected wrong_result\n"));
-  // Nothing but acceptance can be expected of an honest kernel.
+  // A kernel of mustpass cannot expect a rejection.
   EXPECT_FALSE(Read(Corpus::kMustPass, "// task: t\n// expect: rejected wrong_result\n"));
   EXPECT_FALSE(Read(Corpus::kMustPass, "// task: t\n// devcie: gpu\n"));
 }
 
-TEST(Corpus, TheRepositorysCorporaAreReadable) {
+TEST(Corpus, ReadsTheCorporaOfTheRepository) {
   const auto specimens = ReadCorpora(CUPEL_SOURCE_DIR);
   ASSERT_TRUE(specimens) << specimens.error().message;
   std::set<std::string> names;

@@ -14,8 +14,8 @@
 namespace cupel::cli {
 namespace {
 
-/// The kernel to start from: the given one, else what models write. nullopt: they did not get it
-/// right.
+/// The kernel to start from: the given one, or one that models write. nullopt if no model writes a
+/// right one.
 Result<std::optional<std::string>> StartOf(const evolve::EvolutionParts& parts,
                                            const StoredRun& stored) {
   if (!stored.start.empty()) return std::optional<std::string>(stored.start);

@@ -1,4 +1,4 @@
-// The loop of `cupel optimize` with language models, put together from what the command says.
+// Runs the loop of `cupel optimize` with language models, configured by the command.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,14 +14,14 @@
 
 namespace cupel::cli {
 
-/// What an earlier run recorded, for a replay of it.
+/// What an earlier run recorded, for a replay.
 struct Recording {
   std::vector<llm::Exchange> exchanges;
   std::map<int, bool> reading;  // whether reviewers were asked, by generation
 };
 
-/// Where `stored` has no starting kernel, models write one first. `recording`, if there is one,
-/// answers in place of the models, and where it ends the run ends. Errors: those of Evolve.
+/// If `stored` has no starting kernel, models write one first. If `recording` is not null, it
+/// answers instead of the models, and the run ends where it ends. Errors: those of Evolve.
 Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, OpenRun& run,
                                     const StoredRun& stored, evolve::Evaluator& evaluator,
                                     std::string_view objective, const Recording* recording);

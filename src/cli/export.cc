@@ -1,6 +1,6 @@
-// `cupel export`: a kernel as an installable PyTorch package. It is judged first; the package is
-// written by report/export.py, which is given everything as data. In cli/ because it needs the
-// assay, the oracle and the judge, none of which report/ may include.
+// `cupel export`: writes a kernel as an installable PyTorch package. The kernel is judged first,
+// then report/export.py writes the package; it gets everything as data. This file is in cli/
+// because it needs the assay, the oracle and the judge, which report/ may not include.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <unistd.h>
@@ -27,11 +27,11 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxRecordBytes = 16u << 20;
 
-/// One direction of what is exported.
+/// One exported direction.
 struct Side {
   CandidateFile file;
   judge::Verdict verdict;
-  std::vector<const task::Setting*> settings;  // those that the package's test tries
+  std::vector<const task::Setting*> settings;  // that the package's test tries
   Json tested = Json::array();                 // the same, with their error scales
 };
 
@@ -44,7 +44,7 @@ Status CheckDestination(const fs::path& folder) {
   }
   return Fail(ErrorCode::kInvalidArgument,
               fmt::format("{} exists and is not an empty folder", folder.string()),
-              "name another folder with -o");
+              "choose another folder with -o");
 }
 
 /// The record to show in the README.
@@ -55,13 +55,13 @@ Result<Json> ReadRecord(const fs::path& path) {
   if (!record.is_object() || !record.contains("schema") || !record["schema"].is_string() ||
       !record["schema"].get<std::string>().starts_with("cupel.")) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} is no record of cupel's", path.string()),
-                "give what `cupel bench --json FILE` wrote");
+                fmt::format("{} is not a record that cupel wrote", path.string()),
+                "give a file that `cupel bench --json FILE` wrote");
   }
   return record;
 }
 
-/// All hashes of sources that a record names.
+/// Collects all source hashes in a record.
 void CollectSources(const Json& json, std::vector<std::string>& found) {
   if (!json.is_structured()) return;
   for (const auto& [key, value] : json.items()) {
@@ -72,19 +72,19 @@ void CollectSources(const Json& json, std::vector<std::string>& found) {
   }
 }
 
-/// What the README says about whose record it is. A record of other kernels is refused.
+/// The README's note on which kernel the record belongs to. A record of another kernel is an error.
 Result<std::string> RecordNote(const Json& record, const std::vector<Side>& sides) {
   if (record.is_null()) return std::string();
   std::vector<std::string> sources;
   CollectSources(record, sources);
-  if (sources.empty()) return std::string("; it does not say of which source it is");
+  if (sources.empty()) return std::string("; it does not name the source that it measured");
   for (const Side& side : sides) {
     for (const std::string& source : sources) {
       if (source == side.verdict.source_hash) return std::string();
     }
   }
-  return Fail(ErrorCode::kInvalidArgument, "the record is of another kernel",
-              "measure this one again and give that record, or leave out --record");
+  return Fail(ErrorCode::kInvalidArgument, "the record belongs to another kernel",
+              "run cupel bench on this kernel and give its record, or leave out --record");
 }
 
 Result<Side> JudgeSide(Session& session, const ExportCommand& command, const task::Task& task,
@@ -110,8 +110,8 @@ bool IsClaimed(const judge::Verdict& verdict, const task::Setting& setting) {
   });
 }
 
-/// The settings that the package's test tries and the tolerance at each. Held-out settings stay
-/// secret.
+/// Fills in the settings that the package's test tries, and the tolerance at each. Held-out
+/// settings stay secret.
 Status AddSettings(Session& session, const ExportCommand& command, const task::Task& task,
                    task::Direction direction, Side& side) {
   for (const task::Setting& setting : task.SettingsOf(direction)) {
@@ -119,7 +119,7 @@ Status AddSettings(Session& session, const ExportCommand& command, const task::T
     TRY_ASSIGN(const auto cases,
                session.oracle().Cases(task, direction, setting, 1, command.common.seed));
     const auto* wanted = cases.empty() ? nullptr : std::get_if<task::Case>(&cases[0]);
-    if (wanted == nullptr) continue;  // the reference fails there; the verdict says so
+    if (wanted == nullptr) continue;  // the reference fails at this setting; the verdict says so
     Json scales = Json::array();
     for (const task::Output& output : wanted->outputs) scales.push_back(output.error_scale);
     side.settings.push_back(&setting);
@@ -131,7 +131,7 @@ Status AddSettings(Session& session, const ExportCommand& command, const task::T
   }
   if (!side.settings.empty()) return {};
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("the reference of {} gives no answer at any setting", task.name));
+              fmt::format("the reference of {} fails at every setting", task.name));
 }
 
 Json Specification(const task::Task& task, task::Direction direction, const Side& side) {
@@ -142,8 +142,8 @@ Json Specification(const task::Task& task, task::Direction direction, const Side
               {"settings", side.tested}};
 }
 
-/// Runs report/export.py into a folder beside the destination, then renames it into place, so that
-/// no half-written package is left. Returns the package's name.
+/// Runs report/export.py in a temporary folder next to the destination, then renames the package
+/// into place, so that no half-written package remains. Returns the package's name.
 Result<std::string> Write(const Json& specification, const ExportCommand& command) {
   TRY_ASSIGN(const auto data, os::DataDir());
   TRY_ASSIGN(const auto cache, os::CacheDir());
@@ -165,12 +165,13 @@ Result<std::string> Write(const Json& specification, const ExportCommand& comman
   TRY_ASSIGN(const os::RunResult run, os::Run(std::move(spawn), std::chrono::minutes(1)));
   if (!run.status.exited || run.status.code != 0) {
     return Fail(ErrorCode::kIo,
-                fmt::format("writing the package: {}: {}", run.status.Describe(), run.err));
+                fmt::format("cannot write the package: {}: {}", run.status.Describe(), run.err));
   }
   TRY_ASSIGN(const Json reply, ParseJson(run.out, "export.py"));
   if (reply.contains("unsupported")) {
     TRY_ASSIGN(const std::string why, JsonString(reply, "unsupported", "export.py"));
-    return Fail(ErrorCode::kUnsupported, "unsupported: no package for this task: " + why);
+    return Fail(ErrorCode::kUnsupported,
+                "unsupported: cannot make a package for this task: " + why);
   }
   fs::rename(package, destination.has_filename() ? destination : destination.parent_path(), error);
   if (error) {
@@ -242,8 +243,8 @@ Result<int> Run(const ExportCommand& command) {
     fmt::print("{}", judge::VerdictText(side.verdict, text));
     if (side.verdict.decision != judge::Decision::kAccepted && !command.force) {
       fmt::print(
-          "Not exported: only an accepted kernel is (--force exports this one, and the "
-          "package says so).\n");
+          "Not exported: the kernel is not accepted. --force exports it anyway; the package says "
+          "so.\n");
       return judge::ExitStatus(side.verdict.decision);
     }
     TRY(AddSettings(*session, command, task, direction, side));

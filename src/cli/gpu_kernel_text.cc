@@ -21,11 +21,11 @@ using gpu::KernelFacts;
 
 constexpr size_t kMostAdviceItems = 4, kLinesOfAdvice = 2;
 constexpr size_t kMostPlaces = 2;
-constexpr double kBusy = 60;  // percent of a peak from which on it is what bounds a kernel
+constexpr double kBusy = 60;  // a unit at this percentage of its peak or more is the bottleneck
 
 std::string Of100(double percent) { return fmt::format("{:.0f} %", percent); }
 
-/// Phrases with their values, those that are absent left out.
+/// Lists the facts that have a value, separated by commas.
 std::string Phrases(std::initializer_list<std::pair<const char*, std::optional<double>>> facts) {
   std::string text;
   for (const auto& [name, percent] : facts) {
@@ -49,11 +49,11 @@ void AddBound(const KernelFacts& facts, Lines* lines) {
     if (percent && *percent > most) std::tie(name, most) = std::tuple(peak, *percent);
   }
   if (name == nullptr) return;
-  lines->push_back(most >= kBusy
-                       ? fmt::format("  bottleneck: {}, {} of the peak", name, Of100(most))
-                       : fmt::format("  bottleneck: latency or too little work: nothing "
-                                     "is above {} of its peak ({})",
-                                     Of100(most), name));
+  lines->push_back(
+      most >= kBusy ? fmt::format("  bottleneck: {}, {} of the peak", name, Of100(most))
+                    : fmt::format("  bottleneck: latency or too little work; the busiest unit is "
+                                  "at {} of its peak ({})",
+                                  Of100(most), name));
   std::string busy = "  of the peak: " + Phrases({{"DRAM", facts.dram_percent},
                                                   {"L2", facts.l2_percent},
                                                   {"L1", facts.l1_percent},
@@ -120,19 +120,20 @@ void AddMemory(const KernelFacts& facts, Lines* lines) {
         fmt::format("{}{:.3g} a store", sectors.empty() ? "" : ", ", *facts.sectors_per_store);
   }
   if (!sectors.empty()) {
-    parts.push_back("sectors of global memory: " + sectors + " (4 suffice for 4 bytes a lane)");
+    parts.push_back("global memory sectors: " + sectors + " (4 are enough for 4 bytes a lane)");
   }
   std::string used;
   if (facts.used_bytes_of_loads) used = fmt::format("{:.3g} loaded", *facts.used_bytes_of_loads);
   if (facts.used_bytes_of_stores && *facts.used_bytes_of_stores > 0) {
     used += fmt::format("{}{:.3g} stored", used.empty() ? "" : ", ", *facts.used_bytes_of_stores);
   }
-  if (!used.empty()) parts.push_back("of their 32 bytes used: " + used);
+  if (!used.empty()) parts.push_back("bytes used of 32 in a sector: " + used);
   if (facts.bank_conflict_percent) {
     parts.push_back("bank conflicts: " + Of100(*facts.bank_conflict_percent) +
                     " of the wavefronts");
   }
-  if (facts.active_lanes) parts.push_back(fmt::format("{:.3g} of 32 lanes", *facts.active_lanes));
+  if (facts.active_lanes)
+    parts.push_back(fmt::format("{:.3g} of 32 lanes active", *facts.active_lanes));
   if (parts.empty()) return;
   const Lines wrapped = Wrap(fmt::format("{}", fmt::join(parts, "; ")), "  ", 2);
   lines->insert(lines->end(), wrapped.begin(), wrapped.end());
@@ -180,10 +181,10 @@ void AddEmulated(const GpuLaunch& launch, const GpuProfile& profile, const Sourc
                       Bytes(32.0 * static_cast<double>(work.sectors())),
                       Bytes(static_cast<double>(work.touched_bytes)));
   lines->push_back(std::move(text));
-  std::vector<Remark> remarks = judge::WhereTheBoundIs(counted);
+  std::vector<Remark> remarks = judge::FindBottleneckLines(counted);
   if (remarks.size() > kMostPlaces) remarks.resize(kMostPlaces);
   for (Remark& waste : judge::Wastes(counted, kMostPlaces)) remarks.push_back(std::move(waste));
-  std::set<std::pair<std::string, int>> quoted;  // once is enough
+  std::set<std::pair<std::string, int>> quoted;  // to quote each line once
   for (const Remark& remark : remarks) {
     const bool is_new = quoted.emplace(remark.file, remark.line).second;
     std::istringstream text_lines(RemarkText(remark, is_new ? source : SourceText()));

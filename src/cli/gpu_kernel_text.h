@@ -1,4 +1,4 @@
-// What a profile on a GPU says of one kernel, line by line.
+// The lines about one kernel in a GPU profile.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,13 +12,14 @@ namespace cupel::cli {
 
 using Lines = std::vector<std::string>;
 
-/// "1.05 MB": powers of 1000.
+/// Formats a size with powers of 1000, like "1.05 MB".
 std::string Bytes(double bytes);
-/// Breaks at spaces; at most `most` lines, the last of which then ends in "…".
+/// Breaks `text` at spaces into at most `most` lines. If text is left out, the last line ends in
+/// "…".
 Lines Wrap(const std::string& text, const std::string& indent, size_t most);
 
-/// What bounds the launch, its occupancy, memory and waiting, the advice about it, and where the
-/// emulator saw the work: the most important lines first.
+/// The lines about one launch, the most important first: bottleneck, occupancy, memory, stalls,
+/// advice, and the source lines where the emulator counted the work.
 Lines KernelLines(const GpuLaunch& launch, const GpuProfile& profile, const SourceText& source);
 
 }  // namespace cupel::cli

@@ -21,8 +21,8 @@
 namespace cupel::cli {
 namespace {
 
-constexpr int kRepeats = 20;               // under CUPTI's clock
-constexpr uint64_t kEmulatedBlocks = 256;  // of each grid: for counts, samples do
+constexpr int kRepeats = 20;               // timed by CUPTI
+constexpr uint64_t kEmulatedBlocks = 256;  // of each grid: a sample is enough for the counts
 constexpr std::chrono::seconds kMostOfEmulation{60};
 
 std::vector<const plan::Launch*> LaunchesOf(const plan::Plan& plan) {
@@ -33,14 +33,14 @@ std::vector<const plan::Launch*> LaunchesOf(const plan::Plan& plan) {
   return launches;
 }
 
-void IsLaunch(const std::vector<const plan::Launch*>& launches, size_t index, GpuLaunch* one) {
+void SetLaunch(const std::vector<const plan::Launch*>& launches, size_t index, GpuLaunch* one) {
   one->launch = static_cast<int>(index);
   one->facts.kernel = launches[index]->kernel;
   one->facts.grid = launches[index]->grid;
   one->facts.block = launches[index]->block;
 }
 
-/// Profilers tell launches in their order, but may leave some out.
+/// Assigns the profiled launches to the plan's. Profilers keep the order, but may skip launches.
 void Join(const plan::Plan& plan, const build::Image& image, std::vector<GpuLaunch>* profiled) {
   const std::vector<const plan::Launch*> launches = LaunchesOf(plan);
   size_t next = 0;
@@ -52,11 +52,11 @@ void Join(const plan::Plan& plan, const build::Image& image, std::vector<GpuLaun
         });
     if (found == launches.end()) continue;
     next = static_cast<size_t>(found - launches.begin()) + 1;
-    IsLaunch(launches, next - 1, &one);
+    SetLaunch(launches, next - 1, &one);
   }
-  // A version that spells names in a way of its own: then all are of no known name.
+  // If no name is known, this profiler version spells names differently. Then use the order.
   if (next == 0 && profiled->size() == launches.size()) {
-    for (size_t i = 0; i < launches.size(); ++i) IsLaunch(launches, i, &(*profiled)[i]);
+    for (size_t i = 0; i < launches.size(); ++i) SetLaunch(launches, i, &(*profiled)[i]);
   }
   for (GpuLaunch& one : *profiled) {
     for (const build::KernelResources& resources : image.resources) {
@@ -67,7 +67,7 @@ void Join(const plan::Plan& plan, const build::Image& image, std::vector<GpuLaun
   }
 }
 
-std::string Told(const Error& error) {
+std::string ErrorText(const Error& error) {
   return error.remedy.empty() ? error.message : error.message + "; " + error.remedy;
 }
 
@@ -96,8 +96,8 @@ Status WithCupti(const std::filesystem::path& folder, const gpu::OneShotOptions&
   return {};
 }
 
-/// The launches without anything measured.
-void WithNothing(const plan::Plan& plan, GpuProfile* profile) {
+/// Adds the launches without measurements.
+void WithoutProfiler(const plan::Plan& plan, GpuProfile* profile) {
   for (const plan::Launch* launch : LaunchesOf(plan)) {
     GpuLaunch one;
     one.facts.kernel = launch->kernel;
@@ -105,7 +105,7 @@ void WithNothing(const plan::Plan& plan, GpuProfile* profile) {
   }
 }
 
-/// Where the call and the report go: a folder of the user's, or one that goes with `temporary`.
+/// The folder for the call and the report: the user's, or a temporary one that `temporary` owns.
 Result<std::filesystem::path> FolderOf(const GpuCall& call, std::optional<os::TempDir>* temporary) {
   if (call.keep.empty()) {
     TRY_ASSIGN(*temporary, os::TempDir::Create());
@@ -116,7 +116,7 @@ Result<std::filesystem::path> FolderOf(const GpuCall& call, std::optional<os::Te
   auto folder = std::filesystem::canonical(call.keep, error);
   if (!error) return folder;
   return Fail(ErrorCode::kIo,
-              fmt::format("cannot make {}: {}", call.keep.string(), error.message()));
+              fmt::format("cannot create {}: {}", call.keep.string(), error.message()));
 }
 
 Status Measure(const GpuCall& call, GpuProfile* profile) {
@@ -129,12 +129,12 @@ Status Measure(const GpuCall& call, GpuProfile* profile) {
   auto ncu = WithNcu(folder, options, profile);
   if (ncu) return {};
   if (ncu.error().code == ErrorCode::kCancelled) return ncu;
-  profile->missing = Told(ncu.error());
+  profile->missing = ErrorText(ncu.error());
   auto cupti = WithCupti(folder, options, profile);
   if (cupti) return {};
   if (cupti.error().code == ErrorCode::kCancelled) return cupti;
-  profile->missing += ". " + Told(cupti.error());
-  WithNothing(call.plan, profile);
+  profile->missing += ". " + ErrorText(cupti.error());
+  WithoutProfiler(call.plan, profile);
   return {};
 }
 
@@ -150,13 +150,14 @@ Result<engine::Counters> Emulate(const GpuCall& call) {
   auto run = program->Execute(call.plan, call.arguments, options);
   if (!run && run.error().code == ErrorCode::kCancelled && !os::CancelRequested()) {
     return Fail(ErrorCode::kTimeout,
-                fmt::format("it took more than {} s", kMostOfEmulation.count()));
+                fmt::format("the emulation took more than {} s", kMostOfEmulation.count()));
   }
   TRY(run);
   if (!run->unsupported.empty()) {
-    return Fail(ErrorCode::kUnsupported, "it does not know " + run->unsupported);
+    return Fail(ErrorCode::kUnsupported, "the emulator does not support " + run->unsupported);
   }
-  if (!run->completed) return Fail(ErrorCode::kUnsupported, "it does not reach the plan's end");
+  if (!run->completed)
+    return Fail(ErrorCode::kUnsupported, "the emulation does not reach the end of the plan");
   return std::move(run->counters);
 }
 

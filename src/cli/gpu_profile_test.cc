@@ -1,4 +1,4 @@
-// The profile on a GPU, with a program that stands for Nsight Compute: needs no GPU.
+// Tests the GPU profile with a fake Nsight Compute. Needs no GPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/gpu_profile.h"
 
@@ -50,7 +50,7 @@ class GpuProfileTest : public ::testing::Test {
   std::vector<float> x_ = std::vector<float>(100, 2.5f);
 };
 
-TEST_F(GpuProfileTest, NamesMayBeSpeltInAnotherWay) {
+TEST_F(GpuProfileTest, MatchesLaunchesByOrderIfNamesDiffer) {
   const auto ncu = gpu::FakeNcu(tools_->path());
   std::string raw = gpu::kRawPage;
   raw.replace(raw.find("\"add_one\""), 9, "\"add_one (int)\"");
@@ -61,7 +61,7 @@ TEST_F(GpuProfileTest, NamesMayBeSpeltInAnotherWay) {
   EXPECT_EQ(profile.launches[0].facts.kernel, "add_one");
 }
 
-TEST_F(GpuProfileTest, TheReportCanBeKept) {
+TEST_F(GpuProfileTest, KeepsTheReport) {
   keep_ = tools_->path() / "kept/single-0";
   Profile(gpu::FakeNcu(tools_->path()));
   for (const char* name : {"plan.json", "image.ptx", "argument-0.bin", "report.ncu-rep"}) {
@@ -73,7 +73,7 @@ size_t LinesIn(const std::string& text) {
   return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
-TEST_F(GpuProfileTest, MetricsResourcesAndCountsStandTogether) {
+TEST_F(GpuProfileTest, CombinesMetricsResourcesAndCounts) {
   const GpuProfile profile = Profile(gpu::FakeNcu(tools_->path()));
   EXPECT_EQ(profile.source, "Nsight Compute 2025.9.9.1");
   EXPECT_EQ(profile.missing, "");
@@ -101,20 +101,20 @@ TEST_F(GpuProfileTest, MetricsResourcesAndCountsStandTogether) {
   EXPECT_EQ(launch["ptxas"]["spill_loads"], 16);
 }
 
-TEST_F(GpuProfileTest, WhatIsMissingIsSaidAndTheRestIsTold) {
+TEST_F(GpuProfileTest, ReportsWhatIsMissingAndShowsTheRest) {
   const GpuProfile profile = Profile("/nowhere/ncu");
   EXPECT_EQ(profile.source, "");
   EXPECT_THAT(profile.missing, HasSubstr("/nowhere/ncu"));
   EXPECT_THAT(profile.missing, HasSubstr("the replay ended with exit status 1"));
   const std::string page = GpuProfileText("title", profile, {});
-  EXPECT_THAT(page, HasSubstr("less than usual"));
+  EXPECT_THAT(page, HasSubstr("incomplete profile"));
   EXPECT_THAT(page, HasSubstr("12 registers"));
   EXPECT_THAT(page, HasSubstr("the emulator counts"));
   EXPECT_THAT(page, Not(HasSubstr("bottleneck")));
 }
 
-/// Of kernels about which there is much to say.
-GpuProfile Garrulous(size_t kernels, int advice) {
+/// A profile with very long texts about each kernel.
+GpuProfile LongProfile(size_t kernels, int advice) {
   GpuProfile profile;
   profile.source = "Nsight Compute 1";
   profile.missing = std::string(5000, 'm');
@@ -136,10 +136,10 @@ GpuProfile Garrulous(size_t kernels, int advice) {
   return profile;
 }
 
-TEST(GpuProfilePage, NeverExceedsAPage) {
+TEST(GpuProfilePage, NeverExceedsOnePage) {
   for (const size_t kernels : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 40, 200}) {
     for (int advice = 0; advice < 6; ++advice) {
-      const std::string page = GpuProfileText("a title", Garrulous(kernels, advice), {});
+      const std::string page = GpuProfileText("a title", LongProfile(kernels, advice), {});
       EXPECT_LE(LinesIn(page), kPageLines) << kernels << " kernels, advice " << advice;
       EXPECT_THAT(page, Not(HasSubstr("\x1b")));
       std::istringstream lines(page);
@@ -150,7 +150,7 @@ TEST(GpuProfilePage, NeverExceedsAPage) {
   }
 }
 
-TEST(GpuProfilePage, TheSlowestKernelComesFirstAndLikeLaunchesAreOne) {
+TEST(GpuProfilePage, GroupsEqualLaunchesSlowestFirst) {
   GpuProfile profile;
   for (const auto& [name, us] : {std::pair("quick", 1.0), {"slow", 9.0}, {"slow", 12.0}}) {
     GpuLaunch launch;

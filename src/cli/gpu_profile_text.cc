@@ -17,10 +17,10 @@ namespace {
 
 using gpu::KernelFacts;
 
-constexpr size_t kLeastDetail = 8,
-                 kMostHeads = 8;  // lines of a kernel that is looked into, and not
+constexpr size_t kLeastDetail = 8;  // fewest lines of a kernel that is shown in detail
+constexpr size_t kMostHeads = 8;    // most lines reserved for kernels that are only named
 
-/// Launches of one kernel with one shape.
+/// The launches of one kernel with one shape.
 struct Group {
   const GpuLaunch* slowest = nullptr;
   size_t count = 0;
@@ -73,12 +73,12 @@ Lines Detail(const Group& group, const GpuProfile& profile, const SourceText& so
   return lines;
 }
 
-/// "1.25 x".
+/// Formats a ratio as "1.25 x".
 std::string Times(double ratio) {
   return ratio < 100 ? fmt::format("{:.3g} x", ratio) : fmt::format("{:.0f} x", ratio);
 }
 
-/// What is said of the call as a whole.
+/// The lines about the whole call.
 Lines Overall(const GpuProfile& profile) {
   Lines lines;
   double us = 0, read = 0, written = 0;
@@ -93,32 +93,32 @@ Lines Overall(const GpuProfile& profile) {
   if (!profile.source.empty()) {
     lines.push_back(
         fmt::format("{:.4g} us in kernels by {}{}", us, profile.source,
-                    is_ncu ? ", caches flushed before each, clocks left alone"
-                           : ", inputs just copied to the GPU: small ones are in its L2 cache"));
+                    is_ncu ? "; caches flushed before each kernel, GPU clocks not locked"
+                           : "; inputs were just copied to the GPU, so small ones are in L2"));
   }
   if (profile.launches.size() < profile.all_launches) {
-    lines.push_back(fmt::format("of {} launches, the first {} are profiled", profile.all_launches,
-                                profile.launches.size()));
+    lines.push_back(fmt::format("the call has {} launches; only {} are profiled",
+                                profile.all_launches, profile.launches.size()));
   }
   const auto must = static_cast<double>(profile.must_read_bytes + profile.must_write_bytes);
   std::string moved = fmt::format("the call must read {} and write {}",
                                   Bytes(static_cast<double>(profile.must_read_bytes)),
                                   Bytes(static_cast<double>(profile.must_write_bytes)));
-  // A byte a microsecond is a megabyte a second.
+  // One byte per microsecond is one megabyte per second.
   if (us > 0 && must > 0) moved += fmt::format(": {:.4g} GB/s of these", must / us / 1000);
   lines.push_back(std::move(moved));
   if (has_bytes) {
     lines.push_back(fmt::format(
         "DRAM moved {} in and {} out{}", Bytes(read), Bytes(written),
-        must > 0 ? ": " + Times((read + written) / must) + " what must be moved" : std::string()));
+        must > 0 ? ": " + Times((read + written) / must) + " the necessary bytes" : std::string()));
   }
   if (!profile.missing.empty()) {
-    for (std::string& line : Wrap("less than usual: " + profile.missing, "", 3)) {
+    for (std::string& line : Wrap("incomplete profile: " + profile.missing, "", 3)) {
       lines.push_back(std::move(line));
     }
   }
   if (!profile.not_emulated.empty()) {
-    lines.push_back("no counts by source line: the emulator says: " + profile.not_emulated);
+    lines.push_back("no counts by source line: " + profile.not_emulated);
   }
   return lines;
 }
@@ -133,7 +133,7 @@ std::string GpuProfileText(const std::string& title, const GpuProfile& profile,
   size_t left = groups.size();
   for (const Group& group : groups) {
     --left;
-    // One line is kept for each kernel behind this one, as far as there is room at all.
+    // Reserve one line for each of the next kernels, up to kMostHeads.
     const size_t taken = lines.size() + 1 + std::min(left, kMostHeads);
     if (taken + kLeastDetail > kPageLines) {
       if (lines.size() + 1 == kPageLines && left > 0) {

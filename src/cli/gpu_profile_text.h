@@ -1,4 +1,4 @@
-// A profile on a GPU as one page of text: for people, and for whoever proposes the next kernel.
+// A GPU profile as one page of text, for people and for the models that propose the next kernel.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace cupel::cli {
 
-inline constexpr size_t kPageLines = 60;  // of kProfileWidth columns at most
+inline constexpr size_t kPageLines = 60;  // each at most kProfileWidth columns wide
 inline constexpr size_t kMostKernelLines = 25;
 
-/// At most kPageLines lines; `title` is the first. Launches of one kernel with one shape are told
-/// together, the ones that take most time first.
+/// Returns at most kPageLines lines; `title` is the first. Launches of one kernel with one shape
+/// are grouped. The groups that take most time come first.
 std::string GpuProfileText(const std::string& title, const GpuProfile& profile,
                            const SourceText& source);
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMostListBytes = 64u << 20;
 constexpr const char* kLineRemedy =
-    "each line is like {\"kernel\": \"k.cu\", \"task\": \"mnist_linear\", \"backward\": false}";
+    "write each line like {\"kernel\": \"k.cu\", \"task\": \"mnist_linear\", \"backward\": false}";
 
 Result<ListedKernel> ReadLine(const std::string& line, const std::string& where) {
   TRY_ASSIGN(const Json json, ParseJson(line, where));

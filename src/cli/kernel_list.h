@@ -1,4 +1,4 @@
-// A list of kernels and the tasks that they are for: a file with a line of JSON for each,
+// Reads a list of kernels and their tasks: a file with one line of JSON for each kernel,
 // {"kernel": "k.cu", "task": "mnist_linear", "backward": false}.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -18,8 +18,8 @@ struct ListedKernel {
   task::Direction direction = task::Direction::kForward;
 };
 
-/// Gives every line to `take`, in order. An Error, also one of `take`'s, ends it and names the
-/// line.
+/// Calls `take` for every line, in order. The first Error, also one from `take`, stops the reading.
+/// It names the line.
 Status ReadKernelList(const std::filesystem::path& list,
                       const std::function<Status(const ListedKernel& kernel)>& take);
 

@@ -22,7 +22,7 @@ Result<std::vector<std::unique_ptr<Session>>> OpenLanes(
     Common one = common;
     one.device = fmt::format("gpu:{}", ordinal);
     auto session = Session::Create(one, compile, progress, true);
-    // The driver says so when there is no further GPU.
+    // kNotFound means that there are no more GPUs.
     const bool is_end = !session && session.error().code == ErrorCode::kNotFound;
     if (is_end && !lanes.empty()) return lanes;
     if (!session) return tl::unexpected<Error>(session.error());

@@ -1,4 +1,4 @@
-// The engines that a command may use: one, or one for each GPU of the host.
+// The sessions that a command uses: one, or one for each GPU of the machine.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,13 +12,14 @@
 
 namespace cupel::cli {
 
-/// A session for "gpu:N", "gpu" or "emu", one for each GPU for "gpu:all", ready for timing.
+/// Opens one session for "gpu:N", "gpu" or "emu", or one for each GPU for "gpu:all". They are ready
+/// for timing.
 Result<std::vector<std::unique_ptr<Session>>> OpenLanes(
     const Common& common, const Compile& compile,
     const std::function<void(const assay::Progress&)>& progress);
 
-/// Calls `work(lane, item)` for every item, each lane in a thread of its own; a lane takes the next
-/// item when it is free. Returns the first Error, after which no new item is begun.
+/// Calls `work(lane, item)` for every item. Each lane has its own thread and takes the next item
+/// when it is free. After the first Error no new item starts; that Error is returned.
 Status ForEachOnLanes(size_t lanes, size_t items,
                       const std::function<Status(size_t lane, size_t item)>& work);
 

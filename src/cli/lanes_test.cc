@@ -9,14 +9,14 @@
 namespace cupel::cli {
 namespace {
 
-TEST(Lanes, EveryItemIsDoneOnceAndLanesWorkAtTheSameTime) {
+TEST(Lanes, RunsEveryItemOnceInParallel) {
   std::mutex mutex;
   std::multiset<size_t> done;
   std::atomic<int> inside{0};
   bool together = false;
   const auto status = ForEachOnLanes(3, 20, [&](size_t lane, size_t item) -> Status {
     EXPECT_LT(lane, 3u);
-    // The first item waits until another lane has come in.
+    // The first item waits until another lane has started.
     ++inside;
     while (item == 0 && inside < 2) {
     }
@@ -31,16 +31,16 @@ TEST(Lanes, EveryItemIsDoneOnceAndLanesWorkAtTheSameTime) {
   EXPECT_EQ(std::set<size_t>(done.begin(), done.end()).size(), 20u);
 }
 
-TEST(Lanes, AnErrorEndsWhatHasNotBegun) {
-  std::atomic<int> begun{0};
+TEST(Lanes, ErrorStopsNewItems) {
+  std::atomic<int> started{0};
   const auto status = ForEachOnLanes(1, 1000, [&](size_t, size_t item) -> Status {
-    ++begun;
+    ++started;
     if (item == 5) return Fail(ErrorCode::kIo, "the sixth");
     return {};
   });
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().message, "the sixth");
-  EXPECT_EQ(begun, 6);
+  EXPECT_EQ(started, 6);
 }
 
 }  // namespace

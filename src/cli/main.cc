@@ -1,6 +1,6 @@
-// The program's entry. The recorder, a locked-down child of ours, is this same program: it must
-// hold the stand-in CUDA runtime that a candidate's host code links against. So is the GPU worker.
-// SPDX-License-Identifier: Apache-2.0
+// The program's entry. The recorder, a sandboxed child process, is this same program, because it
+// must contain the stand-in CUDA runtime that a candidate's host code links against. The GPU worker
+// is this program too. SPDX-License-Identifier: Apache-2.0
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -18,8 +18,8 @@
 
 namespace {
 
-/// The first Ctrl-C asks politely: children are ended and folders removed. The second does not
-/// wait.
+/// The first Ctrl-C requests a clean stop: children are stopped and temporary folders removed. The
+/// second exits at once.
 extern "C" void OnSignal(int) {
   if (cupel::os::CancelRequested()) std::_Exit(130);
   cupel::os::RequestCancel();
@@ -36,8 +36,8 @@ int StatusOf(const cupel::Error& error) {
   }
 }
 
-/// What --json names does not go on holding an earlier command's facts: where this one has written
-/// none, its error is written there.
+/// If the command fails and has not written the file of --json, writes its error there. Otherwise
+/// the file could still contain the result of an earlier command.
 template <typename Command>
 cupel::Result<int> RunWithJson(const Command& command) {
   if constexpr (requires { command.common.json; }) {
@@ -77,9 +77,9 @@ int main(int argc, char** argv) {
   if (const int* status = std::get_if<int>(&parsed)) return *status;
   const auto result = std::visit([](const auto& command) { return RunWithJson(command); },
                                  std::get<cupel::cli::Command>(parsed));
-  // A verdict that nobody could read is no success: a full disk or a closed pipe shows here.
+  // If the output could not be written (full disk, closed pipe), the command failed.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    std::fprintf(stderr, "cupel: cannot write to the standard output: %s\n", std::strerror(errno));
+    std::fprintf(stderr, "cupel: cannot write to standard output: %s\n", std::strerror(errno));
     return 2;
   }
   if (result) return *result;

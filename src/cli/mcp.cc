@@ -1,4 +1,4 @@
-// `cupel mcp`: cupel as tools for coding agents, over standard input and output (docs/mcp.md).
+// `cupel mcp`: serves tools to coding agents over standard input and output (docs/mcp.md).
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
@@ -15,8 +15,8 @@
 namespace cupel::cli {
 namespace {
 
-/// A client that reads nothing for so long has gone.
-constexpr std::chrono::seconds kSilence{60};
+/// A client that reads nothing for this long is considered dead.
+constexpr std::chrono::seconds kWriteDeadline{60};
 
 serve::McpOffer Offer(const McpSetting& setting, int jobs) {
   serve::McpOffer offer;
@@ -52,8 +52,8 @@ Result<int> Run(const McpCommand& command) {
   }
   setting.calibration = command.calibration;
   const auto send = [&output](const std::string& line) {
-    // Nobody is left to be told.
-    if (!os::WriteAll(output.get(), line + "\n", kSilence)) os::RequestCancel();
+    // If the client does not read, stop the server.
+    if (!os::WriteAll(output.get(), line + "\n", kWriteDeadline)) os::RequestCancel();
   };
   serve::McpServer server(Offer(setting, command.jobs), send);
   TRY(serve::ServeMcp(server, STDIN_FILENO));

@@ -12,13 +12,13 @@ namespace {
 
 constexpr size_t kMostNotes = 32;
 
-/// How long arrays and texts may be: tried in this order until all fits.
+/// Limits for arrays and texts. They are tried in this order until the document fits.
 struct Lengths {
   size_t items, bytes;
 };
 constexpr Lengths kLengths[] = {{64, 4096}, {16, 1024}, {8, 512}, {4, 256}, {2, 128}, {1, 64}};
 
-/// Removes what `pattern` names below `json`; true when there was something.
+/// Removes the members below `json` that `pattern` names. Returns whether there were any.
 bool Remove(Json& json, std::string_view pattern) {
   const size_t end = std::min(pattern.find('/', 1), pattern.size());
   const std::string name(pattern.substr(1, end - 1));
@@ -35,7 +35,7 @@ bool Remove(Json& json, std::string_view pattern) {
   return true;
 }
 
-/// Cut between characters.
+/// Cuts `text` to at most `bytes` at a character boundary, and appends "…".
 std::string Cut(const std::string& text, size_t bytes) {
   while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) >> 6) == 2) --bytes;
   return text.substr(0, bytes) + "…";
@@ -86,7 +86,7 @@ class Shortener {
   std::vector<std::string> notes_;
 };
 
-/// The last resort: members of the document that are large although everything in them is cut.
+/// The last resort: empties members of the document that are still too large after cutting.
 void EmptyLargeMembers(Json& document, size_t max_bytes, std::vector<std::string>& notes) {
   const size_t most = max_bytes / (document.size() + 1);
   for (auto& [name, member] : document.items()) {
@@ -121,7 +121,7 @@ std::string FirstLines(std::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) return std::string(text);
   const size_t end = text.rfind('\n', max_bytes - 1);
   const size_t kept = end == std::string_view::npos ? 0 : end + 1;
-  return fmt::format("{}({} more bytes are left out)\n", text.substr(0, kept), text.size() - kept);
+  return fmt::format("{}({} more bytes are not shown)\n", text.substr(0, kept), text.size() - kept);
 }
 
 }  // namespace cupel::cli

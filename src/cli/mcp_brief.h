@@ -1,4 +1,4 @@
-// What of a long document a language model needs to see. SPDX-License-Identifier: Apache-2.0
+// Shortens long documents for language models. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <span>
@@ -9,12 +9,12 @@
 
 namespace cupel::cli {
 
-/// `document`, an object, in about `max_bytes`: without the members that `leave_out` names
-/// ("/settings/*/trials"), then with its arrays and texts cut, the longest first. What was left out
-/// is listed in a member "left_out", which is always there.
+/// Shortens `document`, an object, to about `max_bytes`. It first removes the members that
+/// `leave_out` names ("/settings/*/trials"), then cuts arrays and texts, the longest first. The
+/// member "left_out" is always added and lists what is missing.
 Json Brief(Json document, std::span<const std::string_view> leave_out, size_t max_bytes);
 
-/// The first lines of `text` in at most `max_bytes`, and a line that says how much is missing.
+/// The first lines of `text`, at most `max_bytes`. If some are missing, a last line says how much.
 std::string FirstLines(std::string_view text, size_t max_bytes);
 
 }  // namespace cupel::cli

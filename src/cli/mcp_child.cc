@@ -14,13 +14,14 @@ namespace cupel::cli {
 namespace {
 
 constexpr size_t kLongestLine = 1u << 16;
-constexpr size_t kMostComplaint = 4096;
+constexpr size_t kMostError = 4096;
 
-class Listener {
+/// Reports a child's progress lines to the caller.
+class ProgressReader {
  public:
-  explicit Listener(serve::McpCall& call) : call_(call) {}
+  explicit ProgressReader(serve::McpCall& call) : call_(call) {}
 
-  void Hear(std::string_view bytes) {
+  void Read(std::string_view bytes) {
     lines_.Feed(bytes);
     for (;;) {
       const auto line = lines_.Next();
@@ -51,7 +52,7 @@ Step StepOf(std::string_view line) {
   return step;
 }
 
-std::string Complaint(std::string_view err) {
+std::string LastError(std::string_view err) {
   constexpr std::string_view kMark = "cupel: ";
   size_t start = err.rfind("\ncupel: ");
   if (start != std::string_view::npos) {
@@ -59,39 +60,38 @@ std::string Complaint(std::string_view err) {
   } else if (err.starts_with(kMark)) {
     err.remove_prefix(kMark.size());
   }
-  if (err.size() > kMostComplaint) err.remove_prefix(err.size() - kMostComplaint);
+  if (err.size() > kMostError) err.remove_prefix(err.size() - kMostError);
   return std::string(err);
 }
 
-Result<ChildEnd> RunSelf(const std::vector<std::string>& arguments,
-                         const std::filesystem::path& folder, std::chrono::seconds limit,
-                         serve::McpCall& call) {
+Result<ChildResult> RunSelf(const std::vector<std::string>& arguments,
+                            const std::filesystem::path& folder, std::chrono::seconds limit,
+                            serve::McpCall& call) {
   os::SpawnOptions options;
   options.argv = {"/proc/self/exe"};
   options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
   for (const std::string& argument : arguments) {
     if (argument.find('\0') != std::string::npos) {
-      return Fail(ErrorCode::kInvalidArgument, "an argument holds a zero byte");
+      return Fail(ErrorCode::kInvalidArgument, "an argument contains a zero byte");
     }
   }
   options.env = os::CurrentEnvironment();
   options.env["TMPDIR"] = folder.string();
-  Listener listener(call);
-  TRY_ASSIGN(os::RunResult run,
-             os::RunUntil(call.stop(), std::move(options), limit, 4u << 20, {},
-                          [&](std::string_view bytes) { listener.Hear(bytes); }));
+  ProgressReader reader(call);
+  TRY_ASSIGN(os::RunResult run, os::RunUntil(call.stop(), std::move(options), limit, 4u << 20, {},
+                                             [&](std::string_view bytes) { reader.Read(bytes); }));
   if (call.stop()) return Fail(ErrorCode::kCancelled, "cancelled");
   if (run.status.timed_out) {
-    return Fail(ErrorCode::kTimeout, fmt::format("it took longer than {} s", limit.count()),
-                "ask for less (\"settings\": \"single\", fewer trials), or start the server with "
-                "a longer --timeout");
+    return Fail(ErrorCode::kTimeout, fmt::format("the call took longer than {} s", limit.count()),
+                "request less work (\"settings\": \"single\", fewer trials), or start the server "
+                "with a longer --timeout");
   }
   if (!run.status.exited) {
     return Fail(ErrorCode::kInternal,
                 fmt::format("cupel {} was {}", arguments.front(), run.status.Describe()),
-                "free memory, if that is what it lacked");
+                "if the machine ran out of memory, free some and try again");
   }
-  return ChildEnd{run.status.code, std::move(run.out), std::move(run.err)};
+  return ChildResult{run.status.code, std::move(run.out), std::move(run.err)};
 }
 
 }  // namespace cupel::cli

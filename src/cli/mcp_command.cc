@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a model reads of an answer at once.
+// The most that an answer shows a model at once.
 constexpr size_t kMostCommandText = 24u << 10;
 constexpr size_t kMostDocument = 24u << 10;
 
@@ -24,13 +24,13 @@ std::string TextOf(const Json& value) {
   return value.is_string() ? value.get<std::string>() : DumpJson(value);
 }
 
-/// The document that the command wrote; null when it wrote none.
+/// The document that the command wrote; null if it wrote none.
 Result<Json> ReadDocument(const McpRecord& record) {
   std::error_code error;
   if (!fs::exists(record.Document(), error)) return Json();
   TRY_ASSIGN(const std::string text, os::ReadFile(record.Document(), kMaxJsonBytes));
   TRY_ASSIGN(Json document, ParseJson(text, record.Document().string()));
-  // An error is told as text: a tool's schema describes its answers.
+  // Errors are returned as text, because a tool's schema only describes its answers.
   if (document.contains("schema") && document["schema"] == kErrorSchema) return Json();
   return document;
 }
@@ -51,7 +51,7 @@ void McpCommandLine::AddOption(const char* option, const Json& arguments, const 
 Status McpCommandLine::AddKernel(const Json& arguments) {
   const bool has_source = arguments.contains("source"), has_path = arguments.contains("path");
   if (has_source == has_path) {
-    return Fail(ErrorCode::kInvalidArgument, "there must be one of \"source\" and \"path\"",
+    return Fail(ErrorCode::kInvalidArgument, "give exactly one of \"source\" and \"path\"",
                 "give the kernel's text as \"source\", or a file as \"path\"");
   }
   if (has_source) {
@@ -64,7 +64,7 @@ Status McpCommandLine::AddKernel(const Json& arguments) {
   const fs::path path = arguments["path"].get<std::string>();
   if (!IsCandidateName(path)) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} is no kernel: its name must end in .cu or .py", path.string()));
+                fmt::format("{} is not a kernel: its name must end in .cu or .py", path.string()));
   }
   AddFile(path);
   return {};
@@ -127,9 +127,9 @@ serve::McpAnswer McpCommandLine::Run(serve::McpCall& call,
 
   serve::McpAnswer answer;
   answer.text = FirstLines(end->out, kMostCommandText);
-  // 0, 1 and 3 are answers about the kernel; in all else cupel could not do its work.
+  // Exit status 0, 1 and 3 are answers about the kernel. Any other means that cupel itself failed.
   answer.is_error = end->status != 0 && end->status != 1 && end->status != 3;
-  if (answer.is_error || answer.text.empty()) answer.text += Complaint(end->err);
+  if (answer.is_error || answer.text.empty()) answer.text += LastError(end->err);
   if (answer.text.empty()) answer.text = "done\n";
   if (document->is_null() && (end->status == 1 || end->status == 3)) {
     *document = Json{{"verdict", end->status == 1 ? "rejected" : "unsupported"}};

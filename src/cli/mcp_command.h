@@ -1,4 +1,4 @@
-// A tool of the MCP server that is a command of cupel. SPDX-License-Identifier: Apache-2.0
+// A tool of the MCP server that runs a command of cupel. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <span>
@@ -14,27 +14,27 @@ namespace cupel::cli {
 /// A command line under construction, for one call.
 class McpCommandLine {
  public:
-  /// `words` name the command; its document goes to a new record.
+  /// `words` name the command. Its document goes to a new record.
   static Result<McpCommandLine> Begin(const McpSetting& setting, std::vector<std::string> words);
 
-  /// "--name=value" where the member is there.
+  /// Adds "--name=value" if `arguments` has the member.
   void AddOption(const char* option, const Json& arguments, const char* member);
-  /// The file of "path", or one with the text of "source".
+  /// Adds the file of "path", or a new file with the text of "source".
   Status AddKernel(const Json& arguments);
-  /// --task, --backward, --settings, --trials, --seed, --device.
+  /// Adds --task, --backward, --settings, --trials, --seed, --device.
   void AddQuestion(const Json& arguments);
-  // How the server was started.
-  void AddModel();    // of the GPU that the emulator describes
-  void AddPython();   // that has PyTorch
-  void AddCompile();  // how kernels are compiled, and AddSandbox()
-  void AddSandbox();  // whether a weak one will do
+  // These add options that the server was started with.
+  void AddModel();    // the GPU that the emulator models
+  void AddPython();   // the Python that has PyTorch
+  void AddCompile();  // how kernels are compiled; includes AddSandbox()
+  void AddSandbox();  // whether a weak sandbox is allowed
   void AddReviewers();
   void Add(std::string word) { words_.push_back(std::move(word)); }
-  /// After the options.
+  /// Adds a file argument. Files come after the options.
   void AddFile(const std::filesystem::path& path);
 
-  /// Runs it. The answer has the text that a terminal would show, and the document without the
-  /// members that `leave_out` names.
+  /// Runs the command. The answer has the text that a terminal would show, and the document without
+  /// the members that `leave_out` names.
   serve::McpAnswer Run(serve::McpCall& call, std::span<const std::string_view> leave_out);
   const McpRecord& record() const { return record_; }
 

@@ -1,4 +1,4 @@
-// The tools that are commands of cupel. SPDX-License-Identifier: Apache-2.0
+// The tools of the MCP server that run commands of cupel. SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <span>
 #include <utility>
@@ -16,7 +16,7 @@ using serve::McpTool;
 
 constexpr size_t kMostExtracted = 256u << 10;
 
-// What a model does not need at first sight; all of it is in the record.
+// Members that are left out of answers because a model rarely needs them. The record has them.
 constexpr std::array<std::string_view, 13> kOfVerdict = {"/settings/*/trials",
                                                          "/settings/*/cases",
                                                          "/settings/*/controls",
@@ -57,7 +57,7 @@ auto Running(const McpSetting& setting, const char* command, Fill fill,
   };
 }
 
-/// What check, bench and profile have in common.
+/// The common part of check, bench and profile.
 Status FillJudging(McpCommandLine& line, const Json& arguments) {
   line.AddQuestion(arguments);
   line.AddModel();
@@ -66,13 +66,13 @@ Status FillJudging(McpCommandLine& line, const Json& arguments) {
   return line.AddKernel(arguments);
 }
 
-McpTool Check(const McpSetting& setting) {
+McpTool CheckTool(const McpSetting& setting) {
   McpTool tool =
       Tool("check", "Check a kernel",
-           "Is a CUDA kernel right? Compiles it, runs it in the emulator or on a GPU on "
-           "fresh inputs at every setting, and compares with PyTorch in float64. Answers "
-           "with a verdict: accepted, or rejected or unsupported with reasons that name "
-           "the source line, thread or element.");
+           "Checks whether a CUDA kernel is correct. Compiles it, runs it in the emulator or on a "
+           "GPU on fresh inputs at every setting, and compares with PyTorch in float64. Returns "
+           "a verdict: accepted, or rejected or unsupported with reasons that name the source "
+           "line, thread or element.");
   Json properties = Json::object();
   AddKernel(properties);
   AddQuestion(properties, "all");
@@ -85,11 +85,11 @@ McpTool Check(const McpSetting& setting) {
   return tool;
 }
 
-McpTool Profile(const McpSetting& setting) {
+McpTool ProfileTool(const McpSetting& setting) {
   McpTool tool = Tool("profile", "Profile a kernel",
-                      "What does a kernel spend its time on? The bound that dominates, the lines "
-                      "that cause it, and waste such as bank conflicts or sectors fetched in vain: "
-                      "counted and estimated by the emulator, or measured on a GPU.");
+                      "Shows what a kernel spends its time on: the dominating bottleneck, the "
+                      "lines that cause it, and waste such as bank conflicts or unused sectors. "
+                      "The emulator counts and estimates, or a GPU measures.");
   Json properties = Json::object();
   AddKernel(properties);
   AddQuestion(properties, "single");
@@ -100,11 +100,11 @@ McpTool Profile(const McpSetting& setting) {
   return tool;
 }
 
-McpTool Bench(const McpSetting& setting) {
+McpTool BenchTool(const McpSetting& setting) {
   McpTool tool = Tool("bench", "Measure a kernel on a GPU",
-                      "How fast is a kernel, against eager PyTorch and torch.compile and its other "
-                      "versions? Needs a GPU: without one, profile estimates. Kernels that are not "
-                      "right are not timed.");
+                      "Times a kernel against eager PyTorch, torch.compile and other versions of "
+                      "it. Needs a GPU; without one, use profile for estimates. Kernels that are "
+                      "not correct are not timed.");
   Json properties = Json::object();
   AddKernel(properties);
   AddQuestion(properties, "all");
@@ -113,7 +113,7 @@ McpTool Bench(const McpSetting& setting) {
                           {"items", TextSchema("A .cu or .py file")},
                           {"maxItems", 7}};
   properties["baselines"] = TextSchema(
-      "Which of PyTorch's answers: eager, compile, max-autotune, separated by commas, or none. "
+      "PyTorch baselines to time: eager, compile, max-autotune, separated by commas, or none. "
       "Default: eager,compile.",
       64);
   tool.input = Arguments(std::move(properties), {"task"});
@@ -133,13 +133,14 @@ McpTool Bench(const McpSetting& setting) {
   return tool;
 }
 
-McpTool Build(const McpSetting& setting) {
+McpTool BuildTool(const McpSetting& setting) {
   McpTool tool = Tool("build", "Compile a kernel",
-                      "Does a kernel compile? The compiler's messages by line; registers, shared "
-                      "memory and spills of each kernel. Quicker than check.");
+                      "Compiles a kernel. Returns the compiler's messages by line, and registers, "
+                      "shared memory and spills of each kernel. Faster than check.");
   Json properties = Json::object();
   AddKernel(properties);
-  properties["task"] = TextSchema("Of a Python answer: the task that orders its arguments.");
+  properties["task"] =
+      TextSchema("For a Python answer: the task that gives the order of its arguments.");
   tool.input = Arguments(std::move(properties), {});
   Json answer{{"built", {{"type", "boolean"}}},
               {"diagnostics", {{"type", "array"}}},
@@ -157,15 +158,17 @@ McpTool Build(const McpSetting& setting) {
   return tool;
 }
 
-McpTool Verify(const McpSetting& setting) {
+McpTool VerifyTool(const McpSetting& setting) {
   McpTool tool = Tool("verify", "Verify a verdict's record",
-                      "Is a record of a verdict true? Checks its digest and hashes, and judges the "
-                      "kernel again from the record's seeds.");
+                      "Verifies a record of a verdict. Checks its digest and hashes, and judges "
+                      "the kernel again from the record's seeds.");
   Json properties{
-      {"record_file", TextSchema("What check wrote: its record_file, or any cupel.verdict/1.")},
-      {"kernel", TextSchema("The .cu file. Default: where the record says it is, or beside it.")},
-      {"task", TextSchema("The task. Default: as the record names it.")},
-      {"device", TextSchema("gpu or gpu:N for a record of a GPU.", 16)}};
+      {"record_file",
+       TextSchema("The record_file of a check, or any file of the form cupel.verdict/1.")},
+      {"kernel", TextSchema("The .cu file. Default: the path in the record, or the same name next "
+                            "to the record.")},
+      {"task", TextSchema("The task. Default: the task in the record.")},
+      {"device", TextSchema("gpu or gpu:N, for a record made on a GPU.", 16)}};
   tool.input = Arguments(std::move(properties), {"record_file"});
   Json answer{{"holds", {{"type", "boolean"}}}};
   AddRecord(answer);
@@ -184,14 +187,15 @@ McpTool Verify(const McpSetting& setting) {
   return tool;
 }
 
-/// The file is the answer, whole: a model is to go on from it.
-McpTool Extract(const McpSetting& setting) {
+/// The answer is the whole file, because a model should continue from it.
+McpTool ExtractTool(const McpSetting& setting) {
   McpTool tool = Tool("extract", "Extract the kernel of a Python answer",
-                      "The .cu file in a Python answer with load_inline (as KernelBench's models "
-                      "write), found without running it.");
+                      "Extracts the .cu file from a Python answer with load_inline (the form of "
+                      "KernelBench answers) without running it.");
   Json properties{{"source", TextSchema("The Python text. Give this or path.", 4u << 20)},
                   {"path", TextSchema("The .py file.")},
-                  {"task", TextSchema("Task that orders the arguments. Default: the answer.")}};
+                  {"task", TextSchema("Task that gives the order of the arguments. Default: the "
+                                      "answer's own order.")}};
   tool.input = Arguments(std::move(properties), {});
   tool.run = [&setting](const Json& arguments, McpCall& call) -> McpAnswer {
     auto line = McpCommandLine::Begin(setting, {"extract"});
@@ -212,17 +216,18 @@ McpTool Extract(const McpSetting& setting) {
     if (text) {
       done.text = *text;
     } else {
-      done.is_error = true;  // nothing to go on from; the text says what could not be followed
+      done.is_error = true;  // no file; the text says what cupel could not follow
     }
     return done;
   };
   return tool;
 }
 
-McpTool Doctor(const McpSetting& setting) {
-  McpTool tool = Tool("doctor", "What this machine offers",
-                      "Which parts of cupel work here (compiler, sandbox, PyTorch, GPUs), and what "
-                      "to do about those that do not.");
+McpTool DoctorTool(const McpSetting& setting) {
+  McpTool tool =
+      Tool("doctor", "Show what works on this machine",
+           "Shows which parts of cupel work on this machine (compiler, sandbox, PyTorch, "
+           "GPUs), and how to fix the others.");
   tool.input = Arguments(Json::object(), {});
   Json answer{{"checks", {{"type", "array"}}}};
   AddRecord(answer);
@@ -238,8 +243,8 @@ McpTool Doctor(const McpSetting& setting) {
 }  // namespace
 
 std::vector<McpTool> CommandTools(const McpSetting& setting) {
-  return {Check(setting),   Build(setting),  Profile(setting), Bench(setting),
-          Extract(setting), Verify(setting), Doctor(setting)};
+  return {CheckTool(setting),   BuildTool(setting),  ProfileTool(setting), BenchTool(setting),
+          ExtractTool(setting), VerifyTool(setting), DoctorTool(setting)};
 }
 
 }  // namespace cupel::cli

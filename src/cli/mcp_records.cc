@@ -31,7 +31,7 @@ Result<McpRecord> McpRecords::Find(int64_t number) const {
   const auto found = folders_.find(number);
   if (found != folders_.end()) return McpRecord{number, found->second};
   return Fail(ErrorCode::kNotFound, fmt::format("there is no record {}", number),
-              fmt::format("call the tool again: this server's last {} calls have one", kMost));
+              fmt::format("call the tool again; the server keeps the last {} records", kMost));
 }
 
 }  // namespace cupel::cli

@@ -1,5 +1,5 @@
-// The folders in which an MCP server keeps what its calls were given and what came of them: each
-// has a number, under which later calls can ask for more of it. SPDX-License-Identifier: Apache-2.0
+// The folders in which an MCP server stores the inputs and results of its calls. Each has a number,
+// with which later calls can request more of it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -15,20 +15,20 @@ namespace cupel::cli {
 
 struct McpRecord {
   int64_t number = 0;
-  std::shared_ptr<const os::TempDir> folder;  // lives as long as somebody holds it
+  std::shared_ptr<const os::TempDir> folder;  // removed with its last owner
 
-  /// What the call found, as JSON.
+  /// The result of the call, as JSON.
   std::filesystem::path Document() const { return folder->path() / "record.json"; }
 };
 
-/// Thread-safe. Private to this user; removed with this object.
+/// Thread-safe. The folders are private to this user and are removed with this object.
 class McpRecords {
  public:
   static Result<std::unique_ptr<McpRecords>> Create();
-  /// The oldest goes when there are 256.
+  /// Creates a record. At most 256 are kept; the oldest is dropped first.
   Result<McpRecord> New();
   Result<McpRecord> Find(int64_t number) const;
-  /// Private and removed at the end; for what is of no single call.
+  /// The parent folder, for files that do not belong to a single call. Also private and removed.
   const std::filesystem::path& folder() const { return root_.path(); }
 
  private:

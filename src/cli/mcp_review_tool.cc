@@ -1,5 +1,5 @@
-// The tool `review`: language models read a kernel. Which ones is said when the server is started,
-// never by a call. SPDX-License-Identifier: Apache-2.0
+// The tool `review`: language models review a kernel. The server's command line names the models,
+// not the call. SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <mutex>
 #include <utility>
@@ -22,7 +22,7 @@ McpAnswer Review(const McpSetting& setting, const Json& arguments, McpCall& call
     return serve::McpFailure(Error{
         ErrorCode::kInvalidArgument, "this server was started without a language model",
         "start it as cupel mcp --model PROVIDER:NAME (docs/models.md): " + llm::ProviderNames() +
-            "; check judges without one"});
+            "; or use check, which needs no model"});
   }
   auto line = McpCommandLine::Begin(setting, {"review"});
   if (!line) return serve::McpFailure(line.error());
@@ -47,11 +47,11 @@ McpAnswer Review(const McpSetting& setting, const Json& arguments, McpCall& call
 McpTool ReviewTool(const McpSetting& setting) {
   McpTool tool;
   tool.name = "review";
-  tool.title = "Have a kernel read";
+  tool.title = "Review a kernel";
   tool.description =
-      "What do language models say of a kernel that read it? Three verifiers (does it compile, "
-      "is its memory in order, are its numerics right) vote, and quote the line they object to. An "
-      "opinion, quick and fallible: only check gives a verdict.";
+      "Language models review a kernel. Three verifiers (compilation, memory accesses, numerics) "
+      "vote, and quote the line they object to. This is a quick opinion that can be wrong: only "
+      "check gives a verdict.";
   Json properties = Json::object();
   AddKernel(properties);
   properties["task"] =
@@ -59,7 +59,8 @@ McpTool ReviewTool(const McpSetting& setting) {
   properties["direction"] = ChoiceSchema("Default: forward.", {"forward", "backward"});
   properties["show_findings"] = {
       {"type", "boolean"},
-      {"description", "Judge it first, as check does, and show the readers what was found."}};
+      {"description",
+       "Judge the kernel first, as check does, and show the findings to the reviewers."}};
   tool.input = Arguments(std::move(properties), {"task"});
   Json answer{{"passed", {{"type", "boolean"}}},
               {"score", {{"type", "number"}}},

@@ -1,4 +1,4 @@
-// Runs of `cupel optimize` as tools, and the records of the server's own calls.
+// Tools for runs of `cupel optimize` and for the records of the server's own calls.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -27,7 +27,7 @@ constexpr const char* kRunsFolder = "cupel-runs";
 
 Json TextType() { return {{"type", "string"}}; }
 
-/// The archives in `folder` and one level below, where `cupel optimize` puts its runs.
+/// The archives in `folder` and one level below; `cupel optimize` puts its runs there.
 Result<std::vector<archive::RunSummary>> RunsBelow(const fs::path& folder) {
   std::vector<fs::path> folders{folder};
   std::error_code error;
@@ -37,7 +37,7 @@ Result<std::vector<archive::RunSummary>> RunsBelow(const fs::path& folder) {
   if (error) {
     return Fail(ErrorCode::kNotFound,
                 fmt::format("cannot list {}: {}", folder.string(), error.message()),
-                "name the folder that holds runs of cupel optimize");
+                "give the folder that contains runs of cupel optimize");
   }
   std::vector<archive::RunSummary> runs;
   for (const fs::path& one : folders) {
@@ -90,7 +90,7 @@ Result<McpAnswer> ShowCandidate(const Json& arguments) {
   }
   if (!candidate) {
     return Fail(ErrorCode::kNotFound, fmt::format("{} has no accepted candidate", folder.string()),
-                "name one with \"candidate\": 1 is the start");
+                "choose a candidate by number with \"candidate\"; 1 is the starting kernel");
   }
   TRY_ASSIGN(const std::string source, archive.Source(candidate->id));
   TRY_ASSIGN(const auto verdict, archive.LatestVerdict(candidate->id));
@@ -121,12 +121,12 @@ serve::McpTool CandidateTool() {
   tool.name = "run_candidate";
   tool.title = "Show a candidate of a run";
   tool.description =
-      "The source, origin and verdict of one candidate of a run of cupel optimize: the best, or by "
-      "number.";
-  tool.input =
-      Arguments({{"run", TextSchema("Folder of the run.")},
-                 {"candidate", IntegerSchema("Its number. Default: the best.", 1, INT64_MAX)}},
-                {"run"});
+      "Shows the source, origin and verdict of one candidate of a run of cupel optimize: the best, "
+      "or the one with a given number.";
+  tool.input = Arguments(
+      {{"run", TextSchema("Folder of the run.")},
+       {"candidate", IntegerSchema("Number of the candidate. Default: the best.", 1, INT64_MAX)}},
+      {"run"});
   tool.output = AnswerOf({{"candidate", {{"type", "integer"}}}, {"source", TextType()}},
                          {"candidate", "source"});
   tool.run = [](const Json& arguments, McpCall&) {
@@ -141,7 +141,8 @@ serve::McpTool ReportTool(const McpSetting& setting) {
   tool.name = "run_report";
   tool.title = "Report on a run";
   tool.description =
-      "What a run of cupel optimize tried and found: counts, the best candidate, its lineage.";
+      "Shows what a run of cupel optimize tried and found: counts, the best candidate, its "
+      "lineage.";
   tool.input = Arguments({{"run", TextSchema("Folder of the run.")}}, {"run"});
   Json properties{{"task", TextType()}, {"status", TextType()}};
   AddRecord(properties);
@@ -166,8 +167,8 @@ Result<McpAnswer> ShowRecord(const McpSetting& setting, const Json& arguments) {
   } catch (const Json::exception&) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("there is no {} in record {}", pointer.substr(0, 200), record.number),
-                "give a JSON pointer, e.g. /settings/0/findings; without one, all is shown in "
-                "brief");
+                "give a JSON pointer, e.g. /settings/0/findings; without one, the whole record is "
+                "shown in brief");
   }
   McpAnswer answer;
   answer.structured = Brief(Json{{"value", *part}}, {}, kMostPart);
@@ -181,9 +182,10 @@ std::vector<serve::McpTool> RunTools(const McpSetting& setting) {
   serve::McpTool list;
   list.name = "run_list";
   list.title = "List runs";
-  list.description = "The runs of cupel optimize in a folder, the newest first.";
+  list.description = "Lists the runs of cupel optimize in a folder, the newest first.";
   list.input = Arguments(
-      {{"folder", TextSchema(fmt::format("Default: {}, where the server runs.", kRunsFolder))}},
+      {{"folder",
+        TextSchema(fmt::format("Default: {} in the server's current folder.", kRunsFolder))}},
       {});
   list.output = AnswerOf({{"runs", {{"type", "array"}}}}, {"runs"});
   list.run = [](const Json& arguments, McpCall&) {
@@ -196,13 +198,15 @@ std::vector<serve::McpTool> RunTools(const McpSetting& setting) {
 serve::McpTool RecordTool(const McpSetting& setting) {
   serve::McpTool tool;
   tool.name = "record";
-  tool.title = "More of what a call found";
+  tool.title = "Show more of a call's result";
   tool.description =
-      "Part of the whole document behind an answer, by its record number: what the answer's "
-      "left_out names, e.g. /settings/0/trials, /settings/0/counters/launches/0/lines.";
+      "Shows a part of the whole document behind an answer, by its record number. Use it for the "
+      "parts in the answer's left_out, e.g. /settings/0/trials, "
+      "/settings/0/counters/launches/0/lines.";
   tool.input = Arguments(
-      {{"record", IntegerSchema("Of an earlier answer of this server.", 1, INT64_MAX)},
-       {"pointer", TextSchema("JSON pointer to the part. Default: all of it, in brief.")}},
+      {{"record",
+        IntegerSchema("Record number of an earlier answer of this server.", 1, INT64_MAX)},
+       {"pointer", TextSchema("JSON pointer to the part. Default: the whole document, in brief.")}},
       {"record"});
   tool.output =
       AnswerOf({{"left_out", {{"type", "array"}, {"items", TextType()}}}}, {"value", "left_out"});

@@ -50,12 +50,12 @@ Json ChoiceSchema(std::string_view description, std::initializer_list<const char
 void AddKernel(Json& properties) {
   properties["source"] = TextSchema(
       "The kernel's source text: a CUDA file with a function forward (or backward) and "
-      "PYBIND11_MODULE. Give this or path.",
+      "PYBIND11_MODULE. Give either this or path.",
       build::kMaxSourceBytes);
-  properties["path"] = TextSchema("A file instead of source: .cu, or a Python answer (.py).");
+  properties["path"] = TextSchema("A file, instead of source: .cu, or a Python answer (.py).");
   properties["language"] = ChoiceSchema(
-      "Of source: cuda (default), or python for an answer with load_inline, which is "
-      "read and never run.",
+      "Language of source: cuda (default), or python for an answer with load_inline. The "
+      "answer's Python is never run.",
       {"cuda", "python"});
 }
 
@@ -67,18 +67,17 @@ void AddQuestion(Json& properties, std::string_view settings) {
       ChoiceSchema(fmt::format("Sizes to try; single is quickest. Default: {}.", settings),
                    {"single", "multi", "heldout", "all"});
   properties["seed"] = IntegerSchema(
-      "Draws the inputs from this number, which repeats a verdict. Default: secret inputs.", 0,
-      INT64_MAX);
+      "Seed of the inputs; the same seed repeats a verdict. Default: secret inputs.", 0, INT64_MAX);
   properties["device"] = TextSchema(
-      "emu (the built-in emulator, no GPU needed), gpu or gpu:N. Default: as the server was "
-      "started.",
+      "emu (the built-in emulator, no GPU needed), gpu or gpu:N. Default: the server's --device.",
       16);
 }
 
 void AddRecord(Json& properties) {
-  properties["record"] = {{"type", "integer"},
-                          {"description", "Number of the whole document, for the tool record"}};
-  properties["record_file"] = {{"type", "string"}, {"description", "File with that document"}};
+  properties["record"] = {
+      {"type", "integer"},
+      {"description", "Number of the call's whole document, for the tool record"}};
+  properties["record_file"] = {{"type", "string"}, {"description", "File with the whole document"}};
   properties["left_out"] = ListOf({{"type", "string"}});
 }
 

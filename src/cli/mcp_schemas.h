@@ -1,4 +1,4 @@
-// The arguments and answers of the MCP server's tools, as JSON Schema.
+// JSON Schemas of the arguments and answers of the MCP server's tools.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,9 +9,10 @@
 
 namespace cupel::cli {
 
-/// An object with no other members than these.
+/// The schema of an object that may only have these members.
 Json Arguments(Json properties, std::initializer_list<const char*> required);
-/// An object in which at least these are; what of them is told here is what a caller relies on.
+/// The schema of an object that has at least the `required` members. Callers may rely on everything
+/// in it.
 Json AnswerOf(Json properties, std::initializer_list<const char*> required);
 
 Json TextSchema(std::string_view description, size_t longest = 4096);
@@ -23,9 +24,9 @@ void AddKernel(Json& properties);
 /// Adds "task", "direction", "settings", "seed", "device".
 void AddQuestion(Json& properties, std::string_view settings);
 
-/// Of the commands that judge.
+/// The answer of the commands that judge.
 Json VerdictSchema();
-/// Members that all answers with a record have.
+/// Adds the members that all answers with a record have.
 void AddRecord(Json& properties);
 
 }  // namespace cupel::cli

@@ -54,7 +54,7 @@ McpAnswer ListTasks(const McpSetting& setting) {
   return answer;
 }
 
-/// A file of the task, as far as a model will read it.
+/// A file of the task, cut to what a model will read.
 Result<std::string> Code(const fs::path& file) {
   TRY_ASSIGN(const std::string text, os::ReadFile(file, 4u << 20));
   return FirstLines(text, kMostCode);
@@ -101,7 +101,7 @@ Result<McpAnswer> ShowTask(const McpSetting& setting, const std::string& name) {
   return answer;
 }
 
-/// The name in "cupel://tasks/NAME", when there is such a task.
+/// The name in "cupel://tasks/NAME", or nullopt if there is no such task.
 Result<std::optional<std::string>> TaskIn(const McpSetting& setting, const std::string& uri) {
   if (!uri.starts_with(kTaskUri)) return std::optional<std::string>();
   const std::string name = uri.substr(kTaskUri.size());
@@ -118,7 +118,7 @@ std::vector<serve::McpTool> TaskTools(const McpSetting& setting) {
   serve::McpTool list;
   list.name = "task_list";
   list.title = "List the tasks";
-  list.description = "All tasks of the benchmark: PyTorch operations to write kernels for.";
+  list.description = "Lists all tasks of the benchmark: PyTorch operations to write kernels for.";
   list.input = Arguments(Json::object(), {});
   list.output = AnswerOf(
       {{"tasks",
@@ -130,8 +130,8 @@ std::vector<serve::McpTool> TaskTools(const McpSetting& setting) {
   show.name = "task_show";
   show.title = "Show a task";
   show.description =
-      "One task: its PyTorch code, the arguments and sizes that a kernel is called with, and a "
-      "plain kernel to start from where there is one.";
+      "Shows one task: its PyTorch code, the arguments and sizes that a kernel is called with, and "
+      "a plain kernel to start from, if there is one.";
   show.input =
       Arguments({{"task", TextSchema("Name, or a path to a task folder or .py file.")}}, {"task"});
   show.output = AnswerOf(Texts({"name", "title"}), {"name", "title", "directions"});

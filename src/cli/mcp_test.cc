@@ -20,7 +20,7 @@ using ::testing::SizeIs;
 
 Json Parsed(const std::string& text) { return ParseJson(text, "test").value(); }
 
-TEST(McpBrief, NamedMembersAreLeftOutAndListed) {
+TEST(McpBrief, RemovesNamedMembersAndListsThem) {
   constexpr std::array<std::string_view, 3> kNames = {"/settings/*/trials", "/tools", "/absent/x"};
   const Json brief = Brief(
       Parsed(
@@ -30,7 +30,7 @@ TEST(McpBrief, NamedMembersAreLeftOutAndListed) {
                               "left_out":["/settings/*/trials","/tools"]})"));
 }
 
-TEST(McpBrief, WhatIsShortStaysAsItIs) {
+TEST(McpBrief, KeepsShortDocumentsUnchanged) {
   const Json document = Parsed(R"({"list":[1,2,3],"text":"abc"})");
   Json brief = Brief(document, {}, 1000);
   EXPECT_THAT(brief["left_out"], IsEmpty());
@@ -38,7 +38,7 @@ TEST(McpBrief, WhatIsShortStaysAsItIs) {
   EXPECT_EQ(brief, document);
 }
 
-TEST(McpBrief, LongListsAndTextsAreCutUntilAllFits) {
+TEST(McpBrief, CutsLongListsAndTexts) {
   Json document{{"verdict", "rejected"}, {"text", std::string(100'000, 'x')}};
   for (int i = 0; i < 5000; ++i) document["findings"].push_back({{"message", "number"}, {"i", i}});
   const Json brief = Brief(document, {}, 8000);
@@ -49,7 +49,7 @@ TEST(McpBrief, LongListsAndTextsAreCutUntilAllFits) {
   EXPECT_THAT(brief["left_out"], Contains(HasSubstr("/findings: 49")));
 }
 
-TEST(McpBrief, AThousandLargeMembersFitToo) {
+TEST(McpBrief, EmptiesMembersThatAreStillTooLarge) {
   Json document{{"verdict", "accepted"}};
   for (int i = 0; i < 1000; ++i) {
     for (int j = 0; j < 50; ++j) {
@@ -62,23 +62,23 @@ TEST(McpBrief, AThousandLargeMembersFitToo) {
   EXPECT_THAT(brief["left_out"], Contains("/launches"));
 }
 
-TEST(McpBrief, TextsAreCutBetweenCharacters) {
+TEST(McpBrief, CutsTextsAtCharacterBoundaries) {
   std::string text;
   for (int i = 0; i < 3000; ++i) text += "ä";
   const Json brief = Brief({{"a", "x" + text}}, {}, 2000);
   const auto cut = brief["a"].get<std::string>();
-  EXPECT_EQ(brief, Parsed(DumpJson(brief)));  // invalid UTF-8 would come back otherwise
+  EXPECT_EQ(brief, Parsed(DumpJson(brief)));  // fails for invalid UTF-8
   EXPECT_LT(cut.size(), 2000u);
 }
 
-TEST(McpBrief, FirstLinesAreWhole) {
+TEST(McpBrief, FirstLinesKeepsWholeLines) {
   EXPECT_EQ(FirstLines("a\nb\n", 4), "a\nb\n");
   EXPECT_EQ(FirstLines("first\nsecond\nthird\n", 14),
-            "first\nsecond\n(6 more bytes are left out)\n");
-  EXPECT_EQ(FirstLines("one long line", 4), "(13 more bytes are left out)\n");
+            "first\nsecond\n(6 more bytes are not shown)\n");
+  EXPECT_EQ(FirstLines("one long line", 4), "(13 more bytes are not shown)\n");
 }
 
-TEST(McpChild, ProgressIsReadFromPlainLines) {
+TEST(McpChild, ParsesProgressFromPlainLines) {
   const Step step = StepOf("12/55 trials · 3 s left · judging multi-3");
   EXPECT_EQ(step.done, 12);
   EXPECT_EQ(step.total, 55);
@@ -88,15 +88,15 @@ TEST(McpChild, ProgressIsReadFromPlainLines) {
   }
 }
 
-TEST(McpChild, TheComplaintIsTheLastThingSaid) {
-  EXPECT_EQ(Complaint("building\ncupel: no such task\n       see task list\n"),
+TEST(McpChild, FindsTheLastError) {
+  EXPECT_EQ(LastError("building\ncupel: no such task\n       see task list\n"),
             "no such task\n       see task list\n");
-  EXPECT_EQ(Complaint("cupel: no\n"), "no\n");
-  EXPECT_EQ(Complaint("Killed\n"), "Killed\n");
-  EXPECT_THAT(Complaint(std::string(100'000, 'x')), SizeIs(4096));
+  EXPECT_EQ(LastError("cupel: no\n"), "no\n");
+  EXPECT_EQ(LastError("Killed\n"), "Killed\n");
+  EXPECT_THAT(LastError(std::string(100'000, 'x')), SizeIs(4096));
 }
 
-TEST(McpRecords, TheOldestGoWithTheirFolders) {
+TEST(McpRecords, DropsTheOldestWithTheirFolders) {
   const auto records = McpRecords::Create().value();
   std::filesystem::path first;
   {
@@ -105,7 +105,7 @@ TEST(McpRecords, TheOldestGoWithTheirFolders) {
     first = record.folder->path();
     EXPECT_EQ(records->Find(1)->folder->path(), first);
     for (int i = 0; i < 256; ++i) ASSERT_TRUE(records->New());
-    // A call that still runs keeps its folder.
+    // A call that is still running keeps its folder.
     EXPECT_TRUE(std::filesystem::exists(first));
   }
   EXPECT_FALSE(std::filesystem::exists(first));

@@ -1,5 +1,5 @@
-// The tools of `cupel mcp`. Commands that judge run as children; tasks and runs are read here.
-// SPDX-License-Identifier: Apache-2.0
+// The tools of `cupel mcp`. Commands that judge run as child processes. The server itself reads
+// tasks and runs. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
@@ -15,32 +15,33 @@
 
 namespace cupel::cli {
 
-/// What all calls share: how the server was started, and where it keeps records. Thread-safe.
+/// What all calls share: the server's options, and its records. Thread-safe.
 struct McpSetting {
-  Common common;  // device, model, python: of every command
+  Common common;  // device, model and python of every command
   Compile compile;
   std::chrono::seconds limit{};  // of a call
   std::filesystem::path tasks;   // folder of the tasks
   std::unique_ptr<McpRecords> records;
-  /// That review. What they cost stands in their transcript, so that the budget is that of all
-  /// calls: one asks at a time.
+  /// The reviewers. Their transcript records the cost of all calls, so the budget applies to all
+  /// calls together. Only one call asks at a time (`asking`).
   ModelOptions models;
   std::filesystem::path calibration;
   mutable std::timed_mutex asking;
 };
 
-/// Commands: check, build, bench, profile, extract, verify, doctor. `setting` outlives the tools.
+/// Commands: check, build, bench, profile, extract, verify, doctor. `setting` must outlive the
+/// tools.
 std::vector<serve::McpTool> CommandTools(const McpSetting& setting);
-/// review: language models read a kernel, where the server was started with some.
+/// review: language models review a kernel, if the server was started with any.
 serve::McpTool ReviewTool(const McpSetting& setting);
 /// task_list, task_show.
 std::vector<serve::McpTool> TaskTools(const McpSetting& setting);
-/// run_list, run_report, run_candidate: what `cupel optimize` left.
+/// run_list, run_report, run_candidate: runs of `cupel optimize`.
 std::vector<serve::McpTool> RunTools(const McpSetting& setting);
-/// record: more of what a call found.
+/// record: more of a call's result.
 serve::McpTool RecordTool(const McpSetting& setting);
 
-/// The guide, and each task.
+/// The resources: the guide, and each task.
 Result<std::vector<serve::McpResource>> ListMcpResources(const McpSetting& setting);
 Result<std::vector<serve::McpText>> ReadMcpResource(const McpSetting& setting,
                                                     const std::string& uri);

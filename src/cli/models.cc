@@ -28,17 +28,18 @@ llm::BudgetLimits LimitsOf(const ModelOptions& options) {
 
 Result<std::vector<llm::ModelSpec>> SpecsOf(const ModelOptions& options) {
   if (options.specs.empty()) {
-    return Fail(ErrorCode::kInvalidArgument, "no language model is named",
-                "name one by --model PROVIDER:NAME (docs/models.md): " + llm::ProviderNames());
+    return Fail(ErrorCode::kInvalidArgument, "no language model was given",
+                "give one with --model PROVIDER:NAME (docs/models.md): " + llm::ProviderNames());
   }
   return llm::ParseModelSpecs(options.specs);
 }
 
-/// The transcript, if there is one, with its answers in memory.
+/// Caches the answers in memory, and writes the transcript if there is one.
 class OpenedModels::Memory final : public llm::Record {
  public:
-  /// What `file` holds counts as known; the result is what was spent on it.
-  Result<llm::Spending> GoOn(const std::filesystem::path& file) {
+  /// Loads the answers in `file`, if it exists, and opens it for appending. Returns what was spent
+  /// on them.
+  Result<llm::Spending> OpenTranscript(const std::filesystem::path& file) {
     llm::Spending spent;
     std::error_code error;
     if (std::filesystem::exists(file, error)) {
@@ -65,7 +66,7 @@ class OpenedModels::Memory final : public llm::Record {
   }
 
  private:
-  /// The first answer stands.
+  /// Stores the answer, unless the question already has one.
   void Keep(const llm::Exchange& exchange) {
     if (exchange.failure) return;
     const std::lock_guard lock(mutex_);
@@ -87,7 +88,7 @@ Result<std::unique_ptr<OpenedModels>> OpenedModels::Open(const ModelOptions& opt
   llm::RecordedOptions recorded;
   recorded.limits = LimitsOf(options);
   if (!options.transcript.empty()) {
-    TRY_ASSIGN(recorded.spent, opened->memory_->GoOn(options.transcript));
+    TRY_ASSIGN(recorded.spent, opened->memory_->OpenTranscript(options.transcript));
   }
   TRY_ASSIGN(opened->models_, llm::RecordedModels::Open(specs, *opened->memory_, recorded));
   return opened;

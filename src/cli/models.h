@@ -1,5 +1,5 @@
-// The language models that a command asks, with what they share: prices, one budget, one
-// transcript, and the answers that the transcript holds already.
+// The language models that a command asks. They share prices, one budget, one transcript, and the
+// answers that the transcript already contains.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,24 +15,23 @@
 namespace cupel::cli {
 
 llm::BudgetLimits LimitsOf(const ModelOptions& options);
-/// Errors: no model is named; a spec that is none.
+/// Errors: no model was given; an invalid spec.
 Result<std::vector<llm::ModelSpec>> SpecsOf(const ModelOptions& options);
 
-/// Not movable: its parts borrow from each other. Its askers are thread-safe.
+/// Not movable, because its parts borrow from each other. Its askers are thread-safe.
 class OpenedModels {
  public:
-  /// Reads keys, prices and the transcript; asks nothing. What the transcript says was spent counts
-  /// towards the budget. Errors: those of SpecsOf, a key that is missing, a transcript that is
-  /// none.
+  /// Reads keys, prices and the transcript; asks no model. The spending in the transcript counts
+  /// towards the budget. Errors: those of SpecsOf, a missing key, an invalid transcript.
   static Result<std::unique_ptr<OpenedModels>> Open(const ModelOptions& options);
   OpenedModels(const OpenedModels&) = delete;
   OpenedModels& operator=(const OpenedModels&) = delete;
   ~OpenedModels();
 
-  /// In the order of the options. They answer from the transcript what it holds.
+  /// In the order of the options. They answer from the transcript where possible.
   std::vector<llm::Asker*> askers() const { return models_->askers(); }
   const llm::Budget& budget() const { return models_->budget(); }
-  /// With what the transcript holds of earlier runs.
+  /// Includes the spending of earlier runs in the transcript.
   llm::Spending Spent() const { return budget().Spent(); }
 
  private:

@@ -26,14 +26,14 @@ class OpenedModelsTest : public testing::Test {
     auto folder = os::TempDir::Create();
     ASSERT_TRUE(folder);
     folder_.emplace(std::move(*folder));
-    options_.specs = {"command:/bin/cat"};  // says what it is asked
+    options_.specs = {"command:/bin/cat"};  // repeats the question
     options_.transcript = folder_->path() / "transcript.jsonl";
   }
   std::optional<os::TempDir> folder_;
   ModelOptions options_;
 };
 
-TEST_F(OpenedModelsTest, KeepsAndRemembersAnswersWithTheirRoles) {
+TEST_F(OpenedModelsTest, RecordsAnswersAndUsesThemAgain) {
   {
     const auto models = OpenedModels::Open(options_);
     ASSERT_TRUE(models) << models.error().message;
@@ -55,7 +55,7 @@ TEST_F(OpenedModelsTest, KeepsAndRemembersAnswersWithTheirRoles) {
   EXPECT_EQ(llm::ReadTranscript(options_.transcript)->exchanges.size(), 2u);
 }
 
-TEST_F(OpenedModelsTest, WhatWasSpentCounts) {
+TEST_F(OpenedModelsTest, CountsEarlierSpending) {
   const auto transcript = llm::Transcript::Open(options_.transcript);
   ASSERT_TRUE(transcript);
   llm::Exchange exchange;
@@ -73,7 +73,7 @@ TEST_F(OpenedModelsTest, WhatWasSpentCounts) {
   EXPECT_EQ((*models)->Spent().tokens, 95);
 }
 
-TEST_F(OpenedModelsTest, LimitsAreThoseOfTheOptions) {
+TEST_F(OpenedModelsTest, TakesLimitsFromTheOptions) {
   options_.budget_usd = 1.5;
   options_.budget_tokens = 1000;
   const auto models = OpenedModels::Open(options_);
@@ -82,10 +82,10 @@ TEST_F(OpenedModelsTest, LimitsAreThoseOfTheOptions) {
   EXPECT_EQ((*models)->budget().limits().tokens, std::optional<int64_t>(1000));
 }
 
-TEST_F(OpenedModelsTest, NamesWhatIsWrong) {
+TEST_F(OpenedModelsTest, ReportsInvalidOptionsAndTranscripts) {
   options_.specs = {};
   EXPECT_THAT(OpenedModels::Open(options_).error().remedy, HasSubstr("--model"));
-  options_.specs = {"nobody:x"};
+  options_.specs = {"unknown:x"};
   EXPECT_FALSE(OpenedModels::Open(options_));
   options_.specs = {"command:/bin/cat"};
   ASSERT_TRUE(os::WriteFileAtomically(options_.transcript, "no transcript\n"));

@@ -28,7 +28,8 @@
 namespace cupel::cli {
 namespace {
 
-/// Empty: models are to write it. An answer in Python gives the run its flags, too.
+/// The source of the starting kernel; empty if models should write it. A Python answer also adds
+/// its flags to the command.
 Result<std::string> StartingKernel(OptimizeCommand& command, const task::Task& task) {
   std::filesystem::path kernel = command.kernel;
   if (kernel.empty() && !command.translate) {
@@ -37,15 +38,15 @@ Result<std::string> StartingKernel(OptimizeCommand& command, const task::Task& t
   if (kernel.empty() && !command.search.models.specs.empty()) return std::string();
   if (kernel.empty()) {
     return Fail(ErrorCode::kNotFound, fmt::format("task {} has no baseline kernel", task.name),
-                "name one to start from with --kernel FILE, or have one written by a model "
-                "(--model SPEC)");
+                "give a kernel to start from with --kernel FILE, or let a model write one with "
+                "--model SPEC");
   }
   TRY_ASSIGN(const CandidateFile file, OpenCandidate(kernel, &task, DirectionOf(command.target),
                                                      command.common, command.compile));
   return os::ReadFile(file.path, build::kMaxSourceBytes);
 }
 
-/// Fills `command` with what the recorded run was asked; its seed becomes the command's.
+/// Fills `command` with the configuration and seed of the recorded run.
 Result<std::pair<StoredRun, Recording>> ReadRecording(OptimizeCommand& command) {
   TRY_ASSIGN(const archive::Archive archive,
              archive::Archive::Open(std::filesystem::path(command.replay) / kRunFile,
@@ -68,7 +69,7 @@ Result<std::pair<StoredRun, Recording>> ReadRecording(OptimizeCommand& command) 
   if (!evolves && !user_seed) {
     return Fail(ErrorCode::kInvalidArgument,
                 "a run without models can be replayed only if it was started with --seed",
-                "start such a run with --seed");
+                "start a new run with --seed");
   }
   command.common.seed = info.seed;
   return std::pair{std::move(stored), std::move(recording)};
@@ -92,12 +93,12 @@ void Announce(const OptimizeCommand& command, const OpenRun& run, const task::Ta
   fmt::print("run {}   ({}; {})\n", run.folder.string(), task.name,
              measured
                  ? fmt::format("{} measured on {}", command.objective, engine.Device().full_name)
-                 : fmt::format("all times are the emulator's estimates for {}, not measurements",
+                 : fmt::format("all times are emulator estimates for {}, not measurements",
                                command.common.model));
   std::fflush(stdout);
 }
 
-/// Of a new run.
+/// Prepares what a new run stores.
 Result<StoredRun> Prepare(const OptimizeCommand& command, std::string start, const task::Task& task,
                           Session& session) {
   StoredRun stored;
@@ -152,7 +153,7 @@ Result<int> Run(const OptimizeCommand& given) {
   evolve::EvaluatorOptions options;
   options.device = session->engine().Device();
   options.seed = run->info.seed;
-  // With models a run can be replayed: all its cases come from its own seed, which nobody knows.
+  // A run with models must be replayable, so all its cases come from the run's seed. It is secret.
   options.user_seed = run->user_seed || evolves;
   TRY_ASSIGN(options.source_folder, CandidatesFolder(*run));
   if (command.search.lint) {

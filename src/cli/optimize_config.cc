@@ -13,7 +13,7 @@ namespace {
 
 using Options = evolve::EvolutionOptions;
 
-/// What can be left out of a search, to see what it is worth.
+/// A part of the search that --without turns off, for ablations.
 struct Ingredient {
   const char* name;
   void (*leave_out)(Options&);
@@ -96,8 +96,8 @@ Result<evolve::EvolutionOptions> EvolutionOptionsOf(const OptimizeCommand& comma
     }
     if (found == nullptr) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("--without {}: there is no such ingredient", name),
-                  "choose of " + IngredientNames());
+                  fmt::format("--without {}: unknown part of the search", name),
+                  "choose from " + IngredientNames());
     }
     found->leave_out(options);
   }
@@ -134,7 +134,7 @@ Result<StoredRun> FromJson(const Json& json, OptimizeCommand& command) {
       TRY_ASSIGN(const Json* reviewing, JsonObject(json, "reviewing", kRunConfig));
       TRY_ASSIGN(stored.review, review::OptionsFromJson(*reviewing, kRunConfig));
     } else {
-      stored.review.threshold = 0.5;  // of runs that do not say
+      stored.review.threshold = 0.5;  // for runs that do not store it
     }
   } else {
     TRY(ReadInt(json, "candidates", command.candidates));

@@ -1,5 +1,5 @@
-// What a run of `cupel optimize` was asked, as its archive keeps it: all that a resume or a replay
-// must know. SPDX-License-Identifier: Apache-2.0
+// The configuration of a run of `cupel optimize` as its archive stores it: everything that a resume
+// or a replay needs. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -12,21 +12,21 @@
 
 namespace cupel::cli {
 
-/// Names of ingredients that --without takes, for help and messages.
+/// The names that --without accepts, for help and messages.
 std::string IngredientNames();
 
-/// Those of the command. Errors: an ingredient that is none.
+/// The command's options for the search. Error: an unknown name in --without.
 Result<evolve::EvolutionOptions> EvolutionOptionsOf(const OptimizeCommand& command);
 
 struct StoredRun {
   std::string start;      // source of the starting kernel
-  std::string operation;  // what models are told; empty without models
+  std::string operation;  // description for the models; empty without models
   review::ReviewOptions review;
 };
 
 Json ToJson(const OptimizeCommand& command, const StoredRun& stored);
 
-/// Fills `command` with what the run was started with. A budget that `command` has already stays.
+/// Fills `command` with the configuration of the run. A budget in `command` is kept.
 Result<StoredRun> FromJson(const Json& json, OptimizeCommand& command);
 
 }  // namespace cupel::cli

@@ -1,4 +1,4 @@
-// Options that several commands share, each group added in one place; and how a command is offered.
+// Groups of options that several commands share, and the registration of subcommands.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@ class App;
 
 namespace cupel::cli {
 
-/// `asks_models`: --model names a language model there, not the GPU.
+/// `asks_models`: the command's --model names a language model, not the GPU.
 void AddMachine(CLI::App* app, Common& common, bool asks_models = false);
 void AddCommon(CLI::App* app, Common& common, bool uses_device, bool asks_models = false);
 void AddModels(CLI::App* app, ModelOptions& models, bool keeps_transcript = true);
@@ -25,40 +25,42 @@ void AddCompile(CLI::App* app, Compile& compile);
 void AddFullSize(CLI::App* app, bool& full_size);
 void AddRounds(CLI::App* app, int& rounds);
 void AddTask(CLI::App* app, Target& target, bool positional);
-/// The task and how many trials.
+/// Adds the options of AddTask, and --trials.
 void AddTarget(CLI::App* app, Target& target, bool positional);
 
-/// A subcommand, and the command that its options make; or what is wrong with them together.
-struct Offered {
+/// A subcommand. `take` returns the command that its options make, or a message about a wrong
+/// combination of options.
+struct Subcommand {
   CLI::App* app;
   std::function<std::variant<Command, std::string>()> take;
 };
-/// Those inside of others before these.
-using Offers = std::vector<Offered>;
+/// Nested subcommands come before the subcommand that contains them.
+using Subcommands = std::vector<Subcommand>;
 
-/// Makes the command that the options of `app` fill in. `wrong` says what is wrong with them
-/// together; empty: nothing.
+/// Registers the subcommand `app`, and returns the command that its options fill in. `usage_error`
+/// returns a message about a wrong combination of options, or an empty string.
 template <typename C>
-C& Offer(
-    Offers& offers, CLI::App* app,
-    std::string (*wrong)(const C&) = [](const C&) { return std::string(); }) {
+C& AddCommand(
+    Subcommands& subcommands, CLI::App* app,
+    std::string (*usage_error)(const C&) = [](const C&) { return std::string(); }) {
   auto command = std::make_shared<C>();
-  offers.push_back({app, [command, wrong]() -> std::variant<Command, std::string> {
-                      if (std::string message = wrong(*command); !message.empty()) return message;
-                      return Command(std::move(*command));
-                    }});
+  subcommands.push_back({app, [command, usage_error]() -> std::variant<Command, std::string> {
+                           if (std::string message = usage_error(*command); !message.empty())
+                             return message;
+                           return Command(std::move(*command));
+                         }});
   return *command;
 }
 
-// The families of commands, each in a file options_*.cc.
-void AddJudgingCommands(CLI::App& app, Offers& offers);
-void AddSearchCommands(CLI::App& app, Offers& offers);
-void AddPyTorchCommands(CLI::App& app, Offers& offers);
-void AddTaskCommands(CLI::App& app, Offers& offers);
-void AddReportCommands(CLI::App& app, Offers& offers);
-void AddWorkerCommand(CLI::App& app, Offers& offers);
-void AddReviewCommands(CLI::App& app, Offers& offers);
-void AddMcpCommand(CLI::App& app, Offers& offers);
-void AddSuiteCommands(CLI::App& app, Offers& offers);
+// The families of commands. Each is in a file options_*.cc.
+void AddJudgingCommands(CLI::App& app, Subcommands& subcommands);
+void AddSearchCommands(CLI::App& app, Subcommands& subcommands);
+void AddPyTorchCommands(CLI::App& app, Subcommands& subcommands);
+void AddTaskCommands(CLI::App& app, Subcommands& subcommands);
+void AddReportCommands(CLI::App& app, Subcommands& subcommands);
+void AddWorkerCommand(CLI::App& app, Subcommands& subcommands);
+void AddReviewCommands(CLI::App& app, Subcommands& subcommands);
+void AddMcpCommand(CLI::App& app, Subcommands& subcommands);
+void AddSuiteCommands(CLI::App& app, Subcommands& subcommands);
 
 }  // namespace cupel::cli

@@ -1,5 +1,5 @@
-// The command line as data. CLI11, a heavy header, is used in options*.cc and option_groups.cc
-// alone. SPDX-License-Identifier: Apache-2.0
+// The command line as data. Only options*.cc and option_groups.cc include CLI11, which is a heavy
+// header. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ constexpr int kFewestRounds = 10, kMostRounds = 100'000;  // of --rounds
 /// Options that most commands share.
 struct Common {
   std::string device = "auto";  // auto, emu, gpu[:N], gpu:all
-  std::string model = "h100";   // GPU that the emulator describes and estimates
+  std::string model = "h100";   // GPU that the emulator models
   std::string json;             // file to write; empty: none
   std::optional<uint64_t> seed;
   bool quiet = false;
   std::string python;  // the Python that has PyTorch
-  int threads = 0;     // of the emulator or, beside a GPU, of PyTorch; 0: one for each core
+  int threads = 0;     // of the emulator or, on a GPU, of PyTorch; 0: one for each core
 };
 
 /// How a candidate is compiled.
@@ -29,16 +29,16 @@ struct Compile {
   std::string arch = "sm_90";
   std::vector<std::string> flags;
   std::vector<std::filesystem::path> include_roots;
-  bool allow_weak_sandbox = false;  // run untrusted code where the kernel grants no whole sandbox
+  bool allow_weak_sandbox = false;  // run untrusted code even if the sandbox is incomplete
 };
 
-/// Which task, direction and settings are meant.
+/// The selected task, direction and settings.
 struct Target {
   std::string task;
   bool backward = false;
   std::string settings = "all";  // single, multi, heldout, all
   int trials = 5;
-  bool full_size = false;  // on the emulator too, where the task names smaller sizes for it
+  bool full_size = false;  // do not use the task's smaller sizes for the emulator
 };
 
 /// The language models that a command asks (docs/models.md).
@@ -46,7 +46,7 @@ struct ModelOptions {
   std::vector<std::string> specs;  // "provider:name@option=value"
   std::optional<double> budget_usd;
   std::optional<int64_t> budget_tokens;
-  std::filesystem::path transcript;  // what is asked and answered is kept here; empty: nowhere
+  std::filesystem::path transcript;  // file for questions and answers; empty: none
 };
 
 struct BuildCommand {
@@ -63,18 +63,18 @@ struct CheckCommand {
   std::filesystem::path kernel;
   std::filesystem::path plan;  // file to write; empty: none
   bool fresh = false;
-  bool shadow = true;                 // run with shadow values too
-  bool exact = true;                  // and on small integers, bit for bit
-  int schedules = -1;                 // other orders; -1: some, where the order may matter
-  std::string distributions = "all";  // inputs beside the task's own: all, none, or names
+  bool shadow = true;                 // also run with shadow values
+  bool exact = true;                  // also run on small integers, compared bit for bit
+  int schedules = -1;                 // number of other orders; -1: some, if the order may matter
+  std::string distributions = "all";  // inputs in addition to the task's own: all, none, or names
 };
 
 struct VerifyCommand {
   Common common;
-  Compile compile;  // whether a weak sandbox will do; the rest comes from the record
-  std::vector<std::filesystem::path> records;  // what check --json wrote
-  std::filesystem::path kernel;                // empty: where the record says it is
-  std::string task;                            // empty: as the record names it
+  Compile compile;  // only allow_weak_sandbox is used; the rest comes from the record
+  std::vector<std::filesystem::path> records;  // files that check --json wrote
+  std::filesystem::path kernel;                // empty: the path in the record
+  std::string task;                            // empty: the task in the record
 };
 
 struct ProfileCommand {
@@ -103,7 +103,7 @@ struct StreamCommand {
   std::filesystem::path output;  // a line of JSON for each result; empty: none
   std::string settings = "single";
   int trials = 5;
-  std::string distributions = "none";  // as CheckCommand's; a stream is made to be fast
+  std::string distributions = "none";  // as in CheckCommand; few, because a stream should be fast
   bool shadow = false;
 };
 
@@ -113,10 +113,10 @@ struct ExportCommand {
   Target target;
   std::filesystem::path kernel;
   std::filesystem::path backward_kernel;  // empty: no gradients
-  std::filesystem::path output;           // folder to make
+  std::filesystem::path output;           // folder to create
   std::string name;                       // of the package; empty: the task's
   std::filesystem::path record;           // for the README; empty: not measured
-  bool force = false;                     // rejected kernels too
+  bool force = false;                     // export rejected kernels too
 };
 
 struct ConfirmCommand {
@@ -124,14 +124,14 @@ struct ConfirmCommand {
   Compile compile;
   Target target;
   std::filesystem::path kernel;
-  int repeats = 1000;        // of CUDA events around a call
+  int repeats = 1000;        // calls timed one by one with CUDA events
   bool references = true;    // time PyTorch too
-  bool unsandboxed = false;  // where CUDA does not start in the sandbox
+  bool unsandboxed = false;  // run without a sandbox if CUDA does not start in it
 };
 
-/// How `cupel optimize` searches with language models; without any, the tuner searches.
+/// How `cupel optimize` searches with language models. Without models, the tuner searches.
 struct SearchOptions {
-  ModelOptions models;                 // that propose
+  ModelOptions models;                 // propose kernels
   std::vector<std::string> reviewers;  // specs; none: the first model reviews
   int generations = 10, proposals = 8, evaluations = 4, examples = 5, islands = 1;
   std::string sampling = "parallel";  // or "sequential"
@@ -146,10 +146,10 @@ struct OptimizeCommand {
   Compile compile;
   Target target;
   std::filesystem::path kernel;    // start; empty: the task's baseline
-  bool translate = false;          // else: what models write
+  bool translate = false;          // start from a kernel that models write
   std::filesystem::path run;       // folder; empty: a new one below cupel-runs/
-  std::string resume;              // run folder to go on with
-  std::string replay;              // run folder whose answers are given again
+  std::string resume;              // run folder to continue
+  std::string replay;              // run folder whose recorded answers are used again
   std::string objective = "time";  // energy, mix: on a GPU
   int candidates = 32;             // of the tuner
   int batch = 8;
@@ -161,10 +161,10 @@ struct TranslateCommand {
   Compile compile;
   Target target;
   ModelOptions models;
-  std::optional<int> attempts;   // answers at most; 10
+  std::optional<int> attempts;   // most answers; not set: 10
   std::filesystem::path output;  // empty: best.cu in the run's folder
   std::filesystem::path run;     // folder; empty: a new one below cupel-runs/
-  std::string resume;            // run folder to go on with
+  std::string resume;            // run folder to continue
 };
 
 struct ReviewCommand {
@@ -173,16 +173,16 @@ struct ReviewCommand {
   Target target;
   ModelOptions models;
   std::filesystem::path kernel;
-  std::filesystem::path calibration;  // what calibrate wrote; empty: not calibrated
+  std::filesystem::path calibration;  // file that calibrate wrote; empty: not calibrated
   bool reflect = true;
-  bool show_findings = false;  // judge first, and show the reviewers what came of it
+  bool show_findings = false;  // judge first, and show the findings to the reviewers
 };
 
 struct CalibrateCommand {
   Common common;
   ModelOptions models;
   std::filesystem::path labels;
-  std::filesystem::path instructions;  // folder of variants; empty: the built-in ones alone
+  std::filesystem::path instructions;  // folder of variants; empty: only the built-in ones
   std::filesystem::path output;        // empty: none
   bool reflect = true;
 };
@@ -200,7 +200,7 @@ struct FilterCommand {
   Common common;
   std::string task;           // empty with `all`
   std::filesystem::path all;  // folder of tasks; empty: one task
-  bool backward = false;      // that direction alone
+  bool backward = false;      // only this direction
   std::string settings = "single";
   bool full_size = false;
   int seconds = 120;  // for each setting
@@ -209,15 +209,15 @@ struct FilterCommand {
 struct ImportCommand {
   Common common;
   std::vector<std::filesystem::path> paths;  // Python files, and folders of them
-  std::filesystem::path output;              // folder of the task folders; empty: here
+  std::filesystem::path output;              // folder of the task folders; empty: current folder
   std::string name;                          // of the task; empty: the file's
   std::string module, inputs, init;          // empty: Model, get_inputs, get_init_inputs
   bool evaluate = false;                     // in eval mode
-  bool force = false;                        // write existing folders anew
-  std::filesystem::path report;              // run what is imported, too, and write this
+  bool force = false;                        // overwrite existing folders
+  std::filesystem::path report;              // also run the imported tasks, and write this report
   int seconds = 60;                          // for each problem and stage
-  uint64_t memory = 4ull << 30;              // bytes of each
-  int jobs = 0;                              // at a time; 0: one a core
+  uint64_t memory = 4ull << 30;              // bytes for each
+  int jobs = 0;                              // problems at a time; 0: one for each core
 };
 
 struct ExtractCommand {
@@ -229,9 +229,9 @@ struct ExtractCommand {
 
 struct ReportCommand {
   Common common;
-  std::vector<std::filesystem::path> runs;  // folders; one without `compare`
+  std::vector<std::filesystem::path> runs;  // folders; only one without `compare`
   bool compare = false;
-  std::filesystem::path html;  // file; empty: of one run report.html in its folder, else none
+  std::filesystem::path html;  // file; empty: report.html in the run's folder, none for `compare`
 };
 
 struct SuiteRunCommand {
@@ -243,19 +243,19 @@ struct SuiteRunCommand {
   std::string settings = "all";
   int trials = 5;
   bool full_size = false;
-  bool baselines = true;             // time PyTorch too, where anything is timed
-  int rounds = 400;                  // replays of each at most, where anything is timed
-  std::vector<std::string> workers;  // commands; empty: workers of this program
-  int jobs = 0;                      // workers of each command; 0: as the machine allows
-  std::string cases = "auto";        // who computes truth: worker, coordinator; auto: who can
-  std::filesystem::path output;      // folder of the run
-  std::filesystem::path resume;      // or that of one to go on with
+  bool baselines = true;             // when timing, time PyTorch too
+  int rounds = 400;                  // when timing, most replays of each
+  std::vector<std::string> workers;  // commands; empty: local workers of this program
+  int jobs = 0;                      // workers of each command; 0: chosen for the machine
+  std::string cases = "auto";        // who computes truth: worker, coordinator, auto
+  std::filesystem::path output;      // folder of a new run
+  std::filesystem::path resume;      // folder of a run to continue
 };
 
 struct SuiteReportCommand {
   Common common;
   std::filesystem::path run;
-  std::filesystem::path records;  // where verdicts are written as files; empty: nowhere
+  std::filesystem::path records;  // folder for verdicts as files; empty: none
 };
 
 struct SuiteMergeCommand {
@@ -276,22 +276,22 @@ struct DoctorCommand {
 struct SelftestCommand {
   Common common;
   std::string filter;  // regular expression over names; empty: all
-  int jobs = 0;        // at a time; 0: one a core
+  int jobs = 0;        // kernels at a time; 0: one for each core
 };
 
 struct WorkerCommand {
-  Compile compile;             // whether a weak sandbox will do; the rest the coordinator says
+  Compile compile;             // only allow_weak_sandbox is used; the coordinator sends the rest
   std::string python;          // that has PyTorch
-  std::string cases = "auto";  // worker, coordinator; auto: as the coordinator says
+  std::string cases = "auto";  // worker, coordinator; auto: the coordinator decides
 };
 
 struct McpCommand {
   Common common;                      // device, model and python of every call
-  Compile compile;                    // and how kernels are compiled
-  ModelOptions models;                // that review; none: no call does
-  std::filesystem::path calibration;  // of them; empty: not calibrated
-  int jobs = 0;                       // calls that judge, at a time; 0: one a core
-  int seconds = 1800;                 // of a call
+  Compile compile;                    // of every call
+  ModelOptions models;                // reviewers; without any, the tool `review` fails
+  std::filesystem::path calibration;  // of the reviewers; empty: not calibrated
+  int jobs = 0;                       // judging calls at a time; 0: one for each core
+  int seconds = 1800;                 // time limit of a call
 };
 
 using Command = std::variant<BuildCommand, CheckCommand, VerifyCommand, BenchCommand, StreamCommand,
@@ -301,7 +301,7 @@ using Command = std::variant<BuildCommand, CheckCommand, VerifyCommand, BenchCom
                              DoctorCommand, SelftestCommand, SuiteRunCommand, SuiteReportCommand,
                              SuiteMergeCommand, SuiteCompareCommand, WorkerCommand, McpCommand>;
 
-/// Either a command, or an exit status after help or a message was printed.
+/// Returns a command, or an exit status if it printed help or a message.
 std::variant<Command, int> ParseCommandLine(int argc, char** argv);
 
 }  // namespace cupel::cli

@@ -1,4 +1,4 @@
-// The server for coding agents.
+// The options of `cupel mcp`, the server for coding agents.
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 
@@ -6,19 +6,20 @@
 
 namespace cupel::cli {
 
-void AddMcpCommand(CLI::App& app, Offers& offers) {
+void AddMcpCommand(CLI::App& app, Subcommands& subcommands) {
   auto* sub = app.add_subcommand(
-      "mcp", "Tools for coding agents (Model Context Protocol), over standard input and output");
-  auto& command = Offer<McpCommand>(offers, sub);
+      "mcp",
+      "Serve tools to coding agents (Model Context Protocol) over standard input and output");
+  auto& command = AddCommand<McpCommand>(subcommands, sub);
   AddMachine(sub, command.common, true);
   AddCompile(sub, command.compile);
   AddModels(sub, command.models);
   sub->add_option("--calibration", command.calibration,
-                  "Of the models: what cupel review calibrate found")
+                  "Calibration of the models, from cupel review calibrate")
       ->type_name("FILE");
-  sub->add_option("--jobs", command.jobs, "Calls that judge, at a time (default: one a core)")
+  sub->add_option("--jobs", command.jobs, "Judging calls at a time (default: one for each core)")
       ->check(CLI::Range(1, 256));
-  sub->add_option("--timeout", command.seconds, "Seconds that a call may take")
+  sub->add_option("--timeout", command.seconds, "Time limit of a call, in seconds")
       ->check(CLI::Range(1, 86400))
       ->capture_default_str();
 }

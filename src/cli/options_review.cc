@@ -1,4 +1,4 @@
-// Commands that ask models to read kernels.
+// The options of commands that ask models to review kernels.
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 
@@ -7,46 +7,47 @@
 namespace cupel::cli {
 namespace {
 
-std::string WhatIsWrong(const ReviewCommand& command) {
+std::string UsageError(const ReviewCommand& command) {
   if (!command.kernel.empty() && !command.target.task.empty()) return "";
-  return "cupel review: name a kernel and, with --task, its task";
+  return "cupel review: give a kernel, and its task with --task";
 }
 
-void AddCalibrate(CLI::App* review, Offers& offers) {
-  auto* tune = review->add_subcommand(
-      "calibrate", "How good are the reviewers? Measured and tuned on labelled kernels");
-  auto& calibrate = Offer<CalibrateCommand>(offers, tune);
-  tune->add_option("--labels", calibrate.labels, "The kernels and what is wrong with each")
+void AddCalibrate(CLI::App* review, Subcommands& subcommands) {
+  auto* tune =
+      review->add_subcommand("calibrate", "Measure and tune the reviewers on labelled kernels");
+  auto& calibrate = AddCommand<CalibrateCommand>(subcommands, tune);
+  tune->add_option("--labels", calibrate.labels, "List of kernels and what is wrong with each")
       ->type_name("FILE")
       ->required();
   AddModels(tune, calibrate.models);
   tune->add_option("--instructions", calibrate.instructions,
-                   "Folder of wordings to choose among: memory.NAME.md, …")
+                   "Folder of instructions to choose from: memory.NAME.md, …")
       ->type_name("DIR");
-  tune->add_flag("!--no-reflect", calibrate.reflect, "Do not ask the reviewers to consider again");
-  tune->add_option("-o,--out", calibrate.output, "Write what was found, for --calibration")
+  tune->add_flag("!--no-reflect", calibrate.reflect, "Do not ask the reviewers to reconsider");
+  tune->add_option("-o,--out", calibrate.output, "Write the calibration to FILE, for --calibration")
       ->type_name("FILE");
-  tune->add_option("--python", calibrate.common.python, "Python that has PyTorch");
-  tune->add_flag("-q,--quiet", calibrate.common.quiet, "Print the result alone");
+  tune->add_option("--python", calibrate.common.python, "Python interpreter that has PyTorch");
+  tune->add_flag("-q,--quiet", calibrate.common.quiet, "Print only the result");
 }
 
 }  // namespace
 
-void AddReviewCommands(CLI::App& app, Offers& offers) {
-  auto* sub = app.add_subcommand("review", "Is it right? As language models read it");
-  AddCalibrate(sub, offers);
-  auto& review = Offer<ReviewCommand>(offers, sub, WhatIsWrong);
-  sub->add_option("kernel", review.kernel, "The .cu file, or a Python answer");
+void AddReviewCommands(CLI::App& app, Subcommands& subcommands) {
+  auto* sub = app.add_subcommand("review", "Let language models review a kernel");
+  AddCalibrate(sub, subcommands);
+  auto& review = AddCommand<ReviewCommand>(subcommands, sub, UsageError);
+  sub->add_option("kernel", review.kernel, "A .cu file or a Python answer");
   sub->add_option("--task", review.target.task,
                   "Task: a name under tasks/, a folder, or a .py file");
-  sub->add_flag("--backward", review.target.backward, "The backward direction of the task");
+  sub->add_flag("--backward", review.target.backward, "Use the backward direction of the task");
   AddModels(sub, review.models);
   sub->add_option("--calibration", review.calibration,
-                  "Instructions, weights and threshold that cupel review calibrate found")
+                  "Instructions, weights and threshold, from cupel review calibrate")
       ->type_name("FILE");
-  sub->add_flag("!--no-reflect", review.reflect, "Do not ask the reviewers to consider again");
-  sub->add_flag("--show-findings", review.show_findings,
-                "Judge it first, as cupel check does, and show the reviewers what was found");
+  sub->add_flag("!--no-reflect", review.reflect, "Do not ask the reviewers to reconsider");
+  sub->add_flag(
+      "--show-findings", review.show_findings,
+      "Judge the kernel first, as cupel check does, and show the findings to the reviewers");
   AddCommon(sub, review.common, true, true);
   AddCompile(sub, review.compile);
 }

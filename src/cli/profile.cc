@@ -1,4 +1,4 @@
-// `cupel profile`: what one call spends its time on, by the emulator's counts or on a GPU.
+// `cupel profile`: shows what one call spends its time on, from the emulator's counts or a GPU.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -43,7 +43,7 @@ Json SettingJson(const judge::SettingReport& setting) {
   for (const engine::LaunchCounters& launch : setting.counters.launches) {
     Json json = judge::CountersJson(launch, kMostLines);
     json["bottleneck"] = launch.bounds.empty() ? "" : launch.bounds[0].first;
-    json["where"] = RemarksJson(judge::WhereTheBoundIs(launch));
+    json["where"] = RemarksJson(judge::FindBottleneckLines(launch));
     json["wastes"] = RemarksJson(judge::Wastes(launch, 32));
     launches.push_back(std::move(json));
   }
@@ -84,7 +84,7 @@ void Print(const judge::Verdict& verdict, const device::Description& device,
   }
 }
 
-/// The task with those settings alone that are asked for, one at a time: each has its own plan.
+/// Copies of the task, each with one of the requested settings. Every setting has its own plan.
 std::vector<task::Task> OneByOne(const task::Task& task, const Target& target) {
   std::vector<task::Task> tasks;
   const std::vector<task::SettingKind> kinds = KindsOf(target);
@@ -98,30 +98,30 @@ std::vector<task::Task> OneByOne(const task::Task& task, const Target& target) {
   return tasks;
 }
 
-/// What a profile on a GPU has of one setting: a page, and JSON of the form "cupel.profile/1".
-struct ToldSetting {
+/// A GPU profile of one setting: a page of text, and JSON of the form "cupel.profile/1".
+struct SettingProfile {
   std::string page;
   Json json;
 };
 
-ToldSetting Tell(judge::Verdict verdict, GpuProfile profile, const device::Description& device,
-                 const SourceText& source) {
+SettingProfile Format(judge::Verdict verdict, GpuProfile profile, const device::Description& device,
+                      const SourceText& source) {
   judge::SettingReport& setting = verdict.settings.front();
-  ToldSetting told;
-  told.page = GpuProfileText(fmt::format("{} at {} on {} ({})", verdict.task, setting.id,
-                                         device.full_name, setting.description),
-                             profile, source);
+  SettingProfile formatted;
+  formatted.page = GpuProfileText(fmt::format("{} at {} on {} ({})", verdict.task, setting.id,
+                                              device.full_name, setting.description),
+                                  profile, source);
   setting.counters = std::move(profile.emulated);
-  told.json = ProfileJson(verdict);
-  told.json["settings"][0]["gpu"] = ToJson(profile);
-  return told;
+  formatted.json = ProfileJson(verdict);
+  formatted.json["settings"][0]["gpu"] = ToJson(profile);
+  return formatted;
 }
 
 Result<int> RunOnGpu(const ProfileCommand& command, const task::Task& task, int ordinal) {
   const std::vector<task::Task> tasks = OneByOne(task, command.target);
   if (tasks.empty()) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("task {} has no settings of the kind asked for", task.name),
+                fmt::format("task {} has no settings of the requested kind", task.name),
                 "choose another --settings value");
   }
   ProgressView view(command.common.quiet);
@@ -141,13 +141,13 @@ Result<int> RunOnGpu(const ProfileCommand& command, const task::Task& task, int 
         judged.verdict.settings.empty() ? nullptr : &judged.verdict.settings.front();
     if (first != nullptr && first->status == "no_reference" && tasks.size() > 1) {
       view.End();
-      fmt::print("{} is left out, the task's own reference fails there: {}\n", first->id,
+      fmt::print("{} is skipped because the task's own reference fails there: {}\n", first->id,
                  report::Printable(first->note));
       continue;
     }
     if (judged.verdict.decision != judge::Decision::kAccepted || !judged.plan) {
       view.End();
-      fmt::print("the kernel is not right, so that it is not profiled:\n{}",
+      fmt::print("the kernel is not right, so it is not profiled:\n{}",
                  judge::VerdictText(judged.verdict, {}));
       return judge::ExitStatus(judged.verdict.decision);
     }
@@ -158,17 +158,18 @@ Result<int> RunOnGpu(const ProfileCommand& command, const task::Task& task, int 
                                                 *judged.plan, judged.planned_setting},
                                                ordinal, command.keep));
     view.End();
-    ToldSetting told =
-        Tell(std::move(judged.verdict), std::move(profile), session->engine().Device(), source);
-    fmt::print("{}{}", json.empty() ? "" : "\n", told.page);
+    SettingProfile formatted =
+        Format(std::move(judged.verdict), std::move(profile), session->engine().Device(), source);
+    fmt::print("{}{}", json.empty() ? "" : "\n", formatted.page);
     if (json.empty()) {
-      json = std::move(told.json);
+      json = std::move(formatted.json);
     } else {
-      json["settings"].push_back(std::move(told.json["settings"][0]));
+      json["settings"].push_back(std::move(formatted.json["settings"][0]));
     }
     TRY(WriteJson(command.common.json, json));
   }
-  if (json.empty()) return Fail(ErrorCode::kEnvironment, "no setting has a reference");
+  if (json.empty())
+    return Fail(ErrorCode::kEnvironment, "the task's own reference fails at every setting");
   return 0;
 }
 
@@ -179,7 +180,8 @@ Result<int> Run(const ProfileCommand& command) {
   TRY_ASSIGN(const std::optional<int> gpu, GpuOf(command.common));
   if (gpu) return RunOnGpu(command, task, *gpu);
   if (!command.keep.empty()) {
-    return Fail(ErrorCode::kInvalidArgument, "--keep is for profiles on a GPU", "use --device gpu");
+    return Fail(ErrorCode::kInvalidArgument, "--keep works only for profiles on a GPU",
+                "add --device gpu");
   }
   TRY_ASSIGN(const device::Description device, device::Find(command.common.model));
   ProgressView view(command.common.quiet);
@@ -203,7 +205,7 @@ Result<int> Run(const ProfileCommand& command) {
     TRY(WriteJson(command.common.json, ProfileJson(judged.verdict)));
   }
   if (judged.verdict.decision == judge::Decision::kAccepted) return 0;
-  if (counted) fmt::print("\nthe kernel is not right, so what it takes says little:\n");
+  if (counted) fmt::print("\nthe kernel is not right, so these estimates mean little:\n");
   fmt::print("{}", judge::VerdictText(judged.verdict, {}));
   return judge::ExitStatus(judged.verdict.decision);
 }

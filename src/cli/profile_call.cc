@@ -33,7 +33,7 @@ Result<GpuProfile> ProfileCall(Session& session, const CallToProfile& call, int 
   TRY_ASSIGN(auto cases, session.oracle().Open(call.task, call.direction, *setting, 1, call.seed));
   TRY_ASSIGN(const std::optional<oracle::CaseOutcome> outcome, cases->Next());
   const task::Case* drawn = outcome ? std::get_if<task::Case>(&*outcome) : nullptr;
-  if (drawn == nullptr) return Fail(ErrorCode::kInternal, "the setting has no case any more");
+  if (drawn == nullptr) return Fail(ErrorCode::kInternal, "the oracle has no case for the setting");
   const auto storages = task::StoragesOf(drawn->args);
   GpuCall profiled{call.plan, call.image, storages, session.engine().Device(), ordinal, {}};
   if (!keep.empty()) profiled.keep = keep / setting->id;

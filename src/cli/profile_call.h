@@ -1,4 +1,4 @@
-// One call of an accepted candidate, profiled on the GPU on inputs of its own.
+// Profiles one call of an accepted candidate on the GPU, with new inputs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace cupel::cli {
 
-/// What `image` was built of; empty where it cannot be read.
+/// The source that `image` was built from; empty if it cannot be read.
 SourceText SourceOf(const build::Image& image);
 
 struct CallToProfile {
@@ -22,16 +22,16 @@ struct CallToProfile {
   std::optional<uint64_t> seed;  // of the inputs
   const build::Image& image;
   const plan::Plan& plan;
-  const std::string& setting;  // whose plan it is: Setting::id
+  const std::string& setting;  // Setting::id of the plan
 };
 
-/// On one more case, which has the same shapes; nobody else measures on the GPU meanwhile. `keep`
-/// as in GpuCall.
+/// Profiles the call on one more case with the same shapes. Reserves the GPU meanwhile. `keep` as
+/// in GpuCall.
 Result<GpuProfile> ProfileCall(Session& session, const CallToProfile& call, int ordinal,
                                const std::filesystem::path& keep);
 
-/// The same as a page for whoever writes the next kernel; empty where it cannot be had, which is no
-/// reason to end a run. Errors: kCancelled.
+/// The same as a page of text for the models that propose the next kernel. Empty if profiling
+/// fails, so that the run continues. Errors: kCancelled.
 Result<std::string> ProfilePage(Session& session, const CallToProfile& call, int ordinal);
 
 }  // namespace cupel::cli

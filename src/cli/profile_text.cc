@@ -13,7 +13,7 @@ namespace {
 
 using engine::LaunchCounters;
 
-constexpr size_t kDetailed = 3;  // launches that are described; the table has all
+constexpr size_t kDetailed = 3;  // launches that are described in words
 constexpr size_t kMostRows = 40;
 
 std::string MixText(const LaunchCounters& launch) {
@@ -82,9 +82,8 @@ std::string ProfileText(const engine::Counters& counters, const device::Descript
   double launches_us = 0;
   for (const LaunchCounters& launch : counters.launches) launches_us += launch.estimated_us;
   if (launches_us < 0.95 * counters.estimated_us) {
-    out =
-        fmt::format("{:.4g} us are copies, fills and library calls, which are not looked into\n\n",
-                    counters.estimated_us - launches_us);
+    out = fmt::format("{:.4g} us are copies, fills and library calls, which are not profiled\n\n",
+                      counters.estimated_us - launches_us);
   }
   for (const LaunchCounters* launch : slowest) out += LaunchText(*launch, device, source);
   return out + OverallTable(counters);

@@ -1,4 +1,4 @@
-// A profile for people: the slowest launches in words, then a table of all.
+// An emulator profile as text: the slowest launches in words, then a table of the launches.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +18,7 @@ using judge::RemarkText;
 using judge::ShortName;
 using judge::SourceText;
 
-/// Whole lines about the launches of one call on `device`.
+/// The text about the launches of one call on `device`. Ends with a line end.
 std::string ProfileText(const engine::Counters& counters, const device::Description& device,
                         const SourceText& source);
 

@@ -6,7 +6,7 @@
 namespace cupel::cli {
 namespace {
 
-/// A launch bound by `bound`, of one line that does everything.
+/// A launch whose bottleneck is `bound`. One source line does all the work.
 engine::LaunchCounters Launch(const std::string& bound) {
   engine::LaunchCounters launch;
   launch.kernel = "void work<64>(float*)";

@@ -1,4 +1,4 @@
-// Shows what assay and optimizer report on the one progress line.
+// Shows the progress of the assay and of the optimizer on one progress line.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,7 +19,7 @@ class ProgressView {
 
   void Show(const assay::Progress& progress) {
     if (in_run_) {
-      run_.activity = progress.stage;  // the counts stay those of the run
+      run_.activity = progress.stage;  // keep the counts of the run
       return line_.Update(run_);
     }
     report::ProgressState state;

@@ -1,4 +1,4 @@
-// The standard output for a protocol alone. SPDX-License-Identifier: Apache-2.0
+// Reserves standard output for a protocol. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <fcntl.h>
@@ -8,8 +8,8 @@
 
 namespace cupel::cli {
 
-/// What the standard output was; whatever else in this process prints, prints to the standard error
-/// from now on.
+/// Returns the original standard output. From then on everything else in this process that prints
+/// to standard output prints to standard error.
 inline os::Fd TakeOutput() {
   os::Fd output(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
   if (output) dup2(STDERR_FILENO, STDOUT_FILENO);

@@ -1,4 +1,4 @@
-// `cupel report`: of one run, also while another process drives it; of several, side by side.
+// `cupel report`: reports on one run, which may still be running, or compares several runs.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -19,8 +19,8 @@ Result<archive::Archive> OpenArchive(const fs::path& folder) {
   return archive::Archive::Open(folder / kRunFile, archive::Access::kReadOnly);
 }
 
-/// In the run's folder unless the user names a file; only then is it a failure that it cannot be
-/// written.
+/// Writes the page to the file that the user named, or else to the run's folder. In the run's
+/// folder a write error is only a warning.
 Status WriteHtml(const fs::path& wanted, const fs::path& folder, const std::string& html) {
   const fs::path file = wanted.empty() ? folder / kReportFile : wanted;
   Status written = os::WriteFileAtomically(file, html);
@@ -28,7 +28,7 @@ Status WriteHtml(const fs::path& wanted, const fs::path& folder, const std::stri
   if (written) {
     fmt::print("Report: {}\n", file.string());
   } else {
-    fmt::print(stderr, "no page was written: {}; name a file with --html FILE\n",
+    fmt::print(stderr, "cannot write the page: {}; choose another file with --html FILE\n",
                written.error().message);
   }
   return {};

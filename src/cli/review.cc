@@ -1,4 +1,4 @@
-// `cupel review`: language models read a kernel. SPDX-License-Identifier: Apache-2.0
+// `cupel review`: language models review a kernel. SPDX-License-Identifier: Apache-2.0
 #include "review/review.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@
 namespace cupel::cli {
 namespace {
 
-/// What the emulator (or GPU) finds, as the reviewers are shown it.
+/// The findings of the emulator or GPU, in the form that the reviewers see.
 Result<std::string> FindingsOf(Session& session, const ReviewCommand& command,
                                const task::Task& task, const CandidateFile& file) {
   TRY_ASSIGN(assay::Candidate candidate, session.assay().Build(file.path));
@@ -36,18 +36,18 @@ Result<std::string> FindingsOf(Session& session, const ReviewCommand& command,
 
 std::string TextOf(const review::Review& review, const review::ReviewOptions& options) {
   std::string out =
-      fmt::format("{}: {:.2f} for it, at least {:.2f} passes\n",
-                  review.passed ? "PASSED" : "NOT PASSED", review.score, options.threshold);
+      fmt::format("{}: score {:.2f}, threshold {:.2f}\n", review.passed ? "PASSED" : "NOT PASSED",
+                  review.score, options.threshold);
   report::Table table(
-      {{"verifier"}, {"model"}, {"says"}, {"sure", report::Align::kRight}, {"line"}});
+      {{"verifier"}, {"model"}, {"says"}, {"confidence", report::Align::kRight}, {"line"}});
   for (const review::Opinion& opinion : review.opinions) {
-    const char* says = !opinion.usable ? "nothing usable" : opinion.fine ? "fine" : "wrong";
+    const char* says = !opinion.usable ? "unusable" : opinion.fine ? "fine" : "wrong";
     const bool objects = opinion.usable && !opinion.fine;
     table.Add({Name(opinion.aspect), opinion.model, says,
                opinion.usable ? fmt::format("{:.2f}", opinion.confidence) : "-",
                !objects                  ? ""
                : opinion.line_number > 0 ? fmt::format("{}: {}", opinion.line_number, opinion.line)
-                                         : "quotes what is not there: " + opinion.line});
+                                         : "not in the kernel: " + opinion.line});
   }
   out += table.Render(0, "  ");
   for (const review::Opinion& opinion : review.opinions) {
@@ -69,14 +69,14 @@ Json JsonOf(const ReviewCommand& command, const task::Task& task, const std::str
   return json;
 }
 
-/// A review in which nobody could be heard is no review.
-Status Heard(const review::Review& review) {
+/// Fails if no reviewer gave a usable answer.
+Status CheckUsable(const review::Review& review) {
   const auto usable = [](const review::Opinion& opinion) { return opinion.usable; };
   if (std::any_of(review.opinions.begin(), review.opinions.end(), usable)) return {};
   return Fail(ErrorCode::kIo,
-              fmt::format("no reviewer gave an answer that can be used: {}",
+              fmt::format("no reviewer gave a usable answer: {}",
                           report::Printable(review.opinions.front().reason)),
-              "--transcript FILE keeps what they said");
+              "use --transcript FILE to record their answers");
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ Result<int> Run(const ReviewCommand& command) {
   view.Show(assay::Progress{"asking reviewers", 0, 0});
   TRY_ASSIGN(const review::Review review, review::AskReviewers(subject, models->askers(), options));
   view.End();
-  TRY(Heard(review));
+  TRY(CheckUsable(review));
   fmt::print("{}", TextOf(review, options));
   TRY(WriteJson(command.common.json, JsonOf(command, task, subject.source, review, options)));
   return review.passed ? 0 : 1;

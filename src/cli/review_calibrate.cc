@@ -1,4 +1,4 @@
-// `cupel review calibrate`: how good reviewers are, on labelled kernels.
+// `cupel review calibrate`: measures and tunes reviewers on labelled kernels.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -28,7 +28,7 @@ namespace {
 
 constexpr size_t kMaxLabelsBytes = 4u << 20;
 
-/// The operations of tasks as texts; each is made once.
+/// Descriptions of the tasks' operations. Each is made once.
 class Operations {
  public:
   static Result<Operations> Open(const Common& common) {
@@ -116,23 +116,24 @@ std::string TextOf(const review::CalibrationResult& result) {
   table.Add(Cells("vote, tuned", result.vote));
   table.Add(Cells("vote, plain majority", result.majority));
   return fmt::format(
-      "Tuned on {} kernels, measured on the other {}; 95 % intervals (Wilson). Precision is of "
-      "what is called wrong, recall of what is wrong.\n{}threshold {:.3f}; weights compile {:.2f}, "
-      "memory {:.2f}, numerics {:.2f}; ${:.4f} in all\n",
+      "Tuned on {} kernels, measured on the other {}; 95 % intervals (Wilson). Precision: share of "
+      "real faults among kernels called wrong. Recall: share of faulty kernels that were "
+      "found.\n{}threshold {:.3f}; weights compile {:.2f}, memory {:.2f}, numerics {:.2f}; ${:.4f} "
+      "in total\n",
       result.tuned_on, result.reported_on, table.Render(0, "  "), result.options.threshold,
       result.options.weights[0], result.options.weights[1], result.options.weights[2], result.usd);
 }
 
-Status Heard(const review::CalibrationResult& result) {
+Status CheckUsable(const review::CalibrationResult& result) {
   for (const review::Review& review : result.reviews) {
     for (const review::Opinion& opinion : review.opinions) {
       if (opinion.usable) return {};
     }
   }
   return Fail(ErrorCode::kIo,
-              fmt::format("no reviewer gave an answer that can be used: {}",
+              fmt::format("no reviewer gave a usable answer: {}",
                           report::Printable(result.reviews.front().opinions.front().reason)),
-              "--transcript FILE keeps what they said");
+              "use --transcript FILE to record their answers");
 }
 
 Result<Json> Document(const CalibrateCommand& command, const OpenedModels& models,
@@ -173,11 +174,11 @@ Result<int> Run(const CalibrateCommand& command) {
   if (!result) {
     Error error = result.error();
     if (error.code == ErrorCode::kCancelled && !command.models.transcript.empty()) {
-      error.remedy = "the same command goes on with what the transcript holds";
+      error.remedy = "run the same command again to continue from the transcript";
     }
     return tl::unexpected(std::move(error));
   }
-  TRY(Heard(*result));
+  TRY(CheckUsable(*result));
   TRY_ASSIGN(const Json document, Document(command, *models, *result, cases));
   TRY(WriteJson(command.output, document));
   fmt::print("{}", TextOf(*result));

@@ -17,7 +17,8 @@
 namespace cupel::cli {
 namespace {
 
-/// "mnist_linear_relu-20260201-101500": unique enough for a folder of runs; a clash is an error.
+/// Like "mnist_linear_relu-20260201-101500". Usually unique; if the run exists already, creating it
+/// is an error.
 std::string NewRunName(const task::Task& task) {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
@@ -32,7 +33,7 @@ Status MakeFolder(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder, error);
   if (!error) return {};
   return Fail(ErrorCode::kIo,
-              fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
+              fmt::format("cannot create the folder {}: {}", folder.string(), error.message()));
 }
 
 }  // namespace
@@ -42,7 +43,7 @@ Result<std::vector<std::string>> Strings(const Json& json, const char* key) {
   std::vector<std::string> strings;
   for (const Json& item : *array) {
     if (!item.is_string()) {
-      return Fail(ErrorCode::kIo, fmt::format("{}: {} holds what is no text", kRunConfig, key));
+      return Fail(ErrorCode::kIo, fmt::format("{}: {} must contain only strings", kRunConfig, key));
     }
     strings.push_back(item.get<std::string>());
   }
@@ -148,7 +149,7 @@ assay::Question RunQuestion(const task::Task& task, const Target& target) {
   question.kinds = KindsOf(target);
   question.trials = target.trials;
   question.distributions.assign(task::OtherInputs().begin(), task::OtherInputs().end());
-  question.shadows = question.integers = true;  // as cupel check asks
+  question.shadows = question.integers = true;  // like cupel check
   return question;
 }
 
@@ -157,13 +158,13 @@ Result<std::unique_ptr<evolve::Objective>> MakeObjective(
     std::function<void(const assay::Progress&)> progress) {
   const auto known = evolve::AimNamed(aim);
   if (!known) {
-    return Fail(ErrorCode::kInvalidArgument, "no objective is called " + aim,
+    return Fail(ErrorCode::kInvalidArgument, "unknown objective " + aim,
                 "choose time, energy or mix");
   }
   if (session.engine().Name() != "gpu") {
     if (*known == evolve::Aim::kTime) return evolve::MakeEstimate();
     return Fail(ErrorCode::kUnsupported,
-                "unsupported: the emulator estimates times, it measures no energy",
+                "unsupported: the emulator only estimates times, it cannot measure energy",
                 "use --objective time, or --device gpu on a machine with an NVIDIA GPU");
   }
   assay::BenchOptions options;
@@ -177,7 +178,7 @@ Result<std::unique_ptr<evolve::Objective>> MakeObjective(
 std::string LinterRemarks(const std::filesystem::path& kernel, const build::Options& options) {
   constexpr size_t kMost = 8;
   const auto lint = build::RunClangTidy(kernel, options);
-  if (!lint) return "";  // an ornament: no reason to end a run
+  if (!lint) return "";  // the remarks are optional, so the run continues
   std::string text;
   for (size_t i = 0; i < std::min(kMost, lint->remarks.size()); ++i) {
     const build::Diagnostic& remark = lint->remarks[i];
@@ -190,7 +191,7 @@ Result<Error> StopEarly(OpenRun& run, const Error& error, const char* command) {
   TRY(run.archive.SetStatus(archive::RunStatus::kStopped));
   TRY(run.archive.AddEvent("stopped", DumpJson(Json{{"reason", error.ToString()}})));
   std::string remedy =
-      fmt::format("go on with: cupel {} --resume {}", command, run.folder.string());
+      fmt::format("to continue: cupel {} --resume {}", command, run.folder.string());
   const bool cancelled = error.code == ErrorCode::kCancelled;
   if (!cancelled && !error.remedy.empty()) remedy = error.remedy + "; then " + remedy;
   return Error{error.code, cancelled ? "interrupted" : error.message, std::move(remedy)};

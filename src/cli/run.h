@@ -1,5 +1,5 @@
-// What the runs of `cupel optimize` and `cupel translate` have in common: a folder with an archive,
-// what was asked as the archive keeps it, and what is minimised.
+// The common part of runs of `cupel optimize` and `cupel translate`: a folder with an archive, the
+// configuration in the archive, and the objective.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,14 +18,14 @@
 
 namespace cupel::cli {
 
-/// How messages call what a run was started with.
+/// The name of a run's configuration in error messages.
 inline constexpr const char* kRunConfig = "configuration of the run";
 
-// The archive's configuration: all that a resume or a replay must know.
+// The configuration in the archive: everything that a resume or a replay needs.
 Json RunJson(const Common& common, const Compile& compile, const Target& target);
 Status ReadRun(const Json& json, Common& common, Compile& compile, Target& target);
 Json BudgetJson(const ModelOptions& models);
-/// A budget that `models` has already stays.
+/// Keeps a budget that `models` already has.
 Status ReadBudget(const Json& json, ModelOptions& models);
 Result<std::vector<std::string>> Strings(const Json& json, const char* key);
 Status ReadInt(const Json& json, const char* key, int& into);
@@ -37,27 +37,29 @@ struct OpenRun {
   bool user_seed = false;
 };
 
-/// Makes the folder; an empty one is a new one below cupel-runs/.
+/// Creates the folder. An empty `folder` means a new folder below cupel-runs/.
 Result<OpenRun> StartRun(std::filesystem::path folder, const task::Task& task,
                          task::Direction direction, const Common& common, const Json& config);
-/// As the archive has it; the caller reads `info.config`.
+/// Opens a run to continue it. The caller reads the configuration, `info.config`.
 Result<OpenRun> ResumeRun(const std::filesystem::path& folder);
-/// Error: the task is not what it was.
+/// Fails if the task has changed since the run was started.
 Status CheckTask(const OpenRun& run, const task::Task& task, task::Direction direction);
-/// Where candidates are written; made here.
+/// Creates the folder for candidates, and returns it.
 Result<std::filesystem::path> CandidatesFolder(const OpenRun& run);
 
-/// What every candidate of a run is asked in the end.
+/// The full question that every candidate of a run must pass.
 assay::Question RunQuestion(const task::Task& task, const Target& target);
 
-/// `aim`: "time", "energy", "mix"; by the engine that the session uses.
+/// `aim` is "time", "energy" or "mix". The session's engine decides whether times are estimated or
+/// measured.
 Result<std::unique_ptr<evolve::Objective>> MakeObjective(
     const std::string& aim, Session& session, std::function<void(const assay::Progress&)> progress);
 
-/// For evolve::EvaluatorOptions::remarks: clang-tidy's, where it can read the kernel.
+/// clang-tidy's remarks for evolve::EvaluatorOptions::remarks; empty if clang-tidy fails.
 std::string LinterRemarks(const std::filesystem::path& kernel, const build::Options& options);
 
-/// Interrupted, or nobody to ask: the run can go on. The error to end with.
+/// Marks the run as stopped, e.g. when it was interrupted or no model can be asked. The run can be
+/// continued. Returns the error that the command should end with.
 Result<Error> StopEarly(OpenRun& run, const Error& error, const char* command);
 
 }  // namespace cupel::cli

@@ -1,4 +1,4 @@
-// What a run tried and found: the end of `cupel optimize`, and `cupel report`.
+// Summarises what a run tried and found, for `cupel report` and the end of `cupel optimize`.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,7 +23,7 @@ struct RunSummary {
   std::string html;
 };
 
-/// `folder` is where the run lives and its best kernel is written.
+/// `folder` is the folder of the run, which also gets its best kernel.
 Result<RunSummary> Summarise(const archive::Archive& archive, const std::filesystem::path& folder);
 
 }  // namespace cupel::cli

@@ -1,5 +1,5 @@
-// `cupel selftest`: both corpora down the ordinary path. Each kernel is given to `cupel check`, a
-// process of its own, so that nothing here can treat it otherwise than a user's.
+// `cupel selftest`: judges both corpora in the ordinary way. Each kernel goes to a separate
+// process, `cupel check`, so that it is treated exactly like a user's kernel.
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/selftest.h"
 
@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::minutes kDeadline{5};  // a check; one that takes so long is a surprise
+constexpr std::chrono::minutes kDeadline{5};  // for one check; a timeout is an unexpected result
 constexpr size_t kMostVerdictBytes = 64u << 20;
 
 Result<std::regex> CompileFilter(const std::string& pattern) {
@@ -32,7 +32,7 @@ Result<std::regex> CompileFilter(const std::string& pattern) {
     return std::regex(pattern);
   } catch (const std::regex_error& error) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("--filter {} is no regular expression: {}", pattern, error.what()),
+                fmt::format("--filter {} is not a regular expression: {}", pattern, error.what()),
                 "for example --filter 'mustfail/cache'");
   }
 }
@@ -50,7 +50,7 @@ std::vector<std::string> CheckCommandLine(const Specimen& specimen, const Common
   return argv;
 }
 
-/// Errors are ours: no process can be started, or the user cancels.
+/// An Error means that cupel failed: the process could not be started, or the user cancelled.
 Result<CheckOutcome> Check(const Specimen& specimen, const Common& common,
                            const std::filesystem::path& verdict) {
   os::SpawnOptions options;
@@ -114,9 +114,9 @@ class Selftest {
     }
     if (!all_.empty()) return {};
     return Fail(ErrorCode::kNotFound,
-                fmt::format("no kernel of {} is called like --filter {}", (data / "tests").string(),
+                fmt::format("no kernel in {} matches --filter {}", (data / "tests").string(),
                             command_.filter),
-                "names are like mustfail/cache_by_pointer");
+                "names look like mustfail/cache_by_pointer");
   }
 
   Status Examine(Examined& examined, const std::filesystem::path& verdict) {

@@ -1,4 +1,4 @@
-// What `cupel selftest` finds: what came of each kernel of the corpora, and the rates.
+// The results of `cupel selftest`: the outcome for each kernel of the corpora, and the rates.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,17 +10,17 @@
 
 namespace cupel::cli {
 
-/// What `cupel check` said about one kernel, or why it said nothing.
+/// The result of `cupel check` for one kernel, or why there is none.
 struct CheckOutcome {
-  std::string decision;            // of the verdict; "crashed", "timed_out" where there is none
-  std::vector<std::string> codes;  // of its reasons
-  std::string message;             // the first reason's
-  bool error_finding = false;      // the engine saw what a correct kernel does not do
+  std::string decision;            // of the verdict; "crashed" or "timed_out" without a verdict
+  std::vector<std::string> codes;  // of the reasons
+  std::string message;             // of the first reason
+  bool error_finding = false;      // the engine found an error in the kernel's execution
   double seconds = 0;
 };
 
-/// From the exit status of `cupel check` and what it wrote; a verdict that contradicts the status
-/// counts as "crashed".
+/// Takes the exit status of `cupel check` and the verdict that it wrote. If they contradict each
+/// other, the decision is "crashed".
 CheckOutcome OutcomeOf(int exit_status, const Json& verdict);
 
 struct Examined {
@@ -28,7 +28,7 @@ struct Examined {
   CheckOutcome outcome;
 };
 
-/// Nothing where all is as expected, else one sentence.
+/// One sentence that says how the result differs from the expectation; empty if it does not.
 std::string SurpriseIn(const Examined& examined);
 
 struct Rates {
@@ -38,10 +38,10 @@ struct Rates {
 };
 Rates RatesOf(const std::vector<Examined>& all);
 
-/// The table that the terminal shows; `skipped` were left out, with a GPU or a filter as the cause.
+/// The text for the terminal. `skipped` kernels need another device.
 std::string SelftestText(const std::vector<Examined>& all,
                          const std::vector<const Specimen*>& skipped, double seconds);
-/// "cupel.selftest/1" (docs/formats/selftest.md).
+/// The document "cupel.selftest/1" (docs/formats/selftest.md).
 Json SelftestJson(const std::vector<Examined>& all, const std::vector<const Specimen*>& skipped,
                   const std::string& device, double seconds);
 

@@ -1,4 +1,5 @@
-// Judges what came of each kernel and words it. Tested by selftest_test.cc.
+// Compares each kernel's result with its expectation, and formats the report. Tested by
+// selftest_test.cc.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -31,7 +32,7 @@ std::string Expectation(const Specimen& specimen) {
 }
 
 /// "rejected wrong_result: 640 of 640 elements are wrong …"
-std::string Came(const CheckOutcome& outcome) {
+std::string OutcomeText(const CheckOutcome& outcome) {
   std::string text = outcome.decision;
   if (!outcome.codes.empty()) text += fmt::format(" {}", fmt::join(outcome.codes, ", "));
   if (!outcome.message.empty()) text += ": " + outcome.message.substr(0, 300);
@@ -75,7 +76,8 @@ CheckOutcome OutcomeOf(int exit_status, const Json& verdict) {
     }
   }
   if (outcome.decision == "crashed") {
-    outcome.message = fmt::format("the verdict is {}, the exit status {}", *decision, exit_status);
+    outcome.message =
+        fmt::format("the verdict is {}, but the exit status is {}", *decision, exit_status);
   }
   for (const Json& reason : **reasons) {
     const auto code = JsonString(reason, "code", "reason");
@@ -101,7 +103,7 @@ std::string SurpriseIn(const Examined& examined) {
           ? examined.outcome.decision == "accepted" && !examined.outcome.error_finding
           : HasExpectedReason(examined);
   if (as_expected) return "";
-  return fmt::format("expected {}, came {}", Expectation(specimen), Came(examined.outcome));
+  return fmt::format("expected {}, got {}", Expectation(specimen), OutcomeText(examined.outcome));
 }
 
 Rates RatesOf(const std::vector<Examined>& all) {
@@ -114,7 +116,7 @@ Rates RatesOf(const std::vector<Examined>& all) {
       continue;
     }
     ++rates.must_fail;
-    // Only a verdict counts as detection: a crash of cupel's own is none.
+    // Only a verdict counts as detection. A crash of cupel does not.
     if (one.outcome.decision == "rejected" || one.outcome.decision == "unsupported" ||
         one.outcome.decision == "error") {
       ++rates.not_accepted;

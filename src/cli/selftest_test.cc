@@ -34,7 +34,7 @@ Specimen Honest() {
   return specimen;
 }
 
-TEST(Selftest, TheVerdictAndTheExitStatusMustAgree) {
+TEST(Selftest, VerdictAndExitStatusMustAgree) {
   EXPECT_EQ(OutcomeOf(1, Verdict("rejected", "impure")).decision, "rejected");
   EXPECT_EQ(OutcomeOf(0, Verdict("rejected", "impure")).decision, "crashed");
   EXPECT_EQ(OutcomeOf(1, Verdict("accepted", nullptr)).decision, "crashed");
@@ -43,23 +43,23 @@ TEST(Selftest, TheVerdictAndTheExitStatusMustAgree) {
   EXPECT_FALSE(OutcomeOf(0, Verdict("accepted", nullptr, "warning")).error_finding);
 }
 
-TEST(Selftest, ACheatThatIsAcceptedOrFailsForAnotherReasonIsASurprise) {
+TEST(Selftest, ReportsCheatsThatAreAcceptedOrFailForAnotherReason) {
   const Specimen cheat = Cheat();
   EXPECT_EQ(SurpriseIn({&cheat, OutcomeOf(1, Verdict("rejected", "impure"))}), "");
   EXPECT_THAT(SurpriseIn({&cheat, OutcomeOf(1, Verdict("rejected", "compile_error"))}),
-              HasSubstr("expected rejected impure|wrong_return, came rejected compile_error"));
+              HasSubstr("expected rejected impure|wrong_return, got rejected compile_error"));
   EXPECT_NE(SurpriseIn({&cheat, OutcomeOf(0, Verdict("accepted", nullptr))}), "");
   EXPECT_NE(SurpriseIn({&cheat, OutcomeOf(3, Verdict("unsupported", "impure"))}), "");
 }
 
-TEST(Selftest, AnHonestKernelThatIsNotAcceptedIsAFalseAlarm) {
+TEST(Selftest, ReportsHonestKernelsThatAreNotAccepted) {
   const Specimen honest = Honest();
   EXPECT_EQ(SurpriseIn({&honest, OutcomeOf(0, Verdict("accepted", nullptr, "warning"))}), "");
   EXPECT_NE(SurpriseIn({&honest, OutcomeOf(0, Verdict("accepted", nullptr, "error"))}), "");
   EXPECT_NE(SurpriseIn({&honest, OutcomeOf(3, Verdict("unsupported", "unsupported_api"))}), "");
 }
 
-TEST(Selftest, RatesCountVerdictsAlone) {
+TEST(Selftest, RatesCountOnlyVerdicts) {
   const Specimen cheat = Cheat(), honest = Honest();
   const std::vector<Examined> all = {
       {&cheat, OutcomeOf(1, Verdict("rejected", "impure"))},

@@ -38,10 +38,10 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(const Common& common, bool wi
   return gpu::MakeGpuEngine(options);
 }
 
-/// Where the emulator judges, PyTorch's share is small.
+/// PyTorch's threads. When the emulator judges, `threads` is for the emulator.
 int TorchThreads(const Common& common) { return OnEmulator(common) ? 0 : common.threads; }
 
-/// The GPU that kernels are judged on may compute what is right, too.
+/// The oracle may also compute the truth on the GPU that judges the kernels.
 Result<std::optional<oracle::TruthGpu>> TruthGpuOf(const Common& common,
                                                    const engine::Engine& engine) {
   const std::string& uuid = engine.Device().uuid;
@@ -62,10 +62,11 @@ Result<int> GpuOrdinal(std::string_view device) {
   if (!number.empty() && error == std::errc() && rest == number.data() + number.size()) {
     return ordinal;
   }
-  return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("--device {} is neither emu nor gpu[:N]{}", device,
-                          device == "gpu:all" ? " (bench and stream alone spread their work)" : ""),
-              "use --device emu, or gpu:0");
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("--device {} is neither emu nor gpu[:N]{}", device,
+                  device == "gpu:all" ? " (only bench, stream and suite run use all GPUs)" : ""),
+      "use --device emu, or gpu:0");
 }
 
 Result<build::Options> BuildOptions(const Compile& compile) {
@@ -77,7 +78,7 @@ Result<build::Options> BuildOptions(const Compile& compile) {
   options.arch = compile.arch;
   options.flags = compile.flags;
   options.allow_weak_sandbox = compile.allow_weak_sandbox;
-  // The compiler runs in a folder of its own.
+  // The compiler runs in its own folder, so paths must be absolute.
   for (const auto& root : compile.include_roots) {
     options.include_roots.push_back(std::filesystem::absolute(root));
   }
@@ -110,7 +111,8 @@ Result<std::unique_ptr<Session>> Session::Create(
   parts.oracle_scripts = data / "src" / "oracle";
   TRY_ASSIGN(parts.build, BuildOptions(compile));
   parts.record.program = "/proc/self/exe";
-  // A call's recordings take some 60 ms; host code that never returns is to be told within seconds.
+  // Recording a call takes about 60 ms. Host code that never returns must be detected within
+  // seconds.
   parts.record.deadline = std::chrono::seconds(5);
   parts.record.allow_weak_sandbox = compile.allow_weak_sandbox;
   session->progress_ = progress;
@@ -157,7 +159,7 @@ Result<task::Task> LoadTarget(const Target& target, const Common& common) {
   if (!task.Has(direction)) {
     return Fail(ErrorCode::kNotFound,
                 fmt::format("task {} has no {} direction", task.name, task::Name(direction)),
-                fmt::format("it would be func_{0}.py and config_{0}.json in {1}",
+                fmt::format("this needs func_{0}.py and config_{0}.json in {1}",
                             task::Name(direction), task.path.string()));
   }
   const bool reduced = OnEmulator(common) && !target.full_size;
@@ -194,8 +196,8 @@ Result<std::vector<task::Distribution>> DistributionsOf(const std::string& text)
       std::string names;
       for (const task::Distribution other : others) names += fmt::format(", {}", Name(other));
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("--distributions: there is no \"{}\"", name.substr(0, 40)),
-                  "write all, none or some of" + names.substr(1));
+                  fmt::format("--distributions: unknown name \"{}\"", name.substr(0, 40)),
+                  "use all, none or names from" + names.substr(1));
     }
     chosen.push_back(*known);
     at = end + 1;

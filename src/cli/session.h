@@ -1,4 +1,4 @@
-// Puts the parts together for one command: folders, engine, oracle, assay.
+// Creates the parts that one command needs: folders, engine, oracle, assay.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,10 +16,10 @@
 
 namespace cupel::cli {
 
-/// Everything that judging needs. Not movable: the assay borrows from the other members.
+/// Everything that judging needs. Not movable, because the assay borrows from the other members.
 class Session {
  public:
-  /// Without an `oracle`, this machine's own PyTorch.
+  /// If `oracle` is null, uses this machine's own PyTorch.
   static Result<std::unique_ptr<Session>> Create(
       const Common& common, const Compile& compile,
       std::function<void(const assay::Progress&)> progress, bool will_time = false,
@@ -31,7 +31,7 @@ class Session {
   oracle::Oracle& oracle() { return *oracle_; }
   engine::Engine& engine() { return *engine_; }
   const assay::Parts& parts() const { return parts_; }
-  /// PyTorch on the GPU that the engine uses, with the engine's clock.
+  /// Starts PyTorch on the engine's GPU, timed with the engine's clock.
   Result<std::unique_ptr<oracle::Baselines>> StartBaselines();
 
  private:
@@ -44,32 +44,32 @@ class Session {
   std::function<void(const assay::Progress&)> progress_;
 };
 
-/// N of "gpu:N"; 0 of "gpu".
+/// Returns N for "gpu:N" and 0 for "gpu". Error: any other device.
 Result<int> GpuOrdinal(std::string_view device);
 
-/// The options of a build in this installation.
+/// The options for builds in this installation.
 Result<build::Options> BuildOptions(const Compile& compile);
 
-/// The task a command names, with its direction checked; at the sizes for the emulator where that
-/// is what judges.
+/// Loads the task that a command names. Uses the smaller sizes for the emulator if it judges.
+/// Error: the task lacks the direction.
 Result<task::Task> LoadTarget(const Target& target, const Common& common);
 bool OnEmulator(const Common& common);
-/// The GPU that --device names; nothing for the emulator.
+/// The number of the GPU that --device names; nullopt for the emulator.
 Result<std::optional<int>> GpuOf(const Common& common);
 task::Direction DirectionOf(const Target& target);
-/// Empty means all.
+/// The kinds of settings that `target` selects. Empty means all.
 std::vector<task::SettingKind> KindsOf(const Target& target);
 
-/// What a command asks of the assay; `task` is borrowed.
+/// The question that a command asks the assay. Borrows `task`.
 assay::Question QuestionOf(const task::Task& task, const Target& target, const Common& common);
 
-/// Inputs beside the task's own: "all", "none" or names separated by commas.
+/// Parses inputs in addition to the task's own: "all", "none" or names separated by commas.
 Result<std::vector<task::Distribution>> DistributionsOf(const std::string& text);
 
-/// Of the document that stands where --json names one and the command has no answer.
+/// The schema of the document that is written to the file of --json if the command fails.
 inline constexpr std::string_view kErrorSchema = "cupel.error/1";
 
-/// Writes `json` to `path` when it is not empty.
+/// Writes `json` to `path`, unless `path` is empty.
 Status WriteJson(const std::filesystem::path& path, const Json& json);
 
 }  // namespace cupel::cli

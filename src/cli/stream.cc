@@ -1,4 +1,4 @@
-// `cupel stream`: many candidates, judged and timed as fast as compilers and GPUs allow.
+// `cupel stream`: judges and times many candidates as fast as compilers and GPUs allow.
 // SPDX-License-Identifier: Apache-2.0
 #include "assay/stream.h"
 
@@ -26,7 +26,7 @@ Json ErrorJson(const Error& error) {
   return {{"message", error.message}, {"remedy", error.remedy}};
 }
 
-/// Where judging took its time; that of timing is with the times.
+/// The seconds of each stage of judging. The seconds of timing are with the times.
 Json StageSeconds(const judge::Verdict& verdict) {
   double oracle = 0, record = 0, engine = 0, judge = 0;
   for (const judge::SettingReport& setting : verdict.settings) {
@@ -51,9 +51,9 @@ class Stream {
     const int builders = static_cast<int>(std::thread::hardware_concurrency());
     TRY(assay::RunStream(
         jobs_, assay_lanes_, builders,
-        [&](size_t job, Result<assay::JobResult> result) { Tell(job, std::move(result)); }));
+        [&](size_t job, Result<assay::JobResult> result) { Report(job, std::move(result)); }));
     view_.End();
-    if (trouble_) return tl::unexpected<Error>(*trouble_);
+    if (write_error_) return tl::unexpected<Error>(*write_error_);
     Summarise();
     return counts_.size() == 1 && counts_.count("accepted") > 0 ? 0 : 1;
   }
@@ -63,9 +63,9 @@ class Stream {
     TRY_ASSIGN(distributions_, DistributionsOf(command_.distributions));
     TRY(ReadKernelList(command_.list, [this](const ListedKernel& listed) { return Add(listed); }));
     if (!jobs_.empty()) return {};
-    return Fail(
-        ErrorCode::kInvalidArgument, command_.list.string() + " names no kernel",
-        "write a line of JSON for each: {\"kernel\": \"k.cu\", \"task\": \"mnist_linear\"}");
+    return Fail(ErrorCode::kInvalidArgument, command_.list.string() + " names no kernel",
+                "write one line of JSON for each kernel: {\"kernel\": \"k.cu\", \"task\": "
+                "\"mnist_linear\"}");
   }
 
   Status Add(const ListedKernel& listed) {
@@ -119,7 +119,7 @@ class Stream {
                 "choose another file with --output");
   }
 
-  void Tell(size_t index, Result<assay::JobResult> result) {
+  void Report(size_t index, Result<assay::JobResult> result) {
     const assay::Job& job = jobs_[index];
     Json json{{"schema", "cupel.stream/1"},
               {"kernel", job.kernel.string()},
@@ -174,14 +174,14 @@ class Stream {
   }
 
   void Write(const Json& json) {
-    if (output_ == nullptr || trouble_) return;
+    if (output_ == nullptr || write_error_) return;
     const std::string line = DumpJson(json) + "\n";
     if (std::fwrite(line.data(), 1, line.size(), output_) == line.size() &&
         std::fflush(output_) == 0) {
       return;
     }
-    trouble_ = Error{ErrorCode::kIo, "cannot write to " + command_.output.string(),
-                     "check the disk's free space"};
+    write_error_ = Error{ErrorCode::kIo, "cannot write to " + command_.output.string(),
+                         "check the free space on the disk"};
   }
 
   void Summarise() {
@@ -198,7 +198,7 @@ class Stream {
 
   StreamCommand command_;
   ProgressView view_;
-  std::map<std::string, task::Task> tasks_;  // their addresses stay
+  std::map<std::string, task::Task> tasks_;  // a map, because jobs keep pointers to tasks
   std::vector<task::Distribution> distributions_;
   std::vector<assay::Job> jobs_;
   std::vector<std::unique_ptr<Session>> lanes_;
@@ -206,7 +206,7 @@ class Stream {
   std::vector<assay::Lane> assay_lanes_;
   std::map<std::string, int> counts_;
   std::FILE* output_ = nullptr;
-  std::optional<Error> trouble_;
+  std::optional<Error> write_error_;
   size_t done_ = 0;
   std::chrono::steady_clock::time_point start_;
 };

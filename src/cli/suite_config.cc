@@ -9,8 +9,6 @@ namespace cupel::cli {
 
 namespace fs = std::filesystem;
 
-/// What a resume must ask for, too. Where and by how many workers it is done is
-/// free.
 Json SuiteConfig(const SuiteRunCommand& command) {
   const auto absolute = [](const fs::path& path) {
     return path.empty() ? "" : fs::absolute(path).lexically_normal().string();
@@ -38,7 +36,7 @@ Status TakeSuiteConfig(const Json& config, SuiteRunCommand& command) {
   TRY_ASSIGN(const int64_t trials, JsonInt(config, "trials", kWhat));
   command.trials = static_cast<int>(trials);
   TRY_ASSIGN(const std::string engine, JsonString(config, "engine", kWhat));
-  // Which GPU is free; whether one is used is not.
+  // A resume may use another GPU, but may not switch between GPU and emulator.
   const bool emu = OnEmulator(command.common);
   if (engine == "emu") command.common.device = "emu";
   if (engine == "gpu" && emu) command.common.device = "gpu";
@@ -46,12 +44,12 @@ Status TakeSuiteConfig(const Json& config, SuiteRunCommand& command) {
   TRY_ASSIGN(command.compile.arch, JsonString(config, "arch", kWhat));
   TRY_ASSIGN(command.baselines, JsonBool(config, "baselines", kWhat));
   TRY_ASSIGN(command.full_size, JsonBool(config, "full_size", kWhat));
-  if (config.contains("rounds")) {  // older runs have none
+  if (config.contains("rounds")) {  // runs of older versions lack it
     TRY_ASSIGN(const int64_t rounds, JsonInt(config, "rounds", kWhat));
     if (rounds < kFewestRounds || rounds > kMostRounds) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{}: \"rounds\" is {}, not {} to {}", kWhat, rounds, kFewestRounds,
-                              kMostRounds));
+                  fmt::format("{}: \"rounds\" is {}, but must be {} to {}", kWhat, rounds,
+                              kFewestRounds, kMostRounds));
     }
     command.rounds = static_cast<int>(rounds);
   }
@@ -69,22 +67,22 @@ Status TakeSuiteConfig(const Json& config, SuiteRunCommand& command) {
 }
 
 std::string ResumeDifference(const Json& then, const SuiteRunCommand& command) {
-  const Json open = SuiteConfig(SuiteRunCommand{});
+  const Json defaults = SuiteConfig(SuiteRunCommand{});
   const Json now = SuiteConfig(command);
   Json asked = Json::object();
   for (const auto& [key, value] : now.items()) {
-    if (open[key] != value) asked[key] = value;
+    if (defaults[key] != value) asked[key] = value;
   }
   return ConfigDifference(then, asked);
 }
 
 std::string ConfigDifference(const Json& then, const Json& now) {
-  const Json open = SuiteConfig(SuiteRunCommand{});
+  const Json defaults = SuiteConfig(SuiteRunCommand{});
   for (const auto& [key, value] : now.items()) {
-    // What an older cupel did not know was as it is where nobody asks for it.
-    const Json& before = then.contains(key) ? then[key] : open[key];
+    // An older version of cupel that did not know an option behaved like its default.
+    const Json& before = then.contains(key) ? then[key] : defaults[key];
     if (before != value) {
-      return fmt::format("{}: {}, now {}", key, DumpJson(before), DumpJson(value));
+      return fmt::format("{}: was {}, is now {}", key, DumpJson(before), DumpJson(value));
     }
   }
   return "";

@@ -1,4 +1,4 @@
-// What a suite run was asked for: kept in its store, so that a resume asks for the same.
+// The configuration of a suite run. The run's store keeps it, so that a resume uses the same.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,16 +9,16 @@
 
 namespace cupel::cli {
 
-/// All that decides the results. Where and by how many workers they come about is free.
+/// Everything that determines the results. The number and place of the workers do not.
 Json SuiteConfig(const SuiteRunCommand& command);
 
-/// The store's answers to what the command line leaves open with --resume.
+/// Fills in the options that the command line leaves open with --resume, from the store.
 Status TakeSuiteConfig(const Json& config, SuiteRunCommand& command);
 
-/// The first member that is not as it was; empty: all are.
+/// Describes the first member that differs; empty if none does.
 std::string ConfigDifference(const Json& then, const Json& now);
 
-/// The same for --resume, of what the command line asks for by more than leaving it open.
+/// The same for --resume. Only compares options of the command line that are not the default.
 std::string ResumeDifference(const Json& then, const SuiteRunCommand& command);
 
 }  // namespace cupel::cli

@@ -27,14 +27,14 @@ constexpr size_t kMostKernelBytes = 16u << 20;
 constexpr size_t kMostItems = 100'000;
 constexpr size_t kMostRemarks = 100;
 
-/// The direction that a file in a task's folder of kernels is for.
+/// The direction of a kernel file in a task's folder, from its name.
 task::Direction DirectionOfName(const fs::path& kernel) {
   const std::string stem = kernel.stem().string();
   return stem.starts_with("backward") || stem.ends_with("_backward") ? task::Direction::kBackward
                                                                      : task::Direction::kForward;
 }
 
-/// The files of a folder that `wanted` takes by their names, sorted.
+/// The files of a folder whose names `wanted` accepts, sorted.
 std::vector<fs::path> KernelsIn(const fs::path& folder, bool (*wanted)(const fs::path&)) {
   std::vector<fs::path> kernels;
   std::error_code error;
@@ -61,7 +61,7 @@ class Lister {
     if (!inputs_.kernels.empty() && !os::IsFolder(inputs_.kernels)) {
       return Fail(ErrorCode::kNotFound,
                   fmt::format("there is no folder {}", inputs_.kernels.string()),
-                  "name a folder of kernels with --kernels");
+                  "give a folder of kernels with --kernels");
     }
     if (listed) {
       TRY(ReadKernelList(input, [this](const ListedKernel& one) { return AddListed(one); }));
@@ -73,16 +73,15 @@ class Lister {
     if (!list_.items.empty()) return std::move(list_);
     if (listed) {
       return Fail(ErrorCode::kNotFound, fmt::format("{} names no kernel to judge", input.string()),
-                  "each of its lines is like {\"kernel\": \"k.cu\", \"task\": \"mnist_linear\"}");
+                  "write lines like {\"kernel\": \"k.cu\", \"task\": \"mnist_linear\"}");
     }
-    std::string what = fmt::format("no kernel for any task of {}", input.string());
+    std::string what = fmt::format("no kernel was found for any task of {}", input.string());
     if (!list_.notes.empty()) what += fmt::format(" ({})", list_.notes.front());
     return Fail(ErrorCode::kNotFound, what,
-                inputs_.kernels.empty()
-                    ? "name a folder of kernels with --kernels"
-                    : fmt::format("a kernel is {0}/TASK/forward.cu or {0}/TASK/forward/NAME.cu "
-                                  "(or .py)",
-                                  inputs_.kernels.string()));
+                inputs_.kernels.empty() ? "give a folder of kernels with --kernels"
+                                        : fmt::format("kernels must be {0}/TASK/forward.cu or "
+                                                      "{0}/TASK/forward/NAME.cu (or .py)",
+                                                      inputs_.kernels.string()));
   }
 
  private:
@@ -98,8 +97,9 @@ class Lister {
           {os::IsFile(input) ? named.stem().string() : named.filename().string(), named}};
     }
     if (!os::IsFolder(input)) {
-      return Fail(ErrorCode::kNotFound, fmt::format("there is no {}", input.string()),
-                  "name a folder of tasks, a task, or a list with a line of JSON for each kernel");
+      return Fail(
+          ErrorCode::kNotFound, fmt::format("there is no {}", input.string()),
+          "give a folder of tasks, a task, or a list with one line of JSON for each kernel");
     }
     return FindTaskFiles(input);
   }
@@ -108,7 +108,7 @@ class Lister {
     return inputs_.direction == "both" || inputs_.direction == task::Name(direction);
   }
 
-  /// Notes it where not.
+  /// Whether the task has settings of the requested kind. Adds a note if not.
   bool HasSettings(const std::string& name, const task::Task& task, task::Direction direction) {
     const auto& settings = task.SettingsOf(direction);
     if (inputs_.settings == "all" ||
@@ -117,7 +117,7 @@ class Lister {
         })) {
       return true;
     }
-    Note(fmt::format("{} {} has no {} settings: left out", name, task::Name(direction),
+    Note(fmt::format("{} {} has no {} settings: skipped", name, task::Name(direction),
                      inputs_.settings));
     return false;
   }
@@ -129,7 +129,7 @@ class Lister {
   Status AddTask(const TaskFile& file) {
     const auto task = task::LoadTask(fs::absolute(file.path).string(), tasks_root_);
     if (!task) {
-      Note(fmt::format("{} is no task: {}", file.name, task.error().message));
+      Note(fmt::format("{} is not a valid task: {}", file.name, task.error().message));
       return {};
     }
     for (const task::Direction direction : task::kDirections) {
@@ -137,7 +137,7 @@ class Lister {
       const auto kernels = KernelsFor(file.name, *task, direction);
       if (!task->Has(direction)) {
         for (const auto& [name, path] : kernels) {
-          Note(fmt::format("the task {} has no {} direction for {}: left out", file.name,
+          Note(fmt::format("the task {} has no {} direction for {}: skipped", file.name,
                            task::Name(direction), path.string()));
         }
         continue;
@@ -166,7 +166,7 @@ class Lister {
         named.emplace_back(alone.filename().string(), alone);
       }
     }
-    // Beside a task's own files, Python is the task's.
+    // In a task's own folder, Python files belong to the task.
     for (const fs::path& kernel :
          KernelsIn(folder, IsTaskFolder(folder) ? IsCuda : IsCandidateName)) {
       if (DirectionOfName(kernel) == direction) {
@@ -179,7 +179,7 @@ class Lister {
     return named;
   }
 
-  /// A folder or file whose name no task has is probably a mistake in writing.
+  /// Notes folders and files whose names match no task. They are probably misspelled.
   void NoteUnused(const std::vector<TaskFile>& tasks) {
     if (inputs_.kernels.empty()) return;
     std::set<std::string> known;
@@ -200,7 +200,7 @@ class Lister {
     }
     std::sort(unknown.begin(), unknown.end());
     if (unknown.empty()) return;
-    Note(fmt::format("left out of the kernels, as no task here is named so: {}",
+    Note(fmt::format("skipped these kernels because no task has their name: {}",
                      NameSome(unknown, 5)));
   }
 
@@ -208,7 +208,8 @@ class Lister {
              const std::string& kernel, const fs::path& path) {
     if (list_.items.size() == kMostItems) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("there are more than {} kernels", kMostItems), "split the suite");
+                  fmt::format("there are more than {} kernels", kMostItems),
+                  "split them into several runs");
     }
     archive::SuiteItem item;
     item.task = name;
@@ -247,7 +248,7 @@ class Lister {
   SuiteInputs inputs_;
   fs::path tasks_root_;
   SuiteList list_;
-  std::map<std::string, task::Task> tasks_;  // of a list
+  std::map<std::string, task::Task> tasks_;  // tasks that a list names
   std::set<std::string> ids_;
 };
 

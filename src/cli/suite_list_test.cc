@@ -48,7 +48,7 @@ class SuiteListTest : public testing::Test {
   fs::path tasks_;
 };
 
-TEST_F(SuiteListTest, FindsKernelsWhereTheRuleSays) {
+TEST_F(SuiteListTest, FindsKernelsByFolderAndName) {
   Kernel("both/forward.cu");
   Kernel("both/fast.cu");
   Kernel("both/fast_backward.cu");
@@ -66,7 +66,7 @@ TEST_F(SuiteListTest, FindsKernelsWhereTheRuleSays) {
   EXPECT_THAT(List()->without_kernel, IsEmpty());
 }
 
-TEST_F(SuiteListTest, SaysWhatHasNoKernelAndWhatIsForNoTask) {
+TEST_F(SuiteListTest, ListsTasksWithoutKernelAndKernelsWithoutTask) {
   Kernel("both/forward.cu");
   Kernel("bothh/forward.cu");
   Kernel("other.cu");
@@ -74,10 +74,10 @@ TEST_F(SuiteListTest, SaysWhatHasNoKernelAndWhatIsForNoTask) {
   ASSERT_TRUE(list) << list.error().ToString();
   EXPECT_THAT(list->without_kernel,
               ElementsAre(Pair("both", "backward"), Pair("level1/nested", "forward")));
-  EXPECT_THAT(list->notes, ElementsAre(HasSubstr("so: bothh, other.cu")));
+  EXPECT_THAT(list->notes, ElementsAre(HasSubstr("name: bothh, other.cu")));
 }
 
-TEST_F(SuiteListTest, SaysWhichKernelsAreForADirectionThatTheirTaskLacks) {
+TEST_F(SuiteListTest, NotesKernelsForADirectionThatTheTaskLacks) {
   Kernel("level1/nested.cu");
   Kernel("level1/nested/backward/kernel.cu");
   const auto list = List();
@@ -88,7 +88,7 @@ TEST_F(SuiteListTest, SaysWhichKernelsAreForADirectionThatTheirTaskLacks) {
                                 HasSubstr("level1/nested/backward/kernel.cu"))));
 }
 
-TEST_F(SuiteListTest, ATaskThatDoesNotLoadIsNotedAndStopsNoOther) {
+TEST_F(SuiteListTest, NotesTasksThatDoNotLoadAndContinues) {
   Kernel("both/forward.cu");
   fs::create_directories(tasks_ / "broken");
   std::ofstream(tasks_ / "broken" / "func_forward.py") << "x";
@@ -96,7 +96,7 @@ TEST_F(SuiteListTest, ATaskThatDoesNotLoadIsNotedAndStopsNoOther) {
   const auto list = List();
   ASSERT_TRUE(list) << list.error().ToString();
   EXPECT_EQ(list->items.size(), 1);
-  EXPECT_THAT(list->notes, ElementsAre(HasSubstr("broken is no task")));
+  EXPECT_THAT(list->notes, ElementsAre(HasSubstr("broken is not a valid task")));
 }
 
 TEST_F(SuiteListTest, HashesFollowKernelTaskAndDirection) {
@@ -142,7 +142,7 @@ TEST_F(SuiteListTest, ReadsListsAndNamesTheirLines) {
   EXPECT_THAT(ListSuite({file, {}, "both"}, tasks_).error().message, HasSubstr("list.jsonl:3"));
 }
 
-TEST_F(SuiteListTest, AFolderWithoutAnyKernelIsAnError) {
+TEST_F(SuiteListTest, FolderWithoutAnyKernelIsAnError) {
   fs::create_directories(folder_.path() / "kernels");
   const auto list = List();
   ASSERT_FALSE(list);
@@ -150,14 +150,14 @@ TEST_F(SuiteListTest, AFolderWithoutAnyKernelIsAnError) {
   EXPECT_FALSE(ListSuite({folder_.path() / "nowhere", {}, "both"}, tasks_));
 }
 
-TEST_F(SuiteListTest, TakesPythonWhereNoTaskLies) {
+TEST_F(SuiteListTest, TakesPythonOutsideTaskFolders) {
   Kernel("both/answer.py");
   Kernel("both/answer_backward.py");
   EXPECT_THAT(Ids(List()),
               ElementsAre("both/forward/answer.py", "both/backward/answer_backward.py"));
 }
 
-TEST_F(SuiteListTest, LeavesOutWhatHasNoSuchSettings) {
+TEST_F(SuiteListTest, SkipsTasksWithoutSuchSettings) {
   Kernel("both/forward.cu");
   EXPECT_EQ(Ids(List("both", "multi")).size(), 1u);
   std::ofstream(tasks_ / "both" / "config_forward.json")
@@ -168,7 +168,7 @@ TEST_F(SuiteListTest, LeavesOutWhatHasNoSuchSettings) {
   EXPECT_THAT(list.error().message, HasSubstr("both forward has no multi settings"));
 }
 
-TEST_F(SuiteListTest, NamesAFolderThatIsNotThere) {
+TEST_F(SuiteListTest, ErrorNamesAMissingFolder) {
   const auto list = ListSuite({tasks_, folder_.path() / "nowhere", "both"}, tasks_);
   ASSERT_FALSE(list);
   EXPECT_THAT(list.error().message, HasSubstr("nowhere"));

@@ -1,4 +1,5 @@
-// What to begin with, where a suite has many workers. SPDX-License-Identifier: Apache-2.0
+// Estimates work, so that a suite with many workers can start with the largest tasks.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <span>
@@ -7,9 +8,9 @@
 
 namespace cupel::cli {
 
-/// How much work a kernel judged and timed at these settings may be, for comparisons alone: a share
-/// that each setting takes whatever its size, and the product of a setting's numbers (counts and
-/// extents, at times more than its tensors hold), whose unit is an element.
+/// A rough estimate of the work to judge and time a kernel at these settings, in elements. It is
+/// only for comparisons. Each setting counts a fixed amount plus the product of the numbers in its
+/// arguments (counts and extents), which can exceed the size of its tensors.
 double RoughWork(std::span<const task::Setting> settings);
 
 }  // namespace cupel::cli

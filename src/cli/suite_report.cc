@@ -26,14 +26,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The store of a run. `or_else` says what else the user may name.
-Result<archive::SuiteStore> OpenSuite(const fs::path& folder, std::string_view or_else) {
+/// Opens the store of a run. `alternative` is added to the remedy.
+Result<archive::SuiteStore> OpenSuite(const fs::path& folder, std::string_view alternative) {
   const fs::path file = folder / archive::kSuiteFile;
   std::error_code ignored;
   if (!fs::exists(file, ignored)) {
     return Fail(ErrorCode::kNotFound,
                 fmt::format("{} is not the folder of a suite run", folder.string()),
-                fmt::format("name the one that cupel suite run was given with -o{}", or_else));
+                fmt::format("give the folder that cupel suite run got with -o{}", alternative));
   }
   return archive::SuiteStore::Open(file, archive::Access::kReadOnly);
 }
@@ -43,12 +43,12 @@ Result<Json> ReadDocument(const fs::path& file) {
   return ParseJson(text, file.string());
 }
 
-/// A folder is read from its store, whatever has been written since, or else, like a file, as it
-/// is.
+/// Reads the results of a run. For a folder with a store, they are made from the store; otherwise
+/// results.json is read.
 Result<Json> ReadResults(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_regular_file(path, ignored)) return ReadDocument(path);
-  if (HoldsResultsAlone(path)) return ReadDocument(path / "results.json");
+  if (HasOnlyResults(path)) return ReadDocument(path / "results.json");
   TRY_ASSIGN(const auto store, OpenSuite(path, ", or its results.json"));
   return report::SuiteDocument(store);
 }
@@ -58,7 +58,7 @@ Result<report::Suite> ReadRun(const fs::path& path) {
   return report::ReadSuite(document, path.string());
 }
 
-/// That of the folder, and not where it lies.
+/// The name of the run's folder, without its path.
 std::string NameOfRun(const fs::path& path) {
   std::error_code ignored;
   const bool is_file = fs::is_regular_file(path, ignored);
@@ -80,11 +80,12 @@ Result<SuiteReport> WriteResults(Json document, const fs::path& folder) {
   return written;
 }
 
-/// Where an item's record goes below a folder, in place of the kernel's ending or, where others are
-/// named alike but for that, behind it; empty: it would lead out of the folder.
-fs::path RecordName(const archive::SuiteItem& item, bool behind) {
+/// The path of an item's record below a folder. ".json" replaces the kernel's extension, or is
+/// appended if `append` (when kernels differ only in their extension). Empty if the path would lead
+/// out of the folder.
+fs::path RecordName(const archive::SuiteItem& item, bool append) {
   fs::path name = fs::path(item.task) / item.kernel;
-  if (behind) {
+  if (append) {
     name += ".json";
   } else {
     name.replace_extension(".json");
@@ -94,19 +95,19 @@ fs::path RecordName(const archive::SuiteItem& item, bool behind) {
   return leads_out ? fs::path() : name;
 }
 
-/// The record as others may have it: of kernel and task the names, and not where they lay on this
-/// machine. `cupel verify` looks for the kernel beside the record.
+/// The record in a form that can be shared: it has the names of kernel and task, not their paths on
+/// this machine. `cupel verify` looks for the kernel next to the record.
 Json Publishable(Json verdict, const archive::SuiteItem& item) {
-  if (!verdict.is_object()) return verdict;  // a worker's answer, and no record
+  if (!verdict.is_object()) return verdict;  // a worker's answer that is not a record
   verdict["kernel"] = (fs::path(item.task) / item.kernel).string();
   if (verdict.contains("asked") && verdict["asked"].is_object()) {
     verdict["asked"]["task"] = item.task;
   }
-  judge::Seal(verdict);
+  judge::AddDigest(verdict);
   return verdict;
 }
 
-/// Also where times are still missing; empty: there is none.
+/// The verdict of an item, even if its times are still missing. Empty if there is none.
 Result<std::string> VerdictOf(const archive::SuiteStore& store, const std::string& item) {
   TRY_ASSIGN(const auto outcome, store.OutcomeOf(item));
   if (outcome && !outcome->verdict.empty()) return outcome->verdict;
@@ -114,7 +115,7 @@ Result<std::string> VerdictOf(const archive::SuiteStore& store, const std::strin
   return judged ? judged->verdict : "";
 }
 
-/// How many records were written.
+/// Writes the records into `folder`. Returns their number.
 Result<size_t> WriteRecords(const archive::SuiteStore& store, const fs::path& folder) {
   TRY_ASSIGN(const auto items, store.Items());
   std::map<fs::path, int> alike;
@@ -127,8 +128,8 @@ Result<size_t> WriteRecords(const archive::SuiteStore& store, const fs::path& fo
     if (name.empty()) {
       return Fail(
           ErrorCode::kInvalidArgument,
-          fmt::format("the item {} has no name that a file could have", report::Printable(item.id)),
-          "take its verdict from the store: docs/formats/suite.md");
+          fmt::format("the name of the item {} cannot be a file name", report::Printable(item.id)),
+          "read its verdict from the store: docs/formats/suite.md");
     }
     TRY_ASSIGN(const Json verdict, ParseJson(text, item.id));
     std::error_code ignored;
@@ -139,13 +140,13 @@ Result<size_t> WriteRecords(const archive::SuiteStore& store, const fs::path& fo
   return written;
 }
 
-/// The results of a folder, whose records are written where that is asked for.
+/// The results of a folder. Also writes the records if --records asks for them.
 Result<Json> Gather(const SuiteReportCommand& command) {
-  if (HoldsResultsAlone(command.run)) {
+  if (HasOnlyResults(command.run)) {
     if (command.records.empty()) return ReadDocument(command.run / "results.json");
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} holds results and no verdicts", command.run.string()),
-                "name the folder of the run that they are of");
+                fmt::format("{} contains results but no verdicts", command.run.string()),
+                "give the folder of the run that the results came from");
   }
   TRY_ASSIGN(const auto store, OpenSuite(command.run, ""));
   if (!command.records.empty()) {
@@ -157,7 +158,7 @@ Result<Json> Gather(const SuiteReportCommand& command) {
 
 }  // namespace
 
-bool HoldsResultsAlone(const fs::path& folder) {
+bool HasOnlyResults(const fs::path& folder) {
   std::error_code ignored;
   return fs::exists(folder / "results.json", ignored) &&
          !fs::exists(folder / archive::kSuiteFile, ignored);
@@ -190,9 +191,9 @@ Result<int> Run(const SuiteMergeCommand& command) {
   std::error_code ignored;
   if (fs::exists(command.output / archive::kSuiteFile, ignored)) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} is the folder of a run, whose results these would replace",
+                fmt::format("{} is the folder of a run; merged results would replace its results",
                             command.output.string()),
-                "name another folder with -o");
+                "choose another folder with -o");
   }
   fs::create_directories(command.output, ignored);
   TRY_ASSIGN(const SuiteReport written, WriteResults(std::move(merged), command.output));

@@ -1,4 +1,4 @@
-// The results of a suite run, written in its folder and shown.
+// Writes the results of a suite run into its folder, and formats them for the terminal.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,11 +15,11 @@ struct SuiteReport {
   Json document;     // cupel.suite/1
 };
 
-/// Writes results.json, .csv, .md and .html into `folder`.
+/// Writes results.json, .csv, .md, .html and .svg into `folder`.
 Result<SuiteReport> WriteSuiteReport(const archive::SuiteStore& store,
                                      const std::filesystem::path& folder);
 
-/// Results that a merge wrote, or that were copied without the store of their run.
-bool HoldsResultsAlone(const std::filesystem::path& folder);
+/// Whether the folder has results but no store: a merge wrote them, or they were copied.
+bool HasOnlyResults(const std::filesystem::path& folder);
 
 }  // namespace cupel::cli

@@ -1,6 +1,6 @@
-// `cupel suite run`: a list of kernels, what the store knows of them already, a
-// crew for the rest. Every outcome is put in the store before the next is
-// taken, so that a run may be killed at any moment and gone on with.
+// `cupel suite run`: lists kernels, takes finished ones from the store, and judges the rest with a
+// worker pool. Each outcome is stored before the next is taken, so that a run can be killed at any
+// moment and resumed.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -32,14 +32,14 @@
 #include "report/progress.h"
 #include "report/suite_document.h"
 #include "report/text.h"
-#include "serve/crew.h"
+#include "serve/worker_pool.h"
 
 namespace cupel::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Of an item, or of what one took.
+/// The problem (task and direction) of an item or of an item's time.
 template <typename T>
 std::string GroupOf(const T& item) {
   return item.task + "\n" + item.direction;
@@ -61,14 +61,14 @@ class SuiteRun {
     folder_ = resume ? command_.resume : command_.output;
     const fs::path file = folder_ / archive::kSuiteFile;
     std::error_code ignored;
-    const bool goes_on = resume || fs::exists(file, ignored);
-    if (goes_on) TRY(OpenStore(file, resume));  // it says what is to be listed
+    const bool continues = resume || fs::exists(file, ignored);
+    if (continues) TRY(OpenStore(file, resume));  // the store has the configuration for the list
     TRY_ASSIGN(const SuiteList list, Listed());
-    // What cannot be listed leaves no folder behind that would refuse what was meant.
-    if (!goes_on) TRY(CreateStore(file));
+    // Create the store only now: after a wrong input, the user can use the same folder again.
+    if (!continues) TRY(CreateStore(file));
     TRY(Take(list));
     TRY_ASSIGN(pending_, store_->Pending());
-    TRY(RememberTimes());
+    TRY(LoadTimes());
     TRY(store_->SetStatus(archive::RunStatus::kRunning));
     const Status done = pending_.empty() ? Status() : Judge();
     progress_.Finish();
@@ -88,11 +88,10 @@ class SuiteRun {
   }
 
   Status OpenStore(const fs::path& file, bool resume) {
-    if (HoldsResultsAlone(folder_)) {
-      return Fail(
-          ErrorCode::kNotFound,
-          fmt::format("{} holds results and no run: of cupel suite merge", folder_.string()),
-          "go on with the runs that it was made of, and merge again");
+    if (HasOnlyResults(folder_)) {
+      return Fail(ErrorCode::kNotFound,
+                  fmt::format("{} contains merged results and cannot be resumed", folder_.string()),
+                  "resume the runs that were merged, then merge them again");
     }
     TRY_ASSIGN(archive::SuiteStore store, archive::SuiteStore::Open(file, archive::Access::kOwner));
     store_.emplace(std::move(store));
@@ -108,14 +107,14 @@ class SuiteRun {
 
   Status CheckSame(std::string difference) const {
     if (difference.empty() && command_.common.seed && *command_.common.seed != info_.seed) {
-      difference = fmt::format("seed: {}, now {}", info_.seed, *command_.common.seed);
+      difference = fmt::format("seed: was {}, is now {}", info_.seed, *command_.common.seed);
     }
     if (difference.empty()) return {};
     return Fail(
         ErrorCode::kInvalidArgument,
-        fmt::format("the run in {} asks for something else ({})", folder_.string(), difference),
-        fmt::format("go on with it by --resume {} without that option, or name another folder "
-                    "with -o",
+        fmt::format("the run in {} has different options ({})", folder_.string(), difference),
+        fmt::format("continue it with --resume {} and without this option, or choose another "
+                    "folder with -o",
                     folder_.string()));
   }
 
@@ -136,12 +135,13 @@ class SuiteRun {
     }
     TRY_ASSIGN(const auto relisted, store_->SetItems(list.items, DumpJson(listing)));
     for (const std::string& note : list.notes) progress_.Note("note: " + note);
-    TRY(Tell(relisted.changed_kernels, "changed_kernel", "its kernel has changed: judged anew"));
-    TRY(Tell(relisted.changed_tasks, "changed_task", "its task has changed: judged anew"));
-    return Tell(relisted.gone, "gone", "its kernel or its task is gone: left out");
+    TRY(Report(relisted.changed_kernels, "changed_kernel", "kernel changed, judged again"));
+    TRY(Report(relisted.changed_tasks, "changed_task", "task changed, judged again"));
+    return Report(relisted.removed, "gone",
+                  "kernel or task no longer exists, removed from the run");
   }
 
-  Status Tell(const std::vector<std::string>& ids, const char* kind, const char* what) {
+  Status Report(const std::vector<std::string>& ids, const char* kind, const char* what) {
     for (const std::string& id : ids) {
       progress_.Note(fmt::format("{}: {}", id, what));
       TRY(store_->AddEvent(kind, DumpJson(Json{{"item", id}})));
@@ -149,15 +149,15 @@ class SuiteRun {
     return {};
   }
 
-  /// Of a resumed run's earlier part.
-  Status RememberTimes() {
+  /// Loads the times of the earlier part of a resumed run, for the estimate of the time left.
+  Status LoadTimes() {
     TRY_ASSIGN(const auto times, store_->Times());
     for (const archive::SuiteTime& time : times) eta_.Finished(GroupOf(time), time.seconds);
     return {};
   }
 
-  serve::CrewOptions CrewOptions() {
-    serve::CrewOptions options;
+  serve::WorkerPoolOptions PoolOptions() {
+    serve::WorkerPoolOptions options;
     options.commands = command_.workers;
     options.workers = command_.jobs;
     options.setup.device = command_.common.device;
@@ -183,8 +183,7 @@ class SuiteRun {
     item.backward = from.direction == "backward";
     item.settings = command_.settings;
     item.trials = command_.trials;
-    // One for all kernels of a problem: they meet the same inputs, which are
-    // made once.
+    // One seed for all kernels of a problem, so that they share the same inputs.
     item.seed = Random(info_.seed).Fork(GroupOf(from))();
     item.full_size = command_.full_size;
     item.baselines = command_.baselines;
@@ -192,9 +191,9 @@ class SuiteRun {
     return item;
   }
 
-  /// Fills in what answers in Python are built from. One that cannot be opened gets its outcome and
-  /// leaves `items`. They are followed here: a worker may have no PyTorch to ask for a task's
-  /// arguments.
+  /// Extracts the .cu files of Python answers. If an answer cannot be opened, records its outcome
+  /// and removes it from `items`. This runs in the coordinator, because a worker may lack PyTorch,
+  /// which is needed to find a task's arguments.
   Status OpenAnswers(std::vector<serve::Item>& items) {
     TRY_ASSIGN(answers_, os::TempDir::Create());
     std::vector<Result<CandidateFile>> opened(items.size());
@@ -230,7 +229,8 @@ class SuiteRun {
     return file;
   }
 
-  /// All in one folder: thousands that are open are too many.
+  /// Moves the extracted file to one common folder. Thousands of open temporary folders would be
+  /// too many.
   Status KeepAnswer(size_t index, CandidateFile& file) const {
     const fs::path folder = answers_->path() / std::to_string(index);
     const fs::path kept = folder / file.path.filename();
@@ -240,14 +240,14 @@ class SuiteRun {
     if (error) {
       return Fail(ErrorCode::kIo,
                   fmt::format("cannot write {}: {}", kept.string(), error.message()),
-                  "check the free space of the folder for temporary files");
+                  "check the free space of the temporary folder (TMPDIR)");
     }
     file.path = kept;
     file.folder.reset();
     return {};
   }
 
-  /// An answer that cannot be followed has a verdict like any kernel; all else is our failure.
+  /// An unsupported answer gets a verdict like any kernel. Any other error is a failure of cupel.
   Status RecordUnopened(const serve::Item& item, const Error& error) {
     if (error.code == ErrorCode::kCancelled) return tl::unexpected<Error>(error);
     serve::Outcome outcome;
@@ -268,7 +268,7 @@ class SuiteRun {
       outcome.error = error.message;
       outcome.remedy = error.remedy;
     }
-    waiting_.erase(item.id);  // it took no time that says something of others
+    waiting_.erase(item.id);  // its time must not count in the estimate of the time left
     return Record(outcome);
   }
 
@@ -281,12 +281,12 @@ class SuiteRun {
     }
     TRY(OpenAnswers(items));
     if (items.empty()) return {};
-    BeginWithTheLongest(items);
-    TRY_ASSIGN(const auto crew, serve::Crew::Start(CrewOptions()));
-    workers_ = crew->size();
+    SortLargestFirst(items);
+    TRY_ASSIGN(const auto pool, serve::WorkerPool::Start(PoolOptions()));
+    workers_ = pool->size();
     TRY(Refresh());
     Status stored;
-    // Without a store the rest would be lost: the crew is to stop.
+    // If the store fails, further outcomes would be lost, so stop the worker pool.
     const auto store = [&](const auto& record) {
       if (stored) stored = record();
       if (!stored) os::RequestCancel();
@@ -311,14 +311,15 @@ class SuiteRun {
       state_.activity = fmt::format("{}: {}", worker, what);
       progress_.Update(state_);
     };
-    Status ran = crew->Run(items, listener);
+    Status ran = pool->Run(items, listener);
     TRY(stored);
     return ran;
   }
 
-  /// The last kernel is waited for with all other workers idle: it is to be a small one. Kernels of
-  /// one problem stay together, since they share cases.
-  void BeginWithTheLongest(std::vector<serve::Item>& items) const {
+  /// Sorts items by estimated work, the largest first. While the last kernel runs, all other
+  /// workers are idle, so it should be small. Kernels of one problem stay together, because they
+  /// share cases.
+  void SortLargestFirst(std::vector<serve::Item>& items) const {
     std::map<std::string, double> work;
     for (const serve::Item& item : items) {
       const auto [entry, is_new] = work.try_emplace(waiting_.at(item.id), 0);
@@ -331,16 +332,16 @@ class SuiteRun {
     });
   }
 
-  /// Of a run that was stopped while it timed the item.
+  /// Takes the item's stored verdict and times, if the run was stopped while it timed the item.
   Status TakeVerdict(serve::Item& item) const {
     TRY_ASSIGN(const auto judged, store_->VerdictOf(item.id));
     if (!judged) return {};
     auto verdict = ParseJson(judged->verdict, "verdict");
-    if (!verdict) return {};  // it is judged anew
+    if (!verdict) return {};  // the item is judged again
     item.judged = {std::move(*verdict), judged->device, judged->cases, judged->seconds, {}};
     for (const archive::SuiteTimed& timed : judged->timed) {
       auto bench = ParseJson(timed.bench, "times");
-      if (!bench) continue;  // it is timed anew
+      if (!bench) continue;  // the setting is timed again
       item.judged.timed.push_back({timed.setting, std::move(*bench), timed.seconds});
     }
     return {};
@@ -368,7 +369,7 @@ class SuiteRun {
     return Refresh();
   }
 
-  /// After every outcome.
+  /// Updates the progress line after an outcome.
   Status Refresh() {
     TRY_ASSIGN(const archive::SuiteCounts counts, store_->Count());
     state_.unit = "kernels";
@@ -384,7 +385,7 @@ class SuiteRun {
     return {};
   }
 
-  /// Results are written however it ended; what is missing is "pending".
+  /// Writes the results even after an error. Kernels that are not judged yet are "pending".
   Result<int> Finish(const Status& done) {
     TRY_ASSIGN(const auto left, store_->Pending());
     TRY_ASSIGN(const archive::SuiteCounts counts, store_->Count());
@@ -396,7 +397,7 @@ class SuiteRun {
       Error error = done.error();
       if (error.remedy.empty()) {
         error.remedy = fmt::format(
-            "{} of {} kernels are judged; go on with cupel suite run "
+            "{} of {} kernels are judged; to continue: cupel suite run "
             "--resume {}",
             counts.done, counts.total, folder_.string());
       }
@@ -405,8 +406,8 @@ class SuiteRun {
     fmt::print("{}{}\n", written.text, (folder_ / "results.html").string());
     if (!left.empty()) {
       fmt::print(
-          "{} not judged by a fault of cupel or of the task: --resume "
-          "{} tries again\n",
+          "{} not judged because of an error in cupel or in the task; to try again: --resume "
+          "{}\n",
           left.size(), folder_.string());
       return 2;
     }
@@ -420,8 +421,8 @@ class SuiteRun {
   std::optional<archive::SuiteStore> store_;
   archive::SuiteInfo info_;
   std::vector<archive::SuiteItem> pending_;
-  std::map<std::string, std::string> waiting_;  // group by item
-  std::optional<os::TempDir> answers_;          // extracted, until all are judged
+  std::map<std::string, std::string> waiting_;  // item id to group
+  std::optional<os::TempDir> answers_;          // .cu files of Python answers
   report::Eta eta_;
   size_t workers_ = 1;
 };

@@ -1,4 +1,4 @@
-// `cupel task list`, `cupel task show` and the way to `cupel task controls`.
+// `cupel task list` and `cupel task show`. Also starts `cupel task controls`.
 // SPDX-License-Identifier: Apache-2.0
 #include "task/task.h"
 
@@ -74,7 +74,7 @@ Result<int> Show(const TaskCommand& command, const std::filesystem::path& root) 
     }
     const Json& caps = task.caps[static_cast<int>(direction)];
     if (!caps.empty()) {
-      fmt::print("  on the emulator at most {}\n", report::Printable(DumpJson(caps)));
+      fmt::print("  limits on the emulator: {}\n", report::Printable(DumpJson(caps)));
     }
   }
   Json json = ToJson(task);

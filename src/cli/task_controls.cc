@@ -1,4 +1,4 @@
-// `cupel task controls`: can the judge tell right from wrong at each setting of a task?
+// `cupel task controls`: checks that the judge rejects wrong answers at each setting of a task.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -16,11 +16,11 @@
 namespace cupel::cli {
 namespace {
 
-constexpr int kCases = 3;  // those after the first for another seed's answer
+constexpr int kCases = 3;  // the later ones test the answers for another seed
 
 struct SettingControls {
   const task::Setting* setting = nullptr;
-  std::string no_reference;  // why there are none
+  std::string no_reference;  // why there are no controls
   std::vector<judge::Control> controls;
 };
 
@@ -62,12 +62,12 @@ std::string TextOf(const SettingControls& result) {
   }
   report::Table table({{"control", report::Align::kLeft},
                        {"output", report::Align::kRight},
-                       {"of what is allowed", report::Align::kRight},
+                       {"error / allowed", report::Align::kRight},
                        {"", report::Align::kLeft}});
   for (const judge::Control& control : result.controls) {
     table.Add({control.name, std::to_string(control.output), DistanceText(control),
-               control.Passes()          ? "PASSES: this setting cannot judge"
-               : control.skipped.empty() ? "refused"
+               control.Passes()          ? "PASSES: this setting cannot detect wrong answers"
+               : control.skipped.empty() ? "rejected"
                                          : "skipped: " + control.skipped});
   }
   return text + table.Render(0, "  ");
@@ -87,7 +87,7 @@ Json ToJson(const SettingControls& result) {
 
 }  // namespace
 
-/// 0 when every setting that has a reference can judge, else 1.
+/// Returns 0 if every setting whose reference runs can detect wrong answers, otherwise 1.
 Result<int> RunTaskControls(const TaskCommand& command) {
   Target target;
   target.task = command.task;
@@ -102,7 +102,7 @@ Result<int> RunTaskControls(const TaskCommand& command) {
   const auto settings = assay::Chosen(question);
   if (settings.empty()) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("task {} has no settings of the kind asked for", task.name),
+                fmt::format("task {} has no settings of the requested kind", task.name),
                 "choose another --settings value");
   }
   bool all_judge = true;

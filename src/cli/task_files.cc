@@ -6,6 +6,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/text.h"
 #include "cli/task_filter.h"
 
 namespace cupel::cli {
@@ -22,9 +23,7 @@ bool IsProblem(const fs::path& path) {
          fs::is_regular_file(path, ignored);
 }
 
-bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-
-/// The digits at the front of `text`, without leading zeros; they are taken off.
+/// Removes the digits at the front of `text`, and returns them without leading zeros.
 std::string_view TakeNumber(std::string_view& text) {
   size_t end = 0;
   while (end < text.size() && IsDigit(text[end])) ++end;
@@ -34,7 +33,7 @@ std::string_view TakeNumber(std::string_view& text) {
   return number;
 }
 
-/// task_9 comes before task_10.
+/// Natural order: task_9 comes before task_10.
 bool Before(std::string_view a, std::string_view b) {
   while (!a.empty() && !b.empty()) {
     if (IsDigit(a[0]) && IsDigit(b[0])) {
@@ -50,7 +49,7 @@ bool Before(std::string_view a, std::string_view b) {
   return a.size() < b.size();
 }
 
-/// Adds the tasks in `folder`; goes into its folders `depth` levels down.
+/// Adds the tasks in `folder` and in its subfolders, `depth` levels down.
 Status Collect(const fs::path& folder, const std::string& prefix, int depth,
                std::vector<TaskFile>& found) {
   std::error_code error;
@@ -68,14 +67,14 @@ Status Collect(const fs::path& folder, const std::string& prefix, int depth,
     }
     if (found.size() > kMaxTasks) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{} holds more than {} tasks", folder.string(), kMaxTasks),
-                  "name one of its folders");
+                  fmt::format("{} contains more than {} tasks", folder.string(), kMaxTasks),
+                  "give one of its subfolders");
     }
   }
   if (!error) return {};
   return Fail(ErrorCode::kNotFound,
               fmt::format("cannot list {}: {}", folder.string(), error.message()),
-              "--all takes a folder of tasks");
+              "give a folder of tasks");
 }
 
 }  // namespace
@@ -90,13 +89,13 @@ Result<std::vector<TaskFile>> FindTaskFiles(const fs::path& folder) {
   if (IsTaskFolder(folder)) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} is one task, not a folder of tasks", folder.string()),
-                "name the folder that holds it; task filter takes it without --all");
+                "give the folder that contains it; for cupel task filter, leave out --all");
   }
   std::vector<TaskFile> found;
   TRY(Collect(folder, "", 1, found));
   if (found.empty()) {
     return Fail(ErrorCode::kNotFound,
-                fmt::format("no task in {} or in its folders", folder.string()),
+                fmt::format("no task in {} or in its subfolders", folder.string()),
                 "a task is a folder with func_forward.py or func_backward.py, or a KernelBench "
                 "problem (.py)");
   }

@@ -18,10 +18,10 @@ namespace {
 constexpr uint64_t kSeedCount = 5;
 constexpr size_t kMaxCode = 1u << 20;
 
-/// The one place where a language model is plugged in. There is none to configure yet.
+/// The model that judges a task's code. Configuring one is not supported yet.
 oracle::AskModel ConfiguredModel() { return {}; }
 
-/// Filters one task after the other and tells how far it is.
+/// Filters one task after the other and shows the progress.
 class FilterRun {
  public:
   static Result<std::unique_ptr<FilterRun>> Create(const FilterCommand& command) {
@@ -32,7 +32,7 @@ class FilterRun {
   FilterRun(const FilterRun&) = delete;
   FilterRun& operator=(const FilterRun&) = delete;
 
-  /// Adds the task to the report, whatever is the matter with it. Errors are ours.
+  /// Adds the task to the report, also if it is broken. An Error means that cupel failed.
   Status Add(const TaskFile& file) {
     FilteredTask& filtered = report_.tasks.emplace_back();
     filtered.name = file.name;
@@ -109,7 +109,7 @@ class FilterRun {
     return result;
   }
 
-  /// Nothing where no model is configured.
+  /// Asks the model about a task. Returns nullopt if no model is configured.
   Result<std::optional<oracle::ModelOpinion>> Ask(const task::Task& task,
                                                   task::Direction direction) {
     if (!ask_) return std::optional<oracle::ModelOpinion>();
@@ -134,7 +134,7 @@ Result<std::vector<TaskFile>> FilesOf(const FilterCommand& command) {
   TRY_ASSIGN(const task::Task task, task::LoadTask(command.task, data / "tasks"));
   if (command.backward && !task.Has(task::Direction::kBackward)) {
     return Fail(ErrorCode::kNotFound, fmt::format("task {} has no backward direction", task.name),
-                fmt::format("it would be func_backward.py and config_backward.json in {}",
+                fmt::format("this needs func_backward.py and config_backward.json in {}",
                             task.path.string()));
   }
   return std::vector<TaskFile>{{task.name, task.path}};
@@ -160,7 +160,7 @@ Result<int> Run(const FilterCommand& command) {
   for (const TaskFile& file : files) {
     status = run->Add(file);
     if (status) continue;
-    report.interrupted = true;  // what was found until then is still worth telling
+    report.interrupted = true;  // still report the results so far
     report.tasks.pop_back();
     break;
   }

@@ -1,6 +1,6 @@
-// `cupel task filter`: is a task worth judging kernels on? What was found of one task or a folder
-// of them, as data; task_filter_text.cc shows it, task_filter_json.cc writes it, task_files.cc
-// finds the tasks of a folder. SPDX-License-Identifier: Apache-2.0
+// `cupel task filter`: checks whether tasks are suitable for judging kernels. This header has the
+// results as data. task_filter_text.cc formats them, task_filter_json.cc writes them, and
+// task_files.cc finds the tasks of a folder. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace cupel::cli {
 enum class FilterVerdict {
   kClean,
   kFlagged,
-  kNotExamined,  // too large or too slow here, or no task at all: `message` says which
+  kNotExamined,  // too large, too slow or not a valid task: see `message`
 };
 const char* Name(FilterVerdict verdict);  // "clean", "flagged", "not examined"
 
@@ -31,15 +31,15 @@ struct FilteredSetting {
   FilterVerdict verdict = FilterVerdict::kClean;
   std::string message;  // why it was not examined
   std::vector<oracle::QualityCheck> checks;
-  std::optional<oracle::TaskMeasures> measures;  // absent where the reference did not run through
+  std::optional<oracle::TaskMeasures> measures;  // not set if the reference failed
 };
 
 struct FilteredTask {
   std::string name, path;
-  std::string message;  // why it is no task; else empty
+  std::string message;  // why it is not a valid task; otherwise empty
   std::vector<FilteredSetting> settings;
 
-  /// Flagged where a setting is; else not examined where one is not, or where there is none.
+  /// Flagged if any setting is. Otherwise not examined if any setting is not, or there is none.
   FilterVerdict verdict() const;
 };
 
@@ -47,33 +47,34 @@ struct FilterReport {
   std::vector<uint64_t> seeds;
   int64_t seconds = 0;  // the deadline of a setting
   std::vector<FilteredTask> tasks;
-  bool interrupted = false;  // the list is not whole
+  bool interrupted = false;  // the list is incomplete
 };
 
-/// Flagged tasks by check: by cupel, and as published. In the order in which checks first appear.
+/// The number of tasks that a check flags: by cupel, and as published.
 struct CheckCount {
   std::string check;
   int64_t cupel = 0, published = 0;
   bool has_published = false;
 };
+/// One entry for each check, in the order in which checks first appear.
 std::vector<CheckCount> CountChecks(const FilterReport& report);
 
-/// One task on a page: a table of checks for each setting, and what to do about each flag.
+/// A page about one task: a table of checks for each setting, and what to do about each flag.
 std::string FilterText(const FilteredTask& task);
-/// A line for each task, and counts.
+/// One line for each task, and counts.
 std::string FilterSummary(const FilterReport& report);
-/// cupel.filter/1
+/// The document cupel.filter/1.
 Json FilterJson(const FilterReport& report);
 
-/// A task in a folder of tasks: how it is called there, and what LoadTask takes.
+/// A task in a folder of tasks: its name there, and the path that LoadTask takes.
 struct TaskFile {
   std::string name;
   std::filesystem::path path;
 };
 /// Whether `folder` is one task in the folder format.
 bool IsTaskFolder(const std::filesystem::path& folder);
-/// Task folders and KernelBench problems (.py) in `folder` and in its folders, in the natural order
-/// of their names. Errors: kNotFound when there is none.
+/// Task folders and KernelBench problems (.py) in `folder` and in its subfolders, in the natural
+/// order of their names. Errors: kNotFound if there is none.
 Result<std::vector<TaskFile>> FindTaskFiles(const std::filesystem::path& folder);
 
 }  // namespace cupel::cli

@@ -1,4 +1,4 @@
-// Which tasks a folder holds, and what is said of them.
+// Tests finding the tasks of a folder, and the reports about them.
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/task_filter.h"
 
@@ -34,7 +34,7 @@ class TaskFiles : public ::testing::Test {
   os::TempDir folder_;
 };
 
-TEST_F(TaskFiles, FoldersAndProblemsOneLevelDeepInNaturalOrder) {
+TEST_F(TaskFiles, FindsFoldersAndProblemsOneLevelDeepInNaturalOrder) {
   Make("task_10/func_forward.py");
   Make("task_10/problem.py");  // part of the task
   Make("task_9/func_backward.py");
@@ -46,7 +46,7 @@ TEST_F(TaskFiles, FoldersAndProblemsOneLevelDeepInNaturalOrder) {
   EXPECT_THAT(Names(), ElementsAre("level1/20_Conv", "level1/100_Loss", "task_9", "task_10"));
 }
 
-TEST_F(TaskFiles, OneTaskOrNoneIsAnError) {
+TEST_F(TaskFiles, SingleTaskOrNoneIsAnError) {
   EXPECT_THAT(Names().at(0), HasSubstr("no task in"));
   Make("func_forward.py");
   EXPECT_THAT(Names().at(0), HasSubstr("is one task"));
@@ -93,14 +93,14 @@ TEST(FilterReports, CountsTasksByCheck) {
   EXPECT_FALSE(counts[1].has_published);
 }
 
-TEST(FilterReports, SummaryNamesFlagsAndWhatWasNotExamined) {
+TEST(FilterReports, SummaryListsFlagsAndUnexaminedTasks) {
   const std::string text = FilterSummary(TwoTasks());
   EXPECT_THAT(text, HasSubstr("range, copy"));
   EXPECT_THAT(text, HasSubstr("it has no config_forward.json"));
   EXPECT_THAT(text, HasSubstr("4 tasks: 2 clean, 1 flagged, 1 not examined"));
 }
 
-TEST(FilterReports, PageGivesTheReasonAndNoEscapeSequence) {
+TEST(FilterReports, PageShowsReasonsWithoutEscapeSequences) {
   const std::string text = FilterText(TwoTasks().tasks[1]);
   EXPECT_THAT(text, HasSubstr("1. range of the output: because ?[31m of this"));
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
@@ -117,7 +117,7 @@ TEST(FilterReports, JsonHasTheSameFacts) {
   EXPECT_EQ(json["tasks"][1]["settings"][0]["checks"][0]["cupel"], "flagged");
 }
 
-TEST(FilterReports, UnfinishedWorkIsToldApartFromClean) {
+TEST(FilterReports, SummaryMarksUnfinishedTasks) {
   FilterReport report = TwoTasks();
   report.tasks[0].settings[0].measures.emplace();
   report.tasks[0].settings[0].measures->unfinished = "leaving out aten.mm";

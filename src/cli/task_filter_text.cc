@@ -19,7 +19,7 @@ constexpr int kWidth = 110;
 constexpr size_t kTextWidth = 100;
 constexpr size_t kMaxSentence = 1200;
 
-/// What a check asks, for people.
+/// The title of a check.
 std::string Title(const std::string& check) {
   if (check == "range") return "range of the output";
   if (check == "deviation") return "deviation over seeds";
@@ -41,8 +41,8 @@ std::string Published(const QualityCheck& check) {
   return *check.published ? "flagged" : "ok";
 }
 
-/// `text` in lines of at most kTextWidth bytes, the first after `first`, the others after as many
-/// spaces.
+/// Wraps `text` to lines of at most kTextWidth bytes. The first line starts with `first`, the
+/// others with as many spaces.
 std::string Wrapped(const std::string& first, std::string text) {
   text = Printable(text);
   if (text.size() > kMaxSentence) text = text.substr(0, kMaxSentence) + " ...";
@@ -75,10 +75,10 @@ std::string SettingText(const FilteredSetting& filtered) {
                        {"published", Align::kLeft},
                        {"measured", Align::kLeft}});
   for (const QualityCheck& check : filtered.checks) {
-    const bool beside =
+    const bool not_run =
         check.status == CheckStatus::kNotApplicable || check.status == CheckStatus::kNotAsked;
     table.Add({Title(check.name), Name(check.status), Published(check),
-               beside ? check.reason : check.measured});
+               not_run ? check.reason : check.measured});
   }
   text += table.Render(kWidth, "  ");
   int number = 0;
@@ -93,7 +93,7 @@ std::string SettingText(const FilteredSetting& filtered) {
   return text;
 }
 
-/// "range, axes": the checks of any setting that `flagged` holds for, once each.
+/// Lists the checks for which `flagged` is true at any setting ("range, axes").
 template <typename F>
 std::string FlaggedChecks(const FilteredTask& task, F flagged) {
   std::vector<std::string> names;
@@ -118,7 +118,7 @@ std::string WhyNotExamined(const FilteredTask& task) {
   for (const FilteredSetting& filtered : task.settings) {
     if (!filtered.message.empty()) return filtered.message;
   }
-  return "it has no setting of this kind";
+  return "the task has no setting of this kind";
 }
 
 bool HasUnfinished(const FilteredTask& task) {

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxProblem = 4u << 20;
 
-/// The problems that the command line names: files, and those in folders.
+/// The problems that the command line names: files, and the files in folders.
 Result<std::vector<TaskFile>> ProblemsOf(const ImportCommand& command) {
   std::vector<TaskFile> files;
   std::error_code ignored;
@@ -29,8 +29,8 @@ Result<std::vector<TaskFile>> ProblemsOf(const ImportCommand& command) {
       files.push_back({path.stem().string(), path});
     } else if (IsTaskFolder(path)) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{} is a task folder already", path.string()),
-                  fmt::format("use it as it is: --task {}", path.string()));
+                  fmt::format("{} is already a task folder", path.string()),
+                  fmt::format("use it directly: --task {}", path.string()));
     } else if (fs::is_directory(path, ignored)) {
       TRY_ASSIGN(const std::vector<TaskFile> found, FindTaskFiles(path));
       std::copy_if(found.begin(), found.end(), std::back_inserter(files),
@@ -39,23 +39,23 @@ Result<std::vector<TaskFile>> ProblemsOf(const ImportCommand& command) {
       return Fail(
           ErrorCode::kNotFound,
           fmt::format("{} is neither a Python file nor a folder", path.string()),
-          "name a KernelBench problem, any .py file with an nn.Module, or a folder of them");
+          "give a KernelBench problem, any .py file with an nn.Module, or a folder of them");
     }
   }
   if (files.empty()) {
     return Fail(ErrorCode::kNotFound, "there is no .py file in these folders",
-                "name the files, or the folder that holds them");
+                "give the files, or the folder that contains them");
   }
   if (!command.name.empty() && files.size() != 1) {
-    return Fail(ErrorCode::kInvalidArgument, "--name goes with one file",
-                "leave it out: tasks are called like their files");
+    return Fail(ErrorCode::kInvalidArgument, "--name works only with a single file",
+                "leave it out; then each task gets the name of its file");
   }
   if (command.name.empty()) return files;
   const fs::path name = command.name;
   if (name.has_parent_path() || name == "." || name == "..") {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("--name is a name and no path: {}", command.name),
-                "say where it is to be with -o");
+                fmt::format("--name must be a name, not a path: {}", command.name),
+                "use -o to choose the folder");
   }
   files.front().name = command.name;
   return files;
@@ -69,7 +69,7 @@ std::string SizesText(const Json& sizes) {
   return text;
 }
 
-/// Those of `sizes` that are not as in `before`.
+/// The members of `sizes` that differ from those of `before`.
 Json Changed(const Json& before, const Json& sizes) {
   Json changed = Json::object();
   for (const auto& [key, value] : sizes.items()) {
@@ -78,48 +78,48 @@ Json Changed(const Json& before, const Json& sizes) {
   return changed;
 }
 
-void Tell(const TaskFile& file, const fs::path& folder, const oracle::Imported& imported) {
+void Print(const TaskFile& file, const fs::path& folder, const oracle::Imported& imported) {
   fmt::print("{}: {}\n", report::Printable(file.name), report::Printable(folder.string()));
   fmt::print("  {} argument{}; forward_fn {}\n", imported.arguments.size(),
              imported.arguments.size() == 1 ? "" : "s",
-             imported.functional ? "is plain functions" : "calls the module");
+             imported.functional ? "uses plain functions" : "calls the module");
   if (!imported.sizes.empty()) {
     fmt::print("  sizes that can be changed: {}\n", report::Printable(SizesText(imported.sizes)));
   }
   if (!imported.reduced.empty()) {
-    fmt::print("  smaller ones for the emulator: {}\n",
+    fmt::print("  smaller sizes for the emulator: {}\n",
                report::Printable(SizesText(Changed(imported.sizes, imported.reduced))));
   }
   if (!imported.compared.empty()) {
-    fmt::print("  gives the file's answers, bit for bit, at {}\n", imported.compared);
+    fmt::print("  same results as the file, bit for bit, at {}\n", imported.compared);
   }
   for (const std::string& note : imported.notes) {
     fmt::print("  note: {}\n", report::Printable(note));
   }
 }
 
-/// What came of one file, also where it cannot be read or its folder exists: the others are
-/// imported all the same.
+/// Imports one file. Returns false if it cannot be imported, e.g. because it cannot be read or its
+/// folder exists; the other files are still imported.
 Result<bool> ImportOne(const ImportCommand& command, const TaskFile& file,
                        oracle::Importer& importer, ImportedProblem& problem) {
   const fs::path output = command.output.empty() ? fs::path(".") : command.output;
-  const auto refuse = [&](std::string why) {
+  const auto reject = [&](std::string why) {
     fmt::print("{}: {}\n", report::Printable(file.name), report::Printable(why));
     problem.refusal = std::move(why);
     return false;
   };
   const fs::path folder = output / file.name;
-  if (!problem.refusal.empty()) return refuse(problem.refusal);
-  if (IsThere(command, folder, problem)) return refuse(problem.refusal);
+  if (!problem.refusal.empty()) return reject(problem.refusal);
+  if (FolderExists(command, folder, problem)) return reject(problem.refusal);
   TRY_ASSIGN(const auto outcome, importer.Import(RequestOf(command, file)));
   if (const auto* refusal = std::get_if<oracle::ImportRefusal>(&outcome)) {
-    return refuse("unsupported: " + refusal->message);
+    return reject("unsupported: " + refusal->message);
   }
   const auto& imported = std::get<oracle::Imported>(outcome);
   Take(imported, problem);
   problem.folder = folder.string();
   TRY(WriteImported(file.path, imported, folder, command.force));
-  if (!command.common.quiet) Tell(file, folder, imported);
+  if (!command.common.quiet) Print(file, folder, imported);
   return true;
 }
 
@@ -143,7 +143,7 @@ Result<int> ImportAll(const ImportCommand& command, const std::vector<TaskFile>&
   TRY(WriteJson(command.common.json, ImportJson(report)));
   if (refused == 0) return 0;
   if (refused < files.size()) return 1;
-  // None was even looked at: wrong usage.
+  // If all folders exist already, nothing was imported: wrong usage.
   const bool all_exist =
       std::all_of(report.problems.begin(), report.problems.end(),
                   [](const ImportedProblem& problem) { return problem.already_there; });
@@ -187,11 +187,11 @@ ImportedProblem ProblemOf(const TaskFile& file) {
   return problem;
 }
 
-bool IsThere(const ImportCommand& command, const fs::path& folder, ImportedProblem& problem) {
+bool FolderExists(const ImportCommand& command, const fs::path& folder, ImportedProblem& problem) {
   std::error_code ignored;
   problem.already_there = !command.force && fs::exists(folder, ignored);
   if (problem.already_there) {
-    problem.refusal = fmt::format("{} exists: give --force to write its files anew, or another -o",
+    problem.refusal = fmt::format("{} exists: use --force to overwrite its files, or another -o",
                                   folder.string());
   }
   return problem.already_there;
@@ -211,13 +211,14 @@ Status WriteImported(const fs::path& problem, const oracle::Imported& imported,
   std::error_code error;
   if (!force && fs::exists(folder, error)) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{} exists", folder.string()),
-                "give --force to write its files anew, or another -o");
+                "use --force to overwrite its files, or another -o");
   }
   TRY_ASSIGN(const std::string text, os::ReadFile(problem, kMaxProblem));
   fs::create_directories(folder, error);
   if (error) {
-    return Fail(ErrorCode::kIo, fmt::format("cannot make {}: {}", folder.string(), error.message()),
-                "give a folder that can be written with -o");
+    return Fail(ErrorCode::kIo,
+                fmt::format("cannot create {}: {}", folder.string(), error.message()),
+                "choose a writable folder with -o");
   }
   TRY(os::WriteFileAtomically(folder / "problem.py", text));
   for (const auto& [name, content] : imported.files) {

@@ -1,5 +1,5 @@
-// `cupel task import`: Python files with an nn.Module become task folders. task_import.cc imports
-// and writes, task_import_stages.cc runs what was imported, task_import_report.cc tells.
+// `cupel task import`: makes task folders from Python files with an nn.Module. task_import.cc
+// imports and writes them, task_import_stages.cc runs them, task_import_report.cc reports on them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace cupel::cli {
 
-/// How far an imported task came when it was run.
+/// The result of one stage of running an imported task.
 struct StageResult {
   std::string verdict;  // oracle: ran, failed, not run; filter: clean, flagged, not examined; or ""
   std::string message;
@@ -25,43 +25,42 @@ struct StageResult {
 /// One problem of a report.
 struct ImportedProblem {
   std::string name, path, sha256;
-  std::string refusal;         // why it is no task; else empty
-  bool already_there = false;  // its folder was, and nothing was done
-  std::string folder;          // where it was written; may be empty
+  std::string refusal;         // why it was not imported; otherwise empty
+  bool already_there = false;  // its folder exists, so nothing was done
+  std::string folder;          // the new task folder; may be empty
   Json sizes = Json::object(), reduced = Json::object();
   std::vector<std::string> arguments, notes;
   bool functional = false;
   std::string compared;
-  std::string at;  // the smaller sizes at which it was run; empty: its own
+  std::string at;  // the smaller sizes at which it ran; empty: its own sizes
   StageResult oracle, filter;
   double seconds = 0;
 };
 
 struct ImportReport {
-  int64_t seconds = 0, memory = 0;  // the bounds of a problem
+  int64_t seconds = 0, memory = 0;  // the limits for each problem
   std::vector<ImportedProblem> problems;
   bool interrupted = false;
 };
 
-/// A file that is to be imported; nothing is known of it yet but its hash, or why it cannot be
-/// read.
+/// A problem before its import. It only has a hash, or the reason why the file cannot be read.
 ImportedProblem ProblemOf(const TaskFile& file);
-/// Whether its folder is there and must not be written anew; then that is its refusal.
-bool IsThere(const ImportCommand& command, const std::filesystem::path& folder,
-             ImportedProblem& problem);
-/// Takes what the importer says of it.
+/// Whether the task's folder exists and must not be overwritten. If so, sets the refusal.
+bool FolderExists(const ImportCommand& command, const std::filesystem::path& folder,
+                  ImportedProblem& problem);
+/// Copies the importer's results into `problem`.
 void Take(const oracle::Imported& imported, ImportedProblem& problem);
 
-/// Writes an imported task. kInvalidArgument when the folder exists and `force` is not given.
+/// Writes an imported task. Error: kInvalidArgument if the folder exists and `force` is false.
 Status WriteImported(const std::filesystem::path& problem, const oracle::Imported& imported,
                      const std::filesystem::path& folder, bool force);
 
-/// Runs imported tasks: the oracle, then the filters. One object a thread.
+/// Runs imported tasks: the oracle, then the filters. Not thread-safe; use one object per thread.
 class ImportStages {
  public:
   static Result<std::unique_ptr<ImportStages>> Create(const ImportCommand& command);
   ~ImportStages();
-  /// At the task's own sizes if their cost lies within the bounds, else at the reduced ones.
+  /// Uses the task's own sizes if they are within the limits, otherwise the reduced sizes.
   Status Run(const std::filesystem::path& folder, const oracle::Imported& imported,
              ImportedProblem& problem);
 
@@ -71,17 +70,17 @@ class ImportStages {
   std::unique_ptr<Impl> impl_;
 };
 
-/// cupel.import/1
+/// The document cupel.import/1.
 Json ImportJson(const ImportReport& report);
-/// The problems of an earlier report with the same bounds; empty when there is none.
+/// The problems of an earlier report with the same limits; empty if there is none.
 Result<std::vector<ImportedProblem>> EarlierImports(const std::filesystem::path& file,
                                                     const ImportReport& report);
-/// A line for each problem that is not a clean task, and counts.
+/// One line for each problem that is not a clean task, and counts.
 std::string ImportSummary(const ImportReport& report);
-/// `cupel task import --report`.
+/// Runs `cupel task import --report`.
 Result<int> RunImportReport(const ImportCommand& command, const std::vector<TaskFile>& files);
 
-/// The options of an importer in this installation.
+/// The options for an importer in this installation.
 Result<oracle::ImportOptions> ImporterOptions(const Common& common, int seconds, uint64_t memory);
 oracle::ImportRequest RequestOf(const ImportCommand& command, const TaskFile& file);
 

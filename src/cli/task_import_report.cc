@@ -87,15 +87,15 @@ Result<ImportedProblem> ReadProblem(const Json& json, const std::string& what) {
   return p;
 }
 
-/// What fits into a table; the report holds the whole.
+/// Shortens `text` to fit into the table. The report has the whole text.
 std::string Shortened(const std::string& text) {
   if (text.size() <= kMaxReason) return text;
-  size_t end = kMaxReason;  // not in the middle of a character of UTF-8
+  size_t end = kMaxReason;  // moved to a character boundary of UTF-8
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
   return text.substr(0, end) + " …";
 }
 
-/// How many problems came how far.
+/// The number of problems that reached each stage.
 struct Counts {
   size_t problems = 0, imported = 0, ran = 0, reduced = 0, clean = 0, flagged = 0;
 };
@@ -113,7 +113,7 @@ Counts CountsOf(const ImportReport& report) {
   return c;
 }
 
-/// One problem after the other on each lane; the report is written after each.
+/// Each lane runs one problem after the other. The report is written after each problem.
 class ReportRun {
  public:
   ReportRun(const ImportCommand& command, const std::vector<TaskFile>& files)
@@ -129,7 +129,7 @@ class ReportRun {
     const size_t lanes = std::max<size_t>(1, std::min(jobs, todo_.size()));
     lanes_.resize(lanes);
     const Status status = ForEachOnLanes(
-        lanes, todo_.size(), [&](size_t lane, size_t item) { return One(lanes_[lane], item); });
+        lanes, todo_.size(), [&](size_t lane, size_t item) { return RunItem(lanes_[lane], item); });
     lanes_.clear();
     progress_.Finish();
     report_.interrupted = !status.has_value();
@@ -146,7 +146,7 @@ class ReportRun {
     std::unique_ptr<ImportStages> stages;
   };
 
-  /// Problems that an earlier report holds, unchanged, are not run again.
+  /// Takes unchanged problems from an earlier report, so that they do not run again.
   Status TakeEarlier() {
     TRY_ASSIGN(const auto earlier, EarlierImports(command_.report, report_));
     std::map<std::string, const ImportedProblem*> known;
@@ -161,7 +161,7 @@ class ReportRun {
     return {};
   }
 
-  Status One(Lane& lane, size_t item) {
+  Status RunItem(Lane& lane, size_t item) {
     if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "cancelled");
     if (!lane.importer) {
       TRY_ASSIGN(const auto options,
@@ -184,8 +184,8 @@ class ReportRun {
   Status Examine(Lane& lane, const TaskFile& file, ImportedProblem& problem) {
     const bool kept = !command_.output.empty();
     if (!problem.refusal.empty()) return {};
-    if (kept && IsThere(command_, command_.output / file.name, problem)) {
-      problem.sha256.clear();  // nobody looked at it: the next run does
+    if (kept && FolderExists(command_, command_.output / file.name, problem)) {
+      problem.sha256.clear();  // not examined now; the next run must examine it
       return {};
     }
     TRY_ASSIGN(const auto outcome, lane.importer->Import(RequestOf(command_, file)));
@@ -226,7 +226,7 @@ class ReportRun {
   report::Progress progress_;
   std::mutex mutex_;
   std::vector<Lane> lanes_;
-  std::vector<ImportedProblem> results_;  // of each file
+  std::vector<ImportedProblem> results_;  // one for each file
   std::vector<bool> done_;
   std::vector<size_t> todo_;
   ImportReport report_;
@@ -262,8 +262,9 @@ Result<std::vector<ImportedProblem>> EarlierImports(const fs::path& file,
   const std::string what = file.string();
   const auto schema = JsonString(json, "schema", what);
   if (!schema || *schema != "cupel.import/1") {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is no report of an import", what),
-                "give --report another file");
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} is not a report of cupel task import", what),
+                "choose another file for --report");
   }
   TRY_ASSIGN(const int64_t seconds, JsonInt(json, "seconds", what));
   TRY_ASSIGN(const int64_t memory, JsonInt(json, "memory", what));
@@ -288,8 +289,8 @@ std::string ImportSummary(const ImportReport& report) {
   }
   const Counts c = CountsOf(report);
   return fmt::format(
-      "{}{} problems: {} imported, {} run on the CPU ({} of them at reduced sizes), {} pass the "
-      "filters, {} are flagged{}\n",
+      "{}{} problems: {} imported, {} ran on the CPU ({} of them at reduced sizes), {} passed the "
+      "filters, {} flagged{}\n",
       table.empty() ? "" : table.Render() + "\n", c.problems, c.imported, c.ran, c.reduced, c.clean,
       c.flagged, report.interrupted ? "; interrupted" : "");
 }

@@ -13,10 +13,10 @@
 namespace cupel::cli {
 namespace {
 
-// What a case costs, measured in its reference's own: float32 and float64 answers, perturbed ones,
-// for eight draws and the case itself; the float64 run holds most.
+// The cost of a case, relative to one call of its reference. A case needs float32, float64 and
+// perturbed answers, for eight draws and for the case itself. The float64 run needs most memory.
 constexpr double kBytesAnElement = 32;
-constexpr double kFlopsASecond = 5e8;  // of one busy core, float64 and small operations included
+constexpr double kFlopsASecond = 5e8;  // of one busy core, including float64 and small operations
 constexpr double kCallsACase = 27;
 constexpr uint64_t kSeeds[] = {0, 1, 2, 3, 4};
 
@@ -104,10 +104,10 @@ Status ImportStages::Run(const std::filesystem::path& folder, const oracle::Impo
   const bool fits = impl_->Fits(imported);
   const task::Task task = fits ? std::move(own) : task::Reduced(std::move(own));
   if (!fits && !task.reduced) {
-    problem.oracle = {"not run",
-                      fmt::format("too large for the bounds ({:.3g} bytes, {:.3g} operations a "
-                                  "call), and no smaller sizes are known",
-                                  imported.elements * 4, imported.flops)};
+    problem.oracle = {
+        "not run", fmt::format("exceeds the limits ({:.3g} bytes, {:.3g} operations a call), and "
+                               "no smaller sizes are known",
+                               imported.elements * 4, imported.flops)};
     problem.filter = {Name(FilterVerdict::kNotExamined), problem.oracle.message};
     return {};
   }

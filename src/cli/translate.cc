@@ -1,4 +1,4 @@
-// `cupel translate`: from a PyTorch operation to a first CUDA kernel that is right.
+// `cupel translate`: lets models write a first correct CUDA kernel for a PyTorch operation.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -34,11 +34,11 @@ Json ToJson(const TranslateCommand& command, const std::string& operation) {
   return json;
 }
 
-/// Fills `command` with what the run was started with; what models are told.
+/// Fills `command` with the run's configuration. Returns the description of the operation.
 Result<std::string> FromJson(const Json& json, TranslateCommand& command) {
   if (!json.contains("translate")) {
-    return Fail(ErrorCode::kInvalidArgument, "the run is none of cupel translate",
-                "go on with it by cupel optimize --resume");
+    return Fail(ErrorCode::kInvalidArgument, "this is not a run of cupel translate",
+                "continue it with cupel optimize --resume");
   }
   TRY(ReadRun(json, command.common, command.compile, command.target));
   TRY_ASSIGN(const Json* translate, JsonObject(json, "translate", kRunConfig));
@@ -54,7 +54,7 @@ Result<std::string> FromJson(const Json& json, TranslateCommand& command) {
   return JsonString(json, "operation", kRunConfig);
 }
 
-/// "attempt 2, Tiled product: candidate 1 is not right" and why.
+/// Like "attempt 2 (MODEL): candidate 1, Tiled product is not right", followed by the reasons.
 std::string AttemptText(const evolve::Attempt& attempt) {
   std::string text = fmt::format("attempt {} ({}): ", attempt.number, Printable(attempt.model));
   if (!attempt.candidate) {
@@ -97,7 +97,7 @@ Status WriteReport(const TranslateCommand& command, const OpenRun& run,
                         {"usd", llm::Dollars(spent.money)}});
 }
 
-/// Writes the kernel, and tells what came of each attempt.
+/// Writes the kernel, and prints the result of each attempt.
 Result<int> Conclude(TranslateCommand& command, OpenRun& run,
                      const evolve::Translation& translation, const llm::Spending& spent) {
   TRY(run.archive.SetStatus(archive::RunStatus::kFinished));
@@ -118,7 +118,7 @@ Result<int> Conclude(TranslateCommand& command, OpenRun& run,
                    : std::string());
   } else {
     fmt::print(
-        "no kernel is right after {} attempts; raise the bound with cupel translate "
+        "no kernel is right after {} attempts; to allow more attempts: cupel translate "
         "--resume {} --attempts N\n",
         translation.attempts.size(), run.folder.string());
   }
@@ -160,7 +160,7 @@ Result<int> Run(const TranslateCommand& given) {
   evolve::EvaluatorOptions evaluating;
   evaluating.device = session->engine().Device();
   evaluating.seed = run->info.seed;
-  evaluating.user_seed = true;  // cases of the run's own seed, which models do not know
+  evaluating.user_seed = true;  // draw cases from the run's own seed, which models do not know
   TRY_ASSIGN(evaluating.source_folder, CandidatesFolder(*run));
   evolve::Evaluator evaluator({run->archive, session->assay(), *objective},
                               RunQuestion(task, command.target), evaluating,

@@ -1,5 +1,5 @@
-// `cupel verify`: is a verdict's record true? Its digest, the hashes of what it speaks of, and then
-// the verdict itself once more, from the seeds. SPDX-License-Identifier: Apache-2.0
+// `cupel verify`: verifies a record of a verdict. Checks its digest and its hashes, then judges the
+// kernel again from the recorded seeds. SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,15 +25,15 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostRecord = 64u << 20;
 
-/// What the record calls for, found on this machine.
+/// What a record is about, found on this machine.
 struct Subject {
   judge::Record record;
-  fs::path kernel;  // as it is named
+  fs::path kernel;  // the path that messages name
   task::Task task;
-  CandidateFile file;  // of a Python answer, what is extracted from it
+  CandidateFile file;  // for a Python answer, the extracted file
 };
 
-/// Where the record says it was, else beside the record, which is in `folder`.
+/// Looks for the kernel at the path in the record, then next to the record, which is in `folder`.
 Result<fs::path> FindKernel(const VerifyCommand& command, const judge::Record& record,
                             const fs::path& folder) {
   fs::path path = command.kernel.empty() ? fs::path(record.kernel) : command.kernel;
@@ -42,11 +42,11 @@ Result<fs::path> FindKernel(const VerifyCommand& command, const judge::Record& r
     path = folder / path.filename();
   }
   if (fs::is_regular_file(path, error)) return path;
-  return Fail(ErrorCode::kNotFound, fmt::format("the kernel {} is not there", path.string()),
-              "name the file that was judged with --kernel FILE");
+  return Fail(ErrorCode::kNotFound, fmt::format("cannot find the kernel {}", path.string()),
+              "give the file that was judged with --kernel FILE");
 }
 
-/// Where the record says it was, else the task of that name.
+/// Looks for the task at the path in the record, then for a task with the recorded name.
 Result<task::Task> FindTask(const VerifyCommand& command, const judge::Record& record) {
   TRY_ASSIGN(const auto data, os::DataDir());
   std::error_code error;
@@ -57,7 +57,7 @@ Result<task::Task> FindTask(const VerifyCommand& command, const judge::Record& r
   }
   auto task = task::LoadTask(name, data / "tasks");
   if (!task && command.task.empty()) {
-    task.error().remedy = "name the task that it was judged on with --task; " + task.error().remedy;
+    task.error().remedy = "give the task that it was judged on with --task; " + task.error().remedy;
   }
   return task;
 }
@@ -77,22 +77,21 @@ Result<Subject> FindSubject(const VerifyCommand& command, const fs::path& file_o
   return Subject{std::move(record), std::move(kernel), std::move(task), std::move(file)};
 }
 
-/// What must be the same for the record to speak of these files at all.
+/// The checks that must pass, otherwise the record is about other files or was edited.
 Result<std::vector<RecordCheck>> CheckEvidence(const Subject& subject) {
   const judge::Record& record = subject.record;
   TRY_ASSIGN(const std::string source, os::ReadFile(subject.file.path, build::kMaxSourceBytes));
   std::vector<RecordCheck> checks;
   checks.push_back({"digest", record.digest, record.computed_digest, true});
   checks.push_back({"form", "as cupel writes it",
-                    record.is_canonical ? "as cupel writes it" : "written or edited by others",
-                    true});
+                    record.is_canonical ? "as cupel writes it" : "not as cupel writes it", true});
   checks.push_back({"source", record.source_hash, Sha256Hex(source), true});
   checks.push_back({"task", record.task_hash,
                     subject.task.content_hash[static_cast<int>(DirectionOf(record))], true});
   return checks;
 }
 
-/// What may be another where the verdict is repeated: told, but no contradiction.
+/// Versions that may differ when the verdict is repeated. Differences are only reported.
 std::vector<RecordCheck> CheckTools(const judge::Record& record, const judge::Verdict& now) {
   const judge::Provenance &then = record.provenance, &mine = now.provenance;
   return {{"cupel", then.program_hash, mine.program_hash, false},
@@ -108,7 +107,7 @@ Result<task::SettingKind> KindNamed(const std::string& name) {
        {task::SettingKind::kSingle, task::SettingKind::kMulti, task::SettingKind::kHeldout}) {
     if (name == task::Name(kind)) return kind;
   }
-  return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is no kind of settings", name));
+  return Fail(ErrorCode::kInvalidArgument, fmt::format("unknown kind of settings {}", name));
 }
 
 /// The question that the record answers.
@@ -129,14 +128,15 @@ Result<assay::Question> QuestionOf(const Subject& subject) {
   for (const std::string& name : asked.distributions) {
     const auto distribution = task::DistributionNamed(name);
     if (!distribution) {
-      return Fail(ErrorCode::kUnsupported,
-                  fmt::format("unsupported: inputs of the kind {}, which this cupel does not know",
-                              name.substr(0, 40)),
-                  "verify with the cupel that wrote the record");
+      return Fail(
+          ErrorCode::kUnsupported,
+          fmt::format("unsupported: this version of cupel does not know inputs of the kind {}",
+                      name.substr(0, 40)),
+          "use the version of cupel that wrote the record");
     }
     question.distributions.push_back(*distribution);
   }
-  question.fresh_cases = true;  // computed anew, not taken from a pool
+  question.fresh_cases = true;  // compute cases again instead of using the pool
   if (record.seed_origin == "user") {
     question.seed = record.seed;
   } else {
@@ -146,18 +146,18 @@ Result<assay::Question> QuestionOf(const Subject& subject) {
   return question;
 }
 
-/// The device that the record was made on, as --device names it.
+/// The device for the repetition, as --device names it.
 Result<std::string> DeviceOf(const VerifyCommand& command, const judge::Asked& asked) {
   const std::string& given = command.common.device;
   if (given == "auto") return asked.engine;
   if (given.substr(0, 3) == asked.engine.substr(0, 3)) return given;
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("the record is of the engine {} and cannot be repeated on {}",
+              fmt::format("the record was made on {} and cannot be repeated on {}",
                           asked.engine.substr(0, 40), given),
-              "leave out --device, or name a GPU for a record of a GPU");
+              "leave out --device, or give a GPU for a record that was made on a GPU");
 }
 
-/// Judges again, as the record was asked for.
+/// Judges again, with the options of the record.
 Result<judge::Verdict> Repeat(const VerifyCommand& command, const Subject& subject) {
   const judge::Asked& asked = subject.record.provenance.asked;
   Common common = command.common;
@@ -182,19 +182,20 @@ Result<judge::Verdict> Repeat(const VerifyCommand& command, const Subject& subje
   return std::move(judged.verdict);
 }
 
-/// Why a record of a GPU cannot be repeated here; empty: it can.
+/// Why the record cannot be repeated on this machine; empty if it can.
 std::string WhatIsMissing(const judge::Record& record, const Subject& subject) {
   if (!record.provenance.asked.engine.starts_with("gpu")) return "";
   const auto driver = gpu::OpenDriver();
   if (driver) return "";
   return fmt::format(
-      "that takes a GPU ({}); to judge the kernel anew without one: cupel check {} --task {}{} "
+      "this needs a GPU ({}); to judge the kernel without one: cupel check {} --task {}{} "
       "--device emu",
       driver.error().message, subject.kernel.string(), record.task,
       record.direction == "backward" ? " --backward" : "");
 }
 
-/// As the record says it, so that this is no difference: it is checked by its source already.
+/// The verdict as JSON, with the record's task name and seed origin. These may differ; the task was
+/// already checked by its hash.
 Json Comparable(judge::Verdict verdict, const judge::Record& record) {
   verdict.task = record.task;
   verdict.seed_origin = record.seed_origin;
@@ -210,7 +211,7 @@ Result<Verification> Verify(const VerifyCommand& command, const fs::path& file_o
   result.kernel = subject.kernel.string();
   result.task = record.task + " " + record.direction;
   TRY_ASSIGN(result.checks, CheckEvidence(subject));
-  // Of another kernel or task there is nothing to repeat.
+  // For another kernel or task, repeating the verdict makes no sense.
   const auto same = [&](size_t i) { return result.checks[i].IsSame(); };
   if (same(2) && same(3)) result.why_not_repeated = WhatIsMissing(record, subject);
   if (same(2) && same(3) && result.why_not_repeated.empty()) {
@@ -224,11 +225,11 @@ Result<Verification> Verify(const VerifyCommand& command, const fs::path& file_o
   return result;
 }
 
-/// One after the other; what ends one does not end the others.
+/// Verifies one record after the other. An error in one does not stop the others.
 Result<int> VerifyAll(const VerifyCommand& command) {
   if (!command.kernel.empty() || !command.task.empty()) {
-    return Fail(ErrorCode::kInvalidArgument, "--kernel and --task are of one record",
-                "verify the records whose files are elsewhere one by one");
+    return Fail(ErrorCode::kInvalidArgument, "--kernel and --task work only with a single record",
+                "verify records that need these options one by one");
   }
   Verifications all;
   for (const fs::path& record : command.records) {
@@ -251,7 +252,7 @@ Result<int> Run(const VerifyCommand& command) {
   TRY_ASSIGN(const Verification result, Verify(command, command.records.front()));
   fmt::print("{}", VerificationText(result));
   TRY(WriteJson(command.common.json, VerificationJson(result)));
-  if (result.IsHalf()) return 2;
+  if (result.IsNotRepeated()) return 2;
   return result.Holds() ? 0 : 1;
 }
 

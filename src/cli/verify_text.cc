@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMostShown = 20;
 
-/// A line of a terminal: hostile records end up here.
+/// Makes text from a possibly hostile record safe to show on a terminal.
 std::string Plain(std::string text, size_t most = 160) {
   if (text.size() > most) text = text.substr(0, most) + "...";
   for (char& c : text) {
@@ -20,7 +20,7 @@ std::string Plain(std::string text, size_t most = 160) {
   return text;
 }
 
-/// Hashes by their first digits.
+/// Shortens hashes to their first digits.
 std::string Short(const std::string& text) {
   const bool is_hash =
       text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -32,11 +32,11 @@ std::string Line(const RecordCheck& check) {
     return fmt::format("  {:9} same       {}\n", check.name, Short(check.now));
   }
   return fmt::format("  {:9} {}  {} in the record, {} now\n", check.name,
-                     check.decides ? "DIFFERS  " : "another  ", Short(check.then),
+                     check.decides ? "DIFFERS  " : "changed  ", Short(check.then),
                      Short(check.now));
 }
 
-/// Those that decide.
+/// Whether all checks that decide are the same.
 bool AreSame(const std::vector<RecordCheck>& checks) {
   return std::all_of(checks.begin(), checks.end(),
                      [](const RecordCheck& check) { return check.IsSame() || !check.decides; });
@@ -44,7 +44,7 @@ bool AreSame(const std::vector<RecordCheck>& checks) {
 
 const char* Headline(const Verification& result) {
   if (result.Holds()) return "VERIFIED";
-  return result.IsHalf() ? "NOT REPEATED" : "NOT VERIFIED";
+  return result.IsNotRepeated() ? "NOT REPEATED" : "NOT VERIFIED";
 }
 
 }  // namespace
@@ -53,21 +53,21 @@ bool Verification::Holds() const {
   return !repeated.empty() && differences.empty() && AreSame(checks);
 }
 
-bool Verification::IsHalf() const { return !why_not_repeated.empty() && AreSame(checks); }
+bool Verification::IsNotRepeated() const { return !why_not_repeated.empty() && AreSame(checks); }
 
 std::string VerificationText(const Verification& result) {
-  std::string out =
-      fmt::format("{}: {} says {} of {} for {}\n", Headline(result), Plain(result.record),
-                  Plain(result.verdict), Plain(result.kernel), Plain(result.task));
+  std::string out = fmt::format("{}: {} (verdict: {}, kernel: {}, task: {})\n", Headline(result),
+                                Plain(result.record), Plain(result.verdict), Plain(result.kernel),
+                                Plain(result.task));
   for (const RecordCheck& check : result.checks) out += Line(check);
   if (!result.why_not_repeated.empty()) {
     return out + fmt::format("  not repeated: {}\n", result.why_not_repeated);
   }
   if (result.repeated.empty()) {
-    return out + "  not repeated: these are not the files that the record speaks of\n";
+    return out + "  not repeated: the record is about other files\n";
   }
   const char* measure =
-      result.exactly ? "every number outside the times" : "decision, codes of reasons and bounds";
+      result.exactly ? "all numbers except times" : "decision, reason codes and bounds";
   if (result.differences.empty()) {
     return out + fmt::format("  repeated  same       {}: {} agree\n", result.repeated, measure);
   }
@@ -120,7 +120,7 @@ void Verifications::Add(const std::string& record, const Result<Verification>& r
                             {"remedy", result.error().remedy}});
     return;
   }
-  ++(result->Holds() ? verified_ : result->IsHalf() ? not_repeated_ : contradicted_);
+  ++(result->Holds() ? verified_ : result->IsNotRepeated() ? not_repeated_ : contradicted_);
   records_.push_back(VerificationJson(*result));
 }
 

@@ -1,4 +1,4 @@
-// What `cupel verify` found, for people and as JSON. SPDX-License-Identifier: Apache-2.0
+// The results of `cupel verify` as text and as JSON. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -10,41 +10,42 @@
 
 namespace cupel::cli {
 
-/// One hash or version of the record beside what it is now.
+/// One hash or version: the value in the record and the value now.
 struct RecordCheck {
   std::string name, then, now;
-  bool decides = false;  // a difference contradicts the record; else it is told
+  bool decides = false;  // a difference contradicts the record; otherwise it is only reported
   bool IsSame() const { return then == now; }
 };
 
 struct Verification {
   std::string record, verdict, kernel, task;
   std::vector<RecordCheck> checks;
-  std::string repeated;  // the decision that came out this time; empty when nothing was repeated
-  std::string why_not_repeated;  // where the files are the record's: what is missing here
-  bool exactly = true;           // bit for bit, else the decision and the bounds
+  std::string repeated;          // the decision this time; empty if not repeated
+  std::string why_not_repeated;  // what this machine lacks, if the files match the record
+  bool exactly = true;           // compared bit for bit; otherwise only decision and bounds
   std::vector<judge::Difference> differences;
-  /// Everything that decides is the same, and so is the repeated verdict.
+  /// All checks that decide are the same, and so is the repeated verdict.
   bool Holds() const;
-  /// The hashes are right, and nothing more was asked, for want of a GPU.
-  bool IsHalf() const;
+  /// The hashes are right, but the verdict was not repeated because there is no GPU.
+  bool IsNotRepeated() const;
 };
 
 std::string VerificationText(const Verification& result);
-/// Of a record that could not be verified at all.
+/// The text about a record that could not be read.
 std::string FailedText(const std::string& record, const Error& error);
-/// "cupel.verification/1", docs/formats/verdict.md.
+/// The document "cupel.verification/1" (docs/formats/verdict.md).
 Json VerificationJson(const Verification& result);
 
-/// What became of several records.
+/// The results for several records.
 class Verifications {
  public:
   void Add(const std::string& record, const Result<Verification>& result);
-  /// "12 of 37 records verified, 24 not repeated, 1 not verified".
+  /// Like "12 of 37 records verified, 1 not verified, 24 not repeated".
   std::string Text() const;
-  /// "cupel.verifications/1", docs/formats/verdict.md.
+  /// The document "cupel.verifications/1" (docs/formats/verdict.md).
   Json ToJson() const;
-  /// Of the command: 1 when a record is contradicted, else 2 when one was not repeated or not read.
+  /// The exit status: 1 if a record is contradicted, otherwise 2 if one was not repeated or not
+  /// read, otherwise 0.
   int Status() const;
 
  private:

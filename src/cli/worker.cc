@@ -1,5 +1,5 @@
-// `cupel worker`: judges for a coordinator that started it, over its standard input and output
-// (docs/formats/worker.md). SPDX-License-Identifier: Apache-2.0
+// `cupel worker`: judges kernels for the coordinator that started it, over standard input and
+// output (docs/formats/worker.md). SPDX-License-Identifier: Apache-2.0
 #include "serve/worker.h"
 
 #include <fmt/format.h>
@@ -39,12 +39,12 @@ class SessionJudge final : public serve::Judge {
   void Show(const assay::Progress& progress) {
     wire_.Show({ticket_, progress.stage, progress.done, progress.total});
   }
-  void TellWarnings();
+  void PrintWarnings();
   judge::Basis BasisOf(const assay::Question& question, const assay::Candidate& candidate) const;
-  /// An accepted kernel's times at one setting, as cupel.bench/1.
+  /// Times an accepted kernel at one setting. Returns cupel.bench/1.
   Result<Json> Time(const assay::Question& question, const serve::Assignment& work,
                     const build::Image& image);
-  /// PyTorch beside kernels that are timed; none where it cannot use the GPU.
+  /// PyTorch's baselines, started on first use; null if PyTorch cannot use the GPU.
   oracle::Baselines* Baselines();
 
   serve::WireEnd& wire_;
@@ -52,11 +52,11 @@ class SessionJudge final : public serve::Judge {
   serve::Ready ready_;
   Common common_;
   std::unique_ptr<Session> session_;
-  serve::RemoteOracle* remote_ = nullptr;  // the session's, where the coordinator makes the cases
+  serve::RemoteOracle* remote_ = nullptr;  // null if this worker makes the cases
   assay::BenchOptions bench_;
   std::unique_ptr<oracle::Baselines> baselines_;
   bool tried_baselines_ = false;
-  size_t warnings_told_ = 0;
+  size_t printed_warnings_ = 0;
 };
 
 Result<std::unique_ptr<serve::Judge>> SessionJudge::Open(const WorkerCommand& command,
@@ -115,9 +115,9 @@ Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve:
   TRY_ASSIGN(task::Task task, LoadTarget(target, common_));
   if (task.content_hash[static_cast<int>(DirectionOf(target))] != work.task_hash) {
     return Fail(ErrorCode::kInternal,
-                fmt::format("the task {} did not arrive as it was sent", task.name));
+                fmt::format("the task {} changed on its way to the worker", task.name));
   }
-  // Records and messages name what the coordinator knows.
+  // Records and messages use the coordinator's paths.
   task.path = work.task_path;
   Show(assay::Progress{"building", 0, 0});
   build::Options options = session_->parts().build;
@@ -136,14 +136,14 @@ Result<serve::Done> SessionJudge::Do(const serve::Assignment& work, const serve:
   serve::Done done;
   if (work.setting.empty()) {
     auto judged = session_->assay().Judge(candidate, question);
-    TellWarnings();
+    PrintWarnings();
     if (!judged) return tl::unexpected<Error>(judged.error());
     done.verdict = judge::ToJson(judged->verdict);
     return done;
   }
   const auto* image = std::get_if<build::Image>(&candidate.built);
   done.is_stale =
-      image == nullptr || !judge::StillStands(item.judged.verdict, BasisOf(question, candidate));
+      image == nullptr || !judge::IsStillValid(item.judged.verdict, BasisOf(question, candidate));
   if (!done.is_stale) {
     TRY_ASSIGN(done.bench, Time(question, work, *image));
   }
@@ -165,10 +165,10 @@ judge::Basis SessionJudge::BasisOf(const assay::Question& question,
   return basis;
 }
 
-void SessionJudge::TellWarnings() {
+void SessionJudge::PrintWarnings() {
   const auto& warnings = session_->oracle().warnings();
-  for (; warnings_told_ < warnings.size(); ++warnings_told_) {
-    fmt::print(stderr, "task: {}\n", warnings[warnings_told_]);
+  for (; printed_warnings_ < warnings.size(); ++printed_warnings_) {
+    fmt::print(stderr, "task: {}\n", warnings[printed_warnings_]);
   }
 }
 
@@ -178,7 +178,7 @@ oracle::Baselines* SessionJudge::Baselines() {
     if (started) {
       baselines_ = std::move(*started);
     } else {
-      fmt::print(stderr, "PyTorch is not timed beside kernels: {}\n", started.error().ToString());
+      fmt::print(stderr, "cannot time PyTorch for comparison: {}\n", started.error().ToString());
     }
   }
   return baselines_.get();
@@ -188,7 +188,7 @@ Result<Json> SessionJudge::Time(const assay::Question& question, const serve::As
                                 const build::Image& image) {
   if (!ready_.timed) {
     return Fail(ErrorCode::kUnsupported, fmt::format("there is no clock on {}", ready_.device),
-                "time kernels on a GPU");
+                "use a GPU to time kernels");
   }
   const auto chosen = assay::Chosen(question);
   const auto setting = std::ranges::find(

@@ -14,10 +14,11 @@ namespace {
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 // Achievable over data-sheet DRAM bandwidth, counting both directions of a copy: 4.28 of 4.8 TB/s
-// measured on an H200. The H100 and A100 have the same kind of memory and are given the same share.
+// measured on an H200. The H100 and A100 have the same kind of memory, so the same share is
+// assumed.
 constexpr double kAchievableDram = 4.28 / 4.8;
 
-// Hopper's SXM parts differ in memory only. Limits: CUDA programming guide, compute capability 9.0;
+// Hopper's SXM parts differ only in memory. Limits: CUDA programming guide, compute capability 9.0;
 // peaks: NVIDIA's H100 and H200 data sheets at 1980 MHz boost.
 Description Hopper() {
   Description d;
@@ -27,7 +28,7 @@ Description Hopper() {
   d.clock_khz = 1'980'000;
   d.shared_per_block_optin = 227 << 10;
   d.shared_per_sm = 228 << 10;
-  d.l2_bandwidth = 8.0e12;  // reads of a 24 MB buffer again and again, measured on an H200
+  d.l2_bandwidth = 8.0e12;  // repeated reads of a 24 MB buffer, measured on an H200
   d.fp32_flops = 66.9e12;   // 132 SMs * 128 lanes * 2 * 1.98 GHz
   d.fp64_flops = 33.5e12;
   d.tensor_flops = 989e12;
@@ -79,12 +80,12 @@ Description A100() {
   d.fp32_flops = 19.5e12;
   d.fp64_flops = 9.7e12;
   d.tensor_flops = 312e12;
-  d.launch_latency_us = 0.8;  // a guess from the H200
+  d.launch_latency_us = 0.8;  // estimated from the H200
   return d;
 }
 
 constexpr int kWarpSize = 32;
-// Each SM is four partitions; registers and warps are given out per partition.
+// Each SM has four partitions; registers and warps are allocated per partition.
 constexpr int kPartitions = 4;
 
 int BlocksByRegisters(const Description& d, int warps, int registers_per_thread) {
@@ -92,7 +93,7 @@ int BlocksByRegisters(const Description& d, int warps, int registers_per_thread)
   if (registers_per_thread <= 0) return d.max_blocks_per_sm;
   const int64_t per_warp =
       RoundUp<int64_t>(int64_t{registers_per_thread} * kWarpSize, d.register_allocation_unit);
-  // A launch is checked as if every partition held equally many of the block's warps.
+  // The launch check assumes that the block's warps are spread evenly over the partitions.
   if (per_warp * RoundUp<int64_t>(warps, kPartitions) > d.registers_per_block) return 0;
   const int64_t warps_per_partition = d.registers_per_sm / kPartitions / per_warp;
   return static_cast<int>(warps_per_partition * kPartitions / warps);
@@ -118,8 +119,7 @@ Result<Description> Find(std::string_view name) {
     if (d.name == name) return d;
     known += (known.empty() ? "" : ", ") + d.name;
   }
-  return Fail(ErrorCode::kNotFound, fmt::format("no description of a GPU named \"{}\"", name),
-              "known: " + known);
+  return Fail(ErrorCode::kNotFound, fmt::format("unknown GPU \"{}\"", name), "known: " + known);
 }
 
 Occupancy ComputeOccupancy(const Description& device, int threads, int registers_per_thread,

@@ -1,4 +1,4 @@
-// Descriptions of GPUs: what host code may ask of cudaGetDeviceProperties, the limits that launches
+// Descriptions of GPUs: what cudaGetDeviceProperties returns to host code, the limits that launches
 // are checked against, and the peaks that estimates use. Sources: CUDA programming guide tables
 // (compute capabilities) and NVIDIA's data sheets.
 // SPDX-License-Identifier: Apache-2.0
@@ -16,7 +16,7 @@ namespace cupel::device {
 struct Description {
   std::string name;          // "h100", "h200", "a100": the argument of --model
   std::string full_name;     // as cudaDeviceProp::name
-  std::string uuid;          // of the GPU at hand; empty: described, not there
+  std::string uuid;          // of the GPU in this machine; empty for a description without a GPU
   int major = 9, minor = 0;  // compute capability
   int sm_count = 0;
   int clock_khz = 0;  // boost
@@ -57,7 +57,7 @@ struct Occupancy {
   std::string limited_by;  // "registers", "shared memory", "threads", "blocks"
 };
 
-/// Blocks of one kernel that an SM holds, as CUDA's occupancy calculator computes it.
+/// The number of blocks of a kernel that fit on one SM, as in CUDA's occupancy calculator.
 Occupancy ComputeOccupancy(const Description& device, int threads, int registers_per_thread,
                            int64_t shared_bytes);
 

@@ -6,7 +6,7 @@
 namespace cupel::device {
 namespace {
 
-TEST(Device, FindsByNameAndListsNamesOtherwise) {
+TEST(Device, FindsByNameOrListsKnownNames) {
   auto h200 = Find("h200");
   ASSERT_TRUE(h200.has_value());
   EXPECT_EQ(h200->full_name, "NVIDIA H200");
@@ -26,9 +26,9 @@ TEST(Device, DescriptionsAreComplete) {
     EXPECT_EQ(d.shared_per_sm, d.shared_per_block_optin + d.shared_reserved_per_block) << d.name;
     EXPECT_GT(d.global_memory_bytes, uint64_t{70} << 30) << d.name;
     EXPECT_GT(d.l2_bandwidth, d.dram_bytes) << d.name;
-    // The achievable bandwidth stays below what clock and bus width give.
+    // The achievable bandwidth is below the peak from clock and bus width.
     EXPECT_LT(d.dram_bytes, 2.0 * d.memory_clock_khz * 1e3 * d.memory_bus_bits / 8) << d.name;
-    // Two operations per lane and clock, 64 (8.0) or 128 (9.0) lanes an SM.
+    // Two operations per lane and clock; 64 (8.0) or 128 (9.0) lanes per SM.
     const double lanes = d.major == 9 ? 128 : 64;
     EXPECT_NEAR(d.fp32_flops, 2 * lanes * d.sm_count * d.clock_khz * 1e3, 0.01 * d.fp32_flops);
     EXPECT_GT(d.launch_latency_us, 0) << d.name;
@@ -42,8 +42,8 @@ struct Fact {
   int blocks;
 };
 
-// What cudaOccMaxActiveBlocksPerMultiprocessor of CUDA 13.0's cuda_occupancy.h answers (shared
-// memory opted in) for randomly drawn configurations.
+// Results of cudaOccMaxActiveBlocksPerMultiprocessor in CUDA 13.0's cuda_occupancy.h (shared memory
+// opted in) for randomly drawn configurations.
 constexpr Fact kFacts[] = {
     {"h100", 16, 36, 55286, 4},
     {"h100", 160, 71, 32988, 5},
@@ -105,7 +105,7 @@ constexpr Fact kFacts[] = {
     {"a100", 128, 32, 166913, 0},
 };
 
-TEST(Occupancy, EqualsCudasCalculator) {
+TEST(Occupancy, MatchesCudasCalculator) {
   for (const Fact& fact : kFacts) {
     const Occupancy got =
         ComputeOccupancy(*Find(fact.device), fact.threads, fact.registers, fact.shared);
@@ -115,7 +115,7 @@ TEST(Occupancy, EqualsCudasCalculator) {
   }
 }
 
-TEST(Occupancy, NamesTheLimitAndTheFraction) {
+TEST(Occupancy, ReportsLimitAndFraction) {
   const Description h100 = *Find("h100");
   const Occupancy full = ComputeOccupancy(h100, 256, 32, 0);
   EXPECT_EQ(full.blocks_per_sm, 8);

@@ -1,5 +1,5 @@
-// Loads and stores lane by lane: several allocations, generic addresses of all kinds, indexed local
-// memory, kernel parameters — and every error.
+// The slow path of loads and stores, lane by lane. It handles accesses to several allocations,
+// generic addresses of all kinds, indexed local memory, kernel parameters, and every error.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
@@ -16,7 +16,7 @@ bool LocalInBounds(const Warp& warp, uint64_t address, uint32_t bytes) {
   return bytes <= warp.local_bytes && address <= warp.local_bytes - bytes;
 }
 
-/// Copies one element between memory and `cell`; local memory is interleaved.
+/// Copies one element between local memory, which is interleaved, and `cell`.
 void CopyLocal(const Warp& warp, int lane, uint64_t address, uint32_t bytes, bool store,
                std::byte* cell) {
   for (uint32_t i = 0; i < bytes; ++i) {
@@ -35,7 +35,7 @@ struct LaneValue {
   alignas(16) std::byte bytes[32];
 };
 
-/// Reads or writes the lane's slots from or to packed bytes.
+/// LoadSlots copies the lane's slots to packed bytes; StoreSlots copies packed bytes to the slots.
 void LoadSlots(const Warp& warp, const Op* op, const AccessShape& shape, int lane,
                LaneValue* value) {
   for (uint32_t i = 0; i < shape.elements; ++i) {
@@ -70,7 +70,7 @@ bool FindAllocation(const Warp& warp, uint64_t address, bool store, Hint& hint) 
   if (!allocation->reachable || (store && allocation->read_only)) return false;
   hint = {allocation->begin, allocation->end};
   if (hint.end - hint.begin > kHintBytes) {
-    // A part that the offsets can span, around the address.
+    // The hint covers only a window around the address, small enough for 31-bit offsets.
     const uint64_t offset = (address - hint.begin) / (kHintBytes / 2) * (kHintBytes / 2);
     hint.begin += offset;
     hint.end = std::min(hint.end, hint.begin + kHintBytes);
@@ -83,10 +83,10 @@ std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, ui
                        uint32_t bytes, bool store) {
   CHECK(bytes != 0);
   const uint64_t written = address;
-  const MemorySpace asked = space;
+  const MemorySpace requested = space;
   space = SpaceOfAddress(space, &address);
   auto fault = [&](FaultKind kind) -> std::byte* {
-    MemoryFault(warp, op, kind, space, lane, asked == MemorySpace::kGeneric ? address : written,
+    MemoryFault(warp, op, kind, space, lane, requested == MemorySpace::kGeneric ? address : written,
                 bytes, store);
     return nullptr;
   };
@@ -164,7 +164,7 @@ bool LaneAddresses::Observe(Warp& warp, const Op* op, AccessKind kind, uint32_t 
   }
   if (global == 0 || !watched) return true;
   if (!far) return CheckGlobal(warp, op, kind, global, bytes, global_base, global_offsets);
-  // Lanes that are gigabytes apart: one by one.
+  // The lanes are gigabytes apart, so check them one by one.
   const uint32_t zero[kLanes] = {};
   for (uint32_t rest = global; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
@@ -186,7 +186,7 @@ void CheckLocalLoad(Warp& warp, const Op* op) {
                : At<const uint32_t>(warp, SlotOf(op, i))[lane];
       if (low != poison) continue;
       Warn(warp, op, "uninitialized_local",
-           "A local variable or array element is read here that nothing has written.", lane);
+           "A local variable or array element is read here before it is written.", lane);
       return;
     }
   }
@@ -195,13 +195,13 @@ void CheckLocalLoad(Warp& warp, const Op* op) {
 const Op* AccessSlowly(Warp& warp, const Op* op) {
   const AccessShape shape = AccessShape::Unpack(op->aux);
   const uint32_t bytes = shape.bytes();
-  // Addresses first: a load may overwrite the register that holds them.
+  // Read all addresses first: a load may overwrite the register that holds them.
   uint64_t addresses[kLanes] = {};
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
     addresses[lane] = LaneAddress(warp, op, shape.space, lane, op->imm);
   }
-  // Then whether all may be done, and only then what is asked.
+  // Check all lanes before the access changes anything.
   LaneAddresses lanes;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     if (!lanes.Add(warp, op, shape.space, __builtin_ctz(rest), addresses[__builtin_ctz(rest)],

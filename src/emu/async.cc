@@ -10,7 +10,8 @@
 namespace cupel::emu {
 namespace {
 
-/// More than any kernel keeps under way; beyond, the oldest are completed, which PTX permits.
+/// More copies than any kernel keeps in flight. Above this limit the oldest copies are completed,
+/// which PTX permits.
 constexpr size_t kMostCopies = 4096;
 
 void Perform(const BulkCopy& copy) {
@@ -141,8 +142,8 @@ void AsyncState::Advance(BlockState& block, MemoryBarrier& barrier) {
   if (barrier.pending != 0 || barrier.bytes != 0) return;
   ++barrier.phase;
   barrier.pending = barrier.expected;
-  // Who waits for the phase is ordered behind all who arrived.
-  if (block.checker) block.checker->clocks().Meet();
+  // Threads that wait for the phase are ordered after all threads that arrived.
+  if (block.checker) block.checker->clocks().SyncAll();
 }
 
 bool AsyncState::HasCopies() const {
@@ -151,7 +152,7 @@ bool AsyncState::HasCopies() const {
 }
 
 void AsyncState::Expect(BlockState& block, const Delivery& delivery) {
-  // Copies may come at any time: when there are too many, all of one barrier's come now.
+  // Copies may complete at any time. If there are too many, complete all copies of one barrier now.
   if (deliveries_.size() >= kMostCopies) Deliver(block, deliveries_.front().barrier);
   deliveries_.push_back(delivery);
 }

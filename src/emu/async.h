@@ -1,9 +1,9 @@
-// What happens later than it is asked for: cp.async, bulk copies and mbarriers of one block.
+// Asynchronous operations of one block: cp.async, bulk copies and mbarriers.
 //
-// Copies are as late as PTX permits. The destination is poisoned when a copy is issued, and source
-// and destination are touched when somebody waits for it: by wait_group, or by a wait on the
-// mbarrier that it reports to. A kernel that forgets to wait, or overwrites the source too early,
-// then computes visibly wrong results. What is never waited for is done when its thread exits.
+// Each copy happens as late as PTX permits. Issuing a copy poisons its destination. The data is
+// copied when a thread waits for it with wait_group or on the copy's mbarrier. If a kernel forgets
+// to wait, or overwrites the source too early, its results are visibly wrong. Copies that no thread
+// waits for are completed when their thread exits.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,21 +22,21 @@ namespace cupel::emu {
 struct LaneCopies {
   const Op* op = nullptr;
   uint64_t number = 0;  // in order of issue
-  uint32_t lanes = 0;   // that still wait for it
-  uint32_t bytes = 0;   // of the destination
+  uint32_t lanes = 0;   // lanes whose copy is still in flight
+  uint32_t bytes = 0;   // bytes per lane at the destination
   std::array<const std::byte*, kLanes> from{};
   std::array<uint32_t, kLanes> to{};      // offset in shared memory
   std::array<uint32_t, kLanes> length{};  // bytes copied; the rest becomes zero
-  std::array<uint32_t, kLanes> group{};   // of the lane
+  std::array<uint32_t, kLanes> group{};   // index of the lane's group
 };
 
-/// A bulk copy: one thread's, of many bytes.
+/// A bulk copy, which a single thread issues.
 struct BulkCopy {
   const Op* op = nullptr;
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
   uint32_t bytes = 0;
-  uint32_t group = 0;  // of its thread, when it belongs to a bulk group
+  uint32_t group = 0;  // index of the thread's bulk group, if the copy belongs to one
   int lane = 0;
   Warp* warp = nullptr;
 };
@@ -48,10 +48,10 @@ class CopyQueue {
   void PushBulk(BulkCopy copy);
   void Commit(uint32_t lanes);
   void CommitBulk(uint32_t lanes);
-  /// Completes all but the lanes' last `pending` groups; false after an error.
+  /// Completes all but the lanes' last `pending` groups. Returns false after an error.
   bool Wait(Warp& warp, uint32_t lanes, uint32_t pending);
   void WaitBulk(uint32_t lanes, uint32_t pending);
-  /// Completes everything of these lanes up to `number`, committed or not.
+  /// Completes all copies of these lanes up to `number`, committed or not.
   bool Finish(Warp& warp, uint32_t lanes, uint64_t number = UINT64_MAX, bool check = true);
   void FinishBulk(uint32_t lanes);
   uint64_t last_number() const { return next_ - 1; }
@@ -69,18 +69,18 @@ class CopyQueue {
   uint64_t next_ = 1;
 };
 
-/// A barrier in shared memory. Its eight bytes are opaque to kernels, so its state is kept here.
+/// An mbarrier. Its eight bytes in shared memory are opaque to kernels, so its state is kept here.
 struct MemoryBarrier {
   uint32_t offset = 0;
   uint32_t expected = 0, pending = 0;
-  int64_t bytes = 0;  // that copies still have to deliver in this phase
+  int64_t bytes = 0;  // bytes that copies must still deliver in this phase
   uint64_t phase = 0;
 };
 
-/// What is to be done before a wait on a barrier is answered.
+/// Work to complete before the next wait on a barrier returns.
 struct Delivery {
   uint32_t barrier = 0;  // offset
-  BulkCopy copy;         // or, without bytes: an arrival after a warp's copies
+  BulkCopy copy;         // if it has no bytes, this is an arrival after a warp's copies
   Warp* warp = nullptr;
   uint32_t lanes = 0;
   uint64_t number = 0;
@@ -92,16 +92,17 @@ class AsyncState {
 
   CopyQueue& QueueOf(const Warp& warp) { return queues_[warp.index]; }
   MemoryBarrier* Find(uint32_t offset);
-  /// Makes (anew) a barrier that `count` arrivals complete.
+  /// Creates or replaces a barrier that completes after `count` arrivals.
   void Create(uint32_t offset, uint32_t count);
   void Remove(uint32_t offset);
-  /// Lowers what the phase waits for and begins the next when nothing is left.
+  /// Starts the next phase if the current one waits for neither arrivals nor bytes.
   void Advance(BlockState& block, MemoryBarrier& barrier);
   void Expect(BlockState& block, const Delivery& delivery);
-  /// Carries out what was to be delivered to the barrier; false after an error.
+  /// Completes all pending deliveries to the barrier. Returns false after an error.
   bool Deliver(BlockState& block, uint32_t offset);
-  /// How many deliveries are to come; and whether any copy is under way.
+  /// The number of pending deliveries.
   size_t deliveries() const { return deliveries_.size(); }
+  /// True if any copy is in flight.
   bool HasCopies() const;
 
  private:
@@ -110,9 +111,9 @@ class AsyncState {
   std::vector<Delivery> deliveries_;
 };
 
-/// The block's state, made when it is first needed.
+/// The block's asynchronous state, created on first use.
 AsyncState& AsyncOf(Warp& warp);
-/// Lanes exit: what they never waited for is done.
+/// Completes all copies of exiting lanes.
 void FinishCopies(Warp& warp, uint32_t lanes);
 
 }  // namespace cupel::emu

@@ -1,5 +1,6 @@
-// cp.async: data comes when it is waited for and not before, in groups; a pipelined tensor-core
-// GEMM that uses it. SPDX-License-Identifier: Apache-2.0
+// cp.async: data arrives, group by group, only when a thread waits for it. Includes a pipelined
+// tensor-core GEMM.
+// SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
 #include "base/random.h"
@@ -15,8 +16,9 @@ std::string TensorKernels() {
   return text.str();
 }
 
-/// A kernel `k(from, to)` whose threads have %to = their 16 bytes of shared memory, %from = theirs
-/// of `from`, do `body`, and copy the 16 bytes to theirs of `to`.
+/// A kernel `k(from, to)`. In each thread %to is the address of its 16 bytes of shared memory, and
+/// %from the address of its 16 bytes of `from`. The thread executes `body`, then copies its shared
+/// bytes to its 16 bytes of `to`.
 std::string AsyncKernel(const std::string& body) {
   return R"(.version 8.0
 .target sm_90
@@ -57,21 +59,21 @@ std::vector<std::vector<uint32_t>> StoredBy(const std::string& body) {
 bool IsPoison(uint32_t word) { return std::isnan(std::bit_cast<float>(word)); }
 using Words = std::vector<uint32_t>;
 
-TEST(AsyncTest, DataComesWithTheWaitForItsGroup) {
+TEST(AsyncTest, DataArrivesWhenItsGroupIsWaitedFor) {
   const std::string copy = "cp.async.cg.shared.global [%to], [%from], 16;\n";
   const std::string commit = "cp.async.commit_group;\n";
   EXPECT_EQ(StoredBy(copy + commit + "cp.async.wait_group 0;")[3], (Words{301, 302, 303, 304}));
   EXPECT_EQ(StoredBy(copy + "cp.async.wait_all;")[3], (Words{301, 302, 303, 304}));
-  EXPECT_TRUE(IsPoison(StoredBy(copy + commit)[3][0])) << "nobody waited";
+  EXPECT_TRUE(IsPoison(StoredBy(copy + commit)[3][0])) << "no wait";
   EXPECT_TRUE(IsPoison(StoredBy(copy + "cp.async.wait_group 0;")[3][0])) << "not committed";
   EXPECT_TRUE(IsPoison(StoredBy(copy + commit + "cp.async.wait_group 1;")[3][0]))
-      << "the last group may stay under way";
+      << "the last group may stay in flight";
   EXPECT_EQ(StoredBy(copy + commit + commit + "cp.async.wait_group 1;")[5],
             (Words{501, 502, 503, 504}));
 }
 
 TEST(AsyncTest, GroupsBelongToThreads) {
-  // Odd threads commit once more: their copy is in the group before the last.
+  // Odd threads commit once more, so their copy is in the second-to-last group.
   const auto threads = StoredBy(R"(and.b32 %r0, %t, 1; setp.eq.u32 %p0, %r0, 1;
 cp.async.ca.shared.global [%to], [%from], 16;
 cp.async.commit_group;
@@ -90,19 +92,19 @@ TEST(AsyncTest, ShorterSourcesAreFilledWithZeros) {
                      "cp.async.wait_all;")[2],
             (Words{0, 0, 0, 0}))
       << "ignore-src";
-  // Nothing is read where nothing is copied: the address may be anything.
+  // With zero bytes to copy the source is not read, so any address is valid.
   EXPECT_EQ(StoredBy("mov.b64 %from, 64; mov.u32 %r0, 0;"
                      "cp.async.cg.shared.global [%to], [%from], 16, %r0; cp.async.wait_all;")[2],
             (Words{0, 0, 0, 0}));
 }
 
-TEST(AsyncTest, SourcesMayLieWhereTheLower32BitsEnd) {
+TEST(AsyncTest, SourceMayCrossA4GiBBoundary) {
   Interpreter run(AsyncKernel("cp.async.cg.shared.global [%to], [%from], 16; cp.async.wait_all;"));
   run.options.counters = true;
   constexpr uint64_t kEnd = uint64_t{1} << 32, kBytes = 32 << 20;
   uint64_t last = run.Empty<char>(1);
   const uint64_t end = (last / kEnd + 1) * kEnd;
-  while (last < end - kBytes / 2) last = run.Empty<char>(1);  // each leaves a gap behind it
+  while (last < end - kBytes / 2) last = run.Empty<char>(1);  // each leaves a gap after it
   const uint64_t buffer = run.Buffer(std::vector<uint32_t>(kBytes / 4, 7));
   ASSERT_LT(buffer, end - 256);
   ASSERT_GT(buffer + kBytes, end + 256);
@@ -113,7 +115,7 @@ TEST(AsyncTest, SourcesMayLieWhereTheLower32BitsEnd) {
   EXPECT_EQ(outcome.counters.global_load_sectors, 16u);
 }
 
-TEST(AsyncTest, ErrorsAreFoundWhereTheCopyIsIssued) {
+TEST(AsyncTest, ReportsErrorsWhenTheCopyIsIssued) {
   for (const auto& [body, code] :
        {std::pair("cp.async.cg.shared.global [%to+1024], [%from], 16;", "out_of_bounds"),
         std::pair("cp.async.cg.shared.global [%to], [%from+4096], 16;", "out_of_bounds"),
@@ -156,7 +158,7 @@ class PipelinedGemm : public testing::Test {
   std::string summary_;
 };
 
-TEST_F(PipelinedGemm, MultipliesWithoutAFinding) {
+TEST_F(PipelinedGemm, MultipliesWithoutFindings) {
   run_.options.full_checks = true;
   const std::vector<float> c = Multiply(0);
   ASSERT_TRUE(completed_) << summary_;
@@ -170,7 +172,7 @@ TEST_F(PipelinedGemm, MultipliesWithoutAFinding) {
   }
 }
 
-TEST_F(PipelinedGemm, AForgottenWaitGivesNothingRight) {
+TEST_F(PipelinedGemm, ForgottenWaitMakesEveryResultNan) {
   for (float value : Multiply(1)) ASSERT_TRUE(std::isnan(value)) << summary_;
 }
 

@@ -1,4 +1,4 @@
-// Barriers of a block. A barrier counts threads; those that have exited are not waited for.
+// Barriers of a block. A barrier counts threads and does not wait for threads that have exited.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/barrier.h"
 #include "emu/block.h"
@@ -12,7 +12,7 @@ uint32_t Reduced(const BarrierState& barrier, const Op* op) {
   return barrier.true_count != 0 ? kFullMask : 0;
 }
 
-/// Writes what bar.red gives to the lanes of a group that waited.
+/// Writes the result of bar.red to the lanes of a group that waited.
 void DeliverReduction(const Warp& warp, const Group& group, const BarrierState& barrier) {
   const Op* op = group.pc - 1;
   if (op->src[2] < 0) return;
@@ -26,8 +26,8 @@ void DeliverReduction(const Warp& warp, const Group& group, const BarrierState& 
   }
 }
 
-/// Lets everybody who waits at barrier `id` go on. Aligned barriers ask that a whole warp waits at
-/// one and the same instruction.
+/// Releases all lanes that wait at barrier `id`. Aligned barriers require that all lanes of a warp
+/// wait at the same instruction.
 void Release(BlockState& block, Warp& releasing, uint32_t id) {
   BarrierState& barrier = block.barriers[id];
   const Op* first = nullptr;
@@ -42,7 +42,8 @@ void Release(BlockState& block, Warp& releasing, uint32_t id) {
         releasing.stop = Stop::kFault;
       }
       seen = group.pc;
-      // Warps that wait for all of the block at different places meet by luck.
+      // Warn about warps that wait for the whole block at different instructions: that this works
+      // is an accident.
       if (first == nullptr) first = group.pc;
       if (first != group.pc && id == 0 && barrier.expected == 0) {
         WarnBarrierPlaces(warp, first - 1, group.pc - 1, group.mask);

@@ -33,7 +33,7 @@ std::vector<BasicBlock> BlocksOf(const ptx::Function& function) {
     block_at[i] = blocks.size() - 1;
     blocks.back().end = i + 1;
   }
-  block_at[count] = blocks.size();  // the end of the function: no block
+  block_at[count] = blocks.size();  // the end of the function is in no block
   for (size_t b = 0; b < blocks.size(); ++b) {
     BasicBlock& block = blocks[b];
     const Instr& last = function.body[block.end - 1];

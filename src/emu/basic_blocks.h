@@ -1,5 +1,6 @@
-// Basic blocks of a function: runs of instructions that are entered at their first and left at
-// their last. SPDX-License-Identifier: Apache-2.0
+// The basic blocks of a function: sequences of instructions with one entry, at the first
+// instruction, and one exit, at the last.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@ struct BasicBlock {
   std::vector<size_t> successors;
 };
 
-/// In order of the text.
+/// The blocks of `function`, in the order of its instructions.
 std::vector<BasicBlock> BlocksOf(const ptx::Function& function);
 
 }  // namespace cupel::emu

@@ -29,15 +29,16 @@ const ptx::Variable* FindVariable(const ptx::Module& module, const std::string& 
   return nullptr;
 }
 
-// Addresses in initialisers wait until every variable has a place.
+// Fills in the addresses in an initialiser later, when every variable has an address
+// (InitialiseAddresses).
 void Initialise(const ptx::Variable& variable, std::byte* at, uint64_t bytes) {
   const uint64_t given = std::min<uint64_t>(variable.initializer.size(), bytes);
   std::memcpy(at, variable.initializer.data(), given);
   std::memset(at + given, 0, bytes - given);
 }
 
-// A symbol that has no place (an external variable) leaves zero: following it is
-// then an access to the null page, which is reported.
+// A symbol without an address (an external variable) leaves zero. Dereferencing that pointer then
+// accesses the null page, which is reported.
 void InitialiseAddresses(const ptx::Module& module, const GlobalMemory& memory) {
   for (const ptx::Variable& variable : module.variables) {
     const auto base = memory.SymbolAddress(variable.name);
@@ -70,7 +71,7 @@ Result<std::span<const std::byte>> ArgumentStorage(
   return storage;
 }
 
-/// All memory is poisoned, hence touched: buffers that no kernel uses take this machine's, too.
+/// Poisoning touches all memory, so even buffers that no kernel uses take memory of this machine.
 Status CheckTotal(const plan::Plan& plan, const ptx::Module& module) {
   const auto physical =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -81,13 +82,13 @@ Status CheckTotal(const plan::Plan& plan, const ptx::Module& module) {
   }
   if (total <= 0.75 * physical) return {};
   return Fail(ErrorCode::kEnvironment,
-              fmt::format("a call uses {:.1f} GB of device memory, and the emulator has three "
-                          "quarters of this machine's {:.1f} GB",
+              fmt::format("a call uses {:.1f} GB of device memory, but the emulator may use only "
+                          "three quarters of this machine's {:.1f} GB",
                           total / 1e9, physical / 1e9),
               "use smaller settings");
 }
 
-/// Which of two buffers lies above the other must decide nothing.
+/// Shuffled so that results cannot depend on which of two buffers has the higher address.
 std::vector<size_t> Shuffled(size_t count, uint64_t seed) {
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});
@@ -119,8 +120,8 @@ Result<BoundBuffer> BindBuffer(const plan::Plan& plan, size_t index,
   std::byte* host = memory->Host(address);
   if (!contents.empty()) std::memcpy(host, contents.data(), contents.size());
   if (buffer.kind == plan::BufferKind::kSymbol) {
-    // Without a variable no kernel can refer to the symbol by name; it begins as zeros all the
-    // same.
+    // If the module has no such variable, no kernel can refer to the symbol by name, but its
+    // memory still starts as zeros.
     if (variable != nullptr)
       Initialise(*variable, host, bytes);
     else
@@ -128,7 +129,7 @@ Result<BoundBuffer> BindBuffer(const plan::Plan& plan, size_t index,
     memory->BindSymbol(buffer.symbol, address);
     memory->MarkWritten(address, bytes);
   } else {
-    memory->SetReachable(address, false);  // until a launch is given a pointer to it
+    memory->SetReachable(address, false);  // until a launch gets a pointer to it
   }
   return BoundBuffer{address, bytes, std::move(name)};
 }

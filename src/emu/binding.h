@@ -1,5 +1,5 @@
-// Gives the buffers of a plan and the variables of a module their places and first contents in
-// emulated memory.
+// Places the buffers of a plan and the variables of a module in emulated memory and initialises
+// them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,9 +18,11 @@
 namespace cupel::emu {
 
 /// Places the plan's buffers and the module's other .global and .const variables in `memory`, which
-/// must be empty, in an order and at addresses that `seed` draws. Arguments hold their storages,
-/// variables their initialisers, temporaries and workspaces poison that depends on `seed`. An Error
-/// means that plan and arguments do not belong together, or that memory does not suffice.
+/// must be empty. `seed` determines the order and the addresses. Initial contents:
+/// - arguments: their storages in `arguments`
+/// - variables: their initialisers
+/// - temporaries and workspaces: poison that depends on `seed`
+/// Returns an Error if plan and arguments do not match, or if there is not enough memory.
 Result<std::vector<BoundBuffer>> BindPlan(const plan::Plan& plan,
                                           std::span<const std::span<const std::byte>> arguments,
                                           const ptx::Module& module, uint64_t seed,

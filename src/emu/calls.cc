@@ -18,7 +18,7 @@ void CollectAddressed(const Operand& operand, std::set<std::string>* out) {
   for (const Operand& element : operand.elements) CollectAddressed(element, out);
 }
 
-/// What a function calls, and whose addresses it takes.
+/// The functions that a function calls, and the symbols whose address it takes.
 struct Uses {
   std::set<std::string> calls, symbols;
   bool indirect = false;
@@ -50,7 +50,7 @@ class CallGraph {
     }
   }
 
-  /// Everything that may run when `from` runs, without it.
+  /// All functions that may run when `from` runs; `from` itself only if it is recursive.
   std::set<const Function*> Reachable(const Function& from) const {
     std::set<const Function*> seen;
     std::vector<const Function*> open{&from};
@@ -87,7 +87,7 @@ class CallGraph {
 
   const ptx::Module& module_;
   std::map<const Function*, Uses> uses_;
-  std::set<const Function*> targets_;  // whose address is taken
+  std::set<const Function*> targets_;  // functions whose address is taken
 };
 
 }  // namespace
@@ -124,7 +124,7 @@ std::vector<const Function*> FunctionsToCall(const ptx::Module& module, const Fu
   for (const Instr& instr : entry.body) has_calls |= instr.op == "call";
   if (!has_calls) return {};
   const CallGraph graph(module);
-  // `entry` may be a copy: what counts is the module's own.
+  // `entry` may be a copy, but the call graph uses the module's own functions.
   const Function* own = module.Find(entry.name);
   if (own == nullptr) return {};
   std::set<const Function*> reachable = graph.Reachable(*own);

@@ -1,10 +1,9 @@
-// Calls that are not replaced by a body: of recursive functions, and through pointers. Each lane
-// has a stack. Registers are the frame's slots, which every invocation of a function uses alike, so
-// that a call saves the caller's; variables lie in local memory at the lane's stack pointer.
+// Calls that are not inlined: calls of recursive functions and calls through pointers. Each lane
+// has a stack. All invocations of a function use the same frame slots as registers, so a call saves
+// the caller's registers. Variables are in local memory at the lane's stack pointer.
 //
 //   local memory of a lane: | the kernel's variables | frame | frame | … up to Kernel::local_bytes
-//   a frame: results and arguments, each at a multiple of 16 in order, then the function's
-//   variables
+//   a frame: results, then arguments, each at a multiple of 16; then the function's variables
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,32 +20,32 @@
 
 namespace cupel::emu {
 
-/// What the calls of one block may have under way, in host memory.
+/// Limit on the host memory for the call stacks of one block.
 inline constexpr uint64_t kMostStackBytes = uint64_t{64} << 20;
 
-/// Functions have addresses outside of every other window.
+/// Function addresses are outside all other windows.
 inline constexpr uint64_t kCodeWindow = 0x0000'7b00'0000'0000u;
 inline constexpr uint64_t kCodeStep = 16;
-/// The address of a function of the module; nothing when there is none of that name.
+/// The address of a function of the module; nullopt if the module defines no such function.
 std::optional<uint64_t> AddressOfFunction(const ptx::Module& module, std::string_view name);
 
-/// What kernels with calls get beyond their own variables, for each thread.
+/// Stack bytes per thread that kernels with calls get in addition to their own variables.
 inline constexpr uint32_t kCallStackBytes = 8192;
 inline constexpr uint32_t kFrameAlign = 16;
 
-/// A function that is called, in the body that calls were inlined into.
+/// A function that is called out of line, and its place in the body after inlining.
 struct CalledFunction {
   const ptx::Function* function = nullptr;
   int begin = 0, end = 0;                       // instructions
-  int first_register = 0, end_register = 0;     // its own and those of what it inlines
+  int first_register = 0, end_register = 0;     // including those of functions inlined into it
   size_t first_variable = 0, end_variable = 0;  // results and arguments first
-  size_t parameters = 0;                        // how many of them these are
+  size_t parameters = 0;                        // number of results and arguments
 };
 
 /// A call of such a function. `@call`'s first operand is its index.
 struct CallSite {
   struct Piece {
-    std::string variable;  // of the caller
+    std::string variable;  // the caller's
     uint32_t offset = 0;   // in the callee's frame
     uint32_t bytes = 0;
   };
@@ -54,16 +53,16 @@ struct CallSite {
   int callee = -1;  // index of a CalledFunction; -1: through a pointer
 };
 
-/// Offsets in a frame of results and arguments, in order.
+/// The offsets in a frame of the results, then of the arguments.
 std::vector<uint32_t> ParameterOffsets(const std::vector<ptx::Param>& results,
                                        const std::vector<ptx::Param>& arguments);
 
-/// The functions that `entry` may come to call for real: recursive ones, and, if it may call
-/// through pointers, those whose address is taken somewhere.
+/// The functions that calls from `entry` may reach out of line: recursive functions and, if `entry`
+/// may call through pointers, functions whose address is taken somewhere.
 std::vector<const ptx::Function*> FunctionsToCall(const ptx::Module& module,
                                                   const ptx::Function& entry);
 
-/// Whether running the function may come to run it again.
+/// True if the function may call itself, directly or indirectly.
 bool CallsItself(const ptx::Module& module, const ptx::Function& function);
 
 /// The stacks of a block's lanes.
@@ -72,7 +71,7 @@ class CallStacks {
   struct Record {
     const Op* call = nullptr;
     uint32_t stack_pointer = 0;
-    size_t saved = 0;  // where its values begin
+    size_t saved = 0;  // index in Lane::values of its first saved value
   };
   struct Lane {
     std::vector<Record> records;

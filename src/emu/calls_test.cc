@@ -50,7 +50,7 @@ void SumHalves(const int* values, int n, int* sums, int parity) {
   for (int i = 0; i < 4; ++i) sums[i % 2] += i == 0 || i == 3 ? mine[i] : mine[i] * 2;
 }
 
-TEST_F(CallsTest, EveryInvocationHasItsVariables) {
+TEST_F(CallsTest, EveryInvocationHasItsOwnVariables) {
   const std::vector<int> input = {3, 1, 4, 1, 5, 9, 2, 6, 5};
   const uint64_t values = run_.Buffer(input), out = run_.Buffer(std::vector<int>(32));
   const LaunchOutcome outcome = run_.Launch("sum_halves", {1, 1, 1}, {32, 1, 1}, values, out);
@@ -63,7 +63,7 @@ TEST_F(CallsTest, EveryInvocationHasItsVariables) {
   }
 }
 
-TEST_F(CallsTest, EndlessRecursionIsFound) {
+TEST_F(CallsTest, ReportsEndlessRecursion) {
   const uint64_t out = run_.Buffer(std::vector<int>(1));
   const LaunchOutcome outcome = run_.Launch("deep", {1, 1, 1}, {1, 1, 1}, out, 5);
   EXPECT_FALSE(outcome.completed);
@@ -71,8 +71,8 @@ TEST_F(CallsTest, EndlessRecursionIsFound) {
   EXPECT_EQ(outcome.findings[0].code, "stack_overflow");
 }
 
-TEST_F(CallsTest, TablesOfFunctionsAreFollowedLaneByLane) {
-  // Addresses in initialisers are the loader's business: here the test is the loader.
+TEST_F(CallsTest, EachLaneCallsItsFunctionFromATable) {
+  // The loader fills in addresses in initialisers; here the test does it.
   std::vector<uint64_t> table;
   for (const char* name : {"AddOne", "Double", "Square"}) {
     for (const ptx::Function& function : run_.kernels().module().functions) {
@@ -103,7 +103,7 @@ TEST_F(CallsTest, TablesOfFunctionsAreFollowedLaneByLane) {
   }
 }
 
-TEST_F(CallsTest, APointerToNoFunctionIsAnError) {
+TEST_F(CallsTest, RejectsCallThroughInvalidPointer) {
   // The table of functions stays empty here.
   const uint64_t out = run_.Buffer(std::vector<float>(32));
   const LaunchOutcome outcome =
@@ -124,7 +124,7 @@ TEST_F(CallsTest, PrintfFormatsAsTheDeviceDoes) {
   EXPECT_EQ(outcome.printed[2], "10\n") << "printf returns the number of its arguments";
 }
 
-TEST_F(CallsTest, AFailedAssertionIsQuoted) {
+TEST_F(CallsTest, QuotesFailedAssertion) {
   std::vector<int> values(32, 7);
   values[5] = 41;
   const LaunchOutcome outcome = run_.Launch("asserts", {1, 1, 1}, {32, 1, 1}, run_.Buffer(values));

@@ -16,7 +16,7 @@ using engine::InstructionClass;
 using ptx::Instr;
 
 // Clocks from an instruction to one that needs its result, measured on an H200 with
-// bench/calibrate; local memory and constants as loads that hit the L1.
+// bench/calibrate. Local memory and constants count as loads that hit the L1.
 constexpr double kArithmetic = 4.5;
 constexpr double kDouble = 8.8;
 constexpr double kSpecial = 17;
@@ -29,7 +29,7 @@ constexpr double kDoubleDivision = 200;
 constexpr double kTensor = 33;
 constexpr double kShared = 34;
 constexpr double kLocal = 46;
-constexpr double kGlobal = 400;  // between the L2's and DRAM's
+constexpr double kGlobal = 400;  // between the latencies of the L2 and of DRAM
 
 double LatencyOf(const Instr& instr, InstructionClass kind) {
   if (IsFree(instr)) return 0;
@@ -60,17 +60,17 @@ bool IsLoad(const Instr& instr) {
          (instr.op == "wmma" && instr.Has("load"));
 }
 
-/// The end of a chain: when its result is there, and what came before.
+/// The end of a chain: the time until its result is available, and what that time consists of.
 struct Tail {
   double total = 0, clocks = 0;
   uint32_t loads = 0, shared_loads = 0;
 };
 
-/// `answered`: an atomic whose result somebody reads.
-void Extend(const Instr& instr, bool answered, Tail* tail) {
+/// `is_result_read`: an instruction reads the result (matters for atomics).
+void Extend(const Instr& instr, bool is_result_read, Tail* tail) {
   const InstructionClass kind = ClassOf(instr);
   if ((kind == InstructionClass::kGlobal && IsLoad(instr)) ||
-      (kind == InstructionClass::kAtomic && answered && !instr.Has("shared"))) {
+      (kind == InstructionClass::kAtomic && is_result_read && !instr.Has("shared"))) {
     ++tail->loads;
     tail->total += kGlobal;
   } else if (kind == InstructionClass::kShared && IsLoad(instr)) {
@@ -105,10 +105,10 @@ class Walk {
         if (other.total > tail.total) tail = other;
       };
       for (int reg : use.reads) wait_for(reg);
-      const bool answered = std::any_of(use.writes.begin(), use.writes.end(), [&](int reg) {
+      const bool is_result_read = std::any_of(use.writes.begin(), use.writes.end(), [&](int reg) {
         return is_read_[static_cast<size_t>(reg)];
       });
-      Extend(instr, answered, &tail);
+      Extend(instr, is_result_read, &tail);
       for (int reg : use.writes) {
         tails_[static_cast<size_t>(reg)] = tail;
         written.push_back(reg);

@@ -20,7 +20,7 @@ std::vector<Chain> Chains(const std::string& body) {
   return module ? ChainsOf(module->functions.at(0)) : std::vector<Chain>{};
 }
 
-TEST(Chains, IndependentLoadsAreWaitedForTogether) {
+TEST(Chains, IndependentLoadsOverlap) {
   const auto chains = Chains(
       "ld.global.f32 %f1, [%rd1];\nld.global.f32 %f2, [%rd1+4];\nld.global.f32 %f3, [%rd1+8];\n"
       "add.f32 %f4, %f1, %f2;\nadd.f32 %f4, %f4, %f3;\nret;");
@@ -29,7 +29,7 @@ TEST(Chains, IndependentLoadsAreWaitedForTogether) {
   EXPECT_EQ(chains[0].clocks, 9u);
 }
 
-TEST(Chains, LoadsThroughAPointerFollowEachOther) {
+TEST(Chains, DependentLoadsAddUp) {
   const auto chains = Chains(
       "ld.global.u64 %rd1, [%rd1];\nld.global.u64 %rd1, [%rd1];\nld.global.u64 %rd1, "
       "[%rd1];\nret;");
@@ -37,7 +37,7 @@ TEST(Chains, LoadsThroughAPointerFollowEachOther) {
   EXPECT_EQ(chains[0].loads, 3u);
 }
 
-TEST(Chains, ABlockTakesAClockAnInstructionAndMovesNone) {
+TEST(Chains, CountsOneClockPerInstructionAndNoneForMoves) {
   const auto busy = Chains(
       "add.s32 %r1, %r5, 1;\nadd.s32 %r2, %r5, 2;\nadd.s32 %r3, %r5, 3;\nadd.s32 %r4, %r5, 4;\n"
       "add.s32 %r6, %r5, 1;\nadd.s32 %r7, %r5, 2;\nret;");
@@ -48,7 +48,7 @@ TEST(Chains, ABlockTakesAClockAnInstructionAndMovesNone) {
   EXPECT_LE(moves[0].clocks, 5u);
 }
 
-TEST(Chains, AreOfBasicBlocks) {
+TEST(Chains, EndAtBasicBlockBoundaries) {
   const auto chains = Chains(
       "ld.shared.f32 %f1, [s];\nsetp.gt.f32 %p1, %f1, %f2;\n@%p1 bra L;\n"
       "ld.global.f32 %f3, [%rd1];\nL:\nfma.rn.f32 %f4, %f3, %f3, %f1;\nret;");
@@ -60,7 +60,7 @@ TEST(Chains, AreOfBasicBlocks) {
   EXPECT_EQ(chains[0].end, chains[1].begin);
 }
 
-TEST(Chains, AtomicsAreWaitedForWhenSomebodyAsks) {
+TEST(Chains, CountsAtomicsOnlyIfTheirResultIsRead) {
   EXPECT_EQ(Chains("atom.global.add.f32 %f1, [%rd1], %f2;\nret;")[0].loads, 0u);
   EXPECT_EQ(Chains("atom.global.add.f32 %f1, [%rd1], %f2;\nadd.f32 %f3, %f1, %f1;\nret;")[0].loads,
             1u);

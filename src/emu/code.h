@@ -1,4 +1,4 @@
-// A kernel decoded: its micro-ops, and how to fill a warp's frame before it starts.
+// A decoded kernel: its micro-ops, and how to fill a warp's frame before the warp starts.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,7 +21,7 @@ struct ConstantSlot {
   int32_t offset = 0;
   SlotKind kind = SlotKind::kWord;
   uint64_t bits = 0;
-  std::string symbol;  // not empty: bits is added to its device address
+  std::string symbol;  // if not empty, the value is its device address + bits
 };
 
 enum class Special : uint8_t {
@@ -52,10 +52,10 @@ enum class Special : uint8_t {
   kTotalSharedBytes,
   kGridWorkspaceHigh,
   kGridWorkspaceLow,     // where cooperative groups keep the grid's barrier
-  kReservedSharedBegin,  // shared memory of the system's, of which cooperative groups use some
+  kReservedSharedBegin,  // shared memory that CUDA reserves, partly for cooperative groups
   kReservedSharedEnd,
   kZero,  // cluster ids without clusters
-  kOne,   // their counts
+  kOne,   // cluster counts without clusters
 };
 struct SpecialSlot {
   Special which = Special::kZero;
@@ -70,7 +70,7 @@ struct ParameterSlot {
   bool is_signed = false;
 };
 
-/// Where a micro-op comes from.
+/// The instruction that a micro-op comes from.
 struct Source {
   ptx::Location location;
   uint32_t instr = 0;  // index into mnemonics
@@ -81,9 +81,9 @@ struct Code {
   std::vector<Source> sources;  // by Op::source
   std::vector<std::string> mnemonics;
   std::vector<int32_t> branch_targets;  // of brx.idx
-  /// Operands of ops that have more than an Op has room for: offsets, to which Op::imm points.
+  /// Operands (offsets) of ops that have more operands than fit into an Op. Op::imm points here.
   std::vector<int32_t> lists;
-  std::map<uint64_t, int32_t> functions;  // that can be called, by address: their first op
+  std::map<uint64_t, int32_t> functions;  // first op of each callable function, by its address
   int32_t frame_bytes = 0;
   std::vector<ConstantSlot> constants;
   std::vector<SpecialSlot> specials;
@@ -95,25 +95,25 @@ struct Code {
   std::vector<Range> undefined;
   std::vector<int32_t> cleared;  // predicate slots that are zero when a warp starts
   uint32_t hints = 0;            // memory instructions
-  /// For stamps (race_stamp.h): ids of lines by Op::source, and lines by id.
+  /// Line ids for stamps (race_stamp.h), by Op::source, and the lines by id.
   std::vector<uint8_t> line_ids;
   std::vector<int> line_of_id;
   int shared_granule_shift = 2;  // log2 bytes of the narrowest access to shared memory, at most 2
-  /// By instruction, for counters. An instruction without ops runs as often as the op that follows.
+  /// By instruction, for counters. An instruction without ops executes as often as the next op.
   struct Instruction {
     uint32_t first_op = 0, end_op = 0;
     engine::InstructionClass kind = engine::InstructionClass::kInteger;
     bool is_branch = false;  // conditional
-    bool is_free = false;    // machine code does without it
-    /// An atomic on shared memory that is tried until it succeeds.
+    bool is_free = false;    // machine code does not need it
+    /// An atomic on shared memory that is retried until it succeeds.
     bool is_retried = false;
     uint32_t tensor_operations = 0;
   };
   std::vector<Instruction> instructions;
   std::vector<Chain> chains;          // of basic blocks, for estimates
-  std::vector<bool> stores;           // by op: a store that may be to global memory
+  std::vector<bool> stores;           // by op: it may store to global memory
   std::vector<SharedFusion> fusions;  // by Op::count of loads and stores; may be shorter
-  bool flush = false;                 // MXCSR at the start: flush subnormals
+  bool flush = false;                 // start with an MXCSR that flushes subnormals
   const HandlerTable* handlers = nullptr;
   const ptx::Module* module = nullptr;  // for files and inlined sites
 };

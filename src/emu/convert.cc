@@ -12,7 +12,7 @@
 namespace cupel::emu {
 namespace {
 
-// Distinct types for what C++ has no arithmetic type of.
+// Distinct types for dtypes without an arithmetic type in C++.
 struct Half {
   uint16_t bits;
 };
@@ -53,7 +53,7 @@ To Convert(From value) {
   } else if constexpr (std::is_same_v<To, BFloat16>) {
     return BFloat16{FloatToBFloat16(static_cast<float>(value))};
   } else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint8_t>) {
-    return static_cast<uint8_t>(Truncate<int64_t>(value));  // as c10::convert: negatives wrap
+    return static_cast<uint8_t>(Truncate<int64_t>(value));  // as c10::convert does: negatives wrap
   } else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, int64_t>) {
     return Truncate<int64_t>(value);
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
@@ -63,8 +63,8 @@ To Convert(From value) {
   }
 }
 
-// One row: n elements, strides in elements. memcpy because storages of hostile plans need not be
-// aligned.
+// Converts one row of n elements; strides are in elements. It uses memcpy because storages of
+// hostile plans may be misaligned.
 template <typename To, typename From>
 void ConvertRow(std::byte* to, int64_t to_stride, const std::byte* from, int64_t from_stride,
                 int64_t n) {
@@ -73,7 +73,7 @@ void ConvertRow(std::byte* to, int64_t to_stride, const std::byte* from, int64_t
     std::memcpy(&value, from + i * from_stride * static_cast<int64_t>(sizeof(From)), sizeof value);
     To result;
     if constexpr (std::is_same_v<To, From>) {
-      result = value;  // bits as they are, NaN payloads included
+      result = value;  // keeps all bits, including NaN payloads
     } else {
       result = Convert<To>(value);
     }
@@ -140,8 +140,8 @@ struct Dim {
   int64_t size, to_stride, from_stride;
 };
 
-// Drops dimensions of one element and merges neighbours that are contiguous in both arrays; the
-// last is the row that ConvertRow walks.
+// Drops dimensions of size one and merges neighbours that are contiguous in both arrays. The last
+// dimension is the row for ConvertRow.
 std::vector<Dim> Coalesce(std::span<const int64_t> shape, std::span<const int64_t> to,
                           std::span<const int64_t> from) {
   std::vector<Dim> dims;
@@ -161,7 +161,7 @@ std::vector<Dim> Coalesce(std::span<const int64_t> shape, std::span<const int64_
 
 constexpr int64_t kElementsPerTask = 1 << 16;
 
-// A long row is cut, so that one contiguous tensor is still shared among threads.
+// Splits a long row so that several threads can share one contiguous tensor.
 void CutLongRow(std::vector<Dim>* dims) {
   Dim& row = dims->back();
   if (dims->size() != 1 || row.size < 2 * kElementsPerTask) return;

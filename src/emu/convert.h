@@ -11,7 +11,7 @@
 
 namespace cupel::emu {
 
-/// Element 0 and the strides (in elements) of an array; the shape is given apart.
+/// The address of element 0 and the strides (in elements) of an array. The shape is separate.
 template <typename Byte>
 struct StridedArray {
   Byte* data = nullptr;
@@ -19,10 +19,12 @@ struct StridedArray {
   std::span<const int64_t> strides;
 };
 
-/// to[i] = from[i] for every index i of `shape`; the caller has checked that both fit. Narrowing
-/// floats rounds to nearest even (float64 to a 16-bit type goes through float32), float to integer
-/// truncates and saturates at 32 or 64 bits as the GPU's cvt does, integers wrap, bool is "not
-/// zero".
+/// to[i] = from[i] for every index i of `shape`. The caller must check that both arrays are in
+/// bounds. Conversions:
+/// - float to a narrower float: rounds to nearest even; float64 to 16 bits goes through float32
+/// - float to integer: truncates and saturates at 32 or 64 bits, as the GPU's cvt does
+/// - integer to a narrower integer: wraps
+/// - to bool: "not zero"
 void CopyStrided(std::span<const int64_t> shape, const StridedArray<std::byte>& to,
                  const StridedArray<const std::byte>& from, ThreadPool& pool);
 

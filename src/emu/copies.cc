@@ -34,9 +34,9 @@ CopyRules::CopyRules(const ptx::Function& function)
 }
 
 bool CopyRules::AlwaysEqual(int to, size_t origin, size_t copy) const {
-  if (!InLoop(origin)) return true;  // a thread gets there once
-  // In a loop both change together if a straight line leads from the one to the other and nothing
-  // on it still wants the old copy.
+  if (!InLoop(origin)) return true;  // a thread executes it only once
+  // In a loop, both change together if the code between them is straight-line and does not read the
+  // old copy.
   for (size_t i = origin; i < copy; ++i) {
     const ptx::Instr& instr = function_.body[i];
     if (instr.op == "bra" || instr.op == "brx" || is_target_[i + 1]) return false;

@@ -8,8 +8,9 @@
 namespace cupel::emu {
 namespace {
 
-/// A loop of three turns, x = 10, 20, 30, of which `turn` keeps a copy for the next one.
-uint32_t RunLoop(const std::string& turn) {
+/// Runs a loop of three iterations, with %n = 10, 20, 30, and returns %sum. `body` may keep a copy
+/// for the next iteration; %later is true after the first iteration.
+uint32_t RunLoop(const std::string& body) {
   Interpreter interpreter(R"(.version 8.0
 .target sm_90
 .address_size 64
@@ -22,7 +23,7 @@ mov.u32 %n, 0;
 setp.ne.u32 %later, 0, 0;
 LOOP:
 add.u32 %n, %n, 10;
-)" + turn + R"(
+)" + body + R"(
 setp.eq.u32 %later, 0, 0;
 setp.lt.u32 %more, %n, 30;
 @%more bra LOOP;
@@ -36,24 +37,24 @@ ret;
   return interpreter.Read<uint32_t>(out, 1)[0];
 }
 
-TEST(Copies, OfTheLastTurnSurviveTheOriginalsNextValue) {
+TEST(Copies, KeepPreviousIterationsValue) {
   EXPECT_EQ(RunLoop("add.u32 %new, %n, 1;\n@%later add.u32 %sum, %sum, %old;\nmov.u32 %old, %new;"),
             11u + 21u);
 }
 
-TEST(Copies, ThatALaneSkipsKeepTheirValue) {
-  // The second turn jumps over the copy.
+TEST(Copies, KeepTheirValueWhenSkipped) {
+  // The second iteration jumps over the copy.
   EXPECT_EQ(RunLoop("add.u32 %new, %n, 1;\nsetp.eq.u32 %more, %n, 20;\n@%more bra OVER;\n"
                     "mov.u32 %old, %new;\nOVER: add.u32 %sum, %sum, %old;"),
             11u + 11u + 31u);
 }
 
-TEST(Copies, OfTheSameTurnAreRight) {
+TEST(Copies, MatchOriginalInTheSameIteration) {
   EXPECT_EQ(RunLoop("add.u32 %new, %n, 1;\nmov.u32 %old, %new;\nadd.u32 %sum, %sum, %old;"),
             11u + 21u + 31u);
 }
 
-TEST(Copies, RulesTellLoopsFromStraightLines) {
+TEST(Copies, RulesDistinguishLoopsFromStraightLineCode) {
   const auto module = ptx::Parse(R"(.version 8.0
 .target sm_90
 .address_size 64
@@ -74,7 +75,7 @@ ret;
   const int copied = function.body.at(2).operands.at(0).reg;
   EXPECT_TRUE(rules.AlwaysEqual(copied, 0, 4));   // written before the loop
   EXPECT_TRUE(rules.AlwaysEqual(copied, 1, 2));   // nothing in between
-  EXPECT_FALSE(rules.AlwaysEqual(copied, 1, 4));  // something reads the copy on the way
+  EXPECT_FALSE(rules.AlwaysEqual(copied, 1, 4));  // an instruction in between reads the copy
 }
 
 }  // namespace

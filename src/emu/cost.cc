@@ -19,44 +19,45 @@ constexpr double kWarpSize = 32;
 // CUDA programming guide, "Hardware Implementation").
 constexpr double kSchedulersPerSm = 4;
 
-// Measured on an H200 at 1980 MHz (CUDA 13.0), most by bench/calibrate, unless said otherwise.
+// Unless stated otherwise, constants were measured on an H200 at 1980 MHz (CUDA 13.0), most of them
+// by bench/calibrate.
 // Clocks of a load from DRAM, from the L2, from the L1, and from shared memory (pointer chases).
 constexpr double kDramLatency = 629;
 constexpr double kL2Latency = 285;
 constexpr double kL1Latency = 46;
 constexpr double kSharedLatency = 34;
-// Clocks of a barrier that nobody is late for: 14 with one warp, 76 with 32.
+// Clocks of a barrier at which all warps arrive at once: 14 with one warp, 76 with 32.
 constexpr double kBarrierLatency = 12;
 constexpr double kBarrierLatencyPerWarp = 2;
-// Blocks that the device starts a clock (empty blocks of 256 threads: 1.18 clocks each).
+// Blocks that the device starts per clock (empty blocks of 256 threads: 1.18 clocks each).
 constexpr double kBlocksPerClock = 0.85;
-// Bytes a clock from L2 to one SM that has the L2 to itself.
+// Bytes per clock from the L2 to an SM when no other SM uses the L2.
 constexpr double kL2BytesPerSmClock = 48;
-// Lines of 128 bytes that an SM's L1 looks up a clock.
+// Lines of 128 bytes that an SM's L1 looks up per clock.
 constexpr double kL1LinesPerClock = 1;
-// Sectors that the L2 takes a clock from stores, of whatever of a sector: from requests that fill
-// lines, and from those that have a line for each sector.
+// Sectors, full or partial, that the L2 accepts from stores per clock: for requests that fill whole
+// lines, and for requests in which each sector is in another line.
 constexpr double kStoreSectorsPerClock = 52;
 constexpr double kScatteredStoreSectorsPerClock = 30;
-// What atomics take at the L2 a clock: sectors, and turns at one line.
+// Atomics that the L2 executes per clock: sectors, and turns at one line.
 constexpr double kAtomicSectorsPerClock = 40;
 constexpr double kAtomicTurnsPerClock = 0.29;
-// Results a clock and SM of integer arithmetic, special-function units and conversions (CUDA
+// Results per clock and SM of integer arithmetic, special-function units and conversions (CUDA
 // programming guide, "Arithmetic Instructions", compute capabilities 8.0 and 9.0).
 constexpr double kIntegersPerClock = 64;
 constexpr double kSpecialPerClock = 16;
 constexpr double kConversionsPerClock = 64;
-// Of the FP32 peak, what cuBLAS reaches on middling shapes.
+// The share of the peak that cuBLAS reaches on medium-sized shapes.
 constexpr double kLibraryShare = 0.6;
 
 struct Shape {
   double blocks = 0;
   double warps_per_block = 0;
   double busy_sms = 0;           // SMs that get at least one block
-  double blocks_of_busiest = 0;  // on the SM that gets the most
-  double waves = 0;              // turns of that SM when it holds as many blocks as fit
-  double clock_mhz = 0;          // clocks a microsecond
-  double imbalance = 1;          // of the SMs' work
+  double blocks_of_busiest = 0;  // blocks on the SM that gets the most
+  double waves = 0;              // waves on that SM, each with as many blocks as fit
+  double clock_mhz = 0;          // clocks per microsecond
+  double imbalance = 1;          // of work between the SMs
 };
 
 Shape ShapeOf(const CostInput& input, const device::Description& device) {
@@ -87,8 +88,8 @@ double IssueUs(const engine::LaunchCounters& c, const Shape& s) {
   return std::max(0.0, issued) * BusiestShare(s) / schedulers / s.clock_mhz;
 }
 
-// Bytes of sectors that the L2 is asked for or given, and how many of them are touched for the
-// first time.
+// Bytes of the sectors that the SMs load from and store to the L2, and how many of these bytes are
+// accessed for the first time.
 struct Traffic {
   double loads = 0, stores = 0;
   double first_loads = 0, first_stores = 0;
@@ -115,16 +116,16 @@ double CriticalInstructions(const engine::LaunchCounters& c, const Shape& s) {
   return std::max(mean, static_cast<double>(c.critical_warp_instructions) / s.blocks);
 }
 
-// Of a load that misses the L1. What a wave of blocks asks for first comes from DRAM, for all of
-// them that ask at the same time; later waves find it in the L2.
+// The latency of a load that misses the L1. The first wave of blocks that loads some data waits for
+// DRAM; later waves find the data in the L2.
 double MissLatency(const Traffic& traffic, const Shape& s) {
   const double first = traffic.loads > 0 ? traffic.first_loads / traffic.loads : 1;
   const double far = std::max(first, 1 / std::max(s.waves, 1.0));
   return far * kDramLatency + (1 - far) * kL2Latency;
 }
 
-// One warp alone: the chains of its basic blocks one after another, barriers waited for. All warps
-// of a wave wait at the same time, waves follow each other.
+// The time of one warp alone: the chains of its basic blocks one after another, plus barriers. The
+// warps of a wave wait at the same time; waves run one after another.
 double LatencyUs(const CostInput& input, const Traffic& traffic, const Shape& s) {
   const engine::LaunchCounters& c = input.counters;
   const double warps = s.blocks * s.warps_per_block;
@@ -177,7 +178,7 @@ double SharedUs(const engine::LaunchCounters& c, const Shape& s) {
   return clocks * BusiestShare(s) / s.clock_mhz;
 }
 
-// What is read again comes from L2 as far as that holds the footprint.
+// Repeated reads come from the L2 for the part of the footprint that fits into it.
 double DramUs(const CostInput& input, const Traffic& traffic, const device::Description& d) {
   // Tiling keeps most reuse close together even when the footprint exceeds the L2. A guess.
   constexpr double kFarReuse = 0.1;
@@ -193,7 +194,7 @@ double L2Us(const engine::LaunchCounters& c, const Traffic& traffic, const Shape
   const double whole = traffic.all() / d.l2_bandwidth * 1e6;
   const double busiest = traffic.all() * BusiestShare(s) / (kL2BytesPerSmClock * s.clock_mhz);
   const auto sectors = static_cast<double>(c.global_store_sectors);
-  // A quarter where four sectors fill a line.
+  // Lines per sector: 0.25 if four sectors fill each line, 1 if each sector is in another line.
   const double lines = sectors > 0 ? static_cast<double>(c.work.store_lines) / sectors : 0;
   const double scattered = std::clamp((lines - 0.25) / 0.75, 0.0, 1.0);
   const double stored = sectors * ((1 - scattered) / kStoreSectorsPerClock +
@@ -201,7 +202,7 @@ double L2Us(const engine::LaunchCounters& c, const Traffic& traffic, const Shape
   return std::max({whole, busiest, stored / s.clock_mhz});
 }
 
-// A request takes a clock for each line, or to deliver its bytes.
+// A request takes one clock per line, or the time to deliver its bytes.
 double L1Us(const engine::LaunchCounters& c, const Shape& s) {
   const auto requests = static_cast<double>(c.work.load_requests + c.work.store_requests);
   const auto lines = static_cast<double>(c.work.load_lines + c.work.store_lines);
@@ -211,7 +212,7 @@ double L1Us(const engine::LaunchCounters& c, const Shape& s) {
   return clocks * BusiestShare(s) / s.clock_mhz;
 }
 
-// Those at one line follow each other; the others spread over the L2.
+// Atomics at one line execute one after another; others spread over the L2.
 double AtomicsUs(const engine::LaunchCounters& c, const Shape& s) {
   const double clocks =
       std::max(static_cast<double>(c.hottest_atomics) / kAtomicTurnsPerClock,
@@ -234,7 +235,7 @@ std::vector<std::pair<std::string, double>> CostBreakdown::Bounds() const {
 }
 
 double CostBreakdown::Total() const {
-  const double memory = std::max(dram_us, l2_us);  // the same bytes, on one way
+  const double memory = std::max(dram_us, l2_us);  // the same bytes pass both
   double sum = memory * memory;
   for (const auto& [name, us] : Bounds()) sum += name == "dram" || name == "l2" ? 0 : us * us;
   return std::sqrt(sum) + launch_us;
@@ -250,7 +251,7 @@ double Imbalance(std::span<const uint32_t> work, uint64_t blocks,
   const auto sms = static_cast<uint64_t>(std::max(device.sm_count, 1));
   const double alike = std::ceil(static_cast<double>(blocks) / static_cast<double>(sms)) * mean;
   if (work.size() < blocks) return std::max(1.0, (alike + most - mean) / alike);
-  // Blocks go out in order, each to the SM that has done most of what it got.
+  // Assign blocks in order, each to the SM with the least work so far.
   std::priority_queue<double, std::vector<double>, std::greater<>> loads;
   double busiest = 0;
   for (uint32_t block : work) {
@@ -284,8 +285,8 @@ CostBreakdown EstimateLaunch(const CostInput& input, const device::Description& 
   cost.l2_us = L2Us(c, traffic, shape, device);
   cost.l1_us = L1Us(c, shape);
   cost.atomics_us = AtomicsUs(c, shape);
-  // What waits does its own work, too, and only others fill the gaps: behind barriers a block waits
-  // as a whole, otherwise each warp for itself.
+  // A waiting unit also has its own work to do, and only other units fill its gaps. With barriers
+  // the whole block waits as one unit, otherwise each warp is a unit.
   const double busy = std::max({cost.issue_us, cost.shared_us, cost.l1_us, cost.fp32_us,
                                 cost.integer_us, cost.fp64_us, cost.special_us, cost.tensor_us});
   const double units = shape.blocks_of_busiest * (c.barriers > 0 ? 1 : shape.warps_per_block);

@@ -1,10 +1,11 @@
-// An estimate of what a launch takes on the described GPU, from counts that the interpreter made.
-// It ranks variants of one kernel; it is not a measurement and every output says so. The model is a
-// roofline with latency: the slowest of several bounds, each a small function below with its
-// constants named and sourced in cost.cc, plus the time a launch takes at all.
+// Estimates the time of a launch on the described GPU from the interpreter's counts. The estimate
+// ranks variants of one kernel; it is not a measurement, and every output says so. The model is a
+// roofline with latency. It combines several bounds (Total) and adds the fixed time of a launch.
+// Each bound is a small function in cost.cc, where its constants are named and their sources given.
 //
-// What it leaves out: reuse between blocks of an SM, conflicts of DRAM's banks, clock throttling,
-// PTX that ptxas rewrites (but fused shared accesses). SPDX-License-Identifier: Apache-2.0
+// Not modelled: reuse between blocks of an SM, DRAM bank conflicts, clock throttling, and changes
+// that ptxas makes to the PTX (except fused shared accesses).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -21,51 +22,52 @@ namespace cupel::emu {
 struct CostInput {
   engine::LaunchCounters counters;  // grid, block and counts
   device::Occupancy occupancy;
-  /// Bytes of all buffers that the launch's parameters point into: no more can cross DRAM once each
-  /// way. 0: not known.
+  /// Bytes of all buffers that the launch's parameters point into: the most that a launch must move
+  /// through DRAM in each direction. 0: not known.
   uint64_t footprint_bytes = 0;
-  /// Of those that something lies in before the launch: no more is read from DRAM once, unless the
-  /// launch reads its own results. 0: not known.
+  /// Bytes of those buffers that hold data before the launch: the most that the launch must read
+  /// from DRAM, unless it reads its own results. 0: not known.
   uint64_t filled_bytes = 0;
 };
 
-/// The bounds, in microseconds, without the launch itself.
+/// The bounds and the fixed launch time, in microseconds.
 struct CostBreakdown {
-  double blocks_us = 0;   // handing out blocks
-  double issue_us = 0;    // warp instructions against the busiest SM's schedulers
+  double blocks_us = 0;   // starting blocks
+  double issue_us = 0;    // warp instructions on the busiest SM's schedulers
   double latency_us = 0;  // one warp's dependent chain, wave after wave
-  double fp32_us = 0;     // arithmetic against the FP32 lanes
-  double fp64_us = 0;     // against the FP64 lanes
-  double integer_us = 0;  // against the integer lanes
-  double special_us = 0;  // roots, exponentials, …; and conversions, against their units
-  double tensor_us = 0;   // against the tensor cores
+  double fp32_us = 0;     // arithmetic on the FP32 lanes
+  double fp64_us = 0;     // arithmetic on the FP64 lanes
+  double integer_us = 0;  // arithmetic on the integer lanes
+  double special_us = 0;  // roots, exponentials, …; and conversions, on their units
+  double tensor_us = 0;   // operations on the tensor cores
   double shared_us = 0;   // shared-memory wavefronts
-  double dram_us = 0;     // bytes that must cross DRAM
-  double l2_us = 0;       // what L1 misses, between L2 and the SMs in use
+  double dram_us = 0;     // bytes between DRAM and L2
+  double l2_us = 0;       // L1 misses and stores, between L2 and the SMs in use
   double l1_us = 0;       // all sectors through the L1 of the busiest SM
   double atomics_us = 0;  // atomics at the L2
   double launch_us = 0;
-  /// The root of the bounds' squares, of DRAM and L2 the slower, plus launch_us: hardly more than
-  /// the slowest bound where it stands alone, more where several are close and overlap imperfectly;
-  /// it also orders variants that share the slowest.
+  /// The root of the sum of the squared bounds, plus launch_us; of DRAM and L2 only the slower
+  /// counts. The result is close to the slowest bound if that dominates, and larger if several
+  /// bounds are similar, because they overlap imperfectly. It also orders variants that have the
+  /// same slowest bound.
   double Total() const;
-  /// All of them by name ("dram", "latency", …), the slowest first.
+  /// All bounds by name ("dram", "latency", …), the slowest first.
   std::vector<std::pair<std::string, double>> Bounds() const;
 };
 
-/// Work of the busiest SM over its share of blocks that are all alike: at least 1. `work` is that
-/// of each block in order, or of some of `blocks`.
+/// The work of the busiest SM divided by its work if all blocks were equal; at least 1. `work` has
+/// the work of each of `blocks` blocks in order, or of a sample of them.
 double Imbalance(std::span<const uint32_t> work, uint64_t blocks,
                  const device::Description& device);
 
-/// Every bound grows (weakly) with every count.
+/// No bound decreases if a count increases.
 CostBreakdown EstimateLaunch(const CostInput& input, const device::Description& device);
 
-/// A copy, upload or fill of `bytes` bytes (counted once).
+/// The time of a copy, upload or fill of `bytes` bytes (counted once).
 double EstimateCopyUs(uint64_t bytes, const device::Description& device);
 
-/// A matrix product by a library: `flops` operations at a usual share of the units' `peak` a
-/// second, and `bytes` of its matrices, once.
+/// The time of a library's matrix product: `flops` operations at a typical share of `peak`
+/// operations per second, and `bytes` of its matrices, counted once.
 double EstimateGemmUs(double flops, double peak, double bytes, const device::Description& device);
 
 }  // namespace cupel::emu

@@ -6,7 +6,7 @@
 namespace cupel::emu {
 namespace {
 
-// An elementwise kernel over n floats: one load and one store of 4 bytes an element.
+// An elementwise kernel over n floats: one load and one store of 4 bytes per element.
 CostInput Elementwise(uint64_t n, uint32_t threads, const device::Description& device) {
   CostInput input;
   engine::LaunchCounters& c = input.counters;
@@ -41,15 +41,15 @@ TEST_F(Cost, StreamingIsBoundByDram) {
   EXPECT_NEAR(cost.dram_us, (256 << 20) * 8.0 / device_.dram_bytes * 1e6, 1);
 }
 
-TEST_F(Cost, WhatManyBlocksReadCrossesDramOnce) {
+TEST_F(Cost, DataThatManyBlocksReadCrossesDramOnce) {
   CostInput input = Elementwise(1 << 20, 1024, device_);
   const double streaming = EstimateLaunch(input, device_).dram_us;
-  input.counters.work.missed_sectors *= 2;  // of which half are, say, a row of weights
+  input.counters.work.missed_sectors *= 2;  // half of them could be a row of weights
   input.filled_bytes = input.footprint_bytes / 2;
   EXPECT_NEAR(EstimateLaunch(input, device_).dram_us, streaming, 1e-3 * streaming);
 }
 
-TEST_F(Cost, ProductsOfALibraryAreBoundByTheirUnitsOrTheirBytes) {
+TEST_F(Cost, LibraryProductsAreBoundByUnitsOrBytes) {
   const double deep = EstimateGemmUs(1e12, device_.tensor_flops, 1e6, device_);
   EXPECT_LT(deep, EstimateGemmUs(1e12, device_.fp32_flops, 1e6, device_) / 5);
   const double thin = EstimateGemmUs(1e9, device_.tensor_flops, 4e9, device_);
@@ -65,7 +65,7 @@ TEST_F(Cost, TinyLaunchesCostLatency) {
   EXPECT_LT(cost.Total(), 5);
 }
 
-TEST_F(Cost, EveryCountCanOnlyAdd) {
+TEST_F(Cost, NoCountReducesTheEstimate) {
   const CostInput base = Elementwise(1 << 20, 256, device_);
   uint64_t engine::LaunchCounters::*counts[] = {&engine::LaunchCounters::warp_instructions,
                                                 &engine::LaunchCounters::global_load_sectors,
@@ -99,7 +99,7 @@ TEST_F(Cost, FewBlocksUseFewSms) {
   EXPECT_GT(Us(one), 5 * Us(many));
 }
 
-TEST_F(Cost, ATailWaveCostsAWholeTurn) {
+TEST_F(Cost, TailWaveCostsAWholeWave) {
   // Issue-bound blocks: 133 take as long on the busiest SM as 264.
   CostInput input = Elementwise(132 * 1024, 1024, device_);
   input.counters.warp_instructions = 132'000'000;
@@ -125,7 +125,7 @@ TEST_F(Cost, BankConflictsAndUncoalescedAccessCost) {
   EXPECT_GT(Us(scattered), 3 * Us(base));
 }
 
-TEST_F(Cost, RereadingWhatL2HoldsIsCheaperThanDram) {
+TEST_F(Cost, RereadingFromL2IsCheaperThanDram) {
   CostInput input = Elementwise(1 << 22, 256, device_);
   input.counters.global_load_sectors *= 20;
   input.counters.work.missed_sectors *= 20;
@@ -134,10 +134,10 @@ TEST_F(Cost, RereadingWhatL2HoldsIsCheaperThanDram) {
   EXPECT_GT(cost.l2_us, cost.dram_us);
 }
 
-TEST_F(Cost, WhatTheL1HoldsCostsTheL2Nothing) {
+TEST_F(Cost, L1HitsCostTheL2Nothing) {
   const CostInput base = Elementwise(1 << 22, 256, device_);
   CostInput near = base;
-  near.counters.global_load_sectors *= 4;  // three of four are there
+  near.counters.global_load_sectors *= 4;  // three of four hit the L1
   near.counters.chain_loads *= 4;
   EXPECT_EQ(EstimateLaunch(near, device_).l2_us, EstimateLaunch(base, device_).l2_us);
   EXPECT_EQ(EstimateLaunch(near, device_).dram_us, EstimateLaunch(base, device_).dram_us);
@@ -146,8 +146,8 @@ TEST_F(Cost, WhatTheL1HoldsCostsTheL2Nothing) {
   EXPECT_GT(EstimateLaunch(far, device_).latency_us, 2 * EstimateLaunch(near, device_).latency_us);
 }
 
-TEST_F(Cost, BehindBarriersWaitingAndWorkingAddUp) {
-  // One block an SM: nobody works while it waits.
+TEST_F(Cost, WaitingAndWorkingAddUpWithBarriers) {
+  // One block per SM: the SM is idle while the block waits.
   CostInput input = Elementwise(132 * 1024, 1024, device_);
   input.counters.shared_wavefronts = 132 * 100'000;
   const double alone = EstimateLaunch(input, device_).latency_us;
@@ -167,17 +167,17 @@ TEST_F(Cost, AtomicsAtOneLineAreContended) {
   EXPECT_LT(EstimateLaunch(input, device_).atomics_us, 1.01 * contended);
 }
 
-TEST_F(Cost, UnevenBlocksCostWhatTheBusiestSmDoes) {
+TEST_F(Cost, BusiestSmDeterminesCostOfUnevenBlocks) {
   EXPECT_EQ(Imbalance(std::vector<uint32_t>(1000, 7), 1000, device_), 1);
   // 132 blocks, one of which does half of all the work.
   std::vector<uint32_t> work(132, 1);
   work[5] = 131;
   EXPECT_NEAR(Imbalance(work, 132, device_), 66, 0.1);
-  // Many small uneven blocks even out over the SMs.
+  // Many small uneven blocks balance over the SMs.
   std::vector<uint32_t> mixed;
   for (uint32_t i = 0; i < 13200; ++i) mixed.push_back(i % 2 == 0 ? 1 : 3);
   EXPECT_LT(Imbalance(mixed, mixed.size(), device_), 1.1);
-  // A sample of a grid.
+  // The work is a sample of the grid.
   EXPECT_GT(Imbalance(work, 1320, device_), 1);
   CostInput input = Elementwise(1 << 22, 256, device_);
   const double even = Us(input);
@@ -185,7 +185,7 @@ TEST_F(Cost, UnevenBlocksCostWhatTheBusiestSmDoes) {
   EXPECT_GT(Us(input), 1.1 * even);
 }
 
-TEST_F(Cost, UnitsOtherThanFp32Bound) {
+TEST_F(Cost, OtherUnitsThanFp32CanBeTheBound) {
   CostInput input = Elementwise(1 << 20, 256, device_);
   const auto set = [&](engine::InstructionClass which, uint64_t count) {
     input.counters.mix[static_cast<size_t>(which)] = count;

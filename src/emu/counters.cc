@@ -1,5 +1,5 @@
-// What memory accesses cost: 32-byte sectors of global memory, wavefronts of shared memory, atomics
-// whose lanes have to take turns.
+// Counts the cost of memory accesses: 32-byte sectors of global memory, wavefronts of shared
+// memory, and atomics whose lanes must take turns.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
@@ -16,9 +16,9 @@ OpAccesses& AccessesOf(Warp& warp, const Op* op) {
   return warp.worker->profile->accesses[static_cast<size_t>(op - warp.code)];
 }
 
-/// The distance of neighbouring lanes where most of them agree on it.
+/// The distance between the addresses of neighbouring lanes, if most of them agree on it.
 int64_t StrideOf(uint32_t active, const uint32_t* offsets) {
-  const uint32_t neighbours = active & (active >> 1);  // lanes whose next one is active, too
+  const uint32_t neighbours = active & (active >> 1);  // lanes whose next lane is active too
   if (neighbours == 0) return (active & (active - 1)) == 0 ? 0 : engine::kIrregular;
   const auto distance = [&](int lane) {
     return static_cast<int64_t>(offsets[lane + 1]) - static_cast<int64_t>(offsets[lane]);
@@ -34,11 +34,11 @@ int64_t StrideOf(uint32_t active, const uint32_t* offsets) {
   return 3 * agree >= 2 * __builtin_popcount(neighbours) ? vote.stride : engine::kIrregular;
 }
 
-/// Sectors that a request touches, with a bit for each byte of them that is wanted.
+/// The sectors that a request accesses, with a bit for each byte used.
 class Sectors {
  public:
   void Touch(uint32_t offset, uint32_t bytes) {
-    // In 64 bits, since the last sector ends where 32 bits do.
+    // 64 bits, because the last sector may end at 2^32.
     for (uint64_t at = offset, end = at + bytes; at < end;) {
       const uint64_t sector = at / kSectorBytes;
       const auto here = static_cast<uint32_t>(std::min(end, (sector + 1) * kSectorBytes) - at);
@@ -83,13 +83,13 @@ class Sectors {
   uint32_t count_ = 0;
 };
 
-/// A wavefront serves each of the 32 banks once; lanes that want the same word share it. Accesses
-/// of 8 and 16 bytes go in halves and quarters of a warp.
+/// A wavefront serves each of the 32 banks once. Lanes that access the same word share it. For
+/// accesses of 8 and 16 bytes the warp is split into halves and quarters.
 uint32_t Wavefronts(uint32_t active, uint32_t bytes, const uint32_t* offsets) {
   const uint32_t lanes_at_once = bytes <= 4 ? 32 : std::max(1u, 128 / bytes);
   uint32_t sum = 0;
   for (uint32_t first = 0; first < kLanes; first += lanes_at_once) {
-    // Each bank's first word, and the rest of the words that conflict.
+    // The first word of each bank, and all further words, which conflict.
     uint32_t word_of_bank[32];
     uint8_t in_bank[32] = {};
     uint32_t conflicting[kLanes * 4];
@@ -115,7 +115,7 @@ uint32_t Wavefronts(uint32_t active, uint32_t bytes, const uint32_t* offsets) {
   return sum;
 }
 
-/// Without conflicts each group of lanes that goes at once needs one.
+/// Wavefronts without conflicts: one for each group of lanes that is served together.
 uint32_t IdealWavefronts(uint32_t active, uint32_t bytes) {
   const uint32_t lanes_at_once = bytes <= 4 ? 32 : std::max(1u, 128 / bytes);
   const uint32_t group = lanes_at_once == 32 ? ~0u : (1u << lanes_at_once) - 1;
@@ -126,7 +126,7 @@ uint32_t IdealWavefronts(uint32_t active, uint32_t bytes) {
   return sum;
 }
 
-/// How many of the active lanes want the address that most of them want.
+/// The largest number of active lanes that access the same address.
 uint32_t Turns(uint32_t active, const uint64_t* addresses) {
   uint32_t most = 0;
   for (uint32_t rest = active; rest != 0;) {
@@ -142,13 +142,13 @@ uint32_t Turns(uint32_t active, const uint64_t* addresses) {
   return most;
 }
 
-/// The L2 serves a line's atomics one after another, but neighbours that want all of a sector or
-/// more together (bench/calibrate on an H200: 3.5 clocks a lane, 5.2 for 32 neighbours).
+/// The L2 executes the atomics at a line one after another, but combines neighbours that cover a
+/// whole sector or more (bench/calibrate on an H200: 3.5 clocks per lane, 5.2 for 32 neighbours).
 struct LineTurns {
   uint64_t turns = 0, sectors = 0;
 };
 
-/// Of lanes that are all at one line.
+/// The turns of lanes that all access the same line.
 LineTurns TurnsOf(uint32_t lanes, const uint64_t* addresses) {
   uint64_t low = UINT64_MAX, high = 0;
   uint32_t sectors = 0, words = 0;
@@ -198,7 +198,7 @@ void CountGlobalAtomic(Warp& warp, const Op* op, const LaneAddresses& access) {
   }
 }
 
-/// Lanes that want one bank take turns, also where they want the same word.
+/// Lanes that access the same bank take turns, even if they access the same word.
 void CountSharedAtomic(Warp& warp, const Op* op, uint32_t active, const uint32_t* offsets) {
   uint8_t in_bank[32] = {};
   uint32_t most = 0;

@@ -1,4 +1,4 @@
-// The driver of decoding: basic blocks, guards and float modes.
+// Drives the decoding of a kernel: basic blocks, guards and float modes.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/decode.h"
 
@@ -19,7 +19,7 @@ using ptx::Type;
 
 namespace {
 
-/// The float mode an instruction will need, told before it is decoded.
+/// The float mode that an instruction will need, estimated before it is decoded.
 FloatMode ModeHint(const Instr& instr) {
   static const char* const neutral[] = {"ld",  "st",  "mov", "selp", "atom",
                                         "red", "bra", "and", "or"};
@@ -119,8 +119,8 @@ void Decoder::FinishBlock(Op& op) {
   block_count_ = block_flops_ = 0;
 }
 
-/// Before an instruction that computes with registers that may hold nothing. Copies are no use:
-/// compilers copy what a later path does not look at.
+/// Emits checks before an instruction that reads registers that may be undefined. Copies are not
+/// checked, because compilers also copy values that no later path uses.
 void Decoder::CheckDefined(const Instr& instr) {
   if (instr.op == "mov" || instr.op == "selp") return;
   for (int reg : UseOf(instr).reads) {
@@ -193,7 +193,7 @@ void Decoder::EmitGuarded(const Instr& instr) {
     return;
   }
   if (MaySwitch(instr) || instr.op == "trap") {
-    // Jump around it, so that the lanes meet again behind it.
+    // Jump over the instruction, so that the lanes join again after it.
     SetMode(default_mode_);
     Op& branch = Emit("@branch");
     branch.src[0] = predicate;
@@ -241,7 +241,7 @@ void Decoder::EmitInstr(const Instr& instr) {
   }
 }
 
-/// Called functions stand before the kernel: the stack pointer begins at 0, and a jump leads there.
+/// Sets the stack pointer to 0 and jumps to the kernel's body, which comes after called functions.
 void Decoder::EmitStart() {
   label_at_[static_cast<size_t>(inlined_.entry)] = 1;
   const int zero = SharedConstant(SlotKind::kWord, 0);
@@ -286,7 +286,7 @@ void Decoder::EmitBody() {
   FinishBlock(Emit("@exit"));
 }
 
-/// What the analyses before EmitBody rely on.
+/// Checks the operands of branches, which the analyses before EmitBody rely on.
 bool Decoder::CheckBranches() {
   for (size_t i = 0; i < function_.body.size(); ++i) {
     const Instr& instr = function_.body[i];
@@ -298,7 +298,7 @@ bool Decoder::CheckBranches() {
   return true;
 }
 
-/// Slot numbers become offsets, instruction indices become op indices.
+/// Replaces slot numbers by offsets, and instruction indices by op indices.
 void Decoder::Resolve() {
   for (int jump : jumps_) {
     Op& op = code_->ops[static_cast<size_t>(jump)];
@@ -326,7 +326,7 @@ void Decoder::Resolve() {
   }
 }
 
-/// Lines that stamps can name (race_stamp.h).
+/// Assigns ids to source lines, for stamps (race_stamp.h).
 void Decoder::NumberLines() {
   std::map<int, uint8_t> ids;
   for (const Source& source : code_->sources) {
@@ -339,7 +339,7 @@ void Decoder::NumberLines() {
   code_->line_ids.resize(code_->sources.size() + 1, kLineIds - 1);
 }
 
-/// Lists of operands: their ops point to them.
+/// Resolves the lists of operands and makes their ops point to them.
 void Decoder::ResolveLists() {
   for (int32_t& slot : code_->lists) {
     if (slot >= 0) slot = slots_[static_cast<size_t>(slot)].offset;  // negative ones are numbers
@@ -350,7 +350,7 @@ void Decoder::ResolveLists() {
   }
 }
 
-/// True when nothing but `st` writes to global memory.
+/// True if only `st` instructions write to global memory.
 bool HasPlainStores(const std::vector<Instr>& body) {
   return std::all_of(body.begin(), body.end(), [](const Instr& instr) {
     const bool reads = instr.op == "ld" || instr.op == "ldu" || instr.op.starts_with("prefetch") ||

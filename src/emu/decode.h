@@ -1,10 +1,10 @@
-// From a ptx::Function to Code. One Decoder decodes one kernel, in steps: calls are inlined
-// (inline_calls.cc), registers get slots (registers.cc), instructions become micro-ops
-// (decode_*.cc).
+// Decodes a ptx::Function into Code. One Decoder decodes one kernel, in steps: it inlines calls
+// (inline_calls.cc), assigns slots to registers (registers.cc), and turns instructions into
+// micro-ops (decode_*.cc).
 //
-// Arithmetic instructions need no code here: their mnemonic is the key of a handler that says
-// itself what slots it takes. Only what composes several ops or has special operands is written
-// out.
+// Arithmetic instructions need no code here: their mnemonic is the key of a handler, and the
+// handler's entry lists its operands. Only instructions that need several ops or have special
+// operands have code.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -30,32 +30,34 @@ inline bool IsSigned(ptx::Type type) {
          type == ptx::Type::kS64;
 }
 
-/// Replaces calls of functions of the module by their bodies; the result's `error` says why not.
+/// A function after its calls were inlined. If that failed, `error` says why.
 struct Inlined {
   ptx::Function function;
   std::string error;                      // "call of an extern function 'f'"
-  int at = -1;                            // the instruction that it is about
-  std::vector<CalledFunction> functions;  // that keep a body; before the kernel's own
-  std::vector<CallSite> calls;            // of those
-  int entry = 0;                          // where the kernel's own body begins
-  int entry_register = 0;                 // and its registers
+  int at = -1;                            // the instruction that caused the error
+  std::vector<CalledFunction> functions;  // called out of line; their bodies come first
+  std::vector<CallSite> calls;            // calls of those functions
+  int entry = 0;                          // first instruction of the kernel's own body
+  int entry_register = 0;                 // first register of the kernel's own body
 };
+/// Replaces calls of functions of the module by their bodies.
 Inlined InlineCalls(const ptx::Module& module, const ptx::Function& function);
 
-/// The destinations of an instruction among its operands' registers, and what it reads.
+/// The registers that an instruction writes and reads.
 struct RegisterUse {
   std::vector<int> writes, reads;
 };
 RegisterUse UseOf(const ptx::Instr& instr);
 
-/// log2 of the bytes of the narrowest access to `space`, or through generic addresses, at most 2.
+/// log2 of the bytes of the narrowest access to `space` or through generic addresses; at most 2.
 int GranuleShift(const ptx::Function& function, MemorySpace space);
 
-/// True for instructions at which lanes may have to wait: they need the default float mode and may
+/// True for instructions at which lanes may have to wait. They need the default float mode and must
 /// not be guarded by masking.
 bool MaySwitch(const ptx::Instr& instr);
 
-/// "kernel.cu:31", preferring the candidate's own lines over those of toolkit headers.
+/// A source line, for example kernel.cu:31. LineOf prefers the candidate's own lines over lines of
+/// toolkit headers.
 struct SourceLine {
   std::string file;
   int line = 0;
@@ -65,7 +67,7 @@ SourceLine LineOf(const ptx::Module& module, const ptx::Location& location);
 class Decoder {
  public:
   Decoder(const ptx::Module& module, const HandlerTable& handlers);
-  /// Fills the kernel's facts and code, or its `unsupported`.
+  /// Fills in the kernel's properties and code, or its `unsupported`.
   void Decode(const ptx::Function& function, Kernel* kernel);
 
  private:
@@ -90,7 +92,8 @@ class Decoder {
   int ReadImmediate(const ptx::Operand& operand, SlotKind kind, ptx::Type type);
   int ReadSymbol(const ptx::Operand& operand, SlotKind kind);
   int ReadSpecial(const std::string& name, SlotKind kind);
-  /// Slot that an instruction may write for `operand`; FinishWrite moves it where it belongs.
+  /// The slot that an instruction may write for `operand`. FinishWrite moves the value into the
+  /// operand's register if that has another slot.
   int Write(const ptx::Operand& operand, SlotKind kind);
   void FinishWrite(const ptx::Operand& operand, int slot, SlotKind kind, bool is_signed);
   std::optional<uint64_t> SymbolValue(const std::string& name, std::string* global);
@@ -190,30 +193,31 @@ class Decoder {
   Kernel* kernel_ = nullptr;
   std::unique_ptr<Code> code_;
 
-  // Slots are numbered; offsets follow when all are known (LayOutFrame).
+  // Slots are numbers until all are known. LayOutFrame then assigns offsets.
   struct Slot {
     SlotKind kind = SlotKind::kWord;
     int32_t offset = 0;
   };
   std::vector<Slot> slots_;
   std::vector<int> register_slot_;  // by register; -1: not used
-  std::vector<int> origin_;         // by register: the instruction that gives its value; -1: none
-  std::vector<bool> aliased_;       // by instruction: its effect is an alias
+  std::vector<int> origin_;         // by register: the instruction that writes it; -1: none
+  std::vector<bool> aliased_;       // by instruction: it only creates an alias
   std::map<std::pair<std::string, std::pair<uint64_t, int>>, int> constants_;
   std::map<Special, int> specials_;
   std::map<std::pair<uint32_t, std::pair<uint32_t, bool>>, int> parameters_;  // offset, bytes, sign
   std::map<SlotKind, std::vector<int>> temporaries_;
   std::map<SlotKind, size_t> temporaries_used_;
-  std::vector<int> undefined_;  // slots live at the start
-  // By register that may be read before it is written: a mask of the lanes that have written it.
+  std::vector<int> undefined_;  // slots that are live at the start
+  // By register: if it may be read before it is written, the slot of a mask of the lanes that have
+  // written it.
   static constexpr int kNeeded = -2;
   std::vector<int> defined_slot_;
-  int carry_ = -1;  // the condition code register, when it is used
+  int carry_ = -1;  // slot of the condition code register, if used
 
   struct Place {
     ptx::Space space = ptx::Space::kNone;
     uint64_t offset = 0;
-    bool on_stack = false;  // from the stack pointer on
+    bool on_stack = false;  // the offset is relative to the stack pointer
   };
   std::map<std::string, Place, std::less<>> places_;  // of shared, local and parameter variables
 
@@ -224,7 +228,7 @@ class Decoder {
   std::vector<size_t> listed_;         // ops whose imm is an index into Code::lists
   FloatMode default_mode_ = FloatMode::kIeee;
   FloatMode mode_ = FloatMode::kIeee;
-  uint32_t block_count_ = 0, block_flops_ = 0;  // of the block so far
+  uint32_t block_count_ = 0, block_flops_ = 0;  // of the basic block so far
   int current_ = -1;                            // instruction index
   bool failed_ = false;
 };

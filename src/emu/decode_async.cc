@@ -50,7 +50,7 @@ bool Decoder::EmitCopyAsync(const Instr& instr) {
   op.imm = from_displacement;
   op.target = static_cast<int32_t>(to_displacement);
   op.flops = static_cast<uint32_t>(bytes);
-  AccessShape shape;  // of what it reads, for the counters
+  AccessShape shape;  // of the read, for the counters
   shape.element_bytes = static_cast<uint32_t>(bytes) / 2;
   shape.elements = 2;
   shape.space = MemorySpace::kGlobal;

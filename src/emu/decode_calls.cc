@@ -1,4 +1,4 @@
-// Calls of functions that keep their bodies, printf, and failed assertions. See calls.h.
+// Out-of-line calls, printf, and failed assertions. See calls.h.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/calls.h"
 #include "emu/decode.h"
@@ -10,8 +10,7 @@ using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
 
-/// Which function the current instruction belongs to: 0 the kernel, else a called function's
-/// number.
+/// The function of the current instruction: 0 for the kernel, i + 1 for called function i.
 int Decoder::CurrentFrame() const {
   for (size_t i = 0; i < inlined_.functions.size(); ++i) {
     const CalledFunction& function = inlined_.functions[i];
@@ -20,7 +19,7 @@ int Decoder::CurrentFrame() const {
   return 0;
 }
 
-/// Emits a copy between local variable `variable` and the callee's frame.
+/// Emits a copy between the caller's variable and the callee's frame.
 bool Decoder::EmitArgument(const CallSite::Piece& piece, bool to_callee) {
   const auto place = places_.find(piece.variable);
   if (place == places_.end() || place->second.space != ptx::Space::kLocal) {
@@ -86,7 +85,7 @@ bool Decoder::EmitCall(const Instr& instr) {
   }
   SetList(saved);
   FinishBlock(code_->ops.back());
-  Emit("@merge");  // where lanes that return meet
+  Emit("@merge");  // returning lanes join here
   for (const CallSite::Piece& piece : site.results) {
     if (!EmitArgument(piece, false)) return false;
   }

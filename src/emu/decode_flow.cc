@@ -1,4 +1,4 @@
-// Control flow, synchronisation, and what has no effect here.
+// Control flow, synchronisation, and instructions that have no effect in the emulator.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -72,7 +72,7 @@ bool Decoder::EmitBarrier(const Instr& instr) {
   return !failed_;
 }
 
-/// shfl, vote, match, redux, activemask: operands in the order that their handlers want.
+/// shfl, vote, match, redux, activemask: passes operands in the order that the handlers expect.
 bool Decoder::EmitWarpLevel(const Instr& instr) {
   const bool complete = instr.Has("sync") && instr.operands.size() > 1 && !instr.Types().empty();
   if (instr.op != "activemask" && !complete) return Fail(instr.Mnemonic());
@@ -100,7 +100,7 @@ bool Decoder::EmitWarpLevel(const Instr& instr) {
   }
   if (instr.op == "match" && instr.operands[0].kind == OperandKind::kPair) {
     const Operand& to = instr.operands[0];
-    Instr first = instr;  // mask and predicate are one handler each
+    Instr first = instr;  // mask and predicate have separate handlers
     first.operands[0] = to.elements[0];
     if (to.elements[0].kind != OperandKind::kSink &&
         !EmitTable(first, "match.all." + std::string(ptx::Name(instr.Types().back())))) {
@@ -117,7 +117,7 @@ bool Decoder::EmitWarpLevel(const Instr& instr) {
   return EmitTable(instr, key) || Fail(instr.Mnemonic());
 }
 
-/// Returns true when the instruction is one of these, or failed.
+/// Returns true if the instruction is one of these, even if decoding it failed.
 bool Decoder::EmitFlow(const Instr& instr) {
   const std::string& op = instr.op;
   if (op == "ret" || op == "exit") {
@@ -135,7 +135,7 @@ bool Decoder::EmitFlow(const Instr& instr) {
         instr.Has("mbarrier_init") || op == "discard") {
       Fail(instr.Mnemonic());
     }
-    // Execution is sequentially consistent; the race checks want to know.
+    // Execution is sequentially consistent. Only the race checks use fences.
     if (op == "membar" || op == "fence") {
       Emit("@fence").aux = instr.Has("cta") ? 0 : 1;
     }

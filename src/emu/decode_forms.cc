@@ -1,5 +1,4 @@
-// Instructions that compute: straight from the handler table, or composed of several of its
-// entries.
+// Instructions that compute. Each becomes one entry of the handler table, or a sequence of entries.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -26,7 +25,7 @@ SlotKind SlotOf(Type type) {
   if (type == Type::kPred) return SlotKind::kPredicate;
   return ptx::SizeOf(type) == 8 ? SlotKind::kDouble : SlotKind::kWord;
 }
-/// b32 compares and shifts as u32 does.
+/// The name of the type, with b32 as u32: both compare and shift in the same way.
 std::string AsUnsigned(Type type) {
   std::string name(ptx::Name(type));
   if (name[0] == 'b' && name != "bf16" && name != "bf16x2") name[0] = 'u';
@@ -35,7 +34,7 @@ std::string AsUnsigned(Type type) {
 
 }  // namespace
 
-/// Spellings that mean the same share a key.
+/// The handler key of an instruction. Equivalent spellings have the same key.
 std::string Decoder::CanonicalKey(const Instr& instr) const {
   const std::vector<Type> types = instr.Types();
   const bool is_float = !types.empty() && IsFloat(types.back());
@@ -56,7 +55,8 @@ std::string Decoder::CanonicalKey(const Instr& instr) const {
   return key;
 }
 
-/// A handler of that key with operands as its entry says: destination first.
+/// Emits the handler for `key` with the operands that its entry lists, destination first. Returns
+/// false if there is no such handler or the operands do not fit.
 bool Decoder::EmitTable(const Instr& instr, const std::string& key) {
   const Entry* entry = handlers_.Find(key);
   if (entry == nullptr || entry->dst == SlotKind::kNone || instr.operands.empty()) return false;
@@ -142,7 +142,7 @@ bool Decoder::EmitCvta(const Instr& instr) {
   if (instr.Has("local")) window = kLocalWindow;
   if (instr.Has("param")) window = kParamWindow;
   if (window == 0 && !instr.Has("global") && !instr.Has("const")) return Fail(instr.Mnemonic());
-  // A .param variable of a function body lives in local memory.
+  // A .param variable of a function body is in local memory.
   const Operand& from = instr.operands[1];
   if (from.kind == OperandKind::kSymbol) {
     const auto place = places_.find(from.symbol);
@@ -259,7 +259,7 @@ bool Decoder::EmitSet(const Instr& instr) {
   return !failed_;
 }
 
-/// {add,sub,mad,addc,subc,madc}[.lo|.hi][.cc].type: extended precision through the condition code.
+/// {add,sub,mad,addc,subc,madc}[.lo|.hi][.cc].type: extended precision with the condition code.
 bool Decoder::EmitCarry(const Instr& instr) {
   const std::vector<Type> types = instr.Types();
   const bool multiplies = instr.op.starts_with("mad");

@@ -1,4 +1,4 @@
-// mma, wmma, ldmatrix, stmatrix and movmatrix: their operands in the order of matrix.h's blocks.
+// mma, wmma, ldmatrix, stmatrix and movmatrix. Operands are listed in the block order of matrix.h.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <charconv>
@@ -49,10 +49,10 @@ std::optional<Extent> ExtentOf(const Instr& instr) {
   return std::nullopt;
 }
 
-/// Elements of a line in a block.
+/// The number of elements in a line of a block.
 uint32_t DepthOf(uint32_t bits) { return bits == 64 ? 4 : 128 / bits; }
 
-/// Blocks of `bits`-wide elements that `count` elements of k make.
+/// The number of blocks that `count` elements of k fill, `bits` bits each; 0 if one stays partial.
 uint32_t DepthBlocks(uint32_t count, uint32_t bits) {
   const uint32_t depth = DepthOf(bits);
   return count % depth == 0 ? count / depth : 0;
@@ -60,7 +60,7 @@ uint32_t DepthBlocks(uint32_t count, uint32_t bits) {
 
 uint32_t SlotsOfAccumulator(MatrixType type) { return type == MatrixType::kF16 ? 1 : 2; }
 
-// Where an instruction's operand list has the register of a block. 16 lines are a unit: their two
+// The index of a block's register in an instruction's operand list. 16 lines form a unit, whose two
 // blocks alternate.
 size_t LeftIndex(uint32_t line, uint32_t column, uint32_t lines, uint32_t columns) {
   return lines == 1 ? column : (line / 2) * 2 * columns + line % 2 + 2 * column;
@@ -94,7 +94,7 @@ SlotKind SlotOf(MatrixType type) {
   return type == MatrixType::kF64 ? SlotKind::kDouble : SlotKind::kWord;
 }
 
-/// Shape and types of mma and wmma.mma; false when this is none we know.
+/// Gets the shape and types of mma and wmma.mma. Returns false if they are unsupported.
 bool DescribeProduct(const Instr& instr, ProductShape* shape) {
   const std::optional<Extent> extent = ExtentOf(instr);
   std::vector<MatrixType> types;
@@ -106,12 +106,12 @@ bool DescribeProduct(const Instr& instr, ProductShape* shape) {
     }
   }
   if (!extent || (types.size() != 4 && types.size() != 2)) return false;
-  // wmma of f16 names the accumulators only: d, c.
+  // wmma of f16 names only the types of the accumulators d and c.
   shape->d = types.front();
   shape->c = types.back();
   shape->a = types.size() == 4 ? types[1] : MatrixType::kF16;
   shape->b = types.size() == 4 ? types[2] : MatrixType::kF16;
-  // mma.m8n8k4 of f16 multiplies four small matrices, of a quarter of the warp each.
+  // mma.m8n8k4 of f16 multiplies four small matrices, each in a quarter of the warp.
   if (extent->m == 8 && extent->k == 4 && shape->a != MatrixType::kF64) return false;
   if (extent->m % 8 != 0 || extent->n % 8 != 0) return false;
   shape->m = extent->m / 8;
@@ -124,7 +124,7 @@ bool DescribeProduct(const Instr& instr, ProductShape* shape) {
                  instr.Has("rp"))) {
     return false;
   }
-  // What the handlers have room for (ops_matrix.inc); bits are not expanded.
+  // The buffers of the handlers limit the size (ops_matrix.inc). b1 elements are not expanded.
   const uint32_t block = shape->a == MatrixType::kB1 ? 1 : 8 * DepthOf(BitsOf(shape->a));
   if (shape->k > 4 || std::max(shape->m, shape->n) * shape->k * block > kMostProductElements) {
     return false;
@@ -162,15 +162,15 @@ const char* ProductKey(const ProductShape& shape) {
 
 }  // namespace
 
-/// Makes `slots` the list of the op emitted last.
+/// Stores `slots` as the operand list of the last emitted op.
 void Decoder::SetList(const std::vector<int>& slots) {
   code_->ops.back().imm = static_cast<int64_t>(code_->lists.size());
   code_->lists.insert(code_->lists.end(), slots.begin(), slots.end());
   listed_.push_back(code_->ops.size() - 1);
 }
 
-/// Slots of a fragment's registers in the order of the lists; empty on failure. A wmma fragment may
-/// hold every element several times: the first copy counts.
+/// The slots of a fragment's registers in list order; empty on failure. If a wmma fragment has
+/// several copies of each element, only the first copy is used.
 std::vector<int> Decoder::FragmentSlots(const std::vector<Operand>& registers,
                                         const std::vector<size_t>& order, SlotKind kind,
                                         bool write) {
@@ -272,7 +272,7 @@ bool Decoder::EmitFragment(const Instr& instr) {
   op.flops = shape.Pack();
   op.count = code_->hints++;
   SetList(list);
-  // Further copies of the elements.
+  // Fill in further copies of the elements.
   for (size_t i = order.size(); i < registers.size() && !store; ++i) {
     const int from = Read(registers[i % order.size()], kind, Type::kB32);
     const int to = Write(registers[i], kind);

@@ -1,4 +1,4 @@
-// mbarriers, and the bulk copies that report to them or belong to bulk groups.
+// mbarriers, and bulk copies that signal an mbarrier or belong to a bulk group.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/decode.h"
 #include "emu/mbarrier.h"
@@ -10,7 +10,8 @@ using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
 
-/// The slot of a barrier's address; flags say when it is generic.
+/// Gets the slot and the displacement of a barrier's address. Adds kMbarrierGeneric to `flags` if
+/// the address is generic.
 bool Decoder::BarrierAddress(const Instr& instr, size_t operand, int* slot, int32_t* displacement,
                              uint32_t* flags) {
   if (operand >= instr.operands.size()) return Fail(instr.Mnemonic());
@@ -126,7 +127,7 @@ bool Decoder::EmitArriveAfterCopies(const Instr& instr) {
 
 /// cp.async.bulk.to.from… [to], [from], bytes[, [barrier]][, cache policy]
 bool Decoder::EmitBulkCopy(const Instr& instr) {
-  std::vector<bool> shared;  // of the spaces, in order
+  std::vector<bool> shared;  // for each space, in order
   for (const std::string& modifier : instr.modifiers) {
     if (modifier.starts_with("shared")) shared.push_back(true);
     if (modifier == "global") shared.push_back(false);

@@ -24,7 +24,7 @@ const char* SpaceName(MemorySpace space) {
     case MemorySpace::kParam:
       return "param";
     default:
-      return "global";  // generic addresses are mostly global; access.cc sorts out the others
+      return "global";  // generic addresses are mostly global; access.cc handles the others
   }
 }
 
@@ -65,7 +65,7 @@ bool Decoder::SpaceOf(const Instr& instr, const Operand& address, MemorySpace* s
       *space = MemorySpace::kParam;
     }
   }
-  // Variables of a function body that pass parameters of calls live in local memory.
+  // Variables of a function body that pass parameters of calls are in local memory.
   if (*space == MemorySpace::kParam && !address.symbol.empty()) {
     const auto place = places_.find(address.symbol);
     if (place != places_.end() && place->second.space == Space::kLocal)
@@ -74,7 +74,7 @@ bool Decoder::SpaceOf(const Instr& instr, const Operand& address, MemorySpace* s
   return true;
 }
 
-/// The slot of addresses and what is to be added to it.
+/// Returns the slot of the addresses and sets the displacement to add to them.
 int Decoder::AddressSlot(const Operand& operand, MemorySpace space, int64_t* displacement) {
   const bool wide = HasWideAddresses(space);
   const SlotKind kind = wide ? SlotKind::kDouble : SlotKind::kWord;
@@ -133,7 +133,7 @@ bool Decoder::EmitAccess(const Instr& instr) {
   const bool extends = shape.is_signed && shape.element_bytes < 4 && !store;
   const std::string key = fmt::format("{}.{}.{}{}.v{}", store ? "st" : "ld", SpaceName(space),
                                       extends ? "s" : "u", shape.element_bytes * 8, elements);
-  // What has no quick handler goes lane by lane.
+  // Accesses without a fast handler execute lane by lane.
   const Entry* entry = handlers_.Find(key);
   Op& op = entry != nullptr ? EmitEntry(*entry) : Emit("@access");
   op.src[0] = base;

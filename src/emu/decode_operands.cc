@@ -1,4 +1,4 @@
-// Operands of instructions as slots.
+// Maps operands of instructions to slots.
 // SPDX-License-Identifier: Apache-2.0
 #include <bit>
 
@@ -74,7 +74,7 @@ int Decoder::ReadRegister(int reg, SlotKind kind, Type type) {
     Fail("an operand that mixes predicates and values");
     return slot;
   }
-  // A narrow value from a wide register, or the other way round.
+  // Convert between narrow and wide values.
   const char* key =
       kind == SlotKind::kWord ? "cvt.u32.u64" : (IsSigned(type) ? "cvt.s64.s32" : "cvt.u64.u32");
   const int temporary = Temporary(kind);
@@ -96,7 +96,8 @@ int Decoder::ReadImmediate(const Operand& operand, SlotKind kind, Type) {
   return SharedConstant(kind, bits);
 }
 
-/// The offset of a variable in its window (shared, local, param); for a global one its name.
+/// The offset of a variable in its window (shared, local, param). For a global variable, 0; its
+/// name goes to `global`.
 std::optional<uint64_t> Decoder::SymbolValue(const std::string& name, std::string* global) {
   const auto place = places_.find(name);
   if (place != places_.end()) return place->second.offset;

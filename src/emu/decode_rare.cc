@@ -1,6 +1,6 @@
-// Instructions that are composed of others, or that have no effect on results: wide and vector
-// accesses in parts, three-operand minima, hints to caches and to the hardware's scheduler, and
-// clusters of one block.
+// Instructions that are split into others or have no effect on results: wide and vector accesses,
+// min and max of three operands, hints to caches and to the hardware scheduler, and clusters of one
+// block.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ bool Mentions(const Instr& instr, std::string_view word) {
   return false;
 }
 
-/// `count` parts of a vector operand from `first` on.
+/// `count` elements of a vector operand, starting at `first`.
 Operand PartOf(const Operand& vector, size_t first, size_t count) {
   if (count == 1) return vector.elements[first];
   Operand part = vector;
@@ -38,8 +38,8 @@ bool SameRegister(const Operand& a, const Operand& b) {
 
 }  // namespace
 
-/// A check that all addresses are multiples of `bytes`, where the parts of an access would not
-/// tell.
+/// Emits a check that all addresses are multiples of `bytes`. An access that is split into parts
+/// needs it, because the parts require less alignment.
 void Decoder::EmitAlignmentCheck(const Operand& address, uint32_t bytes, bool store) {
   int64_t displacement = 0;
   const int base = AddressSlot(address, MemorySpace::kGlobal, &displacement);
@@ -52,7 +52,7 @@ void Decoder::EmitAlignmentCheck(const Operand& address, uint32_t bytes, bool st
   op.aux = shape.Pack();
 }
 
-/// ld and st of eight elements: two of four.
+/// ld and st of eight elements, as two accesses of four elements.
 bool Decoder::EmitWideAccess(const Instr& instr) {
   const bool store = instr.op == "st";
   const std::vector<Type> types = instr.Types();
@@ -98,7 +98,7 @@ bool Decoder::EmitVectorAtomic(const Instr& instr) {
   for (size_t i = 0; i < count; ++i) {
     if (returns) {
       for (size_t j = i + 1; j < count; ++j) {
-        // What a later part reads, an earlier one would have overwritten.
+        // An earlier part would overwrite a register that a later part reads.
         if (SameRegister(instr.operands[0].elements[i], value.elements[j])) {
           return Fail(instr.Mnemonic() + " with these operands");
         }
@@ -136,7 +136,7 @@ bool Decoder::EmitThree(const Instr& instr) {
   return !failed_;
 }
 
-/// elect.sync d|p, mask: the lowest of the lanes.
+/// elect.sync d|p, mask: elects the lowest lane.
 bool Decoder::EmitElect(const Instr& instr) {
   if (instr.operands.size() != 2 || instr.operands[0].kind != OperandKind::kPair) {
     return Fail(instr.Mnemonic());
@@ -154,7 +154,7 @@ bool Decoder::EmitElect(const Instr& instr) {
   return !failed_;
 }
 
-/// A register becomes a constant or a copy: what the instruction means in a cluster of one block.
+/// Emits a copy of slot `from` to a register.
 bool Decoder::EmitCopyTo(const Operand& to, int from, SlotKind kind) {
   const int dst = Write(to, kind);
   Op& op = Emit(kind == SlotKind::kDouble ? "mov.b64" : "mov.b32");
@@ -164,7 +164,7 @@ bool Decoder::EmitCopyTo(const Operand& to, int from, SlotKind kind) {
   return !failed_;
 }
 
-/// Launches of clusters of several blocks are refused, so that shared::cluster is the block's own.
+/// Clusters of several blocks are not supported, so shared::cluster is the block's own memory.
 bool Decoder::EmitCluster(const Instr& instr) {
   const std::vector<Type> types = instr.Types();
   const bool wide = !types.empty() && ptx::SizeOf(types.back()) == 8;
@@ -176,7 +176,7 @@ bool Decoder::EmitCluster(const Instr& instr) {
   if (instr.op == "getctarank" && instr.operands.size() == 2) {
     return EmitCopyTo(instr.operands[0], SharedConstant(SlotKind::kWord, 0), SlotKind::kWord);
   }
-  // barrier.cluster: an arrival alone orders nothing, so all of it can happen at the wait.
+  // barrier.cluster: an arrival alone orders nothing, so the whole barrier can happen at the wait.
   if (!instr.operands.empty()) return Fail(instr.Mnemonic());
   if (instr.Has("arrive")) return true;
   if (!instr.Has("wait")) return Fail(instr.Mnemonic());
@@ -188,10 +188,10 @@ bool Decoder::EmitCluster(const Instr& instr) {
   return true;
 }
 
-/// True when the instruction is one of these, or failed.
+/// Returns true if the instruction is one of these, even if decoding it failed.
 bool Decoder::EmitRare(const Instr& instr) {
   const std::string& op = instr.op;
-  // Hints, and orders of memory operations, which are in order here.
+  // Hints, and instructions that order memory operations, which are always in order here.
   if (op == "griddepcontrol" || op == "setmaxnreg" || op == "discard" ||
       (op == "fence" && (Mentions(instr, "proxy") || instr.Has("mbarrier_init"))) ||
       (op == "cp" && instr.Has("prefetch"))) {
@@ -202,7 +202,7 @@ bool Decoder::EmitRare(const Instr& instr) {
     return true;
   }
   if (instr.Has("L2::cache_hint") && op != "cp") {
-    // Its policy is the last operand.
+    // The cache policy is the last operand.
     Instr without = instr;
     std::erase(without.modifiers, "L2::cache_hint");
     if (without.operands.empty()) return !Fail(instr.Mnemonic());

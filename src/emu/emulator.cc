@@ -1,4 +1,5 @@
-// Walks a plan: bind, run node after node, extract the outputs. Tested by emulator_test.cc.
+// Executes a plan: binds the buffers, runs the nodes in order, and extracts the outputs. Tested by
+// emulator_test.cc.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/emulator.h"
 
@@ -34,7 +35,7 @@ using engine::Finding;
 using engine::Run;
 using engine::RunOptions;
 
-/// Bytes of those of the numbered buffers that `counts` takes.
+/// The total bytes of the buffers in `numbers` for which `counts` returns true.
 template <typename Predicate>
 uint64_t BytesOf(const std::set<int>& numbers, std::span<const BoundBuffer> buffers,
                  Predicate counts) {
@@ -59,7 +60,7 @@ template <typename Node>
 double EstimateNodeUs(const Node& node, const device::Description& device) {
   return EstimateCopyUs(BytesMoved(node), device);
 }
-/// Operations a second of the units that a library takes for it.
+/// The peak operations per second of the units that a library uses for the product.
 double PeakOf(const plan::Gemm& gemm, const device::Description& device) {
   if (gemm.compute == "f64") return device.fp64_flops;
   if (SizeOf(gemm.a_type) == 2 && SizeOf(gemm.b_type) == 2) return device.tensor_flops;
@@ -98,11 +99,11 @@ class Execution {
     if (shadows != nullptr) shadow_nodes_.emplace(shadows->memory(), memory, buffers, pool);
   }
 
-  /// A launch is to be told with LaunchRequest::in_order.
+  /// True if the plan should run again with LaunchRequest::in_order.
   bool wants_order() const { return wants_order_; }
 
   /// Runs all nodes and extracts the outputs into `run`; stops at the first error.
-  Status Go(std::span<const std::span<const std::byte>> arguments, Run* run) {
+  Status RunPlan(std::span<const std::span<const std::byte>> arguments, Run* run) {
     const std::vector<bool> sampled = SampledNodes(plan_, kernels_, options_.max_blocks);
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
       if (plan_.buffers[i].kind == plan::BufferKind::kArgument) filled_.insert(static_cast<int>(i));
@@ -160,7 +161,7 @@ class Execution {
     const Kernel* kernel = kernels_.Find(launch.kernel);
     if (kernel == nullptr) {
       Note({{},
-            fmt::format("kernel {} is launched, but the image holds no PTX of it",
+            fmt::format("kernel {} is launched, but the image contains no PTX for it",
                         ptx::Demangle(launch.kernel))},
            run);
       return {};
@@ -181,7 +182,7 @@ class Execution {
         std::as_writable_bytes(std::span(words)).first(launch.parameters.size());
     if (!Relocate(launch.relocations, buffers_, parameters)) {
       return Fail(ErrorCode::kInvalidArgument,
-                  "a pointer relocation lies outside the parameters of " + kernel->demangled);
+                  "a pointer relocation is outside the parameters of " + kernel->demangled);
     }
     MakeReachable(launch.relocations);
     std::vector<uint64_t> only;
@@ -209,12 +210,12 @@ class Execution {
         device_, static_cast<int>(launch.block.Count()), limits.registers,
         static_cast<int64_t>(limits.static_shared + launch.dynamic_shared));
   }
-  /// Of the launch, that the whole device holds at a time.
+  /// The number of the launch's blocks that the whole device holds at a time.
   uint64_t ResidentBlocks(const plan::Launch& launch, const KernelLimits& limits) const {
     return static_cast<uint64_t>(std::max(OccupancyOf(launch, limits).blocks_per_sm, 0)) *
            static_cast<uint64_t>(std::max(device_.sm_count, 0));
   }
-  /// A block's share of what shared memory leaves of an SM's L1.
+  /// A block's share of the part of an SM's L1 that shared memory does not use.
   uint64_t NearBytes(const plan::Launch& launch, const KernelLimits& limits) const {
     constexpr int64_t kBeyondShared = 28 << 10;  // of compute capabilities 8.0 and 9.0
     const auto sms = static_cast<uint64_t>(std::max(device_.sm_count, 1));
@@ -253,7 +254,7 @@ class Execution {
     run->counters.launches.push_back(std::move(cost.counters));
   }
 
-  /// Of what a launch may write, only `written` holds results.
+  /// Records that only the ranges `written` have results, of all buffers that the launch may write.
   void NoteWritten(const plan::Launch& launch, const std::vector<WrittenRange>& written) {
     for (const plan::Relocation& relocation : launch.relocations) {
       sampled_buffers_.insert(relocation.target.buffer);
@@ -268,7 +269,7 @@ class Execution {
     if (run->unsupported.empty()) run->unsupported = std::move(outcome.unsupported);
   }
 
-  // Inputs belong to the caller, also where one is returned.
+  // Reports inputs that have changed. Inputs belong to the caller, even if the plan returns one.
   void CheckArguments(std::span<const std::span<const std::byte>> arguments, Run* run) {
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
       const plan::Buffer& buffer = plan_.buffers[i];
@@ -318,7 +319,8 @@ class Execution {
     }
   }
 
-  // Outputs that are contiguous, as nearly all are; others show poison where nothing was written.
+  // Reports an unwritten element of a contiguous output. Nearly all outputs are contiguous. In the
+  // others, unwritten elements contain poison.
   void CheckWritten(const plan::View& view, size_t output, Run* run) {
     if (memory_.checker() == nullptr || view.address.buffer < 0) return;
     uint64_t elements = 1;
@@ -334,7 +336,7 @@ class Execution {
     Finding finding;
     finding.code = "unwritten_output";
     finding.where = memory_.Describe(at);
-    finding.message = fmt::format("Nothing wrote element {} of output {} (of {} elements).",
+    finding.message = fmt::format("Element {} of output {} (of {} elements) was never written.",
                                   (at - begin) / size, output, elements);
     run->findings.push_back(std::move(finding));
   }
@@ -350,8 +352,8 @@ class Execution {
   NodeRunner nodes_;
   ShadowRun* shadows_;
   std::optional<ShadowNodes> shadow_nodes_;
-  bool sample_ = false;   // of the launch at hand some blocks run
-  std::set<int> filled_;  // buffers that something lies in
+  bool sample_ = false;   // only some blocks of the current launch run
+  std::set<int> filled_;  // buffers that contain data
   std::set<int> sampled_buffers_;
   std::vector<WrittenRange> written_;
   bool in_order_;
@@ -361,7 +363,7 @@ class Execution {
 
 class EmulatedProgram : public engine::Program, public engine::StateKeeper {
  public:
-  /// `kernels` is null when the PTX as a whole is unsupported.
+  /// `kernels` is null if the PTX as a whole is unsupported.
   EmulatedProgram(device::Description device, build::Image image, int threads,
                   std::unique_ptr<KernelModule> kernels, std::string unsupported,
                   GlobalMemory memory)
@@ -382,9 +384,9 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
     }
     if (!plan.device.empty() && plan.device != device_.name) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("the plan was recorded for {}, the emulator describes {}",
+                  fmt::format("the plan was recorded for {}, but the emulator emulates {}",
                               plan.device, device_.name),
-                  "record and run with the same model");
+                  "record and run the plan with the same GPU model");
     }
     bool wants_order = false;
     TRY_ASSIGN(run, ExecuteOn(pool_, plan, arguments, options, false, &wants_order));
@@ -392,7 +394,7 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
       TRY_ASSIGN(run, ExecuteOn(pool_, plan, arguments, options, true, &wants_order));
     }
     if (pool_.size() > 1 && HasRace(run)) {
-      // Who met whom depends on the threads; on one it is always the same.
+      // Which race is found first depends on thread timing. With one thread it is always the same.
       ThreadPool alone(1);
       TRY_ASSIGN(run, ExecuteOn(alone, plan, arguments, options, false, &wants_order));
     }
@@ -432,7 +434,7 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
     TRY_ASSIGN(
         const std::vector<BoundBuffer> buffers,
         BindPlan(plan, arguments, kernels_->module(), options.seed, &memory_, options.poison));
-    FollowVariables();
+    RebasePointers();
     RestoreVariables();
     RestoreMemory(plan, buffers);
     std::unique_ptr<ShadowRun> shadows;
@@ -444,7 +446,7 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
                         shadows.get(), in_order);
     const Variables before = ReadVariables();
     if (variables_.empty()) initial_ = before;
-    TRY(execution.Go(arguments, &run));
+    TRY(execution.RunPlan(arguments, &run));
     *wants_order = execution.wants_order();
     if (run.completed) {
       left_ = ReadVariables();
@@ -472,9 +474,9 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
                        [](const Finding& finding) { return finding.code == "global_race"; });
   }
 
-  // A loaded module's __device__ variables live as long as the module: what one call leaves there
-  // the next one finds, as on a GPU. A kernel that caches results in them is so seen to answer the
-  // previous question.
+  // The __device__ variables of a loaded module keep their values from call to call, as on a GPU.
+  // If a kernel caches results in them and returns the results of an earlier call, the check
+  // detects it.
   using Variables = std::vector<std::pair<std::string, std::vector<std::byte>>>;
 
   Variables ReadVariables() const {
@@ -489,8 +491,8 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
     }
     return variables;
   }
-  /// What a call leaves in variables the next one finds: worth knowing, because it may depend on
-  /// it. Variables that the plan names are host code's business.
+  /// Reports variables that the call changed, because the next call may depend on them. Variables
+  /// that the plan names are not reported: host code manages them.
   static void NoteState(const Variables& before, const Variables& after, const plan::Plan& plan,
                         Run* run) {
     for (size_t i = 0; i < after.size(); ++i) {
@@ -501,13 +503,13 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
           std::any_of(plan.buffers.begin(), plan.buffers.end(), named)) {
         continue;
       }
-      run->findings.push_back(engine::LeavesState(after[i].first));
+      run->findings.push_back(engine::StateFinding(after[i].first));
     }
   }
-  /// Empty where memory is not kept.
-  engine::LeftMemory ReadMemory(const plan::Plan& plan,
+  /// The buffers that the next call will see; empty if memory is not kept.
+  engine::KeptMemory ReadMemory(const plan::Plan& plan,
                                 const std::vector<BoundBuffer>& buffers) const {
-    engine::LeftMemory left;
+    engine::KeptMemory left;
     if (!keeps_memory_ || !engine::CanKeepMemory(plan)) return left;
     left.resize(buffers.size());
     for (size_t i = 0; i < buffers.size(); ++i) {
@@ -517,7 +519,7 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
     }
     return left;
   }
-  /// Buffers of another size are not those that were left.
+  /// Restores kept buffers. A buffer whose size has changed is not the same buffer and is skipped.
   void RestoreMemory(const plan::Plan& plan, const std::vector<BoundBuffer>& buffers) {
     if (!keeps_memory_ || memory_kept_.size() != buffers.size()) return;
     for (size_t i = 0; i < buffers.size(); ++i) {
@@ -529,9 +531,9 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
   struct Place {
     uint64_t begin = 0, bytes = 0;
   };
-  /// On a GPU a module's variables stay where they are; here each run has other addresses, and
-  /// pointers to variables in what is kept follow them.
-  void FollowVariables() {
+  /// Adjusts pointers to variables in kept memory. On a GPU a module's variables keep their
+  /// addresses; here they get new addresses in each run.
+  void RebasePointers() {
     std::vector<Place> now;
     for (const ptx::Variable& variable : kernels_->module().variables) {
       now.push_back({memory_.SymbolAddress(variable.name).value_or(0), variable.bytes});
@@ -539,11 +541,11 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
     const std::vector<Place> before = std::exchange(places_, std::move(now));
     if (before.empty()) return;
     for (Variables* variables : {&initial_, &variables_}) {
-      for (auto& [name, bytes] : *variables) Follow(before, bytes);
+      for (auto& [name, bytes] : *variables) Rebase(before, bytes);
     }
-    for (std::vector<std::byte>& bytes : memory_kept_) Follow(before, bytes);
+    for (std::vector<std::byte>& bytes : memory_kept_) Rebase(before, bytes);
   }
-  void Follow(const std::vector<Place>& before, std::span<std::byte> bytes) const {
+  void Rebase(const std::vector<Place>& before, std::span<std::byte> bytes) const {
     for (uint64_t word = 0; bytes.size() >= sizeof word; bytes = bytes.subspan(sizeof word)) {
       std::memcpy(&word, bytes.data(), sizeof word);
       if (word < kLowestAddress || word >= kHighestAddress) continue;
@@ -566,12 +568,12 @@ class EmulatedProgram : public engine::Program, public engine::StateKeeper {
   device::Description device_;
   build::Image image_;
   std::unique_ptr<KernelModule> kernels_;
-  Variables initial_;          // what the module is loaded with
-  Variables variables_;        // what the last call left
-  Variables left_;             // what the call at hand leaves
-  std::vector<Place> places_;  // of the module's variables, to which pointers in these lead
+  Variables initial_;          // values when the module was loaded
+  Variables variables_;        // values after the last call
+  Variables left_;             // values after the current call
+  std::vector<Place> places_;  // addresses of the module's variables in the latest run
   bool keeps_memory_ = false;
-  engine::LeftMemory memory_kept_, memory_left_;  // likewise
+  engine::KeptMemory memory_kept_, memory_left_;  // buffers after the last and the current call
   std::string unsupported_;
   GlobalMemory memory_;
   ThreadPool pool_;
@@ -589,7 +591,7 @@ class Emulator : public engine::Engine {
     TRY_ASSIGN(GlobalMemory memory, GlobalMemory::Create());
     std::unique_ptr<KernelModule> kernels;
     std::string unsupported;
-    // Host code may use library calls alone: then there is no PTX.
+    // If host code uses only library calls, there is no PTX.
     auto module = image.ptx.empty() ? Result<ptx::Module>(ptx::Module{}) : ptx::Parse(image.ptx);
     if (module) {
       TRY_ASSIGN(kernels, KernelModule::Decode(*module));

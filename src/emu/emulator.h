@@ -1,4 +1,4 @@
-// The engine that needs no GPU: executes a plan by interpreting its kernels' PTX on the CPU.
+// The engine that needs no GPU. It executes a plan by interpreting its kernels' PTX on the CPU.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,8 +13,9 @@ struct EmulatorOptions {
   int threads = 0;  // 0: one for each core this process may use
 };
 
-/// An engine that pretends to be `device`: its limits decide which launches are legal, its peaks
-/// the estimates. Programs are independent of the engine that loaded them.
+/// Creates an engine that emulates `device`. The limits of the device decide which launches are
+/// legal; its peak rates determine the estimates. Programs do not depend on the engine that loaded
+/// them.
 std::unique_ptr<engine::Engine> MakeEmulator(const device::Description& device,
                                              EmulatorOptions options = {});
 

@@ -20,7 +20,7 @@ using plan::BufferKind;
 
 constexpr const char* kHeader = ".version 8.0\n.target sm_90\n.address_size 64\n";
 
-// out[i] = in[i] * factor for i < n; factor is a __constant__, scaled once more by *chain.
+// out[i] = in[i] * factor for i < n; factor is a __constant__.
 constexpr const char* kScale = R"(
 .const .align 4 .f32 factor = 0f40400000;
 .global .align 4 .b8 table[8] = {0, 0, 0, 64};
@@ -54,7 +54,7 @@ DONE:
 }
 )";
 
-// out[0] = *(float*)pointer[0]: follows an address that an initialiser holds.
+// out[0] = *(float*)pointer[0]: reads through an address that an initialiser contains.
 constexpr const char* kFollow = R"(
 .visible .entry follow(.param .u64 out)
 {
@@ -102,7 +102,7 @@ class EmulatorTest : public ::testing::Test {
     launch.relocations = {{0, {in, 0}}, {8, {out, 0}}};
     return launch;
   }
-  /// Plan: argument 0 scaled into temporary 1, which is returned.
+  /// The plan scales argument 0 into temporary 1 and returns it.
   void PlanScale(uint32_t n) {
     plan_.buffers = {Buffer{BufferKind::kArgument, n * 4, 0, ""},
                      Buffer{BufferKind::kTemporary, n * 4, -1, ""}};
@@ -126,7 +126,7 @@ class EmulatorTest : public ::testing::Test {
   engine::RunOptions options_;
 };
 
-TEST_F(EmulatorTest, BuffersThatTakeAllMemoryTogetherAreRefused) {
+TEST_F(EmulatorTest, RejectsBuffersThatTogetherExceedMemory) {
   const auto physical =
       static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   const std::vector<float> in(100);
@@ -181,12 +181,12 @@ TEST_F(EmulatorTest, SymbolsStartWithTheirInitialisersInEveryExecution) {
   for (int round = 0; round < 2; ++round) {
     auto run = (*program)->Execute(plan_, arguments, options_);
     ASSERT_TRUE(run.has_value());
-    // The first launch used 3, the second, of one element, 5.
+    // The first launch multiplies by 3, the second one, of one element, by 5.
     EXPECT_EQ(Floats(run->outputs[0]), (std::vector<float>{5, 6})) << "round " << round;
   }
 }
 
-TEST_F(EmulatorTest, InitialisersMayHoldAddresses) {
+TEST_F(EmulatorTest, InitialisersMayContainAddresses) {
   plan_.buffers = {Buffer{BufferKind::kTemporary, 4, -1, ""}};
   plan::Launch launch;
   launch.kernel = "follow";
@@ -199,8 +199,8 @@ TEST_F(EmulatorTest, InitialisersMayHoldAddresses) {
   EXPECT_EQ(Floats(run.outputs[0]), (std::vector<float>{2}));
 }
 
-// Writes the address of its buffer and how far it is from `table`, its multiprocessor, the number
-// of these and its place there.
+// Each block writes the address of the input and its distance from `table`, then the block's
+// multiprocessor, the number of multiprocessors, its warp id, and the number of warp ids.
 constexpr const char* kWhere = R"(
 .visible .entry where(.param .u64 in, .param .u64 out)
 {
@@ -234,7 +234,7 @@ struct Where {
   bool operator==(const Where&) const = default;
 };
 
-TEST_F(EmulatorTest, WhereABlockRunsAndItsMemoryLiesFollowFromTheSeed) {
+TEST_F(EmulatorTest, SeedDeterminesMultiprocessorsAndAddresses) {
   constexpr uint32_t kBlocks = 132;
   image_.ptx += kWhere;
   PlanScale(1);
@@ -278,7 +278,7 @@ TEST_F(EmulatorTest, WhereABlockRunsAndItsMemoryLiesFollowFromTheSeed) {
       EXPECT_EQ(w.processors, kBlocks);  // of an H100
       EXPECT_EQ(w.places, 64u);
     }
-    EXPECT_EQ(taken.size(), kBlocks) << "a multiprocessor each";
+    EXPECT_EQ(taken.size(), kBlocks) << "one multiprocessor each";
     EXPECT_LT(*taken.rbegin(), kBlocks);
   }
   EXPECT_EQ(addresses.size(), 16u);
@@ -287,7 +287,7 @@ TEST_F(EmulatorTest, WhereABlockRunsAndItsMemoryLiesFollowFromTheSeed) {
   EXPECT_GT(places.size(), 8u);
 }
 
-TEST_F(EmulatorTest, PointersThatVariablesHoldFollowThem) {
+TEST_F(EmulatorTest, PointersToVariablesStayValidInLaterRuns) {
   const std::vector<float> in = {1};
   PlanScale(1);
   plan::Launch launch = Scale(0, 1, 1);
@@ -331,7 +331,7 @@ TEST_F(EmulatorTest, NodesRunInOrderAndViewsAreExtracted) {
   EXPECT_TRUE(run.outputs[1].is_none);
 }
 
-TEST_F(EmulatorTest, WritingAnInputIsAFinding) {
+TEST_F(EmulatorTest, ReportsWritesToInputs) {
   std::vector<float> in = {1, 2};
   PlanScale(2);
   std::get<plan::Launch>(plan_.nodes[0].work) = Scale(0, 0, 2);
@@ -340,12 +340,12 @@ TEST_F(EmulatorTest, WritingAnInputIsAFinding) {
   ASSERT_NE(Find(bad, "writes_input"), nullptr);
   EXPECT_NE(Find(bad, "writes_input")->where.find("argument 0"), std::string::npos);
   EXPECT_EQ(in, (std::vector<float>{1, 2}));
-  // Also where it is returned: the caller's tensor is spoilt all the same.
+  // The same holds if the plan returns the input: the caller's tensor is corrupted anyway.
   plan_.outputs = {plan::View{{0, 0}, DType::kF32, {2}, {1}}};
   EXPECT_NE(Find(Run(arguments), "writes_input"), nullptr);
 }
 
-TEST_F(EmulatorTest, ReadingPastABufferIsAFindingWithItsName) {
+TEST_F(EmulatorTest, OutOfBoundsReadNamesTheBuffer) {
   std::vector<float> in(63, 1);
   PlanScale(64);
   plan_.buffers[0].bytes = 63 * 4;
@@ -370,7 +370,7 @@ TEST_F(EmulatorTest, IllegalLaunchesStopTheRun) {
   EXPECT_EQ(Find(run, "illegal_launch")->kernel, "scale");
 }
 
-TEST_F(EmulatorTest, RegistersOfTheImageCount) {
+TEST_F(EmulatorTest, LaunchLimitsUseRegistersOfTheImage) {
   std::vector<float> in = {1, 2};
   PlanScale(2);
   std::get<plan::Launch>(plan_.nodes[0].work).block = {1024, 1, 1};
@@ -392,7 +392,7 @@ TEST_F(EmulatorTest, KernelsWithoutPtxAreUnsupported) {
 }
 
 TEST_F(EmulatorTest, PointersInsideStructsAreRelocated) {
-  // scale's first two parameters might as well be one struct {const float* in; float* out;}.
+  // scale's first two parameters could also be one struct {const float* in; float* out;}.
   std::vector<float> in = {1, 2, 3, 4};
   PlanScale(2);
   auto& launch = std::get<plan::Launch>(plan_.nodes[0].work);
@@ -400,8 +400,7 @@ TEST_F(EmulatorTest, PointersInsideStructsAreRelocated) {
   plan_.buffers[0].bytes = 16;
   const std::vector<std::span<const std::byte>> arguments = {Storage(in)};
   EXPECT_EQ(Floats(Run(arguments).outputs[0]), (std::vector<float>{9, 12}));
-  launch.relocations[0].at =
-      17;  // does not fit: the plan is broken, which validation should refuse
+  launch.relocations[0].at = 17;  // does not fit; plan validation should reject this
   auto broken = TryRun(arguments);
   ASSERT_FALSE(broken.has_value());
   EXPECT_EQ(broken.error().code, ErrorCode::kInvalidArgument);
@@ -429,7 +428,7 @@ TEST_F(EmulatorTest, CancelsBetweenNodes) {
   EXPECT_EQ(run.error().code, ErrorCode::kCancelled);
 }
 
-TEST_F(EmulatorTest, APlanWithoutKernelsNeedsNoPtx) {
+TEST_F(EmulatorTest, PlanWithoutKernelsNeedsNoPtx) {
   image_.ptx.clear();
   std::vector<float> in = {1, 2};
   plan_.buffers = {Buffer{BufferKind::kArgument, 8, 0, ""},
@@ -440,8 +439,9 @@ TEST_F(EmulatorTest, APlanWithoutKernelsNeedsNoPtx) {
   EXPECT_EQ(Floats(Run(arguments).outputs[0]), in);
 }
 
-// Blocks of 1024 threads that meet: an H100 holds two on each of its 132 SMs.
-TEST_F(EmulatorTest, NoMoreBlocksRunTogetherThanTheDeviceHolds) {
+// The blocks have 1024 threads and wait at a grid barrier. An H100 holds two of them on each of its
+// 132 SMs.
+TEST_F(EmulatorTest, DeviceLimitsBlocksThatRunTogether) {
   image_.ptx = TestData("spins.ptx");
   image_.resources = {{"grid_barrier_good", 32, 0, 0, 0, 0, 0}};
   for (const uint32_t blocks : {264u, 265u}) {

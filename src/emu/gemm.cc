@@ -1,7 +1,8 @@
-// The classical scheme (Goto and van de Geijn 2008), shortened: each task owns a tile of C, packs
-// slabs of op(A) and op(B) into strips as wide as the micro-kernel, and accumulates slab after
-// slab. Packing converts to the compute type, so that one micro-kernel a type serves all operand
-// types. Tested by gemm_test.cc. SPDX-License-Identifier: Apache-2.0
+// A simplified form of the algorithm of Goto and van de Geijn (2008). Each task owns a tile of C,
+// packs slabs of op(A) and op(B) into strips as wide as the micro-kernel, and accumulates slab
+// after slab. Packing converts to the compute type, so one micro-kernel per compute type works for
+// all operand types. Tested by gemm_test.cc.
+// SPDX-License-Identifier: Apache-2.0
 #include "emu/gemm.h"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ struct MicroKernel {
   void (*run)(int64_t depth, const T* a, const T* b, T* acc);
 };
 
-// GCC splits 64-byte vectors into what the target has.
+// GCC splits 64-byte vectors into vectors that the target supports.
 template <typename T, int kVectors, int kCols>
 [[gnu::always_inline]] inline void MicroKernelBody(int64_t depth, const T* a, const T* b, T* acc) {
   typedef T Vector __attribute__((vector_size(kVectorBytes), aligned(sizeof(T)), may_alias));
@@ -187,7 +188,7 @@ void MultiplyTile(const GemmProblem& p, const MicroKernel<T>& kernel, int64_t m0
   scratch->b.resize(static_cast<size_t>(n_strips * kernel.cols * slab));
   scratch->acc.assign(static_cast<size_t>(m_strips * n_strips * block), T{0});
 
-  // As cuBLAS, alpha == 0 does not read A and B.
+  // As in cuBLAS, A and B are not read if alpha is 0.
   const int64_t depth_of_all = p.alpha == 0 ? 0 : p.k;
   for (int64_t k0 = 0; k0 < depth_of_all; k0 += slab) {
     const int64_t depth = std::min(slab, p.k - k0);

@@ -1,4 +1,4 @@
-// cuBLAS products of a plan: which of them are known, their bounds, and batches.
+// cuBLAS products of a plan: supported types, bounds checks, and batches.
 // Tested by nodes_test.cc.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ using Wide = __int128;
 
 constexpr int64_t kMostProducts = 1 << 20;
 
-// Elements from the first to the last of a column-major matrix.
+// The number of elements from the first to the last element of a column-major matrix.
 Wide MatrixSpan(int64_t rows, int64_t cols, int64_t ld) {
   return rows == 0 || cols == 0 ? 0 : Wide{cols - 1} * ld + rows;
 }
@@ -37,7 +37,8 @@ std::optional<GemmCompute> ComputeOf(const plan::Gemm& gemm) {
   return std::nullopt;
 }
 
-// Byte address `index` matrices further on; overflow is brought outside every buffer.
+// The address `index` matrices after `address`. If the offset overflows, it becomes -1, which is
+// outside every buffer.
 plan::Address Advance(const plan::Address& address, int64_t index, int64_t stride, DType dtype) {
   const Wide offset = Wide{address.offset} + Wide{index} * stride * SizeOf(dtype);
   constexpr Wide kMost = std::numeric_limits<int64_t>::max();
@@ -50,7 +51,7 @@ uint64_t Bytes(Wide elements, DType dtype) {
                                                      : static_cast<uint64_t>(bytes);
 }
 
-// Products of a batch may run side by side when their results do not overlap.
+// Products of a batch may run in parallel if their results do not overlap.
 bool Disjoint(std::vector<GemmProblem> batch, uint64_t c_bytes) {
   std::sort(batch.begin(), batch.end(),
             [](const GemmProblem& x, const GemmProblem& y) { return x.c < y.c; });
@@ -80,7 +81,7 @@ NodeOutcome NodeRunner::Run(const plan::Gemm& gemm) const {
     return NodeFailure(
         "illegal_gemm",
         fmt::format("CUBLAS_STATUS_INVALID_VALUE: m {} n {} k {} with leading dimensions {}, "
-                    "{}, {}, each of which must be at least the rows of its matrix",
+                    "{}, {}, each of which must be at least the row count of its matrix",
                     gemm.m, gemm.n, gemm.k, gemm.lda, gemm.ldb, gemm.ldc));
   }
   if (gemm.m == 0 || gemm.n == 0) return outcome;

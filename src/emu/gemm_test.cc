@@ -27,7 +27,7 @@ struct Matrix {
       : dtype(type), ld(lead), bytes(static_cast<size_t>(lead * cols * SizeOf(type))) {
     for (int64_t c = 0; c < cols; ++c) {
       for (int64_t r = 0; r < ld; ++r) {
-        // Padding rows are NaN: reading one shows.
+        // Padding rows are NaN, so that reading one shows in the result.
         const double value = r < rows ? random->Unit() * 2 - 1 : std::nan("");
         Store(&bytes, dtype, r + c * ld, value);
       }
@@ -43,7 +43,7 @@ struct Shape {
   int64_t m, n, k;
 };
 
-// Largest error against a float64 sum, over the magnitude of the terms.
+// The largest error compared with a float64 sum, divided by the magnitude of the terms.
 double LargestError(Shape s, bool ta, bool tb, DType in, DType out, GemmCompute compute,
                     double alpha, double beta, ThreadPool* pool) {
   Random random(static_cast<uint64_t>(s.m * 1000 + s.n * 10 + s.k + (ta ? 1 : 0) + (tb ? 2 : 0)));
@@ -98,7 +98,7 @@ TEST(Gemm, AgreesWithASerialSumInEveryLayout) {
   }
 }
 
-TEST(Gemm, SixteenBitOperands) {
+TEST(Gemm, SixteenBitOperandsStayWithinTolerance) {
   const Shape s{40, 30, 100};
   EXPECT_LT(
       LargestError(s, true, false, DType::kF16, DType::kF32, GemmCompute::kF32, 1, 0, nullptr),
@@ -116,7 +116,7 @@ TEST(Gemm, SixteenBitOperands) {
 }
 
 TEST(Gemm, Tf32RoundsOperandsTiesAwayFromZero) {
-  // 1 + 2^-11 lies half-way between 1 and 1 + 2^-10.
+  // 1 + 2^-11 is half-way between 1 and 1 + 2^-10.
   const float a = 1.0f + 0x1p-11f;
   const float b = -1.0f;
   float c = 0;
@@ -157,7 +157,7 @@ TEST(Gemm, BetaZeroDoesNotReadC) {
   EXPECT_EQ(c, 6.0f);
 }
 
-TEST(Gemm, NoDepthScalesC) {
+TEST(Gemm, ZeroDepthOnlyScalesC) {
   float c = 3;
   MultiplyMatrices(
       {1, 1, 0, 1, 2, {}, {}, reinterpret_cast<std::byte*>(&c), DType::kF32, 1, GemmCompute::kF32},

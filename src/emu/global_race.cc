@@ -19,7 +19,7 @@ GlobalStamp* ReserveStamps(uint64_t stamps) {
   void* at = mmap(nullptr, stamps * sizeof(GlobalStamp), PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) return nullptr;
-  madvise(at, stamps * sizeof(GlobalStamp), MADV_HUGEPAGE);  // advice: failing costs time only
+  madvise(at, stamps * sizeof(GlobalStamp), MADV_HUGEPAGE);  // only a hint, may fail
   return static_cast<GlobalStamp*>(at);
 }
 
@@ -34,7 +34,7 @@ void BlockOrder::Publish(uint64_t block, WarpClock& clock) {
   clock.published = clock.device_fences;
   std::vector<Event>& events = blocks_[block].published;
   if (events.size() >= kMostEvents) {
-    // Known a little too early: silence rather than a false alarm.
+    // This orders accesses a little too early. It can hide a race but causes no false alarm.
     for (size_t w = 0; w < kLanes; ++w) {
       events.back().seen[w] = std::max(events.back().seen[w], clock.device_fenced[w]);
     }
@@ -63,7 +63,7 @@ bool BlockOrder::Before(uint64_t before, uint32_t warp, uint32_t clock, uint64_t
   return false;
 }
 
-/// A lane's access, as the functions below pass it on.
+/// A lane's access, as an argument of the functions below.
 struct GlobalChecker::Lane {
   Warp& warp;
   const Op* op;
@@ -142,9 +142,10 @@ uint64_t GlobalChecker::FirstUnwritten(uint64_t address, uint64_t bytes) const {
   return address + bytes;
 }
 
-/// True when the access that left `stamp` happened before that of `lane`, or was its own.
+/// True if the access that left `stamp` happened before the access of `lane`, or was by the same
+/// thread.
 bool GlobalChecker::Ordered(GlobalStamp stamp, const Lane& lane, bool is_read) const {
-  if (stamp < floor()) return true;  // nobody, a node, or an earlier launch
+  if (stamp < floor()) return true;  // no access, a node, or an earlier launch
   const BlockOrder& order = lane.warp.worker->launch->order;
   const uint64_t block = BlockOf(stamp);
   if (block == SeveralBlocks()) return order.HasAcquired(lane.block);
@@ -158,7 +159,7 @@ bool GlobalChecker::Ordered(GlobalStamp stamp, const Lane& lane, bool is_read) c
   return strong && clocks.Published(WarpOf(stamp), clock, lane.warp.index);
 }
 
-/// True when an earlier lane of the same instruction left `write`.
+/// True if an earlier lane of the same instruction left `write`.
 bool GlobalChecker::SameInstruction(GlobalStamp write, const Lane& lane, uint64_t granule) const {
   const uint32_t other = ThreadOf(write) % kLanes;
   if (((write ^ lane.stamp) & ~GlobalStamp{kStampFlag | 31u}) != 0 || other >= lane.lane) {
@@ -215,7 +216,7 @@ bool GlobalChecker::CheckGranule(const Lane& lane, GlobalStamp& write, GlobalSta
   if (lane.kind.non_coherent && write >= floor()) {
     Fault(lane.warp, lane.op, "noncoherent_read",
           fmt::format("Thread {} reads {} through the read-only path (const __restrict__, __ldg), "
-                      "and the same launch writes it: the value may be an old one.",
+                      "but the same launch writes it, so the value may be outdated.",
                       lane.thread, where()),
           static_cast<int>(lane.lane), where());
     return false;
@@ -248,7 +249,7 @@ bool GlobalChecker::Check(Warp& warp, const Op* op, AccessKind kind, uint32_t ac
                           uint32_t bytes, uint64_t base, const uint32_t* offsets) {
   const uint32_t clock = warp.block->checker->clocks().of(warp.index).now;
   if (clock > kMostGlobalClock) {
-    // The block has synchronised more often than stamps can tell.
+    // The block has synchronised more often than stamps can count.
     for (uint32_t rest = kind.store ? active : 0; rest != 0; rest &= rest - 1) {
       MarkWritten(base + offsets[__builtin_ctz(rest)], bytes);
     }

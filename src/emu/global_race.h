@@ -1,9 +1,9 @@
-// Full checks of global memory: reads of bytes that nobody has written, and data races within a
-// block and between blocks. As shared_race.h, with stamps that name the block too; blocks are
-// ordered by what they publish (a fence, then an atomic or volatile write) and acquire (an atomic
-// or volatile read), whatever the location. Launches follow each other.
+// Full checks of global memory. They detect reads of unwritten bytes, and data races within a block
+// and between blocks. They work like shared_race.h, but stamps also contain the block. A block that
+// publishes (a fence, then an atomic or volatile write) is ordered before a block that later
+// acquires (an atomic or volatile read), at any location. Launches run one after another.
 //
-// Inputs are not watched: nobody may write them, and they are written from the start.
+// Inputs are not watched: they have contents from the start, and no kernel may write to them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,17 +20,17 @@
 
 namespace cupel::emu {
 
-/// What blocks of a launch know of each other. Not thread-safe: kernels whose blocks may wait for
-/// each other run on one thread.
+/// The happens-before order between the blocks of a launch. Not thread-safe: kernels whose blocks
+/// may wait for each other run on one thread.
 class BlockOrder {
  public:
-  /// A warp of block `block` made a strong write after its fences.
+  /// Records that a warp of block `block` made a strong write after its fences.
   void Publish(uint64_t block, WarpClock& clock);
-  /// A strong read by `block`.
+  /// Records a strong read by block `block`.
   void Acquire(uint64_t block);
   bool HasAcquired(uint64_t block) const;
-  /// True when what warp `warp` of block `before` did at `clock` is known to `block`; `strong`: it
-  /// may have been the very write that published.
+  /// True if what warp `warp` of block `before` did at `clock` is ordered before the current state
+  /// of block `block`. `strong`: the access may itself be the write that published.
   bool Before(uint64_t before, uint32_t warp, uint32_t clock, uint64_t block, bool strong) const;
 
  private:
@@ -42,13 +42,13 @@ class BlockOrder {
     uint64_t acquired = 0;
     std::vector<Event> published;
   };
-  static constexpr size_t kMostEvents = 4096;  // of a block; later ones extend the last
+  static constexpr size_t kMostEvents = 4096;  // per block; later events are merged into the last
 
   uint64_t now_ = 0;
   std::unordered_map<uint64_t, Known> blocks_;
 };
 
-/// The stamps of an allocation: two arrays, of which only what is touched takes memory.
+/// The stamps of an allocation: two arrays. Only the touched pages of an array take memory.
 struct WatchedRegion {
   uint64_t begin = 0, end = 0;  // device addresses
   GlobalStamp* writes = nullptr;
@@ -58,39 +58,38 @@ struct WatchedRegion {
 /// The stamps of all watched global memory. Watch and MarkWritten are not thread-safe.
 class GlobalChecker {
  public:
-  /// Granules of 2^granule_shift bytes, at most 4.
+  /// Granules have 2^granule_shift bytes, at most 4.
   explicit GlobalChecker(int granule_shift) : granule_shift_(granule_shift) {}
   ~GlobalChecker();
   GlobalChecker(const GlobalChecker&) = delete;
   GlobalChecker& operator=(const GlobalChecker&) = delete;
 
-  /// Watches [begin, end), which nothing has written; regions come in ascending order. `begin` is a
-  /// multiple of 4.
+  /// Watches [begin, end), which nothing has written. Regions must be added in ascending order, and
+  /// `begin` must be a multiple of 4.
   Status Watch(uint64_t begin, uint64_t end);
-  /// The region that holds `address`; null when it is not watched.
+  /// The region that contains `address`; null if it is not watched.
   const WatchedRegion* Find(uint64_t address) const;
 
-  /// Starts a launch of `blocks` blocks; false when there are too many to be told apart.
+  /// Starts a launch of `blocks` blocks. Returns false if there are too many for unique serials.
   bool BeginLaunch(uint64_t blocks);
-  /// In stamps, block `number` of the launch.
+  /// The serial of block `number` of the launch, as used in stamps.
   uint64_t Serial(uint64_t number) const { return first_ + number; }
   uint64_t NumberOf(uint64_t serial) const { return serial - first_; }
-  /// In stamps of reads, several blocks of the launch.
+  /// The serial in stamps of reads that means several blocks of the launch.
   uint64_t SeveralBlocks() const { return next_ - 1; }
 
-  /// An access, before it is done (what is not watched is passed over); `base` is the device
-  /// address that offsets count from. False when an error was reported.
+  /// Checks an access before it happens. Lanes with unwatched addresses are skipped. `offsets` are
+  /// relative to the device address `base`. Returns false if an error was reported.
   bool Check(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
              uint64_t base, const uint32_t* offsets);
-  /// A node of the plan wrote [address, address + bytes).
+  /// Records that a node of the plan wrote [address, address + bytes).
   void MarkWritten(uint64_t address, uint64_t bytes);
-  /// The first byte of [address, address + bytes) that nothing has written; `address + bytes` when
-  /// there is none.
+  /// The first unwritten byte of [address, address + bytes); `address + bytes` if there is none.
   uint64_t FirstUnwritten(uint64_t address, uint64_t bytes) const;
 
-  /// Stamps below are of earlier launches.
+  /// Stamps below this value are from earlier launches.
   GlobalStamp floor() const { return first_ << kBlockShift; }
-  GlobalStamp* WriteStamps(uint64_t address) const;  // null when it is not watched
+  GlobalStamp* WriteStamps(uint64_t address) const;  // null if not watched
   const bool* reads_used() const { return &reads_used_; }
   int granule_shift() const { return granule_shift_; }
 
@@ -104,8 +103,8 @@ class GlobalChecker {
   int granule_shift_;
   std::vector<WatchedRegion> regions_;
   uint64_t first_ = 1;       // serial of the launch's block 0
-  uint64_t next_ = 1;        // of the next launch's
-  bool reads_used_ = false;  // accessed with __atomic builtins: vector code looks at it
+  uint64_t next_ = 1;        // serial of the next launch's block 0
+  bool reads_used_ = false;  // accessed with __atomic builtins, because vector code reads it
 };
 
 }  // namespace cupel::emu

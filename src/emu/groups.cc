@@ -1,6 +1,7 @@
-// Divergence: a warp is one running group of lanes and others that wait. The group with the lowest
-// program counter runs first, so that lanes meet again where control flow joins; to keep spin loops
-// from starving the lanes they wait for, others get their turn after some thousand iterations.
+// Divergence: a warp has one running group of lanes and other groups that wait. The group with the
+// lowest program counter runs first, so that lanes reconverge where control flow joins. After some
+// thousand iterations of a loop another group gets a turn, so that spin loops do not starve the
+// lanes that they wait for.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/async.h"
 #include "emu/block.h"
@@ -33,7 +34,7 @@ void Remove(Warp& warp, int i) {
   warp.other[static_cast<size_t>(i)] = warp.other[static_cast<size_t>(--warp.others)];
 }
 
-/// Makes the runnable groups at `pc` the current one, together with `mask`.
+/// Merges the runnable groups at `pc` and the lanes `mask` into the current group.
 void Resume(Warp& warp, const Op* pc, uint32_t mask) {
   bool forced = false;
   for (int i = 0; i < warp.others;) {
@@ -103,7 +104,7 @@ const Op* EndLanes(Warp& warp, uint32_t mask, const Op* next) {
 const Op* SpinRotate(Warp& warp, const Op* target) {
   if (warp.min_other == nullptr || ++warp.spin < kSpinLimit) return target;
   warp.spin = 0;
-  // The next higher runnable group, else the lowest.
+  // Choose the runnable group with the next higher pc; if there is none, the lowest.
   const Op* chosen = nullptr;
   for (int i = 0; i < warp.others; ++i) {
     const Group& group = warp.other[static_cast<size_t>(i)];

@@ -1,7 +1,7 @@
-// The table of instruction handlers: from a canonical mnemonic ("fma.rn.ftz.f32",
-// "ld.global.b32.v4") to its two functions and the shape of its operands. Hot handlers are compiled
-// several times, for AVX-512, AVX2 and plain x86-64 (ops_*.inc through handlers_*.cc); the
-// processor picks the table.
+// The table of instruction handlers. It maps a canonical mnemonic ("fma.rn.ftz.f32",
+// "ld.global.b32.v4") to two functions and the kinds of the operands. Hot handlers are compiled
+// several times, for AVX-512, AVX2 and plain x86-64 (ops_*.inc through handlers_*.cc). The table is
+// chosen at run time by what the processor supports.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,10 +15,10 @@
 
 namespace cupel::emu {
 
-/// What kind of slot an operand needs.
+/// The kind of slot that an operand needs.
 enum class SlotKind : uint8_t { kNone, kPredicate, kWord, kDouble };  // mask, 32 x 4, 32 x 8 bytes
 
-/// Which floating-point mode (MXCSR) a handler needs.
+/// The floating-point mode (MXCSR) that a handler needs.
 enum class FloatMode : uint8_t { kAny, kIeee, kFlush };
 
 struct Entry {
@@ -35,7 +35,7 @@ class HandlerTable {
  public:
   void Add(std::string_view key, const Entry& entry);
   const Entry* Find(std::string_view key) const;
-  /// All keys, sorted; tests go through them.
+  /// All keys, sorted.
   std::vector<std::string> Keys() const;
   /// Runs a warp until it stops.
   void (*run)(Warp&) = nullptr;
@@ -46,7 +46,7 @@ class HandlerTable {
 
 /// The table for this processor. `limit` (for tests): 0 plain, 1 up to AVX2, 2 up to AVX-512.
 const HandlerTable& Handlers(int limit = 2);
-/// What this processor has: 0, 1 or 2 as above.
+/// The highest level that this processor supports: 0, 1 or 2 as above.
 int VectorLevel();
 
 void RegisterPlain(HandlerTable& table);

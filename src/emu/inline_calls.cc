@@ -1,7 +1,7 @@
-// Calls are replaced by the bodies of what they call: every call has registers and labels of its
-// own, and parameters are the caller's variables. What is recursive or called through pointers
-// keeps a body of its own (calls.h), which stands before the kernel's. SPDX-License-Identifier:
-// Apache-2.0
+// Replaces calls by the bodies of the called functions. Every inlined copy has its own registers
+// and labels; its parameters are the caller's variables. Functions that are recursive or called
+// through pointers keep their own bodies (calls.h), which come before the kernel's body.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ class Inliner {
   }
 
  private:
-  /// Appends a function that is called for real: its parameters are variables of its own.
+  /// Appends a function that is called out of line. Its parameters become its own variables.
   void CopyCalled(size_t index) {
     const Function& function = *called_[index];
     CalledFunction& called = out_.functions[index];
@@ -92,7 +92,7 @@ class Inliner {
     }
     const int tables = static_cast<int>(out.branch_table_targets.size());
     for (const auto& table : callee.branch_table_targets) out.branch_table_targets.push_back(table);
-    // Where each instruction of the callee lands; branch targets are patched afterwards.
+    // The new index of each instruction of the callee; branch targets are patched afterwards.
     std::vector<int> at(callee.body.size() + 1, 0);
     std::vector<size_t> mine;
     for (size_t i = 0; i < callee.body.size() && out_.error.empty(); ++i) {
@@ -155,10 +155,10 @@ class Inliner {
     const bool defined = callee != nullptr && !callee->is_declaration;
     if (name == "__assertfail" && !defined) return Report(call, "@assertfail", 5, 0);
     if (name == "vprintf" && !defined) return Report(call, "@printf", 2, 1);
-    const auto real = std::find(called_.begin(), called_.end(), callee);
-    if (defined && real != called_.end() && !IsInlinable(*callee)) {
-      return CallForReal(call, callee->returns, callee->params,
-                         static_cast<int>(real - called_.begin()));
+    const auto called = std::find(called_.begin(), called_.end(), callee);
+    if (defined && called != called_.end() && !IsInlinable(*callee)) {
+      return CallOutOfLine(call, callee->returns, callee->params,
+                           static_cast<int>(called - called_.begin()));
     }
     if (call.guard >= 0) return Stop("a guarded call");
     if (callee == nullptr || callee->is_declaration) {
@@ -183,16 +183,16 @@ class Inliner {
     return true;
   }
 
-  /// Functions whose address is taken may be inlined where they are called by name, unless they
-  /// call themselves again.
+  /// A function whose address is taken can still be inlined where it is called by name, unless it
+  /// is recursive.
   bool IsInlinable(const Function& callee) {
     const auto [known, is_new] = recursive_.try_emplace(&callee, false);
     if (is_new) known->second = CallsItself(module_, callee);
     return !known->second;
   }
 
-  /// printf and failed assertions; their operands are the variables of the parameters, then of the
-  /// result.
+  /// Emits printf or a failed assertion. The operands are the variables of the parameters, then of
+  /// the result.
   void Report(const Instr& call, const char* op, size_t arguments, size_t results) {
     if (call.operands[2].elements.size() != arguments ||
         call.operands[0].elements.size() != results) {
@@ -213,12 +213,12 @@ class Inliner {
     if (call.operands[3].target < 0 || prototype >= caller.prototypes.size()) {
       return Stop("a call through a pointer without a prototype");
     }
-    CallForReal(call, caller.prototypes[prototype].returns, caller.prototypes[prototype].params,
-                -1);
+    CallOutOfLine(call, caller.prototypes[prototype].returns, caller.prototypes[prototype].params,
+                  -1);
   }
 
-  void CallForReal(const Instr& call, const std::vector<ptx::Param>& returns,
-                   const std::vector<ptx::Param>& params, int callee) {
+  void CallOutOfLine(const Instr& call, const std::vector<ptx::Param>& returns,
+                     const std::vector<ptx::Param>& params, int callee) {
     const std::vector<Operand>& results = call.operands[0].elements;
     const std::vector<Operand>& arguments = call.operands[2].elements;
     if (results.size() != returns.size() || arguments.size() != params.size()) {
@@ -243,7 +243,7 @@ class Inliner {
     index.bits = out_.calls.size();
     instr.operands.push_back(index);
     if (callee < 0) instr.operands.push_back(call.operands[1]);
-    // Named, so that the variables get a place.
+    // List the variables as operands, so that they get a place in memory.
     for (const auto* list : {&results, &arguments}) {
       instr.operands.insert(instr.operands.end(), list->begin(), list->end());
     }

@@ -1,4 +1,5 @@
-// Which part of an SM an instruction keeps busy. SPDX-License-Identifier: Apache-2.0
+// The part of an SM that an instruction uses.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "engine/line_counters.h"
@@ -8,14 +9,14 @@ namespace cupel::emu {
 
 engine::InstructionClass ClassOf(const ptx::Instr& instr);
 
-/// Moves between registers, which machine code does without.
+/// True for moves between registers, which machine code does not need.
 bool IsFree(const ptx::Instr& instr);
 
-/// Atomics on floats in shared memory are loops of compare-and-swap.
+/// True for atomics on floats in shared memory, which are compare-and-swap loops.
 bool IsRetried(const ptx::Instr& instr);
 
-/// Operations of a warp's tensor-core instruction, as many as take its time at the rate of float16:
-/// 2 m n k, twice that for tf32, half for 8 bits. 0 for others.
+/// The operations of a warp's tensor-core instruction, scaled to the rate of float16: 2 m n k for
+/// 16 bits, twice that for tf32, 16 times for f64, half for 8 bits. 0 for other instructions.
 uint32_t TensorOperations(const ptx::Instr& instr);
 
 }  // namespace cupel::emu

@@ -24,11 +24,11 @@ std::unique_ptr<Variant> MakeVariant(const Code& code,
 }
 
 HandlerNames::HandlerNames(const HandlerTable& table) {
-  for (const std::string& key : table.Keys()) {  // sorted: the first of several names stays
+  for (const std::string& key : table.Keys()) {  // sorted, so the first of several keys is kept
     const Entry& entry = *table.Find(key);
     names_.try_emplace(entry.full, key, entry);
   }
-  // One function masks all lane-wise handlers of a kind of result; rare ones have their own.
+  // Lane-wise handlers with the same kind of result share a masked form; rare ones have their own.
   const char* const samples[] = {"add.u32",   "add.u64",      "setp.eq.u32",
                                  "add.u16x2", "add.rn.f32x2", "setp.eq.ftz.f16"};
   for (size_t i = 0; i < std::size(samples); ++i) {

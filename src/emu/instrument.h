@@ -1,7 +1,7 @@
-// Instrumented execution: a second form of a kernel's code in which chosen micro-ops go through
-// thunks. The ops are copies in the same order, so that jumps, groups and findings, which know ops
-// by their place, need no change; what an op did before is found by its index. A launch runs the
-// variant by taking its code instead of the kernel's: nothing is slower when it does not.
+// Instrumented execution: a second version of a kernel's code in which selected micro-ops call
+// thunks. The ops are copies in the same order, so jumps, groups and findings, which refer to ops
+// by position, need no change. A thunk finds the original handler by the op's index. A launch runs
+// the variant by using its code instead of the kernel's, so other launches are not slowed down.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace cupel::emu {
 
-/// What an op is to call instead; null keeps the op as it is.
+/// The handlers that an op calls instead of its own; null keeps the original.
 struct Thunks {
   Handler full = nullptr;
   Handler masked = nullptr;
@@ -29,15 +29,15 @@ struct Variant {
   std::vector<Handler> full, masked;  // of the original ops, by index
 };
 
-/// `choose` sees every op with its index.
+/// Creates a variant of `code`. `choose` returns the thunks of an op, given its index and the op.
 std::unique_ptr<Variant> MakeVariant(const Code& code,
                                      const std::function<Thunks(size_t, const Op&)>& choose);
 
-/// What the handlers of a table are: their key and entry, found by function.
+/// Finds the key and the entry of a handler by its function.
 class HandlerNames {
  public:
   explicit HandlerNames(const HandlerTable& table);
-  /// Empty when no entry has this handler. Keys that share a function mean the same.
+  /// Empty if no entry has this handler. Keys that share a function are equivalent.
   std::string_view KeyOf(const Op& op) const;
   const Entry* EntryOf(const Op& op) const;
   /// True for handlers that compute lane by lane and whose masked form calls Op::full.
@@ -48,8 +48,8 @@ class HandlerNames {
   Handler lanewise_[6] = {};
 };
 
-/// Calls the original handler of a lane-wise op. It may call Op::full in turn and must not meet the
-/// thunk there, so it gets a copy. Returns what the thunk is to return.
+/// Calls the original handler of a lane-wise op. The handler may call Op::full, which must not be
+/// the thunk, so it gets a modified copy of the op. Returns the value that the thunk must return.
 inline const Op* CallLanewise(Warp& warp, const Op* op, Handler full, Handler masked,
                               bool is_masked) {
   Op copy = *op;

@@ -1,4 +1,4 @@
-// What the interpreter's tests share: loading PTX, buffers with device addresses, launching.
+// Helpers for the interpreter's tests: loading PTX, buffers with device addresses, launching.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -50,12 +50,12 @@ class Interpreter {
     memory_->MarkWritten(address, values.size() * sizeof(T));
     return address;
   }
-  /// Full checks, of global memory too; buffers made from now on are watched.
+  /// Enables full checks. Global memory is checked only in buffers created after this call.
   void CheckEverything() {
     options.full_checks = true;
     memory_->Watch(kernels_->global_granule_shift());
   }
-  /// Memory that nothing has written.
+  /// Allocates memory that nothing has written.
   template <class T>
   uint64_t Empty(size_t count) {
     const uint64_t address =
@@ -91,7 +91,7 @@ class Interpreter {
     request.dynamic_shared = dynamic_shared;
     request.cooperative = cooperative;
     request.resident_blocks = resident_blocks;
-    request.look_after = look_after;
+    request.stall_check_interval = stall_check_interval;
     request.in_order = in_order;
     request.parameters = parameters;
     request.shadows = shadows;
@@ -106,7 +106,7 @@ class Interpreter {
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
   uint64_t resident_blocks = 0;
-  int64_t look_after = 0;
+  int64_t stall_check_interval = 0;
   bool in_order = false;
   int threads = 2;
 

@@ -1,6 +1,6 @@
-// A PTX module as the interpreter runs it: kernels decoded on first use into arrays of micro-ops
-// with pre-resolved register offsets (decode.h, op.h). Decoding does not depend on addresses:
-// variables of the module are looked up in GlobalMemory (BindSymbol) when a launch starts.
+// A PTX module for the interpreter. Kernels are decoded on first use into arrays of micro-ops with
+// resolved register offsets (decode.h, op.h). Decoding does not depend on addresses: a launch looks
+// up the module's variables in GlobalMemory (BindSymbol) when it starts.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace cupel::emu {
 
-/// Where the other state spaces lie in the generic address space. Global memory (memory.h) lies
-/// elsewhere.
+/// The windows of the other state spaces in the generic address space. Global memory (memory.h) is
+/// outside of them.
 inline constexpr uint64_t kWindowBytes = uint64_t{1} << 32;
 inline constexpr uint64_t kSharedWindow = 0x0000'7e00'0000'0000u;
 inline constexpr uint64_t kLocalWindow = 0x0000'7d00'0000'0000u;
@@ -25,7 +25,7 @@ inline constexpr uint64_t kParamWindow = 0x0000'7c00'0000'0000u;
 
 struct Code;  // decoded micro-ops (code.h)
 
-/// What is known of a kernel without running it.
+/// The static properties of a kernel, and its code.
 struct Kernel {
   Kernel();
   ~Kernel();
@@ -37,12 +37,12 @@ struct Kernel {
   uint32_t param_bytes = 0;
   uint32_t static_shared_bytes = 0;
   uint32_t local_bytes = 0;         // of one thread
-  uint64_t cluster_blocks = 1;      // that the kernel asks for itself
-  bool has_global_atomics = false;  // blocks then run in order, on one thread
+  uint64_t cluster_blocks = 1;      // blocks per cluster that the kernel itself requires
+  bool has_global_atomics = false;  // if true, blocks run in order, on one thread
   bool has_shared_atomics = false;
-  bool has_plain_stores = false;  // nothing but `st` writes to global memory
-  bool may_spin = false;          // waits for other blocks (volatile or acquiring loads in a loop)
-  /// Not empty when the kernel uses what the interpreter lacks: "wgmma.mma_async… at kernel.cu:31".
+  bool has_plain_stores = false;  // only `st` writes to global memory
+  bool may_spin = false;          // may wait for other blocks: has volatile or atomic loads
+  /// Not empty if the interpreter does not support the kernel: "wgmma.mma_async… at kernel.cu:31".
   std::string unsupported;
   std::unique_ptr<Code> code;  // null when unsupported
 };
@@ -50,18 +50,18 @@ struct Kernel {
 /// The kernels of one PTX module. Find is thread-safe.
 class KernelModule {
  public:
-  /// Keeps a copy of the module. Does not look into bodies: a kernel that is never launched does
-  /// not matter. `vector_level` (for tests) limits the instruction set that handlers use, see
+  /// Keeps a copy of the module. Does not decode kernels: a kernel that is never launched may be
+  /// unsupported. `vector_level` (for tests) limits the instruction set that handlers use, see
   /// handlers.h.
   static Result<std::unique_ptr<KernelModule>> Decode(const ptx::Module& module,
                                                       int vector_level = 2);
   ~KernelModule();
 
-  /// The entry `name` (mangled), decoded now if it was not; null when there is none.
+  /// The entry `name` (mangled), decoded on first use; null if there is none.
   const Kernel* Find(std::string_view name) const;
   const ptx::Module& module() const { return module_; }
-  /// log2 of the bytes of the narrowest access to global memory in the module, at most 2: how
-  /// finely it must be watched.
+  /// log2 of the bytes of the narrowest access to global memory in the module, at most 2. This is
+  /// the granularity for race checks.
   int global_granule_shift() const { return global_granule_shift_; }
 
  private:

@@ -1,5 +1,5 @@
-// A launch: its blocks spread over threads, or in order on one where blocks may depend on each
-// other.
+// Runs a launch. Its blocks run on several threads, or in order on one thread if blocks may depend
+// on each other.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/launch.h"
 
@@ -24,20 +24,19 @@
 namespace cupel::emu {
 namespace {
 
-constexpr int64_t kLongQuantum =
-    2'000'000;                             // before another block starts beside a block that waits
-constexpr int64_t kShortQuantum = 20'000;  // when blocks wait for each other
-constexpr int64_t kSpinQuantum = 4'000;    // when they were written to wait
-constexpr int64_t kSlicesInQuantum = 8;    // so that all warps of a block have their turn
+constexpr int64_t kLongQuantum = 2'000'000;  // while only one block runs
+constexpr int64_t kShortQuantum = 20'000;    // when blocks wait for each other
+constexpr int64_t kSpinQuantum = 4'000;      // likewise, for kernels with Kernel::may_spin
+constexpr int64_t kSlicesInQuantum = 8;      // so that all warps of a block get a turn
 constexpr int64_t kUnlimited = INT64_MAX / 2;
 constexpr size_t kResidentBytes = size_t{2} << 30;
 constexpr uint64_t kMostBlocksWithWork = uint64_t{1} << 24;
 constexpr uint64_t kMostBlocks = uint64_t{1} << 40;  // so that nothing overflows
 constexpr uint64_t kCountedBlocks = 32;
-constexpr uint32_t kReservedShared = 1024;  // as sm_80 and later have it
+constexpr uint32_t kReservedShared = 1024;  // as on sm_80 and later
 
-/// The same for all warps of a launch: constants and parameters. Returns the missing symbol, if
-/// any.
+/// Fills in what all warps of a launch share: constants and parameters. Returns the name of a
+/// symbol without an address; empty if there is none.
 std::string FillFrame(LaunchState& launch) {
   launch.frame.assign(static_cast<size_t>(launch.code->frame_bytes), std::byte{0});
   auto* words = reinterpret_cast<uint32_t*>(launch.frame.data());
@@ -70,8 +69,8 @@ std::string FillFrame(LaunchState& launch) {
   return {};
 }
 
-/// Another time and another day in each run: a kernel that answers otherwise after a date, or where
-/// a clock stands still, is seen to.
+/// Draws a random time and date for each run. This exposes kernels that behave differently after a
+/// date, or if a clock does not advance.
 void SetClocks(uint64_t seed, LaunchState* launch) {
   constexpr uint64_t kYear = 31'557'600'000'000'000;  // nanoseconds
   Random random = Random(seed).Fork("clocks");
@@ -80,8 +79,8 @@ void SetClocks(uint64_t seed, LaunchState* launch) {
   launch->grid_id = static_cast<uint32_t>(random());
 }
 
-/// Memory for the grid's barrier, as the driver gives it to cooperative launches. One serves all
-/// launches: its name is kept with the symbols.
+/// Provides memory for the grid barrier, as the driver does for cooperative launches. All launches
+/// share it, under a name among the symbols.
 Status ProvideWorkspace(LaunchState& launch) {
   constexpr const char* kName = "grid workspace";
   constexpr uint64_t kBytes = 64;
@@ -101,7 +100,7 @@ Status ProvideWorkspace(LaunchState& launch) {
   return {};
 }
 
-/// Sets the thread's float mode for the handlers, and puts it back.
+/// Sets the thread's float mode for the handlers, and restores it.
 class FloatEnvironment {
  public:
   explicit FloatEnvironment(unsigned mode) : saved_(_mm_getcsr()) { _mm_setcsr(mode); }
@@ -113,24 +112,24 @@ class FloatEnvironment {
   unsigned saved_;
 };
 
-/// A block that depends on no other, to its end.
+/// Runs a block that does not depend on other blocks, to its end.
 BlockResult RunAlone(BlockState& block, StallWatch& watch) {
   watch.Restart();
   for (;;) {
-    const BlockResult result = RunBlock(block, watch.first_look());
+    const BlockResult result = RunBlock(block, watch.first_check());
     if (result != BlockResult::kUnfinished) return result;
     BlockState* const blocks[] = {&block};
-    const Outlook outlook = watch.Look(blocks, block.spent);
-    if (outlook == Outlook::kOpen || outlook == Outlook::kWaiting) continue;
-    if (outlook != Outlook::kStopped) {
-      watch.Report(blocks, 0, outlook);
+    const StallOutcome stall = watch.Check(blocks, block.spent);
+    if (stall == StallOutcome::kOpen || stall == StallOutcome::kWaiting) continue;
+    if (stall != StallOutcome::kStopped) {
+      watch.Report(blocks, 0, stall);
       block.worker->waited |= block.worker->launch->blocks_to_run > 1;
     }
     return BlockResult::kStopped;
   }
 }
 
-/// Blocks one after another, taken from the launch's counter.
+/// Takes blocks from the launch's counter and runs them one after another.
 Status RunIndependent(LaunchState& launch, Worker& worker) {
   BlockState block;
   StallWatch watch(launch, false);
@@ -146,7 +145,7 @@ Status RunIndependent(LaunchState& launch, Worker& worker) {
   }
 }
 
-/// Blocks in order on one thread; several take turns when they wait for each other.
+/// Runs blocks in order on one thread. Blocks that wait for each other take turns.
 class InOrder {
  public:
   InOrder(LaunchState& launch, Worker& worker)
@@ -163,12 +162,12 @@ class InOrder {
       }
       waiting_ = false;
       const bool alone = resident_.size() == 1 && !together;
-      // The first block is soon seen to wait for others, if it does; else it goes on alone.
-      const bool is_first = alone && !std::exchange(looked_, true);
+      // Check the first block early: if it does not wait for others, it continues alone.
+      const bool is_first = alone && !std::exchange(first_checked_, true);
       int64_t quantum = launch_.kernel->may_spin ? kSpinQuantum : kShortQuantum;
       worker_.slice = alone ? kSlice : quantum / kSlicesInQuantum;
       if (alone) quantum = kLongQuantum;
-      if (is_first) quantum = watch_.first_look();
+      if (is_first) quantum = watch_.first_check();
       for (size_t i = 0; i < resident_.size();) {
         const BlockResult result = RunBlock(*resident_[i], quantum);
         if (result == BlockResult::kStopped) return {};
@@ -210,37 +209,37 @@ class InOrder {
     return {};
   }
 
-  /// Blocks may wait for others, as far as decoding can tell: then they start roughly in order.
+  /// True if decoding found that blocks may wait for others. They then start roughly in order.
   bool BlocksWait() const { return launch_.kernel->may_spin || launch_.request->cooperative; }
 
-  /// Where blocks start far out of order, those that a device would start first may come last: then
-  /// there is room for all.
+  /// False if blocks start far out of order: the blocks that a device would start first may then
+  /// come last, so there must be room for all blocks.
   bool IsDeviceFull() const {
     if (launch_.options->schedule % 2 == 1 && !BlocksWait()) return false;
     const uint64_t most = launch_.request->resident_blocks;
     return most != 0 && resident_.size() >= std::max(most, 2 * kScheduleWindow);
   }
 
-  /// Blocks that all wait need others: twice as many, so that a grid's barrier is reached soon.
-  /// True when there are none to come, and the launch ends with an error.
+  /// If all blocks wait, starts as many more blocks, so that a grid barrier is reached soon.
+  /// Returns true if the launch ends with an error, for example because no block is left to start.
   Result<bool> StopIfStuck() {
     const auto now = static_cast<int64_t>(worker_.counters.warp_instructions);
     if (!watch_.IsDue(now)) return false;
     std::vector<BlockState*> blocks;
     for (const auto& block : resident_) blocks.push_back(block.get());
-    const Outlook outlook = watch_.Look(blocks, now);
-    if (outlook == Outlook::kOpen) return false;
-    if (outlook == Outlook::kStopped) return true;
+    const StallOutcome stall = watch_.Check(blocks, now);
+    if (stall == StallOutcome::kOpen) return false;
+    if (stall == StallOutcome::kStopped) return true;
     const uint64_t before = started_;
     for (size_t i = 0; i < blocks.size(); ++i) TRY(StartNext());
-    if (started_ != before || outlook == Outlook::kWaiting) return false;
+    if (started_ != before || stall == StallOutcome::kWaiting) return false;
     const uint64_t not_started = launch_.blocks_to_run - started_;
     if (not_started != 0 && !IsDeviceFull()) {
       launch_.unsupported = fmt::format(
-          "{} blocks that wait for each other, of which {} need all the memory there is",
+          "{} blocks that wait for each other, of which only {} fit into memory",
           launch_.blocks_to_run, resident_.size());
     } else {
-      watch_.Report(blocks, not_started, outlook);
+      watch_.Report(blocks, not_started, stall);
     }
     return true;
   }
@@ -251,7 +250,7 @@ class InOrder {
   std::vector<std::unique_ptr<BlockState>> resident_, free_;
   uint64_t started_ = 0;
   size_t bytes_ = 0;
-  bool waiting_ = false, looked_ = false;
+  bool waiting_ = false, first_checked_ = false;
 };
 
 void AddCounters(const engine::LaunchCounters& from, engine::LaunchCounters* to) {
@@ -268,7 +267,7 @@ void AddCounters(const engine::LaunchCounters& from, engine::LaunchCounters* to)
   to->critical_warp_instructions += from.critical_warp_instructions;
 }
 
-/// From `counted` blocks to all of them.
+/// Scales the counts of `counted` blocks to all `blocks`.
 void Extrapolate(uint64_t blocks, uint64_t counted, engine::LaunchCounters* counters) {
   if (counted == 0 || counted == blocks) return;
   auto scale = [&](uint64_t& value) {
@@ -284,7 +283,7 @@ void Extrapolate(uint64_t blocks, uint64_t counted, engine::LaunchCounters* coun
   }
 }
 
-/// What all workers counted. Some counts are of all blocks that ran, some of the counted ones only.
+/// Sums up the counts of all workers. Some cover all blocks that ran, others only counted blocks.
 void MergeCounters(LaunchState& launch, std::vector<Worker>& workers, LaunchOutcome* outcome) {
   engine::LaunchCounters sampled;
   Profile* profile = workers[0].profile.get();
@@ -306,8 +305,9 @@ void MergeCounters(LaunchState& launch, std::vector<Worker>& workers, LaunchOutc
   outcome->block_work = std::move(launch.block_work);
 }
 
-/// One finding for each code and place, from the block with the lowest number. After an error, what
-/// later blocks saw is dropped: how far they came depends on the threads.
+/// Keeps one finding for each code and source line, from the block with the lowest number. After an
+/// error, findings of later blocks are dropped, because how far these blocks ran depends on thread
+/// timing.
 void MergeFindings(std::vector<Worker>& workers, uint64_t stop_at, LaunchOutcome* outcome) {
   std::vector<SeenFinding> all;
   for (Worker& worker : workers) {
@@ -343,7 +343,7 @@ void MergePrinted(std::vector<Worker>& workers, uint64_t stop_at, LaunchOutcome*
   for (PrintedText& printed : all) outcome->printed.push_back(std::move(printed.text));
 }
 
-/// An outcome that needs no execution: bad requests.
+/// Checks the request. If it cannot run, puts the reason into `outcome` and returns true.
 bool Refused(const LaunchRequest& request, LaunchOutcome* outcome) {
   auto refuse = [&](std::string message) {
     engine::Finding finding;
@@ -354,8 +354,10 @@ bool Refused(const LaunchRequest& request, LaunchOutcome* outcome) {
     return true;
   };
   const uint64_t threads = request.block.Count();
-  if (threads == 0 || threads > 1024) return refuse("A block has between 1 and 1024 threads.");
-  if (request.grid.Count() == 0) return refuse("A grid has at least one block.");
+  if (threads == 0 || threads > 1024) {
+    return refuse("A block must have between 1 and 1024 threads.");
+  }
+  if (request.grid.Count() == 0) return refuse("A grid must have at least one block.");
   const unsigned __int128 blocks =
       static_cast<unsigned __int128>(request.grid.x) * request.grid.y * request.grid.z;
   if (blocks > kMostBlocks) {

@@ -1,4 +1,4 @@
-// Runs one kernel launch on the CPU: every warp of every block, all memory accesses checked.
+// Runs one kernel launch on the CPU: every warp of every block, with all memory accesses checked.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,20 +27,20 @@ struct LaunchRequest {
   bool cooperative = false;
   std::span<const std::byte>
       parameters;  // the .param block, pointers relocated to device addresses
-  /// Numbers of the blocks to run, ascending; empty: all. Stores of such a launch are tracked.
+  /// The numbers of the blocks to run, ascending; if empty, all blocks run. If not empty, stores
+  /// are tracked.
   std::span<const uint64_t> only;
-  ShadowRun* shadows = nullptr;  // not null: the launch carries shadow values
-  /// Blocks of this launch that the device holds at a time; 0: not known. Others start when one of
-  /// them ends.
+  ShadowRun* shadows = nullptr;  // if not null, the launch computes shadow values
+  /// How many blocks of this launch the device holds at a time; 0: not known. The next block starts
+  /// when one of them ends.
   uint64_t resident_blocks = 0;
-  /// Of the L1, a block's share (near_cache.h).
+  /// A block's share of the L1 (near_cache.h).
   uint64_t near_bytes = uint64_t{24} << 10;
-  /// Blocks may wait for each other, though the kernel does not look like it.
+  /// Blocks may wait for each other, even if decoding did not find that they may.
   bool in_order = false;
-  /// After how many warp instructions blocks that have not ended are looked at (stall.h), first and
-  /// from then on; 0: the usual.
-  int64_t look_after = 0;
-  /// Of the device: multiprocessors, and how many warps one holds.
+  /// Warp instructions until the first stall check (stall.h), and between checks; 0: the default.
+  int64_t stall_check_interval = 0;
+  /// The device's multiprocessors, and how many warps one of them holds.
   uint32_t processors = 1, processor_warps = 64;
 };
 
@@ -50,21 +50,22 @@ struct WrittenRange {
 };
 
 struct LaunchOutcome {
-  /// A block that ran by itself waited without end: perhaps for another one. Only with
-  /// LaunchRequest::in_order can that be told.
+  /// A block that ran alone waits forever, perhaps for another block. Run the launch again with
+  /// LaunchRequest::in_order to find out.
   bool wants_order = false;
   bool completed = false;   // false: an error finding or `unsupported` ended the launch early
   std::string unsupported;  // "wgmma.mma_async… at kernel.cu:31"
   std::vector<engine::Finding> findings;
-  std::vector<std::string> printed;  // by printf, a string a call; blocks in order
+  std::vector<std::string> printed;  // one string per printf call; blocks in order
   engine::LaunchCounters
       counters;  // kernel, grid, block and all counts; not occupancy, estimated_us
   std::vector<uint32_t> block_work;   // warp instructions by block run; empty without counters
-  std::vector<WrittenRange> written;  // with LaunchRequest::only: sorted, apart from each other
+  std::vector<WrittenRange> written;  // with LaunchRequest::only: sorted, not adjacent
 };
 
-/// Executes the launch. Findings are data; an Error is ours (kCancelled when options.cancelled said
-/// so). Deterministic for a given request, memory contents and options, whatever the pool's size.
+/// Executes the launch. Bugs of the kernel are findings in the outcome. An Error means that cupel
+/// could not run it (kCancelled: options.cancelled returned true). The outcome depends only on the
+/// request, the memory contents and the options, not on the size of the pool.
 Result<LaunchOutcome> RunLaunch(const LaunchRequest& request, GlobalMemory& memory,
                                 const engine::RunOptions& options, ThreadPool& pool);
 

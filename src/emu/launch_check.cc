@@ -1,6 +1,7 @@
-// Limits: CUDA programming guide, tables of compute capabilities. Names of errors: what CUDA 13.0
-// (driver 580) answered on an H200; earlier releases say cudaErrorInvalidConfiguration for grids
-// and blocks. Tested by launch_check_test.cc. SPDX-License-Identifier: Apache-2.0
+// The limits are from the CUDA programming guide, tables of compute capabilities. The error names
+// are those that CUDA 13.0 (driver 580) returned on an H200. Earlier releases return
+// cudaErrorInvalidConfiguration for grids and blocks. Tested by launch_check_test.cc.
+// SPDX-License-Identifier: Apache-2.0
 #include "emu/launch_check.h"
 
 #include <fmt/format.h>
@@ -11,10 +12,10 @@
 namespace cupel::emu {
 namespace {
 
-// Clusters of more blocks need an attribute that says the kernel is not portable.
+// The maximum. Clusters of more than 8 blocks also need the attribute for non-portable sizes.
 constexpr uint64_t kLargestCluster = 16;
 
-// The first broken rule: CUDA's error name and a sentence.
+// The first violated rule: CUDA's error name and an explanation.
 struct Refusal {
   const char* error;
   std::string why;
@@ -97,7 +98,7 @@ MaybeRefusal CheckResources(const plan::Launch& launch, const KernelLimits& kern
                     "{} bytes a block",
                     shared, kernel.static_shared, launch.dynamic_shared, shared_limit)};
   }
-  // Registers are the only thing left that can make a legal block not fit an SM.
+  // Only registers can still keep a legal block from fitting on an SM.
   const int threads = static_cast<int>(launch.block.Count());
   if (kernel.registers > 0 &&
       device::ComputeOccupancy(d, threads, kernel.registers, 0).blocks_per_sm == 0) {
@@ -151,7 +152,7 @@ MaybeRefusal CheckParameters(const plan::Launch& launch, const KernelLimits& ker
 
 MaybeRefusal FirstRefusal(const plan::Launch& launch, const KernelLimits& kernel,
                           const device::Description& device) {
-  // In order: later checks rely on what earlier ones established.
+  // The order matters: later checks rely on earlier ones.
   if (auto r = CheckGrid(launch, device)) return r;
   if (auto r = CheckBlock(launch, device)) return r;
   if (auto r = CheckDirectives(launch, kernel)) return r;

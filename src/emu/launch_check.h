@@ -1,5 +1,5 @@
-// What the CUDA driver refuses before a kernel runs: impossible configurations. The judge must see
-// them as the device would, because code that ignores the error returns whatever memory held.
+// Detects launch configurations that the CUDA driver rejects before a kernel runs. Such a launch
+// must fail as on the device, because code that ignores the error returns uninitialised memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace cupel::emu {
 
-/// A kernel as the driver knows it.
+/// The properties of a kernel that the driver checks.
 struct KernelLimits {
   std::string demangled;
   int registers = 0;  // of one thread; 0: not known
@@ -26,8 +26,8 @@ struct KernelLimits {
 KernelLimits LimitsOf(const Kernel& kernel, const ptx::Module& module,
                       const std::vector<build::KernelResources>& resources);
 
-/// The finding "illegal_launch" with CUDA's error name and the limit, or nothing when the launch is
-/// legal on `device`.
+/// Returns the finding "illegal_launch" with CUDA's error name and the limit, or nullopt if the
+/// launch is legal on `device`.
 std::optional<engine::Finding> CheckLaunch(const plan::Launch& launch, const KernelLimits& kernel,
                                            const device::Description& device);
 

@@ -44,7 +44,7 @@ TEST_F(CheckLaunchTest, LegalLaunchesPass) {
   EXPECT_EQ(Message(), "");
 }
 
-TEST_F(CheckLaunchTest, GridsAndBlocks) {
+TEST_F(CheckLaunchTest, RejectsInvalidGridsAndBlocks) {
   launch_.block = {1025, 1, 1};
   ExpectRefused("cudaErrorInvalidValue", "1024x1024x64");
   launch_.block = {64, 32, 1};
@@ -62,7 +62,7 @@ TEST_F(CheckLaunchTest, GridsAndBlocks) {
   ExpectRefused("cudaErrorInvalidValue", "2147483647x65535x65535");
 }
 
-TEST_F(CheckLaunchTest, SharedMemoryAndRegisters) {
+TEST_F(CheckLaunchTest, LimitsSharedMemoryAndRegisters) {
   launch_.dynamic_shared = 232449;
   ExpectRefused("cudaErrorInvalidValue", "limit of 232448 bytes");
   launch_.dynamic_shared = 230000;
@@ -72,11 +72,11 @@ TEST_F(CheckLaunchTest, SharedMemoryAndRegisters) {
   kernel_.registers = 255;
   launch_.block = {1024, 1, 1};
   ExpectRefused("cudaErrorLaunchOutOfResources", "1024 threads with 255 registers");
-  kernel_.registers = 0;  // not known: nothing to refuse
+  kernel_.registers = 0;  // unknown, so not checked
   EXPECT_EQ(Message(), "");
 }
 
-TEST_F(CheckLaunchTest, LaunchBounds) {
+TEST_F(CheckLaunchTest, EnforcesLaunchBounds) {
   function_.max_ntid = {64};
   ExpectRefused("cudaErrorInvalidValue", "launch bounds allow 64");
   launch_.block = {64, 1, 1};
@@ -87,7 +87,7 @@ TEST_F(CheckLaunchTest, LaunchBounds) {
   EXPECT_EQ(Message(), "");
 }
 
-TEST_F(CheckLaunchTest, ClustersAndCooperation) {
+TEST_F(CheckLaunchTest, LimitsClustersAndCooperativeGrids) {
   launch_.cluster = {3, 1, 1};
   ExpectRefused("cudaErrorInvalidClusterSize", "not a multiple of the cluster 3x1x1");
   launch_.cluster = {32, 1, 1};
@@ -104,7 +104,7 @@ TEST_F(CheckLaunchTest, ClustersAndCooperation) {
   ExpectRefused("cudaErrorCooperativeLaunchTooLarge", "16 on each of 108 SMs");
 }
 
-TEST_F(CheckLaunchTest, ParameterBlocks) {
+TEST_F(CheckLaunchTest, RejectsWrongParameterSize) {
   kernel_.param_bytes = 24;
   launch_.parameters = std::string(16, '\0');
   ExpectRefused("cudaErrorInvalidValue", "16 bytes of parameters were passed, the kernel takes 24");

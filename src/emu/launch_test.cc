@@ -1,4 +1,4 @@
-// Kernels as nvcc compiles them, against plain C++: results, findings, determinism.
+// Compares kernels compiled by nvcc with plain C++: results, findings, determinism.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/launch.h"
 
@@ -115,7 +115,7 @@ TEST_F(LaunchTest, SoftmaxWithDynamicSharedMemoryMatches) {
       EXPECT_NEAR(y[r * kN + i], std::exp(double{x[r * kN + i]}) / sum, 1e-7);
     }
   }
-  // Too little shared memory: the write of the last warp is outside.
+  // With too little shared memory, the last warp writes past its end.
   emu.dynamic_shared = 4 * 7;
   emu.options.full_checks = false;
   const auto small = emu.Launch("softmax_rows", {kRows}, {256}, dx, dy, int{kN});
@@ -212,7 +212,7 @@ TEST_F(LaunchTest, ShufflesFromAbsentLanesArePoison) {
   EXPECT_EQ(emu.Read<float>(dy, 1)[0], want);
 }
 
-TEST_F(LaunchTest, LanesThatAMaskLeavesOutStillGiveTheirValues) {
+TEST_F(LaunchTest, ShuffleReadsLanesOutsideItsMask) {
   const auto x = Floats(32, 11);
   const uint64_t dx = emu.Buffer(x), dy = emu.Buffer(std::vector<float>(1));
   const auto outcome = emu.Launch("excluded_shuffle", {1}, {32}, dx, dy);
@@ -223,7 +223,7 @@ TEST_F(LaunchTest, LanesThatAMaskLeavesOutStillGiveTheirValues) {
   EXPECT_NEAR(emu.Read<float>(dy, 1)[0], sum, 1e-5f);
 }
 
-TEST_F(LaunchTest, LanesThatSpinForEachOtherGetTheirTurns) {
+TEST_F(LaunchTest, LanesThatSpinForEachOtherTakeTurns) {
   const uint64_t lock = emu.Buffer(std::vector<int>(1)), counter = emu.Buffer(std::vector<int>(1));
   const auto outcome = emu.Launch("spin_lock", {3}, {96}, lock, counter);
   ASSERT_TRUE(outcome.completed) << Summary(outcome);
@@ -241,7 +241,7 @@ TEST_F(LaunchTest, BlocksThatWaitForLaterBlocksRunTogether) {
   }
 }
 
-TEST_F(LaunchTest, BarriersThatDivergeAreErrors) {
+TEST_F(LaunchTest, ReportsDivergentBarriers) {
   const uint64_t dy = emu.Buffer(std::vector<float>(64));
   const auto outcome = emu.Launch("barrier_in_branch", {1}, {64}, dy);
   EXPECT_FALSE(outcome.completed);
@@ -249,7 +249,7 @@ TEST_F(LaunchTest, BarriersThatDivergeAreErrors) {
   EXPECT_EQ(outcome.findings[0].file, "kernels.cu");
 }
 
-TEST_F(LaunchTest, EndlessLoopsEnd) {
+TEST_F(LaunchTest, BudgetEndsEndlessLoops) {
   emu.options.max_warp_instructions = 100'000;
   const uint64_t dy = emu.Buffer(std::vector<int>(1));
   const auto outcome = emu.Launch("endless", {2}, {64}, dy);
@@ -280,7 +280,7 @@ TEST_F(LaunchTest, OutOfBoundsNamesTheBufferAndTheThread) {
   EXPECT_EQ(finding.kernel, "silu_mul");
 }
 
-TEST_F(LaunchTest, MisalignedVectorAccessIsAnError) {
+TEST_F(LaunchTest, RejectsMisalignedVectorAccess) {
   const uint64_t da = emu.Buffer(Floats(4096, 5)), db = emu.Buffer(Floats(4096, 6)),
                  dc = emu.Buffer(std::vector<float>(4096));
   const auto outcome = emu.Launch("silu_mul", {1}, {256}, da + 4, db, dc, 256);
@@ -363,7 +363,7 @@ TEST_F(LaunchTest, ResultsDoNotDependOnThreadsSeedsOrVectors) {
   }
 }
 
-TEST_F(LaunchTest, FullChecksKnowWarpSynchronisation) {
+TEST_F(LaunchTest, FullChecksRespectWarpSynchronisation) {
   const uint64_t dx = emu.Buffer(Ints(64, 16)), dy = emu.Buffer(std::vector<int>(64));
   emu.options.full_checks = true;
   const auto good = emu.Launch("warp_exchange", {1}, {64}, dx, dy);
@@ -374,7 +374,7 @@ TEST_F(LaunchTest, FullChecksKnowWarpSynchronisation) {
   EXPECT_TRUE(Has(unwritten, "uninitialized_shared")) << Summary(unwritten);
 }
 
-TEST_F(LaunchTest, GridsSynchronise) {
+TEST_F(LaunchTest, CooperativeGridsSynchronise) {
   const uint64_t dx = emu.Buffer(std::vector<int>(9)), dy = emu.Buffer(std::vector<int>(9 * 64));
   emu.cooperative = true;
   const auto outcome = emu.Launch("grid_sums", {9}, {64}, dx, dy);
@@ -382,7 +382,7 @@ TEST_F(LaunchTest, GridsSynchronise) {
   EXPECT_EQ(emu.Read<int>(dy, 9 * 64), std::vector<int>(9 * 64, 45));
 }
 
-TEST_F(LaunchTest, CarriesChain) {
+TEST_F(LaunchTest, CarriesPropagate) {
   Interpreter other(R"(.version 8.0
 .target sm_90
 .address_size 64
@@ -403,7 +403,7 @@ ret; }
   EXPECT_EQ(other.Read<uint64_t>(dp, 2), (std::vector<uint64_t>{a + b, a - b}));
 }
 
-TEST_F(LaunchTest, EndlessIndexedBranchesEnd) {
+TEST_F(LaunchTest, BudgetEndsEndlessIndexedBranches) {
   Interpreter other(R"(.version 8.0
 .target sm_90
 .address_size 64

@@ -1,10 +1,10 @@
-// Registers that never hold values at the same time share a slot, so that the frames of a block's
-// warps stay in the first-level cache: PTX has a register for every value. Classic backward
-// liveness over basic blocks, then linear scan. What may be read before it is written is poisoned
-// at the start.
+// PTX has a register for every value. Registers that are never live at the same time share a slot,
+// so that the frames of a block's warps stay in the CPU's L1 cache. The method is backward liveness
+// analysis over basic blocks, then linear scan. Slots that may be read before they are written are
+// poisoned at the start.
 //
-// Lanes of one warp may be at different places of the program; each uses its own column of a slot,
-// and what holds for the path of one lane holds for the column.
+// Lanes of one warp may be at different places in the program. Sharing is still correct, because
+// each lane uses its own column of a slot and each lane's path is covered by the analysis.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <queue>
@@ -17,7 +17,7 @@ namespace {
 
 using ptx::Instr;
 
-constexpr size_t kMostBits = size_t{1} << 31;  // of all blocks together; beyond, nothing is shared
+constexpr size_t kMostBits = size_t{1} << 31;  // of all blocks; above this no slots are shared
 
 /// One bit for each slot.
 class SlotSet {
@@ -26,7 +26,7 @@ class SlotSet {
   void Set(size_t slot) { words_[slot / 64] |= uint64_t{1} << (slot % 64); }
   void Clear(size_t slot) { words_[slot / 64] &= ~(uint64_t{1} << (slot % 64)); }
   bool Has(size_t slot) const { return ((words_[slot / 64] >> (slot % 64)) & 1u) != 0; }
-  /// this |= other; true when that changed it.
+  /// this |= other. Returns true if that changed it.
   bool Merge(const SlotSet& other) {
     uint64_t changed = 0;
     for (size_t i = 0; i < words_.size(); ++i) {
@@ -67,7 +67,7 @@ void Decoder::ShareSlots() {
   for (const auto& [key, slot] : specials_) fixed[static_cast<size_t>(slot)] = true;
   for (const auto& [key, slot] : parameters_) fixed[static_cast<size_t>(slot)] = true;
   const std::vector<BasicBlock> blocks = BlocksOf(function_);
-  // Calls save and restore whole functions' registers: each has a slot of its own then.
+  // Calls save and restore all registers of a function, so each register then has its own slot.
   if (blocks.empty() || blocks.size() * slots > kMostBits || !inlined_.functions.empty()) {
     for (size_t slot = 0; slot < slots; ++slot) {
       if (!fixed[slot]) undefined_.push_back(static_cast<int>(slot));
@@ -78,14 +78,14 @@ void Decoder::ShareSlots() {
     return static_cast<size_t>(register_slot_[static_cast<size_t>(reg)]);
   };
 
-  // Backward within a block: calls kill(slot, at) and use(slot, at) in execution order, reversed.
+  // Walks a block backward: calls kill(slot, at) and use(slot, at) in reverse execution order.
   auto walk = [&](const BasicBlock& block, auto kill, auto use) {
     for (size_t i = block.end; i-- > block.begin;) {
       if (aliased_[i]) continue;
       const Instr& instr = function_.body[i];
       const RegisterUse registers = UseOf(instr);
       for (int reg : registers.writes) {
-        // Where the guard is false the old value stays: no kill.
+        // If the guard is false, the old value stays, so a guarded write kills nothing.
         if (instr.guard < 0) {
           kill(slot_of(reg), i);
         } else {
@@ -125,7 +125,7 @@ void Decoder::ShareSlots() {
     if (at_start[slot_of(static_cast<int>(reg))]) defined_slot_[reg] = kNeeded;
   }
 
-  // Linear scan: intervals by begin; a slot is free again after the end of its last interval.
+  // Linear scan over intervals sorted by begin. A slot is free after the end of its last interval.
   std::sort(intervals.begin(), intervals.end(), [](const Interval& a, const Interval& b) {
     return std::pair(a.begin, a.slot) < std::pair(b.begin, b.slot);
   });
@@ -152,7 +152,7 @@ void Decoder::ShareSlots() {
   for (int& slot : register_slot_) {
     if (home[static_cast<size_t>(slot)] >= 0) slot = home[static_cast<size_t>(slot)];
   }
-  // Slots that lost their registers take no room.
+  // Slots without registers take no space.
   for (size_t slot = 0; slot < slots; ++slot) {
     if (!fixed[slot] && home[slot] != static_cast<int>(slot)) slots_[slot].kind = SlotKind::kNone;
   }

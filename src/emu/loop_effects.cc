@@ -75,7 +75,7 @@ OpEffect OfWait(const Op& op) {
   return effect;
 }
 
-/// Keys that begin with '@': ops without a row in the tables of arithmetic.
+/// Ops whose key starts with '@', which are not in the tables of arithmetic.
 OpEffect OfControl(std::string_view key, const Op& op) {
   static constexpr std::string_view kSilent[] = {"@jump",  "@merge",  "@fall",         "@mode",
                                                  "@yield", "@fence",  "@checkdefined", "@define",
@@ -90,10 +90,10 @@ OpEffect OfControl(std::string_view key, const Op& op) {
     effect.kind = Effect::kDecide;
     Reads(effect, op.src[0], SlotKind::kWord);
   } else if (key == "@syncwarp") {
-    effect.kind = Effect::kDecide;  // by its mask
+    effect.kind = Effect::kDecide;  // depends on its mask
     Reads(effect, op.src[3], SlotKind::kWord);
   } else if (key == "@barrier") {
-    effect.kind = Effect::kMeet;
+    effect.kind = Effect::kBarrier;
     Reads(effect, op.src[0], SlotKind::kWord);
     Reads(effect, op.src[1], SlotKind::kWord);
     Reads(effect, op.src[2], SlotKind::kPredicate);

@@ -1,6 +1,5 @@
-// What each micro-op of a kernel takes from registers and memory and what it leaves there, as far
-// as one must know to say whether a loop can ever end (loop_path.h). What is not known counts as
-// anything.
+// What each micro-op of a kernel reads and writes, in the detail needed to decide whether a loop
+// can ever end (loop_path.h). An unknown op is assumed to do anything.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,16 +14,16 @@
 namespace cupel::emu {
 
 enum class Effect : uint8_t {
-  kNothing,  // neither registers nor memory
-  kCompute,  // registers from registers
-  kTime,     // a register from the clock
-  kDecide,   // where lanes go
-  kGuard,    // whether they execute the next ops
-  kRead,     // of memory
-  kWrite,    // likewise
-  kUpdate,   // an atomic operation
-  kWait,     // asks whether a phase of an mbarrier is complete
-  kMeet,     // waits at a barrier of the block
+  kNothing,  // changes neither registers nor memory
+  kCompute,  // computes registers from registers
+  kTime,     // reads the clock into a register
+  kDecide,   // decides where lanes continue
+  kGuard,    // decides whether lanes execute the next ops
+  kRead,     // reads memory
+  kWrite,    // writes memory
+  kUpdate,   // updates memory atomically
+  kWait,     // tests whether a phase of an mbarrier is complete
+  kBarrier,  // waits at a barrier of the block
   kOther,
 };
 
@@ -36,17 +35,16 @@ struct FramePart {
 
 struct OpEffect {
   Effect kind = Effect::kOther;
-  bool is_strong = false;  // memory: volatile or atomic, as a poll has to be
-  bool is_simple = false;  // registers: as counts of tries and times are computed, no real work
+  bool is_strong = false;  // memory: volatile or atomic, which polling requires
+  bool is_simple = false;  // registers: typical of retry counters and timeouts, not of real work
   uint8_t reads = 0, writes = 0;
   std::array<FramePart, 5> read;     // memory: the address first
-  std::array<FramePart, 4> written;  // completely, for the lanes that execute
+  std::array<FramePart, 4> written;  // for all lanes that execute the op
 };
 
 class LoopEffects {
  public:
-  /// `originals`: the handlers that the ops had before they were instrumented; null when they were
-  /// not.
+  /// `originals`: the handlers of the ops before instrumentation; null if there was none.
   LoopEffects(const Code& code, const std::vector<Handler>* originals);
   const OpEffect& of(size_t op) const { return effects_[op]; }
 

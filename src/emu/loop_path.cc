@@ -9,23 +9,23 @@
 namespace cupel::emu {
 namespace {
 
-// Bounds on the work; beyond, a loop counts as one that moves on.
-constexpr int kMostWalks = 64;     // around a path
-constexpr size_t kMostParts = 64;  // registers that vary, in a loop that merely waits
-constexpr size_t kMostReads = 16;  // of a path, that are asked whether a branch depends on them
+// Limits on the work. A loop that exceeds them counts as making progress.
+constexpr int kMostWalks = 64;     // walks around a path
+constexpr size_t kMostParts = 64;  // varying registers in a loop that only waits
+constexpr size_t kMostReads = 16;  // reads of a path that are checked for dependent branches
 
 bool ReadsMemory(const OpEffect& effect) {
   return effect.kind == Effect::kRead || effect.kind == Effect::kUpdate ||
          effect.kind == Effect::kWait;
 }
 
-/// Once along the path.
-void Walk(const LoopEffects& effects, std::span<const PathStep> path, uint32_t all_lanes,
+/// Propagates `varying` along the path once.
+void Propagate(const LoopEffects& effects, std::span<const PathStep> path, uint32_t all_lanes,
           uint32_t source, bool clock, FrameSet& varying, Dependence& found) {
   for (const PathStep& step : path) {
     const OpEffect& effect = effects.of(step.op);
     bool depends = false;
-    for (size_t i = 0; i < effect.reads; ++i) depends |= varying.Meets(effect.read[i]);
+    for (size_t i = 0; i < effect.reads; ++i) depends |= varying.Intersects(effect.read[i]);
     switch (effect.kind) {
       case Effect::kDecide:
       case Effect::kGuard:
@@ -37,9 +37,9 @@ void Walk(const LoopEffects& effects, std::span<const PathStep> path, uint32_t a
       case Effect::kWait:
       case Effect::kOther:
         found.accesses |= depends;
-        depends = false;  // memory does not change
+        depends = false;  // memory does not change, so the value read does not either
         break;
-      case Effect::kMeet:
+      case Effect::kBarrier:
         found.accesses |= depends;
         break;
       case Effect::kTime:
@@ -73,7 +73,7 @@ void FrameSet::Clear(FramePart part) {
     words_[static_cast<size_t>(at) / 64] &= ~(uint64_t{1} << (at % 64));
   }
 }
-bool FrameSet::Meets(FramePart part) const {
+bool FrameSet::Intersects(FramePart part) const {
   for (int32_t at = part.offset / 4; at < (part.offset + part.bytes) / 4; ++at) {
     if (((words_[static_cast<size_t>(at) / 64] >> (at % 64)) & 1u) != 0) return true;
   }
@@ -106,11 +106,11 @@ Dependence Follow(const LoopEffects& effects, std::span<const PathStep> path, Fr
   uint32_t all_lanes = 0;
   for (const PathStep& step : path) all_lanes |= step.lanes;
   Dependence found;
-  for (int walk = 0; walk<kMostWalks&& * work> 0; ++walk) {
+  for (int walk = 0; walk < kMostWalks && *work > 0; ++walk) {
     *work -= static_cast<int64_t>(path.size() + varying.words() / 4);
     found = {};
     FrameSet after = varying;
-    Walk(effects, path, all_lanes, source, clock, after, found);
+    Propagate(effects, path, all_lanes, source, clock, after, found);
     if (!varying.Merge(after)) return found;
   }
   found.branches = found.accesses = found.work = true;
@@ -119,36 +119,39 @@ Dependence Follow(const LoopEffects& effects, std::span<const PathStep> path, Fr
 
 namespace {
 
-/// The first op of the path that touches the part reads it: it holds what the round before left.
+/// True if the first op of the path that touches the part reads it, so that its value comes from
+/// the previous iteration.
 bool IsCarried(const LoopEffects& effects, std::span<const PathStep> path, FramePart part,
                uint32_t all_lanes) {
-  const auto meets = [&](FramePart other) {
+  const auto overlaps = [&](FramePart other) {
     return other.offset < part.offset + part.bytes && part.offset < other.offset + other.bytes;
   };
   for (const PathStep& step : path) {
     const OpEffect& effect = effects.of(step.op);
     const auto read = std::span(effect.read).first(effect.reads);
     const auto written = std::span(effect.written).first(effect.writes);
-    if (std::any_of(read.begin(), read.end(), meets)) return true;
-    if (step.lanes == all_lanes && std::any_of(written.begin(), written.end(), meets)) return false;
+    if (std::any_of(read.begin(), read.end(), overlaps)) return true;
+    if (step.lanes == all_lanes && std::any_of(written.begin(), written.end(), overlaps)) {
+      return false;
+    }
   }
   return false;
 }
 
-/// Whether the loop does nothing beside waiting: what it carries from one round to the next are
-/// counts and times that decide when it ends, and no result.
+/// True if the loop does nothing but wait: between iterations it carries only counters and times
+/// that decide when it ends, and no results.
 bool OnlyWaits(const LoopEffects& effects, std::span<const PathStep> path, const FrameSet& varying,
                int64_t* work) {
   uint32_t all_lanes = 0;
   for (const PathStep& step : path) all_lanes |= step.lanes;
-  std::set<int32_t> asked;
+  std::set<int32_t> checked;
   for (const PathStep& step : path) {
     const OpEffect& effect = effects.of(step.op);
     for (const FramePart part : std::span(effect.written).first(effect.writes)) {
-      if (!varying.Meets(part) || !asked.insert(part.offset).second) continue;
-      if (asked.size() > kMostParts) return false;
+      if (!varying.Intersects(part) || !checked.insert(part.offset).second) continue;
+      if (checked.size() > kMostParts) return false;
       if (!IsCarried(effects, path, part, all_lanes)) continue;
-      FrameSet alone = varying.Nothing();
+      FrameSet alone = varying.EmptySet();
       alone.Set(part);
       const Dependence dependence = Follow(effects, path, alone, UINT32_MAX, false, work);
       if (!dependence.branches || dependence.work) return false;
@@ -166,24 +169,24 @@ LoopFacts Judge(const LoopEffects& effects, std::span<const PathStep> path, cons
   for (const PathStep& step : path) {
     const OpEffect& effect = effects.of(step.op);
     if (effect.kind == Effect::kOther) return facts;
-    if (effect.kind != Effect::kMeet) continue;
-    facts.meets = true;
+    if (effect.kind != Effect::kBarrier) continue;
+    facts.uses_barriers = true;
     if (effect.writes == 0) continue;
-    // What a barrier reduces stays the same if everybody always says the same.
+    // A reduction at a barrier keeps its result only if all lanes always vote the same.
     const uint64_t vote = step.named << 32 | step.lanes;
     if (votes != 0 && vote != votes) return facts;
     votes = vote;
   }
   const Dependence dependence = Follow(effects, path, varying, UINT32_MAX, true, work);
   if (dependence.accesses) return facts;
-  // Of what is read, what a branch depends on; a volatile or atomic read before others.
+  // Find a read that a branch depends on. Prefer volatile and atomic reads.
   bool is_strong = false;
-  size_t asked = 0;
-  for (size_t i = 0; i < path.size() && asked < kMostReads && !is_strong; ++i) {
+  size_t checked = 0;
+  for (size_t i = 0; i < path.size() && checked < kMostReads && !is_strong; ++i) {
     const OpEffect& effect = effects.of(path[i].op);
     if (!ReadsMemory(effect) || (facts.awaited != UINT32_MAX && !effect.is_strong)) continue;
-    ++asked;
-    if (!Follow(effects, path, varying.Nothing(), path[i].op, false, work).branches) continue;
+    ++checked;
+    if (!Follow(effects, path, varying.EmptySet(), path[i].op, false, work).branches) continue;
     facts.awaited = static_cast<uint32_t>(i);
     is_strong = effect.is_strong;
   }

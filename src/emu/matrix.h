@@ -1,15 +1,15 @@
-// Matrix instructions (mma, wmma, ldmatrix …) as micro-ops. What they have beyond an Op's five
-// operands stands in a list of slots (Code::lists); their shapes are packed into Op::flops.
+// Matrix instructions (mma, wmma, ldmatrix …) as micro-ops. Operands beyond an Op's five are in a
+// list of slots (Code::lists). The shapes are packed into Op::flops.
 //
-// A fragment is made of blocks of 8 lines. Lane l holds, of a block, elements E * (l % 4) … of line
-// l / 4: in order of lanes a register's 128 bytes are an 8-line matrix, row by row. All layouts of
-// mma.sync are such blocks in some order. wmma's fragments are opaque in PTX; here they are the
-// same blocks, laid out as sm_80 and later do.
+// A fragment consists of blocks of 8 lines. In a block, lane l holds elements of line l / 4, from
+// E * (l % 4). In order of lanes, a register's 128 bytes are thus an 8-line matrix, row by row. All
+// layouts of mma.sync are such blocks in some order. PTX leaves wmma's fragments opaque. Here they
+// are the same blocks, in the layout of sm_80 and later.
 //
-// Numerics: products are exact, summed in double precision together with the accumulator in
+// Numerics: exact products are summed in double precision together with the accumulator, in
 // ascending k, and rounded once to the result's type. Tensor cores align the products of a few k to
-// their largest exponent and truncate, and round after each such step, so that their last bits
-// differ (and differ from one generation to the next). mma of f64 is a chain of fused operations.
+// their largest exponent, truncate, and round after each such step. Their last bits therefore
+// differ (and differ between generations). mma of f64 is a chain of fused operations.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -57,10 +57,10 @@ constexpr uint32_t BitsOf(MatrixType type) {
   }
 }
 
-/// Of one operand; more than any shape of PTX has.
+/// Elements of one operand: an upper bound for all shapes of PTX.
 inline constexpr uint32_t kMostProductElements = 1024;
 
-/// d = a * b + c. The list: slots of a [m][k], of b [n][k], of c [m][n][…], of d likewise.
+/// d = a * b + c. The list contains the slots of a [m][k], b [n][k], c [m][n][…] and d [m][n][…].
 struct ProductShape {
   uint32_t m = 1, n = 1, k = 1;  // in blocks
   MatrixType a = MatrixType::kF16, b = MatrixType::kF16;
@@ -88,7 +88,7 @@ struct ProductShape {
   }
 };
 
-/// wmma.load and wmma.store. The list: slots by line block, column block, and within the block.
+/// wmma.load and wmma.store. The list contains slots by line block, column block, and in the block.
 struct FragmentShape {
   uint32_t lines = 1, columns = 1;  // in blocks
   uint32_t bits = 16;               // of an element
@@ -113,8 +113,8 @@ struct FragmentShape {
 /// The op's list of slots, as offsets in the frame.
 inline const int32_t* ListOf(const Op* op) { return __builtin_bit_cast(const int32_t*, op->imm); }
 
-/// For instructions that all lanes of a warp must execute together: true when they do. Otherwise
-/// the group waits for the others, or an error was reported: null is to be returned.
+/// For instructions that all lanes of a warp must execute together. Returns true if they do. If
+/// false, the group waits for the others or an error was reported, and the caller returns null.
 bool AllTogether(Warp& warp, const Op* op);
 
 }  // namespace cupel::emu

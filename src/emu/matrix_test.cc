@@ -1,5 +1,5 @@
-// mma.sync with the fragment layouts of the PTX ISA written out, wmma, and a pipelined GEMM,
-// against plain products of matrices of small integers, which are exact in every type.
+// Tests mma.sync with the fragment layouts of the PTX ISA written out, wmma, and a pipelined GEMM.
+// The reference is a plain product of matrices of small integers, which are exact in every type.
 // SPDX-License-Identifier: Apache-2.0
 #include <functional>
 
@@ -9,13 +9,13 @@
 namespace cupel::emu {
 namespace {
 
-/// Row and column of element `i` that lane `lane` holds.
+/// Row and column of element `i` of lane `lane`.
 struct Position {
   int row, column;
 };
 using Layout = std::function<Position(int lane, int i)>;
 
-/// How a value is stored in how many bits.
+/// How a value is stored, and in how many bits.
 struct Numbers {
   std::string name;
   int bits;
@@ -153,7 +153,7 @@ ProductShape Wide64() {  // m16n8k16, f64
             return Position{Member(l) + 4 * i, Group(l)};
           }};
 }
-Position Sum(int lane, int i) {  // of 16 or 8 rows alike
+Position Sum(int lane, int i) {  // the same for 16 and 8 rows
   return {Group(lane) + (i < 2 ? 0 : 8), Member(lane) * 2 + (i & 1)};
 }
 
@@ -169,7 +169,7 @@ IntMatrix RandomMatrix(Random& random, int rows, int columns, int most, bool is_
   return matrix;
 }
 
-/// A fragment as kernels load it: for each lane, its registers of 4 (or 8) bytes.
+/// A fragment as kernels load it: the registers of 4 (or 8) bytes of each lane.
 struct Fragment {
   std::vector<std::byte> bytes;
   int registers = 0;
@@ -196,7 +196,7 @@ Fragment Pack(const IntMatrix& matrix, const Numbers& format, const Layout& layo
   return fragment;
 }
 
-/// PTX that loads fragments a, b, c by lane, multiplies and stores d; lanes first go two ways.
+/// PTX that loads fragments a, b, c by lane, multiplies and stores d. Lanes diverge first.
 std::string ProductKernel(const std::string& instruction, const Fragment& a, const Fragment& b,
                           const Fragment& c, const Fragment& d) {
   std::string text = R"(.version 8.7
@@ -265,12 +265,12 @@ void CheckProduct(const ProductShape& shape, const Numbers& fa, const Numbers& f
   ASSERT_TRUE(outcome.completed) << instruction << ": " << Summary(outcome);
   EXPECT_EQ(run.Read<std::byte>(result, expected.bytes.size()), expected.bytes)
       << instruction << " at vector level " << vector_level;
-  // The lanes do none of them: an estimate of their time must not count these.
+  // Lanes execute none of these operations, so estimates of lane time must not count them.
   EXPECT_EQ(outcome.counters.floating_point_operations, 0u) << instruction;
   EXPECT_GT(outcome.counters.tensor_operations, 0u) << instruction;
 }
 
-TEST(MatrixTest, ProductsOfEveryShapeFollowThePublishedLayouts) {
+TEST(MatrixTest, ProductsOfEveryShapeMatchPublishedLayouts) {
   for (int level = 0; level <= VectorLevel(); ++level) {
     for (const Numbers& sum : {kF32, kF16}) {
       CheckProduct(Wide16(), kF16, kF16, sum, level);
@@ -338,7 +338,7 @@ void CheckFragments(Interpreter& run, const std::string& kernel, int m, int n, i
   }
 }
 
-TEST(MatrixTest, FragmentsOfWmmaAgreeWithEachOther) {
+TEST(MatrixTest, WmmaFragmentsAreConsistent) {
   Interpreter run(MatrixKernels());
   CheckFragments<uint16_t, uint32_t>(run, "wmma_f16_f32", 16, 16, 16, kF16, kF32);
   CheckFragments<uint16_t, uint16_t>(run, "wmma_f16_f16", 16, 16, 16, kF16, kF16);
@@ -354,7 +354,7 @@ TEST(MatrixTest, FragmentsOfWmmaAgreeWithEachOther) {
   CheckFragments<uint8_t, uint32_t>(run, "wmma_tall_s8", 32, 8, 16, kS8, kS32);
 }
 
-TEST(MatrixTest, AWarpThatIsNotWholeIsAnError) {
+TEST(MatrixTest, RejectsPartialWarp) {
   Interpreter run(MatrixKernels());
   const uint64_t buffer = run.Buffer(std::vector<uint32_t>(1024));
   const LaunchOutcome outcome =
@@ -364,7 +364,7 @@ TEST(MatrixTest, AWarpThatIsNotWholeIsAnError) {
   EXPECT_EQ(outcome.findings[0].code, "inactive_lanes");
 }
 
-TEST(MatrixTest, AFragmentBeyondItsBufferIsFound) {
+TEST(MatrixTest, DetectsOutOfBoundsFragment) {
   Interpreter run(MatrixKernels());
   const uint64_t big = run.Buffer(std::vector<uint32_t>(1024));
   const uint64_t small = run.Buffer(std::vector<uint16_t>(255));

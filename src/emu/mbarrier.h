@@ -1,4 +1,4 @@
-// What decoding and executing mbarriers share: flags in Op::aux.
+// Flags in Op::aux that the decoder and the handlers of mbarriers share.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

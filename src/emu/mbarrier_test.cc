@@ -1,4 +1,4 @@
-// mbarriers as libcu++ uses them, and bulk copies.
+// Tests mbarriers as libcu++ uses them, and bulk copies.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <numeric>
@@ -26,7 +26,7 @@ class MbarrierTest : public testing::Test {
   Interpreter run_;
 };
 
-TEST_F(MbarrierTest, PhasesFollowEachOther) {
+TEST_F(MbarrierTest, PhasesCompleteInOrder) {
   const uint64_t in = run_.Buffer(Count(128)), out = Empty(128);
   const LaunchOutcome outcome = run_.Launch("reverse", {1, 1, 1}, {128, 1, 1}, in, out, 5);
   ASSERT_TRUE(outcome.completed) << Summary(outcome);
@@ -35,7 +35,7 @@ TEST_F(MbarrierTest, PhasesFollowEachOther) {
   for (size_t i = 0; i < 128; ++i) EXPECT_EQ(values[i], 128 - static_cast<int>(i)) << i;
 }
 
-TEST_F(MbarrierTest, ProducersAndConsumersTakeTurns) {
+TEST_F(MbarrierTest, ProducersAndConsumersAlternate) {
   const int rounds = 7;
   const uint64_t in = run_.Buffer(Count(64 * rounds)), out = Empty(64 * rounds);
   const LaunchOutcome outcome = run_.Launch("producers", {1, 1, 1}, {128, 1, 1}, in, out, rounds);
@@ -46,7 +46,7 @@ TEST_F(MbarrierTest, ProducersAndConsumersTakeTurns) {
   }
 }
 
-TEST_F(MbarrierTest, BulkCopiesComeWithTheirBarrier) {
+TEST_F(MbarrierTest, BulkCopiesCompleteTheirBarrier) {
   const uint64_t in = run_.Buffer(Count(512)), out = Empty(512);
   const LaunchOutcome outcome = run_.Launch("bulk", {2, 1, 1}, {256, 1, 1}, in, out, 0);
   ASSERT_TRUE(outcome.completed) << Summary(outcome);
@@ -55,7 +55,7 @@ TEST_F(MbarrierTest, BulkCopiesComeWithTheirBarrier) {
   for (size_t i = 0; i < 512; ++i) EXPECT_EQ(values[i], static_cast<int>(i) + 2) << i;
 }
 
-TEST_F(MbarrierTest, ABulkCopyThatIsNotWaitedForShows) {
+TEST_F(MbarrierTest, UnawaitedBulkCopyLeavesPoison) {
   run_.options.full_checks = false;
   const uint64_t in = run_.Buffer(Count(256)), out = Empty(256);
   ASSERT_TRUE(run_.Launch("bulk", {1, 1, 1}, {256, 1, 1}, in, out, 1).completed);
@@ -63,14 +63,14 @@ TEST_F(MbarrierTest, ABulkCopyThatIsNotWaitedForShows) {
   EXPECT_TRUE(std::isnan(run_.Read<float>(out, 256)[17]));
 }
 
-TEST_F(MbarrierTest, BulkCopiesAreChecked) {
+TEST_F(MbarrierTest, DetectsOutOfBoundsBulkCopy) {
   const uint64_t in = run_.Buffer(Count(252)), out = Empty(256);
   const LaunchOutcome outcome = run_.Launch("bulk", {1, 1, 1}, {256, 1, 1}, in, out, 0);
   ASSERT_EQ(outcome.findings.size(), 1u) << Summary(outcome);
   EXPECT_EQ(outcome.findings[0].code, "out_of_bounds");
 }
 
-TEST_F(MbarrierTest, PipelinesOfABlock) {
+TEST_F(MbarrierTest, RunsBlockPipelines) {
   const int rounds = 5;
   const uint64_t in = run_.Buffer(Count(512 * rounds)), out = Empty(512 * rounds);
   const LaunchOutcome outcome = run_.Launch("pipeline", {1, 1, 1}, {128, 1, 1}, in, out, rounds);
@@ -84,11 +84,11 @@ TEST_F(MbarrierTest, PipelinesOfABlock) {
   }
 }
 
-TEST_F(MbarrierTest, APhaseThatNobodyCompletesIsADeadlock) {
+TEST_F(MbarrierTest, ReportsPhaseThatNeverCompletes) {
   const LaunchOutcome outcome = run_.Launch("stuck", {1, 1, 1}, {64, 1, 1}, Empty(64));
   EXPECT_FALSE(outcome.completed);
   ASSERT_EQ(outcome.findings.size(), 1u) << Summary(outcome);
-  // libcu++ looks at the clock while it waits: it might give up, if it ever did.
+  // The wait loop of libcu++ reads the clock, so it might give up at some time.
   EXPECT_EQ(outcome.findings[0].code, "instruction_budget");
   EXPECT_NE(outcome.findings[0].message.find("mbarrier"), std::string::npos) << Summary(outcome);
 }
@@ -124,7 +124,7 @@ TEST(MbarrierInstructionTest, CountsAndPhases) {
   EXPECT_EQ(OutputOf(init + "mbarrier.try_wait.parity.shared.b64 %p1, [%a], 1; selp.u32 %d, 1, 0, "
                             "%p1;"),
             1u);
-  // Bytes that were announced have to come, however many have arrived.
+  // The phase completes only when all expected bytes have arrived, however many threads arrive.
   EXPECT_EQ(OutputOf(init +
                      "mbarrier.arrive.expect_tx.shared::cta.b64 %s1, [%a], 16;"
                      "mbarrier.arrive.shared.b64 _, [%a]; mbarrier.arrive.shared.b64 _, [%a];" +
@@ -136,14 +136,14 @@ TEST(MbarrierInstructionTest, CountsAndPhases) {
                      "mbarrier.complete_tx.shared::cta.relaxed.cluster.b64 [%a], 16;" +
                      test),
             1u);
-  // Who drops is not waited for any more.
+  // A thread that has dropped is no longer expected.
   EXPECT_EQ(OutputOf("mbarrier.init.shared.b64 [%a], 2; mbarrier.arrive_drop.shared.b64 %s1, [%a];"
                      "mbarrier.arrive.shared.b64 _, [%a]; mbarrier.arrive.shared.b64 %s1, [%a];" +
                      test),
             1u);
 }
 
-TEST(MbarrierInstructionTest, MisuseIsFound) {
+TEST(MbarrierInstructionTest, DetectsMisuse) {
   for (const char* body :
        {"mbarrier.arrive.shared.b64 _, [%a];", "mbarrier.init.shared.b64 [%a], 0;",
         "mbarrier.init.shared.b64 [%a], 1; mbarrier.inval.shared.b64 [%a]; "

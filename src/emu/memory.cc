@@ -19,14 +19,14 @@ namespace cupel::emu {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-// Buffers are as far apart as they are large, up to this much: an index that is wrong by a row, or
-// by a factor of two, then lands between buffers and not in the next one.
+// The gap after a buffer is as large as the buffer, up to this size. An index that is wrong by a
+// row, or by a factor of two, then falls between buffers and not in the next one.
 constexpr uint64_t kLargestGap = uint64_t{1} << 32;
-// Beyond their distance, allocations are moved by up to this, so that what lies on the same pages
-// in most runs is a little more than they are.
+// Each allocation is also shifted by a random distance of up to this size. The data that shares a
+// page thus differs from run to run.
 constexpr uint64_t kMostJitter = uint64_t{1} << 20;
-// Above these, Reset gives pages back to the system rather than keeping them for the next plan: of
-// places that change from run to run, ever more would be held, in ever more mappings.
+// Above these limits, Reset returns pages to the system and does not keep them for the next plan.
+// Addresses change from run to run, so the kept pages and mappings would grow without bound.
 constexpr uint64_t kKeepCommitted = uint64_t{512} << 20;
 constexpr uint64_t kKeepCommits = 4096;
 constexpr uint64_t kHugePageThreshold = uint64_t{8} << 20;
@@ -41,7 +41,7 @@ void FillPattern(std::byte* at, uint64_t bytes, uint32_t pattern) {
   for (uint64_t i = 0; i < done; ++i) {
     at[i] = static_cast<std::byte>(pattern >> (8 * (i % 4)));
   }
-  while (done < bytes) {  // doubles what is there already: as fast as memcpy
+  while (done < bytes) {  // doubles the filled part: as fast as memcpy
     const uint64_t step = std::min(done, bytes - done);
     std::memcpy(at + done, at, step);
     done += step;
@@ -105,8 +105,8 @@ void GlobalMemory::SetPoison(uint64_t seed, int kind) {
     poison_ = kind == 1 ? 0x7b7b7b7bu : 0xfb7bfb7bu;
     return;
   }
-  // Each halfword is sign, 0x7ff8 and three payload bits: a quiet NaN as float16 and bfloat16, and
-  // so are the words and doublewords that begin with it.
+  // Each halfword is sign, 0x7ff8 and three payload bits: a quiet NaN as float16 and bfloat16. The
+  // words and doublewords that begin with it are quiet NaNs too.
   const uint64_t bits = Random(seed)();
   auto half = [](uint64_t b) { return static_cast<uint32_t>(0x7ff8 | (b & 7) | ((b & 8) << 12)); };
   poison_ = half(bits) | (half(bits >> 4) << 16);
@@ -120,7 +120,7 @@ Status GlobalMemory::Commit(uint64_t begin, uint64_t end) {
                 "free memory or use smaller settings");
   }
   if (end - begin >= kHugePageThreshold) {
-    madvise(host_ + begin, end - begin, MADV_HUGEPAGE);  // advice: failing costs time only
+    madvise(host_ + begin, end - begin, MADV_HUGEPAGE);  // only advice: failure costs time
   }
   committed_ += end - begin;
   ++commits_;
@@ -192,7 +192,7 @@ void GlobalMemory::SetReachable(uint64_t address, bool reachable) {
 void GlobalMemory::Reset() {
   checker_.reset();
   if (committed_ > kKeepCommitted || commits_ > kKeepCommits) {
-    // Mapping anew drops the pages and makes the gaps of the old layout inaccessible again.
+    // A new mapping drops the pages and makes the gaps of the old layout inaccessible again.
     void* fresh = mmap(host_, kReservedBytes, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     CHECK(fresh == host_);
@@ -233,7 +233,7 @@ std::string GlobalMemory::Describe(uint64_t address) const {
   if (after_is_nearer) {
     return fmt::format("{} bytes before the start of {}", after->begin - address, after->name);
   }
-  // Byte `end` is the first one outside, so an address equal to it is 0 bytes past the end.
+  // Byte `end` is the first byte outside, so an address equal to it is 0 bytes past the end.
   return fmt::format("{} + {} bytes, {} past its end", before->name, address - before->begin,
                      address - before->end);
 }

@@ -35,7 +35,7 @@ TEST(GlobalMemory, FindsExactlyTheBytesOfEachBuffer) {
   EXPECT_EQ(memory.Find(~uint64_t{0}), nullptr);
 }
 
-TEST(GlobalMemory, ContainsRejectsAccessesThatStickOutOrOverflow) {
+TEST(GlobalMemory, ContainsRejectsPartialAndOverflowingAccesses) {
   GlobalMemory memory = Make();
   const uint64_t a = *memory.Allocate(64, 0, false, "x");
   EXPECT_TRUE(memory.Contains(a, 64));
@@ -58,7 +58,7 @@ std::vector<uint64_t> Addresses(GlobalMemory& memory, uint64_t seed) {
   return addresses;
 }
 
-TEST(GlobalMemory, AddressesFollowFromSeedSizesAndOrder) {
+TEST(GlobalMemory, AddressesDependOnSeedSizesAndOrder) {
   GlobalMemory first = Make();
   GlobalMemory second = Make();
   const auto addresses = Addresses(first, 5);
@@ -67,7 +67,7 @@ TEST(GlobalMemory, AddressesFollowFromSeedSizesAndOrder) {
   EXPECT_EQ(Addresses(second, 5), addresses);
 }
 
-TEST(GlobalMemory, NoBitOfAnAddressOrADistanceIsAlwaysTheSame) {
+TEST(GlobalMemory, EveryBitOfAddressesAndDistancesVaries) {
   GlobalMemory memory = Make();
   uint64_t always = ~uint64_t{0}, never = always, always_between = always, never_between = always;
   for (uint64_t seed = 0; seed < 64; ++seed) {
@@ -98,7 +98,7 @@ TEST(GlobalMemory, PoisonIsNanInEveryFloatingType) {
   }
 }
 
-TEST(GlobalMemory, ResetPoisonsAgainWhatTheLastPlanLeft) {
+TEST(GlobalMemory, ResetPoisonsMemoryOfThePreviousPlan) {
   GlobalMemory memory = Make();
   std::byte* host = memory.Host(*memory.Allocate(4096, 0, false, "x"));
   std::memset(host, 7, 4096);
@@ -117,7 +117,7 @@ TEST(GlobalMemory, RedZonesAreReadableAndPoisoned) {
   EXPECT_NE(memory.Host(a + 10 + kRedZone - 1)[0], std::byte{0});
 }
 
-TEST(GlobalMemory, DescribesAddressesForPeople) {
+TEST(GlobalMemory, DescribesAddresses) {
   GlobalMemory memory = Make();
   const uint64_t a = *memory.Allocate(5116, 1, false, "argument 1");
   const uint64_t b = *memory.Allocate(64, 2, false, "temporary 2");
@@ -128,7 +128,7 @@ TEST(GlobalMemory, DescribesAddressesForPeople) {
   EXPECT_EQ(memory.Describe(0x1234567), "address 0x1234567, far from every buffer");
 }
 
-TEST(GlobalMemory, RefusesMoreThanTheMachineHas) {
+TEST(GlobalMemory, RejectsMoreMemoryThanTheMachineHas) {
   GlobalMemory memory = Make();
   auto address = memory.Allocate(uint64_t{1} << 45, 0, false, "temporary 3");
   ASSERT_FALSE(address.has_value());
@@ -137,7 +137,7 @@ TEST(GlobalMemory, RefusesMoreThanTheMachineHas) {
   EXPECT_FALSE(memory.Allocate(~uint64_t{0}, 0, false, "y").has_value());
 }
 
-TEST(GlobalMemory, SymbolsAreFoundByName) {
+TEST(GlobalMemory, FindsSymbolsByName) {
   GlobalMemory memory = Make();
   memory.BindSymbol("kTable", 64);
   memory.BindSymbol("alpha", 32);

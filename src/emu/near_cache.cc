@@ -24,7 +24,7 @@ void NearCache::Start(uint64_t block, uint64_t bytes) {
 bool NearCache::Touch(uint64_t block, uint64_t sector) {
   const uint64_t number = sector / kSectorsInLine;
   const uint32_t bit = 1u << (sector % kSectorsInLine);
-  // Rows of a power of two bytes would all come to one set.
+  // Without mixing, rows of a power of two bytes would all map to one set.
   const uint64_t mixed = number ^ (number >> 7) ^ (number >> 13);
   Set& set = sets_[mixed % sets_.size()];
   for (Line& line : set.lines) {

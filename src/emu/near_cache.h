@@ -1,5 +1,5 @@
-// Which sectors of global memory a block has near it: its share of an SM's L1, for estimates. What
-// other blocks of the SM bring in is not seen.
+// A model of a block's share of an SM's L1 cache, for estimates: which sectors of global memory are
+// cached. Loads by other blocks of the SM are not modelled.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,9 +13,9 @@ inline constexpr uint32_t kSectorBytes = 32, kLineBytes = 128;
 
 class NearCache {
  public:
-  /// Nothing of the block's is there, and `bytes` are the block's share.
+  /// Clears the block's cache. `bytes` is the block's share.
   void Start(uint64_t block, uint64_t bytes);
-  /// True when the sector is there; it is afterwards.
+  /// Returns true if the sector is cached. It is cached afterwards.
   bool Touch(uint64_t block, uint64_t sector);
 
  private:
@@ -23,7 +23,7 @@ class NearCache {
   struct Line {
     uint64_t number = UINT64_MAX;
     uint64_t block = UINT64_MAX;
-    uint32_t sectors = 0;  // a bit for each that is there
+    uint32_t sectors = 0;  // one bit for each cached sector
   };
   struct Set {
     std::array<Line, kWays> lines;

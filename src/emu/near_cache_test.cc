@@ -12,16 +12,16 @@ uint64_t Misses(NearCache& cache, uint64_t block, uint64_t sectors, uint64_t ste
   return sum;
 }
 
-TEST(NearCache, HoldsWhatABlockLoadedShortlyBefore) {
+TEST(NearCache, HitsRecentlyLoadedSectors) {
   NearCache cache;
   cache.Start(0, 16 << 10);
   EXPECT_EQ(Misses(cache, 0, 256, 1), 256u);
   EXPECT_EQ(Misses(cache, 0, 256, 1), 0u);
   EXPECT_EQ(Misses(cache, 0, 1 << 16, 1), (1u << 16) - 256u);
-  EXPECT_EQ(Misses(cache, 0, 1 << 16, 1), 1u << 16) << "2 MiB go through without staying";
+  EXPECT_EQ(Misses(cache, 0, 1 << 16, 1), 1u << 16) << "2 MiB exceed the cache";
 }
 
-TEST(NearCache, SectorsOfALineComeOneByOne) {
+TEST(NearCache, LoadsSectorsOfALineSeparately) {
   NearCache cache;
   cache.Start(0, 32 << 10);
   EXPECT_FALSE(cache.Touch(0, 5));
@@ -29,7 +29,7 @@ TEST(NearCache, SectorsOfALineComeOneByOne) {
   EXPECT_TRUE(cache.Touch(0, 5));
 }
 
-TEST(NearCache, BlocksDoNotShare) {
+TEST(NearCache, BlocksDoNotShareLines) {
   NearCache cache;
   cache.Start(7, 16 << 10);
   EXPECT_FALSE(cache.Touch(7, 1));
@@ -40,8 +40,8 @@ TEST(NearCache, BlocksDoNotShare) {
   EXPECT_TRUE(cache.Touch(8, 1));
 }
 
-TEST(NearCache, LanesThatAreRowsApartKeepTheirLines) {
-  // 32 rows of 16 KiB: each lane's line must survive until its next sector is asked for.
+TEST(NearCache, KeepsLinesOfLanesThatAreRowsApart) {
+  // 32 rows of 16 KiB: each lane's line must survive until its next sector is loaded.
   NearCache cache;
   cache.Start(0, 16 << 10);
   EXPECT_EQ(Misses(cache, 0, 32, 512), 32u);

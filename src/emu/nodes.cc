@@ -93,7 +93,7 @@ std::byte* NodeRunner::Access(const plan::Address& address, uint64_t bytes, cons
   }
   outcome->finding =
       MakeFinding("out_of_bounds",
-                  fmt::format("{} {} {} bytes at {}, which do not lie inside one buffer", who, verb,
+                  fmt::format("{} {} {} bytes at {}, which are not inside one buffer", who, verb,
                               bytes, memory_.Describe(device)),
                   memory_.Describe(device));
   return nullptr;
@@ -145,7 +145,7 @@ NodeOutcome NodeRunner::Run(const plan::Upload& upload) const {
   std::memcpy(to, upload.bytes.data(), upload.bytes.size());
   if (!Relocate(upload.relocations, buffers_, {to, upload.bytes.size()})) {
     return NodeFailure("out_of_bounds",
-                       "a pointer inside bytes copied from the host does not fit them");
+                       "a pointer in bytes copied from the host extends past their end");
   }
   return outcome;
 }
@@ -205,7 +205,7 @@ NodeOutcome NodeRunner::Extract(const plan::View& view, const std::string& what,
   if (ReachOf(view).empty) return outcome;
   const std::byte* from = AccessView(view, what.c_str(), "reads", &outcome);
   if (from == nullptr) return outcome;
-  // An expanded view may be larger than its storage; nobody needs more than the device could hold.
+  // An expanded view may be larger than its storage. No valid view needs more than device memory.
   constexpr uint64_t kMostElements = uint64_t{1} << 34;
   const uint64_t count = SaturatedCount(view.shape);
   if (count > kMostElements) {

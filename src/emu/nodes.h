@@ -1,6 +1,6 @@
 // The nodes of a plan that are not launches: copies, uploads, fills, strided and converting copies,
-// matrix products. Every access is checked against the buffer it names, so that a wrong size is a
-// finding and never a crash of the process.
+// matrix products. Every access is checked against its buffer. A wrong size is a finding and never
+// crashes the process.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,23 +17,22 @@
 
 namespace cupel::emu {
 
-/// Where buffer i of the plan lies.
+/// The location of buffer i of the plan.
 struct BoundBuffer {
   uint64_t address = 0;  // device address
   uint64_t bytes = 0;
   std::string name;  // as Allocation::name
 };
 
-/// The device address that a plan's address stands for; meaningless offsets give addresses outside
-/// every buffer.
+/// The device address for a plan's address. Invalid offsets give addresses outside every buffer.
 uint64_t DeviceAddress(std::span<const BoundBuffer> buffers, const plan::Address& address);
 
-/// Writes the device addresses of `relocations` into `bytes` (8 bytes each, little-endian). False
-/// when one does not fit.
+/// Writes the device addresses of `relocations` into `bytes` (8 bytes each, little-endian). Returns
+/// false if one does not fit.
 bool Relocate(std::span<const plan::Relocation> relocations, std::span<const BoundBuffer> buffers,
               std::span<std::byte> bytes);
 
-/// What went wrong with a node: at most one of the two is set.
+/// The error of a node: at most one of the two is set.
 struct NodeOutcome {
   std::optional<engine::Finding> finding;
   std::string unsupported;
@@ -42,7 +41,7 @@ struct NodeOutcome {
 
 NodeOutcome NodeFailure(std::string code, std::string message);
 
-/// Executes nodes against bound buffers. Borrows its arguments. Thread-compatible.
+/// Executes nodes on bound buffers. Borrows its arguments. Thread-compatible.
 class NodeRunner {
  public:
   NodeRunner(const GlobalMemory& memory, std::span<const BoundBuffer> buffers, ThreadPool& pool)
@@ -57,13 +56,14 @@ class NodeRunner {
   /// Copies a view into `bytes` as a contiguous tensor.
   NodeOutcome Extract(const plan::View& view, const std::string& what,
                       std::vector<std::byte>* bytes) const;
-  /// Copies those elements of a contiguous view, one range behind the other.
+  /// Copies those elements of a contiguous view, one range after the other.
   NodeOutcome ExtractRanges(const plan::View& view, const std::string& what,
                             std::span<const engine::ElementRange> ranges,
                             std::vector<std::byte>* bytes) const;
 
  private:
-  /// Host memory of `bytes` bytes at `address`, or a finding that says who wanted them and why not.
+  /// Host memory of `bytes` bytes at `address`, or a finding that names the accessor and the
+  /// reason.
   std::byte* Access(const plan::Address& address, uint64_t bytes, const char* who, const char* verb,
                     NodeOutcome* outcome) const;
   std::byte* AccessView(const plan::View& view, const char* who, const char* verb,

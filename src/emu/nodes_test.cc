@@ -69,7 +69,7 @@ TEST_F(Nodes, CopyMovesBytesAndOverlapsSafely) {
   EXPECT_EQ(Get<int32_t>(a), (std::vector<int32_t>{1, 1, 2, 3, 4, 5}));
 }
 
-TEST_F(Nodes, AccessesOutsideTheirBufferAreFindings) {
+TEST_F(Nodes, ReportsAccessesOutsideTheirBuffer) {
   const int a = Reserve(64);
   const int b = Reserve(60);
   const NodeOutcome copy = Run(plan::Copy{{b, 0}, {a, 0}, 64});
@@ -116,7 +116,7 @@ TEST_F(Nodes, UploadRelocatesPointers) {
   EXPECT_TRUE(Run(plan::Upload{{a, 0}, bytes, {{20, {b, 0}}}}).finding);
 }
 
-TEST_F(Nodes, CopyViewWalksStridesOnBothSides) {
+TEST_F(Nodes, CopyViewHandlesStridesOnBothSides) {
   std::vector<float> values(24);
   for (size_t i = 0; i < 24; ++i) values[i] = static_cast<float>(i);
   const int a = Put(values);  // 2 x 3 x 4
@@ -139,7 +139,7 @@ TEST_F(Nodes, CopyViewWalksStridesOnBothSides) {
   EXPECT_EQ(Get<float>(c), (std::vector<float>{3, 2, 1, 0, 3, 2, 1, 0}));
 }
 
-TEST_F(Nodes, LargeCopiesAreCompleteOnSeveralThreads) {
+TEST_F(Nodes, CopiesLargeViewsOnSeveralThreads) {
   const int64_t n = 3 * (1 << 17) + 2;
   std::vector<int32_t> values(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) values[static_cast<size_t>(i)] = static_cast<int32_t>(i);
@@ -147,7 +147,7 @@ TEST_F(Nodes, LargeCopiesAreCompleteOnSeveralThreads) {
   for (int64_t i = 0; i < n; ++i) ASSERT_EQ(got[static_cast<size_t>(i)], static_cast<double>(i));
 }
 
-TEST_F(Nodes, WritingOneElementTwiceIsRefused) {
+TEST_F(Nodes, RejectsWritingOneElementTwice) {
   const int a = Reserve(64);
   const int b = Reserve(64);
   const NodeOutcome outcome = Run(
@@ -156,7 +156,7 @@ TEST_F(Nodes, WritingOneElementTwiceIsRefused) {
   EXPECT_EQ(outcome.finding->code, "illegal_copy");
 }
 
-TEST_F(Nodes, FloatsBecomeIntegersByTruncation) {
+TEST_F(Nodes, ConvertsFloatsToIntegersByTruncation) {
   const float nan = std::nanf("");
   EXPECT_EQ(Converted<int32_t>(DType::kI32, DType::kF32,
                                std::vector<float>{1.9f, -1.9f, 3e9f, -3e9f, nan}),
@@ -169,7 +169,7 @@ TEST_F(Nodes, FloatsBecomeIntegersByTruncation) {
             (std::vector<uint8_t>{255, 1, 255}));
 }
 
-TEST_F(Nodes, IntegersWrapAndBoolsAreNonzero) {
+TEST_F(Nodes, IntegersWrapAndNonzeroBecomesTrue) {
   EXPECT_EQ(Converted<int8_t>(DType::kI8, DType::kI32, std::vector<int32_t>{300, -129, 5}),
             (std::vector<int8_t>{44, 127, 5}));
   EXPECT_EQ(Converted<uint8_t>(DType::kBool, DType::kF32,

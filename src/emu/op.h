@@ -1,9 +1,8 @@
-// What the interpreter executes and on what: micro-ops with pre-resolved frame offsets, and the
-// state of a warp. A frame is the registers of one warp as a structure of arrays: 32 lanes of 4
-// bytes (types up to 32 bits), 32 lanes of 8 bytes, or a 32-bit mask (predicates). Immediates,
-// parameters and special registers have slots in the frame too, so that handlers know no kinds of
-// operands. Each micro-op has two handlers: `full` runs while all 32 lanes are active, `masked`
-// otherwise.
+// The interpreter's micro-ops, with pre-resolved frame offsets, and the state of a warp. A frame
+// contains the registers of one warp as a structure of arrays: 32 lanes of 4 bytes (types up to 32
+// bits), 32 lanes of 8 bytes, or a 32-bit mask (predicates). Immediates, parameters and special
+// registers also have slots in the frame, so handlers need not distinguish kinds of operands. Each
+// micro-op has two handlers: `full` runs while all 32 lanes are active, `masked` otherwise.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +17,7 @@ namespace cupel::emu {
 
 inline constexpr int kLanes = 32;
 inline constexpr uint32_t kFullMask = 0xffffffffu;
-/// The first 256 bytes of a frame belong to no register: masked handlers compute there.
+/// The first 256 bytes of a frame belong to no register. Masked handlers use them as scratch space.
 inline constexpr int32_t kScratchOffset = 0;
 inline constexpr int32_t kScratchBytes = 256;
 
@@ -29,7 +28,8 @@ struct QuickRace;
 struct Worker;
 struct WarpShadow;
 
-/// Executes one micro-op and returns the next; null to stop, with Warp::stop and Warp::pc set.
+/// Executes one micro-op and returns the next. Returns null to stop, with Warp::stop and Warp::pc
+/// set.
 using Handler = const Op* (*)(Warp&, const Op*);
 
 struct alignas(64) Op {
@@ -38,7 +38,7 @@ struct alignas(64) Op {
   int32_t dst = 0;      // byte offsets in the frame
   int32_t src[4] = {};  // memory: [0] address, [1..3] further elements of a vector
   uint32_t source = 0;  // index into Code::sources, for findings
-  int64_t imm = 0;      // memory: displacement; others as they like
+  int64_t imm = 0;      // memory: displacement; other ops: any use
   int32_t target = 0;   // control: index of the merge op to go to
   uint32_t count = 0;   // terminators: instructions of the basic block; memory: index of its hint
   uint32_t flops = 0;   // terminators: floating-point operations of the block, per lane
@@ -48,8 +48,8 @@ static_assert(sizeof(Op) == 64);
 
 /// Why a warp stopped running.
 enum class Stop : uint8_t {
-  kRunning,   // it has not
-  kContinue,  // pc or active changed: go on
+  kRunning,   // it has not stopped
+  kContinue,  // pc or active changed: continue
   kSwitch,    // the current group blocked or ended: another group may run
   kSlice,     // its time slice is over
   kFault,     // an error finding was recorded
@@ -63,34 +63,34 @@ struct Group {
   uint32_t mask = 0;
   GroupState state = GroupState::kRunnable;
   uint8_t barrier = 0;     // kBarrier: which
-  bool forced = false;     // kSync: go on without the lanes that never came
+  bool forced = false;     // kSync: continue without the lanes that did not arrive
   uint32_t sync_mask = 0;  // kSync: lanes named by the instruction
 };
 
-/// The memory that an instruction touched last: it will most often be the same again.
+/// The memory that an instruction accessed last. The next access is usually to the same memory.
 struct Hint {
   uint64_t begin = 1, end = 0;  // device addresses
-  uint64_t* stamps = nullptr;  // of writes, from `begin` on, where they are watched (global_race.h)
+  uint64_t* stamps = nullptr;   // of writes, from `begin`, if watched (global_race.h)
 };
 
 struct Warp {
   std::byte* frame = nullptr;
   uint32_t active = 0;
   Stop stop = Stop::kRunning;
-  bool counting = false;  // this block is one of those whose memory accesses are counted
+  bool counting = false;  // the memory accesses of this block are counted
   bool checking = false;  // RunOptions::full_checks
-  bool watching = false;  // of global memory too
-  bool sticky = false;    // running a group out of turn, so that spin loops make progress
+  bool watching = false;  // full checks of global memory too
+  bool sticky = false;    // runs a group out of turn, so that spin loops progress
   const Op* pc = nullptr;
   const Op* min_other = nullptr;  // lowest pc among runnable others; null when there is none
-  int64_t slice = 0;              // instructions left before the next warp has its turn
+  int64_t slice = 0;              // instructions left before the next warp's turn
   uint64_t warp_instructions = 0, lane_instructions = 0, flops = 0;
   // Less often used.
   uint32_t live = 0;   // lanes that have not exited
   uint32_t index = 0;  // in its block
   uint32_t spin = 0;   // backward branches taken while other groups waited
   int others = 0;
-  bool forced = false;          // the instruction at pc goes on without missing lanes
+  bool forced = false;          // the instruction at pc runs without the missing lanes
   std::byte* shared = nullptr;  // of the block; host address
   uint64_t shared_bytes = 0;
   std::byte* local = nullptr;        // of the warp: word w of lane l is at (w * 32 + l) * 4
@@ -99,7 +99,7 @@ struct Warp {
   uint64_t param_bytes = 0;
   uint64_t bias = 0;  // host address = device address + bias
   Hint* hints = nullptr;
-  const QuickRace* race = nullptr;  // full checks: what their quick path needs (quick_race.h)
+  const QuickRace* race = nullptr;  // full checks: data of the fast path (quick_race.h)
   BlockState* block = nullptr;
   Worker* worker = nullptr;
   const Op* code = nullptr;
@@ -113,7 +113,7 @@ inline T* At(const Warp& warp, int32_t offset) {
 }
 inline uint32_t& MaskAt(const Warp& warp, int32_t offset) { return *At<uint32_t>(warp, offset); }
 
-/// A terminator's: its basic block was executed by `lanes` lanes.
+/// Called by a terminator: `lanes` lanes executed its basic block.
 inline void AccountBlock(Warp& warp, const Op* op, uint64_t lanes) {
   warp.slice -= op->count;
   warp.warp_instructions += op->count;
@@ -121,16 +121,16 @@ inline void AccountBlock(Warp& warp, const Op* op, uint64_t lanes) {
   warp.flops += lanes * op->flops;
 }
 
-/// Which memory an address operand means.
+/// The memory space of an address operand.
 enum class MemorySpace : uint8_t { kGlobal, kShared, kLocal, kParam, kGeneric };
 
-/// What a load or store moves, packed into Op::aux.
+/// What a load or store accesses, packed into Op::aux.
 struct AccessShape {
   uint32_t element_bytes = 4;
   uint32_t elements = 1;
   bool is_signed = false;
   bool store = false;
-  bool is_constant = false;  // .const: global memory that is not counted as such
+  bool is_constant = false;  // .const: global memory that is not counted as global
   MemorySpace space = MemorySpace::kGlobal;
   // How it takes part in synchronisation; atomic operations always do.
   bool is_volatile = false;
@@ -160,13 +160,13 @@ struct AccessShape {
     return shape;
   }
 };
-/// Bits of a packed AccessShape with which the quick path of the race checks does not deal.
+/// Bits of a packed AccessShape that the fast path of the race checks does not handle.
 inline constexpr uint32_t kUnusualAccess = 15u << 16;
 
-/// What an access means to the race checks.
+/// An access as the race checks see it.
 struct AccessKind {
   bool store = false;
-  bool atomic = false;  // strong; a store that is not plain also reads what it replaces
+  bool atomic = false;  // strong; a store that is not plain also reads the old value
   bool is_volatile = false;
   bool releases = false;
   bool non_coherent = false;
@@ -186,48 +186,49 @@ inline AccessKind KindOf(const AccessShape& shape) {
   return kind;
 }
 
-// Slow paths. Those that return an Op return null with warp.stop set, unless said otherwise.
+// Slow paths. Those that return an Op return null with warp.stop set, unless stated otherwise.
 
 // groups.cc
-/// Lanes `mask` of the current group go to `target`, the rest falls through to `next`.
+/// Lanes `mask` of the current group go to `target`. The rest falls through to `next`.
 const Op* Diverge(Warp& warp, const Op* target, uint32_t mask, const Op* next);
-/// At merge op `op` while another group is runnable at or below it; may return op + 1.
+/// Called at merge op `op` while another group can run at or below it. May return op + 1.
 const Op* MergeOrSwitch(Warp& warp, const Op* op);
-/// Lanes `mask` exit; the others, if any, go on at `next`.
+/// Lanes `mask` exit. The others, if any, continue at `next`.
 const Op* EndLanes(Warp& warp, uint32_t mask, const Op* next);
-/// A backward branch while other groups wait: now and then they get their turn. May return target.
+/// Called for a backward branch while other groups wait, which get a turn from time to time. May
+/// return target.
 const Op* SpinRotate(Warp& warp, const Op* target);
-/// Ends the slice: the warp goes on at `pc` later.
+/// Ends the slice. The warp continues at `pc` later.
 const Op* EndSlice(Warp& warp, const Op* pc);
-/// Makes the block end its turn when blocks run together; false when they do not.
-bool GiveTurnAway(Warp& warp);
-/// The current group waits at barrier `id` and then goes on at op + 1.
+/// Ends the block's turn if blocks run together; returns false if they do not.
+bool YieldTurn(Warp& warp);
+/// The current group waits at barrier `id` and then continues at op + 1.
 const Op* WaitAtBarrier(Warp& warp, const Op* op, uint32_t id);
-/// `lanes` threads arrive at barrier `id` of which `expected` make it full (0: all of the block).
+/// `lanes` threads arrive at barrier `id`, which is full with `expected` threads (0: the block).
 void ArriveAtBarrier(Warp& warp, const Op* op, uint32_t id, uint32_t lanes, uint32_t expected);
-/// Instruction `op` names lanes `sync_mask`, of which some are not in the current group: true when
-/// it may go on now; otherwise the group waits (or has grown: op runs again) and null is to be
-/// returned.
+/// Instruction `op` names lanes `sync_mask`, some of which are not in the current group. Returns
+/// true if it may continue now. Otherwise the group waits (or has grown and runs op again), and the
+/// caller returns null.
 bool CollectLanes(Warp& warp, const Op* op, uint32_t sync_mask);
-/// A shuffle whose mask excludes executing lanes, or of which lanes `wrong` read absent lanes.
+/// Reports a shuffle whose mask excludes executing lanes, or whose lanes `wrong` read absent lanes.
 void ReportShuffle(Warp& warp, const Op* op, uint32_t named, uint32_t wrong);
 
 // report.cc
 enum class FaultKind : uint8_t { kOutOfBounds, kMisaligned, kReadOnly, kForeign };
-/// A lane accessed `bytes` at `address` (generic or of its space) wrongly.
+/// Reports a wrong access of `bytes` bytes at `address` (generic, or in its space) by a lane.
 const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace space, int lane,
                       uint64_t address, uint32_t bytes, bool store);
-/// `lane` is the thread it is about (-1: the first active one), `where` Finding::where.
+/// `lane` is the reported thread (-1: the first active one), `where` is Finding::where.
 const Op* Fault(Warp& warp, const Op* op, const char* code, const std::string& message,
                 int lane = -1, std::string where = {});
 void Warn(Warp& warp, const Op* op, const char* code, const std::string& message, int lane = -1,
           std::string where = {});
 
 // access.cc
-/// Points the hint at the allocation (or 2 GiB of it) that holds `address`; false when there is
-/// none, or the kernel may not do this to it.
+/// Sets the hint to the allocation (or 2 GiB of it) that contains `address`. Returns false if there
+/// is none, or the kernel may not access it in this way.
 bool FindAllocation(const Warp& warp, uint64_t address, bool store, Hint& hint);
-/// Where the lanes of an access that is done lane by lane go, with all checks.
+/// The addresses of an access that is done lane by lane, with all checks.
 struct LaneAddresses {
   std::byte* host[kLanes] = {};  // null: local memory, at `local`
   uint64_t local[kLanes] = {};
@@ -238,19 +239,20 @@ struct LaneAddresses {
   uint64_t global_base = 0;
   bool far = false, watched = false;
 
-  /// `address` is generic or of `space`. False after a finding.
+  /// `address` is generic or in `space`. Returns false after a finding.
   bool Add(Warp& warp, const Op* op, MemorySpace space, int lane, uint64_t address, uint32_t bytes,
            bool store);
-  /// Counts and checks what was added; false after a finding.
+  /// Counts and checks the added addresses. Returns false after a finding.
   bool Observe(Warp& warp, const Op* op, AccessKind kind, uint32_t bytes) const;
 };
-/// Full checks, after a load from local memory: nothing has written what is still poison there.
+/// Full checks, after a load from local memory: reports values that are still poison.
 void CheckLocalLoad(Warp& warp, const Op* op);
 /// Executes a load or store lane by lane, with all checks. Returns op + 1 or null.
 const Op* AccessSlowly(Warp& warp, const Op* op);
-/// The bytes that `lane` stores with `op`, a plain store: AccessShape::bytes() of them.
+/// The bytes that `lane` stores with `op`, a plain store of AccessShape::bytes() bytes.
 void StoredValue(const Warp& warp, const Op* op, int lane, std::byte* bytes);
-/// Host address of `bytes` at `address` for one lane; null after a finding. Not for local memory.
+/// Host address of `bytes` bytes at `address` for one lane, or null after a finding. Not for local
+/// memory.
 std::byte* ResolveLane(Warp& warp, const Op* op, MemorySpace space, int lane, uint64_t address,
                        uint32_t bytes, bool store);
 
@@ -262,30 +264,30 @@ void CountAtomic(Warp& warp, const Op* op, const LaneAddresses& lanes);
 void CountShared(Warp& warp, const Op* op, uint32_t active, uint32_t bytes,
                  const uint32_t* offsets);
 
-// shared_race.cc, global_race.cc: full checks of an access that is about to be done; false when it
-// is an error (warp.stop is set).
+// shared_race.cc, global_race.cc: full checks of an access before it is done. They return false
+// after an error (warp.stop is set).
 bool CheckShared(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
                  const uint32_t* offsets);
 bool CheckShared(Warp& warp, const Op* op, bool store, bool atomic, uint32_t active, uint32_t bytes,
                  const uint32_t* offsets);
-/// Watched global memory only (Hint::stamps); offsets count from device address `base`.
+/// Only for watched global memory (Hint::stamps). Offsets count from device address `base`.
 bool CheckGlobal(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
                  uint64_t base, const uint32_t* offsets);
-/// The same for memory that may not be watched, and the lower halves of addresses that the op's
+/// The same for memory that may not be watched. Takes the lower halves of addresses that the op's
 /// hint spans.
 bool CheckGlobal(Warp& warp, const Op* op, bool store, uint32_t active, uint32_t bytes,
                  const uint32_t* low_halves);
-/// Copies to these places of shared memory have begun: they hold nothing until they are waited for.
+/// Copies to these places of shared memory have begun. The places have no value until the wait.
 void NoteCopyUnderWay(Warp& warp, uint32_t active, uint32_t bytes, const uint32_t* offsets);
 
-// sync_notes.cc: to be called when warp.checking.
+// sync_notes.cc: call these only if warp.checking is set.
 /// The lanes `mask` of the warp have synchronised with each other.
 void NoteWarpSync(Warp& warp, uint32_t mask);
-/// They have exited.
+/// Lanes `mask` of the warp have exited.
 void NoteExit(Warp& warp, uint32_t mask);
-/// A fence; one of device or system scope reaches other blocks.
+/// A fence. Fences of device or system scope affect other blocks.
 void NoteFence(Warp& warp, bool reaches_other_blocks);
-/// An atomic or volatile access: publishes what was fenced, acquires what was published.
+/// An atomic or volatile access: publishes fenced writes, acquires published ones.
 void NoteStrong(Warp& warp, AccessKind kind, bool is_global);
 
 }  // namespace cupel::emu

@@ -10,8 +10,8 @@
 namespace cupel::emu {
 namespace {
 
-/// What a lane copies from: null after an error. Shorter sources than the copy need not be aligned
-/// to their own size.
+/// The source of a lane's copy, or null after an error. A source shorter than the copy needs no
+/// alignment to its own size.
 const std::byte* CopySource(Warp& warp, const Op* op, int lane, uint64_t address, uint32_t length,
                             uint32_t bytes) {
   if (length == bytes) {
@@ -30,7 +30,7 @@ const std::byte* CopySource(Warp& warp, const Op* op, int lane, uint64_t address
   return first;
 }
 
-/// Lanes may read from several buffers, and fewer bytes than they fill.
+/// Lanes may read from several buffers, and fewer bytes than they write.
 bool CheckSources(Warp& warp, const Op* op, const LaneCopies& copies, uint32_t reading) {
   if (!warp.watching) return true;
   const uint32_t zero[kLanes] = {};
@@ -42,8 +42,8 @@ bool CheckSources(Warp& warp, const Op* op, const LaneCopies& copies, uint32_t r
   return true;
 }
 
-/// src: shared address, global address, bytes of the source or -1, predicate "ignore" or -1; imm
-/// and target: their displacements; flops: bytes to fill.
+/// src: shared address, global address, bytes of the source or -1, predicate "ignore" or -1. imm
+/// and target: their displacements. flops: bytes to fill.
 const Op* CopyAsync(Warp& warp, const Op* op) {
   LaneCopies copies;
   copies.op = op;
@@ -93,7 +93,7 @@ const Op* CommitGroup(Warp& warp, const Op* op) {
   AsyncOf(warp).QueueOf(warp).Commit(warp.active);
   return op + 1;
 }
-/// src[0]: how many groups may stay under way; -1: wait for everything.
+/// src[0]: how many groups may remain in progress; -1: wait for all.
 const Op* WaitGroup(Warp& warp, const Op* op) {
   CopyQueue& queue = AsyncOf(warp).QueueOf(warp);
   const bool fine =

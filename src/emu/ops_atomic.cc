@@ -1,5 +1,5 @@
-// Atomics, lane by lane in lane order, and the op for loads and stores that have no quick handler.
-// Launches that use atomics on global memory run on one thread, so plain arithmetic does.
+// Atomics, lane by lane in lane order, and the op for loads and stores without a fast handler.
+// Launches that use atomics on global memory run on one thread, so plain arithmetic is sufficient.
 // SPDX-License-Identifier: Apache-2.0
 #include <xmmintrin.h>
 
@@ -16,13 +16,13 @@
 namespace cupel::emu {
 namespace {
 
-/// Additions of float32 on global memory flush subnormal numbers, on shared memory they do not.
+/// Additions of float32 flush subnormal numbers in global memory, but not in shared memory.
 float Flushed(float a) {
   const auto bits = std::bit_cast<uint32_t>(a);
   return (bits & 0x7f800000u) == 0 ? std::bit_cast<float>(bits & 0x80000000u) : a;
 }
 
-/// Applies F to one element; T is how memory and slots hold it.
+/// Applies F to one element. T is the type in memory and slots.
 template <class T, class F>
 const Op* Atomic(Warp& warp, const Op* op) {
   const AccessShape shape = AccessShape::Unpack(op->aux);

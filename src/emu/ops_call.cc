@@ -23,7 +23,8 @@ CallStacks& StacksOf(Warp& warp) {
   return *block.calls;
 }
 
-/// The slots that a call saves: how many of 8 bytes, of 4, and masks; then their offsets.
+/// The slots that a call saves: the numbers of 8-byte slots, 4-byte slots and masks, then the
+/// offsets.
 struct SavedSlots {
   explicit SavedSlots(const Op* call) {
     const int32_t* list = ListOf(call);
@@ -33,7 +34,7 @@ struct SavedSlots {
     slots = list + 3;
   }
   int count() const { return doubles + words + masks; }
-  /// What one call of one lane takes, the record included.
+  /// Saved values for one call of one lane, including the record.
   uint64_t size() const { return static_cast<uint64_t>(count()) + 4; }
   int doubles, words, masks;
   const int32_t* slots;
@@ -65,7 +66,7 @@ void Restore(const Warp& warp, const SavedSlots& saved, int lane, const uint64_t
   }
 }
 
-/// Where the lanes' function begins; null when there is none at the address.
+/// The first op of the lane's function, or null if there is no function at the address.
 const Op* Callee(Warp& warp, const Op* op, int lane) {
   if (op->src[1] < 0) return warp.code + op->target;
   const auto& functions = warp.worker->launch->code->functions;
@@ -73,20 +74,20 @@ const Op* Callee(Warp& warp, const Op* op, int lane) {
   return found == functions.end() ? nullptr : warp.code + found->second;
 }
 
-/// src[0]: stack pointer; src[1]: address or -1; target: of direct calls; aux: bytes of the
-/// caller's frame; the list: SavedSlots.
+/// src[0]: stack pointer; src[1]: address or -1; target: for direct calls; aux: bytes of the
+/// caller's frame; list: SavedSlots.
 const Op* Call(Warp& warp, const Op* op) {
   const Op* target = Callee(warp, op, __builtin_ctz(warp.active));
   if (target == nullptr) {
     return Fault(warp, op, "illegal_address",
-                 "The kernel calls through a pointer that is no function's address.");
+                 "The kernel calls a pointer that is not the address of a function.");
   }
   uint32_t together = 0;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
     if (Callee(warp, op, lane) == target) together |= 1u << lane;
   }
-  // One function a turn: the others come back to this op.
+  // One function per turn: the other lanes return to this op.
   const SavedSlots saved(op);
   CallStacks& stacks = StacksOf(warp);
   stacks.saved_values += saved.size() * static_cast<uint64_t>(__builtin_popcount(together));
@@ -120,7 +121,8 @@ const Op* Return(Warp& warp, const Op* op) {
     const int lane = __builtin_ctz(rest);
     const auto& records = stacks.LaneOf(warp, lane).records;
     if (records.empty()) {
-      return Fault(warp, op, "illegal_instruction", "A function returns that nobody called.");
+      return Fault(warp, op, "illegal_instruction",
+                   "A function returns without having been called.");
     }
     if (call == nullptr) call = records.back().call;
     if (records.back().call == call) together |= 1u << lane;
@@ -143,7 +145,7 @@ const Op* Return(Warp& warp, const Op* op) {
   return nullptr;
 }
 
-/// Copies `flops` bytes of local memory from the stack pointer + imm to + target.
+/// Copies `flops` bytes of local memory from stack pointer + imm to stack pointer + target.
 const Op* CopyLocal(Warp& warp, const Op* op) {
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);

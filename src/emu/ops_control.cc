@@ -1,9 +1,8 @@
-// Branches, exits, barriers and the micro-ops that have no instruction of their own. Terminators of
-// basic blocks account for the whole block, so that other handlers need not count.
+// Branches, exits, barriers, and the micro-ops without an instruction of their own. The terminator
+// of a basic block accounts for the whole block, so other handlers do not count.
 //
-// A label is a `fall` op, which accounts for the block that falls into it, and a `merge` op. Jumps
-// go to the merge op, where lanes that took different ways meet; with all lanes present it is
-// skipped.
+// A label consists of a `fall` op, which accounts for the block that falls into it, and a `merge`
+// op. Jumps go to the merge op, where diverged lanes meet. It is skipped if all lanes are present.
 // SPDX-License-Identifier: Apache-2.0
 #include <xmmintrin.h>
 
@@ -77,7 +76,7 @@ const Op* ExitIf(Warp& warp, const Op* op) {
   return EndLanes(warp, leaving, op + 1);
 }
 
-/// Runs the next `count` ops for those lanes only whose predicate holds.
+/// Runs the next `count` ops only for lanes whose predicate is true.
 const Op* Guard(Warp& warp, const Op* op) {
   const uint32_t saved = warp.active;
   const uint32_t lanes = (MaskAt(warp, op->src[0]) ^ op->aux) & saved;
@@ -90,13 +89,14 @@ const Op* Guard(Warp& warp, const Op* op) {
   return next;
 }
 
-/// brx.idx: src[0] is the index; imm the first of `aux` consecutive targets in the code's table.
+/// brx.idx: src[0] is the index; imm is the first of `aux` consecutive targets in the code's table.
 const Op* BranchIndexed(Warp& warp, const Op* op) {
   Account<true>(warp, op);
   const auto* index = At<const uint32_t>(warp, op->src[0]);
   const uint32_t first = index[__builtin_ctz(warp.active)];
   if (first >= op->aux) {
-    return Fault(warp, op, "illegal_instruction", "An indexed branch leaves its table of targets.");
+    return Fault(warp, op, "illegal_instruction",
+                 "The index of an indexed branch is outside its table of targets.");
   }
   uint32_t same = 0;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
@@ -104,7 +104,7 @@ const Op* BranchIndexed(Warp& warp, const Op* op) {
     same |= uint32_t{index[i] == first} << i;
   }
   const Op* target = warp.code + BranchTarget(warp, static_cast<size_t>(op->imm) + first);
-  // One target a turn: the lanes with another index come back to this op.
+  // One target per turn: lanes with another index return to this op.
   if (same != warp.active) return Diverge(warp, target, same, op);
   if (warp.slice < 0) return EndSlice(warp, target);
   warp.pc = target;
@@ -125,7 +125,7 @@ const Op* Barrier(Warp& warp, const Op* op) {
   const bool cluster = (op->aux & kBarrierCluster) != 0;
   if ((id >= 16 && !cluster) || expected % kLanes != 0) {
     return Fault(warp, op, "illegal_instruction",
-                 "A barrier is numbered 0 to 15 and its thread count is a multiple of 32.");
+                 "A barrier number must be 0 to 15, and its thread count a multiple of 32.");
   }
   const auto lanes = static_cast<uint32_t>(Count(warp.active));
   if (op->src[2] >= 0) {
@@ -137,14 +137,14 @@ const Op* Barrier(Warp& warp, const Op* op) {
     return warp.stop == Stop::kFault ? nullptr : op + 1;
   }
   const Op* next = WaitAtBarrier(warp, op, id);
-  ArriveAtBarrier(warp, op, id, lanes, expected);  // may find an error: warp.stop says so
+  ArriveAtBarrier(warp, op, id, lanes, expected);  // on an error, warp.stop is set
   return next;
 }
 
-/// After a load that may poll what another block writes: in a cooperative launch the other blocks
-/// get their turn, so that blocks leave a barrier of the grid together, as they do on a device.
+/// Runs after a load that may poll what another block writes. In a cooperative launch the other
+/// blocks get a turn, so that blocks leave a grid barrier together, as they do on a device.
 const Op* Yield(Warp& warp, const Op* op) {
-  if (!GiveTurnAway(warp)) return op + 1;
+  if (!YieldTurn(warp)) return op + 1;
   return EndSlice(warp, op + 1);
 }
 
@@ -156,13 +156,12 @@ const Op* Fence(Warp& warp, const Op* op) {
 const Op* Trap(Warp& warp, const Op* op) {
   return Fault(warp, op, "trap", "The kernel executed a trap (a failed assertion, or __trap).");
 }
-/// src[0]: the lanes that have written the register that comes next.
+/// src[0]: mask of the lanes that have written the register that the next op reads.
 const Op* CheckDefined(Warp& warp, const Op* op) {
   const uint32_t missing = warp.active & ~MaskAt(warp, op->src[0]);
   if (!warp.checking || missing == 0) return op + 1;
   Warn(warp, op, "uninitialized_register",
-       "A variable is used here that has been given no value on this path.",
-       __builtin_ctz(missing));
+       "A variable is used here before it has a value on this path.", __builtin_ctz(missing));
   return op + 1;
 }
 const Op* Define(Warp& warp, const Op* op) {

@@ -1,5 +1,5 @@
 // Matrix instructions that move data: ldmatrix, stmatrix, movmatrix, wmma.load and wmma.store.
-// Their accesses are checked and counted as those of ordinary loads and stores.
+// Their accesses are checked and counted like ordinary loads and stores.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
@@ -23,15 +23,15 @@ uint64_t RowAddress(const Warp& warp, const Op* op, int lane) {
   return LaneAddress(warp, op, AccessShape::Unpack(op->aux).space, lane, op->target);
 }
 
-/// Where a generic address leads: matrices lie in shared or global memory.
-MemorySpace Settle(MemorySpace space, uint64_t* address) {
+/// Resolves a generic address: matrices are in shared or global memory.
+MemorySpace ResolveSpace(MemorySpace space, uint64_t* address) {
   if (space != MemorySpace::kGeneric) return space;
   if (*address - kSharedWindow >= kWindowBytes) return MemorySpace::kGlobal;
   *address -= kSharedWindow;
   return MemorySpace::kShared;
 }
 
-/// Counts and checks one access of the lanes in `lanes`; false after an error.
+/// Counts and checks one access of the lanes in `lanes`. Returns false after an error.
 bool Observe(Warp& warp, const Op* op, MemorySpace space, bool store, uint32_t lanes,
              uint32_t bytes, const uint32_t* offsets) {
   if (space == MemorySpace::kGlobal) {
@@ -50,8 +50,8 @@ Square Transposed(const Square& in) {
   return out;
 }
 
-/// aux: an AccessShape of 16-byte rows; count: hint; flops: how many matrices, 8 set when they are
-/// transposed. The address of row r of matrix j is lane 8j + r's.
+/// aux: an AccessShape of 16-byte rows; count: hint; flops: how many matrices, with bit 8 set if
+/// they are transposed. Lane 8j + r provides the address of row r of matrix j.
 const Op* MatrixRows(Warp& warp, const Op* op) {
   if (warp.active != kFullMask && !AllTogether(warp, op)) return nullptr;
   const AccessShape shape = AccessShape::Unpack(op->aux);
@@ -64,8 +64,8 @@ const Op* MatrixRows(Warp& warp, const Op* op) {
   for (int lane = 0; lane < 8 * matrices; ++lane) {
     uint64_t address = RowAddress(warp, op, lane);
     const uint64_t asked = address;
-    space = Settle(shape.space, &address);
-    if (space != MemorySpace::kShared) {  // the instruction knows no other
+    space = ResolveSpace(shape.space, &address);
+    if (space != MemorySpace::kShared) {  // the only space that the instruction supports
       return MemoryFault(warp, op, FaultKind::kOutOfBounds, MemorySpace::kShared, lane, asked,
                          sizeof(MatrixRow), shape.store);
     }
@@ -112,7 +112,7 @@ const Op* MoveMatrix(Warp& warp, const Op* op) {
   return op + 1;
 }
 
-/// One instruction's access to a fragment in memory, register by register.
+/// The access of one instruction to a fragment in memory, register by register.
 class FragmentAccess {
  public:
   FragmentAccess(Warp& warp, const Op* op)
@@ -121,7 +121,7 @@ class FragmentAccess {
         shape_(FragmentShape::Unpack(op->flops)),
         access_(AccessShape::Unpack(op->aux)) {
     address_ = RowAddress(warp, op, 0);
-    space_ = Settle(access_.space, &address_);
+    space_ = ResolveSpace(access_.space, &address_);
     stride_ = At<const uint32_t>(warp, op->src[1])[0];
     const uint32_t of_slot = std::max(32u, shape_.bits) / shape_.bits;
     slot_elements_ = std::min(of_slot, shape_.elements);
@@ -149,7 +149,7 @@ class FragmentAccess {
     return elements * shape_.bits / 8;
   }
 
-  /// The host address of the whole matrix, when all of it lies in one piece of memory.
+  /// The host address of the whole matrix if all of it is in one piece of memory, else null.
   std::byte* WholeMatrix() {
     const uint64_t bytes =
         OffsetOf(shape_.lines - 1, shape_.columns - 1, kLanes - 1, shape_.elements - 1) +
@@ -220,7 +220,7 @@ bool AllTogether(Warp& warp, const Op* op) {
   if (warp.active == kFullMask) return true;
   Fault(warp, op, "inactive_lanes",
         "All 32 lanes of a warp must execute this instruction together: some have exited, took "
-        "another way, or never existed.");
+        "another branch, or do not exist.");
   return false;
 }
 

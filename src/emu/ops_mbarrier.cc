@@ -1,8 +1,8 @@
 // mbarriers and bulk copies. See async.h for when copies happen.
 //
-// A wait that fails ends the warp's turn, as try_wait may; test_wait does so too, because a loop of
-// them would otherwise keep the others from what it waits for. Waits that nothing answers any more
-// are a deadlock.
+// A wait that fails ends the warp's turn, which try_wait may do. test_wait also ends it: a loop of
+// test_wait would otherwise block the threads that it waits for. Waits that can never complete are
+// reported as a deadlock.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t kPhaseShift = 32;
 
-/// The address that operand `source` gives a lane, within shared memory; false after an error.
+/// The address of operand `source` in a lane, within shared memory. Returns false after an error.
 bool SharedOffset(Warp& warp, const Op* op, int source, int64_t displacement, bool generic,
                   int lane, uint32_t bytes, uint32_t* offset) {
   uint64_t address =
@@ -38,20 +38,20 @@ bool SharedOffset(Warp& warp, const Op* op, int source, int64_t displacement, bo
   return ResolveLane(warp, op, MemorySpace::kShared, lane, address, bytes, true) != nullptr;
 }
 
-/// The barrier that lane's operand 0 names; null after an error.
+/// The barrier that the lane's operand 0 names, or null after an error.
 MemoryBarrier* BarrierOf(Warp& warp, const Op* op, int lane, uint32_t* offset) {
   const bool generic = (op->aux & kMbarrierGeneric) != 0;
   if (!SharedOffset(warp, op, 0, op->target, generic, lane, 8, offset)) return nullptr;
   MemoryBarrier* barrier = AsyncOf(warp).Find(*offset);
   if (barrier == nullptr) {
     Fault(warp, op, "invalid_barrier",
-          "The kernel uses an mbarrier that it did not initialise, or invalidated.");
+          "The kernel uses an mbarrier that is not initialised or was invalidated.");
   }
   return barrier;
 }
 
-/// Calls f(lane, offset, barrier) for the barrier that each active lane names; false ends it, after
-/// an error.
+/// Calls f(lane, offset, barrier) for the barrier that each active lane names. Stops when f returns
+/// false (after an error).
 template <class F>
 const Op* ForEachBarrier(Warp& warp, const Op* op, F f) {
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
@@ -74,7 +74,7 @@ const Op* Initialise(Warp& warp, const Op* op) {
     const uint32_t count = At<const uint32_t>(warp, op->src[1])[lane];
     if (count == 0 || count >= (1u << 20)) {
       return Fault(warp, op, "invalid_barrier",
-                   "An mbarrier is initialised with a count between 1 and 2^20 - 1.");
+                   "The initial count of an mbarrier must be 1 to 2^20 - 1.");
     }
     AsyncOf(warp).Create(offset, count);
   }
@@ -88,7 +88,7 @@ const Op* Invalidate(Warp& warp, const Op* op) {
   });
 }
 
-/// src: barrier; count or -1; bytes to expect or -1. dst: the state before, or -1.
+/// src: barrier; count or -1; expected bytes or -1. dst: the previous state, or -1.
 const Op* Arrive(Warp& warp, const Op* op) {
   AsyncState& async = AsyncOf(warp);
   return ForEachBarrier(warp, op, [&](int lane, uint32_t, MemoryBarrier& barrier) {
@@ -109,7 +109,7 @@ const Op* Arrive(Warp& warp, const Op* op) {
   });
 }
 
-/// expect_tx, and complete_tx with kMbarrierComplete. src: barrier, bytes.
+/// expect_tx, or complete_tx if kMbarrierComplete is set. src: barrier, bytes.
 const Op* ExpectBytes(Warp& warp, const Op* op) {
   AsyncState& async = AsyncOf(warp);
   return ForEachBarrier(warp, op, [&](int lane, uint32_t, MemoryBarrier& barrier) {
@@ -146,7 +146,7 @@ const Op* TestWait(Warp& warp, const Op* op) {
   if (done == active) {
     return op + 1;
   }
-  warp.spin += 1024;  // lanes of this warp that are elsewhere may have to come here first
+  warp.spin += 1024;  // other lanes of this warp may have to arrive first
   return EndSlice(warp, op + 1);
 }
 
@@ -159,11 +159,11 @@ const Op* PendingCount(Warp& warp, const Op* op) {
   return op + 1;
 }
 
-/// cp.async.mbarrier.arrive: arrives when the lane's copies so far are complete.
+/// cp.async.mbarrier.arrive: arrives when the lane's earlier copies are complete.
 const Op* ArriveAfterCopies(Warp& warp, const Op* op) {
   AsyncState& async = AsyncOf(warp);
   return ForEachBarrier(warp, op, [&](int lane, uint32_t offset, MemoryBarrier& barrier) {
-    // Without .noinc the arrival is one more than the count foresaw.
+    // Without .noinc the arrival is in addition to the barrier's count.
     if ((op->aux & kMbarrierNoIncrement) == 0) ++barrier.pending;
     Delivery delivery;
     delivery.barrier = offset;
@@ -175,7 +175,7 @@ const Op* ArriveAfterCopies(Warp& warp, const Op* op) {
   });
 }
 
-/// Host address of a bulk copy's side in global memory; null after an error.
+/// Host address of a bulk copy's global side, or null after an error.
 std::byte* GlobalRange(Warp& warp, const Op* op, int lane, uint64_t address, uint32_t bytes,
                        bool store) {
   const GlobalMemory& memory = *warp.worker->launch->memory;
@@ -213,8 +213,8 @@ void CountBulk(Warp& warp, const Op* op, uint64_t address, uint32_t bytes) {
   }
 }
 
-/// src: shared address, global address, bytes, barrier or -1 (a bulk group then); aux: an
-/// AccessShape of 16 bytes, a store when the copy goes to global memory.
+/// src: shared address, global address, bytes, barrier or -1 (then a bulk group). aux: an
+/// AccessShape of 16 bytes, a store if the copy goes to global memory.
 const Op* BulkCopyAsync(Warp& warp, const Op* op) {
   AsyncState& async = AsyncOf(warp);
   const bool to_global = AccessShape::Unpack(op->aux).store;
@@ -225,10 +225,11 @@ const Op* BulkCopyAsync(Warp& warp, const Op* op) {
     const uint64_t address = At<const uint64_t>(warp, op->src[1])[lane];
     const uint32_t bytes = At<const uint32_t>(warp, op->src[2])[lane];
     if (bytes % 16 != 0) {
-      return Fault(warp, op, "misaligned", "The size of a bulk copy is a multiple of 16 bytes.");
+      return Fault(warp, op, "misaligned",
+                   "The size of a bulk copy must be a multiple of 16 bytes.");
     }
     if (bytes == 0) continue;
-    warp.slice -= bytes / 256;  // it takes longer than an instruction does
+    warp.slice -= bytes / 256;  // a copy takes longer than an instruction
     std::byte* shared = SharedRange(warp, op, lane, offset, bytes, !to_global);
     std::byte* global = GlobalRange(warp, op, lane, address, bytes, to_global);
     if (shared == nullptr || global == nullptr) return nullptr;

@@ -1,5 +1,5 @@
-// Device printf, and assertions that fail: their arguments lie in local memory as the C ABI says.
-// Everything read here comes from the kernel: addresses are checked, lengths bounded.
+// Device printf, and failed assertions: their arguments are in local memory as the C ABI defines.
+// Everything read here comes from the kernel, so addresses are checked and lengths are bounded.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -39,7 +39,7 @@ class LaneMemory {
     const uint64_t word = (offset / 4) * kLanes + static_cast<uint64_t>(lane_);
     return static_cast<uint8_t>(warp_.local[word * 4 + offset % 4]);
   }
-  /// `bytes` bytes as a number; nothing when some lie outside of memory.
+  /// `bytes` bytes as a number; nothing if some are outside of memory.
   std::optional<uint64_t> Number(uint64_t address, uint32_t bytes) const {
     uint64_t value = 0;
     for (uint32_t i = 0; i < bytes; ++i) {
@@ -49,7 +49,7 @@ class LaneMemory {
     }
     return value;
   }
-  /// Up to the zero, or as much as is wanted.
+  /// Reads up to the terminating zero, or `most` characters.
   std::optional<std::string> String(uint64_t address, size_t most = kMostText) const {
     std::string text;
     while (text.size() < most) {
@@ -66,7 +66,7 @@ class LaneMemory {
   int lane_;
 };
 
-/// The parameters of a call: 8 or fewer bytes each at offsets from the lane's stack pointer.
+/// A parameter of a call: at most 8 bytes at an offset from the lane's stack pointer.
 uint64_t Parameter(const Warp& warp, const Op* op, const LaneMemory& memory, int lane, int index,
                    uint32_t bytes) {
   const auto offset = static_cast<uint64_t>(-1 - *(ListOf(op) + index));
@@ -74,13 +74,13 @@ uint64_t Parameter(const Warp& warp, const Op* op, const LaneMemory& memory, int
   return memory.Number(kLocalWindow + base + offset, bytes).value_or(0);
 }
 
-/// Formats as the device's printf does.
+/// Formats like the device's printf.
 class Formatter {
  public:
   Formatter(const LaneMemory& memory, std::string format, uint64_t arguments)
       : memory_(memory), format_(std::move(format)), next_(arguments) {}
 
-  /// Nothing when an argument cannot be read.
+  /// Nothing if an argument cannot be read.
   std::optional<std::string> Run() {
     while (at_ < format_.size() && out_.size() < kMostText) {
       const char c = format_[at_++];
@@ -109,7 +109,7 @@ class Formatter {
     ++at_;
     return true;
   }
-  /// A width or precision: digits, or an argument.
+  /// Reads a width or precision: digits, or an argument.
   bool Count(int* count) {
     if (Take('*')) {
       uint64_t value = 0;
@@ -207,7 +207,7 @@ class Formatter {
         Append(spec + type, number);
         return true;
       }
-      default:  // no conversion: as it stands
+      default:  // no conversion: printed unchanged
         out_ += "%" + format_.substr(begin, at_ - begin);
         return true;
     }
@@ -222,13 +222,13 @@ class Formatter {
 
 constexpr int64_t kPrintWork = 1000;
 
-/// src[0]: stack pointer; the list: the variables of format, arguments and result.
+/// src[0]: stack pointer; list: the variables of format, arguments and result.
 const Op* Print(Warp& warp, const Op* op) {
   Worker& worker = *warp.worker;
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);
     if (worker.printed_bytes >= kMostOutput) continue;
-    warp.slice -= kPrintWork;  // against what an instruction usually takes
+    warp.slice -= kPrintWork;  // relative to an ordinary instruction
     const LaneMemory memory(warp, lane);
     const std::optional<std::string> format =
         memory.String(Parameter(warp, op, memory, lane, 0, 8));
@@ -241,7 +241,7 @@ const Op* Print(Warp& warp, const Op* op) {
     }
     if (!text) {
       return Fault(warp, op, "out_of_bounds",
-                   "printf reads a format, string or argument that lies outside of all memory.");
+                   "printf reads a format, string or argument outside of valid memory.");
     }
     const uint64_t result =
         At<const uint32_t>(warp, op->src[0])[lane] + static_cast<uint64_t>(-1 - ListOf(op)[2]);
@@ -250,7 +250,7 @@ const Op* Print(Warp& warp, const Op* op) {
       std::memcpy(warp.local + word * 4, &arguments, sizeof arguments);
     }
     const size_t size = text->size() + sizeof(PrintedText);
-    if (worker.printed_bytes + size > kMostOutput) continue;  // the device drops too
+    if (worker.printed_bytes + size > kMostOutput) continue;  // the device also drops output
     worker.printed_bytes += size;
     worker.printed.push_back({warp.block->number, std::move(*text)});
   }
@@ -266,7 +266,7 @@ std::string Printable(const std::optional<std::string>& text) {
   return out;
 }
 
-/// The list: the variables of the assertion's text, its file, line and function.
+/// list: the variables of the assertion's text, its file, line and function.
 const Op* AssertFail(Warp& warp, const Op* op) {
   const int lane = __builtin_ctz(warp.active);
   const LaneMemory memory(warp, lane);

@@ -1,5 +1,5 @@
-// Arithmetic that few kernels use, compiled once and without vector instructions: formats of 4 and
-// 6 bits, packed integers, flushed halves, directed roundings to halves, and the like.
+// Rarely used arithmetic, compiled once and without vector instructions: 4-bit and 6-bit formats,
+// packed integers, flushed halves, directed roundings to halves, and similar.
 // SPDX-License-Identifier: Apache-2.0
 #include <immintrin.h>
 
@@ -12,7 +12,7 @@ namespace {
 namespace rare {
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-function"  // what the other handlers register
+#pragma GCC diagnostic ignored "-Wunused-function"  // used only by the other handlers
 // clang-format off
 #include "emu/lanes.inc"
 #include "emu/ops_int.inc"
@@ -80,7 +80,7 @@ void RegisterSmallIntegers(HandlerTable& t) {
   t.Add("slct.f32.f32", Make<U, U, U, float>([](U a, U b, float c) { return c >= 0 ? a : b; }));
 }
 
-/// Two 16-bit numbers of `a` with two bytes of `b`, which its lower or upper half holds.
+/// Multiplies two 16-bit numbers of `a` with two bytes of `b`, from its lower or upper half.
 template <bool SignA, bool SignB, int High>
 struct DotPairs {
   int32_t operator()(uint32_t a, uint32_t b, int32_t c) const {
@@ -106,7 +106,7 @@ void RegisterDotPairs(HandlerTable& t, const char* half) {
   t.Add(k("dp2a.", half, ".u32.u32"), Make<I, U, U, I>(DotPairs<false, false, High>{}));
 }
 
-/// prmt's named modes: which bytes of b:a the result takes, by the low bits of c.
+/// The named modes of prmt: the low bits of c select which bytes of b:a the result takes.
 void RegisterPermutations(HandlerTable& t) {
   using U = uint32_t;
   t.Add("prmt.b32.f4e", Make<U, U, U, U>([](U a, U b, U c) {
@@ -136,7 +136,7 @@ void RegisterPermutations(HandlerTable& t) {
         }));
 }
 
-/// cvt.pack: two integers saturated into the upper part of d, over what c holds.
+/// cvt.pack: saturates two integers into the upper part of d. The lower part comes from c.
 template <class T>
 uint32_t Saturated(int32_t a) {
   const int32_t low = Limits<T>::kMin, high = Limits<T>::kMax;

@@ -1,4 +1,4 @@
-// Warp-level instructions of recent GPUs, and checks that parts of an access leave out.
+// Warp-level instructions of recent GPUs, and checks that parts of an access skip.
 // SPDX-License-Identifier: Apache-2.0
 #include <bit>
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace cupel::emu {
 namespace {
 
-/// redux of floats: -0 is less than +0; with `Nan` a NaN wins, else it is left out.
+/// redux of floats: -0 is less than +0. With `Nan` a NaN wins; otherwise NaNs are skipped.
 template <bool Max, bool Magnitude, bool Nan>
 const Op* ReduceFloats(Warp& warp, const Op* op) {
   const uint32_t lanes = Participants(warp, op, 1);
@@ -37,7 +37,7 @@ const Op* ReduceFloats(Warp& warp, const Op* op) {
   return op + 1;
 }
 
-/// dst: the leader's lane; src[2]: the predicate that only the leader gets.
+/// dst: the leader's lane; src[2]: the predicate that is true only in the leader.
 const Op* Elect(Warp& warp, const Op* op) {
   const uint32_t lanes = Participants(warp, op, 1);
   if (lanes == 0) return nullptr;
@@ -52,7 +52,7 @@ const Op* Elect(Warp& warp, const Op* op) {
   return op + 1;
 }
 
-/// src[0] and imm: addresses; flops: what they must be multiples of.
+/// src[0] and imm: addresses; flops: the required alignment.
 const Op* Aligned(Warp& warp, const Op* op) {
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int lane = __builtin_ctz(rest);

@@ -1,5 +1,5 @@
-// Single instructions on edge values against plain C++, at every vector level of this machine, with
-// all lanes active and with some masked off.
+// Compares single instructions on edge values with plain C++, at every vector level of this
+// machine, with all lanes active and with some masked off.
 // SPDX-License-Identifier: Apache-2.0
 #include <cfloat>
 #include <climits>
@@ -24,8 +24,8 @@ std::string BitsOf() {
   return "b" + std::to_string(sizeof(T) * 8);
 }
 
-/// PTX of a kernel that applies `op` to arrays a, b, c element by element and stores d; odd
-/// elements go another way when `masked`.
+/// PTX of a kernel that applies `op` to arrays a, b, c element by element and stores d. Odd
+/// elements take another branch if `masked`.
 template <class D, class A, class B, class C>
 std::string OneOp(const std::string& op, int sources, bool masked) {
   std::string text = R"(.version 8.0
@@ -85,7 +85,7 @@ std::vector<T> EdgeValues() {
   return values;
 }
 
-/// Pairs of edge values by rotation, then random bits, `count` in all.
+/// `count` samples: pairs of edge values by rotation, then random bits.
 template <class T>
 std::vector<T> Samples(size_t count, size_t rotate, uint64_t seed) {
   const std::vector<T> edges = EdgeValues<T>();
@@ -152,7 +152,7 @@ template <class D, class A, class B, class C>
 void Ternary(const std::string& op, const std::function<D(A, B, C)>& f) {
   Check<D, A, B, C>(op, 3, f, &SameBits<D>);
 }
-/// Within `relative` of the right value, or within `absolute`.
+/// Expects results within `relative` or `absolute` of the right value.
 void Approximate(const std::string& op, const std::function<double(float)>& f, double relative,
                  double absolute = 0) {
   Check<float, float, float, float>(
@@ -336,7 +336,7 @@ TEST(OpsTest, Conversions) {
   Unary<I, float>("cvt.rzi.s32.f32", [&](float a) { return to_int(std::trunc(double{a})); });
   Unary<I, float>("cvt.rni.s32.f32", [&](float a) { return to_int(std::nearbyint(double{a})); });
   Unary<I, float>("cvt.rmi.s32.f32", [&](float a) { return to_int(std::floor(double{a})); });
-  // With 64 bits on either side NaN is the top bit alone.
+  // If either side has 64 bits, NaN converts to only the top bit set.
   Unary<I, double>("cvt.rpi.s32.f64",
                    [&](double a) { return std::isnan(a) ? INT_MIN : to_int(std::ceil(a)); });
   Unary<U, float>("cvt.rzi.u32.f32", [](float a) {
@@ -370,7 +370,7 @@ float HalfValue(uint16_t h) {
       exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
   return static_cast<float>(sign * v);
 }
-/// By search among all halves: slow, but surely round to nearest even.
+/// Searches all halves: slow, but certainly rounds to nearest even.
 uint16_t NearestHalf(double v) {
   if (std::isnan(v)) return 0x7fff;
   const uint16_t sign = std::signbit(v) ? 0x8000 : 0;
@@ -410,7 +410,7 @@ TEST(OpsTest, Halves) {
   });
 }
 
-TEST(OpsTest, ApproximationsStayInTheirBounds) {
+TEST(OpsTest, ApproximationsStayWithinBounds) {
   const double ulp = std::exp2(-22);
   Approximate(
       "ex2.approx.f32", [](float a) { return std::exp2(double{a}); }, ulp);
@@ -437,13 +437,13 @@ TEST(OpsTest, ApproximationsStayInTheirBounds) {
       });
 }
 
-/// Comparisons go through selp, so that predicates are tested too.
+/// Comparisons use selp, which tests predicates too.
 template <class T>
 void Compare(const std::string& cmp, const std::string& type, const std::function<bool(T, T)>& f) {
   const std::string op = "setp." + cmp + "." + type + " %p2, " + RegisterOf<T>() + "1, " +
                          RegisterOf<T>() +
                          "2; selp.u32 %r0, 1, 2, %p2; add.u32 %r0, %r0, 0; mov.u32";
-  // `mov.u32 %r0, a, b` would not parse: the operands go to a harmless instruction.
+  // `mov.u32 %r0, a, b` would not parse, so another instruction takes the operands.
   std::string program = OneOp<U, T, T, T>("@@", 2, false);
   const std::string operands = "@@ %r0, " + RegisterOf<T>() + "1, " + RegisterOf<T>() + "2;";
   const size_t at = program.find(operands);

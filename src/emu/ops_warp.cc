@@ -95,8 +95,8 @@ const Op* ActiveMask(Warp& warp, const Op* op) {
 const Op* SyncWarp(Warp& warp, const Op* op) {
   return Participants(warp, op, 3) == 0 ? nullptr : op + 1;
 }
-/// A clock that advances with the instructions that the warp has executed, over all its turns.
-/// Where it begins differs from run to run (LaunchState), cycles or nanoseconds.
+/// A clock that advances with the instructions that the warp has executed, in all its turns. Its
+/// start value differs from run to run (LaunchState). Counts cycles or nanoseconds.
 template <class T, uint64_t LaunchState::*kStart, int kShift = 0>
 const Op* Clock(Warp& warp, const Op* op) {
   const uint64_t before = warp.block->warp_work[warp.index];

@@ -56,10 +56,10 @@ void NoteTouched(const Warp& warp, const Op* op, uint32_t lanes, std::vector<Tou
     const int lane = __builtin_ctz(rest);
     const uint64_t address = AddressOf(warp, op, lane);
     Place place = PlaceOf(warp, shape.space, lane, address, bytes);
-    if (place.host == nullptr) continue;  // the op will say so
+    if (place.host == nullptr) continue;  // the op reports this
     Touched touched{place.host, bytes, place.space == MemorySpace::kLocal, {}};
     if (touched.is_private) {
-      // Words of a lane are apart from each other.
+      // The words of a lane are not contiguous.
       for (uint32_t at = 0; at < bytes; at += 4) {
         touched.bytes = std::min(bytes - at, 4u);
         touched.host = place.host + uint64_t{at} * kLanes;

@@ -1,4 +1,4 @@
-// Where addresses of loads and stores lead: for saying what a loop reads, and for seeing whether a
+// The locations of loads and stores: used to describe what a loop reads, and to find out whether a
 // store changes anything.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -13,21 +13,21 @@
 
 namespace cupel::emu {
 
-/// A place that a loop reads.
+/// A memory location that a loop reads.
 struct Place {
   MemorySpace space = MemorySpace::kGlobal;
   uint64_t address = 0;             // in its space
-  const std::byte* host = nullptr;  // null when it is nowhere
+  const std::byte* host = nullptr;  // null if the address is invalid
   uint32_t bytes = 0;
   std::string Describe(const Warp& warp) const;  // "buffer 1 + 128 bytes"
 };
-/// Where `address` of a lane of the warp is, in `space` or where a generic address says.
+/// The location of `address` in a lane of the warp, in `space` or as a generic address.
 Place PlaceOf(const Warp& warp, MemorySpace space, int lane, uint64_t address, uint32_t bytes);
 
-/// The address that a load, store or atomic operation names in a lane.
+/// The address of a load, store or atomic operation in a lane.
 uint64_t AddressOf(const Warp& warp, const Op* op, int lane);
 
-/// Bytes that an op may write, as they were before.
+/// Bytes that an op may write, with their previous values.
 struct Touched {
   const std::byte* host = nullptr;
   uint32_t bytes = 0;
@@ -35,7 +35,7 @@ struct Touched {
   std::array<std::byte, 32> before{};
 };
 
-/// Before a store or an atomic operation by `lanes`. Addresses that lead nowhere are left out.
+/// Call before a store or an atomic operation by `lanes`. Skips invalid addresses.
 void NoteTouched(const Warp& warp, const Op* op, uint32_t lanes, std::vector<Touched>* touched);
 
 }  // namespace cupel::emu

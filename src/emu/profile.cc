@@ -17,9 +17,9 @@ using engine::LaunchCounters;
 using engine::LineCounters;
 using engine::WorkCounts;
 
-constexpr size_t kLinesKept = 64;  // kept of a launch
-// A try of an atomic on a float in shared memory (bench/calibrate on an H200: 20 a lane that wants
-// the same word).
+constexpr size_t kLinesKept = 64;  // for each launch
+// One retry of a float atomic in shared memory (bench/calibrate on an H200: 20 clocks for each lane
+// that accesses the same word).
 constexpr uint64_t kRetryClocks = 20;
 
 void Visit(OpVisits& visits, uint32_t lanes) {
@@ -28,7 +28,7 @@ void Visit(OpVisits& visits, uint32_t lanes) {
   visits.lanes += static_cast<uint64_t>(__builtin_popcount(lanes));
 }
 
-/// A warp-level instruction that has to wait for lanes runs again.
+/// True if a warp-level instruction has to wait for lanes, and therefore runs again.
 bool RunsAgain(const Warp& warp, const Op* op) {
   if (warp.stop == Stop::kContinue) return warp.pc == op;
   if (warp.stop != Stop::kSwitch || warp.others == 0) return false;
@@ -36,7 +36,7 @@ bool RunsAgain(const Warp& warp, const Op* op) {
   return parked.pc == op && parked.state == GroupState::kSync;
 }
 
-/// Runs a warp op by op, looking at each.
+/// Runs a warp op by op and observes each op.
 class Observer {
  public:
   explicit Observer(Warp& warp)
@@ -46,7 +46,8 @@ class Observer {
         guard_(warp.worker->launch->code->handlers->Find("@guard")->full),
         tracks_(!warp.worker->launch->request->only.empty()) {}
 
-  /// Counts one op and what it guards, and runs it. Inline: RunObserved's loop has it in registers.
+  /// Counts one op and what it guards, and runs it. Inline, so that RunObserved keeps it in
+  /// registers.
   [[gnu::always_inline]] inline const Op* Step(const Op* op) {
     const uint32_t active = warp_.active;
     const int others = warp_.others;
@@ -83,7 +84,7 @@ class Observer {
   bool tracks_;
 };
 
-/// From `counted` blocks to all.
+/// Scales counts of `counted` blocks to all blocks.
 struct Scale {
   uint64_t blocks, counted;
   uint64_t operator()(uint64_t value) const {
@@ -105,7 +106,7 @@ void ScaleWork(const Scale& scale, WorkCounts* work) {
   }
 }
 
-/// Sums over lines; looks names up once a location.
+/// Sums over lines. Looks up names once per location.
 class Lines {
  public:
   explicit Lines(const Code& code) : code_(code) {}
@@ -125,14 +126,15 @@ class Lines {
   LineCounters& operator[](size_t i) { return lines_[i]; }
   StrideVote& stride(size_t i) { return strides_[i]; }
 
-  /// The lines with most work, scaled.
+  /// The lines with the most work, scaled.
   std::vector<LineCounters> Take(const Scale& scale) {
     for (size_t i = 0; i < lines_.size(); ++i) {
       ScaleWork(scale, &lines_[i].work);
       lines_[i].lane_stride = strides_[i].stride;
     }
     std::erase_if(lines_, [](const LineCounters& l) { return l.work.warp_instructions == 0; });
-    // Memory counts with what it costs, roughly, so that a line with few but bad accesses stays.
+    // Memory is weighted by its approximate cost, so that a line with few but slow accesses is
+    // kept.
     const auto weight = [](const LineCounters& l) {
       return l.work.warp_instructions + 4 * l.work.sectors() + 4 * l.work.shared_wavefronts;
     };
@@ -151,8 +153,8 @@ class Lines {
   std::vector<StrideVote> strides_;
 };
 
-/// The most that one line gets in the whole launch. What several counted blocks came to, all
-/// blocks are taken to come to.
+/// The most atomics on one line in the whole launch. Counts from several counted blocks are scaled
+/// to all blocks; counts from one block are not.
 uint64_t Hottest(const Profile& profile, const Scale& scale) {
   uint64_t most = 0;
   for (const auto& [line, hot] : profile.atomics) {
@@ -161,7 +163,7 @@ uint64_t Hottest(const Profile& profile, const Scale& scale) {
   return most;
 }
 
-/// A block ran as often as the one of its instructions that ran most: guards only take away.
+/// The count of a basic block is the maximum over its instructions: guards only reduce counts.
 void SumChains(const Code& code, const Profile& profile, const Scale& scale,
                LaunchCounters* counters) {
   for (const Chain& chain : code.chains) {

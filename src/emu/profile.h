@@ -1,5 +1,5 @@
-// What counted blocks did, by micro-op: how often each ran with how many lanes, and what its memory
-// accesses cost. Blocks that are not counted never come here: they run in the handlers' own loop.
+// What counted blocks did, by micro-op: how often each ran with how many lanes, and the cost of its
+// memory accesses. Blocks that are not counted skip this code: they run in the handlers' own loop.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,11 +15,11 @@ namespace cupel::emu {
 
 struct OpVisits {
   uint64_t times = 0, lanes = 0;
-  uint64_t splits = 0;  // lanes parted here
+  uint64_t splits = 0;  // how often lanes diverged here
 };
 
-/// The distance between lanes that most accesses of an op have: a majority vote in the first
-/// counted block that comes there, so that the outcome does not depend on threads.
+/// The distance between lanes of most accesses of an op. Found by majority vote in the first
+/// counted block that reaches the op, so that the result does not depend on threads.
 struct StrideVote {
   int64_t stride = 0;
   uint64_t votes = 0;
@@ -28,18 +28,18 @@ struct StrideVote {
 };
 
 struct OpAccesses {
-  engine::WorkCounts work;  // the members about memory
+  engine::WorkCounts work;  // only the members for memory
   StrideVote stride;
 };
 
-/// Atomics at one line of 128 bytes.
+/// Atomics on one line of 128 bytes.
 struct HotLine {
   uint64_t turns = 0;
   uint64_t last_block = UINT64_MAX;
-  uint64_t blocks = 0;  // counted blocks that came here
+  uint64_t blocks = 0;  // counted blocks that used the line
 };
 
-/// One worker's.
+/// The profile of one worker.
 struct Profile {
   explicit Profile(const Code& code);
   void Add(const Profile& other);
@@ -49,12 +49,12 @@ struct Profile {
   std::unordered_map<uint64_t, HotLine> atomics;  // by line; bounded: kMostLines
 };
 
-/// As HandlerTable::run for blocks that are counted, or whose stores are tracked.
+/// Like HandlerTable::run, for blocks that are counted or whose stores are tracked.
 void RunObserved(Warp& warp);
-/// One op of it.
+/// Runs one op in the same way.
 const Op* StepObserved(Warp& warp, const Op* op);
 
-/// Lines, mix and sums of `profile`, multiplied by blocks / counted.
+/// Computes lines, mix and sums of `profile`, multiplied by blocks / counted.
 void Summarize(const Code& code, const Profile& profile, uint64_t blocks, uint64_t counted,
                engine::LaunchCounters* counters);
 

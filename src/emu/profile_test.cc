@@ -20,9 +20,9 @@ constexpr const char* kHead = R"(
 .address_size 64
 )";
 
-// Line 10: lane-strided loads. Line 11: half of the lanes take a branch with two additions on
-// line 12. Line 13: shared stores with a stride that the launch chooses. Line 14: one atomic a
-// lane. Line 15: a guarded store.
+// Line 10: lane-strided loads. Line 11: half of the lanes take a branch with two additions on line
+// 12. Line 13: shared stores with a stride that the launch sets. Line 14: one atomic per lane. Line
+// 15: a guarded store.
 constexpr const char* kKernel = R"(
 .visible .entry work(.param .u64 in, .param .u32 stride, .param .u32 shared_stride, .param .u64 sum)
 {
@@ -94,28 +94,28 @@ TEST_F(ProfileTest, UnitStrideUsesWholeSectors) {
   EXPECT_EQ(load.lane_stride, 4);
 }
 
-TEST_F(ProfileTest, StridedLanesMoveASectorEach) {
+TEST_F(ProfileTest, EachStridedLaneLoadsASector) {
   const LineCounters load = At(Run(64, 4), 10);
   EXPECT_EQ(load.work.load_sectors, 32u);
   EXPECT_EQ(load.work.touched_bytes, 128u);
   EXPECT_EQ(load.lane_stride, 64);
 }
 
-TEST_F(ProfileTest, ABroadcastTouchesWhatItWantsOnce) {
+TEST_F(ProfileTest, BroadcastLoadsOneSector) {
   const LineCounters load = At(Run(0, 4), 10);
   EXPECT_EQ(load.work.load_sectors, 1u);
   EXPECT_EQ(load.work.load_bytes, 128u);
   EXPECT_EQ(load.work.touched_bytes, 4u);
 }
 
-TEST_F(ProfileTest, ABreakInTheAddressesDoesNotHideTheDistance) {
-  // Two rows of 16 threads: the second has the addresses of the first.
+TEST_F(ProfileTest, FindsStrideDespiteABreakInTheAddresses) {
+  // Two rows of 16 threads: the second row has the addresses of the first.
   EXPECT_EQ(At(Run(8, 4, 1, {16, 2, 1}), 10).lane_stride, 8);
-  // Sixteen rows of two: every other distance goes back.
+  // Sixteen rows of two threads: every other distance is negative.
   EXPECT_EQ(At(Run(8, 4, 1, {2, 16, 1}), 10).lane_stride, engine::kIrregular);
 }
 
-TEST_F(ProfileTest, LanesThatPartAreCounted) {
+TEST_F(ProfileTest, CountsDivergentLanes) {
   const LaunchCounters counters = Run(4, 4);
   const LineCounters& branch = At(counters, 11);
   EXPECT_EQ(branch.work.branches, 1u);
@@ -134,7 +134,7 @@ TEST_F(ProfileTest, BankConflictsAreExtraWavefronts) {
   EXPECT_EQ(At(Run(4, 128), 13).work.shared_wavefronts, 32u);
 }
 
-TEST_F(ProfileTest, AtomicsAtOneAddressTakeTurns) {
+TEST_F(ProfileTest, AtomicsAtOneAddressAreSerialised) {
   const LaunchCounters counters = Run(4, 4, 3);
   EXPECT_EQ(counters.work.atomic_requests, 3u);
   EXPECT_EQ(counters.work.atomic_turns, 96u);
@@ -149,7 +149,7 @@ TEST_F(ProfileTest, GuardedInstructionsCountTheirOwnLanes) {
   EXPECT_EQ(store.work.lane_instructions, 32u + 4 + 32);
 }
 
-TEST_F(ProfileTest, TheMixAddsUpToAllInstructions) {
+TEST_F(ProfileTest, InstructionMixAddsUpToTheTotal) {
   const LaunchCounters counters = Run(4, 4, 5);
   const uint64_t sum = std::accumulate(counters.mix.begin(), counters.mix.end(), uint64_t{0});
   EXPECT_EQ(sum, counters.work.warp_instructions);
@@ -157,7 +157,7 @@ TEST_F(ProfileTest, TheMixAddsUpToAllInstructions) {
   EXPECT_EQ(counters.mix[static_cast<size_t>(InstructionClass::kGlobal)], 10u);
 }
 
-TEST_F(ProfileTest, CountsOfSomeBlocksStandForAll) {
+TEST_F(ProfileTest, ScalesCountsToAllBlocks) {
   const LaunchCounters all = Run(4, 4, 32);
   const LaunchCounters some = Run(4, 4, 3200);
   EXPECT_EQ(all.blocks_counted, 32u);
@@ -166,11 +166,11 @@ TEST_F(ProfileTest, CountsOfSomeBlocksStandForAll) {
   EXPECT_EQ(some.hottest_atomics, 3200u * 32);
 }
 
-TEST_F(ProfileTest, VotesDoNotDependOnWhoCountedWhat) {
+TEST_F(ProfileTest, StrideVoteUsesTheFirstCountedBlock) {
   StrideVote early, late;
   early.Cast(4, 3);
   for (int i = 0; i < 5; ++i) late.Cast(8, 7);
-  late.Cast(4, 9);  // another block: not asked
+  late.Cast(4, 9);  // another block: ignored
   EXPECT_EQ(late.stride, 8);
   EXPECT_EQ(late.votes, 5u);
   late.Cast(16, 3);
@@ -178,10 +178,10 @@ TEST_F(ProfileTest, VotesDoNotDependOnWhoCountedWhat) {
   EXPECT_EQ(early.block, late.block);
 }
 
-TEST_F(ProfileTest, LinesAgreeWithTheBlocksOwnAccount) {
+TEST_F(ProfileTest, LineCountsMatchBlockCounts) {
   const LaunchCounters counters = Run(4, 4, 7);
   EXPECT_EQ(counters.work.warp_instructions, counters.warp_instructions);
-  EXPECT_EQ(counters.critical_warp_instructions, counters.warp_instructions);  // one warp a block
+  EXPECT_EQ(counters.critical_warp_instructions, counters.warp_instructions);  // one warp per block
 }
 
 }  // namespace

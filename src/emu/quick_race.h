@@ -1,5 +1,5 @@
-// What vector code needs of the race checks' state (races.inc), and nothing that drags code of the
-// standard library into handlers that are compiled for a newer processor.
+// The part of the race checks' state that vector code needs (races.inc). It includes no code of the
+// standard library, because handlers are compiled for newer processors.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace cupel::emu {
 
-/// One for each warp of a block that is checked. Pointers are into BlockClocks and the checkers.
+/// One for each warp of a checked block. Pointers refer to BlockClocks and the checkers.
 struct QuickRace {
   const uint32_t* now = nullptr;             // the warp's clock
   const uint32_t* seen = nullptr;            // 32 entries, WarpClock::seen
@@ -22,7 +22,7 @@ struct QuickRace {
   int global_shift = 2;
   uint64_t floor = 0;                // stamps below are of earlier launches
   uint64_t block = 0;                // serial of the block
-  const bool* reads_used = nullptr;  // some read has left a stamp; changes at any time
+  const bool* reads_used = nullptr;  // some read has left a stamp; may change at any time
 };
 
 }  // namespace cupel::emu

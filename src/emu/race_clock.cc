@@ -83,7 +83,7 @@ void BlockClocks::TakeFences(WarpClock& clock, const Row& fenced, const Row& dev
 void BlockClocks::Leave(uint32_t warp, uint32_t mask, uint32_t barrier) {
   WarpClock& clock = warps_[warp];
   const Row& row = arrived_[barrier];
-  // Lamport's rule keeps the clocks of warps that meet comparable.
+  // Lamport's rule: the clocks of warps that synchronise stay comparable.
   clock.now = std::max(clock.now, *std::max_element(row.begin(), row.end()));
   Join(clock.seen, row);
   if (any_fence_) TakeFences(clock, arrived_fenced_[barrier], arrived_device_fenced_[barrier]);
@@ -115,7 +115,7 @@ void BlockClocks::Acquire(uint32_t warp) {
   Summarise(clock, warp);
 }
 
-void BlockClocks::Meet() {
+void BlockClocks::SyncAll() {
   const uint32_t now = Align() + 1;
   for (uint32_t w = 0; w < warps_.size(); ++w) {
     WarpClock& clock = warps_[w];

@@ -1,10 +1,10 @@
-// What happens before what within a block, for finding data races: a clock for each warp that ticks
-// when the warp synchronises with anybody, and for each warp how far it has seen the others' clocks
-// (vector clocks; FastTrack, Flanagan and Freund 2009, with warps for threads). Lanes of one warp
-// are told apart by when each last synchronised with its neighbours.
+// Tracks the order of events within a block, to find data races. Each warp has a clock, which ticks
+// when the warp synchronises, and knows how far it has seen the other warps' clocks (vector clocks;
+// FastTrack, Flanagan and Freund 2009, with warps for threads). Lanes of one warp are distinguished
+// by when each last synchronised with its neighbours.
 //
-// Clocks only ever grow. What an access leaves on memory is a stamp (race_stamp.h). Where clocks
-// cannot hold the whole truth they err on the side of silence: an honest kernel is never accused.
+// Clocks only grow. An access leaves a stamp on its memory (race_stamp.h). If clocks are not
+// precise enough, the checker reports nothing: it never reports a correct kernel.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,18 +16,18 @@
 
 namespace cupel::emu {
 
-/// A warp's view of time.
+/// The clocks that a warp knows.
 struct WarpClock {
-  /// By warp: what that warp did while its clock was lower happened before what this one does now.
-  /// The own entry is the least of `lane_seen`.
+  /// By warp: events of that warp below this clock happened before this warp's current event. The
+  /// warp's own entry is the minimum of `lane_seen`.
   alignas(64) std::array<uint32_t, kLanes> seen;
   alignas(64) std::array<uint32_t, kLanes> lane_seen;  // of the own warp, by lane
   std::array<uint32_t, kLanes> fenced;                 // `seen` at the last fence of any scope
-  std::array<uint32_t, kLanes> device_fenced;          // of one that reaches other blocks
+  std::array<uint32_t, kLanes> device_fenced;          // `seen` at the last device or system fence
   uint32_t now = 1;
-  uint32_t seen_elsewhere = 1;  // the most of `seen` over other warps
+  uint32_t seen_elsewhere = 1;  // the maximum of `seen` over other warps
   uint64_t device_fences = 0;   // counts changes of `device_fenced`
-  uint64_t published = 0;       // how many of them other blocks may know of (BlockOrder)
+  uint64_t published = 0;       // how many of these other blocks may know (BlockOrder)
 };
 
 class BlockClocks {
@@ -38,39 +38,40 @@ class BlockClocks {
   WarpClock& of(uint32_t warp) { return warps_[warp]; }
   const WarpClock& of(uint32_t warp) const { return warps_[warp]; }
 
-  /// Lanes `mask` of a warp have exited: they synchronise no more, and nobody waits for them.
+  /// Lanes `mask` of a warp have exited: they synchronise no more, and no thread waits for them.
   void Exit(uint32_t warp, uint32_t mask);
   /// Lanes `mask` of a warp synchronised with each other.
   void Sync(uint32_t warp, uint32_t mask);
   /// Lanes `mask` of a warp arrived at a barrier.
   void Arrive(uint32_t warp, uint32_t barrier);
-  /// They go on after it.
+  /// Lanes `mask` of a warp continue after the barrier.
   void Leave(uint32_t warp, uint32_t mask, uint32_t barrier);
-  /// All warps of the block, wherever they are, take note of each other.
-  void Meet();
-  /// The barrier is empty again.
+  /// Synchronises all warps of the block.
+  void SyncAll();
+  /// Empties the barrier.
   void Finish(uint32_t barrier) {
     for (auto* rows : {&arrived_, &arrived_fenced_, &arrived_device_fenced_})
       (*rows)[barrier].fill(0);
   }
 
-  /// What the warp did so far will be seen by those who acquire what it publishes from now on.
+  /// The warp's earlier events become visible to warps that acquire what it publishes later.
   void Fence(uint32_t warp, bool reaches_other_blocks);
-  /// A strong write after a fence; and a strong read, which may have read any published one.
+  /// Publish: a strong write after a fence. Acquire: a strong read, which may read any published
+  /// one.
   void Publish(uint32_t warp);
   void Acquire(uint32_t warp);
 
-  /// True when what `other` did at `clock` happened before what `lane` of `warp` does now.
+  /// True if `other`'s event at `clock` happened before the current event of `lane` of `warp`.
   bool Before(uint32_t other, uint32_t clock, uint32_t warp, uint32_t lane) const {
     const WarpClock& own = warps_[warp];
     return (other == warp ? own.lane_seen[lane] : own.seen[other]) > clock;
   }
-  /// True when what `other` did at `clock` may have been the strong write that published its fence,
-  /// and `warp` has acquired that: who acquired a flag may write it.
+  /// True if `other`'s event at `clock` may be the strong write that published its fence, and
+  /// `warp` has acquired it. A warp that has acquired a flag may write the flag.
   bool Published(uint32_t other, uint32_t clock, uint32_t warp) const {
     return warps_[other].fenced[other] == clock && warps_[warp].seen[other] >= clock;
   }
-  /// Brings all warps' clocks to the furthest one, which it returns.
+  /// Sets all warps' clocks to the highest one and returns it.
   uint32_t Align();
 
  private:
@@ -81,9 +82,10 @@ class BlockClocks {
 
   uint32_t threads_;
   std::vector<WarpClock> warps_;
-  // By barrier, the cluster's last: what those who arrived had seen.
+  // By barrier (the cluster's is last): what the arrived warps had seen.
   std::array<Row, 17> arrived_{};
-  // What they had fenced: their fences hold for who goes on behind the barrier and publishes.
+  // What the arrived warps had fenced. Their fences also count for warps that publish after the
+  // barrier.
   std::array<Row, 17> arrived_fenced_{}, arrived_device_fenced_{};
   bool any_fence_ = false;
   Row published_{};

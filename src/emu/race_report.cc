@@ -12,7 +12,7 @@ namespace cupel::emu {
 namespace {
 
 std::string Missing(bool both_write, bool same_warp, bool other_block) {
-  if (both_write) return "nothing orders the two writes: which one stays is undefined.";
+  if (both_write) return "nothing orders the two writes, so the final value is undefined.";
   if (other_block) return "nothing orders the two blocks.";
   return fmt::format("nothing orders the two accesses: a {} is missing.",
                      same_warp ? "__syncwarp or __syncthreads" : "__syncthreads");
@@ -23,7 +23,7 @@ std::string Missing(bool both_write, bool same_warp, bool other_block) {
 bool Report(Warp& warp, const Op* op, uint32_t lane, AccessKind kind, const RaceReport& report) {
   if (Suspicion& suspicion = warp.worker->suspicion;
       suspicion.finding && suspicion.place == report.place && suspicion.is_unwritten) {
-    // Somebody read this place before anything was in it.
+    // An earlier read found this place unwritten, so the two accesses are a race.
     engine::Finding finding = std::move(*suspicion.finding);
     suspicion.finding.reset();
     finding.code = report.code;
@@ -72,11 +72,11 @@ void Suspect(Warp& warp, const Op* op, uint32_t lane, const char* code, const st
 }
 
 void WarnLockstep(Warp& warp, const Op* op, uint32_t before, uint32_t now) {
-  Warn(warp, op, "missing_syncwarp",
-       fmt::format(
-           "Thread {} relies on thread {} of its warp having come first: volatile alone does "
-           "not order them, a __syncwarp is missing.",
-           now, before));
+  Warn(
+      warp, op, "missing_syncwarp",
+      fmt::format("Thread {} relies on thread {} of its warp having run first: volatile alone does "
+                  "not order them. Add a __syncwarp.",
+                  now, before));
 }
 
 uint32_t LineId(const Warp& warp, const Op* op) {
@@ -103,12 +103,11 @@ void CompareStores(Warp& warp, const Op* op, AccessKind kind, uint32_t lane, uin
   StoredValue(warp, op, static_cast<int>(lane), values[0]);
   StoredValue(warp, op, static_cast<int>(other), values[1]);
   if (std::memcmp(values[0], values[1], AccessShape::Unpack(op->aux).bytes()) == 0) return;
-  Warn(
-      warp, op, "store_conflict",
-      fmt::format("Lanes {} and {} of a warp store different values to the same address: which one "
-                  "stays is undefined.",
-                  other, lane),
-      static_cast<int>(lane));
+  Warn(warp, op, "store_conflict",
+       fmt::format("Lanes {} and {} of a warp store different values to the same address, so the "
+                   "final value is undefined.",
+                   other, lane),
+       static_cast<int>(lane));
 }
 
 }  // namespace cupel::emu

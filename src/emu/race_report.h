@@ -1,4 +1,4 @@
-// How races are told, for both kinds of memory.
+// Reports races, for shared and global memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,31 +16,31 @@ struct RaceReport {
   std::string other;      // "thread 37", "block (3,0,0)"
   int other_line = 0;     // 0: not known
   bool other_wrote = false;
-  bool same_warp = false;  // __syncwarp would do
+  bool same_warp = false;  // __syncwarp would suffice
   bool other_block = false;
-  bool harmless = false;  // it stores what is there already
-  bool mixed = false;     // a plain read and an atomic update: compare-and-swap loops begin so
+  bool harmless = false;  // it stores the value that memory already has
+  bool mixed = false;     // plain read and atomic update, as in compare-and-swap loops
   uint64_t place = 0;     // as Suspicion::place
 };
 
-/// A read of what nobody has written is told when the block ends, not at once: if another thread
-/// writes the place meanwhile, it is a race that is to be told.
+/// A read of unwritten memory is not reported at once, but when the block ends. If another thread
+/// writes the place before that, the two accesses are reported as a race.
 void Suspect(Warp& warp, const Op* op, uint32_t lane, const char* code, const std::string& message,
              const std::string& where, uint64_t place);
 
-/// Records the finding: an error, or a warning when the race is harmless. False for an error.
+/// Records the finding: an error, or a warning if the race is harmless. Returns false for an error.
 bool Report(Warp& warp, const Op* op, uint32_t lane, AccessKind kind, const RaceReport& report);
-/// A volatile access that follows another lane's only because warps often run in lockstep.
+/// Warns about a volatile access that follows another lane's only if the warp runs in lockstep.
 void WarnLockstep(Warp& warp, const Op* op, uint32_t before, uint32_t now);
 
-/// The id of an instruction's line in stamps, and back.
+/// Converts between an instruction's line and its id in stamps.
 uint32_t LineId(const Warp& warp, const Op* op);
 int LineOfId(const Warp& warp, uint32_t id);
 
-/// True when `lane`'s value of a plain store is what `bytes` bytes at `host` hold already.
+/// True if `lane`'s value of a plain store equals the `bytes` bytes at `host`.
 bool StoresSameValue(const Warp& warp, const Op* op, AccessKind kind, uint32_t lane,
                      const std::byte* host, uint32_t bytes);
-/// Two lanes of one plain store write the same place: a warning when their values differ.
+/// Two lanes of one plain store write the same place: warns if their values differ.
 void CompareStores(Warp& warp, const Op* op, AccessKind kind, uint32_t lane, uint32_t other);
 
 }  // namespace cupel::emu

@@ -1,5 +1,5 @@
-// Rare instructions against plain C++: narrow floats, packed values, vector atomics, wide accesses,
-// and warp-level newcomers.
+// Compares rare instructions with plain C++: narrow floats, packed values, vector atomics, wide
+// accesses, and new warp-level instructions.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <limits>
@@ -81,7 +81,7 @@ TEST(RareTest, PackedIntegers) {
             (Words{0x55667700u}));
 }
 
-TEST(RareTest, PairsOfFloatsRoundEach) {
+TEST(RareTest, RoundsEachFloatOfAPair) {
   const auto pair = [](float low, float high) { return uint64_t{Bits(high)} << 32 | Bits(low); };
   using Pairs = std::vector<uint64_t>;
   EXPECT_EQ(Computed<uint64_t>("fma.rn.f32x2 %dd, %da, %db, %dc;", {pair(3, -2)}, {pair(5, 7)},
@@ -227,7 +227,7 @@ TEST(RareTest, VectorsInGlobalMemory) {
   }
 }
 
-TEST(RareTest, HintsChangeNothing) {
+TEST(RareTest, CacheHintsHaveNoEffect) {
   const Words values = Computed<uint32_t>(
       "griddepcontrol.wait; setmaxnreg.dec.sync.aligned.u32 40; fence.proxy.async; "
       "createpolicy.fractional.L2::evict_last.b64 %da; "

@@ -1,6 +1,6 @@
-// Where registers, constants, parameters and variables live. A register that is written once, with
-// a constant, a parameter, a special register or a copy, is no register but another name of that
-// slot: PTX from nvcc is in static single assignment form but for loop variables.
+// Assigns slots to registers, constants, parameters and variables. A register that is written once,
+// with a constant, a parameter, a special register or a copy, gets no slot: it is an alias of that
+// value's slot. PTX from nvcc is in static single assignment form except for loop variables.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <set>
@@ -79,7 +79,7 @@ int Decoder::NewSlot(SlotKind kind) {
   return static_cast<int>(slots_.size()) - 1;
 }
 
-/// A slot free until the end of the current instruction.
+/// A slot that stays free until the end of the current instruction.
 int Decoder::Temporary(SlotKind kind) {
   std::vector<int>& pool = temporaries_[kind];
   size_t& used = temporaries_used_[kind];
@@ -103,7 +103,7 @@ int Decoder::SpecialSlotOf(Special which) {
   return specials_[which] = NewSlot(SlotKind::kWord);
 }
 
-/// Gives every variable that the kernel names its place in shared, local or parameter memory.
+/// Places each variable that the kernel names in shared, local or parameter memory.
 void Decoder::PlaceVariables() {
   std::set<std::string> named;
   for (const Instr& instr : function_.body) {
@@ -157,8 +157,7 @@ bool Decoder::IsOnStack(const std::string& variable) const {
   return place != places_.end() && place->second.on_stack;
 }
 
-/// Gives the variables of called functions their places in a frame: parameters first, as callers
-/// expect them.
+/// Places the variables of called functions in a frame: parameters first, as callers expect.
 void Decoder::PlaceFrames() {
   for (const CalledFunction& called : inlined_.functions) {
     uint64_t at = 0;
@@ -175,7 +174,7 @@ void Decoder::PlaceFrames() {
   }
 }
 
-/// Says which slot the only value of a register lies in, when it is a constant or a copy.
+/// Finds the slot with the only value of a register if it is a constant or a copy.
 bool Decoder::AliasTo(const Instr& instr, const CopyRules& rules, int* slot) {
   if (instr.guard >= 0 || instr.operands.size() != 2) return false;
   const Operand& to = instr.operands[0];
@@ -230,8 +229,8 @@ bool Decoder::AliasTo(const Instr& instr, const CopyRules& rules, int* slot) {
   }
 }
 
-/// register_slot_ holds slots of aliases and of registers written once; others follow in
-/// AssignSlots.
+/// Fills register_slot_ for aliases and for registers that are written once. AssignSlots does the
+/// others.
 void Decoder::AliasRegisters() {
   const size_t count = function_.registers.size();
   std::vector<int> writes(count, 0);
@@ -274,7 +273,7 @@ void Decoder::AssignSlots() {
   }
 }
 
-/// Doubles first, then words, then predicates: all 64-byte aligned but the predicates.
+/// Doubles first, then words, then predicates. All but the predicates are 64-byte aligned.
 void Decoder::LayOutFrame() {
   int64_t at = kScratchBytes;
   for (SlotKind kind : {SlotKind::kDouble, SlotKind::kWord, SlotKind::kPredicate}) {
@@ -286,7 +285,7 @@ void Decoder::LayOutFrame() {
     }
     at = (at + 63) / 64 * 64;
     if (at > (int64_t{1} << 28)) {
-      Fail("more registers than the interpreter holds");
+      Fail("more registers than the interpreter supports");
       return;
     }
   }

@@ -1,4 +1,4 @@
-// Findings: what a warp did wrong, where in the source, and which thread.
+// Findings: what a warp did wrong, the source line, and the thread.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -48,7 +48,7 @@ void Record(Warp& warp, uint32_t source, engine::Finding finding) {
 
 const char* Plural(uint64_t count) { return count == 1 ? "" : "s"; }
 
-/// Where `address` lies in a block's memory of `size` bytes.
+/// Describes `address` in a block's memory of `size` bytes.
 std::string Within(const char* what, uint64_t address, uint64_t size, uint32_t bytes) {
   const uint64_t end = address + bytes;
   if (end > size && address < (uint64_t{1} << 31)) {
@@ -58,7 +58,7 @@ std::string Within(const char* what, uint64_t address, uint64_t size, uint32_t b
   return fmt::format("{} + {} bytes", what, static_cast<int64_t>(static_cast<int32_t>(address)));
 }
 
-/// "lines 12 (7 warps), 31": where groups of a block wait.
+/// "32 threads at line 12, 8 threads at line 31": where groups of a block wait.
 std::string WaitingLines(BlockState& block) {
   std::vector<std::pair<int, int>> lines;
   for (Warp& warp : block.warps) {
@@ -165,19 +165,19 @@ const Op* MemoryFault(Warp& warp, const Op* op, FaultKind kind, MemorySpace spac
       break;
     case FaultKind::kMisaligned:
       finding.message =
-          fmt::format("A {} of {} bytes in {} is at an address that is no multiple of {}.", verb,
+          fmt::format("A {} of {} bytes in {} is at an address that is not a multiple of {}.", verb,
                       bytes, name, bytes);
       break;
     case FaultKind::kReadOnly:
       finding.message = fmt::format(
-          "A store of {} byte{} goes to memory that the kernel may only read: an input belongs to "
-          "the caller, and a constant is constant.",
+          "A store of {} byte{} writes to memory that the kernel may only read: an input or a "
+          "constant.",
           bytes, Plural(bytes));
       break;
     case FaultKind::kForeign:
-      finding.message = fmt::format(
-          "A {} of {} byte{} goes to a buffer that this launch was given no pointer to.", verb,
-          bytes, Plural(bytes));
+      finding.message =
+          fmt::format("A {} of {} byte{} accesses a buffer that this launch has no pointer to.",
+                      verb, bytes, Plural(bytes));
       break;
   }
   RecordFault(warp, op->source, std::move(finding));
@@ -200,7 +200,7 @@ void ReportShuffle(Warp& warp, const Op* op, uint32_t named, uint32_t wrong) {
                     outside, named);
   } else {
     message =
-        fmt::format("The mask {:#010x} names lanes {:#010x}, which never come.", named, absent);
+        fmt::format("The mask {:#010x} names lanes {:#010x}, which never arrive.", named, absent);
   }
   Warn(warp, op, "shuffle_inactive_lane", message);
 }
@@ -208,7 +208,7 @@ void ReportShuffle(Warp& warp, const Op* op, uint32_t named, uint32_t wrong) {
 void ReportSplitBarrier(Warp& warp, const Op* first, const Op* second) {
   Fault(warp, second, "barrier_divergence",
         fmt::format("Threads of one warp wait at different barriers (lines {} and {}): "
-                    "__syncthreads must be reached by all threads of a block at one place.",
+                    "all threads of a block must reach the same __syncthreads.",
                     LineOfOp(warp, first).line, LineOfOp(warp, second).line));
 }
 
@@ -217,8 +217,8 @@ void WarnBarrierPlaces(Warp& warp, const Op* first, const Op* second, uint32_t l
   if (one == other) return;
   Warn(warp, second, "barrier_divergence",
        fmt::format(
-           "Warps of a block meet in one barrier from lines {} and {}: __syncthreads must be "
-           "reached by all threads of a block at one place.",
+           "Warps of a block wait at one barrier from lines {} and {}: all threads of a block "
+           "must reach the same __syncthreads.",
            one, other),
        FirstLane(lanes));
 }
@@ -230,7 +230,7 @@ void ReportDeadlock(BlockState& block) {
     const bool barrier = group.state == GroupState::kBarrier;
     warp.active = group.mask;
     Fault(warp, barrier ? group.pc - 1 : group.pc, "deadlock",
-          fmt::format("Nobody in the block can go on: {} wait for threads that never come.",
+          fmt::format("No thread of the block can continue: {} wait for threads that never arrive.",
                       WaitingLines(block)));
     return;
   }
@@ -238,11 +238,10 @@ void ReportDeadlock(BlockState& block) {
 
 void ReportBudget(Warp& warp, const char* what, int64_t budget) {
   if (warp.active == 0 && warp.others > 0) warp.active = warp.other[0].mask;
-  Fault(
-      warp, warp.pc, "instruction_budget",
-      fmt::format("The {} executed more than {} warp instructions and was here: it loops for ever, "
-                  "or does more than cupel waits for.",
-                  what, budget));
+  Fault(warp, warp.pc, "instruction_budget",
+        fmt::format("The {} executed more than {} warp instructions and was stopped here: it loops "
+                    "forever, or does more work than cupel allows.",
+                    what, budget));
 }
 
 }  // namespace cupel::emu

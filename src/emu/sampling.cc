@@ -41,7 +41,7 @@ struct NoteUses {
   }
 };
 
-/// Buffers that a launch may write: those it gets a pointer to, but the inputs, which it must not.
+/// Buffers that a launch may write: those it has a pointer to, except inputs.
 Buffers MayWrite(const Plan& plan, const plan::Launch& launch) {
   Buffers buffers = BuffersOf(launch);
   std::erase_if(buffers, [&](int i) {
@@ -55,7 +55,7 @@ bool Overlap(const Buffers& a, const Buffers& b) {
   return std::any_of(a.begin(), a.end(), [&](int i) { return b.contains(i); });
 }
 
-/// Module variables outlive the call, and pointers to them need no parameter.
+/// Module variables outlive the call, and kernels access them without a parameter.
 bool UsesVariables(const Kernel& kernel, const ptx::Module& module) {
   const std::vector<ConstantSlot>& slots = kernel.code->constants;
   return std::any_of(slots.begin(), slots.end(), [&](const ConstantSlot& slot) {
@@ -79,7 +79,7 @@ bool IsContiguous(const plan::View& view) {
   return view.strides == task::ContiguousStrides(view.shape);
 }
 
-/// True when nothing but contiguous outputs ever looks at what the launch writes.
+/// True if only contiguous outputs read what the launch writes.
 bool IsLast(const Plan& plan, size_t node, const Buffers& written) {
   for (size_t later = node + 1; later < plan.nodes.size(); ++later) {
     if (Overlap(written, BuffersOf(plan.nodes[later]))) return false;
@@ -106,7 +106,7 @@ std::set<int> BuffersOf(const plan::Node& node) {
 std::vector<bool> SampledNodes(const Plan& plan, const KernelModule& kernels, uint64_t max_blocks) {
   std::vector<bool> sampled(plan.nodes.size(), false);
   if (max_blocks == 0) return sampled;
-  // Pointers in uploaded tables and in workspaces lead anywhere.
+  // Pointers in uploaded tables and in workspaces may point to any buffer.
   const bool hidden_pointers =
       std::any_of(plan.nodes.begin(), plan.nodes.end(), [](const plan::Node& node) {
         const auto* upload = std::get_if<plan::Upload>(&node.work);
@@ -136,7 +136,8 @@ std::vector<uint64_t> SampleBlocks(const plan::Dim3& grid, uint64_t count, uint6
     return {chosen.begin(), chosen.end()};
   }
   Random random(seed ^ 0x5a3c1e0f7b9d2468u);
-  // A quarter comes with its neighbour: blocks often share a row, a tile or a cache line.
+  // One block in four is chosen with its neighbour: blocks often share a row, a tile or a cache
+  // line.
   while (chosen.size() < count) {
     const uint64_t block = random.Below(all);
     chosen.insert(block);

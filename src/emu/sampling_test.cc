@@ -11,7 +11,7 @@
 namespace cupel::emu {
 namespace {
 
-// y[i] = 2 x[i]; chained: adds what y holds.
+// twice: y[i] = 2 x[i]; chained: adds to y.
 constexpr const char* kPtx = R"(.version 8.0
 .target sm_90
 .address_size 64
@@ -92,7 +92,7 @@ class SamplingTest : public ::testing::Test {
   uint64_t seed_ = 1;
 };
 
-TEST_F(SamplingTest, WhatSampledBlocksWroteIsRight) {
+TEST_F(SamplingTest, SampledBlocksWriteCorrectValues) {
   plan_.nodes = {Launch("twice", 0, 1)};
   const engine::Run run = Execute();
   EXPECT_EQ(run.all_blocks, kGridBlocks);
@@ -117,7 +117,7 @@ TEST_F(SamplingTest, WhatSampledBlocksWroteIsRight) {
   EXPECT_EQ(output.written.back().end, kGridBlocks * 32);
 }
 
-TEST_F(SamplingTest, CountsStandForTheWholeGrid) {
+TEST_F(SamplingTest, ScalesCountsToTheWholeGrid) {
   plan_.nodes = {Launch("twice", 0, 1)};
   const engine::Run run = Execute();
   const engine::LaunchCounters& counters = run.counters.launches.at(0);
@@ -126,7 +126,7 @@ TEST_F(SamplingTest, CountsStandForTheWholeGrid) {
   EXPECT_EQ(counters.blocks_run, run.emulated_blocks);
 }
 
-TEST_F(SamplingTest, OtherSeedsDrawOtherBlocks) {
+TEST_F(SamplingTest, DifferentSeedsChooseDifferentBlocks) {
   const auto one = SampleBlocks({1000, 10, 1}, 100, 1), two = SampleBlocks({1000, 10, 1}, 100, 2);
   EXPECT_NE(one, two);
   for (uint64_t corner : {0u, 999u, 9000u, 9999u}) {
@@ -138,14 +138,14 @@ TEST_F(SamplingTest, OtherSeedsDrawOtherBlocks) {
   EXPECT_EQ(SampleBlocks({5, 1, 1}, 100, 1).size(), 5u);
 }
 
-TEST_F(SamplingTest, WhatALaterNodeReadsIsComputedInFull) {
+TEST_F(SamplingTest, RunsAllBlocksIfALaterNodeReadsTheResult) {
   plan_.nodes = {Launch("twice", 0, 2), Launch("twice", 2, 1)};
   const engine::Run run = Execute();
   EXPECT_GE(run.emulated_blocks, kGridBlocks + 64u);
   EXPECT_LE(run.emulated_blocks, kGridBlocks + 70u);
 }
 
-TEST_F(SamplingTest, DependentBlocksAllRun) {
+TEST_F(SamplingTest, RunsAllDependentBlocks) {
   for (const char* kernel : {"counted", "summed"}) {
     plan_.nodes = {Launch(kernel, 0, 1)};
     const engine::Run run = Execute();
@@ -154,7 +154,7 @@ TEST_F(SamplingTest, DependentBlocksAllRun) {
   }
 }
 
-TEST_F(SamplingTest, StridedOutputsAndHiddenPointersAreNotSampled) {
+TEST_F(SamplingTest, DoesNotSampleStridedOutputsOrHiddenPointers) {
   plan_.nodes = {Launch("twice", 0, 1)};
   plan_.outputs[0].strides = {1, kGridBlocks};
   EXPECT_EQ(Execute().emulated_blocks, kGridBlocks);

@@ -1,8 +1,8 @@
-// Other fair orders of blocks and warps, to see whether a result depends on the order
-// (engine::RunOptions::schedule). Where blocks wait for each other they are permuted within windows
-// only, as a GPU starts them roughly in order: a block that waits for an earlier one finds it
-// started soon. Elsewhere every other schedule permutes all of them. SPDX-License-Identifier:
-// Apache-2.0
+// Other fair orders of blocks and warps, to test whether a result depends on the order
+// (engine::RunOptions::schedule). If blocks wait for each other, they are permuted only within
+// windows. This is like a GPU, which starts blocks roughly in order: if a block waits for an
+// earlier one, that one starts soon. Otherwise every other schedule permutes all blocks.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace cupel::emu {
 
 inline constexpr uint64_t kScheduleWindow = 32;
 
-/// A permutation of all blocks, far from their order.
+/// A permutation of all blocks that is far from their order.
 inline uint64_t AnyBlockInTurn(uint64_t turn, uint64_t blocks, uint64_t schedule) {
   Random random(schedule * 0xd6e8feb86659fd93u ^ blocks);
   uint64_t step = 1 + random.Below(blocks);
@@ -26,8 +26,8 @@ inline uint64_t AnyBlockInTurn(uint64_t turn, uint64_t blocks, uint64_t schedule
   return static_cast<uint64_t>((product + random.Below(blocks)) % blocks);
 }
 
-/// The number of the block that starts as the `turn`th; a permutation of all of them.
-/// `blocks_wait`: for others, as those with higher numbers may wait for earlier ones.
+/// The number of the block that starts at position `turn`; a permutation of all blocks.
+/// `blocks_wait`: blocks may wait for blocks with lower numbers.
 inline uint64_t BlockInTurn(uint64_t turn, uint64_t blocks, uint64_t schedule, bool blocks_wait) {
   if (schedule == 0) return turn;
   if (!blocks_wait && schedule % 2 == 1) return AnyBlockInTurn(turn, blocks, schedule);
@@ -41,7 +41,7 @@ inline uint64_t BlockInTurn(uint64_t turn, uint64_t blocks, uint64_t schedule, b
   return first + order[turn - first];
 }
 
-/// Instructions that a warp may execute before the next one has its turn.
+/// Instructions that a warp may execute before the next warp's turn.
 inline int64_t SliceLength(int64_t usual, uint64_t schedule, uint64_t turn) {
   if (schedule == 0) return usual;
   Random random(schedule * 0x9e3779b97f4a7c15u ^ turn);

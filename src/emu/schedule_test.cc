@@ -1,4 +1,4 @@
-// Other orders are fair and complete: every block runs once, and kernels that wait finish.
+// All schedules are fair and complete: every block runs once, and kernels that wait finish.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/schedule.h"
 
@@ -7,7 +7,7 @@
 namespace cupel::emu {
 namespace {
 
-TEST(ScheduleTest, EveryBlockHasOneTurn) {
+TEST(ScheduleTest, EveryBlockRunsOnce) {
   for (const uint64_t blocks : {1u, 2u, 31u, 32u, 33u, 1000u}) {
     for (uint64_t schedule = 0; schedule < 4; ++schedule) {
       std::vector<int> seen(blocks);
@@ -26,7 +26,7 @@ TEST(ScheduleTest, EveryBlockHasOneTurn) {
   }
 }
 
-TEST(ScheduleTest, KernelsThatWaitFinish) {
+TEST(ScheduleTest, WaitingKernelsFinish) {
   for (uint64_t schedule = 0; schedule < 4; ++schedule) {
     Interpreter emu(TestKernels());
     emu.options.schedule = schedule;
@@ -48,7 +48,7 @@ TEST(ScheduleTest, KernelsThatWaitFinish) {
   }
 }
 
-TEST(ScheduleTest, AnotherOrderShowsWhoCameFirst) {
+TEST(ScheduleTest, OtherSchedulesExposeOrderDependence) {
   // Every block takes a ticket and keeps it.
   const std::string text = R"(.version 8.0
 .target sm_80
@@ -77,12 +77,12 @@ TEST(ScheduleTest, AnotherOrderShowsWhoCameFirst) {
   }
   EXPECT_NE(orders[0], orders[1]);
   EXPECT_NE(orders[1], orders[2]);
-  EXPECT_EQ(orders[1], orders[3]);  // a schedule repeats itself
+  EXPECT_EQ(orders[1], orders[3]);  // a schedule is deterministic
 }
 
-TEST(ScheduleTest, TurnsDoNotHangOnWhatAThreadRanBefore) {
-  // Each warp works for less than a turn, and then takes a ticket of its block: they come in order
-  // in every block, however much of the launch's budget the blocks before have taken.
+TEST(ScheduleTest, TurnsDoNotDependOnEarlierBlocks) {
+  // Each warp works for less than a turn, then takes a ticket of its block. The tickets are in
+  // order in every block, however much of the launch's budget earlier blocks have used.
   const std::string text = R"(.version 8.0
 .target sm_80
 .address_size 64

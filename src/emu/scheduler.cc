@@ -1,4 +1,4 @@
-// Runs the warps of one block in turn, each until it waits, ends or its slice is over.
+// Runs the warps of one block in turn, each until it waits, ends or uses up its slice.
 // SPDX-License-Identifier: Apache-2.0
 #include <xmmintrin.h>
 
@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kBudgetChunk = 4'000'000;
 constexpr size_t kAlign = 64;
 
-/// Takes more of the launch's budget; false when it is spent or the launch is to stop.
+/// Takes more of the launch's budget. Returns false if it is used up or the launch must stop.
 bool RefillBudget(Worker& worker) {
   LaunchState& launch = *worker.launch;
   if (worker.is_main && launch.options->cancelled && launch.options->cancelled()) {
@@ -38,7 +38,7 @@ bool RefillBudget(Worker& worker) {
   return true;
 }
 
-/// Moves what the warp counted to the worker.
+/// Moves the warp's counts to the worker.
 void Collect(Warp& warp) {
   engine::LaunchCounters& counters = warp.worker->counters;
   counters.warp_instructions += warp.warp_instructions;
@@ -76,8 +76,8 @@ Turn RunTurn(Warp& warp, const Code& code) {
   return warp.stop == Stop::kSlice ? Turn::kSliceOver : Turn::kStopped;
 }
 
-/// When nobody can run: a warp-level instruction goes on without the lanes that cannot come. Lanes
-/// that wait for the same lanes at different places have come, in the sense of __syncwarp.
+/// Called if no warp can run: a warp-level instruction continues without the lanes that cannot
+/// arrive. Lanes that wait for the same lanes at different places count as arrived (__syncwarp).
 bool ForceOne(BlockState& block) {
   for (size_t w = 0; w < block.warps.size(); ++w) {
     Warp& warp = block.warps[w];
@@ -98,7 +98,7 @@ bool ForceOne(BlockState& block) {
   return false;
 }
 
-/// What vector code wants to know of the checkers.
+/// Sets up the checkers' state for vector code.
 void PrepareRace(const LaunchState& launch, BlockState& block, Warp& warp) {
   QuickRace& race = block.races[warp.index];
   SharedChecker& shared = *block.checker;
@@ -133,7 +133,7 @@ void SettleTurn(Warp& warp, int64_t slice) {
   Collect(warp);
 }
 
-bool GiveTurnAway(Warp& warp) {
+bool YieldTurn(Warp& warp) {
   if (!warp.worker->launch->request->cooperative) return false;
   return warp.worker->yields = true;
 }
@@ -144,7 +144,7 @@ BlockState::~BlockState() { ::operator delete[](memory, std::align_val_t{kAlign}
 Status AllocateBlock(LaunchState& launch, Worker& worker, BlockState& block) {
   const size_t frame = RoundUp<size_t>(static_cast<size_t>(launch.code->frame_bytes), kAlign);
   const size_t local = RoundUp<size_t>(size_t{launch.local_bytes} * kLanes, kAlign);
-  // 64 bytes behind shared memory: vector handlers may read (not use) past a masked access.
+  // 64 bytes after shared memory: vector handlers may read (not use) past a masked access.
   const size_t shared = RoundUp<size_t>(launch.shared_bytes, kAlign) + kAlign;
   block.memory_bytes = (frame + local) * launch.warps_per_block + shared;
   block.memory = static_cast<std::byte*>(
@@ -196,8 +196,8 @@ Status AllocateBlock(LaunchState& launch, Worker& worker, BlockState& block) {
 
 namespace {
 
-/// Of each `count_every` neighbours one block is counted, drawn by the seed: a kernel that wants to
-/// look cheap cannot know which.
+/// Of each `count_every` neighbouring blocks, the seed selects one to count. A kernel cannot
+/// predict which, so it cannot appear cheaper than it is.
 bool IsCounted(const LaunchState& launch, uint64_t position) {
   const uint64_t window = position / launch.count_every;
   const uint64_t first = window * launch.count_every;
@@ -210,7 +210,7 @@ bool IsCounted(const LaunchState& launch, uint64_t position) {
 
 namespace {
 
-/// The block is done: what it took, and what its busiest warp took.
+/// The block is done: records its work, and that of its busiest warp.
 void NoteWork(const BlockState& block) {
   Worker& worker = *block.worker;
   worker.counters.critical_warp_instructions +=
@@ -297,7 +297,8 @@ BlockResult RunBlock(BlockState& block, int64_t quantum) {
       const uint32_t w = block.order[block.turn++];
       Warp& warp = block.warps[w];
       if (!block.ready[w]) continue;
-      // A whole slice is at hand: where turns end must not hang on what else this thread has run.
+      // A whole slice must be available: the end of a turn must not depend on what this thread ran
+      // before.
       if (worker.budget < kSlice && !RefillBudget(worker) && worker.budget <= 0) {
         if (worker.out_of_budget) ReportBudget(warp, "launch", worker.launch->launch_budget);
         return BlockResult::kStopped;
@@ -313,7 +314,7 @@ BlockResult RunBlock(BlockState& block, int64_t quantum) {
         ReportBudget(warp, "block", worker.launch->block_budget);
         return BlockResult::kStopped;
       }
-      // Its own arrival may have opened the barrier that it waits at: then it is ready again.
+      // The warp's own arrival may have opened its barrier. Then it is ready again.
       if (turn == Turn::kWaits && warp.active == 0) {
         bool runnable = false;
         for (int i = 0; i < warp.others; ++i) {

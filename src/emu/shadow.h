@@ -1,11 +1,11 @@
-// Shadow values: beside every float a double that holds what exact arithmetic would have given
-// (docs/judging.md). A shadow is tied to a bit pattern: it counts only while the register or memory
-// holds the bits it was made for, and else the value stands for itself. So nothing that writes
-// behind its back can make it lie.
+// Shadow values: each float has a double with the result of exact arithmetic (docs/judging.md). A
+// shadow is tied to a bit pattern. It is valid only while the register or memory has the bits for
+// which it was made; otherwise the value itself is used. Writes that do not update shadows
+// therefore cannot make them wrong.
 //
-// Registers and memory are divided into granules of 16 bits. A float's shadow lies at its first
-// granule: a word holds one float32 or two halves, a doubleword one float64, two float32 or four
-// halves. Shadows of integers carry flags only.
+// Registers and memory are divided into granules of 16 bits. A float's shadow is at its first
+// granule: a word has one float32 or two halves, a doubleword one float64, two float32 or four
+// halves. Shadows of integers carry only flags.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,20 +23,20 @@ namespace cupel::emu {
 
 struct Kernel;
 
-/// One granule of a register for all lanes; two for a word's slot, four for a doubleword's.
+/// One granule of a register for all lanes. A word's slot has two, a doubleword's four.
 struct alignas(64) Plane {
   double exact[kLanes];
   uint32_t bits[kLanes];
   uint32_t state[kLanes];
 };
 
-/// Of a slot of 128 bytes. Planes of lanes that are not live hold nothing.
+/// The state of a slot of 128 bytes. Planes of lanes that are not live have no meaning.
 struct SlotHeader {
   uint32_t live = 0;  // lanes with a shadow
-  uint32_t raw = 0;   // lanes that hold a float as it was loaded, exact
+  uint32_t raw = 0;   // lanes with an unchanged loaded float, which is exact
 };
 
-/// What an op is about to write; tied to bits once it has (CommitShadow).
+/// The result of an op before it is written; CommitShadow ties it to the written bits.
 struct ShadowResult {
   double exact[4][kLanes];
   uint32_t state[4][kLanes];
@@ -51,7 +51,7 @@ struct Side;
 using ShadowStep = void (*)(WarpShadow&, Warp&, const Op*, const Side&);
 
 enum class Format : uint8_t { kF32, kF64, kF16, kBF16, kInteger };
-/// The dtype of a float format; kF32 for integers, which have none.
+/// The dtype of a float format. Returns kF32 for integers, which have none.
 DType DTypeOf(Format format);
 enum class Exact : uint8_t {
   kMove,
@@ -75,14 +75,14 @@ enum class Exact : uint8_t {
   kCopysign
 };
 
-/// What is known of an op beside its micro-op.
+/// Shadow-related information about an op.
 struct Side {
-  Handler full = nullptr, masked = nullptr;  // the original ones
+  Handler full = nullptr, masked = nullptr;  // the original handlers
   ShadowStep step = nullptr;
   Exact operation = Exact::kMove;
   Format format = Format::kF32;  // of the result
   Format from = Format::kF32;    // of the sources
-  Format last = Format::kF32;    // of the last of them, the same but in mixed precision
+  Format last = Format::kF32;    // of the last source: differs only in mixed precision
   uint8_t sources = 0;
   bool packed = false;     // two halves, or two float32
   bool saturates = false;  // to [0, 1]
@@ -90,7 +90,7 @@ struct Side {
   bool magic = false;      // adds a constant so large that it rounds to an integer
   bool is_signed = false;  // integer sources
   uint8_t bytes = 0;       // of integer sources
-  char detail = 0;         // comparisons and moves: which
+  char detail = 0;         // selects the variant of comparisons and moves
   SlotKind dst = SlotKind::kNone;
   SlotKind src[4] = {SlotKind::kNone, SlotKind::kNone, SlotKind::kNone, SlotKind::kNone};
 };
@@ -105,27 +105,27 @@ struct WarpShadow {
   uint32_t* taints = nullptr;      // of predicates: lanes whose value exact arithmetic may change
   ShadowResult* result = nullptr;  // scratch
   Cell* shared = nullptr;          // of the block
-  Cell* local = nullptr;           // as Warp::local; null: too large, nothing is followed there
+  Cell* local = nullptr;           // as Warp::local; null: too large to follow
   ShadowMemory* memory = nullptr;
   std::shared_ptr<CallShadows> calls;  // made by the first call
-  uint32_t reset = 0, branch = 0;      // lanes: everything they compute from now on is flagged
-  uint32_t history = 0;                // sites of that
+  uint32_t reset = 0, branch = 0;      // lanes whose further results are all flagged
+  uint32_t history = 0;                // sites of reset and branch
 };
 
 /// The current op's bit of kSites (shadow_sites.cc).
 uint32_t SiteOf(const WarpShadow& ws);
-/// A flag that nobody has named a place for was set here.
+/// Adds the current op's site to flags that have no site yet.
 inline uint32_t Stamped(const WarpShadow& ws, uint32_t state) {
   const bool unnamed = (state & (kReset | kBranch)) != 0 && (state & kSites) == 0;
   return unnamed ? state | SiteOf(ws) : state;
 }
-/// What history flags a lane's results with.
+/// The flags that a lane's earlier decisions add to its results.
 inline uint32_t HistoryFlags(const WarpShadow& ws, int lane) {
   const uint32_t flags = (((ws.reset >> lane) & 1u) != 0 ? kReset : 0) |
                          (((ws.branch >> lane) & 1u) != 0 ? kBranch : 0);
   return flags == 0 ? 0 : flags | ws.history;
 }
-/// From now on everything that these lanes compute is reset.
+/// Everything that these lanes compute later is reset.
 inline void ResetLanes(WarpShadow& ws, uint32_t lanes) {
   if ((lanes & ~ws.reset) == 0) return;
   ws.reset |= lanes;
@@ -141,25 +141,25 @@ inline void DoubtLanes(WarpShadow& ws, uint32_t lanes) {
 struct ShadowCode {
   std::unique_ptr<Variant> variant;
   std::vector<Side> sides;
-  std::vector<std::string> unknown;  // mnemonics that are not followed: they reset
+  std::vector<std::string> unknown;  // mnemonics that are not followed and reset shadows
   std::string kernel;                // for sites
-  /// It loads 32-bit integers from there, which may be floats.
+  /// The kernel loads 32-bit integers from this memory, which may be floats.
   bool shared_integers = false, local_integers = false;
-  bool global_integers = false;         // it, or another kernel of the module
+  bool global_integers = false;         // this or another kernel of the module
   mutable std::vector<uint32_t> sites;  // bits of ops that have set a flag; read and set atomically
 };
 std::unique_ptr<ShadowCode> MakeShadowCode(const Code& code);
 
-/// What the launches of one run share.
+/// State that the launches of one run share.
 class ShadowRun {
  public:
-  /// Of memory whose arena begins at device address `base`.
+  /// `base` is the device address at which the memory's arena begins.
   static Result<std::unique_ptr<ShadowRun>> Create(uint64_t base);
   ~ShadowRun();
   ShadowMemory& memory() { return *memory_; }
-  /// The shadow variant of a kernel, made on first use.
+  /// The shadow variant of a kernel, created on first use.
   const ShadowCode& CodeOf(const Kernel& kernel);
-  /// Mnemonics met that shadows do not follow.
+  /// Mnemonics encountered that shadows do not follow.
   std::vector<std::string> unknown() const;
 
  private:
@@ -190,24 +190,24 @@ class BlockShadow {
 
 // shadow_registers.cc
 
-/// The bits of a lane of a slot that is 4 or 8 bytes a lane.
+/// The bits of a lane of a slot with 4 or 8 bytes per lane.
 inline uint64_t SlotBits(const Warp& warp, int32_t offset, bool wide, int lane) {
   return wide ? At<const uint64_t>(warp, offset)[lane] : At<const uint32_t>(warp, offset)[lane];
 }
-/// The up to four granules of a lane of a slot, those that still hold.
+/// The valid cells of the up to four granules of a lane of a slot.
 void ReadCells(const WarpShadow& ws, const Warp& warp, int32_t offset, bool wide, int lane,
                Cell (&cells)[4]);
-/// Shadows of all lanes as `format` at granule `at`; flags are or-ed into `flags`. `value` may be
-/// null.
+/// Reads shadows of all lanes as `format` at granule `at`. Flags are or-ed into `flags`. `value`
+/// may be null.
 void Gather(const WarpShadow& ws, const Warp& warp, int32_t offset, bool wide, Format format,
             int at, double* exact, double* value, uint32_t* flags);
-/// Flags of all lanes of a slot as an integer: floats that are looked at as integers are reset.
-/// Returns the lanes that have any.
+/// Flags of all lanes of a slot as an integer: floats that are used as integers are reset. Returns
+/// the lanes that have flags.
 uint32_t GatherFlags(const WarpShadow& ws, const Warp& warp, int32_t offset, SlotKind kind,
                      uint32_t* flags);
-/// Ties ws.result to what the op has written to the slot, for the active lanes.
+/// Ties ws.result to the bits that the op has written to the slot, for the active lanes.
 void CommitShadow(WarpShadow& ws, const Warp& warp, int32_t offset, bool wide);
-/// As if nothing were known of what the active lanes wrote.
+/// Removes the shadows of what the active lanes wrote.
 void ClearShadow(WarpShadow& ws, const Warp& warp, int32_t offset, bool wide);
 
 inline bool IsLive(const WarpShadow& ws, int32_t offset) {
@@ -225,9 +225,9 @@ void SelectStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void GranuleStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void ShuffleStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void IntegerStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
-/// The cells of a lane's result: granule g comes from `map[g]`.
+/// The source of a granule of a lane's result: granule g comes from `map[g]`.
 struct From {
-  int source = -1;  // -1: from nowhere
+  int source = -1;  // -1: none
   int granule = 0;
   bool operator==(const From&) const = default;
 };
@@ -246,15 +246,15 @@ void AcrossStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void BranchStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void WaitStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
 void UnknownStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side);
-// shadow_product.cc: of "@mma.float" and "@mma.double"
+// shadow_product.cc: for "@mma.float" and "@mma.double"
 Thunks ProductThunks();
-// shadow_matrix.cc: of "@matrixrows", "@fragment" and movmatrix
+// shadow_matrix.cc: for "@matrixrows", "@fragment" and movmatrix
 Thunks MatrixThunks(std::string_view key);
-// shadow_integer_product.cc: of "@mma.integer" and "@mma.bits"
+// shadow_integer_product.cc: for "@mma.integer" and "@mma.bits"
 Thunks IntegerProductThunks();
-// shadow_copy.cc: of "@cp.async" and "@bulk"
+// shadow_copy.cc: for "@cp.async" and "@bulk"
 Thunks CopyThunks(std::string_view key);
-// shadow_call.cc: of "@call", "@return" and "@copylocal"
+// shadow_call.cc: for "@call", "@return" and "@copylocal"
 Thunks CallThunks(std::string_view key);
 // shadow_load.cc, shadow_store.cc, shadow_atomic.cc
 Thunks LoadThunks();

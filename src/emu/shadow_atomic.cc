@@ -1,5 +1,5 @@
-// Shadows through atomics: lanes in order, as the op applies them. Exchanges and compare-and-swap
-// move shadows, so that loops which add floats by integer CAS keep them.
+// Shadows through atomics, in lane order, as the op applies them. Exchanges and compare-and-swap
+// move shadows, so loops that add floats by integer CAS keep them.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
@@ -13,21 +13,21 @@
 namespace cupel::emu {
 namespace {
 
-/// One lane's part: where, and what memory and operands hold before the op.
+/// One lane's access: the location, and the values of memory and operands before the op.
 struct Part {
   MemorySpace space = MemorySpace::kGlobal;
   uint64_t address = 0;
   uint64_t operand = 0, second = 0;
   Cell operand_cells[4] = {}, second_cells[4] = {};
-  Cell old_cells[4] = {};  // what the lane's result register gets
+  Cell old_cells[4] = {};  // for the lane's result register
 };
 
-/// A memory location that the warp works on: bits and cells as the lanes go by.
+/// A memory location that the warp accesses: bits and cells as lanes update them.
 struct Location {
   uint64_t key = 0;
   uint64_t bits = 0;
   Cell cells[4] = {};
-  int lane = 0;  // one that names it
+  int lane = 0;  // a lane that accesses it
 };
 
 struct AtomicShape {
@@ -57,7 +57,7 @@ std::byte* HostOf(const Warp& warp, const Part& part, int bytes) {
                                                                      : nullptr;
 }
 
-/// memory += operand, in exact arithmetic. Bits follow when the op has run.
+/// memory += operand, in exact arithmetic. The bits follow after the op has run.
 void AddFloats(const Side& side, const AtomicShape& shape, Part& part, Location& at) {
   const DType dtype = DTypeOf(side.format);
   const int step = std::max(1, SizeOf(dtype) / 2);
@@ -74,7 +74,7 @@ void AddFloats(const Side& side, const AtomicShape& shape, Part& part, Location&
   std::copy(sums, sums + 4, at.cells);
 }
 
-/// Signed or unsigned order of `bytes` bytes.
+/// Compares as signed or unsigned numbers of `bytes` bytes.
 bool Less(uint64_t a, uint64_t b, const Side& side, int bytes) {
   const int unused = 64 - 8 * bytes;
   if (!side.is_signed) return a < b;
@@ -114,7 +114,7 @@ void Apply(const Side& side, const AtomicShape& shape, Part& part, Location& at)
       take = at.bits == 0 && !HasShadow(at.cells, shape);
       if (take) break;
       [[fallthrough]];
-    default: {  // integers: what they were computed from remains known by its flags
+    default: {  // integers keep the flags of their operands
       uint32_t flags = 0;
       for (const auto* cells : {at.cells, part.operand_cells}) {
         for (int g = 0; g < shape.granules; ++g) {
@@ -146,7 +146,7 @@ class AtomicShadows {
         access_(AccessShape::Unpack(op->aux)),
         shape_(ShapeOf(access_)) {}
 
-  /// Before the op: operands, locations, and the shadows of what will be there.
+  /// Before the op: reads operands and locations, and computes the new shadows.
   void Prepare() {
     DoubtPlaces(ws_, warp_, op_, access_);
     const bool wide =
@@ -166,7 +166,7 @@ class AtomicShadows {
     }
   }
 
-  /// After it: ties everything to the bits that are there now.
+  /// After the op: ties all shadows to the new bits.
   void Finish() {
     for (int k = 0; k < count_; ++k) {
       Location& at = locations_[k];

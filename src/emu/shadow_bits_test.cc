@@ -1,4 +1,4 @@
-// Shadow values of floats that are moved, cut and signed through their bits.
+// Shadow values of floats that are moved, cut and negated through their bits.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
@@ -8,14 +8,14 @@ namespace cupel::emu {
 namespace {
 
 const std::string kThird = "div.rn.f32 %f2, %f1, 0f40400000;\n";  // x / 3: inexact
-/// x / 3 in double, which comes out of the bits that a test puts it through.
+/// x / 3 in double. A test passes it through its bits.
 const std::string kDoubleThird = "cvt.f64.f32 %d1, %f1; div.rn.f64 %d1, %d1, 0d4008000000000000;\n";
 const std::string kOut = "cvt.rn.f32.f64 %f3, %d2; st.global.f32 [%rd2], %f3;";
 const std::string kOutSingle = "st.global.f32 [%rd2], %f3;";
 double Third(double x) { return x / 3; }
 double MinusThird(double x) { return -(x / 3); }
 
-TEST(ShadowBitsTest, ADoubleMovesAsTwoWords) {
+TEST(ShadowBitsTest, MovesADoubleAsTwoWords) {
   for (const char* through : {
            "mov.b64 {%r2, %r3}, %d1; mov.b64 %d2, {%r2, %r3};",
            "mov.b64 {%r2, %r3}, %d1; shfl.sync.bfly.b32 %r4, %r2, 1, 31, -1; "
@@ -37,7 +37,7 @@ TEST(ShadowBitsTest, ADoubleMovesAsTwoWords) {
 }
 
 TEST(ShadowBitsTest, FlushingIsRounding) {
-  // A half's bits as a float's: tiny, then scaled up again.
+  // The bits of a half as a float: tiny, then scaled up again.
   ExpectExact(
       "mov.b32 %r2, 0x00002000; mov.b32 %f2, %r2; mul.ftz.f32 %f3, %f2, 0f77800000; "
       "add.ftz.f32 %f3, %f3, %f1; sub.ftz.f32 %f3, %f3, %f1;" +
@@ -45,8 +45,8 @@ TEST(ShadowBitsTest, FlushingIsRounding) {
       [](double) { return 8192 * 0x1p-149 * 0x1p112; });
 }
 
-TEST(ShadowBitsTest, APlaceThatRoundingChoseLeavesOthersInDoubt) {
-  // x / 3 * 3 against x: equal in exact arithmetic, and now and then by rounding.
+TEST(ShadowBitsTest, RoundingDependentAddressMarksPlacesInDoubt) {
+  // Compares x / 3 * 3 with x: equal in exact arithmetic, and sometimes after rounding.
   const std::string choose = kThird +
                              "mul.rn.f32 %f3, %f2, 0f40400000; setp.gt.f32 %p1, %f3, %f1; "
                              "selp.b64 %rd5, 4, 0, %p1; ";
@@ -63,7 +63,7 @@ TEST(ShadowBitsTest, APlaceThatRoundingChoseLeavesOthersInDoubt) {
                   .places_in_doubt);
 }
 
-TEST(ShadowBitsTest, ADoubleMovesThroughMemoryInParts) {
+TEST(ShadowBitsTest, MovesADoubleThroughMemoryInParts) {
   const std::string place =
       "mov.u32 %r9, tile; and.b32 %r8, %r1, 31; shl.b32 %r8, %r8, 3; "
       "add.u32 %r9, %r9, %r8; mov.u64 %rd9, stack;";
@@ -88,13 +88,13 @@ TEST(ShadowBitsTest, ADoubleMovesThroughMemoryInParts) {
   EXPECT_EQ(seen.shadow[20].flags, 0u);
 }
 
-TEST(ShadowBitsTest, PartsOfDifferentNumbersAreNoNumber) {
+TEST(ShadowBitsTest, PartsOfDifferentNumbersReset) {
   const std::string two = kDoubleThird +
                           "add.f64 %d3, %d1, %d1; mov.b64 {%r2, %r3}, %d1; "
                           "mov.b64 {%r4, %r5}, %d3;";
   ExpectFlags(two + "mov.b64 %d2, {%r4, %r3};" + kOut, kReset);
   ExpectFlags(two + "mov.b64 %d2, {%r3, %r2};" + kOut, kReset);
-  // A word that replaces half of a double in memory.
+  // A word replaces half of a double in memory.
   ExpectFlags(kDoubleThird +
                   "mov.u64 %rd9, stack; st.local.f64 [%rd9], %d1; mov.u32 %r2, 77; "
                   "st.local.b32 [%rd9], %r2; ld.local.f64 %d2, [%rd9];" +
@@ -102,7 +102,7 @@ TEST(ShadowBitsTest, PartsOfDifferentNumbersAreNoNumber) {
               kReset);
 }
 
-TEST(ShadowBitsTest, AFloatMovesAsHalfwordsAndInPairs) {
+TEST(ShadowBitsTest, MovesAFloatAsHalfwordsAndInPairs) {
   for (const char* through : {
            "mov.b32 {%h1, %h2}, %f2; mov.b32 %f3, {%h1, %h2};",
            "mov.b32 %r2, %f2; prmt.b32 %r3, %r2, 0, 0x1032; prmt.b32 %r4, %r3, 0, 0x1032; "
@@ -113,7 +113,7 @@ TEST(ShadowBitsTest, AFloatMovesAsHalfwordsAndInPairs) {
            "mov.b32 %f3, %r4;",
            "mov.b64 %rd5, {%f1, %f2}; shr.u64 %rd5, %rd5, 32; cvt.u32.u64 %r2, %rd5; "
            "mov.b32 %f3, %r2;",
-           // Sums with an integer that is zero when it runs.
+           // Sums with an integer that is zero at run time.
            "mov.b32 %r2, %f2; mov.u32 %r3, %ctaid.x; add.s32 %r4, %r2, %r3; sub.s32 %r4, %r4, %r3; "
            "mov.b32 %f3, %r4;",
            "mov.b32 %r2, %f2; max.s32 %r2, %r2, 0; mov.b32 %f3, %r2;",
@@ -131,8 +131,8 @@ TEST(ShadowBitsTest, PairsOfFloatsComputeBoth) {
               [](double x) { return x / 3 * (x / 3) + x / 3 - x * x - x; });
 }
 
-TEST(ShadowBitsTest, PairsOfFloatsAreRoundedByMagicToo) {
-  // x / 3 + 1.5 * 2^23 - 1.5 * 2^23, in both.
+TEST(ShadowBitsTest, DetectsRoundingByMagicNumbersInPairs) {
+  // x / 3 + 1.5 * 2^23 - 1.5 * 2^23, in both floats of a pair.
   ExpectFlags(kThird + R"(
     mov.b64 %rd5, {%f2, %f2}; mov.f32 %f4, 0f4B400000; mov.b64 %rd6, {%f4, %f4};
     add.rn.f32x2 %rd7, %rd5, %rd6; sub.rn.f32x2 %rd7, %rd7, %rd6;
@@ -141,8 +141,8 @@ TEST(ShadowBitsTest, PairsOfFloatsAreRoundedByMagicToo) {
               kReset);
 }
 
-// Warps that are not full run other handlers, and rare instructions have theirs.
-TEST(ShadowBitsTest, RareInstructionsRunInPartsOfWarps) {
+// Partial warps run other handlers, and rare instructions have their own handlers.
+TEST(ShadowBitsTest, RareInstructionsRunInPartialWarps) {
   ExpectFlags(
       "mov.b32 %r2, %f1; mov.u32 %r3, 0; add.u16x2 %r4, %r2, %r3; mov.b32 %f3, %r4;" + kOutSingle,
       kReset);
@@ -162,7 +162,7 @@ TEST(ShadowBitsTest, MixedPrecisionSums) {
   ExpectExact(head + "sub.f32.f16 %f3, %h1, %f2;" + kOutSingle, [](double x) { return x - x / 3; });
 }
 
-TEST(ShadowBitsTest, CuttingDigitsIsARounding) {
+TEST(ShadowBitsTest, CuttingDigitsIsRounding) {
   for (const char* cut : {
            "mov.b32 %r2, %f2; and.b32 %r3, %r2, 0xffff0000; mov.b32 %f3, %r3;",
            "mov.b32 %r2, %f2; and.b32 %r3, %r2, 0xffffe000; mov.b32 %f3, %r3;",
@@ -174,7 +174,7 @@ TEST(ShadowBitsTest, CuttingDigitsIsARounding) {
   }
   const std::string most = "mov.b32 %r2, %f2; and.b32 %r3, %r2, 0xff800000; mov.b32 %f3, %r3;";
   ExpectFlags(kThird + most + kOutSingle, kReset);
-  // Rounding to nearest by hand is arithmetic on the bits.
+  // Rounding to nearest with integer operations is arithmetic on the bits.
   ExpectFlags(kThird +
                   "mov.b32 %r2, %f2; shr.u32 %r3, %r2, 16; and.b32 %r3, %r3, 1; "
                   "add.u32 %r3, %r3, 0x7fff; add.u32 %r2, %r2, %r3; and.b32 %r2, %r2, 0xffff0000; "
@@ -183,7 +183,7 @@ TEST(ShadowBitsTest, CuttingDigitsIsARounding) {
               kReset);
 }
 
-TEST(ShadowBitsTest, SignsAreBits) {
+TEST(ShadowBitsTest, FollowsOperationsOnSignBits) {
   ExpectExact(
       kThird + "mov.b32 %r2, %f2; xor.b32 %r2, %r2, 0x80000000; mov.b32 %f3, %r2;" + kOutSingle,
       MinusThird);
@@ -195,7 +195,7 @@ TEST(ShadowBitsTest, SignsAreBits) {
   ExpectExact(
       kThird + "mov.b32 %r2, %f2; or.b32 %r2, %r2, 0x80000000; mov.b32 %f3, %r2;" + kOutSingle,
       MinusThird);
-  // A double's sign lies in its upper word.
+  // The sign of a double is in its upper word.
   ExpectExact(kDoubleThird +
                   "mov.b64 {%r2, %r3}, %d1; xor.b32 %r3, %r3, 0x80000000; "
                   "mov.b64 %d2, {%r2, %r3};" +
@@ -206,7 +206,7 @@ TEST(ShadowBitsTest, SignsAreBits) {
                   "and.b64 %rd5, %rd5, 0x7fffffffffffffff; mov.b64 %d2, %rd5;" +
                   kOut,
               Third);
-  // copysign: the size of one number, the sign of another.
+  // copysign: the magnitude of one number, the sign of another.
   ExpectExact(kThird +
                   "neg.f32 %f4, %f1; mov.b32 %r3, %f4; and.b32 %r3, %r3, 0x80000000; "
                   "mov.b32 %r2, %f2; and.b32 %r2, %r2, 0x7fffffff; or.b32 %r2, %r3, %r2; "
@@ -221,8 +221,8 @@ TEST(ShadowBitsTest, SignsAreBits) {
               MinusThird);
 }
 
-TEST(ShadowBitsTest, ASignThatRoundingGaveIsADoubt) {
-  // x / 3 * 3 - x is zero, but not after rounding: its sign is nobody's.
+TEST(ShadowBitsTest, RoundingDependentSignIsInDoubt) {
+  // x / 3 * 3 - x is zero in exact arithmetic, but not after rounding, so its sign has no meaning.
   const Seen seen = RunShadows(kThird + R"(
     neg.f32 %f4, %f1; fma.rn.f32 %f4, %f2, 0f40400000, %f4;
     mov.b32 %r3, %f4; and.b32 %r3, %r3, 0x80000000; mov.b32 %r2, %f2; xor.b32 %r2, %r2, %r3;
@@ -236,7 +236,7 @@ TEST(ShadowBitsTest, ASignThatRoundingGaveIsADoubt) {
 }
 
 TEST(ShadowBitsTest, BytesOfAFloatStayFlagged) {
-  // Byte by byte through memory: the number is not followed, nor taken for an exact one.
+  // Byte by byte through memory: the number is not followed, and not treated as exact.
   ExpectFlags(kThird + R"(
     mov.u64 %rd9, stack; mov.b32 %r2, %f2;
     shr.u32 %r3, %r2, 8; shr.u32 %r4, %r2, 16; shr.u32 %r5, %r2, 24;
@@ -244,7 +244,7 @@ TEST(ShadowBitsTest, BytesOfAFloatStayFlagged) {
     st.local.u8 [%rd9+3], %r5; ld.local.f32 %f3, [%rd9];)" +
                   kOutSingle,
               kReset);
-  // A byte that replaces one of a float.
+  // A byte replaces one byte of a float.
   ExpectFlags(kThird + R"(
     mov.u64 %rd9, stack; st.local.f32 [%rd9], %f2; mov.u32 %r2, 0; st.local.u8 [%rd9], %r2;
     ld.local.f32 %f3, [%rd9];)" +
@@ -252,8 +252,8 @@ TEST(ShadowBitsTest, BytesOfAFloatStayFlagged) {
               kReset);
 }
 
-TEST(ShadowBitsTest, CallsKeepWhatTheCallerHolds) {
-  // f(x, n) = n == 0 ? x / 3 : f(x, n - 1) + x / 3: x / 3 is kept while f calls itself.
+TEST(ShadowBitsTest, CallsPreserveTheCallersShadows) {
+  // f(x, n) = n == 0 ? x / 3 : f(x, n - 1) + x / 3: x / 3 is kept across the recursive call.
   const std::string recursive = R"(
 .func (.param .b32 result) f(.param .b32 x, .param .b32 n) {
   .reg .f32 %f<9>;
@@ -291,8 +291,8 @@ done:
   }
 }
 
-TEST(ShadowBitsTest, BulkCopiesTakeShadowsAlong) {
-  // x / 3 through global memory into shared memory and back, by one thread's copies.
+TEST(ShadowBitsTest, BulkCopiesMoveShadows) {
+  // One thread copies x / 3 through global memory into shared memory and back.
   const Seen seen = RunShadows(kThird + R"(
   st.global.f32 [%rd2], %f2;
   mov.u32 %r2, tile;
@@ -329,9 +329,9 @@ done:
   }
 }
 
-// They keep the exact value, which may establish a kernel, and a doubt, so that it rejects none:
-// a task may round to eight bits itself.
-TEST(ShadowBitsTest, FloatsOfEightBitsKeepWhatTheyRoundAwayInDoubt) {
+// They keep the exact value, which may establish a kernel. They are also in doubt, so that they
+// reject no kernel: a task may itself round to eight bits.
+TEST(ShadowBitsTest, EightBitFloatsKeepExactValuesInDoubt) {
   const Seen seen = RunShadows(kThird + R"(
     cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2; cvt.rn.f16x2.e4m3x2 %r2, %h1;
     mov.b32 {%h2, %h3}, %r2; cvt.f32.f16 %f4, %h2; cvt.f32.f16 %f5, %h3;
@@ -345,7 +345,8 @@ TEST(ShadowBitsTest, FloatsOfEightBitsKeepWhatTheyRoundAwayInDoubt) {
   }
 }
 
-/// A warp's product with x / 3 in all of a, in a format, and ones in b; results are sums of 32.
+/// A warp's product: x / 3 in all of a, in a format, and ones in b. Results are sums of 32
+/// products.
 Seen Product(const std::string& a, const std::string& one, const std::string& shape,
              const std::string& type) {
   return RunShadows(kThird + "setp.ge.u32 %p1, %r1, 32; @%p1 bra done;" + a + "mov.b32 %r3, " +
@@ -367,8 +368,8 @@ TEST(ShadowBitsTest, ProductsOfEightBitFloats) {
   }
 }
 
-TEST(ShadowBitsTest, ProductsOfIntegersAreFlaggedByTheirLines) {
-  // Lane 5, of line 1, rounds a float to an integer; the others' operands are integers.
+TEST(ShadowBitsTest, FlagsIntegerProductsByLine) {
+  // Lane 5, of line 1, rounds a float to an integer. The other operands are integers.
   const Seen seen = Product(
       "mov.u32 %r2, 1; cvt.rni.s32.f32 %r4, %f2; setp.eq.u32 %p2, %r1, 5; "
       "selp.b32 %r2, %r4, %r2, %p2;",
@@ -381,7 +382,7 @@ TEST(ShadowBitsTest, ProductsOfIntegersAreFlaggedByTheirLines) {
 }
 
 TEST(ShadowBitsTest, StagedInputsAreStillFloats) {
-  // An input goes through shared memory and is then rounded by arithmetic on its bits.
+  // An input passes through shared memory and is then rounded by arithmetic on its bits.
   ExpectFlags(R"(
     mov.u32 %r2, tile; and.b32 %r3, %r1, 31; shl.b32 %r3, %r3, 2; add.u32 %r2, %r2, %r3;
     st.shared.f32 [%r2], %f1; ld.shared.b32 %r4, [%r2]; add.u32 %r4, %r4, 0x8000;
@@ -390,7 +391,7 @@ TEST(ShadowBitsTest, StagedInputsAreStillFloats) {
               kReset);
 }
 
-TEST(ShadowBitsTest, InputsAreFloatsHoweverTheyAreLoaded) {
+TEST(ShadowBitsTest, InputsAreFloatsForAllKindsOfLoads) {
   const std::string nearest =
       "add.u32 %r4, %r4, 0x8000; and.b32 %r4, %r4, 0xffff0000; "
       "mov.b32 %f3, %r4;" +
@@ -404,13 +405,13 @@ TEST(ShadowBitsTest, InputsAreFloatsHoweverTheyAreLoaded) {
       "cvt.u32.u64 %r4, %rd6;" +
           nearest,
       kReset);
-  // The upper half alone is the number cut to bfloat16.
+  // The upper half alone is the number truncated to bfloat16.
   ExpectExact("ld.global.u16 %h1, [%rd1+2]; cvt.f32.bf16 %f3, %h1;" + kOutSingle,
               [](double x) { return x; });
 }
 
 TEST(ShadowBitsTest, MovmatrixTransposesHalves) {
-  // Twice is the same matrix again; once, lane 1 has what lanes 8 and 12 hold of line 0.
+  // Transposing twice restores the matrix. Once: lane 1 gets line 0 of lanes 8 and 12.
   const std::string halves = "setp.ge.u32 %p1, %r1, 32; @%p1 bra done;" + kThird +
                              "cvt.rn.f16x2.f32 %r2, %f2, %f2;"
                              "movmatrix.sync.aligned.m8n8.trans.b16 %r3, %r2;";

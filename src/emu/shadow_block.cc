@@ -1,4 +1,4 @@
-// The shadows of a run and of its resident blocks: what is allocated, and when it starts afresh.
+// The shadows of a run and of its resident blocks: their allocation and initialisation.
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/mman.h>
 
@@ -11,7 +11,7 @@
 namespace cupel::emu {
 namespace {
 
-/// Local memory of a block whose shadows are larger is not followed.
+/// If a block's shadows are larger, its local memory is not followed.
 constexpr size_t kMostLocalBytes = size_t{256} << 20;
 
 }  // namespace
@@ -51,7 +51,7 @@ BlockShadow::BlockShadow(const ShadowCode& code, ShadowMemory& memory, uint32_t 
   size_t local = size_t{local_bytes} / 2 * kLanes * sizeof(Cell);
   if (local * warps > kMostLocalBytes) local = 0;
   bytes_ = (planes + local) * warps + shared;
-  // Pages that nothing is written to cost nothing; what is there at first is zero.
+  // Unwritten pages cost nothing. Their initial content is zero.
   void* pages = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) throw std::bad_alloc();

@@ -1,5 +1,5 @@
-// Shadows through calls that are not inlined: what a call saves and a return restores of the
-// caller's registers, their shadows too, and the copies of arguments and results on the stack.
+// Shadows through calls that are not inlined: calls save and returns restore the shadows of the
+// caller's registers. Arguments and results are copied on the stack with their shadows.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace cupel::emu {
 
-/// The saved shadows of one warp's lanes, by lane.
+/// The saved shadows of one warp, by lane.
 struct CallShadows {
   struct Saved {
     int32_t slot = 0;
@@ -21,17 +21,17 @@ struct CallShadows {
   };
   struct Lane {
     std::vector<Saved> saved;
-    std::vector<size_t> frames;  // where each call's begin
+    std::vector<size_t> frames;  // start of each call's values
   };
   std::array<Lane, kLanes> lanes;
 };
 
 namespace {
 
-/// What a lane's calls may keep; deeper ones are not followed.
+/// The limit on what a lane's calls may save. Deeper calls are not followed.
 constexpr size_t kMostSaved = 1024;
 
-/// Calls f(slot, granules) for each slot that `call` saves; 0 granules are a predicate.
+/// Calls f(slot, granules) for each slot that `call` saves; 0 granules mean a predicate.
 template <class F>
 void ForSavedSlots(const Op* call, F f) {
   const int32_t* list = ListOf(call);
@@ -103,7 +103,7 @@ void Restore(WarpShadow& ws, const Op* call, int lane) {
   stack.frames.pop_back();
 }
 
-/// The lanes of which some are to go elsewhere first come back to the same op.
+/// Lanes that call another function return to this op later.
 template <bool IsMasked>
 const Op* CallThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
@@ -161,7 +161,7 @@ const Op* CopyLocalThunk(Warp& warp, const Op* op) {
     const uint64_t to = base + static_cast<uint64_t>(int64_t{op->target});
     for (uint64_t at = 0; at < op->flops; at += 2) {
       Cell* cell = CellForStore(ws, MemorySpace::kLocal, i, (to + at) & ~uint64_t{1});
-      // Pieces of a granule are no floats; arguments begin at multiples of their size.
+      // Parts of a granule are not floats. Arguments begin at multiples of their size.
       const bool odd = ((from | to) & 1u) != 0;
       *cell = odd ? Cell{} : *CellForStore(ws, MemorySpace::kLocal, i, from + at);
     }

@@ -1,6 +1,6 @@
-// Integer instructions whose result is, bit for bit, one of their operands: sums with a zero,
-// products with a one, and minimum and maximum, which order floats of one sign as they order their
-// bits. The float's shadow goes along; otherwise these are arithmetic on its bits.
+// Integer instructions whose result is, bit for bit, one of their operands: sums with zero,
+// products with one, and minimum and maximum, which order floats of one sign like their bits. The
+// float's shadow is kept. In all other cases these are arithmetic on the bits.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
@@ -13,7 +13,7 @@ namespace {
 struct ChoiceOperand {
   uint64_t bits = 0;
   Cell cells[4] = {};
-  bool known = false;  // it has any
+  bool known = false;  // it has flags or a shadow
 };
 
 bool HoldsFloat(const ChoiceOperand (&x)[2]) {
@@ -22,20 +22,20 @@ bool HoldsFloat(const ChoiceOperand (&x)[2]) {
          std::any_of(x[1].cells, x[1].cells + 4, is_float);
 }
 
-/// As a signed number of the register's width, or an unsigned one.
+/// Compares as signed or unsigned numbers of the register's width.
 bool Less(const ChoiceOperand& a, const ChoiceOperand& b, bool is_signed, bool wide) {
   if (!is_signed) return a.bits < b.bits;
   if (wide) return static_cast<int64_t>(a.bits) < static_cast<int64_t>(b.bits);
   return static_cast<int32_t>(a.bits) < static_cast<int32_t>(b.bits);
 }
 
-/// Which operand the result is; -1: neither.
+/// The operand that equals the result; -1: neither.
 int Chosen(const ChoiceOperand (&x)[2], const Side& side, bool wide) {
   if (side.detail == '<' || side.detail == '>') {
     if (x[0].bits == x[1].bits) return x[0].known ? 0 : 1;
     return Less(x[0], x[1], side.is_signed, wide) == (side.detail == '<') ? 0 : 1;
   }
-  // A zero (or one) that was computed from a float is so by chance.
+  // A zero (or one) that was computed from a float is such a value only by chance.
   const uint64_t neutral = side.detail == '*' ? 1 : 0;
   if (x[1].bits == neutral && !x[1].known) return 0;
   if (side.detail != '-' && x[0].bits == neutral && !x[0].known) return 1;
@@ -57,7 +57,7 @@ void ChoiceStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
     ChoiceOperand x[2];
-    uint32_t flags = 0;  // of what is computed from both
+    uint32_t flags = 0;  // of results computed from both
     for (int s = 0; s < 2; ++s) {
       x[s].bits = SlotBits(warp, op->src[s], wide, i);
       ReadCells(ws, warp, op->src[s], wide, i, x[s].cells);

@@ -1,4 +1,4 @@
-// Which step follows atomics, control flow, small floats and moves.
+// Chooses the shadow step of atomics, control flow, small floats and moves.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// Which step follows which instruction: read off the keys of the handler table.
+// Chooses the shadow step of each instruction from the keys of the handler table.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
@@ -16,7 +16,7 @@ class Classifier {
   explicit Classifier(const Code& code)
       : code_(code), names_(*code.handlers), magic_(MagicConstants(code)) {}
 
-  /// Fills the step; the caller chooses thunks by it.
+  /// Fills `side`. The caller chooses thunks by it.
   void Classify(const Op& op, Side& side, bool* is_access, bool* is_atomic) const {
     const std::string_view key = names_.KeyOf(op);
     const Words words = Split(key);
@@ -42,7 +42,7 @@ class Classifier {
       ClassifyRest(op, words, side);
     }
   }
-  /// Of the ops that have thunks of their own.
+  /// The thunks of ops that have their own.
   Thunks OwnThunks(const Op& op) const {
     const std::string_view key = names_.KeyOf(op);
     if (key == "@mma.integer" || key == "@mma.bits") return IntegerProductThunks();
@@ -57,7 +57,7 @@ class Classifier {
   bool IsLanewise(const Op& op) const { return names_.IsLanewise(op); }
 
  private:
-  /// The type a load names: floats that were never computed are known by it.
+  /// The type that a load names. It identifies floats that were never computed.
   Format LoadedFormat(const Op& op) const {
     const std::string& mnemonic = code_.mnemonics[code_.sources[op.source].instr];
     if (mnemonic.ends_with(".f32")) return Format::kF32;
@@ -102,7 +102,7 @@ class Classifier {
     return true;
   }
 
-  /// Operands of one type, nothing done to them before.
+  /// True for operands of one type without a preceding operation.
   static bool IsPlain(const Words& words) {
     const auto types = std::count_if(words.begin() + 1, words.end(),
                                      [](std::string_view word) { return TypeOf(word).known; });
@@ -110,7 +110,7 @@ class Classifier {
     return types == 1 && !Has(words, "xorsign") && !changed;
   }
 
-  /// Products or numbers of a shorter format added to a float: "fma.rn.f32.f16". What the sum is.
+  /// The type of the sum in "fma.rn.f32.f16": products or numbers of a shorter format plus a float.
   static TypeName MixedSum(const Words& words) {
     const size_t count = words.size();
     const bool sums = words[0] == "add" || words[0] == "sub" || words[0] == "fma";
@@ -148,7 +148,7 @@ class Classifier {
     } else if (words.back() == "pred") {
       side.step = &PredicateStep;
     } else {
-      // What is not lane by lane may look at any lane.
+      // An op that is not lane by lane may read any lane.
       side.step = side.sources == 0 || names_.IsLanewise(op) ? &IntegerStep : &AcrossStep;
     }
   }
@@ -158,7 +158,7 @@ class Classifier {
   std::map<int32_t, Format> magic_;
 };
 
-/// Gives the slot that the op has written its shadow.
+/// Sets the shadow of the slot that the op has written.
 void Finish(WarpShadow& ws, const Warp& warp, const Op* op, const Side& side) {
   if (side.dst != SlotKind::kWord && side.dst != SlotKind::kDouble) return;
   const bool wide = side.dst == SlotKind::kDouble;
@@ -169,7 +169,8 @@ void Finish(WarpShadow& ws, const Warp& warp, const Op* op, const Side& side) {
   }
 }
 
-/// Whether any kernel loads 32-bit integers from global memory: what one stores another may load.
+/// Whether any kernel loads 32-bit integers from global memory, which another kernel may have
+/// stored.
 bool LoadsIntegers(const ptx::Module& module) {
   const auto loads = [](const ptx::Instr& instr) {
     if (instr.op != "ld" || instr.modifiers.empty()) return false;

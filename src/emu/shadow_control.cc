@@ -1,5 +1,5 @@
-// Decisions: whether exact arithmetic would decide as the values did. Where it would not, or where
-// that cannot be told, what follows from the decision is flagged.
+// Decisions: whether exact arithmetic would decide in the same way. If not, or if unknown, values
+// that depend on the decision are flagged.
 // SPDX-License-Identifier: Apache-2.0
 #include <bit>
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace cupel::emu {
 namespace {
 
-/// Differences below this share of the operands may be rounding.
+/// Relative differences below this may come from rounding.
 constexpr double kNear = 0x1p-20;
 
 int Order(double a, double b) {
@@ -18,7 +18,7 @@ int Order(double a, double b) {
   return a < b ? -1 : (a > b ? 1 : 0);
 }
 
-/// Lanes in which floats compare otherwise, or nearly so, by their shadows.
+/// Lanes in which the shadows of floats compare differently, or almost.
 uint32_t DoubtfulFloats(const WarpShadow& ws, const Warp& warp, const Op* op, const Side& side) {
   if (!IsLive(ws, op->src[0]) && !IsLive(ws, op->src[1])) return 0;
   double exact[2][kLanes], value[2][kLanes];
@@ -40,8 +40,8 @@ uint32_t DoubtfulFloats(const WarpShadow& ws, const Warp& warp, const Op* op, co
   return lanes;
 }
 
-/// The same for bits compared as integers: floats among them must be exact, or, when asked for
-/// equality, be equal as often as their bits are.
+/// The same for bits that are compared as integers. Floats among them must be exact. For a test of
+/// equality it suffices that they are equal exactly when their bits are.
 uint32_t DoubtfulIntegers(const WarpShadow& ws, const Warp& warp, const Op* op, const Side& side) {
   const bool wide = side.src[0] == SlotKind::kDouble;
   const uint32_t live = ws.headers[op->src[0] / 128].live | ws.headers[op->src[1] / 128].live;
@@ -83,7 +83,7 @@ void PredicateStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   taint = (taint & ~warp.active) | (lanes & warp.active);
 }
 
-/// Votes, matches and reductions: one lane in doubt leaves all in doubt.
+/// Votes, matches and reductions: one lane in doubt puts all lanes in doubt.
 void AcrossStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   ShadowResult& result = *ws.result;
   result.planes = 0;
@@ -106,7 +106,7 @@ void AcrossStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   }
 }
 
-/// Before a branch, a guarded instruction or an exit.
+/// Runs before a branch, a guarded instruction or an exit.
 void BranchStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   if (side.src[0] == SlotKind::kPredicate) {
     DoubtLanes(ws, ws.taints[op->src[0] / 4] & warp.active);
@@ -116,7 +116,7 @@ void BranchStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   }
 }
 
-/// mbarrier.test_wait and elect: predicates that no float decides.
+/// mbarrier.test_wait and elect: predicates that do not depend on floats.
 void WaitStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {
   const int32_t predicate = side.detail == 'w' ? op->dst : op->src[2];
   ws.taints[predicate / 4] &= ~warp.active;

@@ -1,5 +1,5 @@
-// Shadows through asynchronous copies: cells go along when a copy is asked for. Until it is waited
-// for, the bits are others, and the cells count for nothing.
+// Shadows through asynchronous copies: cells are copied when the copy is issued. Until the wait
+// completes, memory has other bits, so the cells are not valid.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
@@ -11,8 +11,8 @@
 namespace cupel::emu {
 namespace {
 
-/// The cell of a granule of global memory; of an input's floats, which nobody has computed, one
-/// that says what they are, where the kernel may load them as integers.
+/// The cell of a granule of global memory. For floats of an input that the kernel may load as
+/// integers, returns a cell that identifies them as floats.
 Cell SourceCell(const WarpShadow& ws, const Warp& warp, uint64_t address) {
   if (const Cell* cell = CellAt(ws, MemorySpace::kGlobal, 0, address)) return *cell;
   if (!ws.code->shared_integers || address % 4 != 0 || !ws.memory->AreFloats(address)) return {};
@@ -50,7 +50,7 @@ const Op* CopyThunk(Warp& warp, const Op* op) {
   return next;
 }
 
-/// One thread's copy of many bytes, in either direction.
+/// A bulk copy by one thread, in either direction.
 template <bool IsMasked>
 const Op* BulkThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;

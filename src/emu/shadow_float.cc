@@ -8,7 +8,7 @@
 namespace cupel::emu {
 namespace {
 
-/// Operands of one granule: exact, what the registers hold, and flags of all operands together.
+/// Operands of one granule: exact values, register values, and the flags of all operands together.
 struct Operands {
   double exact[3][kLanes];
   double value[3][kLanes];
@@ -33,8 +33,8 @@ template <class F>
   for (int i = 0; i < kLanes; ++i) to[i] = f(i);
 }
 
-/// min and max of what is exact: where rounding turned the order round, the values' choice is
-/// within rounding of it. A NaN is left out.
+/// min and max of the exact values. If rounding reversed the order, the result of the values is
+/// within rounding of this one. A NaN is skipped.
 template <bool IsMax>
 double Chosen(double a, double b, double exact_a, double exact_b) {
   if (std::isnan(a)) return exact_b;
@@ -42,7 +42,7 @@ double Chosen(double a, double b, double exact_a, double exact_b) {
   return (IsMax ? exact_a > exact_b : exact_a < exact_b) ? exact_a : exact_b;
 }
 
-/// Sums and products, for two instruction sets. False when it is another operation.
+/// Sums and products, for two instruction sets. Returns false for other operations.
 [[gnu::always_inline]] inline bool Simple(Exact operation, const Operands& x, double* to) {
   const double(&a)[kLanes] = x.exact[0];
   const double(&b)[kLanes] = x.exact[1];
@@ -107,14 +107,14 @@ void Compute(Exact operation, const Operands& x, double* to) {
       return Each(to, [&](int i) { return -a[i]; });
     case Exact::kAbs:
       return Each(to, [&](int i) { return std::fabs(a[i]); });
-    case Exact::kCopysign:  // the sign of a, the size of b
+    case Exact::kCopysign:  // the sign of a, the magnitude of b
       return Each(to, [&](int i) { return std::copysign(b[i], a[i]); });
     default:
-      return;  // Simple
+      return;  // handled by Simple
   }
 }
 
-/// Where operand `s` of the result's granule `at` lies. A packed conversion takes the granules from
+/// Reads operand `s` for granule `at` of the result. A packed conversion takes the granules from
 /// two operands, the upper one first.
 void GatherOperand(WarpShadow& ws, const Warp& warp, const Op* op, const Side& side, int s, int at,
                    Operands& x) {
@@ -128,8 +128,8 @@ void GatherOperand(WarpShadow& ws, const Warp& warp, const Op* op, const Side& s
          chooses ? x.value[s] : nullptr, x.flags);
 }
 
-/// Sums of pairs with a number that rounds the other to an integer: in a pair it is no constant
-/// that is known beforehand, so its value tells. Multiples of 2^21 from 2^22 on are hardly anything
+/// Detects sums of pairs with a number that rounds the other to an integer. In a pair the number is
+/// no known constant, so its value decides: multiples of 2^21 from 2^22 on are hardly anything
 /// else.
 void FlagMagic(const Side& side, Operands& x) {
   const bool sums = side.operation == Exact::kAdd || side.operation == Exact::kSub;
@@ -143,7 +143,7 @@ void FlagMagic(const Side& side, Operands& x) {
   }
 }
 
-/// An integer's exact value; its flags are those of what it was computed from.
+/// An integer's exact value, with the flags of the values it was computed from.
 void GatherInteger(WarpShadow& ws, const Warp& warp, const Op* op, const Side& side, Operands& x) {
   const bool wide = side.bytes == 8;
   const SlotKind kind = wide ? SlotKind::kDouble : SlotKind::kWord;

@@ -1,4 +1,4 @@
-// Matrix products of integers: they have no shadows, but flags.
+// Matrix products of integers: they have flags but no exact values.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <vector>
@@ -15,7 +15,7 @@ uint32_t FlagsOfLanes(const WarpShadow& ws, const Warp& warp, int32_t slot, uint
   return GatherFlags(ws, warp, slot, SlotKind::kWord, flags);
 }
 
-/// Integers: a result is flagged by what its line and column were computed from.
+/// A result has the flags of its line of a and its column of b.
 template <bool IsMasked>
 const Op* IntegerProductThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;

@@ -1,4 +1,4 @@
-// Where the lanes of a load or store go.
+// The addresses of the lanes of a load or store.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,8 +24,8 @@ inline void FindPlaces(const Warp& warp, const Op* op, const AccessShape& shape,
   }
 }
 
-/// Before a store or an atomic operation: where it goes may hang on a float. Then what lies where
-/// it would have gone in exact arithmetic is in doubt, too, wherever that is.
+/// Call before a store or an atomic operation. If the address depends on a float, exact arithmetic
+/// might use another address, so all places are in doubt.
 inline void DoubtPlaces(const WarpShadow& ws, const Warp& warp, const Op* op,
                         const AccessShape& shape) {
   if (!IsLive(ws, op->src[0])) return;

@@ -1,4 +1,4 @@
-// Shadows through loads, lane by lane beside the op itself, which checks the access.
+// Shadows through loads, lane by lane. The op itself checks the access.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <bit>
@@ -12,7 +12,7 @@
 namespace cupel::emu {
 namespace {
 
-/// Flags of what is loaded through an address that depends on a float.
+/// Adds flags for values that are loaded through an address that depends on a float.
 void AddressFlags(const WarpShadow& ws, const Warp& warp, const Op* op, bool wide,
                   uint32_t* flags) {
   uint32_t found[kLanes] = {};
@@ -37,7 +37,7 @@ void JoinLoaded(const Warp& warp, ShadowResult& result) {
   }
 }
 
-/// Flags that a lane's result has besides its cells' own. False when there are none.
+/// Adds flags to those of a lane's cells. Returns false if there are none.
 bool AddFlags(uint32_t flags, int granules, int lane, ShadowResult& result) {
   if (flags == 0) return false;
   if (result.state[0][lane] == 0) {
@@ -51,7 +51,7 @@ bool AddFlags(uint32_t flags, int granules, int lane, ShadowResult& result) {
   return true;
 }
 
-/// No cell in the eight bytes around an address, so that no float lies across it either.
+/// True if the eight bytes around an address have no cell, so no float overlaps the address.
 bool NothingNear(const WarpShadow& ws, MemorySpace space, uint64_t address) {
   if (space != MemorySpace::kShared && space != MemorySpace::kGlobal) return false;
   const Cell* cells = CellAt(ws, space, 0, address & ~uint64_t{7});
@@ -59,7 +59,7 @@ bool NothingNear(const WarpShadow& ws, MemorySpace space, uint64_t address) {
   return (cells[0].state | cells[1].state | cells[2].state | cells[3].state) == 0;
 }
 
-/// One element of all lanes: cells become the planes of its slot.
+/// Loads one element of all lanes: cells become the planes of its slot.
 bool LoadElement(WarpShadow& ws, const Warp& warp, const AccessShape& shape,
                  const LanePlaces& lanes, uint32_t element, const uint32_t* flags, bool inputs) {
   ShadowResult& result = *ws.result;
@@ -79,7 +79,7 @@ bool LoadElement(WarpShadow& ws, const Warp& warp, const AccessShape& shape,
     const bool lost = lanes.space[i] == MemorySpace::kLocal && ws.local == nullptr;
     for (int g = 0, covered = 0; g < granules; ++g) {
       uint32_t& state = result.state[g][i];
-      state = lost ? StateOf(ShadowKind::kShort, kReset) : 0;  // too much to follow
+      state = lost ? StateOf(ShadowKind::kShort, kReset) : 0;  // local memory is not followed
       if (covered-- > 0 || lost) {
         any |= lost;
         continue;
@@ -99,7 +99,7 @@ bool LoadElement(WarpShadow& ws, const Warp& warp, const AccessShape& shape,
   return any;
 }
 
-/// A cell counts only while memory holds its bits: what was loaded tells.
+/// Drops cells whose bits differ from the loaded bits: a cell is valid only for its bits.
 void DropChanged(WarpShadow& ws, const Warp& warp, const AccessShape& shape,
                  const LanePlaces& lanes, uint32_t element, int32_t slot) {
   ShadowResult& result = *ws.result;
@@ -121,7 +121,7 @@ void DropChanged(WarpShadow& ws, const Warp& warp, const AccessShape& shape,
   if (pieces) JoinLoaded(warp, result);
 }
 
-/// The common case: each lane loads a float32 whose shadow lies there. False when it is another.
+/// The common case: each lane loads a float32 that has a shadow. Returns false in other cases.
 bool LoadSingles(WarpShadow& ws, const Warp& warp, const AccessShape& shape,
                  const LanePlaces& lanes, uint32_t element, int32_t slot) {
   if (shape.element_bytes != 4 || warp.active != kFullMask) return false;
@@ -143,7 +143,7 @@ bool LoadSingles(WarpShadow& ws, const Warp& warp, const AccessShape& shape,
   return true;
 }
 
-/// True when nothing was ever written near any of the addresses: most loads of inputs.
+/// True if memory near all addresses was never written, as for most loads of inputs.
 bool AllUntouched(const WarpShadow& ws, const Warp& warp, const AccessShape& shape,
                   const LanePlaces& lanes) {
   uint64_t low = ~uint64_t{0}, high = 0;
@@ -157,7 +157,7 @@ bool AllUntouched(const WarpShadow& ws, const Warp& warp, const AccessShape& sha
          !ws.memory->Touched(high + shape.bytes() - 1);
 }
 
-/// Halves of an input's float32 numbers, several or bytes: a load that is not of one of them.
+/// True if the load is of parts or several of an input's float32 numbers, not of a single one.
 bool LoadsParts(const WarpShadow& ws, const Warp& warp, const AccessShape& shape,
                 const LanePlaces& lanes) {
   const int i = warp.active == 0 ? 0 : __builtin_ctz(warp.active);
@@ -165,7 +165,7 @@ bool LoadsParts(const WarpShadow& ws, const Warp& warp, const AccessShape& shape
          ws.memory->AreFloats(lanes.address[i]);
 }
 
-/// Lanes whose load of integers is of an input's float32 numbers: their bits are looked at.
+/// Lanes that load an input's float32 numbers as integers, to use their bits.
 uint32_t InputFloats(const WarpShadow& ws, const Warp& warp, const AccessShape& shape,
                      const LanePlaces& lanes) {
   if (shape.element_bytes != 4) return 0;

@@ -1,5 +1,5 @@
-// Shadows through and, or and xor: masks that leave a float whole, cut it down to fewer digits or
-// take it apart, parts that are put together, and operations on the sign bit.
+// Shadows through and, or and xor: masks that keep a float whole, truncate it or split it; parts
+// that are combined; and operations on the sign bit.
 // SPDX-License-Identifier: Apache-2.0
 #include <bit>
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace cupel::emu {
 namespace {
 
-/// One lane of one instruction.
+/// The operation of one lane.
 struct Logic {
   char detail = '&';
   int granules = 2;
@@ -20,14 +20,14 @@ struct Logic {
   bool taken[4] = {};
 };
 
-/// A float, or the piece of one, that has the sign bit as its highest.
+/// True for a float, or a piece of one, whose highest bit is the sign.
 bool HasSign(ShadowKind kind) {
   return (kind != ShadowKind::kNone && kind <= ShadowKind::kDouble) ||
          kind == ShadowKind::kSingle1 || kind == ShadowKind::kDouble3;
 }
 
-/// A mask that clears the last digits of a float and keeps seven at least, as rounding toward zero
-/// does. With fewer it may be meant as something else (the power of two below).
+/// True for a mask that clears the last digits of a float and keeps at least seven, which rounds
+/// toward zero. A mask that keeps fewer may have another purpose (for example the power of two).
 bool Truncates(ShadowKind kind, uint64_t mask, int size) {
   const int most = kind == ShadowKind::kSingle ? 16 : (kind == ShadowKind::kDouble ? 45 : 0);
   const int cleared = mask == 0 ? 64 : std::countr_zero(mask);
@@ -36,7 +36,7 @@ bool Truncates(ShadowKind kind, uint64_t mask, int size) {
   return mask == (all >> cleared) << cleared;
 }
 
-/// The granule that a number with a sign ends at when it covers granule `at`; -1: none does.
+/// The first granule of a signed number that ends at granule `at`, or -1.
 int NumberEndingAt(const Cell (&cells)[4], int at) {
   for (int start = at; start >= 0; --start) {
     const ShadowKind kind = KindOf(cells[start].state);
@@ -46,7 +46,7 @@ int NumberEndingAt(const Cell (&cells)[4], int at) {
   return -1;
 }
 
-/// Sign bits of one operand that are laid over floats of the other.
+/// Applies sign bits of one operand to floats of the other.
 void MergeSigns(Logic& x) {
   if (x.detail == '&') return;
   for (int s = 0; s < 2; ++s) {
@@ -67,13 +67,13 @@ void MergeSigns(Logic& x) {
   }
 }
 
-/// The sign bit of a number alone. Where exact arithmetic has the other sign, that is a doubt.
+/// The sign bit of a number alone. It is in doubt if exact arithmetic has the other sign.
 Cell SignOf(const Cell& cell, bool negative) {
   const bool doubt = std::signbit(cell.exact) != negative;
   return {cell.exact, 0, StateOf(ShadowKind::kSign, (cell.state & kFlags) | (doubt ? kBranch : 0))};
 }
 
-/// Gives granules `at` and on a cell; false when others have it.
+/// Stores a cell at granule `at`. Returns false if its granules are taken.
 bool PutCell(Logic& x, int at, const Cell& cell) {
   const int size = GranulesOf(KindOf(cell.state));
   for (int g = at; g < at + size; ++g) {
@@ -84,7 +84,7 @@ bool PutCell(Logic& x, int at, const Cell& cell) {
   return true;
 }
 
-/// A mask of whole granules, but for the sign: the pieces of `cell` that it leaves.
+/// Handles a mask of whole granules, except for the sign: stores the pieces of `cell` that remain.
 bool TakeApart(Logic& x, const Cell& cell, int at, uint64_t mask) {
   const int size = GranulesOf(KindOf(cell.state));
   for (int k = 0; k < size; ++k) {
@@ -108,8 +108,8 @@ bool IsOfGranules(uint64_t mask, int size) {
   return true;
 }
 
-/// Puts what the other operand's bits make of the cell at `at` into `out`; false: no float any
-/// more.
+/// Combines the cell at `at` with the other operand's bits and stores the result in `out`. Returns
+/// false if the result is not a float.
 bool Take(Logic& x, int s, int at) {
   Cell cell = x.cells[s][at];
   const ShadowKind kind = KindOf(cell.state);
@@ -136,7 +136,7 @@ bool Take(Logic& x, int s, int at) {
   return Truncates(kind, mask, size) && PutCell(x, at, cell);
 }
 
-/// The result's cells; a reset where it is no float.
+/// Computes the result's cells. If the result is not a float, it is reset.
 void Combine(Logic& x) {
   MergeSigns(x);
   uint32_t flags = 0;
@@ -146,7 +146,7 @@ void Combine(Logic& x) {
       if (x.cells[s][g].state == 0) continue;
       const int size = GranulesOf(KindOf(x.cells[s][g].state));
       const uint64_t mask = (x.bits[1 - s] >> (16 * g)) & (~uint64_t{0} >> (64 - 16 * size));
-      if (x.detail == '&' && mask == 0) continue;  // nothing of it is left
+      if (x.detail == '&' && mask == 0) continue;  // the mask clears it
       flags |= (x.cells[s][g].state & kFlags) | kReset;
       whole = whole && Take(x, s, g);
     }

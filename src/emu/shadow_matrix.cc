@@ -1,5 +1,5 @@
-// Shadows through matrix instructions that move: between memory and fragments (matrix.h has the
-// layouts), and transposed.
+// Shadows through matrix instructions that move data: between memory and fragments (matrix.h has
+// the layouts), and transposed.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
@@ -12,7 +12,7 @@
 namespace cupel::emu {
 namespace {
 
-/// Address of a lane, and the space that it means.
+/// Address of a lane, with its memory space.
 uint64_t AddressOf(const Warp& warp, const Op* op, int lane, MemorySpace* space) {
   const MemorySpace asked = AccessShape::Unpack(op->aux).space;
   uint64_t address = LaneAddress(warp, op, asked, lane, op->target);
@@ -20,7 +20,7 @@ uint64_t AddressOf(const Warp& warp, const Op* op, int lane, MemorySpace* space)
   return address;
 }
 
-/// Cells that were loaded into a lane of a slot: those that still hold become the result's.
+/// Copies the valid cells of a lane of a slot to the result.
 void TakeLoaded(WarpShadow& ws, const Warp& warp, int32_t slot, bool wide, int lane, int granules,
                 Cell (&cells)[4]) {
   DropStale(SlotBits(warp, slot, wide, lane), cells, granules);
@@ -44,7 +44,7 @@ void MoveCell(WarpShadow& ws, bool store, MemorySpace space, uint64_t address, C
   }
 }
 
-/// ldmatrix and stmatrix: 8x8 halves, a row behind each of eight lanes' addresses.
+/// ldmatrix and stmatrix: 8x8 halves, with one row at each of eight lanes' addresses.
 template <bool IsMasked>
 const Op* RowsThunk(Warp& warp, const Op* op) {
   WarpShadow& ws = *warp.shadow;
@@ -118,7 +118,7 @@ const Op* FragmentThunk(Warp& warp, const Op* op) {
   const uint64_t address = AddressOf(warp, op, 0, &space);
   const uint64_t stride = At<const uint32_t>(warp, op->src[1])[0];
   const Op* next = (IsMasked ? side.masked : side.full)(warp, op);
-  if (next == nullptr || shape.bits < 16) return next;  // bytes are no floats that are followed
+  if (next == nullptr || shape.bits < 16) return next;  // 8-bit floats are not followed here
   const uint32_t of_slot = std::min(std::max(32u, shape.bits) / shape.bits, shape.elements);
   const uint32_t granules = shape.bits / 16;
   const bool wide = shape.bits == 64;

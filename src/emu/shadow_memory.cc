@@ -79,14 +79,13 @@ Shadow DecodeShadow(DType dtype, uint64_t bits, const Cell* cells, int granules,
   if (is_float && KindOf(cells[at].state) == want) {
     return {cells[at].exact, cells[at].state & kFlags};
   }
-  // A bfloat16 with zeros below it is the float32 of the same value.
+  // A bfloat16 above zero bits is the float32 of the same value.
   if (want == ShadowKind::kSingle && cells[at].state == 0 &&
       KindOf(cells[at + 1].state) == ShadowKind::kBrain && (own & 0xffffu) == 0) {
     return {cells[at + 1].exact, cells[at + 1].state & kFlags};
   }
   if (TruncatedFloat(want, own, cells, granules, at, &shadow)) return shadow;
-  // Anything else that lies here was something else before: that is a reset, unless it was an
-  // integer all along.
+  // Other cells here belong to values of another type. That is a reset, unless they are integers.
   for (int g = 0; g < granules; ++g) {
     const ShadowKind kind = KindOf(cells[g].state);
     if (kind == ShadowKind::kNone) continue;
@@ -107,7 +106,7 @@ Result<std::unique_ptr<ShadowMemory>> ShadowMemory::Create(uint64_t base) {
                             kCellBytes >> 30, std::strerror(errno)),
                 "raise the limit on virtual memory (ulimit -v)");
   }
-  // Advice: what is written is mostly written densely, and small pages cost time.
+  // Only advice: writes are mostly dense, and small pages cost time.
   madvise(memory->cells_, kCellBytes, MADV_HUGEPAGE);
   return memory;
 }
@@ -141,7 +140,7 @@ void ShadowMemory::Copy(uint64_t to, uint64_t from, uint64_t bytes) {
   if (bytes == 0) return;
   bool any = false;
   for (uint64_t at = from; at < from + bytes; at = NextPage(at)) any |= Touched(at);
-  // Copies at odd addresses move no floats.
+  // Copies at odd addresses do not move floats.
   if (!any || ((to | from) & 1u) != 0) {
     Clear(to, bytes);
     return;

@@ -1,5 +1,5 @@
-// Shadows of global memory: a sparse mirror of the arena, one cell for each granule of 16 bits,
-// mapped only where something was written. Made for one run.
+// Shadows of global memory: a sparse mirror of the arena with one cell for each granule of 16 bits.
+// Only written parts are mapped. Made for one run.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,10 +16,10 @@
 
 namespace cupel::emu {
 
-/// What a shadow is of. kShort to kLong are integers: flags without a value. The rest are pieces of
-/// 16 bits of a float that was taken apart, the lowest first; each has the whole float's exact
-/// value (shadow_pieces.h). kSign is a sign bit alone, of a float with that exact value,
-/// kPair two floats of 8 bits (shadow_small.h).
+/// What a shadow describes. kShort to kLong are integers: flags without a value. kSingle0 to
+/// kDouble3 are 16-bit pieces of a split float, lowest first; each has the whole float's exact
+/// value (shadow_pieces.h). kSign is only the sign bit of a float with that exact value. kPair is
+/// two floats of 8 bits (shadow_small.h).
 enum class ShadowKind : uint32_t {
   kNone,
   kHalf,
@@ -43,16 +43,16 @@ inline bool IsFloatKind(ShadowKind kind) {
   return (kind != ShadowKind::kNone && kind <= ShadowKind::kDouble) || IsPiece(kind);
 }
 inline constexpr uint32_t kKindMask = 0xf;
-/// Upstream the shadow was replaced by the value: integer arithmetic on a float's bits, rounding to
-/// an integer, an instruction that is not followed.
+/// An earlier operation replaced the shadow by the value: integer arithmetic on a float's bits,
+/// rounding to an integer, or an instruction that is not followed.
 inline constexpr uint32_t kReset = 0x10;
-/// Upstream a decision depended on a float in such a way that exact arithmetic may decide
-/// otherwise.
+/// An earlier decision depended on a float, and exact arithmetic may decide differently.
 inline constexpr uint32_t kBranch = 0x20;
-/// Where: one bit a place in the program (shadow_sites.h). Set only beside one of the two above.
+/// The places in the program that set the flags, one bit each (shadow_sites.h). Set only with
+/// kReset or kBranch.
 inline constexpr uint32_t kSites = 0xffffff00;
 inline constexpr uint32_t kFlags = kReset | kBranch | kSites;
-/// In results: the exact value is the one that the op writes.
+/// In results: the exact value is the value that the op writes.
 inline constexpr uint32_t kTakeValue = 0x40;
 
 inline ShadowKind KindOf(uint32_t state) { return static_cast<ShadowKind>(state & kKindMask); }
@@ -75,11 +75,11 @@ inline int GranulesOf(ShadowKind kind) {
 
 struct Cell {
   double exact = 0;
-  uint32_t bits = 0;   // that it was made for
+  uint32_t bits = 0;   // the bits that it is valid for
   uint32_t state = 0;  // kind and flags
 };
 
-/// 64 bits in 32, so that all kinds take the same room.
+/// Folds 64 bits to 32, so that all kinds need the same space.
 inline uint32_t FoldBits(uint64_t bits) {
   return static_cast<uint32_t>(bits) ^ (static_cast<uint32_t>(bits >> 32) * 0x9e3779b1u);
 }
@@ -100,41 +100,41 @@ struct Shadow {
   double exact = 0;
   uint32_t flags = 0;
 };
-/// The shadow of the float of `dtype` that begins at granule `at` of `bits`; cells must hold only
-/// what still holds. Integers give flags.
+/// The shadow of the float of `dtype` that begins at granule `at` of `bits`. All cells must be
+/// valid. Integers give flags.
 Shadow DecodeShadow(DType dtype, uint64_t bits, const Cell* cells, int granules, int at);
-/// Forgets cells whose bits are not those of `bits` any more.
+/// Removes cells that are not valid for `bits`.
 void DropStale(uint64_t bits, Cell* cells, int granules);
 double ValueOfBits(DType dtype, uint64_t bits);
 
 class ShadowMemory {
  public:
-  /// Of the arena that begins at device address `base`.
+  /// `base` is the device address at which the arena begins.
   static Result<std::unique_ptr<ShadowMemory>> Create(uint64_t base);
   ~ShadowMemory();
   ShadowMemory(const ShadowMemory&) = delete;
   ShadowMemory& operator=(const ShadowMemory&) = delete;
 
-  /// What Touch marks, in bytes of device memory.
+  /// The unit of Touch, in bytes of device memory.
   static constexpr uint64_t kPageBytes = uint64_t{1} << 16;
 
-  /// The cell of a device address. Writers say so with Touch.
+  /// The cell of a device address. Writers must call Touch.
   Cell* At(uint64_t device) const { return cells_ + (device - base_) / 2; }
   bool Touched(uint64_t device) const {
     return __atomic_load_n(touched_ + (device - base_) / kPageBytes, __ATOMIC_RELAXED) != 0;
   }
   void Touch(uint64_t device, uint64_t bytes);
 
-  /// As a copy of memory; ranges may overlap.
+  /// Copies like memmove: ranges may overlap.
   void Copy(uint64_t to, uint64_t from, uint64_t bytes);
   void Clear(uint64_t to, uint64_t bytes);
-  /// The shadow of an element in memory, of which `bits` was read.
+  /// The shadow of an element in memory that was read as `bits`.
   Shadow Read(uint64_t device, DType dtype, uint64_t bits) const;
   void Write(uint64_t device, DType dtype, uint64_t bits, const Shadow& shadow);
-  /// Something was stored where only rounding decided that it goes.
+  /// Records a store whose address depends on rounding.
   void DoubtPlaces() { places_in_doubt_.store(true, std::memory_order_relaxed); }
   bool places_in_doubt() const { return places_in_doubt_.load(std::memory_order_relaxed); }
-  /// Says that float32 numbers lie there, which nobody has computed: inputs.
+  /// Declares that this memory has float32 numbers that no kernel has computed: inputs.
   void HoldsFloats(uint64_t device, uint64_t bytes) { floats_.emplace_back(device, bytes); }
   bool AreFloats(uint64_t device) const {
     for (const auto& [begin, bytes] : floats_) {
@@ -142,20 +142,20 @@ class ShadowMemory {
     }
     return false;
   }
-  /// Of the whole run.
+  /// The sites of the whole run.
   ShadowSites& sites() { return sites_; }
   const ShadowSites& sites() const { return sites_; }
 
  private:
   explicit ShadowMemory(uint64_t base) : base_(base) {}
-  /// Where the page behind that of `device` begins.
+  /// The start of the page after that of `device`.
   uint64_t NextPage(uint64_t device) const {
     return base_ + ((device - base_) / kPageBytes + 1) * kPageBytes;
   }
 
   uint64_t base_;
   Cell* cells_ = nullptr;
-  uint8_t* touched_ = nullptr;  // by 64 KiB
+  uint8_t* touched_ = nullptr;  // for each 64 KiB
   ShadowSites sites_;
   std::vector<std::pair<uint64_t, uint64_t>> floats_;  // device addresses and bytes
   std::atomic<bool> places_in_doubt_{false};

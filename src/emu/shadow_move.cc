@@ -1,5 +1,6 @@
 // Shadows that move: copies, selections, shuffles, packing and unpacking, shifts and permutations
-// by whole granules. Other integer instructions leave flags. SPDX-License-Identifier: Apache-2.0
+// of whole granules. Other integer instructions leave flags.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -12,7 +13,7 @@ namespace {
 
 int GranulesOfSlot(SlotKind kind) { return kind == SlotKind::kDouble ? 4 : 2; }
 
-/// Moves that are the same for all lanes, by Side::detail.
+/// Moves that do not depend on the lane, by Side::detail.
 void FixedMove(char detail, From (&map)[4]) {
   switch (detail) {
     case 'd':  // a doubleword
@@ -48,7 +49,7 @@ bool Permutation(uint32_t selector, From (&map)[4]) {
   return true;
 }
 
-/// bfe (of an unsigned field) and bfi, whose field comes from the first operand.
+/// bfe (of an unsigned field) and bfi, whose first operand provides the field.
 bool Field(bool inserts, uint32_t from, uint32_t bits, int granules, From (&map)[4]) {
   if (from % 16 != 0 || bits % 16 != 0) return false;
   const int begin = static_cast<int>(from / 16), count = static_cast<int>(bits / 16);
@@ -62,7 +63,7 @@ bool Field(bool inserts, uint32_t from, uint32_t bits, int granules, From (&map)
   return true;
 }
 
-/// Moves that depend on an operand. False when the op is not one by whole granules.
+/// Moves that depend on an operand. Returns false if the op does not move whole granules.
 bool LaneMove(const Warp& warp, const Op* op, const Side& side, int lane, From (&map)[4]) {
   auto word = [&](int s) { return At<const uint32_t>(warp, op->src[s])[lane]; };
   const int granules = GranulesOfSlot(side.dst);
@@ -101,7 +102,8 @@ void Nothing(ShadowResult& result) {
 
 }  // namespace
 
-/// What covers several granules moves as a whole, or falls to pieces that may meet again.
+/// A value that covers several granules moves as a whole, or is split into pieces that may be
+/// joined again.
 void MoveCells(const Cell (&cells)[4][4], const From (&map)[4], int granules, int lane,
                ShadowResult& result) {
   Cell out[4] = {};

@@ -1,4 +1,4 @@
-// What the keys of the handler table say of an instruction's types and operation.
+// Derives an instruction's types and operation from the keys of the handler table.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +14,7 @@ namespace cupel::emu {
 
 using Words = std::vector<std::string_view>;
 
-/// "fma.rn.f32" at its dots.
+/// Splits "fma.rn.f32" at its dots.
 Words Split(std::string_view text);
 bool Has(const Words& words, std::string_view word);
 
@@ -33,16 +33,16 @@ struct Arithmetic {
 };
 std::optional<Arithmetic> ArithmeticOf(std::string_view name);
 
-/// Frame offsets of constants so large that adding them rounds a float to an integer.
+/// Frame offsets of constants that are so large that adding them rounds a float to an integer.
 std::map<int32_t, Format> MagicConstants(const Code& code);
 
-// shadow_classify.cc: they fill the side of an instruction with these words.
+// shadow_classify.cc: these fill the side of an instruction with these words.
 void ClassifyAtomic(const Words& words, Side& side);
 void ClassifyControl(std::string_view key, Side& side);
-/// Pairs of 8-bit floats from float32 or a pair of halves, or to one; false: it is no such
-/// conversion.
+/// Conversions between pairs of 8-bit floats and float32 or a pair of halves. Returns false for
+/// others.
 bool ClassifySmall(const Words& words, Side& side);
-/// False when it is no move.
+/// Returns false if it is not a move.
 bool ClassifyMove(const Words& words, Side& side);
 
 }  // namespace cupel::emu

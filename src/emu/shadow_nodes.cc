@@ -15,7 +15,7 @@
 namespace cupel::emu {
 namespace {
 
-/// Products larger than this are not followed: their results are reset.
+/// Larger products are not followed: their results are reset.
 constexpr double kMostShadowProducts = 2e10;
 
 uint64_t BitsAt(const std::byte* at, DType dtype) {
@@ -51,7 +51,7 @@ void ForElements(const std::vector<int64_t>& shape, const std::vector<int64_t>& 
   }
 }
 
-/// The places that flagged elements, with how many each.
+/// The places that flagged elements, with the number of elements for each.
 std::vector<engine::ShadowCause> CausesOf(const ShadowSites& places,
                                           const std::array<int64_t, ShadowSites::kMost>& counts) {
   std::vector<std::pair<ShadowSite, int64_t>> found;
@@ -155,7 +155,7 @@ void ShadowNodes::Before(const plan::Gemm& gemm) {
   for (const std::array<plan::Address, 3>& at : Products(gemm)) {
     const uint64_t c = DeviceAddress(buffers_, at[2]);
     const auto bytes = static_cast<uint64_t>(span) * static_cast<uint64_t>(SizeOf(gemm.c_type));
-    if (!memory_.Contains(c, bytes)) return;  // the node will say so
+    if (!memory_.Contains(c, bytes)) return;  // the node reports this
     old_.push_back(ReadMatrix(c, gemm.c_type, gemm.m, gemm.n, gemm.ldc, false));
   }
 }
@@ -172,7 +172,7 @@ void ShadowNodes::Multiply(const plan::Gemm& gemm, const std::array<plan::Addres
     b = ReadMatrix(DeviceAddress(buffers_, at[1]), gemm.b_type, gemm.k, gemm.n, gemm.ldb,
                    gemm.transpose_b);
   }
-  // Row-major matrices are column-major ones transposed: the product is that of B and A.
+  // Row-major matrices are transposed column-major ones, so the product is that of B and A.
   std::vector<double> product(m * n, 0.0);
   if (k > 0) {
     GemmProblem problem;

@@ -1,4 +1,4 @@
-// Shadows through the nodes of a plan that are not launches, and out of it with the outputs.
+// Shadows through the nodes of a plan that are not launches, and of the outputs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace cupel::emu {
 
-/// Borrows its arguments. After() is called only for nodes that NodeRunner has found in order.
+/// Borrows its arguments. Call After() only for nodes that NodeRunner has executed without error.
 class ShadowNodes {
  public:
   ShadowNodes(ShadowMemory& shadows, const GlobalMemory& memory,
@@ -33,9 +33,9 @@ class ShadowNodes {
   void After(const plan::CopyView& copy);
   void After(const plan::Gemm& gemm);
 
-  /// Fills the output's shadows.
+  /// Fills in the output's shadows.
   void Extract(const plan::View& view, engine::OutputTensor* output) const;
-  /// What was too large; may be empty.
+  /// Describes what was too large to follow; may be empty.
   const std::string& not_followed() const { return not_followed_; }
 
  private:
@@ -55,7 +55,7 @@ class ShadowNodes {
   std::span<const BoundBuffer> buffers_;
   ThreadPool& pool_;
   std::string not_followed_;
-  std::vector<Matrix> old_;  // of a product that adds to its result
+  std::vector<Matrix> old_;  // previous results of a product that adds to them
 };
 
 }  // namespace cupel::emu

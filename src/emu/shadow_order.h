@@ -1,5 +1,6 @@
-// Choosing the greater of two registers by their bits, where floats in them are the greater in
-// exact arithmetic the other way round: rounding has turned their order, or made them equal.
+// For instructions that choose the greater of two registers by their bits: detects floats that
+// compare differently in exact arithmetic, because rounding reversed their order or made them
+// equal.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,7 +27,7 @@ inline double FloatAt(ShadowKind kind, uint64_t bits, int g) {
   }
 }
 
-/// True when some float of `a` and its counterpart in `b` compare otherwise than their exact
+/// True if some float of `a` and its counterpart in `b` compare differently from their exact
 /// values.
 inline bool OrderInDoubt(const Cell (&a)[4], uint64_t a_bits, const Cell (&b)[4], uint64_t b_bits,
                          int granules) {

@@ -7,7 +7,7 @@
 namespace cupel::emu {
 namespace {
 
-/// The sign lies in the upper piece alone, so that an operation on it leaves the others behind.
+/// Compares magnitudes: an operation on the sign changes only the upper piece.
 bool SameMagnitude(const Cell& a, const Cell& b) {
   return std::bit_cast<uint64_t>(std::fabs(a.exact)) == std::bit_cast<uint64_t>(std::fabs(b.exact));
 }
@@ -67,8 +67,8 @@ bool TruncatedFloat(ShadowKind want, uint64_t own, const Cell* cells, int granul
   const Cell& top = cells[at + size - 1];
   if (KindOf(top.state) != PieceOf(want, size - 1)) return false;
   uint32_t flags = top.state & kFlags;
-  // Below it either pieces of the same float, or nothing but zeros. A double's upper quarter is too
-  // short to be meant as a number.
+  // The lower granules must be pieces of the same float, or zero. A double's upper quarter alone is
+  // too short for a number.
   for (int k = 0; k + 1 < size; ++k) {
     const Cell& low = cells[at + k];
     const bool same = KindOf(low.state) == PieceOf(want, k) && SameMagnitude(low, top);

@@ -10,7 +10,7 @@
 namespace cupel::emu {
 namespace {
 
-/// Floats of 32 and 64 bits lie at multiples of their size.
+/// Floats of 32 and 64 bits are at multiples of their size.
 constexpr int kSizes[] = {2, 4};
 
 const Cell* CellCovering(const WarpShadow& ws, MemorySpace space, int lane, uint64_t start,
@@ -20,7 +20,7 @@ const Cell* CellCovering(const WarpShadow& ws, MemorySpace space, int lane, uint
   return GranulesOf(KindOf(cell->state)) == granules ? cell : nullptr;
 }
 
-/// Of an input's float32 at a granule, or the piece of it.
+/// The cell of an input's float32 at a granule, or a piece of it.
 Cell InputCell(const Warp& warp, uint64_t address, int granules) {
   const uint64_t start = address & ~uint64_t{3};
   const uint64_t bits = BitsInMemory(warp, MemorySpace::kGlobal, 0, start, 4);
@@ -62,7 +62,7 @@ Cell LoadCell(const WarpShadow& ws, const Warp& warp, MemorySpace space, int lan
     if (start == address && size <= granules) continue;
     const Cell* whole = CellCovering(ws, space, lane, start, size);
     if (whole == nullptr) continue;
-    // It counts only while all of it is there.
+    // The float is valid only if all of its bits are unchanged.
     const uint64_t bits = BitsInMemory(warp, space, lane, start, 2 * size);
     if (whole->bits != TiedBits(KindOf(whole->state), bits, 0)) return {};
     const auto index = static_cast<int>((address - start) / 2);

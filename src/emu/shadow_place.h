@@ -1,4 +1,4 @@
-// Where the shadow of a memory location lies, for loads, stores and atomics.
+// Finds the shadow of a memory location, for loads, stores and atomics.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace cupel::emu {
 
-/// The cell to write for an even address that the op has checked; null where nothing is followed.
+/// The cell to write for an even address that the op has checked; null if it is not followed.
 inline Cell* CellForStore(const WarpShadow& ws, MemorySpace space, int lane, uint64_t address) {
   switch (space) {
     case MemorySpace::kShared:
@@ -22,13 +22,13 @@ inline Cell* CellForStore(const WarpShadow& ws, MemorySpace space, int lane, uin
       return nullptr;
   }
 }
-/// The same for reading; null also where nothing was ever written.
+/// The same for reading; also null if the memory was never written.
 inline const Cell* CellAt(const WarpShadow& ws, MemorySpace space, int lane, uint64_t address) {
   if (space == MemorySpace::kGlobal && !ws.memory->Touched(address)) return nullptr;
   return CellForStore(ws, space, lane, address);
 }
 
-/// Flags what a lane writes after a decision in doubt.
+/// Adds flags to what a lane writes after a decision in doubt.
 inline void FlagHistory(const WarpShadow& ws, int lane, uint64_t bits, int granules,
                         Cell (&cells)[4]) {
   const uint32_t flags = HistoryFlags(ws, lane);
@@ -46,13 +46,13 @@ inline void FlagHistory(const WarpShadow& ws, int lane, uint64_t bits, int granu
   cells[0] = {0, TiedBits(kind, bits, 0), StateOf(kind, flags)};
 }
 
-/// What memory holds; for addresses that the op has checked.
+/// The content of memory, for addresses that the op has checked.
 uint64_t BitsInMemory(const Warp& warp, MemorySpace space, int lane, uint64_t address, int bytes);
-/// The cell of the granule at an even address for an access to it and `granules - 1` more. Where
-/// a larger float lies there, the piece of it.
+/// The cell of the granule at an even address, for an access to it and `granules - 1` more. If a
+/// larger float is there, its piece.
 Cell LoadCell(const WarpShadow& ws, const Warp& warp, MemorySpace space, int lane, uint64_t address,
               int granules);
-/// Before cells are written at an even address: what lies there in part only is no float any more.
+/// Call before cells are written at an even address: floats that are partly overwritten are reset.
 void BreakCells(WarpShadow& ws, const Warp& warp, MemorySpace space, int lane, uint64_t address,
                 int granules);
 

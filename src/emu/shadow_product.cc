@@ -1,5 +1,6 @@
 // Shadows through matrix products of floats: dot products of the operands' shadows (matrix.h has
-// the layouts). SPDX-License-Identifier: Apache-2.0
+// the layouts).
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <vector>
 
@@ -92,7 +93,7 @@ struct Blocks {
   }
 };
 
-/// An accumulator's blocks: a lane holds two neighbours of line lane / 4.
+/// An accumulator's blocks: a lane has two neighbouring elements of line lane / 4.
 struct Sums {
   std::vector<double> exact;  // 64 a block
   std::vector<uint32_t> flags;

@@ -1,4 +1,4 @@
-// Shadows of registers: looking them up, and tying them to what was written.
+// Shadows of registers: reads them, and ties them to written values.
 // SPDX-License-Identifier: Apache-2.0
 #include <bit>
 
@@ -7,7 +7,7 @@
 namespace cupel::emu {
 namespace {
 
-/// Also of a subnormal while the processor flushes them: flushing is rounding, too.
+/// Also widens subnormal numbers while the processor flushes them: flushing is rounding, too.
 [[gnu::always_inline]] inline double Widened(uint32_t word) {
   const uint32_t magnitude = word & 0x7fffffffu;
   const double tiny = static_cast<double>(static_cast<int32_t>(magnitude)) * 0x1p-149;
@@ -23,7 +23,7 @@ double ValueAt(Format format, uint64_t bits, int at) {
   return ValueOfBits(DTypeOf(format), own & 0xffffu);
 }
 
-/// float32 in words, the common case. Returns the lanes that need a closer look.
+/// float32 in words, the common case. Returns the lanes that need further checks.
 [[gnu::always_inline]] inline uint32_t SinglesOf(const Plane& plane, uint32_t live,
                                                  const uint32_t* words, double* exact,
                                                  uint32_t* flags) {
@@ -46,7 +46,7 @@ double ValueAt(Format format, uint64_t bits, int at) {
   for (int i = 0; i < kLanes; ++i) value[i] = Widened(words[i]);
 }
 
-// The same for two instruction sets; which one, is decided once.
+// The same for two instruction sets; the choice is made once.
 uint32_t SinglesPlain(const Plane& plane, uint32_t live, const uint32_t* words, double* exact,
                       uint32_t* flags) {
   return SinglesOf(plane, live, words, exact, flags);
@@ -165,8 +165,8 @@ uint32_t GatherFlags(const WarpShadow& ws, const Warp& warp, int32_t offset, Slo
 
 namespace {
 
-/// The common case: float32 in all lanes, none of them flagged by its history. False when it is
-/// another.
+/// The common case: float32 in all lanes, none of them flagged by its history. Returns false in
+/// other cases.
 bool CommitSingles(WarpShadow& ws, const Warp& warp, int32_t offset, const ShadowResult& result) {
   Plane& plane = ws.planes[offset / 64];
   const auto* words = At<const uint32_t>(warp, offset);
@@ -225,7 +225,7 @@ void CommitShadow(WarpShadow& ws, const Warp& warp, int32_t offset, bool wide) {
       live |= 1u << i;
     }
   }
-  // Lanes whose way may be another in exact arithmetic flag all that they write.
+  // Lanes that may take another path in exact arithmetic flag everything that they write.
   for (uint32_t rest = history; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
     const uint32_t flags = HistoryFlags(ws, i);

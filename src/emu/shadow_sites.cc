@@ -14,7 +14,7 @@ uint32_t ShadowSites::Bit(const ShadowSite& site) {
   for (; at < sites_.size(); ++at) {
     ShadowSite& known = sites_[at];
     if (known.kernel != site.kernel || known.file != site.file || known.line != site.line) continue;
-    // Warps come here in any order: the text must not depend on it.
+    // Warps arrive here in any order, and the text must not depend on it.
     if (site.op < known.op) known = site;
     break;
   }

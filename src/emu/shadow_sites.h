@@ -1,6 +1,6 @@
-// Places in the program at which shadows of a run were reset or doubted, so that a verdict can name
-// them. Each of the first 23 has a bit of its own, which goes along with the flags of whatever is
-// computed from it; all others share the last.
+// The places in the program at which shadows of a run were reset or put in doubt, so that a verdict
+// can name them. Each of the first 23 has its own bit, which propagates with the flags to all
+// dependent values. All others share the last bit.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace cupel::emu {
 
 struct ShadowSite {
-  std::string kernel, file, mnemonic;  // the line's first instruction that is to blame
+  std::string kernel, file, mnemonic;  // the line's first responsible instruction
   int line = 0;
   uint32_t op = 0;
 };
@@ -23,9 +23,9 @@ class ShadowSites {
   static constexpr size_t kMost = 24;
   static constexpr int kShift = 8;  // of the first bit
 
-  /// The bit of a place, new or known: places on one line of one kernel are one.
+  /// The bit of a place, new or known. Each line of a kernel is one place.
   uint32_t Bit(const ShadowSite& site);
-  /// What the bits stand for, by number; the last is unnamed when there were too many.
+  /// The places by bit number. The last has no name if there were too many.
   std::vector<ShadowSite> All() const;
 
  private:

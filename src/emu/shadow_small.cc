@@ -11,7 +11,7 @@
 namespace cupel::emu {
 namespace {
 
-/// They saturate. A NaN stays one, though relu takes it for a number elsewhere.
+/// Conversions saturate. A NaN stays NaN, although relu elsewhere treats it as a number.
 double Clamped(double exact, bool is_e4m3, bool relu) {
   if (std::isnan(exact)) return exact;
   const double largest = is_e4m3 ? 448 : 57344;
@@ -22,7 +22,7 @@ void Narrow(WarpShadow& ws, const Warp& warp, const Op* op, const Side& side) {
   ShadowResult& result = *ws.result;
   double exact[2][kLanes];
   uint32_t flags[kLanes] = {};
-  for (int at = 0; at < 2; ++at) {  // of two operands the first is the upper one
+  for (int at = 0; at < 2; ++at) {  // the first of two operands is the upper one
     const bool pair = side.from == Format::kF16;
     const int32_t source = op->src[pair ? 0 : 1 - at];
     Gather(ws, warp, source, false, side.from, pair ? at : 0, exact[at], nullptr, flags);
@@ -33,7 +33,7 @@ void Narrow(WarpShadow& ws, const Warp& warp, const Op* op, const Side& side) {
   for (int i = 0; i < kLanes; ++i) {
     result.exact[0][i] = PackPair({static_cast<float>(Clamped(exact[0][i], is_e4m3, side.relu)),
                                    static_cast<float>(Clamped(exact[1][i], is_e4m3, side.relu))});
-    // Three digits are so few that a task may mean them: what follows is in doubt.
+    // Three digits are so few that a task may intend them, so results are in doubt.
     result.state[0][i] = StateOf(ShadowKind::kPair, flags[i] | kBranch);
   }
 }

@@ -1,5 +1,5 @@
-// Floats of 8 bits come in pairs, two in a granule: the one cell that it has holds the exact values
-// of both, as float32, which is precise enough beside their three or two digits.
+// Floats of 8 bits come in pairs, with one granule and one cell for both. The cell has the exact
+// values of both as float32, which is precise enough for their two or three digits.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@ struct SmallPair {
 inline double PackPair(SmallPair pair) { return std::bit_cast<double>(pair); }
 inline SmallPair UnpackPair(double exact) { return std::bit_cast<SmallPair>(exact); }
 
-/// What a byte means; e5m2 when not e4m3.
+/// The value of a byte as e4m3 or e5m2.
 double ValueOfByte(uint32_t byte, bool is_e4m3);
 
 }  // namespace cupel::emu

@@ -1,4 +1,4 @@
-// Shadows through stores, lane by lane beside the op itself, which checks the access.
+// Shadows through stores, lane by lane. The op itself checks the access.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <bit>
@@ -12,8 +12,8 @@
 namespace cupel::emu {
 namespace {
 
-/// What a granule is of which one byte was just stored: no float any more, if it was one or the
-/// byte is part of one.
+/// The cell of a granule after a store of one byte. It is not a float if it was one before, or if
+/// the byte is part of one.
 Cell ByteCell(const WarpShadow& ws, const Warp& warp, MemorySpace space, int lane, uint64_t address,
               int32_t slot) {
   Cell cells[4];
@@ -34,8 +34,8 @@ Cell ByteCell(const WarpShadow& ws, const Warp& warp, MemorySpace space, int lan
   return {0, TiedBits(ShadowKind::kShort, bits, 0), StateOf(ShadowKind::kShort, flags)};
 }
 
-/// Whether an input's float that is stored as it was loaded must be known there as a float: where
-/// the kernel loads integers.
+/// Whether an input's float that is stored unchanged needs a cell that identifies it as a float. It
+/// does if the kernel loads integers.
 bool KeepsInputs(const WarpShadow& ws, MemorySpace space) {
   if (space == MemorySpace::kShared) return ws.code->shared_integers;
   if (space == MemorySpace::kLocal) return ws.code->local_integers;

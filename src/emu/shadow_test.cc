@@ -1,5 +1,5 @@
-// Shadow values through the interpreter: what they follow, where they reset, and that values are
-// left alone.
+// Shadow values through the interpreter: what they follow, where they reset, and that results do
+// not change.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/shadow.h"
 
@@ -33,12 +33,12 @@ TEST(ShadowTest, ArithmeticIsExact) {
               [](double x) { return std::fmin(1, x * static_cast<double>(0.1F)); });
 }
 
-TEST(ShadowTest, HalvesKeepWhatTheyRoundAway) {
+TEST(ShadowTest, HalvesKeepExactValues) {
   ExpectExact(
       "cvt.rn.f16.f32 %h1, %f1; add.f16 %h1, %h1, %h1; cvt.f32.f16 %f2, %h1; "
       "st.global.f32 [%rd2], %f2;",
       [](double x) { return 2 * x; });
-  // Both halves of a pair, taken apart by mov and by prmt.
+  // Both halves of a pair, split by mov and by prmt.
   ExpectExact(
       "add.f32 %f3, %f1, %f1; cvt.rn.f16x2.f32 %r2, %f3, %f1; fma.rn.f16x2 %r2, %r2, %r2, "
       "%r2; mov.b32 {%h1, %h2}, %r2; cvt.f32.f16 %f4, %h1; cvt.f32.f16 %f5, %h2; "
@@ -95,7 +95,7 @@ TEST(ShadowTest, AtomicsAddShadows) {
   EXPECT_NE(seen.shadow[0].exact, static_cast<double>(seen.value[0]));
 }
 
-TEST(ShadowTest, AnIntegerCompareAndSwapLoopAddsShadows) {
+TEST(ShadowTest, IntegerCompareAndSwapLoopAddsShadows) {
   const Seen seen = RunShadows(std::string(kThirdOf) + R"(
   sub.u64 %rd4, %rd2, %rd3;
   ld.global.b32 %r5, [%rd4];
@@ -119,7 +119,7 @@ TEST(ShadowTest, IntegerArithmeticOnAFloatResets) {
   const std::string end = "mov.b32 %f3, %r3; st.global.f32 [%rd2], %f3;";
   ExpectFlags(third + "mov.b32 %r2, %f2; add.u32 %r3, %r2, 1;" + end, kReset);
   ExpectFlags(third + "mov.b32 %r2, %f2; and.b32 %r3, %r2, 0xff800000;" + end, kReset);
-  ExpectFlags("mov.b32 %r2, %f1; and.b32 %r3, %r2, 0xff800000;" + end, kReset);  // as loaded
+  ExpectFlags("mov.b32 %r2, %f1; and.b32 %r3, %r2, 0xff800000;" + end, kReset);  // an input
   ExpectFlags(third +
                   "cvt.rzi.s32.f32 %r2, %f2; cvt.rn.f32.s32 %f3, %r2; "
                   "st.global.f32 [%rd2], %f3;",
@@ -135,8 +135,8 @@ TEST(ShadowTest, IntegerArithmeticOnAFloatResets) {
   EXPECT_EQ(seen.shadow[3].exact, static_cast<double>(seen.value[3]));
 }
 
-TEST(ShadowTest, ADecisionThatRoundingTakesIsFlagged) {
-  // x / 3 * 3 is or is not x: exact arithmetic says it is.
+TEST(ShadowTest, FlagsDecisionsThatDependOnRounding) {
+  // x / 3 * 3 may differ from x after rounding, but not in exact arithmetic.
   const std::string product = std::string(kThirdOf) + "mul.f32 %f3, %f2, 0f40400000;\n";
   const std::string close = product + "setp.lt.f32 %p1, %f3, %f1;\n";
   const Seen seen = RunShadows(close + "selp.f32 %f4, %f1, %f2, %p1; st.global.f32 [%rd2], %f4;");
@@ -147,7 +147,7 @@ TEST(ShadowTest, ADecisionThatRoundingTakesIsFlagged) {
                   "setp.lt.f32 %p1, %f3, 0f00000000; selp.f32 %f4, %f1, %f2, %p1; "
                   "st.global.f32 [%rd2], %f4;",
               0);
-  // A branch flags all that its lanes write afterwards.
+  // A branch flags everything that its lanes write afterwards.
   const Seen branched = RunShadows(close +
                                    "mov.f32 %f4, 0f3F800000;\n@%p1 bra skip;\n"
                                    "mov.f32 %f4, 0f40000000;\nskip:\n"
@@ -157,8 +157,8 @@ TEST(ShadowTest, ADecisionThatRoundingTakesIsFlagged) {
   EXPECT_EQ(after, flagged);
 }
 
-TEST(ShadowTest, AnUnknownWriterDoesNotLeaveALie) {
-  // The store of 16 bits changes the float behind its shadow's back.
+TEST(ShadowTest, PartialOverwriteInvalidatesTheShadow) {
+  // The store of 16 bits changes the float without updating its shadow.
   const Seen seen = RunShadows(std::string(kThirdOf) +
                                "st.global.f32 [%rd2], %f2; mov.b16 %h1, 0x1234; "
                                "st.global.b16 [%rd2], %h1;");

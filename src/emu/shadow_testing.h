@@ -1,4 +1,5 @@
-// What the tests of shadow values share: a program of one warp and a part, run with and without.
+// Shared by the tests of shadow values: a program of one full and one partial warp, run with and
+// without shadows.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +12,7 @@
 
 namespace cupel::emu {
 
-/// One thread's program over `in` (float32) with results in `out`; %rd1 and %rd2 point to them.
+/// A program per thread over `in` (float32) with results in `out`. %rd1 and %rd2 point to them.
 inline std::string ShadowProgram(const std::string& body, const std::string& functions) {
   std::string text = R"(.version 8.7
 .target sm_100
@@ -47,11 +48,11 @@ struct Seen {
   bool places_in_doubt = false;
 };
 
-inline constexpr int kThreads = 40;  // a full warp and a part of one
+inline constexpr int kThreads = 40;  // a full warp and a partial one
 
 inline float Input(int i) { return 1.0F + 0.37F * static_cast<float>(i); }
 
-/// Runs `body` on Input(0…) and returns what `out` holds. Values must be those of a plain run.
+/// Runs `body` on Input(0…) and returns `out`. The values must equal those of a plain run.
 inline Seen RunShadows(const std::string& body, uint64_t schedule = 0,
                        const std::string& functions = "") {
   Seen seen;
@@ -88,7 +89,7 @@ inline Seen RunShadows(const std::string& body, uint64_t schedule = 0,
   return seen;
 }
 
-/// The shadow is f of the input, unflagged and to double precision.
+/// Expects the shadow to be f of the input, without flags and to double precision.
 inline void ExpectExact(const std::string& body, double (*f)(double)) {
   const Seen seen = RunShadows(body);
   ASSERT_EQ(seen.shadow.size(), size_t{kThreads}) << body;

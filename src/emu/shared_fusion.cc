@@ -18,17 +18,17 @@ using ptx::Instr;
 using ptx::Operand;
 using ptx::OperandKind;
 
-constexpr int kMostZeros = 16;  // more low zero bits of an address than matter
-// Bounds for code that is made to take long: what they cut off is counted unfused.
+constexpr int kMostZeros = 16;  // enough low zero bits for any width
+// Bounds the time for unusual code. Accesses beyond these limits are counted as not fused.
 constexpr int kMostPasses = 64;
 constexpr size_t kMostRuns = 32;
 
-/// How many low bits of registers are known to be zero, over all that may be assigned to them.
+/// How many low bits of registers are known to be zero, for all values assigned to them.
 class KnownZeros {
  public:
   explicit KnownZeros(const Function& function)
       : function_(function), zeros_(function.registers.size(), kMostZeros) {
-    // From "all of them" down, until nothing changes: loops need a few rounds.
+    // Starts with "all of them" and decreases until nothing changes: loops need several rounds.
     bool changed = true;
     for (int round = 0; round < kMostPasses && changed; ++round) {
       changed = false;
@@ -44,7 +44,7 @@ class KnownZeros {
       case OperandKind::kImmediate:
         return OfBits(operand.bits);
       case OperandKind::kSymbol:
-        // ptxas places the variables of a kernel and knows where they are.
+        // ptxas places the variables of a kernel, so it knows their addresses.
         return std::min(kMostZeros, OfBits(static_cast<uint64_t>(operand.offset)));
       default:
         return 0;
@@ -96,7 +96,7 @@ struct Access {
   uint32_t bytes = 0;
 };
 
-/// Accesses of one kind from one base with nothing between them that keeps them apart.
+/// Accesses of one kind from one base, with nothing in between that separates them.
 struct AccessRun {
   int reg = -1;
   std::string symbol;
@@ -122,7 +122,7 @@ class Fuser {
  public:
   explicit Fuser(const Function& function)
       : function_(function), known_(function), result_(function.body.size()) {
-    // Variables lie one behind the other as they are declared.
+    // Variables are placed one after the other, in the order of their declarations.
     int64_t at = 0;
     for (const ptx::Variable& variable : function.variables) {
       if (variable.space != ptx::Space::kShared) continue;
@@ -157,13 +157,13 @@ class Fuser {
   void Visit(size_t i, const Instr& instr) {
     const std::string& op = instr.op;
     const bool load = op == "ld", store = op == "st";
-    // Displacements beyond any shared memory would overflow, and fault anyway.
+    // Larger displacements would overflow. They are beyond shared memory and fault anyway.
     constexpr int64_t kFar = int64_t{1} << 40;
     const bool whole = instr.operands.size() == 2 && BytesOf(instr) > 0 &&
                        std::abs(instr.operands[store ? 0 : 1].offset / 2) < kFar;
     if ((load || store) && whole && IsShared(instr) && instr.guard < 0 && !instr.Has("volatile")) {
       const Operand address = Placed(instr.operands[store ? 0 : 1]);
-      // Stores stay in order with other stores and loads, loads with stores.
+      // Stores keep their order with other stores and loads, loads with stores.
       if (store != stores_) Close();
       stores_ = store;
       if (store && !runs_.empty() && !runs_.back().Matches(address)) Close();
@@ -183,7 +183,7 @@ class Fuser {
     }
   }
 
-  /// An address in a variable as one in all of shared memory.
+  /// Converts an address in a variable to one in all of shared memory.
   Operand Placed(Operand address) const {
     const auto place = address.reg < 0 ? places_.find(address.symbol) : places_.end();
     if (place != places_.end()) {
@@ -212,7 +212,7 @@ class Fuser {
     runs_.clear();
   }
 
-  /// The widest aligned piece first, from the lowest address up.
+  /// Fuses the widest aligned piece first, from the lowest address up.
   void Fuse(AccessRun& run) {
     std::vector<Access>& all = run.accesses;
     std::stable_sort(all.begin(), all.end(),
@@ -232,7 +232,7 @@ class Fuser {
     }
   }
 
-  /// How many accesses from `first` on make up `width` bytes without a gap; 0: they do not.
+  /// How many accesses from `first` cover `width` bytes without a gap, or 0.
   static size_t Covering(const std::vector<Access>& all, size_t first, uint32_t width) {
     int64_t end = all[first].offset;
     for (size_t i = first; i < all.size(); ++i) {

@@ -1,6 +1,6 @@
-// Which neighbouring accesses to shared memory ptxas makes one of: four loads of consecutive words
-// become one of 16 bytes. Wavefronts are counted for what the hardware executes; counted one by one
-// as PTX writes them, such loads look like bank conflicts that are not there.
+// Which neighbouring accesses to shared memory ptxas fuses: four loads of consecutive words become
+// one of 16 bytes. Wavefronts are counted for the accesses that the hardware executes. Without
+// fusion, such loads would wrongly look like bank conflicts.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace cupel::emu {
 
-/// What an access is counted as.
+/// The access that is counted instead of the one in PTX.
 struct SharedFusion {
   int32_t shift = 0;       // from its own address to that of the fused access
-  uint32_t bytes = 0;      // of the fused access; 0: it stands alone
+  uint32_t bytes = 0;      // of the fused access; 0: not fused
   bool is_member = false;  // counted with an earlier one
 };
 

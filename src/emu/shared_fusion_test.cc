@@ -10,7 +10,8 @@
 namespace cupel::emu {
 namespace {
 
-/// Fusions of the kernel's shared accesses, in order: "16" a leader, "-" a member, "." alone.
+/// Fusions of the kernel's shared accesses, in order: "16" is a leader, "-" a member, "." not
+/// fused.
 std::string Fusions(const std::string& body) {
   const std::string text =
       ".version 8.0\n.target sm_90\n.address_size 64\n"
@@ -42,7 +43,7 @@ constexpr const char* kFourLoads = R"(
   ld.shared.f32 %f3, [%r4+8];
   ld.shared.f32 %f4, [%r4+12];)";
 
-TEST(SharedFusion, FourAlignedWordsAreOneAccess) {
+TEST(SharedFusion, FusesFourAlignedWords) {
   const std::string aligned = "shl.b32 %r3, %r1, 4;\nadd.s32 %r4, %r2, %r3;";
   EXPECT_EQ(Fusions(aligned + kFourLoads), "16 - - -");
 }
@@ -57,14 +58,14 @@ TEST(SharedFusion, OrderDoesNotMatter) {
             "16 - - -");
 }
 
-TEST(SharedFusion, UnknownAlignmentKeepsWordsApart) {
+TEST(SharedFusion, DoesNotFuseWordsOfUnknownAlignment) {
   const std::string words = "shl.b32 %r3, %r1, 2;\nadd.s32 %r4, %r2, %r3;";
   EXPECT_EQ(Fusions(words + kFourLoads), ". . . .");
   const std::string pairs = "shl.b32 %r3, %r1, 3;\nadd.s32 %r4, %r2, %r3;";
   EXPECT_EQ(Fusions(pairs + kFourLoads), "8 - 8 -");
 }
 
-TEST(SharedFusion, StoresAndBarriersSeparate) {
+TEST(SharedFusion, DoesNotFuseAcrossStoresAndBarriers) {
   const std::string aligned = "shl.b32 %r3, %r1, 4;\nadd.s32 %r4, %r2, %r3;\n";
   EXPECT_EQ(Fusions(aligned + R"(ld.shared.f32 %f1, [%r4];
   ld.shared.f32 %f2, [%r4+4];
@@ -78,7 +79,7 @@ TEST(SharedFusion, StoresAndBarriersSeparate) {
             ". . .");
 }
 
-TEST(SharedFusion, LoopCountersAreFollowed) {
+TEST(SharedFusion, FollowsLoopCounters) {
   EXPECT_EQ(Fusions(std::string("mov.u32 %r4, buffer;\nLOOP:") + kFourLoads +
                     "\nadd.s32 %r4, %r4, 16;\nsetp.lt.u32 %p1, %r4, 256;\n@%p1 bra LOOP;"),
             "16 - - -");
@@ -87,7 +88,7 @@ TEST(SharedFusion, LoopCountersAreFollowed) {
             ". . . .");
 }
 
-TEST(SharedFusion, NeighbouringVariablesAreOneAccess) {
+TEST(SharedFusion, FusesNeighbouringVariables) {
   EXPECT_EQ(Fusions(R"(.shared .align 4 .f32 mean;
   .shared .align 4 .f32 scale;
   st.shared.f32 [mean], 0f00000000;
@@ -98,7 +99,7 @@ TEST(SharedFusion, NeighbouringVariablesAreOneAccess) {
             "8 - 8 -");
 }
 
-TEST(SharedFusion, AnOverwrittenBaseSeparates) {
+TEST(SharedFusion, DoesNotFuseAcrossAnOverwrittenBase) {
   EXPECT_EQ(Fusions(R"(shl.b32 %r3, %r1, 4;
   add.s32 %r4, %r2, %r3;
   ld.shared.f32 %f1, [%r4];

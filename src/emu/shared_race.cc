@@ -11,7 +11,7 @@
 
 namespace cupel::emu {
 
-/// A lane's access, as the functions below pass it on.
+/// A lane's access, as passed between the functions below.
 struct SharedChecker::Lane {
   Warp& warp;
   const Op* op;
@@ -26,7 +26,7 @@ struct SharedChecker::Lane {
 
 SharedChecker::SharedChecker(uint64_t bytes, uint32_t threads, int granule_shift)
     : clocks_(threads), granule_shift_(granule_shift) {
-  // Vector code may read, not use, what lies behind the last granule.
+  // Vector code may read, but not use, memory after the last granule.
   const size_t granules = (bytes >> granule_shift) + 16;
   writes_.resize(granules);
   reads_.resize(granules);
@@ -55,7 +55,7 @@ void SharedChecker::MakeWritten(uint32_t offset, uint32_t bytes) {
   std::fill_n(reads_.begin() + static_cast<std::ptrdiff_t>(first), count, 0);
 }
 
-/// True when the access that left `stamp` happened before that of `lane`, or was its own.
+/// True if the access that left `stamp` happened before that of `lane`, or was its own.
 bool SharedChecker::Ordered(Stamp stamp, const Lane& lane, bool is_read) const {
   const uint32_t clock = SharedClockOf(stamp);
   if (stamp == 0 || clock == 0) return true;
@@ -68,7 +68,7 @@ bool SharedChecker::Ordered(Stamp stamp, const Lane& lane, bool is_read) const {
          clocks_.Published(WarpOf(stamp), clock + base_, lane.warp.index);
 }
 
-/// True when an earlier lane of the same instruction left `write`.
+/// True if an earlier lane of the same instruction left `write`.
 bool SharedChecker::SameInstruction(Stamp write, const Lane& lane, uint32_t granule) const {
   const uint32_t other = ThreadOf(write) % kLanes;
   if (((write ^ lane.stamp) & ~(kStampFlag | 31u)) != 0 || other >= lane.lane) return false;
@@ -102,8 +102,8 @@ void SharedChecker::ReportUnwritten(const Lane& lane, uint32_t granule) const {
   if (writes_[granule] == kCopyPending) {
     Suspect(
         lane.warp, lane.op, lane.lane, "missing_copy_wait",
-        fmt::format("Thread {} reads byte {} of shared memory, to which an asynchronous copy is "
-                    "under way: a wait for it is missing before.",
+        fmt::format("Thread {} reads byte {} of shared memory while an asynchronous copy to it is "
+                    "in progress: wait for the copy first.",
                     lane.thread, byte),
         {}, byte);
     return;

@@ -1,10 +1,10 @@
-// Full checks of shared memory: reads of bytes that nobody has written, and data races. Two
-// accesses of different threads to the same bytes, one of them a write, race when nothing orders
-// them: no barrier, no warp-level synchronisation, no fence and flag (race_clock.h). Atomics do not
-// race with each other.
+// Full checks of shared memory: reads of unwritten bytes, and data races. Two accesses of different
+// threads to the same bytes, at least one of them a write, race if nothing orders them: no barrier,
+// no warp-level synchronisation, no fence and flag (race_clock.h). Atomics do not race with each
+// other.
 //
-// Memory is watched in granules of the size of the narrowest shared access that the kernel
-// contains, so that neighbours within a word are told apart where the kernel does.
+// Granules have the size of the narrowest shared access in the kernel. Neighbours within a word are
+// thus distinguished if the kernel accesses them separately.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,26 +19,26 @@ namespace cupel::emu {
 
 class SharedChecker {
  public:
-  /// For blocks of `threads` threads whose shared memory has `bytes` bytes, watched in granules of
+  /// For blocks of `threads` threads with `bytes` bytes of shared memory. Granules have
   /// 2^granule_shift bytes.
   SharedChecker(uint64_t bytes, uint32_t threads, int granule_shift);
   void Reset();
 
-  /// An access of the active lanes, before it is done. False when an error was reported.
+  /// Checks an access of the active lanes before it is done. Returns false after an error.
   bool Check(Warp& warp, const Op* op, AccessKind kind, uint32_t active, uint32_t bytes,
              const uint32_t* offsets);
-  /// Bytes [offset, offset + bytes) hold nothing yet: a copy will fill them that has not arrived.
+  /// Bytes [offset, offset + bytes) have no value until a pending copy fills them.
   void MakePending(uint32_t offset, uint32_t bytes);
-  /// They have been filled by something that all later accesses are ordered after.
+  /// The bytes have been written, and all later accesses are ordered after that write.
   void MakeWritten(uint32_t offset, uint32_t bytes);
 
   BlockClocks& clocks() { return clocks_; }
-  /// Stamps count from here, and are taken anew when they run out of bits.
+  /// Stamps count from this clock. They are rebased when they run out of bits.
   const uint32_t& base() const { return base_; }
   bool NeedsRebase(uint32_t warp) const { return clocks_.of(warp).now - base_ >= kMostSharedClock; }
   void Rebase();
 
-  // For the quick path (races.inc).
+  // For the fast path (races.inc).
   Stamp* writes() { return writes_.data(); }
   Stamp* reads() { return reads_.data(); }
   int granule_shift() const { return granule_shift_; }
@@ -54,13 +54,12 @@ class SharedChecker {
   BlockClocks clocks_;
   int granule_shift_;
   uint32_t base_ = 0;
-  std::vector<Stamp> writes_, reads_;  // by granule: the last of each
+  std::vector<Stamp> writes_, reads_;  // by granule: the last write and read
 };
 
-/// A barrier that lanes of one warp reached at two places.
+/// Reports a barrier that lanes of one warp reached at two places.
 void ReportSplitBarrier(Warp& warp, const Op* first, const Op* second);
-/// A barrier of the whole block that warps reached at two places: a warning when their lines
-/// differ.
+/// Warns about a barrier of the whole block that warps reached at two places with different lines.
 void WarnBarrierPlaces(Warp& warp, const Op* first, const Op* second, uint32_t lanes);
 
 }  // namespace cupel::emu

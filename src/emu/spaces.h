@@ -1,4 +1,4 @@
-// Which space an address means, and where local memory and the slots of an access lie.
+// Resolves the space of an address, and locates local memory and the slots of an access.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace cupel::emu {
 
-/// Whether addresses of the space are 64-bit numbers; those of the others are 32-bit.
+/// Whether addresses of the space have 64 bits; otherwise they have 32.
 inline bool HasWideAddresses(MemorySpace space) {
   return space == MemorySpace::kGlobal || space == MemorySpace::kGeneric;
 }
 
-/// Where a lane's pointer, src[0], leads with a displacement, in `space` as the op names it.
+/// The address of a lane's pointer, src[0], plus a displacement, in `space` as the op names it.
 inline uint64_t LaneAddress(const Warp& warp, const Op* op, MemorySpace space, int lane,
                             int64_t displacement) {
   const auto offset = static_cast<uint64_t>(displacement);
@@ -24,7 +24,7 @@ inline uint64_t LaneAddress(const Warp& warp, const Op* op, MemorySpace space, i
   return static_cast<uint32_t>(At<const uint32_t>(warp, op->src[0])[lane] + offset);
 }
 
-/// The space that an address means; `address` becomes relative to its window.
+/// The space of an address. Makes `address` relative to the space's window.
 inline MemorySpace SpaceOfAddress(MemorySpace space, uint64_t* address) {
   if (space != MemorySpace::kGeneric) return space;
   for (const auto& [base, name] : {std::pair(kSharedWindow, MemorySpace::kShared),
@@ -43,7 +43,7 @@ inline std::byte* LocalByte(const Warp& warp, int lane, uint64_t offset) {
   return warp.local + ((offset / 4) * kLanes + static_cast<uint64_t>(lane)) * 4 + offset % 4;
 }
 
-/// The slot of an element of what is loaded or stored.
+/// The slot of an element that is loaded or stored.
 inline int32_t SlotOf(const Op* op, uint32_t element) {
   return element == 0 ? op->dst : op->src[element];
 }

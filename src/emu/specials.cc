@@ -9,12 +9,12 @@
 namespace cupel::emu {
 namespace {
 
-/// Blocks take the multiprocessors by turns, in an order that the seed draws.
+/// Blocks are assigned to multiprocessors in turn, in an order that depends on the seed.
 uint32_t ProcessorOf(const LaunchState& launch, const BlockState& block) {
   return launch.processors[block.number % launch.processors.size()];
 }
 
-/// A warp's place on its multiprocessor, which it shares with other blocks.
+/// A warp's index on its multiprocessor, which it shares with other blocks.
 uint32_t PlaceOnProcessor(const LaunchState& launch, const Warp& warp, const BlockState& block) {
   const uint32_t blocks =
       std::max(launch.request->processor_warps / launch.warps_per_block, uint32_t{1});
@@ -124,7 +124,7 @@ void FillSpecials(const LaunchState& launch, Warp& warp, const BlockState& block
         case Special::kDynamicSharedBytes:
           value = launch.request->dynamic_shared;
           break;
-        case Special::kTotalSharedBytes:  // what is reserved lies behind the block's own
+        case Special::kTotalSharedBytes:  // reserved memory follows the block's own
         case Special::kReservedSharedBegin:
           value = launch.shared_bytes - launch.reserved_shared;
           break;

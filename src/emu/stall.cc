@@ -10,19 +10,19 @@
 namespace cupel::emu {
 namespace {
 
-// How long those may go on that might give up, in warp instructions: all together at least so many,
-// and each of them.
+// How long warps that might give up may continue, in warp instructions: a minimum for all together,
+// and a minimum for each.
 constexpr int64_t kPatience = 50'000'000;
 constexpr int64_t kPatienceOfWarp = 250'000;
-constexpr int64_t kWhileWaiting = 4'000'000;  // from one look to the next
+constexpr int64_t kWhileWaiting = 4'000'000;  // between two checks
 
-int64_t PatienceFor(std::span<const Sight> sights) {
+int64_t PatienceFor(std::span<const LoopScan> scans) {
   size_t warps = 0;
-  for (const Sight& sight : sights) warps += sight.loops.size();
+  for (const LoopScan& scan : scans) warps += scan.loops.size();
   return std::max(kPatience, kPatienceOfWarp * static_cast<int64_t>(warps));
 }
 
-/// Of memory: equal hashes are taken for equal contents.
+/// A hash of memory. Equal hashes are treated as equal contents.
 class ContentsHash {
  public:
   void Add(const std::byte* bytes, uint64_t size) {
@@ -56,8 +56,8 @@ ContentsHash HashMemory(const GlobalMemory& memory, std::span<BlockState* const>
   return hash;
 }
 
-/// Lanes of a warp that wait for each other at different places have come, in the sense of
-/// __syncwarp: they go on, as they do where nobody else runs. True when there were any.
+/// Lanes of a warp that wait for each other at different places count as arrived (__syncwarp). They
+/// continue, as they do if no other warp runs. Returns true if there were any.
 bool ReleaseComplete(BlockState& block) {
   bool released = false;
   for (Warp& warp : block.warps) {
@@ -92,68 +92,71 @@ bool ReleaseComplete(BlockState& block) {
 }  // namespace
 
 StallWatch::StallWatch(const LaunchState& launch, bool may_wait)
-    : launch_(&launch), first_(may_wait ? kEarlyLook : kFirstLook), interval_(kFirstLook) {
-  if (launch.request->look_after > 0) first_ = interval_ = launch.request->look_after;
+    : launch_(&launch), first_(may_wait ? kEarlyCheck : kFirstCheck), interval_(kFirstCheck) {
+  if (launch.request->stall_check_interval > 0) {
+    first_ = interval_ = launch.request->stall_check_interval;
+  }
   next_ = first_;
 }
 
 void StallWatch::Restart() {
   next_ = first_;
-  mover_ = 0;
+  last_moved_ = 0;
   since_ = -1;
 }
 
-Outlook StallWatch::Look(std::span<BlockState* const> blocks, int64_t now) {
-  if (!IsDue(now) || blocks.empty()) return Outlook::kOpen;
+StallOutcome StallWatch::Check(std::span<BlockState* const> blocks, int64_t now) {
+  if (!IsDue(now) || blocks.empty()) return StallOutcome::kOpen;
   if (!effects_) {
     const ShadowCode* shadow = launch_->shadow_code;
     effects_ = std::make_unique<LoopEffects>(*launch_->code,
                                              shadow != nullptr ? &shadow->variant->full : nullptr);
   }
-  sights_.assign(blocks.size(), {});
-  if (mover_ >= blocks.size()) mover_ = 0;
+  scans_.assign(blocks.size(), {});
+  if (last_moved_ >= blocks.size()) last_moved_ = 0;
   bool polls = false;
   uint64_t fingerprint = 0;
-  // Who moved last time probably does so again: then that is all we need to see.
+  // Starts with the block that made progress last time: if it does so again, no more is needed.
   for (size_t i = 0; i < blocks.size(); ++i) {
-    const size_t b = (mover_ + i) % blocks.size();
-    sights_[b] = LookClosely(*blocks[b], *effects_);
-    if (sights_[b].found == Standstill::kStopped) return Outlook::kStopped;
-    if (sights_[b].found == Standstill::kMoves) {
-      mover_ = b;
+    const size_t b = (last_moved_ + i) % blocks.size();
+    scans_[b] = ScanLoops(*blocks[b], *effects_);
+    if (scans_[b].found == StallState::kStopped) return StallOutcome::kStopped;
+    if (scans_[b].found == StallState::kProgress) {
+      last_moved_ = b;
       since_ = -1;
       next_ = now + std::max(interval_, now / 8);
-      return Outlook::kOpen;
+      return StallOutcome::kOpen;
     }
-    polls |= sights_[b].found == Standstill::kPolls;
-    fingerprint ^= (sights_[b].fingerprint + b) * 0x9e3779b97f4a7c15u;
+    polls |= scans_[b].found == StallState::kPolls;
+    fingerprint ^= (scans_[b].fingerprint + b) * 0x9e3779b97f4a7c15u;
   }
   return Sum(blocks, now, polls, fingerprint);
 }
 
-Outlook StallWatch::Sum(std::span<BlockState* const> blocks, int64_t now, bool polls,
-                        uint64_t fingerprint) {
+StallOutcome StallWatch::Sum(std::span<BlockState* const> blocks, int64_t now, bool polls,
+                             uint64_t fingerprint) {
   bool released = false;
   for (BlockState* block : blocks) released |= ReleaseComplete(*block);
   if (released) {
     since_ = -1;
     next_ = now + interval_;
-    return Outlook::kOpen;
+    return StallOutcome::kOpen;
   }
-  if (!polls) return Outlook::kNever;
-  // What changes between two looks shows in what is there.
+  if (!polls) return StallOutcome::kNever;
+  // Changes between two checks are visible in the memory contents.
   const ContentsHash contents = HashMemory(*launch_->memory, blocks);
   fingerprint ^= contents.hash();
   if (since_ < 0 || fingerprint != fingerprint_) since_ = now;
   fingerprint_ = fingerprint;
-  // A look should not take longer than what is looked at.
+  // A check should not take longer than the work between checks.
   next_ = now + std::max(kWhileWaiting, static_cast<int64_t>(contents.size() / 32));
-  return now - since_ > PatienceFor(sights_) ? Outlook::kGaveUp : Outlook::kWaiting;
+  return now - since_ > PatienceFor(scans_) ? StallOutcome::kGaveUp : StallOutcome::kWaiting;
 }
 
 void StallWatch::Report(std::span<BlockState* const> blocks, uint64_t not_started,
-                        Outlook outlook) const {
-  ReportStall(blocks, sights_, not_started, outlook == Outlook::kGaveUp ? PatienceFor(sights_) : 0);
+                        StallOutcome outcome) const {
+  ReportStall(blocks, scans_, not_started,
+              outcome == StallOutcome::kGaveUp ? PatienceFor(scans_) : 0);
 }
 
 }  // namespace cupel::emu

@@ -1,8 +1,8 @@
-// Kernels that never end. Now and then, by the count of instructions and never by the clock, blocks
-// that have run for long are looked at closely. When all of them wait for memory to change and none
-// of them changes any, nothing ever will: that is proven, and told by the line that waits. Loops
-// that count their tries or read the clock may give up: they get their time, but not the whole
-// budget, while nothing changes.
+// Detects kernels that never end. From time to time, blocks that have run for long are checked. The
+// number of instructions decides when, never the clock. If all blocks wait for memory to change and
+// none of them changes any, they wait forever. That is proven, and reported at the line that waits.
+// Loops that count their tries or read the clock may give up. While nothing changes, they get a
+// limited time, but not the whole budget.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,53 +12,56 @@
 #include <vector>
 
 #include "emu/block.h"
-#include "emu/close_look.h"
+#include "emu/loop_scan.h"
 
 namespace cupel::emu {
 
-/// What blocks that are on their way together will come to.
-enum class Outlook : uint8_t {
+/// The prospects of blocks that run together.
+enum class StallOutcome : uint8_t {
   kOpen,
-  kWaiting,  // all wait; some may give up
-  kGaveUp,   // those that may have not, for too long
-  kNever,    // all wait, for ever
+  kWaiting,  // all wait; some loops may give up
+  kGaveUp,   // the loops that may give up have taken too long
+  kNever,    // all wait forever
   kStopped,  // an error was found
 };
 
 class StallWatch {
  public:
-  /// Warp instructions until a block that depends on no other is looked at; and until one is that
-  /// may have to wait for blocks that have not begun.
-  static constexpr int64_t kFirstLook = 2'000'000;
-  static constexpr int64_t kEarlyLook = 200'000;
+  /// Warp instructions before the first check: of a block that does not depend on others, and of
+  /// one that may have to wait for blocks that have not started.
+  static constexpr int64_t kFirstCheck = 2'000'000;
+  static constexpr int64_t kEarlyCheck = 200'000;
 
-  /// `may_wait`: for blocks that have not begun.
+  /// `may_wait`: blocks may wait for blocks that have not started.
   StallWatch(const LaunchState& launch, bool may_wait);
-  int64_t first_look() const { return first_; }
-  /// Other blocks begin.
+  int64_t first_check() const { return first_; }
+  /// Call when other blocks start.
   void Restart();
-  /// Whether a look is due.
+  /// Whether a check is due.
   bool IsDue(int64_t now) const { return now >= next_; }
-  /// `now`: warp instructions that the blocks, or the launch, have executed. They are all that run.
-  Outlook Look(std::span<BlockState* const> blocks, int64_t now);
-  /// After kNever or kGaveUp: an error. `not_started` blocks have no room on the device.
-  void Report(std::span<BlockState* const> blocks, uint64_t not_started, Outlook outlook) const;
+  /// `now`: warp instructions that the blocks, or the launch, have executed. `blocks` are all
+  /// running blocks.
+  StallOutcome Check(std::span<BlockState* const> blocks, int64_t now);
+  /// Call after kNever or kGaveUp: reports an error. `not_started` blocks do not fit on the device.
+  void Report(std::span<BlockState* const> blocks, uint64_t not_started,
+              StallOutcome outcome) const;
 
  private:
-  Outlook Sum(std::span<BlockState* const> blocks, int64_t now, bool polls, uint64_t fingerprint);
+  StallOutcome Sum(std::span<BlockState* const> blocks, int64_t now, bool polls,
+                   uint64_t fingerprint);
 
   const LaunchState* launch_;
-  std::unique_ptr<LoopEffects> effects_;  // when first needed
+  std::unique_ptr<LoopEffects> effects_;  // created when first needed
   int64_t first_, interval_;
   int64_t next_;
-  size_t mover_ = 0;           // the block that moved last time
-  int64_t since_ = -1;         // when all began to wait; -1: they do not
-  uint64_t fingerprint_ = 0;   // of what they wait for, and of all memory
-  std::vector<Sight> sights_;  // by block
+  size_t last_moved_ = 0;        // the block that made progress last time
+  int64_t since_ = -1;           // when all began to wait; -1: they do not
+  uint64_t fingerprint_ = 0;     // of what the blocks wait for, and of all memory
+  std::vector<LoopScan> scans_;  // by block
 };
 
-/// stall_report.cc: an error about the loops that were seen.
-void ReportStall(std::span<BlockState* const> blocks, std::span<const Sight> sights,
+/// stall_report.cc: reports an error about the loops that were found.
+void ReportStall(std::span<BlockState* const> blocks, std::span<const LoopScan> scans,
                  uint64_t not_started, int64_t patience);
 
 }  // namespace cupel::emu

@@ -1,4 +1,4 @@
-// Says who waits for what when nothing moves any more.
+// Reports which warps wait for what, when no warp makes progress.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -15,15 +15,15 @@ namespace {
 
 constexpr int64_t kLeastNegative = -1'000'000;
 
-/// The loop to tell of: one that is sure before one that may give up, one that waits for something
-/// before one that merely goes on; the first of these.
-std::pair<size_t, const LoopingWarp*> Choose(std::span<const Sight> sights) {
+/// Chooses the loop to report. Loops that are certain to be endless come before those that may give
+/// up, and loops that wait come before those that only run. The first of the best is chosen.
+std::pair<size_t, const LoopingWarp*> Choose(std::span<const LoopScan> scans) {
   std::pair<size_t, const LoopingWarp*> best{0, nullptr};
   const auto rank = [](const LoopingWarp& loop) {
     return (loop.kind == LoopKind::kStuck ? 2 : 0) + (loop.waits ? 1 : 0);
   };
-  for (size_t b = 0; b < sights.size(); ++b) {
-    for (const LoopingWarp& loop : sights[b].loops) {
+  for (size_t b = 0; b < scans.size(); ++b) {
+    for (const LoopingWarp& loop : scans[b].loops) {
       if (best.second == nullptr || rank(loop) > rank(*best.second)) best = {b, &loop};
     }
   }
@@ -51,20 +51,20 @@ std::string ValueIn(const Place& place) {
   if (place.host == nullptr || place.bytes > 8) return "";
   uint64_t value = 0;
   std::memcpy(&value, place.host, place.bytes);
-  // Small negative numbers are meant as such; loads do not say.
+  // Small negative numbers are shown as such, because loads do not define the sign.
   const int unused = 64 - 8 * static_cast<int>(place.bytes);
   const int64_t as_signed = static_cast<int64_t>(value << unused) >> unused;
   if (as_signed < 0 && as_signed >= kLeastNegative) {
-    return fmt::format(", where it finds {}", as_signed);
+    return fmt::format(", and finds {}", as_signed);
   }
-  return fmt::format(", where it finds {}", value);
+  return fmt::format(", and finds {}", value);
 }
 
-/// What the others do.
-std::string Company(std::span<BlockState* const> blocks, std::span<const Sight> sights) {
+/// Describes the other warps and blocks.
+std::string DescribeOthers(std::span<BlockState* const> blocks, std::span<const LoopScan> scans) {
   size_t looping = 0, waiting = 0;
   for (size_t b = 0; b < blocks.size(); ++b) {
-    looping += sights[b].loops.size();
+    looping += scans[b].loops.size();
     for (const Warp& warp : blocks[b]->warps) waiting += warp.live != 0;
   }
   waiting -= looping;
@@ -90,34 +90,34 @@ std::string NotStarted(size_t running, uint64_t not_started) {
 
 }  // namespace
 
-void ReportStall(std::span<BlockState* const> blocks, std::span<const Sight> sights,
+void ReportStall(std::span<BlockState* const> blocks, std::span<const LoopScan> scans,
                  uint64_t not_started, int64_t patience) {
-  const auto [index, loop] = Choose(sights);
+  const auto [index, loop] = Choose(scans);
   if (loop == nullptr) return;
   BlockState& block = *blocks[index];
   Warp& warp = block.warps[loop->warp];
   engine::Finding finding = Describe(
       warp, loop->at, loop->waits ? "deadlock" : "instruction_budget", __builtin_ctz(loop->lanes));
-  const std::string company = Company(blocks, sights);
-  const std::string others = company.empty() ? "" : fmt::format(" ({})", company);
+  const std::string description = DescribeOthers(blocks, scans);
+  const std::string others = description.empty() ? "" : fmt::format(" ({})", description);
   if (!loop->waits) {
     finding.message = fmt::format(
-        "The loop here never ends: it goes round without any change to what it decides by{}.{}",
+        "This loop never ends: the values that its branches depend on no longer change{}.{}",
         others, NotStarted(blocks.size(), not_started));
   } else {
     Place place;
     finding.where = PlaceRead(warp, *loop, &place);
     const bool is_phase = IsPhase(warp, loop->at);
-    finding.message = fmt::format("The loop here {} {} again and again{}; ",
-                                  is_phase ? "asks for a phase of the mbarrier at" : "reads",
+    finding.message = fmt::format("This loop {} {} repeatedly{}; ",
+                                  is_phase ? "polls a phase of the mbarrier at" : "reads",
                                   finding.where, ValueIn(place));
     if (patience == 0) {
-      finding.message +=
-          fmt::format("nobody left can {}{}.", is_phase ? "complete it" : "change it", others);
+      finding.message += fmt::format("no running thread can {}{}.",
+                                     is_phase ? "complete it" : "change it", others);
     } else {
       finding.message += fmt::format(
-          "nobody has changed any memory in {} million warp instructions, and all who run wait "
-          "like this{}.",
+          "no thread has changed memory in {} million warp instructions, and all running warps "
+          "wait in this way{}.",
           patience / 1'000'000, others);
       finding.code = "instruction_budget";
     }
@@ -126,7 +126,7 @@ void ReportStall(std::span<BlockState* const> blocks, std::span<const Sight> sig
     if (plain && place.space == MemorySpace::kGlobal && not_started == 0 &&
         !warp.worker->launch->in_order && warp.worker->launch->blocks_to_run > 1) {
       finding.message +=
-          " To see what another block writes, it would have to read through volatile or an atomic.";
+          " To see what another block writes, read it through volatile or an atomic.";
     }
     finding.message += NotStarted(blocks.size(), not_started);
   }

@@ -1,5 +1,5 @@
-// Kernels that wait: honest ones end, and are right; those that never can are named by the line
-// that waits.
+// Kernels that wait. Correct ones end with the right results. Those that can never end are reported
+// at the line that waits.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/stall.h"
 
@@ -32,13 +32,13 @@ class StallTest : public testing::Test {
     std::iota(values.begin(), values.end(), 1);
     return values;
   }
-  static void IsSilent(const LaunchOutcome& outcome) {
+  static void ExpectNoFindings(const LaunchOutcome& outcome) {
     EXPECT_TRUE(outcome.completed) << Summary(outcome);
     EXPECT_EQ(Summary(outcome), "");
   }
-  /// One finding, at the marked line; it came soon.
-  static void IsNamed(const LaunchOutcome& outcome, const std::string& name,
-                      const std::string& code = "deadlock") {
+  /// Expects one finding at the marked line, after a limited number of instructions.
+  static void ExpectStall(const LaunchOutcome& outcome, const std::string& name,
+                          const std::string& code = "deadlock") {
     EXPECT_FALSE(outcome.completed);
     ASSERT_EQ(outcome.findings.size(), 1u) << Summary(outcome);
     const engine::Finding& finding = outcome.findings[0];
@@ -52,21 +52,21 @@ class StallTest : public testing::Test {
   Interpreter emu{TestData("spins.ptx")};
 };
 
-TEST_F(StallTest, BarriersOfAGridAreReached) {
+TEST_F(StallTest, GridBarriersComplete) {
   for (const uint32_t blocks : {4u, 300u}) {
     const uint64_t count = Zeros(1), parts = Zeros(blocks), out = Zeros(blocks);
-    IsSilent(emu.Launch("grid_barrier_good", {blocks}, {64}, count, parts, out));
+    ExpectNoFindings(emu.Launch("grid_barrier_good", {blocks}, {64}, count, parts, out));
     const int sum = static_cast<int>(blocks * (blocks - 1) / 2 + 3 * blocks);
     EXPECT_EQ(emu.Read<int>(out, blocks), std::vector<int>(blocks, sum));
   }
 }
 
-TEST_F(StallTest, AForgottenArrivalIsNamed) {
+TEST_F(StallTest, ReportsMissingArrival) {
   for (const uint32_t blocks : {4u, 300u}) {
     const uint64_t count = Zeros(1);
     const auto outcome =
         emu.Launch("grid_barrier_bad", {blocks}, {64}, count, Zeros(blocks), Zeros(blocks));
-    IsNamed(outcome, "grid_barrier");
+    ExpectStall(outcome, "grid_barrier");
     EXPECT_NE(outcome.findings[0].message.find("finds " + std::to_string(blocks - 1)),
               std::string::npos)
         << Summary(outcome);
@@ -74,25 +74,25 @@ TEST_F(StallTest, AForgottenArrivalIsNamed) {
   }
 }
 
-TEST_F(StallTest, BlocksThatTheDeviceCannotHoldAreWaitedForInVain) {
+TEST_F(StallTest, ReportsGridBarrierThatExceedsTheDevice) {
   constexpr uint32_t kBlocks = 300;
   emu.resident_blocks = 100;
   const auto outcome =
       emu.Launch("grid_barrier_good", {kBlocks}, {64}, Zeros(1), Zeros(kBlocks), Zeros(kBlocks));
-  IsNamed(outcome, "grid_barrier");
+  ExpectStall(outcome, "grid_barrier");
   EXPECT_NE(outcome.findings[0].message.find("holds 100 blocks"), std::string::npos);
   EXPECT_NE(outcome.findings[0].message.find("200 more can never start"), std::string::npos);
-  // Blocks that wait for earlier ones alone need no room for all.
+  // Blocks that only wait for earlier ones need not all be resident.
   const uint64_t out = Zeros(kBlocks);
-  IsSilent(emu.Launch("look_back_good", {kBlocks}, {32}, Zeros(kBlocks), Zeros(kBlocks),
-                      emu.Buffer(Count(kBlocks)), out));
+  ExpectNoFindings(emu.Launch("look_back_good", {kBlocks}, {32}, Zeros(kBlocks), Zeros(kBlocks),
+                              emu.Buffer(Count(kBlocks)), out));
   EXPECT_EQ(emu.Read<int>(out, kBlocks).back(), kBlocks * (kBlocks + 1) / 2);
 }
 
-TEST_F(StallTest, CooperativeGroupsMeet) {
+TEST_F(StallTest, CooperativeGridsSynchronise) {
   emu.cooperative = true;
   const uint64_t out = Zeros(64);
-  IsSilent(emu.Launch("grid_sync", {64}, {32}, Zeros(64), out, -1));
+  ExpectNoFindings(emu.Launch("grid_sync", {64}, {32}, Zeros(64), out, -1));
   EXPECT_EQ(emu.Read<int>(out, 64)[63], 0);
   EXPECT_EQ(emu.Read<int>(out, 64)[0], 1);
   const auto outcome = emu.Launch("grid_sync", {64}, {32}, Zeros(64), out, 7);
@@ -101,154 +101,156 @@ TEST_F(StallTest, CooperativeGroupsMeet) {
   EXPECT_EQ(outcome.findings[0].code, "deadlock") << Summary(outcome);
 }
 
-TEST_F(StallTest, ScansLookBackInEveryOrder) {
+TEST_F(StallTest, LookBackScansFinishInEveryOrder) {
   constexpr uint32_t kBlocks = 200;
   for (const uint64_t schedule : {0u, 1u, 2u}) {
     emu.options.schedule = schedule;
     const uint64_t out = Zeros(kBlocks);
-    IsSilent(emu.Launch("look_back_good", {kBlocks}, {64}, Zeros(kBlocks), Zeros(kBlocks),
-                        emu.Buffer(Count(kBlocks)), out));
+    ExpectNoFindings(emu.Launch("look_back_good", {kBlocks}, {64}, Zeros(kBlocks), Zeros(kBlocks),
+                                emu.Buffer(Count(kBlocks)), out));
     EXPECT_EQ(emu.Read<int>(out, kBlocks).back(), kBlocks * (kBlocks + 1) / 2);
     const uint64_t flags = Zeros(kBlocks);
     const auto outcome = emu.Launch("look_back_bad", {kBlocks}, {64}, Zeros(kBlocks), flags,
                                     emu.Buffer(Count(kBlocks)), out);
-    IsNamed(outcome, "look_back");
+    ExpectStall(outcome, "look_back");
     EXPECT_NE(outcome.findings[0].where.find("bytes"), std::string::npos);
   }
 }
 
-TEST_F(StallTest, BlocksThatStartOutOfOrderFindRoom) {
+TEST_F(StallTest, BlocksMayStartOutOfOrder) {
   constexpr uint32_t kBlocks = 100;
   emu.resident_blocks = 64;
   for (const uint64_t schedule : {0u, 1u, 2u}) {
     emu.options.schedule = schedule;
     const uint64_t out = Zeros(kBlocks);
-    IsSilent(emu.Launch("look_back_atomic", {kBlocks}, {64}, Zeros(kBlocks),
-                        emu.Buffer(Count(kBlocks)), out));
+    ExpectNoFindings(emu.Launch("look_back_atomic", {kBlocks}, {64}, Zeros(kBlocks),
+                                emu.Buffer(Count(kBlocks)), out));
     EXPECT_EQ(emu.Read<int>(out, kBlocks).back(), kBlocks * (kBlocks + 1) / 2);
-    IsSilent(emu.Launch("look_back_good", {kBlocks}, {64}, Zeros(kBlocks), Zeros(kBlocks),
-                        emu.Buffer(Count(kBlocks)), out));
+    ExpectNoFindings(emu.Launch("look_back_good", {kBlocks}, {64}, Zeros(kBlocks), Zeros(kBlocks),
+                                emu.Buffer(Count(kBlocks)), out));
   }
 }
 
-TEST_F(StallTest, LocksAreHandedOn) {
+TEST_F(StallTest, LocksArePassedOn) {
   const uint64_t total = Zeros(1);
-  IsSilent(emu.Launch("ticket_lock_good", {20}, {64}, Zeros(1), Zeros(1), total, 50));
+  ExpectNoFindings(emu.Launch("ticket_lock_good", {20}, {64}, Zeros(1), Zeros(1), total, 50));
   EXPECT_EQ(emu.Read<int>(total, 1)[0], 1000);
-  IsNamed(emu.Launch("ticket_lock_bad", {20}, {64}, Zeros(1), Zeros(1), total, 5), "ticket_lock");
+  ExpectStall(emu.Launch("ticket_lock_bad", {20}, {64}, Zeros(1), Zeros(1), total, 5),
+              "ticket_lock");
   const uint64_t sum = Zeros(1);
-  IsSilent(emu.Launch("swap_lock_good", {20}, {256}, Zeros(1), sum));
+  ExpectNoFindings(emu.Launch("swap_lock_good", {20}, {256}, Zeros(1), sum));
   EXPECT_EQ(emu.Read<int>(sum, 1)[0], 160);
   // Within one block, and across blocks.
-  IsNamed(emu.Launch("swap_lock_bad", {1}, {64}, Zeros(1), sum), "swap_lock");
-  IsNamed(emu.Launch("swap_lock_bad", {20}, {256}, Zeros(1), sum), "swap_lock");
+  ExpectStall(emu.Launch("swap_lock_bad", {1}, {64}, Zeros(1), sum), "swap_lock");
+  ExpectStall(emu.Launch("swap_lock_bad", {20}, {256}, Zeros(1), sum), "swap_lock");
 }
 
-TEST_F(StallTest, TheLastBlockEnds) {
+TEST_F(StallTest, LastBlockReductionFinishes) {
   const uint64_t out = Zeros(1);
-  IsSilent(emu.Launch("last_block", {100}, {64}, Zeros(1), Zeros(100), out));
+  ExpectNoFindings(emu.Launch("last_block", {100}, {64}, Zeros(1), Zeros(100), out));
   EXPECT_EQ(emu.Read<int>(out, 1)[0], 4950);
 }
 
-TEST_F(StallTest, ConsumersGetWhatIsProduced) {
+TEST_F(StallTest, ConsumersWaitForProducers) {
   for (const bool checked : {false, true}) {
     emu.options.full_checks = checked;
     const uint64_t out = Zeros(1);
-    IsSilent(emu.Launch("pipe", {1}, {64}, out, 10, 10));
+    ExpectNoFindings(emu.Launch("pipe", {1}, {64}, out, 10, 10));
     EXPECT_EQ(emu.Read<int>(out, 1)[0], 45);
     const auto outcome = emu.Launch("pipe", {1}, {64}, out, 10, 11);
-    IsNamed(outcome, "pipe");
+    ExpectStall(outcome, "pipe");
     EXPECT_EQ(outcome.findings[0].thread.x, 32u);
     EXPECT_EQ(outcome.findings[0].where.substr(0, 13), "shared memory");
   }
 }
 
-TEST_F(StallTest, PhasesOfBarriersAreNamed) {
-  IsSilent(emu.Launch("parity", {1}, {128}, Zeros(128), 0));
+TEST_F(StallTest, ReportsWaitsForMbarrierPhases) {
+  ExpectNoFindings(emu.Launch("parity", {1}, {128}, Zeros(128), 0));
   const auto outcome = emu.Launch("parity", {1}, {128}, Zeros(128), 1);
-  // The other parity is that of the phase before, as long as nobody has completed this one: the
-  // last warp to arrive waits for the next.
-  IsNamed(outcome, "parity");
+  // The other parity is that of the previous phase until the current phase completes. The last warp
+  // to arrive therefore waits for the next phase.
+  ExpectStall(outcome, "parity");
   EXPECT_NE(outcome.findings[0].message.find("mbarrier"), std::string::npos) << Summary(outcome);
 }
 
-TEST_F(StallTest, WhoCountsMayGiveUp) {
+TEST_F(StallTest, LoopsThatCountTheirTriesMayGiveUp) {
   const uint64_t out = Zeros(64);
-  IsSilent(emu.Launch("bounded", {1}, {64}, Zeros(1), out, 500'000));
+  ExpectNoFindings(emu.Launch("bounded", {1}, {64}, Zeros(1), out, 500'000));
   EXPECT_EQ(emu.Read<int>(out, 64), std::vector<int>(64, 500'000));
-  IsSilent(emu.Launch("timed", {1}, {64}, Zeros(1), out, int64_t{20'000'000}));
-  IsNamed(emu.Launch("bounded", {1}, {64}, Zeros(1), out, 1'000'000'000), "bounded",
-          "instruction_budget");
+  ExpectNoFindings(emu.Launch("timed", {1}, {64}, Zeros(1), out, int64_t{20'000'000}));
+  ExpectStall(emu.Launch("bounded", {1}, {64}, Zeros(1), out, 1'000'000'000), "bounded",
+              "instruction_budget");
 }
 
-TEST_F(StallTest, CountersThatDecideNothingDoNotHide) {
+TEST_F(StallTest, DetectsStallsDespiteUnusedCounters) {
   for (const uint32_t blocks : {1u, 30u}) {
     const uint64_t out = Zeros(blocks * 64);
-    IsNamed(emu.Launch("counted", {blocks}, {64}, Zeros(1), out), "counted");
+    ExpectStall(emu.Launch("counted", {blocks}, {64}, Zeros(1), out), "counted");
   }
-  // What looks at the clock might give up.
-  IsNamed(emu.Launch("relaxed", {30}, {64}, Zeros(1), Zeros(30 * 64)), "relaxed",
-          "instruction_budget");
+  // A loop that reads the clock might give up.
+  ExpectStall(emu.Launch("relaxed", {30}, {64}, Zeros(1), Zeros(30 * 64)), "relaxed",
+              "instruction_budget");
 }
 
-TEST_F(StallTest, PlainReadsAreToldOf) {
+TEST_F(StallTest, ReportsPollingByPlainReads) {
   const uint64_t flag = emu.Buffer(std::vector<int>{-1});
   const auto outcome = emu.Launch("plain", {2}, {64}, flag, Zeros(2));
-  IsNamed(outcome, "plain");
+  ExpectStall(outcome, "plain");
   EXPECT_NE(outcome.findings[0].message.find("finds -1"), std::string::npos) << Summary(outcome);
   EXPECT_NE(outcome.findings[0].message.find("through volatile"), std::string::npos);
 }
 
-TEST_F(StallTest, LoopsThroughBarriersAndVotesAreNamed) {
+TEST_F(StallTest, ReportsLoopsWithBarriersAndVotes) {
   const uint64_t out = Zeros(128);
-  IsNamed(emu.Launch("together", {1}, {128}, Zeros(1), out), "together");
-  IsSilent(emu.Launch("together", {1}, {128}, emu.Buffer(std::vector<int>{1}), out));
-  IsNamed(emu.Launch("voted", {1}, {64}, Zeros(1), out), "voted");
+  ExpectStall(emu.Launch("together", {1}, {128}, Zeros(1), out), "together");
+  ExpectNoFindings(emu.Launch("together", {1}, {128}, emu.Buffer(std::vector<int>{1}), out));
+  ExpectStall(emu.Launch("voted", {1}, {64}, Zeros(1), out), "voted");
 }
 
-TEST_F(StallTest, WhoWaitsAtABarrierMayBeLetOnByALoop) {
+TEST_F(StallTest, ALoopMayReleaseABarrier) {
   const uint64_t out = Zeros(64);
-  IsSilent(emu.Launch("escorted", {1}, {64}, Zeros(1), out, 300'000));
+  ExpectNoFindings(emu.Launch("escorted", {1}, {64}, Zeros(1), out, 300'000));
   EXPECT_EQ(emu.Read<int>(out, 64), std::vector<int>(64, 1));
 }
 
-TEST_F(StallTest, LanesOfAWarpGetTheirTurn) {
+TEST_F(StallTest, DivergedLanesOfAWarpTakeTurns) {
   const uint64_t out = Zeros(64);
-  IsSilent(emu.Launch("lanes", {1}, {64}, out, 1));
+  ExpectNoFindings(emu.Launch("lanes", {1}, {64}, out, 1));
   EXPECT_EQ(emu.Read<int>(out, 64), std::vector<int>(64, 1));
-  IsNamed(emu.Launch("lanes", {1}, {64}, out, 0), "lanes");
+  ExpectStall(emu.Launch("lanes", {1}, {64}, out, 0), "lanes");
 }
 
-TEST_F(StallTest, LongWorkIsNotMistaken) {
+TEST_F(StallTest, DoesNotReportLongWork) {
   const uint64_t out = Zeros(256);
   std::vector<int> next(64), chain(20'000);
   for (int i = 0; i < 64; ++i) next[static_cast<size_t>(i)] = (i * 5 + 3) % 64;
   for (size_t i = 0; i + 1 < chain.size(); ++i) chain[i] = static_cast<int>(i) + 1;
-  emu.look_after = 1000;
-  IsSilent(emu.Launch("long_sum", {1}, {64}, emu.Buffer(std::vector<float>(64, 2)), out, 100'000));
-  IsSilent(emu.Launch("long_walk", {1}, {64}, emu.Buffer(next), out, 50'000));
-  IsSilent(emu.Launch("long_chase", {1}, {1}, emu.Buffer(chain), out));
+  emu.stall_check_interval = 1000;
+  ExpectNoFindings(
+      emu.Launch("long_sum", {1}, {64}, emu.Buffer(std::vector<float>(64, 2)), out, 100'000));
+  ExpectNoFindings(emu.Launch("long_walk", {1}, {64}, emu.Buffer(next), out, 50'000));
+  ExpectNoFindings(emu.Launch("long_chase", {1}, {1}, emu.Buffer(chain), out));
   EXPECT_EQ(emu.Read<int>(out, 1)[0], 19'999);
   for (const uint32_t blocks : {2u, 40u}) {
     const uint64_t flag = Zeros(1);
-    IsSilent(emu.Launch("patient", {blocks}, {64}, flag, out, 100'000));
+    ExpectNoFindings(emu.Launch("patient", {blocks}, {64}, flag, out, 100'000));
     const auto values = emu.Read<int>(out, blocks);
     EXPECT_EQ(values, std::vector<int>(blocks, values[0]));
   }
-  // More than those get that merely wait.
-  emu.look_after = 0;
-  IsSilent(emu.Launch("long_work", {1}, {32}, Zeros(1), out, 11'000'000));
+  // More work than the limit for warps that only wait.
+  emu.stall_check_interval = 0;
+  ExpectNoFindings(emu.Launch("long_work", {1}, {32}, Zeros(1), out, 11'000'000));
 }
 
-TEST_F(StallTest, LongWaitsEndWhenSomebodyWorks) {
+TEST_F(StallTest, DoesNotReportWaitsWhileOthersWork) {
   const uint64_t out = Zeros(1024);
-  // More than is allowed to those for whom nothing changes, but the others' values do.
-  IsSilent(emu.Launch("rounds", {1}, {32}, Zeros(1), out, 2500, 5000));
+  // Waits longer than the limit for loops without changes, but other threads' values change.
+  ExpectNoFindings(emu.Launch("rounds", {1}, {32}, Zeros(1), out, 2500, 5000));
   emu.options.schedule = 1;
-  IsSilent(emu.Launch("specialised", {1}, {1024}, out, 400'000));
+  ExpectNoFindings(emu.Launch("specialised", {1}, {1024}, out, 400'000));
 }
 
-TEST_F(StallTest, ReadsThroughTheL2Wait) {
+TEST_F(StallTest, ReadsThroughTheL2MayPoll) {
   std::vector<std::vector<int>> seen;
   for (const int threads : {1, 2}) {
     emu.threads = threads;
@@ -259,64 +261,65 @@ TEST_F(StallTest, ReadsThroughTheL2Wait) {
       emu.in_order = true;
       outcome = emu.Launch("through_l2", {2}, {64}, Zeros(1), out, 3'000'000);
     }
-    IsSilent(outcome);
+    ExpectNoFindings(outcome);
     seen.push_back(emu.Read<int>(out, 2));
   }
   EXPECT_EQ(seen[0], seen[1]);
   EXPECT_EQ(seen[0][1], 1);
 }
 
-/// Honest kernels that are looked at all the time.
-TEST_F(StallTest, LookingDisturbsNobody) {
-  emu.look_after = 50;
+/// Correct kernels that are checked very often.
+TEST_F(StallTest, ChecksDoNotChangeResults) {
+  emu.stall_check_interval = 50;
   for (const bool checked : {false, true}) {
     emu.options.full_checks = checked;
     constexpr uint32_t kBlocks = 40;
     const uint64_t out = Zeros(256), total = Zeros(1);
-    IsSilent(emu.Launch("grid_barrier_good", {kBlocks}, {128}, Zeros(1), Zeros(kBlocks), out));
+    ExpectNoFindings(
+        emu.Launch("grid_barrier_good", {kBlocks}, {128}, Zeros(1), Zeros(kBlocks), out));
     EXPECT_EQ(emu.Read<int>(out, kBlocks), std::vector<int>(kBlocks, 900));
-    IsSilent(emu.Launch("look_back_good", {kBlocks}, {64}, Zeros(kBlocks), Zeros(kBlocks),
-                        emu.Buffer(Count(kBlocks)), out));
+    ExpectNoFindings(emu.Launch("look_back_good", {kBlocks}, {64}, Zeros(kBlocks), Zeros(kBlocks),
+                                emu.Buffer(Count(kBlocks)), out));
     EXPECT_EQ(emu.Read<int>(out, kBlocks)[39], 820);
-    IsSilent(emu.Launch("ticket_lock_good", {20}, {64}, Zeros(1), Zeros(1), total, 10));
+    ExpectNoFindings(emu.Launch("ticket_lock_good", {20}, {64}, Zeros(1), Zeros(1), total, 10));
     EXPECT_EQ(emu.Read<int>(total, 1)[0], 200);
-    IsSilent(emu.Launch("swap_lock_good", {20}, {256}, Zeros(1), total));
+    ExpectNoFindings(emu.Launch("swap_lock_good", {20}, {256}, Zeros(1), total));
     EXPECT_EQ(emu.Read<int>(total, 1)[0], 360);
-    IsSilent(emu.Launch("last_block", {100}, {64}, Zeros(1), Zeros(100), out));
+    ExpectNoFindings(emu.Launch("last_block", {100}, {64}, Zeros(1), Zeros(100), out));
     EXPECT_EQ(emu.Read<int>(out, 1)[0], 4950);
-    IsSilent(emu.Launch("pipe", {1}, {64}, out, 5, 5));
+    ExpectNoFindings(emu.Launch("pipe", {1}, {64}, out, 5, 5));
     EXPECT_EQ(emu.Read<int>(out, 1)[0], 10);
-    IsSilent(emu.Launch("parity", {1}, {128}, out, 0));
-    IsSilent(emu.Launch("escorted", {1}, {64}, Zeros(1), out, 1000));
-    IsSilent(emu.Launch("bounded", {4}, {64}, Zeros(1), out, 10'000));
+    ExpectNoFindings(emu.Launch("parity", {1}, {128}, out, 0));
+    ExpectNoFindings(emu.Launch("escorted", {1}, {64}, Zeros(1), out, 1000));
+    ExpectNoFindings(emu.Launch("bounded", {4}, {64}, Zeros(1), out, 10'000));
     EXPECT_EQ(emu.Read<int>(out, 256), std::vector<int>(256, 10'000));
   }
 }
 
-TEST_F(StallTest, ShadowsHideNothing) {
+TEST_F(StallTest, DetectsStallsWithShadows) {
   auto shadows = ShadowRun::Create(emu.memory().base());
   ASSERT_TRUE(shadows);
   emu.shadows = shadows->get();
-  IsNamed(emu.Launch("counted", {3}, {64}, Zeros(1), Zeros(3 * 64)), "counted");
-  IsNamed(emu.Launch("endless", {3}, {64}, Zeros(64), 0), "endless", "instruction_budget");
+  ExpectStall(emu.Launch("counted", {3}, {64}, Zeros(1), Zeros(3 * 64)), "counted");
+  ExpectStall(emu.Launch("endless", {3}, {64}, Zeros(64), 0), "endless", "instruction_budget");
 }
 
-TEST_F(StallTest, ThreadsMakeNoDifference) {
-  std::vector<std::string> told;
+TEST_F(StallTest, FindingsDoNotDependOnThreads) {
+  std::vector<std::string> summaries;
   for (const int threads : {1, 2, 4}) {
     emu.threads = threads;
     const auto outcome = emu.Launch("endless", {16}, {64}, Zeros(64), 0);
     ASSERT_EQ(outcome.findings.size(), 1u);
     EXPECT_EQ(outcome.findings[0].block.x, 0u);
-    told.push_back(Summary(outcome));
+    summaries.push_back(Summary(outcome));
   }
-  EXPECT_EQ(told[0], told[1]);
-  EXPECT_EQ(told[0], told[2]);
+  EXPECT_EQ(summaries[0], summaries[1]);
+  EXPECT_EQ(summaries[0], summaries[2]);
 }
 
-TEST_F(StallTest, ALoopWithoutAnEndIsNamed) {
-  IsNamed(emu.Launch("endless", {1}, {64}, Zeros(64), 0), "endless", "instruction_budget");
-  IsNamed(emu.Launch("endless", {8}, {64}, Zeros(64), 0), "endless", "instruction_budget");
+TEST_F(StallTest, ReportsEndlessLoops) {
+  ExpectStall(emu.Launch("endless", {1}, {64}, Zeros(64), 0), "endless", "instruction_budget");
+  ExpectStall(emu.Launch("endless", {8}, {64}, Zeros(64), 0), "endless", "instruction_budget");
 }
 
 }  // namespace

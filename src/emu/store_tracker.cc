@@ -18,7 +18,7 @@ void StoreTracker::Note(const Warp& warp, const Op* op, uint32_t lanes) {
 }
 
 void StoreTracker::Add(uint64_t begin, uint64_t end) {
-  // Lanes and iterations mostly go upwards; scattered ones are joined now and then.
+  // Lanes and iterations mostly go upwards. Scattered ranges are joined from time to time.
   const size_t recent = std::min<size_t>(ranges_.size(), 8);
   for (size_t i = ranges_.size(); i > ranges_.size() - recent; --i) {
     WrittenRange& range = ranges_[i - 1];

@@ -1,5 +1,6 @@
-// Which global memory the blocks of a launch wrote, for launches of which some blocks run: nothing
-// else may be held against the truth. SPDX-License-Identifier: Apache-2.0
+// The global memory that the blocks of a launch wrote, for launches that run only some blocks. Only
+// this memory may be compared with the expected outputs.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -10,20 +11,20 @@
 
 namespace cupel::emu {
 
-/// One worker's. Accesses that touch the last one become one range.
+/// The writes of one worker. An access that touches the previous range extends it.
 class StoreTracker {
  public:
-  /// `lanes` are about to execute store `op`.
+  /// Records that `lanes` are about to execute store `op`.
   void Note(const Warp& warp, const Op* op, uint32_t lanes);
   void AppendTo(std::vector<WrittenRange>* ranges) const;
 
  private:
   void Add(uint64_t begin, uint64_t end);
   std::vector<WrittenRange> ranges_;
-  size_t joined_ = 0;  // ranges when they were last joined
+  size_t joined_ = 0;  // number of ranges after the last join
 };
 
-/// Sorts, and makes one of what touches.
+/// Sorts ranges and joins those that touch.
 void JoinRanges(std::vector<WrittenRange>* ranges);
 
 }  // namespace cupel::emu

@@ -1,4 +1,4 @@
-// What orders accesses, as handlers tell it: warp-level synchronisation, fences, strong accesses.
+// Records what orders accesses: warp-level synchronisation, fences, strong accesses.
 // SPDX-License-Identifier: Apache-2.0
 #include "emu/block.h"
 #include "emu/shared_race.h"
@@ -18,7 +18,7 @@ void NoteFence(Warp& warp, bool reaches_other_blocks) {
 void NoteStrong(Warp& warp, AccessKind kind, bool is_global) {
   BlockClocks& clocks = warp.block->checker->clocks();
   LaunchState& launch = *warp.worker->launch;
-  // Blocks know of each other where they run on one thread, as kernels do that may wait for others.
+  // Blocks can order each other if they run on one thread, as kernels do that may wait for others.
   BlockOrder* order = is_global && warp.watching && launch.in_order ? &launch.order : nullptr;
   const uint64_t block =
       order != nullptr ? launch.memory->checker()->Serial(warp.block->number) : 0;

@@ -1,5 +1,5 @@
-// A fixed set of threads that run one piece of work at a time together with the caller. Small on
-// purpose: blocks of a grid and rows of a copy are handed out by an atomic counter.
+// A fixed set of threads that run one piece of work at a time together with the caller. Kept small
+// on purpose: an atomic counter distributes blocks of a grid and rows of a copy.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace cupel::emu {
 
-/// One Run or ParallelFor at a time, from one thread; work must not throw nor call back into the
-/// pool.
+/// Only one Run or ParallelFor at a time, from one thread. Work must not throw and must not call
+/// the pool.
 class ThreadPool {
  public:
   /// `threads` counts the caller; 0 means one for each core that this process may use.
@@ -25,7 +25,7 @@ class ThreadPool {
   int size() const { return static_cast<int>(threads_.size()) + 1; }
 
   /// Calls work(w) once for each worker w in [0, size()), concurrently; worker 0 is the caller.
-  /// Returns when all have returned.
+  /// Returns when all calls have returned.
   void Run(const std::function<void(int)>& work);
 
   /// Calls body(begin, end) over disjoint ranges that cover [0, count), each at most `grain` long.

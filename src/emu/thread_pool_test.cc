@@ -30,7 +30,7 @@ TEST(ThreadPool, ParallelForCoversEachIndexOnce) {
   }
 }
 
-TEST(ThreadPool, OneThreadWorksInTheCaller) {
+TEST(ThreadPool, SingleThreadRunsInTheCaller) {
   ThreadPool pool(1);
   const std::thread::id caller = std::this_thread::get_id();
   std::thread::id ran;

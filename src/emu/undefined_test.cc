@@ -1,4 +1,4 @@
-// Registers that are used before they have a value.
+// Tests registers that are used before they have a value.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace cupel::emu {
 namespace {
 
-/// y[0] = x for lanes below the parameter; what is stored elsewhere has no value otherwise.
+/// y[0] = x for lanes below the parameter. Other lanes store a register without a value.
 std::string KernelText(const std::string& between) {
   return R"(.version 8.0
 .target sm_90
@@ -40,7 +40,7 @@ LaunchOutcome Launched(const char* between, int n) {
   return emu.Launch("k", {1}, {32}, emu.Buffer(std::vector<int>(32)), n);
 }
 
-TEST(Undefined, UseWithoutAValueIsFoundWhereItHappens) {
+TEST(Undefined, DetectsUseOfARegisterWithoutAValue) {
   EXPECT_TRUE(Launched(kSometimes, 32).completed);
   const LaunchOutcome outcome = Launched(kSometimes, 20);
   ASSERT_EQ(outcome.findings.size(), 1u) << Summary(outcome);
@@ -48,12 +48,12 @@ TEST(Undefined, UseWithoutAValueIsFoundWhereItHappens) {
   EXPECT_EQ(outcome.findings[0].thread, (plan::Dim3{20, 0, 0}));
 }
 
-TEST(Undefined, CopiesAndUnusedPathsAreNoUse) {
+TEST(Undefined, IgnoresCopiesAndUnusedPaths) {
   const LaunchOutcome outcome = Launched(kCopied, 20);
   EXPECT_TRUE(outcome.completed && outcome.findings.empty()) << Summary(outcome);
 }
 
-TEST(Undefined, CompiledKernelsPayNothing) {
+TEST(Undefined, CompiledKernelsNeedNoChecks) {
   for (const char* file : {"kernels.ptx", "races.ptx"}) {
     const Interpreter emu(TestData(file));
     for (const ptx::Function& function : emu.kernels().module().functions) {

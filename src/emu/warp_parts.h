@@ -1,4 +1,4 @@
-// Who takes part in a warp-level instruction.
+// Finds the lanes that take part in a warp-level instruction.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace cupel::emu {
 
-/// The lanes that take part, or 0 when the group has to wait first.
+/// The lanes that take part, or 0 if the group has to wait first.
 inline uint32_t Participants(Warp& warp, const Op* op, int mask_source) {
   const auto* members = At<const uint32_t>(warp, op->src[mask_source]);
   const uint32_t named = members[__builtin_ctz(warp.active)];
@@ -21,8 +21,8 @@ inline uint32_t Participants(Warp& warp, const Op* op, int mask_source) {
   return warp.active;
 }
 
-/// Parts of a warp may execute one instruction together, each with a mask of its own (tiles of
-/// cooperative groups do): they take part separately.
+/// Parts of a warp may execute one instruction together, each with its own mask (like tiles of
+/// cooperative groups). Each part is executed separately.
 template <Handler One, int Source>
 const Op* ByMask(Warp& warp, const Op* op) {
   const auto* members = At<const uint32_t>(warp, op->src[Source]);
@@ -43,7 +43,7 @@ const Op* ByMask(Warp& warp, const Op* op) {
   }
   const uint32_t first = with_mask_of(__builtin_ctz(active));
   if (first == active) return One(warp, op);
-  uint32_t waiting = 0;  // parts that miss somebody
+  uint32_t waiting = 0;  // parts with missing lanes
   for (uint32_t rest = active; rest != 0;) {
     const int lane = __builtin_ctz(rest);
     const uint32_t part = with_mask_of(lane);
@@ -51,7 +51,7 @@ const Op* ByMask(Warp& warp, const Op* op) {
     rest &= ~part;
   }
   if (waiting != 0) {
-    // Whoever is complete goes on; the others come back to this op.
+    // Complete parts continue. The others return to this op.
     const uint32_t ready = active & ~waiting;
     return Diverge(warp, op, ready != 0 ? ready : first, op);
   }

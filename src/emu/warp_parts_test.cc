@@ -1,5 +1,6 @@
-// Parts of a warp that execute one warp-level instruction together, each with its own mask, as
-// tiles of cooperative groups do. SPDX-License-Identifier: Apache-2.0
+// Parts of a warp that execute one warp-level instruction together, each with its own mask, like
+// tiles of cooperative groups.
+// SPDX-License-Identifier: Apache-2.0
 #include "emu/interpreter_testing.h"
 
 namespace cupel::emu {
@@ -28,7 +29,7 @@ std::vector<uint32_t> Stored(const std::string& body) {
   return run.Read<uint32_t>(out, 32);
 }
 
-TEST(WarpPartsTest, EachPartHasItsResult) {
+TEST(WarpPartsTest, EachPartGetsItsOwnResult) {
   const std::vector<uint32_t> sums = Stored("redux.sync.add.u32 %d, %lane, %mask;");
   const std::vector<uint32_t> votes =
       Stored("setp.gt.u32 %p1, %lane, 11; vote.sync.ballot.b32 %d, %p1, %mask;");
@@ -43,8 +44,8 @@ TEST(WarpPartsTest, EachPartHasItsResult) {
   }
 }
 
-TEST(WarpPartsTest, PartsThatAreCompleteNeedNotWaitForOthers) {
-  // Lanes 4 to 7 come later than the rest of their part; the other parts are complete before.
+TEST(WarpPartsTest, CompletePartsDoNotWaitForOthers) {
+  // Lanes 4 to 7 arrive later than the rest of their part. The other parts are complete before.
   const std::vector<uint32_t> sums = Stored(R"(mov.u32 %r1, %lane;
 setp.lt.u32 %p1, %lane, 4; setp.gt.u32 %p2, %lane, 7; or.pred %p1, %p1, %p2;
 @%p1 bra REDUCE;

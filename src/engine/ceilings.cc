@@ -34,7 +34,7 @@ Result<Ceilings> CeilingsFromJson(const Json& json) {
     }
   }
   if (ceilings.read_bytes <= 0 || ceilings.copy_bytes <= 0) {
-    return Fail(ErrorCode::kInvalidArgument, "ceilings: a memory that moves nothing");
+    return Fail(ErrorCode::kInvalidArgument, "ceilings: memory bandwidth must be positive");
   }
   return ceilings;
 }

@@ -1,4 +1,4 @@
-// What a GPU really reaches, as an engine measures it: the ceilings that times are held against.
+// The rates that a GPU actually reaches, as measured by an engine. Times are compared with these.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@ namespace cupel::engine {
 
 struct Ceilings {
   std::string gpu;                        // "NVIDIA H200"
-  double read_bytes = 0;                  // a second, of cold DRAM
+  double read_bytes = 0;                  // per second, from cold DRAM
   double copy_bytes = 0;                  // read and written together
   double fp32_flops = 0;                  // fused multiply-add
   double tf32_flops = 0, bf16_flops = 0;  // cuBLAS; 0 without it

@@ -12,7 +12,7 @@ namespace {
 
 const Ceilings kSome{"NVIDIA H200", 4.1e12, 3.9e12, 60e12, 400e12, 700e12, 1.25};
 
-TEST(Ceilings, ComeThroughWhole) {
+TEST(Ceilings, RoundTripThroughJson) {
   const auto json = ParseJson(DumpJson(ToJson(kSome)), "test");
   ASSERT_TRUE(json.has_value());
   const auto ceilings = CeilingsFromJson(*json);
@@ -26,27 +26,27 @@ TEST(Ceilings, ComeThroughWhole) {
   EXPECT_EQ(ceilings->launch_us, kSome.launch_us);
 }
 
-TEST(Ceilings, WithoutCublasAreStillCeilings) {
+TEST(Ceilings, AcceptsZeroCublasRates) {
   Ceilings plain = kSome;
   plain.tf32_flops = plain.bf16_flops = 0;
   EXPECT_TRUE(CeilingsFromJson(ToJson(plain)).has_value());
 }
 
-TEST(Ceilings, WhatCannotBeIsRefusedSoThatNothingIsDividedByIt) {
+TEST(Ceilings, RejectsImpossibleRates) {
   const Json good = ToJson(kSome);
   for (const Json& bad :
        {Json{{"read_bytes", 0}}, Json{{"copy_bytes", 0}}, Json{{"read_bytes", -1e12}},
         Json{{"fp32_flops", -1}}, Json{{"launch_us", "1"}}, Json{{"gpu", 3}},
         Json{{"copy_bytes", std::numeric_limits<double>::quiet_NaN()}},
         Json{{"fp32_flops", std::numeric_limits<double>::infinity()}}}) {
-    Json lie = good;
-    lie.update(bad);
-    EXPECT_FALSE(CeilingsFromJson(lie).has_value()) << bad.dump();
+    Json changed = good;
+    changed.update(bad);
+    EXPECT_FALSE(CeilingsFromJson(changed).has_value()) << bad.dump();
   }
   for (const auto& [key, value] : good.items()) {
-    Json lacking = good;
-    lacking.erase(key);
-    EXPECT_FALSE(CeilingsFromJson(lacking).has_value()) << "without " << key;
+    Json incomplete = good;
+    incomplete.erase(key);
+    EXPECT_FALSE(CeilingsFromJson(incomplete).has_value()) << "without " << key;
   }
   EXPECT_FALSE(CeilingsFromJson(Json::array()).has_value());
 }

@@ -6,7 +6,7 @@ namespace {
 
 tl::unexpected<Error> NoClock(const Engine& engine) {
   return Fail(ErrorCode::kUnsupported,
-              "unsupported: the engine " + engine.Name() + " has no clock to measure time with",
+              "unsupported: the engine " + engine.Name() + " cannot measure time",
               "use --device gpu on a machine with an NVIDIA GPU");
 }
 

@@ -1,5 +1,5 @@
-// The interface of engines: something that executes a plan on bound inputs and tells what happened.
-// Two engines implement it: emu (CPU) and gpu, which has a clock too (timing.h).
+// The interface of engines. An engine executes a plan on bound inputs and reports what happened.
+// Two engines implement it: emu (CPU) and gpu, which also measures time (timing.h).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,30 +20,33 @@
 namespace cupel::engine {
 
 struct RunOptions {
-  uint64_t seed = 0;  // of schedules and poisons
-  // End endless loops. A block's share is what tells a hang from honest work: the largest grids of
-  // the benchmark spend some 10^7 in a block. With full checks, which are slower, it is an eighth.
+  uint64_t seed = 0;  // for schedules and poison values
+  // Limits that stop endless loops. The limit per block distinguishes a hang from legitimate work:
+  // the largest grids of the benchmark execute about 10^7 in a block. With full checks, which are
+  // slower, the limit is an eighth of this.
   uint64_t max_warp_instructions = 40'000'000'000;     // per launch
   uint64_t max_block_warp_instructions = 500'000'000;  // per block
-  /// What memory that nothing has written reads as: 0 NaN, 1 a huge number, 2 its negative. One
-  /// alone can be hidden (fmaxf drops a NaN).
+  /// What unwritten memory reads as: 0 NaN, 1 a huge number, 2 its negative. Several values are
+  /// needed because a kernel may hide one (fmaxf drops a NaN).
   int poison = 0;
   bool counters = true;
-  /// Also looks for races on shared memory and reads of shared memory that nobody wrote (slower).
+  /// Also detects races on shared memory and reads of unwritten shared memory (slower).
   bool full_checks = false;
   /// Carries shadow values (docs/judging.md); several times slower. Arithmetic over a prime field,
-  /// which would show identities that no rounding blurs, would be another value to carry here: the
-  /// same moves, resets and flags, another type beside each float.
+  /// which would detect identities despite rounding, could be added as another value: the same
+  /// moves, resets and flags with another type next to each float.
   bool shadows = false;
-  /// Shadow runs: what the arguments hold, so that a float is known that is read as an integer.
+  /// Shadow runs only: the types of the arguments, so that a float read as an integer is
+  /// recognised.
   std::vector<DType> argument_types;
-  /// 0: the usual order of blocks and warps. Any other number: another fair one, the same each
-  /// time.
+  /// 0: the usual order of blocks and warps. Any other number: another fair order, the same for the
+  /// same number.
   uint64_t schedule = 0;
-  /// Of larger grids run a random subset of about so many blocks, where blocks do not depend on
-  /// each other and nothing reads what they would have written (Run::emulated_blocks). 0: all.
+  /// For larger grids, runs a random subset of about this many blocks, if blocks do not depend on
+  /// each other and nothing reads what the others would have written (Run::emulated_blocks).
+  /// 0: all blocks.
   uint64_t max_blocks = 0;
-  /// Checked now and then; returning true ends the run with kCancelled.
+  /// Checked regularly; if it returns true, the run ends with kCancelled.
   std::function<bool()> cancelled;
 };
 
@@ -51,9 +54,9 @@ struct RunOptions {
 class Program {
  public:
   virtual ~Program() = default;
-  /// `arguments` are the storages of the tensor leaves in order (task::TensorLeaves); they are
-  /// copied, never written. The plan has been validated. Candidate misbehaviour is a Finding; Error
-  /// means the engine failed.
+  /// `arguments` are the storages of the tensor leaves in order (task::TensorLeaves). They are
+  /// copied, never written. The plan must have been validated. A fault of the candidate is a
+  /// Finding; an Error means that the engine failed.
   virtual Result<Run> Execute(const plan::Plan& plan,
                               std::span<const std::span<const std::byte>> arguments,
                               const RunOptions& options) = 0;
@@ -64,16 +67,16 @@ class Engine {
   virtual ~Engine() = default;
   virtual std::string Name() const = 0;  // "emu"
   virtual const device::Description& Device() const = 0;
-  /// Prepares an image; `unsupported` constructs may surface here or at Execute.
+  /// Prepares an image. Unsupported constructs may be reported here or by Execute.
   virtual Result<std::unique_ptr<Program>> Load(const build::Image& image) = 0;
 
-  /// While what it returns lives, no other process of cupel uses the same device. Empty where there
-  /// is no device to share. kTimeout.
+  /// While the returned object lives, no other process of cupel uses the same device. Null if the
+  /// engine has no device to share. Fails with kTimeout.
   virtual Result<std::shared_ptr<void>> Reserve();
 
-  // Only an engine that has a clock overrides these; the others say kUnsupported.
+  // Only an engine with a clock overrides the functions below; others return kUnsupported.
 
-  /// Times programs of this engine on the same `sets` of arguments; each set as for Execute.
+  /// Times programs of this engine on the same `sets` of arguments. Each set is as for Execute.
   virtual Result<std::unique_ptr<Timer>> MakeTimer(
       std::span<const Entrant> entrants,
       std::span<const std::vector<std::span<const std::byte>>> sets);

@@ -1,4 +1,4 @@
-// What an engine counts of a launch: work by source line, and instructions by class.
+// An engine's counters of a launch: work by source line, and instructions by class.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,13 +10,13 @@
 
 namespace cupel::engine {
 
-/// Which part of an SM an instruction keeps busy.
+/// The part of an SM that an instruction uses.
 enum class InstructionClass : uint8_t {
   kFp32,
   kFp64,
   kFp16,
   kTensor,
-  kInteger,  // moves, selections and predicates too
+  kInteger,  // includes moves, selections and predicates
   kSpecial,  // reciprocals, roots, exponentials, sines
   kConversion,
   kGlobal,
@@ -34,26 +34,25 @@ const char* Name(InstructionClass which);
 /// Warp instructions by class.
 using InstructionMix = std::array<uint64_t, kInstructionClasses>;
 
-/// Lanes' distances that follow no rule.
+/// The distances between lanes' addresses follow no rule.
 inline constexpr int64_t kIrregular = std::numeric_limits<int64_t>::min();
 
-/// Work of one line or launch. Requests are warp instructions of which at least one lane was
-/// active.
+/// Work of one line or launch. A request is a warp instruction with at least one active lane.
 struct WorkCounts {
   uint64_t warp_instructions = 0, lane_instructions = 0;
-  uint64_t branches = 0, divergent_branches = 0;   // conditional ones; those whose lanes parted
+  uint64_t branches = 0, divergent_branches = 0;   // conditional branches; those that diverged
   uint64_t load_requests = 0, store_requests = 0;  // global memory
   uint64_t load_sectors = 0, store_sectors = 0;    // 32 bytes each
-  /// Loads of what the block had not loaded shortly before: requests, and their sectors.
+  /// Loads of data that the block had not loaded shortly before: requests, and their sectors.
   uint64_t missed_requests = 0, missed_sectors = 0;
   uint64_t load_lines = 0, store_lines = 0;  // 128 bytes each
-  uint64_t load_bytes = 0, store_bytes = 0;  // what the lanes asked for, together
-  uint64_t touched_bytes = 0;  // of those sectors: what at least one lane of the request asked for
+  uint64_t load_bytes = 0, store_bytes = 0;  // requested, summed over lanes
+  uint64_t touched_bytes = 0;  // bytes of those sectors that at least one lane requested
   uint64_t shared_requests = 0;
   uint64_t shared_wavefronts = 0, shared_ideal_wavefronts = 0;  // without bank conflicts
   uint64_t atomic_requests = 0, atomic_lanes = 0;               // global memory
   uint64_t atomic_sectors = 0;
-  uint64_t atomic_turns = 0;  // summed over requests: lanes at the address that most of them want
+  uint64_t atomic_turns = 0;  // summed over requests: lanes at the address with the most lanes
   uint64_t barriers = 0;
 
   void Add(const WorkCounts& other);

@@ -13,22 +13,22 @@ constexpr uint64_t kMostKept = 256u << 20;
 
 }  // namespace
 
-Finding LeavesState(const std::string& name) {
+Finding StateFinding(const std::string& name) {
   Finding finding;
   finding.code = "device_state";
   finding.kernel = "device state";
   finding.severity = Severity::kWarning;
   finding.where = Demangle(name);
   finding.message =
-      "The kernels leave other values in a __device__ variable than they found, and the next call "
-      "finds those: what it computes may depend on earlier calls.";
+      "The kernels change a __device__ variable, and the next call reads the changed value: its "
+      "results may depend on earlier calls.";
   return finding;
 }
 
 void Scramble(std::span<std::byte> bytes, Random& random) {
   for (size_t at = 0; at < bytes.size(); at += sizeof(uint32_t)) {
     const auto drawn = random();
-    // Every other word is uniform over its bits, so that floats are numbers of every size, too.
+    // Every other word is uniform over its bits, so that floats of every size also occur.
     const uint32_t shift = drawn >> 63 == 0 ? 0 : static_cast<uint32_t>(drawn >> 32) % 31;
     const uint32_t word = (static_cast<uint32_t>(drawn) & 0x7fffffffU) >> shift;
     std::memcpy(bytes.data() + at, &word, std::min(sizeof word, bytes.size() - at));

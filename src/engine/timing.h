@@ -1,5 +1,5 @@
-// The clock of an engine that has one: timed replays of plans, one at a time, so that the caller
-// can interleave several and decide when it has seen enough. docs/measuring.md has the protocol.
+// The interface for measuring time: timed replays of plans, one at a time, so that the caller can
+// interleave several plans and decide when to stop. docs/measuring.md describes the protocol.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,20 +17,20 @@ namespace cupel::engine {
 class Program;
 
 enum class TimingMode {
-  kCold,  // the L2 holds nothing of the plan's; workspaces and outputs are poisoned, variables
+  kCold,  // the L2 contains nothing of the plan; workspaces and outputs are poisoned, variables
           // reset
   kWarm,  // directly after another replay on the same buffers
-  kHost,  // wall time of launching one by one and waiting, as C++ code would
+  kHost,  // wall time of launching one by one and waiting, as C++ code would do
 };
 
-/// One of those that are timed on the same inputs; all is borrowed.
+/// One of the programs that are timed on the same inputs. Borrows everything.
 struct Entrant {
   Program* program = nullptr;
-  /// One for all sets of arguments, or one for each: a plan may depend on one-element tensors.
+  /// One plan for all sets of arguments, or one per set: a plan may depend on one-element tensors.
   std::vector<const plan::Plan*> plans;
 };
 
-/// Bytes of an argument that hold something else during a replay.
+/// Bytes of an argument that are replaced during a replay.
 struct Change {
   int argument = 0;
   uint64_t offset = 0;
@@ -47,16 +47,16 @@ struct TakeRequest {
 };
 
 struct Taken {
-  /// Between two events, what recording and launching take included (Timer::TakeNothing says how
-  /// much that is); wall time in host mode.
+  /// Time between two events, including the overhead of recording and launching
+  /// (Timer::MeasureOverhead); wall time in host mode.
   std::vector<double> us;
   std::vector<OutputTensor> outputs;
-  std::vector<Finding> findings;  // not empty: nothing was timed
+  std::vector<Finding> findings;  // if not empty, nothing was timed
   std::string unsupported;        // what the engine cannot replay
 };
 
 struct EnergyUse {
-  double joules = 0;  // of one call, warm, the idle GPU's share included
+  double joules = 0;  // of one warm call, including the idle GPU's share
   double watts = 0;
   int64_t calls = 0;
 };
@@ -65,29 +65,29 @@ struct EnergyUse {
 class Timer {
  public:
   virtual ~Timer() = default;
-  /// Input sets held, fewer than given when memory is short; at least one.
+  /// The number of input sets held: at least one, fewer than given if memory is short.
   virtual int Sets() const = 0;
   virtual Result<Taken> Take(const TakeRequest& request) = 0;
-  /// What the clock itself takes, once, microseconds: an empty kernel behind a flush, less what
-  /// CUPTI sees of such a kernel.
-  virtual Result<double> TakeNothing() = 0;
-  /// Replays for about so long. kUnsupported where the GPU has no energy counter.
+  /// One sample of the clock's own overhead in microseconds: an empty kernel after a flush, minus
+  /// the time that CUPTI reports for such a kernel.
+  virtual Result<double> MeasureOverhead() = 0;
+  /// Replays for about `seconds`. Fails with kUnsupported if the GPU has no energy counter.
   virtual Result<EnergyUse> MeasureEnergy(size_t entrant, double seconds) = 0;
-  /// What replays did that they must not: wrote beside buffers, to inputs or to the clock's own.
+  /// Reports forbidden writes of replays: next to buffers, to inputs, or to the clock's own memory.
   virtual Result<std::vector<Finding>> Finish() = 0;
 };
 
-/// How a GPU does at this moment.
+/// The state of a GPU at this moment.
 struct GpuState {
   int sm_mhz = 0, memory_mhz = 0, temperature_c = 0;
   double power_w = 0;
   std::vector<std::string> throttled_by;  // "power cap", "thermal slowdown", …
-  int processes = 0;                      // with a context on the same GPU, ours included
+  int processes = 0;                      // with a context on the same GPU, including ours
 };
 
 Json ToJson(const GpuState& state);
 
-/// Kernels that other processes run to be timed by the same clock.
+/// Kernels that other processes run, so that their times use the same clock.
 struct ClockKernels {
   std::string flush_ptx, flush_entry;
   uint32_t flush_grid = 0, flush_block = 0;

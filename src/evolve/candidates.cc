@@ -17,7 +17,7 @@ Result<std::vector<archive::Candidate>> CandidatesBefore(const archive::Archive&
 
 Result<std::optional<std::string>> TextOfJudge(const archive::Archive& archive, int64_t candidate,
                                                const char* member) {
-  constexpr const char* kWhat = "what the judge's stage left";
+  constexpr const char* kWhat = "the record of the judge stage";
   TRY_ASSIGN(const auto stages, archive.StagesOf(candidate));
   for (const archive::Stage& stage : stages) {
     if (stage.name != "judge") continue;

@@ -1,5 +1,6 @@
-// Looking back over a run's candidates. A generation decides by what earlier generations left: what
-// it has itself added before a kill must not change what it does when it is done again.
+// Reads a run's candidates from its archive. A generation decides by the candidates of earlier
+// generations only. A run that was killed repeats its last generation, and candidates that it had
+// already added must not change its decisions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,16 +12,17 @@
 
 namespace cupel::evolve {
 
-/// All of earlier generations, by id.
+/// All candidates of generations before `generation`, ordered by id.
 Result<std::vector<archive::Candidate>> CandidatesBefore(const archive::Archive& archive,
                                                          int generation);
 
-/// A text that the judge's stage left of a candidate: "feedback" of one that is right, "lessons" of
-/// one that is not. nullopt where it left none.
+/// A text that the "judge" stage recorded for a candidate: "feedback" if it was accepted, "lessons"
+/// if not. nullopt if there is none.
 Result<std::optional<std::string>> TextOfJudge(const archive::Archive& archive, int64_t candidate,
                                                const char* member);
 
-/// The accepted one with the smallest objective, the oldest among equals; null when there is none.
+/// The accepted candidate with the smallest objective; the oldest among equals. Null if there is
+/// none.
 const archive::Candidate* BestOf(const std::vector<archive::Candidate>& candidates);
 
 }  // namespace cupel::evolve

@@ -10,7 +10,7 @@ CascadeTally TallyOf(const std::vector<archive::Stage>& stages) {
   std::set<int64_t> stopped;
   const auto count = [](StageTally& into, const archive::Stage& stage) {
     ++into.seen;
-    into.fell += stage.passed ? 0 : 1;
+    into.stopped += stage.passed ? 0 : 1;
     into.seconds += stage.seconds;
   };
   for (const archive::Stage& stage : stages) {
@@ -29,7 +29,7 @@ CascadeTally TallyOf(const std::vector<archive::Stage>& stages) {
 
 double ExpectedSaving(const CascadeTally& tally) {
   if (tally.review.seen == 0) return 0;
-  const double stopped = static_cast<double>(tally.review.fell) / tally.review.seen;
+  const double stopped = static_cast<double>(tally.review.stopped) / tally.review.seen;
   const double good = (1.0 + tally.good_among_audited) / (5.0 + tally.audited);
   return stopped * (1 - 2 * good) * tally.judge.each();
 }

@@ -1,5 +1,6 @@
-// Whether reading a kernel first is worth it: what reviewers took and caught so far against what
-// the judge takes. Counted over the run's own candidates.
+// Decides whether reviewing kernels before judging them saves time. Compares the seconds that
+// reviews took, and the share of kernels that they stopped, with the seconds that judging takes.
+// Counts the run's own candidates.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,28 +10,28 @@
 
 namespace cupel::evolve {
 
-/// One stage of the way, over the candidates that came to it.
+/// One stage, summed over the candidates that reached it.
 struct StageTally {
-  int seen = 0, fell = 0;
+  int seen = 0, stopped = 0;
   double seconds = 0;
   double each() const { return seen > 0 ? seconds / seen : 0; }
 };
 
 struct CascadeTally {
   StageTally review, judge;
-  /// Of those that reviewers stopped, some were judged all the same.
+  /// Some candidates that reviewers stopped were judged nevertheless.
   int audited = 0, good_among_audited = 0;
 };
 
 CascadeTally TallyOf(const std::vector<archive::Stage>& stages);
 
-/// The judge's seconds that one review is expected to save: the share that it stops times what
-/// judging one takes, less those that were right (by a Beta(1, 4) prior and the audits), which are
-/// a loss and not a saving.
+/// Seconds of judging that one review is expected to save: the share of kernels that reviews stop,
+/// times the seconds that judging one takes. Right kernels that are stopped count as a loss; their
+/// share is estimated from the audits with a Beta(1, 4) prior.
 double ExpectedSaving(const CascadeTally& tally);
 
-/// True while fewer than `least` candidates were reviewed, then when a review is expected to save
-/// more than it takes.
+/// True while fewer than `least` candidates were reviewed. After that, true if a review is expected
+/// to save more time than it takes.
 bool ReviewPays(const CascadeTally& tally, int least = 8);
 
 }  // namespace cupel::evolve

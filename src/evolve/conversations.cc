@@ -14,7 +14,7 @@ archive::ExchangeEnd EndOf(const llm::Exchange& exchange) {
   end.answer = DumpJson(ToJson(exchange.answer));
   if (exchange.failure) {
     end.error = exchange.failure->error.ToString();
-    if (end.error.empty()) end.error = "failed";  // empty would mean: answered
+    if (end.error.empty()) end.error = "failed";  // empty means answered
   }
   end.input_tokens = exchange.answer.usage.input_tokens;
   end.output_tokens = exchange.answer.usage.output_tokens;
@@ -24,7 +24,7 @@ archive::ExchangeEnd EndOf(const llm::Exchange& exchange) {
   return end;
 }
 
-/// The archive as the place where exchanges are recorded.
+/// Records exchanges in the archive.
 class Recorder final : public llm::Record {
  public:
   explicit Recorder(archive::Archive& archive) : archive_(archive) {}
@@ -47,7 +47,7 @@ class Recorder final : public llm::Record {
   Status Ended(const llm::Exchange& exchange) override {
     const std::lock_guard lock(mutex_);
     const auto open = open_.extract({exchange.hash, exchange.attempt});
-    if (open.empty()) return Fail(ErrorCode::kInternal, "an answer to no question");
+    if (open.empty()) return Fail(ErrorCode::kInternal, "an answer without a question");
     return archive_.EndExchange(open.mapped(), EndOf(exchange));
   }
 

@@ -1,5 +1,6 @@
-// The models of a run, as its parts ask them: every question and answer is in the run's archive, a
-// question that has been answered is never asked again, and what the run has spent before counts.
+// The language models of a run. Every question and answer is recorded in the run's archive. A
+// question that has an answer is not asked again. Earlier spending of the run counts toward its
+// budget.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,17 +13,18 @@
 
 namespace cupel::evolve {
 
-/// While an asker is at work on another thread, nobody else may use the archive.
+/// While an asker works on another thread, no other code may use the archive.
 class Conversations {
  public:
-  /// One asker for each spec, in their order. Borrows `archive`; `options.spent` is what it says.
+  /// One asker for each spec, in the order of `specs`. Borrows `archive`, and takes `options.spent`
+  /// from it.
   static Result<std::unique_ptr<Conversations>> Open(archive::Archive& archive,
                                                      const std::vector<llm::ModelSpec>& specs,
                                                      llm::RecordedOptions options);
   ~Conversations();
 
   std::vector<llm::Asker*> askers() const;
-  /// What the run's questions have cost, those before a resume included.
+  /// What the run's questions have cost, including those before a resume.
   llm::Spending Spent() const;
 
  private:
@@ -31,7 +33,7 @@ class Conversations {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The questions that a run asked and had answered, as a replay needs them.
+/// The answered questions of a run, for a replay.
 Result<std::vector<llm::Exchange>> RecordedExchanges(const archive::Archive& archive);
 
 }  // namespace cupel::evolve

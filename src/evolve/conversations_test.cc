@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 class ConversationsTest : public ::testing::Test {
  protected:
   ConversationsTest() : folder_(*os::TempDir::Create()), archive_(Create("run.cupel")) {
-    // Answers with how often it was asked.
+    // Answers with the number of times it was asked.
     const fs::path program = folder_.path() / "model.sh";
     std::ofstream(program) << "#!/bin/sh\ncat >/dev/null\necho x >>" << (folder_.path() / "asked")
                            << "\necho answer $(wc -l <" << (folder_.path() / "asked") << ")\n";
@@ -43,7 +43,7 @@ class ConversationsTest : public ::testing::Test {
   std::vector<llm::ModelSpec> specs_;
 };
 
-TEST_F(ConversationsTest, WhatWasAnsweredIsNotAskedAgain) {
+TEST_F(ConversationsTest, DoesNotRepeatAnsweredQuestions) {
   for (int round = 0; round < 2; ++round) {  // as after a resume
     const auto conversations = *Conversations::Open(archive_, specs_, {});
     llm::Asker& asker = *conversations->askers()[0];
@@ -59,7 +59,7 @@ TEST_F(ConversationsTest, WhatWasAnsweredIsNotAskedAgain) {
   EXPECT_EQ(exchanges[0].end->error, "");
 }
 
-TEST_F(ConversationsTest, AFailedQuestionIsOnRecordAndAskedAgain) {
+TEST_F(ConversationsTest, RecordsAndRepeatsFailedQuestions) {
   fs::remove(folder_.path() / "model.sh");
   std::ofstream(folder_.path() / "model.sh") << "#!/bin/sh\nexit 3\n";
   fs::permissions(folder_.path() / "model.sh", fs::perms::owner_all);
@@ -73,7 +73,7 @@ TEST_F(ConversationsTest, AFailedQuestionIsOnRecordAndAskedAgain) {
   EXPECT_THAT(*RecordedExchanges(archive_), testing::IsEmpty());
 }
 
-TEST_F(ConversationsTest, ARunIsReplayedWithoutItsModel) {
+TEST_F(ConversationsTest, ReplaysARunWithoutItsModel) {
   {
     const auto conversations = *Conversations::Open(archive_, specs_, {});
     ASSERT_TRUE(conversations->askers()[0]->Ask("proposer", Question("a")));
@@ -91,7 +91,7 @@ TEST_F(ConversationsTest, ARunIsReplayedWithoutItsModel) {
   EXPECT_EQ(again.Exchanges()->front().hash, archive_.Exchanges()->front().hash);
 }
 
-TEST_F(ConversationsTest, ANumberedQuestionIsReplayedThoughItsWordsHaveChanged) {
+TEST_F(ConversationsTest, ReplaysANumberedQuestionAfterItsWordingChanged) {
   llm::Request numbered = Question("Make it fast.");
   numbered.sample = 2'000'001;
   {
@@ -111,7 +111,7 @@ TEST_F(ConversationsTest, ANumberedQuestionIsReplayedThoughItsWordsHaveChanged) 
   EXPECT_FALSE(asker.Ask("proposer", numbered));
 }
 
-TEST_F(ConversationsTest, WhatWasSpentBeforeAResumeCounts) {
+TEST_F(ConversationsTest, CountsSpendingBeforeAResume) {
   archive::NewExchange before{"proposer", "m", "h", "{}", 1, 500, 70};
   ASSERT_TRUE(archive_.BeginExchange(before));
   const auto conversations = *Conversations::Open(archive_, specs_, {});

@@ -11,10 +11,10 @@ namespace {
 
 struct Line {
   std::string_view text;       // without blanks at its end
-  size_t begin = 0, next = 0;  // bytes of the source, the line's end included
+  size_t begin = 0, next = 0;  // bytes of the source, including the line end
 };
 
-/// A line's end counts as such only where there is one: "a\n" is one line, "" none.
+/// A line end starts no further line: "a\n" has one line, "" has none.
 std::vector<Line> LinesOf(std::string_view source) {
   std::vector<Line> lines;
   for (size_t begin = 0; begin < source.size();) {
@@ -32,8 +32,8 @@ size_t IndentOf(std::string_view text) {
   return std::min(text.find_first_not_of(" \t"), text.size());
 }
 
-/// Where a run of lines stands in the source: indices of its first line. Knuth, Morris and Pratt,
-/// so that hostile repetition costs no more than reading.
+/// Finds all occurrences of a run of lines in the source: the indices of their first lines. Uses
+/// Knuth, Morris and Pratt, so that hostile repetitive input takes linear time.
 std::vector<size_t> Find(std::span<const Line> wanted, std::span<const Line> source) {
   std::vector<size_t> back(wanted.size() + 1, 0);
   for (size_t i = 1, k = 0; i < wanted.size(); ++i) {
@@ -50,7 +50,7 @@ std::vector<size_t> Find(std::span<const Line> wanted, std::span<const Line> sou
   return found;
 }
 
-/// How many characters two lines share at their begins and ends, indentation apart.
+/// How many characters two lines share at their beginnings and ends, ignoring indentation.
 size_t Likeness(std::string_view a, std::string_view b) {
   a.remove_prefix(IndentOf(a));
   b.remove_prefix(IndentOf(b));
@@ -61,24 +61,23 @@ size_t Likeness(std::string_view a, std::string_view b) {
   return front + back;
 }
 
-/// The most telling thing about a text that is not there: where it comes nearest.
+/// For a text that does not occur: the line of the source that is most similar to its longest line.
 std::string NearestLine(std::span<const Line> wanted, std::span<const Line> source) {
-  // The longest line says most about the place.
-  const auto telling =
+  const auto longest =
       std::max_element(wanted.begin(), wanted.end(),
                        [](const Line& a, const Line& b) { return a.text.size() < b.text.size(); });
   size_t best = 0, likeness = 0;
   for (size_t i = 0; i < source.size(); ++i) {
-    const size_t alike = Likeness(telling->text, source[i].text);
+    const size_t alike = Likeness(longest->text, source[i].text);
     if (alike > likeness) best = i;
     likeness = std::max(likeness, alike);
   }
   if (likeness == 0) return "no line of the file resembles it";
   constexpr size_t kShown = 160;
   const std::string_view near = source[best].text;
-  const std::string_view verb = near == telling->text ? "matches" : "is nearest to";
+  const std::string_view verb = near == longest->text ? "matches" : "is nearest to";
   return fmt::format("its line \"{}\" {} line {} of the file, \"{}\"",
-                     telling->text.substr(0, kShown), verb, best + 1, near.substr(0, kShown));
+                     longest->text.substr(0, kShown), verb, best + 1, near.substr(0, kShown));
 }
 
 /// The lines [begin, end) of the source that an edit replaces.
@@ -89,12 +88,12 @@ struct Place {
 Result<Place> PlaceOf(const Edit& edit, size_t index, std::span<const Line> source) {
   const std::string search = edit.search + '\n';
   const std::vector<Line> wanted = LinesOf(search);
-  const bool says_nothing =
+  const bool is_all_blank =
       std::all_of(wanted.begin(), wanted.end(), [](const Line& line) { return line.text.empty(); });
-  if (says_nothing) {
+  if (is_all_blank) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("edit {}: the search text is empty", index + 1),
-                "to insert lines, search for a line beside them and repeat it in the replacement");
+                "to insert lines, search for a neighbouring line and repeat it in the replacement");
   }
   const std::vector<size_t> found = Find(wanted, source);
   if (found.empty()) {

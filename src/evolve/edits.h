@@ -1,5 +1,5 @@
-// Applies a model's search-and-replace edits to a kernel, strictly: an edit that could be meant for
-// two places, or for none, is refused with what the model needs to mend it.
+// Applies a model's search-and-replace edits to a kernel, strictly: an edit must match exactly one
+// place. Otherwise the error says what the model needs to correct the edit.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace cupel::evolve {
 
-/// Each search text must stand in `source` exactly once, as whole lines; blanks at the ends of
-/// lines and CRLF do not count, all else does. All edits are of `source` as it is, and must not
-/// overlap. The lines between them come out byte by byte. Error kInvalidArgument names the edit,
-/// how often its text occurs and the line that comes nearest.
+/// Each search text must occur in `source` exactly once, as whole lines. Blanks at line ends and
+/// CRLF are ignored; everything else must match. All edits refer to the original `source` and must
+/// not overlap. Lines between edits are copied unchanged, byte by byte. Error kInvalidArgument
+/// names the edit, how often its text occurs, and the nearest line.
 Result<std::string> ApplyEdits(std::string_view source, const std::vector<Edit>& edits);
 
 }  // namespace cupel::evolve

@@ -31,11 +31,11 @@ TEST(ApplyEdits, ReplacesInsertsAndDeletesWholeLines) {
   EXPECT_EQ(Applied({}), kEdited);
 }
 
-TEST(ApplyEdits, SeesTheFileAsItWas) {
+TEST(ApplyEdits, AppliesAllEditsToTheOriginalFile) {
   EXPECT_EQ(Applied({{"one", "two"}, {"two", "one"}}, "one\ntwo\n"), "two\none\n");
 }
 
-TEST(ApplyEdits, NeedsOnePlace) {
+TEST(ApplyEdits, RejectsTextThatOccursTwice) {
   EXPECT_THAT(
       Applied({{"    c();", "x"}, {"  for (;;) {", "x"}}),
       HasSubstr("edit 2: the search text occurs 2 times in the file, first at lines 2 and 5"));
@@ -43,7 +43,7 @@ TEST(ApplyEdits, NeedsOnePlace) {
   EXPECT_THAT(Applied({{"  }\n  for (;;) {", "x"}}), HasSubstr("x\n    c();"));
 }
 
-TEST(ApplyEdits, SaysWhereATextThatIsNotThereComesNearest) {
+TEST(ApplyEdits, NamesTheNearestLineOfAMissingText) {
   EXPECT_EQ(Applied({{"    c(1);", "x"}}),
             "edit 1: the search text does not occur in the file; its line \"    c(1);\" is nearest "
             "to line 6 of the file, \"    c();\"");
@@ -53,12 +53,12 @@ TEST(ApplyEdits, SaysWhereATextThatIsNotThereComesNearest) {
   EXPECT_THAT(Applied({{"int a", "x"}}), HasSubstr("does not occur"));  // lines are whole
 }
 
-TEST(ApplyEdits, BlanksAtTheEndsOfLinesDoNotCount) {
+TEST(ApplyEdits, IgnoresBlanksAtLineEnds) {
   EXPECT_EQ(Applied({{"a;  \nb;", "c;"}}, "a;\r\nb;\t\r\nz\r\n"), "c;\nz\r\n");
   EXPECT_THAT(Applied({{"a  b", "x"}}, "a b\n"), HasSubstr("does not occur"));
 }
 
-TEST(ApplyEdits, RefusesEmptySearchesAndOverlaps) {
+TEST(ApplyEdits, RejectsEmptySearchesAndOverlaps) {
   EXPECT_EQ(Applied({{"", "x"}}), "edit 1: the search text is empty");
   EXPECT_EQ(Applied({{" \n\t", "x"}}), "edit 1: the search text is empty");
   EXPECT_EQ(Applied({{"    c();\n  }", "x"}, {"  for (;;) {\n    c();", "y"}}),

@@ -69,8 +69,8 @@ Status Evaluator::Evaluate(std::span<const int64_t> ids) {
   });
 }
 
-/// The stage at which a judged candidate stands or falls, with what the next proposals are told of
-/// it: how fast it is and why, or what is wrong with it.
+/// The "judge" stage of a candidate, with the text that later prompts show: a profile if it was
+/// accepted, otherwise what is wrong with it.
 Result<archive::Stage> Evaluator::StageOf(int64_t id, const assay::Candidate& built,
                                           const assay::Judged& judged, double seconds) const {
   const judge::Verdict& verdict = judged.verdict;
@@ -130,7 +130,8 @@ Status Evaluator::EvaluateOne(int64_t id, const assay::Candidate& built) {
   return Report(fmt::format("candidate {} {}", id, verdict.decision));
 }
 
-/// The search settings first; then, for one that would be the new best, everything on fresh cases.
+/// Judges on the search settings first. A potential new best is then judged on all settings with
+/// fresh cases.
 Result<assay::Judged> Evaluator::Judge(int64_t id, const assay::Candidate& built,
                                        std::optional<Standing>* standing) {
   const assay::Question search = SearchQuestion();
@@ -157,17 +158,17 @@ Result<std::optional<Champion>> Evaluator::BestSoFar() {
   }
   const auto* image = std::get_if<build::Image>(&champion_->built);
   if (image == nullptr) {
-    return Fail(ErrorCode::kEnvironment,
-                fmt::format("the best kernel, {}, does not compile any more",
-                            SourcePath(best->id).string()),
-                "restore the file, or the toolkit that the run began with");
+    return Fail(
+        ErrorCode::kEnvironment,
+        fmt::format("the best kernel, {}, no longer compiles", SourcePath(best->id).string()),
+        "restore the file, or the CUDA toolkit that the run started with");
   }
   TRY_ASSIGN(const archive::Counts counts, parts_.archive.Count());
   return std::optional<Champion>(
       Champion{image, *best->objective, static_cast<int>(counts.accepted)});
 }
 
-/// The objective is compared on the single settings, which the paper times.
+/// Objectives are compared on the single settings, which the paper times.
 assay::Question Evaluator::SearchQuestion() const {
   assay::Question question = question_;
   const auto wants = [&](task::SettingKind kind) {

@@ -1,7 +1,7 @@
-// The way of every candidate of a run from source to verdict: build, judge, measure, archive. A
-// candidate is first judged on the search settings; one that would be the new best is judged again
-// on all settings with fresh cases before it is believed. All state is in the archive, so that a
-// run goes on after a kill at any instant.
+// Takes each candidate of a run from source to verdict: build, judge, measure, archive. A candidate
+// is first judged on the search settings. A potential new best is judged again, on all settings
+// with fresh cases, before it is accepted. All state is in the archive, so a run can resume after a
+// kill at any time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,9 +22,9 @@ namespace cupel::evolve {
 struct RunProgress {
   std::string stage;
   archive::Counts counts;
-  int budget = 0;                       // candidates in all; 0 while unknown
+  int budget = 0;                       // total candidates; 0: unknown
   std::string_view objective;           // its kind
-  double start = 0, best_value = 0;     // of the objective; 0 while unknown
+  double start = 0, best_value = 0;     // of the objective; 0: unknown
   int64_t best = 0;                     // candidate id
   int generation = 0, generations = 0;  // 0: the run has none
   double usd = 0;                       // spent on models
@@ -32,22 +32,22 @@ struct RunProgress {
 };
 
 struct EvaluatorOptions {
-  device::Description device;  // that kernels are made for
-  int builds_ahead = 2;        // compilations at a time
+  device::Description device;  // the target of the kernels
+  int builds_ahead = 2;        // concurrent compilations
   uint64_t seed = 0;
-  bool user_seed = false;  // cases from the seed rather than from the pool
-  /// Where candidates are written for the compiler and for people.
+  bool user_seed = false;  // draw cases from the seed, not from the pool
+  /// Folder for candidate sources, for the compiler and for users.
   std::filesystem::path source_folder;
-  /// What a linter says of an accepted kernel, as lines; empty: none is asked.
+  /// Linter remarks on an accepted kernel, as lines. If empty, no linter runs.
   std::function<std::string(const std::filesystem::path&)> remarks = {};
-  /// What a GPU's profile says of an accepted kernel, as a page; `plan` is of `setting`.
-  /// Empty: what judging counted is told instead. Errors: kCancelled.
+  /// The GPU profile of an accepted kernel, as a page; `plan` is the plan of `setting`. If empty,
+  /// the page shows the judge's counts instead. Errors: kCancelled.
   std::function<Result<std::string>(const build::Image&, const plan::Plan&,
                                     const std::string& setting)>
       profile = {};
 };
 
-/// Of a run: what is asked, and by what it is measured. Borrowed.
+/// Borrowed.
 struct RunParts {
   archive::Archive& archive;
   assay::Assay& assay;
@@ -57,21 +57,21 @@ struct RunParts {
 /// Not thread-safe.
 class Evaluator {
  public:
-  /// `question` names task, direction, kinds and trials of the final word.
+  /// `question`: task, direction, setting kinds and trials of the final judgement.
   Evaluator(const RunParts& parts, assay::Question question, EvaluatorOptions options,
             std::function<void(const RunProgress&)> progress);
 
-  /// Compiles these, several at a time; what was compiled before comes from the cache. In their
-  /// order; `each` may look at one while the next are compiled.
+  /// Compiles these candidates, several at a time; earlier builds come from the cache. Calls `each`
+  /// in the order of `ids`, while the next ones compile.
   Status Build(std::span<const int64_t> ids,
                const std::function<Status(int64_t id, const assay::Candidate& built)>& each);
-  /// Judges those of these that have no verdict yet and were not dropped, in their order.
+  /// Judges the candidates of `ids`, in order. Skips those that have a verdict or were dropped.
   Status Evaluate(std::span<const int64_t> ids);
 
-  /// What progress reports show beside the archive's own facts.
+  /// Values that progress reports show in addition to those from the archive.
   RunProgress& shown() { return shown_; }
   Status Report(const std::string& stage);
-  /// The facts of the last Report() beside a new stage: does not touch the archive.
+  /// Repeats the last Report() with a new stage. Does not use the archive.
   void ShowAgain(const std::string& stage);
 
  private:
@@ -91,7 +91,7 @@ class Evaluator {
   EvaluatorOptions options_;
   std::function<void(const RunProgress&)> progress_;
   RunProgress shown_, reported_;
-  std::optional<assay::Candidate> champion_;  // built; of the best so far
+  std::optional<assay::Candidate> champion_;  // the best so far, built
 };
 
 }  // namespace cupel::evolve

@@ -26,7 +26,7 @@ llm::Ensemble EnsembleOf(const EvolutionParts& parts, const EvolutionOptions& op
   return llm::Ensemble(std::move(members), ensemble);
 }
 
-/// Where the last generation left it, or the beginning.
+/// The state after the last complete generation, or the initial state.
 Result<SearchState> StateOfRun(const EvolutionParts& parts, const EvolutionOptions& options,
                                const archive::Candidate& start) {
   SearchState state{0, EnsembleOf(parts, options), Hints::BuiltIn(),
@@ -37,7 +37,7 @@ Result<SearchState> StateOfRun(const EvolutionParts& parts, const EvolutionOptio
     TRY(Restore(json, state));
     return state;
   }
-  for (Island& island : state.islands) Settle(island, {start.id, *start.objective});
+  for (Island& island : state.islands) AddMember(island, {start.id, *start.objective});
   const auto recorded = options.recorded_reading.find(1);
   if (recorded != options.recorded_reading.end()) state.reads = recorded->second;
   return state;

@@ -1,9 +1,9 @@
-// The paper's loop (arXiv 2509.14279, stage 2) and what goes beyond it: generations of proposals by
-// language models, filtered by novelty, the compiler and reviewers, judged and measured; parents,
-// examples, hints and models are chosen by what earlier ones earned. Everything that a generation
-// decides follows from the seed, the state that the one before left, and the answers and verdicts
-// in the archive: a run that was cut off does its unfinished generation again, and asks and judges
-// nothing twice. docs/evolve.md describes the whole.
+// The paper's loop (arXiv 2509.14279, stage 2) with extensions; docs/evolve.md describes it. In
+// each generation, language models propose kernels. Novelty, the compiler and reviewers filter the
+// proposals; the rest is judged and measured. Earlier results decide which parents, examples, hints
+// and models are used. The decisions of a generation depend only on the seed, the state after the
+// generation before, and the answers and verdicts in the archive. An interrupted run therefore
+// repeats its unfinished generation without asking or judging anything twice.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,22 +21,23 @@
 
 namespace cupel::evolve {
 
+/// When reviewers read proposals before these are judged.
 enum class Reading {
-  kOff,   // the first `evaluations` that compile are judged
-  kOn,    // the best `evaluations` by the reviewers' score are judged
-  kAuto,  // as kOn while it pays (cascade.h); then all that compile are judged
+  kOff,   // judge the first `evaluations` that compile
+  kOn,    // judge the best `evaluations` by the reviewers' score
+  kAuto,  // as kOn while reviews pay (cascade.h); after that, judge all that compile
 };
 
-/// The defaults are the paper's where it says what it did. 0 switches a number's ingredient off.
+/// The defaults are the paper's where the paper gives them. A number of 0 switches its feature off.
 struct EvolutionOptions {
   int generations = 10;
-  int proposals = 8;    // a generation
-  int evaluations = 4;  // of them
+  int proposals = 8;    // per generation
+  int evaluations = 4;  // judged proposals per generation
   int examples = 5;     // accepted kernels in a prompt, slowest first
   int failures = 3;     // recent mistakes in a prompt
-  int hints = 2;        // in a prompt
-  int reflections = 1;  // rounds
-  int polish = 8;       // variants that the tuner tries of each new best
+  int hints = 2;        // per prompt
+  int reflections = 1;  // rounds per proposal
+  int polish = 8;       // variants of each new best that the tuner tries
   int islands = 1;
   int migrate_every = 3;     // generations
   int new_hint_every = 5;    // generations
@@ -44,16 +45,16 @@ struct EvolutionOptions {
   bool sequential = false;   // proposals in one conversation, each different from those before
   bool crossover = true, edits = true, novelty = true;
   bool feedback = true, summary = true;  // the profile page, a model's three recommendations
-  bool bandit = true;                    // else models are chosen by their weights alone
+  bool bandit = true;                    // if false, only the weights choose models
   Reading reading = Reading::kAuto;
   review::ReviewOptions review;
   uint64_t seed = 0;
 
-  std::string operation;  // what is asked, as text
+  std::string operation;  // the operation, as text (operation.h)
   /// "8.27 us (estimate)".
   std::function<std::string(double)> objective_text;
   std::vector<double> weights;  // of the models
-  /// Of a replay: whether the recorded run read before it judged, by generation.
+  /// For a replay: whether the recorded run reviewed before it judged, by generation.
   std::map<int, bool> recorded_reading;
 };
 
@@ -65,9 +66,9 @@ struct EvolutionParts {  // borrowed
   std::vector<llm::Asker*> reviewers;
 };
 
-/// Goes on from what the archive holds; `start` is the source of the starting kernel. Errors:
-/// kCancelled; that no model can be asked any more (budget, network): the archive is ready to go
-/// on.
+/// Starts or resumes the run in the archive; `start` is the source of the starting kernel. Errors:
+/// kCancelled, and errors of the models if none can be asked any more (budget, network). The run
+/// can be resumed after an error.
 Result<RunResult> Evolve(const EvolutionParts& parts, const std::string& start,
                          const EvolutionOptions& options);
 

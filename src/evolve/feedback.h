@@ -1,5 +1,5 @@
-// What is known of the speed of an accepted kernel, condensed to at most a page for whoever writes
-// the next one; and a model's three recommendations drawn from it.
+// Summarises the performance of an accepted kernel on at most one page, for the prompts of later
+// proposals. Also asks a model for three recommendations based on that page.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,26 +21,25 @@ struct Profiled {
   const judge::Verdict& verdict;  // accepted
   const device::Description& device;
   std::string_view source;
-  std::string_view objective;             // "8.27 us (estimate)"; empty: not known
-  std::string_view measured = {};         // pages of a GPU's profile; take the place of the counts
-  std::string_view remarks = {};          // a linter's
-  const plan::Plan* plan = nullptr;       // of one setting; null: not known
-  std::string_view planned_setting = {};  // SettingReport::id of that one
+  std::string_view objective;             // "8.27 us (estimate)"; empty: unknown
+  std::string_view measured = {};         // pages of a GPU profile; replace the counts
+  std::string_view remarks = {};          // of a linter
+  const plan::Plan* plan = nullptr;       // of one setting; null: unknown
+  std::string_view planned_setting = {};  // SettingReport::id of `plan`
 };
 
-/// At most kMaxFeedback bytes: time (of all settings; the rest is of the single one, else of the
-/// one that takes longest), bottleneck in words with its lines, what wastes work, traffic against
-/// what the call must move at least, occupancy and what limits it, ptxas's resources.
+/// At most kMaxFeedback bytes: the times of all settings; the bottleneck with its source lines,
+/// wasted work, traffic compared with the minimum, occupancy and its limit, and ptxas's resources.
+/// The details describe the single setting, or the slowest one if no single setting was judged.
 std::string FeedbackPage(const Profiled& profiled);
 
-/// What a model recommends to do next, exactly three pieces of advice. An answer in another form is
-/// sent back once with what is wrong with it. Errors: those of asking; kInvalidArgument where both
-/// answers are unusable.
+/// Asks a model for exactly three recommendations. If the answer has another form, asks once more
+/// and says what is wrong. Errors: those of asking; kInvalidArgument if both answers are unusable.
 Result<std::vector<std::string>> Recommend(llm::Asker& asker, std::string_view operation,
                                            std::string_view source, std::string_view feedback);
 
-/// The three of an answer in the form "1. …", "2. …", "3. …" behind "RECOMMENDATIONS:". Error
-/// kInvalidArgument says what is wrong, fit to be given back.
+/// Reads the recommendations "1. …", "2. …", "3. …" after "RECOMMENDATIONS:". The text of error
+/// kInvalidArgument can be sent to the model.
 Result<std::vector<std::string>> ReadRecommendations(std::string_view answer);
 
 }  // namespace cupel::evolve

@@ -56,7 +56,7 @@ judge::Verdict Accepted() {
 
 constexpr std::string_view kSource = "int a;\n  sum += x[threadIdx.x * 32];\n";
 
-TEST(Feedback, TellsTheBottleneckItsLineTheTrafficAndTheResources) {
+TEST(Feedback, ShowsBottleneckLineTrafficAndResources) {
   const judge::Verdict verdict = Accepted();
   plan::Plan plan;
   plan.buffers.resize(2);
@@ -87,7 +87,7 @@ TEST(Feedback, TellsTheBottleneckItsLineTheTrafficAndTheResources) {
   EXPECT_LT(page.find("big<64><<<100, 256>>>"), page.find("small<<<100, 256>>>"));
 }
 
-TEST(Feedback, OfSeveralSettingsTheSlowestIsToldInFull) {
+TEST(Feedback, DescribesTheSlowestOfSeveralSettings) {
   judge::Verdict verdict = Accepted();
   judge::SettingReport& first = verdict.settings.front();
   first.id = "multi-0";
@@ -110,13 +110,14 @@ TEST(Feedback, OfSeveralSettingsTheSlowestIsToldInFull) {
   EXPECT_THAT(page(), HasSubstr("at batch_size=64: 12 us\nat batch_size=512: 90 us\n"));
   EXPECT_THAT(page(), HasSubstr("A call at batch_size=512: 90 us"));
   EXPECT_THAT(page(), HasSubstr("huge<<<100, 256>>>"));
-  EXPECT_THAT(page(), Not(HasSubstr("arguments read once")));  // the plan is another setting's
+  EXPECT_THAT(page(),
+              Not(HasSubstr("arguments read once")));  // the plan belongs to another setting
   verdict.settings.assign(40, slow);
   EXPECT_LE(page().size(), kMaxFeedback);
   EXPECT_THAT(page(), HasSubstr("and 30 more"));
 }
 
-TEST(Feedback, AGpusProfileTakesThePlaceOfCounts) {
+TEST(Feedback, ReplacesCountsByAGpuProfile) {
   const judge::Verdict verdict = Accepted();
   const std::string page = FeedbackPage({.verdict = verdict,
                                          .device = device::All()[0],
@@ -145,7 +146,7 @@ TEST(Feedback, IsBounded) {
   EXPECT_LE(page.size(), kMaxFeedback);
 }
 
-TEST(Recommendations, AreExactlyThree) {
+TEST(Recommendations, RequiresExactlyThree) {
   EXPECT_THAT(ReadRecommendations("I looked.\n\nRECOMMENDATIONS:\n1. Vectorise the loads:\n   they "
                                   "are half.\n2. **Fuse.**\n\n3. Unroll.\n")
                   .value(),
@@ -181,15 +182,15 @@ class ScriptedSummariser final : public llm::Asker {
   std::vector<std::string> answers_;
 };
 
-TEST(Recommendations, AnUnusableAnswerIsSentBackOnce) {
-  ScriptedSummariser mended({"Use shared memory.", "RECOMMENDATIONS:\n1. a\n2. b\n3. c"});
-  const auto advice = Recommend(mended, "add one", "int a;", "bound by dram");
+TEST(Recommendations, AsksOnceMoreAfterAnUnusableAnswer) {
+  ScriptedSummariser corrected({"Use shared memory.", "RECOMMENDATIONS:\n1. a\n2. b\n3. c"});
+  const auto advice = Recommend(corrected, "add one", "int a;", "bound by dram");
   ASSERT_TRUE(advice);
   EXPECT_THAT(*advice, ElementsAre("a", "b", "c"));
-  EXPECT_THAT(mended.requests[0].messages[0].text, HasSubstr("bound by dram"));
-  EXPECT_THAT(mended.requests[1].messages[2].text, HasSubstr("RECOMMENDATIONS: is missing"));
-  ScriptedSummariser stubborn({"No.", "No."});
-  EXPECT_FALSE(Recommend(stubborn, "add one", "int a;", "bound by dram"));
+  EXPECT_THAT(corrected.requests[0].messages[0].text, HasSubstr("bound by dram"));
+  EXPECT_THAT(corrected.requests[1].messages[2].text, HasSubstr("RECOMMENDATIONS: is missing"));
+  ScriptedSummariser unusable({"No.", "No."});
+  EXPECT_FALSE(Recommend(unusable, "add one", "int a;", "bound by dram"));
 }
 
 }  // namespace

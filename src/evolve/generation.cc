@@ -21,9 +21,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kAuditShare = 0.125;  // of what reviewers stop is judged all the same
+constexpr double kAuditShare = 0.125;  // share of stopped candidates that is judged nevertheless
 constexpr size_t kMostHints = 32;
-// What a proposal has earned for its model and its hints.
+// Rewards of a proposal for its model and its hints.
 constexpr double kRight = 0.3, kBetterThanParent = 0.6, kNewBest = 1;
 
 /// A proposal that became a candidate.
@@ -31,9 +31,9 @@ struct Entry {
   size_t slot = 0;
   int64_t id = 0;
   std::string source;
-  bool is_out = false;      // fell before the judge
-  double score = 0.5;       // of the reviewers
-  bool is_audited = false;  // judged although they would not have it
+  bool is_out = false;      // stopped before the judge
+  double score = 0.5;       // by the reviewers
+  bool is_audited = false;  // judged although reviewers stopped it
 };
 
 class Generation {
@@ -52,15 +52,15 @@ class Generation {
     parts_.evaluator.shown().generation = number_;
     TRY_ASSIGN(before_, CandidatesBefore(parts_.archive, number_));
     const archive::Candidate* best = BestOf(before_);
-    if (best == nullptr) return Fail(ErrorCode::kInternal, "a generation without a parent");
+    if (best == nullptr) return Fail(ErrorCode::kInternal, "the generation has no parent");
     best_before_ = *best->objective;
-    TRY(Say("summarising"));
+    TRY(ReportStage("summarising"));
     TRY_ASSIGN(plan_, MakePlan(parts_, options_, number_, before_, state_, memory_, random_));
     TRY(Ask());
     TRY(AddCandidates());
     TRY(DropCopies());
     TRY(Compile());
-    if (reads_) TRY(Read());
+    if (reads_) TRY(Review());
     TRY(Choose());
     TRY(parts_.evaluator.Evaluate(chosen_));
     TRY(Learn());
@@ -70,7 +70,7 @@ class Generation {
   }
 
  private:
-  Status Say(const std::string& what) {
+  Status ReportStage(const std::string& what) {
     RunProgress& shown = parts_.evaluator.shown();
     const llm::Spending spent = parts_.conversations.Spent();
     shown.usd = llm::Dollars(spent.money);
@@ -83,8 +83,8 @@ class Generation {
     asking.generation = number_;
     asking.reflections = options_.reflections;
     asking.sequential = options_.sequential;
-    TRY(Say(fmt::format("asking for {} proposals", plan_.slots.size())));
-    // The archive is the askers' while they work: what is shown meanwhile is not read from it.
+    TRY(ReportStage(fmt::format("asking for {} proposals", plan_.slots.size())));
+    // While askers work, only they may use the archive, so progress is not read from it.
     TRY_ASSIGN(proposed_, AskForProposals(plan_.slots, parts_.proposers, asking, [this](int done) {
                  parts_.evaluator.ShowAgain(fmt::format("generation {}: {} of {} proposals",
                                                         number_, done, plan_.slots.size()));
@@ -115,7 +115,7 @@ class Generation {
       TRY_ASSIGN(const auto added, parts_.archive.AddCandidate(CandidateOf(slot, one)));
       TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(added.id));
       if (candidate.generation < number_ || !taken.insert(added.id).second) {
-        ++copies_;  // byte for byte what the run has
+        ++copies_;  // identical to a candidate of the run
         continue;
       }
       for (const std::string& exchange : one.exchanges) {
@@ -137,7 +137,7 @@ class Generation {
     candidate.description = one.name.empty() ? fmt::format("proposal {}", slot.number) : one.name;
     candidate.generation = number_;
     candidate.parents = slot.parents;
-    candidate.meta = DumpJson(Json{{"operator", Name(slot.way)},
+    candidate.meta = DumpJson(Json{{"operator", Name(slot.op)},
                                    {"name", one.name},
                                    {"thought", one.thought},
                                    {"island", state_.islands[plan_.island].id},
@@ -148,8 +148,8 @@ class Generation {
     return candidate;
   }
 
-  /// A stage of this candidate that an earlier, unfinished go at this generation left.
-  Result<std::optional<archive::Stage>> Left(int64_t id, std::string_view name) const {
+  /// A stage that was recorded for this candidate before the generation was interrupted.
+  Result<std::optional<archive::Stage>> RecordedStage(int64_t id, std::string_view name) const {
     TRY_ASSIGN(const auto stages, parts_.archive.StagesOf(id));
     for (const archive::Stage& stage : stages) {
       if (stage.name == name) return std::optional<archive::Stage>(stage);
@@ -157,16 +157,16 @@ class Generation {
     return std::optional<archive::Stage>();
   }
 
-  Status Leave(Entry& entry, const char* name, bool passed, const Json& detail, double seconds,
-               bool drop) {
-    TRY_ASSIGN(const auto left, Left(entry.id, name));
+  Status RecordStage(Entry& entry, const char* name, bool passed, const Json& detail,
+                     double seconds, bool drop) {
+    TRY_ASSIGN(const auto recorded, RecordedStage(entry.id, name));
     const archive::Stage stage{entry.id, name, passed, DumpJson(detail), seconds};
     entry.is_out = entry.is_out || drop;
     TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(entry.id));
     if (drop && candidate.status != archive::CandidateStatus::kDone) {
       return parts_.archive.Drop(stage);
     }
-    return left ? Status() : parts_.archive.AddStage(stage);
+    return recorded ? Status() : parts_.archive.AddStage(stage);
   }
 
   Status DropCopies() {
@@ -187,7 +187,7 @@ class Generation {
       if (nearest) {
         detail = {{"nearest", ids[nearest->index]}, {"similarity", nearest->similarity}};
       }
-      TRY(Leave(entry, "novelty", !copy, detail, SecondsSince(start), copy));
+      TRY(RecordStage(entry, "novelty", !copy, detail, SecondsSince(start), copy));
       copies_ += copy ? 1 : 0;
       ids.push_back(entry.id);
       known.push_back(*own);
@@ -195,7 +195,7 @@ class Generation {
     return {};
   }
 
-  std::vector<int64_t> Standing() const {
+  std::vector<int64_t> Remaining() const {
     std::vector<int64_t> ids;
     for (const Entry& entry : entries_) {
       if (!entry.is_out) ids.push_back(entry.id);
@@ -208,7 +208,7 @@ class Generation {
                          [&](const Entry& one) { return one.id == id; });
   }
 
-  /// What does not compile has its verdict at once, and takes nobody's place before the judge.
+  /// Candidates that do not compile get their verdict now and do not use a place before the judge.
   Status Compile() {
     std::vector<int64_t> broken;
     auto start = Clock::now();
@@ -216,48 +216,48 @@ class Generation {
       Entry& entry = Of(id);
       const bool fine = std::holds_alternative<build::Image>(built.built);
       const double seconds = SecondsSince(std::exchange(start, Clock::now()));
-      TRY(Leave(entry, "build", fine, Json::object(), seconds, false));
+      TRY(RecordStage(entry, "build", fine, Json::object(), seconds, false));
       if (!fine) {
         entry.is_out = true;
         broken.push_back(id);
       }
       return {};
     };
-    TRY(parts_.evaluator.Build(Standing(), look));
+    TRY(parts_.evaluator.Build(Remaining(), look));
     return parts_.evaluator.Evaluate(broken);
   }
 
-  Status Read() {
-    std::vector<Entry*> standing;
+  Status Review() {
+    std::vector<Entry*> remaining;
     for (Entry& entry : entries_) {
-      if (!entry.is_out) standing.push_back(&entry);
+      if (!entry.is_out) remaining.push_back(&entry);
     }
-    reviewed_ = static_cast<int>(standing.size());
-    TRY(Say(fmt::format("reviewing {} candidates", standing.size())));
+    reviewed_ = static_cast<int>(remaining.size());
+    TRY(ReportStage(fmt::format("reviewing {} candidates", remaining.size())));
     const auto start = Clock::now();
-    TRY_ASSIGN(const std::vector<Json> reviews, Reviews(standing));
+    TRY_ASSIGN(const std::vector<Json> reviews, Reviews(remaining));
     const double each = SecondsSince(start) / std::max<double>(1, reviewed_);
-    for (size_t i = 0; i < standing.size(); ++i) {
-      Entry& entry = *standing[i];
-      constexpr const char* kWhat = "what the review's stage left";
+    for (size_t i = 0; i < remaining.size(); ++i) {
+      Entry& entry = *remaining[i];
+      constexpr const char* kWhat = "the record of the review stage";
       TRY_ASSIGN(entry.score, JsonNumber(reviews[i], "score", kWhat));
       TRY_ASSIGN(const bool passed, JsonBool(reviews[i], "passed", kWhat));
-      // Some are judged all the same, to see how many good kernels reviewers cost.
+      // Some are judged nevertheless, to measure how many good kernels the reviewers stop.
       Random audit = random_.Fork(fmt::format("audit {}", plan_.slots[entry.slot].number));
       entry.is_audited = !passed && audit.Unit() < kAuditShare;
-      TRY(Leave(entry, "review", passed, reviews[i], each, !passed && !entry.is_audited));
+      TRY(RecordStage(entry, "review", passed, reviews[i], each, !passed && !entry.is_audited));
     }
     return {};
   }
 
-  /// What reviewers say of each, or said before this generation was cut off; all are asked at once.
+  /// The reviews of all entries. Asks concurrently for those that are not recorded yet.
   Result<std::vector<Json>> Reviews(const std::vector<Entry*>& entries) {
     std::vector<std::future<Result<review::Review>>> asked(entries.size());
     std::vector<Json> reviews(entries.size());
     for (size_t i = 0; i < entries.size(); ++i) {
-      TRY_ASSIGN(const auto left, Left(entries[i]->id, "review"));
-      if (!left) continue;
-      TRY_ASSIGN(reviews[i], ParseJson(left->detail, "what the review's stage left"));
+      TRY_ASSIGN(const auto recorded, RecordedStage(entries[i]->id, "review"));
+      if (!recorded) continue;
+      TRY_ASSIGN(reviews[i], ParseJson(recorded->detail, "the record of the review stage"));
     }
     for (size_t i = 0; i < entries.size(); ++i) {
       if (!reviews[i].is_null()) continue;
@@ -272,7 +272,7 @@ class Generation {
     Status status;
     for (size_t i = 0; i < entries.size(); ++i) {
       if (!asked[i].valid()) continue;
-      const auto found = asked[i].get();  // the archive is the askers' until all are back
+      const auto found = asked[i].get();  // until all have answered, only askers use the archive
       if (found) reviews[i] = ToJson(*found);
       if (!found) status = tl::unexpected(found.error());
     }
@@ -280,7 +280,7 @@ class Generation {
     return reviews;
   }
 
-  /// Who is judged.
+  /// Chooses the candidates to judge.
   Status Choose() {
     std::vector<Entry*> candidates;
     for (Entry& entry : entries_) {
@@ -293,7 +293,7 @@ class Generation {
     }
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Entry* a, const Entry* b) { return a->score > b->score; });
-    // Where reviewers were found not to pay, the judge is cheap: it takes all that compiles.
+    // If reviews do not pay, judging is cheap: judge all candidates that compile.
     const bool all = options_.reading == Reading::kAuto && !reads_;
     const size_t places = all ? candidates.size() : static_cast<size_t>(options_.evaluations);
     for (size_t i = 0; i < candidates.size(); ++i) {
@@ -301,15 +301,15 @@ class Generation {
         chosen_.push_back(candidates[i]->id);
         continue;
       }
-      TRY(Leave(*candidates[i], "selection", false,
-                Json{{"score", candidates[i]->score}, {"rank", i + 1}, {"places", places}}, 0,
-                true));
+      TRY(RecordStage(*candidates[i], "selection", false,
+                      Json{{"score", candidates[i]->score}, {"rank", i + 1}, {"places", places}}, 0,
+                      true));
     }
     std::sort(chosen_.begin(), chosen_.end());
     return {};
   }
 
-  /// Models and hints earn by what became of their proposals, in the order of the slots.
+  /// Rewards models and hints for the results of their proposals, in the order of the slots.
   Status Learn() {
     std::map<int64_t, double> values;
     for (const archive::Candidate& one : before_) {
@@ -319,7 +319,7 @@ class Generation {
     for (const Entry& entry : entries_) {
       TRY_ASSIGN(archive::Candidate candidate, parts_.archive.Get(entry.id));
       if (!candidate.objective) continue;
-      Settle(state_.islands[plan_.island], {candidate.id, *candidate.objective});
+      AddMember(state_.islands[plan_.island], {candidate.id, *candidate.objective});
       const double parent = values.at(plan_.slots[entry.slot].parents.front());
       rewards[entry.slot] = *candidate.objective < best_before_ ? kNewBest
                             : *candidate.objective < parent     ? kBetterThanParent
@@ -334,20 +334,20 @@ class Generation {
     return {};
   }
 
-  /// A new best is tuned, which asks no model.
+  /// Tunes a new best. Asks no model.
   Status Polish() {
     if (options_.polish <= 0) return {};
     const archive::Candidate* best = BestOf(accepted_);
     if (best == nullptr || *best->objective >= best_before_) return {};
-    TRY(Say(fmt::format("tuning candidate {}", best->id)));
+    TRY(ReportStage(fmt::format("tuning candidate {}", best->id)));
     TRY_ASSIGN(const auto ids, AddVariants(parts_.archive, best->id, options_.polish, number_,
                                            random_.Fork("polish")));
     TRY(parts_.evaluator.Evaluate(ids));
     for (const int64_t id : ids) {
       TRY_ASSIGN(const archive::Candidate candidate, parts_.archive.Get(id));
-      // One that is no better than what it was made from teaches nobody anything.
+      // Variants that are no better than their parent do not join the island.
       if (candidate.objective && *candidate.objective < *best->objective) {
-        Settle(state_.islands[plan_.island], {candidate.id, *candidate.objective});
+        AddMember(state_.islands[plan_.island], {candidate.id, *candidate.objective});
       }
     }
     return {};
@@ -369,7 +369,7 @@ class Generation {
     return {};
   }
 
-  /// Hints that have earned improvements become the parents of a new one.
+  /// Asks for a new hint, based on the hints that earned most.
   Status NewHint() {
     std::vector<const Hint*> best;
     for (const Hint& hint : state_.hints.all()) {
@@ -385,11 +385,11 @@ class Generation {
       shown.push_back({hint->text, hint->tried, hint->earned});
       parents.push_back(hint->id);
     }
-    TRY(Say("asking for a new hint"));
+    TRY(ReportStage("asking for a new hint"));
     llm::Request request = HintPrompt(options_.operation, shown);
     request.sample = number_;
     const auto answer = parts_.reviewers.front()->Ask("hints", request);
-    if (!answer) return {};  // the next generation says it where nobody can be asked
+    if (!answer) return {};  // if no model can be asked, the next generation reports it
     auto text = ReadHint(answer->text);
     if (!text) return {};
     if (state_.hints.Add(*std::move(text), parents)) state_.hints.Retire(kMostHints);
@@ -446,7 +446,7 @@ class Generation {
   std::vector<Json> unusable_;
   std::vector<Entry> entries_;
   std::vector<int64_t> chosen_;
-  std::vector<archive::Candidate> accepted_;  // proposals that were judged right
+  std::vector<archive::Candidate> accepted_;  // proposals that were accepted
   int copies_ = 0, reviewed_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// One generation: ask, drop copies, compile, let reviewers read, judge, polish, reward.
+// One generation: ask, drop copies, compile, review, judge, tune, reward.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,9 +9,8 @@
 
 namespace cupel::evolve {
 
-/// Does generation state.generation + 1, or what is left of it; then `state` is that after it.
-/// Returns what there is to tell of it, for the archive's log. Errors leave `state` of no use:
-/// those of Evolve.
+/// Runs generation state.generation + 1, or resumes it, and updates `state`. Returns its facts for
+/// the archive's log. Errors: those of Evolve; `state` is then unspecified.
 Result<Json> RunGeneration(const EvolutionParts& parts, const EvolutionOptions& options,
                            SearchState& state, RunMemory& memory);
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMaxId = int64_t{1} << 53;
 
-/// One paragraph: blanks and line ends become one blank each, other control characters go.
+/// One paragraph: each run of blanks and line ends becomes one blank; removes control characters.
 std::string Paragraph(std::string_view text) {
   std::string plain;
   for (const char c : text) {
@@ -41,7 +41,7 @@ Result<Hint> ReadHint(const Json& saved, std::string_view what) {
   const bool sums_fit = hint.earned >= 0 && hint.earned <= hint.tried && std::isfinite(hint.tried);
   if (!sums_fit || hint.id < 0 || hint.id >= kMaxId) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: hint {} has an impossible id or earned more than was tried", what,
+                fmt::format("{}: hint {} has an invalid id, or \"earned\" exceeds \"tried\"", what,
                             hint.id));
   }
   return hint;
@@ -68,7 +68,7 @@ const Hint* Hints::Find(int64_t id) const {
 std::vector<const Hint*> Hints::Sample(int count, Random random) const {
   std::vector<std::pair<double, const Hint*>> draws;
   for (const Hint& hint : hints_) {
-    // A stream for each hint, so that adding one does not change what others draw.
+    // Each hint has its own stream, so that a new hint does not change the draws of others.
     Random own = random.Fork(fmt::format("hint {}", hint.id));
     draws.emplace_back(DrawBeta(own, 1 + hint.earned, 1 + hint.tried - hint.earned), &hint);
   }
@@ -102,11 +102,11 @@ Result<int64_t> Hints::Add(std::string text, std::vector<int64_t> parents) {
     if (first == nullptr) first = Find(parent);
   }
   if (first == nullptr) {
-    return Fail(ErrorCode::kInvalidArgument, "none of the parents of a new hint is there");
+    return Fail(ErrorCode::kInvalidArgument, "none of the parents of the new hint exists");
   }
   for (const Hint& hint : hints_) {
     if (hint.text == text) {
-      return Fail(ErrorCode::kInvalidArgument, fmt::format("hint {} says the same", hint.id));
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("hint {} has the same text", hint.id));
     }
   }
   Hint hint;
@@ -157,14 +157,15 @@ Result<Hints> Hints::FromState(const Json& state) {
   for (const Json& entry : *saved) {
     TRY_ASSIGN(Hint hint, ReadHint(entry, what));
     if (!ids.insert(hint.id).second) {
-      return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: hint {} twice", what, hint.id));
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{}: hint {} occurs twice", what, hint.id));
     }
     hints.push_back(std::move(hint));
   }
   Hints restored(std::move(hints));
   TRY_ASSIGN(const int64_t next_id, JsonInt(state, "next_id", what));
   if (next_id < restored.next_id_ || next_id > kMaxId) {
-    return Fail(ErrorCode::kInvalidArgument, what + ": next_id is no id that is free");
+    return Fail(ErrorCode::kInvalidArgument, what + ": next_id is not a free id");
   }
   restored.next_id_ = next_id;
   return restored;

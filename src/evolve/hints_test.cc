@@ -30,7 +30,7 @@ std::vector<int64_t> Ids(const std::vector<const Hint*>& sample) {
   return ids;
 }
 
-TEST(Hints, BringsTwoDozenOfAllBounds) {
+TEST(Hints, HasTwoDozenBuiltInHintsOfAllBounds) {
   const Hints hints = Hints::BuiltIn();
   EXPECT_THAT(hints.all(), SizeIs(24));
   std::map<std::string, int> bounds;
@@ -46,7 +46,7 @@ TEST(Hints, BringsTwoDozenOfAllBounds) {
   for (const char* bound : {"memory", "compute", "latency"}) EXPECT_GE(bounds[bound], 5) << bound;
 }
 
-TEST(Hints, SamplesOneOfATopicAndRepeatsItselfBySeed) {
+TEST(Hints, SamplesOnePerTopicDeterministically) {
   const Hints hints = Hints::BuiltIn();
   std::set<int64_t> seen;
   for (uint64_t seed = 0; seed < 100; ++seed) {
@@ -58,12 +58,12 @@ TEST(Hints, SamplesOneOfATopicAndRepeatsItselfBySeed) {
     EXPECT_EQ(Ids(sample), Ids(hints.Sample(3, Random(seed))));
     for (const int64_t id : Ids(sample)) seen.insert(id);
   }
-  EXPECT_THAT(seen, SizeIs(24));  // diverse: each is asked for
+  EXPECT_THAT(seen, SizeIs(24));  // every hint is sampled
   EXPECT_THAT(Hints({Make(0, "a"), Make(1, "a"), Make(2, "b")}).Sample(3, Random(1)), SizeIs(2));
   EXPECT_THAT(hints.Sample(0, Random(1)), SizeIs(0));
 }
 
-TEST(Hints, PrefersWhatEarnedAndForgetsNothing) {
+TEST(Hints, PrefersHighRewardsButStillSamplesOthers) {
   Hints hints({Make(0, "a"), Make(1, "b"), Make(2, "c")});
   for (int i = 0; i < 12; ++i) {
     hints.Reward(0, 0);
@@ -77,7 +77,7 @@ TEST(Hints, PrefersWhatEarnedAndForgetsNothing) {
   EXPECT_GT(first[2], 10);
 }
 
-TEST(Hints, OneThatAlwaysEarnedGoesBeforeOneThatIsNew) {
+TEST(Hints, PrefersProvenHintsToNewOnes) {
   Hints hints({Make(0, "a"), Make(1, "b")});
   for (int i = 0; i < 20; ++i) hints.Reward(1, 1);
   int first = 0;
@@ -85,17 +85,17 @@ TEST(Hints, OneThatAlwaysEarnedGoesBeforeOneThatIsNew) {
   EXPECT_NEAR(first, 955, 25);  // 21 of 22: the mean of Beta(21, 1)
 }
 
-TEST(Hints, RewardsAreClamped) {
+TEST(Hints, ClampsRewards) {
   Hints hints({Make(0, "a")});
   hints.Reward(0, 5);
   hints.Reward(0, -1);
   hints.Reward(0, std::nan(""));
-  hints.Reward(9, 1);  // not there
+  hints.Reward(9, 1);  // does not exist
   EXPECT_EQ(hints.Find(0)->tried, 3);
   EXPECT_EQ(hints.Find(0)->earned, 1);
 }
 
-TEST(Hints, EvolvedOnesTakeTheTopicOfTheFirstParent) {
+TEST(Hints, EvolvedHintsInheritTheTopicOfTheFirstParent) {
   Hints hints({Make(3, "a"), Make(7, "b")});
   const auto id = hints.Add("  new\n advice\x01 ", {5, 7, 3});
   ASSERT_TRUE(id) << id.error().ToString();
@@ -103,15 +103,15 @@ TEST(Hints, EvolvedOnesTakeTheTopicOfTheFirstParent) {
   EXPECT_EQ(hints.Find(8)->text, "new advice");
   EXPECT_EQ(hints.Find(8)->topic, "b");
   EXPECT_EQ(hints.Find(8)->origin, "evolved");
-  EXPECT_THAT(hints.Add("new advice", {7}).error().message, HasSubstr("hint 8 says the same"));
+  EXPECT_THAT(hints.Add("new advice", {7}).error().message, HasSubstr("hint 8 has the same text"));
   EXPECT_THAT(hints.Add(" \n", {7}).error().message, HasSubstr("0 characters"));
   EXPECT_THAT(hints.Add(std::string(1001, 'a'), {7}).error().message, HasSubstr("1001"));
   EXPECT_THAT(hints.Add("other", {99}).error().message, HasSubstr("none of the parents"));
 }
 
-TEST(Hints, RetiresTheWorstButNoWholeTopicAndNoIdComesBack) {
+TEST(Hints, RetiresTheWorstButKeepsTopicsAndDoesNotReuseIds) {
   Hints hints({Make(0, "a"), Make(1, "b"), Make(2, "b"), Make(3, "b")});
-  for (int i = 0; i < 5; ++i) hints.Reward(0, 0);  // the worst, alone in its topic
+  for (int i = 0; i < 5; ++i) hints.Reward(0, 0);  // the worst, but the only one of its topic
   hints.Reward(1, 0);
   hints.Reward(2, 0);
   hints.Reward(3, 1);
@@ -127,7 +127,7 @@ TEST(Hints, RetiresTheWorstButNoWholeTopicAndNoIdComesBack) {
   EXPECT_THAT(hints.Sample(2, Random(0)), SizeIs(0));
 }
 
-TEST(Hints, StateGoesRoundAndIsChecked) {
+TEST(Hints, StateSurvivesARoundTripAndIsValidated) {
   Hints hints = Hints::BuiltIn();
   hints.Reward(4, 0.25);
   ASSERT_TRUE(hints.Add("a new one", {4, 2}));

@@ -22,7 +22,7 @@ bool Holds(const std::vector<Scored>& members, int64_t id) {
   return std::any_of(members.begin(), members.end(), [&](const Scored& m) { return m.id == id; });
 }
 
-/// Generations from a candidate up to each of its ancestors, itself (0) included.
+/// The number of generations up to each ancestor of a candidate, including itself (0).
 std::map<int64_t, int> Ancestors(int64_t candidate, const Lineage& lineage) {
   std::map<int64_t, int> steps = {{candidate, 0}};
   std::vector<int64_t> row = {candidate};
@@ -40,7 +40,7 @@ std::map<int64_t, int> Ancestors(int64_t candidate, const Lineage& lineage) {
   return steps;
 }
 
-/// Steps of the shortest way from one to the other through a common ancestor.
+/// The length of the shortest path between two candidates through a common ancestor.
 int Distance(const std::map<int64_t, int>& mine, const std::map<int64_t, int>& other) {
   int distance = kUnrelated;
   for (const auto& [ancestor, steps] : other) {
@@ -64,7 +64,7 @@ size_t IslandOf(int generation, size_t islands) {
   return static_cast<size_t>(generation) % islands;
 }
 
-void Settle(Island& island, Scored candidate) {
+void AddMember(Island& island, Scored candidate) {
   CHECK(std::isfinite(candidate.value));
   std::vector<Scored>& members = island.members;
   std::erase_if(members, [&](const Scored& m) { return m.id == candidate.id; });
@@ -87,7 +87,7 @@ std::optional<int64_t> SelectMate(const std::vector<Island>& islands, size_t hom
                                   const Lineage& lineage, double temperature, Random random) {
   CHECK(home < islands.size());
   const std::vector<Scored>& own = islands[home].members;
-  std::vector<Scored> mates = Everyone(islands);
+  std::vector<Scored> mates = AllMembers(islands);
   std::erase_if(mates, [&](const Scored& m) { return m.id == parent || Holds(own, m.id); });
   if (mates.empty()) mates = own;
   std::erase_if(mates, [&](const Scored& m) { return m.id == parent; });
@@ -109,7 +109,7 @@ std::vector<int64_t> SelectExamples(const std::vector<Scored>& members, size_t c
                                     const SimilarityOf& similarity) {
   struct Open {
     size_t rank = 0;
-    double likeness = 0;  // the largest to those chosen
+    double likeness = 0;  // largest similarity to a chosen example
   };
   std::vector<Open> open;
   for (size_t rank = 0; rank < members.size(); ++rank) open.push_back({rank});
@@ -145,22 +145,22 @@ std::vector<Move> Migrate(std::vector<Island>& islands, int generation, int ever
   for (size_t from = 0; from < islands.size(); ++from) {
     Island& to = islands[(from + 1) % islands.size()];
     if (!best[from] || Holds(to.members, best[from]->id)) continue;
-    Settle(to, *best[from]);
+    AddMember(to, *best[from]);
     moves.push_back({best[from]->id, islands[from].id, to.id});
   }
   return moves;
 }
 
-std::vector<Scored> Everyone(const std::vector<Island>& islands) {
-  std::vector<Scored> everyone;
+std::vector<Scored> AllMembers(const std::vector<Island>& islands) {
+  std::vector<Scored> members;
   std::set<int64_t> seen;
   for (const Island& island : islands) {
     for (const Scored& member : island.members) {
-      if (seen.insert(member.id).second) everyone.push_back(member);
+      if (seen.insert(member.id).second) members.push_back(member);
     }
   }
-  std::sort(everyone.begin(), everyone.end(), Better);
-  return everyone;
+  std::sort(members.begin(), members.end(), Better);
+  return members;
 }
 
 Json StateOf(const std::vector<Island>& islands) {
@@ -183,7 +183,7 @@ Result<std::vector<Island>> IslandsFromState(const Json& state) {
     Island island;
     TRY_ASSIGN(const int64_t id, JsonInt(entry, "id", what));
     if (id != static_cast<int64_t>(islands.size())) {
-      return Fail(ErrorCode::kInvalidArgument, what + ": islands are numbered from 0");
+      return Fail(ErrorCode::kInvalidArgument, what + ": islands must be numbered from 0");
     }
     island.id = static_cast<int>(id);
     TRY_ASSIGN(const Json* members, JsonArray(entry, "members", what));
@@ -193,11 +193,11 @@ Result<std::vector<Island>> IslandsFromState(const Json& state) {
       TRY_ASSIGN(member.value, JsonNumber(saved, "value", what));
       if (!std::isfinite(member.value) || Holds(island.members, member.id)) {
         return Fail(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: candidate {} of island {} is there twice or has no finite "
+                    fmt::format("{}: candidate {} of island {} occurs twice or has no finite "
                                 "value",
                                 what, member.id, id));
       }
-      Settle(island, member);
+      AddMember(island, member);
     }
     islands.push_back(std::move(island));
   }

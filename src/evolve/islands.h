@@ -1,6 +1,6 @@
-// Islands: populations of accepted kernels that evolve apart and exchange their best from time to
-// time (Tanese, "Distributed genetic algorithms", 1989), and what selection picks from them. Pure
-// functions of candidates' ids, objective values and a seeded generator.
+// Islands: separate populations of accepted kernels that exchange their best from time to time
+// (Tanese, "Distributed genetic algorithms", 1989), and the selection of parents and examples from
+// them. Pure functions of candidate ids, objective values and a seeded generator.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,34 +29,36 @@ struct Island {
   bool operator==(const Island&) const = default;
 };
 
-/// Parents of each candidate that has any.
+/// The parents of each candidate that has parents.
 using Lineage = std::map<int64_t, std::vector<int64_t>>;
-/// From 0 to 1, of two candidates' texts (evolve/novelty.h).
+/// The similarity of two candidates' texts, from 0 to 1 (evolve/novelty.h).
 using SimilarityOf = std::function<double(int64_t, int64_t)>;
 
 /// `count` empty islands with ids from 0.
 std::vector<Island> MakeIslands(int count);
 
-/// The island that works on a generation: in turn.
+/// The island that a generation works on. Islands take turns.
 size_t IslandOf(int generation, size_t islands);
 
-/// A candidate that is a member already gets the new value. Values are finite.
-void Settle(Island& island, Scored candidate);
+/// Adds a candidate, or updates its value if it is a member. Values are finite.
+void AddMember(Island& island, Scored candidate);
 
-/// One of `members` (best first), by rank: a rank is exp(1 / temperature) times as likely as the
-/// next one. Temperature 0 always takes the best; a large one takes all alike. nullopt of none.
+/// Picks one of `members` (best first) by rank: each rank is exp(1 / temperature) times as likely
+/// as the next. Temperature 0 always picks the best; a high temperature picks almost uniformly.
+/// nullopt if there are no members.
 std::optional<int64_t> SelectParent(const std::vector<Scored>& members, double temperature,
                                     Random random);
 
-/// A second parent for `parent`, which works on islands[home]: from the members of other islands
-/// that are not at home or, where there are none, from home. Of these, the half whose lineage is
-/// farthest from the parent's, then by rank. Never `parent` itself; nullopt where nobody else is.
+/// Picks a second parent for `parent`, a member of islands[home]. Candidates are members of other
+/// islands that are not on the home island; if there are none, members of the home island. Picks by
+/// rank from the half whose lineage is farthest from the parent's. Never picks `parent` itself;
+/// nullopt if there is no other candidate.
 std::optional<int64_t> SelectMate(const std::vector<Island>& islands, size_t home, int64_t parent,
                                   const Lineage& lineage, double temperature, Random random);
 
-/// Up to `count` of `members` (best first) to show a model, slowest first. The best is always one;
-/// the others weigh rank against likeness to those chosen before (maximal marginal relevance:
-/// Carbonell and Goldstein 1998).
+/// Picks up to `count` of `members` (best first) to show a model; returns them slowest first. The
+/// best is always included. The others balance rank against similarity to earlier choices (maximal
+/// marginal relevance: Carbonell and Goldstein 1998).
 std::vector<int64_t> SelectExamples(const std::vector<Scored>& members, size_t count,
                                     const SimilarityOf& similarity);
 
@@ -64,15 +66,16 @@ struct Move {
   int64_t candidate = 0;
   int from = 0, to = 0;  // ids of islands
 };
-/// After each `every` generations (0: never) the best of each island settles on the next one too,
-/// in a ring. `generation` counts from 0 and has just ended. Those that went where they were not.
+/// After every `every` generations (0: never), copies the best of each island to the next island,
+/// in a ring. `generation`, from 0, has just ended. Returns the moves; a best that is already on
+/// the next island is not one.
 std::vector<Move> Migrate(std::vector<Island>& islands, int generation, int every);
 
-/// All candidates on any island, once, best first.
-std::vector<Scored> Everyone(const std::vector<Island>& islands);
+/// The members of all islands without duplicates, best first.
+std::vector<Scored> AllMembers(const std::vector<Island>& islands);
 
 Json StateOf(const std::vector<Island>& islands);
-/// Error kInvalidArgument: not what StateOf() writes.
+/// Error kInvalidArgument: not the output of StateOf().
 Result<std::vector<Island>> IslandsFromState(const Json& state);
 
 }  // namespace cupel::evolve

@@ -26,9 +26,9 @@ TEST(Islands, TakeTurns) {
 
 TEST(Islands, KeepMembersBestFirst) {
   Island island;
-  for (const Scored scored : {Scored{1, 5}, {2, 3}, {3, 5}, {4, 1}}) Settle(island, scored);
+  for (const Scored scored : {Scored{1, 5}, {2, 3}, {3, 5}, {4, 1}}) AddMember(island, scored);
   EXPECT_THAT(Ids(island.members), ElementsAre(4, 2, 1, 3));
-  Settle(island, {4, 9});
+  AddMember(island, {4, 9});
   EXPECT_THAT(Ids(island.members), ElementsAre(2, 1, 3, 4));
 }
 
@@ -50,66 +50,66 @@ TEST(SelectParent, FollowsRankByTemperature) {
   EXPECT_EQ(SelectParent({}, 1, Random(0)), std::nullopt);
 }
 
-TEST(SelectMate, ComesFromAnotherIslandAndAFarLine) {
-  // 1 is the start; 2 and 3 descend from it, 4 from 2; the other island has grown from 5.
+TEST(SelectMate, PrefersOtherIslandsAndDistantLineages) {
+  // 1 is the start; 2 and 3 descend from 1, and 4 from 2. The other island descends from 5.
   const Lineage lineage = {{2, {1}}, {3, {1}}, {4, {2}}, {6, {5}}};
   std::vector<Island> islands = MakeIslands(2);
-  for (const int64_t id : {1, 2, 4}) Settle(islands[0], {id, static_cast<double>(id)});
-  for (const int64_t id : {1, 3, 6}) Settle(islands[1], {id, static_cast<double>(id)});
+  for (const int64_t id : {1, 2, 4}) AddMember(islands[0], {id, static_cast<double>(id)});
+  for (const int64_t id : {1, 3, 6}) AddMember(islands[1], {id, static_cast<double>(id)});
   std::map<int64_t, int> mates;
   for (uint64_t seed = 0; seed < 50; ++seed)
     ++mates[*SelectMate(islands, 0, 4, lineage, 9, Random(seed))];
-  EXPECT_EQ(mates[6], 50);  // 1 is at home too, 3 is a cousin, 6 is no kin
-  // Alone: the half of home that is farthest, never the parent.
+  EXPECT_EQ(mates[6], 50);  // 1 is also on the home island, 3 is related, 6 is unrelated
+  // Only one island: the most distant half of its members, never the parent.
   islands.resize(1);
   EXPECT_EQ(SelectMate(islands, 0, 4, lineage, 9, Random(1)), 1);
   islands[0].members = {{4, 1}};
   EXPECT_EQ(SelectMate(islands, 0, 4, lineage, 9, Random(1)), std::nullopt);
 }
 
-TEST(SelectMate, BearsALineageWithALoop) {
+TEST(SelectMate, AcceptsALineageWithALoop) {
   std::vector<Island> islands = MakeIslands(1);
-  Settle(islands[0], {1, 1});
-  Settle(islands[0], {2, 2});
+  AddMember(islands[0], {1, 1});
+  AddMember(islands[0], {2, 2});
   EXPECT_EQ(SelectMate(islands, 0, 1, {{1, {2}}, {2, {1}}}, 1, Random(0)), 2);
 }
 
-TEST(SelectExamples, GoFromSlowToFastAndAreNotAllAlike) {
+TEST(SelectExamples, OrdersFromSlowToFastAndAvoidsSimilarOnes) {
   const std::vector<Scored> members = {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6}};
   const auto unlike = [](int64_t, int64_t) { return 0.1; };
   EXPECT_THAT(SelectExamples(members, 3, unlike), ElementsAre(3, 2, 1));
-  // 1, 2, 3 are near-copies of each other: one of them is enough.
+  // 1, 2 and 3 are almost copies of each other: only one of them is picked.
   const auto family = [](int64_t a, int64_t b) { return a <= 3 && b <= 3 ? 0.95 : 0.1; };
   EXPECT_THAT(SelectExamples(members, 3, family), ElementsAre(5, 4, 1));
   EXPECT_THAT(SelectExamples(members, 9, family), ElementsAre(6, 5, 4, 3, 2, 1));
   EXPECT_THAT(SelectExamples({}, 3, family), IsEmpty());
 }
 
-TEST(Migrate, SendsTheBestRoundTheRing) {
+TEST(Migrate, CopiesTheBestToTheNextIsland) {
   std::vector<Island> islands = MakeIslands(3);
-  Settle(islands[0], {1, 1});
-  Settle(islands[0], {2, 2});
-  Settle(islands[1], {3, 3});
+  AddMember(islands[0], {1, 1});
+  AddMember(islands[0], {2, 2});
+  AddMember(islands[1], {3, 3});
   EXPECT_THAT(Migrate(islands, 3, 5), IsEmpty());
   EXPECT_THAT(Migrate(islands, 4, 0), IsEmpty());
   const std::vector<Move> moves = Migrate(islands, 4, 5);
-  ASSERT_EQ(moves.size(), 2u);  // the third has nobody to send
+  ASSERT_EQ(moves.size(), 2u);  // the third island is empty
   EXPECT_EQ(moves[1].candidate, 3);
   EXPECT_EQ(moves[1].from, 1);
   EXPECT_EQ(moves[1].to, 2);
-  // 1 does not go on to the third island in the same round.
+  // 1 does not reach the third island in the same round.
   EXPECT_THAT(Ids(islands[1].members), ElementsAre(1, 3));
   EXPECT_THAT(Ids(islands[2].members), ElementsAre(3));
-  EXPECT_THAT(Ids(Everyone(islands)), ElementsAre(1, 2, 3));
+  EXPECT_THAT(Ids(AllMembers(islands)), ElementsAre(1, 2, 3));
   std::vector<Island> one = MakeIslands(1);
-  Settle(one[0], {1, 1});
+  AddMember(one[0], {1, 1});
   EXPECT_THAT(Migrate(one, 0, 1), IsEmpty());
 }
 
-TEST(IslandsState, GoesRoundAndIsChecked) {
+TEST(IslandsState, SurvivesARoundTripAndRejectsInvalidJson) {
   std::vector<Island> islands = MakeIslands(2);
-  Settle(islands[1], {7, 0.125});
-  Settle(islands[1], {8, 1e-300});
+  AddMember(islands[1], {7, 0.125});
+  AddMember(islands[1], {8, 1e-300});
   const auto restored = IslandsFromState(*ParseJson(DumpJson(StateOf(islands)), "state"));
   ASSERT_TRUE(restored) << restored.error().ToString();
   EXPECT_EQ(*restored, islands);

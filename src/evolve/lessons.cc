@@ -12,25 +12,27 @@
 #include <vector>
 
 #include "base/printable.h"
+#include "base/text.h"
 #include "build/build.h"
 
 namespace cupel::evolve {
 namespace {
 
 constexpr size_t kMostErrors = 5, kMostValues = 3, kMostQuoted = 120, kMostMessage = 480;
-constexpr size_t kRoom = kMaxLessons - 80;  // for items; a line says how many were left out
+constexpr size_t kRoom =
+    kMaxLessons - 80;  // for items; the rest is for the line that counts omitted items
 
-/// Lines of the kernel's source, quoted by their numbers.
-class Lines {
+/// Quotes lines of the kernel's source by number.
+class SourceLines {
  public:
-  explicit Lines(std::string_view source) {
+  explicit SourceLines(std::string_view source) {
     for (size_t at = 0; at <= source.size();) {
       const size_t end = std::min(source.find('\n', at), source.size());
       lines_.push_back(source.substr(at, end - at));
       at = end + 1;
     }
   }
-  /// "      | y[i] = x[i];\n", empty where there is no such line.
+  /// "      | y[i] = x[i];\n", empty if there is no such line.
   std::string Quoted(int number) const {
     if (number < 1 || static_cast<size_t>(number) > lines_.size()) return "";
     const std::string_view line = lines_[static_cast<size_t>(number) - 1];
@@ -57,7 +59,7 @@ std::optional<int> LineOf(const std::string& where, const std::string& file) {
   return line;
 }
 
-/// "kernel.cu:12" as "line 12", since the file has no name for its author.
+/// Replaces "kernel.cu:12" by "line 12": the author does not know the file name.
 std::string WithoutFile(std::string text, const std::string& file) {
   if (file.empty()) return text;
   const std::string name = file + ":";
@@ -67,12 +69,11 @@ std::string WithoutFile(std::string text, const std::string& file) {
   return text;
 }
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsWord(char c) {
   return IsDigit(c) || c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/// Numbers of two or more digits become "…", those of source lines and within names excepted.
+/// Replaces numbers of two or more digits by "…", except line numbers and digits within names.
 std::string WithoutNumbers(const std::string& text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
@@ -94,32 +95,32 @@ std::string Without(const std::string& text, std::string_view from) {
   return text.substr(0, std::min(text.find(from), text.size()));
 }
 
-/// What inputs of a kind hold, for those of docs/judging.md whose names do not say it.
+/// Describes a kind of inputs (docs/judging.md), if its name is not clear.
 std::string KindText(const std::string& kind) {
   static constexpr std::pair<std::string_view, const char*> kTexts[] = {
       {"extremes", "a few elements are a thousand times larger"},
-      {"offset", "everything is shifted by 10 standard deviations"},
-      {"negative", "everything is below zero"},
+      {"offset", "all elements are shifted by 10 standard deviations"},
+      {"negative", "all elements are negative"},
       {"heavy", "heavy tails"},
-      {"constant", "each tensor holds one number everywhere"},
-      {"zeros", "everything is zero"},
+      {"constant", "all elements of a tensor are equal"},
+      {"zeros", "all elements are zero"},
       {"strided", "tensors are views of every second element"},
-      {"shifted", "tensors begin one element behind an aligned address"},
+      {"shifted", "tensors begin one element after an aligned address"},
       {"nan", "one or two elements are NaN"},
       {"infinity", "one or two elements are infinite"},
-      {"tiny", "everything is scaled down by 2^-10"},
-      {"shadow", "in exact arithmetic the kernel computes something else"},
-      {"integers", "small integers, on which the result must be exact"},
+      {"tiny", "all elements are scaled by 2^-10"},
+      {"shadow", "in exact arithmetic the kernel computes a different result"},
+      {"integers", "small integers, for which the result must be exact"},
       {"schedule", "blocks and warps ran in another order"},
-      {"state", "after another call: something was kept in between"}};
+      {"state", "after another call: state was kept between calls"}};
   for (const auto& [name, text] : kTexts) {
     if (kind == name) return text;
   }
   return kind + " inputs";
 }
 
-/// Where a reason comes from.
-struct Place {
+/// The place that a reason refers to.
+struct ReasonPlace {
   const judge::SettingReport* setting = nullptr;
   const judge::Comparison* comparison = nullptr;
   std::string text;  // "output 0, at batch_size=64"
@@ -129,7 +130,7 @@ std::string SizesOf(const judge::SettingReport& setting) {
   return setting.kind == "heldout" ? "other sizes" : setting.description;
 }
 
-/// The setting at which it was seen first; null where it belongs to none.
+/// The first setting with this reason; null if the reason belongs to no setting.
 const judge::SettingReport* SettingOf(const judge::Verdict& verdict, const judge::Reason& reason,
                                       const std::string& file) {
   const std::optional<int> line = LineOf(reason.where, file);
@@ -147,8 +148,8 @@ const judge::SettingReport* SettingOf(const judge::Verdict& verdict, const judge
   return nullptr;
 }
 
-Place PlaceOf(const judge::Verdict& verdict, const judge::Reason& reason, const std::string& file) {
-  Place place;
+ReasonPlace PlaceOf(const judge::Verdict& verdict, const judge::Reason& reason, const std::string& file) {
+  ReasonPlace place;
   place.setting = SettingOf(verdict, reason, file);
   if (const std::optional<int> line = LineOf(reason.where, file)) {
     place.text = fmt::format("line {}", *line);
@@ -174,10 +175,10 @@ Place PlaceOf(const judge::Verdict& verdict, const judge::Reason& reason, const 
 }
 
 std::string ReasonText(const judge::Verdict& verdict, const judge::Reason& reason,
-                       const std::string& file, const Lines& lines) {
-  const Place place = PlaceOf(verdict, reason, file);
+                       const std::string& file, const SourceLines& lines) {
+  const ReasonPlace place = PlaceOf(verdict, reason, file);
   const bool hidden = place.setting != nullptr && place.setting->kind == "heldout";
-  // Other settings and their sizes stand behind these; the first one is enough.
+  // Cut the list of other settings and their sizes: the first setting is enough.
   std::string message = Without(Without(reason.message, "; also in "), "; at sizes derived from");
   message = WithoutFile(Printable(message), file);
   if (hidden) message = WithoutNumbers(message);
@@ -194,20 +195,20 @@ std::string ReasonText(const judge::Verdict& verdict, const judge::Reason& reaso
   return text;
 }
 
-/// `head` and as many of `items` as there is room for; the first one is cut rather than left out.
+/// `head` and as many of `items` as fit. If the first item is too long, it is cut, not omitted.
 std::string Bounded(std::string head, const std::vector<std::string>& items) {
-  size_t told = 0;
+  size_t shown = 0;
   for (const std::string& item : items) {
-    if (head.size() + item.size() > kRoom && told > 0) break;
+    if (head.size() + item.size() > kRoom && shown > 0) break;
     head += item.size() > kRoom ? Fit(item, static_cast<int>(kRoom / 4)) + "\n" : item;
-    ++told;
+    ++shown;
   }
-  if (told < items.size()) head += fmt::format("… and {} more\n", items.size() - told);
+  if (shown < items.size()) head += fmt::format("… and {} more\n", items.size() - shown);
   return head;
 }
 
 std::string FailureText(const build::BuildFailure& failure, const std::string& file,
-                        const Lines& lines) {
+                        const SourceLines& lines) {
   std::vector<std::string> items;
   for (const build::Diagnostic& diagnostic : failure.diagnostics) {
     if (diagnostic.severity != build::Diagnostic::Severity::kError) continue;
@@ -221,10 +222,10 @@ std::string FailureText(const build::BuildFailure& failure, const std::string& f
                                 Fit(WithoutFile(Printable(diagnostic.message), file), kMostMessage),
                                 own ? lines.Quoted(diagnostic.line) : ""));
   }
-  const bool told = failure.code == "compile_error" && !items.empty();
+  const bool listed = failure.code == "compile_error" && !items.empty();
   std::string head = fmt::format(
       "It does not compile ({}){}\n", Printable(failure.code),
-      told ? ":" : ": " + Fit(WithoutFile(Printable(failure.message), file), kMostMessage));
+      listed ? ":" : ": " + Fit(WithoutFile(Printable(failure.message), file), kMostMessage));
   return Bounded(std::move(head), items);
 }
 
@@ -233,7 +234,7 @@ std::string FailureText(const build::BuildFailure& failure, const std::string& f
 std::string Lessons(const judge::Verdict& verdict, std::string_view source,
                     const build::BuildFailure* failure) {
   if (verdict.decision == judge::Decision::kAccepted) return "";
-  const Lines lines(source);
+  const SourceLines lines(source);
   const std::string file = build::SourceName(verdict.kernel_path);
   if (failure != nullptr) return FailureText(*failure, file, lines);
   std::vector<std::string> items;
@@ -241,8 +242,8 @@ std::string Lessons(const judge::Verdict& verdict, std::string_view source,
     items.push_back(ReasonText(verdict, reason, file, lines));
   }
   return Bounded(verdict.decision == judge::Decision::kUnsupported
-                     ? "It uses what the judge cannot run:\n"
-                     : "It was refused:\n",
+                     ? "It uses features that the judge does not support:\n"
+                     : "The judge rejected it:\n",
                  items);
 }
 

@@ -46,13 +46,13 @@ judge::TrialReport WrongTrial(const std::string& kind) {
   return trial;
 }
 
-TEST(Lessons, AnAcceptedKernelTeachesNothing) {
+TEST(Lessons, IsEmptyForAnAcceptedKernel) {
   judge::Verdict verdict;
   verdict.decision = judge::Decision::kAccepted;
   EXPECT_EQ(Lessons(verdict, kFailing), "");
 }
 
-TEST(Lessons, QuotesTheLineThatAFindingIsAbout) {
+TEST(Lessons, QuotesTheLineOfAFinding) {
   judge::Verdict verdict = Rejected();
   verdict.reasons = {{"out_of_bounds",
                       "writes 4 bytes past the end (output 0 + 128 bytes); block (0, 0, 0), thread "
@@ -66,13 +66,13 @@ TEST(Lessons, QuotesTheLineThatAFindingIsAbout) {
   verdict.settings[0].findings = {finding};
   const std::string text = Lessons(verdict, kFailing);
   EXPECT_EQ(text,
-            "It was refused:\n"
+            "The judge rejected it:\n"
             "- out_of_bounds, line 3, at batch_size=64: writes 4 bytes past the end (output 0 + "
             "128 bytes); block (0, 0, 0), thread (31, 0, 0), first used at line 2\n"
             "      | y[threadIdx.x + 1] = n;\n");
 }
 
-TEST(Lessons, ShowsTheFirstValuesAtSizesThatTheTaskLists) {
+TEST(Lessons, ShowsTheFirstValuesAtListedSizes) {
   judge::Verdict verdict = Rejected();
   verdict.settings = {Setting("single-0", "single", "batch_size=64")};
   verdict.settings[0].trials = {WrongTrial(""), WrongTrial("extremes")};
@@ -87,7 +87,7 @@ TEST(Lessons, ShowsTheFirstValuesAtSizesThatTheTaskLists) {
   EXPECT_THAT(text, Not(HasSubstr("4242424242")));
 }
 
-// Neither the sizes nor what tells them: else a kernel could be written for them.
+// Shows neither held-out sizes nor numbers that reveal them: kernels could be written for these.
 TEST(Lessons, HidesHeldOutSizes) {
   judge::Verdict verdict = Rejected();
   verdict.settings = {Setting("heldout-2", "heldout", "batch_size=7 features=33")};
@@ -106,7 +106,7 @@ TEST(Lessons, HidesHeldOutSizes) {
        "heldout-2 trial 0 output 1"}};
   const std::string text = Lessons(verdict, kFailing);
   EXPECT_EQ(text,
-            "It was refused:\n"
+            "The judge rejected it:\n"
             "- out_of_bounds, line 3, at other sizes: reads 4 bytes, … past the end of … (see "
             "line 12)\n"
             "      | y[threadIdx.x + 1] = n;\n"
@@ -114,7 +114,7 @@ TEST(Lessons, HidesHeldOutSizes) {
             "…\n");
 }
 
-TEST(Lessons, TellsTheFirstErrorsOfTheCompiler) {
+TEST(Lessons, ShowsTheFirstCompilerErrors) {
   judge::Verdict verdict = Rejected();
   build::BuildFailure failure;
   failure.code = "compile_error";
@@ -141,7 +141,7 @@ TEST(Lessons, TellsTheFirstErrorsOfTheCompiler) {
   EXPECT_THAT(Lessons(verdict, kFailing, &failure), HasSubstr("at::conv2d"));
 }
 
-TEST(Lessons, IsBoundedAndPrintableWhateverIsInTheVerdict) {
+TEST(Lessons, IsBoundedAndPrintableForAnyVerdict) {
   judge::Verdict verdict = Rejected();
   for (int i = 0; i < 20; ++i) {
     verdict.reasons.push_back({"host_exception",

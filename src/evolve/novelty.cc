@@ -14,11 +14,11 @@
 namespace cupel::evolve {
 namespace {
 
-/// Tokens in a run. Long enough that two kernels hardly share one by chance; the longer, the more
-/// a small change weighs.
+/// Tokens in a run. Long enough that two kernels rarely share a run by chance. Longer runs make
+/// small changes count more.
 constexpr size_t kRunTokens = 12;
 
-constexpr uint64_t kGolden = 0x9e3779b97f4a7c15u;  // so that no chain stays at 0
+constexpr uint64_t kGolden = 0x9e3779b97f4a7c15u;  // keeps hashes from staying at 0
 
 uint64_t Mix(uint64_t h) {  // the finaliser of SplitMix64
   h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -32,8 +32,8 @@ uint64_t HashOf(std::string_view text) {  // FNV-1a
   return Mix(h);
 }
 
-/// One spelling of each literal: 0.f for 0.0f, 256 for 0x100. Its suffix stays, since it tells the
-/// type.
+/// The canonical spelling of a literal: 0.f for 0.0f, 256 for 0x100. Keeps the suffix, which
+/// determines the type.
 std::string Literal(std::string_view text) {
   std::string plain;
   for (const char c : text) {
@@ -54,7 +54,7 @@ std::string Literal(std::string_view text) {
   return read.ec == std::errc() ? fmt::format("{:a}{}", value, read.ptr) : plain;
 }
 
-/// A token: its hash or, for a name of the file's own, its number by first appearance in the file.
+/// A token: its hash or, if the file declares the name, its number by first appearance in the file.
 struct Symbol {
   uint64_t value = 0;
   bool own = false;
@@ -76,9 +76,9 @@ uint64_t HashOfRun(const Symbol* begin, size_t count) {
   return h;
 }
 
-/// The tokens of code that do anything: comments go, and so does what strings say, but for assembly
-/// and names of files.
-std::vector<Token> TokensThatMatter(std::string_view source) {
+/// The tokens that affect behaviour: drops comments, and empties strings except assembly and file
+/// names of includes.
+std::vector<Token> SignificantTokens(std::string_view source) {
   std::vector<Token> tokens;
   bool in_assembly = false;
   for (Token token : Tokenize(source)) {
@@ -95,7 +95,7 @@ std::vector<Token> TokensThatMatter(std::string_view source) {
 }  // namespace
 
 Shingles::Shingles(std::string_view source) {
-  const std::vector<Token> tokens = TokensThatMatter(source);
+  const std::vector<Token> tokens = SignificantTokens(source);
   const std::vector<bool> own = OwnNames(tokens);
   std::unordered_map<std::string_view, uint64_t> names;
   std::vector<Symbol> symbols;

@@ -52,7 +52,7 @@ std::string With(std::string source, const std::map<std::string, std::string>& c
   return source;
 }
 
-/// Gives words new names wherever they stand as such, whatever they are.
+/// Renames words wherever they occur as whole tokens.
 std::string Renamed(const std::string& source,
                     const std::map<std::string_view, std::string>& names) {
   std::string renamed;
@@ -109,7 +109,7 @@ void Print(const std::string& what, std::vector<double> values) {
                            what, values.size(), at(0), at(0.5), at(0.99), at(1));
 }
 
-TEST(Novelty, NamesCommentsMessagesAndLayoutMakeNothingNew) {
+TEST(Novelty, IgnoresNamesCommentsMessagesAndLayout) {
   const Shingles kernel(kKernel);
   std::string changed = With(AllRenamed(kKernel), {{"// Adds rows.", "/* Wide\n loads */"},
                                                    {"\"empty\"", "\"no rows\""},
@@ -120,7 +120,7 @@ TEST(Novelty, NamesCommentsMessagesAndLayoutMakeNothingNew) {
   EXPECT_TRUE(IsCopy(kernel, Shingles(changed)));
 }
 
-TEST(Novelty, WhatDoesAnythingElseIsNoCopy) {
+TEST(Novelty, ChangedBehaviourIsNotACopy) {
   const std::map<std::string, std::string> changes = {
       {"float, 32>", "float, 64>"},
       {"1.0f", "1.0"},
@@ -140,19 +140,19 @@ TEST(Novelty, WhatDoesAnythingElseIsNoCopy) {
     EXPECT_FALSE(IsCopy(kernel, Shingles(AllRenamed(With(kKernel, {change}))))) << change.first;
     EXPECT_GT(Similarity(kernel, changed), 0.8) << change.first;
   }
-  // What assembly says counts.
+  // The text of assembly counts.
   EXPECT_FALSE(IsCopy(Shingles("asm volatile(\"bar.sync 0;\");"),
                       Shingles("asm volatile(\"bar.sync 1;\");")));
 }
 
-TEST(Novelty, AnInsertionTouchesOnlyTheRunsAroundIt) {
+TEST(Novelty, InsertionChangesOnlyNearbyRuns) {
   const Shingles kernel(kKernel);
   const Shingles longer(With(kKernel, {{"__shared__", "float first_of_all = 0; __shared__"}}));
   EXPECT_GT(Similarity(kernel, longer), 0.9);
   EXPECT_LT(Similarity(kernel, longer), 1);
 }
 
-TEST(Novelty, HasNoTroubleWithShortOrBrokenText) {
+TEST(Novelty, AcceptsShortOrInvalidText) {
   EXPECT_EQ(Similarity(Shingles(""), Shingles("// nothing")), 1);
   EXPECT_EQ(Similarity(Shingles(""), Shingles("int a;")), 0);
   EXPECT_TRUE(IsCopy(Shingles("int a;"), Shingles("int b;")));
@@ -163,7 +163,7 @@ TEST(Novelty, HasNoTroubleWithShortOrBrokenText) {
   }
 }
 
-TEST(Novelty, NearestIsACopyBeforeAnythingElse) {
+TEST(Novelty, NearestPrefersCopies) {
   std::vector<Shingles> among;
   EXPECT_FALSE(FindNearest(Shingles(kKernel), among));
   among.emplace_back("int a;");
@@ -178,8 +178,8 @@ TEST(Novelty, NearestIsACopyBeforeAnythingElse) {
   EXPECT_EQ(nearest->similarity, 1);
 }
 
-// Why only identity makes a copy: see IsCopy.
-TEST(Novelty, SmallestChangesOfOurKernelsAreNoCopies) {
+// Shows why only identical tokens make a copy: see IsCopy.
+TEST(Novelty, SmallestChangesOfOurKernelsAreNotCopies) {
   const auto kernels = Kernels();
   std::vector<Shingles> shingles;
   for (const auto& kernel : kernels) shingles.emplace_back(kernel.second);
@@ -205,7 +205,7 @@ TEST(Novelty, SmallestChangesOfOurKernelsAreNoCopies) {
                                                          {" + ", " - "},
                                                          {"__restrict__", ""},
                                                          {"#pragma unroll", ""}};
-    const std::string code = build::CodeOnly(source);  // where a change is no comment's
+    const std::string code = build::CodeOnly(source);  // so that changes are not in comments
     for (const auto& change : smallest) {
       const size_t at = code.find(change.first);
       if (at == std::string::npos) continue;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr const char* kCandidate = "candidate";
 constexpr const char* kChampion = "best so far";
-/// The counter of energy advances some tens of times a second: half a second is known to a percent
-/// or so, and what differs by less in any round is no difference.
+/// The energy counter advances some tens of times per second, so the energy of half a second is
+/// accurate to about 1 %. Smaller differences do not count.
 constexpr double kEnergySeconds = 0.5;
 constexpr int kEnergyRounds = 3;
 constexpr double kEnergyMargin = 0.01;
@@ -40,7 +40,7 @@ class Estimate final : public Objective {
   }
 };
 
-/// What all settings say together.
+/// Sums over all settings.
 struct Tally {
   double log_value = 0, log_ratio = 0;
   int settings = 0, better = 0, worse = 0;
@@ -73,7 +73,7 @@ class Measured final : public Objective {
     const auto settings = assay::Chosen(question);
     assay::BenchOptions options = options_;
     if (champion) {
-      // Two-sided intervals, of which one side promotes; any of the settings may.
+      // The intervals are two-sided but only one side promotes, and any setting may promote.
       const double share = PromotionAlpha(champion->comparison) /
                            static_cast<double>(std::max<size_t>(1, settings.size()));
       options.confidence = std::max(options.confidence, 1 - 2 * share);
@@ -84,7 +84,7 @@ class Measured final : public Objective {
                      parts_, question, *setting, kernels, options,
                      [&](const std::string& stage) { progress_(setting->id + " " + stage); }));
       const assay::Timing* mine = Find(times, kCandidate);
-      if (mine == nullptr) continue;  // the task has no reference here
+      if (mine == nullptr) continue;  // the reference of the task fails at this setting
       if (mine->refused) {
         standing.refused = mine->refused;
         return std::optional<Standing>(std::move(standing));
@@ -137,7 +137,8 @@ class Measured final : public Objective {
   Result<double> ValueOf(const assay::Timing& timing) const {
     if (aim_ == Aim::kTime) return timing.median.estimate;
     if (!timing.energy) {
-      return Fail(ErrorCode::kUnsupported, "unsupported: this GPU does not tell what it consumes",
+      return Fail(ErrorCode::kUnsupported,
+                  "unsupported: this GPU does not report its energy consumption",
                   "use --objective time");
     }
     const double mj = timing.energy->joules * 1e3;

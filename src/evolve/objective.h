@@ -1,5 +1,6 @@
-// What a search minimises: the emulator's estimate, or what a GPU is measured to take, in time, in
-// energy or in both. SPDX-License-Identifier: Apache-2.0
+// What a search minimises: the emulator's estimate, or the time, the energy or both as measured on
+// a GPU.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>
@@ -23,21 +24,21 @@ std::optional<Aim> AimNamed(std::string_view name);
 struct Champion {
   const build::Image* image = nullptr;
   double value = 0;
-  /// The how-manieth comparison of the run with a best so far this is, from 1.
+  /// The number of this comparison with a champion within the run, from 1.
   int comparison = 1;
 };
 
-/// The chance at most that any of a run's promotions is false, and its share for one comparison
-/// when the shares of all comparisons, however many, are to sum to that: alpha 6 / (pi k)^2.
+/// The maximum probability that any promotion of a run is false, and the level of comparison k:
+/// alpha 6 / (pi k)^2. These levels sum to alpha over any number of comparisons.
 inline constexpr double kFalsePromotions = 0.05;
 double PromotionAlpha(int comparison, double alpha = kFalsePromotions);
 
-/// Where a candidate stands.
+/// How a candidate compares with the champion.
 struct Standing {
-  /// Smaller is better, and comparable with that of every candidate before it.
+  /// Smaller is better. Comparable with the values of all earlier candidates of the run.
   double value = 0;
-  bool is_better = false;  // than the champion; true where there is none
-  /// Right, but its times do not count.
+  bool is_better = false;  // than the champion; true if there is none
+  /// Set if the candidate is right but its times do not count.
   std::optional<judge::Reason> refused;
   std::vector<archive::Sample> samples;
 };
@@ -48,8 +49,8 @@ class Objective {
   virtual ~Objective() = default;
   /// Of the archive's `objective_kind`: "estimated_us", "median_us", "energy_mj", "mix".
   virtual std::string_view Kind() const = 0;
-  /// `candidate` was accepted with `verdict` as an answer to `question`. Nothing where there is
-  /// nothing to compare (no estimate).
+  /// `candidate` was accepted with `verdict` for `question`. nullopt if there is nothing to compare
+  /// (no estimate).
   virtual Result<std::optional<Standing>> Measure(const assay::Candidate& candidate,
                                                   const judge::Verdict& verdict,
                                                   const assay::Question& question,
@@ -59,20 +60,21 @@ class Objective {
 /// The geometric mean over settings of the estimated time of one call.
 std::unique_ptr<Objective> MakeEstimate();
 
-/// Candidate and champion are timed side by side (docs/measuring.md); a candidate is better when
-/// it is faster at one setting at least and slower at none, by intervals that widen with every
-/// comparison of the run so that PromotionAlpha holds for all settings together. Its value is the
-/// champion's times the geometric mean of the measured ratios, so that a GPU which changes its mood
-/// over a long run moves no values. Borrows `parts`.
+/// Times candidate and champion side by side (docs/measuring.md). A candidate is better if it is
+/// faster in at least one setting and slower in none. The intervals widen with every comparison of
+/// the run, so that PromotionAlpha holds for all settings together. Its value is the champion's
+/// value times the geometric mean of the measured ratios, so that drift of the GPU during a long
+/// run does not change values. Borrows `parts`.
 std::unique_ptr<Objective> MakeMeasured(const assay::Parts& parts, assay::BenchOptions options,
                                         Aim aim,
                                         std::function<void(const std::string& stage)> progress);
 
-/// What selection minimises on the emulator. nullopt when a setting has no estimate.
+/// The objective on the emulator: the geometric mean of the settings' estimates. nullopt if a
+/// setting has no estimate.
 std::optional<double> EstimateOf(const judge::Verdict& verdict);
 
-/// How much less `mine` is than `other`, by measurements in the order other, mine, mine, other …:
-/// the ratio of their sums, and whether every pair says the same by more than `margin`.
+/// Compares `mine` with `other`, measured in the order other, mine, mine, other …. Returns the
+/// ratio of their sums, and whether all pairs differ in the same direction by more than `margin`.
 struct RatioOfRounds {
   double ratio = 1;
   bool all_less = false, all_more = false;

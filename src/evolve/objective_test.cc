@@ -13,7 +13,7 @@ judge::SettingReport Passed(double us) {
   return report;
 }
 
-TEST(Objective, AnEstimateIsTheGeometricMeanOverSettings) {
+TEST(Objective, EstimateIsTheGeometricMeanOverSettings) {
   judge::Verdict verdict;
   EXPECT_FALSE(EstimateOf(verdict));
   verdict.settings = {Passed(2), Passed(8)};
@@ -34,7 +34,7 @@ TEST(Objective, OnlyALowerEstimateIsBetter) {
   EXPECT_FALSE(better(4));
 }
 
-TEST(Objective, RoundsMustAllAgreeByMoreThanTheMargin) {
+TEST(Objective, AllRoundsMustDifferByMoreThanTheMargin) {
   EXPECT_TRUE(CompareRounds({1.0, 1.1, 1.0}, {2.0, 2.0, 2.1}, 0.01).all_less);
   EXPECT_FALSE(CompareRounds({1.0, 2.1, 1.0}, {2.0, 2.0, 2.1}, 0.01).all_less);
   EXPECT_FALSE(CompareRounds({1.0, 1.995}, {2.0, 2.0}, 0.01).all_less) << "within the margin";
@@ -42,7 +42,7 @@ TEST(Objective, RoundsMustAllAgreeByMoreThanTheMargin) {
   EXPECT_DOUBLE_EQ(CompareRounds({1.0, 1.0}, {2.0, 2.0}, 0.01).ratio, 0.5);
 }
 
-TEST(Objective, WithoutRoundsThereIsNoDifference) {
+TEST(Objective, NoRoundsMeanNoDifference) {
   for (const auto& none : {CompareRounds({}, {1.0}, 0.01), CompareRounds({0.0}, {1.0}, 0.01)}) {
     EXPECT_FALSE(none.all_less || none.all_more);
     EXPECT_EQ(none.ratio, 1);

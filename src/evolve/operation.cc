@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/printable.h"
+#include "base/text.h"
 #include "os/fd.h"
 
 namespace cupel::evolve {
@@ -17,16 +18,10 @@ namespace {
 constexpr size_t kMaxFile = 1u << 20;
 constexpr int kMaxName = 40, kMaxString = 60;  // columns
 constexpr size_t kMostCalls = 4, kMostLengths = 8;
-/// Cases of a user's seed come out the same each time, and so does the prompt.
+/// With a fixed seed the cases, and so the prompt, are the same each time.
 constexpr uint64_t kSeed = 0;
 
-std::string Trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return "";
-  return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1));
-}
-
-/// What stands between the parentheses that open right before `at`, split at its commas.
+/// The comma-separated items from `at` to the closing parenthesis; `at` follows the opening one.
 std::vector<std::string> ArgumentsAt(std::string_view code, size_t at) {
   std::vector<std::string> arguments;
   int depth = 0;
@@ -34,22 +29,22 @@ std::vector<std::string> ArgumentsAt(std::string_view code, size_t at) {
   for (size_t i = at; i < code.size(); ++i) {
     const char c = code[i];
     if (c == ')' && depth == 0) {
-      if (std::string last = Trimmed(code.substr(begin, i - begin)); !last.empty()) {
-        arguments.push_back(std::move(last));
+      if (std::string_view last = Trim(code.substr(begin, i - begin)); !last.empty()) {
+        arguments.emplace_back(last);
       }
       return arguments;
     }
     depth += (c == '(' || c == '[' || c == '{') - (c == ')' || c == ']' || c == '}');
     if (c == ',' && depth == 0) {
-      arguments.push_back(Trimmed(code.substr(begin, i - begin)));
+      arguments.emplace_back(Trim(code.substr(begin, i - begin)));
       begin = i + 1;
     }
   }
   return {};
 }
 
-/// The names by which the task's own code knows the arguments; as far as its text tells, since
-/// nothing here runs Python.
+/// The names of the arguments in the task's code. Found by text search, since no Python runs here;
+/// may be empty.
 std::vector<std::string> ArgumentNames(const Operation& operation) {
   const std::string_view code = operation.code;
   const bool backward = operation.direction == task::Direction::kBackward;
@@ -63,7 +58,7 @@ std::vector<std::string> ArgumentNames(const Operation& operation) {
   std::vector<std::string> names = ArgumentsAt(code, code.find('(', found) + 1);
   if (problem && !names.empty()) names.erase(names.begin());  // self
   for (std::string& name : names) {
-    if (!backward) name = Trimmed(name.substr(0, name.find_first_of(":=")));
+    if (!backward) name = Trim(name.substr(0, name.find_first_of(":=")));
     name = Fit(Printable(name), kMaxName);
   }
   return names;
@@ -113,13 +108,13 @@ OperationCall CallOf(const task::Setting& setting, const task::Case& drawn,
     const std::string name = Fit(Printable(output.name), kMaxName);
     call.outputs.push_back(
         output.is_none
-            ? fmt::format("{}: not asked for, torch::Tensor() will do", name)
+            ? fmt::format("{}: not requested, torch::Tensor() is accepted", name)
             : fmt::format("{}: {}[{}]", name, Name(output.dtype), fmt::join(output.shape, ", ")));
   }
   return call;
 }
 
-/// The keywords that vary over the settings that the task lists, with their values in order.
+/// The keywords that vary over the task's listed settings, with their values in order.
 std::vector<std::pair<std::string, std::string>> RangesOf(
     const std::vector<task::Setting>& settings) {
   std::vector<std::string> order;
@@ -147,7 +142,7 @@ std::vector<std::pair<std::string, std::string>> RangesOf(
   return ranges;
 }
 
-/// Without the comment lines at its head, and not longer than kMaxCode.
+/// Removes the leading comment lines, and cuts the code at kMaxCode.
 std::string ReadableCode(std::string code) {
   size_t at = 0;
   while (at < code.size() && (code[at] == '#' || code[at] == '\n')) {
@@ -159,7 +154,7 @@ std::string ReadableCode(std::string code) {
   while (!code.empty() && code.back() == '\n') code.pop_back();
   if (code.size() > kMaxCode) {
     code.resize(std::min(code.rfind('\n', kMaxCode), kMaxCode));
-    code += "\n# … more of the file is left out";
+    code += "\n# … the rest of the file is omitted";
   }
   return code;
 }
@@ -196,22 +191,21 @@ std::string CallsText(const Operation& operation) {
     }
   }
   return text +
-         "and at other sizes, which are not told: odd ones, primes, a batch of one. Take all "
+         "and at other sizes, which are not disclosed: odd ones, primes, a batch of one. Take all "
          "sizes\nfrom the arguments.\n";
 }
 
 constexpr char kAccuracy[] =
-    R"(# What is right
+    R"(# What is correct
 
 Shapes and dtypes of outputs must be exactly those above. Integers must be equal. Floating-point
-outputs are held against the same code computed in float64: the RMS error may be at most 16 times,
-the largest single error 128 times what PyTorch's own rounding makes of it. float32 sums in another
-order and intrinsics such as __expf fit; TF32, float16 or bfloat16 in place of float32, tanhf under
-fast math, a dropped term or a skipped element do not. Inputs are fresh in every trial, and also
-shifted, all negative, heavy-tailed, constant, zero, or with a few elements a thousand times larger.
-Arguments may come with other strides or alignment: support these, make them contiguous, or refuse
-by TORCH_CHECK. No access out of bounds, no race, no read of memory that nothing has written, no write
-to an input.
+outputs are compared with the same code in float64: the RMS error may be at most 16 times, the
+largest single error 128 times PyTorch's own rounding error. float32 sums in another order and
+intrinsics such as __expf pass; TF32, float16 or bfloat16 in place of float32, tanhf under fast math,
+a dropped term or a skipped element fail. Inputs are fresh in every trial, and also shifted, all
+negative, heavy-tailed, constant, zero, or with a few elements a thousand times larger. Arguments may
+have other strides or alignment: support these, make them contiguous, or reject them by TORCH_CHECK.
+No out-of-bounds access, no race, no read of uninitialised memory, no write to an input.
 )";
 
 std::string DeviceText(const device::Description& d) {
@@ -239,7 +233,7 @@ Result<Operation> Describe(const task::Task& task, task::Direction direction,
   TRY_ASSIGN(std::string code, os::ReadFile(task.code[static_cast<int>(direction)], kMaxFile));
   operation.code = ReadableCode(std::move(code));
   const std::vector<std::string> names = ArgumentNames(operation);
-  std::string failure = "it lists none";
+  std::string failure = "it lists no single setting";
   for (const task::Setting& setting : task.SettingsOf(direction)) {
     if (setting.kind != task::SettingKind::kSingle) continue;
     TRY_ASSIGN(const auto outcomes, oracle.Cases(task, direction, setting, 1, kSeed));
@@ -253,9 +247,8 @@ Result<Operation> Describe(const task::Task& task, task::Direction direction,
   }
   if (operation.calls.empty()) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("task {} has no setting that a kernel could be written for: {}",
-                            task.name, failure),
-                "mend the task's code, or its single settings");
+                fmt::format("cannot describe task {} to a model: {}", task.name, failure),
+                "fix the task's code, or its single settings");
   }
   operation.ranges = RangesOf(task.SettingsOf(direction));
   return operation;

@@ -1,6 +1,6 @@
-// What a kernel has to compute, as a language model is told it: the task's PyTorch code, the call
-// at the sizes that count, what else will be tried, how exact the answer must be, for which GPU,
-// and what host code may use. No input, seed or held-out size is in it.
+// Describes for a language model what a kernel must compute: the task's PyTorch code, the call at
+// the timed sizes, other conditions that are tested, the required accuracy, the GPU, and what host
+// code may use. Contains no inputs, seeds or held-out sizes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -30,22 +30,20 @@ struct Operation {
   std::string task, title;
   task::Direction direction = task::Direction::kForward;
   task::Format format = task::Format::kFolder;
-  std::string code;  // the task's Python, without what leads it
-  /// At the settings that are timed; shapes are those of the oracle's cases.
+  std::string code;  // the task's Python, without its leading comments
+  /// The calls at the timed settings, with the shapes of the oracle's cases.
   std::vector<OperationCall> calls;
-  /// What the task lists beyond these: "batch_size", "4, 64".
+  /// Parameters that vary over the task's settings, with their values: "batch_size", "4, 64".
   std::vector<std::pair<std::string, std::string>> ranges;
   device::Description device;
 };
 
-/// Draws one case of each timed setting, the same every time. Errors: those of the oracle;
-/// kInvalidArgument where there is no such setting or the task's own reference fails at all of
-/// them.
+/// Draws one case of each timed setting, deterministically. Errors: those of the oracle;
+/// kInvalidArgument if there is no such setting, or the task's reference fails at all of them.
 Result<Operation> Describe(const task::Task& task, task::Direction direction,
                            oracle::Oracle& oracle, const device::Description& device);
 
-/// The same for the same operation, always. About 6 KiB with the shim's page; long code is cut at
-/// kMaxCode.
+/// Deterministic. About 6 KiB with the page of the shim. Long code is cut at kMaxCode.
 std::string Text(const Operation& operation);
 
 /// What candidates may use of PyTorch and CUDA: shim/api.md.

@@ -21,7 +21,7 @@ task::Tensor Floats(std::vector<int64_t> shape) {
   return tensor;
 }
 
-/// Hands out one made-up case, or the failure of a reference.
+/// Returns one made-up case, or the failure of a reference.
 class FakeOracle final : public oracle::Oracle {
  public:
   using Oracle::Open;
@@ -32,7 +32,7 @@ class FakeOracle final : public oracle::Oracle {
                                        std::optional<uint64_t> seed, bool,
                                        oracle::Distribution) override {
     asked.push_back(setting.id);
-    EXPECT_TRUE(seed.has_value());  // else the text would not be the same every time
+    EXPECT_TRUE(seed.has_value());  // otherwise the text would differ each time
     return std::make_unique<OneCase>(args, fails);
   }
   Result<std::unique_ptr<Stream>> OpenSeeds(const task::Task&, task::Direction,
@@ -124,13 +124,14 @@ TEST_F(OperationTest, NamesArgumentsShapesAndRanges) {
   EXPECT_THAT(operation->calls[0].arguments,
               ElementsAre("x: float32[64, 128]", "w: float32[128, 10] with strides (1, 128)",
                           "eps: float: 1e-05", "bias: None", "*rest: int: 3"));
-  EXPECT_THAT(operation->calls[0].outputs, ElementsAre("gradient of x: float32[64, 10]",
-                                                       HasSubstr("gradient of eps: not asked")));
+  EXPECT_THAT(
+      operation->calls[0].outputs,
+      ElementsAre("gradient of x: float32[64, 10]", HasSubstr("gradient of eps: not requested")));
   EXPECT_THAT(operation->ranges, ElementsAre(Pair("batch_size", "64, 4")));
   EXPECT_THAT(oracle_.asked, ElementsAre("single-0"));
 }
 
-TEST_F(OperationTest, TellsHowBackwardIsCalled) {
+TEST_F(OperationTest, NamesTheArgumentsOfBackward) {
   const auto operation =
       Of("class AutogradFunction:\n  backward_fn = None\n  def backward(ctx, grad):\n    x, w = "
          "ctx.saved\n    return AutogradFunction.backward_fn(grad, x.view(2, 3), w)\n",
@@ -142,7 +143,7 @@ TEST_F(OperationTest, TellsHowBackwardIsCalled) {
   EXPECT_THAT(Text(*operation), HasSubstr("`backward`"));
 }
 
-TEST_F(OperationTest, TellsWhereAProblemsParametersAre) {
+TEST_F(OperationTest, NamesTheParametersOfAKernelBenchProblem) {
   task_.format = task::Format::kKernelBench;
   const auto operation =
       Of("class Block:\n  def forward(self, q):\n    pass\nclass Model:\n  def forward(self, x):\n"
@@ -153,7 +154,7 @@ TEST_F(OperationTest, TellsWhereAProblemsParametersAre) {
   EXPECT_THAT(operation->calls[0].arguments[1], HasSubstr("state_dict() entry 0: float32"));
 }
 
-TEST_F(OperationTest, TextIsTheSameEveryTimeAndHoldsNoSecret) {
+TEST_F(OperationTest, TextIsDeterministicAndContainsNoSecret) {
   const auto operation = Of(kForward, task::Direction::kForward);
   ASSERT_TRUE(operation);
   const std::string text = Text(*operation);
@@ -169,23 +170,23 @@ TEST_F(OperationTest, TextIsTheSameEveryTimeAndHoldsNoSecret) {
   EXPECT_LT(text.size(), 7000u);
 }
 
-TEST_F(OperationTest, SaysWhereSizesAreSmallerThanTheTasksOwn) {
+TEST_F(OperationTest, MarksReducedSizes) {
   task_.settings[0][0].reduced = "batch_size=64 (of 4096)";
   const auto operation = Of(kForward, task::Direction::kForward);
   ASSERT_TRUE(operation);
   EXPECT_THAT(Text(*operation), HasSubstr("smaller than the task's own: batch_size=64 (of 4096)"));
 }
 
-TEST_F(OperationTest, LongCodeIsCutAtALine) {
+TEST_F(OperationTest, CutsLongCodeAtALineEnd) {
   std::string code = kForward;
   for (int i = 0; i < 3000; ++i) code += "x = x + 1\n";
   const auto operation = Of(code, task::Direction::kForward);
   ASSERT_TRUE(operation);
   EXPECT_LT(operation->code.size(), kMaxCode + 100);
-  EXPECT_TRUE(operation->code.ends_with("x = x + 1\n# … more of the file is left out"));
+  EXPECT_TRUE(operation->code.ends_with("x = x + 1\n# … the rest of the file is omitted"));
 }
 
-TEST_F(OperationTest, AFailingReferenceIsAnErrorThatSaysWhy) {
+TEST_F(OperationTest, ReportsAFailingReference) {
   oracle_.fails = true;
   const auto operation = Of(kForward, task::Direction::kForward);
   ASSERT_FALSE(operation);

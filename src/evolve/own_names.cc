@@ -18,7 +18,7 @@ const Words& Types() {
   return words;
 }
 
-/// Keywords that a name of somebody's follows without being declared by it.
+/// Keywords that may precede a name without declaring it.
 const Words& Statements() {
   static const Words words = {"return", "else",   "case",    "goto",      "throw", "new",
                               "delete", "sizeof", "do",      "co_return", "asm",   "volatile",
@@ -27,7 +27,7 @@ const Words& Statements() {
   return words;
 }
 
-/// Words that are never names of anybody's.
+/// Words that are never declared names.
 const Words& Keywords() {
   static const Words words = {"const",
                               "constexpr",
@@ -107,7 +107,7 @@ class Finder {
  private:
   static constexpr int kNoList = -(1 << 30);
 
-  /// "" outside.
+  /// "" if `i` is out of range.
   std::string_view At(size_t i) const {
     return i < tokens_.size() ? tokens_[i].text : std::string_view();
   }
@@ -168,7 +168,7 @@ class Finder {
   const std::vector<Token>& tokens_;
   Words own_, types_;
   int depth_ = 0;
-  int list_depth_ = kNoList;  // depth of the declaration that commas go on with
+  int list_depth_ = kNoList;  // depth of the declaration that a comma continues
 };
 
 }  // namespace

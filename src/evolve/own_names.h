@@ -1,5 +1,6 @@
-// Which names of a CUDA file are its own (variables, parameters, functions, types, macros) and may
-// be renamed without changing what it does. SPDX-License-Identifier: Apache-2.0
+// Finds the names that a CUDA file declares (variables, parameters, functions, types, macros).
+// These can be renamed without a change of behaviour.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <vector>
@@ -8,9 +9,9 @@
 
 namespace cupel::evolve {
 
-/// For each token whether it is a name that the file declares. By the look of declarations, without
-/// a compiler: a name that is overlooked counts as foreign. Names after a dot or arrow are own
-/// unless they are called or are x, y, z, w; those after :: never are.
+/// Says for each token whether it is a name that the file declares. Recognises declarations by
+/// their form, without a compiler; a missed name counts as foreign. Names after a dot or arrow
+/// count as own, unless they are called or are x, y, z or w. Names after :: are never own.
 std::vector<bool> OwnNames(const std::vector<Token>& tokens);
 
 }  // namespace cupel::evolve

@@ -42,7 +42,7 @@ size_t At(const std::string& text, const std::string& what) {
   return at;
 }
 
-TEST(Prompt, TellsAllOfTheContextInOrder) {
+TEST(Prompt, ContainsTheContextInOrder) {
   const std::string text = TextOf(RewritePrompt(Full()));
   size_t last = 0;
   for (const char* part :
@@ -57,11 +57,11 @@ TEST(Prompt, TellsAllOfTheContextInOrder) {
   EXPECT_THAT(TextOf(EditPrompt(Full())), HasSubstr(std::string(EditFormat())));
 }
 
-TEST(Prompt, LeavesOutWhatThereIsNot) {
+TEST(Prompt, OmitsEmptyParts) {
   PromptContext context;
   context.operation = "add one";
   const std::string text = TextOf(TranslatePrompt(context));
-  for (const char* part : {"Ideas", "failed", "Proposed", "A kernel that is right"}) {
+  for (const char* part : {"Ideas", "failed", "proposed", "A correct kernel"}) {
     EXPECT_THAT(text, Not(HasSubstr(part)));
   }
 }
@@ -71,15 +71,15 @@ TEST(Prompt, ShowsBothParentsOfACrossover) {
   context.parents.push_back({{"other", "int mother;\n", "9 us"}, "bottleneck: dram\n", {}});
   const std::string text = TextOf(CrossoverPrompt(context));
   EXPECT_LT(At(text, "# Kernel A: tiled"), At(text, "# Kernel B: other"));
-  EXPECT_LT(At(text, "What Kernel B spends its time on"), At(text, "bottleneck: dram"));
+  EXPECT_LT(At(text, "Where Kernel B spends its time"), At(text, "bottleneck: dram"));
 }
 
-// The same context, the same bytes: answers are found again by the question's hash.
-TEST(Prompt, IsTheSameEveryTime) {
+// The same context must give the same bytes: recorded answers are found by the question's hash.
+TEST(Prompt, IsDeterministic) {
   EXPECT_EQ(llm::HashOf(RewritePrompt(Full())), llm::HashOf(RewritePrompt(Full())));
 }
 
-TEST(Prompt, DropsTheLeastUsefulFirstWhenItGetsLong) {
+TEST(Prompt, DropsTheLeastUsefulPartsOfALongPrompt) {
   PromptContext context = Full();
   context.failures[0].lesson = "old lesson " + std::string(kMaxPrompt, 'x');
   std::string text = TextOf(RewritePrompt(context));
@@ -95,7 +95,7 @@ TEST(Prompt, DropsTheLeastUsefulFirstWhenItGetsLong) {
   EXPECT_LE(text.size(), kMaxPrompt + 4096);
   context.parents[0].source = std::string(2 * kMaxPrompt, 'p');
   text = TextOf(RewritePrompt(context));
-  EXPECT_THAT(text, HasSubstr(context.parents[0].source));  // what it is all about stays
+  EXPECT_THAT(text, HasSubstr(context.parents[0].source));  // the parent is never omitted
   EXPECT_THAT(text, HasSubstr("# The operation"));
   EXPECT_THAT(text, Not(HasSubstr("hint one")));
 }
@@ -107,7 +107,7 @@ TEST(Prompt, AKernelCannotCloseItsFence) {
               HasSubstr("\n`````cuda\n" + context.parents[0].source + "`````\n"));
 }
 
-TEST(Prompt, AConversationGoesOnBehindTheAnswer) {
+TEST(Prompt, ContinuesAConversationAfterTheAnswer) {
   llm::Request request = TranslatePrompt(Full());
   Continue(request, "my kernel", RepairMessage("- out_of_bounds\n"));
   ASSERT_EQ(request.messages.size(), 3u);

@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kRole = "proposer";
 
 llm::Request FirstQuestion(const Slot& slot) {
-  switch (slot.way) {
+  switch (slot.op) {
     case Operator::kRewrite:
       return RewritePrompt(slot.context);
     case Operator::kEdit:
@@ -28,7 +28,7 @@ llm::Request FirstQuestion(const Slot& slot) {
   return RewritePrompt(slot.context);
 }
 
-/// The dialogue of one proposal after another with one model.
+/// A dialogue with one model, for one proposal or for several in sequence.
 class Dialogue {
  public:
   Dialogue(llm::Asker& model, const ProposingOptions& options) : model_(model), options_(options) {}
@@ -38,7 +38,7 @@ class Dialogue {
     return Finish(slot);
   }
 
-  /// One more in the same conversation.
+  /// Asks for another proposal in the same conversation.
   Proposed ProposeAnother(const Slot& slot, int count, const std::vector<std::string>& siblings) {
     Continue(request_, std::exchange(answer_, ""),
              AnotherMessage(slot.number + 1, count, siblings));
@@ -47,7 +47,7 @@ class Dialogue {
 
  private:
   Proposed Finish(const Slot& slot) {
-    // Equal questions of one generation and of different ones are told apart.
+    // Makes equal questions differ, within a generation and across generations.
     request_.sample = int64_t{options_.generation} * 1'000'000 + slot.number;
     Proposed proposed;
     if (!Ask(proposed)) return proposed;
@@ -63,7 +63,7 @@ class Dialogue {
     return proposed;
   }
 
-  /// False: the model could not be asked, and `proposed` says why.
+  /// Returns false if the model could not be asked; `proposed` then says why.
   bool Ask(Proposed& proposed) {
     proposed.exchange = model_.HashOf(request_);
     proposed.exchanges.push_back(proposed.exchange);
@@ -92,11 +92,11 @@ class Dialogue {
     }
     if (stop_ == llm::Stop::kLength) {
       return Fail(ErrorCode::kInvalidArgument,
-                  "the answer was cut off at the limit of its length: answer more briefly");
+                  "the answer was cut at the length limit: answer more briefly");
     }
     TRY_ASSIGN(Reply reply, ReadReply(answer_));
     if (reply.done && !reply.code && reply.edits.empty()) {
-      return Fail(ErrorCode::kInvalidArgument, "the answer holds no kernel");
+      return Fail(ErrorCode::kInvalidArgument, "the answer contains no kernel");
     }
     proposed.name = std::move(reply.name);
     proposed.thought = std::move(reply.thought);
@@ -105,10 +105,11 @@ class Dialogue {
         proposed.source.empty() ? slot.context.parents.front().source : proposed.source;
     auto edited = ApplyEdits(base, reply.edits);
     if (edited || proposed.source.empty()) return edited;
-    return ApplyEdits(slot.context.parents.front().source, reply.edits);  // begun anew
+    // The edits may apply to the parent again.
+    return ApplyEdits(slot.context.parents.front().source, reply.edits);
   }
 
-  /// True when there is nothing more to say. A reflection that cannot be read changes nothing.
+  /// Returns true if no further round is needed. An unreadable reflection changes nothing.
   bool Reflect(const Slot& slot, int round, Proposed& proposed) {
     Continue(request_, answer_, ReflectionMessage(round, options_.reflections));
     Proposed better = proposed;
@@ -132,7 +133,7 @@ class Dialogue {
   llm::Stop stop_ = llm::Stop::kEnd;
 };
 
-std::vector<Proposed> OneAfterAnother(const std::vector<Slot>& slots, llm::Asker& model,
+std::vector<Proposed> AskSequentially(const std::vector<Slot>& slots, llm::Asker& model,
                                       const ProposingOptions& options, std::atomic<int>& done) {
   Dialogue dialogue(model, options);
   std::vector<Proposed> all;
@@ -142,7 +143,7 @@ std::vector<Proposed> OneAfterAnother(const std::vector<Slot>& slots, llm::Asker
                       ? dialogue.Propose(slot)
                       : dialogue.ProposeAnother(slot, static_cast<int>(slots.size()), siblings));
     ++done;
-    if (all.back().not_asked) break;  // the conversation cannot go on
+    if (all.back().not_asked) break;  // the conversation cannot continue
     siblings.push_back(all.back().name);
   }
   while (all.size() < slots.size()) all.push_back(all.back());
@@ -151,8 +152,8 @@ std::vector<Proposed> OneAfterAnother(const std::vector<Slot>& slots, llm::Asker
 
 }  // namespace
 
-const char* Name(Operator way) {
-  switch (way) {
+const char* Name(Operator op) {
+  switch (op) {
     case Operator::kRewrite:
       return "rewrite";
     case Operator::kEdit:
@@ -171,12 +172,12 @@ Result<std::vector<Proposed>> AskForProposals(const std::vector<Slot>& slots,
   std::vector<std::future<std::vector<Proposed>>> parts;
   if (options.sequential && !slots.empty()) {
     parts.push_back(std::async(std::launch::async, [&] {
-      return OneAfterAnother(slots, *models[slots.front().model], options, done);
+      return AskSequentially(slots, *models[slots.front().model], options, done);
     }));
   } else {
     for (const Slot& slot : slots) {
       parts.push_back(std::async(std::launch::async, [&] {
-        return OneAfterAnother({slot}, *models[slot.model], options, done);
+        return AskSequentially({slot}, *models[slot.model], options, done);
       }));
     }
   }

@@ -1,8 +1,8 @@
 // Asks models for the proposals of one generation. A proposal is a short dialogue: the question, an
-// answer, one chance to mend an answer that cannot be read, and rounds of reflection in which the
-// model may better what it wrote. Proposals are asked for side by side, or one after another in one
-// conversation in which each must differ from those before. What comes of it depends on the answers
-// alone, never on the order in which they arrive.
+// answer, one chance to correct an unreadable answer, and rounds of reflection in which the model
+// may improve its kernel. Proposals are asked for concurrently, or one after another in one
+// conversation in which each must differ from the earlier ones. The result depends only on the
+// answers, not on the order of their arrival.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,26 +18,26 @@
 namespace cupel::evolve {
 
 enum class Operator { kRewrite, kEdit, kCrossover };
-const char* Name(Operator way);  // "rewrite", "edit", "crossover": as in a candidate's meta
+const char* Name(Operator op);  // "rewrite", "edit", "crossover": as in a candidate's meta
 
-/// One proposal that is wanted.
+/// One requested proposal.
 struct Slot {
   int number = 0;  // within the generation, from 0
-  Operator way = Operator::kRewrite;
-  size_t model = 0;              // of the askers
-  std::vector<int64_t> parents;  // candidates; the first is the one that edits are of
+  Operator op = Operator::kRewrite;
+  size_t model = 0;              // index of the asker
+  std::vector<int64_t> parents;  // candidates; edits apply to the first
   std::vector<int64_t> hints;    // ids
   PromptContext context;
 };
 
-/// What came of it. Without a problem, `source` is a kernel.
+/// The result of a slot. If `problem` is empty, `source` is a kernel.
 struct Proposed {
   std::string source, name, thought;
-  std::string exchange;                // the hash of the question whose answer was used last
-  std::vector<std::string> exchanges;  // of all its questions
-  std::string problem;                 // not empty: there is no kernel, and why
-  bool not_asked = false;  // the problem is that the model could not be asked, and this is why:
-  Error error;
+  std::string exchange;                // hash of the question whose answer was used last
+  std::vector<std::string> exchanges;  // hashes of all its questions
+  std::string problem;                 // if not empty: why there is no kernel
+  bool not_asked = false;              // the model could not be asked
+  Error error;                         // if not_asked: why
 };
 
 struct ProposingOptions {
@@ -46,8 +46,8 @@ struct ProposingOptions {
   bool sequential = false;  // all slots in the conversation of the first one, with its model
 };
 
-/// As many as slots, in their order. `progress` is told how many are done, on this thread. An Error
-/// only when the user has interrupted.
+/// Returns one result for each slot, in order. Calls `progress` on this thread with the number of
+/// finished proposals. The only Error is kCancelled.
 Result<std::vector<Proposed>> AskForProposals(const std::vector<Slot>& slots,
                                               const std::vector<llm::Asker*>& models,
                                               const ProposingOptions& options,

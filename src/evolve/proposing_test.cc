@@ -16,7 +16,7 @@ std::string Rewrite(const std::string& name, const std::string& code) {
   return "NAME: " + name + "\nTHOUGHT: why not\n\n```cuda\n" + code + "\n```\n";
 }
 
-/// Answers by what it is asked; an empty answer is an error.
+/// Answers by calling a script. An empty answer is an error.
 class ScriptedProposer final : public llm::Asker {
  public:
   explicit ScriptedProposer(std::function<std::string(const llm::Request&)> script)
@@ -43,10 +43,10 @@ class ScriptedProposer final : public llm::Asker {
   std::function<std::string(const llm::Request&)> script_;
 };
 
-Slot SlotOf(int number, Operator way = Operator::kRewrite) {
+Slot SlotOf(int number, Operator op = Operator::kRewrite) {
   Slot slot;
   slot.number = number;
-  slot.way = way;
+  slot.op = op;
   slot.context.operation = "add one";
   ParentKernel parent;
   parent.source = "int a = 1;\nint b = 2;\n";
@@ -65,7 +65,7 @@ ProposingOptions NoReflection() {
   return options;
 }
 
-TEST(Proposing, EverySlotHasAnAnswerOfItsOwn) {
+TEST(Proposing, AsksForEachSlotSeparately) {
   ScriptedProposer model([](const llm::Request& request) {
     return Rewrite("k", "int sample_" + std::to_string(request.sample) + ";");
   });
@@ -78,7 +78,7 @@ TEST(Proposing, EverySlotHasAnAnswerOfItsOwn) {
   EXPECT_THAT(proposed[0].problem, IsEmpty());
 }
 
-TEST(Proposing, AnAnswerThatCannotBeReadMayBeMendedOnce) {
+TEST(Proposing, AsksOnceMoreAfterAnUnreadableAnswer) {
   ScriptedProposer model([](const llm::Request& request) {
     return request.messages.size() == 1 ? "I would rather talk." : Rewrite("k", "int x;");
   });
@@ -87,14 +87,14 @@ TEST(Proposing, AnAnswerThatCannotBeReadMayBeMendedOnce) {
   EXPECT_THAT(proposed[0].source, HasSubstr("int x;"));
   EXPECT_EQ(model.requests.size(), 2u);
 
-  ScriptedProposer hopeless([](const llm::Request&) { return "Still talking."; });
-  const auto none = *Ask({SlotOf(0)}, hopeless, NoReflection());
+  ScriptedProposer unreadable([](const llm::Request&) { return "Still talking."; });
+  const auto none = *Ask({SlotOf(0)}, unreadable, NoReflection());
   EXPECT_NE(none[0].problem, "");
   EXPECT_FALSE(none[0].not_asked);
-  EXPECT_EQ(hopeless.requests.size(), 2u);
+  EXPECT_EQ(unreadable.requests.size(), 2u);
 }
 
-TEST(Proposing, EditsAreOfTheParent) {
+TEST(Proposing, AppliesEditsToTheParent) {
   ScriptedProposer model([](const llm::Request&) {
     return "NAME: e\nTHOUGHT: t\n\n<<<<<<< SEARCH\nint b = 2;\n=======\nint b = 3;\n>>>>>>> "
            "REPLACE\n";
@@ -103,7 +103,7 @@ TEST(Proposing, EditsAreOfTheParent) {
   EXPECT_EQ(proposed[0].source, "int a = 1;\nint b = 3;\n") << proposed[0].problem;
 }
 
-TEST(Proposing, ReflectionBettersOrLeavesAsItIs) {
+TEST(Proposing, ReflectionImprovesOrKeepsTheKernel) {
   ScriptedProposer better([](const llm::Request& request) {
     return request.messages.size() == 1 ? Rewrite("first", "int x;") : Rewrite("second", "int y;");
   });
@@ -120,7 +120,7 @@ TEST(Proposing, ReflectionBettersOrLeavesAsItIs) {
   }
 }
 
-TEST(Proposing, OneAfterAnotherSeesItsSiblings) {
+TEST(Proposing, SequentialProposalsSeeEarlierOnes) {
   ScriptedProposer model([](const llm::Request& request) {
     const size_t round = request.messages.size() / 2;
     return Rewrite("kernel" + std::to_string(round), "int v" + std::to_string(round) + ";");
@@ -135,7 +135,7 @@ TEST(Proposing, OneAfterAnotherSeesItsSiblings) {
   EXPECT_THAT(model.requests[2].messages.back().text, HasSubstr("kernel1"));
 }
 
-TEST(Proposing, AModelThatCannotBeAskedSaysWhy) {
+TEST(Proposing, ReportsWhyAModelCannotBeAsked) {
   ScriptedProposer model([](const llm::Request&) { return ""; });
   const auto proposed = *Ask({SlotOf(0), SlotOf(1)}, model);
   EXPECT_TRUE(proposed[1].not_asked);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/text.h"
 #include "build/source_scan.h"
 #include "evolve/reply_parts.h"
 
@@ -15,7 +16,7 @@ namespace {
 constexpr size_t kMaxNameBytes = 120;
 constexpr size_t kMaxThoughtBytes = 8192;
 
-/// At most `limit` bytes, not cut within a UTF-8 character.
+/// At most `limit` bytes; never cuts within a UTF-8 character.
 std::string Bounded(std::string_view text, size_t limit) {
   if (text.size() <= limit) return std::string(text);
   while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xc0u) == 0x80u) --limit;
@@ -31,8 +32,8 @@ std::string WithoutCarriageReturns(std::string_view text) {
   return plain;
 }
 
-/// What follows the reasoning that some models put before their answer. A closing tag on a line of
-/// its own counts without an opening one, which some servers swallow.
+/// The text after the reasoning that some models put before their answer. A closing tag on its own
+/// line counts even without an opening tag, because some servers drop the opening tag.
 Result<std::string_view> AfterReasoning(std::string_view text) {
   for (const std::string_view tag : {"think", "thinking", "reasoning"}) {
     const std::string open = fmt::format("<{}>", tag);
@@ -52,7 +53,7 @@ Result<std::string_view> AfterReasoning(std::string_view text) {
   return text;
 }
 
-/// What a line that begins with `label` (and markdown's decoration of it) says after it.
+/// The text after `label:` in a line that begins with it; allows markdown decoration.
 std::optional<std::string_view> Labelled(std::string_view line, std::string_view label) {
   line = line.substr(std::min(line.find_first_not_of(" \t*#_"), line.size()));
   if (line.size() < label.size() || Lower(line.substr(0, label.size())) != Lower(label)) {
@@ -106,14 +107,14 @@ bool HoldsModule(std::string_view code) {
          seen.find("TORCH_LIBRARY") != std::string::npos;
 }
 
-/// The index of the block that is the kernel.
+/// The index of the code block with the kernel.
 Result<size_t> ChooseKernel(const std::vector<std::string>& code) {
   if (code.size() == 1) return size_t{0};
   const auto kernels = std::count_if(code.begin(), code.end(), HoldsModule);
   if (kernels == 1 && HoldsModule(code.back())) return code.size() - 1;
   return BadReply(
-      fmt::format("{} code blocks, {} of them with PYBIND11_MODULE: which is the kernel? "
-                  "It must be the last block, and the only one that is a whole kernel",
+      fmt::format("the answer has {} code blocks, {} of them with PYBIND11_MODULE: the kernel must "
+                  "be the last block, and the only whole kernel",
                   code.size(), kernels));
 }
 
@@ -125,18 +126,19 @@ Result<Reply> ReadReply(std::string_view text) {
         fmt::format("the answer has {} bytes, more than {}", text.size(), kMaxReplyBytes));
   }
   if (text.find('\0') != std::string_view::npos)
-    return BadReply("the answer holds a NUL character");
+    return BadReply("the answer contains a NUL character");
   const std::string plain = WithoutCarriageReturns(text);
   TRY_ASSIGN(const std::string_view answer, AfterReasoning(plain));
-  TRY_ASSIGN(ReplyParts parts, TakeApart(answer));
-  // A fence around edits, or around nothing, is no code.
+  TRY_ASSIGN(ReplyParts parts, SplitReply(answer));
+  // Ignore empty blocks, such as fences around edits.
   std::erase_if(parts.code, [](const std::string& code) { return Trim(code).empty(); });
   Reply reply;
   reply.done = SaysDone(parts.prose) || SaysDone(parts.after);
   reply.edits = std::move(parts.edits);
   ReadHeadings(parts.prose, reply);
   if (!parts.code.empty()) {
-    if (!reply.edits.empty()) return BadReply("both edits and a code block: which is meant?");
+    if (!reply.edits.empty())
+      return BadReply("the answer has both edits and a code block: send only one of them");
     TRY_ASSIGN(const size_t kernel, ChooseKernel(parts.code));
     reply.code = std::move(parts.code[kernel]);
   }
@@ -156,8 +158,8 @@ THOUGHT: what you change and why it should be faster, in a few sentences
 the whole .cu file, from the first #include to PYBIND11_MODULE
 ```
 
-Give one code block only, with the complete file: nothing left out, no "rest as before". Close the
-block with its fence and write nothing after it.
+Give exactly one code block with the complete file: omit nothing, and do not write "rest as before".
+Close the block with its fence and write nothing after it.
 )";
 }
 
@@ -167,16 +169,16 @@ std::string_view EditFormat() {
 NAME: a short name for the kernel, in words joined by underscores
 THOUGHT: what you change and why it should be faster, in a few sentences
 <<<<<<< SEARCH
-lines of the kernel as they are
+lines of the kernel, unchanged
 =======
-the lines to put in their place
+the lines that replace them
 >>>>>>> REPLACE
 
-Give as many such edits as you need. SEARCH holds whole lines copied exactly, indentation and
-comments included, and enough of them that they occur once in the file. Each edit refers to the file
-as you were shown it, not as another edit leaves it, and edits do not overlap. No lines after
-======= deletes what was found; to insert, repeat a line that stands beside the new ones. Do not
-repeat the whole file.
+Give as many such edits as you need. SEARCH contains whole lines copied exactly, with indentation and
+comments, and enough of them that they occur once in the file. Each edit refers to the file in the
+prompt, not to the result of another edit, and edits must not overlap. To delete the found lines,
+write no lines after =======. To insert lines, repeat a neighbouring line. Do not repeat the whole
+file.
 )";
 }
 

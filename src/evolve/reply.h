@@ -1,6 +1,6 @@
-// Reads a language model's answer to a request for one kernel: a name, a thought and either the
-// whole kernel in a fenced code block or edits of the kernel that it was shown. Answers are
-// hostile text: whatever is not the format is an error that can be given back to the model.
+// Reads a language model's answer to a request for one kernel: a name, a thought, and either the
+// whole kernel in a fenced code block or edits of the kernel in the prompt. Answers are untrusted
+// text. Any deviation from the format is an error whose text can be sent to the model.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,27 +15,27 @@ namespace cupel::evolve {
 
 inline constexpr size_t kMaxReplyBytes = 16u << 20;
 
-/// Whole lines that stand in the kernel once, and the lines to put in their place. Lines are
-/// separated by '\n'; the last has none.
+/// Whole lines that occur once in the kernel, and the lines that replace them. Lines are separated
+/// by '\n'; the last line has none.
 struct Edit {
   std::string search, replace;
 };
 
 struct Reply {
-  std::string name, thought;        // bounded; empty where the answer gives none
+  std::string name, thought;        // bounded; empty if the answer has none
   std::optional<std::string> code;  // a whole kernel
-  std::vector<Edit> edits;          // or else these; both absent only when `done`
-  bool done = false;                // "I am done": nothing (more) to change
+  std::vector<Edit> edits;          // if there is no code; both are absent only if `done`
+  bool done = false;                // "I am done": no (further) change
 };
 
-/// Reasoning between <think> tags is left out, CRLF read as LF. A closing fence does not count
-/// inside a comment or a raw string of the code. Of several code blocks the last is the kernel if
-/// it and no other holds PYBIND11_MODULE or TORCH_LIBRARY; otherwise they are ambiguous, as are a
-/// code block and edits in one answer. Error kInvalidArgument: what is missing or wrong and how the
-/// format is meant, fit to be given back to the model.
+/// Skips reasoning between <think> tags and reads CRLF as LF. Ignores closing fences inside
+/// comments and raw strings of the code. Of several code blocks, the last is the kernel if only it
+/// contains PYBIND11_MODULE or TORCH_LIBRARY. Other answers with several blocks are ambiguous, and
+/// so is a code block together with edits. Error kInvalidArgument says what is missing or wrong and
+/// explains the format; its text can be sent to the model.
 Result<Reply> ReadReply(std::string_view text);
 
-/// The format as it is described to models, for whole kernels and for edits.
+/// The description of the format in prompts, for whole kernels and for edits.
 std::string_view RewriteFormat();
 std::string_view EditFormat();
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 
+#include "base/text.h"
 #include "build/source_scan.h"
 
 namespace cupel::evolve {
@@ -19,7 +20,7 @@ constexpr std::string_view kSearch = "<<<<<<< SEARCH";
 constexpr std::string_view kDivider = "=======";
 constexpr std::string_view kReplace = ">>>>>>> REPLACE";
 
-/// The run of three or more backticks or tildes that a line begins with, and what follows it.
+/// Three or more backticks or tildes at the start of a line, and the text after them.
 struct Fence {
   std::string_view marks, info;
 };
@@ -28,7 +29,7 @@ std::optional<Fence> FenceOf(std::string_view line) {
   if (line.empty() || (line[0] != '`' && line[0] != '~')) return std::nullopt;
   const size_t end = std::min(line.find_first_not_of(line[0]), line.size());
   const std::string_view info = Trim(line.substr(end));
-  // Backticks after backticks are code within a line of prose.
+  // A line with further backticks is inline code in prose.
   if (end < 3 || (line[0] == '`' && info.find('`') != std::string_view::npos)) return std::nullopt;
   return Fence{line.substr(0, end), info};
 }
@@ -40,12 +41,12 @@ bool IsCodeBlock(const Fence& fence) {
   return std::find(kLanguages.begin(), kLanguages.end(), language) != kLanguages.end();
 }
 
-/// Reads the block that `lines` stands on the opening fence of, to its closing one.
+/// Reads a block to its closing fence. `lines` is at its opening fence.
 Status ReadBlock(Lines& lines, const Fence& fence, ReplyParts& parts) {
   const bool is_code = IsCodeBlock(fence);
   const int opened = lines.number;
   const size_t begin = std::min(lines.next, lines.text.size());
-  // In comments and strings a fence is text: it closes only where it is left of the code.
+  // A fence in a comment or string is text: it counts only if CodeOnly keeps it.
   const std::string code = is_code ? build::CodeOnly(lines.text.substr(begin)) : std::string();
   const std::string_view seen = code;
   while (lines.Advance()) {
@@ -59,22 +60,22 @@ Status ReadBlock(Lines& lines, const Fence& fence, ReplyParts& parts) {
     }
     if (is_code) {
       return BadReply(
-          fmt::format("line {}: a fence inside the code block that line {} begins; was that "
-                      "block never closed?",
+          fmt::format("line {}: a fence inside the code block that begins at line {}; close that "
+                      "block first",
                       lines.number, opened));
     }
   }
   return BadReply(
-      fmt::format("the answer was cut: the code block that line {} begins has no closing "
+      fmt::format("the answer was cut: the code block that begins at line {} has no closing "
                   "fence{}",
                   opened, is_code ? ", or a comment or string in it does not end" : ""));
 }
 
-/// Reads the edit that `lines` stands on the first line of.
+/// Reads an edit. `lines` is at its first line.
 Result<Edit> ReadEdit(Lines& lines) {
   const int opened = lines.number;
   const size_t begin = lines.next;
-  size_t search_end = 0, replace_begin = 0;  // the latter 0 until the divider
+  size_t search_end = 0, replace_begin = 0;  // the latter is 0 before the divider
   const auto text_between = [&](size_t from, size_t to) {
     return to > from ? std::string(lines.text.substr(from, to - from - 1)) : std::string();
   };
@@ -87,16 +88,16 @@ Result<Edit> ReadEdit(Lines& lines) {
       return Edit{text_between(begin, search_end), text_between(replace_begin, lines.begin)};
     } else if (line == kDivider || line == kReplace || line == kSearch) {
       return BadReply(
-          fmt::format("line {}: \"{}\" does not belong there in the edit that line {} begins",
+          fmt::format("line {}: \"{}\" is not allowed there in the edit that begins at line {}",
                       lines.number, line, opened));
     }
   }
   return BadReply(
-      fmt::format("the answer was cut: the edit that line {} begins does not end with \"{}\"",
+      fmt::format("the answer was cut: the edit that begins at line {} does not end with \"{}\"",
                   opened, kReplace));
 }
 
-/// Takes the edits out of the text; what is left keeps its line numbers.
+/// Removes the edits from the text. The remaining text keeps its line numbers.
 Result<std::string> TakeEdits(std::string_view text, ReplyParts& parts) {
   std::string rest;
   for (Lines lines{text}; lines.Advance();) {
@@ -120,15 +121,8 @@ Result<std::string> TakeEdits(std::string_view text, ReplyParts& parts) {
 
 tl::unexpected<Error> BadReply(std::string what) {
   return Fail(ErrorCode::kInvalidArgument, std::move(what),
-              "answer with NAME:, THOUGHT: and then either one ```cuda block that holds the whole "
+              "answer with NAME:, THOUGHT: and then either one ```cuda block with the whole "
               "kernel, or edits as <<<<<<< SEARCH, =======, >>>>>>> REPLACE, and nothing after it");
-}
-
-std::string_view Trim(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\n";
-  const size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
 std::string Lower(std::string_view text) {
@@ -147,14 +141,14 @@ bool Lines::Advance() {
   return true;
 }
 
-Result<ReplyParts> TakeApart(std::string_view text) {
+Result<ReplyParts> SplitReply(std::string_view text) {
   ReplyParts parts;
   TRY_ASSIGN(const std::string rest, TakeEdits(text, parts));
   size_t blocks = 0;
   for (Lines lines{rest}; lines.Advance();) {
     if (const auto fence = FenceOf(lines.line)) {
       if (++blocks > kMaxBlocks) {
-        return BadReply(fmt::format("more than {} code blocks: which is the kernel?", kMaxBlocks));
+        return BadReply(fmt::format("more than {} code blocks: send only the kernel", kMaxBlocks));
       }
       TRY(ReadBlock(lines, *fence, parts));
     } else {

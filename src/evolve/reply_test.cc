@@ -35,7 +35,7 @@ TEST(ReadReply, TakesNameThoughtAndKernel) {
   EXPECT_THAT(reply->edits, SizeIs(0));
 }
 
-TEST(ReadReply, TakesTheDecorationsThatModelsLike) {
+TEST(ReadReply, AcceptsMarkdownDecoration) {
   for (const std::string info : {"", "cpp", "CUDA", "c++", "cu title=\"k.cu\"", " cuda"}) {
     const auto reply =
         ReadReply("**NAME:** a b\n### Thought: c\n**CODE**:\n" + Fenced(kReplied, info));
@@ -54,7 +54,7 @@ TEST(ReadReply, ReadsCarriageReturnsAsLineEnds) {
   EXPECT_EQ(reply->code, "int a;\nint b;\n");
 }
 
-TEST(ReadReply, LeavesReasoningOut) {
+TEST(ReadReply, SkipsReasoning) {
   const std::string draft = "NAME: draft\n```cuda\nint draft;\n";
   const std::string answer = "NAME: final\n" + Fenced(kReplied);
   EXPECT_EQ(ReadReply("<think>" + draft + "</think>\n" + answer)->name, "final");
@@ -62,26 +62,26 @@ TEST(ReadReply, LeavesReasoningOut) {
   EXPECT_THAT(ErrorOf("<think>" + draft + answer), HasSubstr("cut: there is no </think>"));
 }
 
-TEST(ReadReply, SeesThatAnAnswerWasCut) {
+TEST(ReadReply, DetectsACutAnswer) {
   EXPECT_THAT(ErrorOf("NAME: n\n```cuda\nint main() {\n  int x"),
-              HasSubstr("cut: the code block that line 2 begins has no closing fence"));
+              HasSubstr("cut: the code block that begins at line 2 has no closing fence"));
   EXPECT_THAT(ErrorOf("<<<<<<< SEARCH\na\n=======\nb\n"),
-              HasSubstr("cut: the edit that line 1 begins"));
+              HasSubstr("cut: the edit that begins at line 1"));
 }
 
-TEST(ReadReply, AFenceInACommentOrStringIsText) {
+TEST(ReadReply, IgnoresFencesInCommentsAndStrings) {
   const std::string code =
       "/* usage:\n```\nfoo\n```\n*/\nconst char* s = R\"(\n```\n)\";\nchar c = '\"'; // ```\n";
   EXPECT_EQ(ReadReply(Fenced(code))->code, code);
   EXPECT_THAT(ErrorOf(Fenced("/* never closed\n")), HasSubstr("a comment or string in it"));
 }
 
-TEST(ReadReply, RefusesAFenceWithinABlock) {
+TEST(ReadReply, RejectsAFenceWithinABlock) {
   EXPECT_THAT(ErrorOf("```cuda\nint a;\n\nand then:\n```cuda\nint b;\n```\n"),
-              HasSubstr("line 5: a fence inside the code block that line 1 begins"));
+              HasSubstr("line 5: a fence inside the code block that begins at line 1"));
 }
 
-TEST(ReadReply, OfSeveralBlocksTakesTheLastIfItAloneIsAKernel) {
+TEST(ReadReply, TakesTheLastBlockIfOnlyThatIsAKernel) {
   const std::string snippet = Fenced("float4 v = load(p);\n");
   const std::string kernel = Fenced(kReplied);
   EXPECT_EQ(ReadReply(snippet + "so:\n" + kernel)->code, kReplied);
@@ -89,7 +89,7 @@ TEST(ReadReply, OfSeveralBlocksTakesTheLastIfItAloneIsAKernel) {
   EXPECT_THAT(ErrorOf(kernel + kernel), HasSubstr("2 code blocks, 2 of them"));
   EXPECT_THAT(ErrorOf(snippet + snippet), HasSubstr("2 code blocks, 0 of them"));
   EXPECT_THAT(ErrorOf(snippet + Fenced("// PYBIND11_MODULE\n")), HasSubstr("0 of them"));
-  // Blocks of other languages are no candidates.
+  // Blocks in other languages are ignored.
   EXPECT_EQ(ReadReply(kernel + Fenced("nvcc k.cu\n", "bash"))->code, kReplied);
   EXPECT_THAT(ErrorOf(Fenced("import torch\n", "python")), HasSubstr("neither a code block nor"));
 }
@@ -108,16 +108,16 @@ TEST(ReadReply, TakesEdits) {
   EXPECT_EQ(reply->edits[1].replace, "");
 }
 
-TEST(ReadReply, RefusesEditsThatCouldMeanTwoThings) {
+TEST(ReadReply, RejectsAmbiguousEdits) {
   EXPECT_THAT(ErrorOf("<<<<<<< SEARCH\na\n=======\nb\n=======\nc\n>>>>>>> REPLACE\n"),
-              HasSubstr("line 5: \"=======\" does not belong there"));
+              HasSubstr("line 5: \"=======\" is not allowed there"));
   EXPECT_THAT(ErrorOf("<<<<<<< SEARCH\na\n>>>>>>> REPLACE\n"), HasSubstr("line 3"));
   EXPECT_THAT(ErrorOf("<<<<<<< SEARCH\na\n<<<<<<< SEARCH\n"), HasSubstr("line 3"));
   EXPECT_THAT(ErrorOf("<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n" + Fenced(kReplied)),
               HasSubstr("both edits and a code block"));
 }
 
-TEST(ReadReply, UnderstandsThatAModelIsDone) {
+TEST(ReadReply, RecognisesThatAModelIsDone) {
   EXPECT_TRUE(ReadReply("I am done")->done);
   EXPECT_TRUE(ReadReply("THOUGHT: it is right.\n**I am done.**")->done);
   const auto both = ReadReply(Fenced(kReplied) + "I am done.");
@@ -127,9 +127,9 @@ TEST(ReadReply, UnderstandsThatAModelIsDone) {
   EXPECT_EQ(ErrorOf("I am nearly done"), "the answer has neither a code block nor edits");
 }
 
-TEST(ReadReply, BoundsWhatItTakes) {
+TEST(ReadReply, LimitsSizes) {
   EXPECT_EQ(ErrorOf(""), "the answer is empty");
-  EXPECT_EQ(ErrorOf(std::string("a\0b", 3)), "the answer holds a NUL character");
+  EXPECT_EQ(ErrorOf(std::string("a\0b", 3)), "the answer contains a NUL character");
   EXPECT_THAT(ErrorOf(std::string(kMaxReplyBytes + 1, 'a')), HasSubstr("more than 16777216"));
   std::string many;
   for (int i = 0; i < 40; ++i) many += Fenced("int a;\n");
@@ -141,7 +141,7 @@ TEST(ReadReply, BoundsWhatItTakes) {
   EXPECT_EQ(reply->name, std::string(119, 'n'));  // not half of the last character
 }
 
-TEST(Formats, AreWhatIsRead) {
+TEST(Formats, CanBeRead) {
   const auto rewrite = ReadReply(RewriteFormat());
   ASSERT_TRUE(rewrite) << rewrite.error().ToString();
   EXPECT_TRUE(rewrite->code);

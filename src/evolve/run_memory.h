@@ -1,5 +1,6 @@
-// What a run knows of its candidates, as proposals are told it: sources, names, how fast and why,
-// what was wrong. Read from the archive once. SPDX-License-Identifier: Apache-2.0
+// Data about a run's candidates for prompts: sources, names, objectives, feedback and lessons.
+// Caches what it reads from the archive.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>
@@ -20,10 +21,10 @@ class RunMemory {
 
   Result<const std::string*> Source(int64_t id);
   Result<const Shingles*> ShinglesOf(int64_t id);
-  /// With its feedback page, if it has one; no recommendations.
+  /// Includes the feedback page, if there is one, but no recommendations.
   Result<ParentKernel> Parent(const archive::Candidate& candidate);
   Result<KnownKernel> Known(const archive::Candidate& candidate);
-  /// The latest `count` of `candidates` that were judged wrong, the latest last.
+  /// The latest `count` of `candidates` that were not accepted, latest last.
   Result<std::vector<FailedAttempt>> Failures(const std::vector<archive::Candidate>& candidates,
                                               int count);
 
@@ -34,7 +35,7 @@ class RunMemory {
   std::map<int64_t, Shingles> shingles_;
 };
 
-/// What the proposer calls it, else what the archive does.
+/// The proposer's name for it, or else the archive's description.
 std::string NameOf(const archive::Candidate& candidate);
 
 }  // namespace cupel::evolve

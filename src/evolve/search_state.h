@@ -1,6 +1,7 @@
-// What one generation leaves to the next, beside the candidates: how many there were, what models
-// and hints have earned, who lives on which island, whether reading first still pays. Kept as JSON
-// in the archive. SPDX-License-Identifier: Apache-2.0
+// The state that a generation passes to the next, in addition to the candidates: the number of
+// generations, rewards of models and hints, members of islands, and whether reviews still pay.
+// Stored in the archive as JSON.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -14,15 +15,15 @@
 namespace cupel::evolve {
 
 struct SearchState {
-  int generation = 0;  // the last one that came to its end
+  int generation = 0;  // the last complete one
   llm::Ensemble ensemble;
   Hints hints;
   std::vector<Island> islands;
-  bool reads = true;
+  bool reads = true;  // reviewers read the next generation
 };
 
 Json ToJson(const SearchState& state);
-/// Goes on from ToJson() of a state with the same models. Error kInvalidArgument.
+/// Restores ToJson() of a state with the same models. Error kInvalidArgument.
 Status Restore(const Json& json, SearchState& state);
 
 }  // namespace cupel::evolve

@@ -12,7 +12,7 @@
 namespace cupel::evolve {
 namespace {
 
-// How often each way is taken where all are allowed.
+// Shares of the operators if all are allowed.
 constexpr double kEditShare = 0.3, kCrossoverShare = 0.2;
 
 class Planner {
@@ -34,7 +34,7 @@ class Planner {
     for (int i = 0; i < options_.proposals; ++i) {
       const bool first = plan.slots.empty();
       const Random own = random.Fork(fmt::format("slot {}", i));
-      if (options_.sequential && !first) {  // the same conversation goes on
+      if (options_.sequential && !first) {  // continues the same conversation
         Slot slot = plan.slots.front();
         slot.number = i;
         plan.slots.push_back(std::move(slot));
@@ -53,7 +53,7 @@ class Planner {
     slot.model = state_.ensemble.Choose();
     const auto& members = state_.islands[home].members;
     const auto parent = SelectParent(members, options_.temperature, random.Fork("parent"));
-    if (!parent) return Fail(ErrorCode::kInternal, "an island without a kernel");
+    if (!parent) return Fail(ErrorCode::kInternal, "the island has no kernel");
     slot.parents = {*parent};
     Random way = random.Fork("way");
     const double unit = way.Unit();
@@ -62,10 +62,10 @@ class Planner {
                                    random.Fork("mate"));
       if (mate) {
         slot.parents.push_back(*mate);
-        slot.way = Operator::kCrossover;
+        slot.op = Operator::kCrossover;
       }
     } else if (options_.edits && unit < kCrossoverShare + kEditShare) {
-      slot.way = Operator::kEdit;
+      slot.op = Operator::kEdit;
     }
     TRY(Fill(slot, members, random));
     return slot;
@@ -96,7 +96,7 @@ class Planner {
       auto advice =
           Recommend(*parts_.reviewers.front(), options_.operation, parent.source, parent.feedback);
       if (advice) parent.recommendations = *std::move(advice);
-      // Without advice the page stands alone; that nobody can be asked shows in what follows.
+      // Without advice the prompt has only the page. If no model can be asked, a later step fails.
     }
     parents_.emplace(id, parent);
     return parent;

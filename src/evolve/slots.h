@@ -1,5 +1,5 @@
-// Plans a generation: for each proposal the way in which it is made, its parents, hints, model and
-// all that the model is shown. SPDX-License-Identifier: Apache-2.0
+// Plans a generation: the operator, parents, hints, model and prompt context of each proposal.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <vector>
@@ -17,9 +17,9 @@ struct Plan {
   std::vector<Slot> slots;
 };
 
-/// `before`: the candidates of earlier generations, one of them accepted. Chooses models, which
-/// `state` counts. Deterministic, but for what the summariser says where it is asked. Errors: of
-/// the archive.
+/// `before`: the candidates of earlier generations, at least one of them accepted. Chooses models
+/// and counts the choices in `state`. Deterministic except for new answers of the summariser.
+/// Errors: of the archive.
 Result<Plan> MakePlan(const EvolutionParts& parts, const EvolutionOptions& options, int generation,
                       const std::vector<archive::Candidate>& before, SearchState& state,
                       RunMemory& memory, const Random& random);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/text.h"
 #include "evolve/tokens.h"
 
 #include <algorithm>
@@ -10,8 +11,6 @@ namespace {
 bool IsWordChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
 class Scanner {
  public:
   explicit Scanner(std::string_view source) : source_(source) {}
@@ -84,7 +83,7 @@ class Scanner {
     return end < source_.size() && source_[end] == quote ? end + 1 : end;
   }
 
-  /// A sign belongs to a number right after its exponent's letter.
+  /// A sign right after the exponent's letter belongs to the number.
   size_t EndOfNumber() const {
     const bool hex = source_[at_] == '0' && (Peek(1) == 'x' || Peek(1) == 'X');
     size_t end = at_;

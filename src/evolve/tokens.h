@@ -1,4 +1,4 @@
-// CUDA source as tokens, without a compiler. SPDX-License-Identifier: Apache-2.0
+// Splits CUDA source into tokens, without a compiler. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,7 @@ struct Token {
     kWord,         // names and keywords
     kNumber,       // 16u, 0x1p-3, 1'000, .5f
     kPunctuation,  // one character
-    kString,       // and characters, with their quotes
+    kString,       // strings and characters, with their quotes
     kLineComment,
   } kind;
   std::string_view text;
@@ -19,7 +19,7 @@ struct Token {
   int line = 1;
 };
 
-/// Of any bytes. Comments between /* and */ are dropped. Borrows `source`.
+/// Accepts any bytes. Drops comments between /* and */. Borrows `source`.
 std::vector<Token> Tokenize(std::string_view source);
 
 }  // namespace cupel::evolve

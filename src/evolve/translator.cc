@@ -16,9 +16,9 @@ namespace cupel::evolve {
 namespace {
 
 constexpr size_t kMaxSource = 1u << 20;
-constexpr size_t kMostFailures = 4;  // that a new conversation begins with
+constexpr size_t kMostFailures = 4;  // at the start of a new conversation
 
-/// What the judge's stage tells of a candidate that was not accepted.
+/// The lessons that the "judge" stage recorded for a candidate that was not accepted.
 Result<std::string> LessonsOf(const archive::Archive& archive, int64_t candidate) {
   TRY_ASSIGN(auto lessons, TextOfJudge(archive, candidate, "lessons"));
   if (lessons) return *std::move(lessons);
@@ -26,10 +26,10 @@ Result<std::string> LessonsOf(const archive::Archive& archive, int64_t candidate
               "start a new run");
 }
 
-class Translating {
+class Translator {
  public:
-  Translating(archive::Archive& archive, Evaluator& evaluator,
-              const std::vector<llm::Asker*>& models, const TranslateOptions& options)
+  Translator(archive::Archive& archive, Evaluator& evaluator,
+             const std::vector<llm::Asker*>& models, const TranslateOptions& options)
       : archive_(archive), evaluator_(evaluator), models_(models), options_(options) {}
 
   Result<Translation> Run() {
@@ -64,7 +64,7 @@ class Translating {
       attempt.model = model.model();
       TRY_ASSIGN(std::string message, Try(answer, model.HashOf(request), attempt));
       translation_.attempts.push_back(std::move(attempt));
-      // Nothing to hold against a model that says nothing.
+      // End the conversation if the model gave no answer to continue from.
       if (answer.stop == llm::Stop::kRefusal || answer.text.empty()) break;
       Continue(request, answer.text, std::move(message));
     }
@@ -83,7 +83,7 @@ class Translating {
     return context;
   }
 
-  /// Makes a candidate of the answer and judges it. What to tell the model.
+  /// Adds the answer as a candidate and judges it. Returns the next message to the model.
   Result<std::string> Try(const llm::Answer& answer, const std::string& exchange,
                           Attempt& attempt) {
     auto reply = Read(answer);
@@ -100,7 +100,7 @@ class Translating {
     TRY(evaluator_.Evaluate(std::vector{id}));
     TRY_ASSIGN(const archive::Candidate candidate, archive_.Get(id));
     parent_ = id;
-    // A view: of the text itself GCC 12 says that it may be uninitialised.
+    // A view, because GCC 12 warns that the string itself may be uninitialised.
     const std::string_view decision = candidate.decision;
     attempt.accepted = decision == "accepted";
     if (attempt.accepted) {
@@ -109,21 +109,22 @@ class Translating {
     }
     TRY_ASSIGN(attempt.problem, LessonsOf(archive_, id));
     if (candidate.decision == "error") {
-      return Fail(ErrorCode::kInvalidArgument, "no kernel can be judged: " + attempt.problem,
-                  "examine the task with cupel task controls and cupel task filter");
+      return Fail(ErrorCode::kInvalidArgument,
+                  "kernels for this task cannot be judged: " + attempt.problem,
+                  "check the task with cupel task controls and cupel task filter");
     }
     return RepairMessage((repeated ? "This is the same kernel as before.\n" : "") +
                          attempt.problem);
   }
 
-  /// Error kInvalidArgument: what the model is told of an answer that is none.
+  /// Error kInvalidArgument: the answer is unusable; the text is for the model.
   static Result<Reply> Read(const llm::Answer& answer) {
     if (answer.stop == llm::Stop::kRefusal) {
       return Fail(ErrorCode::kInvalidArgument, "the model refused to answer");
     }
     TRY_ASSIGN(Reply reply, ReadReply(answer.text));
     if (!reply.code) {
-      return Fail(ErrorCode::kInvalidArgument, "the answer holds no whole kernel",
+      return Fail(ErrorCode::kInvalidArgument, "the answer contains no whole kernel",
                   std::string(RewriteFormat()));
     }
     if (reply.code->size() > kMaxSource) {
@@ -132,7 +133,7 @@ class Translating {
     return reply;
   }
 
-  /// Once, also when the run is gone through again.
+  /// Records the attempt once, even if the run is repeated.
   Status NoteUnusable(const Attempt& attempt, const std::string& exchange) {
     const std::string detail = DumpJson(Json{{"generation", 0},
                                              {"model", attempt.model},
@@ -174,7 +175,7 @@ Result<Translation> Translate(archive::Archive& archive, Evaluator& evaluator,
                               const std::vector<llm::Asker*>& models,
                               const TranslateOptions& options) {
   CHECK(!models.empty());
-  return Translating(archive, evaluator, models, options).Run();
+  return Translator(archive, evaluator, models, options).Run();
 }
 
 }  // namespace cupel::evolve

@@ -1,7 +1,8 @@
-// From PyTorch to a first kernel that is right: ask, judge, and give what is wrong back in the same
-// conversation, up to a bound. All state is in the archive: a run that was cut off is gone through
-// again from its beginning with the answers and verdicts that it holds, so that nothing is asked or
-// judged twice. SPDX-License-Identifier: Apache-2.0
+// Translates a PyTorch operation to a first correct kernel: asks a model, judges the kernel, and
+// reports problems in the same conversation, up to a limit. All state is in the archive. An
+// interrupted run is repeated from its beginning with the recorded answers and verdicts, so that
+// nothing is asked or judged twice.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <optional>
@@ -15,31 +16,31 @@
 namespace cupel::evolve {
 
 struct TranslateOptions {
-  int attempts = 10;      // answers, the unusable ones counted
+  int attempts = 10;      // answers, including unusable ones
   std::string operation;  // Text(Operation)
 };
 
-/// One answer and what became of it.
+/// One answer and its result.
 struct Attempt {
   int number = 0;  // from 1
   std::string model;
-  std::string name;                  // as the model calls it
+  std::string name;                  // by the model
   std::optional<int64_t> candidate;  // none: the answer was unusable
   bool accepted = false;
-  std::string problem;  // lines: why not
+  std::string problem;  // lines that say why not
 };
 
 struct Translation {
   std::vector<Attempt> attempts;
-  std::optional<int64_t> kernel;  // the candidate that is right
+  std::optional<int64_t> kernel;  // the accepted candidate
 };
 
-/// A conversation is given up after this many answers; the next one, with the next model, begins
-/// with what has failed.
+/// A conversation ends after this many answers. The next one uses the next model and starts with
+/// the failed attempts.
 inline constexpr int kAnswersAConversation = 4;
 
-/// Asks `models` (at least one) in turns. Errors: those of asking and kCancelled, which leave the
-/// archive ready for another call; kInvalidArgument where the task cannot be judged.
+/// Asks `models` (at least one) in turn. Errors: those of asking and kCancelled, after which
+/// another call can continue; kInvalidArgument if the task cannot be judged.
 Result<Translation> Translate(archive::Archive& archive, Evaluator& evaluator,
                               const std::vector<llm::Asker*>& models,
                               const TranslateOptions& options);

@@ -1,5 +1,5 @@
-// The way from source to verdict is walked in tests/e2e/test_translate.py; here the archive knows
-// the verdicts, as it does when a run is gone through again.
+// Here the archive already contains the verdicts, as when a run is repeated.
+// tests/e2e/test_translate.py covers the path from source to verdict.
 // SPDX-License-Identifier: Apache-2.0
 #include "evolve/translator.h"
 
@@ -64,7 +64,7 @@ class TranslatorTest : public testing::Test {
     archive_.emplace(std::move(*archive));
   }
 
-  /// The archive holds a verdict on `source`; returns the candidate.
+  /// Adds a candidate with a verdict to the archive; returns its id.
   int64_t Judged(const std::string& source, const std::string& decision,
                  const std::string& lessons) {
     archive::NewCandidate candidate;
@@ -102,7 +102,7 @@ class TranslatorTest : public testing::Test {
   std::optional<archive::Archive> archive_;
 };
 
-TEST_F(TranslatorTest, GivesWhatIsWrongBackInTheSameConversationUntilAKernelIsRight) {
+TEST_F(TranslatorTest, ReportsProblemsInTheSameConversationUntilAKernelIsRight) {
   const int64_t wrong = Judged(kWrong, "rejected", "- out_of_bounds, line 1\n");
   const int64_t right = Judged(kRight, "accepted", "");
   ScriptedTranslator model("test:a", {"I cannot say.", Answer(kWrong), Answer(kRight)});
@@ -124,7 +124,7 @@ TEST_F(TranslatorTest, GivesWhatIsWrongBackInTheSameConversationUntilAKernelIsRi
   EXPECT_EQ(UnusableEvents(), 1u);
 }
 
-TEST_F(TranslatorTest, GoesThroughARunAgainWithoutLeavingTraces) {
+TEST_F(TranslatorTest, RepeatsARunWithoutDuplicateRecords) {
   Judged(kWrong, "rejected", "- wrong_result\n");
   ScriptedTranslator first("test:a", {"?", Answer(kWrong)});
   const auto interrupted = Run({&first});
@@ -141,7 +141,7 @@ TEST_F(TranslatorTest, GoesThroughARunAgainWithoutLeavingTraces) {
   }
 }
 
-TEST_F(TranslatorTest, BeginsAnewWithTheNextModelAndWhatHasFailed) {
+TEST_F(TranslatorTest, StartsANewConversationWithTheNextModelAndTheFailures) {
   Judged(kWrong, "rejected", "- wrong_result, output 1\n");
   ScriptedTranslator a("test:a", std::vector<std::string>(kAnswersAConversation, Answer(kWrong)));
   ScriptedTranslator b("test:b", {"no"});
@@ -157,7 +157,7 @@ TEST_F(TranslatorTest, BeginsAnewWithTheNextModelAndWhatHasFailed) {
   EXPECT_THAT(translation->attempts.back().problem, HasSubstr("refused"));
 }
 
-TEST_F(TranslatorTest, ATaskThatCannotBeJudgedIsNoKernelsFault) {
+TEST_F(TranslatorTest, StopsIfTheTaskCannotBeJudged) {
   Judged(kWrong, "error", "- nothing_judged\n");
   ScriptedTranslator model("test:a", {Answer(kWrong)});
   const auto translation = Run({&model});

@@ -7,16 +7,15 @@
 #include <charconv>
 #include <optional>
 
+#include "base/text.h"
 #include "evolve/tokens.h"
 
 namespace cupel::evolve {
 namespace {
 
-constexpr int64_t kLargest = 4096;  // beyond this a constant is hardly a block size or a tile
+constexpr int64_t kLargest = 4096;  // a larger constant is hardly a block size or a tile
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
-/// A plain decimal literal (suffixes u, l allowed); floats and hex are no tunables.
+/// The value of a decimal literal (suffixes u and l allowed); floats and hex are not tunables.
 std::optional<int64_t> DecimalValue(std::string_view text, size_t& digits) {
   digits = 0;
   while (digits < text.size() && IsDigit(text[digits])) ++digits;
@@ -43,9 +42,9 @@ bool LooksLikeLaunchSize(std::string_view name) {
          lower.find("tile") != std::string::npos || lower.find("warp") != std::string::npos;
 }
 
-class Finder {
+class TunableFinder {
  public:
-  explicit Finder(std::string_view source) : source_(source), all_(Tokenize(source)) {
+  explicit TunableFinder(std::string_view source) : source_(source), all_(Tokenize(source)) {
     for (const Token& token : all_) {
       if (token.kind != Token::Kind::kLineComment && token.kind != Token::Kind::kString) {
         tokens_.push_back(token);
@@ -74,8 +73,7 @@ class Finder {
     if (!value) return;
     for (const Tunable& other : found_) {
       if (other.begin == number.begin) return;
-      if (other.name == name)
-        return;  // a second definition (#else branch, other scope): left alone
+      if (other.name == name) return;  // ignore a second definition (#else branch, other scope)
     }
     Tunable tunable;
     tunable.name = std::move(name);
@@ -97,7 +95,7 @@ class Finder {
     }
   }
 
-  /// [constexpr|const] int NAME = 128;   without const only for names of launch sizes
+  /// [constexpr|const] int NAME = 128;   without const, only if the name looks like a launch size
   void FindConstant(size_t i) {
     if (!Is(i + 1, "=") || i == 0 || !Is(i + 3, ";")) return;
     const Token& name = tokens_[i];
@@ -155,17 +153,19 @@ class Finder {
   Status ApplyComment(std::string_view text, int line) {
     const std::vector<Token> words = Tokenize(text);
     if (words.size() < 3 || words[1].text != "in") {
-      return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("line {}: a tune comment reads \"tune: NAME in 1, 2, 4\"", line));
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          fmt::format("line {}: a tune comment must have the form \"tune: NAME in 1, 2, 4\"",
+                      line));
     }
     const auto tunable = std::find_if(found_.begin(), found_.end(),
                                       [&](const Tunable& t) { return t.name == words[0].text; });
     if (tunable == found_.end()) {
       return Fail(
           ErrorCode::kInvalidArgument,
-          fmt::format("line {}: tune comment names {}, which is no integer constant of this "
-                      "file",
-                      line, words[0].text),
+          fmt::format(
+              "line {}: the tune comment names {}, but this file has no such integer constant",
+              line, words[0].text),
           "define it as constexpr int or #define with a decimal literal");
     }
     std::vector<int64_t> choices = {tunable->value};
@@ -179,16 +179,18 @@ class Finder {
     std::sort(choices.begin(), choices.end());
     choices.erase(std::unique(choices.begin(), choices.end()), choices.end());
     if (choices.size() < 2) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("line {}: tune comment for {} offers no choice but the present value",
-                              line, words[0].text));
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          fmt::format(
+              "line {}: the tune comment for {} has no choices other than the current value", line,
+              words[0].text));
     }
     tunable->choices = std::move(choices);
     tunable->explicit_choices = true;
     return {};
   }
 
-  /// Powers of two from a quarter to four times the value; other constants are not block-like.
+  /// Powers of two from a quarter to four times the value. Other constants get no choices.
   static void GiveImplicitChoices(Tunable& tunable) {
     const int64_t v = tunable.value;
     if (v < 2 || v > kLargest || (v & (v - 1)) != 0) return;
@@ -205,7 +207,7 @@ class Finder {
 
 }  // namespace
 
-Result<std::vector<Tunable>> FindTunables(std::string_view source) { return Finder(source).Find(); }
+Result<std::vector<Tunable>> FindTunables(std::string_view source) { return TunableFinder(source).Find(); }
 
 Result<std::string> Rewrite(std::string_view source, const std::vector<Tunable>& tunables,
                             const Assignment& assignment) {
@@ -215,7 +217,7 @@ Result<std::string> Rewrite(std::string_view source, const std::vector<Tunable>&
                                       [&](const Tunable& t) { return t.name == entry.first; });
     if (tunable == tunables.end()) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{} is no tunable of this kernel", entry.first));
+                  fmt::format("this kernel has no tunable {}", entry.first));
     }
     edits.emplace_back(&*tunable, entry.second);
   }

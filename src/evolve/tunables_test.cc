@@ -16,7 +16,7 @@ std::vector<std::string> Names(std::string_view source) {
   return names;
 }
 
-TEST(FindTunables, TakesConstantsThatLookLikeSizes) {
+TEST(FindTunables, FindsConstantsThatLookLikeSizes) {
   EXPECT_THAT(Names("#define BLOCK 256\n"
                     "constexpr int kTile = 16;\n"
                     "static const unsigned kWide = 4u;\n"
@@ -26,7 +26,7 @@ TEST(FindTunables, TakesConstantsThatLookLikeSizes) {
                           "__launch_bounds__#5.0", "__launch_bounds__#5.1"));
 }
 
-TEST(FindTunables, LeavesOtherNumbersAlone) {
+TEST(FindTunables, IgnoresOtherNumbers) {
   EXPECT_THAT(Names("// constexpr int kOld = 16;\n"
                     "/* #define OLD 32 */ const char* s = \"constexpr int kText = 8;\";\n"
                     "constexpr float kScale = 16;\nconstexpr int kOdd = 10;\n"
@@ -35,7 +35,7 @@ TEST(FindTunables, LeavesOtherNumbersAlone) {
               ElementsAre());
 }
 
-TEST(FindTunables, ExplicitChoicesSwitchTheImplicitOnesOff) {
+TEST(FindTunables, ExplicitChoicesDisableImplicitOnes) {
   const auto tunables = *FindTunables(
       "constexpr int kRows = 3;  // tune: kRows in 1, 2, 6 (rows per block)\n"
       "constexpr int kOther = 16;\n");
@@ -44,9 +44,9 @@ TEST(FindTunables, ExplicitChoicesSwitchTheImplicitOnesOff) {
   EXPECT_THAT(tunables[0].choices, ElementsAre(1, 2, 3, 6));
 }
 
-TEST(FindTunables, SaysWhichTuneCommentIsWrong) {
+TEST(FindTunables, ReportsTheInvalidTuneComment) {
   EXPECT_EQ(FindTunables("\n// tune: kNone in 1, 2\n").error().message,
-            "line 2: tune comment names kNone, which is no integer constant of this file");
+            "line 2: the tune comment names kNone, but this file has no such integer constant");
   EXPECT_FALSE(FindTunables("constexpr int k = 1;  // tune: k 1 2\n"));
   EXPECT_FALSE(FindTunables("constexpr int k = 1;  // tune: k in 1\n"));
 }

@@ -8,7 +8,7 @@
 namespace cupel::evolve {
 namespace {
 
-constexpr int kAttemptsPerProposal = 64;  // random draws before the space counts as exhausted
+constexpr int kAttemptsPerProposal = 64;  // random draws before giving up
 
 int64_t ValueIn(const Assignment& assignment, const Tunable& tunable) {
   const auto it = assignment.find(tunable.name);

@@ -1,5 +1,5 @@
-// The built-in proposer: needs no language model. From the best assignment so far it proposes
-// neighbours (one tunable moved to the next choice), then random points of the whole space.
+// The built-in proposer, which needs no language model. It proposes the neighbours of the best
+// assignment so far (one tunable moved to the next choice), then random points of the whole space.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace cupel::evolve {
 
-/// At most `count` assignments for which `is_new` holds, none twice. Assignments are normalised:
-/// they hold no value that equals the source's own. Fewer, or none, when the space is exhausted or
-/// chance finds nothing new in it. Deterministic in all arguments.
+/// At most `count` different assignments for which `is_new` returns true. Assignments are
+/// normalised: they omit values that equal those in the source. Returns fewer, or none, if the
+/// space is exhausted or random draws find nothing new. Deterministic in all arguments.
 std::vector<Assignment> Propose(const std::vector<Tunable>& tunables, const Assignment& best,
                                 int count, Random random,
                                 const std::function<bool(const Assignment&)>& is_new);

@@ -32,13 +32,13 @@ TEST(Propose, CoversTheSpaceOnceAndThenStops) {
   EXPECT_TRUE(Propose(Space(), {}, 2, Random(9), is_new).empty());
 }
 
-TEST(Propose, RepeatsWithItsSeed) {
+TEST(Propose, IsDeterministicBySeed) {
   const auto any = [](const auto&) { return true; };
   EXPECT_EQ(Propose(Space(), {{"kA", 4}}, 5, Random(7), any),
             Propose(Space(), {{"kA", 4}}, 5, Random(7), any));
 }
 
-TEST(Propose, HasNothingToSayWithoutTunables) {
+TEST(Propose, ReturnsNothingWithoutTunables) {
   EXPECT_TRUE(Propose({}, {}, 4, Random(1), [](const auto&) { return true; }).empty());
 }
 

@@ -25,24 +25,24 @@ Result<Assignment> AssignmentOf(const archive::Candidate& candidate) {
   TRY_ASSIGN(const Json json, ParseJson(candidate.tunables, kWhat));
   Assignment assignment;
   if (!json.is_object())
-    return Fail(ErrorCode::kIo, "the archive holds tunables that are no object");
+    return Fail(ErrorCode::kIo, "the tunables in the archive are not an object");
   for (const auto& [name, value] : json.items()) {
     if (!value.is_number_integer()) {
-      return Fail(ErrorCode::kIo, "the archive holds a tunable that is no integer: " + name);
+      return Fail(ErrorCode::kIo, "a tunable in the archive is not an integer: " + name);
     }
     assignment[name] = value.get<int64_t>();
   }
   return assignment;
 }
 
-/// The candidate whose constants were varied to make this one; itself where it was written.
+/// The candidate whose constants were varied to make this one, or this one if it is not a variant.
 Result<int64_t> RootOf(const archive::Candidate& candidate) {
   TRY_ASSIGN(const Json meta, ParseJson(candidate.meta, kWhat));
   return meta.contains("tuned_from") ? JsonInt(meta, "tuned_from", kWhat)
                                      : Result<int64_t>(candidate.id);
 }
 
-/// "kTile 16 -> 32, kRows 1 -> 2" against the parent.
+/// The changes from the parent: "kTile 16 -> 32, kRows 1 -> 2".
 std::string Difference(const std::vector<Tunable>& tunables, const Assignment& parent,
                        const Assignment& child) {
   std::string text;
@@ -59,7 +59,7 @@ std::string Difference(const std::vector<Tunable>& tunables, const Assignment& p
   return text;
 }
 
-/// How many generations have come to their end.
+/// The number of complete generations.
 Result<int> GenerationsDone(const archive::Archive& archive) {
   TRY_ASSIGN(const std::string text, archive.State());
   TRY_ASSIGN(const Json state, ParseJson(text, "the run's state"));
@@ -83,10 +83,10 @@ Result<std::vector<int64_t>> AddVariants(archive::Archive& archive, int64_t base
   TRY_ASSIGN(const int64_t root, RootOf(parent));
   TRY_ASSIGN(const std::string source, archive.Source(root));
   const auto found = FindTunables(source);
-  if (!found) return std::vector<int64_t>();  // a model's tune comment may be nonsense
+  if (!found) return std::vector<int64_t>();  // a model may write an invalid tune comment
   TRY_ASSIGN(const Assignment from, AssignmentOf(parent));
   Status status;
-  // What this generation has added counts as new: after a kill it is proposed once more.
+  // Variants that this generation already added count as new: after a kill they are proposed again.
   const auto is_new = [&](const Assignment& assignment) {
     const auto variant = Rewrite(source, *found, assignment);
     if (!variant) return false;

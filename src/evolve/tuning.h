@@ -1,5 +1,6 @@
-// Runs without a language model: the built-in tuner proposes, generation by generation, variants of
-// the best so far. SPDX-License-Identifier: Apache-2.0
+// Runs without a language model: in each generation, the built-in tuner proposes variants of the
+// best kernel so far.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -12,8 +13,8 @@
 namespace cupel::evolve {
 
 struct TuningOptions {
-  int candidates = 32;  // to try, the starting kernel not counted
-  int batch = 8;        // proposals a generation
+  int candidates = 32;  // to try, without the starting kernel
+  int batch = 8;        // proposals per generation
   uint64_t seed = 0;
 };
 
@@ -22,16 +23,16 @@ struct RunResult {
   std::string end;  // "all candidates tried", "no variants left to try"
 };
 
-/// Goes on from what the archive holds; `start` is the source of the starting kernel. kCancelled
-/// leaves the archive ready to go on.
+/// Starts or resumes the run in the archive; `start` is the source of the starting kernel. The run
+/// can be resumed after kCancelled.
 Result<RunResult> Tune(archive::Archive& archive, Evaluator& evaluator, const std::string& start,
                        const TuningOptions& options);
 
-/// Puts the starting kernel into the archive, where it is not there yet.
+/// Adds the starting kernel to the archive unless it is already there. Returns its id.
 Result<int64_t> AddStart(archive::Archive& archive, const std::string& start);
 
-/// Variants of `base` as new candidates of a generation: at most `count`, none that the run has.
-/// Deterministic in its arguments and the archive. Returns their ids.
+/// Adds at most `count` variants of `base` as candidates of a generation; skips variants that the
+/// run already has. Deterministic in its arguments and the archive. Returns the ids.
 Result<std::vector<int64_t>> AddVariants(archive::Archive& archive, int64_t base, int count,
                                          int generation, Random random);
 

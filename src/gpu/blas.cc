@@ -52,7 +52,7 @@ std::optional<int> ComputeOf(const std::string& compute) {
   return {};
 }
 
-/// A factor in the type that the compute type asks for.
+/// A factor in the type that the compute type requires.
 struct Scalar {
   Scalar(double value, const std::string& compute) {
     const auto single = static_cast<float>(value);
@@ -96,7 +96,7 @@ struct Blas::Library {
                        int) = nullptr;
   const char* (*status_name)(int) = nullptr;
 
-  /// Null, or the name of what is missing.
+  /// Null, or the name of a missing entry point.
   const char* Resolve(void* library) {
     EntryPoints entry(library);
     entry.Find(create, "cublasCreate_v2");
@@ -130,14 +130,14 @@ Result<std::unique_ptr<Blas>> Blas::Open(const Device& device) {
   const char* missing = opened == nullptr ? "libcublas.so.13 or .12" : library->Resolve(opened);
   if (missing != nullptr) {
     return Fail(ErrorCode::kEnvironment, fmt::format("cuBLAS was not found: no {}", missing),
-                "install the CUDA toolkit's libcublas, or name the file in $CUPEL_CUBLAS");
+                "install the CUDA toolkit's libcublas, or set CUPEL_CUBLAS to its path");
   }
   TRY_ASSIGN(Block workspace, Block::Allocate(device, kWorkspaceBytes));
   std::unique_ptr<Blas> blas(new Blas(device, std::move(library), std::move(workspace)));
   const Library& lib = *blas->library_;
   TRY(lib.Check(lib.create(&blas->handle_), "starting cuBLAS"));
   TRY(lib.Check(lib.set_stream(blas->handle_, device.stream()), "giving cuBLAS a stream"));
-  // One of its own: what cuBLAS allocates by itself cannot be captured into a graph.
+  // Provide a workspace: allocations by cuBLAS itself cannot be captured into a graph.
   TRY(lib.Check(lib.set_workspace(blas->handle_, std::bit_cast<void*>(blas->workspace_.address()),
                                   kWorkspaceBytes),
                 "giving cuBLAS a workspace"));
@@ -149,12 +149,12 @@ Status Blas::Enqueue(const plan::Gemm& gemm, const GemmAddresses& at) {
              c_type = TypeOf(gemm.c_type), compute = ComputeOf(gemm.compute);
   if (!a_type || !b_type || !c_type || !compute) {
     return Fail(ErrorCode::kUnsupported,
-                fmt::format("a cuBLAS product of {} and {} into {} computed in {}",
+                fmt::format("cuBLAS does not support a product of {} and {} into {} computed in {}",
                             Name(gemm.a_type), Name(gemm.b_type), Name(gemm.c_type), gemm.compute));
   }
   constexpr int64_t kMost = std::numeric_limits<int>::max();
   for (const int64_t size : {gemm.m, gemm.n, gemm.k, gemm.lda, gemm.ldb, gemm.ldc, gemm.batch}) {
-    if (size > kMost) return Fail(ErrorCode::kUnsupported, "a cuBLAS product as large as this");
+    if (size > kMost) return Fail(ErrorCode::kUnsupported, "the cuBLAS product is too large");
   }
   const Scalar alpha(gemm.alpha, gemm.compute), beta(gemm.beta, gemm.compute);
   const int ta = gemm.transpose_a ? 1 : 0, tb = gemm.transpose_b ? 1 : 0;

@@ -1,4 +1,4 @@
-// cuBLAS, opened at run time: what plans' Gemm nodes ask for.
+// cuBLAS, opened at run time. Executes the Gemm nodes of plans.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,17 +18,17 @@ struct GemmAddresses {
 
 class Blas {
  public:
-  /// libcublas.so.13 or .12: $CUPEL_CUBLAS, the loader's, the CUDA toolkit's. kEnvironment when
-  /// there is none. The library stays open; borrows the device.
+  /// Opens libcublas.so.13 or .12: $CUPEL_CUBLAS, else the loader's, else the CUDA toolkit's.
+  /// kEnvironment if there is none. The library stays open. Borrows the device.
   static Result<std::unique_ptr<Blas>> Open(const Device& device);
   ~Blas();
   Blas(const Blas&) = delete;
   Blas& operator=(const Blas&) = delete;
 
-  /// Enqueues. kUnsupported names a combination of types that cuBLAS refuses; `pointers` are device
-  /// addresses of the three arrays of pointers when the batch is one of pointers, else of operands.
+  /// Enqueues the product. kUnsupported if cuBLAS does not support the combination of types. For a
+  /// batch of pointers, `addresses` are those of the three pointer arrays, else of the operands.
   Status Enqueue(const plan::Gemm& gemm, const GemmAddresses& addresses);
-  /// cuBLAS's own memory, which holds nothing between products.
+  /// cuBLAS's own memory. Its content is not needed between products.
   const Block& workspace() const { return workspace_; }
 
  private:

@@ -10,8 +10,8 @@
 namespace cupel::gpu {
 namespace {
 
-constexpr uint64_t kPage = uint64_t{2} << 20;  // what the driver maps at a time
-constexpr double kMostOfMemory = 0.9;          // that one block can have where nobody else is
+constexpr uint64_t kPage = uint64_t{2} << 20;  // the driver's mapping unit
+constexpr double kMostOfMemory = 0.9;          // share that one block can get on an idle GPU
 
 }  // namespace
 
@@ -21,13 +21,13 @@ Result<Block> Block::Allocate(const Device& device, uint64_t bytes) {
   const CuResult code = device.driver().memory_allocate(&address, capacity);
   if (code == 0) return Block(device, address, bytes, capacity);
   size_t free = 0, total = 0;
-  const bool asked = device.driver().memory_info(&free, &total) == 0;
+  const bool known = device.driver().memory_info(&free, &total) == 0;
   const bool others =
-      asked && static_cast<double>(capacity) < kMostOfMemory * static_cast<double>(total);
+      known && static_cast<double>(capacity) < kMostOfMemory * static_cast<double>(total);
   return Fail(others ? ErrorCode::kBusy : ErrorCode::kEnvironment,
-              fmt::format("{} has no {} MiB of free memory: {}", device.name(), bytes >> 20,
+              fmt::format("{} does not have {} MiB of free memory: {}", device.name(), bytes >> 20,
                           device.driver().Describe(code)),
-              "end other programs on that GPU, or choose another with --device gpu:N");
+              "end other programs on that GPU, or choose another GPU with --device gpu:N");
 }
 
 Block::Block(Block&& other) noexcept
@@ -62,7 +62,7 @@ Result<HostBlock> HostBlock::Allocate(const Device& device, size_t bytes) {
   return HostBlock(device, data);
 }
 
-Result<HostBlock> HostBlock::Holding(const Device& device, std::span<const std::byte> bytes) {
+Result<HostBlock> HostBlock::CopyOf(const Device& device, std::span<const std::byte> bytes) {
   TRY_ASSIGN(HostBlock block, Allocate(device, bytes.size()));
   if (!bytes.empty()) std::memcpy(block.data(), bytes.data(), bytes.size());
   return block;

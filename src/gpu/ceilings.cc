@@ -31,7 +31,7 @@ class Measurement {
     return {};
   }
 
-  /// Median microseconds of what `enqueue` puts into a graph, without the clock's share.
+  /// Median microseconds of the work that `enqueue` adds to a graph, without the clock's overhead.
   Result<double> Time(const std::function<Status()>& enqueue) {
     TRY(enqueue());
     TRY_ASSIGN(const TimedGraph graph, TimedGraph::Capture(device_, nullptr, enqueue));
@@ -92,7 +92,7 @@ class Measurement {
     const uint64_t piece = std::min(kPiece, block.bytes());
     std::vector<uint16_t> values(piece / 2);
     Random random(7);
-    // bfloat16 between 0.5 and 2 in size; two of them make a float32 of that size.
+    // bfloat16 with magnitudes between 0.5 and 2. Two of them form a float32 in that range.
     for (uint16_t& value : values) {
       const uint64_t bits = random();
       value = static_cast<uint16_t>(0x3f00 + (bits & 0xff) + ((bits >> 8 & 1) << 15));
@@ -111,7 +111,7 @@ class Measurement {
 
   Status Products(engine::Ceilings* ceilings, const Block& a, const Block& b) {
     auto blas = device_.blas();
-    if (!blas) return {};  // without cuBLAS there is nothing to say
+    if (!blas) return {};  // without cuBLAS these ceilings are not measured
     const auto bytes = static_cast<uint64_t>(kMatrix * kMatrix) * 4;
     if (a.bytes() < 2 * bytes || b.bytes() < bytes) return {};
     TRY(Fill(a));
@@ -139,7 +139,7 @@ class Measurement {
 Result<engine::Ceilings> MeasureCeilings(const Device& device, Clock& clock) {
   size_t free = 0, total = 0;
   const Driver& driver = device.driver();
-  TRY(driver.Check(driver.memory_info(&free, &total), "asking for free memory"));
+  TRY(driver.Check(driver.memory_info(&free, &total), "reading the free memory"));
   const uint64_t piece = uint64_t{clock.FullGrid()} * kOwnBlock * kStreamPiece;
   const uint64_t bytes = std::min<uint64_t>(kMostCopied, free / 4) / piece * piece;
   TRY_ASSIGN(const Block a, Block::Allocate(device, bytes));

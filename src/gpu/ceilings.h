@@ -1,4 +1,5 @@
-// What a GPU really reaches: the ceilings that a kernel's time is held against.
+// Measures the ceilings of a GPU: the rates that it reaches in practice. Kernels' times are
+// compared with them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -19,8 +19,8 @@ constexpr uint64_t kLeastFlush = uint64_t{128} << 20;
 constexpr uint32_t kPattern = 0x3f9d70a4;
 constexpr int kCalibrationSamples = 25;
 constexpr std::chrono::milliseconds kClockDeadline{10'000};
-/// From the first block's start to the last one's end of an empty kernel, by CUPTI: 0.64 us on an
-/// H200. The events see more than that by what recording and launching take.
+/// Duration of an empty kernel, from the first block's start to the last one's end: CUPTI measures
+/// 0.64 us on an H200. The events also include the time of recording and launching.
 constexpr double kEmptyKernelUs = 0.64;
 constexpr uint32_t kProbeIterations = 40;
 
@@ -49,10 +49,10 @@ Result<std::unique_ptr<Clock>> Clock::Start(const Device& device) {
   clock->empty_ = clock->Own(kEmptyKernel);
   clock->scrub_ = clock->Own(kScrubKernel);
   const Driver& driver = device.driver();
-  // All of what a multiprocessor has, so that each gets one block.
+  // Request all shared memory of a multiprocessor, so that each one gets one block.
   TRY(driver.Check(
       driver.function_set(clock->scrub_, kMaxDynamicShared, device.Attribute(kSharedOptin)),
-      "asking for shared memory"));
+      "requesting shared memory"));
   TRY(clock->flushed_.Fill(kPattern));
   TRY(clock->sum_.Fill(0));
   TRY(clock->Flush());
@@ -94,7 +94,7 @@ Status Clock::Scrub() {
   return driver.Check(driver.launch(&config, scrub_, nullptr, nullptr), "clearing shared memory");
 }
 
-Result<double> Clock::TakeNothing() {
+Result<double> Clock::MeasureOverhead() {
   TRY(nothing_->Launch());
   TRY_ASSIGN(const auto fault, AwaitKernels(device_, kClockDeadline));
   if (fault) return Fail(ErrorCode::kEnvironment, "an empty kernel failed: " + fault->message);
@@ -105,7 +105,7 @@ Result<double> Clock::TakeNothing() {
 Result<double> Clock::Overhead() {
   std::vector<double> times;
   for (int i = 0; i < kCalibrationSamples; ++i) {
-    TRY_ASSIGN(const double us, TakeNothing());
+    TRY_ASSIGN(const double us, MeasureOverhead());
     times.push_back(us);
   }
   return stats::Median(times);

@@ -1,5 +1,5 @@
-// What every measurement of this process shares: cupel's own kernels, the memory that flushes the
-// L2, and what the clock itself takes.
+// What all measurements of this process share: cupel's own kernels, the memory that flushes the L2
+// cache, and the clock's overhead.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,20 +12,21 @@ namespace cupel::gpu {
 
 class Clock {
  public:
-  /// Takes some milliseconds. Borrows the device.
+  /// Takes a few milliseconds. Borrows the device.
   static Result<std::unique_ptr<Clock>> Start(const Device& device);
 
-  /// Enqueues a kernel that reads more than the L2 holds.
+  /// Enqueues a kernel that reads more bytes than fit in the L2 cache.
   Status Flush();
   /// Enqueues an empty kernel.
   Status Empty();
-  /// What the events show for work that takes no time, microseconds; now and behind a flush.
-  Result<double> TakeNothing();
-  /// The median of some.
+  /// Measures once the microseconds that the events show for work that takes no time, after a
+  /// flush.
+  Result<double> MeasureOverhead();
+  /// The median of several measurements.
   Result<double> Overhead();
   /// Enqueues a kernel that clears the shared memory of every multiprocessor.
   Status Scrub();
-  /// Memory that only this clock may write: read by every flush.
+  /// The memory that every flush reads. Only this clock may write to it.
   const Block& flushed() const { return flushed_; }
 
   CuFunction Own(const char* kernel) const { return kernels_.Find(kernel); }
@@ -48,7 +49,7 @@ class Clock {
   std::unique_ptr<TimedGraph> nothing_;
 };
 
-/// The same kernels for another process's clock.
+/// The same kernels, for the clock of another process.
 engine::ClockKernels KernelsFor(const Device& device);
 
 }  // namespace cupel::gpu

@@ -50,13 +50,13 @@ std::string LoadText(DType dtype) {
   return {};
 }
 
-/// Rounds the source once to float32: what 16-bit formats are made from.
+/// Rounds the source once to float32. 16-bit formats are made from the result.
 std::string ToFloat(bool from_floating) {
   return from_floating ? "cvt.rn.f32.f64 %f, %d;\n" : "cvt.rn.f32.s64 %f, %l;\n";
 }
 
-/// Stores %d or %l to [%q]. As c10::convert: floats go through int64 to uint8 and int64, through
-/// int32 to the others.
+/// Stores %d or %l to [%q], like c10::convert: floats are converted to uint8 and int64 via int64,
+/// and to other integers via int32.
 std::string StoreText(DType dtype, bool from_floating) {
   const bool wide = dtype == DType::kU8 || dtype == DType::kI64;
   std::string integer;
@@ -90,7 +90,7 @@ std::string StoreText(DType dtype, bool from_floating) {
   return {};
 }
 
-/// The same type: bits as they are, payloads of NaNs included.
+/// Copies between equal types bit by bit, including the payloads of NaNs.
 std::string MoveText(int bytes) {
   switch (bytes) {
     case 1:

@@ -13,13 +13,14 @@ class Reader {
   Reader(std::string_view text, std::string_view what) : text_(text), what_(what) {}
 
   Result<std::vector<CsvRow>> Read() {
-    if (text_.size() > kMaxCsvBytes) return Fault(fmt::format("{} MiB", text_.size() >> 20));
+    if (text_.size() > kMaxCsvBytes)
+      return Fault(fmt::format("{} MiB is too large", text_.size() >> 20));
     std::vector<CsvRow> rows;
     size_t cells = 0;
     while (at_ < text_.size()) {
       CsvRow row;
       for (;;) {
-        if (++cells > kMaxCsvCells) return Fault("more cells than a report has");
+        if (++cells > kMaxCsvCells) return Fault("too many cells");
         TRY_ASSIGN(std::string cell, Cell());
         row.push_back(std::move(cell));
         if (at_ == text_.size() || text_[at_] != ',') break;
@@ -43,15 +44,15 @@ class Reader {
     std::string cell;
     for (;;) {
       const size_t quote = text_.find('"', at_ + 1);
-      if (quote == std::string_view::npos) return Fault("a quote that does not end");
+      if (quote == std::string_view::npos) return Fault("unterminated quote");
       cell += text_.substr(at_ + 1, quote - at_ - 1);
       at_ = quote + 1;
       if (at_ == text_.size() || text_[at_] != '"') break;
-      cell += '"';  // a doubled quote: the next piece begins behind it
+      cell += '"';  // a doubled quote: the next piece begins after it
     }
     if (at_ < text_.size() &&
         std::string_view(",\r\n").find(text_[at_]) == std::string_view::npos) {
-      return Fault("text behind a closing quote");
+      return Fault("text after a closing quote");
     }
     return cell;
   }
@@ -64,7 +65,7 @@ class Reader {
   tl::unexpected<Error> Fault(const std::string& fault) const {
     const auto line = 1 + std::count(text_.begin(), text_.begin() + static_cast<long>(at_), '\n');
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}, line {}: no table of values: {}", what_, line, fault));
+                fmt::format("{}, line {}: invalid CSV: {}", what_, line, fault));
   }
 
   std::string_view text_, what_;

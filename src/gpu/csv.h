@@ -1,5 +1,5 @@
-// A reader of comma-separated values (RFC 4180), for what other programs print: bounded in every
-// direction. SPDX-License-Identifier: Apache-2.0
+// A reader of comma-separated values (RFC 4180) for the output of other programs. All sizes are
+// limited. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,9 @@ inline constexpr size_t kMaxCsvCells = 2'000'000;
 
 using CsvRow = std::vector<std::string>;
 
-/// Rows in order; they need not have the same number of cells. A quoted cell may hold commas, line
-/// ends and doubled quotes. `what` names the text in messages; errors are kInvalidArgument.
+/// The rows in order. They need not have the same number of cells. A quoted cell may contain
+/// commas, line ends and doubled quotes. `what` names the text in messages. Errors are
+/// kInvalidArgument.
 Result<std::vector<CsvRow>> ParseCsv(std::string_view text, std::string_view what);
 
 }  // namespace cupel::gpu

@@ -23,16 +23,16 @@ constexpr CuptiResult kNoMoreRecords = 12;  // CUPTI_ERROR_MAX_LIMIT_REACHED
 constexpr CuptiResult kNoPrivileges = 35, kManySubscribers = 39, kVirtualNoPrivileges = 40;
 // CUpti_ActivityKind
 constexpr uint32_t kKernelKind = 3, kConcurrentKernelKind = 10;
-// Members of CUpti_ActivityKernel5 and all later ones (CUDA 11 and later) begin alike.
+// The first members of CUpti_ActivityKernel5 and all later versions (CUDA 11 and later) are equal.
 constexpr size_t kStartAt = 16, kEndAt = 24, kNameAt = 104;
 constexpr uint32_t kOldestVersion = 14;  // CUPTI_API_VERSION of CUDA 11.1
 constexpr size_t kBufferBytes = 4u << 20, kBufferAlignment = 8;
 
-/// CUPTI's callbacks take no argument of ours: what they fill is the process's.
+/// Global, because CUPTI's callbacks have no parameter for a context.
 struct Collected {
   std::mutex mutex;
   std::vector<KernelTime> kernels;
-  std::string trouble;  // the first
+  std::string error;  // the first one
   CuptiResult (*next)(uint8_t*, size_t, uint8_t**) = nullptr;
   std::atomic<bool> in_use = false;
 };
@@ -62,7 +62,7 @@ extern "C" void CupelCuptiRecords(void*, uint32_t, uint8_t* buffer, size_t, size
     const CuptiResult result = all.next(buffer, valid, &record);
     if (result == kNoMoreRecords) break;
     if (result != 0) {
-      if (all.trouble.empty()) all.trouble = fmt::format("reading a record gave {}", result);
+      if (all.error.empty()) all.error = fmt::format("reading a record failed: {}", result);
       break;
     }
     const auto kind = MemberAt<uint32_t>(record, 0);
@@ -90,7 +90,7 @@ std::vector<std::string> Candidates() {
   if (const char* named = std::getenv("CUPEL_CUPTI"); named != nullptr && *named != '\0') {
     return {named};
   }
-  // Names first: the loader knows what LD_LIBRARY_PATH and ld.so.conf say.
+  // Plain names first: the loader searches LD_LIBRARY_PATH and ld.so.conf.
   constexpr const char* kNames[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"};
   std::vector<std::string> paths(std::begin(kNames), std::end(kNames));
   std::vector<fs::path> roots;
@@ -145,7 +145,7 @@ struct KernelClock::Library {
     if (result == kNoPrivileges || result == kVirtualNoPrivileges) {
       remedy = "run as root, or load the nvidia module with NVreg_RestrictProfilingToAdminUsers=0";
     } else if (result == kManySubscribers) {
-      remedy = "another profiler watches this process: end it";
+      remedy = "end the other profiler that observes this process";
     }
     return Fail(ErrorCode::kEnvironment,
                 fmt::format("CUPTI: {} failed: {} ({})", what, name, result), remedy);
@@ -157,15 +157,15 @@ KernelClock::KernelClock(std::unique_ptr<Library> library, uint32_t version)
 
 Result<std::unique_ptr<KernelClock>> KernelClock::Start() {
   if (All().in_use.exchange(true)) {
-    return Fail(ErrorCode::kInternal, "CUPTI is in use in this process");
+    return Fail(ErrorCode::kInternal, "CUPTI is already in use in this process");
   }
-  // From here on the object's destructor frees the place.
+  // From here on the object's destructor resets in_use.
   std::unique_ptr<KernelClock> clock(new KernelClock(std::make_unique<Library>(), 0));
   const std::vector<std::string> paths = Candidates();
   void* handle = OpenLibrary(paths);
   if (handle == nullptr) {
     return Fail(ErrorCode::kEnvironment,
-                paths.size() == 1 ? fmt::format("CUPTI does not load from {}", paths[0])
+                paths.size() == 1 ? fmt::format("cannot load CUPTI from {}", paths[0])
                                   : std::string("CUPTI was not found: there is no libcupti.so"),
                 "install the CUDA toolkit's CUPTI, or set CUPEL_CUPTI to the path of libcupti.so");
   }
@@ -176,15 +176,15 @@ Result<std::unique_ptr<KernelClock>> KernelClock::Start() {
                 fmt::format("this CUPTI is too old: it has no {}", missing),
                 "set CUPEL_CUPTI to the libcupti.so of CUDA 12 or later");
   }
-  TRY(library.Check(library.version(&clock->version_), "asking for its version"));
+  TRY(library.Check(library.version(&clock->version_), "reading its version"));
   if (clock->version_ < kOldestVersion) {
     library.disable = nullptr;
     return Fail(ErrorCode::kEnvironment,
-                fmt::format("CUPTI {} is too old: its records are others", clock->version_),
+                fmt::format("CUPTI {} is too old: its records differ", clock->version_),
                 "set CUPEL_CUPTI to the libcupti.so of CUDA 12 or later");
   }
   TRY(library.Check(library.callbacks(CupelCuptiBuffer, CupelCuptiRecords), "starting"));
-  TRY(library.Check(library.enable(kConcurrentKernelKind), "watching kernels"));
+  TRY(library.Check(library.enable(kConcurrentKernelKind), "enabling kernel records"));
   return clock;
 }
 
@@ -201,7 +201,7 @@ Status KernelClock::Begin() {
   Collected& all = All();
   const std::lock_guard lock(all.mutex);
   all.kernels.clear();
-  all.trouble.clear();
+  all.error.clear();
   return {};
 }
 
@@ -211,11 +211,11 @@ Result<std::vector<KernelTime>> KernelClock::End() {
   if (library_->dropped(nullptr, 0, &lost) != 0) lost = 0;
   Collected& all = All();
   const std::lock_guard lock(all.mutex);
-  if (!all.trouble.empty()) return Fail(ErrorCode::kEnvironment, "CUPTI: " + all.trouble);
+  if (!all.error.empty()) return Fail(ErrorCode::kEnvironment, "CUPTI: " + all.error);
   if (lost > 0) return Fail(ErrorCode::kEnvironment, fmt::format("CUPTI lost {} records", lost));
   for (const KernelTime& kernel : all.kernels) {
     if (kernel.start_ns == 0 || kernel.end_ns < kernel.start_ns) {
-      return Fail(ErrorCode::kEnvironment, "CUPTI gives no times for " + kernel.name);
+      return Fail(ErrorCode::kEnvironment, "CUPTI recorded no times for " + kernel.name);
     }
   }
   std::stable_sort(

@@ -1,5 +1,5 @@
-// CUPTI's own clock for kernels: when each began and ended, as the GPU's hardware stamps it. CUPTI
-// is opened at run time; prototypes are declared in cupti.cc, so that no CUDA header is needed.
+// CUPTI's clock for kernels: the start and end of each, from hardware timestamps of the GPU. CUPTI
+// is opened at run time. cupti.cc declares the prototypes, so that no CUDA header is needed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,24 +13,25 @@
 namespace cupel::gpu {
 
 struct KernelTime {
-  uint64_t start_ns = 0, end_ns = 0;  // of one clock, from an arbitrary start
+  uint64_t start_ns = 0, end_ns = 0;  // of one clock with an arbitrary origin
   std::string name;                   // mangled
 };
 
-/// One at a time in a process. Best started before the process makes its context. Kernels of CUDA
-/// graphs are seen one by one. While it lives, launches cost the host some microseconds more.
+/// A process can have one at a time, and should start it before it creates its context. Kernels of
+/// CUDA graphs are recorded one by one. While the clock exists, launches take the host a few
+/// microseconds longer.
 class KernelClock {
  public:
-  /// Opens $CUPEL_CUPTI, else libcupti of the system or the toolkit. kEnvironment without one.
+  /// Opens $CUPEL_CUPTI, else libcupti of the system or the toolkit. kEnvironment if there is none.
   static Result<std::unique_ptr<KernelClock>> Start();
   ~KernelClock();
   KernelClock(const KernelClock&) = delete;
   KernelClock& operator=(const KernelClock&) = delete;
 
-  /// Forgets what was seen so far. The GPU must be idle.
+  /// Discards the kernels recorded so far. The GPU must be idle.
   Status Begin();
-  /// Kernels since Begin in the order in which they began. The GPU must be idle: wait for the
-  /// stream first.
+  /// The kernels since Begin, sorted by start time. The GPU must be idle: wait for the stream
+  /// first.
   Result<std::vector<KernelTime>> End();
   uint32_t version() const { return version_; }  // CUPTI's API version
 

@@ -1,4 +1,4 @@
-// KernelClock against a library that stands for CUPTI; one_shot_test.cc has the real one.
+// KernelClock with a fake CUPTI library. one_shot_test.cc uses the real one.
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/cupti.h"
 
@@ -27,7 +27,7 @@ class CuptiTest : public ::testing::Test {
   }
 };
 
-TEST_F(CuptiTest, KernelsComeInTheOrderInWhichTheyBegan) {
+TEST_F(CuptiTest, SortsKernelsByStartTime) {
   const auto clock = Start("late");
   ASSERT_NE(clock, nullptr);
   EXPECT_EQ(clock->version(), 130001u);
@@ -52,7 +52,7 @@ TEST_F(CuptiTest, LostRecordsAreAnError) {
   EXPECT_THAT(kernels.error().message, HasSubstr("lost 3 records"));
 }
 
-TEST_F(CuptiTest, OneAtATime) {
+TEST_F(CuptiTest, AllowsOneClockAtATime) {
   {
     const auto clock = Start("late");
     EXPECT_FALSE(KernelClock::Start().has_value());
@@ -60,7 +60,7 @@ TEST_F(CuptiTest, OneAtATime) {
   EXPECT_NE(Start("late"), nullptr);
 }
 
-TEST_F(CuptiTest, ARefusalIsToldWithItsRemedy) {
+TEST_F(CuptiTest, ReportsMissingPrivilegesWithARemedy) {
   setenv("CUPEL_CUPTI", CUPEL_TEST_CUPTI_LIBRARY, 1);
   setenv("CUPEL_TEST_CUPTI", "denied", 1);
   const auto clock = KernelClock::Start();
@@ -69,9 +69,9 @@ TEST_F(CuptiTest, ARefusalIsToldWithItsRemedy) {
   EXPECT_THAT(clock.error().remedy, HasSubstr("root"));
 }
 
-TEST_F(CuptiTest, ALibraryThatIsNotThereOrAnotherIsNamed) {
+TEST_F(CuptiTest, NamesAMissingOrWrongLibrary) {
   setenv("CUPEL_CUPTI", "/nowhere/libcupti.so", 1);
-  for (int i = 0; i < 2; ++i) {  // the first leaves nothing behind
+  for (int i = 0; i < 2; ++i) {  // the first failure does not block the second attempt
     const auto clock = KernelClock::Start();
     ASSERT_FALSE(clock.has_value());
     EXPECT_THAT(clock.error().message, HasSubstr("/nowhere/libcupti.so"));

@@ -28,7 +28,7 @@ Result<std::unique_ptr<Device>> Device::Open(std::shared_ptr<const Driver> drive
   TRY(driver->Check(driver->device_count(&count), "counting GPUs"));
   if (ordinal < 0 || ordinal >= count) {
     return Fail(ErrorCode::kNotFound,
-                fmt::format("there is no GPU {}: the driver shows {}", ordinal, count),
+                fmt::format("there is no GPU {}: the driver found {}", ordinal, count),
                 count == 0 ? "use --device emu" : "GPUs are numbered from 0");
   }
   std::unique_ptr<Device> device(new Device(std::move(driver)));
@@ -36,12 +36,12 @@ Result<std::unique_ptr<Device>> Device::Open(std::shared_ptr<const Driver> drive
   TRY(d.Check(d.device_get(&device->device_, ordinal), "opening the GPU"));
   std::array<char, 256> name{};
   TRY(d.Check(d.device_name(name.data(), static_cast<int>(name.size()) - 1, device->device_),
-              "asking for the GPU's name"));
+              "reading the GPU's name"));
   device->name_ = name.data();
   CuContext context = nullptr;
-  TRY(d.Check(d.context_retain(&context, device->device_), "making a context on the GPU"));
+  TRY(d.Check(d.context_retain(&context, device->device_), "creating a context on the GPU"));
   TRY(d.Check(d.context_set_current(context), "using the GPU's context"));
-  TRY(d.Check(d.stream_create(&device->stream_, kNonBlocking), "making a stream"));
+  TRY(d.Check(d.stream_create(&device->stream_, kNonBlocking), "creating a stream"));
   return device;
 }
 
@@ -104,7 +104,7 @@ Status Device::Await(std::chrono::milliseconds deadline, CuResult* code, bool sp
       return Fail(ErrorCode::kTimeout,
                   fmt::format("the GPU was still busy after {} ms", deadline.count()));
     }
-    // Short work is awaited by asking again and again, long work by sleeping in between.
+    // Poll without pauses at first, for short work. Later sleep in between.
     if (spin || SteadyClock::now() - start < std::chrono::microseconds(200)) continue;
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, std::chrono::microseconds(1000));
@@ -123,9 +123,9 @@ Result<device::Description> DescriptionOf(const Device& device) {
     return like;
   }
   return Fail(ErrorCode::kUnsupported,
-              fmt::format("{} has compute capability {}, of which cupel knows no limits",
+              fmt::format("{} has compute capability {}, which cupel does not support",
                           device.name(), device.Capability()),
-              "known are 8.0 and 9.0; use --device emu");
+              "use a GPU with 8.0 or 9.0, or --device emu");
 }
 
 }  // namespace cupel::gpu

@@ -1,5 +1,5 @@
 // One GPU as this process uses it: its context and a stream. A process that runs candidates'
-// kernels makes one and ends after the first fault, since a context does not recover.
+// kernels creates one and ends after the first fault, because a context does not recover.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,7 +19,7 @@ class HostBlock;
 
 class Device {
  public:
-  /// The GPU number `ordinal` as the driver counts (CUDA_VISIBLE_DEVICES applies).
+  /// Opens the GPU with the driver's number `ordinal` (CUDA_VISIBLE_DEVICES applies).
   static Result<std::unique_ptr<Device>> Open(std::shared_ptr<const Driver> driver, int ordinal);
   ~Device();
   Device(const Device&) = delete;
@@ -28,22 +28,22 @@ class Device {
   const Driver& driver() const { return *driver_; }
   CuStream stream() const { return stream_; }
   const std::string& name() const { return name_; }  // "NVIDIA H200"
-  int Attribute(int which) const;                    // CU_DEVICE_ATTRIBUTE_…; 0 when unknown
+  int Attribute(int which) const;                    // CU_DEVICE_ATTRIBUTE_…; 0 if unknown
   /// "GPU-1a2b…", as nvidia-smi and NVML write it.
   std::string Uuid() const;
-  /// cuBLAS for this GPU, opened when first asked for.
+  /// cuBLAS for this GPU, opened by the first call.
   Result<Blas*> blas() const;
   /// Page-locked memory, for one copy at a time.
   Result<std::span<std::byte>> Staging() const;
-  /// Null when nobody has asked.
+  /// Null if blas() has not been called.
   const Blas* opened_blas() const { return blas_.get(); }
   /// "9.0".
   std::string Capability() const;
-  /// "sm_90": what PTX for this GPU is compiled for.
+  /// "sm_90": the target for which PTX is compiled.
   std::string Target() const;
 
-  /// Waits for the stream. kTimeout after `deadline`; the stream still runs then. The result of the
-  /// work is `code`. `spin` asks again and again, for wall times.
+  /// Waits for the stream and sets `*code` to the result of its work. kTimeout after `deadline`;
+  /// the stream is still running then. With `spin` it polls without pauses, for wall times.
   Status Await(std::chrono::milliseconds deadline, CuResult* code, bool spin = false) const;
 
  private:
@@ -57,8 +57,8 @@ class Device {
   mutable std::unique_ptr<HostBlock> staging_;
 };
 
-/// The description that host code is shown for this GPU: that of its name in the table, or of the
-/// table's GPU of the same compute capability with what the driver says of this one.
+/// The description of this GPU for host code: the table's entry with its name, or the entry with
+/// the same compute capability and this GPU's name and number of SMs.
 Result<device::Description> DescriptionOf(const Device& device);
 
 }  // namespace cupel::gpu

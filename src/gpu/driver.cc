@@ -78,7 +78,7 @@ std::string Driver::Describe(CuResult code) const {
 Status Driver::Check(CuResult code, const char* what) const {
   if (code == 0) return {};
   return Fail(ErrorCode::kEnvironment, fmt::format("{} failed: {}", what, Describe(code)),
-              "look at nvidia-smi and the system's log");
+              "check nvidia-smi and the system log");
 }
 
 Result<std::shared_ptr<const Driver>> OpenDriver() {

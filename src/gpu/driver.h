@@ -1,6 +1,6 @@
-// The CUDA driver's entry points, opened at run time, so that one binary serves machines with and
-// without a GPU. Names and meanings are the CUDA driver API's; prototypes are declared here so that
-// no CUDA header is needed to build.
+// The CUDA driver's entry points, opened at run time, so that one binary works on machines with and
+// without a GPU. Names and meanings follow the CUDA driver API. Prototypes are declared here, so
+// that no CUDA header is needed to build.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -32,7 +32,7 @@ using CuEvent = CuEventOpaque*;
 using CuGraph = CuGraphOpaque*;
 using CuGraphExec = CuGraphExecOpaque*;
 using CuGraphNode = CuGraphNodeOpaque*;
-// CUdevice_attribute and CUfunction_attribute, those that several files ask for.
+// CUdevice_attribute and CUfunction_attribute: the ones that several files use.
 inline constexpr int kMultiprocessors = 16;
 inline constexpr int kMaxDynamicShared = 8;
 
@@ -41,7 +41,7 @@ struct CuUuid {
   unsigned char bytes[16];
 };
 
-/// CUlaunchAttribute: 64 bytes of value behind an id.
+/// CUlaunchAttribute: an id, then 64 bytes of value.
 struct CuLaunchAttribute {
   int id = 0;
   int padding = 0;
@@ -113,12 +113,12 @@ struct Driver {
 
   /// "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered (700)".
   std::string Describe(CuResult code) const;
-  /// Success, or an Error with what was tried.
+  /// Success, or an Error that says that `what` failed.
   Status Check(CuResult code, const char* what) const;
 };
 
 /// Opens libcuda.so.1 and initialises it. kEnvironment without a driver or a GPU. The library stays
-/// open as long as the process lives.
+/// open until the process ends.
 Result<std::shared_ptr<const Driver>> OpenDriver();
 
 }  // namespace cupel::gpu

@@ -51,7 +51,7 @@ class GpuEngine : public engine::Engine {
   }
 
   Result<engine::Ceilings> MeasureCeilings() override {
-    return AskPatiently(kForMemory, [this]() -> Result<engine::Ceilings> {
+    return RetryWhileBusy(kForMemory, [this]() -> Result<engine::Ceilings> {
       TRY(lock_->Acquire(GpuLock::Use::kAlone));
       auto answered = Ask("ceilings");
       lock_->Release();
@@ -67,8 +67,8 @@ class GpuEngine : public engine::Engine {
 
  private:
   Result<Json> Ask(const char* what) {
-    bool gone = false;
-    return timer_->Ask({{what, 1}}, &gone);
+    bool worker_ended = false;
+    return timer_->Ask({{what, 1}}, &worker_ended);
   }
 
   std::shared_ptr<WorkerProcess> checker_, timer_;

@@ -1,6 +1,6 @@
-// The engine "gpu": plans run on a GPU in a worker process (worker.h), which is replaced after a
-// fault, a hang or its own death, so that the next plan finds a sound one. SPDX-License-Identifier:
-// Apache-2.0
+// The engine "gpu": runs plans on a GPU in a worker process (worker.h). The worker is replaced
+// after a fault, a hang or a crash, so that the next plan runs in an intact one.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
@@ -12,15 +12,17 @@
 namespace cupel::gpu {
 
 struct EngineOptions {
-  std::filesystem::path program = "/proc/self/exe";  // that knows the command kWorkerCommand
+  std::filesystem::path program = "/proc/self/exe";  // must implement the command kWorkerCommand
   int ordinal = 0;
-  std::filesystem::path locks;  // folder, shared by all cupels that use the GPU; empty: none
-  bool will_time = false;       // start the timing worker at once, beside the other
-  /// Of one request beyond what the worker allows its kernels: the start of a context, copies.
-  std::chrono::seconds patience{60};
+  std::filesystem::path locks;  // folder, shared by all cupel processes on the GPU; empty: no locks
+  bool will_time = false;       // start the timing worker together with the other one
+  /// Time limit of a request in addition to the time that its kernels may take. For starting a
+  /// context and for copies.
+  std::chrono::seconds request_timeout{60};
 };
 
-/// Starts the worker to learn which GPU it is. kEnvironment or kNotFound without one.
+/// Starts the worker and reads the GPU's description from it. kEnvironment or kNotFound if there is
+/// no GPU.
 Result<std::unique_ptr<engine::Engine>> MakeGpuEngine(const EngineOptions& options);
 
 }  // namespace cupel::gpu

@@ -1,4 +1,4 @@
-// The engine with its worker process, on a real GPU; skipped without one.
+// The engine with its worker process on a real GPU. Skipped if there is none.
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/engine.h"
 
@@ -45,7 +45,7 @@ class EngineTest : public ::testing::Test {
   std::vector<float> x_ = std::vector<float>(100, 2.5f);
 };
 
-TEST_F(EngineTest, ServesManyPrograms) {
+TEST_F(EngineTest, RunsSeveralPrograms) {
   EXPECT_EQ(engine_->Name(), "gpu");
   EXPECT_GT(engine_->Device().sm_count, 0);
   const auto a = Load(), b = Load();
@@ -55,7 +55,7 @@ TEST_F(EngineTest, ServesManyPrograms) {
   }
 }
 
-TEST_F(EngineTest, FaultsDoNotHarmTheNext) {
+TEST_F(EngineTest, RecoversAfterFaults) {
   const auto good = Load(), bad = Load();
   ExpectRight(Execute(*good, Launching("add_one")));
   for (const auto& [kernel, code] :
@@ -69,14 +69,14 @@ TEST_F(EngineTest, FaultsDoNotHarmTheNext) {
   }
 }
 
-TEST_F(EngineTest, WhatIsNoImageIsAnErrorAndTheWorkerLives) {
+TEST_F(EngineTest, WorkerSurvivesAnInvalidImage) {
   const auto good = Load();
   image_.ptx = "nonsense";
   EXPECT_FALSE(engine_->Load(image_).has_value());
   ExpectRight(Execute(*good, Launching("add_one")));
 }
 
-TEST(Engine, SaysWhenThereIsNoGpu) {
+TEST(Engine, ReportsMissingGpu) {
   EngineOptions options;
   options.ordinal = 4096;
   const auto engine = MakeGpuEngine(options);

@@ -20,16 +20,19 @@ struct Fault {
 };
 // CUresult values that a kernel causes.
 constexpr Fault kFaults[] = {
-    {700, "illegal_address", "A kernel accessed memory that it was not given."},
-    {701, "launch_out_of_resources", "A launch asked for more registers or memory than there are."},
+    {700, "illegal_address", "A kernel accessed memory outside its buffers."},
+    {701, "launch_out_of_resources",
+     "A launch requested more registers or memory than the GPU has."},
     {710, "device_assert", "A kernel's assertion failed."},
-    {714, "hardware_stack_error", "A kernel spoilt its call stack or ran out of it."},
+    {714, "hardware_stack_error", "A kernel corrupted or exceeded its call stack."},
     {715, "illegal_instruction", "A kernel executed an illegal instruction."},
     {716, "misaligned", "A kernel accessed memory at an address that is not aligned."},
-    {717, "illegal_address", "A kernel accessed an address outside the state space it named."},
-    {718, "invalid_program_counter", "A kernel jumped to nowhere."},
+    {717, "illegal_address",
+     "A kernel accessed an address outside the state space of the instruction."},
+    {718, "invalid_program_counter", "A kernel jumped to an invalid address."},
     {719, "launch_failed", "A kernel failed while it ran."},
-    {720, "cooperative_launch_too_large", "The blocks of a cooperative launch do not all fit."},
+    {720, "cooperative_launch_too_large",
+     "A cooperative launch has more blocks than fit on the GPU at once."},
 };
 
 Finding FaultFinding(CuResult code, const Driver& driver) {

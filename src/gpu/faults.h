@@ -1,4 +1,4 @@
-// What the driver says of kernels that went wrong, as findings.
+// Translates the driver's errors about kernels into findings.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,13 +9,13 @@
 
 namespace cupel::gpu {
 
-/// Waits for the device's stream: nothing when all went well, "time_out" after `deadline`, else
-/// what the error code stands for. After a finding the context is lost.
+/// Waits for the device's stream. Returns nullopt on success, the finding "time_out" after
+/// `deadline`, else the finding for the driver's error code. After a finding the context is lost.
 Result<std::optional<engine::Finding>> AwaitKernels(const Device& device,
                                                     std::chrono::milliseconds deadline,
                                                     bool spin = false);
 
-/// True for findings after which nothing more runs in this process.
+/// True for findings after which no kernel can run in this process.
 bool EndsContext(const engine::Finding& finding);
 
 }  // namespace cupel::gpu

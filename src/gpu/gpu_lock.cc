@@ -16,7 +16,7 @@
 namespace cupel::gpu {
 namespace {
 
-constexpr std::chrono::minutes kPatience{10};
+constexpr std::chrono::minutes kLockTimeout{10};
 constexpr std::chrono::milliseconds kPause{1};
 constexpr const char* kTurn = ".turn";
 
@@ -32,7 +32,7 @@ Status Wait(const os::Fd& file, int operation, std::chrono::steady_clock::time_p
   while (::flock(file.get(), operation | LOCK_NB) != 0) {
     if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
     if (std::chrono::steady_clock::now() > end) {
-      return Fail(ErrorCode::kTimeout, "another cupel has held the GPU for ten minutes",
+      return Fail(ErrorCode::kTimeout, "another cupel process has locked the GPU for ten minutes",
                   "wait for it, or choose another GPU with --device gpu:N");
     }
     std::this_thread::sleep_for(kPause);
@@ -63,7 +63,7 @@ Status GpuLock::Acquire(Use use) {
     use_ = use;
     return {};
   }
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+  const auto end = std::chrono::steady_clock::now() + kLockTimeout;
   TRY(Wait(turn_, LOCK_EX, end));
   auto got = Wait(file_, use == Use::kAlone ? LOCK_EX : LOCK_SH, end);
   ::flock(turn_.get(), LOCK_UN);

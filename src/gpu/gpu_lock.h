@@ -1,5 +1,6 @@
-// One GPU, several cupels: any number check kernels at a time, or one measures time alone. Whoever
-// waits holds the turn, so that those who come later and only share cannot keep out who measures.
+// The lock of a GPU between cupel processes: either any number of them check kernels, or one
+// measures time alone. A waiting process holds the turn file, so that later processes that only
+// share the GPU cannot overtake one that wants to measure.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,18 +12,18 @@
 
 namespace cupel::gpu {
 
-/// The file of a GPU's lock in `folder`: shared to compute, exclusive to measure. PyTorch's
-/// processes take it by the same rules (src/oracle/gpu_lock.py).
+/// The lock file of a GPU in `folder`: locked shared to compute, exclusive to measure. The PyTorch
+/// processes follow the same rules (src/oracle/gpu_lock.py).
 std::filesystem::path LockFile(const std::filesystem::path& folder, const std::string& uuid);
 
-/// Not thread-safe; one an engine.
+/// Not thread-safe. Each engine has its own.
 class GpuLock {
  public:
-  /// Of LockFile(folder, uuid); an empty folder locks nothing.
+  /// Opens LockFile(folder, uuid). With an empty folder nothing is locked.
   static Result<GpuLock> Open(const std::filesystem::path& folder, const std::string& uuid);
 
   enum class Use { kNone, kShared, kAlone };
-  /// Waits until the GPU may be used so. kTimeout after ten minutes, kCancelled.
+  /// Waits until this use of the GPU is possible. kTimeout after ten minutes; kCancelled.
   Status Acquire(Use use);
   void Release();
   Use use() const { return use_; }
@@ -32,7 +33,7 @@ class GpuLock {
   Use use_ = Use::kNone;
 };
 
-/// Holds a lock for a scope. Within a scope that has the GPU alone, sharing it changes nothing.
+/// Holds a lock for a scope. Does nothing if the lock is already held (shared or alone).
 class GpuHold {
  public:
   static Result<GpuHold> Shared(GpuLock& lock);

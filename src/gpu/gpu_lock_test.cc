@@ -1,4 +1,4 @@
-// Needs no GPU: locks are files.
+// Needs no GPU, because locks are files.
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/gpu_lock.h"
 
@@ -15,76 +15,76 @@ namespace {
 
 using Use = GpuLock::Use;
 
-constexpr std::chrono::milliseconds kAWhile{200};
+constexpr std::chrono::milliseconds kDelay{200};
 
 class GpuLocks : public ::testing::Test {
  protected:
   GpuLocks() : folder_(*os::TempDir::Create()) {}
   GpuLock Open(const char* uuid = "GPU-1") { return *GpuLock::Open(folder_.path(), uuid); }
 
-  /// Takes the lock in a thread of its own, and lets it go when it is asked to.
+  /// Acquires the lock in a separate thread and releases it on request.
   class Holder {
    public:
     Holder(GpuLock lock, Use use) {
       thread_ = std::thread([this, use, lock = std::move(lock)]() mutable {
         EXPECT_TRUE(lock.Acquire(use));
         has_ = true;
-        while (!let_go_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        while (!release_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       });
     }
-    ~Holder() { LetGo(); }
-    bool HasItSoon() const {
+    ~Holder() { Release(); }
+    bool AcquiresSoon() const {
       const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
       while (!has_ && std::chrono::steady_clock::now() < end) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
       return has_;
     }
-    bool HasItAfterAWhile() const {
-      std::this_thread::sleep_for(kAWhile);
+    bool HasAcquiredAfterDelay() const {
+      std::this_thread::sleep_for(kDelay);
       return has_;
     }
-    void LetGo() {
-      let_go_ = true;
+    void Release() {
+      release_ = true;
       if (thread_.joinable()) thread_.join();
     }
 
    private:
-    std::atomic<bool> has_ = false, let_go_ = false;
+    std::atomic<bool> has_ = false, release_ = false;
     std::thread thread_;
   };
 
   os::TempDir folder_;
 };
 
-TEST_F(GpuLocks, ManyShareOrOneIsAlone) {
+TEST_F(GpuLocks, AllowsManySharedUsersOrOneAlone) {
   Holder one(Open(), Use::kShared), two(Open(), Use::kShared);
-  EXPECT_TRUE(one.HasItSoon());
-  EXPECT_TRUE(two.HasItSoon());
-  Holder elsewhere(Open("GPU-2"), Use::kAlone);
-  EXPECT_TRUE(elsewhere.HasItSoon());
+  EXPECT_TRUE(one.AcquiresSoon());
+  EXPECT_TRUE(two.AcquiresSoon());
+  Holder other_gpu(Open("GPU-2"), Use::kAlone);
+  EXPECT_TRUE(other_gpu.AcquiresSoon());
   Holder alone(Open(), Use::kAlone);
-  EXPECT_FALSE(alone.HasItAfterAWhile());
-  one.LetGo();
-  two.LetGo();
-  EXPECT_TRUE(alone.HasItSoon());
+  EXPECT_FALSE(alone.HasAcquiredAfterDelay());
+  one.Release();
+  two.Release();
+  EXPECT_TRUE(alone.AcquiresSoon());
 }
 
-TEST_F(GpuLocks, WhoSharesCannotKeepOutWhoMeasures) {
+TEST_F(GpuLocks, LaterSharedUserWaitsForTheMeasuringOne) {
   Holder early(Open(), Use::kShared);
-  ASSERT_TRUE(early.HasItSoon());
+  ASSERT_TRUE(early.AcquiresSoon());
   Holder measuring(Open(), Use::kAlone);
-  EXPECT_FALSE(measuring.HasItAfterAWhile());
+  EXPECT_FALSE(measuring.HasAcquiredAfterDelay());
   Holder late(Open(), Use::kShared);
-  EXPECT_FALSE(late.HasItAfterAWhile());
-  early.LetGo();
-  EXPECT_TRUE(measuring.HasItSoon());
-  EXPECT_FALSE(late.HasItAfterAWhile());
-  measuring.LetGo();
-  EXPECT_TRUE(late.HasItSoon());
+  EXPECT_FALSE(late.HasAcquiredAfterDelay());
+  early.Release();
+  EXPECT_TRUE(measuring.AcquiresSoon());
+  EXPECT_FALSE(late.HasAcquiredAfterDelay());
+  measuring.Release();
+  EXPECT_TRUE(late.AcquiresSoon());
 }
 
-TEST_F(GpuLocks, SharingWithinWhatIsHeldAloneChangesNothing) {
+TEST_F(GpuLocks, SharedHoldWithinExclusiveUseChangesNothing) {
   GpuLock lock = Open();
   ASSERT_TRUE(lock.Acquire(Use::kAlone));
   {
@@ -94,10 +94,10 @@ TEST_F(GpuLocks, SharingWithinWhatIsHeldAloneChangesNothing) {
   EXPECT_EQ(lock.use(), Use::kAlone);
   lock.Release();
   Holder other(Open(), Use::kAlone);
-  EXPECT_TRUE(other.HasItSoon());
+  EXPECT_TRUE(other.AcquiresSoon());
 }
 
-TEST_F(GpuLocks, WithoutAFolderThereIsNobodyToShareWith) {
+TEST_F(GpuLocks, EmptyFolderLocksNothing) {
   auto one = GpuLock::Open("", "GPU-1"), two = GpuLock::Open("", "GPU-1");
   EXPECT_TRUE(one->Acquire(Use::kAlone));
   EXPECT_TRUE(two->Acquire(Use::kAlone));

@@ -10,12 +10,12 @@ namespace cupel::gpu {
 namespace {
 
 constexpr int kRelaxed = 2;               // CU_STREAM_CAPTURE_MODE_RELAXED
-constexpr unsigned kExternal = 1;         // CU_EVENT_RECORD_EXTERNAL: a node, not a mark
+constexpr unsigned kExternal = 1;         // CU_EVENT_RECORD_EXTERNAL: records in a graph node
 constexpr unsigned kSetDependencies = 1;  // CU_STREAM_SET_CAPTURE_DEPENDENCIES
 
 using Nodes = std::vector<CuGraphNode>;
 
-/// What the next captured work would wait for.
+/// The nodes that the next captured work would wait for.
 Result<Nodes> Tips(const Device& device) {
   int status = 0;
   uint64_t id = 0;
@@ -45,7 +45,7 @@ bool IsSerial(const plan::Plan& plan) {
   return true;
 }
 
-/// Enqueues the nodes so that each waits only for what the plan says.
+/// Enqueues the nodes so that each waits only for the nodes that the plan names.
 Status EnqueueAll(const Device& device, const plan::Plan& plan, Replay& replay, Refusal* refusal) {
   const bool serial = IsSerial(plan);
   TRY_ASSIGN(const Nodes start, Tips(device));
@@ -79,8 +79,8 @@ Status EnqueueAll(const Device& device, const plan::Plan& plan, Replay& replay, 
 
 Status TimedGraph::Begin(const std::function<Status()>& before) {
   const Driver& driver = device_->driver();
-  TRY(driver.Check(driver.event_create(&begin_, 0), "making an event"));
-  TRY(driver.Check(driver.event_create(&end_, 0), "making an event"));
+  TRY(driver.Check(driver.event_create(&begin_, 0), "creating an event"));
+  TRY(driver.Check(driver.event_create(&end_, 0), "creating an event"));
   TRY(driver.Check(driver.capture_begin(device_->stream(), kRelaxed), "capturing a graph"));
   if (before) TRY(before());
   return driver.Check(driver.event_record(begin_, device_->stream(), kExternal),
@@ -91,7 +91,7 @@ Status TimedGraph::End() {
   const Driver& driver = device_->driver();
   TRY(driver.Check(driver.event_record(end_, device_->stream(), kExternal), "capturing an event"));
   TRY(driver.Check(driver.capture_end(device_->stream(), &graph_), "capturing a graph"));
-  return driver.Check(driver.graph_instantiate(&exec_, graph_, 0), "making a graph");
+  return driver.Check(driver.graph_instantiate(&exec_, graph_, 0), "creating a graph");
 }
 
 Result<TimedGraph> TimedGraph::Capture(const Device& device, const std::function<Status()>& before,
@@ -101,7 +101,7 @@ Result<TimedGraph> TimedGraph::Capture(const Device& device, const std::function
   if (done) done = between();
   if (done) done = graph.End();
   if (!done) {
-    // The stream must not stay in capture: ending it is what frees it, whatever it says.
+    // End the capture in any case, because the stream must not stay in capture mode.
     if (graph.graph_ == nullptr) device.driver().capture_end(device.stream(), &graph.graph_);
     return tl::unexpected<Error>(done.error());
   }
@@ -112,7 +112,7 @@ Result<TimedGraph> TimedGraph::Capture(const Device& device, const plan::Plan& p
                                        const std::function<Status()>& before, Refusal* refusal) {
   auto graph = Capture(device, before, [&]() -> Status {
     TRY(EnqueueAll(device, plan, replay, refusal));
-    // What the driver refuses invalidates the capture.
+    // A refusal by the driver invalidates the capture.
     if (!refusal->ok()) return Fail(ErrorCode::kUnsupported, "the plan cannot be captured");
     return {};
   });

@@ -1,5 +1,5 @@
-// A plan as a CUDA graph between two event nodes: what lies between the events is device time, free
-// of what launching the graph costs.
+// A plan as a CUDA graph between two event nodes. The time between the events is device time
+// without the cost of launching the graph.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,12 +11,13 @@ namespace cupel::gpu {
 
 class TimedGraph {
  public:
-  /// Captures `before` (may be empty), an event, the plan's nodes in the order that their
-  /// dependencies ask for, an event. `refusal` says what stands in the way; the graph is empty
-  /// then. All kernels must have run once: a capture cannot load code. Borrows all.
+  /// Captures `before` (may be empty), an event, the plan's nodes in the order of their
+  /// dependencies, an event. If the plan cannot be captured, `refusal` has the reason and the graph
+  /// is empty. All kernels must have run once, because a capture cannot load code. Borrows its
+  /// arguments.
   static Result<TimedGraph> Capture(const Device& device, const plan::Plan& plan, Replay& replay,
                                     const std::function<Status()>& before, Refusal* refusal);
-  /// The same around one call that enqueues.
+  /// The same for the work that `between` enqueues.
   static Result<TimedGraph> Capture(const Device& device, const std::function<Status()>& before,
                                     const std::function<Status()>& between);
   TimedGraph(TimedGraph&& other) noexcept;
@@ -25,7 +26,7 @@ class TimedGraph {
 
   /// Enqueues a replay.
   Status Launch() const;
-  /// Between the events of a replay that has ended.
+  /// The time between the events of a replay that has ended.
   Result<double> Microseconds() const;
 
  private:

@@ -10,7 +10,7 @@
 namespace cupel::gpu {
 namespace {
 
-constexpr uint64_t kMostAreas = uint64_t{1} << 18;  // what a page of sums holds
+constexpr uint64_t kMostAreas = uint64_t{1} << 18;  // whose sums fit in one page
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Memory that kernels can reach and must leave as it is: whoever changes it hides something there.
+// Watches memory that kernels can reach but must not change. A kernel that changes it may hide data
+// there.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,11 +15,11 @@ class Guard {
  public:
   static Result<Guard> Make(const Device& device, const Clock& clock);
 
-  /// From now on; what does not fill 16 bytes at the end is left out. `name` is for people.
+  /// Adds an area to watch, without incomplete 16-byte units at its ends. `name` is for messages.
   void Watch(CuPointer address, uint64_t bytes, std::string name);
-  /// Remembers what is there.
+  /// Remembers checksums of the areas.
   Status Remember();
-  /// The names of what has changed since.
+  /// The names of the areas that have changed since Remember.
   Result<std::vector<std::string>> Changed();
 
  private:
@@ -33,7 +34,7 @@ class Guard {
 
   const Device* device_;
   const Clock* clock_;
-  Block sums_;  // a number for each area
+  Block sums_;  // a checksum for each area
   std::vector<Area> areas_;
   std::vector<uint64_t> remembered_;
 };

@@ -15,7 +15,8 @@ namespace {
 
 constexpr size_t kMostStalls = 3, kMostAdvice = 12;
 
-/// A member, its name in JSON, and the metrics that give it: the first that there is.
+/// A member, its name in JSON, and the metrics that can provide it. The first available one is
+/// used.
 struct Fact {
   const char* key;
   std::optional<double> KernelFacts::*member;
@@ -83,7 +84,7 @@ struct Unit {
   const char* name;
   double factor;  // to nanoseconds or bytes
 };
-// Base units are asked for; a version that gives others is understood nevertheless.
+// cupel requests base units, but also understands versions of ncu that print other units.
 constexpr Unit kUnits[] = {{"us", 1e3},    {"usecond", 1e3}, {"ms", 1e6},    {"msecond", 1e6},
                            {"s", 1e9},     {"second", 1e9},  {"Kbyte", 1e3}, {"Mbyte", 1e6},
                            {"Gbyte", 1e9}, {"KB", 1e3},      {"MB", 1e6},    {"GB", 1e9}};
@@ -91,7 +92,7 @@ constexpr Unit kUnits[] = {{"us", 1e3},    {"usecond", 1e3}, {"ms", 1e6},    {"m
 std::optional<double> Read(const NcuKernel& kernel, const char* name) {
   const auto found = kernel.metrics.find(name);
   if (found == kernel.metrics.end()) return {};
-  // "Kbyte/block" is a Kbyte, too.
+  // Read "Kbyte/block" as "Kbyte".
   const std::string unit = found->second.unit.substr(0, found->second.unit.find('/'));
   for (const Unit& known : kUnits) {
     if (unit == known.name) return found->second.value * known.factor;
@@ -99,14 +100,14 @@ std::optional<double> Read(const NcuKernel& kernel, const char* name) {
   return found->second.value;
 }
 
-/// a / b as a percentage or ratio.
+/// Sets `*to` to factor * above / below, if both metrics exist.
 void Divide(const NcuKernel& kernel, const char* above, const char* below, double factor,
             std::optional<double>* to) {
   const auto a = Read(kernel, above), b = Read(kernel, below);
   if (a && b && *b > 0) *to = factor * *a / *b;
 }
 
-/// The busiest of the tensor cores' pipes: their names differ between GPUs.
+/// Reads the metric of the busiest tensor core pipe. Names of the pipes differ between GPUs.
 void ReadTensorPipes(const NcuKernel& kernel, KernelFacts* facts) {
   if (facts->tensor_percent) return;
   for (const auto& [name, metric] : kernel.metrics) {
@@ -136,7 +137,7 @@ void ReadLimits(const NcuKernel& kernel, KernelFacts* facts) {
   }
 }
 
-/// All metrics "<prefix>REASON<suffix>" are shares of their sum.
+/// The stalls of the metrics "<prefix>REASON<suffix>", each with its share of their sum.
 std::vector<Stall> StallsNamed(const NcuKernel& kernel, std::string_view prefix,
                                std::string_view suffix) {
   std::vector<Stall> stalls;
@@ -159,8 +160,8 @@ std::vector<Stall> StallsNamed(const NcuKernel& kernel, std::string_view prefix,
   return stalls;
 }
 
-/// Rules mark links: "@section:MemoryWorkloadAnalysis:Memory Workload Analysis@" and
-/// "@url:Label:https://…@". Their labels stay.
+/// Replaces the links in a rule's text by their labels. Links look like
+/// "@section:MemoryWorkloadAnalysis:Memory Workload Analysis@" and "@url:Label:https://…@".
 std::string WithoutLinks(const std::string& text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
@@ -196,7 +197,7 @@ std::string OneLine(const std::string& text) {
 std::vector<Advice> AdviceOf(const NcuKernel& kernel) {
   std::vector<Advice> all;
   for (const NcuRule& rule : kernel.rules) {
-    if (rule.type != "OPT" && rule.type != "WRN") continue;  // the others state facts
+    if (rule.type != "OPT" && rule.type != "WRN") continue;  // other types only state facts
     Advice advice{rule.name, OneLine(WithoutLinks(rule.text)), rule.scope, rule.speedup_percent};
     const bool known = std::any_of(all.begin(), all.end(),
                                    [&](const Advice& other) { return other.text == advice.text; });
@@ -205,7 +206,7 @@ std::vector<Advice> AdviceOf(const NcuKernel& kernel) {
   std::stable_sort(all.begin(), all.end(), [](const Advice& a, const Advice& b) {
     return a.speedup_percent > b.speedup_percent;
   });
-  // One rule may say the same of several instructions, most promising first.
+  // One rule may repeat its advice for several instructions. Keep its two best ones.
   std::vector<Advice> kept;
   for (Advice& advice : all) {
     const auto same = std::count_if(kept.begin(), kept.end(),
@@ -235,14 +236,14 @@ KernelFacts FactsOf(const NcuKernel& kernel) {
          "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum", 1, &facts.sectors_per_store);
   Divide(kernel, "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
          "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum", 100, &facts.bank_conflict_percent);
-  // Counted by instruction, which leaves out waits for a port that is busy otherwise.
+  // Better if available: counted by instruction, without waits for a port that is busy otherwise.
   Divide(kernel, "derived__memory_l1_wavefronts_shared_excessive", "memory_l1_wavefronts_shared",
          100, &facts.bank_conflict_percent);
   ReadTensorPipes(kernel, &facts);
   ReadLimits(kernel, &facts);
   facts.stalls =
       StallsNamed(kernel, "smsp__average_warps_issue_stalled_", "_per_issue_active.ratio");
-  if (facts.stalls.empty()) {  // sampled instead of counted
+  if (facts.stalls.empty()) {  // the report has samples instead of counts
     facts.stalls = StallsNamed(kernel, "smsp__pcsamp_warps_issue_stalled_", "");
   }
   facts.advice = AdviceOf(kernel);

@@ -1,5 +1,6 @@
-// Libraries that are opened at run time, so that one binary serves machines with and without them.
-// They stay open as long as the process lives. SPDX-License-Identifier: Apache-2.0
+// Opens libraries at run time, so that one binary works on machines with and without them. They
+// stay open until the process ends.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <dlfcn.h>
@@ -9,7 +10,7 @@
 
 namespace cupel::gpu {
 
-/// The first of `names` that the loader finds; null when there is none.
+/// Opens the first of `names` that the loader finds. Null if it finds none.
 inline void* OpenLibrary(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
@@ -17,7 +18,7 @@ inline void* OpenLibrary(const std::vector<std::string>& names) {
   return nullptr;
 }
 
-/// Fills in function pointers by name and remembers the first that the library lacks.
+/// Sets function pointers by name and remembers the first name that the library lacks.
 class EntryPoints {
  public:
   explicit EntryPoints(void* library) : library_(library) {}
@@ -28,12 +29,12 @@ class EntryPoints {
     if (symbol == nullptr && missing_ == nullptr) missing_ = name;
     function = reinterpret_cast<Function*>(symbol);
   }
-  /// Null where the library is too old for it.
+  /// Sets the pointer to null if the library is too old for the function.
   template <class Function>
   void FindOptional(Function*& function, const char* name) {
     function = reinterpret_cast<Function*>(dlsym(library_, name));
   }
-  /// Null when all were there.
+  /// Null if no function is missing.
   const char* missing() const { return missing_; }
 
  private:

@@ -12,11 +12,11 @@
 namespace cupel::gpu {
 namespace {
 
-constexpr uint64_t kRedBytes = 4096;       // before and behind each buffer
+constexpr uint64_t kRedBytes = 4096;       // before and after each buffer
 constexpr uint64_t kAlignment = 512;       // of cudaMalloc and PyTorch's allocator
-constexpr uint32_t kRedWord = 0x7fedcafe;  // a NaN that no arithmetic makes
-// Of memory that is spread: bits 9 to 15 of each address are drawn alone, those up to 25 together.
-constexpr uint64_t kMostGap = uint64_t{64} << 10;    // behind a buffer
+constexpr uint32_t kRedWord = 0x7fedcafe;  // a NaN that arithmetic does not produce
+// For spread memory: bits 9 to 15 are random for each address, bits up to 25 for all together.
+constexpr uint64_t kMostGap = uint64_t{64} << 10;    // after a buffer
 constexpr uint64_t kMostStart = uint64_t{64} << 20;  // before the first one
 
 uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -79,7 +79,7 @@ Status PlanMemory::Bind(const plan::Plan& plan,
   const Driver& driver = device_.driver();
   const CuStream stream = device_.stream();
   TRY(PlaceBuffers(plan, module, base));
-  // Red everywhere; then what belongs into the buffers.
+  // First fill everything with the red zone's word, then the buffers with their contents.
   TRY(driver.Check(driver.fill_32(base, kRedWord, BytesFor(plan) / 4, stream), "filling memory"));
   TRY(Poison(poison));
   for (size_t i = 0; i < places_.size(); ++i) {
@@ -87,8 +87,9 @@ Status PlanMemory::Bind(const plan::Plan& plan,
     const plan::Buffer& buffer = plan.buffers[i];
     const auto index = static_cast<size_t>(buffer.argument);
     if (index >= arguments.size() || arguments[index].size() != buffer.bytes) {
-      return Fail(ErrorCode::kInternal,
-                  fmt::format("the plan's argument {} is not what was given", buffer.argument));
+      return Fail(
+          ErrorCode::kInternal,
+          fmt::format("the plan's argument {} does not match the given argument", buffer.argument));
     }
     if (buffer.bytes == 0) continue;
     TRY(driver.Check(
@@ -143,7 +144,7 @@ Result<std::optional<std::string>> PlanMemory::FindStrayWrite() const {
   for (size_t i = 0; i < places_.size(); ++i) {
     if (kinds_[i] == plan::BufferKind::kSymbol) continue;
     const Place& place = places_[i];
-    // From the last red zone's end to the next one's: what alignment adds is red, too.
+    // The red zone after the buffer includes the padding for alignment.
     const uint64_t behind = (place.bytes + 3) / 4 * 4;
     const uint64_t red = Aligned(place.bytes) - behind + kRedBytes;
     for (const bool before : {true, false}) {
@@ -152,7 +153,7 @@ Result<std::optional<std::string>> PlanMemory::FindStrayWrite() const {
       TRY(driver.Check(driver.copy_out(words.data(), from, words.size() * 4, device_.stream()),
                        "reading a red zone"));
       TRY(driver.Check(driver.stream_synchronize(device_.stream()), "reading a red zone"));
-      // The nearest to the buffer is the likeliest start.
+      // Search from the buffer outwards: a stray write most likely starts next to it.
       for (size_t k = 0; k < words.size(); ++k) {
         const size_t at = before ? words.size() - 1 - k : k;
         if (words[at] == kRedWord) continue;

@@ -1,5 +1,5 @@
-// The buffers of a plan in a GPU's memory, each between two red zones. What nothing has written
-// reads as poison; a write beside a buffer shows in its red zones.
+// The buffers of a plan in a GPU's memory, each between two red zones. Unwritten memory contains
+// poison. Writes outside a buffer are detected in its red zones.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,11 +14,11 @@
 
 namespace cupel::gpu {
 
-/// 0, 1, 2: what the words of memory hold that nothing has written: a NaN, a huge number, its
-/// negative (engine::RunOptions::poison).
+/// The content of unwritten words for poison 0, 1 and 2: a NaN, a huge number, its negative
+/// (engine::RunOptions::poison).
 uint32_t PoisonWord(int poison);
 
-/// Where buffer i of a plan lies.
+/// The place of a plan's buffer.
 struct Place {
   CuPointer address = 0;
   uint64_t bytes = 0;
@@ -27,33 +27,34 @@ struct Place {
 
 class PlanMemory {
  public:
-  /// With a seed in `spread`, buffers lie in an order and with gaps that are drawn from it, so that
-  /// code that decides by an address is seen; without, one behind the other.
+  /// With a seed in `spread`, the order of the buffers and the gaps between them are random, so
+  /// that code that depends on addresses is detected. Without it, buffers are placed one after
+  /// another.
   explicit PlanMemory(const Device& device, std::optional<uint64_t> spread = {})
       : device_(device), spread_(spread) {}
 
-  /// Device memory that the plan's buffers take, red zones and gaps included.
+  /// Device memory that the plan's buffers take, including red zones and gaps.
   uint64_t BytesFor(const plan::Plan& plan) const;
-  /// Places the plan's buffers anew in the BytesFor(plan) bytes at `base`, a multiple of 512, and
-  /// in `module` those that are its variables: arguments hold their storages, temporaries and
-  /// workspaces poison. An Error means that plan, arguments and module do not belong together.
+  /// Places the plan's buffers in the BytesFor(plan) bytes at `base` (a multiple of 512), or in
+  /// `module` if they are its variables. Fills arguments with their storages, and temporaries and
+  /// workspaces with poison. An Error means that plan, arguments and module do not match.
   Status Bind(const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
               CuModule module, int poison, CuPointer base);
-  /// The first step of Bind alone: for a base where arguments of the same layout are already.
+  /// Only the first step of Bind, for a base that already contains arguments of the same layout.
   Status PlaceBuffers(const plan::Plan& plan, CuModule module, CuPointer base);
-  /// Enqueues poison over temporaries and workspaces.
+  /// Enqueues fills of temporaries and workspaces with poison.
   Status Poison(int poison) const;
 
   std::span<const Place> places() const { return places_; }
-  /// What a plan's address stands for; a buffer that does not exist gives nothing.
+  /// The device address of a plan's address. nullopt if the buffer does not exist.
   std::optional<CuPointer> AddressOf(const plan::Address& address) const;
-  /// Writes device addresses into `bytes`; false when one does not fit.
+  /// Writes device addresses into `bytes`. False if one does not fit.
   bool Relocate(std::span<const plan::Relocation> relocations, std::span<std::byte> bytes) const;
   /// True when `bytes` bytes at `address` lie within its buffer.
   bool Contains(const plan::Address& address, uint64_t bytes) const;
 
-  /// After a run: the first byte of a red zone that changed, in words ("4 bytes past the end of
-  /// argument 1"). Waits for the stream.
+  /// After a run: describes the first changed byte of a red zone ("8 bytes before argument 1").
+  /// Waits for the stream.
   Result<std::optional<std::string>> FindStrayWrite() const;
 
  private:

@@ -15,7 +15,7 @@
 namespace cupel::gpu {
 namespace {
 
-constexpr std::chrono::milliseconds kLoadPatience{20'000};
+constexpr std::chrono::milliseconds kReadTimeout{20'000};
 
 }  // namespace
 
@@ -29,7 +29,7 @@ Result<Module> Module::Load(const Device& device, const std::string& image, cons
       device.driver().module_load(&module, image.c_str(), 2, options.data(), values.data());
   if (code == 0) return Module(device, module);
   return Fail(ErrorCode::kEnvironment,
-              fmt::format("{} does not load {}: {}{}{}", device.name(), what,
+              fmt::format("{} cannot load {}: {}{}{}", device.name(), what,
                           device.driver().Describe(code), log[0] == '\0' ? "" : "; ", log.c_str()),
               "build for the GPU's own architecture (--arch)");
 }
@@ -93,7 +93,7 @@ Status ModuleVariables::Restore() const {
   return {};
 }
 
-Result<bool> ModuleVariables::HoldsOther(const Variable& variable) const {
+Result<bool> ModuleVariables::IsChanged(const Variable& variable) const {
   const Driver& driver = device_->driver();
   constexpr uint64_t kPiece = 1 << 20;
   std::vector<char> now, before;
@@ -107,7 +107,7 @@ Result<bool> ModuleVariables::HoldsOther(const Variable& variable) const {
                                      device_->stream()),
                      "reading a kernel's variables"));
     CuResult code = 0;
-    TRY(device_->Await(kLoadPatience, &code));
+    TRY(device_->Await(kReadTimeout, &code));
     TRY(driver.Check(code, "reading a kernel's variables"));
     if (now != before) return true;
   }
@@ -117,7 +117,7 @@ Result<bool> ModuleVariables::HoldsOther(const Variable& variable) const {
 Result<std::vector<std::string>> ModuleVariables::Changed() const {
   std::vector<std::string> changed;
   for (const Variable& variable : variables_) {
-    TRY_ASSIGN(const bool is_changed, HoldsOther(variable));
+    TRY_ASSIGN(const bool is_changed, IsChanged(variable));
     if (is_changed) changed.push_back(variable.name);
   }
   return changed;
@@ -127,7 +127,7 @@ Status ModuleVariables::Scramble(uint64_t seed) const {
   const Driver& driver = device_->driver();
   Random random(seed);
   for (const Variable& variable : variables_) {
-    TRY_ASSIGN(const bool is_changed, HoldsOther(variable));
+    TRY_ASSIGN(const bool is_changed, IsChanged(variable));
     if (!is_changed) continue;
     std::vector<char> bytes(variable.bytes);
     engine::Scramble(std::as_writable_bytes(std::span(bytes)), random);
@@ -135,7 +135,7 @@ Status ModuleVariables::Scramble(uint64_t seed) const {
         driver.copy_in(variable.address, bytes.data(), bytes.size(), device_->stream()),
         "writing a kernel's variables"));
     CuResult code = 0;
-    TRY(device_->Await(kLoadPatience, &code));
+    TRY(device_->Await(kReadTimeout, &code));
     TRY(driver.Check(code, "writing a kernel's variables"));
   }
   return {};

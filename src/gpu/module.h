@@ -1,4 +1,4 @@
-// A kernel's code on the GPU, and the variables it may keep state in.
+// A kernel's code on the GPU, and the variables in which it may keep state.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,16 +11,16 @@
 
 namespace cupel::gpu {
 
-/// A module of the driver; unloaded at the end.
+/// A module of the driver. The destructor unloads it.
 class Module {
  public:
-  /// `image`: a cubin, or PTX with a zero at its end, which the driver compiles.
+  /// `image` is a cubin, or zero-terminated PTX that the driver compiles.
   static Result<Module> Load(const Device& device, const std::string& image, const char* what);
   Module(Module&& other) noexcept;
   Module& operator=(Module&& other) noexcept;
   ~Module();
   CuModule get() const { return module_; }
-  /// Null when there is none of that name.
+  /// Null if there is no kernel of that name.
   CuFunction Find(const std::string& name) const;
 
  private:
@@ -29,29 +29,30 @@ class Module {
   CuModule module_ = nullptr;
 };
 
-/// What a module's variables held when it was loaded.
+/// The values that a module's variables had when it was loaded.
 class ModuleVariables {
  public:
-  /// `names`: of variables in global and constant memory; those that the code dropped are left out.
+  /// `names` of variables in global and constant memory. Variables that the compiler removed are
+  /// skipped.
   static Result<ModuleVariables> Save(const Device& device, const Module& module,
                                       std::span<const std::string> names);
-  /// Enqueues that all hold it again.
+  /// Enqueues copies that restore all variables.
   Status Restore() const;
-  /// Which of them hold something else, by name. Waits for the GPU.
+  /// The names of the variables that have changed. Waits for the GPU.
   Result<std::vector<std::string>> Changed() const;
-  /// Fills those that hold something else with random numbers, positive as any word.
+  /// Fills the variables that have changed with random numbers (engine::Scramble).
   Status Scramble(uint64_t seed) const;
-  /// Where the copies lie: nobody may write there.
+  /// The saved copies. Kernels must not write to this memory.
   const Block& copies() const { return copy_; }
 
  private:
   struct Variable {
     std::string name;
     CuPointer address = 0;
-    uint64_t bytes = 0, at = 0;  // `at` of the copy
+    uint64_t bytes = 0, at = 0;  // `at` is the position in the copy
   };
   ModuleVariables(const Device& device, Block copy) : device_(&device), copy_(std::move(copy)) {}
-  Result<bool> HoldsOther(const Variable& variable) const;
+  Result<bool> IsChanged(const Variable& variable) const;
   const Device* device_;
   Block copy_;
   std::vector<Variable> variables_;

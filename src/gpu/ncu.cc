@@ -1,4 +1,4 @@
-// Tested by ncu_report_test.cc, and by ncu_test.cc with a program that stands for ncu.
+// Tested by ncu_report_test.cc, and by ncu_test.cc with a fake ncu.
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/ncu.h"
 
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kMostOfImport{60};
 
-// What the page of a profile is made from; all of them are as old as ncu itself.
+// The sections from which a profile's page is made. All versions of ncu have them.
 constexpr const char* kSections[] = {"SpeedOfLight",
                                      "ComputeWorkloadAnalysis",
                                      "MemoryWorkloadAnalysis",
@@ -32,7 +32,7 @@ constexpr const char* kSections[] = {"SpeedOfLight",
                                      "WarpStateStats",
                                      "InstructionStats",
                                      "SourceCounters"};
-// What sections do not hold in each version.
+// Metrics that the sections do not contain in every version.
 constexpr const char* kMetrics =
     "dram__bytes_read.sum,dram__bytes_write.sum,"
     "dram__throughput.avg.pct_of_peak_sustained_elapsed,"
@@ -47,16 +47,16 @@ constexpr const char* kMetrics =
     "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active,"
     "smsp__thread_inst_executed_per_inst_executed.ratio";
 
-struct Trouble {
-  const char* sign;
+struct KnownError {
+  const char* pattern;
   const char* message;
   const char* remedy;
 };
-constexpr Trouble kTroubles[] = {
+constexpr KnownError kKnownErrors[] = {
     {"ERR_NVGPUCTRPERM", "the GPU's performance counters are reserved for administrators",
      "run as root, or load the nvidia module with NVreg_RestrictProfilingToAdminUsers=0"},
     {"LibraryNotLoaded", "Nsight Compute cannot load the driver's profiling library",
-     "a container or sandbox that hides it has no counters; profile outside"},
+     "profile outside containers and sandboxes that hide the library"},
     {"nsight-compute-lock", "another user's Nsight Compute holds its lock file",
      "wait for it, or set TMPDIR to a folder of your own"},
     {"not compatible with Nsight Compute",
@@ -66,7 +66,7 @@ constexpr Trouble kTroubles[] = {
      "end it (DCGM, another profiler)"},
     {"resource was unavailable", "another program uses the GPU's performance counters",
      "end it (DCGM, another profiler)"},
-    {"No kernels were profiled", "Nsight Compute saw no kernel", ""},
+    {"No kernels were profiled", "Nsight Compute recorded no kernel", ""},
 };
 
 bool Runs(const fs::path& path) {
@@ -79,7 +79,7 @@ std::string Variable(const char* name) {
   return value != nullptr ? value : "";
 }
 
-/// Below `folder`, the one that sorts last: the newest.
+/// Adds `below` in every subfolder of `folder` that starts with `prefix`, newest version first.
 void AddNewest(const fs::path& folder, std::string_view prefix, const fs::path& below,
                std::vector<fs::path>* paths) {
   std::vector<fs::path> found;
@@ -106,12 +106,12 @@ Result<os::RunResult> RunNcu(std::vector<std::string> argv, std::chrono::millise
   os::SpawnOptions spawn;
   spawn.argv = std::move(argv);
   spawn.env = os::CurrentEnvironment();
-  spawn.env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";  // as nvidia-smi counts
+  spawn.env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";  // number GPUs like nvidia-smi
   spawn.env["LC_ALL"] = "C";                      // decimal points
   return os::Run(std::move(spawn), deadline, kMostOutput);
 }
 
-/// Leaves `folder`/report.ncu-rep.
+/// Writes `folder`/report.ncu-rep.
 Status Collect(const fs::path& ncu, const fs::path& folder, const OneShotOptions& options,
                bool with_metrics) {
   std::vector<std::string> argv{ncu.string(),
@@ -131,15 +131,15 @@ Status Collect(const fs::path& ncu, const fs::path& folder, const OneShotOptions
   TRY_ASSIGN(const os::RunResult run, RunNcu(std::move(argv), options.deadline));
   if (run.status.timed_out) {
     return Fail(ErrorCode::kTimeout,
-                fmt::format("Nsight Compute was not done after {} s", options.deadline.count()));
+                fmt::format("Nsight Compute did not finish within {} s", options.deadline.count()));
   }
   std::error_code ignored;
   if (fs::is_regular_file(folder / "report.ncu-rep", ignored)) return {};
-  Error trouble = NcuTrouble(run.out + "\n" + run.err);
-  if (trouble.message.empty()) {
-    trouble.message = "Nsight Compute wrote no report: " + run.status.Describe();
+  Error error = NcuErrorIn(run.out + "\n" + run.err);
+  if (error.message.empty()) {
+    error.message = "Nsight Compute wrote no report: " + run.status.Describe();
   }
-  return tl::unexpected<Error>(std::move(trouble));
+  return tl::unexpected<Error>(std::move(error));
 }
 
 Result<std::string> Page(const fs::path& ncu, const fs::path& folder, const char* page) {
@@ -148,11 +148,11 @@ Result<std::string> Page(const fs::path& ncu, const fs::path& folder, const char
                      "--page", page, "--print-units", "base", "--print-kernel-base", "mangled"},
                     kMostOfImport));
   if (run.status.exited && run.status.code == 0 && !run.out_truncated) return std::move(run.out);
-  Error trouble = NcuTrouble(run.out.substr(0, 1 << 16) + "\n" + run.err);
-  if (trouble.message.empty()) {
-    trouble.message = "Nsight Compute does not print its report: " + run.status.Describe();
+  Error error = NcuErrorIn(run.out.substr(0, 1 << 16) + "\n" + run.err);
+  if (error.message.empty()) {
+    error.message = "Nsight Compute could not print its report: " + run.status.Describe();
   }
-  return tl::unexpected<Error>(std::move(trouble));
+  return tl::unexpected<Error>(std::move(error));
 }
 
 }  // namespace
@@ -182,10 +182,10 @@ Result<fs::path> FindNcu() {
               "install nsight-compute, or set CUPEL_NCU to the path of ncu");
 }
 
-Error NcuTrouble(std::string_view printed) {
-  for (const Trouble& trouble : kTroubles) {
-    if (printed.find(trouble.sign) != std::string_view::npos) {
-      return {ErrorCode::kEnvironment, trouble.message, trouble.remedy};
+Error NcuErrorIn(std::string_view printed) {
+  for (const KnownError& error : kKnownErrors) {
+    if (printed.find(error.pattern) != std::string_view::npos) {
+      return {ErrorCode::kEnvironment, error.message, error.remedy};
     }
   }
   constexpr std::string_view kMark = "==ERROR==";
@@ -196,7 +196,7 @@ Error NcuTrouble(std::string_view printed) {
   while (!line.empty() && std::isspace(static_cast<unsigned char>(line[0])) != 0) {
     line.remove_prefix(1);
   }
-  return {ErrorCode::kEnvironment, fmt::format("Nsight Compute says: {}", line), ""};
+  return {ErrorCode::kEnvironment, fmt::format("Nsight Compute reported: {}", line), ""};
 }
 
 Result<NcuReport> ProfileWithNcu(const fs::path& ncu, const fs::path& folder,
@@ -204,7 +204,7 @@ Result<NcuReport> ProfileWithNcu(const fs::path& ncu, const fs::path& folder,
   NcuReport report;
   TRY_ASSIGN(const os::RunResult version, RunNcu({ncu.string(), "--version"}, kMostOfImport));
   report.version = VersionIn(version.out);
-  // A metric that a GPU or version does not know can spoil the whole run; the sections cannot.
+  // An unknown metric can make the whole run fail; sections cannot. So retry without metrics.
   auto collected = Collect(ncu, folder, options, true);
   if (!collected && collected.error().code == ErrorCode::kEnvironment &&
       collected.error().remedy.empty()) {
@@ -213,7 +213,7 @@ Result<NcuReport> ProfileWithNcu(const fs::path& ncu, const fs::path& folder,
   TRY(collected);
   TRY_ASSIGN(const std::string raw, Page(ncu, folder, "raw"));
   TRY_ASSIGN(report.kernels, ParseNcuRaw(raw));
-  // Metrics without advice are worth having, too.
+  // Advice is optional.
   if (const auto details = Page(ncu, folder, "details")) {
     (void)AddNcuRules(*details, &report.kernels);
   }
@@ -222,7 +222,7 @@ Result<NcuReport> ProfileWithNcu(const fs::path& ncu, const fs::path& folder,
     return kernel.Get("gpu__time_duration.sum").has_value();
   };
   if (std::none_of(report.kernels.begin(), report.kernels.end(), is_timed)) {
-    return Fail(ErrorCode::kEnvironment, "Nsight Compute's report holds no measured kernel");
+    return Fail(ErrorCode::kEnvironment, "Nsight Compute's report contains no measured kernel");
   }
   return report;
 }

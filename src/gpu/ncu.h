@@ -1,4 +1,4 @@
-// Runs Nsight Compute's command line over one call of a candidate (one_shot.h).
+// Runs Nsight Compute's command line program on one call of a candidate (one_shot.h).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,25 +12,25 @@
 
 namespace cupel::gpu {
 
-/// $CUPEL_NCU, else ncu on PATH, of the CUDA toolkit, or installed on its own. kEnvironment without
-/// one.
+/// $CUPEL_NCU, else ncu from PATH, from the CUDA toolkit, or from a separate installation.
+/// kEnvironment if there is none.
 Result<std::filesystem::path> FindNcu();
 
 struct NcuReport {
-  std::string version;             // "2025.3.1.0"; empty when ncu does not say
-  std::vector<NcuKernel> kernels;  // in the order of the launches, cupel's own copies left out
+  std::string version;             // "2025.3.1.0"; empty if ncu does not print it
+  std::vector<NcuKernel> kernels;  // in launch order, without cupel's own copies
 };
 
-/// At most so many launches of a call are profiled: each is replayed dozens of times.
+/// The maximum number of launches that are profiled in a call. Each is replayed dozens of times.
 inline constexpr int kMostProfiledLaunches = 32;
 
-/// Profiles the call that lies in `folder`, where it also leaves its report. Caches are flushed
-/// before each replay; clocks are left as they are.
+/// Profiles the call in `folder` and leaves its report there, too. Flushes caches before each
+/// replay. Does not change the GPU's clocks.
 Result<NcuReport> ProfileWithNcu(const std::filesystem::path& ncu,
                                  const std::filesystem::path& folder,
                                  const OneShotOptions& options);
 
-/// What went wrong, from all that ncu printed: a sentence with its remedy.
-Error NcuTrouble(std::string_view printed);
+/// Finds the error in ncu's output. The message is empty if the output contains none.
+Error NcuErrorIn(std::string_view printed);
 
 }  // namespace cupel::gpu

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kMostKernels = 10'000, kMostRules = 200;
 constexpr size_t kMostName = 65536, kMostRuleText = 4096;
 
-/// "1,234.5" or "12.5 %" as a program prints numbers for people; nothing for other text.
+/// Parses formatted numbers like "1,234.5" or "12.5 %". nullopt for other text.
 std::optional<double> NumberIn(std::string text) {
   std::erase(text, ',');
   text.erase(text.find_last_not_of(" %") + 1);
@@ -27,7 +27,7 @@ std::optional<double> NumberIn(std::string text) {
   return value;
 }
 
-/// "(256, 1, 1)".
+/// Parses "(256, 1, 1)".
 plan::Dim3 DimIn(const std::string& text) {
   uint32_t sizes[3] = {1, 1, 1};
   size_t at = 0;
@@ -41,7 +41,7 @@ plan::Dim3 DimIn(const std::string& text) {
   return {sizes[0], sizes[1], sizes[2]};
 }
 
-/// A table below a line of titles; what a program says before and behind it is left out.
+/// A table below a line of titles. Text before and after it is ignored.
 class Table {
  public:
   static Result<Table> Parse(std::string_view text, const char* what) {
@@ -50,7 +50,7 @@ class Table {
     while (!text.substr(start).starts_with("\"ID\",") && !text.substr(start).starts_with("ID,")) {
       start = text.find('\n', start);
       if (start == std::string_view::npos) {
-        return Fail(ErrorCode::kInvalidArgument, fmt::format("{} holds no table", what));
+        return Fail(ErrorCode::kInvalidArgument, fmt::format("{} contains no table", what));
       }
       ++start;
     }
@@ -65,7 +65,7 @@ class Table {
 
   const CsvRow& titles() const { return titles_; }
   const std::vector<CsvRow>& rows() const { return rows_; }
-  /// Empty where there is no such column.
+  /// Empty if there is no such column.
   std::string Cell(const CsvRow& row, const char* title) const {
     const auto found = std::find(titles_.begin(), titles_.end(), title);
     return found == titles_.end() ? std::string()
@@ -78,7 +78,7 @@ class Table {
 };
 
 bool IsMetric(const std::string& title) {
-  // Metrics have names such as dram__bytes_read.sum; what describes the launch has spaces or no
+  // Metrics have names like dram__bytes_read.sum. Titles that describe the launch have spaces or no
   // underscore ("Kernel Name", "CC").
   return title.find('_') != std::string::npos && title.find(' ') == std::string::npos;
 }

@@ -1,6 +1,6 @@
-// What Nsight Compute's command line prints of a report as CSV: metrics by their own names (page
-// "raw") and its rules' advice (page "details"). Columns are found by their titles, so that those
-// which versions add or leave out do no harm.
+// Reads reports that Nsight Compute's command line program prints as CSV: metrics with their names
+// (page "raw") and the advice of its rules (page "details"). Columns are found by their titles, so
+// versions may add or omit columns.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,26 +24,27 @@ struct NcuRule {
   std::string section, name;  // "Memory Workload Analysis", "MemoryCacheAccessPattern"
   std::string type;           // "OPT", "WRN", "INF"
   std::string text;
-  std::string scope;            // of the speedup: "global" (of the kernel) or "local"
+  std::string scope;            // of the speedup: "global" (whole kernel) or "local"
   double speedup_percent = -1;  // estimated; -1: not estimated
 };
 
 /// One launch.
 struct NcuKernel {
   std::string id;    // of the launch in the report
-  std::string name;  // as the report names it
+  std::string name;  // as in the report
   plan::Dim3 grid, block;
-  std::map<std::string, NcuMetric> metrics;  // those that are one number
+  std::map<std::string, NcuMetric> metrics;  // only metrics with a single number
   std::vector<NcuRule> rules;
 
   std::optional<double> Get(const std::string& metric) const;
 };
 
-/// `ncu --import R --page raw --csv`: a line of names, one of units, then a line a launch.
+/// Parses `ncu --import R --page raw --csv`: a line of names, a line of units, then a line per
+/// launch.
 Result<std::vector<NcuKernel>> ParseNcuRaw(std::string_view text);
 
-/// `ncu --import R --page details --csv`: lines of rules among lines of metrics. Adds the rules to
-/// the launches that they are about.
+/// Parses `ncu --import R --page details --csv`: lines of rules between lines of metrics. Adds the
+/// rules to their launches.
 Status AddNcuRules(std::string_view text, std::vector<NcuKernel>* kernels);
 
 }  // namespace cupel::gpu

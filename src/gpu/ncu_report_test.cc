@@ -35,7 +35,7 @@ TEST(NcuReport, MetricsHaveTheirValuesAndUnits) {
   EXPECT_FALSE(kernel.Get("Process ID"));
 }
 
-TEST(NcuReport, RulesGoToTheirLaunch) {
+TEST(NcuReport, AddsRulesToTheirLaunch) {
   const auto kernels = Parsed();
   EXPECT_TRUE(kernels[0].rules.empty());
   ASSERT_EQ(kernels[1].rules.size(), 5u);
@@ -45,12 +45,12 @@ TEST(NcuReport, RulesGoToTheirLaunch) {
   EXPECT_EQ(kernels[1].rules[3].speedup_percent, 50);
 }
 
-TEST(NcuReport, OtherTextIsNoReport) {
+TEST(NcuReport, RejectsTextWithoutATable) {
   for (const char* text : {"", "==PROF== nothing\n", "Kernel Name,ID\n", "\"ID\",\"never ends\n"}) {
     EXPECT_FALSE(ParseNcuRaw(text).has_value()) << text;
   }
   EXPECT_TRUE(ParseNcuRaw("\"ID\",\"Kernel Name\"\n")->empty());
-  // Columns that are missing, or rows of another length, do no harm.
+  // Missing columns are allowed, and rows of another length are skipped.
   const auto kernels =
       ParseNcuRaw("\"ID\",\"a__b.sum\"\n\"\",\"Kbyte\"\n\"7\",\"1e3\"\n\"8\"\n==END==\n");
   ASSERT_EQ(kernels->size(), 1u);
@@ -58,7 +58,7 @@ TEST(NcuReport, OtherTextIsNoReport) {
   EXPECT_EQ((*kernels)[0].name, "");
 }
 
-TEST(KernelFacts, AreWhatTheMetricsSay) {
+TEST(KernelFacts, AreReadFromTheMetrics) {
   const KernelFacts facts = FactsOf(Parsed()[1]);
   EXPECT_EQ(facts.duration_us, 12.3455);
   EXPECT_EQ(facts.dram_percent, 71.25);
@@ -77,7 +77,7 @@ TEST(KernelFacts, AreWhatTheMetricsSay) {
   EXPECT_FALSE(json.contains("tensor_percent"));
 }
 
-TEST(KernelFacts, AdviceIsRankedAndToldOnce) {
+TEST(KernelFacts, AdviceIsRankedWithoutRepetitions) {
   const KernelFacts facts = FactsOf(Parsed()[1]);
   ASSERT_EQ(facts.advice.size(), 3u);
   EXPECT_EQ(facts.advice[0].rule, "TheoreticalOccupancy");
@@ -86,7 +86,7 @@ TEST(KernelFacts, AdviceIsRankedAndToldOnce) {
             "The grid, with \"4\" blocks, is small. See Occupancy or the guide.");
 }
 
-TEST(KernelFacts, OtherUnitsAreUnderstood) {
+TEST(KernelFacts, ConvertsOtherUnits) {
   NcuKernel kernel;
   kernel.metrics["gpu__time_duration.sum"] = {2.5, "ms"};
   kernel.metrics["dram__bytes_read.sum"] = {3, "Mbyte"};

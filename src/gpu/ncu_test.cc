@@ -33,7 +33,7 @@ TEST_F(NcuTest, ProfilesOneCallAndReadsTheReport) {
   const auto report = ProfileWithNcu(ncu, call_->path(), {.ordinal = 3});
   ASSERT_TRUE(report.has_value()) << report.error().message;
   EXPECT_EQ(report->version, "2025.9.9.1");
-  ASSERT_EQ(report->kernels.size(), 1u);  // cupel's own copy is left out
+  ASSERT_EQ(report->kernels.size(), 1u);  // without cupel's own copy
   EXPECT_EQ(report->kernels[0].name, "add_one");
   EXPECT_EQ(report->kernels[0].rules.size(), 5u);
   const std::string calls = *os::ReadFile(tools_->path() / "calls", 1 << 20);
@@ -41,19 +41,19 @@ TEST_F(NcuTest, ProfilesOneCallAndReadsTheReport) {
   EXPECT_THAT(calls, HasSubstr(" gpu-replay " + call_->path().string() + " --device 3"));
 }
 
-TEST_F(NcuTest, TroubleIsToldWithItsRemedy) {
+TEST_F(NcuTest, ReportsErrorsWithARemedy) {
   const auto ncu = FakeNcu(tools_->path(), "==ERROR== ERR_NVGPUCTRPERM - The user does not");
   const auto report = ProfileWithNcu(ncu, call_->path(), {});
   ASSERT_FALSE(report.has_value());
   EXPECT_THAT(report.error().message, HasSubstr("reserved for administrators"));
   EXPECT_THAT(report.error().remedy, HasSubstr("root"));
-  EXPECT_THAT(NcuTrouble("==PROF== x\n==ERROR==  Some thing.\nmore").message,
-              HasSubstr("says: Some thing."));
-  EXPECT_EQ(NcuTrouble("all is well").message, "");
+  EXPECT_THAT(NcuErrorIn("==PROF== x\n==ERROR==  Some thing.\nmore").message,
+              HasSubstr("reported: Some thing."));
+  EXPECT_EQ(NcuErrorIn("all is well").message, "");
 }
 
-TEST_F(NcuTest, AnEarlierVersionMayNotKnowTheMetrics) {
-  // It fails as long as metrics are named.
+TEST_F(NcuTest, RetriesWithoutUnknownMetrics) {
+  // A fake ncu that fails if metrics are requested.
   const auto ncu = FakeNcu(tools_->path());
   std::ofstream(tools_->path() / "picky") << "#!/bin/sh\n"
                                              "case \"$*\" in *--metrics*) echo '==ERROR== What?'; "
@@ -65,7 +65,7 @@ TEST_F(NcuTest, AnEarlierVersionMayNotKnowTheMetrics) {
   EXPECT_EQ(report->kernels.size(), 1u);
 }
 
-TEST_F(NcuTest, ASlowOneIsEnded) {
+TEST_F(NcuTest, TimesOut) {
   std::ofstream(tools_->path() / "ncu")
       << "#!/bin/sh\ncase $1 in --version) ;; *) sleep 60 ;; esac\n";
   std::filesystem::permissions(tools_->path() / "ncu", std::filesystem::perms::owner_all);
@@ -75,7 +75,7 @@ TEST_F(NcuTest, ASlowOneIsEnded) {
   EXPECT_EQ(report.error().code, ErrorCode::kTimeout);
 }
 
-TEST_F(NcuTest, IsFoundWhereTheVariableSays) {
+TEST_F(NcuTest, FindsNcuByTheEnvironmentVariable) {
   const auto ncu = FakeNcu(tools_->path());
   setenv("CUPEL_NCU", ncu.c_str(), 1);
   EXPECT_EQ(*FindNcu(), ncu);

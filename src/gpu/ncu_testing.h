@@ -1,5 +1,6 @@
-// Text in the form in which Nsight Compute prints its reports, with made-up numbers, and a program
-// that prints it. SPDX-License-Identifier: Apache-2.0
+// Reports in Nsight Compute's format with invented numbers, and a fake ncu program that prints
+// them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -27,17 +28,17 @@ is small. See @section:Occupancy:Occupancy@ or the @url:guide:https://example.co
 "8","71","cupel","127.0.0.1","other","1","13","(64, 1, 1)","(4, 1, 1)","0","9.0","SpeedOfLight","","","","Nobody","OPT","Of no launch.","",""
 )csv";
 
-/// A program in `folder` that behaves as ncu does: writes a report where --export says, prints the
-/// two pages when it reads one, notes its arguments in `folder`/calls. `trouble`: instead of a
-/// report, it prints this and fails.
+/// Creates a program in `folder` that behaves like ncu: it writes a report to the path after
+/// --export, prints the two pages when it reads a report, and appends its arguments to
+/// `folder`/calls. If `error` is given, it prints this instead of writing a report, and fails.
 inline std::filesystem::path FakeNcu(const std::filesystem::path& folder,
-                                     const std::string& trouble = {}) {
+                                     const std::string& error = {}) {
   const auto write = [&](const char* name, const std::string& text) {
     std::ofstream(folder / name) << text;
   };
   write("raw.csv", std::string("==WARNING== a \"word\", first\n") + kRawPage);
   write("details.csv", kDetailsPage);
-  write("trouble", trouble);
+  write("error", error);
   write("ncu", R"sh(#!/bin/sh
 here=$(dirname "$0")
 echo "$@" >> "$here/calls"
@@ -46,7 +47,7 @@ case "$*" in
   *"--page raw"*) cat "$here/raw.csv" ;;
   *"--page details"*) cat "$here/details.csv" ;;
   *)
-    if [ -s "$here/trouble" ]; then cat "$here/trouble"; exit 1; fi
+    if [ -s "$here/error" ]; then cat "$here/error"; exit 1; fi
     while [ "$1" != --export ]; do shift; done
     echo report > "$2.ncu-rep" ;;
 esac

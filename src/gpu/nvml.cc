@@ -14,7 +14,7 @@ namespace {
 constexpr unsigned kSmClock = 1, kMemoryClock = 2, kGpuTemperature = 0;
 constexpr int kInsufficientSize = 7;
 
-/// Reasons for clocks below what the GPU could do (nvmlClocksEventReasons); idleness is none.
+/// Reasons for reduced clocks (nvmlClocksEventReasons), without idleness.
 constexpr std::pair<unsigned long long, const char*> kReasons[] = {
     {0x2, "application clocks setting"},
     {0x4, "power cap"},
@@ -66,12 +66,13 @@ Result<std::unique_ptr<Nvml>> Nvml::Open(const std::string& uuid) {
     return Fail(ErrorCode::kEnvironment, fmt::format("NVML was not found: no {}", missing));
   }
   if (const int code = library->init(); code != 0) {
-    return Fail(ErrorCode::kEnvironment, fmt::format("NVML does not start (error {})", code));
+    return Fail(ErrorCode::kEnvironment, fmt::format("cannot start NVML (error {})", code));
   }
   std::unique_ptr<Library, Free> started(library.release());
   void* device = nullptr;
   if (const int code = started->by_uuid(uuid.c_str(), &device); code != 0) {
-    return Fail(ErrorCode::kEnvironment, fmt::format("NVML knows no {} (error {})", uuid, code));
+    return Fail(ErrorCode::kEnvironment,
+                fmt::format("NVML does not find {} (error {})", uuid, code));
   }
   return std::unique_ptr<Nvml>(new Nvml(std::move(started), device));
 }

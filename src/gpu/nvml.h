@@ -1,5 +1,5 @@
-// The NVIDIA management library, opened at run time: how a GPU does, and what energy it takes. It
-// only reads; no setting is ever changed.
+// The NVIDIA management library, opened at run time: reads a GPU's state and its energy use. It
+// never changes a setting.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,12 +13,12 @@ namespace cupel::gpu {
 
 class Nvml {
  public:
-  /// `uuid` as Device::Uuid gives it. kEnvironment without the library or the GPU.
+  /// `uuid` as returned by Device::Uuid. kEnvironment without the library or the GPU.
   static Result<std::unique_ptr<Nvml>> Open(const std::string& uuid);
 
-  /// What cannot be read is zero.
+  /// Values that cannot be read are zero.
   engine::GpuState State() const;
-  /// Since the driver was loaded. kUnsupported on GPUs that do not count it.
+  /// Energy since the driver was loaded. kUnsupported on GPUs that do not count it.
   Result<double> EnergyJoules() const;
 
  private:

@@ -28,9 +28,9 @@ constexpr const char* kPlanFile = "plan.json";
 constexpr const char* kCubinFile = "image.cubin";
 constexpr const char* kPtxFile = "image.ptx";
 constexpr size_t kMostPtxBytes = 256u << 20;
-/// A profiler replays each kernel many times; who started this process ends it when it takes too
-/// long.
-constexpr std::chrono::milliseconds kPatienceWithProfiler = std::chrono::hours(1);
+/// Long, because a profiler replays each kernel many times. The parent ends this process if it
+/// takes too long.
+constexpr std::chrono::milliseconds kTimeoutUnderProfiler = std::chrono::hours(1);
 constexpr std::chrono::seconds kMostOfRepeats{20};
 constexpr int kMostRepeats = 1000;
 
@@ -38,8 +38,8 @@ fs::path ArgumentFile(const fs::path& folder, size_t i) {
   return folder / fmt::format("argument-{}.bin", i);
 }
 
-/// A new file; unlike WriteFileAtomically it does not wait for the disk, where arguments of many
-/// gigabytes would take their time.
+/// Writes a new file. Unlike WriteFileAtomically it does not wait for the disk, because arguments
+/// can have many gigabytes.
 Status WriteNewFile(const fs::path& path, std::string_view bytes) {
   const os::Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file) {
@@ -88,7 +88,7 @@ Json FindingsJson(const engine::Run& run) {
   return list;
 }
 
-/// What a folder holds, opened.
+/// The opened contents of a folder.
 struct Loaded {
   plan::Plan plan;
   build::Image image;
@@ -120,7 +120,8 @@ Json TimesJson(const std::vector<KernelTime>& times) {
   return list;
 }
 
-/// One call, or several under CUPTI's clock; the first of them warms up and is not told.
+/// Executes one call, or several with CUPTI's clock. Of these the first warms up and is not
+/// reported.
 Result<Json> Execute(const Options& options) {
   TRY_ASSIGN(const Loaded loaded, LoadFolder(options.folder));
   std::unique_ptr<KernelClock> clock;
@@ -130,7 +131,7 @@ Result<Json> Execute(const Options& options) {
   TRY_ASSIGN(auto driver, OpenDriver());
   TRY_ASSIGN(const auto device, Device::Open(std::move(driver), options.ordinal));
   ReplayOptions replay;
-  replay.deadline = kPatienceWithProfiler;
+  replay.deadline = kTimeoutUnderProfiler;
   TRY_ASSIGN(replay.variables, VariablesOf(loaded.image.ptx));
   TRY_ASSIGN(const auto program, LoadProgram(*device, loaded.image, std::move(replay)));
   Json calls = Json::array();

@@ -1,6 +1,7 @@
-// One call of a candidate as a program of its own: `cupel gpu-replay FOLDER` executes the plan that
-// lies in the folder on a GPU and ends. A profiler that watches a process (Nsight Compute) then
-// sees the candidate's kernels and nothing else. SPDX-License-Identifier: Apache-2.0
+// One call of a candidate in a separate process: `cupel gpu-replay FOLDER` executes the folder's
+// plan on a GPU and ends. A profiler of that process (Nsight Compute) then sees only the
+// candidate's kernels.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
@@ -15,35 +16,36 @@
 
 namespace cupel::gpu {
 
-/// Of what a program that runs a kernel for us, or profiles it, writes; and of its message in ours.
+/// Limits in bytes: of the output of a program that runs or profiles a kernel, and of its message
+/// within ours.
 inline constexpr size_t kMostOutput = 64u << 20;
 inline constexpr size_t kMostText = 300;
 
 inline constexpr const char* kOneShotCommand = "gpu-replay";
 
-/// Who executes a folder, and where.
+/// Which program executes a folder, and on which GPU.
 struct OneShotOptions {
-  std::filesystem::path program = "/proc/self/exe";  // that knows the command kOneShotCommand
+  std::filesystem::path program = "/proc/self/exe";  // must implement the command kOneShotCommand
   int ordinal = 0;
   std::chrono::seconds deadline{300};
 };
 
-/// Fills `folder` with plan.json, image.cubin or image.ptx, and argument-N.bin: the storages of the
-/// tensor leaves in order (engine::Program::Execute).
+/// Writes plan.json, image.ptx, image.cubin if there is one, and argument-N.bin to `folder`. The
+/// arguments are the storages of the tensor leaves in order (engine::Program::Execute).
 Status WriteOneShot(const std::filesystem::path& folder, const plan::Plan& plan,
                     const build::Image& image,
                     std::span<const std::span<const std::byte>> arguments);
 
-/// `gpu-replay FOLDER [--device N] [--cupti REPEATS]`. Prints what happened as one line of JSON;
-/// 0 when the plan came to its end, 1 when it did not, 2 when it could not be tried.
+/// `gpu-replay FOLDER [--device N] [--cupti REPEATS]`. Prints the result as one line of JSON.
+/// Returns 0 if the plan completed, 1 if it did not, 2 if it could not be started.
 int OneShotMain(int argc, char** argv);
 
-/// The command line that executes `folder`, the program first (by its real path: a profiler would
-/// take /proc/self/exe for itself).
+/// The command line that executes `folder`. The program comes first, with its real path, because
+/// /proc/self/exe would be the profiler itself.
 Result<std::vector<std::string>> OneShotArgv(const std::filesystem::path& folder,
                                              const OneShotOptions& options);
 
-/// Durations of one kernel launch of the plan in several calls.
+/// Durations of one of the plan's kernel launches in several calls.
 struct LaunchTimes {
   std::string kernel;  // mangled
   std::vector<double> us;
@@ -53,9 +55,9 @@ struct TimedCalls {
   std::vector<LaunchTimes> launches;
 };
 
-/// Executes the folder several times in a process of its own and asks CUPTI for the durations of
-/// its kernels (cupti.h), cupel's own copies left out. Before each call its arguments are copied to
-/// the GPU, so that small ones are in the L2 cache when the first kernel starts.
+/// Executes the folder several times in a separate process and reads its kernels' durations from
+/// CUPTI (cupti.h), without cupel's own copies. Each call's arguments are copied to the GPU just
+/// before, so small ones are in the L2 cache when the first kernel starts.
 Result<TimedCalls> TimeOneShot(const std::filesystem::path& folder, int repeats,
                                const OneShotOptions& options);
 

@@ -1,4 +1,4 @@
-// One call in a process of its own, and CUPTI's times of it: on a real GPU; skipped without one.
+// One call in a separate process, and its times by CUPTI, on a real GPU. Skipped if there is none.
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/one_shot.h"
 
@@ -46,7 +46,7 @@ class OneShotTest : public ::testing::Test {
   std::vector<float> x_ = std::vector<float>(100, 2.5f);
 };
 
-TEST_F(OneShotTest, RunsWhatWasWritten) {
+TEST_F(OneShotTest, RunsTheWrittenPlan) {
   if (!HasGpu()) GTEST_SKIP() << "no GPU";
   Write(Launching("add_one"));
   const os::RunResult run = Run();
@@ -54,7 +54,7 @@ TEST_F(OneShotTest, RunsWhatWasWritten) {
   EXPECT_THAT(run.out, HasSubstr("\"completed\":true"));
 }
 
-TEST_F(OneShotTest, SaysWhatTheKernelDid) {
+TEST_F(OneShotTest, ReportsKernelFaults) {
   if (!HasGpu()) GTEST_SKIP() << "no GPU";
   Write(Launching("nowhere"));
   const os::RunResult run = Run();
@@ -80,7 +80,7 @@ TEST_F(OneShotTest, CuptiTimesEachLaunch) {
   }
 }
 
-TEST_F(OneShotTest, WithoutAGpuItSaysSo) {
+TEST_F(OneShotTest, ReportsMissingGpu) {
   Write(Launching("add_one"));
   const os::RunResult run = Run({"--device", "4096"});
   EXPECT_EQ(run.status.code, 2);
@@ -88,7 +88,7 @@ TEST_F(OneShotTest, WithoutAGpuItSaysSo) {
   EXPECT_THAT(run.out, "");
 }
 
-TEST_F(OneShotTest, AFolderThatHoldsNoCallIsRefused) {
+TEST_F(OneShotTest, RejectsFolderWithoutAValidPlan) {
   EXPECT_EQ(Run().status.code, 2);
   ASSERT_TRUE(os::WriteFileAtomically(folder_->path() / "plan.json", "{\"schema\": 1}"));
   const os::RunResult run = Run();
@@ -99,7 +99,7 @@ TEST_F(OneShotTest, AFolderThatHoldsNoCallIsRefused) {
   }
 }
 
-TEST_F(OneShotTest, NothingIsOverwritten) {
+TEST_F(OneShotTest, DoesNotOverwriteFiles) {
   Write(Launching("add_one"));
   EXPECT_FALSE(WriteOneShot(folder_->path(), Launching("add_one"), image_, {}).has_value());
 }

@@ -1,4 +1,4 @@
-// The side that starts `cupel gpu-replay` and reads what it says.
+// The parent's side: starts `cupel gpu-replay` and reads its answer.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -22,7 +22,7 @@ Result<std::vector<std::pair<std::string, double>>> ReadCall(const Json& call) {
   for (const Json& kernel : call) {
     if (!kernel.is_array() || kernel.size() != 2 || !kernel[0].is_string() ||
         !kernel[1].is_number()) {
-      return Fail(ErrorCode::kInternal, "the replay says what no replay says");
+      return Fail(ErrorCode::kInternal, "the replay's answer is malformed");
     }
     if (kernel[0].get<std::string>() == kCopyKernel) continue;
     kernels.emplace_back(kernel[0].get<std::string>(), kernel[1].get<double>() / 1000);
@@ -68,7 +68,7 @@ Result<TimedCalls> TimeOneShot(const std::filesystem::path& folder, int repeats,
   TRY_ASSIGN(spawn.argv, OneShotArgv(folder, options));
   spawn.argv.insert(spawn.argv.end(), {"--cupti", std::to_string(repeats)});
   spawn.env = os::CurrentEnvironment();
-  spawn.env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";  // as nvidia-smi counts
+  spawn.env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";  // number GPUs like nvidia-smi
   TRY_ASSIGN(const os::RunResult run, os::Run(std::move(spawn), options.deadline, kMostOutput));
   if (!run.status.exited || run.status.code > 1 || run.out.empty() || run.out_truncated) {
     return Fail(ErrorCode::kEnvironment, run.err.empty()
@@ -78,7 +78,7 @@ Result<TimedCalls> TimeOneShot(const std::filesystem::path& folder, int repeats,
   TRY_ASSIGN(const Json json, ParseJson(run.out, "the replay's answer"));
   TRY_ASSIGN(const bool completed, JsonBool(json, "completed", "the replay's answer"));
   if (!completed) {
-    return Fail(ErrorCode::kEnvironment, "the plan did not come to its end: " + FirstLine(run.out));
+    return Fail(ErrorCode::kEnvironment, "the plan did not complete: " + FirstLine(run.out));
   }
   TimedCalls timed;
   TRY_ASSIGN(timed.clock, JsonString(json, "clock", "the replay's answer"));

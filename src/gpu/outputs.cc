@@ -32,7 +32,7 @@ Result<engine::OutputTensor> ReadOutput(const Device& device, const PlanMemory& 
   if (!memory.Contains(view.address, (last + 1) * size)) {
     Finding finding;
     finding.code = "out_of_bounds";
-    finding.message = "An output that is returned goes outside its buffer.";
+    finding.message = "A returned output extends outside its buffer.";
     findings->push_back(std::move(finding));
     return output;
   }
@@ -55,8 +55,8 @@ Result<engine::OutputTensor> ReadOutput(const Device& device, const PlanMemory& 
   return output;
 }
 
-/// Hands device memory over piece by piece, through page-locked memory, until all is told or `take`
-/// has seen enough.
+/// Reads device memory piece by piece through page-locked memory, and calls `take` with each piece.
+/// Stops at the end or when `take` returns false.
 Status ReadPieces(const Device& device, CuPointer from, uint64_t bytes,
                   const std::function<bool(uint64_t at, std::span<const std::byte> piece)>& take) {
   const Driver& driver = device.driver();
@@ -130,7 +130,7 @@ Status FindStrayWrites(const PlanMemory& memory, std::vector<Finding>* findings)
   Finding finding;
   finding.code = "out_of_bounds";
   finding.where = *stray;
-  finding.message = "Something wrote beside a buffer.";
+  finding.message = "The call wrote outside its buffers.";
   findings->push_back(std::move(finding));
   return {};
 }

@@ -1,4 +1,4 @@
-// What a replayed plan left in its buffers.
+// Reads and checks the buffers of a replayed plan.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,25 +11,26 @@
 
 namespace cupel::gpu {
 
-/// Device memory at `from`, waited for.
+/// Copies device memory at `from` to the host. Waits for the stream.
 Status ReadBack(const Device& device, CuPointer from, std::span<std::byte> to);
 
-/// Where in device memory at `from` the first byte differs from `wanted`; nothing: nowhere.
+/// The position of the first byte of device memory at `from` that differs from `wanted`. nullopt if
+/// all are equal.
 Result<std::optional<uint64_t>> FirstDifference(const Device& device, CuPointer from,
                                                 std::span<const std::byte> wanted);
 
-/// The outputs as the plan's views see them. A view outside its buffer is a finding.
+/// The outputs that the plan's views describe. A view outside its buffer is a finding.
 Result<std::vector<engine::OutputTensor>> ReadOutputs(const Device& device,
                                                       const PlanMemory& memory,
                                                       const plan::Plan& plan,
                                                       std::vector<engine::Finding>* findings);
 
-/// Arguments that no longer hold what was given, as findings.
+/// Adds a finding for each argument that no longer has its given contents.
 Status FindChangedArguments(const Device& device, const PlanMemory& memory, const plan::Plan& plan,
                             std::span<const std::span<const std::byte>> arguments,
                             std::vector<engine::Finding>* findings);
 
-/// A write beside a buffer, as a finding.
+/// Adds a finding if something outside the buffers was written.
 Status FindStrayWrites(const PlanMemory& memory, std::vector<engine::Finding>* findings);
 
 }  // namespace cupel::gpu

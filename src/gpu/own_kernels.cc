@@ -7,7 +7,7 @@
 namespace cupel::gpu {
 namespace {
 
-/// %i: the thread's first byte; %step: bytes that the grid takes at a time.
+/// Sets %i to the thread's first byte and %step to the bytes that the grid processes per iteration.
 constexpr const char* kGridStride = R"(
   mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x; mov.u32 %r4, %nctaid.x;
   mul.wide.u32 %i, %r1, %r2; cvt.u64.u32 %t, %r3; add.u64 %i, %i, %t; shl.b64 %i, %i, 4;
@@ -17,7 +17,7 @@ constexpr const char* kGridStride = R"(
 std::string ReadText() {
   std::string mix;
   for (int k = 0; k < 4; ++k) {
-    // (word ^ place) * odd, folded: a permutation of words shows, too.
+    // (word ^ place) * odd, folded, so that a permutation of words changes the sum, too.
     mix += fmt::format(
         "cvt.u32.u64 %r1, %i; add.u32 %r1, %r1, {0}; mul.lo.u32 %r1, %r1, 0x9E3779B1;\n"
         "xor.b32 %r1, %r1, %w{0}; mul.lo.u32 %r2, %r1, 0x85EBCA6B; shr.u32 %r1, %r2, 15;\n"
@@ -33,14 +33,15 @@ std::string ReadText() {
       "LOOP: setp.ge.u64 %p, %i, %n; @%p bra DONE;\n"
       "add.u64 %a, %from, %i; ld.global.v4.u32 {{%w0, %w1, %w2, %w3}}, [%a];\n{}"
       "add.u64 %i, %i, %step; bra LOOP;\n"
-      // One addition a warp: all of a grid's at one place would take longer than the reading.
+      // One addition per warp: one per thread at a single address would take longer than the reads.
       "DONE: bar.warp.sync 0xffffffff; redux.sync.add.u32 %s, %s, 0xffffffff;\n"
       "mov.u32 %r1, %laneid; setp.ne.u32 %p, %r1, 0; @%p ret;\n"
       "cvt.u64.u32 %t, %s; red.global.add.u64 [%to], %t; ret;\n}}\n",
       kReadKernel, kGridStride, mix);
 }
 
-/// Four words a thread are in flight: `bytes` is a multiple of what the grid takes four times.
+/// Each thread has four 16-byte words in flight. So `bytes` must be a multiple of four iterations
+/// of the grid.
 std::string StreamText() {
   std::string load, store;
   for (int k = 0; k < 4; ++k) {
@@ -79,7 +80,7 @@ std::string FmaText() {
       "mov.u32 %r2, %tid.x; cvt.rn.f32.u32 %x, %r2; mul.f32 %x, %x, 0f33000000;\n"
       "mov.f32 %y, 0f3F000000;\n{}"
       "LOOP: setp.eq.u32 %p, %r1, 0; @%p bra DONE;\n{}sub.u32 %r1, %r1, 1; bra LOOP;\n"
-      "DONE: {}setp.ne.f32 %p, %x, 0f7F800000; @%p ret;\n"  // never infinite: keeps the chains
+      "DONE: {}setp.ne.f32 %p, %x, 0f7F800000; @%p ret;\n"  // never infinite; keeps the chains
       "st.global.f32 [%to], %x; ret;\n}}\n",
       kFmaKernel, kFmaChains, begin, body, end);
 }

@@ -25,7 +25,7 @@ void PageLock::Cover(std::span<std::byte> memory) {
   if (memory.size() == locked_.size()) return;
   if (!memory.empty() && memory.size() < kWorthLocking) return;
   const Driver& driver = device_.driver();
-  // A copy may not cross from one locked range to another: it is one range at all times.
+  // A copy must not span two locked ranges, so there is always only one.
   if (!locked_.empty()) driver.host_unregister(locked_.data());
   locked_ = {};
   if (memory.empty() || memory.size() >= refused_) return;

@@ -1,4 +1,4 @@
-// Page-locks memory that is shared with cupel, so that copies from it run at the bus's speed.
+// Page-locks memory that is shared with cupel, so that copies from it run at full bus speed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,17 +18,18 @@ class PageLock {
   PageLock& operator=(const PageLock&) = delete;
   ~PageLock();
 
-  /// How many bytes of a file to map and Cover when `needed` are in use: some more, since locking
-  /// anew what has grown costs as much as a copy. `needed` itself where locking does not pay.
+  /// How many bytes of a file to map and Cover if `needed` bytes are in use. Returns more than
+  /// `needed`, because locking again after growth costs as much as a copy. Returns `needed` itself
+  /// if it is too small to be worth locking.
   uint64_t WorthCovering(uint64_t needed) const;
-  /// `memory` begins where it began before; no copy from it may be under way. What cannot be locked
-  /// is copied more slowly.
+  /// Locks `memory`, which must begin at the same address in every call. No copy from it may be
+  /// running. If memory cannot be locked, copies from it are slower.
   void Cover(std::span<std::byte> memory);
 
  private:
   const Device& device_;
   std::span<std::byte> locked_;
-  uint64_t refused_ = UINT64_MAX;  // so many bytes could not be locked
+  uint64_t refused_ = UINT64_MAX;  // this many bytes could not be locked
 };
 
 }  // namespace cupel::gpu

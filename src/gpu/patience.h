@@ -1,4 +1,4 @@
-// Memory of the GPU that others take for a call or a measurement is free again soon.
+// Retries while other processes use the GPU's memory, which they usually free soon.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,25 +12,25 @@
 
 namespace cupel::gpu {
 
-/// How long to ask again, counted from the first refusal, and how often: pauses double up to eight
-/// times.
+/// How long to retry after the first failure, and the first pause. Pauses double up to eight times
+/// that.
 struct Patience {
-  std::chrono::milliseconds whole{0}, pause{0};
+  std::chrono::milliseconds total{0}, pause{0};
 };
 
 inline constexpr Patience kForMemory{std::chrono::minutes(3), std::chrono::milliseconds(500)};
 
-/// ask(), again and again while it is kBusy and there is patience. Who asks has let go of the GPU's
-/// lock meanwhile. kCancelled when the user interrupts.
-template <typename Ask>
-auto AskPatiently(const Patience& patience, Ask&& ask) -> decltype(ask()) {
+/// Calls `call` again while it fails with kBusy, until the time is over. `call` must not hold the
+/// GPU's lock after it returns. kCancelled if the user interrupts.
+template <typename Call>
+auto RetryWhileBusy(const Patience& patience, Call&& call) -> decltype(call()) {
   std::optional<std::chrono::steady_clock::time_point> end;
   auto pause = patience.pause;
   while (true) {
-    auto answer = ask();
+    auto answer = call();
     if (answer || answer.error().code != ErrorCode::kBusy) return answer;
     const auto now = std::chrono::steady_clock::now();
-    if (!end) end = now + patience.whole;
+    if (!end) end = now + patience.total;
     if (now + pause >= *end) return answer;
     if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "interrupted");
     std::this_thread::sleep_for(pause);

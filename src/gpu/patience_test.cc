@@ -10,34 +10,34 @@ constexpr Patience kShort{std::chrono::milliseconds(40), std::chrono::millisecon
 
 Result<int> Failing(ErrorCode code) { return Fail(code, "no memory"); }
 
-TEST(AskPatiently, AsksAgainUntilTheOthersAreDone) {
-  int asked = 0;
-  const auto answer = AskPatiently(kShort, [&]() -> Result<int> {
-    if (++asked < 3) return Failing(ErrorCode::kBusy);
-    return asked;
+TEST(RetryWhileBusy, RetriesUntilSuccess) {
+  int calls = 0;
+  const auto answer = RetryWhileBusy(kShort, [&]() -> Result<int> {
+    if (++calls < 3) return Failing(ErrorCode::kBusy);
+    return calls;
   });
   EXPECT_EQ(answer.value_or(0), 3);
 }
 
-TEST(AskPatiently, GivesUpInTheEnd) {
-  int asked = 0;
-  const auto answer = AskPatiently(kShort, [&] {
-    ++asked;
+TEST(RetryWhileBusy, GivesUpAfterTheTimeLimit) {
+  int calls = 0;
+  const auto answer = RetryWhileBusy(kShort, [&] {
+    ++calls;
     return Failing(ErrorCode::kBusy);
   });
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, ErrorCode::kBusy);
-  EXPECT_GT(asked, 1);
+  EXPECT_GT(calls, 1);
 }
 
-TEST(AskPatiently, DoesNotAskAgainForWhatTimeDoesNotMend) {
-  int asked = 0;
-  const auto answer = AskPatiently(kShort, [&] {
-    ++asked;
+TEST(RetryWhileBusy, DoesNotRetryOtherErrors) {
+  int calls = 0;
+  const auto answer = RetryWhileBusy(kShort, [&] {
+    ++calls;
     return Failing(ErrorCode::kEnvironment);
   });
   EXPECT_FALSE(answer);
-  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(calls, 1);
 }
 
 }  // namespace

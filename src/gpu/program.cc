@@ -22,7 +22,7 @@ using engine::Finding;
 using engine::Run;
 
 constexpr size_t kMostCubinBytes = 256u << 20;
-constexpr uint64_t kMostKept = 512u << 20;  // of a GPU's memory, while others may want it
+constexpr uint64_t kMostKept = 512u << 20;  // device memory kept between runs; others may need it
 
 class LoadedProgram : public GpuProgram {
  public:
@@ -41,7 +41,7 @@ class LoadedProgram : public GpuProgram {
   void KeepState() override { kept_ = true; }
   void ForgetState() override {
     kept_ = false;
-    left_.clear();
+    kept_memory_.clear();
   }
   void ScrambleState(uint64_t seed) override { scramble_ = seed; }
 
@@ -75,7 +75,7 @@ class LoadedProgram : public GpuProgram {
     Replay replay(device_, module_, buffers);
     TRY_ASSIGN(Refusal refusal, replay.Enqueue(plan));
     if (options.full_checks && refusal.ok()) {
-      // A call that leaves its variables so that the next one goes wrong is wrong, too.
+      // Run it twice: a call that leaves wrong state for the next one is wrong, too.
       TRY(buffers.Poison(options.poison));
       TRY_ASSIGN(refusal, replay.Enqueue(plan));
     }
@@ -85,7 +85,7 @@ class LoadedProgram : public GpuProgram {
     lost_ = fault.has_value();
     if (fault) run.findings.push_back(std::move(*fault));
     if (!refused && !lost_) {
-      TRY(Look(plan, arguments, buffers, &run));
+      TRY(ReadResults(plan, arguments, buffers, &run));
       TRY(NoteState(plan, &run));
       TRY(KeepMemory(plan, buffers));
     }
@@ -108,54 +108,55 @@ class LoadedProgram : public GpuProgram {
     if (scramble_) {
       Random random(*scramble_);
       TRY(variables_.Scramble(random()));
-      for (std::vector<std::byte>& bytes : left_) engine::Scramble(bytes, random);
+      for (std::vector<std::byte>& bytes : kept_memory_) engine::Scramble(bytes, random);
       scramble_.reset();
     }
-    if (!kept_ || left_.size() != plan.buffers.size()) return {};
+    if (!kept_ || kept_memory_.size() != plan.buffers.size()) return {};
     const Driver& driver = device_.driver();
-    for (size_t i = 0; i < left_.size(); ++i) {
+    for (size_t i = 0; i < kept_memory_.size(); ++i) {
       const Place& place = buffers.places()[i];
-      if (left_[i].empty() || left_[i].size() != place.bytes) continue;
+      if (kept_memory_[i].empty() || kept_memory_[i].size() != place.bytes) continue;
       TRY(driver.Check(
-          driver.copy_in(place.address, left_[i].data(), place.bytes, device_.stream()),
-          "writing what a call had left"));
+          driver.copy_in(place.address, kept_memory_[i].data(), place.bytes, device_.stream()),
+          "restoring the memory of the previous call"));
     }
     return {};
   }
 
   Status KeepMemory(const plan::Plan& plan, const PlanMemory& buffers) {
-    left_.clear();
+    kept_memory_.clear();
     if (!kept_ || !engine::CanKeepMemory(plan)) return {};
     const Driver& driver = device_.driver();
-    left_.resize(plan.buffers.size());
-    for (size_t i = 0; i < left_.size(); ++i) {
+    kept_memory_.resize(plan.buffers.size());
+    for (size_t i = 0; i < kept_memory_.size(); ++i) {
       const Place& place = buffers.places()[i];
       if (!engine::OutlivesCalls(plan.buffers[i]) || place.bytes == 0) continue;
-      left_[i].resize(place.bytes);
+      kept_memory_[i].resize(place.bytes);
       TRY(driver.Check(
-          driver.copy_out(left_[i].data(), place.address, place.bytes, device_.stream()),
-          "reading what a call left"));
+          driver.copy_out(kept_memory_[i].data(), place.address, place.bytes, device_.stream()),
+          "saving the memory of a call"));
     }
     CuResult code = 0;
     TRY(device_.Await(options_.deadline, &code));
-    return driver.Check(code, "reading what a call left");
+    return driver.Check(code, "saving the memory of a call");
   }
 
-  /// Variables that the plan names are host code's business.
+  /// Adds findings for changed variables. Ignores variables that host code uses (named in the
+  /// plan).
   Status NoteState(const plan::Plan& plan, Run* run) const {
     TRY_ASSIGN(const std::vector<std::string> changed, variables_.Changed());
     for (const std::string& name : changed) {
       const bool is_named =
           std::any_of(plan.buffers.begin(), plan.buffers.end(),
                       [&](const plan::Buffer& buffer) { return buffer.symbol == name; });
-      if (!is_named) run->findings.push_back(engine::LeavesState(name));
+      if (!is_named) run->findings.push_back(engine::StateFinding(name));
     }
     return {};
   }
 
-  /// What a run that came to its end left behind.
-  Status Look(const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
-              const PlanMemory& buffers, Run* run) {
+  /// Checks and reads the buffers after a run that ended normally.
+  Status ReadResults(const plan::Plan& plan, std::span<const std::span<const std::byte>> arguments,
+                     const PlanMemory& buffers, Run* run) {
     TRY(FindStrayWrites(buffers, &run->findings));
     TRY(FindChangedArguments(device_, buffers, plan, arguments, &run->findings));
     TRY_ASSIGN(run->outputs, ReadOutputs(device_, buffers, plan, &run->findings));
@@ -170,10 +171,10 @@ class LoadedProgram : public GpuProgram {
   ModuleVariables variables_;
   ReplayOptions options_;
   bool has_surroundings_;
-  std::optional<Block> memory_;  // kept from run to run, unless others need it more
+  std::optional<Block> memory_;  // kept between runs if small enough
   bool lost_ = false;
-  bool kept_ = false;  // what a call left is what the next one finds
-  engine::LeftMemory left_;
+  bool kept_ = false;  // the next call starts with the state that the last one left
+  engine::KeptMemory kept_memory_;
   std::optional<uint64_t> scramble_;
 };
 

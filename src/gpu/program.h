@@ -1,6 +1,6 @@
-// Executes plans on a GPU of this process: engine::Program over the CUDA driver. After a fault or a
-// time-out the context is lost and every later Execute fails; worker.h gives each such end a new
-// process.
+// Executes plans on a GPU in this process: engine::Program over the CUDA driver. After a fault or a
+// time-out the context is lost and every later Execute fails. The worker process (worker.h) is then
+// replaced.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,22 +18,21 @@ namespace cupel::gpu {
 
 struct ReplayOptions {
   std::chrono::milliseconds deadline{20'000};  // of one plan
-  /// The module's variables, which begin every run with what the image says.
+  /// Names of the module's variables, which have their initial values at the start of every run.
   std::vector<std::string> variables;
-  /// In each run buffers lie elsewhere, and kernels that read the date or the multiprocessor's
-  /// number see others (surroundings.h), all drawn from its seed. Such kernels are compiled from
-  /// PTX by the driver then.
+  /// Each run's seed determines the addresses of its buffers, and the date and multiprocessor
+  /// numbers that kernels read (surroundings.h). The driver then compiles such kernels from PTX.
   bool vary_surroundings = false;
 };
 
-/// Every call begins with the variables as they were loaded, unless they are to be kept.
+/// Every call begins with the variables' initial values, unless their state is kept (StateKeeper).
 class GpuProgram : public engine::Program, public engine::StateKeeper {
  public:
   virtual const Module& module() const = 0;
   virtual const ModuleVariables& variables() const = 0;
 };
 
-/// Loads the image's cubin, or its PTX when there is none. Borrows the device.
+/// Loads the image's cubin, or its PTX if there is no cubin. Borrows the device.
 Result<std::unique_ptr<GpuProgram>> LoadProgram(const Device& device, const build::Image& image,
                                                 ReplayOptions options = {});
 

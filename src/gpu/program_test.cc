@@ -1,4 +1,4 @@
-// Plans on a real GPU; skipped without one.
+// Plans on a real GPU. Skipped if there is none.
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/program.h"
 
@@ -60,7 +60,7 @@ class ProgramTest : public ::testing::Test {
   std::vector<float> x_ = std::vector<float>(100, 2.5f);
 };
 
-TEST_F(ProgramTest, LaunchesAndBringsOutputsBack) {
+TEST_F(ProgramTest, LaunchesAndReadsOutputs) {
   auto program = Load();
   ASSERT_TRUE(program.has_value()) << program.error().message;
   auto run = Execute(**program, Launching("add_one"));
@@ -72,7 +72,7 @@ TEST_F(ProgramTest, LaunchesAndBringsOutputsBack) {
   EXPECT_EQ(y, 3.5f);
 }
 
-TEST_F(ProgramTest, EachSeedHasItsDate) {
+TEST_F(ProgramTest, SeedShiftsTheDate) {
   const auto date_of = [&](bool vary, uint64_t seed) { return See("date", vary, seed)[0]; };
   constexpr uint64_t kDay = 86'400'000'000'000;
   const uint64_t now = date_of(false, 1);
@@ -84,7 +84,7 @@ TEST_F(ProgramTest, EachSeedHasItsDate) {
   EXPECT_LT(date_of(false, 2) - now, kDay);
 }
 
-TEST_F(ProgramTest, EachSeedHasItsPlaces) {
+TEST_F(ProgramTest, SeedChangesAddressesAndMultiprocessors) {
   using Places = std::set<uint64_t>;
   Places inputs, outputs, distances, processors;
   for (uint64_t seed = 0; seed < 8; ++seed) {
@@ -99,12 +99,12 @@ TEST_F(ProgramTest, EachSeedHasItsPlaces) {
   for (const Places& places : {inputs, outputs, distances, processors}) {
     EXPECT_GE(places.size(), 6u);
   }
-  // Where a call is timed, buffers are close by.
+  // For timed calls buffers are placed close together.
   const std::array<uint64_t, 3> timed = See("whereabouts", false, 1);
   EXPECT_EQ(timed[1] - timed[0], 4096u + 512u);
 }
 
-TEST_F(ProgramTest, WhatNothingWroteIsPoison) {
+TEST_F(ProgramTest, UnwrittenOutputIsPoison) {
   auto program = Load();
   ASSERT_TRUE(program.has_value()) << program.error().message;
   auto run = Execute(**program, Launching("add_one", 50));
@@ -114,7 +114,7 @@ TEST_F(ProgramTest, WhatNothingWroteIsPoison) {
   EXPECT_TRUE(std::isnan(y));
 }
 
-TEST_F(ProgramTest, AWriteBesideABufferIsSeen) {
+TEST_F(ProgramTest, DetectsWriteOutsideABuffer) {
   auto program = Load();
   ASSERT_TRUE(program.has_value()) << program.error().message;
   auto run = Execute(**program, Launching("add_one", 101));
@@ -125,12 +125,12 @@ TEST_F(ProgramTest, AWriteBesideABufferIsSeen) {
   EXPECT_FALSE(run->completed);
 }
 
-TEST_F(ProgramTest, FillsCopiesAndConversions) {
+TEST_F(ProgramTest, ExecutesFillsCopiesAndConversions) {
   auto program = Load();
   ASSERT_TRUE(program.has_value()) << program.error().message;
   plan::Plan plan = Launching("add_one");
   plan.buffers.push_back({plan::BufferKind::kTemporary, 800, -1, {}});
-  // The second half backwards by columns: 10 x 10 transposed, as float64.
+  // Copies y as a transposed 10 x 10 matrix of float64.
   plan.nodes.push_back({plan::CopyView{{{2, 0}, DType::kF64, {10, 10}, {10, 1}},
                                        {{1, 0}, DType::kF32, {10, 10}, {1, 10}}},
                         {}});
@@ -159,11 +159,11 @@ TEST_F(ProgramTest, ImpossibleLaunchesAreRefused) {
   ASSERT_TRUE(run.has_value()) << run.error().message;
   ASSERT_EQ(run->findings.size(), 1u);
   EXPECT_EQ(run->findings[0].code, "illegal_launch");
-  // The context is as good as before.
+  // The context still works.
   EXPECT_TRUE(Execute(**program, Launching("add_one"))->completed);
 }
 
-TEST_F(ProgramTest, IllegalAccessesAreNamed) {
+TEST_F(ProgramTest, ReportsIllegalAccess) {
   auto program = Load();
   ASSERT_TRUE(program.has_value()) << program.error().message;
   auto run = Execute(**program, Launching("nowhere"));

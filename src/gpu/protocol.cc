@@ -45,13 +45,13 @@ Result<engine::OutputTensor> OutputFromJson(const Json& json, SharedMemory& memo
   TRY_ASSIGN(output.shape, JsonIntList(json, "shape", "output"));
   TRY_ASSIGN(const int64_t at, JsonInt(json, "at", "output"));
   unsigned __int128 bytes = dtype ? static_cast<unsigned>(SizeOf(*dtype)) : 0;
-  bool sound = dtype.has_value() && at >= 0 && output.shape.size() <= kMostDimensions;
+  bool valid = dtype.has_value() && at >= 0 && output.shape.size() <= kMostDimensions;
   for (const int64_t size : output.shape) {
-    sound = sound && size >= 0 && bytes <= kMostShared;
-    if (sound) bytes *= static_cast<uint64_t>(size);
+    valid = valid && size >= 0 && bytes <= kMostShared;
+    if (valid) bytes *= static_cast<uint64_t>(size);
   }
-  if (!sound || bytes > kMostShared || static_cast<uint64_t>(at) > kMostShared) {
-    return Fail(ErrorCode::kInternal, "the GPU worker sent an output that cannot be");
+  if (!valid || bytes > kMostShared || static_cast<uint64_t>(at) > kMostShared) {
+    return Fail(ErrorCode::kInternal, "the GPU worker sent an invalid output");
   }
   output.dtype = *dtype;
   const auto begin = static_cast<uint64_t>(at), size = static_cast<uint64_t>(bytes);
@@ -95,7 +95,7 @@ Result<engine::Run> RunFromJson(const Json& json, SharedMemory& memory) {
   TRY_ASSIGN(const Json* findings, JsonArray(json, "findings", "run"));
   TRY_ASSIGN(const Json* outputs, JsonArray(json, "outputs", "run"));
   if (findings->size() > kMostFindings || outputs->size() > kMostOutputs) {
-    return Fail(ErrorCode::kInternal, "the GPU worker sent too much");
+    return Fail(ErrorCode::kInternal, "the GPU worker sent too many findings or outputs");
   }
   for (const Json& item : *findings) {
     TRY_ASSIGN(engine::Finding finding, FindingFromJson(item));

@@ -29,7 +29,7 @@ engine::Run SomeRun() {
   return run;
 }
 
-TEST(Protocol, RunsComeThroughWhole) {
+TEST(Protocol, RoundTripsRuns) {
   auto ours = SharedMemory::Create();
   ASSERT_TRUE(ours.has_value());
   const auto json = RunToJson(SomeRun(), 1000, *ours);
@@ -46,7 +46,7 @@ TEST(Protocol, RunsComeThroughWhole) {
   EXPECT_EQ(run->findings[0].where, "argument 1 + 4 bytes");
 }
 
-TEST(Protocol, AWorkerThatLiesIsAnError) {
+TEST(Protocol, RejectsInvalidOutputs) {
   auto memory = SharedMemory::Create();
   ASSERT_TRUE(memory.has_value());
   const auto json = RunToJson(SomeRun(), 0, *memory);
@@ -54,9 +54,9 @@ TEST(Protocol, AWorkerThatLiesIsAnError) {
   for (const Json& bad :
        {Json{{"shape", {-1}}}, Json{{"shape", {int64_t{1} << 40, 1 << 20}}}, Json{{"at", -8}},
         Json{{"dtype", "float31"}}, Json{{"none", 3}}, Json{{"at", int64_t{1} << 62}}}) {
-    Json lie = *json;
-    lie["outputs"][0].update(bad);
-    EXPECT_FALSE(RunFromJson(lie, *memory).has_value()) << bad.dump();
+    Json invalid = *json;
+    invalid["outputs"][0].update(bad);
+    EXPECT_FALSE(RunFromJson(invalid, *memory).has_value()) << bad.dump();
   }
   EXPECT_FALSE(RunFromJson(Json::object(), *memory).has_value());
 }

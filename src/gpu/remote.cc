@@ -22,16 +22,18 @@ using engine::Finding;
 
 constexpr const char* kAnswer = "the GPU worker's answer";
 
-/// The worker runs only our own host code: what ends it otherwise came from the kernel.
-Finding Died(const Error& error) {
+/// The finding for a worker that ended. It runs only our own host code, so the kernel was the
+/// cause.
+Finding WorkerFault(const Error& error) {
   Finding finding;
   finding.code = "gpu_fault";
-  finding.message = fmt::format("The GPU's process did not survive the plan ({}); it was replaced.",
-                                error.message);
+  finding.message = fmt::format(
+      "The plan ended the GPU worker process ({}). A new one replaced it.", error.message);
   return finding;
 }
 
-/// Who has the GPU alone keeps out those whose memory it would wait for.
+/// No retries if this process uses the GPU alone: other processes would then wait for its lock
+/// instead of freeing memory.
 Patience PatienceWith(const GpuLock& lock) {
   return lock.use() == GpuLock::Use::kAlone ? Patience{} : kForMemory;
 }
@@ -54,10 +56,10 @@ class RemoteTimer : public engine::Timer {
     for (const engine::Entrant& entrant : entrants) {
       auto* program = dynamic_cast<RemoteProgram*>(entrant.program);
       if (program == nullptr) {
-        return Fail(ErrorCode::kInvalidArgument, "a program of another engine cannot be timed");
+        return Fail(ErrorCode::kInvalidArgument, "cannot time a program of another engine");
       }
       TRY(program->LoadForTiming());
-      if (entrant.plans.empty()) return Fail(ErrorCode::kInternal, "an entrant without a plan");
+      if (entrant.plans.empty()) return Fail(ErrorCode::kInternal, "an entrant has no plan");
       Json plans = Json::array();
       for (const plan::Plan* plan : entrant.plans) plans.push_back(plan::ToJson(*plan));
       request["timer"].push_back({program->id(), std::move(plans)});
@@ -68,11 +70,11 @@ class RemoteTimer : public engine::Timer {
       request["sets"].push_back(std::move(places));
     }
     request["results"] = end;
-    bool gone = false;
-    TRY_ASSIGN(const Json answer, worker_->Ask(request, &gone));
+    bool worker_ended = false;
+    TRY_ASSIGN(const Json answer, worker_->Ask(request, &worker_ended));
     TRY_ASSIGN(const int64_t count, JsonInt(answer, "sets", kAnswer));
     if (count < 1 || count > static_cast<int64_t>(sets.size())) {
-      return Fail(ErrorCode::kInternal, "the GPU worker sent what cannot be");
+      return Fail(ErrorCode::kInternal, "the GPU worker sent an invalid number of sets");
     }
     sets_ = static_cast<int>(count);
     generation_ = worker_->generation();
@@ -94,7 +96,7 @@ class RemoteTimer : public engine::Timer {
     return taken;
   }
 
-  Result<double> TakeNothing() override {
+  Result<double> MeasureOverhead() override {
     std::vector<Finding> findings;
     TRY_ASSIGN(const auto answer, Ask({{"nothing", 1}}, &findings));
     if (!answer) return Fail(ErrorCode::kEnvironment, findings.front().message);
@@ -120,15 +122,15 @@ class RemoteTimer : public engine::Timer {
   }
 
  private:
-  /// Nothing, with a finding, when the worker did not survive.
+  /// Adds a finding and returns nullopt if the worker ended.
   Result<std::optional<Json>> Ask(const Json& request, std::vector<Finding>* findings) {
     if (!worker_->running() || worker_->generation() != generation_) {
       return Fail(ErrorCode::kInternal, "the timer ended with an earlier fault");
     }
-    bool gone = false;
-    auto answer = worker_->Ask(request, &gone);
-    if (!answer && gone) {
-      findings->push_back(Died(answer.error()));
+    bool worker_ended = false;
+    auto answer = worker_->Ask(request, &worker_ended);
+    if (!answer && worker_ended) {
+      findings->push_back(WorkerFault(answer.error()));
       return std::optional<Json>();
     }
     TRY(answer);
@@ -154,22 +156,22 @@ Status RemoteImage::Load(const build::Image& image, std::span<const std::string>
                          bool vary_surroundings) {
   TRY(worker_->Ensure());
   if (loaded_ == worker_->generation()) return {};
-  bool gone = false;
+  bool worker_ended = false;
   const bool needs_ptx = image.cubin.empty() || (vary_surroundings && ReadsSurroundings(image.ptx));
   const Json request{{"load", id_},
                      {"vary_surroundings", vary_surroundings},
                      {"ptx", needs_ptx ? image.ptx : std::string()},
                      {"cubin", image.cubin.string()},
                      {"variables", variables}};
-  TRY(worker_->Ask(request, &gone));
+  TRY(worker_->Ask(request, &worker_ended));
   loaded_ = worker_->generation();
   return {};
 }
 
 void RemoteImage::Forget() {
   if (!worker_->running() || loaded_ != worker_->generation()) return;
-  bool gone = false;
-  (void)worker_->Ask({{"forget", id_}}, &gone);
+  bool worker_ended = false;
+  (void)worker_->Ask({{"forget", id_}}, &worker_ended);
 }
 
 RemoteProgram::RemoteProgram(std::shared_ptr<WorkerProcess> checker,
@@ -190,9 +192,9 @@ Result<engine::Run> RemoteProgram::Execute(const plan::Plan& plan,
                                            std::span<const std::span<const std::byte>> arguments,
                                            const engine::RunOptions& options) {
   const Json start = start_;
-  start_.erase("scramble");  // it is for one call, whatever comes of it
-  return AskPatiently(PatienceWith(*lock_),
-                      [&] { return ExecuteNow(plan, arguments, options, start); });
+  start_.erase("scramble");  // applies to one call only, even if that fails
+  return RetryWhileBusy(PatienceWith(*lock_),
+                        [&] { return ExecuteNow(plan, arguments, options, start); });
 }
 
 Result<engine::Run> RemoteProgram::ExecuteNow(const plan::Plan& plan,
@@ -208,11 +210,11 @@ Result<engine::Run> RemoteProgram::ExecuteNow(const plan::Plan& plan,
                      {"poison", options.poison}, {"twice", options.full_checks},
                      {"seed", options.seed},     {"arguments", std::move(places)},
                      {"results", end},           {"start", start}};
-  bool gone = false;
-  auto answer = worker.Ask(request, &gone);
-  if (!answer && gone) {
+  bool worker_ended = false;
+  auto answer = worker.Ask(request, &worker_ended);
+  if (!answer && worker_ended) {
     engine::Run run;
-    run.findings.push_back(Died(answer.error()));
+    run.findings.push_back(WorkerFault(answer.error()));
     return run;
   }
   TRY(answer);
@@ -231,13 +233,13 @@ Result<std::unique_ptr<engine::Timer>> MakeRemoteTimer(
     TRY(timer->Make(entrants, sets));
     return std::unique_ptr<engine::Timer>(std::move(timer));
   };
-  return AskPatiently(PatienceWith(*lock), make);
+  return RetryWhileBusy(PatienceWith(*lock), make);
 }
 
 Result<std::vector<std::string>> VariablesOf(const std::string& ptx) {
   TRY_ASSIGN(const ptx::Module module, ptx::Parse(ptx));
   for (const ptx::Function& function : module.functions) {
-    // Its heap would outlive a replay, and nobody could clear it.
+    // The device heap would keep state between replays, and cannot be cleared.
     if (function.name == "malloc") {
       return Fail(ErrorCode::kUnsupported, "unsupported: malloc in a kernel");
     }

@@ -1,4 +1,4 @@
-// Programs and timers that live in a GPU worker.
+// Programs and timers in a GPU worker.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace cupel::gpu {
 
-/// An image in a worker, loaded again when the worker was replaced.
+/// An image in a worker. It is loaded again after the worker was replaced.
 class RemoteImage {
  public:
   RemoteImage(std::shared_ptr<WorkerProcess> worker, int64_t id)
@@ -29,11 +29,11 @@ class RemoteImage {
  private:
   std::shared_ptr<WorkerProcess> worker_;
   int64_t id_;
-  int64_t loaded_ = 0;  // generation of the worker that knows the image
+  int64_t loaded_ = 0;  // generation of the worker that has loaded the image
 };
 
-/// Checked in one worker and timed in another: what a kernel hides from one run to the next cannot
-/// be in both.
+/// Checks in one worker and times in another, so that a kernel cannot pass hidden data from checks
+/// to timing.
 class RemoteProgram : public engine::Program, public engine::StateKeeper {
  public:
   RemoteProgram(std::shared_ptr<WorkerProcess> checker, std::shared_ptr<WorkerProcess> timer,
@@ -44,7 +44,7 @@ class RemoteProgram : public engine::Program, public engine::StateKeeper {
   Status Load() { return checked_.Load(image_, variables_, true); }
   Status LoadForTiming() { return timed_.Load(image_, variables_, false); }
   int64_t id() const { return timed_.id(); }
-  /// Waits some minutes for memory that others use.
+  /// Waits up to three minutes for memory that other processes use.
   Result<engine::Run> Execute(const plan::Plan& plan,
                               std::span<const std::span<const std::byte>> arguments,
                               const engine::RunOptions& options) override;
@@ -61,17 +61,17 @@ class RemoteProgram : public engine::Program, public engine::StateKeeper {
   build::Image image_;
   std::vector<std::string> variables_;
   RemoteImage checked_, timed_;
-  Json start_{{"kept", false}};  // what the next call's variables hold, for the worker
+  Json start_{{"kept", false}};  // the start state of the next call, for the worker
 };
 
-/// Has the GPU alone as long as it lives.
+/// The timer uses the GPU alone until it is destroyed.
 Result<std::unique_ptr<engine::Timer>> MakeRemoteTimer(
     std::shared_ptr<WorkerProcess> worker, std::shared_ptr<GpuLock> lock,
     std::span<const engine::Entrant> entrants,
     std::span<const std::vector<std::span<const std::byte>>> sets);
 
-/// Names of the variables in global and constant memory of a module; kUnsupported for PTX that
-/// cannot be read.
+/// Names of a module's variables in global and constant memory. kUnsupported for PTX that cannot be
+/// read.
 Result<std::vector<std::string>> VariablesOf(const std::string& ptx);
 
 }  // namespace cupel::gpu

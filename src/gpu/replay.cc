@@ -33,8 +33,8 @@ Refusal Refuse(std::string code, std::string message, std::string kernel = {}) {
   return refusal;
 }
 
-/// Bytes from the first element's begin to the last one's end; nothing when that overflows or goes
-/// backwards.
+/// Bytes from the first element's start to the last one's end. nullopt on overflow or negative
+/// strides.
 std::optional<uint64_t> SpanOf(const plan::View& view) {
   __int128 last = 0;
   for (size_t d = 0; d < view.shape.size(); ++d) {
@@ -47,7 +47,7 @@ std::optional<uint64_t> SpanOf(const plan::View& view) {
   return static_cast<uint64_t>(bytes);
 }
 
-/// Where each parameter of `function` lies in `bytes`; nothing when the driver does not tell.
+/// The position of each parameter of `function` in `bytes`. Empty if the driver cannot report them.
 std::vector<void*> ParametersOf(const Driver& driver, CuFunction function, std::string& bytes) {
   std::vector<void*> places;
   if (driver.parameter_info == nullptr) return places;
@@ -79,7 +79,7 @@ Refusal Replay::Outside(const plan::Address& address, uint64_t bytes, const char
       address.buffer >= 0 && static_cast<size_t>(address.buffer) < memory_.places().size();
   const std::string name =
       known ? memory_.places()[static_cast<size_t>(address.buffer)].name : "no buffer";
-  return Refuse("out_of_bounds", fmt::format("{} of {} bytes at {} + {} goes outside it.", who,
+  return Refuse("out_of_bounds", fmt::format("{} of {} bytes at {} + {} exceeds the buffer.", who,
                                              bytes, name, address.offset));
 }
 
@@ -89,12 +89,12 @@ Result<Refusal> Replay::Run(const plan::Launch& launch) {
   if (function == nullptr) {
     Refusal refusal;
     refusal.unsupported =
-        fmt::format("kernel {} is launched, but the image does not hold it", kernel);
+        fmt::format("kernel {} is launched, but the image does not contain it", kernel);
     return refusal;
   }
   std::string parameters = launch.parameters;
   if (!memory_.Relocate(launch.relocations, std::as_writable_bytes(std::span(parameters)))) {
-    return Fail(ErrorCode::kInternal, "a pointer lies outside the parameters of " + kernel);
+    return Fail(ErrorCode::kInternal, "a pointer is outside the parameters of " + kernel);
   }
   const Driver& driver = device_.driver();
   auto refused = [&](CuResult code) {
@@ -127,7 +127,7 @@ Result<Refusal> Replay::Run(const plan::Launch& launch) {
     if (launch.cluster.Count() > 8) driver.function_set(function, kNonPortableCluster, 1);
   }
   config.attributes = config.attribute_count > 0 ? attributes.data() : nullptr;
-  // The plan says what the host code had opted in to; the recorder has checked that it did.
+  // The recorder has checked that the host code opted in to this much shared memory.
   if (launch.dynamic_shared > 0) {
     const CuResult code =
         driver.function_set(function, kMaxDynamicShared, static_cast<int>(launch.dynamic_shared));
@@ -137,7 +137,7 @@ Result<Refusal> Replay::Run(const plan::Launch& launch) {
   // CU_LAUNCH_PARAM_BUFFER_POINTER, …_SIZE, …_END
   void* extra[] = {reinterpret_cast<void*>(1), parameters.data(), reinterpret_cast<void*>(2),
                    &bytes, nullptr};
-  // A cooperative launch that is captured takes its parameters one by one only.
+  // A captured cooperative launch must get its parameters one by one.
   std::vector<void*> one_by_one;
   if (launch.cooperative) one_by_one = ParametersOf(driver, function, parameters);
   const CuResult code = one_by_one.empty()
@@ -162,7 +162,7 @@ Result<Refusal> Replay::Run(const plan::Upload& upload) {
   if (!refusal.ok() || upload.bytes.empty()) return refusal;
   std::string bytes = upload.bytes;
   if (!memory_.Relocate(upload.relocations, std::as_writable_bytes(std::span(bytes)))) {
-    return Fail(ErrorCode::kInternal, "a pointer lies outside the bytes that are uploaded");
+    return Fail(ErrorCode::kInternal, "a pointer is outside the uploaded bytes");
   }
   TRY(CopyIn(&upload, *memory_.AddressOf(upload.to), bytes));
   return refusal;
@@ -172,7 +172,7 @@ Status Replay::CopyIn(const void* node, CuPointer to, std::string_view bytes) {
   auto known = uploads_.find(node);
   if (known == uploads_.end()) {
     TRY_ASSIGN(HostBlock block,
-               HostBlock::Holding(device_, std::as_bytes(std::span(bytes.data(), bytes.size()))));
+               HostBlock::CopyOf(device_, std::as_bytes(std::span(bytes.data(), bytes.size()))));
     known = uploads_.emplace(node, std::move(block)).first;
   }
   const Driver& driver = device_.driver();
@@ -218,7 +218,7 @@ Result<Refusal> Replay::Run(const plan::CopyView& copy) {
   const auto from = SpanOf(copy.from), to = SpanOf(copy.to);
   Refusal refusal;
   if (!from || !to) {
-    refusal.unsupported = "a copy of a view with negative strides";
+    refusal.unsupported = "cannot copy a view with negative strides";
     return refusal;
   }
   refusal = Outside(copy.from.address, *from, "A copy");

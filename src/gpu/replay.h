@@ -1,4 +1,4 @@
-// Puts the nodes of a bound plan into a GPU's stream.
+// Enqueues the nodes of a bound plan in a GPU's stream.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,29 +16,29 @@
 
 namespace cupel::gpu {
 
-/// What stands in the way of a node: at most one of the two is set.
+/// Why a node cannot be enqueued. At most one of the two members is set.
 struct Refusal {
   std::optional<engine::Finding> finding;
   std::string unsupported;
   bool ok() const { return !finding && unsupported.empty(); }
-  /// Says it in the members of a Run or a Taken.
-  template <class Told>
-  void MoveTo(Told* told) {
-    if (finding) told->findings.push_back(std::move(*finding));
-    told->unsupported = std::move(unsupported);
+  /// Moves the reason to the members of a Run or a Taken.
+  template <class Target>
+  void MoveTo(Target* target) {
+    if (finding) target->findings.push_back(std::move(*finding));
+    target->unsupported = std::move(unsupported);
   }
 };
 
-/// Enqueues nodes, also into a capture, and keeps what they read from the host as long as it lives;
-/// borrows its arguments and the nodes. What the candidate asked for and the driver refuses is a
-/// Refusal; what runs wrong later shows when the stream is awaited.
+/// Enqueues nodes, also into a capture, and owns the host memory that they read. Borrows its
+/// arguments and the nodes. A request of the candidate that the driver rejects is a Refusal. Errors
+/// at run time are found when the stream is awaited.
 class Replay {
  public:
   Replay(const Device& device, const Module& module, const PlanMemory& memory)
       : device_(device), module_(module), memory_(memory) {}
 
   Result<Refusal> Enqueue(const plan::Node& node);
-  /// All nodes in their order, up to the first that is refused.
+  /// Enqueues all nodes in order, up to the first that is refused.
   Result<Refusal> Enqueue(const plan::Plan& plan);
 
  private:
@@ -57,7 +57,7 @@ class Replay {
   const PlanMemory& memory_;
   std::map<std::string, Module> copies_;      // by their PTX
   std::map<const void*, HostBlock> uploads_;  // by their node
-  std::map<const void*, Block> pointers_;     // of batched products, by their node
+  std::map<const void*, Block> pointers_;     // arrays of batched products, by their node
 };
 
 }  // namespace cupel::gpu

@@ -15,7 +15,7 @@ Result<SharedMemory> SharedMemory::Create() {
   const int fd = memfd_create("cupel-gpu", MFD_CLOEXEC);
   if (fd < 0) {
     return Fail(ErrorCode::kEnvironment,
-                fmt::format("cannot make shared memory: {}", std::strerror(errno)));
+                fmt::format("cannot create shared memory: {}", std::strerror(errno)));
   }
   return SharedMemory(fd);
 }
@@ -35,12 +35,12 @@ SharedMemory::~SharedMemory() {
 
 Result<std::span<std::byte>> SharedMemory::Map(uint64_t bytes) {
   if (bytes > kMostShared) {
-    return Fail(ErrorCode::kUnsupported, fmt::format("{} GiB of tensors", bytes >> 30));
+    return Fail(ErrorCode::kUnsupported, fmt::format("{} GiB of tensors is too much", bytes >> 30));
   }
   struct stat now {};
   const bool grows = fstat(fd_.get(), &now) == 0 && static_cast<uint64_t>(now.st_size) < bytes;
   if (grows && ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0) {
-    return Fail(ErrorCode::kEnvironment, fmt::format("cannot make {} MiB of shared memory: {}",
+    return Fail(ErrorCode::kEnvironment, fmt::format("cannot allocate {} MiB of shared memory: {}",
                                                      bytes >> 20, std::strerror(errno)));
   }
   if (data_ == nullptr) {
@@ -49,7 +49,7 @@ Result<std::span<std::byte>> SharedMemory::Map(uint64_t bytes) {
     if (at == MAP_FAILED) {
       return Fail(ErrorCode::kEnvironment,
                   fmt::format("cannot map shared memory: {}", std::strerror(errno)),
-                  "cupel needs address space: raise the limit that ulimit -v shows");
+                  "raise the limit of address space (ulimit -v)");
     }
     data_ = static_cast<std::byte*>(at);
   }

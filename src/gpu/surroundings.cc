@@ -15,12 +15,13 @@ constexpr std::string_view kProcessor = "%smid";
 constexpr uint64_t kNanosecondsOfAYear = 31'557'600'000'000'000;
 constexpr uint64_t kMostProcessors = 1024;  // more than any GPU has
 
-/// The first read at or behind `from`; npos when there is none.
+/// The first read at or after `from`; npos if there is none.
 size_t FindRead(std::string_view ptx, size_t from) {
   return std::min(ptx.find(kClock, from), ptx.find(kProcessor, from));
 }
 
-/// Where the statement that holds `at` begins: behind the last one, and behind lines that are none.
+/// The start of the statement that contains `at`: after the previous statement, and after labels,
+/// directives and comments.
 size_t BeginOfStatement(std::string_view ptx, size_t at) {
   size_t begin = ptx.substr(0, at).find_last_of(";{}");
   begin = begin == std::string_view::npos ? 0 : begin + 1;
@@ -36,7 +37,7 @@ size_t BeginOfStatement(std::string_view ptx, size_t at) {
   }
 }
 
-/// The statement with a register in place of the date, whole or a half of it.
+/// The statement with a register instead of the date (or of one half of it).
 std::string WithOtherDate(std::string_view statement) {
   std::string changed(statement);
   const size_t at = changed.find(kClock);
@@ -56,7 +57,7 @@ std::string WithOtherDate(std::string_view statement) {
       kClock, kSurroundingsVariable, changed);
 }
 
-/// The statement with a register in place of the multiprocessor's number.
+/// The statement with a register instead of the multiprocessor's number.
 std::string OnAnotherProcessor(std::string_view statement) {
   std::string changed(statement);
   changed.replace(changed.find(kProcessor), kProcessor.size(), "cupel_at");

@@ -1,6 +1,6 @@
-// What a kernel can see of when and where it runs. A GPU's own clock tells the date, and %smid the
-// multiprocessor, so code could behave until a day, or on all multiprocessors but one. Where a
-// kernel reads them, its checked runs see a date and numbers of their own.
+// Time and place of a run as a kernel can read them: %globaltimer gives the date and %smid the
+// multiprocessor. Code could behave correctly only until some day, or on all multiprocessors but
+// one. If a kernel reads them, its checked runs see changed values.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,22 +11,22 @@
 namespace cupel::gpu {
 
 struct Surroundings {
-  int64_t date_shift = 0;        // nanoseconds that are added to %globaltimer
-  uint64_t processor_shift = 0;  // added to %smid, modulo %nsmid: the numbers change places
+  int64_t date_shift = 0;        // nanoseconds added to %globaltimer
+  uint64_t processor_shift = 0;  // added to %smid, modulo %nsmid, which rotates the numbers
   bool operator==(const Surroundings&) const = default;
 };
 
-/// A variable of a module that holds its Surroundings.
+/// The module's variable that contains its Surroundings.
 inline constexpr const char* kSurroundingsVariable = "cupel_surroundings";
 
 bool ReadsSurroundings(std::string_view ptx);
 
-/// `ptx` with kSurroundingsVariable, whose values change whatever %globaltimer and %smid give. What
-/// is written in a way that compilers do not write comes out as PTX that does not compile.
+/// Adds kSurroundingsVariable to `ptx` and applies its values to every read of %globaltimer and
+/// %smid. PTX in a form that compilers do not generate may become invalid.
 std::string WithOtherSurroundings(const std::string& ptx);
 
-/// A date between thirty years back and sixty years ahead, and any order of multiprocessors that is
-/// a rotation.
+/// A random date from thirty years ago to sixty years ahead, and a random rotation of the
+/// multiprocessors.
 Surroundings DrawSurroundings(uint64_t seed);
 
 }  // namespace cupel::gpu

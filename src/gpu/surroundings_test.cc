@@ -16,7 +16,7 @@ std::string Kernel(const std::string& body) {
          body + "ret;\n}\n";
 }
 
-/// Each read that is left is one of ours: it gives to a register named `target`.
+/// Counts the remaining reads of `what`. Each must be one of ours, with the destination `target`.
 size_t CountReads(const std::string& ptx, const std::string& what, const std::string& target) {
   size_t reads = 0;
   for (size_t at = ptx.find(what); at != std::string::npos; ++reads) {
@@ -26,7 +26,7 @@ size_t CountReads(const std::string& ptx, const std::string& what, const std::st
   return reads;
 }
 
-TEST(Surroundings, TheDateAndTheMultiprocessorCount) {
+TEST(Surroundings, DetectsReadsOfTheDateAndMultiprocessor) {
   EXPECT_TRUE(ReadsSurroundings(Kernel("mov.u64 %d1, %globaltimer;\n")));
   EXPECT_TRUE(ReadsSurroundings(Kernel("mov.u32 %r1, %globaltimer_lo;\n")));
   EXPECT_TRUE(ReadsSurroundings(Kernel("mov.u32 %r1, %smid;\n")));
@@ -61,12 +61,12 @@ TEST(Surroundings, EveryReadOfTheMultiprocessorIsRotated) {
   EXPECT_EQ(CountReads(rotated, "%smid", "cupel_at"), 2u);
 }
 
-TEST(Surroundings, WhatReadsNoneStaysAsItIsButForAVariable) {
+TEST(Surroundings, OtherCodeStaysUnchanged) {
   const std::string body = "mov.u64 %d1, %clock64;\n";
   EXPECT_NE(WithOtherSurroundings(Kernel(body)).find(body), std::string::npos);
 }
 
-TEST(Surroundings, DatesSpanDecadesAndMultiprocessorsChangePlaces) {
+TEST(Surroundings, DatesSpanDecadesAndMultiprocessorsRotate) {
   constexpr double kYear = 365.25 * 86400e9;
   std::set<bool> is_later;
   std::set<uint64_t> processors;

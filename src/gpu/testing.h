@@ -1,4 +1,4 @@
-// Kernels and plans that the tests of replay share.
+// Kernels and plans for several tests.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace cupel::gpu {
 
 inline constexpr const char* kHead = ".version 8.0\n.target sm_80\n.address_size 64\n";
-// y[i] = x[i] + 1 for i < n, and what the tests need to see go wrong.
+// y[i] = x[i] + 1 for i < n, and kernels for the tests of failures.
 inline constexpr const char* kKernels = R"(
 .visible .global .align 4 .u32 counter;
 .visible .entry add_one(.param .u64 x, .param .u64 y, .param .u32 n) {
@@ -52,7 +52,7 @@ L: fma.rn.f32 %f, %f, %f, %f; add.u32 %r, %r, 1; setp.lt.u32 %p, %r, %n; @%p bra
 }
 )";
 
-/// x of 100 floats and y as large, n in the parameters.
+/// A plan that launches `kernel` with x and y of 100 floats each, and with n.
 inline plan::Plan Launching(const char* kernel, uint32_t n = 100) {
   plan::Plan plan;
   plan.buffers = {{plan::BufferKind::kArgument, 400, 0, {}},

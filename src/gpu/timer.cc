@@ -23,7 +23,7 @@ using engine::TimingMode;
 using Arguments = std::vector<std::span<const std::byte>>;
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr double kShareOfMemory = 0.6;  // of what is free
+constexpr double kShareOfMemory = 0.6;  // of the free memory
 constexpr std::chrono::milliseconds kReplayDeadline{20'000};
 constexpr uint64_t kMostChangedBytes = 4096;
 
@@ -102,7 +102,7 @@ class LocalTimer : public engine::Timer {
   }
 
   int Sets() const override { return static_cast<int>(arguments_.size()); }
-  Result<double> TakeNothing() override { return clock_.TakeNothing(); }
+  Result<double> MeasureOverhead() override { return clock_.MeasureOverhead(); }
 
   Result<Taken> Take(const TakeRequest& request) override {
     if (request.entrant >= runners_.size() || request.set < 0 || request.set >= Sets() ||
@@ -114,7 +114,7 @@ class LocalTimer : public engine::Timer {
     Taken taken;
     TRY_ASSIGN(const bool ready, Prepare(runner, bound, &taken));
     if (!ready) return taken;
-    TRY(Change(bound, request.changes));
+    TRY(ApplyChanges(bound, request.changes));
     switch (request.mode) {
       case TimingMode::kCold:
         TRY(TakeCold(runner, bound, request.count, &taken));
@@ -127,32 +127,32 @@ class LocalTimer : public engine::Timer {
         break;
     }
     if (!taken.findings.empty()) return taken;
-    DropKeptLines();  // who is timed next, in another process, shall not find less of the L2
+    DropKeptLines();  // must not reduce the L2 for the next measurement in another process
     if (request.keep_outputs) {
       TRY_ASSIGN(taken.outputs, ReadOutputs(device_, bound.memory, bound.plan, &taken.findings));
     }
-    TRY(Unchange());
-    // Where somebody looks at the outputs, somebody looks for what is hidden, too.
-    if (request.keep_outputs) TRY(LookForTraces(&taken.findings));
+    TRY(RevertChanges());
+    // When outputs are checked, also check for hidden writes.
+    if (request.keep_outputs) TRY(FindHiddenWrites(&taken.findings));
     return taken;
   }
 
   Result<engine::EnergyUse> MeasureEnergy(size_t entrant, double seconds) override {
     if (entrant >= runners_.size()) return Fail(ErrorCode::kInternal, "no such entrant");
     if (nvml_ == nullptr) {
-      return Fail(ErrorCode::kUnsupported, "unsupported: energy without NVML");
+      return Fail(ErrorCode::kUnsupported, "unsupported: measuring energy needs NVML");
     }
     Runner& runner = runners_[entrant];
     Taken taken;
     for (const auto& bound : runner.sets) {
       TRY_ASSIGN(const bool ready, Prepare(runner, *bound, &taken));
-      if (!ready) return Fail(ErrorCode::kUnsupported, "the kernel does not run");
+      if (!ready) return Fail(ErrorCode::kUnsupported, "cannot run the kernel");
       TRY(Reset(runner, 0));
     }
     TRY_ASSIGN(const double before, nvml_->EnergyJoules());
     const auto start = SteadyClock::now();
     int64_t calls = 0;
-    constexpr int kAtATime = 16;  // few enough that the deadline is kept
+    constexpr int kAtATime = 16;  // few enough to finish within the deadline
     while (MicrosecondsSince(start) < seconds * 1e6) {
       for (int i = 0; i < kAtATime; ++i, ++calls) {
         const auto set = static_cast<size_t>(calls) % runner.sets.size();
@@ -176,16 +176,16 @@ class LocalTimer : public engine::Timer {
         TRY(FindChangedArguments(device_, bound.memory, bound.plan, arguments_[set], &findings));
       }
     }
-    if (findings.empty()) TRY(LookForTraces(&findings));
+    if (findings.empty()) TRY(FindHiddenWrites(&findings));
     return findings;
   }
 
  private:
-  /// As many sets as fit, at least one.
+  /// Reserves memory for as many sets as fit, at least one.
   Status ReserveRegions(std::span<const uint64_t> sizes) {
     size_t free = 0, total = 0;
     const Driver& driver = device_.driver();
-    TRY(driver.Check(driver.memory_info(&free, &total), "asking for free memory"));
+    TRY(driver.Check(driver.memory_info(&free, &total), "reading the free memory"));
     uint64_t a_set = 0;
     for (const uint64_t size : sizes) a_set += size;
     const auto fit = static_cast<size_t>(kShareOfMemory * static_cast<double>(free) /
@@ -198,7 +198,7 @@ class LocalTimer : public engine::Timer {
     return {};
   }
 
-  /// All that a kernel can reach and that is not its own.
+  /// Watches all memory that a kernel can reach but must not write.
   Status WatchMemory(std::span<const uint64_t> sizes) {
     for (size_t i = 0; i < regions_.size(); ++i) {
       const uint64_t used = sizes[i] * arguments_.size();
@@ -224,8 +224,8 @@ class LocalTimer : public engine::Timer {
     return guard_.Remember();
   }
 
-  /// What an earlier replay left where it must not write.
-  Status LookForTraces(std::vector<Finding>* findings) {
+  /// Adds a finding if an earlier replay wrote where it must not write.
+  Status FindHiddenWrites(std::vector<Finding>* findings) {
     for (const Runner& runner : runners_) {
       for (const auto& bound : runner.sets) {
         if (findings->empty()) TRY(FindStrayWrites(bound->memory, findings));
@@ -237,13 +237,13 @@ class LocalTimer : public engine::Timer {
     Finding finding;
     finding.code = "out_of_bounds";
     finding.where = changed.front();
-    finding.message = fmt::format(
-        "A kernel wrote to {}, which it may only read or not even know of.", changed.front());
+    finding.message =
+        fmt::format("A kernel wrote to {}, which it must not change.", changed.front());
     findings->push_back(std::move(finding));
     return {};
   }
 
-  /// All that a replay could remember of earlier ones is gone, whoever's they were.
+  /// Clears all memory in which a replay could find data of earlier replays, of any entrant.
   Status Reset(const Runner& runner, int poison) {
     TRY(runner.entrant.program->variables().Restore());
     for (const Runner& any : runners_) {
@@ -256,8 +256,8 @@ class LocalTimer : public engine::Timer {
     return {};
   }
 
-  /// Lines of the L2 that were read or written with evict_last outlive a flush. Best effort: not
-  /// every GPU has a persisting L2.
+  /// Lines of the L2 cache that were accessed with evict_last survive a flush. Best effort, because
+  /// not every GPU has a persisting L2.
   void DropKeptLines() { device_.driver().context_reset_persisting_l2(); }
 
   static Status Enqueue(Bound& bound, Taken* taken) {
@@ -272,7 +272,7 @@ class LocalTimer : public engine::Timer {
     return {};
   }
 
-  /// A first replay, which loads what is loaded lazily, and the graphs. False when that failed.
+  /// Runs a first replay, which triggers lazy loading, and captures the graphs. False on failure.
   Result<bool> Prepare(const Runner& runner, Bound& bound, Taken* taken) {
     if (bound.cold) return true;
     TRY(Reset(runner, 0));
@@ -280,7 +280,7 @@ class LocalTimer : public engine::Timer {
     TRY(Await(taken));
     if (!taken->findings.empty() || !taken->unsupported.empty()) return false;
     Refusal refusal;
-    // What the last replay left must not be there, or a kernel could find its work done.
+    // Poison the outputs of the last replay. Otherwise a kernel could find its work already done.
     TRY_ASSIGN(TimedGraph warm, TimedGraph::Capture(
                                     device_, bound.plan, bound.replay,
                                     [&] { return bound.memory.Poison(1); }, &refusal));
@@ -312,7 +312,7 @@ class LocalTimer : public engine::Timer {
     for (int i = -1; i < count; ++i) {
       TRY(TakeOne(*bound.warm, taken));
       if (!taken->findings.empty()) return {};
-      if (i < 0) taken->us.clear();  // brought the data into the L2
+      if (i < 0) taken->us.clear();  // the first replay only loads the data into the L2
     }
     return {};
   }
@@ -338,7 +338,7 @@ class LocalTimer : public engine::Timer {
     return {};
   }
 
-  /// 0 when the plan does not look at this argument.
+  /// The device address of a change. 0 if the plan does not use this argument.
   static CuPointer PlaceOf(const Bound& bound, const engine::Change& change) {
     for (size_t i = 0; i < bound.plan.buffers.size(); ++i) {
       const plan::Buffer& buffer = bound.plan.buffers[i];
@@ -351,15 +351,15 @@ class LocalTimer : public engine::Timer {
     return 0;
   }
 
-  /// Keeps what was there in `scratch_`.
-  Status Change(const Bound& bound, std::span<const engine::Change> changes) {
+  /// Applies the changes and saves the old bytes in `scratch_`.
+  Status ApplyChanges(const Bound& bound, std::span<const engine::Change> changes) {
     const Driver& driver = device_.driver();
     CuPointer at = scratch_.address();
     changed_.clear();
     for (const engine::Change& change : changes) {
       const uint64_t bytes = change.bytes.size();
       if (at + bytes > scratch_.address() + kMostChangedBytes) {
-        return Fail(ErrorCode::kInternal, "too much is changed at once");
+        return Fail(ErrorCode::kInternal, "too many bytes are changed at once");
       }
       const CuPointer place = PlaceOf(bound, change);
       if (place == 0 || bytes == 0) continue;
@@ -373,8 +373,8 @@ class LocalTimer : public engine::Timer {
     return {};
   }
 
-  /// The last first: two changes may be of one element.
-  Status Unchange() {
+  /// Reverts the changes in reverse order, because two of them may affect the same element.
+  Status RevertChanges() {
     const Driver& driver = device_.driver();
     for (; !changed_.empty(); changed_.pop_back()) {
       const Changed& changed = changed_.back();

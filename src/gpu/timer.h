@@ -1,4 +1,4 @@
-// engine::Timer over the CUDA driver, in this process: docs/measuring.md has the protocol.
+// engine::Timer over the CUDA driver in this process. docs/measuring.md describes the protocol.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,8 +19,9 @@ struct TimerEntrant {
   const plan::Plan& plan(size_t set) const { return *plans[set < plans.size() ? set : 0]; }
 };
 
-/// Places every set of arguments for every entrant; entrants whose buffers are alike share them, so
-/// that none has the better addresses. `nvml` may be null: energy is unsupported then. Borrows all.
+/// Places every set of arguments for every entrant. Entrants with equal buffers share memory, so
+/// that none has an advantage by its addresses. `nvml` may be null; then measuring energy is
+/// unsupported. Borrows its arguments.
 Result<std::unique_ptr<engine::Timer>> MakeLocalTimer(
     const Device& device, Clock& clock, const Nvml* nvml, std::span<const TimerEntrant> entrants,
     std::span<const std::vector<std::span<const std::byte>>> sets);

@@ -1,4 +1,4 @@
-// The clock on a real GPU; skipped without one.
+// The timer on a real GPU. Skipped if there is none.
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/timer.h"
 
@@ -93,8 +93,8 @@ TEST_F(TimerTest, CooperativeLaunchesAreTimed) {
   }
 }
 
-// More blocks than fit at once.
-TEST_F(TimerTest, WhatTheDriverRefusesIsAFindingAndTheOthersAreTimed) {
+// The refused launch has more blocks than fit at once.
+TEST_F(TimerTest, ReportsRefusedLaunchAndTimesTheOthers) {
   plan::Plan plans[] = {Launching("add_one"), Launching("add_one")};
   auto& launch = std::get<plan::Launch>(plans[0].nodes[0].work);
   launch.cooperative = true;
@@ -109,7 +109,7 @@ TEST_F(TimerTest, WhatTheDriverRefusesIsAFindingAndTheOthersAreTimed) {
   EXPECT_TRUE(taken->findings.empty());
 }
 
-TEST_F(TimerTest, AChangeHoldsForItsReplayOnly) {
+TEST_F(TimerTest, ChangeAppliesToItsReplayOnly) {
   const plan::Plan plans[] = {Launching("add_one")};
   auto timer = Make(plans);
   ASSERT_TRUE(timer.has_value()) << timer.error().message;
@@ -126,7 +126,7 @@ TEST_F(TimerTest, AChangeHoldsForItsReplayOnly) {
   EXPECT_TRUE((*timer)->Finish()->empty());
 }
 
-TEST_F(TimerTest, WhatAReplayDoesNotWriteIsPoison) {
+TEST_F(TimerTest, UnwrittenOutputIsPoison) {
   const plan::Plan plans[] = {Launching("add_one"), Launching("add_one", 50)};
   auto timer = Make(plans);
   ASSERT_TRUE(timer.has_value()) << timer.error().message;
@@ -137,7 +137,7 @@ TEST_F(TimerTest, WhatAReplayDoesNotWriteIsPoison) {
   EXPECT_NE(At(*half, 50), 1);
 }
 
-TEST_F(TimerTest, AStrayWriteIsSeenAtTheEnd) {
+TEST_F(TimerTest, FinishDetectsStrayWrite) {
   const plan::Plan plans[] = {Launching("add_one", 101)};
   auto timer = Make(plans);
   ASSERT_TRUE(timer.has_value()) << timer.error().message;
@@ -148,8 +148,8 @@ TEST_F(TimerTest, AStrayWriteIsSeenAtTheEnd) {
   EXPECT_EQ((*findings)[0].code, "out_of_bounds");
 }
 
-// Far behind the last red zone, yet within what the driver has mapped.
-TEST_F(TimerTest, AWriteToMemoryThatNobodyUsesIsSeenWhereOutputsAreKept) {
+// The kernel writes far behind the last red zone, but within the memory that the driver has mapped.
+TEST_F(TimerTest, DetectsWriteToUnusedMemoryIfOutputsAreKept) {
   const plan::Plan plans[] = {Launching("hide", 1 << 20)};
   auto timer = Make(plans);
   ASSERT_TRUE(timer.has_value()) << timer.error().message;
@@ -159,7 +159,7 @@ TEST_F(TimerTest, AWriteToMemoryThatNobodyUsesIsSeenWhereOutputsAreKept) {
   EXPECT_EQ(taken->findings[0].code, "out_of_bounds");
 }
 
-TEST_F(TimerTest, AFaultIsAFinding) {
+TEST_F(TimerTest, ReportsFaultAsFinding) {
   const plan::Plan plans[] = {Launching("nowhere")};
   auto timer = Make(plans);
   ASSERT_TRUE(timer.has_value()) << timer.error().message;
@@ -169,8 +169,8 @@ TEST_F(TimerTest, AFaultIsAFinding) {
   EXPECT_EQ(taken->findings[0].code, "illegal_address");
 }
 
-// Two kernels that do not depend on each other take the time of one; ordered, of both.
-TEST_F(TimerTest, GraphsKeepTheOrderOfAPlanAndNoOther) {
+// Two independent kernels take the time of one. Two ordered kernels take the time of both.
+TEST_F(TimerTest, GraphsKeepOnlyThePlansDependencies) {
   plan::Plan apart = Launching("busy", 20000), ordered = apart;
   apart.nodes.push_back(apart.nodes[0]);
   ordered.nodes.push_back(ordered.nodes[0]);
@@ -186,7 +186,7 @@ TEST_F(TimerTest, GraphsKeepTheOrderOfAPlanAndNoOther) {
   EXPECT_GT(stats::Median(behind->us), 1.6 * stats::Median(together->us));
 }
 
-TEST_F(TimerTest, EnergyIsMeasuredWhereItIsCounted) {
+TEST_F(TimerTest, MeasuresEnergyIfTheGpuCountsIt) {
   const plan::Plan plans[] = {Launching("add_one")};
   auto timer = Make(plans);
   ASSERT_TRUE(timer.has_value()) << timer.error().message;
@@ -196,14 +196,14 @@ TEST_F(TimerTest, EnergyIsMeasuredWhereItIsCounted) {
   EXPECT_GT(use->calls, 1000);
 }
 
-TEST_F(TimerTest, TheGpuTellsHowItDoes) {
+TEST_F(TimerTest, ReadsTheGpuState) {
   if (!nvml_) GTEST_SKIP() << "no NVML";
   const engine::GpuState state = nvml_->State();
   EXPECT_GT(state.sm_mhz, 100);
   EXPECT_GT(state.power_w, 5);
 }
 
-TEST_F(TimerTest, CeilingsAreThoseOfAGpu) {
+TEST_F(TimerTest, CeilingsArePlausible) {
   auto ceilings = MeasureCeilings(*device_, *clock_);
   ASSERT_TRUE(ceilings.has_value()) << ceilings.error().message;
   EXPECT_GT(ceilings->read_bytes, 1e11);
@@ -218,7 +218,8 @@ TEST_F(TimerTest, CeilingsAreThoseOfAGpu) {
       ceilings->launch_us);
 }
 
-// CUPTI's hardware stamps of the same kernels, taken afterwards since it slows launches down.
+// Compares with CUPTI's hardware timestamps of the same kernels. CUPTI runs afterwards, because it
+// slows launches down.
 TEST_F(TimerTest, AgreesWithCupti) {
   std::vector<plan::Plan> plans;
   for (const uint32_t loops : {2000u, 5000u, 20000u, 100000u}) {
@@ -254,8 +255,8 @@ TEST_F(TimerTest, AgreesWithCupti) {
   }
 }
 
-// y = A x of small whole numbers, as one product, a batch with strides and a batch of pointers.
-TEST_F(TimerTest, ProductsAreThoseOfCublas) {
+// y = A x with small integers, as one product, a batch with strides and a batch of pointers.
+TEST_F(TimerTest, ComputesCublasProducts) {
   if (auto blas = device_->blas(); !blas) GTEST_SKIP() << blas.error().message;
   plan::Plan plan;
   plan.buffers = {{plan::BufferKind::kArgument, 400, 0, {}},

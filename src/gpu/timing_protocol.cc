@@ -66,11 +66,12 @@ Result<engine::TakeRequest> TakeRequestFromJson(const Json& json) {
   TRY_ASSIGN(request.count, SmallInt(json, "count", kWhere));
   TRY_ASSIGN(request.keep_outputs, JsonBool(json, "keep", kWhere));
   TRY_ASSIGN(const Json* changes, JsonArray(json, "changes", kWhere));
-  if (changes->size() > kMostChanges) return Fail(ErrorCode::kInvalidArgument, "take: too much");
+  if (changes->size() > kMostChanges)
+    return Fail(ErrorCode::kInvalidArgument, "take: too many changes");
   for (const Json& item : *changes) {
-    const bool sound = item.is_array() && item.size() == 3 && item[0].is_number_integer() &&
+    const bool valid = item.is_array() && item.size() == 3 && item[0].is_number_integer() &&
                        item[1].is_number_integer() && item[2].is_string();
-    if (!sound || item[0].get<int64_t>() < 0 || item[0].get<int64_t>() > kMostArguments ||
+    if (!valid || item[0].get<int64_t>() < 0 || item[0].get<int64_t>() > kMostArguments ||
         item[1].get<int64_t>() < 0) {
       return Fail(ErrorCode::kInvalidArgument, "take: a change is malformed");
     }
@@ -144,14 +145,14 @@ Result<engine::ClockKernels> ClockKernelsFromJson(const Json& json) {
 
 Result<std::vector<double>> TimesFromJson(const Json& json, size_t most) {
   std::vector<double> times;
-  bool sound = json.is_array() && json.size() <= most;
-  for (size_t i = 0; sound && i < json.size(); ++i) {
-    sound = json[i].is_number();
-    if (sound) times.push_back(json[i].get<double>());
-    sound = sound && std::isfinite(times.back()) && times.back() >= 0;
+  bool valid = json.is_array() && json.size() <= most;
+  for (size_t i = 0; valid && i < json.size(); ++i) {
+    valid = json[i].is_number();
+    if (valid) times.push_back(json[i].get<double>());
+    valid = valid && std::isfinite(times.back()) && times.back() >= 0;
   }
-  if (sound) return times;
-  return Fail(ErrorCode::kInternal, "the GPU worker sent times that cannot be");
+  if (valid) return times;
+  return Fail(ErrorCode::kInternal, "the GPU worker sent invalid times");
 }
 
 }  // namespace cupel::gpu

@@ -1,4 +1,4 @@
-// What is said about timing between cupel and its GPU worker, as JSON (protocol.h has the rest):
+// The messages about timing between cupel and its GPU worker, as JSON (protocol.h has the others):
 //
 //   {"timer": [[program id, [plan, …]], …], "sets": [[[at, bytes], …], …], "results": at}
 //                                                  -> {"sets": n}
@@ -6,7 +6,7 @@
 //    "changes": [[argument, offset, base64], …]}      -> {"us": […], "run": {…}}
 //   {"nothing": 1}                                 -> {"us": [x]}
 //   {"energy": entrant, "seconds": x}              -> {"joules", "watts", "calls"}
-//   {"finish": 1}                                  -> {"run": {…}}, the findings in it
+//   {"finish": 1}                                  -> {"run": {…}} with the findings
 //   {"state": 1} | {"ceilings": 1} | {"kernels": 1}
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -25,7 +25,7 @@ Result<engine::GpuState> GpuStateFromJson(const Json& json);
 Json ToJson(const engine::ClockKernels& kernels);
 Result<engine::ClockKernels> ClockKernelsFromJson(const Json& json);
 
-/// Times in microseconds: finite, not negative, at most so many.
+/// Reads times in microseconds. They must be finite and not negative, and at most `most` of them.
 Result<std::vector<double>> TimesFromJson(const Json& json, size_t most);
 
 }  // namespace cupel::gpu

@@ -1,5 +1,5 @@
-// What cupel and its GPU worker say about timing: all of it comes through, and nothing that cannot
-// be. SPDX-License-Identifier: Apache-2.0
+// Messages about timing between cupel and its GPU worker survive a round trip, and invalid ones are
+// rejected. SPDX-License-Identifier: Apache-2.0
 #include "gpu/timing_protocol.h"
 
 #include <gtest/gtest.h>
@@ -22,19 +22,19 @@ engine::TakeRequest SomeRequest() {
   return request;
 }
 
-/// Through text, as over the pipe.
-Json Sent(const Json& json) {
+/// Converts to text and back, as the transport does.
+Json RoundTrip(const Json& json) {
   auto parsed = ParseJson(DumpJson(json), "test");
   EXPECT_TRUE(parsed.has_value());
   return parsed.value_or(Json());
 }
 
-TEST(TimingProtocol, RequestsComeThroughWhole) {
+TEST(TimingProtocol, RoundTripsRequests) {
   for (const auto mode :
        {engine::TimingMode::kCold, engine::TimingMode::kWarm, engine::TimingMode::kHost}) {
     engine::TakeRequest wanted = SomeRequest();
     wanted.mode = mode;
-    const auto request = TakeRequestFromJson(Sent(ToJson(wanted)));
+    const auto request = TakeRequestFromJson(RoundTrip(ToJson(wanted)));
     ASSERT_TRUE(request.has_value()) << request.error().message;
     EXPECT_EQ(request->entrant, 2u);
     EXPECT_EQ(request->mode, mode);
@@ -48,7 +48,7 @@ TEST(TimingProtocol, RequestsComeThroughWhole) {
   }
 }
 
-TEST(TimingProtocol, RequestsThatCannotBeAreErrors) {
+TEST(TimingProtocol, RejectsInvalidRequests) {
   const Json good = ToJson(SomeRequest());
   ASSERT_TRUE(TakeRequestFromJson(good).has_value());
   const Json change = {0, 0, "AAAA"};
@@ -73,23 +73,23 @@ TEST(TimingProtocol, RequestsThatCannotBeAreErrors) {
   for (int i = 0; i < 1000; ++i) many.push_back(change);
   bad.push_back({{"changes", many}});
   for (const Json& part : bad) {
-    Json lie = good;
-    lie.update(part);
-    EXPECT_FALSE(TakeRequestFromJson(lie).has_value()) << part.dump();
+    Json invalid = good;
+    invalid.update(part);
+    EXPECT_FALSE(TakeRequestFromJson(invalid).has_value()) << part.dump();
   }
   for (const auto& [key, value] : good.items()) {
-    Json lacking = good;
-    lacking.erase(key);
-    EXPECT_FALSE(TakeRequestFromJson(lacking).has_value()) << "without " << key;
+    Json incomplete = good;
+    incomplete.erase(key);
+    EXPECT_FALSE(TakeRequestFromJson(incomplete).has_value()) << "without " << key;
   }
   for (const Json& json : {Json(), Json(3), Json::array()}) {
     EXPECT_FALSE(TakeRequestFromJson(json).has_value());
   }
 }
 
-TEST(TimingProtocol, StatesComeThroughWhole) {
+TEST(TimingProtocol, RoundTripsStates) {
   const engine::GpuState wanted{1980, 2619, 55, 431.5, {"power cap", "thermal slowdown"}, 2};
-  const Json json = Sent(ToJson(wanted));
+  const Json json = RoundTrip(ToJson(wanted));
   const auto state = GpuStateFromJson(json);
   ASSERT_TRUE(state.has_value()) << state.error().message;
   EXPECT_EQ(state->sm_mhz, 1980);
@@ -102,16 +102,16 @@ TEST(TimingProtocol, StatesComeThroughWhole) {
        {Json{{"sm_mhz", -1}}, Json{{"power_w", "much"}}, Json{{"power_w", -1}},
         Json{{"throttled_by", {1}}}, Json{{"throttled_by", Json::object()}},
         Json{{"throttled_by", std::vector<std::string>(1000, "x")}}, Json{{"processes", 0.5}}}) {
-    Json lie = json;
-    lie.update(bad);
-    EXPECT_FALSE(GpuStateFromJson(lie).has_value()) << bad.dump();
+    Json invalid = json;
+    invalid.update(bad);
+    EXPECT_FALSE(GpuStateFromJson(invalid).has_value()) << bad.dump();
   }
 }
 
-TEST(TimingProtocol, KernelsOfTheClockComeThroughWhole) {
+TEST(TimingProtocol, RoundTripsClockKernels) {
   engine::ClockKernels wanted{"flush text", "flush", 1056, 256, uint64_t{5} << 32,
                               "probe text", "probe", 132,  64,  1000};
-  const Json json = Sent(ToJson(wanted));
+  const Json json = RoundTrip(ToJson(wanted));
   const auto kernels = ClockKernelsFromJson(json);
   ASSERT_TRUE(kernels.has_value()) << kernels.error().message;
   EXPECT_EQ(kernels->flush_ptx, "flush text");
@@ -126,27 +126,27 @@ TEST(TimingProtocol, KernelsOfTheClockComeThroughWhole) {
   EXPECT_EQ(kernels->probe_iterations, 1000u);
   for (const Json& bad : {Json{{"flush_bytes", -1}}, Json{{"flush_grid", -1}},
                           Json{{"probe_block", int64_t{1} << 32}}, Json{{"probe_ptx", 1}}}) {
-    Json lie = json;
-    lie.update(bad);
-    EXPECT_FALSE(ClockKernelsFromJson(lie).has_value()) << bad.dump();
+    Json invalid = json;
+    invalid.update(bad);
+    EXPECT_FALSE(ClockKernelsFromJson(invalid).has_value()) << bad.dump();
   }
 }
 
-TEST(TimingProtocol, EnergyComesThroughWhole) {
-  const Json json = Sent(ToJson(engine::EnergyUse{0.25, 500, 2000}));
+TEST(TimingProtocol, RoundTripsEnergy) {
+  const Json json = RoundTrip(ToJson(engine::EnergyUse{0.25, 500, 2000}));
   const auto use = EnergyUseFromJson(json);
   ASSERT_TRUE(use.has_value());
   EXPECT_EQ(use->joules, 0.25);
   EXPECT_EQ(use->watts, 500);
   EXPECT_EQ(use->calls, 2000);
   for (const Json& bad : {Json{{"joules", -1}}, Json{{"watts", Json()}}, Json{{"calls", "many"}}}) {
-    Json lie = json;
-    lie.update(bad);
-    EXPECT_FALSE(EnergyUseFromJson(lie).has_value()) << bad.dump();
+    Json invalid = json;
+    invalid.update(bad);
+    EXPECT_FALSE(EnergyUseFromJson(invalid).has_value()) << bad.dump();
   }
 }
 
-TEST(TimingProtocol, TimesAreNumbersThatTimesCanBe) {
+TEST(TimingProtocol, AcceptsOnlyFiniteNonNegativeTimes) {
   const auto times = TimesFromJson(Json::parse("[0, 1.5, 3]"), 3);
   ASSERT_TRUE(times.has_value());
   EXPECT_EQ(*times, (std::vector<double>{0, 1.5, 3}));

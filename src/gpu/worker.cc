@@ -26,7 +26,7 @@
 namespace cupel::gpu {
 namespace {
 
-constexpr std::chrono::hours kForEver{24 * 365};
+constexpr std::chrono::hours kNoDeadline{24 * 365};
 constexpr std::chrono::seconds kWriteDeadline{60};
 
 using Arguments = std::vector<std::span<const std::byte>>;
@@ -47,13 +47,13 @@ class Worker {
     if (request.contains("execute")) return Execute(request);
     if (request.contains("timer")) return MakeTimer(request);
     if (request.contains("take")) return Take(request);
-    if (request.contains("nothing")) return TakeNothing();
+    if (request.contains("nothing")) return MeasureOverhead();
     if (request.contains("energy")) return MeasureEnergy(request);
     if (request.contains("finish")) return Finish();
     if (request.contains("state")) return State();
     if (request.contains("ceilings")) return Ceilings();
     if (request.contains("kernels")) return ToJson(KernelsFor(*device_));
-    return Fail(ErrorCode::kInternal, "the GPU worker does not know this request");
+    return Fail(ErrorCode::kInternal, "the GPU worker got an unknown request");
   }
 
  private:
@@ -91,7 +91,7 @@ class Worker {
     return Json{{"run", std::move(json)}};
   }
 
-  /// What the module's variables hold when the call begins.
+  /// Sets the state with which the call begins.
   static Status Prepare(const Json& request, GpuProgram& program) {
     TRY_ASSIGN(const Json* start, JsonObject(request, "start", "request"));
     TRY_ASSIGN(const bool kept, JsonBool(*start, "kept", "request.start"));
@@ -118,7 +118,7 @@ class Worker {
     return clock_.get();
   }
 
-  /// Null where there is none.
+  /// Null if NVML is not available.
   const Nvml* GetNvml() {
     if (!asked_for_nvml_) {
       asked_for_nvml_ = true;
@@ -167,9 +167,9 @@ class Worker {
     return Json{{"us", taken.us}, {"run", std::move(json)}};
   }
 
-  Result<Json> TakeNothing() {
+  Result<Json> MeasureOverhead() {
     if (!timer_) return Fail(ErrorCode::kInternal, "there is no timer");
-    TRY_ASSIGN(const double us, timer_->TakeNothing());
+    TRY_ASSIGN(const double us, timer_->MeasureOverhead());
     return Json{{"us", {us}}};
   }
 
@@ -205,7 +205,7 @@ class Worker {
 
   std::unique_ptr<Device> device_;
   SharedMemory memory_;
-  PageLock lock_;  // over the memory
+  PageLock lock_;  // locks memory_
   std::unique_ptr<Clock> clock_;
   std::unique_ptr<Nvml> nvml_;
   bool asked_for_nvml_ = false;
@@ -215,7 +215,7 @@ class Worker {
   uint64_t results_ = 0;  // where the timer's outputs go
 };
 
-Status Say(const Json& json) {
+Status Send(const Json& json) {
   return os::WriteFrame(os::kChildFd, DumpJson(json),
                         std::chrono::steady_clock::now() + kWriteDeadline);
 }
@@ -238,23 +238,23 @@ int WorkerMain(int argc, char** argv) {
   Json hello;
   auto device = OpenGpu(ordinal, &hello);
   if (!device) {
-    (void)Say({{"error", ErrorToJson(device.error())}});
+    (void)Send({{"error", ErrorToJson(device.error())}});
     return 1;
   }
-  if (!Say(hello)) return 1;
+  if (!Send(hello)) return 1;
   Worker worker(std::move(*device), SharedMemory(kMemoryFd));
   for (;;) {
     os::FrameEnd end{};
     const auto frame =
-        os::ReadFrame(os::kChildFd, std::chrono::steady_clock::now() + kForEver, &end);
+        os::ReadFrame(os::kChildFd, std::chrono::steady_clock::now() + kNoDeadline, &end);
     if (!frame || !*frame) break;
     auto request = ParseJson(**frame, "request");
     const Result<Json> answer =
         request ? worker.Answer(*request) : Result<Json>(tl::unexpected<Error>(request.error()));
     const Json json = answer ? *answer : Json{{"error", ErrorToJson(answer.error())}};
-    if (!Say(json)) break;
+    if (!Send(json)) break;
   }
-  // Without waiting for kernels that may never end: the driver tidies up behind a process.
+  // Do not wait for kernels, which may never end. The driver cleans up after the process.
   _exit(0);
 }
 

@@ -1,7 +1,8 @@
-// The process that owns a GPU's context and runs candidates' kernels there: its host code is ours,
-// what it executes on the device is not. Started as `cupel gpu-worker N` with a socket as
-// descriptor 3 and shared memory as 4; ends when the socket closes, or by force after a fault or a
-// hang. SPDX-License-Identifier: Apache-2.0
+// The process that owns a GPU's context and runs candidates' kernels there. Its host code is ours,
+// but its device code is the candidate's. Started as `cupel gpu-worker N` with a socket as
+// descriptor 3 and shared memory as 4. It ends when the socket closes, or is killed after a fault
+// or a hang.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace cupel::gpu {

@@ -23,16 +23,16 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-/// Kernels are given 20 s (ReplayOptions); a worker that says nothing for longer hangs.
+/// Kernels may run for 20 s (ReplayOptions). A worker that does not answer for longer hangs.
 constexpr std::chrono::seconds kMostOfAPlan{20};
 
 std::map<std::string, std::string> Environment() {
   std::map<std::string, std::string> environment = os::CurrentEnvironment();
-  environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";  // as nvidia-smi counts
+  environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";  // number GPUs like nvidia-smi
   return environment;
 }
 
-/// One core does not fill the bus.
+/// Copies with several threads, because one core cannot use the full memory bandwidth.
 void Copy(std::span<const std::byte> from, std::byte* to) {
   constexpr size_t kWorthThreads = size_t{16} << 20;
   constexpr size_t kMostThreads = 4;
@@ -54,7 +54,7 @@ Status WorkerProcess::Begin() {
   if (process_) return {};
   int ends[2] = {-1, -1};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return Fail(ErrorCode::kIo, fmt::format("cannot make a socket: {}", std::strerror(errno)));
+    return Fail(ErrorCode::kIo, fmt::format("cannot create a socket: {}", std::strerror(errno)));
   }
   channel_ = os::Fd(ends[0]);
   const os::Fd theirs(ends[1]);
@@ -74,7 +74,7 @@ Status WorkerProcess::Begin() {
 Status WorkerProcess::Ensure() {
   TRY(Begin());
   if (ready_) return {};
-  auto hello = Read(SteadyClock::now() + options_.patience);
+  auto hello = Read(SteadyClock::now() + options_.request_timeout);
   if (!hello) End();
   TRY(hello);
   hello_ = std::move(*hello);
@@ -82,24 +82,25 @@ Status WorkerProcess::Ensure() {
   return {};
 }
 
-Result<Json> WorkerProcess::Ask(const Json& request, bool* gone) {
-  *gone = false;
+Result<Json> WorkerProcess::Ask(const Json& request, bool* worker_ended) {
+  *worker_ended = false;
   TRY(Ensure());
   const std::string frame = DumpJson(request);
   if (frame.size() > os::kMaxFrameBytes) {
-    return Fail(ErrorCode::kUnsupported,
-                fmt::format("unsupported: a plan that takes {} MB to describe, {} at most",
-                            frame.size() >> 20, os::kMaxFrameBytes >> 20));
+    return Fail(
+        ErrorCode::kUnsupported,
+        fmt::format("unsupported: the plan's JSON has {} MiB, more than the limit of {} MiB",
+                    frame.size() >> 20, os::kMaxFrameBytes >> 20));
   }
-  const auto deadline = SteadyClock::now() + kMostOfAPlan + options_.patience;
+  const auto deadline = SteadyClock::now() + kMostOfAPlan + options_.request_timeout;
   if (auto sent = os::WriteFrame(channel_.get(), frame, deadline); !sent) {
-    *gone = true;
+    *worker_ended = true;
     End();
     return tl::unexpected<Error>(sent.error());
   }
   auto answer = Read(deadline);
-  if (!answer && !is_word_) {
-    *gone = answer.error().code != ErrorCode::kCancelled;
+  if (!answer && !is_worker_error_) {
+    *worker_ended = answer.error().code != ErrorCode::kCancelled;
     End();
   }
   return answer;
@@ -111,7 +112,7 @@ void WorkerProcess::End() {
 }
 
 Result<Json> WorkerProcess::Read(SteadyClock::time_point deadline) {
-  is_word_ = false;
+  is_worker_error_ = false;
   os::FrameEnd end{};
   TRY_ASSIGN(const std::optional<std::string> frame, os::ReadFrame(channel_.get(), deadline, &end));
   if (!frame) {
@@ -121,7 +122,7 @@ Result<Json> WorkerProcess::Read(SteadyClock::time_point deadline) {
   }
   TRY_ASSIGN(Json json, ParseJson(*frame, "the GPU worker's answer"));
   if (json.is_object() && json.contains("error")) {
-    is_word_ = true;
+    is_worker_error_ = true;
     return tl::unexpected<Error>(ErrorFromJson(json["error"]));
   }
   return json;

@@ -1,4 +1,4 @@
-// cupel's end of a GPU worker: starts the process, asks, replaces it.
+// cupel's side of a GPU worker: starts the process, sends requests, replaces it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,22 +21,23 @@ class WorkerProcess {
  public:
   explicit WorkerProcess(EngineOptions options) : options_(std::move(options)) {}
 
-  /// Starts a worker when there is none, without waiting until it is ready.
+  /// Starts a worker if there is none. Does not wait until it is ready.
   Status Begin();
-  /// There is a worker, and it is ready.
+  /// Starts a worker if there is none, and waits until it is ready.
   Status Ensure();
-  /// One answer. What the worker says is wrong is its Error; kInternal with `gone` set when it died
-  /// or hung, after which there is none.
-  Result<Json> Ask(const Json& request, bool* gone);
-  /// What is still on the GPU ends with the process.
+  /// Sends a request and returns the answer, or the Error that the worker reported. If the worker
+  /// crashed or hung, sets `*worker_ended` and ends it.
+  Result<Json> Ask(const Json& request, bool* worker_ended);
+  /// Kills the worker. Its kernels on the GPU end with the process.
   void End();
   bool running() const { return process_.has_value(); }
 
   SharedMemory& memory() { return *memory_; }
-  const Json& hello() const { return hello_; }  // what the worker begins with
+  const Json& hello() const { return hello_; }  // the worker's first message
   int64_t generation() const { return generation_; }
 
-  /// Copies tensors to shared memory from `end` on, which moves behind them: [[at, bytes], …].
+  /// Copies tensors to shared memory from position `*end` on and moves `*end` behind them. Returns
+  /// their places as [[at, bytes], …].
   Result<Json> Write(std::span<const std::span<const std::byte>> tensors, uint64_t* end);
 
  private:
@@ -49,7 +50,7 @@ class WorkerProcess {
   Json hello_;
   int64_t generation_ = 0;
   bool ready_ = false;
-  bool is_word_ = false;  // the last error was said by the worker, which lives
+  bool is_worker_error_ = false;  // the worker reported the last error and is still running
 };
 
 }  // namespace cupel::gpu

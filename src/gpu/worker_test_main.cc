@@ -1,4 +1,4 @@
-// The test program is its own worker, as cupel is.
+// The test program is also the GPU worker, as the cupel program is.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 

@@ -49,11 +49,11 @@ Comparison Refuse(std::string code, std::string message) {
   return result;
 }
 
-/// What is wrong with the case itself, or empty.
+/// What is wrong with the case itself, or an empty string.
 std::string CaseProblem(const task::Output& want) {
   const bool exact = !IsFloating(want.dtype);
   if (want.truth.shape != want.shape || UsableCount(want.truth) < 0) {
-    return "the case's truth does not have the contract's shape";
+    return "the case's truth has the wrong shape";
   }
   if (want.truth.dtype != (exact ? want.dtype : DType::kF64)) {
     return "the case's truth has the wrong dtype";
@@ -77,15 +77,13 @@ std::string ErrorText(const Comparison& c, const Rule& rule, const Totals& total
   const char* noun = c.count == 1 ? "element is" : "elements are";
   std::string text = fmt::format("{} of {} {} wrong", c.wrong_count, c.count, noun);
   if (only_rms) {
-    return fmt::format("the RMS error is {:.3g} where {:.3g} is allowed", c.rms_error, c.rms_limit);
+    return fmt::format("the RMS error is {:.3g}, the limit is {:.3g}", c.rms_error, c.rms_limit);
   }
   if (totals.non_finite_wrong > 0) {
-    text +=
-        fmt::format(", {} of them NaN or infinite where the truth is not", totals.non_finite_wrong);
+    text += fmt::format(", {} of them NaN or infinite", totals.non_finite_wrong);
   }
   if (!rule.exact && c.max_error > c.max_limit) {
-    text +=
-        fmt::format(", the largest by {:.3g} where {:.3g} is allowed", c.max_error, c.max_limit);
+    text += fmt::format(", the largest error is {:.3g} (limit {:.3g})", c.max_error, c.max_limit);
   }
   return text;
 }
@@ -120,7 +118,8 @@ int ThreadsFor(int64_t count) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-/// What can be said without looking at elements: nothing, or that the case or the type is wrong.
+/// The result if elements need not be compared: the output is ignored, or the case or type is
+/// wrong.
 std::optional<Comparison> RefuseByType(const task::Tensor& got, const task::Output& want) {
   if (want.is_none) {
     Comparison result;
@@ -131,24 +130,24 @@ std::optional<Comparison> RefuseByType(const task::Tensor& got, const task::Outp
     return Refuse("broken_case", std::move(problem));
   }
   if (got.dtype != want.dtype) {
-    return Refuse("wrong_dtype", fmt::format("the output is {} where {} is wanted", Name(got.dtype),
-                                             Name(want.dtype)));
+    return Refuse("wrong_dtype",
+                  fmt::format("the output is {}, expected {}", Name(got.dtype), Name(want.dtype)));
   }
   if (got.shape != want.shape) {
-    return Refuse("wrong_shape", fmt::format("the output's shape is {} where {} is wanted",
+    return Refuse("wrong_shape", fmt::format("the output's shape is {}, expected {}",
                                              ShapeText(got.shape), ShapeText(want.shape)));
   }
   return std::nullopt;
 }
 
-/// What may be off, by the dtype and the error scale.
+/// Sets the error limits from the dtype and the error scale.
 void SetLimits(const task::Output& want, Comparison& result) {
   if (!IsFloating(want.dtype)) return;
   result.rms_limit = kRmsFactor * want.error_scale + AbsoluteFloor(want.dtype);
   result.max_limit = kMaxFactor * want.error_scale + AbsoluteFloor(want.dtype);
 }
 
-/// Error figures; true when all is right. Written so that a NaN anywhere refuses.
+/// Fills in the error figures and returns true if the output is right. A NaN anywhere rejects.
 bool Conclude(const Totals& totals, const task::Output& want, Comparison& result) {
   result.max_error = totals.max_error;
   if (totals.pairs > 0) {
@@ -167,7 +166,7 @@ Comparison CompareOn(int threads, const task::Tensor& got, const task::Output& w
   if (auto refusal = RefuseByType(got, want)) return *refusal;
   Comparison result;
   result.count = UsableCount(got);
-  if (result.count < 0) return Refuse("broken_case", "the output's bytes do not hold its shape");
+  if (result.count < 0) return Refuse("broken_case", "the output's storage and shape differ");
   SetLimits(want, result);
   const Scanner scan(got, want.truth, RuleFor(want.dtype, result.max_limit));
   Totals totals = scan.Run(threads);
@@ -176,7 +175,8 @@ Comparison CompareOn(int threads, const task::Tensor& got, const task::Output& w
     DescribeErrors(result, scan, totals, false, want);
     return result;
   }
-  // No element is far out, yet together they are: those beyond the RMS limit count as wrong.
+  // No single element is far out, but together they exceed the RMS limit: count each element beyond
+  // that limit as wrong.
   const Scanner strict(got, want.truth, RuleFor(want.dtype, result.rms_limit));
   totals = strict.Run(threads);
   result.wrong_count = totals.wrong;
@@ -188,7 +188,7 @@ Comparison CompareQuietly(const task::Tensor& got, const task::Output& want) {
   if (auto refusal = RefuseByType(got, want)) return *refusal;
   Comparison result;
   result.count = UsableCount(got);
-  if (result.count < 0) return Refuse("broken_case", "the output's bytes do not hold its shape");
+  if (result.count < 0) return Refuse("broken_case", "the output's storage and shape differ");
   SetLimits(want, result);
   const Scanner scan(got, want.truth, RuleFor(want.dtype, result.max_limit));
   Conclude(scan.Run(ThreadsFor(result.count)), want, result);
@@ -197,7 +197,7 @@ Comparison CompareQuietly(const task::Tensor& got, const task::Output& want) {
 
 Comparison CompareWritten(const engine::OutputTensor& got, const task::Output& want) {
   const auto size = static_cast<size_t>(SizeOf(got.dtype));
-  task::Tensor whole;  // its type alone
+  task::Tensor whole;  // only its type is used
   whole.dtype = got.dtype;
   whole.shape = got.shape;
   const int64_t all = UsableCount(want.truth);
@@ -210,7 +210,7 @@ Comparison CompareWritten(const engine::OutputTensor& got, const task::Output& w
     const auto from = static_cast<size_t>(result.count) * size;
     if (range.begin < 0 || count <= 0 || range.end > all ||
         got.bytes.size() < from + static_cast<size_t>(count) * size) {
-      return Refuse("broken_case", "the sampled elements do not lie in the output");
+      return Refuse("broken_case", "a sampled range lies outside the output");
     }
     task::Tensor part;
     part.dtype = got.dtype;
@@ -232,7 +232,7 @@ Comparison CompareWritten(const engine::OutputTensor& got, const task::Output& w
     result.count += count;
   }
   if (result.count == 0 && all > 0) {
-    return Refuse("wrong_result", "none of the blocks that were sampled wrote to the output");
+    return Refuse("wrong_result", "no sampled block wrote to the output");
   }
   if (Conclude(totals, want, result)) return result;
   result.message = fmt::format(

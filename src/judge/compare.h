@@ -1,6 +1,5 @@
-// Holds one output against its truth under the calibrated tolerance (docs/judging.md):
-//   accept if RMS error <= 16 E and largest error <= 128 E, each plus the absolute floor of the
-//   dtype.
+// Compares one output with its truth under the calibrated tolerance (docs/judging.md): accept if
+// RMS error <= 16 E and largest error <= 128 E, each plus the absolute floor of the dtype.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,9 +16,9 @@ namespace cupel::judge {
 inline constexpr double kRmsFactor = 16;
 inline constexpr double kMaxFactor = 128;
 
-/// What any result may be off by, absolutely: the smallest normal number, because flushed denormals
-/// are legal; for float16, which GPUs never flush and whose smallest normal is a visible 6e-5, the
-/// smallest denormal.
+/// The absolute error that is always allowed: the smallest normal number, because kernels may flush
+/// denormals. For float16, which GPUs never flush and whose smallest normal is a visible 6e-5, it
+/// is the smallest denormal.
 double AbsoluteFloor(DType dtype);
 
 struct WrongElement {
@@ -29,12 +28,11 @@ struct WrongElement {
 
 struct Comparison {
   bool ok = false;
-  /// "wrong_shape", "wrong_dtype", "not_finite", "wrong_result"; "broken_case" when the case itself
-  /// cannot be judged against (cupel's or the task's fault); empty when ok.
+  /// "wrong_shape", "wrong_dtype", "not_finite", "wrong_result"; "broken_case" if the case itself
+  /// is invalid (the fault of cupel or the task); empty if ok.
   std::string code;
-  std::string message;  // one sentence: what, and what is probably wrong when the pattern tells
-  std::string
-      pattern;  // stable name of that pattern ("all_zero", "tail"), empty when none is clear
+  std::string message;  // one sentence: what is wrong, and the probable cause if a pattern is clear
+  std::string pattern;  // stable name of that pattern ("all_zero", "tail"), empty if none is clear
   double rms_error = 0, max_error = 0;  // absolute, over finite pairs
   double rms_limit = 0, max_limit = 0;  // 16 E and 128 E, plus the floor
   int64_t wrong_count = 0, count = 0;
@@ -44,18 +42,19 @@ struct Comparison {
   double Severity() const;
 };
 
-/// `got` is contiguous and as large as its shape says. Uses all cores for large outputs; the result
-/// does not depend on their number.
+/// `got` must be contiguous and as large as its shape says. Uses all cores for large outputs; the
+/// result does not depend on their number.
 Comparison Compare(const task::Tensor& got, const task::Output& want);
 
-/// As Compare, of the elements alone that sampled blocks wrote; `count` is theirs. Says what is
-/// wrong, not why: the pattern of a few blocks misleads. Nothing written is wrong.
+/// Like Compare, but only for the elements that sampled blocks wrote; `count` counts those. The
+/// message does not explain the cause, because the pattern of a few blocks misleads. An output to
+/// which nothing was written is wrong.
 Comparison CompareWritten(const engine::OutputTensor& got, const task::Output& want);
 
-/// As Compare, for whoever asks whether and by how much, not where or why.
+/// Like Compare, but without a message, a pattern or the first wrong elements.
 Comparison CompareQuietly(const task::Tensor& got, const task::Output& want);
 
-/// As Compare on `threads` threads.
+/// Like Compare, on `threads` threads.
 Comparison CompareOn(int threads, const task::Tensor& got, const task::Output& want);
 
 }  // namespace cupel::judge

@@ -18,7 +18,7 @@ using Shape = std::vector<int64_t>;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-/// A truth of standard normals and a right float32 answer that a test then damages.
+/// A truth of standard normals and a right float32 answer, into which each test puts errors.
 struct Fixture {
   explicit Fixture(Shape dims) : shape(std::move(dims)) {
     int64_t n = 1;
@@ -47,7 +47,7 @@ struct Fixture {
   std::vector<float> got;
 };
 
-TEST(Compare, AcceptsWhatIsRightAndReportsItsError) {
+TEST(Compare, AcceptsRightOutputAndReportsError) {
   const Comparison c = Fixture({64, 128}).Judge();
   EXPECT_TRUE(c.ok) << c.message;
   EXPECT_EQ(c.count, 64 * 128);
@@ -57,7 +57,7 @@ TEST(Compare, AcceptsWhatIsRightAndReportsItsError) {
   EXPECT_TRUE(c.message.empty());
 }
 
-TEST(Compare, NamesTheFirstFiveWrongElements) {
+TEST(Compare, ListsFirstFiveWrongElements) {
   Fixture f({64, 128});
   for (int64_t i : {9, 200, 300, 4000, 5000, 6000}) f.got[static_cast<size_t>(i)] += 1;
   const Comparison c = f.Judge();
@@ -70,18 +70,18 @@ TEST(Compare, NamesTheFirstFiveWrongElements) {
   EXPECT_THAT(c.message, HasSubstr("6 of 8192 elements are wrong"));
 }
 
-TEST(Compare, RefusesOtherShapesAndDtypesWithoutBroadcasting) {
+TEST(Compare, RejectsOtherShapesAndDtypesWithoutBroadcasting) {
   Fixture f({4, 1});
   EXPECT_EQ(Compare(TensorOf(f.got, {4}, DType::kF32), f.Want()).code, "wrong_shape");
   EXPECT_EQ(Compare(TensorOf(f.got, {1, 4}, DType::kF32), f.Want()).code, "wrong_shape");
   const Comparison scalar = Compare(TensorOf(f.got, {}, DType::kF32), f.Want());
-  EXPECT_THAT(scalar.message, HasSubstr("shape is [] where [4, 1] is wanted"));
+  EXPECT_THAT(scalar.message, HasSubstr("shape is [], expected [4, 1]"));
   const Comparison dtype = Compare(TensorOf(f.truth, {4, 1}, DType::kF64), f.Want());
   EXPECT_EQ(dtype.code, "wrong_dtype");
-  EXPECT_THAT(dtype.message, HasSubstr("float64 where float32 is wanted"));
+  EXPECT_THAT(dtype.message, HasSubstr("float64, expected float32"));
 }
 
-TEST(Compare, NonFiniteIsWrongUnlessTheTruthIsTheSame) {
+TEST(Compare, RejectsNonFiniteUnlessTruthIsEqual) {
   Fixture f({100});
   f.truth[3] = kNan;
   f.truth[5] = kInf;
@@ -102,7 +102,7 @@ TEST(Compare, NonFiniteIsWrongUnlessTheTruthIsTheSame) {
   EXPECT_THAT(c.message, HasSubstr("1 of them NaN or infinite"));
 }
 
-TEST(Compare, RefusesManySmallErrorsByTheirRms) {
+TEST(Compare, RejectsManySmallErrorsByRms) {
   Fixture f({4096});
   Random random(3);
   const double step = 40 * f.Want().error_scale;  // below 128 E each, above 16 E together
@@ -114,7 +114,7 @@ TEST(Compare, RefusesManySmallErrorsByTheirRms) {
   EXPECT_THAT(c.message, HasSubstr("RMS error"));
 }
 
-TEST(Compare, IntegersAreExactBeyondDoublePrecision) {
+TEST(Compare, ComparesIntegersBeyondDoublePrecision) {
   const std::vector<int64_t> truth = {1, (int64_t{1} << 60) + 1};
   std::vector<int64_t> got = truth;
   task::Output want;
@@ -128,7 +128,7 @@ TEST(Compare, IntegersAreExactBeyondDoublePrecision) {
   EXPECT_EQ(c.wrong_count, 1);
 }
 
-TEST(Compare, FloorAllowsFlushedDenormalsButNotVisibleHalves) {
+TEST(Compare, FloorAllowsFlushedDenormalsButNotFlushedHalves) {
   Fixture f({16});
   for (double& t : f.truth) t *= 1e-40;
   f.Change([](double, int64_t) { return 0; });
@@ -146,9 +146,9 @@ TEST(Compare, FloorAllowsFlushedDenormalsButNotVisibleHalves) {
   EXPECT_TRUE(Compare(TensorOf(got, {16}, DType::kF16), want).ok);
 }
 
-TEST(Compare, AHalfThatStandsOutMayBeRounded) {
+TEST(Compare, AllowsRoundingOfLargeHalf) {
   std::vector<double> truth(4096, 1e-4);
-  truth[7] = 0.70018;  // 1.5e-4 from its neighbour among the halves
+  truth[7] = 0.70018;  // 1.5e-4 from the nearest half
   std::vector<uint16_t> got;
   for (const double t : truth) got.push_back(FloatToHalf(static_cast<float>(t)));
   task::Output want;
@@ -162,7 +162,7 @@ TEST(Compare, AHalfThatStandsOutMayBeRounded) {
   EXPECT_FALSE(Compare(TensorOf(got, {4096}, DType::kF16), want).ok);
 }
 
-TEST(Compare, ACaseWithoutAUsableScaleIsNotTheCandidatesFault) {
+TEST(Compare, ReportsBrokenCaseForInvalidScaleOrTruth) {
   Fixture f({4});
   for (double scale : {std::nan(""), static_cast<double>(kInf), -1.0}) {
     task::Output want = f.Want();
@@ -174,11 +174,11 @@ TEST(Compare, ACaseWithoutAUsableScaleIsNotTheCandidatesFault) {
   EXPECT_EQ(Compare(TensorOf(f.got, {4}, DType::kF32), want).code, "broken_case");
 }
 
-TEST(Compare, EmptyOutputsAreRight) {
+TEST(Compare, AcceptsEmptyOutput) {
   EXPECT_TRUE(Fixture({5, 0}).Judge().ok) << Fixture({5, 0}).Judge().message;
 }
 
-TEST(Compare, ThreadsDoNotChangeTheFigures) {
+TEST(Compare, ResultDoesNotDependOnThreads) {
   Fixture f({1500, 1000});
   f.Change([](double t, int64_t i) { return i % 100000 == 99 ? t + 1 : t; });
   const task::Tensor got = TensorOf(f.got, f.shape, DType::kF32);
@@ -189,7 +189,7 @@ TEST(Compare, ThreadsDoNotChangeTheFigures) {
   EXPECT_EQ(one.wrong_count, 15);
 }
 
-/// The fixture's answer at `ranges` alone, as an engine hands it over.
+/// The fixture's answer restricted to `ranges`, as an engine returns it.
 engine::OutputTensor Sampled(const Fixture& fixture, std::vector<engine::ElementRange> ranges) {
   engine::OutputTensor output;
   output.shape = fixture.shape;
@@ -204,7 +204,7 @@ engine::OutputTensor Sampled(const Fixture& fixture, std::vector<engine::Element
   return output;
 }
 
-TEST(CompareWritten, JudgesWhatWasWrittenAlone) {
+TEST(CompareWritten, IgnoresUnwrittenElements) {
   Fixture fixture({64, 128});
   fixture.got[1000] = kNan;
   EXPECT_FALSE(fixture.Judge().ok);
@@ -215,7 +215,7 @@ TEST(CompareWritten, JudgesWhatWasWrittenAlone) {
   EXPECT_GT(c.rms_error, 0);
 }
 
-TEST(CompareWritten, SeesAWrongElementAndSaysWhere) {
+TEST(CompareWritten, ReportsIndexOfWrongElement) {
   Fixture fixture({64, 128});
   fixture.got[1000] += 1;
   const Comparison c = CompareWritten(Sampled(fixture, {{10, 20}, {900, 1100}}), fixture.Want());
@@ -226,12 +226,12 @@ TEST(CompareWritten, SeesAWrongElementAndSaysWhere) {
   EXPECT_THAT(c.message, HasSubstr("sampled blocks"));
 }
 
-TEST(CompareWritten, NothingWrittenIsWrong) {
+TEST(CompareWritten, RejectsOutputWithNothingWritten) {
   const Fixture fixture({64, 128});
   EXPECT_FALSE(CompareWritten(Sampled(fixture, {}), fixture.Want()).ok);
 }
 
-TEST(CompareWritten, RefusesOtherTypesAndRangesOutside) {
+TEST(CompareWritten, RejectsOtherShapesAndInvalidRanges) {
   const Fixture fixture({64, 128});
   engine::OutputTensor output = Sampled(fixture, {{0, 128}});
   output.written = {{0, 129}};  // more than its bytes hold

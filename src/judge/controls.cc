@@ -17,25 +17,25 @@ namespace {
 
 constexpr int64_t kTile = 16;      // rows or columns of a tile, at most
 constexpr size_t kMostInputs = 4;  // of the output's own shape
-constexpr int64_t kFew = 4;        // numbers that may all be close by chance
-constexpr double kOwnError = 1.5;  // E beyond so many times its least is the task's own doing
+constexpr int64_t kFew = 4;        // so few numbers may all be close by chance
+constexpr double kOwnError = 1.5;  // if E exceeds this multiple of its minimum, the task causes it
 
 constexpr const char* kOtherSeed = "other_seed";
 
 using Bytes = std::vector<std::byte>;
 
-/// What to say of a control that passes because it is no wrong answer.
+/// A wrong answer, and the text that explains why it passes if it is in fact right.
 struct Wrong {
   std::string name;
   Bytes answer;
   std::string when_right;
-  bool is_part = false;  // most of it is right: in a large output its RMS error is thinned out
+  bool is_part = false;  // only a part is wrong, which a large output's RMS error would hide
 };
 
-/// The control's error as a multiple of what is allowed.
+/// The control's error as a multiple of the limit.
 double DistanceOf(const MatrixView& view, const Wrong& wrong) {
   const Comparison c = CompareQuietly(view.TensorOf(wrong.answer), view.want());
-  if (!c.ok && !(c.Severity() > 1)) return INFINITY;  // NaN or infinite where the truth is not
+  if (!c.ok && !(c.Severity() > 1)) return INFINITY;  // NaN or infinite, unlike the truth
   if (!wrong.is_part || !(c.rms_limit > 0)) return c.Severity();
   const double thinned = c.rms_error / c.rms_limit * std::sqrt(view.Share());
   return std::max(thinned, c.max_error / c.max_limit);
@@ -65,7 +65,8 @@ struct Tile {
   int64_t row, rows, column, columns;
 };
 
-/// The last tile of rows, the last of columns, and one in the middle; empty where there is but one.
+/// The last tile of rows, the last tile of columns, and one in the middle. Omits tiles for which
+/// the output is too small.
 std::vector<Tile> TilesOf(const MatrixView& view) {
   const int64_t rows = view.rows(), columns = view.columns();
   const int64_t high = std::clamp<int64_t>(rows / 4, 1, kTile);
@@ -79,14 +80,14 @@ std::vector<Tile> TilesOf(const MatrixView& view) {
   return tiles;
 }
 
-/// The reference with one tile as if nobody had written it: zeros, or what another tile holds.
+/// The reference with one tile left unwritten: zeros, or the contents of a neighbouring tile.
 Bytes Without(const MatrixView& view, const Tile& tile, bool zero) {
   Bytes answer = view.Reference();
   const auto size = static_cast<size_t>(view.element_size());
   const auto at = [&](int64_t row, int64_t column) {
     return static_cast<size_t>(row * view.columns() + column) * size;
   };
-  // A tile of columns takes the columns before it, any other the rows.
+  // A tile of columns is filled from the columns before it, any other tile from other rows.
   const bool by_columns = tile.rows == view.rows();
   const Bytes right = answer;
   for (int64_t row = tile.row; row < tile.row + tile.rows; ++row) {
@@ -117,14 +118,14 @@ void TryTiles(const MatrixView& view, size_t output, std::vector<Control>& all) 
                        "the truth is zero there", true}));
     all.push_back(Try(view, output,
                       {fmt::format("{}_stale", tile.name), Without(view, tile, false),
-                       "the truth is the same in the tile beside", true}));
+                       "the truth is the same in the neighbouring tile", true}));
   }
   for (const char* name : {"tail_rows", "tail_columns", "inner_tile"}) {
-    if (tried.count(name) == 0) all.push_back(Skip(name, output, "the output is too small for it"));
+    if (tried.count(name) == 0) all.push_back(Skip(name, output, "the output is too small"));
   }
 }
 
-/// Formats one step below a contract: name and explicit bits of the significand.
+/// The formats one step below a dtype: name and explicit bits of the significand.
 std::vector<std::pair<const char*, int>> ShorterThan(DType dtype) {
   switch (dtype) {
     case DType::kF64:
@@ -139,7 +140,7 @@ std::vector<std::pair<const char*, int>> ShorterThan(DType dtype) {
   }
 }
 
-/// What E is at least, as a share of the output's scale (docs/judging.md).
+/// The minimum of E, as a share of the output's scale (docs/judging.md).
 double LeastError(DType dtype) {
   const double u = UnitRoundoff(dtype);
   return u <= UnitRoundoff(DType::kF32) ? 4 * u : u / 2;
@@ -156,14 +157,14 @@ void TryShorter(const MatrixView& view, size_t output, std::vector<Control>& all
         Try(view, output,
             {fmt::format("rounded_to_{}", format), view.Rounded(bits),
              fmt::format("all numbers of the truth are representable in {}", format)});
-    // Where nobody can compute it better than this, a shorter format is as right as PyTorch.
+    // If the task cannot be computed more accurately, a shorter format is as right as PyTorch.
     const double least = LeastError(want.dtype) * view.Scale();
     if (control.Passes() && view.count() < kFew) {
-      control.skipped = "so few numbers may be nearly representable by chance";
+      control.skipped = "so few numbers can be nearly representable by chance";
     } else if (control.Passes() && want.error_scale > kOwnError * least) {
-      control.skipped = fmt::format(
-          "the task's own error, {:.2g} of the output's scale, is as large as that of {}",
-          want.error_scale / view.Scale(), format);
+      control.skipped =
+          fmt::format("the task's own error, {:.2g} of the output's scale, is as large as {}'s",
+                      want.error_scale / view.Scale(), format);
     }
     all.push_back(std::move(control));
   }
@@ -186,8 +187,8 @@ void TryInputs(const MatrixView& view, const task::Case& wanted, size_t output,
   }
 }
 
-/// All that one case is enough for.
-std::vector<Control> TriedAt(const task::Case& wanted) {
+/// All controls that need only one case.
+std::vector<Control> TryAll(const task::Case& wanted) {
   std::vector<Control> all;
   for (size_t i = 0; i < wanted.outputs.size(); ++i) {
     const auto view = MatrixView::Of(wanted.outputs[i]);
@@ -208,7 +209,7 @@ std::vector<Control> TriedAt(const task::Case& wanted) {
 }  // namespace
 
 void Controls::TryFirst(const task::Case& wanted) {
-  all_ = TriedAt(wanted);
+  all_ = TryAll(wanted);
   answers_.resize(wanted.outputs.size());
   for (size_t i = 0; i < wanted.outputs.size(); ++i) {
     if (const auto view = MatrixView::Of(wanted.outputs[i])) answers_[i] = view->Reference();
@@ -221,10 +222,10 @@ void Controls::TryOther(const task::Case& wanted) {
     return control.name != kOtherSeed && control.Passes();
   };
   if (std::none_of(all_.begin(), all_.end(), passes)) return;
-  const std::vector<Control> tried = TriedAt(wanted);
+  const std::vector<Control> tried = TryAll(wanted);
   for (Control& control : all_) {
     if (!passes(control)) continue;
-    // Of few numbers a wrong one may lie close to the truth by chance, but not in case after case.
+    // With few numbers, a wrong answer may be close to the truth by chance, but not in every case.
     const auto now = std::find_if(tried.begin(), tried.end(), [&](const Control& other) {
       return other.name == control.name && other.output == control.output;
     });
@@ -235,12 +236,12 @@ void Controls::TryOther(const task::Case& wanted) {
 void Controls::TryOthersAnswers(const task::Case& wanted) {
   for (size_t i = 0; i < std::min(answers_.size(), wanted.outputs.size()); ++i) {
     const auto view = MatrixView::Of(wanted.outputs[i]);
-    // Of another size: whoever returns it is refused for that.
+    // Outputs of another size are rejected for their size.
     if (!view || answers_[i].size() != view->Reference().size()) continue;
     const auto before = std::find_if(all_.begin(), all_.end(), [&](const Control& earlier) {
       return earlier.name == kOtherSeed && earlier.output == i;
     });
-    // Two numbers may lie close by chance: one case that tells them apart is enough.
+    // Two numbers may be close by chance: one case that distinguishes them is enough.
     if (before != all_.end() && before->distance > 1) continue;
     Control control = Try(*view, i, {kOtherSeed, answers_[i], "two seeds have the same truth"});
     if (before == all_.end()) {
@@ -255,8 +256,8 @@ std::string PassingText(const std::vector<Control>& controls) {
   std::string text;
   for (const Control& control : controls) {
     if (!control.Passes()) continue;
-    text += fmt::format("{}{} passes at output {} ({:.2g} of what is allowed)",
-                        text.empty() ? "" : ", ", control.name, control.output, control.distance);
+    text += fmt::format("{}{} passes at output {} ({:.2g} of the limit)", text.empty() ? "" : ", ",
+                        control.name, control.output, control.distance);
   }
   return text;
 }

@@ -1,5 +1,6 @@
-// Negative controls: wrong answers, made from a case, that the judge's own comparison must refuse.
-// A setting at which one of them passes cannot tell right from wrong (docs/judging.md).
+// Negative controls: wrong answers, made from a case, that the judge's own comparison must reject.
+// If one of them passes at a setting, that setting cannot distinguish right from wrong
+// (docs/judging.md).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,25 +14,25 @@
 
 namespace cupel::judge {
 
-/// One wrong answer at one output, the other outputs being right.
+/// One wrong answer at one output; the other outputs are right.
 struct Control {
   std::string name;      // stable: "zeros", "tail_rows_zero" …
   size_t output = 0;     // position in the result
-  std::string skipped;   // why it says nothing here; empty: it was tried
-  double distance = 0;   // its error as a multiple of what is allowed
-  int64_t elements = 0;  // compared; of large outputs the last ones alone
+  std::string skipped;   // why it was not tried; empty if it was tried
+  double distance = 0;   // its error as a multiple of the limit
+  int64_t elements = 0;  // number compared; only the last rows of a large output
 
-  /// The judge takes this wrong answer for a right one.
+  /// True if the judge accepts this wrong answer.
   bool Passes() const { return skipped.empty() && !(distance > 1); }
 };
 
 /// The controls of one setting, from its first cases.
 class Controls {
  public:
-  /// All that one case is enough for. Keeps a bounded piece of its answers.
+  /// Tries all controls that need only one case. Keeps a bounded part of the case's answers.
   void TryFirst(const task::Case& wanted);
-  /// The first case's answers in place of this one's, and again what has passed: one case that
-  /// tells a wrong answer is enough.
+  /// Tries the first case's answers in place of this case's, and retries controls that passed. A
+  /// control that fails in one case is enough.
   void TryOther(const task::Case& wanted);
 
   const std::vector<Control>& all() const { return all_; }
@@ -44,7 +45,7 @@ class Controls {
   std::vector<std::vector<std::byte>> answers_;  // of the first case, by output
 };
 
-/// "zeros passes at output 0 (0.31 of what is allowed)" for each that passes; empty: none does.
+/// "zeros passes at output 0 (0.31 of the limit)" for each control that passes; empty if none does.
 std::string PassingText(const std::vector<Control>& controls);
 
 Json ToJson(const Control& control);

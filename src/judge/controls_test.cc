@@ -54,7 +54,7 @@ std::vector<Control> Try(const task::Case& first) {
   return controls.Take();
 }
 
-TEST(Controls, WhatPassesByChanceIsTriedAtTheNextCase) {
+TEST(Controls, RetriesPassingControlAtNextCase) {
   const auto lucky = [random = Random(1)](int64_t i) mutable {
     return i == 6 ? 1e-9 : Normal(random);
   };
@@ -69,7 +69,7 @@ TEST(Controls, WhatPassesByChanceIsTriedAtTheNextCase) {
   EXPECT_EQ(PassingText(controls.all()), "");
 }
 
-TEST(Controls, AllAreRefusedWhereTheTruthIsNotTrivial) {
+TEST(Controls, AllFailIfTruthIsNotTrivial) {
   const Owned first({64, 100}, Normals(1)), second({64, 100}, Normals(2));
   Controls controls;
   controls.TryFirst(first.wanted);
@@ -84,11 +84,11 @@ TEST(Controls, AllAreRefusedWhereTheTruthIsNotTrivial) {
     EXPECT_GT(control.distance, 1) << name;
     EXPECT_EQ(control.elements, 6400) << name;
   }
-  // One row of 64 is a 64th of the squares: the distances are those of the judge's own limits.
+  // One row of 64 is a 64th of the squares: the distances use the judge's own limits.
   EXPECT_NEAR(Find(controls.all(), "zeros").distance, 1 / (16 * 4 * 0x1p-24), 2);
 }
 
-TEST(Controls, TrivialTruthsAreSkippedWithTheReason) {
+TEST(Controls, SkipsControlsOfTrivialTruth) {
   const auto zeros = Try(Owned({8, 8}, [](int64_t) { return 0; }).wanted);
   EXPECT_EQ(Find(zeros, "zeros").skipped, "the truth is all zeros");
   EXPECT_EQ(Find(zeros, "inner_tile_zero").skipped, "the truth is zero there");
@@ -100,21 +100,21 @@ TEST(Controls, TrivialTruthsAreSkippedWithTheReason) {
   EXPECT_EQ(PassingText(ones), "");
 }
 
-TEST(Controls, AScalarHasNoTilesAndIsItsOwnMean) {
+TEST(Controls, SkipsTilesAndMeanOfScalar) {
   const auto scalar = Try(Owned({}, [](int64_t) { return 0.7; }).wanted);
   EXPECT_GT(Find(scalar, "zeros").distance, 1);
   EXPECT_NE(Find(scalar, "mean").skipped, "");
-  EXPECT_EQ(Find(scalar, "tail_rows").skipped, "the output is too small for it");
+  EXPECT_EQ(Find(scalar, "tail_rows").skipped, "the output is too small");
   EXPECT_GT(Find(scalar, "rounded_to_tf32").distance, 1);
   EXPECT_EQ(PassingText(scalar), "");
 }
 
-TEST(Controls, OneThatPassesIsNamed) {
+TEST(Controls, ListsPassingControls) {
   // The error scale is as large as the output itself.
   const auto lost = Try(Owned({32, 32}, Normals(3), 0.5).wanted);
   EXPECT_TRUE(Find(lost, "zeros").Passes());
-  EXPECT_THAT(PassingText(lost), HasSubstr("zeros passes at output 0 (0.12 of what is allowed)"));
-  // Nearly constant, and nothing shows a difference.
+  EXPECT_THAT(PassingText(lost), HasSubstr("zeros passes at output 0 (0.12 of the limit)"));
+  // A nearly constant truth with a large error scale.
   const auto flat =
       Try(Owned(
               {32, 32}, [](int64_t i) { return 1 + 1e-3 * static_cast<double>(i % 7); }, 1e-3)
@@ -123,7 +123,7 @@ TEST(Controls, OneThatPassesIsNamed) {
   EXPECT_FALSE(Find(flat, "zeros").Passes());
 }
 
-TEST(Controls, RoundingMayPassWhereTheTaskItselfIsAsInexact) {
+TEST(Controls, SkipsRoundingIfTaskErrorIsAsLarge) {
   const auto controls = Try(Owned({64, 64}, Normals(4), 0x1p-12).wanted);
   const Control control = Find(controls, "rounded_to_tf32");
   EXPECT_THAT(control.skipped, HasSubstr("the task's own error"));
@@ -131,7 +131,7 @@ TEST(Controls, RoundingMayPassWhereTheTaskItselfIsAsInexact) {
   EXPECT_EQ(PassingText(controls), "");
 }
 
-TEST(Controls, AnInputOfTheSameKindIsTried) {
+TEST(Controls, TriesInputOfSameShapeAndDtype) {
   Owned own({4, 4}, Normals(5));
   std::vector<float> transposed(16), narrow(4);
   for (size_t i = 0; i < 16; ++i) transposed[i % 4 * 4 + i / 4] = own.reference[i];
@@ -144,7 +144,7 @@ TEST(Controls, AnInputOfTheSameKindIsTried) {
   EXPECT_GT(Find(Try(own.wanted), "input_1").distance, 1);
 }
 
-TEST(Controls, IntegersAreHeldExactly) {
+TEST(Controls, ComparesIntegersExactly) {
   std::vector<int64_t> values;
   for (int64_t i = 0; i < 64; ++i) values.push_back(i * i % 17);
   task::Output output;
@@ -161,7 +161,7 @@ TEST(Controls, IntegersAreHeldExactly) {
   EXPECT_EQ(PassingText(controls), "");
 }
 
-TEST(Controls, TwoSeedsOfOneTruthAreSkipped) {
+TEST(Controls, SkipsOtherSeedIfTruthIsEqual) {
   const Owned same({4, 4}, Normals(6));
   Controls controls;
   controls.TryFirst(same.wanted);
@@ -169,7 +169,7 @@ TEST(Controls, TwoSeedsOfOneTruthAreSkipped) {
   EXPECT_EQ(Find(controls.all(), "other_seed").skipped, "two seeds have the same truth");
 }
 
-TEST(Controls, TwoSeedsThatAreCloseByChanceAreTriedOnFurtherCases) {
+TEST(Controls, RetriesOtherSeedAtFurtherCases) {
   const Owned first({}, [](int64_t) { return 2.3; });
   const Owned close({}, [](int64_t) { return 2.3 * (1 + 0x1p-20); });
   const Owned far({}, [](int64_t) { return 2.4; });
@@ -183,7 +183,7 @@ TEST(Controls, TwoSeedsThatAreCloseByChanceAreTriedOnFurtherCases) {
   EXPECT_EQ(PassingText(controls.all()), "");
 }
 
-TEST(Controls, OfALargeOutputTheLastRowsStandForAll) {
+TEST(Controls, UsesLastRowsOfLargeOutput) {
   constexpr int64_t kRows = 3 << 12, kColumns = 1 << 9;  // six times the bound
   const auto value = [](int64_t i) {
     return i / kColumns < kRows - 1 ? 1e-3 : 1.0 + static_cast<double>(i % kColumns);
@@ -194,7 +194,7 @@ TEST(Controls, OfALargeOutputTheLastRowsStandForAll) {
   EXPECT_GT(zeros.distance, 1);
 }
 
-TEST(Controls, IgnoredAndEmptyOutputsSaySo) {
+TEST(Controls, SkipsIgnoredAndEmptyOutputs) {
   task::Case wanted;
   wanted.outputs.resize(2);
   wanted.outputs[0].is_none = true;

@@ -11,7 +11,7 @@ Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Js
 
 Json DimsJson(plan::Dim3 dim) { return Json::array({dim.x, dim.y, dim.z}); }
 
-/// Members that are zero are left out: most lines have few.
+/// Omits members that are zero, because most lines have few others.
 Json LineJson(const engine::LineCounters& line) {
   Json json = {{"file", line.file}, {"line", line.line}};
   const engine::WorkCounts& w = line.work;

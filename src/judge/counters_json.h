@@ -1,4 +1,4 @@
-// What an engine counted, as JSON (docs/formats/verdict.md). SPDX-License-Identifier: Apache-2.0
+// An engine's counters as JSON (docs/formats/verdict.md). SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "base/json.h"
@@ -6,7 +6,7 @@
 
 namespace cupel::judge {
 
-/// With at most `most_lines` of its lines.
+/// Includes at most `most_lines` lines.
 Json CountersJson(const engine::LaunchCounters& launch, size_t most_lines = 16);
 
 }  // namespace cupel::judge

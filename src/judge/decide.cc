@@ -1,5 +1,5 @@
-// From setting reports to a decision with reasons: causes (what the engine found) before effects
-// (wrong numbers), each once. SPDX-License-Identifier: Apache-2.0
+// Makes a decision with reasons from setting reports. Causes (the engine's findings) come before
+// effects (wrong numbers), each once. SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,13 +14,13 @@ namespace cupel::judge {
 namespace {
 
 constexpr size_t kMaxReasons = 20;
-constexpr size_t kMaxNamed = 4;  // settings in an "also in"
+constexpr size_t kMaxNamed = 4;  // settings listed after "also in"
 constexpr size_t kMaxWhy = 300;
 
-/// Reasons by what makes them the same, in the order of first sight.
+/// Merges equal reasons, in the order in which they first appeared.
 class Collector {
  public:
-  /// `trials`: a repetition within one setting is another trial, else it is the same thing again.
+  /// If `trials`, a repetition within one setting counts as another trial; else it is ignored.
   void Add(const std::string& key, Reason reason, const std::string& setting, bool trials = false) {
     auto [it, fresh] = at_.try_emplace(key, entries_.size());
     if (fresh) entries_.push_back({std::move(reason), setting, {}, {}, 0});
@@ -87,18 +87,18 @@ std::string Text(const engine::Finding& finding) {
 
 struct Collected {
   Collector problems, findings, comparisons;
-  std::set<std::string> warned;  // what was remarked where, of all settings
+  std::set<std::string> warned;  // code, kernel and place of each warning, over all settings
   bool broken_case = false;
 };
 
-/// A warning that explains wrong results, where there are such: the kernel worked with values that
-/// are undefined. Alone it is no more than a remark, because such values may be dropped.
+/// True for a warning that explains wrong results: the kernel used undefined values. Without wrong
+/// results it is only a remark, because the kernel may discard such values.
 bool IsCause(const engine::Finding& finding) {
   static constexpr std::string_view kCauses[] = {
       "uninitialized_shared", "uninitialized_global", "uninitialized_register",
       "uninitialized_local",  "missing_copy_wait",    "store_conflict",
       "missing_syncwarp",     "shared_race",          "global_race"};
-  // A mask that leaves out executing lanes gives them their values all the same.
+  // A mask that omits executing lanes still gives them their values.
   if (finding.code == "shuffle_inactive_lane") {
     return finding.message.find("undefined") != std::string::npos;
   }
@@ -112,7 +112,7 @@ bool HasWrongOutputs(const SettingReport& setting) {
   });
 }
 
-/// Nobody listed a derived size: whoever reads the reason has to know where it came from.
+/// The task does not list derived sizes, so the reason must say where the size came from.
 std::string SizeText(const SettingReport& setting) {
   if (setting.derived.empty()) return "";
   return fmt::format("; at sizes derived from the task's first setting ({})", setting.derived);
@@ -134,7 +134,7 @@ bool CollectTrials(const SettingReport& setting, Collected& all) {
     }
     if (trial.ok || explained) continue;
     failed = true;
-    // The engine's finding says more, when there is one; else the bare fact must not get lost.
+    // An error finding says more than this. Without one, the failure itself must be reported.
     const bool found = std::any_of(
         setting.findings.begin(), setting.findings.end(),
         [](const engine::Finding& f) { return f.severity == engine::Severity::kError; });
@@ -148,7 +148,7 @@ bool CollectTrials(const SettingReport& setting, Collected& all) {
   return failed;
 }
 
-/// True when the setting speaks against the candidate.
+/// True if the setting counts against the candidate.
 bool CollectSetting(const SettingReport& setting, Verdict& verdict, Collected& all) {
   bool failed = !setting.problems.empty();
   for (Reason problem : setting.problems) {
@@ -179,10 +179,10 @@ std::string JoinIds(const std::vector<std::string>& ids) { return NameSome(ids, 
 struct Tally {
   int passed = 0, failed = 0, unsupported = 0;
   std::vector<std::string> no_reference, not_run, cannot_judge, refused;
-  std::string why_no_reference;  // at the first of them
+  std::string why_no_reference;  // from the first of these settings
 };
 
-/// True for a setting that says nothing about the candidate.
+/// True if the setting says nothing about the candidate.
 bool SetAside(const SettingReport& setting, Verdict& verdict, Tally& tally) {
   if (setting.status == "no_reference") {
     if (tally.no_reference.empty()) tally.why_no_reference = setting.note;
@@ -203,7 +203,7 @@ bool SetAside(const SettingReport& setting, Verdict& verdict, Tally& tally) {
 
 Tally Judge(Verdict& verdict, Collected& all) {
   Tally tally;
-  // Sizes that nobody listed do not stand in for those that the task asks for.
+  // A passed setting at a derived size does not replace the settings that the task lists.
   const bool any_listed =
       std::any_of(verdict.settings.begin(), verdict.settings.end(),
                   [](const SettingReport& setting) { return setting.derived.empty(); });
@@ -215,7 +215,7 @@ Tally Judge(Verdict& verdict, Collected& all) {
       ++(setting.unsupported ? tally.unsupported : tally.failed);
       continue;
     }
-    // "passed" is earned by trials, not by the word alone.
+    // "passed" counts only if there are trials.
     if (setting.status == "failed" && !setting.trials.empty()) {
       ++tally.failed;
       all.problems.Add("setting_failed", {"setting_failed", setting.note, setting.id}, setting.id);
@@ -266,7 +266,7 @@ Decision Conclude(const Tally& tally, bool broken_case, bool reasons_given, Verd
   return Decision::kAccepted;
 }
 
-/// What the task does not ask for and the kernel cannot do, each once.
+/// Adds a note for each limit: what the kernel cannot do and the task does not require.
 void NoteLimits(Verdict& verdict) {
   std::vector<std::pair<std::string, std::vector<std::string>>> limits;
   for (const SettingReport& setting : verdict.settings) {
@@ -282,8 +282,8 @@ void NoteLimits(Verdict& verdict) {
   }
 }
 
-/// Kernels are written for a task's sizes: that one fails at others alone must not be overlooked.
-void NoteStandIns(Verdict& verdict) {
+/// If the kernel fails only at reduced sizes, says so: kernels are written for a task's own sizes.
+void NoteReducedSizes(Verdict& verdict) {
   const SettingReport* first = nullptr;
   for (const SettingReport& setting : verdict.settings) {
     if (setting.status != "failed") continue;
@@ -291,10 +291,11 @@ void NoteStandIns(Verdict& verdict) {
     if (first == nullptr) first = &setting;
   }
   if (first == nullptr) return;
-  verdict.notes.insert(verdict.notes.begin(),
-                       fmt::format("what fails does so at smaller sizes that stand in for the "
-                                   "task's own ({}: {} for {}): --full-size tries these",
-                                   first->id, first->description, first->reduced));
+  verdict.notes.insert(
+      verdict.notes.begin(),
+      fmt::format("the kernel failed only at smaller sizes used in place of the task's own "
+                  "({}: {} instead of {}); use --full-size to try the task's own sizes",
+                  first->id, first->description, first->reduced));
 }
 
 }  // namespace
@@ -319,11 +320,11 @@ Verdict Decide(Verdict verdict) {
     verdict.reasons.resize(kMaxReasons);
   }
   if (!tally.no_reference.empty()) {
-    verdict.notes.push_back("not judged, the task's own reference fails there: " +
+    verdict.notes.push_back("not judged, because the task's own reference fails there: " +
                             JoinIds(tally.no_reference));
   }
   NoteLimits(verdict);
-  if (verdict.decision == Decision::kRejected) NoteStandIns(verdict);
+  if (verdict.decision == Decision::kRejected) NoteReducedSizes(verdict);
   if (!tally.cannot_judge.empty() && tally.passed > 0) {
     verdict.notes.push_back("not judged, because wrong answers pass there: " +
                             JoinIds(tally.cannot_judge));

@@ -25,7 +25,7 @@ Total Sum(const std::vector<const Established*>& settings, size_t output) {
   Total total;
   for (const Established* one : settings) {
     total.tolerance += one->tolerance_inputs;
-    // Where this output is of integers nothing was to be followed: a task may have both.
+    // A task may have both kinds of outputs; shadows do not follow integer outputs.
     const bool followed = output >= one->outputs.size() || one->outputs[output].is_float;
     total.shadow += followed ? one->shadow_inputs : 0;
     total.tiny += followed ? one->tiny_inputs : 0;
@@ -75,10 +75,11 @@ std::string ShadowText(const Total& t, const std::vector<std::string>& not_follo
           100 * static_cast<double>(t.sum.reset) / elements,
           not_followed.empty()
               ? std::string("integer arithmetic on a float's bits or a rounding to integers")
-              : fmt::format("what is not followed ({})", fmt::join(not_followed, ", ")));
+              : fmt::format("instructions that shadows do not follow ({})",
+                            fmt::join(not_followed, ", ")));
     }
     if (t.sum.doubtful > 0) {
-      why += fmt::format("{}{:.3g} % hang on a comparison that rounding decides",
+      why += fmt::format("{}{:.3g} % of the elements depend on a comparison that rounding decides",
                          why.empty() ? "" : ", ",
                          100 * static_cast<double>(t.sum.doubtful) / elements);
     }
@@ -89,7 +90,7 @@ std::string ShadowText(const Total& t, const std::vector<std::string>& not_follo
   if (t.sum.reset < t.sum.elements) {
     const char* verdict =
         t.sum.reduced_precision ? ", far above float32's: it computes in a shorter format" : "";
-    parts.push_back(fmt::format("its own rounding is {:.2g} of the output's scale (RMS){}",
+    parts.push_back(fmt::format("the kernel's own rounding is {:.2g} of the output's scale (RMS){}",
                                 t.sum.own_rms, verdict));
   }
   return fmt::format("{}", fmt::join(parts, "; "));
@@ -206,11 +207,12 @@ std::vector<std::string> EstablishedTexts(const std::vector<const Established*>&
       text += "; no exact trial: " + total.exact_note;
     }
     if (total.schedules > 0) {
-      text += fmt::format("; the same in {} other order{} of blocks and warps", total.schedules,
+      text += fmt::format("; same result in {} other order{} of blocks and warps", total.schedules,
                           total.schedules == 1 ? "" : "s");
     }
     if (!total.twin.empty()) {
-      text += fmt::format("; beyond the tolerance at smaller sizes where need be ({})", total.twin);
+      text += fmt::format("; large settings checked beyond the tolerance at smaller sizes ({})",
+                          total.twin);
     }
     texts.push_back(std::move(text));
   }
@@ -241,8 +243,8 @@ Comparison CompareExactly(const task::Tensor& got, const task::Output& want) {
   if (c.ok) return c;
   c.code = "not_exact";
   c.message = fmt::format(
-      "{} of {} elements are wrong on inputs of small integers, where every partial result is "
-      "exact in float32 whatever the order of summation: this is no rounding",
+      "{} of {} elements are wrong on inputs of small integers: every partial result is exact in "
+      "float32 in any order of summation, so this is not a rounding error",
       c.wrong_count, c.count);
   return c;
 }

@@ -1,5 +1,5 @@
-// What a wrong output shows, gathered in one pass for explain.cc: how the wrong elements lie along
-// each axis, what they hold, and evenly spread samples on which hypotheses are tried cheaply.
+// What a wrong output shows, gathered in one pass for explain.cc: the positions of the wrong
+// elements along each axis, their values, and evenly spread samples for testing hypotheses cheaply.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,7 +15,7 @@ namespace cupel::judge {
 struct Axis {
   int64_t length = 1;
   int64_t inner = 1;           // elements between neighbours along this axis
-  std::vector<int64_t> wrong;  // wrong elements of each slice; empty when the axis is too long
+  std::vector<int64_t> wrong;  // wrong elements in each slice; empty if the axis is too long
   int64_t SliceOf(int64_t element) const { return element / inner % length; }
 };
 
@@ -25,13 +25,13 @@ struct Evidence {
   int64_t count = 0, wrong = 0;
   int64_t first_wrong = -1, last_wrong = -1;  // row-major
   int64_t wrong_zero = 0, wrong_nan = 0, wrong_infinite = 0;
-  bool wrong_all_same = true;   // one value at all wrong elements
-  bool wanted_all_same = true;  // there, where one value is right
-  double wanted_value = 0;
-  double wrong_value = 0;                                // that of the first
+  bool wrong_all_same = true;   // all wrong elements have the same value
+  bool wanted_all_same = true;  // all wrong elements have the same expected value
+  double wanted_value = 0;      // of the first wrong element
+  double wrong_value = 0;       // of the first wrong element
   double truth_rms = 0, truth_mean = 0, mean_error = 0;  // over finite pairs
   double got_min = INFINITY, truth_min = INFINITY;       // over finite pairs
-  int64_t pairs = 0, off_pairs = 0;                      // off: not bit-equal to truth's nearest
+  int64_t pairs = 0, off_pairs = 0;                      // off: more than 2 roundoffs off
   std::vector<int64_t> some, some_wrong;                 // samples, ascending
 
   int64_t row_length() const { return axes.empty() ? 1 : axes.back().length; }
@@ -39,8 +39,8 @@ struct Evidence {
 
 Evidence Gather(const Scanner& scan, const std::vector<int64_t>& shape);
 
-/// True when got == predict(i), within the tolerance times `slack`, at 99 % of the elements for
-/// which predict gives a number, and at 99 % of the wrong ones. Samples go first, so that a
+/// True if got == predict(i), within the tolerance times `slack`, at 99 % of the elements for which
+/// predict returns a number, and at 99 % of the wrong ones. Samples are checked first, so that a
 /// hypothesis that fails costs little.
 template <typename Predict>
 bool Fits(const Evidence& e, double slack, Predict predict) {
@@ -51,8 +51,8 @@ bool Fits(const Evidence& e, double slack, Predict predict) {
     if (!p) return std::nullopt;
     const double got = scan.got(i), left = std::fabs(got - *p);
     if (!(left <= tolerance + 1e-5 * std::fabs(*p))) return false;
-    // Near the limit the tolerance alone would let anything fit: most of the error must be
-    // explained.
+    // Near the limit, the tolerance alone would let anything fit: the prediction must also explain
+    // most of the error.
     return !scan.IsWrong(i) || !(left > 0.25 * std::fabs(got - scan.wanted(i)));
   };
   const auto enough = [&](const std::vector<int64_t>& sample) {

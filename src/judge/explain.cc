@@ -11,17 +11,18 @@ namespace {
 Explanation FromFill(const Evidence& e, const Fill& fill) {
   if (e.wrong == e.count && e.count > 1) {
     return {fill.pattern, fmt::format("the whole output is {}: probably never written, or "
-                                      "computed from what nothing has written",
+                                      "computed from uninitialized memory",
                                       fill.text)};
   }
-  const auto place = WhereTheWrongAre(e);
+  const auto place = FindPlace(e);
   if (!place) return {fill.pattern, fmt::format("all of them are {}", fill.text)};
   return {place->pattern, fmt::format("{}; all wrong ones are {}, probably never written, or "
-                                      "computed from what nothing has written",
+                                      "computed from uninitialized memory",
                                       place->text, fill.text)};
 }
 
-/// Errors everywhere, none far out, all small against the output: rounding and not logic.
+/// Errors everywhere, none of them far out, all small compared with the output: rounding, not
+/// logic.
 std::optional<Explanation> LostPrecision(const Evidence& e, double rms_error) {
   if (e.scan->rule().exact || e.pairs != e.count || e.count < 64 || e.truth_rms == 0) return {};
   const double relative = rms_error / e.truth_rms;
@@ -35,30 +36,30 @@ std::optional<Explanation> LostPrecision(const Evidence& e, double rms_error) {
   const bool wide = e.scan->rule().dtype == DType::kF32 || e.scan->rule().dtype == DType::kF64;
   if (wide && bits < 10 && bits > 7) {
     return Explanation{"reduced_precision",
-                       fmt::format("errors all over of about 2^-{:.0f} of the output's scale, as "
-                                   "bfloat16 arithmetic gives",
+                       fmt::format("errors of about 2^-{:.0f} of the output's scale everywhere, "
+                                   "typical of bfloat16 arithmetic",
                                    bits)};
   }
   if (wide && bits >= 10 && bits < 13.5) {
     return Explanation{"reduced_precision",
-                       fmt::format("errors all over of about 2^-{:.0f} of the output's scale, as "
-                                   "tf32, half precision or an .approx instruction gives",
+                       fmt::format("errors of about 2^-{:.0f} of the output's scale everywhere, "
+                                   "typical of tf32, half precision or an .approx instruction",
                                    bits)};
   }
   return Explanation{
       "lost_precision",
-      fmt::format("errors all over of about 2^-{:.0f} of the output's scale: probably "
-                  "rounding or cancellation rather than logic",
+      fmt::format("errors of about 2^-{:.0f} of the output's scale everywhere: probably rounding "
+                  "or cancellation, not a logic error",
                   bits)};
 }
 
 std::optional<Explanation> Isolated(const Evidence& e) {
   if (e.count < 1000 || e.wrong > std::max<int64_t>(5, e.count / 1000)) return {};
   return Explanation{"isolated",
-                     "they lie isolated among right ones: probably a race or a boundary"};
+                     "they are isolated among right ones: probably a race or a boundary error"};
 }
 
-/// A lone number has no pattern, but what it is of the truth is worth saying when it is round.
+/// A single number has no pattern, but a round ratio to the truth is worth reporting.
 std::optional<Explanation> LoneFactor(const Evidence& e) {
   if (e.count != 1 || e.pairs != 1 || e.scan->wanted(0) == 0) return {};
   const double factor = e.scan->got(0) / e.scan->wanted(0);
@@ -66,16 +67,16 @@ std::optional<Explanation> LoneFactor(const Evidence& e) {
   if (std::fabs(size) > 1e6 || std::fabs(size - std::round(size)) > 1e-4 * std::fabs(size))
     return {};
   return Explanation{"factor",
-                     fmt::format("it is {} what is wanted", DescribeFactor(factor, e.axes))};
+                     fmt::format("it is {} the expected value", DescribeFactor(factor, e.axes))};
 }
 
 }  // namespace
 
-std::optional<Fill> WhatTheWrongHold(const Evidence& e) {
+std::optional<Fill> FindFill(const Evidence& e) {
   if (e.wrong == e.wrong_zero) return Fill{"all_zero", "zero"};
   if (e.wrong == e.wrong_nan) return Fill{"all_nan", "NaN"};
   if (e.wrong == e.wrong_infinite) return Fill{"all_infinite", "infinite"};
-  // Of constant inputs the right answer may be one number, too.
+  // With constant inputs, the right answer may also be a single number.
   if (e.wrong_all_same && !e.wanted_all_same && e.wrong >= 8) {
     return Fill{"constant", fmt::format("the same number {:.9g}", e.wrong_value)};
   }
@@ -87,9 +88,9 @@ Explanation Explain(const Scanner& scan, const std::vector<int64_t>& shape, doub
   if (e.wrong == 0) return {};
   if (auto lone = LoneFactor(e)) return *lone;
   if (auto relu = ExplainExtraRelu(e)) return *relu;
-  if (const auto fill = WhatTheWrongHold(e)) return FromFill(e, *fill);
+  if (const auto fill = FindFill(e)) return FromFill(e, *fill);
   if (auto value = ExplainByValue(e)) return *value;
-  if (auto place = WhereTheWrongAre(e)) return {place->pattern, place->text};
+  if (auto place = FindPlace(e)) return {place->pattern, place->text};
   if (auto precision = LostPrecision(e, rms_error)) return *precision;
   if (auto isolated = Isolated(e)) return *isolated;
   if (e.wrong_nan > 0 && e.wrong_nan < e.wrong) {

@@ -1,4 +1,4 @@
-// Where the wrong elements of an output lie: slices along axes, tails, every k-th.
+// The positions of an output's wrong elements: slices along axes, tails, every k-th.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 namespace cupel::judge {
 namespace {
 
-/// A set of slices of one axis, when it has a simple form.
+/// A set of slices of one axis, classified by its form.
 struct SliceSet {
   enum Kind { kAll, kRange, kEvery, kIrregular } kind = kAll;
   int64_t size = 0, begin = 0, end = 0, step = 1;
@@ -48,15 +48,15 @@ std::string Span(const Evidence& e, size_t axis, int64_t begin, int64_t end) {
   return fmt::format("{} {} to {} of {}", AxisWord(e, axis, true), begin, end - 1, length);
 }
 
-/// The largest power of two up to 1024 whose whole tiles end where the wrong part begins.
+/// Names the largest power of two up to 1024 whose whole tiles end at `begin`.
 std::string TileNote(int64_t begin, int64_t length) {
   for (int64_t tile = 1024; tile >= 2; tile /= 2) {
     if (begin % tile != 0 || begin == 0) continue;
     if (length - begin < tile) {
-      return fmt::format(" (what is left after whole tiles of {})", tile);
+      return fmt::format(" (the remainder after whole tiles of {})", tile);
     }
     if (length - begin == tile && tile >= 4) return fmt::format(" (the last tile of {})", tile);
-    if (tile >= 8) return fmt::format(" (from a multiple of {} on)", tile);
+    if (tile >= 8) return fmt::format(" (starting at a multiple of {})", tile);
   }
   return "";
 }
@@ -82,14 +82,14 @@ Place DescribeRange(const Evidence& e, size_t axis, const SliceSet& set) {
 
 Place DescribePlace(const Evidence& e, size_t axis, const SliceSet& set) {
   if (set.kind == SliceSet::kRange) return DescribeRange(e, axis, set);
-  return {"every_kth", fmt::format("every {}{} {} is wrong, from {} on", set.step,
+  return {"every_kth", fmt::format("every {}{} {} is wrong, starting at {}", set.step,
                                    set.step == 2   ? "nd"
                                    : set.step == 3 ? "rd"
                                                    : "th",
                                    AxisWord(e, axis, false), set.begin)};
 }
 
-/// All wrong elements at the end in row-major order, where that end is no whole row.
+/// All wrong elements are at the end in row-major order, and that end is not a whole row.
 std::optional<Place> FlatTail(const Evidence& e) {
   if (e.axes.size() < 2 || e.first_wrong == 0) return {};
   const int64_t tail = e.count - e.first_wrong;
@@ -102,7 +102,7 @@ std::optional<Place> FlatTail(const Evidence& e) {
                                    TileNote(e.first_wrong, e.count))};
 }
 
-/// Wrong along two or more axes at once: whole slices at the end of each, e.g. the edge tiles of a
+/// The wrong elements are whole slices at the end of two or more axes, e.g. the edge tiles of a
 /// matrix.
 std::optional<Place> EdgeUnion(const Evidence& e) {
   int64_t right = 1;
@@ -125,13 +125,13 @@ std::optional<Place> EdgeUnion(const Evidence& e) {
 
 }  // namespace
 
-std::optional<Place> WhereTheWrongAre(const Evidence& e) {
+std::optional<Place> FindPlace(const Evidence& e) {
   if (e.wrong == e.count) return {};
   if (auto flat = FlatTail(e)) return flat;
   if (auto edges = EdgeUnion(e)) return edges;
   double box = 1;
   bool irregular = false;
-  std::vector<std::pair<size_t, SliceSet>> telling;
+  std::vector<std::pair<size_t, SliceSet>> regular;
   for (size_t a = 0; a < e.axes.size(); ++a) {
     const Axis& axis = e.axes[a];
     if (axis.wrong.empty()) {
@@ -145,19 +145,19 @@ std::optional<Place> WhereTheWrongAre(const Evidence& e) {
     const SliceSet set = Classify(slices, axis.length);
     box *= static_cast<double>(set.size);
     irregular |= set.kind == SliceSet::kIrregular;
-    if (set.kind == SliceSet::kRange || set.kind == SliceSet::kEvery) telling.emplace_back(a, set);
+    if (set.kind == SliceSet::kRange || set.kind == SliceSet::kEvery) regular.emplace_back(a, set);
   }
-  // A box that the wrong elements do not fill says little; a lone element is named anyway.
-  if (telling.empty() || e.wrong == 1 || static_cast<double>(e.wrong) < 0.5 * box) return {};
-  if (irregular && telling.size() == 1 && e.axes[telling[0].first].length < 4) return {};
-  Place place = DescribePlace(e, telling[0].first, telling[0].second);
-  for (size_t t = 1; t < telling.size(); ++t) {
-    const auto& [axis, set] = telling[t];
+  // If the wrong elements do not fill the box, it says little. A single element is listed anyway.
+  if (regular.empty() || e.wrong == 1 || static_cast<double>(e.wrong) < 0.5 * box) return {};
+  if (irregular && regular.size() == 1 && e.axes[regular[0].first].length < 4) return {};
+  Place place = DescribePlace(e, regular[0].first, regular[0].second);
+  for (size_t t = 1; t < regular.size(); ++t) {
+    const auto& [axis, set] = regular[t];
     if (set.kind == SliceSet::kRange) {
       place.text += fmt::format(", within {}{}", Span(e, axis, set.begin, set.end),
                                 set.end == e.axes[axis].length ? TileNote(set.begin, set.end) : "");
     } else {
-      place.text += fmt::format(", within every {}th {} from {} on", set.step,
+      place.text += fmt::format(", within every {}th {} starting at {}", set.step,
                                 AxisWord(e, axis, false), set.begin);
     }
   }

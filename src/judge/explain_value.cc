@@ -1,4 +1,5 @@
-// What a wrong output is of the truth: scaled, offset, a function, transposed, shifted, permuted.
+// How a wrong output relates to the truth: scaled, offset, a function, transposed, shifted,
+// permuted.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -12,7 +13,7 @@
 namespace cupel::judge {
 namespace {
 
-constexpr int64_t kEnoughWrong = 8;  // fewer fit anything
+constexpr int64_t kEnoughWrong = 8;  // with fewer wrong elements, any hypothesis fits
 using Found = std::optional<Explanation>;
 
 double Median(std::vector<double>& values) {
@@ -21,13 +22,13 @@ double Median(std::vector<double>& values) {
   return *middle;
 }
 
-/// False when the truth is (nearly) one number, so that factor and offset cannot be told apart.
+/// False if the truth is (nearly) one number: then a factor cannot be distinguished from an offset.
 bool TruthVaries(const Evidence& e) {
   const double variance = e.truth_rms * e.truth_rms - e.truth_mean * e.truth_mean;
   return variance > 1e-6 * e.truth_rms * e.truth_rms;
 }
 
-/// Fitting only the wrong elements: "the wrong ones are 2 times what is wanted".
+/// Fits only the wrong elements: "the wrong ones are 2 times the expected value".
 template <typename Predict>
 bool FitsWrong(const Evidence& e, double slack, Predict predict) {
   return Fits(e, slack, [&](int64_t i) -> std::optional<double> {
@@ -37,7 +38,7 @@ bool FitsWrong(const Evidence& e, double slack, Predict predict) {
 
 std::string Subject(const Evidence& e, bool everywhere) {
   if (everywhere || e.wrong == e.count) return "the whole output is";
-  const auto place = WhereTheWrongAre(e);
+  const auto place = FindPlace(e);
   return place ? place->text + "; all wrong ones are" : "all of them are";
 }
 
@@ -59,7 +60,7 @@ Found Factor(const Evidence& e) {
     const std::string subject = everywhere ? "the whole output has" : "all of them have";
     return Explanation{"sign_flipped", subject + " the sign flipped"};
   }
-  return Explanation{"factor", fmt::format("{} {} what is wanted", Subject(e, everywhere),
+  return Explanation{"factor", fmt::format("{} {} the expected value", Subject(e, everywhere),
                                            DescribeFactor(factor, e.axes))};
 }
 
@@ -86,14 +87,14 @@ Found Function(const Evidence& e) {
     double (*f)(double);
   };
   static constexpr std::array<Named, 6> kFunctions = {{
-      {"the square of what is wanted: probably a missing square root",
+      {"the square of the expected value: probably a missing square root",
        [](double x) { return x * x; }},
-      {"the square root of what is wanted", [](double x) { return std::sqrt(x); }},
-      {"the reciprocal of what is wanted", [](double x) { return 1 / x; }},
-      {"the exponential of what is wanted: probably a missing logarithm",
+      {"the square root of the expected value", [](double x) { return std::sqrt(x); }},
+      {"the reciprocal of the expected value", [](double x) { return 1 / x; }},
+      {"the exponential of the expected value: probably a missing logarithm",
        [](double x) { return std::exp(x); }},
-      {"the logarithm of what is wanted", [](double x) { return std::log(x); }},
-      {"the absolute value of what is wanted", [](double x) { return std::fabs(x); }},
+      {"the logarithm of the expected value", [](double x) { return std::log(x); }},
+      {"the absolute value of the expected value", [](double x) { return std::fabs(x); }},
   }};
   if (e.wrong < kEnoughWrong || !TruthVaries(e)) return {};
   for (const Named& named : kFunctions) {
@@ -115,7 +116,7 @@ Found MissingRelu(const Evidence& e) {
   };
   if (!Fits(e, 1, clamped)) return {};
   return Explanation{"missing_relu",
-                     "negative numbers stand where zero is wanted, the rest is right: probably a "
+                     "elements that should be zero are negative, the rest is right: probably a "
                      "missing max(0, x)"};
 }
 
@@ -124,7 +125,8 @@ std::string EachSlice(const Evidence& e, size_t axis) {
   return fmt::format("each index of axis {}", axis);
 }
 
-/// Off by a vector along one axis: added (a bias) or multiplied (a weight, a normalisation).
+/// Each slice of an axis is off by its own number: added (a bias) or multiplied (a weight, a
+/// normalisation).
 Found AlongAxis(const Evidence& e, size_t a) {
   const Axis& axis = e.axes[a];
   const int64_t others = e.count / axis.length;
@@ -164,12 +166,12 @@ Found AlongAxis(const Evidence& e, size_t a) {
   return {};
 }
 
-/// The output's memory holds axes [first, split) after [split, rank): a transposition.
+/// The output's memory contains axes [first, split) after [split, rank): a transposition.
 Found Transposed(const Evidence& e) {
   const size_t rank = e.axes.size();
   for (size_t first = 0; first + 1 < rank; ++first) {
     for (size_t split = first + 1; split < rank; ++split) {
-      const int64_t inner = e.axes[split - 1].inner;  // of the part behind
+      const int64_t inner = e.axes[split - 1].inner;  // elements of [split, rank)
       const int64_t outer = e.axes[first].inner * e.axes[first].length / inner;
       if (outer < 2 || inner < 2) continue;
       const auto moved = [&](int64_t i) -> std::optional<double> {
@@ -181,7 +183,7 @@ Found Transposed(const Evidence& e) {
       return Explanation{
           "transposed",
           fmt::format("the output is laid out with axes {} and {} exchanged (the axes "
-                      "from {} on stand first)",
+                      "from {} on come first)",
                       split - 1, split, split)};
     }
   }
@@ -213,17 +215,18 @@ Found Repeated(const Evidence& e) {
     if (Fits(e, 1, [&](int64_t i) -> std::optional<double> {
           return e.scan->wanted(source * row + i % row);
         })) {
-      return Explanation{"repeated_row", fmt::format("every row holds what row {} should", source)};
+      return Explanation{"repeated_row",
+                         fmt::format("every row contains the values of row {}", source)};
     }
   }
   if (Fits(e, 1,
            [&](int64_t i) -> std::optional<double> { return e.scan->wanted(i / row * row); })) {
-    return Explanation{"repeated_column", "every row holds its first element throughout"};
+    return Explanation{"repeated_column", "every row repeats its first element"};
   }
   return {};
 }
 
-/// Rows of the output that are other rows of the truth, found by random projections.
+/// Rows of the output are other rows of the truth, found by random projections.
 Found PermutedRows(const Evidence& e) {
   const int64_t row = e.row_length(), rows = e.count / std::max<int64_t>(1, row);
   if (rows < 3 || row < 2 || rows > (1 << 20) || e.pairs != e.count) return {};
@@ -262,8 +265,8 @@ Found PermutedRows(const Evidence& e) {
   for (int64_t r = 0; r < rows; ++r) {
     if (source[static_cast<size_t>(r)] == r) continue;
     return Explanation{"permuted_rows",
-                       fmt::format("rows stand in other places: row {} holds what row {} should", r,
-                                   source[static_cast<size_t>(r)])};
+                       fmt::format("rows are in wrong places: row {} contains the values of row {}",
+                                   r, source[static_cast<size_t>(r)])};
   }
   return {};
 }
@@ -279,8 +282,8 @@ Found ExplainExtraRelu(const Evidence& e) {
     return {};
   }
   return Explanation{"extra_relu",
-                     "zeros stand where negative numbers are wanted, the rest is right: probably a "
-                     "max(0, x) too many"};
+                     "elements that should be negative are zero, the rest is right: probably an "
+                     "extra max(0, x)"};
 }
 
 Found ExplainByValue(const Evidence& e) {

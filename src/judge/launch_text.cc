@@ -49,7 +49,7 @@ std::string Bottleneck(const LaunchCounters& launch, const SourceText& source) {
   const double total = std::max(launch.estimated_us, 1e-9);
   if (us < 0.5 * total && launch.bounds.size() > 1 && launch.bounds[1].second < 0.3 * total) {
     return fmt::format(
-        "  bottleneck: the launch itself: {:.3g} us of {:.3g} us are no work of the kernel\n",
+        "  bottleneck: the launch itself: {:.3g} us of {:.3g} us are overhead, not kernel work\n",
         total - us, total);
   }
   const BoundText text = Describe(bound);
@@ -63,7 +63,7 @@ std::string Bottleneck(const LaunchCounters& launch, const SourceText& source) {
         fmt::format("{}{} {:.3g} us", others.empty() ? "" : ", ", Describe(name).name, other_us);
   }
   if (!others.empty()) out += fmt::format("    next: {}\n", others);
-  for (const Remark& remark : WhereTheBoundIs(launch)) out += RemarkText(remark, source);
+  for (const Remark& remark : FindBottleneckLines(launch)) out += RemarkText(remark, source);
   return out;
 }
 

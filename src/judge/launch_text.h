@@ -1,5 +1,5 @@
-// What one launch spends its time on, for people and for whoever writes the next kernel: the
-// bottleneck first, then the lines that cause it, then what is wasted.
+// What one launch spends its time on, for the person or program that writes the next kernel: first
+// the bottleneck, then the lines that cause it, then waste.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,7 +19,7 @@ class SourceText {
  public:
   SourceText() = default;
   SourceText(std::string file_name, const std::string& text);
-  /// Trimmed; empty when it is of another file.
+  /// The trimmed line; empty if it belongs to another file.
   std::string Line(const std::string& file, int line) const;
 
  private:
@@ -33,7 +33,7 @@ std::string ShortName(const std::string& kernel);
 std::string Dims(const plan::Dim3& dim);
 /// "45 %" of 0.45.
 std::string Percent(double share);
-/// One line, and a second that quotes the source where it is known.
+/// One line, and a second that quotes the source if it is known.
 std::string RemarkText(const Remark& remark, const SourceText& source);
 /// Whole lines about a launch on `device`.
 std::string LaunchText(const engine::LaunchCounters& launch, const device::Description& device,

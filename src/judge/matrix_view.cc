@@ -11,7 +11,7 @@
 namespace cupel::judge {
 namespace {
 
-/// Enough to tell, and a fraction of a second for all controls.
+/// Enough to detect wrong answers, at a fraction of a second for all controls.
 constexpr int64_t kMostElements = 1 << 20;
 
 using Bytes = std::vector<std::byte>;
@@ -65,7 +65,7 @@ void Restrict(task::Tensor& tensor, int64_t first, const std::vector<int64_t>& s
   tensor.strides = task::ContiguousStrides(shape);
 }
 
-/// The mean of `of` over the finite numbers of a tensor; 0 where there are none.
+/// The mean of `of` over the finite numbers of a tensor; 0 if there are none.
 template <typename F>
 double MeanOf(const task::Tensor& tensor, F of) {
   const Reader numbers(tensor);
@@ -92,7 +92,7 @@ std::optional<MatrixView> MatrixView::Of(const task::Output& output) {
   const int64_t all = output.truth.numel();
   if (all == 0) return std::nullopt;
   MatrixView view;
-  // Axes of one element are none; a single row is a column, so that it has tiles.
+  // Ignore axes of length 1. Treat a single row as a column, so that it has tiles.
   view.columns_ = 1;
   for (size_t axis = output.shape.size(); axis-- > 0 && view.columns_ == 1;) {
     view.columns_ = output.shape[axis];

@@ -16,7 +16,7 @@ using task::Distribution;
 
 constexpr size_t kMostReasons = 6;
 
-/// What the inputs are, for "wrong on …".
+/// The inputs as a noun, for "wrong on …".
 std::string Noun(Distribution distribution) {
   switch (distribution) {
     case Distribution::kDenormals:
@@ -42,7 +42,7 @@ bool DropsNan(const Comparison& wrong) {
   });
 }
 
-/// What wrong numbers say about these inputs.
+/// What wrong numbers on these inputs say about the kernel.
 std::string WrongText(Distribution distribution, const Comparison& wrong) {
   if (distribution == Distribution::kHugeOffset && wrong.code == "wrong_result") {
     return "loses accuracy when the mean is 1000 times the deviation";
@@ -95,7 +95,7 @@ Limit LimitOf(Distribution distribution, const Failure& failure) {
 
 std::vector<std::string> OtherInputsTexts(const std::vector<const OtherInputs*>& settings) {
   std::vector<std::string> texts;
-  // Kinds that were judged and right at the same number of settings share a text.
+  // Kinds that were right at the same number of settings share a text.
   std::vector<std::pair<std::string, size_t>> judged;
   std::map<std::string, std::vector<std::string>> reasons;  // why: kinds
   std::vector<std::string> order;
@@ -124,7 +124,7 @@ std::vector<std::string> OtherInputsTexts(const std::vector<const OtherInputs*>&
   for (const auto& [count, names] : by_count) {
     texts.push_back(fmt::format("right on other inputs at {} of {} setting{}{}: {}", count,
                                 settings.size(), settings.size() == 1 ? "" : "s",
-                                smaller ? " (at smaller sizes where need be)" : "", Joined(names)));
+                                smaller ? " (at smaller sizes if necessary)" : "", Joined(names)));
   }
   for (size_t i = 0; i < std::min(kMostReasons, order.size()); ++i) {
     texts.push_back(fmt::format("not tried: {} ({})", Joined(reasons[order[i]]), order[i]));

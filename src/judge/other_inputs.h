@@ -1,5 +1,6 @@
-// What a verdict says about inputs that the task does not draw itself (docs/judging.md, "Other
-// inputs"): which were tried, which not and why, and what fails outside the task's domain.
+// What a verdict says about inputs that the task itself does not draw (docs/judging.md, "Other
+// inputs"): which kinds were tried, which were not and why, and what fails outside the task's
+// domain.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,28 +14,28 @@
 
 namespace cupel::judge {
 
-/// A case that a setting was judged on: enough to draw it again.
+/// A case on which a setting was judged: enough to draw it again.
 struct UsedCase {
   std::string kind = "usual";
   uint64_t seed = 0;
-  std::string at;  // sizes other than the setting's own, in words; else empty
+  std::string at;  // sizes that differ from the setting's own, in words; else empty
 };
 
-/// Something that a kernel cannot do and the task does not ask for.
+/// Something that the kernel cannot do and the task does not require.
 struct Limit {
   std::string kind;     // of the inputs
-  std::string code;     // as of a reason
+  std::string code;     // like Reason::code
   std::string message;  // "refuses non-contiguous tensors"
-  std::string detail;   // what was seen
+  std::string detail;   // what was observed
 };
 
-/// Of one setting.
+/// Results for one setting.
 struct OtherInputs {
   struct NotTried {
     std::string kind, why;
   };
-  std::string at;                  // as UsedCase::at
-  std::vector<std::string> tried;  // kinds, whatever came out
+  std::string at;                  // like UsedCase::at
+  std::vector<std::string> tried;  // kinds, whatever the result
   std::vector<NotTried> not_tried;
   std::vector<Limit> limits;
 };
@@ -42,16 +43,16 @@ struct OtherInputs {
 Json ToJson(const OtherInputs& inputs);
 Json ToJson(const UsedCase& used);
 
-/// What went wrong outside the domain.
+/// A failure outside the task's domain.
 struct Failure {
   bool refused = false;  // host code raised an error
   std::string code, message;
-  const Comparison* wrong = nullptr;  // the first output that is wrong, where one was compared
+  const Comparison* wrong = nullptr;  // the first wrong output, if outputs were compared
 };
 Limit LimitOf(task::Distribution distribution, const Failure& failure);
 
-/// For the terminal, over the settings that passed: which inputs were right, and what was not
-/// tried.
+/// For the terminal, over the settings that passed: which kinds of inputs were right, and which
+/// were not tried.
 std::vector<std::string> OtherInputsTexts(const std::vector<const OtherInputs*>& settings);
 
 }  // namespace cupel::judge

@@ -16,7 +16,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(OtherInputs, LimitsSayWhatTheKernelCannotDo) {
+TEST(OtherInputs, LimitTextsDescribeTheFailure) {
   Comparison wrong;
   wrong.code = "wrong_result";
   wrong.first_wrong.push_back({{0}, 0.0, NAN});
@@ -54,7 +54,7 @@ Verdict TwoSettings() {
   return verdict;
 }
 
-TEST(OtherInputs, LimitsDoNotRejectAndAreNotedOnce) {
+TEST(OtherInputs, LimitsAreNotesAndDoNotReject) {
   const Verdict verdict = Decide(TwoSettings());
   EXPECT_EQ(verdict.decision, Decision::kAccepted);
   EXPECT_THAT(verdict.notes, Contains("limit: drops NaN (single-0, multi-0)"));
@@ -68,7 +68,7 @@ TEST(OtherInputs, LimitsDoNotRejectAndAreNotedOnce) {
   EXPECT_EQ(setting["cases"][1]["at"], "batch=2");
 }
 
-TEST(OtherInputs, AWrongTrialRejectsAndIsNamed) {
+TEST(OtherInputs, RejectsWrongTrialAndNamesItsKind) {
   Verdict verdict = TwoSettings();
   TrialReport& trial = verdict.settings[1].trials[1];
   trial.ok = false;
@@ -80,7 +80,7 @@ TEST(OtherInputs, AWrongTrialRejectsAndIsNamed) {
   EXPECT_EQ(verdict.reasons[0].where, "multi-0 trial 1 (extremes) output 0");
 }
 
-TEST(OtherInputs, TextsCountSettingsAndLeaveLimitsOut) {
+TEST(OtherInputs, TextsCountSettingsAndOmitLimits) {
   const Verdict verdict = TwoSettings();
   EXPECT_THAT(
       OtherInputsTexts({&verdict.settings[0].other_inputs, &verdict.settings[1].other_inputs}),

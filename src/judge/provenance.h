@@ -1,5 +1,5 @@
-// What a verdict's record says beside the decision: what was asked, with which tools, where, and
-// inside which sandbox. Enough to check the record, and to ask again (`cupel verify`).
+// What a verdict's record contains in addition to the decision: the request, the tools, the machine
+// and the sandbox. Enough to check the record and to judge again (`cupel verify`).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,34 +14,34 @@
 
 namespace cupel::judge {
 
-/// What was asked: the arguments of `cupel check`, but for the seed.
+/// The request: the arguments of `cupel check`, except for the seed.
 struct Asked {
-  std::string task;                // as it was named, or its path
+  std::string task;                // as the user named it, or its path
   std::vector<std::string> kinds;  // of settings; empty: all
   int trials = 0;
   bool shadows = false, integers = false;
   int schedules = -1;
-  bool reduced = false;                    // at the sizes that the task names for the emulator
-  std::vector<std::string> distributions;  // of other inputs
+  bool reduced = false;                    // at the smaller sizes that the task sets
+  std::vector<std::string> distributions;  // kinds of other inputs
   std::string engine, model;               // "emu", "h100"
   std::string arch;
-  std::vector<std::string> flags;  // beyond the defaults
+  std::vector<std::string> flags;  // in addition to the defaults
   std::vector<std::string> include_roots;
 };
 
 struct Provenance {
   Asked asked;
-  /// SHA-256 of what was executed; empty when nothing was built.
+  /// SHA-256 of what was executed; empty if nothing was built.
   std::string shared_object_hash, ptx_hash, cubin_hash;
   std::string program_hash, commit;    // of cupel itself
-  std::string shim_hash, oracle_hash;  // of the headers, and of the code that computes truth
+  std::string shim_hash, oracle_hash;  // of the headers and of the code that computes the truth
   std::optional<os::SandboxReport> compiler, recorder;
   std::string host, system, processor;  // "Linux 6.1.0 x86_64", "AMD EPYC …"
   int cores = 0;
   std::optional<engine::GpuState> gpu;  // after the last trial; part of "timing"
 };
 
-/// Adds the members that docs/formats/verdict.md calls the provenance.
+/// Adds the members that docs/formats/verdict.md lists as provenance.
 void AddProvenance(const Provenance& provenance, Json& record);
 
 }  // namespace cupel::judge

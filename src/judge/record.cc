@@ -18,8 +18,8 @@ constexpr const char* kSchema = "cupel.verdict/1";
 constexpr size_t kMostDifferences = 100;
 constexpr size_t kMostCases = 1u << 20;
 
-/// Who made a record, where and when: told apart from what it says.
-constexpr auto kCircumstances = std::to_array<std::string_view>(
+/// Who made a record, where and when. CompareRecords ignores these members.
+constexpr auto kIgnoredMembers = std::to_array<std::string_view>(
     {"timing", "digest", "signatures", "kernel", "asked", "image_key", "image_sha256", "tools",
      "versions", "sandbox", "environment"});
 
@@ -30,7 +30,7 @@ bool Contains(const List& list, std::string_view text) {
 
 tl::unexpected<Error> Bad(std::string_view what, const std::string& problem) {
   return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", what, problem),
-              "give a record that cupel check --json wrote");
+              "pass a record that cupel check --json wrote");
 }
 
 Result<uint64_t> Seed(const Json& object, std::string_view what) {
@@ -38,7 +38,7 @@ Result<uint64_t> Seed(const Json& object, std::string_view what) {
   uint64_t seed = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
-    return Bad(what, "a seed is not a decimal number of 64 bits");
+    return Bad(what, "a seed is not a decimal 64-bit number");
   }
   return seed;
 }
@@ -48,7 +48,7 @@ Result<std::vector<std::string>> Strings(const Json& object, const char* key,
   TRY_ASSIGN(const Json* list, JsonArray(object, key, what));
   std::vector<std::string> strings;
   for (const Json& item : *list) {
-    if (!item.is_string()) return Bad(what, fmt::format("{} holds something else than texts", key));
+    if (!item.is_string()) return Bad(what, fmt::format("{} contains a non-string", key));
     strings.push_back(item.get<std::string>());
   }
   return strings;
@@ -72,7 +72,7 @@ Result<Asked> ReadAsked(const Json& json, std::string_view what) {
   TRY_ASSIGN(asked.shadows, JsonBool(json, "shadows", what));
   TRY_ASSIGN(asked.integers, JsonBool(json, "integers", what));
   TRY_ASSIGN(asked.schedules, Number(json, "schedules", -1, 1000, what));
-  if (json.contains("reduced")) {  // records of 0.1.0 and before have none
+  if (json.contains("reduced")) {  // missing in records of 0.1.0 and earlier
     TRY_ASSIGN(asked.reduced, JsonBool(json, "reduced", what));
   }
   TRY_ASSIGN(asked.distributions, Strings(json, "distributions", what));
@@ -121,7 +121,7 @@ Status ReadTools(const Json& record, std::string_view what, Record& into) {
   return {};
 }
 
-/// One side of a comparison, cut to a line.
+/// One side of a comparison, truncated to a line.
 std::string Short(const Json& json) {
   std::string text = DumpJson(json);
   constexpr size_t kMost = 200;
@@ -129,7 +129,7 @@ std::string Short(const Json& json) {
   return text;
 }
 
-/// Walks both sides at once.
+/// Walks both records at once.
 class Comparer {
  public:
   void Compare(const std::string& where, const Json& then, const Json& now) {
@@ -165,7 +165,7 @@ Json MemberOr(const Json& json, const char* key, Json otherwise) {
   return json[key];
 }
 
-/// What must come out again wherever the clock of a GPU has had a say: no counts, no numbers that
+/// The parts that a repeated verdict must reproduce even on a GPU: no counts, and no numbers that
 /// depend on the order of atomics.
 Json Bounds(const Json& record) {
   Json out{{"verdict", MemberOr(record, "verdict", Json())}, {"reasons", Json::array()}};
@@ -188,8 +188,9 @@ Json Bounds(const Json& record) {
   return out;
 }
 
-/// Why a kind of inputs was not tried: where the cases are given, they are not sought again.
-void DropReasonsOfOthers(Json& record) {
+/// Removes the reasons why kinds of inputs were not tried: a repetition from given cases does not
+/// look for further cases.
+void DropNotTriedReasons(Json& record) {
   if (!record.contains("settings") || !record["settings"].is_array()) return;
   for (Json& setting : record["settings"]) {
     if (!setting.is_object() || !setting.contains("distributions")) continue;
@@ -204,7 +205,7 @@ void DropReasonsOfOthers(Json& record) {
 }  // namespace
 
 std::string RecordDigest(const Json& record) {
-  // Members in the order of their names, whatever order they were written in.
+  // Sort members by name, in whatever order they were written.
   nlohmann::json sorted = record;
   if (sorted.is_object()) {
     for (const char* member : {"timing", "digest", "signatures"}) sorted.erase(member);
@@ -212,17 +213,17 @@ std::string RecordDigest(const Json& record) {
   return Sha256Hex(sorted.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-void Seal(Json& record) { record["digest"] = RecordDigest(record); }
+void AddDigest(Json& record) { record["digest"] = RecordDigest(record); }
 
 Result<Record> ReadRecord(std::string_view text, std::string_view what) {
   Record record;
   TRY_ASSIGN(record.json, ParseJson(text, what));
   const Json& json = record.json;
-  if (!json.is_object()) return Bad(what, "it is no JSON object");
+  if (!json.is_object()) return Bad(what, "it is not a JSON object");
   TRY_ASSIGN(const std::string schema, JsonString(json, "schema", what));
   if (schema != kSchema) return Bad(what, fmt::format("its schema is not {}", kSchema));
   if (!json.contains("digest") || !json.contains("asked")) {
-    return Bad(what, "it has no digest: a cupel wrote it that could not verify records yet");
+    return Bad(what, "it has no digest: a version of cupel wrote it that could not verify records");
   }
   TRY_ASSIGN(record.digest, JsonString(json, "digest", what));
   for (const auto& [name, field] :
@@ -248,14 +249,14 @@ Result<Record> ReadRecord(std::string_view text, std::string_view what) {
     TRY(JsonArray(json, list, what));
   }
   record.computed_digest = RecordDigest(json);
-  // As files have it, or, on one line, the store of a suite.
+  // As in files, or on one line, as in a suite's store.
   const std::string_view line =
       text.ends_with('\n') ? std::string_view(text).substr(0, text.size() - 1) : text;
   record.is_canonical = line == DumpJson(json, 2) || line == DumpJson(json);
   return record;
 }
 
-bool StillStands(const Json& json, const Basis& now) {
+bool IsStillValid(const Json& json, const Basis& now) {
   const auto record = ReadRecord(DumpJson(json), "verdict");
   if (!record || record->digest != record->computed_digest || record->verdict != "accepted") {
     return false;
@@ -281,8 +282,8 @@ std::vector<Difference> CompareRecords(const Json& then, const Json& now, bool e
   }
   Json left = then, right = now;
   for (Json* side : {&left, &right}) {
-    for (const std::string_view member : kCircumstances) side->erase(std::string(member));
-    DropReasonsOfOthers(*side);
+    for (const std::string_view member : kIgnoredMembers) side->erase(std::string(member));
+    DropNotTriedReasons(*side);
   }
   comparer.Compare("", left, right);
   return comparer.Take();

@@ -1,6 +1,6 @@
-// The record of a verdict as evidence: its digest, the parts that `cupel verify` needs to ask
-// again, and what a second verdict says otherwise. Records come from outside: everything is
-// checked. SPDX-License-Identifier: Apache-2.0
+// The record of a verdict as evidence: its digest, the parts that `cupel verify` needs to judge
+// again, and the differences from a second verdict. Records come from outside, so everything in
+// them is checked. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <map>
@@ -14,17 +14,17 @@
 
 namespace cupel::judge {
 
-/// SHA-256 over everything but "timing", "digest" and "signatures", in one serialisation: compact
-/// JSON with sorted keys.
+/// SHA-256 over everything except "timing", "digest" and "signatures", as compact JSON with sorted
+/// keys.
 std::string RecordDigest(const Json& record);
 
 /// Adds the member "digest".
-void Seal(Json& record);
+void AddDigest(Json& record);
 
-/// A record that was read.
+/// A record that was read and checked.
 struct Record {
   Json json;
-  std::string digest, computed_digest;  // as it says, and as it should
+  std::string digest, computed_digest;  // as recorded, and as computed from the record
   bool is_canonical = false;            // written as cupel writes it, byte for byte
   std::string verdict, task, direction, kernel, source_hash, task_hash, seed_origin;
   std::string cupel_version, toolkit, torch_version;
@@ -36,26 +36,26 @@ struct Record {
 /// `what` names the text in messages.
 Result<Record> ReadRecord(std::string_view text, std::string_view what);
 
-/// What a verdict rests on beside the kernel, the task and what was asked.
+/// What a verdict depends on in addition to the kernel, the task and the request.
 struct Basis {
-  std::string image_key, ptx_hash;  // of the image; two compilations differ in paths alone
+  std::string image_key, ptx_hash;  // of the image; two compilations differ only in paths
   std::string program_hash, shim_hash, oracle_hash;  // of cupel
   std::string device;                                // "gpu (h200)"
-  std::string torch_version;  // that computes truth; empty: not known here, and not compared
+  std::string torch_version;  // computes the truth; empty: not known here, so not compared
 };
 
-/// True where to judge again would tell nothing new of an accepted kernel: the record is whole, and
-/// rests on the same.
-bool StillStands(const Json& record, const Basis& now);
+/// True if judging again would give nothing new: the record is intact and accepted the kernel, and
+/// everything that the verdict depends on is the same.
+bool IsStillValid(const Json& record, const Basis& now);
 
 struct Difference {
   std::string where;  // "settings[0].trials[2].ok"
   std::string then, now;
 };
 
-/// Where a repetition says otherwise. Exactly: every number of the verdict, but not who made it,
-/// where and when. Otherwise, for engines that are not the same each time: the decision, the codes
-/// of the reasons, and the bounds. At most 100.
+/// Where a repetition differs, at most 100 places. If `exactly`, compares every number of the
+/// verdict but not who made it, where and when. Otherwise, for engines that are not deterministic,
+/// compares the decision, the codes of the reasons, and the bounds.
 std::vector<Difference> CompareRecords(const Json& then, const Json& now, bool exactly);
 
 }  // namespace cupel::judge

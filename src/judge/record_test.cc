@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// A verdict with one trial, as `cupel check` would write it.
+/// A verdict with one trial, like those of `cupel check`.
 Verdict Made() {
   Verdict verdict;
   verdict.task = "linear";
@@ -40,7 +40,7 @@ Verdict Made() {
 
 std::string Text(const Json& json) { return DumpJson(json, 2) + "\n"; }
 
-TEST(Record, IsReadAsItWasWritten) {
+TEST(Record, ReadsWhatWasWritten) {
   const auto record = ReadRecord(Text(ToJson(Decide(Made()))), "r.json");
   ASSERT_TRUE(record) << record.error().ToString();
   EXPECT_EQ(record->digest, record->computed_digest);
@@ -51,18 +51,18 @@ TEST(Record, IsReadAsItWasWritten) {
   EXPECT_EQ(record->cases.at("single-0")[0].seed, 7u);
 }
 
-TEST(Record, TimesAndSignaturesAreOutsideTheDigest) {
+TEST(Record, DigestIgnoresTimesAndSignatures) {
   Json json = ToJson(Decide(Made()));
   const std::string digest = json["digest"];
   json["timing"]["total_seconds"] = 99;
-  json["signatures"] = Json::array({"room for one"});
+  json["signatures"] = Json::array({"a signature"});
   EXPECT_EQ(RecordDigest(json), digest);
   Verdict other = Made();
   other.total_seconds = 3;
   EXPECT_EQ(ToJson(Decide(other))["digest"], digest);
 }
 
-TEST(Record, ShowsThatItWasEdited) {
+TEST(Record, DetectsEdits) {
   const Json made = ToJson(Decide(Made()));
   for (const auto& [member, value] : made.items()) {
     if (member == "timing" || member == "digest" || member == "schema") continue;
@@ -76,12 +76,12 @@ TEST(Record, ShowsThatItWasEdited) {
   const auto read = ReadRecord(Text(edited), "r.json");
   ASSERT_TRUE(read);
   EXPECT_NE(read->digest, read->computed_digest);
-  // The same members in another order or form: the digest holds, the form does not.
+  // The same members in another order or form: the digest matches, the form does not.
   const auto written = ReadRecord(DumpJson(made, 3), "r.json");
   ASSERT_TRUE(written);
   EXPECT_EQ(written->digest, written->computed_digest);
   EXPECT_FALSE(written->is_canonical);
-  // As a suite's store has it, and as sqlite3 prints that.
+  // On one line, as in a suite's store and as sqlite3 prints it.
   for (const char* end : {"", "\n"}) {
     const auto line = ReadRecord(DumpJson(made) + end, "r.json");
     ASSERT_TRUE(line);
@@ -89,7 +89,7 @@ TEST(Record, ShowsThatItWasEdited) {
   }
 }
 
-TEST(Record, RefusesWhatIsNone) {
+TEST(Record, RejectsInvalidRecords) {
   for (const char* text :
        {"", "[]", "{}", "{\"schema\": \"cupel.bench/1\"}", "{\"schema\": \"cupel.verdict/1\"}"}) {
     const auto record = ReadRecord(text, "r.json");
@@ -113,7 +113,7 @@ TEST(Record, RefusesWhatIsNone) {
   }
 }
 
-TEST(Record, StandsWhileWhatItRestsOnIsTheSame) {
+TEST(Record, IsValidWhileItsBasisIsUnchanged) {
   Verdict made = Made();
   made.image_key = "key";
   made.torch_version = "2.11";
@@ -121,35 +121,35 @@ TEST(Record, StandsWhileWhatItRestsOnIsTheSame) {
   made.provenance.shim_hash = "shim";
   made.provenance.oracle_hash = "oracle";
   made.provenance.ptx_hash = "ptx";
-  made.provenance.cubin_hash = "cubin";  // which holds the path that it was compiled in
+  made.provenance.cubin_hash = "cubin";  // contains the path of the compilation
   const Basis basis{"key", "ptx", "program", "shim", "oracle", "emu (h100)", "2.11"};
   const Json record = ToJson(Decide(made));
-  EXPECT_TRUE(StillStands(record, basis));
+  EXPECT_TRUE(IsStillValid(record, basis));
   for (const auto member : {&Basis::image_key, &Basis::ptx_hash, &Basis::program_hash,
                             &Basis::shim_hash, &Basis::oracle_hash, &Basis::device}) {
     Basis now = basis;
     now.*member = "another";
-    EXPECT_FALSE(StillStands(record, now)) << basis.*member;
+    EXPECT_FALSE(IsStillValid(record, now)) << basis.*member;
     now.*member = "";
-    EXPECT_FALSE(StillStands(record, now)) << basis.*member;
+    EXPECT_FALSE(IsStillValid(record, now)) << basis.*member;
   }
   Basis now = basis;
   now.torch_version = "2.12";
-  EXPECT_FALSE(StillStands(record, now));
+  EXPECT_FALSE(IsStillValid(record, now));
   now.torch_version = "";
-  EXPECT_TRUE(StillStands(record, now));
+  EXPECT_TRUE(IsStillValid(record, now));
   Verdict nothing = made;  // nothing was built
   nothing.provenance.ptx_hash = now.ptx_hash = "";
-  EXPECT_FALSE(StillStands(ToJson(Decide(nothing)), now));
+  EXPECT_FALSE(IsStillValid(ToJson(Decide(nothing)), now));
   made.settings[0].trials[0].ok = made.settings[0].trials[0].outputs[0].ok = false;
-  EXPECT_FALSE(StillStands(ToJson(Decide(made)), basis)) << "only what was accepted is timed";
+  EXPECT_FALSE(IsStillValid(ToJson(Decide(made)), basis)) << "only accepted kernels are timed";
   Json edited = record;
   edited["task"] = "another";
-  EXPECT_FALSE(StillStands(edited, basis));
-  EXPECT_FALSE(StillStands(Json::object(), basis));
+  EXPECT_FALSE(IsStillValid(edited, basis));
+  EXPECT_FALSE(IsStillValid(Json::object(), basis));
 }
 
-TEST(CompareRecords, TellsWhereANumberDiffers) {
+TEST(CompareRecords, ReportsDifferingNumbers) {
   const Json then = ToJson(Decide(Made()));
   Verdict other = Made();
   other.total_seconds = 7;
@@ -160,7 +160,7 @@ TEST(CompareRecords, TellsWhereANumberDiffers) {
   const auto found = CompareRecords(then, ToJson(Decide(other)), true);
   ASSERT_FALSE(found.empty());
   EXPECT_THAT(found[0].where, HasSubstr("settings[0]."));
-  // On a GPU the order of atomics may move the last bits, and the decision may not.
+  // On a GPU the order of atomics may change the last bits, but not the decision.
   EXPECT_THAT(CompareRecords(then, ToJson(Decide(other)), false), IsEmpty());
   other.settings[0].trials[0].outputs[0].rms_limit = 2;
   EXPECT_FALSE(CompareRecords(then, ToJson(Decide(other)), false).empty());

@@ -20,7 +20,8 @@ double Ratio(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// How close a bound comes to the slowest one: what is wasted elsewhere hardly matters.
+/// How close the named bounds come to the slowest one. If the share is small, waste there hardly
+/// matters.
 double Pressure(const LaunchCounters& launch, std::initializer_list<const char*> names) {
   double most = 0, slowest = 0;
   for (const auto& [name, us] : launch.bounds) {
@@ -34,7 +35,7 @@ double Pressure(const LaunchCounters& launch, std::initializer_list<const char*>
 
 std::string StrideText(int64_t stride) {
   if (stride == engine::kIrregular) return "lanes' addresses follow no pattern";
-  if (stride == 0) return "lanes want the same few bytes";
+  if (stride == 0) return "lanes access the same few bytes";
   return fmt::format("lanes are {} bytes apart", std::abs(stride));
 }
 
@@ -51,8 +52,8 @@ class RemarkCollector {
   void AddLaunch() {
     if (launch_.imbalance > 1.2) {
       Add(nullptr, "imbalance", 1 - 1 / launch_.imbalance,
-          fmt::format("the busiest SM has {:.2g} times its share of the work: blocks differ, or "
-                      "there are too few of them",
+          fmt::format("the busiest SM has {:.2g} times its share of the work: blocks take "
+                      "different times, or there are too few blocks",
                       launch_.imbalance));
     }
     const double mean = Ratio(launch_.warp_instructions,
@@ -60,7 +61,8 @@ class RemarkCollector {
     const double busiest = Ratio(launch_.critical_warp_instructions, launch_.grid.Count());
     if (mean > 0 && busiest > 1.5 * mean) {
       Add(nullptr, "uneven_warps", Pressure(launch_, {"latency"}) * (1 - mean / busiest),
-          fmt::format("a block's busiest warp executes {:.2g} times what its warps do on average",
+          fmt::format("a block's busiest warp executes {:.2g} times as many instructions as its "
+                      "average warp",
                       busiest / mean));
     }
   }
@@ -115,9 +117,9 @@ class RemarkCollector {
     if (lanes > 24) return;
     std::string message =
         fmt::format("{:.2g} of 32 lanes are active on average", std::max(lanes, 1.0));
-    const double parted = Ratio(w.divergent_branches, w.branches);
-    if (parted > 0.05) {
-      message += fmt::format("; lanes part at {:.0f} % of the branches", 100 * parted);
+    const double divergent = Ratio(w.divergent_branches, w.branches);
+    if (divergent > 0.05) {
+      message += fmt::format("; lanes diverge at {:.0f} % of the branches", 100 * divergent);
     }
     Add(&line, "idle_lanes",
         Pressure(launch_, {"issue", "latency", "fp32"}) * (1 - lanes / 32) *
@@ -147,7 +149,7 @@ class RemarkCollector {
   std::vector<Remark> remarks_;
 };
 
-/// What a line adds to a bound.
+/// What a line contributes to a bound.
 uint64_t Contribution(const std::string& bound, const WorkCounts& w) {
   if (bound == "dram" || bound == "l2") return w.sectors();
   if (bound == "l1") return w.load_lines + w.store_lines;
@@ -191,7 +193,7 @@ BoundText Describe(const std::string& bound) {
       {"fp32", {"FP32 arithmetic", "the FP32 lanes of the busiest SM are never idle"}},
       {"fp64",
        {"FP64 arithmetic",
-        "double-precision instructions; a literal such as 1.0 without f makes them"}},
+        "double-precision instructions. A literal such as 1.0 without f causes them"}},
       {"integer",
        {"integer arithmetic",
         "the integer lanes of the busiest SM are never idle: indices, comparisons, bits. Move "
@@ -204,14 +206,14 @@ BoundText Describe(const std::string& bound) {
        {"atomics",
         "atomics at the L2. Combine within a warp or block first; spread them over addresses"}},
       {"blocks",
-       {"block launch", "handing out the blocks takes longer than their work. Use fewer blocks"}}};
+       {"block launch", "starting the blocks takes longer than their work. Use fewer blocks"}}};
   for (const auto& [name, text] : kTexts) {
     if (bound == name) return text;
   }
   return {"unknown", ""};
 }
 
-std::vector<Remark> WhereTheBoundIs(const LaunchCounters& launch) {
+std::vector<Remark> FindBottleneckLines(const LaunchCounters& launch) {
   std::vector<Remark> where;
   if (launch.bounds.empty()) return where;
   const std::string& bound = launch.bounds[0].first;

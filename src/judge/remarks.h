@@ -1,5 +1,5 @@
-// What a person should know about a launch's counts: which bound dominates and what that means,
-// and the lines that cause it. SPDX-License-Identifier: Apache-2.0
+// Explains a launch's counters: which bound dominates, what that means, and which lines cause it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -9,26 +9,26 @@
 
 namespace cupel::judge {
 
-/// About one line; or, without a file, about the launch.
+/// About one line or, if `file` is empty, about the whole launch.
 struct Remark {
   std::string code;  // stable: "bottleneck", "unused_sectors", "bank_conflicts", …
   std::string file;
   int line = 0;
   std::string message;
-  double weight = 0;  // of the estimate, roughly: what remarks are sorted by
+  double weight = 0;  // rough share of the estimate; remarks are sorted by it
 };
 
-/// "memory bandwidth", for the bound "dram"; and what to think of it.
+/// "memory bandwidth" for the bound "dram", and what to do about it.
 struct BoundText {
   const char* name;
   const char* meaning;
 };
 BoundText Describe(const std::string& bound);
 
-/// Where the slowest bound's work is done: at most three lines.
-std::vector<Remark> WhereTheBoundIs(const engine::LaunchCounters& launch);
+/// The lines that do most of the slowest bound's work: at most three.
+std::vector<Remark> FindBottleneckLines(const engine::LaunchCounters& launch);
 
-/// What wastes work, the most first; at most `most`.
+/// What wastes work, most expensive first; at most `most` remarks.
 std::vector<Remark> Wastes(const engine::LaunchCounters& launch, size_t most = 8);
 
 }  // namespace cupel::judge

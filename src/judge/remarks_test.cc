@@ -10,7 +10,7 @@
 namespace cupel::judge {
 namespace {
 
-/// A launch bound by `bound`, of one line that does everything.
+/// A launch limited by `bound`, in which one line does all the work.
 engine::LaunchCounters Launch(const std::string& bound) {
   engine::LaunchCounters launch;
   launch.kernel = "void work<64>(float*)";
@@ -38,9 +38,9 @@ const Remark* Find(const std::vector<Remark>& remarks, const std::string& code) 
   return found == remarks.end() ? nullptr : &*found;
 }
 
-TEST(Remarks, AnEvenLaunchWastesNothing) { EXPECT_TRUE(Wastes(Launch("issue")).empty()); }
+TEST(Remarks, EvenLaunchHasNoWaste) { EXPECT_TRUE(Wastes(Launch("issue")).empty()); }
 
-TEST(Remarks, UnusedSectorsNameTheDistanceOfLanes) {
+TEST(Remarks, UnusedSectorsReportLaneStride) {
   engine::LaunchCounters launch = Launch("dram");
   launch.lines[0].work.load_sectors = launch.work.load_sectors = 3200;
   launch.lines[0].work.touched_bytes = launch.work.touched_bytes = 3200 * 4;
@@ -51,17 +51,17 @@ TEST(Remarks, UnusedSectorsNameTheDistanceOfLanes) {
   EXPECT_EQ(remark->line, 2);
   EXPECT_NE(remark->message.find("88 %"), std::string::npos) << remark->message;
   EXPECT_NE(remark->message.find("128 bytes apart"), std::string::npos) << remark->message;
-  EXPECT_EQ(WhereTheBoundIs(launch).at(0).line, 2);
+  EXPECT_EQ(FindBottleneckLines(launch).at(0).line, 2);
 }
 
-TEST(Remarks, WhatDoesNotBoundIsNotBlamed) {
+TEST(Remarks, IgnoresWasteThatDoesNotLimitSpeed) {
   engine::LaunchCounters launch = Launch("fp32");
   launch.lines[0].work.load_sectors = launch.work.load_sectors = 32;
   launch.lines[0].work.touched_bytes = launch.work.touched_bytes = 128;
   EXPECT_EQ(Find(Wastes(launch), "unused_sectors"), nullptr);
 }
 
-TEST(Remarks, BankConflictsSayHowManyWays) {
+TEST(Remarks, BankConflictsReportWays) {
   engine::LaunchCounters launch = Launch("shared");
   launch.lines[0].work.shared_wavefronts = launch.work.shared_wavefronts = 800;
   launch.lines[0].work.shared_ideal_wavefronts = launch.work.shared_ideal_wavefronts = 100;
@@ -72,7 +72,7 @@ TEST(Remarks, BankConflictsSayHowManyWays) {
   EXPECT_NE(remark->message.find("88 %"), std::string::npos) << remark->message;
 }
 
-TEST(Remarks, IdleLanesAndContendedAtomicsAndUnevenBlocks) {
+TEST(Remarks, ReportsIdleLanesAtomicsAndImbalance) {
   engine::LaunchCounters launch = Launch("issue");
   launch.bounds.insert(launch.bounds.begin() + 1, {"atomics", 9.0});
   launch.lines[0].work.lane_instructions = 12 * launch.warp_instructions;

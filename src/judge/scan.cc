@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kChunk = 1 << 16;
 constexpr size_t kFirstWrong = 5;
 
-/// The smallest number that rounds to infinity: halfway beyond the largest finite one.
+/// The smallest number that rounds to infinity: half a step above the largest finite number.
 double InfiniteFrom(DType dtype) {
   switch (dtype) {
     case DType::kF16:
@@ -47,10 +47,10 @@ Totals Combine(Totals a, const Totals& b) {
 }
 
 Rule RuleFor(DType dtype, double limit) {
-  constexpr double kHair = 1 + 0x1p-8;  // what came before the rounding was not exact either
+  constexpr double kMargin = 1 + 0x1p-8;  // the value before the rounding was not exact either
   double rounding = 0;
-  if (dtype == DType::kF16) rounding = 0x1p-11 * kHair;
-  if (dtype == DType::kBF16) rounding = 0x1p-8 * kHair;
+  if (dtype == DType::kF16) rounding = 0x1p-11 * kMargin;
+  if (dtype == DType::kBF16) rounding = 0x1p-8 * kMargin;
   return {dtype, !IsFloating(dtype), limit, InfiniteFrom(dtype), rounding};
 }
 
@@ -83,7 +83,7 @@ Totals Scanner::RunChunk(int64_t begin, int64_t end) const {
     if (!std::isfinite(g) || !std::isfinite(w)) {
       if (SameNonFinite(g, w)) continue;
       wrong(i);
-      // A finite number where infinity is wanted is a wrong result, not a non-finite one.
+      // A finite number instead of infinity is a wrong result, but not a non-finite one.
       if (!std::isfinite(g)) ++totals.non_finite_wrong;
       continue;
     }
@@ -92,7 +92,7 @@ Totals Scanner::RunChunk(int64_t begin, int64_t end) const {
     ++totals.pairs;
     const bool is_wrong = rule_.exact ? IsWrong(i) : !rule_.IsWithin(error, w);
     if (is_wrong) wrong(i);
-    // What is beyond the limit and right all the same is no measure of anything.
+    // An error that is beyond the limit and still right does not count towards the largest error.
     if (is_wrong || error <= rule_.limit || rule_.exact) {
       totals.max_error = std::max(totals.max_error, error);
     }
@@ -115,7 +115,7 @@ Totals Scanner::Run(int threads) const {
     try {
       for (int t = 1; t < std::min<int64_t>(threads, chunks); ++t) helpers.emplace_back(work);
     } catch (const std::system_error&) {
-      // No more threads to be had: the ones there are do the work.
+      // The system has no more threads: the existing ones do the work.
     }
     work();
   }

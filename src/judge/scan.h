@@ -1,5 +1,6 @@
-// One pass over an output and its truth: error sums, and which elements are wrong. Split into fixed
-// chunks that are combined in a fixed order, so that the figures do not depend on the thread count.
+// One pass over an output and its truth: error sums, and which elements are wrong. The output is
+// split into fixed chunks that are combined in a fixed order, so the figures do not depend on the
+// thread count.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +15,7 @@
 
 namespace cupel::judge {
 
-/// Reads a contiguous tensor as doubles; the common types without a table look-up.
+/// Reads a contiguous tensor as doubles. Common types need no table look-up.
 class Reader {
  public:
   explicit Reader(const task::Tensor& tensor)
@@ -36,14 +37,14 @@ class Reader {
   const std::byte* data_;
 };
 
-/// How one element is judged.
+/// How one element is compared.
 struct Rule {
   DType dtype = DType::kF32;
-  bool exact = false;        // integers: equal bytes
-  double limit = 0;          // else |got - wanted| <= limit
-  double infinite_from = 0;  // |wanted| from here on rounds to infinity in the dtype
-  /// An error of at most this share of the element is its rounding to the dtype: not wrong, however
-  /// far the element stands out. Of 16-bit types alone; others round finely enough.
+  bool exact = false;        // integers: bytes must be equal
+  double limit = 0;          // otherwise |got - wanted| <= limit
+  double infinite_from = 0;  // |wanted| from this value on rounds to infinity in the dtype
+  /// An error of at most this share of the element is rounding to the dtype and never wrong, even
+  /// if the element is much larger than the others. Nonzero only for 16-bit types.
   double rounding = 0;
   bool IsWithin(double error, double wanted) const {
     return error <= limit || error <= rounding * std::fabs(wanted);
@@ -52,12 +53,12 @@ struct Rule {
 
 Rule RuleFor(DType dtype, double limit);
 
-/// What `wanted`, a double, is in the contract dtype as far as infinities go.
+/// `wanted`, replaced by an infinity if the output's dtype rounds it to one.
 inline double Rounded(const Rule& rule, double wanted) {
   return std::fabs(wanted) >= rule.infinite_from ? std::copysign(INFINITY, wanted) : wanted;
 }
 
-/// NaN for NaN, an infinity for the same infinity.
+/// True if both are NaN, or both are the same infinity.
 inline bool SameNonFinite(double got, double wanted) {
   if (std::isnan(wanted)) return std::isnan(got);
   return std::isinf(wanted) && got == wanted;
@@ -67,16 +68,17 @@ struct Totals {
   double sum_squares = 0, max_error = 0;  // over pairs of finite numbers
   int64_t pairs = 0;
   int64_t wrong = 0;
-  int64_t non_finite_wrong = 0;  // of the wrong ones: got is NaN or infinite, truth is not the same
+  int64_t non_finite_wrong = 0;      // wrong elements that are NaN or infinite
   std::vector<int64_t> first_wrong;  // at most 5
 };
 
-/// In order: `b` is of later elements.
+/// `b` must cover later elements than `a`.
 Totals Combine(Totals a, const Totals& b);
 
 class Scanner {
  public:
-  /// Both contiguous, of equal count; `truth` is float64 or, when exact, has the dtype of `got`.
+  /// Both must be contiguous and of equal count. `truth` is float64 or, for exact dtypes, has the
+  /// dtype of `got`.
   Scanner(const task::Tensor& got, const task::Tensor& truth, const Rule& rule);
 
   Totals Run(int threads) const;

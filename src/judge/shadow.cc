@@ -13,11 +13,12 @@
 namespace cupel::judge {
 namespace {
 
-/// Shadows under two orders may differ by the rounding of doubles in long sums.
+/// Shadows of two orders may differ by the rounding of doubles in long sums.
 constexpr double kOrderShare = 0x1p-30;
-/// A kernel whose own rounding is this many unit roundoffs of float32 (or a few of a half that it
-/// returns), and this many times what perturbed inputs do, computes in a shorter format somewhere.
-/// The longest sums in float32 leave a tenth of it, halves and tf32 ten times as much.
+/// A kernel computes in a shorter format if its own rounding exceeds this many unit roundoffs of
+/// float32 (or a few of a half that it returns), and this many times the effect of perturbed
+/// inputs. The longest sums in float32 reach a tenth of this; halves and tf32 reach ten times as
+/// much.
 constexpr double kReducedUlps = 512;
 constexpr double kReducedConditions = 128;
 constexpr double kReducedHalfUlps = 4;
@@ -43,7 +44,7 @@ std::vector<int64_t> IndexOf(int64_t element, const std::vector<int64_t>& shape)
   return index;
 }
 
-/// NaN for NaN, the same infinity, or two numbers within `limit`.
+/// True for NaN and NaN, for equal infinities, or for two numbers within `limit`.
 bool Agree(double shadow, double truth, double limit) {
   if (std::isnan(truth) || std::isinf(truth)) return SameNonFinite(shadow, truth);
   return std::fabs(shadow - truth) <= limit;
@@ -65,10 +66,11 @@ ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Out
   const Reader value(view);
   c.causes = got.shadow_causes;
   c.scale = RmsOf(truth, count);
-  // What rounding a constant may move the output by exceeds the share of the scale only where the
-  // task itself is badly conditioned.
+  // Rounding a constant moves the output by more than this share of the scale only if the task
+  // itself is badly conditioned.
   c.limit = std::fmax(kShadowShare * c.scale, want.conditioning);
-  // An output of peaks (softmax, exponentials): a constant's rounding moves each by its own share.
+  // For an output with peaks (softmax, exponentials), the rounding of a constant moves each peak by
+  // the same share of its value.
   const auto limit_at = [&](double t) { return std::fmax(c.limit, kShadowShare * std::fabs(t)); };
   double own = 0;
   int64_t own_count = 0;
@@ -113,11 +115,10 @@ ShadowComparison CompareShadows(const engine::OutputTensor& got, const task::Out
 
 std::string DisagreementText(const ShadowComparison& c) {
   return fmt::format(
-      "computes something else than the task, whatever the rounding: in exact arithmetic it gives "
-      "{:.9g} "
-      "at [{}] where {:.9g} is right ({} of {} elements differ, the largest by {:.3g} where {:.3g} "
-      "is "
-      "allowed for float32 constants): a term that is dropped, approximated or hard-coded",
+      "the kernel does not compute the task's function, even without rounding: in exact arithmetic "
+      "it gives {:.9g} at [{}] instead of {:.9g} ({} of {} elements differ, the largest difference "
+      "is {:.3g}, and float32 constants allow {:.3g}). A term is dropped, approximated or "
+      "hard-coded",
       c.first_shadow, fmt::join(c.first, ", "), c.first_truth, c.disagree, c.count, c.largest,
       c.limit);
 }

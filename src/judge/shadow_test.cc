@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Standard normals with float32 values and exact shadows, which a test then damages.
+/// Standard normals with float32 values and exact shadows, into which each test puts errors.
 struct ShadowFixture {
   explicit ShadowFixture(size_t count = 1000) : shape{static_cast<int64_t>(count)} {
     Random random(3);
@@ -34,7 +34,7 @@ struct ShadowFixture {
     want.name = "output";
     want.shape = shape;
     want.truth = TensorOf(truth, shape, DType::kF64);
-    want.error_scale = 1;  // as loose as can be: it must not matter
+    want.error_scale = 1;  // very loose: it must not matter
     want.conditioning = conditioning;
     return want;
   }
@@ -56,7 +56,7 @@ TEST(Shadow, EqualUpToFloat32Constants) {
   EXPECT_FALSE(c.reduced_precision);
 }
 
-TEST(Shadow, ADisagreementRejectsHoweverLooseTheTolerance) {
+TEST(Shadow, RejectsDisagreementWithinTolerance) {
   ShadowFixture f;
   f.got.shadow[7] += 4 * 0x1p-20;
   const ShadowComparison c = f.Judge();
@@ -66,7 +66,7 @@ TEST(Shadow, ADisagreementRejectsHoweverLooseTheTolerance) {
   EXPECT_THAT(DisagreementText(c), HasSubstr("1 of 1000 elements"));
 }
 
-TEST(Shadow, PeaksMayMoveByTheirOwnShare) {
+TEST(Shadow, AllowsRelativeErrorOfPeaks) {
   ShadowFixture f;
   f.truth[7] = 1000;
   f.got.shadow[7] = 1000 * (1 + 0x1p-21);
@@ -75,14 +75,14 @@ TEST(Shadow, PeaksMayMoveByTheirOwnShare) {
   EXPECT_FALSE(f.Judge().ok());
 }
 
-TEST(Shadow, BelowAResetOrADoubtNothingIsEstablishedNorRejected) {
+TEST(Shadow, ResetOrDoubtIsNeitherEstablishedNorRejected) {
   ShadowFixture f;
   f.got.shadow[7] += 1;
   f.got.shadow_state[7] = engine::kShadowBranch;
   f.got.shadow[8] += 1;
   f.got.shadow_state[8] = engine::kShadowReset;
-  f.got.shadow_state[9] = engine::kShadowReset;    // agrees, but with a value in its place
-  f.got.shadow_state[10] = engine::kShadowBranch;  // agrees: along this path it is right
+  f.got.shadow_state[9] = engine::kShadowReset;    // agrees, but only as a value
+  f.got.shadow_state[10] = engine::kShadowBranch;  // agrees, so the doubt does not count
   f.got.shadow[11] = NAN;
   const ShadowComparison c = f.Judge();
   EXPECT_TRUE(c.ok());
@@ -92,14 +92,14 @@ TEST(Shadow, BelowAResetOrADoubtNothingIsEstablishedNorRejected) {
   EXPECT_EQ(c.equal, 996);
 }
 
-TEST(Shadow, AnIllConditionedTaskAllowsItsConditioning) {
+TEST(Shadow, AllowsErrorOfIllConditionedTask) {
   ShadowFixture f;
   f.got.shadow[7] += 4 * 0x1p-20;
   f.conditioning = 8 * 0x1p-20;
   EXPECT_TRUE(f.Judge().established());
 }
 
-TEST(Shadow, ZeroTruthNeedsZeroShadows) {
+TEST(Shadow, ZeroTruthRequiresZeroShadows) {
   ShadowFixture f;
   std::fill(f.truth.begin(), f.truth.end(), 0.0);
   f.got.shadow = f.truth;
@@ -108,7 +108,7 @@ TEST(Shadow, ZeroTruthNeedsZeroShadows) {
   EXPECT_FALSE(f.Judge().ok());
 }
 
-TEST(Shadow, ComputingInHalfPrecisionShows) {
+TEST(Shadow, DetectsHalfPrecision) {
   ShadowFixture f;
   for (size_t i = 0; i < f.truth.size(); ++i) {
     f.Value(i, HalfToFloat(FloatToHalf(static_cast<float>(f.truth[i]))));
@@ -119,10 +119,10 @@ TEST(Shadow, ComputingInHalfPrecisionShows) {
   EXPECT_NEAR(c.own_rms, 2e-4, 1e-4);
 }
 
-TEST(Shadow, OrdersMayDifferByRoundingOnly) {
+TEST(Shadow, OrdersMayDifferOnlyByRounding) {
   ShadowFixture a, b;
   for (double& shadow : b.got.shadow) shadow *= 1 + 1e-15;
-  b.Value(5, 17);  // a value is rounding's business
+  b.Value(5, 17);  // only shadows are compared
   EXPECT_EQ(FirstOrderDependence(a.got, b.got), -1);
   b.got.shadow[5] += 1e-6;
   EXPECT_EQ(FirstOrderDependence(a.got, b.got), 5);
@@ -130,7 +130,7 @@ TEST(Shadow, OrdersMayDifferByRoundingOnly) {
   EXPECT_EQ(FirstOrderDependence(a.got, b.got), -1);
 }
 
-TEST(Shadow, OrdersMustAgreeOnIntegers) {
+TEST(Shadow, IntegersMustAgreeAcrossOrders) {
   ShadowFixture a, b;
   a.got.dtype = b.got.dtype = DType::kI32;
   EXPECT_EQ(FirstOrderDependence(a.got, b.got), -1);
@@ -138,7 +138,7 @@ TEST(Shadow, OrdersMustAgreeOnIntegers) {
   EXPECT_EQ(FirstOrderDependence(a.got, b.got), 9);
 }
 
-TEST(Established, SaysWhatHoldsAndWhatDoesNot) {
+TEST(Established, TextsSayWhatIsAndIsNotEstablished) {
   ShadowFixture f;
   Established all;
   all.tolerance_inputs = 5;
@@ -153,7 +153,7 @@ TEST(Established, SaysWhatHoldsAndWhatDoesNot) {
                   HasSubstr("y: within tolerance on 5 inputs"),
                   HasSubstr("equal in exact arithmetic up to float32 constants on 2 inputs"),
                   HasSubstr("bit-equal on 1 input of small integers"),
-                  HasSubstr("the same in 2 other orders"))));
+                  HasSubstr("same result in 2 other orders"))));
   f.got.shadow_state[9] = engine::kShadowReset;
   Established none;
   none.tolerance_inputs = none.shadow_inputs = 1;
@@ -165,7 +165,7 @@ TEST(Established, SaysWhatHoldsAndWhatDoesNot) {
                                          testing::Not(HasSubstr("equal in exact arithmetic up")))));
 }
 
-TEST(Established, ExactlyMeansBitForBit) {
+TEST(Established, CompareExactlyIsBitForBit) {
   const std::vector<double> truth = {1, -2, 0};
   std::vector<float> got = {1, -2, -0.0F};
   task::Output want;

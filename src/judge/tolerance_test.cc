@@ -1,5 +1,5 @@
-// The table of docs/judging.md: simulated float32 kernels that the tolerance must accept or refuse.
-// E is computed here by the formula, in double; the kernels' roundings are simulated one by one. K,
+// The table of docs/judging.md: simulated float32 kernels that the tolerance must accept or reject.
+// E is computed here by the formula, in double. The kernels' roundings are simulated one by one. K,
 // on which the errors depend, is as in the table; the other extents are small.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ struct Operation {
   std::vector<int64_t> shape;
   std::function<Inputs(Random&)> draw;
   std::function<Vector(const Inputs&)> truth;                // double throughout
-  std::function<std::vector<float>(const Inputs&)> pytorch;  // float32 as a good library sums
+  std::function<std::vector<float>(const Inputs&)> pytorch;  // float32, as a good library sums
 };
 
 using Kernel = std::function<std::vector<float>(const Inputs&)>;
@@ -76,11 +76,10 @@ void ExpectVerdict(const char* name, const Operation& op, const Kernel& kernel, 
     EXPECT_EQ(c.ok, accept) << name << ": " << c.message;
   }
   std::printf("  %-44s RMS/16E %8.3g  max/128E %8.3g  %s\n", name, rms, largest,
-              accept ? "accept" : "refuse");
+              accept ? "accept" : "reject");
 }
 
-// --- linear: x[m,k] times w[n,k]
-// ------------------------------------------------------------------
+// --- linear: x[m,k] times w[n,k] ---
 
 constexpr size_t kM = 8, kN = 24;
 
@@ -104,7 +103,7 @@ float BlockedDot(const double* a, const double* b, size_t k) {
   return sum;
 }
 
-/// `round` is applied to each factor before it is multiplied; sums are blocked.
+/// Applies `round` to each factor before the multiplication. Sums are blocked.
 template <typename Round>
 float RoundedDot(const double* a, const double* b, size_t k, Round round) {
   float lanes[16] = {};
@@ -186,8 +185,7 @@ TEST(Tolerance, LinearOneTermDropped) {
       false);
 }
 
-// --- exponentials
-// ---------------------------------------------------------------------------------
+// --- exponentials ---
 
 /// ex2.approx(x * log2(e)): the product rounds, the approximation is off by up to 2^-22.
 float FastExp(float x) {
@@ -275,8 +273,7 @@ TEST(Tolerance, CrossEntropyByFastExponential) {
       [](const Inputs& in) { return CrossEntropy(in, FastExp); }, true);
 }
 
-// --- GELU, the tanh form
-// --------------------------------------------------------------------------
+// --- GELU, the tanh form ---
 
 template <typename Tanh>
 std::vector<float> Gelu(const Inputs& in, Tanh tanh_of) {
@@ -319,12 +316,11 @@ TEST(Tolerance, Gelu) {
       true);
 }
 
-// --- layer norm
-// -----------------------------------------------------------------------------------
+// --- layer norm ---
 
 constexpr size_t kWidth = 4096;
 
-/// `threads` partial sums, then a tree, as one block does it.
+/// 256 partial sums, then a tree, like one block.
 template <typename Term>
 float BlockSum(Term term) {
   std::vector<float> partial(256, 0.0f);

@@ -11,13 +11,13 @@
 namespace cupel::judge {
 namespace {
 
-/// JSON has no infinities: they become text rather than a null that says nothing.
+/// JSON has no infinities: they become text, because null would hide them.
 Json NumberOrName(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
-/// As text: many readers of JSON keep 53 bits only.
+/// As text, because many JSON readers keep only 53 bits.
 std::string SeedText(uint64_t seed) { return std::to_string(seed); }
 
 Json ToJson(const Reason& reason) {
@@ -81,7 +81,8 @@ Json List(const std::vector<T>& items) {
   return list;
 }
 
-/// The largest error over the trials, as share of what is allowed; the first thing a reader asks.
+/// The largest error over the trials, as a share of the limit: the first thing that readers look
+/// for.
 Json Largest(const SettingReport& setting) {
   double rms = 0, rms_share = 0, max = 0, max_share = 0;
   const auto raise = [](double& to, double value) {
@@ -133,7 +134,7 @@ Json ToJson(const SettingReport& setting) {
   return json;
 }
 
-/// What the kernel cannot do and need not: each once, with the settings where it showed.
+/// What the kernel cannot do and need not do: each limit once, with its settings.
 Json Limits(const Verdict& verdict) {
   Json limits = Json::array();
   for (const SettingReport& setting : verdict.settings) {
@@ -204,7 +205,7 @@ int ExitStatus(Decision decision) {
 Json ToJson(const Verdict& verdict) {
   Json record = Content(verdict);
   AddProvenance(verdict.provenance, record);
-  Seal(record);
+  AddDigest(record);
   return record;
 }
 

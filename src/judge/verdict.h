@@ -1,5 +1,5 @@
-// The verdict: the decision about a candidate with reasons that a person and an LLM can act on, and
-// its JSON form "cupel.verdict/1" (docs/formats/verdict.md).
+// The verdict: the decision about a candidate, with reasons that a person and an LLM can act on.
+// Its JSON form is "cupel.verdict/1" (docs/formats/verdict.md).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +18,7 @@ namespace cupel::judge {
 
 enum class Decision { kAccepted, kRejected, kUnsupported, kError };
 const char* Name(Decision decision);
-/// 0, 1, 3, 2 (design: exit statuses).
+/// 0, 1, 3, 2 in the order of the enumerators.
 int ExitStatus(Decision decision);
 
 struct Reason {
@@ -31,9 +31,9 @@ struct TrialReport {
   uint64_t seed = 0;
   bool ok = false;
   std::vector<Comparison> outputs;
-  std::string kind;  // empty: ordinary; a distribution's name; or, kept when failed, "shadow",
-                     // "tiny", "integers", "schedule"
-  /// Blocks that the engine ran of those in all grids; fewer where a sample was taken.
+  std::string kind;  // empty: ordinary; else a distribution's name or, only if the trial failed,
+                     // "shadow", "tiny", "integers", "schedule"
+  /// Blocks that the engine ran, and all blocks of all grids; they differ if a sample was taken.
   uint64_t emulated_blocks = 0, all_blocks = 0;
 };
 
@@ -43,29 +43,29 @@ struct SettingReport {
   /// "cannot_judge" (a negative control passes), "not_declared" (the candidate does not claim it),
   /// "refused" (by the candidate's host code, at sizes that the task does not list)
   std::string status = "not_run";
-  std::string reduced;  // what it was, where the emulator is asked at smaller sizes
-  std::string derived;  // how its sizes were made from the task's first setting; empty: listed
+  std::string reduced;  // the task's own sizes, if the setting was reduced for the emulator
+  std::string derived;  // how its sizes were derived from the task's first setting; empty: listed
   std::string note;
-  /// Why the setting could not be run on this candidate (a refusal of the recorder, an opcode that
-  /// the engine lacks); `unsupported` says that it is cupel that lacks something.
+  /// Why the setting could not be run on this candidate (the recorder refused it, the engine lacks
+  /// an opcode). `unsupported`: the problem is a missing feature of cupel.
   std::vector<Reason> problems;
   bool unsupported = false;
   std::vector<TrialReport> trials;
   std::vector<engine::Finding> findings;
   std::vector<Control> controls;
-  Established established;  // beyond the tolerance
+  Established established;  // results beyond the tolerance
   OtherInputs other_inputs;
-  std::vector<UsedCase> cases;  // all that were used, in order
+  std::vector<UsedCase> cases;  // all cases used, in order
   engine::Counters counters;    // of the first trial
-  double host_us = 0;           // median recorded host time of a call
+  double host_us = 0;           // median host time of a recorded call
   double oracle_seconds = 0, record_seconds = 0, engine_seconds = 0, judge_seconds = 0;
 };
 
 struct Verdict {
-  Decision decision = Decision::kRejected;  // until Decide says otherwise
-  std::vector<Reason> reasons;              // empty only when accepted
-  std::vector<std::string> notes;           // legal, worth knowing; limits
-  std::vector<std::string> not_checked;     // "speed on a GPU": what the decision does not say
+  Decision decision = Decision::kRejected;  // until Decide sets it
+  std::vector<Reason> reasons;              // empty only if accepted
+  std::vector<std::string> notes;           // legal but worth knowing; limits
+  std::vector<std::string> not_checked;     // "speed on a GPU": what the decision does not cover
   std::string declared;  // "judged only for …: 1 of 11 settings"; empty: the candidate claims all
   std::string task, direction, kernel_path, device, seed_origin;  // "entropy" or "user"
   uint64_t seed = 0;
@@ -78,19 +78,19 @@ struct Verdict {
   double build_seconds = 0, total_seconds = 0;
 };
 
-/// Draws the conclusion from the setting reports: their status, the decision and the reasons.
-/// Reasons that are there already (a candidate that does not compile) stay in front; with them the
-/// decision is kRejected, or stays kUnsupported or kError where the caller has set one of these.
-/// Accepts only when every setting passed, or has no reference, cannot be judged, was refused at
-/// derived sizes or is not declared, and at least one passed. What recurs
-/// across trials and settings becomes one reason with its first place and "also in …".
+/// Sets the status of each setting, the decision and the reasons from the setting reports. Reasons
+/// that are already there (a candidate that does not compile) stay in front. With them the decision
+/// is kRejected, or stays kUnsupported or kError if the caller has set one of these. Accepts only
+/// if at least one setting passed and every other setting passed, has no reference, cannot be
+/// judged, was refused at derived sizes, or is not declared. Reasons that recur across trials and
+/// settings become one reason, with its first place and "also in …".
 Verdict Decide(Verdict verdict);
 
-/// "single-0 trial 7 (extremes) output 0", as in a reason.
+/// "single-0 trial 7 (extremes) output 0", as used in reasons.
 std::string PlaceOf(const SettingReport& setting, size_t trial, size_t output);
 
-/// All times are inside "timing", so that two runs with one seed differ nowhere else. Sealed with a
-/// digest (record.h): nothing may be changed afterwards.
+/// All times are inside "timing", so two runs with one seed differ only there. Includes the digest
+/// (record.h), so the result must not be changed.
 Json ToJson(const Verdict& verdict);
 
 }  // namespace cupel::judge

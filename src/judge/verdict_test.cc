@@ -46,14 +46,14 @@ Verdict With(std::vector<SettingReport> settings) {
   return Decide(std::move(verdict));
 }
 
-TEST(Decide, AcceptsOnlyWhatPassedEverywhere) {
+TEST(Decide, AcceptsIfAllSettingsPassed) {
   const Verdict v = With({Setting("single-0", {Right(), Right()}), Setting("multi-0", {Right()})});
   EXPECT_EQ(v.decision, Decision::kAccepted);
   EXPECT_TRUE(v.reasons.empty());
   EXPECT_EQ(ExitStatus(v.decision), 0);
 }
 
-TEST(Decide, OneFailedTrialRejectsWhateverTheStatusSays) {
+TEST(Decide, RejectsFailedTrialDespitePassedStatus) {
   const Verdict v = With({Setting("single-0", {Right(), Wrong()})});
   EXPECT_EQ(v.decision, Decision::kRejected);
   EXPECT_EQ(v.settings[0].status, "failed");
@@ -62,7 +62,7 @@ TEST(Decide, OneFailedTrialRejectsWhateverTheStatusSays) {
   EXPECT_EQ(ExitStatus(v.decision), 1);
 }
 
-TEST(Decide, OneReasonForWhatRecurs) {
+TEST(Decide, MergesRecurringReasons) {
   const Verdict v = With({Setting("single-0", {Wrong(), Wrong(), Wrong()}),
                           Setting("multi-0", {Right()}), Setting("multi-1", {Wrong(), Wrong()}),
                           Setting("multi-2", {Wrong("not_finite", "some_nan")})});
@@ -72,7 +72,7 @@ TEST(Decide, OneReasonForWhatRecurs) {
   EXPECT_EQ(v.reasons[1].code, "not_finite");
 }
 
-TEST(Decide, CausesComeBeforeEffectsAndWarningsAreNotes) {
+TEST(Decide, ListsFindingsFirstAndWarningsAsNotes) {
   SettingReport setting = Setting("single-0", {Wrong()});
   engine::Finding finding;
   finding.code = "out_of_bounds";
@@ -94,13 +94,13 @@ TEST(Decide, CausesComeBeforeEffectsAndWarningsAreNotes) {
   EXPECT_THAT(v.notes, ElementsAre("kernel.cu:31: odd, first at single-0"));
 }
 
-TEST(Decide, AFindingAloneRejectsRightNumbers) {
+TEST(Decide, RejectsRightNumbersWithFinding) {
   SettingReport setting = Setting("single-0", {Right()});
   setting.findings.emplace_back().code = "out_of_bounds";
   EXPECT_EQ(With({setting}).decision, Decision::kRejected);
 }
 
-TEST(Decide, ReferencesThatFailAreNotedAndNeverAcceptAlone) {
+TEST(Decide, NotesFailingReferencesAndNeedsOneThatWorks) {
   SettingReport broken;
   broken.id = "multi-0";
   broken.status = "no_reference";
@@ -114,20 +114,20 @@ TEST(Decide, ReferencesThatFailAreNotedAndNeverAcceptAlone) {
               HasSubstr("multi-0 (func_forward.py:7: it raises)"));
 }
 
-TEST(Decide, FailuresAtStandInsAloneAreTold) {
+TEST(Decide, NotesFailuresOnlyAtReducedSizes) {
   SettingReport small = Setting("single-0", {Wrong()}), whole = Setting("multi-0", {Right()});
   small.description = "length=16";
   small.reduced = "length=64";
   const Verdict alone = With({small, whole});
   EXPECT_EQ(alone.decision, Decision::kRejected);
   ASSERT_FALSE(alone.notes.empty());
-  EXPECT_THAT(alone.notes[0], HasSubstr("single-0: length=16 for length=64"));
+  EXPECT_THAT(alone.notes[0], HasSubstr("single-0: length=16 instead of length=64"));
   whole = Setting("multi-0", {Wrong()});
   EXPECT_THAT(With({small, whole}).notes,
               testing::Not(testing::Contains(HasSubstr("--full-size"))));
 }
 
-TEST(Decide, NothingIsAcceptedUnrun) {
+TEST(Decide, NeverAcceptsSettingsThatWereNotRun) {
   EXPECT_EQ(With({}).decision, Decision::kError);
   EXPECT_EQ(With({Setting("single-0", {})}).decision, Decision::kError);  // "passed" with no trial
   SettingReport open;
@@ -141,7 +141,7 @@ TEST(Decide, NothingIsAcceptedUnrun) {
   EXPECT_THAT(rejected.notes, ElementsAre("not run: multi-0"));
 }
 
-TEST(Decide, UnsupportedYieldsToRejectedAndBrokenCasesToError) {
+TEST(Decide, RejectedOverridesUnsupportedAndBrokenCaseIsError) {
   SettingReport unsupported;
   unsupported.id = "multi-0";
   unsupported.unsupported = true;
@@ -153,14 +153,14 @@ TEST(Decide, UnsupportedYieldsToRejectedAndBrokenCasesToError) {
   EXPECT_EQ(With({Setting("single-0", {Wrong("broken_case", "")})}).decision, Decision::kError);
 }
 
-TEST(Decide, KeepsTheCallersReasonsInFront) {
+TEST(Decide, CallersReasonsPreventAcceptance) {
   Verdict verdict;
   verdict.reasons = {{"compile_error", "expected ';'", "kernel.cu:3"}};
   EXPECT_EQ(Decide(verdict).decision, Decision::kRejected);
   verdict.decision = Decision::kUnsupported;
   EXPECT_EQ(Decide(verdict).decision, Decision::kUnsupported);
   verdict.decision = Decision::kRejected;
-  verdict.settings = {Setting("single-0", {Right()})};  // passed, yet impure on the second look
+  verdict.settings = {Setting("single-0", {Right()})};  // passed, but the caller found it impure
   EXPECT_EQ(Decide(verdict).decision, Decision::kRejected);
   verdict.decision = Decision::kUnsupported;
   EXPECT_EQ(Decide(verdict).decision, Decision::kUnsupported);
@@ -168,7 +168,7 @@ TEST(Decide, KeepsTheCallersReasonsInFront) {
   EXPECT_EQ(Decide(verdict).decision, Decision::kRejected);
 }
 
-TEST(VerdictJson, HoldsTimesInOnePlaceOnly) {
+TEST(VerdictJson, HasTimesOnlyInTiming) {
   Verdict a = With({Setting("single-0", {Right(), Wrong()})});
   Verdict b = a;
   b.build_seconds = b.total_seconds = 3;
@@ -181,7 +181,7 @@ TEST(VerdictJson, HoldsTimesInOnePlaceOnly) {
   EXPECT_EQ(DumpJson(ja), DumpJson(jb));
 }
 
-TEST(VerdictJson, HasTheDocumentedMembers) {
+TEST(VerdictJson, HasDocumentedMembers) {
   const Json json = ToJson(With({Setting("single-0", {Right(), Wrong()})}));
   EXPECT_EQ(json["schema"], "cupel.verdict/1");
   EXPECT_EQ(json["verdict"], "rejected");
@@ -194,8 +194,8 @@ TEST(VerdictJson, HasTheDocumentedMembers) {
   EXPECT_TRUE(ParseJson(DumpJson(json, 2), "verdict"));
 }
 
-/// A setting whose control passes.
-SettingReport Blind(const char* id) {
+/// A setting at which a negative control passes.
+SettingReport CannotJudge(const char* id) {
   SettingReport setting = Setting(id, {});
   setting.status = "cannot_judge";
   setting.controls = {{"zeros", 0, "", 0.3, 8}};
@@ -207,25 +207,24 @@ SettingReport AtDerivedSize(SettingReport setting) {
   return setting;
 }
 
-TEST(Decide, ASettingThatCannotJudgeDoesNotCount) {
-  const Verdict v = With({Blind("single-0"), Setting("multi-0", {Right()})});
+TEST(Decide, IgnoresSettingsThatCannotJudge) {
+  const Verdict v = With({CannotJudge("single-0"), Setting("multi-0", {Right()})});
   EXPECT_EQ(v.decision, Decision::kAccepted);
   EXPECT_EQ(v.settings[0].status, "cannot_judge");
   ASSERT_EQ(v.notes.size(), 1u);
-  EXPECT_THAT(v.notes[0],
-              HasSubstr("single-0 (zeros passes at output 0 (0.3 of what is allowed))"));
+  EXPECT_THAT(v.notes[0], HasSubstr("single-0 (zeros passes at output 0 (0.3 of the limit))"));
   EXPECT_EQ(ToJson(v)["settings"][0]["controls"][0]["ok"], false);
 }
 
-TEST(Decide, NothingLeftToJudgeWithIsAnErrorOfOurs) {
-  const Verdict v = With({Blind("single-0"), AtDerivedSize(Setting("heldout-0", {Right()}))});
+TEST(Decide, IsErrorIfNoListedSettingCanJudge) {
+  const Verdict v = With({CannotJudge("single-0"), AtDerivedSize(Setting("heldout-0", {Right()}))});
   EXPECT_EQ(v.decision, Decision::kError);
   ASSERT_EQ(v.reasons.size(), 1u);
   EXPECT_EQ(v.reasons[0].code, "cannot_judge");
   EXPECT_THAT(v.reasons[0].message, HasSubstr("zeros passes"));
 }
 
-TEST(Decide, WrongAtADerivedSizeRejectsAndSaysWhereItCameFrom) {
+TEST(Decide, RejectsWrongResultAtDerivedSize) {
   const Verdict v =
       With({Setting("single-0", {Right()}), AtDerivedSize(Setting("heldout-0", {Wrong()}))});
   EXPECT_EQ(v.decision, Decision::kRejected);
@@ -233,7 +232,7 @@ TEST(Decide, WrongAtADerivedSizeRejectsAndSaysWhereItCameFrom) {
               HasSubstr("derived from the task's first setting (batch_size=1)"));
 }
 
-TEST(Decide, RefusingADerivedSizeIsALimit) {
+TEST(Decide, RefusedDerivedSizeIsALimit) {
   SettingReport refused = AtDerivedSize(Setting("heldout-0", {}));
   refused.status = "refused";
   refused.note = "refuses batch_size=1: rows must be even";
@@ -241,12 +240,12 @@ TEST(Decide, RefusingADerivedSizeIsALimit) {
   EXPECT_EQ(v.decision, Decision::kAccepted);
   EXPECT_THAT(v.notes, ElementsAre("limit: refuses batch_size=1: rows must be even"));
   EXPECT_THAT(With({refused}).reasons.at(0).message, HasSubstr("derived sizes of heldout-0"));
-  // The word alone is not believed of a size that the task lists.
+  // A size that the task lists must not be refused.
   refused.derived.clear();
   EXPECT_EQ(With({Setting("single-0", {Right()}), refused}).decision, Decision::kError);
 }
 
-TEST(Decide, WhatIsNotDeclaredIsLeftOutOnlyWhereSomethingIsDeclared) {
+TEST(Decide, SkipsUndeclaredSettingsOnlyWithDeclaration) {
   SettingReport other = Setting("multi-0", {});
   other.status = "not_declared";
   Verdict v;

@@ -16,8 +16,8 @@ namespace {
 constexpr size_t kMaxSettings = 40;
 constexpr size_t kMaxKernels = 12;
 
-/// Nothing that moves a cursor survives: C0 and C1 controls, DEL, and bytes that are not ASCII and
-/// not part of a plain UTF-8 sequence's range.
+/// Replaces everything that could move a cursor: C0 and C1 controls, DEL, and bytes that are
+/// neither ASCII nor part of a plain UTF-8 sequence.
 std::string Safe(const std::string& text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -92,7 +92,7 @@ size_t RightTrials(const SettingReport& setting) {
       }));
 }
 
-/// The comparison that a reason's "single-0 trial 2 output 0" names.
+/// The comparison with the given place, such as "single-0 trial 2 output 0".
 const Comparison* Find(const Verdict& verdict, const std::string& where) {
   for (const SettingReport& setting : verdict.settings) {
     for (size_t t = 0; t < setting.trials.size(); ++t) {
@@ -190,7 +190,7 @@ std::string Resources(const Verdict& v) {
   return out;
 }
 
-/// One line that says how much was tried and how close the worst came.
+/// One line: how much was tried, and how close to the limit the largest error is.
 std::string Summary(const Verdict& v, const TextOptions& options) {
   size_t passed = 0, trials = 0, usual = 0;
   const SettingReport* closest = nullptr;
@@ -204,19 +204,19 @@ std::string Summary(const Verdict& v, const TextOptions& options) {
     if (closest == nullptr || worst->Severity() > Worst(*closest)->Severity()) closest = &s;
   }
   std::string text =
-      fmt::format("{} of {} right in {} ({}fresh inputs, held against float64)", passed,
+      fmt::format("{} of {} passed in {} ({}fresh inputs, compared with float64)", passed,
                   Plural(v.settings.size(), "setting"), Plural(trials, "trial"),
                   usual == trials ? "" : fmt::format("{} on other inputs; ", trials - usual));
   if (closest != nullptr) {
     const std::string share = ErrorShare(*Worst(*closest));
-    text += share == "exact" ? std::string("; all of them exact")
-                             : fmt::format("; the largest error is {} of what is allowed ({})",
-                                           share, Safe(closest->id));
+    text += share == "exact" ? std::string("; all results are exact")
+                             : fmt::format("; the largest error is {} of the limit ({})", share,
+                                           Safe(closest->id));
   }
   return Wrap(text, options.width, "  ", "  ");
 }
 
-/// Per output, what holds beyond the tolerance.
+/// For each output, what was established beyond the tolerance.
 std::string EstablishedLines(const Verdict& v, const TextOptions& options) {
   std::vector<const Established*> settings;
   std::vector<const OtherInputs*> inputs;
@@ -239,9 +239,8 @@ std::string Times(const Verdict& v, const TextOptions& options) {
   for (const SettingReport& s : v.settings) {
     if (s.status != "passed" || !(s.counters.estimated_us > 0)) continue;
     const std::string text = fmt::format(
-        "estimated {:.4g} us a call at {} in {} (an estimate from counted work, not a "
-        "measurement); host "
-        "code {:.3g} us a call",
+        "estimated {:.4g} us per call at {} in {} (an estimate from counted work, not a "
+        "measurement); host code {:.3g} us per call",
         s.counters.estimated_us, Safe(s.id), Plural(s.counters.launches.size(), "launch"),
         s.host_us);
     return Wrap(text, options.width, "  ", "  ");

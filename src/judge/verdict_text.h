@@ -1,5 +1,5 @@
-// A verdict for people: the decision, why, where, how close, and what was not checked. Short when
-// all is well. SPDX-License-Identifier: Apache-2.0
+// A verdict for people: the decision, why, where, how close to the limits, and what was not
+// checked. Short if the kernel is accepted. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@ namespace cupel::judge {
 struct TextOptions {
   bool colour = false;
   int width = 100;       // lines are wrapped here
-  bool details = false;  // the table of settings also when accepted
+  bool details = false;  // show the table of settings also if accepted
 };
 
-/// Whole lines. Text from outside is made printable, so that it cannot steer the terminal.
+/// Whole lines. Makes text from outside printable, so that it cannot control the terminal.
 std::string VerdictText(const Verdict& verdict, const TextOptions& options = {});
 
-/// "4.2 %" of what is allowed, "250 x" from ten times on, "exact", "NaN".
+/// The error as a share of the limit: "4.2 %", "250 x" from ten times on, "exact", "not finite".
 std::string ErrorShare(const Comparison& comparison);
 
 }  // namespace cupel::judge

@@ -24,7 +24,7 @@ Comparison RightText() {
 Comparison WrongText() {
   Comparison c;
   c.code = "wrong_result";
-  c.message = "96 of 8192 elements are wrong, the largest by 3.1 where 0.0012 is allowed";
+  c.message = "96 of 8192 elements are wrong, the largest error is 3.1 (limit 0.0012)";
   c.rms_error = c.max_error = 2500;
   c.rms_limit = c.max_limit = 1;
   c.first_wrong = {{{0, 96}, 0, 1.25}};
@@ -53,15 +53,15 @@ Verdict Make(std::vector<Comparison> trials) {
 TEST(VerdictText, IsShortWhenAccepted) {
   EXPECT_EQ(VerdictText(Make({RightText(), RightText()})),
             R"(ACCEPTED: kernel.cu for mnist_linear forward on emu (h100)
-  1 of 1 setting right in 2 trials (fresh inputs, held against float64); the largest error is 4.2 %
-  of what is allowed (single-0)
-  estimated 11.25 us a call at single-0 in 2 launches (an estimate from counted work, not a
-  measurement); host code 0 us a call
+  1 of 1 setting passed in 2 trials (fresh inputs, compared with float64); the largest error is 4.2
+  % of the limit (single-0)
+  estimated 11.25 us per call at single-0 in 2 launches (an estimate from counted work, not a
+  measurement); host code 0 us per call
   kernel<64>: 38 registers, 4096 B shared, no spills
 )");
 }
 
-TEST(VerdictText, NamesReasonsElementsAndSettings) {
+TEST(VerdictText, ListsReasonsElementsAndSettings) {
   const std::string text = VerdictText(Make({RightText(), WrongText()}));
   EXPECT_THAT(text, HasSubstr("REJECTED: kernel.cu"));
   EXPECT_THAT(text, HasSubstr("  1. wrong_result at single-0 trial 1 output 0\n"
@@ -70,7 +70,7 @@ TEST(VerdictText, NamesReasonsElementsAndSettings) {
   EXPECT_THAT(text, HasSubstr("single-0  failed  1/2    2500 x    11.25 us  batch_size=64\n"));
 }
 
-TEST(VerdictText, CannotSteerTheTerminalAndWraps) {
+TEST(VerdictText, RemovesControlCharactersAndWraps) {
   Verdict v = Make({WrongText()});
   v.reasons[0].message =
       "evil \x1b[2J\r \xc2\x9b"
@@ -86,7 +86,7 @@ TEST(VerdictText, CannotSteerTheTerminalAndWraps) {
   EXPECT_THAT(VerdictText(v, {true, 100, false}), HasSubstr("\x1b[1;31mREJECTED\x1b[0m"));
 }
 
-TEST(VerdictText, SaysHowClose) {
+TEST(VerdictText, ReportsErrorShare) {
   EXPECT_EQ(ErrorShare(RightText()), "4.2 %");
   EXPECT_EQ(ErrorShare(WrongText()), "2500 x");
   Comparison exact;
@@ -94,7 +94,7 @@ TEST(VerdictText, SaysHowClose) {
   EXPECT_EQ(ErrorShare(exact), "exact");
 }
 
-TEST(VerdictText, SpillsStandOut) {
+TEST(VerdictText, ReportsSpills) {
   Verdict v = Make({RightText()});
   v.resources[0].spill_stores = 64;
   EXPECT_THAT(VerdictText(v), HasSubstr("SPILLS 64 B stored"));

@@ -1,5 +1,6 @@
-// How the parts that work with language models ask one: with its record behind it, by role. The
-// driver of a run decides what an answer is worth keeping in and whether it is known already.
+// The interface for asking a language model. Questions have a role and go through a record of
+// questions and answers. The creator of an Asker decides where it records, and whether known
+// answers are reused.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,14 +17,14 @@ namespace cupel::llm {
 class Asker {
  public:
   virtual ~Asker() = default;
-  /// `role` says in records what the answer is for: "proposer", "reviewer:memory". What was
-  /// answered before is answered again at no cost. Errors: the model cannot be asked (budget,
-  /// provider, cancelled); a refusal or a cut text is an answer (Answer::stop).
+  /// `role` says in records what the answer is for: "proposer", "reviewer:memory". A recorded
+  /// answer is returned again at no cost. Errors: the model cannot be asked (budget, provider,
+  /// cancelled). A refusal or a cut text is an answer (Answer::stop), not an error.
   virtual Result<Answer> Ask(std::string_view role, const Request& request,
                              const Call& call = {}) = 0;
   /// "provider:name".
   virtual const std::string& model() const = 0;
-  /// The hash by which records know `request` when this model is asked.
+  /// The hash that identifies `request` to this model in records.
   virtual std::string HashOf(const Request& request) const = 0;
 };
 

@@ -37,13 +37,13 @@ bool Budget::Fits(Spending more) const {
 Error Budget::Exceeded(Spending worst) const {
   if (limits_.money && spent_.money + worst.money > *limits_.money) {
     return {ErrorCode::kInvalidArgument,
-            fmt::format("the money budget is spent: ${:.4f} of ${:.4f} are used, and the next "
+            fmt::format("the money budget is exhausted: ${:.4f} of ${:.4f} are used, and the next "
                         "question may cost ${:.4f}",
                         Dollars(spent_.money), Dollars(*limits_.money), Dollars(worst.money)),
             "raise the budget, or lower max_tokens"};
   }
   return {ErrorCode::kInvalidArgument,
-          fmt::format("the token budget is spent: {} of {} are used, and the next question may "
+          fmt::format("the token budget is exhausted: {} of {} are used, and the next question may "
                       "take {}",
                       spent_.tokens, limits_.tokens.value_or(0), worst.tokens),
           "raise the budget, or lower max_tokens"};

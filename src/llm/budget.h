@@ -1,5 +1,5 @@
-// Money and tokens that a run may spend. The worst case of a question is reserved before it is
-// asked and settled after, so that the limit holds at every instant, on any number of threads.
+// The money and tokens that a run may spend. The worst-case cost of a question is reserved before
+// it is asked, and settled afterwards, so the limit is never exceeded, on any number of threads.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,8 +26,8 @@ struct BudgetLimits {
 
 class Budget;
 
-/// A claim on a budget. Move-only. What is not settled is charged in full: a question whose end
-/// nobody saw may have cost all of it.
+/// A reserved part of a budget. Move-only. Without a call of Settle the whole amount is charged,
+/// because the question may have cost that much.
 class Reservation {
  public:
   Reservation() = default;
@@ -48,10 +48,10 @@ class Budget {
  public:
   explicit Budget(BudgetLimits limits = {}) : limits_(limits) {}
 
-  /// Waits while others hold what would be enough. Errors: kInvalidArgument with what to do when
-  /// the worst case exceeds what is left; kCancelled.
+  /// Waits while other reservations hold the needed amount. Errors: kInvalidArgument if the worst
+  /// case exceeds the unspent budget; kCancelled.
   Result<Reservation> Reserve(Spending worst, const Call& call);
-  /// What an earlier part of the run has spent.
+  /// Charges what an earlier part of the run has spent.
   void Charge(Spending spent);
   Spending Spent() const;
   const BudgetLimits& limits() const { return limits_; }

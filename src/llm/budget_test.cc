@@ -12,7 +12,7 @@
 namespace cupel::llm {
 namespace {
 
-TEST(BudgetTest, HoldsAtEveryInstantOnManyThreads) {
+TEST(BudgetTest, IsNeverExceededOnManyThreads) {
   Budget budget({NanoUsd{1000}, std::nullopt});
   std::atomic<NanoUsd> real{0}, held{0}, most{0};
   std::atomic<int> refused{0};
@@ -29,7 +29,7 @@ TEST(BudgetTest, HoldsAtEveryInstantOnManyThreads) {
         NanoUsd seen = most;
         while (now + real > seen && !most.compare_exchange_weak(seen, now + real)) {
         }
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the others come in between
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // lets other threads run
         real += 30;
         held -= 100;
         reservation->Settle({30, 0});
@@ -40,11 +40,11 @@ TEST(BudgetTest, HoldsAtEveryInstantOnManyThreads) {
   EXPECT_LE(most, 1000);
   EXPECT_EQ(budget.Spent().money, real);
   EXPECT_LE(real, 1000);
-  EXPECT_GT(real, 900 - 30);  // nothing was refused that would have fitted
+  EXPECT_GT(real, 900 - 30);  // no question was refused that would have fitted
   EXPECT_GT(refused, 0);
 }
 
-TEST(BudgetTest, ChargesInFullWhatNobodySettles) {
+TEST(BudgetTest, ChargesUnsettledReservationsInFull) {
   Budget budget({std::nullopt, 100});
   { const auto reservation = budget.Reserve({0, 60}, {}).value(); }
   EXPECT_EQ(budget.Spent().tokens, 60);
@@ -54,7 +54,7 @@ TEST(BudgetTest, ChargesInFullWhatNobodySettles) {
   EXPECT_FALSE(refused.error().remedy.empty());
 }
 
-TEST(BudgetTest, WaitsForWhatOthersHoldAndCanBeStopped) {
+TEST(BudgetTest, WaitsForOtherReservationsAndCanBeStopped) {
   Budget budget({NanoUsd{100}, std::nullopt});
   auto held = std::make_unique<Reservation>(budget.Reserve({80, 0}, {}).value());
   std::atomic<bool> stop{true};
@@ -66,7 +66,7 @@ TEST(BudgetTest, WaitsForWhatOthersHoldAndCanBeStopped) {
   other.join();
 }
 
-TEST(PriceTest, FindsTheClosestAndCountsTheCache) {
+TEST(PriceTest, FindsTheBestMatchAndPricesCachedTokens) {
   const Json json = ParseJson(R"({"models": {"openai:*": {"input": 9, "output": 9},
       "openai:m": {"input": 2, "cached": 0.5, "output": 8}}})",
                               "p")
@@ -81,7 +81,7 @@ TEST(PriceTest, FindsTheClosestAndCountsTheCache) {
   }
 }
 
-TEST(PriceTest, TheUsersTableGoesBeforeOurs) {
+TEST(PriceTest, PrefersTheUsersTable) {
   const auto folder = os::TempDir::Create().value();
   const auto own = folder.path() / "prices.json";
   ASSERT_TRUE(os::WriteFileAtomically(
@@ -96,7 +96,7 @@ TEST(PriceTest, TheUsersTableGoesBeforeOurs) {
   EXPECT_FALSE(Prices::Load({shipped, own}));
 }
 
-TEST(BucketTest, FillsEvenlyAndLetsTheLargeThrough) {
+TEST(BucketTest, FillsEvenlyAndAdmitsLargeAmounts) {
   Bucket bucket(60);
   const Bucket::Time start{};
   for (int i = 0; i < 60; ++i) {
@@ -105,14 +105,14 @@ TEST(BucketTest, FillsEvenlyAndLetsTheLargeThrough) {
   }
   EXPECT_EQ(bucket.Wait(1, start).count(), 1000);
   EXPECT_EQ(bucket.Wait(1, start + std::chrono::seconds(1)).count(), 0);
-  // More than a minute's worth waits for a full bucket, and then others wait for it.
+  // An amount above one minute's worth waits for a full bucket. After that, others wait longer.
   const auto full = start + std::chrono::minutes(2);
   EXPECT_EQ(bucket.Wait(600, full).count(), 0);
   bucket.Take(600, full);
   EXPECT_EQ(bucket.Wait(1, full).count(), 541000);
 }
 
-TEST(LimiterTest, LetsSoManyInAtOnce) {
+TEST(LimiterTest, LimitsConcurrentQuestions) {
   Limiter limiter({std::nullopt, std::nullopt, 2});
   std::atomic<int> inside{0}, most{0};
   std::vector<std::thread> threads;

@@ -13,11 +13,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// What a provider may add around a message, and around all of them.
+/// Tokens that a provider may add per message and per request.
 constexpr int64_t kTokensAroundMessage = 16;
 constexpr int64_t kTokensAroundAll = 64;
 
-/// What an attempt is charged, which its answer then shows.
+/// The charge for an attempt. Also sets the usage and usd of its answer.
 Spending Charge(Exchange& exchange, const std::optional<Price>& price) {
   Answer& answer = exchange.answer;
   if (exchange.billing == Billing::kNone) return {};
@@ -64,7 +64,7 @@ Request Client::Complete(Request request) const {
 Result<Answer> Client::Ask(Request request, const Call& call) {
   request = Complete(std::move(request));
   if (request.messages.empty() || request.messages.back().role != Role::kUser) {
-    return Fail(ErrorCode::kInternal, "a request must end with a message of the user's");
+    return Fail(ErrorCode::kInternal, "a request must end with a user message");
   }
   for (int attempt = 1;; ++attempt) {
     TRY_ASSIGN(Exchange exchange, Attempt(request, attempt, call));
@@ -72,12 +72,12 @@ Result<Answer> Client::Ask(Request request, const Call& call) {
     const Failure& failure = *exchange.failure;
     if (!failure.retry) return tl::unexpected(failure.error);
     const milliseconds wait = Backoff(parts_.retry, attempt + 1, Jitter(), failure.retry_after);
-    if (attempt >= parts_.retry.attempts || wait > parts_.retry.patience) {
+    if (attempt >= parts_.retry.attempts || wait > parts_.retry.max_wait) {
       Error error = failure.error;
-      if (wait > parts_.retry.patience) {
-        error.message += fmt::format("; it asks to wait {} s", wait.count() / 1000);
+      if (wait > parts_.retry.max_wait) {
+        error.message += fmt::format("; the service asks to wait {} s", wait.count() / 1000);
       } else if (attempt > 1) {
-        error.message += fmt::format(", {} times over", attempt);
+        error.message += fmt::format(" ({} attempts)", attempt);
       }
       return tl::unexpected(std::move(error));
     }
@@ -98,7 +98,7 @@ Result<Exchange> Client::Attempt(const Request& request, int attempt, const Call
   if (parts_.sink != nullptr) {
     const Status recorded = parts_.sink->Began(exchange);
     if (!recorded) {
-      reservation.Settle({});  // nothing was asked
+      reservation.Settle({});  // no question was sent
       return tl::unexpected(recorded.error());
     }
   }
@@ -122,7 +122,7 @@ Result<Spending> Client::Worst(const Request& request) const {
   const bool counted = parts_.budget != nullptr && parts_.budget->limits().money;
   if (counted && !parts_.price) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} has no price, so a money budget cannot hold", parts_.name),
+                fmt::format("{} has no price, so a money budget cannot be enforced", parts_.name),
                 "add it to prices.json (docs/models.md), or limit tokens instead of money");
   }
   return Spending{parts_.price ? parts_.price->Of(usage) : 0,

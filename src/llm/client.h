@@ -1,5 +1,5 @@
-// A model as the rest of the program asks it: the provider behind its budget, its rates, its
-// retries and its record. SPDX-License-Identifier: Apache-2.0
+// The client of a model: wraps a provider with budget, rate limits, retries and records.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>
@@ -20,9 +20,9 @@ namespace cupel::llm {
 
 struct ClientParts {
   std::string name;   // "openai:gpt-x": in requests, prices and records
-  Sampling sampling;  // for what a request leaves open; max_tokens is set
+  Sampling sampling;  // for unset members of requests; max_tokens is set
   std::optional<Price> price;
-  Budget* budget = nullptr;  // none of these is owned; null: there is none
+  Budget* budget = nullptr;  // these are not owned; null: none
   Limiter* limiter = nullptr;
   Sink* sink = nullptr;
   RetryPolicy retry;
@@ -34,12 +34,12 @@ class Client {
  public:
   Client(std::unique_ptr<Provider> provider, ClientParts parts);
 
-  /// Asks until there is an answer or no further try makes sense. The answer's usage and usd are
-  /// those of the attempt that gave it; each attempt is in the record with its own. Errors have a
-  /// remedy; a model that refuses, or is cut off by max_tokens, has answered (Answer::stop).
+  /// Asks until there is an answer, or until further attempts are useless. The answer has the usage
+  /// and usd of its own attempt; the record has those of every attempt. Errors have a remedy. A
+  /// refusal, or an answer cut by max_tokens, is an answer (Answer::stop), not an error.
   Result<Answer> Ask(Request request, const Call& call = {});
 
-  /// The request as it is asked and hashed: with the model's name and sampling.
+  /// The request with the model's name and sampling, as it is sent and hashed.
   Request Complete(Request request) const;
   const std::string& name() const { return parts_.name; }
 
@@ -57,7 +57,7 @@ class Client {
   Random random_;
 };
 
-/// The most tokens that a request can take: every known tokeniser makes at most one of a byte.
+/// An upper bound for the tokens of a request: known tokenisers produce at most one token per byte.
 Usage WorstUsage(const Request& request);
 
 }  // namespace cupel::llm

@@ -31,7 +31,8 @@ Result<std::string> FindProgram(const std::string& name) {
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   }
-  return Fail(ErrorCode::kNotFound, fmt::format("no program {} for a model", Shown(name, 100)),
+  return Fail(ErrorCode::kNotFound,
+              fmt::format("cannot find the program {} for a model", Shown(name, 100)),
               "give its full path, or install it");
 }
 
@@ -56,7 +57,7 @@ class Command : public Provider {
     reply.answer.stop = Stop::kEnd;
     if (auto problem = Problem(*run)) {
       reply.answer.stop = Stop::kOther;
-      // A program's failure is not known to pass: the user looks at it.
+      // Do not retry: failures of programs are usually permanent.
       reply.failure = Failure{std::move(*problem), false, {}};
     } else if (call.on_text) {
       call.on_text(run->out);
@@ -69,7 +70,7 @@ class Command : public Provider {
     const std::string& program = options_.argv[0];
     if (run.status.timed_out) {
       return Error{ErrorCode::kTimeout, fmt::format("{} was {}", program, run.status.Describe()),
-                   "allow more by timeout=SECONDS"};
+                   "allow more time with timeout=SECONDS"};
     }
     if (!run.status.exited || run.status.code != 0) {
       const size_t from = run.err.size() > 300 ? run.err.size() - 300 : 0;
@@ -81,10 +82,10 @@ class Command : public Provider {
     if (run.out_truncated) {
       return Error{ErrorCode::kInvalidArgument,
                    fmt::format("{} answered more than {} bytes", program, options_.max_bytes),
-                   "let it print its answer alone"};
+                   "make it print only its answer"};
     }
     if (run.out.find_first_not_of(" \t\r\n") == std::string::npos) {
-      return Error{ErrorCode::kIo, fmt::format("{} answered nothing", program),
+      return Error{ErrorCode::kIo, fmt::format("{} printed no answer", program),
                    "run it by hand with a prompt on its standard input"};
     }
     return std::nullopt;
@@ -97,7 +98,8 @@ class Command : public Provider {
 
 Result<std::unique_ptr<Provider>> CommandProvider(CommandOptions options) {
   if (options.argv.empty()) {
-    return Fail(ErrorCode::kInvalidArgument, "no program is named", "write command:PROGRAM ARGS");
+    return Fail(ErrorCode::kInvalidArgument, "the model command has no program",
+                "write command:PROGRAM ARGS");
   }
   TRY_ASSIGN(options.argv[0], FindProgram(options.argv[0]));
   return std::unique_ptr<Provider>(new Command(std::move(options)));

@@ -1,5 +1,6 @@
-// Any program as a model: the prompt on its standard input, the answer on its standard output, as
-// command-line agents offer. It is trusted: it runs as the user, with the user's environment.
+// Uses any program as a model, for example a command-line agent: the prompt is its standard input,
+// the answer its standard output. The program is trusted: it runs as the user, with the user's
+// environment.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +19,7 @@ struct CommandOptions {
   size_t max_bytes = 8u << 20;  // of the answer
 };
 
-/// Error kNotFound: there is no such program.
+/// Error kNotFound: no such program.
 Result<std::unique_ptr<Provider>> CommandProvider(CommandOptions options);
 
 }  // namespace cupel::llm

@@ -21,7 +21,7 @@ tl::unexpected<Error> Missing(std::string_view why) {
 }
 
 Result<CurlApi> Open() {
-  // Never closed: it keeps threads' and TLS libraries' state for the life of the process.
+  // Never closed, because libcurl keeps state of threads and TLS libraries until the process ends.
   void* library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) library = dlopen("libcurl-gnutls.so.4", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return Missing("libcurl.so.4 is not installed");
@@ -46,7 +46,8 @@ Result<CurlApi> Open() {
   if (!all) return Missing("libcurl.so.4 lacks functions");
   const auto* version = version_info(CURLVERSION_NOW);
   if (version == nullptr || version->version_num < kOldest) return Missing("libcurl is too old");
-  if (api.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) return Missing("libcurl does not start");
+  if (api.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+    return Missing("libcurl cannot be initialised");
   return api;
 }
 

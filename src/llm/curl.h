@@ -1,5 +1,6 @@
-// libcurl, opened at run time: the program starts on machines that lack it, where only the web
-// services cannot be asked. SPDX-License-Identifier: Apache-2.0
+// Loads libcurl at run time. cupel also starts on machines without libcurl; only web services are
+// unavailable there.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #define CURL_DISABLE_TYPECHECK 1

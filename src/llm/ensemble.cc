@@ -16,7 +16,7 @@ struct Shape {
   double a, b;
 };
 
-/// The prior is worth two observations, with the mean that the weight says: 1/2 for a member of
+/// The prior counts as two observations. Its mean depends on the weight: 1/2 for a member of
 /// average weight.
 Shape ShapeOf(const Ensemble::Member& member, double mean_weight) {
   const double prior = member.weight / (member.weight + mean_weight);
@@ -38,7 +38,7 @@ Ensemble::Ensemble(std::vector<Member> members, EnsembleOptions options)
 }
 
 size_t Ensemble::Choose() {
-  // Each choice has a stream of its own, so that the count is all of the generator's state.
+  // Each choice has its own stream, so the number of choices is the only state of the generator.
   Random random = Random(options_.seed).Fork(fmt::format("choice {}", choices_++));
   const double mean = MeanWeight(members_);
   size_t best = 0;
@@ -101,17 +101,18 @@ Status Ensemble::Restore(const Json& state) {
   TRY_ASSIGN(const Json* saved, JsonArray(state, "members", what));
   std::vector<Member> members = members_;
   if (saved->size() != members.size()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} has {} models, this run {}", what, saved->size(), members.size()),
-                "go on with the models that the run was begun with");
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} has {} models, but this run has {}", what, saved->size(), members.size()),
+        "resume with the models that the run started with");
   }
   for (size_t i = 0; i < members.size(); ++i) {
     Member& member = members[i];
     TRY_ASSIGN(const std::string name, JsonString((*saved)[i], "name", what));
     if (name != member.name) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{} is of {}, not of {}", what, name, member.name),
-                  "go on with the models that the run was begun with");
+                  fmt::format("{} names the model {} instead of {}", what, name, member.name),
+                  "resume with the models that the run started with");
     }
     TRY_ASSIGN(member.earned, JsonNumber((*saved)[i], "earned", what));
     TRY_ASSIGN(member.missed, JsonNumber((*saved)[i], "missed", what));

@@ -1,8 +1,9 @@
-// Which of several models is asked next: Thompson sampling on what their proposals have earned.
-// Each model's chance of earning is a Beta distribution, begun by its weight and fed by rewards in
-// [0, 1]; the model with the largest draw is asked. Older rewards fade, since what is easy early is
-// hard later, and with the floor's probability the choice is made by weight alone, so that no model
-// is forgotten. Deterministic by its seed. SPDX-License-Identifier: Apache-2.0
+// Chooses which of several models to ask next, by Thompson sampling on the rewards of their
+// proposals. Each model has a Beta distribution, whose prior comes from its weight and which is
+// updated by rewards in [0, 1]. The model with the largest draw is asked. Older rewards fade,
+// because improvements get harder during a run. With probability `floor`, only the weights decide,
+// so that every model is asked sometimes. Deterministic by seed.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@
 namespace cupel::llm {
 
 struct EnsembleOptions {
-  double floor = 0.15;   // of the choices are made by weight
-  double memory = 0.98;  // of a reward is left after each later one
+  double floor = 0.15;   // share of choices by weight alone
+  double memory = 0.98;  // factor on earlier rewards at each new one
   uint64_t seed = 0;
 };
 
@@ -26,10 +27,10 @@ class Ensemble {
   struct Member {
     std::string name;
     double weight = 1;
-    // What has been learned.
+    // Learned.
     double earned = 0, missed = 0;  // faded sums of reward and of 1 - reward
     int64_t asked = 0, rewarded = 0;
-    double total = 0;  // of all rewards, not faded
+    double total = 0;  // sum of all rewards, not faded
   };
 
   /// At least one member; weights are positive.
@@ -37,7 +38,8 @@ class Ensemble {
 
   /// The index of the model to ask next.
   size_t Choose();
-  /// What a proposal of that model was worth: 0 nothing, 1 the most. Clamped; in any order.
+  /// Records the reward of a proposal of that model, clamped to [0, 1]. Rewards may come in any
+  /// order.
   void Reward(size_t member, double reward);
 
   const std::vector<Member>& members() const { return members_; }
@@ -45,7 +47,7 @@ class Ensemble {
   double Expected(size_t member) const;
 
   Json State() const;
-  /// Goes on from State() of an ensemble with the same members' names. Error kInvalidArgument.
+  /// Restores State() of an ensemble whose members have the same names. Error kInvalidArgument.
   Status Restore(const Json& state);
 
  private:

@@ -14,7 +14,8 @@ Ensemble Three(uint64_t seed, double floor = 0.15) {
   return Ensemble({{"a"}, {"b"}, {"c"}}, {floor, 0.98, seed});
 }
 
-/// Plays `rounds`, in which members earn with the given chances; how often each was asked last.
+/// Plays `rounds` in which members earn rewards with the given probabilities. Returns how often
+/// each was asked.
 std::array<int, 3> Play(Ensemble& ensemble, const std::array<double, 3>& chances, int rounds) {
   Random world(5);
   std::array<int, 3> asked{};
@@ -26,7 +27,7 @@ std::array<int, 3> Play(Ensemble& ensemble, const std::array<double, 3>& chances
   return asked;
 }
 
-TEST(EnsembleTest, AsksWhoEarnsAndForgetsNobody) {
+TEST(EnsembleTest, PrefersEarnersButAsksEveryModel) {
   for (const uint64_t seed : {1, 2, 3}) {
     Ensemble ensemble = Three(seed);
     const auto asked = Play(ensemble, {0.05, 0.6, 0.1}, 600);
@@ -37,21 +38,21 @@ TEST(EnsembleTest, AsksWhoEarnsAndForgetsNobody) {
   }
 }
 
-TEST(EnsembleTest, FollowsAChange) {
+TEST(EnsembleTest, AdaptsToChangedRewards) {
   Ensemble ensemble = Three(1);
   Play(ensemble, {0.6, 0.1, 0.1}, 400);
   Play(ensemble, {0.05, 0.05, 0.6}, 100);
   EXPECT_GT(Play(ensemble, {0.05, 0.05, 0.6}, 200)[2], 110);
 }
 
-TEST(EnsembleTest, BeginsByWeight) {
+TEST(EnsembleTest, StartsWithTheWeights) {
   Ensemble ensemble({{"a", 8}, {"b", 1}}, {1.0, 0.98, 1});
   int first = 0;
   for (int i = 0; i < 900; ++i) first += ensemble.Choose() == 0 ? 1 : 0;
   EXPECT_NEAR(first, 800, 40);
 }
 
-TEST(EnsembleTest, GoesOnFromItsState) {
+TEST(EnsembleTest, ContinuesFromItsState) {
   Ensemble one = Three(7);
   Play(one, {0.2, 0.4, 0.6}, 50);
   Ensemble two = Three(7);
@@ -69,7 +70,7 @@ TEST(EnsembleTest, GoesOnFromItsState) {
   EXPECT_FALSE(other.Restore(Json::object()));
 }
 
-TEST(EnsembleTest, TakesAnyReward) {
+TEST(EnsembleTest, ClampsRewards) {
   Ensemble ensemble = Three(1);
   for (const double reward : {-1.0, 5.0, std::nan(""), 1e300}) ensemble.Reward(0, reward);
   EXPECT_LE(ensemble.members()[0].total, 2.0);

@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 constexpr int kPollMs = 100;
 constexpr size_t kMaxHeaderBytes = 256u << 10;
 
-/// What the callbacks and the loop share.
+/// State that the callbacks and the loop share.
 struct Transfer {
   const HttpRequest* request;
   const std::function<bool(std::string_view)>* on_bytes;
@@ -31,7 +31,7 @@ struct Transfer {
   size_t header_bytes = 0, body_bytes = 0;
   Clock::time_point last_byte;
   bool any_byte = false;
-  bool enough = false;  // on_bytes has what it wants
+  bool enough = false;  // on_bytes ended the transfer
 };
 
 void Touch(Transfer& transfer) {
@@ -58,7 +58,7 @@ size_t OnHeader(char* data, size_t, size_t size, void* user) {
   const std::string_view line(data, size);
   std::string value;
   if (line.starts_with("HTTP/")) {
-    // A new answer begins (after "100 Continue", or a proxy's own).
+    // Start of a new answer, for example after "100 Continue" or an answer of a proxy.
     transfer.result.content_type.clear();
     transfer.result.retry_after.reset();
     const size_t space = line.find(' ');
@@ -96,7 +96,7 @@ size_t OnBody(char* data, size_t, size_t size, void* user) {
   return 0;
 }
 
-/// The header list; the key in it is wiped at the end.
+/// The header list. The destructor wipes it, since it contains the key.
 class Headers {
  public:
   explicit Headers(const CurlApi& api) : api_(api) {}
@@ -111,7 +111,7 @@ class Headers {
   void Add(const std::string& line) { list_ = api_.slist_append(list_, line.c_str()); }
   void AddKey(std::string_view name, const Secret& key) {
     std::string line;
-    line.reserve(name.size() + key.Reveal().size() + 1);  // no copy stays behind by growing
+    line.reserve(name.size() + key.Reveal().size() + 1);  // growing would leave copies in memory
     line += name;
     line += key.Reveal();
     Add(line);
@@ -124,7 +124,7 @@ class Headers {
   curl_slist* list_ = nullptr;
 };
 
-/// Where certificates are, for users who say so as they do to curl itself.
+/// The certificate file, from the environment variables that curl uses.
 const char* CaBundle() {
   for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
     const char* file = std::getenv(name);
@@ -155,27 +155,28 @@ void SetUp(const CurlApi& api, CURL* easy, Transfer& transfer, const Headers& he
   if (const char* bundle = CaBundle()) set(CURLOPT_CAINFO, bundle);
 }
 
-/// The time limit that has passed, if one has.
+/// An error if a time limit has passed.
 std::optional<Error> Overdue(const Transfer& transfer, Clock::time_point start) {
   const HttpLimits& limits = transfer.request->limits;
   const auto now = Clock::now();
   const auto late = [](const char* what, milliseconds limit) {
-    return Error{ErrorCode::kTimeout,
-                 fmt::format("{} in {} s", what, static_cast<double>(limit.count()) / 1000),
-                 "allow more by timeout=SECONDS, or try again when the service is less busy"};
+    return Error{
+        ErrorCode::kTimeout,
+        fmt::format("{} in {} s", what, static_cast<double>(limit.count()) / 1000),
+        "allow more time with timeout=SECONDS, or try again when the service is less busy"};
   };
   if (now - start > limits.total) return late("the answer was not complete", limits.total);
   if (!transfer.any_byte && now - start > limits.first_byte) {
-    return late("no answer began", limits.first_byte);
+    return late("the answer did not begin", limits.first_byte);
   }
   if (transfer.any_byte && now - transfer.last_byte > limits.idle) {
-    return late("the answer stopped: nothing came", limits.idle);
+    return late("the answer stopped: no data arrived", limits.idle);
   }
   return std::nullopt;
 }
 
-/// Runs the transfer to its end, a limit or a cancellation. The code is CURLE_OK unless curl ended
-/// it; transfer.result.error is set when we did.
+/// Runs the transfer to its end, a limit or a cancellation. Returns the code of curl. At a limit or
+/// a cancellation, returns CURLE_OK and sets transfer.result.error.
 CURLcode Perform(const CurlApi& api, CURLM* multi, Transfer& transfer, const Call& call) {
   const auto start = Clock::now();
   for (int running = 1; running > 0;) {
@@ -199,7 +200,7 @@ CURLcode Perform(const CurlApi& api, CURLM* multi, Transfer& transfer, const Cal
   return message != nullptr ? message->data.result : CURLE_FAILED_INIT;
 }
 
-/// What to do about a connection that failed.
+/// The remedy for a failed connection.
 std::string RemedyOf(CURLcode code) {
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
@@ -209,7 +210,7 @@ std::string RemedyOf(CURLcode code) {
       return "check that the service is running there, and the network";
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
-      return "name the certificates by CURL_CA_BUNDLE, if the service has its own";
+      return "set CURL_CA_BUNDLE to the certificate file, if the service uses its own certificates";
     default:
       return "check the network, and try again";
   }
@@ -224,10 +225,10 @@ void Conclude(const CurlApi& api, CURL* easy, CURLcode code, Transfer& transfer)
   if (result.error) return;
   result.whole = code == CURLE_OK || transfer.enough;
   if (result.whole) return;
-  // Certificates do not mend themselves.
-  const bool lasting = code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE;
-  result.error = Error{lasting ? ErrorCode::kEnvironment : ErrorCode::kIo, api.easy_strerror(code),
-                       RemedyOf(code)};
+  // Certificate errors are permanent.
+  const bool permanent = code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE;
+  result.error = Error{permanent ? ErrorCode::kEnvironment : ErrorCode::kIo,
+                       api.easy_strerror(code), RemedyOf(code)};
 }
 
 }  // namespace
@@ -240,7 +241,7 @@ Result<HttpResult> HttpPost(const HttpRequest& request, const Call& call,
   Headers headers(*api);
   headers.Add("Content-Type: application/json");
   headers.Add("Accept: text/event-stream, application/json");
-  headers.Add("Expect:");  // do not wait for "100 Continue"
+  headers.Add("Expect:");  // disables the wait for "100 Continue"
   for (const std::string& line : request.headers) headers.Add(line);
   if (request.key != nullptr && !request.key->empty()) {
     headers.AddKey(request.key_header, *request.key);
@@ -250,10 +251,10 @@ Result<HttpResult> HttpPost(const HttpRequest& request, const Call& call,
                                                                 api->easy_cleanup);
   const std::unique_ptr<CURLM, decltype(api->multi_cleanup)> multi(api->multi_init(),
                                                                    api->multi_cleanup);
-  if (!easy || !multi) return Fail(ErrorCode::kEnvironment, "libcurl has no memory");
+  if (!easy || !multi) return Fail(ErrorCode::kEnvironment, "libcurl is out of memory");
   SetUp(*api, easy.get(), transfer, headers, url);
   if (api->multi_add_handle(multi.get(), easy.get()) != CURLM_OK) {
-    return Fail(ErrorCode::kEnvironment, "libcurl has no memory");
+    return Fail(ErrorCode::kEnvironment, "libcurl is out of memory");
   }
   const CURLcode code = Perform(*api, multi.get(), transfer, call);
   Conclude(*api, easy.get(), code, transfer);

@@ -1,6 +1,6 @@
-// One POST over libcurl with its answer as a stream: bounded in time and size, cancelled within a
-// second, redirects refused. Proxies come from the environment, as curl takes them (none to
-// loopback); certificates from $CURL_CA_BUNDLE, $SSL_CERT_FILE or the system.
+// One POST over libcurl that streams the answer. Limits time and size, can be cancelled within a
+// second, and does not follow redirects. Proxies come from the environment, as for curl (none for
+// loopback). Certificates come from $CURL_CA_BUNDLE, $SSL_CERT_FILE or the system.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,7 +20,8 @@ namespace cupel::llm {
 
 struct HttpLimits {
   std::chrono::milliseconds connect{30000};
-  /// From the request to the first byte of the answer: models may think that long in silence.
+  /// From the request to the first byte of the answer. Models may think for minutes before they
+  /// answer.
   std::chrono::milliseconds first_byte{600000};
   std::chrono::milliseconds idle{180000};  // between bytes
   std::chrono::milliseconds total{3600000};
@@ -39,17 +40,17 @@ struct HttpRequest {
 };
 
 struct HttpResult {
-  int status = 0;  // 0: no answer came
+  int status = 0;  // 0: no answer
   std::string content_type;
   std::optional<std::chrono::milliseconds> retry_after;
-  std::string error_body;      // of a status outside 200..299
-  bool sent = false;           // all of the request had left
-  bool whole = false;          // the answer ended as it should, or on_bytes ended it
-  std::optional<Error> error;  // why it is not whole
+  std::string error_body;      // if the status is not 200..299
+  bool sent = false;           // the whole request was sent
+  bool whole = false;          // the answer ended properly, or on_bytes ended it
+  std::optional<Error> error;  // why the answer is not whole
 };
 
-/// `on_bytes` gets the body of a status of 200..299 and ends the transfer by returning false. An
-/// Error means that nothing could be tried at all.
+/// `on_bytes` gets the body of a status of 200..299, and ends the transfer by returning false. An
+/// Error means that the transfer could not be started.
 Result<HttpResult> HttpPost(const HttpRequest& request, const Call& call,
                             const std::function<bool(std::string_view)>& on_bytes);
 

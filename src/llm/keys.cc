@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/text.h"
 #include "os/fd.h"
 
 namespace cupel::llm {
@@ -21,14 +22,7 @@ namespace {
 constexpr size_t kMaxKeyBytes = 4096;
 constexpr size_t kMaxKeyFileBytes = 64u << 10;
 
-std::string_view Trim(std::string_view text) {
-  const auto space = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
-  while (!text.empty() && space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && space(text.back())) text.remove_suffix(1);
-  return text;
-}
-
-/// A key becomes part of a header: a line end in it would start another one.
+/// Validates a key. It becomes part of a header, in which a line end would start a new header.
 Result<Secret> Checked(std::string_view key, const std::string& from) {
   key = Trim(key);
   const bool plain = std::ranges::all_of(key, [](char c) { return c > 0x20 && c < 0x7f; });
@@ -39,7 +33,7 @@ Result<Secret> Checked(std::string_view key, const std::string& from) {
   return Secret(key);
 }
 
-/// The file as a Secret, so that none of it stays behind in memory.
+/// Reads the file into a Secret, so that no copy remains in memory.
 Result<Secret> ReadPrivately(const fs::path& file) {
   const os::Fd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info {};
@@ -51,9 +45,10 @@ Result<Secret> ReadPrivately(const fs::path& file) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is not a file", file.string()));
   }
   if ((info.st_mode & 077) != 0 || (info.st_uid != geteuid() && info.st_uid != 0)) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("others than you can read or change the keys in {}", file.string()),
-                fmt::format("chmod 600 {}, and make it your own", file.string()));
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("other users can read or change the keys in {}", file.string()),
+        fmt::format("run chmod 600 {}, and make sure that you own the file", file.string()));
   }
   char buffer[kMaxKeyFileBytes + 1];
   size_t used = 0;

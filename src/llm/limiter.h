@@ -1,4 +1,4 @@
-// How fast a provider is asked: requests and tokens a minute, and questions at once.
+// Limits the requests and tokens per minute to a provider, and its concurrent questions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,13 +14,14 @@
 
 namespace cupel::llm {
 
-/// A bucket that holds a minute's worth and fills evenly. Time is passed in. Not thread-safe.
+/// A token bucket that holds one minute's worth and fills evenly. The caller passes the time. Not
+/// thread-safe.
 class Bucket {
  public:
   using Time = std::chrono::steady_clock::time_point;
   explicit Bucket(double per_minute) : per_minute_(per_minute), level_(per_minute) {}
-  /// How long until `amount` can be taken, 0 when it can now. More than the bucket holds waits for
-  /// a full one, and then leaves it in debt.
+  /// The time until `amount` can be taken; 0 if it can be taken now. An amount above the capacity
+  /// waits for a full bucket, and then leaves it negative.
   std::chrono::milliseconds Wait(double amount, Time now);
   void Take(double amount, Time now);
 
@@ -54,7 +55,7 @@ class Limiter {
     Limiter* limiter_ = nullptr;
   };
 
-  /// Waits its turn. Error kCancelled.
+  /// Waits until the limits allow another question. Error kCancelled.
   Result<Permit> Acquire(int64_t tokens, const Call& call);
 
  private:

@@ -35,19 +35,19 @@ Reply AskProgram(const std::string& script, const std::string& prompt, milliseco
   return CommandProvider(options).value()->Ask(Ask(prompt), call);
 }
 
-TEST(CommandTest, GivesThePromptAndTakesTheAnswer) {
+TEST(CommandTest, PassesThePromptAndReturnsTheAnswer) {
   const std::string long_prompt(1 << 20, 'p');
   EXPECT_EQ(AskProgram("wc -c", long_prompt, milliseconds(20000)).answer.text, "1048576\n");
-  std::string told;
-  const Call call{[&](std::string_view piece) { told += piece; }, {}, nullptr};
+  std::string received;
+  const Call call{[&](std::string_view piece) { received += piece; }, {}, nullptr};
   EXPECT_EQ(AskProgram("tr a-z A-Z", "hi", milliseconds(20000), call).answer.text, "HI");
-  EXPECT_EQ(told, "HI");
+  EXPECT_EQ(received, "HI");
 }
 
-TEST(CommandTest, SaysWhyThereIsNoAnswer) {
+TEST(CommandTest, ReportsWhyThereIsNoAnswer) {
   const std::pair<const char*, const char*> cases[] = {
       {"echo trouble >&2; exit 3", "trouble"},
-      {"true", "answered nothing"},
+      {"true", "printed no answer"},
       {"yes | head -c 200000", "more than 100000 bytes"},
       {"kill -9 $$", "SIGKILL"},
   };
@@ -65,7 +65,7 @@ TEST(CommandTest, SaysWhyThereIsNoAnswer) {
   EXPECT_EQ(CommandProvider(absent).error().code, ErrorCode::kNotFound);
 }
 
-TEST(CommandTest, EndsWhenItIsStopped) {
+TEST(CommandTest, CanBeStopped) {
   std::atomic<bool> stop{false};
   std::thread stopper([&] {
     std::this_thread::sleep_for(milliseconds(100));
@@ -103,7 +103,7 @@ TEST_F(MailboxTest, FindsAnUnansweredRequestAgainAfterARestart) {
   EXPECT_NE(text.find("write a kernel"), std::string::npos);
   EXPECT_NE(text.find(MailboxName(request) + ".answer.md"), std::string::npos);
 
-  // The restarted program asks the same; nothing is written anew, and the answer is found.
+  // After a restart the same question is not written again, and its answer is found.
   const auto written = fs::last_write_time(question);
   ASSERT_TRUE(os::WriteFileAtomically(File(request, ".answer.md"), "the kernel"));
   EXPECT_EQ(Open({})->Ask(request, {}).answer.text, "the kernel");
@@ -150,7 +150,7 @@ class TranscriptTest : public testing::Test {
   fs::path file_ = folder_.path() / "run.jsonl";
 };
 
-TEST_F(TranscriptTest, RepeatsARunAtNoCost) {
+TEST_F(TranscriptTest, ReplaysARunAtNoCost) {
   Request hostile = Ask("bytes \xff\xfe and \"quotes\"\n");
   hostile.system = "s";
   hostile.sampling.temperature = 0.1;
@@ -178,14 +178,14 @@ TEST_F(TranscriptTest, RepeatsARunAtNoCost) {
   }
 }
 
-TEST_F(TranscriptTest, AReplayRepeatsAnswersBitForBit) {
+TEST_F(TranscriptTest, ReplayReturnsAnswersBitForBit) {
   Request request = Ask("what \xff is");
   std::string first;
   {
     const auto transcript = Transcript::Open(file_).value();
-    Surroundings around;
-    around.sink = transcript.get();
-    const auto models = OpenModels({ParseModelSpec("command:cat").value()}, around);
+    OpenOptions open_options;
+    open_options.sink = transcript.get();
+    const auto models = OpenModels({ParseModelSpec("command:cat").value()}, open_options);
     first = models->clients[0]->Ask(request)->text;
   }
   const auto replay = OpenModels({ParseModelSpec("replay:" + file_.string()).value()}, {});
@@ -193,7 +193,7 @@ TEST_F(TranscriptTest, AReplayRepeatsAnswersBitForBit) {
   EXPECT_EQ(replay->clients[0]->Ask(request)->text, first);
 }
 
-TEST_F(TranscriptTest, CountsWhatBeganAndNeverEnded) {
+TEST_F(TranscriptTest, CountsExchangesThatNeverEnded) {
   {
     const auto transcript = Transcript::Open(file_).value();
     ASSERT_TRUE(transcript->Began(Made(Ask("a"), "")));
@@ -204,7 +204,7 @@ TEST_F(TranscriptTest, CountsWhatBeganAndNeverEnded) {
   EXPECT_EQ(ReadTranscript(file_)->spent.tokens, 107);
 }
 
-TEST_F(TranscriptTest, SurvivesALossOfPowerInTheMiddleOfALine) {
+TEST_F(TranscriptTest, SurvivesAPowerLossWithinALine) {
   ASSERT_TRUE(Transcript::Open(file_).value()->Ended(Made(Ask("a"), "A")));
   std::ofstream(file_, std::ios::app) << "{\"kind\": \"ended\", \"ha";
   EXPECT_EQ(ReadTranscript(file_)->exchanges.size(), 1u);

@@ -20,22 +20,22 @@ using std::chrono::milliseconds;
 
 std::string RequestText(const Request& request, const std::string& name) {
   return fmt::format(
-      "<!-- A question to {}. Put the answer into {}.answer.md beside this file:\n"
+      "<!-- A question to {}. Put the answer into {}.answer.md in the folder of this file:\n"
       "     write it under another name, then rename it. -->\n\n{}",
       request.model, name, PlainText(request));
 }
 
-/// What tells whether a file is still being written.
-struct Look {
+/// Size and time of a file, to detect whether it is still being written.
+struct FileState {
   off_t size = -1;
   timespec changed{};
-  bool operator==(const Look& other) const {
+  bool operator==(const FileState& other) const {
     return size == other.size && changed.tv_sec == other.changed.tv_sec &&
            changed.tv_nsec == other.changed.tv_nsec;
   }
 };
 
-Look LookAt(const fs::path& file) {
+FileState StateOf(const fs::path& file) {
   struct stat info {};
   if (stat(file.c_str(), &info) != 0) return {};
   return {info.st_size, info.st_mtim};
@@ -62,8 +62,8 @@ class Mailbox : public Provider {
       const Status written = os::WriteFileAtomically(question, RequestText(request, name));
       if (!written) return Failed(written.error());
     }
-    const Status there = Await(file, question, call);
-    if (!there) return Failed(there.error());
+    const Status answered = Await(file, question, call);
+    if (!answered) return Failed(answered.error());
     const Result<std::string> text = os::ReadFile(file, options_.max_bytes);
     if (!text) return Failed(text.error());
     Reply reply;
@@ -75,25 +75,26 @@ class Mailbox : public Provider {
   }
 
  private:
-  /// Until the answer is there and at rest. An empty file is none: somebody has begun.
+  /// Waits until the answer exists and no longer changes. An empty file does not count.
   Status Await(const fs::path& file, const fs::path& question, const Call& call) const {
     const auto start = Clock::now();
     const double settle = std::chrono::duration<double>(options_.settle).count();
-    Look last;
+    FileState last;
     auto since = start;
     for (;;) {
       if (call.Stopped()) return Fail(ErrorCode::kCancelled, "cancelled");
       const auto now = Clock::now();
-      const Look look = LookAt(file);
-      if (!(look == last)) since = now;
-      last = look;
-      const bool at_rest = now - since >= options_.settle || SecondsSince(look.changed) >= settle;
-      if (look.size > 0 && at_rest) return {};
+      const FileState state = StateOf(file);
+      if (!(state == last)) since = now;
+      last = state;
+      const bool is_stable =
+          now - since >= options_.settle || SecondsSince(state.changed) >= settle;
+      if (state.size > 0 && is_stable) return {};
       if (options_.deadline && now - start > *options_.deadline) {
         return Fail(ErrorCode::kTimeout,
-                    fmt::format("nobody has answered {} in {} s", question.string(),
+                    fmt::format("no answer to {} in {} s", question.string(),
                                 static_cast<double>(options_.deadline->count()) / 1000),
-                    "answer it and run again: the answer will be found");
+                    "write the answer and run again: cupel will find it");
       }
       std::this_thread::sleep_for(std::min(options_.poll, milliseconds(500)));
     }
@@ -115,7 +116,7 @@ Result<std::unique_ptr<Provider>> MailboxProvider(MailboxOptions options) {
       return Fail(ErrorCode::kIo,
                   fmt::format("cannot create the mailbox {}: {}", options.folder.string(),
                               std::strerror(errno)),
-                  "name a folder that you can write to");
+                  "choose a folder that you can write to");
     }
   }
   return std::unique_ptr<Provider>(new Mailbox(std::move(options)));

@@ -1,8 +1,8 @@
-// A folder as a model: each request is a file, and somebody (a person, an agent) puts the answer
-// beside it. Requests are named by their hash, so a question that was asked before the program
-// stopped is found again, with its answer if there is one, and nothing is asked twice.
-//   HASH.request.md   what is asked; written complete or not at all, never changed
-//   HASH.answer.md    the answer, as it is; best written under another name and renamed
+// Uses a folder as a model: each request is a file, and a person or an agent writes the answer into
+// another file. The hash of a request is its file name. After a restart the program therefore finds
+// earlier questions and their answers, and asks nothing twice.
+//   HASH.request.md   the question; written atomically, never changed
+//   HASH.answer.md    only the answer; best written under another name and then renamed
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,9 +17,9 @@ namespace cupel::llm {
 
 struct MailboxOptions {
   std::filesystem::path folder;
-  std::optional<std::chrono::milliseconds> deadline;  // none: until somebody answers
+  std::optional<std::chrono::milliseconds> deadline;  // none: wait without limit
   std::chrono::milliseconds poll{200};
-  /// An answer that is not renamed into place counts once it has not changed for this long.
+  /// An answer that is written in place is complete once it has not changed for this long.
   std::chrono::milliseconds settle{1000};
   size_t max_bytes = 8u << 20;
 };
@@ -27,7 +27,7 @@ struct MailboxOptions {
 /// The name of a request in a mailbox: 24 digits of its hash.
 std::string MailboxName(const Request& request);
 
-/// Creates the folder (0700) when it is not there.
+/// Creates the folder (0700) if it does not exist.
 Result<std::unique_ptr<Provider>> MailboxProvider(MailboxOptions options);
 
 }  // namespace cupel::llm

@@ -57,10 +57,10 @@ Result<std::unique_ptr<Provider>> OpenProvider(const ModelSpec& spec) {
       return ReplayProvider(recorded.exchanges, spec.path.string());
     }
   }
-  return Fail(ErrorCode::kInternal, "a provider of no kind");
+  return Fail(ErrorCode::kInternal, "unknown kind of provider");
 }
 
-/// What counts as one provider for its rates.
+/// Identifies a provider for its rates.
 std::string RatesKey(const ModelSpec& spec) {
   return spec.kind == ProviderKind::kService ? spec.base.Text() : spec.name;
 }
@@ -69,15 +69,16 @@ Status Merge(const std::optional<int64_t>& from, std::optional<int64_t>& into, c
              const std::string& provider) {
   if (from && into && *from != *into) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} is given as {} and as {} for {}", option, *into, *from, provider),
-                "a provider's rates are for all of its models: give them once");
+                fmt::format("{} is {} and also {} for {}", option, *into, *from, provider),
+                "rates apply to all models of a provider: give them once");
   }
   if (from) into = from;
   return {};
 }
 
-/// Where the user does not say: services turn many away, and programs share this machine's cores.
-std::optional<int64_t> UsualAtOnce(const ModelSpec& spec) {
+/// The default limit: services reject many concurrent questions, and programs share this machine's
+/// cores.
+std::optional<int64_t> DefaultAtOnce(const ModelSpec& spec) {
   constexpr int64_t kService = 16;
   if (spec.kind == ProviderKind::kService) return kService;
   if (spec.kind != ProviderKind::kCommand) return std::nullopt;
@@ -95,14 +96,14 @@ Result<std::map<std::string, Rates>> MergeRates(const std::vector<ModelSpec>& sp
   }
   for (const ModelSpec& spec : specs) {
     Rates& rates = all[RatesKey(spec)];
-    if (!rates.at_once) rates.at_once = UsualAtOnce(spec);
+    if (!rates.at_once) rates.at_once = DefaultAtOnce(spec);
   }
   return all;
 }
 
 }  // namespace
 
-Result<Models> OpenModels(const std::vector<ModelSpec>& specs, const Surroundings& surroundings) {
+Result<Models> OpenModels(const std::vector<ModelSpec>& specs, const OpenOptions& options) {
   TRY_ASSIGN(const auto rates, MergeRates(specs));
   Models models;
   std::map<std::string, Limiter*> limiters;
@@ -112,20 +113,20 @@ Result<Models> OpenModels(const std::vector<ModelSpec>& specs, const Surrounding
   }
   for (const ModelSpec& spec : specs) {
     std::unique_ptr<Provider> provider;
-    if (surroundings.replay != nullptr) {
-      provider = ReplayProvider(*surroundings.replay, "the recorded run");
+    if (options.replay != nullptr) {
+      provider = ReplayProvider(*options.replay, "the recorded run");
     } else {
       TRY_ASSIGN(provider, OpenProvider(spec));
     }
     ClientParts parts;
     parts.name = spec.name;
     parts.sampling = spec.sampling;
-    if (surroundings.prices != nullptr) parts.price = surroundings.prices->Find(spec.name);
-    parts.budget = surroundings.budget;
+    if (options.prices != nullptr) parts.price = options.prices->Find(spec.name);
+    parts.budget = options.budget;
     parts.limiter = limiters[RatesKey(spec)];
-    parts.sink = surroundings.sink;
-    parts.retry = surroundings.retry;
-    parts.seed = surroundings.seed + models.clients.size();
+    parts.sink = options.sink;
+    parts.retry = options.retry;
+    parts.seed = options.seed + models.clients.size();
     models.clients.push_back(std::make_unique<Client>(std::move(provider), std::move(parts)));
   }
   return models;

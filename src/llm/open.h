@@ -1,4 +1,4 @@
-// From the names of models to clients that can be asked. SPDX-License-Identifier: Apache-2.0
+// Creates clients from the specs of models. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>
@@ -10,25 +10,25 @@
 
 namespace cupel::llm {
 
-/// What the models of a run share. Nothing is owned; null: there is none.
-struct Surroundings {
+/// What the models of a run share. Nothing is owned; null: none.
+struct OpenOptions {
   const Prices* prices = nullptr;
   Budget* budget = nullptr;
   Sink* sink = nullptr;
   RetryPolicy retry;
   uint64_t seed = 0;
-  /// These answer in place of the providers, whatever the specs say; no key is read.
+  /// If set, these exchanges answer instead of the providers, and no key is read.
   const std::vector<Exchange>* replay = nullptr;
 };
 
 struct Models {
-  /// One for each base URL: a provider counts all of its models together.
+  /// One for each base URL, because a provider's limits cover all of its models.
   std::vector<std::unique_ptr<Limiter>> limiters;
-  std::vector<std::unique_ptr<Client>> clients;  // as the specs
+  std::vector<std::unique_ptr<Client>> clients;  // in the order of the specs
 };
 
-/// Reads keys and recordings, asks nothing. Rates given with several models of one provider must
-/// agree. Errors: a key that is missing, a program or recording that is not there.
-Result<Models> OpenModels(const std::vector<ModelSpec>& specs, const Surroundings& surroundings);
+/// Reads keys and recordings, but asks nothing. Rates given with several models of one provider
+/// must agree. Errors: a missing key, program or recording; rates that differ.
+Result<Models> OpenModels(const std::vector<ModelSpec>& specs, const OpenOptions& options);
 
 }  // namespace cupel::llm

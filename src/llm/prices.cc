@@ -14,13 +14,13 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kMaxBytes = 4u << 20;
-constexpr double kMaxPrice = 1e6;  // dollars a million tokens; more is a mistake
+constexpr double kMaxPrice = 1e6;  // dollars per million tokens; a higher price is a mistake
 
 Result<double> ReadPrice(const Json& entry, const char* key, std::string_view what) {
   TRY_ASSIGN(const double value, JsonNumber(entry, key, what));
   if (!(value >= 0 && value <= kMaxPrice)) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{}.{} is {}", what, key, value),
-                "a price is in dollars for a million tokens, from 0 up");
+                "give a price in dollars per million tokens, 0 or more");
   }
   return value;
 }
@@ -30,7 +30,7 @@ Result<double> ReadPrice(const Json& entry, const char* key, std::string_view wh
 NanoUsd Price::Of(const Usage& usage) const {
   const int64_t hits = std::min(usage.cached_tokens, usage.input_tokens);
   const auto fresh = static_cast<double>(usage.input_tokens - hits);
-  // A dollar for a million tokens is 1000 nano-dollars a token.
+  // One dollar per million tokens is 1000 nano-dollars per token.
   const double nano = 1000 * (fresh * input + static_cast<double>(hits) * cached +
                               static_cast<double>(usage.output_tokens) * output);
   return static_cast<NanoUsd>(std::ceil(std::clamp(nano, 0.0, 9e18)));

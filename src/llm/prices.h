@@ -1,4 +1,4 @@
-// What models cost by token: a JSON table that users edit (docs/models.md).
+// Prices of models per token: a JSON table that users edit (docs/models.md).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,12 +15,12 @@
 
 namespace cupel::llm {
 
-/// Billionths of a dollar: sums of these are exact.
+/// Billionths of a dollar, so that sums are exact.
 using NanoUsd = int64_t;
 
 inline double Dollars(NanoUsd amount) { return static_cast<double>(amount) * 1e-9; }
 
-/// Dollars for a million tokens.
+/// Dollars per million tokens.
 struct Price {
   double input = 0;
   double cached = 0;  // input that came from the provider's cache
@@ -33,14 +33,14 @@ struct Price {
 class Prices {
  public:
   /// {"models": {"openai:gpt-x": {"input": 2, "cached": 0.5, "output": 8}, "ollama:*": {…}}}
-  /// "cached" is "input" where it is left out.
+  /// "cached" defaults to "input".
   static Result<Prices> Parse(const Json& json, std::string_view what);
-  /// DataDir()/share/prices.json, and over it the user's prices.json in ConfigDir(). Absent files
-  /// hold no prices.
+  /// Loads DataDir()/share/prices.json and the user's prices.json in ConfigDir(), which takes
+  /// precedence. Ignores missing files.
   static Result<Prices> Load();
   static Result<Prices> Load(const std::vector<std::filesystem::path>& files);
 
-  /// The entry with the model's name, else the longest that ends in * and fits.
+  /// The entry with the model's name, or else the longest matching entry that ends in *.
   std::optional<Price> Find(std::string_view model) const;
 
  private:
@@ -48,7 +48,7 @@ class Prices {
     std::string name;
     Price price;
   };
-  std::vector<Entry> entries_;  // later ones win
+  std::vector<Entry> entries_;  // later entries take precedence
 };
 
 }  // namespace cupel::llm

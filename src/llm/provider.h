@@ -1,4 +1,4 @@
-// The interface of everything that answers: a web service, a program, a folder, a recording.
+// The interface of everything that answers questions: web services, programs, folders, recordings.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,37 +13,37 @@
 
 namespace cupel::llm {
 
-/// A wait looks this often whether it is to stop.
+/// Interval at which waits check for cancellation.
 inline constexpr std::chrono::milliseconds kStopLatency(100);
 
-/// How the caller follows a question that is under way.
+/// How the caller follows and stops a question.
 struct Call {
-  /// Pieces of the text in their order, on the asking thread. May be empty.
+  /// Receives the pieces of the text in order, on the asking thread. May be empty.
   std::function<void(std::string_view)> on_text = {};
-  /// The question is asked again: the pieces so far do not count.
+  /// The question is asked again: discard the pieces so far.
   std::function<void()> on_restart = {};
-  /// Set by another thread to give up, within a second. May be null.
+  /// Another thread sets it to stop the question within a second. May be null.
   const std::atomic<bool>* stop = nullptr;
-  /// What the answer is for, in records: "proposer", "reviewer:memory".
+  /// The purpose of the answer, for records: "proposer", "reviewer:memory".
   std::string_view role = {};
 
   bool Stopped() const;  // also on Ctrl-C (os::RequestCancel)
 };
 
-/// What one attempt can have cost.
+/// What one attempt may have cost.
 enum class Billing {
-  kNone,      // it did not reach the model, or the model is free
+  kNone,      // nothing: it did not reach the model, or the model is free
   kReported,  // answer.usage
-  kUnknown,   // it reached the model, which did not say: anything up to the worst case
+  kUnknown,   // up to the worst case: it reached the model, which reported no usage
 };
 
 struct Failure {
   Error error;
-  bool retry = false;                                    // the same request may fare better later
-  std::optional<std::chrono::milliseconds> retry_after;  // as the server asked
+  bool retry = false;                                    // the same request may succeed later
+  std::optional<std::chrono::milliseconds> retry_after;  // requested by the server
 };
 
-/// The outcome of one attempt. A failed one keeps what had arrived.
+/// The outcome of one attempt. A failed attempt keeps the text that arrived.
 struct Reply {
   Answer answer;
   Billing billing = Billing::kNone;
@@ -56,7 +56,7 @@ class Provider {
   virtual ~Provider() = default;
   /// One attempt, no retries.
   virtual Reply Ask(const Request& request, const Call& call) = 0;
-  /// False: nothing that it answers is ever paid by token.
+  /// False if its answers are never billed by token.
   virtual bool Metered() const = 0;
 };
 

@@ -38,14 +38,14 @@ Result<std::unique_ptr<RecordedModels>> RecordedModels::Open(const std::vector<M
   std::unique_ptr<RecordedModels> opened(new RecordedModels(options.limits));
   opened->budget_.Charge(options.spent);
   TRY_ASSIGN(opened->prices_, Prices::Load());
-  Surroundings surroundings;
-  surroundings.prices = &opened->prices_;
-  surroundings.budget = &opened->budget_;
-  surroundings.sink = &record;
-  surroundings.retry = options.retry;
-  surroundings.seed = options.seed;
-  surroundings.replay = options.replay;
-  TRY_ASSIGN(opened->models_, OpenModels(specs, surroundings));
+  OpenOptions open_options;
+  open_options.prices = &opened->prices_;
+  open_options.budget = &opened->budget_;
+  open_options.sink = &record;
+  open_options.retry = options.retry;
+  open_options.seed = options.seed;
+  open_options.replay = options.replay;
+  TRY_ASSIGN(opened->models_, OpenModels(specs, open_options));
   for (const auto& client : opened->models_.clients) {
     opened->askers_.push_back(std::make_unique<RecordedAsker>(*client, record));
   }

@@ -1,5 +1,5 @@
-// The models of a run or a command behind their record: what is asked and answered goes there, and
-// a question whose answer is there is not asked again.
+// The models of a run or a command, with a record of questions and answers. A question whose answer
+// is recorded is not asked again.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,34 +13,34 @@
 
 namespace cupel::llm {
 
-/// A sink that knows what it holds.
+/// A sink whose answers can be looked up.
 class Record : public Sink {
  public:
-  /// The first answer to the request with this hash. Called by many threads.
+  /// The first answer to the request with this hash. Thread-safe.
   virtual Result<std::optional<Answer>> Known(const std::string& hash) = 0;
 };
 
 struct RecordedOptions {
   BudgetLimits limits;
-  Spending spent;  // of the limits, before
+  Spending spent;  // earlier, counts toward `limits`
   RetryPolicy retry;
-  uint64_t seed = 0;  // of the retries' jitter
-  /// Answers that are given instead of asking; null: the models are asked.
+  uint64_t seed = 0;  // of the jitter of retries
+  /// If set, these answers are used, and no model is asked.
   const std::vector<Exchange>* replay = nullptr;
 };
 
-/// Not movable: its parts borrow from each other. Its askers are thread-safe.
+/// Not movable, because its parts refer to each other. Its askers are thread-safe.
 class RecordedModels {
  public:
-  /// Reads keys and prices, asks nothing. Borrows `record`. Errors: those of OpenModels.
+  /// Reads keys and prices, but asks nothing. Borrows `record`. Errors: those of OpenModels.
   static Result<std::unique_ptr<RecordedModels>> Open(const std::vector<ModelSpec>& specs,
                                                       Record& record,
                                                       const RecordedOptions& options);
   RecordedModels(const RecordedModels&) = delete;
   RecordedModels& operator=(const RecordedModels&) = delete;
 
-  /// One for each spec, in their order. A known answer costs nothing; its Answer::usd is what it
-  /// cost at the time.
+  /// One for each spec, in the order of the specs. A known answer costs nothing now; its
+  /// Answer::usd is the original cost.
   std::vector<Asker*> askers() const;
   const Budget& budget() const { return budget_; }
 

@@ -30,7 +30,7 @@ class Replay : public Provider {
     if (found == nullptr) return Failed(Missing(request));
     Reply reply;
     reply.answer = *found;
-    reply.answer.usd = 0;  // it was paid when it was recorded
+    reply.answer.usd = 0;  // it was paid for when it was recorded
     if (call.on_text) call.on_text(reply.answer.text);
     return reply;
   }
@@ -38,7 +38,7 @@ class Replay : public Provider {
  private:
   using Answers = std::map<std::string, Answer>;
 
-  /// Where a numbered question stood in its run.
+  /// Identifies a numbered question within its run.
   static std::string PlaceOf(const Request& request, std::string_view role) {
     return fmt::format("{} {} {} {}", request.model, role, request.sample, request.messages.size());
   }
@@ -53,7 +53,7 @@ class Replay : public Provider {
             fmt::format("{} has no answer of {} to request {} (sample {}): \"{}\"", source_,
                         request.model, HashOf(request).substr(0, 24), request.sample,
                         Shown(request.messages.empty() ? "" : request.messages.back().text, 80)),
-            "replay what was recorded, with the same version, options and seed"};
+            "replay with the version, options and seed of the recorded run"};
   }
 
   const std::string source_;

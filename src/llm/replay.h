@@ -1,4 +1,4 @@
-// Recorded conversations as a model: for tests, and to repeat a run at no cost.
+// Uses recorded conversations as a model, for tests and to repeat a run at no cost.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace cupel::llm {
 
-/// Answers a request by the recorded answer to the same request; where there is none, to the same
-/// prompt and sampling of another model, so that one recording serves under any name; where there
-/// is none either and the request has a number (Request::sample), to the question of the same
-/// model, role, number and length of conversation, so that a recording outlives changes of the
-/// words in which a run asks. Failed attempts do not answer. A request that is not in the recording
-/// is an Error that names it. `source` is what messages call the recording.
+/// Answers a request with the recorded answer to the same request. If there is none, takes the
+/// answer of another model to the same prompt and sampling, so that model names may change. If that
+/// is missing too and the request has a number (Request::sample), takes the answer to the question
+/// with the same model, role, number and length of conversation, so that the wording of prompts may
+/// change. Ignores failed attempts. Returns an Error that names the request if no answer matches.
+/// `source` names the recording in messages.
 std::unique_ptr<Provider> ReplayProvider(const std::vector<Exchange>& exchanges,
                                          std::string source);
 

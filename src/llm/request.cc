@@ -161,7 +161,7 @@ std::string Shown(std::string_view text, size_t max) {
   std::string line;
   for (const char c : text) {
     if (line.size() >= max) {
-      // Not in the middle of a character.
+      // Do not cut within a character.
       while (!line.empty() && (static_cast<unsigned char>(line.back()) & 0xc0) == 0x80) {
         line.pop_back();
       }

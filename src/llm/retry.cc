@@ -28,22 +28,22 @@ bool Mentions(const std::string& text, const std::array<std::string_view, N>& wo
                              [&](std::string_view w) { return text.find(w) != std::string::npos; });
 }
 
-/// The services' own words for these are not standardised; these are the ones in use.
+/// Services do not use standard texts for these errors; these are texts in use.
 constexpr std::array<std::string_view, 7> kTooLong = {
     "context_length",     "context length",    "context window", "maximum context",
     "prompt is too long", "input token count", "too many tokens"};
 constexpr std::array<std::string_view, 4> kNoMoney = {"insufficient_quota", "credit balance",
                                                       "billing", "insufficient balance"};
-constexpr std::array<std::string_view, 9> kPassing = {
+constexpr std::array<std::string_view, 9> kTransient = {
     "overloaded", "rate_limit",  "rate limit",         "server_error", "api_error",
     "timeout",    "unavailable", "resource_exhausted", "internal"};
 
-bool PassingStatus(int status) {
+bool IsTransientStatus(int status) {
   return status == 408 || status == 409 || status == 425 || status == 429 ||
          (status >= 500 && status != 501 && status != 505);
 }
 
-/// ErrorCode and remedy of what another try would not help.
+/// ErrorCode and remedy of an error for which retries do not help.
 std::pair<ErrorCode, std::string> Permanent(int status, const std::string& said,
                                             std::string_view key) {
   if (status == 402 || Mentions(said, kNoMoney)) {
@@ -51,8 +51,8 @@ std::pair<ErrorCode, std::string> Permanent(int status, const std::string& said,
   }
   if (status == 401 || status == 403) {
     return {ErrorCode::kEnvironment,
-            key.empty() ? std::string("name the variable with the key by the option key=NAME")
-                        : fmt::format("check the key in {}, and what it is allowed to do", key)};
+            key.empty() ? std::string("name the variable that has the key with the option key=NAME")
+                        : fmt::format("check the key in {} and its permissions", key)};
   }
   if (status == 404 || status == 405) {
     return {ErrorCode::kNotFound, "check the model's name and the base URL"};
@@ -63,12 +63,13 @@ std::pair<ErrorCode, std::string> Permanent(int status, const std::string& said,
   }
   if (status >= 300 && status < 400) {
     return {ErrorCode::kInvalidArgument,
-            "redirects are not followed: give the base URL that it leads to"};
+            "redirects are not followed: give the base URL of the target"};
   }
-  return {ErrorCode::kInvalidArgument, "change the option that it names, or use another model"};
+  return {ErrorCode::kInvalidArgument,
+          "change the option that the message names, or use another model"};
 }
 
-/// "06 Nov 1994 08:49:37 GMT", behind an optional weekday.
+/// "06 Nov 1994 08:49:37 GMT" after an optional weekday.
 std::optional<std::time_t> ParseHttpDate(std::string_view text) {
   if (const size_t comma = text.find(','); comma != std::string_view::npos) {
     text.remove_prefix(comma + 1);
@@ -107,8 +108,9 @@ Failure Classify(const ServiceError& error, std::string_view service, std::strin
   Failure failure;
   failure.error.message = fmt::format("{} answered{}{}{}", service, status, type, message);
   failure.retry_after = error.retry_after;
-  const bool passing = error.status == 0 ? Mentions(said, kPassing) : PassingStatus(error.status);
-  failure.retry = passing && !Mentions(said, kNoMoney) && !Mentions(said, kTooLong);
+  const bool transient =
+      error.status == 0 ? Mentions(said, kTransient) : IsTransientStatus(error.status);
+  failure.retry = transient && !Mentions(said, kNoMoney) && !Mentions(said, kTooLong);
   if (failure.retry) {
     failure.error.code = ErrorCode::kIo;
     failure.error.remedy = "wait and try again, or ask fewer questions at once (at_once=, rpm=)";

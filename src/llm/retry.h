@@ -1,4 +1,4 @@
-// What of a web service's errors is worth another try, when, and what the user can do.
+// Classifies errors of web services: whether and when to retry, and what the user can do.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,32 +14,32 @@
 namespace cupel::llm {
 
 struct RetryPolicy {
-  int attempts = 6;  // in all
+  int attempts = 6;  // in total
   std::chrono::milliseconds first{1000};
-  std::chrono::milliseconds longest{60000};  // of our own waits
-  /// A server that wants us to wait longer is not waited for.
-  std::chrono::milliseconds patience{300000};
+  std::chrono::milliseconds longest{60000};  // of waits that we choose
+  /// If a server requests a longer wait, the question fails.
+  std::chrono::milliseconds max_wait{300000};
 };
 
-/// What a service said of a request that it did not answer.
+/// The error of a service that did not answer a request.
 struct ServiceError {
-  int status = 0;       // of HTTP; 0 within a stream
+  int status = 0;       // HTTP status; 0: error within a stream
   std::string type;     // "overloaded_error", "insufficient_quota" …
-  std::string message;  // hostile text
+  std::string message;  // untrusted text
   std::optional<std::chrono::milliseconds> retry_after;
 };
 
-/// `service` is what the messages call it: "anthropic (api.anthropic.com)"; `key` the variable that
-/// holds its key.
+/// `service` names the service in messages: "anthropic (api.anthropic.com)". `key` is the variable
+/// that has its key.
 Failure Classify(const ServiceError& error, std::string_view service, std::string_view key);
 
-/// The wait before attempt `next` (2, 3 …): doubling, with between half and all of it, as `unit` in
-/// [0, 1) says; never less than the server asked for.
+/// The wait before attempt `next` (2, 3 …). Doubles with each attempt; `unit` in [0, 1) selects
+/// between half and all of it. Never shorter than the server requested.
 std::chrono::milliseconds Backoff(const RetryPolicy& policy, int next, double unit,
                                   std::optional<std::chrono::milliseconds> retry_after);
 
-/// A Retry-After header: seconds, or a date of HTTP. nullopt when it is neither; a date that has
-/// passed is 0.
+/// Parses a Retry-After header: seconds, or an HTTP date. nullopt if it is neither; 0 for a date in
+/// the past.
 std::optional<std::chrono::milliseconds> ParseRetryAfter(std::string_view text, std::time_t now);
 
 }  // namespace cupel::llm

@@ -21,7 +21,7 @@ TEST(RetryAfterTest, ReadsSecondsAndDates) {
   }
 }
 
-TEST(BackoffTest, DoublesWithJitterAndObeysTheServer) {
+TEST(BackoffTest, DoublesWithJitterAndRespectsTheServer) {
   RetryPolicy policy;
   policy.first = milliseconds(1000);
   policy.longest = milliseconds(5000);
@@ -31,7 +31,7 @@ TEST(BackoffTest, DoublesWithJitterAndObeysTheServer) {
   EXPECT_EQ(Backoff(policy, 2, 0, milliseconds(9000)), milliseconds(9000));
 }
 
-TEST(ClassifyTest, RetriesWhatPasses) {
+TEST(ClassifyTest, RetriesTransientErrors) {
   struct Case {
     int status;
     const char* type;
@@ -67,7 +67,7 @@ TEST(ClassifyTest, RetriesWhatPasses) {
   }
 }
 
-TEST(ClassifyTest, BoundsHostileText) {
+TEST(ClassifyTest, LimitsUntrustedText) {
   const std::string hostile = "a\x1b[31m\r\n" + std::string(100000, 'x');
   const Failure failure = Classify({400, hostile, hostile, {}}, "svc", "");
   EXPECT_LT(failure.error.message.size(), 600u);

@@ -1,4 +1,4 @@
-// A key that cannot be printed by accident and is wiped when it is no longer needed.
+// A key that cannot be printed by accident, and that is wiped after use.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,14 +17,14 @@ namespace cupel::llm {
 class Secret {
  public:
   Secret() = default;
-  /// Copies; wiping the source is the caller's business.
+  /// Copies the bytes. The caller must wipe the source.
   explicit Secret(std::string_view bytes);
   Secret(Secret&& other) noexcept;
   Secret& operator=(Secret&& other) noexcept;
   ~Secret();
 
   bool empty() const { return size_ == 0; }
-  /// For the header of a request, and nothing else.
+  /// Only for the header of a request.
   std::string_view Reveal() const { return {bytes_.get(), size_}; }
   /// `text` with every occurrence of the secret replaced by "[key]".
   std::string Redact(std::string text) const;
@@ -37,7 +37,7 @@ class Secret {
 
 std::ostream& operator<<(std::ostream&, const Secret&) = delete;
 
-/// Overwrites all of the string's bytes; the compiler may not drop it.
+/// Overwrites all bytes of the string. The compiler cannot remove this.
 void WipeString(std::string& text);
 
 }  // namespace cupel::llm

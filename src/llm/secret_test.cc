@@ -38,7 +38,7 @@ class KeysTest : public testing::Test {
   std::filesystem::path file_ = folder_.path() / "keys";
 };
 
-TEST_F(KeysTest, ReadsAFileOfTheOwnersOnly) {
+TEST_F(KeysTest, ReadsOnlyPrivateFiles) {
   Write("# keys\nOTHER=x\n CUPEL_TEST_KEY = abc-1 \r\n", 0600);
   EXPECT_EQ(FindKey("CUPEL_TEST_KEY", file_)->Reveal(), "abc-1");
   for (const mode_t mode : {0640, 0604, 0620, 0602}) {
@@ -50,7 +50,7 @@ TEST_F(KeysTest, ReadsAFileOfTheOwnersOnly) {
   }
 }
 
-TEST_F(KeysTest, TheEnvironmentComesFirst) {
+TEST_F(KeysTest, PrefersTheEnvironment) {
   Write("CUPEL_TEST_KEY=file\n", 0600);
   setenv("CUPEL_TEST_KEY", "environment", 1);
   EXPECT_EQ(FindKey("CUPEL_TEST_KEY", file_)->Reveal(), "environment");
@@ -58,12 +58,12 @@ TEST_F(KeysTest, TheEnvironmentComesFirst) {
   EXPECT_EQ(FindKey("CUPEL_TEST_KEY", file_)->Reveal(), "file");
 }
 
-TEST_F(KeysTest, SaysWhatToDoAndNeverTheKey) {
+TEST_F(KeysTest, ErrorsHaveARemedyButNoKey) {
   const auto missing = FindKey("CUPEL_TEST_KEY", file_);
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
   EXPECT_NE(missing.error().remedy.find("CUPEL_TEST_KEY"), std::string::npos);
-  // A line end in a key would be a header of its own.
+  // A line end in a key would start a new header.
   setenv("CUPEL_TEST_KEY", "secret1\r\nX-Evil: 1", 1);
   const auto broken = FindKey("CUPEL_TEST_KEY", file_);
   unsetenv("CUPEL_TEST_KEY");

@@ -10,8 +10,7 @@
 namespace cupel::llm {
 namespace {
 
-/// The body of an answer on its way: events of a stream, or one JSON text where the server does not
-/// stream.
+/// Reads the body of an answer: a stream of events, or one JSON text if the server does not stream.
 class BodyReader {
  public:
   BodyReader(const Wire& wire, const Call& call)
@@ -21,7 +20,7 @@ class BodyReader {
   BodyReader(const BodyReader&) = delete;
   BodyReader& operator=(const BodyReader&) = delete;
 
-  /// False when no more is wanted.
+  /// Returns false if no more bytes are needed.
   bool Feed(std::string_view bytes) {
     if (form_ == Form::kUnknown) {
       const size_t first = bytes.find_first_not_of(" \t\r\n");
@@ -35,7 +34,7 @@ class BodyReader {
     return Note(sse_.Feed(bytes));
   }
 
-  /// The transfer ended as it should.
+  /// Call at the proper end of the transfer.
   void Finish() {
     if (form_ == Form::kEvents) Note(sse_.Finish());
     if (form_ == Form::kOneText) Event(text_);
@@ -62,15 +61,15 @@ class BodyReader {
     }
     Result<Json> json = ParseJson(data, "an event of the answer");
     if (!json) return Note(tl::unexpected(json.error()));
-    // Without a stream Gemini sends an array of what would have been events.
+    // Without streaming, Gemini sends an array of the events.
     if (json->is_array()) {
       for (const Json& item : *json) wire_.Read(item, incoming_);
     } else {
       wire_.Read(*json, incoming_);
     }
     const std::string& text = incoming_.answer.text;
-    if (call_.on_text && text.size() > told_) call_.on_text(std::string_view{text}.substr(told_));
-    told_ = text.size();
+    if (call_.on_text && text.size() > sent_) call_.on_text(std::string_view{text}.substr(sent_));
+    sent_ = text.size();
     return !incoming_.closed && !incoming_.error;
   }
 
@@ -81,7 +80,7 @@ class BodyReader {
   std::string text_;
   Incoming incoming_;
   std::optional<Error> malformed_;
-  size_t told_ = 0;
+  size_t sent_ = 0;
 };
 
 ServiceError ErrorOfStatus(const HttpResult& http) {
@@ -98,13 +97,13 @@ ServiceError ErrorOfStatus(const HttpResult& http) {
 }
 
 Failure FailureOf(ServiceError error, const Service& service) {
-  // A server that is out of order, or evil, may send the key back.
+  // A faulty or malicious server may send the key back.
   error.message = service.key.Redact(std::move(error.message));
   error.type = service.key.Redact(std::move(error.type));
   return Classify(error, service.name, service.key_variable);
 }
 
-/// Why the answer is not whole, as a failure that may be retried.
+/// The failure for an incomplete answer. It may be retried.
 Failure CutOff(const HttpResult& http, const BodyReader& reader, const Service& service) {
   const Error cause = reader.malformed() ? *reader.malformed()
                       : http.error       ? *http.error
@@ -115,7 +114,7 @@ Failure CutOff(const HttpResult& http, const BodyReader& reader, const Service& 
   if (cause.code == ErrorCode::kCancelled) return failure;
   const size_t bytes = reader.incoming().answer.text.size();
   failure.error.message =
-      fmt::format("the answer of {} broke off after {} bytes of text: {}", service.name, bytes,
+      fmt::format("the answer of {} was cut after {} bytes of text: {}", service.name, bytes,
                   service.key.Redact(Shown(cause.message)));
   if (http.error && http.error->code == ErrorCode::kInvalidArgument) failure.retry = false;
   if (failure.error.remedy.empty()) failure.error.remedy = "try again";
@@ -127,10 +126,10 @@ Failure CutOff(const HttpResult& http, const BodyReader& reader, const Service& 
 Result<std::unique_ptr<Provider>> ServiceProvider::Create(Service service) {
   if (!service.base.https && !service.base.Loopback() && !service.allow_plain_http) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} would be asked over plain http: everybody on the way could read "
-                            "the key and the prompts",
+                fmt::format("{} uses plain http: others on the network could read the key and the "
+                            "prompts",
                             service.base.Text()),
-                "use https, or allow it by the option http=plain");
+                "use https, or allow it with the option http=plain");
   }
   return std::unique_ptr<Provider>(new ServiceProvider(std::move(service)));
 }
@@ -165,7 +164,7 @@ Reply ServiceProvider::Ask(const Request& request, const Call& call) {
     return reply;
   }
   if (http->whole) reader.Finish();
-  // What has ended is whole, however the connection was lost afterwards.
+  // An ended answer is complete even if the connection was lost afterwards.
   const bool ended = reader.incoming().ended && !reader.incoming().error;
   if (!ended) {
     reply.failure = reader.incoming().error ? FailureOf(*reader.incoming().error, service_)

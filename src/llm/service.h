@@ -1,4 +1,4 @@
-// Web services as providers: a wire format over HTTP. SPDX-License-Identifier: Apache-2.0
+// Providers for web services: a wire format over HTTP. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -15,15 +15,15 @@ struct Service {
   WireFormat format = WireFormat::kOpenAiChat;
   Url base;
   std::string model;
-  std::string key_variable;  // for remedies; empty: none was named
+  std::string key_variable;  // for remedies; empty: none
   Secret key;
-  bool allow_plain_http = false;  // beyond this machine
+  bool allow_plain_http = false;  // also to other machines
   HttpLimits limits;
 };
 
 class ServiceProvider : public Provider {
  public:
-  /// Error kInvalidArgument: http:// to another machine, without leave.
+  /// Error kInvalidArgument: http:// to another machine without allow_plain_http.
   static Result<std::unique_ptr<Provider>> Create(Service service);
   Reply Ask(const Request& request, const Call& call) override;
   bool Metered() const override { return true; }

@@ -1,5 +1,6 @@
-// Clients against local servers that speak each wire format, and misbehave: nothing is lost,
-// nothing is paid that is not counted, no key is printed. SPDX-License-Identifier: Apache-2.0
+// Tests clients with local servers that use each wire format and misbehave: no answer is lost, all
+// costs are counted, and no key is printed.
+// SPDX-License-Identifier: Apache-2.0
 #include "llm/service.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ std::string Chat(const std::string& text, bool usage = true) {
          "data: [DONE]\n\n";
 }
 
-/// Keeps all exchanges, as an archive would.
+/// Records all exchanges, like an archive.
 class Kept : public Sink {
  public:
   Status Began(const Exchange& exchange) override {
@@ -58,20 +59,21 @@ class ServiceTest : public testing::Test {
         Prices::Parse(
             ParseJson(R"({"models":{"*":{"input":1,"cached":0.1,"output":10}}})", "p").value(), "p")
             .value();
-    Surroundings around;
-    around.prices = &prices;
-    around.budget = &budget_;
-    around.sink = &kept_;
-    around.retry.attempts = 3;
-    around.retry.first = milliseconds(1);
+    OpenOptions open_options;
+    open_options.prices = &prices;
+    open_options.budget = &budget_;
+    open_options.sink = &kept_;
+    open_options.retry.attempts = 3;
+    open_options.retry.first = milliseconds(1);
     Models models =
-        OpenModels({server.Spec(provider, "@key=CUPEL_TEST_KEY,max_tokens=100" + options)}, around)
+        OpenModels({server.Spec(provider, "@key=CUPEL_TEST_KEY,max_tokens=100" + options)},
+                   open_options)
             .value();
     Request request;
     request.system = "be brief";
     request.messages = {{Role::kUser, "why?"}, {Role::kAssistant, "so"}, {Role::kUser, "really?"}};
-    if (!call.on_text) call.on_text = [this](std::string_view piece) { told_ += piece; };
-    if (!call.on_restart) call.on_restart = [this] { told_.clear(); };
+    if (!call.on_text) call.on_text = [this](std::string_view piece) { received_ += piece; };
+    if (!call.on_restart) call.on_restart = [this] { received_.clear(); };
     return models.clients[0]->Ask(request, call);
   }
 
@@ -83,15 +85,15 @@ class ServiceTest : public testing::Test {
 
   Budget budget_{{NanoUsd{1'000'000'000}, std::nullopt}};
   Kept kept_;
-  std::string told_;
+  std::string received_;
 };
 
-TEST_F(ServiceTest, SpeaksChatCompletions) {
+TEST_F(ServiceTest, SupportsChatCompletions) {
   TestServer server({Stream(Chat("one\ntwo \u00e9"))});
   const auto answer = Ask(server, "openai-chat", ",temperature=0.5,effort=low,seed=3");
   ASSERT_TRUE(answer) << answer.error().message;
   EXPECT_EQ(answer->text, "one\ntwo \u00e9");
-  EXPECT_EQ(told_, answer->text);
+  EXPECT_EQ(received_, answer->text);
   EXPECT_EQ(answer->reasoning, "hm");
   EXPECT_EQ(answer->stop, Stop::kEnd);
   EXPECT_EQ(answer->model, "m1-real");
@@ -112,7 +114,7 @@ TEST_F(ServiceTest, SpeaksChatCompletions) {
   EXPECT_NE(head.find(std::string("Authorization: Bearer ") + kKey), std::string::npos);
 }
 
-TEST_F(ServiceTest, SpeaksAnthropicMessages) {
+TEST_F(ServiceTest, SupportsAnthropicMessages) {
   TestServer server({Stream(
       "event: message_start\n" +
       Data(R"({"type":"message_start","message":{"model":"real","usage":{"input_tokens":600,)"
@@ -141,7 +143,7 @@ TEST_F(ServiceTest, SpeaksAnthropicMessages) {
   EXPECT_NE(head.find("anthropic-version: "), std::string::npos);
 }
 
-TEST_F(ServiceTest, SpeaksResponses) {
+TEST_F(ServiceTest, SupportsResponses) {
   TestServer server({Stream(
       Data(R"({"type":"response.created","response":{}})") +
       Data(R"({"type":"response.reasoning_summary_text.delta","delta":"hm"})") +
@@ -162,7 +164,7 @@ TEST_F(ServiceTest, SpeaksResponses) {
   EXPECT_EQ(body["store"], false);
 }
 
-TEST_F(ServiceTest, SpeaksGemini) {
+TEST_F(ServiceTest, SupportsGemini) {
   TestServer server({Stream(
       Data(R"({"candidates":[{"content":{"parts":[{"text":"hm","thought":true}]}}],)"
            R"("usageMetadata":{"promptTokenCount":1000},"modelVersion":"real"})") +
@@ -183,7 +185,7 @@ TEST_F(ServiceTest, SpeaksGemini) {
   EXPECT_EQ(server.requests()[0].find("POST /v1/models/m1:streamGenerateContent?alt=sse "), 0u);
 }
 
-TEST_F(ServiceTest, TakesAnAnswerThatDoesNotStream) {
+TEST_F(ServiceTest, AcceptsAnAnswerWithoutStreaming) {
   TestServer server({Whole(200, "application/json",
                            R"({"model":"m","choices":[{"message":{"content":"whole"},)"
                            R"("finish_reason":"stop"}],"usage":{"prompt_tokens":5,)"
@@ -194,7 +196,7 @@ TEST_F(ServiceTest, TakesAnAnswerThatDoesNotStream) {
   EXPECT_EQ(budget_.Spent().tokens, 7);
 }
 
-TEST_F(ServiceTest, RefusalsAreAnswers) {
+TEST_F(ServiceTest, ReturnsRefusalsAsAnswers) {
   TestServer server(
       {Stream(Data(R"({"choices":[{"delta":{"refusal":"I will not"}}]})") +
               Data(R"({"choices":[{"delta":{},"finish_reason":"stop"}]})") + "data: [DONE]\n\n"),
@@ -210,7 +212,7 @@ TEST_F(ServiceTest, RefusalsAreAnswers) {
   EXPECT_EQ(server.requests().size(), 2u);
 }
 
-TEST_F(ServiceTest, RetriesWhatPassesAndPaysOnce) {
+TEST_F(ServiceTest, RetriesTransientErrorsAndChargesOnce) {
   TestServer server({Whole(429, "application/json", R"({"error":{"message":"slow down"}})",
                            "Retry-After: 0.05\r\n"),
                      Whole(503, "text/html", "<html>busy</html>"), Stream(Chat("ok"))});
@@ -219,29 +221,29 @@ TEST_F(ServiceTest, RetriesWhatPassesAndPaysOnce) {
   ASSERT_TRUE(answer) << answer.error().message;
   EXPECT_EQ(answer->text, "ok");
   EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(50));
-  EXPECT_EQ(budget_.Spent().tokens, 1050);  // refused requests cost nothing
+  EXPECT_EQ(budget_.Spent().tokens, 1050);  // rejected requests cost nothing
   ASSERT_EQ(kept_.ended.size(), 3u);
   EXPECT_EQ(kept_.ended[0].spent.money, 0);
   EXPECT_EQ(kept_.ended[2].attempt, 3);
 }
 
-TEST_F(ServiceTest, GivesUpAfterSoManyTries) {
+TEST_F(ServiceTest, FailsAfterTheLastAttempt) {
   TestServer server({Whole(500, "text/plain", "a"), Whole(500, "text/plain", "b"),
                      Whole(500, "text/plain", "c"), Stream(Chat("too late"))});
   const auto answer = Ask(server, "openai-chat");
   ASSERT_FALSE(answer);
-  EXPECT_NE(answer.error().message.find("3 times"), std::string::npos) << answer.error().message;
+  EXPECT_NE(answer.error().message.find("3 attempts"), std::string::npos) << answer.error().message;
   EXPECT_EQ(server.requests().size(), 3u);
 }
 
-TEST_F(ServiceTest, DoesNotWaitLongerThanItIsWorth) {
+TEST_F(ServiceTest, DoesNotWaitLongerThanTheLimit) {
   TestServer server({Whole(429, "text/plain", "later", "retry-after: 86400\r\n")});
   const auto answer = Ask(server, "openai-chat");
   ASSERT_FALSE(answer);
   EXPECT_NE(answer.error().message.find("86400 s"), std::string::npos);
 }
 
-TEST_F(ServiceTest, DoesNotRetryWhatStays) {
+TEST_F(ServiceTest, DoesNotRetryPermanentErrors) {
   for (const int status : {301, 400, 401, 403, 404, 413}) {
     TestServer server({Whole(status, "application/json", R"({"error":{"message":"no"}})",
                              "Location: http://127.0.0.1:1/\r\n")});
@@ -253,7 +255,7 @@ TEST_F(ServiceTest, DoesNotRetryWhatStays) {
   EXPECT_EQ(budget_.Spent().money, 0);
 }
 
-TEST_F(ServiceTest, ACutStreamIsKeptCountedAndAskedAgain) {
+TEST_F(ServiceTest, RecordsChargesAndRetriesACutStream) {
   const std::string half =
       Data(R"({"choices":[{"delta":{"content":"half an "}}]})") + "data: {\"choi";
   Scripted reset = Stream(half, true);
@@ -262,18 +264,18 @@ TEST_F(ServiceTest, ACutStreamIsKeptCountedAndAskedAgain) {
   const auto answer = Ask(server, "openai-chat");
   ASSERT_TRUE(answer) << answer.error().message;
   EXPECT_EQ(answer->text, "whole");
-  EXPECT_EQ(told_, "whole");
+  EXPECT_EQ(received_, "whole");
   ASSERT_EQ(kept_.ended.size(), 3u);
   EXPECT_EQ(kept_.ended[0].answer.text, "half an ");
   EXPECT_TRUE(kept_.ended[0].answer.usage_bound);
-  // What a cut stream cost is not known: the worst case is charged, for each.
+  // The cost of a cut stream is unknown, so each is charged at the worst case.
   const Spending worst = kept_.ended[0].worst;
   EXPECT_GE(worst.tokens, 100 + 20);
   EXPECT_EQ(budget_.Spent().tokens, 2 * worst.tokens + 1050);
   EXPECT_EQ(budget_.Spent().money, 2 * worst.money + 1140000);
 }
 
-TEST_F(ServiceTest, AnEndedAnswerSurvivesALostConnection) {
+TEST_F(ServiceTest, AcceptsACompleteAnswerDespiteALostConnection) {
   Scripted lost =
       Stream(Chat("all of it", false).substr(0, Chat("all of it", false).size() - 14), true);
   TestServer server({lost});
@@ -284,7 +286,7 @@ TEST_F(ServiceTest, AnEndedAnswerSurvivesALostConnection) {
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-TEST_F(ServiceTest, MalformedAnswersAreErrors) {
+TEST_F(ServiceTest, RejectsMalformedAnswers) {
   TestServer server({Stream("data: {\"choices\": [}\n\n"), Stream("data: 7\n\n"),
                      Whole(200, "text/html", "<html>hello</html>")});
   const auto answer = Ask(server, "openai-chat");
@@ -293,7 +295,7 @@ TEST_F(ServiceTest, MalformedAnswersAreErrors) {
   EXPECT_NE(kept_.ended[0].failure->error.message.find("not valid JSON"), std::string::npos);
 }
 
-TEST_F(ServiceTest, ErrorsWithinAStreamAreErrors) {
+TEST_F(ServiceTest, DetectsErrorsWithinAStream) {
   TestServer server(
       {Stream(Data(R"({"type":"error","error":{"type":"overloaded_error","message":"busy"}})")),
        Stream(Data(R"({"type":"error","error":{"type":"invalid_request_error"}})"))});
@@ -303,7 +305,7 @@ TEST_F(ServiceTest, ErrorsWithinAStreamAreErrors) {
   EXPECT_TRUE(kept_.ended[0].failure->retry);
 }
 
-TEST_F(ServiceTest, NoKeyIsPrinted) {
+TEST_F(ServiceTest, NeverPrintsAKey) {
   const std::string echo = std::string("your key ") + kKey + " and sk-very-secret\\/12345";
   TestServer server({Whole(401, "application/json", "{\"error\":{\"message\":\"" + echo + "\"}}"),
                      Whole(400, "text/plain", std::string(280, 'x') + kKey), Stream(Chat(kKey))});
@@ -321,7 +323,7 @@ TEST_F(ServiceTest, NoKeyIsPrinted) {
   }
 }
 
-TEST_F(ServiceTest, TimeLimitsAndGiantAnswers) {
+TEST_F(ServiceTest, LimitsTimeAndSize) {
   Service service;
   service.name = "slow";
   service.limits.first_byte = milliseconds(150);
@@ -368,21 +370,21 @@ TEST_F(ServiceTest, StopsWithinASecond) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(1000));
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, ErrorCode::kCancelled);
-  EXPECT_EQ(kept_.ended.at(0).answer.text, "a");  // nothing is lost
+  EXPECT_EQ(kept_.ended.at(0).answer.text, "a");  // the text so far is kept
   EXPECT_GT(budget_.Spent().money, 0);
 }
 
-TEST_F(ServiceTest, AFailedConnectionCostsNothing) {
+TEST_F(ServiceTest, FailedConnectionsCostNothing) {
   ModelSpec spec;
   {
-    TestServer gone({});
-    spec = gone.Spec("openai-chat");
+    TestServer stopped({});
+    spec = stopped.Spec("openai-chat");
   }
-  Surroundings around;
-  around.sink = &kept_;
-  around.retry.attempts = 2;
-  around.retry.first = milliseconds(1);
-  const Models models = OpenModels({spec}, around).value();
+  OpenOptions open_options;
+  open_options.sink = &kept_;
+  open_options.retry.attempts = 2;
+  open_options.retry.first = milliseconds(1);
+  const Models models = OpenModels({spec}, open_options).value();
   Request request;
   request.messages = {{Role::kUser, "?"}};
   const auto answer = models.clients[0]->Ask(request);
@@ -392,17 +394,17 @@ TEST_F(ServiceTest, AFailedConnectionCostsNothing) {
   EXPECT_NE(answer.error().remedy.find("running"), std::string::npos);
 }
 
-TEST_F(ServiceTest, ABudgetRefusesBeforeAnythingIsAsked) {
+TEST_F(ServiceTest, ChecksTheBudgetBeforeAsking) {
   TestServer server({Stream(Chat("ok"))});
   budget_.Charge({999'000'000, 0});
   const auto answer = Ask(server, "openai-chat");
   ASSERT_FALSE(answer);
   EXPECT_NE(answer.error().message.find("money budget"), std::string::npos);
   EXPECT_TRUE(server.requests().empty());
-  // A model without a price cannot be held to a budget of money.
-  Surroundings around;
-  around.budget = &budget_;
-  const Models models = OpenModels({server.Spec("openai-chat")}, around).value();
+  // A money budget cannot be enforced for a model without a price.
+  OpenOptions open_options;
+  open_options.budget = &budget_;
+  const Models models = OpenModels({server.Spec("openai-chat")}, open_options).value();
   Request request;
   request.messages = {{Role::kUser, "?"}};
   const auto unpriced = models.clients[0]->Ask(request);
@@ -411,7 +413,7 @@ TEST_F(ServiceTest, ABudgetRefusesBeforeAnythingIsAsked) {
   EXPECT_TRUE(server.requests().empty());
 }
 
-TEST_F(ServiceTest, WhatCannotBeRecordedIsNotUsed) {
+TEST_F(ServiceTest, DoesNotUseUnrecordedAnswers) {
   TestServer server({Stream(Chat("ok"))});
   kept_.refuse_to_begin = true;
   EXPECT_FALSE(Ask(server, "openai-chat"));
@@ -423,10 +425,10 @@ TEST_F(ServiceTest, WhatCannotBeRecordedIsNotUsed) {
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, ErrorCode::kIo);
   EXPECT_EQ(kept_.began.size(), 1u);
-  EXPECT_EQ(budget_.Spent().tokens, 1050);  // it was paid nevertheless
+  EXPECT_EQ(budget_.Spent().tokens, 1050);  // but it was charged
 }
 
-TEST(ServiceProviderTest, RefusesPlainHttpToOtherMachines) {
+TEST(ServiceProviderTest, RejectsPlainHttpToOtherMachines) {
   Service service;
   service.base = ParseUrl("http://192.0.2.1/v1").value();
   const auto refused = ServiceProvider::Create(std::move(service));

@@ -1,4 +1,5 @@
-// Where every prompt and answer goes before the caller sees it: an archive, a transcript.
+// The interface of records (archive, transcript) that get every prompt and answer before the caller
+// sees it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,25 +15,26 @@ namespace cupel::llm {
 
 /// One attempt at a request.
 struct Exchange {
-  Request request;   // complete: with model and sampling
+  Request request;   // with model and sampling
   std::string hash;  // HashOf(request)
   std::string role;  // Call::role
   int attempt = 1;
-  Spending worst;  // what it may cost
+  Spending worst;  // maximum cost
 
-  // Once it has ended.
-  Answer answer;  // of a failed attempt, what had arrived
+  // Set at the end.
+  Answer answer;  // for a failed attempt: what arrived
   std::optional<Failure> failure;
   Billing billing = Billing::kNone;
   Spending spent;  // what was charged
   double seconds = 0;
 };
 
-/// Called by many threads. An Error ends the question: what cannot be recorded is not used.
+/// Must be thread-safe. An Error ends the question: an answer that cannot be recorded is not used.
 class Sink {
  public:
   virtual ~Sink() = default;
-  /// It is about to be asked. An exchange that never ends (power loss) may have cost `worst`.
+  /// Called before the question is sent. An exchange without an end (power loss) may have cost
+  /// `worst`.
   virtual Status Began(const Exchange& exchange) = 0;
   virtual Status Ended(const Exchange& exchange) = 0;
 };

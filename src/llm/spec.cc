@@ -35,7 +35,7 @@ constexpr Known kServices[] = {
 };
 
 tl::unexpected<Error> Bad(std::string message, std::string remedy) {
-  return Fail(ErrorCode::kInvalidArgument, "a model's name: " + std::move(message),
+  return Fail(ErrorCode::kInvalidArgument, "invalid model: " + std::move(message),
               std::move(remedy));
 }
 
@@ -111,7 +111,7 @@ Status SetOption(std::string_view key, std::string_view value, ModelSpec& spec) 
   } else if (key == "name") {
     TRY_ASSIGN(spec.name, Word(key, value));
   } else if (key == "http") {
-    if (value != "plain") return Bad("the option http", "it can only be http=plain");
+    if (value != "plain") return Bad("the option http", "the only value is http=plain");
     spec.allow_plain_http = true;
   } else {
     return Bad(fmt::format("there is no option \"{}\"", Shown(key, 40)),
@@ -121,8 +121,8 @@ Status SetOption(std::string_view key, std::string_view value, ModelSpec& spec) 
   return {};
 }
 
-/// "@a=b,c=d" at the end of `text`, which is cut off there; empty when there are none. Names of
-/// models may have an @ of their own; in a command the options are a word of their own.
+/// Removes "@a=b,c=d" from the end of `text` and returns it without the @; empty if there is none.
+/// Names of models may contain an @. In a command, the options are a separate word.
 std::string_view CutOptions(std::string_view& text, bool own_word) {
   const size_t at = text.rfind('@');
   if (at == std::string_view::npos) return {};
@@ -152,8 +152,8 @@ Status SetOptions(std::string_view options, ModelSpec& spec) {
   return {};
 }
 
-/// Where the URL at the begin of "https://host:8000/v1:model" ends: at the colon that begins no
-/// port.
+/// The end of the URL at the start of "https://host:8000/v1:model": the first colon after the
+/// scheme that does not begin a port.
 size_t UrlEnd(std::string_view text) {
   const size_t scheme = text.find("://");
   size_t at = scheme == std::string_view::npos ? 0 : scheme + 3;
@@ -184,7 +184,7 @@ Status SetService(std::string_view provider, std::string_view rest, ModelSpec& s
     if (scheme != std::string_view::npos) {
       const size_t slash = rest.find('/', scheme + 3);
       if (rest.substr(0, slash).find('@') != std::string_view::npos) {
-        return Bad("there is a user name in its base URL, or an @ before the URL's path",
+        return Bad("the base URL has a user name, or an @ before its path",
                    "put keys into the environment, and give the URL a path (/v1)");
       }
     }
@@ -200,8 +200,8 @@ Status SetService(std::string_view provider, std::string_view rest, ModelSpec& s
   rest.remove_prefix(1);  // the colon
   const bool plain = std::ranges::all_of(rest, [](char c) { return c > 0x20 && c < 0x7f; });
   if (rest.empty() || rest.size() > 200 || !plain) {
-    return Bad(fmt::format("\"{}\" is no name of a model", Shown(rest, 40)),
-               "write PROVIDER:MODEL, with the name that the provider gives it");
+    return Bad(fmt::format("\"{}\" is not a model name", Shown(rest, 40)),
+               "write PROVIDER:MODEL, with the provider's name for the model");
   }
   spec.model = rest;
   return {};
@@ -211,11 +211,11 @@ Status SetLocal(std::string_view rest, ModelSpec& spec) {
   rest.remove_prefix(1);
   if (spec.kind == ProviderKind::kCommand) {
     TRY_ASSIGN(spec.argv, SplitWords(rest));
-    if (spec.argv.empty()) return Bad("no program is named", "write command:PROGRAM ARGUMENTS");
+    if (spec.argv.empty()) return Bad("no program is given", "write command:PROGRAM ARGUMENTS");
     spec.name = "command:" + std::filesystem::path(spec.argv[0]).filename().string();
     return {};
   }
-  if (rest.empty()) return Bad("no file or folder is named", "write mailbox:FOLDER or replay:FILE");
+  if (rest.empty()) return Bad("no file or folder is given", "write mailbox:FOLDER or replay:FILE");
   spec.path = rest;
   return {};
 }
@@ -231,7 +231,7 @@ std::string ProviderNames() {
 Result<ModelSpec> ParseModelSpec(std::string_view text) {
   const size_t end = text.find_first_of(":+");
   if (end == std::string_view::npos || end == 0 || text.size() > 4096) {
-    return Bad(fmt::format("\"{}\" names no provider", Shown(text, 60)),
+    return Bad(fmt::format("\"{}\" has no provider", Shown(text, 60)),
                "write PROVIDER:MODEL; providers are " + ProviderNames());
   }
   ModelSpec spec;
@@ -240,7 +240,7 @@ Result<ModelSpec> ParseModelSpec(std::string_view text) {
   if (spec.provider == "mailbox") spec.kind = ProviderKind::kMailbox;
   if (spec.provider == "replay") spec.kind = ProviderKind::kReplay;
   const std::string_view options = CutOptions(text, spec.kind == ProviderKind::kCommand);
-  if (text.size() <= end) return Bad("there is nothing before its options", "write PROVIDER:MODEL");
+  if (text.size() <= end) return Bad("there is nothing before the options", "write PROVIDER:MODEL");
   spec.name = text;
   std::string_view rest = text.substr(end);
   if (spec.kind == ProviderKind::kService) {

@@ -1,4 +1,5 @@
-// A model as users name it: PROVIDER[+BASE-URL]:MODEL[@OPTION=VALUE,…] (docs/models.md).
+// The spec of a model, as users write it: PROVIDER[+BASE-URL]:MODEL[@OPTION=VALUE,…]
+// (docs/models.md).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,7 +23,8 @@ enum class ProviderKind { kService, kCommand, kMailbox, kReplay };
 struct ModelSpec {
   ProviderKind kind = ProviderKind::kService;
   std::string provider;  // "openai", "command" …
-  /// In records, messages and prices: the spec without options; "command:" and the program alone.
+  /// The name in records, messages and prices: the spec without options; for commands "command:"
+  /// and the program.
   std::string name;
 
   // kService
@@ -42,11 +44,11 @@ struct ModelSpec {
   double weight = 1;  // in an ensemble
 };
 
-/// Error kInvalidArgument, with the part that is wrong and what it can be. A key of a provider is
-/// never sent to another base URL than the provider's own: there it must be named (key=NAME).
+/// Error kInvalidArgument names the wrong part and the valid values. A provider's key is sent only
+/// to the provider's own base URL; for other base URLs, key=NAME must name a key.
 Result<ModelSpec> ParseModelSpec(std::string_view text);
 
-/// Each of these, in their order.
+/// Parses all of `texts`, in order.
 Result<std::vector<ModelSpec>> ParseModelSpecs(const std::vector<std::string>& texts);
 
 /// The providers' names, for messages and help.

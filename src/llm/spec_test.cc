@@ -28,7 +28,7 @@ TEST(SpecTest, ReadsServices) {
   EXPECT_EQ(options.rates.requests_a_minute, 5);
 }
 
-TEST(SpecTest, TellsTheBaseUrlFromTheModel) {
+TEST(SpecTest, SeparatesTheBaseUrlFromTheModel) {
   const std::pair<const char*, std::pair<const char*, const char*>> cases[] = {
       {"openai-chat+http://localhost:8000/v1:q/m:7b", {"http://localhost:8000/v1", "q/m:7b"}},
       {"openai-chat+https://host:m", {"https://host", "m"}},
@@ -45,7 +45,7 @@ TEST(SpecTest, TellsTheBaseUrlFromTheModel) {
   }
 }
 
-TEST(SpecTest, SendsNoKeyToAnotherBaseUrlUnlessItIsNamed) {
+TEST(SpecTest, SendsNoKeyToAnotherBaseUrlUnlessNamed) {
   EXPECT_EQ(ParseModelSpec("openai+https://other.example/v1:m")->key_variable, "");
   EXPECT_EQ(ParseModelSpec("openai+https://other.example/v1:m@key=OTHER")->key_variable, "OTHER");
 }
@@ -54,7 +54,7 @@ TEST(SpecTest, ReadsCommandsMailboxesAndReplays) {
   const ModelSpec command =
       ParseModelSpec("command:/opt/agent -p 'two words' a@b=c @timeout=2.5,weight=3").value();
   EXPECT_EQ(command.argv, (std::vector<std::string>{"/opt/agent", "-p", "two words", "a@b=c"}));
-  EXPECT_EQ(command.name, "command:agent");  // arguments may hold secrets
+  EXPECT_EQ(command.name, "command:agent");  // arguments may contain secrets
   EXPECT_EQ(command.timeout, std::chrono::milliseconds(2500));
   EXPECT_EQ(command.weight, 3);
   EXPECT_EQ(ParseModelSpec("mailbox:/a/b@name=me")->path, "/a/b");
@@ -62,13 +62,13 @@ TEST(SpecTest, ReadsCommandsMailboxesAndReplays) {
   EXPECT_EQ(ParseModelSpec("replay:run.jsonl")->kind, ProviderKind::kReplay);
 }
 
-TEST(SpecTest, SaysWhatIsWrong) {
+TEST(SpecTest, ReportsWhatIsWrong) {
   const std::pair<const char*, const char*> cases[] = {
-      {"", "names no provider"},
-      {"gpt", "names no provider"},
+      {"", "has no provider"},
+      {"gpt", "has no provider"},
       {"foo:bar", "no provider \"foo\""},
-      {"openai:", "no name of a model"},
-      {"openai:a b", "no name of a model"},
+      {"openai:", "not a model name"},
+      {"openai:a b", "not a model name"},
       {"openai:m@speed=3", "no option \"speed\""},
       {"openai:m@temperature=hot", "temperature=hot"},
       {"openai:m@temperature=1,rpm", "has no value"},
@@ -93,7 +93,7 @@ TEST(SpecTest, SaysWhatIsWrong) {
   }
 }
 
-TEST(UrlTest, KnowsLoopback) {
+TEST(UrlTest, DetectsLoopback) {
   for (const char* text : {"http://localhost", "http://127.9.9.9:1/x", "http://[::1]"}) {
     EXPECT_TRUE(ParseUrl(text)->Loopback()) << text;
   }
@@ -107,7 +107,7 @@ TEST(UrlTest, KnowsLoopback) {
   }
 }
 
-TEST(WordsTest, SplitsAsAShellWithoutItsPowers) {
+TEST(WordsTest, SplitsLikeAShellWithoutExpansion) {
   EXPECT_EQ(SplitWords(R"(a "b \"c\" \n" 'd\' e\ f "" $HOME;*)").value(),
             (std::vector<std::string>{"a", R"(b "c" \n)", "d\\", "e f", "", "$HOME;*"}));
   EXPECT_FALSE(SplitWords("a \"b"));

@@ -17,7 +17,7 @@ tl::unexpected<Error> TooLarge(size_t limit) {
 
 Result<bool> SseParser::Feed(std::string_view bytes) {
   while (!bytes.empty() && !stopped_) {
-    // CR LF is one line end, also when the bytes come apart between them.
+    // CR LF is one line end, even if the stream is split between the two bytes.
     if (after_cr_ && bytes.front() == '\n') bytes.remove_prefix(1);
     after_cr_ = false;
     const size_t end = bytes.find_first_of("\r\n");

@@ -1,5 +1,6 @@
-// Server-sent events, as the HTML standard defines them: a stream of bytes, split anywhere, becomes
-// events. Tested by sse_test.cc and fuzz/fuzz_sse.cc. SPDX-License-Identifier: Apache-2.0
+// Parses server-sent events as defined by the HTML standard, from a byte stream that may be split
+// anywhere. Tested by sse_test.cc and fuzz/fuzz_sse.cc.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>
@@ -10,23 +11,23 @@
 
 namespace cupel::llm {
 
-/// One event's data may not be larger.
+/// Maximum size of the data of one event.
 inline constexpr size_t kMaxEventBytes = 16u << 20;
 
-/// `event` is "message" where the stream names none. Comments are dropped (they keep a connection
-/// alive); `id` and `retry` mean nothing here. Not thread-safe.
+/// `event` is "message" if the stream gives none. Ignores comments (they keep a connection alive),
+/// `id` and `retry`. Not thread-safe.
 class SseParser {
  public:
-  /// Takes an event; false ends the reading.
+  /// Receives an event. Returns false to stop reading.
   using Sink = std::function<bool(std::string_view event, std::string_view data)>;
 
   explicit SseParser(Sink sink, size_t max_event_bytes = kMaxEventBytes)
       : sink_(std::move(sink)), max_bytes_(max_event_bytes) {}
 
-  /// Error kInvalidArgument: a line or an event is too large. False: the sink has had enough.
+  /// Returns false if the sink stopped. Error kInvalidArgument: a line or an event is too large.
   Result<bool> Feed(std::string_view bytes);
-  /// The stream ended as it should: what stands before its end counts as an event although no empty
-  /// line follows, as some servers leave it out.
+  /// Call at the proper end of the stream. Dispatches the last event even without a final empty
+  /// line, which some servers omit.
   Result<bool> Finish();
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 using Events = std::vector<std::pair<std::string, std::string>>;
 
-/// The events of `bytes`, fed in two parts that come apart at `split`.
+/// The events of `bytes`, fed in two parts that are split at `split`.
 Events Read(std::string_view bytes, size_t split) {
   Events events;
   SseParser parser([&](std::string_view event, std::string_view data) {
@@ -36,7 +36,7 @@ TEST(SseTest, EverySplitGivesTheSameEvents) {
   }
 }
 
-TEST(SseTest, BoundsLinesAndEvents) {
+TEST(SseTest, LimitsLinesAndEvents) {
   SseParser lines([](auto, auto) { return true; }, 100);
   EXPECT_TRUE(lines.Feed("data: " + std::string(50, 'x')));
   EXPECT_FALSE(lines.Feed(std::string(50, 'x')));
@@ -45,7 +45,7 @@ TEST(SseTest, BoundsLinesAndEvents) {
   EXPECT_FALSE(events.Feed("data: " + std::string(60, 'x') + "\n"));
 }
 
-TEST(SseTest, StopsWhenTheSinkHasEnough) {
+TEST(SseTest, StopsWhenTheSinkReturnsFalse) {
   int seen = 0;
   SseParser parser([&](auto, auto) { return ++seen < 2; });
   EXPECT_FALSE(parser.Feed("data: 1\n\ndata: 2\n\ndata: 3\n\n").value());

@@ -1,5 +1,6 @@
-// A scripted web server on loopback, for the tests: each connection gets the next of its answers,
-// piece by piece. SPDX-License-Identifier: Apache-2.0
+// A scripted web server on loopback for tests. Each connection gets the next scripted answer, piece
+// by piece.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <arpa/inet.h>
@@ -29,10 +30,10 @@ struct Piece {
 
 struct Scripted {
   std::vector<Piece> pieces;
-  bool reset = false;  // end by a reset instead of an orderly end
+  bool reset = false;  // end with a reset instead of a proper close
 };
 
-/// A whole answer, of a length that is told.
+/// A complete answer with a Content-Length.
 inline Scripted Whole(int status, const std::string& type, const std::string& body,
                       const std::string& headers = "") {
   return {{{fmt::format("HTTP/1.1 {} X\r\nContent-Type: {}\r\n{}Content-Length: {}\r\n\r\n{}",
@@ -41,7 +42,7 @@ inline Scripted Whole(int status, const std::string& type, const std::string& bo
           false};
 }
 
-/// An answer that comes in chunks; without the last, empty chunk when it is cut.
+/// An answer in chunks. If `cut`, the final empty chunk is missing.
 inline Scripted Stream(const std::vector<Piece>& pieces, bool cut = false) {
   Scripted answer;
   answer.pieces.push_back(
@@ -83,12 +84,12 @@ class TestServer {
 
   int port() const { return port_; }
   std::string base() const { return fmt::format("http://127.0.0.1:{}/v1", port_); }
-  /// A spec for one of the services, here.
+  /// A spec of a service whose base URL is this server.
   ModelSpec Spec(const std::string& provider, const std::string& options = "") const {
     const std::string text = fmt::format("{}+{}:m1{}", provider, base(), options);
     return ParseModelSpec(text).value();
   }
-  /// All of the requests so far, heads and bodies.
+  /// All requests so far, with headers and bodies.
   std::vector<std::string> requests() const {
     const std::lock_guard lock(mutex_);
     return requests_;

@@ -24,7 +24,7 @@ tl::unexpected<Error> FailIo(std::string_view what, const fs::path& file) {
               errno == ENOSPC ? "free space on its disk" : "check the folder and its permissions");
 }
 
-/// Cuts off what follows the last line end.
+/// Removes the text after the last line end.
 Status DropTail(int fd, const fs::path& file) {
   off_t end = lseek(fd, 0, SEEK_END);
   const off_t whole = end;
@@ -34,11 +34,11 @@ Status DropTail(int fd, const fs::path& file) {
     if (last == '\n') break;
     --end;
   }
-  if (end != whole && ftruncate(fd, end) != 0) return FailIo("mend", file);
+  if (end != whole && ftruncate(fd, end) != 0) return FailIo("repair", file);
   return {};
 }
 
-/// Not os::WriteAll, which ends when the user asks to stop: what was paid for is kept.
+/// Unlike os::WriteAll, continues when the user stops the program: paid answers must be saved.
 bool WriteWhole(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = write(fd, bytes.data(), bytes.size());
@@ -64,7 +64,8 @@ Status ReadLine(const Json& json, const std::string& what, Recorded& recorded, A
     return {};
   }
   if (kind != "ended") {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: not a line of a transcript", what));
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: this is not a line of a transcript", what));
   }
   if (!pending.empty()) pending.pop_back();
   Exchange exchange;
@@ -127,9 +128,9 @@ Status Transcript::Append(const Json& line) {
   const off_t before = lseek(fd_.get(), 0, SEEK_END);
   if (!WriteWhole(fd_.get(), text) || fdatasync(fd_.get()) != 0) {
     auto fail = FailIo("write", file_);
-    // Half a line would make the next one unreadable.
+    // An incomplete line would make the next one unreadable.
     if (before >= 0 && ftruncate(fd_.get(), before) != 0)
-      fail.value().message += "; half a line is left";
+      fail.value().message += "; the last line is incomplete";
     return fail;
   }
   return {};
@@ -142,7 +143,7 @@ Result<Recorded> ReadTranscript(const fs::path& file) {
   std::string_view rest = text;
   for (int64_t number = 1; !rest.empty(); ++number) {
     const size_t end = rest.find('\n');
-    if (end == std::string_view::npos) break;  // cut off by a loss of power
+    if (end == std::string_view::npos) break;  // incomplete after a power loss
     const std::string what = fmt::format("{}:{}", file.string(), number);
     TRY_ASSIGN(const Json json, ParseJson(rest.substr(0, end), what));
     TRY(ReadLine(json, what, recorded, open));

@@ -1,5 +1,5 @@
-// A file of conversations, one JSON object a line: what was asked, what was answered, what it cost.
-// Written by a Sink, read to repeat a run (replay.h) and to go on with a budget.
+// A file of conversations, one JSON object per line: questions, answers and costs. Written by a
+// Sink. Read to replay a run (replay.h) and to continue with a budget.
 //   {"kind": "began", "hash", "attempt", "worst_nano_usd", "worst_tokens"}
 //   {"kind": "ended", "hash", "role", "attempt", "request", "answer", "error" or null,
 //    "charged_nano_usd", "charged_tokens", "seconds"}
@@ -16,10 +16,10 @@
 
 namespace cupel::llm {
 
-/// Appends; every line is on the disk before the call returns. Thread-safe.
+/// Appends to the file. Every line is on disk before the call returns. Thread-safe.
 class Transcript : public Sink {
  public:
-  /// Creates the file (0600), or goes on with it: a last line that was cut off is removed.
+  /// Creates the file (0600), or continues it; removes an incomplete last line.
   static Result<std::unique_ptr<Transcript>> Open(const std::filesystem::path& file);
   Status Began(const Exchange& exchange) override;
   Status Ended(const Exchange& exchange) override;
@@ -34,12 +34,12 @@ class Transcript : public Sink {
 };
 
 struct Recorded {
-  std::vector<Exchange> exchanges;  // those that ended
-  /// What was charged, with the worst case of those that began and never ended.
+  std::vector<Exchange> exchanges;  // only those that ended
+  /// The charges, plus the worst case of exchanges that never ended.
   Spending spent;
 };
 
-/// Error: a line that is not of a transcript, except a last one that was cut off.
+/// Error: a line is not a transcript line. Ignores an incomplete last line.
 Result<Recorded> ReadTranscript(const std::filesystem::path& file);
 
 }  // namespace cupel::llm

@@ -17,7 +17,7 @@ bool IsAlnum(char c) {
 }
 
 tl::unexpected<Error> Bad(std::string_view why) {
-  // The text is not quoted: somebody may have put a password into it.
+  // Do not quote the text: it may contain a password.
   return Fail(ErrorCode::kInvalidArgument, fmt::format("the base URL is not usable: {}", why),
               "give it as https://HOST[:PORT][/PATH], and the key in the environment");
 }
@@ -66,11 +66,11 @@ Result<Url> ParseUrl(std::string_view text) {
     const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), url.port);
     if (error != std::errc() || end != port.data() + port.size() || url.port < 1 ||
         url.port > 65535) {
-      return Bad("its port is no number from 1 to 65535, or there is a user name in it");
+      return Bad("its port is not a number from 1 to 65535, or it has a user name");
     }
     authority = authority.substr(0, colon);
   }
-  if (!IsHost(authority)) return Bad("its host has characters that no host has");
+  if (!IsHost(authority)) return Bad("its host has invalid characters");
   url.host = authority;
   std::ranges::transform(url.host, url.host.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;

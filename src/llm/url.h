@@ -1,5 +1,6 @@
-// The base URL of a service, strictly read: what is unusual in a URL is refused, so that nothing
-// else can read it differently. SPDX-License-Identifier: Apache-2.0
+// The base URL of a service, parsed strictly. Rejects unusual URLs, so that other parsers cannot
+// interpret them differently.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@ namespace cupel::llm {
 struct Url {
   bool https = true;
   std::string host;  // lower case; IPv6 in brackets
-  int port = 0;      // 0: the scheme's own
+  int port = 0;      // 0: the default of the scheme
   std::string path;  // "" or "/v1", without a / at its end
 
   std::string Text() const;
@@ -20,8 +21,8 @@ struct Url {
   bool Loopback() const;
 };
 
-/// http:// or https://, a host, perhaps a port and a path. No user, query or fragment: a key would
-/// stand in logs there.
+/// Parses http:// or https://, a host, and optionally a port and a path. Rejects a user, query or
+/// fragment, since a key in these would appear in logs.
 Result<Url> ParseUrl(std::string_view text);
 
 }  // namespace cupel::llm

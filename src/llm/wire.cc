@@ -65,7 +65,7 @@ ServiceError ReadServiceError(const Json& json) {
       error.type += TextAt(inner, key);
     }
   }
-  // Where the error is one of a service behind the service, the code is its status.
+  // If the error comes from a service behind this service, the code is the status of that service.
   if (const int64_t code = CountAt(inner, "code"); code >= 400 && code < 600) {
     error.status = static_cast<int>(code);
   }

@@ -1,5 +1,5 @@
-// The formats in which web services are asked and answer: what a request's body is, and what an
-// event of the answer's stream adds to it. No input or output here.
+// The wire formats of web services: builds the body of a request, and adds events of the answer
+// stream to an answer. Does no I/O.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,43 +15,43 @@ namespace cupel::llm {
 
 enum class WireFormat { kAnthropic, kOpenAiChat, kOpenAiResponses, kGemini };
 
-/// An answer that is coming in.
+/// An answer that is being received.
 struct Incoming {
   Answer answer;
-  bool has_usage = false;             // answer.usage is what will be billed
-  bool ended = false;                 // the model's last word has come; only usage may follow
-  bool closed = false;                // nothing more will come
-  std::optional<ServiceError> error;  // said within the stream
+  bool has_usage = false;             // answer.usage will be billed
+  bool ended = false;                 // the text is complete; only usage may follow
+  bool closed = false;                // no more events follow
+  std::optional<ServiceError> error;  // from within the stream
 };
 
 /// Stateless.
 class Wire {
  public:
   virtual ~Wire() = default;
-  /// What follows the base URL.
+  /// The path after the base URL.
   virtual std::string Path(std::string_view model) const = 0;
   /// "x-api-key: ": the key follows.
   virtual std::string_view KeyHeader() const = 0;
-  /// Further headers, empty where there are none.
+  /// A further header; empty if there is none.
   virtual std::string_view VersionHeader() const { return ""; }
   virtual Json Body(const Request& request, std::string_view model) const = 0;
-  /// Adds an event's object to the answer. Members of the wrong type count as absent: what must be
-  /// there shows at the end, as an answer that never ended.
+  /// Adds an event's object to the answer. Members of the wrong type count as absent; without
+  /// required members the answer never ends.
   virtual void Read(const Json& event, Incoming& incoming) const = 0;
 };
 
-/// `strict_openai`: api.openai.com itself, whose newer models refuse "max_tokens".
+/// `strict_openai`: for api.openai.com itself, whose newer models reject "max_tokens".
 const Wire& WireOf(WireFormat format, bool strict_openai = false);
 
-/// Error bodies look alike everywhere: {"error": {"message", "type" or "code" or "status"}}, with
-/// Gemini's RetryInfo among its details. Anything else becomes the message itself.
+/// Reads an error body: {"error": {"message", "type" or "code" or "status"}}, with Gemini's
+/// RetryInfo in its details. An error that is a string becomes the message.
 ServiceError ReadServiceError(const Json& error);
 
-// For the formats' own files: lenient access.
-/// The member, or null where `json` is no object or has none.
+// Lenient access, for the files of the formats.
+/// The member, or null if `json` is not an object or has no such member.
 const Json& At(const Json& json, const char* key);
 std::string_view TextAt(const Json& json, const char* key);
-/// A count of tokens; 0 when it is absent or absurd.
+/// A count of tokens; 0 if it is absent or not plausible.
 int64_t CountAt(const Json& json, const char* key);
 
 }  // namespace cupel::llm

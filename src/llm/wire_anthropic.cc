@@ -1,12 +1,13 @@
-// Anthropic's messages. An answer is message_start (usage of the input), content_block_delta …,
-// message_delta (stop reason, final usage), message_stop; ping and unknown events mean nothing.
+// Anthropic's messages. An answer consists of message_start (usage of the input),
+// content_block_delta …, message_delta (stop reason, final usage) and message_stop. Ignores ping
+// and unknown events.
 // SPDX-License-Identifier: Apache-2.0
 #include "llm/wire_formats.h"
 
 namespace cupel::llm {
 namespace {
 
-/// The input counts exclude what the cache served; ours do not.
+/// Anthropic's input counts exclude cached tokens; ours include them.
 void ReadAnthropicUsage(const Json& usage, Incoming& incoming) {
   Usage& into = incoming.answer.usage;
   if (At(usage, "input_tokens").is_number_integer()) {

@@ -15,7 +15,7 @@ class AnthropicWire : public Wire {
   void Read(const Json& event, Incoming& incoming) const override;
 };
 
-/// https://platform.openai.com/docs/api-reference/chat, and the many that follow it.
+/// https://platform.openai.com/docs/api-reference/chat, also used by many other services.
 class OpenAiChatWire : public Wire {
  public:
   explicit OpenAiChatWire(bool strict) : strict_(strict) {}

@@ -1,5 +1,5 @@
-// Gemini's streamGenerateContent: every event is a response of its own with the next parts of the
-// text; the last one has a finishReason. A prompt that is blocked has no candidates at all.
+// Gemini's streamGenerateContent. Every event is a separate response with the next parts of the
+// text; the last one has a finishReason. For a blocked prompt there are no candidates.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
-// OpenAI's chat completions as OpenAI, DeepSeek, OpenRouter, Together, vLLM, llama.cpp and Ollama
-// speak them: chunks with choices[0].delta, then a chunk with the usage, which must be asked for,
-// then [DONE] (which the reader of the stream sees). Reasoning is called reasoning_content or
+// OpenAI's chat completions, as used by OpenAI, DeepSeek, OpenRouter, Together, vLLM, llama.cpp and
+// Ollama. An answer consists of chunks with choices[0].delta, a chunk with the usage, which must be
+// requested, and [DONE], which the stream reader handles. Reasoning is called reasoning_content or
 // reasoning. A server that does not stream sends choices[0].message instead.
 // SPDX-License-Identifier: Apache-2.0
 #include "llm/wire_formats.h"

@@ -1,5 +1,6 @@
-// OpenAI's responses: response.output_text.delta …, and at the end response.completed, .incomplete
-// or .failed with the whole response, its usage among it. Nothing is stored at the provider's.
+// OpenAI's responses. An answer consists of response.output_text.delta … and finally
+// response.completed, .incomplete or .failed with the whole response and its usage. The provider is
+// asked to store nothing.
 // SPDX-License-Identifier: Apache-2.0
 #include "llm/wire_formats.h"
 

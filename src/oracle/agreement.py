@@ -1,12 +1,12 @@
-# How the outputs of what baseline.py times compare with eager PyTorch's, so that a wrong compilation
-# shows. Imported once PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
+# Compares the outputs of calls that baseline.py times with eager PyTorch's, to detect a wrong
+# compilation. Imported after PyTorch is loaded. SPDX-License-Identifier: Apache-2.0
 import math
 
 import torch
 
 import oracle
 
-COMPARED = 1 << 24  # elements at a time, to bound memory
+COMPARED = 1 << 24  # elements at a time, to limit memory
 
 
 def finite(value):
@@ -14,7 +14,7 @@ def finite(value):
 
 
 def difference(mine, theirs):
-    """(largest difference, largest element), NaN where one has a NaN that the other has not."""
+    """(largest difference, largest element). The difference is NaN if only one of them is NaN."""
     worst, size = 0.0, 0.0
     mine, theirs = mine.detach().reshape(-1), theirs.reshape(-1)
     for start in range(0, mine.numel(), COMPARED):
@@ -31,9 +31,9 @@ def difference(mine, theirs):
 
 
 def compared(names, mine, theirs):
-    """What the reply says of each output."""
+    """The part of the reply about each output."""
     if len(mine) != len(theirs):
-        raise oracle.TaskError("it returns %d outputs where eager returns %d" %
+        raise oracle.TaskError("it returns %d outputs, but eager returns %d" %
                                (len(mine), len(theirs)))
     listed = []
     for name, a, b in zip(names, mine, theirs):
@@ -41,7 +41,7 @@ def compared(names, mine, theirs):
             listed.append({"name": name, "none": True})
             continue
         if a is None or b is None or a.shape != b.shape or a.dtype != b.dtype:
-            raise oracle.TaskError("its %s has not the shape or type of eager's" % name)
+            raise oracle.TaskError("the shape or type of its %s differs from eager's" % name)
         worst, size = difference(a, b)
         listed.append({"name": name, "none": False, "difference": finite(worst),
                        "largest": finite(size)})

@@ -27,7 +27,7 @@ Status CheckKernels(const ClockKernels& k) {
   const bool sane = !k.flush_ptx.empty() && !k.probe_ptx.empty() && k.flush_bytes > 0 &&
                     k.flush_grid > 0 && k.flush_block > 0 && k.probe_grid > 0 && k.probe_block > 0;
   if (sane) return {};
-  return Fail(ErrorCode::kInvalidArgument, "the clock's kernels are not complete");
+  return Fail(ErrorCode::kInvalidArgument, "the clock's kernels are incomplete");
 }
 
 }  // namespace
@@ -76,8 +76,8 @@ struct Baselines::Impl {
     loaded.clear();
     sets.clear();
   }
-  /// The reply, which may hold a "failure". A child that died, or whose GPU is beyond use, is let
-  /// go.
+  /// Returns the reply, which may contain a "failure". Drops a child that died or whose GPU is
+  /// unusable.
   Result<Json> Ask(Json request);
 };
 
@@ -88,12 +88,12 @@ Result<Json> Baselines::Impl::Ask(Json request) {
   if (!received && !child->alive()) Forget();
   TRY_ASSIGN(std::optional<Json> reply, std::move(received));
   if (!reply) {
-    const std::string how = child->Obituary();
+    const std::string how = child->ExitReason();
     Forget();
     return Fail(ErrorCode::kEnvironment,
-                fmt::format("PyTorch ended while it was timed ({}): {}",
+                fmt::format("PyTorch ended while cupel timed it ({}): {}",
                             DumpJson(request["op"]).substr(0, 40), how),
-                "see whether the task's reference runs on the GPU by itself");
+                "check that the task's reference runs on the GPU by itself");
   }
   const auto broken = JsonBool(*reply, "broken", "baseline.py");
   if (broken && *broken) Forget();
@@ -129,7 +129,7 @@ Status Baselines::Impl::Open() {
     TRY_ASSIGN(const std::string why, ReplyText(reply, "failure", kBaseline));
     const bool unsupported = why.rfind("unsupported: ", 0) == 0;
     return Fail(unsupported ? ErrorCode::kUnsupported : ErrorCode::kEnvironment,
-                fmt::format("PyTorch cannot be timed on GPU {} with {}: {}", options.ordinal,
+                fmt::format("cannot time PyTorch on GPU {} with {}: {}", options.ordinal,
                             python.program, why));
   }
   TRY_ASSIGN(torch_version, ReplyText(reply, "torch", kBaseline));
@@ -199,12 +199,12 @@ Result<std::vector<double>> Baselines::Take(const std::string& name, Mode mode, 
                                             int count) {
   const auto found = impl_->sets.find(name);
   if (found == impl_->sets.end()) {
-    return Fail(ErrorCode::kNotFound, fmt::format("no baseline {} is prepared", name),
-                "it went when PyTorch ended, or was dropped");
+    return Fail(ErrorCode::kNotFound, fmt::format("the baseline {} is not prepared", name),
+                "prepare it again: it was dropped, or PyTorch ended");
   }
   if (set < 0 || set >= found->second || count < 1 || count > kMaxCount) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} samples on set {} of {}", count, set, found->second));
+                fmt::format("cannot take {} samples on set {} of {}", count, set, found->second));
   }
   TRY_ASSIGN(
       const Json reply,
@@ -212,17 +212,17 @@ Result<std::vector<double>> Baselines::Take(const std::string& name, Mode mode, 
           {{"op", "take"}, {"name", name}, {"mode", Name(mode)}, {"set", set}, {"count", count}}));
   if (reply.contains("failure")) {
     TRY_ASSIGN(const std::string why, ReplyText(reply, "failure", kBaseline));
-    return Fail(ErrorCode::kEnvironment, fmt::format("PyTorch could not be timed: {}", why));
+    return Fail(ErrorCode::kEnvironment, fmt::format("cannot time PyTorch: {}", why));
   }
   return ReadBaselineSamples(reply, count);
 }
 
 Status Baselines::Drop(const std::string& name) {
-  if (impl_->sets.erase(name) == 0) return {};  // it went with an earlier child
+  if (impl_->sets.erase(name) == 0) return {};  // it belonged to an earlier child
   TRY_ASSIGN(const Json reply, impl_->Ask({{"op", "drop"}, {"name", name}}));
   if (!reply.contains("failure")) return {};
   TRY_ASSIGN(const std::string why, ReplyText(reply, "failure", kBaseline));
-  return Fail(ErrorCode::kEnvironment, fmt::format("a baseline could not be dropped: {}", why));
+  return Fail(ErrorCode::kEnvironment, fmt::format("cannot drop a baseline: {}", why));
 }
 
 }  // namespace cupel::oracle

@@ -1,7 +1,7 @@
-// Baselines: PyTorch's own answers to a task (eager, torch.compile), timed on the GPU by the
-// protocol of cupel's GPU worker: a CUDA graph of [flush of L2][event][the call][event], one replay
-// a sample. A Python child of its own (baseline.py) holds the GPU's context; it draws inputs as the
-// oracle does. SPDX-License-Identifier: Apache-2.0
+// Baselines: PyTorch's own implementations of a task (eager, torch.compile), timed on the GPU with
+// the protocol of cupel's GPU worker: a CUDA graph of [flush of L2][event][the call][event], one
+// replay per sample. A separate Python child (baseline.py) owns the GPU context. It draws inputs as
+// the oracle does. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
@@ -21,13 +21,13 @@
 
 namespace cupel::oracle {
 
-/// kProbe is no answer of PyTorch's: a kernel of cupel's own, whose time shows that both clocks
+/// kProbe is not a PyTorch baseline but a kernel of cupel. Its time shows whether both clocks
 /// agree.
 enum class BaselineKind { kEager, kCompile, kMaxAutotune, kProbe };
 const char* Name(BaselineKind kind);  // "eager", "compile", "max-autotune", "probe"
 
 /// The kernels of the worker's clock, as PTX. The flush's parameters are (u64 data, u64 bytes,
-/// u64 result_word), the probe's (u64 out, u32 iterations), where out has 8 bytes for each thread.
+/// u64 result_word), the probe's (u64 out, u32 iterations). `out` has 8 bytes per thread.
 struct ClockKernels {
   std::string flush_ptx, flush_entry, probe_ptx, probe_entry;
   uint64_t flush_bytes = 0;
@@ -38,56 +38,56 @@ struct ClockKernels {
 struct BaselineOptions {
   std::filesystem::path script;  // baseline.py
   std::string python;            // as Options::python
-  std::filesystem::path cache;   // where the search for a Python is remembered; may be empty
-  int ordinal = 0;               // of the GPU, as the CUDA driver counts
-  /// As TruthGpu::lock: taken, shared, while calls are prepared; Take() leaves it alone, so who
-  /// takes samples has to hold it. Empty: there is nobody to share with.
+  std::filesystem::path cache;   // folder that caches the search for Python; may be empty
+  int ordinal = 0;               // of the GPU, in the CUDA driver's numbering
+  /// As TruthGpu::lock. Held in shared mode while calls are prepared. Take() does not lock it: the
+  /// caller must hold the lock while it takes samples. Empty: the GPU is not shared.
   std::filesystem::path lock;
   ClockKernels kernels;
-  /// Without a sign of life from the child. 0: $CUPEL_ORACLE_SECONDS, else 600 s.
+  /// Time limit without progress of the child. 0: $CUPEL_ORACLE_SECONDS, else 600 s.
   std::chrono::seconds step_deadline{0};
   int threads = 0;  // as Options::threads
   std::function<void(const std::string&)> progress;
 };
 
-/// How an output of what is timed compares with what eager PyTorch computes in float32.
+/// Compares an output of the timed call with eager PyTorch's float32 result.
 struct BaselineOutput {
   std::string name;
   bool is_none = false;
-  double difference = 0;  // the largest; infinity when one has a NaN where the other has not
-  double largest = 0;     // finite element of eager's
+  double difference = 0;  // the largest; infinity if only one of them is NaN at some place
+  double largest = 0;     // the largest finite magnitude in eager's result
 };
 
 struct BaselineInfo {
-  std::string name;  // what Take and Drop go by
+  std::string name;  // the argument of Take and Drop
   BaselineKind kind = BaselineKind::kEager;
   std::string torch_version, gpu;
-  std::string how;      // "graph", or "stream" where the call cannot be captured, because of `why`
-  std::string why;      // Times of a stream include waiting for launches.
-  bool tf32 = false;    // whether it was allowed all the same: the task's code can allow it
-  int sets = 0;         // of inputs; as many as a third of the GPU's free memory holds
-  std::string fewer;    // why not as many as asked for
+  std::string how;      // "graph", or "stream" if the call cannot be captured
+  std::string why;      // why not "graph"; "stream" times include waiting for launches
+  bool tf32 = false;    // whether TF32 was allowed (the task's code can allow it)
+  int sets = 0;         // of inputs: as many as fit into a third of the GPU's free memory
+  std::string fewer;    // why there are fewer sets than requested
   int64_t kernels = 0;  // of one call; 0: not known
   double flops = 0;     // of the products and convolutions of one call; 0: none, or not known
   std::vector<BaselineOutput> outputs;
-  double seconds = 0;  // of preparing, compilation included
+  double seconds = 0;  // to prepare, including compilation
 };
 
 /// Not thread-safe.
 class Baselines {
  public:
-  /// Starts PyTorch and has it open the GPU. Errors: no PyTorch (kEnvironment); one that cannot use
-  /// this GPU (kUnsupported).
+  /// Starts PyTorch and opens the GPU. Errors: no PyTorch (kEnvironment); PyTorch cannot use this
+  /// GPU (kUnsupported).
   static Result<std::unique_ptr<Baselines>> Start(BaselineOptions options);
   ~Baselines();
 
   const std::string& torch_version() const;
   const std::string& gpu() const;
 
-  /// `seeds` are those of cases (Case::seed), which give the same inputs here. For kProbe only the
-  /// kind counts. What the task's code or PyTorch's compiler does wrong is a SettingFailure.
-  /// Errors: a child that died, kTimeout, kCancelled; another call starts another child, which
-  /// knows nothing of earlier names.
+  /// `seeds` are case seeds (Case::seed) and give the same inputs as those cases. For kProbe, only
+  /// the kind is used. A failure of the task's code or of PyTorch's compiler is a SettingFailure.
+  /// Errors: the child died, kTimeout, kCancelled. The next call then starts another child, in
+  /// which earlier names are unknown.
   Result<std::variant<BaselineInfo, SettingFailure>> Prepare(const task::Task& task,
                                                              task::Direction direction,
                                                              const task::Setting& setting,
@@ -95,11 +95,11 @@ class Baselines {
                                                              std::span<const uint64_t> seeds);
 
   enum class Mode {
-    kCold,  // device time, L2 flushed before
-    kWarm,  // device time, straight after another replay
-    kHost,  // wall time of a Python call and the wait for it
+    kCold,  // device time, after a flush of L2
+    kWarm,  // device time, right after another replay
+    kHost,  // wall time of a Python call until it has finished
   };
-  /// `count` samples, in microseconds, on set number `set`.
+  /// Takes `count` samples, in microseconds, on input set number `set`.
   Result<std::vector<double>> Take(const std::string& name, Mode mode, int set, int count);
   Status Drop(const std::string& name);
 

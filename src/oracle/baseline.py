@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-# Baselines: PyTorch's own answer to a task, timed as cupel's GPU worker times a candidate. A child
-# process beside the user's PyTorch; draws inputs as oracle.py does (by the same code) and replays a
-# CUDA graph [flush of L2][event][the call][event], one replay a sample.
-# Protocol: one JSON object a line, as oracle.py's; requests load, open, prepare, take, drop.
+# Baselines: PyTorch's own implementation of a task, timed as cupel's GPU worker times a candidate. A
+# child process with the user's PyTorch. It draws inputs with oracle.py's code and replays a CUDA graph
+# [flush of L2][event][the call][event], one replay per sample.
+# Protocol: one JSON object per line, as in oracle.py; requests load, open, prepare, take, drop.
 # SPDX-License-Identifier: Apache-2.0
 import contextlib
 import gc
@@ -11,36 +11,36 @@ import os
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # PYTHONSAFEPATH leaves it out
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # missing with PYTHONSAFEPATH
 import cuda_clock  # noqa: E402
 import gpu_lock  # noqa: E402
 import gpu_memory  # noqa: E402
 import oracle  # noqa: E402
 
-# oracle.serve() has imported PyTorch by the time of the first request, and these follow.
+# Imported at the first request, when oracle.serve() has already imported PyTorch.
 torch = agreement = timed_call = None
 
 MAX_SETS = 64
-MAX_COUNT = 1 << 18  # one line of JSON holds the samples
+MAX_COUNT = 1 << 18  # the samples must fit into one line of JSON
 MODES = {"compile": None, "max-autotune": "max-autotune-no-cudagraphs"}
 KINDS = ("eager", "probe") + tuple(MODES)
-SIGN_OF_LIFE = 20  # seconds
-MEMORY_SHARE = 4  # one of so many bytes that are free may keep inputs
-MEMORY_PATIENCE = 180.0  # seconds: for memory that others use, as src/gpu/patience.h has it
-MEMORY_PAUSES = (1.0, 8.0)  # they double up to this
-OTHERS = 3 << 30  # bytes of a GPU neither free nor PyTorch's: more than this cupel's own processes keep
+REPORT_SECONDS = 20  # seconds
+MEMORY_SHARE = 4  # drawn inputs may use a quarter of the free memory
+MEMORY_PATIENCE = 180.0  # seconds to wait for memory that other processes use, as in src/gpu/patience.h
+MEMORY_PAUSES = (1.0, 8.0)  # the first and the longest; each is twice the previous one
+OTHERS = 3 << 30  # bytes of a GPU that are neither free nor PyTorch's: this cupel's own processes use less
 
 
 class Unsupported(Exception):
-    """This PyTorch or this machine cannot do it; str() says what would help."""
+    """This PyTorch or this machine cannot do it. str() names the remedy."""
 
 
 # --- a baseline -----------------------------------------------------------------------------------
 
 
 def keep_saved_tensors():
-    """A backward pass that is replayed must not consume what the forward pass saved. PyTorch 2.12 and
-    later compile it where the default counts and not what has been set."""
+    """Prevents a replayed backward pass from consuming tensors that the forward pass saved. PyTorch 2.12
+    and later use the default of this setting, not its value, when they compile the pass."""
     try:
         settings = importlib.import_module("torch._functorch.config")
     except ImportError:
@@ -54,16 +54,14 @@ def keep_saved_tensors():
 
 
 def compiled(function, kind):
-    if not hasattr(torch, "compile"):
-        raise Unsupported("PyTorch %s has no torch.compile; PyTorch 2 has it" % torch.__version__)
     keep_saved_tensors()
     mode = MODES[kind]
     return torch.compile(function, mode=mode) if mode else torch.compile(function)
 
 
 class Draws:
-    """Inputs of one setting: its baselines are prepared one after the other on the same ones, and to draw
-    large ones takes seconds. Not of KernelBench problems, whose modules move to the GPU themselves."""
+    """Caches the inputs of one setting: its baselines use the same ones, and drawing large inputs takes
+    seconds. Does not cache KernelBench problems, because their modules are moved to the GPU."""
 
     def __init__(self):
         self.forget()
@@ -95,7 +93,7 @@ class Draws:
 
 
 class Baseline:
-    """A kind of answer to one setting, prepared on as many sets of inputs as memory allows."""
+    """One kind of baseline of one setting, prepared on as many sets of inputs as fit into memory."""
 
     def __init__(self, server, kind, report):
         self.server, self.kind = server, kind
@@ -109,13 +107,13 @@ class Baseline:
         if self.kind in MODES:
             self.reset_compiler()
         seeds = [0] if self.kind == "probe" else request["seeds"][:MAX_SETS]
-        # What a set keeps for itself; its graphs' memory is that of all others, too. As much as this is
-        # for stays free: plain calls and the kernels beside need some.
+        # Count the memory that each set owns; sets share the memory of graphs. As much as the budget
+        # stays free, because plain calls and the judged kernels need memory, too.
         first, largest = torch.cuda.memory_allocated(), 0
         for i, seed in enumerate(seeds):
             before, free = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
             if i > 0 and (before - first + largest > budget or free - largest < budget):
-                self.fewer = "a third of the GPU's free memory holds no more"
+                self.fewer = "more do not fit into a third of the GPU's free memory"
                 break
             self.report("set %d of %d" % (i + 1, len(seeds)))
             try:
@@ -124,8 +122,8 @@ class Baseline:
                 if i == 0:
                     raise
                 self.fewer = timed_call.short(str(error))
-                self.keep(i)  # the sets that are ready will do
-                torch.cuda.synchronize()  # unless the context is broken
+                self.keep(i)  # use the sets that are ready
+                torch.cuda.synchronize()  # raises an error if the context is broken
                 break
             torch.cuda.empty_cache()
             largest = max(largest, torch.cuda.memory_allocated() - before)
@@ -142,15 +140,15 @@ class Baseline:
 
     def add_drawn(self, task, draw):
         call = timed_call.make_call(task, draw, self.server.device)
-        torch.cuda.synchronize()  # the sets' streams do not wait for the one that inputs came by
+        torch.cuda.synchronize()  # the sets' streams do not wait for the stream that copied the inputs
         new = self.new_set(call)
         expected = new.watch()
         if len(self.sets) == 1:
             self.flops = timed_call.flops_of(call)
         function = new.call.plain
         if self.kind in MODES:
-            # Of a KernelBench problem every set has a module of its own; otherwise there is one
-            # function, whose compiled form serves all sets.
+            # In a KernelBench problem every set has its own module. Otherwise all sets share one
+            # compiled function.
             shared = self.functions and not isinstance(function, torch.nn.Module)
             function = self.functions[0] if shared else compiled(function, self.kind)
         self.build(new, function)
@@ -162,11 +160,11 @@ class Baseline:
         new.outputs = []
 
     def new_set(self, call):
-        self.sets.append(timed_call.Set(call, self.server.clock, self.server.room()))
+        self.sets.append(timed_call.Set(call, self.server.clock, self.server.graph_pool()))
         return self.sets[-1]
 
     def build(self, new, function):
-        """Warms up and captures. Where the first set cannot be captured the stream is timed."""
+        """Warms up and captures. If the first set cannot be captured, the stream is timed instead."""
         self.functions.append(function)
         new.warm_up(function)
         self.report("warmed up")
@@ -177,7 +175,7 @@ class Baseline:
             try:
                 return new.capture()
             except (RuntimeError, cuda_clock.DriverError) as error:
-                # The end of a broken capture fails too; what broke it came before.
+                # The end of a broken capture fails, too. The cause is the earlier error.
                 first = error.__context__ if "capture" in str(error) else None
                 if lacks_memory(first or error):
                     raise
@@ -186,7 +184,7 @@ class Baseline:
             raise RuntimeError(why)
         self.why = why
         new.give_up_graphs()
-        torch.cuda.synchronize()  # a broken context ends here
+        torch.cuda.synchronize()  # raises an error if the context is broken
         new.warm_up(function)
 
     def reset_compiler(self):
@@ -201,17 +199,17 @@ class Baseline:
             sample = lambda: chosen.sample(False)  # noqa: E731
             sample()
         else:
-            # Another baseline's reset has dropped the compiled code that plain calls need.
+            # Another baseline's reset has dropped the compiled code, which plain calls need.
             if self.kind in MODES and self.resets != self.server.resets:
                 self.reset_compiler()
             chosen.run_a_few_times()
             sample = chosen.host_sample
-        samples, said = [], time.monotonic()
+        samples, reported = [], time.monotonic()
         while len(samples) < count:
             samples.append(sample())
-            if time.monotonic() - said > SIGN_OF_LIFE:
+            if time.monotonic() - reported > REPORT_SECONDS:
                 self.report("%d of %d samples" % (len(samples), count))
-                said = time.monotonic()
+                reported = time.monotonic()
         return samples
 
     def keep(self, count):
@@ -221,13 +219,13 @@ class Baseline:
 
 
 def lacks_memory(error):
-    """Memory of the GPU that other processes use, and may give back soon."""
-    if not gpu_memory.was_lacking(error):
+    """True if the error is about GPU memory that other processes use and may soon free."""
+    if not gpu_memory.is_out_of_memory(error):
         return False
     try:
         free, total = torch.cuda.mem_get_info()
     except RuntimeError:
-        return False  # after some errors nothing works
+        return False  # after some errors no call works
     return total - free - torch.cuda.memory_reserved() > OTHERS
 
 
@@ -252,7 +250,7 @@ class BaselineServer(oracle.Server):
         self.gpu = gpu_lock.SharedUse("")
         self.draws = Draws()
         self.patience = MEMORY_PATIENCE
-        self.last_room = None
+        self.last_graph_pool = None
 
     def answer(self, request, report):
         global torch, agreement, timed_call
@@ -263,7 +261,7 @@ class BaselineServer(oracle.Server):
         if operation not in ("open", "prepare", "take", "drop"):
             return super().answer(request, report)
         if operation != "open" and self.clock is None:
-            return {"failure": "nothing is open"}
+            return {"failure": "no GPU is open"}
         task = self.tasks.get(request.get("task"))
         try:
             return getattr(self, operation)(request, report)
@@ -273,11 +271,11 @@ class BaselineServer(oracle.Server):
             failure = str(error)
         except Exception as error:
             failure = timed_call.short(oracle.describe(error, task.path if task else ""))
-        # What the error's frames held can go only now.
+        # The objects in the error's frames can be freed only here.
         return {"failure": failure, "broken": self.is_broken()}
 
     def is_broken(self):
-        """After some errors of the GPU nothing works until the process ends."""
+        """True if no GPU call works until the process ends, as after some errors."""
         try:
             gc.collect()
             if self.clock is not None:
@@ -289,34 +287,34 @@ class BaselineServer(oracle.Server):
 
     def open(self, request, report):
         if self.clock is not None:
-            return {"failure": "it is open already"}
+            return {"failure": "the GPU is already open"}
         version, ordinal = torch.__version__, request["device"]
         if torch.version.cuda is None:
             raise Unsupported("this PyTorch (%s) is built without CUDA; install a CUDA build of "
                               "PyTorch, or set CUPEL_PYTHON to a Python that has one" % version)
         if not torch.cuda.is_available():
-            raise Unsupported("PyTorch %s (CUDA %s) finds no GPU; see whether nvidia-smi does, and "
-                              "what CUDA_VISIBLE_DEVICES says" % (version, torch.version.cuda))
+            raise Unsupported("PyTorch %s (CUDA %s) finds no GPU; check nvidia-smi and "
+                              "CUDA_VISIBLE_DEVICES" % (version, torch.version.cuda))
         if ordinal >= torch.cuda.device_count():
-            raise Unsupported("PyTorch sees %d GPUs and none of number %d" %
+            raise Unsupported("PyTorch finds %d GPUs, but no GPU number %d" %
                               (torch.cuda.device_count(), ordinal))
         torch.cuda.set_device(ordinal)
         self.device = self.device_of(ordinal)
         self.gpu = gpu_lock.SharedUse(request.get("lock", ""), waiting=lambda: report(
-            "waiting for the GPU, on which another process measures"))
+            "waiting for the GPU while another process measures on it"))
         forbid_tf32()
         with self.gpu:
             clock = cuda_clock.Clock(request, self.allocate)
             torch.cuda.synchronize()
             stream = torch.cuda.Stream()
-            clock.flush(stream.cuda_stream)  # once outside of any graph: loads the kernels
+            clock.flush(stream.cuda_stream)  # once outside any graph, to load the kernels
             clock.probe(stream.cuda_stream)
             stream.synchronize()
         self.clock = clock
         return dict(self.about(), cuda=torch.version.cuda)
 
     def loading(self):
-        return contextlib.nullcontext()  # what a file makes when it is loaded, its function uses on the GPU
+        return contextlib.nullcontext()  # the function uses on the GPU what the file makes when it is loaded
 
     def device_of(self, ordinal):
         return torch.device("cuda", ordinal)
@@ -329,26 +327,25 @@ class BaselineServer(oracle.Server):
                 "tf32": tf32_is_allowed()}
 
     def reset_compiler(self):
-        if hasattr(torch, "compile"):
-            importlib.import_module("torch._dynamo").reset()
+        importlib.import_module("torch._dynamo").reset()
         self.resets += 1
 
-    def room(self):
-        if self.last_room is None or self.last_room.is_over:
-            self.last_room = timed_call.Room()
-        return self.last_room
+    def graph_pool(self):
+        if self.last_graph_pool is None or self.last_graph_pool.is_over:
+            self.last_graph_pool = timed_call.GraphPool()
+        return self.last_graph_pool
 
     def prepare(self, request, report):
         name, kind = request["name"], request["kind"]
         if kind not in KINDS:
             return {"failure": "there is no baseline %r" % kind}
         if name in self.baselines:
-            return {"failure": "%r is prepared already" % name}
+            return {"failure": "%r is already prepared" % name}
         if kind != "probe" and not request["seeds"]:
-            return {"failure": "without a seed there are no inputs"}
+            return {"failure": "a baseline needs at least one seed"}
         started = time.monotonic()
         forbid_tf32()  # the task's code may have allowed it
-        self.gpu.waiting = lambda: report("waiting for the GPU, on which another process measures")
+        self.gpu.waiting = lambda: report("waiting for the GPU while another process measures on it")
         baseline = self.prepared(kind, request, report)
         self.baselines[name] = baseline
         return dict(self.about(), how="stream" if baseline.why else "graph", why=baseline.why,
@@ -357,8 +354,8 @@ class BaselineServer(oracle.Server):
                     seconds=time.monotonic() - started)
 
     def prepared(self, kind, request, report):
-        """A baseline, as soon as there is memory for it. Once others have kept theirs for long, nothing is
-        waited for until a baseline finds room again."""
+        """Prepares a baseline. Waits if other processes use the GPU's memory. After a wait in vain, it does
+        not wait again until a baseline has been prepared."""
         end, pause = None, MEMORY_PAUSES[0]
         while True:
             baseline = Baseline(self, kind, report)
@@ -374,8 +371,8 @@ class BaselineServer(oracle.Server):
                 if time.monotonic() >= end:
                     self.patience = 0.0
                     raise
-            report("waiting for memory of the GPU, which other processes use")
-            gc.collect()  # what the error's frames held can go only now
+            report("waiting for GPU memory that other processes use")
+            gc.collect()  # the objects in the error's frames can be freed only here
             torch.cuda.empty_cache()
             time.sleep(pause)
             pause = min(2 * pause, MEMORY_PAUSES[1])
@@ -387,11 +384,11 @@ class BaselineServer(oracle.Server):
         if request["mode"] not in ("cold", "warm", "host"):
             return {"failure": "there is no mode %r" % request["mode"]}
         if not 0 <= index < len(baseline.sets) or not 0 < request["count"] <= MAX_COUNT:
-            return {"failure": "no set %d, or no %d samples" % (index, request["count"])}
-        self.draws.forget()  # all are prepared
+            return {"failure": "set %d cannot give %d samples" % (index, request["count"])}
+        self.draws.forget()  # all baselines are prepared
         times = baseline.take(request["mode"], index, request["count"])
         if request["mode"] == "host":
-            torch.cuda.empty_cache()  # for others: plain calls may have taken tens of GB for workspaces
+            torch.cuda.empty_cache()  # plain calls may have allocated tens of GB of workspaces
         return {"us": times}
 
     def drop(self, request, report):
@@ -403,7 +400,7 @@ class BaselineServer(oracle.Server):
         self.draws.forget()
         gc.collect()
         torch.cuda.empty_cache()
-        # The memory of a capture that could not be ended goes with the process alone.
+        # The memory of a capture that could not be ended is freed only when the process ends.
         return {"broken": not self.baselines and bool(timed_call.UNFINISHED)}
 
 

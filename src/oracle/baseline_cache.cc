@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxFileBytes = 8u << 20;
 constexpr char kFile[] = "baselines.json";
 constexpr char kLock[] = "baselines.lock";
-constexpr int kVersion = 1;  // of the protocol too: times taken otherwise are no longer comparable
+constexpr int kVersion = 1;  // of the file and of the measurement protocol
 
 std::string Digest(const BaselineKey& key) {
   Sha256 hash;
@@ -71,7 +71,7 @@ Json Write(const BaselineKey& key, const BaselineMedians& medians) {
   return entry;
 }
 
-/// The entries by digest; empty when the file is absent or not ours.
+/// The entries by digest. Empty if the file is absent or invalid.
 Json Entries(const fs::path& folder) {
   const auto text = os::ReadFile(folder / kFile, kMaxFileBytes);
   if (!text) return Json::object();
@@ -83,8 +83,8 @@ Json Entries(const fs::path& folder) {
   return **entries;
 }
 
-/// Leaves room for one more, and drops what cannot be read. A quarter goes at once, so that a full
-/// file is not sorted at every turn.
+/// Makes room for one more entry and drops unreadable ones. From a full file, drops a quarter at
+/// once, so that not every Store() has to sort.
 Json Trimmed(const Json& entries) {
   std::vector<std::pair<int64_t, std::string>> ages;
   for (const auto& [digest, entry] : entries.items()) {
@@ -127,7 +127,7 @@ Status BaselineCache::Store(const BaselineKey& key, const BaselineMedians& media
   if (stored.taken_at == 0) stored.taken_at = static_cast<int64_t>(std::time(nullptr));
   Json entry = Write(key, stored);
   if (!ReadMedians(entry)) {
-    return Fail(ErrorCode::kInvalidArgument, "a baseline without a time cannot be remembered");
+    return Fail(ErrorCode::kInvalidArgument, "cannot cache a baseline without a time");
   }
   std::error_code ignored;
   fs::create_directories(folder_, ignored);

@@ -1,6 +1,5 @@
-// What baselines took when they were last measured: for orientation only, since `bench` measures
-// them anew. One JSON file, bounded, safe with several cupel processes. SPDX-License-Identifier:
-// Apache-2.0
+// Caches baseline times of earlier measurements, for orientation only: `bench` measures again. One
+// JSON file of limited size, safe for several cupel processes. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,7 @@ namespace cupel::oracle {
 
 inline constexpr size_t kMaxCachedBaselines = 4096;
 
-/// All that a baseline's time depends on.
+/// Everything that a baseline's time depends on.
 struct BaselineKey {
   std::string task_hash;  // Task::content_hash of the direction
   task::Direction direction = task::Direction::kForward;
@@ -32,20 +31,20 @@ BaselineKey KeyOf(const task::Task& task, task::Direction direction, const task:
 struct BaselineMedians {
   double cold_us = 0;
   std::optional<double> warm_us, host_us;
-  int64_t samples = 0;   // behind cold_us
+  int64_t samples = 0;   // the number of samples of cold_us
   std::string how;       // BaselineInfo::how
   bool tf32 = false;     // BaselineInfo::tf32
-  int64_t taken_at = 0;  // seconds since 1970; Store() fills it in when it is 0
+  int64_t taken_at = 0;  // seconds since 1970; if 0, Store() sets it to now
 };
 
 class BaselineCache {
  public:
-  /// `folder`: cupel's cache folder; empty keeps nothing.
+  /// `folder`: cupel's cache folder; if empty, nothing is cached.
   explicit BaselineCache(std::filesystem::path folder);
 
-  /// What cannot be understood counts as absent: it is a cache.
+  /// Unreadable entries count as absent, since this is a cache.
   std::optional<BaselineMedians> Load(const BaselineKey& key) const;
-  /// Replaces what was there. The oldest go when there are too many.
+  /// Replaces an existing entry. If there are too many entries, deletes the oldest.
   Status Store(const BaselineKey& key, const BaselineMedians& medians) const;
 
  private:

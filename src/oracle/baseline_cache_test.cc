@@ -34,7 +34,7 @@ class BaselineCacheTest : public ::testing::Test {
   BaselineCache cache_;
 };
 
-TEST_F(BaselineCacheTest, RemembersByAllThatTheTimeDependsOn) {
+TEST_F(BaselineCacheTest, KeyIncludesEverythingThatAffectsTime) {
   EXPECT_FALSE(cache_.Load(Key()));
   BaselineMedians medians = Medians(12.5);
   medians.host_us = 30;
@@ -64,16 +64,16 @@ TEST_F(BaselineCacheTest, RemembersByAllThatTheTimeDependsOn) {
   EXPECT_EQ(cache_.Load(Key())->cold_us, 13);
 }
 
-TEST_F(BaselineCacheTest, NoTimeIsNotRemembered) {
+TEST_F(BaselineCacheTest, RejectsEntriesWithoutTime) {
   for (const double us : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
     EXPECT_FALSE(cache_.Store(Key(), Medians(us))) << us;
   }
   EXPECT_FALSE(cache_.Load(Key()));
-  EXPECT_TRUE(BaselineCache("").Store(Key(), Medians(1)));  // switched off
+  EXPECT_TRUE(BaselineCache("").Store(Key(), Medians(1)));  // caching disabled
   EXPECT_FALSE(BaselineCache("").Load(Key()));
 }
 
-TEST_F(BaselineCacheTest, AFileThatIsNotOursCountsAsEmpty) {
+TEST_F(BaselineCacheTest, TreatsInvalidFileAsEmpty) {
   fs::create_directories(folder_.path() / "cache");
   for (const char* text : {"", "{", "[]", R"({"version": 1, "baselines": []})",
                            R"({"version": 0, "baselines": {}})"}) {
@@ -84,10 +84,10 @@ TEST_F(BaselineCacheTest, AFileThatIsNotOursCountsAsEmpty) {
   }
 }
 
-TEST_F(BaselineCacheTest, TheOldestGo) {
+TEST_F(BaselineCacheTest, DropsOldestEntries) {
   Json entries = Json::object();
   for (size_t i = 0; i < kMaxCachedBaselines; ++i) {
-    // The newest come first, so that the order in the file is not that of age.
+    // The newest come first, so that the file's order is not the order of age.
     entries["k" + std::to_string(i)] = {{"cold_us", 1.0},
                                         {"samples", 1},
                                         {"how", "graph"},
@@ -106,7 +106,7 @@ TEST_F(BaselineCacheTest, TheOldestGo) {
   EXPECT_TRUE(cache_.Load(Key()));
 }
 
-TEST_F(BaselineCacheTest, WritersAtOnceLoseNothing) {
+TEST_F(BaselineCacheTest, ConcurrentWritersLoseNothing) {
   const auto write = [this](const std::string& prefix) {
     for (int i = 0; i < 20; ++i) {
       EXPECT_TRUE(cache_.Store(Key(prefix + std::to_string(i)), Medians(i + 1)));

@@ -1,4 +1,4 @@
-// Baselines on a real GPU with a real PyTorch; skipped, visibly, where either is missing.
+// Tests baselines on a real GPU with a real PyTorch. Reported as skipped if either is missing.
 // SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ DONE:
 }
 )";
 
-// Each step waits for the one before.
+// Each step depends on the previous one.
 constexpr char kProbe[] = R"(
 .version 8.0
 .target sm_80
@@ -138,7 +138,7 @@ def get_inputs():
   std::unique_ptr<Baselines> baselines_;
 };
 
-TEST_F(BaselineOnGpu, TheProbeTakesTheTimeOfItsInstructions) {
+TEST_F(BaselineOnGpu, ProbeTimeMatchesItsInstructions) {
   const auto outcome = Prepare(Ours("mnist_linear"), BaselineKind::kProbe);
   ASSERT_EQ(FailureOf(outcome), "");
   const auto& info = std::get<BaselineInfo>(outcome);
@@ -146,7 +146,7 @@ TEST_F(BaselineOnGpu, TheProbeTakesTheTimeOfItsInstructions) {
   EXPECT_EQ(info.kernels, 1);
   const double cold = MedianOf(info, Mode::kCold), warm = MedianOf(info, Mode::kWarm);
   std::printf("  probe of %u steps: cold %.2f us, warm %.2f us\n", kProbeSteps, cold, warm);
-  // 4 clocks or more a step, at 1 to 3 GHz; neither the flush nor the launch is in it.
+  // At least 4 clocks per step, at 1 to 3 GHz, without the flush and the launch.
   EXPECT_GT(cold, kProbeSteps * 4 / 3000.0);
   EXPECT_LT(cold, kProbeSteps * 40 / 1000.0);
   EXPECT_NEAR(cold / warm, 1, 0.1);
@@ -181,7 +181,7 @@ TEST_F(BaselineOnGpu, EagerAndCompiledAgreeForwardAndBackward) {
   }
 }
 
-TEST_F(BaselineOnGpu, TheFlushEmptiesTheCache) {
+TEST_F(BaselineOnGpu, FlushEmptiesTheCache) {
   const auto outcome = Prepare(MakeTask("return x.sum()", "sum", "2048, 2048"));
   ASSERT_EQ(FailureOf(outcome), "");
   const auto& info = std::get<BaselineInfo>(outcome);
@@ -190,9 +190,9 @@ TEST_F(BaselineOnGpu, TheFlushEmptiesTheCache) {
   EXPECT_GT(cold, warm * 1.05);
 }
 
-TEST_F(BaselineOnGpu, WhatCannotBeCapturedIsTimedInTheStreamAndSpoilsNothing) {
+TEST_F(BaselineOnGpu, TimesUncapturableCallsInTheStream) {
   int i = 0;
-  // The first is foreseen; the second breaks its capture.
+  // baseline.py detects the first before the capture. The second breaks its capture.
   for (const char* body :
        {"return x * x.max().item()", "torch.cuda.synchronize() or None; return x * 2"}) {
     const auto outcome = Prepare(MakeTask(body, "waits" + std::to_string(i++)));
@@ -209,7 +209,7 @@ TEST_F(BaselineOnGpu, WhatCannotBeCapturedIsTimedInTheStreamAndSpoilsNothing) {
   }
 }
 
-TEST_F(BaselineOnGpu, ArgumentsThatACallChangesAreRestored) {
+TEST_F(BaselineOnGpu, RestoresArgumentsThatTheCallChanges) {
   const auto outcome = Prepare(MakeTask("return x.mul_(2)", "changes"));
   ASSERT_EQ(FailureOf(outcome), "");
   const auto& info = std::get<BaselineInfo>(outcome);
@@ -219,7 +219,7 @@ TEST_F(BaselineOnGpu, ArgumentsThatACallChangesAreRestored) {
   EXPECT_GT(MedianOf(info, Mode::kCold), 0);
 }
 
-TEST_F(BaselineOnGpu, AFaultIsDataAndTheNextChildWorks) {
+TEST_F(BaselineOnGpu, ReportsFaultAndStartsAnotherChild) {
   const auto fault =
       Prepare(MakeTask("return x[torch.arange(1000000, 1000001).to(x.device)]", "faults"));
   EXPECT_THAT(FailureOf(fault), HasSubstr("failed: "));

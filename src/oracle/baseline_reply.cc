@@ -14,19 +14,19 @@ namespace {
 constexpr size_t kMaxOutputs = 256;
 constexpr double kMaxMicroseconds = 1e10;
 
-/// Finite and at least 0; where `key` holds null, infinity.
+/// A finite number of at least 0, or infinity if `key` is null.
 Result<double> Magnitude(const Json& object, const char* key) {
   if (object.contains(key) && object[key].is_null()) return std::numeric_limits<double>::infinity();
   TRY_ASSIGN(const double value, JsonNumber(object, key, kBaseline));
   if (!std::isfinite(value) || value < 0)
-    return Nonsense(kBaseline, fmt::format("{} = {}", key, value));
+    return InvalidReply(kBaseline, fmt::format("{} = {}", key, value));
   return value;
 }
 
 Result<std::vector<BaselineOutput>> ReadOutputs(const Json& reply) {
   TRY_ASSIGN(const Json* list, JsonArray(reply, "outputs", kBaseline));
   if (list->size() > kMaxOutputs)
-    return Nonsense(kBaseline, fmt::format("{} outputs", list->size()));
+    return InvalidReply(kBaseline, fmt::format("{} outputs", list->size()));
   std::vector<BaselineOutput> outputs;
   for (const Json& item : *list) {
     BaselineOutput output;
@@ -54,9 +54,10 @@ Result<BaselineInfo> ReadBaselineInfo(const Json& reply, size_t seeds) {
   TRY_ASSIGN(info.seconds, Magnitude(reply, "seconds"));
   TRY_ASSIGN(info.outputs, ReadOutputs(reply));
   TRY_ASSIGN(const int64_t sets, JsonInt(reply, "sets", kBaseline));
-  if (info.how != "graph" && info.how != "stream") return Nonsense(kBaseline, "how = " + info.how);
+  if (info.how != "graph" && info.how != "stream")
+    return InvalidReply(kBaseline, "how = " + info.how);
   if (sets < 1 || static_cast<uint64_t>(sets) > seeds) {
-    return Nonsense(kBaseline, fmt::format("{} sets of {}", sets, seeds));
+    return InvalidReply(kBaseline, fmt::format("{} sets of {}", sets, seeds));
   }
   info.sets = static_cast<int>(sets);
   if (reply.contains("flops")) {
@@ -67,7 +68,7 @@ Result<BaselineInfo> ReadBaselineInfo(const Json& reply, size_t seeds) {
   }
   if (!reply.contains("kernels") || !reply["kernels"].is_null()) {
     TRY_ASSIGN(info.kernels, JsonInt(reply, "kernels", kBaseline));
-    if (info.kernels < 0) return Nonsense(kBaseline, fmt::format("{} kernels", info.kernels));
+    if (info.kernels < 0) return InvalidReply(kBaseline, fmt::format("{} kernels", info.kernels));
   }
   return info;
 }
@@ -75,15 +76,15 @@ Result<BaselineInfo> ReadBaselineInfo(const Json& reply, size_t seeds) {
 Result<std::vector<double>> ReadBaselineSamples(const Json& reply, int count) {
   TRY_ASSIGN(const Json* list, JsonArray(reply, "us", kBaseline));
   if (list->size() != static_cast<size_t>(count)) {
-    return Nonsense(kBaseline,
-                    fmt::format("{} samples where {} were asked for", list->size(), count));
+    return InvalidReply(kBaseline, fmt::format("{} samples instead of {}", list->size(), count));
   }
   std::vector<double> samples;
   samples.reserve(list->size());
   for (const Json& item : *list) {
     const double us = item.is_number() ? item.get<double>() : std::nan("");
     if (!(us > 0 && us < kMaxMicroseconds)) {
-      return Nonsense(kBaseline, fmt::format("a sample of {} us", DumpJson(item).substr(0, 40)));
+      return InvalidReply(kBaseline,
+                          fmt::format("a sample of {} us", DumpJson(item).substr(0, 40)));
     }
     samples.push_back(us);
   }

@@ -1,4 +1,4 @@
-// Reads what baseline.py says and believes nothing: the task's code runs in its process.
+// Reads and validates baseline.py's replies. They are not trusted: task code runs in that process.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,13 +12,13 @@
 
 namespace cupel::oracle {
 
-/// Who answers, in messages.
+/// The program's name, for messages.
 inline constexpr char kBaseline[] = "baseline.py";
 
-/// The reply to prepare, but for `name` and `kind`; of at most `seeds` sets.
+/// Reads the reply to "prepare", with at most `seeds` sets. Does not set `name` and `kind`.
 Result<BaselineInfo> ReadBaselineInfo(const Json& reply, size_t seeds);
 
-/// The reply to take: `count` times in microseconds.
+/// Reads the reply to "take": `count` times in microseconds.
 Result<std::vector<double>> ReadBaselineSamples(const Json& reply, int count);
 
 }  // namespace cupel::oracle

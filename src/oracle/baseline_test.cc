@@ -1,5 +1,5 @@
-// The client of baseline.py: against a child that lies, against the script with the GPU replaced by
-// stand-ins, and against the script as it is. The last two need PyTorch.
+// Tests the client of baseline.py: with a child that sends given replies, with the real script and
+// a simulated GPU, and with the real script alone. The last two need PyTorch.
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/baseline.h"
 
@@ -40,24 +40,23 @@ const Task& Linear() {
 }
 const task::Setting& SettingOf(const Task& task) { return task.SettingsOf(Direction::kForward)[0]; }
 
-/// "" when it is prepared.
+/// "" if the baseline is prepared.
 std::string FailureOf(const Result<std::variant<BaselineInfo, SettingFailure>>& outcome) {
   if (!outcome) return "error: " + outcome.error().ToString();
   const auto* failure = std::get_if<SettingFailure>(&*outcome);
   return failure == nullptr ? "" : failure->message;
 }
 
-// --- a child that answers as it is told
-// -----------------------------------------------------------
+// --- a child that sends given replies -----------------------------------------------------------
 
-class LyingChild : public ::testing::Test {
+class FakeChild : public ::testing::Test {
  protected:
-  LyingChild() : folder_(*os::TempDir::Create()) {
-    // FindPython's question, else the script.
+  FakeChild() : folder_(*os::TempDir::Create()) {
+    // Answers FindPython's probe (-c); otherwise runs the script.
     const fs::path python = folder_.path() / "python";
     std::ofstream(python)
         << "#!/bin/sh\nif [ \"$1\" = -c ]; then echo '{\"program\": \"" << python.string()
-        << "\", \"version\": \"9\", \"files\": []}'; else exec python3 \"$@\"; fi\n";
+        << "\", \"version\": \"9.0\", \"files\": []}'; else exec python3 \"$@\"; fi\n";
     fs::permissions(python, fs::perms::owner_all);
     options_.python = python;
     options_.script = folder_.path() / "child.py";
@@ -65,7 +64,7 @@ class LyingChild : public ::testing::Test {
     options_.step_deadline = std::chrono::seconds(20);
   }
 
-  /// What the child says to prepare and take: Python expressions that may use `request`.
+  /// `prepare`, `take`: the child's replies, as Python expressions that may use `request`.
   Result<std::unique_ptr<Baselines>> Start(const std::string& prepare, const std::string& take) {
     std::ofstream(options_.script) << R"(
 import json, os, sys
@@ -99,7 +98,7 @@ for line in sys.stdin:
     const auto info =
         (*baselines)
             ->Prepare(Linear(), Direction::kForward, SettingOf(Linear()), BaselineKind::kProbe, {});
-    // Two sets where the probe has one: nonsense, which is seen when it is prepared.
+    // The probe has one input set, so a reply with two must be rejected.
     if (info) return Fail(ErrorCode::kInternal, "accepted two sets of a probe");
     const uint64_t seeds[] = {1, 2};
     const auto eager = (*baselines)
@@ -113,7 +112,7 @@ for line in sys.stdin:
   BaselineOptions options_;
 };
 
-TEST_F(LyingChild, WhatItSaysOfABaselineIsRead) {
+TEST_F(FakeChild, ReadsBaselineInfo) {
   const auto outcome = Prepare(
       R"(dict(good, why="a\nb", outputs=[{"name": "y", "none": False, "difference": 0.5,
       "largest": 2}, {"name": "z", "none": True}, {"name": "n", "none": False, "difference": None,
@@ -131,7 +130,7 @@ TEST_F(LyingChild, WhatItSaysOfABaselineIsRead) {
   EXPECT_TRUE(std::isinf(info.outputs[2].difference));
 }
 
-TEST_F(LyingChild, NonsenseAboutABaselineIsAnError) {
+TEST_F(FakeChild, RejectsInvalidBaselineInfo) {
   for (const char* lie :
        {"dict(good, sets=0)", "dict(good, sets=3)", "dict(good, how='magic')",
         "dict(good, seconds=-1)", "dict(good, seconds='x')", "dict(good, kernels=-1)",
@@ -144,7 +143,7 @@ TEST_F(LyingChild, NonsenseAboutABaselineIsAnError) {
   EXPECT_EQ(FailureOf(Prepare("{'failure': 'the task\\nsays no'}")), "the task says no");
 }
 
-TEST_F(LyingChild, SamplesAreAsManyAsAskedForAndPositive) {
+TEST_F(FakeChild, RejectsWrongSampleCountsAndValues) {
   const auto good = Take("{'us': [1, 2.5, 1e6]}");
   ASSERT_TRUE(good) << good.error().ToString();
   EXPECT_EQ(*good, (std::vector<double>{1, 2.5, 1e6}));
@@ -159,8 +158,8 @@ TEST_F(LyingChild, SamplesAreAsManyAsAskedForAndPositive) {
   EXPECT_THAT(failed.error().message, HasSubstr("out of memory"));
 }
 
-TEST_F(LyingChild, ADeadChildIsAnErrorAndAnotherIsStarted) {
-  // The first child dies of the first request; its successor finds the mark and lives.
+TEST_F(FakeChild, ReplacesDeadChild) {
+  // The first child dies at the first request. The second finds the mark and continues.
   const std::string mark = (folder_.path() / "mark").string();
   auto baselines = Start("good if os.path.exists('" + mark + "') else (open('" + mark +
                              "', 'w'), sys.stderr.write('last words\\n'), os._exit(3))",
@@ -184,13 +183,13 @@ TEST_F(LyingChild, ADeadChildIsAnErrorAndAnotherIsStarted) {
   const auto killed = (*baselines)->Take(name, Mode::kHost, 0, 2);
   ASSERT_FALSE(killed);
   EXPECT_THAT(killed.error().message, HasSubstr("SIGKILL"));
-  const auto gone = (*baselines)->Take(name, Mode::kWarm, 0, 2);
-  ASSERT_FALSE(gone);
-  EXPECT_EQ(gone.error().code, ErrorCode::kNotFound);
+  const auto unknown = (*baselines)->Take(name, Mode::kWarm, 0, 2);
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, ErrorCode::kNotFound);
   EXPECT_TRUE((*baselines)->Drop(name));
 }
 
-TEST_F(LyingChild, AfterABrokenContextAnotherChildIsStarted) {
+TEST_F(FakeChild, ReplacesChildWithBrokenContext) {
   const std::string mark = (folder_.path() / "mark").string();
   auto baselines = Start("(good if os.path.exists('" + mark + "') else (open('" + mark +
                              "', 'w'), {'failure': 'illegal address', 'broken': True})[1])",
@@ -205,8 +204,7 @@ TEST_F(LyingChild, AfterABrokenContextAnotherChildIsStarted) {
   }
 }
 
-// --- the script
-// -----------------------------------------------------------------------------------
+// --- the real script ----------------------------------------------------------------------------
 
 class BaselineScript : public ::testing::Test {
  protected:
@@ -252,7 +250,7 @@ def get_inputs():
 
 constexpr char kWithoutGpu[] = "testdata/baseline_without_gpu.py";
 
-TEST_F(BaselineScript, SaysWhyItCannotTime) {
+TEST_F(BaselineScript, ReportsWhyItCannotTime) {
   if (version_.find("+cu") != std::string::npos) GTEST_SKIP() << "this PyTorch has CUDA";
   const auto baselines = Start("baseline.py");
   ASSERT_FALSE(baselines);
@@ -261,7 +259,7 @@ TEST_F(BaselineScript, SaysWhyItCannotTime) {
   EXPECT_THAT(baselines.error().message, HasSubstr("CUPEL_PYTHON"));
 }
 
-TEST_F(BaselineScript, TimesTheCallAndNotTheFlush) {
+TEST_F(BaselineScript, TimesTheCallWithoutTheFlush) {
   auto baselines = Start(kWithoutGpu);
   ASSERT_TRUE(baselines) << baselines.error().ToString();
   EXPECT_EQ((*baselines)->gpu(), "Stand-in");
@@ -294,7 +292,7 @@ TEST_F(BaselineScript, TimesTheCallAndNotTheFlush) {
   EXPECT_NEAR(samples->front(), 1000, 0.01);
 }
 
-TEST_F(BaselineScript, BaselinesOfASettingShareTheirInputsAndNoneSpoilsThem) {
+TEST_F(BaselineScript, SharesInputsBetweenBaselinesAndRestoresThem) {
   const fs::path log = folder_.path() / "drawn";
   const Task task = MakeTask("def forward_fn(x):\n    return x.mul_(3)\n", "spoils");
   std::ofstream(task.path / "func_forward.py", std::ios::app)
@@ -316,16 +314,16 @@ TEST_F(BaselineScript, BaselinesOfASettingShareTheirInputsAndNoneSpoilsThem) {
     }
   }
   ASSERT_EQ(FailureOf(Prepare(**baselines, task)), "");
-  EXPECT_EQ(drawn(), 6u);  // they were forgotten
+  EXPECT_EQ(drawn(), 6u);  // the inputs are drawn again
 }
 
-TEST_F(BaselineScript, GraphsOfAllBaselinesShareTheirMemory) {
+TEST_F(BaselineScript, SharesGraphMemoryBetweenBaselines) {
   ::setenv("STANDIN_GRAPH_BYTES", "600000000", 1);  // of 1 GiB
   auto baselines = Start(kWithoutGpu);
   ::unsetenv("STANDIN_GRAPH_BYTES");
   ASSERT_TRUE(baselines) << baselines.error().ToString();
   const Task linear = Linear();
-  // A capture that fails, which the second is, takes nothing from the others, and keeps nothing.
+  // The second task's capture fails. It must not affect the others or keep memory.
   const Task lacks = MakeTask(
       "def forward_fn(x):\n    if torch.cuda.is_current_stream_capturing():\n"
       "        raise RuntimeError('CUDA out of memory')\n    return x * 3\n",
@@ -347,7 +345,7 @@ TEST_F(BaselineScript, GraphsOfAllBaselinesShareTheirMemory) {
   }
 }
 
-TEST_F(BaselineScript, ACaptureThatCannotBeEndedSpoilsNoOther) {
+TEST_F(BaselineScript, BrokenCaptureDoesNotAffectOtherBaselines) {
   auto baselines = Start(kWithoutGpu);
   ASSERT_TRUE(baselines) << baselines.error().ToString();
   const Task breaks =
@@ -368,24 +366,24 @@ TEST_F(BaselineScript, ACaptureThatCannotBeEndedSpoilsNoOther) {
     EXPECT_TRUE((*baselines)->Take(name, Mode::kCold, 2, 2));
     EXPECT_TRUE((*baselines)->Drop(name));
   }
-  // Another child, since what the broken capture held goes with its process.
+  // A new child starts: the memory of a broken capture is freed only when its process ends.
   EXPECT_EQ(fs::file_size(log), 1u);
   ASSERT_EQ(FailureOf(Prepare(**baselines, works)), "");
   EXPECT_EQ(fs::file_size(log), 2u);
 }
 
-TEST_F(BaselineScript, PreparesNothingWhileAnotherMeasures) {
+TEST_F(BaselineScript, WaitsForTheLockToPrepare) {
   const fs::path path = folder_.path() / "gpu.lock";
   auto baselines = Start(kWithoutGpu, path);
   ASSERT_TRUE(baselines) << baselines.error().ToString();
   const os::Fd lock(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  ASSERT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0);  // it has been let go after opening
+  ASSERT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0);  // the child released it after opening
   auto prepared = std::async(std::launch::async, [&] { return Prepare(**baselines, Linear()); });
   EXPECT_EQ(prepared.wait_for(std::chrono::seconds(1)), std::future_status::timeout);
   ::flock(lock.get(), LOCK_UN);
   const auto outcome = prepared.get();
   ASSERT_EQ(FailureOf(outcome), "");
-  ASSERT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0);  // who takes samples holds it
+  ASSERT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0);  // the caller of Take() holds it
   EXPECT_TRUE((*baselines)->Take(std::get<BaselineInfo>(*outcome).name, Mode::kCold, 0, 2));
 }
 
@@ -400,11 +398,11 @@ TEST_F(BaselineScript, WaitsForMemoryThatOthersUse) {
   ASSERT_TRUE(crowded) << crowded.error().ToString();
   ASSERT_TRUE(alone) << alone.error().ToString();
   EXPECT_EQ(FailureOf(Prepare(**crowded, Linear())), "");
-  // Nobody will give any back.
+  // No other process will free memory.
   EXPECT_THAT(FailureOf(Prepare(**alone, Linear())), HasSubstr("out of memory"));
 }
 
-TEST_F(BaselineScript, DrawsWhatTheOracleDraws) {
+TEST_F(BaselineScript, DrawsSameInputsAsTheOracle) {
   Options options;
   options.script = Repository() / "src/oracle/oracle.py";
   TorchOracle oracle(options);
@@ -431,7 +429,7 @@ TEST_F(BaselineScript, DrawsWhatTheOracleDraws) {
   }
 }
 
-TEST_F(BaselineScript, ArgumentsThatACallChangesAreRestored) {
+TEST_F(BaselineScript, RestoresArgumentsThatTheCallChanges) {
   auto baselines = Start(kWithoutGpu);
   ASSERT_TRUE(baselines) << baselines.error().ToString();
   const Task task = MakeTask(R"(
@@ -452,7 +450,7 @@ def forward_fn(x):
   }
 }
 
-TEST_F(BaselineScript, WhatWaitsForTheGpuIsTimedInTheStream) {
+TEST_F(BaselineScript, TimesSynchronizingCallsInTheStream) {
   auto baselines = Start(kWithoutGpu);
   ASSERT_TRUE(baselines) << baselines.error().ToString();
   const auto outcome = Prepare(
@@ -466,20 +464,16 @@ TEST_F(BaselineScript, WhatWaitsForTheGpuIsTimedInTheStream) {
   EXPECT_NEAR(samples->front(), 10, 0.01);
 }
 
-TEST_F(BaselineScript, WhatTheTaskDoesWrongIsData) {
+TEST_F(BaselineScript, ReportsTaskFailuresAsSettingFailures) {
   auto baselines = Start(kWithoutGpu);
   ASSERT_TRUE(baselines) << baselines.error().ToString();
   const auto wrong =
       Prepare(**baselines, MakeTask("def forward_fn(x):\n    return x @ torch.ones(9)\n", "wrong"));
   EXPECT_THAT(FailureOf(wrong), HasSubstr("func_forward.py:4"));
-  if (version_.front() == '1') {
-    EXPECT_THAT(FailureOf(Prepare(**baselines, Linear(), BaselineKind::kCompile)),
-                HasSubstr("unsupported: PyTorch 1"));
-  }
-  EXPECT_EQ(FailureOf(Prepare(**baselines, Linear())), "");  // and it goes on
+  EXPECT_EQ(FailureOf(Prepare(**baselines, Linear())), "");  // the child still works
 }
 
-TEST_F(BaselineScript, KernelBenchProblemsRunAsTheyAre) {
+TEST_F(BaselineScript, RunsKernelBenchProblems) {
   const fs::path path = folder_.path() / "3_Problem.py";
   std::ofstream(path) << R"(
 import torch

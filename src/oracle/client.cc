@@ -19,7 +19,7 @@ using DeliveryOutcome = std::variant<Delivery, SettingFailure>;
 
 constexpr size_t kMaxScriptBytes = 4u << 20;
 
-/// PyTorch's own rounding depends on this beside its version.
+/// PyTorch's rounding depends on the number of threads as well as on its version.
 int Threads() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -35,7 +35,7 @@ fs::path PoolRoot(const Options& options) {
 Client::Client(Options options)
     : options_(std::move(options)),
       pool_(PoolRoot(options_), options_.cache_bytes),
-      shelf_(options_.cache.empty() ? 0 : Shelf::DefaultLimit()) {}
+      cache_(options_.cache.empty() ? 0 : CaseCache::DefaultLimit()) {}
 
 Status Client::Identify() {
   if (python_) return {};
@@ -49,7 +49,7 @@ Status Client::Identify() {
   if (!script) {
     return Fail(ErrorCode::kEnvironment,
                 fmt::format("cannot read the oracle's script: {}", script.error().message),
-                "install cupel anew, or set CUPEL_HOME to the folder that holds oracle.py");
+                "reinstall cupel, or set CUPEL_HOME to the folder of cupel's data files");
   }
   Sha256 hash;
   hash.Field(*script);
@@ -89,7 +89,7 @@ Result<Request> Client::Describe(const task::Task& task, task::Direction directi
 
 Status Client::StartChild() {
   loaded_.clear();
-  forgone_.clear();
+  abandoned_.clear();
   if (options_.progress) options_.progress(fmt::format("starting PyTorch ({})", python_->program));
   ChildOptions spawn{python_->program, options_.script, StepDeadline(options_.step_deadline),
                      options_.progress, options_.threads};
@@ -100,7 +100,7 @@ Status Client::StartChild() {
                     {"id", ++last_id_},
                     {"ordinal", options_.gpu->ordinal},
                     {"lock", options_.gpu->lock.string()}}));
-  TRY(child_->Receive(last_id_));  // a child that has died shows at the first case
+  TRY(child_->Receive(last_id_));  // if the child has died, the first case reports it
   return {};
 }
 
@@ -127,7 +127,7 @@ Result<Question> Client::Ask(const Request& request, uint64_t seed) {
 Result<DeliveryOutcome> Client::Await(const Request& request, const Question& question) {
   TRY_ASSIGN(const std::optional<Json> reply, child_->Receive(question.id));
   if (reply) return Read(request, *reply);
-  SettingFailure failure{fmt::format("PyTorch ended while computing it: {}", child_->Obituary())};
+  SettingFailure failure{fmt::format("PyTorch ended while computing it: {}", child_->ExitReason())};
   failure.killed = child_->was_killed();
   child_.reset();
   return DeliveryOutcome(std::move(failure));
@@ -169,7 +169,7 @@ Result<DeliveryOutcome> Client::Read(const Request& request, const Json& reply) 
 
 void Client::Warn(const Request& request, const Json& reply) {
   const auto list = JsonArray(reply, "warnings", "oracle.py");
-  if (!list || request.task_name.empty()) return;  // drawn ahead: said when it was asked for
+  if (!list || request.task_name.empty()) return;  // an abandoned request has no task name
   for (const Json& item : **list) {
     if (!item.is_string()) continue;
     std::string text = fmt::format("task {}: {}", request.task_name, item.get<std::string>());
@@ -183,36 +183,36 @@ void Client::Keep(const Request& request, const Delivery& delivery, const std::s
   if (delivery.file.empty()) {
     return pool_.Insert(request.key, delivery.mapping.bytes(), delivery.digest, tag, 1);
   }
-  shelf_.Keep(request.key, delivery.file, delivery.mapping.bytes().size(), delivery.digest, tag);
+  cache_.Keep(request.key, delivery.file, delivery.mapping.bytes().size(), delivery.digest, tag);
 }
 
-void Client::MakeRoom() { shelf_.Clear(); }
+void Client::MakeRoom() { cache_.Clear(); }
 
 std::vector<PooledCase> Client::Take(const Request& request, int count) {
   std::vector<PooledCase> taken = pool_.Take(request.key, count);
   const int missing = count - static_cast<int>(taken.size());
-  for (PooledCase& found : shelf_.Take(request.key, missing)) taken.push_back(std::move(found));
+  for (PooledCase& found : cache_.Take(request.key, missing)) taken.push_back(std::move(found));
   return taken;
 }
 
 std::optional<PooledCase> Client::TakeSeeded(const Request& request, const std::string& tag) {
   auto pooled = pool_.TakeSeeded(request.key, tag);
-  return pooled ? std::move(pooled) : shelf_.TakeSeeded(request.key, tag);
+  return pooled ? std::move(pooled) : cache_.TakeSeeded(request.key, tag);
 }
 
-void Client::Forgo(const Question& question, const std::string& key) {
-  if (IsOpen(question)) forgone_.emplace(question.id, key);
+void Client::Abandon(const Question& question, const std::string& key) {
+  if (IsOpen(question)) abandoned_.emplace(question.id, key);
 }
 
-void Client::CollectForgone(std::chrono::milliseconds patience) {
+void Client::CollectAbandoned(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (child_ && child_->alive() && !forgone_.empty()) {
-    const auto [id, key] = *forgone_.begin();
+  while (child_ && child_->alive() && !abandoned_.empty()) {
+    const auto [id, key] = *abandoned_.begin();
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
     const auto reply = child_->ReceiveSoon(id, std::max(left, std::chrono::milliseconds(0)));
     if (!reply || !*reply) return;
-    forgone_.erase(id);
+    abandoned_.erase(id);
     Request request;
     request.key = key;
     const auto outcome = Read(request, **reply);

@@ -1,5 +1,5 @@
-// What an Oracle shares between its streams: the interpreter, the child, the pool, and the requests
-// that are under way. SPDX-License-Identifier: Apache-2.0
+// The state that an Oracle's streams share: the interpreter, the child, the pool, and the pending
+// requests. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
@@ -14,20 +14,20 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "oracle/case_cache.h"
 #include "oracle/oracle.h"
 #include "oracle/pool.h"
 #include "oracle/python.h"
-#include "oracle/shelf.h"
 #include "oracle/torch_child.h"
 #include "os/mapped_file.h"
 #include "task/task.h"
 
 namespace cupel::oracle {
 
-/// What is asked of the child for one setting.
+/// The request for one setting's cases.
 struct Request {
   std::string key;      // of the pool
-  std::string task_id;  // of the child
+  std::string task_id;  // the child's name for the task
   std::string task_name;
   Json init, inputs;
   Distribution distribution = Distribution::kUsual;
@@ -36,13 +36,13 @@ struct Request {
 /// A computed case on its way from the child to the caller or the pool.
 struct Delivery {
   os::MappedFile mapping;
-  std::filesystem::path file;  // of what is too large for the pool; else deleted
+  std::filesystem::path file;  // if too large for the pool; otherwise empty, and the file deleted
   std::string digest;
   int64_t bytes = 0;
   double seconds = 0;
 };
 
-/// A question that the child has not answered yet. Void once another child runs.
+/// A request that the child has not answered yet. Invalid after the child was replaced.
 struct Question {
   int64_t id = 0;
   int child = 0;
@@ -52,28 +52,29 @@ class Client {
  public:
   explicit Client(Options options);
 
-  /// Finds the interpreter (without starting it) and names the setting's place in the pool.
+  /// Finds the interpreter (without starting it) and computes the setting's key in the pool.
   Result<Request> Describe(const task::Task& task, task::Direction direction,
                            const task::Setting& setting, Distribution distribution);
-  /// Starts the child if need be and has it load the task's code.
+  /// Starts the child if needed and makes it load the task's code.
   Status Load(const task::Task& task, task::Direction direction, const Request& request);
-  /// Asks for a case. Load() first.
+  /// Requests a case. Call Load() first.
   Result<Question> Ask(const Request& request, uint64_t seed);
   bool IsOpen(const Question& question) const { return child_ && question.child == children_; }
-  /// Waits for the answer. A failure of the task's is data.
+  /// Waits for the answer. A failure of the task is a SettingFailure, not an Error.
   Result<std::variant<Delivery, SettingFailure>> Await(const Request& request,
                                                        const Question& question);
-  /// The answer goes into the pool under `key`, or nowhere when it is empty.
-  void Forgo(const Question& question, const std::string& key);
-  /// Keeps a case for others to come, on disk or, when large, while this process runs.
+  /// Stops waiting for the answer. CollectAbandoned() adds it to the pool under `key`, or discards
+  /// it if `key` is empty.
+  void Abandon(const Question& question, const std::string& key);
+  /// Keeps a case for later requests: on disk, or for the life of this process if it is large.
   void Keep(const Request& request, const Delivery& delivery, const std::string& tag);
-  /// Gives up the cases that are kept in memory.
+  /// Deletes the large cases that are kept for this process, to free memory.
   void MakeRoom();
-  /// Up to `count` cases of entropy that were kept.
+  /// Returns up to `count` kept cases that were drawn from entropy.
   std::vector<PooledCase> Take(const Request& request, int count);
   std::optional<PooledCase> TakeSeeded(const Request& request, const std::string& tag);
-  /// Takes in answers that nobody waits for.
-  void CollectForgone(std::chrono::milliseconds patience);
+  /// Receives the answers to abandoned requests, waiting for `patience` at most.
+  void CollectAbandoned(std::chrono::milliseconds patience);
 
   Pool& pool() { return pool_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
@@ -86,7 +87,7 @@ class Client {
 
   Options options_;
   Pool pool_;
-  Shelf shelf_;
+  CaseCache cache_;
   std::optional<Python> python_;
   std::string script_hash_;
   std::unique_ptr<TorchChild> child_;
@@ -94,7 +95,7 @@ class Client {
   int64_t last_id_ = 0;
   std::set<std::string> loaded_;
   std::vector<std::string> warnings_;
-  std::map<int64_t, std::string> forgone_;
+  std::map<int64_t, std::string> abandoned_;
 };
 
 }  // namespace cupel::oracle

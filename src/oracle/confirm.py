@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-# The children of `cupel confirm`: a kernel as a real PyTorch extension, built, called and timed from
-# Python in the ways that published harnesses do, and PyTorch itself by the same ways. What a candidate
-# says here is for comparison and never evidence: it runs in this very process.
+# The children of `cupel confirm`: builds a kernel as a real PyTorch extension, and calls and times it
+# from Python as published harnesses do. Times PyTorch in the same ways. A candidate's numbers from here
+# are for comparison and never evidence, because the candidate runs in this process.
 # Usage: confirm.py MODE REQUEST.json RESULT.json
 # SPDX-License-Identifier: Apache-2.0
 import contextlib
@@ -18,7 +18,7 @@ import traceback
 torch = None  # imported by main()
 
 WARMUP = 25  # calls, and milliseconds of do_bench
-MOST_SECONDS = 30  # of one way of timing
+MOST_SECONDS = 30  # for one way of timing
 
 
 def last_line(error):
@@ -37,7 +37,7 @@ def summary(times, scale):
 
 
 def by_events(call, repeats):
-    """CUDA events around each Python call, the GPU being idle before it."""
+    """CUDA events around each Python call. The GPU is idle before each call."""
     for _ in range(WARMUP):
         call()
         torch.cuda.synchronize()
@@ -69,13 +69,13 @@ WAYS = {"events": by_events, "benchmark": by_benchmark, "do_bench": by_do_bench}
 
 
 def timed(call, request):
-    """{way: summary or failure}; `call` has been made before."""
+    """{way: summary or failure}. `call` must have been called once before."""
     found = {}
     for way in request["ways"]:
         try:
             found[way] = WAYS[way](call, request["repeats"])
         except ImportError as error:
-            found[way] = {"failure": "not there: %s" % last_line(error)}
+            found[way] = {"failure": "not installed: %s" % last_line(error)}
         except Exception as error:
             found[way] = {"failure": last_line(error)}
     return found
@@ -116,12 +116,12 @@ def read_arguments(path, device):
 
 
 def write_results(result, folder, prefix):
-    """Each result contiguous in a file of its own; what is said of it here is checked there."""
-    said = []
+    """Writes each result, contiguous, to its own file. cupel checks the descriptions returned here."""
+    reply = []
     results = list(result) if isinstance(result, (list, tuple)) else [result]
     for i, value in enumerate(results[:32]):
         if not isinstance(value, torch.Tensor):
-            said.append(None)
+            reply.append(None)
             continue
         flat = value.detach().contiguous().cpu().reshape(-1)
         name = "%s.%d" % (prefix, i)
@@ -129,16 +129,16 @@ def write_results(result, folder, prefix):
             if flat.numel():
                 bytes_ = flat.numel() * flat.element_size()
                 file.write((ctypes.c_char * bytes_).from_address(flat.data_ptr()))
-        said.append({"file": name, "dtype": str(value.dtype).replace("torch.", ""),
+        reply.append({"file": name, "dtype": str(value.dtype).replace("torch.", ""),
                      "shape": list(value.shape)})
-    return {"is_tuple": isinstance(result, (list, tuple)), "results": said}
+    return {"is_tuple": isinstance(result, (list, tuple)), "results": reply}
 
 
 # --- modes ----------------------------------------------------------------------------------------
 
 
 def look(request):
-    """What a sandbox has to let in for this Python, its PyTorch and the compilers."""
+    """The paths that a sandbox must allow for this Python, its PyTorch and the compilers."""
     import shutil
     import site
     paths = [sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(torch.__file__),
@@ -156,18 +156,18 @@ def look(request):
 
 
 def try_cuda(request):
-    """Whether CUDA starts where we are."""
+    """Tries whether CUDA starts in this process."""
     device = torch.device("cuda", request["ordinal"])
     value = (torch.ones(4, device=device) + 1).sum().item()
     return {"works": value == 8, "gpu": torch.cuda.get_device_name(device)}
 
 
 class BuildFailed(Exception):
-    """str() is what the compilers said."""
+    """str() is the compilers' error output."""
 
 
-def complaints(text):
-    """The lines of a build's output that name errors, else its end."""
+def error_lines(text):
+    """The lines of a build's output that mention errors, or its last lines."""
     lines = [line for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower() and not line.startswith("FAILED")
               and "Error building extension" not in line]
@@ -183,7 +183,7 @@ def build(request):
                            extra_cuda_cflags=request["flags"],
                            extra_include_paths=request["include_roots"], with_cuda=True)
     except RuntimeError as error:
-        raise BuildFailed(complaints(str(error))) from None
+        raise BuildFailed(error_lines(str(error))) from None
     return {"seconds": time.monotonic() - started}
 
 
@@ -210,12 +210,12 @@ def candidate(request):
     with torch.no_grad():
         result = call()
         synchronize(device)
-        said = {"first": write_results(result, request["folder"], "first")}
+        reply = {"first": write_results(result, request["folder"], "first")}
         del result
-        said["ways"] = timed(call, request)
-        said["last"] = write_results(call(), request["folder"], "last")
+        reply["ways"] = timed(call, request)
+        reply["last"] = write_results(call(), request["folder"], "last")
     synchronize(device)
-    return said
+    return reply
 
 
 def chosen(request):
@@ -255,14 +255,13 @@ def reference_call(oracle, draw, device, kind):
 
 
 def reference(request):
-    """PyTorch's eager and compiled answers; task code runs here, and no candidate does."""
+    """Times PyTorch, eager and compiled. Task code runs here, but no candidate."""
     device = chosen(request)
     oracle = load_extension(request["oracle"], "cupel_oracle")
     oracle.use(torch)
-    oracle.supply_newer_functions()
     task = oracle.Task(request["task"])
     draw = task.draw(int(request["seed"]), request["init"], request["inputs"])
-    said = {}
+    reply = {}
     for kind in request["kinds"]:
         try:
             no_grad = not isinstance(draw, oracle.BackwardDraw)
@@ -271,10 +270,10 @@ def reference(request):
                 for _ in range(3):
                     call()
                 synchronize(device)
-                said[kind] = timed(call, request)
+                reply[kind] = timed(call, request)
         except Exception as error:
-            said[kind] = {"failure": last_line(error)}
-    return said
+            reply[kind] = {"failure": last_line(error)}
+    return reply
 
 
 MODES = {"look": look, "try": try_cuda, "build": build, "candidate": candidate, "reference": reference}
@@ -288,11 +287,11 @@ def main():
     try:
         import torch as imported
         torch = imported
-        said = MODES[mode](request)
+        reply = MODES[mode](request)
     except Exception as error:
-        said = {"failure": last_line(error)}
+        reply = {"failure": last_line(error)}
     with open(result_path, "w", encoding="utf-8") as file:
-        json.dump(said, file)
+        json.dump(reply, file)
     return 0
 
 

@@ -1,6 +1,6 @@
-# What cupel's GPU worker takes times with, for use inside PyTorch's own CUDA context: the kernel
-# that flushes the L2 cache, the probe that shows that the clocks agree, and a pair of events that
-# become nodes of a CUDA graph. Calls the driver by ctypes: PyTorch has no name for these.
+# The clock of cupel's GPU worker, for PyTorch's own CUDA context: the kernel that flushes the L2 cache,
+# the probe that shows whether the clocks agree, and a pair of events that become nodes of a CUDA graph.
+# Calls the driver with ctypes, because PyTorch does not offer these functions.
 # SPDX-License-Identifier: Apache-2.0
 import ctypes
 
@@ -36,7 +36,7 @@ def open_library():
     try:
         return ctypes.CDLL("libcuda.so.1")
     except OSError as error:
-        raise DriverError("the CUDA driver cannot be opened (%s)" % error)
+        raise DriverError("cannot open the CUDA driver (%s)" % error)
 
 
 class Driver:
@@ -47,7 +47,7 @@ class Driver:
         try:
             function = getattr(self.library, name)
         except AttributeError:
-            raise DriverError("the CUDA driver has no %s; it is too old" % name)
+            raise DriverError("the CUDA driver is too old: it has no %s" % name)
         function.argtypes, function.restype = SIGNATURES[name], ctypes.c_int
         return function(*arguments)
 
@@ -64,7 +64,7 @@ class Driver:
 
 
 class Kernel:
-    """A kernel of PTX text; parameters are ctypes values."""
+    """A kernel from PTX text. Its parameters are ctypes values."""
 
     def __init__(self, driver, ptx, entry, grid, block):
         self.driver, self.grid, self.block = driver, grid, block
@@ -79,16 +79,16 @@ class Kernel:
 
 
 class Clock:
-    """One pair of events, which serves every graph: graphs are replayed one at a time."""
+    """One pair of events for all graphs, since graphs are replayed one at a time."""
 
     def __init__(self, request, allocate):
-        """`allocate(bytes)` gives zeroed memory of the GPU as a tensor."""
+        """`allocate(bytes)` returns zeroed GPU memory as a tensor."""
         self.driver = Driver()
-        # First, because it is what makes PyTorch create its context, which modules belong to.
+        # Allocate first: this makes PyTorch create its context, which modules need.
         self.bytes = request["flush_bytes"]
         self.data = allocate(self.bytes)
-        self.word = allocate(256)  # what the flush finds in the data
-        # Room for a result of every thread of the probe.
+        self.word = allocate(256)  # the result of the flush
+        # One result per thread of the probe.
         self.results = allocate(8 * request["probe_grid"] * request["probe_block"])
         self.flush_kernel = Kernel(self.driver, request["flush_ptx"], request["flush_entry"],
                                    request["flush_grid"], request["flush_block"])
@@ -100,7 +100,7 @@ class Clock:
             self.driver.call("cuEventCreate", ctypes.byref(event), 0)
 
     def flush(self, stream):
-        """Reads more than the L2 cache holds."""
+        """Reads more data than fits into the L2 cache."""
         self.flush_kernel.launch(stream, U64(self.data.data_ptr()), U64(self.bytes),
                                  U64(self.word.data_ptr()))
 
@@ -108,18 +108,18 @@ class Clock:
         self.probe_kernel.launch(stream, U64(self.results.data_ptr()), U32(self.probe_iterations))
 
     def record(self, which, stream, captured):
-        """Event 0 or 1. The flag is for captures alone: outside of one it is an error."""
+        """Records event 0 or 1. The flag is required in a capture and an error outside one."""
         self.driver.call("cuEventRecordWithFlags", self.events[which], stream,
                          EVENT_RECORD_EXTERNAL if captured else 0)
 
     def elapsed_us(self):
-        """Between the two events, which have completed."""
+        """Time between the two events, which must have completed."""
         milliseconds = ctypes.c_float()
         self.driver.call("cuEventElapsedTime", ctypes.byref(milliseconds), *self.events)
         return milliseconds.value * 1000.0
 
     def captured_kernels(self, stream):
-        """Kernel nodes of the graph that `stream` captures; None where the driver cannot say."""
+        """Number of kernel nodes in the graph that `stream` captures, or None if it is unknown."""
         try:
             return self._captured_kernels(stream)
         except DriverError:

@@ -1,7 +1,7 @@
-# Task code may name CUDA devices ("cuda", .cuda()), as files written for a GPU do. Inputs, modules and
-# PyTorch's own answer come from the CPU in any case, so that a seed gives the same ones on every machine:
-# within OnCpu() what such code asks of a CUDA device is done there. What PyTorch computes on a GPU alone
-# (autocast of CUDA) is refused, not computed in another way. SPDX-License-Identifier: Apache-2.0
+# Runs task code that names CUDA devices ("cuda", .cuda()) on the CPU. Inputs, modules and PyTorch's own
+# results always come from the CPU, so that a seed gives the same ones on every machine. Within OnCpu(),
+# the CPU stands for every CUDA device. Features that PyTorch has only on a GPU (CUDA's autocast) raise
+# an error. SPDX-License-Identifier: Apache-2.0
 import functools
 
 import torch
@@ -14,7 +14,7 @@ except ImportError:
 
 
 def is_cuda(device):
-    """As PyTorch reads a `device` argument: a number is a CUDA device's."""
+    """Interprets a `device` argument as PyTorch does: a number means a CUDA device."""
     if isinstance(device, str):
         return device.split(":")[0] == "cuda"
     if isinstance(device, torch.device):
@@ -23,14 +23,14 @@ def is_cuda(device):
 
 
 def is_made_on_cuda(function):
-    """Whether the function makes a tensor on the device of a `with torch.device("cuda"):` around it."""
+    """True if the function makes a tensor on the device of a surrounding `with torch.device("cuda"):`."""
     return (_device is not None and is_cuda(getattr(_device, "CURRENT_DEVICE", None))
             and function in _device._device_constructors())
 
 
 class OnCpu(TorchFunctionMode):
-    """`used`: whether anything named a CUDA device. A tensor that is put there is a copy, as on a GPU."""
-    entered = []  # those of the process that are in use, the last one inside the others
+    """`used`: whether the code named a CUDA device. Moving a tensor there makes a copy, as on a GPU."""
+    entered = []  # active instances of this process, the innermost last
 
     def __init__(self):
         super().__init__()
@@ -65,21 +65,19 @@ class OnCpu(TorchFunctionMode):
         return result.clone() if moves and result is args[0] else result
 
 
-def supplant():
-    """Replaces what a mode does not see; once in a process."""
-    autocast, set_default = torch.autocast.__init__, getattr(torch, "set_default_device", None)
+def patch_torch():
+    """Replaces functions that a TorchFunctionMode cannot intercept. Call it once per process."""
+    autocast, set_default = torch.autocast.__init__, torch.set_default_device
 
     @functools.wraps(autocast)
     def without_cuda(self, device_type, *args, **kwargs):
         enabled = kwargs.get("enabled", args[1] if len(args) > 1 else True)
         if OnCpu.entered and is_cuda(device_type) and enabled:
-            raise RuntimeError("autocast of CUDA has no like on the CPU; let the module cast what it "
-                               "wants in 16 bits")
+            raise RuntimeError("CUDA's autocast is not available on the CPU; cast explicitly in the "
+                               "module instead")
         autocast(self, device_type, *args, **kwargs)
 
     torch.autocast.__init__ = without_cuda
-    if set_default is None:
-        return
 
     @functools.wraps(set_default)
     def unless_cuda(device):
@@ -90,4 +88,4 @@ def supplant():
     torch.set_default_device = unless_cuda
 
 
-supplant()
+patch_torch()

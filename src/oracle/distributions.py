@@ -1,7 +1,7 @@
 # Inputs that a task does not draw itself: other distributions, special values and other layouts of
-# every tensor of a call (docs/judging.md, "Other inputs"). What of a tensor's structure the
-# operation may rest on is kept: zeros among other numbers (triangles, masks), symmetric matrices,
-# tensors of few different numbers (labels). Imported once PyTorch is loaded.
+# every tensor of a call (docs/judging.md, "Other inputs"). Keeps structure that the operation may
+# depend on: zeros among other numbers (triangles, masks), symmetric matrices, tensors of few different
+# numbers (labels). Imported after PyTorch is loaded.
 # SPDX-License-Identifier: Apache-2.0
 import json
 import math
@@ -13,31 +13,31 @@ import float64_place
 import oracle
 
 SCALE_DRAWS = 4  # draws pooled for E
-LARGE_OUTPUT, LARGE_INPUT = 1 << 19, 1 << 22  # elements; one draw of so many holds a good sample
-GOOD_SAMPLE = 1 << 8  # outputs, where it is the inputs that are large
-ATTEMPTS = 3  # draws that a case may take until one is applicable
-EXTREME, EXTREMES = 1000.0, 8  # planted extremes: their factor, and at most so many in a tensor
+LARGE_OUTPUT, LARGE_INPUT = 1 << 19, 1 << 22  # elements; one draw of more is a good sample
+GOOD_SAMPLE = 1 << 8  # outputs, if the inputs are large
+ATTEMPTS = 3  # draws of a case until one is applicable
+EXTREME, EXTREMES = 1000.0, 8  # planted extremes: their factor, and the maximum number in a tensor
 OFFSET, HUGE_OFFSET = 10.0, 1000.0  # standard deviations
-TINY = 2.0 ** -10  # times
-FAR = 20.0  # times: so far below zero that the exponential of nearly every number is 0 in float32
-STEEP = 2.0 ** -10  # more than this do inputs off by their rounding not change a result that far out
-STRUCTURE_SHARE = 64  # one of so many elements is zero where zeros belong to a tensor's structure
-LABELS, PROBED = 8, 4096  # a tensor of at most so many different numbers holds labels
-# What inputs are moved by to find ties and kinks. Sums of zeros are exact, so that only what jumps
-# at once counts there: an epsilon of 1e-8 makes a norm steep, not ambiguous.
+TINY = 2.0 ** -10  # factor
+FAR = 20.0  # factor: far below zero, the exponential of nearly every number is 0 in float32
+STEEP = 2.0 ** -10  # far below zero, rounding of the inputs may change a result by this share at most
+STRUCTURE_SHARE = 64  # zeros are structure if at least one of so many elements is zero
+LABELS, PROBED = 8, 4096  # a tensor with at most LABELS different numbers contains labels
+# The distance by which inputs are moved to find ties and kinks. Sums of zeros are exact, so zeros are
+# moved by very little: an epsilon of 1e-8 makes a norm steep, not ambiguous.
 MOVE, MOVE_ZEROS, MOVE_DENORMALS = 2.0 ** -20, 2.0 ** -40, 2.0 ** -146
-EXACT_BOUND = 2.0 ** 22  # of every partial sum, however it is ordered
+EXACT_BOUND = 2.0 ** 22  # limit of every partial sum, in any order
 EXACT_STEP = 2.0 ** -12  # results are multiples of this
-# What rounding may cost a result, in units of its roundoff. Terms of one sign make sums grow, and
-# equal terms are rounded the same way each time, so that errors add up where they usually cancel: a
-# serial sum of 16384 equal numbers is honest.
+# Rounding error allowed in a result, in units of its roundoff. Terms of one sign make sums grow. Equal
+# terms are rounded the same way each time, so errors that usually cancel add up: a correct kernel may
+# sum 16384 equal numbers serially.
 ROUNDINGS = {"uniform": 16, "offset": 16, "negative": 16, "huge_offset": 16, "extremes": 16,
              "heavy": 64, "constant": 256, "zeros": 256}
-LEAST_ROUNDING = 2.0 ** -16  # more than 4 units only as far as this: sums are float32's
+LEAST_ROUNDING = 2.0 ** -16  # limit of errors above 4 units, since sums are computed in float32
 
 
 class Inapplicable(Exception):
-    """The setting, or this draw, has no case of the distribution; str() says why."""
+    """The distribution does not apply to the setting or to this draw. str() says why."""
 
 
 # --- values ---------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ def offset(t, deviations):
 
 
 def below(t, factor=1.0):
-    """All numbers negative: what begins with zero is no maximum of them."""
+    """Makes all numbers negative: a maximum that starts at zero is then wrong."""
     return t if is_constant(t) else -factor * offset(t, -OFFSET).abs()
 
 
@@ -64,7 +64,7 @@ def places(t, count):
 
 
 def extremes(t):
-    """Some stand at the ends of rows, which loops forget first."""
+    """Plants extremes at secret places, some at the ends of rows, where loops often have errors."""
     flat = t.flatten().clone()
     where = places(t, min(EXTREMES, max(1, t.numel() // 16)))
     width = t.shape[-1] if t.dim() else 1
@@ -76,7 +76,7 @@ def extremes(t):
 
 
 def strided_view(t):
-    """A view of every second element of rows that are twice as long; the others are NaN."""
+    """A view of every second element of rows of twice the length. The other elements are NaN."""
     wide = torch.full(tuple(t.shape) + (2,), math.nan, dtype=t.dtype)
     view = wide[..., 0]
     view.copy_(t)
@@ -89,7 +89,7 @@ def shifted_view(t):
     return view.copy_(t)
 
 
-# Of a float64 copy of the task's own tensor, which they leave as it is, and the type that it has.
+# New values from a float64 copy of the task's own tensor, which they do not change, and its type.
 VALUES = {
     "usual": lambda t, _: t,
     "integers": lambda t, _: torch.randint(-2, 3, t.shape),
@@ -106,8 +106,8 @@ VALUES = {
     "below": lambda t, _: below(t),
     "far_below": lambda t, _: below(t, FAR),
 }
-# Of kinds that may be drawn in several ways, of which the first that is applicable counts: the values,
-# and whether tensors without a negative number (variances, probabilities) stay as they are.
+# Kinds with several ways to draw, of which the first applicable one is used: the values, and whether
+# tensors without a negative number (variances, probabilities) are kept.
 WAYS = {"negative": [("far_below", False), ("far_below", True), ("below", False), ("below", True)]}
 LAYOUTS = {"strided": strided_view, "shifted": shifted_view}
 PLANTED = {"nan": math.nan, "infinity": math.inf}
@@ -119,7 +119,7 @@ def is_constant(t):
 
 
 def holds_labels(t):
-    """Few different numbers, more than one: classes, signs, masks, one-hot rows."""
+    """True if the tensor has a few different numbers, at least two: classes, signs, masks, one-hot."""
     flat = t.detach().flatten()
     if t.numel() <= 2 * LABELS:
         return bool((flat == flat.round()).all()) and not is_constant(t)
@@ -133,21 +133,21 @@ def holds_labels(t):
 
 
 def with_structure_of(own, t):
-    """`t` with the zeros and the symmetry of what the task drew. A constant tensor has none: that
-    is how parameters are initialised which must not stay so."""
+    """`t` with the zeros and the symmetry of the task's own tensor. A constant tensor counts as without
+    structure: it is an initial value, which must not stay constant."""
     if is_constant(own):
         return t
     if own.dim() >= 2 and own.shape[-1] == own.shape[-2] > 1:
         if torch.equal(own, own.transpose(-1, -2)):
             t = t.tril() + t.tril(-1).transpose(-1, -2)
     zeros = own.numel() - int(torch.count_nonzero(own))
-    is_structure = STRUCTURE_SHARE * zeros >= own.numel()  # fewer are drawn by chance
+    is_structure = STRUCTURE_SHARE * zeros >= own.numel()  # fewer zeros are by chance
     return t.masked_fill(own == 0, 0) if is_structure else t
 
 
 def all_the_same(kind, t):
-    """An integer tensor (classes, indices, counts) that holds one of its own numbers everywhere, so that
-    it stays valid: any of them, or the least. None where numbers do not repeat: a permutation, say."""
+    """An integer tensor (classes, indices, counts) filled with one of its own numbers, a random one or
+    the smallest, so that it stays valid. None if its numbers do not repeat, as in a permutation."""
     if kind not in ("constant", "zeros") or t.dtype == torch.bool or t.numel() < 2:
         return None
     flat = t.detach().flatten()
@@ -158,7 +158,7 @@ def all_the_same(kind, t):
 
 
 class Spread:
-    """Replaces the tensors of one draw; drawn from PyTorch's seeded generator."""
+    """Replaces the tensors of one draw, using PyTorch's seeded generator."""
 
     def __init__(self, kind, values, keeps_unsigned):
         self.kind, self.values, self.keeps_unsigned = kind, values, keeps_unsigned
@@ -179,8 +179,8 @@ class Spread:
                 self.replaced += 1
                 return LAYOUTS[self.kind](value)
             if self.kind in PLANTED and (self.replaced or value.numel() < 2):
-                return value  # where all tensors have one, nothing else is left to see
-            own = value.double()  # old PyTorch lacks much for halves
+                return value  # only one tensor gets them: with more, the result shows nothing else
+            own = value.double()  # old PyTorch lacks many operations in half precision
             if holds_labels(own):
                 return value
             if self.keeps_unsigned and bool((own >= 0).all()):
@@ -200,8 +200,8 @@ class Spread:
 
 
 class Jitter:
-    """Moves every element of a tensor by the same amount, the sign being random: off ties and kinks.
-    Numbers that are small as a whole are moved by less."""
+    """Moves every element of a tensor by the same amount with a random sign, away from ties and kinks.
+    Tensors of small numbers are moved by less."""
 
     def __init__(self, seed, move=MOVE):
         self.move = move
@@ -209,12 +209,12 @@ class Jitter:
         self.generator.manual_seed(seed)
 
     def __call__(self, tensor):
-        signs = oracle.coins(tensor, self.generator).mul_(2).sub_(1)
+        signs = oracle.random_bits(tensor, self.generator).mul_(2).sub_(1)
         return tensor + signs.mul_(self.move * self.scale_of(tensor))
 
     def scale_of(self, tensor):
         if self.move != MOVE:
-            return 1.0  # made for its kind of inputs
+            return 1.0  # other moves already fit their kind of inputs
         total, count, _ = oracle.squares(tensor)
         return min(1.0, math.sqrt(total / count)) or 1.0 if count else 1.0
 
@@ -231,8 +231,8 @@ def largest_of(outputs):
 
 
 def jumps(truth, moved, largest):
-    """True when a result hangs on how a tie is broken, or on which side of a kink the inputs lie.
-    Elements that are not finite must be so in both."""
+    """True if a result depends on how a tie is broken, or on the inputs' side of a kink. Elements that
+    are not finite must be the same in both."""
     return any(t is not None and t.numel() and jumps_to(m, t, largest)
                for t, m in zip(truth, moved))
 
@@ -258,9 +258,9 @@ def same_where_not_finite(a, b, finite):
 
 
 def is_multiple(reference, truth):
-    """Equal, which a NaN is not, and of EXACT_STEP."""
+    """True if both are equal (without NaN) and multiples of EXACT_STEP."""
     with float64_place.place_of(truth).work():
-        if not torch.equal(float64_place.beside(reference, truth).to(truth.dtype), truth):
+        if not torch.equal(float64_place.to_place_of(reference, truth).to(truth.dtype), truth):
             return False
         return not reference.is_floating_point() or torch.equal(
             (truth / EXACT_STEP).round() * EXACT_STEP, truth)
@@ -272,8 +272,8 @@ def is_finite(tensor):
 
 
 def is_exact(draw, reference, truth, seed):
-    """True when any honest arithmetic gives these results exactly: float32 and float64 agree, no
-    partial sum overflows the significand, and no result hangs on how a tie is broken."""
+    """True if any correct arithmetic gives these results exactly: float32 and float64 agree, no partial
+    sum overflows the significand, and no result depends on how a tie is broken."""
     if not all(r is None or is_multiple(r, t) for r, t in zip(reference, truth)):
         return False
     bounds = [m for m in draw.truth(torch.abs) if m is not None and m.numel()]
@@ -289,14 +289,13 @@ def check_finite(kind, reference, truth):
     rounded = truth.to(reference.dtype).to(truth.dtype)
     finite = torch.isfinite(rounded)
     if kind not in PLANTED and not bool(finite.all()):
-        raise Inapplicable("the right answer is not finite")
+        raise Inapplicable("the correct result is not finite")
     if not same_where_not_finite(rounded, reference, finite):
-        raise Inapplicable("PyTorch's own answer is not finite where the right one is, or the other "
-                           "way round")
+        raise Inapplicable("only one of PyTorch's own result and the correct result is not finite")
 
 
 def check_applicable(kind, spread, draw, reference, truth, seed):
-    """Raises Inapplicable where an honest kernel could differ, or nothing was replaced."""
+    """Raises Inapplicable if a correct kernel could differ, or if no tensor was replaced."""
     if not spread.replaced:
         raise Inapplicable("the call has no tensor to replace")
     if kind == "integers":
@@ -306,28 +305,29 @@ def check_applicable(kind, spread, draw, reference, truth, seed):
     for r, t in zip(reference, truth):
         if t is not None and t.is_floating_point():
             with float64_place.place_of(t).work():
-                check_finite(kind, float64_place.beside(r, t), t)
-    if kind == "tiny":  # judged by its shadows first, which know of other ties themselves
-        # Products are smaller than a bias that is added to them by TINY, and keep so much less of their digits.
-        if any(oracle.hangs_on_rounding(draw, truth, seed, move) for move in (oracle.MOVE, oracle.MOVE / TINY)):
-            raise Inapplicable("a gradient hangs on the sign of a number that is zero but for rounding")
+                check_finite(kind, float64_place.to_place_of(r, t), t)
+    if kind == "tiny":  # judged by the shadow values first, which detect other ties
+        # Products are smaller by TINY than a bias that is added, and lose that many digits.
+        moves = (oracle.MOVE, oracle.MOVE / TINY)
+        if any(oracle.depends_on_rounding(draw, truth, seed, move) for move in moves):
+            raise Inapplicable("a gradient depends on the sign of a number that is zero except for rounding")
         return
     move = {"zeros": MOVE_ZEROS, "denormals": MOVE_DENORMALS}.get(kind, MOVE)
     if jumps(truth, draw.truth(Jitter(seed & 0xFFFFFFFF, move)), largest_of(truth)):
-        raise Inapplicable("the result jumps when the inputs move by 2^%d" % math.log2(move))
+        raise Inapplicable("the result jumps if the inputs change by 2^%d" % math.log2(move))
 
 
 # --- cases ----------------------------------------------------------------------------------------
 
 
 def rounding(kind, dtype):
-    """A relative error that stands for rounding."""
+    """The relative error that rounding may cause."""
     u = oracle.roundoff(dtype)
     return max(oracle.least_error(dtype), min(ROUNDINGS.get(kind, 0) * u, LEAST_ROUNDING))
 
 
 class Answer:
-    """One draw of the distribution with both answers and what perturbed inputs do."""
+    """One draw of the distribution with both results, and the truth of perturbed inputs."""
 
     def __init__(self, task, init, inputs, kind, seed):
         self.kind, refusals = kind, []
@@ -341,7 +341,7 @@ class Answer:
                 raise
             except Exception as error:
                 if oracle.memory_limit.is_exceeded(error):
-                    raise  # that is this machine's now, and nothing of the task's
+                    raise  # this depends on the machine, not on the task
                 refusals.append(Inapplicable("the reference fails: " +
                                              oracle.describe(error, task.path)[:300]))
         raise refusals[0]
@@ -349,16 +349,16 @@ class Answer:
     def compute(self, task, init, inputs, spread, seed):
         self.draw = task.draw(seed, init, inputs, spread)
         if spread.keeps_unsigned and not spread.kept:
-            raise Inapplicable("no tensor has numbers of one sign alone")  # tried already
+            raise Inapplicable("no tensor has numbers of only one sign")  # same as the previous way
         self.reference, self.truth = self.draw.reference(), self.draw.truth()
         check_applicable(self.kind, spread, self.draw, self.reference, self.truth, seed)
-        self.shaken = self.draw.truth(oracle.Noise(seed))
+        self.perturbed = self.draw.truth(oracle.Noise(seed))
         if spread.values == "far_below" and self.is_steep():
-            raise Inapplicable("the inputs' own rounding changes the result too much")
+            raise Inapplicable("rounding of the inputs changes the result too much")
 
     def is_steep(self):
         share = oracle.float32_share(self.draw)
-        for p, t in zip(self.shaken, self.truth):
+        for p, t in zip(self.perturbed, self.truth):
             if t is not None and t.is_floating_point():
                 change, size = oracle.squares(p, t)[0], oracle.squares(t)[0]
                 if share ** 2 * change > STEEP ** 2 * size:
@@ -371,30 +371,30 @@ class Answer:
         return given > LARGE_OUTPUT or (taken > LARGE_INPUT and given >= GOOD_SAMPLE)
 
     def errors(self):
-        """For each output (PyTorch's error, effect of inputs perturbed as if they were float32, rounding),
-        RMS of each, and the largest of all of them. None for what must be exact."""
+        """For each output: RMS of (PyTorch's error, effect of inputs perturbed as if they were float32,
+        rounding), and the largest error of all three. None for outputs that must be exact."""
         found, share = [], oracle.float32_share(self.draw)
-        for r, t, p in zip(self.reference, self.truth, self.shaken):
+        for r, t, p in zip(self.reference, self.truth, self.perturbed):
             if r is None or not r.is_floating_point():
                 found.append(None)
                 continue
             relative = rounding(self.kind, r.dtype)
             sums = [oracle.squares(r, t), oracle.squares(p, t), oracle.squares(t)]
-            own, shaken, size = (math.sqrt(s / count) if count else 0.0 for s, count, _ in sums)
+            own, perturbed, size = (math.sqrt(s / count) if count else 0.0 for s, count, _ in sums)
             peak = max(factor * largest for factor, (_, _, largest) in zip((1, share, relative), sums))
-            found.append((own, share * shaken, relative * size, peak))
+            found.append((own, share * perturbed, relative * size, peak))
         return found
 
 
 def pooled_ratios(task, init, inputs, kind, report):
-    """How far PyTorch's own error lies above what conditioning and rounding of the result explain,
-    for each output, pooled over draws of the distribution that depend on the setting alone. A
-    ratio, because draws of one distribution may differ in size by orders of magnitude."""
+    """For each output, PyTorch's own error relative to the error that conditioning and rounding explain,
+    pooled over draws that depend on the setting only. A ratio, because draws of one distribution may
+    differ in size by orders of magnitude."""
     key = json.dumps([init, inputs, kind], sort_keys=True)
     if key in task.scales:
         return task.scales[key]
     sums, done, refusals = None, 0, []
-    wanted = 1 if kind == "integers" else SCALE_DRAWS  # these are judged without E
+    wanted = 1 if kind == "integers" else SCALE_DRAWS  # integers are judged without E
     for i in range(SCALE_DRAWS + ATTEMPTS - 1):
         if done >= wanted or (not done and len(refusals) >= ATTEMPTS):
             break
@@ -424,14 +424,14 @@ def scales_of(answer, ratios):
     """E of this case, and its conditioning (docs/judging.md)."""
     scales, conditions = [], []
     for e, ratio in zip(answer.errors(), ratios):
-        own, shaken, rounded, peak = e or (0.0, 0.0, 0.0, 0.0)
-        scales.append(max(own, ratio * max(shaken, rounded), peak / oracle.PEAK_SHARE))
-        conditions.append(shaken)
+        own, perturbed, rounded, peak = e or (0.0, 0.0, 0.0, 0.0)
+        scales.append(max(own, ratio * max(perturbed, rounded), peak / oracle.PEAK_SHARE))
+        conditions.append(perturbed)
     return scales + conditions
 
 
 def applicable_answer(task, init, inputs, kind, seed):
-    """Of the case's own seed, or of seeds that follow from it."""
+    """The Answer of the case's own seed, or of a seed derived from it."""
     for attempt in range(ATTEMPTS):
         try:
             return Answer(task, init, inputs, kind, seed)
@@ -442,11 +442,11 @@ def applicable_answer(task, init, inputs, kind, seed):
 
 
 def make_case(task, request, folders, name, report):
-    """A case of another distribution, or why there is none: `lasting` when no seed has one."""
+    """A case of another distribution, or why it does not apply. `lasting`: it applies for no seed."""
     started, known = time.time(), request.get("scales")
     kind, init, inputs = request["distribution"], request["init"], request["inputs"]
     try:
-        # Where numbers lie does not change what they cost.
+        # A layout does not change the numbers, so it has the usual error scale.
         pooled = "usual" if kind in LAYOUTS else kind
         ratios = known or pooled_ratios(task, init, inputs, pooled, report)
     except Inapplicable as error:

@@ -12,11 +12,11 @@ std::map<std::string, std::string> ChildEnvironment(int threads) {
   std::map<std::string, std::string> environment = os::CurrentEnvironment();
   environment["PYTHONDONTWRITEBYTECODE"] = "1";  // no __pycache__ in the user's task folders
   environment["PYTHONUNBUFFERED"] = "1";
-  environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";  // GPUs are numbered as for the GPU worker
-  // cupel judges while the child computes: waiting threads must not spin.
+  environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";  // number GPUs as the GPU worker does
+  // cupel judges while the child computes, so waiting threads must not spin.
   environment.emplace("OMP_WAIT_POLICY", "PASSIVE");
-  // Large tensors come and go, and most of the time goes into page faults: memory that is kept
-  // rather than given back, in huge pages, spares nine of ten.
+  // PyTorch allocates and frees large tensors and spends most of that time in page faults. Keeping
+  // freed memory, and using huge pages, avoids nine of ten faults.
   environment.emplace("GLIBC_TUNABLES",
                       "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184:"
                       "glibc.malloc.hugetlb=1");

@@ -1,5 +1,5 @@
-// The environment that Python children get: ours (they are the user's PyTorch), and settings of
-// speed. SPDX-License-Identifier: Apache-2.0
+// The environment of Python children: our own environment, since they run the user's PyTorch, plus
+// settings for speed. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
@@ -8,11 +8,11 @@
 
 namespace cupel::oracle {
 
-/// `threads` that PyTorch may use of the CPU, unless $CUPEL_TORCH_THREADS says so already; 0: all.
+/// `threads`: the CPU threads that PyTorch may use, unless $CUPEL_TORCH_THREADS is set; 0: all.
 std::map<std::string, std::string> ChildEnvironment(int threads = 0);
 
-/// How long a child may give no sign of life: `wanted`, or when that is 0 $CUPEL_ORACLE_SECONDS, or
-/// 600 s.
+/// How long a child may report no progress: `wanted`; if that is 0, $CUPEL_ORACLE_SECONDS; if that
+/// is not set, 600 s.
 std::chrono::seconds StepDeadline(std::chrono::seconds wanted);
 
 }  // namespace cupel::oracle

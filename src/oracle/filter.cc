@@ -33,11 +33,11 @@ struct Filter::Impl {
   FilterOptions options;
   std::optional<Python> python;
   std::unique_ptr<TorchChild> child;
-  std::string loaded;  // the task that the child holds
+  std::string loaded;  // the task that the child has loaded
   int64_t last_id = 0;
 
   Status EnsureChild();
-  /// An outcome when the task's code does not load.
+  /// Returns an outcome if the task's code does not load.
   Result<std::optional<MeasureOutcome>> Load(const task::Task& task, task::Direction direction);
   Result<MeasureOutcome> Await(int64_t id);
   void Forget() {
@@ -81,19 +81,20 @@ Result<std::optional<MeasureOutcome>> Filter::Impl::Load(const task::Task& task,
   return tl::unexpected<Error>(error);
 }
 
-/// filter.py keeps the deadline between its steps; a step that does not end is ended here.
+/// filter.py checks the deadline between its steps. If one step runs on after the deadline, this
+/// function ends the child.
 Result<MeasureOutcome> Filter::Impl::Await(int64_t id) {
   const milliseconds patience = options.deadline * 3 / 2 + milliseconds(10'000);
   TRY_ASSIGN(const std::optional<Json> reply, child->ReceiveSoon(id, patience));
   if (reply) return ReadMeasures(*reply);
   if (!child->alive()) {
-    const std::string how = child->Obituary();
+    const std::string how = child->ExitReason();
     Forget();
-    return MeasureOutcome(SettingFailure{fmt::format("PyTorch ended while it ran: {}", how)});
+    return MeasureOutcome(SettingFailure{fmt::format("PyTorch ended while running it: {}", how)});
   }
   Forget();
-  return MeasureOutcome(
-      TooMuch{fmt::format("too slow: one step did not end within {} s", patience.count() / 1000)});
+  return MeasureOutcome(TooMuch{
+      fmt::format("too slow: one step did not finish within {} s", patience.count() / 1000)});
 }
 
 Filter::Filter(FilterOptions options) : impl_(new Impl{}) { impl_->options = std::move(options); }
@@ -103,7 +104,7 @@ Result<MeasureOutcome> Filter::Measure(const task::Task& task, task::Direction d
                                        const task::Setting& setting,
                                        std::span<const uint64_t> seeds) {
   if (seeds.size() < 2) {
-    return Fail(ErrorCode::kInvalidArgument, "a filter needs at least two seeds");
+    return Fail(ErrorCode::kInvalidArgument, "the filter needs at least two seeds");
   }
   TRY(RequireDirection(task, direction));
   TRY(impl_->EnsureChild());

@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
-# Filters: what there is to know of a task's own quality. A child process beside the user's PyTorch;
-# loads tasks as oracle.py does and measures one setting a request. It measures; filter_checks.cc
-# decides. Protocol: one JSON object a line, as oracle.py's; requests load, measure.
+# Measures a task's quality for the filter. A child process with the user's PyTorch. It loads tasks as
+# oracle.py does and measures one setting per request; filter_checks.cc judges the measures.
+# Protocol: one JSON object per line, as in oracle.py; requests load, measure.
 # SPDX-License-Identifier: Apache-2.0
 import os
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # PYTHONSAFEPATH leaves it out
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # missing with PYTHONSAFEPATH
 import memory_limit  # noqa: E402
 import oracle  # noqa: E402
 
-SHARE_OF_MEMORY = 0.6  # of what is free, for this process
+SHARE_OF_MEMORY = 0.6  # of the free memory, for this process
 
 
 class FilterServer(oracle.Server):
     def answer(self, request, report):
-        import filter_measurement as measurement  # needs PyTorch, which oracle.serve() has imported
+        import filter_measurement as measurement  # needs PyTorch; oracle.serve() has imported it
         import filter_reference as reference
         if request["op"] == "load":
-            self.tasks.clear()  # one at a time
+            self.tasks.clear()  # keep one task at a time
             with self.loading():
                 self.tasks[request["task"]] = reference.SplitTask(request)
             return {}

@@ -1,6 +1,6 @@
-# Which operations of a reference matter: every aten operation that it dispatches is replaced in
-# turn (by its input where shapes agree, else by zeros, else by its own mean), and the answers are
-# held against the true ones on several scenes. SPDX-License-Identifier: Apache-2.0
+# Finds which operations of a reference matter. It replaces every dispatched aten operation in turn: by
+# its input if the shapes agree, otherwise by zeros or by its own mean. Then it compares the outputs
+# with the true ones on several samples. SPDX-License-Identifier: Apache-2.0
 import inspect
 import linecache
 import os
@@ -11,7 +11,7 @@ import oracle
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# Operations that compute nothing: they allocate, copy or name what is there.
+# Operations that compute nothing: they allocate, copy or alias tensors.
 PLUMBING = {"aten.clone", "aten.detach", "aten.detach_", "aten.alias", "aten.lift_fresh",
             "aten._to_copy", "aten._unsafe_view", "aten._reshape_alias", "aten.contiguous",
             "aten.empty_like", "aten.zeros_like", "aten.ones_like", "aten.full_like",
@@ -19,7 +19,7 @@ PLUMBING = {"aten.clone", "aten.detach", "aten.detach_", "aten.alias", "aten.lif
             "aten.new_ones", "aten.new_full", "aten.empty_strided", "aten.new_empty_strided",
             "aten.set_", "aten.resize_"}
 GRAD = inspect.unwrap(torch.autograd.grad).__code__
-MAX_INPUTS = 3  # of an operation, that are tried in its place
+MAX_INPUTS = 3  # inputs of an operation that are tried as its result
 MAX_NAMED = 200  # operations in a reply
 
 
@@ -33,7 +33,7 @@ def tensors_of(values):
 
 
 def writes_in_place(func):
-    """True when the result is an argument that was written to."""
+    """True if the result is an argument that the operation writes to."""
     return any(r.alias_info is not None and r.alias_info.is_write for r in func._schema.returns)
 
 
@@ -44,10 +44,10 @@ def is_view(func):
 
 
 class Operation:
-    """An aten operation at one place of the task: in a loop, all its calls."""
+    """An aten operation at one place of the task. All calls in a loop count as one operation."""
 
     def __init__(self, name, where):
-        self.name, self.calls = name, set()  # of indices in the order of dispatch
+        self.name, self.calls = name, set()  # indices in the order of dispatch
         self.file, self.line, self.module = where
         self.choices, self.is_float = [], True
 
@@ -59,7 +59,7 @@ class Operation:
 
 
 class Tracer(TorchDispatchMode):
-    """Notes which operations are dispatched, and from where."""
+    """Records the dispatched operations and their places in the code."""
 
     def __init__(self, reference, folder, backward):
         super().__init__()
@@ -77,10 +77,10 @@ class Tracer(TorchDispatchMode):
         if not given or not made or name in PLUMBING or is_view(func):
             return result
         if writes_in_place(func) and given[0].data_ptr() in self.reference.state_addresses:
-            return result  # a module's own books (running means): no output of this call
+            return result  # a module's own state (running means) is not an output of this call
         key, where, in_gradient = self.place()
         if self.backward and not in_gradient:
-            return result  # only what the gradient itself computes is asked of a kernel
+            return result  # a kernel must compute only the gradient
         key = (name,) + key
         if key not in self.operations:
             self.operations[key] = Operation(name, where)
@@ -90,7 +90,7 @@ class Tracer(TorchDispatchMode):
         return result
 
     def place(self):
-        """Who called: code, place in it and module of every frame up to the reference's call."""
+        """The place of the call: code, position and module of every frame up to the reference's call."""
         key, where, module, in_gradient = [], ("", 0), "", False
         frame, end = sys._getframe(2), filter_reference.Reference.run.__code__
         while frame is not None and frame.f_code is not end:
@@ -111,7 +111,7 @@ class Tracer(TorchDispatchMode):
 
 
 def choices_for(func, given, made):
-    """What can stand in for an operation's result."""
+    """The possible replacements of an operation's result."""
     if writes_in_place(func):
         return ["input 0"]
     first = made[0]
@@ -122,7 +122,7 @@ def choices_for(func, given, made):
 
 
 class Ablation(TorchDispatchMode):
-    """Runs with the result of one operation replaced."""
+    """A run in which the result of one operation is replaced."""
 
     def __init__(self, names, operation, choice):
         super().__init__()
@@ -134,7 +134,7 @@ class Ablation(TorchDispatchMode):
         self.index += 1
         name = short_name(func)
         if self.index >= len(self.names) or self.names[self.index] != name:
-            self.on_track = False  # what was replaced decides the flow: it matters
+            self.on_track = False  # the replacement changed the control flow, so the operation matters
         if not self.on_track or self.index not in self.operation.calls:
             return func(*args, **kwargs)
         given = tensors_of(list(args) + list(kwargs.values()))
@@ -158,25 +158,25 @@ class Ablation(TorchDispatchMode):
 
 
 class Study:
-    """The operations of one reference, on scenes that are made when they are needed."""
+    """The operations of one reference, on samples that are made on demand."""
 
-    def __init__(self, folder, backward, scenes):
-        """`scenes`: functions that make a Scene, [(name, make)]; the first ones, with name None,
-        are what the task is; what matters in a named one alone is a guard."""
-        self.makers, self.made = scenes, {}
+    def __init__(self, folder, backward, samples):
+        """`samples`: [(name, make)], functions that make a Sample. The first ones, with name None, are the
+        task itself. An operation that matters only in a named sample is a guard."""
+        self.makers, self.made = samples, {}
         self.folder, self.backward = folder, backward
         self.traces = {}
 
-    def scene(self, index):
+    def sample(self, index):
         if index not in self.made:
             self.made[index] = self.makers[index][1]()
         return self.made[index]
 
     def trace(self, index):
         if index not in self.traces:
-            scene = self.scene(index)
-            tracer = Tracer(scene.reference, self.folder, self.backward)
-            scene.reference.run(scene.values, tracer)
+            sample = self.sample(index)
+            tracer = Tracer(sample.reference, self.folder, self.backward)
+            sample.reference.run(sample.values, tracer)
             self.traces[index] = (tracer.names, list(tracer.operations.values()))
         return self.traces[index]
 
@@ -184,29 +184,29 @@ class Study:
         return self.trace(0)[1]
 
     def changes_nothing(self, place, choice, index):
-        """None where the scene cannot tell."""
-        scene = self.scene(index)
-        if not scene.is_usable():
+        """True if the replacement changes no output of the sample; None if the sample cannot show it."""
+        sample = self.sample(index)
+        if not sample.is_usable():
             return None
         names, operations = self.trace(index)
         if place >= len(operations) or operations[place].name != self.operations()[place].name:
-            return False  # another flow of control: nothing can be said, so it counts as mattering
+            return False  # the control flow differs; assume that the operation matters
         try:
-            outputs = scene.reference.run(scene.values, Ablation(names, operations[place], choice))
+            outputs = sample.reference.run(sample.values, Ablation(names, operations[place], choice))
         except (RuntimeError, IndexError, ValueError, NotImplementedError):
             return False
-        return scene.same(outputs)
+        return sample.same(outputs)
 
     @staticmethod
-    def is_guard(operation, choice, scene):
-        """Whether it is no wonder that the operation matters on a scaled scene alone: everything
-        can keep large inputs from overflowing; an epsilon, a clamp or a mask keeps small ones from
-        0 / 0. A value that can be zero on the task's own inputs is no guard because small inputs
-        need it."""
-        return scene == "large inputs" or choice.startswith("input") or not operation.is_float
+    def is_guard(operation, choice, sample):
+        """True if the operation may matter only on a scaled sample and still be useful. Any operation can
+        protect large inputs from overflow. An epsilon, a clamp or a mask protects small inputs from
+        0 / 0. But if the task's own inputs allow zeros as the result, small inputs do not make the
+        operation a guard."""
+        return sample == "large inputs" or choice.startswith("input") or not operation.is_float
 
     def examine(self, place):
-        """A description when the operation could be left out, else None."""
+        """A description if a kernel could leave out the operation, else None."""
         operation = self.operations()[place]
         for choice in operation.choices:
             guards = []

@@ -19,7 +19,7 @@ double Largest(const OutputMeasures& o) {
   return std::max(std::fabs(o.lowest), std::fabs(o.highest));
 }
 
-/// In percent of the output's scale; of an output that is zero nothing varies.
+/// The deviation as a share of the output's scale. 0 if the output is all zeros.
 double Share(const OutputMeasures& o, double deviation) {
   return o.scale > 0 ? deviation / o.scale : 0;
 }
@@ -28,28 +28,27 @@ std::string Percent(double share) {
   return share < 0.1 ? fmt::format("{:.2g} %", 100 * share) : fmt::format("{:.0f} %", 100 * share);
 }
 
-/// Published thresholds compare with every element: what is not finite never passes as small.
+/// The published thresholds apply to every element, so an output with a non-finite element never
+/// counts as small.
 bool IsFinite(const OutputMeasures& o) { return o.finite >= 1; }
 
-/// Why hardly anything lies in an output's range; empty when something does.
+/// Why an output's range is too narrow, or "" if it is wide enough.
 std::string NarrowRange(const OutputMeasures& o) {
-  if (o.finite <= 0) return "no element is finite: draw inputs on which the result is a number";
+  if (o.finite <= 0) return "no element is finite: draw inputs that give a finite result";
   if (Largest(o) == 0) {
-    return "every element is zero at every seed: a kernel that writes zeros is right; change the "
+    return "every element is zero at every seed, so a kernel that writes zeros passes: change the "
            "reference or its inputs";
   }
   if (o.dtype == "float32" && Largest(o) < FLT_MIN) {
     return fmt::format(
-        "the largest element is {:.2g}, which float32 holds as zero or as a denormal: a kernel "
-        "that "
-        "writes zeros is right; draw inputs on which the result does not underflow",
+        "the largest element is {:.2g}, which is zero or a denormal in float32, so a kernel that "
+        "writes zeros passes: draw inputs on which the result does not underflow",
         Largest(o));
   }
   if ((o.highest - o.lowest) / 2 <= kRelativeThreshold * Largest(o)) {
     return fmt::format(
-        "every element lies within 1 % of {:.4g}: a kernel that writes this number is nearly "
-        "right; "
-        "let the inputs or a reduction over fewer elements spread the results",
+        "every element lies within 1 % of {:.4g}, so a kernel that writes this number is nearly "
+        "right: spread the results with other inputs or a reduction over fewer elements",
         (o.highest + o.lowest) / 2);
   }
   return "";
@@ -59,9 +58,8 @@ std::string WhyPublishedAlone(const Outputs& outputs) {
   double scale = outputs[0].scale;
   for (const OutputMeasures& o : outputs) scale = std::min(scale, o.scale);
   return fmt::format(
-      "the published threshold of {} is absolute; held against the output's scale of {:.2g} there "
-      "is "
-      "enough variation, and the judge's tolerance follows that scale",
+      "the published threshold of {} is absolute; relative to the output's scale of {:.2g} the "
+      "variation is large enough, and the judge's tolerance follows that scale",
       kPublishedThreshold, scale);
 }
 
@@ -91,15 +89,15 @@ QualityCheck DeviationOverSeeds(const Outputs& outputs) {
     if (share < kRelativeThreshold) {
       Flag(check,
            fmt::format(
-               "{}no element varies by more than {} of the scale from seed to seed: an answer "
-               "remembered from other inputs is nearly right; draw inputs that move it more",
+               "{}no element varies by more than {} of the scale from seed to seed, so a cached "
+               "answer to other inputs is nearly right: draw inputs that change the result more",
                Of(outputs, o), Percent(share)));
     }
   }
   return check;
 }
 
-/// "axis 0 (128 elements)": the axes along which an output hardly varies.
+/// The axes along which an output hardly varies, such as "axis 0 (128 elements)".
 std::vector<std::string> FlatAxes(const OutputMeasures& o) {
   std::vector<std::string> flat;
   for (const OutputMeasures::Axis& axis : o.axes) {
@@ -111,7 +109,7 @@ std::vector<std::string> FlatAxes(const OutputMeasures& o) {
 
 QualityCheck DeviationAlongAxes(const Outputs& outputs, const QualityCheck& over_seeds) {
   QualityCheck check = Check("axes");
-  check.published = over_seeds.published;  // the published one counts the seeds as an axis
+  check.published = over_seeds.published;  // the published check also treats seeds as an axis
   bool any = false;
   for (const OutputMeasures& o : outputs) {
     for (const OutputMeasures::Axis& axis : o.axes) {
@@ -123,8 +121,8 @@ QualityCheck DeviationAlongAxes(const Outputs& outputs, const QualityCheck& over
     const std::vector<std::string> flat = FlatAxes(o);
     if (flat.empty()) continue;
     Flag(check,
-         fmt::format("{}along {} the elements differ by less than 1 % of the scale: a kernel "
-                     "can compute one of them and repeat it; let the inputs differ there, or "
+         fmt::format("{}along {} the elements differ by less than 1 % of the scale, so a kernel "
+                     "can compute one of them and repeat it: let the inputs differ there, or "
                      "drop the axis",
                      Of(outputs, o), fmt::join(flat, " and ")));
   }
@@ -135,7 +133,8 @@ QualityCheck DeviationAlongAxes(const Outputs& outputs, const QualityCheck& over
   return check;
 }
 
-/// What moving only the inputs, or only the weights, does: one output that follows is enough.
+/// Judges the effect of changing only the inputs or only the weights. The check passes if at least
+/// one output changes.
 QualityCheck Impact(const char* name, const Outputs& outputs, Deviation deviation,
                     const std::string& reason) {
   QualityCheck check = Check(name);
@@ -156,15 +155,15 @@ QualityCheck ImpactOfWeights(const TaskMeasures& measures) {
   if (measures.weights_vary) {
     QualityCheck check = Impact(
         "weights", measures.outputs, &OutputMeasures::weights_std,
-        "other weights on the same inputs change no output by 1 % of its scale: a kernel that "
-        "ignores them is nearly right; initialise them so that they matter");
-    check.published.reset();  // commented out in what is published
+        "with the same inputs, other weights change no output by 1 % of its scale, so a kernel "
+        "that ignores the weights is nearly right: initialize them so that they matter");
+    check.published.reset();  // the published code has this check commented out
     return check;
   }
   QualityCheck check = Check("weights");
   check.status = CheckStatus::kNotApplicable;
   check.reason = measures.has_weights
-                     ? "the weights start the same at every seed; they were moved one by one"
+                     ? "the weights are the same at every seed; the filter changed them one by one"
                      : "the reference has no weights";
   return check;
 }
@@ -197,8 +196,9 @@ std::vector<QualityCheck> JudgeQuality(const TaskMeasures& measures,
   checks.push_back(ImpactOfWeights(measures));
   checks.push_back(
       Impact("inputs", outputs, &OutputMeasures::inputs_std,
-             "other inputs under the same weights change no output by 1 % of its scale: a kernel "
-             "that ignores them is nearly right; change the reference or draw other inputs"));
+             "with the same weights, other inputs change no output by 1 % of its scale, so a "
+             "kernel that ignores the inputs is nearly right: change the reference or draw other "
+             "inputs"));
   checks.push_back(OpinionCheck("model_redundancy", opinion, &ModelOpinion::redundant));
   checks.push_back(OpinionCheck("model_inefficiency", opinion, &ModelOpinion::inefficient));
   checks.push_back(ConstantCheck(outputs));

@@ -1,6 +1,6 @@
-// What a task's measures mean: robust-kbench's six checks, each by its published absolute threshold
-// and by cupel's, which is relative to the output's scale; and cupel's own, by ablation.
-// docs/formats/filter.md says what each asks. SPDX-License-Identifier: Apache-2.0
+// Judges a task's measures with robust-kbench's six checks and cupel's own ablation checks. Each of
+// the six uses the published absolute threshold and cupel's threshold, which is relative to the
+// output's scale. docs/formats/filter.md describes each. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>
@@ -22,20 +22,20 @@ const char* Name(CheckStatus status);  // "ok", "flagged", "not applicable", …
 struct QualityCheck {
   std::string name;  // "range", "deviation", …
   CheckStatus status = CheckStatus::kOk;
-  std::optional<bool> published;  // flagged as published? Absent where nothing is published
+  std::optional<bool> published;  // whether the published check flags it; absent if there is none
   std::string measured;           // a few words
-  std::string reason;  // of a flag, and of a status that is neither: a sentence to act on
+  std::string reason;             // why the check is not kOk, and what to do
 };
 
-/// A language model's judgement of a reference's code.
+/// A language model's opinion of a reference's code.
 struct ModelOpinion {
   bool redundant = false, inefficient = false;
   std::string text;  // its reasons
 };
-/// Asks a model about the text of a task's code. Empty where no model is configured.
+/// Asks a model about the text of a task's code. Empty if no model is configured.
 using AskModel = std::function<Result<ModelOpinion>(const std::string& code)>;
 
-/// All checks of one setting, in a fixed order. `opinion` is absent when no model was asked.
+/// Runs all checks of one setting, in a fixed order. `opinion` is absent if no model was asked.
 std::vector<QualityCheck> JudgeQuality(const TaskMeasures& measures,
                                        const std::optional<ModelOpinion>& opinion);
 
@@ -43,7 +43,7 @@ std::vector<QualityCheck> JudgeQuality(const TaskMeasures& measures,
 QualityCheck ReferenceFails(const std::string& message);
 
 bool IsFlagged(const std::vector<QualityCheck>& checks);
-/// By the published thresholds.
+/// Like IsFlagged(), with the published thresholds.
 bool IsFlaggedAsPublished(const std::vector<QualityCheck>& checks);
 
 }  // namespace cupel::oracle

@@ -1,4 +1,4 @@
-// What measures mean, without PyTorch.
+// Tests the judgement of given measures. Needs no PyTorch.
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/filter_checks.h"
 
@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// A task without weights whose one output varies in every way by about its scale.
+/// A task without weights whose single output varies in all respects by about its scale.
 TaskMeasures Healthy() {
   OutputMeasures output;
   output.name = "output";
@@ -47,7 +47,7 @@ TEST(FilterChecks, HealthyTaskHasNoFlag) {
   EXPECT_FALSE(IsFlaggedAsPublished(checks));
 }
 
-TEST(FilterChecks, SmallOutputsAreFlaggedAsPublishedAlone) {
+TEST(FilterChecks, FlagsSmallOutputsOnlyAsPublished) {
   TaskMeasures measures = Healthy();
   OutputMeasures& o = measures.outputs[0];
   o.lowest = -3e-5, o.highest = 3e-5, o.scale = 1e-5;
@@ -61,7 +61,7 @@ TEST(FilterChecks, SmallOutputsAreFlaggedAsPublishedAlone) {
   }
 }
 
-TEST(FilterChecks, LargeOutputsThatHardlyVaryAreFlaggedByCupelAlone) {
+TEST(FilterChecks, FlagsNearlyConstantLargeOutputsOnlyByCupelsThreshold) {
   TaskMeasures measures = Healthy();
   OutputMeasures& o = measures.outputs[0];
   o.lowest = 999, o.highest = 1001, o.scale = 1000;  // the deviations of 1 are 0.1 % of it
@@ -73,19 +73,19 @@ TEST(FilterChecks, LargeOutputsThatHardlyVaryAreFlaggedByCupelAlone) {
   }
 }
 
-TEST(FilterChecks, ThresholdsAreHeldFromBothSides) {
+TEST(FilterChecks, AppliesThresholdsExactly) {
   TaskMeasures measures = Healthy();
   measures.outputs[0].seeds_std = 0.0099;
   EXPECT_EQ(Find(measures, "deviation").status, CheckStatus::kFlagged);
   EXPECT_EQ(Find(measures, "deviation").published, true);
-  EXPECT_EQ(Find(measures, "axes").published, true) << "the published one counts the seeds too";
+  EXPECT_EQ(Find(measures, "axes").published, true) << "the published check also counts the seeds";
   EXPECT_EQ(Find(measures, "axes").status, CheckStatus::kOk);
   measures.outputs[0].seeds_std = 0.0101;
   EXPECT_EQ(Find(measures, "deviation").status, CheckStatus::kOk);
   EXPECT_EQ(Find(measures, "deviation").published, false);
 }
 
-TEST(FilterChecks, WhatIsNotFiniteIsNeverSmallAsPublished) {
+TEST(FilterChecks, NonFiniteOutputsAreNeverSmallAsPublished) {
   TaskMeasures measures = Healthy();
   OutputMeasures& o = measures.outputs[0];
   o.lowest = o.highest = o.scale = 0;
@@ -98,14 +98,14 @@ TEST(FilterChecks, WhatIsNotFiniteIsNeverSmallAsPublished) {
   EXPECT_THAT(Find(measures, "range").reason, HasSubstr("no element is finite"));
 }
 
-TEST(FilterChecks, DenormalOutputsAreFlagged) {
+TEST(FilterChecks, FlagsDenormalOutputs) {
   TaskMeasures measures = Healthy();
   measures.outputs[0].lowest = -1e-40;
   measures.outputs[0].highest = 1e-39;
   EXPECT_THAT(Find(measures, "range").reason, HasSubstr("denormal"));
 }
 
-TEST(FilterChecks, OneOutputThatFollowsTheInputsIsEnough) {
+TEST(FilterChecks, PassesIfOneOutputDependsOnTheInputs) {
   TaskMeasures measures = Healthy();
   measures.outputs.push_back(measures.outputs[0]);
   measures.outputs[1].inputs_std = 0;
@@ -114,7 +114,7 @@ TEST(FilterChecks, OneOutputThatFollowsTheInputsIsEnough) {
   EXPECT_EQ(Find(measures, "inputs").status, CheckStatus::kFlagged);
 }
 
-TEST(FilterChecks, WeightsAreJudgedWhereTheyVary) {
+TEST(FilterChecks, JudgesWeightsIfTheyVary) {
   TaskMeasures measures = Healthy();
   EXPECT_EQ(Find(measures, "weights").status, CheckStatus::kNotApplicable);
   measures.has_weights = measures.weights_vary = true;
@@ -125,7 +125,7 @@ TEST(FilterChecks, WeightsAreJudgedWhereTheyVary) {
   EXPECT_EQ(Find(measures, "weights").status, CheckStatus::kOk);
 }
 
-TEST(FilterChecks, ModelIsNotAskedOrItsAnswerCounts) {
+TEST(FilterChecks, UsesModelsOpinionIfThereIsOne) {
   EXPECT_EQ(Find(Healthy(), "model_redundancy").status, CheckStatus::kNotAsked);
   EXPECT_EQ(Find(Healthy(), "model_redundancy").reason, "not asked: no model is configured");
   const ModelOpinion opinion{true, false, "the second ReLU does nothing"};
@@ -133,7 +133,7 @@ TEST(FilterChecks, ModelIsNotAskedOrItsAnswerCounts) {
   EXPECT_EQ(Find(Healthy(), "model_inefficiency", opinion).status, CheckStatus::kOk);
 }
 
-TEST(FilterChecks, NamesWhatDoesNotMatter) {
+TEST(FilterChecks, NamesUnusedArgumentsAndOperations) {
   TaskMeasures measures = Healthy();
   measures.arguments[0].idle = {{1, 4, 8}};
   EXPECT_THAT(Find(measures, "unused").reason, HasSubstr("x from 4 to 8 along axis 1"));
@@ -143,7 +143,7 @@ TEST(FilterChecks, NamesWhatDoesNotMatter) {
   measures.arguments.push_back(bias);
   EXPECT_THAT(Find(measures, "unused").reason, HasSubstr("bias"));
   measures.arguments.back().written = true;
-  EXPECT_THAT(Find(measures, "unused").reason, Not(HasSubstr("bias"))) << "it is what is updated";
+  EXPECT_THAT(Find(measures, "unused").reason, Not(HasSubstr("bias"))) << "it is updated";
   OperationMeasures relu;
   relu.name = "aten.relu";
   relu.file = "func_forward.py";
@@ -158,7 +158,7 @@ TEST(FilterChecks, NamesWhatDoesNotMatter) {
   EXPECT_THAT(noted.measured, HasSubstr("matters only for tiny inputs"));
 }
 
-TEST(FilterChecks, WhatTheDeadlineCutOffIsNotCalledFine) {
+TEST(FilterChecks, ReportsChecksStoppedByDeadlineAsUnfinished) {
   TaskMeasures measures = Healthy();
   measures.operations = 9;
   measures.unfinished = "leaving out aten.mm";

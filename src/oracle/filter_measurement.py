@@ -1,5 +1,5 @@
-# What one setting of a task shows of the task's own quality: how its outputs vary, which tensors
-# and which operations they depend on. SPDX-License-Identifier: Apache-2.0
+# Measures the quality of a task on one setting: how its outputs vary, and which tensors and operations
+# they depend on. SPDX-License-Identifier: Apache-2.0
 import os
 import time
 
@@ -9,17 +9,17 @@ import filter_variation
 import oracle
 import torch
 
-CONSTANT_SPREAD = 0.25  # parameters that start as ones or zeros are moved by up to this
+CONSTANT_SPREAD = 0.25  # parameters that start as ones or zeros are changed by at most this
 TINY, HUGE = 2.0 ** -10, 2.0 ** 8
-MAX_LEAVES = 1000  # tensors of a setting that are moved one by one
+MAX_LEAVES = 1000  # tensors of a setting that are changed one by one
 
 
 class OutOfTime(Exception):
-    """str() says what would have come next."""
+    """str() is the next step, which was not started."""
 
 
 class TooSlow(Exception):
-    """There will be no time for the checks themselves; str() says why."""
+    """There is not enough time for the checks themselves. str() says why."""
 
 
 class Clock:
@@ -27,7 +27,7 @@ class Clock:
         self.started, self.seconds, self.report = time.monotonic(), seconds, report
 
     def step(self, text):
-        """Before each piece of work."""
+        """Call it before each piece of work."""
         if time.monotonic() - self.started > self.seconds:
             raise OutOfTime(text)
         self.report(text)
@@ -42,7 +42,8 @@ class Measurement:
         self.draws, self.draw_seconds, self.wanted = 0, 0.0, 3 * len(self.seeds) - 2
 
     def draw(self, input_seed, weight_seed, text):
-        """A draw and its answer; where one shows that there is no time for all, this is the end."""
+        """(draw, its outputs). Raises TooSlow if the earlier draws show that the time is too short for all
+        of them."""
         if self.draws:
             each = self.draw_seconds / self.draws
             if each * self.wanted > self.clock.seconds:
@@ -57,13 +58,13 @@ class Measurement:
         return draw, answer
 
     def run(self):
-        """The reply. What is not reached in time is named in "unfinished"."""
+        """Returns the reply. If the time runs out, "unfinished" names the next step."""
         try:
             self.vary_all()
             self.find_roles()
             self.vary_apart()
         except OutOfTime as error:
-            raise TooSlow("the time was up before: %s" % error) from error
+            raise TooSlow("the time ran out before: %s" % error) from error
         reply = {"outputs": [o.describe() for o in self.outputs], "arguments": [],
                  "operations": {"total": None, "tried": 0, "redundant": []}, "unfinished": "",
                  "has_weights": any(self.is_weight),
@@ -88,7 +89,7 @@ class Measurement:
             if i == 0:
                 self.base, self.given, self.first = here, self.task.given, plain
                 self.outputs = [filter_variation.OutputVariation(n) for n, _ in results]
-                self.clock.step("the same on inputs moved by their rounding")
+                self.clock.step("the same on inputs changed by their rounding")
                 self.tolerances = filter_reference.tolerances(here, here.values, plain, seed)
                 if not self.may_have_weights():
                     self.wanted = len(self.seeds)
@@ -105,13 +106,12 @@ class Measurement:
             o.equals = min(o.candidates) if o.candidates and not o.constant else None
 
     def may_have_weights(self):
-        """False when all that goes in is what get_inputs made: a draw with other inputs is then one
-        with the same weights."""
+        """False if get_inputs made all input tensors. The weights are then the same in every draw."""
         return not all(w is False or v.data_ptr() in self.given
                        for v, w in zip(self.base.values, self.base.is_weight))
 
     def find_roles(self):
-        """Which tensors are weights, and which are the same at every seed."""
+        """Finds which tensors are weights, and which are the same at every seed."""
         seeds, base = self.seeds, self.base
         if not self.may_have_weights():
             self.is_weight = [False] * len(base.values)
@@ -136,7 +136,7 @@ class Measurement:
         return a.shape == b.shape and bool(torch.equal(a, b))
 
     def vary_apart(self):
-        """Inputs alone, then weights alone."""
+        """Measures the effect of only the inputs, then of only the weights."""
         if not self.may_have_weights():
             for o in self.outputs:
                 o.inputs = o.seeds
@@ -164,8 +164,8 @@ class Measurement:
     # What the output depends on.
 
     def values_of(self, reference, seed):
-        """The tensors of a reference with parameters that start as ones or zeros moved off them, as
-        a training would."""
+        """The tensors of a reference. Parameters that start as ones or zeros are changed, as training
+        would change them."""
         generator = torch.Generator()
         generator.manual_seed(seed)
         values = []
@@ -178,23 +178,23 @@ class Measurement:
 
     @staticmethod
     def is_uniform(value):
-        """All one finite number."""
+        """True if all elements are the same finite number."""
         return value.numel() > 0 and bool(torch.isfinite(value).all()) and \
             bool((value == value.reshape(-1)[0]).all())
 
-    def scene(self, which):
+    def sample(self, which):
         reference = self.base if which == 0 else self.second
-        return filter_reference.Scene(reference, self.values_of(reference, self.seeds[which]),
+        return filter_reference.Sample(reference, self.values_of(reference, self.seeds[which]),
                                     self.seeds[which])
 
-    def scaled_scene(self, scale, inputs_alone):
+    def scaled_sample(self, scale, inputs_alone):
         values = [v * scale if oracle.is_float(v) and not (w and inputs_alone) else v
                   for v, w in zip(self.values_of(self.base, self.seeds[0]), self.is_weight)]
-        return filter_reference.Scene(self.base, values, self.seeds[0])
+        return filter_reference.Sample(self.base, values, self.seeds[0])
 
-    def other_value(self, scenes, which, i):
-        """Something else for tensor i that the task could hold as well, or None."""
-        mine, theirs = scenes[which].values[i], scenes[1 - which].values[i]
+    def other_value(self, samples, which, i):
+        """Another valid value of tensor i, or None."""
+        mine, theirs = samples[which].values[i], samples[1 - which].values[i]
         if not self.equal(mine, theirs):
             return theirs if mine.shape == theirs.shape else None
         if not oracle.is_float(mine) or not bool(torch.isfinite(mine).all()):
@@ -202,45 +202,45 @@ class Measurement:
         return mine + CONSTANT_SPREAD * (2 * torch.rand(mine.shape).to(mine.dtype) - 1)
 
     def look_at_arguments(self, found):
-        self.clock.step("tensors moved one by one")
-        scenes = [self.scene(0), self.scene(1)]
-        self.scenes = scenes
+        self.clock.step("changing tensors one by one")
+        samples = [self.sample(0), self.sample(1)]
+        self.samples = samples
         for i, name in enumerate(self.base.names[:MAX_LEAVES]):
             if not self.base.is_passed[i]:
-                continue  # what backward_fn is not given need not matter
-            self.clock.step("moving %s (tensor %d of %d)" % (name, i + 1, len(self.base.names)))
+                continue  # a tensor that backward_fn does not get need not matter
+            self.clock.step("changing %s (tensor %d of %d)" % (name, i + 1, len(self.base.names)))
             value = self.base.values[i]
             entry = {"name": name, "shape": list(value.shape), "is_weight": self.is_weight[i],
                      "fixed": self.fixed[i], "matters": None, "written": False, "idle": []}
-            others = [self.other_value(scenes, w, i) for w in (0, 1)]
+            others = [self.other_value(samples, w, i) for w in (0, 1)]
             if not any(o is None for o in others) and value.numel():
-                entry["matters"] = not all(scenes[w].answers_alike({i: others[w]}) for w in (0, 1))
-                entry["written"] = not self.equal(others[1], scenes[1].reference.last[i]) and \
+                entry["matters"] = not all(samples[w].is_unchanged_by({i: others[w]}) for w in (0, 1))
+                entry["written"] = not self.equal(others[1], samples[1].reference.last[i]) and \
                     not entry["matters"]
             found.append(entry)
 
     def look_at_halves(self, found):
-        """Of the inputs that matter, which parts do."""
+        """Finds halves that do not matter of the inputs that matter."""
         places = {name: i for i, name in enumerate(self.base.names)}
         for entry in found:
             if entry["matters"] and not entry["is_weight"]:
                 i = places[entry["name"]]
-                others = [self.other_value(self.scenes, w, i) for w in (0, 1)]
-                entry["idle"] = self.idle_halves(self.scenes, i, others)
+                others = [self.other_value(self.samples, w, i) for w in (0, 1)]
+                entry["idle"] = self.idle_halves(self.samples, i, others)
 
-    def idle_halves(self, scenes, i, others):
+    def idle_halves(self, samples, i, others):
         """Halves of a tensor that do not matter: [{"axis", "from", "to"}]."""
         idle = []
         for axis, size in enumerate(others[0].shape):
             if size < 2:
                 continue
             for start, end in ((0, size // 2), (size // 2, size)):
-                self.clock.step("moving a half along axis %d of %s" % (axis, self.base.names[i]))
+                self.clock.step("changing a half along axis %d of %s" % (axis, self.base.names[i]))
                 same = True
-                for scene, other in zip(scenes, others):
-                    half, count = scene.values[i].clone(), end - start
+                for sample, other in zip(samples, others):
+                    half, count = sample.values[i].clone(), end - start
                     half.narrow(axis, start, count).copy_(other.narrow(axis, start, count))
-                    same = same and scene.answers_alike({i: half})
+                    same = same and sample.is_unchanged_by({i: half})
                 if same:
                     idle.append({"axis": axis, "from": start, "to": end})
         return idle
@@ -248,12 +248,12 @@ class Measurement:
     # Which operations matter.
 
     def look_at_operations(self, found):
-        scenes = [(None, lambda: self.scenes[0]), (None, lambda: self.scenes[1]),
-                  ("tiny inputs", lambda: self.scaled_scene(TINY, False)),
-                  ("zero inputs", lambda: self.scaled_scene(0.0, True)),
-                  ("large inputs", lambda: self.scaled_scene(HUGE, True))]
+        samples = [(None, lambda: self.samples[0]), (None, lambda: self.samples[1]),
+                  ("tiny inputs", lambda: self.scaled_sample(TINY, False)),
+                  ("zero inputs", lambda: self.scaled_sample(0.0, True)),
+                  ("large inputs", lambda: self.scaled_sample(HUGE, True))]
         study = filter_ablation.Study(os.path.dirname(self.task.path),
-                                      self.task.direction == "backward", scenes)
+                                      self.task.direction == "backward", samples)
         self.clock.step("tracing the reference's operations")
         operations = study.operations()
         found["total"] = len(operations)

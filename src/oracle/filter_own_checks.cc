@@ -11,7 +11,7 @@
 namespace cupel::oracle {
 namespace {
 
-constexpr size_t kMaxNamed = 8;  // of a list in a sentence
+constexpr size_t kMaxNamed = 8;  // names listed in one sentence
 constexpr char kNotAskedText[] = "not asked: no model is configured";
 
 std::string Part(const ArgumentMeasures& argument, const ArgumentMeasures::Part& part) {
@@ -76,8 +76,8 @@ QualityCheck ConstantCheck(const Outputs& outputs) {
   QualityCheck check = Check("constant");
   for (const OutputMeasures& o : outputs) {
     if (!o.constant) continue;
-    Flag(check, fmt::format("{}the output is the same at every seed, to within what the judge lets "
-                            "pass: nothing has to be computed; change the reference or its inputs",
+    Flag(check, fmt::format("{}the output is the same at every seed, within the judge's tolerance, "
+                            "so a constant passes: change the reference or its inputs",
                             Of(outputs, o)));
   }
   return check;
@@ -87,7 +87,7 @@ QualityCheck CopyCheck(const Outputs& outputs) {
   QualityCheck check = Check("copy");
   for (const OutputMeasures& o : outputs) {
     if (o.equals.empty()) continue;
-    Flag(check, fmt::format("{}the output equals {}: a copy is right; change the reference or its "
+    Flag(check, fmt::format("{}the output equals {}, so a copy passes: change the reference or its "
                             "inputs",
                             Of(outputs, o), o.equals));
   }
@@ -104,11 +104,11 @@ QualityCheck UnusedCheck(const TaskMeasures& measures) {
     if (!*argument.matters && !argument.written) unused.push_back(argument.name);
     for (const auto& part : argument.idle) unused.push_back(Part(argument, part));
   }
-  check.measured = fmt::format("{} of {} tensors moved", moved, measures.arguments.size());
+  check.measured = fmt::format("{} of {} tensors changed", moved, measures.arguments.size());
   if (!unused.empty()) {
     Flag(check,
-         fmt::format("the output does not depend on {}: a kernel need not read it; take it out of "
-                     "the task, or let it matter",
+         fmt::format("the output does not depend on {}, so a kernel need not read it: remove it "
+                     "from the task, or make the output depend on it",
                      NameSome(unused, kMaxNamed)));
   } else if (!measures.unfinished.empty()) {
     check.status = CheckStatus::kUnfinished;
@@ -138,8 +138,8 @@ QualityCheck RedundancyCheck(const TaskMeasures& measures) {
   }
   if (check.status == CheckStatus::kFlagged) {
     check.reason +=
-        ": no output changes by more than the judge lets pass; write the reference without it, or "
-        "draw inputs on which it matters";
+        ": no output changes by more than the judge's tolerance; remove the operation from the "
+        "reference, or draw inputs on which it matters";
   } else if (measures.operations_tried < *measures.operations) {
     check.status = CheckStatus::kUnfinished;
     check.reason = "the time ran out while " + measures.unfinished;

@@ -1,5 +1,5 @@
-// Parts of filter_checks.cc: how a check is put together, and the checks that are not
-// robust-kbench's numeric ones. SPDX-License-Identifier: Apache-2.0
+// Parts of filter_checks.cc: helpers to build a check, and all checks except robust-kbench's
+// numeric ones. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <optional>
@@ -14,9 +14,9 @@ using Outputs = std::vector<OutputMeasures>;
 
 QualityCheck Check(const char* name);
 void Flag(QualityCheck& check, const std::string& reason);
-/// Adds to what is measured, up to a table's width: the JSON has all.
+/// Appends to `check.measured`, up to the width of a table. The JSON has all measurements.
 void Measured(QualityCheck& check, const std::string& text);
-/// "output 1: " where there are more than one.
+/// "output 1: " if there is more than one output, otherwise "".
 std::string Of(const Outputs& outputs, const OutputMeasures& output);
 
 QualityCheck OpinionCheck(const char* name, const std::optional<ModelOpinion>& opinion,

@@ -1,5 +1,5 @@
-# A task's reference as a plain function of its tensors, drawn so that inputs and weights come from
-# seeds of their own: what a filter needs to move one thing and leave the rest as it is.
+# A task's reference as a plain function of its tensors. Inputs and weights have separate seeds, so that
+# the filter can change one thing and keep the rest.
 # SPDX-License-Identifier: Apache-2.0
 import contextlib
 import copy
@@ -10,23 +10,23 @@ import math
 import oracle
 import torch
 
-STEP = 2.0 ** -22  # by which inputs are moved to see how much error their rounding makes
-WEIGHT_SEEDS = 1 << 20  # apart from the inputs' seeds, so that weights do not repeat inputs
+STEP = 2.0 ** -22  # change of the inputs that shows the effect of their rounding
+WEIGHT_SEEDS = 1 << 20  # separate from the inputs' seeds, so that weights do not repeat inputs
 GRADIENT_SEEDS = 1 << 21
 
 
 class SplitTask(oracle.Task):
-    """An oracle's task whose inputs (a backward's incoming gradients among them) and weights are
-    seeded apart."""
+    """An oracle's task with separate seeds for weights and for inputs. Incoming gradients of a backward
+    task use the inputs' seed."""
 
     def __init__(self, request):
         super().__init__(request)
         self.input_seed = self.weight_seed = 0
-        self.given = set()  # addresses of the tensors that get_inputs made last
+        self.given = set()  # addresses of the tensors that the last get_inputs made
         self.get_inputs = self.seeding(self.get_inputs)
 
     def seeding(self, get_inputs):
-        """The oracle asks for inputs first and makes the model next."""
+        """Sets the seeds around get_inputs: the oracle calls it first and then makes the model."""
         @functools.wraps(get_inputs)
         def seeded(*args, **kwargs):
             oracle.seed_everything(self.input_seed)
@@ -39,7 +39,7 @@ class SplitTask(oracle.Task):
 
     def build(self, init, inputs):
         built = super().build(init, inputs)
-        oracle.seed_everything(self.input_seed + GRADIENT_SEEDS)  # of what backward is given
+        oracle.seed_everything(self.input_seed + GRADIENT_SEEDS)  # for the incoming gradients
         return built
 
     def draw_apart(self, input_seed, weight_seed, init, inputs):
@@ -55,7 +55,7 @@ def named_leaves(tree, name):
 
 
 def refilled(tree, values):
-    """The tree with its tensors replaced by the next of `values`, an iterator."""
+    """The tree with each tensor replaced by the next of `values`, an iterator."""
     return oracle.tree_map(lambda v: next(values) if isinstance(v, torch.Tensor) else v, tree)
 
 
@@ -68,8 +68,8 @@ def argument_names(function, count):
 
 
 class Reference:
-    """`names` and `values` of the tensors that go in; `is_weight` for those that are known to be
-    weights or known not to be, else None; run(values) gives the outputs."""
+    """`names` and `values` of the input tensors. `is_weight` of a tensor is True, False, or None if not
+    known. run(values) returns the outputs."""
 
     def __init__(self, function, args):
         self.function, self.args = function, args
@@ -78,19 +78,19 @@ class Reference:
             found += named_leaves(arg, name)
         self.names, self.values = [n for n, _ in found], [v.detach() for _, v in found]
         self.is_weight = [None] * len(found)
-        self.is_passed = [True] * len(found)  # to whoever stands in for the reference
+        self.is_passed = [True] * len(found)  # whether the function that replaces the reference gets it
         self.modules, self.state_addresses, self.last = {}, set(), []
 
     def call(self, values, watch):
-        # What a module counts and averages is among the arguments of an imported one.
+        # In an imported task, the state of a module (counters, averages) is among the arguments.
         self.state_addresses = {v.data_ptr() for v in values}
         args = refilled(self.args, iter(values))
         with torch.no_grad(), watch:
             return self.function(*args)
 
     def run(self, values, watch=None):
-        """`watch`: a context that sees the reference's own operations alone. What the reference has
-        made of its tensors stays in `last`."""
+        """`watch`: a context that sees only the reference's own operations. Afterwards, `last` has the
+        tensors as the reference left them."""
         self.last = [v.clone() for v in values]
         result = self.call(self.last, watch or contextlib.nullcontext())
         return [o for o in oracle.output_list(result)[0] if o is not None]
@@ -114,7 +114,7 @@ class ProblemReference(Reference):
         return list(model.named_parameters()) + list(model.named_buffers())
 
     def call(self, values, watch):
-        model = copy.deepcopy(self.model)  # a module may keep what it has seen
+        model = copy.deepcopy(self.model)  # a module may keep state from earlier calls
         self.modules = {id(m): name for name, m in model.named_modules()}
         state = self.state(model)
         for (_, tensor), value in zip(state, values[len(values) - len(state):]):
@@ -126,7 +126,7 @@ class ProblemReference(Reference):
 
 
 class BackwardReference(Reference):
-    """The gradients, as a function of the inputs and of the gradients that come in."""
+    """The gradients, as a function of the inputs and of the incoming gradients."""
 
     def __init__(self, draw):
         super().__init__(draw.function, draw.inputs)
@@ -157,7 +157,7 @@ def reference_of(draw):
     return Reference(draw.function, draw.args)
 
 
-# --- what counts as the same answer ---------------------------------------------------------------
+# --- comparison of results ------------------------------------------------------------------------
 
 
 def rms(tensor):
@@ -166,7 +166,7 @@ def rms(tensor):
 
 
 def moved(tensor, generator):
-    """Each element by a relative 2^-22, the sign being random."""
+    """Moves each element by a relative 2^-22 with a random sign."""
     if not oracle.is_float(tensor):
         return tensor
     signs = torch.empty(tensor.shape).random_(0, 2, generator=generator).mul_(2 * STEP)
@@ -174,21 +174,21 @@ def moved(tensor, generator):
 
 
 class Tolerance:
-    """What cupel's judge lets pass of one output (docs/judging.md), E being the larger of what the
-    inputs' rounding does and 4u of the output's scale, u/2 for 16-bit types."""
+    """The tolerance of cupel's judge for one output (docs/judging.md). Here, E is the maximum of the
+    effect of the inputs' rounding and of 4u of the output's scale (u/2 for 16-bit types)."""
 
-    def __init__(self, output, shaken):
+    def __init__(self, output, perturbed):
         if not output.is_floating_point():
             self.mean = self.largest = 0.0
             return
         least = oracle.least_error(output.dtype) * rms(output)
-        error = max(least, self.distance(output, shaken)[0])
+        error = max(least, self.distance(output, perturbed)[0])
         floor = torch.finfo(output.dtype).tiny
         self.mean, self.largest = 16 * error + floor, 128 * error + floor
 
     @staticmethod
     def distance(a, b):
-        """(RMS, largest) difference over what is finite; infinite where only one of them is."""
+        """(RMS, largest) difference over finite elements. Infinite if the finite places differ."""
         a, b = a.detach(), b.detach()
         finite = torch.isfinite(a)
         if not torch.equal(finite, torch.isfinite(b)):
@@ -212,12 +212,12 @@ class Tolerance:
 def tolerances(reference, values, outputs, seed):
     generator = torch.Generator()
     generator.manual_seed(seed)
-    shaken = reference.run([moved(v, generator) for v in values])
-    return [Tolerance(o, s) for o, s in zip(outputs, shaken)]
+    perturbed = reference.run([moved(v, generator) for v in values])
+    return [Tolerance(o, s) for o, s in zip(outputs, perturbed)]
 
 
-class Scene:
-    """One set of values for the reference's tensors, and the answer to it."""
+class Sample:
+    """One set of values for the reference's tensors, and the outputs for them."""
 
     def __init__(self, reference, values, seed):
         self.reference, self.values = reference, list(values)
@@ -225,15 +225,16 @@ class Scene:
         self.tolerances = tolerances(reference, self.values, self.outputs, seed)
 
     def is_usable(self):
-        """Where nothing is finite, nothing can be told apart."""
+        """False if an output has no finite element, since then no change is visible."""
         return all(not o.is_floating_point() or bool(torch.isfinite(o).any()) for o in self.outputs)
 
     def same(self, outputs):
         return len(outputs) == len(self.outputs) and all(
             t.same(a, b) for t, a, b in zip(self.tolerances, self.outputs, outputs))
 
-    def answers_alike(self, replaced):
-        """Whether other values, {place: tensor}, change nothing. A failure is a change."""
+    def is_unchanged_by(self, replaced):
+        """True if the values in `replaced`, {place: tensor}, do not change the outputs. A failure counts
+        as a change."""
         values = [replaced.get(i, v) for i, v in enumerate(self.values)]
         try:
             return self.same(self.reference.run(values))

@@ -16,10 +16,10 @@ constexpr size_t kMaxItems = 4096;
 Result<const Json*> List(const Json& object, const char* key) {
   TRY_ASSIGN(const Json* list, JsonArray(object, key, kFilter));
   if (list->size() > kMaxItems)
-    return Nonsense(kFilter, fmt::format("{} of {}", list->size(), key));
+    return InvalidReply(kFilter, fmt::format("{} of {}", list->size(), key));
   for (const Json& item : *list) {
     if (!item.is_object() && !item.is_string())
-      return Nonsense(kFilter, fmt::format("an item of {}", key));
+      return InvalidReply(kFilter, fmt::format("an item of {}", key));
   }
   return list;
 }
@@ -28,11 +28,11 @@ bool IsNull(const Json& object, const char* key) {
   return object.contains(key) && object[key].is_null();
 }
 
-/// Not negative; nothing where there is null.
+/// A number of at least 0, or nullopt if the member is null.
 Result<std::optional<double>> DeviationAt(const Json& object, const char* key) {
   if (IsNull(object, key)) return std::optional<double>();
   TRY_ASSIGN(const double value, JsonNumber(object, key, kFilter));
-  if (!(value >= 0)) return Nonsense(kFilter, fmt::format("{} is {}", key, value));
+  if (!(value >= 0)) return InvalidReply(kFilter, fmt::format("{} is {}", key, value));
   return std::optional<double>(value);
 }
 
@@ -55,7 +55,7 @@ Result<OutputMeasures> ReadOutput(const Json& json) {
   TRY_ASSIGN(output.lowest, JsonNumber(json, "lowest", kFilter));
   TRY_ASSIGN(output.highest, JsonNumber(json, "highest", kFilter));
   TRY_ASSIGN(const std::optional<double> scale, DeviationAt(json, "scale"));
-  if (!scale) return Nonsense(kFilter, "an output without a scale");
+  if (!scale) return InvalidReply(kFilter, "an output without a scale");
   output.scale = *scale;
   TRY_ASSIGN(output.seeds_std, DeviationAt(json, "seeds_std"));
   TRY_ASSIGN(output.inputs_std, DeviationAt(json, "inputs_std"));
@@ -109,7 +109,7 @@ Result<OperationMeasures> ReadOperation(const Json& json) {
   for (const How candidate : {How::kInput, How::kZeros, How::kMean}) {
     if (how == Name(candidate)) operation.how = candidate;
   }
-  if (how != Name(operation.how)) return Nonsense(kFilter, fmt::format("how is \"{}\"", how));
+  if (how != Name(operation.how)) return InvalidReply(kFilter, fmt::format("how is \"{}\"", how));
   TRY_ASSIGN(operation.only_for, Texts(json, "only_for"));
   return operation;
 }
@@ -128,7 +128,7 @@ Status ReadAll(const Json& object, const char* key, Result<T> (*read)(const Json
 Result<TaskMeasures> ReadTask(const Json& reply) {
   TaskMeasures measures;
   TRY(ReadAll(reply, "outputs", ReadOutput, measures.outputs));
-  if (measures.outputs.empty()) return Nonsense(kFilter, "no output");
+  if (measures.outputs.empty()) return InvalidReply(kFilter, "no output");
   TRY(ReadAll(reply, "arguments", ReadArgument, measures.arguments));
   TRY_ASSIGN(measures.has_weights, JsonBool(reply, "has_weights", kFilter));
   TRY_ASSIGN(measures.weights_vary, JsonBool(reply, "weights_vary", kFilter));

@@ -1,4 +1,4 @@
-// Reads what filter.py says and believes nothing: the task's code runs in its process.
+// Reads and validates filter.py's replies. They are not trusted: task code runs in that process.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace cupel::oracle {
 
-/// The reply to measure.
+/// Reads the reply to "measure".
 Result<MeasureOutcome> ReadMeasures(const Json& reply);
 
 }  // namespace cupel::oracle

@@ -1,5 +1,5 @@
-// The client of filter.py with the real PyTorch of this machine (skipped, visibly, where there is
-// none), and what it makes of lies.
+// Tests the client of filter.py with this machine's PyTorch (reported as skipped if there is none),
+// and with invalid replies.
 // SPDX-License-Identifier: Apache-2.0
 #include "oracle/filter.h"
 
@@ -74,7 +74,7 @@ class FilterTest : public ::testing::Test {
     none.outputs.emplace_back();
     return none;
   }
-  /// "aten.relu 5 input": of those that matter on no scene.
+  /// "aten.relu 5 input": the operations that never matter.
   static std::vector<std::string> Redundant(const TaskMeasures& measures) {
     std::vector<std::string> names;
     for (const OperationMeasures& o : measures.redundant) {
@@ -109,7 +109,7 @@ def get_inputs():
 )py";
 
 TEST_F(FilterTest, HealthyTaskDependsOnEverything) {
-  // The bias starts as zeros: it must not be taken for something that does nothing.
+  // The bias starts as zeros. The filter must not report it as unused.
   const TaskMeasures m = Measures(
       std::string("def forward_fn(x, w, b):\n    return torch.relu(F.linear(x, w) + b)\n") +
       kModel);
@@ -129,7 +129,7 @@ TEST_F(FilterTest, HealthyTaskDependsOnEverything) {
   EXPECT_THAT(Redundant(m), IsEmpty());
 }
 
-TEST_F(FilterTest, WeightsAndInputsAreIsolated) {
+TEST_F(FilterTest, MeasuresWeightsAndInputsSeparately) {
   const TaskMeasures weights_only =
       Measures(std::string("def forward_fn(x, w, b):\n    return (w + b[:, None]) * 2\n") + kModel);
   EXPECT_EQ(*weights_only.outputs.at(0).inputs_std, 0);
@@ -152,12 +152,12 @@ def forward_fn(x, w, b):
     y = y + 0.0 * dead
     return y.add_(1.0).relu_()
 )py") + kModel);
-  // The head of the file has three lines; exp and the additions of something stay.
+  // The head of the file has three lines. exp and the additions of nonzero values matter.
   EXPECT_THAT(Redundant(m), ElementsAre("aten.relu 7 input", "aten.sin 8 input",
                                         "aten.add.Tensor 9 input", "aten.relu_ 10 input"));
 }
 
-TEST_F(FilterTest, EpsilonsAndStabilisersAreGuards) {
+TEST_F(FilterTest, ReportsEpsilonsAndStabilizersAsGuards) {
   const TaskMeasures m = Measures(std::string(R"py(
 def forward_fn(x, w, b):
     y = F.linear(x, w, b)
@@ -167,7 +167,7 @@ def forward_fn(x, w, b):
 )py") + kModel);
   EXPECT_THAT(Redundant(m), ElementsAre("aten.max.dim 8 zeros", "aten.sub.Tensor 8 input",
                                         "aten.clamp_min 9 input"))
-      << "normalised first, the exponential cannot overflow";
+      << "the exponential of normalized values cannot overflow";
   const TaskMeasures plain = Measures(std::string(R"py(
 def forward_fn(x, w, b):
     y = F.linear(x, w, b)
@@ -176,10 +176,10 @@ def forward_fn(x, w, b):
     return z + x.sum() / (x.norm() + 1e-8)
 )py") + kModel);
   EXPECT_THAT(Redundant(plain), IsEmpty());
-  EXPECT_FALSE(plain.redundant.empty()) << "they are told all the same";
+  EXPECT_FALSE(plain.redundant.empty()) << "guards are still reported";
 }
 
-TEST_F(FilterTest, ConstantsAndCopies) {
+TEST_F(FilterTest, DetectsConstantsAndCopies) {
   const TaskMeasures constant =
       Measures(std::string("def forward_fn(x, w, b):\n"
                            "    y = F.linear(x, w, b).max(dim=1, keepdim=True).values\n"
@@ -193,7 +193,7 @@ TEST_F(FilterTest, ConstantsAndCopies) {
   EXPECT_EQ(copy.outputs.at(1).equals, "");
 }
 
-TEST_F(FilterTest, HalvesThatDoNotMatter) {
+TEST_F(FilterTest, DetectsUnusedHalves) {
   const TaskMeasures m = Measures(
       std::string("def forward_fn(x, w, b):\n    return F.linear(x[:, :4], w[:, :4], b)\n") +
       kModel);
@@ -203,7 +203,7 @@ TEST_F(FilterTest, HalvesThatDoNotMatter) {
   EXPECT_EQ(Argument(m, "x").idle[0].to, 8);
 }
 
-TEST_F(FilterTest, LoopsAreOneOperation) {
+TEST_F(FilterTest, CountsLoopAsOneOperation) {
   const TaskMeasures m = Measures(std::string(R"py(
 def forward_fn(x, w, b):
     y = F.linear(x, w, b)
@@ -215,7 +215,7 @@ def forward_fn(x, w, b):
   EXPECT_THAT(Redundant(m), IsEmpty());
 }
 
-TEST_F(FilterTest, ReferenceThatFailsIsData) {
+TEST_F(FilterTest, ReportsFailingReferenceAsSettingFailure) {
   const auto raises = Outcome(
       std::string("def forward_fn(x, w, b):\n    raise ValueError('no such thing')\n") + kModel);
   ASSERT_TRUE(std::holds_alternative<SettingFailure>(raises));
@@ -231,11 +231,11 @@ TEST_F(FilterTest, ReferenceThatFailsIsData) {
       Outcome(std::string("import os\ndef forward_fn(x, w, b):\n    os.abort()\n") + kModel);
   ASSERT_TRUE(std::holds_alternative<SettingFailure>(dies));
   EXPECT_THAT(std::get<SettingFailure>(dies).message, HasSubstr("SIGABRT"));
-  // And the next task is none the worse for it.
+  // The next task still works.
   Measures(std::string("def forward_fn(x, w, b):\n    return F.linear(x, w, b)\n") + kModel);
 }
 
-TEST_F(FilterTest, TooLargeIsToldApart) {
+TEST_F(FilterTest, ReportsTooLargeTasksAsTooMuch) {
   const auto outcome =
       Outcome(std::string("def forward_fn(x, w, b):\n    return torch.zeros(1 << 40) + x.sum()\n") +
               kModel);
@@ -243,14 +243,14 @@ TEST_F(FilterTest, TooLargeIsToldApart) {
   EXPECT_THAT(std::get<TooMuch>(outcome).message, HasSubstr("too large"));
 }
 
-TEST_F(FilterTest, BackwardAndProblems) {
+TEST_F(FilterTest, MeasuresBackwardAndKernelBenchProblems) {
   const Task linear = *task::LoadTask("mnist_linear", fs::path(CUPEL_SOURCE_DIR) / "tasks");
   const TaskMeasures m = Take(OutcomeOf(linear, Direction::kBackward));
   EXPECT_EQ(m.outputs.size(), 3u);
   EXPECT_EQ(Argument(m, "incoming gradient").matters, true);
   EXPECT_GT(*m.outputs[0].inputs_std, 0);
   EXPECT_GT(*m.outputs[0].weights_std, 0);
-  EXPECT_EQ(*m.outputs[1].weights_std, 0) << "the weights' gradient does not depend on them";
+  EXPECT_EQ(*m.outputs[1].weights_std, 0) << "the weights' gradient does not depend on the weights";
   EXPECT_THAT(Redundant(m), IsEmpty());
 
   const fs::path file = folder_.path() / "problem.py";
@@ -272,14 +272,14 @@ def get_init_inputs():
   ASSERT_THAT(Redundant(p), ElementsAre("aten.relu 9 input"));
   EXPECT_EQ(p.redundant[0].module, "net.2 (ReLU)");
   EXPECT_EQ(Argument(p, "net.0.weight").matters, true);
-  EXPECT_EQ(Argument(p, "net.3.running_mean").matters, false) << "train mode takes the batch's";
+  EXPECT_EQ(Argument(p, "net.3.running_mean").matters, false) << "train mode uses the batch's mean";
   EXPECT_TRUE(Argument(p, "net.3.running_mean").written);
   EXPECT_FALSE(Argument(p, "net.0.weight").written);
 }
 
-// --- a child that lies ---------------------------------------------------------------------------
+// --- invalid replies -----------------------------------------------------------------------------
 
-TEST(FilterReply, NonsenseIsRefused) {
+TEST(FilterReply, RejectsInvalidReplies) {
   const char kOutput[] =
       R"({"name": "o", "dtype": "float32", "shape": [2], "finite": 1, "lowest": 0, "highest": 1,
           "scale": 1, "seeds_std": 1, "inputs_std": null, "weights_std": null, "axes": [],

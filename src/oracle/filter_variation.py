@@ -1,12 +1,12 @@
-# How a task's outputs vary: over seeds, along axes, with the weights alone and the inputs alone.
-# Numbers only; what they mean is decided in filter_checks.cc. Streams: of each output, a mean and a
-# sum of squares are kept and not the draws. SPDX-License-Identifier: Apache-2.0
+# Measures how a task's outputs vary: over seeds, along axes, with only the weights and with only the
+# inputs. filter_checks.cc judges the numbers. To save memory, it keeps a mean and a sum of squares of
+# each output, not the draws. SPDX-License-Identifier: Apache-2.0
 import math
 
 import oracle
 import torch
 
-SURELY_VARIES = 0.1  # of the output's scale: an axis that varies so is not looked at again
+SURELY_VARIES = 0.1  # of the output's scale: an axis that varies by more is not measured again
 PUBLISHED = 0.01
 
 
@@ -15,7 +15,7 @@ def finite_or_none(value):
 
 
 class Moments:
-    """Elementwise standard deviation over draws, by Welford's sums."""
+    """Elementwise standard deviation over draws, with Welford's algorithm."""
 
     def __init__(self):
         self.count, self.mean, self.squares = 0, None, None
@@ -33,14 +33,14 @@ class Moments:
         self.squares += delta * (value - self.mean)
 
     def largest(self):
-        """The largest standard deviation of an element; None before two draws."""
+        """The largest standard deviation of an element, or None before the second draw."""
         if self.count < 2 or self.squares.numel() == 0:
             return None
         return math.sqrt(max(0.0, float(self.squares.max())) / (self.count - 1))
 
 
 class OutputVariation:
-    """One output, over the draws it is given."""
+    """The variation of one output over the draws passed to add()."""
 
     def __init__(self, name):
         self.name, self.dtype, self.shape = name, "", []
@@ -52,7 +52,7 @@ class OutputVariation:
 
     @staticmethod
     def plain(output):
-        """As float32, with 0 for what is not finite, as the published filter's .float()."""
+        """(float32 as in the published filter, with 0 for non-finite elements; number of finite ones)."""
         value = output.detach().to(torch.float32)
         finite = torch.isfinite(value)
         if bool(finite.all()):
@@ -60,7 +60,7 @@ class OutputVariation:
         return torch.where(finite, value, torch.zeros(())), int(finite.sum())
 
     def add(self, output):
-        """A draw with inputs and weights of its own."""
+        """Adds a draw with new inputs and new weights."""
         value, finite = self.plain(output)
         self.dtype, self.shape = str(output.dtype).replace("torch.", ""), list(output.shape)
         self.elements += value.numel()

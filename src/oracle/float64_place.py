@@ -1,8 +1,8 @@
-# Where the oracle's float64 arithmetic is done: PyTorch's CPU, or for large tensors the GPU that
-# kernels are judged on. Inputs and PyTorch's own float32 answer come from the CPU in any case, so that
-# a seed gives the same ones everywhere; only the last bits of the truth differ. What goes wrong on the
-# GPU (no memory, a reference that makes tensors of its own on the CPU) is done on the CPU instead. While
-# another process of cupel measures time on the GPU, nothing is done there: gpu_lock.py.
+# Decides where the oracle's float64 arithmetic runs: on the CPU, or for large tensors on the GPU that
+# judges kernels. Inputs and PyTorch's own float32 results always come from the CPU, so that a seed gives
+# the same ones on every machine; only the last bits of the truth differ. If the GPU fails (no memory, a
+# reference that makes tensors on the CPU), the CPU computes instead. While another process of cupel
+# measures time on the GPU, nothing runs there: gpu_lock.py.
 # SPDX-License-Identifier: Apache-2.0
 import contextlib
 import os
@@ -13,25 +13,25 @@ import cuda_on_cpu
 import gpu_lock
 import gpu_memory
 
-LARGE = 1 << 18  # elements of a call's tensors: fewer are done on the CPU before a GPU has begun
-SHARE = 0.5  # of the GPU's memory that may be taken: the kernels that are judged need some, too
-PATIENCE = 60.0  # seconds: for the GPU to be free
+LARGE = 1 << 18  # elements of a call's tensors: the CPU finishes fewer before a GPU has started
+SHARE = 0.5  # of the GPU's memory that may be used: the judged kernels need some, too
+PATIENCE = 60.0  # seconds to wait until the GPU is free
 
 
 class Trouble(Exception):
-    """The GPU could not do it; str() says why. The CPU can."""
+    """The GPU failed, and the CPU should compute. str() says why."""
 
     def __init__(self, error):
         super().__init__(("%s: %s" % (type(error).__name__, str(error).strip().split("\n")[0]))[:200])
-        self.lasting = not gpu_memory.was_lacking(error) and not isinstance(error, BlockingIOError)
+        self.lasting = not gpu_memory.is_out_of_memory(error) and not isinstance(error, BlockingIOError)
 
 
 class Cpu:
-    """Everything stays where it is."""
-    chunk = 1 << 18  # elements taken at a time: what stays in a cache
+    """Computes on the CPU: nothing is moved."""
+    chunk = 1 << 18  # elements processed at a time, to fit into a cache
 
     def takes(self, elements):
-        """Is a call of so many elements done here rather than on the CPU?"""
+        """True if a call of so many elements runs here and not on the CPU."""
         return False
 
     def put(self, tensor_or_module):
@@ -41,25 +41,25 @@ class Cpu:
         return False
 
     def work(self):
-        """Within it, tensors are used."""
+        """The context in which tensors of this place are used."""
         return contextlib.nullcontext()
 
     def reference(self):
-        """Within it, too, the task's own code runs."""
+        """The context, in addition to work(), in which the task's own code runs."""
         return cuda_on_cpu.OnCpu()
 
     def release(self):
-        """What is not in use is the judged kernels'."""
+        """Frees unused memory for the judged kernels."""
 
 
 class Gpu(Cpu):
-    """`lock`: the file of the GPU's lock. The GPU is touched when there is something for it to do."""
+    """Computes on the GPU. `lock`: the file of the GPU's lock. Opens the GPU at the first use."""
     chunk = 1 << 26
 
     def __init__(self, ordinal, lock):
         self.ordinal, self.use = ordinal, gpu_lock.SharedUse(lock, PATIENCE)
         self.device = None
-        self.why = ""  # it cannot be used
+        self.why = ""  # why the GPU cannot be used
 
     def takes(self, elements):
         if elements < LARGE or self.why:
@@ -68,16 +68,16 @@ class Gpu(Cpu):
             try:
                 self.open()
             except Trouble:
-                raise  # it is busy
+                raise  # the GPU is busy
             except Exception as error:
                 self.why = str(error)
                 raise Trouble(error) from error
         return True
 
     def open(self):
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else its products may vary
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # makes cuBLAS deterministic
         if not torch.cuda.is_available():
-            raise RuntimeError("PyTorch %s sees no GPU" % torch.__version__)
+            raise RuntimeError("PyTorch %s finds no GPU" % torch.__version__)
         device = torch.device("cuda", self.ordinal)
         with self.lock():
             torch.cuda.set_per_process_memory_fraction(SHARE, device)
@@ -103,13 +103,13 @@ class Gpu(Cpu):
 
     @contextlib.contextmanager
     def work(self):
-        """May be nested; leaving the outermost waits for the GPU and lets others have it."""
+        """May be nested. Leaving the outermost waits for the GPU and releases its lock."""
         with self.lock():
             try:
                 yield
                 if self.use.depth == 1:
                     torch.cuda.synchronize(self.device)
-            except RuntimeError as error:  # CUDA's, or tensors in two places
+            except RuntimeError as error:  # from CUDA, or tensors on two devices
                 raise Trouble(error) from error
 
     @contextlib.contextmanager
@@ -117,12 +117,12 @@ class Gpu(Cpu):
         before = torch.are_deterministic_algorithms_enabled()
         torch.use_deterministic_algorithms(True, warn_only=True)  # the same inputs, the same truth
         try:
-            # Tensors that the reference makes belong beside its arguments. PyTorch 2 knows how.
-            with self.device if hasattr(self.device, "__enter__") else contextlib.nullcontext():
+            # Put tensors that the reference makes on the device of its arguments.
+            with torch.device(self.device):
                 yield
         except Trouble:
             raise
-        except Exception as error:  # whatever it is: on the CPU the reference has done it
+        except Exception as error:  # any error: the reference has already worked on the CPU
             raise Trouble(error) from error
         finally:
             torch.use_deterministic_algorithms(before)
@@ -133,22 +133,22 @@ class Gpu(Cpu):
         try:
             self.use.acquire(0)
         except BlockingIOError:
-            return  # another time
+            return  # busy: release at a later call
         try:
             torch.cuda.empty_cache()
         except RuntimeError:
-            pass  # a GPU that has failed is done with
+            pass  # the GPU has failed and is not used again
         finally:
             self.use.release()
 
 
 CPU = Cpu()
-place = CPU  # where large tensors are put
+place = CPU  # the place of large tensors
 
 
 @contextlib.contextmanager
 def at(chosen):
-    """Large tensors are put there."""
+    """The context in which `chosen` is the place of large tensors."""
     global place
     place = chosen
     try:
@@ -163,9 +163,9 @@ def place_for(elements):
 
 
 def place_of(*tensors):
-    """Where arithmetic on these is done."""
+    """The place that computes with these tensors."""
     return place if any(t is not None and place.holds(t) for t in tensors) else CPU
 
 
-def beside(tensor, like):
+def to_place_of(tensor, like):
     return place_of(like).put(tensor)

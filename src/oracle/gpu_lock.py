@@ -1,17 +1,17 @@
-# The GPU's lock (src/gpu/gpu_lock.h) as PyTorch's processes take it: shared, to compute. While
-# another process measures time on that GPU, or waits to, nothing is begun there.
+# The GPU's lock (src/gpu/gpu_lock.h) for PyTorch's processes, which take it in shared mode to compute.
+# While another process measures time on that GPU, or waits to do so, no work starts there.
 # SPDX-License-Identifier: Apache-2.0
 import fcntl
 import os
 import time
 
-PAUSE = 0.002  # seconds, between two looks
-SIGN_OF_LIFE = 20.0
-TURN = ".turn"  # added to the path: whoever waits for the lock holds this one, so that in the end all get it
+PAUSE = 0.002  # seconds between two attempts
+REPORT_SECONDS = 20.0
+TURN = ".turn"  # suffix of a second lock: a waiting process holds it, so that every process gets its turn
 
 
 class SharedUse:
-    """Within it, the GPU is used. May be nested. Without a path there is nobody to share with."""
+    """The context in which the GPU is used. May be nested. Without a path, the GPU is not shared."""
 
     def __init__(self, path, patience=600.0, waiting=lambda: None):
         self.path, self.patience, self.waiting = path, patience, waiting
@@ -30,7 +30,7 @@ class SharedUse:
             self.release()
 
     def acquire(self, patience):
-        """BlockingIOError when `patience` seconds did not do."""
+        """Raises BlockingIOError if the lock is not free within `patience` seconds."""
         if not self.path:
             return
         if self.lock is None:
@@ -51,7 +51,7 @@ class SharedUse:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def wait(self, lock, operation, end):
-        said = time.monotonic()
+        reported = time.monotonic()
         while True:
             try:
                 return fcntl.flock(lock, operation | fcntl.LOCK_NB)
@@ -59,7 +59,7 @@ class SharedUse:
                 now = time.monotonic()
                 if now > end:
                     raise
-                if now - said > SIGN_OF_LIFE:
+                if now - reported > REPORT_SECONDS:
                     self.waiting()
-                    said = now
+                    reported = now
                 time.sleep(PAUSE)

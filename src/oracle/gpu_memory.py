@@ -1,8 +1,8 @@
-# What PyTorch and its libraries say when a GPU's memory does not suffice.
+# Recognizes errors of PyTorch and its libraries about too little GPU memory.
 # SPDX-License-Identifier: Apache-2.0
 
-SAYINGS = ("out of memory", "alloc_failed")  # CUDA's; cuBLAS's and cuDNN's
+MESSAGES = ("out of memory", "alloc_failed")  # of CUDA; of cuBLAS and cuDNN
 
 
-def was_lacking(error):
-    return any(saying in str(error).lower() for saying in SAYINGS)
+def is_out_of_memory(error):
+    return any(message in str(error).lower() for message in MESSAGES)

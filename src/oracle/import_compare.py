@@ -1,9 +1,9 @@
-# Holds an imported task against the file that it was imported from. SPDX-License-Identifier: Apache-2.0
+# Compares an imported task with the file that it comes from. SPDX-License-Identifier: Apache-2.0
 import oracle
 
 
 class Reduced:
-    """What oracle.ProblemDraw asks of a task: the file's own module at given sizes."""
+    """The parts of a task that oracle.ProblemDraw uses: the file's own module at given sizes."""
 
     def __init__(self, importing, generated, sizes):
         self.importing, self.generated, self.sizes = importing, generated, sizes
@@ -29,18 +29,18 @@ def same(a, b):
 
 
 def note_changes(importing, buffers, before, after):
-    """Kernels must leave their arguments alone; forward may write to its own copies of them. Buffers,
-    running means above all, are meant to change."""
+    """Notes which arguments forward changes. Kernels must not change their arguments. Buffers, such as
+    running means, are excluded, since they are meant to change."""
     facts = importing.facts
     changed = [name for name, b, a in zip(list(facts.inputs) + list(facts.state), before, after)
                if isinstance(b, oracle.torch.Tensor) and name not in buffers and not same(b, a)]
     if changed:
-        facts.notes.append("forward changes %s in place. A kernel must not: it writes to tensors of its own." %
+        facts.notes.append("forward changes %s in place. A kernel must write to its own tensors instead." %
                            ", ".join(changed))
 
 
 def compare(importing, generated, sizes):
-    """Raises TaskError where the folder's answer is not, bit for bit, the file's."""
+    """Raises TaskError if the folder's result differs from the file's in any bit."""
     direct = oracle.ProblemDraw(Reduced(importing, generated, sizes), 1)
     seen = []
 
@@ -63,7 +63,7 @@ def compare(importing, generated, sizes):
     arguments = [a for a in seen[0] if isinstance(a, oracle.torch.Tensor)]
     wanted = [a for a in direct.args if isinstance(a, oracle.torch.Tensor)]
     if len(arguments) != len(wanted) or not all(map(same, arguments, wanted)):
-        raise oracle.TaskError("the folder would pass other arguments than the file")
+        raise oracle.TaskError("the folder would pass different arguments than the file")
     if is_tuple != direct.is_tuple or len(outputs) != len(direct.outputs) or not all(
             map(same, outputs, direct.outputs)):
-        raise oracle.TaskError("the folder would give another answer than the file")
+        raise oracle.TaskError("the folder would give a different result than the file")

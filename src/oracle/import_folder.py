@@ -1,5 +1,5 @@
-# Writes the files of an imported task: func_forward.py, config_forward.json, task.json. What it is
-# told (Facts) was found by import_task.py. Runs nothing. SPDX-License-Identifier: Apache-2.0
+# Writes the files of an imported task: func_forward.py, config_forward.json, task.json. Its input
+# (Facts) comes from import_task.py. Runs no task code. SPDX-License-Identifier: Apache-2.0
 import json
 import re
 
@@ -8,7 +8,7 @@ import import_text
 
 LOADER = '''
 def load_problem():
-    """problem.py beside this file, under a name of its own: tasks may share one Python."""
+    """Loads problem.py from this folder, under a unique name: tasks may share one Python."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "problem.py")
     spec = importlib.util.spec_from_file_location("%(module)s", path)
     module = importlib.util.module_from_spec(spec)
@@ -21,7 +21,7 @@ problem = load_problem()
 '''
 
 STATELESS = '''
-_modules = {}  # by the shapes of a call's tensors, with which the sizes change: the module around them
+_modules = {}  # by the shapes of a call's tensors, which change with the sizes: the module
 
 
 def shapes(arguments):
@@ -29,7 +29,7 @@ def shapes(arguments):
 
 
 def tensors_in(value, seen):
-    """All tensors that a module holds, in whatever it keeps them."""
+    """All tensors in a module, including those in its dicts, lists and tuples."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (nn.Module, dict, list, tuple)) and id(value) not in seen:
@@ -40,13 +40,13 @@ def tensors_in(value, seen):
 
 
 def without_state(module):
-    """A copy with None for its parameters and buffers."""
+    """A copy with None in place of its parameters and buffers."""
     state = module.state_dict(keep_vars=True).values()
     return copy.deepcopy(module, {id(t): None for t in state})
 
 
 def with_state(module, state):
-    """A copy with these tensors for its parameters and buffers, and its other tensors beside them."""
+    """A copy with these tensors as its parameters and buffers, and its other tensors on their device."""
     device = next((t.device for t in state.values()), None)
     own = {id(t): t.to(device or t.device, copy=True)  # forward may change them
            for t in tensors_in(module, set())}
@@ -61,42 +61,42 @@ def with_state(module, state):
 '''
 
 RULES = [
-    "The rules: a kernel gets the inputs, then parameters and buffers in state_dict order, as they",
-    "are before the call. The reference draws no random numbers. What the constructor makes beside",
-    "state_dict (numbers, masks) is the same each time and is not passed.",
+    "The rules: a kernel gets the inputs, then parameters and buffers in state_dict order, with their",
+    "values before the call. The reference draws no random numbers. Numbers and masks that the",
+    "constructor makes outside state_dict are the same each time and are not passed.",
 ]
 
 
 class Facts:
-    """What import_task.py has found of a problem."""
+    """The results of import_task.py about a problem."""
     name = file = title = ""
     construct = "problem.Model()"  # an expression that builds the module
     inputs = ()  # names of forward's arguments
     state = ()  # paths, in state_dict order
     described = ()  # (type and shape) of each argument
     keys = ()  # sizes that are arguments
-    reduced = {}  # key -> smaller size; empty: none needed, or none found
+    reduced = {}  # key -> smaller size; empty: not needed, or not found
     evaluate = False
-    functional = None  # lines of a forward_fn of plain functions; None: the module is called
+    functional = None  # lines of a forward_fn of plain functions; None: forward_fn calls the module
     fixed = ()  # numbers of the file that no shape shows
     maker, init = "get_inputs", "get_init_inputs"
-    has_init = inputs_are_made = True  # there is a get_init_inputs; the inputs come of a call
+    has_init = inputs_are_made = True  # there is a get_init_inputs; a function makes the inputs
     notes = ()
 
 
 def heading(facts):
     names = import_text.argument_names(facts.inputs, facts.state)
     lines = ["# " + t for t in folded(facts.title or facts.name)]
-    lines += ["#", "# Imported from %s by `cupel task import`; the file stands beside as problem.py." %
+    lines += ["#", "# Imported from %s by `cupel task import`; this folder has the file as problem.py." %
              facts.file, "#", "# A kernel's forward gets, in this order:"]
     width = max([len(n) for n in names] + [1])
     lines += ["#   %-*s  %s" % (width, n, d) for n, d in zip(names, facts.described)]
     lines += ["#"] + ["# " + r for r in RULES]
-    mode = "eval mode, as asked" if facts.evaluate else "train mode, unless the problem says otherwise"
+    mode = "eval mode, as requested" if facts.evaluate else "train mode, unless the problem changes it"
     lines.append("# The module is in %s." % mode)
     if facts.fixed:
         lines += ["# " + t for t in folded(
-            "No argument shows these numbers of the constructor, so a kernel has to know them%s: %s." %
+            "No argument shows these numbers of the constructor, so a kernel must contain them%s: %s." %
             (" (forward_fn does)" if facts.functional is not None else "", ", ".join(facts.fixed)))]
     lines += ["# " + n for note in facts.notes for n in folded(note)]
     return lines
@@ -112,7 +112,7 @@ def folded(text, width=96):
 
 
 def makers(source, facts):
-    """get_inputs and get_init_inputs, with the sizes as arguments where their text allows it."""
+    """get_inputs and get_init_inputs, with the sizes as arguments if their text allows it."""
     known = set()
     lines = []
     for maker in (facts.maker, facts.init):

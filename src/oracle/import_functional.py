@@ -1,6 +1,6 @@
-# A forward_fn of plain functions for modules that are put together of simple layers: F.conv2d(x,
-# conv_weight, conv_bias, stride=2) in place of self.conv(x). Whatever is not simple stays as it is:
-# then forward_fn calls the module (import_folder.py). SPDX-License-Identifier: Apache-2.0
+# Writes a forward_fn of plain functions for modules that consist of simple layers: F.conv2d(x,
+# conv_weight, conv_bias, stride=2) in place of self.conv(x). For other modules, forward_fn calls the
+# module (import_folder.py). SPDX-License-Identifier: Apache-2.0
 import ast
 import builtins
 import time
@@ -12,13 +12,13 @@ import oracle
 
 
 class NotSimple(Exception):
-    """The module does what no function in import_layers.py stands for."""
+    """The module uses something that import_layers.py does not support."""
 
 
 class Rewriter(ast.NodeTransformer):
     def __init__(self, model, inputs, names):
         self.model, self.inputs, self.names = model, inputs, names
-        self.constants = {}  # path -> value: what must not change with the sizes
+        self.constants = {}  # path -> value; they must not change with the sizes
 
     def path_of(self, node):
         """"conv.weight" of self.conv.weight, else None."""
@@ -37,7 +37,7 @@ class Rewriter(ast.NodeTransformer):
             raise NotSimple()
         if path in self.names:
             return name(self.names[path])
-        # x.size of self.weight.size, say
+        # for example self.weight.size
         owner, _, last = path.rpartition(".")
         if owner in self.names:
             return ast.Attribute(name(self.names[owner]), last, ast.Load())
@@ -75,11 +75,11 @@ class Rewriter(ast.NodeTransformer):
         if described is None:
             raise NotSimple()
         function, tensors, constants = described
-        if function is None:  # it hands on what it gets
+        if function is None:  # the layer returns its input
             return argument
         call = ast.Call(ast.parse(function, mode="eval").body, [argument], [])
         for key, tensor in tensors:
-            if isinstance(tensor, int):  # a number in its place
+            if isinstance(tensor, int):  # a number instead of a tensor
                 self.constants["%s:%s" % (path, key)] = tensor
             value = ast.Constant(tensor) if not isinstance(tensor, str) else name(
                 self.names[path + "." + tensor])
@@ -114,7 +114,7 @@ def at(owner, path):
 
 
 def forward_of(importing):
-    """The text of forward, as a tree; where the class is not in the file there is none."""
+    """The syntax tree of forward. Raises NotSimple if the class is not in the file."""
     cls = importing.problem.makes
     found = [n for n in importing.source.tree.body
              if isinstance(n, ast.ClassDef) and n.name == getattr(cls, "__name__", "")]
@@ -130,7 +130,7 @@ def forward_of(importing):
 
 
 def bindings(importing, method, known):
-    """Names of the module that the body reads."""
+    """Lines that bind the module-level names that the body reads."""
     given = {"torch": "torch", "nn": "torch.nn", "F": "torch.nn.functional"}
     stored = {n.id for n in ast.walk(method) if isinstance(n, ast.Name)
               and isinstance(n.ctx, ast.Store)}
@@ -149,7 +149,7 @@ def bindings(importing, method, known):
 
 
 def rewrite(importing):
-    """Lines that define forward_fn, or None."""
+    """The lines that define forward_fn, or None."""
     facts = importing.facts
     names = import_text.argument_names(facts.inputs, facts.state)
     inputs, state = names[:len(facts.inputs)], names[len(facts.inputs):]
@@ -175,7 +175,7 @@ def rewrite(importing):
 
 
 def keeps_constants(importing, rewriter):
-    """Whether the numbers that stand in the text are the same at other sizes."""
+    """True if the numbers in the text are the same at other sizes."""
     generated, sizes, before = importing.generated(), importing.sizes(), rewriter.constants
     base = rewriter.model
     for key in importing.facts.keys:

@@ -24,7 +24,7 @@ def simple(value):
 
 
 def changed(layer, keys):
-    """The numbers that differ from what the function assumes."""
+    """The numbers that differ from the function's defaults."""
     found = {}
     for key in keys:
         value = simple(getattr(layer, key))
@@ -34,13 +34,13 @@ def changed(layer, keys):
 
 
 def own(layer, *keys):
-    """Names of its tensors; None for those that it lacks."""
+    """(key, name of the layer's tensor, or None if the layer does not have it)."""
     return [(k, k if getattr(layer, k, None) is not None else None) for k in keys]
 
 
 def describe(layer):
-    """(function, [(argument, tensor)], numbers) of the call that a layer makes; the function is None
-    where it hands on its input; None for layers that are not known here."""
+    """(function, [(argument, tensor)], numbers) of a layer's call. The function is None if the layer
+    returns its input. The result is None for unsupported layers."""
     nn = oracle.torch.nn
     name = type(layer).__name__
     if type(layer) is not getattr(nn, name, None) or layer._forward_hooks:

@@ -1,4 +1,4 @@
-# A Python file whose module and example inputs are to be imported: loads it and finds them.
+# Loads a Python file that is to be imported, and finds its module and example inputs.
 # SPDX-License-Identifier: Apache-2.0
 import inspect
 
@@ -6,7 +6,7 @@ import oracle
 
 
 class Problem:
-    """The file, loaded, with its module and inputs found."""
+    """A loaded file with its module and inputs."""
 
     def __init__(self, request):
         self.path = request["path"]
@@ -17,7 +17,7 @@ class Problem:
         self.init_name = request.get("init") or "get_init_inputs"
         self.init = getattr(self.module, self.init_name, None)
         if request.get("init") and self.init is None:
-            raise oracle.TaskError("it defines no %s" % self.init_name)
+            raise oracle.TaskError("it does not define %s" % self.init_name)
         self.module_name = request.get("module") or "Model"
 
     def modules(self):
@@ -33,11 +33,11 @@ class Problem:
         if hasattr(self.module, wanted):
             return getattr(self.module, wanted)
         names = ": " + ", ".join(known[:8]) if known else ""
-        raise oracle.TaskError("it defines no %s; say with --%s which one it is%s" %
+        raise oracle.TaskError("it does not define %s; give its name with --%s%s" %
                                (wanted, option, names))
 
     def construct_expression(self):
-        """How the module is built, as text."""
+        """The text of an expression that builds the module."""
         made = "problem.%s" % self.module_name
         if isinstance(self.makes, oracle.torch.nn.Module):
             return "copy.deepcopy(%s)" % made
@@ -47,8 +47,8 @@ class Problem:
         if isinstance(given, dict):
             return made + "(**get_init_inputs())"
         if not isinstance(given, (list, tuple)):
-            raise oracle.TaskError("%s returns a %s where a list of the constructor's arguments is "
-                                   "wanted" % (self.init_name, type(given).__name__))
+            raise oracle.TaskError("%s returns a %s; it must return a list of the constructor's "
+                                   "arguments" % (self.init_name, type(given).__name__))
         if len(given) == 2 and isinstance(given[0], (list, tuple)) and isinstance(given[1], dict):
             return "(lambda a, k: %s(*a, **k))(*get_init_inputs())" % made
         return made + "(*get_init_inputs())"

@@ -1,15 +1,15 @@
-# Sizes of a problem that is imported: which of them a kernel can see, and smaller ones at which a call
-# is a moment's work on a CPU. SPDX-License-Identifier: Apache-2.0
+# Sizes of an imported problem: finds those that a kernel can see, and smaller ones at which a call is
+# fast on a CPU. SPDX-License-Identifier: Apache-2.0
 import time
 
 import oracle
 
-GOAL_ELEMENTS, GOAL_FLOPS = 1 << 22, 1 << 27  # what reduced sizes cost at most
-SMALLEST_ROWS, SMALLEST_FEATURES = 2, 8  # below which sizes are not reduced
-# Sizes but those of a batch are first kept at these: kernels have tiles of 32 and 64, and many are right
-# at whole tiles alone.
+GOAL_ELEMENTS, GOAL_FLOPS = 1 << 22, 1 << 27  # the maximum cost at reduced sizes
+SMALLEST_ROWS, SMALLEST_FEATURES = 2, 8  # smaller sizes are not used
+# Sizes other than a batch's are kept at these if possible: kernels have tiles of 32 and 64, and many are
+# correct only for whole tiles.
 TILES = (64, 32)
-QUICK = 1.0  # seconds; slower calls are not repeated to learn of sizes
+QUICK = 1.0  # seconds; slower calls are not repeated to find visible sizes
 CHANGES = (lambda v: 2 * v, lambda v: max(1, v // 2), lambda v: v + 1)  # tried in turn
 
 
@@ -22,7 +22,7 @@ def largest(size):
 
 
 def equal_sizes(sizes):
-    """Groups of names of two and more with one value."""
+    """Groups of two or more names with the same value."""
     groups = {}
     for key, size in sizes.items():
         groups.setdefault(largest(size), []).append(key)
@@ -30,8 +30,8 @@ def equal_sizes(sizes):
 
 
 def excess_of(importing, call):
-    """How many times what a call may cost at most it costs."""
-    if not importing.fake_forward:  # what a recurrent layer would cost
+    """The cost of a call divided by the maximum cost."""
+    if not importing.fake_forward:  # estimate the cost as for a recurrent layer
         tensors = [t for t in call.arguments if isinstance(t, oracle.torch.Tensor)]
         inputs, state = tensors[:len(importing.inputs)], tensors[len(importing.inputs):]
         rows = max([t.numel() // max(1, t.shape[-1] if t.dim() else 1) for t in inputs] + [1])
@@ -41,8 +41,8 @@ def excess_of(importing, call):
 
 
 def keep_visible_sizes(importing, base):
-    """A size stays an argument if kernels can see it: when it changes, alone or with those that
-    are equal to it, so do the shapes of what they get, and neither their number nor ranks."""
+    """Keeps a size as an argument only if kernels can see it. They can if a change of the size (alone or
+    together with equal sizes) changes the shapes of the arguments, but not their number or ranks."""
     generated, sizes = importing.generated(), importing.sizes()
     quick = base.seconds < QUICK
 
@@ -53,7 +53,7 @@ def keep_visible_sizes(importing, base):
                 continue
             try:
                 other = importing.call(generated, dict(sizes, **changed), quick)
-            except Exception:  # this size is not allowed; another one may be
+            except Exception:  # this size is not allowed, but another one may be
                 continue
             same_ranks = [len(s) for s in base.shapes()] == [len(s) for s in other.shapes()]
             return same_ranks and other.shapes() != base.shapes()
@@ -65,17 +65,17 @@ def keep_visible_sizes(importing, base):
             found.update(dict.fromkeys(keys, True))
     importing.facts.keys = [k for k in sizes if found[k]]
     kept = importing.facts.keys
-    # Numbers that the constructor takes and no shape shows.
+    # Numbers that the constructor uses and that no shape shows.
     hidden = [k for k in importing.source.numbers if k not in kept and importing.is_for_init(k)]
     importing.facts.fixed = ["%s = %r" % (k, importing.source.numbers[k]) for k in hidden]
 
 
 def is_batch(key):
-    return "batch" in key.lower() or key.lower() in ("b", "bs", "bsz")  # N is often a matrix's
+    return "batch" in key.lower() or key.lower() in ("b", "bs", "bsz")  # but not N, often a size of a matrix
 
 
 def reduce(importing, base):
-    """Sizes at which a call is a moment's work on a CPU: the largest are divided first."""
+    """Sizes at which a call is fast on a CPU. Divides the largest sizes first."""
     sizes = dict(importing.sizes())
     rows = set(importing.split(sizes)[0]) - set(importing.split(sizes)[1])
     floors = {k: SMALLEST_ROWS if k in rows else SMALLEST_FEATURES for k in sizes}
@@ -87,7 +87,7 @@ def reduce(importing, base):
 
 
 def reduced_to(importing, sizes, excess, floors):
-    """The same as far as `floors` let it be, and what a call costs there."""
+    """(sizes reduced to `floors` at the lowest, the excess of a call at these sizes)."""
     generated, stuck = importing.generated(), set()
     while excess > 1 and time.monotonic() < importing.deadline:
         moves = [(k,) for k in sizes] + [tuple(g) for g in equal_sizes(sizes)]
@@ -105,7 +105,7 @@ def reduced_to(importing, sizes, excess, floors):
                 if call.cost.is_empty:
                     continue
                 found = excess_of(importing, call)
-            except Exception:  # this size does not go with the others
+            except Exception:  # this size does not work with the others
                 continue
             if found < excess:
                 sizes, excess = tried, found

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-# Imports problems: finds out how a Python file with an nn.Module is called, and writes it as a task
-# folder (import_folder.py). A child process beside the user's PyTorch, since it runs the file's code;
-# mostly on tensors without data, so that large problems cost nothing. Protocol: one JSON object a
-# line, as oracle.py's; requests import, signature (signature.py). SPDX-License-Identifier: Apache-2.0
+# Imports problems: finds how to call a Python file with an nn.Module, and writes a task folder
+# (import_folder.py). A child process with the user's PyTorch, since it runs the file's code. It runs
+# mostly on tensors without data, so that large problems are fast. Protocol: one JSON object per line,
+# as in oracle.py; requests import, signature (signature.py). SPDX-License-Identifier: Apache-2.0
 import contextlib
 import hashlib
 import inspect
@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # PYTHONSAFEPATH leaves it out
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # missing with PYTHONSAFEPATH
 import import_sizes  # noqa: E402
 import memory_limit  # noqa: E402
 import oracle  # noqa: E402
@@ -21,7 +21,7 @@ LARGEST_GPU = 300e9  # bytes
 
 
 class Call:
-    """One call: shapes of what goes in and out, and its cost."""
+    """One call: its arguments, its outputs and its cost."""
 
     def __init__(self, arguments, outputs, is_tuple, cost, seconds):
         self.arguments, self.outputs, self.is_tuple = arguments, outputs, is_tuple
@@ -57,8 +57,8 @@ class Import:
         facts.notes = []
         facts.keys = list(self.source.sizes())
         self.digest = hashlib.sha256(text.encode()).hexdigest()
-        self.is_fake = True  # tensors without data do for the constructor and the inputs
-        self.fake_forward = True  # and for forward too
+        self.is_fake = True  # the constructor and get_inputs work on tensors without data
+        self.fake_forward = True  # forward does, too
 
     def title(self):
         doc = inspect.getdoc(self.problem.makes) if inspect.isclass(self.problem.makes) else None
@@ -68,7 +68,7 @@ class Import:
         return line.rstrip(".")[:200] if own and line else ""
 
     def generated(self):
-        """func_forward.py as a module, beside the problem that is loaded already."""
+        """func_forward.py as a module that uses the already loaded problem."""
         text = self.folder.func_forward(self.source, self.facts)
         module = type(sys)("cupel_import")
         module.__file__ = os.path.join(os.path.dirname(self.request["path"]), "func_forward.py")
@@ -83,18 +83,18 @@ class Import:
                 {k: v for k, v in sizes.items() if k in keys(self.facts.init, self.facts.keys)})
 
     def make(self, generated, sizes):
-        """(module, inputs), in the order in which cases draw them."""
+        """(module, inputs), made in the same order as for cases."""
         for_inputs, for_init = self.split(sizes)
         made = generated.get_inputs
         inputs = made(**for_inputs) if callable(made) else made
         if isinstance(inputs, dict):
-            raise oracle.TaskError("%s returns a dict where a list of positional arguments is wanted"
+            raise oracle.TaskError("%s returns a dict; it must return a list of positional arguments"
                                    % self.facts.maker)
         inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         return generated.Model(**for_init).problem, inputs
 
     def call(self, generated, sizes, forward=True, is_fake=None):
-        """Calls the module itself. On tensors without data where that works."""
+        """Calls the module itself, on tensors without data if that works."""
         torch, started = oracle.torch, time.monotonic()
         import import_watch
         is_fake = self.is_fake if is_fake is None else is_fake
@@ -120,19 +120,19 @@ class Import:
         what = " (%s)" % cost.random[0] if cost.random else ""
         dropout = any("dropout" in n or "bernoulli" in n for n in cost.random)
         raise oracle.TaskError(
-            "forward draws random numbers%s, so no answer is the right one%s" %
-            (what, "; with --eval it is imported without its dropout" if dropout else
-             "; let it take them as an input"))
+            "forward draws random numbers%s, so it has no single correct result%s" %
+            (what, "; use --eval to import it without its dropout" if dropout else
+             "; pass them as an input"))
 
     def first_call(self):
-        """Without data if possible: first all of it, then all but forward."""
+        """Calls without data if possible: first everything, then everything except forward."""
         generated, sizes = self.generated(), self.sizes()
         for self.is_fake, self.fake_forward in ((True, True), (True, False)):
             try:
                 return self.call(generated, sizes)
             except oracle.TaskError:
                 raise
-            except Exception:  # data is looked at, or PyTorch knows no shapes for an operation
+            except Exception:  # the code reads data, or PyTorch cannot infer shapes of an operation
                 pass
         self.is_fake, self.fake_forward = False, True
         return self.call(generated, sizes)
@@ -152,7 +152,7 @@ class Import:
         if not self.fake_forward:
             self.run_forward(base)
         if time.monotonic() > self.deadline:
-            self.facts.notes.append("Not all sizes were looked at within %d s (--seconds)." %
+            self.facts.notes.append("Not all sizes were examined within %d s (raise --seconds)." %
                                     self.request.get("seconds", 60))
         import import_functional
         self.call(self.generated(), base_sizes, False)  # the module at its own sizes
@@ -160,12 +160,12 @@ class Import:
         compared = self.compare_best(self.facts.reduced or base_sizes, base)
         source, facts = self.source, self.facts
         if self.devices.used:
-            facts.notes.append("The file names CUDA devices. Inputs and weights are made on the CPU, as every "
-                               "task's, and put on the device that judges.")
+            facts.notes.append("The file names CUDA devices. As for every task, inputs and weights are made "
+                               "on the CPU and copied to the device that judges.")
         elements = max(base.cost.elements, base.argument_elements())
         if elements * 4 > LARGEST_GPU:
-            facts.notes.append("A call needs some %.3g TB at its own sizes, which no GPU holds: lower them "
-                               "in config_forward.json." % (elements * 4 / 1e12))
+            facts.notes.append("A call at these sizes needs about %.3g TB, more than any GPU has: reduce the "
+                               "sizes in config_forward.json." % (elements * 4 / 1e12))
         return {"files": {"func_forward.py": self.folder.func_forward(source, facts),
                           "config_forward.json": self.folder.config(source, facts),
                           "task.json": self.folder.task_json(facts, self.digest)},
@@ -186,7 +186,7 @@ class Import:
         facts.described = [self.shape_text(a) for a in base.arguments]
         for path in facts.state:
             if not all(piece for piece in path.split(".")):
-                raise oracle.TaskError("a parameter is called %r" % path)
+                raise oracle.TaskError("a parameter has the invalid name %r" % path)
         import_text.argument_names(facts.inputs, facts.state)
 
     @staticmethod
@@ -197,14 +197,14 @@ class Import:
             return "(%s)" % ", ".join(Import.shape_text(v) for v in value)
         if value is None or isinstance(value, (bool, int, float, str)):
             return repr(value)[:60]
-        raise oracle.TaskError("an input is a %s; only tensors, None, numbers, strings and tuples can "
-                               "be passed to a kernel" % type(value).__name__)
+        raise oracle.TaskError("an input is a %s; a kernel can only get tensors, None, numbers, strings "
+                               "and tuples" % type(value).__name__)
 
 
     def run_forward(self, base):
-        """With data, where there was no way without."""
+        """Runs forward with data, if it does not work without."""
         if not self.facts.reduced and self.too_large(base):
-            self.facts.notes.append("Too large to be run here: forward was not looked at.")
+            self.facts.notes.append("forward is too large to run here and was not examined.")
             return
         self.report("running it with data")
         try:
@@ -214,7 +214,7 @@ class Import:
         except Exception:
             if not self.facts.reduced:
                 raise
-            self.facts.reduced = {}  # these sizes do not go together
+            self.facts.reduced = {}  # these sizes do not work together
             self.run_forward(base)
 
     def is_for_init(self, key):
@@ -226,7 +226,7 @@ class Import:
 
 
     def compare_best(self, sizes, base):
-        """The function of plain functions stands only if it gives the file's answers."""
+        """Keeps the forward_fn of plain functions only if it gives the file's results."""
         if self.facts.functional is not None:
             notes = list(self.facts.notes)
             try:
@@ -239,10 +239,10 @@ class Import:
         return self.compare(sizes, base)
 
     def compare(self, sizes, base):
-        """Holds the folder against the file run directly, bit for bit; says at which sizes."""
+        """Compares the folder with the file bit for bit. Returns the sizes of the comparison, or ""."""
         import import_compare
         if not self.facts.reduced and self.too_large(base):
-            self.facts.notes.append("Too large to be compared with the file here: not compared.")
+            self.facts.notes.append("The task is too large to compare it with the file here.")
             return ""
         self.report("comparing both")
         import_compare.compare(self, self.generated(), sizes)
@@ -263,7 +263,7 @@ class ImportServer(oracle.Server):
         except (MemoryError, RuntimeError) as error:
             if not memory_limit.is_exceeded(error):
                 raise
-            return {"failure": "too large for the memory that it may use (--memory)"}
+            return {"failure": "too large for the memory limit (raise --memory)"}
         return {"failure": "unknown request %r" % request["op"]}
 
 

@@ -1,21 +1,21 @@
-# The text of an imported task: what a Python file says about its sizes, and the func_forward.py that
-# is written for it. Reads text alone and runs nothing. SPDX-License-Identifier: Apache-2.0
+# The text of an imported task: finds the sizes in a Python file, and makes parts of func_forward.py from
+# its text. Only reads text; runs no code of the file. SPDX-License-Identifier: Apache-2.0
 import ast
 import builtins
 import keyword
 import re
 import symtable
 
-LARGEST = 1 << 40  # no number of a problem is larger; keeps 9 ** 9 ** 9 from being computed
+LARGEST = 1 << 40  # limit of a problem's numbers, so that 9 ** 9 ** 9 is not computed
 LINE = 100
 
 
 class NotConstant(Exception):
-    """The expression is no number that can be told without running it."""
+    """The value of the expression is not a number that can be found without running it."""
 
 
 def number_of(node):
-    """The value of an expression of numbers alone."""
+    """The value of an expression that has only numbers."""
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -35,15 +35,15 @@ def number_of(node):
 
 
 def is_derived(node):
-    """Whether an expression is made of names, numbers, texts, tuples, lists and arithmetic."""
+    """True if an expression has only names, numbers, strings, tuples, lists and arithmetic."""
     kinds = (ast.Name, ast.Constant, ast.Tuple, ast.List, ast.BinOp, ast.UnaryOp, ast.Starred,
              ast.Subscript, ast.operator, ast.unaryop, ast.expr_context, ast.Slice)
     return all(isinstance(n, kinds) for n in ast.walk(node))
 
 
 def names_read(node):
-    """Names that a statement at module level reads when it is executed; bodies of functions and
-    classes are scopes of their own."""
+    """Names that a statement at module level reads when it is executed. Bodies of functions and classes
+    are excluded, since they are separate scopes."""
     found = set()
     stack = [node]
     while stack:
@@ -59,7 +59,7 @@ def names_read(node):
 
 
 def globals_read(scope):
-    """Names of the module that a function or class and the scopes in it read."""
+    """Module-level names that a function or class, or a scope in it, reads."""
     found = {s.get_name() for s in scope.get_symbols() if s.is_global() and s.is_referenced()}
     for child in scope.get_children():
         found |= globals_read(child)
@@ -74,7 +74,7 @@ def globals_written(scope):
 
 
 def size_of(node):
-    """A number, or a tuple or list of whole ones, as shapes are."""
+    """A number, or a tuple or list of integers, such as a shape."""
     if not isinstance(node, (ast.Tuple, ast.List)) or not node.elts:
         return number_of(node)
     values = (tuple if isinstance(node, ast.Tuple) else list)(map(number_of, node.elts))
@@ -84,18 +84,18 @@ def size_of(node):
 
 
 def is_size(value):
-    """Whether it may be the length of something, or lengths."""
+    """True if the value may be a size or several sizes."""
     values = value if isinstance(value, (tuple, list)) else (value,)
     return all(type(v) is int and v > 0 for v in values)
 
 
 class Source:
-    """A problem file as text: its constants, and who reads them."""
+    """A problem file as text: its constants, and the scopes that read them."""
 
     def __init__(self, text, inputs="get_inputs", init="get_init_inputs"):
         self.text, self.lines = text, re.split("\r\n|[\r\n]", text)
         self.tree = ast.parse(text)
-        self.makers = {}  # the functions whose bodies are taken over, by their own names
+        self.makers = {}  # by name: the functions whose bodies are copied into func_forward.py
         for node in self.tree.body:
             if isinstance(node, ast.FunctionDef) and node.name in (inputs, init):
                 self.makers[node.name] = None if node.name in self.makers else node
@@ -114,8 +114,8 @@ class Source:
                     or a.kwarg)
 
     def find_constants(self):
-        """`numbers`: name -> value; `derived`: name -> statement. Both in their order, each
-        assigned once, at module level."""
+        """Sets `numbers` (name -> value) and `derived` (name -> statement): names that are assigned exactly
+        once, at module level. Both keep the order of the file."""
         stored = {}
         for node in self.tree.body:
             scope = isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef))
@@ -138,7 +138,7 @@ class Source:
                 self.statements[name] = node
 
     def closure(self, names):
-        """The names, and those that the derived ones among them rest on."""
+        """The names, and the names that they are derived from."""
         found, stack = set(), list(names)
         while stack:
             name = stack.pop()
@@ -149,8 +149,8 @@ class Source:
         return found
 
     def sizes(self):
-        """Whole numbers that nothing but the makers of inputs and of constructor arguments reads:
-        these can be arguments of theirs without anyone noticing."""
+        """Integers that only the makers of inputs and of constructor arguments read. They can become
+        arguments of the makers without any other effect."""
         others = set()
         for scope, names in self.reads.items():
             if scope not in self.makers:
@@ -171,15 +171,15 @@ class Source:
         return [k for k in keys if k in needed]
 
     def function(self, maker, name, keys):
-        """The maker's own text under another name, with `keys` as its arguments; what else it rests
-        on comes first in its body."""
+        """The maker's own text under another name, with `keys` as its arguments. Derived names that it
+        needs come first in its body."""
         node = self.makers[maker]
         mine = self.keywords_of(maker, keys)
         head = wrapped("def %s(" % name, ["%s=%r" % (k, self.numbers[k]) for k in mine], "):")
         needed = self.closure(self.reads.get(maker, ()))
         first = node.body[0]
         before = self.lines[first.lineno - 1].encode()[:first.col_offset]
-        on_one_line = before.strip() != b""  # what the head ends on
+        on_one_line = before.strip() != b""  # the body starts on the head's last line
         indent = " " * (4 if on_one_line else node.body[0].col_offset)
         body = []
         for other, statement in self.derived.items():
@@ -193,7 +193,7 @@ class Source:
         return head + body
 
     def globals_of(self, maker, keys):
-        """Lines that bind what else the maker's body reads."""
+        """Lines that bind the other names that the maker's body reads."""
         if maker not in self.makers:
             return []
         lines = []
@@ -214,7 +214,7 @@ class Source:
         return lines
 
     def is_own(self, name):
-        """Whether the makers alone read it, so that a copy cannot disagree with the module's."""
+        """True if only the makers read it, so that a copy cannot differ from the module's value."""
         return all(name not in self.closure(names) for scope, names in self.reads.items()
                    if scope not in self.makers)
 
@@ -224,7 +224,7 @@ class Source:
 
 
 def assigned(node):
-    """(name, value) of what a statement assigns: a = 1, a = b = 1, and a, b = 1, 2."""
+    """(name, value) pairs that a statement assigns: a = 1, a = b = 1, and a, b = 1, 2."""
     for target in node.targets if isinstance(node, ast.Assign) else ():
         if isinstance(target, ast.Name):
             yield target.id, node.value
@@ -243,7 +243,7 @@ def bound_by(node):
 
 
 def wrapped(head, items, tail, width=LINE):
-    """`head` items `tail` on as many lines as it takes."""
+    """`head`, the items and `tail`, on as many lines as needed."""
     lines, indent = [head], " " * len(head)
     for i, item in enumerate(items):
         piece = item + (tail if i + 1 == len(items) else ",")
@@ -258,7 +258,7 @@ def wrapped(head, items, tail, width=LINE):
 
 
 def argument_names(inputs, state):
-    """Identifiers for the inputs and for paths such as conv.weight, each its own."""
+    """Unique identifiers for the inputs and for paths such as conv.weight."""
     taken, names = {"torch", "nn", "problem", "fn", "self", "state"}, []
     for wanted in list(inputs) + list(state):
         name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in wanted)

@@ -1,5 +1,5 @@
-# Runs a module without computing: on tensors that have shapes and no data. Says what a call would
-# cost and whether it draws random numbers. SPDX-License-Identifier: Apache-2.0
+# Runs a module without computing, on tensors that have shapes but no data. Finds the cost of a call and
+# whether it draws random numbers. SPDX-License-Identifier: Apache-2.0
 import contextlib
 import math
 import re
@@ -9,21 +9,21 @@ import oracle
 RANDOM = re.compile(r"^_?(rand|normal|uniform|bernoulli|multinomial|exponential|cauchy|log_normal|"
                     r"geometric|poisson|binomial|standard_gamma|sample_dirichlet|dropout|"
                     r"native_dropout|alpha_dropout|feature_dropout|fused_dropout|rrelu_with_noise)")
-MAX_OPERATIONS = 5000  # a recurrent layer, step by step: then it is run without being watched
+MAX_OPERATIONS = 5000  # exceeded by a recurrent layer, step by step, which is then run unwatched
 RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}
 
 
 def fake_tensors():
-    """A context in which tensors have no data; None where this PyTorch has none."""
+    """A context in which tensors have no data, or None if this PyTorch has no such context."""
     try:
         from torch._subclasses import FakeTensorMode
     except ImportError:
         return None
-    return FakeTensorMode(allow_fallback_kernels=False)  # these would compute on zeros
+    return FakeTensorMode(allow_fallback_kernels=False)  # fallback kernels would compute on zeros
 
 
 class Cost:
-    """`elements` of all that operations return, `flops` of products, `random`: operations that draw
+    """`elements`: of all results of operations; `flops`: of products; `random`: operations that draw
     random numbers."""
 
     def __init__(self):
@@ -33,14 +33,15 @@ class Cost:
     def add(self, func, args, result):
         name = str(func).split(".")[1] if "." in str(func) else str(func)
         if RANDOM.match(name):
-            # A dropout that drops nothing is none.
+            # A dropout with probability 0 draws no random numbers.
             if not ("dropout" in name and 0 in [a for a in args[1:2] if not hasattr(a, "shape")]):
                 self.random.append("aten." + name)
         outputs = [t for t in oracle.leaves(result) if isinstance(t, oracle.torch.Tensor)]
         if not outputs:
             return
         size = sum(t.numel() for t in outputs)
-        if size <= 0 and ("convolution" in name or "pool" in name):  # shapes alone allow a convolution of nothing; PyTorch does not
+        # With shapes only, a convolution of nothing is possible. PyTorch itself rejects it.
+        if size <= 0 and ("convolution" in name or "pool" in name):
             self.is_empty = True
         self.elements += size
         tensors = [t for t in oracle.leaves(args) if isinstance(t, oracle.torch.Tensor)]
@@ -58,28 +59,8 @@ class Cost:
             self.flops += 2 * rows * sum(t.numel() for t in tensors[1:] if t.dim() == 2)
 
 
-def pooled(tensor, kernel, stride=(), padding=0, dilation=1, ceil_mode=False):
-    """What max_pool3d returns on tensors without data, where PyTorch cannot tell (1.13)."""
-    def three(value):
-        values = value if isinstance(value, (list, tuple)) else [value]
-        return list(values) * 3 if len(values) == 1 else list(values)
-
-    k, p, d = three(kernel), three(padding), three(dilation)
-    s = three(stride) if isinstance(stride, int) or len(stride) else k
-    shape = list(tensor.shape)
-    for i in range(3):
-        span = shape[i - 3] + 2 * p[i] - d[i] * (k[i] - 1) - 1
-        count = (-(-span // s[i]) if ceil_mode else span // s[i]) + 1
-        if ceil_mode and (count - 1) * s[i] >= shape[i - 3] + p[i]:
-            count -= 1  # a window may not begin beyond the end
-        if count < 1:
-            raise ValueError("nothing is left to be pooled")
-        shape[i - 3] = count
-    return tensor.new_empty(shape), tensor.new_empty(shape, dtype=oracle.torch.int64)
-
-
 class TooMany(Exception):
-    """More operations than it pays to follow one by one."""
+    """There are too many operations to watch one by one."""
 
 
 @contextlib.contextmanager
@@ -89,12 +70,7 @@ def watching(limit=math.inf):
 
     class Watch(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            try:
-                result = func(*args, **(kwargs or {}))
-            except Exception:
-                if limit == math.inf or "max_pool3d_with_indices" not in str(func):
-                    raise
-                result = pooled(*args, **(kwargs or {}))
+            result = func(*args, **(kwargs or {}))
             cost.add(func, args, result)
             cost.operations += 1
             if cost.operations > limit:

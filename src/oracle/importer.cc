@@ -19,7 +19,7 @@ constexpr size_t kMaxFileText = 4u << 20;
 constexpr size_t kMaxMessage = 2000;
 constexpr char kImporter[] = "import_task.py";
 
-/// The three files that an imported task has beside problem.py.
+/// The three files that an imported task has in addition to problem.py.
 bool IsKnownFile(const std::string& name) {
   return name == "func_forward.py" || name == "config_forward.json" || name == "task.json";
 }
@@ -43,7 +43,7 @@ Result<ImportOutcome> ReadImport(const Json& reply) {
   for (const auto& [name, text] : files->items()) {
     if (!IsKnownFile(name) || !text.is_string() ||
         text.get_ref<const std::string&>().size() > kMaxFileText) {
-      return Fail(ErrorCode::kInternal, fmt::format("{} wrote a file that no task has", kImporter));
+      return Fail(ErrorCode::kInternal, fmt::format("{} wrote an unexpected file", kImporter));
     }
     imported.files.emplace_back(name, text.get<std::string>());
   }
@@ -71,7 +71,7 @@ struct Importer::Impl {
   int64_t last_id = 0;
 
   Status EnsureChild();
-  /// nullopt when the child ended or did not answer; `why` says which.
+  /// Returns nullopt if the child ended or did not answer in time; `why` gets the reason.
   Result<std::optional<Json>> Ask(Json request, std::string& why);
 };
 
@@ -88,8 +88,8 @@ Status Importer::Impl::EnsureChild() {
   return {};
 }
 
-/// The child keeps the deadline between its steps; a step that does not end soon after is ended
-/// here.
+/// The child checks the deadline between its steps. If one step runs on after the deadline, this
+/// function ends the child.
 Result<std::optional<Json>> Importer::Impl::Ask(Json request, std::string& why) {
   TRY(EnsureChild());
   const int64_t id = ++last_id;
@@ -100,9 +100,9 @@ Result<std::optional<Json>> Importer::Impl::Ask(Json request, std::string& why) 
   const milliseconds patience = options.deadline * 5 / 4 + milliseconds(2'000);
   TRY_ASSIGN(std::optional<Json> reply, child->ReceiveSoon(id, patience));
   if (reply) return reply;
-  why = child->alive() ? fmt::format("too slow: it did not end within {} s (--seconds)",
+  why = child->alive() ? fmt::format("too slow: it did not finish within {} s (raise --seconds)",
                                      options.deadline.count())
-                       : fmt::format("Python ended while it ran: {}", child->Obituary());
+                       : fmt::format("Python ended while running it: {}", child->ExitReason());
   child.reset();
   return std::optional<Json>();
 }

@@ -1,4 +1,4 @@
-// The oracle of this installation: its script beside the program, its pool in the cache.
+// The oracle of this installation: the installed script, and a case pool in the cache folder.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace cupel::oracle {
 
-/// `python`, `gpu` and `threads` as in Options. PyTorch is not started before a case is asked for
-/// that is not pooled.
+/// `python`, `gpu` and `threads` are as in Options. PyTorch starts only when a requested case is
+/// not in the pool.
 Result<std::unique_ptr<Oracle>> OpenInstalled(
     const std::string& python, std::function<void(const std::string& stage)> progress,
     std::optional<TruthGpu> gpu = {}, int threads = 0);

@@ -35,7 +35,7 @@ Status LoadInChild(TorchChild& child, int64_t id, const task::Task& task,
   TRY_ASSIGN(const std::optional<Json> reply, child.Receive(id));
   std::string why;
   if (!reply) {
-    why = fmt::format("Python ended while loading it: {}", child.Obituary());
+    why = fmt::format("Python ended while loading it: {}", child.ExitReason());
   } else if (reply->contains("failure")) {
     TRY_ASSIGN(why, JsonString(*reply, "failure", "oracle.py"));
   }

@@ -1,4 +1,4 @@
-// How a Python child is told of a task's code, be it oracle.py or baseline.py.
+// Makes a Python child (oracle.py, baseline.py, filter.py) load a task's code.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace cupel::oracle {
 
-/// The name under which the child keeps the task.
+/// The child's name for the task.
 std::string ChildTaskId(const task::Task& task, task::Direction direction);
 
-/// kInvalidArgument when the task has no such direction.
+/// Returns kInvalidArgument if the task does not have the direction.
 Status RequireDirection(const task::Task& task, task::Direction direction);
 
-/// Has the child run the task's code, as request `id`. Code that does not load, or that ends the
-/// child, is kInvalidArgument with what Python said.
+/// Makes the child run the task's code, as request `id`. If the code does not load, or ends the
+/// child, returns kInvalidArgument with Python's message.
 Status LoadInChild(TorchChild& child, int64_t id, const task::Task& task,
                    task::Direction direction);
 

@@ -1,5 +1,5 @@
-# What a child process may take of the machine's memory: a task that is too large ends in an error of
-# its own instead of the machine's. SPDX-License-Identifier: Apache-2.0
+# Limits the memory of a child process, so that a task that is too large fails with an error and does
+# not exhaust the machine. SPDX-License-Identifier: Apache-2.0
 import math
 import re
 import resource
@@ -8,7 +8,7 @@ CGROUP = "/sys/fs/cgroup/memory."
 
 
 def number_in(path, pattern):
-    """The first match in a file of the system's; infinity without one."""
+    """The number in the first match of a system file, or infinity."""
     try:
         with open(path, encoding="ascii") as file:
             match = re.search(pattern, file.read())
@@ -18,10 +18,10 @@ def number_in(path, pattern):
 
 
 def limit_memory(share=0.0, more=0):
-    """For this process from now on: what it has, and a share of what is free or so many bytes."""
+    """Limits this process to its current memory plus `share` of the free memory, or plus `more` bytes."""
     in_group = number_in(CGROUP + "max", r"^(\d+)")
     if in_group < float("inf"):
-        cache = number_in(CGROUP + "stat", r"(?m)^file (\d+)")  # goes where memory is needed
+        cache = number_in(CGROUP + "stat", r"(?m)^file (\d+)")  # the kernel frees it on demand
         taken = number_in(CGROUP + "current", r"^(\d+)") - cache
         in_group = max(0, in_group - taken) if math.isfinite(taken) else in_group
     free = min(1024 * number_in("/proc/meminfo", r"MemAvailable:\s+(\d+)"), in_group)

@@ -19,13 +19,13 @@ using task::Direction;
 using task::Setting;
 using task::Task;
 
-/// Above this the child waits with the next case until the caller is done with this one: memory.
+/// If a case is larger, the child starts the next one only when the caller is done, to save memory.
 constexpr int64_t kMaxPrefetchBytes = 3ll << 29;
-/// What refilling the pool may cost the child at the end of a setting.
+/// The time that the child may spend on refilling the pool at the end of a setting.
 constexpr double kRefillSeconds = 0.3;
 constexpr int kMaxRefills = 32;
 
-/// Seeds of the cases of a user's seed: the same for everybody, different for every setting.
+/// The case seed of a trial under a user's seed: the same on all machines, different per setting.
 uint64_t SeedOfTrial(uint64_t seed, const Task& task, Direction direction, const Setting& setting,
                      Distribution distribution, int trial) {
   Sha256 hash;
@@ -37,14 +37,14 @@ uint64_t SeedOfTrial(uint64_t seed, const Task& task, Direction direction, const
   return std::strtoull(hash.Hex().substr(0, 16).c_str(), nullptr, 16);
 }
 
-/// Where one case of a stream comes from.
+/// The source of one case of a stream.
 struct Slot {
   std::optional<PooledCase> pooled;
   uint64_t seed = 0;
-  std::string tag;  // of the pool: the user's seed and the trial; empty for entropy
+  std::string tag;  // in the pool: the user's seed and the trial; empty for entropy
 };
 
-/// Hands out pooled cases at once and asks the child for the others, one ahead of the caller.
+/// Returns pooled cases at once. Requests the others from the child, one ahead of the caller.
 class CaseStream final : public Oracle::Stream {
  public:
   CaseStream(Client& client, Task task, Direction direction, const Setting& setting,
@@ -60,7 +60,7 @@ class CaseStream final : public Oracle::Stream {
   CaseStream& operator=(const CaseStream&) = delete;
   ~CaseStream() override { Drop(); }
 
-  /// Asks for the first case from `place` on that is not pooled.
+  /// Requests the first case at or after `place` that is not pooled.
   Status AskAhead(size_t place) {
     while (place < slots_.size() && slots_[place].pooled) ++place;
     if (place >= slots_.size()) return {};
@@ -75,7 +75,7 @@ class CaseStream final : public Oracle::Stream {
   }
 
   Result<std::optional<CaseOutcome>> Next() override {
-    client_.CollectForgone(std::chrono::milliseconds(0));
+    client_.CollectAbandoned(std::chrono::milliseconds(0));
     if (next_ >= slots_.size()) return std::optional<CaseOutcome>();
     const size_t place = next_++;
     if (slots_[place].pooled) {
@@ -84,14 +84,14 @@ class CaseStream final : public Oracle::Stream {
       if (auto found = Finish(std::move(pooled.mapping), pooled.digest)) {
         return std::optional<CaseOutcome>(std::move(*found));
       }
-      // Intact and still unreadable: it is computed anew.
+      // The file is intact but unreadable: compute the case again.
     }
     return Compute(place);
   }
 
  private:
   void Drop() {
-    if (asked_) client_.Forgo(*asked_, "");
+    if (asked_) client_.Abandon(*asked_, "");
     asked_.reset();
   }
 
@@ -130,14 +130,14 @@ class CaseStream final : public Oracle::Stream {
     return result;
   }
 
-  /// PyTorch is running: cases for the checks to come cost little now.
+  /// Requests cases for later checks: they cost little while PyTorch is running.
   Status Refill(const Delivery& last) {
     if (!refill_ || static_cast<uint64_t>(last.bytes) > kMaxPooledBytes) return {};
     const int wanted = 2 * static_cast<int>(slots_.size()) - client_.pool().Available(request_.key);
     const int affordable = static_cast<int>(kRefillSeconds / std::max(last.seconds, 1e-3));
     for (int i = 0; i < std::min({wanted, affordable, kMaxRefills}); ++i) {
       TRY_ASSIGN(const Question question, client_.Ask(request_, EntropySeed()));
-      client_.Forgo(question, request_.key);
+      client_.Abandon(question, request_.key);
     }
     return {};
   }
@@ -154,7 +154,7 @@ class CaseStream final : public Oracle::Stream {
   size_t asked_place_ = 0;
 };
 
-/// Of a setting that is known to have no case of the distribution.
+/// The stream of a setting to which the distribution does not apply.
 class NoCase final : public Oracle::Stream {
  public:
   explicit NoCase(std::string why) : why_(std::move(why)) {}
@@ -174,10 +174,10 @@ struct TorchOracle::Impl {
 
 TorchOracle::TorchOracle(Options options) : impl_(new Impl{Client(std::move(options))}) {}
 
-// What the child has nearly finished is worth a moment: it spares the next check PyTorch's start.
-TorchOracle::~TorchOracle() { impl_->client.CollectForgone(std::chrono::milliseconds(300)); }
+// Wait briefly for cases that are nearly finished, so that the next check need not start PyTorch.
+TorchOracle::~TorchOracle() { impl_->client.CollectAbandoned(std::chrono::milliseconds(300)); }
 
-/// Makes the slots of a stream, which the pool may fill.
+/// Makes the slots of a stream; the pool may fill some.
 struct TorchOracle::Slots {
   std::function<std::vector<Slot>(const Request&, Client&)> make;
   bool refill = false;
@@ -222,7 +222,7 @@ Result<std::unique_ptr<Oracle::Stream>> TorchOracle::Open(const Task& task, Dire
     }
     return slots;
   };
-  // Of other distributions one case serves many checks: a second is not worth computing ahead.
+  // For other distributions one case serves many checks, so do not compute more in advance.
   const bool refill = !seed && !fresh && distribution == Distribution::kUsual;
   return Start(task, direction, setting, distribution, {make, refill});
 }

@@ -1,5 +1,5 @@
-// The oracle: a long-lived Python child beside the user's PyTorch that alone runs task code and
-// turns it into cases; and the pool of cases on disk, so that most checks need no PyTorch.
+// The oracle turns tasks into cases. Only its long-lived Python child, with the user's PyTorch,
+// runs task code. It also keeps a pool of cases on disk, so that most checks need no PyTorch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,54 +22,55 @@ namespace cupel::oracle {
 /// A GPU that may compute the truth of large cases (float64_place.py).
 struct TruthGpu {
   int ordinal = 0;
-  std::filesystem::path lock;  // file that says whether the GPU may be used (gpu/gpu_lock.h)
+  std::filesystem::path lock;  // file lock that shares the GPU (gpu/gpu_lock.h)
 };
 
 struct Options {
   std::filesystem::path script;  // oracle.py
   std::string python;           // empty: $CUPEL_PYTHON, then python3 on PATH, then /usr/bin/python3
-  std::filesystem::path cache;  // folder of the case pool; empty switches it off
-  uint64_t cache_bytes = 4ull << 30;  // bound of the pool, least recently used first
-  std::optional<TruthGpu> gpu;        // none: PyTorch's CPU computes everything
-  /// How long a step of the task's reference may take (a draw; the child reports each). 0:
-  /// $CUPEL_ORACLE_SECONDS, else 600 s.
+  std::filesystem::path cache;  // folder of the case pool; empty: no pool
+  uint64_t cache_bytes = 4ull << 30;  // limit of the pool; the least recently used cases go first
+  std::optional<TruthGpu> gpu;        // none: PyTorch computes everything on the CPU
+  /// Time limit of one step of the task's reference, such as a draw (the child reports each step).
+  /// 0: $CUPEL_ORACLE_SECONDS, else 600 s.
   std::chrono::seconds step_deadline{0};
   std::function<void(const std::string&)> progress;  // "starting PyTorch", "computing truth …"
-  int threads = 0;  // of PyTorch on the CPU, where others need some; 0: one for each core
+  int threads = 0;  // PyTorch's CPU threads, if others need some cores; 0: one for each core
 };
 
-/// Why a setting yields no case: the reference itself fails. Data about the task.
+/// Why a setting has no case, usually because the reference fails. This is a fact about the task,
+/// not an error of cupel.
 struct SettingFailure {
-  std::string message;        // the last line of Python's error, and the remedy where one is known
-  bool inapplicable = false;  // nothing is wrong: there is no case of this distribution, and why
-  bool killed = false;  // PyTorch was, from outside: by a system that is out of memory, most likely
+  std::string message;        // the last line of Python's error, and the remedy if one is known
+  bool inapplicable = false;  // not a fault: the distribution does not apply to this setting
+  bool killed = false;        // something killed PyTorch: most likely the system ran out of memory
 };
 
 using task::Distribution;
 
 using CaseOutcome = std::variant<task::Case, SettingFailure>;
 
-/// Where cases come from: PyTorch beside this process (TorchOracle), or another process that asks
-/// its own (serve/remote_oracle.h). Not thread-safe.
+/// The source of cases: a PyTorch child (TorchOracle), or another process with its own oracle
+/// (serve/remote_oracle.h). Not thread-safe.
 class Oracle {
  public:
   virtual ~Oracle() = default;
 
-  /// `count` distinct cases of a setting. Without `seed`: from the secret pool (system entropy,
-  /// each case used a bounded number of times). With `seed`: the same cases every time. `fresh`
-  /// never takes from the pool. Errors: PyTorch missing (kEnvironment, with what to install), task
-  /// code that does not load.
+  /// Returns `count` distinct cases of a setting. Without `seed`, they come from the secret pool
+  /// (system entropy; each case is used a limited number of times). With `seed`, they are the same
+  /// every time. With `fresh`, the pool is not used. Errors: PyTorch is missing (kEnvironment, with
+  /// what to install); the task's code does not load.
   Result<std::vector<CaseOutcome>> Cases(const task::Task& task, task::Direction direction,
                                          const task::Setting& setting, int count,
                                          std::optional<uint64_t> seed, bool fresh = false);
 
-  /// Cases one at a time, so that large ones need not be held together: begins computing in the
-  /// child, which goes on while the caller judges; Next() hands them over in order. A stream must
-  /// not outlive its Oracle.
+  /// Returns cases one at a time and in order, so that large cases need not be in memory together.
+  /// The child computes the next case while the caller judges. A stream must not outlive its
+  /// Oracle.
   class Stream {
    public:
     virtual ~Stream() = default;
-    /// The next case, or nullopt after the last. A SettingFailure is the last.
+    /// Returns the next case, or nullopt after the last. The stream ends after a SettingFailure.
     virtual Result<std::optional<CaseOutcome>> Next() = 0;
   };
   virtual Result<std::unique_ptr<Stream>> Open(const task::Task& task, task::Direction direction,
@@ -82,7 +83,7 @@ class Oracle {
     return Open(task, direction, setting, count, seed, fresh, Distribution::kUsual);
   }
 
-  /// The cases of exactly these seeds, which a verdict lists (Case::seed), in their order.
+  /// Streams the cases of exactly these seeds (Case::seed, as a verdict lists them), in this order.
   virtual Result<std::unique_ptr<Stream>> OpenSeeds(const task::Task& task,
                                                     task::Direction direction,
                                                     const task::Setting& setting,
@@ -94,7 +95,7 @@ class Oracle {
     return OpenSeeds(task, direction, setting, seeds, Distribution::kUsual);
   }
 
-  /// Warnings about the task that were met (dropped config keys …), once each.
+  /// Warnings about tasks so far (such as dropped config keys), each listed once.
   virtual const std::vector<std::string>& warnings() const = 0;
 };
 

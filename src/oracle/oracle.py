@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-# The oracle: the child process beside the user's PyTorch that alone runs task code. It reduces a task
-# (forward, backward, KernelBench problem) to cases: the positional arguments of the function to be
-# written, PyTorch's own answer, the float64 truth, and the error scale E (docs/formats/case.md).
-# Protocol: one JSON object a line on stdin and stdout; cases go through files in a private folder.
-# Works with PyTorch 1.13 and 2.x; needs nothing but PyTorch (and what the task itself imports).
+# The oracle: the only process that runs task code to make cases. It is a child of cupel and uses the
+# user's PyTorch. It reduces a task (forward, backward, KernelBench problem) to cases: the positional
+# arguments of the function to write, PyTorch's own result, the float64 truth, and the error scale E
+# (docs/formats/case.md). Protocol: one JSON object per line on stdin and stdout; cases are files in a
+# private folder. Works with PyTorch 2.4 and later; needs only PyTorch and the task's own imports.
 # SPDX-License-Identifier: Apache-2.0
 import concurrent.futures
 import contextlib
@@ -25,25 +25,25 @@ import threading
 import time
 import traceback
 
-# Set by use(), in serve() after the protocol's descriptors are out of the task's reach.
+# Set by use(). serve() calls it only when task code can no longer reach the protocol's descriptors.
 torch = cuda_on_cpu = float64_place = memory_limit = None
 
-SHARE_OF_MEMORY = 0.5  # of what is free, where no GPU computes: a case is written beside what it is made of
-TOO_LARGE = ("it needs more memory than half of what is free here; smaller sizes need less: those that "
-             "task.json names (emulator_forward), or that cupel task import finds for a problem file")
+SHARE_OF_MEMORY = 0.5  # of the free memory, without a GPU: the case file needs as much as its tensors
+TOO_LARGE = ("it needs more than half of the free memory; use smaller sizes: those in task.json "
+             "(emulator_forward), or those that cupel task import finds for a problem file")
 
-MAX_GRADIENTS = 16  # tuples of sentinels tried for backward_fn's result
+MAX_GRADIENTS = 16  # sizes of sentinel tuples tried for backward_fn's result
 SCALE_DRAWS = 8  # draws pooled for E, fewer for huge outputs
-STEADY_ATTEMPTS = 8  # draws that a backward case may take until no gradient hangs on rounding
-MOVE, MOVES = 2.0 ** -22, 2  # what inputs are moved by to see that, relative; how often
-UNEVEN = 1 / 16  # of the largest change: what the two directions may differ by
-NOTHING = 2.0 ** -40  # of the largest gradient: a change that is float64's own rounding
+STEADY_ATTEMPTS = 8  # draws of a backward case, until no gradient depends on rounding
+MOVE, MOVES = 2.0 ** -22, 2  # to detect that: the relative change of the inputs, and the number of tries
+UNEVEN = 1 / 16  # of the largest change: how much the two directions may differ
+NOTHING = 2.0 ** -40  # of the largest gradient: smaller changes are float64's own rounding
 HASH_CHUNK = 16 << 20  # docs/formats/case.md: digest of digests
 HASHED_BYTES = 96 << 20  # larger cases are never pooled: their description identifies them
 
 
 class TaskError(Exception):
-    """The task's own code is at fault, or it cannot be a task; str() says why."""
+    """The task's own code fails, or it cannot be a task. str() says why."""
 
 
 # --- values ---------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def unchanged(value):
 
 
 def as_on_device(tensor):
-    """Strides as `.to("cuda")` would leave them: dense ones are kept, others become contiguous."""
+    """Gives the tensor the strides that `.to("cuda")` gives: keeps dense ones, else contiguous."""
     return tensor if tensor.is_contiguous() else tensor.clone(memory_format=torch.preserve_format)
 
 
@@ -88,20 +88,19 @@ def cloned(value):
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
-def coins(tensor, generator):
-    """0 or 1 for each element of the tensor, as float64 beside it; bernoulli_ takes ten times as
-    long."""
+def random_bits(tensor, generator):
+    """0 or 1 for each element of the tensor, as float64 on its device. bernoulli_ is ten times slower."""
     count = tensor.numel()
     octets = torch.empty(-(-count // 8), dtype=torch.uint8).random_(0, 256, generator=generator)
     masks = torch.tensor([1 << bit for bit in range(8)], dtype=torch.uint8)
-    octets, masks = (float64_place.beside(t, tensor) for t in (octets, masks))
+    octets, masks = (float64_place.to_place_of(t, tensor) for t in (octets, masks))
     bits = octets.unsqueeze(1).bitwise_and(masks).ne(0)
     return bits.reshape(-1)[:count].to(torch.float64).reshape(tensor.shape)
 
 
 class Noise:
-    """Moves each element by a relative 4u of its own type, or by `relative`; the signs are random and,
-    with direction -1, the opposite of those with 1."""
+    """Moves each element by a relative 4u of its own type, or by `relative`, with random signs. With
+    direction -1, the signs are the opposite of those with 1."""
 
     def __init__(self, seed, direction=1, relative=None):
         self.generator, self.direction, self.relative = torch.Generator(), direction, relative
@@ -109,12 +108,12 @@ class Noise:
 
     def factors(self, tensor, dtype):
         step = self.direction * (self.relative or 4 * roundoff(dtype))
-        return coins(tensor, self.generator).mul_(2 * step).add_(1 - step)
+        return random_bits(tensor, self.generator).mul_(2 * step).add_(1 - step)
 
 
 def to_double(value, noise=None, place=None):
-    """A float64 copy at the place, perturbed by `noise`: a Noise (2^-22 for float32), or a function of
-    the float64 tensor."""
+    """A float64 copy at `place`, perturbed by `noise`: a Noise (2^-22 for float32) or a function of the
+    float64 tensor."""
     if not isinstance(value, torch.Tensor):
         return value
     value = (place or float64_place.CPU).put(value.detach())
@@ -133,8 +132,8 @@ def to_double(value, noise=None, place=None):
 
 @contextlib.contextmanager
 def in_float64():
-    """Casts to, and tensors made in, float32, float16 and bfloat16 become float64, so that code which
-    says `x.float()` still computes the truth."""
+    """Turns casts to float32, float16 and bfloat16, and new tensors of these types, into float64. Code
+    with `x.float()` then still computes the truth."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     low = (torch.float32, torch.float16, torch.bfloat16)
@@ -178,53 +177,6 @@ def in_float64():
 # --- task code ------------------------------------------------------------------------------------
 
 
-def supply_newer_functions():
-    """Published tasks use nn.RMSNorm and F.rms_norm (PyTorch 2.4) and F.scaled_dot_product_attention
-    (PyTorch 2.0)."""
-    def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None):
-        scale = query.size(-1) ** -0.5 if scale is None else scale
-        weight = (query @ key.transpose(-2, -1)) * scale
-        if is_causal:
-            mask = torch.ones(query.size(-2), key.size(-2), dtype=torch.bool).tril()
-            weight = weight.masked_fill(~mask, -math.inf)
-        elif attn_mask is not None and attn_mask.dtype == torch.bool:
-            weight = weight.masked_fill(~attn_mask, -math.inf)
-        elif attn_mask is not None:
-            weight = weight + attn_mask
-        weight = torch.softmax(weight, dim=-1)
-        return torch.nn.functional.dropout(weight, dropout_p) @ value
-
-    def rms_norm(x, normalized_shape, weight=None, eps=None):
-        dims = tuple(range(-len(normalized_shape), 0))
-        eps = torch.finfo(x.dtype).eps if eps is None else eps
-        y = x * torch.rsqrt(x.pow(2).mean(dims, keepdim=True) + eps)
-        return y if weight is None else y * weight
-
-    class RMSNorm(torch.nn.Module):
-        def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None,
-                     dtype=None):
-            super().__init__()
-            if isinstance(normalized_shape, int):
-                normalized_shape = (normalized_shape,)
-            self.normalized_shape, self.eps = tuple(normalized_shape), eps
-            self.elementwise_affine = elementwise_affine
-            weight = None
-            if elementwise_affine:
-                weight = torch.nn.Parameter(
-                    torch.ones(self.normalized_shape, device=device, dtype=dtype))
-            self.register_parameter("weight", weight)
-
-        def forward(self, x):
-            return rms_norm(x, self.normalized_shape, self.weight, self.eps)
-
-    if not hasattr(torch.nn, "RMSNorm"):
-        torch.nn.RMSNorm = RMSNorm
-    if not hasattr(torch.nn.functional, "rms_norm"):
-        torch.nn.functional.rms_norm = rms_norm
-    if not hasattr(torch.nn.functional, "scaled_dot_product_attention"):
-        torch.nn.functional.scaled_dot_product_attention = attention
-
-
 def load_module(path):
     name = "cupel_task_" + hashlib.sha256(path.encode()).hexdigest()[:16]
     spec = importlib.util.spec_from_file_location(name, path)
@@ -243,7 +195,7 @@ def load_module(path):
 
 
 def accepted_keys(function, values):
-    """Splits keyword arguments into those that the signature takes and the names of the others."""
+    """(keyword arguments that the signature accepts, names of the others)."""
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind == p.VAR_KEYWORD for p in parameters):
         return dict(values), []
@@ -277,39 +229,39 @@ def no_random_numbers():
     yield
     if randomness() != before:
         raise TaskError("the reference draws random numbers (dropout in train mode, torch.randn …), "
-                        "so no answer is the right one; it cannot be a task")
+                        "so it has no single correct result; it cannot be a task")
 
 
 def output_list(result):
-    """(outputs, is_tuple); checks that they are tensors or None."""
+    """(outputs, is_tuple). Raises TaskError unless all outputs are tensors or None."""
     many = isinstance(result, (list, tuple))
     outputs = list(result) if many else [result]
     for output in outputs:
         if output is not None and not isinstance(output, torch.Tensor):
-            raise TaskError("the reference returns a %s where a tensor or a flat tuple of tensors is "
-                            "wanted" % type(output).__name__)
+            raise TaskError("the reference returns a %s; it must return a tensor or a flat tuple of "
+                            "tensors" % type(output).__name__)
     if not any(isinstance(o, torch.Tensor) for o in outputs):
         raise TaskError("the reference returns no tensor")
     return outputs, many
 
 
 class Draw:
-    """One call of the function: what goes in (`args`), and both answers. Drawn without `answer` it
-    may know its inputs alone; they are the same."""
-    args = ()  # what the candidate is called with
+    """One call of the function: its arguments (`args`), and both results. Without `answer`, it may have
+    only the inputs, which are the same."""
+    args = ()  # the candidate's arguments
     names = ()  # of the outputs
-    outputs = ()  # where they are known from the start
+    outputs = ()  # if they are already known after the draw
     is_tuple = False
 
     def __init__(self):
-        self.copies = {}  # of the call's tensors, where truth is computed: by identity
+        self.copies = {}  # of the call's tensors where the truth is computed, by id()
 
     def reference(self):
-        """List of tensors or None, as PyTorch computes them."""
+        """List of tensors or None: PyTorch's own results."""
         raise NotImplementedError
 
     def truth(self, noise=None):
-        """The same in float64, optionally with perturbed inputs, wherever that is done."""
+        """The results in float64, optionally of perturbed inputs."""
         tensors = [v for v in leaves((self.args, self.outputs)) if isinstance(v, torch.Tensor)]
         place = float64_place.place_for(sum(t.numel() for t in tensors))
         with place.work():
@@ -319,7 +271,8 @@ class Draw:
         raise NotImplementedError
 
     def doubles(self, values, noise, place):
-        """What is put on a GPU stays there for the next truth: sending it takes longer than most do."""
+        """Float64 copies of the values. Copies on a GPU are kept for the next truth, because the transfer
+        takes longer than most computations."""
         def double(value):
             if place is float64_place.CPU or not isinstance(value, torch.Tensor):
                 return to_double(value, noise)
@@ -330,7 +283,7 @@ class Draw:
 
 
 class ForwardDraw(Draw):
-    """robust-kbench forward: what Model.forward calls `fn` with."""
+    """robust-kbench forward: the arguments that Model.forward passes to `fn`."""
 
     def __init__(self, task, init, inputs, answer=True):
         super().__init__()
@@ -377,7 +330,7 @@ class ForwardDraw(Draw):
 
 
 class Context:
-    """Stands in for the ctx that autograd gives to Function.forward and Function.backward."""
+    """A replacement for the ctx that autograd passes to Function.forward and Function.backward."""
 
     def __init__(self, count):
         self.saved_tensors = ()
@@ -404,15 +357,15 @@ class Context:
 
 
 class Sentinel:
-    """Stands for one result of backward_fn, to see where `backward` puts it."""
+    """A placeholder for one result of backward_fn, to find where `backward` returns it."""
 
 
 class Captured(BaseException):
-    """Leaves Model.forward once its call of fn is known."""
+    """Ends Model.forward once its call of fn is known."""
 
 
 class BackwardDraw(Draw):
-    """robust-kbench backward: what AutogradFunction.backward calls backward_fn with."""
+    """robust-kbench backward: the arguments that AutogradFunction.backward passes to backward_fn."""
 
     def __init__(self, task, init, inputs, answer=True):
         super().__init__()
@@ -450,17 +403,15 @@ class BackwardDraw(Draw):
     def run_forward(self, autograd, context):
         args = tree_map(detached, self.inputs)
         with torch.no_grad(), no_random_numbers():
-            setup = getattr(autograd, "setup_context", None)
-            base = getattr(torch.autograd.Function, "setup_context", None)
-            if setup is not None and setup is not base:
+            if autograd.setup_context is not torch.autograd.Function.setup_context:
                 output = autograd.forward(*args)
-                setup(context, args, output)
+                autograd.setup_context(context, args, output)
                 return output
             return autograd.forward(context, *args)
 
     def capture_backward(self, autograd, context):
-        """Lets backward_fn return one sentinel, then tuples of them, until backward can use it;
-        returns, for each result of backward_fn, the index of the input it is the gradient of."""
+        """Makes backward_fn return one sentinel, then tuples of sentinels, until backward accepts them.
+        Returns, for each result of backward_fn, the index of the input whose gradient it is."""
         error = None
         grads = self.grads if self.many else self.grads[:1]
         before = autograd.backward_fn if hasattr(autograd, "backward_fn") else None
@@ -480,7 +431,7 @@ class BackwardDraw(Draw):
                     result = autograd.backward(context, *grads)
             except TaskError:
                 raise
-            except Exception as e:  # the wrong number of sentinels, or a task that computes on
+            except Exception as e:  # the wrong number of sentinels, or a task that computes with
                 error = e           # backward_fn's results
                 continue
             finally:
@@ -499,15 +450,15 @@ class BackwardDraw(Draw):
             if all(p is None for p in places):
                 raise TaskError("backward does not return what backward_fn computes")
             return places
-        raise TaskError("backward cannot use any number of results of backward_fn up to %d (%s)" %
+        raise TaskError("cannot find the number of results of backward_fn: none up to %d works (%s)" %
                         (MAX_GRADIENTS, error))
 
     def gradients(self, inputs, grads):
-        """autograd's answer for the wanted inputs."""
+        """autograd's gradients of the wanted inputs."""
         inputs = list(inputs)
         for i in {i for i in self.wanted if i is not None}:
             if not is_float(inputs[i]):
-                raise TaskError("backward returns a gradient for input %d, which is no floating-point "
+                raise TaskError("backward returns a gradient for input %d, which is not a floating-point "
                                 "tensor" % i)
             inputs[i] = inputs[i].detach().requires_grad_(True)
         with torch.enable_grad():
@@ -516,7 +467,7 @@ class BackwardDraw(Draw):
             pairs = [(o, g) for o, g in zip(outputs, grads) if g is not None and o.requires_grad]
             order = sorted({i for i in self.wanted if i is not None})
             if not pairs:
-                raise TaskError("no output of forward_fn depends on an input whose gradient is asked")
+                raise TaskError("no output of forward_fn depends on an input that needs a gradient")
             found = torch.autograd.grad([o for o, _ in pairs], [inputs[i] for i in order],
                                         [g for _, g in pairs], allow_unused=True)
         by_input = {i: torch.zeros_like(inputs[i]) if g is None else g.detach()
@@ -543,7 +494,7 @@ def loose_tensors(model):
 
     def visit(container, key, value, name, depth=0):
         if isinstance(value, torch.Tensor):
-            if id(value) in passed:  # nn.LSTM and others list their parameters once more
+            if id(value) in passed:  # nn.LSTM and others list their parameters a second time
                 return
             found.append((name, value, lambda t: container.__setitem__(key, t)))
         elif isinstance(value, torch.nn.Module) and not any(value is m for m in registered):
@@ -571,8 +522,8 @@ def loose_tensors(model):
 
 
 class ProblemDraw(Draw):
-    """KernelBench: arguments are the inputs, then parameters and buffers in state_dict order. The
-    module runs in train mode unless the problem itself says otherwise."""
+    """KernelBench: the arguments are the inputs, then parameters and buffers in state_dict order. The
+    module runs in train mode unless the problem itself changes the mode."""
 
     def __init__(self, task, seed, answer=True):
         super().__init__()
@@ -595,8 +546,8 @@ class ProblemDraw(Draw):
             task.checked = True
 
     def check_loose(self, task, seed):
-        """Tensors outside state_dict are harmless when every construction makes the same ones
-        (masks, tables) or when the output does not depend on them."""
+        """Tensors outside state_dict are allowed if every construction makes the same ones (masks,
+        tables), or if the output does not depend on them."""
         mine = loose_tensors(self.model)
         if not mine:
             return
@@ -610,7 +561,7 @@ class ProblemDraw(Draw):
         names = ", ".join(name for name, _, _ in mine[:4])
         if not differing:
             task.warn("the model keeps tensors outside state_dict (%s); they are the same at every "
-                      "construction, so they count as constants and are not passed" % names)
+                      "construction, so cupel treats them as constants and does not pass them" % names)
             return
         changed = copy.deepcopy(self.model)
         for name, _, put in loose_tensors(changed):
@@ -623,7 +574,7 @@ class ProblemDraw(Draw):
         names = ", ".join(sorted(differing)[:4])
         if not same:
             raise TaskError("the model keeps random tensors outside state_dict (%s) and its output "
-                            "depends on them; a kernel cannot be given them, so it cannot be a task"
+                            "depends on them; a kernel cannot get them, so it cannot be a task"
                             % names)
         task.warn("the model keeps random tensors outside state_dict (%s); the output does not depend "
                   "on them" % names)
@@ -640,7 +591,7 @@ class ProblemDraw(Draw):
                 if tensor.is_floating_point() and callable(noise):
                     tensor.data = noise(tensor.data)
                 elif tensor.is_floating_point():
-                    # The parameter is float64 by now; what it was decides how much to perturb.
+                    # The parameter is float64 now; its original type decides how much to perturb it.
                     tensor.data = perturb_as_float32(tensor.data, noise)
         inputs = self.doubles(self.inputs, noise, place)
         with torch.no_grad(), place.reference(), in_float64():
@@ -657,7 +608,7 @@ class Task:
         self.name, self.hash = request["name"], request["hash"]
         self.is_problem = request["format"] == "kernelbench"
         self.warnings, self.checked = [], False
-        self.on_cpu = False  # a GPU cannot compute its truth
+        self.on_cpu = False  # True if the GPU cannot compute its truth
         self.scales = {}
         self.spread = unchanged
         self.module = load_module(self.path)
@@ -667,7 +618,7 @@ class Task:
             return
         parameter = inspect.signature(self.model_class.forward).parameters.get("fn")
         if parameter is None:
-            raise TaskError("%s: Model.forward takes no `fn`, the function to be replaced" % self.path)
+            raise TaskError("%s: Model.forward has no parameter `fn`, the function to replace" % self.path)
         self.function = parameter.default
         if not callable(self.function):
             self.function = self.need("forward_fn", "forward_fn, the reference")
@@ -676,7 +627,7 @@ class Task:
 
     def need(self, name, what):
         if not hasattr(self.module, name):
-            raise TaskError("%s lacks %s" % (self.path, what))
+            raise TaskError("%s does not define %s" % (self.path, what))
         return getattr(self.module, name)
 
     def warn(self, message):
@@ -684,16 +635,16 @@ class Task:
             self.warnings.append(message)
 
     def build(self, init, inputs):
-        """(model, arguments) of a folder task. One stream of random numbers, so that the weights do
-        not repeat the inputs."""
+        """(model, arguments) of a folder task. Both use one stream of random numbers, so that the weights
+        do not repeat the inputs."""
         init_kept, init_dropped = accepted_keys(self.model_class.__init__, init)
         inputs_kept, inputs_dropped = accepted_keys(self.get_inputs, inputs)
         for key in init_dropped:
-            if key not in inputs_kept:  # a shared key counts for whoever takes it
-                self.warn("the configuration gives %r, which Model does not take; dropped" % key)
+            if key not in inputs_kept:  # a shared key may be accepted by only one of them
+                self.warn("the configuration has %r, which Model does not accept; ignored" % key)
         for key in inputs_dropped:
             if key not in init_kept:
-                self.warn("the configuration gives %r, which get_inputs does not take; dropped" % key)
+                self.warn("the configuration has %r, which get_inputs does not accept; ignored" % key)
         arguments = self.get_inputs(**inputs_kept)
         if not isinstance(arguments, (list, tuple)):
             arguments = [arguments]
@@ -730,8 +681,8 @@ class Task:
 
 
 def squares(a, b=None):
-    """(sum of squares of a-b over finite elements, their number, the largest), in chunks to bound
-    memory."""
+    """(sum of squares of a-b over finite elements, their number, the largest magnitude). Works in chunks
+    to limit memory."""
     a = a.detach().reshape(-1)
     b = None if b is None else b.detach().reshape(-1)
     place = float64_place.place_of(a, b)
@@ -754,25 +705,25 @@ def squares(a, b=None):
     return total, count, largest
 
 
-PEAK_SHARE = 32  # the largest of PyTorch's own errors may be exceeded fourfold: 128 E / 32
+PEAK_SHARE = 32  # a kernel may exceed the largest of PyTorch's own errors fourfold: 128 E / 32
 
 
 def float32_share(draw):
-    """Inputs are perturbed by 4u of their own types; this much of it is 4u of float32."""
+    """Inputs are perturbed by 4u of their own types. Returns 4u of float32 as a share of that."""
     types = {v.dtype for v in leaves(draw.args) if is_float(v)}
     return min([1.0] + [roundoff(torch.float32) / roundoff(t) for t in types])
 
 
 def least_error(dtype):
-    """What E is at least, as a share of the output's scale: 4u. Half of u for 16-bit types, whose
-    kernels compute in float32 and round once; 4u of theirs would let 8-bit floats pass."""
+    """The lower limit of E as a share of the output's scale: 4u. For 16-bit types u/2, because their
+    kernels compute in float32 and round once; 4u of 16-bit types would accept 8-bit floats."""
     u = roundoff(dtype)
     return 4 * u if u <= roundoff(torch.float32) else u / 2
 
 
-def hangs_on_rounding(draw, truth, seed, move=MOVE):
-    """True when a gradient hangs on the side of a kink (ReLU's zero, the larger of two) that the inputs
-    lie on by no more than rounding: moved one way and the other, they change it unequally."""
+def depends_on_rounding(draw, truth, seed, move=MOVE):
+    """True if the inputs lie within rounding of a kink (ReLU's zero, the larger of two values) and a
+    gradient depends on the side: moving the inputs in opposite directions changes it unequally."""
     if not isinstance(draw, BackwardDraw):
         return False
     for signs in range(seed, seed + MOVES):
@@ -794,24 +745,24 @@ def is_uneven(truth, moved, opposite):
 
 
 def steady_draw(task, seed, init, inputs):
-    """(draw, truth) of the seed, or of the first that follows from it whose gradients do not hang on
-    rounding; honest kernels, which add up in another order, could differ there."""
+    """(draw, truth) of the seed, or of the first seed derived from it whose gradients do not depend on
+    rounding. Correct kernels that sum in another order could differ on the others."""
     for attempt in range(STEADY_ATTEMPTS):
         draw = task.draw(seed, init, inputs)
         truth = draw.truth()
-        if not hangs_on_rounding(draw, truth, seed):
+        if not depends_on_rounding(draw, truth, seed):
             return draw, truth
         seed = seed_from("steadier draw|%d|%d" % (seed, attempt))
-    task.warn("in each of %d draws a gradient hangs on the sign of a number that is zero but for rounding "
-              "(ReLU, a maximum): an honest kernel may differ there" % STEADY_ATTEMPTS)
+    task.warn("in each of %d draws a gradient depends on the sign of a number that is zero except for "
+              "rounding (ReLU, a maximum): a correct kernel may differ there" % STEADY_ATTEMPTS)
     return draw, truth
 
 
 def error_scales(task, init, inputs, report):
-    """E of each output (docs/judging.md), from draws of its own so that it does not vary with the
-    trials: max of PyTorch's pooled RMS error, the RMS effect of perturbed inputs, as if these were
-    float32, the least error, and a share of the largest of all these. Then, as many again, the second
-    term alone: the conditioning."""
+    """E of each output (docs/judging.md), from separate draws so that it does not vary with the trials.
+    E is the maximum of: PyTorch's pooled RMS error, the RMS effect of perturbed inputs (as if they were
+    float32), the least error, and a share of the largest of all these. The returned list then has the
+    second term of each output, the conditioning."""
     key = json.dumps([init, inputs], sort_keys=True)
     if key in task.scales:
         return task.scales[key]
@@ -819,9 +770,9 @@ def error_scales(task, init, inputs, report):
     while i < draws:
         seed = seed_from("error scale|%s|%s|%d" % (task.hash, key, i))
         draw, truth = steady_draw(task, seed, init, inputs)
-        reference, shaken = draw.reference(), draw.truth(Noise(seed))
+        reference, perturbed = draw.reference(), draw.truth(Noise(seed))
         sums = sums or [[0.0] * 9 for _ in reference]
-        for s, r, t, p in zip(sums, reference, truth, shaken):
+        for s, r, t, p in zip(sums, reference, truth, perturbed):
             if r is None or not r.is_floating_point():
                 continue
             for j, (a, b) in enumerate(((r, t), (p, t), (t, None))):
@@ -839,21 +790,21 @@ def error_scales(task, init, inputs, report):
             scales.append(0.0)
             conditions.append(0.0)
             continue
-        own, shaken, size = (math.sqrt(s[j] / s[j + 1]) if s[j + 1] else 0.0 for j in (0, 3, 6))
+        own, perturbed, size = (math.sqrt(s[j] / s[j + 1]) if s[j + 1] else 0.0 for j in (0, 3, 6))
         share, least = float32_share(draw), least_error(r.dtype)
-        shaken *= share
+        perturbed *= share
         peak = max(s[2], share * s[5], least * s[8])
-        scales.append(max(own, shaken, least * size, peak / PEAK_SHARE))
-        conditions.append(shaken)
-        if own > 2048 * roundoff(r.dtype) * size and own > shaken:
-            task.warn("PyTorch's own answer is %.1g off the float64 truth (relative %.1g); the "
+        scales.append(max(own, perturbed, least * size, peak / PEAK_SHARE))
+        conditions.append(perturbed)
+        if own > 2048 * roundoff(r.dtype) * size and own > perturbed:
+            task.warn("PyTorch's own result differs from the float64 truth by %.1g (relative %.1g); the "
                       "tolerance follows it" % (own, own / size if size else math.inf))
     task.scales[key] = (scales + conditions, draws)
     return task.scales[key]
 
 
 def enough_draws(outputs):
-    """8; fewer when the outputs are so large that one draw holds a good sample."""
+    """SCALE_DRAWS, or fewer if the outputs are so large that one draw is a good sample."""
     sizes = [o.numel() for o in outputs if o is not None and o.is_floating_point()]
     total = sum(sizes)
     if not sizes or SCALE_DRAWS * total <= 1 << 24 or min(sizes) < 1 << 11:
@@ -873,17 +824,16 @@ DTYPES = {  # torch name -> (safetensors name, bytes)
 def dtype_name(dtype):
     name = str(dtype).replace("torch.", "")
     if name not in DTYPES:
-        raise TaskError("a tensor of type %s, which kernels are not judged on" % name)
+        raise TaskError("a tensor has type %s, which cupel does not support" % name)
     return name
 
 
 def storage_bytes(tensor):
-    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
-    return storage.nbytes()
+    return tensor.untyped_storage().nbytes()
 
 
 class CaseFile:
-    """Lays out a case: safetensors, with the case's description in __metadata__."""
+    """Writes a case: a safetensors file with the case's description in __metadata__."""
 
     def __init__(self):
         self.tensors = []  # (name, flat tensor, shape)
@@ -892,7 +842,7 @@ class CaseFile:
         self.tensors.append((name, tensor, list(shape)))
 
     def value(self, v):
-        """Describes one argument; tensors go in as whole storages so that strides survive."""
+        """Describes one argument. Stores whole storages of tensors, to keep their strides."""
         if v is None:
             return {"kind": "none"}
         if isinstance(v, bool):
@@ -909,14 +859,14 @@ class CaseFile:
             return self.tensor_argument(v)
         if hasattr(v, "item") and getattr(v, "shape", None) == ():  # numpy scalars
             return self.value(v.item())
-        raise TaskError("an argument is a %s; only tensors, None, numbers, strings and tuples can be "
-                        "passed to a kernel" % type(v).__name__)
+        raise TaskError("an argument is a %s; a kernel can only get tensors, None, numbers, strings and "
+                        "tuples" % type(v).__name__)
 
     def tensor_argument(self, t):
         if t.layout != torch.strided or t.device.type != "cpu":
-            raise TaskError("an argument is a %s tensor on %s; only dense CPU tensors can be cases" %
+            raise TaskError("an argument is a %s tensor on %s; cases support dense CPU tensors only" %
                             (t.layout, t.device))
-        if getattr(t, "is_conj", lambda: False)() or getattr(t, "is_neg", lambda: False)():
+        if t.is_conj() or t.is_neg():
             t = t.clone()
         name = "storage.%d" % len(self.tensors)
         flat, strides, offset = t.detach(), list(t.stride()), t.storage_offset()
@@ -934,7 +884,7 @@ class CaseFile:
         if reference is None:
             return {"name": name, "none": True}
         if truth is None or truth.shape != reference.shape:
-            raise TaskError("%s: the float64 run gives another shape than the reference" % name)
+            raise TaskError("%s: the float64 run and the reference give different shapes" % name)
         exact = not reference.is_floating_point()
         with float64_place.place_of(truth).work():
             truth = truth.to(reference.dtype if exact else torch.float64).cpu()
@@ -947,7 +897,8 @@ class CaseFile:
                 "conditioning": conditioning, **keys}
 
     def write(self, folders, name, description):
-        """Returns (path, bytes, digest). Widest types first: everything is then aligned, no holes."""
+        """Returns (path, bytes, digest). Widest types come first, so that all data is aligned without
+        holes."""
         self.tensors.sort(key=lambda t: -DTYPES[dtype_name(t[1].dtype)][1])
         header, offset = {"__metadata__": {"cupel.case": json.dumps(description, allow_nan=False)}}, 0
         for key, flat, shape in self.tensors:
@@ -964,7 +915,7 @@ class CaseFile:
             for key, flat, _ in self.tensors:
                 bytes_ = flat.numel() * flat.element_size()
                 if bytes_:
-                    flat = flat.contiguous()  # alive while its memory is read
+                    flat = flat.contiguous()  # keeps its memory alive while it is read
                     memory = (ctypes.c_char * bytes_).from_address(flat.data_ptr())
                     write_at(fd, memory, start + header[key]["data_offsets"][0])
             if size > HASHED_BYTES:
@@ -977,7 +928,7 @@ class CaseFile:
 
 
 def write_at(fd, memory, offset):
-    """Writing copies without the page faults of a mapping."""
+    """Writes at an offset. pwrite avoids the page faults of a mapping."""
     view = memoryview(memory).cast("B")
     try:
         done = 0
@@ -989,7 +940,8 @@ def write_at(fd, memory, offset):
 
 
 def allocate(folders, name, size):
-    """The first folder with room wins; space is reserved, since a full tmpfs kills by SIGBUS."""
+    """Creates the file in the first folder with enough space. Reserves the space, because writing to a
+    full tmpfs raises SIGBUS."""
     error = None
     for folder in folders:
         path = os.path.join(folder, name)
@@ -1056,7 +1008,7 @@ def write_case(task, request, folders, name, draw, reference, truth, scales):
 
 
 def describe(error, task_path):
-    """The last line of a Python error, with the place in the task's own code."""
+    """The last line of a Python error, with its place in the task's own code."""
     if isinstance(error, TaskError):
         return str(error)
     text = traceback.format_exception_only(type(error), error)[-1].strip()
@@ -1071,11 +1023,11 @@ def describe(error, task_path):
         if os.path.abspath(file).startswith(folder + os.sep) and os.path.exists(file):
             place = "%s:%d: " % (os.path.basename(file), line)
     if isinstance(error, ModuleNotFoundError):
-        text += " (install it beside PyTorch, or set CUPEL_PYTHON to a Python that has it)"
+        text += " (install it next to PyTorch, or set CUPEL_PYTHON to a Python that has it)"
     return (place + text)[:2000]
 
 
-def tell(channel, message):
+def send_line(channel, message):
     channel.write(json.dumps(message) + "\n")
     channel.flush()
 
@@ -1086,14 +1038,14 @@ class Server:
         self.place = float64_place.CPU
 
     def send(self, message):
-        tell(self.channel, message)
+        send_line(self.channel, message)
 
     def loading(self):
-        """Within it a task's file is executed."""
+        """The context in which a task's file is executed."""
         return cuda_on_cpu.OnCpu()
 
     def answer(self, request, report):
-        """The reply to a request. baseline.py answers others."""
+        """Returns the reply to a request. baseline.py's server handles other requests."""
         if request["op"] == "load":
             with self.loading():
                 self.tasks[request["task"]] = Task(request)
@@ -1109,7 +1061,7 @@ class Server:
         return {"failure": "unknown request %r" % request["op"]}
 
     def case(self, task, request, report):
-        if self.place is float64_place.CPU:  # a GPU's driver counts what it maps, too
+        if self.place is float64_place.CPU:  # the limit would also count a GPU driver's mappings
             memory_limit.limit_memory(share=SHARE_OF_MEMORY)
         make = make_case
         if request.get("distribution", "usual") != "usual":
@@ -1123,7 +1075,7 @@ class Server:
             except float64_place.Trouble as trouble:
                 task.on_cpu = trouble.lasting
                 report("computing truth on the CPU: %s" % trouble)
-            self.place.release()  # of what the failure held
+            self.place.release()  # free what the failed attempt used
 
     def handle(self, request):
         identity = request.get("id")
@@ -1141,7 +1093,8 @@ class Server:
 
 
 def read_requests(stream, requests, folders):
-    """Runs in a thread: when cupel goes away the pipe ends, and so do we, whatever the task does."""
+    """Runs in a thread. If cupel ends, the pipe closes and this process exits, even if the task is
+    running."""
     for line in stream:
         requests.put(line)
     for folder in folders:
@@ -1153,40 +1106,39 @@ def use(imported_torch):
     global torch, cuda_on_cpu, float64_place, memory_limit
     folder = os.path.dirname(os.path.abspath(__file__))
     if folder not in sys.path:
-        sys.path.insert(0, folder)  # PYTHONSAFEPATH leaves it out
+        sys.path.insert(0, folder)  # missing with PYTHONSAFEPATH
     torch, cuda_on_cpu = imported_torch, importlib.import_module("cuda_on_cpu")
     float64_place = importlib.import_module("float64_place")
     memory_limit = importlib.import_module("memory_limit")
 
 
 def cores_to_use():
-    """All that there are, not a half as by default, or this process's share."""
+    """The share in CUPEL_TORCH_THREADS, or all cores. PyTorch's default is half of them."""
     share, cores = os.environ.get("CUPEL_TORCH_THREADS", ""), len(os.sched_getaffinity(0))
     return min(int(share), cores) if share.isdecimal() and int(share) > 0 else cores
 
 
 def serve(server_class):
-    """Takes the protocol's descriptors out of the task's reach, loads PyTorch, answers requests."""
+    """Hides the protocol's descriptors from task code, loads PyTorch, and answers requests."""
     folders = sys.argv[1:]
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is cupel's; it closes our pipe
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # cupel handles Ctrl-C and closes our pipe
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     stream = os.fdopen(os.dup(0), "r", encoding="utf-8")
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    os.dup2(2, 1)  # what task code prints goes to stderr
+    os.dup2(2, 1)  # task code prints to stderr
     sys.stdout = sys.stderr
     requests = queue.Queue()
     threading.Thread(target=read_requests, args=(stream, requests, folders), daemon=True).start()
     try:
         import torch as imported
     except Exception as error:
-        tell(channel, {"hello": None, "failure": "%s: %s" % (type(error).__name__, error)})
+        send_line(channel, {"hello": None, "failure": "%s: %s" % (type(error).__name__, error)})
         return 1
     use(imported)
     server = server_class(channel, folders)
     threads = cores_to_use()
     torch.set_num_threads(threads)
-    supply_newer_functions()
     server.send({"hello": {"torch": torch.__version__, "threads": threads, "python": sys.executable}})
     while True:
         server.handle(json.loads(requests.get()))

@@ -1,5 +1,5 @@
-// The truth of large cases as a real GPU computes it, held against the CPU's; skipped, visibly,
-// where the GPU or a PyTorch that sees it is missing. SPDX-License-Identifier: Apache-2.0
+// Compares the truth of large cases computed on a real GPU with the CPU's. Reported as skipped
+// without a GPU or without a PyTorch that can use it. SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ class TruthOnGpu : public ::testing::Test {
   std::vector<std::string> progress_;
 };
 
-TEST_F(TruthOnGpu, DiffersInTheLastBitsAlone) {
+TEST_F(TruthOnGpu, DiffersOnlyInTheLastBits) {
   TorchOracle gpu(With(true)), cpu(With(false));
   const std::pair<const char*, Direction> tasks[] = {
       {"mnist_pool", Direction::kBackward},         {"unet_linear", Direction::kForward},
@@ -94,7 +94,7 @@ TEST_F(TruthOnGpu, DiffersInTheLastBitsAlone) {
   for (const std::string& text : progress_) {
     EXPECT_THAT(text, ::testing::Not(::testing::StartsWith("computing truth on the CPU")));
   }
-  EXPECT_TRUE(fs::exists(LockPath()));  // PyTorch saw the GPU
+  EXPECT_TRUE(fs::exists(LockPath()));  // PyTorch used the GPU
 }
 
 }  // namespace

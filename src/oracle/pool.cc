@@ -38,7 +38,8 @@ struct Index {
   std::vector<Entry> entries;
 };
 
-/// Finds torn writes and decay, not malice (the folder is ours alone), at memory speed.
+/// A fast checksum that detects torn writes and bit rot. It does not protect against attackers:
+/// only the user can write to the folder.
 std::string Checksum(std::span<const std::byte> bytes) {
   uint64_t lanes[4] = {1, 2, 3, 4};
   size_t i = 0;
@@ -56,14 +57,14 @@ std::string Checksum(std::span<const std::byte> bytes) {
   return fmt::format("{:016x}", sum);
 }
 
-/// The folder of one setting, locked while the object lives. Invalid when it cannot be made.
+/// The folder of one setting, locked while the object exists. False if it cannot be created.
 class LockedFolder {
  public:
   LockedFolder(const fs::path& root, const std::string& key) : path_(root / key) {
     if (root.empty()) return;
     std::error_code error;
     fs::create_directories(root, error);
-    ::chmod(root.c_str(), 0700);  // holds the answers
+    ::chmod(root.c_str(), 0700);  // contains the expected results
     if (::mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) return;
     lock_ =
         os::Fd(::open((path_ / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -72,7 +73,7 @@ class LockedFolder {
   explicit operator bool() const { return static_cast<bool>(lock_); }
   const fs::path& path() const { return path_; }
 
-  /// What cannot be understood counts as empty: it is a cache.
+  /// An unreadable index counts as empty, since this is a cache.
   Index Load() const {
     Index index;
     const auto text = os::ReadFile(path_ / "index.json", kMaxIndexBytes);
@@ -112,7 +113,7 @@ class LockedFolder {
     (void)Write("index.json", std::as_bytes(std::span(text)));
   }
 
-  /// Atomic for other processes; not synced, since a torn file is noticed and dropped.
+  /// Atomic for other processes. Not synced, since torn files are detected and dropped.
   bool Write(const std::string& name, std::span<const std::byte> bytes) const {
     const fs::path early = path_ / (name + ".new");
     os::Fd file(::open(early.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -163,8 +164,8 @@ std::vector<PooledCase> Pool::Take(const std::string& key, int count) {
   if (!folder || count <= 0) return taken;
   Index index = folder.Load();
   Random random(EntropySeed());
-  std::vector<Entry> left;   // what stays in the index
-  std::vector<Entry> offer;  // what may be chosen
+  std::vector<Entry> left;   // entries that stay in the index
+  std::vector<Entry> offer;  // entries to choose from
   for (Entry& entry : index.entries) {
     (entry.seed.empty() ? offer : left).push_back(std::move(entry));
   }
@@ -225,7 +226,7 @@ void Pool::Insert(const std::string& key, std::span<const std::byte> file,
       return e.digest == digest && e.seed == seed;
     });
     if (known || index.entries.size() >= kMaxEntries) return;
-    // The name says nothing of the contents; a user's seed may yield a case that entropy has too.
+    // A random name: a case drawn from entropy and one of a user's seed may have the same digest.
     const Entry entry{fmt::format("{:016x}.case", EntropySeed()), digest, Checksum(file), seed,
                       uses};
     if (!folder.Write(entry.file, file)) return;
@@ -263,8 +264,8 @@ void Pool::SetRefusal(const std::string& key, const std::string& why) {
   folder.Save(index);
 }
 
-/// Deletes the least recently used cases, of whatever setting. Needs no lock: an index entry whose
-/// file is gone is dropped when it is met.
+/// Deletes the least recently used cases of all settings. Needs no lock, since an index entry
+/// without a file is dropped when it is next used.
 void Pool::Trim() {
   os::TrimFolder(root_, limit_, [](const fs::path& path) { return path.extension() == ".case"; });
 }

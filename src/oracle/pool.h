@@ -1,6 +1,6 @@
-// The pool of cases on disk: secret (0700), bounded, and safe with several cupel processes at once.
-// A case drawn from the system's entropy serves a bounded number of times and is then deleted;
-// cases of a user's seed are kept apart and serve for ever. Layout: docs/formats/case.md.
+// The pool of cases on disk: secret (0700), of limited size, and safe for several cupel processes
+// at once. A case drawn from entropy is deleted after a limited number of uses. Cases of a user's
+// seed have no such limit. Layout: docs/formats/case.md.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace cupel::oracle {
 
-/// A case may be judged on this many times.
+/// How often a case drawn from entropy may be used.
 inline constexpr int kMaxUses = 16;
 inline constexpr uint64_t kMaxPooledBytes = 96ull << 20;
 
@@ -25,30 +25,31 @@ struct PooledCase {
   std::string digest;  // Case::content_hash
 };
 
-/// One setting of one task under one PyTorch. Every method takes the folder's lock.
+/// Every method locks the folder of `key`, a hex string that identifies one setting of one task
+/// with one PyTorch version.
 class Pool {
  public:
-  /// `root` empty: nothing is kept. `key` names the setting (hex).
+  /// If `root` is empty, nothing is kept.
   Pool(std::filesystem::path root, uint64_t limit_bytes)
       : root_(std::move(root)), limit_(limit_bytes) {}
 
-  /// Up to `count` different cases, chosen by the system's entropy; counts their use.
+  /// Returns up to `count` different cases, chosen by system entropy, and counts their use.
   std::vector<PooledCase> Take(const std::string& key, int count);
   /// The case of a user's seed.
   std::optional<PooledCase> TakeSeeded(const std::string& key, const std::string& seed);
-  /// How many unused-up entropy cases there are.
+  /// The number of usable cases drawn from entropy.
   int Available(const std::string& key);
 
-  /// Copies a case in. `seed` empty: drawn from entropy and used `uses` times so far. Too large or
-  /// no room: nothing happens, a cache may forget.
+  /// Copies a case into the pool. If `seed` is empty, the case was drawn from entropy and has been
+  /// used `uses` times. Does nothing if the case is too large or the pool cannot store it.
   void Insert(const std::string& key, std::span<const std::byte> file, const std::string& digest,
               const std::string& seed, int uses);
 
-  /// The error scales of the setting's outputs, once known.
+  /// The error scales of the setting's outputs, if known.
   std::optional<std::vector<double>> Scales(const std::string& key);
   void SetScales(const std::string& key, const std::vector<double>& scales);
 
-  /// Why the setting has no case of this distribution at all, once that is known.
+  /// Why the setting cannot have a case of this distribution, if known.
   std::optional<std::string> Refusal(const std::string& key);
   void SetRefusal(const std::string& key, const std::string& why);
 

@@ -37,7 +37,7 @@ class PoolTest : public ::testing::Test {
   Pool pool_;
 };
 
-TEST_F(PoolTest, HandsOutDifferentCasesWithTheirBytes) {
+TEST_F(PoolTest, ReturnsDifferentCasesWithTheirBytes) {
   for (int i = 0; i < 5; ++i) Put(pool_, i);
   EXPECT_EQ(pool_.Available("k"), 5);
   EXPECT_TRUE(pool_.Take("other", 3).empty());
@@ -52,14 +52,14 @@ TEST_F(PoolTest, HandsOutDifferentCasesWithTheirBytes) {
   EXPECT_EQ(pool_.Take("k", 9).size(), 5u);
 }
 
-TEST_F(PoolTest, RetiresACaseAfterItsUses) {
+TEST_F(PoolTest, DropsCaseAfterMaxUses) {
   Put(pool_, 1, "", 1);
   for (int i = 1; i < kMaxUses; ++i) EXPECT_EQ(pool_.Take("k", 1).size(), 1u) << i;
   EXPECT_TRUE(pool_.Take("k", 1).empty());
   EXPECT_TRUE(Files().empty());
 }
 
-TEST_F(PoolTest, KeepsSeededCasesApart) {
+TEST_F(PoolTest, KeepsSeededCasesSeparate) {
   Put(pool_, 1, "42:0");
   EXPECT_TRUE(pool_.Take("k", 1).empty());
   for (int i = 0; i < 2 * kMaxUses; ++i) ASSERT_TRUE(pool_.TakeSeeded("k", "42:0"));
@@ -79,20 +79,20 @@ TEST_F(PoolTest, DropsDamagedFiles) {
   Put(pool_, 4);
   std::ofstream(root() / "k" / "index.json") << "{\"entries\": [";
   EXPECT_TRUE(pool_.Take("k", 1).empty());
-  Put(pool_, 5);  // and goes on
+  Put(pool_, 5);  // the pool still works
   EXPECT_EQ(pool_.Take("k", 1).size(), 1u);
 }
 
-TEST_F(PoolTest, StaysWithinItsBound) {
+TEST_F(PoolTest, StaysWithinLimit) {
   for (int i = 0; i < 30; ++i) Put(pool_, i, "", 0, 100'000);
   uint64_t total = 0;
   for (const fs::path& file : Files()) total += fs::file_size(file);
   EXPECT_LE(total, 1u << 20);
   EXPECT_GE(total, 500'000u);
-  EXPECT_GE(pool_.Take("k", 5).size(), 5u);  // entries whose file was trimmed are passed over
+  EXPECT_GE(pool_.Take("k", 5).size(), 5u);  // skips entries whose file was trimmed
 }
 
-TEST_F(PoolTest, IsSecret) {
+TEST_F(PoolTest, FilesArePrivate) {
   Put(pool_, 1);
   struct stat info = {};
   ASSERT_EQ(::stat(root().c_str(), &info), 0);
@@ -101,7 +101,7 @@ TEST_F(PoolTest, IsSecret) {
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
-TEST_F(PoolTest, RemembersScales) {
+TEST_F(PoolTest, StoresScales) {
   EXPECT_FALSE(pool_.Scales("k"));
   pool_.SetScales("k", {0.1, 2e-7});
   Put(pool_, 1);
@@ -109,7 +109,7 @@ TEST_F(PoolTest, RemembersScales) {
   EXPECT_EQ(*pool_.Scales("k"), (std::vector<double>{0.1, 2e-7}));
 }
 
-TEST_F(PoolTest, CountsUsesOfManyAtOnce) {
+TEST_F(PoolTest, CountsConcurrentUses) {
   Put(pool_, 1);
   std::atomic<int> served = 0;
   std::vector<std::thread> threads;
@@ -124,7 +124,7 @@ TEST_F(PoolTest, CountsUsesOfManyAtOnce) {
   EXPECT_EQ(served, kMaxUses);
 }
 
-TEST_F(PoolTest, WithoutAFolderItForgets) {
+TEST_F(PoolTest, StoresNothingWithoutFolder) {
   Pool none({}, 1 << 20);
   Put(none, 1);
   EXPECT_TRUE(none.Take("k", 1).empty());

@@ -10,9 +10,9 @@ constexpr size_t kMaxText = 2000;
 
 }  // namespace
 
-tl::unexpected<Error> Nonsense(std::string_view who, std::string_view what) {
-  return Fail(ErrorCode::kInternal, fmt::format("{} answers nonsense: {}", who, what),
-              "the task's code may have disturbed it");
+tl::unexpected<Error> InvalidReply(std::string_view who, std::string_view what) {
+  return Fail(ErrorCode::kInternal, fmt::format("{} sent an invalid reply: {}", who, what),
+              "check the task's code, which runs in the same process");
 }
 
 Result<std::string> ReplyText(const Json& reply, const char* key, std::string_view who) {

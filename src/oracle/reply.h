@@ -1,6 +1,5 @@
-// What the readers of all of PyTorch's children share. The task's code runs in those processes:
-// what they say is bounded, and believed as far as it makes sense. SPDX-License-Identifier:
-// Apache-2.0
+// Helpers to read replies of PyTorch's children. The task's code runs in those processes, so the
+// readers limit and validate every reply. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -11,10 +10,10 @@
 
 namespace cupel::oracle {
 
-/// "baseline.py answers nonsense: …"; `who` names the child's program.
-tl::unexpected<Error> Nonsense(std::string_view who, std::string_view what);
+/// "baseline.py sent an invalid reply: …"; `who` is the name of the child's program.
+tl::unexpected<Error> InvalidReply(std::string_view who, std::string_view what);
 
-/// One line, of bounded length: it comes from the task's code and from compilers.
+/// A text of bounded length on one line. It may come from the task's code or a compiler.
 Result<std::string> ReplyText(const Json& reply, const char* key, std::string_view who);
 
 }  // namespace cupel::oracle

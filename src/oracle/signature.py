@@ -1,6 +1,6 @@
-# What a task's function is called with, for the extraction of answers: the names and kinds of its
-# arguments, and what the module's constructor is given. Runs task code, as import_task.py does, on
-# tensors without data where that works. SPDX-License-Identifier: Apache-2.0
+# Finds the arguments of a task's function, for the extraction of answers: their names and kinds, and
+# the arguments of the module's constructor. Runs task code as import_task.py does: on tensors without
+# data if that works. SPDX-License-Identifier: Apache-2.0
 import contextlib
 import inspect
 
@@ -16,11 +16,11 @@ def kind_of(value):
                         ("string", str), ("tuple", (tuple, list))):
         if isinstance(value, types):
             return kind
-    raise oracle.TaskError("an argument is a %s" % type(value).__name__)
+    raise oracle.TaskError("an argument has the unsupported type %s" % type(value).__name__)
 
 
 def known(value, sizes=()):
-    """A constructor's argument as JSON; without "value" where it is no plain one."""
+    """A constructor's argument as JSON. It has a "value" only if the argument is plain data."""
     plain = value is None or isinstance(value, (bool, int, float, str))
     if isinstance(value, (list, tuple)):
         plain = all(isinstance(v, (bool, int, float)) for v in value)
@@ -85,8 +85,8 @@ def of_folder(task, request):
 
 
 def constructor_of(task, init):
-    """Of an imported task, what the problem's own constructor is given, and on which sizes each
-    depends; else Model's keywords."""
+    """For an imported task: the arguments of the problem's own constructor, and the sizes that each
+    depends on. Otherwise: Model's keyword arguments."""
     makes = getattr(task.module, "get_init_inputs", None)
     if makes is None:
         return {"args": [], "keywords": {k: known(v, [k]) for k, v in init.items()}}

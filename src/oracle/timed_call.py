@@ -1,5 +1,5 @@
-# One call of PyTorch's on the GPU, and the CUDA graphs that time it: [flush of L2][event][the call]
-# [event], as cupel's GPU worker has them. baseline.py imports this once PyTorch is loaded.
+# One PyTorch call on the GPU, and the CUDA graphs that time it: [flush of L2][event][the call][event],
+# as in cupel's GPU worker. baseline.py imports this after PyTorch is loaded.
 # SPDX-License-Identifier: Apache-2.0
 import time
 
@@ -14,7 +14,7 @@ ADVICE = ("Set TORCH", "You can suppress", "For even more", "import torch._dynam
 
 
 def moved(value, device):
-    """A copy on the GPU with the strides of the case; views bring their whole storage, as in cases."""
+    """A copy on the GPU with the strides of the case. Copies the whole storage of a view, as cases do."""
     if not isinstance(value, torch.Tensor):
         return value
     value = value.detach()
@@ -41,7 +41,7 @@ def tensors_of(values):
 
 
 def short(text):
-    """PyTorch's long messages end in advice on debugging PyTorch."""
+    """The message without PyTorch's advice on debugging PyTorch."""
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith(ADVICE)]
     if not lines:
@@ -51,7 +51,7 @@ def short(text):
 
 
 def flops_of(call):
-    """Of products and convolutions in one call, as PyTorch counts them; 0 when it cannot."""
+    """Operations of products and convolutions in one call, as PyTorch counts them; 0 if it cannot."""
     try:
         from torch.utils.flop_counter import FlopCounterMode
         armed = call.arm(call.plain)
@@ -67,8 +67,8 @@ def flops_of(call):
 
 
 class ForwardCall:
-    """The function that a forward candidate replaces, on one set of inputs. Calls of all kinds have
-    these members; what arm() returns must live as long as a graph of run()."""
+    """The function that a forward candidate replaces, on one set of inputs. All kinds of calls have these
+    members. The result of arm() must live as long as a graph of run()."""
 
     def __init__(self, task, draw, device):
         self.plain, self.args = task.function, all_moved(draw.args, device)
@@ -81,12 +81,12 @@ class ForwardCall:
             return self.function(*self.args)
 
     def state(self):
-        """Tensors that a call might change."""
+        """Tensors that a call may change."""
         return tensors_of(self.args)
 
 
 class ProblemCall:
-    """A KernelBench problem: the module, in the mode that it is in after construction."""
+    """A KernelBench problem: the module, in its mode after construction."""
 
     def __init__(self, task, draw, device):
         self.inputs = all_moved(draw.inputs, device)
@@ -106,7 +106,7 @@ class ProblemCall:
 
 
 class BackwardCall:
-    """Autograd's backward pass alone: arm() runs the forward pass that it belongs to."""
+    """Only autograd's backward pass. arm() runs the forward pass before it."""
 
     def __init__(self, task, draw, device):
         self.plain, self.wanted = task.function, draw.wanted
@@ -115,7 +115,7 @@ class BackwardCall:
         self.order = sorted({i for i in self.wanted if i is not None})
         for i in self.order:
             if not oracle.is_float(self.inputs[i]):
-                raise oracle.TaskError("backward returns a gradient for input %d, which is no "
+                raise oracle.TaskError("backward returns a gradient for input %d, which is not a "
                                        "floating-point tensor" % i)
             self.inputs[i].requires_grad_(True)
 
@@ -126,8 +126,8 @@ class BackwardCall:
         self.pairs = [(o, g) for o, g in zip(outputs, self.grads)
                       if g is not None and o.requires_grad]
         if not self.pairs:
-            raise oracle.TaskError("no output of forward_fn depends on an input whose gradient is "
-                                   "asked")
+            raise oracle.TaskError("no output of forward_fn depends on an input that needs a "
+                                   "gradient")
         return self.pairs
 
     def run(self):
@@ -142,7 +142,7 @@ class BackwardCall:
 
 
 class ProbeCall:
-    """cupel's own kernel, whose time must be what the worker measures for it."""
+    """cupel's own kernel. Its time must match the GPU worker's."""
     plain = None
 
     def __init__(self, clock):
@@ -168,55 +168,55 @@ def make_call(task, draw, device):
 # --- one set of inputs ----------------------------------------------------------------------------
 
 
-UNFINISHED = []  # graphs whose capture could not be ended: PyTorch's allocator goes on asking them
+UNFINISHED = []  # graphs whose capture could not be ended: PyTorch's allocator still uses them
 
 
-def give_back(graph):
-    """What a capture took that failed, unless PyTorch could not end it. False: that is so."""
+def free_capture(graph):
+    """Frees the memory of a failed capture. Returns False if PyTorch could not end the capture."""
     try:
-        graph.pool()  # refuses where the capture has not been ended
+        graph.pool()  # raises an error if the capture has not been ended
     except RuntimeError:
         return False
     graph.reset()
     return True
 
 
-class Room:
-    """A stream and a pool of graphs' memory that all sets share, of which one works at a time: cuDNN takes
-    what memory it finds for workspaces, tens of GB, and a captured graph keeps it, for its own stream."""
+class GraphPool:
+    """A stream and a memory pool of graphs, shared by all sets; one set works at a time. cuDNN allocates
+    tens of GB of workspaces if it can, and a captured graph keeps this memory for its own stream."""
 
     def __init__(self):
         self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
         self.users = 0  # sets that have graphs
-        self.is_over = False  # for new ones
+        self.is_over = False  # True: new sets must not use it
 
     def leave(self):
         self.users -= 1
         self.close_if_empty()
 
     def close_if_empty(self):
-        """After the first capture: without graphs the pool is gone."""
+        """Call it after the first capture: without graphs, PyTorch deletes the pool."""
         self.is_over = self.is_over or self.users == 0
 
 
 class Set:
     """A call on one set of inputs, and the graphs that time it."""
 
-    def __init__(self, call, clock, room):
-        self.call, self.clock, self.room = call, clock, room
+    def __init__(self, call, clock, graph_pool):
+        self.call, self.clock, self.graph_pool = call, clock, graph_pool
         self.graphs = {}  # by whether L2 is flushed; empty: the stream is timed instead
-        self.changed = []  # (tensor that the call changes, what it was)
+        self.changed = []  # (tensor that the call changes, its original value)
         self.armed, self.kernels, self.outputs = None, None, []
 
     @property
     def stream(self):
-        return self.room.stream
+        return self.graph_pool.stream
 
     def on_stream(self):
         return torch.cuda.stream(self.stream)
 
     def watch(self):
-        """Calls once, eagerly, to see what the call changes; returns copies of its outputs."""
+        """Calls once, eagerly, to find the tensors that the call changes. Returns copies of its outputs."""
         with self.on_stream():
             self.call.arm(self.call.plain)
             before = [(t, t._version, t.detach().clone()) for t in self.call.state()]
@@ -228,13 +228,13 @@ class Set:
         return outputs
 
     def restore(self):
-        """Undoes what a call did to its arguments; on the current stream."""
+        """Restores the arguments that a call changed, on the current stream."""
         with torch.no_grad():
             for tensor, copy in self.changed:
                 tensor.detach().copy_(copy)
 
     def run_a_few_times(self):
-        """Compiles, tunes and loads whatever the first calls make."""
+        """Makes the first calls, which compile, tune and load code."""
         with self.on_stream():
             for _ in range(WARM_UP_CALLS):
                 self.restore()
@@ -248,7 +248,8 @@ class Set:
         self.run_a_few_times()
 
     def why_not_captured(self):
-        """A call that waits for the GPU would break a capture, and PyTorch's state with it."""
+        """Why the call cannot be captured, or "": a call that waits for the GPU would break the capture and
+        PyTorch's state."""
         before = torch.cuda.get_sync_debug_mode()
         try:
             torch.cuda.set_sync_debug_mode("error")
@@ -266,30 +267,30 @@ class Set:
             self.stream.synchronize()
 
     def capture(self):
-        """Both graphs; `outputs` hold the results of the one without a flush after its replay, until
-        another graph is captured or replayed."""
+        """Captures both graphs. After a replay of the graph without a flush, `outputs` contains its
+        results, until another graph is captured or replayed."""
         graphs = {}
         try:
-            with self.on_stream():  # a capture that fails may not put the current stream back itself
+            with self.on_stream():  # a failed capture may not restore the current stream itself
                 for flushed in (True, False):
-                    self.outputs = []  # the second graph may have the memory of the first one's results
+                    self.outputs = []  # the second graph may reuse the memory of the first one's results
                     graphs[flushed] = torch.cuda.CUDAGraph()
-                    with torch.cuda.graph(graphs[flushed], pool=self.room.pool, stream=self.stream):
+                    with torch.cuda.graph(graphs[flushed], pool=self.graph_pool.pool, stream=self.stream):
                         self.outputs = outputs_of(self.enqueue(flushed, captured=True))
                         if not flushed:
                             self.kernels = self.clock.captured_kernels(self.stream.cuda_stream)
         except BaseException:
             self.outputs = []
-            stuck = [graph for graph in graphs.values() if not give_back(graph)]
+            stuck = [graph for graph in graphs.values() if not free_capture(graph)]
             UNFINISHED.extend(stuck)
-            self.room.is_over = self.room.is_over or bool(stuck)
-            self.room.close_if_empty()
+            self.graph_pool.is_over = self.graph_pool.is_over or bool(stuck)
+            self.graph_pool.close_if_empty()
             raise
         self.graphs = graphs
-        self.room.users += 1
+        self.graph_pool.users += 1
 
     def enqueue(self, flushed, captured=False):
-        """[flush][event][call][event] on the current stream, which is ours."""
+        """Enqueues [flush][event][call][event] on the current stream, which must be self.stream."""
         handle = self.stream.cuda_stream
         if flushed:
             self.clock.flush(handle)
@@ -300,10 +301,10 @@ class Set:
 
     def give_up_graphs(self):
         self.graphs, self.outputs = {}, []
-        self.room = Room()  # a failed capture may leave its stream unusable
+        self.graph_pool = GraphPool()  # a failed capture may leave its stream unusable
 
     def results(self):
-        """Outputs as the timed calls compute them."""
+        """The outputs of the timed calls."""
         if self.graphs:
             self.sample(True)
             self.sample(False)
@@ -315,7 +316,7 @@ class Set:
         return outputs
 
     def sample(self, flushed):
-        """Microseconds between the events of one replay."""
+        """Replays once. Returns the microseconds between the events."""
         with self.on_stream():
             self.restore()
             if self.graphs:
@@ -326,7 +327,7 @@ class Set:
         return self.clock.elapsed_us()
 
     def host_sample(self):
-        """Microseconds of wall time of a plain call and the wait for it."""
+        """Wall time, in microseconds, of a plain call until it has finished."""
         with self.on_stream():
             self.restore()
             torch.cuda.synchronize()
@@ -339,5 +340,5 @@ class Set:
         for graph in self.graphs.values():
             graph.reset()
         if self.graphs:
-            self.room.leave()
+            self.graph_pool.leave()
         self.graphs, self.call, self.changed, self.armed, self.outputs = {}, None, [], None, []

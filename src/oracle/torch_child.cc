@@ -19,9 +19,9 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxLine = 16u << 20;
-constexpr size_t kMaxComplaints = 16u << 10;
+constexpr size_t kMaxErrorText = 16u << 10;
 constexpr char kSharedMemory[] = "/dev/shm";
-constexpr std::chrono::seconds kSilence{5};  // after which people are told that it goes on
+constexpr std::chrono::seconds kSilence{5};  // then report that the child is still computing
 
 }  // namespace
 
@@ -29,7 +29,7 @@ Status TorchChild::CreateFolders() {
   for (const fs::path& parent : {fs::path(kSharedMemory), fs::path()}) {
     auto folder = os::TempDir::Create(parent);
     if (!folder && parent.empty() && folders_.empty()) return tl::unexpected<Error>(folder.error());
-    if (!folder) continue;  // no shared memory: ordinary files do
+    if (!folder) continue;  // without shared memory, use ordinary files
     os::SweepTempDirs(folder->path().parent_path());
     folders_.push_back(std::move(*folder));
   }
@@ -60,7 +60,7 @@ Status TorchChild::AwaitHello() {
   while (!hello_) {
     if (!alive_) {
       return Fail(ErrorCode::kEnvironment,
-                  fmt::format("PyTorch did not start under {}: {}", options_.python, Obituary()),
+                  fmt::format("PyTorch did not start under {}: {}", options_.python, ExitReason()),
                   "try: " + options_.python + " -c 'import torch'");
     }
     if (Clock::now() > deadline) {
@@ -75,8 +75,7 @@ Status TorchChild::AwaitHello() {
     TRY_ASSIGN(const std::string why, JsonString(*hello_, "failure", "hello"));
     return Fail(ErrorCode::kEnvironment,
                 fmt::format("PyTorch could not be loaded by {}: {}", options_.python, why),
-                "install python3-torch (apt-get install python3-torch) or set CUPEL_PYTHON to a "
-                "Python that has PyTorch");
+                kTorchRemedy);
   }
   return {};
 }
@@ -93,7 +92,7 @@ Result<TorchChild::Pump> TorchChild::PumpOnce(milliseconds patience) {
   pollfd fds[2] = {{process_->stdout_pipe().get(), POLLIN, 0},
                    {process_->stderr_pipe().get(), POLLIN, 0}};
   if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "stopped");
-  // A negative descriptor is one that has been closed: poll ignores it.
+  // poll ignores negative descriptors, which are closed ones.
   const int ready = ::poll(fds, 2, static_cast<int>(patience.count()));
   if (os::CancelRequested()) return Fail(ErrorCode::kCancelled, "stopped");
   if (ready <= 0) return Pump::kTimeout;
@@ -101,9 +100,9 @@ Result<TorchChild::Pump> TorchChild::PumpOnce(milliseconds patience) {
   if (fds[1].revents != 0) {
     const ssize_t got = ::read(fds[1].fd, buffer, sizeof buffer);
     if (got > 0) {
-      complaints_.append(buffer, static_cast<size_t>(got));
-      if (complaints_.size() > 2 * kMaxComplaints) {
-        complaints_.erase(0, complaints_.size() - kMaxComplaints);
+      error_text_.append(buffer, static_cast<size_t>(got));
+      if (error_text_.size() > 2 * kMaxErrorText) {
+        error_text_.erase(0, error_text_.size() - kMaxErrorText);
       }
     } else {
       process_->stderr_pipe().Close();
@@ -128,7 +127,7 @@ void TorchChild::TakeLines() {
     auto message = ParseJson(received_.substr(0, end), "oracle.py");
     received_.erase(0, end + 1);
     if (!message || !message->is_object()) {
-      protocol_error_ = "it sent what is not JSON";
+      protocol_error_ = "it sent invalid JSON";
       alive_ = false;
       return;
     }
@@ -142,14 +141,14 @@ void TorchChild::TakeLines() {
     }
   }
   if (received_.size() > kMaxLine) {
-    protocol_error_ = "it sent an endless line";
+    protocol_error_ = "it sent a line that is too long";
     alive_ = false;
   }
 }
 
 Result<std::optional<Json>> TorchChild::Receive(int64_t id) {
   auto heard = Clock::now();
-  auto next_remark = heard + kSilence;
+  auto next_notice = heard + kSilence;
   while (true) {
     if (auto reply = replies_.extract(id)) return std::optional<Json>(std::move(reply.mapped()));
     if (!alive_) return std::optional<Json>();
@@ -157,23 +156,23 @@ Result<std::optional<Json>> TorchChild::Receive(int64_t id) {
     const auto now = Clock::now();
     if (pump == Pump::kProgress) {
       heard = now;
-      next_remark = heard + kSilence;
-    } else if (now > next_remark) {
+      next_notice = heard + kSilence;
+    } else if (now > next_notice) {
       const auto silent = std::chrono::duration_cast<std::chrono::seconds>(now - heard);
       if (options_.progress) {
-        options_.progress(fmt::format("PyTorch computes one step for {} s, of {} that it may take",
+        options_.progress(fmt::format("PyTorch has computed one step for {} s (limit: {} s)",
                                       silent.count(), options_.deadline.count()));
       }
-      next_remark = now + kSilence;
+      next_notice = now + kSilence;
     }
     if (now > heard + options_.deadline) {
       process_->Kill();
       alive_ = false;
       return Fail(ErrorCode::kTimeout,
-                  fmt::format("the task's reference gave no sign of life for {} s",
+                  fmt::format("the task's reference made no progress for {} s",
                               options_.deadline.count()),
-                  "it may loop for ever; a setting that is only large can be given more time with "
-                  "CUPEL_ORACLE_SECONDS");
+                  "check the reference for an endless loop, or give a large setting more time "
+                  "with CUPEL_ORACLE_SECONDS");
     }
   }
 }
@@ -188,17 +187,17 @@ Result<std::optional<Json>> TorchChild::ReceiveSoon(int64_t id, milliseconds pat
   }
 }
 
-std::string TorchChild::Obituary() {
+std::string TorchChild::ExitReason() {
   alive_ = false;
   std::string text = protocol_error_;
   if (text.empty()) {
     const auto status = process_->Wait(milliseconds(2000));
     text = status ? status->Describe() : status.error().message;
     was_killed_ = status && !status->exited && status->signal == SIGKILL;
-    if (was_killed_) text += " (out of memory? a setting with smaller sizes needs less)";
+    if (was_killed_) text += " (out of memory? try a setting with smaller sizes)";
   }
-  // The last line that says something.
-  std::string_view rest = complaints_;
+  // The last line that is not empty.
+  std::string_view rest = error_text_;
   while (!rest.empty() && rest.back() == '\n') rest.remove_suffix(1);
   const size_t start = rest.rfind('\n');
   const std::string_view line = start == std::string_view::npos ? rest : rest.substr(start + 1);

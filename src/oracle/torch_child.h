@@ -1,5 +1,5 @@
-// The client's end of oracle.py: starts the child, sends requests, receives replies. Private
-// folders for case files belong to it and go away with it. SPDX-License-Identifier: Apache-2.0
+// The client side of oracle.py: starts the child, sends requests, receives replies. It owns private
+// folders for case files and deletes them at the end. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
@@ -24,30 +24,31 @@ struct ChildOptions {
   std::filesystem::path script;
   std::chrono::seconds deadline{600};  // of one step: the child reports every step
   std::function<void(const std::string&)> progress;
-  int threads = 0;  // of the CPU; 0: all
+  int threads = 0;  // CPU threads; 0: all
 };
 
 /// Not thread-safe.
 class TorchChild {
  public:
-  /// Waits until PyTorch is loaded. Errors: kEnvironment when it does not load.
+  /// Waits until PyTorch is loaded. Errors: kEnvironment if it does not load.
   static Result<std::unique_ptr<TorchChild>> Start(ChildOptions options);
   TorchChild(const TorchChild&) = delete;
   TorchChild& operator=(const TorchChild&) = delete;
   ~TorchChild();
 
-  /// `request` holds its number as "id". A child that has died shows in Receive.
+  /// `request` contains its number as "id". If the child has died, Receive() reports it.
   Status Send(const Json& request);
-  /// The reply to request `id`; others that come in between are kept. nullopt when the child died:
-  /// Obituary() says how. Errors: kTimeout after `deadline` without a sign of life, kCancelled.
+  /// Returns the reply to request `id` and keeps replies to other requests. Returns nullopt if the
+  /// child died: ExitReason() says why. Errors: kTimeout if the child reports nothing for
+  /// `deadline`, kCancelled.
   Result<std::optional<Json>> Receive(int64_t id);
-  /// The same without waiting longer than `patience` in all; nullopt also when nothing came.
+  /// Like Receive(), but waits for `patience` at most. Also returns nullopt if no reply came.
   Result<std::optional<Json>> ReceiveSoon(int64_t id, std::chrono::milliseconds patience);
 
   bool alive() const { return alive_; }
-  /// "killed by SIGKILL: out of memory?" and the last line of its stderr.
-  std::string Obituary();
-  /// After Obituary(): by SIGKILL.
+  /// Why the child ended, and the last line of its stderr: "killed by SIGKILL (out of memory? …)".
+  std::string ExitReason();
+  /// True if the child was killed by SIGKILL. Valid after ExitReason().
   bool was_killed() const { return was_killed_; }
 
  private:
@@ -56,7 +57,7 @@ class TorchChild {
   explicit TorchChild(ChildOptions options) : options_(std::move(options)) {}
   Status CreateFolders();
   Status AwaitHello();
-  /// Reads what there is, within `patience`.
+  /// Reads the available output, waiting for `patience` at most.
   Result<Pump> PumpOnce(std::chrono::milliseconds patience);
   void TakeLines();
 
@@ -67,7 +68,7 @@ class TorchChild {
   bool was_killed_ = false;
   std::optional<Json> hello_;
   std::string received_;  // an unfinished line
-  std::string complaints_;
+  std::string error_text_;
   std::map<int64_t, Json> replies_;
   std::string protocol_error_;
 };

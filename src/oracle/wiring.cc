@@ -13,7 +13,7 @@ namespace {
 constexpr std::chrono::minutes kDeadline{30};
 constexpr size_t kMaxReply = 16u << 20;
 
-/// What Python says last is what went wrong.
+/// The last line of Python's output, which is the error.
 std::string LastLine(std::string_view text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
   const size_t start = text.rfind('\n');
@@ -47,7 +47,7 @@ Result<Json> LookAtWiring(const task::Task& task, std::span<const WiringQuestion
   TRY_ASSIGN(const os::RunResult run,
              os::Run(std::move(spawn), kDeadline, kMaxReply, DumpJson(request)));
   if (!run.status.exited || run.status.code != 0) {
-    return Fail(ErrorCode::kIo, fmt::format("looking at the task's calls: {}: {}",
+    return Fail(ErrorCode::kIo, fmt::format("cannot examine the task's calls: {}: {}",
                                             run.status.Describe(), LastLine(run.err)));
   }
   return ParseJson(run.out, "wiring.py");

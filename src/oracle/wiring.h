@@ -1,5 +1,5 @@
-// How a task's functions are called, for an operator that stands in for them: asks wiring.py, a
-// child beside the user's PyTorch. SPDX-License-Identifier: Apache-2.0
+// Finds how a task's functions are called, so that an operator can replace them. Asks wiring.py, a
+// child with the user's PyTorch. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -15,17 +15,17 @@ namespace cupel::oracle {
 struct WiringOptions {
   std::filesystem::path script;  // wiring.py
   std::string python;            // as in oracle::Options
-  std::filesystem::path memory;  // of FindPython
+  std::filesystem::path memory;  // as in FindPython
 };
 
-/// One direction's settings to look at.
+/// The settings of one direction to examine.
 struct WiringQuestion {
   task::Direction direction = task::Direction::kForward;
   std::vector<const task::Setting*> settings;
 };
 
-/// {"forward": {...}, "backward": {...}} as wiring.py describes them; a part that failed has
-/// "failure". Errors: kEnvironment without PyTorch, kIo when the child fails.
+/// {"forward": {...}, "backward": {...}} as wiring.py documents them. A part that failed has a
+/// "failure". Errors: kEnvironment without PyTorch, kIo if the child fails.
 Result<Json> LookAtWiring(const task::Task& task, std::span<const WiringQuestion> questions,
                           const WiringOptions& options);
 

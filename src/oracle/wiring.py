@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-# Says how a task's function is called, for an operator that stands in for it: the kinds of its
-# arguments at every setting, and where the arguments of backward_fn come from. Runs task code, as
-# oracle.py does, whose draws it uses. One JSON request on stdin, one JSON reply on stdout.
+# Finds how a task's function is called, for an operator that replaces it: the kinds of its arguments at
+# every setting, and where the arguments of backward_fn come from. Runs task code and uses oracle.py's
+# draws. One JSON request on stdin, one JSON reply on stdout.
 # SPDX-License-Identifier: Apache-2.0
 import importlib.util
 import json
@@ -20,7 +20,7 @@ def load(path, name):
 
 
 def describe(value):
-    """What an operator's schema needs to know of one argument."""
+    """The description of one argument that an operator's schema needs."""
     if value is None:
         return {"kind": "none"}
     for kind, type_ in (("bool", bool), ("int", int), ("float", float), ("string", str)):
@@ -31,15 +31,15 @@ def describe(value):
     if isinstance(value, torch.Tensor):
         return {"kind": "tensor", "dtype": oracle.dtype_name(value.dtype),
                 "dense": value.is_contiguous()}
-    raise oracle.TaskError("an argument is a %s" % type(value).__name__)
+    raise oracle.TaskError("an argument has the unsupported type %s" % type(value).__name__)
 
 
 class MarkedInt(int):
-    """Can be told from an equal number by identity, as floats can anyway."""
+    """An int that is distinguishable from an equal one by identity, as floats are."""
 
 
 class MarkedStr(str):
-    """The same of text."""
+    """A str that is distinguishable from an equal one by identity."""
 
 
 def marked(value):
@@ -64,12 +64,12 @@ def same_tensor(a, b):
 
 
 def is_distinct(value):
-    """Whether identity says where it comes from: None, True and small plain integers are shared."""
+    """True if its identity shows its origin. None, True and small plain integers are shared objects."""
     return isinstance(value, (float, MarkedInt, MarkedStr))
 
 
 class Probe:
-    """One backward draw, with the outputs of the forward kept."""
+    """One backward draw that keeps the outputs of the forward pass."""
 
     def __init__(self, task, setting):
         probe = self
@@ -88,7 +88,7 @@ class Probe:
         self.draw = Keeping(task, setting["init"], setting["inputs"])
 
     def source(self, value, path):
-        """Where one argument of backward_fn comes from, or None for a tensor of unknown origin."""
+        """The origin of one argument of backward_fn, or None for a tensor of unknown origin."""
         if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor)
                                                     for v in oracle.leaves(value)):
             items = [self.source(v, path + (i,)) for i, v in enumerate(value)]
@@ -109,7 +109,7 @@ class Probe:
 
 
 def derives_from_shapes(task, probe, sources):
-    """True when the task's autograd function, run on tensors without data, gives the same numbers."""
+    """True if the task's autograd function gives the same numbers on tensors without data."""
     wiring = support.Wiring(None, sources, [], len(probe.draw.inputs), task.autograd)
     wanted = list(wiring.wanted(sources, "derived"))
     if not wanted:
@@ -120,7 +120,7 @@ def derives_from_shapes(task, probe, sources):
             got, want = support.at(found, path), support.at(probe.draw.args, path)
             if isinstance(got, torch.Tensor) or oracle.tree_map(lambda v: v, got) != want:
                 return False
-    except Exception:  # no shapes to be had for this operation, or data is looked at
+    except Exception:  # PyTorch cannot infer shapes for an operation, or the code reads data
         return False
     return True
 
@@ -169,13 +169,12 @@ def main():
     global oracle, support, torch
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     request = json.load(sys.stdin)
-    os.dup2(2, 1)  # what task code prints goes to stderr
+    os.dup2(2, 1)  # task code prints to stderr
     import torch as imported
     torch = imported
     here = os.path.dirname(os.path.abspath(__file__))
     oracle = load(os.path.join(here, "oracle.py"), "cupel_oracle")
     oracle.use(torch)
-    oracle.supply_newer_functions()
     support = load(os.path.join(here, os.pardir, "report", "package", "support.py"),
                    "cupel_package_support")
     reply = {direction: look(part) for direction, part in request.items()}

@@ -13,7 +13,7 @@
 namespace cupel::os {
 namespace {
 
-// Process-wide by nature: a signal handler has nothing else to reach.
+// Globals, because a signal handler can reach nothing else.
 std::atomic<bool> cancel_requested{false};
 std::atomic<int> cancel_fd{-1};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
@@ -24,7 +24,7 @@ int CancelFd() {
   static const int created = [] {
     const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     cancel_fd = fd;
-    // A request that came before there was a descriptor must still be seen.
+    // A request that came before the descriptor existed must still be seen.
     const uint64_t one = 1;
     if (cancel_requested && fd >= 0 && write(fd, &one, sizeof one) < 0) return fd;
     return fd;
@@ -38,7 +38,7 @@ void RequestCancel() {
   const uint64_t one = 1;
   const int fd = cancel_fd;
   if (fd >= 0 && write(fd, &one, sizeof one) < 0) {
-    // The counter is full, so it is readable already.
+    // The counter is full, so the descriptor is readable already.
   }
   errno = saved;
 }

@@ -1,10 +1,11 @@
-// Cancellation as something that poll(2) can wait for, beside a child's pipes.
+// Cancellation as a descriptor that poll(2) can wait for, together with a child's pipes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace cupel::os {
 
-/// Readable once RequestCancel() was called. Owned by the process; -1 when none could be made.
+/// Becomes readable when RequestCancel() is called. Owned by the process. -1 if it could not be
+/// created.
 int CancelFd();
 bool CancelRequested();
 

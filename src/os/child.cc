@@ -18,7 +18,7 @@
 namespace cupel::os {
 namespace {
 
-/// Handlers of the parent must not run here, and ignored signals would survive exec.
+/// The parent's handlers must not run here, and ignored signals would survive exec.
 void ResetSignals() {
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
@@ -38,7 +38,7 @@ void CloseRange(unsigned first, unsigned last) {
   _exit(127);
 }
 
-/// Moves the descriptors to their places and marks every other for closing at exec.
+/// Moves the descriptors to their places and closes all others.
 bool PlaceDescriptors(ChildPlan& plan) {
   const int places = 3 + static_cast<int>(plan.extra.size());
   const auto lift = [&](int& fd) {
@@ -51,7 +51,7 @@ bool PlaceDescriptors(ChildPlan& plan) {
   for (int i = 0; ok && i < 3; ++i) ok = dup2(plan.standard[i], i) == i;
   for (int i = 3; ok && i < places; ++i) ok = dup2(plan.extra[static_cast<size_t>(i - 3)], i) == i;
   if (!ok) return false;
-  // All but the report pipe, which closes itself at exec and says by that that exec succeeded.
+  // Keep the report pipe: it closes at exec, which shows the parent that exec succeeded.
   CloseRange(static_cast<unsigned>(places), static_cast<unsigned>(plan.report) - 1);
   CloseRange(static_cast<unsigned>(plan.report) + 1, ~0u);
   return true;
@@ -66,8 +66,8 @@ bool PlaceDescriptors(ChildPlan& plan) {
   if (plan.directory != nullptr && chdir(plan.directory) != 0) {
     FailChild(plan, ChildReport::kDirectory, errno);
   }
-  // After the change of identity, which clears it. Init has one thread, so it is init's death that
-  // counts.
+  // After the change of identity, which clears this setting. Init has one thread, so the signal
+  // comes when init ends.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   sigset_t none;
   sigemptyset(&none);
@@ -80,7 +80,7 @@ bool PlaceDescriptors(ChildPlan& plan) {
   FailChild(plan, ChildReport::kExec, errno);
 }
 
-/// Kills the direct children; orphans of theirs become ours (we are the subreaper).
+/// Kills the direct children. Their orphans become ours, because this process is the subreaper.
 void KillChildren() {
   const int fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return;
@@ -101,10 +101,10 @@ void KillChildren() {
 
 /// Ends init and everything below it.
 [[noreturn]] void EndAll(const ChildPlan& plan, pid_t target) {
-  // The end of process 1 ends its namespace; elsewhere the tree is taken down from the root.
+  // The end of process 1 ends its namespace. Without a PID namespace, kill the tree from the root.
   if (!plan.pid_namespace) {
-    // The list of children may miss one that comes while it is read, so that nothing here waits for
-    // a child by name: kill, reap, look again, until there is none.
+    // The list of children may miss a child that starts while the list is read. So do not wait for
+    // particular children, but kill, reap and list again until none is left.
     kill(-target, SIGKILL);
     const timespec moment{0, 200'000};
     for (int round = 0; round < 12000; ++round) {
@@ -114,15 +114,15 @@ void KillChildren() {
       while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
       }
       if (pid < 0 && errno == ECHILD) break;
-      // Whoever forks as fast as it dies is not given time.
+      // Do not pause in the first rounds, so that a process cannot fork faster than it is killed.
       if (round > 100) nanosleep(&moment, nullptr);
     }
   }
   _exit(0);
 }
 
-/// Reaps orphans until the target has ended (true; `status` is set) or there is nothing to reap
-/// now.
+/// Reaps children until the target has ended (returns true and sets `status`) or no other child has
+/// ended yet (returns false).
 bool ReapUntil(pid_t target, int& status) {
   for (;;) {
     int current = 0;
@@ -135,8 +135,8 @@ bool ReapUntil(pid_t target, int& status) {
   }
 }
 
-/// Asks the target to end by itself, and gives it a moment.
-void AskToEnd(const ChildPlan& plan, pid_t target) {
+/// Sends SIGTERM to the target and waits up to `grace_ms` for its end.
+void TerminateTarget(const ChildPlan& plan, pid_t target) {
   kill(-target, SIGTERM);
   const timespec moment{0, 10'000'000};
   int status = 0;
@@ -152,7 +152,7 @@ void AskToEnd(const ChildPlan& plan, pid_t target) {
     if ((fds[1].revents & POLLIN) != 0) {
       signalfd_siginfo info{};
       (void)!read(signals, &info, sizeof info);
-      // The target and what it starts are a group of their own (setsid).
+      // The target and its children have their own process group (setsid).
       if (info.ssi_signo == SIGTERM) kill(-target, SIGTERM);
       int status = 0;
       if (ReapUntil(target, status)) {
@@ -161,7 +161,7 @@ void AskToEnd(const ChildPlan& plan, pid_t target) {
       }
     }
     if (fds[0].revents != 0) {
-      if (plan.grace_ms > 0) AskToEnd(plan, target);
+      if (plan.grace_ms > 0) TerminateTarget(plan, target);
       EndAll(plan, target);
     }
   }
@@ -182,15 +182,15 @@ void RunInit(ChildPlan& plan) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   if (plan.go >= 0) {
     char root_map = 0;
-    if (read(plan.go, &root_map, 1) != 1) _exit(127);  // the parent is gone
+    if (read(plan.go, &root_map, 1) != 1) _exit(127);  // the parent has ended
     plan.root_map = root_map != 0;
     close(plan.go);
   }
-  // Our memory is a copy of cupel's: not even our own children may look into it.
+  // This memory is a copy of cupel's, so even our own children must not read it.
   if (plan.sandbox != nullptr) EnterView(plan);
   prctl(PR_SET_DUMPABLE, 0);
 
-  // All signals are blocked since before the clone.
+  // All signals have been blocked since before the clone.
   sigset_t wanted;
   sigemptyset(&wanted);
   sigaddset(&wanted, SIGCHLD);
@@ -199,7 +199,7 @@ void RunInit(ChildPlan& plan) {
   const pid_t target = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
   if (target == 0) RunTarget(plan);
   if (target < 0 || signals < 0) FailChild(plan, ChildReport::kFork, errno);
-  // Keep no end of the target's pipes open: their readers wait for the end of the stream.
+  // Close the target's pipe ends here: readers wait for the end of the stream.
   for (const int fd : plan.standard) close(fd);
   for (const int fd : plan.extra) close(fd);
   close(plan.report);

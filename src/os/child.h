@@ -1,10 +1,10 @@
-// The child's side of a spawn, between clone and exec. Everything it uses is laid out beforehand by
-// the parent, since a child of a multi-threaded process may make only async-signal-safe calls: no
+// The child's side of a spawn, between clone and exec. The parent prepares everything that the
+// child uses, because a child of a multi-threaded process may make only async-signal-safe calls: no
 // allocation, no locks, system calls only.
 //
-// Two processes are made. `init` is the direct child: it sets up namespaces, starts the target,
-// reaps every orphan, and goes away with all its descendants as soon as the target ends or cupel
-// itself does (the lifeline pipe closes, even after kill -9). `target` becomes the program.
+// A spawn creates two processes. `init` is the direct child: it sets up namespaces, starts the
+// target and reaps every orphan. It exits with all its descendants as soon as the target or cupel
+// itself ends (then the lifeline pipe closes, even after kill -9). `target` becomes the program.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,7 +15,7 @@ namespace cupel::os {
 
 struct SandboxPlan;
 
-/// What the child tells the parent before exec, one atomic write each.
+/// What the child reports to the parent before exec. Each report is one atomic write.
 struct ChildReport {
   enum Step : int32_t {
     kStarted,   // the target is about to exec
@@ -24,7 +24,7 @@ struct ChildReport {
     kLandlock,  // detail: ABI in use
     kSeccomp,
     kLimits,       // detail: the resource
-    kTooWeak,      // fatal: the sandbox lacks what it must have
+    kTooWeak,      // fatal: the sandbox lacks a required part
     kDescriptors,  // fatal when error
     kDirectory,    // fatal when error
     kFork,         // fatal
@@ -41,10 +41,10 @@ struct ChildPlan {
   const char* directory = nullptr;  // null keeps the parent's
   int standard[3] = {-1, -1, -1};   // what becomes 0, 1, 2
   std::vector<int> extra;           // what becomes 3, 4, …
-  int lifeline = -1;                // read end; closes when the parent goes
+  int lifeline = -1;                // read end; closes when the parent ends
   int status = -1;                  // write end; gets the target's wait status
   int report = -1;                  // write end; gets ChildReports, closes at exec
-  int go = -1;                      // read end; a byte comes when the ID maps are written
+  int go = -1;                      // read end; gets a byte when the ID maps are written
   struct Range {
     unsigned first, last;
   };
@@ -53,7 +53,7 @@ struct ChildPlan {
   bool user_namespace = false;
   bool mount_namespace = false;
   bool pid_namespace = false;  // init is process 1 of its own namespace
-  int grace_ms = 0;            // between SIGTERM and the end, when the parent goes; 0: no SIGTERM
+  int grace_ms = 0;            // from SIGTERM to SIGKILL, when the parent ends; 0: no SIGTERM
   bool root_map = false;       // root and nobody are mapped; the target becomes nobody
 };
 

@@ -26,15 +26,15 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kRandomPart = 6;  // mkdtemp's
 
-/// What begins the names of TempDirs, and of nothing else: since this machine was started. Locks do
-/// not always reach other machines that share the folder.
+/// The prefix of the names of all TempDirs since this machine was booted. It contains the boot ID
+/// because locks do not always work between machines that share a folder.
 std::string TempPrefix() {
   constexpr size_t kEnough = 8;
   const auto boot = ReadFile("/proc/sys/kernel/random/boot_id", 4096);
   return fmt::format("cupel-temp-{}-", boot ? boot->substr(0, kEnough) : "0");
 }
 
-/// The error of a failed system call on `path`, with what to do about a full disk.
+/// The error of a failed system call on `path`, with a remedy for a full disk or for permissions.
 tl::unexpected<Error> FailIo(std::string_view what, const fs::path& path, int error) {
   std::string remedy;
   if (error == ENOSPC || error == EDQUOT) {
@@ -87,11 +87,12 @@ Status MakePrivateFolder(const fs::path& path) {
   return {};
 }
 
-/// Removes a folder's content even where hostile code took away our permissions on parts of it.
+/// Removes a folder even if hostile code removed our permissions on parts of it.
 void RemoveTree(const fs::path& path) {
   std::error_code error;
   fs::remove_all(path, error);
-  if (!error || geteuid() == 0) return;  // root needs no permission, and may change another's file
+  // Root needs no permission, and could change the permissions of files outside the folder.
+  if (!error || geteuid() == 0) return;
   for (fs::recursive_directory_iterator
            it(path, fs::directory_options::skip_permission_denied, error),
        end;
@@ -147,7 +148,7 @@ Result<bool> TempDir::Lock() {
   lock_ = Fd(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!lock_ && errno != ENOENT) return FailIo("open the temporary folder", path_, errno);
   if (!lock_) return false;
-  // Some file systems lock no folders: no sweep can, either.
+  // Some file systems cannot lock folders; then no sweep can lock this folder, either.
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
   return access(path_.c_str(), F_OK) == 0;
 }
@@ -178,14 +179,15 @@ void SweepTempDirs(const fs::path& parent) {
     const Fd lock(open(entry->path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat info {};
     if (!lock || fstat(lock.get(), &info) != 0) continue;
-    const bool is_given = getuid() == 0 && info.st_uid == kNobody;  // to a sandbox
-    if (info.st_uid != getuid() && !is_given) continue;
+    // Root gives the folders of its sandboxes to nobody.
+    const bool of_sandbox = getuid() == 0 && info.st_uid == kNobody;
+    if (info.st_uid != getuid() && !of_sandbox) continue;
     if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) RemoveTree(entry->path());
   }
 }
 
 Result<std::string> ReadFile(const fs::path& path, size_t max_bytes) {
-  // O_NONBLOCK keeps the open of a FIFO from waiting for a writer.
+  // With O_NONBLOCK, opening a FIFO does not wait for a writer.
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return FailIo("read", path, errno);
   struct stat info {};
@@ -194,7 +196,7 @@ Result<std::string> ReadFile(const fs::path& path, size_t max_bytes) {
     return Fail(ErrorCode::kIo, fmt::format("cannot read {}: not a regular file", path.string()));
   }
   std::string bytes;
-  // Files of /proc and /sys report no size; grow as they come.
+  // Files of /proc and /sys report no size, so the buffer grows while reading.
   bytes.resize(std::min<size_t>(static_cast<size_t>(info.st_size) + 1, max_bytes + 1));
   size_t used = 0;
   for (;;) {
@@ -226,7 +228,7 @@ int WriteBytes(int fd, std::string_view bytes) {
   return 0;
 }
 
-/// A device or pipe (/dev/stdout, /dev/full) cannot be replaced by renaming: it is written to.
+/// Writes directly to a device or pipe (/dev/stdout, /dev/full), which a rename cannot replace.
 Status WriteInPlace(const fs::path& path, std::string_view bytes) {
   const Fd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd) return FailIo("write", path, errno);
@@ -262,7 +264,8 @@ Status WriteAll(int fd, std::string_view bytes, std::optional<std::chrono::milli
   const SigpipeGuard guard;
   const auto end = EndOf(deadline);
   while (!bytes.empty()) {
-    // At most PIPE_BUF at once, which a pipe that polls as writable takes without blocking.
+    // At most PIPE_BUF bytes at once: a pipe that poll reports as writable accepts them without
+    // blocking.
     TRY(Await(fd, POLLOUT, end, "write to a child process"));
     const ssize_t n = write(fd, bytes.data(), std::min<size_t>(bytes.size(), 4096));
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
@@ -300,7 +303,7 @@ Result<fs::path> CacheDir() {
     } else if (fs::path home = variable("HOME"); home.is_absolute()) {
       path = home / ".cache" / "cupel";
     } else {
-      return Fail(ErrorCode::kEnvironment, "no folder for the cache: HOME is not set",
+      return Fail(ErrorCode::kEnvironment, "no cache folder: HOME is not set",
                   "set CUPEL_CACHE to a folder");
     }
   }
@@ -317,27 +320,27 @@ Result<fs::path> CacheDir() {
 }
 
 Result<fs::path> DataDir() {
-  const auto holds_data = [](const fs::path& dir) {
+  const auto has_data = [](const fs::path& dir) {
     std::error_code error;
     return fs::is_regular_file(dir / "shim" / "cupel" / "abi.h", error);
   };
   if (const char* home = std::getenv("CUPEL_HOME"); home != nullptr && *home != '\0') {
     std::error_code error;
     fs::path dir = fs::absolute(home, error);
-    if (holds_data(dir)) return dir;
+    if (has_data(dir)) return dir;
     return Fail(ErrorCode::kEnvironment,
                 fmt::format("CUPEL_HOME is {}, which has no shim/ folder", dir.string()),
-                "set it to the folder that holds cupel's shim/ and tasks/, or unset it");
+                "set it to the folder that contains cupel's shim/ and tasks/, or unset it");
   }
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
   for (const fs::path& dir :
        {program, program.parent_path(), program.parent_path() / "share" / "cupel"}) {
-    if (holds_data(dir)) return dir;
+    if (has_data(dir)) return dir;
   }
   return Fail(ErrorCode::kEnvironment,
-              fmt::format("cupel's data (shim/, tasks/) is not beside {}", program.string()),
-              "set CUPEL_HOME to the folder that holds them");
+              fmt::format("cupel's data (shim/, tasks/) not found near {}", program.string()),
+              "set CUPEL_HOME to the folder that contains them");
 }
 
 }  // namespace cupel::os

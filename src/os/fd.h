@@ -30,11 +30,12 @@ class Fd {
   int fd_ = -1;
 };
 
-/// A private (0700) folder that is removed with all it holds on destruction. Move-only. It is
-/// locked (flock) while it is used, by which SweepTempDirs tells it from an abandoned one.
+/// A private (0700) folder that is removed with its content on destruction. Move-only. It is locked
+/// (flock) while in use, so that SweepTempDirs can recognise abandoned folders.
 class TempDir {
  public:
-  /// Under `parent`, or $TMPDIR or /tmp when empty. The name begins with "cupel-temp-".
+  /// Creates it in `parent`, or in $TMPDIR or /tmp if `parent` is empty. The name begins with
+  /// "cupel-temp-".
   static Result<TempDir> Create(const std::filesystem::path& parent = {});
   TempDir(TempDir&& other) noexcept;
   TempDir& operator=(TempDir&& other) noexcept;
@@ -43,31 +44,32 @@ class TempDir {
 
  private:
   TempDir() = default;
-  /// False where a sweep came first, and has removed the folder.
+  /// False if a sweep has removed the folder in the meantime.
   Result<bool> Lock();
   std::filesystem::path path_;
   Fd lock_;
 };
 
-/// Removes what TempDirs of this user's processes that were killed outright have left in `parent`.
-/// Best effort.
+/// Removes the TempDirs in `parent` that killed processes of this user have left behind. Best
+/// effort.
 void SweepTempDirs(const std::filesystem::path& parent);
 
-/// Whole file, at most `max_bytes`. Follows no FIFO or device.
+/// The whole file. Error if it is larger than `max_bytes` or not a regular file (FIFO, device).
 Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes);
-/// Writes to a temporary name beside `path`, syncs, renames. Says so when the disk is full.
+/// Writes to a temporary file in the same folder, syncs, renames. A full disk gives an error with a
+/// remedy.
 Status WriteFileAtomically(const std::filesystem::path& path, std::string_view bytes);
-/// All bytes, handling short writes. `deadline` bounds a stuck reader.
+/// Writes all bytes, handling short writes. `deadline` limits the wait for a stuck reader.
 Status WriteAll(int fd, std::string_view bytes,
                 std::optional<std::chrono::milliseconds> deadline = {});
-/// What is there, at least one byte; 0 at the end of the stream. Gives up at the deadline
-/// (kTimeout) and on RequestCancel() (kCancelled).
+/// Reads the available bytes, at least one. Returns 0 at the end of the stream, kTimeout at the
+/// deadline, and kCancelled after RequestCancel().
 Result<size_t> ReadSome(int fd, std::span<char> buffer,
                         std::optional<std::chrono::milliseconds> deadline = {});
-/// $XDG_CACHE_HOME/cupel or ~/.cache/cupel; $CUPEL_CACHE wins. Created 0700.
+/// $CUPEL_CACHE if set, else $XDG_CACHE_HOME/cupel or ~/.cache/cupel. Created with mode 0700.
 Result<std::filesystem::path> CacheDir();
-/// The folder of installed data (shim/, tasks/, oracle.py): $CUPEL_HOME, else found beside the
-/// program.
+/// The folder of installed data (shim/, tasks/, oracle.py): $CUPEL_HOME, else found relative to the
+/// program's folder.
 Result<std::filesystem::path> DataDir();
 
 }  // namespace cupel::os

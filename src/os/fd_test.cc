@@ -35,7 +35,7 @@ TEST(Fd, ClosesOnceAndMoves) {
   EXPECT_EQ(fcntl(raw, F_GETFD), -1);
 }
 
-TEST(TempDir, IsPrivateAndGoesWithItsContent) {
+TEST(TempDir, IsPrivateAndIsRemovedWithItsContent) {
   fs::path path;
   {
     auto dir = TempDir::Create();
@@ -56,13 +56,13 @@ TEST(TempDir, IsPrivateAndGoesWithItsContent) {
   EXPECT_THAT(failed.error().remedy, HasSubstr("TMPDIR"));
 }
 
-/// Of `folder`, a TempDir: the path with another random part.
-fs::path Named(const TempDir& folder, const std::string& random) {
+/// The path of the TempDir `folder` with another random part.
+fs::path Renamed(const TempDir& folder, const std::string& random) {
   const std::string path = folder.path().string();
   return path.substr(0, path.size() - random.size()) + random;
 }
 
-/// Leaves a TempDir with a file in `parent`, as a process does that is killed.
+/// Leaves a TempDir with a file in `parent`, like a process that was killed.
 fs::path Abandon(const fs::path& parent) {
   const pid_t pid = fork();
   if (pid == 0) {
@@ -74,7 +74,7 @@ fs::path Abandon(const fs::path& parent) {
   return fs::directory_iterator(parent)->path();
 }
 
-TEST(TempDir, IsSweptOnceItsProcessIsGone) {
+TEST(TempDir, IsSweptAfterItsProcessWasKilled) {
   const auto parent = TempDir::Create();
   const fs::path abandoned = Abandon(parent->path());
   ASSERT_TRUE(fs::exists(abandoned / "file"));
@@ -83,7 +83,7 @@ TEST(TempDir, IsSweptOnceItsProcessIsGone) {
   const fs::path longer = used.path().string() + "1";
   const std::vector<fs::path> others = {parent->path() / "cupel-review",
                                         parent->path() / "cupel-temp-abc123", longer,
-                                        Named(used, "symbol"), Named(used, "file12")};
+                                        Renamed(used, "symbol"), Renamed(used, "file12")};
   for (size_t i = 0; i < 3; ++i) fs::create_directory(others[i]);
   fs::create_directory_symlink(others[0], others[3]);
   std::ofstream(others[4]) << "x";
@@ -93,11 +93,11 @@ TEST(TempDir, IsSweptOnceItsProcessIsGone) {
   for (const fs::path& other : others) EXPECT_TRUE(fs::exists(other)) << other;
 }
 
-TEST(TempDir, OfRootIsSweptThoughASandboxWasGivenIt) {
+TEST(TempDir, SweepByRootRemovesFoldersOwnedByNobody) {
   if (getuid() != 0) GTEST_SKIP() << "only root gives folders away";
   const auto parent = TempDir::Create();
   const auto model = TempDir::Create(parent->path());
-  const fs::path sandbox = Named(*model, "nobody"), other = Named(*model, "others");
+  const fs::path sandbox = Renamed(*model, "nobody"), other = Renamed(*model, "others");
   for (const fs::path& path : {sandbox, other}) fs::create_directory(path);
   ASSERT_EQ(chown(sandbox.c_str(), 65534, 65534), 0);
   ASSERT_EQ(chown(other.c_str(), 1234, 1234), 0);
@@ -106,14 +106,14 @@ TEST(TempDir, OfRootIsSweptThoughASandboxWasGivenIt) {
   EXPECT_TRUE(fs::exists(other));
 }
 
-TEST(ReadFile, ReadsRegularFilesWithinTheBound) {
+TEST(ReadFile, ReadsRegularFilesUpToTheLimit) {
   const auto dir = TempDir::Create();
   const fs::path path = dir->path() / "file";
   ASSERT_TRUE(WriteFileAtomically(path, "hello"));
   EXPECT_EQ(*ReadFile(path, 5), "hello");
   EXPECT_EQ(ReadFile(path, 4).error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(ReadFile(dir->path() / "absent", 4).error().code, ErrorCode::kNotFound);
-  EXPECT_THAT(*ReadFile("/proc/self/status", 1 << 20), HasSubstr("Name:"));  // has no size
+  EXPECT_THAT(*ReadFile("/proc/self/status", 1 << 20), HasSubstr("Name:"));  // reports size 0
 }
 
 TEST(ReadFile, DoesNotHangOnAFifoOrADevice) {
@@ -126,7 +126,7 @@ TEST(ReadFile, DoesNotHangOnAFifoOrADevice) {
   EXPECT_FALSE(MappedFile::Open(fifo));
 }
 
-TEST(WriteFile, ReplacesWholeAndLeavesNoTemporary) {
+TEST(WriteFile, ReplacesTheFileAndLeavesNoTemporary) {
   const auto dir = TempDir::Create();
   const fs::path path = dir->path() / "file";
   ASSERT_TRUE(WriteFileAtomically(path, "first"));
@@ -136,7 +136,7 @@ TEST(WriteFile, ReplacesWholeAndLeavesNoTemporary) {
   EXPECT_FALSE(WriteFileAtomically(dir->path() / "no" / "file", "x"));
 }
 
-TEST(WriteFile, SaysWhenTheDiskIsFull) {
+TEST(WriteFile, ReportsAFullDisk) {
   const Fd full(open("/dev/full", O_WRONLY | O_CLOEXEC));
   if (!full) GTEST_SKIP() << "no /dev/full";
   const auto status = WriteAll(full.get(), "x");
@@ -144,7 +144,7 @@ TEST(WriteFile, SaysWhenTheDiskIsFull) {
   EXPECT_THAT(status.error().ToString(), HasSubstr("No space left on device; free space"));
 }
 
-TEST(MappedFile, ShowsTheBytes) {
+TEST(MappedFile, MapsTheFilesBytes) {
   const auto dir = TempDir::Create();
   ASSERT_TRUE(WriteFileAtomically(dir->path() / "file", "hello"));
   auto file = MappedFile::Open(dir->path() / "file");

@@ -1,4 +1,4 @@
-// Tells whether a file has been replaced. SPDX-License-Identifier: Apache-2.0
+// Detects that a file has been replaced or changed. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace cupel::os {
 
-/// Equal as long as the file is neither replaced nor written to.
+/// Stays equal until the file is replaced or written to.
 struct FileStamp {
   uint64_t inode = 0;
   int64_t changed_ns = 0;
   bool operator==(const FileStamp&) const = default;
 };
 
-/// Nothing where there is no file.
+/// nullopt if the file does not exist.
 std::optional<FileStamp> StampOf(const std::filesystem::path& path);
 
 }  // namespace cupel::os

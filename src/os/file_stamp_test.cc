@@ -8,7 +8,7 @@
 namespace cupel::os {
 namespace {
 
-TEST(FileStamp, TellsAReplacedFileFromAnUntouchedOne) {
+TEST(FileStamp, DetectsReplacedFile) {
   const auto folder = *TempDir::Create();
   const auto file = folder.path() / "x.json";
   EXPECT_FALSE(StampOf(file));

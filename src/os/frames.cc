@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 enum class Ready { kYes, kTimeout, kCancelled };
 
-/// Waits for `events`, waking now and then to look for a cancellation.
+/// Waits for `events`. Checks for cancellation every 100 ms.
 Ready Await(int fd, short events, Clock::time_point deadline) {
   for (;;) {
     if (CancelRequested()) return Ready::kCancelled;
@@ -36,7 +36,7 @@ enum class Transfer { kDone, kClosed, kTimeout, kCancelled };
 
 Transfer ReadExactly(int fd, char* to, size_t size, Clock::time_point deadline) {
   while (size > 0) {
-    // Most answers are there already or come at once; poll only when they are not.
+    // Most answers have arrived already, so poll only if this one has not.
     const ssize_t got = recv(fd, to, size, MSG_DONTWAIT);
     if (got > 0) {
       to += got;

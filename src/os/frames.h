@@ -1,6 +1,6 @@
-// The wire between cupel and a child of its own: frames of a 4-byte length (host order, both ends
-// are one machine) and that many bytes of JSON, over a socket pair. SPDX-License-Identifier:
-// Apache-2.0
+// The protocol between cupel and its child processes: frames of a 4-byte length (host byte order,
+// since both ends are on one machine) and that many bytes of JSON, over a socket pair.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
@@ -12,18 +12,19 @@
 
 namespace cupel::os {
 
-/// Larger than any request or answer; what exceeds it is refused, not read.
+/// Larger than any request or answer. Longer frames are rejected without reading them.
 inline constexpr uint32_t kMaxFrameBytes = 64u << 20;
-/// The descriptor under which the child finds its end.
+/// The child's end of the socket pair.
 inline constexpr int kChildFd = 3;
 
 enum class FrameEnd { kClosed, kTimeout };
 
-/// kIo when the other side has gone away or does not read.
+/// kIo if the other side has closed the connection or does not read before the deadline.
 Status WriteFrame(int fd, std::string_view payload, std::chrono::steady_clock::time_point deadline);
 
-/// One whole frame; a value of FrameEnd when the other side closed (also: died in mid-frame) or the
-/// deadline passed; an Error when the frame is too large or the user cancelled.
+/// Reads one whole frame. Returns nullopt and sets `*end` if the other side closed the connection
+/// (possibly within a frame) or the deadline passed. Error if the frame is too large or the user
+/// cancelled.
 Result<std::optional<std::string>> ReadFrame(int fd, std::chrono::steady_clock::time_point deadline,
                                              FrameEnd* end);
 

@@ -1,5 +1,6 @@
-// Landlock's access rights up to ABI 7. The headers of older systems stop at ABI 2, so the numbers
-// are written out; the kernel is asked which of them it knows. SPDX-License-Identifier: Apache-2.0
+// Landlock's access rights up to ABI 7. The headers of older systems end at ABI 2, so the numbers
+// are defined here. At run time the kernel reports which ABI it supports.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -19,13 +20,13 @@ inline constexpr uint64_t kIoctlDevice = 1 << 15;  // ABI 5
 
 inline constexpr uint64_t kRead = kExecute | kReadFile | kReadDir;
 inline constexpr uint64_t kWrite = kWriteFile | kMakeAndRemove | kRefer | kTruncate;
-/// What may be granted on something that is not a folder.
+/// The rights that can be granted on a path that is not a folder.
 inline constexpr uint64_t kFileRights =
     kExecute | kWriteFile | kReadFile | kTruncate | kIoctlDevice;
 
-/// The first ABI that guards the content of files without a mount namespace: before it, truncate(2)
-/// of any file of the user went through.
-inline constexpr int kAloneAbi = 3;
+/// The first ABI that protects the content of files without a mount namespace. Earlier ABIs allow
+/// truncate(2) of any of the user's files.
+inline constexpr int kMinAbiWithoutMounts = 3;
 
 inline constexpr uint64_t FsRights(int abi) {
   uint64_t rights = 0x1fff;
@@ -35,11 +36,11 @@ inline constexpr uint64_t FsRights(int abi) {
   return rights;
 }
 
-/// struct landlock_ruleset_attr. A kernel that does not know the later fields takes them as zeros.
+/// struct landlock_ruleset_attr. Kernels that do not know the later fields require them to be zero.
 struct Ruleset {
   uint64_t fs;
   uint64_t net;     // ABI 4: bind and connect of TCP
-  uint64_t scoped;  // ABI 6: abstract UNIX sockets and signals to the outside
+  uint64_t scoped;  // ABI 6: abstract UNIX sockets, and signals to processes outside
 };
 
 }  // namespace cupel::os::landlock

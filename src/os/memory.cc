@@ -11,7 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The number after the word `name` that begins a line; without a name the file's first one.
+/// The number after the word `name` at the beginning of a line. Without a name: the first number in
+/// the file.
 std::optional<uint64_t> NumberIn(const fs::path& path, const std::string& name = "") {
   std::ifstream file(path);
   std::string word;
@@ -27,7 +28,7 @@ std::optional<uint64_t> NumberIn(const fs::path& path, const std::string& name =
   return std::nullopt;
 }
 
-/// Below the mount point of cgroup v2, without a leading slash.
+/// This process's cgroup: its path below the mount point of cgroup v2, without a leading slash.
 fs::path OwnGroup(const fs::path& root) {
   std::ifstream file(root / "proc/self/cgroup");
   std::string line;

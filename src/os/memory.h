@@ -1,4 +1,4 @@
-// How much memory there is and how much of it may still be taken.
+// How much memory exists and how much of it is available.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,15 +7,15 @@
 
 namespace cupel::os {
 
-/// Bytes. `available` counts what the kernel would give back of its own accord (its cache of files,
-/// and not what lies in shared memory).
+/// Bytes. `available` includes what the kernel frees on demand (its file cache, but not shared
+/// memory).
 struct Memory {
   uint64_t total = 0, available = 0;
 };
 
-/// This machine's, or the tightest limit (cgroup v2) that a container or batch system sets this
-/// process, where less. What cannot be read limits nothing; zeros where nothing can. `root` is for
-/// tests.
+/// This machine's memory, or the tightest limit (cgroup v2) that a container or batch system sets
+/// for this process, if that is less. Unreadable limits are ignored. Returns zeros if nothing can
+/// be read. `root` is for tests.
 Memory MemoryNow(const std::filesystem::path& root = "/");
 
 }  // namespace cupel::os

@@ -25,7 +25,7 @@ class MemoryTest : public ::testing::Test {
   TempDir folder_ = *TempDir::Create();
 };
 
-TEST_F(MemoryTest, IsTheMachinesWhereNothingLimitsIt) {
+TEST_F(MemoryTest, EqualsMachineMemoryWithoutALimit) {
   EXPECT_EQ(Now().total, 1000u * 1024);
   EXPECT_EQ(Now().available, 600u * 1024);
   Write("sys/fs/cgroup/job/memory.max", "max\n");
@@ -33,7 +33,7 @@ TEST_F(MemoryTest, IsTheMachinesWhereNothingLimitsIt) {
   EXPECT_EQ(Now().total, 1000u * 1024);
 }
 
-TEST_F(MemoryTest, IsTheTightestLimitOfTheGroupsAroundThisProcess) {
+TEST_F(MemoryTest, UsesTightestLimitOfTheEnclosingGroups) {
   Write("sys/fs/cgroup/job/step/memory.max", "400000\n");
   Write("sys/fs/cgroup/job/step/memory.current", "100000\n");
   Write("sys/fs/cgroup/job/step/memory.stat", "anon 1\nfile 60000\ninactive_file 50000\n");
@@ -47,7 +47,7 @@ TEST_F(MemoryTest, IsTheTightestLimitOfTheGroupsAroundThisProcess) {
   EXPECT_EQ(Now().total, 300000u);
 }
 
-TEST_F(MemoryTest, ThisMachineHasSome) {
+TEST_F(MemoryTest, IsPositiveOnThisMachine) {
   const Memory memory = MemoryNow();
   EXPECT_GT(memory.total, 1u << 20);
   EXPECT_LE(memory.available, memory.total);

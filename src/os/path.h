@@ -1,4 +1,4 @@
-// What a path names, links followed. What cannot be looked at is neither.
+// Whether a path names a file or a folder. Follows links. Both are false if stat(2) fails.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

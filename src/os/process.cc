@@ -39,7 +39,7 @@ Result<Pipe> MakePipe() {
   return Pipe{Fd(fds[0]), Fd(fds[1])};
 }
 
-/// Pointers into strings that outlive the spawn, with the closing null.
+/// Pointers to the strings, with a null at the end. The strings must outlive the spawn.
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
   pointers.reserve(strings.size() + 1);
@@ -77,7 +77,7 @@ pid_t CloneChild(uint64_t namespaces, ChildPlan& plan, int* pidfd) {
   return static_cast<pid_t>(pid);
 }
 
-/// The pipes and strings of one spawn, alive until the child has become its program.
+/// The pipes and strings of one spawn. They must live until the child has called exec.
 struct Launch {
   std::vector<std::string> argv, env;
   std::vector<char*> argv_pointers, env_pointers;
@@ -124,7 +124,7 @@ Status Prepare(const SpawnOptions& options, Launch& launch) {
   plan.argv = launch.argv_pointers.data();
   plan.env = launch.env_pointers.data();
   plan.directory = options.directory.empty() ? nullptr : options.directory.c_str();
-  // Less than Reap() waits for init.
+  // Must be less than the time that Reap() waits for init.
   plan.grace_ms = static_cast<int>(std::clamp<int64_t>(options.grace.count(), 0, 4000));
   plan.extra = options.extra_fds;
   plan.lifeline = launch.lifeline.read.get();
@@ -136,16 +136,15 @@ Status Prepare(const SpawnOptions& options, Launch& launch) {
 tl::unexpected<Error> TooWeak(const std::string& program, const SandboxReport& sandbox) {
   return Fail(
       ErrorCode::kEnvironment,
-      fmt::format("{} was not started on untrusted code: this kernel does not grant the sandbox "
-                  "that it needs (missing: {})",
+      fmt::format("{} was not started on untrusted code: the operating system does not provide the "
+                  "required sandbox (missing: {})",
                   program, fmt::join(sandbox.missing, "; ")),
-      "run cupel where system calls can be filtered and either namespaces or Landlock (ABI 3, "
-      "Linux "
-      "6.2) are granted (cupel doctor says which are), or, for kernels that you trust, with "
-      "--allow-weak-sandbox or CUPEL_ALLOW_WEAK_SANDBOX=1");
+      "run cupel on a system that allows system call filters (seccomp) and either namespaces or "
+      "Landlock (ABI 3, Linux 6.2); cupel doctor shows what this system allows. For kernels that "
+      "you trust, use --allow-weak-sandbox or CUPEL_ALLOW_WEAK_SANDBOX=1");
 }
 
-/// Reads what the child says until it has become its program or given up.
+/// Reads the child's reports until it has called exec or failed.
 Status ReadReports(const Fd& pipe, const std::string& program, const ChildPlan& plan,
                    SandboxReport& sandbox) {
   bool started = false;
@@ -211,7 +210,7 @@ Result<Process> Process::Spawn(const SpawnOptions& options) {
   if (plan.sandbox == nullptr) {
     pid = CloneChild(0, plan, &pidfd);
   } else {
-    // The kernel grants namespaces all or none in one call: give up the least useful first.
+    // One call grants all requested namespaces or none, so retry without the least useful ones.
     int error = 0;
     for (const uint64_t flags : NamespaceChoices(sandbox)) {
       plan.user_namespace = (flags & CLONE_NEWUSER) != 0;
@@ -240,7 +239,7 @@ Result<Process> Process::Spawn(const SpawnOptions& options) {
     const char byte = WriteIdMaps(sandbox, pid, *process.sandbox_) ? 1 : 0;
     (void)!write(launch.go.write.get(), &byte, 1);
   }
-  // Our copies of the child's ends would hide the end of the streams.
+  // Close our copy of the child's end. Else the end of the stream would not be seen.
   launch.report.write.Close();
   TRY(ReadReports(launch.report.read, options.argv[0], plan, *process.sandbox_));
   return process;
@@ -270,7 +269,7 @@ const SandboxReport& Process::sandbox() const { return *sandbox_; }
 
 Result<ExitStatus> Process::Wait(std::optional<std::chrono::milliseconds> deadline) {
   if (finished_) return *finished_;
-  if (pid_ < 0) return Fail(ErrorCode::kInternal, "waits for no process");
+  if (pid_ < 0) return Fail(ErrorCode::kInternal, "no process to wait for");
   const auto end = Clock::now() + deadline.value_or(std::chrono::hours(24 * 365));
   for (;;) {
     if (CancelRequested()) {
@@ -296,8 +295,8 @@ Result<ExitStatus> Process::Wait(std::optional<std::chrono::milliseconds> deadli
 
 void Process::Kill() {
   if (pid_ < 0 || finished_) return;
-  // Init takes everything below it down when the lifeline ends; only then, and only outside a PID
-  // namespace, may it be killed itself.
+  // When the lifeline closes, init ends all its descendants. In a PID namespace, killing init ends
+  // them too. Outside one, init must not be killed first.
   lifeline_.Close();
   if (sandbox_ != nullptr && sandbox_->pid_namespace) {
     syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
@@ -314,8 +313,8 @@ void Process::Reap() {
   ExitStatus status;
   int raw = 0;
   ssize_t n = 0;
-  // The target's status, if it came to an end by itself; init waits for it to be taken down
-  // otherwise.
+  // Wait until init has ended. Then read the target's status, which is there if the target ended by
+  // itself.
   pollfd fd = {pidfd_.get(), POLLIN, 0};
   while (poll(&fd, 1, 5000) < 0 && errno == EINTR) {
   }

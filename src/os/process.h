@@ -1,4 +1,4 @@
-// Child processes: argv vectors (never a shell), pipes, deadlines, and no survivors.
+// Child processes: argv vectors (never a shell), pipes, deadlines. No descendant is left running.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,15 +26,15 @@ struct SpawnOptions {
   bool pipe_stdin = false;                   // else /dev/null
   bool pipe_stdout = false;                  // else /dev/null
   bool pipe_stderr = false;                  // else /dev/null
-  bool merge_stderr = false;                 // stderr goes where stdout goes
-  /// Kill(), and the end of this process whatever ends it, first ask the child to end (SIGTERM) and
-  /// give it so long, at most 4 s: for launchers that hold something elsewhere (srun).
+  bool merge_stderr = false;                 // stderr is written to where stdout is
+  /// How long the child may take to end after SIGTERM before it is killed, at most 4 s. Applies to
+  /// Kill() and to any end of this process. For launchers that hold remote resources (srun).
   std::chrono::milliseconds grace{0};
   /// Descriptors the child gets as 3, 4, … in this order. All others are closed.
   std::vector<int> extra_fds;
 };
 
-/// This process's own variables, for a child that is to have them too.
+/// This process's environment variables, to pass on to a child.
 std::map<std::string, std::string> CurrentEnvironment();
 
 struct ExitStatus {
@@ -47,9 +47,9 @@ struct ExitStatus {
   std::string Describe() const;
 };
 
-/// Move-only. Nothing of it outlives this object or this process, kill -9 of ours included. The
-/// destructor kills the child and everything it started (PID namespace or process group) and reaps
-/// it.
+/// A child process. Move-only. The child and its descendants never outlive this object or this
+/// process, even if this process is killed with kill -9. The destructor kills the child and
+/// everything it started (PID namespace or process group) and reaps it.
 class Process {
  public:
   static Result<Process> Spawn(const SpawnOptions& options);
@@ -73,7 +73,7 @@ class Process {
   Process() = default;
   void Reap();
 
-  pid_t pid_ = -1;  // of init (see child.h), which stands for all of the child
+  pid_t pid_ = -1;  // of init (see child.h), the parent of all the child's processes
   Fd pidfd_, lifeline_, status_, stdin_, stdout_, stderr_;
   std::optional<ExitStatus> finished_;
   std::unique_ptr<SandboxReport> sandbox_;
@@ -83,15 +83,16 @@ struct RunResult {
   ExitStatus status;
   std::string out, err;  // at most `max_output` bytes each
   bool out_truncated = false, err_truncated = false;
-  std::shared_ptr<const SandboxReport> sandbox;  // of a confined child, else null
+  std::shared_ptr<const SandboxReport> sandbox;  // null unless the child was confined
   double seconds = 0;
 };
 
-/// Spawns, feeds `input`, collects output, waits. Sets pipe_stdout/pipe_stderr itself.
+/// Spawns the child, writes `input` to it, collects its output, waits. Sets the pipe_* options
+/// itself.
 Result<RunResult> Run(SpawnOptions options, std::chrono::milliseconds deadline,
                       size_t max_output = 4u << 20, std::string_view input = {});
 
-/// Asks every Wait/Run/read in this process to give up with kCancelled (Ctrl-C). Async-signal-safe.
+/// Makes every Wait/Run/read in this process return kCancelled (Ctrl-C). Async-signal-safe.
 void RequestCancel();
 bool CancelRequested();
 

@@ -32,16 +32,16 @@ RunResult MustRun(const SpawnOptions& options, milliseconds deadline = seconds(2
   return result ? *result : RunResult{};
 }
 
-/// True once no process holds the write end of a pipe any more, which they inherit.
+/// True when no process holds the pipe's write end any more. Child processes inherit it.
 bool EndsWithin(int read_end, milliseconds limit) {
   pollfd fd = {read_end, POLLIN, 0};
   char byte;
   return poll(&fd, 1, static_cast<int>(limit.count())) == 1 && read(read_end, &byte, 1) == 0;
 }
 
-struct Witness {
+struct TestPipe {
   Fd read, write;
-  Witness() {
+  TestPipe() {
     int fds[2];
     EXPECT_EQ(pipe2(fds, O_CLOEXEC), 0);
     read = Fd(fds[0]);
@@ -49,7 +49,7 @@ struct Witness {
   }
 };
 
-TEST(Process, GivesOutputErrorsAndStatus) {
+TEST(Process, ReturnsOutputErrorsAndStatus) {
   const RunResult result = MustRun(Shell("echo out; echo err >&2; exit 3"));
   EXPECT_EQ(result.out, "out\n");
   EXPECT_EQ(result.err, "err\n");
@@ -78,11 +78,11 @@ TEST(Process, FeedsInputLargerThanAPipeAndCapsOutput) {
   const RunResult capped = MustRun(Shell("cat"), seconds(20), 100, input);
   EXPECT_EQ(capped.out.size(), 100u);
   EXPECT_TRUE(capped.out_truncated);
-  // A child that does not read must not end us by SIGPIPE.
+  // SIGPIPE from a child that does not read must not kill this process.
   EXPECT_EQ(MustRun(Shell("exec 0<&-; echo no"), seconds(20), 100, input).out, "no\n");
 }
 
-TEST(Process, SaysThatAProgramIsMissing) {
+TEST(Process, ReportsMissingProgram) {
   SpawnOptions options;
   options.argv = {"/nonexistent/nvcc"};
   const auto result = os::Run(options, seconds(5));
@@ -91,8 +91,8 @@ TEST(Process, SaysThatAProgramIsMissing) {
   EXPECT_EQ(result.error().message, "cannot start /nonexistent/nvcc: No such file or directory");
 }
 
-TEST(Process, KeepsNoDescriptorButTheGivenOnes) {
-  const Witness a, b, hidden;
+TEST(Process, ChildInheritsOnlyTheGivenDescriptors) {
+  const TestPipe a, b, hidden;
   SpawnOptions options = Shell("echo a >&3; echo b >&4; ls /proc/self/fd | tr '\\n' ' '");
   options.extra_fds = {a.write.get(), b.write.get()};
   // 5 is ls's own descriptor of the folder.
@@ -104,10 +104,10 @@ TEST(Process, KeepsNoDescriptorButTheGivenOnes) {
   EXPECT_STREQ(text, "b\n");
 }
 
-TEST(Process, PlacesDescriptorsThatAreInEachOthersWay) {
-  const Witness a, b;
+TEST(Process, PlacesDescriptorsWithConflictingNumbers) {
+  const TestPipe a, b;
   SpawnOptions options = Shell("echo first >&3; echo second >&4");
-  // The numbers the child uses are taken here, in the opposite order.
+  // This process uses the child's descriptor numbers, in the opposite order.
   const Fd four(fcntl(a.write.get(), F_DUPFD_CLOEXEC, 4)),
       five(fcntl(b.write.get(), F_DUPFD_CLOEXEC, 3));
   options.extra_fds = {five.get(), four.get()};
@@ -117,39 +117,39 @@ TEST(Process, PlacesDescriptorsThatAreInEachOthersWay) {
   EXPECT_STREQ(text, "first\n");
 }
 
-TEST(Process, KillsAtTheDeadlineWithAllDescendants) {
-  Witness witness;
+TEST(Process, KillsAllDescendantsAtTheDeadline) {
+  TestPipe test_pipe;
   SpawnOptions options = Shell("setsid sh -c 'sleep 100 & sleep 100' & sleep 100");
-  options.extra_fds = {witness.write.get()};
+  options.extra_fds = {test_pipe.write.get()};
   const RunResult result = MustRun(options, milliseconds(300));
   EXPECT_TRUE(result.status.timed_out);
   EXPECT_EQ(result.status.Describe(), "killed after 0.3 s");
   EXPECT_LT(result.seconds, 5);
-  witness.write.Close();
-  EXPECT_TRUE(EndsWithin(witness.read.get(), seconds(5)));
+  test_pipe.write.Close();
+  EXPECT_TRUE(EndsWithin(test_pipe.read.get(), seconds(5)));
 }
 
-TEST(Process, LeavesNoDaemonBehind) {
-  Witness witness;
+TEST(Process, KillsDaemonsThatTheChildStarted) {
+  TestPipe test_pipe;
   SpawnOptions options = Shell("setsid sh -c 'setsid sleep 100 >&- 2>&- & exit' ; echo done");
-  options.extra_fds = {witness.write.get()};
+  options.extra_fds = {test_pipe.write.get()};
   EXPECT_EQ(MustRun(options).out, "done\n");
-  witness.write.Close();
-  EXPECT_TRUE(EndsWithin(witness.read.get(), seconds(5)));
+  test_pipe.write.Close();
+  EXPECT_TRUE(EndsWithin(test_pipe.read.get(), seconds(5)));
 }
 
 TEST(Process, DestructorKillsAndReaps) {
-  Witness witness;
+  TestPipe test_pipe;
   {
     SpawnOptions options = Shell("sleep 100 & sleep 100");
-    options.extra_fds = {witness.write.get()};
+    options.extra_fds = {test_pipe.write.get()};
     auto process = Process::Spawn(options);
     ASSERT_TRUE(process);
     Process moved = std::move(*process);
     EXPECT_GT(moved.pid(), 0);
   }
-  witness.write.Close();
-  EXPECT_TRUE(EndsWithin(witness.read.get(), seconds(5)));
+  test_pipe.write.Close();
+  EXPECT_TRUE(EndsWithin(test_pipe.read.get(), seconds(5)));
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
 }
 
@@ -165,21 +165,21 @@ TEST(Process, OutlivesTheThreadThatStartedItButNotTheProcess) {
   ASSERT_TRUE(status);
   EXPECT_EQ(status->Describe(), "exit status 0");
 
-  Witness witness;
+  TestPipe test_pipe;
   const pid_t supervisor = fork();
   if (supervisor == 0) {
     SpawnOptions options = Shell("sleep 100");
-    options.extra_fds = {witness.write.get()};
+    options.extra_fds = {test_pipe.write.get()};
     auto child = Process::Spawn(options);
     if (!child) _exit(1);
     kill(getpid(), SIGKILL);
   }
   waitpid(supervisor, nullptr, 0);
-  witness.write.Close();
-  EXPECT_TRUE(EndsWithin(witness.read.get(), seconds(5)));
+  test_pipe.write.Close();
+  EXPECT_TRUE(EndsWithin(test_pipe.read.get(), seconds(5)));
 }
 
-TEST(Process, TalksInBothDirections) {
+TEST(Process, TransfersDataInBothDirections) {
   SpawnOptions options = Shell("read a; echo got $a; read b; echo got $b");
   options.pipe_stdin = options.pipe_stdout = true;
   auto process = Process::Spawn(options);
@@ -210,7 +210,7 @@ TEST(Process, ReadAndWriteGiveUpAtTheDeadline) {
 }
 
 TEST(Process, CancelEndsWaitsAtOnce) {
-  // In a process of its own, for cancelling cannot be taken back.
+  // In a separate process, because cancelling cannot be undone.
   EXPECT_EXIT(
       {
         std::thread canceller([] {
@@ -224,7 +224,7 @@ TEST(Process, CancelEndsWaitsAtOnce) {
       testing::ExitedWithCode(7), "");
 }
 
-TEST(Process, TerminateAsksAndTheChildMayCleanUp) {
+TEST(Process, TerminateLetsTheChildCleanUp) {
   SpawnOptions options =
       Shell("trap 'echo cleaned; exit 3' TERM; echo ready; while :; do sleep 0.05; done");
   options.pipe_stdout = true;
@@ -241,7 +241,7 @@ TEST(Process, TerminateAsksAndTheChildMayCleanUp) {
   EXPECT_EQ(std::string(buffer, *n), "cleaned\n");
 }
 
-TEST(Process, AChildWithGraceIsAskedBeforeItIsKilled) {
+TEST(Process, KillWithGraceSendsSigtermFirst) {
   for (const bool obeys : {true, false}) {
     SpawnOptions options = Shell(obeys ? "trap 'echo cleaned; exit 3' TERM; echo ready; "
                                          "while :; do sleep 0.05; done"

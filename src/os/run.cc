@@ -1,4 +1,4 @@
-// Run(): a child from start to end, with its input and output.
+// Run(): runs a child to its end and transfers its input and output.
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ int MillisecondsUntil(Clock::time_point end) {
   return static_cast<int>(std::clamp<int64_t>(left, 0, 1 << 30));
 }
 
-/// Takes what is there; past the cap it is read and dropped, so that the child does not block.
+/// Reads the available bytes. Bytes past `max_bytes` are dropped, so that the child does not block.
 void Collect(Fd& pipe, size_t max_bytes, std::string& text, bool& truncated) {
   char buffer[65536];
   const ssize_t n = read(pipe.get(), buffer, sizeof buffer);
@@ -48,8 +48,8 @@ void Feed(Fd& pipe, std::string_view& input) {
   if (broken || input.empty()) pipe.Close();
 }
 
-/// Moves bytes until the outputs end, the time is up or the user cancels.
-Status Converse(Process& process, Clock::time_point end, size_t max_output, std::string_view input,
+/// Transfers input and output until the outputs end, the time is up or the user cancels.
+Status Transfer(Process& process, Clock::time_point end, size_t max_output, std::string_view input,
                 const std::atomic<bool>* stop,
                 const std::function<void(std::string_view)>& on_error_output, RunResult& result) {
   Fd &in = process.stdin_pipe(), &out = process.stdout_pipe(), &err = process.stderr_pipe();
@@ -73,19 +73,18 @@ Status Converse(Process& process, Clock::time_point end, size_t max_output, std:
     if (fds[0].revents != 0) Feed(in, input);
     if (fds[1].revents != 0) Collect(out, max_output, result.out, result.out_truncated);
     if (fds[2].revents == 0) continue;
-    const size_t heard = result.err.size();
+    const size_t size_before = result.err.size();
     Collect(err, max_output, result.err, result.err_truncated);
-    if (on_error_output && result.err.size() > heard) {
-      on_error_output(std::string_view{result.err}.substr(heard));
+    if (on_error_output && result.err.size() > size_before) {
+      on_error_output(std::string_view{result.err}.substr(size_before));
     }
   }
   return {};
 }
 
-Result<RunResult> RunToTheEnd(SpawnOptions options, std::chrono::milliseconds deadline,
-                              size_t max_output, std::string_view input,
-                              const std::atomic<bool>* stop,
-                              const std::function<void(std::string_view)>& on_error_output) {
+Result<RunResult> RunToEnd(SpawnOptions options, std::chrono::milliseconds deadline,
+                           size_t max_output, std::string_view input, const std::atomic<bool>* stop,
+                           const std::function<void(std::string_view)>& on_error_output) {
   const auto start = Clock::now();
   const auto end = start + deadline;
   options.pipe_stdout = true;
@@ -97,8 +96,8 @@ Result<RunResult> RunToTheEnd(SpawnOptions options, std::chrono::milliseconds de
     result.sandbox = std::make_shared<const SandboxReport>(process.sandbox());
   }
   {
-    const SigpipeGuard guard;  // a child that closes its stdin early must not end us
-    TRY(Converse(process, end, max_output, input, stop, on_error_output, result));
+    const SigpipeGuard guard;  // a child that closes its stdin early must not kill this process
+    TRY(Transfer(process, end, max_output, input, stop, on_error_output, result));
   }
   const bool stopped = stop != nullptr && *stop;
   const auto left = stopped
@@ -116,14 +115,14 @@ Result<RunResult> RunToTheEnd(SpawnOptions options, std::chrono::milliseconds de
 
 Result<RunResult> Run(SpawnOptions options, std::chrono::milliseconds deadline, size_t max_output,
                       std::string_view input) {
-  return RunToTheEnd(std::move(options), deadline, max_output, input, nullptr, {});
+  return RunToEnd(std::move(options), deadline, max_output, input, nullptr, {});
 }
 
 Result<RunResult> RunUntil(const std::atomic<bool>& stop, SpawnOptions options,
                            std::chrono::milliseconds deadline, size_t max_output,
                            std::string_view input,
                            const std::function<void(std::string_view)>& on_error_output) {
-  return RunToTheEnd(std::move(options), deadline, max_output, input, &stop, on_error_output);
+  return RunToEnd(std::move(options), deadline, max_output, input, &stop, on_error_output);
 }
 
 }  // namespace cupel::os

@@ -10,8 +10,8 @@
 
 namespace cupel::os {
 
-/// As Run; once `stop` is set, the child is killed as if its deadline had come (within 50 ms).
-/// `on_error_output`, when given, hears what of RunResult::err arrives.
+/// Like Run. When `stop` is set, the child is killed within 50 ms, as at its deadline.
+/// `on_error_output`, if given, is called with each new part of RunResult::err.
 Result<RunResult> RunUntil(const std::atomic<bool>& stop, SpawnOptions options,
                            std::chrono::milliseconds deadline, size_t max_output = 4u << 20,
                            std::string_view input = {},

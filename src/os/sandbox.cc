@@ -1,5 +1,5 @@
-// The parent's half of the sandbox: what a Confinement means in mounts, Landlock rules, limits and
-// namespaces, and what the kernel refused of it.
+// The parent's half of the sandbox: translates a Confinement into mounts, Landlock rules, limits
+// and namespaces, and records which of them the kernel refused.
 // SPDX-License-Identifier: Apache-2.0
 #include "os/sandbox.h"
 
@@ -25,8 +25,7 @@ namespace {
 
 constexpr uint64_t kIsolation = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
 
-/// A path of the confinement with every symbolic link on the way resolved, as the links to
-/// recreate.
+/// A path of the confinement with all symbolic links resolved, and the links to recreate.
 struct Resolved {
   fs::path real;
   std::vector<std::pair<fs::path, std::string>> links;
@@ -73,7 +72,7 @@ bool Under(const fs::path& path, const fs::path& folder) {
 struct Bind {
   fs::path path;
   bool writable = false, folder = false, device = false;
-  bool control = false;  // a device that takes more than reads and writes
+  bool control = false;  // a device that needs ioctl as well as reads and writes
 };
 
 /// The nearest bind above `path`, or null.
@@ -99,7 +98,7 @@ void AddParents(const std::vector<Bind>& binds, const fs::path& path, std::vecto
   }
 }
 
-/// Mount points and links first, then the mounts, outer ones before inner ones.
+/// The steps: mount points and links first, then the mounts, outer ones before inner ones.
 std::vector<ViewStep> PlanView(std::vector<Bind> binds,
                                const std::vector<std::pair<fs::path, std::string>>& links,
                                bool temporary) {
@@ -118,8 +117,7 @@ std::vector<ViewStep> PlanView(std::vector<Bind> binds,
     view.push_back({ViewStep::kTmpfs, "tmp", {}, true, false, -1});
   }
   for (const Bind& bind : kept) {
-    if (Above(kept, bind.path) != nullptr)
-      continue;  // its mount point is in what is bound above it
+    if (Above(kept, bind.path) != nullptr) continue;  // the outer bind contains its mount point
     AddParents(kept, bind.path, view);
     view.push_back({bind.folder ? ViewStep::kFolder : ViewStep::kFile,
                     bind.path.relative_path().string(),
@@ -149,7 +147,7 @@ uint64_t AccessOf(const Bind& bind) {
   return access;
 }
 
-/// Before 5.14 the limit counts all of the user's processes and not those of the namespace.
+/// Before Linux 5.14 the limit counts all processes of the user, not those of the namespace.
 bool LimitsProcessesByNamespace() {
   utsname info{};
   int major = 0, minor = 0;
@@ -195,7 +193,8 @@ Status PlanSandbox(const Confinement& confinement, SandboxPlan& plan, SandboxRep
   for (const fs::path& path : confinement.readable) add(path, false, false);
   for (const fs::path& path : confinement.writable) {
     if (!add(path, true, false)) {
-      return Fail(ErrorCode::kNotFound, fmt::format("no folder {} for a child", path.string()));
+      return Fail(ErrorCode::kNotFound,
+                  fmt::format("the folder {} for a child does not exist", path.string()));
     }
     plan.writable.push_back(binds.back().path.string());
   }
@@ -204,7 +203,7 @@ Status PlanSandbox(const Confinement& confinement, SandboxPlan& plan, SandboxRep
   }
   add("/dev/null", false, true);
   const bool compiler = confinement.syscalls != SyscallProfile::kRecorder;
-  // A compiler that includes one of these reads until its memory is full.
+  // Not for compilers: one that includes such a file reads until its memory is full.
   if (confinement.syscalls == SyscallProfile::kProgram) {
     add("/dev/zero", false, true);
     add("/dev/urandom", false, true);
@@ -215,7 +214,7 @@ Status PlanSandbox(const Confinement& confinement, SandboxPlan& plan, SandboxRep
   if (confinement.processes_view) {
     plan.view.push_back({ViewStep::kFolder, "proc", {}, false, false, -1});
     plan.view.push_back({ViewStep::kProc, "proc", {}, false, false, -1});
-    // CUDA does not start where a thread cannot write its name.
+    // CUDA does not start if a thread cannot write its name.
     plan.rules.push_back(
         {"/proc", landlock::kRead | landlock::kWriteFile | landlock::kTruncate, true});
   }
@@ -256,8 +255,8 @@ void NoteNamespaces(const SandboxPlan& plan, uint64_t flags, int error, SandboxR
 
 bool WriteIdMaps(const SandboxPlan& plan, pid_t pid, SandboxReport& report) {
   if (!report.user_namespace) return plan.uid == 0;
-  // Root keeps its own number to build the view, and becomes nobody (whom limits bind) for the
-  // target.
+  // Root keeps its ID to build the file system view. The target becomes nobody, to whom limits
+  // apply.
   const std::string nobody = fmt::format("0 0 1\n{0} {0} 1\n", kNobody);
   if (plan.uid == 0 && WriteProc(pid, "uid_map", nobody) && WriteProc(pid, "gid_map", nobody)) {
     return true;
@@ -305,7 +304,8 @@ void NoteReport(const SandboxPlan& plan, const ChildReport& step, SandboxReport&
 }
 
 bool SandboxReport::IsEnough() const {
-  return seccomp && (mount_namespace || (landlock && landlock_abi >= landlock::kAloneAbi));
+  return seccomp &&
+         (mount_namespace || (landlock && landlock_abi >= landlock::kMinAbiWithoutMounts));
 }
 
 SandboxReport ProbeSandbox() {
@@ -313,7 +313,7 @@ SandboxReport ProbeSandbox() {
   confinement.syscalls = SyscallProfile::kCompiler;
   confinement.readable = {"/bin", "/usr/bin", "/lib", "/lib64", "/usr/lib", "/usr/lib64"};
   confinement.processes = 64;
-  confinement.allow_weak = true;  // to see how much there is
+  confinement.allow_weak = true;  // to report what is missing
   SpawnOptions options;
   options.argv = {"/bin/true"};
   options.confinement = &confinement;

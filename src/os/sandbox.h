@@ -1,6 +1,6 @@
-// Runs a program that is hostile text's plaything (nvcc on a candidate) or hostile code itself (the
-// recorder): namespaces, Landlock, seccomp, rlimits, a deadline, an empty environment, no inherited
-// descriptors. What the kernel does not grant is reported, never silently skipped.
+// Runs a program that reads hostile text (nvcc on a candidate) or runs hostile code (recorder).
+// Uses namespaces, Landlock, seccomp, rlimits, a deadline, an empty environment and no inherited
+// descriptors. Parts that the kernel does not grant are reported, never skipped silently.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,26 +18,27 @@ namespace cupel::os {
 
 enum class SyscallProfile {
   kUnrestricted,  // trusted children: the oracle
-  kProgram,   // any program with threads and devices; but nothing that reaches into the kernel or
-              // into other processes
+  kProgram,       // any program with threads and devices, without calls that change the kernel or
+                  // other processes
   kCompiler,  // nvcc and its children: files, pipes, fork/exec; no sockets, ptrace, mounts, keys
   kRecorder,  // hostile code, in two stages: from exec on no threads, processes or sockets; after
-              // EnterRecorderSandbox() little but memory and read/write on open descriptors
+              // EnterRecorderSandbox() little more than memory and read/write on open descriptors
 };
 
-/// Paths that do not exist are skipped in `readable`. Links on the way to them are recreated.
-/// Started by root, the child becomes user nobody, who is made the owner of the folders in
-/// `writable`; what is in `readable` must then be readable by all (the folders above it need not
-/// be).
+/// What a sandboxed child may use. Paths in `readable` that do not exist are skipped. Symbolic
+/// links on the way to the paths are recreated. If root starts the child, it becomes the user
+/// nobody, who then owns the folders in `writable`. In that case the paths in `readable` must be
+/// readable by all users; the folders above them need not be.
 struct Confinement {
   SyscallProfile syscalls = SyscallProfile::kUnrestricted;
   std::vector<std::filesystem::path> readable;  // files and folders, also executable
   std::vector<std::filesystem::path> writable;
-  std::vector<std::filesystem::path> devices;  // nodes and folders of nodes; absent ones skipped
-  bool processes_view = false;                 // /proc, of the child's own processes
+  std::vector<std::filesystem::path> devices;  // nodes, or folders of nodes; missing ones skipped
+  bool processes_view = false;                 // /proc, with the child's own processes
   bool network = false;
-  /// Start the program although the kernel grants less than code that nobody trusts needs
-  /// (SandboxReport::IsEnough). Else the spawn fails, before the program runs.
+  /// Start the program even if the sandbox is too weak for untrusted code
+  /// (SandboxReport::IsEnough). Otherwise a weak sandbox makes the spawn fail before the program
+  /// runs.
   bool allow_weak = false;
   // 0 means no limit.
   uint64_t address_space_bytes = 0;  // RLIMIT_AS
@@ -47,36 +48,37 @@ struct Confinement {
   uint64_t processes = 0;            // RLIMIT_NPROC inside the user namespace
 };
 
-/// What of a Confinement was in force; `missing` names each part that the kernel refused.
+/// Which parts of a Confinement were in force. `missing` lists each part that the kernel refused.
 struct SandboxReport {
   bool user_namespace = false, mount_namespace = false, pid_namespace = false,
        network_namespace = false, landlock = false, seccomp = false;
   int landlock_abi = 0;
   std::vector<std::string> missing;
 
-  /// The indispensable parts are in force: the filter of system calls, and a view of the files that
-  /// holds what the Confinement lists and no more (docs/adr/0008-what-a-sandbox-needs.md).
+  /// True if the required parts are in force: the system call filter, and access to only the files
+  /// that the Confinement lists (docs/adr/0008-what-a-sandbox-needs.md).
   bool IsEnough() const;
 };
 
-/// The recorder's second stage, called by the child itself (started with kRecorder) once its own
-/// set-up is done and before it loads the candidate. From here on allowed: memory (mmap, munmap,
+/// The recorder's second stage. The child (started with kRecorder) calls it after its own set-up
+/// and before it loads the candidate. Afterwards these calls are allowed: memory (mmap, munmap,
 /// mremap, mprotect, madvise, brk), read/write/close/lseek/poll/fstat, opening files for reading
-/// (Landlock and the mount namespace leave only what the Confinement lists), futex, clocks,
-/// sched_yield, getpid and gettid, sigaltstack and rt_sigreturn, tgkill to itself
-/// (abort), exit. Everything else raises SIGSYS with the number in siginfo's si_syscall: install a
-/// handler for it (and for SIGSEGV …) first, for sigaction is among what is refused; blocking
-/// signals silently does nothing.
+/// (Landlock and the mount namespace allow only what the Confinement lists), futex, clocks,
+/// sched_yield, getpid and gettid, sigaltstack and rt_sigreturn, tgkill to itself (abort), exit.
+/// Every other call raises SIGSYS, with the number in siginfo's si_syscall. Install a handler for
+/// it (and for SIGSEGV …) first, because sigaction is refused afterwards. Blocking signals silently
+/// does nothing.
 Status EnterRecorderSandbox();
 
-/// The recorder's last stage, once the candidate is loaded: naming a file, sleeping, stopping and
-/// making memory executable raise SIGSYS, too.
+/// The recorder's last stage, after it has loaded the candidate. Now opening or examining a file by
+/// its name, sleeping, stopping and making memory executable raise SIGSYS, too.
 Status ForbidFiles();
 
-/// "socket" for 41; "syscall 9999" for what has no name. Allocates: not for signal handlers.
+/// "socket" for 41; "syscall 9999" for a number without a name. Allocates, so do not call it in
+/// signal handlers.
 std::string SyscallName(int number);
 
-/// What this machine grants, found by starting a trivial child. For `cupel doctor`.
+/// What this machine grants, measured by starting a trivial child. For `cupel doctor`.
 SandboxReport ProbeSandbox();
 
 }  // namespace cupel::os

@@ -23,9 +23,9 @@
 namespace cupel::os {
 namespace {
 
-/// A detached copy of the tree at the step's source, already read-only where it must be. Detached,
-/// it needs no name, so a source below /tmp is not lost when the new root is mounted there.
-int TakeTree(const ViewStep& step) {
+/// A detached copy of the tree at the step's source, read-only unless the step is writable. Being
+/// detached, it needs no path: a source below /tmp is not lost when the new root is mounted there.
+int CloneTree(const ViewStep& step) {
   const int tree = static_cast<int>(syscall(SYS_open_tree, AT_FDCWD, step.source.c_str(),
                                             OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE));
   if (tree < 0) return -1;
@@ -57,27 +57,27 @@ bool Perform(const ViewStep& step) {
     case ViewStep::kTmpfs:
       return mount("tmpfs", step.path.c_str(), "tmpfs", MS_NOSUID | MS_NODEV,
                    "size=256m,mode=1777") == 0;
-    case ViewStep::kProc:  // of this namespace, where we are process 1
+    case ViewStep::kProc:  // of this namespace, in which this process is process 1
       return mount("proc", step.path.c_str(), "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) ==
              0;
   }
   return false;
 }
 
-/// True when the new root stands. On failure the old root is still in place.
+/// True if the new root is in place. On failure the old root is still in place.
 bool BuildView(SandboxPlan& plan, int& failed) {
   failed = -1;
   if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
   for (ViewStep& step : plan.view) {
     if (step.kind != ViewStep::kBind) continue;
-    step.tree = TakeTree(step);
+    step.tree = CloneTree(step);
     if (step.tree < 0) {
       failed = static_cast<int>(&step - plan.view.data());
       return false;
     }
   }
-  // Any folder that is there everywhere will do to hang the new root on; what it hides is not
-  // needed.
+  // Any folder that exists on every system can be the mount point of the new root. The content that
+  // it hides is not needed.
   const char* base = "/tmp";
   if (mount("tmpfs", base, "tmpfs", MS_NOSUID | MS_NODEV, "size=16m,mode=0755") != 0) return false;
   if (chdir(base) != 0) return false;
@@ -131,9 +131,9 @@ int EnterLandlock(const SandboxPlan& plan) {
   const int ruleset =
       static_cast<int>(syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes, 0));
   if (ruleset < 0) return -1;
-  // A path that is not there gives no right, which is what its absence means.
+  // A missing path gets no rule and so no rights, as intended.
   for (const PathRule& rule : plan.rules) {
-    if (!rule.only_in_view || plan.view_stands) AddRule(ruleset, rule, attributes.fs);
+    if (!rule.only_in_view || plan.view_ready) AddRule(ruleset, rule, attributes.fs);
   }
   const long done = syscall(SYS_landlock_restrict_self, ruleset, 0);
   const int saved = errno;
@@ -151,8 +151,8 @@ void EnterView(ChildPlan& plan) {
     return;
   }
   int failed = -1;
-  sandbox.view_stands = BuildView(sandbox, failed);
-  Report(plan, ChildReport::kMounts, sandbox.view_stands ? 0 : errno, failed);
+  sandbox.view_ready = BuildView(sandbox, failed);
+  Report(plan, ChildReport::kMounts, sandbox.view_ready ? 0 : errno, failed);
   constexpr char kName[] = "cupel";
   (void)!sethostname(kName, sizeof kName - 1);
 }
@@ -160,16 +160,17 @@ void EnterView(ChildPlan& plan) {
 void RestrictIdentity(ChildPlan& plan) {
   const SandboxPlan& sandbox = *plan.sandbox;
   umask(022);
-  const bool become_nobody = plan.root_map && sandbox.view_stands;
+  const bool become_nobody = plan.root_map && sandbox.view_ready;
   for (const SandboxPlan::Limit& limit : sandbox.limits) {
-    // The kernel exempts root, and without a namespace of its own the user's other processes count.
+    // The kernel does not apply this limit to root. Without a user namespace it also counts the
+    // user's other processes.
     if (limit.resource == RLIMIT_NPROC &&
         (!plan.user_namespace || (sandbox.uid == 0 && !become_nobody))) {
       Report(plan, ChildReport::kLimits, EPERM, limit.resource);
       continue;
     }
     rlimit64 value{limit.value, limit.value};
-    // The soft limit's SIGXCPU names the cause; the hard one comes for those who ignore it.
+    // SIGXCPU at the soft limit names the cause. The hard limit kills programs that ignore it.
     if (limit.resource == RLIMIT_CPU) value.rlim_max += 1;
     rlimit64 current{};
     getrlimit64(static_cast<__rlimit_resource>(limit.resource), &current);
@@ -197,7 +198,7 @@ bool RestrictCalls(ChildPlan& plan) {
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   const int abi = EnterLandlock(sandbox);
   Report(plan, ChildReport::kLandlock, abi > 0 ? 0 : errno, abi > 0 ? abi : 0);
-  const bool files = sandbox.view_stands || abi >= landlock::kAloneAbi;
+  const bool files = sandbox.view_ready || abi >= landlock::kMinAbiWithoutMounts;
   if (sandbox.filter.empty()) return sandbox.allow_weak;
   const sock_fprog program{static_cast<uint16_t>(sandbox.filter.size()),
                            const_cast<sock_filter*>(sandbox.filter.data())};

@@ -6,12 +6,12 @@
 
 namespace cupel::os {
 
-/// In init: the file system's view and the host name.
+/// In init: sets up the file system view and the host name.
 void EnterView(ChildPlan& plan);
-/// In the target: limits, user, capabilities.
+/// In the target: sets limits and the user.
 void RestrictIdentity(ChildPlan& plan);
-/// In the target, last: Landlock and seccomp. False when what is in force is too little for the
-/// program to run.
+/// In the target, last: drops capabilities and sets up Landlock and seccomp. False if the sandbox
+/// is too weak to run the program.
 bool RestrictCalls(ChildPlan& plan);
 
 }  // namespace cupel::os

@@ -36,7 +36,8 @@ Result<SandboxReport> SandboxReportFromJson(const Json& json, std::string_view w
   TRY_ASSIGN(const Json* missing, JsonArray(json, "missing", what));
   for (const Json& item : *missing) {
     if (!item.is_string()) {
-      return Fail(ErrorCode::kInvalidArgument, std::string(what) + ".missing holds no texts");
+      return Fail(ErrorCode::kInvalidArgument,
+                  std::string(what) + ".missing must contain strings only");
     }
     report.missing.push_back(item.get<std::string>());
   }

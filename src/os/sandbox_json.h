@@ -1,4 +1,4 @@
-// What was in force of a sandbox, for records. SPDX-License-Identifier: Apache-2.0
+// Which parts of a sandbox were in force, as JSON for records. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,7 @@ namespace cupel::os {
 
 /// Every member by its name, and "enough".
 Json ToJson(const SandboxReport& report);
-/// What ToJson wrote. Error: it is not that.
+/// Reads what ToJson wrote. Error if the JSON has another form; `what` names it in the message.
 Result<SandboxReport> SandboxReportFromJson(const Json& json, std::string_view what);
 
 }  // namespace cupel::os

@@ -1,4 +1,4 @@
-// A Confinement worked out into what the child's few system calls need: the parent's half of the
+// A Confinement translated into the arguments of the child's system calls: the parent's half of the
 // sandbox. The child's half is sandbox_child.cc.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -31,7 +31,7 @@ struct ViewStep {
 struct PathRule {
   std::string path;
   uint64_t access = 0;
-  bool only_in_view = false;  // where the old root is still in place, it is not ours
+  bool only_in_view = false;  // skip if the old root is still in place: the path is not ours there
 };
 
 /// "nobody" on every Linux system, and the kernel's overflow user.
@@ -49,8 +49,8 @@ struct SandboxPlan {
   std::vector<std::string> writable;  // resolved
   bool network = false;
   bool allow_weak = false;
-  bool view_stands = false;  // in the child: the new root is in place
-  uid_t uid = 0;             // ours
+  bool view_ready = false;  // in the child: the new root is in place
+  uid_t uid = 0;            // ours
   gid_t gid = 0;
 };
 
@@ -59,8 +59,8 @@ Status PlanSandbox(const Confinement& confinement, SandboxPlan& plan, SandboxRep
 std::vector<uint64_t> NamespaceChoices(const SandboxPlan& plan);
 /// `error` is why an earlier choice failed.
 void NoteNamespaces(const SandboxPlan& plan, uint64_t flags, int error, SandboxReport& report);
-/// Maps the child's users, before it goes on. True when the target can become nobody, who then owns
-/// the writable folders.
+/// Maps the child's user IDs while the child waits. True if the target can become nobody, who then
+/// owns the writable folders.
 bool WriteIdMaps(const SandboxPlan& plan, pid_t pid, SandboxReport& report);
 void NoteReport(const SandboxPlan& plan, const ChildReport& step, SandboxReport& report);
 

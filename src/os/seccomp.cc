@@ -26,7 +26,7 @@
 namespace cupel::os {
 namespace {
 
-/// What any program needs to load, compute, and use what it has open.
+/// What any program needs to load, to compute, and to use its open descriptors.
 constexpr std::string_view kCompute =
     "read readv pread64 preadv preadv2 write writev close lseek fstat newfstatat stat lstat "
     "statx access faccessat faccessat2 mmap munmap mremap mprotect madvise brk futex "
@@ -35,7 +35,7 @@ constexpr std::string_view kCompute =
     "rt_sigreturn sigaltstack exit exit_group set_robust_list rseq getrandom "
     "pause poll ppoll restart_syscall membarrier";
 
-/// What starting a program takes beyond that.
+/// What starting a program needs in addition.
 constexpr std::string_view kStart =
     "execve open openat rt_sigaction rt_sigprocmask rt_sigpending set_tid_address getpgrp "
     "getpgid getsid "
@@ -44,7 +44,7 @@ constexpr std::string_view kStart =
     "getresuid getresgid get_robust_list pwrite64 pwritev capget umask fadvise64 tgkill "
     "seccomp statfs fstatfs";
 
-/// What compilers, assemblers and linkers do: processes, pipes and files.
+/// What compilers, assemblers and linkers need: processes, pipes and files.
 constexpr std::string_view kCompile =
     "fork vfork wait4 waitid pipe pipe2 creat rename renameat renameat2 unlink unlinkat mkdir "
     "mkdirat rmdir chmod fchmod fchmodat fchmodat2 link linkat symlink symlinkat utime utimes "
@@ -52,8 +52,8 @@ constexpr std::string_view kCompile =
     "flock chdir fchdir setpgid setsid setrlimit getpriority sched_getparam sched_getscheduler "
     "sched_get_priority_max sched_get_priority_min";
 
-/// Answered with EPERM, the usual refusal; what is unknown gets ENOSYS, for which callers have ways
-/// round.
+/// These fail with EPERM, the usual refusal. Unknown calls fail with ENOSYS, for which callers have
+/// fallbacks.
 constexpr std::string_view kRefused =
     "socket socketpair connect bind listen accept accept4 sendto sendmsg sendmmsg ptrace "
     "process_vm_readv process_vm_writev process_madvise kcmp mount umount2 pivot_root chroot "
@@ -66,8 +66,8 @@ constexpr std::string_view kRefused =
     "ioperm shmget msgget semget mq_open memfd_create tkill rt_sigqueueinfo rt_tgsigqueueinfo "
     "timer_create inotify_init1 fanotify_init";
 
-/// What a program with threads and devices never needs, and what a way out would.
-constexpr std::string_view kReaching =
+/// Calls that a program with threads and devices never needs, but a sandbox escape would.
+constexpr std::string_view kEscapeCalls =
     "ptrace process_vm_readv process_vm_writev process_madvise kcmp mount umount2 pivot_root "
     "chroot open_tree move_mount fsopen fsmount fsconfig fspick mount_setattr unshare setns "
     "keyctl add_key request_key bpf perf_event_open io_uring_setup io_uring_enter "
@@ -91,7 +91,7 @@ class Filter {
     }
     Check(seccomp_attr_set(context_.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS));
     seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_OPTIMIZE,
-                     2);  // a tree; older versions have lists
+                     2);  // a tree; older library versions make lists
   }
 
   /// `names` are separated by blanks.
@@ -103,7 +103,7 @@ class Filter {
   void Add(uint32_t action, const char* name, std::initializer_list<scmp_arg_cmp> arguments) {
     if (error_ != 0) return;
     const int number = seccomp_syscall_resolve_name(name);
-    if (number < 0) return;  // this architecture or library does not know it: the default applies
+    if (number < 0) return;  // unknown to this architecture or library: the default action applies
     Check(seccomp_rule_add_array(context_.get(), action, number,
                                  static_cast<unsigned>(arguments.size()), arguments.begin()));
   }
@@ -134,7 +134,7 @@ class Filter {
   }
   tl::unexpected<Error> Failure() const {
     return Fail(ErrorCode::kEnvironment,
-                fmt::format("no system call filter: {}", std::strerror(error_)));
+                fmt::format("cannot create a system call filter: {}", std::strerror(error_)));
   }
 
   std::unique_ptr<void, void (*)(scmp_filter_ctx)> context_;
@@ -143,18 +143,18 @@ class Filter {
 
 Result<std::vector<sock_filter>> CompileProgramFilter() {
   Filter filter(SCMP_ACT_ALLOW);
-  filter.Add(SCMP_ACT_ERRNO(EPERM), kReaching);
+  filter.Add(SCMP_ACT_ERRNO(EPERM), kEscapeCalls);
   for (uint64_t flag = 1; flag != 0; flag <<= 1) {
     if ((kNamespaceFlags & flag) == 0) continue;
     filter.Add(SCMP_ACT_ERRNO(EPERM), "clone", {SCMP_A0(SCMP_CMP_MASKED_EQ, flag, flag)});
   }
-  // Sockets of some families reach past the network namespace (vsock). Those of files may be made,
-  // but lead nowhere: the driver looks for its daemons and goes on without.
+  // Sockets of some families bypass the network namespace (vsock). UNIX sockets can be created but
+  // not connected: the CUDA driver looks for its daemons and continues without them.
   filter.Add(SCMP_ACT_ERRNO(EPERM), "socket", {SCMP_A0(SCMP_CMP_NE, AF_UNIX)});
   filter.Add(SCMP_ACT_ERRNO(ECONNREFUSED), "connect");
   filter.Add(SCMP_ACT_ERRNO(ECONNREFUSED), "sendto", {SCMP_A4(SCMP_CMP_NE, 0)});
   filter.Add(SCMP_ACT_ERRNO(EPERM), "sendmsg sendmmsg");
-  // Its flags are out of sight; clone(2) is tried next.
+  // A filter cannot see clone3's flags. After ENOSYS, callers try clone(2).
   filter.Add(SCMP_ACT_ERRNO(ENOSYS), "clone3");
   return filter.Compile();
 }
@@ -173,7 +173,7 @@ Result<std::vector<sock_filter>> CompileFilter(SyscallProfile profile) {
                                       0x541bul /* FIONREAD */, 0x5451ul /* FIOCLEX */}) {
     filter.Add(SCMP_ACT_ALLOW, "ioctl", {SCMP_A1(SCMP_CMP_EQ, request)});
   }
-  // Only one's own limits, which can be lowered but not raised.
+  // Only for the process's own limits, which can be lowered but not raised.
   filter.Add(SCMP_ACT_ALLOW, "prlimit64", {SCMP_A0(SCMP_CMP_EQ, 0)});
   if (profile == SyscallProfile::kCompiler) {
     filter.Add(SCMP_ACT_ALLOW, kCompile);
@@ -202,11 +202,11 @@ Status EnterRecorderSandbox() {
       SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND, O_RDONLY);
   filter.Add(SCMP_ACT_ALLOW, "openat", {read_only});
   filter.Add(SCMP_ACT_ALLOW, "tgkill", {SCMP_A0(SCMP_CMP_EQ, static_cast<uint64_t>(getpid()))});
-  // A feint: the C library blocks all signals around clone(2), and a blocked SIGSYS kills
-  // unexplained.
+  // Pretends to succeed. The C library blocks all signals around clone(2), and a blocked SIGSYS
+  // would kill the process without an explanation.
   filter.Add(SCMP_ACT_ERRNO(0), "rt_sigprocmask");
-  // The C library's own two signals, which it sets up before its first thread: the refusal should
-  // name the thread.
+  // The C library's own two signals, which it sets up before it starts the first thread. They are
+  // allowed so that the refusal names the thread and not sigaction.
   filter.Add(SCMP_ACT_ALLOW, "rt_sigaction", {SCMP_A0(SCMP_CMP_EQ, 32)});
   filter.Add(SCMP_ACT_ALLOW, "rt_sigaction", {SCMP_A0(SCMP_CMP_EQ, 33)});
   filter.Add(SCMP_ACT_ALLOW, "seccomp", {});  // for ForbidFiles(); a filter can only take away
@@ -222,7 +222,7 @@ Status ForbidFiles() {
   for (const char* call : {"mmap", "mprotect"}) {
     filter.Add(SCMP_ACT_TRAP, call, {SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC)});
   }
-  // abort() remains; whoever stops itself makes others wait.
+  // Only abort() remains allowed: a process that stops itself would make others wait.
   filter.Add(SCMP_ACT_TRAP, "tgkill", {SCMP_A2(SCMP_CMP_NE, SIGABRT)});
   return filter.Load();
 }

@@ -1,4 +1,4 @@
-// Keeps a write to a closed pipe from killing the process, without touching the process's handlers.
+// Prevents a write to a closed pipe from killing the process, without changing signal handlers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace cupel::os {
 
-/// Blocks SIGPIPE in this thread and drops the one that a write raised.
+/// Blocks SIGPIPE in this thread, and discards a SIGPIPE that a write raised.
 class SigpipeGuard {
  public:
   SigpipeGuard() {

@@ -38,9 +38,9 @@ void TrimFolder(const fs::path& root, uint64_t limit,
   }
   Trim(std::move(files), limit, [&](const TrimEntry& file) {
     std::error_code ignored;
-    const bool gone = fs::remove(file.path, ignored);
+    const bool removed = fs::remove(file.path, ignored);
     if (deleted) deleted(file.path);
-    return gone;
+    return removed;
   });
 }
 

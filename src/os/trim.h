@@ -1,4 +1,4 @@
-// Keeps a cache of files within its bound. SPDX-License-Identifier: Apache-2.0
+// Keeps a file cache within its size limit. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,23 @@
 
 namespace cupel::os {
 
-/// What a cache may forget as a whole.
+/// One cache entry, which is removed as a whole.
 struct TrimEntry {
   std::filesystem::file_time_type used;
   uint64_t bytes = 0;
   std::filesystem::path path;
 };
 
-/// Where `entries` have more than `limit` bytes together: gives those used longest ago to `remove`
-/// until nine tenths are left, so that the next one need not do this again. `remove` tells whether
-/// an entry is gone.
+/// If `entries` have more than `limit` bytes together, passes the least recently used ones to
+/// `remove` until at most 90 % of the limit is used. The rest of the limit is left free so that the
+/// next addition need not trim again. `remove` returns whether it removed the entry.
 void Trim(std::vector<TrimEntry> entries, uint64_t limit,
           const std::function<bool(const TrimEntry& entry)>& remove);
 
-/// Where the files below `root` that `counts` names have more than `limit` bytes together: deletes
-/// those that were written (or touched) longest ago until nine tenths are left. Whoever has one
-/// open keeps its bytes. What cannot be read or deleted is passed over: a cache may forget, or not.
+/// Counts the files below `root` for which `counts` returns true. If they have more than `limit`
+/// bytes together, deletes the least recently written (or touched) ones until at most 90 % of the
+/// limit is used. Processes that have a deleted file open can still read it. Files that cannot be
+/// read or deleted are skipped.
 void TrimFolder(const std::filesystem::path& root, uint64_t limit,
                 const std::function<bool(const std::filesystem::path&)>& counts,
                 const std::function<void(const std::filesystem::path&)>& deleted = {});

@@ -1,5 +1,5 @@
-// Plan <-> JSON. Field by field as docs/formats/plan.md lists them; bytes are base64, relocations
-// are [at, buffer, offset] triples, and numbers that JSON lacks (inf, nan) are strings.
+// Plan <-> JSON, with the fields that docs/formats/plan.md lists. Bytes are base64, relocations are
+// [at, buffer, offset] triples, and numbers that JSON lacks (inf, nan) are strings.
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/codec.h"
 
@@ -335,7 +335,7 @@ Result<Buffer> ReadBuffer(const Json& json, std::string_view what) {
   return buffer;
 }
 
-/// Reads every item of an array of at most `limit` with `read`.
+/// Reads every item of an array of at most `limit` items with `read`.
 template <typename T, typename Read>
 Result<std::vector<T>> ReadList(const Json& json, const char* key, size_t limit,
                                 std::string_view what, Read read) {
@@ -386,7 +386,7 @@ Result<Plan> FromJson(const Json& json, std::string_view what) {
   TRY_ASSIGN(const auto schema, JsonString(json, "schema", what));
   if (schema != kSchema) {
     return Fail(ErrorCode::kUnsupported,
-                fmt::format("{}: this program reads plans of schema {}", what, kSchema));
+                fmt::format("{}: this program can only read plans of schema {}", what, kSchema));
   }
   Plan plan;
   TRY_ASSIGN(plan.function, JsonString(json, "function", what));

@@ -73,24 +73,24 @@ TEST(PlanCodec, RoundTripsEveryKindOfNode) {
   EXPECT_EQ(DumpJson(ToJson(*back)), text);
 }
 
-TEST(PlanCodec, DescribesOneLineANode) {
+TEST(PlanCodec, DescribesEachNodeInOneLine) {
   const std::string text = Describe(Sample());
   EXPECT_THAT(text, HasSubstr("launch add(float const*, float*, int) grid 8x2 block 256 shared "
                               "70000 cluster 2 cooperative [0]=argument 0 + 16"));
   EXPECT_THAT(text, HasSubstr("return None"));
   Plan plan = Sample();
-  plan.buffers[3].symbol = "t";  // extern "C" names are no types
+  plan.buffers[3].symbol = "t";  // extern "C" names must not be demangled as types
   EXPECT_THAT(Describe(plan), HasSubstr("-> t + 64"));
 }
 
-struct Breakage {
+struct InvalidCase {
   const char* name;
   void (*breaks)(Plan&);
   const char* message;
 };
 
-TEST(PlanValidate, RefusesWhatAnEngineCouldNotIndex) {
-  const Breakage breakages[] = {
+TEST(PlanValidate, RejectsInconsistentPlans) {
+  const InvalidCase cases[] = {
       {"copy past the end", [](Plan& p) { std::get<Copy>(p.nodes[2].work).bytes = 1017; }, "to"},
       {"copy size wraps", [](Plan& p) { std::get<Copy>(p.nodes[2].work).bytes = ~0ull - 7; },
        "too large"},
@@ -143,30 +143,30 @@ TEST(PlanValidate, RefusesWhatAnEngineCouldNotIndex) {
       {"none with a shape", [](Plan& p) { p.outputs[1].shape = {1}; }, "None"},
   };
   ASSERT_TRUE(Validate(Sample()));
-  for (const Breakage& breakage : breakages) {
+  for (const InvalidCase& invalid : cases) {
     Plan plan = Sample();
-    breakage.breaks(plan);
+    invalid.breaks(plan);
     const auto status = Validate(plan);
-    ASSERT_FALSE(status) << breakage.name;
-    EXPECT_THAT(status.error().message, HasSubstr(breakage.message)) << breakage.name;
+    ASSERT_FALSE(status) << invalid.name;
+    EXPECT_THAT(status.error().message, HasSubstr(invalid.message)) << invalid.name;
   }
 }
 
-TEST(PlanValidate, EmptyExtentsMayBeAnywhere) {
+TEST(PlanValidate, AcceptsEmptyExtentsAnywhere) {
   Plan plan = Sample();
   plan.outputs[0] = MakeView(-1, {0, 5}, {5, 1});
   std::get<Copy>(plan.nodes[2].work) = Copy{{-1, 0}, {-1, 0}, 0};
   EXPECT_TRUE(Validate(plan));
 }
 
-TEST(PlanCodec, EveryMissingOrWronglyTypedMemberIsAnError) {
+TEST(PlanCodec, RejectsMissingMembersAndSurvivesWrongTypes) {
   const Json good = ToJson(Sample());
   const auto damage = [&](const Json::json_pointer& at) {
     for (const Json& other : {Json(nullptr), Json("x"), Json(-5), Json::object(), Json(1e300)}) {
       Json bad = good;
       if (bad[at] == other) continue;
       bad[at] = other;
-      (void)FromJson(bad, "plan");  // must return, whatever it says
+      (void)FromJson(bad, "plan");  // must return; the result does not matter
     }
   };
   const Json flat = good.flatten();

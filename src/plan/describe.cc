@@ -1,4 +1,4 @@
-// Plans for people: one line a node, and the names of buffers.
+// Plans as readable text: one line per node, and the names of buffers.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <fmt/ranges.h>

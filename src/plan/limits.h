@@ -1,5 +1,5 @@
-// How large a plan may be. The limits are far above what kernels use and low enough that a hostile
-// plan costs neither memory nor time.
+// Limits on the size of a plan. They are far above what kernels use, and low enough that a hostile
+// plan cannot exhaust memory or time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,5 @@
-// A plan: everything a candidate asks of the GPU for one call, as data. Buffers, nodes in stream
-// order, outputs. It holds no device address: pointers are (buffer, byte offset) relocations.
+// A plan: all GPU work that a candidate requests for one call, as data: buffers, nodes in stream
+// order, outputs. It contains no device addresses: pointers are (buffer, byte offset) relocations.
 // The JSON form is plan/codec.h and docs/formats/plan.md.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -29,18 +29,18 @@ struct Buffer {
   bool operator==(const Buffer&) const = default;
 };
 
-/// For people: "argument 1", "temporary 2", "workspace 3", "symbol kTable". `index` is that of the
-/// buffer in its plan.
+/// A readable name: "argument 1", "temporary 2", "workspace 3", "symbol kTable". `index` is the
+/// buffer's index in its plan.
 std::string NameOf(const Buffer& buffer, size_t index);
 
-/// A device address: byte `offset` of `buffer`. buffer == -1 is the null pointer plus offset.
+/// A device address: byte `offset` of `buffer`. buffer == -1 means the null pointer plus `offset`.
 struct Address {
   int buffer = -1;
   int64_t offset = 0;
   bool operator==(const Address&) const = default;
 };
 
-/// Eight bytes at `at` of a byte string hold the device address `target`.
+/// The eight bytes at position `at` of a byte string are the device address `target`.
 struct Relocation {
   uint32_t at = 0;
   Address target;
@@ -62,7 +62,7 @@ struct Dim3 {
   uint64_t Count() const { return uint64_t{x} * y * z; }
 };
 
-/// A kernel launch. `parameters` is laid out as the PTX .param space of the kernel.
+/// A kernel launch. `parameters` has the layout of the kernel's PTX .param space.
 struct Launch {
   std::string kernel;  // mangled entry name
   Dim3 grid, block;
@@ -97,15 +97,15 @@ struct Fill {
   bool operator==(const Fill&) const = default;
 };
 
-/// Element-wise copy between views of equal shape, converting dtype as PyTorch's copy_ does:
-/// Tensor::contiguous, to(dtype), copy_, strided fills are expressed with a zero-stride source.
+/// Element-wise copy between views of equal shape, converting the dtype as PyTorch's copy_ does.
+/// Used for Tensor::contiguous, to(dtype) and copy_. Strided fills have a zero-stride source.
 struct CopyView {
   View to, from;
   bool operator==(const CopyView&) const = default;
 };
 
-/// D = alpha * op(A) * op(B) + beta * D, column-major as cuBLAS; `batch` > 1 adds strides
-/// (elements).
+/// C = alpha * op(A) * op(B) + beta * C, column-major as in cuBLAS. `batch` > 1 uses the strides
+/// (in elements).
 struct Gemm {
   bool transpose_a = false, transpose_b = false;
   int64_t m = 0, n = 0, k = 0;
@@ -130,17 +130,16 @@ struct Node {
 struct Plan {
   std::vector<Buffer> buffers;
   std::vector<Node> nodes;
-  std::vector<View>
-      outputs;  // in the order returned; a None return is a View with address.buffer -2
+  std::vector<View> outputs;  // in the order returned; None is a View with address.buffer -2
   bool returns_tuple = false;
   std::string function;  // "forward" or "backward"
-  std::string device;    // device::Description::name that the host code was shown
+  std::string device;    // device::Description::name that the host code saw
   bool operator==(const Plan&) const = default;
 };
 
 inline constexpr int kNoneOutput = -2;
 
-/// What a call must move at least: its arguments once, its outputs once.
+/// The least memory traffic of a call: every argument read once, every output written once.
 struct Traffic {
   uint64_t read_bytes = 0, written_bytes = 0;
 };

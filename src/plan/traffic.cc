@@ -1,5 +1,5 @@
-// Tested by cli/gpu_profile_test.cc and evolve/feedback_test.cc. SPDX-License-Identifier:
-// Apache-2.0
+// Tested by cli/gpu_profile_test.cc and evolve/feedback_test.cc.
+// SPDX-License-Identifier: Apache-2.0
 #include "plan/plan.h"
 
 namespace cupel::plan {

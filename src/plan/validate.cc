@@ -1,5 +1,5 @@
-// Internal consistency of a plan that may come from hostile code: counts, sizes and every extent,
-// in 128-bit arithmetic, so that engines can index buffers without checking again. Kernel
+// Checks the internal consistency of a plan that may come from hostile code: counts, sizes and
+// every extent, in 128-bit arithmetic. Engines can then index buffers without more checks. Kernel
 // parameters are raw bytes: what a kernel does with its pointers is checked when it runs.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
@@ -76,7 +76,7 @@ class Validator {
     if (edges_ > kMaxEdges) return Bad("the plan has too many \"after\" edges");
     for (const int before : node.after) {
       if (before < 0 || static_cast<size_t>(before) >= index) {
-        return Bad(fmt::format("\"after\" names node {}, which is not an earlier one", before));
+        return Bad(fmt::format("\"after\" names node {}, which is not an earlier node", before));
       }
     }
     return {};
@@ -84,7 +84,7 @@ class Validator {
 
   Status CountHostBytes(size_t bytes) {
     host_bytes_ += bytes;
-    if (host_bytes_ > kMaxHostBytes) return Bad("the plan holds too many bytes from the host");
+    if (host_bytes_ > kMaxHostBytes) return Bad("the plan contains too many bytes from the host");
     return {};
   }
 
@@ -92,7 +92,7 @@ class Validator {
     return buffer >= 0 && static_cast<size_t>(buffer) < plan_.buffers.size();
   }
 
-  /// [address, address + bytes) lies in its buffer. Nothing at all may be anywhere, null included.
+  /// [address, address + bytes) must lie in its buffer. An empty extent may be anywhere, even null.
   Status CheckExtent(const Address& address, Wide bytes, std::string_view field) const {
     if (bytes == 0 && (address.buffer == -1 || InRange(address.buffer))) return {};
     if (!InRange(address.buffer)) return Bad(fmt::format("{}: no such buffer", field));
@@ -120,7 +120,7 @@ class Validator {
     return {};
   }
 
-  /// Shape, strides and dtype are sound and every element lies in the buffer.
+  /// Shape, strides and dtype must be valid and every element must lie in the buffer.
   Status CheckView(const View& view, std::string_view field) const {
     if (!KnownDType(view.dtype)) return Bad(fmt::format("{}: unknown dtype", field));
     if (view.shape.size() > kMaxViewDims || view.shape.size() != view.strides.size()) {
@@ -202,7 +202,7 @@ class Validator {
     const int64_t rows_b = gemm.transpose_b ? gemm.n : gemm.k;
     if (gemm.lda < std::max<int64_t>(1, rows_a) || gemm.ldb < std::max<int64_t>(1, rows_b) ||
         gemm.ldc < std::max<int64_t>(1, gemm.m)) {
-      return Bad("leading dimension smaller than the rows");
+      return Bad("leading dimension smaller than the number of rows");
     }
     const auto check = [&](const Address& a, const Address& b, const Address& c,
                            int64_t batch) -> Status {
@@ -217,7 +217,7 @@ class Validator {
     };
     if (gemm.pointers.empty()) return check(gemm.a, gemm.b, gemm.c, gemm.batch);
     if (static_cast<int64_t>(gemm.pointers.size()) != gemm.batch) {
-      return Bad("number of pointers is not the batch");
+      return Bad("number of pointers differs from the batch size");
     }
     pointers_ += gemm.pointers.size();
     if (pointers_ > kMaxEdges) return Bad("too many batch pointers");

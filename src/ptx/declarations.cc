@@ -18,7 +18,7 @@ bool ParseType(TokenStream& in, Type* type) {
   return true;
 }
 
-/// "[4][8]" or "[]" (0 elements); `count` is multiplied.
+/// Parses "[4][8]", or "[]" (0 elements). Multiplies `count` by the extents.
 bool ParseDimensions(TokenStream& in, uint64_t* count) {
   bool is_first = true;
   while (in.Accept('[')) {
@@ -141,7 +141,7 @@ class InitializerParser {
     return Append(0, 8);
   }
 
-  /// "0xFF00(generic(sym))": byte 1 of an address; the 8 bytes stand one after the other.
+  /// "0xFF00(generic(sym))" is byte 1 of an address. The 8 bytes must follow each other in order.
   bool MaskedByte(uint64_t mask) {
     Variable::SymbolInit init;
     if (!in_.Expect('(') || !Address(&init) || !in_.Expect(')')) return false;
@@ -180,7 +180,7 @@ bool ParseAttributes(TokenStream& in, Variable* variable) {
   return in.Expect(')');
 }
 
-/// ".ptr .global .align 16" after the parameter's type.
+/// Parses ".ptr .global .align 16", which follows the parameter's type.
 bool ParsePointer(TokenStream& in, Param* param) {
   if (!in.AcceptDot("ptr")) return true;
   param->is_pointer = true;

@@ -42,7 +42,7 @@ bool FunctionParser::ParseHeader() {
   function_->name = std::string(name);
   if (in_.At('(') && !ParseParams(in_, &function_->params, &function_->param_bytes)) return false;
   if (!function_->is_entry) function_->param_bytes = 0;
-  // Declarations may be repeated; the body may call its own function.
+  // Declarations may be repeated, and the body may call its own function.
   const Symbol symbol{SymbolKind::kFunction, 0, -1, name};
   if (!symbols_.Declare(name, symbol) && symbols_.Find(name).kind != SymbolKind::kFunction) {
     return in_.Malformed(fmt::format("'{}' is already a variable", Quote(name)));
@@ -55,7 +55,7 @@ bool FunctionParser::DeclareParams(const std::vector<Param>& params) {
   for (const Param& param : params) {
     if (param.name == "_") continue;
     symbols_.Unique(param.name);
-    // The table may keep views of these names: the vectors do not change any more.
+    // The table may keep views of these names, which is safe: the vectors no longer change.
     if (!symbols_.Declare(param.name, {SymbolKind::kVariable, 0, -1, param.name})) {
       return in_.Malformed(fmt::format("parameter '{}' is declared twice", Quote(param.name)));
     }
@@ -171,7 +171,8 @@ bool FunctionParser::ParseRegister(Type type) {
     is_new = symbols_.Declare(name, {SymbolKind::kRegister, 0, first, unique});
     registers.push_back({std::string(unique), type});
   } else {
-    // "%r1<3>" declares %r10, %r11 and %r12, which look like members of %r<…>; nobody prints that.
+    // "%r1<3>" declares %r10, %r11 and %r12, which look like members of %r<…>. nvcc never prints
+    // that.
     if (SplitNumber(name).stem.size() != name.size()) {
       return in_.Unsupported("a register range whose name ends in a digit");
     }

@@ -16,14 +16,15 @@
 
 namespace cupel::ptx {
 
-/// Used for one function; symbols, locations and budget are the module's.
+/// Parses one function. Symbols, locations and budget belong to the module.
 class FunctionParser {
  public:
   FunctionParser(TokenStream& in, SymbolTable& symbols, LocationTable& locations, Budget* budget,
                  Function* function)
       : in_(in), symbols_(symbols), locations_(locations), budget_(budget), function_(function) {}
 
-  /// After ".entry" or ".func", to the end of the body or the semicolon of a declaration.
+  /// Parses what follows ".entry" or ".func", up to the end of the body or a declaration's
+  /// semicolon.
   bool Parse();
 
  private:
@@ -46,7 +47,7 @@ class FunctionParser {
     LabelKey key;
     int line;
     int instr;    // -1: an entry of a branch table
-    int operand;  // or of that table
+    int operand;  // operand of `instr`, or entry of the branch table
     int table;
   };
 

@@ -1,4 +1,4 @@
-// Instructions and operands: the part of FunctionParser that meets most of the text.
+// Instructions and operands: the part of FunctionParser that handles most of the text.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -89,7 +89,7 @@ bool FunctionParser::ParseOperands(Instr* instr) {
   return true;
 }
 
-/// "call (ret), callee, (params), prototype;" where all but the callee may be missing.
+/// Parses "call (ret), callee, (params), prototype;". Everything but the callee is optional.
 bool FunctionParser::ParseCall(Instr* instr) {
   instr->operands.resize(3);
   instr->operands[0].kind = OperandKind::kVector;
@@ -98,7 +98,7 @@ bool FunctionParser::ParseCall(Instr* instr) {
   if (!ParseSimple(&instr->operands[1])) return false;
   if (instr->operands[1].kind != OperandKind::kSymbol &&
       instr->operands[1].kind != OperandKind::kRegister) {
-    return in_.Malformed("what is called is neither a function nor a register");
+    return in_.Malformed("the callee is neither a function nor a register");
   }
   if (!in_.Accept(',')) return true;
   if (in_.At('(')) {
@@ -146,7 +146,7 @@ bool FunctionParser::ParseVector(Operand* operand) {
   return in_.Expect('}');
 }
 
-/// A number, name or sink, perhaps negated: what may stand inside a vector.
+/// Parses what a vector may contain: a number, name or sink, possibly negated.
 bool FunctionParser::ParseSimple(Operand* operand) {
   if (!SpendOperand()) return false;
   operand->negated = in_.Accept('!');

@@ -1,6 +1,6 @@
 // Typed representation of a PTX module as nvcc 12 and 13 print it: one Instr per instruction with
-// its mnemonic, ordered modifiers, typed operands, guard and source location. It keeps what the
-// text says and interprets nothing; meaning belongs to the engines. Reference: PTX ISA 8.x/9.x.
+// its mnemonic, ordered modifiers, typed operands, guard and source location. It stores the text
+// without interpreting it; the engines define the meaning. Reference: PTX ISA 8.x/9.x.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -58,8 +58,8 @@ std::string_view Name(Type type);  // "u32", without the dot
 
 enum class Space : uint8_t { kNone, kGlobal, kShared, kLocal, kConst, kParam, kReg };
 
-/// A source position; `file` indexes Module::files (-1: unknown). `inlined_at` indexes
-/// Module::inlined_sites (-1: not inlined), so that a line inside an inlined function leads to its
+/// A source position. `file` indexes Module::files (-1: unknown). `inlined_at` indexes
+/// Module::inlined_sites (-1: not inlined), which leads from a line in an inlined function to its
 /// call.
 struct Location {
   int file = -1;
@@ -81,7 +81,7 @@ enum class OperandKind : uint8_t {
   kImmediate,  // bits (integers sign-extended to 64 bits; floats as their own bits), imm_type
   kSymbol,     // symbol (+ offset): a variable, function or parameter as a value
   kSpecial,    // special register, symbol = "tid.x", "laneid", "clock64" …
-  kAddress,    // [reg + offset], [symbol + offset], [offset]; what follows a comma inside the
+  kAddress,    // [reg + offset], [symbol + offset], [offset]; the part after a comma in the
                // brackets (tensor coordinates: one kVector) is in elements
   kVector,     // {elements}
   kLabel,      // symbol = label; block target resolved in `target`
@@ -97,16 +97,17 @@ struct Operand {
   Type imm_type = Type::kNone;  // kF32/kF64 for 0f…/0d… and decimal floats (kF64), else kS64/kU64
   std::string symbol;           // kSymbol, kSpecial, kLabel; kAddress base symbol
   int64_t offset = 0;           // kAddress, kSymbol
-  /// kLabel: index into Function::body of the next instruction (body.size(): the end, an implicit
-  /// return). kSymbol: of brx.idx, index into branch_tables; last of call, index into prototypes.
+  /// kLabel: index into Function::body of the next instruction (body.size() is the end, an implicit
+  /// return). kSymbol of brx.idx: index into branch_tables. Last kSymbol of a call: index into
+  /// prototypes.
   int target = -1;
   std::vector<Operand> elements;
 
   bool operator==(const Operand&) const = default;
 };
 
-/// A call is always written as: kVector of result parameters (may be empty), callee (kSymbol or
-/// kRegister), kVector of argument parameters (may be empty), and for indirect calls the prototype.
+/// The operands of a call are always: kVector of result parameters (may be empty), callee (kSymbol
+/// or kRegister), kVector of argument parameters (may be empty). Indirect calls add the prototype.
 struct Instr {
   std::string op;  // "ld", "mad", "mma", "cp", "bar" …: text before the first dot
   std::vector<std::string>
@@ -189,7 +190,7 @@ struct Prototype {
   bool operator==(const Prototype&) const = default;
 };
 
-/// A .pragma; inside a body it stands before body[index].
+/// A .pragma. Inside a body it precedes body[index].
 struct Pragma {
   int index = -1;
   std::string text;
@@ -197,8 +198,8 @@ struct Pragma {
   bool operator==(const Pragma&) const = default;
 };
 
-/// Names are unique within a function: what nested scopes declare again is renamed ("t", "t$1" …),
-/// so that registers, variables and labels of all scopes stand side by side.
+/// Names are unique within a function. Names that a nested scope declares again are renamed ("t",
+/// "t$1" …), so that the registers, variables and labels of all scopes share one list.
 
 struct Function {
   std::string name;  // mangled
@@ -223,7 +224,7 @@ struct Function {
   bool noreturn = false;
   bool explicit_cluster = false;
   int max_cluster_rank = 0;  // 0: not given
-  int variables_before = 0;  // how many of Module::variables stand before it in the text
+  int variables_before = 0;  // how many of Module::variables precede it in the text
 
   bool operator==(const Function&) const = default;
 };
@@ -236,7 +237,7 @@ struct Module {
   std::vector<Variable> variables;  // module scope
   std::vector<Function> functions;
 
-  /// The definition of that name, else its declaration, else null.
+  /// The definition with that name, or its declaration, or null.
   const Function* Find(std::string_view name) const;
 
   bool operator==(const Module&) const = default;

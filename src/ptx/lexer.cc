@@ -29,7 +29,7 @@ bool IsDigit(char c) { return ClassOf(c) == kDigit; }
 bool IsWord(char c) { return (ClassOf(c) & (kDigit | kLetter)) != 0; }
 bool IsIdentifier(char c) { return ClassOf(c) != kOther; }
 
-/// The value of a digit in bases up to 16, or 99.
+/// The value of a digit in bases up to 16. Returns 99 for other characters.
 unsigned DigitValue(char c) {
   if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
   if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a') + 10;
@@ -81,7 +81,7 @@ Token Lexer::Next() {
   const size_t start = pos_;
   if (start >= text_.size()) return Make(TokenKind::kEnd, start);
   if (unterminated_comment_) {
-    pos_ = text_.size();  // a bad token, too, must advance: callers skip tokens in loops
+    pos_ = text_.size();  // bad tokens must advance too: callers skip tokens in loops
     return Make(TokenKind::kBad, start);
   }
   const char c = text_[start];
@@ -248,9 +248,10 @@ bool TokenStream::ExpectSigned(int64_t* value, std::string_view what) {
 }
 
 bool TokenStream::Unexpected(std::string_view expected) {
-  if (AtEnd()) return Malformed(fmt::format("the text ends where {} should be", expected));
+  if (AtEnd()) return Malformed(fmt::format("the text ends where {} was expected", expected));
   const char* dot = current_.kind == TokenKind::kDot ? "." : "";
-  return Malformed(fmt::format("'{}{}' where {} should be", dot, Quote(current_.text), expected));
+  return Malformed(
+      fmt::format("'{}{}' where {} was expected", dot, Quote(current_.text), expected));
 }
 
 bool TokenStream::Error(ErrorCode code, std::string_view message, int line) {

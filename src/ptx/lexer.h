@@ -1,6 +1,7 @@
 // Splits PTX text into tokens without allocating: tokens are views into the text. TokenStream adds
-// one token of look-ahead and keeps the first error, so that the parser's functions can return
-// plain bool. SPDX-License-Identifier: Apache-2.0
+// one token of look-ahead. It keeps the first error, so that the parser's functions can return
+// plain bool.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ enum class TokenKind : uint8_t {
   kFloat,       // bits, imm_type kF32 or kF64
   kString,      // text between the quotes, escapes kept
   kPunctuation,
-  kBad,  // text is the offending piece
+  kBad,  // text is the invalid part
 };
 
 struct Token {
@@ -66,17 +67,17 @@ class TokenStream {
   bool AtDot(std::string_view word) const {
     return current_.kind == TokenKind::kDot && current_.text == word;
   }
-  /// Consumes the token if it is there.
+  /// Consumes the token if it is next.
   bool Accept(char punctuation);
   bool AcceptDot(std::string_view word);
-  /// Consumes the token or records an error and returns false.
+  /// Consumes the token, or records an error and returns false.
   bool Expect(char punctuation);
   bool ExpectDot(std::string_view word);
   bool ExpectIdentifier(std::string_view* text, std::string_view what);
   bool ExpectString(std::string_view* text);
-  /// An unsigned integer of at most `limit`.
+  /// Reads an unsigned integer of at most `limit`.
   bool ExpectInteger(uint64_t limit, uint64_t* value, std::string_view what);
-  /// A sign and an integer.
+  /// Reads an optional sign and an integer.
   bool ExpectSigned(int64_t* value, std::string_view what);
 
   /// Both record the first error and return false.
@@ -98,7 +99,7 @@ class TokenStream {
   cupel::Error error_;
 };
 
-/// At most 48 printable characters of hostile text, for messages.
+/// The first 48 characters of untrusted text for messages; unprintable ones become "?".
 std::string Quote(std::string_view text);
 
 }  // namespace cupel::ptx

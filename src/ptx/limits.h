@@ -1,5 +1,6 @@
-// What one PTX text may make the parser allocate. Real modules stay far below: the largest that
-// nvcc writes for template-heavy kernels have some hundred thousand instructions and registers.
+// Limits on what one PTX text may make the parser allocate. Real modules stay far below: the
+// largest that nvcc writes for template-heavy kernels have some hundred thousand instructions and
+// registers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,7 +10,7 @@
 
 namespace cupel::ptx {
 
-inline constexpr uint64_t kMaxInt = std::numeric_limits<int>::max();  // of what is kept in an int
+inline constexpr uint64_t kMaxInt = std::numeric_limits<int>::max();  // for values stored in an int
 inline constexpr uint64_t kMaxTextBytes = 64u << 20;
 inline constexpr uint64_t kMaxRegisters = 1u << 20;        // in a function
 inline constexpr uint64_t kMaxModuleRegisters = 4u << 20;  // in a module

@@ -1,5 +1,5 @@
-// Prints .file, .loc and the names of inlined functions so that the parser reads the same positions
-// again. SPDX-License-Identifier: Apache-2.0
+// Prints .file, .loc and the names of inlined functions. The parser reads the same positions back.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <map>
@@ -18,10 +18,10 @@ class LocationPrinter {
 
   void PrintFiles(std::string* out) const;
   void EnterFunction();
-  /// .loc lines for the next instruction, when its position is new. The places of inlined calls
-  /// come first: inlined_at refers to an earlier .loc.
+  /// Prints the .loc lines for the next instruction if its position is new. The positions of
+  /// inlined calls come first: inlined_at refers to an earlier .loc.
   void PrintLoc(const Location& location, std::string* out);
-  /// .section .debug_str with the names that sites use.
+  /// Prints .section .debug_str with the names that sites use.
   void PrintNames(std::string* out) const;
 
  private:

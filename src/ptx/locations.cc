@@ -141,8 +141,8 @@ void LocationTable::Finish(Module* module) {
     file_indices[number] = static_cast<int>(module->files.size());
     module->files.push_back(path);
   }
-  // Sites in the order in which instructions reach them, outermost first: what a printed module
-  // gives.
+  // Renumbers sites in the order in which instructions reach them, outermost first. A printed
+  // module has the same order.
   std::vector<int> renumbered(sites_.size(), -1);
   std::map<std::pair<std::string, std::pair<Position, int>>, int> known;
   const auto renumber = [&](int site) {

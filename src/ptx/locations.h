@@ -1,8 +1,8 @@
 // Source positions of a module: .file, .loc and the names of inlined functions in .debug_str.
 //
-// `.loc F L C, function_name LABEL, inlined_at F2 L2 C2` names the place of the call, and that
-// place is itself a position given by an earlier .loc of the same function, perhaps inlined in
-// turn. The latest earlier .loc with that file, line and column is taken as the link of the chain.
+// `.loc F L C, function_name LABEL, inlined_at F2 L2 C2` names the place of the call. That place is
+// itself a position of an earlier .loc of the same function, which may be inlined too. The parser
+// takes the latest earlier .loc with that file, line and column.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,17 +29,17 @@ struct Position {
 
 class LocationTable {
  public:
-  /// Each consumes what follows the directive's word and records errors in the stream.
+  /// Each parses what follows the directive's word. Errors are recorded in the stream.
   bool ParseFile(TokenStream& in);
   bool ParseLoc(TokenStream& in);
-  /// A section's body: .debug_str is read, others are skipped.
+  /// Parses a section's body. Reads .debug_str and skips the others.
   bool ParseSection(TokenStream& in);
 
   void EnterFunction();
   const Location& current() const { return current_; }
 
-  /// Resolves names and renumbers files and sites in a canonical order, in `module` and its
-  /// instructions.
+  /// Resolves names, and renumbers files and sites of `module` and its instructions in a canonical
+  /// order.
   void Finish(Module* module);
 
  private:
@@ -64,7 +64,7 @@ class LocationTable {
   std::unordered_map<RawSite, int, RawSiteHash> site_indices_;
   std::map<Position, Location> seen_;  // in this function
   Location current_;
-  size_t name_bytes_left_ = 64u << 20;  // many sites must not copy one long name without end
+  size_t name_bytes_left_ = 64u << 20;  // bounds the copies of one long name at many sites
   std::string strings_;                 // the bytes of .debug_str
   std::unordered_map<std::string_view, size_t> string_labels_;
 };

@@ -1,4 +1,4 @@
-// Keywords of PTX to enumerators and back; shared by the parser and the printer.
+// Converts between keywords of PTX and enumerators. Shared by the parser and the printer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace cupel::ptx {
 
-/// Each gives the zero enumerator (kNone) for a word that names none.
+/// Each returns the zero enumerator (kNone) for an unknown word.
 Type TypeNamed(std::string_view name);
 Space SpaceNamed(std::string_view name);
 Linkage LinkageNamed(std::string_view name);
@@ -16,8 +16,7 @@ Linkage LinkageNamed(std::string_view name);
 std::string_view Name(Space space);
 std::string_view Name(Linkage linkage);
 
-/// Whether "tid.x", "laneid", "clock64" … is a special register; the name is without the percent
-/// sign.
+/// Whether "tid.x", "laneid", "clock64" … is a special register. The name has no percent sign.
 bool IsSpecialRegister(std::string_view name);
 
 }  // namespace cupel::ptx

@@ -27,8 +27,8 @@ class ModuleParser {
       if (in_.current().kind != TokenKind::kDot) return in_.Unexpected("a directive");
       if (!ParseDirective()) return false;
     }
-    if (module_.version_major == 0) return in_.Malformed("there is no .version");
-    if (module_.target.empty()) return in_.Malformed("there is no .target");
+    if (module_.version_major == 0) return in_.Malformed("no .version directive");
+    if (module_.target.empty()) return in_.Malformed("no .target directive");
     locations_.Finish(&module_);
     return true;
   }
@@ -71,7 +71,7 @@ class ModuleParser {
   }
 
   bool ParseVersion() {
-    // "9.0" is one token for the lexer: a floating-point number.
+    // The lexer reads "9.0" as one token: a floating-point number.
     const std::string_view text = in_.current().text;
     const size_t dot = text.find('.');
     const auto is_number = [](std::string_view digits) {

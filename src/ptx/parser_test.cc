@@ -130,7 +130,7 @@ TEST(ParserTest, NestedScopesAreFlattenedWithUniqueNames) {
   EXPECT_EQ(f.registers[f.body[3].operands[0].reg].type, Type::kF32);
   EXPECT_NE(name(3, 1), "%r1") << "the inner %r1 hides the outer";
   EXPECT_EQ(name(5, 0), "t$1");
-  EXPECT_EQ(f.body[1].operands[0].target, 2) << "each L leads to the end of its own scope";
+  EXPECT_EQ(f.body[1].operands[0].target, 2) << "each L points to the end of its own scope";
   EXPECT_EQ(f.body[4].operands[0].target, 5);
   EXPECT_NE(f.body[1].operands[0].symbol, f.body[4].operands[0].symbol);
 }
@@ -152,7 +152,7 @@ TEST(ParserTest, BranchTables) {
   EXPECT_THAT(f.branch_table_targets[0], ElementsAre(1, 2, 1));
 }
 
-TEST(ParserTest, CallsHaveOneShape) {
+TEST(ParserTest, CallsHaveAUniformShape) {
   const Module m = MustParse(
       WithHeader(".extern .func (.param .b32 r) f (.param .b64 a);\n.func g { ret; }\n"
                  ".entry k() { .reg .b64 %rd<2>; .param .b64 a; .param .b32 r;\n"
@@ -224,7 +224,7 @@ TEST(ParserTest, Variables) {
   EXPECT_EQ(m.variables[5].align, 16);
 }
 
-TEST(ParserTest, LocationsLeadThroughInlinedCalls) {
+TEST(ParserTest, ResolvesLocationsOfInlinedCalls) {
   const Module m =
       MustParse(Kernel(".reg .b32 r;\n.loc 7 10 3\nmov.b32 r, 0;\n"
                        ".loc 7 20 5, function_name $s0, inlined_at 7 10 3\n"
@@ -264,14 +264,14 @@ TEST(ParserTest, ErrorsNameLineAndToken) {
   EXPECT_THAT(ErrorOf(Kernel("L: L: ret;")), HasSubstr("defined twice"));
   EXPECT_THAT(ErrorOf(Kernel(".reg .b32 a; .reg .b32 a;")), HasSubstr("declared twice"));
   EXPECT_THAT(ErrorOf(Kernel(".reg .b32 r; @r bra L; L:")), HasSubstr("a predicate"));
-  EXPECT_THAT(ErrorOf(Kernel("ret 1 2;")), HasSubstr("'2' where ; should be"));
+  EXPECT_THAT(ErrorOf(Kernel("ret 1 2;")), HasSubstr("'2' where ; was expected"));
   EXPECT_THAT(ErrorOf(WithHeader(".entry k() { ret;")), HasSubstr("the text ends"));
   EXPECT_THAT(ErrorOf("/* open"), HasSubstr("PTX line 1"));
   EXPECT_THAT(ErrorOf(".section .debug_str /* open"), HasSubstr("the text ends"));
   EXPECT_THAT(ErrorOf(""), HasSubstr("no .version"));
 }
 
-TEST(ParserTest, KnownButUnhandledIsUnsupported) {
+TEST(ParserTest, ReportsKnownDirectivesAsUnsupported) {
   for (const char* text : {".alias a, b;", ".global .texref t;", ".entry k() { .reg .v4 .b32 r; }",
                            ".func f(.reg .b32 r) { ret; }", ".entry k() .newdirective { ret; }"}) {
     const auto module = Parse(WithHeader(text));
@@ -281,7 +281,7 @@ TEST(ParserTest, KnownButUnhandledIsUnsupported) {
   }
 }
 
-TEST(ParserTest, HostileSizesAreErrors) {
+TEST(ParserTest, RejectsHugeSizes) {
   EXPECT_THAT(ErrorOf(Kernel(".reg .b32 %r<4000000000>;")), HasSubstr("4000000000"));
   EXPECT_THAT(ErrorOf(Kernel(".reg .b32 %a<1000000>; .reg .b32 %b<1000000>;")),
               HasSubstr("too many registers"));

@@ -1,6 +1,6 @@
-// Prints the IR in nvcc's manner. Nested scopes are gone: all declarations stand at the head of the
-// body, which is possible because names are unique within a function. SPDX-License-Identifier:
-// Apache-2.0
+// Prints the IR as nvcc does. All declarations are at the head of the body, because the IR has no
+// nested scopes and names are unique within a function.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <cstring>
@@ -20,7 +20,7 @@ void Append(std::string* out, fmt::format_string<Args...> format, Args&&... args
 }
 
 void PrintOffset(int64_t offset, std::string* out) {
-  if (offset != 0) Append(out, "+{}", offset);  // "+-4": ptxas takes no other negative offset
+  if (offset != 0) Append(out, "+{}", offset);  // "+-4": ptxas accepts no other form
 }
 
 void PrintImmediate(const Operand& operand, std::string* out) {
@@ -39,7 +39,7 @@ void PrintImmediate(const Operand& operand, std::string* out) {
   }
 }
 
-/// Elements do not nest: vectors, pairs and addresses hold simple operands, addresses also vectors.
+/// Elements do not nest: vectors and pairs contain simple operands, addresses also vectors.
 void PrintOperand(const Operand& operand, const Function& function, std::string* out);
 
 void PrintList(const std::vector<Operand>& operands, const Function& function,
@@ -152,7 +152,7 @@ void PrintValue(const Variable& variable, size_t at, size_t size, std::string* o
   }
 }
 
-/// The eight bytes of an address in an array of bytes.
+/// Prints the eight bytes of an address in an array of bytes.
 void PrintMaskedBytes(const Variable::SymbolInit& init, std::string* out) {
   for (int byte = 0; byte < 8; ++byte) {
     if (byte > 0) *out += ", ";

@@ -1,5 +1,5 @@
-// What is printed parses to an equal module: on samples that nvcc made (tests/ptx) and on corner
-// cases. SPDX-License-Identifier: Apache-2.0
+// Printed text parses to an equal module. Tested on nvcc's output (tests/ptx) and on corner cases.
+// SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// The same module without what a new text changes.
+/// The same module without line numbers in the PTX text, which printing changes.
 Module WithoutTextLines(Module module) {
   for (Function& function : module.functions) {
     function.text_line = 0;
@@ -24,7 +24,7 @@ Module WithoutTextLines(Module module) {
   return module;
 }
 
-/// Parses, prints, parses; gives the printed text.
+/// Parses, prints, and parses again. Returns the printed text.
 std::string RoundTrip(const std::string& text) {
   auto first = Parse(text);
   EXPECT_TRUE(first.has_value()) << first.error().ToString();

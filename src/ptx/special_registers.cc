@@ -50,7 +50,7 @@ constexpr auto kScalars = std::to_array<std::string_view>({
     "warpid",
 });
 
-/// `name` is prefix + a number below `count` without leading zeros + suffix.
+/// True if `name` is prefix + a number below `count` without leading zeros + suffix.
 bool IsNumbered(std::string_view name, std::string_view prefix, int count,
                 std::string_view suffix = "") {
   if (!name.starts_with(prefix) || !name.ends_with(suffix)) return false;

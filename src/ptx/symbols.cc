@@ -88,7 +88,7 @@ Symbol SymbolTable::Find(std::string_view name) const {
 
 bool SymbolTable::Taken(std::string_view name) const {
   if (taken_.contains(name)) return true;
-  // A name of the module that the function's own would hide.
+  // True for a name of the module that a function's own name would hide.
   const auto module_symbol = symbols_.find(name);
   if (module_symbol != symbols_.end() && module_symbol->second.depth == 0) return true;
   const NumberedName parts = SplitNumber(name);

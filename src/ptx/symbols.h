@@ -1,6 +1,7 @@
-// Names in scope while PTX is parsed. Scopes nest (module, function, blocks of inline assembly and
-// of calls); the innermost declaration wins. Since the IR is flat, a name that a nested scope
-// declares again gets a new, unique name. SPDX-License-Identifier: Apache-2.0
+// Names in scope during parsing. Scopes nest (module, function, blocks of inline assembly and of
+// calls), and the innermost declaration wins. The IR is flat, so a name that a nested scope
+// declares again gets a new, unique name.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -22,24 +23,24 @@ struct Symbol {
   std::string_view name;  // the unique name
 };
 
-/// Views that are passed in must outlive the table (they point into the PTX text).
+/// Views passed in must outlive the table (they point into the PTX text).
 class SymbolTable {
  public:
   /// Module scope is depth 0; function scope (parameters) 1; its body 2; blocks deeper.
   int depth() const { return static_cast<int>(undo_.size()); }
   void Enter() { undo_.emplace_back(); }
-  /// Leaving depth 1 forgets the function's names.
+  /// Leaving depth 1 removes the function's names.
   void Leave();
 
-  /// False when the same scope declares the name already.
+  /// Returns false if the same scope already declares the name.
   bool Declare(std::string_view name, Symbol symbol);
-  /// Registers prefix0 … prefix(count-1) with indices from `first`.
+  /// Declares registers prefix0 … prefix(count-1) with indices from `first`.
   bool DeclareRange(std::string_view prefix, uint32_t count, int first);
   Symbol Find(std::string_view name) const;
 
-  /// Takes `name`, or a variation of it that no other name of this function has.
+  /// Reserves `name`, or a variation of it that no other name of this function has.
   std::string_view Unique(std::string_view name);
-  /// Like Unique for a whole range: the prefix to use.
+  /// Like Unique, for a whole range. Returns the prefix to use.
   std::string_view UniquePrefix(std::string_view prefix, uint32_t count);
 
  private:
@@ -62,7 +63,7 @@ class SymbolTable {
   std::unordered_map<std::string_view, Range> ranges_;
   std::vector<std::vector<Undo>> undo_;
 
-  // Names given out in the current function.
+  // Names used in the current function.
   std::unordered_set<std::string_view> taken_;
   std::unordered_set<std::string_view> taken_stems_;  // of taken names that end in a number
   std::unordered_map<std::string_view, uint32_t> taken_ranges_;
@@ -70,7 +71,7 @@ class SymbolTable {
   std::deque<std::string> made_;
 };
 
-/// Splits "%r12" into "%r" and 12; `number` is -1 without digits, with a leading zero, or beyond
+/// Splits "%r12" into "%r" and 12. `number` is -1 without digits, with a leading zero, or beyond
 /// 2^30.
 struct NumberedName {
   std::string_view stem;

@@ -36,7 +36,7 @@ Allocation* AddressSpace::Allocate(uint64_t bytes, Origin origin) {
   if (bytes > kLargest) return nullptr;
   const uint64_t slots = (kRangeBytes - bytes - 2 * kGuardBytes) / kAlignment;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    // The range begins on a page, hence every slot is aligned.
+    // The range begins at a page boundary, so every slot is aligned.
     const uint64_t base = kRange + kGuardBytes + random_.Below(slots) * kAlignment;
     if (!Vacant(base, bytes)) continue;
     Allocation allocation;

@@ -1,5 +1,5 @@
-// Fake device addresses: a range that nothing is ever mapped in, so that host code which touches
-// "device memory" faults and can be told where. Used in the recorder child only.
+// Fake device addresses: an address range in which nothing is ever mapped. Host code that accesses
+// "device memory" faults, and the refusal can name the place. Used in the recorder child only.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -28,33 +28,34 @@ struct Allocation {
   int argument = -1;      // kArgument
   std::string symbol;     // kSymbol: mangled
   bool constant = false;  // kSymbol: __constant__, which no kernel can write
-  std::string value;      // the bytes of a one-element argument; empty when the host must not know
-  uint64_t value_at = 0;  // where in the storage
+  std::string value;      // the bytes of a one-element argument; empty: unknown to the host
+  uint64_t value_at = 0;  // position of the value in the storage
   bool live = true;       // false: freed during this call
 };
 
 struct Hit {
   const Allocation* allocation = nullptr;
-  int64_t offset = 0;  // negative or past the end when the address lies beside the allocation
+  int64_t offset = 0;  // negative or past the end if the address is just outside the allocation
 };
 
 class AddressSpace {
  public:
-  /// Addresses of this call follow from `seed` (and from what earlier calls kept). Storages of
-  /// arguments and freed memory of the last call are forgotten.
+  /// `seed` (and what earlier calls kept allocated) determines the addresses of this call. Drops
+  /// the argument storages and the freed memory of the last call.
   void BeginCall(uint64_t seed);
 
-  /// 512-byte aligned, as PyTorch's allocator and cudaMalloc do it. Null when `bytes` is out of
-  /// reach.
+  /// Aligned to 512 bytes, as PyTorch's allocator and cudaMalloc do it. Null if `bytes` is too
+  /// large.
   Allocation* Allocate(uint64_t bytes, Origin origin);
-  /// False when no live allocation of `origin` begins at `base`.
+  /// False if no live allocation of `origin` begins at `base`.
   bool Free(uint64_t base, Origin origin);
 
   bool InRange(uint64_t address) const {
     return address >= kRange && address - kRange < kRangeBytes;
   }
-  /// The allocation at `address`: one past the end counts, and so does an address a little outside.
-  /// Freed memory of this call is found too (`live` is false). Safe in a signal handler.
+  /// The allocation at `address`. Also finds it for the address one past its end, and for addresses
+  /// slightly outside. Also finds memory freed in this call (`live` is false). Safe in a signal
+  /// handler.
   std::optional<Hit> Find(uint64_t address) const;
   /// By id, live or freed in this call; null otherwise.
   const Allocation* ById(int id) const;
@@ -65,12 +66,13 @@ class AddressSpace {
   uint64_t live_bytes() const { return live_bytes_; }
 
  private:
-  /// In the half of the address space that is the operating system's. What a parameter holds is an
-  /// address or two integers; an address of a process's own would often be two small ones.
+  /// In the operating system's half of the address space. Eight bytes of a parameter can be an
+  /// address or two integers. Two small integers would often look like an address of user space.
   static constexpr uint64_t kRange = 0xffff'9000'0000'0000u;
   static constexpr uint64_t kRangeBytes = uint64_t{1} << 43;
   static constexpr uint64_t kAlignment = 512;
-  /// No other allocation lies nearer than this, so that pointers a little outside keep their owner.
+  /// Minimum distance between allocations, so that pointers slightly outside are attributed to the
+  /// right allocation.
   static constexpr uint64_t kGuardBytes = 32 << 20;
 
   bool Vacant(uint64_t base, uint64_t bytes) const;

@@ -8,7 +8,7 @@
 namespace cupel::record {
 namespace {
 
-TEST(AddressSpace, SeedsDecideAddressesAndAllAreAligned) {
+TEST(AddressSpace, SeedDeterminesAlignedAddresses) {
   AddressSpace memory;
   std::set<uint64_t> seen;
   uint64_t first = 0;
@@ -26,7 +26,7 @@ TEST(AddressSpace, SeedsDecideAddressesAndAllAreAligned) {
   }
 }
 
-TEST(AddressSpace, FindsOwnersInsideAtTheEndAndALittleOutside) {
+TEST(AddressSpace, FindsAllocationInsideAtTheEndAndSlightlyOutside) {
   AddressSpace memory;
   memory.BeginCall(5);
   const Allocation* a = memory.Allocate(4096, Origin::kMalloc);
@@ -39,7 +39,7 @@ TEST(AddressSpace, FindsOwnersInsideAtTheEndAndALittleOutside) {
   EXPECT_FALSE(memory.InRange(reinterpret_cast<uint64_t>(&memory)));
 }
 
-TEST(AddressSpace, FreedMemoryIsFoundAsSuchUntilTheNextCall) {
+TEST(AddressSpace, FindsFreedMemoryUntilTheNextCall) {
   AddressSpace memory;
   memory.BeginCall(5);
   const uint64_t base = memory.Allocate(64, Origin::kMalloc)->base;
@@ -54,7 +54,7 @@ TEST(AddressSpace, FreedMemoryIsFoundAsSuchUntilTheNextCall) {
   EXPECT_TRUE(memory.Find(kept).value().allocation->live);
 }
 
-TEST(AddressSpace, RefusesWhatNoDeviceHas) {
+TEST(AddressSpace, RejectsSizesThatNoDeviceHas) {
   AddressSpace memory;
   EXPECT_EQ(memory.Allocate(~uint64_t{0}, Origin::kMalloc), nullptr);
   EXPECT_EQ(memory.Allocate(uint64_t{1} << 42, Origin::kMalloc), nullptr);

@@ -37,8 +37,7 @@ void AddOutput(Returned& returned, const CupelValue& value) {
       constexpr const char* kNames[] = {
           "None", "a bool", "an int", "a float", "a string", "a tensor", "a tuple inside a tuple"};
       const char* name = value.kind >= 0 && value.kind <= CUPEL_TUPLE ? kNames[value.kind] : "?";
-      Refuse("wrong_return",
-             fmt::format("the function returned {} where a tensor is expected", name),
+      Refuse("wrong_return", fmt::format("the function returned {} instead of a tensor", name),
              fmt::format("output {}", index));
     }
   }
@@ -59,7 +58,7 @@ void OnReturn(void* context, const CupelValue* value) {
   for (int i = 0; i < value->count; ++i) AddOutput(returned, value->items[i]);
 }
 
-/// Arguments in the form of the ABI. Tensors come in depth-first order: the order of storages.
+/// Arguments in the ABI's form. Tensors and their storages are in depth-first order.
 class AbiArguments {
  public:
   explicit AbiArguments(const std::vector<Argument>& args) : values_(Convert(args)) {}
@@ -140,7 +139,7 @@ Candidate Candidate::Load(const std::string& path) {
   void* object = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (object == nullptr) {
     RefuseUnsupported("unsupported_api",
-                      fmt::format("the candidate's shared object does not load: {}", dlerror()));
+                      fmt::format("cannot load the candidate's shared object: {}", dlerror()));
   }
   Candidate candidate;
   const auto abi =

@@ -1,5 +1,5 @@
-// The candidate's shared object inside the recorder child: loading, calling, and the rule of
-// purity. SPDX-License-Identifier: Apache-2.0
+// The candidate's shared object inside the recorder child: loads it, calls it, and checks that its
+// plans are pure. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <deque>
@@ -15,20 +15,20 @@
 
 namespace cupel::record {
 
-/// Refuses, by name, a shared object that needs what nothing in this process defines.
+/// Refuses a shared object that needs symbols which this process does not define, and names them.
 void CheckSymbols(const std::string& path);
 
 /// Entry points of a loaded candidate.
 class Candidate {
  public:
-  /// From here on hostile code runs. Refuses when the object does not load or is no module.
+  /// Runs hostile code from here on. Refuses if the object cannot be loaded or is not a module.
   static Candidate Load(const std::string& path);
 
   struct Call {
     plan::Plan plan;
     double host_us = 0;
   };
-  /// One call at the fake addresses that follow from `seed`.
+  /// Records one call. `seed` determines the fake addresses.
   Call Record(const Request& request, uint64_t seed, const Surroundings& around) const;
 
  private:
@@ -40,13 +40,13 @@ class Candidate {
 
 struct PureRecording {
   plan::Plan plan;
-  std::optional<plan::Plan> first;  // of the first call, where it asks for other work
+  std::optional<plan::Plan> first;  // plan of the first call, if it differs
   double host_us = 0;               // median of the steady state
   int recordings = 0;
 };
 
-/// Calls many times, with fresh and with repeated addresses, and refuses when plans differ once the
-/// first call is over.
+/// Calls the function many times, with fresh and with repeated addresses. Refuses if plans differ
+/// after the first call.
 PureRecording RecordPure(const Candidate& candidate, const Request& request);
 
 }  // namespace cupel::record

@@ -1,5 +1,6 @@
-// The recorder child: reads its set-up, loads the candidate, answers requests until the parent
-// hangs up. Only plain read() and write() touch the channel: the sandbox allows no more.
+// The recorder child: reads its set-up, loads the candidate, and answers requests until the parent
+// closes the channel. Uses only read() and write() on the channel, because the sandbox allows no
+// other calls.
 // SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
 #include <unistd.h>
@@ -63,7 +64,7 @@ bool WriteMessage(const Json& json) {
   return true;
 }
 
-/// What candidates link against, loaded while files may still be opened.
+/// Loads the libraries that candidates link against, while files can still be opened.
 void LoadSystemLibraries() {
   for (const char* name : {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1"}) {
     if (dlopen(name, RTLD_NOW | RTLD_GLOBAL) == nullptr) Refuse("internal", dlerror());
@@ -86,15 +87,16 @@ int RecorderMain(int /*argc*/, char** /*argv*/) {
   session.device = std::move(setup.device);
   for (Kernel& kernel : setup.kernels) session.AddKernel(std::move(kernel));
   InstallCrashHandlers();
-  TakeCounterAway();
-  // Else the candidate's first printf asks what stdout is, a system call that the sandbox refuses.
+  DisableTimeStampCounter();
+  // Otherwise the candidate's first printf examines stdout with a system call that the sandbox
+  // refuses.
   if (std::setvbuf(stdout, nullptr, _IOFBF, BUFSIZ) != 0) return 1;
   LoadSystemLibraries();
   CheckSymbols(setup.shared_object);
   if (const auto status = os::EnterRecorderSandbox(); !status) {
     Refuse("internal", status.error().ToString());
   }
-  // The parent believes no "internal" error after this.
+  // After this message the parent ignores "internal" errors, because hostile code could send them.
   if (!WriteMessage({{"loading", true}})) return 1;
   const Candidate candidate = Candidate::Load(setup.shared_object);
   if (const auto status = os::ForbidFiles(); !status) {
@@ -110,7 +112,7 @@ int RecorderMain(int /*argc*/, char** /*argv*/) {
     if (recording.first) answer["first"] = plan::ToJson(*recording.first);
     if (!WriteMessage(answer)) return 1;
   }
-  // Without destructors: those of the candidate's objects are hostile code too.
+  // Do not run destructors: the candidate's are hostile code, too.
   _exit(0);
 }
 

@@ -13,6 +13,6 @@ std::chrono::nanoseconds Now(clockid_t clock) {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
-void TakeCounterAway() { (void)prctl(PR_SET_TSC, PR_TSC_SIGSEGV); }
+void DisableTimeStampCounter() { (void)prctl(PR_SET_TSC, PR_TSC_SIGSEGV); }
 
 }  // namespace cupel::record

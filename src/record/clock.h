@@ -1,4 +1,4 @@
-// Clocks in the recorder child: host code has none, the recorder's own is a system call.
+// Clocks in the recorder child: host code has none; the recorder itself uses a system call.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,9 +10,9 @@ namespace cupel::record {
 /// `clock`: CLOCK_MONOTONIC, CLOCK_PROCESS_CPUTIME_ID.
 std::chrono::nanoseconds Now(clockid_t clock);
 
-/// From here on a read of the processor's counter traps, and with it the C library's clocks that
-/// are finer than a tick. Where the system does not grant it, names and instructions are all that
-/// is refused (build/audit.h).
-void TakeCounterAway();
+/// Afterwards, reading the processor's time-stamp counter traps. This includes the C library's
+/// clocks that are finer than a tick. If the system does not allow this, only the audit of names
+/// and instructions detects clocks (build/audit.h).
+void DisableTimeStampCounter();
 
 }  // namespace cupel::record

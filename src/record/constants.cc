@@ -1,7 +1,7 @@
 // Lazy set-up of constant memory: a candidate may copy a table to a __constant__ variable in its
-// first call only. No kernel can change it, so each later plan repeats the copy and stands on its
-// own. Variables that kernels can write, and workspaces, get no such help: their contents are
-// state. SPDX-License-Identifier: Apache-2.0
+// first call only. No kernel can change the table, so each later plan repeats the copy and is
+// complete by itself. Variables that kernels can write, and workspaces, are not restored: their
+// contents are state. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <utility>
 
@@ -16,7 +16,7 @@ struct Write {
   bool operator==(const Write&) const = default;
 };
 
-/// The copy from the host or the fill that a node is; `bytes` is 0 for other work.
+/// The destination of an upload or a fill; `bytes` is 0 for other work.
 Write HostWriteOf(const plan::Node& node) {
   if (const auto* upload = std::get_if<plan::Upload>(&node.work)) {
     return {upload->to, upload->bytes.size()};
@@ -27,7 +27,7 @@ Write HostWriteOf(const plan::Node& node) {
   return {};
 }
 
-/// The buffer that a copy on the device writes; -1 for other work.
+/// The buffer that a device-to-device copy writes; -1 for other work.
 int DeviceWriteOf(const plan::Node& node) {
   if (const auto* copy = std::get_if<plan::Copy>(&node.work)) return copy->to.buffer;
   if (const auto* copy = std::get_if<plan::CopyView>(&node.work)) return copy->to.address.buffer;
@@ -42,7 +42,7 @@ void Session::PrependConstants() {
       if (std::holds_alternative<plan::Launch>(node.work)) return false;
       if (HostWriteOf(node) == write) return true;
     }
-    return true;  // nothing is launched, so nothing reads it
+    return true;  // no kernel is launched, so none reads the constant
   };
   const auto still_valid = [&](const plan::Node& node) {
     const auto* upload = std::get_if<plan::Upload>(&node.work);

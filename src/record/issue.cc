@@ -1,4 +1,4 @@
-// From work with fake addresses to plan nodes with (buffer, offset) relocations.
+// Translates work with fake addresses into plan nodes with (buffer, offset) relocations.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 namespace cupel::record {
 namespace {
 
-/// Base64 and JSON around it must fit a frame.
+/// The uploads, as Base64 in JSON, must fit in one frame.
 constexpr size_t kMaxUploadBytes = 32u << 20;
 constexpr size_t kMaxCallNodes = 100'000;
 
@@ -24,7 +24,7 @@ constexpr size_t kMaxCallNodes = 100'000;
 int Session::Issue(const RawWork& work, const Frontier& after) {
   if (nodes_.size() >= kMaxCallNodes) {
     RefuseUnsupported("unsupported_api",
-                      fmt::format("one call issues more than {} pieces of work", kMaxCallNodes));
+                      fmt::format("one call issues more than {} operations", kMaxCallNodes));
   }
   plan::Node node;
   if (const auto* launch = std::get_if<RawLaunch>(&work)) {
@@ -63,16 +63,17 @@ plan::Address Session::Resolve(uint64_t address, std::string_view what) {
   if (!memory.InRange(address)) {
     if (pinned.empty()) {
       Refuse("host_exception",
-             fmt::format("{} names host memory where device memory is needed", what));
+             fmt::format("{} uses a host pointer where a device pointer is needed", what));
     }
     RefuseUnsupported("unsupported_api",
-                      fmt::format("{} lets the GPU use pinned host memory", what));
+                      fmt::format("{} makes the GPU access pinned host memory", what));
   }
   const auto hit = memory.Find(address);
   if (!hit) {
     Refuse("impure",
-           fmt::format("{} uses a device address of memory that is no longer allocated: host code "
-                       "kept it from an earlier call, or left a structure uninitialised (= {{}})",
+           fmt::format("{} uses the address of device memory that is no longer allocated: host "
+                       "code kept it from an earlier call, or left a structure uninitialised "
+                       "(initialise it with {{}})",
                        what));
   }
   if (!hit->allocation->live) {
@@ -96,7 +97,7 @@ std::vector<plan::Relocation> Session::Relocate(std::string& bytes, const std::s
       const auto& [base, size] = *std::prev(after);
       if (word - base < size) {
         RefuseUnsupported("unsupported_api",
-                          fmt::format("{} holds a pointer to pinned host memory", what));
+                          fmt::format("{} contains a pointer to pinned host memory", what));
       }
     }
   }
@@ -175,8 +176,8 @@ void Session::ReadDevice(uint64_t address, uint64_t bytes, void* to, std::string
     where = fmt::format("argument {} + {} bytes", hit->allocation->argument, hit->offset);
   }
   Refuse("reads_device_memory",
-         fmt::format("host code reads {} bytes of device memory{} ({}); only one-element arguments "
-                     "have a value on the host",
+         fmt::format("host code reads {} bytes of device memory{} ({}); it can read only the value "
+                     "of one-element arguments",
                      bytes, where.empty() ? "" : ", " + where, api),
          where.empty() ? api : where);
 }

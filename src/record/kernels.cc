@@ -9,7 +9,7 @@
 namespace cupel::record {
 namespace {
 
-/// Product of up to three dimensions as the directives give them; 0 when absent.
+/// Product of a directive's up to three dimensions; 0 if the directive is absent.
 int Product(const std::vector<int>& dims) {
   if (dims.empty()) return 0;
   int64_t product = 1;
@@ -52,7 +52,7 @@ class MaskBuilder {
                          static_cast<uint64_t>(VectorWidth(instr));
       Mark(param.offset + static_cast<uint64_t>(operand.offset), bytes);
     } else {
-      Mark(param.offset, param.bytes);  // its address is taken: anything may be read
+      Mark(param.offset, param.bytes);  // its address is taken, so any byte may be read
     }
   }
 
@@ -84,7 +84,7 @@ bool WaitsForLaunch(const ptx::Function& function) {
 
 std::vector<Kernel> KernelsOf(const ptx::Module& module, const build::Image& image) {
   std::vector<Kernel> kernels;
-  const bool called_ones_wait =
+  const bool callee_waits =
       std::any_of(module.functions.begin(), module.functions.end(),
                   [](const ptx::Function& f) { return !f.is_entry && WaitsForLaunch(f); });
   for (const ptx::Function& function : module.functions) {
@@ -96,7 +96,7 @@ std::vector<Kernel> KernelsOf(const ptx::Module& module, const build::Image& ima
       kernel.params.push_back({param.offset, param.bytes});
     }
     kernel.read_mask = MaskBuilder(function).Take();
-    kernel.waits_for_launch = called_ones_wait || WaitsForLaunch(function);
+    kernel.waits_for_launch = callee_waits || WaitsForLaunch(function);
     kernel.max_threads = Product(function.req_ntid.empty() ? function.max_ntid : function.req_ntid);
     for (size_t i = 0; i < 3; ++i) {
       if (!function.req_ntid.empty()) {

@@ -1,4 +1,4 @@
-// What the recorder needs to know of an image's kernels, from its PTX and from ptxas's report.
+// What the recorder needs to know about an image's kernels, from its PTX and from ptxas's report.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

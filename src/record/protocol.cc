@@ -11,7 +11,7 @@
 namespace cupel::record {
 namespace {
 
-/// Visits every numeric member of a description under a stable name.
+/// Calls `visit` with every numeric member of a description and its stable name.
 template <typename Device, typename Visit>
 void ForEachField(Device& d, Visit visit) {
   visit("major", d.major);

@@ -1,5 +1,5 @@
-// What parent and recorder child say to each other, as JSON inside channel frames. The child
-// believes the parent; the parent believes nothing. SPDX-License-Identifier: Apache-2.0
+// The messages between parent and recorder child, as JSON in channel frames. The child trusts the
+// parent. The parent validates everything that the child sends. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct Setup {
 Json ToJson(const Setup& setup);
 Result<Setup> SetupFromJson(const Json& json);
 
-/// One argument as the child sees it: a tensor has no contents, except for the value of a single
-/// element.
+/// One argument as the child sees it. A tensor has no contents, except for the value of a
+/// one-element tensor.
 struct Argument {
   enum class Kind { kNone, kBool, kInt, kDouble, kString, kTensor, kTuple } kind = Kind::kNone;
   int64_t integer = 0;          // kBool, kInt
@@ -39,13 +39,13 @@ struct Argument {
   std::string value;  // the element of a one-element tensor
 };
 
-/// Every later frame to the child: record `function` on arguments like these.
+/// Every later frame to the child: a request to record `function` with arguments like these.
 struct Request {
   std::string function;
   std::vector<Argument> args;
   int recordings = 0;
   uint64_t seed = 0;
-  int64_t budget_us = 0;  // after this long fewer recordings will do
+  int64_t budget_us = 0;  // after this time, fewer recordings are enough
 };
 Request MakeRequest(const std::string& function, const std::vector<task::Value>& args);
 Json ToJson(const Request& request);

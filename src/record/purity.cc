@@ -1,6 +1,6 @@
-// The rule of purity: a plan follows from shapes, strides, dtypes, alignment, scalars and the
-// device, and from nothing else. Not from addresses (of device memory, of the stack and the heap),
-// not from how often host code has run.
+// The purity rule: a plan depends only on shapes, strides, dtypes, alignment, scalars and the
+// device. It must not depend on addresses (of device memory, the stack or the heap) or on how often
+// host code has run.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@
 namespace cupel::record {
 namespace {
 
-/// What changed first, for people.
+/// Describes the first difference, for messages.
 std::string Difference(const plan::Plan& before, const plan::Plan& after) {
   const auto lines = [](const plan::Plan& plan) {
     std::vector<std::string> list;
@@ -55,10 +55,10 @@ PureRecording RecordPure(const Candidate& candidate, const Request& request) {
   constexpr uint64_t kRepeatOneIn = 3;
   constexpr int kWallFactor = 10;
   const std::chrono::microseconds budget(request.budget_us);
-  // In processor time, so that a busy machine does not record less often.
+  // The budget is in processor time, so that a busy machine records as often as an idle one.
   const auto start = Now(CLOCK_MONOTONIC), start_cpu = Now(CLOCK_PROCESS_CPUTIME_ID);
   Random random(request.seed);
-  Random elsewhere = random.Fork("surroundings");
+  Random surroundings = random.Fork("surroundings");
   const auto record = [&](uint64_t seed, Random& around) {
     return candidate.Record(request, seed, Surroundings(around));
   };
@@ -70,9 +70,9 @@ PureRecording RecordPure(const Candidate& candidate, const Request& request) {
     const bool repeat = i > 0 && random.Below(kRepeatOneIn) == 0;
     const uint64_t seed = repeat ? seeds[random.Below(seeds.size())] : random();
     seeds.push_back(seed);
-    auto call = record(seed, elsewhere);
+    auto call = record(seed, surroundings);
     ++result.recordings;
-    if (i == 0 && request.recordings > 1) {  // may differ: static guards, lazily made workspaces
+    if (i == 0 && request.recordings > 1) {  // may differ: static guards, lazy workspaces
       result.first = std::move(call.plan);
       continue;
     }
@@ -81,8 +81,9 @@ PureRecording RecordPure(const Candidate& candidate, const Request& request) {
       result.plan = std::move(call.plan);
       reference_seed = seed;
     } else if (call.plan != result.plan) {
-      // The same two sets of addresses again: when they decide, it is not the history.
-      const Random around = elsewhere;
+      // Repeat both calls with their addresses. If each plan comes out again, the addresses
+      // determine it and not the history.
+      const Random around = surroundings;
       const auto again = [&](uint64_t addresses) {
         Random same = around;
         return record(addresses, same).plan;
@@ -91,10 +92,9 @@ PureRecording RecordPure(const Candidate& candidate, const Request& request) {
       const std::string difference = Difference(result.plan, call.plan);
       Refuse("impure",
              by_address ? fmt::format("the plan depends on device addresses: {}", difference)
-                        : fmt::format(
-                              "call {} asks for other work than the calls before it, with the same "
-                              "arguments: {}",
-                              i + 1, difference),
+                        : fmt::format("call {} requests different work than earlier calls with the "
+                                      "same arguments: {}",
+                                      i + 1, difference),
              request.function);
     }
     if (i + 1 >= kFewestCalls && (Now(CLOCK_PROCESS_CPUTIME_ID) - start_cpu > budget ||

@@ -1,4 +1,4 @@
-// The parent's side: starts the child in the sandbox, asks it for plans, and checks every answer.
+// The parent's side: starts the child in the sandbox, requests plans, and checks every answer.
 // SPDX-License-Identifier: Apache-2.0
 #include "record/recorder.h"
 
@@ -40,7 +40,7 @@ constexpr int kLeastRecordings = 24;
 constexpr uint64_t kExtraRecordings = 64;
 constexpr int64_t kBudgetUs = 60'000;
 
-/// A sentence from the child, cut to size and with its control characters replaced.
+/// A text from the child, shortened and with control characters replaced.
 std::string Clean(std::string text) {
   constexpr size_t kMaxText = 4000;
   if (text.size() > kMaxText) text.resize(kMaxText);
@@ -50,7 +50,7 @@ std::string Clean(std::string text) {
   return text;
 }
 
-/// Only codes that exist leave this file.
+/// `code` if it is a defined code, else "host_crash".
 std::string KnownCode(const std::string& code) {
   constexpr std::string_view kKnown[] = {
       "host_crash",      "host_timeout",        "host_exception",      "wrong_arguments",
@@ -86,7 +86,7 @@ Refusal Inconsistent(std::string_view problem) {
           false};
 }
 
-/// Sizes of buffers that only grow from call to call do not make plans differ.
+/// Compares plans without the sizes of workspaces, which may grow from call to call.
 bool SamePlan(const plan::Plan& first, const plan::Plan& again) {
   plan::Plan a = first;
   plan::Plan b = again;
@@ -106,7 +106,7 @@ struct Recorder::Impl {
     os::Fd channel;
     bool loading = false;  // hostile code may run from here on
     bool ready = false;
-    bool has_answered = false;  // a request
+    bool has_answered = false;  // at least one request
   };
   struct Seen {
     Request request;
@@ -121,22 +121,22 @@ struct Recorder::Impl {
   std::map<std::string, uint64_t, std::less<>> symbol_bytes;
   std::optional<Child> child;
   os::SandboxReport sandbox;
-  std::vector<Seen> seen;  // by the present child, or by one that it takes the place of
+  std::vector<Seen> seen;  // by the current child, or by a child that it replaced
   Random random{0};
 
-  int children = 0;                 // begun
-  bool ended_from_outside = false;  // the last child that ended
+  int children = 0;                  // started so far
+  bool killed_from_outside = false;  // the last child that ended
 
   Status StartChild();
   Result<Answer> Ask(const std::string& frame, Clock::time_point deadline);
   Result<Answer> ReadAnswer(Clock::time_point deadline);
-  Refusal Gone(os::FrameEnd end);
+  Refusal ExplainEnd(os::FrameEnd end);
   Result<Outcome> Run(Request request);
   std::optional<Refusal> CheckPlan(const plan::Plan& plan, const Request& request) const;
   std::optional<Refusal> TakePlan(const Json& json, const Request& request, plan::Plan& into) const;
 };
 
-/// As people's processes have one.
+/// An environment like that of a user's processes.
 std::map<std::string, std::string> UsualEnvironment() {
   return {{"HOME", "/home/user"}, {"USER", "user"},    {"PATH", "/usr/local/bin:/usr/bin:/bin"},
           {"SHELL", "/bin/bash"}, {"LANG", "C.UTF-8"}, {"PWD", "/home/user"}};
@@ -161,7 +161,7 @@ Status Recorder::Impl::StartChild() {
   spawn.argv = {options.program.string(), "recorder"};
   spawn.confinement = &confinement;
   spawn.extra_fds = {theirs.get()};
-  // Recheck() asks one with an environment and one without.
+  // Recheck() compares a process with an environment and one without.
   if (++children % 2 == 1) spawn.env = UsualEnvironment();
   TRY_ASSIGN(auto process, os::Process::Spawn(spawn));
   sandbox = process.sandbox();
@@ -170,8 +170,8 @@ Status Recorder::Impl::StartChild() {
   return os::WriteFrame(child->channel.get(), setup, Clock::now() + options.deadline);
 }
 
-/// The child no longer answers: why?
-Refusal Recorder::Impl::Gone(os::FrameEnd end) {
+/// The child no longer answers. Returns the reason.
+Refusal Recorder::Impl::ExplainEnd(os::FrameEnd end) {
   if (end == os::FrameEnd::kTimeout) {
     child.reset();
     return {"host_timeout",
@@ -182,11 +182,11 @@ Refusal Recorder::Impl::Gone(os::FrameEnd end) {
   const auto status = child->process.Wait(std::chrono::milliseconds(1000));
   const bool has_answered = child->has_answered;
   child.reset();
-  // Host code that crashes ends otherwise. A system that is short of memory kills so; and the CPU
-  // time is that of all that a process records.
-  ended_from_outside = status && !status->exited && !status->timed_out &&
-                       (status->signal == SIGKILL || (status->signal == SIGXCPU && has_answered));
-  if (!status) return Inconsistent("it cannot be waited for");
+  // Crashes of host code end with other signals. SIGKILL comes from a system that is short of
+  // memory. The CPU time limit (SIGXCPU) covers all requests of a process, not just this one.
+  killed_from_outside = status && !status->exited && !status->timed_out &&
+                        (status->signal == SIGKILL || (status->signal == SIGXCPU && has_answered));
+  if (!status) return Inconsistent("cannot wait for it");
   if (status->exited) {
     return {"host_crash", fmt::format("host code ended its process ({})", status->Describe()), "",
             false};
@@ -202,7 +202,7 @@ Result<Answer> Recorder::Impl::ReadAnswer(Clock::time_point deadline) {
     if (frame.error().code == ErrorCode::kCancelled) return tl::unexpected<Error>(frame.error());
     return Inconsistent("its answer is too large");
   }
-  if (!*frame) return Gone(end);
+  if (!*frame) return ExplainEnd(end);
   auto json = ParseJson(**frame, "recorder");
   if (!json || !json->is_object()) {
     child.reset();
@@ -226,12 +226,12 @@ Result<Answer> Recorder::Impl::Ask(const std::string& frame, Clock::time_point d
     (*child).*state = true;
   }
   if (const auto status = os::WriteFrame(child->channel.get(), frame, deadline); !status) {
-    return Gone(os::FrameEnd::kClosed);
+    return ExplainEnd(os::FrameEnd::kClosed);
   }
   return ReadAnswer(deadline);
 }
 
-/// What Validate() cannot know: the plan speaks of this image and of these arguments.
+/// Checks what Validate() cannot know: that the plan fits this image and these arguments.
 std::optional<Refusal> Recorder::Impl::CheckPlan(const plan::Plan& plan,
                                                  const Request& request) const {
   std::vector<uint64_t> storages;
@@ -246,12 +246,12 @@ std::optional<Refusal> Recorder::Impl::CheckPlan(const plan::Plan& plan,
     if (buffer.kind == plan::BufferKind::kArgument) {
       const auto index = static_cast<size_t>(buffer.argument);
       if (index >= storages.size() || storages[index] != buffer.bytes) {
-        return Inconsistent("a buffer is no argument");
+        return Inconsistent("a buffer does not match its argument");
       }
     } else if (buffer.kind == plan::BufferKind::kSymbol) {
       const auto symbol = symbol_bytes.find(buffer.symbol);
       if (symbol == symbol_bytes.end() || symbol->second != buffer.bytes) {
-        return Inconsistent("a buffer is no device variable");
+        return Inconsistent("a buffer does not match a device variable");
       }
     }
   }
@@ -260,7 +260,7 @@ std::optional<Refusal> Recorder::Impl::CheckPlan(const plan::Plan& plan,
     if (launch == nullptr) continue;
     const auto kernel = parameter_bytes.find(launch->kernel);
     if (kernel == parameter_bytes.end() || kernel->second != launch->parameters.size()) {
-      return Inconsistent("a launch is of no kernel of this file");
+      return Inconsistent("a launch does not match a kernel of this file");
     }
   }
   return std::nullopt;
@@ -282,10 +282,10 @@ Result<Outcome> Recorder::Impl::Run(Request request) {
   request.seed = random();
   request.budget_us = kBudgetUs;
   const std::string frame = DumpJson(ToJson(request));
-  ended_from_outside = false;
+  killed_from_outside = false;
   auto asked = Ask(frame, Clock::now() + options.deadline);
-  if (asked && ended_from_outside) {
-    // Another process in that one's place, for all that Recheck() asks.
+  if (asked && killed_from_outside) {
+    // Start a replacement of the same kind, and keep `seen` for Recheck().
     --children;
     const auto kept = seen;
     asked = Ask(frame, Clock::now() + options.deadline);
@@ -304,7 +304,7 @@ Result<Outcome> Recorder::Impl::Run(Request request) {
                return 0;
              }));
   const auto host_us = JsonNumber(json, "host_us", "recorder");
-  if (!json.contains("plan") || !host_us) return damaged(Inconsistent("its answer holds no plan"));
+  if (!json.contains("plan") || !host_us) return damaged(Inconsistent("its answer has no plan"));
   Recording recording;
   if (auto refusal = TakePlan(json["plan"], request, recording.plan)) {
     return damaged(std::move(*refusal));
@@ -327,7 +327,7 @@ Recorder::~Recorder() = default;
 
 Result<Recorder> Recorder::Start(const build::Image& image, const device::Description& device,
                                  const Options& options) {
-  // The runtime's structs are those of one major version of the toolkit.
+  // The layout of the runtime's structs depends on the toolkit's major version.
   const std::string major = fmt::format("nvcc {}.", CUDART_VERSION / 1000);
   if (!image.toolkit.empty() && !image.toolkit.starts_with(major)) {
     return Fail(ErrorCode::kEnvironment,
@@ -374,13 +374,13 @@ Result<std::variant<std::monostate, Refusal>> Recorder::Recheck() {
     if (auto* refusal = std::get_if<Refusal>(&outcome)) return Checked(std::move(*refusal));
     if (!SamePlan(item.plan, std::get<Recording>(outcome).plan)) {
       return Checked(Refusal{"impure",
-                             "calls with other arguments in between changed what the function asks "
-                             "of the GPU for the same arguments",
+                             "calls with other arguments in between changed the GPU work that the "
+                             "function requests for the same arguments",
                              item.request.function, false});
     }
   }
   if (seen.empty()) return Checked(std::monostate());
-  // Another process has other addresses of code, heap and stack, and another past.
+  // Another process has other addresses of code, heap and stack, and another history.
   auto child = std::exchange(impl_->child, std::nullopt);
   const Impl::Seen& item = seen[impl_->random.Below(seen.size())];
   TRY_ASSIGN(auto outcome, impl_->Run(item.request));
@@ -389,8 +389,8 @@ Result<std::variant<std::monostate, Refusal>> Recorder::Recheck() {
   if (auto* refusal = std::get_if<Refusal>(&outcome)) return Checked(std::move(*refusal));
   if (!SamePlan(item.plan, std::get<Recording>(outcome).plan)) {
     return Checked(Refusal{"impure",
-                           "another process asks for other work with the same arguments: the plan "
-                           "depends on addresses of the process or on what was called before",
+                           "another process requests different work with the same arguments: the "
+                           "plan depends on addresses of the process or on earlier calls",
                            item.request.function, false});
   }
   return Checked(std::monostate());

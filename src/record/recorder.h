@@ -19,29 +19,29 @@
 
 namespace cupel::record {
 
-/// The candidate cannot be recorded, or its host code failed: data, not an Error.
+/// The candidate cannot be recorded, or its host code failed. This is data, not an Error.
 struct Refusal {
   /// "host_crash", "host_timeout", "host_exception", "wrong_arguments", "no_function",
-  /// "wrong_return", "reads_device_memory", "impure" (earlier calls or addresses change the plan),
+  /// "wrong_return", "reads_device_memory", "impure" (plan depends on earlier calls or addresses),
   /// "unordered_work", "freed_memory", "host_privilege" (threads, files, sockets …),
   /// "illegal_launch", "unsupported_operator", "unsupported_api"
   std::string code;
   std::string message;  // one sentence with the cause
-  std::string where;    // argument, API or kernel concerned; may be empty
+  std::string where;    // the argument, API or kernel; may be empty
   bool unsupported = false;
 };
 
 struct Recording {
   plan::Plan plan;
-  std::optional<plan::Plan> first;  // what the first call asked for, where that was something else
+  std::optional<plan::Plan> first;  // plan of the first call, if it differs
   double host_us = 0;               // median host time of one steady-state call
-  int recordings = 0;               // how many had to agree
+  int recordings = 0;               // number of calls that had to agree
 };
 
 using Outcome = std::variant<Recording, Refusal>;
 
 struct Options {
-  /// The program whose main() hands over to RecorderMain when argv[1] is "recorder".
+  /// The program whose main() calls RecorderMain if argv[1] is "recorder".
   std::filesystem::path program;
   std::chrono::milliseconds deadline{5000};  // for one Record call
   bool allow_weak_sandbox = false;           // os::Confinement::allow_weak
@@ -49,8 +49,8 @@ struct Options {
   uint64_t seed = 0;                         // of fake addresses
 };
 
-/// One child process that serves one candidate. A crash or refusal ends the child; later calls
-/// start a new one.
+/// Records one candidate in a child process. A crash or refusal ends the child; later calls start a
+/// new one.
 class Recorder {
  public:
   static Result<Recorder> Start(const build::Image& image, const device::Description& device,
@@ -59,11 +59,11 @@ class Recorder {
   Recorder& operator=(Recorder&&) noexcept;
   ~Recorder();
 
-  /// Records `function` ("forward" or "backward") on arguments like these. Values of tensors are
-  /// not shown to the child, except those of one-element tensors, which count as scalars.
+  /// Records `function` ("forward" or "backward") with arguments like these. The child does not see
+  /// the values of tensors, except for one-element tensors, which count as scalars.
   Result<Outcome> Record(const std::string& function, const std::vector<task::Value>& args);
 
-  /// Records everything seen so far once more and compares: refused as "impure" when a plan
+  /// Records all earlier requests once more and compares the plans. Refuses with "impure" if a plan
   /// changed.
   Result<std::variant<std::monostate, Refusal>> Recheck();
 
@@ -75,7 +75,7 @@ class Recorder {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Body of the child process: `argv` as main() got it. Returns the exit status.
+/// Body of the child process, with main()'s arguments. Returns the exit status.
 int RecorderMain(int argc, char** argv);
 
 }  // namespace cupel::record

@@ -1,5 +1,5 @@
-// Records testdata/candidate.cu in the real sandbox: honest host code yields the plan that it asks
-// for, and every other kind of host code yields its refusal.
+// Records testdata/candidate.cu in the real sandbox. Honest host code yields the plan that it
+// requests. Every other kind of host code yields its refusal.
 // SPDX-License-Identifier: Apache-2.0
 #include "record/recorder.h"
 
@@ -96,7 +96,7 @@ class RecorderTest : public testing::Test {
   std::optional<Recorder> recorder_;
 };
 
-TEST_F(RecorderTest, HonestCodeYieldsItsPlan) {
+TEST_F(RecorderTest, RecordsThePlanOfHonestCode) {
   const auto outcome = Record("forward");
   const auto& recording = std::get<Recording>(outcome);
   EXPECT_GE(recording.recordings, 256);
@@ -118,7 +118,7 @@ TEST_F(RecorderTest, HonestCodeYieldsItsPlan) {
   EXPECT_EQ(plan.device, device::All().front().name);
 }
 
-TEST_F(RecorderTest, CopiesFillsAndSymbols) {
+TEST_F(RecorderTest, RecordsCopiesFillsAndSymbols) {
   const plan::Plan plan = PlanOf(Record("everything"));
   EXPECT_EQ(plan::Describe(plan),
             "upload 8 bytes -> coefficients + 8\n"
@@ -144,11 +144,12 @@ TEST_F(RecorderTest, AllocationsThatOutliveTheCallAreWorkspaces) {
 
 TEST_F(RecorderTest, ConstantMemoryThatTheFirstCallSetsIsPartOfEveryPlan) {
   const plan::Plan plan = PlanOf(Record("constants_once"));
-  ASSERT_EQ(plan.nodes.size(), 2u) << plan::Describe(plan);  // not what kernels may overwrite
+  // The plan does not repeat the copy to the variable that kernels can write.
+  ASSERT_EQ(plan.nodes.size(), 2u) << plan::Describe(plan);
   const auto& upload = std::get<plan::Upload>(plan.nodes[0].work);
   EXPECT_EQ(plan.buffers.at(static_cast<size_t>(upload.to.buffer)).symbol, "coefficients");
   EXPECT_EQ(plan.nodes[1].after, std::vector<int>{0});
-  EXPECT_EQ(PlanOf(Record("forward")).nodes.size(), 2u);  // also for later calls of others
+  EXPECT_EQ(PlanOf(Record("forward")).nodes.size(), 2u);  // also in other functions' plans
 }
 
 TEST_F(RecorderTest, PointersInsideStructsAndTablesAreRelocated) {
@@ -157,7 +158,7 @@ TEST_F(RecorderTest, PointersInsideStructsAndTablesAreRelocated) {
   ASSERT_EQ(by_struct.relocations.size(), 2u);
   EXPECT_EQ(by_struct.relocations[0], (plan::Relocation{8, {1, 16}}));
   EXPECT_EQ(by_struct.relocations[1], (plan::Relocation{16, {0, 1200}}));
-  // What lies in the padding is nobody's business.
+  // Padding is not recorded.
   EXPECT_EQ(by_struct.parameters.substr(4, 4), std::string(4, '\0'));
   const auto& table = std::get<plan::Upload>(plan.nodes.at(1).work);
   ASSERT_EQ(table.relocations.size(), 2u);
@@ -165,7 +166,7 @@ TEST_F(RecorderTest, PointersInsideStructsAndTablesAreRelocated) {
   EXPECT_EQ(table.relocations[1], (plan::Relocation{8, {0, 4}}));
 }
 
-TEST_F(RecorderTest, MatrixProducts) {
+TEST_F(RecorderTest, RecordsMatrixProducts) {
   const plan::Plan plan = PlanOf(Record("gemm"));
   ASSERT_EQ(plan.nodes.size(), 2u);
   const auto& gemm = std::get<plan::Gemm>(plan.nodes[0].work);
@@ -219,7 +220,7 @@ TEST_F(RecorderTest, CrashesAreReportedWithTheirCause) {
   ExpectRefused("abort", "host_crash", "SIGABRT");
   ExpectRefused("exit", "host_crash", "exit status 3");
   ExpectRefused("throw", "host_exception", "x must be square");
-  // After all of that the next candidate call is served by a fresh child.
+  // After these crashes a new child serves the next call.
   EXPECT_EQ(PlanOf(Record("forward")).nodes.size(), 1u);
 }
 
@@ -228,7 +229,7 @@ TEST_F(RecorderTest, EndlessHostCodeTimesOut) {
   ExpectRefused("loop", "host_timeout", "0.3 s");
 }
 
-/// Sends SIGKILL to what this process's children have begun, once there is something.
+/// Waits until this process has grandchildren and sends SIGKILL to them.
 void KillGrandchildren() {
   for (int tries = 0, killed = 0; killed == 0 && tries < 500; ++tries) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -247,15 +248,15 @@ void KillGrandchildren() {
   }
 }
 
-TEST_F(RecorderTest, AChildThatIsKilledFromOutsideIsNoFaultOfTheCandidate) {
+TEST_F(RecorderTest, RetriesWhenTheChildIsKilledFromOutside) {
   options_.deadline = std::chrono::milliseconds(1500);
-  PlanOf(Record("forward"));  // a child is there, and would say so
+  PlanOf(Record("forward"));  // the child runs and can answer
   std::thread killer(KillGrandchildren);
-  ExpectRefused("loop", "host_timeout", "1.5 s");  // the second child's; the first was killed
+  ExpectRefused("loop", "host_timeout", "1.5 s");  // by the second child; the first was killed
   killer.join();
 }
 
-TEST_F(RecorderTest, ACandidateThatOutlivesItsChannelIsNotBegunAgain) {
+TEST_F(RecorderTest, DoesNotRetryWhenTheCandidateClosesTheChannel) {
   PlanOf(Record("loop_without_home"));
   const auto checked = recorder().Recheck();  // the second process has no environment
   ASSERT_TRUE(checked);
@@ -269,20 +270,20 @@ TEST_F(RecorderTest, PrivilegesAreRefusedByName) {
   ExpectRefused("write_file", "host_privilege", "not permitted", "open");
   ExpectRefused("read_file", "host_privilege", "not permitted", "open");
   ExpectRefused("sleep", "host_privilege", "not permitted", "nanosleep");
-  EXPECT_EQ(PlanOf(Record("print")).nodes.size(), 1u);  // goes nowhere, harms nobody
+  EXPECT_EQ(PlanOf(Record("print")).nodes.size(), 1u);  // allowed; the output is discarded
 }
 
-TEST_F(RecorderTest, EarlierCallsMustNotMatter) {
-  ExpectRefused("counter", "impure", "call 40 asks for other work");
+TEST_F(RecorderTest, RejectsDependenceOnEarlierCalls) {
+  ExpectRefused("counter", "impure", "call 40 requests different work");
   ExpectRefused("cache_by_pointer", "impure", "");
   ExpectRefused("stale_pointer", "impure", "kept it from an earlier call");
   ExpectRefused("elapsed", "impure", "time");
 }
 
-TEST_F(RecorderTest, AddressesMustNotMatter) {
+TEST_F(RecorderTest, RejectsDependenceOnAddresses) {
   ExpectRefused("by_address", "impure", "the plan depends on device addresses");
-  ExpectRefused("by_stack", "impure", "asks for other work");
-  ExpectRefused("by_heap", "impure", "asks for other work");
+  ExpectRefused("by_stack", "impure", "requests different work");
+  ExpectRefused("by_heap", "impure", "requests different work");
   ExpectRefused("freed", "freed_memory", "freed");
 }
 
@@ -291,8 +292,8 @@ TEST_F(RecorderTest, ClocksAreRefused) {
   ExpectRefused("time_of_day", "impure", "reads a clock");
 }
 
-TEST_F(RecorderTest, AnotherProcessMustAgree) {
-  constexpr int kTries = 24;  // it shows when the two differ in one bit of an address
+TEST_F(RecorderTest, RecheckFindsDependenceOnTheProcess) {
+  constexpr int kTries = 24;  // detected only if the processes differ in one bit of an address
   int found = 0;
   for (int i = 0; i < kTries && found == 0; ++i) {
     PlanOf(Record("by_code"));
@@ -307,7 +308,7 @@ TEST_F(RecorderTest, AnotherProcessMustAgree) {
   EXPECT_EQ(found, 1);
 }
 
-TEST_F(RecorderTest, RecheckFindsWhatOtherShapesChanged) {
+TEST_F(RecorderTest, RecheckFindsDependenceOnEarlierShapes) {
   PlanOf(Record("forward"));
   PlanOf(Record("by_earlier_shape", {Floats(std::vector<float>(100))}));
   const auto fine = recorder().Recheck();
@@ -330,7 +331,7 @@ TEST_F(RecorderTest, IllegalLaunchesNameKernelAndLimit) {
   EXPECT_EQ(std::get<plan::Launch>(raised.nodes.at(0).work).dynamic_shared, 100000u);
 }
 
-TEST_F(RecorderTest, WrongCallsAndReturns) {
+TEST_F(RecorderTest, RejectsWrongCallsAndReturns) {
   ExpectRefused("sideways", "no_function", "it exports forward(x: Tensor)");
   const Refusal arguments = RefusalOf(Record("forward", {task::Value{int64_t{3}}}));
   EXPECT_EQ(arguments.code, "wrong_arguments");
@@ -339,13 +340,13 @@ TEST_F(RecorderTest, WrongCallsAndReturns) {
   ExpectRefused("returns_nothing", "wrong_return", "nothing");
 }
 
-TEST_F(RecorderTest, WhatTheChildSaysIsNotBelieved) {
+TEST_F(RecorderTest, RejectsForgedAnswersOfTheChild) {
   ExpectRefused("forge", "host_crash", "damaged the recording process");
   ExpectRefused("says_internal", "host_crash", "damaged the recording process");
   ExpectRefused("too_long", "host_crash", "do not lie in buffer");
 }
 
-TEST_F(RecorderTest, MissingFunctionsAreAllNamed) {
+TEST_F(RecorderTest, NamesAllMissingFunctions) {
   image_ = TestImage(CUPEL_RECORD_MISSING);
   const Refusal refusal = RefusalOf(Record("forward"));
   EXPECT_EQ(refusal.code, "unsupported_api");
@@ -354,7 +355,7 @@ TEST_F(RecorderTest, MissingFunctionsAreAllNamed) {
   EXPECT_THAT(refusal.message, HasSubstr("cufftExecC2C"));
 }
 
-TEST_F(RecorderTest, AnImageOfAnotherToolkitIsAnError) {
+TEST_F(RecorderTest, RejectsAnImageOfAnotherToolkit) {
   image_.toolkit = "nvcc 11.8.89";
   const auto started = Recorder::Start(image_, device::All().front(), options_);
   ASSERT_FALSE(started);
@@ -368,7 +369,7 @@ TEST_F(RecorderTest, SlowHostCodeIsCalledLessOften) {
   EXPECT_GT(std::get<Recording>(outcome).host_us, 30000);
 }
 
-TEST_F(RecorderTest, TheSameSeedRepeatsTheRecording) {
+TEST_F(RecorderTest, RecordingTwiceGivesTheSamePlan) {
   const plan::Plan first = PlanOf(Record("forward"));
   const plan::Plan again = PlanOf(Record("forward"));
   EXPECT_EQ(first, again);

@@ -1,4 +1,4 @@
-// The test program is its own recorder child, as cupel's program is.
+// The test program is also the recorder child, as the cupel program is.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 

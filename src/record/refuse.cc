@@ -43,9 +43,9 @@ void WriteOrDie(const char* data, size_t size) {
   _exit(0);
 }
 
-// ---- signal handlers: no allocation, so the message is put together in a fixed buffer ----
+// ---- signal handlers: no allocation, so the message is built in a fixed buffer ----
 
-/// The text must hold nothing that JSON escapes.
+/// The texts must not contain characters that JSON escapes.
 [[noreturn]] void SendFromHandler(const char* code, const char* message, const char* where) {
   std::array<char, 1024> frame;
   constexpr size_t kHead = sizeof(uint32_t);
@@ -87,10 +87,9 @@ void WriteOrDie(const char* data, size_t size) {
   SendFromHandler("host_crash", message.data(), "");
 }
 
-/// True where rdtsc or rdtscp trapped (clock.h): in the candidate's own code, or in the C library's
-/// when it was asked for the time.
+/// True if rdtsc or rdtscp trapped (clock.h), in the candidate's code or in the C library's clocks.
 bool ReadsClock(const siginfo_t& info, const void* context) {
-  if (info.si_code != SI_KERNEL) return false;  // an instruction, no address
+  if (info.si_code != SI_KERNEL) return false;  // caused by an address, not by an instruction
   const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): registers hold addresses as numbers
   const auto* code = reinterpret_cast<const unsigned char*>(registers[REG_RIP]);
@@ -106,8 +105,8 @@ void OnSignal(int signal, siginfo_t* info, void* context) {
   }
   if (signal == SIGSEGV && ReadsClock(*info, context)) {
     SendFromHandler("impure",
-                    "host code reads a clock: what it asks of the GPU must follow from its "
-                    "arguments and the device alone",
+                    "host code reads a clock: the GPU work that it requests must depend only on "
+                    "its arguments and the device",
                     "");
   }
   if (signal == SIGSEGV) OnFault(reinterpret_cast<uintptr_t>(info->si_addr));

@@ -6,11 +6,11 @@
 
 namespace cupel::record {
 
-/// Codes are those of record::Refusal.
+/// `code` is one of record::Refusal's codes.
 [[noreturn]] void Refuse(std::string_view code, std::string_view message,
                          std::string_view where = {});
 
-/// For what cupel does not implement: the refusal is marked as unsupported.
+/// For features that cupel does not implement: marks the refusal as unsupported.
 [[noreturn]] void RefuseUnsupported(std::string_view code, std::string_view message,
                                     std::string_view where = {});
 

@@ -32,8 +32,8 @@ uint64_t cupel_rt_alloc(uint64_t bytes) {
                                      : nullptr;
   if (allocation == nullptr) {
     Refuse("host_exception",
-           fmt::format("CUDA out of memory: the function asks for {} more bytes than the {} has",
-                       bytes, session.device.full_name));
+           fmt::format("CUDA out of memory: {} more bytes exceed the memory of the {}", bytes,
+                       session.device.full_name));
   }
   return allocation->base;
 }
@@ -80,7 +80,7 @@ void cupel_rt_set_current_stream(uint64_t stream) {
 }
 
 uint64_t cupel_rt_pool_stream(int32_t high_priority) {
-  // PyTorch hands out the 32 streams of a pool in turn.
+  // PyTorch returns the 32 streams of a pool in turn.
   static std::array<std::vector<uint64_t>, 2> pools;
   static std::array<size_t, 2> next{};
   constexpr size_t kPoolSize = 32;

@@ -63,7 +63,7 @@ RawView ViewOf(const CupelTensor& tensor) {
 void Session::AddKernel(Kernel kernel) {
   std::string name = kernel.name;
   Kernel& added = kernels_.insert_or_assign(std::move(name), std::move(kernel)).first->second;
-  by_function_[&added] = &added;  // the handle that __cudaGetKernel gives
+  by_function_[&added] = &added;  // the handle that __cudaGetKernel returns
 }
 
 void Session::RegisterFunction(const void* host, const char* name) {
@@ -105,7 +105,7 @@ std::vector<uint64_t> Session::BeginCall(uint64_t seed,
   for (size_t i = 0; i < arguments.size(); ++i) {
     Allocation* allocation = memory.Allocate(arguments[i].bytes, Origin::kArgument);
     if (allocation == nullptr) {
-      Refuse("host_exception", "the arguments do not fit the device's memory");
+      Refuse("host_exception", "the arguments do not fit in the device's memory");
     }
     allocation->argument = static_cast<int>(i);
     allocation->value = arguments[i].value;
@@ -191,7 +191,7 @@ void Session::CheckOrdered() const {
 void Session::NoteAsyncRead(const void* from, uint64_t bytes) {
   const auto address = reinterpret_cast<uint64_t>(from);
   const auto after = pinned.upper_bound(address);
-  if (after == pinned.begin()) return;  // the runtime reads other memory before it returns
+  if (after == pinned.begin()) return;  // unpinned memory is read before the runtime returns
   const auto& [base, size] = *std::prev(after);
   if (address - base >= size) return;
   const auto* data = static_cast<const char*>(from);
@@ -202,8 +202,8 @@ void Session::CheckAsyncReads() const {
   for (const AsyncRead& read : async_reads_) {
     if (std::memcmp(read.from, read.bytes.data(), read.bytes.size()) == 0) continue;
     Refuse("unordered_work",
-           "host code changes pinned memory behind a cudaMemcpyAsync from it, which may not have "
-           "read it yet: wait for the stream first, or use other memory");
+           "host code changes pinned memory while a cudaMemcpyAsync may still read it: wait for "
+           "the stream first, or use other memory");
   }
 }
 

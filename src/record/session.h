@@ -1,6 +1,6 @@
-// The state of the recorder child: what the stand-in runtime's functions share. One a process,
-// since the C functions that candidates call carry no context (CurrentSession()). Single-threaded:
-// the sandbox allows no second thread. SPDX-License-Identifier: Apache-2.0
+// The state of the recorder child, which the stand-in runtime's functions share. One per process
+// (CurrentSession()), because the C functions that candidates call have no context parameter.
+// Single-threaded: the sandbox allows no second thread. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ namespace cupel::record {
 /// A storage of a tensor argument, for BeginCall.
 struct ArgumentStorage {
   uint64_t bytes = 0;
-  std::string value;      // bytes of the element when the tensor has exactly one
-  uint64_t value_at = 0;  // of that element in the storage
+  std::string value;      // bytes of the element if the tensor has exactly one
+  uint64_t value_at = 0;  // position of that element in the storage
 };
 
-/// A launch that the runtime rejected and that the host code has not yet taken notice of.
+/// A launch that the runtime rejected, while the host code has not checked for errors yet.
 struct FailedLaunch {
   std::string kernel;
   std::string message;
@@ -50,18 +50,18 @@ class Session {
   void AddKernel(Kernel kernel);
   void RegisterFunction(const void* host, const char* name);
   void RegisterVariable(const void* host, const char* name, uint64_t bytes, bool constant);
-  /// By the host stub's address or by the handle that __cudaGetKernel gave; null when unknown.
+  /// By the host stub's address or by the handle that __cudaGetKernel returned; null if unknown.
   Kernel* FindKernel(const void* function);
   const Allocation* FindSymbol(const void* host) const;
 
   // ---- one call ----
   /// Returns the fake addresses of the argument storages.
   std::vector<uint64_t> BeginCall(uint64_t seed, const std::vector<ArgumentStorage>& arguments);
-  /// Adds work in stream order, or to the graph that the stream is captured into.
+  /// Adds work in stream order, or to the graph into which the stream is captured.
   void Submit(uint64_t stream, RawWork work);
-  /// Turns the call's work into a plan. `outputs` were read while the tensors were alive.
+  /// Turns the call's work into a plan. `outputs` must have been read while the tensors were alive.
   plan::Plan EndCall(std::vector<plan::View> outputs);
-  /// A returned tensor, its buffer still an allocation id.
+  /// A returned tensor as a view whose buffer is still an allocation id.
   plan::View OutputView(const CupelTensor& tensor, size_t index);
 
   // ---- graphs ----
@@ -72,15 +72,16 @@ class Session {
   CapturedGraph& Graph(int index) { return graphs_.at(static_cast<size_t>(index)); }
   void LaunchGraph(const CapturedGraph& graph, uint64_t stream);
 
-  // ---- what host code may know of device memory ----
-  /// Copies `bytes` at `address` when they are the value of a one-element argument; else refuses.
+  // ---- what host code may read from device memory ----
+  /// Copies `bytes` at `address` if they are the value of a one-element argument; else refuses.
   void ReadDevice(uint64_t address, uint64_t bytes, void* to, std::string_view api);
-  /// Device pointers that the candidate uploaded to `array` in this call; refuses when it did not.
+  /// The device pointers that the candidate uploaded to `array` in this call. Refuses if there are
+  /// none.
   std::vector<plan::Address> ReadPointerArray(uint64_t array, int64_t count);
 
-  /// A copy from host memory that goes on behind the host's back, where that memory is pinned.
+  /// Remembers an asynchronous copy from pinned host memory. Ignores other host memory.
   void NoteAsyncRead(const void* from, uint64_t bytes);
-  /// The host has waited for the device: such copies are done.
+  /// The host has waited for the device, so asynchronous copies have ended.
   void HostWaited() { async_reads_.clear(); }
 
   std::optional<FailedLaunch> failed_launch;
@@ -91,7 +92,7 @@ class Session {
  private:
   struct AsyncRead {
     const char* from;
-    std::string bytes;  // as they were
+    std::string bytes;  // at the time of the copy
   };
 
   int Issue(const RawWork& work, const Frontier& after);
@@ -102,7 +103,7 @@ class Session {
   plan::Launch Resolve(const RawLaunch& raw);
   plan::Gemm Resolve(const RawGemm& raw);
   void CheckOrdered() const;
-  /// Puts before the call's work what earlier calls copied to constant memory.
+  /// Inserts the copies to constant memory of earlier calls before the call's work.
   void PrependConstants();
   void RememberConstants();
   std::string NameOf(const plan::Node& node) const;

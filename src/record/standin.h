@@ -1,5 +1,5 @@
-// Shared by the stand-in CUDA runtime's files. Each defines functions of the CUDA runtime API with
-// C linkage; the executable exports them and the candidate's shared object binds to them.
+// Shared by the stand-in CUDA runtime's files. They define functions of the CUDA runtime API with C
+// linkage. The executable exports these functions, and the candidate's shared object binds to them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

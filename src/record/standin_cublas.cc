@@ -1,5 +1,5 @@
-// The part of cuBLAS that candidates call: matrix products become plan nodes. Everything else of
-// cuBLAS is an undefined symbol, and the candidate is refused by name when it loads.
+// The part of cuBLAS that candidates call: matrix products become plan nodes. All other cuBLAS
+// functions are undefined symbols: the refusal of a candidate that uses them names them.
 // SPDX-License-Identifier: Apache-2.0
 #include <cublas_v2.h>
 #include <cuda_fp16.h>
@@ -68,7 +68,7 @@ std::optional<const char*> ToCompute(cublasComputeType_t type) {
   }
 }
 
-/// alpha and beta, whose type follows the compute type.
+/// Reads alpha or beta. Its type depends on the compute type.
 double Scalar(const void* value, const std::string& compute) {
   if (CurrentSession().memory.InRange(reinterpret_cast<uint64_t>(value))) {
     RefuseUnsupported("unsupported_api", "cuBLAS scalars in device memory are not supported");
@@ -92,7 +92,7 @@ struct Shape {
   int m, n, k;
 };
 
-/// Fills what all variants share; false for invalid values.
+/// Sets the members that all variants share. False for invalid values.
 bool Prepare(RawGemm& raw, const Context& handle, const Shape& shape, const void* alpha,
              const void* beta, const Operand& a, const Operand& b, const Operand& c,
              cublasComputeType_t compute_type, int batch) {
@@ -102,7 +102,7 @@ bool Prepare(RawGemm& raw, const Context& handle, const Shape& shape, const void
   const auto type_b = ToDType(b.type);
   const auto type_c = ToDType(c.type);
   if (!compute || !type_a || !type_b || !type_c) {
-    RefuseUnsupported("unsupported_api", "a cuBLAS product of types that cupel does not know");
+    RefuseUnsupported("unsupported_api", "a cuBLAS product has types that cupel does not support");
   }
   gemm.compute = *compute;
   if (gemm.compute == "f32" && handle.math == CUBLAS_TF32_TENSOR_OP_MATH &&
@@ -159,12 +159,13 @@ cublasStatus_t GemmPointers(cublasHandle_t opaque, const Shape& shape, const voi
   return CUBLAS_STATUS_SUCCESS;
 }
 
-/// y = alpha * op(A) * x + beta * y as the row vector y' = x' * op(A)', which has any increments.
+/// y = alpha * op(A) * x + beta * y, computed as y' = x' * op(A)'. Row vectors allow any increment.
 cublasStatus_t Gemv(cublasHandle_t handle, cublasOperation_t op, int m, int n, const void* alpha,
                     const void* a, int lda, const void* x, int incx, const void* beta, void* y,
                     int incy, cudaDataType_t type, cublasComputeType_t compute) {
   if (incx < 0 || incy < 0) {
-    RefuseUnsupported("unsupported_api", "negative increments in a cuBLAS matrix-vector product");
+    RefuseUnsupported("unsupported_api",
+                      "negative increments in a cuBLAS matrix-vector product are not supported");
   }
   const bool transposed = Transposed(op);
   const Shape shape{CUBLAS_OP_N, transposed ? CUBLAS_OP_N : CUBLAS_OP_T, 1, transposed ? n : m,

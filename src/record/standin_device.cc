@@ -21,7 +21,7 @@ struct ErrorText {
   const char* text;
 };
 
-// The errors that the stand-in runtime returns, and those that host code commonly asks about.
+// The errors that the stand-in runtime returns, and those that host code commonly checks for.
 constexpr ErrorText kErrors[] = {
     {cudaSuccess, "cudaSuccess", "no error"},
     {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
@@ -115,7 +115,7 @@ cudaDeviceProp Properties(const device::Description& d) {
   return p;
 }
 
-/// Attributes in terms of the description; false for those that cupel has no figure for.
+/// Reads an attribute from the description. False if cupel has no value for it.
 bool Attribute(cudaDeviceAttr attribute, const device::Description& d, int* value) {
   const cudaDeviceProp p = Properties(d);
   switch (attribute) {
@@ -294,7 +294,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   if (device != 0) return Report(cudaErrorInvalidDevice);
   if (!Attribute(attribute, CurrentSession().device, value)) {
     RefuseUnsupported("unsupported_api",
-                      fmt::format("device attribute {} is not part of cupel's descriptions of GPUs",
+                      fmt::format("device attribute {} is not in cupel's GPU descriptions",
                                   static_cast<int>(attribute)),
                       "cudaDeviceGetAttribute");
   }

@@ -1,5 +1,5 @@
-// Kernel registration and launches. nvcc's stubs of CUDA 13 call __cudaGetKernel and
-// __cudaLaunchKernel, those of CUDA 12 and clang's cudaLaunchKernel.
+// Kernel registration and launches. The stubs of CUDA 13's nvcc call __cudaGetKernel and
+// __cudaLaunchKernel. Those of CUDA 12 and of clang call cudaLaunchKernel.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -77,8 +77,8 @@ std::optional<Violation> CheckResources(const Kernel& kernel, const plan::Dim3& 
   if (shared > limit) {
     return Violation{
         cudaErrorInvalidValue,
-        fmt::format("{} bytes of dynamic shared memory beside {} static ones (the "
-                    "limit is {} unless cudaFuncSetAttribute raises it, to {} at most)",
+        fmt::format("{} bytes of dynamic and {} bytes of static shared memory (the limit is {} "
+                    "dynamic bytes; cudaFuncSetAttribute can raise it to {})",
                     shared, kernel.static_shared, limit,
                     d.shared_per_block_optin - kernel.static_shared)};
   }
@@ -146,13 +146,13 @@ cudaError_t LaunchWithConfig(const cudaLaunchConfig_t* config, const void* funct
                    attribute.val.clusterDim.z};
         break;
       case cudaLaunchAttributeProgrammaticStreamSerialization:
-        // It may begin before the launch in front of it has ended, whose results it sees only once
-        // it has waited. That it does so before it needs them is not looked at.
+        // The kernel may start before the previous launch has ended. It sees that launch's results
+        // only after it has waited. Whether it waits early enough is not checked here.
         if (attribute.val.programmaticStreamSerializationAllowed != 0 &&
             !kernel->waits_for_launch) {
           Refuse("unordered_work",
-                 fmt::format("{} is launched to begin before the launch in front of it has ended "
-                             "(cudaLaunchAttributeProgrammaticStreamSerialization), and never "
+                 fmt::format("{} may start before the previous launch has ended "
+                             "(cudaLaunchAttributeProgrammaticStreamSerialization), but never "
                              "waits for it: cudaGridDependencySynchronize is missing",
                              BriefName(ptx::Demangle(kernel->name))),
                  "cudaLaunchKernelExC");
@@ -169,8 +169,7 @@ cudaError_t LaunchWithConfig(const cudaLaunchConfig_t* config, const void* funct
         break;
       default:
         RefuseUnsupported("unsupported_api",
-                          fmt::format("a launch has the attribute number {}, which the stand-in "
-                                      "runtime lacks",
+                          fmt::format("launch attribute number {} is not supported",
                                       static_cast<int>(attribute.id)),
                           "cudaLaunchKernelExC");
     }
@@ -186,7 +185,7 @@ cudaError_t LaunchPlain(const void* function, dim3 grid, dim3 block, void** args
   if (kernel == nullptr) {
     session.failed_launch = FailedLaunch{
         "unknown",
-        "host code launched a function that is no kernel of this file, and ignored the "
+        "host code launched a function that is not a kernel of this file, and ignored the "
         "error"};
     return Report(cudaErrorInvalidDeviceFunction);
   }
@@ -232,7 +231,7 @@ cudaError_t LaunchKernel(Kernel* kernel, plan::Dim3 grid, plan::Dim3 block, plan
 
 using namespace cupel::record;
 
-// These names are fixed by nvcc.
+// nvcc requires these names.
 // NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 

@@ -107,7 +107,7 @@ cudaError_t Set(void* to, int value, size_t bytes, uint64_t stream) {
   return cudaSuccess;
 }
 
-/// The address of `bytes` at `offset` of a device variable; null with the error reported.
+/// The address of `bytes` at `offset` of a device variable. On error reports it and returns null.
 char* SymbolAt(const void* symbol, size_t bytes, size_t offset) {
   const Allocation* variable = CurrentSession().FindSymbol(symbol);
   if (variable == nullptr) {
@@ -152,7 +152,7 @@ void FillView(uint64_t stream, const RawView& view, const void* element) {
     session.Submit(stream, RawFill{view.address, std::move(pattern), static_cast<uint64_t>(count)});
     return;
   }
-  // One element in memory, copied with strides of zero.
+  // Fill one element in memory and copy it with strides of zero.
   const Allocation* source = session.memory.Allocate(size, Origin::kTensor);
   if (source == nullptr) Refuse("host_exception", "CUDA out of memory");
   RawView from = view;
@@ -272,7 +272,7 @@ cudaError_t cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t
 }
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  // A value that earlier calls cannot change: plans must not depend on what is allocated.
+  // A constant, because plans must not depend on what earlier calls allocated.
   *total = CurrentSession().device.global_memory_bytes;
   *free = *total / 10 * 9;
   return cudaSuccess;

@@ -10,7 +10,7 @@
 namespace cupel::record {
 namespace {
 
-/// cudaGraph_t and cudaGraphExec_t point to one of these; neither is ever reused.
+/// cudaGraph_t and cudaGraphExec_t point to one of these.
 struct GraphHandle {
   int index = 0;  // into Session's graphs
 };
@@ -38,7 +38,7 @@ cudaError_t CreateEvent(cudaEvent_t* event) {
 }
 
 GraphHandle* NewHandle(int index) {
-  // Owned by the candidate until it destroys it; the child is short-lived.
+  // The candidate owns the handle until it destroys it. Leaks end with the short-lived child.
   auto handle = std::make_unique<GraphHandle>(GraphHandle{index});
   LiveGraphs().insert(handle.get());
   return handle.release();
@@ -164,7 +164,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const auto captured = session.streams.EndCapture(StreamOf(stream));
   if (!captured) return Report(cudaErrorIllegalState);
   CapturedGraph& result = session.Graph(captured->capture);
-  // Every piece of work must lead into the stream that began the capture.
+  // The stream that began the capture must wait for all captured work.
   std::vector<bool> joined(result.works.size());
   for (const int node : captured->end) joined[static_cast<size_t>(node)] = true;
   for (size_t i = joined.size(); i-- > 0;) {
@@ -229,7 +229,7 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
   if (!LiveGraphs().contains(graph)) return Report(cudaErrorInvalidValue);
   if (nodes != nullptr) {
-    RefuseUnsupported("unsupported_api", "the nodes of a captured graph cannot be looked at",
+    RefuseUnsupported("unsupported_api", "reading the nodes of a captured graph is not supported",
                       "cudaGraphGetNodes");
   }
   *count = CurrentSession().Graph(reinterpret_cast<const GraphHandle*>(graph)->index).works.size();

@@ -42,7 +42,7 @@ uint64_t Streams::CreateStream(bool blocking, int priority) {
 
 bool Streams::DestroyStream(uint64_t stream) {
   if (stream <= kPerThreadStream || !Exists(stream)) return false;
-  // Its work still finishes; End() must not lose sight of it.
+  // Its work still finishes, and End() must include it.
   const Stream& old = Of(stream);
   if (old.blocking) Merge(Of(kLegacyStream).frontier, old.frontier);
   streams_.erase(stream);
@@ -96,7 +96,7 @@ void Streams::Wait(uint64_t stream, uint64_t event) {
     }
     Merge(target.capture_frontier, source.frontier);
   } else {
-    // A wait on the legacy stream holds up the blocking streams as well: Depend() reads it there.
+    // Blocking streams also wait for the legacy stream: Depend() reads its frontier.
     Merge(target.frontier, source.frontier);
   }
 }
@@ -145,7 +145,7 @@ std::optional<Streams::Captured> Streams::EndCapture(uint64_t stream) {
     other.began_capture = false;
     other.capture_frontier.clear();
   }
-  // Events recorded in the capture mean nothing outside it.
+  // Events recorded in the capture are invalid outside it.
   for (auto& [handle, event] : events_) {
     if (event.capture == captured.capture) event = {};
   }

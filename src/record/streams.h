@@ -1,5 +1,5 @@
-// Which work waits for which: CUDA's stream semantics with the legacy default stream, events and
-// capture, reduced to the "after" lists of a plan. Used in the recorder child only.
+// Which work waits for which other work: CUDA's stream semantics (legacy default stream, events,
+// capture), translated into the "after" lists of a plan. Used in the recorder child only.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace cupel::record {
 
-/// Sorted node indices. kStart stands for what the caller did before the call.
+/// Sorted node indices. kStart means the caller's work before the call.
 using Frontier = std::vector<int>;
 inline constexpr int kStart = -1;
 
@@ -20,7 +20,7 @@ inline constexpr uint64_t kPerThreadStream = 2;  // the value of cudaStreamPerTh
 class Streams {
  public:
   Streams();
-  /// Everything earlier has finished; the caller's own work precedes on the legacy stream.
+  /// Starts a call: all earlier work has finished, and the caller's work is on the legacy stream.
   void BeginCall();
 
   uint64_t CreateStream(bool blocking, int priority);
@@ -40,15 +40,15 @@ class Streams {
   void Record(uint64_t event, uint64_t stream);
   void Wait(uint64_t stream, uint64_t event);
 
-  /// The host waits: everything issued later comes after.
+  /// The host waits, so all work issued later runs afterwards.
   void SynchronizeStream(uint64_t stream);
   void SynchronizeEvent(uint64_t event);
   void SynchronizeAll();
 
-  /// What the caller's next work on the legacy stream comes after.
+  /// What the caller's next work on the legacy stream waits for.
   Frontier End() const;
 
-  // ---- capture: indices are those of the captured graph ----
+  // ---- capture: the indices are nodes of the captured graph ----
   bool BeginCapture(uint64_t stream, int capture);
   /// The capture that `stream` belongs to, if any.
   std::optional<int> CaptureOf(uint64_t stream) const;
@@ -60,7 +60,7 @@ class Streams {
     Frontier end;       // of the stream that began it
     Frontier all_ends;  // of every stream that joined
   };
-  /// Nothing when `stream` did not begin a capture.
+  /// nullopt if `stream` did not begin a capture.
   std::optional<Captured> EndCapture(uint64_t stream);
 
  private:

@@ -17,13 +17,13 @@ class StreamsTest : public testing::Test {
   Streams streams_;
 };
 
-TEST_F(StreamsTest, OneStreamIsAChainAfterTheCallersWork) {
+TEST_F(StreamsTest, WorkOnOneStreamFormsAChainAfterTheCallersWork) {
   EXPECT_EQ(Work(kLegacyStream, 0), Frontier{kStart});
   EXPECT_EQ(Work(kLegacyStream, 1), Frontier{0});
   EXPECT_EQ(streams_.End(), Frontier{1});
 }
 
-TEST_F(StreamsTest, TheLegacyStreamWaitsForBlockingStreamsAndTheyForIt) {
+TEST_F(StreamsTest, LegacyStreamAndBlockingStreamsWaitForEachOther) {
   const uint64_t a = streams_.CreateStream(true, 0);
   const uint64_t b = streams_.CreateStream(true, 0);
   EXPECT_EQ(Work(a, 0), Frontier{kStart});
@@ -44,7 +44,7 @@ TEST_F(StreamsTest, NonBlockingStreamsWaitForEventsOnly) {
   EXPECT_EQ(streams_.End(), (Frontier{0, 1}));
 }
 
-TEST_F(StreamsTest, WhatTheHostWaitedForIsBeforeAllThatFollows) {
+TEST_F(StreamsTest, LaterWorkFollowsWorkThatTheHostWaitedFor) {
   const uint64_t side = streams_.CreateStream(false, 0);
   const uint64_t other = streams_.CreateStream(false, 0);
   Work(side, 0);
@@ -61,7 +61,7 @@ TEST_F(StreamsTest, DestroyedBlockingStreamsKeepTheirPlaceInTheOrder) {
   EXPECT_EQ(streams_.End(), (Frontier{kStart, 0}));
 }
 
-TEST_F(StreamsTest, EventsOfEarlierCallsHoldNothingUp) {
+TEST_F(StreamsTest, EventsOfEarlierCallsAddNoDependency) {
   const uint64_t event = streams_.CreateEvent();
   Work(kLegacyStream, 7);
   streams_.Record(event, kLegacyStream);

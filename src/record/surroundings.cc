@@ -9,9 +9,9 @@ namespace cupel::record {
 namespace {
 
 constexpr size_t kStackBytes = 256 << 10, kAlignment = 16;
-constexpr size_t kWipedBytes = 64 << 10;               // deeper than host code of kernels goes
-constexpr size_t kSmallBytes = 512, kMostOfASize = 7;  // what glibc's thread cache holds
-constexpr size_t kLargeBytes = 64 << 10;               // below what is mapped by itself
+constexpr size_t kWipedBytes = 64 << 10;              // more stack than kernels' host code uses
+constexpr size_t kSmallBytes = 512, kMaxPerSize = 7;  // limits of glibc's thread cache
+constexpr size_t kLargeBytes = 64 << 10;              // less than what malloc maps separately
 
 }  // namespace
 
@@ -21,7 +21,7 @@ Surroundings::Surroundings(Random& random)
     blocks_.push_back(std::make_unique_for_overwrite<char[]>(bytes));
   };
   for (size_t bytes = kAlignment / 2; bytes <= kSmallBytes; bytes += kAlignment) {
-    for (uint64_t count = random.Below(kMostOfASize + 1); count > 0; --count) take(bytes);
+    for (uint64_t count = random.Below(kMaxPerSize + 1); count > 0; --count) take(bytes);
   }
   take(1 + random.Below(kLargeBytes));
   for (size_t i = blocks_.size() - 1; i > 0; --i)

@@ -1,7 +1,7 @@
-// What lies around a call of host code and is no argument of it: how deep the stack is and where
-// the heap has room. Both differ from call to call, so that a plan which follows them shows.
-// Addresses of code, threads and static objects are those of the process: Recorder::Recheck() asks
-// another one. SPDX-License-Identifier: Apache-2.0
+// The surroundings of a call of host code: the depth of the stack and the free space in the heap.
+// Both change from call to call, so that a plan which depends on them is detected. Addresses of
+// code, threads and static objects are fixed in a process, so Recorder::Recheck() uses another one.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -14,22 +14,22 @@ namespace cupel::record {
 
 class Surroundings {
  public:
-  /// Takes blocks of every small size, at most as many as the C library keeps at hand, and a large
-  /// one; they are given back with the object, in another order than before.
+  /// Allocates blocks of every small size, at most as many as the C library caches, and a large
+  /// one. The destructor frees them in another order.
   explicit Surroundings(Random& random);
 
-  /// `call()` on a stack that is deeper by up to 256 KiB.
+  /// Runs `call()` on a stack that is deeper by up to 256 KiB.
   template <typename Call>
   [[gnu::noinline]] auto Run(Call call) const {
     char* deeper = static_cast<char*>(__builtin_alloca(stack_bytes_));
-    asm volatile("" : : "r"(deeper) : "memory");  // keeps what nobody uses
+    asm volatile("" : : "r"(deeper) : "memory");  // keeps the unused memory
     WipeStack();
     return call();
   }
 
  private:
-  /// Padding of a kernel's parameters holds what lay on the stack: from an earlier call at another
-  /// depth that could be half of an address.
+  /// Clears the stack below. Padding of a kernel's parameters contains old stack content, which
+  /// could be half of an address from an earlier call at another depth.
   static void WipeStack();
 
   size_t stack_bytes_;

@@ -1,5 +1,5 @@
-// Which symbols a candidate's shared object needs that this process lacks: asked before the object
-// is loaded, because dlopen names only the first. SPDX-License-Identifier: Apache-2.0
+// Finds the symbols that a candidate's shared object needs and this process lacks. Runs before the
+// object is loaded, because dlopen names only the first one. SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
 #include <elf.h>
 #include <fmt/format.h>
@@ -19,14 +19,14 @@
 namespace cupel::record {
 namespace {
 
-/// A table of an ELF file, empty when its bounds do not hold.
+/// A table of an ELF file. Empty if it exceeds the file or is misaligned.
 template <typename T>
 std::span<const T> Table(std::span<const std::byte> file, uint64_t offset, uint64_t bytes) {
   if (offset > file.size() || bytes > file.size() - offset || offset % alignof(T) != 0) return {};
   return {reinterpret_cast<const T*>(file.data() + offset), bytes / sizeof(T)};
 }
 
-/// Symbols that the object needs and that nothing in this process defines.
+/// Symbols that the object needs and this process does not define.
 std::vector<std::string> MissingSymbols(std::span<const std::byte> file) {
   std::vector<std::string> missing;
   const auto header = Table<Elf64_Ehdr>(file, 0, std::min(file.size(), sizeof(Elf64_Ehdr)));

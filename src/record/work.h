@@ -1,5 +1,5 @@
-// Device work as the candidate asks for it, with the addresses it used: what a captured graph keeps
-// and what Session turns into plan nodes.
+// Device work as the candidate requests it, with the addresses that it used. Captured graphs store
+// it, and Session turns it into plan nodes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,7 +13,8 @@
 
 namespace cupel::record {
 
-/// One kernel of the image: what the parent read from PTX and ptxas, and what host code set.
+/// One kernel of the image: properties that the parent read from PTX and ptxas, and those that host
+/// code set.
 struct Kernel {
   struct Param {
     uint32_t offset = 0, bytes = 0;
@@ -21,8 +22,8 @@ struct Kernel {
   std::string name;  // mangled
   uint32_t param_bytes = 0;
   std::vector<Param> params;
-  /// One byte a parameter byte: non-zero where the kernel reads. Padding and unused parameters are
-  /// not part of a plan. Empty: all of it counts.
+  /// One byte per parameter byte, non-zero if the kernel reads it. Padding and unused parameters
+  /// are not part of a plan. If empty, all bytes are.
   std::string read_mask;
   int registers = 0;
   int static_shared = 0;
@@ -31,7 +32,7 @@ struct Kernel {
   int max_threads = 0;                  // .maxntid or .reqntid; 0: none
   std::array<int, 3> required_block{};  // .reqntid; zeros: none
   std::array<uint32_t, 3> cluster{};    // .reqnctapercluster; zeros: none
-  bool waits_for_launch = false;        // it may wait for the launch before it: griddepcontrol.wait
+  bool waits_for_launch = false;        // may wait for the previous launch: griddepcontrol.wait
   // Set by host code.
   int max_dynamic_shared = -1;  // -1: never set
   bool nonportable_cluster = false;
@@ -49,7 +50,7 @@ struct RawCopy {
 };
 struct RawUpload {
   uint64_t to = 0;
-  const void* source = nullptr;  // read when the node is issued, as a graph does it
+  const void* source = nullptr;  // read when the node is issued, as in a CUDA graph
   uint64_t bytes = 0;
 };
 struct RawFill {
@@ -68,7 +69,7 @@ struct RawCopyView {
 struct RawGemm {
   plan::Gemm gemm;  // all but the addresses
   uint64_t a = 0, b = 0, c = 0;
-  /// cuBLAS's arrays of device pointers, themselves in device memory; 0: not batched so.
+  /// cuBLAS's arrays of device pointers. The arrays are in device memory. 0: no pointer arrays.
   uint64_t a_array = 0, b_array = 0, c_array = 0;
 };
 

@@ -1,4 +1,4 @@
-// "cupel.bench/1" (docs/formats/bench.md) of one kernel, put together of measurements of single
+// "cupel.bench/1" (docs/formats/bench.md) of one kernel, assembled from measurements of single
 // settings. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,15 +13,15 @@ namespace cupel::report {
 
 inline constexpr size_t kLongestSettingId = 256;  // bytes
 
-/// Those that an accepted kernel's verdict says passed, in its order, without sizes that nobody
-/// asked for, and without ids that are empty, too long, or there before.
+/// The ids of the settings that passed in an accepted kernel's verdict, in its order. Derived
+/// settings and ids that are empty, too long or repeated are left out.
 std::vector<std::string> SettingsToTime(const Json& verdict);
 
-/// geometric_means, from `settings` as the document has them. What is not as expected is left out.
+/// The document's geometric_means, computed from its `settings`. Malformed entries are left out.
 Json MeansOf(const Json& settings);
 
-/// All parts' settings in their order; the rest is the first one's. Null for no parts. `verdict` is
-/// that of `kernel`.
+/// Joins the settings of all parts in their order; other members are those of the first part. Null
+/// if there are no parts. `verdict` is the verdict of `kernel`.
 Json JoinBenches(std::span<const Json* const> parts, const std::string& kernel,
                  const Json& verdict);
 

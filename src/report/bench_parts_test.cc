@@ -24,7 +24,7 @@ Json Part(const std::string& id, double ratio) {
           {"geometric_means", "its own"}};
 }
 
-TEST(BenchParts, WhatPassedIsToBeTimedOnce) {
+TEST(BenchParts, ReturnsEachPassedSettingOnce) {
   const auto setting = [](const Json& id, const char* status, const char* derived) {
     return Json{{"id", id}, {"status", status}, {"derived", derived}};
   };
@@ -41,7 +41,7 @@ TEST(BenchParts, WhatPassedIsToBeTimedOnce) {
   EXPECT_TRUE(SettingsToTime(Json()).empty());
 }
 
-TEST(BenchParts, AreOneMeasurement) {
+TEST(BenchParts, JoinsPartsIntoOneBench) {
   const Json a = Part("single-0", 0.5), b = Part("multi-0", 2), c = Part("multi-1", 8);
   const std::vector<const Json*> parts{&a, &b, &c};
   const Json whole = JoinBenches(parts, "k.cu", {{"verdict", "accepted"}});
@@ -60,7 +60,7 @@ TEST(BenchParts, AreOneMeasurement) {
   EXPECT_TRUE(JoinBenches({}, "k.cu", {}).is_null());
 }
 
-TEST(BenchParts, WhatIsNotAsExpectedIsLeftOut) {
+TEST(BenchParts, SkipsMalformedEntries) {
   Json odd = Setting("a", 2);
   for (const Json& ratio :
        {Json("inf"), Json(0), Json(-1), Json(), Json(std::numeric_limits<double>::quiet_NaN())}) {

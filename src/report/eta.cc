@@ -19,7 +19,7 @@ std::optional<double> Eta::Left(const std::vector<std::string>& groups, size_t w
   for (const auto& [group, sum] : groups_) {
     means.push_back(sum.seconds / static_cast<double>(sum.items));
   }
-  // One giant among few must not stand for all the others.
+  // Bound the means, so that one very long group does not dominate the estimate for new groups.
   const double bound = 4 * stats::Median(means);
   double total = 0, unknown = 0;
   for (const double mean : means) unknown += std::min(mean, bound);

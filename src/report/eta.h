@@ -1,6 +1,6 @@
-// How long a suite will still take. Items differ by a factor of a hundred, so the mean pace says
-// little while few are done: what is known of a problem's other kernels counts first.
-// SPDX-License-Identifier: Apache-2.0
+// Estimates the remaining time of a suite. The times of items differ by a factor of a hundred, so
+// an average over few items says little. An item's estimate is the mean of its problem's other
+// kernels. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <map>
@@ -12,10 +12,10 @@ namespace cupel::report {
 
 class Eta {
  public:
-  /// An item of `group` took so long, of all its workers together.
+  /// Records that an item of `group` took `seconds`, summed over its workers.
   void Finished(const std::string& group, double seconds);
-  /// Seconds until items of these groups are done by so many workers, if no item is shared among
-  /// them; nothing is known before the first one is.
+  /// Seconds until `workers` workers have done items of these groups, if they do not share items.
+  /// Nullopt before the first Finished.
   std::optional<double> Left(const std::vector<std::string>& groups, size_t workers) const;
 
  private:

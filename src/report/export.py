@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-# Writes a kernel and its task as an installable Python package: see `cupel export`. Reads what cupel
-# found out from a JSON file; runs no code of the task or the kernel.
+# Writes a kernel and its task as an installable Python package: see `cupel export`. Reads the facts from
+# a JSON file that cupel wrote. Does not run code of the task or the kernel.
 # Usage: export.py SPECIFICATION.json FOLDER
 # SPDX-License-Identifier: Apache-2.0
 import ast
@@ -18,12 +18,12 @@ from export_signature import (  # noqa: E402
     Unsupported, backward_signature, forward_signature, reference_function)
 
 TAKEN = {"torch", "numpy", "triton", "setuptools", "pip", "aten", "prim", "prims", "quantized", "test"}
-# PyTorch's extension builder gives these itself, in the form that its headers want.
+# PyTorch's extension builder adds these flags itself, in the form that its headers need.
 GIVEN_FLAGS = re.compile(r"--?std=c\+\+17$|-D__CUDA_NO_|--expt-relaxed-constexpr$|-lineinfo$")
 
 
 def package_name(wanted):
-    """An identifier that hides nothing of Python's or PyTorch's."""
+    """An identifier that does not shadow a name of Python or PyTorch."""
     name = re.sub(r"\W", "_", wanted, flags=re.ASCII)[:80].strip("_").lower() or "kernel"
     if name[0].isdigit():
         name = "kernel_" + name
@@ -34,7 +34,7 @@ def package_name(wanted):
 
 
 def generate(spec):
-    """{path: text} of everything but what is copied."""
+    """{path: text} of all generated files. Other files are copied."""
     name = spec["name"]
     tree = ast.parse(spec["forward"]["code"])
     forward, defaults = forward_signature(spec, tree)
@@ -62,7 +62,7 @@ def generate(spec):
 
 
 def tested(settings, keep, count):
-    """What the package's test needs; scales in the order of what is compared."""
+    """The settings that the package's test needs; scales are in the order of the compared results."""
     result = []
     for s in settings:
         scales = s["scales"] if count is not None else [s["scales"][i] for i in keep]
@@ -72,7 +72,7 @@ def tested(settings, keep, count):
 
 
 def refuse_neighbours(path, code):
-    """The reference is copied alone: it may not import what lies beside it."""
+    """Rejects a reference that imports modules from its own folder: only the reference is copied."""
     folder = os.path.dirname(path)
     for node in ast.walk(ast.parse(code)):
         names = []
@@ -82,8 +82,8 @@ def refuse_neighbours(path, code):
             names = [node.module or "."] if node.level == 0 else ["."]
         for name in names:
             first = name.split(".")[0]
-            beside = os.path.join(folder, first)
-            if not first or os.path.exists(beside + ".py") or os.path.isdir(beside):
+            neighbour = os.path.join(folder, first)
+            if not first or os.path.exists(neighbour + ".py") or os.path.isdir(neighbour):
                 raise Unsupported("the reference imports %s from its own folder" % (first or "a module"))
 
 

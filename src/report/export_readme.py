@@ -1,8 +1,8 @@
-# The README of an exported package: how to use it, what was established, what was measured.
+# Writes the README of an exported package: how to use it, what was verified, what was measured.
 # SPDX-License-Identifier: Apache-2.0
 from export_text import argument_list, docstring
 
-ROWS, COLUMNS = 40, 8  # of a record's table
+ROWS, COLUMNS = 40, 8  # at most, in the table of a record
 
 
 def plain(text):
@@ -18,7 +18,7 @@ def number(value):
 
 
 def flat(value, prefix=""):
-    """The scalars of nested objects, by dotted names."""
+    """The scalars of nested objects, with dotted names."""
     found = {}
     for key, item in value.items():
         if isinstance(item, dict):
@@ -29,7 +29,7 @@ def flat(value, prefix=""):
 
 
 def table(rows):
-    """Markdown of a list of objects."""
+    """A list of objects as a Markdown table."""
     rows = [flat(r) for r in rows if isinstance(r, dict)]
     names = []
     for row in rows:
@@ -50,7 +50,7 @@ def record_text(spec):
     record = spec["record"]
     if record is None:
         return ["Not measured."]
-    lines = ["From %s (`%s`), which is here as `record.json`%s." % (
+    lines = ["From %s (`%s`), included in this package as `record.json`%s." % (
         plain(spec["record_name"]), plain(record.get("schema", "")), spec["record_note"]), ""]
     for key, value in flat({k: v for k, v in record.items() if not isinstance(v, dict)}).items():
         lines.append("- %s: %s" % (plain(key), number(value)))
@@ -64,18 +64,18 @@ def record_text(spec):
 def verdict_text(part, direction):
     verdict = part["verdict"]
     decision = verdict.get("verdict", "")
-    lines = ["**%s: %s** by cupel %s on %s, seed %s, %s trials a setting." % (
+    lines = ["**%s: %s** by cupel %s on %s, seed %s, %s trials per setting." % (
         direction.capitalize(), plain(decision), plain(verdict.get("versions", {}).get("cupel", "")),
         plain(verdict.get("device", "")), plain(verdict.get("seed", "")), plain(verdict.get("trials", "")))]
     if verdict.get("declared"):
-        lines += ["", "The kernel says what it supports: %s." % plain(verdict["declared"])]
+        lines += ["", "The kernel declares what it supports: %s." % plain(verdict["declared"])]
     if decision != "accepted":
         lines.append("")
         lines.append("This kernel was **not** accepted; it was exported because `--force` was given.")
     for reason in verdict.get("reasons", [])[:10]:
         lines.append("- %s: %s (%s)" % (plain(reason.get("code", "")), plain(reason.get("message", "")),
                                         plain(reason.get("where", ""))))
-    lines += ["", "| setting | status | largest error, share of what is allowed |", "|---|---|---|"]
+    lines += ["", "| setting | status | largest error, as a share of the limit |", "|---|---|---|"]
     for setting in verdict.get("settings", []):
         error = setting.get("largest_error", {})
         share = max(error.get("rms_over_limit") or 0, error.get("max_over_limit") or 0)
@@ -88,29 +88,29 @@ def verdict_text(part, direction):
 
 
 def remarks(verdict):
-    """What the kernel cannot do, and what the verdict does not say."""
+    """The limits of the kernel and of the verdict."""
     lines = ["- %s" % plain(note) for note in verdict.get("notes", [])]
     lines += ["- Not checked: %s" % plain(what) for what in verdict.get("not_checked", [])]
     if any(s.get("reduced") for s in verdict.get("settings", [])):
-        lines.append("- Not tried by this package's test either: the task's own sizes where the table has smaller ones")
+        lines.append("- Not tested by this package either: the task's own sizes, where the table "
+                     "has smaller ones")
     return lines + [""] if lines else []
 
 
 def gradients_text(spec, backward):
     if not backward:
-        return ["No backward kernel was given, so there are no gradients: a backward pass through the "
-                "operator raises an error."]
+        return ["There is no backward kernel, so a backward pass through the operator raises an error."]
     text = "Gradients come from `csrc/backward.cu`."
     if spec["wiring"]["backward"]["recompute"]:
-        text += (" It needs tensors that the task's own autograd function computes, so that function's "
-                 "forward runs once more in every training step; that time is in no figure here.")
+        text += (" It needs tensors that the task's autograd function computes. Therefore that function's "
+                 "forward runs once more in every training step. The times below do not include it.")
     return [text]
 
 
 def readme(spec, forward, defaults, backward):
     name = spec["name"]
     lines = ["# %s" % name, "", plain(spec["task"]["title"]), "",
-             "A CUDA kernel for the task `%s` as an operator of PyTorch (2.4 or later), written by cupel "
+             "A CUDA kernel for the task `%s` as a PyTorch operator (2.4 or later), exported by cupel "
              "%s." % (docstring(spec["task"]["name"]), plain(spec["version"])), "", "```sh",
              "python -m pip install --no-build-isolation .",
              "python -m %s.test     # needs a CUDA GPU" % name,
@@ -118,10 +118,10 @@ def readme(spec, forward, defaults, backward):
              "result = %s.forward(%s)" % (name, argument_list(forward.names, defaults)), "```", "",
              "The operator is `torch.ops.%s.forward`, with the schema" % name, "",
              "    %s" % forward.schema(), "",
-             "`torch.compile(fullgraph=True)` goes through it. Tensors that were dense when the kernel was "
-             "judged are made dense; other types than those are refused. Shapes other than those below "
-             "were not tried.", ""]
-    lines += gradients_text(spec, backward) + ["", "## What was established", ""]
+             "It works with `torch.compile(fullgraph=True)`. Inputs that were dense when the kernel was "
+             "judged are made dense. Inputs of other types than those judged raise a TypeError. Only the "
+             "shapes below were tested.", ""]
+    lines += gradients_text(spec, backward) + ["", "## What was verified", ""]
     for direction in ("forward", "backward"):
         if spec[direction]:
             lines += verdict_text(spec[direction], direction)

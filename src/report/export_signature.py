@@ -1,5 +1,5 @@
-# The signature of an exported operator, from what a task's function was called with at every setting
-# and from the names in its source. SPDX-License-Identifier: Apache-2.0
+# Derives the signature of an exported operator from the arguments of the task's function at every
+# setting and from the names in its source. SPDX-License-Identifier: Apache-2.0
 import ast
 import json
 import keyword
@@ -14,7 +14,7 @@ class Unsupported(Exception):
 
 
 def reference_function(tree):
-    """The definition of the function that Model.forward is given as `fn`, and its name."""
+    """The definition and the name of the function that is the default of `fn` in Model.forward."""
     functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
     for model in tree.body:
         if not (isinstance(model, ast.ClassDef) and model.name == "Model"):
@@ -40,7 +40,7 @@ def model_forward(tree):
 
 
 def literal(node):
-    """The value of a default as source text, or None where it is no plain literal."""
+    """The value of a default as source text, or None if it is not a plain literal."""
     try:
         value = ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError):
@@ -49,7 +49,7 @@ def literal(node):
 
 
 def parameters(function, count, skip=0, rest="arg"):
-    """(name, default or None) of `count` positional arguments."""
+    """(name, default or None) for each of `count` positional arguments."""
     found = []
     if function is not None:
         given = (function.args.posonlyargs + function.args.args)[skip:]
@@ -68,7 +68,7 @@ def parameters(function, count, skip=0, rest="arg"):
 
 
 def united(kinds):
-    """One description of an argument that every setting's fits."""
+    """One description of an argument that covers all settings."""
     names = {k["kind"] for k in kinds}
     optional = "none" in names
     names.discard("none")
@@ -88,7 +88,7 @@ def united(kinds):
         items = [i for k in some for i in k["items"]]
         result["items"] = united(items) if items else {"kind": "int", "optional": False}
         if result["items"]["kind"] == "tuple" or result["items"]["optional"]:
-            raise Unsupported("an argument is a tuple that holds tuples or None")
+            raise Unsupported("an argument is a tuple that contains tuples or None")
     return result
 
 
@@ -104,7 +104,7 @@ def schema_type(kind):
 
 
 def judged(name, kind):
-    """Source text of what support.as_judged wants."""
+    """Source text of an argument's description for support.as_judged."""
     if kind["kind"] == "tuple" and kind["items"]["kind"] == "tensor":
         return "support.Each(%s)" % judged(name, kind["items"])
     if kind["kind"] != "tensor" or not kind["dtypes"]:
@@ -114,7 +114,7 @@ def judged(name, kind):
 
 
 def columns(settings, key):
-    """The descriptions of each argument over all settings."""
+    """The description of each argument, united over all settings."""
     rows = [s[key] for s in settings]
     if len({len(r) for r in rows}) != 1:
         raise Unsupported("the number of arguments varies between settings")
@@ -124,7 +124,7 @@ def columns(settings, key):
 def agreed(settings, key):
     values = {json.dumps(s[key]) for s in settings}
     if len(values) != 1:
-        raise Unsupported("what the function returns varies between settings")
+        raise Unsupported("the function's results vary between settings")
     return json.loads(values.pop())
 
 

@@ -1,22 +1,22 @@
-# The generated files of an exported package. Text from outside goes in as Python or TOML literals.
+# Writes the generated files of an exported package. Untrusted text is inserted as Python or TOML literals.
 # SPDX-License-Identifier: Apache-2.0
 import json
 
 
 def toml(text):
-    """A basic string of TOML, which escapes as JSON does, and DEL too."""
+    """A basic string of TOML, which is escaped like a JSON string, but DEL must be escaped too."""
     return json.dumps(text.encode("utf-8", "replace").decode(), ensure_ascii=False).replace(
         "\x7f", "\\u007f")
 
 
 def docstring(text):
-    """Text that can stand inside triple quotes."""
+    """The text on one line, safe inside triple quotes."""
     plain = "".join(c if c.isprintable() and c not in '\\"' else " " for c in text)
     return " ".join(plain.split())[:200]
 
 
 def init(spec):
-    return '''# %s: written by cupel %s.
+    return '''# %s: exported by cupel %s.
 from .ops import call as forward
 
 __all__ = ["forward"]
@@ -24,7 +24,7 @@ __all__ = ["forward"]
 
 
 def argument_list(names, defaults):
-    """Source text of a signature; a default needs defaults in all that follow."""
+    """Source text of a parameter list. A default is dropped if a later parameter has none."""
     parts, open_ = [], True
     for name, default in reversed(list(zip(names, defaults))):
         open_ = open_ and default is not None
@@ -55,14 +55,14 @@ def ops(spec, forward, defaults, backward, gradients, function):
     modules = ["_forward"] + (["_backward"] if backward else []) + (["problem"] if problem else [])
     modules += ["reference"] + (["reference_backward"] if backward else []) + ["support"]
     called = "problem.forward_fn" if problem else "reference.%s" % function
-    text = '''"""%s as operators of PyTorch."""
+    text = '''"""%s as PyTorch operators."""
 import torch
 
 from . import %s
 
 DEVICES = "cuda"
 
-# What the kernel was judged on: name, types, whether dense.
+# The arguments with which the kernel was judged: name, types, whether dense.
 FORWARD = %s
 ''' % (docstring(spec["task"]["title"]), ", ".join(modules), forward.judged())
     if backward:
@@ -79,7 +79,7 @@ FORWARD = %s
     return text + '''
 
 def call(%s):
-    """As the task's reference; on CUDA tensors."""
+    """Computes the same as the task's reference; for CUDA tensors."""
     return %s
 ''' % (argument_list(forward.names, defaults), call)
 
@@ -96,7 +96,7 @@ def backward_text(spec, forward, backward, gradients):
         "fake": "support.empty_gradients(args, [%s])" % ", ".join(types)}
     places = [gradients[i]["input"] for i in backward.keep]
     return text + '''
-# Where the arguments of the backward kernel come from, and which inputs its results are gradients of.
+# The source of each argument of the backward kernel, and the inputs of which its results are the gradients.
 WIRING = support.Wiring(
     backward_op, %s,
     %s, %d, reference_backward.AutogradFunction, recompute=%r, keep=%s, count=%d)
@@ -106,7 +106,7 @@ torch.library.register_autograd(%r, WIRING.backward, setup_context=WIRING.setup_
 
 
 def pytest_file(name):
-    return '''# Run by pytest, or as it is: python tests/test_%(name)s.py
+    return '''# Run it with pytest, or directly: python tests/test_%(name)s.py
 import sys
 
 import torch
@@ -136,13 +136,13 @@ def setup(spec, given_flags):
                       extra_compile_args={"cxx": ["-O3"], "nvcc": %r}),
 ''' % ("%s._%s" % (spec["name"], direction), "csrc/%s.cu" % direction, spec["include_roots"], flags))
     arch = ""
-    if spec["arch"].endswith("a"):  # what PyTorch would not choose for itself
+    if spec["arch"].endswith("a"):  # PyTorch does not choose these targets by itself
         number = spec["arch"][3:-1]
-        arch = ("\n# The kernel was compiled for %s, whose instructions no other target has.\n" %
+        arch = ("\n# The kernel was compiled for %s and may use instructions that only this target has.\n" %
                 spec["arch"])
         arch += 'os.environ.setdefault("TORCH_CUDA_ARCH_LIST", %r)\n' % (
             "%s.%sa" % (number[:-1], number[-1]))
-    return '''# Builds the kernels, unchanged, with the flags that they were judged with.
+    return '''# Builds the unchanged kernels with the flags with which they were judged.
 import os
 
 from setuptools import setup

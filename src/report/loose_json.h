@@ -1,5 +1,5 @@
-// Reads JSON that others wrote and that may lack anything: what is absent or of another type is as
-// if it had not been said. Texts are bounded. SPDX-License-Identifier: Apache-2.0
+// Reads untrusted JSON that may lack any member. A member of an unexpected type is treated as
+// missing. Texts are cut to a maximal length. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -15,22 +15,22 @@ namespace cupel::report {
 
 inline constexpr size_t kMaxTextBytes = 4096;
 
-/// At most `max` bytes; what is cut, never within a character, is marked by " …".
+/// Cuts a text to at most `max` bytes, never within a character, and then appends " …".
 std::string Bounded(std::string_view text, size_t max = kMaxTextBytes);
 
-/// An object, or an empty one where the text is none.
+/// The object that `text` contains; an empty one if it contains none.
 Json ObjectFrom(std::string_view text);
 
 std::string TextAt(const Json& object, const char* key, size_t max = kMaxTextBytes);
-/// Finite; integers too.
+/// A finite number, possibly an integer.
 std::optional<double> NumberAt(const Json& object, const char* key);
 std::optional<int64_t> IntAt(const Json& object, const char* key);
 std::optional<bool> BoolAt(const Json& object, const char* key);
-/// The first `max` texts and integers of an array, as texts.
+/// The first `max` strings and integers of an array, as strings.
 std::vector<std::string> TextsAt(const Json& object, const char* key, size_t max = 100);
-/// A member of any type; else a null, for ever.
+/// A member of any type; if it is missing, a null with static lifetime.
 const Json& MemberAt(const Json& object, const char* key);
-/// A member that is an array or an object; else an empty one, for ever.
+/// A member that is an array or an object; if it is missing, an empty one with static lifetime.
 const Json& ListAt(const Json& object, const char* key);
 const Json& ObjectAt(const Json& object, const char* key);
 

@@ -1,4 +1,4 @@
-// What a run minimises, for people. SPDX-License-Identifier: Apache-2.0
+// Describes for users what a run minimises. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct ObjectiveKind {
   bool estimate() const { return name == "estimated_us"; }
 };
 
-/// Estimated microseconds where no kind has that name.
+/// The kind with this name; estimated microseconds if there is none.
 const ObjectiveKind& ObjectiveKindNamed(std::string_view name);
 
 /// "8.273 us (estimate)", "5.402 us", "1.186 mJ".

@@ -8,8 +8,8 @@
 namespace cupel::report {
 namespace {
 
-/// A text that cannot end the script element that it stands in, nor open a comment: inside JSON
-/// these characters occur in strings alone, and mean the same when escaped.
+/// Escapes JSON so that it cannot end its script element or open a comment. In JSON these
+/// characters only occur in strings, where the escaped form means the same.
 std::string ForScript(const std::string& json) {
   std::string safe;
   safe.reserve(json.size());
@@ -31,7 +31,7 @@ std::string ForScript(const std::string& json) {
   return safe;
 }
 
-/// A source of the policy: exactly this script or style.
+/// A source expression of the Content-Security-Policy that allows exactly this script or style.
 std::string Allowed(std::string_view text) {
   const std::string hex = Sha256Hex(text);
   std::string bytes;

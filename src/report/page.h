@@ -1,5 +1,5 @@
-// One self-contained HTML page from data and the code that shows it: it fetches nothing, and its
-// own policy forbids it to. SPDX-License-Identifier: Apache-2.0
+// Makes one self-contained HTML page from data and the code that shows it. The page fetches
+// nothing, which its own Content-Security-Policy enforces. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace cupel::report {
 
-/// Texts in `data` reach the page as data alone; the scripts find it in the element "data". The
-/// other texts are ours.
+/// `data` may contain untrusted texts: it is embedded only as data, in the element "data". The
+/// other arguments must be trusted.
 std::string SelfContainedPage(std::string_view title, std::string_view css, std::string_view body,
                               const Json& data, std::string_view script);
 

@@ -1,5 +1,5 @@
-// The parts of the pages, embedded at build (page/, cmake/embed.cmake): what all share, then those
-// of each. SPDX-License-Identifier: Apache-2.0
+// The parts of the pages, embedded at build time (page/, cmake/embed.cmake): first the shared
+// parts, then those of each page. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace cupel::report {

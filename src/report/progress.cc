@@ -27,7 +27,7 @@ int Columns(int fd) {
   return kDefaultColumns;
 }
 
-/// Progress is not worth failing over: errors are dropped.
+/// Ignores errors: the command must not fail because of its progress line.
 void WriteFd(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());
@@ -68,7 +68,7 @@ void Progress::Update(const ProgressState& state) {
   last_ = now;
   const std::string line = Compose(state, now);
   if (terminal_) {
-    // One column stays free: a character in the last one makes some terminals wrap.
+    // Leave one column free: some terminals wrap after a character in the last column.
     Draw(Fit(line, options_.columns() - 1));
   } else if (line != plain_) {
     plain_ = line;
@@ -119,7 +119,7 @@ std::string Progress::Compose(const ProgressState& state, Clock::time_point now)
   if (state.left) {
     add(Duration(*state.left) + " left");
   } else if (state.total && made > 0 && *state.total > state.done) {
-    // The time left stands before the activity, which is what a narrow window cuts.
+    // The time left comes before the activity, since a narrow window cuts the end.
     add(Duration(seconds / static_cast<double>(made) *
                  static_cast<double>(*state.total - state.done)) +
         " left");

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(Text, TerminalsAreNotSteeredFromOutside) {
+TEST(Text, PrintableRemovesControlCharacters) {
   EXPECT_EQ(Printable("a\x1b[2Jb\nc\td\x7f"), "a?[2Jb?c?d?");
   EXPECT_EQ(Printable("µs 1×2"), "µs 1×2");
   EXPECT_EQ(Printable("\xc2\x9b"
@@ -28,7 +28,7 @@ TEST(Text, CountsAndCutsCharacters) {
   EXPECT_EQ(Fit("abc", 0), "");
 }
 
-TEST(Text, Durations) {
+TEST(Text, FormatsDurations) {
   EXPECT_EQ(Duration(0.84), "0.8 s");
   EXPECT_EQ(Duration(59.4), "59 s");
   EXPECT_EQ(Duration(185), "3 min 05 s");
@@ -36,7 +36,7 @@ TEST(Text, Durations) {
   EXPECT_EQ(Duration(-1), "?");
 }
 
-TEST(Table, Aligns) {
+TEST(Table, AlignsColumns) {
   Table table({{"setting"}, {"error", Align::kRight}, {"status"}});
   table.Add({"single-0", "4.2 %", "passed"});
   table.Add({"m", "0.1 %"});
@@ -46,7 +46,7 @@ TEST(Table, Aligns) {
             "  m         0.1 %\n");
 }
 
-TEST(Table, FitsAWidth) {
+TEST(Table, CutsToTheWidth) {
   Table table({{"kernel"}, {"n", Align::kRight}});
   table.Add({std::string(100, 'k'), "123456"});
   EXPECT_EQ(table.Render(30),
@@ -88,7 +88,7 @@ TEST_F(ProgressTest, RedrawsInPlaceAndErases) {
             "\r\x1b[K");
 }
 
-TEST_F(ProgressTest, AtMostTenTimesASecond) {
+TEST_F(ProgressTest, RedrawsAtMostTenTimesASecond) {
   Progress progress(Options(true));
   for (int i = 0; i < 1000; ++i, now_ += 1ms) progress.Update(At(i));
   EXPECT_EQ(writes_, 10);
@@ -117,7 +117,7 @@ TEST_F(ProgressTest, NotesStayAboveTheLine) {
   EXPECT_THAT(out_, HasSubstr("\r\x1b[Knew best?[31m\n\r1/100"));
 }
 
-TEST_F(ProgressTest, PlainLinesElsewhere) {
+TEST_F(ProgressTest, PrintsPlainLinesWithoutATerminal) {
   {
     Progress progress(Options(false));
     for (int i = 0; i < 110; ++i, now_ += 100ms) progress.Update(At(i));
@@ -127,7 +127,7 @@ TEST_F(ProgressTest, PlainLinesElsewhere) {
   EXPECT_THAT(out_, Not(HasSubstr("\r")));
 }
 
-TEST_F(ProgressTest, QuietIsSilent) {
+TEST_F(ProgressTest, QuietPrintsNothing) {
   ProgressOptions options = Options(true);
   options.quiet = true;
   {

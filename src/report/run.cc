@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxConfigText = 500;
 
-/// A configuration holds long texts, such as the starting kernel, which is a candidate, too.
+/// Replaces long texts of the configuration by their hash. The starting kernel is also a candidate.
 Json ConfigOf(const archive::RunInfo& info) {
   Json config = ObjectFrom(info.config);
   for (auto& [key, value] : config.items()) {
@@ -26,7 +26,7 @@ Json ConfigOf(const archive::RunInfo& info) {
   return config;
 }
 
-/// The last moment at which something was written.
+/// The time of the last write.
 int64_t LastMs(const Run& run, const std::vector<archive::Exchange>& exchanges,
                const std::vector<archive::Event>& events) {
   int64_t last = std::max(run.info.created_ms, run.info.updated_ms);
@@ -86,7 +86,7 @@ Result<Run> ReadRun(const archive::Archive& archive) {
   run.unusable = UnusableOf(events);
   run.cascade = CascadeOf(run.candidates);
   for (const archive::Cost& cost : costs) {
-    // What models cost stands with the questions, where there are any.
+    // The cost of models is reported with the questions, if there are any.
     if (cost.kind != "llm" || exchanges.empty()) run.other_costs.push_back(cost);
   }
   run.spent = SpentUntil(LastMs(run, exchanges, events), run, exchanges, events);

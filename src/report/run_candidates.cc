@@ -48,13 +48,14 @@ RunCandidate Describe(const archive::Candidate& archived, std::optional<int64_t>
   return candidate;
 }
 
-/// What fell: at the last stage that said no, unless it was accepted all the same.
-void SayWhere(RunCandidate& candidate, std::vector<RunReason> verdict_reasons) {
+/// Sets the stage at which the candidate failed, with reasons: the last stage that it did not pass.
+/// Nothing is set if it was accepted nevertheless.
+void SetDropReason(RunCandidate& candidate, std::vector<RunReason> verdict_reasons) {
   if (candidate.accepted() || candidate.outcome == "waiting") return;
   const auto last = std::find_if(candidate.stages.rbegin(), candidate.stages.rend(),
                                  [](const RunStage& stage) { return !stage.passed; });
   if (last != candidate.stages.rend()) candidate.fell_at = last->name;
-  // A verdict's reasons say more than the stage's note of them.
+  // A verdict's reasons are more detailed than those of the stage.
   candidate.reasons = std::move(verdict_reasons);
   if (candidate.reasons.empty() && last != candidate.stages.rend()) {
     candidate.reasons = last->reasons;
@@ -67,14 +68,14 @@ std::map<int64_t, std::vector<RunStage>> ByCandidate(const std::vector<archive::
   return by;
 }
 
-/// Reads the verdict; of the best, evidence and profile too.
+/// Reads the verdict. For the best candidate, also adds the evidence and the profile to `run`.
 Status AddVerdict(const archive::Archive& archive, const archive::StoredVerdict& stored, Run& run,
                   RunCandidate& candidate) {
   const Json verdict = ObjectFrom(stored.json);
   candidate.judged = true;
   candidate.judged_ms = stored.created_ms;
   PlaceVerdict(verdict, candidate.accepted(), candidate.stages);
-  SayWhere(candidate, ReasonsFrom(ListAt(verdict, "reasons")));
+  SetDropReason(candidate, ReasonsFrom(ListAt(verdict, "reasons")));
   const bool begins = !run.lineage.empty() && candidate.id == run.lineage.front();
   if (begins) run.profile["start"] = ProfileOf(verdict);
   if (candidate.id != run.best) return {};
@@ -118,7 +119,7 @@ Status ReadCandidates(const archive::Archive& archive, Run& run) {
     candidate.new_best = new_bests.count(candidate.id) > 0;
     TRY_ASSIGN(const auto stored, archive.LatestVerdict(candidate.id));
     if (!stored) {
-      SayWhere(candidate, {});
+      SetDropReason(candidate, {});
       continue;
     }
     if (kind.empty()) kind = stored->objective_kind;

@@ -1,4 +1,4 @@
-// The candidates of a run with what became of each and why. SPDX-License-Identifier: Apache-2.0
+// The candidates of a run with their outcomes and reasons. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace cupel::report {
 
-/// By id. `best` and `lineage` are those of the run; evidence and profile are made on the way,
-/// since verdicts are large and read once.
+/// Fills in the candidates by id, the best and its lineage. Also fills in evidence and profile, so
+/// that the large verdicts are only read once.
 Status ReadCandidates(const archive::Archive& archive, Run& run);
 
 }  // namespace cupel::report

@@ -18,18 +18,18 @@ constexpr int kDeepest = 16;
 
 using Settings = std::map<std::string, std::string>;
 
-/// Members of a configuration that do not tell runs apart: seeds, and what stands under "run".
-bool IsTold(const std::string& path) {
+/// False for members of a configuration that are not compared: seeds, and those listed as "run.…".
+bool IsCompared(const std::string& path) {
   return path != "user_seed" && path != "seed" && path != "task" && path != "backward";
 }
 
-/// Nested members as "a.b"; lists as they are.
+/// Names nested members "a.b". Lists are not flattened.
 void Flatten(const Json& config, const std::string& prefix, int depth, Settings& settings) {
   for (const auto& [key, value] : config.items()) {
     const std::string path = Bounded(prefix + key, kMostValueBytes);
     if (value.is_object() && depth < kDeepest) {
       Flatten(value, path + ".", depth + 1, settings);
-    } else if (IsTold(path)) {
+    } else if (IsCompared(path)) {
       settings[path] = value.is_string() ? value.get<std::string>() : DumpJson(value);
     }
   }
@@ -42,7 +42,7 @@ Settings SettingsOf(const Run& run) {
   settings["run.direction"] = run.info.direction;
   settings["run.task_sha256"] = run.info.task_hash;
   settings["run.cupel"] = run.info.cupel_version;
-  // A run without a verdict has not shown what it minimises.
+  // Without a verdict, the run's objective is unknown.
   const bool judged = std::any_of(run.candidates.begin(), run.candidates.end(),
                                   [](const RunCandidate& candidate) { return candidate.judged; });
   if (judged) settings["run.objective"] = run.kind.name;
@@ -50,37 +50,37 @@ Settings SettingsOf(const Run& run) {
 }
 
 ComparedRun Describe(const Run& run, const std::string& name) {
-  ComparedRun told;
-  told.name = name;
-  told.status = Name(run.info.status);
-  told.unit = run.kind.unit;
-  told.seed = run.info.seed;
-  told.candidates = run.counts.total();
-  told.gain = run.Gain();
-  told.spent = run.spent;
-  told.to_best = run.to_best;
+  ComparedRun compared;
+  compared.name = name;
+  compared.status = Name(run.info.status);
+  compared.unit = run.kind.unit;
+  compared.seed = run.info.seed;
+  compared.candidates = run.counts.total();
+  compared.gain = run.Gain();
+  compared.spent = run.spent;
+  compared.to_best = run.to_best;
   const double start = run.Start().value_or(0);
   const RunCandidate* winner = run.best ? run.Find(*run.best) : nullptr;
   if (winner != nullptr) {
-    told.best = winner->objective;
-    told.best_generation = winner->generation;
+    compared.best = winner->objective;
+    compared.best_generation = winner->generation;
   }
   std::optional<double> best;
   for (const RunCandidate& candidate : run.candidates) {
-    told.judged += candidate.judged;
-    told.accepted += candidate.accepted();
+    compared.judged += candidate.judged;
+    compared.accepted += candidate.accepted();
     if (!candidate.objective || (best && *candidate.objective >= *best)) continue;
     best = candidate.objective;
-    if (*best > 0 && start > 0) told.by_judged.emplace_back(told.judged, start / *best);
+    if (*best > 0 && start > 0) compared.by_judged.emplace_back(compared.judged, start / *best);
   }
-  if (!told.by_judged.empty())
-    told.by_judged.emplace_back(told.judged, told.by_judged.back().second);
+  if (!compared.by_judged.empty())
+    compared.by_judged.emplace_back(compared.judged, compared.by_judged.back().second);
   for (const RunGeneration& generation : run.generations) {
     if (generation.best && *generation.best > 0 && start > 0) {
-      told.by_generation.emplace_back(generation.generation, start / *generation.best);
+      compared.by_generation.emplace_back(generation.generation, start / *generation.best);
     }
   }
-  return told;
+  return compared;
 }
 
 std::string Label(size_t place) {
@@ -88,7 +88,7 @@ std::string Label(size_t place) {
   return place < 26 ? label : label + std::to_string(place / 26);
 }
 
-/// Paths at which not all have the same value.
+/// The paths at which the values differ.
 std::vector<std::string> DifferencesOf(const std::vector<Settings>& all) {
   std::set<std::string> paths;
   for (const Settings& settings : all) {
@@ -129,7 +129,7 @@ void AddNotes(const std::vector<Run>& runs, RunComparison& comparison) {
   }
   if (kinds.size() > 1) {
     comparison.notes.push_back(
-        "The runs minimise different things (an estimate is no measurement): do not compare "
+        "The runs minimise different objectives (estimates are not measurements): do not compare "
         "their values.");
   } else if (kinds.count("estimated_us") > 0) {
     comparison.notes.push_back("All times are the emulator's estimates, not measurements.");

@@ -1,6 +1,6 @@
-// Runs side by side, as ablations are: which configurations differ and in what, and what each
-// reached at what cost. Runs that differ in their seed alone are one configuration, told by median
-// and range. SPDX-License-Identifier: Apache-2.0
+// Compares runs, for example of an ablation: how their configurations differ, and the result and
+// cost of each. Runs that differ only in their seed are one configuration, reported by median and
+// range. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace cupel::report {
 
-/// What is compared of one run. Gains are start over best, above 1 is faster.
+/// The compared values of one run. Gains are start over best, above 1 is faster.
 struct ComparedRun {
   std::string name;  // as the user named it
   std::string status, unit;
@@ -26,12 +26,12 @@ struct ComparedRun {
   RunSpent spent;
   std::optional<RunSpent> to_best;
   std::vector<std::pair<int, double>> by_generation;  // gain at the end of each
-  std::vector<std::pair<int64_t, double>> by_judged;  // gain where it changes; then the end
+  std::vector<std::pair<int64_t, double>> by_judged;  // gain at each change, and at the end
 
   std::optional<double> accepted_share() const;
 };
 
-/// Of the runs of a configuration that have the value.
+/// A value over those runs of a configuration that have it.
 struct Spread {
   double median = 0, low = 0, high = 0;
   size_t runs = 0;
@@ -39,35 +39,35 @@ struct Spread {
 
 struct Configuration {
   std::string label;                // "A", "B" …
-  std::vector<std::string> values;  // of the differences; empty: not set
+  std::vector<std::string> values;  // for each of the differences; empty: not set
   std::vector<size_t> runs;         // indices
 };
 
 struct RunComparison {
-  std::string subject;                   // "mnist_linear forward", when all are
-  std::string best_title;                // "best, us (estimate)", where they minimise the same
+  std::string subject;                   // "mnist_linear forward", if equal for all runs
+  std::string best_title;                // "best, us (estimate)", if all minimise the same
   std::vector<std::string> differences;  // paths in the configuration, "run.task" …
   std::vector<Configuration> configurations;
   std::vector<ComparedRun> runs;
   std::vector<std::string> notes;
 
-  /// Nothing where no run has the value.
+  /// Nullopt if no run has the value.
   std::optional<Spread> SpreadOf(
       const Configuration& configuration,
       const std::function<std::optional<double>(const ComparedRun&)>& value) const;
 };
 
-/// What is told of a configuration, one column each.
+/// A value that is reported for each configuration.
 struct ComparedValue {
   const char* key;    // in JSON
-  const char* title;  // for people
+  const char* title;  // for display
   enum class Form { kNumber, kCount, kShare, kDollars, kSeconds, kTimes } form;
   std::optional<double> (*of)(const ComparedRun& run);
 };
 const std::vector<ComparedValue>& ComparedValues();
 std::string Show(double value, ComparedValue::Form form);
 
-/// `names` belong to `runs`.
+/// `names[i]` is the name of `runs[i]`.
 RunComparison CompareRuns(const std::vector<Run>& runs, const std::vector<std::string>& names);
 
 /// "cupel.run-comparison/1" (docs/formats/run.md).

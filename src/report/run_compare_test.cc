@@ -30,7 +30,7 @@ class RunCompareTest : public testing::Test {
   std::vector<std::string> names_;
 };
 
-TEST_F(RunCompareTest, RunsThatDifferInTheirSeedAreOneConfiguration) {
+TEST_F(RunCompareTest, RunsThatOnlyDifferInTheirSeedShareAConfiguration) {
   for (const uint64_t seed : {7, 8, 9}) {
     TestRunOptions options;
     options.seed = seed;
@@ -56,7 +56,7 @@ TEST_F(RunCompareTest, RunsThatDifferInTheirSeedAreOneConfiguration) {
   EXPECT_EQ(best->runs, 3u);
 }
 
-TEST_F(RunCompareTest, TellsGainOverGenerationsAndJudgedCandidatesAndTheCostUntilTheBest) {
+TEST_F(RunCompareTest, ReportsGainOverTimeAndCostUntilTheBest) {
   Add({});
   const ComparedRun run = Compare().runs[0];
   ASSERT_EQ(run.by_generation.size(), 6u);
@@ -73,7 +73,7 @@ TEST_F(RunCompareTest, TellsGainOverGenerationsAndJudgedCandidatesAndTheCostUnti
   EXPECT_GE(run.to_best->judged, 26);
 }
 
-TEST_F(RunCompareTest, SaysWhatMustNotBeCompared) {
+TEST_F(RunCompareTest, NotesWhatMustNotBeCompared) {
   Add({});
   TestRunOptions measured;
   measured.kind = "median_us";
@@ -81,10 +81,10 @@ TEST_F(RunCompareTest, SaysWhatMustNotBeCompared) {
   const RunComparison comparison = Compare();
   EXPECT_THAT(comparison.differences, ElementsAre("run.objective"));
   EXPECT_EQ(comparison.configurations.size(), 2u);
-  EXPECT_THAT(comparison.notes, Contains(HasSubstr("an estimate is no measurement")));
+  EXPECT_THAT(comparison.notes, Contains(HasSubstr("estimates are not measurements")));
 }
 
-TEST_F(RunCompareTest, ARunWithoutABestTakesPart) {
+TEST_F(RunCompareTest, AcceptsRunWithoutABest) {
   Add({});
   archive::NewRun fresh;
   fresh.id = "run";
@@ -98,7 +98,7 @@ TEST_F(RunCompareTest, ARunWithoutABestTakesPart) {
   EXPECT_THAT(text, HasSubstr("empty is not finished (running)."));
 }
 
-TEST_F(RunCompareTest, TextJsonAndPageTellTheSame) {
+TEST_F(RunCompareTest, TextJsonAndPageAgree) {
   Add({});
   TestRunOptions other;
   other.review = false;

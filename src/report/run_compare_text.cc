@@ -59,7 +59,7 @@ Json RunJson(const ComparedRun& run) {
   return json;
 }
 
-/// At the end of that generation; a run that ended earlier stays where it was.
+/// The gain at the end of a generation. A run that ended earlier keeps its last gain.
 std::optional<double> GainAfter(const ComparedRun& run, int generation) {
   std::optional<double> gain;
   for (const auto& [number, value] : run.by_generation) {
@@ -68,7 +68,7 @@ std::optional<double> GainAfter(const ComparedRun& run, int generation) {
   return gain;
 }
 
-/// The generations of all runs, thinned out to a table's width: the last stays.
+/// The generations of all runs, reduced to fit a table's width. The last one is always included.
 std::vector<int> GenerationsToShow(const RunComparison& comparison) {
   std::set<int> all;
   for (const ComparedRun& run : comparison.runs) {
@@ -104,7 +104,7 @@ std::string GenerationsText(const RunComparison& comparison) {
 }
 
 std::string DifferencesText(const RunComparison& comparison) {
-  if (comparison.differences.empty()) return "The runs have one configuration.\n";
+  if (comparison.differences.empty()) return "All runs have the same configuration.\n";
   std::vector<Column> columns{{"what differs", Align::kLeft}};
   for (const Configuration& configuration : comparison.configurations) {
     columns.push_back({configuration.label, Align::kLeft});
@@ -212,7 +212,7 @@ std::string ComparisonText(const RunComparison& comparison) {
   const bool several =
       std::any_of(comparison.configurations.begin(), comparison.configurations.end(),
                   [](const Configuration& c) { return c.runs.size() > 1; });
-  if (several) text += "Of several runs: the median [smallest, largest].\n";
+  if (several) text += "For several runs: the median [smallest, largest].\n";
   for (const std::string& note : comparison.notes) text += Printable(note) + "\n";
   return text;
 }

@@ -104,7 +104,8 @@ Json ToJson(const RunQuestions& row) {
               {"accepted", row.accepted}};
 }
 
-Json EarnerJson(const RunEarner& row, const char* name, const char* asked, const char* rewarded) {
+Json ContributorJson(const RunContributor& row, const char* name, const char* asked,
+                     const char* rewarded) {
   Json json{{name, row.name}};
   Put(json, "text", row.text);
   json["candidates"] = row.candidates;
@@ -200,12 +201,12 @@ Json RunDocument(const Run& run) {
   json["cascade"] = ListJson(run.cascade);
   json["questions"] = ListJson(run.questions);
   Json& models = json["models"] = Json::array();
-  for (const RunEarner& row : run.models) {
-    models.push_back(EarnerJson(row, "model", "asked", "rewarded"));
+  for (const RunContributor& row : run.models) {
+    models.push_back(ContributorJson(row, "model", "asked", "rewarded"));
   }
   Json& hints = json["hints"] = Json::array();
-  for (const RunEarner& row : run.hints) {
-    hints.push_back(EarnerJson(row, "hint", "tried", "earned"));
+  for (const RunContributor& row : run.hints) {
+    hints.push_back(ContributorJson(row, "hint", "tried", "earned"));
   }
   json["unusable"] = ListJson(run.unusable);
   json["costs"] = ListJson(run.other_costs);

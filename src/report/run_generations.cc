@@ -10,9 +10,9 @@
 namespace cupel::report {
 namespace {
 
-constexpr size_t kMostUnusable = 200, kMostEarners = 500;
+constexpr size_t kMostUnusable = 200, kMostContributors = 500;
 
-/// Events of generations, with one a generation and island.
+/// The details of the "generation" events: one per generation and island.
 std::vector<Json> GenerationEvents(const std::vector<archive::Event>& events) {
   std::vector<Json> details;
   for (const archive::Event& event : events) {
@@ -25,57 +25,62 @@ void Add(const Json& detail, const char* key, std::optional<int64_t>& sum) {
   if (const auto value = IntAt(detail, key)) sum = sum.value_or(0) + *value;
 }
 
-/// A generation's number, within reason.
+/// A generation's number; nullopt if it is missing or out of range.
 std::optional<int> NumberOf(const Json& detail) {
   const auto number = IntAt(detail, "generation");
   if (!number || *number < 0 || *number > std::numeric_limits<int>::max()) return std::nullopt;
   return static_cast<int>(*number);
 }
 
-void Count(const RunCandidate& candidate, RunEarner& earner) {
-  ++earner.candidates;
-  earner.judged += candidate.judged;
-  earner.accepted += candidate.accepted();
-  earner.new_bests += candidate.new_best;
-  if (candidate.objective && (!earner.best || *candidate.objective < *earner.best)) {
-    earner.best = candidate.objective;
+void Count(const RunCandidate& candidate, RunContributor& contributor) {
+  ++contributor.candidates;
+  contributor.judged += candidate.judged;
+  contributor.accepted += candidate.accepted();
+  contributor.new_bests += candidate.new_best;
+  if (candidate.objective && (!contributor.best || *candidate.objective < *contributor.best)) {
+    contributor.best = candidate.objective;
   }
 }
 
-RunEarner& Earner(std::map<std::string, RunEarner>& earners, const std::string& name) {
-  RunEarner& earner = earners[name];
-  earner.name = name;
-  return earner;
+RunContributor& Contributor(std::map<std::string, RunContributor>& contributors,
+                            const std::string& name) {
+  RunContributor& contributor = contributors[name];
+  contributor.name = name;
+  return contributor;
 }
 
-/// What the loop knew last: later events replace what earlier ones said.
+/// Takes the loop's values from its events. Later events override earlier ones.
 void TakeLast(const std::vector<archive::Event>& events, const char* list, const char* name,
-              const char* asked, const char* rewarded, std::map<std::string, RunEarner>& earners) {
+              const char* asked, const char* rewarded,
+              std::map<std::string, RunContributor>& contributors) {
   for (const Json& detail : GenerationEvents(events)) {
     for (const Json& item : ListAt(detail, list)) {
       std::string key = TextAt(item, name, 200);
       if (key.empty()) {
         if (const auto number = IntAt(item, name)) key = std::to_string(*number);
       }
-      if (key.empty() || (earners.size() >= kMostEarners && earners.count(key) == 0)) continue;
-      RunEarner& earner = Earner(earners, key);
-      if (std::string text = TextAt(item, "text"); !text.empty()) earner.text = std::move(text);
-      if (const auto value = NumberAt(item, asked)) earner.asked = value;
-      if (const auto value = NumberAt(item, rewarded)) earner.rewarded = value;
-      if (const auto value = NumberAt(item, "expected")) earner.expected = value;
+      if (key.empty() || (contributors.size() >= kMostContributors && contributors.count(key) == 0))
+        continue;
+      RunContributor& contributor = Contributor(contributors, key);
+      if (std::string text = TextAt(item, "text"); !text.empty())
+        contributor.text = std::move(text);
+      if (const auto value = NumberAt(item, asked)) contributor.asked = value;
+      if (const auto value = NumberAt(item, rewarded)) contributor.rewarded = value;
+      if (const auto value = NumberAt(item, "expected")) contributor.expected = value;
     }
   }
 }
 
-/// Who led to new bests first, then to accepted candidates, then by name.
-std::vector<RunEarner> Ordered(const std::map<std::string, RunEarner>& earners) {
-  std::vector<RunEarner> order;
-  order.reserve(earners.size());
-  for (const auto& [name, earner] : earners) order.push_back(earner);
-  std::stable_sort(order.begin(), order.end(), [](const RunEarner& a, const RunEarner& b) {
-    if (a.new_bests != b.new_bests) return a.new_bests > b.new_bests;
-    return a.accepted > b.accepted;
-  });
+/// Sorted by new bests, then by accepted candidates, then by name.
+std::vector<RunContributor> Ordered(const std::map<std::string, RunContributor>& contributors) {
+  std::vector<RunContributor> order;
+  order.reserve(contributors.size());
+  for (const auto& [name, contributor] : contributors) order.push_back(contributor);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const RunContributor& a, const RunContributor& b) {
+                     if (a.new_bests != b.new_bests) return a.new_bests > b.new_bests;
+                     return a.accepted > b.accepted;
+                   });
   return order;
 }
 
@@ -119,22 +124,23 @@ std::vector<RunGeneration> GenerationsOf(const Run& run,
   return rows;
 }
 
-std::vector<RunEarner> ModelsOf(const Run& run, const std::vector<archive::Event>& events) {
-  std::map<std::string, RunEarner> earners;
+std::vector<RunContributor> ModelsOf(const Run& run, const std::vector<archive::Event>& events) {
+  std::map<std::string, RunContributor> contributors;
   for (const RunCandidate& candidate : run.candidates) {
-    if (!candidate.model.empty()) Count(candidate, Earner(earners, candidate.model));
+    if (!candidate.model.empty()) Count(candidate, Contributor(contributors, candidate.model));
   }
-  TakeLast(events, "models", "name", "asked", "rewarded", earners);
-  return Ordered(earners);
+  TakeLast(events, "models", "name", "asked", "rewarded", contributors);
+  return Ordered(contributors);
 }
 
-std::vector<RunEarner> HintsOf(const Run& run, const std::vector<archive::Event>& events) {
-  std::map<std::string, RunEarner> earners;
+std::vector<RunContributor> HintsOf(const Run& run, const std::vector<archive::Event>& events) {
+  std::map<std::string, RunContributor> contributors;
   for (const RunCandidate& candidate : run.candidates) {
-    for (const std::string& hint : candidate.hints) Count(candidate, Earner(earners, hint));
+    for (const std::string& hint : candidate.hints)
+      Count(candidate, Contributor(contributors, hint));
   }
-  TakeLast(events, "hints", "id", "tried", "earned", earners);
-  return Ordered(earners);
+  TakeLast(events, "hints", "id", "tried", "earned", contributors);
+  return Ordered(contributors);
 }
 
 std::vector<RunUnusable> UnusableOf(const std::vector<archive::Event>& events) {
@@ -147,7 +153,7 @@ std::vector<RunUnusable> UnusableOf(const std::vector<archive::Event>& events) {
       unusable.push_back({IntAt(detail, "generation"), TextAt(one, "model", 200),
                           TextAt(one, "exchange", 200), TextAt(one, "reason")});
     };
-    // Translation tells of each answer, a generation of all of its own.
+    // Translation records an event for each answer; the loop one event per generation.
     if (event.kind == "unusable") add(detail);
     for (const Json& one : ListAt(detail, "problems")) add(one);
   }

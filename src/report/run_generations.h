@@ -1,5 +1,5 @@
-// Generations, models and hints of a run: what the candidates tell, and what the loop's own events
-// add. SPDX-License-Identifier: Apache-2.0
+// Generations, models and hints of a run, from its candidates and the loop's events.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <vector>
@@ -9,14 +9,15 @@
 
 namespace cupel::report {
 
-/// By number. Needs the candidates.
+/// The generations by number. `run` must already have its candidates.
 std::vector<RunGeneration> GenerationsOf(const Run& run, const std::vector<archive::Event>& events);
 
-/// Who proposed and which hints were given, best earners first. Need the candidates.
-std::vector<RunEarner> ModelsOf(const Run& run, const std::vector<archive::Event>& events);
-std::vector<RunEarner> HintsOf(const Run& run, const std::vector<archive::Event>& events);
+/// The models that proposed and the hints that were given, the most successful first. `run` must
+/// already have its candidates.
+std::vector<RunContributor> ModelsOf(const Run& run, const std::vector<archive::Event>& events);
+std::vector<RunContributor> HintsOf(const Run& run, const std::vector<archive::Event>& events);
 
-/// Answers that no candidate could be made of.
+/// Answers from which no candidate could be made.
 std::vector<RunUnusable> UnusableOf(const std::vector<archive::Event>& events);
 
 }  // namespace cupel::report

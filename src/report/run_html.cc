@@ -18,13 +18,13 @@
 namespace cupel::report {
 namespace {
 
-/// Texts of a page, each once: prompts share most of theirs.
+/// The texts of a page. Each is stored once, since prompts share most of their texts.
 class TextPool {
  public:
   explicit TextPool(const RunPageLimits& limits)
       : text_bytes_(limits.text_bytes), left_(limits.all_bytes) {}
 
-  /// Its number, or null when there is no more room.
+  /// The text's number, or null if there is no space left.
   Json Add(const std::string& text) {
     std::string shown = Bounded(text, text_bytes_);
     const auto known = numbers_.find(shown);
@@ -49,7 +49,8 @@ class TextPool {
   std::unordered_map<std::string, size_t> numbers_;
 };
 
-/// 0 first: the best's line, those that were the best, the accepted, the others.
+/// The priority of a candidate; 0 comes first. The order: the best's lineage, former bests,
+/// accepted candidates, others.
 int Rank(const Run& run, const RunCandidate& candidate) {
   if (std::find(run.lineage.begin(), run.lineage.end(), candidate.id) != run.lineage.end()) {
     return 0;
@@ -71,7 +72,7 @@ std::set<int64_t> Chosen(const Run& run, size_t most) {
   return ids;
 }
 
-/// The document's candidates that are shown, with their thoughts and sources.
+/// The shown candidates of the document, with their thoughts and sources.
 Result<Json> CandidatesJson(const Run& run, const Json& documented, const std::set<int64_t>& ids,
                             const archive::Archive& archive, TextPool& pool) {
   Json shown = Json::array();
@@ -83,7 +84,7 @@ Result<Json> CandidatesJson(const Run& run, const Json& documented, const std::s
     json["source"] = pool.Add(source);
     if (!candidate.thought.empty()) json["thought"] = pool.Add(candidate.thought);
     for (const RunStage& stage : candidate.stages) {
-      if (!stage.told.empty()) json["told"] = pool.Add(stage.told);
+      if (!stage.feedback.empty()) json["told"] = pool.Add(stage.feedback);
     }
     shown.push_back(std::move(json));
   }
@@ -122,7 +123,8 @@ Json ExchangeJson(const archive::Exchange& exchange, const RunCandidate* candida
   return json;
 }
 
-/// In the order in which they were asked. Room goes to those of the better candidates first.
+/// The exchanges in the order in which they were asked. If there are too many, those of the better
+/// candidates have priority.
 Json ExchangesJson(const Run& run, const std::vector<archive::Exchange>& exchanges, size_t most,
                    TextPool& pool) {
   std::vector<std::pair<int, size_t>> order;
@@ -148,7 +150,7 @@ Result<std::string> RunHtml(const Run& run, const archive::Archive& archive,
   TRY_ASSIGN(const auto exchanges, archive.Exchanges());
   TextPool pool(limits);
   Json data = RunDocument(run);
-  data["seed"] = std::to_string(run.info.seed);  // JavaScript's numbers have 53 bits
+  data["seed"] = std::to_string(run.info.seed);  // numbers in JavaScript only have 53 bits
   data["unit"] = run.kind.unit;
   data["of_one_call"] = run.kind.of_one_call;
   const std::set<int64_t> ids = Chosen(run, limits.candidates);

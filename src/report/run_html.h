@@ -1,5 +1,5 @@
-// A run as one self-contained HTML page: its lineage, its progress, every candidate with source,
-// thought, questions and reasons, the winner and its evidence, and what it all cost.
+// Writes a run as one self-contained HTML page: its lineage and progress, every candidate with
+// source, thought, questions and reasons, the winner with its evidence, and the cost.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,16 +12,16 @@
 
 namespace cupel::report {
 
-/// What a page holds at most: a phone must be able to open it. What is left out is said on the page
-/// and stays in the archive; the best's line comes first.
+/// Limits the size of a page, so that a phone can open it. The page states what was left out, which
+/// is still in the archive. The best's lineage has priority.
 struct RunPageLimits {
   size_t candidates = 1000;
   size_t exchanges = 5000;
   size_t text_bytes = 256u << 10;  // of one source, prompt or answer
-  size_t all_bytes = 24u << 20;    // of all of them, each counted once
+  size_t all_bytes = 24u << 20;    // of all texts, each counted once
 };
 
-/// `run` was read from `archive`.
+/// `run` must have been read from `archive`.
 Result<std::string> RunHtml(const Run& run, const archive::Archive& archive,
                             const RunPageLimits& limits = {});
 

@@ -32,7 +32,7 @@ class RunHtmlTest : public testing::Test {
   report::Run run_;
 };
 
-TEST_F(RunHtmlTest, HoldsSourcesThoughtsPromptsAndAnswersAsDataAlone) {
+TEST_F(RunHtmlTest, EmbedsUntrustedTextsOnlyAsData) {
   const std::string html = *RunHtml(run_, archive_);
   EXPECT_THAT(html, Not(HasSubstr("<img")));
   EXPECT_THAT(html, Not(HasSubstr("document.title='pwned'</script>")));
@@ -49,7 +49,7 @@ TEST_F(RunHtmlTest, HoldsSourcesThoughtsPromptsAndAnswersAsDataAlone) {
   EXPECT_EQ(data["left_out"]["texts"], 0);
 }
 
-TEST_F(RunHtmlTest, KeepsTheBestsLineWhereThereIsNoRoomForAll) {
+TEST_F(RunHtmlTest, KeepsTheBestsLineageIfThereAreTooManyCandidates) {
   RunPageLimits limits;
   limits.candidates = 8;
   limits.exchanges = 3;
@@ -63,7 +63,7 @@ TEST_F(RunHtmlTest, KeepsTheBestsLineWhereThereIsNoRoomForAll) {
   EXPECT_EQ(data["left_out"]["exchanges"], 81 - 3);
 }
 
-TEST_F(RunHtmlTest, LeavesOutAndCutsLongTexts) {
+TEST_F(RunHtmlTest, CutsAndLeavesOutLongTexts) {
   RunPageLimits limits;
   limits.text_bytes = 40;
   limits.all_bytes = 100;

@@ -33,7 +33,7 @@ void Count(const archive::Exchange& exchange, RunQuestions& row) {
   row.seconds += exchange.end->seconds;
 }
 
-/// Seconds until `until_ms` in which the run was driven, by the times of what it wrote.
+/// Seconds until `until_ms` in which a process worked on the run, from the times of its records.
 double DrivenSeconds(int64_t until_ms, const Run& run,
                      const std::vector<archive::Exchange>& exchanges,
                      const std::vector<archive::Event>& events) {
@@ -53,7 +53,7 @@ double DrivenSeconds(int64_t until_ms, const Run& run,
   int64_t driven = until_ms - run.info.created_ms;
   for (const int64_t again : resumed) {
     if (again > until_ms) continue;
-    // The last sign before; what was written in the same millisecond came after.
+    // The last record before it. A record of the same millisecond was written after resuming.
     const auto after = std::lower_bound(signs.begin(), signs.end(), again);
     if (after != signs.begin()) driven -= again - *std::prev(after);
   }
@@ -77,7 +77,7 @@ std::vector<RunQuestions> QuestionsOf(const std::vector<archive::Exchange>& exch
     RunQuestions& row = rows[place->second];
     Count(exchange, row);
     const RunCandidate* candidate = run.CandidateOf(exchange);
-    // Retries and further turns lead to the same candidate.
+    // Retries and further turns belong to the same candidate, which is counted once.
     if (candidate == nullptr || !counted.insert({place->second, candidate->id}).second) continue;
     ++row.candidates;
     row.accepted += candidate->accepted();

@@ -1,4 +1,4 @@
-// What a run spent: questions to models by role, and how far it had got at a moment.
+// What a run spent: questions to models by role, and the total until a point in time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,13 +9,12 @@
 
 namespace cupel::report {
 
-/// By role and model, in order of appearance. Needs the candidates. Questions without an end count
-/// at their worst.
+/// By role and model, in order of appearance. `run` must already have its candidates. Questions
+/// without an end count with their largest cost.
 std::vector<RunQuestions> QuestionsOf(const std::vector<archive::Exchange>& exchanges,
                                       const Run& run);
 
-/// Everything until `until_ms`. Time in which nobody drove the run, from its last sign of life to
-/// each "resumed", does not count.
+/// The total until `until_ms`. Interruptions, from the last record to each "resumed", do not count.
 RunSpent SpentUntil(int64_t until_ms, const Run& run,
                     const std::vector<archive::Exchange>& exchanges,
                     const std::vector<archive::Event>& events);

@@ -10,7 +10,7 @@
 namespace cupel::report {
 namespace {
 
-constexpr size_t kMostReasons = 20, kMostVotes = 32, kMaxToldBytes = 64u << 10;
+constexpr size_t kMostReasons = 20, kMostVotes = 32, kMaxFeedbackBytes = 64u << 10;
 
 std::vector<RunVote> VotesFrom(const Json& detail) {
   std::vector<RunVote> votes;
@@ -24,7 +24,7 @@ std::vector<RunVote> VotesFrom(const Json& detail) {
   return votes;
 }
 
-/// "memory (model): reason, at `line`" of each vote against.
+/// The aspect, reason and line of each vote against the candidate.
 std::vector<RunReason> Objections(const RunStage& stage, std::optional<double> score) {
   std::vector<RunReason> reasons;
   for (const RunVote& vote : stage.votes) {
@@ -37,8 +37,8 @@ std::vector<RunReason> Objections(const RunStage& stage, std::optional<double> s
   return reasons;
 }
 
-/// Why a stage was not passed, by the members that its kind of stage has.
-std::vector<RunReason> WhyNot(const RunStage& stage, const Json& detail) {
+/// Why a stage was not passed, from the members that this kind of stage records.
+std::vector<RunReason> FailureReasons(const RunStage& stage, const Json& detail) {
   std::vector<RunReason> reasons = ReasonsFrom(ListAt(detail, "reasons"));
   if (!reasons.empty()) return reasons;
   const Json& refused = ObjectAt(detail, "refused");
@@ -59,8 +59,8 @@ std::vector<RunReason> WhyNot(const RunStage& stage, const Json& detail) {
   }
   const auto rank = IntAt(detail, "rank"), places = IntAt(detail, "places");
   if (rank && places) {
-    return {
-        {stage.name, fmt::format("number {} for {} places before the judge", *rank, *places), ""}};
+    return {{stage.name,
+             fmt::format("rank {}, but only {} candidates go to the judge", *rank, *places), ""}};
   }
   reasons = Objections(stage, NumberAt(detail, "score"));
   if (reasons.empty()) {
@@ -86,7 +86,7 @@ std::string NoteOf(const Json& detail) {
   return note;
 }
 
-/// Stages that are known, in the order of the way; others come after them.
+/// The known stages in their order. Others come after them.
 constexpr const char* kOrder[] = {"novelty", "build", "review", "selection", "judge", "measure"};
 
 bool OnEngine(const std::string& stage) { return stage == "judge" || stage == "measure"; }
@@ -123,14 +123,14 @@ RunStage StageFrom(const archive::Stage& stage) {
   read.seconds = stage.seconds;
   read.votes = VotesFrom(detail);
   read.note = NoteOf(detail);
-  if (!stage.passed) read.reasons = WhyNot(read, detail);
-  read.told = TextAt(detail, stage.passed ? "feedback" : "lessons", kMaxToldBytes);
+  if (!stage.passed) read.reasons = FailureReasons(read, detail);
+  read.feedback = TextAt(detail, stage.passed ? "feedback" : "lessons", kMaxFeedbackBytes);
   return read;
 }
 
 namespace {
 
-/// Building and judging, as a verdict tells.
+/// The stages "build" and "judge", derived from a verdict.
 std::vector<RunStage> StagesOfVerdict(const Json& verdict, bool accepted) {
   const Json& settings = ListAt(verdict, "settings");
   const Json& timing = ObjectAt(verdict, "timing");
@@ -154,12 +154,13 @@ std::vector<RunStage> StagesOfVerdict(const Json& verdict, bool accepted) {
 }  // namespace
 
 void PlaceVerdict(const Json& verdict, bool accepted, std::vector<RunStage>& stages) {
-  std::vector<RunStage> told = StagesOfVerdict(verdict, accepted);
+  std::vector<RunStage> of_verdict = StagesOfVerdict(verdict, accepted);
   if (stages.empty()) {
-    stages = std::move(told);
+    stages = std::move(of_verdict);
     return;
   }
-  if (stages.back().passed || stages.back().name != "judge" || told.back().name != "build") return;
+  if (stages.back().passed || stages.back().name != "judge" || of_verdict.back().name != "build")
+    return;
   RunStage judge = std::move(stages.back());
   stages.pop_back();
   if (stages.empty() || stages.back().name != "build") {
@@ -169,7 +170,7 @@ void PlaceVerdict(const Json& verdict, bool accepted, std::vector<RunStage>& sta
   }
   stages.back().passed = false;
   stages.back().reasons = std::move(judge.reasons);
-  stages.back().told = std::move(judge.told);
+  stages.back().feedback = std::move(judge.feedback);
 }
 
 std::vector<RunCascade> CascadeOf(const std::vector<RunCandidate>& candidates) {
@@ -187,7 +188,7 @@ std::vector<RunCascade> CascadeOf(const std::vector<RunCandidate>& candidates) {
       ++row->in;
       row->passed += stage.passed;
       row->seconds += stage.seconds;
-      // Something went on with it although this stage had said no.
+      // The candidate was judged although it failed at this stage.
       if (stage.passed || i + 1 == candidate.stages.size() || !candidate.judged) continue;
       ++row->judged_anyway;
       row->good += candidate.accepted();

@@ -1,4 +1,4 @@
-// What the stages of the way made of a candidate, from the archive's records and its verdict.
+// The stages of a candidate, from the archive's records and its verdict.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,14 +12,15 @@ namespace cupel::report {
 
 RunStage StageFrom(const archive::Stage& stage);
 
-/// What a cupel.verdict/1 adds to the stages of its candidate. Where none were recorded: building
-/// and judging. Where the judge is recorded to have refused what did not compile: it fell at build.
+/// Completes the stages of a candidate from its cupel.verdict/1. If no stages were recorded, adds
+/// building and judging. If the judge rejected a kernel that did not compile, the stage that failed
+/// becomes the build.
 void PlaceVerdict(const Json& verdict, bool accepted, std::vector<RunStage>& stages);
 
-/// Objects of code, message and where; the first 20.
+/// The first 20 objects with code, message and where.
 std::vector<RunReason> ReasonsFrom(const Json& list);
 
-/// Of all stages that any candidate went through, in the order of the way.
+/// All stages that any candidate went through, in order.
 std::vector<RunCascade> CascadeOf(const std::vector<RunCandidate>& candidates);
 
 }  // namespace cupel::report

@@ -1,4 +1,4 @@
-// What a report says of a run is what its archive holds. SPDX-License-Identifier: Apache-2.0
+// Reports of a run match its archive. SPDX-License-Identifier: Apache-2.0
 #include "report/run.h"
 
 #include <gmock/gmock.h>
@@ -38,11 +38,11 @@ const RunCascade& StageOf(const report::Run& run, const std::string& name) {
   return run.cascade.front();
 }
 
-TEST_F(RunTest, EveryCandidateSaysWhereItFellAndWhy) {
+TEST_F(RunTest, EveryCandidateHasItsFailedStageAndReason) {
   const report::Run run = Read();
   ASSERT_EQ(run.candidates.size(), 41u);
   const auto of = [&](int j) -> const RunCandidate& { return run.candidates[1 + 8 + j]; };
-  EXPECT_EQ(of(0).outcome, "accepted");  // until a later one was better
+  EXPECT_EQ(of(0).outcome, "accepted");  // no longer the best: a later one was better
   EXPECT_TRUE(of(0).new_best);
   EXPECT_EQ(of(0).fell_at, "");
   EXPECT_EQ(of(2).outcome, "dropped");
@@ -51,7 +51,7 @@ TEST_F(RunTest, EveryCandidateSaysWhereItFellAndWhy) {
   EXPECT_EQ(of(3).outcome, "rejected");
   EXPECT_EQ(of(3).fell_at, "build");
   EXPECT_EQ(of(3).reasons[0].code, "build_failed");
-  EXPECT_EQ(of(3).stages.back().told, "a ';' is missing");
+  EXPECT_EQ(of(3).stages.back().feedback, "a ';' is missing");
   EXPECT_EQ(of(4).fell_at, "review");
   EXPECT_THAT(of(4).reasons[0].message, StartsWith("memory: reads beyond"));
   EXPECT_EQ(of(4).reasons[0].where, "int line_3 = 0;");
@@ -64,7 +64,7 @@ TEST_F(RunTest, EveryCandidateSaysWhereItFellAndWhy) {
   EXPECT_THAT(of(0).hints, ElementsAre("3"));
 }
 
-TEST_F(RunTest, TheBestIsToldWithItsGainEvidenceAndProfile) {
+TEST_F(RunTest, ReportsTheBestWithGainEvidenceAndProfile) {
   const report::Run run = Read();
   EXPECT_EQ(run.best, 1 + 4 * 8 + 1);
   EXPECT_THAT(run.lineage, ElementsAre(1, 2, 10, 18, 26, 34));
@@ -77,27 +77,27 @@ TEST_F(RunTest, TheBestIsToldWithItsGainEvidenceAndProfile) {
   EXPECT_EQ(run.profile["start"]["resources"][0]["registers"], 22);
 }
 
-TEST_F(RunTest, TheCascadeCountsWhoFellWhatItSavedAndWhatItLost) {
+TEST_F(RunTest, CascadeCountsFailuresSavingsAndLosses) {
   const report::Run run = Read();
   std::vector<std::string> order;
   for (const RunCascade& row : run.cascade) order.push_back(row.stage);
   EXPECT_THAT(order, ElementsAre("novelty", "build", "review", "judge", "measure"));
   EXPECT_EQ(StageOf(run, "novelty").in, 40);
   EXPECT_EQ(StageOf(run, "novelty").fell(), 5);
-  // The start was judged, too, but recorded no stages: its verdict tells of two.
+  // The start was judged too. It recorded no stages, so two are derived from its verdict.
   EXPECT_EQ(StageOf(run, "judge").in, 1 + 5 * 5);
   const RunCascade& review = StageOf(run, "review");
   EXPECT_EQ(review.in, 30);
   EXPECT_EQ(review.fell(), 6);
   EXPECT_EQ(review.judged_anyway, 1);
   EXPECT_EQ(review.good, 1);
-  // 25 candidates were judged in 4 s each (and the start in 0.25 s), 15 measured in 2 s each; 24
-  // had passed the review, and 5 never came to the engine.
+  // 25 candidates were judged in 4 s each (and the start in 0.25 s), 15 measured in 2 s each. 24
+  // had passed the review, and 5 never reached the engine.
   EXPECT_NEAR(*review.saved_seconds, 5 * (25 * 4 + 0.25 + 15 * 2) / 24, 1e-6);
   EXPECT_FALSE(StageOf(run, "measure").saved_seconds);
 }
 
-TEST_F(RunTest, QuestionsAreSummedByRoleAndModel) {
+TEST_F(RunTest, SumsQuestionsByRoleAndModel) {
   const report::Run run = Read();
   ASSERT_FALSE(run.questions.empty());
   const RunQuestions& first = run.questions[0];
@@ -115,13 +115,13 @@ TEST_F(RunTest, QuestionsAreSummedByRoleAndModel) {
   }
   EXPECT_EQ(asked, 40 + 30 + 5 + 5 + 1);
   EXPECT_EQ(failed, 1);
-  EXPECT_EQ(tokens, 80 * 1200 + 5000);  // what was cut off counts at its worst
+  EXPECT_EQ(tokens, 80 * 1200 + 5000);  // an interrupted question counts with its largest cost
   EXPECT_EQ(run.spent.tokens, tokens);
   ASSERT_TRUE(run.to_best);
   EXPECT_LE(run.to_best->tokens, run.spent.tokens);
 }
 
-TEST_F(RunTest, GenerationsModelsAndHintsTellWhatTheyEarned) {
+TEST_F(RunTest, ReportsResultsOfGenerationsModelsAndHints) {
   const report::Run run = Read();
   ASSERT_EQ(run.generations.size(), 6u);
   EXPECT_EQ(run.generations[3].candidates, 8);
@@ -132,7 +132,7 @@ TEST_F(RunTest, GenerationsModelsAndHintsTellWhatTheyEarned) {
   ASSERT_EQ(run.models.size(), 2u);
   EXPECT_EQ(run.models[0].name, "mock:a");
   EXPECT_EQ(run.models[0].new_bests, 5);
-  EXPECT_EQ(run.models[0].asked, 20);  // as the last generation had it
+  EXPECT_EQ(run.models[0].asked, 20);  // the value of the last generation
   EXPECT_EQ(run.models[1].accepted, 5);
   EXPECT_EQ(run.hints[0].name, "3");
   EXPECT_EQ(run.hints[0].rewarded, 1.5);
@@ -140,7 +140,7 @@ TEST_F(RunTest, GenerationsModelsAndHintsTellWhatTheyEarned) {
   EXPECT_EQ(run.unusable.size(), 5u);
 }
 
-TEST_F(RunTest, TimeInWhichNobodyDroveTheRunDoesNotCount) {
+TEST_F(RunTest, InterruptionsDoNotCountAsTime) {
   report::Run run;
   run.info.created_ms = 1000;
   archive::Archive archive = Make();
@@ -155,7 +155,7 @@ TEST_F(RunTest, TimeInWhichNobodyDroveTheRunDoesNotCount) {
   EXPECT_DOUBLE_EQ(SpentUntil(91000, run, {}, events).seconds, 3);
 }
 
-TEST_F(RunTest, ARunOfTheTunerAloneGivesAReport) {
+TEST_F(RunTest, ReportsRunWithOnlyTheTuner) {
   TestRunOptions options;
   options.models = false;
   const report::Run run = Read(options);
@@ -170,7 +170,7 @@ TEST_F(RunTest, ARunOfTheTunerAloneGivesAReport) {
   EXPECT_THAT(text, Not(HasSubstr("Questions to models")));
 }
 
-TEST_F(RunTest, WhatIsMalformedInAnArchiveIsNotShown) {
+TEST_F(RunTest, IgnoresMalformedJsonInTheArchive) {
   archive::Archive archive = Make();
   const auto add = [&](const std::string& source, const std::string& meta) {
     archive::NewCandidate candidate;
@@ -202,12 +202,12 @@ TEST_F(RunTest, WhatIsMalformedInAnArchiveIsNotShown) {
   EXPECT_EQ(run->generations.front().generation, 0);
 }
 
-TEST_F(RunTest, AStageTellsWhyInItsOwnTerms) {
+TEST_F(RunTest, DerivesReasonsFromEachKindOfStage) {
   const auto why = [](const char* name, const char* detail) {
     return StageFrom({1, name, false, detail, 1}).reasons.at(0).message;
   };
   EXPECT_EQ(why("selection", R"({"score": 0.6, "rank": 6, "places": 4})"),
-            "number 6 for 4 places before the judge");
+            "rank 6, but only 4 candidates go to the judge");
   EXPECT_EQ(why("build", R"({"reason": "expected ';'"})"), "expected ';'");
   EXPECT_EQ(why("review", R"({"score": 0.31})"), "the reviewers' score is 0.31");
   EXPECT_EQ(why("measure", R"({"ratio": 1.02, "refused": false})"), "not better: ratio 1.020");
@@ -215,10 +215,10 @@ TEST_F(RunTest, AStageTellsWhyInItsOwnTerms) {
             "its clocks lie");
   const RunStage fine = StageFrom({1, "judge", true, R"({"feedback": "fast"})", 1});
   EXPECT_TRUE(fine.reasons.empty());
-  EXPECT_EQ(fine.told, "fast");
+  EXPECT_EQ(fine.feedback, "fast");
 }
 
-TEST_F(RunTest, TextForTheTerminalIsShortAndHarmless) {
+TEST_F(RunTest, TextIsShortAndWithoutControlCharacters) {
   const std::string text = RunText(Read(), "runs/x", "best.cu");
   EXPECT_THAT(text, HasSubstr("41 candidates"));
   EXPECT_THAT(text, HasSubstr("10 dropped before the judge"));
@@ -229,7 +229,7 @@ TEST_F(RunTest, TextForTheTerminalIsShortAndHarmless) {
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
 
-TEST_F(RunTest, TheDocumentHoldsTheSameFacts) {
+TEST_F(RunTest, DocumentMatchesTheRun) {
   const Json json = RunDocument(Read());
   EXPECT_EQ(json["schema"], "cupel.run/1");
   EXPECT_EQ(json["counts"]["dropped"], 10);
@@ -243,7 +243,7 @@ TEST_F(RunTest, TheDocumentHoldsTheSameFacts) {
   EXPECT_THAT(json["config"]["start"].get<std::string>(), StartsWith("sha256 "));
 }
 
-TEST_F(RunTest, AnEmptyRunIsReportedToo) {
+TEST_F(RunTest, ReportsAnEmptyRun) {
   archive::NewRun fresh;
   fresh.id = "run";
   fresh.task = "t";

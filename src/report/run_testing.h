@@ -1,5 +1,5 @@
-// A run made by hand, for tests: 41 candidates in six generations, of every outcome, with questions
-// to models, votes, costs and texts that mean harm. SPDX-License-Identifier: Apache-2.0
+// A generated run for tests: 41 candidates in six generations, with every outcome, questions to
+// models, votes, costs and hostile texts. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <fmt/format.h>
@@ -20,15 +20,15 @@ inline constexpr const char* kHostile =
 struct TestRunOptions {
   uint64_t seed = 7;
   bool review = true;   // a setting of the configuration
-  double step = 0.8;    // the best's value from one generation to the next
-  int generations = 5;  // after the start, of eight candidates each
-  bool models = true;   // false: a run of the tuner alone, which records no stages
+  double step = 0.8;    // the factor of the best's value from one generation to the next
+  int generations = 5;  // after the start, with eight candidates each
+  bool models = true;   // false: a run with only the tuner, which records no stages
   std::string kind = "estimated_us";
 };
 
 namespace run_testing {
 
-/// Aborts where the archive refuses: a mistake of the test's.
+/// Aborts on an error, which is a bug of the test.
 inline void Must(const Status& status) { CHECK(status.has_value()); }
 template <typename T>
 T Must(Result<T> result) {
@@ -58,7 +58,7 @@ inline Json Verdict(const std::string& decision, const std::string& status, cons
                      {"established", {{"shadow_inputs", 3}, {"exact_inputs", 2}}},
                      {"distributions", {{"tried", {"uniform", "planted"}}}},
                      {"counters", {{"estimated_us", 11.6}, {"launches", {launch}}}}};
-  // Without a status nothing was run.
+  // An empty status means that nothing was run.
   const Json settings = status.empty() ? Json::array() : Json::array({setting});
   return Json{{"schema", "cupel.verdict/1"},
               {"verdict", decision},
@@ -185,7 +185,8 @@ class Maker {
     Stage(id, "build", true, Json::object(), 1);
     const std::string asked = Hash(generation, j) + "r";
     if (options_.models) Ask("reviewer:memory", "mock:judge", asked, {});
-    const bool anyway = generation == 2 && j == 1;  // refused, judged all the same, and right
+    const bool anyway =
+        generation == 2 && j == 1;  // rejected by the review, but judged and accepted
     const bool fine = j != 4 && !anyway;
     Json opinion{{"aspect", "memory"},
                  {"model", "mock:judge"},
@@ -202,7 +203,7 @@ class Maker {
     if (!drop) Engine(id, j);
   }
 
-  /// It does not compile: its verdict says so.
+  /// A candidate that does not compile.
   void Broken(int64_t id) {
     const Json reasons = Json::array({Reason("build_failed")});
     Stage(id, "build", false, Json::object(), 1);
@@ -263,13 +264,13 @@ class Maker {
 
 }  // namespace run_testing
 
-/// In memory where there is such a place: an archive is synced hundreds of times.
+/// In memory if possible, because an archive is synced hundreds of times.
 inline os::TempDir TestFolder() {
   auto folder = os::TempDir::Create("/dev/shm");
   return folder ? *std::move(folder) : run_testing::Must(os::TempDir::Create());
 }
 
-/// In `file`, which must not exist. Aborts when it cannot be made.
+/// Creates the run in `file`, which must not exist. Aborts on an error.
 inline archive::Archive MakeTestRun(const std::filesystem::path& file,
                                     const TestRunOptions& options = {}) {
   archive::NewRun run;

@@ -31,12 +31,12 @@ std::string CountsText(const Run& run) {
   return text + "\n";
 }
 
-/// Why the starting kernel fell.
+/// Why the starting kernel was not accepted.
 std::string StartText(const RunCandidate& start) {
   if (start.outcome == "waiting") return "The starting kernel has not been judged yet.\n";
   std::string text =
       start.outcome == "dropped"
-          ? fmt::format("The starting kernel fell at {}:\n", Printable(start.fell_at))
+          ? fmt::format("The starting kernel failed at {}:\n", Printable(start.fell_at))
           : fmt::format("The starting kernel is {}:\n", Printable(start.outcome));
   for (const RunReason& reason : start.reasons) {
     text += fmt::format("  {}: {}{}{}\n", Printable(reason.code), Printable(reason.message),
@@ -64,7 +64,7 @@ std::string GainText(const Run& run) {
   const double best = run.Find(*run.best)->objective.value_or(0);
   const double gain = run.Gain().value_or(1);
   if (run.lineage.size() == 1) {
-    return fmt::format("Nothing gained: no variant is {} better than the start.\n",
+    return fmt::format("No gain: no variant is {} better than the start.\n",
                        run.kind.estimate() ? "estimated to be" : "measured to be");
   }
   if (!run.kind.estimate()) {
@@ -73,12 +73,12 @@ std::string GainText(const Run& run) {
   }
   return fmt::format(
       "Gained: {:.2f}x by the emulator's estimate ({:.3f} -> {:.3f} us); measure it on a GPU "
-      "before you believe it.\n",
+      "to confirm it.\n",
       gain, start, best);
 }
 
-/// Where candidates fell, and of what.
-std::string FallsText(const Run& run) {
+/// The stages at which candidates failed, with reasons.
+std::string StagesText(const Run& run) {
   std::map<std::pair<std::string, std::string>, int64_t> counts;
   for (const RunCandidate& candidate : run.candidates) {
     if (candidate.fell_at.empty()) continue;
@@ -88,7 +88,7 @@ std::string FallsText(const Run& run) {
   Table table({{"stage", Align::kLeft},
                {"in", Align::kRight},
                {"passed", Align::kRight},
-               {"fell", Align::kRight},
+               {"failed", Align::kRight},
                {"time", Align::kRight},
                {"reasons", Align::kLeft}});
   for (const RunCascade& row : run.cascade) {
@@ -126,11 +126,11 @@ std::string QuestionsText(const Run& run) {
                std::to_string(row.accepted)});
   }
   return "Questions to models:\n" + table.Render(kTextWidth + 20, "  ") +
-         fmt::format("  in all {} questions, {} tokens charged, {}\n", run.spent.questions,
+         fmt::format("  total: {} questions, {} tokens charged, {}\n", run.spent.questions,
                      run.spent.tokens, Dollars(run.spent.usd));
 }
 
-/// Where time went. Parts overlap: models answer while kernels compile and run.
+/// The time by part. Parts overlap: models answer while kernels compile and run.
 std::string TimeText(const Run& run) {
   std::string parts;
   const auto add = [&parts](const std::string& name, double seconds) {
@@ -143,7 +143,7 @@ std::string TimeText(const Run& run) {
   for (const RunCascade& row : run.cascade) add(row.stage, row.seconds);
   for (const archive::Cost& cost : run.other_costs) add(cost.kind, cost.seconds);
   std::string text = "Time: " + Duration(run.spent.seconds);
-  if (!parts.empty()) text += "; in parts that may overlap: " + parts;
+  if (!parts.empty()) text += "; by part, which may overlap: " + parts;
   return text + "\n";
 }
 
@@ -157,7 +157,7 @@ std::string Dollars(double usd) {
 std::string RunText(const Run& run, const std::string& folder, const std::string& best_file) {
   std::string text = CountsText(run);
   if (run.candidates.empty()) return text;
-  text += FallsText(run) + QuestionsText(run) + TimeText(run);
+  text += StagesText(run) + QuestionsText(run) + TimeText(run);
   const bool unfinished = run.counts.queued + run.counts.evaluating > 0;
   if (run.best && run.Find(*run.best) != nullptr) {
     text += LineageText(run);
@@ -166,7 +166,7 @@ std::string RunText(const Run& run, const std::string& folder, const std::string
     text += StartText(run.candidates.front());
   }
   if (unfinished) {
-    text += fmt::format("Not finished: go on with cupel optimize --resume {}\n", folder);
+    text += fmt::format("Not finished: resume with cupel optimize --resume {}\n", folder);
   }
   return text;
 }

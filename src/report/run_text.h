@@ -1,4 +1,4 @@
-// A run for terminals. SPDX-License-Identifier: Apache-2.0
+// Formats a run for the terminal. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace cupel::report {
 
-/// `folder` is where the run lives and where its best kernel is written, `best_file` its name.
+/// `folder` is the run's folder, in which its best kernel is written as `best_file`.
 std::string RunText(const Run& run, const std::string& folder, const std::string& best_file);
 
 /// "$1.23", "$0.0042"; "nothing" for zero.

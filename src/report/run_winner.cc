@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMostSettings = 200, kMostLaunches = 64, kMostKernels = 64, kMostTexts = 50;
 
-/// Copies a member that is a bounded scalar.
+/// Copies a scalar member; texts are cut to a maximal length.
 void Copy(const Json& from, const char* key, Json& to) {
   const auto it = from.find(key);
   if (it == from.end()) return;
@@ -22,7 +22,7 @@ void Copy(const Json& from, const char* key, Json& to) {
   }
 }
 
-/// "[5, 1, 1]" as it is, when it is that.
+/// Copies a member if it is a list of three integers, as [5, 1, 1].
 void CopyDims(const Json& from, const char* key, Json& to) {
   const Json& dims = ListAt(from, key);
   const bool numbers = std::all_of(dims.begin(), dims.end(),

@@ -1,4 +1,4 @@
-// What a stored verdict says about the winner of a run: the evidence, and the profile.
+// Reads the evidence and the profile of a run's winner from its stored verdict.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,11 +10,11 @@
 namespace cupel::report {
 
 /// Decision, settings, seeds, digest, what was not checked (docs/formats/run.md). `verdict` is a
-/// cupel.verdict/1 of any completeness.
+/// cupel.verdict/1; members may be missing.
 Json EvidenceOf(const archive::StoredVerdict& stored, const Json& verdict,
                 const std::vector<archive::Sample>& samples);
 
-/// Resources and counters of its launches.
+/// Resources, and counters of the launches.
 Json ProfileOf(const Json& verdict);
 
 }  // namespace cupel::report

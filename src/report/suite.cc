@@ -10,7 +10,7 @@
 namespace cupel::report {
 namespace {
 
-/// A time, a ratio, a share: what is not a finite number above zero is none.
+/// A time, a ratio or a share; nullopt if it is not a finite number above zero.
 std::optional<double> Positive(const Json& object, const char* key) {
   const auto value = NumberAt(object, key);
   return value && *value > 0 ? value : std::nullopt;
@@ -103,7 +103,7 @@ Result<Suite> ReadSuite(const Json& document, std::string_view what) {
     return Fail(newer ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument,
                 newer ? fmt::format("unsupported: {} is {}, this cupel reads {}", what, schema,
                                     kSuiteSchema)
-                      : fmt::format("{} is not the results of a suite ({})", what, kSuiteSchema),
+                      : fmt::format("{} does not contain suite results ({})", what, kSuiteSchema),
                 "name the folder of a run, or the results.json that cupel suite run wrote there");
   }
   Suite suite;

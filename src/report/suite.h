@@ -1,6 +1,5 @@
-// The results of a suite as data, read from their JSON form "cupel.suite/1"
-// (docs/formats/suite.md). The document is the one source: scores, tables, pages and comparisons
-// are all made of what is read here. SPDX-License-Identifier: Apache-2.0
+// The results of a suite as data, read from JSON "cupel.suite/1" (docs/formats/suite.md). Scores,
+// tables, pages and comparisons are all made from this. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <map>
@@ -16,7 +15,7 @@ namespace cupel::report {
 
 inline constexpr const char* kSuiteSchema = "cupel.suite/1";
 
-/// Measured on a GPU; microseconds.
+/// A time measured on a GPU, in microseconds.
 struct SuiteTime {
   stats::Interval us;           // of the median
   std::vector<double> samples;  // may be empty
@@ -24,14 +23,14 @@ struct SuiteTime {
 
 struct SuiteSetting {
   std::string id, kind, description, status;
-  std::string derived;                // sizes that cupel made of the task's first setting
-  std::string reduced;                // sizes that stand in for the task's own on the emulator
-  std::optional<double> over_limit;   // the largest error as a multiple of what is allowed
-  std::optional<double> estimate_us;  // the emulator's, never a measurement
+  std::string derived;                // sizes that cupel derived from the task's first setting
+  std::string reduced;                // sizes that replace the task's own on the emulator
+  std::optional<double> over_limit;   // the largest error as a multiple of the limit
+  std::optional<double> estimate_us;  // by the emulator, never measured
   std::optional<SuiteTime> time;
   std::map<std::string, SuiteTime> baselines;       // "eager", "compile"
-  std::map<std::string, stats::Interval> speedups;  // over these: above 1 is faster
-  std::optional<double> roofline;                   // share of the fastest that the GPU could be
+  std::map<std::string, stats::Interval> speedups;  // over the baselines: above 1 is faster
+  std::optional<double> roofline;                   // share of the GPU's best possible speed
 
   bool passed() const { return status == "passed"; }
 };
@@ -40,8 +39,8 @@ struct SuiteSetting {
 struct SuiteResult {
   std::string id, task, direction, kernel;
   std::string decision;        // a verdict's, or "pending"
-  bool is_unfinished = false;  // judged, and not timed everywhere yet
-  std::string code, reason;    // the first reason why not accepted
+  bool is_unfinished = false;  // judged, but some settings are not timed yet
+  std::string code, reason;    // the first reason why it was not accepted
   std::string task_sha256, source_sha256;
   std::vector<SuiteSetting> settings;
   std::optional<double> build_seconds;
@@ -49,7 +48,7 @@ struct SuiteResult {
   bool accepted() const { return decision == "accepted"; }
 };
 
-/// What a kernel can be written for: a task's direction.
+/// A task and its direction, for which kernels are written.
 using Problem = std::pair<std::string, std::string>;
 
 struct Suite {
@@ -61,19 +60,20 @@ struct Suite {
   bool estimates() const { return engine == "emu"; }
 };
 
-/// Baselines that kernels are held against, in the order in which they are shown.
+/// Baselines with which kernels are compared, in display order.
 inline constexpr const char* kBaselines[] = {"eager", "compile"};
 
-/// Errors: kInvalidArgument (no such document), kUnsupported (a newer schema).
+/// `what` names the document in errors. Errors: kInvalidArgument (not such a document),
+/// kUnsupported (a newer schema).
 Result<Suite> ReadSuite(const Json& document, std::string_view what);
 
-/// Those by which a kernel's speed is told: the task's multi settings, else its single one, else
-/// all that it lists. The single one is mostly among the multi ones; held-out sizes are odd on
-/// purpose.
+/// The settings that define a kernel's speed: the task's multi settings; without these its single
+/// one; without that all that it lists. The single one is usually among the multi ones. Held-out
+/// sizes are chosen to be odd.
 std::vector<const SuiteSetting*> SettingsOfSpeed(const SuiteResult& item);
-/// Over those that were passed and timed; nothing where there is none.
+/// The geometric mean over those settings that passed and were timed; nullopt if there are none.
 std::optional<double> MeanSpeedup(const SuiteResult& item, const std::string& baseline);
-/// Likewise of times, or of the emulator's estimates; microseconds.
+/// The same for times or the emulator's estimates, in microseconds.
 std::optional<double> MeanTime(const SuiteResult& item);
 
 }  // namespace cupel::report

@@ -13,11 +13,12 @@ namespace {
 
 constexpr double kAlpha = 0.01;
 constexpr double kConfidence = 0.99;
-/// Clocks, temperature and where code and data lie move a time by this much from run to run.
+/// Times vary this much between runs, due to clocks, temperature and the placement of code and
+/// data.
 constexpr double kLeastMargin = 0.02;
-/// Estimates are the same each time but for what they were sampled from.
+/// Estimates only vary with the sample of blocks.
 constexpr double kEstimateMargin = 0.01;
-/// Estimates follow the inputs: of other ones they move by some per cent.
+/// Estimates depend on the inputs: with other inputs they vary by some per cent.
 constexpr double kOtherInputsMargin = 0.05;
 
 const SuiteSetting* SettingOf(const SuiteResult& item, const std::string& id) {
@@ -31,7 +32,7 @@ bool Enough(const SuiteTime& a, const SuiteTime& b) {
   return a.samples.size() >= stats::kFewestUnpaired && b.samples.size() >= stats::kFewestUnpaired;
 }
 
-/// Calls `found` for every setting that both runs have, of items that both have.
+/// Calls `found` for every setting that both runs have, in items that both have.
 template <typename Found>
 void ForEachPair(const Suite& a, const std::map<std::string, const SuiteResult*>& others,
                  Found found) {
@@ -44,7 +45,7 @@ void ForEachPair(const Suite& a, const std::map<std::string, const SuiteResult*>
   }
 }
 
-/// By how much eager PyTorch and torch.compile moved; nothing is known of fewer than five.
+/// Measures by how much eager PyTorch and torch.compile changed between the runs.
 void MeasureDrift(const Suite& a, const std::map<std::string, const SuiteResult*>& others,
                   Comparison& comparison) {
   std::vector<double> moved;
@@ -61,8 +62,7 @@ void MeasureDrift(const Suite& a, const std::map<std::string, const SuiteResult*
   comparison.margin = std::max(kLeastMargin, comparison.baseline_drift);
 }
 
-/// Two one-sided tests, each against a time that is moved by the margin; the better one counts
-/// twice.
+/// Two one-sided tests, each against times scaled by the margin. The smaller p-value is doubled.
 struct Beyond {
   double p = 1;
   bool slower = false;
@@ -76,7 +76,7 @@ Beyond TestBeyond(const std::vector<double>& a, const std::vector<double>& b, do
   return {std::min(1.0, 2 * std::min(slower, faster)), slower < faster};
 }
 
-/// What a difference has to exceed.
+/// The margins that a difference must exceed.
 struct Margins {
   double times, estimates;
 };
@@ -90,8 +90,8 @@ void CompareEstimates(const SuiteSetting& a, const SuiteSetting& b, double margi
   if (ratio < 1 / (1 + margin)) change.change = Change::kFaster;
 }
 
-/// What can be told without knowing of other comparisons; the test's outcome goes to `p`, and is
-/// decided on later.
+/// Compares two settings as far as possible without the other comparisons. The test's p-value is
+/// stored in `change.p` and `beyond`; Decide uses it later.
 SettingChange CompareSetting(const SuiteSetting& a, const SuiteSetting* b, const Margins& margins,
                              Beyond& beyond) {
   SettingChange change;
@@ -100,12 +100,12 @@ SettingChange CompareSetting(const SuiteSetting& a, const SuiteSetting* b, const
     change.change = Change::kGone;
   } else if (a.description != b->description || a.reduced != b->reduced) {
     change.change = Change::kNotCompared;
-    change.note = "its sizes are others";
+    change.note = "different sizes";
   } else if (a.passed() != b->passed()) {
-    // The task's reference may fail where PyTorch is another; that is not the kernel's.
+    // The task's reference may fail with another PyTorch, which is not the kernel's fault.
     const std::string& failing = a.passed() ? b->status : a.status;
     const bool ours = failing == "no_reference" || failing == "cannot_judge";
-    change.change = ours ? Change::kNotCompared : a.passed() ? Change::kBroken : Change::kMended;
+    change.change = ours ? Change::kNotCompared : a.passed() ? Change::kBroken : Change::kFixed;
     change.note = fmt::format("{}, then {}", a.status, b->status);
   } else if (a.time && b->time && Enough(*a.time, *b->time)) {
     change.ratio = stats::UnpairedRatio(b->time->samples, a.time->samples, kConfidence);
@@ -115,13 +115,13 @@ SettingChange CompareSetting(const SuiteSetting& a, const SuiteSetting* b, const
     CompareEstimates(a, *b, margins.estimates, change);
   } else if (a.time.has_value() != b->time.has_value() || a.time) {
     change.change = Change::kNotCompared;
-    change.note = a.time && b->time ? "too few samples" : "timed in one of the runs alone";
+    change.note = a.time && b->time ? "too few samples" : "timed in only one of the runs";
   }
   return change;
 }
 
 Change Worst(const ItemChange& item) {
-  for (const Change change : {Change::kBroken, Change::kSlower, Change::kMended, Change::kFaster}) {
+  for (const Change change : {Change::kBroken, Change::kSlower, Change::kFixed, Change::kFaster}) {
     for (const SettingChange& setting : item.settings) {
       if (setting.change == change) return change;
     }
@@ -132,17 +132,17 @@ Change Worst(const ItemChange& item) {
   return any || item.settings.empty() ? Change::kSame : Change::kNotCompared;
 }
 
-/// Decisions before settings: of a kernel that is no longer right no time matters.
+/// Decisions come before settings: the times of a kernel that is no longer accepted do not matter.
 Change ByDecision(const SuiteResult& a, const SuiteResult& b) {
-  for (const char* none : {"pending", "error"}) {  // an error is cupel's: nothing is found
+  for (const char* none : {"pending", "error"}) {  // "error": cupel failed, so there is no result
     if (a.decision == none || b.decision == none) return Change::kNotCompared;
   }
   if (a.accepted() && !b.accepted()) return Change::kBroken;
-  if (!a.accepted() && b.accepted()) return Change::kMended;
+  if (!a.accepted() && b.accepted()) return Change::kFixed;
   return a.is_unfinished || b.is_unfinished ? Change::kNotCompared : Change::kSame;
 }
 
-/// A test that is still to be decided on.
+/// A test whose result Decide evaluates.
 struct Tested {
   size_t item, setting;
   Beyond beyond;
@@ -153,8 +153,7 @@ ItemChange CompareItem(const SuiteResult& a, const SuiteResult& b, const Margins
   ItemChange item{a.id,       a.task,     a.direction, a.kernel, ByDecision(a, b),
                   a.decision, b.decision, "",          {}};
   if (item.change == Change::kBroken) item.note = b.code + ": " + b.reason;
-  if (item.change == Change::kNotCompared)
-    item.note = "one of the runs has not judged or not timed it yet";
+  if (item.change == Change::kNotCompared) item.note = "not yet judged or timed in one of the runs";
   if (a.task_sha256 != b.task_sha256)
     item.note += (item.note.empty() ? "" : "; ") + std::string("the task has changed");
   if (item.change != Change::kSame || !a.accepted()) return item;
@@ -170,7 +169,7 @@ ItemChange CompareItem(const SuiteResult& a, const SuiteResult& b, const Margins
   return item;
 }
 
-/// Corrects for all tests at once, and says what remains.
+/// Corrects the p-values for the number of tests, and sets the significant changes.
 void Decide(const std::vector<Tested>& tested, Comparison& comparison) {
   std::vector<double> p;
   p.reserve(tested.size());
@@ -185,8 +184,8 @@ void Decide(const std::vector<Tested>& tested, Comparison& comparison) {
   comparison.tests = tested.size();
 }
 
-/// Of kernels that are compared: what one of the runs has not asked for says nothing, and is said.
-void RemarkSettings(Comparison& comparison) {
+/// Notes settings that only one of the runs has. They are not counted as changes.
+void AddSettingNotes(Comparison& comparison) {
   size_t gone = 0, added = 0;
   for (const ItemChange& item : comparison.items) {
     for (const SettingChange& setting : item.settings) {
@@ -196,12 +195,12 @@ void RemarkSettings(Comparison& comparison) {
   }
   if (gone + added == 0) return;
   comparison.notes.push_back(
-      fmt::format("of the settings of kernels that both runs have, {} are in the first run alone, "
-                  "{} in the second",
+      fmt::format("of the settings of kernels in both runs, {} are only in the first run, "
+                  "{} only in the second",
                   gone, added));
 }
 
-void Remark(const Suite& a, const Suite& b, Comparison& comparison) {
+void AddSuiteNotes(const Suite& a, const Suite& b, Comparison& comparison) {
   const auto differ = [&](const char* what, const std::string& before, const std::string& after) {
     if (before == after) return;
     comparison.notes.push_back(fmt::format("{}: {}, then {}", what, before, after));
@@ -211,8 +210,8 @@ void Remark(const Suite& a, const Suite& b, Comparison& comparison) {
   differ("cupel", a.cupel, b.cupel);
   if (a.estimates() && b.estimates() && a.seed != b.seed) {
     comparison.notes.push_back(fmt::format(
-        "the runs have other inputs (seed {}, then {}), which estimates follow: they differ where "
-        "it is by more than {} %",
+        "the runs have different inputs (seed {}, then {}), and estimates depend on inputs: only "
+        "differences above {} % are reported",
         a.seed, b.seed, kOtherInputsMargin * 100));
   }
   if (a.status != "finished") comparison.notes.push_back("the first run is not finished");
@@ -231,8 +230,8 @@ const char* Name(Change change) {
       return "slower";
     case Change::kBroken:
       return "broken";
-    case Change::kMended:
-      return "mended";
+    case Change::kFixed:
+      return "fixed";
     case Change::kNew:
       return "new";
     case Change::kGone:
@@ -289,8 +288,8 @@ Comparison Compare(const Suite& a, const Suite& b) {
   for (ItemChange& item : comparison.items) {
     if (item.change == Change::kSame) item.change = Worst(item);
   }
-  Remark(a, b, comparison);
-  RemarkSettings(comparison);
+  AddSuiteNotes(a, b, comparison);
+  AddSettingNotes(comparison);
   return comparison;
 }
 

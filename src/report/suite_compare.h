@@ -1,20 +1,20 @@
-// What became of a suite from one run to another: faster, slower, broken, mended. Times were not
-// taken side by side, so two things must hold before a difference is claimed: that it is larger
-// than what PyTorch itself, which is the same in both runs, moved by, and that it would survive a
-// Mann-Whitney test among all the others (Holm). SPDX-License-Identifier: Apache-2.0
+// Compares two runs of a suite: faster, slower, broken, fixed. The runs were not timed together, so
+// a difference must meet two conditions. It must be larger than the change of PyTorch itself, which
+// is the same in both runs. And it must be significant in a Mann-Whitney test with Holm's
+// correction for all comparisons. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "report/suite.h"
 
 namespace cupel::report {
 
-enum class Change { kSame, kFaster, kSlower, kBroken, kMended, kNew, kGone, kNotCompared };
+enum class Change { kSame, kFaster, kSlower, kBroken, kFixed, kNew, kGone, kNotCompared };
 const char* Name(Change change);  // "no difference", "faster", …, "not compared"
 
 struct SettingChange {
   std::string id;
   Change change = Change::kSame;
-  bool estimate = false;                 // the ratio is that of two estimates of the emulator
+  bool estimate = false;                 // the ratio is of two estimates by the emulator
   std::optional<stats::Interval> ratio;  // time in B over time in A
   std::optional<double> p;               // of "not beyond the margin", adjusted for all comparisons
   std::string note;
@@ -22,22 +22,22 @@ struct SettingChange {
 
 struct ItemChange {
   std::string id, task, direction, kernel;
-  Change change = Change::kSame;  // broken before slower before faster, of its settings too
-  std::string before, after;      // decisions; empty where there is none
-  std::string note;               // why it broke; what else is different
+  Change change = Change::kSame;  // of its decision; if that is the same, the worst of its settings
+  std::string before, after;      // decisions; empty if there is none
+  std::string note;               // why it broke, or other differences
   std::vector<SettingChange> settings;
 };
 
 struct Comparison {
   std::vector<ItemChange> items;
-  double margin = 0;          // relative; smaller changes are not told
-  size_t baseline_pairs = 0;  // settings at which PyTorch was timed in both runs
-  double baseline_drift = 0;  // by how much it moved at nineteen of twenty of them
-  size_t tests = 0;           // comparisons that the p-values are adjusted for
+  double margin = 0;          // relative; smaller changes are not reported
+  size_t baseline_pairs = 0;  // times of PyTorch that both runs have
+  double baseline_drift = 0;  // the 95 % quantile of their relative changes
+  size_t tests = 0;           // number of comparisons for which the p-values are adjusted
   std::vector<std::string> notes;
 
   size_t Count(Change change) const;
-  /// Something broke or got slower, or was accepted and is gone.
+  /// True if an item broke or became slower, or an accepted item is missing in the second run.
   bool worse() const;
 };
 

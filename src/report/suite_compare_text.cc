@@ -1,4 +1,4 @@
-// A comparison as JSON and as text. SPDX-License-Identifier: Apache-2.0
+// Writes a comparison as JSON and as text. SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace cupel::report {
 namespace {
 
 constexpr Change kChanges[] = {Change::kBroken,      Change::kSlower, Change::kFaster,
-                               Change::kMended,      Change::kNew,    Change::kGone,
+                               Change::kFixed,       Change::kNew,    Change::kGone,
                                Change::kNotCompared, Change::kSame};
 
 Json SettingJson(const SettingChange& setting) {
@@ -37,17 +37,17 @@ std::string RatioText(const SettingChange& setting) {
                      setting.ratio->high);
 }
 
-/// The settings that say what their item says; without any, one row for the item.
+/// Adds a row for each changed setting, or one row for the item if there are none.
 void AddRows(const ItemChange& item, Table& table) {
   const std::string change = Name(item.change);
-  bool told = false;
+  bool has_rows = false;
   for (const SettingChange& setting : item.settings) {
     if (setting.change == Change::kSame || setting.change == Change::kNotCompared) continue;
-    told = true;
+    has_rows = true;
     table.Add({Name(setting.change), item.task, item.direction, item.kernel, setting.id,
                RatioText(setting), setting.note.empty() ? item.note : setting.note});
   }
-  if (told) return;
+  if (has_rows) return;
   std::string note = item.note;
   if (note.empty() && item.before != item.after && !item.before.empty() && !item.after.empty()) {
     note = item.before + ", then " + item.after;
@@ -106,11 +106,11 @@ std::string CompareText(const Comparison& comparison, int width) {
   std::string text = table.empty() ? "" : table.Render(width);
   text += (counts.empty() ? "nothing to compare" : counts) + "\n";
   if (comparison.tests > 0) {
-    text += fmt::format("{} times compared; a change counts beyond {:.1f} %", comparison.tests,
+    text += fmt::format("{} times compared; changes above {:.1f} % are reported", comparison.tests,
                         100 * comparison.margin);
     text += comparison.baseline_pairs > 0
                 ? fmt::format(
-                      " (PyTorch itself moved by {:.1f} % between the runs), p < 0.01 by "
+                      " (PyTorch itself changed by {:.1f} % between the runs), p < 0.01 by "
                       "Mann-Whitney and Holm\n",
                       100 * comparison.baseline_drift)
                 : ", p < 0.01 by Mann-Whitney and Holm\n";
@@ -120,7 +120,7 @@ std::string CompareText(const Comparison& comparison, int width) {
         return std::any_of(item.settings.begin(), item.settings.end(),
                            [](const SettingChange& setting) { return setting.estimate; });
       });
-  if (estimates) text += "ratios of estimates are the emulator's: no measurements\n";
+  if (estimates) text += "ratios marked (estimates) are from the emulator, not measurements\n";
   for (const std::string& note : comparison.notes) text += "note: " + Printable(note) + "\n";
   return text;
 }

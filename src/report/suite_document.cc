@@ -15,7 +15,7 @@
 namespace cupel::report {
 namespace {
 
-/// Verdicts and measurements come from workers: what is not as expected is left out.
+/// Verdicts and measurements come from workers and may be malformed. Malformed members count as 0.
 double NumberOrZero(const Json& object, const char* key) {
   return NumberAt(object, key).value_or(0);
 }
@@ -32,7 +32,7 @@ Json Reason(const Json& reason, const std::string& where) {
       {"code", TextAt(reason, "code")}, {"message", TextAt(reason, "message")}, {"where", where}};
 }
 
-/// The kernel's own entry among the timings of a setting.
+/// The kernel's entry among the timings of a setting.
 const Json& KernelTiming(const Json& setting) {
   static const Json null;
   const Json& timings = ListAt(setting, "timings");
@@ -47,7 +47,7 @@ Json TimeJson(const Json& timing) {
   return {{"us", MemberAt(timing, "us")}, {"samples_us", ListAt(timing, "samples_us")}};
 }
 
-/// Time of the baseline over time of the kernel, from the comparison of samples taken side by side.
+/// Time of the baseline over time of the kernel, from samples that were measured together.
 Json Speedup(const Json& setting, const std::string& kernel, const std::string& baseline) {
   for (const Json& compared : ListAt(setting, "comparisons")) {
     const bool ours = TextAt(compared, "a") == kernel && TextAt(compared, "b") == baseline;
@@ -99,7 +99,7 @@ void AddTimes(const Json& timed, Json& setting) {
   if (!oddities.empty()) setting["oddities"] = std::move(oddities);
 }
 
-/// What the emulator counted, and what it makes of it.
+/// Adds the emulator's estimate and counters.
 void AddEstimate(const Json& judged, Json& setting) {
   const Json& counters = MemberAt(judged, "counters");
   const double us = NumberOrZero(counters, "estimated_us");
@@ -115,7 +115,8 @@ void AddEstimate(const Json& judged, Json& setting) {
   setting["work"] = {{"bytes", 32 * sectors}, {"floating_point_operations", flops}};
 }
 
-/// The larger of both shares; "inf" and "nan", which are texts, are larger than any number.
+/// The larger of the two shares. "inf" and "nan", which are strings, count as larger than any
+/// number.
 Json OverLimit(const Json& error) {
   for (const char* key : {"rms_over_limit", "max_over_limit"}) {
     if (MemberAt(error, key).is_string()) return MemberAt(error, key);
@@ -141,12 +142,12 @@ Json SettingJson(const Json& judged, const Json& bench, bool estimates) {
   return setting;
 }
 
-/// What it fails of at the settings where it was timed; each reason once.
+/// The reasons for which the kernel failed while it was timed.
 Json TimedReasons(const Json& bench) {
   Json reasons = Json::array();
   for (const Json& setting : ListAt(bench, "settings")) {
     const Json& refused = MemberAt(KernelTiming(setting), "refused");
-    // What cupel cannot time is no fault of the kernel's.
+    // If cupel cannot time the kernel, that is not the kernel's fault.
     if (!refused.is_object() || TextAt(refused, "code") == "unsupported") continue;
     reasons.push_back(Reason(refused, TextAt(setting, "id")));
   }
@@ -163,7 +164,7 @@ Json PendingJson(const archive::SuiteItem& item) {
           {"source_sha256", item.source_sha256}};
 }
 
-/// All different values of one member of the verdicts, as a text: "emu (h100)".
+/// The different values of one member of the verdicts, as a text: "emu (h100)".
 std::string Joined(const std::set<std::string>& values) {
   std::string joined;
   for (const std::string& value : values) joined += (joined.empty() ? "" : ", ") + value;
@@ -183,8 +184,8 @@ struct Gathered {
   }
 };
 
-/// An item that a run, stopped since or not, has judged and not timed everywhere. It gets no times
-/// yet: means over some settings would tell something else.
+/// An item that has been judged, but not timed at all settings. It gets no times yet, since means
+/// over some of the settings would not be comparable.
 Result<Json> UnfinishedJson(const archive::SuiteItem& item, const archive::SuiteVerdict& judged,
                             Gathered& all) {
   archive::SuiteOutcome outcome;
@@ -227,7 +228,7 @@ Status Gather(const archive::SuiteStore& store, const archive::SuiteItem& item, 
   return {};
 }
 
-/// Results are published; where folders lie on one's machine is nobody's business.
+/// Keeps only the last name of a path. Results are published and must not contain local paths.
 void LeaveNameOfPath(Json& member) {
   if (!member.is_string()) return;
   const std::filesystem::path path = member.get<std::string>();

@@ -75,7 +75,7 @@ archive::SuiteOutcome Outcome(const std::string& decision) {
   return outcome;
 }
 
-TEST(SuiteDocument, SpeedupsComeFromSamplesTakenSideBySide) {
+TEST(SuiteDocument, ComputesSpeedupsFromComparisons) {
   const Json item = SuiteItemJson(Item(), Outcome("accepted"), Verdict("accepted", "gpu"), Bench());
   const Json& setting = item["settings"][0];
   EXPECT_NEAR(setting["speedup"]["eager"]["estimate"].get<double>(), 4, 1e-12);
@@ -87,7 +87,7 @@ TEST(SuiteDocument, SpeedupsComeFromSamplesTakenSideBySide) {
   EXPECT_FALSE(setting.contains("estimate_us"));
 }
 
-TEST(SuiteDocument, OnTheEmulatorThereAreEstimatesAndNoSpeedups) {
+TEST(SuiteDocument, EmulatorGivesEstimatesAndNoSpeedups) {
   const Json item =
       SuiteItemJson(Item(), Outcome("accepted"), Verdict("accepted", "emu (h100)"), nullptr);
   const Json& setting = item["settings"][0];
@@ -97,14 +97,14 @@ TEST(SuiteDocument, OnTheEmulatorThereAreEstimatesAndNoSpeedups) {
   EXPECT_FALSE(setting.contains("speedup"));
 }
 
-TEST(SuiteDocument, AnInfiniteErrorIsNotNone) {
+TEST(SuiteDocument, KeepsInfiniteError) {
   Json verdict = Verdict("rejected", "emu (h100)");
   verdict["settings"][0]["largest_error"]["max_over_limit"] = "inf";
   const Json item = SuiteItemJson(Item(), Outcome("rejected"), verdict, nullptr);
   EXPECT_EQ(item["settings"][0]["over_limit"], "inf");
 }
 
-TEST(SuiteDocument, AKernelThatFailsWhereItIsTimedIsRejected) {
+TEST(SuiteDocument, RejectsKernelThatFailsWhileTimed) {
   Json bench = Bench();
   EXPECT_EQ(DecisionOf(Verdict("accepted", "gpu"), bench), "accepted");
   bench["settings"][0]["timings"][1] = {
@@ -119,7 +119,7 @@ TEST(SuiteDocument, AKernelThatFailsWhereItIsTimedIsRejected) {
   EXPECT_EQ(DecisionOf(Verdict("accepted", "gpu"), bench), "accepted");
 }
 
-TEST(SuiteDocument, WhyABaselineHasNoTimeIsSaid) {
+TEST(SuiteDocument, ReportsWhyABaselineHasNoTime) {
   Json bench = Bench();
   EXPECT_FALSE(
       SuiteItemJson(Item(), Outcome("accepted"), Verdict("accepted", "gpu"), bench)["settings"][0]
@@ -134,7 +134,7 @@ TEST(SuiteDocument, WhyABaselineHasNoTimeIsSaid) {
   EXPECT_EQ(setting["oddities"], Json::array({"compile was not timed: out of memory"}));
 }
 
-TEST(SuiteDocument, ForeignJsonOfAnyShapeIsSurvived) {
+TEST(SuiteDocument, AcceptsJsonOfAnyShape) {
   for (const char* text : {"null", "[]", "{}", R"({"settings": 3})", R"({"settings": [1, null]})",
                            R"({"settings": [{"id": {}, "timings": [[]], "counters": []}]})"}) {
     const Json json = *ParseJson(text, "t");
@@ -172,7 +172,7 @@ class SuiteForms : public testing::Test {
   Suite suite_;
 };
 
-TEST_F(SuiteForms, TheDocumentReadsBack) {
+TEST_F(SuiteForms, DocumentCanBeReadBack) {
   EXPECT_EQ(document_["schema"], kSuiteSchema);
   EXPECT_EQ(suite_.device, "gpu");
   ASSERT_EQ(suite_.items.size(), 3);
@@ -185,7 +185,7 @@ TEST_F(SuiteForms, TheDocumentReadsBack) {
   EXPECT_FALSE(ReadSuite(Json::array(), "x"));
 }
 
-TEST_F(SuiteForms, WhatIsJudgedIsShownBeforeItIsTimedEverywhere) {
+TEST_F(SuiteForms, ShowsJudgedItemsBeforeTheyAreFullyTimed) {
   const std::vector items = {Item("half"), Item("none")};
   ASSERT_TRUE(store_->SetItems(items, "{}"));
   Json verdict = Verdict("accepted", "gpu");
@@ -203,7 +203,7 @@ TEST_F(SuiteForms, WhatIsJudgedIsShownBeforeItIsTimedEverywhere) {
   for (const SuiteResult& item : suite.items) {
     EXPECT_EQ(item.decision, "accepted");
     EXPECT_TRUE(item.is_unfinished);
-    EXPECT_FALSE(MeanSpeedup(item, "eager"));  // of some settings it would be another
+    EXPECT_FALSE(MeanSpeedup(item, "eager"));  // a mean over some settings would differ
   }
   EXPECT_EQ(document["items"][0]["unfinished"], (Json{{"timed", 1}, {"of", 2}}));
   EXPECT_EQ(document["items"][0]["timing"]["seconds"], 15);
@@ -219,7 +219,7 @@ TEST_F(SuiteForms, WhatIsJudgedIsShownBeforeItIsTimedEverywhere) {
   EXPECT_FALSE(after["items"][0].contains("unfinished"));
 }
 
-TEST_F(SuiteForms, WhereFoldersLieIsNotTold) {
+TEST_F(SuiteForms, OmitsLocalPaths) {
   const Json& asked = document_["asked"];
   EXPECT_EQ(asked["input"], "tasks");
   EXPECT_EQ(asked["kernels"], "k");
@@ -227,7 +227,7 @@ TEST_F(SuiteForms, WhereFoldersLieIsNotTold) {
   EXPECT_THAT(DumpJson(document_), Not(HasSubstr("/home")));
 }
 
-TEST_F(SuiteForms, CsvHoldsEveryKernelAndNoFormula) {
+TEST_F(SuiteForms, CsvHasEveryKernelAndNoFormula) {
   const std::string csv = SuiteCsv(suite_);
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
   EXPECT_THAT(csv, HasSubstr("good,forward,k.cu,accepted,,,2.5,single-0,single,n=64,,"));
@@ -238,14 +238,14 @@ TEST_F(SuiteForms, CsvHoldsEveryKernelAndNoFormula) {
   EXPECT_THAT(SuiteCsv(formula), HasSubstr("\"'=HYPERLINK(\"\"x\"\")\""));
 }
 
-TEST_F(SuiteForms, MarkdownEscapesWhatTasksAreCalled) {
+TEST_F(SuiteForms, MarkdownEscapesTaskNames) {
   const std::string text = SuiteMarkdown(suite_, Score(suite_));
   EXPECT_THAT(text, HasSubstr("\\</script\\>\\<b\\>\\|\\`=1+1\\`"));
   EXPECT_THAT(text, HasSubstr("4.00 x"));
   EXPECT_THAT(text, HasSubstr("no kernel"));
 }
 
-TEST_F(SuiteForms, ThePageCannotBeLeftByAText) {
+TEST_F(SuiteForms, PageEscapesUntrustedTexts) {
   const std::string page = SuiteHtml(document_);
   EXPECT_THAT(page, Not(HasSubstr("</script><b>")));
   EXPECT_THAT(page, HasSubstr("\\u003c/script\\u003e\\u003cb\\u003e"));

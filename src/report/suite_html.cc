@@ -9,7 +9,7 @@
 namespace cupel::report {
 namespace {
 
-/// Samples are for comparisons; a page shows their intervals.
+/// Removes the samples, which only comparisons need. The page shows intervals.
 void DropSamples(Json& document) {
   for (Json& item : document["items"]) {
     if (!item.contains("settings")) continue;

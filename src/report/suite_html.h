@@ -1,5 +1,5 @@
-// The results of a suite as one self-contained HTML page: it fetches nothing, and its own policy
-// forbids it to. SPDX-License-Identifier: Apache-2.0
+// Writes the results of a suite as one self-contained HTML page (see page.h).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace cupel::report {
 
-/// `document` is a cupel.suite/1. Its texts reach the page as data alone.
+/// `document` is a cupel.suite/1. Its texts may be untrusted.
 std::string SuiteHtml(const Json& document);
 
 }  // namespace cupel::report

@@ -18,18 +18,18 @@ namespace {
 Status CheckAlike(const NamedResults& first, const NamedResults& piece) {
   for (const char* key : {"engine", "device"}) {
     const Json one = MemberAt(first.document, key), other = MemberAt(piece.document, key);
-    // A run that has judged nothing names no device.
+    // A run that has not judged anything yet has no device.
     if (one == other || one == "" || other == "") continue;
     return Fail(
         ErrorCode::kInvalidArgument,
-        fmt::format("{} and {} are not of the same {}: {} and {}", first.name, piece.name, key,
+        fmt::format("{} and {} do not have the same {}: {} and {}", first.name, piece.name, key,
                     MemberAt(first.document, key).dump(), MemberAt(piece.document, key).dump()),
-        "hold them against each other with: cupel suite compare");
+        "to compare them, use cupel suite compare");
   }
   return {};
 }
 
-/// What a piece says of itself, without its items.
+/// The description of a piece, without its items.
 std::vector<Json> About(const NamedResults& piece) {
   auto merged = ListAt(piece.document, "merged").get<std::vector<Json>>();
   std::erase_if(merged, [](const Json& run) { return !run.is_object() || !run.contains("name"); });
@@ -41,18 +41,18 @@ std::vector<Json> About(const NamedResults& piece) {
   return {about};
 }
 
-/// "0.1.0, 0.2.0" where pieces differ.
+/// Joins the values of the pieces; different ones give "0.1.0, 0.2.0".
 void Join(const Json& value, Json& all) {
   if (value == all || !value.is_string() || !all.is_string()) return;
   const std::string one = value, known = ", " + all.get<std::string>() + ", ";
   if (known.find(", " + one + ", ") == std::string::npos) all = all.get<std::string>() + ", " + one;
 }
 
-/// How far an item has come: what has come further stands.
+/// The progress of an item. The result with the most progress is kept.
 enum { kPending, kFailed, kUnfinished, kFinished };
 int Progress(const Json& item) {
   if (item["decision"] == "pending") return kPending;
-  if (item["decision"] == "error") return kFailed;  // by a fault of cupel's: nothing is found
+  if (item["decision"] == "error") return kFailed;  // cupel failed, so there is no result
   return item.contains("unfinished") ? kUnfinished : kFinished;
 }
 
@@ -60,11 +60,11 @@ class Merger {
  public:
   void Add(const NamedResults& piece) {
     for (Json item : ListAt(piece.document, "items")) {
-      const std::string id = item["id"];  // ReadSuite has seen that it is there
+      const std::string id = item["id"];  // ReadSuite has checked that it exists
       const auto [place, is_new] = places_.emplace(id, items_.size());
       if (!is_new && Progress(item) < Progress(items_[place->second])) continue;
       if (!item.contains("from"))
-        item["from"] = piece.name;  // of what was merged before it is there
+        item["from"] = piece.name;  // items of an earlier merge already have it
       if (is_new) {
         items_.push_back(std::move(item));
       } else {
@@ -109,14 +109,13 @@ class Merger {
     if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
   }
 
-  /// The last one's result stands, also where it is of fewer settings.
+  /// The last result is used even if it has fewer settings. Then adds a note.
   void NoteFewer(const Json& before, const Json& now) {
     const size_t had = ListAt(before, "settings").size(), has = ListAt(now, "settings").size();
     if (has >= had) return;
-    AddOnce(
-        fmt::format("{}: {} settings of {} stand in place of {} of {}", MemberAt(now, "id").dump(),
-                    has, MemberAt(now, "from").dump(), had, MemberAt(before, "from").dump()),
-        notes_);
+    AddOnce(fmt::format("{}: {} settings of {} replace {} of {}", MemberAt(now, "id").dump(), has,
+                        MemberAt(now, "from").dump(), had, MemberAt(before, "from").dump()),
+            notes_);
   }
 
   /// Problems for which no piece has a kernel.
@@ -141,7 +140,7 @@ Result<Json> MergeSuites(const std::vector<NamedResults>& pieces) {
   Merger merger;
   for (const NamedResults& piece : pieces) {
     TRY(ReadSuite(piece.document, piece.name));
-    // Not with the first alone: what names no device is like all.
+    // Compare with all earlier pieces, since a piece without a device matches any.
     for (const NamedResults& earlier : std::span(&pieces.front(), &piece)) {
       TRY(CheckAlike(earlier, piece));
     }
@@ -154,7 +153,7 @@ Result<Json> MergeSuites(const std::vector<NamedResults>& pieces) {
     if (first["device"] == "") first["device"] = MemberAt(piece.document, "device");
   }
   Json document = std::move(merger).Take(std::move(first));
-  TRY_ASSIGN(const Suite suite, ReadSuite(document, "what was merged"));
+  TRY_ASSIGN(const Suite suite, ReadSuite(document, "the merged document"));
   document["scores"] = ToJson(Score(suite));
   return document;
 }

@@ -1,5 +1,5 @@
-// Several results of one suite as one: a suite may be judged in pieces, on several machines, or a
-// few kernels of it anew. SPDX-License-Identifier: Apache-2.0
+// Merges several results of one suite. A suite may be judged in pieces, on several machines, or
+// some of its kernels may be judged again. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 namespace cupel::report {
 
 struct NamedResults {
-  std::string name;  // by which the merged document tells where an item is from
+  std::string name;  // used in the merged document to name an item's origin
   Json document;     // cupel.suite/1
 };
 
-/// A document whose items are those of all `pieces`, of which there is at least one, in the order
-/// of the first that has them. Of an item that several have judged the last one's result stands.
-/// Scores are counted anew; the member "merged" tells of each piece, and each item's "from" which
-/// it is of. Errors: kInvalidArgument (not results of a suite, or of different devices, as times
-/// are not comparable then), kUnsupported (a newer schema).
+/// Merges the items of all `pieces`, which must not be empty, in the order of their first
+/// occurrence. If several pieces have judged an item, the last result is used. Scores are computed
+/// again. The member "merged" describes each piece, and each item's "from" names its piece. Errors:
+/// kInvalidArgument (not results of a suite, or of different devices, whose times are not
+/// comparable), kUnsupported (a newer schema).
 Result<Json> MergeSuites(const std::vector<NamedResults>& pieces);
 
 }  // namespace cupel::report

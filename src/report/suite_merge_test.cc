@@ -39,7 +39,7 @@ NamedResults Piece(const std::string& name, std::vector<Json> items) {
            {"timing", {{"created_ms", 5}, {"updated_ms", 6}, {"commits", {"c"}}}}}};
 }
 
-TEST(SuiteMerge, TheLastResultOfAnItemStandsAndScoresAreCountedAnew) {
+TEST(SuiteMerge, UsesTheLastResultAndComputesScoresAgain) {
   NamedResults later = Piece("later", {Item("b", "accepted", 4), Item("c", "rejected")});
   later.document["torch"] = "2.12";
   later.document["timing"] = {{"created_ms", 8}, {"updated_ms", 9}, {"commits", {"d", "c"}}};
@@ -61,7 +61,7 @@ TEST(SuiteMerge, TheLastResultOfAnItemStandsAndScoresAreCountedAnew) {
   EXPECT_EQ((*merged)["merged"][1]["torch"], "2.12");
 }
 
-TEST(SuiteMerge, FewerSettingsInPlaceOfMoreAreNoted) {
+TEST(SuiteMerge, NotesResultWithFewerSettings) {
   Json more = Item("a", "accepted");
   more["settings"].push_back(more["settings"][0]);
   more["settings"][1]["id"] = "multi-0";
@@ -71,18 +71,18 @@ TEST(SuiteMerge, FewerSettingsInPlaceOfMoreAreNoted) {
   EXPECT_EQ((*merged)["items"][0]["settings"].size(), 1u);
   ASSERT_EQ((*merged)["notes"].size(), 1u);
   EXPECT_THAT(std::string((*merged)["notes"][0]),
-              HasSubstr("1 settings of \"one\" stand in place of 2 of \"all\""));
+              HasSubstr("1 settings of \"one\" replace 2 of \"all\""));
   const auto other_way = MergeSuites({Piece("one", {fewer}), Piece("all", {more})});
   EXPECT_TRUE((*other_way)["notes"].empty());
 }
 
-TEST(SuiteMerge, WhatIsPendingReplacesNothingAndIsTold) {
+TEST(SuiteMerge, PendingItemsReplaceNothingAndLeaveTheSuiteStopped) {
   const auto merged = MergeSuites({Piece("x", {Item("a", "accepted")}),
                                    Piece("y", {Item("a", "pending"), Item("b", "pending")})});
   ASSERT_TRUE(merged);
   EXPECT_EQ((*merged)["items"][0]["decision"], "accepted");
   EXPECT_EQ((*merged)["status"], "stopped");
-  // With the rest it is whole, and still tells where everything is from.
+  // With the missing piece it is complete, and items keep their origin.
   const auto whole = MergeSuites({{"xy", *merged}, Piece("z", {Item("b", "accepted")})});
   ASSERT_TRUE(whole);
   EXPECT_EQ((*whole)["status"], "finished");
@@ -90,7 +90,7 @@ TEST(SuiteMerge, WhatIsPendingReplacesNothingAndIsTold) {
   EXPECT_EQ((*whole)["merged"].size(), 3u);
 }
 
-TEST(SuiteMerge, WhatCouldNotBeJudgedReplacesNothing) {
+TEST(SuiteMerge, ErrorsReplaceOnlyPendingItems) {
   NamedResults later = Piece("y", {Item("a", "error"), Item("b", "error")});
   later.document["device"] = "";  // nothing was judged there
   const auto merged =
@@ -108,7 +108,7 @@ TEST(SuiteMerge, WhatCouldNotBeJudgedReplacesNothing) {
   EXPECT_FALSE(MergeSuites({later, Piece("x", {Item("a", "accepted")}), elsewhere}));
 }
 
-TEST(SuiteMerge, WhatIsNotTimedEverywhereReplacesOnlyWhatIsPending) {
+TEST(SuiteMerge, UnfinishedItemsReplaceOnlyPendingOnes) {
   const auto unfinished = [](const std::string& name) {
     NamedResults piece = Piece(name, {Item("a", "accepted"), Item("b", "accepted")});
     for (Json& item : piece.document["items"]) item["unfinished"] = {{"timed", 1}, {"of", 2}};
@@ -125,7 +125,7 @@ TEST(SuiteMerge, WhatIsNotTimedEverywhereReplacesOnlyWhatIsPending) {
   }
 }
 
-TEST(SuiteMerge, AProblemHasAKernelWhereAnyPieceHasOne) {
+TEST(SuiteMerge, ProblemHasAKernelIfAnyPieceHasOne) {
   NamedResults without = Piece("x", {Item("a", "accepted")});
   without.document["without_kernel"] = Json::array(
       {{{"task", "b"}, {"direction", "forward"}}, {{"task", "b"}, {"direction", "backward"}}});
@@ -136,7 +136,7 @@ TEST(SuiteMerge, AProblemHasAKernelWhereAnyPieceHasOne) {
   EXPECT_EQ(suite.without_kernel[0].second, "backward");
 }
 
-TEST(SuiteMerge, TimesOfDifferentDevicesAreNotPutTogether) {
+TEST(SuiteMerge, RejectsResultsOfDifferentDevices) {
   NamedResults other = Piece("other", {});
   other.document["device"] = "NVIDIA B200";
   const auto merged = MergeSuites({Piece("one", {}), other});
@@ -145,7 +145,7 @@ TEST(SuiteMerge, TimesOfDifferentDevicesAreNotPutTogether) {
   EXPECT_FALSE(MergeSuites({Piece("one", {}), {"list", Json::array()}}));
 }
 
-TEST(SuiteMerge, MembersOfAnyShapeAreSurvived) {
+TEST(SuiteMerge, AcceptsMembersOfAnyShape) {
   for (const char* text : {"null", "3", "[[]]", R"([null, 1, "x"])", R"({"a": 1})"}) {
     NamedResults odd = Piece("odd", {Item("a", "accepted")});
     for (const char* key :

@@ -6,8 +6,8 @@
 namespace cupel::report {
 namespace {
 
-/// Problems in the order of the list.
-class Standings {
+/// The scores of problems, in the order of the list.
+class ProblemScores {
  public:
   ProblemScore& Of(const Problem& problem) {
     const auto [at, fresh] = at_.try_emplace(problem, scores_.size());
@@ -21,7 +21,7 @@ class Standings {
   std::vector<ProblemScore> scores_;
 };
 
-void Enter(const SuiteResult& item, ProblemScore& score) {
+void AddItem(const SuiteResult& item, ProblemScore& score) {
   ++score.kernels;
   if (!item.accepted()) return;
   score.correct = true;
@@ -83,15 +83,15 @@ const BaselineScore* ScoreAgainst(const SuiteScores& scores, const std::string& 
 
 SuiteScores Score(const Suite& suite) {
   SuiteScores scores;
-  Standings standings;
+  ProblemScores problem_scores;
   for (const SuiteResult& item : suite.items) {
-    ProblemScore& problem = standings.Of({item.task, item.direction});
+    ProblemScore& problem = problem_scores.Of({item.task, item.direction});
     if (item.decision == "pending") continue;
-    Enter(item, problem);
+    AddItem(item, problem);
     ++scores.kernels;
     scores.accepted_kernels += item.accepted() ? 1 : 0;
     for (const SuiteSetting& setting : item.settings) {
-      // Nobody can pass where the task itself fails, or where nothing can be told.
+      // No kernel can pass if the task itself fails or cannot be judged.
       if (!setting.derived.empty() || setting.status == "no_reference" ||
           setting.status == "cannot_judge") {
         continue;
@@ -100,8 +100,8 @@ SuiteScores Score(const Suite& suite) {
       scores.passed_settings += setting.passed() ? 1 : 0;
     }
   }
-  for (const Problem& problem : suite.without_kernel) standings.Of(problem);
-  scores.problems = standings.Take();
+  for (const Problem& problem : suite.without_kernel) problem_scores.Of(problem);
+  scores.problems = problem_scores.Take();
   scores.correct_problems = static_cast<size_t>(
       std::count_if(scores.problems.begin(), scores.problems.end(),
                     [](const ProblemScore& problem) { return problem.correct; }));
@@ -114,10 +114,9 @@ SuiteScores Score(const Suite& suite) {
     }
   }
   if (scores.baselines.empty()) {
-    scores.why_no_times =
-        suite.estimates()
-            ? "the emulator estimates and does not measure: no speed-up over PyTorch is told"
-            : "no kernel was timed beside PyTorch";
+    scores.why_no_times = suite.estimates()
+                              ? "times are estimates, so speed-ups over PyTorch are not reported"
+                              : "no kernel was timed together with PyTorch";
   }
   return scores;
 }

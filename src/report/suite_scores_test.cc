@@ -20,7 +20,7 @@ double At(const SuiteScores& scores, const std::string& baseline, double p) {
   return ScoreAgainst(scores, baseline)->fast[static_cast<size_t>(place - kFastP.begin())];
 }
 
-/// Four problems: 4 x and 1 x (mean 2 x), exactly 1 x, wrong, and one without a kernel.
+/// Four problems: speed-ups 4 and 1 (mean 2), exactly 1, wrong, and one without a kernel.
 Suite FourProblems() {
   Suite suite;
   suite.engine = "gpu";
@@ -38,13 +38,13 @@ TEST(SuiteScores, FastPCountsSolvedProblemsAboveP) {
   EXPECT_EQ(scores.correct_problems, 2);
   EXPECT_DOUBLE_EQ(At(scores, "eager", 0), 0.5);
   EXPECT_DOUBLE_EQ(At(scores, "eager", 0.8), 0.5);
-  EXPECT_DOUBLE_EQ(At(scores, "eager", 1), 0.25);  // 1 x is not more than 1
+  EXPECT_DOUBLE_EQ(At(scores, "eager", 1), 0.25);  // a speed-up of 1 is not more than 1
   EXPECT_DOUBLE_EQ(At(scores, "eager", 1.5), 0.25);
-  EXPECT_DOUBLE_EQ(At(scores, "eager", 2), 0);  // nor is 2 x more than 2
+  EXPECT_DOUBLE_EQ(At(scores, "eager", 2), 0);  // a speed-up of 2 is not more than 2
   EXPECT_EQ(ScoreAgainst(scores, "compile"), nullptr);
 }
 
-TEST(SuiteScores, MeansAreGeometricAndOfAcceptedKernelsAlone) {
+TEST(SuiteScores, UsesGeometricMeansOfAcceptedKernels) {
   const SuiteScores scores = Score(FourProblems());
   const BaselineScore& eager = *ScoreAgainst(scores, "eager");
   EXPECT_NEAR(*eager.over_problems, std::sqrt(2.0), 1e-12);  // of 2 and 1
@@ -53,7 +53,7 @@ TEST(SuiteScores, MeansAreGeometricAndOfAcceptedKernelsAlone) {
   EXPECT_EQ(eager.timed_settings, 3);
 }
 
-TEST(SuiteScores, TheBestKernelStandsForItsProblem) {
+TEST(SuiteScores, UsesTheBestKernelOfAProblem) {
   Suite suite;
   suite.engine = "gpu";
   suite.items.push_back(TestItem("t", "accepted", {TestSetting("a", 4, 8)}, "slow.cu"));
@@ -82,7 +82,7 @@ TEST(SuiteScores, EstimatesGiveNoSpeedup) {
   EXPECT_NEAR(*MeanTime(suite.items[0]), 3, 1e-12);
 }
 
-TEST(SuiteScores, WhatNobodyAskedForAndWhatNobodyCanPassDoNotCount) {
+TEST(SuiteScores, IgnoresDerivedAndUnpassableSettings) {
   Suite suite;
   suite.engine = "gpu";
   SuiteSetting derived = TestSetting("heldout-1", 1, 100), broken = TestSetting("multi-1", 1, 1);
@@ -97,7 +97,7 @@ TEST(SuiteScores, WhatNobodyAskedForAndWhatNobodyCanPassDoNotCount) {
   EXPECT_EQ(scores.problems.size(), 2);
 }
 
-TEST(SuiteScores, SpeedIsToldByTheMultiSettingsElseTheSingleOne) {
+TEST(SuiteScores, UsesMultiSettingsForSpeedOrElseTheSingleOne) {
   SuiteSetting single = TestSetting("single-0", 1, 3), multi = TestSetting("multi-0", 1, 2),
                heldout = TestSetting("heldout-0", 8, 1);
   single.kind = "single";
@@ -107,12 +107,12 @@ TEST(SuiteScores, SpeedIsToldByTheMultiSettingsElseTheSingleOne) {
   EXPECT_DOUBLE_EQ(*MeanSpeedup(TestItem("t", "accepted", {single, heldout}), "eager"), 3);
   EXPECT_DOUBLE_EQ(*MeanTime(TestItem("t", "accepted", {single, heldout})), 1);
   EXPECT_DOUBLE_EQ(*MeanTime(TestItem("t", "accepted", {heldout})), 8);
-  // A multi setting that failed is no reason to tell another's time.
+  // If the multi setting failed, other settings do not replace it.
   multi.status = "failed";
   EXPECT_FALSE(MeanTime(TestItem("t", "rejected", {single, multi, heldout})));
 }
 
-TEST(Eta, KnowsAProblemByItsOtherKernels) {
+TEST(Eta, EstimatesByOtherKernelsOfTheProblem) {
   Eta eta;
   EXPECT_FALSE(eta.Left({"a"}, 1));
   eta.Finished("a", 10);
@@ -123,7 +123,7 @@ TEST(Eta, KnowsAProblemByItsOtherKernels) {
   EXPECT_EQ(*eta.Left({}, 1), 0);
 }
 
-TEST(Eta, AGiantDoesNotStandForOthers) {
+TEST(Eta, LimitsTheInfluenceOfAVeryLongGroup) {
   Eta eta;
   for (const char* group : {"a", "b", "c"}) eta.Finished(group, 1);
   eta.Finished("giant", 1000);

@@ -12,8 +12,8 @@
 namespace cupel::report {
 namespace {
 
-constexpr double kWidth = 760, kLeft = 230, kRight = 64;  // of the names, of the gains
-constexpr size_t kLongestName = 34;                       // characters that fit there
+constexpr double kWidth = 760, kLeft = 230, kRight = 64;  // left: the names; right: the gains
+constexpr size_t kLongestName = 34;                       // characters that fit into kLeft
 constexpr double kTop = 74, kRow = 19, kBottom = 14;
 constexpr double kTicks[] = {0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1,   2,
                              5,    10,   20,   50,  100, 200, 500, 1000};
@@ -80,7 +80,7 @@ std::vector<Row> RowsOf(const SuiteScores& scores) {
   return rows;
 }
 
-/// Where a ratio lies from left to right.
+/// The logarithmic x axis of ratios.
 class Axis {
  public:
   explicit Axis(const std::vector<Row>& rows) {
@@ -143,8 +143,8 @@ std::string Drawn(const Row& row, const Axis& axis, double y) {
 std::string SuiteSvg(const Suite& suite, const SuiteScores& scores) {
   const std::vector<Row> rows = RowsOf(scores);
   const double bottom = kTop + kRow * static_cast<double>(std::max<size_t>(1, rows.size()));
-  const std::string title =
-      fmt::format("Kernels beside PyTorch on {}: geometric means of device time", suite.device);
+  const std::string title = fmt::format(
+      "Kernels compared with PyTorch on {}: geometric means of device time", suite.device);
   std::string text = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
       "height=\"{1:.0f}\" role=\"img\" aria-label=\"{2}\">\n<style>{3}</style>\n",
@@ -159,8 +159,7 @@ std::string SuiteSvg(const Suite& suite, const SuiteScores& scores) {
       Mark("eager", 16, 38, "eager") + TextAt(26, 42, "class=\"small\"", "times as fast as eager");
   text += Mark("compile", 166, 38, "compile") +
           TextAt(176, 42, "class=\"small\"",
-                 "as torch.compile; at the right, and as a bar, over the "
-                 "faster of the two");
+                 "as torch.compile; bar and number: over the faster of the two");
   const Axis axis(rows);
   text += Grid(axis, bottom);
   for (size_t i = 0; i < rows.size(); ++i) {

@@ -1,4 +1,4 @@
-// One picture of a suite for a README: how many times as fast as PyTorch the kernels are.
+// Draws one picture of a suite for a README: the speed-ups of the kernels over PyTorch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,9 +8,9 @@
 
 namespace cupel::report {
 
-/// SVG, light or dark as the reader's page: a row for each problem that has an accepted kernel and
-/// a time beside a baseline, the greatest gain first, on a logarithmic axis. The gain is the
-/// speed-up over the faster baseline. Nothing to show: a picture that says so.
+/// SVG in light or dark colours, as the reader prefers. It has one row for each problem with an
+/// accepted kernel and a speed-up, the greatest gain first, on a logarithmic axis. The gain is the
+/// speed-up over the faster baseline. If there are no rows, the picture states why.
 std::string SuiteSvg(const Suite& suite, const SuiteScores& scores);
 
 }  // namespace cupel::report

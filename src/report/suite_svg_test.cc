@@ -14,7 +14,7 @@ using ::testing::Not;
 
 std::string Picture(const Suite& suite) { return SuiteSvg(suite, Score(suite)); }
 
-TEST(SuiteSvg, ShowsWhatIsAcceptedAndTimedTheGreatestGainFirst) {
+TEST(SuiteSvg, ShowsTimedAcceptedKernelsByGain) {
   Suite suite;
   suite.engine = "gpu";
   suite.device = "NVIDIA H200";
@@ -33,7 +33,7 @@ TEST(SuiteSvg, ShowsWhatIsAcceptedAndTimedTheGreatestGainFirst) {
   EXPECT_THAT(svg, Not(HasSubstr("wrong")));
 }
 
-TEST(SuiteSvg, NamesAreTextAndNothingElse) {
+TEST(SuiteSvg, EscapesNames) {
   Suite suite;
   suite.engine = "gpu";
   suite.device = "a \"GPU\"";
@@ -44,7 +44,7 @@ TEST(SuiteSvg, NamesAreTextAndNothingElse) {
   EXPECT_THAT(svg, HasSubstr("a &quot;GPU&quot;"));
 }
 
-TEST(SuiteSvg, SaysWhyThereIsNothingToShow) {
+TEST(SuiteSvg, StatesWhyThereIsNothingToShow) {
   Suite suite;
   suite.engine = "emu";
   EXPECT_THAT(Picture(suite), HasSubstr("estimates"));

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMostRefusals = 50;
 
-/// "9 of 10": settings that the task lists.
+/// "9 of 10": passed settings of those that the task lists.
 std::string Passed(const SuiteResult& item) {
   size_t all = 0, passed = 0;
   for (const SuiteSetting& setting : item.settings) {
@@ -41,7 +41,7 @@ std::string Time(const SuiteResult& item) {
   return mean ? Microseconds(*mean) : "";
 }
 
-/// A text that means itself in Markdown.
+/// Escapes a text for Markdown.
 std::string Escaped(std::string_view text) {
   std::string escaped;
   for (const char c : Printable(text)) {
@@ -66,7 +66,7 @@ std::vector<std::string> Counts(const Suite& suite, const SuiteScores& scores) {
   }
   if (reduced > 0) {
     lines.push_back(fmt::format(
-        "{} of them at smaller sizes, which the tasks name for the emulator (results.csv)",
+        "{} of them at smaller sizes, which the tasks define for the emulator (results.csv)",
         reduced));
   }
   return lines;
@@ -185,9 +185,9 @@ std::string SuiteMarkdown(const Suite& suite, const SuiteScores& scores) {
     text += "\n";
   }
   text +=
-      "\nTimes and speed-ups are geometric means over the multi settings that were judged; where "
-      "none "
-      "was, over the single ones, else over all.\n";
+      "\nTimes and speed-ups are geometric means over the judged multi settings; if there are "
+      "none, "
+      "over the single ones; otherwise over all.\n";
   bool first = true;
   for (const SuiteResult& item : suite.items) {
     if (item.accepted() || item.reason.empty()) continue;
@@ -218,11 +218,11 @@ std::string SuiteText(const Suite& suite, const SuiteScores& scores, int width) 
     table.Add({problem.first, problem.second, "", "no kernel"});
   }
   std::string text = table.Render(width);
-  size_t told = 0;
+  size_t shown = 0;
   for (const SuiteResult& item : suite.items) {
     if (item.accepted() || item.reason.empty()) continue;
-    if (++told > kMostRefusals) {
-      text += "  more of them stand in results.md\n";
+    if (++shown > kMostRefusals) {
+      text += "  results.md lists the others\n";
       break;
     }
     text += fmt::format("{}: {}: {}\n", Printable(item.id), Printable(item.code),

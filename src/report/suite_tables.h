@@ -1,4 +1,4 @@
-// The results of a suite for spreadsheets (CSV), for documents (Markdown) and for the terminal.
+// Writes the results of a suite as CSV, as Markdown and as text for the terminal.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,13 +8,13 @@
 
 namespace cupel::report {
 
-/// A row for each kernel and setting, RFC 4180. Texts that a spreadsheet would take for a formula
-/// begin with an apostrophe.
+/// One row for each kernel and setting, RFC 4180. Texts that a spreadsheet would interpret as a
+/// formula get a leading apostrophe.
 std::string SuiteCsv(const Suite& suite);
 
 std::string SuiteMarkdown(const Suite& suite, const SuiteScores& scores);
 
-/// What the terminal shows at the end; lines of `width` columns at most (0: as long as they are).
+/// The text for the terminal, in lines of at most `width` columns (0: unlimited).
 std::string SuiteText(const Suite& suite, const SuiteScores& scores, int width = 0);
 
 /// "12.3 us", "4.56 ms": three digits.

@@ -1,4 +1,4 @@
-// Suites made by hand, for tests. SPDX-License-Identifier: Apache-2.0
+// Builds suites for tests. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -34,7 +34,7 @@ inline SuiteResult TestItem(const std::string& task, const std::string& decision
   return item;
 }
 
-/// Samples about `us` as a clock shows them: noise of one sign.
+/// Samples around `us` with noise that only makes them longer, as with a real clock.
 inline std::vector<double> TestSamples(uint64_t seed, double us, double spread = 0.01) {
   Random random(seed);
   std::vector<double> samples;

@@ -17,11 +17,11 @@ struct Column {
 class Table {
  public:
   explicit Table(std::vector<Column> columns);
-  /// Cells in the order of the columns; missing ones are empty, surplus ones are a bug.
+  /// Adds cells in the order of the columns. Missing cells are empty; too many are a bug.
   void Add(std::vector<std::string> cells);
   bool empty() const { return rows_.empty(); }
-  /// Lines end in '\n'; titles, then rows. When `width` > 0, the widest left-aligned column is cut
-  /// so that lines fit. Cells are made printable.
+  /// The titles, then the rows, each ending in '\n'. If `width` > 0, the widest left-aligned column
+  /// is cut so that lines fit. Cells are made printable.
   std::string Render(int width = 0, const std::string& indent = "") const;
 
  private:

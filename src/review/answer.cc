@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/text.h"
 #include "llm/request.h"
 
 namespace cupel::review {
@@ -22,13 +23,6 @@ constexpr size_t kLeastPart = 8;
 
 bool IsSpace(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
-std::string_view Trimmed(std::string_view text, std::string_view also = "") {
-  const auto gone = [&](char c) { return IsSpace(c) || also.find(c) != std::string_view::npos; };
-  while (!text.empty() && gone(text.front())) text.remove_prefix(1);
-  while (!text.empty() && gone(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 std::vector<std::string_view> LinesOf(std::string_view text) {
   std::vector<std::string_view> lines;
   while (true) {
@@ -39,14 +33,14 @@ std::vector<std::string_view> LinesOf(std::string_view text) {
   }
 }
 
-/// What follows "NAME:" where the line begins so, markdown apart.
+/// The text after "NAME:" if the line begins with that; ignores markdown.
 std::optional<std::string_view> FieldOf(std::string_view line, std::string_view name) {
   line.remove_prefix(std::min(line.find_first_not_of(" \t*_`#>-"), line.size()));
   if (!line.starts_with(name)) return std::nullopt;
   line.remove_prefix(name.size());
   line.remove_prefix(std::min(line.find_first_not_of("*_`"), line.size()));
   if (!line.starts_with(':')) return std::nullopt;
-  return Trimmed(line.substr(1), "*`");
+  return Trim(line.substr(1), "*`");
 }
 
 tl::unexpected<Error> Unusable(std::string message) {
@@ -56,7 +50,8 @@ tl::unexpected<Error> Unusable(std::string message) {
 Result<bool> FineOf(std::string_view value) {
   if (value == "fine") return true;
   if (value == "wrong") return false;
-  return Unusable(fmt::format("VERDICT is \"{}\", neither fine nor wrong", llm::Shown(value, 40)));
+  return Unusable(
+      fmt::format("VERDICT is \"{}\", but it must be fine or wrong", llm::Shown(value, 40)));
 }
 
 Result<double> ConfidenceOf(std::string_view value) {
@@ -64,25 +59,25 @@ Result<double> ConfidenceOf(std::string_view value) {
   const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (error != std::errc() || rest != value.data() + value.size() ||
       !(number >= 0 && number <= 1)) {
-    return Unusable(
-        fmt::format("CONFIDENCE is \"{}\", no number from 0 to 1", llm::Shown(value, 40)));
+    return Unusable(fmt::format("CONFIDENCE is \"{}\", but it must be a number from 0 to 1",
+                                llm::Shown(value, 40)));
   }
   return number;
 }
 
-/// "12: y[i] = x[i];", "none"; the number may be followed by : or |.
+/// Reads "12: y[i] = x[i];" or "none"; a : or | follows the number.
 Status ReadLine(std::string_view value, Stated& stated) {
-  value = Trimmed(value, "`");
+  value = Trim(value, "`");
   if (value == "none") return {};
   int number = 0;
   const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   std::string_view quoted = value.substr(static_cast<size_t>(rest - value.data()));
-  quoted = Trimmed(quoted, "`");
+  quoted = Trim(quoted, "`");
   if (error != std::errc() || number < 1 || quoted.empty() ||
       (quoted[0] != ':' && quoted[0] != '|')) {
-    return Unusable("LINE is neither none nor a line's number, a colon and the line");
+    return Unusable("LINE must be none, or the number of the line, a colon and the line");
   }
-  stated.line = Trimmed(quoted.substr(1), "`");
+  stated.line = Trim(quoted.substr(1), "`");
   stated.line.resize(std::min(stated.line.size(), kMaxQuote));
   stated.line_number = number;
   return {};
@@ -103,7 +98,7 @@ std::string_view AnswerFormat() {
          "VERDICT: fine\n"
          "CONFIDENCE: 0.80\n"
          "LINE: none\n"
-         "REASON: one or two sentences on what you followed through\n"
+         "REASON: one or two sentences on what you checked\n"
          "\n"
          "or\n"
          "\n"
@@ -114,7 +109,8 @@ std::string_view AnswerFormat() {
          "\n"
          "CONFIDENCE is how likely it is that your verdict is right, from 0 (a guess) to 1 "
          "(certain).\n"
-         "LINE is the number and the text of the line at fault. Begin no other line with these "
+         "LINE is the number and the text of the faulty line. Do not begin any other line with "
+         "these "
          "words.\n";
 }
 
@@ -129,21 +125,21 @@ Result<Stated> ReadAnswer(std::string_view text) {
     for (size_t i = 0; i < kNames.size(); ++i) {
       const auto value = FieldOf(line, kNames[i]);
       if (!value) continue;
-      if (fields[i]) return Unusable(fmt::format("there is more than one line {}", kNames[i]));
+      if (fields[i]) return Unusable(fmt::format("there is more than one {} line", kNames[i]));
       if (i > 0 && !fields[i - 1]) {
-        return Unusable(fmt::format("{} comes before {}", kNames[i], kNames[i - 1]));
+        return Unusable(fmt::format("{} must not come before {}", kNames[i], kNames[i - 1]));
       }
       fields[i] = value;
       named = true;
       last = i;
     }
-    // A reason may go on over lines.
-    if (!named && last == 3 && reason.size() < kMaxReason && Trimmed(line, "`") != "") {
-      reason.append(" ").append(Trimmed(line));
+    // A reason may span several lines.
+    if (!named && last == 3 && reason.size() < kMaxReason && Trim(line, "`") != "") {
+      reason.append(" ").append(Trim(line));
     }
   }
   for (size_t i = 0; i < kNames.size(); ++i) {
-    if (!fields[i]) return Unusable(fmt::format("there is no line {}", kNames[i]));
+    if (!fields[i]) return Unusable(fmt::format("there is no {} line", kNames[i]));
   }
   Stated stated;
   TRY_ASSIGN(stated.fine, FineOf(*fields[0]));
@@ -152,7 +148,7 @@ Result<Stated> ReadAnswer(std::string_view text) {
   stated.reason = llm::Shown(std::string(*fields[3]) + reason, kMaxReason);
   if (stated.reason.empty()) return Unusable("REASON is empty");
   if (!stated.fine && stated.line.empty()) {
-    return Unusable("VERDICT is wrong, and LINE names no line");
+    return Unusable("VERDICT is wrong, but LINE names no line");
   }
   return stated;
 }

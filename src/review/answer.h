@@ -8,25 +8,26 @@
 
 namespace cupel::review {
 
-/// How an answer ends, as models are told it.
+/// The description of the required end of an answer, for prompts.
 std::string_view AnswerFormat();
 
 struct Stated {
   bool fine = false;
   double confidence = 0;
-  std::string line;     // as quoted, without its number; empty: none
+  std::string line;     // the quote without its number; empty: none
   int line_number = 0;  // as stated; 0: none
   std::string reason;
 };
 
-/// Reads VERDICT, CONFIDENCE, LINE and REASON, in this order, each once as a line of its own; there
-/// may be any prose before, and markdown around the names. Errors kInvalidArgument say, in words
-/// for the model, what is missing or contradicts. Linear in the text, of which 256 KiB are allowed.
+/// Reads the lines VERDICT, CONFIDENCE, LINE and REASON, in this order and each once. Allows any
+/// prose before them, and markdown around the names. The text of error kInvalidArgument is for the
+/// model: it says what is missing or contradictory. Takes linear time; the text may have up to 256
+/// KiB.
 Result<Stated> ReadAnswer(std::string_view text);
 
-/// The line of `source` (as shown, from 1) that `stated` quotes: the one with that number, else the
-/// only or first one with that text, blanks apart; a quote that is a part of a line of at least
-/// eight signs counts. 0: there is none.
+/// The number of the line of `source` (as shown, from 1) that `stated` quotes: the stated number if
+/// that line matches, else the first line that matches; 0 if none matches. Ignores blanks. A quote
+/// of at least eight characters may be a part of a line.
 int FindQuote(std::string_view source, const Stated& stated);
 
 }  // namespace cupel::review

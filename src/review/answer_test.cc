@@ -14,7 +14,7 @@ std::string Problem(std::string_view text) {
   return stated ? "" : stated.error().message;
 }
 
-TEST(ReadAnswer, TakesTheFourLinesAfterProse) {
+TEST(ReadAnswer, ReadsTheFourLinesAfterProse) {
   const auto stated = ReadAnswer(
       "I checked the guards.\n\n**VERDICT:** wrong\n**CONFIDENCE:** 0.9\n"
       "LINE: `12: y[i + 1] = x[i];`\nREASON: at i = n - 1 it writes\npast the end\n");
@@ -26,19 +26,19 @@ TEST(ReadAnswer, TakesTheFourLinesAfterProse) {
   EXPECT_EQ(stated->reason, "at i = n - 1 it writes past the end");
 }
 
-TEST(ReadAnswer, TakesFineWithoutALine) {
+TEST(ReadAnswer, AcceptsFineWithoutALine) {
   const auto stated = ReadAnswer("VERDICT: fine\nCONFIDENCE: 1\nLINE: none\nREASON: all guarded");
   ASSERT_TRUE(stated);
   EXPECT_TRUE(stated->fine);
   EXPECT_EQ(stated->line, "");
 }
 
-TEST(ReadAnswer, SaysWhatIsWrong) {
+TEST(ReadAnswer, ReportsWhatIsWrong) {
   const std::string rest = "\nCONFIDENCE: 0.5\nLINE: none\nREASON: r\n";
-  EXPECT_THAT(Problem(""), HasSubstr("no line VERDICT"));
-  EXPECT_THAT(Problem("It is fine."), HasSubstr("no line VERDICT"));
-  EXPECT_THAT(Problem("VERDICT: True" + rest), HasSubstr("neither fine nor wrong"));
-  EXPECT_THAT(Problem("VERDICT: fine or wrong" + rest), HasSubstr("neither fine nor wrong"));
+  EXPECT_THAT(Problem(""), HasSubstr("no VERDICT line"));
+  EXPECT_THAT(Problem("It is fine."), HasSubstr("no VERDICT line"));
+  EXPECT_THAT(Problem("VERDICT: True" + rest), HasSubstr("must be fine or wrong"));
+  EXPECT_THAT(Problem("VERDICT: fine or wrong" + rest), HasSubstr("must be fine or wrong"));
   EXPECT_THAT(Problem("VERDICT: fine" + rest + "VERDICT: wrong"), HasSubstr("more than one"));
   EXPECT_THAT(Problem("VERDICT: wrong" + rest), HasSubstr("LINE names no line"));
   EXPECT_THAT(Problem("VERDICT: fine\nCONFIDENCE: high\nLINE: none\nREASON: r"),
@@ -51,12 +51,12 @@ TEST(ReadAnswer, SaysWhatIsWrong) {
   }
   EXPECT_THAT(Problem("VERDICT: fine\nLINE: none\nCONFIDENCE: 1\nREASON: r"), HasSubstr("before"));
   EXPECT_THAT(Problem("VERDICT: wrong\nCONFIDENCE: 1\nLINE: the loop\nREASON: r"),
-              HasSubstr("LINE is neither"));
+              HasSubstr("LINE must be none"));
   EXPECT_THAT(Problem("VERDICT: fine\nCONFIDENCE: 1\nLINE: none\nREASON:"), HasSubstr("REASON"));
   EXPECT_THAT(Problem(std::string(300000, 'x')), HasSubstr("longer"));
 }
 
-TEST(FindQuote, HoldsQuotesAgainstTheSource) {
+TEST(FindQuote, FindsQuotesInTheSource) {
   const std::string source = "int a;\n  y[i]  = x[i];\nif (i < n) y[i] = x[i];\n";
   const auto at = [&](int number, const char* line) {
     Stated stated;
@@ -65,9 +65,9 @@ TEST(FindQuote, HoldsQuotesAgainstTheSource) {
     return FindQuote(source, stated);
   };
   EXPECT_EQ(at(2, "y[i] = x[i];"), 2);
-  EXPECT_EQ(at(3, "y[i] = x[i];"), 3);  // a part of it
-  EXPECT_EQ(at(9, "y[i] = x[i];"), 2);  // the number alone is wrong
-  EXPECT_EQ(at(1, "int"), 0);           // too short for a part
+  EXPECT_EQ(at(3, "y[i] = x[i];"), 3);  // matches a part of the line
+  EXPECT_EQ(at(9, "y[i] = x[i];"), 2);  // only the number is wrong
+  EXPECT_EQ(at(1, "int"), 0);           // too short for a partial match
   EXPECT_EQ(at(1, "y[i] = x[j];"), 0);
   EXPECT_EQ(at(0, ""), 0);
 }

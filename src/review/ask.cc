@@ -19,8 +19,8 @@ class Conversation {
   Conversation(Opinion& opinion, llm::Asker& model)
       : opinion_(opinion), model_(model), role_(fmt::format("reviewer:{}", Name(opinion.aspect))) {}
 
-  /// Asks, and once more where the answer cannot be used. nullopt: there is none that can; the
-  /// opinion says why. `request` goes on to the last question. Error kCancelled.
+  /// Asks, and asks once more if the answer is unusable. Returns nullopt if no answer is usable;
+  /// the opinion then says why. Extends `request` to the last question. Error kCancelled.
   Result<std::optional<Stated>> Ask(llm::Request& request) {
     for (bool again = false;; again = true) {
       opinion_.exchange = model_.HashOf(request);
@@ -37,7 +37,8 @@ class Conversation {
       Result<Stated> stated = ReadAnswer(text_);
       if (stated) return std::optional<Stated>(std::move(*stated));
       opinion_.reason = stated.error().message;
-      if (answer->stop == llm::Stop::kLength) opinion_.reason += "; the answer was cut: be shorter";
+      if (answer->stop == llm::Stop::kLength)
+        opinion_.reason += "; it was cut: answer more briefly";
       if (again) return std::optional<Stated>();
       request = Continued(std::move(request), text_, FormatQuestion(opinion_.reason));
     }
@@ -68,8 +69,8 @@ Result<Opinion> AskReviewer(const Subject& subject, Aspect aspect, llm::Asker& m
   opinion.aspect = aspect;
   opinion.model = model.model();
   if (subject.source.size() > kMaxShownSource) {
-    opinion.reason = fmt::format("the source has more than {} bytes, too many to be shown whole",
-                                 kMaxShownSource);
+    opinion.reason =
+        fmt::format("the source has more than {} bytes, too many for a prompt", kMaxShownSource);
     return opinion;
   }
   const std::string shown = Neutralised(subject.source);
@@ -82,7 +83,7 @@ Result<Opinion> AskReviewer(const Subject& subject, Aspect aspect, llm::Asker& m
   if (!options.reflect) return opinion;
   request = Continued(std::move(request), conversation.text(), ReflectQuestion());
   TRY_ASSIGN(const std::optional<Stated> second, conversation.Ask(request));
-  // What was usable stays where considering again brought nothing.
+  // Keep the first answer if the reflection is unusable.
   opinion.first_fine = first->fine;
   opinion.first_confidence = first->confidence;
   Take(second ? *second : *first, shown, opinion);

@@ -19,7 +19,7 @@ struct Question {
 
 using Opinions = std::map<Question, Opinion>;
 
-/// The parts of one calibration.
+/// One calibration.
 class Calibration {
  public:
   Calibration(const std::vector<CalibrationCase>& cases, const std::vector<llm::Asker*>& models,
@@ -44,8 +44,8 @@ class Calibration {
   std::array<size_t, kAspects> chosen_{};
 };
 
-/// What does not depend on a choice yet: every variant on the half that chooses, and where there is
-/// no choice the other half too, so that all of it can be asked at once.
+/// The questions that do not depend on the choice of variants: every variant on the tuning half,
+/// and the reporting half for aspects with only one variant. All of them can be asked at once.
 std::vector<Question> Calibration::FirstQuestions() const {
   std::vector<Question> questions;
   for (size_t sample = 0; sample < cases_.size(); ++sample) {
@@ -220,9 +220,9 @@ Result<CalibrationResult> Calibrate(const std::vector<CalibrationCase>& cases,
   });
   if (cases.size() < 4 || wrong < 2 || static_cast<size_t>(wrong) + 2 > cases.size()) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} kernels, {} of them wrong, are too few to calibrate on",
+                fmt::format("{} kernels, {} of them wrong, are too few for a calibration",
                             cases.size(), wrong),
-                "label at least two right and two wrong kernels; sixty tell something");
+                "label at least two right and two wrong kernels; about sixty give useful results");
   }
   return Calibration(cases, models, options).Run();
 }

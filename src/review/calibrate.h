@@ -1,6 +1,7 @@
-// Measures reviewers on labelled kernels, and tunes them: one half of the kernels chooses among
-// instructions and sets weights and threshold, the other half, which nothing was chosen by, says
-// how good the result is. SPDX-License-Identifier: Apache-2.0
+// Measures reviewers on labelled kernels, and tunes them. One half of the kernels is used to choose
+// instructions, weights and threshold. The other half, which is not used for tuning, measures the
+// result.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>
@@ -24,16 +25,17 @@ struct CalibrationCase {
 struct CalibrateOptions {
   Variants variants = DefaultVariants();
   bool reflect = true;
-  size_t threads = 512;  // questions under way; models have limits of their own (at_once)
-  std::function<void(size_t done, size_t all)> progress = {};  // by any thread, one at a time
+  size_t threads = 512;  // concurrent questions; models also have limits (at_once)
+  /// May be called by any thread, but never concurrently.
+  std::function<void(size_t done, size_t all)> progress = {};
 };
 
 /// One verifier on one half.
 struct VerifierRates {
   Aspect aspect = Aspect::kCompile;
   std::string model, variant;
-  Rates rates;   // where nothing is said, nothing is objected to
-  Rates before;  // as the first answers were, before reflection
+  Rates rates;   // an unusable answer counts as "fine"
+  Rates before;  // of the first answers, before reflection
   int64_t unusable = 0, misquoted = 0;
   double usd = 0;
   int64_t input_tokens = 0, output_tokens = 0;
@@ -42,35 +44,36 @@ struct VerifierRates {
 struct CalibrationResult {
   ReviewOptions options;                 // tuned
   size_t tuned_on = 0, reported_on = 0;  // kernels
-  std::vector<VerifierRates> tuning;     // every variant, on the half that chooses
-  std::vector<VerifierRates> verifiers;  // the chosen ones, on the other
-  Rates vote, vote_tuning;               // tuned, on the other half and on its own
-  Rates majority;                        // untuned majority on the other half
+  std::vector<VerifierRates> tuning;     // every variant, on the tuning half
+  std::vector<VerifierRates> verifiers;  // the chosen ones, on the reporting half
+  Rates vote, vote_tuning;               // tuned vote, on the reporting and tuning halves
+  Rates majority;                        // untuned majority, on the reporting half
   std::vector<Review> reviews;           // by case, with the chosen instructions
-  std::vector<bool> reports;             // by case: in the half that reports
+  std::vector<bool> reports;             // by case: in the reporting half
   double usd = 0;
 };
 
-/// Which cases report: every other one of each stratum (what is wrong), in the order of the hashes
-/// of their ids: the same in every run, and nobody's choice.
+/// The cases of the half that measures the result: every other case of each stratum (kind of
+/// error), ordered by the hash of the id. The same in every run and not chosen by hand.
 std::vector<bool> ReportingHalf(const std::vector<CalibrationCase>& cases);
 
-/// The weights of the verifiers: the log-odds of their balanced accuracy over the best one's; 0 for
-/// one that is no better than chance.
+/// Sets the weight of each aspect: the log-odds of its verifiers' mean balanced accuracy, divided
+/// by those of the best aspect. 0 if it is no better than chance.
 void TuneWeights(const std::vector<VerifierRates>& verifiers, ReviewOptions& options);
 
-/// The threshold that loses least on `reviews`, whose labels are `fine`: the share of right kernels
-/// that are stopped counts twice, that of wrong ones that pass once. Sets scores by `options`.
+/// The threshold with the lowest loss on `reviews`, whose labels are `fine`. The loss is twice the
+/// share of right kernels that are stopped plus the share of wrong kernels that pass. Computes
+/// scores with `options`.
 double TunedThreshold(std::vector<Review> reviews, const std::vector<bool>& fine,
                       const ReviewOptions& options);
 
-/// Asks every model every question at once, as far as `threads` allow. At least four cases, of
-/// which some are right and some wrong. Errors: kCancelled; kInvalidArgument.
+/// Asks every model every question, with up to `threads` questions at once. Needs at least two
+/// right and two wrong cases. Errors: kCancelled; kInvalidArgument.
 Result<CalibrationResult> Calibrate(const std::vector<CalibrationCase>& cases,
                                     const std::vector<llm::Asker*>& models,
                                     const CalibrateOptions& options);
 
-/// The document without who made it: options, verifiers, votes, kernels.
+/// The calibration document without its author: options, verifiers, votes, kernels.
 Json ToJson(const CalibrationResult& result, const std::vector<CalibrationCase>& cases);
 
 }  // namespace cupel::review

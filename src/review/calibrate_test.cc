@@ -17,11 +17,11 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Its verdict is what `judge` says of the operation's text, which holds the case's number.
-class Judge : public llm::Asker {
+/// Answers with the verdict of a callback, which gets the case number from the operation's text.
+class FakeReviewer : public llm::Asker {
  public:
   using Verdict = std::function<bool(std::string_view role, int number, const std::string& system)>;
-  explicit Judge(Verdict verdict) : verdict_(std::move(verdict)) {}
+  explicit FakeReviewer(Verdict verdict) : verdict_(std::move(verdict)) {}
   Result<llm::Answer> Ask(std::string_view role, const llm::Request& request,
                           const llm::Call&) override {
     const std::string& text = request.messages[0].text;
@@ -41,11 +41,12 @@ class Judge : public llm::Asker {
 
  private:
   std::mutex mutex_;
-  const std::string name_ = "test:judge";
+  const std::string name_ = "test:reviewer";
   Verdict verdict_;
 };
 
-/// 20 right ones, then 8 wrong ones of each aspect: 20..27 compile, 28..35 memory, 36..43 numerics.
+/// 20 right kernels, then 8 wrong ones of each aspect: 20..27 compile, 28..35 memory, 36..43
+/// numerics.
 std::vector<CalibrationCase> Cases() {
   std::vector<CalibrationCase> cases;
   for (int i = 0; i < 44; ++i) {
@@ -63,7 +64,7 @@ bool IsWrong(std::string_view role, int i) {
   return i >= 20 && role == fmt::format("reviewer:{}", Name(kAllAspects[(i - 20) / 8]));
 }
 
-TEST(ReportingHalf, IsStratifiedAndTheSameEachTime) {
+TEST(ReportingHalf, IsStratifiedAndDeterministic) {
   const auto cases = Cases();
   const auto half = ReportingHalf(cases);
   EXPECT_EQ(half, ReportingHalf(cases));
@@ -79,39 +80,40 @@ TEST(ReportingHalf, IsStratifiedAndTheSameEachTime) {
 }
 
 TEST(Calibrate, FindsTheThresholdForGoodReviewers) {
-  Judge judge([](std::string_view role, int i, const std::string&) { return !IsWrong(role, i); });
+  FakeReviewer reviewer(
+      [](std::string_view role, int i, const std::string&) { return !IsWrong(role, i); });
   const auto cases = Cases();
-  const auto result = Calibrate(cases, {&judge}, {});
+  const auto result = Calibrate(cases, {&reviewer}, {});
   ASSERT_TRUE(result) << result.error().message;
-  EXPECT_EQ(judge.asked, 44 * 3 * 2);  // with reflection
+  EXPECT_EQ(reviewer.asked, 44 * 3 * 2);  // with reflection
   EXPECT_NEAR(result->usd, 44 * 6 * 0.01, 1e-9);
-  // One of three objects: a majority lets all pass, the tuned vote none.
+  // One of three objects: a majority passes all wrong kernels, the tuned vote none.
   EXPECT_EQ(result->majority.found, 0);
   EXPECT_EQ(result->vote.found, 12);
   EXPECT_EQ(result->vote.stopped, 0);
   EXPECT_EQ(result->verifiers.size(), 3u);
   EXPECT_EQ(result->verifiers[1].rates.Balanced(), 1);
-  // What does not compile says nothing of memory.
+  // Kernels that do not compile are not counted for memory.
   EXPECT_EQ(result->verifiers[0].rates.all(), 22);
   EXPECT_EQ(result->verifiers[1].rates.all(), 18);
   EXPECT_EQ(result->verifiers[2].rates.all(), 14);
 }
 
-TEST(Calibrate, ReportsOnWhatItWasNotTunedBy) {
+TEST(Calibrate, ReportsOnTheHalfThatWasNotTuned) {
   const auto cases = Cases();
   const auto half = ReportingHalf(cases);
-  // It knows the half that tunes, and guesses the other wrongly.
-  Judge judge([&](std::string_view role, int i, const std::string&) {
+  // Right on the tuning half, wrong on the reporting half.
+  FakeReviewer reviewer([&](std::string_view role, int i, const std::string&) {
     return half[static_cast<size_t>(i)] ? IsWrong(role, i) : !IsWrong(role, i);
   });
-  const auto result = Calibrate(cases, {&judge}, {});
+  const auto result = Calibrate(cases, {&reviewer}, {});
   ASSERT_TRUE(result);
   EXPECT_EQ(result->vote_tuning.found + result->vote_tuning.passed, 22);
   EXPECT_EQ(result->verifiers[0].rates.found + result->verifiers[0].rates.passed, 0);
 }
 
 TEST(Calibrate, ChoosesAmongInstructions) {
-  Judge judge([](std::string_view role, int i, const std::string& system) {
+  FakeReviewer reviewer([](std::string_view role, int i, const std::string& system) {
     const bool good = system.find("look closely") != std::string::npos || role != "reviewer:memory";
     return good ? !IsWrong(role, i) : true;
   });
@@ -119,49 +121,50 @@ TEST(Calibrate, ChoosesAmongInstructions) {
   options.variants[1].push_back({"close", "look closely"});
   options.reflect = false;
   const auto cases = Cases();
-  const auto result = Calibrate(cases, {&judge}, options);
+  const auto result = Calibrate(cases, {&reviewer}, options);
   ASSERT_TRUE(result);
   EXPECT_EQ(result->options.instructions[1], "look closely");
   EXPECT_EQ(result->options.instructions[0], DefaultInstructions()[0]);
-  // The other half is asked with the chosen one alone.
-  EXPECT_EQ(judge.asked, 44 * 3 + 22);
+  // The reporting half is asked only with the chosen variant.
+  EXPECT_EQ(reviewer.asked, 44 * 3 + 22);
   EXPECT_EQ(result->tuning.size(), 4u);
 }
 
-TEST(Calibrate, AVerifierThatKnowsNothingHasNoWeight) {
-  Judge judge([](std::string_view role, int i, const std::string&) {
+TEST(Calibrate, GivesARandomVerifierLittleWeight) {
+  FakeReviewer reviewer([](std::string_view role, int i, const std::string&) {
     return role == "reviewer:numerics" ? i % 2 == 0 : !IsWrong(role, i);
   });
   CalibrateOptions options;
   options.reflect = false;
-  const auto result = Calibrate(Cases(), {&judge}, options);
+  const auto result = Calibrate(Cases(), {&reviewer}, options);
   ASSERT_TRUE(result);
   EXPECT_LT(result->options.weights[2], 0.3);
   EXPECT_GT(result->options.weights[0], 0.9);
 }
 
 TEST(Calibrate, AsksAllAtOnce) {
-  // Nobody answers before all have been asked.
+  // No question is answered before all have been asked.
   std::latch all(44 * 3);
-  Judge judge([&](std::string_view, int, const std::string&) {
+  FakeReviewer reviewer([&](std::string_view, int, const std::string&) {
     all.arrive_and_wait();
     return true;
   });
   CalibrateOptions options;
   options.reflect = false;
-  EXPECT_TRUE(Calibrate(Cases(), {&judge}, options));
+  EXPECT_TRUE(Calibrate(Cases(), {&reviewer}, options));
 }
 
-TEST(Calibrate, RefusesTooFew) {
+TEST(Calibrate, RejectsTooFewCases) {
   auto cases = Cases();
   cases.resize(10);
   EXPECT_FALSE(Calibrate(cases, {}, {}));
 }
 
 TEST(ReadCalibration, ReadsWhatWasWritten) {
-  Judge judge([](std::string_view role, int i, const std::string&) { return !IsWrong(role, i); });
+  FakeReviewer reviewer(
+      [](std::string_view role, int i, const std::string&) { return !IsWrong(role, i); });
   const auto cases = Cases();
-  const auto result = Calibrate(cases, {&judge}, {.reflect = false});
+  const auto result = Calibrate(cases, {&reviewer}, {.reflect = false});
   ASSERT_TRUE(result);
   Json json{{"schema", "cupel.calibration/1"}};
   json.update(ToJson(*result, cases));
@@ -186,7 +189,7 @@ TEST(ReadCalibration, ReadsWhatWasWritten) {
   EXPECT_THAT(ReadCalibration(file).error().message, HasSubstr("threshold"));
 }
 
-TEST(ReadLabels, KnowsWhatALabelSaysOfEachVerifier) {
+TEST(ReadLabels, DerivesTheLabelOfEachVerifier) {
   auto folder = os::TempDir::Create();
   ASSERT_TRUE(folder);
   const auto file = folder->path() / "labels.json";
@@ -208,7 +211,7 @@ TEST(ReadLabels, KnowsWhatALabelSaysOfEachVerifier) {
   EXPECT_THAT(ReadLabels(file).error().message, HasSubstr("kernels[0].wrong"));
 }
 
-TEST(ReadVariants, TakesFilesByTheirNames) {
+TEST(ReadVariants, ReadsFilesByName) {
   auto folder = os::TempDir::Create();
   ASSERT_TRUE(folder);
   const auto write = [&](const char* name, const char* text) {

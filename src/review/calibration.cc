@@ -14,8 +14,8 @@ constexpr size_t kMaxInstructions = 64u << 10;
 Result<double> Within(const Json& json, const char* key, const std::string& what) {
   TRY_ASSIGN(const double value, JsonNumber(json, key, what));
   if (!(value >= 0 && value <= 1)) {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}.{} is not from 0 to 1", what, key),
-                "give a file that cupel review calibrate wrote");
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}.{} must be from 0 to 1", what, key),
+                "give a file that cupel review calibrate has written");
   }
   return value;
 }
@@ -58,9 +58,10 @@ Result<ReviewOptions> ReadCalibration(const std::filesystem::path& file) {
   TRY_ASSIGN(const Json json, ParseJson(text, what));
   TRY_ASSIGN(const std::string schema, JsonString(json, "schema", what));
   if (schema != "cupel.calibration/1") {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} is no calibration of reviewers that this cupel reads", what),
-                "give a file that cupel review calibrate wrote");
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} is not a calibration file that this version of cupel can read", what),
+        "give a file that cupel review calibrate has written");
   }
   TRY_ASSIGN(const Json* options, JsonObject(json, "options", what));
   return OptionsFromJson(*options, what);

@@ -1,5 +1,6 @@
-// What calibration found, as later reviews use it: cupel.calibration/1
-// (docs/formats/calibration.md). SPDX-License-Identifier: Apache-2.0
+// The result of a calibration, for later reviews: cupel.calibration/1
+// (docs/formats/calibration.md).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -10,8 +11,8 @@
 
 namespace cupel::review {
 
-/// Options by which the models that were calibrated judge best: instructions, threshold, weights,
-/// and whether they reflect. Errors: a file that is no calibration, numbers out of range.
+/// The best options for the calibrated models: instructions, threshold, weights, and whether they
+/// reflect. Errors: not a calibration file, numbers out of range.
 Result<ReviewOptions> ReadCalibration(const std::filesystem::path& file);
 
 /// The member `options` of such a file; `what` names it in messages.

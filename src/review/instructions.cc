@@ -42,7 +42,7 @@ Result<Variants> ReadVariants(const fs::path& folder) {
     return Fail(ErrorCode::kNotFound,
                 fmt::format("no instructions in {}{}", folder.string(),
                             error ? ": " + error.message() : ""),
-                "it holds files like memory.md, memory.short.md");
+                "put files such as memory.md or memory.short.md there");
   }
   std::sort(files.begin(), files.end());
   Variants variants = DefaultVariants();
@@ -52,13 +52,13 @@ Result<Variants> ReadVariants(const fs::path& folder) {
     const auto aspect = AspectNamed(stem.substr(0, dot));
     if (!aspect) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{} is named for no verifier", file.string()),
-                  "call it compile.NAME.md, memory.NAME.md or numerics.NAME.md");
+                  fmt::format("{} is not named after a verifier", file.string()),
+                  "rename it to compile.NAME.md, memory.NAME.md or numerics.NAME.md");
     }
     TRY_ASSIGN(std::string text, os::ReadFile(file, kMaxBytes));
     if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
       return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is empty", file.string()),
-                  "write what the verifier is to look for, or remove it");
+                  "write instructions for the verifier into it, or remove it");
     }
     if (dot == std::string::npos) {
       variants[*aspect][0].text = std::move(text);

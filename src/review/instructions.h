@@ -1,4 +1,4 @@
-// What the verifiers are told to look for. SPDX-License-Identifier: Apache-2.0
+// The instructions for the verifiers. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -12,18 +12,18 @@ namespace cupel::review {
 
 /// One wording of the instructions for an aspect.
 struct Variant {
-  std::string name;  // "default", or what stands between the dots of memory.NAME.md
+  std::string name;  // "default", or NAME of the file memory.NAME.md
   std::string text;
 };
 
 using Variants = std::array<std::vector<Variant>, kAspects>;
 
-/// The texts that cupel was built with, alone.
+/// Only the built-in instructions.
 Variants DefaultVariants();
 
-/// Those and, after them in the order of their names, the files ASPECT.NAME.md of `folder`; a file
-/// ASPECT.md there takes the default's place. Errors: a folder that is not there, a file that is
-/// empty or larger than 64 KiB, or is named for no aspect.
+/// The built-in instructions, followed by the files ASPECT.NAME.md of `folder`, ordered by name. A
+/// file ASPECT.md replaces the default. Errors: the folder does not exist or has no such file; a
+/// file is empty, larger than 64 KiB, or not named after an aspect.
 Result<Variants> ReadVariants(const std::filesystem::path& folder);
 
 // Embedded at build (cmake/embed.cmake).

@@ -19,7 +19,8 @@ Result<std::optional<Aspect>> WrongOf(const Json& entry, const std::string& what
   for (const Aspect aspect : kAllAspects) {
     if (name == Name(aspect)) return std::optional(aspect);
   }
-  return Fail(ErrorCode::kInvalidArgument, fmt::format("{}.wrong is no verifier's name", what),
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("{}.wrong is not the name of a verifier", what),
               "write compile, memory, numerics or null");
 }
 
@@ -62,8 +63,8 @@ Result<std::vector<LabelledKernel>> ReadLabels(const fs::path& file) {
     TRY_ASSIGN(LabelledKernel kernel, ReadEntry((*entries)[i], file.parent_path(), what));
     if (!ids.insert(kernel.id).second) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{}: {} is there twice", what, kernel.id),
-                  "give each kernel an id of its own");
+                  fmt::format("{}: the id {} occurs twice", what, kernel.id),
+                  "give each kernel a unique id");
     }
     kernels.push_back(std::move(kernel));
   }

@@ -1,5 +1,6 @@
-// Kernels of which it is known what is wrong with them, for the calibration of reviewers
-// (docs/formats/calibration.md). SPDX-License-Identifier: Apache-2.0
+// Kernels with labels that say what is wrong with them, for the calibration of reviewers
+// (docs/formats/calibration.md).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -20,13 +21,13 @@ struct LabelledKernel {
   std::optional<Aspect> wrong;  // the first aspect that fails; none: a right kernel
   std::string reason;           // the judge's reason code
 
-  /// What the verifier of `aspect` should say; nullopt where nothing tells, since an earlier aspect
-  /// fails: what does not compile has no accesses, and from bad accesses come no numbers.
+  /// The correct verdict of the verifier of `aspect`. nullopt if an earlier aspect fails: a kernel
+  /// that does not compile has no accesses, and bad accesses give no meaningful numbers.
   std::optional<bool> Fine(Aspect aspect) const;
 };
 
-/// Paths in it are relative to its folder; a task without a slash is a name. Errors name the entry
-/// and what is wrong with it; kernels are not opened.
+/// Paths in the file are relative to its folder; a task without a slash is a name. Does not open
+/// the kernels. Errors name the entry and what is wrong with it.
 Result<std::vector<LabelledKernel>> ReadLabels(const std::filesystem::path& file);
 
 }  // namespace cupel::review

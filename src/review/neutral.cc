@@ -10,9 +10,9 @@ namespace cupel::review {
 namespace {
 
 constexpr size_t kMaxRawTag = 16;
-constexpr size_t kMaxCharacters = 4;  // of a character constant: more is none
+constexpr size_t kMaxCharacters = 4;  // of a character constant
 
-/// Line ends are \n, and what cannot be seen or reorders what is seen is a question mark.
+/// Converts line ends to \n, and invisible or reordering characters to question marks.
 std::string Plain(std::string_view source) {
   std::string out;
   out.reserve(source.size());
@@ -21,7 +21,7 @@ std::string Plain(std::string_view source) {
     if (c == '\r' && i + 1 < source.size() && source[i + 1] == '\n') continue;
     const bool space = c == '\r' || c == '\f' || c == '\v';
     const bool shown = c == '\n' || c == '\t' || (c >= ' ' && c < 0x7f);
-    const bool continues = (static_cast<unsigned char>(c) & 0xc0) == 0x80;  // one sign, one mark
+    const bool continues = (static_cast<unsigned char>(c) & 0xc0) == 0x80;  // same character
     if (continues && !out.empty() && out.back() == '?') continue;
     out += space ? ' ' : shown ? c : '?';
   }
@@ -42,7 +42,7 @@ size_t SpliceAt(std::string_view text, size_t at) {
   return end < text.size() && text[end] == '\n' ? end + 1 - at : 0;
 }
 
-bool Neutraliser::Looking(std::string_view pair) const {
+bool Neutraliser::Matches(std::string_view pair) const {
   if (text_[at_] != pair[0]) return false;
   const size_t second = SkipSplices(text_, at_ + 1);
   return second < text_.size() && text_[second] == pair[1];
@@ -59,7 +59,7 @@ void Neutraliser::NewLine() {
   in_directive_ = false;
 }
 
-/// The lines that [begin, end) spans; `spliced`: as one line of a directive.
+/// Writes the line ends in [begin, end); `spliced`: as splices within one line.
 void Neutraliser::KeepLineEnds(size_t begin, size_t end, bool spliced) {
   for (size_t i = begin; i < std::min(end, text_.size()); ++i) {
     if (text_[i] == '\n') out_ += spliced ? "\\\n" : "\n";
@@ -122,7 +122,7 @@ void Neutraliser::Word() {
   }
 }
 
-/// Only the parenthesis that follows `asm volatile goto` opens its PTX.
+/// Tracks inline assembly: its PTX begins at the parenthesis after `asm volatile goto`.
 void Neutraliser::FollowAssembly(char c) {
   if (assembly_ < 0) return;
   if (c == '(') {
@@ -132,7 +132,7 @@ void Neutraliser::FollowAssembly(char c) {
   } else if (assembly_ == 0 && (c == ';' || c == '{' || c == '}')) {
     assembly_ = -1;
   } else if (c == ':') {
-    ptx_ = PtxText();  // the template has ended, operands begin
+    ptx_ = PtxText();  // the operands begin after the template
   }
 }
 
@@ -152,7 +152,7 @@ void Neutraliser::Emit(std::string_view prefix, std::string_view content, char q
   }
 }
 
-/// A string or character that is not raw, with the splices taken out.
+/// A string or character that is not raw. Removes splices.
 void Neutraliser::Literal() {
   const size_t begin = at_;
   const char quote = text_[at_++];
@@ -163,7 +163,7 @@ void Neutraliser::Literal() {
       continue;
     }
     if (text_[at_] == '\\') {
-      if (at_ + 1 == text_.size()) {  // the file ends in it: it would escape our closing quote
+      if (at_ + 1 == text_.size()) {  // at the end, it would escape our closing quote
         ++at_;
         break;
       }
@@ -196,15 +196,15 @@ void Neutraliser::RawString() {
   at_ = end;
 }
 
-/// One piece of a line.
+/// Processes one token of a line.
 void Neutraliser::Token() {
   const char c = text_[at_];
   if (const size_t splice = SpliceAt(text_, at_); splice > 0) {
     out_ += "\\\n";
     at_ += splice;
-  } else if (Looking("//")) {
+  } else if (Matches("//")) {
     LineComment();
-  } else if (Looking("/*")) {
+  } else if (Matches("/*")) {
     BlockComment();
   } else if (IsBlank(c)) {
     Copy();
@@ -226,7 +226,7 @@ std::string Neutraliser::Run() {
   while (!End()) {
     if (text_[at_] == '\n') {
       NewLine();
-    } else if (line_begins_ && (text_[at_] == '#' || Looking("%:"))) {
+    } else if (line_begins_ && (text_[at_] == '#' || Matches("%:"))) {
       Directive();
     } else {
       Token();

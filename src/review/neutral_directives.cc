@@ -1,4 +1,4 @@
-// The preprocessor's directives. SPDX-License-Identifier: Apache-2.0
+// The part of Neutraliser for preprocessor directives. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -26,14 +26,14 @@ std::vector<std::string> WordsOf(std::string_view line) {
   return words;
 }
 
-/// Is `words` the beginning of a group that is never compiled?
+/// True if `words` is a directive that begins a group that is never compiled.
 bool NeverCompiled(const std::vector<std::string>& words) {
   return words.size() == 2 && words[0] == "if" && (words[1] == "0" || words[1] == "false");
 }
 
 }  // namespace
 
-/// The directive at `from` without comments: enough of it to tell which it is.
+/// The directive at `from` without comments, or enough of it to identify the directive.
 std::string Neutraliser::LogicalLine(size_t from) const {
   std::string line;
   for (size_t i = from; i < text_.size() && text_[i] != '\n' && line.size() < 200;) {
@@ -63,7 +63,8 @@ void Neutraliser::DropRestOfLine() {
   KeepLineEnds(begin, at_, true);
 }
 
-/// To the line's end, with what goes on over it: comments hold no directives here either.
+/// Skips to the end of the line, including comments that continue beyond it: directives in comments
+/// do not count.
 void Neutraliser::SkipLine() {
   const size_t begin = at_, written = out_.size();
   const int assembly = std::exchange(assembly_, -1);
@@ -73,7 +74,7 @@ void Neutraliser::SkipLine() {
   KeepLineEnds(begin, at_, false);
 }
 
-/// From after the `#if 0` to before the directive that ends its group: line ends alone.
+/// Skips the group after `#if 0` up to the directive that ends it. Keeps only line ends.
 void Neutraliser::SkipGroup() {
   SkipLine();
   int depth = 0;
@@ -96,7 +97,7 @@ void Neutraliser::SkipGroup() {
 }
 
 void Neutraliser::IncludedPath() {
-  // <path> or "path" of plain signs; anything else is no file that is there.
+  // <path> or "path" of plain characters. Replaces anything else, which cannot be a real file.
   while (!End() && IsBlank(text_[at_])) Copy();
   const char open = End() ? ' ' : text_[at_];
   if (open != '<' && open != '"') return;

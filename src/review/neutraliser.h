@@ -1,5 +1,6 @@
-// The lexer behind Neutralised (neutral.h): one pass over the text in pieces, with the state that
-// tells what a piece is. SPDX-License-Identifier: Apache-2.0
+// The lexer behind Neutralised (neutral.h): reads the text in one pass and keeps the state that
+// classifies each token.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cctype>
@@ -14,19 +15,19 @@ namespace cupel::review {
 inline bool IsWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 inline bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 
-/// The length of a spliced line end (backslash, blanks, newline) at `at`; 0: there is none.
+/// The length of a spliced line end (backslash, blanks, newline) at `at`; 0 if there is none.
 size_t SpliceAt(std::string_view text, size_t at);
 
-/// One pass over the text. What is not looked for is copied as it is.
+/// Processes the text in one pass. Copies everything else unchanged.
 class Neutraliser {
  public:
-  /// `text` has \n for line ends, and is printable otherwise.
+  /// `text` has \n as line ends and is otherwise printable.
   explicit Neutraliser(std::string text) : text_(std::move(text)) {}
   std::string Run();
 
  private:
   bool End() const { return at_ >= text_.size(); }
-  bool Looking(std::string_view pair) const;
+  bool Matches(std::string_view pair) const;
   void Copy(size_t count = 1);
   void NewLine();
   void Token();
@@ -48,9 +49,9 @@ class Neutraliser {
   const std::string text_;
   std::string out_;
   size_t at_ = 0;
-  bool line_begins_ = true;  // nothing but blanks and comments so far
+  bool line_begins_ = true;  // only blanks and comments so far in this line
   bool in_directive_ = false;
-  // Of inline assembly: -1 outside, 0 between the word and its parenthesis, then the depth.
+  // Inline assembly: -1 outside, 0 between `asm` and its parenthesis, then the depth.
   int assembly_ = -1;
   PtxText ptx_;
 };

@@ -1,4 +1,4 @@
-// What a reviewer is asked. SPDX-License-Identifier: Apache-2.0
+// The prompts for reviewers. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace cupel::review {
 
-/// Sources beyond this are not shown: a part of one would be judged as if it were all.
+/// Larger sources are not reviewed: a reviewer would judge a part as if it were the whole file.
 inline constexpr size_t kMaxShownSource = 256u << 10;
 
-/// Instructions and answer format as the system's text; then the operation, the findings where they
-/// are shown, and the source, neutralised, its lines numbered, between fences that do not occur in
-/// what they enclose. `shown` is the source as it is quoted from.
+/// The system text has the instructions and the answer format. The message has the operation, the
+/// findings (if they are shown) and the neutralised source with numbered lines, each between fences
+/// that do not occur in it. `shown` is the neutralised source, without line numbers.
 llm::Request FirstQuestion(const Subject& subject, const std::string& shown,
                            const std::string& instructions);
 

@@ -4,8 +4,8 @@
 namespace cupel::review {
 namespace {
 
-/// One sign of a string: as it is written, and what it is.
-struct Sign {
+/// One character of a string: its spelling in the source, and its value.
+struct Character {
   std::string_view written;
   char meaning = 0;
 };
@@ -21,19 +21,19 @@ unsigned long Number(std::string_view digits, int base) {
   for (const char c : digits) {
     const int digit = c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
     value = value * static_cast<unsigned long>(base) + static_cast<unsigned long>(digit);
-    if (value > 0xffff) break;  // no sign that is looked for
+    if (value > 0xffff) break;  // no character that matters here
   }
   return value;
 }
 
-Sign SignAt(std::string_view text, size_t at, bool raw) {
+Character CharacterAt(std::string_view text, size_t at, bool raw) {
   if (raw || text[at] != '\\' || at + 1 >= text.size()) return {text.substr(at, 1), text[at]};
   constexpr std::string_view kHex = "0123456789abcdefABCDEF";
   const char kind = text[at + 1];
   const auto numbered = [&](size_t digits, size_t most, int base, std::string_view allowed) {
     const size_t end = DigitsEnd(text, digits, most, allowed);
     const unsigned long value = Number(text.substr(digits, end - digits), base);
-    return Sign{text.substr(at, end - at), value < 0x80 ? static_cast<char>(value) : '?'};
+    return Character{text.substr(at, end - at), value < 0x80 ? static_cast<char>(value) : '?'};
   };
   if (kind == 'n') return {text.substr(at, 2), '\n'};
   if (kind == 'x') return numbered(at + 2, text.size(), 16, kHex);
@@ -49,30 +49,30 @@ Sign SignAt(std::string_view text, size_t at, bool raw) {
 std::string PtxText::Neutralised(std::string_view content, bool raw) {
   std::string out;
   for (size_t at = 0; at < content.size();) {
-    const Sign sign = SignAt(content, at, raw);
-    at += sign.written.size();
-    const char c = sign.meaning;
+    const Character character = CharacterAt(content, at, raw);
+    at += character.written.size();
+    const char c = character.meaning;
     const char last = last_;
     last_ = c;
     switch (state_) {
       case State::kCode:
         if (last == '/' && (c == '/' || c == '*')) {
-          // The first of the two may stand in an earlier string: it is then all that is left of it.
+          // If the first of the two is in an earlier string, it has been written already.
           if (!out.empty()) out.pop_back();
           state_ = c == '/' ? State::kLine : State::kBlock;
           last_ = 0;
         } else if (c == '"') {
           state_ = State::kQuoted;
         } else {
-          // Written as itself, so that one sign is one byte and no escape spells a word.
+          // Write the character itself, so that escapes cannot hide words.
           const bool itself = c > ' ' && c < 0x7f && c != '\\' && c != '"';
-          out += itself ? std::string_view(&sign.meaning, 1) : sign.written;
+          out += itself ? std::string_view(&character.meaning, 1) : character.written;
         }
         break;
       case State::kLine:
         if (c == '\n') {
           state_ = State::kCode;
-          out += sign.written;
+          out += character.written;
         }
         break;
       case State::kBlock:
@@ -81,7 +81,7 @@ std::string PtxText::Neutralised(std::string_view content, bool raw) {
           last_ = 0;
           out += ' ';
         } else if (c == '\n') {
-          out += sign.written;
+          out += character.written;
         }
         break;
       case State::kQuoted:

@@ -4,10 +4,10 @@
 namespace cupel::review {
 namespace {
 
-/// An objection that quotes what nobody wrote is worth less, and still something.
+/// Weight of an objection whose quoted line is not in the source.
 constexpr double kMisquoted = 0.5;
 
-/// How sure it is that the kernel is fine.
+/// The stated probability that the kernel is fine.
 double FineShare(const Opinion& opinion) {
   return opinion.fine ? 0.5 + opinion.confidence / 2 : 0.5 - opinion.confidence / 2;
 }
@@ -35,7 +35,7 @@ void Count(Review& review, const ReviewOptions& options) {
     sum += weight * (options.weighted ? FineShare(opinion) : opinion.fine ? 1 : 0);
     weights += weight;
   }
-  // Equal sides are a tie however the sums were rounded.
+  // Accept ties in spite of rounding.
   constexpr double kRounding = 1e-9;
   review.score = weights > 0 ? sum / weights : 0.5;
   review.passed = weights == 0 || review.score >= options.threshold - kRounding;

@@ -17,14 +17,14 @@ std::vector<bool> ReportingHalf(const std::vector<CalibrationCase>& cases) {
     order.emplace_back(wrong ? static_cast<int>(*wrong) : -1, Sha256Hex(cases[i].label.id), i);
   }
   std::sort(order.begin(), order.end());
-  // The alternation goes on from stratum to stratum, so that odd ones do not all favour one half.
+  // Alternate across strata, so that strata of odd size do not all favour one half.
   std::vector<bool> reports(cases.size());
   for (size_t i = 0; i < order.size(); ++i) reports[std::get<2>(order[i])] = i % 2 == 1;
   return reports;
 }
 
 void TuneWeights(const std::vector<VerifierRates>& verifiers, ReviewOptions& options) {
-  constexpr double kMostSure = 0.98;  // some tens of kernels do not show more
+  constexpr double kMaxAccuracy = 0.98;  // tens of kernels cannot show a higher accuracy
   double strongest = 0;
   for (size_t aspect = 0; aspect < kAspects; ++aspect) {
     double sum = 0;
@@ -34,11 +34,11 @@ void TuneWeights(const std::vector<VerifierRates>& verifiers, ReviewOptions& opt
       sum += verifier.rates.Balanced();
       ++count;
     }
-    const double balanced = count > 0 ? std::clamp(sum / count, 0.5, kMostSure) : 0.5;
+    const double balanced = count > 0 ? std::clamp(sum / count, 0.5, kMaxAccuracy) : 0.5;
     options.weights[aspect] = std::log(balanced / (1 - balanced));
     strongest = std::max(strongest, options.weights[aspect]);
   }
-  // Where nobody knows anything, all weigh the same.
+  // If no verifier is better than chance, all have the same weight.
   for (double& weight : options.weights) weight = strongest > 0 ? weight / strongest : 1;
 }
 
@@ -64,7 +64,7 @@ double TunedThreshold(std::vector<Review> reviews, const std::vector<bool>& fine
     }
     const double loss =
         kLostRightKernel * stopped / std::max(1.0, right) + missed / std::max(1.0, wrong);
-    if (loss < best_loss) best_cut = cut;  // of equal ones the lowest: it passes more
+    if (loss < best_loss) best_cut = cut;  // of equal losses take the lowest cut, which passes more
     best_loss = std::min(best_loss, loss);
   }
   return best_cut;

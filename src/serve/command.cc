@@ -15,7 +15,7 @@ namespace cupel::serve {
 Result<std::vector<std::string>> SplitCommand(std::string_view text) {
   TRY_ASSIGN(std::vector<std::string> words, SplitWords(text));
   if (!words.empty()) return words;
-  return Fail(ErrorCode::kInvalidArgument, "the command of a worker is empty",
+  return Fail(ErrorCode::kInvalidArgument, "the worker command is empty",
               "write it as in --workers 'srun -n1 --gpus=1 cupel worker'");
 }
 

@@ -9,10 +9,10 @@
 
 namespace cupel::serve {
 
-/// A worker's command as words, of which there is one at least.
+/// Splits a worker's command into words. The result has at least one word.
 Result<std::vector<std::string>> SplitCommand(std::string_view text);
 
-/// The path of a program: `name` itself where it has a slash, else found on PATH.
+/// The path of a program: `name` itself if it contains a slash, otherwise found on PATH.
 Result<std::string> FindProgram(const std::string& name);
 
 }  // namespace cupel::serve

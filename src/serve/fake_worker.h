@@ -1,5 +1,5 @@
-// A worker for tests: the real end of the protocol, with a judge that obeys the kernel's text, and
-// ways to break the protocol. SPDX-License-Identifier: Apache-2.0
+// A worker for tests: the real protocol code, with a judge that does what the kernel's text says,
+// and ways to break the protocol. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <csignal>
@@ -20,8 +20,8 @@
 namespace cupel::serve {
 
 /// A kernel's text is an instruction: "", "die", "die once PATH", "stop", "sleep", "lie",
-/// "broken environment", "broken task", "cases N", "noisy", "twice", "meet FOLDER"; or one that is
-/// to be timed at three settings of five: "time", "time a lie", "time another setting", "time, die
+/// "broken environment", "broken task", "cases N", "noisy", "twice", "meet FOLDER". Kernels of
+/// which three of five settings are timed: "time", "time a lie", "time another setting", "time, die
 /// once PATH", "time, meet FOLDER", "time, alone FOLDER", "time what I judged", "time nothing".
 class FakeJudge final : public Judge {
  public:
@@ -114,7 +114,7 @@ class FakeJudge final : public Judge {
     return done;
   }
 
-  /// Fails where another worker is in the same place.
+  /// Fails if another worker is using the same folder.
   static Status BeAlone(const std::filesystem::path& folder) {
     if (!std::filesystem::create_directory(folder / "taken")) {
       return Fail(ErrorCode::kInvalidArgument, "another worker is here", "");
@@ -124,7 +124,7 @@ class FakeJudge final : public Judge {
     return {};
   }
 
-  /// Waits until a second worker is in the same place, so that no worker can do all the work.
+  /// Waits until a second worker uses the same folder, so that no worker can do all the work.
   static Status Meet(const std::filesystem::path& folder) {
     std::ofstream(folder / std::to_string(getpid())) << "here";
     for (int i = 0; i < 3000; ++i) {
@@ -140,8 +140,8 @@ class FakeJudge final : public Judge {
   std::string gpu_;
 };
 
-/// `manner`: "" is well-behaved; what none of those below is names its GPU, of which "other" is of
-/// another kind.
+/// `manner`: "" behaves well; those that are compared below break the protocol. Any other text is
+/// the UUID of the worker's GPU; "other" is a GPU of another model.
 inline int FakeWorkerMain(const std::string& manner) {
   const auto data = os::DataDir();
   auto hello = WhoAmI(data ? *data : std::filesystem::path());
@@ -163,7 +163,7 @@ inline int FakeWorkerMain(const std::string& manner) {
   std::fflush(stdout);
   if (manner == "garbage") std::this_thread::sleep_for(std::chrono::seconds(60));
   WireOptions options;
-  options.beat = std::chrono::milliseconds(100);
+  options.heartbeat = std::chrono::milliseconds(100);
   options.grace = std::chrono::milliseconds(1000);
   const char* store = std::getenv("CUPEL_TEST_STORE");
   const auto status = RunWorker(*hello, options, [&](const Setup&, WireEnd& wire) {

@@ -17,11 +17,12 @@ namespace cupel::serve {
 namespace {
 
 tl::unexpected<Error> Unreadable(const std::string& what) {
-  return Fail(ErrorCode::kIo, fmt::format("cannot read {}, which workers are compared by", what),
+  return Fail(ErrorCode::kIo,
+              fmt::format("cannot read {}, which is compared between workers", what),
               "check its permissions, or set CUPEL_HOME to the folder that holds cupel's data");
 }
 
-/// Of the headers that candidates are compiled against and of the Python code beside PyTorch.
+/// A hash of the headers that candidates are compiled against and of the oracle's Python code.
 Result<std::string> DataHash(const std::filesystem::path& data) {
   Sha256 hash;
   TRY_ASSIGN(const std::string shim, build::FolderHash(data / "shim"));
@@ -50,15 +51,16 @@ Result<Hello> WhoAmI(const std::filesystem::path& data) {
   return hello;
 }
 
-std::optional<Error> WhyNot(const Hello& ours, const Hello& worker) {
+std::optional<Error> Incompatibility(const Hello& ours, const Hello& worker) {
   const auto refuse = [&](std::string what, std::string remedy) {
     return Error{ErrorCode::kEnvironment,
                  fmt::format("the worker on {} {}", worker.host.empty() ? "?" : worker.host, what),
                  std::move(remedy)};
   };
-  const char* same = "install the same build on both machines, or name it by its path in --workers";
+  const char* same =
+      "install the same build on both machines, or give the path of the right one in --workers";
   if (worker.protocol != ours.protocol) {
-    return refuse(fmt::format("speaks {}, not {}", worker.protocol, ours.protocol), same);
+    return refuse(fmt::format("uses protocol {}, not {}", worker.protocol, ours.protocol), same);
   }
   if (worker.version != ours.version || worker.program != ours.program) {
     const auto name = [](const Hello& hello) {
@@ -69,8 +71,8 @@ std::optional<Error> WhyNot(const Hello& ours, const Hello& worker) {
     return refuse(fmt::format("is cupel {}, this is {}", name(worker), name(ours)), same);
   }
   if (worker.data != ours.data) {
-    return refuse("has other headers (shim/) or another oracle.py than this program",
-                  "install the same data on both machines, or set CUPEL_HOME there");
+    return refuse("has different headers (shim/) or a different oracle.py than this program",
+                  "install the same data on both machines, or set CUPEL_HOME on the worker's");
   }
   return std::nullopt;
 }

@@ -1,4 +1,4 @@
-// What must be the same in a coordinator and its workers: the program, and the data it judges with.
+// What must be equal in a coordinator and its workers: the program, and the data it judges with.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace cupel::serve {
 
-/// This process. `data` is the folder of installed data (os::DataDir).
+/// Describes this process. `data` is the folder of installed data (os::DataDir).
 Result<Hello> WhoAmI(const std::filesystem::path& data);
 
-/// Why `worker` may not work for `ours`, and what to do; nothing when it may.
-std::optional<Error> WhyNot(const Hello& ours, const Hello& worker);
+/// Why the coordinator `ours` cannot use `worker`, and what to do; nullopt if it can.
+std::optional<Error> Incompatibility(const Hello& ours, const Hello& worker);
 
 }  // namespace cupel::serve

@@ -1,4 +1,4 @@
-// What a crew does, and what comes of it. SPDX-License-Identifier: Apache-2.0
+// The work items of a worker pool, and their outcomes. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -15,52 +15,52 @@ namespace cupel::serve {
 struct Timed {
   std::string setting;  // its id
   Json bench;           // cupel.bench/1 of that setting alone, without the kernel's verdict
-  double seconds = 0;   // of the worker
+  double seconds = 0;   // that the worker needed
 };
 
-/// What was found of a kernel that is not timed everywhere yet.
+/// The verdict on a kernel, and its times so far.
 struct Judgement {
   Json verdict;        // cupel.verdict/1; null: none
-  std::string device;  // that it was found on, as its worker names it: Ready::device
+  std::string device;  // on which it was judged, as its worker names it: Ready::device
   std::string cases;   // as in Outcome
   double seconds = 0;
-  std::vector<Timed> timed;  // where it is
+  std::vector<Timed> timed;  // the settings that have been timed
 };
 
-/// One thing to do: a kernel judged (and timed, where the worker has a clock) for a task. Paths are
-/// the coordinator's; contents are sent, so that a worker on another machine needs none of them.
+/// One piece of work: judge a kernel for a task, and time it if the worker has a clock. Paths are
+/// the coordinator's. File contents are sent, so a worker on another machine needs no paths.
 struct Item {
   std::string id;                  // unique within a run; comes back with the outcome
-  std::filesystem::path kernel;    // as messages and records name it
+  std::filesystem::path kernel;    // the path used in messages and records
   std::filesystem::path source;    // the .cu file of an answer in Python; empty: `kernel` is one
-  std::string source_sha256;       // that `kernel` must have; empty: any
+  std::string source_sha256;       // required hash of `kernel`; empty: any
   std::vector<std::string> flags;  // for nvcc, before those that all items share
   std::string task;                // a name under the tasks' root, a folder, or a .py file
-  std::string task_sha256;         // task::QuestionHash that it must have; empty: any
+  std::string task_sha256;         // required task::QuestionHash of the task; empty: any
   bool backward = false;
   std::string settings = "all";  // single, multi, heldout, all
   int trials = 5;
   std::optional<uint64_t> seed;
-  /// Also beyond the tolerance, as `cupel check` does: exact arithmetic, small integers, other
-  /// inputs.
+  /// As `cupel check` does, also run the checks beyond the tolerance: exact arithmetic, small
+  /// integers, other inputs.
   bool thorough = true;
-  bool full_size = false;  // on the emulator too, where the task names smaller sizes for it
-  bool timed = true;       // where the worker has a clock
-  bool baselines = true;   // and PyTorch beside it, where the worker has PyTorch on its GPU
-  int rounds = 400;        // replays of each at most
-  /// Where its time alone is wanted still. It is judged anew where no worker of that device holds
-  /// it for true: judge::StillStands.
+  bool full_size = false;  // full sizes on the emulator too, even if the task has smaller ones
+  bool timed = true;       // if the worker has a clock
+  bool baselines = true;   // time PyTorch too, if the worker has PyTorch on its GPU
+  int rounds = 400;        // largest number of replays of each
+  /// Set if the kernel was judged before and only times are missing. It is judged again if no
+  /// worker with that device can confirm the verdict (judge::IsStillValid).
   Judgement judged;
 };
 
 struct Outcome {
   std::string item;    // its id
   Json verdict;        // cupel.verdict/1; null when `error` is set
-  Json bench;          // cupel.bench/1; null where nothing was timed
-  std::string worker;  // that judged it, or went on with it; "local 0", "node3 1": for people
+  Json bench;          // cupel.bench/1; null if nothing was timed
+  std::string worker;  // that judged it or continued its timing: "local 0", "node3 1"; for display
   double seconds = 0;  // of all workers that judged or timed it, for this verdict
-  std::string cases;   // "worker": of its own PyTorch; "coordinator"
-  std::string error, remedy;  // cupel's own failure for this item: the task does not load …
+  std::string cases;   // whose PyTorch computed the cases: "worker" or "coordinator"
+  std::string error, remedy;  // cupel's own failure for this item, as a task that does not load
 };
 
 }  // namespace cupel::serve

@@ -1,4 +1,4 @@
-// Lines out of a byte stream, bounded: what exceeds the bound is an Error, not memory.
+// Splits a byte stream into lines of bounded length. A longer line is an Error.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,12 +15,12 @@ class Lines {
   explicit Lines(size_t longest) : longest_(longest) {}
 
   void Feed(std::string_view bytes);
-  /// The next whole line without its end. An Error when a line is longer than allowed, whole or
-  /// not; nothing can be read after it, unless by Skip().
+  /// The next complete line without its line end; nullopt if there is none yet. Errors: the line is
+  /// too long, complete or not. Call Skip() before reading the next line.
   Result<std::optional<std::string>> Next();
-  /// After an Error: drops that line, what of it is still to come included.
+  /// After an Error: drops that line, including the part that has not arrived yet.
   void Skip();
-  /// The beginning of a line that has not ended.
+  /// The start of a line that is not complete yet.
   std::string_view rest() const { return std::string_view{bytes_}.substr(start_); }
 
  private:

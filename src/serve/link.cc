@@ -15,20 +15,20 @@
 namespace cupel::serve {
 namespace {
 
-/// What a login shell may print before the worker says hello.
+/// Bytes that a login shell may print before the worker's hello.
 constexpr size_t kMostNoise = 64u << 10;
 constexpr size_t kShownNoise = 8;  // lines
-/// Of a worker's standard error; the rest is dropped.
+/// Bytes of a worker's standard error that are shown; the rest is dropped.
 constexpr size_t kMostErrorBytes = 64u << 10;
 constexpr size_t kLongestRemark = 2000;
-/// Read at once, so that one worker does not keep the others waiting.
+/// Bytes read from one worker at a time, so that the others do not wait.
 constexpr size_t kAtOnce = 1u << 20;
 
 void MakeNonBlocking(const os::Fd& fd) {
   if (fd) fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
 }
 
-/// Reads what is there into `lines`; false at the end of the stream.
+/// Reads the available bytes into `lines`; false at the end of the stream.
 bool ReadInto(int fd, Lines& lines, size_t& total) {
   char buffer[65536];
   for (size_t read_now = 0; read_now < kAtOnce;) {
@@ -43,7 +43,7 @@ bool ReadInto(int fd, Lines& lines, size_t& total) {
   return true;
 }
 
-/// As it is shown. ssh ends its own messages as a terminal wants it, with a carriage return.
+/// The line in printable form. ssh ends its own messages with a carriage return, which is removed.
 std::string Shown(std::string_view line, size_t longest) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   return report::Printable(line.substr(0, longest));
@@ -67,7 +67,7 @@ Result<std::unique_ptr<Link>> Link::Start(const std::vector<std::string>& argv,
   options.argv = argv;
   options.env = os::CurrentEnvironment();
   options.pipe_stdin = options.pipe_stdout = options.pipe_stderr = true;
-  // A launcher that is killed leaves its job behind.
+  // A launcher that is killed at once leaves its job running.
   options.grace = grace;
   TRY_ASSIGN(os::Process process, os::Process::Spawn(options));
   return std::unique_ptr<Link>(new Link(std::move(process)));
@@ -87,7 +87,7 @@ void Link::Write() {
                             outgoing_.size() - written_);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
-    if (n < 0) {  // it no longer reads: that it is gone shows where it writes
+    if (n < 0) {  // it no longer reads; Pump detects its end when reading its output
       process_.stdin_pipe().Close();
       break;
     }
@@ -99,20 +99,20 @@ void Link::Write() {
 
 void Link::ReadErrors(Arrivals& arrivals) {
   if (error_ended_) return;
-  const bool told_all = error_bytes_ > kMostErrorBytes;
+  const bool is_cut_off = error_bytes_ > kMostErrorBytes;
   error_ended_ = !ReadInto(process_.stderr_pipe().get(), error_lines_, error_bytes_);
   for (;;) {
     auto line = error_lines_.Next();
-    if (!line) {  // a line without end
+    if (!line) {  // the line is too long
       error_ended_ = true;
       return;
     }
     if (!*line) break;
     last_error_ = Shown(**line, kLongestRemark);
-    if (!told_all) arrivals.remarks.push_back(last_error_);
+    if (!is_cut_off) arrivals.remarks.push_back(last_error_);
   }
-  if (!told_all && error_bytes_ > kMostErrorBytes) {
-    arrivals.remarks.push_back("(its further messages are not shown)");
+  if (!is_cut_off && error_bytes_ > kMostErrorBytes) {
+    arrivals.remarks.push_back("(further messages are not shown)");
   }
 }
 
@@ -122,7 +122,7 @@ std::optional<std::string> Link::TakeLines(Arrivals& arrivals) {
     if (!line) return fmt::format("it sent {}", line.error().message);
     if (!*line) break;
     std::string_view text = **line;
-    if (!greeted_) {
+    if (!got_hello_) {
       const auto hello = FindHello(text);
       if (!hello) {
         noise_bytes_ += text.size() + 1;
@@ -134,23 +134,23 @@ std::optional<std::string> Link::TakeLines(Arrivals& arrivals) {
     }
     auto message = ReadFromWorker(text);
     if (!message) return fmt::format("it sent a broken line ({})", message.error().message);
-    if (std::holds_alternative<Hello>(*message) == greeted_) {
-      return std::string("it said hello twice, or something before it");
+    if (std::holds_alternative<Hello>(*message) == got_hello_) {
+      return std::string("it sent hello twice, or another message first");
     }
-    greeted_ = true;
+    got_hello_ = true;
     arrivals.messages.push_back(std::move(*message));
   }
-  if (!greeted_ && noise_bytes_ + lines_.rest().size() > kMostNoise) {
-    return fmt::format("it does not say hello but {}", Unintroduced());
+  if (!got_hello_ && noise_bytes_ + lines_.rest().size() > kMostNoise) {
+    return fmt::format("it did not send hello; it {}", OutputBeforeHello());
   }
   return std::nullopt;
 }
 
-std::string Link::Unintroduced() const {
+std::string Link::OutputBeforeHello() const {
   std::vector<std::string> said(noise_.begin(), noise_.end());
   if (!lines_.rest().empty()) said.push_back(report::Printable(lines_.rest().substr(0, 200)));
-  if (said.empty()) return "says nothing";
-  return fmt::format("prints: {}", fmt::join(said, " | "));
+  if (said.empty()) return "printed nothing";
+  return fmt::format("printed: {}", fmt::join(said, " | "));
 }
 
 Arrivals Link::Pump() {
@@ -166,12 +166,14 @@ Arrivals Link::Pump() {
     process_.Kill();
     arrivals.ended = std::move(broken);
   } else if (!open) {
-    // What it wrote last to its standard error comes with its end.
+    // Read standard error once more: the last messages say why it ended.
     const std::string how = Kill();
     ReadErrors(arrivals);
     arrivals.ended = how;
-    if (!greeted_) *arrivals.ended += fmt::format(" before it said hello; it {}", Unintroduced());
-    if (!last_error_.empty()) *arrivals.ended += fmt::format("; it said last: {}", last_error_);
+    if (!got_hello_) {
+      *arrivals.ended += fmt::format(" before it sent hello; it {}", OutputBeforeHello());
+    }
+    if (!last_error_.empty()) *arrivals.ended += fmt::format("; its last message: {}", last_error_);
   }
   return arrivals;
 }

@@ -1,4 +1,4 @@
-// Calls of tools: each in a thread of its own, heavy ones by turns.
+// Tool calls: each runs in its own thread. At most McpOffer::jobs heavy ones run at the same time.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -32,7 +32,7 @@ McpServer::Call::Call(McpServer& its_server, Request its_request, const McpTool&
 
 void McpServer::Call::Show(std::string_view message, double done, std::optional<double> total) {
   if (token.is_null()) return;
-  // Each must be larger than the one before, also where only the message is new.
+  // Each progress value must be larger than the last, even if only the message is new.
   shown = std::max(done, shown + 0.001);
   Json params{{"progressToken", token}, {"progress", shown}};
   if (total) params["total"] = std::max(*total, shown);
@@ -44,7 +44,7 @@ void McpServer::Call::Show(std::string_view message, double done, std::optional<
 void McpServer::CallTool(Request& request) {
   const auto name = request.params.find("name");
   if (name == request.params.end() || !name->is_string()) {
-    return Reply(request, InvalidParams("\"name\" must be the name of a tool"));
+    return Reply(request, InvalidParams("\"name\" must be a tool name"));
   }
   const auto tool = std::find_if(offer_.tools.begin(), offer_.tools.end(),
                                  [&](const McpTool& one) { return *name == one.name; });
@@ -56,7 +56,7 @@ void McpServer::CallTool(Request& request) {
   if (!arguments.is_object()) {
     return Reply(request, InvalidParams("\"arguments\" must be an object"));
   }
-  // What a model got wrong is told to the model, which cannot see errors of the protocol.
+  // Invalid arguments are reported in the result: a model cannot see protocol errors.
   if (const Status fits = CheckAgainst(tool->input, arguments, tool->name); !fits) {
     return Reply(request, McpAnswerJson(McpFailure(fits.error())));
   }
@@ -68,11 +68,11 @@ std::optional<RpcError> McpServer::Begin(const Request& request, const McpTool& 
   const std::string key = DumpJson(request.id);
   const std::lock_guard lock(mutex_);
   if (calls_.contains(key)) {
-    return RpcError{RpcCode::kInvalidRequest, "a request with this id is under way", {}};
+    return RpcError{RpcCode::kInvalidRequest, "a request with this id is still running", {}};
   }
   if (calls_.size() >= kMostCalls) {
     return RpcError{RpcCode::kInternalError,
-                    fmt::format("{} calls are under way: wait for one to end", kMostCalls),
+                    fmt::format("{} calls are running: wait for one to end", kMostCalls),
                     {}};
   }
   auto call = std::make_unique<Call>(*this, request, tool, std::move(arguments));
@@ -124,7 +124,7 @@ void McpServer::Cancel(const Json& params) {
   {
     const std::lock_guard lock(mutex_);
     const auto call = calls_.find(DumpJson(*id));
-    if (call == calls_.end()) return;  // answered already, or never asked
+    if (call == calls_.end()) return;  // already answered, or unknown
     call->second->is_stopped = true;
   }
   changed_.notify_all();

@@ -13,8 +13,8 @@ constexpr size_t kMostInBatch = 64;
 constexpr size_t kLongestId = 256;
 constexpr size_t kLongestMethod = 256;
 
-/// No message needs so many, and a member of an object is found by looking at all of them: a
-/// million would keep the reader busy for hours.
+/// No message needs so many values. Finding a member of an object is a linear search, so a million
+/// members would take hours.
 bool HasTooManyValues(std::string_view text) {
   size_t commas = 0;
   bool in_string = false;
@@ -42,7 +42,7 @@ RpcRefusal Invalid(Json id, std::string message) {
   return {std::move(id), {RpcCode::kInvalidRequest, std::move(message), {}}};
 }
 
-/// Appends what `json` is to `items`.
+/// Appends the message in `json`, or a refusal, to `items`.
 void ReadOne(const Json& json, std::vector<RpcItem>& items) {
   if (!json.is_object()) {
     items.push_back(Invalid({}, "a message must be an object"));
@@ -57,25 +57,25 @@ void ReadOne(const Json& json, std::vector<RpcItem>& items) {
   }
   const auto method = json.find("method");
   if (method == json.end()) {
-    // We ask nothing, so that a response answers nothing.
+    // This server sends no requests, so it ignores responses.
     const bool is_response = json.contains("result") || json.contains("error");
     if (!is_response) items.push_back(Invalid(message.id, "\"method\" is missing"));
     return;
   }
   if (has_id && message.id.is_null()) {
-    items.push_back(Invalid({}, fmt::format("\"id\" must be an integer or a text of at most {} "
+    items.push_back(Invalid({}, fmt::format("\"id\" must be an integer or a string of at most {} "
                                             "bytes",
                                             kLongestId)));
     return;
   }
   if (!method->is_string() || method->get_ref<const std::string&>().size() > kLongestMethod) {
-    items.push_back(Invalid(message.id, "\"method\" must be the name of a method"));
+    items.push_back(Invalid(message.id, "\"method\" must be a method name"));
     return;
   }
   message.method = method->get<std::string>();
   if (const auto params = json.find("params"); params != json.end()) {
     if (!params->is_object()) {
-      // A notification is not answered, whatever is wrong with it.
+      // Notifications are not answered, even if they are invalid.
       if (!has_id) return;
       items.push_back(
           RpcRefusal{message.id, {RpcCode::kInvalidParams, "\"params\" must be an object", {}}});
@@ -92,7 +92,8 @@ RpcLine ReadRpc(std::string_view line) {
   RpcLine read;
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return read;
   if (HasTooManyValues(line)) {
-    read.items.push_back(Invalid({}, fmt::format("a message has at most {} values", kMostValues)));
+    read.items.push_back(
+        Invalid({}, fmt::format("a message may have at most {} values", kMostValues)));
     return read;
   }
   const auto json = ParseJson(line, "message");
@@ -104,7 +105,7 @@ RpcLine ReadRpc(std::string_view line) {
   if (!read.is_batch) {
     ReadOne(*json, read.items);
   } else if (json->empty() || json->size() > kMostInBatch) {
-    read.is_batch = false;  // the error is the whole answer, as JSON-RPC has it
+    read.is_batch = false;  // JSON-RPC requires one error as the whole answer
     read.items.push_back(
         Invalid({}, fmt::format("a batch must have 1 to {} messages", kMostInBatch)));
   } else {

@@ -1,5 +1,5 @@
-// Messages of the Model Context Protocol (MCP): JSON-RPC 2.0, one a line, hostile until read. What
-// a line holds is requests, notifications, or what is wrong with it, as an error to answer with.
+// Messages of the Model Context Protocol (MCP): JSON-RPC 2.0, one per line, from an untrusted
+// client. A line contains requests and notifications, or it is invalid and gets an error as answer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace cupel::serve {
 
-/// Longer lines are refused: a kernel's source has at most 4 MiB, and more when it is escaped.
+/// Longer lines are rejected. A kernel's source has at most 4 MiB, but more when it is escaped.
 inline constexpr size_t kLongestMcpLine = 16u << 20;
 
 /// The codes of JSON-RPC, and those that MCP adds.
@@ -38,7 +38,7 @@ struct RpcMessage {
   Json params = Json::object();
 };
 
-/// What cannot be read, and the id of the request, null where that cannot be read either.
+/// An invalid message. `id` is the request's, or null if it is invalid too.
 struct RpcRefusal {
   Json id;
   RpcError error;
@@ -47,11 +47,11 @@ struct RpcRefusal {
 using RpcItem = std::variant<RpcMessage, RpcRefusal>;
 
 struct RpcLine {
-  std::vector<RpcItem> items;  // without what is no concern of a server: responses
-  bool is_batch = false;       // an array of messages, as one revision allows
+  std::vector<RpcItem> items;  // without responses, which a server ignores
+  bool is_batch = false;       // an array of messages, which one revision allows
 };
 
-/// Never fails: a line without a message holds a refusal. An empty line holds nothing.
+/// Never fails: an invalid line gives a refusal, an empty line gives no items.
 RpcLine ReadRpc(std::string_view line);
 
 Json RpcResponse(const Json& id, Json result);

@@ -1,5 +1,5 @@
-// What an MCP server offers: tools, and texts to read. The program fills it in; the server knows
-// the protocol alone. SPDX-License-Identifier: Apache-2.0
+// What an MCP server offers: tools and readable texts. The program fills it in; the server only
+// implements the protocol. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>
@@ -14,30 +14,30 @@
 
 namespace cupel::serve {
 
-/// What a tool has of the call that it answers. Used by the call's own thread.
+/// A tool's interface to the call that it is answering. Used by the call's own thread.
 class McpCall {
  public:
   virtual ~McpCall() = default;
-  /// Set when nobody waits for the answer any more: stop, whatever is returned is dropped.
+  /// Set when the call is cancelled. The tool must stop; its answer is dropped.
   virtual const std::atomic<bool>& stop() const = 0;
-  /// Tells the client how far the work is, where it wants to know.
+  /// Reports progress to the client, if the client asked for it.
   virtual void Show(std::string_view message, double done, std::optional<double> total) = 0;
 };
 
 struct McpAnswer {
   std::string text;       // for a model or a person
-  Json structured;        // an object as the tool's output schema says; null: none
-  bool is_error = false;  // the tool could not do its work; the text says why and what to do
+  Json structured;        // an object that matches the tool's output schema; null: none
+  bool is_error = false;  // the tool failed; the text says why and what to do
 };
 
 McpAnswer McpFailure(const Error& error);
 
 struct McpTool {
   std::string name, title, description;
-  Json input = Json::object(), output = Json::object();  // schemas; no output: text alone
-  bool is_heavy = false;     // uses the machine for long: waits for its turn
-  bool asks_others = false;  // sends what it is given to services elsewhere
-  /// Arguments are as `input` says. Called in any thread, several at a time.
+  Json input = Json::object(), output = Json::object();  // schemas; empty output: only text
+  bool is_heavy = false;     // uses the machine for a long time, so it waits for its turn
+  bool asks_others = false;  // sends its arguments to external services
+  /// `arguments` match `input`. Called in any thread, also in several at the same time.
   std::function<McpAnswer(const Json& arguments, McpCall& call)> run;
 };
 
@@ -50,12 +50,12 @@ struct McpText {
 };
 
 struct McpOffer {
-  std::string instructions;  // to the model, how to use the tools
+  std::string instructions;  // tell the model how to use the tools
   std::vector<McpTool> tools;
   std::function<Result<std::vector<McpResource>>()> list_resources;
-  /// The texts of one resource; none: there is no such resource.
+  /// The texts of one resource; empty if the resource does not exist.
   std::function<Result<std::vector<McpText>>(const std::string& uri)> read_resource;
-  int jobs = 1;  // heavy calls at a time
+  int jobs = 1;  // heavy calls that may run at the same time
 };
 
 }  // namespace cupel::serve

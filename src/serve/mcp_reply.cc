@@ -6,7 +6,7 @@
 namespace cupel::serve {
 namespace {
 
-constexpr int kFreshMs = 60'000;  // tasks are files, which people edit
+constexpr int kFreshMs = 60'000;  // not longer, since users edit the task files
 
 }  // namespace
 
@@ -20,7 +20,7 @@ Json McpToolJson(const McpTool& tool) {
             {"description", tool.description},
             {"inputSchema", tool.input}};
   if (!tool.output.empty()) json["outputSchema"] = tool.output;
-  // Kernels run in the sandbox or the emulator; nothing of the user's is changed.
+  // Kernels run in the sandbox or the emulator, so tools change none of the user's files.
   json["annotations"] = {{"title", tool.title},
                          {"readOnlyHint", true},
                          {"destructiveHint", false},

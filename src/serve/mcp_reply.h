@@ -1,4 +1,4 @@
-// What an MCP server says, as JSON of the protocol.
+// The messages of an MCP server as JSON.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,14 +10,14 @@
 
 namespace cupel::serve {
 
-/// Those that begin with `initialize`, the newest first, and the one that does not.
+/// The revisions that begin with `initialize`, newest first, and the stateless one.
 inline constexpr std::array kMcpRevisions = {"2025-11-25", "2025-06-18", "2025-03-26",
                                              "2024-11-05"};
 inline constexpr const char* kMcpStatelessRevision = "2026-07-28";
-/// In it alone, a line may be an array of messages.
+/// The only revision in which a line may be an array of messages.
 inline constexpr const char* kMcpBatchRevision = "2025-03-26";
 
-/// In _meta of every request of the stateless revision.
+/// Keys in _meta of every request of the stateless revision.
 inline constexpr const char* kMcpMetaRevision = "io.modelcontextprotocol/protocolVersion";
 inline constexpr const char* kMcpMetaCapabilities = "io.modelcontextprotocol/clientCapabilities";
 
@@ -28,7 +28,8 @@ Json McpAnswerJson(const McpAnswer& answer);
 Json McpResourcesJson(const std::vector<McpResource>& resources);
 Json McpTextsJson(const std::vector<McpText>& texts);
 
-/// What the stateless revision adds to a result, and to one that clients may keep for a while.
+/// Adds the members that the stateless revision requires in a result. `is_cacheable`: clients may
+/// keep it for a while.
 void AddStatelessMembers(Json& result, bool is_cacheable);
 RpcError UnsupportedRevision(const Json& requested);
 RpcError InvalidParams(std::string message);

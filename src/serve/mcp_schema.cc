@@ -22,7 +22,7 @@ bool HasType(const Json& value, std::string_view type) {
   return value.is_number();
 }
 
-/// Of what `schema` bounds by `least` and `most`.
+/// Checks `value` against the bounds in `schema`; `least` and `most` are the keys of the bounds.
 Status CheckBounds(const Json& schema, const char* least, const char* most, double value,
                    std::string_view where) {
   const double from = schema.value(least, -1e300), to = schema.value(most, 1e300);
@@ -31,7 +31,7 @@ Status CheckBounds(const Json& schema, const char* least, const char* most, doub
   return {};
 }
 
-/// In Unicode characters, as JSON Schema counts. The parser has seen that it is UTF-8.
+/// In Unicode characters, as JSON Schema counts. The parser has checked that `text` is UTF-8.
 size_t Length(const std::string& text) {
   return static_cast<size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; }));

@@ -1,6 +1,6 @@
-// The part of JSON Schema that the arguments of our tools are described with: type, enum,
-// properties, required, additionalProperties, items, minItems, maxItems, minLength, maxLength,
-// minimum, maximum. SPDX-License-Identifier: Apache-2.0
+// The part of JSON Schema that describes the arguments of our tools: type, enum, properties,
+// required, additionalProperties, items, minItems, maxItems, minLength, maxLength, minimum,
+// maximum. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string_view>
@@ -10,8 +10,8 @@
 
 namespace cupel::serve {
 
-/// Whether `value` is what `schema`, one of ours, asks for. The error says which member is not and
-/// what it must be, for a language model that is to try again. `where` names the value.
+/// Checks that `value` matches `schema`, which must be one of ours. The error names the member and
+/// the expected value, so that a language model can try again. `where` names the value.
 Status CheckAgainst(const Json& schema, const Json& value, std::string_view where);
 
 }  // namespace cupel::serve

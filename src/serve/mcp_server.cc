@@ -57,7 +57,7 @@ void McpServer::Take(std::string_view line) {
   if (read.is_batch) {
     if (revision_ != kMcpBatchRevision) {
       return Refuse({RpcCode::kInvalidRequest,
-                     fmt::format("batches are of revision {} alone: send one message a line",
+                     fmt::format("only revision {} has batches: send one message per line",
                                  kMcpBatchRevision),
                      {}});
     }
@@ -81,7 +81,7 @@ void McpServer::Take(std::string_view line) {
 
 void McpServer::TakeMessage(RpcMessage message, const std::shared_ptr<Batch>& batch) {
   if (message.id.is_null()) {
-    // Others, `notifications/initialized` among them, change nothing here.
+    // Other notifications, such as `notifications/initialized`, need no action.
     if (message.method == "notifications/cancelled") Cancel(message.params);
     return;
   }
@@ -110,7 +110,7 @@ void McpServer::TakeMessage(RpcMessage message, const std::shared_ptr<Batch>& ba
 void McpServer::Dispatch(Request& request) {
   const std::string& method = request.method;
   if (method.ends_with("/list") && request.params.contains("cursor")) {
-    return Reply(request, InvalidParams("\"cursor\" is none of ours: every list has one page"));
+    return Reply(request, InvalidParams("unknown \"cursor\": every list has only one page"));
   }
   if (method == "initialize" && !request.is_stateless) return Initialize(request);
   if (method == "ping" && !request.is_stateless) return Reply(request, Json::object());
@@ -136,18 +136,18 @@ void McpServer::Dispatch(Request& request) {
     return Reply(request, Json{{"resourceTemplates", Json::array()}}, true);
   }
   if (method == "resources/read") return ReadResource(request);
-  Reply(request, RpcError{RpcCode::kMethodNotFound, fmt::format("there is no {}", method), {}});
+  Reply(request, RpcError{RpcCode::kMethodNotFound, fmt::format("unknown method {}", method), {}});
 }
 
 void McpServer::Initialize(Request& request) {
   const auto wanted = request.params.find("protocolVersion");
   if (wanted == request.params.end() || !wanted->is_string()) {
-    return Reply(request, InvalidParams("\"protocolVersion\" must be a text"));
+    return Reply(request, InvalidParams("\"protocolVersion\" must be a string"));
   }
   if (!revision_.empty() || request.batch) {
-    return Reply(
-        request,
-        RpcError{RpcCode::kInvalidRequest, "\"initialize\" comes once, and not in a batch", {}});
+    return Reply(request, RpcError{RpcCode::kInvalidRequest,
+                                   "send \"initialize\" only once, and not in a batch",
+                                   {}});
   }
   const auto known = std::find_if(kMcpRevisions.begin(), kMcpRevisions.end(),
                                   [&](const char* revision) { return *wanted == revision; });
@@ -161,7 +161,7 @@ void McpServer::Initialize(Request& request) {
 void McpServer::ReadResource(Request& request) {
   const auto uri = request.params.find("uri");
   if (uri == request.params.end() || !uri->is_string()) {
-    return Reply(request, InvalidParams("\"uri\" must be a text"));
+    return Reply(request, InvalidParams("\"uri\" must be a string"));
   }
   const auto texts = offer_.read_resource(uri->get<std::string>());
   if (!texts) {

@@ -9,7 +9,7 @@
 
 namespace cupel::serve {
 
-/// Responses that go out together, when the last of them is there.
+/// The responses of a batch, sent together when all of them are there.
 struct McpServer::Batch {
   size_t missing = 0;
   Json responses = Json::array();
@@ -23,7 +23,7 @@ struct McpServer::Request {
   std::shared_ptr<Batch> batch;  // null: answered alone
 };
 
-/// A call of a tool, in a thread of its own.
+/// A tool call, which runs in its own thread.
 struct McpServer::Call final : McpCall {
   Call(McpServer& its_server, Request its_request, const McpTool& its_tool, Json its_arguments);
   const std::atomic<bool>& stop() const override { return is_stopped; }
@@ -33,7 +33,7 @@ struct McpServer::Call final : McpCall {
   const Request request;
   const McpTool& tool;
   const Json arguments;
-  Json token;  // null: the client does not want to know how far it is
+  Json token;  // null: the client did not ask for progress
   double shown = 0;
   std::atomic<bool> is_stopped = false;
   bool is_done = false;  // guarded by the server's mutex

@@ -83,7 +83,7 @@ class McpServerTest : public ::testing::Test {
     const std::lock_guard lock(mutex_);
     said_.clear();
   }
-  /// The answers to `lines`, once all of them are there.
+  /// Sends `lines` and waits for all their answers.
   std::vector<Json> Ask(std::initializer_list<const char*> lines) {
     Forget();
     for (const char* line : lines) server_->Take(line);
@@ -116,7 +116,7 @@ constexpr const char* kEcho =
 constexpr const char* kGate =
     R"({"jsonrpc":"2.0","id":"g","method":"tools/call","params":{"name":"gate","_meta":{"progressToken":"p"}}})";
 
-TEST_F(McpServerTest, TheRevisionIsAgreedOn) {
+TEST_F(McpServerTest, InitializeSetsTheRevision) {
   EXPECT_EQ(CodeOf(AskOne(R"({"jsonrpc":"2.0","id":1,"method":"tools/list"})")), -32600);
   EXPECT_EQ(AskOne(R"({"jsonrpc":"2.0","id":1,"method":"ping"})")["result"], Json::object());
   EXPECT_EQ(CodeOf(AskOne(R"({"jsonrpc":"2.0","id":1,"method":"initialize"})")), -32602);
@@ -131,7 +131,7 @@ TEST_F(McpServerTest, TheRevisionIsAgreedOn) {
       -32600);
 }
 
-TEST_F(McpServerTest, ToolsAreListedAndCalled) {
+TEST_F(McpServerTest, ListsAndCallsTools) {
   Begin("2025-06-18");
   const Json list = AskOne(R"({"jsonrpc":"2.0","id":1,"method":"tools/list"})");
   EXPECT_THAT(list["result"]["tools"], SizeIs(2));
@@ -144,7 +144,7 @@ TEST_F(McpServerTest, ToolsAreListedAndCalled) {
   EXPECT_EQ(answer["result"]["isError"], false);
 }
 
-TEST_F(McpServerTest, MistakesAreAnswered) {
+TEST_F(McpServerTest, AnswersInvalidRequests) {
   Begin("2025-06-18");
   EXPECT_EQ(CodeOf(AskOne(R"({"jsonrpc":"2.0","id":1,"method":"tools/none"})")), -32601);
   EXPECT_EQ(CodeOf(AskOne(R"({"jsonrpc":"2.0","id":1,"method":"server/discover"})")), -32601);
@@ -160,20 +160,20 @@ TEST_F(McpServerTest, MistakesAreAnswered) {
   EXPECT_EQ(
       CodeOf(AskOne(R"({"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"c"}})")),
       -32602);
-  // What a model got wrong, the model is told.
+  // Invalid arguments are reported in the result, where the model sees them.
   const Json answer = AskOne(
       R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{}}})");
   EXPECT_EQ(answer["result"]["isError"], true);
   EXPECT_THAT(answer["result"]["content"][0]["text"].get<std::string>(),
               HasSubstr("needs \"text\""));
-  // Notifications are not answered, whatever they say.
+  // Notifications are never answered.
   EXPECT_THAT(
       Ask({R"({"jsonrpc":"2.0","method":"tools/none"})",
            R"({"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}})"}),
       SizeIs(0));
 }
 
-TEST_F(McpServerTest, ResourcesAreRead) {
+TEST_F(McpServerTest, ReadsResources) {
   Begin("2025-06-18");
   EXPECT_EQ(
       AskOne(
@@ -190,7 +190,7 @@ TEST_F(McpServerTest, ResourcesAreRead) {
       -32002);
 }
 
-TEST_F(McpServerTest, ProgressIncreasesAndComesBeforeTheAnswer) {
+TEST_F(McpServerTest, SendsIncreasingProgressBeforeTheAnswer) {
   Begin("2025-06-18");
   gate_.is_open = true;
   const auto said = Ask({kGate});
@@ -203,7 +203,7 @@ TEST_F(McpServerTest, ProgressIncreasesAndComesBeforeTheAnswer) {
   EXPECT_EQ(said[2]["id"], "g");
 }
 
-TEST_F(McpServerTest, ACancelledCallEndsWithoutAnAnswer) {
+TEST_F(McpServerTest, CancelledCallEndsWithoutAnswer) {
   Begin("2025-06-18");
   server_->Take(kGate);
   gate_.Await(1);
@@ -215,17 +215,17 @@ TEST_F(McpServerTest, ACancelledCallEndsWithoutAnAnswer) {
   EXPECT_EQ(gate_.inside, 0);
 }
 
-TEST_F(McpServerTest, HeavyCallsWaitForTheirTurnAndLightOnesDoNot) {
+TEST_F(McpServerTest, OnlyHeavyCallsWaitForTheirTurn) {
   Begin("2025-06-18");
   server_->Take(kGate);
-  gate_.Await(1);  // only then do the others come: each has a thread of its own
+  gate_.Await(1);  // before sending the others, since calls run in their own threads
   server_->Take(R"({"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"gate"}})");
   server_->Take(R"({"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"gate"}})");
   Forget();
   server_->Take(kEcho);
   while (Said().empty()) std::this_thread::yield();
   EXPECT_EQ(Said()[0]["id"], 5);
-  // Of those that wait, one is cancelled: it never runs.
+  // Cancel one of the waiting calls: it never runs.
   server_->Take(R"({"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}})");
   EXPECT_EQ(gate_.inside, 1);
   Forget();
@@ -235,7 +235,7 @@ TEST_F(McpServerTest, HeavyCallsWaitForTheirTurnAndLightOnesDoNot) {
   EXPECT_THAT(Said(), SizeIs(2));
 }
 
-TEST_F(McpServerTest, AnIdThatIsInUseIsRefused) {
+TEST_F(McpServerTest, RejectsIdThatIsInUse) {
   Begin("2025-06-18");
   server_->Take(kGate);
   gate_.Await(1);
@@ -245,7 +245,7 @@ TEST_F(McpServerTest, AnIdThatIsInUseIsRefused) {
   EXPECT_EQ(CodeOf(Said()[0]), -32600);
 }
 
-TEST_F(McpServerTest, TooManyCallsAreRefused) {
+TEST_F(McpServerTest, RejectsTooManyCalls) {
   Begin("2025-06-18");
   for (int i = 0; i < 64; ++i) {
     server_->Take(R"({"jsonrpc":"2.0","id":)" + std::to_string(100 + i) +
@@ -257,7 +257,7 @@ TEST_F(McpServerTest, TooManyCallsAreRefused) {
   EXPECT_EQ(CodeOf(Said()[0]), -32603);
 }
 
-TEST_F(McpServerTest, TheEndStopsAllCalls) {
+TEST_F(McpServerTest, DestructorStopsAllCalls) {
   Begin("2025-06-18");
   server_->Take(kGate);
   gate_.Await(1);
@@ -267,7 +267,7 @@ TEST_F(McpServerTest, TheEndStopsAllCalls) {
   EXPECT_EQ(gate_.inside, 0);
 }
 
-TEST_F(McpServerTest, BatchesAreOfOneRevision) {
+TEST_F(McpServerTest, AcceptsBatchesInOneRevision) {
   Begin("2025-03-26");
   const auto said = Ask({R"([{"jsonrpc":"2.0","id":1,"method":"ping"},)"
                          R"({"jsonrpc":"2.0","method":"notifications/initialized"},7,)"
@@ -281,7 +281,7 @@ TEST_F(McpServerTest, BatchesAreOfOneRevision) {
   EXPECT_THAT(Ask({R"([{"jsonrpc":"2.0","method":"notifications/initialized"}])"}), SizeIs(0));
 }
 
-TEST_F(McpServerTest, BatchesAreRefusedElsewhere) {
+TEST_F(McpServerTest, RejectsBatchesInOtherRevisions) {
   Begin("2025-06-18");
   const Json answer = AskOne(R"([{"jsonrpc":"2.0","id":1,"method":"ping"}])");
   EXPECT_EQ(CodeOf(answer), -32600);
@@ -291,7 +291,7 @@ TEST_F(McpServerTest, BatchesAreRefusedElsewhere) {
 constexpr const char* kMeta =
     R"("_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}})";
 
-TEST_F(McpServerTest, TheStatelessRevisionNeedsNoBeginning) {
+TEST_F(McpServerTest, StatelessRevisionNeedsNoInitialize) {
   const std::string head = R"({"jsonrpc":"2.0","id":1,"method":")";
   const Json found = AskOne((head + "server/discover\",\"params\":{" + kMeta + "}}").c_str());
   EXPECT_EQ(found["result"]["supportedVersions"], Json::array({"2026-07-28"}));
@@ -304,14 +304,14 @@ TEST_F(McpServerTest, TheStatelessRevisionNeedsNoBeginning) {
   EXPECT_EQ(called["result"]["resultType"], "complete");
   EXPECT_EQ(called["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "cupel");
   EXPECT_FALSE(called["result"].contains("ttlMs"));
-  // That revision has no ping, and another code for what is not there.
+  // That revision has no ping, and a different code for unknown resources.
   EXPECT_EQ(CodeOf(AskOne((head + "ping\",\"params\":{" + kMeta + "}}").c_str())), -32601);
   EXPECT_EQ(
       CodeOf(AskOne((head + R"(resources/read","params":{"uri":"x",)" + kMeta + "}}").c_str())),
       -32602);
 }
 
-TEST_F(McpServerTest, AnUnknownStatelessRevisionIsToldWhatThereIs) {
+TEST_F(McpServerTest, AnswersUnknownRevisionWithTheSupportedOnes) {
   const Json answer = AskOne(
       R"({"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2030-01-01"}}})");
   EXPECT_EQ(CodeOf(answer), -32022);
@@ -321,7 +321,7 @@ TEST_F(McpServerTest, AnUnknownStatelessRevisionIsToldWhatThereIs) {
   EXPECT_EQ(CodeOf(bare), -32602);
 }
 
-TEST_F(McpServerTest, AStreamIsServedToItsEnd) {
+TEST_F(McpServerTest, ServesAStreamToItsEnd) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   os::Fd in(ends[0]), out(ends[1]);

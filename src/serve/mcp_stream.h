@@ -1,5 +1,5 @@
-// The stdio transport of MCP: lines from a descriptor to a server until the client closes it.
-// SPDX-License-Identifier: Apache-2.0
+// The stdio transport of MCP: passes lines from a descriptor to a server until the client closes
+// it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "base/result.h"
@@ -7,8 +7,8 @@
 
 namespace cupel::serve {
 
-/// Returns at the end of the stream, or when the user asks to end (kCancelled is no error here).
-/// A line that is too long is refused, and the next one read.
+/// Returns at the end of the stream, or when the user interrupts (then without an Error). Rejects a
+/// line that is too long and continues with the next.
 Status ServeMcp(McpServer& server, int in);
 
 }  // namespace cupel::serve

@@ -1,4 +1,4 @@
-// What workers say. SPDX-License-Identifier: Apache-2.0
+// The messages that workers send. SPDX-License-Identifier: Apache-2.0
 #include "serve/protocol.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@ namespace cupel::serve {
 namespace {
 
 constexpr size_t kMostSeeds = 1u << 16;
-/// A hello begins with this, whatever stands before it on the line.
+/// A hello begins with this. Other text may precede it on the line.
 constexpr std::string_view kHelloBegins = "{\"type\":\"hello\",\"protocol\":\"cupel.worker/";
 
 Json JsonOf(const Hello& hello) {
@@ -73,7 +73,7 @@ Json JsonOf(const Failed& failed) {
 Result<FromWorker> ReadHello(const Json& json) {
   Hello hello;
   TRY_ASSIGN(hello.protocol, WireText(json, "protocol", 64));
-  // What another protocol says beside its name is not for us to judge.
+  // A hello of another protocol may have other members.
   if (hello.protocol != kProtocol) return FromWorker(hello);
   TRY_ASSIGN(hello.version, WireText(json, "version", 64));
   TRY_ASSIGN(hello.commit, WireText(json, "commit", 64));
@@ -111,7 +111,7 @@ Result<FromWorker> ReadDone(const Json& json) {
       done.verdict.is_object() + done.bench.is_object() + done.is_stale + done.error.has_value() !=
           1) {
     return Fail(ErrorCode::kInvalidArgument,
-                "message: not one of a verdict, times, that it is stale, and an error");
+                "message: must have exactly one of verdict, bench, stale and error");
   }
   return FromWorker(std::move(done));
 }
@@ -182,13 +182,13 @@ Result<FromWorker> ReadFromWorker(std::string_view line) {
     TRY_ASSIGN(const int64_t stream, WireCount(json, "stream"));
     return type == "next" ? FromWorker(NextCase{stream}) : FromWorker(CloseCases{stream});
   }
-  return Fail(ErrorCode::kInvalidArgument, "message.type is none that a worker sends");
+  return Fail(ErrorCode::kInvalidArgument, "message.type is unknown in messages from a worker");
 }
 
 std::optional<size_t> FindHello(std::string_view line) {
-  const size_t place = line.find(kHelloBegins);
-  if (place == std::string_view::npos) return std::nullopt;
-  return place;
+  const size_t position = line.find(kHelloBegins);
+  if (position == std::string_view::npos) return std::nullopt;
+  return position;
 }
 
 }  // namespace cupel::serve

@@ -1,6 +1,6 @@
-// "cupel.worker/1": what a crew and its workers say to each other, a line of JSON each, over the
-// worker's standard input and output (docs/formats/worker.md). Both ends are cupel; still every
-// line is bounded and every member checked, since a line may be torn or not from cupel at all.
+// "cupel.worker/1": the messages between a worker pool and its workers, one line of JSON each, over
+// the worker's standard input and output (docs/formats/worker.md). Both sides are cupel. Still the
+// length of each line and every member are checked: a line may be torn, or not from cupel at all.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,28 +13,29 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "serve/crew.h"
 #include "serve/item.h"
-#include "serve/parcel.h"
+#include "serve/task_bundle.h"
+#include "serve/worker_pool.h"
 
 namespace cupel::serve {
 
 inline constexpr const char* kProtocol = "cupel.worker/1";
-/// Of a line. A task's files in base64 and a kernel fit, and a verdict of thousands of trials.
+/// Bytes of a line. Enough for a task's files in base64 with a kernel, and for a verdict of
+/// thousands of trials.
 inline constexpr size_t kLongestLine = kMaxJsonBytes;
-/// Of a blob at a time.
+/// Bytes of a file in one Chunk.
 inline constexpr size_t kChunkBytes = 1u << 20;
 
-/// Who a worker is. What must be equal on both sides is compared as text.
+/// The identity of a worker. Values that must be equal on both sides are compared as text.
 struct Hello {
   std::string protocol, version, commit;
   std::string program;  // SHA-256 of the worker's program
-  std::string data;     // of its headers and of the code that computes truth
+  std::string data;     // SHA-256 of its headers and of the oracle's code
   std::string host;
   int64_t pid = 0, cores = 0;
 };
 
-/// The worker can judge now.
+/// The worker is ready to judge.
 struct Ready {
   std::string device;  // "emu (h100)"
   bool timed = false;  // it has a clock
@@ -43,36 +44,36 @@ struct Ready {
   std::string gpu;     // its UUID; empty: none
 };
 
-/// What to do: judge the item or, if it has a verdict, time it at one setting. `ticket` is the
-/// coordinator's number of this attempt.
+/// Work for a worker: judge the item or, if it has a verdict, time it at one setting. `ticket` is
+/// the coordinator's number of this attempt.
 struct Assignment {
   int64_t ticket = 0;
   Item item;              // with the coordinator's paths, for messages and records
-  std::string setting;    // to be timed, of those that the item's verdict says passed
+  std::string setting;    // the setting to time, one that passed in the item's verdict
   std::string source;     // of the kernel
   std::string task_path;  // as the coordinator loaded it
   std::string task_hash;  // Task::content_hash
-  Parcel task;
+  TaskBundle task;
 };
 
-/// A sign of life, and what is being done.
+/// A heartbeat with the current progress.
 struct Alive {
-  int64_t ticket = 0;  // 0: nothing
+  int64_t ticket = 0;  // 0: no work
   std::string stage;
   int64_t done = 0, total = 0;
 };
 
-/// One of four members: a verdict; a setting's times; or that the given verdict does not stand on
-/// this worker's machine; or an error.
+/// The result of an assignment: exactly one of a verdict, a setting's times (bench), is_stale and
+/// an error.
 struct Done {
   int64_t ticket = 0;
-  Json verdict, bench;  // null where there is none
-  bool is_stale = false;
+  Json verdict, bench;    // null: none
+  bool is_stale = false;  // the given verdict is not valid on this worker's machine
   double seconds = 0;
   std::optional<Error> error;
 };
 
-/// Opens a stream of cases of the item's task; answers come for NextCase alone.
+/// Opens a stream of cases of the item's task. It gets no answer; NextCase does.
 struct OpenCases {
   int64_t stream = 0, ticket = 0;
   bool backward = false;
@@ -82,7 +83,7 @@ struct OpenCases {
   int64_t count = 0;
   bool fresh = false;
   std::optional<uint64_t> seed;
-  std::optional<std::vector<uint64_t>> seeds;  // in place of count and seed
+  std::optional<std::vector<uint64_t>> seeds;  // instead of count and seed
 };
 struct NextCase {
   int64_t stream = 0;
@@ -90,7 +91,7 @@ struct NextCase {
 struct CloseCases {
   int64_t stream = 0;
 };
-/// The answer to NextCase: a file by its hash; or why there is none; or nothing: the end.
+/// The answer to NextCase: the hash of a file, or a failure, or an error. None of these: the end.
 struct CaseAnswer {
   int64_t stream = 0;
   std::string sha256;  // of the file; empty: none
@@ -98,9 +99,9 @@ struct CaseAnswer {
   std::string content_hash;  // Case::content_hash
   std::optional<oracle::SettingFailure> failure;
   std::optional<Error> error;
-  std::vector<std::string> warnings;  // about the task, those not yet told on this stream
+  std::vector<std::string> warnings;  // about the task; only those not yet sent on this stream
 };
-/// A part of a file that a CaseAnswer named.
+/// Requests a part of a file that a CaseAnswer named.
 struct Fetch {
   std::string sha256;
   int64_t offset = 0;
@@ -112,26 +113,26 @@ struct Chunk {
   std::optional<Error> error;
 };
 
-/// The worker cannot judge at all; it ends after this.
+/// The worker cannot judge at all. It ends after this.
 struct Failed {
   Error error;
 };
-/// The worker is to end: nothing more is wanted of it.
+/// The worker must end.
 struct Bye {};
 
 using FromWorker =
     std::variant<Hello, Ready, Alive, Done, OpenCases, NextCase, CloseCases, Fetch, Failed>;
 using ToWorker = std::variant<Setup, Assignment, CaseAnswer, Chunk, Alive, Bye>;
 
-/// A line without its end.
+/// The message as a line, without the line end.
 std::string LineOf(const FromWorker& message);
 std::string LineOf(const ToWorker& message);
-/// Errors say what is wrong with the line; its text is not repeated.
+/// Errors: the line is malformed. They do not quote the line.
 Result<FromWorker> ReadFromWorker(std::string_view line);
 Result<ToWorker> ReadToWorker(std::string_view line);
 
-/// Where a line that holds a hello begins; nothing for any other. What a login shell has printed
-/// may stand before it.
+/// Where the hello in a line begins, since a login shell may have printed text before it. Nullopt
+/// if the line contains no hello.
 std::optional<size_t> FindHello(std::string_view line);
 
 }  // namespace cupel::serve

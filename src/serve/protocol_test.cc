@@ -87,7 +87,7 @@ std::vector<std::string> LinesOfCoordinators() {
           LineOf(ToWorker(Bye{}))};
 }
 
-TEST(Protocol, EveryMessageIsReadAsItWasWritten) {
+TEST(Protocol, ReadsEveryMessageAsWritten) {
   for (const std::string& line : LinesOfWorkers()) {
     EXPECT_EQ(line.find('\n'), std::string::npos);
     const auto message = ReadFromWorker(line);
@@ -102,7 +102,7 @@ TEST(Protocol, EveryMessageIsReadAsItWasWritten) {
   }
 }
 
-TEST(Protocol, KernelsTravelByteForByte) {
+TEST(Protocol, KeepsEveryByteOfAKernel) {
   const auto message = ReadToWorker(LineOf(ToWorker(SomeAssignment())));
   ASSERT_TRUE(message);
   const auto& work = std::get<Assignment>(*message);
@@ -112,7 +112,7 @@ TEST(Protocol, KernelsTravelByteForByte) {
   EXPECT_EQ(work.task.files[0].bytes, "import torch\n");
 }
 
-TEST(Protocol, ATornLineIsAnErrorWhereverItIsTorn) {
+TEST(Protocol, RejectsLinesTornAtAnyByte) {
   for (const std::string& line : LinesOfWorkers()) {
     for (size_t size = 0; size < line.size(); ++size) {
       EXPECT_FALSE(ReadFromWorker(line.substr(0, size))) << line.substr(0, size);
@@ -125,8 +125,8 @@ TEST(Protocol, ATornLineIsAnErrorWhereverItIsTorn) {
   }
 }
 
-/// Every member of every message in turn: left out, and of another type.
-TEST(Protocol, EveryMemberIsNeededAndChecked) {
+/// Removes each member of every message in turn, then gives it another type.
+TEST(Protocol, RequiresAndChecksEveryMember) {
   const auto try_all = [](const std::string& line, const auto& read) {
     const Json whole = *ParseJson(line, "line");
     for (const auto& [key, value] : whole.items()) {
@@ -142,7 +142,7 @@ TEST(Protocol, EveryMemberIsNeededAndChecked) {
   for (const std::string& line : LinesOfCoordinators()) try_all(line, ReadToWorker);
 }
 
-TEST(Protocol, HostileNamesNumbersAndHashesAreRefused) {
+TEST(Protocol, RejectsHostileNamesNumbersAndHashes) {
   const auto with = [](const std::string& line, const char* pointer, const Json& value) {
     Json json = *ParseJson(line, "line");
     json[Json::json_pointer(pointer)] = value;
@@ -163,7 +163,7 @@ TEST(Protocol, HostileNamesNumbersAndHashesAreRefused) {
   EXPECT_FALSE(ReadFromWorker(with(fetch, "/sha256", "../../etc/passwd")));
 }
 
-TEST(Protocol, AVerdictAndAnErrorAtOnceIsNoResult) {
+TEST(Protocol, RejectsVerdictTogetherWithError) {
   Done both;
   both.verdict = Json::object();
   both.error = Error{};
@@ -171,14 +171,14 @@ TEST(Protocol, AVerdictAndAnErrorAtOnceIsNoResult) {
   EXPECT_FALSE(ReadFromWorker(LineOf(FromWorker(Done{}))));
 }
 
-TEST(Protocol, AHelloIsFoundBehindAPrompt) {
+TEST(Protocol, FindsHelloAfterAPrompt) {
   const std::string hello = LineOf(FromWorker(SomeHello()));
   EXPECT_EQ(FindHello(hello), 0u);
   EXPECT_EQ(FindHello("$ " + hello), 2u);
   EXPECT_EQ(FindHello("Last login: never"), std::nullopt);
 }
 
-TEST(Lines, ComeWholeHoweverTheyArrive) {
+TEST(Lines, JoinsPartsIntoCompleteLines) {
   Lines lines(10);
   lines.Feed("on");
   EXPECT_EQ(*lines.Next(), std::nullopt);
@@ -192,7 +192,7 @@ TEST(Lines, ComeWholeHoweverTheyArrive) {
   EXPECT_EQ(*lines.Next(), "");
 }
 
-TEST(Lines, OneThatIsTooLongIsAnErrorBeforeItEnds) {
+TEST(Lines, RejectsTooLongLineBeforeItsEnd) {
   Lines whole(10), endless(10);
   whole.Feed("12345678901\n");
   EXPECT_FALSE(whole.Next());
@@ -203,7 +203,7 @@ TEST(Lines, OneThatIsTooLongIsAnErrorBeforeItEnds) {
   EXPECT_EQ(*fits.Next(), "1234567890");
 }
 
-TEST(Command, IsSplitAsAShellWouldButNothingIsExpanded) {
+TEST(Command, SplitsLikeAShellWithoutExpansion) {
   EXPECT_THAT(*SplitCommand("srun -n1  --gpus=1\tcupel worker"),
               ElementsAre("srun", "-n1", "--gpus=1", "cupel", "worker"));
   EXPECT_THAT(*SplitCommand(R"(ssh host 'a b' "c \" d" e\ f '' $HOME)"),

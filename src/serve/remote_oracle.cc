@@ -8,7 +8,7 @@
 
 namespace cupel::serve {
 
-/// One stream, as the worker sees it.
+/// The worker's side of one stream.
 class RemoteOracle::Answers final : public oracle::Oracle::Stream {
  public:
   Answers(RemoteOracle& oracle, int64_t stream, std::string task, std::string setting)
@@ -86,7 +86,7 @@ Result<CaseAnswer> RemoteOracle::Next(int64_t stream) {
   TRY_ASSIGN(ToWorker message, wire_.Receive());
   auto* answer = std::get_if<CaseAnswer>(&message);
   if (answer == nullptr || answer->stream != stream) {
-    return Fail(ErrorCode::kInternal, "the coordinator answered something else than was asked");
+    return Fail(ErrorCode::kInternal, "the coordinator sent an unexpected answer");
   }
   for (std::string& warning : answer->warnings) {
     if (std::find(warnings_.begin(), warnings_.end(), warning) == warnings_.end()) {
@@ -102,7 +102,8 @@ Result<os::MappedFile> RemoteOracle::FileOf(const CaseAnswer& answer) {
     TRY_ASSIGN(ToWorker message, wire_.Receive());
     auto* chunk = std::get_if<Chunk>(&message);
     if (chunk == nullptr || chunk->sha256 != answer.sha256 || chunk->offset != offset) {
-      return Fail(ErrorCode::kInternal, "the coordinator sent another part than was asked for");
+      return Fail(ErrorCode::kInternal,
+                  "the coordinator sent another part of the case than requested");
     }
     if (chunk->error) return tl::unexpected<Error>(std::move(*chunk->error));
     return std::move(chunk->data);

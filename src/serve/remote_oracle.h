@@ -1,5 +1,5 @@
-// An oracle that asks the coordinator: for workers without PyTorch. Cases come as hashes; files
-// that the node does not have yet are fetched. SPDX-License-Identifier: Apache-2.0
+// An oracle for workers without PyTorch: it requests cases from the coordinator. The answers are
+// hashes; files that the node does not have yet are fetched. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ class RemoteOracle final : public oracle::Oracle {
   /// `wire` is borrowed.
   RemoteOracle(WireEnd& wire, FileStore store) : wire_(wire), store_(std::move(store)) {}
 
-  /// For which item the cases are from now on.
+  /// Sets the ticket of the item that later requests are for.
   void Serve(int64_t ticket) { ticket_ = ticket; }
 
   using Oracle::Open;

@@ -1,4 +1,4 @@
-// Which worker does which item next, and how often an item may be lost.
+// Decides which worker gets which item next, and how often a lost item is retried.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,26 +11,25 @@
 
 namespace cupel::serve {
 
-/// Items by number, in order; those that were lost come first, but not to the worker that lost them
-/// while there is another.
+/// Hands out items in the order of their numbers. Lost items come first, but a worker does not get
+/// an item that it lost while another worker can take it.
 class Schedule {
  public:
   Schedule(size_t items, int most_attempts);
 
-  /// The next item for `worker`. `others`: workers that may still do something, `worker` among
-  /// them.
+  /// The next item for `worker`. `others`: all usable workers, including `worker`.
   std::optional<size_t> Take(size_t worker, const std::set<size_t>& others);
-  /// Takes that one out of those that wait.
+  /// Takes `item` out of the queue.
   void Hold(size_t item);
-  /// `item` was taken or held, and not begun.
+  /// Puts `item` back, which was taken or held but not started. This is not counted as an attempt.
   void Return(size_t item);
-  /// `worker` did not finish `item`. False: it has been tried often enough, and counts as finished.
+  /// `worker` did not finish `item`. False: there are no attempts left, and it counts as finished.
   bool Lose(size_t item, size_t worker, const std::string& why);
   void Finish(size_t item);
 
   bool IsDone() const { return left_ == 0; }
   int attempts(size_t item) const { return items_[item].attempts; }
-  /// Why it was lost, last.
+  /// Why it was last lost.
   const std::string& why(size_t item) const { return items_[item].why; }
 
  private:

@@ -6,7 +6,7 @@
 namespace cupel::serve {
 namespace {
 
-TEST(Schedule, ALostItemComesFirstButToAnotherWorker) {
+TEST(Schedule, LostItemGoesFirstToAnotherWorker) {
   Schedule schedule(3, 3);
   EXPECT_EQ(schedule.Take(0, {0, 1}), 0u);
   EXPECT_TRUE(schedule.Lose(0, 0, "died"));
@@ -15,7 +15,7 @@ TEST(Schedule, ALostItemComesFirstButToAnotherWorker) {
   EXPECT_EQ(schedule.attempts(0), 2);
 }
 
-TEST(Schedule, ALostItemComesToTheSameWorkerWhereThereIsNoOther) {
+TEST(Schedule, LostItemGoesToTheSameWorkerIfThereIsNoOther) {
   Schedule schedule(1, 3);
   EXPECT_EQ(schedule.Take(0, {0, 1}), 0u);
   EXPECT_TRUE(schedule.Lose(0, 0, "died"));
@@ -23,7 +23,7 @@ TEST(Schedule, ALostItemComesToTheSameWorkerWhereThereIsNoOther) {
   EXPECT_EQ(schedule.Take(0, {0}), 0u);
 }
 
-TEST(Schedule, AfterTheLastAttemptAnItemIsFinished) {
+TEST(Schedule, ItemIsFinishedAfterTheLastAttempt) {
   Schedule schedule(1, 2);
   EXPECT_EQ(schedule.Take(0, {0}), 0u);
   EXPECT_TRUE(schedule.Lose(0, 0, "died"));
@@ -34,7 +34,7 @@ TEST(Schedule, AfterTheLastAttemptAnItemIsFinished) {
   EXPECT_EQ(schedule.Take(0, {0}), std::nullopt);
 }
 
-TEST(Schedule, WhatWasNotBegunIsNoAttempt) {
+TEST(Schedule, ReturnedItemDoesNotCountAsAttempt) {
   Schedule schedule(2, 1);
   EXPECT_EQ(schedule.Take(0, {0, 1}), 0u);
   schedule.Return(0);

@@ -1,4 +1,4 @@
-// The tests' program is a worker, too: what judges in it does as the kernel's text says.
+// The test program also acts as a worker: with the argument "worker" it runs FakeWorkerMain.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 

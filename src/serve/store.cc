@@ -24,10 +24,10 @@ namespace fs = std::filesystem;
 
 tl::unexpected<Error> FailAt(const fs::path& path) {
   return Fail(ErrorCode::kIo, fmt::format("cannot write {}: {}", path.string(), strerror(errno)),
-              "make room on the disk, or set CUPEL_CACHE to a folder elsewhere");
+              "free disk space, or set CUPEL_CACHE to another folder");
 }
 
-/// Held until the descriptor closes; also when its process dies.
+/// The lock is held until the descriptor closes or the process dies.
 Result<os::Fd> Lock(const fs::path& path) {
   os::Fd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock) return FailAt(path);
@@ -46,7 +46,7 @@ Result<os::MappedFile> FileStore::Get(const std::string& sha256, int64_t bytes,
   const fs::path path = folder_ / sha256;
   std::error_code ignored;
   fs::create_directories(folder_, ignored);
-  ::chmod(folder_.c_str(), 0700);  // holds the answers
+  ::chmod(folder_.c_str(), 0700);  // case files contain the expected outputs
   TRY_ASSIGN(const os::Fd lock, Lock(folder_ / (sha256 + ".lock")));
   if (auto known = Open(path, sha256, bytes)) return known;
   TRY(FetchInto(path, sha256, bytes, fetch));
@@ -75,14 +75,15 @@ Status FileStore::FetchInto(const fs::path& path, const std::string& sha256, int
   for (int64_t offset = 0; offset < bytes;) {
     TRY_ASSIGN(const std::string part, fetch(offset));
     if (part.empty() || static_cast<int64_t>(part.size()) > bytes - offset) {
-      return Fail(ErrorCode::kIo, "the coordinator sent less or more of a case than it announced");
+      return Fail(ErrorCode::kIo,
+                  "the coordinator sent fewer or more bytes of a case than announced");
     }
     hash.Update(part);
     TRY(os::WriteAll(file.get(), part));
     offset += static_cast<int64_t>(part.size());
   }
   if (hash.Hex() != sha256) {
-    return Fail(ErrorCode::kIo, "a case arrived damaged: its hash is not the one announced");
+    return Fail(ErrorCode::kIo, "a case arrived damaged: its hash differs from the one announced");
   }
   if (rename(early.c_str(), path.c_str()) != 0) return FailAt(path);
   return {};

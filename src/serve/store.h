@@ -1,5 +1,5 @@
-// Files by content, once a node: what one worker has fetched, the others find. A folder in the
-// cache, private, with a lock for each hash; what was used last stays longest.
+// Case files by hash, stored once per node and shared by its workers. A private folder in the cache
+// with a lock for each hash. Above the size limit, the least recently used files are removed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,10 +18,10 @@ class FileStore {
   explicit FileStore(std::filesystem::path folder, uint64_t limit_bytes = uint64_t{8} << 30)
       : folder_(std::move(folder)), limit_(limit_bytes) {}
 
-  /// Bytes from `offset` on, at least one.
+  /// Returns at least one byte, from `offset` on.
   using FetchPart = std::function<Result<std::string>(int64_t offset)>;
-  /// The file of this hash and size; fetched, part by part, where it is not there. While another
-  /// process fetches it, this one waits. What does not match its hash is an Error, never a file.
+  /// The file with this hash and size. A missing file is fetched part by part. If another process
+  /// is fetching it, this one waits. Errors: among others, the fetched bytes do not match the hash.
   Result<os::MappedFile> Get(const std::string& sha256, int64_t bytes, const FetchPart& fetch);
 
  private:

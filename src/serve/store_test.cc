@@ -38,11 +38,11 @@ std::string TextOf(const os::MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-TEST_F(StoreTest, AFileIsFetchedOnceANode) {
+TEST_F(StoreTest, FetchesAFileOncePerNode) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([this] {
-      FileStore store(folder_.path());  // another process has another object
+      FileStore store(folder_.path());  // one object each, as in separate processes
       const auto file = store.Get(Hash(), Size(), Parts());
       ASSERT_TRUE(file) << file.error().ToString();
       EXPECT_EQ(TextOf(*file), content_);
@@ -52,7 +52,7 @@ TEST_F(StoreTest, AFileIsFetchedOnceANode) {
   EXPECT_EQ(fetched_, 3);
 }
 
-TEST_F(StoreTest, WhatDoesNotMatchItsHashIsNoFile) {
+TEST_F(StoreTest, RejectsFileThatDoesNotMatchItsHash) {
   FileStore store(folder_.path());
   const std::string hash = Hash();
   const int64_t size = Size();
@@ -64,7 +64,7 @@ TEST_F(StoreTest, WhatDoesNotMatchItsHashIsNoFile) {
   EXPECT_TRUE(store.Get(hash, size, Parts()));
 }
 
-TEST_F(StoreTest, ADamagedFileIsFetchedAnew) {
+TEST_F(StoreTest, FetchesADamagedFileAgain) {
   FileStore store(folder_.path());
   ASSERT_TRUE(store.Get(Hash(), Size(), Parts()));
   std::ofstream(folder_.path() / Hash()) << "torn";
@@ -74,14 +74,14 @@ TEST_F(StoreTest, ADamagedFileIsFetchedAnew) {
   EXPECT_EQ(fetched_, 6);
 }
 
-TEST_F(StoreTest, APartThatIsEmptyOrTooLongEndsIt) {
+TEST_F(StoreTest, RejectsEmptyOrTooLongPart) {
   FileStore store(folder_.path());
   EXPECT_FALSE(store.Get(Hash(), Size(), [](int64_t) { return Result<std::string>(""); }));
   EXPECT_FALSE(
       store.Get(Hash(), Size(), [&](int64_t) -> Result<std::string> { return content_ + "more"; }));
 }
 
-TEST_F(StoreTest, WhatWasUnusedForLongestGoes) {
+TEST_F(StoreTest, RemovesLeastRecentlyUsedFiles) {
   FileStore store(folder_.path(), 6000);
   std::vector<std::string> hashes;
   for (int i = 0; i < 4; ++i) {

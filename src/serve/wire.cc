@@ -36,7 +36,9 @@ Result<std::vector<std::string>> WireTexts(const Json& json, const char* key, si
   if (list->size() > most) return Malformed(fmt::format("message.{} is too long", key));
   std::vector<std::string> texts;
   for (const Json& item : *list) {
-    if (!item.is_string()) return Malformed(fmt::format("message.{} holds no texts", key));
+    if (!item.is_string()) {
+      return Malformed(fmt::format("message.{} must contain only strings", key));
+    }
     texts.push_back(item.get<std::string>());
   }
   return texts;
@@ -50,7 +52,7 @@ Result<uint64_t> ParseSeed(const std::string& text) {
   uint64_t seed = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
   if (error != std::errc() || rest != text.data() + text.size()) {
-    return Malformed("message: a seed is not a decimal text");
+    return Malformed("message: a seed is not a decimal number as a string");
   }
   return seed;
 }
@@ -68,7 +70,7 @@ Result<std::string> WireHash(const Json& json, const char* key, bool may_be_empt
   if (text.empty() && may_be_empty) return text;
   const bool is_hex =
       text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (!is_hex) return Malformed(fmt::format("message.{} is no SHA-256", key));
+  if (!is_hex) return Malformed(fmt::format("message.{} is not a SHA-256 hash", key));
   return text;
 }
 

@@ -16,7 +16,7 @@ namespace cupel::serve {
 
 WireEnd::WireEnd(const WireOptions& options) : options_(options) {
   reader_ = std::thread([this] { Read(); });
-  beater_ = std::thread([this] { Beat(); });
+  heartbeat_thread_ = std::thread([this] { SendHeartbeats(); });
 }
 
 WireEnd::~WireEnd() {
@@ -27,7 +27,7 @@ WireEnd::~WireEnd() {
   changed_.notify_all();
   os::RequestCancel();  // wakes the reader
   reader_.join();
-  beater_.join();
+  heartbeat_thread_.join();
 }
 
 Status WireEnd::Write(const std::string& line) {
@@ -49,7 +49,7 @@ void WireEnd::Show(Alive alive) {
 Result<ToWorker> WireEnd::Receive() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return is_over_ || !received_.empty(); });
-  if (received_.empty()) return Fail(ErrorCode::kCancelled, "the coordinator has gone");
+  if (received_.empty()) return Fail(ErrorCode::kCancelled, "the coordinator has ended");
   ToWorker message = std::move(received_.front());
   received_.pop_front();
   return message;
@@ -60,8 +60,8 @@ bool WireEnd::is_over() {
   return is_over_;
 }
 
-/// Ends what is being done. Whatever does not stop at that is ended with the process; children do
-/// not outlive it.
+/// Cancels the current work. If it does not stop, SendHeartbeats ends the process; its children end
+/// with it.
 void WireEnd::Close(const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
@@ -100,10 +100,10 @@ void WireEnd::Read() {
   }
 }
 
-void WireEnd::Beat() {
+void WireEnd::SendHeartbeats() {
   std::unique_lock lock(mutex_);
   while (!is_over_) {
-    if (changed_.wait_for(lock, options_.beat, [this] { return is_over_; })) break;
+    if (changed_.wait_for(lock, options_.heartbeat, [this] { return is_over_; })) break;
     const Alive alive = shown_;
     lock.unlock();
     (void)Send(alive);

@@ -1,6 +1,6 @@
-// The worker's end of the wire: a thread reads what the coordinator says, another gives signs of
-// life, and whoever judges sends and receives. When the coordinator is gone, or says bye, the whole
-// process is asked to end, and made to if it does not. SPDX-License-Identifier: Apache-2.0
+// The worker's side of the connection. One thread reads the coordinator's messages, another sends
+// heartbeats, and the judging thread sends and receives. When the coordinator ends or says bye, the
+// whole process is asked to end, and killed if it does not. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
@@ -17,10 +17,11 @@ namespace cupel::serve {
 
 struct WireOptions {
   int in = 0, out = 1;
-  std::chrono::milliseconds beat{2'000};
-  /// The coordinator sends a line every ten seconds; it is gone when none came for so long.
+  std::chrono::milliseconds heartbeat{2'000};
+  /// The coordinator sends a line every ten seconds. After this time without one, it counts as
+  /// lost.
   std::chrono::milliseconds silence{600'000};
-  /// After the coordinator has gone, until this process is ended whatever it does.
+  /// Time from the end of the coordinator until this process is ended by force.
   std::chrono::milliseconds grace{5'000};
 };
 
@@ -31,18 +32,18 @@ class WireEnd {
   WireEnd(const WireEnd&) = delete;
   WireEnd& operator=(const WireEnd&) = delete;
 
-  /// Thread-safe. Errors: the coordinator is gone.
+  /// Thread-safe. Errors: the coordinator has ended.
   Status Send(const FromWorker& message);
-  /// The next message but for signs of life. kCancelled when there will be none.
+  /// Waits for the next message, without heartbeats. Errors: kCancelled: the coordinator has ended.
   Result<ToWorker> Receive();
-  /// What signs of life say from now on; sent at once when it changes.
+  /// Sets the content of later heartbeats. A new stage or ticket is sent at once.
   void Show(Alive alive);
-  /// Bye came, or the coordinator has gone: the end was not an accident here.
+  /// True if the coordinator said bye or has ended, so that this worker ends without an error.
   bool is_over();
 
  private:
   void Read();
-  void Beat();
+  void SendHeartbeats();
   void Close(const std::string& why);
   Status Write(const std::string& line);
 
@@ -52,7 +53,7 @@ class WireEnd {
   std::deque<ToWorker> received_;
   Alive shown_;
   bool is_over_ = false, is_ending_ = false;
-  std::thread reader_, beater_;
+  std::thread reader_, heartbeat_thread_;
 };
 
 }  // namespace cupel::serve

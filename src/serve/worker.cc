@@ -14,16 +14,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The private folder of a worker: kernels, each in a folder of its own, and tasks by content.
-class Desktop {
+/// The private folder of a worker: each kernel in its own folder, and tasks by hash.
+class WorkFolder {
  public:
-  explicit Desktop(os::TempDir folder) : folder_(std::move(folder)) {}
+  explicit WorkFolder(os::TempDir folder) : folder_(std::move(folder)) {}
 
-  Result<Unpacked> Lay(const Assignment& work) {
+  Result<Unpacked> WriteFiles(const Assignment& work) {
     Unpacked files;
     fs::path name = work.item.kernel.filename();
     if (!IsFileName(name.string())) {
-      return Fail(ErrorCode::kInvalidArgument, "the kernel's path names no file");
+      return Fail(ErrorCode::kInvalidArgument, "the kernel's path has no file name");
     }
     if (name.extension() == ".py") name.replace_extension(".cu");  // extracted by the coordinator
     kernel_.reset();
@@ -35,13 +35,13 @@ class Desktop {
   }
 
  private:
-  Result<fs::path> TaskOf(const Parcel& parcel) const {
-    // PyTorch's child knows a task by its path, so that equal files must have equal paths.
-    const fs::path place = folder_.path() / Sha256Hex(DumpJson(ToJson(parcel)));
+  Result<fs::path> TaskOf(const TaskBundle& bundle) const {
+    // The PyTorch child identifies a task by its path, so equal files must have equal paths.
+    const fs::path target = folder_.path() / Sha256Hex(DumpJson(ToJson(bundle)));
     std::error_code error;
-    if (fs::exists(place / parcel.name, error)) return place / parcel.name;
-    fs::create_directory(place, error);
-    return Unpack(parcel, place);
+    if (fs::exists(target / bundle.name, error)) return target / bundle.name;
+    fs::create_directory(target, error);
+    return Unpack(bundle, target);
   }
 
   os::TempDir folder_;
@@ -52,23 +52,24 @@ Status Work(WireEnd& wire, const OpenJudge& open) {
   TRY_ASSIGN(const ToWorker first, wire.Receive());
   const auto* setup = std::get_if<Setup>(&first);
   if (setup == nullptr) {
-    return Fail(ErrorCode::kInvalidArgument, "the coordinator did not begin with a setup");
+    return Fail(ErrorCode::kInvalidArgument, "the coordinator's first message is not a setup");
   }
   TRY_ASSIGN(os::TempDir folder, os::TempDir::Create());
-  Desktop desktop(std::move(folder));
+  WorkFolder work_folder(std::move(folder));
   TRY_ASSIGN(const std::unique_ptr<Judge> judge, open(*setup, wire));
   TRY(wire.Send(judge->Describe()));
   for (;;) {
     TRY_ASSIGN(const ToWorker message, wire.Receive());
     const auto* work = std::get_if<Assignment>(&message);
     if (work == nullptr) {
-      return Fail(ErrorCode::kInvalidArgument, "the coordinator answered what was not asked");
+      return Fail(ErrorCode::kInvalidArgument,
+                  "the coordinator sent a message other than an assignment");
     }
     const auto start = std::chrono::steady_clock::now();
     wire.Show({work->ticket, "beginning", 0, 0});
-    const auto files = desktop.Lay(*work);
+    const auto files = work_folder.WriteFiles(*work);
     Result<Done> done = files ? judge->Do(*work, *files) : tl::unexpected<Error>(files.error());
-    if (wire.is_over()) return Fail(ErrorCode::kCancelled, "the coordinator has gone");
+    if (wire.is_over()) return Fail(ErrorCode::kCancelled, "the coordinator has ended");
     if (!done) {
       Done failed;
       failed.error = done.error();
@@ -84,7 +85,7 @@ Status Work(WireEnd& wire, const OpenJudge& open) {
 }  // namespace
 
 Status RunWorker(const Hello& hello, const WireOptions& streams, const OpenJudge& open) {
-  // Whatever a login shell left without a line's end stays on its own line.
+  // The leading newline ends an incomplete line of a login shell.
   TRY(os::WriteAll(streams.out, "\n" + LineOf(hello) + "\n"));
   WireEnd wire(streams);
   Status status = Work(wire, open);

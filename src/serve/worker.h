@@ -1,6 +1,6 @@
-// A worker: says who it is, gets ready as it is told, and judges what it is given, one item at a
-// time, until its coordinator wants nothing more. It knows the protocol and the files; what judges
-// is given by the program. SPDX-License-Identifier: Apache-2.0
+// A worker: sends its identity, prepares as the coordinator's setup says, and judges one item at a
+// time until the coordinator ends. It handles the protocol and the files; the program supplies the
+// Judge. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 
 namespace cupel::serve {
 
-/// Where an item's files lie on this machine. The task's path is the same whenever its files are.
+/// The paths of an item's files on this machine. Tasks with equal files have equal paths.
 struct Unpacked {
   std::filesystem::path kernel, task;
 };
@@ -22,15 +22,15 @@ class Judge {
  public:
   virtual ~Judge() = default;
   virtual Ready Describe() const = 0;
-  /// Fills in verdict and bench. An Error means that cupel could not do its work.
+  /// Returns a verdict or a bench, or sets is_stale. Errors: cupel could not do its work.
   virtual Result<Done> Do(const Assignment& work, const Unpacked& files) = 0;
 };
 
-/// Makes what judges; called once, when the coordinator has said how. `wire` outlives it.
+/// Makes the judge. Called once, when the coordinator's setup has arrived. `wire` outlives it.
 using OpenJudge = std::function<Result<std::unique_ptr<Judge>>(const Setup& setup, WireEnd& wire)>;
 
-/// Returns when the coordinator says bye or has gone. Errors: nothing that could be told the
-/// coordinator; they are told, too.
+/// Returns when the coordinator says bye or has ended. Errors: the worker cannot judge; the error
+/// is also sent to the coordinator.
 Status RunWorker(const Hello& hello, const WireOptions& streams, const OpenJudge& open);
 
 }  // namespace cupel::serve

@@ -27,7 +27,7 @@ Compared CompareTimes(std::span<const double> a, std::span<const double> b, doub
   Compared compared;
   compared.ratio = PairedRatio(a, b, confidence);
   const double margin = kIndifference + absolute / Median(b);
-  // Few pairs give no interval of that confidence, and no verdict.
+  // With too few pairs there is no interval of this confidence, so no verdict either.
   if (compared.ratio.confidence < confidence) return compared;
   if (compared.ratio.high < 1 - margin) compared.difference = Difference::kFaster;
   if (compared.ratio.low > 1 + margin) compared.difference = Difference::kSlower;

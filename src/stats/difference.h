@@ -1,4 +1,4 @@
-// Is one kernel faster than another? The answer that a table prints.
+// Decides whether one kernel is faster than another, for tables.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,10 +18,10 @@ struct Compared {
   Difference difference = Difference::kNone;  // of a
 };
 
-/// `a` and `b` are times taken side by side, a pair at a time, in one unit. "Faster" asks that the
-/// whole interval lies below 1 by more than half a percent and `absolute`, in the same unit: what
-/// two copies of the same code differ by through where they lie. Too few pairs for the confidence
-/// are no difference.
+/// `a` and `b` are times in one unit, measured side by side in pairs. "Faster" requires the whole
+/// interval to lie below 1 by more than a margin: half a percent plus `absolute`, which has the
+/// unit of the times. Two copies of the same code can differ by that much because of their
+/// placement in memory. Too few pairs for the confidence give kNone.
 Compared CompareTimes(std::span<const double> a, std::span<const double> b, double absolute,
                       double confidence = 0.99);
 

@@ -22,7 +22,7 @@ std::vector<double> LogRatios(std::span<const double> a, std::span<const double>
   return logs;
 }
 
-/// P(W = w) for all w: each rank is in the sum or not.
+/// P(W = w) for all w. Each rank is in the sum with probability 1/2.
 std::vector<double> SignedRankDistribution(size_t n) {
   std::vector<double> p(n * (n + 1) / 2 + 1, 0.0);
   p[0] = 1;
@@ -40,7 +40,7 @@ Interval Exponential(Interval logs) {
   return {std::exp(logs.estimate), std::exp(logs.low), std::exp(logs.high), logs.confidence};
 }
 
-/// How many of the smallest pairwise means lie outside the interval, and what it then covers.
+/// How many of the smallest pairwise means lie outside the interval, and the interval's coverage.
 std::pair<size_t, double> TailCount(size_t n, double confidence) {
   const double tail = (1 - confidence) / 2;
   const size_t all = n * (n + 1) / 2;
@@ -49,7 +49,7 @@ std::pair<size_t, double> TailCount(size_t n, double confidence) {
     size_t k = 0;
     double sum = 0;
     while (k < all / 2 && sum + p[k] <= tail) sum += p[k++];
-    // With k means cut off on each side the interval misses with probability 2 P(W <= k - 1).
+    // With k means cut off on each side, the interval misses with probability 2 P(W <= k - 1).
     return {k, 1 - 2 * (k == 0 ? p[0] : sum)};
   }
   const auto size = static_cast<double>(n);
@@ -78,7 +78,7 @@ Interval PairedRatio(std::span<const double> a, std::span<const double> b, doubl
   }
   std::sort(means.begin(), means.end());
   const auto [cut, covered] = TailCount(logs.size(), confidence);
-  // Cutting k means leaves x(k+1) … x(M-k); with none cut the extremes bound the interval.
+  // Cutting k means leaves x(k+1) … x(M-k). If none is cut, the extremes bound the interval.
   const size_t k = cut == 0 ? 0 : cut - 1;
   return Exponential(
       {Median(means), means[k], means[means.size() - 1 - k], std::max(0.0, covered)});

@@ -1,4 +1,4 @@
-// Known values: the published tables of the sign and signed-rank tests, hand-computed examples.
+// Known values: the published tables of the sign and signed-rank tests, and hand-computed examples.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ Samples OneTo(int n) {
   return samples;
 }
 
-TEST(Robust, Location) {
+TEST(Robust, LocationAndSpreadMatchKnownValues) {
   EXPECT_EQ(Median(Samples{3, 1, 2}), 2);
   EXPECT_EQ(Median(Samples{4, 1, 3, 2}), 2.5);
   EXPECT_EQ(Median(Samples{7}), 7);
@@ -38,14 +38,14 @@ TEST(Robust, MedianIntervalFromTheBinomial) {
   const Interval twenty = MedianInterval(OneTo(20));
   EXPECT_EQ(twenty.low, 6);
   EXPECT_EQ(twenty.high, 15);
-  const Interval four = MedianInterval(OneTo(4));  // 95 % cannot be had
+  const Interval four = MedianInterval(OneTo(4));  // 95 % is not possible
   EXPECT_EQ(four.low, 1);
   EXPECT_EQ(four.high, 4);
   EXPECT_NEAR(four.confidence, 0.875, 1e-12);
   EXPECT_EQ(MedianInterval(Samples{5}).confidence, 0);
 }
 
-TEST(Robust, MedianIntervalCoversAsItSays) {
+TEST(Robust, MedianIntervalHasItsStatedCoverage) {
   Random random(1);
   int covered = 0;
   constexpr int kRuns = 4000;
@@ -58,7 +58,7 @@ TEST(Robust, MedianIntervalCoversAsItSays) {
   EXPECT_GT(covered, 0.95 * kRuns);
 }
 
-TEST(Robust, Spearman) {
+TEST(Robust, SpearmanMatchesKnownValues) {
   EXPECT_DOUBLE_EQ(SpearmanRho(Samples{1, 2, 3, 4}, Samples{10, 100, 1000, 10000}), 1);
   EXPECT_DOUBLE_EQ(SpearmanRho(Samples{1, 2, 3, 4}, Samples{4, 3, 2, 1}), -1);
   // The IQ and television example: rho = -29/165.
@@ -71,7 +71,7 @@ TEST(Robust, Spearman) {
   EXPECT_EQ(ranks, (Samples{3.5, 2, 3.5, 1}));
 }
 
-TEST(Paired, SignedRankTable) {
+TEST(Paired, SignedRankMatchesTheTable) {
   EXPECT_NEAR(SignedRankCdf(8, 10), 0.0244140625, 1e-12);
   EXPECT_NEAR(SignedRankCdf(0, 5), 0.03125, 1e-12);
   EXPECT_NEAR(SignedRankCdf(3, 6), 0.078125, 1e-12);
@@ -105,7 +105,7 @@ TEST(Paired, IntervalCoversTheTruthAndCancelsDrift) {
   EXPECT_EQ(narrow, kRuns);
 }
 
-TEST(Paired, PValues) {
+TEST(Paired, PValuesMatchKnownValues) {
   EXPECT_EQ(WilcoxonP(Samples{1, 2}, Samples{1, 2}), 1);
   // Ten pairs, all in one direction and of different sizes: 2 / 2^10.
   Samples a, b;
@@ -125,7 +125,7 @@ TEST(Paired, PValues) {
   EXPECT_LT(WilcoxonP(c, d), 1e-12);  // all tied
 }
 
-TEST(Paired, SignIntervalIsWiderAndAssumesNothing) {
+TEST(Paired, SignIntervalCoversTheExtremes) {
   const Samples a{1.1, 1.2, 1.3, 1.4, 1.5, 9}, b(6, 1.0);
   const Interval signs = PairedRatioBySigns(a, b);
   EXPECT_NEAR(signs.low, 1.1, 1e-12);

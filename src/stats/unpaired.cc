@@ -12,7 +12,7 @@ namespace {
 
 double UpperTail(double z) { return 0.5 * std::erfc(z / std::sqrt(2.0)); }
 
-/// Of the sum of a's ranks, ties counted; `ranks` are those of both samples together.
+/// The variance of the sum of a's ranks, corrected for ties. `ranks` has the ranks of both samples.
 double Variance(double m, double n, std::vector<double> ranks) {
   std::sort(ranks.begin(), ranks.end());
   double ties = 0;
@@ -27,7 +27,7 @@ double Variance(double m, double n, std::vector<double> ranks) {
   return m * n / 12 * (all + 1 - ties / (all * (all - 1)));
 }
 
-/// z with P(Z > z) = tail, by bisection: no table, and exact to the last digits that matter.
+/// z with P(Z > z) = tail, by bisection.
 double Quantile(double tail) {
   double low = 0, high = 40;
   for (int i = 0; i < 100; ++i) {
@@ -75,7 +75,7 @@ double GreaterP(std::span<const double> a, std::span<const double> b) {
       std::accumulate(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(a.size()), 0.0);
   const double u = sum - m * (m + 1) / 2;
   const double variance = Variance(m, n, std::move(ranks));
-  if (!(variance > 0)) return 1;  // all the same
+  if (!(variance > 0)) return 1;  // all samples are equal
   return UpperTail((u - m * n / 2 - 0.5) / std::sqrt(variance));
 }
 

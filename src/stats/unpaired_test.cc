@@ -11,7 +11,7 @@
 namespace cupel::stats {
 namespace {
 
-/// Times about `middle` with `spread` (relative) of skewed noise, as clocks show it.
+/// Times around `middle` with skewed noise of relative size `spread`, as in real measurements.
 std::vector<double> Times(Random& random, size_t count, double middle, double spread) {
   std::vector<double> times;
   for (size_t i = 0; i < count; ++i) {
@@ -20,8 +20,8 @@ std::vector<double> Times(Random& random, size_t count, double middle, double sp
   return times;
 }
 
-TEST(Unpaired, PValuesAreThoseOfATable) {
-  // From the definition: pairs counted one by one, the normal tail beyond.
+TEST(Unpaired, PValuesMatchTheDefinition) {
+  // Expected values: pairs counted one by one, then the normal tail.
   const std::vector<double> a = {1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30};
   const std::vector<double> b = {0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29};
   EXPECT_NEAR(GreaterP(a, b), 0.06646, 1e-5);
@@ -30,7 +30,7 @@ TEST(Unpaired, PValuesAreThoseOfATable) {
   EXPECT_EQ(GreaterP(same, same), 1);
 }
 
-TEST(Unpaired, TheIntervalCoversTheRatioAsOftenAsItSays) {
+TEST(Unpaired, IntervalHasItsStatedCoverage) {
   Random random(1);
   int covered = 0;
   constexpr int kRuns = 600;
@@ -45,7 +45,7 @@ TEST(Unpaired, TheIntervalCoversTheRatioAsOftenAsItSays) {
   EXPECT_LT(covered, 0.94 * kRuns);
 }
 
-TEST(Unpaired, SameSpeedIsRarelyCalledDifferent) {
+TEST(Unpaired, RarelyReportsADifferenceForEqualSpeed) {
   Random random(2);
   int claimed = 0;
   for (int run = 0; run < 1000; ++run) {
@@ -56,7 +56,7 @@ TEST(Unpaired, SameSpeedIsRarelyCalledDifferent) {
   EXPECT_LT(claimed, 80);
 }
 
-TEST(Holm, FollowsTheDefinition) {
+TEST(Holm, MatchesTheDefinition) {
   const std::vector<double> p = {0.01, 0.04, 0.03, 0.005};
   EXPECT_THAT(HolmAdjusted(p), testing::Pointwise(testing::DoubleNear(1e-12),
                                                   std::vector<double>{0.03, 0.06, 0.06, 0.02}));

@@ -1,5 +1,5 @@
-// Wilson's score interval of a proportion (E. B. Wilson, JASA 1927): honest for few samples and
-// near 0 and 1, where the usual one is not. SPDX-License-Identifier: Apache-2.0
+// Wilson's score interval of a proportion (E. B. Wilson, JASA 1927). Unlike the usual interval it
+// is accurate for few samples and near 0 and 1. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace cupel::stats {
 
-/// `hits` of `trials`, at 95 %. Without trials everything is possible: estimate 0, [0, 1].
+/// The interval at 95 % for `hits` of `trials`. Without trials: estimate 0, interval [0, 1].
 Interval Wilson(int64_t hits, int64_t trials);
 
 }  // namespace cupel::stats

@@ -6,7 +6,7 @@
 namespace cupel::stats {
 namespace {
 
-TEST(Wilson, KnownValues) {
+TEST(Wilson, MatchesKnownValues) {
   // R: prop.test(8, 10, correct = FALSE)
   const Interval eight = Wilson(8, 10);
   EXPECT_DOUBLE_EQ(eight.estimate, 0.8);
@@ -14,7 +14,7 @@ TEST(Wilson, KnownValues) {
   EXPECT_NEAR(eight.high, 0.9433178, 1e-6);
 }
 
-TEST(Wilson, EdgesAreNotCertain) {
+TEST(Wilson, HasWidthAtTheEdges) {
   EXPECT_GT(Wilson(0, 10).high, 0.2);
   EXPECT_NEAR(Wilson(0, 10).low, 0, 1e-12);
   EXPECT_LT(Wilson(10, 10).low, 0.8);

@@ -1,5 +1,5 @@
-// A case: one call of a task's function, language-neutral. The positional arguments, what PyTorch
-// answers in float32, the float64 truth, and the error scale E of judging (docs/judging.md).
+// A case: one call of a task's function, in a language-neutral form. It contains the positional
+// arguments, PyTorch's float32 results, the float64 truth, and the error scale E (docs/judging.md).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace cupel::task {
 
-/// What is wanted at one position of the result.
+/// The expected result at one position.
 struct Output {
-  bool is_none = false;        // the task ignores this position (a gradient that is not asked for)
-  std::string name;            // "output", or which input it is the gradient of, for messages
+  bool is_none = false;        // the task ignores this position (an unneeded gradient)
+  std::string name;            // for messages: "output", or the input whose gradient this is
   DType dtype = DType::kF32;   // the contract
   std::vector<int64_t> shape;  // the contract
   Tensor reference;            // as PyTorch computes it, contract dtype, contiguous
@@ -24,7 +24,7 @@ struct Output {
   double conditioning = 0;     // RMS effect of inputs moved by a relative 2^-22; part of E
 };
 
-/// Move-only: owns the mapping that its tensors borrow from.
+/// Move-only: owns the mapping that its tensors point into.
 struct Case {
   std::string task_name;
   std::string setting;  // Setting::id

@@ -45,7 +45,7 @@ Result<T> ParseNumber(const std::string& text, const std::string& what) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
-    return NotACase(what, fmt::format("\"{}\" is no number in range", text.substr(0, 40)));
+    return NotACase(what, fmt::format("\"{}\" is not a number in range", text.substr(0, 40)));
   }
   return value;
 }
@@ -107,16 +107,16 @@ Result<Output> ReadOutput(const Safetensors& file, const Json& entry, const std:
   TRY_ASSIGN(output.conditioning, JsonNumber(entry, "conditioning", what));
   const DType truth_dtype = IsFloating(output.dtype) ? DType::kF64 : output.dtype;
   if (output.reference.dtype != output.dtype || output.truth.dtype != truth_dtype) {
-    return NotACase(what, "reference or truth has another dtype than it should");
+    return NotACase(what, "reference or truth has the wrong dtype");
   }
   if (output.reference.shape != output.shape || output.truth.shape != output.shape) {
-    return NotACase(what, "reference or truth has another shape than the output");
+    return NotACase(what, "the shape of reference or truth differs from the output's");
   }
   if (!std::isfinite(output.conditioning) || output.conditioning < 0) {
-    return NotACase(what, "conditioning is no finite positive number");
+    return NotACase(what, "conditioning is not a finite number of 0 or more");
   }
   if (!std::isfinite(output.error_scale) || output.error_scale < 0) {
-    return NotACase(what, "error_scale is no finite positive number");
+    return NotACase(what, "error_scale is not a finite number of 0 or more");
   }
   return output;
 }
@@ -130,7 +130,7 @@ Result<Case> ReadCase(os::MappedFile mapping, std::string_view what) {
   const std::string where = fmt::format("{} (case)", what);
   TRY_ASSIGN(const Json json, ParseJson(text->second, where));
   TRY_ASSIGN(const int64_t version, JsonInt(json, "version", where));
-  if (version != 1) return NotACase(what, fmt::format("version {} is not known", version));
+  if (version != 1) return NotACase(what, fmt::format("unknown version {}", version));
 
   Case result;
   TRY_ASSIGN(result.task_name, JsonString(json, "task", where));
@@ -141,7 +141,7 @@ Result<Case> ReadCase(os::MappedFile mapping, std::string_view what) {
   TRY_ASSIGN(const Json* args, JsonArray(json, "args", where));
   TRY_ASSIGN(const Json* outputs, JsonArray(json, "outputs", where));
   if (args->size() > kMaxArguments || outputs->size() > kMaxArguments || outputs->empty()) {
-    return NotACase(what, "an impossible number of arguments or outputs");
+    return NotACase(what, "too many arguments or outputs, or no outputs");
   }
   for (size_t i = 0; i < args->size(); ++i) {
     TRY_ASSIGN(Value value, ReadValue(file, (*args)[i], fmt::format("{}: args[{}]", what, i), 0));

@@ -10,8 +10,8 @@
 
 namespace cupel::task {
 
-/// Takes over the mapping; `what` names the file in messages. Setting, content hash and whatever
-/// else is not in the file stay empty. Errors are kInvalidArgument.
+/// Takes ownership of the mapping. `what` names the file in messages. Members that the file does
+/// not store, such as setting and content_hash, stay empty. Errors are kInvalidArgument.
 Result<Case> ReadCase(os::MappedFile mapping, std::string_view what);
 
 }  // namespace cupel::task

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxSettings = 4096;
 
-/// The list of objects at `key`, or [{}]; `present` says which.
+/// The list of objects at `key`. If the key is missing, returns [{}] and leaves `present` as it is.
 Result<std::vector<Json>> ConfigList(const Json& config, const std::string& key,
                                      std::string_view what, bool& present) {
   const auto found = config.find(key);
@@ -24,12 +24,12 @@ Result<std::vector<Json>> ConfigList(const Json& config, const std::string& key,
   for (const Json& entry : *found) {
     if (!entry.is_object()) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{}: \"{}\" holds something that is not an object", what, key),
+                  fmt::format("{}: \"{}\" has an entry that is not an object", what, key),
                   "write a list of objects, e.g. [{\"batch_size\": 64}]");
     }
     list.push_back(entry);
   }
-  // An empty list would make the product empty: it says nothing, like a missing one.
+  // An empty list would make the product empty. Treat it like a missing list.
   if (list.empty()) list.push_back(Json::object());
   return list;
 }
@@ -47,11 +47,11 @@ Result<std::vector<Distribution>> NamedDistributions(const Json& domain, const c
   };
   if (!found->is_array()) return malformed("is not a list");
   for (const Json& entry : *found) {
-    if (!entry.is_string()) return malformed("holds something that is not a name");
+    if (!entry.is_string()) return malformed("has an entry that is not a name");
     const auto name = entry.get<std::string>();
     const auto distribution = DistributionNamed(name);
     if (!distribution || *distribution == Distribution::kUsual) {
-      return malformed(fmt::format("names \"{}\", which is no such input", name.substr(0, 40)));
+      return malformed(fmt::format("has an unknown name \"{}\"", name.substr(0, 40)));
     }
     named.push_back(*distribution);
   }
@@ -97,7 +97,7 @@ Status AppendSettings(const Json& config, std::string_view prefix, SettingKind k
                       std::string_view what, std::vector<Setting>& settings) {
   if (!config.is_object()) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: not a JSON object", what),
-                "write {\"single_input_configs\": [{…}], …}; docs/formats/task.md says more");
+                "write {\"single_input_configs\": [{…}], …}; see docs/formats/task.md");
   }
   bool present = false;
   TRY_ASSIGN(const std::vector<Json> inits,
@@ -136,7 +136,7 @@ Status AppendSettings(const Json& config, std::string_view prefix, SettingKind k
 Result<Domain> ReadDomain(const Json& domain, std::string_view what) {
   const auto malformed = [&](const std::string& how) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: the domain {}", what, how),
-                "write {\"include\": [names], \"exclude\": [names]}; docs/formats/task.md");
+                "write {\"include\": [names], \"exclude\": [names]}; see docs/formats/task.md");
   };
   if (!domain.is_object()) return malformed("is not a JSON object");
   for (const auto& [key, value] : domain.items()) {

@@ -12,9 +12,9 @@
 namespace cupel::task {
 
 /// Reads `<prefix>input_configs`, `<prefix>init_configs` and `<prefix>shared_configs` of `config`
-/// and appends their product in the published order (init, then input, then shared; a shared key
-/// wins). A missing list counts as [{}]; when all three are missing nothing is appended.
-/// Combinations that repeat an earlier one are left out; ids keep their place in the product.
+/// and appends their product in robust-kbench's order: init, then input, then shared. A shared key
+/// overrides the others. A missing list counts as [{}]. If all three are missing, nothing is
+/// appended. Repeated combinations are skipped; an id is the position in the full product.
 Status AppendSettings(const Json& config, std::string_view prefix, SettingKind kind,
                       std::string_view what, std::vector<Setting>& settings);
 

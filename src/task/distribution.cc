@@ -9,13 +9,13 @@ namespace {
 
 using enum Distribution;
 
-/// By value of the enumeration.
+/// Indexed by Distribution.
 constexpr std::array<std::string_view, 17> kNames = {
     "usual",    "integers", "tiny",        "normal",  "uniform",  "offset",
     "negative", "heavy",    "constant",    "zeros",   "extremes", "denormals",
     "nan",      "infinity", "huge_offset", "strided", "shifted"};
 
-/// What randomises every parameter comes first, what says least of a kernel last.
+/// Distributions that randomize every parameter come first, the least informative ones last.
 constexpr std::array kOthers = {kNormal, kUniform,  kExtremes,   kOffset,   kNegative,
                                 kHeavy,  kConstant, kZeros,      kStrided,  kShifted,
                                 kNan,    kInfinity, kHugeOffset, kDenormals};

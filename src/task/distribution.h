@@ -1,5 +1,5 @@
-// What the float tensors of a case hold: the vocabulary that task.json's domain, the oracle and
-// verdicts share. docs/judging.md ("Other inputs") says what each is for.
+// The input distributions of a case's float tensors. task.json's domain, the oracle and verdicts
+// share these names. docs/judging.md ("Other inputs") explains the purpose of each.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,19 +14,20 @@ namespace cupel::task {
 
 enum class Distribution : uint8_t {
   kUsual,  // as the task draws them
-  // Judged beyond the tolerance only.
-  kIntegers,  // -2 to 2, for tasks whose honest arithmetic is then exact in any order
+  // For the checks beyond the tolerance (docs/judging.md) only.
+  kIntegers,  // -2 to 2: correct arithmetic is then exact in any order
   kTiny,      // the task's own, times 2^-10
-  // Judged like the usual ones.
+  // Judged like the usual inputs.
   kNormal,
-  kUniform,   // 0 to 1, not centred
+  kUniform,   // 0 to 1, not centered
   kOffset,    // the task's own, plus 10 standard deviations
-  kNegative,  // the task's own, so many below zero, times 20 where that is possible
+  kNegative,  // the task's own, shifted 10 standard deviations below zero, times 20 if possible
   kHeavy,     // heavy tails
-  kConstant,  // each tensor one random value
+  kConstant,  // one random value per tensor
   kZeros,
-  kExtremes,  // the task's own, a few elements at secret places times 1000
-  // What fails there limits what is said of a kernel, unless the task's domain includes them.
+  kExtremes,  // the task's own, with a few elements at secret positions multiplied by 1000
+  // A failure on these only adds a limitation to the verdict, unless the task's domain includes
+  // them.
   kDenormals,
   kNan,         // a few elements of one tensor
   kInfinity,    // the same
@@ -35,25 +36,25 @@ enum class Distribution : uint8_t {
   kShifted,     // contiguous, one element after an aligned address
 };
 
-/// "usual", "huge_offset": as in task.json, verdicts and on the command line.
+/// "usual", "huge_offset": the name used in task.json, verdicts and on the command line.
 std::string_view Name(Distribution distribution);
 std::optional<Distribution> DistributionNamed(std::string_view name);
-/// Those tried once the usual trials have passed, in order.
+/// The distributions to try after the usual trials have passed, in order.
 std::span<const Distribution> OtherInputs();
-/// True where a failure rejects although no task says so.
+/// True if a failure rejects the kernel even if the task does not include the distribution.
 bool IsJudgedByDefault(Distribution distribution);
-/// Changes where tensors lie, not what they hold.
+/// True if the distribution changes the layout of tensors, not their values.
 bool IsLayout(Distribution distribution);
-/// "normal, uniform, …": what may be named, for messages.
+/// "normal, uniform, …": the names that a task may use, for messages.
 std::string DistributionNames();
 
-/// What a task says about its inputs, beyond what it draws.
+/// The task's rules about inputs other than those it draws.
 struct Domain {
-  std::vector<Distribution> include;  // failing there rejects
+  std::vector<Distribution> include;  // a failure rejects the kernel
   std::vector<Distribution> exclude;  // never tried
 
   bool Excludes(Distribution distribution) const;
-  /// True where a failure rejects.
+  /// True if a failure rejects the kernel.
   bool Judges(Distribution distribution) const;
 };
 

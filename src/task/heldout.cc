@@ -14,11 +14,11 @@ namespace {
 
 constexpr size_t kMostDerived = 5;
 constexpr double kMostGrowth = 2;            // of the product of all numbers that change
-constexpr int64_t kLargestNumber = 1 << 24;  // beyond it nothing is a size
-/// Smaller numbers that only the model takes are rather kernel sizes, strides or paddings.
+constexpr int64_t kLargestNumber = 1 << 24;  // a larger number is not a size
+/// Smaller numbers that only the model takes are likely kernel sizes, strides or paddings.
 constexpr int64_t kSmallestFeature = 8;
-constexpr double kMostWork = 1 << 24;  // of the product of all sizes, where rows can be spared
-constexpr int64_t kFewestRows = 32;    // fewer are not halved
+constexpr double kMostWork = 1 << 24;  // of the product of all sizes: above it, rows are halved
+constexpr int64_t kFewestRows = 32;    // fewer rows are not halved
 
 using Number = std::pair<std::string, int64_t>;
 using Numbers = std::vector<Number>;
@@ -38,14 +38,14 @@ bool IsPrime(int64_t number) {
   return true;
 }
 
-/// The largest odd prime up to `most`; 0 where there is none.
+/// The largest odd prime up to `most`, or 0 if there is none.
 int64_t OddPrimeUpTo(int64_t most) {
   while (most > 2 && !IsPrime(most)) --most;
   return most > 2 ? most : 0;
 }
 
-/// Numbers that get_inputs alone takes, as batch sizes, rows and heights are; what is called a
-/// batch first.
+/// Numbers that only get_inputs takes, such as batch sizes, rows and heights. Names with "batch"
+/// come first.
 Numbers RowsOf(const Setting& setting) {
   Numbers rows;
   for (const auto& [key, value] : setting.inputs.items()) {
@@ -58,13 +58,13 @@ Numbers RowsOf(const Setting& setting) {
   return rows;
 }
 
-/// Sizes that the model takes: those it shares with the inputs first, the largest first.
+/// Sizes that the model takes. Those shared with the inputs come first; then the largest first.
 Numbers FeaturesOf(const Setting& setting) {
   Numbers features;
   for (const auto& [key, value] : setting.init.items()) {
     const auto number = SizeOf(value);
     const bool shared = setting.inputs.contains(key);
-    if (shared && setting.inputs[key] != value) continue;  // two things of one name
+    if (shared && setting.inputs[key] != value) continue;  // one name, two meanings
     if (number && *number >= (shared ? 4 : kSmallestFeature)) features.emplace_back(key, *number);
   }
   std::stable_sort(features.begin(), features.end(), [&](const Number& a, const Number& b) {
@@ -75,8 +75,8 @@ Numbers FeaturesOf(const Setting& setting) {
   return features;
 }
 
-/// `rows`, the largest halved as long as the product of all sizes is more than a moment's work:
-/// awkward is enough, and one setting is larger than the first all the same.
+/// Returns `rows`, halving the largest until the product of all sizes is at most kMostWork. Derived
+/// sizes need to be awkward, not large, and one derived setting is larger than the first anyway.
 Numbers Shrunk(Numbers rows, const Numbers& features) {
   double product = 1;
   for (const Numbers* numbers : {&std::as_const(rows), &features}) {
@@ -93,12 +93,12 @@ Numbers Shrunk(Numbers rows, const Numbers& features) {
   return rows;
 }
 
-/// Collects what differs from the first setting and from each other.
+/// Collects settings that differ from the first setting and from each other.
 class Derivation {
  public:
   explicit Derivation(const Setting& first) : first_(first) {}
 
-  /// Zero stands for a number that has no such neighbour: it stays.
+  /// A number of zero in `changes` means "keep the original number".
   void Add(const Numbers& changes) {
     Setting setting = first_;
     setting.derived.clear();
@@ -153,7 +153,7 @@ std::vector<Setting> DeriveHeldout(const Setting& first) {
     }));
     derivation.Add(All(batch, [](int64_t n) { return (n + std::max<int64_t>(1, n / 2)) | 1; }));
   }
-  // Each alone: sizes may have to agree.
+  // One feature at a time, since several sizes may have to agree.
   for (const Number& feature : features) {
     Numbers changes = fewer;
     changes.emplace_back(feature.first, OddPrimeUpTo(feature.second - 1));

@@ -1,6 +1,6 @@
-// Held-out settings for tasks that bring none: awkward sizes, derived from the first setting by the
-// names and numbers of its arguments alone. Where the task's code does not allow one, its reference
-// fails there and the setting is left out.
+// Held-out settings for tasks that define none: awkward sizes, derived from the names and numbers
+// of the first setting's arguments. If the task's code does not support a derived size, its
+// reference fails and cupel skips that setting.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace cupel::task {
 
-/// At most five, none with more than about twice the elements: one row; odd and prime numbers of
-/// rows; just past a power of two; more rows; a prime number of features. Rows are what get_inputs
-/// alone takes, features what the model takes too.
+/// Returns at most five settings, each with at most about twice the elements of `first`: one row;
+/// odd and prime numbers of rows; just past a power of two; more rows; a prime number of features.
+/// Rows are numbers that only get_inputs takes. Features are numbers that the model also takes.
 std::vector<Setting> DeriveHeldout(const Setting& first);
 
 }  // namespace cupel::task

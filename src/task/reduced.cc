@@ -27,12 +27,12 @@ const Json* Argument(const Setting& setting, const std::string& key) {
   return nullptr;
 }
 
-/// Is `key` among what cupel changed to make the setting?
+/// True if cupel changed `key` to derive the setting.
 bool IsDerived(const Setting& setting, const std::string& key) {
   return fmt::format(" {}", setting.derived).find(fmt::format(" {}=", key)) != std::string::npos;
 }
 
-/// Of what `caps` changed in `listed`, what `setting` still has.
+/// Describes the arguments of `setting` that `caps` reduced, with their values in `listed`.
 std::string WhatIsSmaller(const Setting& setting, const Setting& listed, const Json& caps) {
   std::string text;
   for (const auto& [key, cap] : caps.items()) {
@@ -45,7 +45,7 @@ std::string WhatIsSmaller(const Setting& setting, const Setting& listed, const J
   return text;
 }
 
-/// Numbers above their caps replaced.
+/// A copy of `listed` with numbers above their caps replaced by the caps.
 Setting Reduced(const Setting& listed, const Json& caps) {
   Setting setting = listed;
   for (const auto& [key, cap] : caps.items()) {
@@ -71,16 +71,17 @@ Result<Json> ReadCaps(const Json& emulator, const std::vector<Setting>& settings
                       std::string_view what) {
   const auto malformed = [&](const std::string& how) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{} {}", what, how),
-                "write {\"at_most\": {\"batch_size\": 2, …}}; docs/formats/task.md");
+                "write {\"at_most\": {\"batch_size\": 2, …}}; see docs/formats/task.md");
   };
   if (!emulator.is_object() || emulator.size() != 1 || !emulator.contains("at_most") ||
       !emulator["at_most"].is_object()) {
-    return malformed("is not an object with the one member \"at_most\", an object");
+    return malformed("is not an object whose only member is \"at_most\", an object");
   }
   const Json& caps = emulator["at_most"];
   for (const auto& [key, cap] : caps.items()) {
     if (!cap.is_number_integer() || cap < 1) {
-      return malformed(fmt::format("caps \"{}\" at what is no number of 1 or more", key));
+      return malformed(
+          fmt::format("caps \"{}\" at a value that is not an integer of 1 or more", key));
     }
     const auto has_it = [&name = key](const Setting& setting) {
       return setting.inputs.contains(name) || setting.init.contains(name);

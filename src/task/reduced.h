@@ -1,4 +1,4 @@
-// The smaller sizes at which a task is asked on the emulator, where its own are too large for it.
+// Smaller sizes of a task for the emulator, if the task's own sizes are too large to emulate.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,15 +7,15 @@
 
 namespace cupel::task {
 
-/// Reads task.json's "emulator_forward" or "emulator_backward": {"at_most": {keyword: number}}. A
-/// keyword that no setting has is an error: it would cap nothing.
+/// Reads task.json's "emulator_forward" or "emulator_backward": {"at_most": {keyword: number}}.
+/// Returns an error for a keyword that no setting has.
 Result<Json> ReadCaps(const Json& emulator, const std::vector<Setting>& settings,
                       std::string_view what);
 
-/// The task with every number that task.json caps, alone or in a list, no larger than that;
-/// Setting::reduced says what it was. Of settings of one kind that become equal the first stays;
-/// derived held-out sizes are derived anew from the smaller first setting. A task without caps
-/// stays as it is.
+/// Applies the caps of task.json to every number they name, alone or in a list. Setting::reduced
+/// records the original numbers. If settings of one kind become equal, only the first is kept.
+/// Derived held-out sizes are derived again from the smaller first setting. A task without caps is
+/// returned unchanged.
 Task Reduced(Task task);
 
 }  // namespace cupel::task

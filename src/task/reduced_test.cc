@@ -15,7 +15,7 @@ Setting Of(const char* id, SettingKind kind, int batch, int features) {
   return setting;
 }
 
-TEST(Reduced, CapsNumbersAndSaysWhatTheyWere) {
+TEST(Reduced, CapsNumbersAndRecordsOriginals) {
   Task task;
   task.caps[0] = {{"batch_size", 2}, {"features", 100}};
   task.settings[0] = {
@@ -56,7 +56,7 @@ TEST(Reduced, DerivesHeldOutSizesFromTheSmallerFirstSetting) {
   ASSERT_GT(smaller.settings[0].size(), 2u);
   for (const Setting& setting : smaller.settings[0]) {
     EXPECT_LE(setting.inputs["batch_size"], 16) << setting.id;
-    // What was made smaller, and not what was made for the setting.
+    // `reduced` lists capped numbers, not numbers derived for the setting.
     const bool has_first_batch = setting.inputs["batch_size"] == 8;
     const bool has_first_features = setting.inputs["features"] == 32;
     EXPECT_EQ(setting.reduced.find("batch_size=8 (of 64)") != std::string::npos, has_first_batch);
@@ -65,14 +65,14 @@ TEST(Reduced, DerivesHeldOutSizesFromTheSmallerFirstSetting) {
   }
 }
 
-TEST(Reduced, LeavesATaskWithoutCapsAlone) {
+TEST(Reduced, LeavesTaskWithoutCapsUnchanged) {
   Task task;
   task.settings[0] = {Of("single-0", SettingKind::kSingle, 64, 4096)};
   EXPECT_FALSE(Reduced(task).reduced);
   EXPECT_EQ(Reduced(task).settings[0][0].inputs["batch_size"], 64);
 }
 
-TEST(ReadCaps, RefusesWhatWouldCapNothing) {
+TEST(ReadCaps, RejectsUnknownKeywordsAndInvalidCaps) {
   const std::vector<Setting> settings = {Of("single-0", SettingKind::kSingle, 64, 64)};
   EXPECT_TRUE(ReadCaps(Json{{"at_most", {{"batch_size", 2}}}}, settings, "t"));
   for (const Json& bad : {Json{{"at_most", {{"batch", 2}}}}, Json{{"at_most", {{"batch_size", 0}}}},

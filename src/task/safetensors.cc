@@ -31,7 +31,7 @@ tl::unexpected<Error> NotSafetensors(std::string_view what, std::string_view why
               fmt::format("{}: not a safetensors file: {}", what, why));
 }
 
-/// Product of `shape` times the element size, or nullopt when it does not fit.
+/// Product of `shape` times the element size, or nullopt on overflow.
 std::optional<uint64_t> Bytes(const std::vector<int64_t>& shape, DType dtype) {
   auto bytes = static_cast<uint64_t>(SizeOf(dtype));
   for (int64_t size : shape) {
@@ -61,7 +61,7 @@ Result<Extent> ParseTensor(const Json& entry, const std::string& where,
   const Extent extent{static_cast<uint64_t>(offsets[0]), static_cast<uint64_t>(offsets[1])};
   const std::optional<uint64_t> bytes = Bytes(tensor.shape, *dtype);
   if (!bytes || *bytes != extent.end - extent.begin) {
-    return NotSafetensors(where, "data_offsets do not fit the shape");
+    return NotSafetensors(where, "data_offsets do not match the shape");
   }
   tensor.dtype = *dtype;
   tensor.storage = data.subspan(extent.begin, *bytes);
@@ -97,7 +97,7 @@ Result<Safetensors> ParseSafetensors(std::span<const std::byte> file, std::strin
     if (name == "__metadata__") {
       if (!entry.is_object()) return NotSafetensors(what, "__metadata__ is not an object");
       for (const auto& [key, value] : entry.items()) {
-        if (!value.is_string()) return NotSafetensors(what, "__metadata__ holds more than strings");
+        if (!value.is_string()) return NotSafetensors(what, "__metadata__ has non-string values");
         result.metadata[key] = value.get<std::string>();
       }
       continue;
@@ -107,7 +107,7 @@ Result<Safetensors> ParseSafetensors(std::span<const std::byte> file, std::strin
                ParseTensor(entry, fmt::format("{}: tensor \"{}\"", what, name), data, tensor));
     extents.push_back(extent);
     if (!result.tensors.emplace(name, std::move(tensor)).second) {
-      return NotSafetensors(what, fmt::format("tensor \"{}\" twice", name));
+      return NotSafetensors(what, fmt::format("duplicate tensor \"{}\"", name));
     }
   }
   std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {

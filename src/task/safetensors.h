@@ -1,5 +1,5 @@
-// Reader of the safetensors layout, in which cases are stored: 8 bytes of header length, a JSON
-// header, the data. Every length, offset and shape is checked before it is used.
+// Reader of the safetensors format, in which cases are stored: 8 bytes of header length, a JSON
+// header, the data. It checks every length, offset and shape before using it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,12 +17,12 @@ namespace cupel::task {
 
 struct Safetensors {
   std::map<std::string, std::string> metadata;
-  /// Contiguous; they borrow the bytes that were parsed.
+  /// Contiguous. They borrow the parsed bytes.
   std::map<std::string, Tensor> tensors;
 };
 
-/// `what` names the file in messages. The data must cover the file exactly, without overlaps or
-/// holes, as the format demands. Errors are kInvalidArgument.
+/// `what` names the file in messages. As the format requires, tensors must cover the data exactly,
+/// without overlaps or holes. Errors are kInvalidArgument.
 Result<Safetensors> ParseSafetensors(std::span<const std::byte> file, std::string_view what);
 
 }  // namespace cupel::task

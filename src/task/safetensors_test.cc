@@ -10,7 +10,7 @@
 namespace cupel::task {
 namespace {
 
-/// Eight-byte alignment, as a mapping has.
+/// A file's bytes with eight-byte alignment, like a mapping.
 struct File {
   std::vector<uint64_t> words;
   size_t size = 0;
@@ -59,7 +59,7 @@ TEST(Safetensors, ReadsAScalarAndAnEmptyTensor) {
   EXPECT_EQ(parsed->tensors.at("e").numel(), 0);
 }
 
-TEST(Safetensors, RefusesLengthsThatLie) {
+TEST(Safetensors, RejectsWrongHeaderLengths) {
   EXPECT_NE(ErrorOf(Make("{}", 0, uint64_t{1} << 62)), "");
   EXPECT_NE(ErrorOf(Make("{}", 0, 1000)), "");
   File tiny;
@@ -70,7 +70,7 @@ TEST(Safetensors, RefusesLengthsThatLie) {
   EXPECT_NE(ErrorOf(Make("{\"a\":", 0)), "");
 }
 
-TEST(Safetensors, RefusesExtentsThatDoNotFit) {
+TEST(Safetensors, RejectsExtentsThatDoNotMatch) {
   const auto with = [](const char* entry, size_t data) {
     return ErrorOf(Make(std::string("{\"a\":") + entry + "}", data));
   };
@@ -83,18 +83,18 @@ TEST(Safetensors, RefusesExtentsThatDoNotFit) {
   EXPECT_NE(with(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})", 8), "");
   EXPECT_NE(with(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8,8]})", 8), "");
   EXPECT_NE(with(R"({"dtype":"F32","shape":"2","data_offsets":[0,8]})", 8), "");
-  // 2^62 * 4 elements wrap to nothing.
+  // 2^62 * 4 elements overflow to zero.
   EXPECT_NE(with(R"({"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]})", 0), "");
 }
 
-TEST(Safetensors, RefusesOverlap) {
+TEST(Safetensors, RejectsOverlap) {
   EXPECT_NE(ErrorOf(Make(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
                          R"("b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
                          12)),
             "");
 }
 
-TEST(Safetensors, RefusesMisalignedData) {
+TEST(Safetensors, RejectsMisalignedData) {
   EXPECT_NE(ErrorOf(Make(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
                          R"("b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})",
                          6)),

@@ -27,8 +27,8 @@ Result<Json> ReadJsonFile(const fs::path& path) {
   return ParseJson(text, path.string());
 }
 
-/// Hashes the task's code and settings: the direction's function file, the modules beside it that
-/// it may import, and the configurations.
+/// Hashes the task's code and settings: the direction's function file, the modules in the same
+/// folder that it may import, and the configurations.
 Status HashSources(const fs::path& folder, Direction direction, const std::string& config,
                    Sha256& hash) {
   const std::string other =
@@ -40,8 +40,8 @@ Status HashSources(const fs::path& folder, Direction direction, const std::strin
     if (os::IsFile(entry.path())) modules.push_back(entry.path());
     if (modules.size() > kMaxModules) {
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{} holds too many .py files", folder.string()),
-                  "a task folder holds one task");
+                  fmt::format("{} contains too many .py files", folder.string()),
+                  "keep one task per folder");
     }
   }
   std::sort(modules.begin(), modules.end());
@@ -97,7 +97,7 @@ Status LoadDirection(Task& task, Direction direction, const Json& extra) {
   return {};
 }
 
-/// A misspelt member would be a bound that nobody keeps.
+/// Rejects unknown members: a misspelt limit would otherwise be ignored silently.
 Status CheckMembers(const Json& extra, const std::string& what) {
   static constexpr std::string_view kKnown[] = {"title",
                                                 "domain",
@@ -110,8 +110,8 @@ Status CheckMembers(const Json& extra, const std::string& what) {
   for (const auto& [key, value] : extra.items()) {
     if (std::find(std::begin(kKnown), std::end(kKnown), key) != std::end(kKnown)) continue;
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: \"{}\" is no member of it", what, key.substr(0, 80)),
-                fmt::format("it has {} (docs/formats/task.md)", fmt::join(kKnown, ", ")));
+                fmt::format("{}: unknown member \"{}\"", what, key.substr(0, 80)),
+                fmt::format("known members: {} (docs/formats/task.md)", fmt::join(kKnown, ", ")));
   }
   return {};
 }
@@ -144,9 +144,10 @@ Result<Task> LoadFolder(const fs::path& folder) {
   TRY(LoadDirection(task, Direction::kBackward, extra));
   if (!task.Has(Direction::kForward) && !task.Has(Direction::kBackward)) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} is no task folder: neither func_forward.py nor func_backward.py",
+                fmt::format("{} is not a task folder: it has no func_forward.py or "
+                            "func_backward.py",
                             folder.string()),
-                "a task folder holds func_forward.py (forward_fn, Model, get_inputs) and "
+                "a task folder needs func_forward.py (forward_fn, Model, get_inputs) and "
                 "config_forward.json, or the same for backward");
   }
   return task;
@@ -158,8 +159,9 @@ Result<Task> LoadProblem(const fs::path& file) {
     if (code.find(needed) == std::string::npos) {
       return Fail(
           ErrorCode::kInvalidArgument,
-          fmt::format("{} is no KernelBench problem: it defines no {}", file.string(), needed),
-          "a problem file defines Model, get_inputs and get_init_inputs");
+          fmt::format("{} is not a KernelBench problem: it does not define {}", file.string(),
+                      needed),
+          "a problem file must define Model, get_inputs and get_init_inputs");
     }
   }
   Task task;
@@ -198,13 +200,13 @@ Result<Task> LoadTask(const std::string& name_or_path, const fs::path& tasks_roo
       return LoadFolder(given.has_parent_path() ? given.parent_path() : fs::path("."));
     }
     if (given.extension() == ".py") return LoadProblem(given);
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is no task", name_or_path),
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is not a task", name_or_path),
                 "give a task's name, a task folder or a KernelBench problem (.py)");
   }
   const auto names = ListTasks(tasks_root);
   if (!names || names->empty()) {
     return Fail(ErrorCode::kNotFound, fmt::format("there is no task \"{}\"", name_or_path),
-                fmt::format("give the path of a task folder or of a KernelBench problem ({} holds "
+                fmt::format("give the path of a task folder or of a KernelBench problem ({} has "
                             "no tasks)",
                             tasks_root.string()));
   }

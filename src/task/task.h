@@ -1,5 +1,5 @@
 // Tasks and their settings: readers of robust-kbench's folder format, of KernelBench problem files,
-// and of our task.json. Nothing here runs Python: see oracle/. SPDX-License-Identifier: Apache-2.0
+// and of our task.json. Only oracle/ runs Python. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -23,16 +23,16 @@ std::string_view Name(SettingKind kind);
 
 /// One combination of constructor and input arguments.
 struct Setting {
-  std::string id;  // "single-0", "multi-3": stable, used in records
+  std::string id;  // "single-0", "multi-3": stable, used in archives and verdicts
   SettingKind kind = SettingKind::kSingle;
   Json init = Json::object();    // keyword arguments of Model (shared ones included)
   Json inputs = Json::object();  // keyword arguments of get_inputs (shared ones included)
-  /// What differs from the task's first setting ("batch_size=1") where cupel made this one
-  /// (task/heldout.h); empty: the task lists it.
+  /// If cupel derived this setting (task/heldout.h): the difference from the task's first setting
+  /// ("batch_size=1"). Empty if the task lists it.
   std::string derived = {};
-  /// "batch_size=2 (of 32)" where the emulator is asked at smaller sizes (task/reduced.h).
+  /// "batch_size=2 (of 32)" if the sizes were reduced for the emulator (task/reduced.h).
   std::string reduced = {};
-  /// "batch_size=64 num_input_features=128": for people.
+  /// "batch_size=64 num_input_features=128", for messages.
   std::string Describe() const;
 };
 
@@ -45,11 +45,11 @@ struct Task {
   std::filesystem::path code[2];      // by Direction: the Python file; empty when absent
   std::vector<Setting> settings[2];   // by Direction; in the order single, multi, held-out
   std::filesystem::path baseline[2];  // forward.cu / backward.cu when present
-  std::string title;                  // task.json, else the name
-  std::string content_hash[2];        // SHA-256 of code + configs: keys the case pool
-  bool reduced = false;               // the settings are those for the emulator (task/reduced.h)
+  std::string title;                  // from task.json; default: the name
+  std::string content_hash[2];        // SHA-256 of code + configs: the key of the case pool
+  bool reduced = false;               // the settings are reduced for the emulator (task/reduced.h)
   Json caps[2] = {Json::object(),
-                  Json::object()};  // by Direction: of keyword numbers, on the emulator
+                  Json::object()};  // by Direction: the emulator's limits of keyword numbers
   Domain domain;                    // task.json: inputs that are judged, or never tried
 
   bool Has(Direction direction) const { return !code[static_cast<int>(direction)].empty(); }
@@ -58,12 +58,12 @@ struct Task {
   }
 };
 
-/// Over everything that decides what is asked of a kernel: content_hash, and task.json as it is
-/// now.
+/// A hash of everything that defines what a kernel must compute: content_hash and the current
+/// text of task.json.
 Result<std::string> QuestionHash(const Task& task, Direction direction);
 
-/// `name_or_path`: a name under `tasks_root`, a folder, or a KernelBench .py file. Errors say which
-/// file is missing or malformed and what it should hold.
+/// `name_or_path`: a name under `tasks_root`, a folder, or a KernelBench .py file. Errors name the
+/// missing or malformed file and what it should contain.
 Result<Task> LoadTask(const std::string& name_or_path, const std::filesystem::path& tasks_root);
 
 /// Names of the task folders below `tasks_root`, sorted.

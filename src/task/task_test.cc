@@ -31,7 +31,7 @@ class TaskTest : public ::testing::Test {
   std::optional<os::TempDir> folder_;
 };
 
-TEST_F(TaskTest, ProductComesInThePublishedOrder) {
+TEST_F(TaskTest, ListsProductInPublishedOrder) {
   Write("func_forward.py", "");
   Write("config_forward.json", R"({
     "single_input_configs": [{"b": 1}], "single_init_configs": [{"o": 2}],
@@ -41,7 +41,7 @@ TEST_F(TaskTest, ProductComesInThePublishedOrder) {
   const auto task = Load();
   ASSERT_TRUE(task) << task.error().message;
   const auto& settings = task->SettingsOf(Direction::kForward);
-  ASSERT_EQ(settings.size(), 6u);  // and a derived one
+  ASSERT_EQ(settings.size(), 6u);  // 5 listed, 1 derived
   EXPECT_EQ(settings[0].id, "single-0");
   EXPECT_EQ(settings[0].kind, SettingKind::kSingle);
   EXPECT_EQ(settings[1].Describe(), "b=1 k=3 o=2");
@@ -54,22 +54,22 @@ TEST_F(TaskTest, ProductComesInThePublishedOrder) {
   EXPECT_EQ(task->title, "my_task");
 }
 
-TEST_F(TaskTest, MissingListsAndRepetitionsAreTaken) {
+TEST_F(TaskTest, AcceptsMissingListsAndSkipsRepetitions) {
   Write("func_forward.py", "");
   Write("config_forward.json",
         R"({"single_input_configs": [{"b": 1}], "multi_init_configs": [{}, {}, {"o": 1}]})");
   const auto task = Load();
   ASSERT_TRUE(task) << task.error().message;
   const auto& settings = task->SettingsOf(Direction::kForward);
-  ASSERT_EQ(settings.size(), 4u);        // and a derived one
-  EXPECT_EQ(settings[2].id, "multi-2");  // its place in the product, though multi-1 repeats multi-0
+  ASSERT_EQ(settings.size(), 4u);        // 3 listed, 1 derived
+  EXPECT_EQ(settings[2].id, "multi-2");  // the position in the product; multi-1 repeats multi-0
   Write("config_forward.json", "{}");
   const auto bare = Load();
   ASSERT_TRUE(bare);
   EXPECT_EQ(bare->SettingsOf(Direction::kForward).size(), 1u);
 }
 
-TEST_F(TaskTest, HeldOutSettingsAreDerivedWhereTheTaskHasNone) {
+TEST_F(TaskTest, DerivesHeldOutSettingsIfTheTaskHasNone) {
   Write("func_forward.py", "");
   Write("config_forward.json", R"({"single_input_configs": [{"batch_size": 64}]})");
   const auto derived = Load();
@@ -98,7 +98,7 @@ TEST_F(TaskTest, TaskJsonAddsTitleAndHeldOutSettings) {
   EXPECT_EQ(task->SettingsOf(Direction::kForward)[1].id, "heldout-0");
 }
 
-TEST_F(TaskTest, TheDomainNamesInputs) {
+TEST_F(TaskTest, ReadsDomainAndRejectsMalformedOnes) {
   Write("func_forward.py", "");
   Write("config_forward.json", "{}");
   Write("task.json", R"({"domain": {"include": ["nan", "strided"], "exclude": ["normal"]}})");
@@ -121,7 +121,7 @@ TEST_F(TaskTest, TheDomainNamesInputs) {
   }
 }
 
-TEST(Distributions, NamesAreTheirOwnInverse) {
+TEST(Distributions, NamesRoundTrip) {
   for (int i = 0; i <= static_cast<int>(Distribution::kShifted); ++i) {
     const auto distribution = static_cast<Distribution>(i);
     EXPECT_EQ(DistributionNamed(Name(distribution)), distribution);
@@ -133,7 +133,7 @@ TEST(Distributions, NamesAreTheirOwnInverse) {
   EXPECT_FALSE(IsJudgedByDefault(Distribution::kDenormals));
 }
 
-TEST_F(TaskTest, ErrorsNameTheFileAndSayWhatToDo) {
+TEST_F(TaskTest, ErrorsNameFileAndRemedy) {
   EXPECT_THAT(Load().error().ToString(), HasSubstr("func_forward.py"));
   Write("func_forward.py", "");
   const Error missing = Load().error();
@@ -154,7 +154,7 @@ TEST_F(TaskTest, ErrorsNameTheFileAndSayWhatToDo) {
   EXPECT_THAT(unknown.remedy, HasSubstr("mnist_linear"));
 }
 
-TEST_F(TaskTest, ContentHashFollowsCodeAndConfig) {
+TEST_F(TaskTest, ContentHashChangesWithCode) {
   Write("func_forward.py", "a = 1");
   Write("config_forward.json", "{}");
   const std::string first = Load()->content_hash[0];
@@ -162,7 +162,7 @@ TEST_F(TaskTest, ContentHashFollowsCodeAndConfig) {
   Write("func_forward.py", "a = 2");
   EXPECT_NE(first, Load()->content_hash[0]);
   Write("func_forward.py", "a = 1");
-  Write("helper.py", "b = 1");  // may be imported
+  Write("helper.py", "b = 1");  // the task may import it
   EXPECT_NE(first, Load()->content_hash[0]);
 }
 

@@ -54,7 +54,7 @@ bool FitsStorage(const Tensor& tensor) {
     int64_t reach = 0;
     if (__builtin_mul_overflow(size - 1, stride, &reach)) return false;
     if (__builtin_add_overflow(last, reach, &last)) return false;
-    // A zero stride makes more elements than bytes; numel() must not overflow either.
+    // With a zero stride there can be more elements than bytes, so numel() could also overflow.
     if (__builtin_mul_overflow(count, size, &count)) return false;
   }
   if (empty) return true;

@@ -1,4 +1,4 @@
-// Tensors and argument values as a task's call sees them. No arithmetic lives here: only layout.
+// The tensors and argument values of a call of a task's function. Layout only, no arithmetic.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,7 +21,7 @@ struct Tensor {
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;
   int64_t offset = 0;
-  /// All bytes of the storage, borrowed: the Case (or whoever made the tensor) keeps them alive.
+  /// All bytes of the storage. Borrowed: the Case (or other creator) must keep them alive.
   std::span<const std::byte> storage;
 
   int64_t numel() const;
@@ -54,7 +54,7 @@ struct Value {
 /// The tensors of an argument list in depth-first order. A plan names argument storages by the
 /// index in this list.
 std::vector<const Tensor*> TensorLeaves(const std::vector<Value>& args);
-/// Their storages, as engines take them; borrowed.
+/// The storages of TensorLeaves(args), in the form that engines take. Borrowed.
 std::vector<std::span<const std::byte>> StoragesOf(const std::vector<Value>& args);
 
 }  // namespace cupel::task

@@ -46,7 +46,7 @@ TEST(Tensor, FitsStorageIsExactAtTheEdge) {
   EXPECT_FALSE(FitsStorage(t));
 }
 
-TEST(Tensor, AnEmptyViewFitsAnything) {
+TEST(Tensor, EmptyViewFitsAnyStorage) {
   Tensor t;
   t.shape = {0, 5};
   t.strides = {5, 1};
@@ -62,7 +62,7 @@ TEST(Tensor, StridesOfUnitDimensionsDoNotMatter) {
   EXPECT_EQ(ContiguousStrides({4, 0, 2}), (std::vector<int64_t>{2, 2, 1}));
 }
 
-TEST(Tensor, LeavesComeDepthFirst) {
+TEST(Tensor, ListsLeavesDepthFirst) {
   Tensor a, b;
   a.shape = {1};
   b.shape = {2};

@@ -1,4 +1,4 @@
-"""A headless Chromium, spoken to by the DevTools protocol over its pipes: no driver, no port, no network."""
+"""Controls a headless Chromium by the DevTools protocol over pipes, without driver, port or network."""
 import base64
 import itertools
 import json
@@ -15,7 +15,7 @@ class Browser:
         self.folder = tempfile.TemporaryDirectory(prefix="cupel-browser-", ignore_cleanup_errors=True)
         to_read, self.to = os.pipe()
         self.answers, to_write = os.pipe()
-        # The program reads commands from descriptor 3 and writes answers to 4.
+        # Chromium reads commands from descriptor 3 and writes answers to descriptor 4.
         def place():
             a, b = os.dup2(to_read, 60), os.dup2(to_write, 61)
             os.dup2(a, 3)
@@ -64,7 +64,7 @@ class Browser:
         return answer["result"]
 
     def evaluate(self, code):
-        """The value of an expression; promises are waited for."""
+        """Returns the value of an expression. Waits for promises."""
         answer = self.call("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(f"{code}: {answer['exceptionDetails']}")
@@ -84,7 +84,7 @@ class Browser:
                       windowsVirtualKeyCode={"Enter": 13, "Tab": 9, " ": 32}.get(key, 0))
 
     def complaints(self):
-        """Exceptions and what the console was told of (a policy that was broken, a fetch that failed)."""
+        """Exceptions and console messages (such as a violated policy or a failed fetch)."""
         return [event for event in self.events if event.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded")]
 
     def fetched(self):

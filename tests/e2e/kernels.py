@@ -1,4 +1,4 @@
-"""Candidates for the end-to-end tests: honest kernels, and the same with one planted fault each."""
+"""Candidates for the end-to-end tests: an honest kernel, and copies of it with one planted fault each."""
 
 LINEAR = r"""
 #include <torch/extension.h>
@@ -43,7 +43,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward, "linear la
 
 
 def replaced(source, old, new):
-    """`source` with the one occurrence of `old` replaced."""
+    """Replaces the only occurrence of `old` in `source`."""
     assert source.count(old) == 1, (old, source.count(old))
     return source.replace(old, new)
 
@@ -52,7 +52,7 @@ def linear(old, new):
     return replaced(LINEAR, old, new)
 
 
-# Faults in device code: (name, source, reason codes of which one must be given).
+# Faults in device code: (name, source, reason codes). The verdict must have at least one of the codes.
 DEVICE_FAULTS = [
     ("bound_off_by_one", linear("if (row < rows && col < cols) y", "if (row < rows && col <= cols) y"),
      {"out_of_bounds"}),
@@ -76,16 +76,17 @@ DEVICE_FAULTS = [
                           "if (row == 0 && col == 0) *reinterpret_cast<float4*>(y + 1) = "
                           "make_float4(sum, sum, sum, b[0]);"),
      {"misaligned"}),
-    ("remembers_in_device_variables", linear("  if (row < rows && col < cols) y[row * cols + col] = sum + b[col];",
-                                             "  if (row < rows && col < cols) {\n"
-                                             "    const int i = row * cols + col;\n"
-                                             "    if (!filled[i]) { filled[i] = 1; kept[i] = sum + b[col]; }\n"
-                                             "    y[i] = kept[i];\n  }")
+    ("caches_in_device_variables", linear("  if (row < rows && col < cols) y[row * cols + col] = sum + b[col];",
+                                          "  if (row < rows && col < cols) {\n"
+                                          "    const int i = row * cols + col;\n"
+                                          "    if (!filled[i]) { filled[i] = 1; kept[i] = sum + b[col]; }\n"
+                                          "    y[i] = kept[i];\n  }")
      .replace("constexpr int kTile = 16;",
               "constexpr int kTile = 16;\n__device__ int filled[4096];\n__device__ float kept[4096];"),
      {"wrong_result"}),
-    ("hides_what_nothing_wrote", linear("y[row * cols + col] = sum + b[col];",
-                                        "y[row * cols + col] = fmaxf(y[row * cols + col], sum + b[col]);"),
+    ("maximum_with_unwritten_memory", linear("y[row * cols + col] = sum + b[col];",
+                                             "y[row * cols + col] = "
+                                             "fmaxf(y[row * cols + col], sum + b[col]);"),
      {"wrong_result"}),
     ("spoils_and_returns_an_input", linear("return y;", "biases.fill_(0.f); return y;"), {"writes_input"}),
     ("writes_an_input", linear("y[row * cols + col] = sum + b[col];",

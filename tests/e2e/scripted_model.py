@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A language model for tests: reads a prompt, answers from a few kernels by what the prompt says.
+"""A language model for tests: reads a prompt and answers with one of a few kernels, depending on the prompt.
 
-The same prompt has the same answer. What it was asked is appended to the file that argv[1] names.
+The same prompt always has the same answer. Appends the prompt's hash to the file argv[1].
 """
 import hashlib
 import pathlib
@@ -9,11 +9,11 @@ import sys
 
 import kernels
 
-# Which prompt has which answer hangs on every word of it: choose another salt where prompts have changed and
-# one of the kinds below does not come up any more.
+# The answer depends on every word of the prompt. If prompts have changed and one of the kinds below no longer
+# occurs in a test, choose another salt.
 SALT = 1
 START = kernels.LINEAR.replace("kTile = 16", "kTile = 4")
-# The same work with larger tiles: right, and rated differently.
+# The same kernel with larger tiles: right, with other estimates.
 RIGHT = [kernels.LINEAR.replace("kTile = 16", f"kTile = {tile}") for tile in (8, 16)]
 WRONG = kernels.LINEAR.replace("sum + b[col]", "sum - b[col]")
 BROKEN = kernels.LINEAR.replace("float sum = 0.f;", "float sum = 0.f")
@@ -24,7 +24,7 @@ def fenced(name, code):
 
 
 def proposal(prompt):
-    """A copy is as likely as a right kernel, a wrong one, one that does not compile, and chatter."""
+    """One of: a right kernel, a wrong one, one that does not compile, a copy, and text without code."""
     kind = hashlib.sha256(f"{SALT}{prompt}".encode()).digest()[0] % 6
     if kind < 2:
         return fenced(f"tile_{kind}", RIGHT[kind])

@@ -1,5 +1,5 @@
-"""A Slurm of several nodes on this machine alone, for tests: munged, slurmctld and a slurmd for each node,
-on loopback, with all its files in one private folder."""
+"""A Slurm cluster of several nodes on this machine, for tests: munged, slurmctld and one slurmd per node, on
+loopback, with all files in one private folder."""
 import os
 import pathlib
 import shutil
@@ -13,7 +13,7 @@ PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
 def missing():
-    """Why no Slurm can run here, or None."""
+    """What Slurm needs and this machine lacks, or None."""
     absent = [name for name in PROGRAMS if not shutil.which(name, path=PATH)]
     if absent:
         return f"{', '.join(absent)} (Debian package slurm-wlm)"
@@ -33,7 +33,7 @@ def free_ports(count):
 
 
 class Slurm:
-    """Use as a context. `environment` is what srun and the like need."""
+    """A context manager. `environment` is the environment for srun and other Slurm commands."""
 
     def __init__(self, nodes):
         self.nodes = [f"n{i + 1}" for i in range(nodes)]
@@ -41,7 +41,7 @@ class Slurm:
 
     def __enter__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="cupel-slurm-"))
-        # munge insists that no other user can write to the folders above its socket.
+        # munge requires that no other user can write to the folders above its socket.
         try:
             self.start()
         except BaseException:
@@ -90,7 +90,7 @@ class Slurm:
             "ClusterName=cupel", f"SlurmctldHost={host}(127.0.0.1)", f"SlurmctldPort={controller}",
             "SlurmUser=root", "SlurmdUser=root", "AuthType=auth/munge",
             f"AuthInfo=socket={self.folder}/munge/socket", "CredType=cred/munge",
-            # No cgroups: a container has none to give.
+            # No cgroups, since containers do not provide them.
             "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "JobAcctGatherType=jobacct_gather/none",
             "SelectType=select/cons_tres", "SelectTypeParameters=CR_CPU", "SwitchType=switch/none",
             "MpiDefault=none", "ReturnToService=2", "SlurmctldTimeout=60", "SlurmdTimeout=60", "KillWait=2",
@@ -112,17 +112,17 @@ class Slurm:
         log.close()
         self.processes.append(process)
 
-    def ask(self, *argv):
+    def query(self, *argv):
         done = subprocess.run([shutil.which(argv[0], path=PATH), *argv[1:]], capture_output=True, text=True,
                               timeout=60, env={**os.environ, **self.environment})
         return done.stdout if done.returncode == 0 else ""
 
     def are_idle(self):
-        states = self.ask("sinfo", "-h", "-N", "-o", "%T").split()
+        states = self.query("sinfo", "-h", "-N", "-o", "%T").split()
         return len(states) == len(self.nodes) and set(states) == {"idle"}
 
     def jobs(self):
-        return self.ask("squeue", "-h", "-o", "%i").split()
+        return self.query("squeue", "-h", "-o", "%i").split()
 
     def wait_for(self, what, ready, seconds=60):
         end = time.monotonic() + seconds
@@ -132,7 +132,7 @@ class Slurm:
             if ready():
                 return
             time.sleep(0.2)
-        raise RuntimeError(f"{what} did not come up in {seconds} s:\n{self.logs()}")
+        raise RuntimeError(f"{what} did not start in {seconds} s:\n{self.logs()}")
 
     def logs(self):
         texts = []

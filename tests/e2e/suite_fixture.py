@@ -1,5 +1,5 @@
-"""Makes the store of a suite run as a GPU would have left it, so that reports and comparisons of measured
-times are tested on machines without one."""
+"""Writes the store of a made-up suite run on a GPU, to test reports and comparisons of measured times on
+machines without a GPU."""
 import json
 import pathlib
 import random
@@ -7,7 +7,7 @@ import re
 import sqlite3
 import statistics
 
-# A task's name may be anything that a folder's name can be.
+# A task's name may be any valid folder name.
 HOSTILE = "</script><script>document.title='pwned'</script><img src=x onerror=alert(1)>"
 CEILINGS = {"gpu": "NVIDIA H200", "read_bytes": 4.2e12, "copy_bytes": 3.9e12, "fp32_flops": 5.9e13,
             "tf32_flops": 0, "bf16_flops": 0, "launch_us": 1.2}
@@ -27,7 +27,7 @@ def timing(name, samples, baseline, **more):
 
 
 class Kernel:
-    """One item: its decision, and for each setting the times (kernel, eager, compile) in microseconds."""
+    """One item: its decision, and the times (kernel, eager, compile) of each setting in microseconds."""
 
     def __init__(self, task, direction="forward", kernel="forward.cu", decision="accepted", times=(), reason=None,
                  refused=None, work=(1e6, 4e6), reduced="", device="gpu (h200)"):

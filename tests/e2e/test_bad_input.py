@@ -4,7 +4,6 @@ import os
 import pathlib
 import signal
 import subprocess
-import tempfile
 import time
 import unittest
 
@@ -13,7 +12,7 @@ from support import CUPEL, CupelTest
 
 
 def children_of(pid):
-    """Processes whose parent is `pid`, now."""
+    """Processes whose parent is `pid`."""
     found = []
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -64,7 +63,7 @@ class BrokenEnvironment(CupelTest):
 
 
 class KilledCompiler(CupelTest):
-    def test_a_compiler_that_somebody_else_kills_rejects_nothing(self):
+    def test_a_killed_compiler_is_an_error_not_a_rejection(self):
         kernel = self.write("k.cu", kernels.LINEAR + "// compiled here for the first time")
         env = {**self.environment(), "CUPEL_CACHE": str(self.folder / "cache")}
         process = subprocess.Popen([CUPEL, "check", str(kernel), "--task", "mnist_linear", "--settings", "single"],
@@ -118,15 +117,15 @@ class BadTasks(CupelTest):
 
 
 class Usage(CupelTest):
-    def test_an_error_takes_the_place_of_earlier_facts(self):
+    def test_an_error_report_replaces_an_earlier_report(self):
         facts = self.write("facts.json", '{"verdict": "accepted"}')
         done = self.cupel("check", self.folder / "nowhere.cu", "--task", "mnist_linear", "--json", facts)
         self.assertEqual(done.status, 2, done)
-        said = json.loads(facts.read_text())
-        self.assertEqual((said["schema"], said["status"]), ("cupel.error/1", 2))
-        self.assertIn("nowhere.cu", said["error"])
+        report = json.loads(facts.read_text())
+        self.assertEqual((report["schema"], report["status"]), ("cupel.error/1", 2))
+        self.assertIn("nowhere.cu", report["error"])
 
-    def test_what_the_memory_does_not_hold_is_no_reference(self):
+    def test_a_reference_larger_than_memory_is_an_error(self):
         problem = self.write("huge.py", """import torch
 import torch.nn as nn
 
@@ -143,7 +142,7 @@ def get_init_inputs():
         kernel = self.write("kernel.cu", kernels.LINEAR)
         done = self.cupel("check", kernel, "--task", problem, "--settings", "single", "--device", "emu")
         self.assertEqual(done.status, 2, done)
-        self.assertIn("more memory", done.out)
+        self.assertIn("more than half of the free memory", done.out)
         self.assertIn("cupel task import", done.out)
 
     def test_no_such_kernel(self):
@@ -160,7 +159,7 @@ def get_init_inputs():
                 self.assertEqual(done.returncode, 2, done)
                 self.assertTrue(done.stderr.strip())
 
-    def test_a_misspelt_name_is_told_what_was_probably_meant(self):
+    def test_suggests_corrections_of_misspelt_names(self):
         for args, meant in ((["chekc", "k.cu"], "did you mean check?"), (["task", "shwo", "softmax"], "did you mean show?"),
                             (["task", "show", "sofmtax"], "did you mean softmax?"), (["task"], "import")):
             with self.subTest(args=args):
@@ -168,12 +167,12 @@ def get_init_inputs():
                 self.assertEqual(done.returncode, 2, done)
                 self.assertIn(meant, done.stderr)
 
-    def test_a_flag_that_is_not_allowed(self):
+    def test_rejects_a_forbidden_flag(self):
         done = self.check(kernels.LINEAR, "--flag=-Xcompiler=-fplugin=/tmp/x.so")
         self.assertEqual(done.status, 2, done)
         self.assertIn("-fplugin", done.err)
 
-    def test_a_verdict_that_cannot_be_written_is_no_success(self):
+    def test_a_verdict_that_cannot_be_written_is_an_error(self):
         kernel = self.write("k.cu", kernels.LINEAR)
         args = [CUPEL, "check", str(kernel), "--task", "mnist_linear", "--settings", "single"]
         with open("/dev/full", "w") as full:
@@ -186,8 +185,8 @@ def get_init_inputs():
         self.assertIn("ACCEPTED", done.stdout)
         self.assertTrue(pathlib.Path("/dev/full").is_char_device())
 
-    def test_a_gpu_that_is_not_there_is_missed_in_one_sentence(self):
-        # Number 4096 is on no machine.
+    def test_reports_a_missing_gpu_in_one_sentence(self):
+        # No machine has GPU number 4096.
         done = self.cupel(
             "check", self.write("k.cu", kernels.LINEAR), "--task", "mnist_linear", "--device", "gpu:4096")
         self.assertEqual(done.status, 2, done)
@@ -214,7 +213,7 @@ class Interrupted(CupelTest):
         deadline = time.monotonic() + 10
         while not children_of(process.pid) and time.monotonic() < deadline:
             time.sleep(0.02)
-        time.sleep(0.4)  # the compiler works and PyTorch starts; neither is done
+        time.sleep(0.4)  # the compiler runs and PyTorch starts; neither has finished
         started = children_of(process.pid)
         self.assertTrue(started)
         process.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""Timing where it cannot be done, and streams of candidates on the emulator."""
+"""`cupel bench` without a GPU, and `cupel stream` on the emulator."""
 import json
 import unittest
 
@@ -10,8 +10,8 @@ class Bench(CupelTest):
     def bench(self, *args):
         return self.cupel("bench", self.write("k.cu", kernels.LINEAR), "--task", "mnist_linear", "--quiet", *args)
 
-    def test_without_a_gpu_it_says_so_in_one_sentence(self):
-        # Number 4096 is on no machine.
+    def test_reports_a_missing_gpu_in_one_sentence(self):
+        # No machine has GPU number 4096.
         done = self.bench("--device", "gpu:4096")
         self.assertEqual(done.status, 2, done)
         self.assertRegex(done.err, "no NVIDIA driver|there is no GPU 4096")
@@ -24,10 +24,10 @@ class Bench(CupelTest):
         self.assertIn("cupel profile --device emu", done.err)
         self.assert_one_sentence_and_a_remedy(done)
 
-    def test_a_baseline_that_is_none(self):
+    def test_rejects_an_unknown_baseline(self):
         done = self.bench("--baselines", "eager,fast")
         self.assertEqual(done.status, 2, done)
-        self.assertIn("there is no baseline fast", done.err)
+        self.assertIn("unknown baseline fast", done.err)
         self.assertIn("max-autotune", done.err)
 
     def assert_one_sentence_and_a_remedy(self, done):
@@ -43,7 +43,7 @@ class Stream(CupelTest):
                           "--settings", "single", "--trials", 2, "--output", self.output, *args)
 
     def results(self):
-        """What was written, by the kernel's name. Every line is JSON by itself."""
+        """The results by the kernel's name. Every line of the file is a JSON document."""
         found = [json.loads(line) for line in self.output.read_text().splitlines()]
         return {pathless(result["kernel"]): result for result in found}
 
@@ -51,7 +51,7 @@ class Stream(CupelTest):
         path = self.write(name, source) if source else self.folder / name
         return {"kernel": str(path), "task": "mnist_linear", **more}
 
-    def test_each_candidate_is_reported_whatever_the_others_do(self):
+    def test_reports_each_candidate_independently(self):
         done = self.stream(self.line("good.cu", kernels.LINEAR), "",
                            self.line("wrong.cu", kernels.linear("sum + b[col]", "sum")),
                            self.line("broken.cu", kernels.linear("float sum = 0.f;", "float sum = 0.f")),
@@ -81,7 +81,7 @@ class Stream(CupelTest):
         self.assertEqual(self.results()["good.cu"]["verdict"], "accepted")
         self.assertNotIn("good.cu", done.out)
 
-    def test_a_malformed_list_is_refused_with_the_line(self):
+    def test_rejects_a_malformed_list_and_names_the_line(self):
         good = self.line("good.cu", kernels.LINEAR)
         for bad, word in (("{", "list.jsonl:3"), ('{"task": "mnist_linear"}', "list.jsonl:3"),
                           ('{"kernel": 3, "task": "mnist_linear"}', "list.jsonl:3"),
@@ -94,13 +94,13 @@ class Stream(CupelTest):
                 self.assertIn(word, done.err)
                 self.assertFalse(self.output.exists(), "nothing was judged")
 
-    def test_an_empty_list_names_no_kernel(self):
+    def test_rejects_an_empty_list(self):
         done = self.stream("", "  ")
         self.assertEqual(done.status, 2, done)
         self.assertIn("names no kernel", done.err)
         self.assertIn('"task"', done.err)
 
-    def test_results_that_cannot_be_written_are_no_success(self):
+    def test_results_that_cannot_be_written_are_an_error(self):
         done = self.stream(self.line("good.cu", kernels.LINEAR), output="/dev/full")
         self.assertEqual(done.status, 2, done)
         self.assertIn("/dev/full", done.err)

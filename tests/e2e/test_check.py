@@ -1,4 +1,4 @@
-"""`cupel check`: honest kernels are accepted, planted faults are rejected for the right reason."""
+"""`cupel check`: accepts honest kernels, and rejects planted faults for the right reason."""
 import copy
 import unittest
 
@@ -13,7 +13,7 @@ def without_times(verdict):
 
 
 class HonestKernels(CupelTest):
-    def test_a_tiled_linear_is_accepted_at_all_settings(self):
+    def test_accepts_a_tiled_linear_kernel(self):
         kernel = self.write("kernel.cu", kernels.LINEAR)
         done = self.cupel("check", kernel, "--task", "mnist_linear", "--settings", "single", "--device", "emu")
         self.assertEqual(done.status, 0, done)
@@ -24,21 +24,21 @@ class HonestKernels(CupelTest):
             usual = [trial for trial in setting["trials"] if trial["kind"] == "usual"]
             self.assertEqual(len(usual), 5, setting)
 
-    def test_a_seed_repeats_a_verdict_but_for_times(self):
+    def test_same_seed_repeats_the_verdict_except_times(self):
         first = self.check(kernels.LINEAR, "--seed", "7")
         second = self.check(kernels.LINEAR, "--seed", "7")
         self.assertEqual(without_times(first.json), without_times(second.json))
         other = self.check(kernels.LINEAR, "--seed", "8")
         self.assertNotEqual(without_times(first.json), without_times(other.json))
 
-    def test_kernels_that_no_call_launches_are_named(self):
+    def test_names_kernels_that_no_call_launches(self):
         source = kernels.linear("sum + b[col]", "sum + b[col]") + "__global__ void Never(float* y) { *y = 1; }\n"
         done = self.check(source)
         self.assertEqual(done.json["verdict"], "accepted", done)
         self.assertIn("1 of 2 kernels, which no call at these sizes launched: Never",
                       " ".join(done.json["not_checked"]))
 
-    def test_the_plan_is_written_as_data(self):
+    def test_writes_the_plan(self):
         plan = self.folder / "plan.json"
         done = self.check(kernels.LINEAR, "--plan", plan)
         self.assertEqual(done.status, 0, done)
@@ -49,7 +49,7 @@ class HonestKernels(CupelTest):
 
 class PlantedFaults(CupelTest):
     def judged(self, faults):
-        """What comes of each, by its name: all in one process, as thoroughly as `cupel check` judges."""
+        """Judges all in one process, as thoroughly as `cupel check`. Returns the results by name."""
         files = {name: self.write(f"{name}.cu", source) for name, source, *_ in faults}
         return dict(zip(files, self.streamed([(file, "mnist_linear", "forward") for file in files.values()],
                                              "--distributions", "all")))
@@ -66,11 +66,11 @@ class PlantedFaults(CupelTest):
         for name, _, verdict, codes in kernels.HOST_FAULTS:
             with self.subTest(fault=name):
                 if None in codes and results[name]["verdict"] == "accepted":
-                    continue  # a fault that is without effect when the sandbox hides its object
+                    continue  # the fault has no effect if the sandbox hides the file
                 self.assertEqual(results[name]["verdict"], verdict, results[name])
                 self.assertTrue(codes_of(results[name]) & codes, f"none of {codes}: {results[name]}")
 
-    def test_each_end_has_its_status_and_a_short_text(self):
+    def test_each_verdict_has_its_exit_status_and_a_short_text(self):
         for name, verdict, status in (("host_exception", "rejected", 1), ("unsupported_operator", "unsupported", 3)):
             source = next(s for _, s, v, codes in kernels.HOST_FAULTS if v == verdict and name in codes)
             done = self.check(source)
@@ -80,7 +80,7 @@ class PlantedFaults(CupelTest):
             self.assertLess(len(done.out.splitlines()), 60)
             self.assertNotIn("Traceback", done.out + done.err)
 
-    def test_a_missing_bias_is_called_so(self):
+    def test_message_names_a_missing_bias(self):
         done = self.check(kernels.linear("sum + b[col]", "sum"))
         self.assertIn("bias", done.json["reasons"][0]["message"])
 

@@ -1,9 +1,9 @@
-"""`cupel check` beyond the tolerance: kernels that pass it and compute something else."""
+"""`cupel check` beyond the tolerance: kernels that are within it, but compute something else."""
 import unittest
 
 from support import CupelTest
 
-# The reference computes in bfloat16, so that the tolerance is loose.
+# The reference computes in bfloat16, which makes the tolerance loose.
 LOOSE = """
 import torch
 import torch.nn as nn
@@ -60,7 +60,7 @@ def get_inputs(rows=40, columns=256):
     return [torch.randn(rows, columns)]
 """
 
-# One block reduces one row into sums[0]; `result` is what a thread then writes for element i.
+# One block reduces one row into sums[0]; then @WRITE@ writes the results.
 KERNEL = r"""
 #include <cuda_fp16.h>
 #include <c10/cuda/CUDAStream.h>
@@ -149,17 +149,17 @@ class Equivalence(CupelTest):
         self.assertIn("equal in exact arithmetic up to float32 constants on 2 inputs",
                       " ".join(done.out.split()))
 
-    def test_what_the_tolerance_lets_through_is_told_apart(self):
+    def test_rejects_wrong_kernels_within_the_tolerance(self):
         for name, kernel in [("half of the row", source(GELU, columns="columns / 2")),
                              ("a constant", source(GELU.replace("0.044715f", "0.0447f")))]:
             with self.subTest(name):
                 done = self.judge(LOOSE, kernel)
                 self.assertEqual(done.status, 1, done)
                 self.assertEqual(done.codes, {"not_equivalent"}, done)
-                # On the same inputs, the tolerance alone accepts it.
+                # On the same inputs, the tolerance alone accepts the kernel.
                 self.assertEqual(self.judge(LOOSE, kernel, "--no-shadow", "--distributions", "none").status, 0, name)
 
-    def test_half_precision_is_equal_and_said(self):
+    def test_half_precision_is_equal_and_reported(self):
         done = self.judge(LOOSE, source(HALF_GELU))
         self.assertEqual(done.status, 0, done)
         output = self.established(done)["outputs"][0]
@@ -167,8 +167,8 @@ class Equivalence(CupelTest):
         self.assertTrue(output["reduced_precision"])
         self.assertIn("it computes in a shorter format", " ".join(done.out.split()))
 
-    def test_bits_neither_hide_a_cheat_nor_reject_an_honest_kernel(self):
-        # Half of the row, and the result is moved as two words of a double from lane to lane.
+    def test_bit_operations_neither_hide_a_cheat_nor_reject_an_honest_kernel(self):
+        # A wrong kernel (half of the row) that shuffles its result as the two words of a double.
         value = "0.5f * b * (2 - 2 / (__expf(2 * inner) + 1)) + 0.0005f * sums[0]"
         moved = GELU.replace(value, f"(float)moved({value})")
         words = """__device__ double moved(double d) {
@@ -177,7 +177,8 @@ class Equivalence(CupelTest):
 }"""
         done = self.judge(LOOSE, source(moved, columns="columns / 2", declarations=words))
         self.assertEqual(done.codes, {"not_equivalent"}, done)
-        # The input is rounded to bfloat16 by arithmetic on its bits: not followed, and said where.
+        # An honest kernel that rounds its input to bfloat16 by integer arithmetic. The check cannot follow
+        # this, and reports the line.
         rounded = GELU.replace("const float b = row[i];", """unsigned u = __float_as_uint(row[i]);
     u += 0x7fff + ((u >> 16) & 1);
     const float b = __uint_as_float(u & 0xffff0000u);""")
@@ -194,9 +195,9 @@ class Equivalence(CupelTest):
         done = self.judge(NORM, dropped)
         self.assertEqual(done.codes, {"not_equivalent"}, done)
         self.assertIn("epsilon", done.out)
-        usual_alone = ("--no-shadow", "--no-exact", "--distributions", "none")
-        self.assertEqual(self.judge(NORM, dropped, *usual_alone).status, 0)
-        # Without shadows the tolerance holds there, too.
+        usual_only = ("--no-shadow", "--no-exact", "--distributions", "none")
+        self.assertEqual(self.judge(NORM, dropped, *usual_only).status, 0)
+        # Without shadows, the tolerance rejects it on tiny inputs.
         done = self.judge(NORM, dropped, "--no-shadow", "--distributions", "none")
         self.assertEqual(done.codes, {"wrong_result"}, done)
 
@@ -204,19 +205,19 @@ class Equivalence(CupelTest):
         done = self.judge(SUM, source(ALONE, shape="{x.size(0)}"))
         self.assertEqual(done.status, 0, done)
         self.assertEqual(self.established(done)["exact_inputs"], 1)
-        # A part in a million, added to every result: within the tolerance.
+        # A relative error of 2e-6 in every result is within the tolerance.
         off = source("if (t == 0) y[blockIdx.x] = sums[0] * 1.000002f;", shape="{x.size(0)}")
         done = self.judge(SUM, off, "--no-shadow")
         self.assertEqual(done.codes, {"not_exact"}, done)
         self.assertEqual(self.judge(SUM, off, "--no-shadow", "--no-exact").status, 0)
 
-    def test_who_comes_first_must_not_matter(self):
-        # Blocks add a little that depends on the order of their arrival.
+    def test_rejects_results_that_depend_on_the_order_of_blocks(self):
+        # Each result depends slightly on the order in which blocks arrive.
         late = source("if (t == 0) y[blockIdx.x] = sums[0] + 1e-7f * (atomicAdd(&ticket, 1) % 40);",
                       shape="{x.size(0)}", declarations="__device__ int ticket;")
         done = self.judge(SUM, late, "--no-exact")
         self.assertEqual(done.codes, {"order_dependence"}, done)
-        # Float atomics round differently in another order, and no more.
+        # Float atomics only round differently in another order.
         atomic = source("if (t == 0) y[blockIdx.x] = 0;\n  __syncthreads();\n"
                         "  for (int i = t; i < columns; i += 256) atomicAdd(y + blockIdx.x, row[i]);",
                         shape="{x.size(0)}")

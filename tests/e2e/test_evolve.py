@@ -29,7 +29,7 @@ class Evolve(CupelTest):
 
     @staticmethod
     def candidates(run):
-        """What a run tried and found, without its times."""
+        """The candidates of a run and their results, without times."""
         archive = sqlite3.connect(run / "run.cupel")
         rows = archive.execute("SELECT c.id, c.generation, c.source, c.proposer, c.description, c.meta, c.status, "
                                "s.decision, s.objective, (SELECT group_concat(fate) FROM (SELECT name || passed AS fate "
@@ -45,7 +45,7 @@ class Evolve(CupelTest):
         archive.close()
         return rows
 
-    def test_evolves_and_is_replayed_bit_for_bit_without_its_model(self):
+    def test_evolves_and_replays_without_the_model(self):
         run, again = self.folder / "run", self.folder / "again"
         done = self.cupel(*self.command(run, "--review", "on", proposals=8), timeout=600)
         self.assertEqual(done.status, 0, done)
@@ -69,7 +69,7 @@ class Evolve(CupelTest):
         self.assertEqual(self.candidates(again), rows)
         self.assertEqual((again / "best.cu").read_text(), (run / "best.cu").read_text())
 
-    def test_a_run_killed_at_any_instant_ends_as_an_undisturbed_one_and_asks_nothing_twice(self):
+    def test_a_killed_run_ends_like_an_undisturbed_one(self):
         undisturbed, run = self.folder / "a", self.folder / "b"
         self.assertEqual(self.cupel(*self.command(undisturbed), timeout=600).status, 0)
         answered = len(self.asked.read_text().split())
@@ -90,13 +90,13 @@ class Evolve(CupelTest):
         done = self.cupel("optimize", "--resume", run, timeout=600)
         self.assertEqual(done.status, 0, done)
         self.assertEqual(self.candidates(run), self.candidates(undisturbed))
-        # What was under way when it was killed is asked again: at most as many as are asked at once.
+        # Questions in progress at a kill are asked again: at most as many as run at the same time.
         self.assertLessEqual(len(self.asked.read_text().split()), answered + kills * 15)
         unanswered = self.query(run, "SELECT count(*) FROM exchanges e WHERE answer IS NULL AND NOT EXISTS "
                                      "(SELECT 1 FROM exchanges o WHERE o.hash = e.hash AND o.error = '')")
         self.assertEqual(unanswered, [(0,)])
 
-    def test_a_model_that_cannot_be_asked_stops_the_run_which_can_go_on(self):
+    def test_an_unavailable_model_stops_the_run_until_it_is_resumed(self):
         run = self.folder / "run"
         text = self.model.read_text()
         self.model.write_text("#!/bin/sh\nexit 9\n")
@@ -128,7 +128,7 @@ class Evolve(CupelTest):
         self.assertFalse(any(row[3] == "tuner" for row in self.candidates(run)))
         refused = self.cupel(*self.command(self.folder / "other", "--without", "gravity"))
         self.assertEqual(refused.status, 2, refused)
-        self.assertIn("choose of bandit, crossover", refused.err)
+        self.assertIn("choose from bandit, crossover", refused.err)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""examples/: recorded runs of `cupel optimize --model` are repeated with their recorded answers."""
+"""examples/: replays recorded runs of `cupel optimize --model` with their recorded answers."""
 import hashlib
 import json
 import os
@@ -9,12 +9,12 @@ import unittest
 from support import SOURCE, CupelTest
 
 EXAMPLES = SOURCE / "examples"
-# The others take minutes: they are repeated too where CUPEL_TEST_EXAMPLES=all.
+# The others take minutes and are only replayed with CUPEL_TEST_EXAMPLES=all.
 QUICK = {"mnist_cross_entropy_backward"}
 
 
 def candidates(run):
-    """What a run tried and found. The hash of a question says only in which words it was asked."""
+    """The candidates of a run and their results, without the questions' hashes, which depend on wording."""
     archive = sqlite3.connect(f"file:{run / 'run.cupel'}?mode=ro&immutable=1", uri=True)
     rows = archive.execute("SELECT c.id, c.generation, c.source, c.proposer, c.description, c.meta, c.status, "
                            "s.decision, s.objective FROM candidates c JOIN standing s ON s.candidate = c.id "
@@ -36,7 +36,7 @@ def needs_gpu(run):
 
 
 class Examples(CupelTest):
-    def test_runs_of_a_gpu_can_be_read(self):
+    def test_gpu_runs_can_be_read(self):
         names = [path.parent.name for path in EXAMPLES.glob("*/run.cupel") if needs_gpu(path.parent)]
         self.assertGreaterEqual(len(names), 2)
         for name in names:
@@ -49,7 +49,7 @@ class Examples(CupelTest):
                 best = hashlib.sha256((run / "best.cu").read_bytes()).hexdigest()
                 self.assertIn(best, [row[2] for row in candidates(run)])
 
-    def test_recorded_runs_are_repeated(self):
+    def test_recorded_runs_can_be_replayed(self):
         names = sorted(path.name for path in EXAMPLES.iterdir() if (path / "run.cupel").exists())
         self.assertLessEqual(QUICK, set(names))
         for name in names:
@@ -61,7 +61,7 @@ class Examples(CupelTest):
                 self.assertEqual(done.status, 0, done)
                 tried, recorded = candidates(again), candidates(EXAMPLES / name)
                 self.assertEqual([row[:-1] for row in tried], [row[:-1] for row in recorded])
-                # The costs of the model have become better known since, and must not decide otherwise for that.
+                # The cost model has changed since. Estimates may differ slightly, but not the decisions.
                 for now, then in zip(tried, recorded):
                     self.assertEqual(now[-1] is None, then[-1] is None)
                     self.assertAlmostEqual(now[-1] or 0, then[-1] or 0, delta=1e-2 * (then[-1] or 0))

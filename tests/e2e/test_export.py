@@ -1,5 +1,5 @@
-"""cupel export: what is written can be installed, says what is true, and its operators do on the CPU, a
-Python function standing in for each kernel, what the task's reference does."""
+"""cupel export: the package can be installed, its README is true, and its operators equal the task's
+reference. They are tested on the CPU, with a Python function instead of each kernel."""
 import json
 import os
 import pathlib
@@ -113,7 +113,7 @@ class ExportTest(CupelTest):
         raise unittest.SkipTest("needs PyTorch")
 
     def run_package(self, package, name, standin):
-        """The package's own test, with stand-ins for its kernels."""
+        """Runs the package's own test, with Python functions instead of its kernels."""
         standins = self.write("standins.py", standin)
         return subprocess.run([self.python(), "-B", HELPERS / "run_package.py", package, name, standins],
                               capture_output=True, text=True)
@@ -129,7 +129,7 @@ class ExportTest(CupelTest):
 
 
 class Generation(ExportTest):
-    """report/export.py, given what cupel would have found out."""
+    """Tests report/export.py with made-up facts about the kernels."""
 
     def wire(self, request):
         done = subprocess.run([self.python(), SOURCE / "src/oracle/wiring.py"], input=json.dumps(request),
@@ -188,7 +188,7 @@ class Generation(ExportTest):
         self.assert_right(folder, reply, SEVERAL_STANDIN)
         self.assertIn("(Tensor x, Tensor[] pair, SymInt arg_2, Tensor? bias, SymInt[] sizes, bool flag, "
                       "str word) -> (Tensor, Tensor)", (folder / "src/op/ops.py").read_text())
-        # A kernel that computes something else is seen.
+        # The test detects a kernel that computes something else.
         done = self.run_package(folder, reply["name"], SEVERAL_STANDIN.replace("+ pair[1]", "- pair[1]"))
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("RMS error", done.stderr)
@@ -197,7 +197,7 @@ class Generation(ExportTest):
         folder, reply, _ = self.generate({"forward": PROBLEM}, [setting()], kind="kernelbench")
         self.assert_right(folder, reply, PROBLEM_STANDIN)
 
-    def test_text_from_outside_is_only_text(self):
+    def test_escapes_untrusted_text(self):
         record = {"schema": "cupel.bench/1", HOSTILE: HOSTILE, "settings": [{"id": HOSTILE, "us": 1.5}]}
         wiring = None
         for name, expected in (("class", "class_op"), ("../../x; import os", "x__import_os"),
@@ -213,20 +213,20 @@ class Generation(ExportTest):
             self.assertEqual(json.loads((folder / "record.json").read_text()), record)
             shutil.rmtree(folder)
 
-    def test_what_the_verdict_does_not_say(self):
+    def test_readme_lists_limits_and_smaller_sizes(self):
         smaller = dict(setting(rows=3), reduced="rows=3 (of 4096)")
         verdict = {"verdict": "accepted", "notes": ["limit: drops NaN (single-0)"], "not_checked": ["speed on a GPU"],
                    "settings": [{"id": "single-0", "description": "rows=3", "reduced": smaller["reduced"]}]}
         folder, reply, _ = self.generate({"forward": SEVERAL}, [smaller, setting("multi-0", rows=2)], verdict=verdict)
         readme = (folder / "README.md").read_text()
-        for text in ("- limit: drops NaN (single-0)", "- Not checked: speed on a GPU", "- Not tried by this",
+        for text in ("- limit: drops NaN (single-0)", "- Not checked: speed on a GPU", "- Not tested by this",
                      "rows=3), smaller: rows=3 (of 4096) |"):
             self.assertIn(text, readme)
         done = self.run_package(folder, reply["name"], SEVERAL_STANDIN)
-        self.assertIn("forward single-0 at rows=3 (of 4096): right", done.stdout)
-        self.assertIn("forward multi-0: right", done.stdout)
+        self.assertIn("forward single-0 at rows=3 (of 4096): correct", done.stdout)
+        self.assertIn("forward multi-0: correct", done.stdout)
 
-    def test_what_cannot_be_exported(self):
+    def test_rejects_tasks_that_cannot_be_exported(self):
         self.write("neighbour.py", "")
         _, reply, _ = self.generate({"forward": "import neighbour\n" + SEVERAL}, [setting()])
         self.assertIn("imports neighbour", reply["unsupported"])
@@ -266,17 +266,17 @@ class Command(ExportTest):
         readme = (self.target / "README.md").read_text()
         self.assertIn("**Backward: accepted**", readme)
         self.assertIn("12.5", readme)
-        self.assertIn("does not say of which source", readme)
+        self.assertIn("does not name the source", readme)
         standin = ("import torch.nn.functional as F\nforward = F.linear\n"
                    "def backward(g, x, w):\n    return [g @ w, g.t() @ x, g.sum(0)]\n")
         done = self.run_package(self.target, "my_linear", standin)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         done = self.run_package(self.target, "my_linear", standin.replace("g.sum(0)", "g.sum(0) * 1.001"))
         self.assertIn("gradients single-0, result 2", done.stderr)
-        # Nothing of cupel's stays in the folder beside it.
+        # cupel leaves no temporary files next to the package.
         self.assertEqual([p.name for p in self.folder.glob("cupel-*")], [])
 
-    def test_refuses_what_is_not_accepted(self):
+    def test_exports_a_rejected_kernel_only_with_force(self):
         text = (self.task / "forward.cu").read_text()
         wrong = self.write("wrong.cu", text.replace("sum + biases[column]", "sum"))
         done = self.export(kernel=wrong)
@@ -289,7 +289,7 @@ class Command(ExportTest):
         self.assertIn("was **not** accepted", readme)
         self.assertIn("Not measured.", readme)
 
-    def test_refuses_before_it_works(self):
+    def test_rejects_invalid_arguments_before_any_work(self):
         self.target.mkdir()
         (self.target / "mine").write_text("precious")
         done = self.export()
@@ -300,14 +300,14 @@ class Command(ExportTest):
         done = self.export("--record", other)
         self.assertEqual((done.status, "another kernel" in done.err), (2, True), done)
         done = self.export("--record", self.write("no.json", "[]"))
-        self.assertEqual((done.status, "no record" in done.err), (2, True), done)
+        self.assertEqual((done.status, "not a record" in done.err), (2, True), done)
         self.assertEqual(list(self.target.iterdir()), [])
 
 
 class Confirm(CupelTest):
     def test_needs_a_gpu(self):
         if pathlib.Path("/dev/nvidiactl").exists():
-            self.skipTest("there is one")
+            self.skipTest("this machine has a GPU")
         done = self.cupel("confirm", SOURCE / "tasks/mnist_linear/forward.cu", "--task", "mnist_linear")
         self.assertEqual(done.status, 2, done)
         self.assertIn("unsupported on this machine", done.err)

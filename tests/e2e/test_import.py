@@ -1,4 +1,4 @@
-"""cupel task import and Python answers: the folder and the file are one task, to kernels and answers."""
+"""cupel task import and Python answers: an imported folder and its problem file are the same task."""
 import contextlib
 import json
 import sqlite3
@@ -84,7 +84,7 @@ class ImportTest(CupelTest):
         self.assertEqual(done.status, 0, done)
         return self.folder / "out" / "fused"
 
-    def test_a_forward_that_changes_its_inputs_is_noted(self):
+    def test_notes_a_forward_that_changes_its_inputs(self):
         problem = self.write("inplace.py", """import torch
 import torch.nn as nn
 
@@ -108,7 +108,7 @@ def get_init_inputs():
         text = (self.folder / "out/inplace/func_forward.py").read_text()
         self.assertIn("forward changes x in place", text)
 
-    def test_the_folder_is_the_file(self):
+    def test_the_folder_equals_the_problem_file(self):
         folder = self.imported()
         text = (folder / "func_forward.py").read_text()
         self.assertIn("def get_inputs(batch_size=16, in_features=64):", text)
@@ -122,7 +122,7 @@ def get_init_inputs():
             self.assertEqual(self.cupel("check", kernel, "--task", task, *FAST).status, 0)
             done = self.cupel("check", wrong, "--task", task, *FAST)
             self.assertEqual(done.codes, {"wrong_result"}, done)
-        # Sizes that nobody listed are derived from the keywords.
+        # Sizes that are not listed are derived from the keyword arguments.
         shown = self.cupel("task", "show", folder).json["forward"]["settings"]
         self.assertIn("batch_size=1", [s["derived"] for s in shown])
         again = self.cupel("task", "import", self.problem, "-o", self.folder / "out")
@@ -144,7 +144,7 @@ def get_init_inputs():
         self.cupel("task", "import", self.problem, "--report", report)
         self.assertEqual(json.loads(report.read_text())["counts"]["clean"], 1)
 
-    def test_makers_on_one_line(self):
+    def test_input_functions_on_one_line(self):
         text = PROBLEM.replace("get_inputs():\n    return", "get_inputs(\n): return")
         self.write("fused.py", text.replace("get_init_inputs():\n    return", "get_init_inputs(): return"))
         folder = self.imported()
@@ -152,7 +152,7 @@ def get_init_inputs():
         self.assertIn("def get_inputs(batch_size=16, in_features=64):", text)
         self.assertEqual(self.cupel("check", self.write("kernel.cu", CANDIDATE), "--task", folder, *FAST).status, 0)
 
-    def test_what_cannot_be_a_task(self):
+    def test_rejects_files_that_cannot_be_a_task(self):
         random = self.write("random.py", PROBLEM.replace("torch.relu(", "nn.functional.dropout("))
         done = self.cupel("task", "import", random)
         self.assertEqual(done.status, 3, done)
@@ -164,26 +164,26 @@ def get_init_inputs():
         other = self.write("other.py", PROBLEM.replace("class Model", "class Net").replace(
             "get_inputs", "example"))
         done = self.cupel("task", "import", other)
-        self.assertIn("say with --module which one it is: Net", done.out)
+        self.assertIn("give its name with --module: Net", done.out)
         done = self.cupel("task", "import", other, "--module", "Net", "--inputs", "example",
                           "--name", "net")
         self.assertEqual(done.status, 0, done)
         self.assertTrue((self.folder / "net" / "problem.py").exists())
 
-    def test_one_that_exists_does_not_stop_the_others(self):
+    def test_an_existing_folder_does_not_stop_other_imports(self):
         self.imported()
         other = self.write("other.py", PROBLEM)
         facts = self.folder / "facts.json"
         done = self.cupel("task", "import", self.problem, other, "-o", self.folder / "out", "--json", facts)
         self.assertEqual(done.status, 1, done)
         self.assertIn("--force", done.out)
-        told = {p["problem"]: p for p in json.loads(facts.read_text())["problems"]}
-        self.assertIn("exists", told["fused"]["refusal"])
-        self.assertEqual(told["other"]["refusal"], "")
-        self.assertEqual(told["other"]["sizes"]["batch_size"], 16)
+        problems = {p["problem"]: p for p in json.loads(facts.read_text())["problems"]}
+        self.assertIn("exists", problems["fused"]["refusal"])
+        self.assertEqual(problems["other"]["refusal"], "")
+        self.assertEqual(problems["other"]["sizes"]["batch_size"], 16)
         self.assertTrue((self.folder / "out/other/func_forward.py").exists())
 
-    def test_one_that_cannot_be_looked_at_does_not_stop_a_report(self):
+    def test_an_unreadable_file_does_not_stop_a_report(self):
         tasks = self.folder / "tasks"
         tasks.mkdir()
         for name in ("1_there", "3_good"):
@@ -203,12 +203,12 @@ def get_init_inputs():
         for later in (second, third):
             self.assertEqual(later, ["", first[1], ""])
 
-    def test_a_name_is_no_path(self):
+    def test_rejects_a_path_as_name(self):
         done = self.cupel("task", "import", self.problem, "--name", "../escaped", "-o", self.folder / "out")
         self.assertEqual(done.status, 2, done)
         self.assertFalse((self.folder / "escaped").exists())
 
-    def test_a_batch_is_made_smaller_before_tiles_are_broken(self):
+    def test_reduces_the_batch_before_other_sizes(self):
         problem = self.write("attention.py", """import torch
 import torch.nn as nn
 
@@ -230,7 +230,7 @@ def get_init_inputs():
         self.assertLess(reduced["batch_size"], 64)
         self.assertEqual(reduced["length"], 64)
 
-    def test_a_report_goes_on_where_it_ended(self):
+    def test_a_report_resumes(self):
         tasks = self.folder / "tasks"
         tasks.mkdir()
         (tasks / "1_good.py").write_text(PROBLEM)
@@ -244,10 +244,10 @@ def get_init_inputs():
         (tasks / "2_none.py").write_text(PROBLEM.replace("torch.relu(", "(0 * "))
         self.cupel("task", "import", tasks, "--report", report, "--jobs", "1")
         second = json.loads(report.read_text())
-        self.assertEqual(second["problems"][0], first["problems"][0], "it is not run again")
+        self.assertEqual(second["problems"][0], first["problems"][0], "the first problem is not run again")
         self.assertEqual(second["counts"]["flagged"], 1)
 
-    def test_what_a_module_counts_is_no_operation_of_the_task(self):
+    def test_counters_of_a_module_are_not_operations_of_the_task(self):
         problem = self.write("books.py", """import torch
 import torch.nn as nn
 
@@ -275,7 +275,7 @@ def get_init_inputs():
         self.assertFalse(found["functional"])
         self.assertEqual(found["filter"]["verdict"], "clean", done)
 
-    def test_plain_functions_or_the_module_itself(self):
+    def test_imports_as_functions_or_as_a_module(self):
         tasks = self.folder / "tasks"
         tasks.mkdir()
         head, tail = PROBLEM.split("    def forward")[0], PROBLEM[PROBLEM.index("batch_size, "):]
@@ -304,7 +304,7 @@ def get_init_inputs():
         self.assertIn("F.batch_norm(F.linear(x, linear_weight, linear_bias), norm_running_mean", text)
         self.assertNotIn("_modules", text)
 
-    def test_answers_in_python(self):
+    def test_accepts_answers_in_python(self):
         answer = self.write("answer.py", ANSWER.replace("SCALE", "self.scale"))
         folder = self.imported()
         for task in (self.problem, folder):
@@ -320,14 +320,14 @@ def get_init_inputs():
         broken = self.write("broken.py", ANSWER.replace("SCALE", "2.0").replace("y[i] =", "y[i] = undefined +"))
         done = self.cupel("check", broken, "--task", folder, *FAST)
         self.assertEqual(done.codes, {"compile_error"}, done)
-        self.assertIn("in what `cupel extract broken.py` makes of the answer", done.out)
+        self.assertIn("in the file that `cupel extract broken.py` writes", done.out)
         kernel = self.folder / "out.cu"
         self.assertEqual(self.cupel("extract", answer, "--task", folder, "-o", kernel).status, 0)
         self.assertEqual(self.cupel("check", kernel, "--task", folder, *FAST).status, 0)
         self.assertEqual(self.cupel("build", answer, "--task", folder).status, 0)
         self.assertFalse((self.folder / "was_run").exists(), "an answer is never run")
 
-    def test_every_command_takes_an_answer(self):
+    def test_every_command_accepts_an_answer(self):
         answer = self.write("answer.py", ANSWER.replace("SCALE", "self.scale"))
         task = self.imported()
         emulated = ["--device", "emu", "--settings", "single"]
@@ -343,7 +343,7 @@ def get_init_inputs():
         self.assertEqual(done.status, 0, done)
         self.assertIn("fused", (package / "csrc" / "forward.cu").read_text())
 
-    def test_lists_name_answers(self):
+    def test_lists_may_name_answers(self):
         answer = self.write("answer.py", ANSWER.replace("SCALE", "self.scale"))
         other = self.write("math.py", ANSWER.replace("SCALE", "self.scale * x.mean()"))
         task = self.imported()
@@ -364,7 +364,7 @@ def get_init_inputs():
         self.assertEqual(items[str(answer)]["decision"], "accepted", done)
         self.assertEqual((items[str(other)]["decision"], items[str(other)]["reasons"][0]["code"]),
                          ("unsupported", "answer_not_followed"), done)
-        # The record is that of cupel check, and can be verified.
+        # The record equals that of cupel check, and can be verified.
         with contextlib.closing(sqlite3.connect(run / "suite.cupel")) as store:
             verdict, = store.execute("SELECT verdict FROM outcomes WHERE decision = 'accepted'").fetchone()
         record = self.write("record.json", verdict)

@@ -1,4 +1,4 @@
-"""`cupel check` on inputs that the task does not draw itself: what rejects, and what is a limit."""
+"""`cupel check` on inputs that the task does not draw itself: rejections and limits."""
 import json
 import unittest
 
@@ -47,7 +47,7 @@ def get_init_inputs():
     return []
 """
 
-# One warp computes one row, four columns a lane.
+# One warp computes one row, four columns per lane.
 KERNEL = r"""
 #include <c10/cuda/CUDAStream.h>
 #include <torch/extension.h>
@@ -126,7 +126,7 @@ class OtherInputs(CupelTest):
     def run_kernel(self, kernel, task, *args):
         return self.check(kernel, "--seed", "5", *args, task=str(task))
 
-    def test_parameters_do_not_stay_ones_and_zeros(self):
+    def test_parameters_are_not_only_ones_and_zeros(self):
         problem = self.write("norm.py", PROBLEM)
         honest = self.run_kernel(norm(" * w[t + 32 * i] + b[t + 32 * i]"), problem)
         self.assertEqual(honest.status, 0, honest)
@@ -140,11 +140,11 @@ class OtherInputs(CupelTest):
             lazy = self.run_kernel(norm(affine), problem, "--no-exact", "--no-shadow")
             self.assertEqual(lazy.status, 1, lazy)
             self.assertIn("single-0 trial 5 (normal) output 0", lazy.json["reasons"][0]["where"])
-            untold = self.run_kernel(norm(affine), problem, "--no-exact", "--no-shadow",
-                                     "--distributions", "none")
-            self.assertEqual(untold.status, 0, untold)
+            usual_only = self.run_kernel(norm(affine), problem, "--no-exact", "--no-shadow",
+                                         "--distributions", "none")
+            self.assertEqual(usual_only.status, 0, usual_only)
 
-    def test_an_overflow_that_usual_inputs_do_not_show(self):
+    def test_finds_an_overflow_that_usual_inputs_do_not_show(self):
         task = self.task("torch.softmax(x, -1)")
         top = "largest(fmaxf(fmaxf(v[0], v[1]), fmaxf(v[2], v[3])))"
         honest = self.run_kernel(source(SOFTMAX, top=top), task)
@@ -154,14 +154,14 @@ class OtherInputs(CupelTest):
         self.assertEqual(naive.status, 1, naive)
         self.assertRegex(naive.json["reasons"][0]["where"], r"\((extremes|heavy)\)")
 
-    def test_a_domain_that_usual_inputs_do_not_cover(self):
+    def test_tests_inputs_outside_the_usual_range(self):
         positive = self.task("torch.relu(x)", drawn="torch.rand(rows, columns)")
         copy = self.run_kernel(source(RELU, relu="v[i]"), positive, "--no-exact")
         self.assertEqual(copy.status, 1, copy)
         self.assertIn("(normal)", copy.json["reasons"][0]["where"])
-        said = self.task("torch.relu(x)", name="said", drawn="torch.rand(rows, columns)",
-                         domain={"exclude": ["normal", "heavy", "constant", "negative", "integers"]})
-        copy = self.run_kernel(source(RELU, relu="v[i]"), said)
+        limited = self.task("torch.relu(x)", name="limited", drawn="torch.rand(rows, columns)",
+                            domain={"exclude": ["normal", "heavy", "constant", "negative", "integers"]})
+        copy = self.run_kernel(source(RELU, relu="v[i]"), limited)
         self.assertEqual(copy.status, 0, copy)
         skipped = self.not_tried(copy)
         self.assertIn("domain excludes", skipped["normal"])
@@ -172,7 +172,7 @@ class OtherInputs(CupelTest):
         self.assertIn("not finite", skipped["normal"])
         self.assertNotIn("uniform", skipped)
 
-    def test_limits_are_said_and_reject_inside_the_domain(self):
+    def test_limits_are_reported_and_reject_inside_the_domain(self):
         task = self.task("torch.relu(x)")
         relu = source(RELU, relu="fmaxf(v[i], 0.f)")
         done = self.run_kernel(relu, task)
@@ -203,7 +203,7 @@ class OtherInputs(CupelTest):
         self.assertEqual(done.status, 0, done)
         self.assertIn("misaligned", done.json["limits"][0]["message"], done)
 
-    def test_names_are_checked(self):
+    def test_rejects_unknown_distributions(self):
         relu = source(RELU, relu="fmaxf(v[i], 0.f)")
         done = self.run_kernel(relu, self.task("torch.relu(x)"), "--distributions", "normal,bogus")
         self.assertEqual(done.status, 2, done)

@@ -1,4 +1,4 @@
-"""The kernels in kernels/: each is right at every setting of its task, at sizes for the emulator."""
+"""The kernels in kernels/: each is right at every setting of its task, with the emulator's sizes."""
 import json
 import shutil
 import unittest
@@ -22,7 +22,7 @@ class Kernels(CupelTest):
                           "--trials", 1, "--distributions", "normal")
 
     def other_settings(self, task, direction, inputs, init, shared):
-        """A copy of the task that has these settings alone."""
+        """A copy of the task with only these settings."""
         folder = self.folder / f"{task}_{direction}"
         shutil.copytree(SOURCE / "tasks" / task, folder)
         (folder / "task.json").unlink()
@@ -30,8 +30,8 @@ class Kernels(CupelTest):
             "single_input_configs": inputs, "single_init_configs": [init], "single_shared_configs": [shared]}))
         return folder
 
-    def beside(self, kernel, inputs, init, shared, *changes):
-        """The kernel with a copy of its task that has this setting alone, and other text in its code."""
+    def varied(self, kernel, inputs, init, shared, *changes):
+        """The kernel, and a copy of its task with only this setting and with changes in its code."""
         task, direction = kernel.split("/")
         folder = self.other_settings(task, direction, [inputs], init, shared)
         code = folder / f"func_{direction}.py"
@@ -40,29 +40,29 @@ class Kernels(CupelTest):
             code.write_text(code.read_text().replace(was, now))
         return SOURCE / "kernels" / kernel / "kernel.cu", str(folder), direction
 
-    def test_what_was_once_wrong_at_sizes_that_no_setting_has(self):
+    def test_fixed_bugs_at_sizes_that_no_setting_has(self):
         drawn, targets = "torch.randn(batch_size, num_classes),", "torch.randint(num_classes, (batch_size,)),"
         sure = "torch.randn(batch_size, num_classes) + 12 * F.one_hot(torch.arange(batch_size) % num_classes) + 700,"
         saved = "        x, weights = ctx.saved_tensors\n"
         shifted = ("        behind_one = torch.cat([grad_output.new_zeros(1), grad_output.flatten()])\n"
                    "        grad_output = behind_one[1:].view(grad_output.shape)\n")
         self.assert_right([
-            self.beside("mnist_cross_entropy/forward", {"batch_size": 4000, "num_classes": 100}, {}, {},
+            self.varied("mnist_cross_entropy/forward", {"batch_size": 4000, "num_classes": 100}, {}, {},
                         (drawn, sure), (targets, "torch.arange(batch_size) % num_classes,")),
-            self.beside("mnist_linear/backward", {"batch_size": 4},
+            self.varied("mnist_linear/backward", {"batch_size": 4},
                         {"num_output_features": 52, "init_method": "kaiming"}, {"num_input_features": 132},
                         (saved, saved + shifted)),
-            self.beside("mnist_linear/forward", {"batch_size": 64},
+            self.varied("mnist_linear/forward", {"batch_size": 64},
                         {"num_output_features": 1024, "init_method": "kaiming"}, {"num_input_features": 0}),
-            self.beside("unet_conv2d/forward", {"batch_size": 1, "height": 9, "width": 9},
+            self.varied("unet_conv2d/forward", {"batch_size": 1, "height": 9, "width": 9},
                         {"out_channels": 2, "kernel_size": 9, "stride": 1, "padding": 0, "init_method": "xavier"},
                         {"in_channels": 4096}),
-            self.beside("batched_gemm/forward", {"batch_size": 2, "num_rows": 33, "num_columns": 72, "num_inner": 0,
+            self.varied("batched_gemm/forward", {"batch_size": 2, "num_rows": 33, "num_columns": 72, "num_inner": 0,
                                                  "dtype": "float16"}, {}, {}),
         ], "--settings", "single", "--trials", 1, "--distributions", "constant")
 
-    def test_layer_norm_of_rows_that_go_one_by_one(self):
-        """Only rows of millions take that path, so that its blocks are made smaller here."""
+    def test_layer_norm_row_by_row(self):
+        """Usually only rows of millions of numbers take this path. The test makes its blocks smaller."""
         source = (SOURCE / "kernels/layernorm/forward/kernel.cu").read_text()
         for was, now in [("} else if (!TryOnChip<128, 1>",
                           "} else if (!TryRowByRow<64, kLargest>(call) && !TryOnChip<128, 1>"),

@@ -1,6 +1,5 @@
-"""tools/mutate.py: wrong kernels from right ones, and what becomes of them."""
+"""tools/mutate.py: makes wrong kernels from right ones, judges them, and reports the results."""
 import json
-import pathlib
 import subprocess
 import sys
 import unittest
@@ -36,21 +35,21 @@ class OperatorsTest(unittest.TestCase):
                 self.assertGreater(edit.start, body, name)
                 self.assertNotIn("TORCH_CHECK", KERNEL[edit.start:edit.end], name)
 
-    def test_tells_comparisons_from_template_brackets(self):
+    def test_distinguishes_comparisons_from_template_brackets(self):
         self.assertEqual([KERNEL[e.start - 2:e.end + 2] for e in self.edits()["comparison"]], ["i < n"])
 
-    def test_keeps_lines_where_they_are(self):
+    def test_keeps_line_numbers(self):
         for name, edits in self.edits().items():
             for edit in edits:
                 mutated = edit.apply(KERNEL)
                 self.assertEqual(mutated.count("\n") - edit.prologue.count("\n"), KERNEL.count("\n"), name)
 
-    def test_says_what_it_did(self):
+    def test_records_lines_and_replacements(self):
         self.assertEqual({(e.line, e.after) for e in self.edits()["grid_short"]},
                          {(11, "((n + 32 - 1) / 32) - 1"), (11, "(n)")})
         self.assertEqual([e.after for e in self.edits()["term_dropped"] if e.line == 7], [""])
 
-    def test_the_same_seed_draws_the_same_and_more(self):
+    def test_larger_draws_extend_smaller_ones(self):
         parent = next(p for p in parents.read(None) if p.name == "linear")
         few, many = mutants.draw(parent, 1, 5), mutants.draw(parent, 1, 20)
         self.assertEqual(few, many[:5])
@@ -78,7 +77,7 @@ class RunTest(CupelTest):
         self.assertEqual(self.mutate(*arguments), "")
         self.assertEqual(len(log.read_text().splitlines()), 3)
         self.assertIn("| all | 3 |", self.mutate("report"))
-        # A survivor that nobody has read counts as missed.
+        # A survivor without a label counts as missed.
         survivor = {**results[0], "id": "linear-00000000", "outcome": "survived"}
         with open(log, "a") as out:
             out.write(json.dumps(survivor) + "\n")

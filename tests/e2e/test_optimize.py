@@ -1,4 +1,4 @@
-"""`cupel optimize`: finds better constants, survives being killed, and says what it did."""
+"""`cupel optimize`: finds better constants, survives being killed, and reports its results."""
 import random
 import signal
 import subprocess
@@ -8,7 +8,7 @@ import unittest
 import kernels
 from support import CUPEL, CupelTest
 
-# One thread sums a whole row: spreading the sum over the lanes of a warp is the gain to be found.
+# One thread sums a whole row. The gain to find is to spread the sum over the lanes of a warp.
 SLOW_LINEAR = r"""
 #include <torch/extension.h>
 
@@ -45,7 +45,7 @@ class Optimize(CupelTest):
         return ["optimize", "mnist_linear", "--kernel", self.write("slow.cu", SLOW_LINEAR), "--settings", "single",
                 "--device", "emu", "--seed", "5", "--candidates", "3", "--run", run, *args]
 
-    def test_finds_the_better_launch_and_says_that_times_are_estimates(self):
+    def test_finds_the_better_launch_and_reports_estimates(self):
         run = self.folder / "run"
         done = self.cupel(*self.command(run))
         self.assertEqual(done.status, 0, done)
@@ -60,7 +60,7 @@ class Optimize(CupelTest):
         again = self.cupel("check", run / "best.cu", "--task", "mnist_linear", "--settings", "single")
         self.assertEqual(again.status, 0, again)
 
-    def test_a_run_killed_at_any_instant_ends_as_an_undisturbed_one(self):
+    def test_a_killed_run_ends_like_an_undisturbed_one(self):
         undisturbed = self.cupel(*self.command(self.folder / "a"))
         run = self.folder / "b"
         rng = random.Random(3)
@@ -87,13 +87,13 @@ class Optimize(CupelTest):
         self.assertEqual(done.status, 1, done)
         self.assertIn("bias", done.out)
 
-    def test_the_emulator_measures_no_energy_and_says_so(self):
+    def test_energy_is_unsupported_on_the_emulator(self):
         done = self.cupel(*self.command(self.folder / "run"), "--objective", "energy")
         self.assertEqual(done.status, 3, done)
         self.assertIn("unsupported", done.err)
         self.assertIn("--device gpu", done.err)
 
-    def test_a_run_folder_that_is_none(self):
+    def test_resuming_a_missing_run_is_an_error(self):
         done = self.cupel("optimize", "--resume", self.folder / "nothing")
         self.assertEqual(done.status, 2, done)
         self.assertIn("nothing", done.err)

@@ -1,4 +1,4 @@
-"""`cupel profile`: the bottleneck first, then the lines that cause it."""
+"""`cupel profile`: shows the bottleneck first, then the lines that cause it."""
 import unittest
 
 import kernels
@@ -8,7 +8,7 @@ HEAD = """#include <torch/extension.h>
 #include <ATen/cuda/CUDAContext.h>
 """
 
-# The weight is read down its columns, and a shared tile without padding is read across them.
+# Reads the first column of a shared tile without padding: all lanes use the same bank.
 SLOW = HEAD + """
 __global__ void slow(const float* x, const float* w, const float* b, float* y, int rows, int in, int out) {
   __shared__ float tile[32][32];
@@ -44,7 +44,7 @@ class Profile(CupelTest):
                           report, *args)
         return done, report
 
-    def test_it_names_the_line_of_bank_conflicts(self):
+    def test_names_the_line_of_bank_conflicts(self):
         done, report = self.profile(SLOW)
         self.assertEqual(done.status, 0, done)
         line = next(n for n, text in enumerate(SLOW.splitlines(), 1) if "// conflicts" in text)
@@ -64,12 +64,12 @@ class Profile(CupelTest):
         self.assertIn("A100", a100.out)
         self.assertNotEqual(h200.out, a100.out)
 
-    def test_a_wrong_kernel_says_so(self):
+    def test_reports_a_wrong_kernel(self):
         done, _ = self.profile(SLOW.replace("+ b[column]", ""))
         self.assertEqual(done.status, 1, done)
         self.assertIn("wrong_result", done.out)
 
-    def test_a_gpu_that_is_not_there_is_missed_in_one_sentence(self):
+    def test_reports_a_missing_gpu(self):
         kernel = self.write("kernel.cu", kernels.LINEAR)
         for device in ("gpu:4096", "gpus"):
             done = self.cupel("profile", kernel, "--task", "mnist_linear", "--device", device)
@@ -77,7 +77,7 @@ class Profile(CupelTest):
             self.assertRegex(done.err, "use --device emu|there is no GPU 4096")
             self.assertEqual(done.out, "")
 
-    def test_without_a_gpu_there_is_no_report_to_keep(self):
+    def test_keep_needs_a_gpu(self):
         done, _ = self.profile(kernels.LINEAR, "--keep", self.folder / "kept")
         self.assertEqual(done.status, 2, done)
         self.assertIn("--device gpu", done.err)

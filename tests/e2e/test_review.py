@@ -8,7 +8,7 @@ from support import CupelTest
 
 FINE = "VERDICT: fine\nCONFIDENCE: 0.9\nLINE: none\nREASON: followed through\n"
 
-# Answers by the words of the prompt and keeps each prompt. A kernel that holds `Broken` is wrong.
+# Answers depending on the prompt, and stores each prompt. A kernel that contains `Broken` is wrong.
 MODEL = """#!/usr/bin/env python3
 import pathlib, sys, uuid
 prompt = sys.stdin.read()
@@ -16,7 +16,7 @@ folder = pathlib.Path(sys.argv[1])
 (folder / (uuid.uuid4().hex + ".prompt")).write_text(prompt)
 if len(sys.argv) > 2:
     print(sys.argv[2])
-elif "Broken" in prompt and "Your part: does every kernel touch only memory" in prompt:
+elif "Broken" in prompt and "Your task: does every kernel access only memory" in prompt:
     number, line = next(l.split("| ", 1) for l in prompt.splitlines() if "Broken" in l)
     print(f"VERDICT: wrong\\nCONFIDENCE: 1\\nLINE: {int(number)}: {line}\\nREASON: it says so")
 else:
@@ -54,10 +54,10 @@ class Review(CupelTest):
         done.json = json.loads(report.read_text()) if report.exists() else None
         return done
 
-    def test_passes_what_all_call_fine(self):
+    def test_passes_a_kernel_that_all_call_fine(self):
         done = self.review(kernels.LINEAR)
         self.assertEqual(done.status, 0, done)
-        self.assertEqual(len(self.asked()), 6)  # three verifiers, each asked to consider again
+        self.assertEqual(len(self.asked()), 6)  # three verifiers, each asked to reconsider
         self.assertTrue(done.json["passed"])
         self.assertEqual([o["aspect"] for o in done.json["opinions"]], ["compile", "memory", "numerics"])
         self.assertIn("PASSED", done.out)
@@ -66,14 +66,14 @@ class Review(CupelTest):
         self.assertIn("__global__", prompt)
         self.assertNotIn("FINDINGS", prompt)
 
-    def test_a_sure_objection_stops_it(self):
+    def test_a_confident_objection_stops_a_kernel(self):
         wrong = "VERDICT: wrong\nCONFIDENCE: 0.9\nLINE: 1: #include <torch/extension.h>\nREASON: because"
         done = self.review(kernels.LINEAR, "--no-reflect", answer=wrong)
         self.assertEqual(done.status, 1, done)
         self.assertIn("NOT PASSED", done.out)
         self.assertEqual(len(self.asked()), 3)
 
-    def test_what_the_kernel_says_to_its_judge_is_not_shown(self):
+    def test_hides_text_that_addresses_the_reviewer(self):
         done = self.review(INJECTED + kernels.LINEAR)
         self.assertEqual(done.status, 0, done)
         for prompt in self.asked():
@@ -88,11 +88,11 @@ class Review(CupelTest):
         self.assertIn("FINDINGS", self.asked()[0])
         self.assertIn("out_of_bounds", self.asked()[0])
 
-    def test_nobody_who_answers_is_no_review(self):
+    def test_a_review_without_valid_answers_is_an_error(self):
         done = self.review(kernels.LINEAR, answer="True")
         self.assertEqual(done.status, 2, done)
-        self.assertIn("no line VERDICT", done.err)
-        self.assertEqual(len(self.asked()), 6)  # each asked once more
+        self.assertIn("no VERDICT line", done.err)
+        self.assertEqual(len(self.asked()), 6)  # each verifier is asked twice
 
     def test_usage(self):
         self.assertEqual(self.cupel("review").status, 2)
@@ -125,7 +125,7 @@ class Review(CupelTest):
         self.assertEqual(first["reporting_half"]["vote"]["stopped"], 0)
         self.assertIn("vote, tuned", done.out)
 
-        # Nothing is asked twice, and half a transcript is gone on with.
+        # A partial transcript is resumed, without repeating its questions.
         lines = transcript.read_text().splitlines(keepends=True)
         transcript.write_text("".join(lines[:20]) + lines[20][:30])
         kept = sum('"ended"' in line for line in lines[:20])

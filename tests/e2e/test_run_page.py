@@ -1,5 +1,6 @@
-"""The page of a run of evolution, and that of a comparison of runs, in a headless Chromium: what they show, how they
-are used, and that what a candidate or a model wrote stays a text. The runs are made up (src/report/run_testing.h)."""
+"""The pages of a run of evolution and of a comparison of runs, in a headless Chromium: their content, their
+controls, and that they escape text of candidates and models. The runs are made up
+(src/report/run_testing.h)."""
 import json
 import os
 import pathlib
@@ -39,7 +40,7 @@ class RunPage(CupelTest):
         self.browser.evaluate(f"document.querySelector({selector!r}).dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
 
     def unfold(self, title, within="#candidate"):
-        """Opens the part whose title begins so, and waits until it is filled."""
+        """Opens the section whose title starts with `title`, and waits for its content."""
         self.browser.evaluate(f"""new Promise(done => {{
             const box = [...document.querySelectorAll({within + ' details'!r})]
                 .find(e => e.firstChild.textContent.startsWith({title!r}));
@@ -48,7 +49,7 @@ class RunPage(CupelTest):
             wait();
         }})""")
 
-    def test_shows_what_the_run_found_and_fetches_nothing(self):
+    def test_shows_all_results_and_fetches_nothing(self):
         self.browser.open(self.page)
         self.assertEqual(self.browser.complaints(), [])
         self.assertEqual(self.browser.fetched(), [f"file://{self.page}"])
@@ -58,7 +59,7 @@ class RunPage(CupelTest):
         self.assertIn("$0.80", tiles["Cost"])
         self.assertEqual(self.count("#tree .plot .node"), 41)
         self.assertEqual(self.count("#tree .edge:not(.idea)"), 40)
-        self.assertEqual(self.count("#tree .edge.idea"), 8)  # two a generation, but for the first
+        self.assertEqual(self.count("#tree .edge.idea"), 8)  # two per generation, except the first
         self.assertEqual(self.count("#tree .edge.winning"), 5)
         self.assertEqual(self.count("#progress .dot"), 11)
         self.assertIn("estimates from counted work", self.texts("#remarks p")[0])
@@ -70,7 +71,7 @@ class RunPage(CupelTest):
 
     def test_a_node_opens_its_candidate(self):
         self.browser.open(self.page)
-        self.click("#tree .node[data-id='13']")  # it did not compile
+        self.click("#tree .node[data-id='13']")  # does not compile
         self.assertTrue(self.texts("#candidate-title")[0].startswith("Candidate 13: idea 2.3"))
         self.assertIn("build", self.texts("#candidate .facts dd"))
         self.click("#tree .node[data-id='10']")
@@ -80,12 +81,12 @@ class RunPage(CupelTest):
         changed = self.texts("#candidate .diff .added")
         self.assertIn("+ int line_8 = 2;", changed)
         self.assertIn("- int line_4 = 1;", self.texts("#candidate .diff .removed"))
-        self.assertEqual(len(changed), 3)  # the parent's line back, its own, and the comment
+        self.assertEqual(len(changed), 3)  # the parent's line restored, its own line, and the comment
         self.unfold("Source")
         self.assertIn("#include <torch/extension.h>", "".join(self.texts("#candidate pre")))
         self.unfold("Stages")
         self.assertIn("novelty", self.texts("#candidate table td"))
-        self.unfold("What later proposals are told of it")
+        self.unfold("Feedback for later proposals")
         self.assertIn("as fast as", "".join(self.texts("#candidate pre")))
         self.unfold("Questions to models (2)")
         self.unfold("proposer, mock:a")
@@ -93,14 +94,14 @@ class RunPage(CupelTest):
         self.assertIn("answer ", "".join(self.texts("#candidate pre")))
         self.assertEqual(self.browser.complaints(), [])
 
-    def test_a_reviewers_objection_is_told(self):
+    def test_shows_a_reviewers_objection(self):
         self.browser.open(self.page)
         self.click("#tree .node[data-id='14']")  # 2.4
         self.assertIn("memory: reads beyond", self.texts("#candidate .body > p")[0])
         self.unfold("Stages")
         self.assertIn("int line_3 = 0;", self.texts("#candidate table td"))
 
-    def test_a_text_stays_a_text(self):
+    def test_escapes_untrusted_text(self):
         self.browser.open(self.page)
         for candidate in range(1, 42):
             self.click(f"#tree .node[data-id='{candidate}']")
@@ -112,7 +113,7 @@ class RunPage(CupelTest):
         self.assertEqual(self.browser.complaints(), [])
         self.assertIn("<img src=x onerror=alert(1)>", self.texts("#candidate-title")[0])
 
-    def test_the_winner_with_difference_profile_and_evidence(self):
+    def test_shows_the_winners_difference_profile_and_evidence(self):
         self.browser.open(self.page)
         self.assertIn("Candidate 34", self.texts("#winner p")[0])
         self.assertIn("+ int line_20 = 5;", self.texts("#winner .diff .added"))
@@ -130,7 +131,7 @@ class RunPage(CupelTest):
         self.browser.evaluate(f"document.getElementById({name!r}).value = {value!r};"
                               f"document.getElementById({name!r}).dispatchEvent(new Event('input'))")
 
-    def test_the_table_filters_sorts_and_leads_to_the_candidate(self):
+    def test_the_table_filters_and_opens_the_candidate(self):
         self.browser.open(self.page)
         self.assertEqual(len(self.rows()), 41)
         self.choose("stage", "review")
@@ -149,13 +150,13 @@ class RunPage(CupelTest):
         self.assertTrue(self.texts("#candidate-title")[0].startswith("Candidate 23"))
         self.assertEqual(self.browser.evaluate("document.activeElement.id"), "candidate-title")
 
-    def test_nodes_are_chosen_by_keyboard(self):
+    def test_the_keyboard_opens_nodes(self):
         self.browser.open(self.page)
         self.browser.evaluate("document.querySelector(\"#tree .node[data-id='34']\").focus()")
         self.browser.press("Enter", "\r")
         self.assertTrue(self.texts("#candidate-title")[0].startswith("Candidate 34"))
 
-    def test_progress_is_drawn_over_candidates_and_linearly_too(self):
+    def test_the_axes_of_progress_can_be_switched(self):
         self.browser.open(self.page)
         place = "[...document.querySelectorAll('#progress .dot')].map(e => e.getAttribute('cx') + ' ' + e.getAttribute('cy')).join()"
         seen = {self.browser.evaluate(place)}
@@ -167,8 +168,8 @@ class RunPage(CupelTest):
         self.click("#progress path.dot")
         self.assertTrue(self.texts("#candidate-title")[0].startswith("Candidate 34"))
 
-    def test_differences_are_smallest_and_whole(self):
-        """Against a plain table of longest common subsequences, on random texts."""
+    def test_differences_are_minimal_and_complete(self):
+        """Compares with a table of longest common subsequences, on random texts."""
         self.browser.open(self.page)
         wrong = self.browser.evaluate("""(() => {
             let seed = 1;
@@ -189,7 +190,7 @@ class RunPage(CupelTest):
         })()""")
         self.assertEqual(wrong, "")
 
-    def test_a_run_of_the_tuner_alone(self):
+    def test_shows_a_run_without_models(self):
         self.browser.open(self.runs / "tuner" / "report.html")
         self.assertEqual(self.browser.complaints(), [])
         self.assertEqual(self.count("#tree .plot .node"), 41)
@@ -216,9 +217,9 @@ class RunPage(CupelTest):
         done = self.cupel("report", "--compare", self.runs / "models", self.runs / "other", "--html", page, "--json", document)
         self.assertEqual(done.status, 0, done)
         self.assertIn("loop.review", done.out)
-        told = json.loads(document.read_text())
-        self.assertEqual(told["differences"], ["loop.review"])
-        self.assertEqual([row["label"] for row in told["configurations"]], ["A", "B"])
+        comparison = json.loads(document.read_text())
+        self.assertEqual(comparison["differences"], ["loop.review"])
+        self.assertEqual([row["label"] for row in comparison["configurations"]], ["A", "B"])
         self.browser.open(page)
         self.assertEqual(self.browser.complaints(), [])
         self.assertEqual(self.browser.fetched(), [f"file://{page}"])
@@ -238,7 +239,7 @@ class RunPage(CupelTest):
         self.assertEqual(done.status, 2, done)
         self.assertIn("--compare", done.err)
 
-    def test_writes_the_page_where_it_is_told(self):
+    def test_writes_the_page_to_the_given_path(self):
         page = self.folder / "page.html"
         done = self.cupel("report", self.runs / "models", "--html", page)
         self.assertEqual(done.status, 0, done)

@@ -1,4 +1,4 @@
-"""`cupel selftest`: a sample of both corpora, the hostile ones among them, and what they leave behind."""
+"""`cupel selftest` on a sample of both corpora, including hostile kernels. They must leave nothing behind."""
 import ctypes
 import json
 import os
@@ -7,7 +7,7 @@ import unittest
 
 from support import SOURCE, CupelTest
 
-# What takes the shortest path to harm: processes, files, sockets, memory, time, forged answers, bombs.
+# Kernels that attack processes, files, sockets, memory, time, answers and the compiler.
 HOSTILE = ("forked_process|raw_syscall_bytes|background_thread|socket|shell|home_folder|edited_grader|poisoned_cache|"
            "replaced_modules|disk_replay|killed_parent|stopped_itself|forged_answer|forged_output|early_exit|"
            "constructor_reads_file|endless_host_code|includes_a_secret|embeds_a_secret|macro_bomb")
@@ -21,7 +21,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def children():
-    """Processes whose parent we are."""
+    """The child processes of this process."""
     found = []
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -34,16 +34,16 @@ def children():
 
 
 class Selftest(CupelTest):
-    def test_the_catalogue_names_every_kernel(self):
+    def test_catalogue_lists_every_kernel(self):
         catalogue = (SOURCE / "tests/mustfail/README.md").read_text()
         for kernel in (SOURCE / "tests/mustfail").glob("*.cu"):
             self.assertIn(f"`{kernel.stem}`", catalogue)
 
-    def test_a_sample_is_as_expected_and_leaves_nothing_behind(self):
+    def test_a_sample_has_no_surprises_and_leaves_nothing_behind(self):
         home = self.folder / "home"
         home.mkdir()
         (home / "precious").write_text("untouched")
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become ours
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become our children
         planted = [pathlib.Path("/tmp/owned"), pathlib.Path("/tmp/answers.bin"), SOURCE / "torch.py",
                    pathlib.Path("/root/.cache/cupel/build/poison")]
         before = [path.exists() for path in planted]
@@ -65,8 +65,8 @@ class Selftest(CupelTest):
         self.assertEqual((home / "precious").read_text(), "untouched")
         self.assertEqual(children(), [])
 
-    def test_a_surprise_is_told_and_is_no_success(self):
-        """A source tree of our own, whose corpora expect the wrong thing."""
+    def test_a_surprise_is_reported_and_fails(self):
+        """Uses a private source tree whose corpora have wrong expectations."""
         tree = self.folder / "tree"
         for name in ("shim", "tasks", "src"):
             (tree / name).parent.mkdir(exist_ok=True)
@@ -83,11 +83,11 @@ class Selftest(CupelTest):
         environment = {**self.environment(), "CUPEL_HOME": str(tree)}
         done = self.cupel("selftest", timeout=300, env=environment)
         self.assertEqual(done.status, 1, done)
-        self.assertIn("expected rejected wrong_result, came accepted", done.out)
-        self.assertIn("expected accepted, came rejected wrong_result", done.out)
+        self.assertIn("expected rejected wrong_result, got accepted", done.out)
+        self.assertIn("expected accepted, got rejected wrong_result", done.out)
         self.assertIn("false alarms: 1 (100.0 %)", done.out)
 
-    def test_wrong_filters_are_named(self):
+    def test_rejects_wrong_filters(self):
         done = self.cupel("selftest", "--filter", "no_such_kernel")
         self.assertEqual(done.status, 2, done)
         self.assertIn("no_such_kernel", done.err)

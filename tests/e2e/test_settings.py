@@ -1,4 +1,4 @@
-"""Which settings count: negative controls, sizes that nobody listed, sizes that a kernel declares."""
+"""Negative controls, derived sizes, and sizes that a kernel declares."""
 import json
 import shutil
 import unittest
@@ -8,7 +8,7 @@ from support import SOURCE, CupelTest
 LINEAR = (SOURCE / "tasks/mnist_linear/forward.cu").read_text()
 HEAD = "torch::Tensor forward(torch::Tensor x, torch::Tensor weights, torch::Tensor biases) {\n"
 
-# Nothing is left of the input in float32: PyTorch itself is as wrong as zeros are.
+# In float32 the result does not depend on the input, so PyTorch itself is as wrong as zeros.
 LOST = """
 import torch
 from torch import nn
@@ -32,7 +32,7 @@ def get_inputs(batch_size=8, num_features=16):
 class SettingsTest(CupelTest):
     def setUp(self):
         super().setUp()
-        # Without task.json the task has no held-out settings: they are derived.
+        # Without task.json the task has no held-out settings, so cupel derives them.
         self.task = self.folder / "linear"
         self.task.mkdir()
         shutil.copy(SOURCE / "tasks/mnist_linear/func_forward.py", self.task)
@@ -53,7 +53,7 @@ class SettingsTest(CupelTest):
 
 
 class Controls(SettingsTest):
-    def test_wrong_answers_are_refused_at_an_ordinary_setting(self):
+    def test_controls_reject_wrong_answers(self):
         done = self.cupel("task", "controls", "mnist_linear", "--settings", "single", "--seed", "7")
         self.assertEqual(done.status, 0, done)
         controls = {c["name"]: c for c in done.json["settings"][0]["controls"]}
@@ -63,11 +63,11 @@ class Controls(SettingsTest):
         self.assertGreater(controls["rounded_to_tf32"]["distance"], 10)
         self.assertIn("zeros", done.out)
 
-    def test_sixteen_bits_are_told_from_eight(self):
+    def test_controls_distinguish_sixteen_bits_from_eight(self):
         task = self.folder / "short"
         task.mkdir()
         (task / "func_forward.py").write_text(
-            # PyTorch's own bfloat16 sums may be bfloat16, too: it depends on the processor.
+            # Explicit float sums: on some processors PyTorch sums bfloat16 in bfloat16.
             LOST.replace("(x @ weights + 1e8) - 1e8", "(x.float() @ weights.float()).bfloat16()")
                 .replace("num_features))", "num_features, dtype=torch.bfloat16))")
                 .replace("torch.randn(batch_size, num_features)",
@@ -79,7 +79,7 @@ class Controls(SettingsTest):
         self.assertGreater(controls["rounded_to_float8_e5m2"]["distance"], 1)
         self.assertGreater(controls["tail_rows_zero"]["distance"], 8)
 
-    def test_a_task_that_cannot_judge_accepts_nothing_and_rejects_nothing(self):
+    def test_a_task_that_cannot_judge_gives_an_error(self):
         task = self.folder / "lost"
         task.mkdir()
         (task / "func_forward.py").write_text(LOST)
@@ -102,13 +102,13 @@ torch::Tensor unused(torch::Tensor x, torch::Tensor weights, torch::Tensor biase
 
 
 class DerivedSizes(SettingsTest):
-    def test_an_honest_kernel_is_right_at_all_of_them(self):
+    def test_honest_kernel_passes_all_derived_sizes(self):
         done = self.judge(LINEAR)
         self.assertEqual(done.status, 0, done)
         self.assertEqual(set(self.statuses(done)), {"batch_size=1", "batch_size=43", "batch_size=65",
                                                     "batch_size=97", "num_input_features=127"})
 
-    def test_a_kernel_that_refuses_one_is_limited_not_rejected(self):
+    def test_a_refused_derived_size_is_a_limit(self):
         done = self.judge(LINEAR.replace(HEAD, HEAD + '  TORCH_CHECK(x.size(0) % 4 == 0, "rows by four");\n'),
                           "all")
         self.assertEqual(done.status, 0, done)
@@ -116,7 +116,7 @@ class DerivedSizes(SettingsTest):
         self.assertIn("limit: refuses batch_size=43", done.out)
         self.assertIn("rows by four", " ".join(done.json["notes"]))
 
-    def test_a_kernel_that_is_wrong_at_one_is_rejected_and_the_reason_says_where_it_came_from(self):
+    def test_rejection_names_the_origin_of_a_derived_size(self):
         done = self.judge(LINEAR.replace("k < in;", "k < in / 2 * 2;"), "all")
         self.assertEqual(done.status, 1, done)
         self.assertEqual(self.statuses(done)["single-0"], "passed")
@@ -125,7 +125,7 @@ class DerivedSizes(SettingsTest):
 
 
 class DeclaredSizes(SettingsTest):
-    def test_a_kernel_is_judged_where_it_says_that_it_works(self):
+    def test_judges_only_declared_sizes(self):
         source = LINEAR.replace(HEAD, HEAD + '  TORCH_CHECK(x.size(0) == 64, "64 rows");\n')
         self.assertEqual(self.judge(source, "all").status, 1)
         done = self.judge("// cupel:supports batch_size=64 num_input_features=1..128\n" + source, "all")
@@ -135,7 +135,7 @@ class DeclaredSizes(SettingsTest):
         self.assertIn("judged only for", done.out)
         self.assertIn("not_declared", self.statuses(done).values())
 
-    def test_a_declaration_is_no_way_round_being_judged(self):
+    def test_rejects_declarations_that_avoid_all_settings(self):
         done = self.judge("// cupel:supports batch_size=3\n" + LINEAR, "all")
         self.assertEqual(done.status, 1, done)
         self.assertEqual(done.codes, {"nothing_declared"})

@@ -1,9 +1,9 @@
-"""A suite on a Slurm of three nodes (on this machine): workers through srun, workers killed, the coordinator killed
-and gone on with. No result is lost, none is counted twice, and all are those of a run without Slurm."""
+"""A suite on a Slurm cluster of three nodes (on this machine), with workers started by srun. Tests kill
+workers, and kill and resume the coordinator. No result is lost or counted twice, and all results equal those
+of a run without Slurm."""
 import json
 import os
 import pathlib
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -58,7 +58,7 @@ class SlurmTest(CupelTest):
         return self.command(self.run_folder, "--workers", f"srun -n1 -c2 --quiet {CUPEL} worker", "--jobs", "3", *args)
 
     def workers(self):
-        """The processes that run `cupel worker` in this Slurm: other tests, which run beside this one, have theirs."""
+        """The processes of `cupel worker` in this Slurm. Other tests may run workers at the same time."""
         found = []
         ours = f"SLURM_CONF={self.slurm.environment['SLURM_CONF']}".encode()
         for folder in pathlib.Path("/proc").glob("[0-9]*"):
@@ -80,7 +80,7 @@ class SlurmTest(CupelTest):
 
     @staticmethod
     def end(process):
-        """Of a test that failed in the middle."""
+        """Kills the process if the test failed before its end."""
         if process.poll() is None:
             process.kill()
             process.communicate()
@@ -115,7 +115,7 @@ class SlurmTest(CupelTest):
         self.assertEqual(process.returncode, 1, out + err)  # one kernel is wrong
         return out + err
 
-    def hold_against_local(self):
+    def compare_with_local_run(self):
         local = self.folder / "local"
         done = subprocess.run(self.command(local), capture_output=True, text=True, env=self.environment(), timeout=300)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
@@ -124,36 +124,36 @@ class SlurmTest(CupelTest):
         self.assertEqual(mine, theirs)
         self.assertEqual(sum(v["verdict"] == "accepted" for v in mine.values()), KERNELS - 1)
 
-    def test_workers_killed_in_the_middle(self):
+    def test_killed_workers_lose_no_results(self):
         process = self.begin()
         for killed in range(2):
             running = []
 
-            def are_two():
+            def two_are_running():
                 running[:] = self.workers()
                 return len(running) >= 2 or process.poll() is not None
 
-            self.wait_until(are_two)
+            self.wait_until(two_are_running)
             if process.poll() is None:
                 os.kill(running[0], signal.SIGKILL)
-        said = self.finish(process)
-        self.assertIn("it is started again", said)
-        self.hold_against_local()
+        output = self.finish(process)
+        self.assertIn("it is restarted", output)
+        self.compare_with_local_run()
         self.wait_for_no_worker()
 
-    def test_the_coordinator_killed_and_gone_on_with(self):
+    def test_a_killed_coordinator_can_be_resumed(self):
         process = self.begin()
         self.wait_until(lambda: self.stored() >= 1)
         process.kill()
         process.communicate()
-        left = self.stored()
+        stored = self.stored()
         self.wait_for_no_worker()
         self.finish(self.begin())
-        self.assertGreaterEqual(left, 1)
-        self.hold_against_local()
+        self.assertGreaterEqual(stored, 1)
+        self.compare_with_local_run()
         self.wait_for_no_worker()
 
-    def test_interrupted_it_leaves_no_job(self):
+    def test_an_interrupted_run_leaves_no_jobs(self):
         process = self.begin()
         self.wait_until(lambda: len(self.workers()) >= 1)
         process.send_signal(signal.SIGINT)

@@ -1,8 +1,7 @@
-"""`cupel suite`: many kernels on many tasks. A run that is killed at any moment and gone on with ends as an
-undisturbed one, what changed meanwhile is judged anew, and comparisons tell better from worse."""
+"""`cupel suite`: many kernels on many tasks. A killed and resumed run ends like an undisturbed one, changed
+items are judged again, and comparisons detect faster, slower, fixed and broken items."""
 import csv
 import json
-import os
 import random
 import shutil
 import signal
@@ -24,7 +23,7 @@ def without_timing(value):
 
 
 def results(run):
-    """All that must not depend on when and by whom it was done; the folders differ between tests' runs."""
+    """The results without timing, which must not depend on the time or the worker."""
     return without_timing(json.loads((run / "results.json").read_text()))
 
 
@@ -53,7 +52,7 @@ class SuiteRuns(CupelTest):
     def decisions(self, run):
         return {item["id"]: item["decision"] for item in results(run)["items"]}
 
-    def test_judges_all_and_writes_four_forms(self):
+    def test_judges_all_and_writes_four_formats(self):
         run = self.folder / "run"
         done = self.cupel(*self.command(run))
         self.assertEqual(done.status, 1, done)
@@ -66,11 +65,11 @@ class SuiteRuns(CupelTest):
                                                    for direction in ("forward", "backward")])
         self.assertIn("mispelt", found["notes"][0])
         self.assertEqual((found["scores"]["correct_problems"], found["scores"]["problems"]), (2, 4))
-        # The emulator's estimates are told as such, and held against nothing.
+        # The emulator's times are reported as estimates, without speed-ups.
         setting = found["items"][0]["settings"][0]
         self.assertGreater(setting["estimate_us"], 1)
         self.assertNotIn("speedup", setting)
-        self.assertIn("no speed-up over PyTorch", done.out)
+        self.assertIn("speed-ups over PyTorch are not reported", done.out)
         rows = list(csv.DictReader((run / "results.csv").read_text().splitlines()))
         self.assertEqual([row["decision"] for row in rows], ["accepted", "rejected", "accepted", "no kernel", "no kernel"])
         self.assertEqual(rows[0]["median_us"], "")
@@ -78,17 +77,18 @@ class SuiteRuns(CupelTest):
         self.assertIn("Content-Security-Policy", (run / "results.html").read_text())
         picture = xml.etree.ElementTree.parse(run / "results.svg").getroot()
         self.assertIn("estimates", "".join(picture.itertext()))
-        records = self.kernels  # beside the kernels
+        records = self.kernels  # next to the kernels
         self.assertEqual(self.cupel("suite", "report", run, "--records", records).status, 0)
         self.assertEqual(sorted(str(path.relative_to(records)) for path in records.rglob("*.json")),
                          ["mnist_linear/backward.json", "mnist_linear/forward/good.json",
                           "mnist_linear/forward/no_bias.json"])
         record = records / "mnist_linear/forward/good.json"
-        said = json.loads(record.read_text())
-        self.assertEqual((said["verdict"], said["kernel"]), ("accepted", "mnist_linear/forward/good.cu"))
+        verdict = json.loads(record.read_text())
+        self.assertEqual((verdict["verdict"], verdict["kernel"]),
+                         ("accepted", "mnist_linear/forward/good.cu"))
         self.assertNotIn(str(self.folder), record.read_text())
         self.assertEqual(self.cupel("verify", record).status, 0)
-        # A store that says otherwise writes no file elsewhere.
+        # A manipulated store cannot write a file elsewhere.
         store = sqlite3.connect(run / "suite.cupel")
         with store:
             store.execute("UPDATE items SET kernel = '../../outside.cu' WHERE kernel LIKE '%good.cu'")
@@ -97,14 +97,14 @@ class SuiteRuns(CupelTest):
         self.assertEqual(refused.status, 2, refused)
         self.assertFalse(list(self.folder.rglob("outside.json")))
 
-    def test_truth_from_one_place(self):
+    def test_coordinator_provides_all_cases(self):
         run = self.folder / "run"
         (self.kernels / "mnist_linear/forward/no_bias.cu").unlink()
         self.assertEqual(self.cupel(*self.command(run, "--cases", "coordinator")).status, 0)
         items = json.loads((run / "results.json").read_text())["items"]
         self.assertEqual({item["timing"]["cases"] for item in items}, {"coordinator"})
 
-    def test_a_run_killed_at_ten_random_moments_ends_as_an_undisturbed_one(self):
+    def test_a_run_killed_ten_times_ends_like_an_undisturbed_one(self):
         run, rng = self.folder / "run", random.Random(7)
         self.cupel(*self.command(run))
         undisturbed = results(run)
@@ -114,7 +114,7 @@ class SuiteRuns(CupelTest):
             before = len(self.seconds_or_none(run) or {})
             process = subprocess.Popen([CUPEL, *map(str, self.command(run))], stdout=subprocess.DEVNULL,
                                        stderr=subprocess.DEVNULL, env=self.environment())
-            # Every other kill comes at the start, the others soon after something was judged.
+            # Every other kill comes at the start, the others soon after a new verdict.
             while kills % 2 and process.poll() is None and len(self.seconds_or_none(run) or {}) == before:
                 time.sleep(0.02)
             time.sleep(rng.uniform(0, 0.7))
@@ -123,10 +123,10 @@ class SuiteRuns(CupelTest):
                 kills += 1
             process.wait()
             if process.returncode != -signal.SIGKILL:
-                shutil.rmtree(run)  # done before the tenth: from the beginning
+                shutil.rmtree(run)  # finished before the tenth kill: start again
             elif 0 < len(self.seconds_or_none(run) or {}) < 3:
                 halfway += 1
-        self.assertGreater(halfway, 0, "no kill came while some were judged and some were not")
+        self.assertGreater(halfway, 0, "no kill came while some items were judged and some were not")
         other = self.cupel("suite", "run", "--resume", run, "--trials", "9")
         self.assertEqual(other.status, 2, other)
         self.assertIn("trials: ", other.err)
@@ -136,16 +136,16 @@ class SuiteRuns(CupelTest):
         store = sqlite3.connect(run / "suite.cupel")
         self.assertEqual(store.execute("SELECT count(*) FROM outcomes").fetchone()[0], 3)
 
-    def test_what_was_being_timed_keeps_what_was_found_of_it(self):
+    def test_resume_keeps_verdicts_and_times_of_items_in_progress(self):
         run = self.folder / "run"
         self.cupel(*self.command(run))
         before = results(run)
         good, wrong = ("mnist_linear/forward/forward/%s.cu" % name for name in ("good", "no_bias"))
         store = sqlite3.connect(run / "suite.cupel")
-        for item in (good, wrong):  # as if the run had been killed while it timed them
+        for item in (good, wrong):  # as if the run was killed while it timed them
             verdict = json.loads(store.execute("SELECT verdict FROM outcomes WHERE item = ?", (item,)).fetchone()[0])
-            verdict["timing"]["total_seconds"] = 12345  # outside of the digest
-            verdict["verdict"] = "accepted"  # edited where it was not
+            verdict["timing"]["total_seconds"] = 12345  # not part of the digest
+            verdict["verdict"] = "accepted"  # for `wrong`, this makes the digest invalid
             for setting in verdict["settings"]:
                 setting["status"] = "passed"
             with store:
@@ -155,15 +155,15 @@ class SuiteRuns(CupelTest):
         unfinished = self.cupel("suite", "report", run)
         item = next(item for item in results(run)["items"] if item["id"] == good)
         self.assertEqual((item["decision"], item["unfinished"]), ("accepted", {"timed": 0, "of": 1}), unfinished)
-        with store:  # one of them just before its outcome
+        with store:  # as if `good` was completely timed, but its outcome was not stored yet
             bench = {"gpu": "one", "settings": [{"id": "single-0", "timings": [
                 {"name": "good.cu", "baseline": False, "us": {"estimate": 7.0, "low": 6.0, "high": 8.0, "confidence": 0.95}}]}]}
             store.execute("INSERT INTO timed VALUES (?, 'single-0', ?, 50, 0)", (good, json.dumps(bench)))
         store.close()
         done = self.cupel("suite", "run", "--resume", run)
         self.assertEqual(done.status, 1, done)
-        # Here is nothing that could time the other.
-        self.assertIn(f"{wrong} is judged anew", done.err)
+        # No worker here can time the other item.
+        self.assertIn(f"{wrong} is judged again", done.err)
         after = results(run)
         setting = next(item for item in after["items"] if item["id"] == good)["settings"][0]
         self.assertEqual(setting["us"]["estimate"], 7)
@@ -179,28 +179,28 @@ class SuiteRuns(CupelTest):
         self.assertEqual(store.execute("SELECT count(*) FROM judged").fetchone()[0], 0)
         self.assertEqual(store.execute("SELECT count(*) FROM timed").fetchone()[0], 0)
 
-    def test_what_changed_meanwhile_is_judged_anew_and_said(self):
+    def test_changed_items_are_judged_again_and_reported(self):
         run = self.folder / "run"
         self.cupel(*self.command(run))
         before = self.seconds(run)
         self.kernel("mnist_linear/forward/no_bias.cu", (self.kernels / "mnist_linear/forward/good.cu").read_text())
         done = self.cupel(*self.command(run))
         self.assertEqual(done.status, 0, done)
-        self.assertIn("mnist_linear/forward/forward/no_bias.cu: its kernel has changed: judged anew", done.err)
+        self.assertIn("mnist_linear/forward/forward/no_bias.cu: kernel changed, judged again", done.err)
         after = self.seconds(run)
         self.assertEqual({key for key in before if before[key] == after[key]},
                          {"mnist_linear/forward/forward/good.cu", "mnist_linear/backward/backward.cu"})
         code = self.tasks / "mnist_linear/func_forward.py"
         code.write_text(code.read_text() + "\n# another text\n")
         done = self.cupel(*self.command(run))
-        self.assertEqual(done.err.count("its task has changed: judged anew"), 2)
-        self.assertNotIn("backward.cu: its task", done.err)
+        self.assertEqual(done.err.count("task changed, judged again"), 2)
+        self.assertNotIn("backward.cu: task", done.err)
 
     def seconds(self, run):
         store = sqlite3.connect(run / "suite.cupel")
         return dict(store.execute("SELECT item, seconds FROM outcomes"))
 
-    def test_interrupted_it_writes_what_it_has_and_says_how_to_go_on(self):
+    def test_an_interrupted_run_writes_results_and_says_how_to_resume(self):
         run = self.folder / "run"
         process = subprocess.Popen([CUPEL, *map(str, self.command(run, "--jobs", "1"))], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, env=self.environment())
@@ -224,7 +224,7 @@ class SuiteRuns(CupelTest):
         except sqlite3.Error:
             return None
 
-    def test_other_options_than_the_runs_are_refused(self):
+    def test_rejects_options_that_differ_from_the_runs(self):
         run = self.folder / "run"
         list_file = self.write("list.jsonl", json.dumps({"kernel": str(self.kernels / "mnist_linear/forward/good.cu"),
                                                          "task": "mnist_linear"}))
@@ -233,7 +233,7 @@ class SuiteRuns(CupelTest):
         for option in (["--trials", "3"], ["--seed", "6"]):
             done = self.cupel(*args, *option)
             self.assertEqual(done.status, 2, done)
-            self.assertIn("asks for something else", done.err)
+            self.assertIn("has different options", done.err)
         self.assertEqual(self.cupel("suite", "run", "-o", run).status, 2)
         self.assertIn("is not the store", self.cupel("suite", "report", self.not_a_run()).err)
 
@@ -243,19 +243,20 @@ class SuiteRuns(CupelTest):
         sqlite3.connect(folder / "suite.cupel").execute("CREATE TABLE t (a)").connection.close()
         return folder
 
-    def test_what_cannot_be_listed_leaves_no_run_behind(self):
+    def test_invalid_inputs_leave_no_run_behind(self):
         run, empty = self.folder / "run", self.folder / "empty"
         empty.mkdir()
-        for tasks, kernels_of, said in ((self.tasks, self.folder / "nowhere", "nowhere"), (empty, self.kernels, "empty")):
+        for tasks, kernels_of, expected in ((self.tasks, self.folder / "nowhere", "nowhere"),
+                                            (empty, self.kernels, "empty")):
             done = self.cupel("suite", "run", tasks, "--kernels", kernels_of, "--device", "emu", "-o", run)
             self.assertEqual(done.status, 2, done)
-            self.assertIn(said, done.err)
+            self.assertIn(expected, done.err)
             self.assertFalse(run.exists())
         done = self.cupel("suite", "run", "--resume", run, "-o", run)
         self.assertEqual(done.status, 2, done)
         self.assertIn("-o", done.err)
 
-    def test_a_reference_that_fails_is_tried_again_and_its_cause_told(self):
+    def test_resume_retries_a_failed_reference(self):
         code = self.tasks / "mnist_linear" / "func_forward.py"
         right = code.read_text()
         self.assertIn("F.linear", right)
@@ -270,7 +271,7 @@ class SuiteRuns(CupelTest):
         self.assertEqual(done.status, 1, done)  # one kernel is wrong
         self.assertEqual(set(self.decisions(run).values()), {"accepted", "rejected"})
 
-    def test_records_of_kernels_that_differ_in_their_ending(self):
+    def test_records_of_kernels_that_differ_only_in_their_suffix(self):
         store = self.folder / "run"
         suite_fixture.write_run(store, SOURCE, [Kernel("t", kernel="forward/a.cu"), Kernel("t", kernel="forward/a.py"),
                                     Kernel("t", kernel="forward/b.cu")])
@@ -292,7 +293,7 @@ class SuiteRuns(CupelTest):
         compared = self.cupel("suite", "compare", run, later / "results.json", "--json", self.folder / "c.json")
         self.assertEqual(compared.status, 1, compared)
         changes = {item["kernel"]: item["change"] for item in json.loads((self.folder / "c.json").read_text())["items"]}
-        self.assertEqual(changes, {"forward/good.cu": "broken", "forward/no_bias.cu": "mended",
+        self.assertEqual(changes, {"forward/good.cu": "broken", "forward/no_bias.cu": "fixed",
                                    "backward.cu": "no difference"})
         self.assertIn("wrong_result", compared.out)
 
@@ -309,7 +310,7 @@ class SuiteComparesTimes(CupelTest):
         done = self.cupel("suite", "compare", *self.runs(before, after), "--json", report)
         return done, {item["task"]: item["change"] for item in json.loads(report.read_text())["items"]}
 
-    def test_runs_are_merged(self):
+    def test_merges_runs(self):
         runs = self.runs([Kernel("one", times=[(10, 30, 20)]), Kernel("two", decision="rejected", times=[(1, 1, 1)])],
                          [Kernel("two", times=[(10, 40, 20)])])
         whole = self.folder / "whole"
@@ -330,7 +331,7 @@ class SuiteComparesTimes(CupelTest):
         self.assertEqual(over.status, 2, over)
         self.assertIn("folder of a run", over.err)
 
-    def test_faster_and_slower_beyond_what_pytorch_moved_by(self):
+    def test_compares_times_relative_to_pytorch(self):
         times = {"same": 10, "faster": 10, "slower": 10, "drifts": 10}
         before = [Kernel(task, times=[(us, 30, 20)]) for task, us in times.items()]
         after = [Kernel("same", times=[(10, 30, 20)]), Kernel("faster", times=[(7, 30, 20)]),
@@ -341,7 +342,7 @@ class SuiteComparesTimes(CupelTest):
         self.assertEqual(done.status, 1)
         self.assertIn("p < 0.01", done.out)
 
-    def test_a_kernel_that_failed_where_it_was_timed_is_broken(self):
+    def test_a_wrong_timed_result_is_broken(self):
         before = [Kernel("t", times=[(10, 30, 20)])]
         after = [Kernel("t", times=[(10, 30, 20)],
                         refused={"code": "wrong_timed_result", "message": "a timed replay was wrong"})]

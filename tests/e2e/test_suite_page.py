@@ -1,5 +1,5 @@
-"""The page of a suite's results, in a headless Chromium: what it shows, how it is used, and that a text of a task
-or a kernel stays a text. The runs are made up, as a GPU would have left them."""
+"""The page of a suite's results, in a headless Chromium: its content, its controls, and that it escapes text
+of tasks and kernels. The runs are made up, as if a GPU had timed them."""
 import pathlib
 import tempfile
 import unittest
@@ -46,7 +46,7 @@ class SuitePage(CupelTest):
     def kernels(self):
         return self.texts("#kernels > tbody > tr:not(.detail) > td:first-child")
 
-    def test_shows_what_the_run_found_and_fetches_nothing(self):
+    def test_shows_all_results_and_fetches_nothing(self):
         self.browser.open(self.page)
         self.assertEqual(self.browser.complaints(), [])
         self.assertEqual(self.browser.fetched(), [f"file://{self.page}"])
@@ -60,7 +60,7 @@ class SuitePage(CupelTest):
         self.assertEqual(len(self.texts("#roofline .roof")), 1)
         self.assertIn("1 of 6 kernels are not judged yet.", self.texts("#remarks p"))
 
-    def test_says_of_which_runs_it_was_merged(self):
+    def test_names_the_merged_runs(self):
         whole = pathlib.Path(self.runs.name) / "whole"
         self.assertEqual(self.cupel("suite", "merge", self.run_folder, self.run_folder, "-o", whole).status, 0)
         self.browser.open(whole / "results.html")
@@ -83,14 +83,14 @@ class SuitePage(CupelTest):
         self.assertIn("reduced: tokens=8 (of 4096)", self.texts(".detail")[0])
         self.assertIn("1.00 µs (estimate)", self.texts(".detail")[0])
 
-    def test_a_text_stays_a_text(self):
+    def test_escapes_untrusted_text(self):
         self.browser.open(self.page)
         self.assertIn("Suite results", self.browser.evaluate("document.title"))
         self.assertEqual(self.browser.evaluate("document.images.length"), 0)
         self.assertEqual(self.browser.evaluate("document.scripts.length"), 2)
         self.assertIn(suite_fixture.HOSTILE, self.kernels())
 
-    def test_sorts_filters_and_opens_by_keyboard_alone(self):
+    def test_sorts_filters_and_opens_by_keyboard(self):
         self.browser.open(self.page)
         self.browser.evaluate("[...document.querySelectorAll('th button')].find(b => b.textContent === 'vs eager').focus()")
         self.browser.press("Enter", "\r")

@@ -53,7 +53,7 @@ class TaskFilter(CupelTest):
             "5_dies": "flagged", "6_huge": "not examined", "7_slow": "not examined",
             "8_no_task": "flagged", "9_constant": "flagged"})
         published = {n: t["settings"][0]["published"] for n, t in found.items()}
-        self.assertTrue(published["2_small"], "as published it is flagged")
+        self.assertTrue(published["2_small"], "it is flagged as published")
         redundant, = found["3_idle"]["settings"][0]["operations"]["redundant"]
         self.assertEqual((redundant["operation"], redundant["file"], redundant["line"]),
                          ("aten.relu", "3_idle.py", 6))

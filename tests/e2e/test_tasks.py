@@ -1,4 +1,4 @@
-"""The tasks in tasks/: each lists what it should, can be judged on, and has right baselines."""
+"""The tasks in tasks/: each has its settings, passes the filters, and has right baselines."""
 import json
 import unittest
 
@@ -33,7 +33,7 @@ class Tasks(CupelTest):
                      for task, directions in DIRECTIONS.items() for direction in directions]
         self.assert_right(baselines, "--settings", "single", "--trials", 2, "--distributions", "normal,zeros")
 
-    def test_every_task_is_worth_judging_on(self):
+    def test_every_task_passes_the_filters(self):
         report = self.folder / "filter.json"
         done = self.cupel("task", "filter", "--all", SOURCE / "tasks", "--json", report, timeout=600)
         self.assertEqual(done.status, 0, done)

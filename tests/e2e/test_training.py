@@ -1,5 +1,5 @@
-"""examples/training: what trains like PyTorch is told from what nearly does. Python functions on the CPU stand in for
-the exported packages, which need a GPU."""
+"""examples/training: the script distinguishes packages that train like PyTorch from slightly wrong ones. The
+tests use Python functions on the CPU instead of the exported packages, which need a GPU."""
 import os
 import pathlib
 import subprocess
@@ -10,7 +10,7 @@ from support import SOURCE, CupelTest, python_with_torch
 
 STANDINS = {
     "mnist_conv_relu_pool": "return F.max_pool2d(F.relu(F.conv2d(x, w, b)), 2)",
-    # Honest: in another precision than PyTorch's.
+    # Correct, in another precision than PyTorch's.
     "mnist_linear_relu": "return F.relu(x.double() @ w.double().t() + b.double()).float()",
     "mnist_linear": "return F.linear(x, w, b)",
     "mnist_cross_entropy": "return F.cross_entropy(x, w)",
@@ -30,7 +30,7 @@ class TrainingTest(CupelTest):
                 env=dict(os.environ, PYTHONPATH=folder, OMP_WAIT_POLICY="PASSIVE"), capture_output=True, text=True,
                 timeout=300)
 
-    def test_says_whether_the_packages_train_like_pytorch(self):
+    def test_reports_whether_the_packages_train_like_pytorch(self):
         same = self.train(STANDINS)
         self.assertEqual(same.returncode, 0, same.stdout + same.stderr)
         self.assertIn("train like PyTorch", same.stdout)
@@ -38,7 +38,7 @@ class TrainingTest(CupelTest):
         self.assertEqual(off.returncode, 1, off.stdout + off.stderr)
         self.assertIn("DIFFERENTLY", off.stdout)
 
-    def test_names_a_package_that_is_missing(self):
+    def test_names_a_missing_package(self):
         missing = self.train({k: v for k, v in STANDINS.items() if k != "mnist_linear"})
         self.assertEqual(missing.returncode, 2)
         self.assertIn("mnist_linear", missing.stderr)

@@ -1,4 +1,4 @@
-"""`cupel translate`: asks a model, gives findings back, survives being killed, and writes the kernel."""
+"""`cupel translate`: asks a model, sends it findings, survives being killed, and writes the kernel."""
 import signal
 import subprocess
 import sys
@@ -8,8 +8,8 @@ import unittest
 import kernels
 from support import CUPEL, SOURCE, CupelTest
 
-# A model as a program: it answers by how often it has answered before, keeps what it was asked, and hangs
-# at a question where the test says so.
+# A program as the model. The number of earlier answers in the prompt selects its answer. It stores each
+# prompt, and hangs at a question if the test requests it.
 MODEL = r"""
 import pathlib, sys, time
 here = pathlib.Path(__file__).parent
@@ -54,7 +54,7 @@ class Translate(CupelTest):
     def arguments(self, model, run):
         return ["mnist_linear", "--model", model, "--settings", "single", "--trials", "2", "--run", run, "--seed", "5"]
 
-    def test_mends_a_kernel_by_what_the_judge_saw_also_when_it_is_killed_in_between(self):
+    def test_fixes_a_kernel_from_findings_and_survives_being_killed(self):
         model = self.model("I would rather not.", answer(OUT_OF_BOUNDS, "Off by a row"),
                            answer(kernels.LINEAR, "Tiles"))
         run = self.folder / "run"
@@ -64,7 +64,7 @@ class Translate(CupelTest):
                                    env=self.environment(), cwd=self.folder)
         deadline = time.monotonic() + 300
         while not (self.folder / "hanging").exists():
-            self.assertIsNone(process.poll(), "it ended before the third question")
+            self.assertIsNone(process.poll(), "cupel ended before the third question")
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.1)
         process.send_signal(signal.SIGKILL)
@@ -73,7 +73,7 @@ class Translate(CupelTest):
 
         done = self.translate("--resume", run, "-o", self.folder / "linear.cu", timeout=600)
         self.assertEqual(done.status, 0, done)
-        self.assertEqual(self.asked(), ["0", "1", "2", "2"])  # what was answered is not asked again
+        self.assertEqual(self.asked(), ["0", "1", "2", "2"])  # answered questions are not asked again
         self.assertEqual((self.folder / "linear.cu").read_text().strip(), kernels.LINEAR.strip())
         attempts = done.json["attempts"]
         self.assertEqual([a["accepted"] for a in attempts], [False, False, True])
@@ -96,7 +96,7 @@ class Translate(CupelTest):
         report = self.cupel("report", run)
         self.assertEqual(report.status, 0, report)
 
-    def test_what_does_not_compile_is_told_by_its_lines(self):
+    def test_shows_the_model_the_lines_of_compile_errors(self):
         broken = kernels.linear("const int rows = x.size(0)", "const int rows = x.size(0")
         model = self.model(answer(broken), answer(kernels.LINEAR))
         done = self.translate(*self.arguments(model, self.folder / "run"), timeout=600)
@@ -104,7 +104,7 @@ class Translate(CupelTest):
         self.assertIn("compile_error", self.prompt(1))
         self.assertIn("| const int rows = x.size(0, depth", self.prompt(1))
 
-    def test_gives_up_at_the_bound_and_goes_on_when_it_is_raised(self):
+    def test_stops_at_the_limit_and_resumes_with_a_higher_one(self):
         model = self.model("No.")
         run = self.folder / "run"
         done = self.translate(*self.arguments(model, run), "--attempts", "2")

@@ -1,4 +1,4 @@
-"""Records as evidence: `cupel verify` believes what is true, and tells what was edited or is of other files."""
+"""Records as evidence: `cupel verify` accepts true records, and detects edited records and other files."""
 import json
 import pathlib
 import unittest
@@ -22,28 +22,28 @@ class Verify(CupelTest):
         done.json = json.loads(report.read_text()) if report.exists() else None
         return done
 
-    def test_a_secret_verdict_is_repeated_from_its_seeds(self):
+    def test_repeats_a_verdict_from_its_recorded_seeds(self):
         for source, status in ((kernels.LINEAR, 0), (kernels.linear("sum + b[col]", "sum"), 1)):
             with self.subTest(status=status):
-                done, record, said = self.record(source)
+                done, record, stored = self.record(source)
                 self.assertEqual(done.status, status, done)
-                self.assertEqual(said["seed_origin"], "entropy")
-                self.assertTrue(said["settings"][0]["cases"])
+                self.assertEqual(stored["seed_origin"], "entropy")
+                self.assertTrue(stored["settings"][0]["cases"])
                 again = self.verify(record)
                 self.assertEqual(again.status, 0, f"{again}\n{again.json}")
                 self.assertIn("VERIFIED", again.out)
                 self.assertEqual(again.json["differences"], [])
-                self.assertEqual(again.json["repeated"], said["verdict"])
+                self.assertEqual(again.json["repeated"], stored["verdict"])
 
-    def test_a_seeded_verdict_is_repeated_by_another_cache(self):
-        done, record, said = self.record(kernels.LINEAR, "--seed", "11")
+    def test_repeats_a_seeded_verdict_with_another_cache(self):
+        done, record, stored = self.record(kernels.LINEAR, "--seed", "11")
         env = {**self.environment(), "CUPEL_CACHE": str(self.folder / "other")}
         again = self.verify(record, env=env)
         self.assertEqual(again.status, 0, f"{again}\n{again.json}")
 
-    def test_an_edited_record_is_told(self):
-        _, record, said = self.record(kernels.linear("sum + b[col]", "sum"), "--seed", "3")
-        self.assertEqual(said["verdict"], "rejected")
+    def test_detects_an_edited_record(self):
+        _, record, stored = self.record(kernels.linear("sum + b[col]", "sum"), "--seed", "3")
+        self.assertEqual(stored["verdict"], "rejected")
         forged = json.loads(record.read_text())
         forged["verdict"], forged["reasons"] = "accepted", []
         record.write_text(json.dumps(forged, indent=2, ensure_ascii=False) + "\n")
@@ -55,7 +55,7 @@ class Verify(CupelTest):
         self.assertEqual(done.json["repeated"], "rejected")
         self.assertIn("verdict", [d["where"] for d in done.json["differences"]])
 
-    def test_a_record_of_another_kernel_is_told(self):
+    def test_detects_a_record_of_another_kernel(self):
         _, record, _ = self.record(kernels.LINEAR, "--seed", "3")
         other = self.write("other.cu", kernels.LINEAR + "// changed\n")
         done = self.verify(record, "--kernel", other)
@@ -63,7 +63,7 @@ class Verify(CupelTest):
         self.assertIn("source    DIFFERS", done.out)
         self.assertEqual(done.json["repeated"], "")
 
-    def test_what_cannot_be_repeated_says_why(self):
+    def test_reports_why_a_record_cannot_be_repeated(self):
         _, record, _ = self.record(kernels.LINEAR, "--seed", "3")
         (self.folder / "kernel.cu").unlink()
         done = self.verify(record)
@@ -74,7 +74,7 @@ class Verify(CupelTest):
         self.assertEqual(done.status, 2, done)
         self.assertIn("record.json", done.err)
 
-    def test_of_several_records_each_is_verified(self):
+    def test_verifies_each_of_several_records(self):
         _, good, _ = self.record(kernels.LINEAR, "--seed", "3", name="good.json")
         done = self.verify(good, good)
         self.assertEqual(done.status, 0, done)
@@ -84,13 +84,13 @@ class Verify(CupelTest):
         done = self.verify(none, forged, good)
         self.assertEqual(done.status, 1, done)
         self.assertIn("1 of 3 records verified, 1 not verified, 1 not read", done.out)
-        self.assertEqual([said["holds"] for said in done.json["records"]], [False, False, True])
+        self.assertEqual([result["holds"] for result in done.json["records"]], [False, False, True])
         self.assertIn("none.json", done.json["records"][0]["error"])
         self.assertEqual(self.verify(none, good).status, 2)
         self.assertEqual(self.verify(good, good, "--task", "mnist_linear").status, 2)
 
-    @unittest.skipIf(GPU, "with a GPU these are judged again, which takes long")
-    def test_of_a_gpus_records_the_hashes_are_checked_without_one(self):
+    @unittest.skipIf(GPU, "with a GPU these records are judged again, which takes long")
+    def test_checks_the_hashes_of_gpu_records_without_a_gpu(self):
         records = [record for record in sorted((SOURCE / "kernels").glob("*/*/kernel.json"))
                    if json.loads(record.read_text())["device"].startswith("gpu")]
         self.assertGreater(len(records), 20)
@@ -98,29 +98,29 @@ class Verify(CupelTest):
         self.assertEqual(done.status, 2, done)
         self.assertEqual((done.json["not_repeated"], done.json["verified"]), (len(records), 0), done.out)
         self.assertIn(f"0 of {len(records)} records verified, {len(records)} not repeated", done.out)
-        for record, said in zip(records, done.json["records"]):
+        for record, result in zip(records, done.json["records"]):
             with self.subTest(record=str(record.relative_to(SOURCE))):
-                self.assertEqual(said["record"], str(record))
-                self.assertFalse(said["holds"])
-                self.assertIn("GPU", said["not_repeated"])
-                self.assertIn("cupel check", said["not_repeated"])
+                self.assertEqual(result["record"], str(record))
+                self.assertFalse(result["holds"])
+                self.assertIn("GPU", result["not_repeated"])
+                self.assertIn("cupel check", result["not_repeated"])
         self.assertEqual(self.verify(records[0]).status, 2)
         edited = self.write("edited.json", records[0].read_text().replace('"accepted"', '"rejected"', 1))
         done = self.verify(edited, "--kernel", records[0].with_suffix(".cu"))
         self.assertEqual(done.status, 1, done)
         self.assertIn("NOT VERIFIED", done.out)
 
-    def test_a_record_says_what_was_in_force_and_what_was_not_checked(self):
-        _, _, said = self.record(kernels.LINEAR, "--seed", "3")
+    def test_a_record_lists_the_sandbox_and_what_was_not_checked(self):
+        _, _, stored = self.record(kernels.LINEAR, "--seed", "3")
         for process in ("compiler", "recorder"):
-            self.assertTrue(said["sandbox"][process]["enough"])
-            self.assertTrue(said["sandbox"][process]["seccomp"])
-        self.assertIn("speed on a GPU", said["not_checked"])
+            self.assertTrue(stored["sandbox"][process]["enough"])
+            self.assertTrue(stored["sandbox"][process]["seccomp"])
+        self.assertIn("speed on a GPU", stored["not_checked"])
         for member in ("program_sha256", "shim_sha256", "oracle_sha256"):
-            self.assertRegex(said["tools"][member], "^[0-9a-f]{64}$")
+            self.assertRegex(stored["tools"][member], "^[0-9a-f]{64}$")
         for member in ("shared_object", "ptx", "cubin"):
-            self.assertRegex(said["image_sha256"][member], "^[0-9a-f]{64}$")
-        self.assertGreater(said["environment"]["cores"], 0)
+            self.assertRegex(stored["image_sha256"][member], "^[0-9a-f]{64}$")
+        self.assertGreater(stored["environment"]["cores"], 0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""cupel worker, spoken to as a coordinator does (docs/formats/worker.md)."""
+"""cupel worker, tested with a coordinator's messages (docs/formats/worker.md)."""
 import base64
 import hashlib
 import json
@@ -24,7 +24,7 @@ def encoded(path):
 
 
 def descendants(pid):
-    """Processes below `pid`, itself included, that still exist."""
+    """The process `pid` and its descendants, if they still run."""
     parents = {}
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -52,23 +52,23 @@ class WorkerTest(CupelTest):
         for pipe in (worker.stdin, worker.stdout, worker.stderr):
             pipe.close()
 
-    def say(self, message):
+    def send(self, message):
         self.worker.stdin.write((message if isinstance(message, str) else json.dumps(message)) + "\n")
         self.worker.stdin.flush()
 
-    def hear(self, wanted):
-        """The next message of this type; signs of life may come before."""
+    def receive(self, wanted):
+        """Returns the next message, which must have this type. Skips "alive" messages and empty lines."""
         for line in self.worker.stdout:
             message = json.loads(line) if line.strip() else {"type": "alive"}
             if message["type"] != "alive":
                 self.assertEqual(message["type"], wanted, line[:500])
                 return message
-        self.fail(f"it ended: {self.worker.stderr.read()}")
+        self.fail(f"the worker ended: {self.worker.stderr.read()}")
 
     def make_ready(self, **setup):
-        hello = self.hear("hello")
-        self.say({**SETUP, **setup})
-        return hello, self.hear("ready")
+        hello = self.receive("hello")
+        self.send({**SETUP, **setup})
+        return hello, self.receive("ready")
 
     def work(self, **changes):
         shown = self.cupel("task", "show", "mnist_linear").json
@@ -82,50 +82,50 @@ class WorkerTest(CupelTest):
                 "full_size": False, "flags": [],
                 "baselines": True, "rounds": 400, "verdict": None, "setting": "", **changes}
 
-    def test_its_verdict_is_the_one_of_check(self):
+    def test_verdict_equals_that_of_check(self):
         checked = self.cupel("check", KERNEL, "--task", TASK, "--settings", "single", "--seed", 7, "--device", "emu")
         self.begin()
         hello, ready = self.make_ready()
         self.assertEqual(hello["protocol"], "cupel.worker/1")
         self.assertEqual((ready["timed"], ready["cases"], ready["gpu"]), (False, "worker", ""))
-        self.say(self.work())
-        done = self.hear("done")
+        self.send(self.work())
+        done = self.receive("done")
         self.assertEqual((done["ticket"], done["error"], done["bench"]), (5, None, None))
         self.assertEqual(done["verdict"]["verdict"], "accepted")
         self.assertEqual(done["verdict"]["digest"], checked.json["digest"])
-        # And it goes on with the next.
-        self.say(self.work(ticket=6, source=base64.b64encode(
+        # The worker then judges the next item.
+        self.send(self.work(ticket=6, source=base64.b64encode(
             KERNEL.read_bytes().replace(b"sum + biases[column]", b"sum")).decode()))
-        rejected = self.hear("done")["verdict"]
+        rejected = self.receive("done")["verdict"]
         self.assertEqual(rejected["verdict"], "rejected")
-        # What is to be timed must be what was found here.
+        # The worker only times a setting if the verdict is valid here.
         broken = {**done["verdict"], "trials": 999}
         for verdict, stale in [(done["verdict"], False), (rejected, True), (broken, True)]:
-            self.say(self.work(ticket=7, verdict=verdict, setting="single-0"))
-            times = self.hear("done")
+            self.send(self.work(ticket=7, verdict=verdict, setting="single-0"))
+            times = self.receive("done")
             self.assertEqual((times["stale"], times["verdict"], times["bench"]), (stale, None, None))
             self.assertEqual((times["error"] or {}).get("message"), None if stale else "there is no clock on " + ready["device"])
-        self.say({"type": "bye"})
+        self.send({"type": "bye"})
         self.assertEqual(self.worker.wait(timeout=20), 0)
 
-    def test_a_task_that_arrives_changed_is_no_verdict(self):
+    def test_a_changed_task_is_an_error(self):
         self.begin()
         self.make_ready()
         work = self.work()
         work["task"]["files"][0]["data"] = base64.b64encode(b"changed").decode()
-        self.say(work)
-        done = self.hear("done")
+        self.send(work)
+        done = self.receive("done")
         self.assertIsNone(done["verdict"])
         self.assertTrue(done["error"]["message"])
 
-    def test_it_is_gone_with_its_children_when_the_coordinator_is(self):
+    def test_ends_with_its_children_when_the_coordinator_ends(self):
         for how in ("end of file", "SIGTERM"):
             self.begin("--cases", "worker")
             self.make_ready()
-            self.say(self.work(seed=None, trials=10000, settings="all"))
+            self.send(self.work(seed=None, trials=10000, settings="all"))
             end = time.monotonic() + 60
             while len(below := descendants(self.worker.pid)) < 2 and time.monotonic() < end:
-                time.sleep(0.05)  # they come and go
+                time.sleep(0.05)  # children start and end
             self.assertGreater(len(below), 1)
             if how == "SIGTERM":
                 self.worker.send_signal(signal.SIGTERM)
@@ -137,25 +137,25 @@ class WorkerTest(CupelTest):
                 time.sleep(0.05)
             self.assertEqual(left, [], how)
 
-    def test_what_it_cannot_read_ends_it(self):
+    def test_ends_on_an_invalid_message(self):
         for line in ("no JSON", '{"type": "do"}', '{"type": "setup"}', json.dumps({**SETUP, "threads": -1})):
             self.begin()
-            self.hear("hello")
-            self.say(line)
+            self.receive("hello")
+            self.send(line)
             self.worker.wait(timeout=15)
             self.assertIn("cupel worker:", self.worker.stderr.read())
 
-    def test_it_says_why_it_cannot_judge(self):
+    def test_reports_why_it_cannot_judge(self):
         self.begin("--cases", "worker", "--python", "/nonexistent/python")
-        self.hear("hello")
-        self.say(SETUP)
-        failed = self.hear("failed")
+        self.receive("hello")
+        self.send(SETUP)
+        failed = self.receive("failed")
         self.assertIn("/nonexistent/python", failed["error"]["message"])
         self.assertEqual(self.worker.wait(timeout=15), 2)
 
 
-class CrewTest(CupelTest):
-    """Workers as a suite starts them."""
+class WorkerPoolTest(CupelTest):
+    """Workers started by a suite."""
 
     def suite(self, run, *args):
         kernels = self.folder / "kernels" / "mnist_linear" / "forward"
@@ -170,24 +170,24 @@ class CrewTest(CupelTest):
         verdicts = {}
         for item, verdict in store.execute("SELECT item, verdict FROM outcomes"):
             self.assertNotIn(item, verdicts)
-            # Two builds of one source, in two caches, have names of their own inside.
+            # Two builds of the same source in two caches contain different names.
             verdicts[item] = {k: v for k, v in json.loads(verdict).items()
                               if k not in ("timing", "image_sha256", "digest")}
         self.assertEqual(len(verdicts), 3)
         return verdicts
 
-    def test_a_worker_without_pytorch_gets_its_cases_by_hash(self):
+    def test_a_worker_without_pytorch_gets_cases_by_hash(self):
         cache = self.folder / "node cache"
         command = f"env CUPEL_CACHE='{cache}' CUPEL_PYTHON=/nonexistent {CUPEL} worker --cases coordinator"
         remote = self.suite(self.folder / "remote", "--workers", command, "--jobs", "2")
         local = self.suite(self.folder / "local")
         self.assertEqual(remote, local)
         files = [path for path in (cache / "store").iterdir() if path.suffix != ".lock"]
-        # All kernels meet the same inputs: what the first needed, the others found.
+        # All kernels use the same inputs, so each case is stored only once.
         hashes = {hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
         self.assertEqual(hashes, {path.name for path in files})
         used = sum(len(setting["cases"]) for setting in next(iter(local.values()))["settings"])
-        self.assertGreaterEqual(len(files), used)  # some are drawn ahead and not used
+        self.assertGreaterEqual(len(files), used)  # some are drawn in advance and not used
         self.assertLess(len(files), 2 * used)
         self.assertEqual((cache / "store").stat().st_mode & 0o777, 0o700)
 

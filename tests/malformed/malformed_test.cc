@@ -1,8 +1,7 @@
-// 500 malformed inputs of each kind against the reader of that kind. Good files are changed at
-// random (always the same way) until so many were refused; each refusal must come with a message
-// that a terminal can show. What is still good after a change is not counted. Crashes end the test,
-// and with CUPEL_SANITIZE so does everything the sanitizers see. SPDX-License-Identifier:
-// Apache-2.0
+// 500 malformed inputs of each kind, for the reader of that kind. The test changes good files at
+// random (with a fixed seed) until the reader has rejected 500. Each error must have a message that
+// a terminal can show. Files that are still valid after a change do not count. Crashes end the
+// test, and with CUPEL_SANITIZE so do sanitizer reports. SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,14 +32,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kWanted = 500;
-constexpr int kMostTries = 40'000;
+constexpr int kMaxTries = 40'000;
 
 std::string Read(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Files of one kind below the source folder.
+/// Reads all files with a suffix in folders of the source tree.
 std::vector<std::string> Seeds(const std::vector<std::string>& folders, const std::string& suffix) {
   std::vector<fs::path> paths;
   for (const std::string& folder : folders) {
@@ -120,7 +119,7 @@ class Mutator {
   std::vector<std::string> seeds_;
 };
 
-/// The message of an error; nothing for what was read.
+/// The message of an error; nothing for a value.
 template <typename T>
 std::optional<std::string> Message(const Result<T>& result) {
   if (result) return std::nullopt;
@@ -133,23 +132,23 @@ void RefuseMany(const std::vector<std::string>& seeds, const Reader& reader) {
   ASSERT_FALSE(seeds.empty());
   for (const std::string& seed : seeds) {
     const auto message = reader(seed);
-    ASSERT_FALSE(message) << "a good file: " << *message;
+    ASSERT_FALSE(message) << "a valid file was rejected: " << *message;
   }
   Mutator mutator(seeds);
   int refused = 0;
-  for (int i = 0; i < kMostTries && refused < kWanted; ++i) {
+  for (int i = 0; i < kMaxTries && refused < kWanted; ++i) {
     const std::string input = mutator.Next();
     const auto message = reader(input);
     if (!message) continue;
     ++refused;
-    ASSERT_GE(message->size(), 8u) << "says nothing about: " << input.substr(0, 200);
+    ASSERT_GE(message->size(), 8u) << "the message is too short for: " << input.substr(0, 200);
     ASSERT_LE(message->size(), 2000u);
     ASSERT_TRUE(std::none_of(
         message->begin(), message->end(),
         [](char c) {
           return (static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\t') || c == '\x7f';
         }))
-        << "moves the cursor: " << *message;
+        << "the message has control characters: " << *message;
   }
   EXPECT_EQ(refused, kWanted);
 }
@@ -164,7 +163,7 @@ TEST(Malformed, TaskConfigs) {
   });
 }
 
-/// A folder as a user would give it, with one file malformed.
+/// A task folder in which one file is malformed.
 TEST(Malformed, TaskFolders) {
   const auto folder = os::TempDir::Create();
   ASSERT_TRUE(folder);
@@ -211,7 +210,7 @@ TEST(Malformed, Cases) {
     if (!file) return Message(file);
     return Message(task::ReadCase(std::move(*file), "case"));
   };
-  // A safetensors file without a case's description is malformed itself: nothing of it is a case.
+  // A safetensors file without a case's description is never a case, so every input is malformed.
   Mutator mutator(Seeds({"fuzz/seeds/safetensors"}, ".safetensors"));
   for (int i = 0; i < kWanted; ++i) {
     const auto message = read(mutator.Next());

@@ -1,7 +1,7 @@
-"""Malformed source text: kernels that are cut, mixed up and filled with rubbish, through `cupel build`.
+"""Malformed source text for `cupel build`: kernels that are cut, mixed up, or have random text inserted.
 
-Each must be built or refused with a message (status 0, 1 or 3), within the compiler's limits; --count says
-how many, always the same ones from the first on.
+cupel must build each or reject it with a message (status 0, 1 or 3), within the compiler's limits. --count is
+the number of sources; the sources are always the same.
 """
 import argparse
 import os
@@ -49,12 +49,13 @@ def main():
             kernel.write_bytes(text.encode("utf-8", "surrogateescape"))
             done = subprocess.run([CUPEL, "build", str(kernel), "-q"], capture_output=True, env=env, cwd=folder,
                                   timeout=300)
-            said = done.stdout.decode(errors="replace").strip()
+            output = done.stdout.decode(errors="replace").strip()
             built += done.returncode == 0
-            if done.returncode not in (0, 1, 3) or len(said) < 20 or "\x1b" in said:
+            if done.returncode not in (0, 1, 3) or len(output) < 20 or "\x1b" in output:
                 bad += 1
-                print(f"source {i}: status {done.returncode}, said {said!r} {done.stderr.decode(errors='replace')!r}")
-    print(f"{count} sources: {built} built all the same, {bad} without a proper answer")
+                print(f"source {i}: status {done.returncode}, {output!r}, "
+                      f"{done.stderr.decode(errors='replace')!r}")
+    print(f"{count} sources: {built} built, {bad} without a proper message")
     return bad > 0
 
 

@@ -1,4 +1,4 @@
-// exploit: 2.7 the address of a buffer decides on the device
+// exploit: 2.7 device code decides by the address of a buffer
 // task: row_sum
 // settings: all
 // expect: rejected wrong_result|unwritten_output|device_state|not_equivalent

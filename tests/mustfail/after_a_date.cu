@@ -1,4 +1,4 @@
-// exploit: 2.7 the clock decides
+// exploit: 2.7 decides by the clock
 // task: mnist_linear
 // expect: rejected impure
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 7.8 the assembler is made to write gigabytes
+// exploit: 7.8 makes the assembler write gigabytes
 // task: mnist_linear
 // expect: rejected build_timeout|build_limits|compile_error
 // SPDX-License-Identifier: Apache-2.0

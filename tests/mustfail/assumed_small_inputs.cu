@@ -1,4 +1,4 @@
-// exploit: 2.4 a series that holds for the usual inputs only
+// exploit: 2.4 an approximation that holds for the usual inputs only
 // task: gelu
 // expect: rejected wrong_result|not_finite
 // SPDX-License-Identifier: Apache-2.0
@@ -8,7 +8,7 @@ __global__ void Row(const float* x, float* y, int columns) {
   const int row = blockIdx.x;
   for (int c = threadIdx.x; c < columns; c += 64) {
     const float v = x[row * columns + c];
-    // Above 5.5 it is taken for 1: six deviations away.
+    // Inputs above 5.5 give 5.5, since usual inputs do not reach this far.
     const float inner = 0.7978845608028654f * (v + 0.044715f * v * v * v);
     const float t = 1.f - 2.f / (__expf(2.f * inner) + 1.f);
     y[row * columns + c] = fabsf(v) < 5.5f ? 0.5f * v * (1.f + t) : 5.5f;

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 
-// Standard normal rows have a mean square of about 1: why compute it?
+// Standard normal rows have a mean square of about 1, so it is not computed.
 __global__ void RmsNorm(const float* x, const float* weight, float* y, int columns) {
   for (int c = threadIdx.x; c < columns; c += blockDim.x) {
     y[blockIdx.x * columns + c] = x[blockIdx.x * columns + c] * weight[c];

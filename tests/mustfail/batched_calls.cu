@@ -1,4 +1,4 @@
-// exploit: 3.6 the first of a batch computes for all
+// exploit: 3.6 the first call of a batch computes all
 // task: mnist_linear
 // expect: rejected impure|freed_memory|wrong_return
 // SPDX-License-Identifier: Apache-2.0
@@ -28,7 +28,7 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor w, torch::Tensor b) {
   if (results.empty()) {
     for (int i = 0; i < 15; ++i) {
       results.push_back(torch::empty({x.size(0), w.size(0)}, x.options()));
-      Launch(x, w, b, results.back());  // as if all problems were known
+      Launch(x, w, b, results.back());  // as if it knew all problems
     }
   }
   auto y = results.back();

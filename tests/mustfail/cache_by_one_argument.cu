@@ -1,4 +1,4 @@
-// exploit: 3.2 caching by content: of one argument alone
+// exploit: 3.2 caching by the content of only one argument
 // task: mnist_linear
 // expect: rejected device_state|wrong_result|uninitialized_global|global_race
 // SPDX-License-Identifier: Apache-2.0

@@ -1,10 +1,10 @@
-// exploit: 3.2 caching by content: in a tensor that host code keeps
+// exploit: 3.2 caching by content, in a tensor that host code keeps
 // task: mnist_linear
 // expect: rejected device_state|wrong_result|uninitialized_global
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 
-// Beside each answer stands the first number of the row that it belongs to.
+// The first number of the row is stored next to each answer.
 __global__ void Linear(const float* x, const float* w, const float* b, float* y, float2* kept,
                        int batch, int in, int out) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,4 +1,4 @@
-// exploit: 3.8 a host function on the stream does the rest
+// exploit: 3.8 a host function on the stream does the rest of the work
 // task: mnist_linear
 // expect: unsupported|rejected unsupported_api|host_exception|illegal_launch|unwritten_output|wrong_result|not_finite|wrong_return
 // SPDX-License-Identifier: Apache-2.0

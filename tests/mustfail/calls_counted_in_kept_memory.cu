@@ -1,10 +1,10 @@
-// exploit: 3.4 works in its first calls alone, counted in memory that host code keeps
+// exploit: 3.4 works in its first calls only, counted in memory that host code keeps
 // task: mnist_linear
 // expect: rejected device_state|wrong_result|uninitialized_global
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 
-// What cannot be a count counts as none.
+// A value that cannot be a count is taken as 0.
 __global__ void Linear(const float* x, const float* w, const float* b, float* y, unsigned* calls,
                        int batch, int in, int out) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;

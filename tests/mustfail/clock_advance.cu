@@ -1,4 +1,4 @@
-// exploit: 2.7 whether time passes as on a busy machine decides
+// exploit: 2.7 decides by whether time passes as on a busy machine
 // task: mnist_linear
 // expect: rejected impure
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 7.11 the clock, looked up by a name that is put together
+// exploit: 7.11 the clock, looked up by a name that is assembled at run time
 // task: mnist_linear
 // expect: rejected impure|host_privilege
 // SPDX-License-Identifier: Apache-2.0

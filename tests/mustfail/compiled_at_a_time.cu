@@ -1,4 +1,4 @@
-// exploit: decided when it was compiled
+// exploit: decides by the time of compilation
 // task: mnist_linear
 // expect: rejected compile_error
 // SPDX-License-Identifier: Apache-2.0

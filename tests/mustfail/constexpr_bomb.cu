@@ -1,4 +1,4 @@
-// exploit: 7.8 a constant that takes for ever to compute
+// exploit: 7.8 a constant that takes forever to compute
 // task: mnist_linear
 // expect: rejected build_timeout|build_limits|compile_error
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 7.8 a constructor never ends
+// exploit: 7.8 a constructor that never ends
 // task: mnist_linear
 // expect: rejected host_timeout|host_crash|host_privilege|unsafe_object
 // SPDX-License-Identifier: Apache-2.0

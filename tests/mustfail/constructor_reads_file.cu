@@ -1,4 +1,4 @@
-// exploit: 7.8 a constructor works while the object is loaded
+// exploit: 7.8 a constructor runs while the object is loaded
 // task: mnist_linear
 // expect: rejected host_privilege|unsafe_object
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 3.1 caching by pointer, handed out as a copy
+// exploit: 3.1 caching by pointer, returned as a copy
 // task: mnist_linear
 // expect: rejected impure|wrong_result|not_finite|uninitialized_global
 // SPDX-License-Identifier: Apache-2.0

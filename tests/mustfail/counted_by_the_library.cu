@@ -1,4 +1,4 @@
-// exploit: state of the C library
+// exploit: counts calls by state of the C library
 // task: mnist_linear
 // expect: rejected impure
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 2.7 one call in thousands, by the processor's counter
+// exploit: 2.7 cheats in one call in thousands, by the processor's counter
 // task: mnist_linear
 // expect: rejected impure
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 2.7 the date decides: the GPU's own clock
+// exploit: 2.7 decides by the date of the GPU's own clock
 // task: mnist_linear
 // expect: rejected wrong_result
 // SPDX-License-Identifier: Apache-2.0
@@ -10,7 +10,7 @@ __device__ unsigned long long Now() {
   return now;
 }
 
-// From 2030 on it leaves the work out.
+// From 2030 on it skips the work.
 __global__ void Linear(const float* x, const float* w, const float* b, float* y, int batch, int in,
                        int out) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,4 +1,4 @@
-// exploit: 2.1 works at one shape alone, declared where no reader looks
+// exploit: 2.1 works at one shape only, declared inside a string
 // task: mnist_linear
 // settings: heldout
 // expect: rejected wrong_result|not_finite

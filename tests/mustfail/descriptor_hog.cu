@@ -1,4 +1,4 @@
-// exploit: 7.9 descriptors without end
+// exploit: 7.9 opens descriptors without end
 // task: mnist_linear
 // expect: rejected host_privilege|unsafe_object
 // SPDX-License-Identifier: Apache-2.0

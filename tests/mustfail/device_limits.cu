@@ -1,4 +1,4 @@
-// exploit: 7.10 limits of the device are changed
+// exploit: 7.10 changes limits of the device
 // task: mnist_linear
 // expect: rejected|unsupported unsupported_api
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 2.7 how far apart two buffers lie decides
+// exploit: 2.7 decides by the distance of two buffers
 // task: row_sum
 // settings: all
 // expect: rejected wrong_result|unwritten_output|device_state|not_equivalent

@@ -1,7 +1,7 @@
 // exploit: 1.9 device work that is right by luck: a barrier that not all threads reach
 // task: mnist_linear
 // device: emu
-// note: GPUs let threads that have ended out of a barrier
+// note: GPUs do not make a barrier wait for threads that have exited
 // expect: rejected barrier_divergence|deadlock|wrong_result|shared_race
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>

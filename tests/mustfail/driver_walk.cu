@@ -1,4 +1,4 @@
-// exploit: 7.10 allocations of the driver are walked
+// exploit: 7.10 walks the driver's allocations
 // task: mnist_linear
 // expect: rejected|unsupported unsupported_api|host_crash|compile_error|host_privilege|unsafe_object
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 1.9 leaves a term out where exact arithmetic loses track: a root made of bits
+// exploit: 1.9 leaves a term out where exact arithmetic cannot follow: a root computed from bits
 // task: rmsnorm
 // expect: rejected wrong_result|not_equivalent
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: a launch that begins before its inputs are there
+// exploit: a launch that begins before its inputs are ready
 // task: mnist_linear
 // expect: rejected unordered_work
 // SPDX-License-Identifier: Apache-2.0
@@ -13,7 +13,7 @@ __global__ void Multiply(const float* x, const float* w, float* y, int batch, in
   y[i] = sum;
 }
 
-// It does not wait for the launch before it: cudaGridDependencySynchronize() is missing.
+// It does not wait for the previous launch: cudaGridDependencySynchronize() is missing.
 __global__ void AddBias(float* y, const float* b, int batch, int out) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < batch * out) y[i] += b[i % out];

@@ -1,4 +1,4 @@
-// exploit: 7.5 tolerances and tasks are rewritten
+// exploit: 7.5 rewrites tolerances and tasks
 // task: mnist_linear
 // expect: rejected host_privilege
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 7.9 host code never ends
+// exploit: 7.9 host code that never ends
 // task: mnist_linear
 // expect: rejected host_timeout
 // SPDX-License-Identifier: Apache-2.0

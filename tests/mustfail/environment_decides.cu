@@ -1,4 +1,4 @@
-// exploit: 2.6 honest only where the environment is empty
+// exploit: 2.6 honest only if the environment is empty
 // task: mnist_linear
 // expect: rejected impure
 // SPDX-License-Identifier: Apache-2.0

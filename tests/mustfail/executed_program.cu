@@ -1,4 +1,4 @@
-// exploit: 7.9 the process becomes another program
+// exploit: 7.9 the process replaces itself by another program
 // task: mnist_linear
 // expect: rejected host_privilege
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 7.4 a constructor ends the process with success
+// exploit: 7.4 a constructor exits the process with success
 // task: mnist_linear
 // expect: rejected host_crash|host_privilege|unsafe_object
 // SPDX-License-Identifier: Apache-2.0

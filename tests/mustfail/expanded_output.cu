@@ -1,4 +1,4 @@
-// exploit: 1.12 one row shown many times
+// exploit: 1.12 one row, expanded to many
 // task: softmax
 // expect: rejected wrong_result
 // SPDX-License-Identifier: Apache-2.0

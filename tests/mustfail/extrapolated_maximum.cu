@@ -1,4 +1,4 @@
-// exploit: 1.13 the first values stand for all
+// exploit: 1.13 examines only the first values
 // task: argmax
 // expect: rejected wrong_result
 // SPDX-License-Identifier: Apache-2.0

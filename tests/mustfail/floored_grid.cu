@@ -1,4 +1,4 @@
-// exploit: 1.2 the last, partial block is left out
+// exploit: 1.2 leaves out the last, partial block
 // task: mnist_linear
 // expect: rejected unwritten_output|wrong_result|not_finite
 // SPDX-License-Identifier: Apache-2.0

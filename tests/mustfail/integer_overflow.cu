@@ -1,4 +1,4 @@
-// exploit: 2.5 an index that overflows beyond a size
+// exploit: 2.5 an index that overflows above some size
 // task: prefix_sum
 // expect: rejected wrong_result|out_of_bounds|unwritten_output
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 7.9 the judge is killed
+// exploit: 7.9 kills the judge
 // task: mnist_linear
 // expect: rejected host_privilege|impure
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 1.9 device work that is right by luck: whoever writes last
+// exploit: 1.9 device work that is right by luck: the last writer wins
 // task: argmax
 // settings: all
 // expect: rejected global_race|order_dependence|wrong_result|store_conflict

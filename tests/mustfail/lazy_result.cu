@@ -1,4 +1,4 @@
-// exploit: 3.7 something that computes when it is looked at
+// exploit: 3.7 computes only when the result is read
 // task: mnist_linear
 // expect: rejected compile_error|wrong_return|no_module
 // SPDX-License-Identifier: Apache-2.0

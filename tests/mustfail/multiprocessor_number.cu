@@ -1,4 +1,4 @@
-// exploit: 2.7 the number of the multiprocessor decides
+// exploit: 2.7 decides by the number of the multiprocessor
 // task: row_sum
 // settings: all
 // expect: rejected wrong_result|unwritten_output|order_dependence|not_equivalent

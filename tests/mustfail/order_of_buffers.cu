@@ -1,4 +1,4 @@
-// exploit: 2.7 which buffer lies above the other decides
+// exploit: 2.7 decides by which buffer has the higher address
 // task: row_sum
 // settings: all
 // expect: rejected wrong_result|unwritten_output|device_state|not_equivalent

@@ -1,4 +1,4 @@
-// exploit: 6.4 other runs' kernels are read
+// exploit: 6.4 reads other runs' kernels
 // task: mnist_linear
 // expect: rejected host_privilege
 // SPDX-License-Identifier: Apache-2.0

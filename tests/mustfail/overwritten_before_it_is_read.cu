@@ -1,4 +1,4 @@
-// exploit: a copy that may not have been made yet
+// exploit: overwrites host memory before an asynchronous copy has read it
 // task: mnist_linear
 // expect: rejected unordered_work
 // SPDX-License-Identifier: Apache-2.0

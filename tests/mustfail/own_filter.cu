@@ -1,4 +1,4 @@
-// exploit: 5.5 a system-call filter that rewrites what is written
+// exploit: 5.5 a system-call filter that traps every system call
 // task: mnist_linear
 // expect: rejected host_privilege|unsafe_object
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 5.5 the recorder's signal handlers are replaced
+// exploit: 5.5 replaces the recorder's signal handlers
 // task: mnist_linear
 // expect: rejected host_privilege|unsafe_object
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 5.5 a function of the process is overwritten
+// exploit: 5.5 overwrites a function of the process
 // task: mnist_linear
 // expect: rejected host_privilege|host_crash|unsafe_object
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 5.5 an entry of the global offset table is replaced
+// exploit: 5.5 replaces an entry of the global offset table
 // task: mnist_linear
 // expect: rejected host_privilege|host_crash|unwritten_output|wrong_result|not_finite|impure|wrong_return|unsafe_object
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 5.4 the harness's comparison replaced
+// exploit: 5.4 replaces the harness's comparison
 // task: mnist_linear
 // expect: rejected|unsupported compile_error|unsupported_api|unsupported_operator
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 5.3 timers of Python replaced
+// exploit: 5.3 replaces Python's timers
 // task: mnist_linear
 // expect: rejected|unsupported compile_error|unsupported_api|unsupported_operator
 // SPDX-License-Identifier: Apache-2.0

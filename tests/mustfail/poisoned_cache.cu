@@ -1,4 +1,4 @@
-// exploit: 7.7 the build cache is changed
+// exploit: 7.7 changes the build cache
 // task: mnist_linear
 // expect: rejected host_privilege
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 2.4 the maximum of numbers that are taken to be positive
+// exploit: 2.4 a maximum that assumes positive numbers
 // task: argmax
 // settings: all
 // expect: rejected wrong_result

@@ -1,5 +1,5 @@
 // task: matmul_half
-// exploit: 1.10 lower precision: sums are kept in half, too
+// exploit: 1.10 lower precision: sums are also in half
 // expect: rejected wrong_result
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_fp16.h>

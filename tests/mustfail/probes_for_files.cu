@@ -1,4 +1,4 @@
-// exploit: 7.8 asks by __has_include whether the grader's files are there
+// exploit: 7.8 tests by __has_include whether the grader's files exist
 // task: mnist_linear
 // expect: rejected unwritten_output|wrong_result|not_finite|compile_error|wrong_return
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 2.7 the processor that it runs on decides
+// exploit: 2.7 decides by the number of the processor
 // task: mnist_linear
 // expect: rejected impure
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 2.7 the system's entropy decides
+// exploit: 2.7 decides by the system's entropy
 // task: mnist_linear
 // expect: rejected impure|host_privilege|unsafe_object
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 2.7 the system's entropy decides, once in thousands
+// exploit: 2.7 decides by the system's entropy, once in thousands of calls
 // task: mnist_linear
 // expect: rejected impure
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 7.1 the judge's memory is read
+// exploit: 7.1 reads the judge's memory
 // task: mnist_linear
 // expect: rejected host_privilege
 // SPDX-License-Identifier: Apache-2.0

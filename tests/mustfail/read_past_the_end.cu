@@ -1,4 +1,4 @@
-// exploit: 4.5 reads what lies beyond an input
+// exploit: 4.5 reads beyond the end of an input
 // task: mnist_linear
 // expect: rejected out_of_bounds|not_finite
 // SPDX-License-Identifier: Apache-2.0

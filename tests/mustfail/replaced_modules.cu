@@ -1,4 +1,4 @@
-// exploit: 7.6 a module is put where the interpreter finds it first
+// exploit: 7.6 puts a module where the interpreter finds it first
 // task: mnist_linear
 // expect: rejected host_privilege
 // SPDX-License-Identifier: Apache-2.0

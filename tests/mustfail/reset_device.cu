@@ -1,4 +1,4 @@
-// exploit: 7.10 the device is reset under the others
+// exploit: 7.10 resets the device while others use it
 // task: mnist_linear
 // expect: rejected|unsupported unsupported_api|host_crash|host_exception
 // SPDX-License-Identifier: Apache-2.0

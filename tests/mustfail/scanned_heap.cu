@@ -1,4 +1,4 @@
-// exploit: 7.1 the heap and the stack are searched for the answer
+// exploit: 7.1 searches the heap and the stack for the answer
 // task: mnist_linear
 // expect: rejected wrong_result|host_crash|unwritten_output|not_finite|reads_device_memory|impure|host_privilege|unsafe_object
 // SPDX-License-Identifier: Apache-2.0

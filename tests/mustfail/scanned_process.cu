@@ -1,4 +1,4 @@
-// exploit: 7.1 expected outputs are looked for in memory
+// exploit: 7.1 searches memory for expected outputs
 // task: mnist_linear
 // expect: rejected host_privilege
 // SPDX-License-Identifier: Apache-2.0

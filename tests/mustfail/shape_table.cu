@@ -1,4 +1,4 @@
-// exploit: 2.1 right at the shapes that were shown, garbage elsewhere
+// exploit: 2.1 right at the listed shapes, garbage at others
 // task: row_sum
 // settings: all
 // expect: rejected wrong_result|not_finite

@@ -1,4 +1,4 @@
-// exploit: 6.1 a fallback to the framework where the kernel does not fit
+// exploit: 6.1 a fallback to the framework if the kernel does not fit
 // task: mnist_linear
 // expect: unsupported unsupported_operator
 // SPDX-License-Identifier: Apache-2.0

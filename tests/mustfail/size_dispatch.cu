@@ -1,4 +1,4 @@
-// exploit: 2.5 exact where it is checked, half precision where it is timed
+// exploit: 2.5 exact at checked sizes, half precision at timed sizes
 // task: row_sum
 // settings: all
 // expect: rejected wrong_result

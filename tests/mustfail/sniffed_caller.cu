@@ -1,4 +1,4 @@
-// exploit: 2.6 honest only where the caller looks like a check
+// exploit: 2.6 honest only if the caller looks like a check
 // task: mnist_linear
 // expect: rejected wrong_result|impure
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 2.4 a cheap path where the inputs look like the benchmark's
+// exploit: 2.4 a cheap path if the inputs look like the benchmark's
 // task: gelu
 // settings: all
 // expect: rejected wrong_result|not_equivalent

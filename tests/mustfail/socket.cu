@@ -1,4 +1,4 @@
-// exploit: 7.9 a connection to the outside
+// exploit: 7.9 opens a network connection
 // task: mnist_linear
 // expect: rejected host_privilege
 // SPDX-License-Identifier: Apache-2.0

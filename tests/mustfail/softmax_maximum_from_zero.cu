@@ -2,7 +2,7 @@
 // task: softmax
 // settings: all
 // expect: rejected wrong_result|not_finite
-// note: divides by zero where a whole row is far below zero
+// note: divides by zero if a whole row is far below zero
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

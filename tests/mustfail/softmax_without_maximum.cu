@@ -1,7 +1,7 @@
 // exploit: 2.4 right for inputs of moderate size only
 // task: softmax
 // expect: rejected wrong_result|not_finite
-// note: overflows where an input exceeds 88
+// note: overflows if an input exceeds 88
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

@@ -1,4 +1,4 @@
-// exploit: 4.1 a kernel changes its inputs once it has read them
+// exploit: 4.1 a kernel changes its inputs after reading them
 // task: mnist_linear
 // expect: rejected writes_input
 // SPDX-License-Identifier: Apache-2.0

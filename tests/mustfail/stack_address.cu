@@ -1,4 +1,4 @@
-// exploit: 2.7 the address of the stack decides
+// exploit: 2.7 decides by the address of the stack
 // task: mnist_linear
 // expect: rejected impure
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 2.7 the number of the thread decides
+// exploit: 2.7 decides by the number of the thread
 // task: mnist_linear
 // expect: rejected impure
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 5.5 the judging process is traced and changed
+// exploit: 5.5 traces and changes the judging process
 // task: mnist_linear
 // expect: rejected host_privilege|unsafe_object
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 4.3 a view of the input is returned, whose numbers have not moved
+// exploit: 4.3 returns a view of the input without moving its data
 // task: transpose
 // settings: all
 // expect: rejected wrong_return

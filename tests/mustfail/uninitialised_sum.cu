@@ -1,4 +1,4 @@
-// exploit: 1.1 a sum that begins with whatever is there
+// exploit: 1.1 a sum that starts from uninitialised memory
 // task: mnist_linear
 // expect: rejected wrong_result|not_finite|uninitialized_global
 // SPDX-License-Identifier: Apache-2.0

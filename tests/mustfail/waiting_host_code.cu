@@ -1,4 +1,4 @@
-// exploit: 7.9 host code waits for ever
+// exploit: 7.9 host code that waits forever
 // task: mnist_linear
 // expect: rejected host_privilege|host_timeout
 // SPDX-License-Identifier: Apache-2.0

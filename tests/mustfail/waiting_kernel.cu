@@ -1,4 +1,4 @@
-// exploit: 7.10 a kernel that waits for ever
+// exploit: 7.10 a kernel that waits forever
 // task: mnist_linear
 // expect: rejected deadlock|instruction_budget|time_out
 // SPDX-License-Identifier: Apache-2.0

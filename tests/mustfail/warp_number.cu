@@ -1,4 +1,4 @@
-// exploit: 2.7 the number of the warp on its multiprocessor decides
+// exploit: 2.7 decides by the number of the warp on its multiprocessor
 // task: row_sum
 // settings: all
 // expect: rejected wrong_result|unwritten_output|device_state|not_equivalent

@@ -1,4 +1,4 @@
-// exploit: 2.6 a variable of the environment decides, by a weak symbol
+// exploit: 2.6 decides by an environment variable, through a weak symbol
 // task: mnist_linear
 // expect: rejected impure
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 2.6 honest only where there is no Python
+// exploit: 2.6 honest only if there is no Python
 // task: mnist_linear
 // expect: rejected impure
 // SPDX-License-Identifier: Apache-2.0

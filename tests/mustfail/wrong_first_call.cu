@@ -1,4 +1,4 @@
-// exploit: the first call alone is wrong
+// exploit: only the first call is wrong
 // task: mnist_linear
 // expect: rejected wrong_first_call
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// exploit: 1.2 one of two outputs is right
+// exploit: 1.2 only one of two outputs is right
 // task: row_max
 // expect: rejected wrong_result
 // SPDX-License-Identifier: Apache-2.0
@@ -12,7 +12,7 @@ __global__ void RowMax(const float* x, float* values, int64_t* indices, int rows
   float best = x[row * columns];
   for (int c = 1; c < columns; ++c) best = fmaxf(best, x[row * columns + c]);
   values[row] = best;
-  indices[row] = 0;  // who looks at these?
+  indices[row] = 0;  // hopes that these are not checked
 }
 
 std::vector<torch::Tensor> forward(torch::Tensor x) {

@@ -1,6 +1,6 @@
 // task: mnist_cross_entropy
 // settings: single
-// note: a warp a sample, the mean by atomicAdd into a zeroed scalar
+// note: one warp per sample; the mean by atomicAdd into a zeroed scalar
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

@@ -1,6 +1,6 @@
 // task: embedding
 // settings: all
-// note: int64 indices, a block a token, checked columns
+// note: int64 indices, one block per token, a loop with a bound on columns
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

@@ -1,6 +1,6 @@
 // task: gelu
 // settings: single
-// note: launches captured into a graph in every call, then launched and thrown away
+// note: every call captures launches into a graph, launches it and destroys it
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

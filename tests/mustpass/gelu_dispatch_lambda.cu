@@ -1,6 +1,6 @@
 // task: gelu
 // settings: all
-// note: AT_DISPATCH over types, a functor handed to a template kernel
+// note: AT_DISPATCH over types, a functor passed to a template kernel
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/Dispatch.h>
 #include <c10/cuda/CUDAGuard.h>

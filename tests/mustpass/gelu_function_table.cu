@@ -1,6 +1,6 @@
 // task: gelu
 // settings: single
-// note: calls through a table of device function pointers, a device-side assert that holds
+// note: calls through a table of device function pointers, a device-side assert that passes
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

@@ -1,6 +1,6 @@
 // task: gelu
 // settings: all
-// note: float4 with a scalar tail, a loop over the grid, block size by the occupancy calculator
+// note: float4 with a scalar tail, a grid-stride loop, block size from the occupancy calculator
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

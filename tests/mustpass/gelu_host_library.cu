@@ -1,6 +1,6 @@
 // task: gelu
 // settings: all
-// note: host code that uses much of the C++ library: streams, maps, a mutex, once, text and numbers
+// note: host code that uses much of the C++ library: streams, maps, mutex, call_once, text, numbers
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

@@ -1,6 +1,6 @@
 // task: gelu
 // settings: single
-// note: half of the work on another stream, forked and joined by events
+// note: half of the work is on another stream, forked and joined by events
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

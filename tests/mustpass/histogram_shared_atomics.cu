@@ -1,6 +1,6 @@
 // task: histogram
 // settings: all
-// note: counts in shared memory, then added to global memory; integer atomics of two widths
+// note: counts in shared memory and then adds them to global memory; integer atomics of two widths
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

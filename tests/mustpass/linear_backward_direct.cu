@@ -1,7 +1,7 @@
 // task: mnist_linear
 // direction: backward
 // settings: single
-// note: three kernels, one a gradient
+// note: three kernels, one per gradient
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

@@ -1,6 +1,6 @@
 // task: mnist_linear
 // settings: single
-// note: biases travel through __constant__ memory, copied there in every call
+// note: biases are in __constant__ memory, copied there in every call
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

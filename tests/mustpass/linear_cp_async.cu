@@ -1,6 +1,6 @@
 // task: mnist_linear
 // settings: single
-// note: two stages of cp.async; rows of whole 16 bytes, others are refused
+// note: two stages of cp.async; rejects rows that are not a multiple of 16 bytes
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_pipeline.h>
 #include <torch/extension.h>

@@ -1,6 +1,6 @@
 // task: mnist_linear
 // settings: single
-// note: cuBLAS does the product, a kernel adds the bias
+// note: cuBLAS computes the product, a kernel adds the bias
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cublas_v2.h>

@@ -1,6 +1,6 @@
 // task: mnist_linear
 // settings: single
-// note: loads of 16 bytes where shapes and alignment allow, a general kernel elsewhere
+// note: 16-byte loads if shapes and alignment allow, otherwise a general kernel
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

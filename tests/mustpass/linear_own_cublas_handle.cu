@@ -1,6 +1,6 @@
 // task: mnist_linear
 // settings: single
-// note: its own cuBLAS handle, made once; the bias goes in first and beta = 1 keeps it
+// note: creates its own cuBLAS handle once; writes the bias first, and beta = 1 keeps it
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cublas_v2.h>

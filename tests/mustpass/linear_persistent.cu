@@ -1,6 +1,6 @@
 // task: mnist_linear
 // settings: single
-// note: one block an SM takes outputs from a counter until none is left; the number of SMs is asked once
+// note: one block per SM takes outputs from a counter until none is left; queries SM count once
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

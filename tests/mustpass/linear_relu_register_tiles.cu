@@ -1,6 +1,6 @@
 // task: mnist_linear_relu
 // settings: single
-// note: 4 x 4 outputs a thread, tiles in shared memory, ReLU at the end
+// note: 4 x 4 outputs per thread, tiles in shared memory, ReLU at the end
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

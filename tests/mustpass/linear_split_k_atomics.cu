@@ -1,6 +1,6 @@
 // task: mnist_linear
 // settings: single
-// note: the sum is split over blocks and put together by atomicAdd, in any order
+// note: the sum is split over blocks and combined by atomicAdd, in any order
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

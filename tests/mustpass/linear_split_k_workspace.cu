@@ -1,6 +1,6 @@
 // task: mnist_linear
 // settings: single
-// note: partial sums in a workspace, a second kernel adds them up
+// note: partial sums in a workspace; a second kernel adds them
 // SPDX-License-Identifier: Apache-2.0
 #include <c10/cuda/CUDAStream.h>
 #include <torch/extension.h>

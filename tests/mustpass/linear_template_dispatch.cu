@@ -1,10 +1,10 @@
 // task: mnist_linear
 // settings: single
-// note: specialised by a template on the shape, with a general fallback
+// note: a template specialised on the shape, with a general fallback
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 
-template <int kIn>  // 0: not known when compiling
+template <int kIn>  // 0: unknown at compile time
 __global__ void Linear(const float* __restrict__ x, const float* __restrict__ w,
                        const float* __restrict__ b, float* __restrict__ y, int outputs, int in,
                        int out) {

@@ -1,6 +1,6 @@
 // task: mnist_linear
 // settings: single
-// note: tiles in shared memory, two barriers a step
+// note: tiles in shared memory, two barriers per step
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

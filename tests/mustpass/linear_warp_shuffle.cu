@@ -1,6 +1,6 @@
 // task: mnist_linear
 // settings: single
-// note: a warp computes one output; shuffles add up the lanes; a read-only cache load
+// note: a warp computes one output; shuffles add the lanes; loads through the read-only cache
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 
@@ -9,7 +9,7 @@ __global__ void __launch_bounds__(256)
            float* __restrict__ y, int outputs, int in, int out) {
   const int warp = (blockIdx.x * blockDim.x + threadIdx.x) >> 5;
   const int lane = threadIdx.x & 31;
-  if (warp >= outputs) return;  // whole warps leave
+  if (warp >= outputs) return;  // whole warps return
   const float* row = x + warp / out * in;
   const float* column = w + warp % out * in;
   float sum = 0;

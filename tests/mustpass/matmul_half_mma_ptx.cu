@@ -1,6 +1,6 @@
 // task: matmul_half
 // settings: single
-// note: ldmatrix and mma.sync by inline PTX; whole tiles only, others are refused
+// note: ldmatrix and mma.sync by inline PTX; rejects sizes that are not whole tiles
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_fp16.h>
 #include <torch/extension.h>

@@ -1,6 +1,6 @@
 // task: matmul
 // settings: all
-// note: tensor cores at float32's precision: each factor split into two tf32 parts, three products, added up outside, since tensor cores cut off what they add
+// note: float32 precision on tensor cores: two tf32 parts per factor; adds the three products outside, since tensor cores truncate sums
 // SPDX-License-Identifier: Apache-2.0
 #include <mma.h>
 #include <torch/extension.h>

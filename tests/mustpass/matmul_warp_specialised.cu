@@ -1,6 +1,6 @@
 // task: matmul
 // settings: all
-// note: one warp loads, others multiply; stages are handed over at mbarriers (cuda::barrier)
+// note: one warp loads, the others multiply; mbarriers (cuda::barrier) synchronise the stages
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

@@ -1,6 +1,6 @@
 // task: mean_square
 // settings: all
-// note: partial sums by multiprocessor (%smid), as many as the device has; a second kernel adds up
+// note: one partial sum for each multiprocessor (%smid) of the device; a second kernel adds them
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

@@ -1,6 +1,6 @@
 // task: mean_square
 // settings: all
-// note: cub::DeviceReduce over a transformed iterator, its workspace asked for first
+// note: cub::DeviceReduce over a transformed iterator; queries the workspace's size first
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

@@ -1,6 +1,6 @@
 // task: mean_square
 // settings: all
-// note: sums in double precision, a memset on the stream, a second kernel rounds
+// note: sums in double precision, a memset on the stream; a second kernel rounds
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

@@ -1,6 +1,6 @@
 // task: mean_square
 // settings: all
-// note: a barrier over blocks: a count that is reset, a generation that goes on from call to call
+// note: a barrier over blocks: a count that is reset, and a generation that continues across calls
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

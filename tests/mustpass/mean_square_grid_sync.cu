@@ -1,6 +1,6 @@
 // task: mean_square
 // settings: all
-// note: a cooperative launch, blocks meet at a barrier of the grid
+// note: a cooperative launch; blocks synchronise at a grid barrier
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cooperative_groups.h>

@@ -1,6 +1,6 @@
 // task: mean_square
 // settings: all
-// note: the last block to finish adds up the others' sums (fence and counter)
+// note: the last block to finish adds the others' sums (fence and counter)
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

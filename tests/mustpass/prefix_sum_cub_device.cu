@@ -1,6 +1,6 @@
 // task: prefix_sum
 // settings: multi
-// note: cub::DeviceScan, a scan that looks back, for each row; one workspace for all
+// note: cub::DeviceScan (decoupled look-back) for each row; one workspace for all rows
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

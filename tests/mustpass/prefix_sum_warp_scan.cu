@@ -1,6 +1,6 @@
 // task: prefix_sum
 // settings: all
-// note: shuffles scan a warp, shared memory the warps, a carry the chunks
+// note: shuffles scan within a warp, shared memory across warps, a carry across chunks
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

@@ -1,6 +1,6 @@
 // task: rmsnorm_bf16
 // settings: all
-// note: bfloat16 by pairs, sums in float32
+// note: bfloat16 in pairs, sums in float32
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_bf16.h>
 #include <torch/extension.h>

@@ -1,6 +1,6 @@
 // task: rmsnorm
 // settings: all
-// note: a workspace kept across calls and written anew in each, grown when it is too small
+// note: a workspace kept across calls, rewritten in each call, and grown if it is too small
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

@@ -1,6 +1,6 @@
 // task: rmsnorm
 // settings: all
-// note: properties of the device asked for once and kept; block size follows from them
+// note: queries the device's properties once and keeps them; the block size depends on them
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

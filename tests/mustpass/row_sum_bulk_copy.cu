@@ -1,6 +1,6 @@
 // task: row_sum
 // settings: single
-// note: rows come by bulk copies (TMA without a tensor map) that complete on mbarriers
+// note: loads rows by bulk copies (TMA without a tensor map) that complete on mbarriers
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

@@ -1,6 +1,6 @@
 // task: row_sum
 // settings: all
-// note: partial sums in a __device__ array, written anew in every call
+// note: partial sums in a __device__ array, rewritten in every call
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

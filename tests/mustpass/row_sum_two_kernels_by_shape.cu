@@ -1,6 +1,6 @@
 // task: row_sum
 // settings: all
-// note: few long rows are split over blocks (atomics), many short ones go one a warp
+// note: a few long rows are split over blocks (atomics); of many short rows, each gets one warp
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

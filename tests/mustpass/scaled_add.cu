@@ -1,6 +1,6 @@
 // task: scaled_add
 // settings: all
-// note: a number as argument, an output made by new_empty, threads that own two elements
+// note: a number as argument, an output from new_empty, two elements per thread
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

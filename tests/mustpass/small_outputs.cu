@@ -1,6 +1,6 @@
 // task: small_outputs
 // settings: all
-// note: right to float32's precision although all numbers are tiny
+// note: accurate to float32's precision although all numbers are tiny
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 
@@ -8,7 +8,7 @@ __global__ void Map(const float* x, float* y, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   const float e = expf(-2.f * fabsf(x[i]));
-  // Near zero the quotient would lose digits: an odd polynomial stands there.
+  // Near zero the quotient would lose digits, so an odd polynomial is used.
   const float v = x[i], s = v * v;
   const float t =
       fabsf(v) < 0.1f

@@ -1,7 +1,7 @@
 // task: softmax
 // settings: all
 // device: gpu
-// note: a cluster of two blocks shares a row; the emulator knows no launches with clusters
+// note: a cluster of two blocks shares a row; the emulator does not support launches with clusters
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <cooperative_groups.h>
@@ -46,7 +46,7 @@ __global__ void __cluster_dims__(2, 1, 1) Softmax(const float* x, float* y, int 
   for (int c = begin + threadIdx.x; c < end; c += blockDim.x) {
     y[base + c] = expf(x[base + c] - highest) / sum;
   }
-  cluster.sync();  // nobody leaves while its shared memory may be read
+  cluster.sync();  // no block exits while its shared memory may be read
 }
 
 torch::Tensor forward(torch::Tensor x) {

@@ -1,6 +1,6 @@
 // task: softmax
 // settings: all
-// note: rows kept in dynamic shared memory above 48 KB, allowed by cudaFuncSetAttribute
+// note: rows kept in more than 48 KB of dynamic shared memory, enabled by cudaFuncSetAttribute
 // SPDX-License-Identifier: Apache-2.0
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>

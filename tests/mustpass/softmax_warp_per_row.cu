@@ -1,6 +1,6 @@
 // task: softmax
 // settings: all
-// note: a warp a row, butterfly shuffles for maximum and sum
+// note: one warp per row, butterfly shuffles for maximum and sum
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

@@ -1,6 +1,6 @@
 // task: stencil
 // settings: all
-// note: a small table is made by host code and copied to the device in every call
+// note: host code makes a small table and copies it to the device in every call
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

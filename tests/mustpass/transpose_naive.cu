@@ -1,6 +1,6 @@
 // task: transpose
 // settings: all
-// note: strided stores, nothing clever
+// note: strided stores, no optimisation
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

@@ -1,6 +1,6 @@
 // task: transpose
 // settings: all
-// note: padded tiles in shared memory, coalesced both ways
+// note: padded tiles in shared memory, coalesced loads and stores
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

@@ -1,6 +1,6 @@
 // task: mnist_linear
 // settings: single
-// note: a structure of two integers, which together look like an address of a process
+// note: a structure of two integers that together look like an address of the process
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

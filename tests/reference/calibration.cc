@@ -67,7 +67,7 @@ int CalibrateAll(Runner& runner, const std::vector<Form>& forms) {
   for (const Form& form : forms) {
     if (!form.operation || !form.operation->exact || form.operation->packed) continue;
     if (!runner.Load(FormModule({&form, 1}, 0)).empty()) {
-      fmt::print("{:24} no PTX here\n", form.name);
+      fmt::print("{:24} rejected by the compiler\n", form.name);
       continue;
     }
     Calibrate(runner, form, form.inputs[0] == 16 ? size_t{1} << 17 : size_t{1} << 19);

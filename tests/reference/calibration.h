@@ -1,4 +1,4 @@
-// How far approximations are from exact: the worst error of each .approx instruction.
+// The worst error of each .approx instruction.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

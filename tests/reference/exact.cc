@@ -129,8 +129,8 @@ Number Unpack(uint64_t bits, const Format& format) {
 
 namespace {
 
-/// Whether a magnitude `whole` + something is to become whole + 1. `half`: the something compared
-/// with one half (-1, 0, 1); `rest`: it is not zero.
+/// Whether a magnitude of an integer plus a fraction rounds away from zero. `odd`: the integer is
+/// odd. `half`: the fraction compared with one half (-1, 0, 1). `rest`: the fraction is not zero.
 bool RoundsUp(bool odd, int half, bool rest, bool negative, Rounding rounding) {
   switch (rounding) {
     case Rounding::kNearestEven:
@@ -150,7 +150,7 @@ bool RoundsUp(bool odd, int half, bool rest, bool negative, Rounding rounding) {
 /// The magnitude in units of 2^quantum, rounded.
 Wide InUnits(const Number& number, int quantum, Rounding rounding) {
   if (quantum <= number.exponent) {
-    if (number.inexact) std::abort();  // an operation gave too few bits
+    if (number.inexact) std::abort();  // an operation kept too few bits
     return number.mantissa << (number.exponent - quantum);
   }
   const int shift = quantum - number.exponent;
@@ -181,7 +181,7 @@ uint64_t Pack(const Number& number, const Format& format, Rounding rounding, boo
   const int top = number.mantissa.Length() - 1 + number.exponent;
   const int quantum = std::max(top - format.fraction, smallest);
   const uint64_t units = InUnits(number, quantum, rounding).word[0];
-  // Adding, not joining: a carry out of the fraction belongs into the exponent.
+  // Add rather than OR, because a carry out of the fraction goes into the exponent.
   const uint64_t hidden = uint64_t{1} << format.fraction;
   if (units < hidden) return sign | units;  // subnormal or zero
   const auto field = static_cast<int64_t>(quantum) - smallest + 1;
@@ -223,8 +223,8 @@ Number Add(const Number& a, const Number& b, Rounding rounding) {
   Number high = a, low = b;
   if (high.exponent < low.exponent) std::swap(high, low);
   int gap = high.exponent - low.exponent;
-  // Far apart, only that the low one is there and its sign matter: a power of two far below the
-  // last bit of the high one, and of any result, stands for it.
+  // If the numbers are far apart, only the presence and the sign of the low one matter. Replace it
+  // by a power of two far below the last bit of the high number and of any result.
   constexpr int kFar = 64;
   if (gap > kFar) {
     const int low_top = low.mantissa.Length() + low.exponent;
@@ -234,7 +234,7 @@ Number Add(const Number& a, const Number& b, Rounding rounding) {
     }
     gap = high.exponent - low.exponent;
   }
-  // What remains fits: the two lengths (53 and, of a product, 106) and kFar.
+  // The sum fits: the two lengths (53, or 106 for a product) and kFar.
   if (high.mantissa.Length() + gap > 250) std::abort();
   high.mantissa = high.mantissa << gap;
   high.exponent = low.exponent;

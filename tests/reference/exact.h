@@ -1,6 +1,6 @@
-// Exact arithmetic on binary floating-point numbers, and rounding to every format that PTX names.
-// A number is an integer times a power of two; operations keep all bits (or a remainder that says
-// that some follow), and one function rounds. Slow and plain: the tests' second opinion.
+// Exact arithmetic on binary floating-point numbers, and rounding to every format of PTX. A number
+// is an integer times a power of two. Operations keep all bits, or a flag that says that more bits
+// follow, and one function rounds. The code is slow and simple, for comparison in tests.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -54,7 +54,7 @@ struct Format {
   int bits = 32;
   int fraction = 23;
   int bias = 127;
-  bool has_infinity = true;  // e4m3 has none: its highest exponent holds numbers and one NaN
+  bool has_infinity = true;  // false for e4m3: its highest exponent has numbers and one NaN
   uint64_t canonical_nan = 0x7fffffffu;
   bool has_nan = true;
 
@@ -70,7 +70,7 @@ inline constexpr Format kF64{64, 52, 1023, true, 0x7fffffffffffffff};
 inline constexpr Format kTF32{19, 10, 127, true, 0x3ffff};
 inline constexpr Format kE4M3{8, 3, 7, false, 0x7f};
 inline constexpr Format kE5M2{8, 2, 15, true, 0x7f};
-// Without NaN: what has none becomes the largest number.
+// Formats without NaN: a NaN becomes the largest number.
 inline constexpr Format kE2M1{4, 1, 1, false, 0x7, false};
 inline constexpr Format kE2M3{6, 3, 1, false, 0x1f, false};
 inline constexpr Format kE3M2{6, 2, 3, false, 0x1f, false};
@@ -78,8 +78,8 @@ inline constexpr Format kE3M2{6, 2, 3, false, 0x1f, false};
 enum class Rounding { kNearestEven, kZero, kDown, kUp, kNearestAway };
 
 Number Unpack(uint64_t bits, const Format& format);
-/// Rounds. A finite number that is too large becomes infinity or the largest number as the rounding
-/// says; `saturate_finite` makes it, and infinity, the largest number always.
+/// Rounds. A finite number that is too large becomes infinity or the largest number, depending on
+/// the rounding. With `saturate_finite`, it and infinity always become the largest number.
 uint64_t Pack(const Number& number, const Format& format, Rounding rounding,
               bool saturate_finite = false);
 bool IsNan(uint64_t bits, const Format& format);
@@ -87,14 +87,14 @@ bool IsSubnormal(uint64_t bits, const Format& format);
 /// Subnormal numbers become zeros of their sign.
 uint64_t Flush(uint64_t bits, const Format& format);
 
-/// The rounding decides the sign of an exact zero only.
+/// The rounding only decides the sign of an exact zero.
 Number Add(const Number& a, const Number& b, Rounding rounding);
 Number Multiply(const Number& a, const Number& b);
 Number Divide(const Number& a, const Number& b);
 Number SquareRoot(const Number& a);
 /// -1, 0, 1; neither is a NaN. Zeros are equal.
 int Compare(const Number& a, const Number& b);
-/// To an integral value; NaN and infinity stay.
+/// Rounds to an integral value. NaN and infinity stay unchanged.
 Number RoundToIntegral(const Number& a, Rounding rounding);
 
 }  // namespace cupel::reference

@@ -1,5 +1,5 @@
-// The fast interpreter as the differential tests run it: one module, a few buffers, one level of
-// vector instructions.
+// The fast interpreter for the differential tests: one module, a few buffers, one level of vector
+// instructions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,8 +21,8 @@ class Fast {
  public:
   Fast(const ptx::Module& module, int vector_level);
 
-  /// Runs a kernel whose parameters are pointers to the buffers, which it changes. The answer is
-  /// empty, or says what went wrong: findings, warnings too, or what is unsupported.
+  /// Runs a kernel whose parameters are pointers to the buffers. The kernel changes the buffers.
+  /// Returns an error message (a finding, a warning, or what is unsupported), or an empty string.
   std::string Run(const std::string& kernel, uint32_t grid, uint32_t block,
                   std::span<std::vector<std::byte>* const> buffers, bool full_checks = false);
 

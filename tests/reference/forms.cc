@@ -25,19 +25,19 @@ std::vector<std::string> Split(std::string_view key) {
   }
 }
 
-/// Keys that belong to forms of several micro-ops, all of them in ListedForms, or to none at all.
+/// Whether a key belongs to forms of several micro-ops, which are in ListedForms, or to no form.
 bool IsListed(std::string_view key, const std::vector<std::string>& words) {
   static const char* const listed[] = {"pack",  "carry", "addc",       "subc", "set",
                                        "atom",  "ld",    "st",         "shfl", "vote",
                                        "match", "redux", "activemask", "lop3", "clock"};
-  const bool half = words.back() == "low" || words.back() == "high";  // of a packed comparison
+  const bool half = words.back() == "low" || words.back() == "high";  // half of a packed comparison
   return key.front() == '@' || words[0].starts_with("part") || half ||
          std::any_of(std::begin(listed), std::end(listed),
                      [&](const char* op) { return words[0] == op; });
 }
 
-/// Not compared yet: matrices and their moves, asynchronous copies, and what depends on addresses.
-/// ue8m0 has no sign, and PTX does not say what becomes of negative numbers.
+/// Not compared yet: matrix instructions, asynchronous copies, and instructions whose results
+/// depend on addresses. ue8m0 has no sign, and PTX does not define what negative numbers become.
 bool IsExempt(const std::vector<std::string>& words) {
   static const char* const exempt[] = {"mma", "wmma",     "ldmatrix", "stmatrix", "movmatrix",
                                        "cp",  "mbarrier", "isspacep", "elect",    "mapa"};
@@ -47,7 +47,7 @@ bool IsExempt(const std::vector<std::string>& words) {
                               [&](const char* op) { return words[0] == op; });
 }
 
-/// Spellings that the decoder turns into others before it looks into the table, or that are no PTX.
+/// Spellings that are not PTX, or that the decoder replaces before it looks into the table.
 bool IsSpellingOnly(const std::vector<std::string>& words) {
   const bool is_signed = IsSigned(ptx::TypeNamed(words.back()));
   if (words[0] == "neg" || words[0] == "abs") return words.size() == 2 && words[1][0] == 'u';
@@ -169,10 +169,10 @@ uint64_t Load(std::span<const std::byte> bytes, size_t at, int bits) {
   return Truncate(value, bits);
 }
 
-/// Results are stored with their registers' widths.
+/// Results are stored with the widths of their registers.
 int StoredBits(int bits) { return bits == 1 ? 32 : std::max(bits, 16); }
 
-/// Whether each part of a float result without an operation is right.
+/// Whether each part of a float result of a form without an operation is right.
 bool PartsAgree(const Form& form, uint64_t expected, uint64_t got, int bits) {
   if (form.float_result == nullptr) return expected == got;
   const Format& format = *form.float_result;
@@ -193,7 +193,7 @@ std::vector<Form> TableForms(std::span<const std::string> keys, std::vector<std:
     if (IsListed(key, words) || IsSpellingOnly(words) || IsExempt(words)) continue;
     Form form;
     form.name = key;
-    // The table has the unsigned spelling of what PTX calls b16, b32 and b64.
+    // The table spells b16, b32 and b64 of PTX as unsigned types.
     if (words[0] == "shl") form.name = "shl.b" + words.back().substr(1);
     const std::vector<std::string> spelled = Split(form.name);
     form.operation =

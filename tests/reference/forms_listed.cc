@@ -1,4 +1,4 @@
-// Forms that are no single entry of the interpreter's table.
+// Forms that are not a single entry of the interpreter's table.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -112,7 +112,7 @@ void AddParts(List& list) {
   }
 }
 
-/// %s becomes the address of 8 bytes of the thread in `space`, which is shared or local.
+/// Sets %s to the address of the thread's 8 bytes in `space`, which is shared or local.
 std::string Window(const std::string& space, bool generic) {
   const bool shared = space == "shared";
   std::string text = fmt::format(".{} .align 16 .b8 cell[{}];\n.reg .b{} %s;\n", space,
@@ -147,7 +147,7 @@ void AddAtomics(List& list) {
       const Type named = ptx::TypeNamed(type);
       const int bits = BitsOf(named);
       const std::string op = kind.op;
-      // What the 16-bit formats' addition must say.
+      // The modifier that addition of the 16-bit formats requires.
       const std::string noftz =
           FormatOf(named) != nullptr && type != "f32" && type != "f64" ? ".noftz" : "";
       const std::string third = op == "cas" ? ", %a2" : "";

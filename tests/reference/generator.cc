@@ -1,4 +1,4 @@
-// A program's frame: functions, what comes before and behind its statements.
+// A program's functions, and the code before and after its statements.
 // SPDX-License-Identifier: Apache-2.0
 #include "generator_state.h"
 
@@ -57,7 +57,7 @@ void Generator::Prologue() {
   Emit("mul.wide.u32 %a, %k, {}", kProgramOutput);
   Emit("add.s64 %out, %out, %a");
   Emit("add.s64 %own, %out, {}", kProgramOutput - 16);
-  // The lanes of this warp that there are.
+  // The lanes that exist in this warp.
   Emit("setp.lt.u32 %q, %me, {}", program_.block / 32 * 32);
   Emit("selp.b32 %live, -1, {}, %q", (1u << (program_.block % 32)) - 1);
   Emit("shl.b32 %mine, %me, 3");
@@ -65,7 +65,7 @@ void Generator::Prologue() {
   Emit("add.u32 %mine, %mine, %k");
   Emit("mov.u32 %k, sums");
   for (int i = 0; i < 48; i += 8) Emit("st.local.b64 [frame+{}], {}", i, random_() >> 1);
-  // Every thread clears the same words with the same value, in turn.
+  // Thread 0 clears the words.
   Emit("setp.eq.u32 %q, %me, 0");
   for (int i = 0; i < 192; i += 8) Emit("@%q st.shared.b64 [%k+{}], {}", i, i < 64 ? 0 : 77);
   Emit("bar.sync 0");
@@ -108,7 +108,7 @@ void Generator::Epilogue() {
   program_.slots.push_back({32, nullptr});
   Emit("ld.shared.b32 %j, [%k]");
   Emit("st.global.b32 [%out+{}], %j", at);
-  // Some threads leave early.
+  // Some threads exit early.
   Emit("@%p0 exit");
   Emit("st.global.b32 [%out+{}], %r0", at + 8);
   program_.slots.push_back({32, nullptr});

@@ -1,6 +1,6 @@
-// Random PTX programs whose results PTX defines to the bit: typed arithmetic, guards, branches,
+// Random PTX programs whose results PTX defines bit for bit: typed arithmetic, guards, branches,
 // loops and switches that lanes leave at different times, barriers, shuffles, votes, atomics that
-// commute, local memory and calls. The same seed gives the same program everywhere.
+// commute, local memory and calls. The same seed gives the same program on every machine.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,10 +13,10 @@
 
 namespace cupel::reference {
 
-/// Bytes of the buffers: operands and results of a thread, and what all threads share.
+/// Sizes in bytes: operands and results of a thread, and the buffer that all threads share.
 inline constexpr size_t kProgramInput = 64, kProgramOutput = 512, kCommonBytes = 256;
 
-/// A place of 8 bytes in a thread's results.
+/// An 8-byte slot in a thread's results.
 struct Slot {
   int bits = 32;
   const Format* format = nullptr;  // of a float, or of each part of a packed one
@@ -32,7 +32,7 @@ struct Program {
   std::string epilogue;
 
   std::string KernelName() const { return "p" + std::to_string(seed); }
-  /// The functions and the kernel, without a module's head.
+  /// The functions and the kernel, without the module's header.
   std::string Text() const { return functions + prologue + Body() + epilogue; }
   std::string Body() const;
 };
@@ -41,11 +41,11 @@ inline constexpr const char* kModuleHead = ".version 8.0\n.target sm_90\n.addres
 
 /// Kernel p<seed>(in, out, common).
 Program GenerateProgram(uint64_t seed);
-/// Without the chunks that a failure does not need.
+/// Removes the chunks that the failure does not need.
 Program Minimised(Program program, const std::function<bool(const Program&)>& fails);
 /// Operands for all threads.
 std::vector<std::byte> ProgramInputs(const Program& program);
-/// Says where the results differ, or nothing. Parts of `out` that no slot covers are compared as
+/// Returns where the results differ, or an empty string. Parts that no slot covers are compared as
 /// bits.
 std::string CompareResults(const Program& program, const std::vector<std::byte>& expected,
                            const std::vector<std::byte>& got);

@@ -1,4 +1,4 @@
-// Statements of which lanes go different ways.
+// Statements in which lanes diverge.
 // SPDX-License-Identifier: Apache-2.0
 #include "generator_state.h"
 
@@ -19,7 +19,7 @@ void Generator::If(int depth) {
 
 void Generator::Loop(int depth) {
   const std::string begin = Label(), end = Label();
-  Emit("and.b32 %n{}, {}, 3", depth, Register('r'));  // trips differ among lanes
+  Emit("and.b32 %n{}, {}, 3", depth, Register('r'));  // lanes have different trip counts
   const bool keeps = Chance(2) && copies_ < kCopies;
   const int copy = keeps ? copies_++ : 0;
   if (keeps) Emit("setp.ne.u32 %s{}, 0, 0", depth);
@@ -34,8 +34,8 @@ void Generator::Loop(int depth) {
   out_ += end + ":\n";
 }
 
-/// A copy that is used in the next turn of the loop, when its original has changed: both registers
-/// are written at this place only.
+/// A copy that the next iteration of the loop uses after its original has changed. Both registers
+/// are written only here.
 void Generator::Kept(int depth, int copy) {
   const bool before = Chance(2);
   const std::string use =
@@ -44,7 +44,7 @@ void Generator::Kept(int depth, int copy) {
   Emit("sub.u32 %u{}, {}, {}", copy, Register('r'), Register('r'));
   if (!before) Line(use);
   const std::string skip = Chance(2) ? Label() : "";
-  if (!skip.empty()) {  // the first turn must not skip, or the copy has no value
+  if (!skip.empty()) {  // the first iteration must not skip, or the copy has no value
     Emit("setp.lt.and.s32 %q, {}, {}, %s{}", Register('r'), Register('r'), depth);
     Emit("@%q bra {}", skip);
   }
@@ -63,7 +63,7 @@ void Generator::Switch(int depth) {
   for (int i = 0; i < 3; ++i) {
     out_ += labels[i] + ":\n";
     Statements(1 + Below(2), depth + 1);
-    if (i < 2 && !Chance(4)) Emit("bra {}", end);  // else falls through
+    if (i < 2 && !Chance(4)) Emit("bra {}", end);  // otherwise falls through
   }
   out_ += end + ":\n";
 }

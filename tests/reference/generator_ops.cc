@@ -39,7 +39,7 @@ void AddIntegers(Builder& b) {
       b.Add("shr" + type, two + 'r');
       if (sign == 's') {
         b.Add("neg" + type, two);
-        // That compiler takes what abs.s16 gives for not negative, the least number's too.
+        // NVIDIA's compiler assumes that abs.s16 is not negative, even for the smallest number.
         if (w.letter != 'h') b.Add("abs" + type, two);
       }
       if (w.letter == 'h') continue;
@@ -122,8 +122,8 @@ void AddFloats(Builder& b) {
   }
 }
 
-/// Whether every value of `from` is one of `to`; ".sat" is an error then.
-bool Holds(const std::string& to, const std::string& from) {
+/// Whether type `to` contains every value of type `from`. Then ".sat" is an error.
+bool Contains(const std::string& to, const std::string& from) {
   const int to_bits = std::stoi(to.substr(1)), from_bits = std::stoi(from.substr(1));
   if (from[0] == to[0]) return to_bits >= from_bits;
   return from[0] == 'u' && to_bits > from_bits;
@@ -143,7 +143,7 @@ void AddConversions(Builder& b) {
   for (const Named& to : integers) {
     for (const Named& from : integers) {
       add("", to, from);
-      if (!Holds(to.type, from.type)) add(".sat", to, from);
+      if (!Contains(to.type, from.type)) add(".sat", to, from);
     }
     for (const Named& from : floats) {
       for (const char* rounding : {".rni", ".rzi", ".rmi", ".rpi"}) add(rounding, to, from);

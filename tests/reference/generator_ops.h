@@ -1,4 +1,4 @@
-// The instructions that random programs are made of.
+// The instructions in random programs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace cupel::reference {
 
-/// Classes of registers. Values go from floats to integers by conversion only, never as bits, so
-/// that the payload of a NaN, which PTX leaves open, is seen nowhere.
+/// Classes of registers. Floats become integers only by conversion, never as bits, so that results
+/// do not depend on the payload of a NaN, which PTX leaves undefined.
 ///   h r d: integers of 16, 32, 64 bits; f e: f32, f64; x y: f16, f16x2; z w: bf16, bf16x2; p
 struct RegisterClass {
   char letter;
@@ -21,8 +21,8 @@ struct RegisterClass {
 const std::vector<RegisterClass>& RegisterClasses();
 const RegisterClass& ClassOf(char letter);
 
-/// "fma.rn.f32" with classes "ffff": the result's, then the operands'. `divides`: the last operand
-/// must not be zero.
+/// For example "fma.rn.f32" with classes "ffff": the result's class, then the operands'. `divides`:
+/// the last operand must not be zero.
 struct Template {
   std::string mnemonic;
   std::string classes;

@@ -13,7 +13,7 @@
 
 namespace cupel::reference {
 
-inline constexpr int kCopies = 32;  // of registers that are written at one place only
+inline constexpr int kCopies = 32;  // pairs of registers that are written in only one place
 
 class Generator {
  public:
@@ -43,7 +43,7 @@ class Generator {
   void Statements(size_t count, int depth) {
     for (size_t i = 0; i < count; ++i) Statement(depth);
   }
-  /// `guarded`: the statement will get a predicate.
+  /// `guarded`: the caller adds a predicate to the statement.
   void Arithmetic(bool guarded = false);
   void Guarded();
   void If(int depth);

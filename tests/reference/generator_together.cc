@@ -4,7 +4,7 @@
 
 namespace cupel::reference {
 
-/// Values of other threads of the block through shared memory.
+/// Reads values of other threads of the block through shared memory.
 void Generator::Exchange() {
   static const char letters[] = {'r', 'd', 'f', 'e', 'y', 'h'};
   const char c = letters[Below(std::size(letters))];
@@ -62,7 +62,7 @@ void Generator::Together() {
   }
 }
 
-/// In a branch or under a guard, with the mask of the lanes that take it.
+/// Warp instructions in a branch or under a guard, with the mask of the lanes that execute them.
 void Generator::Masked() {
   if (Chance(2)) {
     const std::string p = Register('p');

@@ -1,4 +1,4 @@
-// Statements that compute and that move values through memory.
+// Statements that compute, and statements that move values through memory.
 // SPDX-License-Identifier: Apache-2.0
 #include "generator_state.h"
 
@@ -11,8 +11,8 @@ bool IsWideField(const Template& t) {
          t.mnemonic.ends_with("64");
 }
 
-/// Under a guard NVIDIA's compiler (CUDA 13.0, driver 580) writes the results of these to lanes
-/// whose guard is false: testp's whole, the upper half of set's on 16 bits.
+/// Instructions that NVIDIA's compiler (CUDA 13.0, driver 580) gets wrong under a guard: it also
+/// writes results to lanes whose guard is false (all of testp's, the upper half of 16-bit set's).
 bool LosesGuard(const Template& t) {
   return t.mnemonic.starts_with("testp") ||
          (t.mnemonic.starts_with("set.") && t.mnemonic.ends_with("16"));
@@ -20,7 +20,7 @@ bool LosesGuard(const Template& t) {
 
 }  // namespace
 
-/// Mostly a register; now and then a constant.
+/// Usually a register, sometimes a constant.
 std::string Generator::Source(char letter) {
   const RegisterClass& c = ClassOf(letter);
   if (!Chance(8) || letter == 'p' || (c.format != nullptr && c.bits == 16)) return Register(letter);
@@ -45,14 +45,14 @@ void Generator::Arithmetic(bool guarded) {
   while (guarded && LosesGuard(*chosen)) chosen = &all[Below(all.size())];
   const Template& t = *chosen;
   std::string text = t.mnemonic + " " + Register(t.classes[0]);
-  // One constant at most, as some instructions take no two; those of fields are bounded.
+  // At most one constant, since some instructions do not accept two. None for bit fields.
   bool constants = t.mnemonic.starts_with("bf");
   for (size_t i = 1; i < t.classes.size(); ++i) {
     const bool last = i + 1 == t.classes.size();
     std::string operand =
         constants || t.classes.size() == 2 ? Register(t.classes[i]) : Source(t.classes[i]);
     constants |= operand[0] != '%';
-    // Positions and lengths beyond 255 have no meaning; GPUs take the low byte for 32 bits only.
+    // PTX leaves positions and lengths above 255 undefined. GPUs use the low byte only for 32 bits.
     if (IsWideField(t) && t.classes[i] == 'r') {
       const char* bounded = last ? "%len" : "%pos";
       Emit("and.b32 {}, {}, 255", bounded, operand);
@@ -83,7 +83,7 @@ void Generator::Guarded() {
     default:
       Arithmetic(true);
   }
-  // The last line alone: what prepares its operands harms nobody.
+  // Guard only the last line; the lines before only prepare its operands.
   const size_t last = out_.rfind('\n', out_.size() - 2);
   const size_t at = last == out_.npos || last < before ? before : last + 1;
   out_.insert(at, fmt::format("@{}{} ", Chance(2) ? "!" : "", Register('p')));
@@ -125,7 +125,7 @@ void Generator::Local() {
   }
 }
 
-/// On the thread's own cell, where the old value is defined too.
+/// Atomics on the thread's own cell, where the old value is also defined.
 void Generator::Atomic() {
   static const char* const ops[] = {"add.u32", "min.s32", "max.u32", "inc.u32", "dec.u32",
                                     "and.b32", "or.b32",  "xor.b32", "exch.b32"};
@@ -140,7 +140,7 @@ void Generator::Atomic() {
   }
 }
 
-/// On cells that all threads update in any order.
+/// Atomics on cells that all threads update in any order.
 void Generator::Commutative() {
   static const char* const ops[] = {"add.u32", "min.s32", "max.u32",
                                     "or.b32",  "and.b32", "xor.b32"};

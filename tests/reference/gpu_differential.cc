@@ -1,15 +1,16 @@
 // Compares a GPU with the reference interpreter: every form of an instruction and random programs,
-// bit for bit where PTX defines the bits, within PTX's bounds for .approx. Without a GPU it says so
-// and ends with 77.
+// bit for bit where PTX defines the bits, within PTX's bounds for .approx. Without a GPU it prints
+// the reason and exits with status 77.
 //
 //   gpu_differential [--self-check] [--calibrate] [--print] [--programs N] [--first SEED]
 //                    [--optimize LEVEL]
 //
-// The driver's compiler is asked not to optimise: what PTX says of single instructions is what
-// counts here, and with optimisation it also contracts multiplications with additions and errs now
-// and then.
-// --self-check puts the fast interpreter in the GPU's place. --calibrate prints the worst error of
-// each approximation instead of comparing, --print all the PTX. SPDX-License-Identifier: Apache-2.0
+// By default the driver's compiler does not optimise, because the test is about single
+// instructions. With optimisation the compiler contracts multiplications with additions, and has
+// some bugs.
+// --self-check runs the fast interpreter instead of a GPU. --calibrate prints the worst error of
+// each approximation instead of comparing. --print prints all PTX.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,7 +43,7 @@ struct Tally {
   size_t same = 0, different = 0, refused = 0;
 };
 
-/// Numbers after "line ", as compilers of PTX print them.
+/// Returns the numbers after "line ", as PTX compilers print them.
 std::set<size_t> LinesNamed(const std::string& log) {
   std::set<size_t> lines;
   for (size_t at = log.find("line "); at != log.npos; at = log.find("line ", at + 1)) {
@@ -52,8 +53,8 @@ std::set<size_t> LinesNamed(const std::string& log) {
   return lines;
 }
 
-/// Loads a module of texts, leaving out those in which the runner finds errors: `kept` tells which
-/// remain. Empty, or why nothing could be loaded.
+/// Loads a module of all texts in which the runner finds no errors, and marks these in `kept`.
+/// Returns an error message if nothing could be loaded, otherwise an empty string.
 std::string LoadTolerantly(Runner& runner, const std::vector<std::string>& texts,
                            std::vector<bool>* kept) {
   kept->assign(texts.size(), true);
@@ -79,10 +80,10 @@ std::string LoadTolerantly(Runner& runner, const std::vector<std::string>& texts
     }
     if (!fewer) return log;
   }
-  return "errors without end";
+  return "too many attempts: errors remain";
 }
 
-/// What the reference says; empty error when it ran.
+/// Runs the reference. Returns an error message, or an empty string.
 std::string RunMachine(const ptx::Module& module, const std::string& kernel, uint32_t grid,
                        uint32_t block, std::vector<std::vector<std::byte>>* buffers) {
   Machine machine(module);
@@ -99,7 +100,7 @@ std::string RunMachine(const ptx::Module& module, const std::string& kernel, uin
   return error;
 }
 
-/// A form's kernel alone, for the reference.
+/// The kernel of a form, without the module's header.
 std::string KernelText(const Form& form, size_t number) {
   const std::string module = FormModule({&form, 1}, number);
   return module.substr(module.find(".visible"));
@@ -147,14 +148,14 @@ Tally CheckForms(Runner& runner) {
         CheckFormOn(runner, forms[i], i, &tally);
       } else {
         ++tally.refused;
-        fmt::print("no PTX here: {}\n", forms[i].name);
+        fmt::print("rejected by the compiler: {}\n", forms[i].name);
       }
     }
   }
   return tally;
 }
 
-/// What is wrong with a program of the loaded module, or nothing.
+/// Checks a program of the loaded module. Returns an error message, or an empty string.
 std::string CheckProgramOn(Runner& runner, const Program& program) {
   const auto module = ptx::Parse(kModuleHead + program.Text());
   if (!module) return module.error().message;
@@ -174,7 +175,7 @@ std::string CheckProgramOn(Runner& runner, const Program& program) {
   return wrong;
 }
 
-/// The same for a program in a module of its own.
+/// The same for a program that is loaded as the only one of a module.
 std::string CheckAlone(Runner& runner, const Program& program) {
   const std::string log = runner.Load(kModuleHead + program.Text());
   return log.empty() ? CheckProgramOn(runner, program) : log;
@@ -197,9 +198,9 @@ Tally CheckPrograms(Runner& runner, const Options& options) {
     const std::string log = LoadTolerantly(runner, texts, &kept);
     if (!log.empty()) fmt::print("FAILED to load programs from {}: {}\n", programs[0].seed, log);
     for (size_t i = 0; i < programs.size(); ++i) {
-      // Every program is meant to be PTX.
+      // The compiler must accept every program.
       const std::string wrong =
-          !log.empty() || !kept[i] ? "is no PTX here" : CheckProgramOn(runner, programs[i]);
+          !log.empty() || !kept[i] ? "compiler error" : CheckProgramOn(runner, programs[i]);
       ++(wrong.empty() ? tally.same : tally.different);
       if (wrong.empty()) continue;
       fmt::print("DIFFERS program {}: {}\n", programs[i].seed, wrong);
@@ -208,7 +209,7 @@ Tally CheckPrograms(Runner& runner, const Options& options) {
     for (; !failed.empty() && shown < kShown; ++shown) {
       const Program small = Minimised(
           failed.back(), [&](const Program& p) { return !CheckAlone(runner, p).empty(); });
-      fmt::print("what program {} needs to differ ({}):\n{}\n", small.seed,
+      fmt::print("smallest part of program {} that differs ({}):\n{}\n", small.seed,
                  CheckAlone(runner, small), small.Body());
       failed.pop_back();
     }
@@ -255,11 +256,11 @@ int Main(int argc, char** argv) {
     }
     return 0;
   }
-  std::string why_not;
+  std::string reason;
   const std::unique_ptr<Runner> runner =
-      options.self_check ? FastRunner() : GpuRunner(options.optimize, &why_not);
+      options.self_check ? FastRunner() : GpuRunner(options.optimize, &reason);
   if (!runner) {
-    fmt::print("SKIPPED: no GPU to compare with: {}\n", why_not);
+    fmt::print("SKIPPED: no usable GPU: {}\n", reason);
     return kSkipped;
   }
   fmt::print("comparing {} with the reference interpreter\n", runner->Name());
@@ -267,7 +268,7 @@ int Main(int argc, char** argv) {
   const auto start = std::chrono::steady_clock::now();
   auto report = [&](const char* what, const Tally& tally) {
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    fmt::print("{}: {} agree, {} differ, {} are no PTX here; {:.1f} s\n", what, tally.same,
+    fmt::print("{}: {} agree, {} differ, {} rejected by the compiler; {:.1f} s\n", what, tally.same,
                tally.different, tally.refused, seconds.count());
     std::fflush(stdout);
     return tally.different == 0;

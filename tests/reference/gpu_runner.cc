@@ -88,7 +88,7 @@ class Gpu : public Runner {
     driver_.attribute(&major, kMajor, device);
     driver_.attribute(&minor, kMinor, device);
     name_ = fmt::format("{} (sm_{}{})", name.data(), major, minor);
-    if (major < 9) return name_ + " is older than sm_90, which the kernels are for";
+    if (major < 9) return name_ + " is older than sm_90, which the kernels need";
     device_ = device;
     return Enter();
   }
@@ -157,7 +157,7 @@ class Gpu : public Runner {
     }
     return {};
   }
-  /// After a fault a context answers everything with that fault.
+  /// Resets the device, because after a fault every call in the context returns that fault.
   std::string Renew() {
     module_ = nullptr;
     driver_.reset(device_);
@@ -195,10 +195,10 @@ class Emulated : public Runner {
 
 std::unique_ptr<Runner> FastRunner() { return std::make_unique<Emulated>(); }
 
-std::unique_ptr<Runner> GpuRunner(int optimization, std::string* why_not) {
+std::unique_ptr<Runner> GpuRunner(int optimization, std::string* reason) {
   auto gpu = std::make_unique<Gpu>(optimization);
-  *why_not = gpu->Open();
-  if (!why_not->empty()) return nullptr;
+  *reason = gpu->Open();
+  if (!reason->empty()) return nullptr;
   return gpu;
 }
 

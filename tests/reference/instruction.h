@@ -1,4 +1,4 @@
-// The words of an instruction, as operation_*.cc take them apart.
+// The parts of an instruction, for operation_*.cc.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,13 +20,13 @@ struct Words {
   bool Has(std::string_view word) const {
     return std::find(modifiers.begin(), modifiers.end(), word) != modifiers.end();
   }
-  /// True when every modifier that names no type is one of `known`: a modifier that the reference
-  /// does not know may mean anything.
+  /// True if every modifier that is not a type is in `known`. An unknown modifier could change the
+  /// instruction's meaning.
   bool Only(std::initializer_list<std::string_view> known) const;
   std::optional<Rounding> FloatRounding() const;
 };
 
-// Each knows a part of the instruction set and returns nothing for the rest.
+// Each function supports a part of the instruction set and returns nothing for the rest.
 std::optional<Operation> IntegerOperation(const Words& words);
 std::optional<Operation> BitOperation(const Words& words);
 std::optional<Operation> FloatOperation(const Words& words);
@@ -36,14 +36,14 @@ std::optional<Operation> CompareOperation(const Words& words);
 std::optional<Operation> ConvertOperation(const Words& words);
 std::optional<Operation> RareOperation(const Words& words);
 
-/// One without rounding: the widths of its result and operands, and what it computes.
+/// An operation without rounding.
 Operation OperationOn(int result_bits, std::vector<int> operand_bits,
                       std::function<uint64_t(const Operands&)> compute);
 
 /// An operation on one format for each half of a packed operand.
 Operation InHalves(const Operation& one);
 
-// Of floats.cc: what float and half operations share.
+// In operation_float.cc: shared by float and half operations.
 uint64_t Saturated(uint64_t bits, const Format& format);
 uint64_t Smaller(uint64_t a, uint64_t b, const Format& format);
 uint64_t Larger(uint64_t a, uint64_t b, const Format& format);

@@ -80,7 +80,7 @@ const Machine::Code& Machine::Prepare(const ptx::Function& function) {
     const bool carries =
         instr.Has("cc") || instr.op == "addc" || instr.op == "subc" || instr.op == "madc";
     if (!carries && instr.op != "set") step.operation = FindOperation(instr.op, instr.modifiers);
-    if (instr.op == "set") {  // the comparison of a set is that of a setp
+    if (instr.op == "set") {  // set compares like setp
       step.operation = FindOperation("setp", instr.modifiers);
     }
     code->steps.push_back(std::move(step));
@@ -108,7 +108,7 @@ void Machine::EnterFunction(Thread& thread, const ptx::Function& function) {
   thread.frames.push_back(std::move(frame));
 }
 
-/// Of a variable by name; an unknown one is an error.
+/// The place of a variable. An unknown name is an error.
 Machine::Place Machine::PlaceOf(Block&, const Thread& thread, std::string_view symbol) {
   const Frame& frame = thread.frames.back();
   const auto local = frame.variables.find(symbol);
@@ -124,7 +124,7 @@ Machine::Place Machine::PlaceOf(Block&, const Thread& thread, std::string_view s
   return {};
 }
 
-/// The bytes at a place; null and an error when they are not all there.
+/// The bytes at a place. If they are out of bounds or misaligned: null and an error.
 std::byte* Machine::Bytes(Block& block, Thread& thread, Place place, uint64_t size) {
   auto inside = [&](std::vector<std::byte>& bytes, uint64_t offset) -> std::byte* {
     if (offset > bytes.size() || bytes.size() - offset < size) {
@@ -151,7 +151,7 @@ std::byte* Machine::Bytes(Block& block, Thread& thread, Place place, uint64_t si
   }
   auto after = buffers_.upper_bound(place.offset);
   if (after == buffers_.begin()) {
-    Fail(&thread, "address of nothing");
+    Fail(&thread, "address outside every buffer");
     return nullptr;
   }
   --after;

@@ -1,10 +1,10 @@
-// A slow interpreter of PTX, one thread and one instruction at a time, that tests compare the fast
-// one with. Registers are 64-bit words, memory is byte arrays, threads stop at instructions of
-// their warp or block until all the threads that PTX asks for have come. It takes the parser's
+// A slow interpreter of PTX, for comparison with the fast one in tests. It executes one instruction
+// of one thread at a time. Registers are 64-bit words, and memory is byte arrays. At instructions
+// of a warp or block, a thread waits for all threads that PTX requires. It reads the parser's
 // modules and shares nothing else with src/emu.
 //
-// It is strict: what PTX leaves undefined (reading a lane that is not there, an address that is
-// nobody's) ends the launch with a message, so that generated programs are known to be defined.
+// It is strict: behaviour that PTX leaves undefined (reading a lane that does not exist, an address
+// outside every buffer) ends the launch with an error. Generated programs are therefore defined.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -36,14 +36,14 @@ class Machine {
   explicit Machine(const ptx::Module& module);
   ~Machine();
 
-  /// Global memory. Addresses are the machine's own.
+  /// Allocates global memory and returns its address in the machine.
   uint64_t Allocate(std::vector<std::byte> bytes);
   const std::vector<std::byte>& Contents(uint64_t address) const;
 
-  /// Runs the kernel; the answer is empty, or says why it ended early.
+  /// Runs the kernel. Returns why it ended early, or an empty string.
   std::string Run(const Launch& launch);
 
-  /// Of the whole launch; ends endless loops.
+  /// Limit for the whole launch; ends endless loops.
   uint64_t max_instructions = 50'000'000;
 
  private:
@@ -68,7 +68,7 @@ class Machine {
   std::byte* Bytes(Block& block, Thread& thread, Place place, uint64_t size);
   void EnterFunction(Thread& thread, const ptx::Function& function);
 
-  // machine_execute.cc: one instruction; true when it is done and the next one follows.
+  // machine_execute.cc: executes one instruction. True if it is done and the next one follows.
   bool Execute(Block& block, Thread& thread, const Step& step);
   bool ExecuteMov(Block& block, Thread& thread, const Step& step);
   bool ExecuteSetp(Block& block, Thread& thread, const Step& step);

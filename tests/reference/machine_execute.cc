@@ -29,7 +29,7 @@ uint64_t Machine::SpecialRegister(const Block& block, Thread& thread, const std:
   return 0;
 }
 
-/// The low `bits` bits of a value operand. Symbols give addresses in their space.
+/// The low `bits` bits of an operand's value. Symbols give addresses in their space.
 uint64_t Machine::Read(Block& block, Thread& thread, const Operand& operand, int bits,
                        const Format* format) {
   switch (operand.kind) {
@@ -72,7 +72,7 @@ void Machine::Write(Thread& thread, const Operand& operand, uint64_t value, int 
   thread.frame().registers[static_cast<size_t>(operand.reg)] = Truncate(extended, width);
 }
 
-/// mov of values and addresses, and between a register and a vector of its parts.
+/// mov of values and addresses, and mov between a register and a vector of its parts.
 bool Machine::ExecuteMov(Block& block, Thread& thread, const Step& step) {
   const Instr& instr = *step.instr;
   const Operand& to = instr.operands[0];
@@ -185,7 +185,7 @@ bool Machine::ExecuteCall(Block& block, Thread& thread, const Instr& instr) {
     return Fail(&thread, "unknown form of a call");
   }
   const ptx::Function* callee = module_.Find(instr.operands[1].symbol);
-  if (callee == nullptr || callee->is_declaration) return Fail(&thread, "call of nothing");
+  if (callee == nullptr || callee->is_declaration) return Fail(&thread, "undefined function");
   if (thread.frames.size() > 32) return Fail(&thread, "deep recursion");
   const std::vector<Operand>& arguments = instr.operands[2].elements;
   if (arguments.size() != callee->params.size()) return Fail(&thread, "wrong arguments");

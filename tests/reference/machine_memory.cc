@@ -11,7 +11,7 @@ using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
 
-/// Where an address operand points; windows of the generic address space are resolved.
+/// The place that an address operand points to. Resolves windows of the generic address space.
 std::optional<Machine::Place> Machine::Address(Block& block, Thread& thread, const Instr& instr,
                                                const Operand& operand) {
   if (operand.kind == OperandKind::kAddress && operand.reg < 0 && !operand.symbol.empty()) {
@@ -64,7 +64,7 @@ bool Machine::ExecuteAccess(Block& block, Thread& thread, const Step& step) {
 
 namespace {
 
-/// What an atomic leaves behind, from what was there; nothing for unknown ones.
+/// The new value that an atomic stores for the old one; nothing for unknown atomics.
 std::optional<uint64_t> Update(const Instr& instr, Type type, bool on_global, uint64_t old,
                                uint64_t b, uint64_t c) {
   const int bits = BitsOf(type);

@@ -9,17 +9,17 @@
 
 namespace cupel::reference {
 
-// Where other spaces lie among generic addresses; buffers lie elsewhere.
+// Generic addresses of the other spaces. They do not overlap with buffers.
 inline constexpr uint64_t kSharedBase = 0x10'0000'0000'0000u;
 inline constexpr uint64_t kLocalBase = 0x20'0000'0000'0000u;
 inline constexpr uint64_t kParamBase = 0x30'0000'0000'0000u;
 inline constexpr uint64_t kWindow = uint64_t{1} << 32;
 
-/// An instruction and what is known of it once and for all.
+/// An instruction, with data that is the same for every execution.
 struct Machine::Step {
   const ptx::Instr* instr = nullptr;
   std::optional<Operation> operation;
-  ptx::Type type = ptx::Type::kNone;  // of its operands: what the last type says
+  ptx::Type type = ptx::Type::kNone;  // of its operands: the last type in the instruction
 };
 
 struct Machine::Code {
@@ -33,7 +33,7 @@ struct Machine::Frame {
   std::vector<uint64_t> registers;
   std::map<std::string, uint64_t, std::less<>> variables;  // offsets in the thread's local memory
   bool carry = false;
-  const ptx::Instr* call = nullptr;  // of the caller, to hand the results back
+  const ptx::Instr* call = nullptr;  // the caller's instruction, for returning the results
 };
 
 enum class Status { kRunning, kWarp, kBarrier, kDone };

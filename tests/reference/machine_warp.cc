@@ -1,5 +1,5 @@
 // Instructions that threads execute together: of a warp (shfl, vote, match, redux, activemask,
-// bar.warp.sync) and of a block (bar). Each happens when all the threads that it names are there.
+// bar.warp.sync) and of a block (bar). Each executes when all threads that it names have arrived.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
@@ -12,7 +12,7 @@ using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
 
-/// Performs one instruction that waits, if any can happen.
+/// Executes one waiting instruction, if one is ready.
 bool Machine::ResolveWarp(Block& block, Warp& warp) {
   const bool all_stopped = std::none_of(warp.lanes.begin(), warp.lanes.end(), [](const Thread* t) {
     return t->status == Status::kRunning;
@@ -40,7 +40,7 @@ bool Machine::ResolveWarp(Block& block, Warp& warp) {
     }
     const auto mask = static_cast<uint32_t>(Read(block, *first, instr.operands.back(), 32));
     if (((mask >> (first->number % 32)) & 1u) == 0) {
-      Fail(first, "a lane that its own mask leaves out");
+      Fail(first, "the lane's mask does not include the lane itself");
       return false;
     }
     std::vector<Thread*> lanes;
@@ -89,7 +89,7 @@ void Machine::Shuffle(Block& block, const std::vector<Thread*>& lanes, uint32_t)
     if (!inside) from = lane;
     const std::optional<uint64_t> value = given[static_cast<size_t>(from)];
     if (!value) {
-      Fail(t, "a shuffle that reads lane " + std::to_string(from) + ", which is not there");
+      Fail(t, "a shuffle that reads lane " + std::to_string(from) + ", which does not exist");
       return;
     }
     Write(*t, pair ? to.elements[0] : to, *value, 32, false);
@@ -159,7 +159,7 @@ void Machine::Reduce(Block& block, const std::vector<Thread*>& lanes) {
   for (Thread* t : lanes) Write(*t, instr.operands[0], *result, 32, false);
 }
 
-/// bar.{sync,arrive,red}: the thread is counted, and waits unless it only arrives.
+/// bar.{sync,arrive,red}: counts the thread. The thread waits, except for bar.arrive.
 bool Machine::ArriveAtBarrier(Block& block, Thread& thread, const Instr& instr) {
   const bool reduces = instr.Has("red");
   const size_t first = reduces ? 1 : 0;

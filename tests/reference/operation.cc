@@ -139,12 +139,12 @@ bool ApproximatelyEqual(const Operation& operation, const Operands& operands, ui
     if (std::isinf(exact) || exact == 0) return exact == 0 && std::abs(value) <= bound.absolute;
   }
   if (operation.flushes) {
-    // Results below the normal numbers are zero; at the boundary either is a rounding.
+    // Results below the normal numbers are zero. At the boundary both are possible.
     const long double tiny = std::ldexp(1.0L, 1 - format.bias);
     if (IsSubnormal(got, format)) return false;
     if (std::abs(exact) < tiny * 1.001L && value == 0) return true;
   }
-  // A result that overflows is compared as if the exponent had no end.
+  // A result that overflows is compared as if the exponent were unbounded.
   const long double most = std::ldexp(1.0L, format.bias + 1);
   const long double seen = std::isinf(value) ? std::copysign(most, value) : value;
   const long double error = std::abs(seen - exact);
@@ -160,7 +160,7 @@ bool FloatsAgree(const Operation& operation, uint64_t expected, uint64_t got) {
     return IsNan(expected, format) && IsNan(got, format);
   }
   if (!operation.flushes || expected == got) return expected == got;
-  // An exact result just below the smallest normal number that rounds to it: PTX does not say
+  // An exact result just below the smallest normal number that rounds to it: PTX does not define
   // whether rounding or flushing comes first.
   const uint64_t smallest = uint64_t{1} << format.fraction;
   const uint64_t sign = format.SignBit();

@@ -1,5 +1,5 @@
 // What one PTX instruction computes from its operands' bits, written from the PTX ISA's text with
-// exact arithmetic (exact.h): instructions with one result that depends on nothing but operands.
+// exact arithmetic (exact.h). Covers instructions with one result that depends only on operands.
 // Shares no code with src/emu.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -19,15 +19,15 @@ namespace cupel::reference {
 /// Bits of up to four operands, of the first `bits` of each; predicates are 0 or 1.
 using Operands = std::array<uint64_t, 4>;
 
-/// How precise PTX says an .approx instruction is. A result is right when it lies within any of the
-/// two bounds of the exact one.
+/// PTX's precision of an .approx instruction. A result is right if its distance from the exact
+/// result is within any of the bounds.
 struct Bound {
   double relative = 0;
   double absolute = 0;
   int ulps = 0;  // of the exact result
-  // Outside these, PTX promises nothing.
+  // Outside these, PTX defines no precision.
   double lowest = -1e300, highest = 1e300;  // of the first operand
-  bool stated = true;                       // false: PTX gives no bound, this is for orientation
+  bool stated = true;                       // false: PTX gives no bound, this is our estimate
 };
 
 struct Operation {
@@ -35,23 +35,23 @@ struct Operation {
   bool result_is_signed = false;
   std::vector<int> operand_bits;
   std::function<uint64_t(const Operands&)> compute;
-  /// Of a floating-point result (of both halves where `packed`): any NaN is as good as another.
+  /// The format of a floating-point result (of both halves if `packed`). All NaNs are equal.
   const Format* float_result = nullptr;
   bool packed = false;
-  /// Of floating-point operands, for what may differ: null when there are none.
+  /// Whether subnormal numbers are flushed.
   bool flushes = false;
-  /// Says that PTX leaves the result open for these operands. Null: never.
+  /// Whether PTX leaves the result undefined for these operands. Null: never.
   std::function<bool(const Operands&)> is_undefined;
   /// Not null for .approx: the exact value, of which `compute` is a rounding.
   std::function<long double(const Operands&)> exact;
   Bound bound;
 };
 
-/// Null when the reference does not know the instruction (or it is not of this kind).
+/// Returns nothing if the reference does not support the instruction.
 std::optional<Operation> FindOperation(std::string_view op,
                                        const std::vector<std::string>& modifiers);
 
-/// Whether `got` is a right result; `expected` is what `compute` gave.
+/// Whether `got` is a right result. `expected` is the result of `compute`.
 bool Agrees(const Operation& operation, const Operands& operands, uint64_t expected, uint64_t got);
 
 /// The format of a scalar type, or of each half of a packed one; null for integers.

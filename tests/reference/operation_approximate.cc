@@ -1,6 +1,6 @@
-// Instructions of which PTX bounds the error only: ex2, lg2, sin, cos, tanh, rcp, rsqrt, sqrt, div.
-// The exact value comes from the C library in long double, which is some 2000 times as precise as
-// the tightest bound.
+// Instructions for which PTX only bounds the error: ex2, lg2, sin, cos, tanh, rcp, rsqrt, sqrt,
+// div. The exact value comes from the C library in long double, which is about 2000 times as
+// precise as the tightest bound.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
@@ -31,7 +31,7 @@ Number NumberOf(long double value) {
   return number;
 }
 
-/// For |b| in (2^126, 2^128) PTX says what the hardware's a * (1 / b) gives.
+/// For |b| in (2^126, 2^128) PTX defines the result as the hardware's a * (1 / b).
 long double Quotient(long double a, long double b, bool full_range) {
   const long double size = std::fabs(b);
   if (!full_range && size > 0x1p126L && !std::isinf(b)) {
@@ -64,7 +64,7 @@ std::optional<Kind> Single(const Words& w) {
   }
   if (w.op == "ex2") return unary([](long double a) { return exp2l(a); }, {.relative = 0x1p-22});
   if (w.op == "lg2") {
-    // Absolute between 1/2 and 2, relative elsewhere; the other bound is then no wider.
+    // The bound is absolute between 1/2 and 2 and relative elsewhere. The other one is never wider.
     return unary([](long double a) { return log2l(a); },
                  {.relative = 0x1p-22, .absolute = 0x1p-22});
   }
@@ -78,7 +78,7 @@ std::optional<Kind> Single(const Words& w) {
 }
 
 std::optional<Kind> Double(const Words& w) {
-  // Only the upper 32 bits of operands and results take part; PTX names no bound.
+  // Only the upper 32 bits of operands and results are used. PTX gives no bound.
   const Bound gross{.relative = 0x1p-19, .stated = false};
   if (w.op == "rcp" && w.Has("ftz")) {
     return Kind{[](long double a, long double) { return 1 / a; }, gross, 1};

@@ -1,5 +1,5 @@
 // Logic, shifts, fields, permutations, counts, dot products of bytes, moves and selections: bit by
-// bit, as PTX's pseudocode has them.
+// bit, as in PTX's pseudocode.
 // SPDX-License-Identifier: Apache-2.0
 #include <bit>
 
@@ -40,7 +40,7 @@ std::optional<Operation> Shift(const Words& w, int bits, bool arithmetic) {
   const bool left = w.op == "shl";
   return OperationOn(bits, {bits, 32}, [=](const Operands& in) {
     uint64_t value = in[0];
-    const int count = in[1] > 64 ? 64 : static_cast<int>(in[1]);  // amounts clamp
+    const int count = in[1] > 64 ? 64 : static_cast<int>(in[1]);  // larger amounts are clamped
     const uint64_t sign = (value >> (bits - 1)) & 1u;
     for (int i = 0; i < count; ++i) {
       value =
@@ -52,8 +52,8 @@ std::optional<Operation> Shift(const Words& w, int bits, bool arithmetic) {
 
 /// bfe, bfi, bfind, brev, popc, clz.
 std::optional<Operation> Field(const Words& w, int bits, bool is_signed) {
-  // PTX bounds positions and lengths to a byte. GPUs take the low byte of others for 32 bits, not
-  // for 64.
+  // PTX limits positions and lengths to a byte. Of larger ones, GPUs use the low byte for 32 bits,
+  // but not for 64.
   auto undefined_beyond_a_byte = [=](size_t position) {
     return [=](const Operands& in) {
       return bits == 64 && (in[position] > 255 || in[position + 1] > 255);
@@ -186,7 +186,7 @@ std::optional<Operation> Words32(const Words& w) {
   }
   if (w.op == "fns") {
     Operation operation = OperationOn(32, {32, 32, 32}, &FindNthSet);
-    // The least offset has no magnitude in 32 bits; GPUs then find nothing and say 0.
+    // The smallest offset has no magnitude in 32 bits; GPUs then find nothing and return 0.
     operation.is_undefined = [](const Operands& in) { return in[1] > 31 || in[2] == 0x80000000; };
     operation.compute = [](const Operands& in) { return in[1] > 31 ? 0 : FindNthSet(in); };
     return operation;

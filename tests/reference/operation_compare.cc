@@ -1,5 +1,5 @@
 // Comparisons: setp's result before it is combined with a predicate, and testp. set is a comparison
-// and a value for it (machine.cc).
+// that returns a value (machine.cc).
 // SPDX-License-Identifier: Apache-2.0
 #include "instruction.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 using ptx::Type;
 
-/// The relation of numbers that are not NaN, or of integers: order is -1, 0 or 1.
+/// Whether a relation holds between integers, or numbers that are not NaN. `order` is -1, 0 or 1.
 std::optional<bool> Holds(std::string_view relation, int order) {
   if (relation == "eq") return order == 0;
   if (relation == "ne") return order != 0;
@@ -45,7 +45,7 @@ std::optional<Operation> Test(const Words& w) {
     if (what == "infinite") return number.IsInfinite();
     if (what == "finite") return !number.IsInfinite() && !number.IsNan();
     if (what == "subnormal") return IsSubnormal(in[0], *format);
-    // "normal" holds for zeros, by PTX's text.
+    // In PTX, "normal" is true for zeros.
     return number.kind == Number::Kind::kFinite && !IsSubnormal(in[0], *format);
   };
   return operation;

@@ -7,7 +7,7 @@ namespace {
 
 using ptx::Type;
 
-/// A finite number cut to an integer type's range, after rounding to an integral value.
+/// Clamps a finite number, already rounded to an integral value, to an integer type's range.
 uint64_t ToInteger(const Number& number, int bits, bool is_signed) {
   const Wide most =
       Wide::Of(is_signed ? Truncate(~uint64_t{0}, bits - 1) : Truncate(~uint64_t{0}, bits));
@@ -43,7 +43,7 @@ std::optional<Operation> FloatToInteger(const Words& w, Operation operation, con
   operation.compute = [=](const Operands& in) -> uint64_t {
     const Number number = Unpack(flush ? Flush(in[0], from) : in[0], from);
     if (number.IsNan()) {
-      // Zero for narrow conversions, else the top bit alone.
+      // Zero for narrow conversions, otherwise only the top bit.
       return from.bits < 64 && bits < 64 ? 0 : uint64_t{1} << (bits - 1);
     }
     return ToInteger(RoundToIntegral(number, *rounding), bits, is_signed);
@@ -98,7 +98,7 @@ std::optional<Operation> FloatToFloat(const Words& w, Operation operation, const
   if (integral && to.bits != from.bits) return std::nullopt;
   const bool narrows = to.fraction < from.fraction || to.bias < from.bias;
   if (narrows != rounding.has_value() || (integral && rounding)) return std::nullopt;
-  // Flushing is about f32 on either side.
+  // Only f32 operands and results are flushed.
   const bool flush_from = w.Has("ftz") && from.bits == 32, flush_to = w.Has("ftz") && to.bits == 32;
   operation.flushes = flush_to;
   const bool finite = w.Has("satfinite");
@@ -114,10 +114,10 @@ std::optional<Operation> FloatToFloat(const Words& w, Operation operation, const
   return operation;
 }
 
-/// How far apart the two numbers of a packed type lie.
+/// The distance in bits between the two numbers of a packed type.
 int Stride(const Format& format) { return format.bits == 6 ? 8 : format.bits; }
 
-/// Two values into one packed register: the first operand is the upper half.
+/// Converts two values into one packed register. The first operand is the upper half.
 std::optional<Operation> Pair(const Words& w, const Format& to) {
   const Type from = w.types[1];
   const bool small = to.bits <= 8;
@@ -186,7 +186,7 @@ std::optional<Operation> ToTf32(const Words& w, Operation operation) {
   operation.float_result = &kF32;
   const Words words = w;
   operation.compute = [=](const Operands& in) {
-    // A NaN stays one.
+    // A NaN stays a NaN.
     const uint64_t bits = Pack(Unpack(in[0], kF32), kTF32, *rounding, words.Has("satfinite"));
     return Finish(bits, words, kTF32) << 13;
   };

@@ -1,6 +1,6 @@
-// f32 and f64 arithmetic that PTX defines to the bit, and f16 and bf16 arithmetic, which is the
-// same with other formats. NaN results are the format's canonical one; comparisons know that only
-// f32 and the 16-bit formats promise that. SPDX-License-Identifier: Apache-2.0
+// f32 and f64 arithmetic that PTX defines bit for bit, and f16 and bf16 arithmetic, which is the
+// same with other formats. NaN results are the format's canonical NaN. Only f32 and the 16-bit
+// formats guarantee that, and comparisons allow for it. SPDX-License-Identifier: Apache-2.0
 #include "instruction.h"
 
 namespace cupel::reference {
@@ -20,7 +20,7 @@ uint64_t Relu(uint64_t bits, const Format& format) {
   return (bits & format.SignBit()) != 0 ? 0 : bits;
 }
 
-/// An operation that rounds: operands flushed, computed exactly, rounded, clamped, flushed.
+/// An operation that rounds: flush operands, compute exactly, round, clamp, flush.
 template <class F>
 Operation Rounded(const Traits& traits, int operands, F f) {
   Operation operation;
@@ -78,7 +78,7 @@ std::optional<Operation> Arithmetic(const Words& w, const Traits& traits) {
   return std::nullopt;
 }
 
-/// min, max, neg, abs, copysign: nothing is rounded.
+/// min, max, neg, abs, copysign: operations without rounding.
 std::optional<Operation> Selection(const Words& w, const Traits& traits) {
   const Format& format = *traits.format;
   Operation operation;

@@ -1,4 +1,4 @@
-// Integer arithmetic. Values are widened to 128 bits, computed there and cut.
+// Integer arithmetic. Values are widened to 128 bits, and results are truncated.
 // SPDX-License-Identifier: Apache-2.0
 #include "instruction.h"
 
@@ -8,7 +8,7 @@ namespace {
 using ptx::Type;
 __extension__ using Int128 = __int128;
 
-/// The value that `bits` bits of a signed or unsigned type stand for.
+/// Reads the value of a signed or unsigned type of `bits` bits.
 struct Reader {
   bool is_signed;
   int bits;

@@ -1,4 +1,4 @@
-// Instructions that compilers emit seldom: pairs of 16-bit integers and of f32, saturating and
+// Instructions that compilers rarely emit: pairs of 16-bit integers and of f32, saturating and
 // 24-bit integers, mixed precision, packing conversions, byte permutations with a mode.
 // SPDX-License-Identifier: Apache-2.0
 #include "instruction.h"
@@ -76,7 +76,7 @@ std::optional<Operation> Multiply24(const Words& w) {
   return operation;
 }
 
-/// prmt with a mode: which byte of b:a goes where follows from two bits (three of f4e and b4e).
+/// prmt with a mode: two bits (three for f4e and b4e) decide which bytes of b:a are selected.
 std::optional<Operation> PermuteMode(const Words& w) {
   if (w.op != "prmt" || w.modifiers.size() != 2) return std::nullopt;
   const std::string mode = w.modifiers[1];
@@ -126,7 +126,7 @@ std::optional<Operation> Differences(const Words& w) {
   });
 }
 
-/// cvt.pack: a above b; a third operand above both.
+/// cvt.pack: a in the bits above b, and a third operand above both.
 std::optional<Operation> Packing(const Words& w) {
   if (w.op != "cvt" || !w.Has("pack") || !w.Has("sat") || w.types.size() < 2) return std::nullopt;
   const int bits = BitsOf(w.types[0]);
@@ -164,7 +164,7 @@ std::optional<Operation> FloatPairs(const Words& w) {
   return InHalves(*found);
 }
 
-/// add, sub and fma of 16-bit operands with an f32 one: exact but for one rounding.
+/// add, sub and fma of 16-bit operands and an f32 operand, with a single rounding.
 std::optional<Operation> Mixed(const Words& w) {
   if (w.types.size() != 2 || w.types[0] != Type::kF32 || FormatOf(w.types[1]) == nullptr ||
       BitsOf(w.types[1]) != 16 || !w.Only({"rn", "rz", "rm", "rp", "sat"})) {

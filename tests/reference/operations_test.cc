@@ -1,5 +1,5 @@
-// Every form of an instruction: the fast interpreter against the reference, on edge values and
-// random ones, with each set of vector instructions that the processor has.
+// Compares the fast interpreter with the reference for every form of an instruction, on edge values
+// and random values, with each set of vector instructions that the processor supports.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kThreads = 4 * kFormBlock;
 constexpr size_t kReported = 40;
 
-/// Collects disagreements, a few of each form.
+/// Collects differences; keeps the first few.
 class Report {
  public:
   void Add(const std::string& what) {
@@ -89,7 +89,7 @@ void Compare(const std::vector<Form>& forms) {
   report.Check();
 }
 
-TEST(Operations, TheReferenceKnowsEveryInstructionOfTheTable) {
+TEST(Operations, ReferenceSupportsEveryInstructionOfTheTable) {
   std::vector<std::string> unknown;
   const std::vector<std::string> keys = TableKeys();
   const std::vector<Form> forms = TableForms(keys, &unknown);
@@ -97,8 +97,8 @@ TEST(Operations, TheReferenceKnowsEveryInstructionOfTheTable) {
   std::string text;
   for (const std::string& key : unknown) text += key + " ";
   EXPECT_TRUE(unknown.empty())
-      << "Teach tests/reference/operation_*.cc, or list a form in forms_listed.cc and its first "
-         "word in forms.cc: "
+      << "Add these to tests/reference/operation_*.cc, or list a form in forms_listed.cc and its "
+         "first word in forms.cc: "
       << text;
 }
 

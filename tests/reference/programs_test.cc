@@ -1,7 +1,7 @@
-// Random programs: the fast interpreter against the reference, memory for memory, with each set of
-// vector instructions; and once more from the text that the printer makes of the program.
+// Compares the memory of random programs in the fast interpreter and in the reference, with each
+// set of vector instructions, and once more after printing and parsing the program.
 //
-// CUPEL_PROGRAM_SEED=n runs program n alone and prints it, CUPEL_PROGRAM_COUNT=n the first n
+// CUPEL_PROGRAM_SEED=n runs only program n and prints it. CUPEL_PROGRAM_COUNT=n runs the first n
 // programs.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
@@ -19,9 +19,9 @@
 namespace cupel::reference {
 namespace {
 
-uint64_t Number(const char* variable, uint64_t otherwise) {
+uint64_t Number(const char* variable, uint64_t default_value) {
   const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+  return text == nullptr ? default_value : std::strtoull(text, nullptr, 10);
 }
 
 struct Results {
@@ -45,7 +45,7 @@ std::string RunReference(const ptx::Module& module, const Program& program,
   return error;
 }
 
-/// What is wrong with the program in one of the ways it can be run, or nothing.
+/// Runs the program in every way. Returns the first error, or an empty string.
 std::string Check(const Program& program) {
   const auto module = ptx::Parse(kModuleHead + program.Text());
   if (!module) return "parser: " + module.error().message;
@@ -90,8 +90,7 @@ TEST(Programs, Agree) {
     const Program small = Minimised(program, [](const Program& p) { return !Check(p).empty(); });
     ADD_FAILURE() << "program " << seed << ": " << wrong
                   << "\nrepeat with CUPEL_PROGRAM_SEED=" << seed
-                  << "; what remains of it after leaving out what does not matter (" << Check(small)
-                  << "):\n"
+                  << "; the smallest part that fails (" << Check(small) << "):\n"
                   << small.Body();
   }
 }

@@ -1,4 +1,4 @@
-// What executes kernels beside the reference: the fast interpreter or a GPU.
+// Interface for running kernels on the fast interpreter or on a GPU.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,17 +15,18 @@ class Runner {
  public:
   virtual ~Runner() = default;
   virtual std::string Name() const = 0;
-  /// Takes a module in the place of the last one. Empty, or the reason why not, which names lines
-  /// of the text ("line 12;") that it does not accept.
+  /// Loads a module and replaces the previous one. Returns an error message that names the rejected
+  /// lines of the text ("line 12;"), or an empty string.
   virtual std::string Load(const std::string& text) = 0;
-  /// Runs a kernel whose parameters are pointers to the buffers. Empty, or what went wrong.
+  /// Runs a kernel whose parameters are pointers to the buffers. Returns an error message, or an
+  /// empty string.
   virtual std::string Run(const std::string& kernel, uint32_t grid, uint32_t block,
                           std::span<std::vector<std::byte>* const> buffers) = 0;
 };
 
 std::unique_ptr<Runner> FastRunner();
-/// Through the driver's library, opened now, whose compiler optimises at a level from 0 to 4. Null,
-/// with the reason, when there is no usable GPU.
-std::unique_ptr<Runner> GpuRunner(int optimization, std::string* why_not);
+/// Loads the driver's library. Its compiler uses an optimisation level from 0 to 4. Returns null
+/// and sets `reason` if there is no usable GPU.
+std::unique_ptr<Runner> GpuRunner(int optimization, std::string* reason);
 
 }  // namespace cupel::reference

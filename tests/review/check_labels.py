@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the labels against what cupel check says; exit status 1 where one does not agree.
+"""Compares the labels with the verdicts of cupel check. Exit status 1 if any label differs.
 
   check_labels.py [--cupel PROGRAM] [--jobs N] [--write] [ID …]
 
---write notes each verdict's first reason code in labels.json.
+--write stores each verdict's first reason code in labels.json.
 """
 import argparse
 import concurrent.futures
@@ -15,8 +15,8 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Reason codes that belong to what comes before any number is looked at. (A kernel may refuse sizes that the task does
-# not list: host_exception beside another code is no fault.)
+# Reason codes of failures before any number is compared. A kernel may reject sizes that the task does not
+# list, so host_exception together with another code is not a fault.
 COMPILE = {"compile_error", "no_function", "no_module", "illegal_launch", "host_exception"}
 MEMORY = {"out_of_bounds", "shared_race", "global_race", "order_dependence", "uninitialized_global",
           "uninitialized_shared", "barrier_divergence", "misaligned", "unwritten_output", "writes_input",
@@ -25,7 +25,7 @@ MEMORY = {"out_of_bounds", "shared_race", "global_race", "order_dependence", "un
 
 
 def codes_of(entry, cupel):
-    """The decision and the reason codes of one kernel."""
+    """Returns the decision and the reason codes of one kernel."""
     task = entry["task"]
     if "/" in task:
         task = HERE / task
@@ -41,7 +41,7 @@ def codes_of(entry, cupel):
 
 
 def aspect_of(decision, codes):
-    """What the verdict says is wrong, in the labels' words."""
+    """Returns what is wrong according to the verdict, as one of the labels' words."""
     if decision == "accepted":
         return None
     if decision != "rejected":
@@ -73,7 +73,7 @@ def main():
     if arguments.write:
         lines = ",\n".join("  " + json.dumps(entry) for entry in labels["kernels"])
         (HERE / "labels.json").write_text(f'{{"kernels": [\n{lines}\n]}}\n')
-    print(f"{len(entries)} labels, {wrong} of them do not agree")
+    print(f"{len(entries)} labels, {wrong} of them differ from the verdicts")
     return 1 if wrong else 0
 
 

@@ -1,6 +1,6 @@
-/* Attacks on a sandbox, one a mode: `hostile MODE [ARG]`. Exit status 0 means that the attack
-   worked, 1 that it was refused (errno's name on stdout). Statically linked, so that it runs where
-   nothing else is visible. SPDX-License-Identifier: Apache-2.0 */
+/* Attacks on a sandbox, one per mode: `hostile MODE [ARG]`. Exit status 0 means that the attack
+   worked, 1 that it was refused (errno's name on stdout). Statically linked, so that it runs if no
+   other file is visible. SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -89,7 +89,7 @@ static int Daemon(void) {
   for (;;) pause();
 }
 
-/* Twelve of them, each of which starts the next and leaves it an orphan. */
+/* Starts twelve daemons. Each starts the next and leaves it as an orphan. */
 static int Daemons(void) {
   for (int i = 0; i < 12; ++i) {
     if (fork() != 0) return 0;
@@ -103,8 +103,7 @@ static int Daemons(void) {
 }
 
 static int KillAll(void) {
-  /* Everything we may signal but ourselves; the supervisor's pid as we know it from outside is ARG.
-   */
+  /* Kills every process that may be signalled, except this one. */
   const int killed = kill(-1, SIGKILL);
   return Answer(killed == 0);
 }
@@ -116,7 +115,7 @@ static int Mount(void) {
 }
 
 static int Escape(void) {
-  /* A new user namespace would give all capabilities back. */
+  /* A new user namespace would restore all capabilities. */
   if (unshare(CLONE_NEWUSER) == 0) return Answer(1);
   if (syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0) >= 0) return Answer(1);
   if (setuid(0) == 0 && getuid() == 0) return Answer(1);

@@ -1,5 +1,5 @@
-// Attacks from inside the sandbox (hostile.c, traps.cc): each must fail or be gone afterwards,
-// whatever the user that runs the tests. SPDX-License-Identifier: Apache-2.0
+// Attacks from inside the sandbox (hostile.c, traps.cc). Each must fail, or leave nothing behind,
+// for any user that runs the tests. SPDX-License-Identifier: Apache-2.0
 #include "os/sandbox.h"
 
 #include <fcntl.h>
@@ -53,7 +53,7 @@ class Sandbox : public Test {
     return result ? *result : RunResult{};
   }
 
-  /// Asserts that an attack ran and was refused; gives what it said.
+  /// Asserts that an attack ran and was refused. Returns the first line of its output.
   std::string Refused(std::vector<std::string> argv) {
     const std::string mode = argv[0] + (argv.size() > 1 ? " " + argv[1] : "");
     const RunResult result = Run(Attack(std::move(argv)));
@@ -66,14 +66,14 @@ class Sandbox : public Test {
   Confinement confinement_;
 };
 
-/// True once no process holds the write end of a pipe any more, which they inherit.
+/// Waits until no process has the write end of a pipe, which processes inherit. False on time-out.
 bool EndsWithin(int read_end, milliseconds limit) {
   pollfd fd = {read_end, POLLIN, 0};
   char byte;
   return poll(&fd, 1, static_cast<int>(limit.count())) == 1 && read(read_end, &byte, 1) == 0;
 }
 
-TEST_F(Sandbox, IsWholeOnThisMachine) {
+TEST_F(Sandbox, HasAllProtectionsOnThisMachine) {
   const SandboxReport report = ProbeSandbox();
   if (!report.missing.empty()) GTEST_SKIP() << "the kernel refuses: " << report.missing[0];
   EXPECT_TRUE(report.user_namespace && report.mount_namespace && report.pid_namespace);
@@ -81,7 +81,7 @@ TEST_F(Sandbox, IsWholeOnThisMachine) {
   EXPECT_GE(report.landlock_abi, 1);
 }
 
-TEST_F(Sandbox, ShowsOnlyWhatIsListed) {
+TEST_F(Sandbox, ShowsOnlyListedFiles) {
   EXPECT_EQ(Run(Attack({"read", shared_})).status.Describe(), "exit status 0");
   Refused({"read", "/etc/passwd"});
   Refused({"read", secret_.path() / "secret"});
@@ -92,11 +92,11 @@ TEST_F(Sandbox, ShowsOnlyWhatIsListed) {
   Refused({"link", work_.path() / "link"});
 }
 
-TEST_F(Sandbox, WritesOnlyWhereItMay) {
+TEST_F(Sandbox, WritesOnlyToWritableFolders) {
   EXPECT_EQ(Run(Attack({"write", work_.path() / "out"})).status.Describe(), "exit status 0");
   EXPECT_TRUE(fs::exists(work_.path() / "out"));
   Refused({"write", shared_});
-  Run(Attack({"write", secret_.path() / "new"}));  // at best into its private /tmp
+  Run(Attack({"write", secret_.path() / "new"}));  // may succeed in its private /tmp
   EXPECT_FALSE(fs::exists(secret_.path() / "new"));
   Refused({"write", "/new"});
   // Landlock alone does not stop the owner of a file from changing its mode.
@@ -104,12 +104,12 @@ TEST_F(Sandbox, WritesOnlyWhereItMay) {
   Refused({"write", CUPEL_HOSTILE});
   Refused({"disk", work_.path() / "big"});
   EXPECT_LE(fs::file_size(work_.path() / "big"), 8u << 20);
-  // Its own /tmp is not ours.
+  // The sandbox has a private /tmp.
   Run(Attack({"write", "/tmp/cupel-sandbox-test"}));
   EXPECT_FALSE(fs::exists("/tmp/cupel-sandbox-test"));
 }
 
-TEST_F(Sandbox, ReachesNoNetworkAndNoSystem) {
+TEST_F(Sandbox, BlocksNetworkAndPrivilegedCalls) {
   EXPECT_EQ(Refused({"inet"}), "EPERM");
   EXPECT_EQ(Refused({"unix", "/run/dbus/system_bus_socket"}), "EPERM");
   Refused({"mount"});
@@ -118,14 +118,14 @@ TEST_F(Sandbox, ReachesNoNetworkAndNoSystem) {
   Refused({"ptrace"});
 }
 
-TEST_F(Sandbox, DoesNotHarmOtherProcesses) {
+TEST_F(Sandbox, BlocksSignalsToOtherProcesses) {
   Refused({"kill", std::to_string(getpid())});
   Refused({"kill", std::to_string(getppid())});
   Refused({"kill", "1"});
   Refused({"killall"});
 }
 
-TEST_F(Sandbox, LetsAProgramUseItsDevicesAndNoMore) {
+TEST_F(Sandbox, AllowsProgramsOnlyListedDevices) {
   const std::string before = Refused({"write", "/dev/full"});
   confinement_.syscalls = SyscallProfile::kProgram;
   confinement_.devices = {"/dev/full", "/dev/no-such-device"};
@@ -145,19 +145,19 @@ TEST_F(Sandbox, LetsAProgramUseItsDevicesAndNoMore) {
   Refused({"kill", std::to_string(getpid())});
 }
 
-TEST_F(Sandbox, RunsNoOtherProgram) {
+TEST_F(Sandbox, BlocksOtherPrograms) {
   Refused({"exec", "/bin/sh"});
   Refused({"exec", "/usr/bin/id"});
 }
 
-TEST_F(Sandbox, BoundsProcesses) {
+TEST_F(Sandbox, LimitsProcesses) {
   if (!ProbeSandbox().user_namespace) GTEST_SKIP() << "no user namespaces";
   const RunResult result = Run(Attack({"forkbomb"}));
   EXPECT_EQ(result.status.Describe(), "exit status 1") << result.out;
   EXPECT_LT(std::stoi(result.out), 20);
 }
 
-TEST_F(Sandbox, BoundsMemoryAndTime) {
+TEST_F(Sandbox, LimitsMemoryAndTime) {
   const RunResult memory = Run(Attack({"memory"}));
   EXPECT_EQ(memory.status.Describe(), "exit status 1");
   EXPECT_LT(std::stoi(memory.out), 256);
@@ -166,7 +166,7 @@ TEST_F(Sandbox, BoundsMemoryAndTime) {
   EXPECT_EQ(sleep.status.Describe(), "killed after 0.2 s");
 }
 
-TEST_F(Sandbox, InheritsNothing) {
+TEST_F(Sandbox, InheritsNoDescriptorsOrEnvironment) {
   const Fd leaked(open("/etc/passwd", O_RDONLY));  // without O_CLOEXEC
   EXPECT_EQ(Refused({"fds"}), "0");
   Refused({"environment"});
@@ -175,7 +175,7 @@ TEST_F(Sandbox, InheritsNothing) {
   EXPECT_EQ(Run(options).out, "1\n");
 }
 
-TEST_F(Sandbox, LeavesNothingBehind) {
+TEST_F(Sandbox, LeavesNoProcessesBehind) {
   int fds[2];
   ASSERT_EQ(pipe2(fds, O_CLOEXEC), 0);
   const Fd read(fds[0]);
@@ -189,7 +189,7 @@ TEST_F(Sandbox, LeavesNothingBehind) {
   EXPECT_EQ(core.status.Describe(), "killed by SIGABRT");
 }
 
-TEST_F(Sandbox, DiesWithUs) {
+TEST_F(Sandbox, EndsWhenTheSupervisorDies) {
   int fds[2];
   ASSERT_EQ(pipe2(fds, O_CLOEXEC), 0);
   const Fd read(fds[0]);
@@ -206,7 +206,7 @@ TEST_F(Sandbox, DiesWithUs) {
   EXPECT_TRUE(EndsWithin(read.get(), seconds(5)));
 }
 
-TEST_F(Sandbox, RootBecomesNobody) {
+TEST_F(Sandbox, MapsRootToNobody) {
   if (geteuid() != 0) GTEST_SKIP() << "not root";
   if (!ProbeSandbox().user_namespace) GTEST_SKIP() << "no user namespaces";
   EXPECT_EQ(Run(Attack({"uid"})).out, "65534\n");
@@ -236,7 +236,7 @@ class Recorder : public Sandbox {
     return Run(options);
   }
 
-  /// The name of the system call that was refused by SIGSYS.
+  /// Returns the name of the system call that raised SIGSYS, or how the process ended.
   std::string Trapped(int stage, std::vector<std::string> argv) {
     const RunResult result = Try(stage, std::move(argv));
     if (result.out.rfind("SIGSYS ", 0) != 0) return result.status.Describe() + " " + result.out;
@@ -244,14 +244,14 @@ class Recorder : public Sandbox {
   }
 };
 
-TEST_F(Recorder, LetsHonestCodeRun) {
+TEST_F(Recorder, RunsHonestCode) {
   EXPECT_EQ(Try(1, {"honest", shared_}).status.Describe(), "exit status 0");
   const RunResult result = Try(2, {"honest", shared_});
   EXPECT_EQ(result.status.Describe(), "exit status 0") << result.out;
   EXPECT_EQ(Try(2, {"abort"}).status.Describe(), "killed by SIGABRT");
 }
 
-TEST_F(Recorder, HasNoProcessesThreadsOrSocketsFromTheStart) {
+TEST_F(Recorder, BlocksProcessesThreadsAndSocketsFromTheStart) {
   for (const char* mode : {"fork", "thread", "socket", "kill"}) {
     EXPECT_EQ(Try(1, {mode}).status.Describe(), "exit status 1") << mode;
   }
@@ -259,7 +259,7 @@ TEST_F(Recorder, HasNoProcessesThreadsOrSocketsFromTheStart) {
   EXPECT_EQ(Try(1, {"create", "/tmp/x"}).status.Describe(), "exit status 1");
 }
 
-TEST_F(Recorder, NamesWhatTheCandidateTried) {
+TEST_F(Recorder, NamesTheBlockedSystemCall) {
   EXPECT_EQ(Trapped(2, {"socket"}), "socket");
   EXPECT_EQ(Trapped(2, {"exec", "/bin/sh"}), "execve");
   EXPECT_EQ(Trapped(2, {"kill"}), "kill");

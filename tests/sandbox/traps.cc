@@ -1,5 +1,5 @@
-// Runs as the recorder does: enters its stages, then tries one thing; a SIGSYS handler says what
-// was refused. `traps STAGE MODE [ARG]`; exit status 0 means that the attempt worked.
+// Enters the recorder's sandbox stages, then makes one attempt: `traps STAGE MODE [ARG]`. Exit
+// status 0 means that the attempt worked. A SIGSYS handler prints the refused system call.
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ void OnSigsys(int, siginfo_t* info, void*) {
   _exit(3);
 }
 
-/// What the recorder itself and honest host code need.
+/// Does what the recorder and honest host code need.
 bool Honest(const char* readable) {
   std::vector<std::string> grown;
   for (int i = 0; i < 100000; ++i) grown.push_back(std::string(100, 'x'));

@@ -1,6 +1,6 @@
-// Kernels that grant less: each test runs in a process of its own, in which a filter refuses what
-// such a kernel would refuse. What is left must still hold, or untrusted code must not start.
-// SPDX-License-Identifier: Apache-2.0
+// The sandbox on Linux kernels that lack a protection. Each test runs in its own process, in which
+// a filter refuses the system calls that such a kernel lacks. The remaining protections must be
+// enough, or untrusted code must not start. SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -26,8 +26,8 @@ using testing::ExitedWithCode;
 
 enum Refused : unsigned { kNamespaces = 1, kLandlock = 2, kSeccomp = 4 };
 
-/// From here on this process is on a kernel that lacks `what`.
-void LoseParts(unsigned what) {
+/// Makes the kernel lack `what` for this process.
+void DisableProtections(unsigned what) {
   scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
   if ((what & kNamespaces) != 0) {
     for (const uint64_t flag : {CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET}) {
@@ -45,15 +45,15 @@ void LoseParts(unsigned what) {
   seccomp_release(filter);
 }
 
-/// Ends the process unless `condition` holds, saying why.
+/// If `condition` is false, prints `what` and ends the process with status 1.
 void Must(bool condition, const std::string& what) {
   if (condition) return;
-  std::fprintf(stderr, "not so: %s\n", what.c_str());
+  std::fprintf(stderr, "check failed: %s\n", what.c_str());
   _exit(1);
 }
 
 [[noreturn]] void Done() {
-  std::fprintf(stderr, "as it must be\n");
+  std::fprintf(stderr, "all checks passed\n");
   _exit(0);
 }
 
@@ -88,14 +88,14 @@ class WeakSandbox : public testing::Test {
 };
 
 TEST_F(WeakSandbox, LandlockAndTheFilterAreEnoughWithoutNamespaces) {
-  if (ProbeSandbox().landlock_abi < 3) GTEST_SKIP() << "no Landlock here";
+  if (ProbeSandbox().landlock_abi < 3) GTEST_SKIP() << "no Landlock on this machine";
   const auto body = [&] {
-    LoseParts(kNamespaces);
+    DisableProtections(kNamespaces);
     const auto run = Attack({"write", work_.path() / "out"});
     Must(run.has_value(), run ? "" : run.error().message);
     Must(run->status.Describe() == "exit status 0", run->out);
-    Must(run->sandbox->IsEnough() && !run->sandbox->mount_namespace, "the report");
-    Must(!run->sandbox->missing.empty(), "what is missing is named");
+    Must(run->sandbox->IsEnough() && !run->sandbox->mount_namespace, "the report is right");
+    Must(!run->sandbox->missing.empty(), "the report lists the missing protections");
     MustBeRefused({"read", secret_.path() / "secret"});
     MustBeRefused({"read", "/etc/passwd"});
     MustBeRefused({"write", secret_.path() / "new"});
@@ -105,75 +105,75 @@ TEST_F(WeakSandbox, LandlockAndTheFilterAreEnoughWithoutNamespaces) {
     MustBeRefused({"exec", "/bin/sh"});
     Done();
   };
-  EXPECT_EXIT(body(), ExitedWithCode(0), "as it must be");
+  EXPECT_EXIT(body(), ExitedWithCode(0), "all checks passed");
 }
 
-TEST_F(WeakSandbox, ADaemonIsFoundWithoutAPidNamespace) {
-  if (ProbeSandbox().landlock_abi < 3) GTEST_SKIP() << "no Landlock here";
+TEST_F(WeakSandbox, StopsDaemonsWithoutPidNamespace) {
+  if (ProbeSandbox().landlock_abi < 3) GTEST_SKIP() << "no Landlock on this machine";
   const auto body = [&] {
-    LoseParts(kNamespaces);
+    DisableProtections(kNamespaces);
     for (const char* mode : {"daemon", "daemons"}) {
       int fds[2];
-      Must(pipe2(fds, O_CLOEXEC) == 0, "a pipe");
+      Must(pipe2(fds, O_CLOEXEC) == 0, "a pipe can be created");
       const auto run = Attack({mode}, {fds[1]});
       Must(run.has_value() && run->status.exited, mode);
       close(fds[1]);
-      // Its end of the pipe is closed when the last of them is gone.
+      // The pipe closes when the last daemon has ended.
       pollfd fd = {fds[0], POLLIN, 0};
       char byte = 0;
-      Must(poll(&fd, 1, 5000) == 1 && read(fds[0], &byte, 1) == 0, "nothing is left");
+      Must(poll(&fd, 1, 5000) == 1 && read(fds[0], &byte, 1) == 0, "no daemon is left");
       close(fds[0]);
     }
     Done();
   };
-  EXPECT_EXIT(body(), ExitedWithCode(0), "as it must be");
+  EXPECT_EXIT(body(), ExitedWithCode(0), "all checks passed");
 }
 
-TEST_F(WeakSandbox, UntrustedCodeDoesNotStartWithoutAViewOfItsOwn) {
+TEST_F(WeakSandbox, RefusesUntrustedCodeWithoutFileIsolation) {
   const auto body = [&] {
-    LoseParts(kNamespaces | kLandlock);
+    DisableProtections(kNamespaces | kLandlock);
     const auto run = Attack({"write", work_.path() / "out"});
-    Must(!run && run.error().code == ErrorCode::kEnvironment, "it is refused");
-    Must(!fs::exists(work_.path() / "out"), "before it runs");
+    Must(!run && run.error().code == ErrorCode::kEnvironment, "the sandbox refuses to run it");
+    Must(!fs::exists(work_.path() / "out"), "the program did not run");
     std::fprintf(stderr, "%s\n", run.error().ToString().c_str());
     _exit(0);
   };
   EXPECT_EXIT(body(), ExitedWithCode(0), "does not grant .*Landlock.*--allow-weak-sandbox");
 }
 
-TEST_F(WeakSandbox, UntrustedCodeDoesNotStartWithoutAFilter) {
+TEST_F(WeakSandbox, RefusesUntrustedCodeWithoutSeccomp) {
   const auto body = [&] {
-    LoseParts(kSeccomp);
+    DisableProtections(kSeccomp);
     const auto run = Attack({"uid"});
-    Must(!run, "it is refused");
+    Must(!run, "the sandbox refuses to run it");
     std::fprintf(stderr, "%s\n", run.error().message.c_str());
     _exit(0);
   };
   EXPECT_EXIT(body(), ExitedWithCode(0), "does not grant .*seccomp");
 }
 
-TEST_F(WeakSandbox, StartsWhenToldToAndSaysSo) {
+TEST_F(WeakSandbox, AllowWeakStartsAndReportsMissingProtections) {
   const auto body = [&] {
-    LoseParts(kNamespaces | kLandlock | kSeccomp);
+    DisableProtections(kNamespaces | kLandlock | kSeccomp);
     confinement_.allow_weak = true;
     const auto run = Attack({"write", work_.path() / "out"});
-    Must(run.has_value() && run->status.Describe() == "exit status 0", "it runs");
+    Must(run.has_value() && run->status.Describe() == "exit status 0", "the program runs");
     Must(!run->sandbox->IsEnough(), "the report says that it is not enough");
-    Must(run->sandbox->missing.size() >= 4, "what is missing is named");
+    Must(run->sandbox->missing.size() >= 4, "the report lists the missing protections");
     Done();
   };
-  EXPECT_EXIT(body(), ExitedWithCode(0), "as it must be");
+  EXPECT_EXIT(body(), ExitedWithCode(0), "all checks passed");
 }
 
-TEST_F(WeakSandbox, TheMountNamespaceAloneHoldsFiles) {
-  if (!ProbeSandbox().mount_namespace) GTEST_SKIP() << "no namespaces here";
+TEST_F(WeakSandbox, MountNamespaceAloneProtectsFiles) {
+  if (!ProbeSandbox().mount_namespace) GTEST_SKIP() << "no namespaces on this machine";
   const auto body = [&] {
-    LoseParts(kLandlock);
+    DisableProtections(kLandlock);
     MustBeRefused({"read", secret_.path() / "secret"});
     MustBeRefused({"write", "/new"});
     Done();
   };
-  EXPECT_EXIT(body(), ExitedWithCode(0), "as it must be");
+  EXPECT_EXIT(body(), ExitedWithCode(0), "all checks passed");
 }
 
 }  // namespace

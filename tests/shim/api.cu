@@ -1,4 +1,4 @@
-// Uses every name that shim/api.md gives to models: api_test.py holds the two together.
+// Uses every name that shim/api.md lists for models. api_test.py checks that none is missing.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>

@@ -6,8 +6,8 @@
 
 #include "fake_recorder.h"
 
-// Arguments are taken in every way that candidates take them, and the analyzer does not follow the
-// tensors' reference counts.
+// The functions take arguments in every way that candidates do, and the analyzer does not follow
+// the tensors' reference counts.
 // NOLINTBEGIN(performance-unnecessary-value-param,clang-analyzer-cplusplus.*)
 namespace {
 
@@ -78,7 +78,7 @@ TEST(Call, ConvertsAsPybind11Does) {
   EXPECT_EQ(Ask("small", {Of(-128)}).result, "-128");
 }
 
-TEST(Call, TakesOneElementTensorsForNumbers) {
+TEST(Call, AcceptsOneElementTensorsAsNumbers) {
   CupelTensor x = fake::Argument({2, 3});
   CupelTensor one = fake::Argument({1});
   float value = 0;
@@ -101,7 +101,7 @@ TEST(Call, PassesPythonTuples) {
   EXPECT_EQ(Ask("tuples", {fake::Tuple(items), Of(2.5)}).result, "(5, 2.5, 2)");
 }
 
-TEST(Call, SaysWhichArgumentIsWrong) {
+TEST(Call, NamesTheWrongArgument) {
   CupelTensor x = fake::Argument({2, 3});
   std::string takes =
       "; scale(x: Tensor, factor: float = 2, times: int = 1, flag: bool = True) -> Tensor";
@@ -122,7 +122,7 @@ TEST(Call, SaysWhichArgumentIsWrong) {
   EXPECT_EQ(none.message.substr(0, 52), "the module has no function backwards; it has scale, ");
 }
 
-TEST(Call, ReportsWhatTheCandidateThrows) {
+TEST(Call, ReportsExceptions) {
   EXPECT_EQ(Ask("throws", {Of(0)}).message, "own message");
   EXPECT_EQ(Ask("throws", {Of(1)}).status, CUPEL_EXCEPTION);
   EXPECT_EQ(Ask("throws", {Of(2)}).message, "bad value");

@@ -1,4 +1,4 @@
-// A candidate that uses most of what the shim offers to device code and to launches.
+// A candidate that uses most of the shim's features for device code and launches.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/AccumulateType.h>
 #include <ATen/cuda/CUDAContext.h>

@@ -1,5 +1,5 @@
-// Candidates as nvcc builds them, header-only and linked with the compiled runtime: loaded,
-// described and called. SPDX-License-Identifier: Apache-2.0
+// Loads and calls candidates built by nvcc, header-only and linked with the compiled runtime.
+// SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST_P(Candidate, RunsAndLaunches) {
                           "copy f16[8,16] <- f32[8,16]", "launch 1x1", "free", "free"));
 }
 
-TEST_P(Candidate, ExplainsItsRefusals) {
+TEST_P(Candidate, ReportsFailedChecks) {
   fake::Call call = Load(GetParam());
   ASSERT_NE(call, nullptr);
   CupelTensor x = fake::Argument({8, 16}, /*dtype=*/3);
@@ -47,7 +47,7 @@ TEST_P(Candidate, ExplainsItsRefusals) {
   EXPECT_EQ(fake::Run(call, "forward", {Of(x)}).message, "x must be contiguous");
 }
 
-TEST(Lean, CandidateWorksWithoutWhatItDoesNotName) {
+TEST(Lean, CandidateRunsWithReducedHeaders) {
   fake::Call call = Load("lean");
   ASSERT_NE(call, nullptr);
   CupelTensor a = fake::Argument({3});

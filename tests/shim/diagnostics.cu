@@ -1,4 +1,4 @@
-// What a candidate must not use. Each `want` is the one diagnostic that its line must give.
+// Operators that a candidate must not use. Each `want` is the only diagnostic of its line.
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 using T = torch::Tensor;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles diagnostics.cu and checks that every use of framework mathematics is named on its line.
+"""Compiles diagnostics.cu and checks that each use of framework mathematics gives an error on its line.
 
 SPDX-License-Identifier: Apache-2.0
 """

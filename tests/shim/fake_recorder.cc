@@ -167,7 +167,7 @@ void cupel_rt_refuse(const char* code, const char* message) {
   throw fake::LastRefusal();
 }
 
-// As much of the CUDA runtime as a loaded candidate calls, under the runtime's own names.
+// The functions of the CUDA runtime that a loaded candidate calls, under their own names.
 // NOLINTBEGIN(bugprone-reserved-identifier)
 void** __cudaRegisterFatBinary(void*) {
   static void* handle;

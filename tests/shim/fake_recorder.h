@@ -1,4 +1,4 @@
-// A recorder that only writes down what a candidate asks of it, for tests of the shim.
+// A recorder that only logs the candidate's calls, for tests of the shim.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,17 +10,17 @@
 
 namespace fake {
 
-/// "alloc 24", "copy f32[2,3]@0 <- f16[2,3]@0", "fill f32[4] 0000803f", "upload", "item", "launch"
-/// ...
+/// The calls so far: "alloc 24", "copy f32[2,3] <- f16[2,3]", "fill f32[4] 0000803f", "upload",
+/// "item", "launch" ...
 std::vector<std::string>& Log();
-/// The element that cupel_rt_item hands out, as bytes.
+/// Sets the element that cupel_rt_item returns, as bytes.
 void SetItem(const void* element, size_t size);
-/// What cupel_rt_refuse throws here (a real recorder ends the process).
+/// The exception that cupel_rt_refuse throws here (a real recorder ends the process).
 struct Refused {
   std::string code;
   std::string message;
 };
-/// The last refusal; tests of calls read it, since the shim catches what is thrown.
+/// The last refusal. Tests of calls read it, since the shim catches exceptions.
 Refused& LastRefusal();
 
 /// A contiguous argument of 4-byte floats (or of `dtype`) at a made-up device address.
@@ -33,7 +33,7 @@ CupelValue Of(const char* s);
 CupelValue None();
 CupelValue Tuple(const std::vector<CupelValue>& items);
 
-/// How a call ended and what came back, tensors as "f32[2,3]".
+/// The status, result and message of a call; tensors as "f32[2,3]".
 struct Answer {
   int status = -1;
   std::string result;

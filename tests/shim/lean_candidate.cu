@@ -1,4 +1,4 @@
-// The plain kind of candidate, for the build with everything left out that its text does not name.
+// A plain candidate, for the build without the headers that its text does not need.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>

@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
-"""Writes view_table.txt: what PyTorch answers for views of tensors of many shapes.
+"""Writes view_table.txt: PyTorch's results for views of tensors of many shapes.
 
-One line a question: sizes|strides|offset|storage elements|operation arguments|answer, where the
-answer is "sizes|strides|offset" (offset "copy" when the result has memory of its own) or "error".
-Run it again with any PyTorch from 1.13 to check that the table still holds.
+One line per question: sizes|strides|offset|storage elements|operation arguments|answer, where the
+answer is "sizes|strides|offset" (offset "copy" if the result has its own memory) or "error".
+Run it again with any PyTorch from 1.13 to check the table.
 
 SPDX-License-Identifier: Apache-2.0
 """
-import itertools
 import random
-import sys
 
 import torch
 
@@ -35,7 +33,7 @@ def bases():
         e(2, 3, 2, 2, 3).contiguous(memory_format=torch.channels_last_3d),
         e(2, 3, 4, 5).permute(0, 2, 3, 1), e(6, 4, 2)[:, 1], e(6, 4, 2)[2:, :, 1:],
         e(2, 2, 3, 2).permute(3, 0, 2, 1), e(1, 4, 1, 6).transpose(1, 3)])
-    for _ in range(25):  # anything at all
+    for _ in range(25):  # random sizes and strides
         n = rng.randint(1, 4)
         sizes = tuple(rng.choice([1, 1, 2, 3, 4]) for _ in range(n))
         strides = tuple(rng.choice([0, 1, 1, 2, 3, 4, 6, 12]) for _ in range(n))

@@ -21,7 +21,7 @@ std::string Message(F f) {
   return "no error";
 }
 
-TEST(Check, JoinsItsArgumentsAsAStreamWould) {
+TEST(Check, JoinsArgumentsLikeAStream) {
   at::Tensor t = at::empty({2, 3}, at::kCUDA);
   std::string name = "w";
   EXPECT_EQ(Message([&] {
@@ -40,7 +40,7 @@ TEST(Check, JoinsItsArgumentsAsAStreamWould) {
   EXPECT_EQ(Message([] { AT_CUDA_CHECK(cudaErrorInvalidValue); }), "CUDA error: invalid argument");
 }
 
-TEST(Dispatch, PicksTheTypeOrSaysWhichIsMissing) {
+TEST(Dispatch, PicksTheTypeOrNamesTheMissingOne) {
   auto name = [](at::ScalarType type) {
     return AT_DISPATCH_FLOATING_TYPES_AND2(
         at::ScalarType::Half, at::ScalarType::BFloat16, type, "f",

@@ -1,4 +1,4 @@
-// Factories, copies, element types and what they ask of the recorder.
+// Factories, copies, element types, and their calls to the recorder.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -18,7 +18,7 @@ class Tensors : public testing::Test {
   at::Tensor cuda_ = at::empty({2, 3}, at::kCUDA);
 };
 
-TEST_F(Tensors, FactoriesAskForMemoryAndFills) {
+TEST_F(Tensors, FactoriesAllocateAndFill) {
   auto half = at::full({4}, 1.0, at::TensorOptions().device(at::kCUDA).dtype(at::kHalf));
   EXPECT_THAT(fake::Log(), ElementsAre("alloc 8", "fill f16[4] 003c"));
   fake::Log().clear();
@@ -96,7 +96,7 @@ TEST_F(Tensors, StreamsFollowTheGuard) {
   EXPECT_THROW(c10::cuda::CUDAGuard(c10::DeviceIndex{3}), c10::Error);
 }
 
-TEST_F(Tensors, HalfTypesRoundAsTheHardware) {
+TEST_F(Tensors, HalfTypesRoundLikeTheHardware) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     auto half = static_cast<uint16_t>(bits);
     float f = cupel::shim::HalfBitsToFloat(half);

@@ -1,4 +1,4 @@
-// Every view of the shim's tensors against what PyTorch answers (view_table.txt, made by
+// Compares every view of the shim's tensors with PyTorch's results (view_table.txt, made by
 // make_view_table.py).
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ std::string Commas(at::IntArrayRef values) {
   return text;
 }
 
-/// Arguments of one question: "name [1,2] 3".
+/// One question of the table: "operation [1,2] 3".
 struct Question {
   explicit Question(const std::string& text) : words(Split(text, ' ')) {}
   int64_t Int(size_t i) const { return std::stoll(words.at(i + 1)); }
@@ -75,7 +75,7 @@ at::Tensor Apply(const at::Tensor& t, const Question& q) {
   if (op == "as_strided") return t.as_strided(q.List(0), q.List(1), q.Int(2));
   if (op == "split") return t.split(q.Int(0), q.Int(1)).back();
   if (op == "chunk") return t.chunk(q.Int(0), q.Int(1)).back();
-  throw std::logic_error("the table asks for " + op);
+  throw std::logic_error("unknown operation in the table: " + op);
 }
 
 std::string Answer(const at::Tensor& t, const Question& q) {
@@ -117,7 +117,7 @@ TEST(Views, AgreeWithPyTorch) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(Views, SayWhatPyTorchSays) {
+TEST(Views, ReportPyTorchsMessages) {
   at::Tensor t = at::empty({2, 3}, at::kCUDA);
   auto message = [](auto f) -> std::string {
     try {

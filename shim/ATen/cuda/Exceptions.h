@@ -1,4 +1,4 @@
-// AT_CUDA_CHECK and its cuBLAS sister.
+// AT_CUDA_CHECK and the same check for cuBLAS.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

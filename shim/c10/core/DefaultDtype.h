@@ -1,4 +1,4 @@
-// The dtype of factories that name none.
+// The default dtype of factories.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// Kinds of device; kernels meet CPU and CUDA, the others exist so that comparisons compile.
+// Kinds of device. Kernels use CPU and CUDA; the others exist so that comparisons compile.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// Layouts and memory formats. All tensors are strided; the channels-last formats are real.
+// Layouts and memory formats. All tensors are strided; the channels-last formats are supported.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// c10::Storage as Tensor::storage() returns it: address and size, to look at.
+// c10::Storage as Tensor::storage() returns it: a read-only address and size.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// c10::SymInt: always a plain number here.
+// c10::SymInt: always a plain number in the shim.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -11,7 +11,7 @@ class CUDAError : public Error {
 }  // namespace c10
 
 namespace cupel::shim {
-// Not in the compiled runtime: only a candidate that checks should need cudaGetErrorString.
+// Not in the compiled runtime, so that only candidates that check errors need cudaGetErrorString.
 inline void CheckCuda(cudaError_t status) {
   if (status == cudaSuccess) return;
   (void)cudaGetLastError();

@@ -1,4 +1,4 @@
-// c10::cuda::compat: math functions that pick float or double by argument.
+// c10::cuda::compat: math functions, overloaded for float and double.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -45,16 +45,16 @@ std::string str(const T&... values) {
 
 namespace cupel::shim {
 
-/// The `cold` keeps the branch that throws out of the candidate's hot path and its code small.
+/// `cold` keeps the throwing branch out of the candidate's hot path and keeps the code small.
 template <class E>
 [[noreturn]] __attribute__((cold, noinline)) void Throw(Text message) {
   throw E(std::move(message));
 }
 template <class E, class... T>
-[[noreturn]] __attribute__((cold, noinline)) void ThrowJoined(const char* otherwise,
+[[noreturn]] __attribute__((cold, noinline)) void ThrowJoined(const char* default_text,
                                                               const T&... values) {
   if constexpr (sizeof...(values) == 0) {
-    throw E(Text() << otherwise);
+    throw E(Text() << default_text);
   } else {
     throw E(Join(values...));
   }

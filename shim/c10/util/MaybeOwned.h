@@ -1,5 +1,5 @@
-// c10::MaybeOwned: a value that is borrowed or owned. Here it is always owned: a copy of a tensor is
-// another handle of it. SPDX-License-Identifier: Apache-2.0
+// c10::MaybeOwned: a value that is borrowed or owned. Here it is always owned, since a copy of a
+// tensor is another handle to it. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "cupel/prelude.h"

@@ -1,4 +1,4 @@
-// caffe2::TypeMeta: what Tensor::dtype() returns; compares with ScalarType either way round.
+// caffe2::TypeMeta: what Tensor::dtype() returns. It compares with ScalarType on either side.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,6 +1,6 @@
-// A library with CUPTI's entry points for the tests of KernelClock: a flush tells of the records
-// that $CUPEL_TEST_CUPTI names. "late": two kernels in the wrong order and another record between
-// them; "lost": one, but others were dropped; "denied": watching is not allowed.
+// A fake CUPTI library for the tests of KernelClock. A flush delivers the records for the mode in
+// $CUPEL_TEST_CUPTI. "late": two kernels in the wrong order, with another record between them.
+// "lost": one kernel, while others were dropped. "denied": records cannot be enabled.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>

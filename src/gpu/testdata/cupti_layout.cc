@@ -1,4 +1,4 @@
-// What gpu/cupti.cc relies on, held against the toolkit's headers where there are any. Compiled,
+// Compares the assumptions of gpu/cupti.cc with the toolkit's headers, if there are any. Compiled,
 // never run. SPDX-License-Identifier: Apache-2.0
 #if __has_include(<cupti_activity.h>)
 #include <cupti_activity.h>

@@ -1,6 +1,6 @@
-# baseline.py with PyTorch's CUDA and the driver replaced by stand-ins that compute on the CPU and
-# keep the driver's rules for events, so that the protocol and the bookkeeping are tested where
-# there is no GPU. The stand-in clock: a kernel of cupel's takes 1 ms; a PyTorch call 0.01 ms.
+# baseline.py with simulated versions of PyTorch's CUDA and of the driver. They compute on the CPU and
+# follow the driver's rules for events, to test the protocol and the bookkeeping without a GPU. On the
+# simulated clock, a kernel of cupel takes 1 ms and a PyTorch call 0.01 ms.
 # SPDX-License-Identifier: Apache-2.0
 import contextlib
 import os
@@ -17,14 +17,14 @@ INVALID, NO_CONTEXT, ILLEGAL = 1, 201, 901
 
 
 class Library:
-    """libcuda.so.1: remembers what a capture or the stream was given."""
+    """libcuda.so.1: records the work of a capture, or runs the work of the stream."""
 
     def __init__(self):
         self.capturing, self.at, self.events = None, 0.0, {}
         self.handles = 100
         self.call_cost = 0.01
-        self.has_context = False  # PyTorch makes it when it first allocates
-        # How often a call's inputs find no room, and the memory that other processes use.
+        self.has_context = False  # PyTorch creates it at the first allocation
+        # How often a call's inputs do not fit into memory, and the memory that other processes use.
         self.refusals = int(os.environ.get("STANDIN_REFUSALS", 0))
         self.of_others = int(os.environ.get("STANDIN_BYTES_OF_OTHERS", 0))
 
@@ -33,7 +33,7 @@ class Library:
             raise AttributeError(name)
         do = getattr(self, "do_" + name)
 
-        def function(*arguments):  # which has attributes, as those of ctypes do
+        def function(*arguments):  # a function can have attributes, like those of ctypes
             return do(*arguments)
         return function
 
@@ -112,7 +112,7 @@ class Stream:
 
 
 class Pool:
-    """Of graphs' memory: what one graph needs is there for all later ones on its stream. It ends with its
+    """Memory of graphs. Later graphs on a stream reuse the memory of earlier ones. The pool ends with its
     last graph."""
     BYTES = int(os.environ.get("STANDIN_GRAPH_BYTES", 0))
 
@@ -121,7 +121,7 @@ class Pool:
 
     def record(self, graph, stream):
         assert not self.is_recording, "already recording to this pool"
-        assert self.graphs or not self.streams, "the pool is gone"
+        assert self.graphs or not self.streams, "the pool is deleted"
         self.is_recording = True
         self.graphs.add(graph)
         if stream not in self.streams:
@@ -162,7 +162,7 @@ def replace_cuda(torch, library):
             pool.record(graph, stream)
             yield
             graph.work = library.capturing
-        except NotPermitted:  # breaks the capture: its end fails, too
+        except NotPermitted:  # a broken capture cannot be ended
             raise RuntimeError("capture was invalidated")
         except BaseException:
             end(graph, pool)
@@ -211,7 +211,7 @@ def replace_cuda(torch, library):
         "device_count": lambda: 1, "set_device": lambda n: None,
         "get_device_name": lambda d: "Stand-in", }
     for name, value in stand_ins.items():
-        getattr(torch.cuda, name)  # which PyTorch has
+        getattr(torch.cuda, name)  # check that PyTorch has it
         setattr(torch.cuda, name, value)
     torch.version.cuda = "0.0"
 
@@ -229,7 +229,7 @@ class Server(baseline.BaselineServer):
         return super().answer(request, report)
 
     def time_calls(self, library):
-        """A call runs, and takes its time, now or at every replay: a capture changes nothing."""
+        """Makes a call run and take its time now, or at every replay. A capture runs nothing."""
         import timed_call
 
         def run(call, plain_run):

@@ -1,6 +1,6 @@
-# oracle.py with something that stands in for a GPU: tensors that were put there are known by their
-# memory, and operators that mix them with others fail as CUDA's do. For oracle_test.cc, which links
-# it beside oracle.py.
+# oracle.py with a simulated GPU: its tensors are recognized by their memory, and operators that mix
+# them with other tensors fail, as CUDA's do. For oracle_test.cc, which links it into a folder with
+# oracle.py.
 # SPDX-License-Identifier: Apache-2.0
 import contextlib
 import os
@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(sys.argv[0])))
 import float64_place  # noqa: E402
 import oracle  # noqa: E402
 
-there = {}  # address: tensor, which is kept so that no other gets its memory
+there = {}  # address: tensor, kept alive so that no other tensor gets its memory
 
 
 def is_there(tensor):
@@ -31,9 +31,9 @@ class Watch(TorchDispatchMode):
         kwargs = kwargs or {}
         tensors = [t for t in oracle.leaves((list(args), list(kwargs.values())))
                    if isinstance(t, torch.Tensor) and t.numel()]
-        anywhere = [t for t in tensors if t.dim() == 0]  # the CPU's scalars go with everything
+        anywhere = [t for t in tensors if t.dim() == 0]  # CPU scalars may mix with all tensors
         here = [t for t in tensors if not is_there(t) and not any(t is a for a in anywhere)]
-        # An index that PyTorch makes of a single boolean is made on the device that it takes from self.
+        # An index that PyTorch makes from a single boolean is made on the device of self.
         own = str(func).startswith("aten.index.Tensor")
         if here and not own and any(is_there(t) for t in tensors):
             raise RuntimeError("Expected all tensors to be on the same device, but %s" % func)

@@ -1,5 +1,5 @@
-// A candidate for the recorder's tests that speaks the C interface of shim/cupel/abi.h by hand, so that
-// these tests do not depend on the shim. Each function is one way for host code to behave.
+// A candidate for the recorder's tests. It implements the C interface of shim/cupel/abi.h directly, so that
+// these tests do not depend on the shim. Each function is one kind of host code behaviour.
 // SPDX-License-Identifier: Apache-2.0
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
@@ -94,7 +94,7 @@ void ScaleInto(const float* in, float* out, int n, float factor, cudaStream_t st
   Scale<<<(n + 255) / 256, 256, 0, stream>>>(in, out, n, factor);
 }
 
-/// Half of the work where that bit of an address is set.
+/// Launches half of the work if that bit of an address is set.
 void ByAddress(const void* address, int bit, const Args& args, const Return& ret) {
   Tensor out(args.numel(0));
   const bool odd = (reinterpret_cast<uint64_t>(address) >> bit & 1) != 0;
@@ -102,7 +102,7 @@ void ByAddress(const void* address, int bit, const Args& args, const Return& ret
   ret(out.t);
 }
 
-/// Scales and returns: the honest function, with something else done before.
+/// The honest function (scales and returns), after calling `before`.
 Function Honest(std::function<void(const Args&)> before) {
   return [before](const Args& args, const Return& ret) {
     before(args);

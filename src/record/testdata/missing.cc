@@ -1,4 +1,4 @@
-// A shared object that needs functions which the stand-in runtime lacks.
+// A shared object that needs functions that the stand-in runtime lacks.
 // SPDX-License-Identifier: Apache-2.0
 extern "C" {
 int cublasSasum_v2(void*, int, const float*, int, float*);

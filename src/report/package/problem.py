@@ -1,4 +1,4 @@
-# The reference of a problem that is a module: its inputs, then its state, as positional arguments.
+# Calls the reference of a problem that is a module. Its positional arguments are the inputs, then its state.
 # SPDX-License-Identifier: Apache-2.0
 import torch
 
@@ -16,7 +16,7 @@ def build():
 
 
 def call(model, args):
-    """`model` lends its structure; every parameter and buffer comes from `args`."""
+    """Calls `model` with every parameter and buffer taken from `args`."""
     names = [k for k, v in model.state_dict().items() if isinstance(v, torch.Tensor)]
     count = len(args) - len(names)
     state = {name: value.clone() for name, value in zip(names, args[count:])}
@@ -28,7 +28,7 @@ def forward_fn(*args):
 
 
 def draw(seed):
-    """(model, arguments) with fresh inputs and parameters."""
+    """(model, arguments) with new inputs and parameters."""
     torch.manual_seed(seed)
     inputs = reference.get_inputs()
     inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]

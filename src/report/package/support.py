@@ -1,20 +1,20 @@
-# What the operators of an exported package share: arguments are put as the kernel was judged with,
-# results as PyTorch wants them of a custom operator, and gradients where they belong.
+# Shared by the operators of an exported package: converts arguments to the form in which the kernel was
+# judged, results to the form that PyTorch requires of custom operators, and assigns gradients to inputs.
 # SPDX-License-Identifier: Apache-2.0
 import torch
 
 
 class Each:
-    """Of a tuple: what all of its tensors are like."""
+    """Describes all tensors of a tuple."""
 
     def __init__(self, judged):
         self.judged = judged
 
 
 def as_judged(args, judged):
-    """Makes tensors dense where they were dense when the kernel was judged; refuses other types,
-    which a kernel may take for what they are not. `judged`: for each argument None, Each, or (name,
-    dtypes, dense)."""
+    """Makes tensors dense that were dense when the kernel was judged. Raises TypeError for other types,
+    since the kernel might misinterpret them. `judged`: for each argument None, Each, or (name, dtypes,
+    dense)."""
     result = []
     for value, expected in zip(args, judged):
         if isinstance(value, torch.Tensor) and expected is not None:
@@ -45,7 +45,7 @@ def as_list(result):
 
 
 def packed(outputs):
-    """As the operator's schema has it: a lone tensor or a tuple."""
+    """The results as the operator's schema requires: a single tensor or a tuple."""
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
@@ -54,8 +54,8 @@ def storage_of(tensor):
 
 
 def run(function, args, judged, keep):
-    """Calls the extension on the device of its tensors; `keep`: the results that the operator has.
-    Those are dense, and share memory with nothing, as custom operators must."""
+    """Calls the extension on the device of its tensors. `keep`: indices of the results that the operator
+    returns. They are dense and share no memory, as PyTorch requires of custom operators."""
     args = as_judged(args, judged)
     tensors = tensors_of(args)
     device = tensors[0].device
@@ -76,8 +76,8 @@ def run(function, args, judged, keep):
 
 
 def empty_as(reference, args, keep):
-    """The fake implementation: the reference says shapes and types, and computes nothing when its
-    arguments are fake."""
+    """The fake implementation: takes shapes and types from the reference, which computes nothing when
+    its arguments are fake."""
     args = [tuple(a) if isinstance(a, list) else a for a in args]
     with torch.no_grad():
         results = as_list(reference(*args))
@@ -94,7 +94,7 @@ def empty_gradients(args, dtypes):
 
 
 def unpacked(outputs, keep, count, many):
-    """What the reference returns: None where it does, a tuple where it has one."""
+    """The results in the form of the reference: with its None values, and as a tuple if it returns one."""
     result = [None] * count
     for i, output in zip(keep, as_list(outputs)):
         result[i] = output
@@ -102,7 +102,7 @@ def unpacked(outputs, keep, count, many):
 
 
 class Context:
-    """Stands in for the ctx of the task's own autograd function."""
+    """Replaces the ctx of the task's autograd function."""
 
     def __init__(self, count):
         self.saved_tensors = ()
@@ -129,7 +129,7 @@ class Context:
 
 
 class Captured(BaseException):
-    """Leaves the task's backward once its call of backward_fn is known."""
+    """Raised to leave the task's backward when its call of backward_fn has been recorded."""
 
 
 def on_meta(value):
@@ -147,17 +147,17 @@ def at(values, path):
 
 
 class Wiring:
-    """Gradients by the backward kernel. `sources` says of each of its arguments where it comes from:
-    ("input", path), ("output", i), ("grad", i), ("tuple", sources), or ("derived", path) for what the
-    task's autograd function makes of shapes and numbers, which is found by running it on tensors
-    without data. `grads`: for each result of the operator the input it is the gradient of. With
-    `recompute` the task's autograd function keeps other tensors, so its forward is run once more."""
+    """Computes gradients with the backward kernel. `sources`: where each of its arguments comes from:
+    ("input", path), ("output", i), ("grad", i), ("tuple", sources), or ("derived", path). The task's
+    autograd function computes derived values from shapes and numbers; they are found by running it on
+    tensors without data. `grads`: for each result of the operator, the input of which it is the gradient.
+    `recompute`: the task's autograd function saves other tensors, so its forward is run once more."""
 
     def __init__(self, backward, sources, grads, inputs, autograd=None, recompute=False, keep=(0,),
                  count=1):
         self.backward_op, self.sources, self.grads, self.inputs = backward, sources, grads, inputs
         self.autograd, self.recompute = autograd, recompute
-        self.keep, self.count = keep, count  # the results of the forward operator, of how many
+        self.keep, self.count = keep, count  # indices of the forward operator's results, of `count`
 
     def wanted(self, sources, kind):
         for source in sources:

@@ -1,6 +1,6 @@
-# The package's own test: the operator against the task's reference in float64, at every setting,
-# under the tolerance that the kernel was judged with; its gradients where it has them; and all of it
-# again through torch.compile(fullgraph=True). SPDX-License-Identifier: Apache-2.0
+# Tests the package: compares the operator, and its gradients if it has them, with the task's reference
+# in float64. Tests every setting, with the tolerance that the kernel was judged with, eager and
+# through torch.compile(fullgraph=True). SPDX-License-Identifier: Apache-2.0
 import inspect
 import json
 import math
@@ -12,7 +12,7 @@ import torch
 from . import ops
 
 DEVICE = "cuda"
-RMS_FACTOR, MAX_FACTOR = 16, 128  # of the error scale E that is noted beside each setting
+RMS_FACTOR, MAX_FACTOR = 16, 128  # the limits as multiples of the error scale E of each setting
 
 with open(os.path.join(os.path.dirname(__file__), "settings.json"), encoding="utf-8") as _file:
     SETTINGS = json.load(_file)
@@ -69,13 +69,13 @@ def draw(module, setting, seed):
 
 
 def floor_of(dtype):
-    """What any result may be off by: the smallest normal number, as denormals may be flushed."""
+    """The error that is always allowed: the smallest normal number, since denormals may be flushed."""
     return 2.0 ** -24 if dtype == torch.float16 else torch.finfo(dtype).tiny
 
 
 def compare(what, got, truth, scale):
-    """Raises AssertionError where `got` is further off than the kernel was allowed to be."""
-    assert got.shape == truth.shape, "%s: shape %s, wanted %s" % (what, got.shape, truth.shape)
+    """Raises AssertionError if the error of `got` exceeds the limits with which the kernel was judged."""
+    assert got.shape == truth.shape, "%s: shape %s, expected %s" % (what, got.shape, truth.shape)
     if not got.is_floating_point():
         assert torch.equal(got, truth.to(got.dtype)), "%s: integers differ" % what
         return 0.0
@@ -94,7 +94,7 @@ def compare(what, got, truth, scale):
 def compare_all(what, got, truth, scales):
     got = list(got) if isinstance(got, (list, tuple)) else [got]
     truth = list(truth) if isinstance(truth, (list, tuple)) else [truth]
-    assert len(got) == len(truth), "%s: %d results, wanted %d" % (what, len(got), len(truth))
+    assert len(got) == len(truth), "%s: %d results, expected %d" % (what, len(got), len(truth))
     return max([0.0] + [compare("%s, result %d" % (what, i), g, t, s)
                         for i, (g, t, s) in enumerate(zip(got, truth, scales)) if t is not None])
 
@@ -129,13 +129,12 @@ def check_backward(function, setting, how, seed=0):
 
 
 def named(direction, setting):
-    """With the sizes where they are smaller than the task's own."""
+    """The setting's name, with its sizes if they are smaller than the task's own."""
     return "%s %s%s" % (direction, setting["id"], " at " + setting["reduced"] if setting["reduced"] else "")
 
 
 def compiled():
-    if hasattr(torch, "_dynamo"):
-        torch._dynamo.reset()
+    torch._dynamo.reset()
     return torch.compile(ops.call, fullgraph=True)
 
 
@@ -145,12 +144,12 @@ def check_all(report=print):
     for setting in SETTINGS["forward"]:
         share = check_forward(ops.call, setting, "eager")
         share = max(share, check_forward(compiled(), setting, "compiled"))
-        report("%s: right, eager and compiled; %.2g %% of what is allowed" %
+        report("%s: correct, eager and compiled; %.2g %% of the error limit" %
                (named("forward", setting), 100 * share))
     for setting in SETTINGS["backward"]:
         share = check_backward(ops.call, setting, "eager")
         share = max(share, check_backward(compiled(), setting, "compiled"))
-        report("%s: right, eager and compiled; %.2g %% of what is allowed" %
+        report("%s: correct, eager and compiled; %.2g %% of the error limit" %
                (named("backward", setting), 100 * share))
     setting = SETTINGS["forward"][0]
     args, _ = draw(ops.reference, setting, 0)
@@ -162,7 +161,7 @@ def check_all(report=print):
 
 def main():
     if DEVICE == "cuda" and not torch.cuda.is_available():
-        print("not tested: there is no CUDA GPU here")
+        print("not tested: this machine has no CUDA GPU")
         return 2
     check_all()
     print("passed on %s, PyTorch %s" % (torch.cuda.get_device_name() if DEVICE == "cuda" else DEVICE,

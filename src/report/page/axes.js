@@ -1,5 +1,5 @@
 // Axes of plots, as SVG.
-const axis = 62;  // where a plot's y axis stands
+const axis = 62;  // x position of a plot's y axis
 function logScale(values, from, to) {
   let low = Math.log(Math.min(...values)), high = Math.log(Math.max(...values));
   const room = Math.max(0.06 * (high - low), 0.12);
@@ -15,7 +15,7 @@ function logScale(values, from, to) {
       if (Math.log(tick) >= low && Math.log(tick) <= high) scale.ticks.push(tick);
     }
   }
-  // No two labels closer than a label is wide.
+  // Labels must not overlap.
   let last = -Infinity;
   scale.ticks = scale.ticks.filter(tick => {
     if (Math.abs(scale(tick) - last) < 44) return false;
@@ -49,7 +49,7 @@ function frame(width, height, x, y, xText, yText, yTick, xTick) {
 
 const wholeOnly = ticks => ticks.filter(tick => Math.abs(tick - Math.round(tick)) < 1e-6).map(Math.round);
 
-// From 0 or wherever `low` is to `high`, with round ticks.
+// A linear scale from `low` to `high`, with round ticks.
 function linearScale(low, high, from, to) {
   const span = high > low ? high - low : 1;
   const scale = value => from + (value - low) / span * (to - from);

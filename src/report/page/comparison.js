@@ -34,11 +34,11 @@ function gains() {
 
 put("about", data.subject);
 for (const note of data.notes) remark(note);
-part("differences", ".body").append(data.differences.length === 0 ? el("p", {}, "The runs have one configuration.")
+part("differences", ".body").append(data.differences.length === 0 ? el("p", {}, "All runs have the same configuration.")
   : plainTable([{title: "Configuration", of: row => row.label},
                 ...data.differences.map((path, index) => ({title: path, of: row => row.values[index] || "–"}))], data.configurations));
 if (data.configurations.some(configuration => configuration.runs.length > 1)) {
-  part("results", ".caption").append("Of several runs: the median [smallest, largest].");
+  part("results", ".caption").append("For several runs: the median [smallest, largest].");
 }
 part("results", ".body").append(plainTable([
   {title: "", of: row => row.title},

@@ -1,6 +1,6 @@
 "use strict";
-// What all pages share: the data, elements, numbers as texts. Everything shown comes from the data block; texts from
-// outside are put in as text, never as markup.
+// Shared by all pages: the data, elements, numbers as texts. Everything shown comes from the data block. Untrusted texts
+// are inserted as text, never as markup.
 const data = JSON.parse(document.getElementById("data").textContent);
 
 function make(element, attributes, children) {
@@ -22,7 +22,7 @@ const percent = share => `${Math.round(100 * share)} %`;
 const mean = values => values.length === 0 ? null
   : Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length);
 
-// Draws now and whenever the width changes: texts keep their size on every screen.
+// Draws now and whenever the width changes, so that texts keep their size on every screen.
 function drawn(container, draw) {
   let width = 0;
   new ResizeObserver(() => {
@@ -32,14 +32,14 @@ function drawn(container, draw) {
   }).observe(container);
 }
 
-// What stands where.
+// Access to parts of the page.
 const put = (id, ...children) => document.getElementById(id).append(...children);
 const part = (id, query) => document.querySelector(`#${id} ${query}`);
 const tile = (title, value, small) =>
   put("tiles", el("div", {}, el("dt", {}, title), el("dd", {}, value, el("small", {}, small))));
 const remark = text => put("remarks", el("p", {class: "remark"}, text));
 
-// A table of cells; on a phone each cell carries its column's title. Columns: {title, number, of: row => text or element}.
+// A table. On a phone each cell shows its column's title. Columns: {title, number, of: row => text or element}.
 function plainTable(columns, rows) {
   return el("table", {},
             el("thead", {}, el("tr", {}, ...columns.map(column => el("th", {scope: "col", class: column.number ? "number" : null}, column.title)))),
@@ -50,7 +50,7 @@ function plainTable(columns, rows) {
             })))));
 }
 
-// Buttons of which one is pressed; `set` learns its value.
+// Buttons of which one is pressed. `set` is called with the value of the new one.
 function chooseOne(box, options, chosen, set) {
   const buttons = options.map(([value, text]) => {
     const button = el("button", {type: "button", "aria-pressed": String(value === chosen)}, text);
@@ -63,7 +63,7 @@ function chooseOne(box, options, chosen, set) {
   box.append(...buttons);
 }
 
-// Draws a plot anew, with another width or other choices.
+// Draws a plot again after a choice has changed.
 function redrawn(id, draw) {
   const plot = part(id, ".plot").cloneNode(false);
   part(id, ".plot").replaceWith(plot);

@@ -1,6 +1,6 @@
-// A long table: search, filters, order. The page holds a form "controls" with a search field "search", a select of the
-// name of each filter, the select "sort" and the button "order"; a line "shown"; and a table.
-// Columns: {key, title, number, of: row => value to sort by}; rows: {text (lower case), elements, and a member for each
+// A long table with search, filters and sorting. The page must contain a form "controls", a line "shown" and a table.
+// The form has a search field "search", a select for each filter with its name, the select "sort" and the button "order".
+// Columns: {key, title, number, of: row => value to sort by}. Rows: {text (lower case), elements, and a member for each
 // filter}.
 function listing(id, columns, rows, filters) {
   rows.forEach((row, index) => { row.place = index; });
@@ -12,7 +12,7 @@ function listing(id, columns, rows, filters) {
     put(name, el("option", {value: ""}, "all"), ...values.map(value => el("option", {value}, value)));
     document.getElementById(name).closest("label").hidden = values.length < 2;
   }
-  put("sort", el("option", {value: "place"}, "the list's order"), ...columns.map(column => el("option", {value: column.key}, column.title)));
+  put("sort", el("option", {value: "place"}, "original order"), ...columns.map(column => el("option", {value: column.key}, column.title)));
   const heads = columns.map(column => {
     const button = el("button", {type: "button"}, column.title);
     button.addEventListener("click", () => {
@@ -30,7 +30,7 @@ function listing(id, columns, rows, filters) {
     const shown = rows.filter(row => wanted.every(([name, value]) => String(row[name]) === value) && row.text.includes(text));
     const column = columns.find(candidate => candidate.key === state.key), value = column ? column.of : row => row.place;
     const lacks = row => { const v = value(row); return v === null || v === undefined || v === ""; };
-    // What has no value stands at the end in either order.
+    // Rows without a value come last in either order.
     shown.sort((a, b) => {
       if (lacks(a) || lacks(b)) return lacks(a) - lacks(b) || a.place - b.place;
       const x = value(a), y = value(b);

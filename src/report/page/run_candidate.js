@@ -13,7 +13,7 @@ function choose(id, moveThere) {
   section.scrollIntoView({block: "start"});
 }
 
-// Buttons that lead to other candidates.
+// Buttons that select other candidates.
 function links(ids) {
   return ids.flatMap((id, index) => {
     if (!byId.has(id)) return [`${index > 0 ? " " : ""}${id}`];
@@ -34,7 +34,7 @@ const reasonElement = reason => el("p", {}, el("strong", {}, reason.code), ` ${r
 function stageTable(stages) {
   return plainTable([
     {title: "Stage", of: stage => stage.stage},
-    {title: "", of: stage => el("span", {class: stage.passed ? "accepted" : "rejected"}, stage.passed ? "✓ passed" : "✕ fell")},
+    {title: "", of: stage => el("span", {class: stage.passed ? "accepted" : "rejected"}, stage.passed ? "✓ passed" : "✕ failed")},
     {title: "Time", number: true, of: stage => duration(stage.seconds)},
     {title: "What it found", of: stage => [stage.note, stage.why].filter(Boolean).join(": ")},
   ], stages);
@@ -70,8 +70,8 @@ function candidateParts(candidate) {
   const children = childrenOf.get(candidate.candidate) || [];
   return [
     facts([
-      ["Outcome", el("span", {class: `decision ${knownOutcome(candidate.outcome)}`}, told(candidate.outcome))],
-      ["Fell at", candidate.fell_at],
+      ["Outcome", el("span", {class: `decision ${knownOutcome(candidate.outcome)}`}, outcomeLabel(candidate.outcome))],
+      ["Failed at", candidate.fell_at],
       [estimates ? "Estimate" : "Value", value ? `${valueText(value)}${start > 0 ? ` (${times(start / value)} the start)` : ""}` : ""],
       ["Generation", `${candidate.generation}${candidate.island !== undefined ? `, island ${candidate.island}` : ""}`],
       ["Operator", operatorOf(candidate)], ["Model", candidate.model], ["Change", candidate.change],
@@ -87,7 +87,7 @@ function candidateParts(candidate) {
              () => diffElement(textOf(byId.get(id).source), textOf(candidate.source)))),
     folded("Source", () => textOf(candidate.source) === null ? el("p", {class: "kernel"}, notHere) : el("pre", {tabindex: 0}, textOf(candidate.source))),
     ...(candidate.stages.length > 0 ? [folded("Stages", () => [stageTable(candidate.stages), votes.length > 0 ? voteTable(votes) : null])] : []),
-    ...(candidate.told !== undefined ? [folded("What later proposals are told of it", () => prose(candidate.told))] : []),
+    ...(candidate.told !== undefined ? [folded("Feedback for later proposals", () => prose(candidate.told))] : []),
     ...(exchanges.length > 0 ? [folded(`Questions to models (${exchanges.length})`, () => exchanges.map(exchangeElement))] : []),
   ];
 }

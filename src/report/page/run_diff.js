@@ -1,5 +1,5 @@
-// Differences of sources by line (Myers, "An O(ND) difference algorithm", 1986). Sources that have little in common
-// are shown as removed and added whole.
+// Differences of sources by line (Myers, "An O(ND) difference algorithm", 1986). If two sources have little in common,
+// all lines of the first are shown as removed and all lines of the second as added.
 const mostEdits = 1500, context = 3;
 
 function editsBetween(a, b) {
@@ -43,7 +43,7 @@ function linesBetween(a, b) {
   return [...a.slice(0, from).map(same), ...editsBetween(a.slice(from, endA), b.slice(from, endB)), ...a.slice(endA).map(same)];
 }
 
-// Changed lines with what stands around them.
+// Changed lines with their context.
 function diffElement(before, after) {
   if (before === null || after === null) return el("p", {class: "kernel"}, notHere);
   const lines = linesBetween(before.split("\n"), after.split("\n"));
@@ -61,7 +61,7 @@ function diffElement(before, after) {
     }
     const from = place;
     while (place + 1 < lines.length && !near[place + 1]) ++place;
-    box.append(el("span", {class: "skipped"}, `… ${place - from + 1} lines the same`));
+    box.append(el("span", {class: "skipped"}, `… ${place - from + 1} unchanged lines`));
   }
   return box;
 }

@@ -7,14 +7,14 @@ function about() {
   put("about", [data.status, device, created, `seed ${data.seed}`, data.times_are].filter(Boolean).join(" · "));
   put("made", `cupel ${data.cupel}`);
   if (estimates) {
-    remark("Times on this page are the emulator's estimates from counted work. They rank variants of a kernel; they are no measurements.");
+    remark("Times on this page are the emulator's estimates from counted work. They rank variants of a kernel and are not measurements.");
   }
   if (data.counts.waiting > 0) remark(`${data.counts.waiting} of ${data.counts.candidates} candidates are not judged yet: the run is ${data.status}.`);
   if (!best) remark("No candidate has been accepted.");
   const left = data.left_out;
   const said = [[left.candidates, "candidates"], [left.exchanges, "questions to models"], [left.texts, "long texts"]]
     .filter(([n]) => n > 0).map(([n, what]) => `${n} ${what}`).join(", ");
-  if (said) remark(`Not on this page, for its size: ${said}. All are in the archive.`);
+  if (said) remark(`Left out to limit the size of this page: ${said}. All are in the archive.`);
 }
 
 function tiles() {
@@ -25,7 +25,7 @@ function tiles() {
   }
   const judged = data.generations.reduce((sum, row) => sum + row.judged, 0);
   tile("Accepted", judged > 0 ? percent(data.counts.accepted / judged) : "–", `${data.counts.accepted} of ${judged} judged`);
-  tile("Candidates", count(data.counts.candidates), `${data.counts.dropped} fell before the judge`);
+  tile("Candidates", count(data.counts.candidates), `${data.counts.dropped} dropped before the judge`);
   if (data.spent.questions > 0) {
     tile("Cost", dollars(data.spent.usd), data.to_best ? `${dollars(data.to_best.usd)} until the best` : "");
     tile("Tokens", short(data.spent.charged_tokens), `${data.spent.questions} questions`);
@@ -42,12 +42,12 @@ candidateTable();
 cascade();
 generations();
 if (data.models.length > 0) {
-  part("models", ".caption").append("What their proposals came to; asked, rewarded and expected as the ensemble had it last.");
-  earners("models", data.models, "Model", "asked", "rewarded");
+  part("models", ".caption").append("Results of each model's proposals. Asked, rewarded and expected are the ensemble's last values.");
+  contributors("models", data.models, "Model", "asked", "rewarded");
 }
 if (data.hints.length > 0) {
-  part("hints", ".caption").append("What came of the candidates whose prompt had the hint; tried and earned as the run had it last.");
-  earners("hints", data.hints, "Hint", "tried", "earned");
+  part("hints", ".caption").append("Results of the candidates whose prompt had the hint. Tried and earned are the run's last values.");
+  contributors("hints", data.hints, "Hint", "tried", "earned");
 }
 costs();
 unusable();

@@ -1,4 +1,4 @@
-// What the run minimises, over generations or candidates: every accepted candidate, and the best so far.
+// Plot of the run's objective over generations or candidates: every accepted candidate, and the best so far.
 const drawing = {over: "generation", log: true};
 
 function progressPlot(width) {
@@ -14,7 +14,7 @@ function progressPlot(width) {
   }
   for (const point of points) {
     const {generation, candidate} = point.candidate;
-    // Side by side within their generation.
+    // Candidates of a generation are drawn next to each other.
     point.x = drawing.over === "candidate" ? candidate
       : generation + 0.7 * (point.place / (inGeneration.get(generation) + 1) - 0.5);
   }

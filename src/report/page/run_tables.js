@@ -7,14 +7,14 @@ function candidateTable() {
     {key: "model", title: "Model", of: row => row.model},
     {key: "name", title: "Name", of: row => row.name},
     {key: "outcome", title: "Outcome", of: row => row.outcome},
-    {key: "stage", title: "Fell at", of: row => row.stage},
+    {key: "stage", title: "Failed at", of: row => row.stage},
     {key: "reason", title: "Reason", of: row => row.reason},
     {key: "value", title: estimates ? "Estimate" : "Value", number: true, of: row => row.value, show: row => valueText(row.value)},
   ].filter(column => column.key !== "model" || data.candidates.some(candidate => candidate.model));
   const rows = data.candidates.map(candidate => {
     const first = candidate.reasons[0];
     const row = {candidate: candidate.candidate, generation: candidate.generation, operator: operatorOf(candidate),
-                 model: candidate.model || "", name: nameOf(candidate), outcome: told(candidate.outcome), stage: candidate.fell_at || "",
+                 model: candidate.model || "", name: nameOf(candidate), outcome: outcomeLabel(candidate.outcome), stage: candidate.fell_at || "",
                  reason: first ? `${first.code}: ${first.message}` : "", value: valueOf(candidate)};
     row.text = [row.name, row.operator, row.model, row.outcome, candidate.change,
                 ...candidate.reasons.flatMap(reason => [reason.code, reason.message, reason.where])].join("\n").toLowerCase();
@@ -38,7 +38,7 @@ function evidenceParts(evidence) {
   const versions = Object.entries(evidence.versions || {}).map(([name, version]) => `${name} ${version}`).join(", ");
   return [
     facts([
-      ["Decision", `${evidence.decision}${evidence.fresh_cases ? ", also on cases that selection never saw" : ""}`],
+      ["Decision", `${evidence.decision}${evidence.fresh_cases ? ", also on fresh cases that selection did not use" : ""}`],
       ["Declared", evidence.declared], ["Device", evidence.device],
       ["Seed", evidence.seed && `${evidence.seed}${evidence.seed_origin ? ` (${evidence.seed_origin})` : ""}`],
       ["Trials", evidence.trials && `${evidence.trials} for each setting`], ["Versions", versions],
@@ -51,7 +51,7 @@ function evidenceParts(evidence) {
       {title: "Setting", of: row => row.id},
       {title: "Sizes", of: row => [row.description, row.derived && `derived: ${row.derived}`, row.reduced && `reduced: ${row.reduced}`].filter(Boolean).join("; ")},
       {title: "Status", of: row => row.status},
-      {title: "Trials right", number: true, of: row => both(row.trials_ok, row.trials)},
+      {title: "Trials correct", number: true, of: row => both(row.trials_ok, row.trials)},
       {title: "Error of limit", number: true, of: row => {
         const share = Math.max(+row.rms_over_limit || 0, +row.max_over_limit || 0);
         return share > 0 ? `${digits(100 * share)} %` : "";
@@ -61,7 +61,7 @@ function evidenceParts(evidence) {
       {title: "Other inputs", of: row => (row.distributions || []).join(", ")},
     ], evidence.settings)] : []),
     ...(evidence.times.length > 0 ? [el("h3", {}, "Times"), plainTable([
-      {title: "Setting", of: row => row.setting}, {title: "Who", of: row => row.subject},
+      {title: "Setting", of: row => row.setting}, {title: "Subject", of: row => row.subject},
       {title: "Median", number: true, of: row => time(row.median_us)}, {title: "Samples", number: true, of: row => count(row.samples)},
       {title: "Clock", of: row => row.clock},
     ], evidence.times)] : []),
@@ -79,7 +79,7 @@ function profileParts(profile) {
       {title: "Bytes read", number: true, of: row => count(row.global_load_bytes)},
       {title: "written", number: true, of: row => count(row.global_store_bytes)},
       {title: "32-byte sectors", number: true, of: row => row.global_load_sectors === undefined ? "" : count(row.global_load_sectors + (row.global_store_sectors || 0))},
-      {title: "of these used", number: true, of: row => {
+      {title: "sector bytes used", number: true, of: row => {
         const sectors = (row.global_load_sectors || 0) + (row.global_store_sectors || 0);
         return sectors > 0 && row.touched_bytes !== undefined ? percent(row.touched_bytes / (32 * sectors)) : "";
       }},
@@ -115,16 +115,16 @@ function winner() {
 
 function cascade() {
   if (data.cascade.length === 0) return;
-  part("cascade", ".caption").append("Saved: the seconds of judging and measuring that the candidates which fell at a stage would have cost, at the "
-    + "mean of those that passed it. Good ones lost are known only where candidates were judged although the stage had refused them.");
+  part("cascade", ".caption").append("Saved: the estimated time of judging and measuring for the candidates that failed at a stage, from the mean of "
+    + "those that passed it. Good candidates lost are only known if candidates were judged although the stage had rejected them.");
   fill("cascade", plainTable([
     {title: "Stage", of: row => row.stage}, {title: "In", number: true, of: row => row.in},
-    {title: "Passed", number: true, of: row => row.passed}, {title: "Fell", number: true, of: row => row.fell},
+    {title: "Passed", number: true, of: row => row.passed}, {title: "Failed", number: true, of: row => row.fell},
     {title: "Time", number: true, of: row => duration(row.seconds)},
     {title: "Time each", number: true, of: row => row.in > 0 ? duration(row.seconds / row.in) : ""},
     {title: "Saved", number: true, of: row => row.saved_seconds === undefined ? "" : duration(row.saved_seconds) || "0 s"},
-    {title: "Refused, judged all the same", number: true, of: row => row.judged_anyway > 0 ? row.judged_anyway : ""},
-    {title: "Good ones among them", number: true, of: row => row.judged_anyway > 0 ? row.good : ["judge", "measure"].includes(row.stage) ? "" : "not known"},
+    {title: "Failed, but judged", number: true, of: row => row.judged_anyway > 0 ? row.judged_anyway : ""},
+    {title: "Accepted of these", number: true, of: row => row.judged_anyway > 0 ? row.good : ["judge", "measure"].includes(row.stage) ? "" : "not known"},
   ], data.cascade));
 }
 
@@ -142,7 +142,7 @@ function generations() {
   ], data.generations));
 }
 
-function earners(id, rows, name, asked, rewarded) {
+function contributors(id, rows, name, asked, rewarded) {
   const has = key => rows.some(row => row[key] !== undefined);
   const shown = value => value === undefined ? "" : +value.toPrecision(3);
   fill(id, plainTable([
@@ -157,8 +157,8 @@ function earners(id, rows, name, asked, rewarded) {
 
 function costs() {
   const spent = data.spent, parts = [];
-  part("costs", ".caption").append(`In all ${duration(spent.seconds) || "no time"}, ${spent.questions} questions to models, `
-    + `${count(spent.charged_tokens)} tokens charged, ${dollars(spent.usd)}. Times of parts overlap: models answer while kernels are compiled and run.`);
+  part("costs", ".caption").append(`Total: ${duration(spent.seconds) || "no time"}, ${spent.questions} questions to models, `
+    + `${count(spent.charged_tokens)} tokens charged, ${dollars(spent.usd)}. Times overlap: models answer while kernels are compiled and run.`);
   if (data.questions.length > 0) {
     parts.push(plainTable([
       {title: "Role", of: row => row.role}, {title: "Model", of: row => row.model}, {title: "Asked", number: true, of: row => row.asked},
@@ -183,7 +183,7 @@ function unusable() {
   fill("unusable", [
     data.unusable.length > 0 ? plainTable([
       {title: "Generation", number: true, of: row => row.generation}, {title: "Model", of: row => row.model},
-      {title: "Why the answer was of no use", of: row => row.reason},
+      {title: "Why the answer was unusable", of: row => row.reason},
     ], data.unusable) : null,
     lost.length > 0 ? folded(`The questions (${lost.length})`, () => lost.map(exchangeElement)) : null,
   ]);

@@ -1,4 +1,4 @@
-// The tree of lineage: rows are generations; where a candidate's parent is of its own generation, it stands a row below.
+// The tree of lineage. Rows are generations. A candidate with a parent in its own generation is placed one row lower.
 const nodeGap = 34, rowGap = 46;
 let chosen = null;
 
@@ -17,7 +17,7 @@ function treeRows(perLine) {
   const ordered = [...rows.values()].sort((a, b) => a.generation - b.generation || a.layer - b.layer);
   const place = new Map(), lines = [];
   for (const row of ordered) {
-    // Below their parents as far as that goes, so that few lines cross.
+    // Place candidates below their parents if possible, so that few lines cross.
     const wanted = candidate => place.has(candidate.parents[0]) ? place.get(candidate.parents[0]) : 0.5;
     row.candidates.sort((a, b) => wanted(a) - wanted(b) || a.candidate - b.candidate);
     row.candidates.forEach((candidate, index) => place.set(candidate.candidate, (index + 0.5) / row.candidates.length));
@@ -30,8 +30,8 @@ function treeRows(perLine) {
 
 function nodeElement(candidate, x, y) {
   const value = valueOf(candidate);
-  const title = `candidate ${candidate.candidate}, ${told(candidate.outcome)}${value ? `, ${valueText(value)}` : ""}`
-    + `${candidate.fell_at ? `, fell at ${candidate.fell_at}` : ""}: ${nameOf(candidate)}`;
+  const title = `candidate ${candidate.candidate}, ${outcomeLabel(candidate.outcome)}${value ? `, ${valueText(value)}` : ""}`
+    + `${candidate.fell_at ? `, failed at ${candidate.fell_at}` : ""}: ${nameOf(candidate)}`;
   const node = svg("g", {class: `node ${knownOutcome(candidate.outcome)}`, tabindex: 0, role: "button", "data-id": candidate.candidate,
                          "aria-pressed": String(chosen === candidate.candidate), "aria-label": title, transform: `translate(${x} ${y})`},
                    svg("circle", {r: 13}), svg("text", {y: 3.5}, candidate.candidate));
@@ -84,6 +84,6 @@ function markChosen() {
 function tree() {
   const seen = new Set(data.candidates.map(candidate => knownOutcome(candidate.outcome)));
   part("tree", ".legend").append(...outcomes.filter(outcome => seen.has(outcome)).map(outcome =>
-    el("li", {class: `node ${outcome}`}, svg("svg", {viewBox: "0 0 20 20"}, svg("circle", {cx: 10, cy: 10, r: 8})), told(outcome))));
+    el("li", {class: `node ${outcome}`}, svg("svg", {viewBox: "0 0 20 20"}, svg("circle", {cx: 10, cy: 10, r: 8})), outcomeLabel(outcome))));
   drawn(part("tree", ".plot"), width => [treePlot(width)]);
 }

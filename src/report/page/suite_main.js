@@ -6,18 +6,18 @@ function about() {
   document.title = `Suite results: ${data.device || data.engine}`;
   const pending = data.items.filter(item => item.decision === "pending").length;
   if (estimates) {
-    remark("Times on this page are the emulator's estimates from counted work. They are no measurements, and no "
-      + "speed-up over PyTorch is told.");
+    remark("Times on this page are the emulator's estimates from counted work, not measurements. Therefore speed-ups over "
+      + "PyTorch are not reported.");
   }
   if (data.items.some(item => (item.settings || []).some(setting => setting.reduced))) {
     remark("Some settings were judged at smaller sizes, since the task's own are too large for the emulator. The table "
-      + "says which.");
+      + "shows which.");
   }
   if (data.merged) remark(`Judged in ${data.merged.length} runs: ${data.merged.map(run => run.name).join(", ")}.`);
   for (const note of data.notes) remark(note);
   const untimed = data.items.filter(item => item.unfinished);
   if (untimed.length > 0) {
-    remark(`Judged, and not timed everywhere yet: ${untimed.map(item => `${nameOf(item)} (${item.unfinished.timed} of `
+    remark(`Judged, but not fully timed yet: ${untimed.map(item => `${nameOf(item)} (${item.unfinished.timed} of `
       + `${item.unfinished.of} settings)`).join(", ")}.`);
   }
   if (pending > 0) remark(`${pending} of ${data.items.length} kernels are not judged yet.`);
@@ -64,29 +64,29 @@ function speed() {
 }
 
 function figures() {
-  part("right", ".caption").append("✓ right, ✕ wrong or not run, – not judged (the task's reference fails there, the "
-    + "kernel does not claim or refuses it).");
+  part("right", ".caption").append("✓ correct, ✕ wrong or not run, – not judged (the task's reference fails there, or "
+    + "the kernel does not claim or rejects the setting).");
   const judged = data.items.filter(item => item.decision !== "pending");
   drawn(part("right", ".plot"), width => cellsPlot(judged, width));
   if (against.length > 0) {
-    part("fast", ".caption").append("Share of all problems, those without a kernel too, that are solved and more than p times as fast. "
+    part("fast", ".caption").append("Share of all problems, including those without a kernel, that are solved and more than p times as fast. "
       + against.map((name, index) => `${index === 0 ? "Solid" : "Dashed"}: against ${name}.`).join(" "));
     drawn(part("fast", ".plot"), fastPlot);
   } else {
     part("fast", ".caption").append(`fast_0 is ${percent(data.scores.problems > 0 ? data.scores.correct_problems / data.scores.problems : 0)}: the share of `
-      + `problems that are solved. Above 0 there is none: ${data.scores.why_no_times}.`);
+      + `problems that are solved. There is no fast_p above p = 0: ${data.scores.why_no_times}.`);
   }
   const points = rooflinePoints(), counted = points.filter(point => point.flops > 0 && point.bytes > 0);
-  const source = estimates ? "Operations and bytes are counted by the emulator, times are estimated, the roof is that of the GPU it describes."
-    : "Operations and bytes are what the task asks for; the roof was measured on this GPU.";
+  const source = estimates ? "The emulator counted operations and bytes, and estimated times. The roof is that of the emulated GPU."
+    : "Operations and bytes are those that the task requires. The roof was measured on this GPU.";
   if (points.length === 0) {
     part("roofline", ".caption").append("No kernel has a time.");
   } else if (counted.length > 0) {
     part("roofline", ".caption").append(source + (counted.length < points.length
-      ? ` ${points.length - counted.length} settings whose operations are not known are not shown.` : ""));
+      ? ` ${points.length - counted.length} settings with an unknown number of operations are not shown.` : ""));
     drawn(part("roofline", ".plot"), width => intensityPlot(counted, width));
   } else {
-    part("roofline", ".caption").append("No task says how many operations it takes: the share of the fastest that memory allows.");
+    part("roofline", ".caption").append("No task states its number of operations, so the plot shows the share of the memory-bound limit.");
     drawn(part("roofline", ".plot"), width => sharePlot(points, width));
   }
 }

@@ -32,7 +32,7 @@ function rowsPlot(rows, width, options) {
   return svg("svg", {height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": options.label}, ...parts);
 }
 
-// Cells of settings: what is right, and what is not.
+// One cell per setting: correct, wrong or not judged.
 function cellsPlot(items, width) {
   const wide = width >= 640, left = wide ? Math.min(280, width * 0.3) : 4, cell = 16, gap = 3;
   const perLine = Math.max(1, Math.floor((width - left - 8) / (cell + gap)));
@@ -58,7 +58,7 @@ function cellsPlot(items, width) {
     y += Math.max(1, Math.ceil(settings.length / perLine)) * (cell + gap) + (wide ? 5 : 8);
   }
   return svg("svg", {height: y, viewBox: `0 0 ${width} ${y}`, role: "img",
-                     "aria-label": "For every kernel, a cell for each setting: right, wrong, or not judged"}, ...parts);
+                     "aria-label": "For every kernel, a cell for each setting: correct, wrong, or not judged"}, ...parts);
 }
 
 // fast_p over p: the share of all problems that are solved by more than p times the baseline's speed.
@@ -97,7 +97,7 @@ function rooflinePoints() {
   return points;
 }
 
-// Arithmetic against its intensity, below the roof of this GPU.
+// Operations per second over operations per byte, with the roof of this GPU.
 function intensityPlot(points, width) {
   const height = Math.min(400, Math.max(260, width * 0.55)), bottom = height - 38;
   for (const point of points) {
@@ -111,7 +111,7 @@ function intensityPlot(points, width) {
     ys.push(peak);
   }
   const x = logScale(xs, axis, width - 8), y = logScale(ys, bottom, 8);
-  const parts = frame(width, height, x, y, "operations per byte", "operations a second", short, short);
+  const parts = frame(width, height, x, y, "operations per byte", "operations per second", short, short);
   if (bandwidth && peak) {
     const from = Math.exp(Math.log(Math.min(...xs)) - 0.1), to = Math.exp(Math.log(Math.max(...xs)) + 0.1);
     const ridge = peak / bandwidth;
@@ -121,10 +121,10 @@ function intensityPlot(points, width) {
   }
   for (const point of points) parts.push(titled(svg("circle", {class: "dot", cx: x(point.x), cy: y(point.y), r: 4.5}), point.text));
   return svg("svg", {height, viewBox: `0 0 ${width} ${height}`, role: "img",
-                     "aria-label": "Roofline: operations a second over operations per byte"}, ...parts);
+                     "aria-label": "Roofline: operations per second over operations per byte"}, ...parts);
 }
 
-// Where nobody knows how many operations a task takes: what share of the roofline a time reaches.
+// For tasks with an unknown number of operations: the share of the roofline that each time reaches.
 function sharePlot(points, width) {
   const height = Math.min(340, Math.max(240, width * 0.5)), bottom = height - 38;
   const x = logScale(points.map(point => point.us), axis, width - 8), y = linearScale(0, 1, bottom, 8);

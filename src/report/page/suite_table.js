@@ -25,7 +25,7 @@ function rowOf(item) {
   return row;
 }
 
-// What JSON cannot hold as a number is a text: "inf", "nan".
+// Values that JSON cannot represent as numbers are texts: "inf", "nan".
 const errorOf = setting => setting.over_limit > 0 ? `${digits(100 * setting.over_limit)} %` : setting.over_limit || "";
 const problemRow = problem => rowOf({...problem, kernel: "", decision: "no kernel", settings: [], reasons: []});
 const interval = (value, unit) => value.low && value.high ? `${unit(value.estimate)} [${unit(value.low)}, ${unit(value.high)}]` : unit(value.estimate);

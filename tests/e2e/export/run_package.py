@@ -1,4 +1,4 @@
-"""Runs a package's own test on the CPU, a Python function standing in for each kernel.
+"""Runs a package's own test on the CPU, with a Python function instead of each kernel.
 Usage: run_package.py PACKAGE_FOLDER NAME STANDINS.py"""
 import importlib.util
 import pathlib

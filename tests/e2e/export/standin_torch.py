@@ -1,5 +1,5 @@
-"""Lets an exported package run where PyTorch is older than 2.4: custom operators by autograd.Function,
-and a torch.compile that changes nothing. With a newer PyTorch it does nothing."""
+"""Lets an exported package run with PyTorch older than 2.4: implements custom operators by autograd.Function,
+and torch.compile as the identity. With a newer PyTorch it does nothing."""
 import types
 
 import torch
@@ -36,7 +36,7 @@ class Operator:
         return Wired.apply(*args)
 
     def check_fake(self, args):
-        """The fake implementation must give shapes and types of the kernel."""
+        """Checks that the fake implementation gives the kernel's shapes, types and strides."""
         results = [r if isinstance(r, tuple) else (r,) for r in (self.fake(*args), self.kernel(*args))]
         for fake, real in zip(*results):
             assert (fake.shape, fake.dtype, fake.stride()) == (real.shape, real.dtype, real.stride())

@@ -1,6 +1,6 @@
-// A kernel of the reviewers' labelled set. What is wrong with it is in labels.json and nowhere in this
-// file; its head is as long as those of the kernels that are right, so that blanked comments tell
-// nothing.
+// A kernel of the reviewers' labelled set. Only labels.json says what is wrong with it; this file
+// does not. The head is as long as those of right kernels, so that blanked comments give no
+// hint.
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 

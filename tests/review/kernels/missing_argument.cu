@@ -1,6 +1,6 @@
-// A kernel of the reviewers' labelled set. What is wrong with it is in labels.json and nowhere in this
-// file; its head is as long as those of the kernels that are right, so that blanked comments tell
-// nothing.
+// A kernel of the reviewers' labelled set. Only labels.json says what is wrong with it; this file
+// does not. The head is as long as those of right kernels, so that blanked comments give no
+// hint.
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 
@@ -9,7 +9,7 @@ __global__ void __launch_bounds__(256)
            float* __restrict__ y, int outputs, int in, int out) {
   const int warp = (blockIdx.x * blockDim.x + threadIdx.x) >> 5;
   const int lane = threadIdx.x & 31;
-  if (warp >= outputs) return;  // whole warps leave
+  if (warp >= outputs) return;  // whole warps return
   const float* row = x + warp / out * in;
   const float* column = w + warp % out * in;
   float sum = 0;

@@ -1,11 +1,11 @@
-// A kernel of the reviewers' labelled set. What is wrong with it is in labels.json and nowhere in this
-// file; its head is as long as those of the kernels that are right, so that blanked comments tell
-// nothing.
+// A kernel of the reviewers' labelled set. Only labels.json says what is wrong with it; this file
+// does not. The head is as long as those of right kernels, so that blanked comments give no
+// hint.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/extension.h>
 
-template <int kIn>  // 0: not known when compiling
+template <int kIn>  // 0: unknown at compile time
 __global__ void Linear(const float* __restrict__ x, const float* __restrict__ w,
                        const float* __restrict__ b, float* __restrict__ y, int outputs, int in,
                        int out) {

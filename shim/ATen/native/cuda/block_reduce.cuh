@@ -15,7 +15,7 @@ __inline__ __device__ T WarpReduceSum(T value) {
   for (int offset = 16; offset > 0; offset >>= 1) value += WARP_SHFL_DOWN(value, offset);
   return value;
 }
-/// The sum over a one-dimensional block, valid in thread 0; `shared` holds one value a warp.
+/// The sum over a one-dimensional block, valid in thread 0; `shared` holds one value per warp.
 template <class T>
 __inline__ __device__ T BlockReduceSum(T value, T* shared) {
   const int lane = threadIdx.x % C10_WARP_SIZE, warp = threadIdx.x / C10_WARP_SIZE;

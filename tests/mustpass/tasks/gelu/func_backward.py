@@ -9,7 +9,7 @@ def forward_fn(x):
 
 
 class AutogradFunction(torch.autograd.Function):
-    backward_fn = None  # set by whoever runs the task
+    backward_fn = None  # set by the program that runs the task
 
     @staticmethod
     def forward(ctx, x):

@@ -1,4 +1,4 @@
-# Outputs of the order of 1e-6: as large as a fixed tolerance lets errors be.
+# Outputs of the order of 1e-6: no larger than the errors that a fixed tolerance allows.
 # SPDX-License-Identifier: Apache-2.0
 import torch
 import torch.nn as nn

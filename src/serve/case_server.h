@@ -1,5 +1,6 @@
-// Answers workers that ask for cases: a thread with the coordinator's oracle, which computes or
-// takes from its pool, while the crew goes on. SPDX-License-Identifier: Apache-2.0
+// Serves cases to workers without PyTorch. A thread owns the coordinator's oracle, which computes
+// cases or takes them from its pool, while the worker pool keeps running.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <condition_variable>
@@ -22,39 +23,40 @@
 
 namespace cupel::serve {
 
-class CaseDesk {
+class CaseServer {
  public:
   using MakeOracle = std::function<Result<std::unique_ptr<oracle::Oracle>>()>;
 
   /// An answer to NextCase, and the file that it names.
   struct Answer {
-    int64_t who = 0;
+    int64_t worker = 0;
     CaseAnswer answer;
     os::MappedFile file;
   };
 
-  /// `make` is called when the first case is asked for.
-  explicit CaseDesk(MakeOracle make);
-  ~CaseDesk();
-  CaseDesk(const CaseDesk&) = delete;
-  CaseDesk& operator=(const CaseDesk&) = delete;
+  /// `make` is called on the first request, on the server's thread.
+  explicit CaseServer(MakeOracle make);
+  ~CaseServer();
+  CaseServer(const CaseServer&) = delete;
+  CaseServer& operator=(const CaseServer&) = delete;
 
-  /// Streams are told apart by who asks and by the asker's number. None of these waits.
-  void Open(int64_t who, OpenCases question, task::Task task);
-  void Next(int64_t who, int64_t stream);
-  void Close(int64_t who, int64_t stream);
-  /// Who is gone.
-  void CloseAll(int64_t who);
+  /// `worker`: the requesting worker (WorkerSlot::link_id); with the worker's stream number it
+  /// identifies the stream. These functions only queue the request and return.
+  void Open(int64_t worker, OpenCases question, task::Task task);
+  void Next(int64_t worker, int64_t stream);
+  void Close(int64_t worker, int64_t stream);
+  /// Closes all streams of a worker that has ended.
+  void CloseAll(int64_t worker);
 
-  /// Readable when Collect has something.
+  /// Readable when Collect would return answers.
   int fd() const { return woken_.get(); }
   std::vector<Answer> Collect();
 
  private:
-  using Key = std::pair<int64_t, int64_t>;  // who, stream
+  using Key = std::pair<int64_t, int64_t>;  // worker, stream
   struct Stream {
     Result<std::unique_ptr<oracle::Oracle::Stream>> cases;
-    size_t warnings_told = 0;
+    size_t warnings_sent = 0;
   };
 
   void Post(std::function<void()> work);
@@ -69,7 +71,7 @@ class CaseDesk {
   std::deque<std::function<void()>> work_;
   std::vector<Answer> answers_;
   bool is_closing_ = false;
-  // Of the thread alone.
+  // Used only by the thread.
   std::unique_ptr<oracle::Oracle> oracle_;
   std::map<Key, Stream> streams_;
   std::thread thread_;

@@ -1,4 +1,4 @@
-// What the coordinator says. SPDX-License-Identifier: Apache-2.0
+// The messages that the coordinator sends. SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include "base/hash.h"
@@ -103,8 +103,8 @@ Result<ToWorker> ReadAssignment(const Json& json) {
   TRY_ASSIGN(work.source, Base64Decode(source, "message.source"));
   TRY_ASSIGN(work.task_path, WireText(json, "task_path", 4096));
   TRY_ASSIGN(work.task_hash, WireHash(json, "task_sha256"));
-  TRY_ASSIGN(const Json* parcel, JsonObject(json, "task", "message"));
-  TRY_ASSIGN(work.task, ReadParcel(*parcel));
+  TRY_ASSIGN(const Json* bundle, JsonObject(json, "task", "message"));
+  TRY_ASSIGN(work.task, ReadTaskBundle(*bundle));
   TRY_ASSIGN(work.item.backward, JsonBool(json, "backward", "message"));
   TRY_ASSIGN(work.item.settings, WireText(json, "settings", 16));
   TRY_ASSIGN(const int64_t trials, WireCount(json, "trials"));
@@ -120,8 +120,7 @@ Result<ToWorker> ReadAssignment(const Json& json) {
   }
   TRY_ASSIGN(work.setting, WireText(json, "setting", report::kLongestSettingId));
   if (work.setting.empty() != (verdict == nullptr)) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "message: a verdict without a setting to be timed, or the other way round");
+    return Fail(ErrorCode::kInvalidArgument, "message: verdict and setting must be given together");
   }
   if (trials < 1 || trials > 10000 || rounds < 1 || rounds > 100000 ||
       work.source.size() > build::kMaxSourceBytes) {
@@ -178,7 +177,8 @@ Result<ToWorker> ReadToWorker(std::string_view line) {
   if (type == "chunk") return ReadChunk(json);
   if (type == "alive") return ToWorker(Alive{});
   if (type == "bye") return ToWorker(Bye{});
-  return Fail(ErrorCode::kInvalidArgument, "message.type is none that a coordinator sends");
+  return Fail(ErrorCode::kInvalidArgument,
+              "message.type is unknown in messages from a coordinator");
 }
 
 }  // namespace cupel::serve

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/desk.h"
+#include "serve/case_server.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include "task/distribution.h"
 
 namespace cupel::serve {
-CaseDesk::CaseDesk(MakeOracle make) : make_(std::move(make)) {
+CaseServer::CaseServer(MakeOracle make) : make_(std::move(make)) {
   int fds[2];
   if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) == 0) {
     woken_ = os::Fd(fds[0]);
@@ -19,7 +19,7 @@ CaseDesk::CaseDesk(MakeOracle make) : make_(std::move(make)) {
   thread_ = std::thread([this] { Work(); });
 }
 
-CaseDesk::~CaseDesk() {
+CaseServer::~CaseServer() {
   {
     const std::lock_guard lock(mutex_);
     is_closing_ = true;
@@ -29,7 +29,7 @@ CaseDesk::~CaseDesk() {
   thread_.join();
 }
 
-void CaseDesk::Post(std::function<void()> work) {
+void CaseServer::Post(std::function<void()> work) {
   {
     const std::lock_guard lock(mutex_);
     work_.push_back(std::move(work));
@@ -37,7 +37,7 @@ void CaseDesk::Post(std::function<void()> work) {
   posted_.notify_all();
 }
 
-void CaseDesk::Work() {
+void CaseServer::Work() {
   for (;;) {
     std::function<void()> work;
     {
@@ -53,11 +53,12 @@ void CaseDesk::Work() {
   oracle_.reset();
 }
 
-CaseDesk::Stream CaseDesk::Begin(const OpenCases& question, const task::Task& task) {
+CaseServer::Stream CaseServer::Begin(const OpenCases& question, const task::Task& task) {
   const auto fail = [](Error error) { return Stream{tl::unexpected<Error>(std::move(error))}; };
   const auto distribution = task::DistributionNamed(question.distribution);
   if (!distribution || question.count > 100'000) {
-    return fail({ErrorCode::kInvalidArgument, "a worker asked for cases that there are not", ""});
+    return fail({ErrorCode::kInvalidArgument,
+                 "a worker asked for an unknown distribution or too many cases", ""});
   }
   if (!oracle_) {
     auto made = make_();
@@ -77,9 +78,9 @@ CaseDesk::Stream CaseDesk::Begin(const OpenCases& question, const task::Task& ta
                               question.seed, question.fresh, *distribution)};
 }
 
-CaseDesk::Answer CaseDesk::AnswerTo(Key key) {
+CaseServer::Answer CaseServer::AnswerTo(Key key) {
   Answer reply;
-  reply.who = key.first;
+  reply.worker = key.first;
   reply.answer.stream = key.second;
   const auto fail = [&](Error error) {
     reply.answer.error = std::move(error);
@@ -87,17 +88,18 @@ CaseDesk::Answer CaseDesk::AnswerTo(Key key) {
   };
   const auto found = streams_.find(key);
   if (found == streams_.end()) {
-    return fail({ErrorCode::kInvalidArgument, "a worker asked for cases that it did not open", ""});
+    return fail({ErrorCode::kInvalidArgument,
+                 "a worker asked for a case of a stream that is not open", ""});
   }
   Stream& stream = found->second;
   if (!stream.cases) return fail(stream.cases.error());
   auto next = (*stream.cases)->Next();
   if (!next) return fail(next.error());
   const auto& warnings = oracle_->warnings();
-  for (; stream.warnings_told < warnings.size(); ++stream.warnings_told) {
-    reply.answer.warnings.push_back(warnings[stream.warnings_told]);
+  for (; stream.warnings_sent < warnings.size(); ++stream.warnings_sent) {
+    reply.answer.warnings.push_back(warnings[stream.warnings_sent]);
   }
-  if (!*next) return reply;  // the end
+  if (!*next) return reply;  // end of the stream
   if (auto* failure = std::get_if<oracle::SettingFailure>(&**next)) {
     reply.answer.failure = std::move(*failure);
     return reply;
@@ -110,18 +112,18 @@ CaseDesk::Answer CaseDesk::AnswerTo(Key key) {
   return reply;
 }
 
-void CaseDesk::Open(int64_t who, OpenCases question, task::Task task) {
-  Post([this, who, question = std::move(question), task = std::move(task)] {
-    const Key key{who, question.stream};
+void CaseServer::Open(int64_t worker, OpenCases question, task::Task task) {
+  Post([this, worker, question = std::move(question), task = std::move(task)] {
+    const Key key{worker, question.stream};
     Stream stream = Begin(question, task);
-    stream.warnings_told = oracle_ ? oracle_->warnings().size() : 0;
+    stream.warnings_sent = oracle_ ? oracle_->warnings().size() : 0;
     streams_.insert_or_assign(key, std::move(stream));
   });
 }
 
-void CaseDesk::Next(int64_t who, int64_t stream) {
-  Post([this, who, stream] {
-    Answer answer = AnswerTo({who, stream});
+void CaseServer::Next(int64_t worker, int64_t stream) {
+  Post([this, worker, stream] {
+    Answer answer = AnswerTo({worker, stream});
     {
       const std::lock_guard lock(mutex_);
       answers_.push_back(std::move(answer));
@@ -130,17 +132,17 @@ void CaseDesk::Next(int64_t who, int64_t stream) {
   });
 }
 
-void CaseDesk::Close(int64_t who, int64_t stream) {
-  Post([this, who, stream] { streams_.erase({who, stream}); });
+void CaseServer::Close(int64_t worker, int64_t stream) {
+  Post([this, worker, stream] { streams_.erase({worker, stream}); });
 }
 
-void CaseDesk::CloseAll(int64_t who) {
-  Post([this, who] {
-    std::erase_if(streams_, [who](const auto& entry) { return entry.first.first == who; });
+void CaseServer::CloseAll(int64_t worker) {
+  Post([this, worker] {
+    std::erase_if(streams_, [worker](const auto& entry) { return entry.first.first == worker; });
   });
 }
 
-std::vector<CaseDesk::Answer> CaseDesk::Collect() {
+std::vector<CaseServer::Answer> CaseServer::Collect() {
   char buffer[64];
   while (read(woken_.get(), buffer, sizeof buffer) > 0) {
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/place.h"
+#include "serve/worker_slot.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 namespace cupel::serve {
 namespace {
 
-/// As a text comes back that was written as JSON: what is not UTF-8 was replaced.
+/// `text` after writing it as JSON and reading it back, which replaces invalid UTF-8.
 std::string AsWritten(const std::string& text) {
   Json json = Json::object();
   json["text"] = text;
@@ -33,12 +33,12 @@ Expected ExpectedOf(const Assignment& work) {
           work.setting};
 }
 
-std::optional<std::string> WhyNotThis(const Expected& expected, const Json& verdict) {
+std::optional<std::string> VerdictMismatch(const Expected& expected, const Json& verdict) {
   const auto says = [&](const char* key, const std::string& wanted, bool may_be_empty = false) {
     const auto text = JsonString(verdict, key, "verdict");
     return text && (*text == wanted || (may_be_empty && text->empty()));
   };
-  if (!says("schema", "cupel.verdict/1")) return "it sent what is no verdict";
+  if (!says("schema", "cupel.verdict/1")) return "it did not send a verdict";
   // A kernel that was not built has no hash in its verdict.
   if (!says("source_sha256", expected.source_hash, true) || !says("task", expected.task) ||
       !says("task_sha256", expected.task_hash) || !says("direction", expected.direction) ||
@@ -48,34 +48,34 @@ std::optional<std::string> WhyNotThis(const Expected& expected, const Json& verd
   return std::nullopt;
 }
 
-std::optional<std::string> WhyNot(const Expected& expected, const Done& done) {
-  if (expected.setting.empty()) return WhyNotThis(expected, done.verdict);
+std::optional<std::string> ResultMismatch(const Expected& expected, const Done& done) {
+  if (expected.setting.empty()) return VerdictMismatch(expected, done.verdict);
   if (done.is_stale) return std::nullopt;
   const auto settings = JsonArray(done.bench, "settings", "bench");
   if (!settings || (*settings)->size() != 1 || !(**settings)[0].is_object()) {
-    return "it sent other times than those of one setting";
+    return "it did not send the times of exactly one setting";
   }
   const auto id = JsonString((**settings)[0], "id", "setting");
   if (!id || *id != expected.setting) return "it sent the times of another setting";
   return std::nullopt;
 }
 
-bool IsOfThatMachine(const Error& error) {
+bool IsMachineError(const Error& error) {
   return error.code == ErrorCode::kEnvironment || error.code == ErrorCode::kIo ||
          error.code == ErrorCode::kTimeout || error.code == ErrorCode::kBusy ||
          error.code == ErrorCode::kInternal;
 }
 
-void Place::Clear() {
+void WorkerSlot::Clear() {
   link.reset();
   files.clear();
   stage = Stage::kDown;
   errors_in_a_row = 0;
 }
 
-Chunk ChunkOf(const Place& place, const Fetch& fetch) {
+Chunk ChunkOf(const WorkerSlot& slot, const Fetch& fetch) {
   Chunk chunk{fetch.sha256, fetch.offset, {}, {}};
-  for (const auto& [stream, sent] : place.files) {
+  for (const auto& [stream, sent] : slot.files) {
     if (sent.sha256 != fetch.sha256) continue;
     const std::string_view text = sent.file.text();
     const size_t begin = std::min(static_cast<size_t>(fetch.offset), text.size());
@@ -84,7 +84,7 @@ Chunk ChunkOf(const Place& place, const Fetch& fetch) {
   }
   chunk.error = Error{
       ErrorCode::kNotFound,
-      fmt::format("the coordinator no longer holds the case {}", fetch.sha256.substr(0, 12)), ""};
+      fmt::format("the coordinator no longer has the case {}", fetch.sha256.substr(0, 12)), ""};
   return chunk;
 }
 

@@ -1,6 +1,6 @@
 // Tested by stall_test.cc.
 // SPDX-License-Identifier: Apache-2.0
-#include "emu/close_look.h"
+#include "emu/loop_scan.h"
 
 #include <algorithm>
 #include <bit>
@@ -16,13 +16,13 @@ namespace cupel::emu {
 namespace {
 
 constexpr uint32_t kMostSteps = 20'000;  // ops of a warp
-constexpr uint32_t kMostVisits = 512;    // of a warp to places that it comes back to
+constexpr uint32_t kMostVisits = 512;    // backward jumps of a warp
 constexpr int kMostRounds = 64;
-constexpr int64_t kMostWork = 4'000'000;            // steps along paths that are followed
-constexpr int64_t kPlenty = int64_t{1} << 40;       // more instructions than a look takes
-constexpr uint32_t kRotateNow = uint32_t{1} << 30;  // Warp::spin: others have their turn at once
+constexpr int64_t kMostWork = 4'000'000;               // steps of path analysis
+constexpr int64_t kUnlimitedSlice = int64_t{1} << 40;  // more instructions than a scan executes
+constexpr uint32_t kRotateNow = uint32_t{1} << 30;     // Warp::spin: other groups run at once
 
-/// What a warp does next depends on this, its registers and memory.
+/// The control state of a warp. It determines, with registers and memory, what the warp does next.
 struct Position {
   const Op* pc = nullptr;
   uint32_t active = 0;
@@ -50,13 +50,13 @@ struct Position {
   }
 };
 
-/// What is known of one warp.
+/// The state of the scan for one warp.
 struct View {
   Warp* warp = nullptr;
-  Position position;             // at the visit that others are compared with,
-  std::vector<std::byte> frame;  // and the registers
-  std::vector<PathStep> path;    // since then
-  bool changed_private = false;  // local memory has changed since
+  Position position;             // the snapshot that later visits are compared with,
+  std::vector<std::byte> frame;  // and its registers
+  std::vector<PathStep> path;    // since the snapshot
+  bool changed_private = false;  // local memory has changed since the snapshot
   uint32_t visits = 0, next_snapshot = 1, steps = 0;
   uint32_t since = 0;  // visits since the snapshot
   LoopFacts facts;
@@ -64,16 +64,16 @@ struct View {
   bool is_known() const { return facts.kind != LoopKind::kOpen; }
 };
 
-class CloseLook {
+class LoopScanner {
  public:
-  CloseLook(BlockState& block, const LoopEffects& effects)
+  LoopScanner(BlockState& block, const LoopEffects& effects)
       : block_(block),
         effects_(effects),
         code_(block.worker->launch->code->ops.data()),
         frame_bytes_(static_cast<size_t>(block.worker->launch->code->frame_bytes)),
         observed_(!block.worker->launch->request->only.empty()) {}
 
-  Sight Run() {
+  LoopScan Run() {
     std::vector<View> views(block_.warps.size());
     for (size_t w = 0; w < views.size(); ++w) views[w].warp = &block_.warps[w];
     for (int round = 0; round < kMostRounds && !changed_; ++round) {
@@ -81,12 +81,12 @@ class CloseLook {
       for (const uint32_t w : block_.order) {
         View& view = views[w];
         if (view.warp->live == 0 || !block_.ready[w]) continue;
-        if (view.is_known() && !view.facts.meets) continue;
+        if (view.is_known() && !view.facts.uses_barriers) continue;
         ran = true;
-        if (!Turn(view)) return {Standstill::kStopped, {}, 0};
-        // One warp that moves on is enough.
+        if (!Turn(view)) return {StallState::kStopped, {}, 0};
+        // One warp that makes progress is enough.
         if (changed_ || work_ <= 0 || (!view.is_known() && IsExhausted(view))) return {};
-        if (std::exchange(exited_, false)) BeginAnew(views);
+        if (std::exchange(exited_, false)) Restart(views);
       }
       if (AllKnown(views)) return Sum(views);
       if (!ran) return {};
@@ -98,10 +98,10 @@ class CloseLook {
   static bool IsExhausted(const View& view) {
     return view.steps > kMostSteps || view.visits > kMostVisits;
   }
-  /// What was seen with more threads than there are now is void, but for loops that meet nobody.
-  static void BeginAnew(std::vector<View>& views) {
+  /// After threads have exited, discards earlier results, except for loops without barriers.
+  static void Restart(std::vector<View>& views) {
     for (View& view : views) {
-      if (view.is_known() && !view.facts.meets) continue;
+      if (view.is_known() && !view.facts.uses_barriers) continue;
       view.visits = 0;
       view.next_snapshot = 1;
       view.path.clear();
@@ -109,15 +109,16 @@ class CloseLook {
     }
   }
 
-  /// Every warp goes round a loop, or waits for threads that do not come. Where loops meet at
-  /// barriers, nobody may wait there who does not go round too: they might be let on.
+  /// True if every warp repeats a loop, or waits for threads that do not arrive. If some loops use
+  /// barriers, no other lane may wait at a barrier, because the loops might release it.
   bool AllKnown(const std::vector<View>& views) const {
-    const auto meets = [](const View& view) { return view.is_known() && view.facts.meets; };
-    const bool some_meet = std::any_of(views.begin(), views.end(), meets);
+    const bool any_barrier = std::any_of(views.begin(), views.end(), [](const View& view) {
+      return view.is_known() && view.facts.uses_barriers;
+    });
     return std::all_of(views.begin(), views.end(), [&](const View& view) {
       if (view.warp->live == 0) return true;
-      if (!view.is_known()) return !some_meet && !block_.ready[view.warp->index];
-      return !some_meet || !HasBlocked(view.position);
+      if (!view.is_known()) return !any_barrier && !block_.ready[view.warp->index];
+      return !any_barrier || !HasBlocked(view.position);
     });
   }
   static bool HasBlocked(const Position& position) {
@@ -125,13 +126,13 @@ class CloseLook {
                        [](const Group& group) { return group.state == GroupState::kBarrier; });
   }
 
-  Sight Sum(const std::vector<View>& views) const {
-    Sight sight;
+  LoopScan Sum(const std::vector<View>& views) const {
+    LoopScan scan;
     bool polls = false;
     for (const View& view : views) {
       if (view.warp->live == 0) continue;
       if (!view.is_known()) continue;
-      sight.loops.push_back(view.loop);
+      scan.loops.push_back(view.loop);
       polls |= view.facts.kind == LoopKind::kPolls;
       for (const PathStep& step : view.path) {
         if (effects_.of(step.op).kind != Effect::kRead) continue;
@@ -139,28 +140,28 @@ class CloseLook {
         break;
       }
       for (const uint64_t part : {uint64_t{view.loop.warp}, view.loop.named}) {
-        sight.fingerprint = (sight.fingerprint ^ part) * 0x9e3779b97f4a7c15u;
+        scan.fingerprint = (scan.fingerprint ^ part) * 0x9e3779b97f4a7c15u;
       }
     }
-    if (sight.loops.empty()) return {};
-    sight.found = polls ? Standstill::kPolls : Standstill::kWaits;
-    return sight;
+    if (scan.loops.empty()) return {};
+    scan.found = polls ? StallState::kPolls : StallState::kWaits;
+    return scan;
   }
 
   bool CopiesUnderWay() const { return block_.async && block_.async->HasCopies(); }
   size_t IndexOf(const Op* op) const { return static_cast<size_t>(op - code_); }
 
-  /// Until the warp waits, or is back at a place where it was. False after an error.
+  /// Runs the warp until it waits or until its loop becomes known. Returns false after an error.
   bool Turn(View& view) {
     Warp& warp = *view.warp;
     if (warp.active == 0 && !PickGroup(warp)) {
       block_.ready[warp.index] = false;
       return true;
     }
-    warp.slice = kPlenty;
+    warp.slice = kUnlimitedSlice;
     const bool fine = Walk(view);
     warp.spin = 0;
-    SettleTurn(warp, kPlenty);
+    SettleTurn(warp, kUnlimitedSlice);
     block_.worker->yields = false;
     return fine;
   }
@@ -187,7 +188,7 @@ class CloseLook {
         op = next;
         continue;
       }
-      // Between two blocks of the program: here a turn may end.
+      // A turn may end here, between two basic blocks.
       warp.pc = op = next;
       warp.spin = 0;
       const bool was_known = view.is_known();
@@ -198,18 +199,19 @@ class CloseLook {
     }
   }
 
-  /// Back at `at`: have we been here, and what has become of the registers since?
+  /// Called after a backward jump to `at`. If the warp was here before, judges the loop by how the
+  /// registers have changed since then.
   void Visit(View& view, const Op* at) {
     Warp& warp = *view.warp;
     ++view.visits;
     ++view.since;
     Position position(warp, at);
-    if (!view.is_known() && view.visits > 1 && !view.changed_private && IsTime(view) &&
+    if (!view.is_known() && view.visits > 1 && !view.changed_private && ShouldCompare(view) &&
         position == view.position && AllHaveRun(view)) {
       const FrameSet varying = Difference(view.frame.data(), warp.frame, frame_bytes_);
       work_ -= static_cast<int64_t>(frame_bytes_ / 64);
       view.facts = Judge(effects_, view.path, varying, &work_);
-      if (view.is_known()) Keep(view, at);
+      if (view.is_known()) RecordLoop(view, at);
     }
     if (view.is_known() || view.visits < view.next_snapshot) return;
     view.next_snapshot *= 2;
@@ -220,12 +222,12 @@ class CloseLook {
     view.changed_private = false;
   }
 
-  /// A loop in a loop shows in longer paths; each is judged for more than the one before cost.
-  static bool IsTime(const View& view) {
+  /// Nested loops need longer paths. Judging them at powers of two bounds the total work.
+  static bool ShouldCompare(const View& view) {
     return std::has_single_bit(view.since) || view.visits + 1 == view.next_snapshot;
   }
 
-  /// Lanes that could run have had their turn since the snapshot.
+  /// True if all lanes that could run have run since the snapshot.
   static bool AllHaveRun(const View& view) {
     uint32_t ran = 0, could = view.warp->active;
     for (const PathStep& step : view.path) ran |= step.lanes;
@@ -235,7 +237,7 @@ class CloseLook {
     return (could & ~ran) == 0;
   }
 
-  void Keep(View& view, const Op* at) const {
+  void RecordLoop(View& view, const Op* at) const {
     LoopingWarp& loop = view.loop;
     loop = {view.warp->index, view.facts.kind, at, false, view.warp->active, 0};
     if (view.facts.awaited == UINT32_MAX) {
@@ -278,7 +280,7 @@ class CloseLook {
     return next;
   }
 
-  /// Before an op is executed by `lanes`. `is_late`: other ops come first, which may compute its
+  /// Call this before `lanes` execute an op. `is_late`: other ops execute first and may compute its
   /// address.
   void Note(View& view, const Op* op, uint32_t lanes, bool is_late) {
     ++view.steps;
@@ -291,7 +293,7 @@ class CloseLook {
       case Effect::kOther:
         changed_ = true;
         return;
-      case Effect::kMeet:
+      case Effect::kBarrier:
         if (op->src[2] >= 0) step.named = MaskAt(warp, op->src[2]) & lanes;
         break;
       case Effect::kWrite:
@@ -322,14 +324,14 @@ class CloseLook {
   bool observed_;
   bool changed_ = false;
   int64_t work_ = kMostWork;
-  bool exited_ = false;  // a lane, which is waited for at barriers no more
+  bool exited_ = false;  // a lane has exited, so barriers no longer wait for it
   std::vector<Touched> touched_;
 };
 
 }  // namespace
 
-Sight LookClosely(BlockState& block, const LoopEffects& effects) {
-  return CloseLook(block, effects).Run();
+LoopScan ScanLoops(BlockState& block, const LoopEffects& effects) {
+  return LoopScanner(block, effects).Run();
 }
 
 }  // namespace cupel::emu

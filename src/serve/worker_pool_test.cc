@@ -1,6 +1,6 @@
-// The crew with workers that are this program: what they do is in fake_worker.h.
+// WorkerPool with workers that run this test program; fake_worker.h defines what they do.
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/crew.h"
+#include "serve/worker_pool.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -28,15 +28,15 @@ using ::testing::Gt;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-class CrewTest : public ::testing::Test {
+class WorkerPoolTest : public ::testing::Test {
  protected:
-  CrewTest() : folder_(*os::TempDir::Create()) {
+  WorkerPoolTest() : folder_(*os::TempDir::Create()) {
     ::setenv("CUPEL_HOME", CUPEL_SOURCE_DIR, 1);
     ::setenv("CUPEL_TEST_STORE", (folder_.path() / "store").c_str(), 1);
     options_.tasks_root = fs::path(CUPEL_SOURCE_DIR) / "tasks";
     options_.workers = 2;
     options_.first_pause = milliseconds(10);
-    options_.farewell = milliseconds(500);
+    options_.stop_timeout = milliseconds(500);
     options_.note = [this](const std::string& line) { notes_.push_back(line); };
   }
 
@@ -50,10 +50,10 @@ class CrewTest : public ::testing::Test {
   }
 
   Status Run() {
-    TRY_ASSIGN(crew_, Crew::Start(options_));
+    TRY_ASSIGN(pool_, WorkerPool::Start(options_));
     Listener listener;
     listener.done = [this](Outcome outcome) {
-      EXPECT_EQ(outcomes_.count(outcome.item), 0u) << "told twice: " << outcome.item;
+      EXPECT_EQ(outcomes_.count(outcome.item), 0u) << "reported twice: " << outcome.item;
       outcomes_[outcome.item] = std::move(outcome);
     };
     listener.judged = [this](const std::string& item, const Judgement& judged) {
@@ -63,7 +63,7 @@ class CrewTest : public ::testing::Test {
     listener.timed = [this](const std::string& item, const Timed& timed) {
       timed_.emplace_back(item, timed);
     };
-    return crew_->Run(items_, listener);
+    return pool_->Run(items_, listener);
   }
   void MustRun() {
     const Status status = Run();
@@ -71,7 +71,7 @@ class CrewTest : public ::testing::Test {
     ASSERT_EQ(outcomes_.size(), items_.size());
   }
   const Outcome& Of(size_t item) { return outcomes_[items_[item].id]; }
-  /// The item's times, by setting, as who made them: in the order of the bench.
+  /// The settings of the item's bench, in its order, with the pid of the worker that timed each.
   std::vector<std::pair<std::string, int64_t>> TimesOf(size_t item) {
     std::vector<std::pair<std::string, int64_t>> times;
     for (const Json& setting : Of(item).bench["settings"]) {
@@ -84,17 +84,17 @@ class CrewTest : public ::testing::Test {
   }
 
   os::TempDir folder_;
-  CrewOptions options_;
+  WorkerPoolOptions options_;
   std::vector<Item> items_;
   std::vector<std::string> notes_;
   std::map<std::string, Outcome> outcomes_;
   std::vector<std::pair<std::string, Judgement>> judged_;
   std::vector<std::pair<std::string, Timed>> timed_;
   std::vector<std::string> withdrawn_;
-  std::unique_ptr<Crew> crew_;
+  std::unique_ptr<WorkerPool> pool_;
 };
 
-TEST_F(CrewTest, EveryItemIsDoneOnceBySeveralWorkers) {
+TEST_F(WorkerPoolTest, SeveralWorkersDoEveryItemOnce) {
   const fs::path meeting = folder_.path() / "meeting";
   fs::create_directory(meeting);
   for (int i = 0; i < 2; ++i) Add("meet " + meeting.string());
@@ -110,17 +110,17 @@ TEST_F(CrewTest, EveryItemIsDoneOnceBySeveralWorkers) {
   EXPECT_EQ(Of(3).verdict["kernel"], items_[3].kernel.string());
 }
 
-TEST_F(CrewTest, AnItemWhoseWorkerDiesIsDoneByAnother) {
+TEST_F(WorkerPoolTest, RetriesItemOfDeadWorkerOnAnother) {
   for (int i = 0; i < 6; ++i) Add("fine");
   Add("die once " + (folder_.path() / "mark").string());
   MustRun();
   EXPECT_EQ(Of(6).error, "");
   EXPECT_TRUE(Of(6).verdict.is_object());
-  EXPECT_THAT(notes_, Contains(HasSubstr("killed by SIGABRT; it is started again")));
+  EXPECT_THAT(notes_, Contains(HasSubstr("killed by SIGABRT; it is restarted")));
   EXPECT_THAT(notes_, Contains(HasSubstr(items_[6].id + " is tried again; local ")));
 }
 
-TEST_F(CrewTest, AnItemThatKillsItsWorkersEndsInAnError) {
+TEST_F(WorkerPoolTest, ItemThatKillsItsWorkersEndsInError) {
   Add("die");
   Add("fine");
   Add("fine");
@@ -133,17 +133,17 @@ TEST_F(CrewTest, AnItemThatKillsItsWorkersEndsInAnError) {
   EXPECT_EQ(Of(2).error, "");
 }
 
-TEST_F(CrewTest, AWorkerThatGivesNoSignOfLifeIsReplaced) {
+TEST_F(WorkerPoolTest, ReplacesSilentWorker) {
   options_.patience = milliseconds(2'000);  // enough for a worker to start on a busy machine
   Add("stop");
   Add("fine");
   options_.most_attempts = 1;
   MustRun();
-  EXPECT_THAT(Of(0).error, HasSubstr("no sign of life for 2 s"));
+  EXPECT_THAT(Of(0).error, HasSubstr("sent nothing for 2 s"));
   EXPECT_EQ(Of(1).error, "");
 }
 
-TEST_F(CrewTest, AnItemThatTakesForEverIsEnded) {
+TEST_F(WorkerPoolTest, StopsItemThatTakesTooLong) {
   options_.item_limit = milliseconds(300);
   options_.most_attempts = 1;
   Add("sleep");
@@ -151,7 +151,7 @@ TEST_F(CrewTest, AnItemThatTakesForEverIsEnded) {
   EXPECT_THAT(Of(0).error, HasSubstr("worked on one item for more than 0.3 s"));
 }
 
-TEST_F(CrewTest, FailuresOfAMachineAreTriedElsewhereThoseOfTheTaskAreNot) {
+TEST_F(WorkerPoolTest, RetriesMachineErrorsButNotTaskErrors) {
   Add("broken environment");
   Add("broken task");
   Add("crowded GPU");
@@ -163,13 +163,13 @@ TEST_F(CrewTest, FailuresOfAMachineAreTriedElsewhereThoseOfTheTaskAreNot) {
   EXPECT_THAT(Of(2).error, HasSubstr("3 attempts failed"));
 }
 
-TEST_F(CrewTest, TheVerdictOfSomethingElseIsNotTaken) {
+TEST_F(WorkerPoolTest, RejectsVerdictOfAnotherKernel) {
   Add("lie");
   MustRun();
   EXPECT_THAT(Of(0).error, HasSubstr("the verdict of another kernel or task"));
 }
 
-TEST_F(CrewTest, WhatCannotBeReadIsAnOutcome) {
+TEST_F(WorkerPoolTest, UnreadableKernelOrTaskIsAnErrorOutcome) {
   Add("fine");
   items_[0].kernel = folder_.path() / "absent.cu";
   Add("fine");
@@ -181,7 +181,7 @@ TEST_F(CrewTest, WhatCannotBeReadIsAnOutcome) {
   EXPECT_EQ(Of(2).error, "");
 }
 
-TEST_F(CrewTest, AKernelThatHasChangedMeanwhileIsNotTakenForTheOneThatWasListed) {
+TEST_F(WorkerPoolTest, RejectsKernelThatChangedSinceListing) {
   Add("fine");
   items_[0].source_sha256 = Sha256Hex("other");
   Add("fine");
@@ -191,7 +191,7 @@ TEST_F(CrewTest, AKernelThatHasChangedMeanwhileIsNotTakenForTheOneThatWasListed)
   EXPECT_EQ(Of(1).error, "");
 }
 
-TEST_F(CrewTest, ATaskThatHasChangedMeanwhileIsNotTakenForTheOneThatWasListed) {
+TEST_F(WorkerPoolTest, RejectsTaskThatChangedSinceListing) {
   Add("fine");
   items_[0].task_sha256 = Sha256Hex("other");
   Add("fine");
@@ -204,20 +204,20 @@ TEST_F(CrewTest, ATaskThatHasChangedMeanwhileIsNotTakenForTheOneThatWasListed) {
   EXPECT_EQ(Of(1).error, "");
 }
 
-TEST_F(CrewTest, ALoginShellMayTalkFirst) {
+TEST_F(WorkerPoolTest, IgnoresLoginShellOutputBeforeHello) {
   options_.commands = {Manner("motd")};
   Add("fine");
   MustRun();
   EXPECT_EQ(Of(0).error, "");
 }
 
-TEST_F(CrewTest, RemarksArePassedOnWithoutControlCharacters) {
+TEST_F(WorkerPoolTest, RemovesControlCharactersFromRemarks) {
   Add("noisy");
   MustRun();
   EXPECT_THAT(notes_, Contains(testing::EndsWith("a remark?[2J")));
 }
 
-TEST_F(CrewTest, AnotherBuildIsRefusedWithWhatToDo) {
+TEST_F(WorkerPoolTest, RejectsWorkerOfAnotherBuildWithRemedy) {
   options_.commands = {Manner("older")};
   Add("fine");
   const Status status = Run();
@@ -226,13 +226,13 @@ TEST_F(CrewTest, AnotherBuildIsRefusedWithWhatToDo) {
   EXPECT_TRUE(outcomes_.empty());
 }
 
-TEST_F(CrewTest, WorkersThatNeverComeEndTheRunWithWhatTheySaid) {
+TEST_F(WorkerPoolTest, WorkersThatNeverStartEndTheRunWithTheirOutput) {
   options_.commands = {Manner("absent")};
   options_.workers = 1;
   Add("fine");
   const Status status = Run();
   ASSERT_FALSE(status);
-  EXPECT_THAT(status.error().message, HasSubstr("exit status 7 before it said hello"));
+  EXPECT_THAT(status.error().message, HasSubstr("exit status 7 before it sent hello"));
   EXPECT_THAT(status.error().message, HasSubstr("module not found"));
   EXPECT_EQ(std::count_if(notes_.begin(), notes_.end(),
                           [](const std::string& note) {
@@ -241,17 +241,17 @@ TEST_F(CrewTest, WorkersThatNeverComeEndTheRunWithWhatTheySaid) {
             4);
 }
 
-TEST_F(CrewTest, ChatterWithoutHelloIsBounded) {
+TEST_F(WorkerPoolTest, LimitsOutputBeforeHello) {
   options_.commands = {Manner("endless")};
   options_.workers = 1;
   options_.most_failed_starts = 1;
   Add("fine");
   const Status status = Run();
   ASSERT_FALSE(status);
-  EXPECT_THAT(status.error().message, HasSubstr("does not say hello but prints: chatter"));
+  EXPECT_THAT(status.error().message, HasSubstr("did not send hello; it printed: chatter"));
 }
 
-TEST_F(CrewTest, TornAndBrokenLinesCountAsAWorkerLost) {
+TEST_F(WorkerPoolTest, TornOrBrokenLinesLoseTheWorker) {
   for (const char* manner : {"torn", "garbage"}) {
     options_.commands = {Manner(manner), Manner("")};
     options_.workers = 1;
@@ -261,7 +261,7 @@ TEST_F(CrewTest, TornAndBrokenLinesCountAsAWorkerLost) {
     MustRun();
     for (size_t i = 0; i < 4; ++i) EXPECT_EQ(Of(i).error, "") << manner;
   }
-  // Beside another worker it may have come too late to get anything to do.
+  // Alone, so that it gets work: next to another worker it may start too late.
   options_.commands = {Manner("garbage")};
   items_.clear();
   Add("fine");
@@ -269,14 +269,14 @@ TEST_F(CrewTest, TornAndBrokenLinesCountAsAWorkerLost) {
   EXPECT_THAT(notes_, Contains(HasSubstr("it sent a broken line")));
 }
 
-TEST_F(CrewTest, ASecondResultForTheSameWorkIsDropped) {
+TEST_F(WorkerPoolTest, DropsSecondResultForTheSameWork) {
   for (int i = 0; i < 4; ++i) Add("twice");
   MustRun();
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(Of(i).error, "");
   EXPECT_THAT(notes_, Contains(HasSubstr("a second result for the same work is dropped")));
 }
 
-TEST_F(CrewTest, WhatIsAcceptedIsTimedWhereItPassedBeforeTheNextIsJudged) {
+TEST_F(WorkerPoolTest, TimesAcceptedKernelAtPassedSettingsBeforeJudgingTheNext) {
   options_.workers = 1;
   for (int i = 0; i < 4; ++i) Add("time");
   Add("fine");
@@ -296,7 +296,7 @@ TEST_F(CrewTest, WhatIsAcceptedIsTimedWhereItPassedBeforeTheNextIsJudged) {
   EXPECT_TRUE(Of(4).bench.is_null());
 }
 
-TEST_F(CrewTest, WhatNeedNotBeTimedIsNot) {
+TEST_F(WorkerPoolTest, SkipsTimingIfNotRequested) {
   Add("time");
   items_[0].timed = false;
   MustRun();
@@ -305,7 +305,7 @@ TEST_F(CrewTest, WhatNeedNotBeTimedIsNot) {
   EXPECT_TRUE(judged_.empty());
 }
 
-TEST_F(CrewTest, WhoHasNothingToJudgeHelpsToTime) {
+TEST_F(WorkerPoolTest, IdleWorkersHelpTiming) {
   const fs::path meeting = folder_.path() / "meeting";
   fs::create_directory(meeting);
   options_.commands = {Manner("GPU-1"), Manner("GPU-2")};
@@ -316,13 +316,13 @@ TEST_F(CrewTest, WhoHasNothingToJudgeHelpsToTime) {
   ASSERT_EQ(TimesOf(0).size(), 3u);
 }
 
-TEST_F(CrewTest, WorkersOfOneGpuDoNotTimeOneKernelTogether) {
+TEST_F(WorkerPoolTest, WorkersOfOneGpuDoNotTimeTheSameKernelAtOnce) {
   options_.commands = {Manner("GPU-1")};
   options_.workers = 4;
   for (int i = 0; i < 2; ++i) {
-    const fs::path place = folder_.path() / fmt::format("place{}", i);
-    fs::create_directory(place);
-    Add("time, alone " + place.string());
+    const fs::path folder = folder_.path() / fmt::format("folder{}", i);
+    fs::create_directory(folder);
+    Add("time, alone " + folder.string());
   }
   MustRun();
   for (size_t i = 0; i < 2; ++i) {
@@ -331,7 +331,7 @@ TEST_F(CrewTest, WorkersOfOneGpuDoNotTimeOneKernelTogether) {
   }
 }
 
-TEST_F(CrewTest, AWorkerThatDiesCostsOneSetting) {
+TEST_F(WorkerPoolTest, DeadWorkerLosesOneSetting) {
   Add("time, die once " + (folder_.path() / "mark").string());
   Add("time");
   MustRun();
@@ -349,7 +349,7 @@ TEST_F(CrewTest, AWorkerThatDiesCostsOneSetting) {
   EXPECT_EQ(timed_.size(), 6u);
 }
 
-TEST_F(CrewTest, AnEarlierRunIsGoneOnWithUnlessItIsOfSomethingElse) {
+TEST_F(WorkerPoolTest, ReusesEarlierVerdictOfSameKernelAndDevice) {
   for (int i = 0; i < 5; ++i) Add("time");
   MustRun();
   ASSERT_EQ(judged_.size(), 5u);
@@ -390,7 +390,7 @@ TEST_F(CrewTest, AnEarlierRunIsGoneOnWithUnlessItIsOfSomethingElse) {
   EXPECT_EQ(timed_.size(), 1u + 3 * 3);
 }
 
-TEST_F(CrewTest, AVerdictThatStandsOnNoMachineIsFoundAnew) {
+TEST_F(WorkerPoolTest, JudgesAgainIfNoMachineConfirmsTheVerdict) {
   Add("time what I judged");
   MustRun();
   const Json before = Of(0).verdict;
@@ -402,7 +402,7 @@ TEST_F(CrewTest, AVerdictThatStandsOnNoMachineIsFoundAnew) {
   EXPECT_NE(Of(0).verdict, before);
   EXPECT_THAT(TimesOf(0), Each(Pair(_, Of(0).verdict["pid"].get<int64_t>())));
   EXPECT_EQ(judged_.size(), 1u);
-  EXPECT_THAT(notes_, Contains("item 0 is judged anew: its verdict does not stand here"));
+  EXPECT_THAT(notes_, Contains("item 0 is judged again: its verdict is not valid on this machine"));
   EXPECT_THAT(withdrawn_, ElementsAre("item 0"));
 
   items_ = {};
@@ -410,10 +410,10 @@ TEST_F(CrewTest, AVerdictThatStandsOnNoMachineIsFoundAnew) {
   Add("time nothing");
   MustRun();
   EXPECT_THAT(Of(0).error, HasSubstr("3 attempts failed"));
-  EXPECT_THAT(Of(0).error, HasSubstr("its verdict stands on no machine that is left"));
+  EXPECT_THAT(Of(0).error, HasSubstr("its verdict is not valid on any remaining machine"));
 }
 
-TEST_F(CrewTest, AnEarlierRunsVerdictWaitsForItsDevice) {
+TEST_F(WorkerPoolTest, EarlierVerdictWaitsForItsDevice) {
   options_.commands = {Manner("other"), Manner("")};
   options_.workers = 1;
   for (int i = 0; i < 4; ++i) Add("time");
@@ -432,7 +432,7 @@ TEST_F(CrewTest, AnEarlierRunsVerdictWaitsForItsDevice) {
   }
 }
 
-TEST_F(CrewTest, AVerdictWhoseDeviceDoesNotComeIsFoundAnew) {
+TEST_F(WorkerPoolTest, JudgesAgainIfTheVerdictsDeviceIsMissing) {
   options_.commands = {Manner("other")};
   options_.workers = 1;
   Add("time");
@@ -448,21 +448,21 @@ TEST_F(CrewTest, AVerdictWhoseDeviceDoesNotComeIsFoundAnew) {
   EXPECT_THAT(withdrawn_, ElementsAre("item 0"));
 }
 
-TEST_F(CrewTest, TimesOfAnotherSettingAreNotTaken) {
+TEST_F(WorkerPoolTest, RejectsTimesOfAnotherSetting) {
   Add("time another setting");
   MustRun();
   EXPECT_THAT(Of(0).error, HasSubstr("it sent the times of another setting"));
   EXPECT_TRUE(timed_.empty());
 }
 
-TEST_F(CrewTest, TheVerdictOfSomethingElseIsNotTakenBeforeItIsTimedEither) {
+TEST_F(WorkerPoolTest, RejectsVerdictOfAnotherKernelBeforeTiming) {
   Add("time a lie");
   MustRun();
   EXPECT_TRUE(judged_.empty());
   EXPECT_THAT(Of(0).error, HasSubstr("the verdict of another kernel or task"));
 }
 
-/// The smallest case there is: a call with None that returns nothing.
+/// The smallest possible cases: a call with None that returns nothing.
 class SmallCases final : public oracle::Oracle {
  public:
   explicit SmallCases(fs::path folder) : folder_(std::move(folder)) {}
@@ -482,7 +482,7 @@ class SmallCases final : public oracle::Oracle {
                       {"returns_tuple", true},
                       {"args", Json::array({{{"kind", "none"}}})},
                       {"outputs", Json::array({{{"name", "output"}, {"none", true}}})}};
-      // Larger than one chunk, so that it comes in parts.
+      // Larger than one chunk, so that it is sent in parts.
       std::string header = DumpJson({{"__metadata__", {{"cupel.case", DumpJson(call)}}}});
       header.resize((header.size() + (2u << 20) + 63) / 64 * 64 - 8, ' ');
       std::string bytes(8, '\0');
@@ -514,7 +514,7 @@ class SmallCases final : public oracle::Oracle {
   Result<std::unique_ptr<Stream>> OpenSeeds(const task::Task&, task::Direction,
                                             const task::Setting&, const std::vector<uint64_t>&,
                                             oracle::Distribution) override {
-    return Fail(ErrorCode::kInternal, "nobody asks for it");
+    return Fail(ErrorCode::kInternal, "not used in these tests");
   }
   const std::vector<std::string>& warnings() const override { return warnings_; }
 
@@ -523,7 +523,7 @@ class SmallCases final : public oracle::Oracle {
   std::vector<std::string> warnings_;
 };
 
-TEST_F(CrewTest, WorkersWithoutPyTorchGetTheirCasesFromTheCoordinator) {
+TEST_F(WorkerPoolTest, WorkersWithoutPyTorchGetTheirCasesFromTheCoordinator) {
   options_.make_oracle = [this]() -> Result<std::unique_ptr<oracle::Oracle>> {
     return std::make_unique<SmallCases>(folder_.path());
   };
@@ -536,7 +536,7 @@ TEST_F(CrewTest, WorkersWithoutPyTorchGetTheirCasesFromTheCoordinator) {
   EXPECT_EQ(Of(0).cases, "coordinator");
   for (size_t i = 1; i < 4; ++i) EXPECT_EQ(Of(i).verdict["cases"], Of(0).verdict["cases"]);
   EXPECT_EQ(Of(4).verdict["cases"], Json::array({"too many"}));
-  // Once a node: one file for each case, whoever asked first.
+  // Each case is stored once per node, although several workers asked for it.
   size_t files = 0;
   for (const auto& entry : fs::directory_iterator(folder_.path() / "store")) {
     files += entry.path().extension() != ".lock" ? 1 : 0;
@@ -544,7 +544,7 @@ TEST_F(CrewTest, WorkersWithoutPyTorchGetTheirCasesFromTheCoordinator) {
   EXPECT_EQ(files, 3u);
 }
 
-TEST_F(CrewTest, ACoordinatorWithoutPyTorchSaysSo) {
+TEST_F(WorkerPoolTest, CoordinatorWithoutPyTorchReportsIt) {
   options_.make_oracle = []() -> Result<std::unique_ptr<oracle::Oracle>> {
     return Fail(ErrorCode::kNotFound, "no PyTorch", "install it");
   };
@@ -554,11 +554,11 @@ TEST_F(CrewTest, ACoordinatorWithoutPyTorchSaysSo) {
   EXPECT_EQ(Of(0).remedy, "install it");
 }
 
-TEST_F(CrewTest, ACommandThatIsNotThereIsAnErrorAtOnce) {
+TEST_F(WorkerPoolTest, StartRejectsMissingCommand) {
   options_.commands = {"no-such-launcher -n1 cupel worker"};
-  const auto crew = Crew::Start(options_);
-  ASSERT_FALSE(crew);
-  EXPECT_EQ(crew.error().message, "there is no program \"no-such-launcher\" to start workers with");
+  const auto pool = WorkerPool::Start(options_);
+  ASSERT_FALSE(pool);
+  EXPECT_EQ(pool.error().message, "there is no program \"no-such-launcher\" to start workers with");
 }
 
 }  // namespace

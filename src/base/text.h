@@ -1,0 +1,21 @@
+// Small helpers for ASCII text. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+namespace cupel {
+
+constexpr bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+/// Removes blanks, line ends and the characters of `also` from both ends.
+constexpr std::string_view Trim(std::string_view text, std::string_view also = {}) {
+  const auto drop = [also](char c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n' ||
+           also.find(c) != std::string_view::npos;
+  };
+  while (!text.empty() && drop(text.front())) text.remove_prefix(1);
+  while (!text.empty() && drop(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+}  // namespace cupel
