@@ -1,10 +1,12 @@
-"""cupel mcp, spoken to line by line as coding agents do, and through the official client from npm."""
+"""Tests `cupel mcp` line by line, as coding agents use it, and through the official Python SDK."""
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
@@ -17,32 +19,18 @@ WRONG = kernels.linear("sum + b[col]", "sum")
 ENDLESS = kernels.linear("k0 < depth; k0 += kTile", "depth >= 0; k0 += 0")
 # Right, and long enough to be interrupted.
 SLOW = kernels.linear("k0 < depth; k0 += kTile", "k0 < 4000 * depth; k0 += kTile")
-BUILD = pathlib.Path(CUPEL).resolve().parent
 ASK = {"task": "mnist_linear", "settings": "single", "device": "emu"}
 
 
-def npm_client():
-    """The folder with the official client, installed by npm as the lock file says; or why there is none."""
-    for program in ("node", "npm"):
-        if not shutil.which(program):
-            return None, f"needs {program} (tools/setup mcp)"
-    folder = BUILD / "tests" / "mcp-client"
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = (SOURCE / "tests" / "mcp" / "package-lock.json").read_bytes()
-    done = folder / "installed"
-    if not done.exists() or done.read_bytes() != lock:
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(SOURCE / "tests" / "mcp" / name, folder)
-        try:
-            npm = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline",
-                                  "--fetch-retries=1"], cwd=folder, capture_output=True, text=True, timeout=300)
-        except subprocess.TimeoutExpired:
-            return None, "needs @modelcontextprotocol/sdk: npm ci took longer than 300 s"
-        if npm.returncode != 0:
-            return None, f"needs @modelcontextprotocol/sdk: npm ci failed: {npm.stderr.strip()[:300]}"
-        done.write_bytes(lock)
-    shutil.copy(SOURCE / "tests" / "mcp" / "client.mjs", folder)
-    return folder, None
+def python_with_sdk():
+    """A Python with the official SDK in the version that tests/mcp/requirements.txt pins: the one that runs this test,
+    or the one in the project's environment. None if neither has it."""
+    wanted = re.search(r"^mcp==(\S+)$", (SOURCE / "tests" / "mcp" / "requirements.txt").read_text(), re.M)[1]
+    code = f"from importlib.metadata import version; import sys; sys.exit(version('mcp') != {wanted!r})"
+    for python in (sys.executable, SOURCE / ".venv" / "bin" / "python"):
+        if shutil.which(python) and subprocess.run([python, "-c", code], stderr=subprocess.DEVNULL).returncode == 0:
+            return python
+    return None
 
 
 def model(test):
@@ -263,15 +251,16 @@ class Ends(McpTest):
 
 class OfficialClient(CupelTest):
     def test_a_coding_agent_can_use_cupel_as_its_judge(self):
-        folder, why = npm_client()
-        if why:
-            self.skipTest(why)
+        python = python_with_sdk()
+        if python is None:
+            self.skipTest("needs the Python package mcp of tests/mcp/requirements.txt: run tools/setup test")
         sources = self.write("kernels.json", json.dumps({"right": kernels.LINEAR, "wrong": WRONG, "slow": SLOW}))
-        done = subprocess.run(["node", "--test", "client.mjs"], cwd=folder, capture_output=True, text=True, timeout=600,
+        done = subprocess.run([python, "-B", SOURCE / "tests" / "mcp" / "client.py"], capture_output=True, text=True,
+                              timeout=600, cwd=self.folder,
                               env={**self.environment(), "CUPEL_TEST_KERNELS": str(sources),
                                    "CUPEL_TEST_MODEL": f"command:{model(self)}"})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("# pass 10", done.stdout.replace("ℹ", "#"))
+        self.assertRegex(done.stderr, r"Ran 23 tests in .*\n\nOK\n$")
 
 
 if __name__ == "__main__":
