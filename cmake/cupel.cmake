@@ -1,8 +1,8 @@
 # Build rules shared by every folder of src/.
-# cupel_library(NAME [JSON] [HOT] [DEPS folder...] [LINK target...]) makes the static library cupel_NAME from
-# NAME/*.cc and, from NAME/*_test.cc, the test program NAME_test. JSON: most of its files speak it. HOT:
-# CUPEL_QUICK does not slow it down. DEPS are folders of src/ and follow the dependency table of
-# docs/architecture.md, which tools/check_deps.py enforces.
+# cupel_library(NAME [HOT] [DEPS folder...] [LINK target...] [HOT_FILES file...]) makes the static library
+# cupel_NAME from NAME/*.cc and, from NAME/*_test.cc, the test program NAME_test. HOT folders and HOT_FILES are
+# compiled with -O2, all others with -O1 (ADR 13). DEPS are folders of src/ and follow the dependency table
+# of docs/architecture.md, which tools/check_deps.py enforces.
 find_package(nlohmann_json REQUIRED)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
@@ -41,63 +41,69 @@ if(CUPEL_TESTS)
   include(GoogleTest)
 endif()
 
-# Reading the headers of libraries is most of the compiler's work, so they are read once for many files:
-# with JSON (three seconds a file) for the folders that speak it, without for the others, and both again
-# for tests. tools/lint reads every file without this, so that a file still includes what it uses.
+# For hot folders and files: they contain the loops over elements, instructions and bytes. The emulator reads the
+# bits of one slot as several types, hence no strict aliasing.
+set(cupel_hot -O2 -fno-strict-aliasing)
+if(CUPEL_SANITIZE)
+  set(cupel_hot -O1 -fno-strict-aliasing)
+endif()
+# cupel_file_options(FILE option...) compiles one file alone with further options. A name without a file is an
+# error, so that a renamed file does not lose its options silently.
+function(cupel_file_options file)
+  if(NOT EXISTS ${file})
+    message(FATAL_ERROR "cupel_file_options: there is no file ${file}")
+  endif()
+  set_source_files_properties(${file} PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${ARGN}")
+endfunction()
+
+# Parsing the headers of libraries is most of the compiler's work, so they are parsed once: at -O1, at -O2 for
+# hot folders (a precompiled header serves one level only), and once for tests. tools/lint compiles every file
+# without them, so every file must include what it uses.
 option(CUPEL_PCH "Precompile the headers of libraries" ON)
 set(cupel_pch_headers <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <filesystem> <functional>
   <map> <memory> <optional> <set> <span> <string> <string_view> <thread> <utility> <variant> <vector>
   <fmt/format.h> <fmt/ranges.h>)
-# cupel_precompiled(NAME POSITION [LINK target...] HEADERS header...) makes what REUSE_FROM names.
-# POSITION is -fPIC for libraries, -fPIE for programs, as CMake compiles them: it must be the same.
+# cupel_precompiled(NAME POSITION [OPTIONS option...] [LINK target...] HEADERS header...) makes the target
+# that REUSE_FROM names. POSITION is -fPIC for libraries, -fPIE for programs: what CMake compiles them with.
 function(cupel_precompiled name position)
-  cmake_parse_arguments(ARG "" "" "LINK;HEADERS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "OPTIONS;LINK;HEADERS" ${ARGN})
   file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/${name}.cc CONTENT "// Compiled for its precompiled header.\n")
   add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/${name}.cc)
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(${name} PRIVATE ${position})
+  target_compile_options(${name} PRIVATE ${position} ${ARG_OPTIONS})
   target_link_libraries(${name} PRIVATE cupel_options ${ARG_LINK})
   target_precompile_headers(${name} PRIVATE ${ARG_HEADERS} ${cupel_pch_headers})
 endfunction()
 if(CUPEL_PCH)
-  # GCC 12 takes what a precompiled <string> does where texts are joined for overruns (its bug 105651).
+  # GCC 12 reports overruns in a precompiled <string> that do not exist (its bug 105651).
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     target_compile_options(cupel_options INTERFACE
       -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
   endif()
-  cupel_precompiled(cupel_pch -fPIC)
-  cupel_precompiled(cupel_pch_json -fPIC HEADERS <nlohmann/json.hpp>)
-  if(CUPEL_QUICK)
-    cupel_precompiled(cupel_pch_hot -fPIC)
-    target_compile_options(cupel_pch_hot PRIVATE -O2)  # it holds for one level alone
-  endif()
+  cupel_precompiled(cupel_pch -fPIC HEADERS <nlohmann/json.hpp>)
+  cupel_precompiled(cupel_pch_hot -fPIC OPTIONS ${cupel_hot})
   if(CUPEL_TESTS)
-    set(gtest LINK GTest::gtest GTest::gmock HEADERS <gmock/gmock.h> <gtest/gtest.h>)
-    cupel_precompiled(cupel_pch_test -fPIE ${gtest})
-    cupel_precompiled(cupel_pch_json_test -fPIE ${gtest} <nlohmann/json.hpp>)
+    cupel_precompiled(cupel_pch_test -fPIE LINK GTest::gtest GTest::gmock
+      HEADERS <gmock/gmock.h> <gtest/gtest.h> <nlohmann/json.hpp>)
   endif()
 endif()
 
-# Several files of a folder in one run of the compiler, which then instantiates templates once for all of them:
-# a build from nothing takes less than half of its time (ADR 0013). So that any of them can meet, names in unnamed
-# namespaces differ within a folder; with -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 all of them do meet.
+# All files of a folder in one or two runs of the compiler, which then instantiates templates once for all of
+# them. Names in unnamed namespaces must therefore differ within a folder. With CUPEL_UNITY=OFF (preset dev)
+# each file is compiled by itself.
 option(CUPEL_UNITY "Compile the files of a folder together" OFF)
 # cupel_unity(TARGET)
 function(cupel_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${CUPEL_UNITY})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${CUPEL_UNITY} UNITY_BUILD_BATCH_SIZE 40)
   if(CUPEL_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # it takes the files for headers
   endif()
 endfunction()
 
 function(cupel_library name)
-  cmake_parse_arguments(ARG "JSON;HOT" "TEST_MAIN" "DEPS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "HOT" "TEST_MAIN" "DEPS;LINK;HOT_FILES" ${ARGN})
   set(pch cupel_pch)
-  if(ARG_JSON)
-    set(pch cupel_pch_json)
-  endif()
-  set(test_pch ${pch}_test)
-  if(ARG_HOT AND CUPEL_QUICK)
+  if(ARG_HOT)
     set(pch cupel_pch_hot)
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
@@ -114,9 +120,12 @@ function(cupel_library name)
     if(CUPEL_PCH)
       target_precompile_headers(cupel_${name} REUSE_FROM ${pch})
     endif()
-  endif()
-  if(ARG_HOT AND CUPEL_QUICK)
-    target_compile_options(cupel_${name} PRIVATE -O2)
+    if(ARG_HOT)
+      target_compile_options(cupel_${name} PRIVATE ${cupel_hot})
+    endif()
+    foreach(file IN LISTS ARG_HOT_FILES)
+      cupel_file_options(${CMAKE_CURRENT_SOURCE_DIR}/${name}/${file} ${cupel_hot})
+    endforeach()
   endif()
   target_link_libraries(cupel_${name} ${scope} cupel_options)
   foreach(dep IN LISTS ARG_DEPS)
@@ -131,7 +140,7 @@ function(cupel_library name)
       target_link_libraries(${name}_test PRIVATE GTest::gtest_main)
     endif()
     if(CUPEL_PCH)
-      target_precompile_headers(${name}_test REUSE_FROM ${test_pch})
+      target_precompile_headers(${name}_test REUSE_FROM cupel_pch_test)
     endif()
     target_compile_definitions(${name}_test PRIVATE CUPEL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST TEST_PREFIX ${name}/

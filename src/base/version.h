@@ -3,11 +3,11 @@
 
 namespace cupel {
 
-/// Of the program; part of every record.
-inline constexpr const char* kVersion = "0.1.0";
+/// The program's version. Every record includes it.
+inline constexpr const char* kVersion = "0.2.0";
 
-/// The commit it was built from, "-dirty" behind it where the tree was changed; empty where that is
-/// not known. Defined by the build (cmake/commit.cmake), in the library of assay/.
+/// The commit that the program was built from, followed by "-dirty" if the tree had changes. Empty
+/// if unknown. The build (cmake/commit.cmake) defines it, in the library of assay/.
 const char* Commit();
 
 }  // namespace cupel

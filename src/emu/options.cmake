@@ -1,37 +1,29 @@
-# A precompiled header holds for the flags that it was made with: none of these files can use it.
+# Compiler options of single files. A precompiled header serves one set of options only, so these files do not
+# use it, and CMake compiles them by themselves.
 #
-# The interpreter's handlers are compiled once for each instruction set; handlers.cc picks at run time.
-# Contraction is off: whether a multiplication and an addition fuse is the PTX's business. Bits of
-# slots are read as several types.
-set(CUPEL_EMU_HANDLER_FLAGS
-  -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing -mno-vzeroupper)
-# Builds with sanitizers take the plain ones alone, quickly compiled: it is the same text, and gathers are not
-# looked at.
-set(plain_level -O2)
+# The interpreter's handlers are compiled once for each instruction set, and handlers.cc chooses at run time.
+# Contraction is off because the PTX decides whether a multiplication and an addition fuse.
+set(handler_options -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing -mno-vzeroupper)
+# Processors without AVX2 are older than ten years, so the plain handlers only have to be right.
+cupel_file_options(${CMAKE_CURRENT_LIST_DIR}/handlers_plain.cc ${handler_options} -O1)
 if(CUPEL_SANITIZE)
-  set(plain_level -O1)
-endif()
-foreach(variant IN ITEMS
-    "plain|${plain_level}|-fno-tree-vectorize"
-    "avx2|-mavx2|-mfma|-mbmi|-mbmi2|-mlzcnt|-mpopcnt"
-    "avx512|-mavx512f|-mavx512bw|-mavx512dq|-mavx512vl|-mavx512cd|-mfma|-mbmi|-mbmi2|-mlzcnt|-mpopcnt|-mprefer-vector-width=512|-Wno-maybe-uninitialized|-Wno-uninitialized")
-  string(REPLACE "|" ";" parts "${variant}")
-  list(POP_FRONT parts name)
-  set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/handlers_${name}.cc PROPERTIES
-    SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${CUPEL_EMU_HANDLER_FLAGS};${parts}")
-endforeach()
-if(CUPEL_SANITIZE)
+  # The same source as the plain handlers, and sanitizers do not check gathers.
   set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/handlers_avx2.cc
     ${CMAKE_CURRENT_LIST_DIR}/handlers_avx512.cc PROPERTIES HEADER_FILE_ONLY ON)
   set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/handlers.cc PROPERTIES
     COMPILE_DEFINITIONS CUPEL_PLAIN_HANDLERS)
+else()
+  set(avx2 -mavx2 -mfma -mbmi -mbmi2 -mlzcnt -mpopcnt)
+  cupel_file_options(${CMAKE_CURRENT_LIST_DIR}/handlers_avx2.cc ${handler_options} ${avx2})
+  cupel_file_options(${CMAKE_CURRENT_LIST_DIR}/handlers_avx512.cc ${handler_options} ${avx2}
+    -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512cd -mprefer-vector-width=512
+    -Wno-maybe-uninitialized -Wno-uninitialized)
 endif()
-set_source_files_properties(
-  ${CMAKE_CURRENT_LIST_DIR}/ops_atomic.cc ${CMAKE_CURRENT_LIST_DIR}/ops_rare.cc PROPERTIES
-  SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "-ffp-contract=off;-fno-strict-aliasing")
+foreach(name ops_atomic ops_rare)
+  cupel_file_options(${CMAKE_CURRENT_LIST_DIR}/${name}.cc -O2 -ffp-contract=off -fno-strict-aliasing)
+endforeach()
 # The arithmetic of shadows runs over 32 lanes of doubles; traps and errno would keep it scalar.
-foreach(name shadow_float shadow_registers shadow_access shadow_move shadow_control)
-  set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/${name}.cc PROPERTIES
-    SKIP_PRECOMPILE_HEADERS ON
-    COMPILE_OPTIONS "-O3;-fno-math-errno;-fno-trapping-math;-fno-strict-aliasing;-ffp-contract=off")
+foreach(name shadow_float shadow_registers shadow_move shadow_control)
+  cupel_file_options(${CMAKE_CURRENT_LIST_DIR}/${name}.cc
+    -O3 -fno-math-errno -fno-trapping-math -fno-strict-aliasing -ffp-contract=off)
 endforeach()

@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/json.h"
@@ -23,14 +25,11 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxMemoryBytes = 1u << 20;
 constexpr size_t kMaxRemembered = 64;
-constexpr char kDebianPython[] = "/usr/bin/python3";
-constexpr char kRemedy[] =
-    "install python3-torch (apt-get install python3-torch) or set CUPEL_PYTHON to a Python that "
-    "has "
-    "PyTorch";
+constexpr char kSystemPython[] = "/usr/bin/python3";
+constexpr std::pair kOldestTorch{2, 4};
 
-// Finds torch as `import torch` would, but reads only its version file. Where it is absent, the
-// folders that were searched are named: a change of theirs makes the answer void.
+// Finds torch as `import torch` does, but reads only its version file. If torch is absent, lists
+// the folders that were searched: a change in one of them invalidates the cached answer.
 constexpr char kProbe[] = R"py(
 import importlib.util, json, os, re, sys
 found = {"program": sys.executable, "version": "", "files": [os.path.realpath(sys.executable)]}
@@ -52,7 +51,7 @@ else:
 print(json.dumps(found))
 )py";
 
-/// Says whether a file is still the one that was seen: change time in nanoseconds and size.
+/// Identifies a version of a file: modification time in nanoseconds, size and inode.
 std::string Stamp(const std::string& path) {
   struct stat info = {};
   if (::stat(path.c_str(), &info) != 0) return "absent";
@@ -75,8 +74,8 @@ std::optional<std::string> OnPath(const std::string& name) {
   return std::nullopt;
 }
 
-/// A wrapper script (pyenv, conda) may choose by folder and environment; a binary by environment
-/// only.
+/// A wrapper script (pyenv, conda) may choose the Python by folder and environment, a binary only
+/// by environment.
 std::string MemoryKey(const std::string& candidate) {
   Sha256 key;
   key.Field(candidate);
@@ -93,7 +92,7 @@ std::string MemoryKey(const std::string& candidate) {
   return key.Hex();
 }
 
-/// The answer if every file it rests on is unchanged.
+/// The recorded answer, if all files that it depends on are unchanged.
 std::optional<Python> Interpret(const Json& record) {
   if (!record.is_object()) return std::nullopt;
   Python python;
@@ -115,7 +114,7 @@ std::optional<Python> Interpret(const Json& record) {
   return python;
 }
 
-/// Asks the interpreter; the record is what is remembered.
+/// Runs the interpreter and returns the record to cache.
 Result<Json> Probe(const std::string& candidate) {
   os::SpawnOptions spawn;
   spawn.argv = {candidate, "-c", kProbe};
@@ -123,11 +122,11 @@ Result<Json> Probe(const std::string& candidate) {
   TRY_ASSIGN(const os::RunResult run, os::Run(std::move(spawn), std::chrono::seconds(60)));
   if (!run.status.exited || run.status.code != 0) {
     return Fail(ErrorCode::kEnvironment,
-                fmt::format("{} does not work ({})", candidate, run.status.Describe()), kRemedy);
+                fmt::format("{} does not work ({})", candidate, run.status.Describe()), kTorchRemedy);
   }
   const auto parsed = ParseJson(run.out, candidate);
   if (!parsed) {
-    return Fail(ErrorCode::kEnvironment, candidate + " does not answer as a Python does", kRemedy);
+    return Fail(ErrorCode::kEnvironment, candidate + " does not behave like Python", kTorchRemedy);
   }
   const Json& found = *parsed;
   TRY_ASSIGN(const Json* files, JsonArray(found, "files", candidate));
@@ -142,7 +141,7 @@ Result<Json> Probe(const std::string& candidate) {
   return record;
 }
 
-/// Version empty when the candidate lacks PyTorch.
+/// torch_version is empty if the candidate does not have PyTorch.
 Result<Python> Examine(const std::string& candidate, Json& memory, bool& changed) {
   const std::string key = MemoryKey(candidate);
   if (memory.contains(key)) {
@@ -150,11 +149,21 @@ Result<Python> Examine(const std::string& candidate, Json& memory, bool& changed
   }
   TRY_ASSIGN(Json record, Probe(candidate));
   auto python = Interpret(record);
-  if (!python) return Fail(ErrorCode::kInternal, "files changed while Python was examined");
+  if (!python) return Fail(ErrorCode::kInternal, "files changed while cupel examined Python");
   if (memory.size() >= kMaxRemembered) memory = Json::object();
   memory[key] = std::move(record);
   changed = true;
   return *python;
+}
+
+/// True for a version of at least kOldestTorch. Versions look like "2.13.0+cpu" or "2.4.0a0".
+bool IsSupported(std::string_view version) {
+  int major = 0, minor = 0;
+  const char* end = version.data() + version.size();
+  const auto [dot, error] = std::from_chars(version.data(), end, major);
+  if (error != std::errc() || dot == end || *dot != '.') return false;
+  if (std::from_chars(dot + 1, end, minor).ec != std::errc()) return false;
+  return std::pair(major, minor) >= kOldestTorch;
 }
 
 Json Recall(const fs::path& memory) {
@@ -175,30 +184,40 @@ Result<Python> FindPython(const std::string& wanted, const fs::path& memory) {
   } else if (variable != nullptr && *variable != '\0') {
     candidates = {variable};
   } else {
-    candidates = {"python3", kDebianPython};
+    candidates = {"python3"};
+    if (const auto data = os::DataDir()) candidates.push_back(*data / ".venv" / "bin" / "python");
+    candidates.emplace_back(kSystemPython);
   }
   Json remembered = Recall(memory);
   bool changed = false;
   std::string last = candidates.back();
-  std::optional<Error> broken;
+  std::optional<Error> problem;  // the first: the user's own Python counts most
   for (const std::string& name : candidates) {
     const std::optional<std::string> program = OnPath(name);
     if (!program || ::access(program->c_str(), X_OK) != 0) continue;
     auto python = Examine(*program, remembered, changed);
     if (changed && !memory.empty()) {
-      // Only speed depends on this file, so a failure to write it is no failure of ours.
+      // This file is only a cache, so ignore a failure to write it.
       (void)os::WriteFileAtomically(memory, DumpJson(remembered));
     }
     if (!python && python.error().code == ErrorCode::kCancelled) return python;
     if (!python) {
-      broken = python.error();
+      if (!problem) problem = python.error();
       continue;
     }
     last = python->program;
-    if (!python->torch_version.empty()) return python;
+    if (python->torch_version.empty()) continue;
+    if (IsSupported(python->torch_version)) return python;
+    if (!problem) {
+      problem = Error{ErrorCode::kEnvironment,
+                      fmt::format("{} has PyTorch {}, and cupel needs {}.{} or later", last,
+                                  python->torch_version, kOldestTorch.first, kOldestTorch.second),
+                      kTorchRemedy};
+    }
   }
-  if (broken) return tl::unexpected<Error>(*broken);
-  return Fail(ErrorCode::kEnvironment, fmt::format("PyTorch was not found by {}", last), kRemedy);
+  if (problem) return tl::unexpected<Error>(*problem);
+  return Fail(ErrorCode::kEnvironment, fmt::format("PyTorch was not found by {}", last),
+              kTorchRemedy);
 }
 
 }  // namespace cupel::oracle

@@ -1,6 +1,6 @@
-// Finds a Python that has PyTorch without starting PyTorch: the answer is remembered with the
-// stamps of the files it rests on, so that a check whose cases are all pooled starts no Python at
-// all. SPDX-License-Identifier: Apache-2.0
+// Finds a Python that has PyTorch, without starting PyTorch. The result is cached with the stamps
+// of the files that it depends on. A check whose cases are all in the pool therefore starts no
+// Python. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -11,15 +11,21 @@
 namespace cupel::oracle {
 
 struct Python {
-  std::string program;        // what to start
-  std::string torch_version;  // as torch/version.py says
-  /// Changes whenever another interpreter or PyTorch would be used: part of the case pool's keys.
+  std::string program;        // the interpreter to start
+  std::string torch_version;  // from torch/version.py
+  /// Changes with the interpreter and with PyTorch. Part of the case pool's keys.
   std::string identity;
 };
 
-/// `wanted` (a path or a name on PATH), else $CUPEL_PYTHON, else python3 on PATH if it has PyTorch,
-/// else /usr/bin/python3. `memory` is the file to remember answers in; empty remembers nothing.
-/// Errors: kEnvironment, saying what to install.
+/// What a user can do about a missing PyTorch.
+inline constexpr char kTorchRemedy[] =
+    "install it (python3 -m pip install torch; in a source tree: tools/setup torch), or set "
+    "CUPEL_PYTHON to a Python that has PyTorch 2.4 or later";
+
+/// The interpreter `wanted` (a path or a name on PATH) or, if that is empty, $CUPEL_PYTHON. If both
+/// are empty, the first of these that has PyTorch 2.4 or later: python3 on PATH, .venv in the data
+/// folder, /usr/bin/python3. `memory` is the file that caches results; if empty, nothing is cached.
+/// Errors: kEnvironment, with what to install.
 Result<Python> FindPython(const std::string& wanted, const std::filesystem::path& memory);
 
 }  // namespace cupel::oracle

@@ -13,10 +13,12 @@ SOURCE = pathlib.Path(os.environ["CUPEL_SOURCE_DIR"])
 
 def python_with_torch():
     """The Python that cupel finds, or None."""
-    pythons = [os.environ.get("CUPEL_PYTHON"), "python3", "/usr/bin/python3"]
-    for python in filter(None, pythons):
-        code = "import importlib.util as u, sys; sys.exit(not u.find_spec('torch'))"
-        if shutil.which(python) and subprocess.run([python, "-c", code]).returncode == 0:
+    named = os.environ.get("CUPEL_PYTHON")
+    pythons = [named] if named else ["python3", str(SOURCE / ".venv/bin/python"), "/usr/bin/python3"]
+    for python in pythons:
+        code = ("import importlib.metadata as m, sys\n"
+                "sys.exit(tuple(map(int, m.version('torch').split('.')[:2])) < (2, 4))")
+        if shutil.which(python) and subprocess.run([python, "-c", code], stderr=subprocess.DEVNULL).returncode == 0:
             return python
     return None
 
@@ -85,9 +87,9 @@ class CupelTest(unittest.TestCase):
                           *args, **kwargs)
 
     def streamed(self, candidates, *args):
-        """What `cupel stream` says of each (kernel, task or its folder, direction) on the emulator: one process,
-        one PyTorch. At a seed: of one case a wrong answer may lie close to the truth by chance, which would refuse a
-        setting."""
+        """Returns the results of `cupel stream` on the emulator, for (kernel, task or its folder, direction).
+        All run in one process with one PyTorch. The seed is fixed: with some random inputs a wrong control
+        answer is close to the right one by chance, and then cupel cannot judge the setting."""
         results = self.folder / "results.jsonl"
         names = self.write("list.jsonl", "".join(
             json.dumps({"kernel": str(kernel), "task": task, "backward": direction == "backward"}) + "\n"
@@ -100,7 +102,7 @@ class CupelTest(unittest.TestCase):
         return [found[str(kernel), pathlib.Path(task).name, direction] for kernel, task, direction in candidates]
 
     def assert_right(self, candidates, *args):
-        """Each of (kernel, task, direction) is right."""
+        """Asserts that each (kernel, task, direction) is accepted at all settings."""
         for (_, task, direction), result in zip(candidates, self.streamed(candidates, *args)):
             with self.subTest(kernel=f"{task}/{direction}"):
                 self.assertEqual(result["verdict"], "accepted", result)
