@@ -1,7 +1,8 @@
 # The two commands of the README. Each sets up what the machine lacks first.
-#   make demo   build cupel and let it improve a kernel on the emulator
-#   make test   build and run all tests (with CI=true also formatting, lint and sanitizers)
-.PHONY: all build demo test lint setup clean
+#   make demo      build cupel and let it improve a kernel on the emulator
+#   make test      build and run all tests (with CI=true also formatting, lint and short sanitizer runs)
+#   make nightly   all that is too slow for CI: all files linted, all sanitizers, long fuzzing, mutants, the wheel
+.PHONY: all build demo test nightly lint setup wheel clean
 
 all: build
 
@@ -20,9 +21,14 @@ demo: build
 test:
 	@tools/run_tests
 
+nightly:
+	@tools/nightly
+
 lint:
-	@tools/setup lint
 	@tools/lint
 
+wheel:
+	@tools/wheel
+
 clean:
-	rm -rf build build-*
+	rm -rf build build-* dist

@@ -69,6 +69,10 @@ bool ParseOptions(int argc, char** argv, Options* options) {
       options->folders.emplace_back(argument);
     }
   }
+  if (const char* seconds = std::getenv("CUPEL_FUZZ_SECONDS"); seconds != nullptr) {
+    options->seconds = std::strtod(seconds, nullptr);
+    options->seed = std::random_device{}();
+  }
   return !options->folders.empty();
 }
 

@@ -176,6 +176,8 @@ def error_lines(text):
 
 def build(request):
     from torch.utils import cpp_extension
+    if cpp_extension.CUDA_HOME is None:  # a PyTorch without CUDA ignores the variable
+        cpp_extension.CUDA_HOME = os.environ.get("CUDA_HOME")
     started = time.monotonic()
     try:
         cpp_extension.load(name=request["name"], sources=[request["source"]],

@@ -23,9 +23,9 @@ ASK = {"task": "mnist_linear", "settings": "single", "device": "emu"}
 
 
 def python_with_sdk():
-    """A Python with the official SDK in the version that tests/mcp/requirements.txt pins: the one that runs this test,
+    """A Python with the official SDK in the version that tests/requirements.txt pins: the one that runs this test,
     or the one in the project's environment. None if neither has it."""
-    wanted = re.search(r"^mcp==(\S+)$", (SOURCE / "tests" / "mcp" / "requirements.txt").read_text(), re.M)[1]
+    wanted = re.search(r"^mcp==(\S+)$", (SOURCE / "tests" / "requirements.txt").read_text(), re.M)[1]
     code = f"from importlib.metadata import version; import sys; sys.exit(version('mcp') != {wanted!r})"
     for python in (sys.executable, SOURCE / ".venv" / "bin" / "python"):
         if shutil.which(python) and subprocess.run([python, "-c", code], stderr=subprocess.DEVNULL).returncode == 0:
@@ -253,7 +253,7 @@ class OfficialClient(CupelTest):
     def test_a_coding_agent_can_use_cupel_as_its_judge(self):
         python = python_with_sdk()
         if python is None:
-            self.skipTest("needs the Python package mcp of tests/mcp/requirements.txt: run tools/setup test")
+            self.skipTest("needs the Python package mcp of tests/requirements.txt: run tools/setup test")
         sources = self.write("kernels.json", json.dumps({"right": kernels.LINEAR, "wrong": WRONG, "slow": SLOW}))
         done = subprocess.run([python, "-B", SOURCE / "tests" / "mcp" / "client.py"], capture_output=True, text=True,
                               timeout=600, cwd=self.folder,

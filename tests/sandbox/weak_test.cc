@@ -138,7 +138,7 @@ TEST_F(WeakSandbox, RefusesUntrustedCodeWithoutFileIsolation) {
     std::fprintf(stderr, "%s\n", run.error().ToString().c_str());
     _exit(0);
   };
-  EXPECT_EXIT(body(), ExitedWithCode(0), "does not grant .*Landlock.*--allow-weak-sandbox");
+  EXPECT_EXIT(body(), ExitedWithCode(0), "does not provide .*Landlock.*--allow-weak-sandbox");
 }
 
 TEST_F(WeakSandbox, RefusesUntrustedCodeWithoutSeccomp) {
@@ -149,7 +149,7 @@ TEST_F(WeakSandbox, RefusesUntrustedCodeWithoutSeccomp) {
     std::fprintf(stderr, "%s\n", run.error().message.c_str());
     _exit(0);
   };
-  EXPECT_EXIT(body(), ExitedWithCode(0), "does not grant .*seccomp");
+  EXPECT_EXIT(body(), ExitedWithCode(0), "does not provide .*seccomp");
 }
 
 TEST_F(WeakSandbox, AllowWeakStartsAndReportsMissingProtections) {
