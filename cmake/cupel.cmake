@@ -25,6 +25,12 @@ target_include_directories(cupel_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(cupel_options INTERFACE
   -Wall -Wextra -Wconversion -Wshadow -Wno-sign-conversion
   $<$<BOOL:${CUPEL_WERROR}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # For the compiler's own speed: collect garbage less often, and keep no copies of inline functions for other
+  # modules to replace (a tenth and up to a fifth of its time; ADR 13).
+  target_compile_options(cupel_options INTERFACE -fno-semantic-interposition -fvisibility-inlines-hidden
+    "SHELL:--param ggc-min-expand=300" "SHELL:--param ggc-min-heapsize=1000000")
+endif()
 target_link_options(cupel_options INTERFACE -static-libstdc++ -static-libgcc)
 if(CUPEL_SANITIZE)
   # -O1 and line tables alone: these builds are made to be run once, and compile a third faster. The checks

@@ -107,7 +107,9 @@ TEST_F(ArchiveTest, KeepsTheRun) {
 }
 
 TEST_F(ArchiveTest, LeavesOneFileWhenClosed) {
-  { Create(); }
+  {
+    Create();
+  }
   int files = 0;
   for ([[maybe_unused]] const auto& entry : fs::directory_iterator(folder_.path())) ++files;
   EXPECT_EQ(files, 1);
@@ -295,7 +297,9 @@ TEST_F(ArchiveTest, ReportsWhatIsWrongWithAFile) {
 }
 
 TEST_F(ArchiveTest, RejectsNewerFormats) {
-  { Create(); }
+  {
+    Create();
+  }
   auto raw = Database::Open(file_, false);
   ASSERT_TRUE(raw->Execute("PRAGMA user_version = 99"));
   ExpectError(Archive::Open(file_), ErrorCode::kUnsupported, "use the newer cupel");
@@ -345,7 +349,9 @@ TEST_F(ArchiveTest, RunWithoutItsProcessIsStopped) {
 }
 
 TEST_F(ArchiveTest, ListsRunsAndNamesBrokenOnes) {
-  { Create(); }
+  {
+    Create();
+  }
   std::ofstream(folder_.path() / "broken.cupel") << "x";
   std::ofstream(folder_.path() / "other.txt") << "x";
   const auto runs = *ListRuns(folder_.path());
@@ -356,7 +362,9 @@ TEST_F(ArchiveTest, ListsRunsAndNamesBrokenOnes) {
 }
 
 TEST_F(ArchiveTest, ReportsFullDiskAndLosesNothing) {
-  { Create(); }
+  {
+    Create();
+  }
   const pid_t child = fork();
   if (child == 0) {
     signal(SIGXFSZ, SIG_IGN);

@@ -63,7 +63,7 @@ Result<Claim> Claim::Make(const fs::path& file, Access access) {
   const bool owner = access == Access::kOwner;
   os::Fd fd(::open(file.c_str(), (owner ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK));
   const int code = errno;
-  struct stat info {};
+  struct stat info{};
   if (!fd && code != EISDIR) return tl::unexpected(OpenError(file, code));
   if (!fd || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return Fail(ErrorCode::kInvalidArgument,

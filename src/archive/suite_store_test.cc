@@ -167,7 +167,9 @@ TEST_F(SuiteStoreTest, RejectsInvalidOutcomes) {
 }
 
 TEST_F(SuiteStoreTest, RejectsArchiveAsStoreAndStoreAsArchive) {
-  { SuiteStore store = Make(); }
+  {
+    SuiteStore store = Make();
+  }
   const auto as_archive = Archive::Open(file_);
   ASSERT_FALSE(as_archive);
   EXPECT_THAT(as_archive.error().message, HasSubstr("not a cupel archive"));
@@ -207,7 +209,9 @@ TEST_F(SuiteStoreTest, KilledWriterLosesNoRecordedOutcome) {
   std::vector<SuiteItem> items;
   items.reserve(kItems);
   for (int i = 0; i < kItems; ++i) items.push_back(Item(std::to_string(i)));
-  { ASSERT_TRUE(Make().SetItems(items, "{}")); }
+  {
+    ASSERT_TRUE(Make().SetItems(items, "{}"));
+  }
   int pipes[2];
   ASSERT_EQ(pipe(pipes), 0);
   const pid_t child = fork();

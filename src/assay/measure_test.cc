@@ -157,8 +157,8 @@ TEST_F(MeasureTest, StopsAfterTimeLimit) {
 TEST_F(MeasureTest, TakesFewerWarmAndHostSamplesOfLongCalls) {
   FakeSampler minute('m', 60e6, &log_);
   Sampler* const samplers[] = {&minute};
-  const auto measured = Measure(
-      samplers, [] { return Result<double>(0.0); }, 1, options_, [](int) {});
+  const auto measured =
+      Measure(samplers, [] { return Result<double>(0.0); }, 1, options_, [](int) {});
   ASSERT_TRUE(measured.has_value());
   EXPECT_EQ(measured->samples[0].warm.size(), 1u);
   EXPECT_EQ(measured->samples[0].host.size(), 1u);

@@ -77,7 +77,7 @@ void AddUnlaunchedKernels(const judge::Verdict& verdict, const std::set<std::str
 /// "exact arithmetic at single-0 (3 times too large)": one text for all settings with the same
 /// reason.
 void AddUntried(const judge::Verdict& verdict, const char* what,
-                std::string judge::Established::*note, std::vector<std::string>& list) {
+                std::string judge::Established::* note, std::vector<std::string>& list) {
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
   for (const judge::SettingReport& setting : verdict.settings) {
     const std::string& why = setting.established.*note;

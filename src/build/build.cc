@@ -42,7 +42,7 @@ Result<std::string> TakeOutput(const fs::path& path) {
 /// True if the compiler ran out of disk. Checks its message, which a candidate could imitate, and
 /// the disk itself.
 bool DiskIsFull(const fs::path& folder, const std::string& output) {
-  struct statvfs info {};
+  struct statvfs info{};
   return output.find("No space left on device") != std::string::npos &&
          statvfs(folder.c_str(), &info) == 0 &&
          info.f_bavail * info.f_frsize < (uint64_t{64} << 20);

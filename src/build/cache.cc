@@ -62,7 +62,7 @@ Status AddListing(Sha256& hash, const fs::path& root) {
   TRY_ASSIGN(const std::vector<fs::path> files, FilesUnder(root));
   hash.Field(root.string());
   for (const fs::path& file : files) {
-    struct stat info {};
+    struct stat info{};
     if (stat(file.c_str(), &info) != 0) continue;
     hash.Field(fmt::format("{} {} {}.{}", file.string(), info.st_size, info.st_mtim.tv_sec,
                            info.st_mtim.tv_nsec));

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/text.h"
 #include "build/diagnostics.h"
 
 #include <fmt/format.h>
@@ -7,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+
+#include "base/text.h"
 
 namespace cupel::build {
 namespace {

@@ -78,7 +78,7 @@ Result<std::string> VersionFromProgram(const fs::path& nvcc) {
 /// Asking nvcc for its version starts a process, so cupel's cache keeps the answer while the file
 /// stays the same.
 Result<std::string> CachedVersion(const fs::path& nvcc) {
-  struct stat info {};
+  struct stat info{};
   if (stat(nvcc.c_str(), &info) != 0) return VersionFromProgram(nvcc);
   const std::string identity = fmt::format("{} {} {}.{}", nvcc.string(), info.st_size,
                                            info.st_mtim.tv_sec, info.st_mtim.tv_nsec);

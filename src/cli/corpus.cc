@@ -32,9 +32,10 @@ bool IsOneOf(std::string_view text, std::initializer_list<std::string_view> list
 }
 
 bool IsWord(std::string_view text) {
-  return !text.empty() && text.size() < 100 && std::all_of(text.begin(), text.end(), [](char c) {
-    return c == '_' || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-  });
+  return !text.empty() && text.size() < 100 &&
+         std::all_of(
+             text.begin(), text.end(),
+             [](char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
 }
 
 /// Parses "rejected|unsupported compile_error|unsupported_api". Returns false for any other form.

@@ -169,10 +169,9 @@ Result<std::unique_ptr<evolve::Objective>> MakeObjective(
   }
   assay::BenchOptions options;
   TRY_ASSIGN(options.ceilings, CeilingsOf(session.engine()));
-  return evolve::MakeMeasured(session.parts(), std::move(options), *known,
-                              [progress = std::move(progress)](const std::string& stage) {
-                                progress({stage, 0, 0});
-                              });
+  return evolve::MakeMeasured(
+      session.parts(), std::move(options), *known,
+      [progress = std::move(progress)](const std::string& stage) { progress({stage, 0, 0}); });
 }
 
 std::string LinterRemarks(const std::filesystem::path& kernel, const build::Options& options) {

@@ -97,12 +97,10 @@ Result<std::unique_ptr<Session>> Session::Create(
   session->oracle_ = std::move(oracle);
   if (!session->oracle_) {
     TRY_ASSIGN(std::optional<oracle::TruthGpu> gpu, TruthGpuOf(common, *session->engine_));
-    TRY_ASSIGN(session->oracle_, oracle::OpenInstalled(
-                                     common.python,
-                                     [progress](const std::string& stage) {
-                                       progress({stage, 0, 0});
-                                     },
-                                     std::move(gpu), TorchThreads(common)));
+    TRY_ASSIGN(session->oracle_,
+               oracle::OpenInstalled(
+                   common.python, [progress](const std::string& stage) { progress({stage, 0, 0}); },
+                   std::move(gpu), TorchThreads(common)));
   }
 
   assay::Parts& parts = session->parts_;

@@ -67,17 +67,18 @@ TEST_F(Cost, TinyLaunchesCostLatency) {
 
 TEST_F(Cost, NoCountReducesTheEstimate) {
   const CostInput base = Elementwise(1 << 20, 256, device_);
-  uint64_t engine::LaunchCounters::*counts[] = {&engine::LaunchCounters::warp_instructions,
-                                                &engine::LaunchCounters::global_load_sectors,
-                                                &engine::LaunchCounters::global_store_sectors,
-                                                &engine::LaunchCounters::chain_clocks,
-                                                &engine::LaunchCounters::chain_loads,
-                                                &engine::LaunchCounters::chain_shared_loads,
-                                                &engine::LaunchCounters::retry_clocks,
-                                                &engine::LaunchCounters::shared_wavefronts,
-                                                &engine::LaunchCounters::hottest_atomics,
-                                                &engine::LaunchCounters::barriers,
-                                                &engine::LaunchCounters::floating_point_operations};
+  uint64_t engine::LaunchCounters::* counts[] = {
+      &engine::LaunchCounters::warp_instructions,
+      &engine::LaunchCounters::global_load_sectors,
+      &engine::LaunchCounters::global_store_sectors,
+      &engine::LaunchCounters::chain_clocks,
+      &engine::LaunchCounters::chain_loads,
+      &engine::LaunchCounters::chain_shared_loads,
+      &engine::LaunchCounters::retry_clocks,
+      &engine::LaunchCounters::shared_wavefronts,
+      &engine::LaunchCounters::hottest_atomics,
+      &engine::LaunchCounters::barriers,
+      &engine::LaunchCounters::floating_point_operations};
   for (auto count : counts) {
     double last = Us(base);
     CostInput more = base;

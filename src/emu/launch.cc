@@ -235,9 +235,9 @@ class InOrder {
     if (started_ != before || stall == StallOutcome::kWaiting) return false;
     const uint64_t not_started = launch_.blocks_to_run - started_;
     if (not_started != 0 && !IsDeviceFull()) {
-      launch_.unsupported = fmt::format(
-          "{} blocks that wait for each other, of which only {} fit into memory",
-          launch_.blocks_to_run, resident_.size());
+      launch_.unsupported =
+          fmt::format("{} blocks that wait for each other, of which only {} fit into memory",
+                      launch_.blocks_to_run, resident_.size());
     } else {
       watch_.Report(blocks, not_started, stall);
     }

@@ -21,7 +21,7 @@ bool ReadsMemory(const OpEffect& effect) {
 
 /// Propagates `varying` along the path once.
 void Propagate(const LoopEffects& effects, std::span<const PathStep> path, uint32_t all_lanes,
-          uint32_t source, bool clock, FrameSet& varying, Dependence& found) {
+               uint32_t source, bool clock, FrameSet& varying, Dependence& found) {
   for (const PathStep& step : path) {
     const OpEffect& effect = effects.of(step.op);
     bool depends = false;

@@ -59,69 +59,49 @@ int Member(int lane) { return lane % 4; }
 
 // Tables of the PTX ISA, "Matrix fragments for mma", by shape and width.
 ProductShape Wide16() {  // m16n8k16, 16 bits
-  return {16, 8, 16,
-          [](int l, int i) {
-            const bool upper = i < 2 || (i >= 4 && i < 6);
-            return Position{Group(l) + (upper ? 0 : 8), Member(l) * 2 + (i & 1) + (i < 4 ? 0 : 8)};
-          },
-          [](int l, int i) {
-            return Position{Member(l) * 2 + (i & 1) + (i < 2 ? 0 : 8), Group(l)};
-          }};
+  return {
+      16, 8, 16,
+      [](int l, int i) {
+        const bool upper = i < 2 || (i >= 4 && i < 6);
+        return Position{Group(l) + (upper ? 0 : 8), Member(l) * 2 + (i & 1) + (i < 4 ? 0 : 8)};
+      },
+      [](int l, int i) { return Position{Member(l) * 2 + (i & 1) + (i < 2 ? 0 : 8), Group(l)}; }};
 }
 ProductShape Short16() {  // m16n8k8, 16 bits
-  return {16, 8, 8,
-          [](int l, int i) {
-            return Position{Group(l) + (i < 2 ? 0 : 8), Member(l) * 2 + (i & 1)};
-          },
-          [](int l, int i) {
-            return Position{Member(l) * 2 + i, Group(l)};
-          }};
+  return {
+      16, 8, 8,
+      [](int l, int i) { return Position{Group(l) + (i < 2 ? 0 : 8), Member(l) * 2 + (i & 1)}; },
+      [](int l, int i) { return Position{Member(l) * 2 + i, Group(l)}; }};
 }
 ProductShape Wide32() {  // m16n8k8, tf32
   return {16, 8, 8,
           [](int l, int i) {
             return Position{Group(l) + (i == 0 || i == 2 ? 0 : 8), Member(l) + (i < 2 ? 0 : 4)};
           },
-          [](int l, int i) {
-            return Position{Member(l) + (i == 0 ? 0 : 4), Group(l)};
-          }};
+          [](int l, int i) { return Position{Member(l) + (i == 0 ? 0 : 4), Group(l)}; }};
 }
 ProductShape Short32() {  // m16n8k4, tf32
-  return {16, 8, 4,
-          [](int l, int i) {
-            return Position{Group(l) + (i == 0 ? 0 : 8), Member(l)};
-          },
-          [](int l, int) {
-            return Position{Member(l), Group(l)};
-          }};
+  return {16, 8, 4, [](int l, int i) { return Position{Group(l) + (i == 0 ? 0 : 8), Member(l)}; },
+          [](int l, int) { return Position{Member(l), Group(l)}; }};
 }
 ProductShape Wide8() {  // m16n8k32, 8 bits
-  return {16, 8, 32,
-          [](int l, int i) {
-            const bool upper = i < 4 || (i >= 8 && i < 12);
-            return Position{Group(l) + (upper ? 0 : 8), Member(l) * 4 + (i & 3) + (i < 8 ? 0 : 16)};
-          },
-          [](int l, int i) {
-            return Position{Member(l) * 4 + (i & 3) + (i < 4 ? 0 : 16), Group(l)};
-          }};
+  return {
+      16, 8, 32,
+      [](int l, int i) {
+        const bool upper = i < 4 || (i >= 8 && i < 12);
+        return Position{Group(l) + (upper ? 0 : 8), Member(l) * 4 + (i & 3) + (i < 8 ? 0 : 16)};
+      },
+      [](int l, int i) { return Position{Member(l) * 4 + (i & 3) + (i < 4 ? 0 : 16), Group(l)}; }};
 }
 ProductShape Short8() {  // m16n8k16, 8 bits
-  return {16, 8, 16,
-          [](int l, int i) {
-            return Position{Group(l) + (i < 4 ? 0 : 8), Member(l) * 4 + (i & 3)};
-          },
-          [](int l, int i) {
-            return Position{Member(l) * 4 + i, Group(l)};
-          }};
+  return {
+      16, 8, 16,
+      [](int l, int i) { return Position{Group(l) + (i < 4 ? 0 : 8), Member(l) * 4 + (i & 3)}; },
+      [](int l, int i) { return Position{Member(l) * 4 + i, Group(l)}; }};
 }
 ProductShape Small8() {  // m8n8k16, 8 bits
-  return {8, 8, 16,
-          [](int l, int i) {
-            return Position{Group(l), Member(l) * 4 + i};
-          },
-          [](int l, int i) {
-            return Position{Member(l) * 4 + i, Group(l)};
-          }};
+  return {8, 8, 16, [](int l, int i) { return Position{Group(l), Member(l) * 4 + i}; },
+          [](int l, int i) { return Position{Member(l) * 4 + i, Group(l)}; }};
 }
 ProductShape Wide4() {  // m16n8k64, 4 bits
   return {
@@ -130,18 +110,11 @@ ProductShape Wide4() {  // m16n8k64, 4 bits
         const bool upper = i < 8 || (i >= 16 && i < 24);
         return Position{Group(l) + (upper ? 0 : 8), Member(l) * 8 + (i & 7) + (i < 16 ? 0 : 32)};
       },
-      [](int l, int i) {
-        return Position{Member(l) * 8 + (i & 7) + (i < 8 ? 0 : 32), Group(l)};
-      }};
+      [](int l, int i) { return Position{Member(l) * 8 + (i & 7) + (i < 8 ? 0 : 32), Group(l)}; }};
 }
 ProductShape Small64() {  // m8n8k4, f64
-  return {8, 8, 4,
-          [](int l, int) {
-            return Position{Group(l), Member(l)};
-          },
-          [](int l, int) {
-            return Position{Member(l), Group(l)};
-          }};
+  return {8, 8, 4, [](int l, int) { return Position{Group(l), Member(l)}; },
+          [](int l, int) { return Position{Member(l), Group(l)}; }};
 }
 ProductShape Wide64() {  // m16n8k16, f64
   return {16, 8, 16,
@@ -149,9 +122,7 @@ ProductShape Wide64() {  // m16n8k16, f64
             return i % 2 == 0 ? Position{Group(l), i * 2 + Member(l)}
                               : Position{Group(l) + 8, i * 2 - 2 + Member(l)};
           },
-          [](int l, int i) {
-            return Position{Member(l) + 4 * i, Group(l)};
-          }};
+          [](int l, int i) { return Position{Member(l) + 4 * i, Group(l)}; }};
 }
 Position Sum(int lane, int i) {  // the same for 16 and 8 rows
   return {Group(lane) + (i < 2 ? 0 : 8), Member(lane) * 2 + (i & 1)};

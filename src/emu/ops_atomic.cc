@@ -167,10 +167,8 @@ void RegisterFloatAtomics(HandlerTable& table) {
       table, "atom.add.f64", [](double a, double b, double) { return a + b; }, FloatMode::kIeee);
   using H = uint16_t;
   using U = uint32_t;
-  Add<H>(
-      table, "atom.add.f16", [](H a, H b, H) { return AddHalf(a, b); }, FloatMode::kIeee);
-  Add<H>(
-      table, "atom.add.bf16", [](H a, H b, H) { return AddBrain(a, b); }, FloatMode::kIeee);
+  Add<H>(table, "atom.add.f16", [](H a, H b, H) { return AddHalf(a, b); }, FloatMode::kIeee);
+  Add<H>(table, "atom.add.bf16", [](H a, H b, H) { return AddBrain(a, b); }, FloatMode::kIeee);
   Add<U>(
       table, "atom.add.f16x2", [](U a, U b, U) { return InPairs<&AddHalf>(a, b); },
       FloatMode::kIeee);

@@ -139,14 +139,12 @@ void Check(const std::string& op, int sources, const std::function<D(A, B, C)>& 
 }
 template <class D, class A>
 void Unary(const std::string& op, const std::function<D(std::type_identity_t<A>)>& f) {
-  Check<D, A, A, A>(
-      op, 1, [&](A a, A, A) { return f(a); }, &SameBits<D>);
+  Check<D, A, A, A>(op, 1, [&](A a, A, A) { return f(a); }, &SameBits<D>);
 }
 template <class D, class A, class B = A>
 void Binary(const std::string& op,
             const std::function<D(std::type_identity_t<A>, std::type_identity_t<B>)>& f) {
-  Check<D, A, B, B>(
-      op, 2, [&](A a, B b, B) { return f(a, b); }, &SameBits<D>);
+  Check<D, A, B, B>(op, 2, [&](A a, B b, B) { return f(a, b); }, &SameBits<D>);
 }
 template <class D, class A, class B, class C>
 void Ternary(const std::string& op, const std::function<D(A, B, C)>& f) {
@@ -412,18 +410,12 @@ TEST(OpsTest, Halves) {
 
 TEST(OpsTest, ApproximationsStayWithinBounds) {
   const double ulp = std::exp2(-22);
-  Approximate(
-      "ex2.approx.f32", [](float a) { return std::exp2(double{a}); }, ulp);
-  Approximate(
-      "lg2.approx.f32", [](float a) { return std::log2(double{a}); }, ulp, ulp);
-  Approximate(
-      "rcp.approx.f32", [](float a) { return 1.0 / a; }, ulp / 2);
-  Approximate(
-      "rsqrt.approx.f32", [](float a) { return 1.0 / std::sqrt(double{a}); }, ulp / 1.8);
-  Approximate(
-      "sqrt.approx.f32", [](float a) { return std::sqrt(double{a}); }, ulp / 2);
-  Approximate(
-      "tanh.approx.f32", [](float a) { return std::tanh(double{a}); }, std::exp2(-11));
+  Approximate("ex2.approx.f32", [](float a) { return std::exp2(double{a}); }, ulp);
+  Approximate("lg2.approx.f32", [](float a) { return std::log2(double{a}); }, ulp, ulp);
+  Approximate("rcp.approx.f32", [](float a) { return 1.0 / a; }, ulp / 2);
+  Approximate("rsqrt.approx.f32", [](float a) { return 1.0 / std::sqrt(double{a}); }, ulp / 1.8);
+  Approximate("sqrt.approx.f32", [](float a) { return std::sqrt(double{a}); }, ulp / 2);
+  Approximate("tanh.approx.f32", [](float a) { return std::tanh(double{a}); }, std::exp2(-11));
   auto small = [](double (*f)(double)) {
     return [f](float a) { return std::abs(a) < 1e6f || !std::isfinite(a) ? f(double{a}) : 0.0; };
   };

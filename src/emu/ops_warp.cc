@@ -97,7 +97,7 @@ const Op* SyncWarp(Warp& warp, const Op* op) {
 }
 /// A clock that advances with the instructions that the warp has executed, in all its turns. Its
 /// start value differs from run to run (LaunchState). Counts cycles or nanoseconds.
-template <class T, uint64_t LaunchState::*kStart, int kShift = 0>
+template <class T, uint64_t LaunchState::* kStart, int kShift = 0>
 const Op* Clock(Warp& warp, const Op* op) {
   const uint64_t before = warp.block->warp_work[warp.index];
   const uint64_t start = warp.worker->launch->*kStart;

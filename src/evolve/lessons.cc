@@ -148,7 +148,8 @@ const judge::SettingReport* SettingOf(const judge::Verdict& verdict, const judge
   return nullptr;
 }
 
-ReasonPlace PlaceOf(const judge::Verdict& verdict, const judge::Reason& reason, const std::string& file) {
+ReasonPlace PlaceOf(const judge::Verdict& verdict, const judge::Reason& reason,
+                    const std::string& file) {
   ReasonPlace place;
   place.setting = SettingOf(verdict, reason, file);
   if (const std::optional<int> line = LineOf(reason.where, file)) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/text.h"
 #include "evolve/tokens.h"
 
 #include <algorithm>
 #include <string>
+
+#include "base/text.h"
 
 namespace cupel::evolve {
 namespace {

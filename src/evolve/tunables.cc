@@ -207,7 +207,9 @@ class TunableFinder {
 
 }  // namespace
 
-Result<std::vector<Tunable>> FindTunables(std::string_view source) { return TunableFinder(source).Find(); }
+Result<std::vector<Tunable>> FindTunables(std::string_view source) {
+  return TunableFinder(source).Find();
+}
 
 Result<std::string> Rewrite(std::string_view source, const std::vector<Tunable>& tunables,
                             const Assignment& assignment) {

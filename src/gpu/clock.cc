@@ -58,9 +58,9 @@ Result<std::unique_ptr<Clock>> Clock::Start(const Device& device) {
   TRY(clock->Flush());
   TRY(clock->Empty());
   TRY(clock->Scrub());
-  TRY_ASSIGN(TimedGraph nothing,
-             TimedGraph::Capture(
-                 device, [&] { return clock->Flush(); }, [&] { return clock->Empty(); }));
+  TRY_ASSIGN(
+      TimedGraph nothing,
+      TimedGraph::Capture(device, [&] { return clock->Flush(); }, [&] { return clock->Empty(); }));
   clock->nothing_ = std::make_unique<TimedGraph>(std::move(nothing));
   return clock;
 }

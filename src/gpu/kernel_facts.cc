@@ -19,7 +19,7 @@ constexpr size_t kMostStalls = 3, kMostAdvice = 12;
 /// used.
 struct Fact {
   const char* key;
-  std::optional<double> KernelFacts::*member;
+  std::optional<double> KernelFacts::* member;
   std::array<const char*, 2> metrics;
 };
 constexpr Fact kFacts[] = {

@@ -37,7 +37,7 @@ Result<std::span<std::byte>> SharedMemory::Map(uint64_t bytes) {
   if (bytes > kMostShared) {
     return Fail(ErrorCode::kUnsupported, fmt::format("{} GiB of tensors is too much", bytes >> 30));
   }
-  struct stat now {};
+  struct stat now{};
   const bool grows = fstat(fd_.get(), &now) == 0 && static_cast<uint64_t>(now.st_size) < bytes;
   if (grows && ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0) {
     return Fail(ErrorCode::kEnvironment, fmt::format("cannot allocate {} MiB of shared memory: {}",

@@ -237,8 +237,7 @@ TEST(Tolerance, SoftmaxByFastExponential) {
     return out;
   };
   op.pytorch = [](const Inputs& in) { return Softmax(in, AccurateExp); };
-  ExpectVerdict(
-      "softmax, __expf", op, [](const Inputs& in) { return Softmax(in, FastExp); }, true);
+  ExpectVerdict("softmax, __expf", op, [](const Inputs& in) { return Softmax(in, FastExp); }, true);
 }
 
 template <typename Exp>

@@ -46,7 +46,9 @@ TEST(BudgetTest, IsNeverExceededOnManyThreads) {
 
 TEST(BudgetTest, ChargesUnsettledReservationsInFull) {
   Budget budget({std::nullopt, 100});
-  { const auto reservation = budget.Reserve({0, 60}, {}).value(); }
+  {
+    const auto reservation = budget.Reserve({0, 60}, {}).value();
+  }
   EXPECT_EQ(budget.Spent().tokens, 60);
   const auto refused = budget.Reserve({0, 60}, {});
   ASSERT_FALSE(refused);

@@ -36,7 +36,7 @@ Result<Secret> Checked(std::string_view key, const std::string& from) {
 /// Reads the file into a Secret, so that no copy remains in memory.
 Result<Secret> ReadPrivately(const fs::path& file) {
   const os::Fd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  struct stat info {};
+  struct stat info{};
   if (!fd || fstat(fd.get(), &info) != 0) {
     return Fail(errno == ENOENT || errno == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kIo,
                 fmt::format("cannot read {}: {}", file.string(), std::strerror(errno)));

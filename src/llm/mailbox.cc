@@ -36,7 +36,7 @@ struct FileState {
 };
 
 FileState StateOf(const fs::path& file) {
-  struct stat info {};
+  struct stat info{};
   if (stat(file.c_str(), &info) != 0) return {};
   return {info.st_size, info.st_mtim};
 }

@@ -13,9 +13,7 @@ namespace cupel::llm {
 namespace {
 
 template <typename T>
-concept Streams = requires(std::ostream& out, const T& value) {
-  out << value;
-};
+concept Streams = requires(std::ostream& out, const T& value) { out << value; };
 static_assert(Streams<std::string> && !Streams<Secret>);
 static_assert(!std::is_default_constructible_v<fmt::formatter<Secret>>);
 static_assert(!std::is_copy_constructible_v<Secret> && !std::is_convertible_v<Secret, std::string>);

@@ -61,7 +61,7 @@ std::string Of(const Outputs& outputs, const OutputMeasures& output) {
 }
 
 QualityCheck OpinionCheck(const char* name, const std::optional<ModelOpinion>& opinion,
-                          bool ModelOpinion::*member) {
+                          bool ModelOpinion::* member) {
   QualityCheck check = Check(name);
   if (!opinion) {
     check.status = CheckStatus::kNotAsked;

@@ -20,7 +20,7 @@ void Measured(QualityCheck& check, const std::string& text);
 std::string Of(const Outputs& outputs, const OutputMeasures& output);
 
 QualityCheck OpinionCheck(const char* name, const std::optional<ModelOpinion>& opinion,
-                          bool ModelOpinion::*member);
+                          bool ModelOpinion::* member);
 QualityCheck ConstantCheck(const Outputs& outputs);
 QualityCheck CopyCheck(const Outputs& outputs);
 QualityCheck UnusedCheck(const TaskMeasures& measures);

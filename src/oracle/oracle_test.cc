@@ -959,8 +959,8 @@ TEST(FindPythonTest, RejectsPyTorchOlderThan24) {
     WritePython(python, version);
     const auto found = FindPython(python.string(), "");
     ASSERT_FALSE(found) << version;
-    EXPECT_EQ(found.error().message,
-              fmt::format("{} has PyTorch {}, and cupel needs 2.4 or later", python.string(), version));
+    EXPECT_EQ(found.error().message, fmt::format("{} has PyTorch {}, and cupel needs 2.4 or later",
+                                                 python.string(), version));
     EXPECT_THAT(found.error().remedy, HasSubstr("CUPEL_PYTHON"));
   }
   for (const char* version : {"2.4.0", "2.13.0+cpu", "2.10.0a0+git", "3.0"}) {

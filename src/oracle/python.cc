@@ -122,7 +122,8 @@ Result<Json> Probe(const std::string& candidate) {
   TRY_ASSIGN(const os::RunResult run, os::Run(std::move(spawn), std::chrono::seconds(60)));
   if (!run.status.exited || run.status.code != 0) {
     return Fail(ErrorCode::kEnvironment,
-                fmt::format("{} does not work ({})", candidate, run.status.Describe()), kTorchRemedy);
+                fmt::format("{} does not work ({})", candidate, run.status.Describe()),
+                kTorchRemedy);
   }
   const auto parsed = ParseJson(run.out, candidate);
   if (!parsed) {

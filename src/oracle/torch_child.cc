@@ -168,11 +168,11 @@ Result<std::optional<Json>> TorchChild::Receive(int64_t id) {
     if (now > heard + options_.deadline) {
       process_->Kill();
       alive_ = false;
-      return Fail(ErrorCode::kTimeout,
-                  fmt::format("the task's reference made no progress for {} s",
-                              options_.deadline.count()),
-                  "check the reference for an endless loop, or give a large setting more time "
-                  "with CUPEL_ORACLE_SECONDS");
+      return Fail(
+          ErrorCode::kTimeout,
+          fmt::format("the task's reference made no progress for {} s", options_.deadline.count()),
+          "check the reference for an endless loop, or give a large setting more time "
+          "with CUPEL_ORACLE_SECONDS");
     }
   }
 }

@@ -20,7 +20,7 @@ namespace {
 
 /// The parent's handlers must not run here, and ignored signals would survive exec.
 void ResetSignals() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = SIG_DFL;
   for (int signal = 1; signal < NSIG; ++signal) sigaction(signal, &action, nullptr);
 }

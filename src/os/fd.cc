@@ -80,7 +80,7 @@ Status MakePrivateFolder(const fs::path& path) {
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     return FailIo("create the folder", path, errno);
   }
-  struct stat info {};
+  struct stat info{};
   if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
     return FailIo("use the folder", path, ENOTDIR);
   }
@@ -177,7 +177,7 @@ void SweepTempDirs(const fs::path& parent) {
     const std::string name = entry->path().filename().string();
     if (name.size() != prefix.size() + kRandomPart || !name.starts_with(prefix)) continue;
     const Fd lock(open(entry->path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    struct stat info {};
+    struct stat info{};
     if (!lock || fstat(lock.get(), &info) != 0) continue;
     // Root gives the folders of its sandboxes to nobody.
     const bool of_sandbox = getuid() == 0 && info.st_uid == kNobody;
@@ -190,7 +190,7 @@ Result<std::string> ReadFile(const fs::path& path, size_t max_bytes) {
   // With O_NONBLOCK, opening a FIFO does not wait for a writer.
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return FailIo("read", path, errno);
-  struct stat info {};
+  struct stat info{};
   if (fstat(fd.get(), &info) != 0) return FailIo("read", path, errno);
   if (!S_ISREG(info.st_mode)) {
     return Fail(ErrorCode::kIo, fmt::format("cannot read {}: not a regular file", path.string()));

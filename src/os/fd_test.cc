@@ -41,7 +41,7 @@ TEST(TempDir, IsPrivateAndIsRemovedWithItsContent) {
     auto dir = TempDir::Create();
     ASSERT_TRUE(dir);
     path = dir->path();
-    struct stat info {};
+    struct stat info{};
     ASSERT_EQ(stat(path.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, 0700u);
     fs::create_directories(path / "a" / "b");

@@ -34,7 +34,7 @@ Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
   };
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return fail(std::strerror(errno));
-  struct stat info {};
+  struct stat info{};
   if (fstat(fd.get(), &info) != 0) return fail(std::strerror(errno));
   if (!S_ISREG(info.st_mode)) return fail("not a regular file");
   MappedFile file;

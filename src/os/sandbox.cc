@@ -48,7 +48,7 @@ bool Resolve(const fs::path& path, Resolved& out) {
     const fs::path next = done / *part;
     fs::path tail;
     for (++part; part != rest.end(); ++part) tail /= *part;
-    struct stat info {};
+    struct stat info{};
     if (lstat(next.c_str(), &info) != 0) return false;
     if (!S_ISLNK(info.st_mode)) {
       done = next;

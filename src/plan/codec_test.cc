@@ -113,26 +113,15 @@ TEST(PlanValidate, RejectsInconsistentPlans) {
       {"upload past the end", [](Plan& p) { std::get<Upload>(p.nodes[3].work).to.offset = 120; },
        "do not lie"},
       {"views of different shapes",
-       [](Plan& p) {
-         std::get<CopyView>(p.nodes[4].work).from.shape = {4, 3};
-       },
-       "shapes"},
-      {"view past the end",
-       [](Plan& p) {
-         p.outputs[0].strides = {17, 1};
-       },
-       "do not lie"},
+       [](Plan& p) { std::get<CopyView>(p.nodes[4].work).from.shape = {4, 3}; }, "shapes"},
+      {"view past the end", [](Plan& p) { p.outputs[0].strides = {17, 1}; }, "do not lie"},
       {"view that wraps",
        [](Plan& p) {
          p.outputs[0].shape = {1 << 20, 1 << 20};
          p.outputs[0].strides = {int64_t{1} << 40, int64_t{1} << 40};
        },
        "do not lie"},
-      {"negative size",
-       [](Plan& p) {
-         p.outputs[0].shape = {-1, 16};
-       },
-       "out of range"},
+      {"negative size", [](Plan& p) { p.outputs[0].shape = {-1, 16}; }, "out of range"},
       {"unknown dtype", [](Plan& p) { p.outputs[0].dtype = static_cast<DType>(9); }, "dtype"},
       {"gemm leading dimension", [](Plan& p) { std::get<Gemm>(p.nodes[5].work).lda = 15; },
        "leading dimension"},

@@ -219,7 +219,7 @@ Result<Answer> Recorder::Impl::ReadAnswer(Clock::time_point deadline) {
 
 Result<Answer> Recorder::Impl::Ask(const std::string& frame, Clock::time_point deadline) {
   if (!child) TRY(StartChild());
-  for (bool Child::*state : {&Child::loading, &Child::ready}) {
+  for (bool Child::* state : {&Child::loading, &Child::ready}) {
     if ((*child).*state) continue;
     TRY_ASSIGN(auto answer, ReadAnswer(deadline));
     if (std::holds_alternative<Refusal>(answer)) return answer;

@@ -157,11 +157,10 @@ Result<Task> LoadProblem(const fs::path& file) {
   TRY_ASSIGN(const std::string code, os::ReadFile(file, kMaxFileBytes));
   for (const char* needed : {"Model", "get_inputs"}) {
     if (code.find(needed) == std::string::npos) {
-      return Fail(
-          ErrorCode::kInvalidArgument,
-          fmt::format("{} is not a KernelBench problem: it does not define {}", file.string(),
-                      needed),
-          "a problem file must define Model, get_inputs and get_init_inputs");
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} is not a KernelBench problem: it does not define {}",
+                              file.string(), needed),
+                  "a problem file must define Model, get_inputs and get_init_inputs");
     }
   }
   Task task;

@@ -73,7 +73,7 @@ bool Attempt(const std::string& mode, const char* argument) {
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_sigaction = OnSigsys;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGSYS, &action, nullptr);

@@ -136,9 +136,7 @@ TEST(Views, ReportPyTorchsMessages) {
             "select(): index 2 out of range for tensor of size [2, 3] at dimension 0");
   EXPECT_EQ(message([&] { t.narrow(1, 2, 2); }),
             "start (2) + length (2) exceeds dimension size (3).");
-  EXPECT_EQ(message([&] {
-              t.expand({4, 3});
-            }),
+  EXPECT_EQ(message([&] { t.expand({4, 3}); }),
             "The expanded size of the tensor (4) must match the existing size (2) at non-singleton "
             "dimension 0.  Target sizes: [4, 3].  Tensor sizes: [2, 3]");
   EXPECT_EQ(message([&] { at::Tensor().sizes(); }).substr(0, 44),
