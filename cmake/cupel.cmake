@@ -150,6 +150,6 @@ function(cupel_library name)
     endif()
     target_compile_definitions(${name}_test PRIVATE CUPEL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST TEST_PREFIX ${name}/
-      PROPERTIES TIMEOUT 120)
+      PROPERTIES TIMEOUT 120 ENVIRONMENT CUPEL_HOME=${CMAKE_SOURCE_DIR})
   endif()
 endfunction()

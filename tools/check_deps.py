@@ -18,7 +18,7 @@ def read_table():
         if match := ROW.match(line):
             direct[match[1]] = match[2].replace("–", "").split()
     if not direct:
-        sys.exit("check_deps: no dependency table in docs/architecture.md")
+        sys.exit("check_deps: docs/architecture.md has no dependency table")
     return direct
 
 
@@ -39,7 +39,7 @@ def main():
     bad = 0
     for folder in sorted(p for p in (ROOT / "src").iterdir() if p.is_dir()):
         if folder.name not in direct:
-            print(f"src/{folder.name}: not in the dependency table of docs/architecture.md")
+            print(f"src/{folder.name}: add this folder to the dependency table of docs/architecture.md")
             bad += 1
             continue
         allowed = closure(direct, folder.name)

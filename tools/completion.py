@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLUMN = 30  # where CLI11's help has its descriptions
 LONGEST_HELP = 90
 
-# The kind of a value: by its type in the help, by the option, and by the positional argument. "" has no completion.
+# The kind of a value, by its type in the help, by option, and by positional argument. "": no completion.
 TYPES = {"FILE": "file", "DIR": "folder", "FOLDER": "folder", "RUN": "folder",
          **dict.fromkeys(("INT", "UINT", "FLOAT", "USD", "N", "SPEC", "COMMAND", "FLAG", "RE", "NAME"), "")}
 OPTIONS = {"--task": "task", "--kernel": "kernel", "--backward-kernel": "kernel", "--python": "file", "--run": "folder",
@@ -29,7 +29,7 @@ OPTIONS = {"--task": "task", "--kernel": "kernel", "--backward-kernel": "kernel"
 POSITIONALS = {**dict.fromkeys(("kernel", "kernels", "answer"), "kernel"), **dict.fromkeys(("task", "input"), "task"),
                **dict.fromkeys(("run", "runs", "A", "B"), "folder"),
                **dict.fromkeys(("list", "records", "paths"), "file")}
-# Sets that the help lists in a sentence. A word is offered if the help has it.
+# Values that the help lists in a sentence. A word is offered if it occurs in the help.
 WORDS = {"--device": ("emu", "gpu", "gpu:all"), "--distributions": ("all", "none"),
          "--baselines": ("eager", "compile", "max-autotune", "none", "probe")}
 NOTES = re.compile(r"REQUIRED|Excludes:|Needs:|\(Env:")  # what follows names and type
@@ -37,7 +37,7 @@ NOTES = re.compile(r"REQUIRED|Excludes:|Needs:|\(Env:")  # what follows names an
 
 @dataclasses.dataclass(frozen=True)
 class Value:
-    kind: str  # "words", "file", "folder", "kernel", "task", or "" for anything else
+    kind: str  # "words", "file", "folder", "kernel", "task", or "" for any other value
     words: tuple[str, ...] = ()
 
 
@@ -93,7 +93,7 @@ def entries(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def value_of(name: str, kinds: dict[str, str], rest: str, description: str, where: str) -> Value:
-    """The value of an option or positional argument. `rest` is what follows its name: "TEXT:{a,b}=a", "INT:INT in"."""
+    """The value of an option or positional argument. `rest` is the text after its name, like "TEXT:{a,b}=a"."""
     if match := re.search(r"\{([^}]*)\}", rest):
         return Value("words", tuple(match[1].split(",")))
     if name in WORDS:
@@ -123,7 +123,7 @@ def option_of(entry: str, description: str, command: str) -> Option:
 
 
 def read(program: str, words: tuple[str, ...] = (), description: str = "") -> Command:
-    """A command and the ones below it."""
+    """Reads a command and its subcommands from their help."""
     argv = [program, *words, "--help"]
     done = subprocess.run(argv, capture_output=True, text=True, encoding="utf-8", env={"PATH": "/usr/bin:/bin"})
     if done.returncode != 0 or "Usage:" not in done.stdout:
@@ -140,7 +140,7 @@ def read(program: str, words: tuple[str, ...] = (), description: str = "") -> Co
         elif section == "Subcommands":
             command.subcommands.append(read(program, (*words, entry), text))
     if len({one.value for one in command.positionals}) > 1:
-        raise SystemExit(f"completion: the arguments of `{name}` differ in what they are, which is not supported")
+        raise SystemExit(f"completion: the arguments of `{name}` have different kinds, which is not supported")
     return command
 
 
@@ -149,14 +149,14 @@ def flags_and_options(root: Command) -> set[str]:
     flags = {name for one in root.all() for option in one.options if option.value is None for name in option.names}
     valued = {name for one in root.all() for option in one.options if option.value is not None for name in option.names}
     if both := flags & valued:
-        raise SystemExit(f"completion: {', '.join(sorted(both))}: a flag of one command, and an option of another")
+        raise SystemExit(f"completion: {', '.join(sorted(both))}: a flag in one command, but not in another")
     return valued
 
 
 # Writing. Help texts become strings in shell code, so quotes and brackets are escaped.
 
 def quoted(text: str) -> str:
-    """For bash and zsh."""
+    """Quotes `text` for bash and zsh."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 

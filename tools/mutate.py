@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes wrong kernels from right ones and measures how many of them cupel rejects without a GPU.
+"""Makes wrong kernels from correct ones and measures how many of them cupel rejects without a GPU.
 
   tools/mutate.py run --work DIR [--published ROBUST_KBENCH] [--corpus tests/mustpass] [--each N]
   tools/mutate.py retry --work DIR [--published ROBUST_KBENCH] [--corpus tests/mustpass]
   tools/mutate.py report --work DIR [--by family|operator|parent] [--survivors FILE]
   tools/mutate.py show --work DIR ID
 
-`run` can be stopped at any time and goes on where it was: DIR/results.jsonl holds a line for each
-mutant. `retry` tries survivors at all settings of their task, which takes longer. What still survives is
-written by `report --survivors FILE`, to be labelled there by hand: "label" is "equivalent", "outside",
-"warned" or "missed" (tools/mutation/report.py), "reason" a sentence. What has no label counts as missed.
-docs/judging.md has what was measured.
+You can stop `run` at any time; the next `run` resumes. DIR/results.jsonl has one line for each mutant.
+`retry` tries survivors at all settings of their task, which takes longer. `report --survivors FILE` writes
+the remaining survivors to FILE. Label them there by hand: "label" is "equivalent", "outside", "warned" or
+"missed" (tools/mutation/report.py), and "reason" is a sentence. A survivor without a label counts as missed.
+docs/judging.md has the measured results.
 """
 
 import argparse
@@ -29,26 +29,26 @@ from mutation import judge, mutants, parents, report
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="make mutants and judge those that are new")
-    again = commands.add_parser("retry", help="judge survivors at the settings of the real task")
+    run = commands.add_parser("run", help="make mutants and judge the new ones")
+    again = commands.add_parser("retry", help="judge survivors again, at their task's own settings")
     for command in (run, again):
         command.add_argument("--cupel", type=pathlib.Path, default=parents.ROOT / "build" / "cupel")
-        command.add_argument("--published", type=pathlib.Path, help="a checkout of robust-kbench: more parents")
-        command.add_argument("--corpus", type=pathlib.Path, help="a folder of right kernels: more parents")
-        command.add_argument("--seed", type=int, default=1, help="of the mutants and of cupel's inputs (1)")
-        command.add_argument("--jobs", type=int, default=2, help="at a time (2)")
+        command.add_argument("--published", type=pathlib.Path, help="a checkout of robust-kbench with more parents")
+        command.add_argument("--corpus", type=pathlib.Path, help="a folder of correct kernels with more parents")
+        command.add_argument("--seed", type=int, default=1, help="for the mutants and for cupel's inputs (1)")
+        command.add_argument("--jobs", type=int, default=2, help="mutants to judge at the same time (2)")
         command.add_argument("--seconds", type=int, default=300, help="deadline of each call of cupel (300)")
-    run.add_argument("--each", type=int, default=30, help="mutants of each parent (30)")
-    run.add_argument("--parent", action="append", help="only this one (repeatable)")
+    run.add_argument("--each", type=int, default=30, help="mutants to make of each parent (30)")
+    run.add_argument("--parent", action="append", help="use only this parent (repeatable)")
     shown = commands.add_parser("report", help="print the table")
     shown.add_argument("--by", choices=("family", "operator", "parent"), default="family")
     for command in (again, shown):
         command.add_argument("--survivors", type=pathlib.Path,
-                             help="labels are taken from here; report writes what was not killed to it")
-    show = commands.add_parser("show", help="a mutant's change and what became of it")
+                             help="file of labels; report writes the mutants that were not killed to it")
+    show = commands.add_parser("show", help="print a mutant's change and its result")
     show.add_argument("id")
     for command in (run, again, shown, show):
-        command.add_argument("--work", type=pathlib.Path, required=True, help="folder of sources and results")
+        command.add_argument("--work", type=pathlib.Path, required=True, help="folder for sources and results")
     arguments = parser.parse_args()
     return {"run": run_all, "retry": retry, "report": print_report, "show": show_one}[arguments.command](arguments)
 
@@ -80,7 +80,7 @@ def run_all(arguments):
             task = parents.small_task(parent, work)
             known = baseline(tools, parent, task, work, checked=first)
             if known is None and parent.root == "corpus" and parent.settings:
-                parent = dataclasses.replace(parent, settings={})  # as its head says
+                parent = dataclasses.replace(parent, settings={})  # use the settings in the file's head
                 task = parent.task
                 known = baseline(tools, parent, task, work, checked=False)
             first = False
@@ -100,20 +100,21 @@ def run_all(arguments):
 
 
 def baseline(tools, parent, task, work, checked):
-    """The fingerprint of the parent itself, which must be accepted. Where `checked`, a comment more must
-    not change it: what does not change a program must not change its fingerprint."""
+    """Returns a dictionary with the parent's fingerprint, or None if cupel does not accept the parent. If
+    `checked`, also tests that an additional comment does not change the fingerprint."""
     text = parent.kernel.read_text(errors="replace")
     source = write_source(work, f"{parent.name}-itself", text)
     scratch = work / f"{parent.name}.json"
     result = judge.check(tools, source, task, parent.backward, parent.small, scratch)
     if result["outcome"] != "survived":
-        print(f"{parent.name}: not a parent: {result['message']} {result.get('codes')}", flush=True)
+        print(f"{parent.name}: skipped, because cupel does not accept it: {result['message']} "
+              f"{result.get('codes')}", flush=True)
         return None
     plain, message = judge.build(tools, source, scratch)
     if checked:
         commented, _ = judge.build(tools, write_source(work, "comment", text + "\n// more\n"), scratch)
         if plain is None or plain != commented:
-            sys.exit(f"mutate: {parent.name}: the fingerprint follows a comment ({plain}, {commented}) {message}")
+            sys.exit(f"mutate: {parent.name}: a comment changes the fingerprint ({plain}, {commented}) {message}")
     return {plain: "the parent"}
 
 
@@ -125,14 +126,14 @@ def judge_one(tools, parent, task, known, mutant, work, lock):
         return {"outcome": "not_compiled", "message": message[:200]}
     with lock:
         if print_ in known:
-            return {"outcome": "same", "message": f"as {known[print_]}"}
+            return {"outcome": "same", "message": f"compiles to the same program as {known[print_]}"}
         known[print_] = mutant.id
     return {**judge.check(tools, source, task, parent.backward, parent.small, scratch),
             "fingerprint": print_}
 
 
 def retry(arguments):
-    """Survivors that nobody has explained once more, at the real task's own settings."""
+    """Judges survivors without a label again, at their task's own settings."""
     work, tools = prepare(arguments)
     by_name = {parent.name: parent for parent in parents_of(arguments)}
     labels = read_labels(arguments.survivors)
@@ -167,14 +168,14 @@ def write_source(work, name, text):
 
 
 def read_results(work):
-    """The last word on each mutant."""
+    """The latest result of each mutant."""
     path = work / "results.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
     return list({result["id"]: result for result in map(json.loads, lines)}.values())
 
 
 def read_labels(path):
-    """By id, what was written about survivors in the file that `report` wrote."""
+    """The labels in the file that `report` wrote, by mutant id."""
     entries = json.loads(path.read_text()) if path and path.exists() else []
     return {entry["id"]: entry for entry in entries if entry["label"] != "unread"}
 
@@ -197,7 +198,7 @@ def show_one(arguments):
             folder = arguments.work / "src"
             before = (folder / f"{result['parent']}-itself" / "kernel.cu").read_text().splitlines()
             after = (folder / result["id"] / "kernel.cu").read_text().splitlines()
-            print("\n".join(difflib.unified_diff(before, after, "right", "mutant", lineterm="")))
+            print("\n".join(difflib.unified_diff(before, after, "parent", "mutant", lineterm="")))
 
 
 if __name__ == "__main__":

@@ -153,7 +153,7 @@ void AtomicRate(const Gpu& gpu, const char* name) {
     Atomics<W><<<blocks, threads>>>(reinterpret_cast<float*>(gpu.memory), times);
   });
   const double lanes = double{1} * blocks * threads * times / (W == Where::kOneLane ? 32 : 1);
-  std::printf("atomics   %-34s %8.2f lanes a clock\n", name, lanes / us / gpu.clocks_per_us);
+  std::printf("atomics   %-34s %8.2f lanes per clock\n", name, lanes / us / gpu.clocks_per_us);
 }
 
 template <class T>
@@ -178,7 +178,7 @@ void SharedAtomicRate(const Gpu& gpu, const char* type) {
     const double empty = Time(gpu, [&] {
       SharedAtomics<T><<<gpu.sms, threads>>>(reinterpret_cast<T*>(gpu.memory), 0, same);
     });
-    std::printf("atomics   shared %s, %2u lanes at one word  %8.2f clocks a warp instruction\n", type, same,
+    std::printf("atomics   shared %s, %2u lanes at one word  %8.2f clocks per warp instruction\n", type, same,
                 (us - empty) * gpu.clocks_per_us / (threads / 32 * times));
   }
 }
@@ -226,7 +226,7 @@ void Strides(const Gpu& gpu) {
       CachedLoads<<<gpu.sms, 1024>>>(memory, memory + kMemory / 8, stride, 2048);
     });
     const double sectors = std::min(32u, 4 * stride);
-    std::printf("strides   %5u bytes: stores %6.1f, L2 loads %6.1f sectors a clock; L1 %5.1f clocks a "
+    std::printf("strides   %5u bytes: stores %6.1f, L2 loads %6.1f sectors per clock; L1 %5.1f clocks per "
                 "request\n",
                 stride * 4, requests * sectors / stores / gpu.clocks_per_us,
                 requests * sectors / loads / gpu.clocks_per_us,

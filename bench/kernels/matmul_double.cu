@@ -1,4 +1,4 @@
-// c = a b for square n x n matrices, one thread an element, sums in double precision.
+// c = a b for square n x n matrices, one thread per element, sums in double precision.
 // SPDX-License-Identifier: Apache-2.0
 extern "C" __global__ void matmul_double(const float* a, const float* b, float* c, int n) {
   const int col = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,5 +1,5 @@
-// Root-mean-square normalisation of rows, one block a row, warp shuffles and one shared reduction.
-// SPDX-License-Identifier: Apache-2.0
+// Root-mean-square normalisation of rows, one block per row, warp shuffles and one shared
+// reduction. SPDX-License-Identifier: Apache-2.0
 extern "C" __global__ void rmsnorm(const float* __restrict__ x, const float* __restrict__ weight,
                                    float* __restrict__ y, int cols, float epsilon) {
   __shared__ float partial[32];

@@ -1,4 +1,4 @@
-// y = silu(gate) * up, four elements a thread.
+// y = silu(gate) * up, four elements per thread.
 // SPDX-License-Identifier: Apache-2.0
 extern "C" __global__ void silu_mul(const float4* __restrict__ gate, const float4* __restrict__ up,
                                     float4* __restrict__ y, int quads) {

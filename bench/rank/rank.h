@@ -1,5 +1,5 @@
 // Code shared by the settings of bench/rank. A setting is NAME.py (a problem file that defines the
-// right answer) and NAME.cu (variants that compute it, chosen by RANK_VARIANT). A variant is a
+// correct answer) and NAME.cu (variants that compute it, chosen by RANK_VARIANT). A variant is a
 // branch of Launch. cupel sees it as a PyTorch extension, and rank.cu times it on a GPU without
 // PyTorch.
 // SPDX-License-Identifier: Apache-2.0

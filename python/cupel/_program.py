@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,11 +46,31 @@ def program() -> pathlib.Path:
 
 def environment() -> dict[str, str]:
     """The environment for the program. The program looks for PyTorch in $CUPEL_PYTHON, then in python3
-    on PATH. If the variable is not set and this Python has PyTorch, it is this Python."""
+    on PATH. If the variable is not set and this Python has PyTorch, it becomes this Python. If the machine
+    has no CUDA toolkit, nvcc of the package nvidia-cuda-nvcc is used."""
     variables = dict(os.environ)
     if not variables.get("CUPEL_PYTHON") and importlib.util.find_spec("torch") is not None:
         variables["CUPEL_PYTHON"] = sys.executable
+    nvcc = None if _has_toolkit(variables) else _nvcc_from_packages()
+    if nvcc is not None:
+        variables["CUPEL_NVCC"] = str(nvcc)
     return variables
+
+
+def _has_toolkit(variables: Mapping[str, str]) -> bool:
+    """True if the program finds nvcc without help: see FindNvcc in src/build/toolkit.cc."""
+    if variables.get("CUPEL_NVCC") or variables.get("CUDA_HOME"):
+        return True
+    return shutil.which("nvcc") is not None or os.access("/usr/local/cuda/bin/nvcc", os.X_OK)
+
+
+def _nvcc_from_packages() -> pathlib.Path | None:
+    """nvcc of the package nvidia-cuda-nvcc, which `pip install "cupel[nvcc]"` installs."""
+    spec = importlib.util.find_spec("nvidia")
+    for folder in spec.submodule_search_locations or [] if spec else []:
+        for nvcc in sorted(pathlib.Path(folder).glob("cu*/bin/nvcc"), reverse=True):
+            return nvcc
+    return None
 
 
 def version() -> str:

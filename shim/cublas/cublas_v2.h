@@ -1,8 +1,9 @@
 // The part of cuBLAS's C interface that cupel executes, for toolkits without the cuBLAS headers (the
 // toolkit from PyPI has none). It is searched after the toolkit's own folders, so that a toolkit's
-// cublas_v2.h wins. Values are those of the library's stable ABI; tests/shim/cublas_layout.cc compares
-// them with the toolkit's header where there is one. What is not declared here would be refused by
-// name when the candidate is loaded. SPDX-License-Identifier: Apache-2.0
+// cublas_v2.h takes precedence. Values are those of the library's stable ABI; if the toolkit has the
+// header, tests/shim/cublas_layout.cc compares them. Functions that are not declared here are not
+// supported: a candidate that declares one itself is refused by name when it is loaded.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cuComplex.h>

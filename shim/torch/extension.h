@@ -10,4 +10,4 @@
 #define TORCH_EXTENSION_NAME cupel_candidate
 #endif
 
-namespace py = pybind11;  // as PyTorch's own header leaves it
+namespace py = pybind11;  // as in PyTorch's own header

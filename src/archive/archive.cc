@@ -23,7 +23,7 @@ Status CheckRun(const NewRun& run) {
   if (run.id.empty() || run.id.size() > 128 || run.id.front() == '.' ||
       !std::all_of(run.id.begin(), run.id.end(), legal)) {
     return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("\"{}\" cannot name a run", run.id.substr(0, 128)),
+                fmt::format("\"{}\" is not a valid name of a run", run.id.substr(0, 128)),
                 "use letters, digits, '-', '_' and '.'");
   }
   TRY(Bounded(run.command, "the command"));
@@ -70,7 +70,7 @@ Result<std::string> OnlyRunId(const Database& database) {
     return Fail(ErrorCode::kIo,
                 fmt::format("cannot open {}: it does not contain exactly one run",
                             database.file().string()),
-                "name a .cupel file that cupel wrote");
+                "give a .cupel file that cupel wrote");
   }
   return id;
 }
@@ -130,8 +130,9 @@ Status Archive::Verify() const {
   TRY_ASSIGN(Statement keys, impl_->database.Prepare("PRAGMA foreign_key_check"));
   TRY_ASSIGN(const bool broken, keys.Next());
   if (broken) {
-    return Fail(ErrorCode::kIo, fmt::format("{} is damaged: a row of {} refers to nothing",
-                                            impl_->database.file().string(), keys.Text(0)));
+    return Fail(ErrorCode::kIo,
+                fmt::format("{} is damaged: a row of {} refers to a row that does not exist",
+                            impl_->database.file().string(), keys.Text(0)));
   }
   return {};
 }

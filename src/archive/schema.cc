@@ -167,7 +167,7 @@ Result<int64_t> Pragma(const Database& database, const char* sql) {
 
 const Schema& RunSchema() {
   static constexpr Schema kSchema = {kApplicationId, kMigrations, "a cupel archive",
-                                     "name a .cupel file that cupel wrote"};
+                                     "give a .cupel file that cupel wrote"};
   return kSchema;
 }
 

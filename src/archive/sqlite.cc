@@ -37,7 +37,7 @@ Error Explain(int code, int system_errno, const std::string& detail, std::string
               "wait for that process or end it, then try again"};
     case SQLITE_NOTADB:
       return {ErrorCode::kInvalidArgument, what + "it is not a cupel archive",
-              "name a .cupel file that cupel wrote"};
+              "give a .cupel file that cupel wrote"};
     case SQLITE_CORRUPT:
       return {ErrorCode::kIo, what + "the file is damaged (" + detail + ")",
               "restore a copy, or recover its data with `sqlite3 FILE .recover`"};

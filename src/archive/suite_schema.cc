@@ -89,7 +89,7 @@ constexpr std::array kSuiteMigrations = {Migration{1, kSuiteVersion1}, Migration
 const Schema& SuiteSchema() {
   static constexpr Schema kSchema = {kSuiteApplicationId, kSuiteMigrations,
                                      "the store of a suite run",
-                                     "name the folder that cupel suite run wrote"};
+                                     "give the folder that cupel suite run wrote"};
   return kSchema;
 }
 

@@ -30,7 +30,7 @@ struct SuiteInfo : NewSuite {
 struct SuiteItem {
   std::string id;  // unique: "mnist_linear/forward/forward.cu"
   std::string task, direction, kernel;
-  std::string task_path, kernel_path;  // where they were when they were listed
+  std::string task_path, kernel_path;  // their paths when the list was made
   std::string task_sha256, source_sha256;
 };
 
@@ -47,7 +47,7 @@ struct SuiteOutcome {
 /// An item's times at one setting.
 struct SuiteTimed {
   std::string setting;  // its id
-  std::string bench;    // cupel.bench/1 of that setting alone
+  std::string bench;    // cupel.bench/1 of only that setting
   double seconds = 0;
 };
 

@@ -1,4 +1,4 @@
-// Times kernels that were judged right together with PyTorch's own answers, one setting at a time
+// Times accepted kernels together with PyTorch's own answers, one setting at a time
 // (docs/measuring.md). SPDX-License-Identifier: Apache-2.0
 #pragma once
 

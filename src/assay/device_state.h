@@ -1,6 +1,6 @@
 // Checks whether a kernel carries results from call to call. It may keep results in __device__
 // variables or in memory that host code keeps, and return them again if a few of its inputs look
-// the same, or it may be right only in its first calls.
+// the same, or it may be correct only in its first calls.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -28,7 +28,7 @@ class Equivalence {
   /// An ordinary run at a smaller size that the task does not list: shows whether the kernel works
   /// there and what the run costs. A failure does not count against the kernel.
   Result<std::optional<engine::Run>> RunTwin(const plan::Plan& plan, const task::Case& wanted);
-  /// With shadows, on an ordinary case that was right, also in other orders.
+  /// With shadows, on an ordinary case that passed, also in other orders.
   Result<bool> TryShadows(const plan::Plan& plan, const task::Case& wanted);
   /// With shadows on scaled-down inputs; uses the tolerance where shadows were lost.
   Result<bool> TryTiny(const plan::Plan& plan, const task::Case& wanted);

@@ -193,7 +193,7 @@ TEST_F(KernelSamplerTest, RejectsRememberedOutputs) {
 TEST_F(KernelSamplerTest, KernelThatIgnoresInputsHasNoVisibleSecrets) {
   program_.compute = timer_.compute = [](const std::vector<float>&) { return 2016.0f; };
   KernelSampler sampler(kernel_, timer_, 0, 1);
-  // Only set 0, for which this is the right result.
+  // Only set 0, for which this is the correct result.
   sampler.BeginCounting();
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(TakeOne(&sampler, TimingMode::kCold, 0));
   const auto right = sampler.Verify();
@@ -254,7 +254,7 @@ TEST_F(KernelSamplerTest, CopiesOnlyVerifiedOutputsOfGuaranteedReplays) {
 }
 
 TEST_F(KernelSamplerTest, RejectsKernelThatBecomesWrongLater) {
-  // Right in its first hundred replays, and in the last replay, which is always checked.
+  // Correct in its first hundred replays, and in the last replay, which is always checked.
   int calls = 0;
   timer_.compute = [&](const std::vector<float>& x) {
     ++calls;

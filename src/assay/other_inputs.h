@@ -15,7 +15,7 @@
 
 namespace cupel::assay {
 
-/// The trials on other inputs of one setting whose usual trials are right.
+/// The trials on other inputs of one setting whose usual trials have passed.
 class OtherInputTrials {
  public:
   /// Borrows everything. `sampler` must know the cost of a run of the setting.
@@ -23,8 +23,8 @@ class OtherInputTrials {
                    SampledRunner& sampler)
       : context_(context), report_(report), sampler_(&sampler), setting_(context.setting) {}
 
-  /// `plan` was recorded for `last`, which was right. Returns false, and says so in the report, if
-  /// a trial must reject the candidate.
+  /// `plan` was recorded for `last`, which passed. Returns false, and says so in the report, if a
+  /// trial must reject the candidate.
   Result<bool> Run(const plan::Plan& plan, const task::Case& last);
 
  private:

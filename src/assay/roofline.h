@@ -14,8 +14,8 @@ double BytesToWrite(const task::Case& wanted);
 std::string BelowFloor(const engine::Ceilings& ceilings, double peak_bytes,
                        const SettingTimes& setting, const Timing& timing);
 
-/// Fills in rates and the share of the roofline, and adds oddities. Does not count writes that fit
-/// in the L2, because they need not reach memory before a kernel ends.
+/// Fills in rates and the share of the roofline, and notes unusual results. Does not count writes
+/// that fit in the L2, because they need not reach memory before a kernel ends.
 void Assess(const engine::Ceilings& ceilings, double l2_bytes, const SettingTimes& setting,
             Timing* timing);
 

@@ -135,7 +135,7 @@ class SettingRun {
   }
 
   /// The first call may do more than later calls, for example allocate a workspace, but its result
-  /// must also be right.
+  /// must also be correct.
   Result<bool> TryFirstCall(const task::Case& wanted, engine::RunOptions options) {
     const plan::Plan first = *std::exchange(first_, std::nullopt);
     options.counters = false;
@@ -194,7 +194,7 @@ class SettingRun {
   }
 
   /// Checks what the tolerance cannot detect, at this setting or, if it is too large, at a smaller
-  /// one. `last` was right.
+  /// one. `last` passed.
   Result<bool> CheckBeyondTolerance(const task::Case& last) {
     const Question& question = *context_.question;
     if (!question.shadows && !question.integers) return true;
@@ -270,7 +270,7 @@ class SettingRun {
     return std::optional<task::Case>(std::move(found));
   }
 
-  /// Inputs that the task does not draw itself. `last` was right.
+  /// Inputs that the task does not draw itself. `last` passed.
   Result<bool> TryOtherInputs(const task::Case& last) {
     // At derived sizes, the usual trials are enough.
     if (context_.question->distributions.empty() || !context_.setting->derived.empty()) return true;

@@ -141,7 +141,7 @@ class Runner {
     }
     return Fail(ErrorCode::kEnvironment,
                 fmt::format("{}, which nvcc needs, was not found", program),
-                "install g++ (apt-get install g++)");
+                "install g++ (`cupel doctor` shows how on this machine)");
   }
 
   const Job& job_;
@@ -161,7 +161,7 @@ void KeepWeaker(const os::SandboxReport& report, os::SandboxReport& kept) {
 
 /// Returns an Error if something other than cupel killed a tool, most likely the kernel for lack of
 /// memory: that says nothing about the candidate. A tool that exceeds its own limits ends with
-/// SIGXCPU or SIGXFSZ, or is refused memory.
+/// SIGXCPU or SIGXFSZ, or fails to allocate memory.
 Status CheckNotKilled(const os::RunResult& result, const std::string& tool) {
   const os::ExitStatus& status = result.status;
   if (status.timed_out || (status.exited && status.code == 0)) return {};
@@ -185,10 +185,10 @@ bool Take(const os::RunResult& result, const std::string& tool, Compiled& compil
   if (status.exited && status.code == 0) return true;
   if (!compiled.trouble.empty()) return false;  // the other half failed first
   compiled.timed_out = status.timed_out;
-  // cudafe++ and cicc abort when memory is refused.
+  // cudafe++ and cicc abort if they cannot allocate memory.
   const bool killed = !status.exited && (status.signal == SIGXCPU || status.signal == SIGXFSZ ||
                                          status.signal == SIGABRT);
-  // gcc and nvcc report in words what happened to their children. A candidate can print the same
+  // gcc and nvcc report as text what happened to their children. A candidate can print the same
   // words, but that only changes the name of its failure.
   compiled.limits =
       !status.timed_out &&
@@ -243,7 +243,7 @@ Result<Compiled> RunSteps(const Job& job, Runner& runner, const Steps& steps) {
   return both;
 }
 
-/// Writes the name by which both halves distinguish this file's private symbols from other files'.
+/// Writes the name with which both halves mark this file's private symbols as its own.
 /// By default cudafe++ generates it and cicc waits for it. A fixed name avoids the wait and is the
 /// same in every build.
 Status WriteModuleId(const Job& job, Steps& steps) {

@@ -14,7 +14,7 @@ namespace cupel::build {
 struct SharedObject {
   std::vector<std::string> defined;      // dynamic symbols
   std::vector<std::string> undefined;    // strong symbols to find in the recorder or a library
-  std::vector<std::string> weak;         // likewise, but null if not found
+  std::vector<std::string> weak;         // the same, but null if not found
   std::vector<std::string> unversioned;  // undefined symbols without a library version
   size_t constructors = 0;               // run on loading: entries of .init_array
   size_t resolvers = 0;                  // run even earlier: of indirect functions

@@ -10,7 +10,7 @@ CALLED = "__call__"  # supported in classes that are not modules
 RUN_INSTEAD = ("_call_impl", "_compiled_call_impl", "__new__", "__getattr__",
                "__getattribute__", "__setattr__", "__init_subclass__", CALLED)
 HOOK = re.compile(r"_\w*hooks|register_\w*hook")
-# Not supported, in whatever way they are used.
+# Not supported, however they are used.
 CHANGES = ("setattr", "delattr", "__setattr__", "__delattr__", "__dict__", "globals", "exec")
 CHANGES_AS_NAME = ("eval", "vars")  # methods of other objects may have these names
 SETTINGS = ("backends", "config")  # torch.backends.cudnn.benchmark = True does not change results

@@ -16,7 +16,7 @@ inline bool IsWordChar(char c) {
 
 /// `source` with comments, strings and characters blanked out; keeps line breaks.
 std::string CodeOnly(std::string_view source);
-/// Likewise, but keeps // comments: they may contain declarations for cupel, strings must not.
+/// The same, but keeps // comments: they may contain declarations for cupel, strings must not.
 std::string CodeAndLineComments(std::string_view source);
 
 /// "uses inline assembly", "uses cuBLAS" …: allowed, worth knowing.

@@ -106,8 +106,8 @@ std::string Remarks(const SettingTimes& setting) {
       text += fmt::format("  {}: {}\n", name, report::Printable(oddity));
     }
     if (timing.energy) {
-      text += fmt::format("  {}: {:.4g} mJ a call at {:.0f} W\n", name, 1e3 * timing.energy->joules,
-                          timing.energy->watts);
+      text += fmt::format("  {}: {:.4g} mJ per call at {:.0f} W\n", name,
+                          1e3 * timing.energy->joules, timing.energy->watts);
     }
   }
   const engine::GpuState& state = setting.after;

@@ -147,7 +147,7 @@ TEST(BenchText, RemarksShowOdditiesEnergyAndGpuState) {
   report.settings[0].note = "nothing else to say";
   const std::string text = TextOf(report);
   EXPECT_THAT(text, HasSubstr("fast.cu: times scatter by 10 %"));
-  EXPECT_THAT(text, HasSubstr("fast.cu: 2 mJ a call at 500 W"));
+  EXPECT_THAT(text, HasSubstr("fast.cu: 2 mJ per call at 500 W"));
   EXPECT_THAT(text, HasSubstr("GPU: 1980 MHz, 55 C, 431 W, slowed by power cap; 3 input sets; "
                               "clock overhead 1.25 us"));
   EXPECT_THAT(text, HasSubstr("nothing else to say"));

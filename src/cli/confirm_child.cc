@@ -132,8 +132,8 @@ os::Confinement ConfirmChildren::Confine(SandboxLevel level, bool gpu) const {
     for (const auto& entry : fs::directory_iterator("/", error)) {
       const std::string name = entry.path().filename().string();
       if (name == "tmp" || name == "proc" || name == "dev" || name == "run") continue;
-      // Started by root, the child runs as another user, whom a private folder (as /root) also bars
-      // from the paths below it that the narrower list makes readable.
+      // If root starts the child, it runs as another user. That user cannot enter a private folder
+      // such as /root, so the folder would also hide the readable paths below it.
       const fs::perms others = entry.status(error).permissions() & fs::perms::others_exec;
       if (::geteuid() == 0 && others == fs::perms::none) continue;
       confinement.readable.push_back(entry.path());

@@ -18,7 +18,7 @@ namespace cupel::cli {
 Status WriteArguments(const std::vector<task::Value>& args, const std::filesystem::path& base);
 
 /// Compares the results that a child wrote into `folder` with the case. `reported` is the child's
-/// description of them and is validated. Empty if everything is right.
+/// description of them and is validated. Empty if all results are correct.
 std::vector<judge::Reason> JudgeResults(const Json& reported, const std::filesystem::path& folder,
                                         const task::Case& wanted);
 

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The case y = x * scale + sum(shift), where x is a view of every other one of six elements.
+/// The case y = x * scale + sum(shift), where x is a view of every second of six elements.
 struct Question {
   std::vector<float> x = {1, -1, 2, -1, 3, -1};
   std::vector<float> shift = {10, 20};
@@ -247,7 +247,7 @@ TEST(ConfirmText, ShowsResultsAndWhatIsMissing) {
          {"compile", {{"failure", "no compiler"}}}}}}};
   const std::string text = ConfirmText(record);
   for (const char* part :
-       {"not evidence", "not in force: Landlock", "NOT RIGHT", "last call", "12.00 (12.50)",
+       {"not evidence", "not in force: Landlock", "NOT CORRECT", "last call", "12.00 (12.50)",
         "kernel, do_bench: no triton", "compile: no compiler"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in:\n" << text;
   }

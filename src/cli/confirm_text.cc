@@ -39,8 +39,9 @@ std::string Gaps(const char* name, const Json& ways) {
 std::string SettingText(const Json& setting) {
   const Json& kernel = setting["kernel"];
   const bool right = kernel["right"].get<bool>();
-  std::string text = fmt::format("{} ({}): {}\n", Text(setting["id"]), Text(setting["description"]),
-                                 right ? "results are right before and after timing" : "NOT RIGHT");
+  std::string text =
+      fmt::format("{} ({}): {}\n", Text(setting["id"]), Text(setting["description"]),
+                  right ? "results are correct before and after timing" : "NOT CORRECT");
   for (const Json& reason : kernel["reasons"]) {
     text += fmt::format("  {}: {} {}\n", Text(reason["code"]), Text(reason["message"]),
                         Text(reason["where"]));

@@ -3,15 +3,20 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <thread>
 
+#include "base/text.h"
 #include "build/build.h"
 #include "cli/commands.h"
+#include "cli/install_hint.h"
 #include "cli/session.h"
 #include "gpu/engine.h"
 #include "gpu/ncu.h"
 #include "oracle/python.h"
 #include "os/fd.h"
+#include "os/process.h"
 #include "os/sandbox.h"
 
 namespace cupel::cli {
@@ -28,11 +33,29 @@ Check Failed(std::string name, const Error& error) {
   return {std::move(name), false, true, error.message, error.remedy};
 }
 
-Check CheckToolkit() {
+Check CheckToolkit(const std::string& os_release) {
   const auto toolkit = build::FindToolkit();
-  if (!toolkit) return Failed("CUDA toolkit", toolkit.error());
+  if (!toolkit) {
+    return {"CUDA toolkit", false, true, toolkit.error().message,
+            InstallHint(Need::kToolkit, os_release)};
+  }
   return {"CUDA toolkit", true, true,
           fmt::format("nvcc {} at {}", toolkit->version, toolkit->nvcc.string()), ""};
+}
+
+/// The compiler for host code that nvcc starts: $NVCC_CCBIN, or g++ on PATH.
+Check CheckCompiler(const std::string& os_release) {
+  const char* named = std::getenv("NVCC_CCBIN");
+  os::SpawnOptions spawn;
+  spawn.argv = {"/usr/bin/env", named != nullptr && *named != '\0' ? named : "g++",
+                "-dumpfullversion"};
+  spawn.env = os::CurrentEnvironment();
+  const auto run = os::Run(std::move(spawn), std::chrono::seconds(20));
+  if (run && run->status.exited && run->status.code == 0) {
+    return {"C++ compiler", true, true, fmt::format("g++ {}", Trim(run->out)), ""};
+  }
+  return {"C++ compiler", false, true, "g++ was not found, which nvcc needs",
+          InstallHint(Need::kCompiler, os_release)};
 }
 
 Check CheckFolder(const char* name, const Result<std::filesystem::path>& folder) {
@@ -46,13 +69,15 @@ Check CheckSandbox() {
   check.detail =
       report.missing.empty()
           ? fmt::format("namespaces, seccomp, Landlock (ABI {})", report.landlock_abi)
-          : fmt::format("not granted by this kernel: {}", fmt::join(report.missing, ", "));
+          : fmt::format("this Linux kernel does not provide: {}", fmt::join(report.missing, ", "));
   check.needed = !report.IsEnough();
   if (!check.ok) {
-    check.remedy = report.IsEnough()
-                       ? "what is granted holds untrusted code; records name what is missing"
-                       : "untrusted code is refused here: grant namespaces or Landlock (ABI 3) and "
-                         "seccomp, or pass --allow-weak-sandbox for kernels that you trust";
+    check.remedy =
+        report.IsEnough()
+            ? "the remaining protections are enough for untrusted code; records list what is "
+              "missing"
+            : "cupel refuses untrusted code here: enable namespaces or Landlock (ABI 3), and "
+              "seccomp; or pass --allow-weak-sandbox for kernels that you trust";
   }
   return check;
 }
@@ -77,12 +102,15 @@ Check CheckProfiler() {
 
 Result<int> Run(const DoctorCommand& command) {
   std::vector<Check> checks;
-  checks.push_back(CheckToolkit());
+  const std::string os_release = ReadOsRelease();
+  checks.push_back(CheckToolkit(os_release));
+  checks.push_back(CheckCompiler(os_release));
   const auto python = oracle::FindPython(command.common.python, {});
   checks.push_back(python
                        ? Check{"PyTorch", true, true,
                                fmt::format("{} of {}", python->torch_version, python->program), ""}
-                       : Failed("PyTorch", python.error()));
+                       : Check{"PyTorch", false, true, python.error().message,
+                               InstallHint(Need::kTorch, os_release)});
   checks.push_back(CheckFolder("data", os::DataDir()));
   checks.push_back(CheckFolder("cache", os::CacheDir()));
   checks.push_back(CheckSandbox());

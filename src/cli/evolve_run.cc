@@ -15,7 +15,7 @@ namespace cupel::cli {
 namespace {
 
 /// The kernel to start from: the given one, or one that models write. nullopt if no model writes a
-/// right one.
+/// correct one.
 Result<std::optional<std::string>> StartOf(const evolve::EvolutionParts& parts,
                                            const StoredRun& stored) {
   if (!stored.start.empty()) return std::optional<std::string>(stored.start);
@@ -62,7 +62,7 @@ Result<evolve::RunResult> EvolveRun(const OptimizeCommand& command, OpenRun& run
   evolve::RunResult ended;
   const auto start = StartOf(parts, stored);
   if (start && !*start) {
-    ended.end = "no model wrote a kernel that is right";
+    ended.end = "no model wrote a correct kernel";
     return ended;
   }
   auto result = start ? evolve::Evolve(parts, **start, options)

@@ -95,9 +95,9 @@ void AddOccupancy(const GpuLaunch& launch, Lines* lines) {
   }
   if (launch.has_ptxas) {
     const auto& [stores, loads] = std::tie(launch.ptxas.spill_stores, launch.ptxas.spill_loads);
-    parts.push_back(stores + loads == 0
-                        ? std::string("no spills")
-                        : fmt::format("spills: {} B stored, {} B loaded a thread", stores, loads));
+    parts.push_back(stores + loads == 0 ? std::string("no spills")
+                                        : fmt::format("spills: {} B stored, {} B loaded per thread",
+                                                      stores, loads));
   }
   if (!parts.empty()) lines->push_back(Sentence(parts));
 }
@@ -114,13 +114,13 @@ void AddMemory(const KernelFacts& facts, Lines* lines) {
   if (!parts.empty()) lines->push_back(Sentence(parts));
   parts.clear();
   std::string sectors;
-  if (facts.sectors_per_load) sectors = fmt::format("{:.3g} a load", *facts.sectors_per_load);
+  if (facts.sectors_per_load) sectors = fmt::format("{:.3g} per load", *facts.sectors_per_load);
   if (facts.sectors_per_store && *facts.sectors_per_store > 0) {
     sectors +=
-        fmt::format("{}{:.3g} a store", sectors.empty() ? "" : ", ", *facts.sectors_per_store);
+        fmt::format("{}{:.3g} per store", sectors.empty() ? "" : ", ", *facts.sectors_per_store);
   }
   if (!sectors.empty()) {
-    parts.push_back("global memory sectors: " + sectors + " (4 are enough for 4 bytes a lane)");
+    parts.push_back("global memory sectors: " + sectors + " (4 are enough for 4 bytes per lane)");
   }
   std::string used;
   if (facts.used_bytes_of_loads) used = fmt::format("{:.3g} loaded", *facts.used_bytes_of_loads);

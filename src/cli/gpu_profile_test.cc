@@ -88,8 +88,8 @@ TEST_F(GpuProfileTest, CombinesMetricsResourcesAndCounts) {
        {"title\n12.35 us in kernels by Nsight Compute 2025.9.9.1", "add_one<<<4, 64>>>: 12.35 us",
         "bottleneck: DRAM bandwidth, 71 % of the peak", "of the peak: DRAM 71 %, SM 8 %",
         "occupancy 40 % of 50 % possible (limited by shared memory, the block size)",
-        "32 registers", "spills: 8 B stored, 16 B loaded a thread", "DRAM 1.05 MB read", "8 a load",
-        "bank conflicts: 75 %", "global or local memory 60 %", "barrier 30 %",
+        "32 registers", "spills: 8 B stored, 16 B loaded per thread", "DRAM 1.05 MB read",
+        "8 per load", "bank conflicts: 75 %", "global or local memory 60 %", "barrier 30 %",
         "- [50 %] More warps would fit.", "- [12 % locally] Half of each sector",
         "the emulator counts: bound by", "must read 400 B and write 400 B: 0.0648 GB/s",
         "DRAM moved 1.05 MB in and 2.05 KB out: 1313 x"}) {

@@ -167,8 +167,8 @@ Result<McpAnswer> ShowRecord(const McpSetting& setting, const Json& arguments) {
   } catch (const Json::exception&) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("there is no {} in record {}", pointer.substr(0, 200), record.number),
-                "give a JSON pointer, e.g. /settings/0/findings; without one, the whole record is "
-                "shown in brief");
+                "give a JSON pointer, e.g. /settings/0/findings; without one, a summary of the "
+                "record is shown");
   }
   McpAnswer answer;
   answer.structured = Brief(Json{{"value", *part}}, {}, kMostPart);
@@ -206,7 +206,7 @@ serve::McpTool RecordTool(const McpSetting& setting) {
   tool.input = Arguments(
       {{"record",
         IntegerSchema("Record number of an earlier answer of this server.", 1, INT64_MAX)},
-       {"pointer", TextSchema("JSON pointer to the part. Default: the whole document, in brief.")}},
+       {"pointer", TextSchema("JSON pointer to the part. Default: a summary of the document.")}},
       {"record"});
   tool.output =
       AnswerOf({{"left_out", {{"type", "array"}, {"items", TextType()}}}}, {"value", "left_out"});

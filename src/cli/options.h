@@ -136,7 +136,7 @@ struct SearchOptions {
   int generations = 10, proposals = 8, evaluations = 4, examples = 5, islands = 1;
   std::string sampling = "parallel";  // or "sequential"
   std::string review = "auto";        // "on", "off"
-  std::vector<std::string> without;   // ingredients that are left out
+  std::vector<std::string> without;   // parts of the search that are left out
   bool lint = false;                  // clang-tidy's remarks on accepted kernels
   std::filesystem::path calibration;  // of the reviewers; empty: not calibrated
 };

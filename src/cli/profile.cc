@@ -77,7 +77,7 @@ void Print(const judge::Verdict& verdict, const device::Description& device,
       fmt::print("{}: no kernel was launched\n", setting.id);
       continue;
     }
-    fmt::print("{} at {} ({}) on {}: {:.4g} us a call, an estimate from counted work\n\n",
+    fmt::print("{} at {} ({}) on {}: {:.4g} us per call, an estimate from counted work\n\n",
                report::Printable(verdict.task), setting.id, report::Printable(setting.description),
                device.full_name, setting.counters.estimated_us);
     fmt::print("{}", ProfileText(setting.counters, device, source));
@@ -147,7 +147,7 @@ Result<int> RunOnGpu(const ProfileCommand& command, const task::Task& task, int 
     }
     if (judged.verdict.decision != judge::Decision::kAccepted || !judged.plan) {
       view.End();
-      fmt::print("the kernel is not right, so it is not profiled:\n{}",
+      fmt::print("the kernel is not correct, so it is not profiled:\n{}",
                  judge::VerdictText(judged.verdict, {}));
       return judge::ExitStatus(judged.verdict.decision);
     }
@@ -205,7 +205,7 @@ Result<int> Run(const ProfileCommand& command) {
     TRY(WriteJson(command.common.json, ProfileJson(judged.verdict)));
   }
   if (judged.verdict.decision == judge::Decision::kAccepted) return 0;
-  if (counted) fmt::print("\nthe kernel is not right, so these estimates mean little:\n");
+  if (counted) fmt::print("\nthe kernel is not correct, so do not rely on these estimates:\n");
   fmt::print("{}", judge::VerdictText(judged.verdict, {}));
   return judge::ExitStatus(judged.verdict.decision);
 }

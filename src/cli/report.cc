@@ -19,7 +19,7 @@ Result<archive::Archive> OpenArchive(const fs::path& folder) {
   return archive::Archive::Open(folder / kRunFile, archive::Access::kReadOnly);
 }
 
-/// Writes the page to the file that the user named, or else to the run's folder. In the run's
+/// Writes the page to the file that the user named, otherwise to the run's folder. In the run's
 /// folder a write error is only a warning.
 Status WriteHtml(const fs::path& wanted, const fs::path& folder, const std::string& html) {
   const fs::path file = wanted.empty() ? folder / kReportFile : wanted;

@@ -190,7 +190,7 @@ class Stream {
     for (const auto& [verdict, count] : counts_) {
       counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, verdict);
     }
-    fmt::print("{} candidates in {:.1f} s on {} {}, {:.0f} an hour: {}\n", done_, seconds,
+    fmt::print("{} candidates in {:.1f} s on {} {}, {:.0f} per hour: {}\n", done_, seconds,
                lanes_.size(), lanes_.size() == 1 ? "lane" : "lanes",
                3600 * static_cast<double>(done_) / seconds, counts);
     if (output_ != nullptr) std::fclose(output_);

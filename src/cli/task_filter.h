@@ -39,7 +39,8 @@ struct FilteredTask {
   std::string message;  // why it is not a valid task; otherwise empty
   std::vector<FilteredSetting> settings;
 
-  /// Flagged if any setting is. Otherwise not examined if any setting is not, or there is none.
+  /// "Flagged" if any setting is flagged; otherwise "not examined" if there is no setting, or any
+  /// setting was not examined; otherwise "clean".
   FilterVerdict verdict() const;
 };
 

@@ -105,7 +105,7 @@ Status ImportStages::Run(const std::filesystem::path& folder, const oracle::Impo
   const task::Task task = fits ? std::move(own) : task::Reduced(std::move(own));
   if (!fits && !task.reduced) {
     problem.oracle = {
-        "not run", fmt::format("exceeds the limits ({:.3g} bytes, {:.3g} operations a call), and "
+        "not run", fmt::format("exceeds the limits ({:.3g} bytes, {:.3g} operations per call), and "
                                "no smaller sizes are known",
                                imported.elements * 4, imported.flops)};
     problem.filter = {Name(FilterVerdict::kNotExamined), problem.oracle.message};

@@ -54,14 +54,14 @@ Result<std::string> FromJson(const Json& json, TranslateCommand& command) {
   return JsonString(json, "operation", kRunConfig);
 }
 
-/// Like "attempt 2 (MODEL): candidate 1, Tiled product is not right", followed by the reasons.
+/// Like "attempt 2 (MODEL): candidate 1, Tiled product is not correct", followed by the reasons.
 std::string AttemptText(const evolve::Attempt& attempt) {
   std::string text = fmt::format("attempt {} ({}): ", attempt.number, Printable(attempt.model));
   if (!attempt.candidate) {
     return text + "no kernel in the answer: " + Fit(Printable(attempt.problem), 200) + "\n";
   }
   text += fmt::format("candidate {}{}{} {}\n", *attempt.candidate, attempt.name.empty() ? "" : ", ",
-                      Printable(attempt.name), attempt.accepted ? "is right" : "is not right");
+                      Printable(attempt.name), attempt.accepted ? "is correct" : "is not correct");
   for (std::string_view rest = attempt.problem; !rest.empty();) {
     const size_t end = std::min(rest.find('\n'), rest.size());
     text += "  " + Fit(Printable(rest.substr(0, end)), 160) + "\n";
@@ -112,13 +112,13 @@ Result<int> Conclude(TranslateCommand& command, OpenRun& run,
     TRY(os::WriteFileAtomically(command.output, source));
     TRY_ASSIGN(const archive::Candidate kernel, run.archive.Get(*translation.kernel));
     TRY_ASSIGN(const auto verdict, run.archive.LatestVerdict(*translation.kernel));
-    fmt::print("right: {}{}\n", command.output.string(),
+    fmt::print("correct: {}{}\n", command.output.string(),
                kernel.objective && verdict
                    ? ", " + report::ObjectiveText(verdict->objective_kind, *kernel.objective)
                    : std::string());
   } else {
     fmt::print(
-        "no kernel is right after {} attempts; to allow more attempts: cupel translate "
+        "no kernel is correct after {} attempts; to allow more attempts: cupel translate "
         "--resume {} --attempts N\n",
         translation.attempts.size(), run.folder.string());
   }

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostRecord = 64u << 20;
 
-/// What a record is about, found on this machine.
+/// The kernel and the task of a record, as found on this machine.
 struct Subject {
   judge::Record record;
   fs::path kernel;  // the path that messages name

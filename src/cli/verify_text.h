@@ -24,9 +24,9 @@ struct Verification {
   std::string why_not_repeated;  // what this machine lacks, if the files match the record
   bool exactly = true;           // compared bit for bit; otherwise only decision and bounds
   std::vector<judge::Difference> differences;
-  /// All checks that decide are the same, and so is the repeated verdict.
+  /// True if no check contradicts the record and the repeated verdict is the same.
   bool Holds() const;
-  /// The hashes are right, but the verdict was not repeated because there is no GPU.
+  /// True if the hashes match, but the verdict was not repeated because there is no GPU.
   bool IsNotRepeated() const;
 };
 

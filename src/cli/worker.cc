@@ -187,7 +187,7 @@ oracle::Baselines* SessionJudge::Baselines() {
 Result<Json> SessionJudge::Time(const assay::Question& question, const serve::Assignment& work,
                                 const build::Image& image) {
   if (!ready_.timed) {
-    return Fail(ErrorCode::kUnsupported, fmt::format("there is no clock on {}", ready_.device),
+    return Fail(ErrorCode::kUnsupported, fmt::format("{} cannot measure time", ready_.device),
                 "use a GPU to time kernels");
   }
   const auto chosen = assay::Chosen(question);

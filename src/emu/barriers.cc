@@ -42,8 +42,8 @@ void Release(BlockState& block, Warp& releasing, uint32_t id) {
         releasing.stop = Stop::kFault;
       }
       seen = group.pc;
-      // Warn about warps that wait for the whole block at different instructions: that this works
-      // is an accident.
+      // Warn about warps that wait for the whole block at different instructions: this works only
+      // by accident.
       if (first == nullptr) first = group.pc;
       if (first != group.pc && id == 0 && barrier.expected == 0) {
         WarnBarrierPlaces(warp, first - 1, group.pc - 1, group.mask);

@@ -15,8 +15,8 @@ namespace {
 
 constexpr double kWarpSize = 32;
 
-// An SM has four partitions, each of which issues one warp instruction a clock (Volta and later;
-// CUDA programming guide, "Hardware Implementation").
+// An SM has four partitions, each of which issues one warp instruction per clock (Volta and
+// later; CUDA programming guide, "Hardware Implementation").
 constexpr double kSchedulersPerSm = 4;
 
 // Unless stated otherwise, constants were measured on an H200 at 1980 MHz (CUDA 13.0), most of them

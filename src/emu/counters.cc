@@ -77,7 +77,7 @@ class Sectors {
     return used_[count_++];
   }
 
-  static constexpr uint32_t kMost = kLanes * 2;  // 32 bytes a lane, across a boundary
+  static constexpr uint32_t kMost = kLanes * 2;  // 32 bytes per lane, across a boundary
   uint32_t sector_[kMost];
   uint32_t used_[kMost];
   uint32_t count_ = 0;

@@ -26,7 +26,7 @@ namespace {
 
 constexpr int64_t kLongQuantum = 2'000'000;  // while only one block runs
 constexpr int64_t kShortQuantum = 20'000;    // when blocks wait for each other
-constexpr int64_t kSpinQuantum = 4'000;      // likewise, for kernels with Kernel::may_spin
+constexpr int64_t kSpinQuantum = 4'000;      // the same, for kernels with Kernel::may_spin
 constexpr int64_t kSlicesInQuantum = 8;      // so that all warps of a block get a turn
 constexpr int64_t kUnlimited = INT64_MAX / 2;
 constexpr size_t kResidentBytes = size_t{2} << 30;

@@ -95,7 +95,7 @@ MaybeRefusal CheckResources(const plan::Launch& launch, const KernelLimits& kern
     return Refusal{
         "cudaErrorInvalidValue",
         fmt::format("{} bytes of shared memory ({} static, {} dynamic) exceed the limit of "
-                    "{} bytes a block",
+                    "{} bytes per block",
                     shared, kernel.static_shared, launch.dynamic_shared, shared_limit)};
   }
   // Only registers can still keep a legal block from fitting on an SM.

@@ -150,7 +150,7 @@ template <class D, class A, class B, class C>
 void Ternary(const std::string& op, const std::function<D(A, B, C)>& f) {
   Check<D, A, B, C>(op, 3, f, &SameBits<D>);
 }
-/// Expects results within `relative` or `absolute` of the right value.
+/// Expects results within `relative` or `absolute` of the correct value.
 void Approximate(const std::string& op, const std::function<double(float)>& f, double relative,
                  double absolute = 0) {
   Check<float, float, float, float>(

@@ -4,7 +4,7 @@
 # The interpreter's handlers are compiled once for each instruction set, and handlers.cc chooses at run time.
 # Contraction is off because the PTX decides whether a multiplication and an addition fuse.
 set(handler_options -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing -mno-vzeroupper)
-# Processors without AVX2 are older than ten years, so the plain handlers only have to be right.
+# Processors without AVX2 are older than ten years, so the plain handlers only have to be correct.
 cupel_file_options(${CMAKE_CURRENT_LIST_DIR}/handlers_plain.cc ${handler_options} -O1)
 if(CUPEL_SANITIZE)
   # The same source as the plain handlers, and sanitizers do not check gathers.

@@ -1,5 +1,5 @@
 // Tests data races, and reads of unwritten memory. Each kernel of testdata/races.cu is reported at
-// the right line with its bug, and causes no finding without it.
+// the correct line with its bug, and causes no finding without it.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Runs the warps of one block in turn, each until it waits, ends or uses up its slice.
+// Runs the warps of one block one after another, each until it waits, ends or uses up its slice.
 // SPDX-License-Identifier: Apache-2.0
 #include <xmmintrin.h>
 

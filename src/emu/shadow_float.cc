@@ -128,9 +128,9 @@ void GatherOperand(WarpShadow& ws, const Warp& warp, const Op* op, const Side& s
          chooses ? x.value[s] : nullptr, x.flags);
 }
 
-/// Detects sums of pairs with a number that rounds the other to an integer. In a pair the number is
-/// no known constant, so its value decides: multiples of 2^21 from 2^22 on are hardly anything
-/// else.
+/// Detects sums of pairs in which one number rounds the other to an integer. In a pair that number
+/// is not a known constant, so its value decides: multiples of 2^21 from 2^22 on rarely have
+/// another purpose.
 void FlagMagic(const Side& side, Operands& x) {
   const bool sums = side.operation == Exact::kAdd || side.operation == Exact::kSub;
   if (!sums && side.operation != Exact::kFma) return;

@@ -32,7 +32,7 @@ Format FormatOf(MatrixType type) {
 /// Blocks of 8 lines, each `depth` elements long, row by row; flags by line.
 struct Blocks {
   std::vector<double> exact;
-  std::vector<uint32_t> flags;  // 8 a block
+  std::vector<uint32_t> flags;  // 8 per block
   int depth = 4;
 
   /// Floats of 8 bits: two pairs in a slot.
@@ -95,7 +95,7 @@ struct Blocks {
 
 /// An accumulator's blocks: a lane has two neighbouring elements of line lane / 4.
 struct Sums {
-  std::vector<double> exact;  // 64 a block
+  std::vector<double> exact;  // 64 per block
   std::vector<uint32_t> flags;
 
   void Read(const WarpShadow& ws, const Warp& warp, MatrixType type, const int32_t* slots,

@@ -7,7 +7,7 @@
 namespace cupel::emu {
 namespace {
 
-/// Also widens subnormal numbers while the processor flushes them: flushing is rounding, too.
+/// Widens subnormal numbers too, even if the processor flushes them, because flushing is rounding.
 [[gnu::always_inline]] inline double Widened(uint32_t word) {
   const uint32_t magnitude = word & 0x7fffffffu;
   const double tiny = static_cast<double>(static_cast<int32_t>(magnitude)) * 0x1p-149;

@@ -9,7 +9,7 @@
 namespace cupel::emu {
 namespace {
 
-/// Blocks are assigned to multiprocessors in turn, in an order that depends on the seed.
+/// Blocks are assigned to multiprocessors one by one, in an order that depends on the seed.
 uint32_t ProcessorOf(const LaunchState& launch, const BlockState& block) {
   return launch.processors[block.number % launch.processors.size()];
 }

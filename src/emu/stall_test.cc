@@ -1,6 +1,5 @@
-// Kernels that wait. Correct ones end with the right results. Those that can never end are reported
-// at the line that waits.
-// SPDX-License-Identifier: Apache-2.0
+// Kernels that wait. Correct ones end with correct results. Those that can never end are reported
+// at the line that waits. SPDX-License-Identifier: Apache-2.0
 #include "emu/stall.h"
 
 #include <numeric>

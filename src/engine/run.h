@@ -60,7 +60,7 @@ struct LaunchCounters {
   /// Warp instructions of each block's busiest warp, summed over blocks.
   uint64_t critical_warp_instructions = 0;
   uint64_t tensor_operations = 0;  // of tensor cores, converted to the rate of float16
-  /// Work of the busiest SM divided by its work if all blocks were alike; at least 1.
+  /// Work of the busiest SM divided by its work if all blocks were equal; at least 1.
   double imbalance = 1;
   uint64_t blocks_run = 0, blocks_counted = 0;  // counts are extrapolated from these
   int registers = 0;

@@ -26,8 +26,8 @@ struct CascadeTally {
 CascadeTally TallyOf(const std::vector<archive::Stage>& stages);
 
 /// Seconds of judging that one review is expected to save: the share of kernels that reviews stop,
-/// times the seconds that judging one takes. Right kernels that are stopped count as a loss; their
-/// share is estimated from the audits with a Beta(1, 4) prior.
+/// times the seconds that judging one takes. Correct kernels that are stopped count as a loss;
+/// their share is estimated from the audits with a Beta(1, 4) prior.
 double ExpectedSaving(const CascadeTally& tally);
 
 /// True while fewer than `least` candidates were reviewed. After that, true if a review is expected

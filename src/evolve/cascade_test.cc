@@ -31,8 +31,8 @@ TEST(Cascade, CountsSeenAndStoppedCandidates) {
 
 TEST(Cascade, ReviewsPayIfJudgingIsExpensive) {
   EXPECT_TRUE(ReviewPays(TallyOf(Stages(7, 0, 100, 1))));    // too few reviews so far
-  EXPECT_FALSE(ReviewPays(TallyOf(Stages(8, 4, 10, 3))));    // saves at most 1.5 s a candidate
-  EXPECT_TRUE(ReviewPays(TallyOf(Stages(8, 4, 10, 120))));   // saves about 36 s a candidate
+  EXPECT_FALSE(ReviewPays(TallyOf(Stages(8, 4, 10, 3))));    // saves at most 1.5 s each
+  EXPECT_TRUE(ReviewPays(TallyOf(Stages(8, 4, 10, 120))));   // saves about 36 s each
   EXPECT_FALSE(ReviewPays(TallyOf(Stages(8, 0, 10, 120))));  // stops nothing
 }
 

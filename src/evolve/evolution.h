@@ -25,7 +25,7 @@ namespace cupel::evolve {
 enum class Reading {
   kOff,   // judge the first `evaluations` that compile
   kOn,    // judge the best `evaluations` by the reviewers' score
-  kAuto,  // as kOn while reviews pay (cascade.h); after that, judge all that compile
+  kAuto,  // as kOn while reviews save time (cascade.h); then judge all that compile
 };
 
 /// The defaults are the paper's where the paper gives them. A number of 0 switches its feature off.

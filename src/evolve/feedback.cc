@@ -41,7 +41,7 @@ std::string Cut(std::string text, size_t most) {
 
 bool HasCounts(const judge::SettingReport& setting) { return !setting.counters.launches.empty(); }
 
-/// The setting to describe: the single one, or else the slowest. Null if no setting has counts.
+/// The setting to describe: the single one, otherwise the slowest. Null if no setting has counts.
 const judge::SettingReport* Counted(const judge::Verdict& verdict) {
   const judge::SettingReport* slowest = nullptr;
   for (const judge::SettingReport& setting : verdict.settings) {
@@ -75,8 +75,8 @@ std::string TrafficText(const judge::SettingReport& setting, const Profiled& pro
   for (const LaunchCounters& launch : counters.launches) all.Add(launch.work);
   const double moved = 32.0 * static_cast<double>(all.sectors());
   std::string text = fmt::format(
-      "global memory: {} in sectors of 32 bytes, {:.3g} sectors a load "
-      "and {:.3g} a store of a warp\n",
+      "global memory: {} in sectors of 32 bytes, {:.3g} sectors per load "
+      "and {:.3g} per store of a warp\n",
       Bytes(moved), Ratio(all.load_sectors, all.load_requests),
       Ratio(all.store_sectors, all.store_requests));
   const bool knows_plan = profiled.plan != nullptr && profiled.planned_setting == setting.id;

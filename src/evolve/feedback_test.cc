@@ -76,7 +76,7 @@ TEST(Feedback, ShowsBottleneckLineTrafficAndResources) {
   EXPECT_THAT(page, HasSubstr("A call at batch_size=64: 12 us"));
   EXPECT_THAT(page, HasSubstr("2 launches"));
   EXPECT_THAT(page, HasSubstr("2 us of it are copies"));
-  EXPECT_THAT(page, HasSubstr("2.05 MB in sectors of 32 bytes, 32 sectors a load"));
+  EXPECT_THAT(page, HasSubstr("2.05 MB in sectors of 32 bytes, 32 sectors per load"));
   EXPECT_THAT(page, HasSubstr("outputs written once are 128 kB"));
   EXPECT_THAT(page, HasSubstr("16 times as much"));
   EXPECT_THAT(page, HasSubstr("bottleneck: memory bandwidth"));

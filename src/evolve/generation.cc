@@ -94,7 +94,7 @@ class Generation {
     if (none && !proposed_.empty()) {
       Error error = proposed_.front().error;
       error.message =
-          fmt::format("generation {}: no model can be asked: {}", number_, error.message);
+          fmt::format("generation {}: no model is available: {}", number_, error.message);
       return tl::unexpected(std::move(error));
     }
     return {};
@@ -293,7 +293,7 @@ class Generation {
     }
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Entry* a, const Entry* b) { return a->score > b->score; });
-    // If reviews do not pay, judging is cheap: judge all candidates that compile.
+    // If reviews save no time, judging is cheap: judge all candidates that compile.
     const bool all = options_.reading == Reading::kAuto && !reads_;
     const size_t places = all ? candidates.size() : static_cast<size_t>(options_.evaluations);
     for (size_t i = 0; i < candidates.size(); ++i) {

@@ -34,7 +34,7 @@ class Shingles {
 double Similarity(const Shingles& a, const Shingles& b);
 
 /// True if the two differ only in names, comments, messages and layout. A similarity threshold
-/// would not do: repairs and improvements often change one constant, operator or barrier. In
+/// would not work: repairs and improvements often change one constant, operator or barrier. In
 /// cupel's test kernels (novelty_test.cc) such changes leave a similarity of up to 0.992. An
 /// unnecessary emulator run costs less than a lost good kernel.
 inline bool IsCopy(const Shingles& a, const Shingles& b) {

@@ -73,7 +73,7 @@ class Measured final : public Objective {
     const auto settings = assay::Chosen(question);
     assay::BenchOptions options = options_;
     if (champion) {
-      // The intervals are two-sided but only one side promotes, and any setting may promote.
+      // The intervals are two-sided, but only one side can promote. Any setting can promote.
       const double share = PromotionAlpha(champion->comparison) /
                            static_cast<double>(std::max<size_t>(1, settings.size()));
       options.confidence = std::max(options.confidence, 1 - 2 * share);

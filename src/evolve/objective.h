@@ -38,7 +38,7 @@ struct Standing {
   /// Smaller is better. Comparable with the values of all earlier candidates of the run.
   double value = 0;
   bool is_better = false;  // than the champion; true if there is none
-  /// Set if the candidate is right but its times do not count.
+  /// Set if the candidate is correct but its times do not count.
   std::optional<judge::Reason> refused;
   std::vector<archive::Sample> samples;
 };

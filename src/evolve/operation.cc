@@ -185,7 +185,7 @@ std::string CallsText(const Operation& operation) {
         "state_dict().\n";
   }
   if (!operation.ranges.empty()) {
-    text += "It must be right for all combinations of:\n";
+    text += "It must be correct for all combinations of:\n";
     for (const auto& [name, values] : operation.ranges) {
       text += fmt::format("  {}: {}\n", name, values);
     }
@@ -201,7 +201,7 @@ constexpr char kAccuracy[] =
 Shapes and dtypes of outputs must be exactly those above. Integers must be equal. Floating-point
 outputs are compared with the same code in float64: the RMS error may be at most 16 times, the
 largest single error 128 times PyTorch's own rounding error. float32 sums in another order and
-intrinsics such as __expf pass; TF32, float16 or bfloat16 in place of float32, tanhf under fast math,
+intrinsics such as __expf pass; TF32, float16 or bfloat16 instead of float32, tanhf under fast math,
 a dropped term or a skipped element fail. Inputs are fresh in every trial, and also shifted, all
 negative, heavy-tailed, constant, zero, or with a few elements a thousand times larger. Arguments may
 have other strides or alignment: support these, make them contiguous, or reject them by TORCH_CHECK.

@@ -35,7 +35,7 @@ class RunMemory {
   std::map<int64_t, Shingles> shingles_;
 };
 
-/// The proposer's name for it, or else the archive's description.
+/// The proposer's name for it, otherwise the archive's description.
 std::string NameOf(const archive::Candidate& candidate);
 
 }  // namespace cupel::evolve

@@ -1,6 +1,6 @@
 // The state that a generation passes to the next, in addition to the candidates: the number of
-// generations, rewards of models and hints, members of islands, and whether reviews still pay.
-// Stored in the archive as JSON.
+// generations, rewards of models and hints, members of islands, and whether reviews still
+// save time. Stored in the archive as JSON.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -39,8 +39,8 @@ struct Translation {
 /// the failed attempts.
 inline constexpr int kAnswersAConversation = 4;
 
-/// Asks `models` (at least one) in turn. Errors: those of asking and kCancelled, after which
-/// another call can continue; kInvalidArgument if the task cannot be judged.
+/// Asks `models` (at least one) one after another. Errors: those of asking and kCancelled, after
+/// which another call can continue; kInvalidArgument if the task cannot be judged.
 Result<Translation> Translate(archive::Archive& archive, Evaluator& evaluator,
                               const std::vector<llm::Asker*>& models,
                               const TranslateOptions& options);

@@ -102,7 +102,7 @@ class TranslatorTest : public testing::Test {
   std::optional<archive::Archive> archive_;
 };
 
-TEST_F(TranslatorTest, ReportsProblemsInTheSameConversationUntilAKernelIsRight) {
+TEST_F(TranslatorTest, ReportsProblemsInTheSameConversationUntilAKernelIsCorrect) {
   const int64_t wrong = Judged(kWrong, "rejected", "- out_of_bounds, line 1\n");
   const int64_t right = Judged(kRight, "accepted", "");
   ScriptedTranslator model("test:a", {"I cannot say.", Answer(kWrong), Answer(kRight)});

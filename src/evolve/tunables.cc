@@ -13,7 +13,7 @@
 namespace cupel::evolve {
 namespace {
 
-constexpr int64_t kLargest = 4096;  // a larger constant is hardly a block size or a tile
+constexpr int64_t kLargest = 4096;  // larger constants are rarely block sizes or tiles
 
 /// The value of a decimal literal (suffixes u and l allowed); floats and hex are not tunables.
 std::optional<int64_t> DecimalValue(std::string_view text, size_t& digits) {

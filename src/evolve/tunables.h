@@ -2,9 +2,9 @@
 // is an integer constant of the source:
 //   constexpr int kTile = 16;            // tune: kTile in 8, 16, 32     (explicit choices)
 //   #define BLOCK 256                    (implicit: the power of two and its neighbours)
-//   __launch_bounds__(256), dim3 block(16, 16), const int threads = 128;  (likewise)
+//   __launch_bounds__(256), dim3 block(16, 16), const int threads = 128;  (also implicit)
 // Only the digits of the constant are rewritten, so a variant differs from its parent nowhere else.
-// The judge decides whether a variant is right.
+// The judge decides whether a variant is correct.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

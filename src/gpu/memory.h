@@ -50,7 +50,7 @@ class PlanMemory {
   std::optional<CuPointer> AddressOf(const plan::Address& address) const;
   /// Writes device addresses into `bytes`. False if one does not fit.
   bool Relocate(std::span<const plan::Relocation> relocations, std::span<std::byte> bytes) const;
-  /// True when `bytes` bytes at `address` lie within its buffer.
+  /// True when `bytes` bytes at `address` are within its buffer.
   bool Contains(const plan::Address& address, uint64_t bytes) const;
 
   /// After a run: describes the first changed byte of a red zone ("8 bytes before argument 1").

@@ -31,7 +31,7 @@ struct Refusal {
 
 /// Enqueues nodes, also into a capture, and owns the host memory that they read. Borrows its
 /// arguments and the nodes. A request of the candidate that the driver rejects is a Refusal. Errors
-/// at run time are found when the stream is awaited.
+/// at run time are found when the caller waits for the stream.
 class Replay {
  public:
   Replay(const Device& device, const Module& module, const PlanMemory& memory)

@@ -1,6 +1,6 @@
 // Time and place of a run as a kernel can read them: %globaltimer gives the date and %smid the
-// multiprocessor. Code could behave correctly only until some day, or on all multiprocessors but
-// one. If a kernel reads them, its checked runs see changed values.
+// multiprocessor. Code could behave correctly only until a certain date, or on all multiprocessors
+// except one. If a kernel reads them, its checked runs see changed values.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

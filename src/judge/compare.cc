@@ -147,7 +147,7 @@ void SetLimits(const task::Output& want, Comparison& result) {
   result.max_limit = kMaxFactor * want.error_scale + AbsoluteFloor(want.dtype);
 }
 
-/// Fills in the error figures and returns true if the output is right. A NaN anywhere rejects.
+/// Fills in the error figures and returns true if the output is correct. A NaN anywhere rejects.
 bool Conclude(const Totals& totals, const task::Output& want, Comparison& result) {
   result.max_error = totals.max_error;
   if (totals.pairs > 0) {
@@ -210,7 +210,7 @@ Comparison CompareWritten(const engine::OutputTensor& got, const task::Output& w
     const auto from = static_cast<size_t>(result.count) * size;
     if (range.begin < 0 || count <= 0 || range.end > all ||
         got.bytes.size() < from + static_cast<size_t>(count) * size) {
-      return Refuse("broken_case", "a sampled range lies outside the output");
+      return Refuse("broken_case", "a sampled range is outside the output");
     }
     task::Tensor part;
     part.dtype = got.dtype;

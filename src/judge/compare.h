@@ -38,7 +38,7 @@ struct Comparison {
   int64_t wrong_count = 0, count = 0;
   std::vector<WrongElement> first_wrong;  // at most 5, in row-major order
 
-  /// The larger of error / limit over both limits; 0 for exact outputs that are right.
+  /// The larger of error / limit over both limits; 0 for exact outputs that are correct.
   double Severity() const;
 };
 

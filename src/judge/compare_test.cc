@@ -18,7 +18,7 @@ using Shape = std::vector<int64_t>;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-/// A truth of standard normals and a right float32 answer, into which each test puts errors.
+/// A truth of standard normals and a correct float32 answer. Each test inserts errors into it.
 struct Fixture {
   explicit Fixture(Shape dims) : shape(std::move(dims)) {
     int64_t n = 1;
@@ -47,7 +47,7 @@ struct Fixture {
   std::vector<float> got;
 };
 
-TEST(Compare, AcceptsRightOutputAndReportsError) {
+TEST(Compare, AcceptsCorrectOutputAndReportsError) {
   const Comparison c = Fixture({64, 128}).Judge();
   EXPECT_TRUE(c.ok) << c.message;
   EXPECT_EQ(c.count, 64 * 128);

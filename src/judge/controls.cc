@@ -24,7 +24,7 @@ constexpr const char* kOtherSeed = "other_seed";
 
 using Bytes = std::vector<std::byte>;
 
-/// A wrong answer, and the text that explains why it passes if it is in fact right.
+/// A wrong answer, and the text that explains why it passes if it is in fact correct.
 struct Wrong {
   std::string name;
   Bytes answer;
@@ -157,7 +157,7 @@ void TryShorter(const MatrixView& view, size_t output, std::vector<Control>& all
         Try(view, output,
             {fmt::format("rounded_to_{}", format), view.Rounded(bits),
              fmt::format("all numbers of the truth are representable in {}", format)});
-    // If the task cannot be computed more accurately, a shorter format is as right as PyTorch.
+    // If the task cannot be computed more accurately, a shorter format is as good as PyTorch.
     const double least = LeastError(want.dtype) * view.Scale();
     if (control.Passes() && view.count() < kFew) {
       control.skipped = "so few numbers can be nearly representable by chance";

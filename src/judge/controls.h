@@ -14,7 +14,7 @@
 
 namespace cupel::judge {
 
-/// One wrong answer at one output; the other outputs are right.
+/// One wrong answer at one output; the other outputs are correct.
 struct Control {
   std::string name;      // stable: "zeros", "tail_rows_zero" …
   size_t output = 0;     // position in the result
@@ -31,8 +31,8 @@ class Controls {
  public:
   /// Tries all controls that need only one case. Keeps a bounded part of the case's answers.
   void TryFirst(const task::Case& wanted);
-  /// Tries the first case's answers in place of this case's, and retries controls that passed. A
-  /// control that fails in one case is enough.
+  /// Tries the first case's answers instead of this case's, and retries controls that passed. It is
+  /// enough if a control fails in one case.
   void TryOther(const task::Case& wanted);
 
   const std::vector<Control>& all() const { return all_; }

@@ -56,7 +56,7 @@ std::optional<Explanation> LostPrecision(const Evidence& e, double rms_error) {
 std::optional<Explanation> Isolated(const Evidence& e) {
   if (e.count < 1000 || e.wrong > std::max<int64_t>(5, e.count / 1000)) return {};
   return Explanation{"isolated",
-                     "they are isolated among right ones: probably a race or a boundary error"};
+                     "they are isolated among correct ones: probably a race or a boundary error"};
 }
 
 /// A single number has no pattern, but a round ratio to the truth is worth reporting.
@@ -76,7 +76,7 @@ std::optional<Fill> FindFill(const Evidence& e) {
   if (e.wrong == e.wrong_zero) return Fill{"all_zero", "zero"};
   if (e.wrong == e.wrong_nan) return Fill{"all_nan", "NaN"};
   if (e.wrong == e.wrong_infinite) return Fill{"all_infinite", "infinite"};
-  // With constant inputs, the right answer may also be a single number.
+  // With constant inputs, the correct answer may also be a single number.
   if (e.wrong_all_same && !e.wanted_all_same && e.wrong >= 8) {
     return Fill{"constant", fmt::format("the same number {:.9g}", e.wrong_value)};
   }

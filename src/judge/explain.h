@@ -21,7 +21,8 @@ Explanation Explain(const Scanner& scan, const std::vector<int64_t>& shape, doub
 /// The output is a known function of the truth: scaled, shifted, transposed, …
 std::optional<Explanation> ExplainByValue(const Evidence& evidence);
 
-/// Zeros at negative elements of the truth, all else right. Must be tried before "all_zero".
+/// Zeros at negative elements of the truth, and all other elements correct. Must be tried before
+/// "all_zero".
 std::optional<Explanation> ExplainExtraRelu(const Evidence& evidence);
 
 /// What all wrong elements contain: "zero", "NaN", …; empty if they differ.
@@ -35,7 +36,7 @@ std::optional<Fill> FindFill(const Evidence& evidence);
 struct Place {
   std::string pattern;  // "tail", "only_first", "slice", "range", "every_kth"
   std::string text;
-  bool rest_is_right = false;  // the text already says that only the other elements are right
+  bool rest_is_right = false;  // the text already says that all other elements are correct
 };
 std::optional<Place> FindPlace(const Evidence& evidence);
 

@@ -67,12 +67,13 @@ Place DescribeRange(const Evidence& e, size_t axis, const SliceSet& set) {
   if (tail && set.begin * 2 <= length) {
     const bool one = set.begin == 1;
     return {"only_first",
-            fmt::format("only {} {} right", Span(e, axis, 0, set.begin), one ? "is" : "are"), true};
+            fmt::format("only {} {} correct", Span(e, axis, 0, set.begin), one ? "is" : "are"),
+            true};
   }
   if (set.begin == 0 && set.end * 2 > length) {
     const bool one = length - set.end == 1;
     return {"only_last",
-            fmt::format("only {} {} right", Span(e, axis, set.end, length), one ? "is" : "are"),
+            fmt::format("only {} {} correct", Span(e, axis, set.end, length), one ? "is" : "are"),
             true};
   }
   std::string text = fmt::format("the wrong ones are {}", Span(e, axis, set.begin, set.end));
@@ -95,7 +96,7 @@ std::optional<Place> FlatTail(const Evidence& e) {
   const int64_t tail = e.count - e.first_wrong;
   if (e.wrong * 100 < tail * 99 || e.first_wrong % e.row_length() == 0) return {};
   if (e.first_wrong * 2 < e.count) {
-    return Place{"only_first", fmt::format("only the first {} elements are right", e.first_wrong),
+    return Place{"only_first", fmt::format("only the first {} elements are correct", e.first_wrong),
                  true};
   }
   return Place{"tail", fmt::format("the wrong ones are the last {} elements{}", tail,

@@ -1,4 +1,5 @@
-// Each test changes a right answer as a real bug would, and expects the sentence that explains it.
+// Each test changes a correct answer as a real bug would, and expects the sentence that explains
+// it.
 // SPDX-License-Identifier: Apache-2.0
 #include "judge/explain.h"
 
@@ -69,9 +70,9 @@ TEST(Explain, NeverWritten) {
   Expect(d.By([](double, int64_t) { return std::nan(""); }), "all_nan", "the whole output is NaN");
   Expect(d.By([](double, int64_t) { return -3.5; }), "constant", "the same number -3.5");
   Expect(d.By([](double t, int64_t i) { return i < 128 ? t : 0; }), "only_first",
-         "only row 0 of 64 is right; all wrong ones are zero");
+         "only row 0 of 64 is correct; all wrong ones are zero");
   Expect(d.By([](double t, int64_t i) { return i < 8 * 128 ? t : std::nan(""); }), "only_first",
-         "only rows 0 to 7 of 64 are right");
+         "only rows 0 to 7 of 64 are correct");
 }
 
 TEST(Explain, Tails) {

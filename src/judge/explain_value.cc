@@ -116,7 +116,7 @@ Found MissingRelu(const Evidence& e) {
   };
   if (!Fits(e, 1, clamped)) return {};
   return Explanation{"missing_relu",
-                     "elements that should be zero are negative, the rest is right: probably a "
+                     "elements that should be zero are negative, the rest is correct: probably a "
                      "missing max(0, x)"};
 }
 
@@ -282,7 +282,7 @@ Found ExplainExtraRelu(const Evidence& e) {
     return {};
   }
   return Explanation{"extra_relu",
-                     "elements that should be negative are zero, the rest is right: probably an "
+                     "elements that should be negative are zero, the rest is correct: probably an "
                      "extra max(0, x)"};
 }
 

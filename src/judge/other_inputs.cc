@@ -95,7 +95,7 @@ Limit LimitOf(Distribution distribution, const Failure& failure) {
 
 std::vector<std::string> OtherInputsTexts(const std::vector<const OtherInputs*>& settings) {
   std::vector<std::string> texts;
-  // Kinds that were right at the same number of settings share a text.
+  // Kinds that passed at the same number of settings share a text.
   std::vector<std::pair<std::string, size_t>> judged;
   std::map<std::string, std::vector<std::string>> reasons;  // why: kinds
   std::vector<std::string> order;
@@ -122,7 +122,7 @@ std::vector<std::string> OtherInputsTexts(const std::vector<const OtherInputs*>&
                                    [](const OtherInputs* inputs) { return !inputs->at.empty(); });
   texts.reserve(texts.size() + by_count.size());
   for (const auto& [count, names] : by_count) {
-    texts.push_back(fmt::format("right on other inputs at {} of {} setting{}{}: {}", count,
+    texts.push_back(fmt::format("correct on other inputs at {} of {} setting{}{}: {}", count,
                                 settings.size(), settings.size() == 1 ? "" : "s",
                                 smaller ? " (at smaller sizes if necessary)" : "", Joined(names)));
   }

@@ -35,7 +35,7 @@ struct OtherInputs {
     std::string kind, why;
   };
   std::string at;                  // like UsedCase::at
-  std::vector<std::string> tried;  // kinds, whatever the result
+  std::vector<std::string> tried;  // kinds, with any result
   std::vector<NotTried> not_tried;
   std::vector<Limit> limits;
 };
@@ -51,8 +51,8 @@ struct Failure {
 };
 Limit LimitOf(task::Distribution distribution, const Failure& failure);
 
-/// For the terminal, over the settings that passed: which kinds of inputs were right, and which
-/// were not tried.
+/// For the terminal, over the settings that passed: the kinds of inputs on which results were
+/// correct, and those that were not tried.
 std::vector<std::string> OtherInputsTexts(const std::vector<const OtherInputs*>& settings);
 
 }  // namespace cupel::judge

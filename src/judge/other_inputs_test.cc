@@ -47,7 +47,7 @@ Verdict TwoSettings() {
     setting.trials = {usual, extremes};
     setting.other_inputs.tried = {"extremes", "nan"};
     setting.other_inputs.limits = {{"nan", "wrong_result", "drops NaN", "seen"}};
-    setting.other_inputs.not_tried = {{"zeros", "the right answer is not finite"}};
+    setting.other_inputs.not_tried = {{"zeros", "the correct result is not finite"}};
     setting.cases = {{"usual", 1, ""}, {"extremes", UINT64_MAX, "batch=2"}};
     verdict.settings.push_back(std::move(setting));
   }
@@ -84,8 +84,8 @@ TEST(OtherInputs, TextsCountSettingsAndOmitLimits) {
   const Verdict verdict = TwoSettings();
   EXPECT_THAT(
       OtherInputsTexts({&verdict.settings[0].other_inputs, &verdict.settings[1].other_inputs}),
-      ElementsAre("right on other inputs at 2 of 2 settings: extremes",
-                  "not tried: zeros (the right answer is not finite)"));
+      ElementsAre("correct on other inputs at 2 of 2 settings: extremes",
+                  "not tried: zeros (the correct result is not finite)"));
 }
 
 }  // namespace

@@ -205,7 +205,7 @@ void DropNotTriedReasons(Json& record) {
 }  // namespace
 
 std::string RecordDigest(const Json& record) {
-  // Sort members by name, in whatever order they were written.
+  // Sort members by name, so that their order in the file does not matter.
   nlohmann::json sorted = record;
   if (sorted.is_object()) {
     for (const char* member : {"timing", "digest", "signatures"}) sorted.erase(member);

@@ -20,8 +20,8 @@ double Ratio(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// How close the named bounds come to the slowest one. If the share is small, waste there hardly
-/// matters.
+/// How close the named bounds come to the slowest one. If the share is small, waste there has
+/// little effect.
 double Pressure(const LaunchCounters& launch, std::initializer_list<const char*> names) {
   double most = 0, slowest = 0;
   for (const auto& [name, us] : launch.bounds) {
@@ -139,7 +139,7 @@ class RemarkCollector {
     }
     if (hot >= 0.02) {
       message +=
-          fmt::format("{}one 128-byte line takes {} turns of the launch's {} atomics",
+          fmt::format("{}one 128-byte line is the target of {} of the launch's {} atomics",
                       message.empty() ? "" : "; ", launch_.hottest_atomics, launch_.global_atomics);
     }
     Add(&line, "contended_atomics", Pressure(launch_, {"atomics"}) * share, std::move(message));

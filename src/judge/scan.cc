@@ -92,7 +92,7 @@ Totals Scanner::RunChunk(int64_t begin, int64_t end) const {
     ++totals.pairs;
     const bool is_wrong = rule_.exact ? IsWrong(i) : !rule_.IsWithin(error, w);
     if (is_wrong) wrong(i);
-    // An error that is beyond the limit and still right does not count towards the largest error.
+    // An error beyond the limit that is still allowed does not count towards the largest error.
     if (is_wrong || error <= rule_.limit || rule_.exact) {
       totals.max_error = std::max(totals.max_error, error);
     }

@@ -31,8 +31,8 @@ struct TrialReport {
   uint64_t seed = 0;
   bool ok = false;
   std::vector<Comparison> outputs;
-  std::string kind;  // empty: ordinary; else a distribution's name or, only if the trial failed,
-                     // "shadow", "tiny", "integers", "schedule"
+  std::string kind;  // empty: an ordinary trial; otherwise a distribution's name or, for a failed
+                     // trial, "shadow", "tiny", "integers" or "schedule"
   /// Blocks that the engine ran, and all blocks of all grids; they differ if a sample was taken.
   uint64_t emulated_blocks = 0, all_blocks = 0;
 };
@@ -79,10 +79,10 @@ struct Verdict {
 };
 
 /// Sets the status of each setting, the decision and the reasons from the setting reports. Reasons
-/// that are already there (a candidate that does not compile) stay in front. With them the decision
-/// is kRejected, or stays kUnsupported or kError if the caller has set one of these. Accepts only
+/// that are already there (a candidate that does not compile) stay in front. If there are any, the
+/// decision is kRejected, unless the caller has set kUnsupported or kError. Otherwise accepts only
 /// if at least one setting passed and every other setting passed, has no reference, cannot be
-/// judged, was refused at derived sizes, or is not declared. Reasons that recur across trials and
+/// judged, was refused at derived sizes, or is not declared. Equal reasons of several trials and
 /// settings become one reason, with its first place and "also in …".
 Verdict Decide(Verdict verdict);
 

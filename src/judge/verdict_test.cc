@@ -94,7 +94,7 @@ TEST(Decide, ListsFindingsFirstAndWarningsAsNotes) {
   EXPECT_THAT(v.notes, ElementsAre("kernel.cu:31: odd, first at single-0"));
 }
 
-TEST(Decide, RejectsRightNumbersWithFinding) {
+TEST(Decide, RejectsCorrectNumbersWithFinding) {
   SettingReport setting = Setting("single-0", {Right()});
   setting.findings.emplace_back().code = "out_of_bounds";
   EXPECT_EQ(With({setting}).decision, Decision::kRejected);

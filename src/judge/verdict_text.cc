@@ -155,7 +155,7 @@ std::string Aligned(const Rows& rows) {
 
 std::string Settings(const Verdict& v) {
   if (v.settings.empty()) return "";
-  Rows rows = {{"setting", "status", "right", "of limit", "estimate", "shapes"}};
+  Rows rows = {{"setting", "status", "correct", "of limit", "estimate", "shapes"}};
   for (size_t i = 0; i < std::min(kMaxSettings, v.settings.size()); ++i) {
     const SettingReport& s = v.settings[i];
     const Comparison* worst = Worst(s);

@@ -67,7 +67,7 @@ TEST(VerdictText, ListsReasonsElementsAndSettings) {
   EXPECT_THAT(text, HasSubstr("  1. wrong_result at single-0 trial 1 output 0\n"
                               "     96 of 8192 elements are wrong"));
   EXPECT_THAT(text, HasSubstr("[0, 96]: got 0, wanted 1.25"));
-  EXPECT_THAT(text, HasSubstr("single-0  failed  1/2    2500 x    11.25 us  batch_size=64\n"));
+  EXPECT_THAT(text, HasSubstr("single-0  failed  1/2      2500 x    11.25 us  batch_size=64\n"));
 }
 
 TEST(VerdictText, RemovesControlCharactersAndWraps) {

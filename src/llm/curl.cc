@@ -16,7 +16,7 @@ bool Find(void* library, const char* name, F& function) {
 }
 
 tl::unexpected<Error> Missing(std::string_view why) {
-  return Fail(ErrorCode::kEnvironment, fmt::format("cannot ask web services: {}", why),
+  return Fail(ErrorCode::kEnvironment, fmt::format("cannot send requests to web services: {}", why),
               "install libcurl 7.85 or later (Debian: libcurl4), or use command: or mailbox:");
 }
 

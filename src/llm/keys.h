@@ -16,9 +16,9 @@ std::filesystem::path ConfigDir();
 /// $CUPEL_KEYS, else ConfigDir()/keys.
 std::filesystem::path KeyFile();
 
-/// The key named `variable` ("ANTHROPIC_API_KEY"), from the environment or else from `file`, which
-/// has lines NAME=KEY. Errors: kNotFound; kInvalidArgument if other users can access the file, or
-/// the key has spaces or control characters. No error contains a key.
+/// The key named `variable` ("ANTHROPIC_API_KEY"), from the environment, otherwise from `file`,
+/// which has lines NAME=KEY. Errors: kNotFound; kInvalidArgument if other users can access the
+/// file, or the key has spaces or control characters. No error contains a key.
 Result<Secret> FindKey(const std::string& variable, const std::filesystem::path& file = KeyFile());
 
 }  // namespace cupel::llm

@@ -40,7 +40,7 @@ class Prices {
   static Result<Prices> Load();
   static Result<Prices> Load(const std::vector<std::filesystem::path>& files);
 
-  /// The entry with the model's name, or else the longest matching entry that ends in *.
+  /// The entry with the model's name, otherwise the longest matching entry that ends in *.
   std::optional<Price> Find(std::string_view model) const;
 
  private:

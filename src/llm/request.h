@@ -23,7 +23,7 @@ struct Message {
 /// For `thinking_tokens`: the model decides.
 inline constexpr int64_t kAdaptiveThinking = -1;
 
-/// Unset members come from the model's spec, or else from the provider's defaults.
+/// Unset members come from the model's spec, otherwise from the provider's defaults.
 struct Sampling {
   std::optional<int64_t> max_tokens;  // of the answer, including its reasoning
   std::optional<double> temperature;
@@ -56,7 +56,7 @@ enum class Stop {
 
 struct Answer {
   std::string text;
-  std::string reasoning;  // as far as the provider shows it
+  std::string reasoning;  // if the provider shows it
   Stop stop = Stop::kOther;
   std::string model;  // the provider's name for the model that answered
   Usage usage;

@@ -107,8 +107,8 @@ class Baseline:
         if self.kind in MODES:
             self.reset_compiler()
         seeds = [0] if self.kind == "probe" else request["seeds"][:MAX_SETS]
-        # Count the memory that each set owns; sets share the memory of graphs. As much as the budget
-        # stays free, because plain calls and the judged kernels need memory, too.
+        # Count the memory that each set owns; sets share the memory of graphs. As much memory
+        # as the budget stays free, because plain calls and the judged kernels need memory, too.
         first, largest = torch.cuda.memory_allocated(), 0
         for i, seed in enumerate(seeds):
             before, free = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
@@ -314,7 +314,7 @@ class BaselineServer(oracle.Server):
         return dict(self.about(), cuda=torch.version.cuda)
 
     def loading(self):
-        return contextlib.nullcontext()  # the function uses on the GPU what the file makes when it is loaded
+        return contextlib.nullcontext()  # tensors that the file makes when it is loaded stay on the GPU
 
     def device_of(self, ordinal):
         return torch.device("cuda", ordinal)
@@ -354,8 +354,8 @@ class BaselineServer(oracle.Server):
                     seconds=time.monotonic() - started)
 
     def prepared(self, kind, request, report):
-        """Prepares a baseline. Waits if other processes use the GPU's memory. After a wait in vain, it does
-        not wait again until a baseline has been prepared."""
+        """Prepares a baseline. Waits if other processes use the GPU's memory. After a wait without success, it
+        does not wait again until a baseline has been prepared."""
         end, pause = None, MEMORY_PAUSES[0]
         while True:
             baseline = Baseline(self, kind, report)

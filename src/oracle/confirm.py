@@ -156,7 +156,7 @@ def look(request):
 
 
 def try_cuda(request):
-    """Tries whether CUDA starts in this process."""
+    """Checks whether CUDA starts in this process."""
     device = torch.device("cuda", request["ordinal"])
     value = (torch.ones(4, device=device) + 1).sum().item()
     return {"works": value == 8, "gpu": torch.cuda.get_device_name(device)}

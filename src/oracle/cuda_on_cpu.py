@@ -1,6 +1,6 @@
 # Runs task code that names CUDA devices ("cuda", .cuda()) on the CPU. Inputs, modules and PyTorch's own
 # results always come from the CPU, so that a seed gives the same ones on every machine. Within OnCpu(),
-# the CPU stands for every CUDA device. Features that PyTorch has only on a GPU (CUDA's autocast) raise
+# the CPU replaces every CUDA device. Features that PyTorch has only on a GPU (CUDA's autocast) raise
 # an error. SPDX-License-Identifier: Apache-2.0
 import functools
 

@@ -214,7 +214,7 @@ class Jitter:
 
     def scale_of(self, tensor):
         if self.move != MOVE:
-            return 1.0  # other moves already fit their kind of inputs
+            return 1.0  # other values of `move` already suit their kind of inputs
         total, count, _ = oracle.squares(tensor)
         return min(1.0, math.sqrt(total / count)) or 1.0 if count else 1.0
 

@@ -46,7 +46,7 @@ struct OutputMeasures {
   };
   std::vector<Axis> axes;  // those longer than 1
   bool constant = false;   // the same at every seed, within the judge's tolerance
-  std::string equals;      // the argument of which it is a copy; may be empty
+  std::string equals;      // the argument that it is a copy of; may be empty
 };
 
 /// The effect of changing one input tensor.

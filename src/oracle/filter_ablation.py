@@ -1,4 +1,4 @@
-# Finds which operations of a reference matter. It replaces every dispatched aten operation in turn: by
+# Finds which operations of a reference matter. It replaces every dispatched aten operation, one at a time: by
 # its input if the shapes agree, otherwise by zeros or by its own mean. Then it compares the outputs
 # with the true ones on several samples. SPDX-License-Identifier: Apache-2.0
 import inspect

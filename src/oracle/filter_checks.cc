@@ -47,8 +47,8 @@ std::string NarrowRange(const OutputMeasures& o) {
   }
   if ((o.highest - o.lowest) / 2 <= kRelativeThreshold * Largest(o)) {
     return fmt::format(
-        "every element lies within 1 % of {:.4g}, so a kernel that writes this number is nearly "
-        "right: spread the results with other inputs or a reduction over fewer elements",
+        "every element is within 1 % of {:.4g}, so a kernel that writes this number is nearly "
+        "correct: spread the results with other inputs or a reduction over fewer elements",
         (o.highest + o.lowest) / 2);
   }
   return "";
@@ -90,14 +90,14 @@ QualityCheck DeviationOverSeeds(const Outputs& outputs) {
       Flag(check,
            fmt::format(
                "{}no element varies by more than {} of the scale from seed to seed, so a cached "
-               "answer to other inputs is nearly right: draw inputs that change the result more",
+               "answer to other inputs is nearly correct: draw inputs that change the result more",
                Of(outputs, o), Percent(share)));
     }
   }
   return check;
 }
 
-/// The axes along which an output hardly varies, such as "axis 0 (128 elements)".
+/// The axes along which an output varies little, such as "axis 0 (128 elements)".
 std::vector<std::string> FlatAxes(const OutputMeasures& o) {
   std::vector<std::string> flat;
   for (const OutputMeasures::Axis& axis : o.axes) {
@@ -156,7 +156,7 @@ QualityCheck ImpactOfWeights(const TaskMeasures& measures) {
     QualityCheck check = Impact(
         "weights", measures.outputs, &OutputMeasures::weights_std,
         "with the same inputs, other weights change no output by 1 % of its scale, so a kernel "
-        "that ignores the weights is nearly right: initialize them so that they matter");
+        "that ignores the weights is nearly correct: initialize them so that they matter");
     check.published.reset();  // the published code has this check commented out
     return check;
   }
@@ -197,7 +197,7 @@ std::vector<QualityCheck> JudgeQuality(const TaskMeasures& measures,
   checks.push_back(
       Impact("inputs", outputs, &OutputMeasures::inputs_std,
              "with the same weights, other inputs change no output by 1 % of its scale, so a "
-             "kernel that ignores the inputs is nearly right: change the reference or draw other "
+             "kernel that ignores the inputs is nearly correct: change the reference or draw other "
              "inputs"));
   checks.push_back(OpinionCheck("model_redundancy", opinion, &ModelOpinion::redundant));
   checks.push_back(OpinionCheck("model_inefficiency", opinion, &ModelOpinion::inefficient));

@@ -207,7 +207,7 @@ class Measurement:
         self.samples = samples
         for i, name in enumerate(self.base.names[:MAX_LEAVES]):
             if not self.base.is_passed[i]:
-                continue  # a tensor that backward_fn does not get need not matter
+                continue  # backward_fn does not get this tensor, so it may be unused
             self.clock.step("changing %s (tensor %d of %d)" % (name, i + 1, len(self.base.names)))
             value = self.base.values[i]
             entry = {"name": name, "shape": list(value.shape), "is_weight": self.is_weight[i],

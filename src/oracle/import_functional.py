@@ -1,5 +1,5 @@
 # Writes a forward_fn of plain functions for modules that consist of simple layers: F.conv2d(x,
-# conv_weight, conv_bias, stride=2) in place of self.conv(x). For other modules, forward_fn calls the
+# conv_weight, conv_bias, stride=2) instead of self.conv(x). For other modules, forward_fn calls the
 # module (import_folder.py). SPDX-License-Identifier: Apache-2.0
 import ast
 import builtins

@@ -10,7 +10,7 @@ SMALLEST_ROWS, SMALLEST_FEATURES = 2, 8  # smaller sizes are not used
 # correct only for whole tiles.
 TILES = (64, 32)
 QUICK = 1.0  # seconds; slower calls are not repeated to find visible sizes
-CHANGES = (lambda v: 2 * v, lambda v: max(1, v // 2), lambda v: v + 1)  # tried in turn
+CHANGES = (lambda v: 2 * v, lambda v: max(1, v // 2), lambda v: v + 1)  # tried in this order
 
 
 def resized(size, change):

@@ -203,7 +203,7 @@ Status PlanSandbox(const Confinement& confinement, SandboxPlan& plan, SandboxRep
   }
   add("/dev/null", false, true);
   const bool compiler = confinement.syscalls != SyscallProfile::kRecorder;
-  // Not for compilers: one that includes such a file reads until its memory is full.
+  // Not for compilers: a compiler that includes such a file would read until its memory is full.
   if (confinement.syscalls == SyscallProfile::kProgram) {
     add("/dev/zero", false, true);
     add("/dev/urandom", false, true);

@@ -92,13 +92,14 @@ class Validator {
     return buffer >= 0 && static_cast<size_t>(buffer) < plan_.buffers.size();
   }
 
-  /// [address, address + bytes) must lie in its buffer. An empty extent may be anywhere, even null.
+  /// [address, address + bytes) must be inside its buffer. An empty extent may be anywhere, even
+  /// null.
   Status CheckExtent(const Address& address, Wide bytes, std::string_view field) const {
     if (bytes == 0 && (address.buffer == -1 || InRange(address.buffer))) return {};
     if (!InRange(address.buffer)) return Bad(fmt::format("{}: no such buffer", field));
     const Wide size = plan_.buffers[static_cast<size_t>(address.buffer)].bytes;
     if (address.offset < 0 || address.offset + bytes > size) {
-      return Bad(fmt::format("{}: bytes {}..{} do not lie in buffer {} of {} bytes", field,
+      return Bad(fmt::format("{}: bytes {}..{} are not inside buffer {} of {} bytes", field,
                              address.offset, static_cast<int64_t>(address.offset + bytes),
                              address.buffer, static_cast<int64_t>(size)));
     }
@@ -120,7 +121,7 @@ class Validator {
     return {};
   }
 
-  /// Shape, strides and dtype must be valid and every element must lie in the buffer.
+  /// Shape, strides and dtype must be valid and every element must be in the buffer.
   Status CheckView(const View& view, std::string_view field) const {
     if (!KnownDType(view.dtype)) return Bad(fmt::format("{}: unknown dtype", field));
     if (view.shape.size() > kMaxViewDims || view.shape.size() != view.strides.size()) {

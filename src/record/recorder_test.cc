@@ -343,7 +343,7 @@ TEST_F(RecorderTest, RejectsWrongCallsAndReturns) {
 TEST_F(RecorderTest, RejectsForgedAnswersOfTheChild) {
   ExpectRefused("forge", "host_crash", "damaged the recording process");
   ExpectRefused("says_internal", "host_crash", "damaged the recording process");
-  ExpectRefused("too_long", "host_crash", "do not lie in buffer");
+  ExpectRefused("too_long", "host_crash", "are not inside buffer");
 }
 
 TEST_F(RecorderTest, NamesAllMissingFunctions) {

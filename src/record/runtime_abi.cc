@@ -80,7 +80,7 @@ void cupel_rt_set_current_stream(uint64_t stream) {
 }
 
 uint64_t cupel_rt_pool_stream(int32_t high_priority) {
-  // PyTorch returns the 32 streams of a pool in turn.
+  // PyTorch returns the 32 streams of a pool one after another.
   static std::array<std::vector<uint64_t>, 2> pools;
   static std::array<size_t, 2> next{};
   constexpr size_t kPoolSize = 32;

@@ -73,7 +73,8 @@ class Session {
   void LaunchGraph(const CapturedGraph& graph, uint64_t stream);
 
   // ---- what host code may read from device memory ----
-  /// Copies `bytes` at `address` if they are the value of a one-element argument; else refuses.
+  /// Copies `bytes` at `address` if they are the value of a one-element argument, otherwise
+  /// refuses.
   void ReadDevice(uint64_t address, uint64_t bytes, void* to, std::string_view api);
   /// The device pointers that the candidate uploaded to `array` in this call. Refuses if there are
   /// none.

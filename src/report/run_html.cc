@@ -84,7 +84,7 @@ Result<Json> CandidatesJson(const Run& run, const Json& documented, const std::s
     json["source"] = pool.Add(source);
     if (!candidate.thought.empty()) json["thought"] = pool.Add(candidate.thought);
     for (const RunStage& stage : candidate.stages) {
-      if (!stage.feedback.empty()) json["told"] = pool.Add(stage.feedback);
+      if (!stage.feedback.empty()) json["feedback"] = pool.Add(stage.feedback);
     }
     shown.push_back(std::move(json));
   }

@@ -104,7 +104,7 @@ Result<Suite> ReadSuite(const Json& document, std::string_view what) {
                 newer ? fmt::format("unsupported: {} is {}, this cupel reads {}", what, schema,
                                     kSuiteSchema)
                       : fmt::format("{} does not contain suite results ({})", what, kSuiteSchema),
-                "name the folder of a run, or the results.json that cupel suite run wrote there");
+                "give the folder of a run, or the results.json that cupel suite run wrote there");
   }
   Suite suite;
   TRY_ASSIGN(suite.engine, JsonString(document, "engine", what));

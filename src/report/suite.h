@@ -67,9 +67,9 @@ inline constexpr const char* kBaselines[] = {"eager", "compile"};
 /// kUnsupported (a newer schema).
 Result<Suite> ReadSuite(const Json& document, std::string_view what);
 
-/// The settings that define a kernel's speed: the task's multi settings; without these its single
-/// one; without that all that it lists. The single one is usually among the multi ones. Held-out
-/// sizes are chosen to be odd.
+/// The settings that define a kernel's speed: the task's multi settings. If it has none: its single
+/// setting. If it has none: all settings that it lists. The single setting is usually among the
+/// multi settings. Held-out settings do not count, because their sizes are unusual on purpose.
 std::vector<const SuiteSetting*> SettingsOfSpeed(const SuiteResult& item);
 /// The geometric mean over those settings that passed and were timed; nullopt if there are none.
 std::optional<double> MeanSpeedup(const SuiteResult& item, const std::string& baseline);

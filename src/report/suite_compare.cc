@@ -90,8 +90,8 @@ void CompareEstimates(const SuiteSetting& a, const SuiteSetting& b, double margi
   if (ratio < 1 / (1 + margin)) change.change = Change::kFaster;
 }
 
-/// Compares two settings as far as possible without the other comparisons. The test's p-value is
-/// stored in `change.p` and `beyond`; Decide uses it later.
+/// Compares two settings. The result may still depend on the other comparisons: the test's p-value
+/// is stored in `change.p` and `beyond`, and Decide uses it later.
 SettingChange CompareSetting(const SuiteSetting& a, const SuiteSetting* b, const Margins& margins,
                              Beyond& beyond) {
   SettingChange change;

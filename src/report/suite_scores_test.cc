@@ -97,7 +97,7 @@ TEST(SuiteScores, IgnoresDerivedAndUnpassableSettings) {
   EXPECT_EQ(scores.problems.size(), 2);
 }
 
-TEST(SuiteScores, UsesMultiSettingsForSpeedOrElseTheSingleOne) {
+TEST(SuiteScores, UsesMultiSettingsForSpeedIfThereAreAny) {
   SuiteSetting single = TestSetting("single-0", 1, 3), multi = TestSetting("multi-0", 1, 2),
                heldout = TestSetting("heldout-0", 8, 1);
   single.kind = "single";

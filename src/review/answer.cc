@@ -107,7 +107,7 @@ std::string_view AnswerFormat() {
          "LINE: 17: y[i] = x[i];\n"
          "REASON: one or two sentences that name the sizes or values for which it fails\n"
          "\n"
-         "CONFIDENCE is how likely it is that your verdict is right, from 0 (a guess) to 1 "
+         "CONFIDENCE is how likely it is that your verdict is correct, from 0 (a guess) to 1 "
          "(certain).\n"
          "LINE is the number and the text of the faulty line. Do not begin any other line with "
          "these "

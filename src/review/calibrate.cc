@@ -219,10 +219,11 @@ Result<CalibrationResult> Calibrate(const std::vector<CalibrationCase>& cases,
     return c.label.wrong.has_value();
   });
   if (cases.size() < 4 || wrong < 2 || static_cast<size_t>(wrong) + 2 > cases.size()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} kernels, {} of them wrong, are too few for a calibration",
-                            cases.size(), wrong),
-                "label at least two right and two wrong kernels; about sixty give useful results");
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} kernels, {} of them wrong, are too few for a calibration", cases.size(),
+                    wrong),
+        "label at least two correct and two wrong kernels; about sixty give useful results");
   }
   return Calibration(cases, models, options).Run();
 }

@@ -62,13 +62,13 @@ std::vector<bool> ReportingHalf(const std::vector<CalibrationCase>& cases);
 void TuneWeights(const std::vector<VerifierRates>& verifiers, ReviewOptions& options);
 
 /// The threshold with the lowest loss on `reviews`, whose labels are `fine`. The loss is twice the
-/// share of right kernels that are stopped plus the share of wrong kernels that pass. Computes
+/// share of correct kernels that are stopped plus the share of wrong kernels that pass. Computes
 /// scores with `options`.
 double TunedThreshold(std::vector<Review> reviews, const std::vector<bool>& fine,
                       const ReviewOptions& options);
 
 /// Asks every model every question, with up to `threads` questions at once. Needs at least two
-/// right and two wrong cases. Errors: kCancelled; kInvalidArgument.
+/// correct and two wrong cases. Errors: kCancelled; kInvalidArgument.
 Result<CalibrationResult> Calibrate(const std::vector<CalibrationCase>& cases,
                                     const std::vector<llm::Asker*>& models,
                                     const CalibrateOptions& options);

@@ -45,7 +45,7 @@ class FakeReviewer : public llm::Asker {
   Verdict verdict_;
 };
 
-/// 20 right kernels, then 8 wrong ones of each aspect: 20..27 compile, 28..35 memory, 36..43
+/// 20 correct kernels, then 8 wrong ones of each aspect: 20..27 compile, 28..35 memory, 36..43
 /// numerics.
 std::vector<CalibrationCase> Cases() {
   std::vector<CalibrationCase> cases;

@@ -18,7 +18,7 @@ struct LabelledKernel {
   std::filesystem::path kernel;
   std::string task;  // a name, or a path
   bool backward = false;
-  std::optional<Aspect> wrong;  // the first aspect that fails; none: a right kernel
+  std::optional<Aspect> wrong;  // the first aspect that fails; none: a correct kernel
   std::string reason;           // the judge's reason code
 
   /// The correct verdict of the verifier of `aspect`. nullopt if an earlier aspect fails: a kernel

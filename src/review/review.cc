@@ -35,7 +35,7 @@ void Count(Review& review, const ReviewOptions& options) {
     sum += weight * (options.weighted ? FineShare(opinion) : opinion.fine ? 1 : 0);
     weights += weight;
   }
-  // Accept ties in spite of rounding.
+  // Accept ties despite rounding.
   constexpr double kRounding = 1e-9;
   review.score = weights > 0 ? sum / weights : 0.5;
   review.passed = weights == 0 || review.score >= options.threshold - kRounding;

@@ -58,7 +58,7 @@ std::optional<Error> Incompatibility(const Hello& ours, const Hello& worker) {
                  std::move(remedy)};
   };
   const char* same =
-      "install the same build on both machines, or give the path of the right one in --workers";
+      "install the same build on both machines, or give the path of the matching one in --workers";
   if (worker.protocol != ours.protocol) {
     return refuse(fmt::format("uses protocol {}, not {}", worker.protocol, ours.protocol), same);
   }

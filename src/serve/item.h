@@ -14,7 +14,7 @@ namespace cupel::serve {
 /// A kernel's times at one setting.
 struct Timed {
   std::string setting;  // its id
-  Json bench;           // cupel.bench/1 of that setting alone, without the kernel's verdict
+  Json bench;           // cupel.bench/1 of only that setting, without the kernel's verdict
   double seconds = 0;   // that the worker needed
 };
 

@@ -38,7 +38,7 @@ TEST(McpMessage, ReadsRequestsAndNotifications) {
   EXPECT_TRUE(MessageIn(R"({"jsonrpc":"2.0","method":"notifications/initialized"})").id.is_null());
 }
 
-TEST(McpMessage, AnswersInvalidMessagesWithTheRightCode) {
+TEST(McpMessage, AnswersInvalidMessagesWithTheCorrectCode) {
   EXPECT_EQ(RefusalOf("{\"jsonrpc\":").error.code, RpcCode::kParseError);
   EXPECT_EQ(RefusalOf("\xff\xfe").error.code, RpcCode::kParseError);
   EXPECT_EQ(RefusalOf(std::string(1000, '[')).error.code, RpcCode::kParseError);

@@ -125,7 +125,7 @@ TEST(Protocol, RejectsLinesTornAtAnyByte) {
   }
 }
 
-/// Removes each member of every message in turn, then gives it another type.
+/// Removes each member of every message, one at a time, then gives it another type.
 TEST(Protocol, RequiresAndChecksEveryMember) {
   const auto try_all = [](const std::string& line, const auto& read) {
     const Json whole = *ParseJson(line, "line");

@@ -56,7 +56,7 @@ Result<Extent> ParseTensor(const Json& entry, const std::string& where,
   TRY_ASSIGN(const std::vector<int64_t> offsets, JsonIntList(entry, "data_offsets", where));
   if (offsets.size() != 2 || offsets[0] < 0 || offsets[1] < offsets[0] ||
       static_cast<uint64_t>(offsets[1]) > data.size()) {
-    return NotSafetensors(where, "data_offsets lie outside the file");
+    return NotSafetensors(where, "data_offsets are outside the file");
   }
   const Extent extent{static_cast<uint64_t>(offsets[0]), static_cast<uint64_t>(offsets[1])};
   const std::optional<uint64_t> bytes = Bytes(tensor.shape, *dtype);

@@ -50,7 +50,7 @@ struct Task {
   bool reduced = false;               // the settings are reduced for the emulator (task/reduced.h)
   Json caps[2] = {Json::object(),
                   Json::object()};  // by Direction: the emulator's limits of keyword numbers
-  Domain domain;                    // task.json: inputs that are judged, or never tried
+  Domain domain;                    // task.json: inputs to judge, and inputs not to try
 
   bool Has(Direction direction) const { return !code[static_cast<int>(direction)].empty(); }
   const std::vector<Setting>& SettingsOf(Direction direction) const {

@@ -33,7 +33,7 @@ struct Tensor {
 /// Row-major strides of `shape`.
 std::vector<int64_t> ContiguousStrides(const std::vector<int64_t>& shape);
 
-/// True when every element of the view lies inside its storage (checked without overflow).
+/// True when every element of the view is inside its storage (checked without overflow).
 bool FitsStorage(const Tensor& tensor);
 
 /// Element `index` (row-major order of the view) as double.

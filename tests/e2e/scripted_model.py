@@ -13,7 +13,7 @@ import kernels
 # occurs in a test, choose another salt.
 SALT = 1
 START = kernels.LINEAR.replace("kTile = 16", "kTile = 4")
-# The same kernel with larger tiles: right, with other estimates.
+# The same kernel with larger tiles: correct, with other estimates.
 RIGHT = [kernels.LINEAR.replace("kTile = 16", f"kTile = {tile}") for tile in (8, 16)]
 WRONG = kernels.LINEAR.replace("sum + b[col]", "sum - b[col]")
 BROKEN = kernels.LINEAR.replace("float sum = 0.f;", "float sum = 0.f")
@@ -24,7 +24,7 @@ def fenced(name, code):
 
 
 def proposal(prompt):
-    """One of: a right kernel, a wrong one, one that does not compile, a copy, and text without code."""
+    """One of: a correct kernel, a wrong one, one that does not compile, a copy, and text without code."""
     kind = hashlib.sha256(f"{SALT}{prompt}".encode()).digest()[0] % 6
     if kind < 2:
         return fenced(f"tile_{kind}", RIGHT[kind])

@@ -89,7 +89,7 @@ class CupelTest(unittest.TestCase):
     def streamed(self, candidates, *args):
         """Returns the results of `cupel stream` on the emulator, for (kernel, task or its folder, direction).
         All run in one process with one PyTorch. The seed is fixed: with some random inputs a wrong control
-        answer is close to the right one by chance, and then cupel cannot judge the setting."""
+        answer is close to the correct one by chance, and then cupel cannot judge the setting."""
         results = self.folder / "results.jsonl"
         names = self.write("list.jsonl", "".join(
             json.dumps({"kernel": str(kernel), "task": task, "backward": direction == "backward"}) + "\n"

@@ -101,7 +101,7 @@ class ActionTest(CupelTest):
         path.write_text(text)
 
     def stand_in(self, answers):
-        """A program that answers as `answers` has it for each kernel's file name; the kernels exist."""
+        """Writes a program that gives the answers in `answers`, by the kernel's file name, and the kernels."""
         for name in answers:
             self.put(name)
         self.write("answers.json", json.dumps(answers))
@@ -129,7 +129,7 @@ class ActionTest(CupelTest):
 
 
 class Verdicts(ActionTest):
-    def test_right_kernels_pass(self):
+    def test_correct_kernels_pass(self):
         self.put("right.cu")
         done = self.act("--settings=single", "--seed=7")
         self.assertEqual((done.status, done.annotations), (0, []), done)

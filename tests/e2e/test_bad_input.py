@@ -1,4 +1,4 @@
-"""Wrong usage and broken environments: one clear message, the right exit status, nothing left behind."""
+"""Wrong usage and broken environments: one clear message, the correct exit status, nothing left behind."""
 import json
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""`cupel check`: accepts honest kernels, and rejects planted faults for the right reason."""
+"""`cupel check`: accepts honest kernels, and rejects planted faults for the expected reason."""
 import copy
 import unittest
 
@@ -54,14 +54,14 @@ class PlantedFaults(CupelTest):
         return dict(zip(files, self.streamed([(file, "mnist_linear", "forward") for file in files.values()],
                                              "--distributions", "all")))
 
-    def test_device_faults_are_rejected_with_the_right_reason(self):
+    def test_device_faults_are_rejected_with_the_expected_reason(self):
         results = self.judged(kernels.DEVICE_FAULTS)
         for name, _, codes in kernels.DEVICE_FAULTS:
             with self.subTest(fault=name):
                 self.assertEqual(results[name]["verdict"], "rejected", results[name])
                 self.assertTrue(codes_of(results[name]) & codes, f"none of {codes}: {results[name]}")
 
-    def test_host_faults_are_rejected_with_the_right_reason(self):
+    def test_host_faults_are_rejected_with_the_expected_reason(self):
         results = self.judged(kernels.HOST_FAULTS)
         for name, _, verdict, codes in kernels.HOST_FAULTS:
             with self.subTest(fault=name):

@@ -102,7 +102,7 @@ class Evolve(CupelTest):
         self.model.write_text("#!/bin/sh\nexit 9\n")
         stopped = self.cupel(*self.command(run), timeout=600)
         self.assertEqual(stopped.status, 2, stopped)
-        self.assertIn("no model can be asked", stopped.err)
+        self.assertIn("no model is available", stopped.err)
         self.assertIn(f"--resume {run}", stopped.err)
         self.assertEqual(self.query(run, "SELECT status FROM runs"), [("stopped",)])
         self.model.write_text(text)

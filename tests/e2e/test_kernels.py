@@ -1,4 +1,4 @@
-"""The kernels in kernels/: each is right at every setting of its task, with the emulator's sizes."""
+"""The kernels in kernels/: each is correct at every setting of its task, with the emulator's sizes."""
 import json
 import shutil
 import unittest
@@ -17,7 +17,7 @@ class Kernels(CupelTest):
                 self.assertTrue((SOURCE / "tasks" / task / f"func_{direction}.py").exists())
                 self.assertTrue(kernel.with_name("README.md").exists())
 
-    def test_each_is_right(self):
+    def test_each_is_correct(self):
         self.assert_right([(kernel, *kernel.parts[-3:-1]) for kernel in KERNELS], "--settings", "all",
                           "--trials", 1, "--distributions", "normal")
 

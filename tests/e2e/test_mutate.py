@@ -1,4 +1,4 @@
-"""tools/mutate.py: makes wrong kernels from right ones, judges them, and reports the results."""
+"""tools/mutate.py: makes wrong kernels from correct ones, judges them, and reports the results."""
 import json
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The tasks in tasks/: each has its settings, passes the filters, and has right baselines."""
+"""The tasks in tasks/: each has its settings, passes the filters, and has correct baselines."""
 import json
 import unittest
 
@@ -28,7 +28,7 @@ class Tasks(CupelTest):
                     self.assertEqual({s["kind"] for s in settings}, {"single", "multi", "heldout"})
                     self.assertFalse([s["id"] for s in settings if s["derived"]])
 
-    def test_every_baseline_is_right_at_its_single_settings(self):
+    def test_every_baseline_is_correct_at_its_single_settings(self):
         baselines = [(SOURCE / f"tasks/{task}/{direction}.cu", task, direction)
                      for task, directions in DIRECTIONS.items() for direction in directions]
         self.assert_right(baselines, "--settings", "single", "--trials", 2, "--distributions", "normal,zeros")

@@ -80,7 +80,7 @@ class Translate(CupelTest):
         self.assertIsNone(attempts[0]["candidate"])
         self.assertEqual(attempts[1]["name"], "Off by a row")
         self.assertTrue(done.json["accepted"])
-        self.assertIn("right:", done.out)
+        self.assertIn("correct:", done.out)
 
         first, repair = self.prompt(0), self.prompt(2)
         self.assertIn("def forward_fn(x, weights, biases)", first)

@@ -100,7 +100,7 @@ class Tests:
             with self.assertRaisesRegex(MCPError, "(?i)not found"):
                 await to.client.read_resource("cupel://tasks/../../etc/passwd")
 
-    async def test_accepts_a_right_kernel_and_reports_progress(self):
+    async def test_accepts_a_correct_kernel_and_reports_progress(self):
         steps = []
 
         async def on_progress(progress, total, message):

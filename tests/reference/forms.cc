@@ -172,7 +172,7 @@ uint64_t Load(std::span<const std::byte> bytes, size_t at, int bits) {
 /// Results are stored with the widths of their registers.
 int StoredBits(int bits) { return bits == 1 ? 32 : std::max(bits, 16); }
 
-/// Whether each part of a float result of a form without an operation is right.
+/// Whether each part of a float result of a form without an operation is correct.
 bool PartsAgree(const Form& form, uint64_t expected, uint64_t got, int bits) {
   if (form.float_result == nullptr) return expected == got;
   const Format& format = *form.float_result;

@@ -42,7 +42,7 @@ std::vector<std::byte> FormInputs(const Form& form, size_t threads, uint64_t see
 /// The operands of one thread.
 Operands FormOperands(const Form& form, std::span<const std::byte> inputs, size_t thread);
 /// Checks a thread's results. `expected` may be null if the form has an operation. Returns an error
-/// message, or an empty string if the results are right.
+/// message, or an empty string if the results are correct.
 std::string CheckForm(const Form& form, std::span<const std::byte> inputs,
                       std::span<const std::byte> expected, std::span<const std::byte> got,
                       size_t thread);

@@ -19,8 +19,8 @@ namespace cupel::reference {
 /// Bits of up to four operands, of the first `bits` of each; predicates are 0 or 1.
 using Operands = std::array<uint64_t, 4>;
 
-/// PTX's precision of an .approx instruction. A result is right if its distance from the exact
-/// result is within any of the bounds.
+/// PTX's precision of an .approx instruction. A result is correct if its distance from the
+/// exact result is within any of the bounds.
 struct Bound {
   double relative = 0;
   double absolute = 0;
@@ -51,7 +51,7 @@ struct Operation {
 std::optional<Operation> FindOperation(std::string_view op,
                                        const std::vector<std::string>& modifiers);
 
-/// Whether `got` is a right result. `expected` is the result of `compute`.
+/// Whether `got` is a correct result. `expected` is the result of `compute`.
 bool Agrees(const Operation& operation, const Operands& operands, uint64_t expected, uint64_t got);
 
 /// The format of a scalar type, or of each half of a packed one; null for integers.

@@ -94,7 +94,7 @@ TEST_F(WeakSandbox, LandlockAndTheFilterAreEnoughWithoutNamespaces) {
     const auto run = Attack({"write", work_.path() / "out"});
     Must(run.has_value(), run ? "" : run.error().message);
     Must(run->status.Describe() == "exit status 0", run->out);
-    Must(run->sandbox->IsEnough() && !run->sandbox->mount_namespace, "the report is right");
+    Must(run->sandbox->IsEnough() && !run->sandbox->mount_namespace, "the report is correct");
     Must(!run->sandbox->missing.empty(), "the report lists the missing protections");
     MustBeRefused({"read", secret_.path() / "secret"});
     MustBeRefused({"read", "/etc/passwd"});

@@ -32,24 +32,24 @@ LONGEST_TEXT = 600
 VERDICTS = ("accepted", "rejected", "unsupported", "error")
 FAILING = {"rejected": {"rejected", "error"}, "unsupported": {"rejected", "unsupported", "error"}, "never": {"error"}}
 STATUS = {"rejected": 1, "unsupported": 1, "error": 2}
-# Options that `cupel build` shares with `cupel check`: True where a value follows.
+# Options that `cupel build` shares with `cupel check`: True if a value follows.
 BUILD_OPTIONS = {"--arch": True, "--flag": True, "--include": True, "--python": True, "--allow-weak-sandbox": False}
 
 
 class InputError(Exception):
-    """An input of the action that makes no sense."""
+    """An input of the action is invalid."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    path: str  # relative to the workspace where it is inside
+    path: str  # relative to the workspace if it is inside
     task: str
     backward: bool
 
 
 @dataclasses.dataclass(frozen=True)
 class Remark:
-    """What becomes an annotation. `file` and `line` are as cupel writes them; the line may be 0."""
+    """The content of an annotation. `file` and `line` are as cupel writes them; the line may be 0."""
     severity: str  # "error" or "warning"
     title: str
     message: str
@@ -69,7 +69,7 @@ class Checked:
 # Escaping.
 
 def printable(text: str) -> str:
-    """`text` on one line, cut at LONGEST_TEXT, without control characters and marks that change the direction."""
+    """`text` on one line, cut at LONGEST_TEXT, without control characters and marks for the text direction."""
     text = "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT - 1] + "…"
 
@@ -85,7 +85,7 @@ def command_property(text: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """Plain text in Markdown: character references start neither markup, nor HTML, links, mentions or table cells."""
+    """Plain text in Markdown. Character references prevent markup, HTML, links, mentions and table cells."""
     def escaped(c: str) -> str:
         if c == "@":
             return "&#64;&#8203;"  # a zero-width space: neither a mention nor an address
@@ -100,12 +100,12 @@ def code(text: str) -> str:
 # The kernels.
 
 def is_backward(path: pathlib.PurePath) -> bool:
-    """As `cupel suite run` understands names: backward.cu, NAME_backward.cu, backward/NAME.cu."""
+    """Uses the names of `cupel suite run`: backward.cu, NAME_backward.cu, backward/NAME.cu."""
     return path.stem.startswith("backward") or path.stem.endswith("_backward") or path.parent.name == "backward"
 
 
 def task_of(path: pathlib.PurePath, tasks: str) -> str:
-    """The task in the folder `tasks` that the kernel's name or one of its folders names: TASK.cu, TASK/forward.cu."""
+    """The task in `tasks` with the name of the kernel's file or of one of its folders: TASK.cu, TASK/forward.cu."""
     for name in (path.stem, *(parent.name for parent in path.parents)):
         folder = pathlib.Path(tasks, name)
         if name and (any((folder / f"func_{way}.py").is_file() for way in ("forward", "backward"))):
@@ -116,7 +116,7 @@ def task_of(path: pathlib.PurePath, tasks: str) -> str:
 
 
 def listed(file: str) -> Iterator[Kernel]:
-    """The kernels of a list: a line of JSON for each, as `cupel suite run` takes it."""
+    """The kernels of a list, in the format of `cupel suite run`: one line of JSON for each kernel."""
     try:
         text = pathlib.Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -130,12 +130,12 @@ def listed(file: str) -> Iterator[Kernel]:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(f'{file}:{number}: write a line like {{"kernel": "k.cu", "task": "my_task"}}') from error
         if not (isinstance(path, str) and isinstance(task, str) and isinstance(backward, bool)):
-            raise InputError(f'{file}:{number}: "kernel" and "task" are texts, "backward" is true or false')
+            raise InputError(f'{file}:{number}: "kernel" and "task" must be texts, and "backward" true or false')
         yield Kernel(path, task, backward)
 
 
 def matching(pattern: str, task: str, tasks: str) -> Iterator[Kernel]:
-    """The kernels that one line of the input names: a glob, a file, or a list (.jsonl)."""
+    """The kernels of one line of the input: a glob, a file, or a list (.jsonl)."""
     if pattern.endswith(".jsonl"):
         yield from listed(pattern)
         return
@@ -143,18 +143,18 @@ def matching(pattern: str, task: str, tasks: str) -> Iterator[Kernel]:
         path for path in sorted(glob.glob(pattern, recursive=True))
         if path.endswith((".cu", ".py")) and os.path.isfile(path)]
     if not paths:
-        raise InputError(f"no kernel matches {pattern}: name .cu or .py files of this repository")
+        raise InputError(f"no kernel matches {pattern}: give .cu or .py files of this repository")
     for path in paths:
         pure = pathlib.PurePath(path)
         own = task or (task_of(pure, tasks) if tasks else "")
         if not own:
-            raise InputError(f"{path} has no task: set the input task, or set the input tasks to a folder with a task "
-                             f"that the file or its folder is named like")
+            raise InputError(f"{path} has no task: set the input task, or set the input tasks to a folder that has "
+                             f"a task with the name of the file or of its folder")
         yield Kernel(path, own, is_backward(pure))
 
 
 def kernels_of(patterns: str, task: str, tasks: str) -> tuple[list[Kernel], list[str]]:
-    """The kernels that the input names, each once, and what is wrong with its lines."""
+    """The kernels of the input, each once, and the errors in its lines."""
     kernels: dict[Kernel, None] = {}
     faults = []
     for pattern in filter(None, map(str.strip, patterns.splitlines())):
@@ -163,14 +163,14 @@ def kernels_of(patterns: str, task: str, tasks: str) -> tuple[list[Kernel], list
         except InputError as error:
             faults.append(str(error))
     if not kernels and not faults:
-        faults.append("the input kernels is empty: name .cu or .py files of this repository")
+        faults.append("the input kernels is empty: give .cu or .py files of this repository")
     return list(kernels), faults
 
 
 # Checking.
 
 def build_options(args: list[str]) -> list[str]:
-    """The ones of `args` that `cupel build` takes, too."""
+    """The options in `args` that `cupel build` also takes."""
     chosen, rest = [], iter(args)
     for arg in rest:
         name, has_value, _ = arg.partition("=")
@@ -195,13 +195,13 @@ def document_of(argv: list[str], file: pathlib.Path) -> tuple[int, dict[str, Any
 
 
 def place_of(where: str) -> tuple[str, int]:
-    """The file and the line of "kernel.cu:31"; of another place, none."""
+    """The file and the line of "kernel.cu:31"; ("", 0) for any other place."""
     match = re.fullmatch(r"(.+):(\d{1,9})", where)
     return (match[1], int(match[2])) if match else ("", 0)
 
 
 def remarks_of(verdict: dict[str, Any], diagnostics: list[dict[str, Any]], severity: str) -> list[Remark]:
-    """Reasons first; then compile errors and findings at other lines."""
+    """The reasons, then compile errors and findings at other lines."""
     remarks = []
     for reason in verdict.get("reasons", []):
         file, line = place_of(reason["where"])
@@ -251,7 +251,7 @@ def check(kernel: Kernel, cupel: str, options: list[str], fail_on: str, file: pa
 # Reporting.
 
 def annotation(remark: Remark, kernel: Kernel | None) -> str:
-    """A workflow command. It names the file of the remark where that is in the workspace, else the kernel's."""
+    """A workflow command. It names the remark's file if that is in the workspace, otherwise the kernel's file."""
     title, message, properties = remark.title, remark.message, {}
     if kernel is not None:
         workspace = pathlib.Path.cwd().resolve()
@@ -271,7 +271,7 @@ def annotation(remark: Remark, kernel: Kernel | None) -> str:
 
 
 def show_log(title: str, log: str) -> None:
-    """Prints `log` in a fold of its own. GitHub obeys no command in it, since it cannot contain the token."""
+    """Prints `log` in a collapsed group. GitHub ignores commands in it, because it cannot contain the token."""
     token = secrets.token_hex(16)
     print(f"::group::{command_data(printable(title))}\n::stop-commands::{token}")
     print(log.rstrip("\n"))
@@ -300,7 +300,7 @@ def summary(results: list[Checked], faults: list[str], counts: collections.Count
 
 
 def append(variable: str, text: str) -> None:
-    """Appends to the file that GitHub names in a variable of the environment."""
+    """Appends to the file that an environment variable of GitHub names."""
     if file := os.environ.get(variable):
         with open(file, "a", encoding="utf-8", errors="replace") as stream:
             stream.write(text)
@@ -349,11 +349,11 @@ def run(args: argparse.Namespace) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Checks kernels with cupel and reports to GitHub Actions.")
-    parser.add_argument("--kernels", required=True, help="Globs or lists (.jsonl) of kernels, one a line")
+    parser.add_argument("--kernels", required=True, help="Globs or lists (.jsonl) of kernels, one per line")
     parser.add_argument("--task", default="", help="Task of all kernels")
-    parser.add_argument("--tasks", default="", help="Folder of tasks; files or folders of kernels have a task's name")
+    parser.add_argument("--tasks", default="", help="Folder of tasks; a kernel's file or folder has its task's name")
     parser.add_argument("--settings", default="", help="single, multi, heldout or all")
-    parser.add_argument("--seed", default="", help="Draws the inputs from this number")
+    parser.add_argument("--seed", default="", help="Seed of the inputs")
     parser.add_argument("--args", default="", help="More arguments of cupel check")
     parser.add_argument("--cupel", default="cupel", help="The program")
     parser.add_argument("--fail-on", default="rejected", help=", ".join(FAILING))

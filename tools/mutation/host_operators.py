@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mistakes of the host: launches, missing calls and fills, wrong arguments."""
+"""Mistakes in host code: launches, missing calls and fills, wrong arguments."""
 
 from .operators import operator
 
@@ -20,7 +20,7 @@ def grid_short(s):
         if s.at(opening) == "(":
             for first, last in s.arguments(opening):
                 yield first, last, f"({s.slice(first, last)}) - 1"
-    for i in s.where("/", region=("host",)):  # (n + b - 1) / b: the ceiling becomes a floor
+    for i in s.where("/", region=("host",)):  # (n + b - 1) / b: round down, not up
         opening = s.partner.get(i - 1)
         if s.at(i - 1) == ")" and s.at(i - 2) == "1" and s.at(i - 3) == "-":
             plus = max((k for k in range(opening, i) if s.at(k) == "+"), default=None)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a build came to, reduced to what matters: a mutant with the same fingerprint as its parent is
-the same program, whatever its source says.
+"""The fingerprint of a compiled kernel. A mutant with the fingerprint of its parent is the same program.
 
-Device code is the PTX without line numbers, comments and debug sections; host code is the sections of
-the shared object that are executed or read, which leaves out the embedded device code.
+Two parts are hashed:
+- device code: the PTX without line numbers, comments and debug sections
+- host code: the sections of the shared object that are executed or read, without the embedded device code
 """
 
 import hashlib
@@ -14,7 +14,7 @@ _HOST_SECTIONS = (b".text", b".rodata", b".data", b".data.rel.ro", b".data.rel.r
 
 
 def fingerprint(folder):
-    """Of device and host code of an image in cupel's build cache."""
+    """The fingerprint of the image in `folder`, a folder of cupel's build cache."""
     return _device(folder / "candidate.ptx") + "-" + _host(folder / "candidate.so")
 
 
@@ -42,6 +42,6 @@ def _host(path):
     digest = hashlib.sha256()
     for header in headers:
         name = data[table + header[0]:data.index(b"\0", table + header[0])]
-        if name in _HOST_SECTIONS and header[1] != 8:  # 8: no bytes in the file
+        if name in _HOST_SECTIONS and header[1] != 8:  # 8: SHT_NOBITS, no bytes in the file
             digest.update(name + data[header[4]:header[4] + header[5]])
     return digest.hexdigest()[:16]

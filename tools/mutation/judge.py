@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds a mutant, tells whether it differs from its parent, and asks cupel for a verdict.
+"""Builds a mutant, checks whether it differs from its parent, and has cupel judge it.
 
 A result is a dictionary with "outcome":
-  not_compiled  nvcc refuses it, or cupel's scan of the source does
-  same          it compiles to what its parent compiles to
-  killed        rejected; "by" says through what, "codes" with which reasons
-  survived      accepted
+  not_compiled  nvcc or cupel's scan of the source rejects it
+  same          it compiles to the same program as its parent or another mutant
+  killed        cupel rejects it; "by" names the kind of check, "codes" has the codes of the reasons
+  survived      cupel accepts it
   undecided     anything else (unsupported, an error, no verdict in time): not counted as killed
 """
 
@@ -27,7 +27,7 @@ Tools = collections.namedtuple("Tools", "cupel cache seed seconds")
 
 
 def run(tools, arguments, json_path):
-    """The JSON that `cupel` writes, None when it wrote none; and how it ended."""
+    """Runs `cupel`. Returns the JSON that it wrote, or None, and its messages or how it ended."""
     json_path.unlink(missing_ok=True)
     environment = {"CUPEL_HOME": str(ROOT), **os.environ, "CUPEL_CACHE": str(tools.cache)}
     child = subprocess.Popen(["nice", str(tools.cupel), *arguments, "--json", str(json_path), "--quiet"],
@@ -50,7 +50,7 @@ def run(tools, arguments, json_path):
 
 
 def build(tools, source, scratch):
-    """Fingerprint of what a source compiles to, or None and why not."""
+    """Returns (fingerprint, ""), or (None, reason) if the source does not compile."""
     out, message = run(tools, ["build", str(source)], scratch)
     if not out or not out.get("built"):
         first = next((d.get("message", "") for d in (out or {}).get("diagnostics", [])), message)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws mutants from parents: the same seed gives the same mutants, and a larger number the same
-ones and more."""
+"""Draws mutants from parents. The same seed gives the same mutants; drawing more only adds mutants."""
 
 import dataclasses
 import hashlib
@@ -27,7 +26,7 @@ class Mutant:
 
 
 def draw(parent, seed, most):
-    """At most `most` mutants of a parent, drawn in turn from every operator that finds a place."""
+    """At most `most` mutants of a parent. The operators that apply to it take turns."""
     text = parent.kernel.read_text(errors="replace")
     queues = []
     for name, edits in operators.all_edits(source.Source(text)).items():

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mistakes: each operator yields edits that turn a right kernel into a probably wrong one.
+"""Mutation operators: each yields edits that turn a correct kernel into a probably wrong one.
 
-An operator is a generator over a Source that yields (first token, last token, what stands there
-instead). It registers itself under the family of mistakes that it belongs to: place_operators.py has
-those about where threads work, value_operators.py those about what they compute, host_operators.py
-those about what the host asks for. Whether a result compiles, differs or is wrong is found out later.
+An operator is a generator over a Source. It yields (first token, last token, replacement), and optionally
+text to insert at the start of the source. It registers itself under a family of mistakes:
+- place_operators.py: which elements threads work on, and how threads cooperate
+- value_operators.py: what threads compute
+- host_operators.py: launches and other host code
+tools/mutation/judge.py finds out later whether a result compiles, differs from its parent, or is wrong.
 """
 
 import dataclasses
@@ -17,7 +19,7 @@ class Edit:
     start: int
     end: int
     after: str
-    prologue: str = ""  # in front of the whole text, without a line break
+    prologue: str = ""  # inserted before the whole text
 
     def apply(self, text):
         return self.prologue + text[:self.start] + self.after + text[self.end:]
@@ -40,7 +42,7 @@ def all_edits(source):
         seen, edits = set(), []
         for first, last, after, *prologue in function(source):
             start, end = source.tokens[first].start, source.tokens[last].end
-            # Lines stay where they are, so that line numbers in what is compiled do not differ.
+            # Keep the number of lines: different line numbers would change the compiled program.
             after += "\n" * max(0, source.text.count("\n", start, end) - after.count("\n"))
             if after != source.text[start:end] and (start, end, after) not in seen:
                 seen.add((start, end, after))

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Right kernels, the tasks that they solve, and small settings at which a trial takes moments.
+"""Parents: correct kernels, the tasks that they solve, and small settings for short trials.
 
-tools/mutation/parents.json lists them. `kernel` and `task` are paths below `root`: "repository", or
-"published", a checkout of robust-kbench named on the command line. `settings` replaces the task's own
-by its small and awkward ones: a copy of the task's Python files with another configuration is made in
-the work folder. `full` names settings of the real task that survivors are tried at as well.
+tools/mutation/parents.json lists them:
+- `kernel` and `task` are paths below `root`, which is "repository" or "published" (a checkout of
+  robust-kbench, named on the command line).
+- `settings` replaces the task's own settings by small and awkward ones. The work folder gets a copy of the
+  task's Python files with this configuration.
+- `full` names settings of the original task; `retry` also tries survivors at these.
 
-A corpus of right kernels (tests/mustpass) needs no list: each file begins with `// task:` and, where
-need be, `// direction: backward` and `// settings:`.
+A corpus of correct kernels (tests/mustpass) needs no list: each file begins with `// task:` and, if needed,
+`// direction: backward` and `// settings:`.
 """
 
 import dataclasses
@@ -27,8 +29,8 @@ class Parent:
     task: pathlib.Path
     backward: bool
     settings: dict  # kind (input, init, shared) -> keyword arguments
-    full: list      # settings of the real task for survivors: "single", "heldout", "multi"
-    asked: str = "all"  # settings of the task as it is, where `settings` is empty
+    full: list      # the original task's settings for survivors: "single", "heldout", "multi"
+    asked: str = "all"  # the original task's settings to use if `settings` is empty
 
     @property
     def published(self):
@@ -40,7 +42,7 @@ class Parent:
 
 
 def read(published):
-    """The parents whose files are there."""
+    """The parents in parents.json; without `published`, only those of this repository."""
     out = []
     for entry in json.loads((pathlib.Path(__file__).parent / "parents.json").read_text()):
         base = ROOT if entry["root"] == "repository" else published
@@ -48,14 +50,14 @@ def read(published):
             continue
         kernel, task = base / entry["kernel"], base / entry["task"]
         if not kernel.exists() or not task.exists():
-            raise SystemExit(f"mutate: parent {entry['name']}: {kernel} or {task} is not there")
+            raise SystemExit(f"mutate: parent {entry['name']}: {kernel} or {task} does not exist")
         out.append(Parent(entry["name"], entry["root"], kernel, task, entry.get("backward", False),
                           entry.get("settings", {}), entry.get("full", [])))
     return out
 
 
 def read_corpus(folder):
-    """Kernels that say themselves which task they solve; those for a GPU alone are left out."""
+    """Kernels whose first lines name their task, without those that need a GPU."""
     listed = {(p.task.name, p.backward): p.settings for p in read(None)}
     out = []
     for kernel in sorted(folder.glob("*.cu")):
@@ -65,7 +67,7 @@ def read_corpus(folder):
         task = next((base / head["task"] for base in (folder / "tasks", ROOT / "tasks")
                      if (base / head["task"]).is_dir()), None)
         if task is None:
-            raise SystemExit(f"mutate: {kernel}: no task {head['task']}")
+            raise SystemExit(f"mutate: {kernel}: task {head['task']} does not exist")
         backward = head.get("direction", "forward") == "backward"
         out.append(Parent("corpus_" + kernel.stem, "corpus", kernel, task, backward,
                           listed.get((task.name, backward), {}), ["single", "heldout", "multi"],
@@ -74,7 +76,7 @@ def read_corpus(folder):
 
 
 def small_task(parent, work):
-    """The folder of the parent's task with the small settings; the task itself where it has none."""
+    """A folder with the parent's task at the small settings, or the task's own folder if there are none."""
     if not parent.settings:
         return parent.task
     folder = work / "tasks" / parent.name

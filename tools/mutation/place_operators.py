@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mistakes about where threads work and how they work together: bounds, indices, strides, barriers,
-shuffles, atomics."""
+"""Mistakes in the elements that threads work on and in how threads cooperate: bounds, indices, strides,
+barriers, shuffles, atomics."""
 
 from .operators import operator
 
@@ -107,7 +107,7 @@ def row_stride(s):
                 yield i + 1, i + 1, f"({s.at(i + 1)} - 1)"
 
 
-# ---- working together ----
+# ---- cooperation ----
 
 @operator("barrier")
 def barrier_removed(s):

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table: what each operator made, what became of it, and what survived for which reason.
+"""The table: how many mutants each operator made, how they were rejected, and why others survived.
 
-A survivor is "equivalent" (right for whatever the task allows), "outside" (wrong, but only for
-what no setting of the task passes), "warned" (accepted with a warning that names the mistake, whose
-effect the manual leaves undefined) or "missed". The share is of all but the first two.
+A survivor has one of these labels:
+- "equivalent": correct for everything that the task allows
+- "outside": wrong only for inputs that no setting of the task passes
+- "warned": accepted with a warning that names the mistake; the CUDA manual leaves its effect undefined
+- "missed": all others
+The share of killed mutants is computed without "equivalent" and "outside".
 """
 
 import collections
@@ -13,7 +16,7 @@ _BEYOND = ("exact arithmetic", "small integers", "other orders")
 
 
 def table(results, labels, key):
-    """Rows of `key` ("family", "operator" or "parent") and a last row of sums, as Markdown."""
+    """A Markdown table: a row for each `key` ("family", "operator" or "parent"), then the sums."""
     rows = collections.defaultdict(collections.Counter)
     for result in results:
         for row in (result[key], "all"):
@@ -46,7 +49,7 @@ def classify(result, labels):
 
 
 def survivors(results, labels):
-    """Everything that was not killed and the reason why, quoting only sources of this repository."""
+    """The mutants that were not killed, with labels. Quotes source only from this repository."""
     out = []
     for result in results:
         if result["outcome"] not in ("survived", "undecided"):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA source as tokens: what operators look at instead of raw text.
+"""CUDA source as tokens. Operators work on tokens, not on raw text.
 
-Comments, preprocessor lines (with their continuations) and white space are left out, strings and
-characters are single tokens, so that an operator can never change what the compiler does not see.
-Brackets are matched, template brackets are told from comparisons, and every token knows whether it
-stands in device code, in host code or in neither.
+- There are no tokens for comments, preprocessor lines (with their continuations) and white space, and each
+  string or character is one token. Operators therefore change only text that is compiled.
+- Brackets are matched. Template brackets are distinguished from comparisons.
+- Every token is marked as device code, host code or neither.
 """
 
 import bisect
@@ -49,7 +49,7 @@ class Source:
         return len(self.tokens)
 
     def at(self, i):
-        """The text of token i; "" beyond either end."""
+        """The text of token i, or "" if i is out of range."""
         return self.tokens[i].text if 0 <= i < len(self.tokens) else ""
 
     def kind(self, i):
@@ -59,7 +59,7 @@ class Source:
         return bisect.bisect_left(self._lines, self.tokens[i].start) + 1
 
     def slice(self, first, last):
-        """The text from token first to token last, both included; "" where there is none."""
+        """The text from token first to token last, both included; "" if the range is empty."""
         return self.text[self.tokens[first].start:self.tokens[last].end] if first <= last else ""
 
     def where(self, *texts, region=("device",)):
@@ -76,8 +76,8 @@ class Source:
         return i if i < len(self.tokens) else None
 
     def operand_end(self, i):
-        """The last token of the operand that begins at token i: a name or number or bracket with
-        members, subscripts and calls after it; None where none begins."""
+        """The last token of the operand that begins at token i, or None if no operand begins there. An
+        operand is a name, number or bracket, with the members, subscripts and calls after it."""
         while self.at(i) in ("-", "+", "*", "&", "!"):
             i += 1
         if self.at(i) == "(":
@@ -118,7 +118,7 @@ class Source:
         return partner
 
     def _find_angles(self):
-        """Template brackets, both ways: `<` whose content could be template arguments."""
+        """Maps each `<` that could open template arguments to its `>`, and the reverse."""
         angles = {}
         for i, token in enumerate(self.tokens):
             if token.text != "<" or self.kind(i - 1) != "name":
@@ -156,7 +156,7 @@ class Source:
         return i if self.at(i) == "{" and i in self.partner else None
 
     def _find_checked(self):
-        """Inside an assertion, where a change is a change of what is refused."""
+        """Marks tokens inside assertions: a change there only changes which inputs are rejected."""
         checked = [False] * len(self.tokens)
         for i in range(len(self.tokens) - 1):
             if self.at(i) in _CHECKS - {"AT_DISPATCH_FLOATING_TYPES"} and self.at(i + 1) == "(":
@@ -165,7 +165,7 @@ class Source:
         return checked
 
     def _find_types(self):
-        """Name of a variable -> the last type it is declared with; a guess that suffices."""
+        """Maps each variable name to the last type it is declared with. A guess, but good enough."""
         types = {}
         for i in range(1, len(self.tokens)):
             if self.at(i - 1) in _TYPES and self.kind(i) == "name":
@@ -174,7 +174,7 @@ class Source:
 
 
 def _tokenise(text):
-    position, fresh = 0, True  # fresh: nothing but white space so far on this line
+    position, fresh = 0, True  # fresh: only white space so far on this line
     while position < len(text):
         directive = _DIRECTIVE.match(text, position) if fresh else None
         if directive:

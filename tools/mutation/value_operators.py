@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mistakes about what is computed: initial values, reductions, types, constants, terms."""
+"""Mistakes in what threads compute: initial values, reductions, types, constants, terms."""
 
 from .operators import operator
 
@@ -73,7 +73,7 @@ def step_dropped(s):
         for k in range(opening, clause[0]):
             if s.at(k) == "=":
                 yield k + 1, clause[0] - 1, f"({s.slice(k + 1, clause[0] - 1)}) / 2"  # the first step
-    for i in s.where("for"):  # the first or the last turn of an ordinary loop
+    for i in s.where("for"):  # the first iteration of an ordinary loop
         closing = s.partner.get(i + 1, i)
         for k in range(i + 1, closing):
             if s.at(k) == "=" and s.at(k + 2) == ";" and s.at(k + 1) == "0":

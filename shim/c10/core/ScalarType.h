@@ -1,5 +1,5 @@
 // Element types with PyTorch's numbers and names. Every number of PyTorch has its name, so that
-// messages are right; storage exists for the ten that kernels use (Byte ... Double, Bool,
+// messages are correct; storage exists for the ten that kernels use (Byte ... Double, Bool,
 // BFloat16). SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -85,7 +85,7 @@ CUPEL_FORALL_TYPES(CUPEL_MAPPING)
 #undef CUPEL_MAPPING
 
 const char* toString(ScalarType type);
-/// Bytes of one element; 0 where the shim has no storage for the type.
+/// Bytes of one element; 0 if the shim has no storage for the type.
 size_t elementSize(ScalarType type);
 /// The C++ name that caffe2::TypeMeta prints ("float", "c10::Half").
 const char* CupelTypeName(ScalarType type);

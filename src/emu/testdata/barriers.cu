@@ -107,7 +107,7 @@ __global__ void pipeline(const int4* in, int4* out, int rounds) {
   }
 }
 
-/// Waits for a phase that nobody completes.
+/// Waits for a phase that no thread completes.
 __global__ void stuck(int* out) {
   __shared__ Barrier barrier;
   if (threadIdx.x == 0) init(&barrier, blockDim.x + 1);

@@ -291,7 +291,7 @@ extern "C" __global__ void two_barriers(const int* x, int* y) {
   }
 }
 
-// Every thread fences what it wrote; behind the barrier one of them tells the other blocks.
+// Every thread fences what it wrote; after the barrier one of them notifies other blocks.
 template <bool Fences>
 __device__ void fenced_by_all(const int* x, int* parts, unsigned* count, int* y) {
   __shared__ bool last;

@@ -87,7 +87,7 @@ function candidateParts(candidate) {
              () => diffElement(textOf(byId.get(id).source), textOf(candidate.source)))),
     folded("Source", () => textOf(candidate.source) === null ? el("p", {class: "kernel"}, notHere) : el("pre", {tabindex: 0}, textOf(candidate.source))),
     ...(candidate.stages.length > 0 ? [folded("Stages", () => [stageTable(candidate.stages), votes.length > 0 ? voteTable(votes) : null])] : []),
-    ...(candidate.told !== undefined ? [folded("Feedback for later proposals", () => prose(candidate.told))] : []),
+    ...(candidate.feedback !== undefined ? [folded("Feedback for later proposals", () => prose(candidate.feedback))] : []),
     ...(exchanges.length > 0 ? [folded(`Questions to models (${exchanges.length})`, () => exchanges.map(exchangeElement))] : []),
   ];
 }

@@ -4,8 +4,8 @@ const against = Object.keys(data.scores.against);
 const listed = item => (item.settings || []).filter(setting => !setting.derived);
 const passed = setting => setting.status === "passed";
 
-// The settings that define a kernel's speed: the multi settings; without these the single one; without that all. The single
-// one is usually among the multi ones. Held-out sizes are chosen to be odd.
+// The settings that define a kernel's speed: the multi settings; if there are none, the single one; otherwise all. The
+// single one is usually among the multi ones. Held-out settings do not count, because their sizes are unusual on purpose.
 const ofKind = (settings, kind) => settings.filter(setting => setting.kind === kind);
 const speedSettings = item => [ofKind(listed(item), "multi"), ofKind(listed(item), "single"), listed(item)]
   .find(settings => settings.length > 0) || [];

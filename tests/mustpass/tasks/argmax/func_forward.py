@@ -5,7 +5,7 @@ import torch.nn as nn
 
 
 def forward_fn(x):
-    """int64. Any index of equal maxima is right; continuous inputs have none."""
+    """int64. Any index of equal maxima is correct; continuous inputs have none."""
     return torch.argmax(x, dim=-1)
 
 
