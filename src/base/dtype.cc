@@ -16,20 +16,32 @@ struct Row {
   int size;
   double roundoff;
   double smallest_normal;
+  double largest;
 };
 
-constexpr std::array<Row, 10> kRows = {{
-    {DType::kU8, "uint8", 1, 0, 0},
-    {DType::kI8, "int8", 1, 0, 0},
-    {DType::kI16, "int16", 2, 0, 0},
-    {DType::kI32, "int32", 4, 0, 0},
-    {DType::kI64, "int64", 8, 0, 0},
-    {DType::kF16, "float16", 2, 0x1p-11, 0x1p-14},
-    {DType::kF32, "float32", 4, 0x1p-24, 0x1p-126},
-    {DType::kF64, "float64", 8, 0x1p-53, 0x1p-1022},
-    {DType::kBool, "bool", 1, 0, 0},
-    {DType::kBF16, "bfloat16", 2, 0x1p-8, 0x1p-126},
+constexpr std::array<Row, 12> kRows = {{
+    {DType::kU8, "uint8", 1, 0, 0, 0},
+    {DType::kI8, "int8", 1, 0, 0, 0},
+    {DType::kI16, "int16", 2, 0, 0, 0},
+    {DType::kI32, "int32", 4, 0, 0, 0},
+    {DType::kI64, "int64", 8, 0, 0, 0},
+    {DType::kF16, "float16", 2, 0x1p-11, 0x1p-14, 65504},
+    {DType::kF32, "float32", 4, 0x1p-24, 0x1p-126, 0x1.fffffep127},
+    {DType::kF64, "float64", 8, 0x1p-53, 0x1p-1022, std::numeric_limits<double>::max()},
+    {DType::kBool, "bool", 1, 0, 0, 0},
+    {DType::kBF16, "bfloat16", 2, 0x1p-8, 0x1p-126, 0x1.fep127},
+    {DType::kF8E5M2, "float8_e5m2", 1, 0x1p-3, 0x1p-14, 57344},
+    {DType::kF8E4M3, "float8_e4m3fn", 1, 0x1p-4, 0x1p-6, 448},
 }};
+
+/// The layout of a float8 type, and the bits of its largest finite number, infinity and NaN.
+struct Format8 {
+  int digits, bias;
+  uint8_t largest, overflow, nan;
+};
+constexpr Format8 kE5M2{2, 15, 0x7b, 0x7c, 0x7f};
+constexpr Format8 kE4M3{3, 7, 0x7e, 0x7e, 0x7f};
+constexpr const Format8& FormatOf(DType dtype) { return dtype == DType::kF8E5M2 ? kE5M2 : kE4M3; }
 
 const Row& Find(DType dtype) {
   for (const Row& row : kRows) {
@@ -53,6 +65,20 @@ bool IsFloating(DType dtype) { return Find(dtype).roundoff != 0; }
 std::string_view Name(DType dtype) { return Find(dtype).name; }
 double UnitRoundoff(DType dtype) { return Find(dtype).roundoff; }
 double SmallestNormal(DType dtype) { return Find(dtype).smallest_normal; }
+double LargestFinite(DType dtype) { return Find(dtype).largest; }
+bool IsFloat8(DType dtype) { return dtype == DType::kF8E5M2 || dtype == DType::kF8E4M3; }
+
+double HalfStep(DType dtype, double value, bool away) {
+  const Row& row = Find(dtype);
+  const double magnitude = std::fabs(value);
+  if (magnitude <= row.smallest_normal && !(away && magnitude == row.smallest_normal)) {
+    return row.roundoff * row.smallest_normal;
+  }
+  int exponent = 0;
+  const bool is_power = std::frexp(magnitude, &exponent) == 0.5;
+  const double half = std::ldexp(row.roundoff, exponent - 1);
+  return is_power && !away ? half / 2 : half;
+}
 
 std::optional<DType> DTypeFromName(std::string_view name) {
   for (const Row& row : kRows) {
@@ -98,6 +124,43 @@ uint16_t FloatToBFloat16(float value) {
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
+float Float8ToFloat(DType dtype, uint8_t bits) {
+  const Format8& format = FormatOf(dtype);
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x80) << 24;
+  const uint32_t magnitude = bits & 0x7fu;
+  if (magnitude > format.overflow) return std::bit_cast<float>(sign | 0x7fc00000u);
+  if (magnitude > format.largest) return std::bit_cast<float>(sign | 0x7f800000u);
+  const int shift = 23 - format.digits;
+  if (magnitude >> format.digits != 0) {
+    const auto rebias = static_cast<uint32_t>(127 - format.bias) << 23;
+    return std::bit_cast<float>(sign | ((magnitude << shift) + rebias));
+  }
+  const float value =
+      std::ldexp(static_cast<float>(magnitude), 1 - format.bias - format.digits);
+  return sign != 0 ? -value : value;
+}
+
+uint8_t FloatToFloat8(DType dtype, float value) {
+  const Format8& format = FormatOf(dtype);
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const auto sign = static_cast<uint8_t>((bits >> 24) & 0x80);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000u) return sign | format.nan;
+  const int shift = 23 - format.digits;
+  const auto rebias = static_cast<uint32_t>(127 - format.bias) << 23;
+  uint32_t result = 0;
+  if (magnitude < rebias + (1u << 23)) {
+    // Subnormal: this sum has its unit in the last place at that of the format.
+    const float magic = std::ldexp(1.0f, 24 - format.bias - format.digits);
+    result = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + magic) -
+             std::bit_cast<uint32_t>(magic);
+  } else {
+    const uint32_t half = (1u << (shift - 1)) - 1;
+    result = (magnitude - rebias + half + ((magnitude >> shift) & 1)) >> shift;
+  }
+  return sign | static_cast<uint8_t>(result > format.largest ? format.overflow : result);
+}
+
 double LoadAsDouble(DType dtype, const void* data, int64_t index) {
   switch (dtype) {
     case DType::kU8:
@@ -120,6 +183,9 @@ double LoadAsDouble(DType dtype, const void* data, int64_t index) {
       return Load<uint8_t>(data, index) != 0 ? 1 : 0;
     case DType::kBF16:
       return BFloat16ToFloat(Load<uint16_t>(data, index));
+    case DType::kF8E5M2:
+    case DType::kF8E4M3:
+      return Float8ToFloat(dtype, Load<uint8_t>(data, index));
   }
   return std::numeric_limits<double>::quiet_NaN();
 }

@@ -19,12 +19,20 @@ struct Half {
 struct BFloat16 {
   uint16_t bits;
 };
+struct E5M2 {
+  uint8_t bits;
+};
+struct E4M3 {
+  uint8_t bits;
+};
 struct Bool {
   uint8_t bits;
 };
 
 template <typename T>
-concept SmallFloat = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+concept Float8 = std::is_same_v<T, E5M2> || std::is_same_v<T, E4M3>;
+template <Float8 T>
+constexpr DType kDTypeOf = std::is_same_v<T, E5M2> ? DType::kF8E5M2 : DType::kF8E4M3;
 
 // cvt.rzi: towards zero, saturating; NaN becomes 0 unless one side has 64 bits, then the smallest
 // integer (PTX ISA, "cvt").
@@ -44,6 +52,8 @@ To Convert(From value) {
     return Convert<To>(HalfToFloat(value.bits));
   } else if constexpr (std::is_same_v<From, BFloat16>) {
     return Convert<To>(BFloat16ToFloat(value.bits));
+  } else if constexpr (Float8<From>) {
+    return Convert<To>(Float8ToFloat(kDTypeOf<From>, value.bits));
   } else if constexpr (std::is_same_v<From, Bool>) {
     return Convert<To>(static_cast<uint8_t>(value.bits != 0));
   } else if constexpr (std::is_same_v<To, Bool>) {
@@ -52,6 +62,8 @@ To Convert(From value) {
     return Half{FloatToHalf(static_cast<float>(value))};
   } else if constexpr (std::is_same_v<To, BFloat16>) {
     return BFloat16{FloatToBFloat16(static_cast<float>(value))};
+  } else if constexpr (Float8<To>) {
+    return To{FloatToFloat8(kDTypeOf<To>, static_cast<float>(value))};
   } else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint8_t>) {
     return static_cast<uint8_t>(Truncate<int64_t>(value));  // as c10::convert does: negatives wrap
   } else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, int64_t>) {
@@ -106,6 +118,10 @@ RowFunction RowFrom(DType from) {
       return ConvertRow<To, Bool>;
     case DType::kBF16:
       return ConvertRow<To, BFloat16>;
+    case DType::kF8E5M2:
+      return ConvertRow<To, E5M2>;
+    case DType::kF8E4M3:
+      return ConvertRow<To, E4M3>;
   }
   return nullptr;
 }
@@ -132,6 +148,10 @@ RowFunction Row(DType to, DType from) {
       return RowFrom<Bool>(from);
     case DType::kBF16:
       return RowFrom<BFloat16>(from);
+    case DType::kF8E5M2:
+      return RowFrom<E5M2>(from);
+    case DType::kF8E4M3:
+      return RowFrom<E4M3>(from);
   }
   return nullptr;
 }

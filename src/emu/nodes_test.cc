@@ -194,6 +194,18 @@ TEST_F(Nodes, SixteenBitFloatsRoundToNearestEven) {
       (std::vector<float>{0x1p24f}));
 }
 
+TEST_F(Nodes, EightBitFloatsRoundToNearestEven) {
+  EXPECT_EQ(Converted<uint8_t>(DType::kF8E4M3, DType::kF32,
+                               std::vector<float>{1.0f, 1.0625f, 1.1875f, 1000.0f}),
+            (std::vector<uint8_t>{0x38, 0x38, 0x3a, 0x7e}));
+  EXPECT_EQ(Converted<uint8_t>(DType::kF8E5M2, DType::kF64, std::vector<double>{1.0, -1.125, 7e4}),
+            (std::vector<uint8_t>{0x3c, 0xbc, 0x7c}));
+  EXPECT_EQ(Converted<float>(DType::kF32, DType::kF8E4M3, std::vector<uint8_t>{0x01, 0xfe}),
+            (std::vector<float>{0x1p-9f, -448.0f}));
+  EXPECT_EQ(Converted<uint8_t>(DType::kF8E5M2, DType::kF8E4M3, std::vector<uint8_t>{0x38, 0xb0}),
+            (std::vector<uint8_t>{0x3c, 0xb8}));
+}
+
 TEST_F(Nodes, SameTypeKeepsNanPayloads) {
   EXPECT_EQ(
       Converted<uint32_t>(DType::kF32, DType::kF32, std::vector<uint32_t>{0x7f800001, 0xffc12345}),

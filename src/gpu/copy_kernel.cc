@@ -23,6 +23,36 @@ std::string OffsetText(std::span<const int64_t> shape, std::span<const int64_t> 
   return text;
 }
 
+/// PTX for the exact value of a float8 in %r as a half in %h, on GPUs without such conversions too.
+std::string HalfText(DType dtype) {
+  if (dtype == DType::kF8E5M2) return "shl.b32 %r, %r, 8;\ncvt.u16.u32 %h, %r;\n";
+  // The exponent's bias differs by 8: the half is 2^-8 times the value. NaN has all bits set.
+  return "and.b32 %m, %r, 127;\nand.b32 %r, %r, 128;\nshl.b32 %r, %r, 8;\n"
+         "shl.b32 %n, %m, 7;\nor.b32 %r, %r, %n;\nsetp.eq.u32 %b, %m, 127;\n"
+         "selp.b32 %r, 0x7fff, %r, %b;\ncvt.u16.u32 %h, %r;\n";
+}
+
+/// PTX that rounds %f to the float8 in %r, like FloatToFloat8 (base/dtype.cc).
+std::string Float8Text(DType dtype) {
+  const bool wide_range = dtype == DType::kF8E5M2;
+  const int digits = wide_range ? 2 : 3, bias = wide_range ? 15 : 7, shift = 23 - digits;
+  const uint32_t rebias = static_cast<uint32_t>(127 - bias) << 23;
+  const uint32_t magic = static_cast<uint32_t>(127 + 24 - bias - digits) << 23;
+  return fmt::format(
+      "mov.b32 %s, %f;\nand.b32 %m, %s, 0x7fffffff;\nand.b32 %s, %s, 0x80000000;\n"
+      "shr.u32 %s, %s, 24;\n"
+      "mov.b32 %f, %m;\nmov.b32 %g, {magic:#x};\nadd.rn.f32 %f, %f, %g;\nmov.b32 %n, %f;\n"
+      "sub.u32 %n, %n, {magic:#x};\n"
+      "shr.u32 %r, %m, {shift};\nand.b32 %r, %r, 1;\nadd.u32 %r, %r, %m;\n"
+      "sub.u32 %r, %r, {less:#x};\nshr.u32 %r, %r, {shift};\n"
+      "setp.lt.u32 %b, %m, {normal:#x};\nselp.b32 %r, %n, %r, %b;\n"
+      "min.u32 %r, %r, {most:#x};\n"
+      "setp.gt.u32 %b, %m, 0x7f800000;\nselp.b32 %r, 0x7f, %r, %b;\nor.b32 %r, %r, %s;\n",
+      fmt::arg("magic", magic), fmt::arg("shift", shift),
+      fmt::arg("less", rebias - ((1u << (shift - 1)) - 1)), fmt::arg("normal", rebias + (1u << 23)),
+      fmt::arg("most", wide_range ? 0x7c : 0x7e));
+}
+
 /// Loads from [%p] into %d (floats, exact) or %l (integers).
 std::string LoadText(DType dtype) {
   switch (dtype) {
@@ -42,6 +72,11 @@ std::string LoadText(DType dtype) {
       return "ld.global.b16 %h, [%p];\ncvt.f64.f16 %d, %h;\n";
     case DType::kBF16:
       return "ld.global.u16 %r, [%p];\nshl.b32 %r, %r, 16;\nmov.b32 %f, %r;\ncvt.f64.f32 %d, %f;\n";
+    case DType::kF8E5M2:
+      return "ld.global.u8 %r, [%p];\n" + HalfText(dtype) + "cvt.f64.f16 %d, %h;\n";
+    case DType::kF8E4M3:
+      return "ld.global.u8 %r, [%p];\n" + HalfText(dtype) +
+             "cvt.f64.f16 %d, %h;\nmul.rn.f64 %d, %d, 0d4070000000000000;\n";  // 2^8
     case DType::kF32:
       return "ld.global.f32 %f, [%p];\ncvt.f64.f32 %d, %f;\n";
     case DType::kF64:
@@ -50,7 +85,7 @@ std::string LoadText(DType dtype) {
   return {};
 }
 
-/// Rounds the source once to float32. 16-bit formats are made from the result.
+/// Rounds the source once to float32. Smaller formats are made from the result.
 std::string ToFloat(bool from_floating) {
   return from_floating ? "cvt.rn.f32.f64 %f, %d;\n" : "cvt.rn.f32.s64 %f, %l;\n";
 }
@@ -81,6 +116,9 @@ std::string StoreText(DType dtype, bool from_floating) {
       return ToFloat(from_floating) + "cvt.rn.f16.f32 %h, %f;\nst.global.b16 [%q], %h;\n";
     case DType::kBF16:
       return ToFloat(from_floating) + "cvt.rn.bf16.f32 %h, %f;\nst.global.b16 [%q], %h;\n";
+    case DType::kF8E5M2:
+    case DType::kF8E4M3:
+      return ToFloat(from_floating) + Float8Text(dtype) + "st.global.u8 [%q], %r;\n";
     case DType::kF32:
       return ToFloat(from_floating) + "st.global.f32 [%q], %f;\n";
     case DType::kF64:
@@ -120,8 +158,8 @@ std::string CopyKernelPtx(const plan::CopyView& copy, const std::string& version
   return fmt::format(
       ".version {}\n.target {}\n.address_size 64\n"
       ".visible .entry {}(.param .u64 to, .param .u64 from) {{\n"
-      ".reg .pred %done, %b;\n.reg .b16 %h;\n.reg .b32 %r, %bid, %bdim, %lane, %grid;\n"
-      ".reg .b64 %i, %step, %left, %at, %off, %p, %q, %to, %from, %l;\n.reg .f32 %f;\n.reg .f64 "
+      ".reg .pred %done, %b;\n.reg .b16 %h;\n.reg .b32 %r, %m, %n, %s, %bid, %bdim, %lane, %grid;\n"
+      ".reg .b64 %i, %step, %left, %at, %off, %p, %q, %to, %from, %l;\n.reg .f32 %f, %g;\n.reg .f64 "
       "%d;\n"
       "ld.param.u64 %to, [to];\nld.param.u64 %from, [from];\n"
       "mov.u32 %bid, %ctaid.x;\nmov.u32 %bdim, %ntid.x;\nmov.u32 %lane, %tid.x;\n"

@@ -17,7 +17,8 @@ __extension__ using Wide = __int128;
 
 bool KnownDType(DType dtype) {
   const int number = static_cast<int>(dtype);
-  return (number >= 0 && number <= 7) || dtype == DType::kBool || dtype == DType::kBF16;
+  return (number >= 0 && number <= 7) || dtype == DType::kBool || dtype == DType::kBF16 ||
+         IsFloat8(dtype);
 }
 
 class Validator {

@@ -105,6 +105,9 @@ Result<Output> ReadOutput(const Safetensors& file, const Json& entry, const std:
   TRY_ASSIGN(output.truth, FindTensor(file, entry, "truth", what));
   TRY_ASSIGN(output.error_scale, JsonNumber(entry, "error_scale", what));
   TRY_ASSIGN(output.conditioning, JsonNumber(entry, "conditioning", what));
+  if (entry.contains("rounds_to_float8")) {
+    TRY_ASSIGN(output.rounds_to_float8, JsonBool(entry, "rounds_to_float8", what));
+  }
   const DType truth_dtype = IsFloating(output.dtype) ? DType::kF64 : output.dtype;
   if (output.reference.dtype != output.dtype || output.truth.dtype != truth_dtype) {
     return NotACase(what, "reference or truth has the wrong dtype");

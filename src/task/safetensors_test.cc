@@ -49,6 +49,16 @@ TEST(Safetensors, ReadsTensorsAndMetadata) {
   EXPECT_EQ(std::to_integer<int>(parsed->tensors.at("b").storage[0]), 24);
 }
 
+TEST(Safetensors, ReadsFloat8) {
+  const File file = Make(R"({"a":{"dtype":"F8_E4M3","shape":[3],"data_offsets":[0,3]},)"
+                         R"("b":{"dtype":"F8_E5M2","shape":[2],"data_offsets":[3,5]}})",
+                         5);
+  const auto parsed = ParseSafetensors(file.bytes(), "t");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->tensors.at("a").dtype, DType::kF8E4M3);
+  EXPECT_EQ(parsed->tensors.at("b").dtype, DType::kF8E5M2);
+}
+
 TEST(Safetensors, ReadsAScalarAndAnEmptyTensor) {
   const File file = Make(R"({"s":{"dtype":"F64","shape":[],"data_offsets":[0,8]},)"
                          R"("e":{"dtype":"F32","shape":[0,7],"data_offsets":[8,8]}})",
