@@ -116,7 +116,7 @@ struct WarpShadow {
 uint32_t SiteOf(const WarpShadow& ws);
 /// Adds the current op's site to flags that have no site yet.
 inline uint32_t Stamped(const WarpShadow& ws, uint32_t state) {
-  const bool unnamed = (state & (kReset | kBranch)) != 0 && (state & kSites) == 0;
+  const bool unnamed = (state & kCauses) != 0 && (state & kSites) == 0;
   return unnamed ? state | SiteOf(ws) : state;
 }
 /// The flags that a lane's earlier decisions add to its results.

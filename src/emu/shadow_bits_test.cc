@@ -329,9 +329,9 @@ done:
   }
 }
 
-// They keep the exact value, which may establish a kernel. They are also in doubt, so that they
+// They keep the exact value, which may establish a kernel. They are also flagged, so that they
 // reject no kernel: a task may itself round to eight bits.
-TEST(ShadowBitsTest, EightBitFloatsKeepExactValuesInDoubt) {
+TEST(ShadowBitsTest, EightBitFloatsKeepFlaggedExactValues) {
   const Seen seen = RunShadows(kThird + R"(
     cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2; cvt.rn.f16x2.e4m3x2 %r2, %h1;
     mov.b32 {%h2, %h3}, %r2; cvt.f32.f16 %f4, %h2; cvt.f32.f16 %f5, %h3;
@@ -341,8 +341,42 @@ TEST(ShadowBitsTest, EightBitFloatsKeepExactValuesInDoubt) {
   for (int i = 0; i < kThreads; ++i) {
     const Shadow& shadow = seen.shadow[static_cast<size_t>(i)];
     EXPECT_NEAR(shadow.exact, Input(i) / 3.0 + 32 * static_cast<double>(Input(i)), 1e-5) << i;
-    EXPECT_EQ(shadow.flags, kBranch) << i;
+    EXPECT_EQ(shadow.flags, kSmall) << i;
   }
+}
+
+TEST(ShadowBitsTest, BytesOfEightBitFloatsKeepExactValues) {
+  const std::string narrow =
+      kThird +
+      "cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2; mov.f32 %f6, 0f00000000; "
+      "cvt.rn.satfinite.e4m3x2.f32 %h2, %f6, %f1; mov.u64 %rd9, stack; ";
+  const std::string widen =
+      "cvt.rn.f16x2.e4m3x2 %r2, %h3; mov.b32 {%h4, %h5}, %r2; cvt.f32.f16 %f3, %h4;" + kOutSingle;
+  for (const char* through : {
+           "st.local.u8 [%rd9], %h1; ld.local.u8 %h3, [%rd9];",
+           "st.local.u8 [%rd9+1], %h1; st.local.u8 [%rd9], %h2; ld.local.u8 %h3, [%rd9+1];",
+           "st.local.u8 [%rd9+1], %h2; st.local.u8 [%rd9], %h1; ld.local.u16 %h3, [%rd9];",
+           "st.local.u16 [%rd9], %h1; ld.local.u8 %h3, [%rd9];",
+           "and.b16 %h3, %h1, 255;",
+       }) {
+    const Seen seen = RunShadows(narrow + through + widen);
+    ASSERT_EQ(seen.shadow.size(), size_t{kThreads});
+    for (int i = 0; i < kThreads; ++i) {
+      const Shadow& shadow = seen.shadow[static_cast<size_t>(i)];
+      EXPECT_NEAR(shadow.exact, Input(i) / 3.0, 1e-6) << i << through;
+      EXPECT_EQ(shadow.flags, kSmall) << i << through;
+    }
+  }
+}
+
+TEST(ShadowBitsTest, BytesOfOtherFloatsAreReset) {
+  // The byte next to a known one is of no float of 8 bits.
+  const Seen seen = RunShadows(kThird + R"(
+    mov.u64 %rd9, stack; mov.b32 {%h1, %h2}, %f2; st.local.u8 [%rd9], %h1;
+    cvt.rn.satfinite.e4m3x2.f32 %h4, %f1, %f2; st.local.u8 [%rd9+1], %h4;
+    ld.local.u8 %h3, [%rd9]; cvt.rn.f16x2.e4m3x2 %r2, %h3; mov.b32 {%h4, %h5}, %r2;
+    cvt.f32.f16 %f3, %h4;)" + kOutSingle);
+  for (const Shadow& shadow : seen.shadow) EXPECT_EQ(shadow.flags & kReset, kReset);
 }
 
 /// A warp's product: x / 3 in all of a, in a format, and ones in b. Results are sums of 32
@@ -364,7 +398,7 @@ TEST(ShadowBitsTest, ProductsOfEightBitFloats) {
     for (int i = 0; i < 4; ++i) sum += 8 * (Input(lane / 4 * 4 + i) / 3.0);
     const Shadow& shadow = seen.shadow[static_cast<size_t>(lane)];
     EXPECT_NEAR(shadow.exact, sum, 1e-5 * sum) << lane;
-    EXPECT_EQ(shadow.flags, kBranch);
+    EXPECT_EQ(shadow.flags, kSmall);
   }
 }
 

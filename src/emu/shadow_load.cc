@@ -8,6 +8,7 @@
 #include "emu/shadow_lanes.h"
 #include "emu/shadow_pieces.h"
 #include "emu/shadow_place.h"
+#include "emu/shadow_small.h"
 
 namespace cupel::emu {
 namespace {
@@ -90,7 +91,12 @@ bool LoadElement(WarpShadow& ws, const Warp& warp, const AccessShape& shape,
       if (kind == ShadowKind::kNone) continue;
       state = cell.state;
       result.exact[g][i] = cell.exact;
-      if (bytes == 1) state = StateOf(ShadowKind::kShort, (state & kFlags) | kReset);
+      if (bytes == 1 && kind == ShadowKind::kPair) {
+        SmallPair pair = UnpackPair(cell.exact);
+        result.exact[g][i] = PackPair({HalfAt(pair, lanes.address[i] + element), 0});
+      } else if (bytes == 1) {
+        state = StateOf(ShadowKind::kShort, (state & kFlags) | kReset);
+      }
       covered = GranulesOf(kind) - 1;
       any = true;
     }
@@ -115,7 +121,11 @@ void DropChanged(WarpShadow& ws, const Warp& warp, const AccessShape& shape,
       const Cell* cell =
           CellAt(ws, lanes.space[i], i, (address & ~uint64_t{1}) + 2 * static_cast<uint64_t>(g));
       if (cell == nullptr || cell->state == 0 || KindOf(cell->state) != kind) continue;
-      if (cell->bits != TiedBits(kind, bits, g)) result.state[g][i] = 0;
+      if (shape.element_bytes == 1 ? IsTiedToByte(*cell, address, bits)
+                                   : cell->bits == TiedBits(kind, bits, g)) {
+        continue;
+      }
+      result.state[g][i] = kind == ShadowKind::kPair ? LostPair(*cell, bits, g).state : 0;
     }
   }
   if (pieces) JoinLoaded(warp, result);

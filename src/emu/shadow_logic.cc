@@ -6,6 +6,7 @@
 
 #include "emu/shadow.h"
 #include "emu/shadow_pieces.h"
+#include "emu/shadow_small.h"
 
 namespace cupel::emu {
 namespace {
@@ -124,6 +125,12 @@ bool Take(Logic& x, int s, int at) {
     return PutCell(x, at, cell);
   }
   if (mask == all) return PutCell(x, at, cell);
+  if (kind == ShadowKind::kPair && mask == 0xffu) {  // the lower of two floats of 8 bits
+    SmallPair pair = UnpackPair(cell.exact);
+    pair.high = 0;
+    cell.exact = PackPair(pair);
+    return PutCell(x, at, cell);
+  }
   if (HasSign(kind) && mask == (all ^ sign)) {
     cell.exact = std::fabs(cell.exact);
     return PutCell(x, at, cell);

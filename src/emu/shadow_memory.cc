@@ -9,8 +9,10 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "emu/shadow_pieces.h"
+#include "emu/shadow_small.h"
 
 namespace cupel::emu {
 namespace {
@@ -55,16 +57,27 @@ double ValueOfBits(DType dtype, uint64_t bits) {
       return std::bit_cast<float>(static_cast<uint32_t>(bits));
     case DType::kF64:
       return std::bit_cast<double>(bits);
+    case DType::kF8E5M2:
+    case DType::kF8E4M3:
+      return Float8ToFloat(dtype, static_cast<uint8_t>(bits));
     default:
       return static_cast<double>(static_cast<int64_t>(bits));
   }
+}
+
+Cell LostPair(const Cell& pair, uint64_t bits, int at) {
+  return {0, TiedBits(ShadowKind::kShort, bits, at),
+          StateOf(ShadowKind::kShort, (pair.state & kFlags) | kReset)};
 }
 
 void DropStale(uint64_t bits, Cell* cells, int granules) {
   for (int g = 0; g < granules; ++g) {
     const ShadowKind kind = KindOf(cells[g].state);
     if (kind == ShadowKind::kNone) continue;
-    if (g + GranulesOf(kind) > granules || TiedBits(kind, bits, g) != cells[g].bits) {
+    if (g + GranulesOf(kind) <= granules && TiedBits(kind, bits, g) == cells[g].bits) continue;
+    if (kind == ShadowKind::kPair) {  // one byte may have been stored without the other
+      cells[g] = LostPair(cells[g], bits, g);
+    } else {
       cells[g].state = 0;
     }
   }
@@ -151,7 +164,9 @@ void ShadowMemory::Copy(uint64_t to, uint64_t from, uint64_t bytes) {
 
 Shadow ShadowMemory::Read(uint64_t device, DType dtype, uint64_t bits) const {
   Shadow shadow{ValueOfBits(dtype, bits), 0};
-  if (!Touched(device) || (device & 1u) != 0) return shadow;
+  if (!Touched(device)) return shadow;
+  if (IsFloat8(dtype)) return ReadByte(device, dtype, bits);
+  if ((device & 1u) != 0) return shadow;
   const int granules = std::max(1, SizeOf(dtype) / 2);
   Cell cells[4];
   std::copy_n(At(device), granules, cells);
@@ -162,6 +177,7 @@ Shadow ShadowMemory::Read(uint64_t device, DType dtype, uint64_t bits) const {
 
 void ShadowMemory::Write(uint64_t device, DType dtype, uint64_t bits, const Shadow& shadow) {
   const int size = SizeOf(dtype);
+  if (IsFloat8(dtype)) return WriteByte(device, bits, shadow);
   if (size < 2 || (device & 1u) != 0) return;
   Touch(device, static_cast<uint64_t>(size));
   Cell* cells = At(device);
@@ -169,6 +185,37 @@ void ShadowMemory::Write(uint64_t device, DType dtype, uint64_t bits, const Shad
   const ShadowKind kind = KindFor(dtype);
   if (!IsFloatKind(kind) && shadow.flags == 0) return;
   cells[0] = {shadow.exact, TiedBits(kind, bits, 0), StateOf(kind, shadow.flags)};
+}
+
+Shadow ShadowMemory::ReadByte(uint64_t device, DType dtype, uint64_t bits) const {
+  Shadow shadow{ValueOfBits(dtype, bits), 0};
+  for (const uint64_t size : {2u, 4u, 8u}) {
+    const uint64_t start = device & ~(size - 1);
+    const Cell& cell = *At(start);
+    const ShadowKind kind = KindOf(cell.state);
+    if (kind == ShadowKind::kNone) continue;
+    if (device - start >= 2 * static_cast<uint64_t>(GranulesOf(kind))) continue;
+    if (kind == ShadowKind::kPair && IsTiedToByte(cell, device, bits)) {
+      SmallPair pair = UnpackPair(cell.exact);
+      return HalfOf(HalfAt(pair, device), shadow.exact, cell.state & kFlags);
+    }
+    shadow.flags |= (cell.state & kFlags) | (IsFloatKind(kind) ? kReset : 0);
+  }
+  return shadow;
+}
+
+void ShadowMemory::WriteByte(uint64_t device, uint64_t bits, const Shadow& shadow) {
+  Touch(device, 1);
+  Cell& cell = *At(device & ~uint64_t{1});
+  constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
+  const bool is_pair = KindOf(cell.state) == ShadowKind::kPair;
+  SmallPair pair = is_pair ? UnpackPair(cell.exact) : SmallPair{kUnknown, kUnknown};
+  HalfAt(pair, device) = static_cast<float>(shadow.exact);
+  const uint32_t shift = 8 * (device & 1u);
+  const uint32_t other = (is_pair ? cell.bits : 0) & (0xff00u >> shift);
+  const uint32_t flags = (is_pair ? cell.state & kFlags : 0) | shadow.flags;
+  cell = {PackPair(pair), other | static_cast<uint32_t>(bits & 0xffu) << shift,
+          StateOf(ShadowKind::kPair, flags)};
 }
 
 }  // namespace cupel::emu

@@ -3,9 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -19,7 +21,7 @@ namespace cupel::emu {
 /// What a shadow describes. kShort to kLong are integers: flags without a value. kSingle0 to
 /// kDouble3 are 16-bit pieces of a split float, lowest first; each has the whole float's exact
 /// value (shadow_pieces.h). kSign is only the sign bit of a float with that exact value. kPair is
-/// two floats of 8 bits (shadow_small.h).
+/// two floats of 8 bits (shadow_small.h); a half of it is NaN if only its value is known.
 enum class ShadowKind : uint32_t {
   kNone,
   kHalf,
@@ -48,10 +50,13 @@ inline constexpr uint32_t kKindMask = 0xf;
 inline constexpr uint32_t kReset = 0x10;
 /// An earlier decision depended on a float, and exact arithmetic may decide differently.
 inline constexpr uint32_t kBranch = 0x20;
+/// An earlier operation rounded to a float of 8 bits: so few digits that the task may mean them.
+inline constexpr uint32_t kSmall = 0x80;
 /// The places in the program that set the flags, one bit each (shadow_sites.h). Set only with
-/// kReset or kBranch.
+/// kReset, kBranch or kSmall.
 inline constexpr uint32_t kSites = 0xffffff00;
-inline constexpr uint32_t kFlags = kReset | kBranch | kSites;
+inline constexpr uint32_t kCauses = kReset | kBranch | kSmall;
+inline constexpr uint32_t kFlags = kCauses | kSites;
 /// In results: the exact value is the value that the op writes.
 inline constexpr uint32_t kTakeValue = 0x40;
 
@@ -103,6 +108,8 @@ struct Shadow {
 /// The shadow of the float of `dtype` that begins at granule `at` of `bits`. All cells must be
 /// valid. Integers give flags.
 Shadow DecodeShadow(DType dtype, uint64_t bits, const Cell* cells, int granules, int at);
+/// What remains of a pair of 8-bit floats at granule `at` if its bits have changed: a reset.
+Cell LostPair(const Cell& pair, uint64_t bits, int at);
 /// Removes cells that are not valid for `bits`.
 void DropStale(uint64_t bits, Cell* cells, int granules);
 double ValueOfBits(DType dtype, uint64_t bits);
@@ -131,6 +138,8 @@ class ShadowMemory {
   /// The shadow of an element in memory that was read as `bits`.
   Shadow Read(uint64_t device, DType dtype, uint64_t bits) const;
   void Write(uint64_t device, DType dtype, uint64_t bits, const Shadow& shadow);
+  /// To hold while the cell of a byte is changed: other threads may store the other byte.
+  std::mutex& ByteMutex(uint64_t device) { return byte_mutexes_[device / 2 % kByteMutexes]; }
   /// Records a store whose address depends on rounding.
   void DoubtPlaces() { places_in_doubt_.store(true, std::memory_order_relaxed); }
   bool places_in_doubt() const { return places_in_doubt_.load(std::memory_order_relaxed); }
@@ -147,6 +156,11 @@ class ShadowMemory {
   const ShadowSites& sites() const { return sites_; }
 
  private:
+  static constexpr size_t kByteMutexes = 64;
+  std::array<std::mutex, kByteMutexes> byte_mutexes_;
+  /// Read and Write of a float8.
+  Shadow ReadByte(uint64_t device, DType dtype, uint64_t bits) const;
+  void WriteByte(uint64_t device, uint64_t bits, const Shadow& shadow);
   explicit ShadowMemory(uint64_t base) : base_(base) {}
   /// The start of the page after that of `device`.
   uint64_t NextPage(uint64_t device) const {

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "emu/gemm.h"
+#include "emu/shadow_small.h"
 
 namespace cupel::emu {
 namespace {
@@ -112,6 +113,9 @@ void ShadowNodes::After(const plan::CopyView& copy) {
                   shadow.exact = ValueOfBits(copy.to.dtype, bits);  // of an integer
                 } else if (IsFloating(copy.from.dtype) && !IsFloating(copy.to.dtype)) {
                   shadow.flags |= kReset;
+                }
+                if (IsFloat8(copy.to.dtype) && copy.to.dtype != copy.from.dtype) {
+                  RoundToFloat8(copy.to.dtype, ValueOfBits(copy.to.dtype, bits), shadow);
                 }
                 shadows_.Write(target, copy.to.dtype, bits, shadow);
               });
@@ -244,6 +248,7 @@ void ShadowNodes::Extract(const plan::View& view, engine::OutputTensor* output) 
     output->shadow[static_cast<size_t>(i)] = shadow.exact;
     output->shadow_state[static_cast<size_t>(i)] =
         static_cast<uint8_t>(((shadow.flags & kReset) != 0 ? engine::kShadowReset : 0) |
+                             ((shadow.flags & kSmall) != 0 ? engine::kShadowSmall : 0) |
                              (((shadow.flags | doubt) & kBranch) != 0 ? engine::kShadowBranch : 0));
     for (uint32_t rest = shadow.flags >> ShadowSites::kShift; rest != 0; rest &= rest - 1) {
       ++sites[static_cast<size_t>(__builtin_ctz(rest))];

@@ -61,9 +61,13 @@ struct Blocks {
       const ShadowKind kind = KindOf(cells[g].state);
       *flagged |= cells[g].state & kFlags;
       if (kind == ShadowKind::kPair) {
-        const SmallPair pair = UnpackPair(cells[g].exact);
-        to[2 * g] = pair.low;
-        to[2 * g + 1] = pair.high;
+        SmallPair pair = UnpackPair(cells[g].exact);
+        for (int at = 0; at < 2; ++at) {
+          double& exact = to[2 * g + at];
+          const Shadow half = HalfOf(HalfAt(pair, static_cast<uint64_t>(at)), exact, 0);
+          exact = half.exact;
+          *flagged |= half.flags;
+        }
       } else if (IsFloatKind(kind)) {
         *flagged |= kReset;
       }

@@ -173,7 +173,7 @@ bool CommitSingles(WarpShadow& ws, const Warp& warp, int32_t offset, const Shado
   uint32_t odd = 0;
   for (int i = 0; i < kLanes; ++i) {
     const uint32_t state = result.state[0][i];
-    const bool unnamed = (state & (kReset | kBranch)) != 0 && (state & kSites) == 0;
+    const bool unnamed = (state & kCauses) != 0 && (state & kSites) == 0;
     odd |= ((state & ~kFlags) ^ static_cast<uint32_t>(ShadowKind::kSingle)) | uint32_t{unnamed};
   }
   if (odd != 0) return false;

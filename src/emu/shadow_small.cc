@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "emu/shadow.h"
 
@@ -33,8 +32,7 @@ void Narrow(WarpShadow& ws, const Warp& warp, const Op* op, const Side& side) {
   for (int i = 0; i < kLanes; ++i) {
     result.exact[0][i] = PackPair({static_cast<float>(Clamped(exact[0][i], is_e4m3, side.relu)),
                                    static_cast<float>(Clamped(exact[1][i], is_e4m3, side.relu))});
-    // Three digits are so few that a task may intend them, so results are in doubt.
-    result.state[0][i] = StateOf(ShadowKind::kPair, flags[i] | kBranch);
+    result.state[0][i] = StateOf(ShadowKind::kPair, flags[i] | kSmall);
   }
 }
 
@@ -49,15 +47,16 @@ void Widen(WarpShadow& ws, const Warp& warp, const Op* op, const Side& side) {
     ReadCells(ws, warp, op->src[0], false, i, cells);
     const auto bits = static_cast<uint32_t>(SlotBits(warp, op->src[0], false, i));
     const bool known = KindOf(cells[0].state) == ShadowKind::kPair;
-    const SmallPair pair = UnpackPair(cells[0].exact);
+    SmallPair pair = UnpackPair(cells[0].exact);
     uint32_t flags = cells[0].state & kFlags;
     if (!known && IsFloatKind(KindOf(cells[0].state))) flags |= kReset;
     for (int at = 0; at < 2; ++at) {
       const double value = ValueOfByte((bits >> (8 * at)) & 0xffu, side.bytes == 4);
-      double exact = known ? static_cast<double>(at == 0 ? pair.low : pair.high) : value;
-      if (side.relu && exact < 0) exact = 0;
-      result.exact[at][i] = exact;
-      result.state[at][i] = StateOf(ShadowKind::kHalf, flags);
+      Shadow half{value, flags};
+      if (known) half = HalfOf(HalfAt(pair, static_cast<uint64_t>(at)), value, flags);
+      if (side.relu && half.exact < 0) half.exact = 0;
+      result.exact[at][i] = half.exact;
+      result.state[at][i] = StateOf(ShadowKind::kHalf, half.flags);
     }
   }
 }
@@ -65,19 +64,18 @@ void Widen(WarpShadow& ws, const Warp& warp, const Op* op, const Side& side) {
 }  // namespace
 
 double ValueOfByte(uint32_t byte, bool is_e4m3) {
-  const int digits = is_e4m3 ? 3 : 2, bias = is_e4m3 ? 7 : 15;
-  const uint32_t magnitude = byte & 0x7fu;
-  const auto exponent = static_cast<int>(magnitude >> digits);
-  const auto fraction = static_cast<double>(magnitude & ((1u << digits) - 1));
-  const double one = 1 << digits;
-  double value = exponent == 0 ? std::ldexp(fraction / one, 1 - bias)
-                               : std::ldexp(1 + fraction / one, exponent - bias);
-  if (is_e4m3 ? magnitude == 0x7f : magnitude > 0x7c) {
-    value = std::numeric_limits<double>::quiet_NaN();
-  } else if (!is_e4m3 && magnitude == 0x7c) {
-    value = std::numeric_limits<double>::infinity();
-  }
-  return (byte & 0x80u) != 0 ? -value : value;
+  return Float8ToFloat(is_e4m3 ? DType::kF8E4M3 : DType::kF8E5M2, static_cast<uint8_t>(byte));
+}
+
+Shadow HalfOf(float exact, double value, uint32_t flags) {
+  if (std::isnan(exact) && !std::isnan(value)) return {value, flags | kReset};
+  return {static_cast<double>(exact), flags};
+}
+
+void RoundToFloat8(DType dtype, double value, Shadow& shadow) {
+  const double largest = LargestFinite(dtype);
+  shadow.exact = std::isfinite(value) ? std::clamp(shadow.exact, -largest, largest) : value;
+  shadow.flags |= kSmall;
 }
 
 void SmallFloatStep(WarpShadow& ws, Warp& warp, const Op* op, const Side& side) {

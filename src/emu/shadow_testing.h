@@ -83,7 +83,7 @@ inline Seen RunShadows(const std::string& body, uint64_t schedule = 0,
       seen.shadow.push_back(
           (*run)->memory().Read(out + 4 * static_cast<uint64_t>(i), DType::kF32,
                                 std::bit_cast<uint32_t>(seen.value[static_cast<size_t>(i)])));
-      seen.shadow.back().flags &= kReset | kBranch;
+      seen.shadow.back().flags &= kCauses;
     }
   }
   return seen;

@@ -80,6 +80,7 @@ struct Counters {
 enum ShadowState : uint8_t {
   kShadowReset = 1,   // an earlier step replaced the shadow by the value
   kShadowBranch = 2,  // an earlier decision depended on rounding
+  kShadowSmall = 4,   // an earlier step rounded to a float of 8 bits
 };
 
 /// A place in the program where shadows were reset or doubted.
